@@ -1,0 +1,18 @@
+# Compiler settings shared by every target of the project: language level, warnings, sanitizers.
+add_library(vkattn_options INTERFACE)
+target_compile_features(vkattn_options INTERFACE cxx_std_20)
+if(MSVC)
+  target_compile_options(vkattn_options INTERFACE /W4 /permissive- /utf-8 $<$<BOOL:${VKATTN_WARNINGS_AS_ERRORS}>:/WX>)
+else()
+  target_compile_options(vkattn_options INTERFACE
+    -Wall -Wextra -Wpedantic -Wno-missing-field-initializers  # Vulkan structs are begun with their sType only
+    -Wconversion -Wsign-conversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>  # GCC 12 sees overlaps in std::string that are not there (PR 105651)
+    $<$<BOOL:${VKATTN_WARNINGS_AS_ERRORS}>:-Werror>)
+  if(VKATTN_SANITIZE)
+    target_compile_options(vkattn_options INTERFACE -fsanitize=${VKATTN_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(vkattn_options INTERFACE -fsanitize=${VKATTN_SANITIZE})
+  endif()
+endif()
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)

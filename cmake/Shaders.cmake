@@ -1,0 +1,128 @@
+# GLSL to SPIR-V at build time. shaders/binaries.cmake lists every binary with vkattn_shader();
+# vkattn_add_shader_library() compiles the binaries of one set, validates each with spirv-val, and embeds them.
+# A binary whose GLSL extensions this compiler lacks is left out, and the summary says which and why.
+
+find_program(VKATTN_GLSLANG NAMES glslangValidator glslang REQUIRED)
+find_program(VKATTN_SPIRV_VAL NAMES spirv-val REQUIRED)
+
+# Sets OUT to TRUE where the compiler knows the GLSL extension.
+function(vkattn_probe_glsl_extension EXTENSION OUT)
+  set(cache_name VKATTN_HAVE_${EXTENSION})
+  if(NOT DEFINED ${cache_name})
+    set(probe ${CMAKE_CURRENT_BINARY_DIR}/probe_${EXTENSION}.comp)
+    file(WRITE ${probe} "#version 460\n#extension ${EXTENSION} : require\nvoid main() {}\n")
+    execute_process(
+      COMMAND ${VKATTN_GLSLANG} -V --target-env vulkan1.3 -o ${probe}.spv ${probe}
+      RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+    if(failed)
+      set(${cache_name} FALSE CACHE INTERNAL "glslang knows ${EXTENSION}")
+    else()
+      set(${cache_name} TRUE CACHE INTERNAL "glslang knows ${EXTENSION}")
+    endif()
+  endif()
+  set(${OUT} ${${cache_name}} PARENT_SCOPE)
+endfunction()
+
+# vkattn_shader(NAME SET FILE [TARGET_ENV env] [DEFINES ...] [GLSL_EXTENSIONS ...] [DEVICE_FEATURES ...])
+# declares one binary. FILE is relative to shaders/ unless absolute.
+function(vkattn_shader NAME SET FILE)
+  cmake_parse_arguments(ARG "" "TARGET_ENV" "DEFINES;GLSL_EXTENSIONS;DEVICE_FEATURES" ${ARGN})
+  if(ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "vkattn_shader(${NAME}): unknown arguments ${ARG_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT ARG_TARGET_ENV)
+    set(ARG_TARGET_ENV vulkan1.1)
+  endif()
+  set(missing "")
+  foreach(extension IN LISTS ARG_GLSL_EXTENSIONS)
+    vkattn_probe_glsl_extension(${extension} known)
+    if(NOT known)
+      list(APPEND missing ${extension})
+    endif()
+  endforeach()
+  string(REPLACE ";" ", " missing "${missing}")
+  string(REPLACE ";" ", " features "${ARG_DEVICE_FEATURES}")
+  cmake_path(ABSOLUTE_PATH FILE BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/shaders)
+  foreach(field TARGET_ENV DEFINES)
+    set_property(GLOBAL PROPERTY VKATTN_SHADER_${NAME}_${field} "${ARG_${field}}")
+  endforeach()
+  set_property(GLOBAL PROPERTY VKATTN_SHADER_${NAME}_FILE "${FILE}")
+  set_property(GLOBAL PROPERTY VKATTN_SHADER_${NAME}_MISSING "${missing}")
+  set_property(GLOBAL PROPERTY VKATTN_SHADER_${NAME}_FEATURES "${features}")
+  set_property(GLOBAL APPEND PROPERTY VKATTN_SHADERS ${NAME})
+  set_property(GLOBAL APPEND PROPERTY VKATTN_SHADER_SET_${SET} ${NAME})
+endfunction()
+
+# Compiles one declared binary; OUT gets its .spv path, empty where it is left out.
+function(vkattn_compile_shader NAME OUT)
+  foreach(field FILE TARGET_ENV DEFINES MISSING)
+    get_property(${field} GLOBAL PROPERTY VKATTN_SHADER_${NAME}_${field})
+  endforeach()
+  set(${OUT} "" PARENT_SCOPE)
+  if(MISSING)
+    return()
+  endif()
+  set(spv ${CMAKE_CURRENT_BINARY_DIR}/shaders/${NAME}.spv)
+  list(TRANSFORM DEFINES PREPEND -D)
+  add_custom_command(
+    OUTPUT ${spv}
+    COMMAND ${VKATTN_GLSLANG} -V --quiet --target-env ${TARGET_ENV} -I${PROJECT_SOURCE_DIR}/shaders ${DEFINES}
+            --depfile ${spv}.d -o ${spv} ${FILE}
+    COMMAND ${VKATTN_SPIRV_VAL} --target-env ${TARGET_ENV} ${spv}
+    DEPENDS ${FILE}
+    DEPFILE ${spv}.d
+    COMMENT "Compiling shader ${NAME}"
+    VERBATIM)
+  set(${OUT} ${spv} PARENT_SCOPE)
+endfunction()
+
+# vkattn_add_shader_library(TARGET SET NAMESPACE): a library with `<namespace>::shader_binaries()`, declared in
+# the header <TARGET>.hpp, that holds the binaries of the set.
+function(vkattn_add_shader_library TARGET SET NAMESPACE)
+  get_property(names GLOBAL PROPERTY VKATTN_SHADER_SET_${SET})
+  set(binaries "")
+  set(manifest "")
+  foreach(name IN LISTS names)
+    vkattn_compile_shader(${name} spv)
+    get_property(missing GLOBAL PROPERTY VKATTN_SHADER_${name}_MISSING)
+    get_property(features GLOBAL PROPERTY VKATTN_SHADER_${name}_FEATURES)
+    string(APPEND manifest "${name}|${spv}|${missing}|${features}\n")
+    list(APPEND binaries ${spv})
+  endforeach()
+  set(base ${CMAKE_CURRENT_BINARY_DIR}/shaders/${TARGET})
+  file(CONFIGURE OUTPUT ${base}.manifest CONTENT "${manifest}" @ONLY)
+  file(CONFIGURE OUTPUT ${base}.hpp CONTENT
+"// Generated: the shader binaries of the set '${SET}'.
+#pragma once
+#include \"vulkan/shader_binary.hpp\"
+namespace ${NAMESPACE} {
+[[nodiscard]] std::span<const ::vkattn::detail::ShaderBinary> shader_binaries();
+}
+" @ONLY)
+  add_custom_command(
+    OUTPUT ${base}.cpp
+    COMMAND ${CMAKE_COMMAND} -DMANIFEST=${base}.manifest -DOUTPUT=${base}.cpp -DHEADER=${TARGET}.hpp
+            -DNAMESPACE=${NAMESPACE} -P ${PROJECT_SOURCE_DIR}/cmake/EmbedShaders.cmake
+    DEPENDS ${binaries} ${base}.manifest ${PROJECT_SOURCE_DIR}/cmake/EmbedShaders.cmake
+    COMMENT "Embedding shaders of ${TARGET}"
+    VERBATIM)
+  add_library(${TARGET} OBJECT ${base}.cpp)
+  target_include_directories(${TARGET} PUBLIC ${CMAKE_CURRENT_BINARY_DIR}/shaders ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${TARGET} PRIVATE vkattn_options)
+endfunction()
+
+# Prints at configure time which binaries were built and which were left out, and why.
+function(vkattn_print_shader_summary)
+  execute_process(COMMAND ${VKATTN_GLSLANG} --version OUTPUT_VARIABLE version ERROR_QUIET)
+  string(REGEX MATCH "Glslang Version: [^\n]*" version "${version}")
+  message(STATUS "Shader compiler: ${VKATTN_GLSLANG} (${version})")
+  get_property(names GLOBAL PROPERTY VKATTN_SHADERS)
+  foreach(name IN LISTS names)
+    get_property(missing GLOBAL PROPERTY VKATTN_SHADER_${name}_MISSING)
+    if(missing)
+      message(STATUS "  left out: ${name} (the compiler does not know ${missing})")
+    else()
+      message(STATUS "  built:    ${name}")
+    endif()
+  endforeach()
+endfunction()

@@ -1,0 +1,64 @@
+// What a device offers and what of it is enabled: plain data, so that kernel selection can be tested without a GPU.
+#pragma once
+
+#include <vulkan/vulkan_core.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vkattn {
+
+/// One matrix shape of VK_KHR_cooperative_matrix: C (m x n) = A (m x k) * B (k x n) + C.
+struct MatrixShape {
+  std::uint32_t m = 0, n = 0, k = 0;
+  std::string a_type, b_type, c_type, result_type;  ///< f16, f32, bf16, s8, u8, s32, u32, or other
+  std::string scope;                                ///< subgroup, workgroup or other
+};
+
+/// Facts of one device. A feature counts only where it is supported and enabled.
+struct Capabilities {
+  std::string device_name;
+  std::string driver_name;
+  std::string driver_info;
+  VkPhysicalDeviceType device_type = VK_PHYSICAL_DEVICE_TYPE_OTHER;
+  std::uint32_t vendor_id = 0;
+  std::uint32_t device_id = 0;
+  std::uint32_t api_version = VK_API_VERSION_1_1;
+  std::uint32_t driver_version = 0;
+
+  std::uint32_t subgroup_size = 1;
+  std::uint32_t min_subgroup_size = 1;
+  std::uint32_t max_subgroup_size = 1;
+  bool subgroup_arithmetic = false;
+  bool subgroup_shuffle = false;
+  bool subgroup_size_control = false;
+
+  std::uint32_t max_shared_memory_bytes = 16384;
+  std::uint32_t max_workgroup_invocations = 128;
+  std::array<std::uint32_t, 3> max_workgroup_size{128, 128, 64};
+  std::array<std::uint32_t, 3> max_workgroup_count{65535, 65535, 65535};
+  std::uint64_t max_storage_buffer_range = 1ULL << 27U;
+  std::uint64_t max_buffer_size = ~0ULL;             ///< ~0 where the device does not say (before Vulkan 1.3)
+  std::uint64_t max_memory_allocation_bytes = ~0ULL;
+  std::uint32_t max_push_constants_bytes = 128;
+  std::uint32_t max_stage_storage_buffers = 4;
+  std::uint64_t min_storage_offset_alignment = 256;
+
+  bool storage_buffer_16bit = false;  ///< storageBuffer16BitAccess
+  bool shader_int16 = false;
+  bool shader_float16 = false;
+  bool shader_int64 = false;
+  bool preserves_nan_float32 = false;  ///< shaderSignedZeroInfNanPreserveFloat32
+  bool push_descriptors = false;
+  std::uint32_t max_push_descriptors = 0;
+  bool pipeline_statistics = false;  ///< VK_KHR_pipeline_executable_properties
+  bool cooperative_matrix = false;
+  bool cooperative_matrix2 = false;
+  std::vector<MatrixShape> matrix_shapes;
+
+  [[nodiscard]] bool is_cpu() const { return device_type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
+};
+
+}  // namespace vkattn

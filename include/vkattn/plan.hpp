@@ -1,0 +1,129 @@
+// From a descriptor to recorded commands: plan once, bind tensors, record as often as wanted.
+#pragma once
+
+#include <vkattn/attention.hpp>
+#include <vkattn/device.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vkattn {
+
+namespace detail {
+struct PlanState;
+struct BindingsState;
+}  // namespace detail
+
+/// A part of a buffer that holds one tensor. `offset` is the byte of the tensor's first element and may be any
+/// multiple of the element's size (and of the declared alignment); `size` is the bytes from there that the
+/// tensor may use. The buffer needs VK_BUFFER_USAGE_STORAGE_BUFFER_BIT.
+struct BufferRange {
+  VkBuffer buffer = VK_NULL_HANDLE;
+  VkDeviceSize offset = 0;
+  VkDeviceSize size = 0;
+};
+
+/// The tensors of one execution. A tensor without elements may have a null buffer; lse and kv_lengths are read
+/// only where the descriptor asks for them. Output and lse must not overlap any other tensor.
+struct AttentionTensors {
+  BufferRange query;
+  BufferRange key;
+  BufferRange value;
+  BufferRange output;
+  BufferRange lse;         ///< float32
+  BufferRange kv_lengths;  ///< int32, one per batch entry
+};
+
+struct PlanOptions {
+  /// Use this kernel or fail with its reason; empty: the first of the ordered list that accepts.
+  std::string kernel;
+  /// Passed to pipeline creation; owned by the caller; may be null.
+  VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
+  /// Work is split so that no dispatch is estimated above this, on devices that are not a CPU.
+  std::uint64_t max_dispatch_ns = 100'000'000;
+  /// Make the plan for record(command buffer, tensors): needs VK_KHR_push_descriptor enabled on the device.
+  bool push_descriptors = false;
+};
+
+/// One dispatch of a plan, for reports and tests.
+struct DispatchInfo {
+  std::uint64_t first_tile = 0;      ///< of the plan's tiles (row tiles of all heads of all batch entries)
+  std::uint64_t tile_count = 0;
+  std::uint32_t workgroups[3] = {};  ///< what vkCmdDispatch gets
+  double estimated_ns = 0;           ///< a rough guess from the device class, never a measurement
+};
+
+/// Descriptor sets and parameters for one set of tensors. Reusable: record it as often as wanted; rewrite it
+/// only while no recorded use is pending. The plan must outlive it. Move-only; not thread-safe by itself.
+class Bindings {
+ public:
+  Bindings(Bindings&&) noexcept;
+  Bindings& operator=(Bindings&&) noexcept;
+  Bindings(const Bindings&) = delete;
+  Bindings& operator=(const Bindings&) = delete;
+  ~Bindings();
+
+  [[nodiscard]] const detail::BindingsState& state() const { return *state_; }
+
+ private:
+  friend class AttentionPlan;
+  explicit Bindings(std::unique_ptr<detail::BindingsState> state);
+  std::unique_ptr<detail::BindingsState> state_;
+};
+
+/// An immutable plan: the chosen kernel, its compiled pipeline and the list of dispatches. All shader
+/// compilation that the library asks for happens in create(). Cheap to copy; safe to share across threads; the
+/// last copy destroys the pipeline, which must be idle by then.
+class AttentionPlan {
+ public:
+  /// validate -> select -> plan. Errors: a broken rule of the descriptor, a device limit (named, with both
+  /// numbers), no kernel that accepts (each reason), or Vulkan's own.
+  [[nodiscard]] static Result<AttentionPlan> create(const Device& device, const AttentionDesc& desc,
+                                                    const PlanOptions& options = {});
+
+  [[nodiscard]] const AttentionDesc& desc() const;
+  /// lane or tile.
+  [[nodiscard]] std::string_view kernel_name() const;
+  /// A few lines for a person: the problem, the kernel and its configuration, every refusal, the dispatches.
+  [[nodiscard]] std::string describe() const;
+  /// Bytes of workspace that record needs; 0 where none is. Does not grow with query_length x kv_length.
+  [[nodiscard]] VkDeviceSize workspace_bytes() const;
+  /// Usage flags that a workspace buffer needs; 0 where none is needed.
+  [[nodiscard]] VkBufferUsageFlags workspace_usage() const;
+  [[nodiscard]] const std::vector<DispatchInfo>& dispatches() const;
+  /// Bytes of one workgroup's shared memory.
+  [[nodiscard]] std::uint32_t shared_memory_bytes() const;
+
+  /// Checks the tensors against the descriptor and writes descriptor sets from a pool of its own.
+  [[nodiscard]] Result<Bindings> make_bindings(const AttentionTensors& tensors,
+                                               const BufferRange& workspace = {}) const;
+  /// Points existing bindings at other tensors, without allocating descriptors. Only while none is in use.
+  [[nodiscard]] Status rewrite(Bindings& bindings, const AttentionTensors& tensors,
+                               const BufferRange& workspace = {}) const;
+
+  /// Records the work: binds, pushes, dispatches. No allocation, no wait, no lock. The caller orders it against
+  /// whatever writes the inputs and reads the outputs: shader reads and writes in the compute stage.
+  void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept;
+  /// The same without an object, for plans made with PlanOptions::push_descriptors.
+  [[nodiscard]] Status record(VkCommandBuffer commands, const AttentionTensors& tensors,
+                              const BufferRange& workspace = {}) const;
+
+ private:
+  explicit AttentionPlan(std::shared_ptr<const detail::PlanState> state) : state_(std::move(state)) {}
+  std::shared_ptr<const detail::PlanState> state_;
+};
+
+/// A kernel and whether the device and problem suit it: empty reason where they do.
+struct KernelSupport {
+  std::string_view kernel;
+  std::string reason;
+};
+
+/// Every kernel of this build in the order of preference for the device, with the reason against each.
+/// Kernels left out at build time are listed too.
+[[nodiscard]] std::vector<KernelSupport> kernel_support(const AttentionDesc& desc, const Capabilities& capabilities);
+
+}  // namespace vkattn

@@ -1,0 +1,114 @@
+// The convenience layer for programs without Vulkan code of their own: instance, device choice, buffers, queue,
+// pipeline cache on disk, timestamps. Link vkattn::runtime. Not thread-safe: one thread uses a Runtime at a time.
+#pragma once
+
+#include <vkattn/plan.hpp>
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vkattn {
+
+namespace detail {
+struct RuntimeState;
+struct BufferState;
+}  // namespace detail
+
+struct RuntimeOptions {
+  /// A number of list_devices() or a part of a device's name, case ignored. Empty: the environment variable
+  /// VKATTN_DEVICE, and where that is unset the best device: discrete, then integrated, then any other, then CPU.
+  std::string device;
+  /// Enable VK_LAYER_KHRONOS_validation with synchronization validation; messages are collected.
+  bool validation = false;
+  /// Keep compiled pipelines on disk between runs.
+  bool pipeline_cache = true;
+  /// Where; empty: VKATTN_CACHE_DIR, else XDG_CACHE_HOME/vkattn, else HOME/.cache/vkattn.
+  std::filesystem::path cache_dir;
+};
+
+/// One device as found: what it could do, everything supported counted as enabled.
+struct DeviceInfo {
+  std::uint32_t index = 0;
+  Capabilities capabilities;
+  std::string rejected;  ///< why the runtime cannot use it; empty where it can
+};
+
+/// Device memory for one buffer, in host-visible memory where the device has no other. Freed by the destructor.
+/// Move-only; the Runtime must outlive it.
+class Buffer {
+ public:
+  Buffer() noexcept;
+  Buffer(Buffer&&) noexcept;
+  Buffer& operator=(Buffer&&) noexcept;
+  ~Buffer();
+
+  [[nodiscard]] VkBuffer handle() const;
+  [[nodiscard]] VkDeviceSize size() const;
+  /// The whole buffer from `offset` on.
+  [[nodiscard]] BufferRange range(VkDeviceSize offset = 0) const;
+
+ private:
+  friend class Runtime;
+  explicit Buffer(std::unique_ptr<detail::BufferState> state);
+  std::unique_ptr<detail::BufferState> state_;
+};
+
+class Runtime {
+ public:
+  /// Every device of this machine. An error where there is no Vulkan loader; an empty list where no driver.
+  [[nodiscard]] static Result<std::vector<DeviceInfo>> list_devices();
+  [[nodiscard]] static Result<Runtime> create(const RuntimeOptions& options = {});
+
+  Runtime(Runtime&&) noexcept;
+  Runtime& operator=(Runtime&&) noexcept;
+  /// Waits for the device and saves the pipeline cache where it changed.
+  ~Runtime();
+
+  [[nodiscard]] const Device& device() const;
+  /// Why this device, and why not the others, one line each.
+  [[nodiscard]] const std::string& device_choice() const;
+  [[nodiscard]] VkPipelineCache pipeline_cache() const;
+  [[nodiscard]] VkQueue queue() const;
+  [[nodiscard]] std::uint32_t queue_family() const;
+  /// Nanoseconds per timestamp tick; 0 where the queue has no timestamps.
+  [[nodiscard]] double timestamp_period_ns() const;
+
+  /// A storage buffer that can also be copied from and to. `bytes` above the device's limits is refused by name.
+  [[nodiscard]] Result<Buffer> create_buffer(VkDeviceSize bytes) const;
+  /// Copies host bytes into the buffer; staged in small pieces where the memory is not host-visible.
+  [[nodiscard]] Status write(const Buffer& buffer, VkDeviceSize offset, std::span<const std::byte> bytes) const;
+  /// Copies from the buffer to host memory.
+  [[nodiscard]] Status read(const Buffer& buffer, VkDeviceSize offset, std::span<std::byte> bytes) const;
+  /// The buffer's memory where it is mapped, else empty. Only while the device does not use it.
+  [[nodiscard]] std::span<std::byte> mapped(const Buffer& buffer) const;
+
+  /// Submits what `record` records, `repeat` times one after another, and waits. Gives nanoseconds for each
+  /// repetition, from timestamps where the queue has them, else from the host's clock around each submission.
+  template <class Record>
+  [[nodiscard]] Result<std::vector<double>> execute(Record&& record, std::uint32_t repeat = 1) const {
+    return execute_commands(
+        [](VkCommandBuffer commands, void* user) { (*static_cast<std::remove_reference_t<Record>*>(user))(commands); },
+        &record, repeat);
+  }
+  /// Runs a plan once and waits; nanoseconds.
+  [[nodiscard]] Result<double> execute(const AttentionPlan& plan, const Bindings& bindings) const;
+
+  /// Validation messages collected so far (RuntimeOptions::validation, or a layer enabled from outside).
+  [[nodiscard]] const std::vector<std::string>& validation_messages() const;
+  /// Writes the pipeline cache now: to a temporary file that then takes the old one's place.
+  [[nodiscard]] Status save_pipeline_cache() const;
+
+ private:
+  using RecordFunction = void (*)(VkCommandBuffer commands, void* user);
+  [[nodiscard]] Result<std::vector<double>> execute_commands(RecordFunction record, void* user,
+                                                             std::uint32_t repeat) const;
+  explicit Runtime(std::unique_ptr<detail::RuntimeState> state);
+  std::unique_ptr<detail::RuntimeState> state_;
+};
+
+}  // namespace vkattn

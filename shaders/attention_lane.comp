@@ -1,0 +1,194 @@
+// Attention without barriers, shared memory or subgroup operations: an invocation owns kRows neighbouring query rows
+// and visits kKeys keys a step. K and V are read at addresses that are the same for all invocations of a workgroup.
+// Made for CPU implementations, where that is one scalar load and a broadcast, and the last resort elsewhere.
+//
+// Notes for lavapipe (Mesa 26.1), measured: the head dimension stays a loop, since unrolling it costs seconds of
+// compile time; what lives across a loop costs a masked store per pass, which 4 dims x kKeys x kRows multiply-adds
+// share (keep kKeys * kRows at 128 or less); loops test at their end, since after a break at the top the body
+// still runs once under an empty mask; a private array with a variable index costs more than a buffer, so float32
+// outputs hold their own running sums.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+
+#include "lib/tensors.glsl"
+#include "lib/mask.glsl"
+#include "lib/online_softmax.glsl"
+#include "lib/grid.glsl"
+
+layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
+layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 8;
+layout(constant_id = VKATTN_SPEC_LANE_ROWS) const uint kRows = 4;
+layout(constant_id = VKATTN_SPEC_LANE_KEYS) const uint kKeys = 32;
+layout(constant_id = VKATTN_SPEC_LANE_MASKED_KEYS) const uint kMaskedKeys = 4;
+
+const bool kSumsInOutput = kOutputType == VKATTN_TYPE_FLOAT32;
+
+uint query_index[kRows], output_index[kRows];  // of the rows' first elements
+int row_key_end[kRows];                        // a row sees keys 0 .. end - 1
+float row_maximum[kRows], row_sum[kRows], row_rescale[kRows];
+float probability[kKeys * kRows];              // scores, then probabilities, by key
+float private_sums[kSumsInOutput ? 1 : kRows * kValueDim];
+uint batch, kv_head;
+
+float load_sum(uint row, uint dim) {
+  if (kSumsInOutput) return uintBitsToFloat(output_words[output_index[row] + dim * kOutputDimStride]);
+  return private_sums[row * kValueDim + dim];
+}
+
+void store_sum(uint row, uint dim, float value) {
+  if (kSumsInOutput) {
+    output_words[output_index[row] + dim * kOutputDimStride] = floatBitsToUint(value);
+  } else {
+    private_sums[row * kValueDim + dim] = value;
+  }
+}
+
+// The row of K or V to read for the step's key: hidden keys beyond the end repeat the last one.
+uint source_key(int first_key, uint key, bool masked) {
+  return uint(masked ? min(first_key + int(key), int(params.kv_length) - 1) : first_key + int(key));
+}
+
+// Adds q . k over 4 dims to the scores of `keys` keys.
+void add_scores(int first_key, uint keys, bool masked, uint dim, bool full) {
+  vec4 query[kRows];
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    query[r] = full ? query_full4(query_index[r], dim) : query_part4(query_index[r], dim);
+  }
+  [[unroll]] for (uint k = 0; k < keys; ++k) {
+    const uint index = key_row(batch, kv_head, source_key(first_key, k, masked));
+    const vec4 key = full ? key_full4(index, dim) : key_part4(index, dim);
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      float score = probability[k * kRows + r];
+      [[unroll]] for (uint d = 0; d < 4; ++d) score += query[r][d] * key[d];
+      probability[k * kRows + r] = score;
+    }
+  }
+}
+
+// Adds p . v for 4 dims (the first `dims` of them) to the rows' sums. Hidden V rows are left out, not multiplied by 0.
+void add_values(int first_key, uint keys, bool masked, uint dim, uint dims) {
+  vec4 sum[kRows];
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    [[unroll]] for (uint d = 0; d < dims; ++d) sum[r][d] = load_sum(r, dim + d) * row_rescale[r];
+  }
+  [[unroll]] for (uint k = 0; k < keys; ++k) {
+    const uint index = value_row(batch, kv_head, source_key(first_key, k, masked));
+    const vec4 value = dims == 4 ? value_full4(index, dim) : value_part4(index, dim);
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      const bool hidden = masked && first_key + int(k) >= row_key_end[r];
+      [[unroll]] for (uint d = 0; d < dims; ++d) {
+        const float product = probability[k * kRows + r] * value[d];
+        sum[r][d] += hidden ? 0.0 : product;
+      }
+    }
+  }
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    [[unroll]] for (uint d = 0; d < dims; ++d) store_sum(r, dim + d, sum[r][d]);
+  }
+}
+
+// Turns the step's scores into probabilities and raises the rows' maxima.
+void update_softmax(int first_key, uint keys, bool masked) {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    float maximum = row_maximum[r];
+    [[unroll]] for (uint k = 0; k < keys; ++k) {
+      const bool hidden = masked && first_key + int(k) >= row_key_end[r];
+      const float score = probability[k * kRows + r] * params.scale_log2;
+      probability[k * kRows + r] = hidden ? kHiddenScore : score;
+      maximum = max(maximum, probability[k * kRows + r]);
+    }
+    row_rescale[r] = rescale_factor(row_maximum[r], maximum);
+    row_maximum[r] = maximum;
+    float total = 0.0;
+    [[unroll]] for (uint k = 0; k < keys; ++k) {
+      const bool hidden = masked && first_key + int(k) >= row_key_end[r];
+      const float weight = exp2(probability[k * kRows + r] - maximum);
+      probability[k * kRows + r] = hidden ? 0.0 : weight;
+      total += probability[k * kRows + r];
+    }
+    row_sum[r] = row_sum[r] * row_rescale[r] + total;
+  }
+}
+
+// One step over `keys` keys. All arguments but the first are constants once inlined.
+void attend(int first_key, uint keys, bool masked) {
+  [[unroll]] for (uint i = 0; i < keys * kRows; ++i) probability[i] = 0.0;
+  if (kHeadDim >= 4) {
+    uint dim = 0;
+    [[dont_unroll]] do {
+      add_scores(first_key, keys, masked, dim, true);
+      dim += 4;
+    } while (dim + 4 <= kHeadDim);
+  }
+  if (kHeadDim % 4 != 0) add_scores(first_key, keys, masked, kHeadDim - kHeadDim % 4, false);
+
+  update_softmax(first_key, keys, masked);
+
+  if (kValueDim >= 4) {
+    uint dim = 0;
+    [[dont_unroll]] do {
+      add_values(first_key, keys, masked, dim, 4);
+      dim += 4;
+    } while (dim + 4 <= kValueDim);
+  }
+  if (kValueDim % 4 != 0) add_values(first_key, keys, masked, kValueDim - kValueDim % 4, kValueDim % 4);
+}
+
+void begin_rows(uint head, uint first_row, int kv_length) {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    // Rows beyond the last repeat it within this invocation: all loads of a chunk come before its stores.
+    const uint row = min(first_row + r, params.query_length - 1u);
+    query_index[r] = query_row(batch, head, row);
+    output_index[r] = output_row(batch, head, row);
+    row_key_end[r] = visible_key_end(int(row), kv_length);
+    row_maximum[r] = kHiddenScore;
+    row_sum[r] = 0.0;
+  }
+  [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
+    [[unroll]] for (uint r = 0; r < kRows; ++r) store_sum(r, dim, 0.0);
+  }
+}
+
+void store_rows(uint head, uint first_row) {
+  float inverse[kRows];
+  [[unroll]] for (uint r = 0; r < kRows; ++r) inverse[r] = row_sum[r] == 0.0 ? 0.0 : 1.0 / row_sum[r];
+  [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
+    float result[kRows];
+    [[unroll]] for (uint r = 0; r < kRows; ++r) result[r] = load_sum(r, dim) * inverse[r];
+    [[unroll]] for (uint r = 0; r < kRows; ++r) store_output(output_index[r], dim, result[r]);
+  }
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    if (first_row + r < params.query_length) store_lse(batch, head, first_row + r, row_maximum[r], row_sum[r]);
+  }
+}
+
+void main() {
+  const uint tile_rows = kWorkgroupSize * kRows;
+  const TilePosition tile = tile_position(tile_rows);
+  const uint first_row = tile.first_row + gl_LocalInvocationIndex * kRows;
+  if (!tile.valid || first_row >= params.query_length) return;
+  batch = tile.batch;
+  kv_head = tile.head / params.heads_per_kv;
+  const int kv_length = visible_kv_length(batch);
+  begin_rows(tile.head, first_row, kv_length);
+
+  // The same for the whole workgroup: every row sees the keys before `full_end`, none those from `key_end` on.
+  const uint last_row = min(tile.first_row + tile_rows, params.query_length) - 1u;
+  const int full_end = visible_key_end(int(tile.first_row), kv_length);
+  const int key_end = visible_key_end(int(last_row), kv_length);
+  int key = 0;
+  if (int(kKeys) <= full_end) {
+    [[dont_unroll]] do {
+      attend(key, kKeys, false);
+      key += int(kKeys);
+    } while (key + int(kKeys) <= full_end);
+  }
+  if (key < key_end) {
+    [[dont_unroll]] do {
+      attend(key, kMaskedKeys, true);
+      key += int(kMaskedKeys);
+    } while (key < key_end);
+  }
+  store_rows(tile.head, first_row);
+}

@@ -1,0 +1,17 @@
+// Online softmax in log2 units (Milakov and Gimelshein, arXiv:1805.02867), without arithmetic on infinities.
+#ifndef VKATTN_LIB_ONLINE_SOFTMAX
+#define VKATTN_LIB_ONLINE_SOFTMAX
+
+// The score of a hidden key and the maximum of a row that has seen none: the lowest finite float32.
+const float kHiddenScore = -3.402823466e+38;
+
+// The probability kept for a hidden key, so that its V row can be left out rather than multiplied by 0.
+const float kHiddenProbability = -1.0;
+
+// What a row's sum and accumulators are multiplied by when its maximum rises. The difference can overflow only
+// where nothing was accumulated yet.
+float rescale_factor(float old_maximum, float new_maximum) {
+  return exp2(max(old_maximum - new_maximum, -1000.0));
+}
+
+#endif

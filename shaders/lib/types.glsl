@@ -1,0 +1,50 @@
+// Storage types: decoding to float32 and rounding back, by integer arithmetic that no device can get wrong.
+#ifndef VKATTN_LIB_TYPES
+#define VKATTN_LIB_TYPES
+
+#include "shared/attention_constants.h"
+
+// The float value of 16 stored bits.
+float decode_16bit(uint bits, uint type) {
+  return type == VKATTN_TYPE_FLOAT16 ? unpackHalf2x16(bits).x : uintBitsToFloat(bits << 16);
+}
+
+// The float values of two neighbouring elements in one word, the first in the low half.
+vec2 decode_pair(uint word, uint type) {
+  return type == VKATTN_TYPE_FLOAT16 ? unpackHalf2x16(word)
+                                     : vec2(uintBitsToFloat(word << 16), uintBitsToFloat(word & 0xffff0000u));
+}
+
+// To float16, to nearest even. GLSL leaves the rounding of packHalf2x16 open.
+uint encode_float16(float value) {
+  const uint bits = floatBitsToUint(value);
+  const uint sign = (bits >> 16) & 0x8000u;
+  const uint magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return sign | 0x7e00u;
+  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;
+  if (magnitude >= 0x38800000u) {
+    return sign | ((magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13);
+  }
+  // Subnormal result: the significand in units of 2^-24.
+  const uint shift = 126u - min(magnitude >> 23, 126u);
+  if (shift > 24u) return sign;
+  const uint significand = (magnitude & 0x7fffffu) | 0x800000u;
+  const uint quotient = significand >> shift;
+  const uint remainder = significand - (quotient << shift);
+  const uint half_unit = 1u << (shift - 1u);
+  const bool up = remainder > half_unit || (remainder == half_unit && (quotient & 1u) != 0u);
+  return sign | (quotient + (up ? 1u : 0u));
+}
+
+// To bfloat16, to nearest even.
+uint encode_bfloat16(float value) {
+  const uint bits = floatBitsToUint(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x0040u;
+  return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+}
+
+uint encode_16bit(float value, uint type) {
+  return type == VKATTN_TYPE_FLOAT16 ? encode_float16(value) : encode_bfloat16(value);
+}
+
+#endif

@@ -1,0 +1,53 @@
+// Constants that the shaders and the host share. Plain macros: read by GLSL and by C++.
+#ifndef VKATTN_SHARED_ATTENTION_CONSTANTS_H
+#define VKATTN_SHARED_ATTENTION_CONSTANTS_H
+
+// Bindings of set 0.
+#define VKATTN_BINDING_QUERY 0
+#define VKATTN_BINDING_KEY 1
+#define VKATTN_BINDING_VALUE 2
+#define VKATTN_BINDING_OUTPUT 3
+#define VKATTN_BINDING_LSE 4
+#define VKATTN_BINDING_KV_LENGTHS 5
+#define VKATTN_BINDING_COUNT 6
+
+// Storage types; the values of vkattn::DataType.
+#define VKATTN_TYPE_FLOAT32 0
+#define VKATTN_TYPE_FLOAT16 1
+#define VKATTN_TYPE_BFLOAT16 2
+
+// Causal modes: where query 0 lines up.
+#define VKATTN_CAUSAL_NONE 0
+#define VKATTN_CAUSAL_OFFSET 1        // AttentionParams.causal_offset
+#define VKATTN_CAUSAL_BOTTOM_RIGHT 2  // the batch entry's key length + AttentionParams.causal_offset
+
+// Specialization constants of every attention kernel.
+#define VKATTN_SPEC_WORKGROUP_SIZE 0
+#define VKATTN_SPEC_HEAD_DIM 1
+#define VKATTN_SPEC_VALUE_DIM 2
+#define VKATTN_SPEC_QUERY_TYPE 3
+#define VKATTN_SPEC_KEY_TYPE 4
+#define VKATTN_SPEC_VALUE_TYPE 5
+#define VKATTN_SPEC_OUTPUT_TYPE 6
+#define VKATTN_SPEC_QUERY_DIM_STRIDE 7
+#define VKATTN_SPEC_KEY_DIM_STRIDE 8
+#define VKATTN_SPEC_VALUE_DIM_STRIDE 9
+#define VKATTN_SPEC_OUTPUT_DIM_STRIDE 10
+#define VKATTN_SPEC_QUERY_VECTOR_LOADS 11  // rows are dense and start at multiples of 4 elements
+#define VKATTN_SPEC_KEY_VECTOR_LOADS 12
+#define VKATTN_SPEC_VALUE_VECTOR_LOADS 13
+#define VKATTN_SPEC_CAUSAL_MODE 14
+#define VKATTN_SPEC_HAS_KV_LENGTHS 15
+#define VKATTN_SPEC_HAS_LSE 16
+
+// Specialization constants of one kernel start here.
+#define VKATTN_SPEC_LANE_ROWS 32
+#define VKATTN_SPEC_LANE_KEYS 33
+#define VKATTN_SPEC_LANE_MASKED_KEYS 34
+
+#define VKATTN_SPEC_TILE_COLUMNS 32
+#define VKATTN_SPEC_TILE_ROWS 33
+#define VKATTN_SPEC_TILE_KEYS 34
+#define VKATTN_SPEC_TILE_DIM_CHUNK 35
+
+#endif

@@ -1,0 +1,25 @@
+// Specialization constants, modes and fixed counts of the kernels that measure a device's peaks. Read by GLSL and C++.
+#ifndef VKATTN_SHADERS_SHARED_PEAK_CONSTANTS_H
+#define VKATTN_SHADERS_SHARED_PEAK_CONSTANTS_H
+
+// Ids of the specialization constants.
+#define VKATTN_PEAK_WORKGROUP_SIZE_ID 0
+#define VKATTN_PEAK_VECTORS_ID 1   // multiply-add: vec4 chains in flight; copy: uvec4 per invocation
+#define VKATTN_PEAK_COPY_MODE_ID 2
+#define VKATTN_PEAK_MATRIX_M_ID 3
+#define VKATTN_PEAK_MATRIX_N_ID 4
+#define VKATTN_PEAK_MATRIX_K_ID 5
+
+// Multiply-adds on each chain for one iteration of the outer loop.
+#define VKATTN_PEAK_MULTIPLY_ADD_STEPS 8
+
+// What peak_copy.comp does with the source.
+#define VKATTN_PEAK_COPY 0          // neighbouring lanes read and write neighbouring vectors
+#define VKATTN_PEAK_READ 1          // the same reads, nothing written
+#define VKATTN_PEAK_READ_UNIFORM 2  // all lanes of a workgroup read one address: the way of CPU implementations
+
+// Independent accumulators of a subgroup, and products added to each of them for one iteration.
+#define VKATTN_PEAK_MATRIX_ACCUMULATORS 8
+#define VKATTN_PEAK_MATRIX_STEPS 2
+
+#endif

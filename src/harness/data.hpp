@@ -1,0 +1,58 @@
+// The random data of a problem: each element a function of seed, tensor and position alone, so that any part
+// of any tensor can be made by itself, in any order, and is the same in every memory layout.
+#pragma once
+
+#include <vkattn/problem.hpp>
+
+#include <cstdint>
+
+namespace vkattn::harness {
+
+enum class TensorRole : std::uint32_t { kQuery = 1, kKey = 2, kValue = 3 };
+
+/// A position in a tensor: batch entry, head of that tensor, row, dim.
+struct Position {
+  std::int64_t batch = 0;
+  std::int64_t head = 0;
+  std::int64_t row = 0;
+  std::int64_t dim = 0;
+};
+
+/// 64 well mixed bits for each number of a stream.
+[[nodiscard]] std::uint64_t random_bits(std::uint64_t stream, std::uint64_t counter);
+/// Uniform in [0, 1).
+[[nodiscard]] double random_uniform(std::uint64_t stream, std::uint64_t counter);
+
+/// Makes the elements of one tensor. Not thread-safe: keeps the last pair of normal numbers, as they come in
+/// pairs.
+class TensorData {
+ public:
+  TensorData(const Problem& problem, TensorRole role);
+
+  /// The element before rounding to the storage type.
+  [[nodiscard]] double element(const Position& position);
+  /// The element as stored, in the low bits: rounded to nearest even; float16 never subnormal or zero.
+  [[nodiscard]] std::uint32_t stored(const Position& position);
+
+ private:
+  [[nodiscard]] double normal(std::uint64_t counter);
+  [[nodiscard]] double dominant(const Position& position, double random) const;
+  [[nodiscard]] double direction(const Position& position, std::int64_t kv_head) const;
+
+  Problem problem_;
+  TensorRole role_;
+  DataType type_ = DataType::kFloat32;
+  std::uint64_t stream_ = 0;
+  double magnitude_ = 1;
+  std::int64_t heads_ = 1;
+  std::int64_t rows_ = 1;
+  std::int64_t dims_ = 1;
+  std::uint64_t pair_ = ~std::uint64_t{0};
+  double pair_values_[2] = {};
+};
+
+/// Q is drawn with this magnitude at most. Beyond it scores grow so large that their rounding in float32
+/// alone makes the tolerance wider than the output, and a comparison would show nothing.
+inline constexpr double kLargestQueryMagnitude = 10.0;
+
+}  // namespace vkattn::harness

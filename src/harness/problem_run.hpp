@@ -1,0 +1,92 @@
+// A problem brought to life on a device: buffers with random data, poisoned outputs and guard bands,
+// execution, and the comparison with the float64 reference. Used by the command line tool, the benchmark and
+// the tests.
+#pragma once
+
+#include <vkattn/problem.hpp>
+#include <vkattn/runtime.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reference/reference.hpp"
+
+namespace vkattn::harness {
+
+/// The outcome of a comparison with the reference.
+struct CheckReport {
+  std::int64_t rows_checked = 0;
+  std::int64_t elements_checked = 0;
+  std::int64_t elements_telling = 0;    ///< of the output, those where a zero would have failed
+  std::int64_t elements_unwritten = 0;  ///< of all rows, checked or not: what still holds the poison
+  double largest_error = 0;             ///< |o - ref| of the element with the largest share
+  double largest_share = 0;      ///< of its tolerance: above 1 is a failure; NaN against a number is infinity
+  reference::RowIndex where;     ///< of that element
+  std::int64_t where_dim = 0;    ///< -1: the lse
+  double expected = 0, got = 0;  ///< at that element
+  bool guard_intact = true;      ///< no byte outside of the outputs was written
+  std::string guard_message;     ///< where not
+  [[nodiscard]] bool passed() const {
+    return guard_intact && elements_unwritten == 0 && largest_share <= 1.0;
+  }
+  /// One line: the largest error, its share of the tolerance and where, or what is broken.
+  [[nodiscard]] std::string to_string() const;
+};
+
+/// Which rows to compare.
+struct RowSelection {
+  std::int64_t max_rows =
+      -1;  ///< -1: all; else first, last, around tile edges, and random ones up to this many
+  std::uint64_t seed = 1;
+};
+
+/// Called from time to time with the share of the work done, 0 to 1.
+using Progress = std::function<void(double)>;
+
+/// Buffers of one problem. The descriptor inside the problem says where elements lie.
+class ProblemRun {
+ public:
+  /// Allocates buffers for the problem on the device. Output and lse get guard bands of at least 64 elements
+  /// on either side, inside the bound range where the layout allows it.
+  [[nodiscard]] static Result<ProblemRun> create(const Runtime& runtime, const Problem& problem);
+
+  ProblemRun(ProblemRun&&) noexcept = default;
+  ProblemRun& operator=(ProblemRun&&) noexcept = default;
+
+  /// Fills Q, K and V with the problem's random data (never zeros) and writes kv_lengths.
+  [[nodiscard]] Status fill_inputs();
+  /// Fills output and lse, with everything around them, with a pattern no kernel writes.
+  [[nodiscard]] Status poison_outputs();
+  /// Makes bindings, executes the plan once and waits; nanoseconds of the execution.
+  [[nodiscard]] Result<double> execute(const AttentionPlan& plan);
+  /// Compares with the reference and checks the guard bands.
+  [[nodiscard]] Result<CheckReport> check(const RowSelection& selection = {},
+                                          const Progress& progress = {}) const;
+
+  [[nodiscard]] const Problem& problem() const { return problem_; }
+  [[nodiscard]] AttentionTensors tensors() const;
+
+  /// A tensor's place in its buffer: for programs that fill or read it themselves.
+  struct Tensor {
+    Buffer buffer;
+    VkDeviceSize offset = 0;       ///< bytes before the first element
+    VkDeviceSize bytes = 0;        ///< from the first element to the end of the last
+    VkDeviceSize bound_bytes = 0;  ///< what bindings get: `bytes` and the guard band after it
+  };
+  [[nodiscard]] const Tensor& query() const { return query_; }
+  [[nodiscard]] const Tensor& key() const { return key_; }
+  [[nodiscard]] const Tensor& value() const { return value_; }
+  [[nodiscard]] const Tensor& output() const { return output_; }
+  [[nodiscard]] const Tensor& lse() const { return lse_; }
+  [[nodiscard]] const Tensor& kv_lengths() const { return kv_lengths_; }
+
+ private:
+  ProblemRun(const Runtime& runtime, Problem problem) : runtime_(&runtime), problem_(std::move(problem)) {}
+
+  const Runtime* runtime_;
+  Problem problem_;
+  Tensor query_, key_, value_, output_, lse_, kv_lengths_;
+};
+
+}  // namespace vkattn::harness

@@ -1,0 +1,14 @@
+// Which rows of an output to compare where not all are wanted.
+#pragma once
+
+#include <vector>
+
+#include "harness/problem_run.hpp"
+
+namespace vkattn::harness {
+
+/// The rows in ascending order: all, or first, last, around tile edges and random ones.
+[[nodiscard]] std::vector<reference::RowIndex> select_rows(const AttentionDesc& desc,
+                                                           const RowSelection& selection);
+
+}  // namespace vkattn::harness

@@ -1,0 +1,136 @@
+// How tensors lie in their buffers: shapes, walking elements in the order of their addresses, and the bit
+// patterns that fill everything else.
+#pragma once
+
+#include <vkattn/attention.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "harness/data.hpp"
+
+namespace vkattn::harness {
+
+/// The extents and the storage of one tensor.
+struct TensorShape {
+  TensorDesc desc;
+  std::int64_t batch = 0;
+  std::int64_t heads = 0;
+  std::int64_t rows = 0;
+  std::int64_t dims = 0;
+
+  [[nodiscard]] Result<std::int64_t> bytes() const { return tensor_bytes(desc, batch, heads, rows, dims); }
+};
+
+[[nodiscard]] inline TensorShape query_shape(const AttentionDesc& desc) {
+  return {desc.query, desc.batch, desc.query_heads, desc.query_length, desc.head_dim};
+}
+[[nodiscard]] inline TensorShape key_shape(const AttentionDesc& desc) {
+  return {desc.key, desc.batch, desc.kv_heads, desc.kv_length, desc.head_dim};
+}
+[[nodiscard]] inline TensorShape value_shape(const AttentionDesc& desc) {
+  return {desc.value, desc.batch, desc.kv_heads, desc.kv_length, desc.value_dim};
+}
+[[nodiscard]] inline TensorShape output_shape(const AttentionDesc& desc) {
+  return {desc.output, desc.batch, desc.query_heads, desc.query_length, desc.value_dim};
+}
+[[nodiscard]] inline TensorShape lse_shape(const AttentionDesc& desc) {
+  Strides strides = desc.lse_strides;
+  strides.dim = 1;
+  return {{DataType::kFloat32, strides, 0}, desc.batch, desc.query_heads, desc.query_length, 1};
+}
+
+/// A shape's dimensions from the largest stride to the smallest.
+class AddressOrder {
+ public:
+  explicit AddressOrder(const TensorShape& shape)
+      : axes_{Axis{shape.desc.strides.batch, shape.batch, 0}, Axis{shape.desc.strides.head, shape.heads, 1},
+              Axis{shape.desc.strides.row, shape.rows, 2}, Axis{shape.desc.strides.dim, shape.dims, 3}} {
+    for (Axis& axis : axes_) {
+      // What repeats along a dimension lies in memory once; its data are those of position 0.
+      if (axis.stride == 0) axis.extent = std::min<std::int64_t>(axis.extent, 1);
+    }
+    std::stable_sort(axes_.begin(), axes_.end(),
+                     [](const Axis& a, const Axis& b) { return a.stride > b.stride; });
+  }
+
+  /// Addresses grow along the walk: no two elements overlap, strides of 0 aside.
+  [[nodiscard]] bool is_nested() const {
+    std::int64_t reach = 0;
+    for (auto axis = axes_.rbegin(); axis != axes_.rend(); ++axis) {
+      if (axis->extent <= 1) continue;
+      if (axis->stride <= reach) return false;
+      reach += (axis->extent - 1) * axis->stride;
+    }
+    return true;
+  }
+
+  /// Calls visit(offset in elements, position) for each element in memory, lowest address first.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    std::array<std::int64_t, 4> index{};
+    for (std::int64_t a = 0; a < axes_[0].extent; ++a) {
+      index[axes_[0].position] = a;
+      for (std::int64_t b = 0; b < axes_[1].extent; ++b) {
+        index[axes_[1].position] = b;
+        for (std::int64_t c = 0; c < axes_[2].extent; ++c) {
+          index[axes_[2].position] = c;
+          std::int64_t offset = a * axes_[0].stride + b * axes_[1].stride + c * axes_[2].stride;
+          for (std::int64_t d = 0; d < axes_[3].extent; ++d, offset += axes_[3].stride) {
+            index[axes_[3].position] = d;
+            visit(offset, Position{index[0], index[1], index[2], index[3]});
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  struct Axis {
+    std::int64_t stride;
+    std::int64_t extent;
+    std::size_t position;
+  };
+  std::array<Axis, 4> axes_;
+};
+
+/// Bytes that repeat through a buffer, by their address modulo 4.
+using Pattern = std::array<std::byte, 4>;
+
+[[nodiscard]] inline Pattern pattern_of(std::uint32_t word) {
+  Pattern pattern;
+  std::memcpy(pattern.data(), &word, sizeof(word));
+  return pattern;
+}
+
+/// What lies between and around the elements of inputs: a NaN, so that whoever reads it shows.
+[[nodiscard]] inline Pattern input_filler(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return pattern_of(0x7e2d7e2dU);
+    case DataType::kBfloat16:
+      return pattern_of(0x7fe37fe3U);
+    case DataType::kFloat32:
+      break;
+  }
+  return pattern_of(0x7fc0beefU);
+}
+
+/// What fills outputs before a run: a NaN of odd payload, which no arithmetic gives.
+[[nodiscard]] inline Pattern output_poison(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return pattern_of(0x7edd7eddU);
+    case DataType::kBfloat16:
+      return pattern_of(0x7fdd7fddU);
+    case DataType::kFloat32:
+      break;
+  }
+  return pattern_of(0x7fc0deadU);
+}
+
+}  // namespace vkattn::harness

@@ -1,0 +1,56 @@
+// The host half of a kernel: what it accepts and how its pipeline is specialized. Plain data in and out, no Vulkan
+// calls, so that selection can be tested without a device.
+#pragma once
+
+#include <vkattn/attention.hpp>
+#include <vkattn/capabilities.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vkattn::detail {
+
+struct SpecializationValue {
+  std::uint32_t id = 0;
+  std::uint32_t value = 0;
+};
+
+/// Everything that makes the pipeline of one kernel for one problem on one device.
+struct KernelConfig {
+  std::string_view shader;  ///< name in shaders/binaries.cmake
+  std::vector<SpecializationValue> specialization;
+  std::uint32_t workgroup_size = 0;
+  std::uint32_t rows_per_workgroup = 0;
+  std::uint32_t shared_bytes = 0;
+  std::string summary;      ///< for describe(): tile sizes in words
+};
+
+struct Kernel {
+  std::string_view name;
+  /// The configuration, or the reason against this kernel as an Error.
+  Result<KernelConfig> (*configure)(const AttentionDesc& desc, const Capabilities& capabilities);
+};
+
+/// Every kernel, best first for the device.
+[[nodiscard]] std::vector<Kernel> ordered_kernels(const Capabilities& capabilities);
+
+/// What both kernels share: the reason why neither can run, or the common specialization values.
+[[nodiscard]] Result<std::vector<SpecializationValue>> common_specialization(const AttentionDesc& desc,
+                                                                             const Capabilities& capabilities,
+                                                                             std::uint32_t workgroup_size);
+
+/// True where rows of the tensor can be read 4 elements at a time.
+[[nodiscard]] bool has_vector_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads,
+                                    std::int64_t rows);
+
+/// `base` where the device has 16-bit storage or the problem has no need of it, else its _words form.
+[[nodiscard]] std::string_view shader_for(const AttentionDesc& desc, const Capabilities& capabilities,
+                                          std::string_view base, std::string_view words);
+
+[[nodiscard]] Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilities& capabilities);
+[[nodiscard]] Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilities& capabilities);
+
+}  // namespace vkattn::detail

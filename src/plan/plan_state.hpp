@@ -1,0 +1,78 @@
+// What a plan and its bindings hold.
+#pragma once
+
+#include <vkattn/plan.hpp>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "plan/select.hpp"
+#include "plan/window.hpp"
+#include "vulkan/device_state.hpp"
+#include "vulkan/pipeline.hpp"
+
+namespace vkattn::detail {
+
+namespace shared {
+using uint = std::uint32_t;
+#include "shared/attention_params.h"
+}  // namespace shared
+using shared::AttentionParams;
+
+static_assert(sizeof(AttentionParams) <= 128, "push constants of 128 bytes are all that every device has");
+
+/// One dispatch: a run of tiles of one window.
+struct Step {
+  std::uint32_t window = 0;  ///< index into PlanState::windows
+  std::uint32_t first_tile = 0;
+  std::uint32_t tile_count = 0;
+  std::uint32_t groups_x = 0, groups_y = 0;
+};
+
+struct PlanState {
+  std::shared_ptr<const DeviceState> device;
+  AttentionDesc desc;
+  PlanOptions options;
+  KernelConfig config;
+  std::string_view kernel_name;
+  std::vector<KernelSupport> considered;
+  TensorWindows whole{};                 ///< the whole tensors; no bytes where nothing is recorded
+  std::vector<Window> windows;
+  std::vector<TensorWindows> parts;      ///< of each window
+  std::vector<AttentionParams> params;   ///< of each window, without offsets and tile range
+  std::vector<Step> steps;
+  std::vector<DispatchInfo> dispatches;  ///< the same steps, for reports
+  Pipeline pipeline;                     ///< empty where nothing is to be recorded
+  bool whole_words = false;              ///< 16-bit tensors are accessed as 32-bit words
+};
+
+/// A window's tensors resolved against actual buffers.
+struct BoundWindow {
+  std::array<VkDescriptorBufferInfo, VKATTN_BINDING_COUNT> buffers{};
+  std::array<std::uint32_t, VKATTN_BINDING_COUNT> offsets{};  ///< elements from the bound start
+};
+
+struct BindingsState {
+  std::shared_ptr<const DeviceState> device;
+  VkDescriptorPool pool = VK_NULL_HANDLE;
+  std::vector<VkDescriptorSet> sets;     ///< one per window
+  std::vector<AttentionParams> params;   ///< one per step, ready to push
+  ~BindingsState();
+};
+
+/// Checks the caller's ranges against the descriptor.
+[[nodiscard]] Status check_tensors(const PlanState& plan, const AttentionTensors& tensors);
+
+/// Resolves one window. The tensors have passed check_tensors().
+[[nodiscard]] BoundWindow bind_window(const PlanState& plan, const AttentionTensors& tensors,
+                                      std::size_t window) noexcept;
+
+/// The push constants of one step.
+[[nodiscard]] AttentionParams step_params(const PlanState& plan, const Step& step, const BoundWindow& bound) noexcept;
+
+/// Fills `writes` with the descriptors of one window.
+void write_descriptors(const BoundWindow& bound, VkDescriptorSet set,
+                       std::array<VkWriteDescriptorSet, VKATTN_BINDING_COUNT>& writes) noexcept;
+
+}  // namespace vkattn::detail

@@ -1,0 +1,146 @@
+// Writing problem strings, and the words that they are made of.
+#include <vkattn/problem.hpp>
+
+#include <array>
+#include <utility>
+
+#include "plan/words.hpp"
+
+namespace vkattn {
+namespace {
+
+using detail::number_text;
+
+class Writer {
+ public:
+  void word(std::string_view text) {
+    if (!text_.empty()) text_ += ' ';
+    text_ += text;
+  }
+  template <class T>
+  void word(std::string_view prefix, T number) {
+    word(std::string(prefix) + number_text(number));
+  }
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+void write_sizes(Writer& writer, const AttentionDesc& desc) {
+  if (desc.batch != 1) writer.word("b", desc.batch);
+  if (desc.query_heads != desc.kv_heads) {
+    writer.word("hq", desc.query_heads);
+    writer.word("hkv", desc.kv_heads);
+  } else if (desc.query_heads != 1) {
+    writer.word("h", desc.query_heads);
+  }
+  writer.word(number_text(desc.query_length) + "x" + number_text(desc.kv_length));
+  writer.word("d", desc.head_dim);
+  if (desc.value_dim != desc.head_dim) writer.word("dv", desc.value_dim);
+}
+
+/// The commonest type as one word, the exceptions by name.
+void write_types(Writer& writer, const AttentionDesc& desc) {
+  const std::array<std::pair<std::string_view, DataType>, 4> tensors{{{"query=", desc.query.type},
+                                                                      {"key=", desc.key.type},
+                                                                      {"value=", desc.value.type},
+                                                                      {"output=", desc.output.type}}};
+  std::array<int, 3> counts{};
+  for (const auto& tensor : tensors) ++counts[static_cast<std::size_t>(tensor.second)];
+  auto common = DataType::kFloat32;
+  for (const DataType type : {DataType::kFloat16, DataType::kBfloat16}) {
+    // float32 needs no word of its own, so another type has to be commoner to be worth one.
+    if (counts[static_cast<std::size_t>(type)] > counts[static_cast<std::size_t>(common)]) common = type;
+  }
+  if (common != DataType::kFloat32) writer.word(name(common));
+  for (const auto& [key, type] : tensors) {
+    if (type != common) writer.word(std::string(key) + std::string(name(type)));
+  }
+}
+
+void write_options(Writer& writer, const Problem& problem) {
+  const AttentionDesc& desc = problem.desc;
+  if (desc.causal) {
+    writer.word("causal");
+    if (desc.align == Align::kBottomRight) writer.word("align=bottom-right");
+    if (desc.align == Align::kOffset) writer.word("align=", desc.offset);
+  }
+  if (desc.scale.has_value()) writer.word("scale=", *desc.scale);
+  if (desc.has_lse) writer.word("lse");
+  if (desc.has_kv_lengths) {
+    std::string lengths = "kv_lengths=";
+    for (std::size_t i = 0; i < problem.kv_lengths.size(); ++i) {
+      if (i > 0) lengths += ',';
+      lengths += number_text(problem.kv_lengths[i]);
+    }
+    writer.word(lengths);
+  }
+}
+
+void write_memory(Writer& writer, const Problem& problem) {
+  if (problem.layout == Layout::kBshd) writer.word("layout=bshd");
+  if (problem.layout == Layout::kPackedQkv) writer.word("layout=packed");
+  if (problem.row_padding != 0) writer.word("pad=", problem.row_padding);
+  if (problem.shift != 0) writer.word("shift=", problem.shift);
+  if (problem.desc.query.alignment_bytes != 0) writer.word("aligned=", problem.desc.query.alignment_bytes);
+}
+
+void write_data(Writer& writer, const Problem& problem) {
+  switch (problem.data) {
+    case DataKind::kNormal:
+      break;
+    case DataKind::kUniform:
+      writer.word("data=uniform");
+      break;
+    case DataKind::kDominant:
+      writer.word("data=dominant");
+      break;
+    case DataKind::kEqual:
+      writer.word("data=equal");
+      break;
+  }
+  if (problem.magnitude != 1.0) writer.word("magnitude=", problem.magnitude);
+  if (problem.seed != 1) writer.word("seed=", problem.seed);
+}
+
+}  // namespace
+
+std::string to_string(const Problem& problem) {
+  Writer writer;
+  write_sizes(writer, problem.desc);
+  write_types(writer, problem.desc);
+  write_options(writer, problem);
+  write_memory(writer, problem);
+  write_data(writer, problem);
+  return writer.take();
+}
+
+std::string_view problem_help() {
+  return
+      R"(A problem is one string of words in any order, such as
+  "b1 hq32 hkv8 q1 kv4096 d128 f16 causal align=bottom-right"
+
+  b2                  batch (1)
+  h8, or hq32 hkv8    query and key/value heads (1; one given alone is both)
+  q1 kv4096           query and key length; 512x512 is both
+  d128 dv64           head dimension of Q and K, and of V and O (as d)
+  f32 f16 bf16        storage of all tensors (f32)
+  query=f16           storage of one; also key=, value=, output=
+  causal              a query sees no later key; with
+  align=top-left      query 0 at key 0 (the default), or bottom-right: the last
+                      query at the last key, or a number: query 0 at that key
+  scale=0.5           instead of 1/sqrt(d)
+  lse                 write the log-sum-exp of each row
+  kv_lengths=5,0,17   visible keys of each batch entry
+  layout=bshd         memory order: bhsd (the default), bshd or packed
+  pad=3               free elements after each row
+  shift=1             free elements before each tensor
+  aligned=16          promised alignment of each tensor, in bytes
+  data=uniform        normal (the default), uniform, dominant or equal
+  magnitude=10        factor of the data (1)
+  seed=7              of the data (1)
+)";
+}
+
+}  // namespace vkattn

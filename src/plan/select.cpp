@@ -1,0 +1,74 @@
+// Kernel selection.
+#include "plan/select.hpp"
+
+#include "common/message.hpp"
+#include "vkattn_core_shaders.hpp"
+
+namespace vkattn {
+
+namespace detail {
+
+namespace {
+
+// A configuration is of use only where the build has its shader.
+Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
+                               const Capabilities& capabilities) {
+  auto config = kernel.configure(desc, capabilities);
+  if (!config) return config;
+  const ShaderBinary* binary = find_shader(shader_binaries(), config->shader);
+  if (binary == nullptr || binary->words.empty()) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("this build left the shader ", config->shader, " out: its compiler lacks ",
+                         binary != nullptr ? binary->missing : "it")};
+  }
+  return config;
+}
+
+std::string kernel_names(const std::vector<Kernel>& kernels) {
+  std::string names;
+  for (const Kernel& kernel : kernels) names += message(names.empty() ? "" : ", ", kernel.name);
+  return names;
+}
+
+Error nothing_accepts(const std::vector<KernelSupport>& considered, ErrorCode code) {
+  std::string text = "no kernel can run this problem on this device";
+  for (const KernelSupport& support : considered) text += message("; ", support.kernel, ": ", support.reason);
+  return {code, VK_SUCCESS, std::move(text)};
+}
+
+}  // namespace
+
+Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& capabilities,
+                                std::string_view forced) {
+  std::vector<KernelSupport> considered;
+  std::optional<Selection> chosen;
+  ErrorCode code = ErrorCode::kNotFound;
+  const std::vector<Kernel> kernels = ordered_kernels(capabilities);
+  for (const Kernel& kernel : kernels) {
+    if (!forced.empty() && kernel.name != forced) continue;
+    auto config = configure(kernel, desc, capabilities);
+    considered.push_back({kernel.name, config ? std::string() : config.error().message});
+    if (!config) code = config.error().code;
+    if (config && !chosen) chosen = Selection{kernel, *std::move(config), {}};
+  }
+  if (considered.empty()) {
+    return Error{ErrorCode::kNotFound, VK_SUCCESS,
+                 message("there is no kernel '", forced, "'; the kernels are ", kernel_names(kernels))};
+  }
+  if (!chosen) return nothing_accepts(considered, code);
+  chosen->considered = std::move(considered);
+  return *std::move(chosen);
+}
+
+}  // namespace detail
+
+std::vector<KernelSupport> kernel_support(const AttentionDesc& desc, const Capabilities& capabilities) {
+  std::vector<KernelSupport> support;
+  for (const detail::Kernel& kernel : detail::ordered_kernels(capabilities)) {
+    auto config = detail::configure(kernel, desc, capabilities);
+    support.push_back({kernel.name, config ? std::string() : config.error().message});
+  }
+  return support;
+}
+
+}  // namespace vkattn

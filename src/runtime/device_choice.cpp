@@ -1,0 +1,201 @@
+// Finding devices, what to enable on each, and which one to take.
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstring>
+#include <string_view>
+
+#include "runtime/runtime_state.hpp"
+#include "vulkan/device_state.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+std::vector<std::string> supported_extensions(VkPhysicalDevice device) {
+  std::uint32_t count = 0;
+  if (vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr) != VK_SUCCESS) return {};
+  std::vector<VkExtensionProperties> properties(count);
+  if (vkEnumerateDeviceExtensionProperties(device, nullptr, &count, properties.data()) < VK_SUCCESS) return {};
+  std::vector<std::string> names;
+  for (const VkExtensionProperties& property : properties) names.emplace_back(property.extensionName);
+  return names;
+}
+
+// Asks for everything the library can use. What is not supported comes back false and stays disabled.
+std::unique_ptr<DeviceFeatures> query_features(VkPhysicalDevice device, std::uint32_t version) {
+  auto features = std::make_unique<DeviceFeatures>();
+  const std::vector<std::string> supported = supported_extensions(device);
+  const auto chain = [&](auto& structure) {
+    structure.pNext = features->core.pNext;
+    features->core.pNext = &structure;
+  };
+  const auto extension = [&](const char* name) {
+    const bool found = std::find(supported.begin(), supported.end(), name) != supported.end();
+    if (found) features->extensions.push_back(name);
+    return found;
+  };
+  chain(features->storage16);
+  if (version >= VK_API_VERSION_1_2 || extension(VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME)) {
+    chain(features->float16);
+  }
+  const bool memory_model =
+      version >= VK_API_VERSION_1_2 || extension(VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME);
+  if (memory_model) chain(features->memory_model);
+  if (version >= VK_API_VERSION_1_3 || extension(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
+    chain(features->subgroup_size);
+  }
+  if (version < VK_API_VERSION_1_2) {
+    extension(VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME);
+    extension(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME);
+  }
+  if (extension(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME)) chain(features->executables);
+  extension(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+#ifdef VK_KHR_cooperative_matrix
+  if (memory_model && extension(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) chain(features->matrix);
+#endif
+  vkGetPhysicalDeviceFeatures2(device, &features->core);
+  const VkPhysicalDeviceFeatures all = features->core.features;
+  features->core.features = {};
+  features->core.features.shaderInt16 = all.shaderInt16;
+  features->core.features.shaderInt64 = all.shaderInt64;
+  return features;
+}
+
+// The compute queue family to use: one with timestamps where there is a choice.
+bool find_queue_family(PhysicalDevice& device) {
+  std::uint32_t count = 0;
+  vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, nullptr);
+  std::vector<VkQueueFamilyProperties> families(count);
+  vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, families.data());
+  bool found = false;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) == 0) continue;
+    if (found && families[i].timestampValidBits <= device.timestamp_bits) continue;
+    device.queue_family = i;
+    device.timestamp_bits = families[i].timestampValidBits;
+    found = true;
+  }
+  return found;
+}
+
+PhysicalDevice inspect_device(const Instance& instance, VkPhysicalDevice handle, std::uint32_t index) {
+  PhysicalDevice device;
+  device.handle = handle;
+  device.info.index = index;
+  VkPhysicalDeviceProperties properties;
+  vkGetPhysicalDeviceProperties(handle, &properties);
+  device.info.capabilities.device_name = properties.deviceName;
+  device.info.capabilities.device_type = properties.deviceType;
+  device.info.capabilities.api_version = properties.apiVersion;
+  const std::uint32_t version = std::min(instance.api_version, properties.apiVersion);
+  if (version < VK_API_VERSION_1_1) {
+    device.info.rejected = "offers Vulkan 1.0; 1.1 is needed";
+    return device;
+  }
+  device.features = query_features(handle, version);
+  auto capabilities =
+      read_capabilities({instance.handle, handle, vkGetInstanceProcAddr, instance.api_version,
+                         device.features->extensions, &device.features->core, nullptr});
+  if (!capabilities) {
+    device.info.rejected = capabilities.error().message;
+    return device;
+  }
+  device.info.capabilities = *std::move(capabilities);
+  device.info.capabilities.api_version = properties.apiVersion;
+  if (!find_queue_family(device)) device.info.rejected = "has no compute queue";
+  return device;
+}
+
+int rank(VkPhysicalDeviceType type) {
+  switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+      return 0;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+      return 1;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+      return 2;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+      return 4;
+    default:
+      return 3;
+  }
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+bool matches(const PhysicalDevice& device, const std::string& wanted) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), number);
+  if (error == std::errc() && end == wanted.data() + wanted.size()) return number == device.info.index;
+  return lower(device.info.capabilities.device_name).find(lower(wanted)) != std::string::npos;
+}
+
+std::string device_list(const std::vector<PhysicalDevice>& devices) {
+  std::string text;
+  for (const PhysicalDevice& device : devices) {
+    text += message(text.empty() ? "" : ", ", device.info.index, " ", device.info.capabilities.device_name);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance) {
+  std::uint32_t count = 0;
+  if (VkResult result = vkEnumeratePhysicalDevices(instance.handle, &count, nullptr); result != VK_SUCCESS) {
+    return vulkan_error(result, "vkEnumeratePhysicalDevices");
+  }
+  std::vector<VkPhysicalDevice> handles(count);
+  if (VkResult result = vkEnumeratePhysicalDevices(instance.handle, &count, handles.data());
+      result < VK_SUCCESS) {
+    return vulkan_error(result, "vkEnumeratePhysicalDevices");
+  }
+  std::vector<PhysicalDevice> devices;
+  for (std::uint32_t i = 0; i < count; ++i) devices.push_back(inspect_device(instance, handles[i], i));
+  return devices;
+}
+
+Result<std::size_t> choose_device(const std::vector<PhysicalDevice>& devices, const std::string& wanted,
+                                  std::string& reason) {
+  if (devices.empty()) {
+    return Error{ErrorCode::kNotFound, VK_SUCCESS,
+                 "no Vulkan device was found (mesa-vulkan-drivers on Debian and Ubuntu has one for any CPU)"};
+  }
+  std::size_t best = devices.size();
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (!devices[i].info.rejected.empty()) continue;
+    if (!wanted.empty() && !matches(devices[i], wanted)) continue;
+    const auto type = [&](std::size_t k) { return rank(devices[k].info.capabilities.device_type); };
+    if (best == devices.size() || type(i) < type(best)) best = i;
+  }
+  if (best == devices.size()) {
+    const std::string what = wanted.empty() ? "no usable Vulkan device" : message("no Vulkan device '", wanted, "'");
+    std::string why;
+    for (const PhysicalDevice& device : devices) {
+      if (!device.info.rejected.empty()) {
+        why += message("; ", device.info.capabilities.device_name, " ", device.info.rejected);
+      }
+    }
+    return Error{ErrorCode::kNotFound, VK_SUCCESS, message(what, "; there are: ", device_list(devices), why)};
+  }
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const DeviceInfo& info = devices[i].info;
+    reason += message("device ", info.index, " ", info.capabilities.device_name, ": ");
+    if (i == best) {
+      reason += wanted.empty() ? "chosen\n" : message("chosen by '", wanted, "'\n");
+    } else if (!info.rejected.empty()) {
+      reason += message("refused: ", info.rejected, "\n");
+    } else {
+      reason += wanted.empty() ? "not the best type\n" : "not the one asked for\n";
+    }
+  }
+  return best;
+}
+
+}  // namespace vkattn::detail

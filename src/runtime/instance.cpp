@@ -1,0 +1,110 @@
+// Loader, instance and validation messages.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/runtime_state.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
+
+VKAPI_ATTR VkBool32 VKAPI_CALL collect_message(VkDebugUtilsMessageSeverityFlagBitsEXT,
+                                               VkDebugUtilsMessageTypeFlagsEXT,
+                                               const VkDebugUtilsMessengerCallbackDataEXT* data, void* user) {
+  auto* instance = static_cast<Instance*>(user);
+  const std::lock_guard lock(instance->messages_mutex);
+  instance->messages.emplace_back(data->pMessage);
+  return VK_FALSE;
+}
+
+VkDebugUtilsMessengerCreateInfoEXT messenger_info(Instance& instance) {
+  VkDebugUtilsMessengerCreateInfoEXT info{VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT};
+  info.messageSeverity =
+      VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT;
+  info.messageType =
+      VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
+  info.pfnUserCallback = collect_message;
+  info.pUserData = &instance;
+  return info;
+}
+
+bool has_validation_layer() {
+  std::uint32_t count = 0;
+  if (vkEnumerateInstanceLayerProperties(&count, nullptr) != VK_SUCCESS) return false;
+  std::vector<VkLayerProperties> layers(count);
+  if (vkEnumerateInstanceLayerProperties(&count, layers.data()) < VK_SUCCESS) return false;
+  return std::any_of(layers.begin(), layers.end(), [](const VkLayerProperties& layer) {
+    return std::strcmp(layer.layerName, kValidationLayer) == 0;
+  });
+}
+
+VkResult create_handle(Instance& instance, bool validation) {
+  VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO};
+  application.pApplicationName = "vkattn";
+  application.apiVersion = instance.api_version;
+  VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
+  info.pApplicationInfo = &application;
+  const char* layer = kValidationLayer;
+  const char* extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+  const VkValidationFeatureEnableEXT enable = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
+  VkValidationFeaturesEXT features{VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT};
+  features.enabledValidationFeatureCount = 1;
+  features.pEnabledValidationFeatures = &enable;
+  VkDebugUtilsMessengerCreateInfoEXT messages = messenger_info(instance);
+  messages.pNext = &features;
+  if (validation) {
+    info.enabledLayerCount = 1;
+    info.ppEnabledLayerNames = &layer;
+    info.enabledExtensionCount = 2;
+    info.ppEnabledExtensionNames = extensions;
+    info.pNext = &messages;
+  }
+  return vkCreateInstance(&info, nullptr, &instance.handle);
+}
+
+}  // namespace
+
+Instance::~Instance() {
+  if (handle == VK_NULL_HANDLE) return;
+  if (messenger != VK_NULL_HANDLE) vkDestroyDebugUtilsMessengerEXT(handle, messenger, nullptr);
+  vkDestroyInstance(handle, nullptr);
+}
+
+Result<std::unique_ptr<Instance>> create_instance(bool validation) {
+  if (volkInitialize() != VK_SUCCESS) {
+    return Error{ErrorCode::kNotFound, VK_ERROR_INITIALIZATION_FAILED,
+                 "no Vulkan loader was found (libvulkan.so.1; the package libvulkan1 on Debian and Ubuntu)"};
+  }
+  auto instance = std::make_unique<Instance>();
+  const std::uint32_t version = volkGetInstanceVersion();
+  if (version < VK_API_VERSION_1_1) {
+    return Error{ErrorCode::kUnsupported, VK_ERROR_INCOMPATIBLE_DRIVER,
+                 "the Vulkan loader offers Vulkan 1.0; vkattn needs 1.1"};
+  }
+  instance->api_version = std::min<std::uint32_t>(version, VK_API_VERSION_1_3);
+  if (validation && !has_validation_layer()) {
+    return Error{ErrorCode::kNotFound, VK_ERROR_LAYER_NOT_PRESENT,
+                 message(kValidationLayer, " is not installed (the package vulkan-validationlayers)")};
+  }
+  if (VkResult result = create_handle(*instance, validation); result != VK_SUCCESS) {
+    if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {
+      return Error{ErrorCode::kNotFound, result,
+                   "no Vulkan driver was found (mesa-vulkan-drivers on Debian and Ubuntu has one for any CPU)"};
+    }
+    return vulkan_error(result, "vkCreateInstance");
+  }
+  volkLoadInstanceOnly(instance->handle);
+  if (validation) {
+    const VkDebugUtilsMessengerCreateInfoEXT info = messenger_info(*instance);
+    if (VkResult result =
+            vkCreateDebugUtilsMessengerEXT(instance->handle, &info, nullptr, &instance->messenger);
+        result != VK_SUCCESS) {
+      return vulkan_error(result, "vkCreateDebugUtilsMessengerEXT");
+    }
+  }
+  return instance;
+}
+
+}  // namespace vkattn::detail

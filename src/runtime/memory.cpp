@@ -1,0 +1,206 @@
+// Buffers and copies between host and device.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/runtime_state.hpp"
+
+namespace vkattn {
+
+namespace detail {
+
+namespace {
+
+constexpr VkDeviceSize kStagingBytes = VkDeviceSize{4} << 20U;
+
+// The memory type with all `wanted` flags, or -1.
+int find_memory_type(const VkPhysicalDeviceMemoryProperties& memory, std::uint32_t allowed,
+                     VkMemoryPropertyFlags wanted) {
+  for (std::uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
+    if ((allowed & (1U << i)) != 0 && (memory.memoryTypes[i].propertyFlags & wanted) == wanted) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+// Devices that share the host's memory take mapped memory; others keep to their own and are staged.
+int choose_memory_type(const RuntimeState& state, std::uint32_t allowed, bool staging) {
+  constexpr VkMemoryPropertyFlags kMapped =
+      VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  const VkPhysicalDeviceType type = state.device->capabilities().device_type;
+  const bool shares_memory =
+      type == VK_PHYSICAL_DEVICE_TYPE_CPU || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+  std::vector<VkMemoryPropertyFlags> preferences;
+  if (!staging && !shares_memory) preferences.push_back(VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
+  preferences.push_back(kMapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
+  preferences.push_back(kMapped);
+  if (!staging) preferences.push_back(0);
+  for (VkMemoryPropertyFlags flags : preferences) {
+    const int found = find_memory_type(state.memory, allowed, flags);
+    if (found >= 0) return found;
+  }
+  return -1;
+}
+
+VkResult allocate(RuntimeState& state, BufferState& buffer, bool staging) {
+  VkMemoryRequirements requirements;
+  state.vk.vkGetBufferMemoryRequirements(state.handle, buffer.buffer, &requirements);
+  const int type = choose_memory_type(state, requirements.memoryTypeBits, staging);
+  if (type < 0) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+  info.allocationSize = requirements.size;
+  info.memoryTypeIndex = static_cast<std::uint32_t>(type);
+  if (VkResult result = state.vk.vkAllocateMemory(state.handle, &info, nullptr, &buffer.memory);
+      result != VK_SUCCESS) {
+    return result;
+  }
+  if (VkResult result = state.vk.vkBindBufferMemory(state.handle, buffer.buffer, buffer.memory, 0);
+      result != VK_SUCCESS) {
+    return result;
+  }
+  constexpr VkMemoryPropertyFlags kMapped =
+      VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  if ((state.memory.memoryTypes[type].propertyFlags & kMapped) != kMapped) return VK_SUCCESS;
+  return state.vk.vkMapMemory(state.handle, buffer.memory, 0, VK_WHOLE_SIZE, 0, &buffer.mapped);
+}
+
+// Copies between a buffer and the staging buffer on the device, ordered against everything before and after.
+Status copy_staged(RuntimeState& state, VkBuffer from, VkDeviceSize from_offset, VkBuffer to,
+                   VkDeviceSize to_offset, VkDeviceSize bytes) {
+  if (Status status = begin_commands(state); !status) return status;
+  const VkBufferCopy region{from_offset, to_offset, bytes};
+  state.vk.vkCmdCopyBuffer(state.commands, from, to, 1, &region);
+  return submit_and_wait(state);
+}
+
+Status check_range(const Buffer& buffer, VkDeviceSize offset, std::size_t bytes) {
+  if (offset > buffer.size() || bytes > buffer.size() - offset) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 message("bytes ", offset, " to ", offset + bytes, " are outside of a buffer of ", buffer.size(),
+                         " bytes")};
+  }
+  return {};
+}
+
+Status ensure_staging(RuntimeState& state) {
+  if (state.staging) return {};
+  auto staging = create_buffer(state, kStagingBytes, true);
+  if (!staging) return staging.error();
+  state.staging = *std::move(staging);
+  return {};
+}
+
+}  // namespace
+
+BufferState::~BufferState() {
+  if (vk == nullptr) return;
+  vk->vkDestroyBuffer(device, buffer, nullptr);
+  vk->vkFreeMemory(device, memory, nullptr);
+}
+
+Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDeviceSize bytes, bool staging) {
+  const Capabilities& capabilities = state.device->capabilities();
+  if (bytes > capabilities.max_buffer_size) {
+    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
+                 message("a buffer of ", bytes, " bytes was asked for; maxBufferSize is ",
+                         capabilities.max_buffer_size)};
+  }
+  if (bytes > capabilities.max_memory_allocation_bytes) {
+    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
+                 message("a buffer of ", bytes, " bytes was asked for; maxMemoryAllocationSize is ",
+                         capabilities.max_memory_allocation_bytes)};
+  }
+  auto buffer = std::make_unique<BufferState>();
+  buffer->device = state.handle;
+  buffer->vk = &state.vk;
+  buffer->size = bytes;
+  VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
+  info.size = std::max<VkDeviceSize>(bytes, 4);
+  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+               VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  if (VkResult result = state.vk.vkCreateBuffer(state.handle, &info, nullptr, &buffer->buffer);
+      result != VK_SUCCESS) {
+    return runtime_error(state, result, "vkCreateBuffer");
+  }
+  if (VkResult result = allocate(state, *buffer, staging); result != VK_SUCCESS) {
+    Error error = runtime_error(state, result, "vkAllocateMemory");
+    error.message += message(" for a buffer of ", bytes, " bytes");
+    return error;
+  }
+  return buffer;
+}
+
+}  // namespace detail
+
+using detail::BufferState;
+
+Buffer::Buffer(std::unique_ptr<BufferState> state) : state_(std::move(state)) {}
+Buffer::Buffer(Buffer&&) noexcept = default;
+Buffer& Buffer::operator=(Buffer&&) noexcept = default;
+Buffer::Buffer() noexcept = default;
+Buffer::~Buffer() = default;
+
+VkBuffer Buffer::handle() const { return state_ ? state_->buffer : VK_NULL_HANDLE; }
+VkDeviceSize Buffer::size() const { return state_ ? state_->size : 0; }
+BufferRange Buffer::range(VkDeviceSize offset) const { return {handle(), offset, size() - offset}; }
+
+Result<Buffer> Runtime::create_buffer(VkDeviceSize bytes) const {
+  return detail::without_exceptions([&]() -> Result<Buffer> {
+    auto buffer = detail::create_buffer(*state_, bytes, false);
+    if (!buffer) return buffer.error();
+    return Buffer(*std::move(buffer));
+  });
+}
+
+std::span<std::byte> Runtime::mapped(const Buffer& buffer) const {
+  if (!buffer.state_ || buffer.state_->mapped == nullptr) return {};
+  return {static_cast<std::byte*>(buffer.state_->mapped), static_cast<std::size_t>(buffer.size())};
+}
+
+Status Runtime::write(const Buffer& buffer, VkDeviceSize offset, std::span<const std::byte> bytes) const {
+  return detail::without_exceptions([&]() -> Status {
+    if (Status status = detail::check_range(buffer, offset, bytes.size()); !status) return status;
+    if (bytes.empty()) return {};
+    if (const auto target = mapped(buffer); !target.empty()) {
+      std::memcpy(target.data() + offset, bytes.data(), bytes.size());
+      return {};
+    }
+    if (Status status = detail::ensure_staging(*state_); !status) return status;
+    const BufferState& staging = *state_->staging;
+    for (std::size_t done = 0; done < bytes.size(); done += staging.size) {
+      const std::size_t piece = std::min<std::size_t>(bytes.size() - done, staging.size);
+      std::memcpy(staging.mapped, bytes.data() + done, piece);
+      if (Status status =
+              detail::copy_staged(*state_, staging.buffer, 0, buffer.handle(), offset + done, piece);
+          !status) {
+        return status;
+      }
+    }
+    return {};
+  });
+}
+
+Status Runtime::read(const Buffer& buffer, VkDeviceSize offset, std::span<std::byte> bytes) const {
+  return detail::without_exceptions([&]() -> Status {
+    if (Status status = detail::check_range(buffer, offset, bytes.size()); !status) return status;
+    if (bytes.empty()) return {};
+    if (const auto source = mapped(buffer); !source.empty()) {
+      std::memcpy(bytes.data(), source.data() + offset, bytes.size());
+      return {};
+    }
+    if (Status status = detail::ensure_staging(*state_); !status) return status;
+    const BufferState& staging = *state_->staging;
+    for (std::size_t done = 0; done < bytes.size(); done += staging.size) {
+      const std::size_t piece = std::min<std::size_t>(bytes.size() - done, staging.size);
+      if (Status status =
+              detail::copy_staged(*state_, buffer.handle(), offset + done, staging.buffer, 0, piece);
+          !status) {
+        return status;
+      }
+      std::memcpy(bytes.data() + done, staging.mapped, piece);
+    }
+    return {};
+  });
+}
+
+}  // namespace vkattn

@@ -1,0 +1,240 @@
+// The runtime: device creation, execution, timing.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "runtime/runtime_state.hpp"
+
+namespace vkattn {
+
+namespace detail {
+
+namespace {
+
+std::string wanted_device(const RuntimeOptions& options) {
+  if (!options.device.empty()) return options.device;
+  const char* variable = std::getenv("VKATTN_DEVICE");  // NOLINT(concurrency-mt-unsafe): read once, at start-up
+  return variable != nullptr ? variable : "";
+}
+
+VkResult create_device(RuntimeState& state, const PhysicalDevice& physical) {
+  const float priority = 1.0F;
+  VkDeviceQueueCreateInfo queue_info{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
+  queue_info.queueFamilyIndex = physical.queue_family;
+  queue_info.queueCount = 1;
+  queue_info.pQueuePriorities = &priority;
+  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+  info.pNext = &physical.features->core;
+  info.queueCreateInfoCount = 1;
+  info.pQueueCreateInfos = &queue_info;
+  info.enabledExtensionCount = static_cast<std::uint32_t>(physical.features->extensions.size());
+  info.ppEnabledExtensionNames = physical.features->extensions.data();
+  if (VkResult result = vkCreateDevice(physical.handle, &info, nullptr, &state.handle); result != VK_SUCCESS) {
+    return result;
+  }
+  volkLoadDeviceTable(&state.vk, state.handle);
+  state.physical_device = physical.handle;
+  state.queue_family = physical.queue_family;
+  state.vk.vkGetDeviceQueue(state.handle, physical.queue_family, 0, &state.queue);
+  vkGetPhysicalDeviceMemoryProperties(physical.handle, &state.memory);
+  return VK_SUCCESS;
+}
+
+VkResult create_objects(RuntimeState& state) {
+  VkCommandPoolCreateInfo pool_info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+  pool_info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+  pool_info.queueFamilyIndex = state.queue_family;
+  VkResult result = state.vk.vkCreateCommandPool(state.handle, &pool_info, nullptr, &state.command_pool);
+  if (result != VK_SUCCESS) return result;
+  VkCommandBufferAllocateInfo buffer_info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
+  buffer_info.commandPool = state.command_pool;
+  buffer_info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+  buffer_info.commandBufferCount = 1;
+  result = state.vk.vkAllocateCommandBuffers(state.handle, &buffer_info, &state.commands);
+  if (result != VK_SUCCESS) return result;
+  const VkFenceCreateInfo fence_info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+  result = state.vk.vkCreateFence(state.handle, &fence_info, nullptr, &state.fence);
+  if (result != VK_SUCCESS || state.timestamp_mask == 0) return result;
+  VkQueryPoolCreateInfo query_info{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};
+  query_info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+  query_info.queryCount = 2;
+  return state.vk.vkCreateQueryPool(state.handle, &query_info, nullptr, &state.queries);
+}
+
+void read_timestamp_support(RuntimeState& state, const PhysicalDevice& physical) {
+  VkPhysicalDeviceProperties properties;
+  vkGetPhysicalDeviceProperties(physical.handle, &properties);
+  // A CPU's queue is its own clock: the time around a submission says the same and is always there.
+  if (physical.timestamp_bits == 0 || properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) return;
+  state.timestamp_period_ns = static_cast<double>(properties.limits.timestampPeriod);
+  state.timestamp_mask =
+      physical.timestamp_bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << physical.timestamp_bits) - 1;
+}
+
+Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options) {
+  auto state = std::make_unique<RuntimeState>();
+  auto instance = create_instance(options.validation);
+  if (!instance) return instance.error();
+  state->instance = *std::move(instance);
+  auto devices = enumerate_devices(*state->instance);
+  if (!devices) return devices.error();
+  auto index = choose_device(*devices, wanted_device(options), state->choice);
+  if (!index) return index.error();
+  const PhysicalDevice& physical = (*devices)[*index];
+  if (VkResult result = create_device(*state, physical); result != VK_SUCCESS) {
+    return vulkan_error(result, "vkCreateDevice");
+  }
+  read_timestamp_support(*state, physical);
+  if (VkResult result = create_objects(*state); result != VK_SUCCESS) {
+    return vulkan_error(result, "creating the command buffer");
+  }
+  auto device = Device::borrow({state->instance->handle, physical.handle, state->handle, vkGetInstanceProcAddr,
+                                state->instance->api_version, physical.features->extensions,
+                                &physical.features->core, nullptr});
+  if (!device) return device.error();
+  state->device = *std::move(device);
+  if (Status status = create_pipeline_cache(*state, options); !status) return status.error();
+  return state;
+}
+
+}  // namespace
+
+RuntimeState::~RuntimeState() {
+  if (handle == VK_NULL_HANDLE) return;
+  if (!lost) (void)vk.vkDeviceWaitIdle(handle);
+  staging.reset();
+  vk.vkDestroyPipelineCache(handle, pipeline_cache, nullptr);
+  vk.vkDestroyQueryPool(handle, queries, nullptr);
+  vk.vkDestroyFence(handle, fence, nullptr);
+  vk.vkDestroyCommandPool(handle, command_pool, nullptr);
+  vk.vkDestroyDevice(handle, nullptr);
+}
+
+Error runtime_error(RuntimeState& state, VkResult result, const char* call) {
+  if (result == VK_ERROR_DEVICE_LOST) state.lost = true;
+  return vulkan_error(result, call);
+}
+
+Status begin_commands(RuntimeState& state) {
+  if (state.lost) return vulkan_error(VK_ERROR_DEVICE_LOST, "an earlier submission");
+  VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  if (VkResult result = state.vk.vkBeginCommandBuffer(state.commands, &info); result != VK_SUCCESS) {
+    return runtime_error(state, result, "vkBeginCommandBuffer");
+  }
+  return {};
+}
+
+Status submit_and_wait(RuntimeState& state) {
+  // Makes shader writes and copies visible to the host. Submissions wait for each other through the fence.
+  VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
+  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
+  state.vk.vkCmdPipelineBarrier(state.commands,
+                                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                                VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+  if (VkResult result = state.vk.vkEndCommandBuffer(state.commands); result != VK_SUCCESS) {
+    return runtime_error(state, result, "vkEndCommandBuffer");
+  }
+  VkSubmitInfo submit{VK_STRUCTURE_TYPE_SUBMIT_INFO};
+  submit.commandBufferCount = 1;
+  submit.pCommandBuffers = &state.commands;
+  if (VkResult result = state.vk.vkQueueSubmit(state.queue, 1, &submit, state.fence); result != VK_SUCCESS) {
+    return runtime_error(state, result, "vkQueueSubmit");
+  }
+  if (VkResult result = state.vk.vkWaitForFences(state.handle, 1, &state.fence, VK_TRUE, ~std::uint64_t{0});
+      result != VK_SUCCESS) {
+    return runtime_error(state, result, "vkWaitForFences");
+  }
+  if (VkResult result = state.vk.vkResetFences(state.handle, 1, &state.fence); result != VK_SUCCESS) {
+    return runtime_error(state, result, "vkResetFences");
+  }
+  return {};
+}
+
+}  // namespace detail
+
+Runtime::Runtime(std::unique_ptr<detail::RuntimeState> state) : state_(std::move(state)) {}
+Runtime::Runtime(Runtime&&) noexcept = default;
+Runtime& Runtime::operator=(Runtime&&) noexcept = default;
+Runtime::~Runtime() {
+  if (state_) (void)save_pipeline_cache();  // a cache that cannot be kept is no failure
+}
+
+Result<std::vector<DeviceInfo>> Runtime::list_devices() {
+  return detail::without_exceptions([]() -> Result<std::vector<DeviceInfo>> {
+    auto instance = detail::create_instance(false);
+    if (!instance) return instance.error();
+    auto devices = detail::enumerate_devices(**instance);
+    if (!devices) return devices.error();
+    std::vector<DeviceInfo> infos;
+    for (detail::PhysicalDevice& device : *devices) infos.push_back(std::move(device.info));
+    return infos;
+  });
+}
+
+Result<Runtime> Runtime::create(const RuntimeOptions& options) {
+  return detail::without_exceptions([&]() -> Result<Runtime> {
+    auto state = detail::make_runtime(options);
+    if (!state) return state.error();
+    return Runtime(*std::move(state));
+  });
+}
+
+const Device& Runtime::device() const { return *state_->device; }
+const std::string& Runtime::device_choice() const { return state_->choice; }
+VkPipelineCache Runtime::pipeline_cache() const { return state_->pipeline_cache; }
+VkQueue Runtime::queue() const { return state_->queue; }
+std::uint32_t Runtime::queue_family() const { return state_->queue_family; }
+double Runtime::timestamp_period_ns() const { return state_->timestamp_period_ns; }
+const std::vector<std::string>& Runtime::validation_messages() const { return state_->instance->messages; }
+
+Status Runtime::save_pipeline_cache() const {
+  return detail::without_exceptions([&] { return detail::save_pipeline_cache(*state_); });
+}
+
+Result<std::vector<double>> Runtime::execute_commands(RecordFunction record, void* user,
+                                                      std::uint32_t repeat) const {
+  detail::RuntimeState& state = *state_;
+  const bool timestamps = state.queries != VK_NULL_HANDLE;
+  std::vector<double> times;
+  for (std::uint32_t i = 0; i < repeat; ++i) {
+    if (Status status = detail::begin_commands(state); !status) return status.error();
+    if (timestamps) {
+      state.vk.vkCmdResetQueryPool(state.commands, state.queries, 0, 2);
+      state.vk.vkCmdWriteTimestamp(state.commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, state.queries, 0);
+    }
+    record(state.commands, user);
+    if (timestamps) {
+      state.vk.vkCmdWriteTimestamp(state.commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, state.queries, 1);
+    }
+    const auto start = std::chrono::steady_clock::now();
+    if (Status status = detail::submit_and_wait(state); !status) return status.error();
+    const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
+    if (!timestamps) {
+      times.push_back(elapsed.count());
+      continue;
+    }
+    std::uint64_t ticks[2] = {};
+    if (VkResult result = state.vk.vkGetQueryPoolResults(state.handle, state.queries, 0, 2, sizeof(ticks), ticks,
+                                                         sizeof(std::uint64_t),
+                                                         VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+        result != VK_SUCCESS) {
+      return detail::runtime_error(state, result, "vkGetQueryPoolResults");
+    }
+    times.push_back(static_cast<double>((ticks[1] - ticks[0]) & state.timestamp_mask) *
+                    state.timestamp_period_ns);
+  }
+  return times;
+}
+
+Result<double> Runtime::execute(const AttentionPlan& plan, const Bindings& bindings) const {
+  return detail::without_exceptions([&]() -> Result<double> {
+    auto record = [&](VkCommandBuffer commands) { plan.record(commands, bindings); };
+    auto times = execute(record, 1);
+    if (!times) return times.error();
+    return times->front();
+  });
+}
+
+}  // namespace vkattn

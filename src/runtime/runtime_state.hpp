@@ -1,0 +1,126 @@
+// What the runtime's parts share.
+#pragma once
+
+#include <vkattn/runtime.hpp>
+#include <volk.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/message.hpp"
+
+namespace vkattn::detail {
+
+/// An instance, with a messenger where validation was asked for. Destroyed with its last user.
+struct Instance {
+  VkInstance handle = VK_NULL_HANDLE;
+  std::uint32_t api_version = VK_API_VERSION_1_1;
+  VkDebugUtilsMessengerEXT messenger = VK_NULL_HANDLE;
+  std::mutex messages_mutex;
+  std::vector<std::string> messages;
+
+  Instance() = default;
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+  ~Instance();
+};
+
+/// Loads the loader and makes an instance; says what is missing where that fails.
+[[nodiscard]] Result<std::unique_ptr<Instance>> create_instance(bool validation);
+
+/// Feature structs chained as the device's version and extensions allow, and the extensions to enable.
+struct DeviceFeatures {
+  VkPhysicalDeviceFeatures2 core{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+  VkPhysicalDevice16BitStorageFeatures storage16{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES};
+  VkPhysicalDeviceShaderFloat16Int8Features float16{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES};
+  VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
+  VkPhysicalDeviceVulkanMemoryModelFeatures memory_model{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES};
+  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR};
+#ifdef VK_KHR_cooperative_matrix
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
+#endif
+  std::vector<const char*> extensions;
+
+  DeviceFeatures() = default;
+  DeviceFeatures(const DeviceFeatures&) = delete;  // the chain points into the object
+  DeviceFeatures& operator=(const DeviceFeatures&) = delete;
+};
+
+/// A physical device with what vkattn would enable on it.
+struct PhysicalDevice {
+  VkPhysicalDevice handle = VK_NULL_HANDLE;
+  std::unique_ptr<DeviceFeatures> features;
+  DeviceInfo info;
+  std::uint32_t queue_family = 0;
+  std::uint32_t timestamp_bits = 0;
+};
+
+[[nodiscard]] Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance);
+
+/// The index of the device that `wanted` names (a number or part of a name), or of the best; `reason` gets a line
+/// for each device.
+[[nodiscard]] Result<std::size_t> choose_device(const std::vector<PhysicalDevice>& devices, const std::string& wanted,
+                                                std::string& reason);
+
+struct BufferState {
+  VkDevice device = VK_NULL_HANDLE;
+  const VolkDeviceTable* vk = nullptr;
+  VkBuffer buffer = VK_NULL_HANDLE;
+  VkDeviceMemory memory = VK_NULL_HANDLE;
+  VkDeviceSize size = 0;
+  void* mapped = nullptr;
+
+  BufferState() = default;
+  BufferState(const BufferState&) = delete;
+  BufferState& operator=(const BufferState&) = delete;
+  ~BufferState();
+};
+
+struct RuntimeState {
+  std::unique_ptr<Instance> instance;
+  VkPhysicalDevice physical_device = VK_NULL_HANDLE;
+  VkDevice handle = VK_NULL_HANDLE;
+  VolkDeviceTable vk{};
+  std::optional<Device> device;
+  VkQueue queue = VK_NULL_HANDLE;
+  std::uint32_t queue_family = 0;
+  double timestamp_period_ns = 0;
+  std::uint64_t timestamp_mask = 0;
+  std::string choice;
+  VkPhysicalDeviceMemoryProperties memory{};
+  VkCommandPool command_pool = VK_NULL_HANDLE;
+  VkCommandBuffer commands = VK_NULL_HANDLE;
+  VkFence fence = VK_NULL_HANDLE;
+  VkQueryPool queries = VK_NULL_HANDLE;
+  VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
+  std::filesystem::path cache_file;       ///< empty: not kept on disk
+  std::uint64_t cache_checksum = 0;       ///< of what the file held when it was loaded
+  std::unique_ptr<BufferState> staging;
+  bool lost = false;                      ///< sticky: the device answers nothing any more
+
+  RuntimeState() = default;
+  RuntimeState(const RuntimeState&) = delete;
+  RuntimeState& operator=(const RuntimeState&) = delete;
+  ~RuntimeState();
+};
+
+/// Notes device loss and makes the Error.
+[[nodiscard]] Error runtime_error(RuntimeState& state, VkResult result, const char* call);
+
+[[nodiscard]] Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDeviceSize bytes,
+                                                                 bool staging);
+/// Begins the runtime's command buffer, submits it, waits.
+[[nodiscard]] Status begin_commands(RuntimeState& state);
+[[nodiscard]] Status submit_and_wait(RuntimeState& state);
+
+/// Makes the pipeline cache, from the file where it holds a valid one for this device.
+[[nodiscard]] Status create_pipeline_cache(RuntimeState& state, const RuntimeOptions& options);
+[[nodiscard]] Status save_pipeline_cache(RuntimeState& state);
+
+}  // namespace vkattn::detail

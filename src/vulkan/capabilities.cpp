@@ -1,0 +1,206 @@
+// Reading Capabilities: properties from the physical device, features from the chain that was enabled.
+#include <algorithm>
+#include <string_view>
+
+#include "common/message.hpp"
+#include "vulkan/device_state.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+bool has_extension(const CapabilitySource& source, std::string_view name) {
+  return std::any_of(source.extensions.begin(), source.extensions.end(),
+                     [&](const char* extension) { return name == extension; });
+}
+
+void read_core_features(const VkPhysicalDeviceFeatures& features, Capabilities& capabilities) {
+  capabilities.shader_int16 = capabilities.shader_int16 || features.shaderInt16 == VK_TRUE;
+  capabilities.shader_int64 = capabilities.shader_int64 || features.shaderInt64 == VK_TRUE;
+}
+
+// One struct of a features chain.
+void read_feature_struct(const VkBaseInStructure* base, Capabilities& capabilities) {
+  switch (base->sType) {
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2:
+      read_core_features(reinterpret_cast<const VkPhysicalDeviceFeatures2*>(base)->features, capabilities);
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES:
+      capabilities.storage_buffer_16bit |=
+          reinterpret_cast<const VkPhysicalDevice16BitStorageFeatures*>(base)->storageBuffer16BitAccess == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
+      capabilities.storage_buffer_16bit |=
+          reinterpret_cast<const VkPhysicalDeviceVulkan11Features*>(base)->storageBuffer16BitAccess == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES:
+      capabilities.shader_float16 |=
+          reinterpret_cast<const VkPhysicalDeviceShaderFloat16Int8Features*>(base)->shaderFloat16 == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES:
+      capabilities.shader_float16 |=
+          reinterpret_cast<const VkPhysicalDeviceVulkan12Features*>(base)->shaderFloat16 == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES:
+      capabilities.subgroup_size_control |=
+          reinterpret_cast<const VkPhysicalDeviceSubgroupSizeControlFeatures*>(base)->subgroupSizeControl == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES:
+      capabilities.subgroup_size_control |=
+          reinterpret_cast<const VkPhysicalDeviceVulkan13Features*>(base)->subgroupSizeControl == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR:
+      capabilities.pipeline_statistics |=
+          reinterpret_cast<const VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR*>(base)
+              ->pipelineExecutableInfo == VK_TRUE;
+      break;
+#ifdef VK_KHR_cooperative_matrix
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR:
+      capabilities.cooperative_matrix |=
+          reinterpret_cast<const VkPhysicalDeviceCooperativeMatrixFeaturesKHR*>(base)->cooperativeMatrix == VK_TRUE;
+      break;
+#endif
+    default:
+      break;
+  }
+}
+
+void read_limits(const VkPhysicalDeviceLimits& limits, Capabilities& capabilities) {
+  capabilities.max_shared_memory_bytes = limits.maxComputeSharedMemorySize;
+  capabilities.max_workgroup_invocations = limits.maxComputeWorkGroupInvocations;
+  std::copy_n(limits.maxComputeWorkGroupSize, 3, capabilities.max_workgroup_size.begin());
+  std::copy_n(limits.maxComputeWorkGroupCount, 3, capabilities.max_workgroup_count.begin());
+  capabilities.max_storage_buffer_range = limits.maxStorageBufferRange;
+  capabilities.max_push_constants_bytes = limits.maxPushConstantsSize;
+  capabilities.max_stage_storage_buffers = limits.maxPerStageDescriptorStorageBuffers;
+  capabilities.min_storage_offset_alignment = limits.minStorageBufferOffsetAlignment;
+}
+
+// Property structs are asked for only where the version or an enabled extension defines them.
+void read_properties(const CapabilitySource& source, const InstanceFunctions& vk, std::uint32_t version,
+                     Capabilities& capabilities) {
+  VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+  const auto chain = [&](auto& structure) {
+    structure.pNext = properties.pNext;
+    properties.pNext = &structure;
+  };
+  VkPhysicalDeviceSubgroupProperties subgroup{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+  VkPhysicalDeviceMaintenance3Properties maintenance3{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+  VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+  VkPhysicalDeviceFloatControlsProperties floats{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
+  VkPhysicalDeviceSubgroupSizeControlProperties sizes{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
+  VkPhysicalDeviceMaintenance4Properties maintenance4{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
+  VkPhysicalDevicePushDescriptorPropertiesKHR push{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PUSH_DESCRIPTOR_PROPERTIES_KHR};
+  const auto known = [&](std::uint32_t core, const char* extension) {
+    return version >= core || has_extension(source, extension);
+  };
+  chain(subgroup);
+  chain(maintenance3);
+  if (known(VK_API_VERSION_1_2, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME)) chain(driver);
+  if (known(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME)) chain(floats);
+  if (known(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) chain(sizes);
+  if (known(VK_API_VERSION_1_3, VK_KHR_MAINTENANCE_4_EXTENSION_NAME)) chain(maintenance4);
+  const bool push_descriptors = has_extension(source, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+  if (push_descriptors) chain(push);
+  vk.vkGetPhysicalDeviceProperties2(source.physical_device, &properties);
+
+  const VkPhysicalDeviceProperties& core = properties.properties;
+  capabilities.device_name = core.deviceName;
+  capabilities.driver_name = driver.driverName;
+  capabilities.driver_info = driver.driverInfo;
+  capabilities.device_type = core.deviceType;
+  capabilities.vendor_id = core.vendorID;
+  capabilities.device_id = core.deviceID;
+  capabilities.driver_version = core.driverVersion;
+  capabilities.api_version = version;
+  read_limits(core.limits, capabilities);
+  capabilities.subgroup_size = subgroup.subgroupSize;
+  capabilities.min_subgroup_size = sizes.minSubgroupSize != 0 ? sizes.minSubgroupSize : subgroup.subgroupSize;
+  capabilities.max_subgroup_size = sizes.maxSubgroupSize != 0 ? sizes.maxSubgroupSize : subgroup.subgroupSize;
+  if ((subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0) {
+    capabilities.subgroup_arithmetic =
+        (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0;
+    capabilities.subgroup_shuffle = (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0;
+  }
+  capabilities.max_memory_allocation_bytes = maintenance3.maxMemoryAllocationSize;
+  if (maintenance4.maxBufferSize != 0) capabilities.max_buffer_size = maintenance4.maxBufferSize;
+  capabilities.preserves_nan_float32 = floats.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE;
+  capabilities.push_descriptors = push_descriptors;
+  capabilities.max_push_descriptors = push.maxPushDescriptors;
+}
+
+#ifdef VK_KHR_cooperative_matrix
+std::string component_name(VkComponentTypeKHR type) {
+  switch (type) {
+    case VK_COMPONENT_TYPE_FLOAT16_KHR:
+      return "f16";
+    case VK_COMPONENT_TYPE_FLOAT32_KHR:
+      return "f32";
+    case VK_COMPONENT_TYPE_SINT8_KHR:
+      return "s8";
+    case VK_COMPONENT_TYPE_UINT8_KHR:
+      return "u8";
+    case VK_COMPONENT_TYPE_SINT32_KHR:
+      return "s32";
+    case VK_COMPONENT_TYPE_UINT32_KHR:
+      return "u32";
+#ifdef VK_KHR_shader_bfloat16
+    case VK_COMPONENT_TYPE_BFLOAT16_KHR:
+      return "bf16";
+#endif
+    default:
+      return "other";
+  }
+}
+
+void read_matrix_shapes(const CapabilitySource& source, Capabilities& capabilities) {
+  const auto query = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
+      source.get_instance_proc_addr(source.instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
+  if (query == nullptr) return;
+  std::uint32_t count = 0;
+  if (query(source.physical_device, &count, nullptr) != VK_SUCCESS) return;
+  std::vector<VkCooperativeMatrixPropertiesKHR> shapes(count, {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR});
+  if (query(source.physical_device, &count, shapes.data()) < VK_SUCCESS) return;
+  shapes.resize(count);
+  for (const VkCooperativeMatrixPropertiesKHR& shape : shapes) {
+    const char* scope = shape.scope == VK_SCOPE_SUBGROUP_KHR    ? "subgroup"
+                        : shape.scope == VK_SCOPE_WORKGROUP_KHR ? "workgroup"
+                                                                : "other";
+    capabilities.matrix_shapes.push_back({shape.MSize, shape.NSize, shape.KSize, component_name(shape.AType),
+                                          component_name(shape.BType), component_name(shape.CType),
+                                          component_name(shape.ResultType), scope});
+  }
+}
+#endif
+
+}  // namespace
+
+Result<Capabilities> read_capabilities(const CapabilitySource& source) {
+  auto loaded = load_instance_functions(source.instance, source.get_instance_proc_addr);
+  if (!loaded) return loaded.error();
+  const InstanceFunctions& vk = *loaded;
+  VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+  vk.vkGetPhysicalDeviceProperties2(source.physical_device, &properties);
+  const std::uint32_t version = std::min(source.api_version, properties.properties.apiVersion);
+  if (version < VK_API_VERSION_1_1) {
+    return Error{ErrorCode::kUnsupported, VK_ERROR_INCOMPATIBLE_DRIVER,
+                 message(properties.properties.deviceName, " offers Vulkan ", VK_API_VERSION_MAJOR(version), ".",
+                         VK_API_VERSION_MINOR(version), "; vkattn needs 1.1")};
+  }
+  Capabilities capabilities;
+  read_properties(source, vk, version, capabilities);
+  if (source.core_features != nullptr) read_core_features(*source.core_features, capabilities);
+  for (const auto* base = static_cast<const VkBaseInStructure*>(source.features); base != nullptr;
+       base = base->pNext) {
+    read_feature_struct(base, capabilities);
+  }
+#ifdef VK_KHR_cooperative_matrix
+  if (capabilities.cooperative_matrix) read_matrix_shapes(source, capabilities);
+#endif
+  capabilities.cooperative_matrix2 = has_extension(source, "VK_NV_cooperative_matrix2");
+  return capabilities;
+}
+
+}  // namespace vkattn::detail

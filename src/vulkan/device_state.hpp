@@ -1,0 +1,32 @@
+// What a Device holds: the borrowed handles, the function table, the capabilities.
+#pragma once
+
+#include <vkattn/device.hpp>
+
+#include "vulkan/functions.hpp"
+
+namespace vkattn::detail {
+
+struct DeviceState {
+  VkInstance instance = VK_NULL_HANDLE;
+  VkPhysicalDevice physical_device = VK_NULL_HANDLE;
+  VkDevice device = VK_NULL_HANDLE;
+  DeviceFunctions vk;
+  Capabilities capabilities;
+};
+
+/// What capabilities are read from.
+struct CapabilitySource {
+  VkInstance instance = VK_NULL_HANDLE;
+  VkPhysicalDevice physical_device = VK_NULL_HANDLE;
+  PFN_vkGetInstanceProcAddr get_instance_proc_addr = nullptr;
+  std::uint32_t api_version = VK_API_VERSION_1_1;  ///< of the instance
+  std::span<const char* const> extensions;         ///< enabled device extensions
+  const void* features = nullptr;                  ///< chain of enabled features
+  const VkPhysicalDeviceFeatures* core_features = nullptr;
+};
+
+/// Properties of the physical device and the features that the source says are enabled.
+[[nodiscard]] Result<Capabilities> read_capabilities(const CapabilitySource& source);
+
+}  // namespace vkattn::detail

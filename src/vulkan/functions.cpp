@@ -1,0 +1,39 @@
+// Loading of the function tables.
+#include "vulkan/functions.hpp"
+
+#include "common/message.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+Error missing_function(const char* name) {
+  return {ErrorCode::kUnsupported, VK_ERROR_INITIALIZATION_FAILED,
+          message("the Vulkan driver does not provide ", name, "; vkattn needs Vulkan 1.1")};
+}
+
+}  // namespace
+
+Result<InstanceFunctions> load_instance_functions(VkInstance instance, PFN_vkGetInstanceProcAddr get_proc_addr) {
+  InstanceFunctions functions;
+#define VKATTN_LOAD(NAME)                                                            \
+  functions.NAME = reinterpret_cast<PFN_##NAME>(get_proc_addr(instance, #NAME));     \
+  if (functions.NAME == nullptr) return missing_function(#NAME);
+  VKATTN_INSTANCE_FUNCTIONS(VKATTN_LOAD)
+#undef VKATTN_LOAD
+  return functions;
+}
+
+Result<DeviceFunctions> load_device_functions(VkDevice device, PFN_vkGetDeviceProcAddr get_proc_addr) {
+  DeviceFunctions functions;
+#define VKATTN_LOAD(NAME)                                                      \
+  functions.NAME = reinterpret_cast<PFN_##NAME>(get_proc_addr(device, #NAME)); \
+  if (functions.NAME == nullptr) return missing_function(#NAME);
+  VKATTN_DEVICE_FUNCTIONS(VKATTN_LOAD)
+#undef VKATTN_LOAD
+  functions.vkCmdPushDescriptorSetKHR =
+      reinterpret_cast<PFN_vkCmdPushDescriptorSetKHR>(get_proc_addr(device, "vkCmdPushDescriptorSetKHR"));
+  return functions;
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,52 @@
+// The library's own Vulkan function tables, filled from the caller's vkGetInstanceProcAddr: one list of names each.
+#pragma once
+
+#include <vulkan/vulkan_core.h>
+
+#include <vkattn/result.hpp>
+
+namespace vkattn::detail {
+
+#define VKATTN_INSTANCE_FUNCTIONS(X)       \
+  X(vkGetPhysicalDeviceProperties2)        \
+  X(vkGetDeviceProcAddr)
+
+#define VKATTN_DEVICE_FUNCTIONS(X) \
+  X(vkCreateShaderModule)          \
+  X(vkDestroyShaderModule)         \
+  X(vkCreateDescriptorSetLayout)   \
+  X(vkDestroyDescriptorSetLayout)  \
+  X(vkCreatePipelineLayout)        \
+  X(vkDestroyPipelineLayout)       \
+  X(vkCreateComputePipelines)      \
+  X(vkDestroyPipeline)             \
+  X(vkCreateDescriptorPool)        \
+  X(vkDestroyDescriptorPool)       \
+  X(vkAllocateDescriptorSets)      \
+  X(vkUpdateDescriptorSets)        \
+  X(vkCmdBindPipeline)             \
+  X(vkCmdBindDescriptorSets)       \
+  X(vkCmdPushConstants)            \
+  X(vkCmdPipelineBarrier)          \
+  X(vkCmdDispatch)
+
+#define VKATTN_DECLARE_FUNCTION(NAME) PFN_##NAME NAME = nullptr;
+
+struct InstanceFunctions {
+  VKATTN_INSTANCE_FUNCTIONS(VKATTN_DECLARE_FUNCTION)
+};
+
+struct DeviceFunctions {
+  VKATTN_DEVICE_FUNCTIONS(VKATTN_DECLARE_FUNCTION)
+  PFN_vkCmdPushDescriptorSetKHR vkCmdPushDescriptorSetKHR = nullptr;  ///< null without the extension
+};
+
+#undef VKATTN_DECLARE_FUNCTION
+
+/// Fails where a function is missing, naming it.
+[[nodiscard]] Result<InstanceFunctions> load_instance_functions(VkInstance instance,
+                                                                PFN_vkGetInstanceProcAddr get_proc_addr);
+[[nodiscard]] Result<DeviceFunctions> load_device_functions(VkDevice device,
+                                                            PFN_vkGetDeviceProcAddr get_proc_addr);
+
+}  // namespace vkattn::detail

@@ -1,0 +1,94 @@
+// Compute pipelines from embedded SPIR-V and specialization values.
+#include "vulkan/pipeline.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "common/message.hpp"
+
+namespace vkattn::detail {
+
+Pipeline& Pipeline::operator=(Pipeline&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(set_layout_, other.set_layout_);
+  std::swap(layout_, other.layout_);
+  std::swap(pipeline_, other.pipeline_);
+  return *this;
+}
+
+void Pipeline::destroy() noexcept {
+  if (!device_) return;
+  const DeviceFunctions& vk = device_->vk;
+  vk.vkDestroyPipeline(device_->device, pipeline_, nullptr);
+  vk.vkDestroyPipelineLayout(device_->device, layout_, nullptr);
+  vk.vkDestroyDescriptorSetLayout(device_->device, set_layout_, nullptr);
+}
+
+VkResult Pipeline::create_layouts(const PipelineDesc& desc) {
+  std::vector<VkDescriptorSetLayoutBinding> bindings;
+  for (std::uint32_t i = 0; i < desc.storage_buffers; ++i) {
+    bindings.push_back({i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
+  }
+  VkDescriptorSetLayoutCreateInfo set_info{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO};
+  if (desc.push_descriptors) set_info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR;
+  set_info.bindingCount = desc.storage_buffers;
+  set_info.pBindings = bindings.data();
+  const DeviceFunctions& vk = device_->vk;
+  if (VkResult result = vk.vkCreateDescriptorSetLayout(device_->device, &set_info, nullptr, &set_layout_);
+      result != VK_SUCCESS) {
+    return result;
+  }
+  const VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, desc.push_constant_bytes};
+  VkPipelineLayoutCreateInfo layout_info{VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
+  layout_info.setLayoutCount = 1;
+  layout_info.pSetLayouts = &set_layout_;
+  layout_info.pushConstantRangeCount = desc.push_constant_bytes != 0 ? 1 : 0;
+  layout_info.pPushConstantRanges = &range;
+  return vk.vkCreatePipelineLayout(device_->device, &layout_info, nullptr, &layout_);
+}
+
+VkResult Pipeline::create_pipeline(const PipelineDesc& desc) {
+  const DeviceFunctions& vk = device_->vk;
+  VkShaderModuleCreateInfo module_info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
+  module_info.codeSize = desc.words.size_bytes();
+  module_info.pCode = desc.words.data();
+  VkShaderModule module = VK_NULL_HANDLE;
+  if (VkResult result = vk.vkCreateShaderModule(device_->device, &module_info, nullptr, &module);
+      result != VK_SUCCESS) {
+    return result;
+  }
+  std::vector<VkSpecializationMapEntry> entries;
+  std::vector<std::uint32_t> values;
+  for (const SpecializationValue& constant : desc.specialization) {
+    const auto offset = static_cast<std::uint32_t>(values.size() * sizeof(std::uint32_t));
+    entries.push_back({constant.id, offset, sizeof(std::uint32_t)});
+    values.push_back(constant.value);
+  }
+  const VkSpecializationInfo specialization{static_cast<std::uint32_t>(entries.size()), entries.data(),
+                                            values.size() * sizeof(std::uint32_t), values.data()};
+  VkComputePipelineCreateInfo info{VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
+  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  info.stage.module = module;
+  info.stage.pName = "main";
+  info.stage.pSpecializationInfo = &specialization;
+  info.layout = layout_;
+  const VkResult result =
+      vk.vkCreateComputePipelines(device_->device, desc.cache, 1, &info, nullptr, &pipeline_);
+  vk.vkDestroyShaderModule(device_->device, module, nullptr);
+  return result;
+}
+
+Result<Pipeline> Pipeline::create(std::shared_ptr<const DeviceState> device, const PipelineDesc& desc) {
+  Pipeline pipeline;
+  pipeline.device_ = std::move(device);
+  if (VkResult result = pipeline.create_layouts(desc); result != VK_SUCCESS) {
+    return vulkan_error(result, "creating the pipeline layout");
+  }
+  if (VkResult result = pipeline.create_pipeline(desc); result != VK_SUCCESS) {
+    return vulkan_error(result, "creating the compute pipeline");
+  }
+  return pipeline;
+}
+
+}  // namespace vkattn::detail
