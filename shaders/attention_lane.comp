@@ -135,13 +135,15 @@ void attend(int first_key, uint keys, bool masked) {
   if (kValueDim % 4 != 0) add_values(first_key, keys, masked, kValueDim - kValueDim % 4, kValueDim % 4);
 }
 
-void begin_rows(uint head, uint first_row, int kv_length) {
+void begin_rows(uint first_row, int kv_length) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     // Rows beyond the last repeat it within this invocation: all loads of a chunk come before its stores.
-    const uint row = min(first_row + r, params.query_length - 1u);
-    query_index[r] = query_row(batch, head, row);
-    output_index[r] = output_row(batch, head, row);
-    row_key_end[r] = visible_key_end(int(row), kv_length);
+    const uint row = min(first_row + r, packed_row_count() - 1u);
+    const uint head = packed_head(kv_head, row);
+    const uint query = packed_query(row);
+    query_index[r] = query_row(batch, head, query);
+    output_index[r] = output_row(batch, head, query);
+    row_key_end[r] = visible_key_end(int(query), kv_length);
     row_maximum[r] = kHiddenScore;
     row_sum[r] = 0.0;
   }
@@ -150,7 +152,7 @@ void begin_rows(uint head, uint first_row, int kv_length) {
   }
 }
 
-void store_rows(uint head, uint first_row) {
+void store_rows(uint first_row) {
   float inverse[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) inverse[r] = row_sum[r] == 0.0 ? 0.0 : 1.0 / row_sum[r];
   [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
@@ -159,7 +161,10 @@ void store_rows(uint head, uint first_row) {
     [[unroll]] for (uint r = 0; r < kRows; ++r) store_output(output_index[r], dim, result[r]);
   }
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    if (first_row + r < params.query_length) store_lse(batch, head, first_row + r, row_maximum[r], row_sum[r]);
+    const uint row = first_row + r;
+    if (row < packed_row_count()) {
+      store_lse(batch, packed_head(kv_head, row), packed_query(row), row_maximum[r], row_sum[r]);
+    }
   }
 }
 
@@ -167,16 +172,16 @@ void main() {
   const uint tile_rows = kWorkgroupSize * kRows;
   const TilePosition tile = tile_position(tile_rows);
   const uint first_row = tile.first_row + gl_LocalInvocationIndex * kRows;
-  if (!tile.valid || first_row >= params.query_length) return;
+  if (!tile.valid || first_row >= packed_row_count()) return;
   batch = tile.batch;
-  kv_head = tile.head / params.heads_per_kv;
+  kv_head = tile.kv_head;
   const int kv_length = visible_kv_length(batch);
-  begin_rows(tile.head, first_row, kv_length);
+  begin_rows(first_row, kv_length);
 
   // The same for the whole workgroup: every row sees the keys before `full_end`, none those from `key_end` on.
-  const uint last_row = min(tile.first_row + tile_rows, params.query_length) - 1u;
-  const int full_end = visible_key_end(int(tile.first_row), kv_length);
-  const int key_end = visible_key_end(int(last_row), kv_length);
+  const uint last_row = min(tile.first_row + tile_rows, packed_row_count()) - 1u;
+  const int full_end = visible_key_end(int(packed_query(tile.first_row)), kv_length);
+  const int key_end = visible_key_end(int(packed_query(last_row)), kv_length);
   int key = 0;
   if (int(kKeys) <= full_end) {
     [[dont_unroll]] do {
@@ -190,5 +195,5 @@ void main() {
       key += int(kMaskedKeys);
     } while (key < key_end);
   }
-  store_rows(tile.head, first_row);
+  store_rows(first_row);
 }

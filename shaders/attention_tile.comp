@@ -41,17 +41,17 @@ float row_maximum[kRows];
 float row_sum[kRows];  // of this thread's keys only, until finish()
 
 TilePosition tile;
-uint kv_head;
 uint column;        // 0 .. kColumns - 1
 uint block_row;     // the first of this thread's rows in the block
-int kv_length;
+int row_key_end[kRows];  // a row sees keys 0 .. end - 1
 
 void stage_queries(uint dim) {
   for (uint i = gl_LocalInvocationIndex; i < kBlockRows * (kDimChunk / 4); i += kThreads) {
     const uint row = i / (kDimChunk / 4);
     const uint dim4 = i % (kDimChunk / 4);
     // Rows beyond the last repeat it; they are not stored.
-    const uint source = query_row(tile.batch, tile.head, min(tile.first_row + row, params.query_length - 1u));
+    const uint packed = min(tile.first_row + row, packed_row_count() - 1u);
+    const uint source = query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
     query_stage[row * kDimStride4 + dim4] = query_at4(source, dim + dim4 * 4u);
   }
 }
@@ -62,7 +62,7 @@ void stage_keys(int first_key, int key_end, uint dim) {
     const uint dim4 = i % (kDimChunk / 4);
     vec4 elements = vec4(0.0);
     if (first_key + int(key) < key_end) {
-      elements = key_at4(key_row(tile.batch, kv_head, uint(first_key) + key), dim + dim4 * 4u);
+      elements = key_at4(key_row(tile.batch, tile.kv_head, uint(first_key) + key), dim + dim4 * 4u);
     }
     kv_stage[key * kDimStride4 + dim4] = elements;
   }
@@ -74,7 +74,7 @@ void stage_values(int first_key, int key_end, uint dim) {
     const uint dim4 = i % kColumns;
     vec4 elements = vec4(0.0);
     if (first_key + int(key) < key_end && dim + dim4 * 4u < kValueDim) {
-      elements = value_at4(value_row(tile.batch, kv_head, uint(first_key) + key), dim + dim4 * 4u);
+      elements = value_at4(value_row(tile.batch, tile.kv_head, uint(first_key) + key), dim + dim4 * 4u);
     }
     kv_stage[key * kValueStride4 + dim4] = elements;
   }
@@ -100,16 +100,14 @@ void compute_scores(int first_key, int key_end) {
   [[unroll]] for (uint i = 0; i < kRows * kKeys; ++i) scores[i] *= params.scale_log2;
 }
 
-bool is_visible(uint row_in_block, uint key_in_block, int first_key) {
-  return first_key + int(key_in_block) < visible_key_end(int(tile.first_row + row_in_block), kv_length);
-}
+bool is_visible(uint r, uint key_in_block, int first_key) { return first_key + int(key_in_block) < row_key_end[r]; }
 
 // Raises each row's maximum, rescales what was accumulated, and turns scores into probabilities in shared memory.
 void update_softmax(int first_key, bool masked) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     float maximum = kHiddenScore;
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-      if (!masked || is_visible(block_row + r, column + k * kColumns, first_key)) {
+      if (!masked || is_visible(r, column + k * kColumns, first_key)) {
         maximum = max(maximum, scores[r * kKeys + k]);
       }
     }
@@ -128,7 +126,7 @@ void update_softmax(int first_key, bool masked) {
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
       const uint key = column + k * kColumns;
       float probability = kHiddenProbability;
-      if (!masked || is_visible(block_row + r, key, first_key)) {
+      if (!masked || is_visible(r, key, first_key)) {
         probability = exp2(scores[r * kKeys + k] - maximum);
         row_sum[r] += probability;
       }
@@ -177,36 +175,38 @@ void store_rows() {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     float sum = 0.0;
     for (uint c = 0; c < kColumns; ++c) sum += reduce_stage[(block_row + r) * (kColumns + 1) + c];
-    const uint row = tile.first_row + block_row + r;
-    if (row >= params.query_length) continue;
+    const uint packed = tile.first_row + block_row + r;
+    if (packed >= packed_row_count()) continue;
     const float inverse = sum == 0.0 ? 0.0 : 1.0 / sum;
-    const uint target = output_row(tile.batch, tile.head, row);
+    const uint head = packed_head(tile.kv_head, packed);
+    const uint query = packed_query(packed);
+    const uint target = output_row(tile.batch, head, query);
     [[unroll]] for (uint n = 0; n < kValueChunks; ++n) {
       [[unroll]] for (uint d = 0; d < 4; ++d) {
         const uint dim = n * kValueChunk + column * 4 + d;
         if (dim < kValueDim) store_output(target, dim, accumulator[r * kValueChunks + n][d] * inverse);
       }
     }
-    if (column == 0) store_lse(tile.batch, tile.head, row, row_maximum[r], sum);
+    if (column == 0) store_lse(tile.batch, head, query, row_maximum[r], sum);
   }
 }
 
 void main() {
   tile = tile_position(kBlockRows);
   if (!tile.valid) return;  // uniform over the workgroup, so no barrier is missed
-  kv_head = tile.head / params.heads_per_kv;
   column = gl_LocalInvocationIndex % kColumns;
   block_row = gl_LocalInvocationIndex / kColumns * kRows;
-  kv_length = visible_kv_length(tile.batch);
-  for (uint r = 0; r < kRows; ++r) {
+  const int kv_length = visible_kv_length(tile.batch);
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    row_key_end[r] = visible_key_end(int(packed_query(tile.first_row + block_row + r)), kv_length);
     row_maximum[r] = kHiddenScore;
     row_sum[r] = 0.0;
   }
-  for (uint i = 0; i < kRows * kValueChunks; ++i) accumulator[i] = vec4(0.0);
+  [[unroll]] for (uint i = 0; i < kRows * kValueChunks; ++i) accumulator[i] = vec4(0.0);
 
-  const uint last_row = min(tile.first_row + kBlockRows, params.query_length) - 1u;
-  const int key_end = visible_key_end(int(last_row), kv_length);               // some row sees keys up to here
-  const int full_end = visible_key_end(int(tile.first_row), kv_length);        // every row does up to here
+  const uint last_row = min(tile.first_row + kBlockRows, packed_row_count()) - 1u;
+  const int key_end = visible_key_end(int(packed_query(last_row)), kv_length);           // some row sees up to here
+  const int full_end = visible_key_end(int(packed_query(tile.first_row)), kv_length);  // every row does up to here
   for (int first_key = 0; first_key < key_end; first_key += int(kBlockKeys)) {
     process_block(first_key, key_end, first_key + int(kBlockKeys) > full_end);
   }

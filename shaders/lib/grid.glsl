@@ -1,4 +1,6 @@
-// Which row tile a workgroup computes. The grid is a list of tiles, folded over x and y.
+// Which rows a workgroup computes. The query heads that share a KV head are packed into one list of rows, query
+// position by query position, so that they share K and V: packed row = query * heads_per_kv + head of the group.
+// Tiles are runs of packed rows; the grid is a list of tiles, folded over x and y.
 #ifndef VKATTN_LIB_GRID
 #define VKATTN_LIB_GRID
 
@@ -7,22 +9,31 @@
 struct TilePosition {
   bool valid;
   uint batch;
-  uint head;
-  uint first_row;
+  uint kv_head;
+  uint first_row;  // packed
 };
 
-// Row tiles of one head are neighbours, so that they share K and V in the caches; with a causal mask the
-// heaviest (last) come first.
+uint packed_row_count() { return params.query_length * params.heads_per_kv; }
+
+// The query position and query head of a packed row.
+uint packed_query(uint packed_row) { return packed_row / params.heads_per_kv; }
+uint packed_head(uint kv_head, uint packed_row) {
+  return kv_head * params.heads_per_kv + packed_row % params.heads_per_kv;
+}
+
+// Tiles of one KV head are neighbours, so that they share K and V in the caches; with a causal mask the heaviest
+// (last) come first.
 TilePosition tile_position(uint rows_per_tile) {
   const uint index = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-  const uint tiles_per_head = (params.query_length + rows_per_tile - 1u) / rows_per_tile;
+  const uint kv_heads = params.query_heads / params.heads_per_kv;
+  const uint tiles_per_head = (packed_row_count() + rows_per_tile - 1u) / rows_per_tile;
   const uint tile = params.first_tile + index;
   const uint head_index = tile / tiles_per_head;
   const uint row_tile = tile - head_index * tiles_per_head;
   TilePosition position;
   position.valid = index < params.tile_count;
-  position.batch = head_index / params.query_heads;
-  position.head = head_index - position.batch * params.query_heads;
+  position.batch = head_index / kv_heads;
+  position.kv_head = head_index - position.batch * kv_heads;
   position.first_row =
       (kCausalMode == VKATTN_CAUSAL_NONE ? row_tile : tiles_per_head - 1u - row_tile) * rows_per_tile;
   return position;

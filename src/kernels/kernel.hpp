@@ -42,6 +42,11 @@ struct Kernel {
                                                                              const Capabilities& capabilities,
                                                                              std::uint32_t workgroup_size);
 
+/// Rows of one KV head: the query heads that share it are packed (shaders/lib/grid.glsl).
+[[nodiscard]] inline std::int64_t packed_rows(const AttentionDesc& desc) {
+  return desc.query_heads == 0 ? 0 : desc.query_length * (desc.query_heads / desc.kv_heads);
+}
+
 /// True where rows of the tensor can be read 4 elements at a time.
 [[nodiscard]] bool has_vector_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads,
                                     std::int64_t rows);

@@ -20,7 +20,8 @@ LaneShape lane_shape(const AttentionDesc& desc, const Capabilities& capabilities
   // A workgroup is one SIMD vector: the smallest unit that spreads over the threads of a CPU.
   shape.workgroup_size = std::clamp(capabilities.subgroup_size, 4U, 64U);
   const auto vector = static_cast<std::int64_t>(shape.workgroup_size);
-  shape.rows = desc.query_length >= 4 * vector ? 4 : desc.query_length >= 2 * vector ? 2 : 1;
+  const std::int64_t rows = packed_rows(desc);
+  shape.rows = rows >= 4 * vector ? 4 : rows >= 2 * vector ? 2 : 1;
   // More keys a step share the running sums' loads and stores and cost compile time.
   shape.keys = desc.kv_length >= 128 ? 32 : desc.kv_length >= 32 ? 16 : 8;
   shape.masked_keys = 4;

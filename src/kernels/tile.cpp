@@ -55,7 +55,7 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
     }
     // A large block is wasted on few rows.
     const bool last = &candidate == &kShapes.back();
-    if (!last && desc.query_length * 2 <= static_cast<std::int64_t>(shape.block_rows())) continue;
+    if (!last && packed_rows(desc) * 2 <= static_cast<std::int64_t>(shape.block_rows())) continue;
     KernelConfig config;
     config.shader = shader_for(desc, capabilities, "attention_tile", "attention_tile_words");
     config.workgroup_size = shape.threads;

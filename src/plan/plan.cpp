@@ -115,9 +115,12 @@ Status plan_dispatches(PlanState& plan) {
   const double tile_ns = tile_flops / assumed_flops_per_ns(plan.device->capabilities, plan.kernel_name);
   for (std::size_t i = 0; i < plan.windows.size(); ++i) {
     const Window& window = plan.windows[i];
-    const std::int64_t tiles_per_head = divide_up(window.rows, plan.config.rows_per_workgroup);
+    // The query heads of a KV head are packed into one list of rows (shaders/lib/grid.glsl).
+    const std::int64_t heads_per_kv = std::min(desc.query_heads / desc.kv_heads, window.heads);
+    const std::int64_t kv_heads = window.heads / heads_per_kv;
+    const std::int64_t tiles_per_head = divide_up(window.rows * heads_per_kv, plan.config.rows_per_workgroup);
     // In floating point first: the product may not fit.
-    const double tiles = static_cast<double>(tiles_per_head) * static_cast<double>(window.heads) *
+    const double tiles = static_cast<double>(tiles_per_head) * static_cast<double>(kv_heads) *
                          static_cast<double>(window.batch);
     if (tiles > static_cast<double>(kMaxTilesPerWindow)) {
       return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
@@ -126,7 +129,7 @@ Status plan_dispatches(PlanState& plan) {
     }
     plan.parts.push_back(tensor_windows(desc, window));
     plan.params.push_back(window_params(desc, window));
-    add_steps(plan, i, tiles_per_head * window.heads * window.batch, tile_ns);
+    add_steps(plan, i, tiles_per_head * kv_heads * window.batch, tile_ns);
   }
   return {};
 }
