@@ -156,15 +156,24 @@ Result<bool> run_checked(Context& context, const AttentionPlan& plan, harness::P
 
 }  // namespace
 
+void set_shares(Row& row, const Peaks& peaks) {
+  const double compute_peak = peaks.compute_rate(row.kernel, name(row.type));
+  const double memory_peak = peaks.memory_rate(row.work.bytes);
+  row.compute_share = compute_peak > 0 ? row.flops_per_second() / compute_peak : 0;
+  row.memory_share = memory_peak > 0 ? row.bytes_per_second() / memory_peak : 0;
+}
+
 Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, const Options& options,
                             const Peaks& peaks, const Progress& progress) {
   Context context{runtime, options, progress, {}};
   Row& row = context.row;
   row.name = named.name;
   row.problem = to_string(named.problem);
+  row.type = named.problem.desc.query.type;
   row.work = count_work(named.problem);
   context.report(0, "planning");
   reset_peak_memory();
+  row.host_before_bytes = resident_memory_bytes();
 
   const auto plan_start = Clock::now();
   const Result<AttentionPlan> plan = make_plan(runtime, named.problem.desc, options.kernel);
@@ -191,10 +200,7 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   if (!statistics.ok()) return context.fail(statistics.error());
   row.time_ns = *statistics;
   row.host_peak_bytes = std::max(row.host_peak_bytes, peak_memory_bytes());
-  const double compute_peak = peaks.compute_rate(row.kernel, name(named.problem.desc.query.type));
-  const double memory_peak = peaks.memory_rate(row.work.bytes);
-  row.compute_share = compute_peak > 0 ? row.flops_per_second() / compute_peak : 0;
-  row.memory_share = memory_peak > 0 ? row.bytes_per_second() / memory_peak : 0;
+  set_shares(row, peaks);
   return context.finish(Outcome::kMeasured, "");
 }
 

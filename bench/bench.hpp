@@ -48,13 +48,16 @@ struct Row {
   Outcome outcome = Outcome::kFailed;
   std::string message;
   std::string kernel;
+  DataType type = DataType::kFloat32;  ///< of the query
   Work work;
   Statistics time_ns;
   double plan_ns = 0;       ///< making the plan: shader compilation as far as the driver does it there
   double first_run_ns = 0;  ///< the first execution, with what the driver compiles late
   double predicted_ns = 0;  ///< of one execution, where it was estimated before
   harness::CheckReport check;
-  std::uint64_t tensor_bytes = 0;     ///< inputs and outputs as stored
+  std::uint64_t tensor_bytes = 0;  ///< inputs and outputs as stored
+  std::uint64_t host_before_bytes =
+      0;  ///< resident before the problem: the program, the driver, what it compiled
   std::uint64_t host_peak_bytes = 0;  ///< resident memory at the most, without the check
   double compute_share = 0;           ///< of the peak; above 1 is a bug of the measurement
   double memory_share = 0;
@@ -80,6 +83,9 @@ struct Report {
   Peaks peaks;
   std::vector<Row> rows;
 };
+
+/// Sets the row's shares of these peaks.
+void set_shares(Row& row, const Peaks& peaks);
 
 using Progress = std::function<void(double share, std::string_view what)>;
 

@@ -9,7 +9,11 @@ namespace vkattn::bench {
 /// it; 0 where it does not tell.
 [[nodiscard]] std::uint64_t peak_memory_bytes();
 
-/// Starts a new peak from what is resident now; false where the system cannot (only Linux can).
+/// Resident bytes now; 0 where the system does not tell.
+[[nodiscard]] std::uint64_t resident_memory_bytes();
+
+/// Gives freed memory back to the system and starts a new peak from what is resident now; false where the
+/// system cannot (only Linux can).
 bool reset_peak_memory();
 
 }  // namespace vkattn::bench

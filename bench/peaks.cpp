@@ -177,9 +177,13 @@ struct BestVariant {
 /// Tries every variant of a mode on the whole buffers.
 Status find_best_variant(const Runtime& runtime, std::span<const std::uint32_t> words,
                          const CopyBuffers& buffers, std::uint32_t mode, BestVariant& best) {
+  const Capabilities& capabilities = runtime.device().capabilities();
   for (const std::uint32_t size : kWorkgroupSizes) {
     for (const std::uint32_t vectors : {1U, 8U}) {
-      if (!workgroup_fits(runtime.device().capabilities(), size)) continue;
+      if (!workgroup_fits(capabilities, size)) continue;
+      // One address for a workgroup pays where a workgroup is one vector of a CPU.
+      if (mode == VKATTN_PEAK_READ_UNIFORM && (!capabilities.is_cpu() || size != kWorkgroupSizes.front()))
+        continue;
       const CopyVariant variant{mode, size, vectors};
       const Result<double> rate = memory_rate_of(runtime, words, buffers, variant, buffers.bytes);
       if (!rate.ok()) return rate.error();
@@ -227,6 +231,20 @@ Status measure_memory(const Runtime& runtime, const PeakProgress& progress, Peak
 }
 
 }  // namespace
+
+void Peaks::raise(const Peaks& other) {
+  const auto raise_peak = [](Peak& peak, const Peak& found) { keep_best(peak, found.rate, found.variant); };
+  raise_peak(multiply_add, other.multiply_add);
+  raise_peak(copy, other.copy);
+  raise_peak(read, other.read);
+  for (std::size_t i = 0; i < std::min(matrix.size(), other.matrix.size()); ++i) {
+    raise_peak(matrix[i].peak, other.matrix[i].peak);
+  }
+  for (std::size_t i = 0; i < std::min(memory.size(), other.memory.size()); ++i) {
+    memory[i].copy_rate = std::max(memory[i].copy_rate, other.memory[i].copy_rate);
+    memory[i].read_rate = std::max(memory[i].read_rate, other.memory[i].read_rate);
+  }
+}
 
 double Peaks::memory_rate(double bytes) const {
   double best = 0;

@@ -39,6 +39,8 @@ struct Peaks {
   Peak read;                        ///< beyond every cache
   std::vector<MemoryPoint> memory;  ///< ascending sizes; the last is the one of `copy` and `read`
 
+  /// Takes over what another measurement of the same device found to be faster.
+  void raise(const Peaks& other);
   /// The best rate of any measured working set that is at least as large as the largest one not above
   /// `bytes`: data that a cache could hold is held against what the cache can do.
   [[nodiscard]] double memory_rate(double bytes) const;

@@ -6,6 +6,7 @@
 
 #include "console.hpp"
 #include "json.hpp"
+#include "plan/words.hpp"
 
 namespace vkattn::bench {
 namespace {
@@ -130,11 +131,11 @@ std::string TextReport::remark(const Row& row) const {
     case Outcome::kSkipped:
       return "skipped: one run would take about " + console::duration(row.predicted_ns) + ", and " +
              std::to_string(kLeastRepeats + 1) + " of them do not fit --max-seconds " +
-             significant(report_.options.max_seconds);
+             detail::number_text(report_.options.max_seconds);
     case Outcome::kRefused:
       return "refused: " + row.message;
     case Outcome::kWrong:
-      return "WRONG: " + row.message + "; repeat with: vkattn bench \"" + row.problem + "\"";
+      return "WRONG: " + row.message;
     case Outcome::kFailed:
       break;
   }
@@ -167,6 +168,10 @@ std::string TextReport::row(const Row& row) const {
   text += "\n";
   for (std::size_t i = 1; i < name_lines.size(); ++i) text += name_lines[i] + "\n";
   if (row.outcome == Outcome::kMeasured && !note.empty()) text += "  " + note + "\n";
+  if (row.outcome == Outcome::kWrong || row.outcome == Outcome::kFailed) {
+    text += "  repeat with: vkattn bench \"" + row.problem + "\"" +
+            (row.kernel.empty() ? "" : " --kernel " + row.kernel) + "\n";
+  }
   return text;
 }
 
@@ -184,14 +189,11 @@ std::string TextReport::foot() const {
               std::string(name(static_cast<Outcome>(i)));
     }
   }
-  text += "; " + console::count(static_cast<std::uint64_t>(rows_checked), "output row") +
-          " compared with the reference";
+  text += "\n";
+  if (rows_checked == 0) return text;
   const bool wrong = counts.at(static_cast<std::size_t>(Outcome::kWrong)) != 0;
-  return text +
-         (rows_checked == 0 ? ""
-          : wrong           ? ", NOT all within tolerance"
-                            : ", all within tolerance") +
-         "\n";
+  return text + console::count(static_cast<std::uint64_t>(rows_checked), "output row") +
+         " compared with the reference, " + (wrong ? "NOT all" : "all") + " within tolerance\n";
 }
 
 }  // namespace vkattn::bench

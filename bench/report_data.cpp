@@ -63,6 +63,7 @@ Json row_json(const Row& row) {
                    {"share_of_memory_peak", row.memory_share},
                    {"above_peak", row.above_peak()},
                    {"tensor_bytes", row.tensor_bytes},
+                   {"host_before_bytes", row.host_before_bytes},
                    {"host_peak_bytes", row.host_peak_bytes}});
   return json;
 }

@@ -40,7 +40,7 @@ Work count_work(const Problem& problem) {
   double seen_keys = 0;  // over batch entries
   for (std::int64_t b = 0; b < desc.batch; ++b) {
     const std::int64_t keys = entry_keys(problem, b);
-    std::int64_t seen = desc.query_length > 0 ? keys : 0;
+    std::int64_t seen = keys;
     double pairs = static_cast<double>(desc.query_length) * static_cast<double>(keys);
     if (desc.causal) {
       const std::int64_t offset = causal_offset(desc, keys);
@@ -50,6 +50,7 @@ Work count_work(const Problem& problem) {
       if (offset < room)
         seen = std::clamp<std::int64_t>(std::max(offset, -desc.query_length) + desc.query_length, 0, keys);
     }
+    if (desc.query_length == 0) seen = 0;
     work.visible_pairs += pairs * static_cast<double>(desc.query_heads);
     seen_keys += static_cast<double>(seen);
   }

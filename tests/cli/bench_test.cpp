@@ -1,0 +1,275 @@
+// The benchmark without a device: statistics, counts of work, suites, peaks and reports.
+#include "bench.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "console.hpp"
+#include "report.hpp"
+#include "suites.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+Problem problem_of(std::string_view text) {
+  Result<Problem> problem = parse_problem(text);
+  EXPECT_TRUE(problem.ok()) << text << ": " << (problem.ok() ? "" : problem.error().message);
+  return problem.ok() ? *problem : Problem{};
+}
+
+TEST(Statistics, PercentilesLieBetweenNeighbours) {
+  const std::array sorted = {1.0, 2.0, 3.0, 4.0, 5.0};
+  EXPECT_DOUBLE_EQ(bench::percentile(sorted, 0), 1);
+  EXPECT_DOUBLE_EQ(bench::percentile(sorted, 0.5), 3);
+  EXPECT_DOUBLE_EQ(bench::percentile(sorted, 0.05), 1.2);
+  EXPECT_DOUBLE_EQ(bench::percentile(sorted, 1), 5);
+  const std::array samples = {9.0, 1.0, 5.0, 3.0};
+  const bench::Statistics statistics = bench::summarize(samples);
+  EXPECT_EQ(statistics.count, 4U);
+  EXPECT_DOUBLE_EQ(statistics.median, 4);
+  EXPECT_DOUBLE_EQ(statistics.minimum, 1);
+  EXPECT_DOUBLE_EQ(statistics.maximum, 9);
+  EXPECT_EQ(bench::summarize({}).count, 0U);
+  EXPECT_DOUBLE_EQ(bench::summarize(std::array{7.0}).p95, 7);
+}
+
+/// Pushed one by one where used: GCC 12 warns about initializer lists of these.
+bench::MatrixPeak matrix_peak(const char* operand, double rate, const char* missing) {
+  bench::MatrixPeak peak;
+  peak.operand = operand;
+  peak.accumulator = "f32";
+  peak.peak.rate = rate;
+  peak.peak.variant = "16x16x16";
+  peak.missing = missing;
+  return peak;
+}
+
+/// Visible pairs of one head, and keys that some row sees, counted one by one.
+std::pair<double, double> counted(const AttentionDesc& desc, std::int64_t keys) {
+  const std::int64_t offset = desc.align == Align::kBottomRight ? keys - desc.query_length
+                              : desc.align == Align::kOffset    ? desc.offset
+                                                                : 0;
+  double pairs = 0;
+  std::set<std::int64_t> seen;
+  for (std::int64_t i = 0; i < desc.query_length; ++i) {
+    for (std::int64_t j = 0; j < keys; ++j) {
+      if (desc.causal && j > i + offset) continue;
+      ++pairs;
+      seen.insert(j);
+    }
+  }
+  return {pairs, static_cast<double>(seen.size())};
+}
+
+TEST(Work, CountsWhatIsVisible) {
+  for (const char* const lengths : {"1x1", "5x5", "3x9", "9x3", "7x0", "0x7"}) {
+    for (const char* const mask : {"", "causal", "causal align=bottom-right", "causal align=2",
+                                   "causal align=-2", "causal align=-100", "causal align=100"}) {
+      const Problem problem = problem_of(std::string("h2 d8 dv4 ") + lengths + " " + mask);
+      const auto [pairs, keys] = counted(problem.desc, problem.desc.kv_length);
+      const bench::Work work = bench::count_work(problem);
+      EXPECT_DOUBLE_EQ(work.visible_pairs, 2 * pairs) << lengths << " " << mask;
+      EXPECT_DOUBLE_EQ(work.flops, 2 * 2 * pairs * 12) << lengths << " " << mask;
+      const double rows = 2 * static_cast<double>(problem.desc.query_length);
+      EXPECT_DOUBLE_EQ(work.bytes, rows * 12 * 4 + 2 * keys * 12 * 4) << lengths << " " << mask;
+    }
+  }
+}
+
+TEST(Work, CountsKeyLengthsHeadsAndTypes) {
+  const bench::Work work = bench::count_work(problem_of("b2 hq4 hkv2 3x8 d8 f16 lse kv_lengths=5,0"));
+  EXPECT_DOUBLE_EQ(work.visible_pairs, 4 * 3 * 5);
+  EXPECT_DOUBLE_EQ(work.bytes, 2 * 4 * 3 * (16 * 2 + 4) + 2 * 5 * 16 * 2);
+  const bench::Work huge = bench::count_work(problem_of("b1 h1 q1073741824 kv1073741824 d64 causal"));
+  EXPECT_NEAR(huge.visible_pairs, 0x1p59, 0x1p30);
+}
+
+TEST(Work, ShrinksToSoundSmallerProblems) {
+  for (const char* const text :
+       {"b8 hq32 hkv8 2048x2048 d128 causal", "b2 h12 1024x4096 d64 causal align=bottom-right",
+        "h1 q1 kv131072 d576 dv512", "b4 h2 512x512 d64 kv_lengths=512,1,0,7",
+        "b1 h16 999x999 d80 layout=packed", "b1 h16 999x77 d80 layout=bshd pad=3", "b1 h1 4x4 d1"}) {
+    const Problem whole = problem_of(text);
+    const double flops = bench::count_work(whole).flops;
+    for (const double share : {2.0, 0.3, 0.01, 1e-5}) {
+      const Problem piece = bench::shrink(whole, flops * share);
+      const Status status = validate(piece.desc);
+      EXPECT_TRUE(status.ok()) << text << ": " << (status.ok() ? "" : status.error().message);
+      EXPECT_LE(bench::count_work(piece).flops, flops) << text;
+      EXPECT_GT(bench::count_work(piece).flops, 0) << text;
+      if (share > 1) {
+        EXPECT_EQ(to_string(piece), to_string(whole));
+      }
+      if (piece.desc.has_kv_lengths) {
+        EXPECT_EQ(static_cast<std::int64_t>(piece.kv_lengths.size()), piece.desc.batch);
+      }
+    }
+  }
+}
+
+TEST(Suites, HoldSoundProblemsWithShortNames) {
+  ASSERT_FALSE(bench::suites().empty());
+  for (const char* const name : {"smoke", "llm", "diffusion", "vision", "game"}) {
+    ASSERT_NE(bench::find_suite(name), nullptr) << name;
+  }
+  EXPECT_EQ(bench::find_suite("smok"), nullptr);
+  std::set<std::string_view> names;
+  for (const bench::Suite& suite : bench::suites()) {
+    EXPECT_FALSE(suite.problems.empty());
+    for (const bench::SuiteProblem& entry : suite.problems) {
+      EXPECT_TRUE(names.insert(entry.name).second) << entry.name << " is there twice";
+      EXPECT_LE(entry.name.size(), 28U) << entry.name;
+      const Problem problem = problem_of(entry.problem);
+      EXPECT_GT(bench::count_work(problem).flops, 0) << entry.name;
+    }
+  }
+}
+
+TEST(Peaks, HoldCachedDataAgainstCaches) {
+  bench::Peaks peaks;
+  peaks.memory = {{1000, 90, 100}, {10000, 50, 40}, {100000, 10, 12}};
+  EXPECT_DOUBLE_EQ(peaks.memory_rate(10), 100);
+  EXPECT_DOUBLE_EQ(peaks.memory_rate(9999), 100);
+  EXPECT_DOUBLE_EQ(peaks.memory_rate(10000), 50);
+  EXPECT_DOUBLE_EQ(peaks.memory_rate(1e9), 12);
+  EXPECT_DOUBLE_EQ(bench::Peaks{}.memory_rate(1e9), 0);
+}
+
+TEST(Peaks, HoldMatrixKernelsAgainstMatrixUnits) {
+  bench::Peaks peaks;
+  peaks.multiply_add.rate = 10;
+  peaks.matrix.push_back(matrix_peak("f16", 100, ""));
+  peaks.matrix.push_back(matrix_peak("bf16", 90, ""));
+  EXPECT_DOUBLE_EQ(peaks.compute_rate("lane", "f16"), 10);
+  EXPECT_DOUBLE_EQ(peaks.compute_rate("matrix", "f16"), 100);
+  EXPECT_DOUBLE_EQ(peaks.compute_rate("matrix", "bf16"), 90);
+  EXPECT_DOUBLE_EQ(peaks.compute_rate("matrix", "f32"), 10);
+}
+
+/// A report with a row of every outcome.
+bench::Report made_up_report(std::vector<bench::NamedProblem>& problems) {
+  bench::Report report;
+  report.version = "1.2.3";
+  report.command = "vkattn bench";
+  report.device.device_name = "Example \"GPU\", model 1\xff";
+  report.device.driver_name = "driver";
+  report.peaks.multiply_add = {12.5e12, "24 chains, workgroups of 256"};
+  report.peaks.matrix.push_back(matrix_peak("f16", 100e12, ""));
+  report.peaks.matrix.push_back(matrix_peak("bf16", 0, "left out"));
+  report.peaks.copy = report.peaks.read = {900e9, "8 x 16 bytes a lane, workgroups of 256"};
+  report.peaks.memory = {{1U << 20U, 4e12, 5e12}, {1U << 29U, 800e9, 900e9}};
+  for (const bench::Outcome outcome :
+       {bench::Outcome::kMeasured, bench::Outcome::kSkipped, bench::Outcome::kRefused, bench::Outcome::kWrong,
+        bench::Outcome::kFailed}) {
+    bench::Row row;
+    row.name = "a name, with a comma and \"quotes\", that is longer than the first column";
+    row.problem = "b1 h8 512x512 d64";
+    row.outcome = outcome;
+    row.message =
+        "a reason of many words that has to be broken so that it stays inside of the width of a terminal";
+    row.kernel = "lane";
+    row.work = bench::count_work(problem_of(row.problem));
+    row.time_ns = bench::summarize(std::array{1e6, 2e6, 3e6});
+    row.predicted_ns = 12e9;
+    row.check.rows_checked = 64;
+    row.compute_share = outcome == bench::Outcome::kMeasured ? 1.01 : 0;
+    problems.push_back({row.name, {}});
+    report.rows.push_back(row);
+  }
+  return report;
+}
+
+TEST(Report, TextStaysNarrowAndNamesEveryOutcome) {
+  std::vector<bench::NamedProblem> problems;
+  const bench::Report report = made_up_report(problems);
+  const bench::TextReport text(report, problems);
+  std::string all = text.head();
+  for (const bench::Row& row : report.rows) all += text.row(row);
+  all += text.foot();
+  std::istringstream lines(all);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(console::display_width(line), 106U) << line;
+  for (const char* const part :
+       {"TFLOP/s", "above 100 %", "skipped: one run would take about 12.0 s", "refused: a reason",
+        "WRONG: ", "repeat with: vkattn bench \"b1", "FAILED: ", "5 problems: 1 measured, 1 skipped"}) {
+    std::string flat = all;
+    std::replace(flat.begin(), flat.end(), '\n', ' ');
+    EXPECT_NE(flat.find(part), std::string::npos) << part << " is not in\n" << all;
+  }
+}
+
+TEST(Report, JsonHasUnitsInItsNames) {
+  std::vector<bench::NamedProblem> problems;
+  const nlohmann::json json = nlohmann::json::parse(bench::to_json(made_up_report(problems)));
+  EXPECT_EQ(json["version"], "1.2.3");
+  ASSERT_EQ(json["results"].size(), 5U);
+  const nlohmann::json& row = json["results"][0];
+  EXPECT_EQ(row["outcome"], "measured");
+  EXPECT_DOUBLE_EQ(row["median_ms"].get<double>(), 2.0);
+  EXPECT_TRUE(row["above_peak"].get<bool>());
+  for (const char* const field :
+       {"p5_ms", "p95_ms", "gflops_per_second", "gbytes_per_second", "host_peak_bytes",
+        "share_of_compute_peak", "share_of_memory_peak", "runs", "kernel", "problem"}) {
+    EXPECT_TRUE(row.contains(field)) << field;
+  }
+  EXPECT_FALSE(json["results"][1].contains("median_ms"));
+  EXPECT_DOUBLE_EQ(json["results"][1]["predicted_ms"].get<double>(), 12000.0);
+  EXPECT_DOUBLE_EQ(json["peaks"]["multiply_add_f32"]["flops_per_second"].get<double>(), 12.5e12);
+}
+
+TEST(Report, CsvHasAsManyFieldsInEveryLine) {
+  std::vector<bench::NamedProblem> problems;
+  std::istringstream lines(bench::to_csv(made_up_report(problems)));
+  std::string line;
+  std::vector<std::size_t> counts;
+  while (std::getline(lines, line)) {
+    bool quoted = false;
+    std::size_t fields = 1;
+    for (const char c : line) {
+      if (c == '"') quoted = !quoted;
+      if (c == ',' && !quoted) ++fields;
+    }
+    EXPECT_FALSE(quoted) << line;
+    counts.push_back(fields);
+  }
+  ASSERT_EQ(counts.size(), 6U);
+  for (const std::size_t count : counts) EXPECT_EQ(count, counts.front());
+}
+
+TEST(Console, WritesNumbersWithUnits) {
+  EXPECT_EQ(console::significant(0.1234), "0.123");
+  EXPECT_EQ(console::significant(9.996), "10.0");
+  EXPECT_EQ(console::significant(1234.5), "1234");
+  EXPECT_EQ(console::duration(12.4), "12 ns");
+  EXPECT_EQ(console::duration(999.6e3), "1.00 ms");
+  EXPECT_EQ(console::duration(90e9), "90.0 s");
+  EXPECT_EQ(console::duration(600e9), "10.0 min");
+  EXPECT_EQ(console::duration(10800e9), "3.00 h");
+  EXPECT_EQ(console::bytes(96), "96 B");
+  EXPECT_EQ(console::bytes(32768), "32 KiB");
+  EXPECT_EQ(console::bytes(4294967295.0), "4 GiB");
+  EXPECT_EQ(console::bytes(1.5 * 1048576), "1.50 MiB");
+  EXPECT_EQ(console::percent(0.123), "12 %");
+  EXPECT_EQ(console::percent(0.0123), "1.2 %");
+  EXPECT_EQ(console::count(1, "row"), "1 row");
+  EXPECT_EQ(console::count(2, "row"), "2 rows");
+}
+
+TEST(Console, BreaksLinesAndPadsCodePoints) {
+  EXPECT_EQ(console::wrap("one two three", 7), (std::vector<std::string>{"one two", "three"}));
+  EXPECT_EQ(console::wrap("", 7), (std::vector<std::string>{""}));
+  EXPECT_EQ(console::wrap("incompressible", 4), (std::vector<std::string>{"incompressible"}));
+  EXPECT_EQ(console::pad_left("\xc3\xa9", 3), "  \xc3\xa9");
+  EXPECT_EQ(console::labelled("a", "one two three", 3, 1, 11), " a  one two\n    three\n");
+  EXPECT_EQ(console::labelled_list("a", {"b c", "d e", "f"}, 2, 0, 8), "a b c,\n  d e, f\n");
+  EXPECT_EQ(console::printable("a\x1b[2Jb\n"), "a?[2Jb?");
+}
+
+}  // namespace
+}  // namespace vkattn::tests

@@ -1,0 +1,373 @@
+// The tool as its users meet it: help, refusals, files in and out, reports.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "console.hpp"
+#include "npy.hpp"
+#include "temp_folder.hpp"
+#include "tool.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+using nlohmann::json;
+using npy::ElementType;
+using Shape = std::vector<std::int64_t>;
+
+template <class T>
+void write_npy(const std::filesystem::path& path, ElementType type, const Shape& shape,
+               const std::vector<T>& values) {
+  std::string content = npy::make_header(type, shape);
+  const std::size_t header = content.size();
+  content.resize(header + values.size() * sizeof(T));
+  if (!values.empty()) std::memcpy(content.data() + header, values.data(), values.size() * sizeof(T));
+  write_file(path, content);
+}
+
+/// An array of any float type, as float32.
+struct Array {
+  Shape shape;
+  ElementType type = ElementType::kFloat32;
+  std::vector<float> values;
+};
+
+Array read_npy(const std::filesystem::path& path) {
+  Array array;
+  Result<npy::Reader> reader = npy::Reader::open(path);
+  EXPECT_TRUE(reader.ok()) << (reader.ok() ? "" : reader.error().message);
+  if (!reader.ok()) return array;
+  array.shape = reader->header().shape;
+  array.type = reader->header().type;
+  std::vector<std::byte> raw(reader->header().data_bytes());
+  EXPECT_TRUE(reader->read(raw).ok());
+  array.values.resize(static_cast<std::size_t>(reader->header().elements));
+  npy::convert(reader->header(), raw, DataType::kFloat32, std::as_writable_bytes(std::span(array.values)));
+  return array;
+}
+
+std::size_t element_count(const Shape& shape) {
+  std::size_t count = 1;
+  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
+  return count;
+}
+
+/// Numbers without a pattern, between -1 and 1.
+std::vector<float> noise(const Shape& shape, std::uint32_t seed) {
+  std::vector<float> values(element_count(shape));
+  std::uint32_t state = seed;
+  for (float& value : values) {
+    state = state * 1664525U + 1013904223U;
+    value = static_cast<float>(state >> 8U) / 8388608.0F - 1.0F;
+  }
+  return values;
+}
+
+/// A folder with query.npy, key.npy and value.npy, and the words that name them.
+class ToolRun : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
+    write("query", {2, 4, 9, 16});
+    write("key", {2, 2, 13, 16});
+    write("value", {2, 2, 13, 8});
+  }
+
+  void write(const std::string& name, const Shape& shape) {
+    write_npy(file(name), ElementType::kFloat32, shape,
+              noise(shape, static_cast<std::uint32_t>(name.size())));
+  }
+  [[nodiscard]] std::filesystem::path file(const std::string& name) const {
+    return folder_ / (name + ".npy");
+  }
+  [[nodiscard]] std::vector<std::string> words(const std::vector<std::string>& more) const {
+    std::vector<std::string> all = {"run",
+                                    "--query",
+                                    file("query").string(),
+                                    "--key",
+                                    file("key").string(),
+                                    "--value",
+                                    file("value").string()};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  /// Runs with --check and expects success.
+  void expect_checked(std::vector<std::string> more) const {
+    more.emplace_back("--check");
+    const ToolResult result = run_tool(words(more));
+    EXPECT_EQ(result.exit_code, 0) << command_text(words(more)) << "\n" << result.out << result.err;
+    EXPECT_NE(result.out.find("passed"), std::string::npos) << result.out;
+  }
+
+  TempFolder folder_;
+};
+
+TEST(Tool, ExplainsItselfWithExamples) {
+  const ToolResult version = run_tool({"--version"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_EQ(version.out.rfind("vkattn ", 0), 0U) << version.out;
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"--help"}, {"devices", "--help"}, {"run", "--help"}, {"bench", "--help"}}) {
+    const ToolResult help = run_tool(words);
+    EXPECT_EQ(help.exit_code, 0) << command_text(words);
+    EXPECT_NE(help.out.find("Example"), std::string::npos) << command_text(words);
+    std::istringstream lines(help.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(console::display_width(line), 104U) << line;
+  }
+}
+
+TEST(Tool, RefusesWrongUsageInOneSentence) {
+  expect_refusal({}, 2, "a command is needed");
+  expect_refusal({"rnu"}, 2, "did you mean 'run'?");
+  expect_refusal({"devices", "all"}, 2, "'all'");
+  expect_refusal({"run"}, 2, "--query is missing");
+  expect_refusal({"run", "--query", "--key", "K.npy"}, 2, "--query needs a value");
+  expect_refusal({"run", "--output", ""}, 2, "--output is given an empty value");
+  expect_refusal({"run", "--cuasal"}, 2, "did you mean --causal?");
+  const std::vector<std::string> inputs = {"run", "--query", "q", "--key", "k", "--value", "v"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = inputs;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  expect_refusal(with({"--type", "f17"}), 2, "'f17'");
+  expect_refusal(with({"--layout", "bsdh"}), 2, "'bsdh'");
+  expect_refusal(with({"--scale", "nan"}), 2, "'nan'");
+  expect_refusal(with({"--scale", "1e39"}), 2, "1e39");
+  expect_refusal(with({"--causal", "--align", "middle"}), 2, "'middle'");
+  expect_refusal(with({"--align", "3"}), 2, "--causal");
+  expect_refusal(with({"--kernel", "tyle"}), 2, "did you mean 'tile'?");
+  expect_refusal(with({"--output", "a", "--lse", "a"}), 2, "the same file");
+  expect_refusal(with({"--output", "a", "--output", "b"}), 2, "only once");
+}
+
+TEST(Tool, RefusesWrongBenchUsageInOneSentence) {
+  expect_refusal({"bench"}, 2, "needs a problem");
+  expect_refusal({"bench", "--suite", "smok"}, 2, "did you mean 'smoke'?");
+  expect_refusal({"bench", "smoke"}, 2, "--suite smoke");
+  expect_refusal({"bench", "b1 h8 512x512 d64x"}, 2, "d64x");
+  expect_refusal({"bench", "b1 h8 512x512 d6400"}, 2, "6400");
+  expect_refusal({"bench", "b99999999999999999999 8x8 d8"}, 2, "b99999999999999999999");
+  expect_refusal({"bench", "8x8 d8", "--repeat", "two"}, 2, "'two'");
+  expect_refusal({"bench", "8x8 d8", "--repeat", "1"}, 2, "--repeat 1");
+  expect_refusal({"bench", "8x8 d8", "--max-seconds", "0"}, 2, "--max-seconds 0");
+  expect_refusal({"bench", "8x8 d8", "--json", "--csv"}, 2, "not both");
+  expect_refusal({"bench", "8x8 d8", "--kernel", "lan"}, 2, "did you mean 'lane'?");
+  expect_refusal({"bench", "8x8 d8", "--output", "/nonexistent/x.json"}, 1, "/nonexistent/x.json");
+}
+
+TEST(Tool, SaysWhereNoDeviceIs) {
+  const std::string nothing = "VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent";
+  expect_refusal({"devices"}, 1, "Vulkan", nothing);
+  expect_refusal({"bench", "8x8 d8"}, 1, "Vulkan", nothing);
+  if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
+  expect_refusal({"bench", "8x8 d8", "--device", "no such device"}, 1, "'no such device'");
+  expect_refusal({"bench", "8x8 d8"}, 1, "'no such device'", "VKATTN_DEVICE='no such device'");
+}
+
+TEST(Tool, ListsDevices) {
+  if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
+  const ToolResult text = run_tool({"devices"});
+  for (const char* const part : {"driver", "subgroups of", "workgroups of", "16-bit", "matrix units",
+                                 "limits", "kernel lane", "kernel tile"}) {
+    EXPECT_NE(text.out.find(part), std::string::npos) << part << " is not in\n" << text.out;
+  }
+  std::istringstream lines(text.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(console::display_width(line), 100U) << line;
+  const json list = json::parse(run_tool({"devices", "--json"}).out);
+  ASSERT_FALSE(list["devices"].empty());
+  for (const json& device : list["devices"]) {
+    if (!device["rejected"].get<std::string>().empty()) continue;
+    EXPECT_GT(device["limits"]["max_shared_memory_bytes"].get<int>(), 0);
+    EXPECT_GE(device["kernels"].size(), 2U);
+  }
+}
+
+TEST_F(ToolRun, ComputesTheWorkedExample) {
+  const std::vector<float> rows = {1, 0, 1, 0, 0, 1, 0, 1};
+  write_npy(file("query"), ElementType::kFloat32, {2, 4}, rows);
+  write_npy(file("key"), ElementType::kFloat32, {2, 4}, rows);
+  write_npy(file("value"), ElementType::kFloat32, {2, 2}, std::vector<float>{2, 3, 5, 7});
+  expect_checked({"--output", file("out").string(), "--lse", file("lse").string()});
+  const Array out = read_npy(file("out"));
+  EXPECT_EQ(out.shape, (Shape{2, 2}));
+  // Scores 1 and 0: weights e / (e + 1) and 1 / (e + 1).
+  const std::array<float, 4> expected = {2.8068243F, 4.0757656F, 4.1931757F, 5.9242344F};
+  ASSERT_EQ(out.values.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(out.values[i], expected[i], 1e-5F);
+  const Array lse = read_npy(file("lse"));
+  EXPECT_EQ(lse.shape, (Shape{2}));
+  for (const float value : lse.values) EXPECT_NEAR(value, 1.3132616F, 1e-6F);
+}
+
+TEST_F(ToolRun, WritesShapesThatFollowTheQuery) {
+  expect_checked({"--output", file("out").string(), "--lse", file("lse").string(), "--causal"});
+  EXPECT_EQ(read_npy(file("out")).shape, (Shape{2, 4, 9, 8}));
+  EXPECT_EQ(read_npy(file("lse")).shape, (Shape{2, 4, 9}));
+  write("query", {9, 4, 16});
+  write("key", {13, 2, 16});
+  write("value", {13, 2, 8});
+  expect_checked({"--output", file("out").string(), "--lse", file("lse").string(), "--layout", "bshd"});
+  EXPECT_EQ(read_npy(file("out")).shape, (Shape{9, 4, 8}));
+  EXPECT_EQ(read_npy(file("lse")).shape, (Shape{4, 9}));
+}
+
+TEST_F(ToolRun, ReadsEveryOrderOfBytesAndAxes) {
+  expect_checked({"--output", file("plain").string(), "--causal", "--align", "bottom-right"});
+  const std::vector<float> plain = read_npy(file("plain")).values;
+
+  // The same query with its first axis running fastest, and with its bytes turned round.
+  const Shape shape = {2, 4, 9, 16};
+  const std::vector<float> values = read_npy(file("query")).values;
+  std::vector<float> turned(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t d = i % 16, r = i / 16 % 9, h = i / 144 % 4, b = i / 576;
+    turned[b + 2 * (h + 4 * (r + 9 * d))] = values[i];
+  }
+  std::string content = npy::make_header(ElementType::kFloat32, shape);
+  content.replace(content.find("False"), 5, "True ");
+  content.append(reinterpret_cast<const char*>(turned.data()), turned.size() * sizeof(float));
+  write_file(file("query"), content);
+  expect_checked({"--output", file("fortran").string(), "--causal", "--align", "bottom-right"});
+  const std::vector<float> fortran = read_npy(file("fortran")).values;
+
+  content = npy::make_header(ElementType::kFloat32, shape);
+  const std::size_t order = content.find_first_of("<>");
+  content[order] = content[order] == '<' ? '>' : '<';
+  for (const float value : values) {
+    std::array<char, 4> bytes{};
+    std::memcpy(bytes.data(), &value, 4);
+    content.append(bytes.rbegin(), bytes.rend());
+  }
+  write_file(file("query"), content);
+  expect_checked({"--output", file("swapped").string(), "--causal", "--align", "bottom-right"});
+  const std::vector<float> swapped = read_npy(file("swapped")).values;
+
+  ASSERT_EQ(plain.size(), fortran.size());
+  for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(plain[i], fortran[i], 1e-5F);
+  EXPECT_EQ(plain, swapped);
+}
+
+TEST_F(ToolRun, StoresTypesAsAsked) {
+  const Shape shape = {3, 8};
+  std::vector<std::uint16_t> half;
+  std::vector<double> wide;
+  for (const float value : noise(shape, 5)) {
+    half.push_back(float_to_half(value));
+    wide.push_back(static_cast<double>(value) * 1.0000001);
+  }
+  for (const char* const name : {"query", "key", "value"})
+    write_npy(file(name), ElementType::kFloat16, shape, half);
+  expect_checked({"--output", file("out").string()});
+  EXPECT_EQ(read_npy(file("out")).type, ElementType::kFloat16);
+  expect_checked({"--output", file("out").string(), "--type", "f32"});
+  EXPECT_EQ(read_npy(file("out")).type, ElementType::kFloat32);
+  write_npy(file("key"), ElementType::kFloat64, shape, wide);
+  expect_checked({"--output", file("out").string()});
+  EXPECT_EQ(read_npy(file("out")).type, ElementType::kFloat32);
+  for (const char* const kernel : {"lane", "tile"}) {
+    expect_checked({"--output", file("out").string(), "--type", "bf16", "--kernel", kernel});
+    EXPECT_EQ(read_npy(file("out")).type, ElementType::kFloat32);
+  }
+}
+
+TEST_F(ToolRun, TakesKeyLengthsAndEmptyArrays) {
+  write_npy(file("lengths"), ElementType::kInt64, {2}, std::vector<std::int64_t>{13, 0});
+  expect_checked({"--output", file("out").string(), "--kv-lengths", file("lengths").string()});
+  const Array out = read_npy(file("out"));
+  for (std::size_t i = out.values.size() / 2; i < out.values.size(); ++i) EXPECT_EQ(out.values[i], 0.0F);
+  write("key", {2, 2, 0, 16});
+  write("value", {2, 2, 0, 8});
+  expect_checked({"--lse", file("lse").string()});
+  for (const float value : read_npy(file("lse")).values)
+    EXPECT_EQ(value, -std::numeric_limits<float>::infinity());
+  write("query", {2, 4, 0, 16});
+  expect_checked({"--output", file("out").string()});
+  EXPECT_EQ(read_npy(file("out")).shape, (Shape{2, 4, 0, 8}));
+}
+
+TEST_F(ToolRun, RefusesBadFilesAndLeavesNoOutput) {
+  write_file(file("out"), "kept");
+  const std::string sound = read_file(file("query"));
+  const std::size_t files = folder_.file_count();
+  const std::vector<std::string> more = {"--output", file("out").string()};
+  write_file(file("query"), sound.substr(0, sound.size() - 5));
+  expect_refusal(words(more), 1, "truncated");
+  write_file(file("query"), "not an array");
+  expect_refusal(words(more), 1, "not a .npy file");
+  write_npy(file("query"), ElementType::kInt32, {2, 4, 9, 16}, std::vector<std::int32_t>(1152));
+  expect_refusal(words(more), 1, "int32");
+  write("query", {4, 9, 16});
+  expect_refusal(words(more), 2, "rank");
+  write("query", {2, 4, 9, 15});
+  expect_refusal(words(more), 2, "head dimension: 15 and 16");
+  write("query", {2, 3, 9, 16});
+  expect_refusal(words(more), 2, "no multiple");
+  write("query", {3, 4, 9, 16});
+  expect_refusal(words(more), 2, "batch size: 3 and 2");
+  write_file(file("query"), sound);
+  write_npy(file("lengths"), ElementType::kInt32, {2}, std::vector<std::int32_t>{13, 14});
+  std::vector<std::string> with_lengths = words(more);
+  with_lengths.insert(with_lengths.end(), {"--kv-lengths", file("lengths").string()});
+  expect_refusal(with_lengths, 2, "14 at index 1");
+  expect_refusal(words({"--output", (folder_ / "missing/out.npy").string()}), 1, "cannot be written");
+  expect_refusal(words({"--output", folder_.path().string()}), 1, "not a regular file");
+  std::vector<std::string> no_device = words(more);
+  no_device.insert(no_device.end(), {"--device", "no such device"});
+  expect_refusal(no_device, 1, "'no such device'");
+  EXPECT_EQ(read_file(file("out")), "kept");
+  EXPECT_EQ(folder_.file_count(), files + 1);  // the lengths, and no temporary file
+}
+
+TEST_F(ToolRun, ReportsJson) {
+  const ToolResult result = run_tool(words({"--output", file("out").string(), "--check", "--json"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json report = json::parse(result.out);
+  EXPECT_EQ(report["output"]["shape"], json({2, 4, 9, 8}));
+  EXPECT_TRUE(report["check"]["passed"].get<bool>());
+  EXPECT_LE(report["check"]["largest_share_of_tolerance"].get<double>(), 1.0);
+  EXPECT_GT(report["execute_ms"].get<double>(), 0.0);
+}
+
+TEST(ToolBench, ReportsAndFlagsNothing) {
+  if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
+  const TempFolder folder;
+  const std::string file = (folder / "report.json").string();
+  const std::vector<std::string> words = {
+      "bench", "b1 h2 40x40 d16 causal", "b1 h2 q1 kv64 d16 f16", "--repeat", "5", "--output", file,
+      "--json"};
+  const ToolResult result = run_tool(words);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(result.out.empty());
+  EXPECT_TRUE(result.err.empty()) << "no progress in a pipe";
+  const json report = json::parse(read_file(file));
+  EXPECT_GT(report["peaks"]["multiply_add_f32"]["flops_per_second"].get<double>(), 0.0);
+  EXPECT_GT(report["peaks"]["copy"]["bytes_per_second"].get<double>(), 0.0);
+  ASSERT_EQ(report["results"].size(), 2U);
+  for (const json& row : report["results"]) {
+    EXPECT_EQ(row["outcome"], "measured") << row;
+    EXPECT_EQ(row["runs"], 5);
+    EXPECT_LE(row["p5_ms"].get<double>(), row["median_ms"].get<double>());
+    EXPECT_FALSE(row["above_peak"].get<bool>()) << row;
+    EXPECT_TRUE(row["check"]["passed"].get<bool>());
+  }
+  EXPECT_GE(report["results"][0]["check"]["rows"].get<int>(), 64);
+}
+
+TEST(ToolBench, SkipsWhatDoesNotFitAndSaysHowLongItWouldTake) {
+  if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
+  const ToolResult result =
+      run_tool({"bench", "b1", "h1", "131072x131072", "d64", "f16", "--max-seconds", "0.05", "--csv"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find(",skipped,"), std::string::npos) << result.out;
+}
+
+}  // namespace
+}  // namespace vkattn::tests
