@@ -81,9 +81,11 @@ BoundWindow bind_window(const PlanState& plan, const AttentionTensors& tensors, 
     result.buffers[i] = {bound[i].range->buffer, start, end - start};
     result.offsets[i] = static_cast<std::uint32_t>((first - start) / bound[i].element_bytes);
   }
-  // Every descriptor must be valid even where the kernel reads nothing through it: the output stands in.
-  for (VkDescriptorBufferInfo& info : result.buffers) {
-    if (info.buffer == VK_NULL_HANDLE) info = result.buffers[VKATTN_BINDING_OUTPUT];
+  // Every descriptor must be valid even where the kernel touches nothing through it. The query stands in for inputs and
+  // the output for the lse, so that no buffer is both read and written in the eyes of synchronization validation.
+  for (std::size_t i = 0; i < result.buffers.size(); ++i) {
+    if (result.buffers[i].buffer != VK_NULL_HANDLE) continue;
+    result.buffers[i] = result.buffers[i == VKATTN_BINDING_LSE ? VKATTN_BINDING_OUTPUT : VKATTN_BINDING_QUERY];
   }
   return result;
 }
