@@ -68,7 +68,12 @@ VkResult create_handle(Instance& instance, bool validation) {
 
 Instance::~Instance() {
   if (handle == VK_NULL_HANDLE) return;
-  if (messenger != VK_NULL_HANDLE) vkDestroyDebugUtilsMessengerEXT(handle, messenger, nullptr);
+  if (messenger != VK_NULL_HANDLE) {
+    // Asked for anew: volk's own pointer is that of the instance made last, which may have no such extension.
+    const auto destroy = reinterpret_cast<PFN_vkDestroyDebugUtilsMessengerEXT>(
+        vkGetInstanceProcAddr(handle, "vkDestroyDebugUtilsMessengerEXT"));
+    if (destroy != nullptr) destroy(handle, messenger, nullptr);
+  }
   vkDestroyInstance(handle, nullptr);
 }
 
