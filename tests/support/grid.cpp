@@ -110,7 +110,7 @@ constexpr std::array<std::string_view, 4> kScaleWords{"", "scale=-0.2", "scale=3
 constexpr std::array<std::string_view, 4> kDataWords{"", "data=uniform", "data=dominant", "data=equal"};
 constexpr std::array<std::string_view, 5> kMagnitudeWords{"", "magnitude=1e-06", "magnitude=0.001",
                                                           "magnitude=10", "magnitude=1000"};
-constexpr std::size_t kMagnitudeTiny = 1, kMagnitudeSmall = 2, kMagnitudeLarge = 3;
+constexpr std::size_t kMagnitudeTiny = 1, kMagnitudeLarge = 3;
 constexpr std::size_t kPatterns = 4;
 constexpr std::size_t kQueryClasses = 2, kKeyClasses = 3;
 
