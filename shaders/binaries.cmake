@@ -14,6 +14,11 @@ vkattn_shader(attention_tile core attention_tile.comp DEFINES VKATTN_STORAGE_16B
               ${storage_16bit})
 vkattn_shader(attention_tile_words core attention_tile.comp DEFINES VKATTN_STORAGE_16BIT=0 VKATTN_WIDE_LOADS=0)
 
+vkattn_shader(attention_combine core attention_combine.comp DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0
+              ${storage_16bit})
+vkattn_shader(attention_combine_words core attention_combine.comp
+              DEFINES VKATTN_STORAGE_16BIT=0 VKATTN_WIDE_LOADS=0)
+
 # Measured peaks of the benchmark.
 set(matrix_extensions GL_KHR_cooperative_matrix GL_KHR_memory_scope_semantics
     GL_EXT_shader_explicit_arithmetic_types_float16)

@@ -28,6 +28,7 @@ struct Capabilities {
   std::uint32_t api_version = VK_API_VERSION_1_1;
   std::uint32_t driver_version = 0;
 
+  std::uint32_t compute_units = 0;  ///< multiprocessors, compute units or hardware threads; 0 where not known
   std::uint32_t subgroup_size = 1;
   std::uint32_t min_subgroup_size = 1;
   std::uint32_t max_subgroup_size = 1;

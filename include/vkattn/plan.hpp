@@ -44,12 +44,16 @@ struct PlanOptions {
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
   /// Work is split so that no dispatch is estimated above this, on devices that are not a CPU.
   std::uint64_t max_dispatch_ns = 100'000'000;
+  /// Parts that the keys are cut into, to keep a device busy that few rows would not; 0: chosen by a rule. The parts'
+  /// results are merged by a second dispatch and take workspace.
+  std::uint32_t kv_splits = 0;
   /// Make the plan for record(command buffer, tensors): needs VK_KHR_push_descriptor enabled on the device.
   bool push_descriptors = false;
 };
 
 /// One dispatch of a plan, for reports and tests.
 struct DispatchInfo {
+  bool combine = false;              ///< merges the parts of a split over keys; its tiles are rows
   std::uint64_t first_tile = 0;      ///< of the plan's tiles (row tiles of all heads of all batch entries)
   std::uint64_t tile_count = 0;
   std::uint32_t workgroups[3] = {};  ///< what vkCmdDispatch gets
@@ -91,7 +95,8 @@ class AttentionPlan {
   [[nodiscard]] std::string describe() const;
   /// Bytes of workspace that record needs; 0 where none is. Does not grow with query_length x kv_length.
   [[nodiscard]] VkDeviceSize workspace_bytes() const;
-  /// Usage flags that a workspace buffer needs; 0 where none is needed.
+  /// Usage flags that a workspace buffer needs; 0 where none is needed. Its range must begin at a multiple of
+  /// minStorageBufferOffsetAlignment. Executions that may overlap need workspaces of their own.
   [[nodiscard]] VkBufferUsageFlags workspace_usage() const;
   [[nodiscard]] const std::vector<DispatchInfo>& dispatches() const;
   /// Bytes of one workgroup's shared memory.

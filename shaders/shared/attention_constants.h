@@ -9,7 +9,8 @@
 #define VKATTN_BINDING_OUTPUT 3
 #define VKATTN_BINDING_LSE 4
 #define VKATTN_BINDING_KV_LENGTHS 5
-#define VKATTN_BINDING_COUNT 6
+#define VKATTN_BINDING_PARTIALS 6  // of a split over keys, in the workspace
+#define VKATTN_BINDING_COUNT 7
 
 // Storage types; the values of vkattn::DataType.
 #define VKATTN_TYPE_FLOAT32 0
@@ -39,6 +40,7 @@
 #define VKATTN_SPEC_CAUSAL_MODE 14
 #define VKATTN_SPEC_HAS_KV_LENGTHS 15
 #define VKATTN_SPEC_HAS_LSE 16
+#define VKATTN_SPEC_SPLIT_KV 17  // partial results go to the workspace, for attention_combine.comp
 
 // Specialization constants of one kernel start here.
 #define VKATTN_SPEC_LANE_ROWS 32

@@ -25,6 +25,7 @@ struct KernelConfig {
   std::uint32_t workgroup_size = 0;
   std::uint32_t rows_per_workgroup = 0;
   std::uint32_t shared_bytes = 0;
+  std::uint32_t key_step = 0;     ///< keys visited at a time: parts of a split are multiples of it
   std::string summary;      ///< for describe(): tile sizes in words
 };
 
@@ -54,6 +55,9 @@ struct Kernel {
 /// `base` where the device has 16-bit storage or the problem has no need of it, else its _words form.
 [[nodiscard]] std::string_view shader_for(const AttentionDesc& desc, const Capabilities& capabilities,
                                           std::string_view base, std::string_view words);
+
+/// The pass that merges the parts of a split over keys.
+[[nodiscard]] Result<KernelConfig> configure_combine(const AttentionDesc& desc, const Capabilities& capabilities);
 
 [[nodiscard]] Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilities& capabilities);
 [[nodiscard]] Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilities& capabilities);

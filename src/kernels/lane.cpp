@@ -35,6 +35,7 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
   KernelConfig config;
   config.workgroup_size = shape.workgroup_size;
   config.rows_per_workgroup = shape.workgroup_size * shape.rows;
+  config.key_step = shape.keys;
   const bool wide = capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
   config.shader = wide ? "attention_lane_wide"
                        : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");

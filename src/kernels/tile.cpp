@@ -61,6 +61,7 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
     config.workgroup_size = shape.threads;
     config.rows_per_workgroup = shape.block_rows();
     config.shared_bytes = shape.shared_bytes();
+    config.key_step = shape.block_keys();
     auto common = common_specialization(desc, capabilities, shape.threads);
     if (!common) return common.error();
     config.specialization = *std::move(common);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/select.hpp"
+#include "plan/split.hpp"
 #include "plan/window.hpp"
 #include "vulkan/device_state.hpp"
 #include "vulkan/pipeline.hpp"
@@ -28,6 +29,7 @@ struct Step {
   std::uint32_t first_tile = 0;
   std::uint32_t tile_count = 0;
   std::uint32_t groups_x = 0, groups_y = 0;
+  bool combine = false;        ///< with the combine pipeline, after a barrier
 };
 
 struct PlanState {
@@ -44,6 +46,10 @@ struct PlanState {
   std::vector<Step> steps;
   std::vector<DispatchInfo> dispatches;  ///< the same steps, for reports
   Pipeline pipeline;                     ///< empty where nothing is to be recorded
+  KvSplit split;
+  KernelConfig combine_config;           ///< where the keys are split
+  Pipeline combine;
+  std::uint64_t workspace_bytes = 0;
   bool whole_words = false;              ///< 16-bit tensors are accessed as 32-bit words
 };
 
@@ -62,11 +68,12 @@ struct BindingsState {
 };
 
 /// Checks the caller's ranges against the descriptor.
-[[nodiscard]] Status check_tensors(const PlanState& plan, const AttentionTensors& tensors);
+[[nodiscard]] Status check_tensors(const PlanState& plan, const AttentionTensors& tensors,
+                                   const BufferRange& workspace);
 
 /// Resolves one window. The tensors have passed check_tensors().
 [[nodiscard]] BoundWindow bind_window(const PlanState& plan, const AttentionTensors& tensors,
-                                      std::size_t window) noexcept;
+                                      const BufferRange& workspace, std::size_t window) noexcept;
 
 /// The push constants of one step.
 [[nodiscard]] AttentionParams step_params(const PlanState& plan, const Step& step, const BoundWindow& bound) noexcept;

@@ -51,6 +51,8 @@ std::unique_ptr<DeviceFeatures> query_features(VkPhysicalDevice device, std::uin
   }
   if (extension(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME)) chain(features->executables);
   extension(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+  extension(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME);       // for the number of multiprocessors
+  extension(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME);  // for the number of compute units
 #ifdef VK_KHR_cooperative_matrix
   if (memory_model && extension(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) chain(features->matrix);
 #endif

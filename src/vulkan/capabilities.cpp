@@ -1,6 +1,7 @@
 // Reading Capabilities: properties from the physical device, features from the chain that was enabled.
 #include <algorithm>
 #include <string_view>
+#include <thread>
 
 #include "common/message.hpp"
 #include "vulkan/device_state.hpp"
@@ -102,6 +103,11 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
   if (known(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME)) chain(floats);
   if (known(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) chain(sizes);
   if (known(VK_API_VERSION_1_3, VK_KHR_MAINTENANCE_4_EXTENSION_NAME)) chain(maintenance4);
+  VkPhysicalDeviceShaderSMBuiltinsPropertiesNV multiprocessors{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+  if (has_extension(source, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) chain(multiprocessors);
+  VkPhysicalDeviceShaderCorePropertiesAMD cores{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
+  if (has_extension(source, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) chain(cores);
   const bool push_descriptors = has_extension(source, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
   if (push_descriptors) chain(push);
   vk.vkGetPhysicalDeviceProperties2(source.physical_device, &properties);
@@ -115,6 +121,14 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
   capabilities.device_id = core.deviceID;
   capabilities.driver_version = core.driverVersion;
   capabilities.api_version = version;
+  capabilities.compute_units = multiprocessors.shaderSMCount;
+  if (cores.shaderEngineCount != 0) {
+    capabilities.compute_units =
+        cores.shaderEngineCount * cores.shaderArraysPerEngineCount * cores.computeUnitsPerShaderArray;
+  }
+  if (core.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) {
+    capabilities.compute_units = std::thread::hardware_concurrency();
+  }
   read_limits(core.limits, capabilities);
   capabilities.subgroup_size = subgroup.subgroupSize;
   capabilities.min_subgroup_size = sizes.minSubgroupSize != 0 ? sizes.minSubgroupSize : subgroup.subgroupSize;
