@@ -47,6 +47,9 @@ struct PlanOptions {
   /// Parts that the keys are cut into, to keep a device busy that few rows would not; 0: chosen by a rule. The parts'
   /// results are merged by a second dispatch and take workspace.
   std::uint32_t kv_splits = 0;
+  /// Have the driver keep statistics of the pipelines for AttentionPlan::statistics(): needs
+  /// VK_KHR_pipeline_executable_properties enabled. Slows compilation, and drivers may pass their caches by.
+  bool capture_statistics = false;
   /// Make the plan for record(command buffer, tensors): needs VK_KHR_push_descriptor enabled on the device.
   bool push_descriptors = false;
 };
@@ -58,6 +61,24 @@ struct DispatchInfo {
   std::uint64_t tile_count = 0;
   std::uint32_t workgroups[3] = {};  ///< what vkCmdDispatch gets
   double estimated_ns = 0;           ///< a rough guess from the device class, never a measurement
+};
+
+/// What a driver's compiler says of one executable of a pipeline (VK_KHR_pipeline_executable_properties).
+struct PipelineStatistics {
+  std::string pipeline;    ///< the kernel, or combine
+  std::string shader;      ///< name of the binary
+  std::string executable;  ///< the driver's name
+  std::uint32_t subgroup_size = 0;
+  struct Entry {
+    std::string name;  ///< the driver's words
+    double value = 0;
+  };
+  std::vector<Entry> entries;
+  struct Listing {
+    std::string name;
+    std::string text;
+  };
+  std::vector<Listing> listings;  ///< intermediate forms and machine code, where asked for
 };
 
 /// Descriptor sets and parameters for one set of tensors. Reusable: record it as often as wanted; rewrite it
@@ -101,6 +122,9 @@ class AttentionPlan {
   [[nodiscard]] const std::vector<DispatchInfo>& dispatches() const;
   /// Bytes of one workgroup's shared memory.
   [[nodiscard]] std::uint32_t shared_memory_bytes() const;
+
+  /// The driver's statistics of each pipeline, for plans made with PlanOptions::capture_statistics.
+  [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings = false) const;
 
   /// Checks the tensors against the descriptor and writes descriptor sets from a pool of its own.
   [[nodiscard]] Result<Bindings> make_bindings(const AttentionTensors& tensors,

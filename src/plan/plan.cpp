@@ -178,6 +178,7 @@ Status create_pipeline(const PlanState& plan, const KernelConfig& config, Pipeli
   desc.storage_buffers = VKATTN_BINDING_COUNT;
   desc.push_constant_bytes = sizeof(AttentionParams);
   desc.push_descriptors = plan.options.push_descriptors;
+  desc.capture_statistics = plan.options.capture_statistics;
   desc.cache = plan.options.pipeline_cache;
   auto pipeline = Pipeline::create(plan.device, desc);
   if (!pipeline) return pipeline.error();
@@ -190,6 +191,10 @@ Status check_options(const PlanOptions& options, const Capabilities& capabilitie
     return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
                  message("needs ", sizeof(AttentionParams), " bytes of push constants; maxPushConstantsSize is ",
                          capabilities.max_push_constants_bytes)};
+  }
+  if (options.capture_statistics && !capabilities.pipeline_statistics) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 "PlanOptions::capture_statistics needs VK_KHR_pipeline_executable_properties enabled on the device"};
   }
   if (!options.push_descriptors) return {};
   if (!capabilities.push_descriptors) {
@@ -238,6 +243,31 @@ Result<AttentionPlan> AttentionPlan::create(const Device& device, const Attentio
     auto state = detail::make_plan(device, desc, options);
     if (!state) return state.error();
     return AttentionPlan(*std::move(state));
+  });
+}
+
+Result<std::vector<PipelineStatistics>> AttentionPlan::statistics(bool listings) const {
+  return detail::without_exceptions([&]() -> Result<std::vector<PipelineStatistics>> {
+    const detail::PlanState& plan = *state_;
+    if (!plan.options.capture_statistics) {
+      return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                   "statistics need a plan made with PlanOptions::capture_statistics"};
+    }
+    std::vector<PipelineStatistics> all;
+    const auto add = [&](const detail::Pipeline& pipeline, std::string_view name,
+                         std::string_view shader) -> Status {
+      if (pipeline.handle() == VK_NULL_HANDLE) return {};
+      auto statistics = detail::read_statistics(*plan.device, pipeline.handle(), name, listings);
+      if (!statistics) return statistics.error();
+      for (PipelineStatistics& entry : *statistics) {
+        entry.shader = shader;
+        all.push_back(std::move(entry));
+      }
+      return {};
+    };
+    if (Status status = add(plan.pipeline, plan.kernel_name, plan.config.shader); !status) return status.error();
+    if (Status status = add(plan.combine, "combine", plan.combine_config.shader); !status) return status.error();
+    return all;
   });
 }
 

@@ -25,6 +25,7 @@ Result<std::shared_ptr<const detail::DeviceState>> make_state(const DeviceDesc& 
   auto state = std::make_shared<detail::DeviceState>(detail::DeviceState{
       desc.instance, desc.physical_device, desc.device, *functions, *std::move(capabilities)});
   if (state->vk.vkCmdPushDescriptorSetKHR == nullptr) state->capabilities.push_descriptors = false;
+  if (state->vk.vkGetPipelineExecutablePropertiesKHR == nullptr) state->capabilities.pipeline_statistics = false;
   return std::shared_ptr<const detail::DeviceState>(std::move(state));
 }
 

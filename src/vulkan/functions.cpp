@@ -31,8 +31,12 @@ Result<DeviceFunctions> load_device_functions(VkDevice device, PFN_vkGetDevicePr
   if (functions.NAME == nullptr) return missing_function(#NAME);
   VKATTN_DEVICE_FUNCTIONS(VKATTN_LOAD)
 #undef VKATTN_LOAD
-  functions.vkCmdPushDescriptorSetKHR =
-      reinterpret_cast<PFN_vkCmdPushDescriptorSetKHR>(get_proc_addr(device, "vkCmdPushDescriptorSetKHR"));
+#define VKATTN_LOAD_OPTIONAL(NAME) functions.NAME = reinterpret_cast<PFN_##NAME>(get_proc_addr(device, #NAME));
+  VKATTN_LOAD_OPTIONAL(vkCmdPushDescriptorSetKHR)
+  VKATTN_LOAD_OPTIONAL(vkGetPipelineExecutablePropertiesKHR)
+  VKATTN_LOAD_OPTIONAL(vkGetPipelineExecutableStatisticsKHR)
+  VKATTN_LOAD_OPTIONAL(vkGetPipelineExecutableInternalRepresentationsKHR)
+#undef VKATTN_LOAD_OPTIONAL
   return functions;
 }
 

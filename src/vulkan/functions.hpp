@@ -38,7 +38,11 @@ struct InstanceFunctions {
 
 struct DeviceFunctions {
   VKATTN_DEVICE_FUNCTIONS(VKATTN_DECLARE_FUNCTION)
-  PFN_vkCmdPushDescriptorSetKHR vkCmdPushDescriptorSetKHR = nullptr;  ///< null without the extension
+  // Null without their extensions.
+  PFN_vkCmdPushDescriptorSetKHR vkCmdPushDescriptorSetKHR = nullptr;
+  PFN_vkGetPipelineExecutablePropertiesKHR vkGetPipelineExecutablePropertiesKHR = nullptr;
+  PFN_vkGetPipelineExecutableStatisticsKHR vkGetPipelineExecutableStatisticsKHR = nullptr;
+  PFN_vkGetPipelineExecutableInternalRepresentationsKHR vkGetPipelineExecutableInternalRepresentationsKHR = nullptr;
 };
 
 #undef VKATTN_DECLARE_FUNCTION

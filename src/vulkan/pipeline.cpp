@@ -73,6 +73,10 @@ VkResult Pipeline::create_pipeline(const PipelineDesc& desc) {
   info.stage.pName = "main";
   info.stage.pSpecializationInfo = &specialization;
   info.layout = layout_;
+  if (desc.capture_statistics) {
+    info.flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
+                 VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
+  }
   const VkResult result =
       vk.vkCreateComputePipelines(device_->device, desc.cache, 1, &info, nullptr, &pipeline_);
   vk.vkDestroyShaderModule(device_->device, module, nullptr);

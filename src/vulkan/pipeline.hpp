@@ -4,6 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
+#include <vector>
+
+#include <vkattn/plan.hpp>
 
 #include "kernels/kernel.hpp"
 #include "vulkan/device_state.hpp"
@@ -16,8 +20,14 @@ struct PipelineDesc {
   std::uint32_t storage_buffers = 0;  ///< bindings 0 .. n-1 of set 0
   std::uint32_t push_constant_bytes = 0;
   bool push_descriptors = false;
+  bool capture_statistics = false;  ///< for read_statistics()
   VkPipelineCache cache = VK_NULL_HANDLE;
 };
+
+/// What the driver says of a pipeline that was made with capture_statistics; `name` is given to each entry. With `isa`
+/// the driver's own listings too.
+[[nodiscard]] Result<std::vector<PipelineStatistics>> read_statistics(const DeviceState& device, VkPipeline pipeline,
+                                                                      std::string_view name, bool isa);
 
 /// Owns its Vulkan objects. Move-only; empty when default-constructed.
 class Pipeline {
