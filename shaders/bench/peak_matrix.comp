@@ -1,5 +1,7 @@
-// The rate of the device's matrix units: independent accumulators in each subgroup, operands held in registers.
-// Defines: VKATTN_PEAK_OPERAND and VKATTN_PEAK_ACCUMULATOR, the element types; VKATTN_PEAK_BFLOAT16 where the operand is one.
+// The rate of the device's matrix units: each subgroup multiplies four A by two B matrices held in registers, as the
+// inner loop of a matrix product does, into eight independent accumulators.
+// Defines: VKATTN_PEAK_OPERAND and VKATTN_PEAK_ACCUMULATOR, the element types; VKATTN_PEAK_BFLOAT16 where the operand
+// is one.
 #version 450
 #pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
@@ -18,33 +20,54 @@ layout(local_size_x_id = VKATTN_PEAK_WORKGROUP_SIZE_ID) in;
 layout(constant_id = VKATTN_PEAK_MATRIX_M_ID) const uint kM = 16;
 layout(constant_id = VKATTN_PEAK_MATRIX_N_ID) const uint kN = 16;
 layout(constant_id = VKATTN_PEAK_MATRIX_K_ID) const uint kK = 16;
+layout(constant_id = VKATTN_PEAK_MATRIX_OPERAND_BYTES_ID) const uint kOperandBytes = 2;
 
 #define OperandA coopmat<VKATTN_PEAK_OPERAND, gl_ScopeSubgroup, kM, kK, gl_MatrixUseA>
 #define OperandB coopmat<VKATTN_PEAK_OPERAND, gl_ScopeSubgroup, kK, kN, gl_MatrixUseB>
 #define Accumulator coopmat<VKATTN_PEAK_ACCUMULATOR, gl_ScopeSubgroup, kM, kN, gl_MatrixUseAccumulator>
 
+// bfloat16 has conversions but no arithmetic.
+#ifdef VKATTN_PEAK_BFLOAT16
+#define TIMES_FLIP(b) OperandB(coopmat<float, gl_ScopeSubgroup, kK, kN, gl_MatrixUseB>(b) * flip)
+#else
+#define TIMES_FLIP(b) ((b) * VKATTN_PEAK_OPERAND(flip))
+#endif
+
 layout(push_constant) uniform Parameters {
-  float value;      // every element of B, and of A with both signs in turn: sums go up and down again, never far
-  uint iterations;
+  float flip;       // -1: B changes its sign for each iteration, so that sums go up and down again, never far
+  uint iterations;  // and so that no product is the same as in the iteration before, which a compiler would reuse
 };
 
 // results[0]: subgroups in a workgroup, which only the running shader knows; from 1 on: what keeps the work alive.
 layout(std430, set = 0, binding = 0) writeonly buffer Results { float results[]; };
+// Elements of the operand's type, read by whole words: no storage of small types is needed.
+layout(std430, set = 0, binding = 1) readonly buffer Operands { uint operands[]; };
 
 void main() {
-  const OperandA up = OperandA(VKATTN_PEAK_OPERAND(value));
-  const OperandA down = OperandA(VKATTN_PEAK_OPERAND(-value));
-  const OperandB b = OperandB(VKATTN_PEAK_OPERAND(value));
-  Accumulator sums[VKATTN_PEAK_MATRIX_ACCUMULATORS];
-  [[unroll]] for (uint i = 0; i < VKATTN_PEAK_MATRIX_ACCUMULATORS; ++i) {
-    sums[i] = Accumulator(VKATTN_PEAK_ACCUMULATOR(value * float(i + 1)));
+  const uint a_words = kM * kK * kOperandBytes / 4, b_words = kK * kN * kOperandBytes / 4;
+  OperandA a[VKATTN_PEAK_MATRIX_ROWS];
+  OperandB b[VKATTN_PEAK_MATRIX_COLUMNS];
+  Accumulator sums[VKATTN_PEAK_MATRIX_ROWS * VKATTN_PEAK_MATRIX_COLUMNS];
+  [[unroll]] for (uint i = 0; i < VKATTN_PEAK_MATRIX_ROWS; ++i) {
+    coopMatLoad(a[i], operands, i * a_words, kK * kOperandBytes / 4, gl_CooperativeMatrixLayoutRowMajor);
+  }
+  [[unroll]] for (uint j = 0; j < VKATTN_PEAK_MATRIX_COLUMNS; ++j) {
+    coopMatLoad(b[j], operands, j * b_words, kN * kOperandBytes / 4, gl_CooperativeMatrixLayoutRowMajor);
+  }
+  [[unroll]] for (uint i = 0; i < VKATTN_PEAK_MATRIX_ROWS * VKATTN_PEAK_MATRIX_COLUMNS; ++i) {
+    sums[i] = Accumulator(VKATTN_PEAK_ACCUMULATOR(i));
   }
   for (uint iteration = 0; iteration < iterations; ++iteration) {
-    [[unroll]] for (uint i = 0; i < VKATTN_PEAK_MATRIX_ACCUMULATORS; ++i) sums[i] = coopMatMulAdd(up, b, sums[i]);
-    [[unroll]] for (uint i = 0; i < VKATTN_PEAK_MATRIX_ACCUMULATORS; ++i) sums[i] = coopMatMulAdd(down, b, sums[i]);
+    [[unroll]] for (uint j = 0; j < VKATTN_PEAK_MATRIX_COLUMNS; ++j) {
+      b[j] = TIMES_FLIP(b[j]);
+      [[unroll]] for (uint i = 0; i < VKATTN_PEAK_MATRIX_ROWS; ++i) {
+        const uint tile = j * VKATTN_PEAK_MATRIX_ROWS + i;
+        sums[tile] = coopMatMulAdd(a[i], b[j], sums[tile]);
+      }
+    }
   }
   Accumulator total = sums[0];
-  [[unroll]] for (uint i = 1; i < VKATTN_PEAK_MATRIX_ACCUMULATORS; ++i) total = total + sums[i];
+  [[unroll]] for (uint i = 1; i < VKATTN_PEAK_MATRIX_ROWS * VKATTN_PEAK_MATRIX_COLUMNS; ++i) total = total + sums[i];
   float result = 0.0;
   for (uint i = 0; i < total.length(); ++i) result += float(total[i]);
   results[1 + gl_GlobalInvocationID.x] = result;

@@ -9,6 +9,7 @@
 #define VKATTN_PEAK_MATRIX_M_ID 3
 #define VKATTN_PEAK_MATRIX_N_ID 4
 #define VKATTN_PEAK_MATRIX_K_ID 5
+#define VKATTN_PEAK_MATRIX_OPERAND_BYTES_ID 6
 
 // Multiply-adds on each chain for one iteration of the outer loop.
 #define VKATTN_PEAK_MULTIPLY_ADD_STEPS 8
@@ -18,8 +19,8 @@
 #define VKATTN_PEAK_READ 1          // the same reads, nothing written
 #define VKATTN_PEAK_READ_UNIFORM 2  // all lanes of a workgroup read one address: the way of CPU implementations
 
-// Independent accumulators of a subgroup, and products added to each of them for one iteration.
-#define VKATTN_PEAK_MATRIX_ACCUMULATORS 8
-#define VKATTN_PEAK_MATRIX_STEPS 2
+// Matrices of A and of B that a subgroup holds; each pair has an accumulator and is multiplied once an iteration.
+#define VKATTN_PEAK_MATRIX_ROWS 4
+#define VKATTN_PEAK_MATRIX_COLUMNS 2
 
 #endif

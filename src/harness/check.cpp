@@ -156,7 +156,8 @@ class Comparison {
   void add(const reference::RowIndex& index, std::size_t number, std::int64_t dim, double expected,
            const OutputView::Element& got, double tolerance, DataType type) {
     ++report_.elements_checked;
-    if (dim >= 0 && std::isfinite(expected) && std::abs(expected) > tolerance) ++report_.elements_telling;
+    const bool telling = std::isnan(expected) || std::abs(expected) > tolerance;
+    if (dim >= 0 && telling) ++report_.elements_telling;
     const double share = got.written ? share_of(expected, got.value, tolerance, type) : kInfinity;
     if (share <= report_.largest_share && worst_row_ != kNoRow) return;
     report_.largest_share = share;

@@ -1,0 +1,201 @@
+// One problem's way through the benchmark: plan, predict, execute, check, time.
+#include "bench.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "host_memory.hpp"
+
+namespace vkattn::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double nanoseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+}
+
+/// The row so far, and what every step needs.
+struct Context {
+  const Runtime& runtime;
+  const Options& options;
+  const Progress& progress;
+  Row row;
+
+  void report(double share, const char* step) const {
+    if (progress) progress(share, row.name + ": " + step);
+  }
+  Row finish(Outcome outcome, std::string message) {
+    row.outcome = outcome;
+    row.message = std::move(message);
+    return std::move(row);
+  }
+  /// A lost device ends the whole benchmark, other errors this problem.
+  Result<Row> fail(const Error& error) {
+    if (error.code == ErrorCode::kDeviceLost) return error;
+    const bool refused = error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kLimitExceeded ||
+                         error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kNotFound ||
+                         error.code == ErrorCode::kOutOfMemory;
+    return finish(refused ? Outcome::kRefused : Outcome::kFailed, error.message);
+  }
+};
+
+Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc, std::string_view kernel) {
+  PlanOptions options;
+  options.kernel = kernel;
+  options.pipeline_cache = runtime.pipeline_cache();
+  return AttentionPlan::create(runtime.device(), desc, options);
+}
+
+/// Nanoseconds of one warm execution of a problem that is small.
+Result<double> time_piece(const Runtime& runtime, const Problem& piece, std::string_view kernel) {
+  const Result<AttentionPlan> plan = make_plan(runtime, piece.desc, kernel);
+  if (!plan.ok()) return plan.error();
+  Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, piece);
+  if (!run.ok()) return run.error();
+  const Status filled = run->fill_inputs();
+  if (!filled.ok()) return filled.error();
+  Result<double> time = run->execute(*plan);  // the driver compiles here
+  if (!time.ok()) return time;
+  return run->execute(*plan);
+}
+
+/// Nanoseconds that one execution will take, from pieces of the problem that grow until the answer is clear:
+/// either a few executions fit the budget, or a piece long enough to be trusted says that they do not. 0:
+/// fits for sure.
+Result<double> predict(const Runtime& runtime, const Problem& problem, std::string_view kernel,
+                       double budget_ns) {
+  constexpr double kFirstPieceFlops = 50e6;  // well below a second on the slowest devices there are
+  constexpr double kTrustedNs = 100e6;       // long enough to have filled the device
+  constexpr double kGrowth = 8;
+  const double whole = count_work(problem).flops;
+  for (double flops = kFirstPieceFlops; flops < whole; flops *= kGrowth) {
+    const Problem piece = shrink(problem, flops);
+    const double share = count_work(piece).flops / whole;
+    if (share > 0.5) break;  // cannot be made smaller: as well run the whole
+    const Result<double> time = time_piece(runtime, piece, kernel);
+    if (!time.ok()) return time;
+    const double predicted = *time / share;
+    if (predicted * (kLeastRepeats + 1) <= budget_ns || *time >= kTrustedNs) return predicted;
+  }
+  return 0.0;
+}
+
+/// Executions that fit: as many as asked for, fewer where the budget ends, never fewer than the least.
+std::uint32_t affordable_repeats(const Options& options, double budget_left_ns, double each_ns) {
+  const double fit = std::floor(budget_left_ns / std::max(each_ns, 1.0));
+  const double bounded = std::clamp(fit, double{kLeastRepeats},
+                                    std::max(double{kLeastRepeats}, static_cast<double>(options.repeat)));
+  return static_cast<std::uint32_t>(bounded);
+}
+
+/// Warm-up, then timed executions in batches, so that progress shows and the budget holds.
+Result<Statistics> time_runs(const Context& context, const AttentionPlan& plan,
+                             const harness::ProblemRun& run, double budget_ns) {
+  const Runtime& runtime = context.runtime;
+  Buffer workspace;
+  if (plan.workspace_bytes() != 0) {
+    Result<Buffer> made = runtime.create_buffer(plan.workspace_bytes());
+    if (!made.ok()) return made.error();
+    workspace = std::move(*made);
+  }
+  const BufferRange range = plan.workspace_bytes() != 0 ? workspace.range() : BufferRange{};
+  const Result<Bindings> bindings = plan.make_bindings(run.tensors(), range);
+  if (!bindings.ok()) return bindings.error();
+  auto record = [&](VkCommandBuffer commands) { plan.record(commands, *bindings); };
+  const auto start = Clock::now();
+  const Result<std::vector<double>> warm = runtime.execute(record, 1);
+  if (!warm.ok()) return warm.error();
+  const double each_ns = nanoseconds_since(start);  // with submission: what the budget pays
+  const std::uint32_t repeats = affordable_repeats(context.options, budget_ns - each_ns, each_ns);
+
+  constexpr double kBatchNs = 50e6;
+  std::vector<double> samples;
+  while (samples.size() < repeats) {
+    context.report(static_cast<double>(samples.size()) / repeats, "timing");
+    const auto left = static_cast<double>(repeats - samples.size());
+    const auto batch =
+        static_cast<std::uint32_t>(std::clamp(std::floor(kBatchNs / warm->front()), 1.0, left));
+    const Result<std::vector<double>> times = runtime.execute(record, batch);
+    if (!times.ok()) return times.error();
+    samples.insert(samples.end(), times->begin(), times->end());
+    if (samples.size() >= kLeastRepeats && nanoseconds_since(start) > budget_ns) break;
+  }
+  return summarize(samples);
+}
+
+void note_tensor_bytes(Row& row, const harness::ProblemRun& run) {
+  for (const auto* const tensor : {&run.query(), &run.key(), &run.value(), &run.output(), &run.lse()}) {
+    row.tensor_bytes += tensor->bytes;
+  }
+}
+
+/// First execution and check; true where the problem may be timed, else the row is finished.
+Result<bool> run_checked(Context& context, const AttentionPlan& plan, harness::ProblemRun& run) {
+  Row& row = context.row;
+  context.report(0, "first run");
+  for (const Status& status : {run.fill_inputs(), run.poison_outputs()}) {
+    if (!status.ok()) return status.error();
+  }
+  const auto start = Clock::now();
+  const Result<double> first = run.execute(plan);
+  if (!first.ok()) return first.error();
+  row.first_run_ns = nanoseconds_since(start);
+  row.host_peak_bytes = peak_memory_bytes();
+
+  harness::RowSelection selection;
+  selection.max_rows = context.options.check_rows;
+  const Result<harness::CheckReport> check =
+      run.check(selection, [&](double share) { context.report(share, "checking"); });
+  if (!check.ok()) return check.error();
+  row.check = *check;
+  return row.check.passed();
+}
+
+}  // namespace
+
+Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, const Options& options,
+                            const Peaks& peaks, const Progress& progress) {
+  Context context{runtime, options, progress, {}};
+  Row& row = context.row;
+  row.name = named.name;
+  row.problem = to_string(named.problem);
+  row.work = count_work(named.problem);
+  context.report(0, "planning");
+  reset_peak_memory();
+
+  const auto plan_start = Clock::now();
+  const Result<AttentionPlan> plan = make_plan(runtime, named.problem.desc, options.kernel);
+  if (!plan.ok()) return context.fail(plan.error());
+  row.plan_ns = nanoseconds_since(plan_start);
+  row.kernel = plan->kernel_name();
+
+  context.report(0, "predicting");
+  const double budget_ns = options.max_seconds * 1e9;
+  const Result<double> predicted = predict(runtime, named.problem, row.kernel, budget_ns);
+  if (!predicted.ok()) return context.fail(predicted.error());
+  row.predicted_ns = *predicted;
+  if (*predicted * (kLeastRepeats + 1) > budget_ns) return context.finish(Outcome::kSkipped, "");
+
+  Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, named.problem);
+  if (!run.ok()) return context.fail(run.error());
+  note_tensor_bytes(row, *run);
+  const Result<bool> passed = run_checked(context, *plan, *run);
+  if (!passed.ok()) return context.fail(passed.error());
+  if (!*passed) return context.finish(Outcome::kWrong, row.check.to_string());
+
+  reset_peak_memory();  // the check's memory is not the run's
+  const Result<Statistics> statistics = time_runs(context, *plan, *run, budget_ns);
+  if (!statistics.ok()) return context.fail(statistics.error());
+  row.time_ns = *statistics;
+  row.host_peak_bytes = std::max(row.host_peak_bytes, peak_memory_bytes());
+  const double compute_peak = peaks.compute_rate(row.kernel, name(named.problem.desc.query.type));
+  const double memory_peak = peaks.memory_rate(row.work.bytes);
+  row.compute_share = compute_peak > 0 ? row.flops_per_second() / compute_peak : 0;
+  row.memory_share = memory_peak > 0 ? row.bytes_per_second() / memory_peak : 0;
+  return context.finish(Outcome::kMeasured, "");
+}
+
+}  // namespace vkattn::bench

@@ -1,0 +1,91 @@
+// The benchmark: checks and times problems on one device, against peaks measured in the same call.
+#pragma once
+
+#include <vkattn/problem.hpp>
+#include <vkattn/runtime.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/problem_run.hpp"
+#include "peaks.hpp"
+#include "statistics.hpp"
+#include "work.hpp"
+
+namespace vkattn::bench {
+
+struct NamedProblem {
+  std::string name;  ///< of the suite's entry; the problem string where it was given as such
+  Problem problem;
+};
+
+struct Options {
+  std::string kernel;         ///< empty: chosen by the library
+  std::uint32_t repeat = 30;  ///< timed executions
+  double max_seconds = 10;    ///< for the executions of one problem
+  std::int64_t check_rows = 64;
+};
+
+/// Executions timed at the least, whatever the time budget.
+inline constexpr std::uint32_t kLeastRepeats = 3;
+
+enum class Outcome {
+  kMeasured,
+  kSkipped,  ///< would not fit the time budget; predicted_ms says by how much
+  kRefused,  ///< the library or the device does not do it; `message` says why
+  kWrong,    ///< the output is not what the reference says; not timed
+  kFailed,   ///< an error on the way
+};
+
+/// What is known of one problem afterwards.
+struct Row {
+  std::string name;
+  std::string problem;  ///< the string that repeats it
+  Outcome outcome = Outcome::kFailed;
+  std::string message;
+  std::string kernel;
+  Work work;
+  Statistics time_ns;
+  double plan_ns = 0;       ///< making the plan: shader compilation as far as the driver does it there
+  double first_run_ns = 0;  ///< the first execution, with what the driver compiles late
+  double predicted_ns = 0;  ///< of one execution, where it was estimated before
+  harness::CheckReport check;
+  std::uint64_t tensor_bytes = 0;     ///< inputs and outputs as stored
+  std::uint64_t host_peak_bytes = 0;  ///< resident memory at the most, without the check
+  double compute_share = 0;           ///< of the peak; above 1 is a bug of the measurement
+  double memory_share = 0;
+
+  [[nodiscard]] double flops_per_second() const {
+    return time_ns.median > 0 ? work.flops / time_ns.median * 1e9 : 0;
+  }
+  [[nodiscard]] double bytes_per_second() const {
+    return time_ns.median > 0 ? work.bytes / time_ns.median * 1e9 : 0;
+  }
+  [[nodiscard]] bool above_peak() const { return compute_share > 1 || memory_share > 1; }
+};
+
+/// Everything a report tells.
+struct Report {
+  std::string version;  ///< of vkattn
+  std::string command;  ///< as it was typed
+  std::string suite;    ///< empty where problems were given
+  Capabilities device;
+  bool device_timestamps = false;  ///< else times are from the host's clock
+  bool host_peak_per_problem = false;
+  Options options;
+  Peaks peaks;
+  std::vector<Row> rows;
+};
+
+using Progress = std::function<void(double share, std::string_view what)>;
+
+/// Checks, then times one problem. Errors become the row's outcome; only a lost device is returned as one.
+[[nodiscard]] Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& problem,
+                                          const Options& options, const Peaks& peaks,
+                                          const Progress& progress = {});
+
+}  // namespace vkattn::bench

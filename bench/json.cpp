@@ -1,0 +1,57 @@
+// JSON forms that the commands of the tool share.
+#include "json.hpp"
+
+namespace vkattn {
+
+std::string version_text(std::uint32_t vulkan_version) {
+  return std::to_string(VK_API_VERSION_MAJOR(vulkan_version)) + "." +
+         std::to_string(VK_API_VERSION_MINOR(vulkan_version)) + "." +
+         std::to_string(VK_API_VERSION_PATCH(vulkan_version));
+}
+
+std::string device_type_text(VkPhysicalDeviceType type) {
+  switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+      return "discrete GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+      return "integrated GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+      return "virtual GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+      return "CPU";
+    default:
+      return "other";
+  }
+}
+
+Json device_json(const Capabilities& device) {
+  return Json{{"name", device.device_name},
+              {"type", device_type_text(device.device_type)},
+              {"driver", device.driver_name},
+              {"driver_info", device.driver_info},
+              {"api_version", version_text(device.api_version)},
+              {"vendor_id", device.vendor_id},
+              {"device_id", device.device_id}};
+}
+
+Json check_json(const harness::CheckReport& check) {
+  return Json{{"passed", check.passed()},
+              {"rows", check.rows_checked},
+              {"elements", check.elements_checked},
+              {"elements_unwritten", check.elements_unwritten},
+              {"guard_intact", check.guard_intact},
+              {"largest_error", check.largest_error},
+              {"largest_share_of_tolerance", check.largest_share},
+              {"batch", check.where.batch},
+              {"head", check.where.head},
+              {"query", check.where.query},
+              {"dim", check.where_dim < 0 ? Json("lse") : Json(check.where_dim)},
+              {"expected", check.expected},
+              {"got", check.got}};
+}
+
+std::string dump_json(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace vkattn

@@ -1,0 +1,26 @@
+// JSON forms that the commands of the tool share.
+#pragma once
+
+#include <vkattn/capabilities.hpp>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "harness/problem_run.hpp"
+
+namespace vkattn {
+
+using Json = nlohmann::ordered_json;
+
+/// "1.3.230".
+[[nodiscard]] std::string version_text(std::uint32_t vulkan_version);
+/// discrete GPU, integrated GPU, virtual GPU, CPU or other.
+[[nodiscard]] std::string device_type_text(VkPhysicalDeviceType type);
+
+/// What identifies a device in a result.
+[[nodiscard]] Json device_json(const Capabilities& device);
+[[nodiscard]] Json check_json(const harness::CheckReport& check);
+/// Indented text with a line break at the end; bytes that are no UTF-8 (driver strings) are replaced.
+[[nodiscard]] std::string dump_json(const Json& json);
+
+}  // namespace vkattn

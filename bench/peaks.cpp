@@ -1,0 +1,288 @@
+// Measuring multiply-add and memory rates.
+#include "peaks.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "compute_pass.hpp"
+#include "shared/peak_constants.h"
+#include "vkattn_bench_shaders.hpp"
+#include "vulkan/shader_binary.hpp"
+
+namespace vkattn::bench {
+namespace {
+
+constexpr double kShortestRunSeconds = 0.020;
+constexpr std::array<std::uint32_t, 3> kWorkgroupSizes = {8, 64, 256};
+
+struct MultiplyAddParameters {
+  float scale = 0.5F;
+  float shift = 0.75F;
+  std::uint32_t iterations = 0;
+};
+
+struct CopyParameters {
+  std::uint32_t vector_count = 0;
+  std::uint32_t never = 0;
+};
+
+Result<std::span<const std::uint32_t>> shader_words(std::string_view name) {
+  const detail::ShaderBinary* const binary = detail::find_shader(shader_binaries(), name);
+  if (binary == nullptr || binary->words.empty()) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS, "this build has no shader " + std::string(name)};
+  }
+  return binary->words;
+}
+
+void keep_best(Peak& best, double rate, const std::string& variant) {
+  if (rate > best.rate) best = Peak{rate, variant};
+}
+
+std::uint32_t workgroups_for(const Capabilities& capabilities, std::uint64_t wanted) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, capabilities.max_workgroup_count[0]));
+}
+
+bool workgroup_fits(const Capabilities& capabilities, std::uint32_t size) {
+  return size <= capabilities.max_workgroup_invocations && size <= capabilities.max_workgroup_size[0];
+}
+
+/// One variant of the multiply-add kernel: operations per second.
+Result<double> multiply_add_rate(const Runtime& runtime, std::span<const std::uint32_t> words,
+                                 std::uint32_t workgroup_size, std::uint32_t vectors) {
+  const Capabilities& capabilities = runtime.device().capabilities();
+  // Enough for every lane of a large GPU several times over; a CPU needs some dozens of workgroups for each
+  // core.
+  const std::uint64_t lanes = capabilities.is_cpu() ? 16384 : 1U << 20U;
+  const std::uint32_t groups = workgroups_for(capabilities, lanes / workgroup_size);
+  const Result<Buffer> results =
+      runtime.create_buffer(std::uint64_t{groups} * workgroup_size * sizeof(float));
+  if (!results.ok()) return results.error();
+  const std::array<detail::SpecializationValue, 2> specialization = {
+      {{VKATTN_PEAK_WORKGROUP_SIZE_ID, workgroup_size}, {VKATTN_PEAK_VECTORS_ID, vectors}}};
+  const std::array<BufferRange, 1> buffers = {results->range()};
+  const Result<ComputePass> pass =
+      ComputePass::create(runtime, words, specialization, buffers, sizeof(MultiplyAddParameters));
+  if (!pass.ok()) return pass.error();
+  const auto record = [&](VkCommandBuffer commands, std::uint64_t iterations) {
+    MultiplyAddParameters parameters;
+    parameters.iterations = static_cast<std::uint32_t>(iterations);
+    pass->record(commands, std::as_bytes(std::span(&parameters, 1)), groups);
+  };
+  const Result<double> seconds = time_unit_of_work(runtime, 16, 1ULL << 30U, record);
+  if (!seconds.ok()) return seconds.error();
+  const double per_iteration = 2.0 * 4.0 * vectors * VKATTN_PEAK_MULTIPLY_ADD_STEPS * workgroup_size * groups;
+  return per_iteration / *seconds;
+}
+
+Result<Peak> measure_multiply_add(const Runtime& runtime, const PeakProgress& progress) {
+  const Result<std::span<const std::uint32_t>> words = shader_words("peak_multiply_add");
+  if (!words.ok()) return words.error();
+  Peak best;
+  double share = 0;
+  for (const std::uint32_t vectors : {3U, 6U}) {
+    for (const std::uint32_t size : kWorkgroupSizes) {
+      if (progress) progress(share, "multiply-add peak");
+      share += 1.0 / (2 * kWorkgroupSizes.size());
+      if (!workgroup_fits(runtime.device().capabilities(), size)) continue;
+      const Result<double> rate = multiply_add_rate(runtime, *words, size, vectors);
+      if (!rate.ok()) return rate.error();
+      keep_best(best, *rate, std::to_string(vectors * 4) + " chains, workgroups of " + std::to_string(size));
+    }
+  }
+  return best;
+}
+
+/// A way of moving bytes.
+struct CopyVariant {
+  std::uint32_t mode = VKATTN_PEAK_COPY;
+  std::uint32_t workgroup_size = 64;
+  std::uint32_t vectors = 1;
+
+  [[nodiscard]] std::string name() const {
+    const char* const how = mode == VKATTN_PEAK_READ_UNIFORM ? " at one address a workgroup" : "";
+    return std::to_string(vectors) + " x 16 bytes a lane, workgroups of " + std::to_string(workgroup_size) +
+           how;
+  }
+};
+
+/// Source and destination for all memory rates.
+struct CopyBuffers {
+  Buffer source;
+  Buffer destination;
+  std::uint64_t bytes = 0;  ///< of each
+};
+
+Result<CopyBuffers> make_copy_buffers(const Runtime& runtime) {
+  const Capabilities& capabilities = runtime.device().capabilities();
+  constexpr std::uint64_t kMebibyte = 1ULL << 20U;
+  CopyBuffers buffers;
+  buffers.bytes = capabilities.is_cpu() ? 128 * kMebibyte : 512 * kMebibyte;
+  buffers.bytes = std::min({buffers.bytes, capabilities.max_storage_buffer_range,
+                            capabilities.max_buffer_size, capabilities.max_memory_allocation_bytes});
+  buffers.bytes -= buffers.bytes % kMebibyte;
+  for (Buffer* const buffer : {&buffers.source, &buffers.destination}) {
+    Result<Buffer> made = runtime.create_buffer(buffers.bytes);
+    if (!made.ok()) return made.error();
+    *buffer = std::move(*made);
+  }
+  // Memory that was never written can be backed by one page of zeros.
+  std::vector<std::uint32_t> piece(kMebibyte / sizeof(std::uint32_t));
+  std::uint32_t state = 0x9e3779b9U;
+  for (std::uint32_t& word : piece) word = state = state * 1664525U + 1013904223U;
+  for (std::uint64_t at = 0; at < buffers.bytes; at += kMebibyte) {
+    for (const Buffer* const buffer : {&buffers.source, &buffers.destination}) {
+      const Status status = runtime.write(*buffer, at, std::as_bytes(std::span(piece)));
+      if (!status.ok()) return status.error();
+    }
+  }
+  return buffers;
+}
+
+/// Bytes per second of one variant over `bytes` of each buffer it touches.
+Result<double> memory_rate_of(const Runtime& runtime, std::span<const std::uint32_t> words,
+                              const CopyBuffers& buffers, const CopyVariant& variant, std::uint64_t bytes) {
+  const std::array<detail::SpecializationValue, 3> specialization = {
+      {{VKATTN_PEAK_WORKGROUP_SIZE_ID, variant.workgroup_size},
+       {VKATTN_PEAK_VECTORS_ID, variant.vectors},
+       {VKATTN_PEAK_COPY_MODE_ID, variant.mode}}};
+  const std::array<BufferRange, 2> ranges = {buffers.source.range(), buffers.destination.range()};
+  const Result<ComputePass> pass =
+      ComputePass::create(runtime, words, specialization, ranges, sizeof(CopyParameters));
+  if (!pass.ok()) return pass.error();
+  const std::uint64_t group_bytes = std::uint64_t{16} * variant.workgroup_size * variant.vectors;
+  const std::uint32_t groups =
+      workgroups_for(runtime.device().capabilities(), (bytes + group_bytes - 1) / group_bytes);
+  const std::uint64_t moved = std::min(bytes, groups * group_bytes);
+  // Random words seldom equal this one; where they do, one harmless vector is written.
+  const CopyParameters parameters{static_cast<std::uint32_t>(moved / 16), 0x5a5a5a5aU};
+  const auto record = [&](VkCommandBuffer commands, std::uint64_t times) {
+    for (std::uint64_t i = 0; i < times; ++i) {
+      pass->record(commands, std::as_bytes(std::span(&parameters, 1)), groups);
+    }
+  };
+  const Result<double> seconds = time_unit_of_work(runtime, 1, 1ULL << 14U, record);
+  if (!seconds.ok()) return seconds.error();
+  const double touched = static_cast<double>(moved) * (variant.mode == VKATTN_PEAK_COPY ? 2.0 : 1.0);
+  return touched / *seconds;
+}
+
+struct BestVariant {
+  CopyVariant variant;
+  Peak peak;
+};
+
+/// Tries every variant of a mode on the whole buffers.
+Status find_best_variant(const Runtime& runtime, std::span<const std::uint32_t> words,
+                         const CopyBuffers& buffers, std::uint32_t mode, BestVariant& best) {
+  for (const std::uint32_t size : kWorkgroupSizes) {
+    for (const std::uint32_t vectors : {1U, 8U}) {
+      if (!workgroup_fits(runtime.device().capabilities(), size)) continue;
+      const CopyVariant variant{mode, size, vectors};
+      const Result<double> rate = memory_rate_of(runtime, words, buffers, variant, buffers.bytes);
+      if (!rate.ok()) return rate.error();
+      if (*rate > best.peak.rate) best = BestVariant{variant, Peak{*rate, variant.name()}};
+    }
+  }
+  return {};
+}
+
+Status measure_memory(const Runtime& runtime, const PeakProgress& progress, Peaks& peaks) {
+  const Result<std::span<const std::uint32_t>> words = shader_words("peak_copy");
+  if (!words.ok()) return words.error();
+  const auto report = [&](double share) {
+    if (progress) progress(share, "memory peak");
+  };
+  report(0);
+  const Result<CopyBuffers> buffers = make_copy_buffers(runtime);
+  if (!buffers.ok()) return buffers.error();
+  BestVariant copy, read;
+  double share = 0.2;
+  for (const auto& [mode, best] : {std::pair(VKATTN_PEAK_COPY, &copy), std::pair(VKATTN_PEAK_READ, &read),
+                                   std::pair(VKATTN_PEAK_READ_UNIFORM, &read)}) {
+    report(share);
+    share += 0.2;
+    const Status status =
+        find_best_variant(runtime, *words, *buffers, static_cast<std::uint32_t>(mode), *best);
+    if (!status.ok()) return status;
+  }
+  // The same variants where the data fits nearer memories.
+  constexpr std::array<std::uint64_t, 4> kWorkingSets = {1ULL << 18U, 1ULL << 20U, 1ULL << 23U, 1ULL << 26U};
+  for (const std::uint64_t bytes : kWorkingSets) {
+    report(share);
+    share += 0.05;
+    if (bytes >= buffers->bytes) continue;
+    const Result<double> copied = memory_rate_of(runtime, *words, *buffers, copy.variant, bytes / 2);
+    if (!copied.ok()) return copied.error();
+    const Result<double> was_read = memory_rate_of(runtime, *words, *buffers, read.variant, bytes);
+    if (!was_read.ok()) return was_read.error();
+    peaks.memory.push_back({bytes, *copied, *was_read});
+  }
+  peaks.memory.push_back({buffers->bytes, copy.peak.rate, read.peak.rate});
+  peaks.copy = copy.peak;
+  peaks.read = read.peak;
+  return {};
+}
+
+}  // namespace
+
+double Peaks::memory_rate(double bytes) const {
+  double best = 0;
+  for (auto point = memory.rbegin(); point != memory.rend(); ++point) {
+    best = std::max({best, point->copy_rate, point->read_rate});
+    if (static_cast<double>(point->working_set_bytes) <= bytes) break;
+  }
+  return best;
+}
+
+double Peaks::compute_rate(std::string_view kernel, std::string_view type) const {
+  double best = multiply_add.rate;
+  if (kernel.find("matrix") == std::string_view::npos) return best;
+  for (const MatrixPeak& entry : matrix) {
+    if (entry.operand == type) best = std::max(best, entry.peak.rate);
+  }
+  return best;
+}
+
+Result<double> time_unit_of_work(const Runtime& runtime, std::uint64_t first_amount,
+                                 std::uint64_t largest_amount,
+                                 const std::function<void(VkCommandBuffer, std::uint64_t)>& record) {
+  std::uint64_t amount = first_amount;
+  double best = 0;
+  int long_runs = 0;
+  while (long_runs < 3) {
+    auto record_amount = [&](VkCommandBuffer commands) { record(commands, amount); };
+    const Result<std::vector<double>> times = runtime.execute(record_amount, 1);
+    if (!times.ok()) return times.error();
+    const double seconds = times->front() * 1e-9;
+    if (seconds < kShortestRunSeconds && amount < largest_amount && long_runs == 0) {
+      // The first runs carry the driver's late compilation, so the step up is bounded.
+      const double factor = std::clamp(1.2 * kShortestRunSeconds / std::max(seconds, 1e-9), 1.3, 16.0);
+      amount = std::min(largest_amount,
+                        static_cast<std::uint64_t>(std::ceil(static_cast<double>(amount) * factor)));
+      continue;
+    }
+    const double unit = seconds / static_cast<double>(amount);
+    best = long_runs == 0 ? unit : std::min(best, unit);
+    ++long_runs;
+  }
+  return std::max(best, 1e-15);
+}
+
+Result<Peaks> measure_peaks(const Runtime& runtime, const PeakProgress& progress) {
+  Peaks peaks;
+  Result<Peak> multiply_add = measure_multiply_add(runtime, progress);
+  if (!multiply_add.ok()) return multiply_add.error();
+  peaks.multiply_add = std::move(*multiply_add);
+  if (progress) progress(0, "matrix peaks");
+  Result<std::vector<MatrixPeak>> matrix = measure_matrix_peaks(runtime);
+  if (!matrix.ok()) return matrix.error();
+  peaks.matrix = std::move(*matrix);
+  const Status status = measure_memory(runtime, progress, peaks);
+  if (!status.ok()) return status.error();
+  return peaks;
+}
+
+}  // namespace vkattn::bench

@@ -1,0 +1,197 @@
+// The table of a benchmark.
+#include "report.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "console.hpp"
+#include "json.hpp"
+
+namespace vkattn::bench {
+namespace {
+
+using console::pad_left;
+using console::pad_right;
+using console::significant;
+
+constexpr std::size_t kWidestName = 34;
+constexpr std::size_t kLineWidth = 98;
+constexpr std::size_t kLabelWidth = 10;
+
+double largest_compute_peak(const Peaks& peaks) {
+  double best = peaks.multiply_add.rate;
+  for (const MatrixPeak& entry : peaks.matrix) best = std::max(best, entry.peak.rate);
+  return best;
+}
+
+std::string flops_text(double rate) {
+  return rate >= 1e12 ? significant(rate * 1e-12) + " TFLOP/s" : significant(rate * 1e-9) + " GFLOP/s";
+}
+
+std::string bytes_text(double rate) {
+  return significant(rate * 1e-9) + " GB/s";
+}
+
+/// One line of the peaks: what, how much, which variant.
+std::string peak_line(std::string_view label, std::string_view what, const std::string& figure,
+                      const std::string& variant) {
+  return pad_right(label, kLabelWidth) + pad_right(what, 18) + pad_left(figure, 14) +
+         (variant.empty() ? "" : "   " + variant) + "\n";
+}
+
+std::string matrix_lines(const Peaks& peaks) {
+  std::string text;
+  std::string missing;  // one line for kinds with one reason
+  std::string reason;
+  const auto flush = [&] {
+    if (!missing.empty()) {
+      text +=
+          console::labelled("", "matrix " + missing + ": none (" + reason + ")", kLabelWidth, 0, kLineWidth);
+    }
+    missing.clear();
+  };
+  for (const MatrixPeak& entry : peaks.matrix) {
+    const std::string types = entry.operand + "->" + entry.accumulator;
+    if (entry.missing.empty()) {
+      flush();
+      text += peak_line("", "matrix " + types, flops_text(entry.peak.rate), entry.peak.variant);
+      continue;
+    }
+    if (entry.missing != reason) flush();
+    reason = entry.missing;
+    missing += (missing.empty() ? "" : ", ") + types;
+  }
+  flush();
+  return text;
+}
+
+std::string memory_lines(const Peaks& peaks) {
+  std::string text = peak_line("", "memory copy", bytes_text(peaks.copy.rate), peaks.copy.variant);
+  text += peak_line("", "memory read", bytes_text(peaks.read.rate), peaks.read.variant);
+  std::string cached;
+  for (std::size_t i = 0; i + 1 < peaks.memory.size(); ++i) {
+    const MemoryPoint& point = peaks.memory[i];
+    cached += (cached.empty() ? "" : ", ") + console::bytes(static_cast<double>(point.working_set_bytes)) +
+              " " + significant(std::max(point.copy_rate, point.read_rate) * 1e-9);
+  }
+  if (!cached.empty()) {
+    text += console::labelled("", "smaller sets, GB/s: " + cached, kLabelWidth, 0, kLineWidth);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string_view name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kMeasured:
+      return "measured";
+    case Outcome::kSkipped:
+      return "skipped";
+    case Outcome::kRefused:
+      return "refused";
+    case Outcome::kWrong:
+      return "wrong";
+    case Outcome::kFailed:
+      break;
+  }
+  return "failed";
+}
+
+TextReport::TextReport(const Report& report, const std::vector<NamedProblem>& problems) : report_(report) {
+  for (const NamedProblem& problem : problems) {
+    name_width_ = std::max(name_width_, console::display_width(problem.name));
+  }
+  name_width_ = std::clamp<std::size_t>(name_width_, 7, kWidestName);
+  flops_unit_ = largest_compute_peak(report.peaks) >= 2e12 ? 1e12 : 1e9;
+}
+
+std::string TextReport::head() const {
+  const Capabilities& device = report_.device;
+  const std::string name = device.device_name + " - " + device_type_text(device.device_type);
+  const std::string driver = ", " + device.driver_name + " " + device.driver_info;
+  std::string text =
+      console::labelled("device", console::printable(name + driver), kLabelWidth, 0, kLineWidth);
+  text += console::labelled("timing", report_.device_timestamps ? "device timestamps" : "the host's clock",
+                            kLabelWidth);
+  text += peak_line("peaks", "multiply-add f32", flops_text(report_.peaks.multiply_add.rate),
+                    report_.peaks.multiply_add.variant);
+  text += matrix_lines(report_.peaks) + memory_lines(report_.peaks);
+  text += "\n" + pad_right("problem", name_width_) + "   median       p5      p95  " +
+          (flops_unit_ > 1e9 ? "TFLOP/s" : "GFLOP/s") + "  of peak    GB/s  of peak  kernel\n";
+  return text;
+}
+
+std::string TextReport::remark(const Row& row) const {
+  switch (row.outcome) {
+    case Outcome::kMeasured:
+      return row.above_peak() ? "above 100 % of the measured peak: a bug of the measurement, please report it"
+                              : "";
+    case Outcome::kSkipped:
+      return "skipped: one run would take about " + console::duration(row.predicted_ns) + ", and " +
+             std::to_string(kLeastRepeats + 1) + " of them do not fit --max-seconds " +
+             significant(report_.options.max_seconds);
+    case Outcome::kRefused:
+      return "refused: " + row.message;
+    case Outcome::kWrong:
+      return "WRONG: " + row.message + "; repeat with: vkattn bench \"" + row.problem + "\"";
+    case Outcome::kFailed:
+      break;
+  }
+  return "FAILED: " + row.message;
+}
+
+std::string TextReport::row(const Row& row) const {
+  std::vector<std::string> name_lines = console::wrap(row.name, name_width_);
+  std::string text = pad_right(name_lines.front(), name_width_);
+  const std::string note = remark(row);
+  if (row.outcome == Outcome::kMeasured) {
+    for (const double time : {row.time_ns.median, row.time_ns.p5, row.time_ns.p95}) {
+      text += "  " + pad_left(console::duration(time), 7);
+    }
+    text += "  " + pad_left(significant(row.flops_per_second() / flops_unit_), 7);
+    text += "  " + pad_left(console::percent(row.compute_share), 7);
+    text += "  " + pad_left(significant(row.bytes_per_second() * 1e-9), 6);
+    text += "  " + pad_left(console::percent(row.memory_share), 7);
+    text += "  " + row.kernel;
+  } else {
+    const std::vector<std::string> lines = console::wrap(note, kLineWidth - name_width_ - 2);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      if (i >= name_lines.size()) name_lines.emplace_back();
+      text += (i == 0 ? "" : "\n" + pad_right(name_lines[i], name_width_)) + "  " + lines[i];
+    }
+    name_lines.erase(
+        name_lines.begin() + 1,
+        name_lines.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, lines.size())));
+  }
+  text += "\n";
+  for (std::size_t i = 1; i < name_lines.size(); ++i) text += name_lines[i] + "\n";
+  if (row.outcome == Outcome::kMeasured && !note.empty()) text += "  " + note + "\n";
+  return text;
+}
+
+std::string TextReport::foot() const {
+  std::array<std::size_t, 5> counts{};
+  std::int64_t rows_checked = 0;
+  for (const Row& row : report_.rows) {
+    ++counts.at(static_cast<std::size_t>(row.outcome));
+    rows_checked += row.check.rows_checked;
+  }
+  std::string text = "\n" + console::count(report_.rows.size(), "problem");
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (i == 0 || counts.at(i) != 0) {
+      text += (i == 0 ? ": " : ", ") + std::to_string(counts.at(i)) + " " +
+              std::string(name(static_cast<Outcome>(i)));
+    }
+  }
+  text += "; " + console::count(static_cast<std::uint64_t>(rows_checked), "output row") +
+          " compared with the reference";
+  const bool wrong = counts.at(static_cast<std::size_t>(Outcome::kWrong)) != 0;
+  return text +
+         (rows_checked == 0 ? ""
+          : wrong           ? ", NOT all within tolerance"
+                            : ", all within tolerance") +
+         "\n";
+}
+
+}  // namespace vkattn::bench

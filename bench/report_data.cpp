@@ -1,0 +1,141 @@
+// The JSON and CSV forms of a report.
+#include <array>
+#include <locale>
+#include <sstream>
+
+#include "json.hpp"
+#include "report.hpp"
+
+namespace vkattn::bench {
+namespace {
+
+double to_ms(double nanoseconds) {
+  return nanoseconds * 1e-6;
+}
+
+Json peaks_json(const Peaks& peaks) {
+  Json matrix = Json::array();
+  for (const MatrixPeak& entry : peaks.matrix) {
+    Json item{{"operand", entry.operand}, {"accumulator", entry.accumulator}};
+    if (entry.missing.empty()) {
+      item["flops_per_second"] = entry.peak.rate;
+      item["shape"] = entry.peak.variant;
+    } else {
+      item["missing"] = entry.missing;
+    }
+    matrix.push_back(std::move(item));
+  }
+  Json memory = Json::array();
+  for (const MemoryPoint& point : peaks.memory) {
+    memory.push_back(Json{{"working_set_bytes", point.working_set_bytes},
+                          {"copy_bytes_per_second", point.copy_rate},
+                          {"read_bytes_per_second", point.read_rate}});
+  }
+  const auto bytes_peak = [](const Peak& peak) {
+    return Json{{"bytes_per_second", peak.rate}, {"variant", peak.variant}};
+  };
+  return Json{{"multiply_add_f32",
+               Json{{"flops_per_second", peaks.multiply_add.rate}, {"variant", peaks.multiply_add.variant}}},
+              {"matrix", std::move(matrix)},
+              {"copy", bytes_peak(peaks.copy)},
+              {"read", bytes_peak(peaks.read)},
+              {"memory_by_working_set", std::move(memory)}};
+}
+
+Json row_json(const Row& row) {
+  Json json{{"name", row.name},       {"problem", row.problem}, {"outcome", name(row.outcome)},
+            {"message", row.message}, {"kernel", row.kernel},   {"flops", row.work.flops},
+            {"bytes", row.work.bytes}};
+  if (row.predicted_ns > 0) json["predicted_ms"] = to_ms(row.predicted_ns);
+  if (row.plan_ns > 0) json["plan_ms"] = to_ms(row.plan_ns);
+  if (row.first_run_ns > 0) json["first_run_ms"] = to_ms(row.first_run_ns);
+  if (row.check.rows_checked > 0) json["check"] = check_json(row.check);
+  if (row.outcome != Outcome::kMeasured) return json;
+  json.update(Json{{"runs", row.time_ns.count},
+                   {"median_ms", to_ms(row.time_ns.median)},
+                   {"p5_ms", to_ms(row.time_ns.p5)},
+                   {"p95_ms", to_ms(row.time_ns.p95)},
+                   {"min_ms", to_ms(row.time_ns.minimum)},
+                   {"max_ms", to_ms(row.time_ns.maximum)},
+                   {"gflops_per_second", row.flops_per_second() * 1e-9},
+                   {"share_of_compute_peak", row.compute_share},
+                   {"gbytes_per_second", row.bytes_per_second() * 1e-9},
+                   {"share_of_memory_peak", row.memory_share},
+                   {"above_peak", row.above_peak()},
+                   {"tensor_bytes", row.tensor_bytes},
+                   {"host_peak_bytes", row.host_peak_bytes}});
+  return json;
+}
+
+/// A field in quotes where it has to be (RFC 4180).
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string csv_number(double value) {
+  std::ostringstream stream;
+  stream.imbue(std::locale::classic());
+  stream.precision(9);
+  stream << value;
+  return stream.str();
+}
+
+}  // namespace
+
+std::string to_json(const Report& report) {
+  Json rows = Json::array();
+  for (const Row& row : report.rows) rows.push_back(row_json(row));
+  const Json json{
+      {"version", report.version},
+      {"command", report.command},
+      {"suite", report.suite},
+      {"device", device_json(report.device)},
+      {"timing", report.device_timestamps ? "device timestamps" : "host clock"},
+      {"options", Json{{"kernel", report.options.kernel},
+                       {"repeat", report.options.repeat},
+                       {"max_seconds", report.options.max_seconds},
+                       {"check_rows", report.options.check_rows}}},
+      // Without the check's memory; "process": since the start, where the system cannot begin anew.
+      {"host_peak_scope", report.host_peak_per_problem ? "problem" : "process"},
+      {"peaks", peaks_json(report.peaks)},
+      {"results", std::move(rows)}};
+  return dump_json(json);
+}
+
+std::string to_csv(const Report& report) {
+  std::string text =
+      "name,problem,outcome,message,kernel,runs,median_ms,p5_ms,p95_ms,min_ms,max_ms,gflops_per_second,"
+      "share_of_compute_peak,gbytes_per_second,share_of_memory_peak,predicted_ms,plan_ms,first_run_ms,check_"
+      "rows,"
+      "check_share_of_tolerance,tensor_bytes,host_peak_bytes,device\n";
+  for (const Row& row : report.rows) {
+    for (const std::string& field :
+         {row.name, row.problem, std::string(name(row.outcome)), row.message, row.kernel}) {
+      text += csv_field(field) + ",";
+    }
+    const bool measured = row.outcome == Outcome::kMeasured;
+    const std::array numbers = {static_cast<double>(row.time_ns.count),
+                                to_ms(row.time_ns.median),
+                                to_ms(row.time_ns.p5),
+                                to_ms(row.time_ns.p95),
+                                to_ms(row.time_ns.minimum),
+                                to_ms(row.time_ns.maximum),
+                                row.flops_per_second() * 1e-9,
+                                row.compute_share,
+                                row.bytes_per_second() * 1e-9,
+                                row.memory_share};
+    for (const double number : numbers) text += (measured ? csv_number(number) : "") + ",";
+    text += (row.predicted_ns > 0 ? csv_number(to_ms(row.predicted_ns)) : "") + ",";
+    text += (row.plan_ns > 0 ? csv_number(to_ms(row.plan_ns)) : "") + ",";
+    text += (row.first_run_ns > 0 ? csv_number(to_ms(row.first_run_ns)) : "") + ",";
+    text += std::to_string(row.check.rows_checked) + "," + csv_number(row.check.largest_share) + "," +
+            std::to_string(row.tensor_bytes) + "," + std::to_string(row.host_peak_bytes) + "," +
+            csv_field(report.device.device_name) + "\n";
+  }
+  return text;
+}
+
+}  // namespace vkattn::bench

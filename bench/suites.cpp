@@ -1,0 +1,96 @@
+// The suites. Shapes are those of the models' published configurations; a decode step attends to a cache that
+// ends with its own token, a prefill is causal.
+#include "suites.hpp"
+
+#include <array>
+
+namespace vkattn::bench {
+namespace {
+
+// Seconds on any device: every storage type, both kinds of head, a prefill, a decode step, odd sizes.
+constexpr std::array kSmoke = {
+    SuiteProblem{"square", "b1 h8 512x512 d64 f32"},
+    SuiteProblem{"square causal", "b1 h8 512x512 d64 f32 causal"},
+    SuiteProblem{"square float16", "b1 h8 512x512 d64 f16"},
+    SuiteProblem{"square bfloat16", "b1 h8 512x512 d64 bf16"},
+    SuiteProblem{"grouped heads, d128", "b1 hq8 hkv2 256x512 d128 f16 causal align=bottom-right"},
+    SuiteProblem{"decode", "b1 hq32 hkv8 q1 kv1024 d128 f16"},
+    SuiteProblem{"odd sizes", "b2 h3 197x211 d80 dv48 f32 lse"},
+};
+
+constexpr std::array kLlm = {
+    SuiteProblem{"GPT-2 prefill 1024", "b1 h12 1024x1024 d64 f16 causal"},
+    SuiteProblem{"GPT-2 decode 1024", "b1 h12 q1 kv1024 d64 f16"},
+    SuiteProblem{"Llama-3 8B prefill 512", "b1 hq32 hkv8 512x512 d128 f16 causal"},
+    SuiteProblem{"Llama-3 8B prefill 2048", "b1 hq32 hkv8 2048x2048 d128 f16 causal"},
+    SuiteProblem{"Llama-3 8B prefill 4096", "b1 hq32 hkv8 4096x4096 d128 f16 causal"},
+    SuiteProblem{"Llama-3 8B chunk 256+3840", "b1 hq32 hkv8 256x4096 d128 f16 causal align=bottom-right"},
+    SuiteProblem{"Llama-3 8B decode 4096", "b1 hq32 hkv8 q1 kv4096 d128 f16"},
+    SuiteProblem{"Llama-3 8B decode 32768", "b1 hq32 hkv8 q1 kv32768 d128 f16"},
+    SuiteProblem{"Llama-3 8B decode 4096 x8", "b8 hq32 hkv8 q1 kv4096 d128 f16"},
+    SuiteProblem{"Gemma 2B prefill 1024", "b1 hq8 hkv1 1024x1024 d256 f16 causal"},
+    SuiteProblem{"Gemma 2B decode 4096", "b1 hq8 hkv1 q1 kv4096 d256 f16"},
+    SuiteProblem{"Gemma 2 9B prefill 1024", "b1 hq16 hkv8 1024x1024 d256 f16 causal"},
+    SuiteProblem{"Gemma 2 9B decode 4096", "b1 hq16 hkv8 q1 kv4096 d256 f16"},
+    SuiteProblem{"DeepSeek-V2 Lite prefill 512", "b1 hq16 hkv1 512x512 d576 dv512 f16 causal"},
+    SuiteProblem{"DeepSeek-V2 Lite decode 4096", "b1 hq16 hkv1 q1 kv4096 d576 dv512 f16"},
+    SuiteProblem{"DeepSeek-V3 prefill 512", "b1 h128 512x512 d192 dv128 f16 causal"},
+    SuiteProblem{"DeepSeek-V3 decode 4096", "b1 hq128 hkv1 q1 kv4096 d576 dv512 f16"},
+};
+
+constexpr std::array kDiffusion = {
+    SuiteProblem{"SD 1.5 self 64x64", "b1 h8 4096x4096 d40 f16"},
+    SuiteProblem{"SD 1.5 self 32x32", "b1 h8 1024x1024 d80 f16"},
+    SuiteProblem{"SD 1.5 self 16x16", "b1 h8 256x256 d160 f16"},
+    SuiteProblem{"SD 1.5 cross 64x64", "b1 h8 4096x77 d40 f16"},
+    SuiteProblem{"SD 1.5 cross 32x32", "b1 h8 1024x77 d80 f16"},
+    SuiteProblem{"SD 1.5 cross 16x16", "b1 h8 256x77 d160 f16"},
+    SuiteProblem{"SDXL self 64x64", "b1 h10 4096x4096 d64 f16"},
+    SuiteProblem{"SDXL self 32x32", "b1 h20 1024x1024 d64 f16"},
+    SuiteProblem{"SDXL cross 64x64", "b1 h10 4096x77 d64 f16"},
+    SuiteProblem{"SDXL cross 32x32", "b1 h20 1024x77 d64 f16"},
+    SuiteProblem{"Flux joint 1024 px", "b1 h24 4608x4608 d128 bf16"},
+};
+
+constexpr std::array kVision = {
+    SuiteProblem{"ViT-B/16, batch 8", "b8 h12 197x197 d64 f16"},
+    SuiteProblem{"ViT-L/14 (CLIP)", "b1 h16 257x257 d64 f16"},
+    SuiteProblem{"Whisper large encoder", "b1 h20 1500x1500 d64 f16"},
+    SuiteProblem{"Whisper large decoder self", "b1 h20 448x448 d64 f16 causal"},
+    SuiteProblem{"Whisper large cross, prompt", "b1 h20 448x1500 d64 f16"},
+    SuiteProblem{"Whisper large cross, token", "b1 h20 q1 kv1500 d64 f16"},
+};
+
+// What fits into a frame beside the renderer.
+constexpr std::array kGame = {
+    SuiteProblem{"agents, 64 tokens", "b1 h4 64x64 d16 f32"},
+    SuiteProblem{"agents, 128 tokens", "b1 h4 128x128 d32 f32"},
+    SuiteProblem{"32 agents, 64 tokens", "b32 h2 64x64 d16 f16"},
+    SuiteProblem{"dialogue, 256 tokens", "b1 h8 256x256 d32 f16 causal"},
+    SuiteProblem{"dialogue, next token", "b1 h8 q1 kv256 d32 f16"},
+    SuiteProblem{"motion, 96 frames", "b4 h4 96x96 d64 f16"},
+    SuiteProblem{"denoiser tile, 16x16", "b16 h4 256x256 d24 f16"},
+};
+
+const std::array kSuites = {
+    Suite{"smoke", "a few seconds on any device", kSmoke},
+    Suite{"llm", "GPT-2, Llama-3, Gemma and DeepSeek: prefill and decode", kLlm},
+    Suite{"diffusion", "Stable Diffusion 1.5 and XL, Flux", kDiffusion},
+    Suite{"vision", "ViT, CLIP and Whisper", kVision},
+    Suite{"game", "64 to 256 tokens with small heads", kGame},
+};
+
+}  // namespace
+
+std::span<const Suite> suites() {
+  return kSuites;
+}
+
+const Suite* find_suite(std::string_view name) {
+  for (const Suite& suite : kSuites) {
+    if (suite.name == name) return &suite;
+  }
+  return nullptr;
+}
+
+}  // namespace vkattn::bench

@@ -1,0 +1,27 @@
+// How much work a problem is: arithmetic and bytes, as every rate in a report counts them.
+#pragma once
+
+#include <vkattn/problem.hpp>
+
+#include <cstdint>
+
+namespace vkattn::bench {
+
+struct Work {
+  /// (query, key) pairs that are visible, over all batch entries and query heads.
+  double visible_pairs = 0;
+  /// 2 * visible pairs * (head_dim + value_dim): multiplications and additions of both matrix products. The
+  /// softmax is not counted.
+  double flops = 0;
+  /// Every byte that has to move at least once: Q, O and lse, and those rows of K and V that some query sees.
+  double bytes = 0;
+};
+
+[[nodiscard]] Work count_work(const Problem& problem);
+
+/// The same problem with less to do, about `flops` or somewhat more: fewer batch entries, then fewer heads,
+/// then fewer query rows, in the same proportions of visible keys where that is possible. The problem itself
+/// where it is no larger.
+[[nodiscard]] Problem shrink(const Problem& problem, double flops);
+
+}  // namespace vkattn::bench

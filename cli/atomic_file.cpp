@@ -1,0 +1,83 @@
+// Temporary file and rename.
+#include "atomic_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <system_error>
+#include <utility>
+
+namespace vkattn {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error io_error(const fs::path& path, const std::string& what) {
+  return Error{ErrorCode::kIo, VK_SUCCESS, path.string() + ": " + what};
+}
+
+std::string last_system_error() {
+  return std::strerror(errno);
+}  // NOLINT(concurrency-mt-unsafe): one thread
+
+}  // namespace
+
+Result<AtomicFile> AtomicFile::create(const fs::path& target) {
+  if (target.empty())
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, "the name of the file to write is empty"};
+  AtomicFile file;
+  file.target_ = target;
+  file.resolved_ = target;
+  std::error_code error;
+  const fs::file_status status = fs::status(target, error);
+  if (fs::exists(status)) {
+    if (!fs::is_regular_file(status)) return io_error(target, "cannot be written: it is not a regular file");
+    fs::path resolved = fs::canonical(target, error);
+    if (!error) file.resolved_ = std::move(resolved);
+  }
+  std::random_device random;
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    fs::path temporary = file.resolved_;
+    temporary += "." + std::to_string(random()) + ".tmp";
+    if (fs::exists(temporary, error)) continue;
+    errno = 0;
+    file.stream_.open(temporary, std::ios::binary | std::ios::trunc);
+    if (!file.stream_) return io_error(target, "cannot be written: " + last_system_error());
+    file.temporary_ = std::move(temporary);
+    return file;
+  }
+  return io_error(target, "cannot be written: no free name for a temporary file beside it");
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : target_(std::move(other.target_)),
+      resolved_(std::move(other.resolved_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      stream_(std::move(other.stream_)) {}
+
+AtomicFile::~AtomicFile() {
+  if (temporary_.empty()) return;
+  stream_.close();
+  std::error_code ignored;
+  fs::remove(temporary_, ignored);
+}
+
+Status AtomicFile::write(std::span<const std::byte> bytes) {
+  errno = 0;
+  stream_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!stream_) return io_error(target_, "cannot be written: " + last_system_error());
+  return {};
+}
+
+Status AtomicFile::commit() {
+  errno = 0;
+  stream_.close();
+  if (!stream_) return io_error(target_, "cannot be written: " + last_system_error());
+  std::error_code error;
+  fs::rename(temporary_, resolved_, error);
+  if (error) return io_error(target_, "cannot be replaced: " + error.message());
+  temporary_.clear();
+  return {};
+}
+
+}  // namespace vkattn

@@ -1,0 +1,44 @@
+// A file that appears whole or not at all: written beside its target under another name, then renamed over
+// it.
+#pragma once
+
+#include <vkattn/result.hpp>
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string_view>
+
+namespace vkattn {
+
+class AtomicFile {
+ public:
+  /// Opens the temporary file, so that a folder that is not there or not writable is found before any work. A
+  /// symbolic link is followed; a target that is there and is no regular file is refused.
+  [[nodiscard]] static Result<AtomicFile> create(const std::filesystem::path& target);
+
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  /// Removes the temporary file where commit() was not reached.
+  ~AtomicFile();
+
+  [[nodiscard]] Status write(std::span<const std::byte> bytes);
+  [[nodiscard]] Status write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
+  /// Closes the file and gives it its name.
+  [[nodiscard]] Status commit();
+
+  /// As given to create().
+  [[nodiscard]] const std::filesystem::path& target() const { return target_; }
+
+ private:
+  AtomicFile() = default;
+  std::filesystem::path target_;
+  std::filesystem::path resolved_;   ///< the target behind a symbolic link
+  std::filesystem::path temporary_;  ///< empty once renamed or moved from
+  std::ofstream stream_;
+};
+
+}  // namespace vkattn

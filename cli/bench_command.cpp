@@ -1,0 +1,237 @@
+// `vkattn bench`: the command line of the benchmark library.
+#include <vkattn/runtime.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "atomic_file.hpp"
+#include "bench.hpp"
+#include "command.hpp"
+#include "console.hpp"
+#include "error.hpp"
+#include "host_memory.hpp"
+#include "plan/words.hpp"
+#include "report.hpp"
+#include "suites.hpp"
+
+namespace vkattn::cli {
+namespace {
+
+/// The options as typed.
+struct Arguments {
+  std::vector<std::string> problems;
+  std::string suite, kernel, device, repeat, max_seconds, output;
+  bool json = false, csv = false, list = false;
+};
+
+/// "smoke, llm, …", for messages.
+std::string suite_names() {
+  std::string names;
+  for (const bench::Suite& suite : bench::suites())
+    names += (names.empty() ? "" : ", ") + std::string(suite.name);
+  return names;
+}
+
+std::string suites_text() {
+  std::string text;
+  for (const bench::Suite& suite : bench::suites()) {
+    text += std::string(suite.name) + ": " + std::string(suite.about) + "\n";
+    for (const bench::SuiteProblem& entry : suite.problems) {
+      text += "  " + console::pad_right(entry.name, 32) + std::string(entry.problem) + "\n";
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+const bench::Suite& require_suite(const std::string& name) {
+  if (const bench::Suite* const suite = bench::find_suite(name)) return *suite;
+  std::vector<std::string_view> names;
+  for (const bench::Suite& suite : bench::suites()) names.push_back(suite.name);
+  const auto meant = detail::closest_word(name, names);
+  fail_usage("there is no suite '" + console::printable(name) + "'; " +
+             (meant ? "did you mean '" + std::string(*meant) + "'? " : "") + "the suites are " +
+             suite_names());
+}
+
+/// Words without spaces are the words of one problem whose quotes were forgotten.
+std::vector<std::string> problem_strings(const std::vector<std::string>& words) {
+  std::string joined;
+  for (const std::string& word : words) {
+    if (word.find(' ') != std::string::npos) return words;
+    joined += (joined.empty() ? "" : " ") + word;
+  }
+  return words.empty() ? words : std::vector<std::string>{joined};
+}
+
+std::vector<bench::NamedProblem> read_problems(const Arguments& arguments) {
+  std::vector<bench::NamedProblem> problems;
+  if (!arguments.suite.empty()) {
+    if (!arguments.problems.empty()) {
+      fail_usage("give either problems or --suite, not both ('" +
+                 console::printable(arguments.problems.front()) + "')");
+    }
+    for (const bench::SuiteProblem& entry : require_suite(arguments.suite).problems) {
+      problems.push_back({std::string(entry.name), take(parse_problem(entry.problem))});
+    }
+    return problems;
+  }
+  if (arguments.problems.empty()) {
+    fail_usage("bench needs a problem such as \"b1 h8 512x512 d64\", or --suite with one of " +
+               suite_names());
+  }
+  for (const std::string& text : problem_strings(arguments.problems)) {
+    if (bench::find_suite(text) != nullptr) fail_usage("'" + text + "' is a suite: bench --suite " + text);
+    problems.push_back({text, take(parse_problem(text))});
+  }
+  return problems;
+}
+
+bench::Options read_options(const Arguments& arguments) {
+  bench::Options options;
+  require_known_kernel(arguments.kernel);
+  options.kernel = arguments.kernel;
+  if (!arguments.repeat.empty()) {
+    const std::int64_t repeat = parse_integer("--repeat", arguments.repeat);
+    constexpr std::int64_t kMostRepeats = 1'000'000;
+    if (repeat < bench::kLeastRepeats || repeat > kMostRepeats) {
+      fail_usage("--repeat " + arguments.repeat + " is not from " + std::to_string(bench::kLeastRepeats) +
+                 " to " + std::to_string(kMostRepeats));
+    }
+    options.repeat = static_cast<std::uint32_t>(repeat);
+  }
+  if (!arguments.max_seconds.empty()) {
+    options.max_seconds = parse_number("--max-seconds", arguments.max_seconds);
+    if (options.max_seconds <= 0) fail_usage("--max-seconds " + arguments.max_seconds + " is not above 0");
+  }
+  if (arguments.json && arguments.csv) fail_usage("give either --json or --csv, not both");
+  return options;
+}
+
+/// Measures peaks and every problem; rows of text go to standard output as they come, where that is asked
+/// for.
+void measure(const Runtime& runtime, const std::vector<bench::NamedProblem>& problems, bool as_they_come,
+             bench::Report& report) {
+  console::ProgressBar bar;
+  report.peaks = take(bench::measure_peaks(runtime, [&](double share, std::string_view what) {
+    bar.update(share, "measuring the " + std::string(what));
+  }));
+  const bench::TextReport text(report, problems);
+  if (as_they_come) {
+    bar.clear();
+    print(text.head());
+  }
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    const auto progress = [&](double share, std::string_view what) {
+      bar.update((static_cast<double>(i) + share) / static_cast<double>(problems.size()), what);
+    };
+    report.rows.push_back(
+        take(bench::measure_problem(runtime, problems[i], report.options, report.peaks, progress)));
+    if (!as_they_come) continue;
+    bar.clear();
+    print(text.row(report.rows.back()));
+  }
+  if (as_they_come) print(text.foot());
+}
+
+std::string whole_text(const bench::Report& report, const std::vector<bench::NamedProblem>& problems) {
+  const bench::TextReport text(report, problems);
+  std::string whole = text.head();
+  for (const bench::Row& row : report.rows) whole += text.row(row);
+  return whole + text.foot();
+}
+
+/// The end of the command: wrong outputs and errors fail it, and so does a refusal of what was asked for by
+/// hand.
+int verdict(const bench::Report& report) {
+  std::size_t bad = 0;
+  for (const bench::Row& row : report.rows) {
+    const bool refused = row.outcome == bench::Outcome::kRefused && report.suite.empty();
+    if (!refused && row.outcome != bench::Outcome::kWrong && row.outcome != bench::Outcome::kFailed) continue;
+    if (report.rows.size() == 1)
+      fail(row.problem + ": " + std::string(name(row.outcome)) + ": " + row.message);
+    ++bad;
+  }
+  if (bad != 0) {
+    fail(std::to_string(bad) + " of " + console::count(report.rows.size(), "problem") +
+         " failed, as the report says");
+  }
+  return 0;
+}
+
+int run_bench(const Arguments& arguments, const Invocation& invocation) {
+  if (arguments.list) {
+    print(suites_text());
+    return 0;
+  }
+  const std::vector<bench::NamedProblem> problems = read_problems(arguments);
+  bench::Report report;
+  report.options = read_options(arguments);
+  report.version = invocation.version;
+  report.command = invocation.command_line;
+  report.suite = arguments.suite;
+  std::optional<AtomicFile> file;
+  if (!arguments.output.empty()) file.emplace(take(AtomicFile::create(arguments.output)));
+
+  RuntimeOptions runtime_options;
+  runtime_options.device = arguments.device;
+  const Runtime runtime = take(Runtime::create(runtime_options));
+  report.device = runtime.device().capabilities();
+  report.device_timestamps = runtime.timestamp_period_ns() > 0;
+  report.host_peak_per_problem = bench::reset_peak_memory();
+  const bool as_they_come = !arguments.json && !arguments.csv && !file;
+  measure(runtime, problems, as_they_come, report);
+  if (!as_they_come) {
+    const std::string text = arguments.json  ? to_json(report)
+                             : arguments.csv ? to_csv(report)
+                                             : whole_text(report, problems);
+    if (file) {
+      require(file->write(text));
+      require(file->commit());
+    } else {
+      print(text);
+    }
+  }
+  return verdict(report);
+}
+
+}  // namespace
+
+Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
+  CLI::App* const app =
+      parent.add_subcommand("bench", "Check and time problems against the device's measured peaks");
+  auto a = std::make_shared<Arguments>();
+  app->add_option("PROBLEM", a->problems, "Problem strings, each in quotes")
+      ->type_name("")
+      ->option_text("...");
+  add_value(*app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
+  add_switch(*app, "--list", a->list, "Print the problems of every suite and exit");
+  add_value(*app, "--kernel", a->kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
+  add_value(*app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
+  add_value(*app, "--repeat", a->repeat, "N", "Timed executions of each problem, default 30, at least 3");
+  add_value(
+      *app, "--max-seconds", a->max_seconds, "S",
+      "Time for the executions of one problem, default 10; a problem that does not fit is skipped, and its "
+      "predicted time printed");
+  add_switch(*app, "--json", a->json, "Print JSON");
+  add_switch(*app, "--csv", a->csv, "Print comma-separated values");
+  add_value(*app, "--output", a->output, "FILE", "Write the report to a file");
+  set_help(
+      *app, "vkattn bench (PROBLEM... | --suite NAME | --list) [OPTIONS]",
+      std::string(problem_help()) +
+          "\nTimes are the device's own (median, 5th and 95th percentile). Rates count visible keys only, "
+          "and "
+          "are\n"
+          "shown as shares of what this device was just measured to reach. Outputs are checked before "
+          "timing.\n\n"
+          "Examples:\n"
+          "  vkattn bench --suite smoke\n"
+          "  vkattn bench \"b1 hq32 hkv8 q1 kv4096 d128 f16\" \"b1 h8 1024x1024 d64 causal\" --repeat 100\n"
+          "  vkattn bench --suite llm --json --output llm.json\n");
+  return {app, [a, invocation] { return run_bench(*a, invocation); }};
+}
+
+}  // namespace vkattn::cli

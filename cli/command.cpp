@@ -1,0 +1,104 @@
+// What the subcommands share: options with aligned help, numbers, output.
+#include "command.hpp"
+
+#include <vkattn/plan.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "console.hpp"
+#include "error.hpp"
+#include "plan/words.hpp"
+
+namespace vkattn::cli {
+namespace {
+
+/// CLI11's help with a usage line that says what is needed.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) { column_width(kHelpNameWidth); }
+  std::string make_description(const CLI::App* app) const override { return app->get_description() + "\n\n"; }
+  std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
+    return "Usage: " + usage_ + "\n";
+  }
+  std::string make_footer(const CLI::App* app) const override { return app->get_footer(); }
+
+ private:
+  std::string usage_;
+};
+
+/// CLI11 indents what follows a line break, but does not break lines.
+std::string broken_lines(std::string_view description) {
+  std::string text;
+  for (const std::string& line : console::wrap(description, kHelpWidth - kHelpNameWidth)) {
+    text += (text.empty() ? "" : "\n") + line;
+  }
+  return text;
+}
+
+template <class T>
+T parse(const std::string& option, const std::string& text, const char* what) {
+  T value{};
+  switch (detail::read_number(text, value)) {
+    case detail::NumberError::kNone:
+      return value;
+    case detail::NumberError::kOutOfRange:
+      fail_usage(option + " '" + console::printable(text) + "' is out of range for " + what);
+    case detail::NumberError::kMalformed:
+      break;
+  }
+  fail_usage(option + " needs " + what + ", not '" + console::printable(text) + "'");
+}
+
+}  // namespace
+
+void set_help(CLI::App& app, const std::string& usage, const std::string& footer) {
+  app.formatter(std::make_shared<HelpFormatter>(usage));
+  app.footer(footer);
+}
+
+CLI::Option* add_value(CLI::App& app, const std::string& name, std::string& value, const std::string& metavar,
+                       std::string_view description) {
+  CLI::Option* const option = app.add_option(name, value, broken_lines(description));
+  option->type_name(metavar)->option_text(metavar)->type_size(1)->expected(1);
+  return option;
+}
+
+CLI::Option* add_switch(CLI::App& app, const std::string& name, bool& value, std::string_view description) {
+  return app.add_flag(name, value, broken_lines(description));
+}
+
+double parse_number(const std::string& option, const std::string& text) {
+  const auto value = parse<double>(option, text, "a number");
+  if (!std::isfinite(value))
+    fail_usage(option + " needs a finite number, not '" + console::printable(text) + "'");
+  return value;
+}
+
+std::int64_t parse_integer(const std::string& option, const std::string& text) {
+  return parse<std::int64_t>(option, text, "a whole number");
+}
+
+void require_known_kernel(const std::string& kernel) {
+  if (kernel.empty()) return;
+  std::vector<std::string_view> names;
+  std::string list;
+  for (const KernelSupport& support : kernel_support(AttentionDesc{}, Capabilities{})) {
+    if (support.kernel == kernel) return;
+    names.push_back(support.kernel);
+    list += (list.empty() ? "" : ", ") + std::string(support.kernel);
+  }
+  const std::optional<std::string_view> meant = detail::closest_word(kernel, names);
+  fail_usage("there is no kernel '" + console::printable(kernel) + "'; " +
+             (meant ? "did you mean '" + std::string(*meant) + "'? " : "") + "the kernels are " + list);
+}
+
+void print(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (std::fflush(stdout) != 0 || !written) fail("standard output cannot be written");
+}
+
+}  // namespace vkattn::cli

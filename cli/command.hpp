@@ -1,0 +1,51 @@
+// A subcommand of the tool: its arguments and what it does once they are read.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace vkattn::cli {
+
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<int()> execute;  ///< gives the exit code, or throws CommandError
+};
+
+/// What every command may have to tell.
+struct Invocation {
+  std::string version;
+  std::string command_line;  ///< as typed, quoted for a shell where needed
+};
+
+[[nodiscard]] Command add_devices_command(CLI::App& parent, const Invocation& invocation);
+[[nodiscard]] Command add_run_command(CLI::App& parent, const Invocation& invocation);
+[[nodiscard]] Command add_bench_command(CLI::App& parent, const Invocation& invocation);
+
+/// Reads the words of a command line and does what they say; the exit code.
+int run_tool(int argc, const char* const* argv);
+
+/// Gives the command this line of usage, examples at the end, and the tool's form of help.
+void set_help(CLI::App& app, const std::string& usage, const std::string& footer);
+
+/// Columns of the option names in every --help, and the width of the whole.
+inline constexpr std::size_t kHelpNameWidth = 28;
+inline constexpr std::size_t kHelpWidth = 96;
+
+/// An option with one value, named `metavar` in the help.
+CLI::Option* add_value(CLI::App& app, const std::string& name, std::string& value, const std::string& metavar,
+                       std::string_view description);
+CLI::Option* add_switch(CLI::App& app, const std::string& name, bool& value, std::string_view description);
+
+/// A number of the given type, or a usage error that names the option.
+[[nodiscard]] double parse_number(const std::string& option, const std::string& text);
+[[nodiscard]] std::int64_t parse_integer(const std::string& option, const std::string& text);
+
+/// Fails where the library has no kernel of that name; empty is no name.
+void require_known_kernel(const std::string& kernel);
+
+/// Prints to standard output, and fails where that does not take it all.
+void print(std::string_view text);
+
+}  // namespace vkattn::cli

@@ -1,0 +1,167 @@
+// Text output helpers.
+#include "console.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#if defined(_WIN32)
+#include <io.h>
+#else
+#include <unistd.h>
+#endif
+
+namespace vkattn::console {
+
+std::string fixed(double value, int digits) {
+  std::array<char, 400> text{};
+  const int length = std::snprintf(text.data(), text.size(), "%.*f", digits, value);
+  return {text.data(), static_cast<std::size_t>(std::clamp(length, 0, static_cast<int>(text.size()) - 1))};
+}
+
+std::string significant(double value) {
+  const double magnitude = std::abs(value);
+  // Thresholds at the rounding edge, so that 9.996 becomes 10.0 and not 10.00.
+  if (magnitude < 0.9995) return fixed(value, 3);
+  if (magnitude < 9.995) return fixed(value, 2);
+  if (magnitude < 99.95) return fixed(value, 1);
+  return fixed(value, 0);
+}
+
+std::string duration(double nanoseconds) {
+  if (nanoseconds < 999.5) return fixed(nanoseconds, 0) + " ns";
+  if (nanoseconds < 999.5e3) return significant(nanoseconds * 1e-3) + " us";
+  if (nanoseconds < 999.5e6) return significant(nanoseconds * 1e-6) + " ms";
+  if (nanoseconds < 120e9) return significant(nanoseconds * 1e-9) + " s";
+  if (nanoseconds < 7200e9) return significant(nanoseconds * 1e-9 / 60) + " min";
+  return significant(nanoseconds * 1e-9 / 3600) + " h";
+}
+
+std::string bytes(double count) {
+  constexpr std::array<std::string_view, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  std::size_t unit = 0;
+  while (count >= 1024 && unit + 1 < kUnits.size()) {
+    count /= 1024;
+    ++unit;
+  }
+  const bool whole = std::abs(count - std::round(count)) < 0.005;
+  return (whole ? fixed(count, 0) : significant(count)) + " " + std::string(kUnits[unit]);
+}
+
+std::string percent(double share) {
+  const double value = share * 100;
+  return (value < 9.95 ? fixed(value, 1) : fixed(value, 0)) + " %";
+}
+
+std::string count(std::uint64_t number, std::string_view noun) {
+  return std::to_string(number) + " " + std::string(noun) + (number == 1 ? "" : "s");
+}
+
+std::size_t display_width(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+}
+
+std::string pad_right(std::string_view text, std::size_t width) {
+  const std::size_t used = display_width(text);
+  return std::string(text) + std::string(used < width ? width - used : 0, ' ');
+}
+
+std::string pad_left(std::string_view text, std::size_t width) {
+  const std::size_t used = display_width(text);
+  return std::string(used < width ? width - used : 0, ' ') + std::string(text);
+}
+
+std::vector<std::string> wrap(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines(1);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (word.empty()) continue;
+    if (!lines.back().empty() && display_width(lines.back()) + 1 + display_width(word) > width)
+      lines.emplace_back();
+    if (!lines.back().empty()) lines.back() += ' ';
+    lines.back() += word;
+  }
+  return lines;
+}
+
+namespace {
+
+/// The label before the first line, spaces before the others.
+std::string label_lines(std::string_view label, const std::vector<std::string>& lines,
+                        std::size_t label_width, std::size_t indent) {
+  std::string result;
+  for (const std::string& line : lines) {
+    const std::string start = result.empty() ? pad_right(label, label_width) : std::string(label_width, ' ');
+    result += std::string(indent, ' ') + start + line + "\n";
+  }
+  return result;
+}
+
+std::size_t room(std::size_t width, std::size_t margin) {
+  return width > margin ? width - margin : 1;
+}
+
+}  // namespace
+
+std::string labelled(std::string_view label, std::string_view text, std::size_t label_width,
+                     std::size_t indent, std::size_t width) {
+  return label_lines(label, wrap(text, room(width, indent + label_width)), label_width, indent);
+}
+
+std::string labelled_list(std::string_view label, const std::vector<std::string>& entries,
+                          std::size_t label_width, std::size_t indent, std::size_t width) {
+  std::vector<std::string> lines(1);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::string entry = entries[i] + (i + 1 < entries.size() ? "," : "");
+    const std::size_t used = display_width(lines.back()) + 1 + display_width(entry);
+    if (!lines.back().empty() && used > room(width, indent + label_width)) lines.emplace_back();
+    lines.back() += (lines.back().empty() ? "" : " ") + entry;
+  }
+  return label_lines(label, lines, label_width, indent);
+}
+
+std::string printable(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (static_cast<unsigned char>(c) < 0x20U || c == 0x7f) c = '?';
+  }
+  return result;
+}
+
+bool stderr_is_terminal() {
+#if defined(_WIN32)
+  return _isatty(_fileno(stderr)) != 0;
+#else
+  return isatty(STDERR_FILENO) != 0;
+#endif
+}
+
+void ProgressBar::update(double share, std::string_view what) {
+  if (!enabled_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (drawn_ && what == drawn_text_ && now - last_draw_ < std::chrono::milliseconds(100)) return;
+  constexpr std::size_t kBarWidth = 24;
+  const double bounded = std::clamp(std::isfinite(share) ? share : 0.0, 0.0, 1.0);
+  const auto filled = static_cast<std::size_t>(std::lround(bounded * static_cast<double>(kBarWidth)));
+  const std::string bar = std::string(filled, '#') + std::string(kBarWidth - filled, '.');
+  std::string text = printable(what);
+  if (text.size() > 46) text.resize(46);
+  std::fprintf(stderr, "\r[%s] %3.0f %%  %s\x1b[K", bar.c_str(), bounded * 100, text.c_str());
+  std::fflush(stderr);
+  drawn_ = true;
+  drawn_text_ = what;
+  last_draw_ = now;
+}
+
+void ProgressBar::clear() {
+  if (!drawn_) return;
+  std::fputs("\r\x1b[K", stderr);
+  std::fflush(stderr);
+  drawn_ = false;
+}
+
+}  // namespace vkattn::console

@@ -1,0 +1,66 @@
+// What the tool prints: numbers with units, aligned columns, a progress bar. No Vulkan here.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vkattn::console {
+
+/// `value` with that many digits after the point.
+[[nodiscard]] std::string fixed(double value, int digits);
+/// Three significant digits, no exponent: 0.123, 1.23, 12.3, 123, 1234.
+[[nodiscard]] std::string significant(double value);
+/// 812 ns, 1.23 us, 45.6 ms, 7.89 s, 12.3 min.
+[[nodiscard]] std::string duration(double nanoseconds);
+/// 96 B, 32 KiB, 1.5 GiB.
+[[nodiscard]] std::string bytes(double count);
+/// 12.3 %, 0.4 %, 140 %.
+[[nodiscard]] std::string percent(double share);
+/// "1 run", "3 runs".
+[[nodiscard]] std::string count(std::uint64_t number, std::string_view noun);
+
+/// Columns that a text takes on a terminal (code points; no wide characters).
+[[nodiscard]] std::size_t display_width(std::string_view text);
+/// The text with spaces after it, up to `width` columns.
+[[nodiscard]] std::string pad_right(std::string_view text, std::size_t width);
+/// The text with spaces before it, up to `width` columns.
+[[nodiscard]] std::string pad_left(std::string_view text, std::size_t width);
+/// Breaks at spaces so that no line is longer than `width`, but for single words that are.
+[[nodiscard]] std::vector<std::string> wrap(std::string_view text, std::size_t width);
+/// A label column of `label_width`, then the text wrapped to `width` columns in all, under itself.
+[[nodiscard]] std::string labelled(std::string_view label, std::string_view text, std::size_t label_width,
+                                   std::size_t indent = 0, std::size_t width = 96);
+/// The same for entries joined by commas; lines break between entries only.
+[[nodiscard]] std::string labelled_list(std::string_view label, const std::vector<std::string>& entries,
+                                        std::size_t label_width, std::size_t indent = 0,
+                                        std::size_t width = 96);
+/// Control characters (from file names and driver strings) as '?', so that they cannot move the cursor.
+[[nodiscard]] std::string printable(std::string_view text);
+
+[[nodiscard]] bool stderr_is_terminal();
+
+/// One line on standard error, drawn over and over; nothing where that is no terminal. Erased when done.
+class ProgressBar {
+ public:
+  explicit ProgressBar(bool enabled = stderr_is_terminal()) : enabled_(enabled) {}
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+  ~ProgressBar() { clear(); }
+
+  /// `share` of the whole is done, 0 to 1. Draws at most ten times a second.
+  void update(double share, std::string_view what);
+  /// Erases the line, so that something else can be printed.
+  void clear();
+
+ private:
+  bool enabled_;
+  bool drawn_ = false;
+  std::string drawn_text_;
+  std::chrono::steady_clock::time_point last_draw_;
+};
+
+}  // namespace vkattn::console

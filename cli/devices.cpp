@@ -1,0 +1,203 @@
+// `vkattn devices`: what there is, the facts that decide about kernels, and each kernel's availability.
+#include <vkattn/runtime.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "command.hpp"
+#include "console.hpp"
+#include "error.hpp"
+#include "json.hpp"
+
+namespace vkattn::cli {
+namespace {
+
+constexpr std::size_t kLabelWidth = 16;
+constexpr std::size_t kIndent = 3;
+
+std::string yes_no(bool value) {
+  return value ? "yes" : "no";
+}
+
+std::string fact(std::string_view label, const std::string& text) {
+  return console::labelled(label, console::printable(text), kLabelWidth, kIndent);
+}
+
+/// A limit in bytes; the largest number stands for "not said".
+std::string limit_text(std::uint64_t bytes) {
+  return bytes == ~0ULL ? "not stated" : console::bytes(static_cast<double>(bytes));
+}
+
+/// A float32 problem of ordinary size: what a kernel says of the device rather than of a problem.
+AttentionDesc plain_problem() {
+  AttentionDesc desc;
+  desc.query_length = 512;
+  desc.kv_length = 512;
+  desc.set_layout(Layout::kBhsd);
+  return desc;
+}
+
+std::string subgroup_text(const Capabilities& device) {
+  std::string text = std::to_string(device.subgroup_size);
+  if (device.min_subgroup_size != device.max_subgroup_size) {
+    text += " (" + std::to_string(device.min_subgroup_size) + " to " +
+            std::to_string(device.max_subgroup_size) +
+            (device.subgroup_size_control ? ", as the kernel asks)" : ")");
+  }
+  return text + ", arithmetic " + yes_no(device.subgroup_arithmetic) + ", shuffle " +
+         yes_no(device.subgroup_shuffle);
+}
+
+std::vector<std::string> matrix_entries(const Capabilities& device) {
+  if (!device.cooperative_matrix) return {"none that this build can use (VK_KHR_cooperative_matrix)"};
+  std::vector<std::string> entries;
+  for (const MatrixShape& shape : device.matrix_shapes) {
+    const std::string entry = std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" +
+                              std::to_string(shape.k) + " " + shape.a_type + "->" + shape.result_type;
+    if (std::find(entries.begin(), entries.end(), entry) == entries.end()) entries.push_back(entry);
+  }
+  if (entries.empty()) entries.emplace_back("no shape listed");
+  if (device.cooperative_matrix2) entries.emplace_back("and VK_NV_cooperative_matrix2");
+  return entries;
+}
+
+std::vector<std::string> limit_entries(const Capabilities& device) {
+  return {"storage buffer " + limit_text(device.max_storage_buffer_range),
+          "buffer " + limit_text(device.max_buffer_size),
+          "allocation " + limit_text(device.max_memory_allocation_bytes),
+          "push constants " + console::bytes(device.max_push_constants_bytes),
+          "buffer offsets in steps of " +
+              console::bytes(static_cast<double>(device.min_storage_offset_alignment))};
+}
+
+std::string device_text(const DeviceInfo& info) {
+  const Capabilities& device = info.capabilities;
+  std::string text = console::labelled(
+      std::to_string(info.index),
+      console::printable(device.device_name) + " - " + device_type_text(device.device_type), kIndent);
+  if (!info.rejected.empty()) return text + fact("cannot be used", info.rejected);
+  text += fact("driver", device.driver_name + " " + device.driver_info);
+  text += fact("Vulkan", version_text(device.api_version));
+  text += fact("subgroups of", subgroup_text(device));
+  text +=
+      fact("workgroups of", "up to " + std::to_string(device.max_workgroup_invocations) + " invocations, " +
+                                console::bytes(device.max_shared_memory_bytes) + " of shared memory");
+  text += fact("16-bit", "storage " + yes_no(device.storage_buffer_16bit) + ", float16 " +
+                             yes_no(device.shader_float16) + ", int16 " + yes_no(device.shader_int16));
+  text += fact("64-bit", "int64 " + yes_no(device.shader_int64));
+  text += console::labelled_list("matrix units", matrix_entries(device), kLabelWidth, kIndent);
+  text += console::labelled_list("limits", limit_entries(device), kLabelWidth, kIndent);
+  for (const KernelSupport& support : kernel_support(plain_problem(), device)) {
+    text += fact("kernel " + std::string(support.kernel),
+                 support.reason.empty() ? "available" : "not available: " + support.reason);
+  }
+  return text;
+}
+
+Json limits_json(const Capabilities& device) {
+  return Json{{"max_shared_memory_bytes", device.max_shared_memory_bytes},
+              {"max_workgroup_invocations", device.max_workgroup_invocations},
+              {"max_workgroup_size", device.max_workgroup_size},
+              {"max_workgroup_count", device.max_workgroup_count},
+              {"max_storage_buffer_range_bytes", device.max_storage_buffer_range},
+              {"max_buffer_size_bytes", device.max_buffer_size},
+              {"max_memory_allocation_bytes", device.max_memory_allocation_bytes},
+              {"max_push_constants_bytes", device.max_push_constants_bytes},
+              {"max_stage_storage_buffers", device.max_stage_storage_buffers},
+              {"min_storage_offset_alignment_bytes", device.min_storage_offset_alignment}};
+}
+
+Json matrix_json(const Capabilities& device) {
+  Json shapes = Json::array();
+  for (const MatrixShape& shape : device.matrix_shapes) {
+    shapes.push_back(Json{{"m", shape.m},
+                          {"n", shape.n},
+                          {"k", shape.k},
+                          {"a", shape.a_type},
+                          {"b", shape.b_type},
+                          {"c", shape.c_type},
+                          {"result", shape.result_type},
+                          {"scope", shape.scope}});
+  }
+  return shapes;
+}
+
+Json info_json(const DeviceInfo& info) {
+  const Capabilities& device = info.capabilities;
+  Json json = device_json(device);
+  json["index"] = info.index;
+  json["rejected"] = info.rejected;
+  if (!info.rejected.empty()) return json;
+  json["driver_version"] = device.driver_version;
+  json["subgroup"] = Json{{"size", device.subgroup_size},
+                          {"min_size", device.min_subgroup_size},
+                          {"max_size", device.max_subgroup_size},
+                          {"size_control", device.subgroup_size_control},
+                          {"arithmetic", device.subgroup_arithmetic},
+                          {"shuffle", device.subgroup_shuffle}};
+  json["features"] = Json{{"storage_buffer_16bit", device.storage_buffer_16bit},
+                          {"shader_int16", device.shader_int16},
+                          {"shader_float16", device.shader_float16},
+                          {"shader_int64", device.shader_int64},
+                          {"preserves_nan_float32", device.preserves_nan_float32},
+                          {"push_descriptors", device.push_descriptors},
+                          {"pipeline_statistics", device.pipeline_statistics},
+                          {"cooperative_matrix", device.cooperative_matrix},
+                          {"cooperative_matrix2", device.cooperative_matrix2}};
+  json["matrix_shapes"] = matrix_json(device);
+  json["limits"] = limits_json(device);
+  Json kernels = Json::array();
+  for (const KernelSupport& support : kernel_support(plain_problem(), device)) {
+    kernels.push_back(
+        Json{{"name", support.kernel}, {"available", support.reason.empty()}, {"reason", support.reason}});
+  }
+  json["kernels"] = std::move(kernels);
+  return json;
+}
+
+int list_devices(bool as_json, const Invocation& invocation) {
+  const std::vector<DeviceInfo> devices = take(Runtime::list_devices());
+  if (devices.empty()) {
+    fail(
+        "no Vulkan device was found (the package mesa-vulkan-drivers on Debian and Ubuntu has one for any "
+        "CPU)");
+  }
+  // The choice is the runtime's own, with its reasons; VKATTN_DEVICE may name a device that is not there.
+  RuntimeOptions options;
+  options.pipeline_cache = false;
+  const Result<Runtime> runtime = Runtime::create(options);
+  const std::string choice = runtime.ok() ? runtime->device_choice() : "";
+  Json list = Json::array();
+  std::string text;
+  for (const DeviceInfo& info : devices) {
+    list.push_back(info_json(info));
+    text += device_text(info) + "\n";
+  }
+  if (as_json) {
+    print(dump_json(Json{{"version", invocation.version}, {"devices", std::move(list)}, {"choice", choice}}));
+  } else {
+    print(text + choice);
+  }
+  if (!runtime.ok()) fail(runtime.error());
+  return 0;
+}
+
+}  // namespace
+
+Command add_devices_command(CLI::App& parent, const Invocation& invocation) {
+  CLI::App* const app =
+      parent.add_subcommand("devices", "List Vulkan devices and what each kernel says of them");
+  auto as_json = std::make_shared<bool>(false);
+  add_switch(*app, "--json", *as_json, "Print JSON");
+  set_help(*app, "vkattn devices [--json]",
+           "Examples:\n"
+           "  vkattn devices\n"
+           "  vkattn devices --json\n"
+           "  VKATTN_DEVICE=llvmpipe vkattn devices     what the variable chooses is shown at the end\n");
+  return {app, [as_json, invocation] { return list_devices(*as_json, invocation); }};
+}
+
+}  // namespace vkattn::cli

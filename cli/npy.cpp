@@ -1,0 +1,212 @@
+// Reading .npy files in pieces, and rounding their values to storage types.
+#include "npy.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <system_error>
+#include <type_traits>
+
+namespace vkattn::npy {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error file_error(const fs::path& path, const std::string& what, ErrorCode code = ErrorCode::kIo) {
+  return Error{code, VK_SUCCESS, path.string() + ": " + what};
+}
+
+/// Narrows to float32 so that a second rounding, to 16 bits, gives what one rounding would: toward zero, with
+/// the last bit set where anything was cut off ("round to odd", Boldo and Melquiond 2008).
+float narrow_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  if (std::isnan(value) || static_cast<double>(nearest) == value) return nearest;
+  auto bits = std::bit_cast<std::uint32_t>(nearest);
+  if (std::abs(static_cast<double>(nearest)) > std::abs(value)) --bits;
+  return std::bit_cast<float>(bits | 1U);
+}
+
+template <class Bits>
+Bits swap_bytes(Bits bits) {
+  auto octets = std::bit_cast<std::array<std::byte, sizeof(Bits)>>(bits);
+  std::reverse(octets.begin(), octets.end());
+  return std::bit_cast<Bits>(octets);
+}
+
+template <class Bits>
+Bits load(const std::byte* from, bool swap) {
+  Bits bits;
+  std::memcpy(&bits, from, sizeof(bits));
+  return swap ? swap_bytes(bits) : bits;
+}
+
+/// A value on its way: exact for float16 and float32 sources; `odd` is what 16-bit results are rounded from.
+struct Value {
+  float nearest;
+  float odd;
+};
+
+Value widen(std::uint16_t bits) {
+  const float value = half_to_float(bits);
+  return {value, value};
+}
+Value widen(std::uint32_t bits) {
+  const auto value = std::bit_cast<float>(bits);
+  return {value, value};
+}
+Value widen(std::uint64_t bits) {
+  const auto value = std::bit_cast<double>(bits);
+  return {static_cast<float>(value), narrow_to_odd(value)};
+}
+
+bool source_is_finite(std::uint16_t bits) {
+  return (bits & 0x7c00U) != 0x7c00U;
+}
+bool source_is_finite(std::uint32_t bits) {
+  return (bits & 0x7f800000U) != 0x7f800000U;
+}
+bool source_is_finite(std::uint64_t bits) {
+  return std::isfinite(std::bit_cast<double>(bits));
+}
+
+template <class Bits>
+std::uint64_t convert_all(bool swap, std::span<const std::byte> raw, DataType type,
+                          std::span<std::byte> stored) {
+  const std::size_t count = raw.size() / sizeof(Bits);
+  std::uint64_t overflowed = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Bits bits = load<Bits>(raw.data() + i * sizeof(Bits), swap);
+    const Value value = widen(bits);
+    bool infinite = false;
+    if (type == DataType::kFloat32) {
+      infinite = std::isinf(value.nearest);
+      std::memcpy(stored.data() + i * 4, &value.nearest, 4);
+    } else {
+      const bool half = type == DataType::kFloat16;
+      const std::uint16_t result = half ? float_to_half(value.odd) : float_to_bfloat16(value.odd);
+      infinite = (result & 0x7fffU) == (half ? 0x7c00U : 0x7f80U);
+      std::memcpy(stored.data() + i * 2, &result, 2);
+    }
+    if (infinite && source_is_finite(bits)) ++overflowed;
+  }
+  return overflowed;
+}
+
+}  // namespace
+
+std::uint32_t element_bytes(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat16:
+      return 2;
+    case ElementType::kFloat32:
+    case ElementType::kInt32:
+      return 4;
+    case ElementType::kFloat64:
+    case ElementType::kInt64:
+      break;
+  }
+  return 8;
+}
+
+std::string_view name(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat16:
+      return "float16";
+    case ElementType::kFloat32:
+      return "float32";
+    case ElementType::kFloat64:
+      return "float64";
+    case ElementType::kInt32:
+      return "int32";
+    case ElementType::kInt64:
+      break;
+  }
+  return "int64";
+}
+
+bool is_float(ElementType type) {
+  return type != ElementType::kInt32 && type != ElementType::kInt64;
+}
+
+Result<Reader> Reader::open(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) return file_error(path, "there is no such file", ErrorCode::kNotFound);
+  if (!fs::is_regular_file(status)) return file_error(path, "this is not a regular file");
+  const std::uintmax_t file_bytes = fs::file_size(path, error);
+  if (error) return file_error(path, error.message());
+  Reader reader;
+  reader.path_ = path;
+  reader.stream_.open(path, std::ios::binary);
+  if (!reader.stream_) return file_error(path, "the file cannot be opened for reading");
+
+  std::string start(std::min<std::uintmax_t>(file_bytes, kMaxHeaderBytes + 12U), '\0');
+  reader.stream_.read(start.data(), static_cast<std::streamsize>(start.size()));
+  if (!reader.stream_) return file_error(path, "the file cannot be read");
+  Result<Header> header = parse_header(start);
+  if (!header.ok()) return file_error(path, header.error().message);
+  reader.header_ = std::move(*header);
+
+  const std::uint64_t promised = reader.header_.data_bytes();
+  const std::uint64_t held = file_bytes - reader.header_.data_offset;
+  if (promised != held) {
+    return file_error(path, "shape " + shape_text(reader.header_.shape) + " of " +
+                                std::string(name(reader.header_.type)) + " needs " +
+                                std::to_string(promised) + " bytes after the header, but the file has " +
+                                std::to_string(held) + (held < promised ? " (truncated?)" : ""));
+  }
+  reader.stream_.seekg(static_cast<std::streamoff>(reader.header_.data_offset));
+  return reader;
+}
+
+Status Reader::read(std::span<std::byte> raw) {
+  stream_.read(reinterpret_cast<char*>(raw.data()), static_cast<std::streamsize>(raw.size()));
+  if (!stream_) return file_error(path_, "the file became shorter while it was read");
+  return {};
+}
+
+std::uint64_t convert(const Header& header, std::span<const std::byte> raw, DataType type,
+                      std::span<std::byte> stored) {
+  const bool swap = header.big_endian != (std::endian::native == std::endian::big);
+  switch (header.type) {
+    case ElementType::kFloat16:
+      return convert_all<std::uint16_t>(swap, raw, type, stored);
+    case ElementType::kFloat32:
+      return convert_all<std::uint32_t>(swap, raw, type, stored);
+    case ElementType::kFloat64:
+      return convert_all<std::uint64_t>(swap, raw, type, stored);
+    case ElementType::kInt32:
+    case ElementType::kInt64:
+      break;
+  }
+  return 0;
+}
+
+Result<std::vector<std::int64_t>> read_integers(Reader& reader, std::int64_t max_elements) {
+  const Header& header = reader.header();
+  if (is_float(header.type)) {
+    return file_error(reader.path(),
+                      "the elements are " + std::string(name(header.type)) + "; int32 or int64 is needed");
+  }
+  if (header.elements > max_elements) {
+    return file_error(reader.path(), "the array has " + std::to_string(header.elements) +
+                                         " elements; at most " + std::to_string(max_elements) +
+                                         " are needed");
+  }
+  std::vector<std::byte> raw(header.data_bytes());
+  const Status status = reader.read(raw);
+  if (!status.ok()) return status.error();
+  const bool swap = header.big_endian != (std::endian::native == std::endian::big);
+  std::vector<std::int64_t> values;
+  for (std::int64_t i = 0; i < header.elements; ++i) {
+    const std::byte* const from = raw.data() + static_cast<std::size_t>(i) * element_bytes(header.type);
+    values.push_back(header.type == ElementType::kInt32
+                         ? std::int64_t{static_cast<std::int32_t>(load<std::uint32_t>(from, swap))}
+                         : static_cast<std::int64_t>(load<std::uint64_t>(from, swap)));
+  }
+  return values;
+}
+
+}  // namespace vkattn::npy

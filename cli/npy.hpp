@@ -1,0 +1,81 @@
+// NumPy .npy files: the one reader and writer of this project. Format: NumPy's documentation of
+// numpy.lib.format, versions 1.0, 2.0 and 3.0. Arrays are read in pieces, so that no file has to fit into
+// memory.
+#pragma once
+
+#include <vkattn/data_type.hpp>
+#include <vkattn/result.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "atomic_file.hpp"
+
+namespace vkattn::npy {
+
+enum class ElementType { kFloat16, kFloat32, kFloat64, kInt32, kInt64 };
+
+[[nodiscard]] std::uint32_t element_bytes(ElementType type);
+/// NumPy's own name: float16, float32, float64, int32 or int64.
+[[nodiscard]] std::string_view name(ElementType type);
+[[nodiscard]] bool is_float(ElementType type);
+
+struct Header {
+  ElementType type = ElementType::kFloat32;
+  bool big_endian = false;
+  bool fortran_order = false;  ///< the first index runs fastest
+  std::vector<std::int64_t> shape;
+  std::int64_t elements = 0;      ///< the product of the shape
+  std::uint64_t data_offset = 0;  ///< where the elements start in the file
+
+  [[nodiscard]] std::uint64_t data_bytes() const {
+    return static_cast<std::uint64_t>(elements) * element_bytes(type);
+  }
+};
+
+/// Longest header that is read. NumPy writes 118 bytes for most arrays and reads 10,000 at most by default.
+inline constexpr std::uint32_t kMaxHeaderBytes = 65536;
+
+/// Reads magic, version and dictionary from the first bytes of a file: `start` has to reach to the end of the
+/// header. Every other reading of the format than NumPy's own is an error.
+[[nodiscard]] Result<Header> parse_header(std::string_view start);
+
+/// (2, 8, 512, 64), as Python prints it.
+[[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
+
+/// An open file whose header is sound and whose size is what the header promises. Messages start with the
+/// path.
+class Reader {
+ public:
+  [[nodiscard]] static Result<Reader> open(const std::filesystem::path& path);
+
+  [[nodiscard]] const Header& header() const { return header_; }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// The next elements as stored; `raw` holds a whole number of them.
+  [[nodiscard]] Status read(std::span<std::byte> raw);
+
+ private:
+  Reader() = default;
+  std::filesystem::path path_;
+  std::ifstream stream_;
+  Header header_;
+};
+
+/// Floats from a file to the storage type of a tensor, rounded once, to nearest even. Gives the number of
+/// finite values that became infinite. `stored` has room for as many elements as `raw` holds.
+std::uint64_t convert(const Header& header, std::span<const std::byte> raw, DataType type,
+                      std::span<std::byte> stored);
+
+/// All values of an int32 or int64 file of up to `max_elements`.
+[[nodiscard]] Result<std::vector<std::int64_t>> read_integers(Reader& reader, std::int64_t max_elements);
+
+/// The first bytes of a version 1.0 file in C order and this machine's byte order.
+[[nodiscard]] std::string make_header(ElementType type, std::span<const std::int64_t> shape);
+
+}  // namespace vkattn::npy

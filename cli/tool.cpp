@@ -1,0 +1,142 @@
+// The tool as a whole: subcommands, --version and --help, and every error as one sentence.
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "command.hpp"
+#include "console.hpp"
+#include "error.hpp"
+#include "plan/words.hpp"
+
+namespace vkattn::cli {
+namespace {
+
+constexpr const char* kAbout =
+    "Scaled dot-product attention on any Vulkan device: check it, time it, run it on NumPy files.";
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  vkattn devices                                   what can run here, and what not and why\n"
+    "  vkattn run --query Q.npy --key K.npy --value V.npy --output O.npy --causal --check\n"
+    "  vkattn bench --suite smoke                       checked and timed, against measured peaks\n\n"
+    "VKATTN_DEVICE=N-or-name chooses the device for every command. Exit codes: 0 done, 1 failed, 2 usage.\n";
+
+/// A word as a shell needs it to give it back.
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) return std::string(word);
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+int report_error(const std::string& message, int exit_code) {
+  std::fprintf(stderr, "vkattn: %s\n", console::printable(message).c_str());
+  return exit_code;
+}
+
+/// The command that was named, with the rest of the line in its options; null where none was.
+const Command* chosen_command(const std::vector<Command>& commands) {
+  for (const Command& command : commands) {
+    if (command.app->parsed()) return &command;
+  }
+  return nullptr;
+}
+
+/// CLI11 gives an option any word that follows, be it empty or the next option.
+void refuse_odd_values(const CLI::App& app) {
+  for (const CLI::Option* const option : app.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (value.empty()) fail_usage(option->get_name() + " is given an empty value");
+      if (value.rfind("--", 0) == 0 && app.get_option_no_throw(value) != nullptr) {
+        fail_usage(option->get_name() + " needs a value, but the option " + value + " follows");
+      }
+    }
+  }
+}
+
+/// Words that no option took are typing errors: names the first, and the option that it may have been.
+void refuse_leftovers(const CLI::App& app) {
+  const std::vector<std::string> leftovers = app.remaining();
+  if (leftovers.empty()) return;
+  const std::string word = leftovers.front().substr(0, leftovers.front().find('='));
+  std::vector<std::string> names;
+  for (const CLI::Option* const option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const auto meant = detail::closest_word(word, candidates);
+  fail_usage("'" + app.get_name() + "' has no option or argument '" + console::printable(word) + "'" +
+             (meant ? "; did you mean " + std::string(*meant) + "?" : "") + " (vkattn " + app.get_name() +
+             " --help lists them)");
+}
+
+[[noreturn]] void refuse_unknown_command(const CLI::App& app, const std::vector<Command>& commands) {
+  const std::vector<std::string> leftovers = app.remaining();
+  if (leftovers.empty())
+    fail_usage("a command is needed: devices, run or bench (vkattn --help explains them)");
+  std::vector<std::string_view> names = {"--help", "--version"};
+  for (const Command& command : commands) names.emplace_back(command.app->get_name());
+  const auto meant = detail::closest_word(leftovers.front(), names);
+  fail_usage(
+      "there is no command '" + console::printable(leftovers.front()) + "'; " +
+      (meant ? "did you mean '" + std::string(*meant) + "'?" : "the commands are devices, run and bench"));
+}
+
+/// CLI11's own complaints, of which few are left: options with too few or too many values.
+std::string parse_error_text(const CLI::ParseError& error) {
+  std::string text = error.what();
+  const std::size_t colon = text.find(": ");
+  const std::string option = text.substr(0, colon == std::string::npos ? 0 : colon);
+  if (option.rfind("--", 0) == 0 && dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const bool missing = text.find("missing") != std::string::npos;
+    return option + (missing ? " needs a value" : " may be given only once, and with one value");
+  }
+  return text;
+}
+
+int parse_and_execute(CLI::App& app, const std::vector<Command>& commands, int argc,
+                      const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help or --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return report_error(parse_error_text(error), kExitUsage);
+  }
+  const Command* const command = chosen_command(commands);
+  if (command == nullptr) refuse_unknown_command(app, commands);
+  refuse_odd_values(*command->app);
+  refuse_leftovers(*command->app);
+  return command->execute();
+}
+
+}  // namespace
+
+int run_tool(int argc, const char* const* argv) {
+  try {
+    Invocation invocation{VKATTN_VERSION, "vkattn"};
+    for (int i = 1; i < argc; ++i) invocation.command_line += " " + shell_word(argv[i]);
+    CLI::App app{kAbout, "vkattn"};
+    app.set_version_flag("--version", "vkattn " + invocation.version, "Print the version and exit");
+    app.set_help_flag("-h,--help", "Print this help and exit");
+    set_help(app, "vkattn COMMAND [OPTIONS]", kExamples);
+    app.allow_extras();
+    const std::vector<Command> commands = {add_devices_command(app, invocation),
+                                           add_run_command(app, invocation),
+                                           add_bench_command(app, invocation)};
+    for (const Command& command : commands) command.app->allow_extras();
+    return parse_and_execute(app, commands, argc, argv);
+  } catch (const CommandError& error) {
+    return report_error(error.what(), error.exit_code());
+  } catch (const std::bad_alloc&) {
+    return report_error("out of memory", kExitFailure);
+  } catch (const std::exception& error) {
+    return report_error(error.what(), kExitFailure);
+  }
+}
+
+}  // namespace vkattn::cli

@@ -1,0 +1,305 @@
+// The .npy reader and writer: every version, sound and hostile headers, files of the wrong length, rounding.
+#include "npy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "temp_folder.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+using npy::ElementType;
+using npy::Header;
+
+/// A header of the given version around a dictionary, padded as NumPy does.
+std::string header_of(int version, std::string dictionary) {
+  const std::size_t prefix = version == 1 ? 10 : 12;
+  while ((prefix + dictionary.size() + 1) % 64 != 0) dictionary += ' ';
+  dictionary += '\n';
+  std::string text = "\x93NUMPY";
+  text += static_cast<char>(version);
+  text += '\0';
+  for (std::size_t i = 0; i < prefix - 8; ++i) text += static_cast<char>(dictionary.size() >> (8 * i) & 0xffU);
+  return text + dictionary;
+}
+
+std::string dictionary(const std::string& descr, const std::string& order, const std::string& shape) {
+  return "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }";
+}
+
+std::string error_of(const std::string& dictionary_text) {
+  const Result<Header> header = npy::parse_header(header_of(1, dictionary_text));
+  return header.ok() ? "no error" : header.error().message;
+}
+
+TEST(Npy, ReadsEveryVersion) {
+  for (const int version : {1, 2, 3}) {
+    const std::string text = header_of(version, dictionary("<f4", "False", "(2, 8, 512, 64)"));
+    const Result<Header> header = npy::parse_header(text + "data");
+    ASSERT_TRUE(header.ok()) << version << ": " << header.error().message;
+    EXPECT_EQ(header->type, ElementType::kFloat32);
+    EXPECT_FALSE(header->big_endian);
+    EXPECT_FALSE(header->fortran_order);
+    EXPECT_EQ(header->shape, (std::vector<std::int64_t>{2, 8, 512, 64}));
+    EXPECT_EQ(header->elements, 2 * 8 * 512 * 64);
+    EXPECT_EQ(header->data_offset, text.size());
+  }
+}
+
+TEST(Npy, ReadsTypesOrdersAndShapes) {
+  struct Case {
+    const char* descr;
+    const char* order;
+    const char* shape;
+    ElementType type;
+    bool big_endian, fortran;
+    std::int64_t elements;
+  };
+  const bool big = std::endian::native == std::endian::big;
+  for (const Case& c : {Case{"<f2", "False", "(3,)", ElementType::kFloat16, false, false, 3},
+                        Case{">f4", "True", "(3, 2)", ElementType::kFloat32, true, true, 6},
+                        Case{"=f8", "False", "()", ElementType::kFloat64, big, false, 1},
+                        Case{"|i4", "False", "(0, 4611686018427387904)", ElementType::kInt32, big, false, 0},
+                        Case{">i8", "False", "(5, 7,)", ElementType::kInt64, true, false, 35},
+                        Case{"<f4", "False", "(2L, 3L)", ElementType::kFloat32, false, false, 6}}) {
+    const std::string text = dictionary(c.descr, c.order, c.shape);
+    const Result<Header> header = npy::parse_header(header_of(1, text));
+    ASSERT_EQ(header.ok(), c.elements != 0) << text;  // the shape with a zero overflows all the same
+    if (!header.ok()) continue;
+    EXPECT_EQ(header->type, c.type) << text;
+    EXPECT_EQ(header->big_endian, c.big_endian) << text;
+    EXPECT_EQ(header->fortran_order, c.fortran) << text;
+    EXPECT_EQ(header->elements, c.elements) << text;
+  }
+}
+
+TEST(Npy, ReadsKeysInAnyOrderAndDoubleQuotes) {
+  const Result<Header> header =
+      npy::parse_header(header_of(1, "{ \"shape\":(2,3),\"fortran_order\":True , \"descr\":\"<f2\"}"));
+  ASSERT_TRUE(header.ok()) << header.error().message;
+  EXPECT_TRUE(header->fortran_order);
+  EXPECT_EQ(header->elements, 6);
+}
+
+TEST(Npy, NamesWhatIsWrongWithAHeader) {
+  const std::array<std::pair<std::string, std::string>, 19> cases = {{
+      {dictionary("<c8", "False", "(2,)"), "'<c8' is not one of"},
+      {dictionary("<f16", "False", "(2,)"), "'<f16' is not one of"},
+      {dictionary("|b1", "False", "(2,)"), "'|b1' is not one of"},
+      {dictionary("f4", "False", "(2,)"), "'f4' is not one of"},
+      {dictionary("", "False", "(2,)"), "'' is not one of"},
+      {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "structured type"},
+      {dictionary("<f4", "false", "(2,)"), "expected True or False"},
+      {dictionary("<f4", "False", "(2)"), "expected ',' in the shape"},
+      {dictionary("<f4", "False", "(-2,)"), "expected a size"},
+      {dictionary("<f4", "False", "(2 3)"), "expected ',' in the shape"},
+      {dictionary("<f4", "False", "[2, 3]"), "expected a shape"},
+      {dictionary("<f4", "False", "(99999999999999999999,)"), "does not fit 63 bits"},
+      {dictionary("<f4", "False", "(4294967296, 4294967296)"), "more elements than"},
+      {dictionary("<f4", "False", "(0, 4294967296, 4294967296)"), "more elements than"},
+      {"{'descr': '<f4', 'fortran_order': False, }", "no 'shape'"},
+      {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "'descr' twice"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'x': 1}", "unknown key 'x'"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} ; import os", "nothing more"},
+      {"", "expected '{'"},
+  }};
+  for (const auto& [text, expected] : cases) {
+    EXPECT_NE(error_of(text).find(expected), std::string::npos) << text << " gave: " << error_of(text);
+  }
+  std::string many = "(";
+  for (int i = 0; i < 40; ++i) many += "1, ";
+  EXPECT_NE(error_of(dictionary("<f4", "False", many + ")")).find("more than 32"), std::string::npos);
+}
+
+TEST(Npy, RefusesHostileHeaderLengths) {
+  std::string text = header_of(2, dictionary("<f4", "False", "(2,)"));
+  text.replace(8, 4, std::string("\xff\xff\xff\xff", 4));
+  Result<Header> header = npy::parse_header(text);
+  ASSERT_FALSE(header.ok());
+  EXPECT_NE(header.error().message.find("4294967295"), std::string::npos) << header.error().message;
+  text = header_of(1, dictionary("<f4", "False", "(2,)"));
+  text.replace(8, 2, std::string("\x00\x80", 2));
+  header = npy::parse_header(text);
+  ASSERT_FALSE(header.ok());
+  EXPECT_NE(header.error().message.find("32768"), std::string::npos) << header.error().message;
+  text = header_of(1, dictionary("<f4", "False", "(2,)"));
+  text[6] = 4;
+  header = npy::parse_header(text);
+  ASSERT_FALSE(header.ok());
+  EXPECT_NE(header.error().message.find("4.0"), std::string::npos) << header.error().message;
+}
+
+TEST(Npy, SurvivesEveryChangedByteOfAHeader) {
+  const std::string sound = header_of(1, dictionary("<f4", "False", "(2, 3)"));
+  for (std::size_t i = 0; i < sound.size(); ++i) {
+    for (int value = 0; value < 256; ++value) {
+      std::string changed = sound;
+      changed[i] = static_cast<char>(value);
+      const Result<Header> header = npy::parse_header(changed);
+      if (!header.ok()) EXPECT_FALSE(header.error().message.empty());
+      if (header.ok()) EXPECT_LE(header->data_offset, changed.size());
+    }
+  }
+}
+
+TEST(Npy, RefusesAFileCutAtAnyByteOrTooLong) {
+  const TempFolder folder;
+  const std::string whole = npy::make_header(ElementType::kFloat32, std::array<std::int64_t, 2>{2, 3}) +
+                            std::string(24, 'x');
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    write_file(folder / "cut.npy", whole.substr(0, length));
+    const Result<npy::Reader> reader = npy::Reader::open(folder / "cut.npy");
+    ASSERT_FALSE(reader.ok()) << length;
+    EXPECT_EQ(reader.error().code, ErrorCode::kIo);
+    EXPECT_NE(reader.error().message.find("cut.npy: "), std::string::npos);
+  }
+  write_file(folder / "long.npy", whole + "x");
+  const Result<npy::Reader> longer = npy::Reader::open(folder / "long.npy");
+  ASSERT_FALSE(longer.ok());
+  EXPECT_NE(longer.error().message.find("needs 24 bytes after the header, but the file has 25"), std::string::npos)
+      << longer.error().message;
+  write_file(folder / "whole.npy", whole);
+  EXPECT_TRUE(npy::Reader::open(folder / "whole.npy").ok());
+  EXPECT_FALSE(npy::Reader::open(folder / "missing.npy").ok());
+  EXPECT_FALSE(npy::Reader::open(folder.path()).ok());
+}
+
+TEST(Npy, WritesHeadersThatItReads) {
+  for (const ElementType type : {ElementType::kFloat16, ElementType::kFloat32, ElementType::kFloat64,
+                                 ElementType::kInt32, ElementType::kInt64}) {
+    for (const std::vector<std::int64_t>& shape :
+         {std::vector<std::int64_t>{}, {7}, {2, 3}, {1, 2, 3, 4}, {0, 5}, {123456789, 1000}}) {
+      const std::string text = npy::make_header(type, shape);
+      EXPECT_EQ(text.size() % 64, 0U);
+      const Result<Header> header = npy::parse_header(text);
+      ASSERT_TRUE(header.ok()) << header.error().message;
+      EXPECT_EQ(header->type, type);
+      EXPECT_EQ(header->shape, shape);
+      EXPECT_EQ(header->data_offset, text.size());
+    }
+  }
+}
+
+/// Converts one value of a file to a storage type and gives its bits.
+template <class T>
+std::uint32_t converted(ElementType from, T value, DataType to, std::uint64_t* overflowed = nullptr) {
+  Header header;
+  header.type = from;
+  header.big_endian = std::endian::native == std::endian::big;
+  std::array<std::byte, sizeof(T)> raw{};
+  std::memcpy(raw.data(), &value, sizeof(T));
+  std::array<std::byte, 4> stored{};
+  const std::uint64_t count = npy::convert(header, raw, to, stored);
+  if (overflowed != nullptr) *overflowed = count;
+  if (element_bytes(to) == 4) return std::bit_cast<std::uint32_t>(stored);
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, stored.data(), 2);
+  return bits;
+}
+
+TEST(Npy, RoundsOnceToNearestEven) {
+  const auto f64 = [](double value, DataType type) { return converted(ElementType::kFloat64, value, type); };
+  EXPECT_EQ(f64(0.1, DataType::kFloat32), std::bit_cast<std::uint32_t>(0.1F));
+  // Just above the middle of two float16 values, by less than float32 can hold.
+  EXPECT_EQ(f64(1.0 + 0x1p-11 + 0x1p-40, DataType::kFloat16), 0x3c01U);
+  EXPECT_EQ(f64(1.0 + 0x1p-11, DataType::kFloat16), 0x3c00U);
+  EXPECT_EQ(f64(1.0 + 0x3p-11, DataType::kFloat16), 0x3c02U);
+  EXPECT_EQ(f64(1.0 + 0x3p-11 - 0x1p-40, DataType::kFloat16), 0x3c01U);
+  EXPECT_EQ(f64(-(1.0 + 0x1p-11 + 0x1p-40), DataType::kFloat16), 0xbc01U);
+  EXPECT_EQ(f64(1.0 + 0x1p-8 + 0x1p-45, DataType::kBfloat16), 0x3f81U);
+  EXPECT_EQ(f64(1.0 + 0x1p-8, DataType::kBfloat16), 0x3f80U);
+  EXPECT_EQ(f64(65519.999999999, DataType::kFloat16), 0x7bffU);
+  EXPECT_EQ(f64(65520.0, DataType::kFloat16), 0x7c00U);
+  EXPECT_EQ(f64(0x1p-25, DataType::kFloat16), 0U);
+  EXPECT_EQ(f64(0x1p-25 + 0x1p-70, DataType::kFloat16), 1U);
+  EXPECT_EQ(f64(-0.0, DataType::kFloat16), 0x8000U);
+  EXPECT_EQ(converted(ElementType::kFloat16, std::uint16_t{0x3555}, DataType::kFloat16), 0x3555U);
+  EXPECT_EQ(converted(ElementType::kFloat16, std::uint16_t{0x0001}, DataType::kFloat32),
+            std::bit_cast<std::uint32_t>(0x1p-24F));
+}
+
+TEST(Npy, KeepsNanAndCountsWhatBecomesInfinite) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  std::uint64_t count = 0;
+  EXPECT_EQ(converted(ElementType::kFloat64, 1e300, DataType::kFloat32, &count), 0x7f800000U);
+  EXPECT_EQ(count, 1U);
+  EXPECT_EQ(converted(ElementType::kFloat64, -1e39, DataType::kBfloat16, &count), 0xff80U);
+  EXPECT_EQ(count, 1U);
+  EXPECT_EQ(converted(ElementType::kFloat32, 1e6F, DataType::kFloat16, &count), 0x7c00U);
+  EXPECT_EQ(count, 1U);
+  EXPECT_EQ(converted(ElementType::kFloat64, infinity, DataType::kFloat16, &count), 0x7c00U);
+  EXPECT_EQ(count, 0U);
+  const std::uint32_t nan = converted(ElementType::kFloat64, std::nan(""), DataType::kFloat16, &count);
+  EXPECT_GT(nan & 0x7fffU, 0x7c00U);
+  EXPECT_EQ(count, 0U);
+}
+
+TEST(Npy, SwapsBigEndianElements) {
+  Header header;
+  header.type = ElementType::kFloat32;
+  header.big_endian = true;
+  const std::array<std::byte, 4> raw = {std::byte{0x3f}, std::byte{0x80}, std::byte{0}, std::byte{0}};
+  std::array<std::byte, 4> stored{};
+  EXPECT_EQ(npy::convert(header, raw, DataType::kFloat32, stored), 0U);
+  EXPECT_EQ(std::bit_cast<float>(stored), 1.0F);
+}
+
+TEST(Npy, ReadsIntegers) {
+  const TempFolder folder;
+  const std::string header = header_of(1, dictionary(">i4", "False", "(2,)"));
+  write_file(folder / "n.npy", header + std::string("\x00\x00\x01\x00\xff\xff\xff\xff", 8));
+  Result<npy::Reader> reader = npy::Reader::open(folder / "n.npy");
+  ASSERT_TRUE(reader.ok()) << reader.error().message;
+  const Result<std::vector<std::int64_t>> values = npy::read_integers(*reader, 2);
+  ASSERT_TRUE(values.ok()) << values.error().message;
+  EXPECT_EQ(*values, (std::vector<std::int64_t>{256, -1}));
+  Result<npy::Reader> again = npy::Reader::open(folder / "n.npy");
+  ASSERT_TRUE(again.ok());
+  EXPECT_FALSE(npy::read_integers(*again, 1).ok());
+}
+
+TEST(AtomicFile, AppearsWholeOrNotAtAll) {
+  const TempFolder folder;
+  write_file(folder / "out", "old");
+  {
+    Result<AtomicFile> file = AtomicFile::create(folder / "out");
+    ASSERT_TRUE(file.ok());
+    ASSERT_TRUE(file->write("half").ok());
+  }
+  EXPECT_EQ(read_file(folder / "out"), "old");
+  EXPECT_EQ(folder.file_count(), 1U);
+  Result<AtomicFile> file = AtomicFile::create(folder / "out");
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE(file->write("new").ok());
+  ASSERT_TRUE(file->commit().ok());
+  EXPECT_EQ(read_file(folder / "out"), "new");
+  EXPECT_EQ(folder.file_count(), 1U);
+}
+
+TEST(AtomicFile, FollowsLinksAndRefusesFolders) {
+  const TempFolder folder;
+  write_file(folder / "target", "old");
+  std::error_code error;
+  std::filesystem::create_symlink(folder / "target", folder / "link", error);
+  if (error) GTEST_SKIP() << "no symbolic links here: " << error.message();
+  Result<AtomicFile> file = AtomicFile::create(folder / "link");
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE(file->write("new").ok());
+  ASSERT_TRUE(file->commit().ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "target"), "new");
+  EXPECT_FALSE(AtomicFile::create(folder.path()).ok());
+  EXPECT_FALSE(AtomicFile::create(folder / "missing/out").ok());
+  EXPECT_FALSE(AtomicFile::create("").ok());
+}
+
+}  // namespace
+}  // namespace vkattn::tests

@@ -1,0 +1,208 @@
+// Bindings: what is refused, rewriting, push descriptors, and one plan shared by threads.
+#include <atomic>
+#include <thread>
+
+#include "gpu/support.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+class BindingsTest : public KernelTest {
+ protected:
+  /// A problem on poisoned outputs, ready to run.
+  static harness::ProblemRun ready(const Problem& problem) {
+    auto run = harness::ProblemRun::create(runtime(), problem);
+    EXPECT_TRUE(run.ok());
+    EXPECT_TRUE(run->fill_inputs().ok());
+    EXPECT_TRUE(run->poison_outputs().ok());
+    return std::move(run).value();
+  }
+  static void expect_right(const harness::ProblemRun& run) {
+    const auto report = run.check();
+    ASSERT_TRUE(report.ok());
+    EXPECT_TRUE(report.value().passed()) << to_string(run.problem()) << ": " << report.value().to_string();
+  }
+  static AttentionPlan plan_of(const Problem& problem) {
+    auto plan = make_plan(runtime(), problem.desc, {kernel()});
+    EXPECT_TRUE(plan.ok()) << plan.error().message;
+    return std::move(plan).value();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kernels, BindingsTest, testing::ValuesIn(kKernelNames), kernel_test_name);
+
+TEST_P(BindingsTest, WrongTensorsAreRefused) {
+  const Problem problem = parsed("b2 h2 9x20 d16 f16 lse kv_lengths=3,20 aligned=16");
+  const AttentionPlan plan = plan_of(problem);
+  const harness::ProblemRun run = ready(problem);
+  const AttentionTensors good = run.tensors();
+  EXPECT_TRUE(plan.make_bindings(good).ok());
+  const auto refused = [&](BufferRange AttentionTensors::*which, const BufferRange& range,
+                           const std::vector<std::string>& words) {
+    AttentionTensors bad = good;
+    bad.*which = range;
+    const auto bindings = plan.make_bindings(bad);
+    ASSERT_FALSE(bindings.ok());
+    EXPECT_TRUE(names(bindings.error(), ErrorCode::kInvalidArgument, words));
+  };
+  refused(&AttentionTensors::query, {}, {"query", "null"});
+  refused(&AttentionTensors::output, {}, {"output", "null"});
+  refused(&AttentionTensors::lse, {}, {"lse", "null"});
+  refused(&AttentionTensors::kv_lengths, {}, {"kv_lengths", "null"});
+  refused(&AttentionTensors::key, {good.key.buffer, good.key.offset, run.key().bytes - 1},
+          {"key", std::to_string(run.key().bytes), std::to_string(run.key().bytes - 1)});
+  refused(&AttentionTensors::value, {good.value.buffer, good.value.offset + 2, good.value.size - 2},
+          {"value", "16"});
+  refused(&AttentionTensors::kv_lengths, {good.kv_lengths.buffer, good.kv_lengths.offset, 4},
+          {"kv_lengths", "8", "4"});
+}
+
+TEST_P(BindingsTest, UnusedTensorsMayBeNull) {
+  const Problem problem = parsed("h2 9x20 d16");
+  const AttentionPlan plan = plan_of(problem);
+  harness::ProblemRun run = ready(problem);
+  AttentionTensors tensors = run.tensors();
+  tensors.lse = {};
+  tensors.kv_lengths = {};
+  const auto bindings = plan.make_bindings(tensors);
+  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+  ASSERT_TRUE(runtime().execute(plan, bindings.value()).ok());
+  expect_right(run);
+}
+
+TEST_P(BindingsTest, BindingsAreUsedAgainAndRewritten) {
+  Problem problem = parsed("h2 33x40 d24 causal lse");
+  const AttentionPlan plan = plan_of(problem);
+  harness::ProblemRun first = ready(problem);
+  problem.seed = 2;
+  problem.shift = 3;
+  harness::ProblemRun second = ready(problem);
+  auto bindings = plan.make_bindings(first.tensors());
+  ASSERT_TRUE(bindings.ok());
+  ASSERT_TRUE(runtime().execute(plan, bindings.value()).ok());
+  expect_right(first);
+  ASSERT_TRUE(first.poison_outputs().ok());
+  ASSERT_TRUE(runtime().execute(plan, bindings.value()).ok());
+  expect_right(first);
+  ASSERT_TRUE(plan.rewrite(*bindings, second.tensors()).ok());
+  ASSERT_TRUE(runtime().execute(plan, bindings.value()).ok());
+  expect_right(second);
+  AttentionTensors bad = second.tensors();
+  bad.key = {};
+  EXPECT_FALSE(plan.rewrite(*bindings, bad).ok());
+}
+
+TEST_P(BindingsTest, TwoProblemsInOneSubmission) {
+  const Problem problem = parsed("h2 33x40 d24 lse");
+  const AttentionPlan plan = plan_of(problem);
+  const harness::ProblemRun first = ready(problem);
+  const harness::ProblemRun second = ready(problem);
+  const auto first_bindings = plan.make_bindings(first.tensors());
+  const auto second_bindings = plan.make_bindings(second.tensors());
+  ASSERT_TRUE(first_bindings.ok() && second_bindings.ok());
+  auto record = [&](VkCommandBuffer commands) {
+    plan.record(commands, first_bindings.value());
+    plan.record(commands, second_bindings.value());
+  };
+  ASSERT_TRUE(runtime().execute(record).ok());
+  expect_right(first);
+  expect_right(second);
+}
+
+TEST_P(BindingsTest, PlansOutliveTheirFirstCopy) {
+  const Problem problem = parsed("9x20 d16");
+  harness::ProblemRun run = ready(problem);
+  std::optional<AttentionPlan> original = plan_of(problem);
+  const AttentionPlan copy = *original;
+  original.reset();
+  ASSERT_TRUE(run.execute(copy).ok());
+  expect_right(run);
+}
+
+TEST_P(BindingsTest, OnePlanSharedByThreads) {
+  const Problem problem = parsed("h2 9x20 d16 lse");
+  const AttentionPlan plan = plan_of(problem);
+  const harness::ProblemRun run = ready(problem);
+  const AttentionTensors tensors = run.tensors();
+  std::atomic<int> failures{0};
+  std::vector<std::optional<Bindings>> made(4);
+  std::vector<std::thread> threads;
+  for (std::optional<Bindings>& mine : made) {
+    threads.emplace_back([&] {
+      const AttentionPlan copy = plan;
+      for (int i = 0; i < 20; ++i) {
+        auto bindings = copy.make_bindings(tensors);
+        if (!bindings.ok() || !copy.rewrite(*bindings, tensors).ok()) {
+          ++failures;
+        } else {
+          mine.emplace(std::move(bindings).value());
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+  for (const std::optional<Bindings>& bindings : made) {
+    ASSERT_TRUE(bindings.has_value());
+    ASSERT_TRUE(runtime().execute(plan, *bindings).ok());
+  }
+  expect_right(run);
+}
+
+TEST_P(BindingsTest, PlansMadeByThreads) {
+  const Problem problem = parsed("9x20 d16 lse");
+  std::vector<std::optional<AttentionPlan>> plans(3);
+  std::vector<std::thread> threads;
+  for (std::optional<AttentionPlan>& mine : plans) {
+    threads.emplace_back([&] {
+      auto plan = make_plan(runtime(), problem.desc, {GetParam()});
+      if (plan.ok()) mine.emplace(std::move(plan).value());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::optional<AttentionPlan>& plan : plans) {
+    ASSERT_TRUE(plan.has_value());
+    harness::ProblemRun run = ready(problem);
+    ASSERT_TRUE(run.execute(*plan).ok());
+    expect_right(run);
+  }
+}
+
+TEST_P(BindingsTest, PushDescriptors) {
+  if (!capabilities().push_descriptors) GTEST_SKIP() << "the device has no VK_KHR_push_descriptor";
+  for (const char* text :
+       {"h2 33x40 d24 causal lse", "b3 hq4 hkv2 33x65 d32 f16 kv_lengths=0,65,20 shift=3"}) {
+    for (const bool windows : {false, true}) {
+      const Problem problem = parsed(text);
+      const Device device = device_with([&](Capabilities& c) {
+        if (windows) c.max_storage_buffer_range = 16 * 1024;
+      });
+      PlanOptions options;
+      options.kernel = kernel();
+      options.push_descriptors = true;
+      const auto plan = AttentionPlan::create(device, problem.desc, options);
+      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      const harness::ProblemRun run = ready(problem);
+      Status status;
+      auto record = [&](VkCommandBuffer commands) { status = plan.value().record(commands, run.tensors()); };
+      ASSERT_TRUE(runtime().execute(record).ok());
+      ASSERT_TRUE(status.ok()) << status.error().message;
+      expect_right(run);
+      EXPECT_FALSE(plan.value().make_bindings(run.tensors()).ok())
+          << "the plan is for recording with tensors";
+    }
+  }
+}
+
+TEST_P(BindingsTest, PushDescriptorsAreRefusedWhereTheyAreMissing) {
+  PlanOptions options;
+  options.kernel = kernel();
+  options.push_descriptors = true;
+  const Device device = device_with([](Capabilities& c) { c.push_descriptors = false; });
+  const auto plan = AttentionPlan::create(device, parsed("4x4 d8").desc, options);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_TRUE(names(plan.error(), ErrorCode::kUnsupported, {"VK_KHR_push_descriptor"}));
+}
+
+}  // namespace
+}  // namespace vkattn::tests

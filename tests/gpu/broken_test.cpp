@@ -1,0 +1,140 @@
+// The harness against a kernel that is broken on purpose: what it leaves out and what it writes beside the
+// output must both come to light on every device, or no other test here could be trusted.
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include "gpu/support.hpp"
+#include "vkattn_test_shaders.hpp"
+#include "vulkan/device_state.hpp"
+#include "vulkan/pipeline.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+struct Faults {
+  std::uint32_t skip = 0, before = 0, behind = 0;
+};
+
+struct Parameters {
+  std::uint32_t first, count, skip, before, behind;
+};
+
+class Broken : public GpuTest {
+ protected:
+  /// Runs broken.comp on the output of a problem and checks.
+  static harness::CheckReport report_of(const Faults& faults, const char* text = "h2 33x20 d16") {
+    const Problem problem = parsed(text);
+    auto run = harness::ProblemRun::create(runtime(), problem);
+    EXPECT_TRUE(run.ok());
+    EXPECT_TRUE(run->fill_inputs().ok());
+    EXPECT_TRUE(run->poison_outputs().ok());
+    execute(run->output(), faults);
+    auto report = run->check();
+    EXPECT_TRUE(report.ok());
+    return std::move(report).value();
+  }
+
+ private:
+  static void execute(const harness::ProblemRun::Tensor& output, const Faults& faults) {
+    const std::shared_ptr<const detail::DeviceState> device = runtime().device().share();
+    detail::PipelineDesc desc;
+    desc.words = detail::find_shader(shader_binaries(), "test_broken")->words;
+    desc.storage_buffers = 1;
+    desc.push_constant_bytes = sizeof(Parameters);
+    auto pipeline = detail::Pipeline::create(device, desc);
+    ASSERT_TRUE(pipeline.ok()) << pipeline.error().message;
+
+    const detail::DeviceFunctions& vk = device->vk;
+    const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1};
+    VkDescriptorPoolCreateInfo pool_info{};
+    pool_info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
+    pool_info.maxSets = 1;
+    pool_info.poolSizeCount = 1;
+    pool_info.pPoolSizes = &size;
+    VkDescriptorPool pool = VK_NULL_HANDLE;
+    ASSERT_EQ(vk.vkCreateDescriptorPool(device->device, &pool_info, nullptr, &pool), VK_SUCCESS);
+    const VkDescriptorSetLayout layout = pipeline->set_layout();
+    VkDescriptorSetAllocateInfo set_info{};
+    set_info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
+    set_info.descriptorPool = pool;
+    set_info.descriptorSetCount = 1;
+    set_info.pSetLayouts = &layout;
+    VkDescriptorSet set = VK_NULL_HANDLE;
+    ASSERT_EQ(vk.vkAllocateDescriptorSets(device->device, &set_info, &set), VK_SUCCESS);
+    const VkDescriptorBufferInfo buffer{output.buffer.handle(), 0, output.buffer.size()};
+    VkWriteDescriptorSet write{};
+    write.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
+    write.dstSet = set;
+    write.descriptorCount = 1;
+    write.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+    write.pBufferInfo = &buffer;
+    vk.vkUpdateDescriptorSets(device->device, 1, &write, 0, nullptr);
+
+    const Parameters parameters{static_cast<std::uint32_t>(output.offset / 4),
+                                static_cast<std::uint32_t>(output.bytes / 4), faults.skip, faults.before,
+                                faults.behind};
+    auto record = [&](VkCommandBuffer commands) {
+      vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->handle());
+      vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->layout(), 0, 1, &set, 0,
+                                 nullptr);
+      vk.vkCmdPushConstants(commands, pipeline->layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(parameters),
+                            &parameters);
+      vk.vkCmdDispatch(commands, 4, 1, 1);
+    };
+    EXPECT_TRUE(runtime().execute(record).ok());
+    vk.vkDestroyDescriptorPool(device->device, pool, nullptr);
+  }
+};
+
+TEST_F(Broken, AnOutputOfZerosFailsByItsValues) {
+  const harness::CheckReport report = report_of({});
+  EXPECT_FALSE(report.passed());
+  EXPECT_GT(report.largest_share, 1.0);
+  EXPECT_TRUE(std::isfinite(report.largest_share));
+  EXPECT_EQ(report.elements_unwritten, 0);
+  EXPECT_TRUE(report.guard_intact);
+  EXPECT_GT(report.elements_telling, report.elements_checked * 9 / 10);
+}
+
+TEST_F(Broken, UnwrittenElementsAreFound) {
+  const harness::CheckReport report = report_of({7, 0, 0});
+  EXPECT_FALSE(report.passed());
+  EXPECT_TRUE(std::isinf(report.largest_share));
+  EXPECT_EQ(report.elements_unwritten, 2 * 33 * 16 / 7);
+  EXPECT_TRUE(report.guard_intact);
+}
+
+TEST_F(Broken, WritesBehindTheOutputAreFound) {
+  for (const std::uint32_t behind : {1U, 16U, 64U}) {
+    const harness::CheckReport report = report_of({0, 0, behind});
+    EXPECT_FALSE(report.passed());
+    EXPECT_FALSE(report.guard_intact);
+    EXPECT_NE(report.guard_message.find(std::to_string(4 * behind) + " bytes outside"), std::string::npos)
+        << report.guard_message;
+  }
+}
+
+TEST_F(Broken, WritesBeforeTheOutputAreFound) {
+  for (const std::uint32_t before : {1U, 64U}) EXPECT_FALSE(report_of({0, before, 0}).guard_intact);
+}
+
+TEST_F(Broken, WritesBetweenRowsAreFound) {
+  const harness::CheckReport report = report_of({}, "h2 33x20 d16 pad=1");
+  EXPECT_FALSE(report.guard_intact);
+  EXPECT_NE(report.guard_message.find(std::to_string(4 * (2 * 33 - 1)) + " bytes outside"), std::string::npos)
+      << report.guard_message;
+}
+
+TEST_F(Broken, AllFaultsAreReportedAtOnce) {
+  const harness::CheckReport report = report_of({7, 1, 3});
+  EXPECT_FALSE(report.passed());
+  const std::string line = report.to_string();
+  EXPECT_NE(line.find("elements were never written"), std::string::npos) << line;
+  EXPECT_NE(line.find("16 bytes outside of output were written"), std::string::npos) << line;
+  EXPECT_NE(line.find("inf of the tolerance"), std::string::npos) << line;
+}
+
+}  // namespace
+}  // namespace vkattn::tests

@@ -1,0 +1,158 @@
+// Edges of the definition: nothing to see, nothing to do, and the example that everybody knows.
+#include <array>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "gpu/support.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+class Edge : public KernelTest {};
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Edge, testing::ValuesIn(kKernelNames), kernel_test_name);
+
+TEST_P(Edge, FullyMaskedRows) {
+  for (const char* problem : {"h2 70x5 d16 causal align=bottom-right lse", "33x33 d8 causal align=-5 lse",
+                              "33x33 d8 causal align=-33 lse", "8x40 d8 causal align=-1073741824 lse",
+                              "40x8 d8 f16 causal align=bottom-right lse"}) {
+    EXPECT_TRUE(runs_right(runtime(), problem, {kernel()}));
+  }
+}
+
+TEST_P(Edge, NoKeysAtAll) {
+  for (const char* problem : {"b2 h3 17x0 d16 lse", "5x0 d8 dv3 bf16 causal align=bottom-right lse",
+                              "b2 5x0 d8 kv_lengths=0,7 lse"}) {
+    EXPECT_TRUE(runs_right(runtime(), problem, {kernel()}));
+  }
+}
+
+TEST_P(Edge, KeyLengthsFromNoneToAllAndBeyond) {
+  for (const char* problem :
+       {"b5 hq4 hkv2 19x40 d16 kv_lengths=0,1,39,40,17 lse",
+        "b4 19x40 d16 kv_lengths=-2147483648,2147483647,-1,41 lse",
+        "b3 19x140 d16 kv_lengths=0,3,137 causal align=bottom-right lse",
+        "b3 19x140 d16 kv_lengths=0,3,137 causal lse", "b2 1x300 d64 f16 kv_lengths=299,0"}) {
+    EXPECT_TRUE(runs_right(runtime(), problem, {kernel()}));
+  }
+}
+
+TEST_P(Edge, NothingToWriteRecordsNothing) {
+  for (const char* text :
+       {"b0 4x4 d8 lse kv_lengths=", "h0 4x4 d8", "hq0 hkv2 4x4 d8", "0x4 d8 lse", "b0 h0 0x0 d8"}) {
+    const Problem problem = parsed(text);
+    const RunOptions options{kernel()};
+    const auto plan = make_plan(runtime(), problem.desc, options);
+    ASSERT_TRUE(plan.ok()) << text << ": " << plan.error().message;
+    EXPECT_TRUE(plan.value().dispatches().empty()) << text;
+    const auto bindings = plan.value().make_bindings({});  // null handles
+    ASSERT_TRUE(bindings.ok()) << text << ": " << bindings.error().message;
+    EXPECT_TRUE(runtime().execute(plan.value(), bindings.value()).ok());
+    EXPECT_TRUE(runs_right(runtime(), problem, options));
+  }
+}
+
+TEST_P(Edge, LargeAndTinyMagnitudes) {
+  for (const char* problem :
+       {"65x129 d40 magnitude=1e-06 lse", "65x129 d40 magnitude=1000 lse", "65x129 d40 bf16 magnitude=1e-06",
+        "65x129 d40 bf16 magnitude=1000", "65x129 d40 f16 magnitude=0.001", "65x129 d40 f16 magnitude=1000",
+        "65x129 d40 data=uniform magnitude=1000", "65x129 d40 data=dominant magnitude=10 lse",
+        "65x129 d40 scale=0 lse", "65x129 d40 scale=-1e-30 lse"}) {
+    EXPECT_TRUE(runs_right(runtime(), problem, {kernel()}));
+  }
+}
+
+/// Q = K = [[1,0,1,0],[0,1,0,1]], V = [[2,3],[5,7]]: weights sigmoid(1) and sigmoid(-1).
+TEST_P(Edge, TheWorkedExample) {
+  constexpr std::array<float, 8> kQk{1, 0, 1, 0, 0, 1, 0, 1};
+  constexpr std::array<float, 4> kV{2, 3, 5, 7};
+  for (const char* type : {"f32", "f16", "bf16"}) {
+    const Problem problem = parsed(std::string("2x2 d4 dv2 lse output=f32 ") + type);
+    const AttentionDesc& desc = problem.desc;
+    auto run = harness::ProblemRun::create(runtime(), problem);
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    ASSERT_TRUE(run->fill_inputs().ok());
+    for (std::int64_t i = 0; i < 8; ++i) {
+      const float element = kQk[static_cast<std::size_t>(i)];
+      ASSERT_TRUE(write_element(runtime(), run->query(), desc.query, i, element).ok());
+      ASSERT_TRUE(write_element(runtime(), run->key(), desc.key, i, element).ok());
+    }
+    for (std::int64_t i = 0; i < 4; ++i) {
+      ASSERT_TRUE(
+          write_element(runtime(), run->value(), desc.value, i, kV[static_cast<std::size_t>(i)]).ok());
+    }
+    ASSERT_TRUE(run->poison_outputs().ok());
+    const auto plan = make_plan(runtime(), desc, {kernel()});
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    ASSERT_EQ(plan.value().kernel_name(), kernel());
+    ASSERT_TRUE(run->execute(plan.value()).ok());
+    const double p = 1.0 / (1.0 + std::exp(-1.0));
+    const std::array<double, 4> expected{2 * p + 5 * (1 - p), 3 * p + 7 * (1 - p), 2 * (1 - p) + 5 * p,
+                                         3 * (1 - p) + 7 * p};
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const auto got = static_cast<double>(read_element(runtime(), run->output(), desc.output, i));
+      EXPECT_NEAR(got, expected[static_cast<std::size_t>(i)], 2e-5) << type << " element " << i;
+    }
+    const TensorDesc lse;
+    EXPECT_NEAR(static_cast<double>(read_element(runtime(), run->lse(), lse, 1)), std::log(std::exp(1.0) + 1),
+                2e-5);
+    const auto report = run->check();
+    ASSERT_TRUE(report.ok());
+    EXPECT_TRUE(report.value().passed()) << report.value().to_string();
+  }
+}
+
+TEST_P(Edge, TheSameBitsOnEachRun) {
+  for (const char* text : {"b2 hq4 hkv2 77x205 d72 causal align=bottom-right lse", "h3 33x300 d64 f16 lse",
+                           "b2 5x129 d80 bf16 kv_lengths=100,129"}) {
+    const Problem problem = parsed(text);
+    auto run = harness::ProblemRun::create(runtime(), problem);
+    ASSERT_TRUE(run.ok());
+    ASSERT_TRUE(run->fill_inputs().ok());
+    const auto plan = make_plan(runtime(), problem.desc, {kernel()});
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    std::vector<std::byte> first_output, first_lse;
+    for (int repeat = 0; repeat < 4; ++repeat) {
+      ASSERT_TRUE(run->poison_outputs().ok());
+      ASSERT_TRUE(run->execute(plan.value()).ok());
+      const auto output = read_back(runtime(), run->output());
+      const auto lse = problem.desc.has_lse ? read_back(runtime(), run->lse()) : std::vector<std::byte>();
+      if (repeat == 0) {
+        first_output = output;
+        first_lse = lse;
+      }
+      EXPECT_EQ(output, first_output) << text;
+      EXPECT_EQ(lse, first_lse) << text;
+    }
+  }
+}
+
+using EdgeAnyKernel = GpuTest;
+
+TEST_F(EdgeAnyKernel, TheDefaultChoiceRunsToo) {
+  const Problem problem = parsed("b2 hq4 hkv2 33x65 d64 causal");
+  const auto plan = AttentionPlan::create(runtime().device(), problem.desc);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_FALSE(plan.value().kernel_name().empty());
+  EXPECT_NE(plan.value().describe().find(plan.value().kernel_name()), std::string::npos);
+  EXPECT_EQ(plan.value().desc(), problem.desc);
+  EXPECT_TRUE(runs_right(runtime(), problem, {std::string(plan.value().kernel_name())}));
+}
+
+TEST_F(EdgeAnyKernel, AnUnknownKernelIsRefusedByName) {
+  const auto plan = make_plan(runtime(), parsed("4x4 d8").desc, {"lain"});
+  ASSERT_FALSE(plan.ok());
+  EXPECT_TRUE(names(plan.error(), ErrorCode::kNotFound, {"lain", "lane", "tile"}));
+}
+
+TEST_F(EdgeAnyKernel, ABrokenDescriptorIsRefused) {
+  AttentionDesc desc = parsed("4x4 d8").desc;
+  desc.head_dim = 1000;
+  const auto plan = make_plan(runtime(), desc, {"lane"});
+  ASSERT_FALSE(plan.ok());
+  EXPECT_TRUE(names(plan.error(), ErrorCode::kInvalidArgument, {"head_dim", "1000", "576"}));
+}
+
+}  // namespace
+}  // namespace vkattn::tests

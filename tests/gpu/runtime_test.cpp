@@ -1,0 +1,146 @@
+// The convenience layer: device choice, buffers, copies and the pipeline cache on disk.
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+
+#include "gpu/support.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+class RuntimeTest : public GpuTest {};
+
+TEST_F(RuntimeTest, ListsTheDeviceItUses) {
+  const auto devices = Runtime::list_devices();
+  ASSERT_TRUE(devices.ok()) << devices.error().message;
+  bool found = false;
+  for (const DeviceInfo& device : devices.value()) {
+    found = found || device.capabilities.device_name == capabilities().device_name;
+  }
+  EXPECT_TRUE(found);
+  EXPECT_NE(runtime().device_choice().find(capabilities().device_name), std::string::npos)
+      << runtime().device_choice();
+}
+
+TEST_F(RuntimeTest, ADeviceThatIsNotThereIsNotFound) {
+  RuntimeOptions options;
+  options.pipeline_cache = false;
+  for (const char* device : {"no such device", "999"}) {
+    options.device = device;
+    const auto other = Runtime::create(options);
+    ASSERT_FALSE(other.ok());
+    EXPECT_TRUE(names(other.error(), ErrorCode::kNotFound, {device}));
+  }
+}
+
+TEST_F(RuntimeTest, BytesComeBackFromAnyOffset) {
+  for (const std::size_t bytes : {4UL, 300UL, 1UL << 20U, (5UL << 20U) + 12}) {
+    const auto buffer = runtime().create_buffer(bytes);
+    ASSERT_TRUE(buffer.ok()) << buffer.error().message;
+    EXPECT_GE(buffer.value().size(), bytes);
+    std::vector<std::byte> data(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>(i * 7 + i / 256);
+    ASSERT_TRUE(runtime().write(buffer.value(), 0, data).ok());
+    std::vector<std::byte> back(bytes);
+    ASSERT_TRUE(runtime().read(buffer.value(), 0, back).ok());
+    EXPECT_EQ(back, data);
+    const std::byte one{0x5a};
+    ASSERT_TRUE(runtime().write(buffer.value(), 3, std::span(&one, 1)).ok());
+    data[3] = one;
+    back.assign(bytes - 1, std::byte{0});
+    ASSERT_TRUE(runtime().read(buffer.value(), 1, back).ok());
+    EXPECT_TRUE(std::equal(back.begin(), back.end(), data.begin() + 1));
+  }
+}
+
+TEST_F(RuntimeTest, CopiesBeyondTheBufferAreRefused) {
+  const auto buffer = runtime().create_buffer(64);
+  ASSERT_TRUE(buffer.ok());
+  std::vector<std::byte> data(static_cast<std::size_t>(buffer.value().size()) + 4);
+  EXPECT_FALSE(runtime().write(buffer.value(), 0, data).ok());
+  EXPECT_FALSE(runtime().read(buffer.value(), 8, data).ok());
+}
+
+TEST_F(RuntimeTest, HugeBuffersAreRefusedWithTheLimit) {
+  const auto buffer = runtime().create_buffer(VkDeviceSize{1} << 60U);
+  ASSERT_FALSE(buffer.ok());
+  EXPECT_NE(buffer.error().message.find("1152921504606846976"), std::string::npos) << buffer.error().message;
+}
+
+/// A folder that goes with the test.
+class CacheFolder {
+ public:
+  CacheFolder() : path_(std::filesystem::temp_directory_path() / "vkattn-cache-test") {
+    std::filesystem::remove_all(path_);
+  }
+  ~CacheFolder() { std::filesystem::remove_all(path_); }
+  CacheFolder(const CacheFolder&) = delete;
+  CacheFolder& operator=(const CacheFolder&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::vector<std::filesystem::path> files() const {
+    std::vector<std::filesystem::path> found;
+    if (!std::filesystem::exists(path_)) return found;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_)) {
+      if (entry.is_regular_file()) found.push_back(entry.path());
+    }
+    return found;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Makes a plan in a runtime of its own that keeps its cache in the folder, and runs it.
+void run_with_cache(const CacheFolder& folder) {
+  RuntimeOptions options;
+  options.cache_dir = folder.path();
+  const auto other = Runtime::create(options);
+  ASSERT_TRUE(other.ok()) << other.error().message;
+  EXPECT_TRUE(runs_right(other.value(), "h2 9x20 d16 lse", {"lane"}));
+  const Status saved = other.value().save_pipeline_cache();
+  EXPECT_TRUE(saved.ok()) << saved.error().message;
+}
+
+TEST_F(RuntimeTest, ThePipelineCacheIsKeptAndReadAgain) {
+  const CacheFolder folder;
+  run_with_cache(folder);
+  ASSERT_EQ(folder.files().size(), 1U) << "one file, and no temporary one left";
+  run_with_cache(folder);
+  EXPECT_EQ(folder.files().size(), 1U);
+}
+
+TEST_F(RuntimeTest, ADamagedPipelineCacheDoesNoHarm) {
+  const CacheFolder folder;
+  run_with_cache(folder);
+  ASSERT_EQ(folder.files().size(), 1U);
+  const std::filesystem::path file = folder.files().front();
+  std::ifstream in(file, std::ios::binary);
+  const std::string good{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  in.close();
+  std::vector<std::string> damaged{"", "x", good.substr(0, good.size() / 2), good + "more",
+                                   std::string(4096, '\xff')};
+  for (std::size_t i = 0; i < good.size() && i < 96; i += 5) {
+    std::string flipped = good;
+    flipped[i] = static_cast<char>(flipped[i] ^ 0x40);
+    damaged.push_back(flipped);
+  }
+  for (const std::string& content : damaged) {
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
+    run_with_cache(folder);
+  }
+}
+
+TEST_F(RuntimeTest, ACacheFolderThatCannotBeMadeDoesNoHarm) {
+  const CacheFolder folder;
+  std::ofstream(folder.path()) << "a file where the folder should be";
+  RuntimeOptions options;
+  options.cache_dir = folder.path() / "below";
+  const auto other = Runtime::create(options);
+  ASSERT_TRUE(other.ok()) << other.error().message;
+  EXPECT_TRUE(runs_right(other.value(), "4x4 d8", {"lane"}));
+}
+
+}  // namespace
+}  // namespace vkattn::tests

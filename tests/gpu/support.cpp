@@ -1,0 +1,240 @@
+// The shared Runtime and the way of one problem through it.
+#include "gpu/support.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
+
+namespace vkattn::tests {
+namespace {
+
+bool is_set(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && *value != '\0' && std::string_view(value) != "0";
+}
+
+/// Made at first use, destroyed before main() ends: a driver may be gone when static destructors run.
+struct SharedRuntime : testing::Environment {
+  std::unique_ptr<Runtime> runtime;
+  std::string error;
+  bool tried = false;
+
+  /// The last plan, for tests that run one problem on several data: it saves compiling again.
+  std::optional<AttentionPlan> plan;
+  std::string plan_kernel;
+
+  void TearDown() override {
+    plan.reset();
+    runtime.reset();
+  }
+
+  void create() {
+    if (tried) return;
+    tried = true;
+    RuntimeOptions options;
+    options.validation = is_set("VKATTN_VALIDATION");
+    options.pipeline_cache = false;  // tests leave nothing behind and find nothing stale
+    Result<Runtime> made = Runtime::create(options);
+    if (made.ok()) {
+      runtime = std::make_unique<Runtime>(std::move(made).value());
+      testing::Test::RecordProperty("device", capabilities().device_name);
+    } else {
+      error = made.error().message;
+    }
+  }
+
+  [[nodiscard]] const Capabilities& capabilities() const { return runtime->device().capabilities(); }
+};
+
+SharedRuntime& shared() {
+  // GoogleTest owns environments; this one registers itself before main().
+  static auto* const environment =
+      static_cast<SharedRuntime*>(testing::AddGlobalTestEnvironment(new SharedRuntime));
+  return *environment;
+}
+
+[[maybe_unused]] const SharedRuntime& registered = shared();
+
+/// Whether any row sees a key, so that outputs cannot all be zero.
+bool sees_anything(const Problem& problem) {
+  const AttentionDesc& desc = problem.desc;
+  if (desc.is_empty()) return false;
+  for (std::int64_t b = 0; b < desc.batch; ++b) {
+    std::int64_t length = desc.kv_length;
+    if (desc.has_kv_lengths) {
+      length = std::clamp<std::int64_t>(problem.kv_lengths[static_cast<std::size_t>(b)], 0, length);
+    }
+    std::int64_t offset = 0;
+    if (desc.align == Align::kBottomRight) offset = length - desc.query_length;
+    if (desc.align == Align::kOffset) offset = desc.offset;
+    if (length > 0 && (!desc.causal || desc.query_length - 1 + offset >= 0)) return true;
+  }
+  return false;
+}
+
+/// Rows to compare: all of a small problem, else as many as the reference does in some milliseconds.
+harness::RowSelection rows_to_check(const Problem& problem) {
+  const AttentionDesc& desc = problem.desc;
+  const std::int64_t row_work = std::max<std::int64_t>(1, desc.kv_length) * (desc.head_dim + desc.value_dim);
+  constexpr std::int64_t kMostWork = 10'000'000;
+  return {std::max<std::int64_t>(64, kMostWork / row_work), problem.seed};
+}
+
+/// A plan from make_plan(), or the last one again.
+Result<AttentionPlan> plan_of(const Runtime& runtime, const AttentionDesc& desc, const RunOptions& options) {
+  SharedRuntime& last = shared();
+  const bool shareable = &runtime == last.runtime.get() && !options.device.has_value() &&
+                         options.max_dispatch_ns == RunOptions{}.max_dispatch_ns;
+  if (shareable && last.plan.has_value() && last.plan->desc() == desc && last.plan_kernel == options.kernel) {
+    return *last.plan;
+  }
+  Result<AttentionPlan> plan = make_plan(runtime, desc, options);
+  if (shareable && plan.ok()) {
+    last.plan = plan.value();
+    last.plan_kernel = options.kernel;
+  }
+  return plan;
+}
+
+testing::AssertionResult failure(const Problem& problem, const RunOptions& options, const std::string& what) {
+  return testing::AssertionFailure() << what << "\nproblem: " << to_string(problem)
+                                     << "\nrepeat:  vkattn bench \"" << to_string(problem) << "\" --kernel "
+                                     << options.kernel;
+}
+
+}  // namespace
+
+void GpuTest::SetUp() {
+  shared().create();
+  if (!shared().runtime) {
+    if (is_set("VKATTN_TEST_REQUIRE_DEVICE")) FAIL() << "no Vulkan device: " << shared().error;
+    GTEST_SKIP() << "no Vulkan device: " << shared().error;
+  }
+  messages_before_ = runtime().validation_messages().size();
+}
+
+void GpuTest::TearDown() {
+  if (!shared().runtime) return;
+  const std::vector<std::string>& messages = runtime().validation_messages();
+  for (std::size_t i = messages_before_; i < messages.size(); ++i)
+    ADD_FAILURE() << "validation: " << messages[i];
+}
+
+const Runtime& GpuTest::runtime() {
+  return *shared().runtime;
+}
+
+Device GpuTest::device_with(const std::function<void(Capabilities&)>& change) {
+  Capabilities changed = capabilities();
+  change(changed);
+  return runtime().device().with_capabilities(std::move(changed)).value();
+}
+
+Problem parsed(std::string_view text) {
+  Result<Problem> problem = parse_problem(text);
+  EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().message;
+  return problem.ok() ? std::move(problem).value() : Problem{};
+}
+
+Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc,
+                                const RunOptions& options) {
+  PlanOptions plan_options;
+  plan_options.kernel = options.kernel;
+  plan_options.pipeline_cache = runtime.pipeline_cache();
+  plan_options.max_dispatch_ns = options.max_dispatch_ns;
+  return AttentionPlan::create(options.device.value_or(runtime.device()), desc, plan_options);
+}
+
+testing::AssertionResult runs_right(const Runtime& runtime, const Problem& problem,
+                                    const RunOptions& options) {
+  const Result<AttentionPlan> plan = plan_of(runtime, problem.desc, options);
+  if (!plan.ok()) return failure(problem, options, "no plan: " + plan.error().message);
+  if (plan.value().kernel_name() != options.kernel) {
+    return failure(problem, options, "the plan took the kernel " + std::string(plan.value().kernel_name()));
+  }
+  if (options.inspect) options.inspect(plan.value());
+  Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, problem);
+  if (!run.ok()) return failure(problem, options, "no buffers: " + run.error().message);
+  Status status = run->fill_inputs();
+  if (status.ok() && options.prepare) status = options.prepare(*run);
+  if (status.ok()) status = run->poison_outputs();
+  if (!status.ok()) return failure(problem, options, "filling: " + status.error().message);
+  const Result<double> time = run->execute(plan.value());
+  if (!time.ok()) return failure(problem, options, "running: " + time.error().message);
+  const Result<harness::CheckReport> report = run->check(rows_to_check(problem));
+  if (!report.ok()) return failure(problem, options, "checking: " + report.error().message);
+  if (!report.value().passed()) return failure(problem, options, report.value().to_string());
+  if (sees_anything(problem) && report.value().elements_telling == 0) {
+    return failure(problem, options, "a comparison without force: an output of zeros would have passed");
+  }
+  return testing::AssertionSuccess();
+}
+
+testing::AssertionResult runs_right(const Runtime& runtime, std::string_view problem,
+                                    const RunOptions& options) {
+  const Result<Problem> parsed_problem = parse_problem(problem);
+  if (!parsed_problem.ok()) return testing::AssertionFailure() << parsed_problem.error().message;
+  return runs_right(runtime, parsed_problem.value(), options);
+}
+
+std::vector<std::byte> read_back(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.buffer.size()));
+  const Status status = runtime.read(tensor.buffer, 0, bytes);
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  return bytes;
+}
+
+Status write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
+                     const TensorDesc& desc, std::int64_t element, float value) {
+  const auto size = element_bytes(desc.type);
+  const VkDeviceSize offset = tensor.offset + static_cast<VkDeviceSize>(element) * size;
+  if (desc.type == DataType::kFloat32)
+    return runtime.write(tensor.buffer, offset, std::as_bytes(std::span(&value, 1)));
+  const std::uint16_t bits =
+      desc.type == DataType::kFloat16 ? float_to_half(value) : float_to_bfloat16(value);
+  return runtime.write(tensor.buffer, offset, std::as_bytes(std::span(&bits, 1)));
+}
+
+Status write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
+                 std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t dims, float value) {
+  const Strides& s = desc.strides;
+  for (std::int64_t d = 0; d < dims; ++d) {
+    const std::int64_t element = batch * s.batch + head * s.head + row * s.row + d * s.dim;
+    if (Status status = write_element(runtime, tensor, desc, element, value); !status.ok()) return status;
+  }
+  return {};
+}
+
+float read_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
+                   std::int64_t element) {
+  std::byte bytes[4] = {};
+  const auto size = element_bytes(desc.type);
+  const VkDeviceSize offset = tensor.offset + static_cast<VkDeviceSize>(element) * size;
+  const Status status = runtime.read(tensor.buffer, offset, std::span(bytes, size));
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  float value = 0;
+  std::uint16_t bits = 0;
+  std::memcpy(&value, bytes, sizeof(value));
+  std::memcpy(&bits, bytes, sizeof(bits));
+  if (desc.type == DataType::kFloat16) return half_to_float(bits);
+  if (desc.type == DataType::kBfloat16) return bfloat16_to_float(bits);
+  return value;
+}
+
+testing::AssertionResult names(const Error& error, ErrorCode code, const std::vector<std::string>& words) {
+  if (error.code != code) {
+    return testing::AssertionFailure()
+           << "the code is " << static_cast<int>(error.code) << ": " << error.message;
+  }
+  for (const std::string& word : words) {
+    if (error.message.find(word) == std::string::npos) {
+      return testing::AssertionFailure() << "'" << word << "' is not in: " << error.message;
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+}  // namespace vkattn::tests

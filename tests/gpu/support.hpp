@@ -1,0 +1,94 @@
+// What the tests on a device share: one Runtime for the process, and running a problem string on a kernel.
+#pragma once
+
+#include <vkattn/problem.hpp>
+#include <vkattn/runtime.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/problem_run.hpp"
+
+namespace vkattn::tests {
+
+/// Both kernels, for tests that are the same for each.
+inline constexpr const char* kKernelNames[] = {"lane", "tile"};
+
+/// A test that needs a device: skipped where there is none (failed where VKATTN_TEST_REQUIRE_DEVICE is set).
+/// With VKATTN_VALIDATION=1 everything runs under the validation layer, and each message fails the test it
+/// came up in.
+class GpuTest : public testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  /// The device of VKATTN_DEVICE or the best one, made at first use.
+  [[nodiscard]] static const Runtime& runtime();
+  [[nodiscard]] static const Capabilities& capabilities() { return runtime().device().capabilities(); }
+  /// The device as if it were weaker.
+  [[nodiscard]] static Device device_with(const std::function<void(Capabilities&)>& change);
+
+ private:
+  std::size_t messages_before_ = 0;
+};
+
+/// The same, once for each kernel.
+class KernelTest : public GpuTest, public testing::WithParamInterface<const char*> {
+ protected:
+  [[nodiscard]] static std::string kernel() { return GetParam(); }
+};
+
+[[nodiscard]] inline std::string kernel_test_name(const testing::TestParamInfo<const char*>& info) {
+  return info.param;
+}
+
+/// How to run a problem.
+struct RunOptions {
+  std::string kernel;
+  std::optional<Device> device;  ///< in place of the runtime's own
+  std::uint64_t max_dispatch_ns = 100'000'000;
+  std::function<Status(harness::ProblemRun&)> prepare;  ///< after the inputs are filled
+  std::function<void(const AttentionPlan&)> inspect;    ///< the plan before it runs
+};
+
+/// Plans with the kernel, runs on poisoned outputs, compares with the reference and checks the guards. The
+/// message of a failure names the problem and the command that repeats it.
+[[nodiscard]] testing::AssertionResult runs_right(const Runtime& runtime, const Problem& problem,
+                                                  const RunOptions& options);
+[[nodiscard]] testing::AssertionResult runs_right(const Runtime& runtime, std::string_view problem,
+                                                  const RunOptions& options);
+
+/// The plan of a problem with a kernel on the runtime's device or another view of it.
+[[nodiscard]] Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc,
+                                              const RunOptions& options);
+
+[[nodiscard]] Problem parsed(std::string_view text);
+
+/// The bytes of a whole buffer.
+[[nodiscard]] std::vector<std::byte> read_back(const Runtime& runtime,
+                                               const harness::ProblemRun::Tensor& tensor);
+
+/// Writes one element of a tensor, given in float32, in its storage type.
+[[nodiscard]] Status write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
+                                   const TensorDesc& desc, std::int64_t element, float value);
+
+/// Sets a whole row (one key of one head) to a value.
+[[nodiscard]] Status write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
+                               const TensorDesc& desc, std::int64_t batch, std::int64_t head,
+                               std::int64_t row, std::int64_t dims, float value);
+
+/// One element of a tensor as float32.
+[[nodiscard]] float read_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
+                                 const TensorDesc& desc, std::int64_t element);
+
+/// That an error is there, has the code, and its message holds all of the words.
+[[nodiscard]] testing::AssertionResult names(const Error& error, ErrorCode code,
+                                             const std::vector<std::string>& words);
+
+}  // namespace vkattn::tests

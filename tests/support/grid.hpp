@@ -1,0 +1,34 @@
+// The grid of problems that every kernel is run on, as problem strings: groups that share a pipeline, several
+// problems each.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace vkattn::tests {
+
+struct GridGroup {
+  std::string kernel;
+  std::string name;                   ///< for the test's name: letters, digits and underscores
+  std::vector<std::string> problems;  ///< their pipelines are the same on most devices
+};
+
+/// A covering set: about 150 groups in which each two values of the pipeline's factors meet, and whose
+/// problems cover nearly all pairs of lengths, heads, layouts, data and so on.
+[[nodiscard]] std::vector<GridGroup> covering_grid();
+
+/// The whole product of kernel, dims, types, causal mode and length classes; everything else varies along
+/// with it.
+[[nodiscard]] std::vector<GridGroup> full_grid();
+
+/// How well covering_grid() does, for its own test.
+struct GridCoverage {
+  std::size_t open_pipeline_pairs = 0;  ///< pairs of pipeline factors that never meet
+  std::size_t open_length_pairs = 0;    ///< pairs of a query and a key length
+  std::size_t open_pairs = 0;           ///< of all factors
+  std::size_t pairs = 0;                ///< that can meet at all
+};
+[[nodiscard]] GridCoverage covering_grid_coverage();
+
+}  // namespace vkattn::tests

@@ -1,0 +1,81 @@
+// Kernel selection from made-up capabilities: order, refusals and their reasons.
+#include <vkattn/plan.hpp>
+#include <vkattn/problem.hpp>
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace {
+
+using vkattn::AttentionDesc;
+using vkattn::Capabilities;
+using vkattn::KernelSupport;
+
+AttentionDesc desc_of(const char* problem) {
+  return vkattn::parse_problem(problem).value().desc;
+}
+
+/// The least that Vulkan 1.1 promises, with enough storage buffers.
+Capabilities small_device(VkPhysicalDeviceType type) {
+  Capabilities capabilities;
+  capabilities.device_type = type;
+  capabilities.max_stage_storage_buffers = 8;
+  return capabilities;
+}
+
+std::string reason_against(const char* kernel, const AttentionDesc& desc, const Capabilities& capabilities) {
+  for (const KernelSupport& support : vkattn::kernel_support(desc, capabilities)) {
+    if (support.kernel == kernel) return support.reason;
+  }
+  return "not listed";
+}
+
+TEST(Select, TheOrderFollowsTheDevice) {
+  const AttentionDesc desc = desc_of("128x128 d64");
+  const auto on_cpu = vkattn::kernel_support(desc, small_device(VK_PHYSICAL_DEVICE_TYPE_CPU));
+  const auto on_gpu = vkattn::kernel_support(desc, small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU));
+  ASSERT_GE(on_cpu.size(), 2U);
+  ASSERT_EQ(on_cpu.size(), on_gpu.size());
+  EXPECT_EQ(on_cpu.front().kernel, "lane");
+  EXPECT_EQ(on_gpu.front().kernel, "tile");
+  std::set<std::string_view> names;
+  for (const KernelSupport& support : on_gpu) names.insert(support.kernel);
+  EXPECT_EQ(names.size(), on_gpu.size()) << "each kernel once";
+}
+
+TEST(Select, TheSmallestDeviceTakesEveryProblem) {
+  for (const auto type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
+                          VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, VK_PHYSICAL_DEVICE_TYPE_OTHER}) {
+    for (const char* problem : {"1x1 d1", "512x512 d64 causal", "1x4096 d576 dv512", "203x113 d111 query=f16",
+                                "b3 hq8 hkv2 7x9 d3 bf16 kv_lengths=1,2,3 lse output=f32", "5x5 d33 dv576"}) {
+      for (const char* kernel : {"lane", "tile"}) {
+        EXPECT_EQ(reason_against(kernel, desc_of(problem), small_device(type)), "")
+            << kernel << ": " << problem;
+      }
+    }
+  }
+}
+
+TEST(Select, SharedMemoryIsNamedWithBothNumbers) {
+  Capabilities capabilities = small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  capabilities.max_shared_memory_bytes = 4096;
+  const AttentionDesc desc = desc_of("128x128 d64");
+  const std::string reason = reason_against("tile", desc, capabilities);
+  EXPECT_NE(reason.find("maxComputeSharedMemorySize"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("4096"), std::string::npos) << reason;
+  EXPECT_EQ(reason_against("lane", desc, capabilities), "") << "lane uses none";
+}
+
+TEST(Select, StorageBuffersAreNamedWithBothNumbers) {
+  Capabilities capabilities = small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  capabilities.max_stage_storage_buffers = 4;
+  for (const char* kernel : {"lane", "tile"}) {
+    const std::string reason = reason_against(kernel, desc_of("128x128 d64"), capabilities);
+    EXPECT_NE(reason.find("maxPerStageDescriptorStorageBuffers"), std::string::npos) << reason;
+    EXPECT_NE(reason.find("4"), std::string::npos) << reason;
+  }
+}
+
+}  // namespace

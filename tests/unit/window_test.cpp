@@ -1,0 +1,122 @@
+// Cutting problems into windows that fit a device: everything covered once, nothing too large, offsets right
+// beyond 32 bits.
+#include "plan/window.hpp"
+
+#include <vkattn/problem.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace {
+
+using vkattn::AttentionDesc;
+using vkattn::Capabilities;
+using vkattn::detail::make_windows;
+using vkattn::detail::tensor_windows;
+using vkattn::detail::TensorWindows;
+using vkattn::detail::Window;
+
+AttentionDesc desc_of(const char* problem) {
+  return vkattn::parse_problem(problem).value().desc;
+}
+
+Capabilities device_of(std::uint64_t range) {
+  Capabilities capabilities;
+  capabilities.max_storage_buffer_range = range;
+  return capabilities;
+}
+
+void expect_covers_once(const AttentionDesc& desc, const std::vector<Window>& windows, std::uint64_t range) {
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> seen;
+  for (const Window& w : windows) {
+    for (std::int64_t b = w.first_batch; b < w.first_batch + w.batch; ++b) {
+      for (std::int64_t h = w.first_head; h < w.first_head + w.heads; ++h) {
+        for (std::int64_t r = w.first_row; r < w.first_row + w.rows; ++r) {
+          EXPECT_TRUE(seen.emplace(b, h, r).second) << "twice";
+        }
+      }
+    }
+    for (const auto& part : tensor_windows(desc, w)) EXPECT_LE(static_cast<std::uint64_t>(part.bytes), range);
+  }
+  EXPECT_EQ(seen.size(), static_cast<std::size_t>(desc.batch * desc.query_heads * desc.query_length));
+}
+
+TEST(Window, OneWhereEverythingFits) {
+  const AttentionDesc desc = desc_of("b2 hq6 hkv2 33x65 d32 lse kv_lengths=1,2");
+  const auto windows = make_windows(desc, device_of(1U << 27U));
+  ASSERT_TRUE(windows.ok());
+  ASSERT_EQ(windows.value().size(), 1U);
+  expect_covers_once(desc, windows.value(), 1U << 27U);
+}
+
+TEST(Window, EveryRowOnceWhateverTheRange) {
+  for (const char* problem : {"b3 hq4 hkv2 33x65 d32 lse", "b3 hq12 hkv2 33x65 d32 f16 layout=bshd lse",
+                              "b2 hq6 hkv1 65x65 d32 layout=packed", "hq7 hkv1 203x65 d16",
+                              "b5 h3 17x65 d32 kv_lengths=1,2,3,4,5 pad=3"}) {
+    const AttentionDesc desc = desc_of(problem);
+    for (const std::uint64_t range : {200000U, 60000U, 31000U, 30000U}) {
+      const auto windows = make_windows(desc, device_of(range));
+      if (windows.ok()) {
+        expect_covers_once(desc, windows.value(), range);
+      } else {
+        EXPECT_NE(windows.error().message.find("maxStorageBufferRange"), std::string::npos);
+        EXPECT_NE(windows.error().message.find(std::to_string(range)), std::string::npos);
+      }
+    }
+  }
+}
+
+TEST(Window, PartsOfTensorsBeginWhereTheWindowDoes) {
+  const AttentionDesc desc = desc_of("b3 hq4 hkv2 33x65 d32 dv16 lse kv_lengths=1,2,3");
+  const TensorWindows parts = tensor_windows(desc, {1, 1, 2, 2, 5, 7});
+  EXPECT_EQ(parts[VKATTN_BINDING_QUERY].first_element, ((1 * 4 + 2) * 33 + 5) * 32);
+  EXPECT_EQ(parts[VKATTN_BINDING_QUERY].bytes, 4 * (33 * 32 + 7 * 32));
+  EXPECT_EQ(parts[VKATTN_BINDING_KEY].first_element, (1 * 2 + 1) * 65 * 32);
+  EXPECT_EQ(parts[VKATTN_BINDING_KEY].bytes, 4 * 65 * 32);
+  EXPECT_EQ(parts[VKATTN_BINDING_VALUE].first_element, (1 * 2 + 1) * 65 * 16);
+  EXPECT_EQ(parts[VKATTN_BINDING_OUTPUT].first_element, ((1 * 4 + 2) * 33 + 5) * 16);
+  EXPECT_EQ(parts[VKATTN_BINDING_LSE].first_element, (1 * 4 + 2) * 33 + 5);
+  EXPECT_EQ(parts[VKATTN_BINDING_KV_LENGTHS].first_element, 1);
+  EXPECT_EQ(parts[VKATTN_BINDING_KV_LENGTHS].bytes, 4);
+}
+
+TEST(Window, OffsetsBeyond32Bits) {
+  // 64 batch entries of 16 heads x 65536 rows x 128: 8 Gi elements, 32 GiB in float32.
+  const AttentionDesc desc = desc_of("b64 h16 65536x65536 d128");
+  const auto windows = make_windows(desc, device_of(1U << 27U));
+  ASSERT_TRUE(windows.ok()) << windows.error().message;
+  std::int64_t largest = 0;
+  for (const Window& w : windows.value()) {
+    const TensorWindows parts = tensor_windows(desc, w);
+    for (const auto& part : parts) EXPECT_LE(part.bytes, std::int64_t{1} << 27);
+    largest = std::max(largest, parts[VKATTN_BINDING_KEY].first_element);
+  }
+  EXPECT_GE(largest, std::int64_t{63} * 16 * 65536 * 128);
+  EXPECT_GT(largest, std::int64_t{1} << 32);
+}
+
+TEST(Window, LimitsOfMemoryAreNamedWithBothNumbers) {
+  const AttentionDesc desc = desc_of("h2 4x300 d32");
+  Capabilities capabilities = device_of(1U << 27U);
+  capabilities.max_buffer_size = 50000;
+  auto windows = make_windows(desc, capabilities);
+  ASSERT_FALSE(windows.ok());
+  EXPECT_EQ(windows.error().code, vkattn::ErrorCode::kLimitExceeded);
+  EXPECT_NE(windows.error().message.find("76800"), std::string::npos) << windows.error().message;
+  EXPECT_NE(windows.error().message.find("maxBufferSize is 50000"), std::string::npos)
+      << windows.error().message;
+  capabilities = device_of(1U << 27U);
+  capabilities.max_memory_allocation_bytes = 50000;
+  windows = make_windows(desc, capabilities);
+  ASSERT_FALSE(windows.ok());
+  EXPECT_NE(windows.error().message.find("maxMemoryAllocationSize"), std::string::npos)
+      << windows.error().message;
+}
+
+}  // namespace
