@@ -37,7 +37,7 @@ struct Problem {
 ///   causal        align=top-left|bottom-right|OFFSET            scale=X   lse
 ///   kv_lengths=5,0,17                          layout=bhsd|bshd|packed
 ///   pad=N         row padding                  shift=N          first element of each tensor
-///   aligned=16    alignment_bytes of Q, K, V and O
+///   aligned=4     alignment_bytes of Q, K, V and O (16, or 0 with a shift)
 ///   data=normal|uniform|dominant|equal         magnitude=X      seed=N
 /// An unknown or malformed word is an error that names it. The result passes validate().
 [[nodiscard]] Result<Problem> parse_problem(std::string_view text);
