@@ -25,6 +25,8 @@ struct KernelConfig {
   std::uint32_t workgroup_size = 0;
   std::uint32_t rows_per_workgroup = 0;
   std::uint32_t shared_bytes = 0;
+  std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
+  DataType probability_type = DataType::kFloat32;  ///< what probabilities are rounded to before they meet V
   std::string summary;      ///< for describe(): tile sizes in words
 };
 
@@ -47,9 +49,9 @@ struct Kernel {
   return desc.query_heads == 0 ? 0 : desc.query_length * (desc.query_heads / desc.kv_heads);
 }
 
-/// True where rows of the tensor can be read 4 elements at a time.
+/// True where rows of the tensor can be read so many elements at a time (4, or 8 of 16 bits).
 [[nodiscard]] bool has_vector_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads,
-                                    std::int64_t rows);
+                                    std::int64_t rows, std::uint32_t elements = 4);
 
 /// `base` where the device has 16-bit storage or the problem has no need of it, else its _words form.
 [[nodiscard]] std::string_view shader_for(const AttentionDesc& desc, const Capabilities& capabilities,
@@ -57,5 +59,6 @@ struct Kernel {
 
 [[nodiscard]] Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilities& capabilities);
 [[nodiscard]] Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilities& capabilities);
+[[nodiscard]] Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilities& capabilities);
 
 }  // namespace vkattn::detail

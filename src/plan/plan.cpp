@@ -141,6 +141,7 @@ Status create_pipeline(PlanState& plan) {
   desc.specialization = plan.config.specialization;
   desc.storage_buffers = VKATTN_BINDING_COUNT;
   desc.push_constant_bytes = sizeof(AttentionParams);
+  desc.required_subgroup_size = plan.config.required_subgroup_size;
   desc.push_descriptors = plan.options.push_descriptors;
   desc.cache = plan.options.pipeline_cache;
   auto pipeline = Pipeline::create(plan.device, desc);
@@ -208,6 +209,7 @@ VkDeviceSize AttentionPlan::workspace_bytes() const { return 0; }
 VkBufferUsageFlags AttentionPlan::workspace_usage() const { return 0; }
 const std::vector<DispatchInfo>& AttentionPlan::dispatches() const { return state_->dispatches; }
 std::uint32_t AttentionPlan::shared_memory_bytes() const { return state_->config.shared_bytes; }
+DataType AttentionPlan::probability_type() const { return state_->config.probability_type; }
 
 std::string AttentionPlan::describe() const {
   const detail::PlanState& plan = *state_;
