@@ -6,7 +6,8 @@
 // subgroup's stage in shared memory: scores as float32, probabilities over them, one factor per row that a load with
 // stride 0 spreads over an accumulator.
 //
-// Defines: VKATTN_MATRIX_ELEMENT, the operand type; VKATTN_MATRIX_BFLOAT16 where it is one.
+// Defines: VKATTN_MATRIX_ELEMENT, the operand type; VKATTN_MATRIX_BFLOAT16 where it is one; VKATTN_MATRIX_LOOPS to
+// keep loops over matrices, for CPU implementations.
 #version 460
 #pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
@@ -46,11 +47,14 @@ const uint kRowLanes = kSubgroupSize > kSubgroupRows ? kSubgroupSize / kSubgroup
 const uint kLaneRows = kSubgroupSize > kSubgroupRows ? 1 : kSubgroupRows / kSubgroupSize;
 const uint kLaneKeys8 = kBlockKeys / kRowLanes / 8;
 
-// What a thread carries of a tile from memory to shared memory.
+// What a thread carries of a tile from memory to shared memory: vectors of 8 elements, of values two at a time.
 const uint kKeyVectors = kBlockKeys * (kKeyStride8 - 1);
-const uint kValueVectors = kBlockKeys * (kSliceDims / 8);
+const uint kValueVectors = kBlockKeys / 2 * (kSliceDims / 8);
 const uint kKeyFetches = (kKeyVectors + kThreads - 1) / kThreads;
-const uint kValueFetches = (kValueVectors + 2 * kThreads - 1) / (2 * kThreads);  // of two keys each
+const uint kValueFetches = (kValueVectors + kThreads - 1) / kThreads;
+// Loads in flight where nothing is prefetched: up to 8 of 4 registers.
+const uint kKeyBatch = kKeyFetches < 8 ? kKeyFetches : 8;
+const uint kValueBatch = kValueFetches < 4 ? kValueFetches : 4;
 
 // A probability is exp2(score - reference). The reference is the row's maximum less kHeadroom at the time it was last
 // raised; it is raised again where a score exceeds it by kLimit. So probabilities fill float16's range: at the most
@@ -66,8 +70,8 @@ shared float factor_stage[kBlockRows];                 // by subgroup: one facto
 
 MatrixA query_blocks[kQueryInRegisters ? kRowBlocks * kHeadBlocks : 1];
 MatrixC sums[kRowBlocks * kValueBlocks];
-uvec4 key_fetch[kKeyFetches];
-uvec4 value_fetch[kValueFetches * 2];
+uvec4 key_fetch[kPrefetch ? kKeyFetches : 1];
+uvec4 value_fetch[kPrefetch ? kValueFetches * 2 : 1];
 
 float row_reference[kLaneRows];
 float row_sum[kLaneRows];    // of this lane's keys only, until store_rows()
@@ -87,15 +91,17 @@ uvec4 subgroup_query(uint row, uint dim) {
 }
 
 void load_queries_to_registers() {
-  [[unroll]] for (uint first = 0; first < kHeadBlocks * kK; first += kStageDims) {
+  [[dont_unroll]] for (uint first = 0; first < kHeadBlocks * kK; first += kStageDims) {
     for (uint i = gl_SubgroupInvocationID; i < kSubgroupRows * (kStageDims / 8); i += kSubgroupSize) {
       const uint row = i / (kStageDims / 8);
       const uint dim8 = i % (kStageDims / 8);
       score_stage[(subgroup_row + row) * kScoreStride4 + dim8] = subgroup_query(row, first + dim8 * 8u);
     }
     subgroupBarrier();  // the stage is complete before other lanes load from it
-    [[unroll]] for (uint b = first / kK; b < min((first + kStageDims) / kK, kHeadBlocks); ++b) {
-      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
+    // Constant indices, so that the blocks stay in registers; the branch is uniform.
+    VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
+      if (b * kK / kStageDims != first / kStageDims) continue;
+      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
         const uint offset = (subgroup_row + r * kM) * kScoreStride4 + (b * kK - first) / 8;
         coopMatLoad(query_blocks[r * kHeadBlocks + b], score_stage, offset, kScoreStride4,
                     gl_CooperativeMatrixLayoutRowMajor);
@@ -113,59 +119,89 @@ void load_queries_to_shared() {
   }
 }
 
-// Where the vectors of a fetch lie: two values of neighbouring keys, which a transposed stage keeps in one word.
-// There the keys are next to each other among the threads, else the dims.
+// Vectors of a tile are numbered; a thread takes every kThreads-th. A vector of values is two of neighbouring keys,
+// which a transposed stage keeps in one word. There the keys are next to each other among the threads, else the dims.
+uint key_of(uint i) { return i / (kKeyStride8 - 1); }
+uint key_dim8(uint i) { return i % (kKeyStride8 - 1); }
 uint value_pair(uint i) { return kValuesTransposed ? i % (kBlockKeys / 2) : i / (kSliceDims / 8); }
 uint value_dim8(uint i) { return kValuesTransposed ? i / (kBlockKeys / 2) : i % (kSliceDims / 8); }
+bool has_key_vector(uint i) { return kKeyVectors % (kThreads * kKeyBatch) == 0 || i < kKeyVectors; }
+bool has_value_vector(uint i) { return kValueVectors % (kThreads * kValueBatch) == 0 || i < kValueVectors; }
 
-// Reads this thread's part of a tile. Keys from key_end on are never read: zeros stand for them.
-void fetch_tile(int first_key, int key_end, uint slice) {
-  [[unroll]] for (uint f = 0; f < kKeyFetches; ++f) {
-    const uint i = gl_LocalInvocationIndex + f * kThreads;
-    const uint key = i / (kKeyStride8 - 1);
-    key_fetch[f] = uvec4(0u);
-    if ((kKeyVectors % kThreads == 0 || i < kKeyVectors) && first_key + int(key) < key_end) {
-      key_fetch[f] = key_bits8(key_row(tile.batch, tile.kv_head, uint(first_key) + key),
-                               i % (kKeyStride8 - 1) * 8u);
-    }
-  }
-  [[unroll]] for (uint f = 0; f < kValueFetches; ++f) {
-    const uint i = gl_LocalInvocationIndex + f * kThreads;
-    [[unroll]] for (uint k = 0; k < 2; ++k) {
-      const uint key = value_pair(i) * 2u + k;
-      value_fetch[f * 2 + k] = uvec4(0u);
-      if (i * 2u < kValueVectors && first_key + int(key) < key_end) {
-        value_fetch[f * 2 + k] = value_bits8(value_row(tile.batch, tile.kv_head, uint(first_key) + key),
-                                             slice * kSliceDims + value_dim8(i) * 8u);
-      }
-    }
-  }
+// Keys from key_end on are never read: zeros stand for them.
+uvec4 fetch_key(uint i, int first_key, int key_end) {
+  if (!has_key_vector(i) || first_key + int(key_of(i)) >= key_end) return uvec4(0u);
+  return key_bits8(key_row(tile.batch, tile.kv_head, uint(first_key) + key_of(i)), key_dim8(i) * 8u);
 }
 
-void place_values_transposed(uint pair, uint dim, uvec4 even, uvec4 odd) {
+uvec4 fetch_value(uint i, uint odd, int first_key, int key_end, uint slice) {
+  const uint key = value_pair(i) * 2u + odd;
+  if (!has_value_vector(i) || first_key + int(key) >= key_end) return uvec4(0u);
+  return value_bits8(value_row(tile.batch, tile.kv_head, uint(first_key) + key),
+                     slice * kSliceDims + value_dim8(i) * 8u);
+}
+
+void place_key(uint i, uvec4 elements) {
+  if (has_key_vector(i)) key_stage[key_of(i) * kKeyStride8 + key_dim8(i)] = elements;
+}
+
+void place_values(uint i, uvec4 even, uvec4 odd) {
+  if (!has_value_vector(i)) return;
+  const uint pair = value_pair(i);
+  if (!kValuesTransposed) {
+    value_stage[pair * 2u * kValueStride8 + value_dim8(i)] = even;
+    value_stage[(pair * 2u + 1u) * kValueStride8 + value_dim8(i)] = odd;
+    return;
+  }
   [[unroll]] for (uint d = 0; d < 8; ++d) {
     const uint shift = d % 2 * 16;
     const uint low = (even[d / 2] >> shift) & 0xffffu;
     const uint high = (odd[d / 2] >> shift) << 16;
-    value_stage[(dim + d) * kValueStride8 + pair / 4][pair % 4] = low | high;
+    value_stage[(value_dim8(i) * 8u + d) * kValueStride8 + pair / 4][pair % 4] = low | high;
   }
 }
 
-// Writes this thread's part of a tile to shared memory.
-void place_tile() {
-  [[unroll]] for (uint f = 0; f < kKeyFetches; ++f) {
-    const uint i = gl_LocalInvocationIndex + f * kThreads;
-    if (kKeyVectors % kThreads != 0 && i >= kKeyVectors) continue;
-    key_stage[i / (kKeyStride8 - 1) * kKeyStride8 + i % (kKeyStride8 - 1)] = key_fetch[f];
+// Reads this thread's part of a tile into registers.
+void fetch_tile(int first_key, int key_end, uint slice) {
+  VKATTN_UNROLL for (uint f = 0; f < kKeyFetches; ++f) {
+    key_fetch[f] = fetch_key(gl_LocalInvocationIndex + f * kThreads, first_key, key_end);
   }
-  [[unroll]] for (uint f = 0; f < kValueFetches; ++f) {
+  VKATTN_UNROLL for (uint f = 0; f < kValueFetches; ++f) {
     const uint i = gl_LocalInvocationIndex + f * kThreads;
-    if (i * 2u >= kValueVectors) continue;
-    if (kValuesTransposed) {
-      place_values_transposed(value_pair(i), value_dim8(i) * 8u, value_fetch[f * 2], value_fetch[f * 2 + 1]);
-    } else {
-      value_stage[value_pair(i) * 2u * kValueStride8 + value_dim8(i)] = value_fetch[f * 2];
-      value_stage[(value_pair(i) * 2u + 1u) * kValueStride8 + value_dim8(i)] = value_fetch[f * 2 + 1];
+    value_fetch[f * 2] = fetch_value(i, 0u, first_key, key_end, slice);
+    value_fetch[f * 2 + 1] = fetch_value(i, 1u, first_key, key_end, slice);
+  }
+}
+
+// Writes what fetch_tile() read to shared memory.
+void place_tile() {
+  VKATTN_UNROLL for (uint f = 0; f < kKeyFetches; ++f) {
+    place_key(gl_LocalInvocationIndex + f * kThreads, key_fetch[f]);
+  }
+  VKATTN_UNROLL for (uint f = 0; f < kValueFetches; ++f) {
+    place_values(gl_LocalInvocationIndex + f * kThreads, value_fetch[f * 2], value_fetch[f * 2 + 1]);
+  }
+}
+
+// Both at once, a few loads in flight.
+void load_tile(int first_key, int key_end, uint slice) {
+  VKATTN_UNROLL for (uint first = 0; first < kKeyFetches; first += kKeyBatch) {
+    uvec4 keys[kKeyBatch];
+    VKATTN_UNROLL for (uint f = 0; f < kKeyBatch; ++f) {
+      keys[f] = fetch_key(gl_LocalInvocationIndex + (first + f) * kThreads, first_key, key_end);
+    }
+    VKATTN_UNROLL for (uint f = 0; f < kKeyBatch; ++f) {
+      place_key(gl_LocalInvocationIndex + (first + f) * kThreads, keys[f]);
+    }
+  }
+  VKATTN_UNROLL for (uint first = 0; first < kValueFetches; first += kValueBatch) {
+    uvec4 values[kValueBatch * 2];
+    VKATTN_UNROLL for (uint f = 0; f < kValueBatch * 2; ++f) {
+      const uint i = gl_LocalInvocationIndex + (first + f / 2) * kThreads;
+      values[f] = fetch_value(i, f % 2u, first_key, key_end, slice);
+    }
+    VKATTN_UNROLL for (uint f = 0; f < kValueBatch; ++f) {
+      place_values(gl_LocalInvocationIndex + (first + f) * kThreads, values[f * 2], values[f * 2 + 1]);
     }
   }
 }
@@ -173,10 +209,10 @@ void place_tile() {
 // Q K^T of the subgroup's rows and the tile, into the subgroup's stage.
 void compute_scores() {
   MatrixC scores[kRowBlocks * kKeyBlocks];
-  [[unroll]] for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) scores[i] = MatrixC(0.0);
-  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
+  VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) scores[i] = MatrixC(0.0);
+  VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
     MatrixA queries[kRowBlocks];
-    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
       if (kQueryInRegisters) {
         queries[r] = query_blocks[r * kHeadBlocks + b];
       } else {
@@ -184,17 +220,17 @@ void compute_scores() {
                     gl_CooperativeMatrixLayoutRowMajor);
       }
     }
-    [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {
+    VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) {
       MatrixB keys;
       coopMatLoad(keys, key_stage, n * kN * kKeyStride8 + b * (kK / 8), kKeyStride8,
                   gl_CooperativeMatrixLayoutColumnMajor);
-      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
+      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
         scores[r * kKeyBlocks + n] = coopMatMulAdd(queries[r], keys, scores[r * kKeyBlocks + n]);
       }
     }
   }
-  [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
-    [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {
+  VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+    VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) {
       coopMatStore(scores[r * kKeyBlocks + n], score_stage,
                    (subgroup_row + r * kM) * kScoreStride4 + n * (kN / 4), kScoreStride4,
                    gl_CooperativeMatrixLayoutRowMajor);
@@ -209,7 +245,7 @@ bool update_row(uint row_index, int first_key, bool masked) {
   const int part_key = first_key + int(lane_part * kLaneKeys8 * 8u);
   vec4 scores[kLaneKeys8 * 2];
   float maximum = kHiddenScore;
-  [[unroll]] for (uint v = 0; v < kLaneKeys8 * 2; ++v) {
+  VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8 * 2; ++v) {
     scores[v] = uintBitsToFloat(score_stage[stage_row + lane_part * kLaneKeys8 * 2u + v]) * params.scale_log2;
     if (masked) {
       const ivec4 keys = part_key + int(v * 4u) + ivec4(0, 1, 2, 3);
@@ -228,7 +264,7 @@ bool update_row(uint row_index, int first_key, bool masked) {
   float sum = row_sum[row_index] * rescale;
   // Probabilities lie over the row's scores, also over those of its other lanes, which must have read them.
   if (kRowLanes > 1) subgroupBarrier();
-  [[unroll]] for (uint v = 0; v < kLaneKeys8; ++v) {
+  VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8; ++v) {
     vec4 low = exp2(scores[v * 2] - reference);
     vec4 high = exp2(scores[v * 2 + 1] - reference);
     if (masked) {
@@ -256,10 +292,10 @@ bool update_softmax(int first_key, bool masked) {
 
 // Multiplies the sums by the factors of their rows.
 void scale_sums() {
-  [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
+  VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
     MatrixC factors;
     coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
-    [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
+    VKATTN_UNROLL for (uint n = 0; n < kValueBlocks; ++n) {
       sums[r * kValueBlocks + n] = sums[r * kValueBlocks + n] * factors;
     }
   }
@@ -267,13 +303,13 @@ void scale_sums() {
 
 // sums += P V.
 void accumulate_values() {
-  [[unroll]] for (uint b = 0; b < kProductBlocks; ++b) {
+  VKATTN_UNROLL for (uint b = 0; b < kProductBlocks; ++b) {
     MatrixA probabilities[kRowBlocks];
-    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
       coopMatLoad(probabilities[r], score_stage, (subgroup_row + r * kM) * kScoreStride4 + b * (kK / 8),
                   kScoreStride4, gl_CooperativeMatrixLayoutRowMajor);
     }
-    [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
+    VKATTN_UNROLL for (uint n = 0; n < kValueBlocks; ++n) {
       MatrixB values;
       if (kValuesTransposed) {
         coopMatLoad(values, value_stage, n * kN * kValueStride8 + b * (kK / 8), kValueStride8,
@@ -282,7 +318,7 @@ void accumulate_values() {
         coopMatLoad(values, value_stage, b * kK * kValueStride8 + n * (kN / 8), kValueStride8,
                     gl_CooperativeMatrixLayoutRowMajor);
       }
-      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
+      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
         sums[r * kValueBlocks + n] = coopMatMulAdd(probabilities[r], values, sums[r * kValueBlocks + n]);
       }
     }
@@ -334,9 +370,11 @@ void store_rows(uint slice) {
   }
   subgroupBarrier();  // factors are complete; the last tile's probabilities were read
   scale_sums();
-  [[unroll]] for (uint first = 0; first < kValueBlocks; first += kStageBlocks) {
-    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
-      [[unroll]] for (uint n = first; n < min(first + kStageBlocks, kValueBlocks); ++n) {
+  [[dont_unroll]] for (uint first = 0; first < kValueBlocks; first += kStageBlocks) {
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+      // Constant indices, so that the sums stay in registers; the branch is uniform.
+      VKATTN_UNROLL for (uint n = 0; n < kValueBlocks; ++n) {
+        if (n / kStageBlocks != first / kStageBlocks) continue;
         coopMatStore(sums[r * kValueBlocks + n], score_stage,
                      (subgroup_row + r * kM) * kScoreStride4 + (n - first) * (kN / 4), kScoreStride4,
                      gl_CooperativeMatrixLayoutRowMajor);
@@ -354,7 +392,7 @@ void begin_rows(int kv_length) {
     row_reference[i] = kHiddenScore;
     row_sum[i] = 0.0;
   }
-  [[unroll]] for (uint i = 0; i < kRowBlocks * kValueBlocks; ++i) sums[i] = MatrixC(0.0);
+  VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kValueBlocks; ++i) sums[i] = MatrixC(0.0);
 }
 
 // The value dims of one slice. A head whose sums do not fit the registers takes several, each with its own scores.
@@ -369,10 +407,13 @@ void attend(uint slice, int kv_length) {
       first_row < rows ? visible_key_end(int(packed_query(min(first_row + kSubgroupRows, rows) - 1u)), kv_length) : 0;
   if (kPrefetch) fetch_tile(0, key_end, slice);
   for (int first_key = 0; first_key < key_end; first_key += int(kBlockKeys)) {
-    if (!kPrefetch) fetch_tile(first_key, key_end, slice);
     barrier();  // the stages of keys and values are still read by the previous tile or slice
-    place_tile();
-    if (kPrefetch) fetch_tile(first_key + int(kBlockKeys), key_end, slice);
+    if (kPrefetch) {
+      place_tile();
+      fetch_tile(first_key + int(kBlockKeys), key_end, slice);
+    } else {
+      load_tile(first_key, key_end, slice);
+    }
     barrier();  // the stages are complete; so are queries in shared memory
     if (!kSkipTiles || first_key < subgroup_end) {
       process_tile(first_key, first_key + int(kBlockKeys) > full_end);

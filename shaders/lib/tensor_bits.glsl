@@ -17,8 +17,9 @@
                                                                                                                \
   uvec4 NAME##_bits8(uint row_index, uint dim) {                                                               \
     if (dim >= DIMS) return uvec4(0u);                                                                         \
-    if (LOADS8 && dim + 8u <= DIMS) return VKATTN_LOAD4(NAME, (row_index + dim) >> 3);                         \
-    if (LOADS4 && dim + 8u <= DIMS) {                                                                          \
+    const bool whole = DIMS % 8u == 0u || dim + 8u <= DIMS;                                                    \
+    if (LOADS8 && whole) return VKATTN_LOAD4(NAME, (row_index + dim) >> 3);                                    \
+    if (LOADS4 && whole) {                                                                                     \
       const uint index = (row_index + dim) >> 2;                                                               \
       return uvec4(VKATTN_LOAD2(NAME, index), VKATTN_LOAD2(NAME, index + 1u));                                 \
     }                                                                                                          \

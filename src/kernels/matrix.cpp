@@ -14,6 +14,7 @@ namespace vkattn::detail {
 namespace {
 
 constexpr std::uint32_t kVendorAmd = 0x1002;
+constexpr std::uint32_t kVendorNvidia = 0x10de;
 constexpr std::uint32_t kVendorIntel = 0x8086;
 
 // Float32 sums of a lane; wider heads take several slices of value dims.
@@ -106,13 +107,16 @@ void set_dims(MatrixTile& tile, const AttentionDesc& desc, const Capabilities& c
   const std::uint32_t widest = std::max(tile.shape.n, kMaxSums * tile.subgroup_size / tile.subgroup_rows());
   const std::uint32_t slices = (value_dim + widest - 1) / widest;
   tile.slice_dims = round_up((value_dim + slices - 1) / slices, tile.shape.n);
-  tile.query_in_registers =
-      tile.sums() + tile.scores() + query_registers(tile, capabilities) <= kMaxHeldRegisters;
+  const std::uint32_t held = tile.sums() + tile.scores() + query_registers(tile, capabilities);
+  tile.query_in_registers = held <= kMaxHeldRegisters;
   // RDNA3 loads an operand's columns key by key; a transposed stage makes them neighbours.
   tile.values_transposed = capabilities.vendor_id == kVendorAmd;
-  tile.prefetch = false;
-  // lavapipe (Mesa 26.1) treats a subgroup barrier as one of the workgroup: rows of a workgroup whose subgroups met
-  // different numbers of them were not written.
+  // 4 registers for each 8 elements. Not on RDNA3: the registers are worth more waves.
+  const std::uint32_t fetched = tile.keys * (tile.head_dims + tile.slice_dims) / 8 / tile.threads() * 4;
+  tile.prefetch = capabilities.vendor_id == kVendorNvidia && tile.query_in_registers &&
+                  held + fetched <= kMaxHeldRegisters;
+  // lavapipe (Mesa 26.1) treats a subgroup barrier as one of the workgroup: rows of a workgroup whose
+  // subgroups met different numbers of them were not written.
   tile.skip_tiles = !capabilities.is_cpu();
 }
 
@@ -226,7 +230,9 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
   if (!chosen) return chosen.error();
   const MatrixTile& tile = *chosen;
   KernelConfig config;
-  config.shader = operand == DataType::kFloat16 ? "attention_matrix" : "attention_matrix_bfloat16";
+  config.shader = operand == DataType::kBfloat16 ? "attention_matrix_bfloat16"
+                  : capabilities.is_cpu()        ? "attention_matrix_loops"
+                                                 : "attention_matrix";
   config.workgroup_size = tile.threads();
   config.rows_per_workgroup = tile.block_rows();
   config.shared_bytes = tile.shared_bytes();
@@ -238,10 +244,11 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
   if (!common) return common.error();
   config.specialization = *std::move(common);
   add_specialization(desc, tile, config.specialization);
-  config.summary = message(tile.block_rows(), " rows x ", tile.keys, " keys a tile, matrices of ", shape->m,
-                           "x", shape->n, "x", shape->k, ", ", tile.subgroups, " subgroups of ", lanes,
-                           ", queries in ", tile.query_in_registers ? "registers, " : "shared memory, ",
-                           config.shared_bytes, " bytes of shared memory");
+  config.summary =
+      message(tile.block_rows(), " rows x ", tile.keys, " keys a tile, matrices of ", shape->m, "x", shape->n,
+              "x", shape->k, ", ", tile.subgroups, " subgroups of ", lanes, ", queries in ",
+              tile.query_in_registers ? "registers, " : "shared memory, ",
+              tile.prefetch ? "next tile prefetched, " : "", config.shared_bytes, " bytes of shared memory");
   return config;
 }
 
