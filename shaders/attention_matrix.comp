@@ -52,9 +52,9 @@ const uint kKeyVectors = kBlockKeys * (kKeyStride8 - 1);
 const uint kValueVectors = kBlockKeys / 2 * (kSliceDims / 8);
 const uint kKeyFetches = (kKeyVectors + kThreads - 1) / kThreads;
 const uint kValueFetches = (kValueVectors + kThreads - 1) / kThreads;
-// Loads in flight where nothing is prefetched: up to 8 of 4 registers.
-const uint kKeyBatch = kKeyFetches < 8 ? kKeyFetches : 8;
-const uint kValueBatch = kValueFetches < 4 ? kValueFetches : 4;
+// Vectors in flight where nothing is prefetched: 16 registers of keys, 16 of values.
+const uint kKeyBatch = kKeyFetches < 4 ? kKeyFetches : 4;
+const uint kValueBatch = kValueFetches < 2 ? kValueFetches : 2;
 
 // A probability is exp2(score - reference). The reference is the row's maximum less kHeadroom at the time it was last
 // raised; it is raised again where a score exceeds it by kLimit. So probabilities fill float16's range: at the most

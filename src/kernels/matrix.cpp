@@ -64,8 +64,7 @@ bool is_usable(const MatrixShape& shape, std::string_view operand) {
          fits(shape.k);
 }
 
-// 16x16x16 where there is one, as the shape that every known device with it runs at full rate, else the
-// largest.
+// 16x16x16, which AMD and NVIDIA both list, where there is one, else the largest.
 std::optional<MatrixShape> best_shape(const Capabilities& capabilities, std::string_view operand) {
   const auto rank = [](const MatrixShape& shape) {
     const bool square = shape.m == 16 && shape.n == 16 && shape.k == 16;
@@ -244,11 +243,13 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
   if (!common) return common.error();
   config.specialization = *std::move(common);
   add_specialization(desc, tile, config.specialization);
-  config.summary =
-      message(tile.block_rows(), " rows x ", tile.keys, " keys a tile, matrices of ", shape->m, "x", shape->n,
-              "x", shape->k, ", ", tile.subgroups, " subgroups of ", lanes, ", queries in ",
-              tile.query_in_registers ? "registers, " : "shared memory, ",
-              tile.prefetch ? "next tile prefetched, " : "", config.shared_bytes, " bytes of shared memory");
+  const std::int64_t slices = (desc.value_dim + tile.slice_dims - 1) / tile.slice_dims;
+  config.summary = message(tile.block_rows(), " rows x ", tile.keys, " keys a tile, matrices of ", shape->m,
+                           "x", shape->n, "x", shape->k, ", ", tile.subgroups, " subgroups of ", lanes,
+                           ", queries in ", tile.query_in_registers ? "registers, " : "shared memory, ",
+                           tile.prefetch ? "next tile prefetched, " : "",
+                           slices > 1 ? message("values in ", slices, " slices, ") : "", config.shared_bytes,
+                           " bytes of shared memory");
   return config;
 }
 
