@@ -34,7 +34,11 @@ struct Capabilities {
   std::uint32_t max_subgroup_size = 1;
   bool subgroup_arithmetic = false;
   bool subgroup_shuffle = false;
+  bool subgroup_vote = false;
   bool subgroup_size_control = false;
+  bool required_subgroup_size = false;  ///< a compute pipeline may ask for any size from min to max
+  bool compute_full_subgroups = false;
+  std::uint32_t max_workgroup_subgroups = ~0U;  ///< in pipelines that ask for a size
 
   std::uint32_t max_shared_memory_bytes = 16384;
   std::uint32_t max_workgroup_invocations = 128;
@@ -51,6 +55,7 @@ struct Capabilities {
   bool shader_int16 = false;
   bool shader_float16 = false;
   bool shader_int64 = false;
+  bool vulkan_memory_model = false;
   bool preserves_nan_float32 = false;  ///< shaderSignedZeroInfNanPreserveFloat32
   bool push_descriptors = false;
   std::uint32_t max_push_descriptors = 0;

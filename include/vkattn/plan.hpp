@@ -110,7 +110,7 @@ class AttentionPlan {
                                                     const PlanOptions& options = {});
 
   [[nodiscard]] const AttentionDesc& desc() const;
-  /// lane or tile.
+  /// lane, tile or matrix.
   [[nodiscard]] std::string_view kernel_name() const;
   /// A few lines for a person: the problem, the kernel and its configuration, every refusal, the dispatches.
   [[nodiscard]] std::string describe() const;
@@ -122,6 +122,8 @@ class AttentionPlan {
   [[nodiscard]] const std::vector<DispatchInfo>& dispatches() const;
   /// Bytes of one workgroup's shared memory.
   [[nodiscard]] std::uint32_t shared_memory_bytes() const;
+  /// The type that the kernel rounds probabilities to before it multiplies them with V: it widens the tolerance.
+  [[nodiscard]] DataType probability_type() const;
 
   /// The driver's statistics of each pipeline, for plans made with PlanOptions::capture_statistics.
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings = false) const;

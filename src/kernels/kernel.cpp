@@ -19,17 +19,25 @@ std::uint32_t dim_stride(const TensorDesc& tensor, std::int64_t dims) {
 
 }  // namespace
 
-std::vector<Kernel> ordered_kernels(const Capabilities& capabilities) {
+std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilities& capabilities) {
   const Kernel lane{"lane", configure_lane};
   const Kernel tile{"tile", configure_tile};
-  // CPU implementations run barriers as coroutines, so the kernel without any is the faster one there.
-  if (capabilities.is_cpu()) return {lane, tile};
-  return {tile, lane};
+  const Kernel matrix{"matrix", configure_matrix};
+  // CPU implementations run barriers as coroutines, so the kernel without any is the faster one there. They
+  // emulate matrices.
+  if (capabilities.is_cpu()) return {lane, tile, matrix};
+  // A few rows fill no matrix, and only the tile kernel splits the keys to keep the device busy.
+  constexpr std::int64_t kFewRows = 16;
+  if (packed_rows(desc) <= kFewRows) return {tile, matrix, lane};
+  return {matrix, tile, lane};
 }
 
-bool has_vector_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads, std::int64_t rows) {
-  if (tensor.alignment_bytes < 4 * element_bytes(tensor.type) || tensor.strides.dim != 1) return false;
-  const auto aligned = [](std::int64_t stride, std::int64_t extent) { return extent <= 1 || stride % 4 == 0; };
+bool has_vector_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads, std::int64_t rows,
+                      std::uint32_t elements) {
+  if (tensor.alignment_bytes < elements * element_bytes(tensor.type) || tensor.strides.dim != 1) return false;
+  const auto aligned = [&](std::int64_t stride, std::int64_t extent) {
+    return extent <= 1 || stride % elements == 0;
+  };
   return aligned(tensor.strides.batch, batch) && aligned(tensor.strides.head, heads) &&
          aligned(tensor.strides.row, rows);
 }

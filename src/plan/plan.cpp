@@ -109,6 +109,11 @@ void add_steps(PlanState& plan, std::size_t window_index, std::int64_t tiles, do
 Status plan_split(PlanState& plan, std::int64_t tiles) {
   const AttentionDesc& desc = plan.desc;
   const Capabilities& capabilities = plan.device->capabilities;
+  if (plan.options.kv_splits > 1 && plan.config.key_step == 0) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("the kernel ", plan.kernel_name, " cannot split the keys (PlanOptions::kv_splits is ",
+                         plan.options.kv_splits, ")")};
+  }
   plan.split = choose_kv_split(desc, capabilities, plan.config, tiles, plan.options.kv_splits);
   if (plan.split.splits == 1) return {};
   const double floats = static_cast<double>(desc.batch * desc.query_heads) * static_cast<double>(desc.query_length) *
@@ -177,6 +182,7 @@ Status create_pipeline(const PlanState& plan, const KernelConfig& config, Pipeli
   desc.specialization = config.specialization;
   desc.storage_buffers = VKATTN_BINDING_COUNT;
   desc.push_constant_bytes = sizeof(AttentionParams);
+  desc.required_subgroup_size = plan.config.required_subgroup_size;
   desc.push_descriptors = plan.options.push_descriptors;
   desc.capture_statistics = plan.options.capture_statistics;
   desc.cache = plan.options.pipeline_cache;
@@ -279,6 +285,7 @@ VkBufferUsageFlags AttentionPlan::workspace_usage() const {
 }
 const std::vector<DispatchInfo>& AttentionPlan::dispatches() const { return state_->dispatches; }
 std::uint32_t AttentionPlan::shared_memory_bytes() const { return state_->config.shared_bytes; }
+DataType AttentionPlan::probability_type() const { return state_->config.probability_type; }
 
 std::string AttentionPlan::describe() const {
   const detail::PlanState& plan = *state_;

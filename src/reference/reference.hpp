@@ -36,8 +36,10 @@ struct RowIndex {
 /// Computes one row.
 [[nodiscard]] Row compute_row(const AttentionDesc& desc, const Inputs& inputs, RowIndex row);
 
-/// The largest |o - ref| allowed for element `dim` of the row.
-[[nodiscard]] double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim);
+/// The largest |o - ref| allowed for element `dim` of the row, by a kernel that rounds probabilities to the given
+/// type before it multiplies them with V.
+[[nodiscard]] double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim,
+                                      DataType probability_type = DataType::kFloat32);
 
 /// The largest |lse - ref| allowed.
 [[nodiscard]] double lse_tolerance(const AttentionDesc& desc, const Row& row);

@@ -41,14 +41,24 @@ void read_feature_struct(const VkBaseInStructure* base, Capabilities& capabiliti
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES:
       capabilities.shader_float16 |=
           reinterpret_cast<const VkPhysicalDeviceVulkan12Features*>(base)->shaderFloat16 == VK_TRUE;
+      capabilities.vulkan_memory_model |=
+          reinterpret_cast<const VkPhysicalDeviceVulkan12Features*>(base)->vulkanMemoryModel == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES:
+      capabilities.vulkan_memory_model |=
+          reinterpret_cast<const VkPhysicalDeviceVulkanMemoryModelFeatures*>(base)->vulkanMemoryModel == VK_TRUE;
       break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES:
       capabilities.subgroup_size_control |=
           reinterpret_cast<const VkPhysicalDeviceSubgroupSizeControlFeatures*>(base)->subgroupSizeControl == VK_TRUE;
+      capabilities.compute_full_subgroups |=
+          reinterpret_cast<const VkPhysicalDeviceSubgroupSizeControlFeatures*>(base)->computeFullSubgroups == VK_TRUE;
       break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES:
       capabilities.subgroup_size_control |=
           reinterpret_cast<const VkPhysicalDeviceVulkan13Features*>(base)->subgroupSizeControl == VK_TRUE;
+      capabilities.compute_full_subgroups |=
+          reinterpret_cast<const VkPhysicalDeviceVulkan13Features*>(base)->computeFullSubgroups == VK_TRUE;
       break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR:
       capabilities.pipeline_statistics |=
@@ -137,6 +147,13 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
     capabilities.subgroup_arithmetic =
         (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0;
     capabilities.subgroup_shuffle = (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0;
+    capabilities.subgroup_vote = (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_VOTE_BIT) != 0;
+  }
+  // Counts once the feature is known to be enabled.
+  capabilities.required_subgroup_size =
+      (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
+  if (sizes.maxComputeWorkgroupSubgroups != 0) {
+    capabilities.max_workgroup_subgroups = sizes.maxComputeWorkgroupSubgroups;
   }
   capabilities.max_memory_allocation_bytes = maintenance3.maxMemoryAllocationSize;
   if (maintenance4.maxBufferSize != 0) capabilities.max_buffer_size = maintenance4.maxBufferSize;
@@ -210,6 +227,7 @@ Result<Capabilities> read_capabilities(const CapabilitySource& source) {
        base = base->pNext) {
     read_feature_struct(base, capabilities);
   }
+  capabilities.required_subgroup_size &= capabilities.subgroup_size_control;
 #ifdef VK_KHR_cooperative_matrix
   if (capabilities.cooperative_matrix) read_matrix_shapes(source, capabilities);
 #endif

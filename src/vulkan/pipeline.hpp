@@ -19,6 +19,7 @@ struct PipelineDesc {
   std::span<const SpecializationValue> specialization;
   std::uint32_t storage_buffers = 0;  ///< bindings 0 .. n-1 of set 0
   std::uint32_t push_constant_bytes = 0;
+  std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   bool push_descriptors = false;
   bool capture_statistics = false;  ///< for read_statistics()
   VkPipelineCache cache = VK_NULL_HANDLE;
