@@ -47,7 +47,7 @@ struct Kernel {
 
 /// Rows of one KV head: the query heads that share it are packed (shaders/lib/grid.glsl).
 [[nodiscard]] inline std::int64_t packed_rows(const AttentionDesc& desc) {
-  return desc.query_heads == 0 ? 0 : desc.query_length * (desc.query_heads / desc.kv_heads);
+  return desc.query_heads == 0 || desc.kv_heads == 0 ? 0 : desc.query_length * (desc.query_heads / desc.kv_heads);
 }
 
 /// True where rows of the tensor can be read so many elements at a time (4, or 8 of 16 bits).
