@@ -145,6 +145,8 @@ Problem make_problem(const InputFile& query, const InputFile& key, const InputFi
     const npy::Header& header = input->reader.header();
     if (header.fortran_order) tensor->strides = fortran_strides(header, options.layout);
   }
+  // The tool's own buffers begin aligned.
+  for (TensorDesc* tensor : {&desc.query, &desc.key, &desc.value, &desc.output}) tensor->alignment_bytes = 16;
   desc.scale = options.scale;
   desc.causal = options.causal;
   desc.align = options.align;

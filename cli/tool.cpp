@@ -125,9 +125,9 @@ int run_tool(int argc, const char* const* argv) {
     app.set_help_flag("-h,--help", "Print this help and exit");
     set_help(app, "vkattn COMMAND [OPTIONS]", kExamples);
     app.allow_extras();
-    const std::vector<Command> commands = {add_devices_command(app, invocation),
-                                           add_run_command(app, invocation),
-                                           add_bench_command(app, invocation)};
+    const std::vector<Command> commands = {
+        add_devices_command(app, invocation), add_run_command(app, invocation),
+        add_bench_command(app, invocation), add_kernels_command(app, invocation)};
     for (const Command& command : commands) command.app->allow_extras();
     return parse_and_execute(app, commands, argc, argv);
   } catch (const CommandError& error) {

@@ -14,6 +14,7 @@
 #include "lib/tensors.glsl"
 #include "lib/mask.glsl"
 #include "lib/online_softmax.glsl"
+#include "lib/partials.glsl"
 #include "lib/grid.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
@@ -22,23 +23,24 @@ layout(constant_id = VKATTN_SPEC_LANE_ROWS) const uint kRows = 4;
 layout(constant_id = VKATTN_SPEC_LANE_KEYS) const uint kKeys = 32;
 layout(constant_id = VKATTN_SPEC_LANE_MASKED_KEYS) const uint kMaskedKeys = 4;
 
-const bool kSumsInOutput = kOutputType == VKATTN_TYPE_FLOAT32;
+const bool kSumsInOutput = kSplitKv || kOutputType == VKATTN_TYPE_FLOAT32;
 
-uint query_index[kRows], output_index[kRows];  // of the rows' first elements
+uint query_index[kRows], result_index[kRows];  // of the rows' first elements
 int row_key_end[kRows];                        // a row sees keys 0 .. end - 1
 float row_maximum[kRows], row_sum[kRows], row_rescale[kRows];
 float probability[kKeys * kRows];              // scores, then probabilities, by key
 float private_sums[kSumsInOutput ? 1 : kRows * kValueDim];
-uint batch, kv_head;
+uint batch, kv_head, split;
 
 float load_sum(uint row, uint dim) {
-  if (kSumsInOutput) return uintBitsToFloat(output_words[output_index[row] + dim * kOutputDimStride]);
+  if (kSplitKv) return partials[result_index[row] + dim];
+  if (kSumsInOutput) return uintBitsToFloat(output_words[result_index[row] + dim * kOutputDimStride]);
   return private_sums[row * kValueDim + dim];
 }
 
 void store_sum(uint row, uint dim, float value) {
   if (kSumsInOutput) {
-    output_words[output_index[row] + dim * kOutputDimStride] = floatBitsToUint(value);
+    store_result(result_index[row], dim, value);
   } else {
     private_sums[row * kValueDim + dim] = value;
   }
@@ -142,8 +144,8 @@ void begin_rows(uint first_row, int kv_length) {
     const uint head = packed_head(kv_head, row);
     const uint query = packed_query(row);
     query_index[r] = query_row(batch, head, query);
-    output_index[r] = output_row(batch, head, query);
-    row_key_end[r] = visible_key_end(int(query), kv_length);
+    result_index[r] = result_row(batch, head, query, split);
+    row_key_end[r] = min(visible_key_end(int(query), kv_length), split_end(split));
     row_maximum[r] = kHiddenScore;
     row_sum[r] = 0.0;
   }
@@ -158,12 +160,13 @@ void store_rows(uint first_row) {
   [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
     float result[kRows];
     [[unroll]] for (uint r = 0; r < kRows; ++r) result[r] = load_sum(r, dim) * inverse[r];
-    [[unroll]] for (uint r = 0; r < kRows; ++r) store_output(output_index[r], dim, result[r]);
+    [[unroll]] for (uint r = 0; r < kRows; ++r) store_result(result_index[r], dim, result[r]);
   }
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const uint row = first_row + r;
     if (row < packed_row_count()) {
-      store_lse(batch, packed_head(kv_head, row), packed_query(row), row_maximum[r], row_sum[r]);
+      store_result_lse(result_index[r], batch, packed_head(kv_head, row), packed_query(row), row_maximum[r],
+                       row_sum[r]);
     }
   }
 }
@@ -175,15 +178,16 @@ void main() {
   if (!tile.valid || first_row >= packed_row_count()) return;
   batch = tile.batch;
   kv_head = tile.kv_head;
+  split = tile.split;
   const int kv_length = visible_kv_length(batch);
   begin_rows(first_row, kv_length);
 
   // The same for the whole workgroup: every row sees the keys before `full_end`, none those from `key_end` on.
   const uint last_row = min(tile.first_row + tile_rows, packed_row_count()) - 1u;
-  const int full_end = visible_key_end(int(packed_query(tile.first_row)), kv_length);
-  const int key_end = visible_key_end(int(packed_query(last_row)), kv_length);
-  int key = 0;
-  if (int(kKeys) <= full_end) {
+  const int full_end = min(visible_key_end(int(packed_query(tile.first_row)), kv_length), split_end(split));
+  const int key_end = min(visible_key_end(int(packed_query(last_row)), kv_length), split_end(split));
+  int key = split_begin(split);
+  if (key + int(kKeys) <= full_end) {
     [[dont_unroll]] do {
       attend(key, kKeys, false);
       key += int(kKeys);

@@ -10,6 +10,7 @@
 #include "lib/tensors.glsl"
 #include "lib/mask.glsl"
 #include "lib/online_softmax.glsl"
+#include "lib/partials.glsl"
 #include "lib/grid.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
@@ -180,14 +181,14 @@ void store_rows() {
     const float inverse = sum == 0.0 ? 0.0 : 1.0 / sum;
     const uint head = packed_head(tile.kv_head, packed);
     const uint query = packed_query(packed);
-    const uint target = output_row(tile.batch, head, query);
+    const uint target = result_row(tile.batch, head, query, tile.split);
     [[unroll]] for (uint n = 0; n < kValueChunks; ++n) {
       [[unroll]] for (uint d = 0; d < 4; ++d) {
         const uint dim = n * kValueChunk + column * 4 + d;
-        if (dim < kValueDim) store_output(target, dim, accumulator[r * kValueChunks + n][d] * inverse);
+        if (dim < kValueDim) store_result(target, dim, accumulator[r * kValueChunks + n][d] * inverse);
       }
     }
-    if (column == 0) store_lse(tile.batch, head, query, row_maximum[r], sum);
+    if (column == 0) store_result_lse(target, tile.batch, head, query, row_maximum[r], sum);
   }
 }
 
@@ -198,17 +199,19 @@ void main() {
   block_row = gl_LocalInvocationIndex / kColumns * kRows;
   const int kv_length = visible_kv_length(tile.batch);
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    row_key_end[r] = visible_key_end(int(packed_query(tile.first_row + block_row + r)), kv_length);
+    const uint query = packed_query(tile.first_row + block_row + r);
+    row_key_end[r] = min(visible_key_end(int(query), kv_length), split_end(tile.split));
     row_maximum[r] = kHiddenScore;
     row_sum[r] = 0.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kValueChunks; ++i) accumulator[i] = vec4(0.0);
 
   const uint last_row = min(tile.first_row + kBlockRows, packed_row_count()) - 1u;
-  const int key_end = visible_key_end(int(packed_query(last_row)), kv_length);           // some row sees up to here
-  const int full_end = visible_key_end(int(packed_query(tile.first_row)), kv_length);  // every row does up to here
-  for (int first_key = 0; first_key < key_end; first_key += int(kBlockKeys)) {
-    process_block(first_key, key_end, first_key + int(kBlockKeys) > full_end);
+  // Of this part of the keys, some row sees those before key_end, and every row those before full_end.
+  const int key_end = min(visible_key_end(int(packed_query(last_row)), kv_length), split_end(tile.split));
+  const int full_end = visible_key_end(int(packed_query(tile.first_row)), kv_length);
+  for (int first_key = split_begin(tile.split); first_key < key_end; first_key += int(kBlockKeys)) {
+    process_block(first_key, key_end, first_key + int(kBlockKeys) > min(full_end, key_end));
   }
   store_rows();
 }

@@ -14,6 +14,29 @@ vkattn_shader(attention_tile core attention_tile.comp DEFINES VKATTN_STORAGE_16B
               ${storage_16bit})
 vkattn_shader(attention_tile_words core attention_tile.comp DEFINES VKATTN_STORAGE_16BIT=0 VKATTN_WIDE_LOADS=0)
 
+vkattn_shader(attention_combine core attention_combine.comp DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0
+              ${storage_16bit})
+vkattn_shader(attention_combine_words core attention_combine.comp
+              DEFINES VKATTN_STORAGE_16BIT=0 VKATTN_WIDE_LOADS=0)
+
+# Operands of the matrix kernel: 16-bit storage types of Q, K and V. _loops is for CPU implementations.
+set(matrix_kernel GL_KHR_cooperative_matrix GL_KHR_memory_scope_semantics
+    GL_EXT_shader_explicit_arithmetic_types_float16 GL_EXT_shader_16bit_storage)
+set(matrix_features cooperativeMatrix vulkanMemoryModel shaderFloat16 storageBuffer16BitAccess)
+vkattn_shader(attention_matrix core attention_matrix.comp
+              DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0 VKATTN_MATRIX_BFLOAT16=0
+                      VKATTN_MATRIX_ELEMENT=float16_t VKATTN_MATRIX_LOOPS=0
+              GLSL_EXTENSIONS ${matrix_kernel} DEVICE_FEATURES ${matrix_features})
+vkattn_shader(attention_matrix_loops core attention_matrix.comp
+              DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0 VKATTN_MATRIX_BFLOAT16=0
+                      VKATTN_MATRIX_ELEMENT=float16_t VKATTN_MATRIX_LOOPS=1
+              GLSL_EXTENSIONS ${matrix_kernel} DEVICE_FEATURES ${matrix_features})
+vkattn_shader(attention_matrix_bfloat16 core attention_matrix.comp
+              DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0 VKATTN_MATRIX_BFLOAT16=1
+                      VKATTN_MATRIX_ELEMENT=bfloat16_t VKATTN_MATRIX_LOOPS=0
+              GLSL_EXTENSIONS ${matrix_kernel} GL_EXT_bfloat16
+              DEVICE_FEATURES ${matrix_features} shaderBFloat16CooperativeMatrix)
+
 # Measured peaks of the benchmark.
 set(matrix_extensions GL_KHR_cooperative_matrix GL_KHR_memory_scope_semantics GL_EXT_shader_explicit_arithmetic_types)
 set(matrix_features cooperativeMatrix vulkanMemoryModel)

@@ -95,8 +95,8 @@ inline constexpr std::int64_t kMaxHeadDim = 576;
 
 /// Bytes from a tensor's first element to the end of its last, 0 for a tensor with no elements; an error
 /// where the number does not fit 63 bits or a size or stride is negative.
-[[nodiscard]] Result<std::int64_t> tensor_bytes(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads,
-                                                std::int64_t rows, std::int64_t dims);
+[[nodiscard]] Result<std::int64_t> tensor_bytes(const TensorDesc& tensor, std::int64_t batch,
+                                                std::int64_t heads, std::int64_t rows, std::int64_t dims);
 
 /// Checks every rule that needs no device; the first broken one is the error. Sizes up to 2^30 rows.
 [[nodiscard]] Status validate(const AttentionDesc& desc);

@@ -1,4 +1,5 @@
-// What a device offers and what of it is enabled: plain data, so that kernel selection can be tested without a GPU.
+// What a device offers and what of it is enabled: plain data, so that kernel selection can be tested without
+// a GPU.
 #pragma once
 
 #include <vulkan/vulkan_core.h>
@@ -28,19 +29,24 @@ struct Capabilities {
   std::uint32_t api_version = VK_API_VERSION_1_1;
   std::uint32_t driver_version = 0;
 
+  std::uint32_t compute_units = 0;  ///< multiprocessors, compute units or hardware threads; 0 where not known
   std::uint32_t subgroup_size = 1;
   std::uint32_t min_subgroup_size = 1;
   std::uint32_t max_subgroup_size = 1;
   bool subgroup_arithmetic = false;
   bool subgroup_shuffle = false;
+  bool subgroup_vote = false;
   bool subgroup_size_control = false;
+  bool required_subgroup_size = false;  ///< a compute pipeline may ask for any size from min to max
+  bool compute_full_subgroups = false;
+  std::uint32_t max_workgroup_subgroups = ~0U;  ///< in pipelines that ask for a size
 
   std::uint32_t max_shared_memory_bytes = 16384;
   std::uint32_t max_workgroup_invocations = 128;
   std::array<std::uint32_t, 3> max_workgroup_size{128, 128, 64};
   std::array<std::uint32_t, 3> max_workgroup_count{65535, 65535, 65535};
   std::uint64_t max_storage_buffer_range = 1ULL << 27U;
-  std::uint64_t max_buffer_size = ~0ULL;             ///< ~0 where the device does not say (before Vulkan 1.3)
+  std::uint64_t max_buffer_size = ~0ULL;  ///< ~0 where the device does not say (before Vulkan 1.3)
   std::uint64_t max_memory_allocation_bytes = ~0ULL;
   std::uint32_t max_push_constants_bytes = 128;
   std::uint32_t max_stage_storage_buffers = 4;
@@ -50,6 +56,7 @@ struct Capabilities {
   bool shader_int16 = false;
   bool shader_float16 = false;
   bool shader_int64 = false;
+  bool vulkan_memory_model = false;
   bool preserves_nan_float32 = false;  ///< shaderSignedZeroInfNanPreserveFloat32
   bool push_descriptors = false;
   std::uint32_t max_push_descriptors = 0;

@@ -17,17 +17,17 @@ struct PlanState;
 struct BindingsState;
 }  // namespace detail
 
-/// A part of a buffer that holds one tensor. `offset` is the byte of the tensor's first element and may be any
-/// multiple of the element's size (and of the declared alignment); `size` is the bytes from there that the
-/// tensor may use. The buffer needs VK_BUFFER_USAGE_STORAGE_BUFFER_BIT.
+/// A part of a buffer that holds one tensor. `offset` is the byte of the tensor's first element and may be
+/// any multiple of the element's size (and of the declared alignment); `size` is the bytes from there that
+/// the tensor may use. The buffer needs VK_BUFFER_USAGE_STORAGE_BUFFER_BIT.
 struct BufferRange {
   VkBuffer buffer = VK_NULL_HANDLE;
   VkDeviceSize offset = 0;
   VkDeviceSize size = 0;
 };
 
-/// The tensors of one execution. A tensor without elements may have a null buffer; lse and kv_lengths are read
-/// only where the descriptor asks for them. Output and lse must not overlap any other tensor.
+/// The tensors of one execution. A tensor without elements may have a null buffer; lse and kv_lengths are
+/// read only where the descriptor asks for them. Output and lse must not overlap any other tensor.
 struct AttentionTensors {
   BufferRange query;
   BufferRange key;
@@ -44,16 +44,41 @@ struct PlanOptions {
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
   /// Work is split so that no dispatch is estimated above this, on devices that are not a CPU.
   std::uint64_t max_dispatch_ns = 100'000'000;
+  /// Parts that the keys are cut into, to keep a device busy that few rows would not; 0: chosen by a rule.
+  /// The parts' results are merged by a second dispatch and take workspace.
+  std::uint32_t kv_splits = 0;
+  /// Have the driver keep statistics of the pipelines for AttentionPlan::statistics(): needs
+  /// VK_KHR_pipeline_executable_properties enabled. Slows compilation, and drivers may pass their caches by.
+  bool capture_statistics = false;
   /// Make the plan for record(command buffer, tensors): needs VK_KHR_push_descriptor enabled on the device.
   bool push_descriptors = false;
 };
 
 /// One dispatch of a plan, for reports and tests.
 struct DispatchInfo {
-  std::uint64_t first_tile = 0;      ///< of the plan's tiles (row tiles of all heads of all batch entries)
+  bool combine = false;          ///< merges the parts of a split over keys; its tiles are rows
+  std::uint64_t first_tile = 0;  ///< of the plan's tiles (row tiles of all heads of all batch entries)
   std::uint64_t tile_count = 0;
   std::uint32_t workgroups[3] = {};  ///< what vkCmdDispatch gets
   double estimated_ns = 0;           ///< a rough guess from the device class, never a measurement
+};
+
+/// What a driver's compiler says of one executable of a pipeline (VK_KHR_pipeline_executable_properties).
+struct PipelineStatistics {
+  std::string pipeline;    ///< the kernel, or combine
+  std::string shader;      ///< name of the binary
+  std::string executable;  ///< the driver's name
+  std::uint32_t subgroup_size = 0;
+  struct Entry {
+    std::string name;  ///< the driver's words
+    double value = 0;
+  };
+  std::vector<Entry> entries;
+  struct Listing {
+    std::string name;
+    std::string text;
+  };
+  std::vector<Listing> listings;  ///< intermediate forms and machine code, where asked for
 };
 
 /// Descriptor sets and parameters for one set of tensors. Reusable: record it as often as wanted; rewrite it
@@ -75,8 +100,8 @@ class Bindings {
 };
 
 /// An immutable plan: the chosen kernel, its compiled pipeline and the list of dispatches. All shader
-/// compilation that the library asks for happens in create(). Cheap to copy; safe to share across threads; the
-/// last copy destroys the pipeline, which must be idle by then.
+/// compilation that the library asks for happens in create(). Cheap to copy; safe to share across threads;
+/// the last copy destroys the pipeline, which must be idle by then.
 class AttentionPlan {
  public:
   /// validate -> select -> plan. Errors: a broken rule of the descriptor, a device limit (named, with both
@@ -85,17 +110,24 @@ class AttentionPlan {
                                                     const PlanOptions& options = {});
 
   [[nodiscard]] const AttentionDesc& desc() const;
-  /// lane or tile.
+  /// lane, tile or matrix.
   [[nodiscard]] std::string_view kernel_name() const;
   /// A few lines for a person: the problem, the kernel and its configuration, every refusal, the dispatches.
   [[nodiscard]] std::string describe() const;
   /// Bytes of workspace that record needs; 0 where none is. Does not grow with query_length x kv_length.
   [[nodiscard]] VkDeviceSize workspace_bytes() const;
-  /// Usage flags that a workspace buffer needs; 0 where none is needed.
+  /// Usage flags that a workspace buffer needs; 0 where none is needed. Its range must begin at a multiple of
+  /// minStorageBufferOffsetAlignment. Executions that may overlap need workspaces of their own.
   [[nodiscard]] VkBufferUsageFlags workspace_usage() const;
   [[nodiscard]] const std::vector<DispatchInfo>& dispatches() const;
   /// Bytes of one workgroup's shared memory.
   [[nodiscard]] std::uint32_t shared_memory_bytes() const;
+  /// The type that the kernel rounds probabilities to before it multiplies them with V: it widens the
+  /// tolerance.
+  [[nodiscard]] DataType probability_type() const;
+
+  /// The driver's statistics of each pipeline, for plans made with PlanOptions::capture_statistics.
+  [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings = false) const;
 
   /// Checks the tensors against the descriptor and writes descriptor sets from a pool of its own.
   [[nodiscard]] Result<Bindings> make_bindings(const AttentionTensors& tensors,
@@ -104,8 +136,8 @@ class AttentionPlan {
   [[nodiscard]] Status rewrite(Bindings& bindings, const AttentionTensors& tensors,
                                const BufferRange& workspace = {}) const;
 
-  /// Records the work: binds, pushes, dispatches. No allocation, no wait, no lock. The caller orders it against
-  /// whatever writes the inputs and reads the outputs: shader reads and writes in the compute stage.
+  /// Records the work: binds, pushes, dispatches. No allocation, no wait, no lock. The caller orders it
+  /// against whatever writes the inputs and reads the outputs: shader reads and writes in the compute stage.
   void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept;
   /// The same without an object, for plans made with PlanOptions::push_descriptors.
   [[nodiscard]] Status record(VkCommandBuffer commands, const AttentionTensors& tensors,
@@ -124,6 +156,7 @@ struct KernelSupport {
 
 /// Every kernel of this build in the order of preference for the device, with the reason against each.
 /// Kernels left out at build time are listed too.
-[[nodiscard]] std::vector<KernelSupport> kernel_support(const AttentionDesc& desc, const Capabilities& capabilities);
+[[nodiscard]] std::vector<KernelSupport> kernel_support(const AttentionDesc& desc,
+                                                        const Capabilities& capabilities);
 
 }  // namespace vkattn

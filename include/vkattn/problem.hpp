@@ -22,8 +22,8 @@ enum class DataKind {
 struct Problem {
   AttentionDesc desc;
   Layout layout = Layout::kBhsd;
-  std::int64_t row_padding = 0;         ///< elements left free after each row of Q, K, V and O
-  std::int64_t shift = 0;               ///< elements left free before each tensor in its buffer
+  std::int64_t row_padding = 0;          ///< elements left free after each row of Q, K, V and O
+  std::int64_t shift = 0;                ///< elements left free before each tensor in its buffer
   std::vector<std::int32_t> kv_lengths;  ///< one per batch entry where desc.has_kv_lengths
   DataKind data = DataKind::kNormal;
   double magnitude = 1.0;
@@ -37,7 +37,7 @@ struct Problem {
 ///   causal        align=top-left|bottom-right|OFFSET            scale=X   lse
 ///   kv_lengths=5,0,17                          layout=bhsd|bshd|packed
 ///   pad=N         row padding                  shift=N          first element of each tensor
-///   aligned=16    alignment_bytes of Q, K, V and O
+///   aligned=4     alignment_bytes of Q, K, V and O (16, or 0 with a shift)
 ///   data=normal|uniform|dominant|equal         magnitude=X      seed=N
 /// An unknown or malformed word is an error that names it. The result passes validate().
 [[nodiscard]] Result<Problem> parse_problem(std::string_view text);

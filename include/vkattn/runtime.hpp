@@ -1,5 +1,6 @@
-// The convenience layer for programs without Vulkan code of their own: instance, device choice, buffers, queue,
-// pipeline cache on disk, timestamps. Link vkattn::runtime. Not thread-safe: one thread uses a Runtime at a time.
+// The convenience layer for programs without Vulkan code of their own: instance, device choice, buffers,
+// queue, pipeline cache on disk, timestamps. Link vkattn::runtime. Not thread-safe: one thread uses a Runtime
+// at a time.
 #pragma once
 
 #include <vkattn/plan.hpp>
@@ -21,7 +22,8 @@ struct BufferState;
 
 struct RuntimeOptions {
   /// A number of list_devices() or a part of a device's name, case ignored. Empty: the environment variable
-  /// VKATTN_DEVICE, and where that is unset the best device: discrete, then integrated, then any other, then CPU.
+  /// VKATTN_DEVICE, and where that is unset the best device: discrete, then integrated, then any other, then
+  /// CPU.
   std::string device;
   /// Enable VK_LAYER_KHRONOS_validation with synchronization validation; messages are collected.
   bool validation = false;
@@ -38,8 +40,8 @@ struct DeviceInfo {
   std::string rejected;  ///< why the runtime cannot use it; empty where it can
 };
 
-/// Device memory for one buffer, in host-visible memory where the device has no other. Freed by the destructor.
-/// Move-only; the Runtime must outlive it.
+/// Device memory for one buffer, in host-visible memory where the device has no other. Freed by the
+/// destructor. Move-only; the Runtime must outlive it.
 class Buffer {
  public:
   Buffer() noexcept;
@@ -78,10 +80,12 @@ class Runtime {
   /// Nanoseconds per timestamp tick; 0 where the queue has no timestamps.
   [[nodiscard]] double timestamp_period_ns() const;
 
-  /// A storage buffer that can also be copied from and to. `bytes` above the device's limits is refused by name.
+  /// A storage buffer that can also be copied from and to. `bytes` above the device's limits is refused by
+  /// name.
   [[nodiscard]] Result<Buffer> create_buffer(VkDeviceSize bytes) const;
   /// Copies host bytes into the buffer; staged in small pieces where the memory is not host-visible.
-  [[nodiscard]] Status write(const Buffer& buffer, VkDeviceSize offset, std::span<const std::byte> bytes) const;
+  [[nodiscard]] Status write(const Buffer& buffer, VkDeviceSize offset,
+                             std::span<const std::byte> bytes) const;
   /// Copies from the buffer to host memory.
   [[nodiscard]] Status read(const Buffer& buffer, VkDeviceSize offset, std::span<std::byte> bytes) const;
   /// The buffer's memory where it is mapped, else empty. Only while the device does not use it.
@@ -92,7 +96,9 @@ class Runtime {
   template <class Record>
   [[nodiscard]] Result<std::vector<double>> execute(Record&& record, std::uint32_t repeat = 1) const {
     return execute_commands(
-        [](VkCommandBuffer commands, void* user) { (*static_cast<std::remove_reference_t<Record>*>(user))(commands); },
+        [](VkCommandBuffer commands, void* user) {
+          (*static_cast<std::remove_reference_t<Record>*>(user))(commands);
+        },
         &record, repeat);
   }
   /// Runs a plan once and waits; nanoseconds.

@@ -1,6 +1,7 @@
 // Which rows a workgroup computes. The query heads that share a KV head are packed into one list of rows, query
 // position by query position, so that they share K and V: packed row = query * heads_per_kv + head of the group.
-// Tiles are runs of packed rows; the grid is a list of tiles, folded over x and y.
+// Tiles are runs of packed rows; where the keys are split, each tile comes once for every part of the keys. The grid
+// is a list of tiles, folded over x and y.
 #ifndef VKATTN_LIB_GRID
 #define VKATTN_LIB_GRID
 
@@ -11,6 +12,7 @@ struct TilePosition {
   uint batch;
   uint kv_head;
   uint first_row;  // packed
+  uint split;      // part of the keys
 };
 
 uint packed_row_count() { return params.query_length * params.heads_per_kv; }
@@ -27,11 +29,13 @@ TilePosition tile_position(uint rows_per_tile) {
   const uint index = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
   const uint kv_heads = params.query_heads / params.heads_per_kv;
   const uint tiles_per_head = (packed_row_count() + rows_per_tile - 1u) / rows_per_tile;
-  const uint tile = params.first_tile + index;
+  const uint split_tile = params.first_tile + index;
+  const uint tile = split_tile / params.kv_splits;
   const uint head_index = tile / tiles_per_head;
   const uint row_tile = tile - head_index * tiles_per_head;
   TilePosition position;
   position.valid = index < params.tile_count;
+  position.split = split_tile - tile * params.kv_splits;
   position.batch = head_index / kv_heads;
   position.kv_head = head_index - position.batch * kv_heads;
   position.first_row =

@@ -17,4 +17,8 @@ int visible_key_end(int row, int kv_length) {
   return clamp(row + aligned + params.causal_offset + 1, 0, kv_length);
 }
 
+// The keys of one part: begin .. end - 1.
+int split_begin(uint split) { return int(split * params.split_keys); }
+int split_end(uint split) { return int(min((split + 1u) * params.split_keys, params.kv_length)); }
+
 #endif

@@ -9,7 +9,8 @@
 #define VKATTN_BINDING_OUTPUT 3
 #define VKATTN_BINDING_LSE 4
 #define VKATTN_BINDING_KV_LENGTHS 5
-#define VKATTN_BINDING_COUNT 6
+#define VKATTN_BINDING_PARTIALS 6  // of a split over keys, in the workspace
+#define VKATTN_BINDING_COUNT 7
 
 // Storage types; the values of vkattn::DataType.
 #define VKATTN_TYPE_FLOAT32 0
@@ -39,6 +40,7 @@
 #define VKATTN_SPEC_CAUSAL_MODE 14
 #define VKATTN_SPEC_HAS_KV_LENGTHS 15
 #define VKATTN_SPEC_HAS_LSE 16
+#define VKATTN_SPEC_SPLIT_KV 17  // partial results go to the workspace, for attention_combine.comp
 
 // Specialization constants of one kernel start here.
 #define VKATTN_SPEC_LANE_ROWS 32
@@ -49,5 +51,20 @@
 #define VKATTN_SPEC_TILE_ROWS 33
 #define VKATTN_SPEC_TILE_KEYS 34
 #define VKATTN_SPEC_TILE_DIM_CHUNK 35
+
+#define VKATTN_SPEC_MATRIX_M 32  // the shape of one product: M x K times K x N
+#define VKATTN_SPEC_MATRIX_N 33
+#define VKATTN_SPEC_MATRIX_K 34
+#define VKATTN_SPEC_MATRIX_SUBGROUP_SIZE 35
+#define VKATTN_SPEC_MATRIX_ROW_BLOCKS 36
+#define VKATTN_SPEC_MATRIX_KEYS 37
+#define VKATTN_SPEC_MATRIX_SLICE_DIMS 38
+#define VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS 39
+#define VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED 40
+#define VKATTN_SPEC_MATRIX_PREFETCH 41
+#define VKATTN_SPEC_MATRIX_SKIP_TILES 42  // subgroups leave out tiles that are hidden from all their rows
+#define VKATTN_SPEC_MATRIX_QUERY_LOADS8 43  // rows are dense and start at multiples of 8 elements
+#define VKATTN_SPEC_MATRIX_KEY_LOADS8 44
+#define VKATTN_SPEC_MATRIX_VALUE_LOADS8 45
 
 #endif

@@ -32,7 +32,9 @@ struct AttentionParams {
   uint heads_per_kv;   // query heads that share one KV head
   int causal_offset;   // see VKATTN_CAUSAL_*
   float scale_log2;    // scale * log2(e): scores are kept in log2 units
-  uint first_tile;     // of this dispatch, among the row tiles of the window
+  uint kv_splits;      // parts that the keys are cut into
+  uint split_keys;     // keys of one part
+  uint first_tile;     // of this dispatch, among the tiles of the window (for the combine pass: rows)
   uint tile_count;
 };
 

@@ -31,7 +31,8 @@ template <class Body>
   try {
     return body();
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, VK_ERROR_OUT_OF_HOST_MEMORY, "out of memory"};  // short: no allocation
+    return Error{ErrorCode::kOutOfMemory, VK_ERROR_OUT_OF_HOST_MEMORY,
+                 "out of memory"};  // short: no allocation
   }
 }
 

@@ -116,8 +116,8 @@ double share_of(double expected, double got, double tolerance, DataType type) {
 class Comparison {
  public:
   Comparison(const AttentionDesc& desc, const reference::Inputs& inputs, const OutputView& output,
-             const OutputView& lse)
-      : desc_(desc), inputs_(inputs), output_(output), lse_(lse) {}
+             const OutputView& lse, DataType probability_type)
+      : desc_(desc), inputs_(inputs), output_(output), lse_(lse), probability_type_(probability_type) {}
 
   void compare_row(const reference::RowIndex& index, std::size_t number) {
     const reference::Row row = reference::compute_row(desc_, inputs_, index);
@@ -125,7 +125,7 @@ class Comparison {
     for (std::int64_t dim = 0; dim < desc_.value_dim; ++dim) {
       const double expected = row.output[static_cast<std::size_t>(dim)];
       add(index, number, dim, expected, output_.element(index, dim),
-          reference::output_tolerance(desc_, row, dim), desc_.output.type);
+          reference::output_tolerance(desc_, row, dim, probability_type_), desc_.output.type);
     }
     if (desc_.has_lse) {
       add(index, number, -1, row.lse, lse_.element(index, 0), reference::lse_tolerance(desc_, row),
@@ -175,6 +175,7 @@ class Comparison {
   const reference::Inputs& inputs_;
   const OutputView& output_;
   const OutputView& lse_;
+  DataType probability_type_;
   CheckReport report_;
   std::size_t worst_row_ = kNoRow;
 };
@@ -291,7 +292,7 @@ Result<CheckReport> ProblemRun::check(const RowSelection& selection, const Progr
   const reference::Inputs inputs{query->first(), key->first(), value->first(), problem_.kv_lengths};
   const OutputView output_view(output_shape(desc), *output);
   const OutputView lse_view(lse_shape(desc), *lse);
-  const Comparison prototype(desc, inputs, output_view, lse_view);
+  const Comparison prototype(desc, inputs, output_view, lse_view, probability_type_);
   CheckReport report = compare_rows(select_rows(desc, selection), prototype, progress);
   GuardCheck("output", output_shape(desc), output_, *output).run(report);
   GuardCheck("lse", lse_shape(desc), lse_, *lse).run(report);

@@ -187,6 +187,7 @@ Result<double> ProblemRun::execute(const AttentionPlan& plan) {
     workspace = std::move(buffer).value();
     workspace_range = workspace.range();
   }
+  probability_type_ = plan.probability_type();
   const Result<Bindings> bindings = plan.make_bindings(tensors(), workspace_range);
   if (!bindings.ok()) return bindings.error();
   return runtime_->execute(plan, *bindings);

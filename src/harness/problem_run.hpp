@@ -86,6 +86,7 @@ class ProblemRun {
 
   const Runtime* runtime_;
   Problem problem_;
+  DataType probability_type_ = DataType::kFloat32;  ///< of the plan executed last
   Tensor query_, key_, value_, output_, lse_, kv_lengths_;
 };
 

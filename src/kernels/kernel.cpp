@@ -19,23 +19,31 @@ std::uint32_t dim_stride(const TensorDesc& tensor, std::int64_t dims) {
 
 }  // namespace
 
-std::vector<Kernel> ordered_kernels(const Capabilities& capabilities) {
+std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilities& capabilities) {
   const Kernel lane{"lane", configure_lane};
   const Kernel tile{"tile", configure_tile};
-  // CPU implementations run barriers as coroutines, so the kernel without any is the faster one there.
-  if (capabilities.is_cpu()) return {lane, tile};
-  return {tile, lane};
+  const Kernel matrix{"matrix", configure_matrix};
+  // CPU implementations run barriers as coroutines, so the kernel without any is the faster one there. They
+  // emulate matrices.
+  if (capabilities.is_cpu()) return {lane, tile, matrix};
+  // A few rows fill no matrix, and only the tile kernel splits the keys to keep the device busy.
+  constexpr std::int64_t kFewRows = 16;
+  if (packed_rows(desc) <= kFewRows) return {tile, matrix, lane};
+  return {matrix, tile, lane};
 }
 
-bool has_vector_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads, std::int64_t rows) {
-  if (tensor.alignment_bytes < 4 * element_bytes(tensor.type) || tensor.strides.dim != 1) return false;
-  const auto aligned = [](std::int64_t stride, std::int64_t extent) { return extent <= 1 || stride % 4 == 0; };
+bool has_vector_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads, std::int64_t rows,
+                      std::uint32_t elements) {
+  if (tensor.alignment_bytes < elements * element_bytes(tensor.type) || tensor.strides.dim != 1) return false;
+  const auto aligned = [&](std::int64_t stride, std::int64_t extent) {
+    return extent <= 1 || stride % elements == 0;
+  };
   return aligned(tensor.strides.batch, batch) && aligned(tensor.strides.head, heads) &&
          aligned(tensor.strides.row, rows);
 }
 
-std::string_view shader_for(const AttentionDesc& desc, const Capabilities& capabilities, std::string_view base,
-                            std::string_view words) {
+std::string_view shader_for(const AttentionDesc& desc, const Capabilities& capabilities,
+                            std::string_view base, std::string_view words) {
   const auto is_16bit = [](const TensorDesc& tensor) { return element_bytes(tensor.type) == 2; };
   const bool any_16bit =
       is_16bit(desc.query) || is_16bit(desc.key) || is_16bit(desc.value) || is_16bit(desc.output);
@@ -46,9 +54,10 @@ Result<std::vector<SpecializationValue>> common_specialization(const AttentionDe
                                                                const Capabilities& capabilities,
                                                                std::uint32_t workgroup_size) {
   if (capabilities.max_stage_storage_buffers < VKATTN_BINDING_COUNT) {
-    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-                 message("needs ", VKATTN_BINDING_COUNT, " storage buffers, maxPerStageDescriptorStorageBuffers is ",
-                         capabilities.max_stage_storage_buffers)};
+    return Error{
+        ErrorCode::kLimitExceeded, VK_SUCCESS,
+        message("needs ", VKATTN_BINDING_COUNT, " storage buffers, maxPerStageDescriptorStorageBuffers is ",
+                capabilities.max_stage_storage_buffers)};
   }
   const auto type = [](const TensorDesc& tensor) { return static_cast<std::uint32_t>(tensor.type); };
   const auto flag = [](bool value) { return value ? 1U : 0U; };
@@ -66,7 +75,8 @@ Result<std::vector<SpecializationValue>> common_specialization(const AttentionDe
       {VKATTN_SPEC_OUTPUT_DIM_STRIDE, dim_stride(desc.output, desc.value_dim)},
       {VKATTN_SPEC_QUERY_VECTOR_LOADS,
        flag(has_vector_loads(desc.query, desc.batch, desc.query_heads, desc.query_length))},
-      {VKATTN_SPEC_KEY_VECTOR_LOADS, flag(has_vector_loads(desc.key, desc.batch, desc.kv_heads, desc.kv_length))},
+      {VKATTN_SPEC_KEY_VECTOR_LOADS,
+       flag(has_vector_loads(desc.key, desc.batch, desc.kv_heads, desc.kv_length))},
       {VKATTN_SPEC_VALUE_VECTOR_LOADS,
        flag(has_vector_loads(desc.value, desc.batch, desc.kv_heads, desc.kv_length))},
       {VKATTN_SPEC_CAUSAL_MODE, causal_mode(desc)},

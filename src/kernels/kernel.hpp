@@ -1,5 +1,5 @@
-// The host half of a kernel: what it accepts and how its pipeline is specialized. Plain data in and out, no Vulkan
-// calls, so that selection can be tested without a device.
+// The host half of a kernel: what it accepts and how its pipeline is specialized. Plain data in and out, no
+// Vulkan calls, so that selection can be tested without a device.
 #pragma once
 
 #include <vkattn/attention.hpp>
@@ -25,7 +25,10 @@ struct KernelConfig {
   std::uint32_t workgroup_size = 0;
   std::uint32_t rows_per_workgroup = 0;
   std::uint32_t shared_bytes = 0;
-  std::string summary;      ///< for describe(): tile sizes in words
+  std::uint32_t key_step = 0;                ///< keys visited at a time: parts of a split are multiples of it
+  std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
+  DataType probability_type = DataType::kFloat32;  ///< what probabilities are rounded to before they meet V
+  std::string summary;                             ///< for describe(): tile sizes in words
 };
 
 struct Kernel {
@@ -34,8 +37,9 @@ struct Kernel {
   Result<KernelConfig> (*configure)(const AttentionDesc& desc, const Capabilities& capabilities);
 };
 
-/// Every kernel, best first for the device.
-[[nodiscard]] std::vector<Kernel> ordered_kernels(const Capabilities& capabilities);
+/// Every kernel, best first for the problem on the device.
+[[nodiscard]] std::vector<Kernel> ordered_kernels(const AttentionDesc& desc,
+                                                  const Capabilities& capabilities);
 
 /// What both kernels share: the reason why neither can run, or the common specialization values.
 [[nodiscard]] Result<std::vector<SpecializationValue>> common_specialization(const AttentionDesc& desc,
@@ -44,18 +48,27 @@ struct Kernel {
 
 /// Rows of one KV head: the query heads that share it are packed (shaders/lib/grid.glsl).
 [[nodiscard]] inline std::int64_t packed_rows(const AttentionDesc& desc) {
-  return desc.query_heads == 0 ? 0 : desc.query_length * (desc.query_heads / desc.kv_heads);
+  return desc.query_heads == 0 || desc.kv_heads == 0 ? 0
+                                                     : desc.query_length * (desc.query_heads / desc.kv_heads);
 }
 
-/// True where rows of the tensor can be read 4 elements at a time.
+/// True where rows of the tensor can be read so many elements at a time (4, or 8 of 16 bits).
 [[nodiscard]] bool has_vector_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads,
-                                    std::int64_t rows);
+                                    std::int64_t rows, std::uint32_t elements = 4);
 
 /// `base` where the device has 16-bit storage or the problem has no need of it, else its _words form.
 [[nodiscard]] std::string_view shader_for(const AttentionDesc& desc, const Capabilities& capabilities,
                                           std::string_view base, std::string_view words);
 
-[[nodiscard]] Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilities& capabilities);
-[[nodiscard]] Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilities& capabilities);
+/// The pass that merges the parts of a split over keys.
+[[nodiscard]] Result<KernelConfig> configure_combine(const AttentionDesc& desc,
+                                                     const Capabilities& capabilities);
+
+[[nodiscard]] Result<KernelConfig> configure_lane(const AttentionDesc& desc,
+                                                  const Capabilities& capabilities);
+[[nodiscard]] Result<KernelConfig> configure_tile(const AttentionDesc& desc,
+                                                  const Capabilities& capabilities);
+[[nodiscard]] Result<KernelConfig> configure_matrix(const AttentionDesc& desc,
+                                                    const Capabilities& capabilities);
 
 }  // namespace vkattn::detail

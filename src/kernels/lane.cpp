@@ -1,5 +1,5 @@
-// Host half of the lane kernel (shaders/attention_lane.comp): a few query rows per invocation, no barrier, no shared
-// memory, no subgroup operation.
+// Host half of the lane kernel (shaders/attention_lane.comp): a few query rows per invocation, no barrier, no
+// shared memory, no subgroup operation.
 #include <algorithm>
 
 #include "common/message.hpp"
@@ -35,9 +35,10 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
   KernelConfig config;
   config.workgroup_size = shape.workgroup_size;
   config.rows_per_workgroup = shape.workgroup_size * shape.rows;
+  config.key_step = shape.keys;
   const bool wide = capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
-  config.shader = wide ? "attention_lane_wide"
-                       : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");
+  config.shader =
+      wide ? "attention_lane_wide" : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");
   auto common = common_specialization(desc, capabilities, shape.workgroup_size);
   if (!common) return common.error();
   config.specialization = *std::move(common);

@@ -10,7 +10,8 @@ namespace vkattn::detail {
 
 namespace {
 
-// Threads form columns x (threads / columns); a thread owns `rows` rows, `keys` keys, and 4 dims of each chunk.
+// Threads form columns x (threads / columns); a thread owns `rows` rows, `keys` keys, and 4 dims of each
+// chunk.
 struct TileShape {
   std::uint32_t threads, columns, rows, keys, dim_chunk;
 
@@ -61,6 +62,7 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
     config.workgroup_size = shape.threads;
     config.rows_per_workgroup = shape.block_rows();
     config.shared_bytes = shape.shared_bytes();
+    config.key_step = shape.block_keys();
     auto common = common_specialization(desc, capabilities, shape.threads);
     if (!common) return common.error();
     config.specialization = *std::move(common);
@@ -68,14 +70,16 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
     config.specialization.push_back({VKATTN_SPEC_TILE_ROWS, shape.rows});
     config.specialization.push_back({VKATTN_SPEC_TILE_KEYS, shape.keys});
     config.specialization.push_back({VKATTN_SPEC_TILE_DIM_CHUNK, shape.dim_chunk});
-    config.summary = message(shape.block_rows(), " rows x ", shape.block_keys(), " keys a block, ", shape.threads,
-                             " invocations, ", config.shared_bytes, " bytes of shared memory");
+    config.summary = message(shape.block_rows(), " rows x ", shape.block_keys(), " keys a block, ",
+                             shape.threads, " invocations, ", config.shared_bytes, " bytes of shared memory");
     return config;
   }
   return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-               message("the smallest block needs ", smallest, " bytes of shared memory and 128 invocations; "
-                       "maxComputeSharedMemorySize is ", capabilities.max_shared_memory_bytes,
-                       " and maxComputeWorkGroupInvocations ", capabilities.max_workgroup_invocations)};
+               message("the smallest block needs ", smallest,
+                       " bytes of shared memory and 128 invocations; "
+                       "maxComputeSharedMemorySize is ",
+                       capabilities.max_shared_memory_bytes, " and maxComputeWorkGroupInvocations ",
+                       capabilities.max_workgroup_invocations)};
 }
 
 }  // namespace vkattn::detail

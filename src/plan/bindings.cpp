@@ -19,17 +19,15 @@ struct BoundTensor {
 };
 
 std::array<BoundTensor, VKATTN_BINDING_COUNT> bound_tensors(const AttentionDesc& desc,
-                                                           const AttentionTensors& tensors) noexcept {
+                                                            const AttentionTensors& tensors) noexcept {
   const auto tensor = [](std::string_view name, const BufferRange& range, const TensorDesc& t) {
     const std::uint32_t element = element_bytes(t.type);
     return BoundTensor{name, &range, element, std::max(element, t.alignment_bytes)};
   };
-  return {tensor("query", tensors.query, desc.query),
-          tensor("key", tensors.key, desc.key),
-          tensor("value", tensors.value, desc.value),
-          tensor("output", tensors.output, desc.output),
-          BoundTensor{"lse", &tensors.lse, 4, 4},
-          BoundTensor{"kv_lengths", &tensors.kv_lengths, 4, 4}};
+  return {tensor("query", tensors.query, desc.query), tensor("key", tensors.key, desc.key),
+          tensor("value", tensors.value, desc.value), tensor("output", tensors.output, desc.output),
+          BoundTensor{"lse", &tensors.lse, 4, 4},     BoundTensor{"kv_lengths", &tensors.kv_lengths, 4, 4},
+          BoundTensor{"workspace", nullptr, 4, 4}};  // bound by itself
 }
 
 Status check_tensor(const PlanState& plan, const BoundTensor& tensor, std::uint64_t bytes) {
@@ -46,8 +44,25 @@ Status check_tensor(const PlanState& plan, const BoundTensor& tensor, std::uint6
   if (range.size < bytes) return fail("needs ", bytes, " bytes but its range has ", range.size);
   const std::uint64_t end = range.offset + bytes;
   if (plan.whole_words && tensor.element_bytes == 2 && end % 4 != 0 && range.size < bytes + 2) {
-    return fail("ends inside a 32-bit word and this device has no 16-bit storage: give a range of ", bytes + 2,
-                " bytes");
+    return fail("ends inside a 32-bit word and this device has no 16-bit storage: give a range of ",
+                bytes + 2, " bytes");
+  }
+  return {};
+}
+
+Status check_workspace(const PlanState& plan, const BufferRange& workspace) {
+  const auto fail = [](auto&&... parts) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, message("the workspace ", parts...)};
+  };
+  if (plan.workspace_bytes == 0) return {};
+  if (workspace.buffer == VK_NULL_HANDLE)
+    return fail("needs ", plan.workspace_bytes, " bytes but its buffer is null");
+  if (workspace.size < plan.workspace_bytes) {
+    return fail("needs ", plan.workspace_bytes, " bytes but its range has ", workspace.size);
+  }
+  const std::uint64_t alignment = plan.device->capabilities.min_storage_offset_alignment;
+  if (workspace.offset % alignment != 0) {
+    return fail("begins at byte ", workspace.offset, "; minStorageBufferOffsetAlignment is ", alignment);
   }
   return {};
 }
@@ -58,15 +73,19 @@ BindingsState::~BindingsState() {
   if (device) device->vk.vkDestroyDescriptorPool(device->device, pool, nullptr);
 }
 
-Status check_tensors(const PlanState& plan, const AttentionTensors& tensors) {
+Status check_tensors(const PlanState& plan, const AttentionTensors& tensors, const BufferRange& workspace) {
+  if (Status status = check_workspace(plan, workspace); !status) return status;
   const auto bound = bound_tensors(plan.desc, tensors);
   for (std::size_t i = 0; i < bound.size(); ++i) {
-    if (Status status = check_tensor(plan, bound[i], static_cast<std::uint64_t>(plan.whole[i].bytes)); !status) return status;
+    if (Status status = check_tensor(plan, bound[i], static_cast<std::uint64_t>(plan.whole[i].bytes));
+        !status)
+      return status;
   }
   return {};
 }
 
-BoundWindow bind_window(const PlanState& plan, const AttentionTensors& tensors, std::size_t window) noexcept {
+BoundWindow bind_window(const PlanState& plan, const AttentionTensors& tensors, const BufferRange& workspace,
+                        std::size_t window) noexcept {
   const auto bound = bound_tensors(plan.desc, tensors);
   const std::uint64_t alignment = binding_alignment(plan.device->capabilities);
   BoundWindow result;
@@ -81,11 +100,16 @@ BoundWindow bind_window(const PlanState& plan, const AttentionTensors& tensors, 
     result.buffers[i] = {bound[i].range->buffer, start, end - start};
     result.offsets[i] = static_cast<std::uint32_t>((first - start) / bound[i].element_bytes);
   }
-  // Every descriptor must be valid even where the kernel touches nothing through it. The query stands in for inputs and
-  // the output for the lse, so that no buffer is both read and written in the eyes of synchronization validation.
+  if (plan.workspace_bytes != 0) {
+    result.buffers[VKATTN_BINDING_PARTIALS] = {workspace.buffer, workspace.offset, plan.workspace_bytes};
+  }
+  // Every descriptor must be valid even where the kernel touches nothing through it. The query stands in for
+  // inputs and the output for what is written, so that no buffer is both read and written in the eyes of
+  // synchronization validation.
   for (std::size_t i = 0; i < result.buffers.size(); ++i) {
     if (result.buffers[i].buffer != VK_NULL_HANDLE) continue;
-    result.buffers[i] = result.buffers[i == VKATTN_BINDING_LSE ? VKATTN_BINDING_OUTPUT : VKATTN_BINDING_QUERY];
+    const bool written = i == VKATTN_BINDING_LSE || i == VKATTN_BINDING_PARTIALS;
+    result.buffers[i] = result.buffers[written ? VKATTN_BINDING_OUTPUT : VKATTN_BINDING_QUERY];
   }
   return result;
 }
@@ -142,23 +166,38 @@ Status allocate_sets(const PlanState& plan, BindingsState& state) {
   return {};
 }
 
-void write_bindings(const PlanState& plan, const AttentionTensors& tensors, BindingsState& state) {
+void write_bindings(const PlanState& plan, const AttentionTensors& tensors, const BufferRange& workspace,
+                    BindingsState& state) {
   state.params.resize(plan.steps.size());
   std::vector<BoundWindow> bound;
   for (std::size_t i = 0; i < plan.windows.size(); ++i) {
-    bound.push_back(bind_window(plan, tensors, i));
+    bound.push_back(bind_window(plan, tensors, workspace, i));
     std::array<VkWriteDescriptorSet, VKATTN_BINDING_COUNT> writes;
     write_descriptors(bound[i], state.sets[i], writes);
-    plan.device->vk.vkUpdateDescriptorSets(plan.device->device, VKATTN_BINDING_COUNT, writes.data(), 0, nullptr);
+    plan.device->vk.vkUpdateDescriptorSets(plan.device->device, VKATTN_BINDING_COUNT, writes.data(), 0,
+                                           nullptr);
   }
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     state.params[i] = step_params(plan, plan.steps[i], bound[plan.steps[i].window]);
   }
 }
 
-void dispatch(const PlanState& plan, VkCommandBuffer commands, const Step& step, const AttentionParams& params) {
+// Before the combine pass: it reads what the parts wrote to the workspace.
+void begin_combine(const PlanState& plan, VkCommandBuffer commands) noexcept {
   const DeviceFunctions& vk = plan.device->vk;
-  vk.vkCmdPushConstants(commands, plan.pipeline.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(params), &params);
+  VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
+  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT;
+  vk.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                          VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+  vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.combine.handle());
+}
+
+void dispatch(const PlanState& plan, VkCommandBuffer commands, const Step& step,
+              const AttentionParams& params) noexcept {
+  const DeviceFunctions& vk = plan.device->vk;
+  vk.vkCmdPushConstants(commands, plan.pipeline.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(params),
+                        &params);
   vk.vkCmdDispatch(commands, step.groups_x, step.groups_y, 1);
 }
 
@@ -171,30 +210,32 @@ Bindings::Bindings(Bindings&&) noexcept = default;
 Bindings& Bindings::operator=(Bindings&&) noexcept = default;
 Bindings::~Bindings() = default;
 
-Result<Bindings> AttentionPlan::make_bindings(const AttentionTensors& tensors, const BufferRange&) const {
+Result<Bindings> AttentionPlan::make_bindings(const AttentionTensors& tensors,
+                                              const BufferRange& workspace) const {
   return detail::without_exceptions([&]() -> Result<Bindings> {
     if (state_->options.push_descriptors) {
       return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                    "this plan was made with push_descriptors: record it with tensors in place of bindings"};
     }
-    if (Status status = detail::check_tensors(*state_, tensors); !status) return status.error();
+    if (Status status = detail::check_tensors(*state_, tensors, workspace); !status) return status.error();
     auto bindings = std::make_unique<detail::BindingsState>();
     if (!state_->steps.empty()) {
       bindings->device = state_->device;
       if (Status status = detail::allocate_sets(*state_, *bindings); !status) return status.error();
-      detail::write_bindings(*state_, tensors, *bindings);
+      detail::write_bindings(*state_, tensors, workspace, *bindings);
     }
     return Bindings(std::move(bindings));
   });
 }
 
-Status AttentionPlan::rewrite(Bindings& bindings, const AttentionTensors& tensors, const BufferRange&) const {
+Status AttentionPlan::rewrite(Bindings& bindings, const AttentionTensors& tensors,
+                              const BufferRange& workspace) const {
   return detail::without_exceptions([&]() -> Status {
     if (bindings.state_->sets.size() != state_->windows.size()) {
       return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, "these bindings were made by another plan"};
     }
-    if (Status status = detail::check_tensors(*state_, tensors); !status) return status;
-    if (!state_->steps.empty()) detail::write_bindings(*state_, tensors, *bindings.state_);
+    if (Status status = detail::check_tensors(*state_, tensors, workspace); !status) return status;
+    if (!state_->steps.empty()) detail::write_bindings(*state_, tensors, workspace, *bindings.state_);
     return {};
   });
 }
@@ -208,6 +249,7 @@ void AttentionPlan::record(VkCommandBuffer commands, const Bindings& bindings) c
   vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.pipeline.handle());
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const detail::Step& step = plan.steps[i];
+    if (step.combine && !plan.steps[i - 1].combine) detail::begin_combine(plan, commands);
     if (i == 0 || plan.steps[i - 1].window != step.window) {
       vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.pipeline.layout(), 0, 1,
                                  &bound.sets[step.window], 0, nullptr);
@@ -216,21 +258,23 @@ void AttentionPlan::record(VkCommandBuffer commands, const Bindings& bindings) c
   }
 }
 
-Status AttentionPlan::record(VkCommandBuffer commands, const AttentionTensors& tensors, const BufferRange&) const {
+Status AttentionPlan::record(VkCommandBuffer commands, const AttentionTensors& tensors,
+                             const BufferRange& workspace) const {
   const detail::PlanState& plan = *state_;
   if (!plan.options.push_descriptors) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "recording without bindings needs a plan made with PlanOptions::push_descriptors"};
   }
-  if (Status status = detail::check_tensors(plan, tensors); !status) return status;
+  if (Status status = detail::check_tensors(plan, tensors, workspace); !status) return status;
   if (plan.steps.empty()) return {};
   const detail::DeviceFunctions& vk = plan.device->vk;
   vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.pipeline.handle());
   detail::BoundWindow bound;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const detail::Step& step = plan.steps[i];
+    if (step.combine && !plan.steps[i - 1].combine) detail::begin_combine(plan, commands);
     if (i == 0 || plan.steps[i - 1].window != step.window) {
-      bound = detail::bind_window(plan, tensors, step.window);
+      bound = detail::bind_window(plan, tensors, workspace, step.window);
       std::array<VkWriteDescriptorSet, VKATTN_BINDING_COUNT> writes;
       detail::write_descriptors(bound, VK_NULL_HANDLE, writes);
       vk.vkCmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.pipeline.layout(), 0,

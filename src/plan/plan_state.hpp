@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/select.hpp"
+#include "plan/split.hpp"
 #include "plan/window.hpp"
 #include "vulkan/device_state.hpp"
 #include "vulkan/pipeline.hpp"
@@ -28,6 +29,7 @@ struct Step {
   std::uint32_t first_tile = 0;
   std::uint32_t tile_count = 0;
   std::uint32_t groups_x = 0, groups_y = 0;
+  bool combine = false;  ///< with the combine pipeline, after a barrier
 };
 
 struct PlanState {
@@ -37,14 +39,18 @@ struct PlanState {
   KernelConfig config;
   std::string_view kernel_name;
   std::vector<KernelSupport> considered;
-  TensorWindows whole{};                 ///< the whole tensors; no bytes where nothing is recorded
+  TensorWindows whole{};  ///< the whole tensors; no bytes where nothing is recorded
   std::vector<Window> windows;
-  std::vector<TensorWindows> parts;      ///< of each window
-  std::vector<AttentionParams> params;   ///< of each window, without offsets and tile range
+  std::vector<TensorWindows> parts;     ///< of each window
+  std::vector<AttentionParams> params;  ///< of each window, without offsets and tile range
   std::vector<Step> steps;
   std::vector<DispatchInfo> dispatches;  ///< the same steps, for reports
   Pipeline pipeline;                     ///< empty where nothing is to be recorded
-  bool whole_words = false;              ///< 16-bit tensors are accessed as 32-bit words
+  KvSplit split;
+  KernelConfig combine_config;  ///< where the keys are split
+  Pipeline combine;
+  std::uint64_t workspace_bytes = 0;
+  bool whole_words = false;  ///< 16-bit tensors are accessed as 32-bit words
 };
 
 /// A window's tensors resolved against actual buffers.
@@ -56,20 +62,22 @@ struct BoundWindow {
 struct BindingsState {
   std::shared_ptr<const DeviceState> device;
   VkDescriptorPool pool = VK_NULL_HANDLE;
-  std::vector<VkDescriptorSet> sets;     ///< one per window
-  std::vector<AttentionParams> params;   ///< one per step, ready to push
+  std::vector<VkDescriptorSet> sets;    ///< one per window
+  std::vector<AttentionParams> params;  ///< one per step, ready to push
   ~BindingsState();
 };
 
 /// Checks the caller's ranges against the descriptor.
-[[nodiscard]] Status check_tensors(const PlanState& plan, const AttentionTensors& tensors);
+[[nodiscard]] Status check_tensors(const PlanState& plan, const AttentionTensors& tensors,
+                                   const BufferRange& workspace);
 
 /// Resolves one window. The tensors have passed check_tensors().
 [[nodiscard]] BoundWindow bind_window(const PlanState& plan, const AttentionTensors& tensors,
-                                      std::size_t window) noexcept;
+                                      const BufferRange& workspace, std::size_t window) noexcept;
 
 /// The push constants of one step.
-[[nodiscard]] AttentionParams step_params(const PlanState& plan, const Step& step, const BoundWindow& bound) noexcept;
+[[nodiscard]] AttentionParams step_params(const PlanState& plan, const Step& step,
+                                          const BoundWindow& bound) noexcept;
 
 /// Fills `writes` with the descriptors of one window.
 void write_descriptors(const BoundWindow& bound, VkDescriptorSet set,

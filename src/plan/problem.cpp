@@ -83,7 +83,8 @@ void write_memory(Writer& writer, const Problem& problem) {
   if (problem.layout == Layout::kPackedQkv) writer.word("layout=packed");
   if (problem.row_padding != 0) writer.word("pad=", problem.row_padding);
   if (problem.shift != 0) writer.word("shift=", problem.shift);
-  if (problem.desc.query.alignment_bytes != 0) writer.word("aligned=", problem.desc.query.alignment_bytes);
+  const std::uint32_t alignment = problem.desc.query.alignment_bytes;
+  if (alignment != detail::default_alignment(problem)) writer.word("aligned=", alignment);
 }
 
 void write_data(Writer& writer, const Problem& problem) {
@@ -136,7 +137,8 @@ std::string_view problem_help() {
   layout=bshd         memory order: bhsd (the default), bshd or packed
   pad=3               free elements after each row
   shift=1             free elements before each tensor
-  aligned=16          promised alignment of each tensor, in bytes
+  aligned=4           promised alignment of each tensor in bytes, 0 for its
+                      element's size (16, or 0 with a shift)
   data=uniform        normal (the default), uniform, dominant or equal
   magnitude=10        factor of the data (1)
   seed=7              of the data (1)

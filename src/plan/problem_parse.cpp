@@ -68,6 +68,8 @@ std::optional<DataType> type_of(std::string_view word) {
   return std::nullopt;
 }
 
+using detail::default_alignment;
+
 /// Reads the words of one string into a Problem.
 class Parser {
  public:
@@ -355,6 +357,8 @@ void Parser::resolve_defaults() {
   if (!has(Field::kKeyType)) desc.key.type = type;
   if (!has(Field::kValueType)) desc.value.type = type;
   if (!has(Field::kOutputType)) desc.output.type = type;
+  // Buffers begin aligned, so the first elements are, unless they are shifted.
+  if (!has(Field::kAligned)) desc.query.alignment_bytes = default_alignment(problem_);
   const std::uint32_t alignment = desc.query.alignment_bytes;
   desc.key.alignment_bytes = alignment;
   desc.value.alignment_bytes = alignment;

@@ -43,7 +43,7 @@ Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& c
   std::vector<KernelSupport> considered;
   std::optional<Selection> chosen;
   ErrorCode code = ErrorCode::kNotFound;
-  const std::vector<Kernel> kernels = ordered_kernels(capabilities);
+  const std::vector<Kernel> kernels = ordered_kernels(desc, capabilities);
   for (const Kernel& kernel : kernels) {
     if (!forced.empty() && kernel.name != forced) continue;
     auto config = configure(kernel, desc, capabilities);
@@ -64,7 +64,7 @@ Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& c
 
 std::vector<KernelSupport> kernel_support(const AttentionDesc& desc, const Capabilities& capabilities) {
   std::vector<KernelSupport> support;
-  for (const detail::Kernel& kernel : detail::ordered_kernels(capabilities)) {
+  for (const detail::Kernel& kernel : detail::ordered_kernels(desc, capabilities)) {
     auto config = detail::configure(kernel, desc, capabilities);
     support.push_back({kernel.name, config ? std::string() : config.error().message});
   }

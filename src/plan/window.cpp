@@ -10,8 +10,8 @@ namespace vkattn::detail {
 
 namespace {
 
-constexpr std::array<std::string_view, VKATTN_BINDING_COUNT> kTensorNames{"query",  "key", "value",
-                                                                          "output", "lse", "kv_lengths"};
+constexpr std::array<std::string_view, VKATTN_BINDING_COUNT> kTensorNames{
+    "query", "key", "value", "output", "lse", "kv_lengths", "workspace"};
 
 struct Block {
   std::int64_t batch, heads, rows, dims;

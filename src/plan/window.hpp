@@ -1,5 +1,5 @@
-// Cutting a problem into windows that fit a device's storage buffer range. A window is a block of batch entries,
-// query heads and query rows; its tensors are bound as ranges of their own.
+// Cutting a problem into windows that fit a device's storage buffer range. A window is a block of batch
+// entries, query heads and query rows; its tensors are bound as ranges of their own.
 #pragma once
 
 #include <vkattn/attention.hpp>
@@ -30,11 +30,13 @@ using TensorWindows = std::array<TensorWindow, VKATTN_BINDING_COUNT>;
 
 [[nodiscard]] TensorWindows tensor_windows(const AttentionDesc& desc, const Window& window);
 
-/// How far below a tensor's first element a descriptor may begin, at the most: descriptors are bound rounded down.
+/// How far below a tensor's first element a descriptor may begin, at the most: descriptors are bound rounded
+/// down.
 [[nodiscard]] std::uint64_t binding_alignment(const Capabilities& capabilities);
 
-/// Checks whole tensors against maxBufferSize and maxMemoryAllocationSize, then cuts the problem so that every
-/// tensor of every window fits maxStorageBufferRange. The keys of one head are never cut.
-[[nodiscard]] Result<std::vector<Window>> make_windows(const AttentionDesc& desc, const Capabilities& capabilities);
+/// Checks whole tensors against maxBufferSize and maxMemoryAllocationSize, then cuts the problem so that
+/// every tensor of every window fits maxStorageBufferRange. The keys of one head are never cut.
+[[nodiscard]] Result<std::vector<Window>> make_windows(const AttentionDesc& desc,
+                                                       const Capabilities& capabilities);
 
 }  // namespace vkattn::detail

@@ -1,6 +1,8 @@
 // Small helpers for reading words of problem strings: exact number parsing and "did you mean".
 #pragma once
 
+#include <vkattn/problem.hpp>
+
 #include <charconv>
 #include <optional>
 #include <span>
@@ -9,6 +11,11 @@
 #include <system_error>
 
 namespace vkattn::detail {
+
+/// The alignment of a problem's tensors that its string need not name.
+[[nodiscard]] inline std::uint32_t default_alignment(const Problem& problem) {
+  return problem.shift == 0 ? 16 : 0;
+}
 
 enum class NumberError { kNone, kMalformed, kOutOfRange };
 

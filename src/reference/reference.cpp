@@ -186,6 +186,11 @@ double storage_tolerance(DataType type, double magnitude) {
   return unit;
 }
 
+/// What rounding the probabilities to nearest may add, as a share of sum p |v|.
+double probability_tolerance(DataType type) {
+  return type == DataType::kFloat32 ? 0 : type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
+}
+
 double arithmetic_tolerance(const AttentionDesc& desc, const Row& row) {
   const double factor = 16.0 + std::sqrt(static_cast<double>(desc.kv_length));
   return factor * 0x1p-24 * (1.0 + row.score_magnitude);
@@ -193,9 +198,11 @@ double arithmetic_tolerance(const AttentionDesc& desc, const Row& row) {
 
 }  // namespace
 
-double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim) {
+double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim,
+                        DataType probability_type) {
   const auto d = static_cast<std::size_t>(dim);
-  return arithmetic_tolerance(desc, row) * row.value_magnitude[d] +
+  return (arithmetic_tolerance(desc, row) + probability_tolerance(probability_type)) *
+             row.value_magnitude[d] +
          storage_tolerance(desc.output.type, std::abs(row.output[d]));
 }
 

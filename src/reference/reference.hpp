@@ -20,8 +20,8 @@ struct Inputs {
 
 /// One output row with what its tolerance is made of (docs/semantics.md, "Tolerances").
 struct Row {
-  std::vector<double> output;           ///< value_dim
-  double lse = 0;                       ///< -inf where the row sees nothing
+  std::vector<double> output;  ///< value_dim
+  double lse = 0;              ///< -inf where the row sees nothing
   std::int64_t visible_keys = 0;
   double score_magnitude = 0;           ///< A_i: max over visible j of |scale| * sum |q||k|
   std::vector<double> value_magnitude;  ///< S: sum over visible j of p[i,j] * |v_j|, per value dim
@@ -36,8 +36,10 @@ struct RowIndex {
 /// Computes one row.
 [[nodiscard]] Row compute_row(const AttentionDesc& desc, const Inputs& inputs, RowIndex row);
 
-/// The largest |o - ref| allowed for element `dim` of the row.
-[[nodiscard]] double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim);
+/// The largest |o - ref| allowed for element `dim` of the row, by a kernel that rounds probabilities to the
+/// given type before it multiplies them with V.
+[[nodiscard]] double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim,
+                                      DataType probability_type = DataType::kFloat32);
 
 /// The largest |lse - ref| allowed.
 [[nodiscard]] double lse_tolerance(const AttentionDesc& desc, const Row& row);

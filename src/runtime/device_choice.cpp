@@ -16,7 +16,8 @@ std::vector<std::string> supported_extensions(VkPhysicalDevice device) {
   std::uint32_t count = 0;
   if (vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr) != VK_SUCCESS) return {};
   std::vector<VkExtensionProperties> properties(count);
-  if (vkEnumerateDeviceExtensionProperties(device, nullptr, &count, properties.data()) < VK_SUCCESS) return {};
+  if (vkEnumerateDeviceExtensionProperties(device, nullptr, &count, properties.data()) < VK_SUCCESS)
+    return {};
   std::vector<std::string> names;
   for (const VkExtensionProperties& property : properties) names.emplace_back(property.extensionName);
   return names;
@@ -51,6 +52,8 @@ std::unique_ptr<DeviceFeatures> query_features(VkPhysicalDevice device, std::uin
   }
   if (extension(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME)) chain(features->executables);
   extension(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+  extension(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME);       // for the number of multiprocessors
+  extension(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME);  // for the number of compute units
 #ifdef VK_KHR_cooperative_matrix
   if (memory_model && extension(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) chain(features->matrix);
 #endif
@@ -94,9 +97,8 @@ PhysicalDevice inspect_device(const Instance& instance, VkPhysicalDevice handle,
     return device;
   }
   device.features = query_features(handle, version);
-  auto capabilities =
-      read_capabilities({instance.handle, handle, vkGetInstanceProcAddr, instance.api_version,
-                         device.features->extensions, &device.features->core, nullptr});
+  auto capabilities = read_capabilities({instance.handle, handle, vkGetInstanceProcAddr, instance.api_version,
+                                         device.features->extensions, &device.features->core, nullptr});
   if (!capabilities) {
     device.info.rejected = capabilities.error().message;
     return device;
@@ -175,7 +177,8 @@ Result<std::size_t> choose_device(const std::vector<PhysicalDevice>& devices, co
     if (best == devices.size() || type(i) < type(best)) best = i;
   }
   if (best == devices.size()) {
-    const std::string what = wanted.empty() ? "no usable Vulkan device" : message("no Vulkan device '", wanted, "'");
+    const std::string what =
+        wanted.empty() ? "no usable Vulkan device" : message("no Vulkan device '", wanted, "'");
     std::string why;
     for (const PhysicalDevice& device : devices) {
       if (!device.info.rejected.empty()) {

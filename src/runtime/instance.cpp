@@ -95,8 +95,9 @@ Result<std::unique_ptr<Instance>> create_instance(bool validation) {
   }
   if (VkResult result = create_handle(*instance, validation); result != VK_SUCCESS) {
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {
-      return Error{ErrorCode::kNotFound, result,
-                   "no Vulkan driver was found (mesa-vulkan-drivers on Debian and Ubuntu has one for any CPU)"};
+      return Error{
+          ErrorCode::kNotFound, result,
+          "no Vulkan driver was found (mesa-vulkan-drivers on Debian and Ubuntu has one for any CPU)"};
     }
     return vulkan_error(result, "vkCreateInstance");
   }

@@ -76,8 +76,8 @@ Status copy_staged(RuntimeState& state, VkBuffer from, VkDeviceSize from_offset,
 Status check_range(const Buffer& buffer, VkDeviceSize offset, std::size_t bytes) {
   if (offset > buffer.size() || bytes > buffer.size() - offset) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 message("bytes ", offset, " to ", offset + bytes, " are outside of a buffer of ", buffer.size(),
-                         " bytes")};
+                 message("bytes ", offset, " to ", offset + bytes, " are outside of a buffer of ",
+                         buffer.size(), " bytes")};
   }
   return {};
 }
@@ -140,9 +140,15 @@ Buffer& Buffer::operator=(Buffer&&) noexcept = default;
 Buffer::Buffer() noexcept = default;
 Buffer::~Buffer() = default;
 
-VkBuffer Buffer::handle() const { return state_ ? state_->buffer : VK_NULL_HANDLE; }
-VkDeviceSize Buffer::size() const { return state_ ? state_->size : 0; }
-BufferRange Buffer::range(VkDeviceSize offset) const { return {handle(), offset, size() - offset}; }
+VkBuffer Buffer::handle() const {
+  return state_ ? state_->buffer : VK_NULL_HANDLE;
+}
+VkDeviceSize Buffer::size() const {
+  return state_ ? state_->size : 0;
+}
+BufferRange Buffer::range(VkDeviceSize offset) const {
+  return {handle(), offset, size() - offset};
+}
 
 Result<Buffer> Runtime::create_buffer(VkDeviceSize bytes) const {
   return detail::without_exceptions([&]() -> Result<Buffer> {

@@ -1,5 +1,6 @@
-// The pipeline cache on disk. A file is a header of ours (which device and driver, how long, a checksum) and then
-// Vulkan's own data. Anything that does not check out is ignored: a torn or foreign file never reaches a driver.
+// The pipeline cache on disk. A file is a header of ours (which device and driver, how long, a checksum) and
+// then Vulkan's own data. Anything that does not check out is ignored: a torn or foreign file never reaches a
+// driver.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -72,7 +73,8 @@ std::filesystem::path file_for(const std::filesystem::path& directory, const Fil
     uuid += kDigits[byte >> 4U];
     uuid += kDigits[byte & 15U];
   }
-  return directory / message("pipelines-", std::hex, header.vendor_id, "-", header.device_id, "-", uuid, ".bin");
+  return directory /
+         message("pipelines-", std::hex, header.vendor_id, "-", header.device_id, "-", uuid, ".bin");
 }
 
 // The data of a valid file, else nothing.
@@ -91,7 +93,8 @@ std::vector<char> load(const std::filesystem::path& path, const FileHeader& expe
   return data;
 }
 
-Status write_file(const std::filesystem::path& path, const FileHeader& header, const std::vector<char>& data) {
+Status write_file(const std::filesystem::path& path, const FileHeader& header,
+                  const std::vector<char>& data) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   std::filesystem::path temporary = path;
@@ -103,7 +106,8 @@ Status write_file(const std::filesystem::path& path, const FileHeader& header, c
   if (file.good()) std::filesystem::rename(temporary, path, error);
   if (!file.good() || error) {
     std::filesystem::remove(temporary, error);
-    return Error{ErrorCode::kIo, VK_SUCCESS, message("the pipeline cache ", path.string(), " cannot be written")};
+    return Error{ErrorCode::kIo, VK_SUCCESS,
+                 message("the pipeline cache ", path.string(), " cannot be written")};
   }
   return {};
 }

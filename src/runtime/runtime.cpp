@@ -13,7 +13,8 @@ namespace {
 
 std::string wanted_device(const RuntimeOptions& options) {
   if (!options.device.empty()) return options.device;
-  const char* variable = std::getenv("VKATTN_DEVICE");  // NOLINT(concurrency-mt-unsafe): read once, at start-up
+  const char* variable =
+      std::getenv("VKATTN_DEVICE");  // NOLINT(concurrency-mt-unsafe): read once, at start-up
   return variable != nullptr ? variable : "";
 }
 
@@ -29,7 +30,8 @@ VkResult create_device(RuntimeState& state, const PhysicalDevice& physical) {
   info.pQueueCreateInfos = &queue_info;
   info.enabledExtensionCount = static_cast<std::uint32_t>(physical.features->extensions.size());
   info.ppEnabledExtensionNames = physical.features->extensions.data();
-  if (VkResult result = vkCreateDevice(physical.handle, &info, nullptr, &state.handle); result != VK_SUCCESS) {
+  if (VkResult result = vkCreateDevice(physical.handle, &info, nullptr, &state.handle);
+      result != VK_SUCCESS) {
     return result;
   }
   volkLoadDeviceTable(&state.vk, state.handle);
@@ -88,9 +90,9 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   if (VkResult result = create_objects(*state); result != VK_SUCCESS) {
     return vulkan_error(result, "creating the command buffer");
   }
-  auto device = Device::borrow({state->instance->handle, physical.handle, state->handle, vkGetInstanceProcAddr,
-                                state->instance->api_version, physical.features->extensions,
-                                &physical.features->core, nullptr});
+  auto device = Device::borrow({state->instance->handle, physical.handle, state->handle,
+                                vkGetInstanceProcAddr, state->instance->api_version,
+                                physical.features->extensions, &physical.features->core, nullptr});
   if (!device) return device.error();
   state->device = *std::move(device);
   if (Status status = create_pipeline_cache(*state, options); !status) return status.error();
@@ -181,13 +183,27 @@ Result<Runtime> Runtime::create(const RuntimeOptions& options) {
   });
 }
 
-const Device& Runtime::device() const { return *state_->device; }
-const std::string& Runtime::device_choice() const { return state_->choice; }
-VkPipelineCache Runtime::pipeline_cache() const { return state_->pipeline_cache; }
-VkQueue Runtime::queue() const { return state_->queue; }
-std::uint32_t Runtime::queue_family() const { return state_->queue_family; }
-double Runtime::timestamp_period_ns() const { return state_->timestamp_period_ns; }
-const std::vector<std::string>& Runtime::validation_messages() const { return state_->instance->messages; }
+const Device& Runtime::device() const {
+  return *state_->device;
+}
+const std::string& Runtime::device_choice() const {
+  return state_->choice;
+}
+VkPipelineCache Runtime::pipeline_cache() const {
+  return state_->pipeline_cache;
+}
+VkQueue Runtime::queue() const {
+  return state_->queue;
+}
+std::uint32_t Runtime::queue_family() const {
+  return state_->queue_family;
+}
+double Runtime::timestamp_period_ns() const {
+  return state_->timestamp_period_ns;
+}
+const std::vector<std::string>& Runtime::validation_messages() const {
+  return state_->instance->messages;
+}
 
 Status Runtime::save_pipeline_cache() const {
   return detail::without_exceptions([&] { return detail::save_pipeline_cache(*state_); });
@@ -216,8 +232,8 @@ Result<std::vector<double>> Runtime::execute_commands(RecordFunction record, voi
       continue;
     }
     std::uint64_t ticks[2] = {};
-    if (VkResult result = state.vk.vkGetQueryPoolResults(state.handle, state.queries, 0, 2, sizeof(ticks), ticks,
-                                                         sizeof(std::uint64_t),
+    if (VkResult result = state.vk.vkGetQueryPoolResults(state.handle, state.queries, 0, 2, sizeof(ticks),
+                                                         ticks, sizeof(std::uint64_t),
                                                          VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
         result != VK_SUCCESS) {
       return detail::runtime_error(state, result, "vkGetQueryPoolResults");

@@ -1,8 +1,8 @@
 // What the runtime's parts share.
 #pragma once
 
-#include <vkattn/runtime.hpp>
 #include <volk.h>
+#include <vkattn/runtime.hpp>
 
 #include <memory>
 #include <mutex>
@@ -34,7 +34,8 @@ struct Instance {
 struct DeviceFeatures {
   VkPhysicalDeviceFeatures2 core{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
   VkPhysicalDevice16BitStorageFeatures storage16{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES};
-  VkPhysicalDeviceShaderFloat16Int8Features float16{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES};
+  VkPhysicalDeviceShaderFloat16Int8Features float16{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES};
   VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
   VkPhysicalDeviceVulkanMemoryModelFeatures memory_model{
@@ -63,10 +64,10 @@ struct PhysicalDevice {
 
 [[nodiscard]] Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance);
 
-/// The index of the device that `wanted` names (a number or part of a name), or of the best; `reason` gets a line
-/// for each device.
-[[nodiscard]] Result<std::size_t> choose_device(const std::vector<PhysicalDevice>& devices, const std::string& wanted,
-                                                std::string& reason);
+/// The index of the device that `wanted` names (a number or part of a name), or of the best; `reason` gets a
+/// line for each device.
+[[nodiscard]] Result<std::size_t> choose_device(const std::vector<PhysicalDevice>& devices,
+                                                const std::string& wanted, std::string& reason);
 
 struct BufferState {
   VkDevice device = VK_NULL_HANDLE;
@@ -99,10 +100,10 @@ struct RuntimeState {
   VkFence fence = VK_NULL_HANDLE;
   VkQueryPool queries = VK_NULL_HANDLE;
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
-  std::filesystem::path cache_file;       ///< empty: not kept on disk
-  std::uint64_t cache_checksum = 0;       ///< of what the file held when it was loaded
+  std::filesystem::path cache_file;  ///< empty: not kept on disk
+  std::uint64_t cache_checksum = 0;  ///< of what the file held when it was loaded
   std::unique_ptr<BufferState> staging;
-  bool lost = false;                      ///< sticky: the device answers nothing any more
+  bool lost = false;  ///< sticky: the device answers nothing any more
 
   RuntimeState() = default;
   RuntimeState(const RuntimeState&) = delete;

@@ -1,6 +1,7 @@
 // Reading Capabilities: properties from the physical device, features from the chain that was enabled.
 #include <algorithm>
 #include <string_view>
+#include <thread>
 
 #include "common/message.hpp"
 #include "vulkan/device_state.hpp"
@@ -27,11 +28,13 @@ void read_feature_struct(const VkBaseInStructure* base, Capabilities& capabiliti
       break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES:
       capabilities.storage_buffer_16bit |=
-          reinterpret_cast<const VkPhysicalDevice16BitStorageFeatures*>(base)->storageBuffer16BitAccess == VK_TRUE;
+          reinterpret_cast<const VkPhysicalDevice16BitStorageFeatures*>(base)->storageBuffer16BitAccess ==
+          VK_TRUE;
       break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
       capabilities.storage_buffer_16bit |=
-          reinterpret_cast<const VkPhysicalDeviceVulkan11Features*>(base)->storageBuffer16BitAccess == VK_TRUE;
+          reinterpret_cast<const VkPhysicalDeviceVulkan11Features*>(base)->storageBuffer16BitAccess ==
+          VK_TRUE;
       break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES:
       capabilities.shader_float16 |=
@@ -40,14 +43,27 @@ void read_feature_struct(const VkBaseInStructure* base, Capabilities& capabiliti
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES:
       capabilities.shader_float16 |=
           reinterpret_cast<const VkPhysicalDeviceVulkan12Features*>(base)->shaderFloat16 == VK_TRUE;
+      capabilities.vulkan_memory_model |=
+          reinterpret_cast<const VkPhysicalDeviceVulkan12Features*>(base)->vulkanMemoryModel == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES:
+      capabilities.vulkan_memory_model |=
+          reinterpret_cast<const VkPhysicalDeviceVulkanMemoryModelFeatures*>(base)->vulkanMemoryModel ==
+          VK_TRUE;
       break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES:
       capabilities.subgroup_size_control |=
-          reinterpret_cast<const VkPhysicalDeviceSubgroupSizeControlFeatures*>(base)->subgroupSizeControl == VK_TRUE;
+          reinterpret_cast<const VkPhysicalDeviceSubgroupSizeControlFeatures*>(base)->subgroupSizeControl ==
+          VK_TRUE;
+      capabilities.compute_full_subgroups |=
+          reinterpret_cast<const VkPhysicalDeviceSubgroupSizeControlFeatures*>(base)->computeFullSubgroups ==
+          VK_TRUE;
       break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES:
       capabilities.subgroup_size_control |=
           reinterpret_cast<const VkPhysicalDeviceVulkan13Features*>(base)->subgroupSizeControl == VK_TRUE;
+      capabilities.compute_full_subgroups |=
+          reinterpret_cast<const VkPhysicalDeviceVulkan13Features*>(base)->computeFullSubgroups == VK_TRUE;
       break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR:
       capabilities.pipeline_statistics |=
@@ -57,7 +73,8 @@ void read_feature_struct(const VkBaseInStructure* base, Capabilities& capabiliti
 #ifdef VK_KHR_cooperative_matrix
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR:
       capabilities.cooperative_matrix |=
-          reinterpret_cast<const VkPhysicalDeviceCooperativeMatrixFeaturesKHR*>(base)->cooperativeMatrix == VK_TRUE;
+          reinterpret_cast<const VkPhysicalDeviceCooperativeMatrixFeaturesKHR*>(base)->cooperativeMatrix ==
+          VK_TRUE;
       break;
 #endif
     default:
@@ -85,12 +102,14 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
     properties.pNext = &structure;
   };
   VkPhysicalDeviceSubgroupProperties subgroup{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
-  VkPhysicalDeviceMaintenance3Properties maintenance3{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+  VkPhysicalDeviceMaintenance3Properties maintenance3{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
   VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
   VkPhysicalDeviceFloatControlsProperties floats{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
   VkPhysicalDeviceSubgroupSizeControlProperties sizes{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
-  VkPhysicalDeviceMaintenance4Properties maintenance4{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
+  VkPhysicalDeviceMaintenance4Properties maintenance4{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
   VkPhysicalDevicePushDescriptorPropertiesKHR push{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PUSH_DESCRIPTOR_PROPERTIES_KHR};
   const auto known = [&](std::uint32_t core, const char* extension) {
@@ -102,6 +121,11 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
   if (known(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME)) chain(floats);
   if (known(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) chain(sizes);
   if (known(VK_API_VERSION_1_3, VK_KHR_MAINTENANCE_4_EXTENSION_NAME)) chain(maintenance4);
+  VkPhysicalDeviceShaderSMBuiltinsPropertiesNV multiprocessors{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+  if (has_extension(source, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) chain(multiprocessors);
+  VkPhysicalDeviceShaderCorePropertiesAMD cores{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
+  if (has_extension(source, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) chain(cores);
   const bool push_descriptors = has_extension(source, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
   if (push_descriptors) chain(push);
   vk.vkGetPhysicalDeviceProperties2(source.physical_device, &properties);
@@ -115,6 +139,14 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
   capabilities.device_id = core.deviceID;
   capabilities.driver_version = core.driverVersion;
   capabilities.api_version = version;
+  capabilities.compute_units = multiprocessors.shaderSMCount;
+  if (cores.shaderEngineCount != 0) {
+    capabilities.compute_units =
+        cores.shaderEngineCount * cores.shaderArraysPerEngineCount * cores.computeUnitsPerShaderArray;
+  }
+  if (core.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) {
+    capabilities.compute_units = std::thread::hardware_concurrency();
+  }
   read_limits(core.limits, capabilities);
   capabilities.subgroup_size = subgroup.subgroupSize;
   capabilities.min_subgroup_size = sizes.minSubgroupSize != 0 ? sizes.minSubgroupSize : subgroup.subgroupSize;
@@ -123,6 +155,12 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
     capabilities.subgroup_arithmetic =
         (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0;
     capabilities.subgroup_shuffle = (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0;
+    capabilities.subgroup_vote = (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_VOTE_BIT) != 0;
+  }
+  // Counts once the feature is known to be enabled.
+  capabilities.required_subgroup_size = (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
+  if (sizes.maxComputeWorkgroupSubgroups != 0) {
+    capabilities.max_workgroup_subgroups = sizes.maxComputeWorkgroupSubgroups;
   }
   capabilities.max_memory_allocation_bytes = maintenance3.maxMemoryAllocationSize;
   if (maintenance4.maxBufferSize != 0) capabilities.max_buffer_size = maintenance4.maxBufferSize;
@@ -161,7 +199,8 @@ void read_matrix_shapes(const CapabilitySource& source, Capabilities& capabiliti
   if (query == nullptr) return;
   std::uint32_t count = 0;
   if (query(source.physical_device, &count, nullptr) != VK_SUCCESS) return;
-  std::vector<VkCooperativeMatrixPropertiesKHR> shapes(count, {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR});
+  std::vector<VkCooperativeMatrixPropertiesKHR> shapes(count,
+                                                       {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR});
   if (query(source.physical_device, &count, shapes.data()) < VK_SUCCESS) return;
   shapes.resize(count);
   for (const VkCooperativeMatrixPropertiesKHR& shape : shapes) {
@@ -186,8 +225,8 @@ Result<Capabilities> read_capabilities(const CapabilitySource& source) {
   const std::uint32_t version = std::min(source.api_version, properties.properties.apiVersion);
   if (version < VK_API_VERSION_1_1) {
     return Error{ErrorCode::kUnsupported, VK_ERROR_INCOMPATIBLE_DRIVER,
-                 message(properties.properties.deviceName, " offers Vulkan ", VK_API_VERSION_MAJOR(version), ".",
-                         VK_API_VERSION_MINOR(version), "; vkattn needs 1.1")};
+                 message(properties.properties.deviceName, " offers Vulkan ", VK_API_VERSION_MAJOR(version),
+                         ".", VK_API_VERSION_MINOR(version), "; vkattn needs 1.1")};
   }
   Capabilities capabilities;
   read_properties(source, vk, version, capabilities);
@@ -196,6 +235,7 @@ Result<Capabilities> read_capabilities(const CapabilitySource& source) {
        base = base->pNext) {
     read_feature_struct(base, capabilities);
   }
+  capabilities.required_subgroup_size &= capabilities.subgroup_size_control;
 #ifdef VK_KHR_cooperative_matrix
   if (capabilities.cooperative_matrix) read_matrix_shapes(source, capabilities);
 #endif

@@ -14,9 +14,9 @@ Result<std::shared_ptr<const detail::DeviceState>> make_state(const DeviceDesc& 
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "DeviceDesc needs instance, physical_device, device and get_instance_proc_addr"};
   }
-  auto capabilities = detail::read_capabilities({desc.instance, desc.physical_device, desc.get_instance_proc_addr,
-                                                 desc.api_version, desc.enabled_extensions, desc.enabled_features,
-                                                 desc.enabled_core_features});
+  auto capabilities = detail::read_capabilities(
+      {desc.instance, desc.physical_device, desc.get_instance_proc_addr, desc.api_version,
+       desc.enabled_extensions, desc.enabled_features, desc.enabled_core_features});
   if (!capabilities) return capabilities.error();
   auto instance_functions = detail::load_instance_functions(desc.instance, desc.get_instance_proc_addr);
   if (!instance_functions) return instance_functions.error();
@@ -25,6 +25,8 @@ Result<std::shared_ptr<const detail::DeviceState>> make_state(const DeviceDesc& 
   auto state = std::make_shared<detail::DeviceState>(detail::DeviceState{
       desc.instance, desc.physical_device, desc.device, *functions, *std::move(capabilities)});
   if (state->vk.vkCmdPushDescriptorSetKHR == nullptr) state->capabilities.push_descriptors = false;
+  if (state->vk.vkGetPipelineExecutablePropertiesKHR == nullptr)
+    state->capabilities.pipeline_statistics = false;
   return std::shared_ptr<const detail::DeviceState>(std::move(state));
 }
 
@@ -38,9 +40,13 @@ Result<Device> Device::borrow(const DeviceDesc& desc) {
   });
 }
 
-const Capabilities& Device::capabilities() const { return state_->capabilities; }
+const Capabilities& Device::capabilities() const {
+  return state_->capabilities;
+}
 
-VkDevice Device::handle() const { return state_->device; }
+VkDevice Device::handle() const {
+  return state_->device;
+}
 
 Result<Device> Device::with_capabilities(Capabilities capabilities) const {
   return detail::without_exceptions([&]() -> Result<Device> {

@@ -14,10 +14,11 @@ Error missing_function(const char* name) {
 
 }  // namespace
 
-Result<InstanceFunctions> load_instance_functions(VkInstance instance, PFN_vkGetInstanceProcAddr get_proc_addr) {
+Result<InstanceFunctions> load_instance_functions(VkInstance instance,
+                                                  PFN_vkGetInstanceProcAddr get_proc_addr) {
   InstanceFunctions functions;
-#define VKATTN_LOAD(NAME)                                                            \
-  functions.NAME = reinterpret_cast<PFN_##NAME>(get_proc_addr(instance, #NAME));     \
+#define VKATTN_LOAD(NAME)                                                        \
+  functions.NAME = reinterpret_cast<PFN_##NAME>(get_proc_addr(instance, #NAME)); \
   if (functions.NAME == nullptr) return missing_function(#NAME);
   VKATTN_INSTANCE_FUNCTIONS(VKATTN_LOAD)
 #undef VKATTN_LOAD
@@ -31,8 +32,13 @@ Result<DeviceFunctions> load_device_functions(VkDevice device, PFN_vkGetDevicePr
   if (functions.NAME == nullptr) return missing_function(#NAME);
   VKATTN_DEVICE_FUNCTIONS(VKATTN_LOAD)
 #undef VKATTN_LOAD
-  functions.vkCmdPushDescriptorSetKHR =
-      reinterpret_cast<PFN_vkCmdPushDescriptorSetKHR>(get_proc_addr(device, "vkCmdPushDescriptorSetKHR"));
+#define VKATTN_LOAD_OPTIONAL(NAME) \
+  functions.NAME = reinterpret_cast<PFN_##NAME>(get_proc_addr(device, #NAME));
+  VKATTN_LOAD_OPTIONAL(vkCmdPushDescriptorSetKHR)
+  VKATTN_LOAD_OPTIONAL(vkGetPipelineExecutablePropertiesKHR)
+  VKATTN_LOAD_OPTIONAL(vkGetPipelineExecutableStatisticsKHR)
+  VKATTN_LOAD_OPTIONAL(vkGetPipelineExecutableInternalRepresentationsKHR)
+#undef VKATTN_LOAD_OPTIONAL
   return functions;
 }
 

@@ -1,4 +1,5 @@
-// The library's own Vulkan function tables, filled from the caller's vkGetInstanceProcAddr: one list of names each.
+// The library's own Vulkan function tables, filled from the caller's vkGetInstanceProcAddr: one list of names
+// each.
 #pragma once
 
 #include <vulkan/vulkan_core.h>
@@ -7,8 +8,8 @@
 
 namespace vkattn::detail {
 
-#define VKATTN_INSTANCE_FUNCTIONS(X)       \
-  X(vkGetPhysicalDeviceProperties2)        \
+#define VKATTN_INSTANCE_FUNCTIONS(X) \
+  X(vkGetPhysicalDeviceProperties2)  \
   X(vkGetDeviceProcAddr)
 
 #define VKATTN_DEVICE_FUNCTIONS(X) \
@@ -38,7 +39,12 @@ struct InstanceFunctions {
 
 struct DeviceFunctions {
   VKATTN_DEVICE_FUNCTIONS(VKATTN_DECLARE_FUNCTION)
-  PFN_vkCmdPushDescriptorSetKHR vkCmdPushDescriptorSetKHR = nullptr;  ///< null without the extension
+  // Null without their extensions.
+  PFN_vkCmdPushDescriptorSetKHR vkCmdPushDescriptorSetKHR = nullptr;
+  PFN_vkGetPipelineExecutablePropertiesKHR vkGetPipelineExecutablePropertiesKHR = nullptr;
+  PFN_vkGetPipelineExecutableStatisticsKHR vkGetPipelineExecutableStatisticsKHR = nullptr;
+  PFN_vkGetPipelineExecutableInternalRepresentationsKHR vkGetPipelineExecutableInternalRepresentationsKHR =
+      nullptr;
 };
 
 #undef VKATTN_DECLARE_FUNCTION

@@ -72,7 +72,18 @@ VkResult Pipeline::create_pipeline(const PipelineDesc& desc) {
   info.stage.module = module;
   info.stage.pName = "main";
   info.stage.pSpecializationInfo = &specialization;
+  VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup_size{
+      VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO};
+  subgroup_size.requiredSubgroupSize = desc.required_subgroup_size;
+  if (desc.required_subgroup_size != 0) {
+    info.stage.pNext = &subgroup_size;
+    info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+  }
   info.layout = layout_;
+  if (desc.capture_statistics) {
+    info.flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
+                 VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
+  }
   const VkResult result =
       vk.vkCreateComputePipelines(device_->device, desc.cache, 1, &info, nullptr, &pipeline_);
   vk.vkDestroyShaderModule(device_->device, module, nullptr);

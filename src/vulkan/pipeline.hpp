@@ -4,6 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
+#include <vector>
+
+#include <vkattn/plan.hpp>
 
 #include "kernels/kernel.hpp"
 #include "vulkan/device_state.hpp"
@@ -15,15 +19,24 @@ struct PipelineDesc {
   std::span<const SpecializationValue> specialization;
   std::uint32_t storage_buffers = 0;  ///< bindings 0 .. n-1 of set 0
   std::uint32_t push_constant_bytes = 0;
+  std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   bool push_descriptors = false;
+  bool capture_statistics = false;  ///< for read_statistics()
   VkPipelineCache cache = VK_NULL_HANDLE;
 };
+
+/// What the driver says of a pipeline that was made with capture_statistics; `name` is given to each entry.
+/// With `isa` the driver's own listings too.
+[[nodiscard]] Result<std::vector<PipelineStatistics>> read_statistics(const DeviceState& device,
+                                                                      VkPipeline pipeline,
+                                                                      std::string_view name, bool isa);
 
 /// Owns its Vulkan objects. Move-only; empty when default-constructed.
 class Pipeline {
  public:
   Pipeline() = default;
-  [[nodiscard]] static Result<Pipeline> create(std::shared_ptr<const DeviceState> device, const PipelineDesc& desc);
+  [[nodiscard]] static Result<Pipeline> create(std::shared_ptr<const DeviceState> device,
+                                               const PipelineDesc& desc);
   Pipeline(Pipeline&& other) noexcept { *this = std::move(other); }
   Pipeline& operator=(Pipeline&& other) noexcept;
   Pipeline(const Pipeline&) = delete;

@@ -15,7 +15,8 @@ struct ShaderBinary {
 };
 
 /// The binary of that name in a set; null where the set has none.
-[[nodiscard]] inline const ShaderBinary* find_shader(std::span<const ShaderBinary> set, std::string_view name) {
+[[nodiscard]] inline const ShaderBinary* find_shader(std::span<const ShaderBinary> set,
+                                                     std::string_view name) {
   for (const ShaderBinary& binary : set) {
     if (binary.name == name) return &binary;
   }

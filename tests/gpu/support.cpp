@@ -145,6 +145,7 @@ Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& des
   plan_options.kernel = options.kernel;
   plan_options.pipeline_cache = runtime.pipeline_cache();
   plan_options.max_dispatch_ns = options.max_dispatch_ns;
+  plan_options.kv_splits = options.kv_splits;
   return AttentionPlan::create(options.device.value_or(runtime.device()), desc, plan_options);
 }
 

@@ -211,7 +211,7 @@ std::string problem_string(const FactorRow& row, std::uint64_t seed) {
   if (row[kLengths] == 1) append(text, key_lengths_word(sizes.batch, sizes.kv_length, row[kPattern]));
   append(text, layout_word(row, sizes));
   append(text, row[kAligned] == 1 ? kAlignedSpaceWords[row[kSpace]] : kSpaceWords[row[kSpace]]);
-  if (row[kAligned] == 1) append(text, "aligned=16");
+  append(text, row[kAligned] == 1 ? "aligned=16" : "aligned=0");
   append(text, kDataWords[row[kData]]);
   // A key that towers already needs no large numbers, and with them float32 could not tell its score from
   // others.

@@ -56,7 +56,7 @@ TEST(ParseProblem, Defaults) {
   EXPECT_FALSE(problem.desc.scale.has_value());
   EXPECT_FALSE(problem.desc.has_lse);
   EXPECT_FALSE(problem.desc.has_kv_lengths);
-  EXPECT_EQ(problem.desc.query.alignment_bytes, 0U);
+  EXPECT_EQ(problem.desc.query.alignment_bytes, 16U);
   EXPECT_EQ(problem.layout, Layout::kBhsd);
   EXPECT_EQ(problem.data, DataKind::kNormal);
   EXPECT_EQ(problem.magnitude, 1.0);
@@ -117,8 +117,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "512x512 d192 dv128 bf16 query=f32", "4x4 d8 key=f16", "4x4 d8 f16 query=f32",
                     "4x4 d8 query=f16 key=bf16", "4x4 d8 causal", "4x4 d8 causal align=-5",
                     "4x4 d8 causal align=0", "4x4 d8 scale=-0.25 lse", "4x4 d8 scale=1e-20",
-                    "b3 4x9 d8 kv_lengths=5,0,9", "b0 4x9 d8 kv_lengths=",
-                    "4x4 d8 f16 layout=bshd pad=3 shift=8 aligned=16", "hq4 hkv2 4x4 d8 layout=packed",
+                    "b3 4x9 d8 kv_lengths=5,0,9",
+                    "b0 4x9 d8 kv_lengths=", "4x4 d8 f16 layout=bshd pad=3 shift=8 aligned=16",
+                    "hq4 hkv2 4x4 d8 layout=packed", "4x4 d8 aligned=0", "4x4 d8 f16 shift=1",
                     "4x4 d8 data=uniform magnitude=0.001", "4x4 d8 data=dominant seed=18446744073709551615",
                     "4x4 d8 data=equal magnitude=1e-06", "0x0 d576"));
 

@@ -1,0 +1,184 @@
+// `vkattn kernels`: the pipelines that a plan uses, with what the driver's own compiler says of them.
+#include <vkattn/problem.hpp>
+#include <vkattn/runtime.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "atomic_file.hpp"
+#include "command.hpp"
+#include "console.hpp"
+#include "error.hpp"
+#include "json.hpp"
+
+namespace vkattn::cli {
+namespace {
+
+constexpr std::size_t kLabelWidth = 28;
+constexpr const char* kDefaultProblem = "b1 h8 512x512 d64";
+
+/// The options as typed.
+struct Arguments {
+  std::vector<std::string> problem;
+  std::string kernel, device, isa;
+  bool stats = false, json = false;
+};
+
+/// What is printed, gathered first.
+struct Pipelines {
+  std::string problem;
+  std::string kernel;
+  std::string plan;  ///< AttentionPlan::describe()
+  std::vector<KernelSupport> kernels;
+  std::vector<PipelineStatistics> statistics;
+};
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+std::string number_text(double value) {
+  const bool whole = std::floor(value) == value && std::abs(value) < 1e15;
+  return whole ? std::to_string(static_cast<long long>(value)) : console::significant(value);
+}
+
+Json statistics_json(const PipelineStatistics& pipeline) {
+  Json entries = Json::object();
+  for (const PipelineStatistics::Entry& entry : pipeline.entries) entries[entry.name] = entry.value;
+  return Json{{"pipeline", pipeline.pipeline},
+              {"shader", pipeline.shader},
+              {"executable", pipeline.executable},
+              {"subgroup_size", pipeline.subgroup_size},
+              {"statistics", std::move(entries)}};
+}
+
+std::string to_json_text(const Pipelines& found, const Capabilities& device, const Invocation& invocation) {
+  Json kernels = Json::array();
+  for (const KernelSupport& support : found.kernels) {
+    kernels.push_back(
+        Json{{"name", support.kernel}, {"available", support.reason.empty()}, {"reason", support.reason}});
+  }
+  Json pipelines = Json::array();
+  for (const PipelineStatistics& pipeline : found.statistics) pipelines.push_back(statistics_json(pipeline));
+  return dump_json(Json{{"version", invocation.version},
+                        {"device", device_json(device)},
+                        {"problem", found.problem},
+                        {"kernel", found.kernel},
+                        {"kernels", std::move(kernels)},
+                        {"pipelines", std::move(pipelines)}});
+}
+
+std::string to_text(const Pipelines& found, bool stats) {
+  std::string text = console::printable(found.problem) + "\n";
+  for (std::size_t begin = 0; begin < found.plan.size();) {
+    const std::size_t end = std::min(found.plan.find('\n', begin), found.plan.size());
+    text += "   " + found.plan.substr(begin, end - begin) + "\n";
+    begin = end + 1;
+  }
+  if (!stats) return text;
+  for (const PipelineStatistics& pipeline : found.statistics) {
+    text += "\npipeline " + pipeline.pipeline + " (" + pipeline.shader + ", subgroups of " +
+            std::to_string(pipeline.subgroup_size) + ")\n";
+    for (const PipelineStatistics::Entry& entry : pipeline.entries) {
+      text += console::labelled(console::printable(entry.name), number_text(entry.value), kLabelWidth, 3);
+    }
+  }
+  return text;
+}
+
+/// A name for a file: letters, digits and dashes only.
+std::string file_name(const PipelineStatistics& pipeline, const PipelineStatistics::Listing& listing) {
+  std::string name = pipeline.pipeline + "-" + listing.name + ".txt";
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '-') c = '-';
+  }
+  return name;
+}
+
+/// Writes the driver's listings into a folder; their paths.
+std::vector<std::string> write_listings(const std::vector<PipelineStatistics>& statistics,
+                                        const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail("the folder '" + console::printable(folder) + "' cannot be made: " + error.message());
+  std::vector<std::string> paths;
+  for (const PipelineStatistics& pipeline : statistics) {
+    for (const PipelineStatistics::Listing& listing : pipeline.listings) {
+      const std::string path = (std::filesystem::path(folder) / file_name(pipeline, listing)).string();
+      AtomicFile file = take(AtomicFile::create(path));
+      require(file.write(listing.text));
+      require(file.commit());
+      paths.push_back(path);
+    }
+  }
+  return paths;
+}
+
+int show_kernels(const Arguments& arguments, const Invocation& invocation) {
+  const Problem problem =
+      take(parse_problem(arguments.problem.empty() ? kDefaultProblem : joined(arguments.problem)));
+  require_known_kernel(arguments.kernel);
+  RuntimeOptions runtime_options;
+  runtime_options.device = arguments.device;
+  runtime_options.pipeline_cache = false;  // statistics come from compiling
+  const Runtime runtime = take(Runtime::create(runtime_options));
+  const Capabilities& device = runtime.device().capabilities();
+  const bool wanted = arguments.stats || !arguments.isa.empty();
+  if (wanted && !device.pipeline_statistics) {
+    fail(device.device_name +
+         " tells nothing of its pipelines (it lacks VK_KHR_pipeline_executable_properties)");
+  }
+  PlanOptions options;
+  options.kernel = arguments.kernel;
+  options.capture_statistics = wanted;
+  const AttentionPlan plan = take(AttentionPlan::create(runtime.device(), problem.desc, options));
+  Pipelines found;
+  found.problem = to_string(problem);
+  found.kernel = plan.kernel_name();
+  found.plan = plan.describe();
+  found.kernels = kernel_support(problem.desc, device);
+  if (wanted) found.statistics = take(plan.statistics(!arguments.isa.empty()));
+  print(arguments.json ? to_json_text(found, device, invocation) : to_text(found, arguments.stats));
+  if (arguments.isa.empty()) return 0;
+  const std::vector<std::string> paths = write_listings(found.statistics, arguments.isa);
+  if (paths.empty()) fail("the driver of " + device.device_name + " gives no listings");
+  if (!arguments.json) {
+    for (const std::string& path : paths) print("wrote " + path + "\n");
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command add_kernels_command(CLI::App& parent, const Invocation& invocation) {
+  CLI::App* const app = parent.add_subcommand("kernels", "Show the pipelines that a plan uses");
+  auto a = std::make_shared<Arguments>();
+  app->add_option("PROBLEM", a->problem, std::string("A problem string, default ") + kDefaultProblem)
+      ->type_name("")
+      ->option_text("...");
+  add_switch(*app, "--stats", a->stats,
+             "The driver's statistics: registers, spills, shared memory, occupancy, code size (where it has "
+             "VK_KHR_pipeline_executable_properties)");
+  add_value(*app, "--isa", a->isa, "DIR",
+            "Write the driver's listings, machine code among them, into a folder");
+  add_value(*app, "--kernel", a->kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
+  add_value(*app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
+  add_switch(*app, "--json", a->json, "Print JSON");
+  set_help(*app, "vkattn kernels [PROBLEM...] [OPTIONS]",
+           "Examples:\n"
+           "  vkattn kernels \"b1 hq32 hkv8 q1 kv4096 d128 f16\"\n"
+           "  vkattn kernels \"b1 h8 1024x1024 d128 f16\" --kernel tile --stats\n"
+           "  RADV_FORCE_FAMILY=navi31 vkattn kernels --stats --isa listings    compile for an AMD GPU that "
+           "is not there\n");
+  return {app, [a, invocation] { return show_kernels(*a, invocation); }};
+}
+
+}  // namespace vkattn::cli

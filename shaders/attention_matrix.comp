@@ -1,0 +1,438 @@
+// Attention on matrix units (VK_KHR_cooperative_matrix). A workgroup owns a block of query rows and stages tiles of
+// keys and values in shared memory; each of its subgroups owns whole rows, so that softmax state never crosses
+// subgroups and a tile takes two workgroup barriers. Scores and sums are float32, operands 16-bit.
+//
+// The layout of a matrix over the lanes is the driver's own. What needs to know rows and columns goes through the
+// subgroup's stage in shared memory: scores as float32, probabilities over them, one factor per row that a load with
+// stride 0 spreads over an accumulator.
+//
+// Defines: VKATTN_MATRIX_ELEMENT, the operand type; VKATTN_MATRIX_BFLOAT16 where it is one; VKATTN_MATRIX_LOOPS to
+// keep loops over matrices, for CPU implementations.
+#version 460
+#pragma use_vulkan_memory_model
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_vote : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+
+#include "lib/matrix.glsl"
+#include "lib/mask.glsl"
+#include "lib/online_softmax.glsl"
+#include "lib/grid.glsl"
+
+layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
+
+const uint kSubgroups = kThreads / kSubgroupSize;
+const uint kSubgroupRows = kRowBlocks * kM;
+const uint kBlockRows = kSubgroups * kSubgroupRows;
+const uint kHeadBlocks = (kHeadDim + kK - 1) / kK;      // blocks along the head dimension, the last padded with zeros
+const uint kKeyBlocks = kBlockKeys / kN;                // blocks of a tile's scores
+const uint kProductBlocks = kBlockKeys / kK;            // the same keys as operands of P V
+const uint kValueBlocks = kSliceDims / kN;              // blocks of the slice of value dims
+const uint kSlices = (kValueDim + kSliceDims - 1) / kSliceDims;
+
+// Rows of shared memory in units of 8 elements (16 bytes), skewed by one against bank conflicts.
+const uint kKeyStride8 = kHeadBlocks * kK / 8 + 1;
+const uint kValueStride8 = (kValuesTransposed ? kBlockKeys : kSliceDims) / 8 + 1;
+const uint kScoreStride4 = kBlockKeys / 4 + 1;          // float32: units of 4
+const uint kStageDims = kBlockKeys * 2;                 // 16-bit elements in a row of a subgroup's stage
+const uint kStageBlocks = kBlockKeys / kN;              // output blocks in a row of it
+
+// A lane owns kLaneRows rows of its subgroup, or shares one with kRowLanes - 1 others.
+const uint kRowLanes = kSubgroupSize > kSubgroupRows ? kSubgroupSize / kSubgroupRows : 1;
+const uint kLaneRows = kSubgroupSize > kSubgroupRows ? 1 : kSubgroupRows / kSubgroupSize;
+const uint kLaneKeys8 = kBlockKeys / kRowLanes / 8;
+
+// What a thread carries of a tile from memory to shared memory: vectors of 8 elements, of values two at a time.
+const uint kKeyVectors = kBlockKeys * (kKeyStride8 - 1);
+const uint kValueVectors = kBlockKeys / 2 * (kSliceDims / 8);
+const uint kKeyFetches = (kKeyVectors + kThreads - 1) / kThreads;
+const uint kValueFetches = (kValueVectors + kThreads - 1) / kThreads;
+// Vectors in flight where nothing is prefetched: 16 registers of keys, 16 of values.
+const uint kKeyBatch = kKeyFetches < 4 ? kKeyFetches : 4;
+const uint kValueBatch = kValueFetches < 2 ? kValueFetches : 2;
+
+// A probability is exp2(score - reference). The reference is the row's maximum less kHeadroom at the time it was last
+// raised; it is raised again where a score exceeds it by kLimit. So probabilities fill float16's range: at the most
+// 2^15, and normal numbers down to 2^-25 of the maximum.
+const float kHeadroom = 11.0;
+const float kLimit = 15.0;
+
+shared uvec4 key_stage[kBlockKeys * kKeyStride8];
+shared uvec4 value_stage[(kValuesTransposed ? kSliceDims : kBlockKeys) * kValueStride8];
+shared uvec4 query_stage[kQueryInRegisters ? 1 : kBlockRows * kKeyStride8];
+shared uvec4 score_stage[kBlockRows * kScoreStride4];  // by subgroup: scores, probabilities, at last outputs
+shared float factor_stage[kBlockRows];                 // by subgroup: one factor per row
+
+MatrixA query_blocks[kQueryInRegisters ? kRowBlocks * kHeadBlocks : 1];
+MatrixC sums[kRowBlocks * kValueBlocks];
+uvec4 key_fetch[kPrefetch ? kKeyFetches : 1];
+uvec4 value_fetch[kPrefetch ? kValueFetches * 2 : 1];
+
+float row_reference[kLaneRows];
+float row_sum[kLaneRows];    // of this lane's keys only, until store_rows()
+int row_key_end[kLaneRows];  // a row sees keys 0 .. end - 1
+
+TilePosition tile;
+uint subgroup_row;  // the subgroup's first row in the block
+uint lane_row;      // the lane's first row in the subgroup
+uint lane_part;     // which of the row's kRowLanes parts is the lane's
+
+uint packed_row(uint row_in_subgroup) { return tile.first_row + subgroup_row + row_in_subgroup; }
+
+uvec4 subgroup_query(uint row, uint dim) {
+  // Rows beyond the last repeat it; they are not stored.
+  const uint packed = min(packed_row(row), packed_row_count() - 1u);
+  return query_bits8(query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed)), dim);
+}
+
+void load_queries_to_registers() {
+  [[dont_unroll]] for (uint first = 0; first < kHeadBlocks * kK; first += kStageDims) {
+    for (uint i = gl_SubgroupInvocationID; i < kSubgroupRows * (kStageDims / 8); i += kSubgroupSize) {
+      const uint row = i / (kStageDims / 8);
+      const uint dim8 = i % (kStageDims / 8);
+      score_stage[(subgroup_row + row) * kScoreStride4 + dim8] = subgroup_query(row, first + dim8 * 8u);
+    }
+    subgroupBarrier();  // the stage is complete before other lanes load from it
+    // Constant indices, so that the blocks stay in registers; the branch is uniform.
+    VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
+      if (b * kK / kStageDims != first / kStageDims) continue;
+      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+        const uint offset = (subgroup_row + r * kM) * kScoreStride4 + (b * kK - first) / 8;
+        coopMatLoad(query_blocks[r * kHeadBlocks + b], score_stage, offset, kScoreStride4,
+                    gl_CooperativeMatrixLayoutRowMajor);
+      }
+    }
+    subgroupBarrier();  // the stage was read before the next dims overwrite it
+  }
+}
+
+void load_queries_to_shared() {
+  for (uint i = gl_SubgroupInvocationID; i < kSubgroupRows * (kKeyStride8 - 1); i += kSubgroupSize) {
+    const uint row = i / (kKeyStride8 - 1);
+    const uint dim8 = i % (kKeyStride8 - 1);
+    query_stage[(subgroup_row + row) * kKeyStride8 + dim8] = subgroup_query(row, dim8 * 8u);
+  }
+}
+
+// Vectors of a tile are numbered; a thread takes every kThreads-th. A vector of values is two of neighbouring keys,
+// which a transposed stage keeps in one word. There the keys are next to each other among the threads, else the dims.
+uint key_of(uint i) { return i / (kKeyStride8 - 1); }
+uint key_dim8(uint i) { return i % (kKeyStride8 - 1); }
+uint value_pair(uint i) { return kValuesTransposed ? i % (kBlockKeys / 2) : i / (kSliceDims / 8); }
+uint value_dim8(uint i) { return kValuesTransposed ? i / (kBlockKeys / 2) : i % (kSliceDims / 8); }
+bool has_key_vector(uint i) { return kKeyVectors % (kThreads * kKeyBatch) == 0 || i < kKeyVectors; }
+bool has_value_vector(uint i) { return kValueVectors % (kThreads * kValueBatch) == 0 || i < kValueVectors; }
+
+// Keys from key_end on are never read: zeros stand for them.
+uvec4 fetch_key(uint i, int first_key, int key_end) {
+  if (!has_key_vector(i) || first_key + int(key_of(i)) >= key_end) return uvec4(0u);
+  return key_bits8(key_row(tile.batch, tile.kv_head, uint(first_key) + key_of(i)), key_dim8(i) * 8u);
+}
+
+uvec4 fetch_value(uint i, uint odd, int first_key, int key_end, uint slice) {
+  const uint key = value_pair(i) * 2u + odd;
+  if (!has_value_vector(i) || first_key + int(key) >= key_end) return uvec4(0u);
+  return value_bits8(value_row(tile.batch, tile.kv_head, uint(first_key) + key),
+                     slice * kSliceDims + value_dim8(i) * 8u);
+}
+
+void place_key(uint i, uvec4 elements) {
+  if (has_key_vector(i)) key_stage[key_of(i) * kKeyStride8 + key_dim8(i)] = elements;
+}
+
+void place_values(uint i, uvec4 even, uvec4 odd) {
+  if (!has_value_vector(i)) return;
+  const uint pair = value_pair(i);
+  if (!kValuesTransposed) {
+    value_stage[pair * 2u * kValueStride8 + value_dim8(i)] = even;
+    value_stage[(pair * 2u + 1u) * kValueStride8 + value_dim8(i)] = odd;
+    return;
+  }
+  [[unroll]] for (uint d = 0; d < 8; ++d) {
+    const uint shift = d % 2 * 16;
+    const uint low = (even[d / 2] >> shift) & 0xffffu;
+    const uint high = (odd[d / 2] >> shift) << 16;
+    value_stage[(value_dim8(i) * 8u + d) * kValueStride8 + pair / 4][pair % 4] = low | high;
+  }
+}
+
+// Reads this thread's part of a tile into registers.
+void fetch_tile(int first_key, int key_end, uint slice) {
+  VKATTN_UNROLL for (uint f = 0; f < kKeyFetches; ++f) {
+    key_fetch[f] = fetch_key(gl_LocalInvocationIndex + f * kThreads, first_key, key_end);
+  }
+  VKATTN_UNROLL for (uint f = 0; f < kValueFetches; ++f) {
+    const uint i = gl_LocalInvocationIndex + f * kThreads;
+    value_fetch[f * 2] = fetch_value(i, 0u, first_key, key_end, slice);
+    value_fetch[f * 2 + 1] = fetch_value(i, 1u, first_key, key_end, slice);
+  }
+}
+
+// Writes what fetch_tile() read to shared memory.
+void place_tile() {
+  VKATTN_UNROLL for (uint f = 0; f < kKeyFetches; ++f) {
+    place_key(gl_LocalInvocationIndex + f * kThreads, key_fetch[f]);
+  }
+  VKATTN_UNROLL for (uint f = 0; f < kValueFetches; ++f) {
+    place_values(gl_LocalInvocationIndex + f * kThreads, value_fetch[f * 2], value_fetch[f * 2 + 1]);
+  }
+}
+
+// Both at once, a few loads in flight.
+void load_tile(int first_key, int key_end, uint slice) {
+  VKATTN_UNROLL for (uint first = 0; first < kKeyFetches; first += kKeyBatch) {
+    uvec4 keys[kKeyBatch];
+    VKATTN_UNROLL for (uint f = 0; f < kKeyBatch; ++f) {
+      keys[f] = fetch_key(gl_LocalInvocationIndex + (first + f) * kThreads, first_key, key_end);
+    }
+    VKATTN_UNROLL for (uint f = 0; f < kKeyBatch; ++f) {
+      place_key(gl_LocalInvocationIndex + (first + f) * kThreads, keys[f]);
+    }
+  }
+  VKATTN_UNROLL for (uint first = 0; first < kValueFetches; first += kValueBatch) {
+    uvec4 values[kValueBatch * 2];
+    VKATTN_UNROLL for (uint f = 0; f < kValueBatch * 2; ++f) {
+      const uint i = gl_LocalInvocationIndex + (first + f / 2) * kThreads;
+      values[f] = fetch_value(i, f % 2u, first_key, key_end, slice);
+    }
+    VKATTN_UNROLL for (uint f = 0; f < kValueBatch; ++f) {
+      place_values(gl_LocalInvocationIndex + (first + f) * kThreads, values[f * 2], values[f * 2 + 1]);
+    }
+  }
+}
+
+// Q K^T of the subgroup's rows and the tile, into the subgroup's stage.
+void compute_scores() {
+  MatrixC scores[kRowBlocks * kKeyBlocks];
+  VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) scores[i] = MatrixC(0.0);
+  VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
+    MatrixA queries[kRowBlocks];
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+      if (kQueryInRegisters) {
+        queries[r] = query_blocks[r * kHeadBlocks + b];
+      } else {
+        coopMatLoad(queries[r], query_stage, (subgroup_row + r * kM) * kKeyStride8 + b * (kK / 8), kKeyStride8,
+                    gl_CooperativeMatrixLayoutRowMajor);
+      }
+    }
+    VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) {
+      MatrixB keys;
+      coopMatLoad(keys, key_stage, n * kN * kKeyStride8 + b * (kK / 8), kKeyStride8,
+                  gl_CooperativeMatrixLayoutColumnMajor);
+      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+        scores[r * kKeyBlocks + n] = coopMatMulAdd(queries[r], keys, scores[r * kKeyBlocks + n]);
+      }
+    }
+  }
+  VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+    VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) {
+      coopMatStore(scores[r * kKeyBlocks + n], score_stage,
+                   (subgroup_row + r * kM) * kScoreStride4 + n * (kN / 4), kScoreStride4,
+                   gl_CooperativeMatrixLayoutRowMajor);
+    }
+  }
+}
+
+// Turns the lane's part of one row of scores into probabilities. True where the row's reference was raised.
+bool update_row(uint row_index, int first_key, bool masked) {
+  const uint row = subgroup_row + lane_row + row_index * kSubgroupSize;
+  const uint stage_row = row * kScoreStride4;
+  const int part_key = first_key + int(lane_part * kLaneKeys8 * 8u);
+  vec4 scores[kLaneKeys8 * 2];
+  float maximum = kHiddenScore;
+  VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8 * 2; ++v) {
+    scores[v] = uintBitsToFloat(score_stage[stage_row + lane_part * kLaneKeys8 * 2u + v]) * params.scale_log2;
+    if (masked) {
+      const ivec4 keys = part_key + int(v * 4u) + ivec4(0, 1, 2, 3);
+      scores[v] = mix(scores[v], vec4(kHiddenScore), greaterThanEqual(keys, ivec4(row_key_end[row_index])));
+    }
+    maximum = max(max(maximum, max(scores[v].x, scores[v].y)), max(scores[v].z, scores[v].w));
+  }
+  [[unroll]] for (uint lanes = kSubgroupRows; lanes < kSubgroupSize; lanes *= 2) {
+    maximum = max(maximum, subgroupShuffleXor(maximum, lanes));
+  }
+  const float old_reference = row_reference[row_index];
+  const bool raised = maximum > old_reference + kLimit;
+  const float reference = raised ? maximum - kHeadroom : old_reference;
+  const float rescale = rescale_factor(old_reference, reference);
+  if (lane_part == 0) factor_stage[row] = rescale;
+  float sum = row_sum[row_index] * rescale;
+  // Probabilities lie over the row's scores, also over those of its other lanes, which must have read them.
+  if (kRowLanes > 1) subgroupBarrier();
+  VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8; ++v) {
+    vec4 low = exp2(scores[v * 2] - reference);
+    vec4 high = exp2(scores[v * 2 + 1] - reference);
+    if (masked) {
+      const ivec4 keys = part_key + int(v * 8u) + ivec4(0, 1, 2, 3);
+      low = mix(low, vec4(0.0), greaterThanEqual(keys, ivec4(row_key_end[row_index])));
+      high = mix(high, vec4(0.0), greaterThanEqual(keys + 4, ivec4(row_key_end[row_index])));
+    }
+    sum += (low.x + low.y) + (low.z + low.w) + ((high.x + high.y) + (high.z + high.w));
+    score_stage[stage_row + lane_part * kLaneKeys8 + v] =
+        uvec4(pack_operands(low.xy), pack_operands(low.zw), pack_operands(high.xy), pack_operands(high.zw));
+  }
+  row_reference[row_index] = reference;
+  row_sum[row_index] = sum;
+  return raised;
+}
+
+bool update_softmax(int first_key, bool masked) {
+  bool raised = false;
+  [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
+    const bool row_raised = update_row(i, first_key, masked);
+    raised = raised || row_raised;
+  }
+  return raised;
+}
+
+// Multiplies the sums by the factors of their rows.
+void scale_sums() {
+  VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+    MatrixC factors;
+    coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
+    VKATTN_UNROLL for (uint n = 0; n < kValueBlocks; ++n) {
+      sums[r * kValueBlocks + n] = sums[r * kValueBlocks + n] * factors;
+    }
+  }
+}
+
+// sums += P V.
+void accumulate_values() {
+  VKATTN_UNROLL for (uint b = 0; b < kProductBlocks; ++b) {
+    MatrixA probabilities[kRowBlocks];
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+      coopMatLoad(probabilities[r], score_stage, (subgroup_row + r * kM) * kScoreStride4 + b * (kK / 8),
+                  kScoreStride4, gl_CooperativeMatrixLayoutRowMajor);
+    }
+    VKATTN_UNROLL for (uint n = 0; n < kValueBlocks; ++n) {
+      MatrixB values;
+      if (kValuesTransposed) {
+        coopMatLoad(values, value_stage, n * kN * kValueStride8 + b * (kK / 8), kValueStride8,
+                    gl_CooperativeMatrixLayoutColumnMajor);
+      } else {
+        coopMatLoad(values, value_stage, b * kK * kValueStride8 + n * (kN / 8), kValueStride8,
+                    gl_CooperativeMatrixLayoutRowMajor);
+      }
+      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+        sums[r * kValueBlocks + n] = coopMatMulAdd(probabilities[r], values, sums[r * kValueBlocks + n]);
+      }
+    }
+  }
+}
+
+void process_tile(int first_key, bool masked) {
+  compute_scores();
+  subgroupBarrier();  // scores are complete before other lanes read them
+  bool raised = false;
+  if (masked) {
+    raised = update_softmax(first_key, true);
+  } else {
+    raised = update_softmax(first_key, false);
+  }
+  subgroupBarrier();  // probabilities and factors are complete before other lanes read them
+  if (subgroupAny(raised)) scale_sums();
+  accumulate_values();
+}
+
+// Writes kStageBlocks blocks of the outputs, which the stage holds, from block `first` of the slice on.
+void store_stage(uint first, uint slice) {
+  for (uint i = gl_SubgroupInvocationID; i < kSubgroupRows * kBlockKeys; i += kSubgroupSize) {
+    const uint row = i / kBlockKeys;
+    const uint column = i % kBlockKeys;
+    const uint slice_dim = first * kN + column;
+    const uint dim = slice * kSliceDims + slice_dim;
+    const uint packed = packed_row(row);
+    if (packed >= packed_row_count() || slice_dim >= kSliceDims || dim >= kValueDim) continue;
+    const uint target = output_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
+    store_output(target, dim,
+                 uintBitsToFloat(score_stage[(subgroup_row + row) * kScoreStride4 + column / 4][column % 4]));
+  }
+}
+
+void store_rows(uint slice) {
+  [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
+    float sum = row_sum[i];
+    [[unroll]] for (uint lanes = kSubgroupRows; lanes < kSubgroupSize; lanes *= 2) {
+      sum += subgroupShuffleXor(sum, lanes);
+    }
+    const uint row = lane_row + i * kSubgroupSize;
+    const uint packed = packed_row(row);
+    if (lane_part != 0) continue;
+    factor_stage[subgroup_row + row] = sum == 0.0 ? 0.0 : 1.0 / sum;
+    if (slice == 0 && packed < packed_row_count()) {
+      store_lse(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed), row_reference[i], sum);
+    }
+  }
+  subgroupBarrier();  // factors are complete; the last tile's probabilities were read
+  scale_sums();
+  [[dont_unroll]] for (uint first = 0; first < kValueBlocks; first += kStageBlocks) {
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+      // Constant indices, so that the sums stay in registers; the branch is uniform.
+      VKATTN_UNROLL for (uint n = 0; n < kValueBlocks; ++n) {
+        if (n / kStageBlocks != first / kStageBlocks) continue;
+        coopMatStore(sums[r * kValueBlocks + n], score_stage,
+                     (subgroup_row + r * kM) * kScoreStride4 + (n - first) * (kN / 4), kScoreStride4,
+                     gl_CooperativeMatrixLayoutRowMajor);
+      }
+    }
+    subgroupBarrier();  // the blocks are complete before other lanes read them
+    store_stage(first, slice);
+    subgroupBarrier();  // the blocks were read before the next ones, or the next slice's scores, overwrite them
+  }
+}
+
+void begin_rows(int kv_length) {
+  [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
+    row_key_end[i] = visible_key_end(int(packed_query(packed_row(lane_row + i * kSubgroupSize))), kv_length);
+    row_reference[i] = kHiddenScore;
+    row_sum[i] = 0.0;
+  }
+  VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kValueBlocks; ++i) sums[i] = MatrixC(0.0);
+}
+
+// The value dims of one slice. A head whose sums do not fit the registers takes several, each with its own scores.
+void attend(uint slice, int kv_length) {
+  begin_rows(kv_length);
+  const uint rows = packed_row_count();
+  const uint first_row = packed_row(0);
+  const int key_end = visible_key_end(int(packed_query(min(tile.first_row + kBlockRows, rows) - 1u)), kv_length);
+  // The subgroup's rows all see the keys before full_end, and none those from subgroup_end on.
+  const int full_end = visible_key_end(int(packed_query(first_row)), kv_length);
+  const int subgroup_end =
+      first_row < rows ? visible_key_end(int(packed_query(min(first_row + kSubgroupRows, rows) - 1u)), kv_length) : 0;
+  if (kPrefetch) fetch_tile(0, key_end, slice);
+  for (int first_key = 0; first_key < key_end; first_key += int(kBlockKeys)) {
+    barrier();  // the stages of keys and values are still read by the previous tile or slice
+    if (kPrefetch) {
+      place_tile();
+      fetch_tile(first_key + int(kBlockKeys), key_end, slice);
+    } else {
+      load_tile(first_key, key_end, slice);
+    }
+    barrier();  // the stages are complete; so are queries in shared memory
+    if (!kSkipTiles || first_key < subgroup_end) {
+      process_tile(first_key, first_key + int(kBlockKeys) > full_end);
+    }
+  }
+  store_rows(slice);
+}
+
+void main() {
+  tile = tile_position(kBlockRows);
+  if (!tile.valid) return;  // uniform over the workgroup, so no barrier is missed
+  subgroup_row = gl_SubgroupID * kSubgroupRows;
+  lane_row = kRowLanes > 1 ? gl_SubgroupInvocationID % kSubgroupRows : gl_SubgroupInvocationID;
+  lane_part = kRowLanes > 1 ? gl_SubgroupInvocationID / kSubgroupRows : 0;
+  if (kQueryInRegisters) {
+    load_queries_to_registers();
+  } else {
+    load_queries_to_shared();
+  }
+  const int kv_length = visible_kv_length(tile.batch);
+  [[dont_unroll]] for (uint slice = 0; slice < kSlices; ++slice) attend(slice, kv_length);
+}

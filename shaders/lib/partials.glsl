@@ -1,0 +1,37 @@
+// Where a kernel's rows go: to the output, or, where the keys are split, as partial results to the workspace. A partial
+// result is a row's normalized output over its part of the keys, then the part's log-sum-exp in log2 units.
+#ifndef VKATTN_LIB_PARTIALS
+#define VKATTN_LIB_PARTIALS
+
+#include "lib/online_softmax.glsl"
+#include "lib/tensors.glsl"
+
+layout(set = 0, binding = VKATTN_BINDING_PARTIALS, std430) buffer Partials { float partials[]; };
+
+uint partial_row(uint batch, uint head, uint query, uint split) {
+  const uint row = (batch * params.query_heads + head) * params.query_length + query;
+  return (row * params.kv_splits + split) * (kValueDim + 1u);
+}
+
+uint result_row(uint batch, uint head, uint query, uint split) {
+  return kSplitKv ? partial_row(batch, head, query, split) : output_row(batch, head, query);
+}
+
+void store_result(uint result_index, uint dim, float value) {
+  if (kSplitKv) {
+    partials[result_index + dim] = value;
+  } else {
+    store_output(result_index, dim, value);
+  }
+}
+
+// The row's log-sum-exp from its maximum and sum in log2 units.
+void store_result_lse(uint result_index, uint batch, uint head, uint query, float maximum_log2, float sum) {
+  if (kSplitKv) {
+    partials[result_index + kValueDim] = sum == 0.0 ? kHiddenScore : maximum_log2 + log2(sum);
+  } else {
+    store_lse(batch, head, query, maximum_log2, sum);
+  }
+}
+
+#endif

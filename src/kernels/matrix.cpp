@@ -1,0 +1,256 @@
+// Host half of the matrix kernel (shaders/attention_matrix.comp): the matrix shape, and the tile that fits
+// the device.
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <string_view>
+
+#include "common/message.hpp"
+#include "kernels/kernel.hpp"
+#include "shared/attention_constants.h"
+
+namespace vkattn::detail {
+
+namespace {
+
+constexpr std::uint32_t kVendorAmd = 0x1002;
+constexpr std::uint32_t kVendorNvidia = 0x10de;
+constexpr std::uint32_t kVendorIntel = 0x8086;
+
+// Float32 sums of a lane; wider heads take several slices of value dims.
+constexpr std::uint32_t kMaxSums = 128;
+// 32-bit registers of a lane for sums, scores and queries; beyond it queries stay in shared memory.
+constexpr std::uint32_t kMaxHeldRegisters = 160;
+
+// One configuration of the shader; the names are those of its constants.
+struct MatrixTile {
+  MatrixShape shape;
+  std::uint32_t subgroup_size = 0, subgroups = 0, row_blocks = 1;
+  std::uint32_t keys = 0, head_dims = 0, slice_dims = 0;  // dims padded to whole matrices
+  bool query_in_registers = true;
+  bool values_transposed = false;
+  bool prefetch = false;
+  bool skip_tiles = true;
+
+  [[nodiscard]] std::uint32_t threads() const { return subgroup_size * subgroups; }
+  [[nodiscard]] std::uint32_t subgroup_rows() const { return row_blocks * shape.m; }
+  [[nodiscard]] std::uint32_t block_rows() const { return subgroups * subgroup_rows(); }
+  [[nodiscard]] std::uint32_t sums() const { return subgroup_rows() * slice_dims / subgroup_size; }
+  [[nodiscard]] std::uint32_t scores() const { return subgroup_rows() * keys / subgroup_size; }
+  // As attention_matrix.comp declares it.
+  [[nodiscard]] std::uint32_t shared_bytes() const {
+    const std::uint32_t key_stride8 = head_dims / 8 + 1;
+    const std::uint32_t value_stage8 =
+        values_transposed ? slice_dims * (keys / 8 + 1) : keys * (slice_dims / 8 + 1);
+    const std::uint32_t query_stage8 = query_in_registers ? 1 : block_rows() * key_stride8;
+    const std::uint32_t score_stage4 = block_rows() * (keys / 4 + 1);
+    return 16 * (keys * key_stride8 + value_stage8 + query_stage8 + score_stage4) + 4 * block_rows();
+  }
+  // What the shader's division of rows among lanes asks for.
+  [[nodiscard]] bool is_possible() const {
+    const std::uint32_t row_lanes = std::max(1U, subgroup_size / subgroup_rows());
+    return keys % shape.n == 0 && keys % shape.k == 0 && keys % (8 * row_lanes) == 0;
+  }
+};
+
+std::uint32_t round_up(std::uint32_t value, std::uint32_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+bool is_usable(const MatrixShape& shape, std::string_view operand) {
+  const auto fits = [](std::uint32_t size) { return std::has_single_bit(size) && size >= 8 && size <= 32; };
+  return shape.scope == "subgroup" && shape.a_type == operand && shape.b_type == operand &&
+         shape.c_type == "f32" && shape.result_type == "f32" && fits(shape.m) && fits(shape.n) &&
+         fits(shape.k);
+}
+
+// 16x16x16, which AMD and NVIDIA both list, where there is one, else the largest.
+std::optional<MatrixShape> best_shape(const Capabilities& capabilities, std::string_view operand) {
+  const auto rank = [](const MatrixShape& shape) {
+    const bool square = shape.m == 16 && shape.n == 16 && shape.k == 16;
+    return square ? ~0U : shape.m * shape.n * shape.k;
+  };
+  std::optional<MatrixShape> best;
+  for (const MatrixShape& shape : capabilities.matrix_shapes) {
+    if (is_usable(shape, operand) && (!best || rank(shape) > rank(*best))) best = shape;
+  }
+  return best;
+}
+
+// The subgroup size to ask for, or the only one there is; 0 where that is not known.
+std::uint32_t subgroup_size(const Capabilities& capabilities, const MatrixShape& shape) {
+  const bool may_ask = capabilities.required_subgroup_size && capabilities.compute_full_subgroups;
+  if (!may_ask) {
+    const bool one_size = capabilities.min_subgroup_size == capabilities.max_subgroup_size;
+    return one_size ? capabilities.subgroup_size : 0;
+  }
+  std::uint32_t size = capabilities.subgroup_size;
+  // Mesa's compiler for Intel spreads a matrix over exactly N lanes.
+  if (capabilities.vendor_id == kVendorIntel) size = shape.n;
+  // RDNA's matrix instructions repeat their operands in both halves of 64 lanes: 32 lanes need half the
+  // registers.
+  if (capabilities.vendor_id == kVendorAmd) size = 32;
+  return std::clamp(size, capabilities.min_subgroup_size, capabilities.max_subgroup_size);
+}
+
+// 32-bit registers of a lane for its part of the queries.
+std::uint32_t query_registers(const MatrixTile& tile, const Capabilities& capabilities) {
+  // RDNA3 gives each lane a whole row of an operand, others an equal share.
+  const std::uint32_t lanes = capabilities.vendor_id == kVendorAmd ? 16 : tile.subgroup_size;
+  return tile.subgroup_rows() * tile.head_dims / lanes / 2;
+}
+
+void set_dims(MatrixTile& tile, const AttentionDesc& desc, const Capabilities& capabilities) {
+  tile.head_dims = round_up(static_cast<std::uint32_t>(desc.head_dim), tile.shape.k);
+  const auto value_dim = static_cast<std::uint32_t>(desc.value_dim);
+  const std::uint32_t widest = std::max(tile.shape.n, kMaxSums * tile.subgroup_size / tile.subgroup_rows());
+  const std::uint32_t slices = (value_dim + widest - 1) / widest;
+  tile.slice_dims = round_up((value_dim + slices - 1) / slices, tile.shape.n);
+  const std::uint32_t held = tile.sums() + tile.scores() + query_registers(tile, capabilities);
+  tile.query_in_registers = held <= kMaxHeldRegisters;
+  // RDNA3 loads an operand's columns key by key; a transposed stage makes them neighbours.
+  tile.values_transposed = capabilities.vendor_id == kVendorAmd;
+  // 4 registers for each 8 elements. Not on RDNA3: the registers are worth more waves.
+  const std::uint32_t fetched = tile.keys * (tile.head_dims + tile.slice_dims) / 8 / tile.threads() * 4;
+  tile.prefetch = capabilities.vendor_id == kVendorNvidia && tile.query_in_registers &&
+                  held + fetched <= kMaxHeldRegisters;
+  // lavapipe (Mesa 26.1) treats a subgroup barrier as one of the workgroup: rows of a workgroup whose
+  // subgroups met different numbers of them were not written.
+  tile.skip_tiles = !capabilities.is_cpu();
+}
+
+// The first of the tiles, largest first, that fits the device, or the reason.
+Result<MatrixTile> choose_tile(const AttentionDesc& desc, const Capabilities& capabilities,
+                               const MatrixShape& shape, std::uint32_t lanes) {
+  MatrixTile tile;
+  tile.shape = shape;
+  tile.subgroup_size = lanes;
+  std::uint32_t smallest = ~0U;
+  for (const std::uint32_t keys : {32U, 16U, 8U}) {
+    for (const std::uint32_t subgroups : {4U, 2U, 1U}) {
+      tile.keys = keys;
+      tile.subgroups = subgroups;
+      if (!tile.is_possible()) continue;
+      set_dims(tile, desc, capabilities);
+      smallest = std::min(smallest, tile.shared_bytes());
+      if (tile.shared_bytes() > capabilities.max_shared_memory_bytes) continue;
+      const std::uint32_t most =
+          std::min(capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0]);
+      if (tile.threads() > most || subgroups > capabilities.max_workgroup_subgroups) continue;
+      // Subgroups without rows would only help to load.
+      const bool wasteful = packed_rows(desc) * 2 <= static_cast<std::int64_t>(tile.block_rows());
+      if (wasteful && subgroups > 1) continue;
+      return tile;
+    }
+  }
+  if (smallest == ~0U) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("has no tile for matrices of ", shape.m, "x", shape.n, "x", shape.k,
+                         " in subgroups of ", lanes)};
+  }
+  return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
+               message("the smallest tile needs ", smallest, " bytes of shared memory and ", lanes,
+                       " invocations; maxComputeSharedMemorySize is ", capabilities.max_shared_memory_bytes,
+                       " and maxComputeWorkGroupInvocations ", capabilities.max_workgroup_invocations)};
+}
+
+Status check_types(const AttentionDesc& desc) {
+  const DataType type = desc.query.type;
+  const bool common = desc.key.type == type && desc.value.type == type;
+  if (common && element_bytes(type) == 2) return {};
+  return Error{
+      ErrorCode::kUnsupported, VK_SUCCESS,
+      message("takes float16 Q, K and V (or bfloat16, where the device has such matrices); here they are ",
+              name(type), ", ", name(desc.key.type), " and ", name(desc.value.type))};
+}
+
+Status check_features(const Capabilities& capabilities) {
+  const auto need = [](bool have, std::string_view feature) -> Status {
+    if (have) return {};
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("needs ", feature, ", which the device lacks or has not enabled")};
+  };
+  if (Status s = need(capabilities.cooperative_matrix, "cooperativeMatrix (VK_KHR_cooperative_matrix)"); !s)
+    return s;
+  if (Status s = need(capabilities.vulkan_memory_model, "vulkanMemoryModel"); !s) return s;
+  if (Status s = need(capabilities.shader_float16, "shaderFloat16"); !s) return s;
+  if (Status s = need(capabilities.storage_buffer_16bit, "storageBuffer16BitAccess"); !s) return s;
+  if (Status s = need(capabilities.subgroup_shuffle, "subgroup shuffles in compute shaders"); !s) return s;
+  return need(capabilities.subgroup_vote, "subgroup votes in compute shaders");
+}
+
+bool has_wide_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads, std::int64_t rows) {
+  return has_vector_loads(tensor, batch, heads, rows, 8);
+}
+
+void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
+                        std::vector<SpecializationValue>& specialization) {
+  const auto add = [&](std::uint32_t id, auto value) {
+    specialization.push_back({id, static_cast<std::uint32_t>(value)});
+  };
+  add(VKATTN_SPEC_MATRIX_M, tile.shape.m);
+  add(VKATTN_SPEC_MATRIX_N, tile.shape.n);
+  add(VKATTN_SPEC_MATRIX_K, tile.shape.k);
+  add(VKATTN_SPEC_MATRIX_SUBGROUP_SIZE, tile.subgroup_size);
+  add(VKATTN_SPEC_MATRIX_ROW_BLOCKS, tile.row_blocks);
+  add(VKATTN_SPEC_MATRIX_KEYS, tile.keys);
+  add(VKATTN_SPEC_MATRIX_SLICE_DIMS, tile.slice_dims);
+  add(VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS, tile.query_in_registers);
+  add(VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, tile.values_transposed);
+  add(VKATTN_SPEC_MATRIX_PREFETCH, tile.prefetch);
+  add(VKATTN_SPEC_MATRIX_SKIP_TILES, tile.skip_tiles);
+  add(VKATTN_SPEC_MATRIX_QUERY_LOADS8,
+      has_wide_loads(desc.query, desc.batch, desc.query_heads, desc.query_length));
+  add(VKATTN_SPEC_MATRIX_KEY_LOADS8, has_wide_loads(desc.key, desc.batch, desc.kv_heads, desc.kv_length));
+  add(VKATTN_SPEC_MATRIX_VALUE_LOADS8, has_wide_loads(desc.value, desc.batch, desc.kv_heads, desc.kv_length));
+}
+
+}  // namespace
+
+Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilities& capabilities) {
+  if (Status status = check_types(desc); !status) return status.error();
+  if (Status status = check_features(capabilities); !status) return status.error();
+  const DataType operand = desc.query.type;
+  const auto shape = best_shape(capabilities, name(operand));
+  if (!shape) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("the device lists no matrix shape of ", name(operand), " x ", name(operand),
+                         " to f32 in a subgroup with sizes of 8, 16 or 32")};
+  }
+  const std::uint32_t lanes = subgroup_size(capabilities, *shape);
+  if (lanes == 0) {
+    return Error{
+        ErrorCode::kUnsupported, VK_SUCCESS,
+        message("subgroups have ", capabilities.min_subgroup_size, " to ", capabilities.max_subgroup_size,
+                " invocations and the device has not enabled subgroupSizeControl and "
+                "computeFullSubgroups to fix one")};
+  }
+  auto chosen = choose_tile(desc, capabilities, *shape, lanes);
+  if (!chosen) return chosen.error();
+  const MatrixTile& tile = *chosen;
+  KernelConfig config;
+  config.shader = operand == DataType::kBfloat16 ? "attention_matrix_bfloat16"
+                  : capabilities.is_cpu()        ? "attention_matrix_loops"
+                                                 : "attention_matrix";
+  config.workgroup_size = tile.threads();
+  config.rows_per_workgroup = tile.block_rows();
+  config.shared_bytes = tile.shared_bytes();
+  config.probability_type = operand;
+  if (capabilities.required_subgroup_size && capabilities.compute_full_subgroups) {
+    config.required_subgroup_size = lanes;
+  }
+  auto common = common_specialization(desc, capabilities, tile.threads());
+  if (!common) return common.error();
+  config.specialization = *std::move(common);
+  add_specialization(desc, tile, config.specialization);
+  const std::int64_t slices = (desc.value_dim + tile.slice_dims - 1) / tile.slice_dims;
+  config.summary = message(tile.block_rows(), " rows x ", tile.keys, " keys a tile, matrices of ", shape->m,
+                           "x", shape->n, "x", shape->k, ", ", tile.subgroups, " subgroups of ", lanes,
+                           ", queries in ", tile.query_in_registers ? "registers, " : "shared memory, ",
+                           tile.prefetch ? "next tile prefetched, " : "",
+                           slices > 1 ? message("values in ", slices, " slices, ") : "", config.shared_bytes,
+                           " bytes of shared memory");
+  return config;
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,69 @@
+// Split over keys: see split.hpp.
+#include "plan/split.hpp"
+
+#include <algorithm>
+
+namespace vkattn::detail {
+
+namespace {
+
+constexpr std::int64_t kMaxSplits = 128;
+// A part below this is not worth its partial results and the merge.
+constexpr std::int64_t kMinKeysGpu = 256;
+constexpr std::int64_t kMinKeysCpu = 512;
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+KvSplit split_into(std::int64_t kv_length, std::int64_t parts, std::int64_t step) {
+  const std::int64_t keys = divide_up(divide_up(kv_length, parts), step) * step;
+  return {std::max<std::int64_t>(divide_up(kv_length, keys), 1), keys};
+}
+
+// The share of workgroup slots that are busy over all waves.
+double wave_efficiency(std::int64_t workgroups, std::int64_t slots) {
+  return static_cast<double>(workgroups) / static_cast<double>(divide_up(workgroups, slots) * slots);
+}
+
+}  // namespace
+
+std::int64_t concurrent_workgroups(const Capabilities& capabilities) {
+  if (capabilities.compute_units != 0) {
+    return capabilities.is_cpu() ? capabilities.compute_units : std::int64_t{2} * capabilities.compute_units;
+  }
+  switch (capabilities.device_type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+      return 128;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+      return 4;
+    default:
+      return 24;
+  }
+}
+
+KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilities,
+                        const KernelConfig& config, std::int64_t tiles, std::int64_t wanted) {
+  const KvSplit whole{1, desc.kv_length};
+  if (desc.kv_length == 0 || config.key_step == 0) return whole;
+  const std::int64_t step = config.key_step;
+  if (wanted > 0) {
+    const KvSplit split = split_into(desc.kv_length, wanted, step);
+    return split.splits > 1 ? split : whole;
+  }
+  const std::int64_t slots = concurrent_workgroups(capabilities);
+  const std::int64_t min_keys = capabilities.is_cpu() ? kMinKeysCpu : kMinKeysGpu;
+  const std::int64_t most = std::min(kMaxSplits, desc.kv_length / min_keys);
+  if (tiles >= slots || most <= 1) return whole;
+  double best = 0;
+  for (std::int64_t parts = 1; parts <= most; ++parts)
+    best = std::max(best, wave_efficiency(tiles * parts, slots));
+  for (std::int64_t parts = 1; parts <= most; ++parts) {
+    if (wave_efficiency(tiles * parts, slots) < 0.85 * best) continue;
+    const KvSplit split = split_into(desc.kv_length, parts, step);
+    return split.splits > 1 ? split : whole;
+  }
+  return whole;
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,77 @@
+// Keys cut into parts whose results are merged by log-sum-exp: any number of parts gives the right result.
+#include "gpu/support.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+class Split : public KernelTest {
+ protected:
+  static RunOptions in_parts(std::uint32_t parts) {
+    RunOptions options{kernel()};
+    options.kv_splits = parts;
+    return options;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Split, testing::ValuesIn(kKernelNames), kernel_test_name);
+
+TEST_P(Split, FromOnePartToNinetySeven) {
+  for (const std::uint32_t parts : {1U, 2U, 3U, 5U, 8U, 13U, 32U, 64U, 97U}) {
+    EXPECT_TRUE(runs_right(runtime(), "hq6 hkv2 1x3110 d24 lse", in_parts(parts))) << parts << " parts";
+  }
+}
+
+TEST_P(Split, PartsAreWhatWasAskedFor) {
+  RunOptions options = in_parts(7);
+  options.inspect = [](const AttentionPlan& plan) {
+    ASSERT_EQ(plan.dispatches().size(), 2U);
+    EXPECT_FALSE(plan.dispatches()[0].combine);
+    EXPECT_TRUE(plan.dispatches()[1].combine);
+    EXPECT_EQ(plan.workspace_bytes(), 2U * 4U * 3U * 7U * (16U + 1U) * 4U);
+    EXPECT_EQ(plan.workspace_usage(), static_cast<VkBufferUsageFlags>(VK_BUFFER_USAGE_STORAGE_BUFFER_BIT));
+  };
+  EXPECT_TRUE(runs_right(runtime(), "b2 h4 3x896 d16 lse", options));
+}
+
+TEST_P(Split, OneKeyInTheLastPart) {
+  for (const char* problem :
+       {"h2 5x257 d16 lse", "h2 5x129 d16 f16 lse", "h2 5x65 d16 lse", "h2 5x33 d16 bf16"}) {
+    EXPECT_TRUE(runs_right(runtime(), problem, in_parts(8)));
+  }
+}
+
+TEST_P(Split, WithMasksThatEmptyWholeParts) {
+  for (const char* problem :
+       {"hq4 hkv2 40x300 d16 causal lse", "hq4 hkv2 40x300 d16 causal align=bottom-right lse",
+        "b4 hq4 hkv1 3x300 d16 f16 lse kv_lengths=0,1,150,300", "40x300 d16 causal align=-20 lse",
+        "b2 h2 7x200 d20 dv12 layout=bshd pad=3 shift=1 output=f16 causal align=90 lse"}) {
+    EXPECT_TRUE(runs_right(runtime(), problem, in_parts(4)));
+  }
+}
+
+TEST_P(Split, WithoutSixteenBitStorage) {
+  RunOptions options = in_parts(3);
+  options.device = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
+  EXPECT_TRUE(runs_right(runtime(), "h3 5x200 d17 f16 lse", options));
+}
+
+TEST_P(Split, AWorkspaceIsAskedForByName) {
+  const Problem problem = parsed("h2 1x600 d16");
+  const auto plan = make_plan(runtime(), problem.desc, in_parts(4));
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  ASSERT_GT(plan->workspace_bytes(), 0U);
+  auto run = harness::ProblemRun::create(runtime(), problem);
+  ASSERT_TRUE(run.ok());
+  const auto without = plan->make_bindings(run->tensors());
+  ASSERT_FALSE(without.ok());
+  EXPECT_TRUE(names(without.error(), ErrorCode::kInvalidArgument, {"workspace", "null"}));
+  const auto small_buffer = runtime().create_buffer(plan->workspace_bytes() - 4);
+  ASSERT_TRUE(small_buffer.ok());
+  const auto small = plan->make_bindings(run->tensors(), small_buffer->range());
+  ASSERT_FALSE(small.ok());
+  EXPECT_TRUE(names(small.error(), ErrorCode::kInvalidArgument,
+                    {"workspace", std::to_string(plan->workspace_bytes()), "range"}));
+}
+
+}  // namespace
+}  // namespace vkattn::tests

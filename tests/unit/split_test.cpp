@@ -1,0 +1,59 @@
+// The rule that cuts keys into parts: idle devices get work, busy ones are left alone.
+#include "plan/split.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vkattn::detail {
+namespace {
+
+AttentionDesc with_keys(std::int64_t kv_length) {
+  AttentionDesc desc;
+  desc.query_length = 1;
+  desc.kv_length = kv_length;
+  return desc;
+}
+
+Capabilities gpu(std::uint32_t compute_units) {
+  Capabilities capabilities;
+  capabilities.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  capabilities.compute_units = compute_units;
+  return capabilities;
+}
+
+KernelConfig steps_of(std::uint32_t keys) {
+  KernelConfig config;
+  config.key_step = keys;
+  return config;
+}
+
+TEST(KvSplit, LeavesABusyDeviceAlone) {
+  EXPECT_EQ(choose_kv_split(with_keys(65536), gpu(60), steps_of(32), 120, 0).splits, 1);
+  EXPECT_EQ(choose_kv_split(with_keys(65536), gpu(60), steps_of(32), 5000, 0).splits, 1);
+}
+
+TEST(KvSplit, LeavesShortKeysWhole) {
+  EXPECT_EQ(choose_kv_split(with_keys(0), gpu(60), steps_of(32), 1, 0).splits, 1);
+  EXPECT_EQ(choose_kv_split(with_keys(256), gpu(60), steps_of(32), 1, 0).splits, 1);
+}
+
+TEST(KvSplit, FillsAnIdleDevice) {
+  const KvSplit split = choose_kv_split(with_keys(131072), gpu(60), steps_of(32), 8, 0);
+  EXPECT_GE(split.splits * 8, 102);  // 85 % of one wave of 120
+  EXPECT_LE(split.splits * 8, 120);
+}
+
+TEST(KvSplit, PartsCoverAllKeysInWholeSteps) {
+  for (const std::int64_t kv_length : {1, 31, 32, 33, 1000, 4096, 4097}) {
+    for (std::int64_t wanted = 1; wanted <= 97; ++wanted) {
+      const KvSplit split = choose_kv_split(with_keys(kv_length), gpu(60), steps_of(32), 1, wanted);
+      EXPECT_LE(split.splits, wanted);
+      if (split.splits == 1) continue;
+      EXPECT_EQ(split.keys % 32, 0);
+      EXPECT_GE(split.splits * split.keys, kv_length);
+      EXPECT_LT((split.splits - 1) * split.keys, kv_length);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vkattn::detail
