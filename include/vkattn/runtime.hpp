@@ -99,7 +99,7 @@ class Runtime {
         [](VkCommandBuffer commands, void* user) {
           (*static_cast<std::remove_reference_t<Record>*>(user))(commands);
         },
-        &record, repeat);
+        const_cast<void*>(static_cast<const void*>(&record)), repeat);
   }
   /// Runs a plan once and waits; nanoseconds.
   [[nodiscard]] Result<double> execute(const AttentionPlan& plan, const Bindings& bindings) const;

@@ -28,7 +28,7 @@ void store_result(uint result_index, uint dim, float value) {
 // The row's log-sum-exp from its maximum and sum in log2 units.
 void store_result_lse(uint result_index, uint batch, uint head, uint query, float maximum_log2, float sum) {
   if (kSplitKv) {
-    partials[result_index + kValueDim] = sum == 0.0 ? kHiddenScore : maximum_log2 + log2(sum);
+    partials[result_index + kValueDim] = log_sum_exp2(maximum_log2, sum);
   } else {
     store_lse(batch, head, query, maximum_log2, sum);
   }

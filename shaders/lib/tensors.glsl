@@ -18,6 +18,7 @@
 #endif
 
 #include "lib/specialization.glsl"
+#include "lib/online_softmax.glsl"
 #include "lib/types.glsl"
 
 #if VKATTN_STORAGE_16BIT
@@ -127,7 +128,7 @@ void store_lse(uint batch, uint head, uint row, float maximum_log2, float sum) {
   const float kLn2 = 0.693147180559945;
   const uint index = params.lse_offset + batch * params.lse_batch_stride + head * params.lse_head_stride +
                      row * params.lse_row_stride;
-  lse_words[index] = sum == 0.0 ? 0xff800000u : floatBitsToUint(kLn2 * (maximum_log2 + log2(sum)));
+  lse_words[index] = sum == 0.0 ? 0xff800000u : floatBitsToUint(kLn2 * log_sum_exp2(maximum_log2, sum));
 }
 
 #endif

@@ -97,6 +97,13 @@ BoundWindow bind_window(const PlanState& plan, const AttentionTensors& tensors, 
     const std::uint64_t start = first / alignment * alignment;
     std::uint64_t end = first + static_cast<std::uint64_t>(part.bytes);
     if (plan.whole_words) end = (end + 3) / 4 * 4;
+    // What is written is bound with all that the caller gave, so that a driver which checks bounds hides no
+    // stray write.
+    const bool output = i == VKATTN_BINDING_OUTPUT || i == VKATTN_BINDING_LSE;
+    if (output && plan.windows.size() == 1) {
+      const std::uint64_t given = bound[i].range->offset + bound[i].range->size;
+      end = std::max(end, std::min(given, start + plan.device->capabilities.max_storage_buffer_range));
+    }
     result.buffers[i] = {bound[i].range->buffer, start, end - start};
     result.offsets[i] = static_cast<std::uint32_t>((first - start) / bound[i].element_bytes);
   }

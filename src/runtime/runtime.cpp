@@ -55,12 +55,18 @@ VkResult create_objects(RuntimeState& state) {
   result = state.vk.vkAllocateCommandBuffers(state.handle, &buffer_info, &state.commands);
   if (result != VK_SUCCESS) return result;
   const VkFenceCreateInfo fence_info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-  result = state.vk.vkCreateFence(state.handle, &fence_info, nullptr, &state.fence);
-  if (result != VK_SUCCESS || state.timestamp_mask == 0) return result;
-  VkQueryPoolCreateInfo query_info{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};
-  query_info.queryType = VK_QUERY_TYPE_TIMESTAMP;
-  query_info.queryCount = 2;
-  return state.vk.vkCreateQueryPool(state.handle, &query_info, nullptr, &state.queries);
+  return state.vk.vkCreateFence(state.handle, &fence_info, nullptr, &state.fence);
+}
+
+// Made at first use: a driver that only compiles (RADV without hardware) has no memory for queries.
+Status ensure_queries(RuntimeState& state) {
+  if (state.timestamp_mask == 0 || state.queries != VK_NULL_HANDLE) return {};
+  VkQueryPoolCreateInfo info{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};
+  info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+  info.queryCount = 2;
+  const VkResult result = state.vk.vkCreateQueryPool(state.handle, &info, nullptr, &state.queries);
+  if (result != VK_SUCCESS) return runtime_error(state, result, "vkCreateQueryPool");
+  return {};
 }
 
 void read_timestamp_support(RuntimeState& state, const PhysicalDevice& physical) {
@@ -212,6 +218,7 @@ Status Runtime::save_pipeline_cache() const {
 Result<std::vector<double>> Runtime::execute_commands(RecordFunction record, void* user,
                                                       std::uint32_t repeat) const {
   detail::RuntimeState& state = *state_;
+  if (Status status = detail::ensure_queries(state); !status) return status.error();
   const bool timestamps = state.queries != VK_NULL_HANDLE;
   std::vector<double> times;
   for (std::uint32_t i = 0; i < repeat; ++i) {

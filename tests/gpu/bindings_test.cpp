@@ -71,7 +71,7 @@ TEST_P(BindingsTest, UnusedTensorsMayBeNull) {
 }
 
 TEST_P(BindingsTest, BindingsAreUsedAgainAndRewritten) {
-  Problem problem = parsed("h2 33x40 d24 causal lse");
+  Problem problem = parsed("h2 33x40 d24 causal lse aligned=0");
   const AttentionPlan plan = plan_of(problem);
   harness::ProblemRun first = ready(problem);
   problem.seed = 2;
