@@ -42,31 +42,34 @@ VkResult create_device(RuntimeState& state, const PhysicalDevice& physical) {
   return VK_SUCCESS;
 }
 
-VkResult create_objects(RuntimeState& state) {
-  VkCommandPoolCreateInfo pool_info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
-  pool_info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
-  pool_info.queueFamilyIndex = state.queue_family;
-  VkResult result = state.vk.vkCreateCommandPool(state.handle, &pool_info, nullptr, &state.command_pool);
-  if (result != VK_SUCCESS) return result;
-  VkCommandBufferAllocateInfo buffer_info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
-  buffer_info.commandPool = state.command_pool;
-  buffer_info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-  buffer_info.commandBufferCount = 1;
-  result = state.vk.vkAllocateCommandBuffers(state.handle, &buffer_info, &state.commands);
-  if (result != VK_SUCCESS) return result;
-  const VkFenceCreateInfo fence_info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-  return state.vk.vkCreateFence(state.handle, &fence_info, nullptr, &state.fence);
-}
-
-// Made at first use: a driver that only compiles (RADV without hardware) has no memory for queries.
-Status ensure_queries(RuntimeState& state) {
-  if (state.timestamp_mask == 0 || state.queries != VK_NULL_HANDLE) return {};
-  VkQueryPoolCreateInfo info{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};
-  info.queryType = VK_QUERY_TYPE_TIMESTAMP;
-  info.queryCount = 2;
-  const VkResult result = state.vk.vkCreateQueryPool(state.handle, &info, nullptr, &state.queries);
-  if (result != VK_SUCCESS) return runtime_error(state, result, "vkCreateQueryPool");
-  return {};
+// What submissions need, made at the first one: a driver that only compiles (RADV without hardware) cannot
+// make them.
+VkResult ensure_objects(RuntimeState& state) {
+  VkResult result = VK_SUCCESS;
+  if (state.command_pool == VK_NULL_HANDLE) {
+    VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+    info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+    info.queueFamilyIndex = state.queue_family;
+    result = state.vk.vkCreateCommandPool(state.handle, &info, nullptr, &state.command_pool);
+  }
+  if (result == VK_SUCCESS && state.commands == VK_NULL_HANDLE) {
+    VkCommandBufferAllocateInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
+    info.commandPool = state.command_pool;
+    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    info.commandBufferCount = 1;
+    result = state.vk.vkAllocateCommandBuffers(state.handle, &info, &state.commands);
+  }
+  if (result == VK_SUCCESS && state.fence == VK_NULL_HANDLE) {
+    const VkFenceCreateInfo info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    result = state.vk.vkCreateFence(state.handle, &info, nullptr, &state.fence);
+  }
+  if (result == VK_SUCCESS && state.queries == VK_NULL_HANDLE && state.timestamp_mask != 0) {
+    VkQueryPoolCreateInfo info{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};
+    info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+    info.queryCount = 2;
+    result = state.vk.vkCreateQueryPool(state.handle, &info, nullptr, &state.queries);
+  }
+  return result;
 }
 
 void read_timestamp_support(RuntimeState& state, const PhysicalDevice& physical) {
@@ -93,9 +96,6 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
     return vulkan_error(result, "vkCreateDevice");
   }
   read_timestamp_support(*state, physical);
-  if (VkResult result = create_objects(*state); result != VK_SUCCESS) {
-    return vulkan_error(result, "creating the command buffer");
-  }
   auto device = Device::borrow({state->instance->handle, physical.handle, state->handle,
                                 vkGetInstanceProcAddr, state->instance->api_version,
                                 physical.features->extensions, &physical.features->core, nullptr});
@@ -109,7 +109,7 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
 
 RuntimeState::~RuntimeState() {
   if (handle == VK_NULL_HANDLE) return;
-  if (!lost) (void)vk.vkDeviceWaitIdle(handle);
+  if (!lost && commands != VK_NULL_HANDLE) (void)vk.vkDeviceWaitIdle(handle);  // else nothing was submitted
   staging.reset();
   vk.vkDestroyPipelineCache(handle, pipeline_cache, nullptr);
   vk.vkDestroyQueryPool(handle, queries, nullptr);
@@ -125,6 +125,9 @@ Error runtime_error(RuntimeState& state, VkResult result, const char* call) {
 
 Status begin_commands(RuntimeState& state) {
   if (state.lost) return vulkan_error(VK_ERROR_DEVICE_LOST, "an earlier submission");
+  if (VkResult result = ensure_objects(state); result != VK_SUCCESS) {
+    return runtime_error(state, result, "creating the command buffer");
+  }
   VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
   info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
   if (VkResult result = state.vk.vkBeginCommandBuffer(state.commands, &info); result != VK_SUCCESS) {
@@ -218,8 +221,7 @@ Status Runtime::save_pipeline_cache() const {
 Result<std::vector<double>> Runtime::execute_commands(RecordFunction record, void* user,
                                                       std::uint32_t repeat) const {
   detail::RuntimeState& state = *state_;
-  if (Status status = detail::ensure_queries(state); !status) return status.error();
-  const bool timestamps = state.queries != VK_NULL_HANDLE;
+  const bool timestamps = state.timestamp_mask != 0;
   std::vector<double> times;
   for (std::uint32_t i = 0; i < repeat; ++i) {
     if (Status status = detail::begin_commands(state); !status) return status.error();
