@@ -73,13 +73,17 @@ require_packages() {
   run env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
 }
 
-# configure_and_build BUILD_DIR [CMAKE OPTIONS...], in the project's root. The configure log stays in BUILD_DIR/configure.log.
-configure_and_build() {
+# configure BUILD_DIR [CMAKE OPTIONS...], in the project's root. The log stays in BUILD_DIR/configure.log.
+configure() {
   local build=$1
   shift
   mkdir -p "$build"
   run cmake -S . -B "$build" -G Ninja "$@" 2>&1 | tee "$build/configure.log"
-  run cmake --build "$build"
+}
+
+configure_and_build() {
+  configure "$@"
+  run cmake --build "$1"
 }
 
 # run_tests BUILD_DIR [CTEST OPTIONS...]: runs the tests and ends with the line 'N passed, N failed, N skipped'.
