@@ -166,32 +166,32 @@ std::optional<OutputFile> open_output(const std::string& path, npy::ElementType 
 }
 
 /// The files of one run, and where it takes place.
-struct Session {
+struct PreparedRun {
   const Runtime& runtime;
   const AttentionPlan& plan;
   harness::ProblemRun& run;
 };
 
-Outcome execute(const Session& session, std::vector<InputFile>& inputs, std::optional<OutputFile>& output,
-                std::optional<OutputFile>& lse, bool check) {
+Outcome execute(const PreparedRun& prepared, std::vector<InputFile>& inputs,
+                std::optional<OutputFile>& output, std::optional<OutputFile>& lse, bool check) {
   Outcome outcome;
   console::ProgressBar bar;
-  harness::ProblemRun& run = session.run;
+  harness::ProblemRun& run = prepared.run;
   const Problem& problem = run.problem();
   const auto upload_start = Clock::now();
-  upload(session.runtime, inputs[0], problem.desc.query.type, run.query(), bar, outcome);
-  upload(session.runtime, inputs[1], problem.desc.key.type, run.key(), bar, outcome);
-  upload(session.runtime, inputs[2], problem.desc.value.type, run.value(), bar, outcome);
+  upload(prepared.runtime, inputs[0], problem.desc.query.type, run.query(), bar, outcome);
+  upload(prepared.runtime, inputs[1], problem.desc.key.type, run.key(), bar, outcome);
+  upload(prepared.runtime, inputs[2], problem.desc.value.type, run.value(), bar, outcome);
   if (!problem.kv_lengths.empty()) {
-    require(session.runtime.write(run.kv_lengths().buffer, run.kv_lengths().offset,
-                                  std::as_bytes(std::span(problem.kv_lengths))));
+    require(prepared.runtime.write(run.kv_lengths().buffer, run.kv_lengths().offset,
+                                   std::as_bytes(std::span(problem.kv_lengths))));
   }
   outcome.upload_ns = nanoseconds_since(upload_start);
   require(run.poison_outputs());
   bar.update(0, "computing");
-  outcome.execute_ns = take(run.execute(session.plan));
-  if (output) download(session.runtime, run.output(), problem.desc.output.type, *output);
-  if (lse) download(session.runtime, run.lse(), DataType::kFloat32, *lse);
+  outcome.execute_ns = take(run.execute(prepared.plan));
+  if (output) download(prepared.runtime, run.output(), problem.desc.output.type, *output);
+  if (lse) download(prepared.runtime, run.lse(), DataType::kFloat32, *lse);
   if (output) require(output->file.commit());
   if (lse) require(lse->file.commit());
   if (check)
@@ -220,17 +220,17 @@ std::string output_text(const OutputFile& output) {
          " " + npy::shape_text(output.shape);
 }
 
-std::string text_report(const Session& session, const Outcome& outcome,
+std::string text_report(const PreparedRun& prepared, const Outcome& outcome,
                         const std::optional<OutputFile>& output, const std::optional<OutputFile>& lse) {
   constexpr std::size_t kLabelWidth = 10;
-  const Capabilities& device = session.runtime.device().capabilities();
+  const Capabilities& device = prepared.runtime.device().capabilities();
   const auto line = [](std::string_view label, const std::string& text) {
     return console::labelled(label, text, kLabelWidth);
   };
   std::string text =
       line("device", console::printable(device.device_name) + " - " + device_type_text(device.device_type));
-  text += line("problem", to_string(session.run.problem()));
-  text += line("kernel", std::string(session.plan.kernel_name()));
+  text += line("problem", to_string(prepared.run.problem()));
+  text += line("kernel", std::string(prepared.plan.kernel_name()));
   text += line("time", console::duration(outcome.execute_ns) + " (first execution; reading the inputs took " +
                            console::duration(outcome.upload_ns) + ", planning " +
                            console::duration(outcome.plan_ns) + ")");
@@ -242,7 +242,7 @@ std::string text_report(const Session& session, const Outcome& outcome,
   return text;
 }
 
-std::string json_report(const Session& session, const Outcome& outcome,
+std::string json_report(const PreparedRun& prepared, const Outcome& outcome,
                         const std::optional<OutputFile>& output, const std::optional<OutputFile>& lse,
                         const Invocation& invocation) {
   const auto file = [](const OutputFile& written) {
@@ -252,9 +252,9 @@ std::string json_report(const Session& session, const Outcome& outcome,
   };
   Json json{{"version", invocation.version},
             {"command", invocation.command_line},
-            {"device", device_json(session.runtime.device().capabilities())},
-            {"problem", to_string(session.run.problem())},
-            {"kernel", session.plan.kernel_name()},
+            {"device", device_json(prepared.runtime.device().capabilities())},
+            {"problem", to_string(prepared.run.problem())},
+            {"kernel", prepared.plan.kernel_name()},
             {"execute_ms", outcome.execute_ns * 1e-6},
             {"upload_ms", outcome.upload_ns * 1e-6},
             {"plan_ms", outcome.plan_ns * 1e-6},
@@ -290,15 +290,15 @@ int run_files(const Arguments& arguments, const Invocation& invocation) {
   const AttentionPlan plan = take(AttentionPlan::create(runtime.device(), problem.desc, plan_options));
   const double plan_ns = nanoseconds_since(plan_start);
   harness::ProblemRun run = take(harness::ProblemRun::create(runtime, problem));
-  const Session session{runtime, plan, run};
-  Outcome outcome = execute(session, inputs, output, lse, arguments.check);
+  const PreparedRun prepared{runtime, plan, run};
+  Outcome outcome = execute(prepared, inputs, output, lse, arguments.check);
   outcome.plan_ns = plan_ns;
 
   for (const std::string& warning : outcome.warnings) {
     std::fprintf(stderr, "vkattn: warning: %s\n", console::printable(warning).c_str());
   }
-  print(arguments.json ? json_report(session, outcome, output, lse, invocation)
-                       : text_report(session, outcome, output, lse));
+  print(arguments.json ? json_report(prepared, outcome, output, lse, invocation)
+                       : text_report(prepared, outcome, output, lse));
   if (outcome.check && !outcome.check->passed()) {
     fail("the output is not within tolerance of the reference: " + check_text(*outcome.check));
   }
