@@ -38,21 +38,21 @@ vkattn_shader(attention_matrix_bfloat16 core attention_matrix.comp
               DEVICE_FEATURES ${matrix_features} shaderBFloat16CooperativeMatrix)
 
 # Measured peaks of the benchmark.
-set(matrix_extensions GL_KHR_cooperative_matrix GL_KHR_memory_scope_semantics GL_EXT_shader_explicit_arithmetic_types)
-set(matrix_features cooperativeMatrix vulkanMemoryModel)
+set(peak_matrix_extensions GL_KHR_cooperative_matrix GL_KHR_memory_scope_semantics GL_EXT_shader_explicit_arithmetic_types)
+set(peak_matrix_features cooperativeMatrix vulkanMemoryModel)
 
 vkattn_shader(peak_multiply_add bench bench/peak_multiply_add.comp)
 vkattn_shader(peak_copy bench bench/peak_copy.comp)
 vkattn_shader(peak_matrix_f16_f32 bench bench/peak_matrix.comp TARGET_ENV vulkan1.2
               DEFINES VKATTN_PEAK_OPERAND=float16_t VKATTN_PEAK_ACCUMULATOR=float
-              GLSL_EXTENSIONS ${matrix_extensions} DEVICE_FEATURES ${matrix_features} shaderFloat16)
+              GLSL_EXTENSIONS ${peak_matrix_extensions} DEVICE_FEATURES ${peak_matrix_features} shaderFloat16)
 vkattn_shader(peak_matrix_f16_f16 bench bench/peak_matrix.comp TARGET_ENV vulkan1.2
               DEFINES VKATTN_PEAK_OPERAND=float16_t VKATTN_PEAK_ACCUMULATOR=float16_t
-              GLSL_EXTENSIONS ${matrix_extensions} DEVICE_FEATURES ${matrix_features} shaderFloat16)
+              GLSL_EXTENSIONS ${peak_matrix_extensions} DEVICE_FEATURES ${peak_matrix_features} shaderFloat16)
 vkattn_shader(peak_matrix_bf16_f32 bench bench/peak_matrix.comp TARGET_ENV vulkan1.2
               DEFINES VKATTN_PEAK_OPERAND=bfloat16_t VKATTN_PEAK_ACCUMULATOR=float VKATTN_PEAK_BFLOAT16=1
-              GLSL_EXTENSIONS ${matrix_extensions} GL_EXT_bfloat16
-              DEVICE_FEATURES ${matrix_features} shaderBFloat16CooperativeMatrix)
+              GLSL_EXTENSIONS ${peak_matrix_extensions} GL_EXT_bfloat16
+              DEVICE_FEATURES ${peak_matrix_features} shaderBFloat16CooperativeMatrix)
 vkattn_shader(peak_matrix_s8_s32 bench bench/peak_matrix.comp TARGET_ENV vulkan1.2
               DEFINES VKATTN_PEAK_OPERAND=int8_t VKATTN_PEAK_ACCUMULATOR=int32_t
-              GLSL_EXTENSIONS ${matrix_extensions} DEVICE_FEATURES ${matrix_features} shaderInt8)
+              GLSL_EXTENSIONS ${peak_matrix_extensions} DEVICE_FEATURES ${peak_matrix_features} shaderInt8)

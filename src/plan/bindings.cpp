@@ -267,29 +267,31 @@ void AttentionPlan::record(VkCommandBuffer commands, const Bindings& bindings) c
 
 Status AttentionPlan::record(VkCommandBuffer commands, const AttentionTensors& tensors,
                              const BufferRange& workspace) const {
-  const detail::PlanState& plan = *state_;
-  if (!plan.options.push_descriptors) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "recording without bindings needs a plan made with PlanOptions::push_descriptors"};
-  }
-  if (Status status = detail::check_tensors(plan, tensors, workspace); !status) return status;
-  if (plan.steps.empty()) return {};
-  const detail::DeviceFunctions& vk = plan.device->vk;
-  vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.pipeline.handle());
-  detail::BoundWindow bound;
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const detail::Step& step = plan.steps[i];
-    if (step.combine && !plan.steps[i - 1].combine) detail::begin_combine(plan, commands);
-    if (i == 0 || plan.steps[i - 1].window != step.window) {
-      bound = detail::bind_window(plan, tensors, workspace, step.window);
-      std::array<VkWriteDescriptorSet, VKATTN_BINDING_COUNT> writes;
-      detail::write_descriptors(bound, VK_NULL_HANDLE, writes);
-      vk.vkCmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.pipeline.layout(), 0,
-                                   VKATTN_BINDING_COUNT, writes.data());
+  return detail::without_exceptions([&]() -> Status {
+    const detail::PlanState& plan = *state_;
+    if (!plan.options.push_descriptors) {
+      return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                   "recording without bindings needs a plan made with PlanOptions::push_descriptors"};
     }
-    detail::dispatch(plan, commands, step, detail::step_params(plan, step, bound));
-  }
-  return {};
+    if (Status status = detail::check_tensors(plan, tensors, workspace); !status) return status;
+    if (plan.steps.empty()) return {};
+    const detail::DeviceFunctions& vk = plan.device->vk;
+    vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.pipeline.handle());
+    detail::BoundWindow bound;
+    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+      const detail::Step& step = plan.steps[i];
+      if (step.combine && !plan.steps[i - 1].combine) detail::begin_combine(plan, commands);
+      if (i == 0 || plan.steps[i - 1].window != step.window) {
+        bound = detail::bind_window(plan, tensors, workspace, step.window);
+        std::array<VkWriteDescriptorSet, VKATTN_BINDING_COUNT> writes;
+        detail::write_descriptors(bound, VK_NULL_HANDLE, writes);
+        vk.vkCmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.pipeline.layout(), 0,
+                                     VKATTN_BINDING_COUNT, writes.data());
+      }
+      detail::dispatch(plan, commands, step, detail::step_params(plan, step, bound));
+    }
+    return {};
+  });
 }
 
 }  // namespace vkattn
