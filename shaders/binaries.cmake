@@ -19,6 +19,12 @@ vkattn_shader(attention_combine core attention_combine.comp DEFINES VKATTN_STORA
 vkattn_shader(attention_combine_words core attention_combine.comp
               DEFINES VKATTN_STORAGE_16BIT=0 VKATTN_WIDE_LOADS=0)
 
+# The baseline of the benchmark.
+vkattn_shader(attention_unfused core attention_unfused.comp DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0
+              ${storage_16bit})
+vkattn_shader(attention_unfused_words core attention_unfused.comp
+              DEFINES VKATTN_STORAGE_16BIT=0 VKATTN_WIDE_LOADS=0)
+
 # Operands of the matrix kernel: 16-bit storage types of Q, K and V. _loops is for CPU implementations.
 set(matrix_kernel GL_KHR_cooperative_matrix GL_KHR_memory_scope_semantics
     GL_EXT_shader_explicit_arithmetic_types_float16 GL_EXT_shader_16bit_storage)

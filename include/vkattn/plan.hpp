@@ -3,9 +3,11 @@
 
 #include <vkattn/attention.hpp>
 #include <vkattn/device.hpp>
+#include <vkattn/tuning.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,15 +39,28 @@ struct AttentionTensors {
   BufferRange kv_lengths;  ///< int32, one per batch entry
 };
 
+/// A kernel that must not be used, and why: for what a program knows of a driver that the library does not.
+struct KernelRefusal {
+  std::string kernel;
+  std::string reason;
+};
+
 struct PlanOptions {
   /// Use this kernel or fail with its reason; empty: the first of the ordered list that accepts.
   std::string kernel;
+  /// Use these block sizes or fail; needs `kernel`. Without: the tile table's.
+  std::optional<TileShape> tile;
+  /// Measured block sizes: where a problem like this one was measured, they come before the tile table. Not
+  /// used where `tile` or another kernel is asked for.
+  std::shared_ptr<const Tuning> tuning;
+  std::vector<KernelRefusal> refusals;
   /// Passed to pipeline creation; owned by the caller; may be null.
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
   /// Work is split so that no dispatch is estimated above this, on devices that are not a CPU.
   std::uint64_t max_dispatch_ns = 100'000'000;
   /// Parts that the keys are cut into, to keep a device busy that few rows would not; 0: chosen by a rule.
-  /// The parts' results are merged by a second dispatch and take workspace.
+  /// The parts' results are merged by a second dispatch and take workspace. 1: none, and no workspace, except
+  /// where the keys of one head exceed maxStorageBufferRange.
   std::uint32_t kv_splits = 0;
   /// Have the driver keep statistics of the pipelines for AttentionPlan::statistics(): needs
   /// VK_KHR_pipeline_executable_properties enabled. Slows compilation, and drivers may pass their caches by.
@@ -56,8 +71,9 @@ struct PlanOptions {
 
 /// One dispatch of a plan, for reports and tests.
 struct DispatchInfo {
-  bool combine = false;          ///< merges the parts of a split over keys; its tiles are rows
-  std::uint64_t first_tile = 0;  ///< of the plan's tiles (row tiles of all heads of all batch entries)
+  std::string_view pass;  ///< the kernel's name, or of what follows it: combine merges a split over keys
+  std::uint64_t first_tile =
+      0;  ///< of the pass's tiles (row tiles of all heads of all batch entries; or rows)
   std::uint64_t tile_count = 0;
   std::uint32_t workgroups[3] = {};  ///< what vkCmdDispatch gets
   double estimated_ns = 0;           ///< a rough guess from the device class, never a measurement
@@ -65,7 +81,7 @@ struct DispatchInfo {
 
 /// What a driver's compiler says of one executable of a pipeline (VK_KHR_pipeline_executable_properties).
 struct PipelineStatistics {
-  std::string pipeline;    ///< the kernel, or combine
+  std::string pipeline;    ///< the kernel, or what follows it
   std::string shader;      ///< name of the binary
   std::string executable;  ///< the driver's name
   std::uint32_t subgroup_size = 0;
@@ -110,8 +126,13 @@ class AttentionPlan {
                                                     const PlanOptions& options = {});
 
   [[nodiscard]] const AttentionDesc& desc() const;
-  /// lane, tile or matrix.
+  /// lane, tile, matrix, ...
   [[nodiscard]] std::string_view kernel_name() const;
+  /// The block sizes it was made with.
+  [[nodiscard]] const TileShape& tile() const;
+  /// Kernel, types, dims and block sizes in words, and a hash of the shader: equal for plans whose pipelines
+  /// do the same, for one driver.
+  [[nodiscard]] std::string configuration() const;
   /// A few lines for a person: the problem, the kernel and its configuration, every refusal, the dispatches.
   [[nodiscard]] std::string describe() const;
   /// Bytes of workspace that record needs; 0 where none is. Does not grow with query_length x kv_length.

@@ -23,24 +23,35 @@ uint packed_head(uint kv_head, uint packed_row) {
   return kv_head * params.heads_per_kv + packed_row % params.heads_per_kv;
 }
 
-// Tiles of one KV head are neighbours, so that they share K and V in the caches; with a causal mask the heaviest
-// (last) come first.
-TilePosition tile_position(uint rows_per_tile) {
-  const uint index = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+// Tile `tile` of the window and part `split` of the keys. Tiles of one KV head are neighbours, so that they share K and
+// V in the caches; with a causal mask the heaviest (last) come first.
+TilePosition position_of(uint tile, uint split, uint rows_per_tile) {
   const uint kv_heads = params.query_heads / params.heads_per_kv;
   const uint tiles_per_head = (packed_row_count() + rows_per_tile - 1u) / rows_per_tile;
-  const uint split_tile = params.first_tile + index;
-  const uint tile = split_tile / params.kv_splits;
   const uint head_index = tile / tiles_per_head;
   const uint row_tile = tile - head_index * tiles_per_head;
   TilePosition position;
-  position.valid = index < params.tile_count;
-  position.split = split_tile - tile * params.kv_splits;
+  position.valid = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x < params.tile_count;
+  position.split = split;
   position.batch = head_index / kv_heads;
   position.kv_head = head_index - position.batch * kv_heads;
   position.first_row =
       (kCausalMode == VKATTN_CAUSAL_NONE ? row_tile : tiles_per_head - 1u - row_tile) * rows_per_tile;
   return position;
+}
+
+// Of a workgroup, where each tile comes once for every part of the keys.
+TilePosition tile_position(uint rows_per_tile) {
+  const uint index = params.first_tile + gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint parts = params.window_parts >> 16;
+  const uint tile = index / parts;
+  return position_of(tile, (params.window_parts & 0xffffu) + index - tile * parts, rows_per_tile);
+}
+
+// Of a workgroup, where each tile comes once.
+TilePosition whole_tile_position(uint rows_per_tile) {
+  const uint index = params.first_tile + gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  return position_of(index, 0u, rows_per_tile);
 }
 
 #endif

@@ -3,15 +3,15 @@
 
 namespace vkattn::detail {
 
-Result<KernelConfig> configure_combine(const AttentionDesc& desc, const Capabilities& capabilities) {
-  KernelConfig config;
-  config.shader = shader_for(desc, capabilities, "attention_combine", "attention_combine_words");
-  config.workgroup_size = capabilities.is_cpu() ? 8 : 64;
-  config.rows_per_workgroup = 1;
-  auto common = common_specialization(desc, capabilities, config.workgroup_size);
+Result<FollowingPass> configure_combine(const AttentionDesc& desc, const Capabilities& capabilities) {
+  FollowingPass pass;
+  pass.name = "combine";
+  pass.shader = shader_for(desc, capabilities, "attention_combine", "attention_combine_words");
+  pass.by_rows = true;
+  auto common = common_specialization(desc, capabilities, capabilities.is_cpu() ? 8 : 64);
   if (!common) return common.error();
-  config.specialization = *std::move(common);
-  return config;
+  pass.specialization = *std::move(common);
+  return pass;
 }
 
 }  // namespace vkattn::detail

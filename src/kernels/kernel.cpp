@@ -23,13 +23,20 @@ std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilitie
   const Kernel lane{"lane", configure_lane};
   const Kernel tile{"tile", configure_tile};
   const Kernel matrix{"matrix", configure_matrix};
+  const Kernel unfused{"unfused", configure_unfused, true};
   // CPU implementations run barriers as coroutines, so the kernel without any is the faster one there. They
   // emulate matrices.
-  if (capabilities.is_cpu()) return {lane, tile, matrix};
+  if (capabilities.is_cpu()) return {lane, tile, matrix, unfused};
   // A few rows fill no matrix, and only the tile kernel splits the keys to keep the device busy.
   constexpr std::int64_t kFewRows = 16;
-  if (packed_rows(desc) <= kFewRows) return {tile, matrix, lane};
-  return {matrix, tile, lane};
+  if (packed_rows(desc) <= kFewRows) return {tile, matrix, lane, unfused};
+  return {matrix, tile, lane, unfused};
+}
+
+Error no_possible_tile(std::span<const TileShape> tiles) {
+  return {ErrorCode::kUnsupported, VK_SUCCESS,
+          tiles.empty() ? "the tile table has no block sizes for this problem on this device"
+                        : message("cannot work with the block sizes ", to_string(tiles.front()))};
 }
 
 bool has_vector_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads, std::int64_t rows,

@@ -4,6 +4,7 @@
 
 #include <vkattn/attention.hpp>
 #include <vkattn/capabilities.hpp>
+#include <vkattn/tuning.hpp>
 
 #include <cstdint>
 #include <span>
@@ -18,23 +19,41 @@ struct SpecializationValue {
   std::uint32_t value = 0;
 };
 
+/// A dispatch that reads what the one before it wrote to the workspace.
+struct FollowingPass {
+  std::string_view name;
+  std::string_view shader;
+  std::vector<SpecializationValue> specialization;
+  bool by_rows =
+      false;  ///< a workgroup takes one row of the output; else a tile of rows, like the kernel's own
+};
+
 /// Everything that makes the pipeline of one kernel for one problem on one device.
 struct KernelConfig {
   std::string_view shader;  ///< name in shaders/binaries.cmake
   std::vector<SpecializationValue> specialization;
+  TileShape tile;  ///< the block sizes that the rest follows from
   std::uint32_t workgroup_size = 0;
   std::uint32_t rows_per_workgroup = 0;
   std::uint32_t shared_bytes = 0;
   std::uint32_t key_step = 0;                ///< keys visited at a time: parts of a split are multiples of it
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
+  /// Keep the sums of one part of the keys in the workspace too, as float32, and have the combine pass store
+  /// them.
+  bool sums_in_workspace = false;
+  std::uint32_t score_block_keys = 0;  ///< keys of a workgroup, where the score matrix goes to the workspace
+  std::vector<FollowingPass> following;
   DataType probability_type = DataType::kFloat32;  ///< what probabilities are rounded to before they meet V
   std::string summary;                             ///< for describe(): tile sizes in words
 };
 
 struct Kernel {
   std::string_view name;
-  /// The configuration, or the reason against this kernel as an Error.
-  Result<KernelConfig> (*configure)(const AttentionDesc& desc, const Capabilities& capabilities);
+  /// The configuration with the first of the block sizes that the device takes, or the reason against this
+  /// kernel as an Error.
+  Result<KernelConfig> (*configure)(const AttentionDesc& desc, const Capabilities& capabilities,
+                                    std::span<const TileShape> tiles);
+  bool is_baseline = false;  ///< to measure against: never chosen by itself where another accepts
 };
 
 /// Every kernel, best first for the problem on the device.
@@ -45,6 +64,9 @@ struct Kernel {
 [[nodiscard]] Result<std::vector<SpecializationValue>> common_specialization(const AttentionDesc& desc,
                                                                              const Capabilities& capabilities,
                                                                              std::uint32_t workgroup_size);
+
+/// That a kernel can do nothing with any of the block sizes.
+[[nodiscard]] Error no_possible_tile(std::span<const TileShape> tiles);
 
 /// Rows of one KV head: the query heads that share it are packed (shaders/lib/grid.glsl).
 [[nodiscard]] inline std::int64_t packed_rows(const AttentionDesc& desc) {
@@ -61,14 +83,17 @@ struct Kernel {
                                           std::string_view base, std::string_view words);
 
 /// The pass that merges the parts of a split over keys.
-[[nodiscard]] Result<KernelConfig> configure_combine(const AttentionDesc& desc,
-                                                     const Capabilities& capabilities);
+[[nodiscard]] Result<FollowingPass> configure_combine(const AttentionDesc& desc,
+                                                      const Capabilities& capabilities);
 
-[[nodiscard]] Result<KernelConfig> configure_lane(const AttentionDesc& desc,
-                                                  const Capabilities& capabilities);
-[[nodiscard]] Result<KernelConfig> configure_tile(const AttentionDesc& desc,
-                                                  const Capabilities& capabilities);
+using Tiles = std::span<const TileShape>;
+[[nodiscard]] Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilities& capabilities,
+                                                  Tiles tiles);
+[[nodiscard]] Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilities& capabilities,
+                                                  Tiles tiles);
 [[nodiscard]] Result<KernelConfig> configure_matrix(const AttentionDesc& desc,
-                                                    const Capabilities& capabilities);
+                                                    const Capabilities& capabilities, Tiles tiles);
+[[nodiscard]] Result<KernelConfig> configure_unfused(const AttentionDesc& desc,
+                                                     const Capabilities& capabilities, Tiles tiles);
 
 }  // namespace vkattn::detail

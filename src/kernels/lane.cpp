@@ -10,43 +10,46 @@ namespace vkattn::detail {
 
 namespace {
 
-struct LaneShape {
-  std::uint32_t workgroup_size, rows, keys, masked_keys;
-};
+constexpr std::uint32_t kMaskedKeys = 4;
 
-LaneShape lane_shape(const AttentionDesc& desc, const Capabilities& capabilities) {
-  if (!capabilities.is_cpu()) return {64, 1, 8, 4};
-  LaneShape shape{};
-  // A workgroup is one SIMD vector: the smallest unit that spreads over the threads of a CPU.
-  shape.workgroup_size = std::clamp(capabilities.subgroup_size, 4U, 64U);
-  const auto vector = static_cast<std::int64_t>(shape.workgroup_size);
-  const std::int64_t rows = packed_rows(desc);
-  shape.rows = rows >= 4 * vector ? 4 : rows >= 2 * vector ? 2 : 1;
-  // More keys a step share the running sums' loads and stores and cost compile time.
-  shape.keys = desc.kv_length >= 128 ? 32 : desc.kv_length >= 32 ? 16 : 8;
-  shape.masked_keys = 4;
-  return shape;
+// A workgroup of one SIMD vector is the smallest unit that spreads over the threads of a CPU.
+std::uint32_t workgroup_size(const TileShape& tile, const Capabilities& capabilities) {
+  return tile.threads != 0 ? tile.threads : std::clamp(capabilities.subgroup_size, 4U, 64U);
+}
+
+// Scores of a step are private: many of them are spilled, and compiling them takes long.
+bool is_possible(const TileShape& tile, const Capabilities& capabilities) {
+  return tile.rows >= 1 && tile.rows <= 8 && tile.keys >= kMaskedKeys && tile.keys <= 64 &&
+         tile.keys % kMaskedKeys == 0 && tile.rows * tile.keys <= 256 &&
+         workgroup_size(tile, capabilities) <=
+             std::min(capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0]);
 }
 
 }  // namespace
 
-Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilities& capabilities) {
-  const LaneShape shape = lane_shape(desc, capabilities);
+Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilities& capabilities,
+                                    Tiles tiles) {
+  const auto found = std::find_if(tiles.begin(), tiles.end(),
+                                  [&](const TileShape& tile) { return is_possible(tile, capabilities); });
+  if (found == tiles.end()) return no_possible_tile(tiles);
   KernelConfig config;
-  config.workgroup_size = shape.workgroup_size;
-  config.rows_per_workgroup = shape.workgroup_size * shape.rows;
-  config.key_step = shape.keys;
+  config.tile = *found;
+  config.workgroup_size = workgroup_size(*found, capabilities);
+  config.rows_per_workgroup = config.workgroup_size * found->rows;
+  config.key_step = found->keys;
+  // A private array of sums costs more than a buffer, and 16-bit outputs cannot hold them.
+  config.sums_in_workspace = capabilities.is_cpu() && element_bytes(desc.output.type) == 2;
   const bool wide = capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
   config.shader =
       wide ? "attention_lane_wide" : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");
-  auto common = common_specialization(desc, capabilities, shape.workgroup_size);
+  auto common = common_specialization(desc, capabilities, config.workgroup_size);
   if (!common) return common.error();
   config.specialization = *std::move(common);
-  config.specialization.push_back({VKATTN_SPEC_LANE_ROWS, shape.rows});
-  config.specialization.push_back({VKATTN_SPEC_LANE_KEYS, shape.keys});
-  config.specialization.push_back({VKATTN_SPEC_LANE_MASKED_KEYS, shape.masked_keys});
-  config.summary = message(shape.workgroup_size, " invocations a workgroup, ", shape.rows, " rows each, ",
-                           shape.keys, " keys a step");
+  config.specialization.push_back({VKATTN_SPEC_LANE_ROWS, found->rows});
+  config.specialization.push_back({VKATTN_SPEC_LANE_KEYS, found->keys});
+  config.specialization.push_back({VKATTN_SPEC_LANE_MASKED_KEYS, kMaskedKeys});
+  config.summary = message(config.workgroup_size, " invocations a workgroup, ", found->rows,
+                           found->rows == 1 ? " row" : " rows", " each, ", found->keys, " keys a step");
   return config;
 }
 

@@ -48,6 +48,10 @@ struct MatrixTile {
   }
   // What the shader's division of rows among lanes asks for.
   [[nodiscard]] bool is_possible() const {
+    const auto is_power = [](std::uint32_t size, std::uint32_t most) {
+      return std::has_single_bit(size) && size <= most;
+    };
+    if (!is_power(keys, 128) || !is_power(subgroups, 16) || !is_power(row_blocks, 4)) return false;
     const std::uint32_t row_lanes = std::max(1U, subgroup_size / subgroup_rows());
     return keys % shape.n == 0 && keys % shape.k == 0 && keys % (8 * row_lanes) == 0;
   }
@@ -121,27 +125,26 @@ void set_dims(MatrixTile& tile, const AttentionDesc& desc, const Capabilities& c
 
 // The first of the tiles, largest first, that fits the device, or the reason.
 Result<MatrixTile> choose_tile(const AttentionDesc& desc, const Capabilities& capabilities,
-                               const MatrixShape& shape, std::uint32_t lanes) {
+                               const MatrixShape& shape, std::uint32_t lanes, Tiles tiles) {
   MatrixTile tile;
   tile.shape = shape;
   tile.subgroup_size = lanes;
   std::uint32_t smallest = ~0U;
-  for (const std::uint32_t keys : {32U, 16U, 8U}) {
-    for (const std::uint32_t subgroups : {4U, 2U, 1U}) {
-      tile.keys = keys;
-      tile.subgroups = subgroups;
-      if (!tile.is_possible()) continue;
-      set_dims(tile, desc, capabilities);
-      smallest = std::min(smallest, tile.shared_bytes());
-      if (tile.shared_bytes() > capabilities.max_shared_memory_bytes) continue;
-      const std::uint32_t most =
-          std::min(capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0]);
-      if (tile.threads() > most || subgroups > capabilities.max_workgroup_subgroups) continue;
-      // Subgroups without rows would only help to load.
-      const bool wasteful = packed_rows(desc) * 2 <= static_cast<std::int64_t>(tile.block_rows());
-      if (wasteful && subgroups > 1) continue;
-      return tile;
-    }
+  for (const TileShape& candidate : tiles) {
+    tile.keys = candidate.keys;
+    tile.subgroups = candidate.subgroups;
+    tile.row_blocks = candidate.rows;
+    if (!tile.is_possible()) continue;
+    set_dims(tile, desc, capabilities);
+    smallest = std::min(smallest, tile.shared_bytes());
+    if (tile.shared_bytes() > capabilities.max_shared_memory_bytes) continue;
+    const std::uint32_t most =
+        std::min(capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0]);
+    if (tile.threads() > most || tile.subgroups > capabilities.max_workgroup_subgroups) continue;
+    // Subgroups without rows would only help to load.
+    const bool wasteful = packed_rows(desc) * 2 <= static_cast<std::int64_t>(tile.block_rows());
+    if (wasteful && tile.subgroups > 1 && tiles.size() > 1) continue;
+    return tile;
   }
   if (smallest == ~0U) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,
@@ -207,7 +210,8 @@ void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
 
 }  // namespace
 
-Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilities& capabilities) {
+Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilities& capabilities,
+                                      Tiles tiles) {
   if (Status status = check_types(desc); !status) return status.error();
   if (Status status = check_features(capabilities); !status) return status.error();
   const DataType operand = desc.query.type;
@@ -225,13 +229,14 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
                 " invocations and the device has not enabled subgroupSizeControl and "
                 "computeFullSubgroups to fix one")};
   }
-  auto chosen = choose_tile(desc, capabilities, *shape, lanes);
+  auto chosen = choose_tile(desc, capabilities, *shape, lanes, tiles);
   if (!chosen) return chosen.error();
   const MatrixTile& tile = *chosen;
   KernelConfig config;
   config.shader = operand == DataType::kBfloat16 ? "attention_matrix_bfloat16"
                   : capabilities.is_cpu()        ? "attention_matrix_loops"
                                                  : "attention_matrix";
+  config.tile = {0, tile.subgroups, 0, tile.row_blocks, tile.keys, 0};
   config.workgroup_size = tile.threads();
   config.rows_per_workgroup = tile.block_rows();
   config.shared_bytes = tile.shared_bytes();

@@ -1,6 +1,6 @@
 // Host half of the tile kernel (shaders/attention_tile.comp): the block sizes that fit the device.
 #include <algorithm>
-#include <array>
+#include <bit>
 
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
@@ -12,26 +12,29 @@ namespace {
 
 // Threads form columns x (threads / columns); a thread owns `rows` rows, `keys` keys, and 4 dims of each
 // chunk.
-struct TileShape {
-  std::uint32_t threads, columns, rows, keys, dim_chunk;
+std::uint32_t block_rows(const TileShape& shape) {
+  return shape.threads / shape.columns * shape.rows;
+}
+std::uint32_t block_keys(const TileShape& shape) {
+  return shape.columns * shape.keys;
+}
 
-  [[nodiscard]] std::uint32_t block_rows() const { return threads / columns * rows; }
-  [[nodiscard]] std::uint32_t block_keys() const { return columns * keys; }
-  // As attention_tile.comp declares it.
-  [[nodiscard]] std::uint32_t shared_bytes() const {
-    const std::uint32_t dim_stride4 = dim_chunk / 4 + 1;
-    const std::uint32_t kv_stage4 = block_keys() * std::max(dim_stride4, columns + 1);
-    return 16 * (block_rows() * dim_stride4 + kv_stage4 + block_rows() * (block_keys() / 4 + 1)) +
-           4 * block_rows() * (columns + 1);
-  }
-};
+// As attention_tile.comp declares it.
+std::uint32_t shared_bytes(const TileShape& shape) {
+  const std::uint32_t dim_stride4 = shape.dims / 4 + 1;
+  const std::uint32_t kv_stage4 = block_keys(shape) * std::max(dim_stride4, shape.columns + 1);
+  return 16 *
+             (block_rows(shape) * dim_stride4 + kv_stage4 + block_rows(shape) * (block_keys(shape) / 4 + 1)) +
+         4 * block_rows(shape) * (shape.columns + 1);
+}
 
-// Largest first; the last fits every Vulkan device (128 invocations, 16 KiB).
-constexpr std::array<TileShape, 3> kShapes{{
-    {256, 16, 4, 4, 32},
-    {128, 16, 4, 2, 32},
-    {128, 8, 2, 4, 32},
-}};
+bool is_possible(const TileShape& shape) {
+  const auto is_power = [](std::uint32_t size, std::uint32_t least, std::uint32_t most) {
+    return std::has_single_bit(size) && size >= least && size <= most;
+  };
+  return is_power(shape.columns, 4, 64) && is_power(shape.threads, shape.columns, 1024) &&
+         is_power(shape.rows, 1, 8) && is_power(shape.keys, 1, 8) && is_power(shape.dims, 8, 128);
+}
 
 // Accumulators are value_dim / columns floats for each row of a thread: wide heads take fewer rows.
 constexpr std::uint32_t kMaxAccumulators = 96;
@@ -44,42 +47,45 @@ TileShape for_value_dim(TileShape shape, std::int64_t value_dim) {
 
 }  // namespace
 
-Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilities& capabilities) {
+Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilities& capabilities,
+                                    Tiles tiles) {
   std::uint32_t smallest = ~0U;
-  for (const TileShape& candidate : kShapes) {
+  for (const TileShape& candidate : tiles) {
+    if (!is_possible(candidate)) continue;
     const TileShape shape = for_value_dim(candidate, desc.value_dim);
-    smallest = std::min(smallest, shape.shared_bytes());
-    if (shape.shared_bytes() > capabilities.max_shared_memory_bytes) continue;
+    smallest = std::min(smallest, shared_bytes(shape));
+    if (shared_bytes(shape) > capabilities.max_shared_memory_bytes) continue;
     if (shape.threads > capabilities.max_workgroup_invocations ||
         shape.threads > capabilities.max_workgroup_size[0]) {
       continue;
     }
     // A large block is wasted on few rows.
-    const bool last = &candidate == &kShapes.back();
-    if (!last && packed_rows(desc) * 2 <= static_cast<std::int64_t>(shape.block_rows())) continue;
+    const bool last = &candidate == &tiles.back();
+    if (!last && packed_rows(desc) * 2 <= static_cast<std::int64_t>(block_rows(shape))) continue;
     KernelConfig config;
+    config.tile = candidate;
     config.shader = shader_for(desc, capabilities, "attention_tile", "attention_tile_words");
     config.workgroup_size = shape.threads;
-    config.rows_per_workgroup = shape.block_rows();
-    config.shared_bytes = shape.shared_bytes();
-    config.key_step = shape.block_keys();
+    config.rows_per_workgroup = block_rows(shape);
+    config.shared_bytes = shared_bytes(shape);
+    config.key_step = block_keys(shape);
     auto common = common_specialization(desc, capabilities, shape.threads);
     if (!common) return common.error();
     config.specialization = *std::move(common);
     config.specialization.push_back({VKATTN_SPEC_TILE_COLUMNS, shape.columns});
     config.specialization.push_back({VKATTN_SPEC_TILE_ROWS, shape.rows});
     config.specialization.push_back({VKATTN_SPEC_TILE_KEYS, shape.keys});
-    config.specialization.push_back({VKATTN_SPEC_TILE_DIM_CHUNK, shape.dim_chunk});
-    config.summary = message(shape.block_rows(), " rows x ", shape.block_keys(), " keys a block, ",
+    config.specialization.push_back({VKATTN_SPEC_TILE_DIM_CHUNK, shape.dims});
+    config.summary = message(block_rows(shape), " rows x ", block_keys(shape), " keys a block, ",
                              shape.threads, " invocations, ", config.shared_bytes, " bytes of shared memory");
     return config;
   }
-  return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-               message("the smallest block needs ", smallest,
-                       " bytes of shared memory and 128 invocations; "
-                       "maxComputeSharedMemorySize is ",
-                       capabilities.max_shared_memory_bytes, " and maxComputeWorkGroupInvocations ",
-                       capabilities.max_workgroup_invocations)};
+  if (smallest == ~0U) return no_possible_tile(tiles);
+  return Error{
+      ErrorCode::kLimitExceeded, VK_SUCCESS,
+      message("the smallest block needs ", smallest, " bytes of shared memory and ", tiles.back().threads,
+              " invocations; maxComputeSharedMemorySize is ", capabilities.max_shared_memory_bytes,
+              " and maxComputeWorkGroupInvocations ", capabilities.max_workgroup_invocations)};
 }
 
 }  // namespace vkattn::detail

@@ -74,14 +74,13 @@ BindingsState::~BindingsState() {
 }
 
 Status check_tensors(const PlanState& plan, const AttentionTensors& tensors, const BufferRange& workspace) {
-  if (Status status = check_workspace(plan, workspace); !status) return status;
   const auto bound = bound_tensors(plan.desc, tensors);
   for (std::size_t i = 0; i < bound.size(); ++i) {
     if (Status status = check_tensor(plan, bound[i], static_cast<std::uint64_t>(plan.whole[i].bytes));
         !status)
       return status;
   }
-  return {};
+  return check_workspace(plan, workspace);
 }
 
 BoundWindow bind_window(const PlanState& plan, const AttentionTensors& tensors, const BufferRange& workspace,
@@ -100,7 +99,7 @@ BoundWindow bind_window(const PlanState& plan, const AttentionTensors& tensors, 
     // What is written is bound with all that the caller gave, so that a driver which checks bounds hides no
     // stray write.
     const bool output = i == VKATTN_BINDING_OUTPUT || i == VKATTN_BINDING_LSE;
-    if (output && plan.windows.size() == 1) {
+    if (output && part.bytes == plan.whole[i].bytes) {
       const std::uint64_t given = bound[i].range->offset + bound[i].range->size;
       end = std::max(end, std::min(given, start + plan.device->capabilities.max_storage_buffer_range));
     }
@@ -108,7 +107,8 @@ BoundWindow bind_window(const PlanState& plan, const AttentionTensors& tensors, 
     result.offsets[i] = static_cast<std::uint32_t>((first - start) / bound[i].element_bytes);
   }
   if (plan.workspace_bytes != 0) {
-    result.buffers[VKATTN_BINDING_PARTIALS] = {workspace.buffer, workspace.offset, plan.workspace_bytes};
+    const WorkspaceArea& area = plan.window_areas[window];
+    result.buffers[VKATTN_BINDING_PARTIALS] = {workspace.buffer, workspace.offset + area.offset, area.bytes};
   }
   // Every descriptor must be valid even where the kernel touches nothing through it. The query stands in for
   // inputs and the output for what is written, so that no buffer is both read and written in the eyes of
@@ -124,8 +124,10 @@ BoundWindow bind_window(const PlanState& plan, const AttentionTensors& tensors, 
 AttentionParams step_params(const PlanState& plan, const Step& step, const BoundWindow& bound) noexcept {
   AttentionParams params = plan.params[step.window];
   params.query_offset = bound.offsets[VKATTN_BINDING_QUERY];
-  params.key_offset = bound.offsets[VKATTN_BINDING_KEY];
-  params.value_offset = bound.offsets[VKATTN_BINDING_VALUE];
+  // Modulo 2^32: the kernels count keys from the first of the problem.
+  const auto first_key = static_cast<std::uint32_t>(plan.windows[step.window].first_key);
+  params.key_offset = bound.offsets[VKATTN_BINDING_KEY] - first_key * params.key_row_stride;
+  params.value_offset = bound.offsets[VKATTN_BINDING_VALUE] - first_key * params.value_row_stride;
   params.output_offset = bound.offsets[VKATTN_BINDING_OUTPUT];
   params.lse_offset = bound.offsets[VKATTN_BINDING_LSE];
   params.kv_lengths_offset = bound.offsets[VKATTN_BINDING_KV_LENGTHS];
@@ -160,7 +162,7 @@ Status allocate_sets(const PlanState& plan, BindingsState& state) {
       result != VK_SUCCESS) {
     return vulkan_error(result, "vkCreateDescriptorPool");
   }
-  const std::vector<VkDescriptorSetLayout> layouts(count, plan.pipeline.set_layout());
+  const std::vector<VkDescriptorSetLayout> layouts(count, plan.passes.front().pipeline.set_layout());
   VkDescriptorSetAllocateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
   info.descriptorPool = state.pool;
   info.descriptorSetCount = count;
@@ -189,22 +191,25 @@ void write_bindings(const PlanState& plan, const AttentionTensors& tensors, cons
   }
 }
 
-// Before the combine pass: it reads what the parts wrote to the workspace.
-void begin_combine(const PlanState& plan, VkCommandBuffer commands) noexcept {
+// Binds the step's pipeline where its pass begins. A pass reads what the one before wrote to the workspace.
+void begin_pass(const PlanState& plan, VkCommandBuffer commands, std::size_t step) noexcept {
   const DeviceFunctions& vk = plan.device->vk;
+  const std::uint32_t pass = plan.steps[step].pass;
+  if (step != 0 && plan.steps[step - 1].pass == pass) return;
+  vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.passes[pass].pipeline.handle());
+  if (step == 0) return;
   VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
   barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
   barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT;
   vk.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
                           VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, nullptr, 0, nullptr);
-  vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.combine.handle());
 }
 
 void dispatch(const PlanState& plan, VkCommandBuffer commands, const Step& step,
               const AttentionParams& params) noexcept {
   const DeviceFunctions& vk = plan.device->vk;
-  vk.vkCmdPushConstants(commands, plan.pipeline.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(params),
-                        &params);
+  vk.vkCmdPushConstants(commands, plan.passes.front().pipeline.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                        sizeof(params), &params);
   vk.vkCmdDispatch(commands, step.groups_x, step.groups_y, 1);
 }
 
@@ -253,12 +258,12 @@ void AttentionPlan::record(VkCommandBuffer commands, const Bindings& bindings) c
   if (plan.steps.empty()) return;
   assert(bound.params.size() == plan.steps.size() && "bindings of another plan");
   const detail::DeviceFunctions& vk = plan.device->vk;
-  vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.pipeline.handle());
+  VkPipelineLayout const layout = plan.passes.front().pipeline.layout();
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const detail::Step& step = plan.steps[i];
-    if (step.combine && !plan.steps[i - 1].combine) detail::begin_combine(plan, commands);
+    detail::begin_pass(plan, commands, i);
     if (i == 0 || plan.steps[i - 1].window != step.window) {
-      vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.pipeline.layout(), 0, 1,
+      vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1,
                                  &bound.sets[step.window], 0, nullptr);
     }
     detail::dispatch(plan, commands, step, bound.params[i]);
@@ -276,16 +281,16 @@ Status AttentionPlan::record(VkCommandBuffer commands, const AttentionTensors& t
     if (Status status = detail::check_tensors(plan, tensors, workspace); !status) return status;
     if (plan.steps.empty()) return {};
     const detail::DeviceFunctions& vk = plan.device->vk;
-    vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.pipeline.handle());
+    VkPipelineLayout const layout = plan.passes.front().pipeline.layout();
     detail::BoundWindow bound;
     for (std::size_t i = 0; i < plan.steps.size(); ++i) {
       const detail::Step& step = plan.steps[i];
-      if (step.combine && !plan.steps[i - 1].combine) detail::begin_combine(plan, commands);
+      detail::begin_pass(plan, commands, i);
       if (i == 0 || plan.steps[i - 1].window != step.window) {
         bound = detail::bind_window(plan, tensors, workspace, step.window);
         std::array<VkWriteDescriptorSet, VKATTN_BINDING_COUNT> writes;
         detail::write_descriptors(bound, VK_NULL_HANDLE, writes);
-        vk.vkCmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan.pipeline.layout(), 0,
+        vk.vkCmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0,
                                      VKATTN_BINDING_COUNT, writes.data());
       }
       detail::dispatch(plan, commands, step, detail::step_params(plan, step, bound));

@@ -26,10 +26,25 @@ static_assert(sizeof(AttentionParams) <= 128, "push constants of 128 bytes are a
 /// One dispatch: a run of tiles of one window.
 struct Step {
   std::uint32_t window = 0;  ///< index into PlanState::windows
+  std::uint32_t pass = 0;    ///< index into PlanState::passes; a new pass waits for the one before
   std::uint32_t first_tile = 0;
   std::uint32_t tile_count = 0;
   std::uint32_t groups_x = 0, groups_y = 0;
-  bool combine = false;  ///< with the combine pipeline, after a barrier
+};
+
+/// One pipeline and what makes it.
+struct Pass {
+  std::string_view name;    ///< the kernel's, or of what follows it: combine, ...
+  std::string_view shader;  ///< name in shaders/binaries.cmake
+  std::vector<SpecializationValue> specialization;
+  bool by_tiles = true;  ///< its workgroups take tiles of rows; else single rows
+  std::uint32_t required_subgroup_size = 0;
+  Pipeline pipeline;
+};
+
+/// A piece of the workspace.
+struct WorkspaceArea {
+  std::uint64_t offset = 0, bytes = 0;
 };
 
 struct PlanState {
@@ -39,16 +54,17 @@ struct PlanState {
   KernelConfig config;
   std::string_view kernel_name;
   std::vector<KernelSupport> considered;
-  TensorWindows whole{};  ///< the whole tensors; no bytes where nothing is recorded
+  std::vector<std::string> notes;  ///< lines for describe()
+  TensorWindows whole{};           ///< the whole tensors; no bytes where nothing is recorded
   std::vector<Window> windows;
-  std::vector<TensorWindows> parts;     ///< of each window
-  std::vector<AttentionParams> params;  ///< of each window, without offsets and tile range
+  std::vector<WorkspaceArea> areas;         ///< of each window of rows
+  std::vector<WorkspaceArea> window_areas;  ///< of each window: those that differ in keys only share one
+  std::vector<TensorWindows> parts;         ///< of each window
+  std::vector<AttentionParams> params;      ///< of each window, without offsets and tile range
   std::vector<Step> steps;
   std::vector<DispatchInfo> dispatches;  ///< the same steps, for reports
-  Pipeline pipeline;                     ///< empty where nothing is to be recorded
+  std::vector<Pass> passes;              ///< the kernel first; none where nothing is to be recorded
   KvSplit split;
-  KernelConfig combine_config;  ///< where the keys are split
-  Pipeline combine;
   std::uint64_t workspace_bytes = 0;
   bool whole_words = false;  ///< 16-bit tensors are accessed as 32-bit words
 };

@@ -1,7 +1,10 @@
 // Kernel selection.
 #include "plan/select.hpp"
 
+#include <algorithm>
+
 #include "common/message.hpp"
+#include "kernels/tile_table.hpp"
 #include "vkattn_core_shaders.hpp"
 
 namespace vkattn {
@@ -12,8 +15,10 @@ namespace {
 
 // A configuration is of use only where the build has its shader.
 Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
-                               const Capabilities& capabilities) {
-  auto config = kernel.configure(desc, capabilities);
+                               const Capabilities& capabilities, const TileShape* tile = nullptr) {
+  const std::vector<TileShape> tiles =
+      tile != nullptr ? std::vector{*tile} : table_tiles(kernel.name, desc, capabilities);
+  auto config = kernel.configure(desc, capabilities, tiles);
   if (!config) return config;
   const ShaderBinary* binary = find_shader(shader_binaries(), config->shader);
   if (binary == nullptr || binary->words.empty()) {
@@ -39,21 +44,26 @@ Error nothing_accepts(const std::vector<KernelSupport>& considered, ErrorCode co
 }  // namespace
 
 Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& capabilities,
-                                std::string_view forced) {
+                                const SelectionRequest& request) {
   std::vector<KernelSupport> considered;
   std::optional<Selection> chosen;
   ErrorCode code = ErrorCode::kNotFound;
   const std::vector<Kernel> kernels = ordered_kernels(desc, capabilities);
   for (const Kernel& kernel : kernels) {
-    if (!forced.empty() && kernel.name != forced) continue;
-    auto config = configure(kernel, desc, capabilities);
+    if (request.kernel.empty() ? kernel.is_baseline : kernel.name != request.kernel) continue;
+    const auto refusal = std::find_if(request.refusals.begin(), request.refusals.end(),
+                                      [&](const KernelRefusal& r) { return r.kernel == kernel.name; });
+    auto config = refusal != request.refusals.end()
+                      ? Result<KernelConfig>(Error{ErrorCode::kUnsupported, VK_SUCCESS, refusal->reason})
+                      : configure(kernel, desc, capabilities, request.tile);
     considered.push_back({kernel.name, config ? std::string() : config.error().message});
     if (!config) code = config.error().code;
     if (config && !chosen) chosen = Selection{kernel, *std::move(config), {}};
   }
   if (considered.empty()) {
-    return Error{ErrorCode::kNotFound, VK_SUCCESS,
-                 message("there is no kernel '", forced, "'; the kernels are ", kernel_names(kernels))};
+    return Error{
+        ErrorCode::kNotFound, VK_SUCCESS,
+        message("there is no kernel '", request.kernel, "'; the kernels are ", kernel_names(kernels))};
   }
   if (!chosen) return nothing_accepts(considered, code);
   chosen->considered = std::move(considered);

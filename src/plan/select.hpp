@@ -15,8 +15,13 @@ struct Selection {
   std::vector<KernelSupport> considered;  ///< in order; an empty reason marks a kernel that accepts
 };
 
-/// `forced` names the only kernel to consider; empty takes the first that accepts.
+struct SelectionRequest {
+  std::string_view kernel;          ///< the only one to consider; empty takes the first that accepts
+  const TileShape* tile = nullptr;  ///< the only block sizes to consider; null: those of the tile table
+  std::span<const KernelRefusal> refusals;  ///< the caller's
+};
+
 [[nodiscard]] Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& capabilities,
-                                              std::string_view forced);
+                                              const SelectionRequest& request);
 
 }  // namespace vkattn::detail

@@ -16,17 +16,17 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-KvSplit split_into(std::int64_t kv_length, std::int64_t parts, std::int64_t step) {
-  const std::int64_t keys = divide_up(divide_up(kv_length, parts), step) * step;
-  return {std::max<std::int64_t>(divide_up(kv_length, keys), 1), keys};
-}
-
 // The share of workgroup slots that are busy over all waves.
 double wave_efficiency(std::int64_t workgroups, std::int64_t slots) {
   return static_cast<double>(workgroups) / static_cast<double>(divide_up(workgroups, slots) * slots);
 }
 
 }  // namespace
+
+KvSplit split_into(std::int64_t kv_length, std::int64_t parts, std::int64_t step) {
+  const std::int64_t keys = divide_up(divide_up(kv_length, parts), step) * step;
+  return {std::max<std::int64_t>(divide_up(kv_length, keys), 1), keys};
+}
 
 std::int64_t concurrent_workgroups(const Capabilities& capabilities) {
   if (capabilities.compute_units != 0) {
@@ -48,7 +48,7 @@ KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilit
   if (desc.kv_length == 0 || config.key_step == 0) return whole;
   const std::int64_t step = config.key_step;
   if (wanted > 0) {
-    const KvSplit split = split_into(desc.kv_length, wanted, step);
+    const KvSplit split = split_into(desc.kv_length, std::min(wanted, kMaxKvSplits), step);
     return split.splits > 1 ? split : whole;
   }
   const std::int64_t slots = concurrent_workgroups(capabilities);

@@ -20,6 +20,12 @@ struct KvSplit {
 [[nodiscard]] KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilities,
                                       const KernelConfig& config, std::int64_t tiles, std::int64_t wanted);
 
+/// At the most so many parts, of whole steps.
+[[nodiscard]] KvSplit split_into(std::int64_t kv_length, std::int64_t parts, std::int64_t step);
+
+/// What AttentionParams::window_parts can hold.
+inline constexpr std::int64_t kMaxKvSplits = 65535;
+
 /// Workgroups that the device runs at a time, a guess where it does not say.
 [[nodiscard]] std::int64_t concurrent_workgroups(const Capabilities& capabilities);
 

@@ -2,9 +2,11 @@
 #include "plan/window.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "common/message.hpp"
+#include "plan/checked.hpp"
 
 namespace vkattn::detail {
 
@@ -26,8 +28,7 @@ TensorWindow part(const TensorDesc& tensor, const Block& first, const Block& ext
 }
 
 Status check_whole_tensors(const AttentionDesc& desc, const Capabilities& capabilities) {
-  const TensorWindows whole =
-      tensor_windows(desc, {0, desc.batch, 0, desc.query_heads, 0, desc.query_length});
+  const TensorWindows whole = tensor_windows(desc, whole_window(desc));
   for (std::size_t i = 0; i < whole.size(); ++i) {
     const auto bytes = static_cast<std::uint64_t>(whole[i].bytes);
     if (bytes > capabilities.max_buffer_size) {
@@ -44,13 +45,34 @@ Status check_whole_tensors(const AttentionDesc& desc, const Capabilities& capabi
   return {};
 }
 
-// The binding whose part is too large for one descriptor, or -1.
-int first_too_large(const AttentionDesc& desc, const Window& window, std::uint64_t range) {
-  const TensorWindows parts = tensor_windows(desc, window);
+struct TooLarge {
+  std::size_t binding;
+  std::int64_t bytes;
+};
+
+// The first tensor whose part is too large for one descriptor.
+std::optional<TooLarge> first_too_large(const AttentionDesc& desc, const Window& window, std::uint64_t range,
+                                        std::int64_t workspace_row_bytes) {
+  TensorWindows parts = tensor_windows(desc, window);
+  const std::int64_t rows = saturating_multiply(window.batch * window.heads, window.rows);
+  parts[VKATTN_BINDING_PARTIALS].bytes = saturating_multiply(rows, workspace_row_bytes);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (static_cast<std::uint64_t>(parts[i].bytes) > range) return static_cast<int>(i);
+    if (static_cast<std::uint64_t>(parts[i].bytes) > range) return TooLarge{i, parts[i].bytes};
   }
-  return -1;
+  return std::nullopt;
+}
+
+// Keys of one head that fit a range, in whole steps; 0 where not even one step does.
+std::int64_t keys_that_fit(const AttentionDesc& desc, std::uint64_t range, std::int64_t key_step) {
+  const auto fit = [&](const TensorDesc& tensor, std::int64_t dims) {
+    const std::int64_t size = element_bytes(tensor.type);
+    const std::int64_t row = tensor_bytes(tensor, 1, 1, 1, dims).value();
+    const auto room = static_cast<std::int64_t>(std::min<std::uint64_t>(range, 1ULL << 62U)) - row;
+    if (room < 0) return std::int64_t{0};
+    return tensor.strides.row == 0 ? desc.kv_length : room / size / tensor.strides.row + 1;
+  };
+  const std::int64_t keys = std::min(fit(desc.key, desc.head_dim), fit(desc.value, desc.value_dim));
+  return keys / key_step * key_step;
 }
 
 // Halves the largest part that can be: batch entries, then groups of heads, then heads of a group, then rows.
@@ -74,17 +96,20 @@ bool shrink(const AttentionDesc& desc, Window& window) {
 
 }  // namespace
 
+Window whole_window(const AttentionDesc& desc) {
+  return {0, desc.batch, 0, desc.query_heads, 0, desc.query_length, 0, desc.kv_length};
+}
+
 TensorWindows tensor_windows(const AttentionDesc& desc, const Window& w) {
   const std::int64_t group = desc.query_heads / desc.kv_heads;
   const std::int64_t first_kv_head = w.first_head / group;
   const std::int64_t kv_heads = (w.heads + group - 1) / group;
   const Block rows_first{w.first_batch, w.first_head, w.first_row, 0};
-  const Block keys_first{w.first_batch, first_kv_head, 0, 0};
+  const Block keys_first{w.first_batch, first_kv_head, w.first_key, 0};
   TensorWindows parts;
   parts[VKATTN_BINDING_QUERY] = part(desc.query, rows_first, {w.batch, w.heads, w.rows, desc.head_dim});
-  parts[VKATTN_BINDING_KEY] = part(desc.key, keys_first, {w.batch, kv_heads, desc.kv_length, desc.head_dim});
-  parts[VKATTN_BINDING_VALUE] =
-      part(desc.value, keys_first, {w.batch, kv_heads, desc.kv_length, desc.value_dim});
+  parts[VKATTN_BINDING_KEY] = part(desc.key, keys_first, {w.batch, kv_heads, w.keys, desc.head_dim});
+  parts[VKATTN_BINDING_VALUE] = part(desc.value, keys_first, {w.batch, kv_heads, w.keys, desc.value_dim});
   parts[VKATTN_BINDING_OUTPUT] = part(desc.output, rows_first, {w.batch, w.heads, w.rows, desc.value_dim});
   if (desc.has_lse) {
     const TensorDesc lse{DataType::kFloat32, desc.lse_strides, 0};
@@ -99,32 +124,43 @@ std::uint64_t binding_alignment(const Capabilities& capabilities) {
   return std::max<std::uint64_t>(capabilities.min_storage_offset_alignment, 16);
 }
 
-Result<std::vector<Window>> make_windows(const AttentionDesc& desc, const Capabilities& capabilities) {
+Result<Windows> make_windows(const AttentionDesc& desc, const Capabilities& capabilities,
+                             std::uint32_t key_step, std::int64_t workspace_row_bytes) {
   if (Status status = check_whole_tensors(desc, capabilities); !status) return status.error();
   const std::uint64_t slack = binding_alignment(capabilities) + 4;  // rounding down, and up to a whole word
   const std::uint64_t limit = capabilities.max_storage_buffer_range;
   const std::uint64_t range = limit > slack ? limit - slack : 0;
-  Window window{0, desc.batch, 0, desc.query_heads, 0, desc.query_length};
-  for (int binding = first_too_large(desc, window, range); binding >= 0;
-       binding = first_too_large(desc, window, range)) {
-    const auto bytes = tensor_windows(desc, window)[static_cast<std::size_t>(binding)].bytes;
-    if (!shrink(desc, window)) {
+  const std::int64_t group = desc.query_heads / std::max<std::int64_t>(desc.kv_heads, 1);
+  Windows result;
+  result.max_keys = desc.kv_length;
+  Window window = whole_window(desc);
+  while (const auto large = first_too_large(desc, window, range, workspace_row_bytes)) {
+    const bool holds_keys = large->binding == VKATTN_BINDING_KEY || large->binding == VKATTN_BINDING_VALUE;
+    const bool one_head = window.batch == 1 && window.heads <= group;
+    if (holds_keys && one_head && key_step != 0) {
+      result.max_keys = keys_that_fit(desc, range, key_step);
+      if (result.max_keys > 0 && result.max_keys < window.keys) {
+        window.keys = result.max_keys;
+        continue;
+      }
+    }
+    if ((holds_keys && one_head) || !shrink(desc, window)) {
       return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-                   message("one head of the ", kTensorNames[static_cast<std::size_t>(binding)],
-                           " tensor spans ", bytes, " bytes; maxStorageBufferRange is ", limit)};
+                   message("one head of the ", kTensorNames[large->binding], " tensor spans ", large->bytes,
+                           " bytes; maxStorageBufferRange is ", limit,
+                           holds_keys && key_step == 0 ? ", and this kernel cannot split the keys" : "")};
     }
   }
-  std::vector<Window> windows;
   for (std::int64_t b = 0; b < desc.batch; b += window.batch) {
     for (std::int64_t h = 0; h < desc.query_heads; h += window.heads) {
       for (std::int64_t r = 0; r < desc.query_length; r += window.rows) {
-        windows.push_back({b, std::min(window.batch, desc.batch - b), h,
-                           std::min(window.heads, desc.query_heads - h), r,
-                           std::min(window.rows, desc.query_length - r)});
+        result.windows.push_back({b, std::min(window.batch, desc.batch - b), h,
+                                  std::min(window.heads, desc.query_heads - h), r,
+                                  std::min(window.rows, desc.query_length - r), 0, desc.kv_length});
       }
     }
   }
-  return windows;
+  return result;
 }
 
 }  // namespace vkattn::detail

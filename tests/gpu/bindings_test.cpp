@@ -23,7 +23,9 @@ class BindingsTest : public KernelTest {
     EXPECT_TRUE(report.value().passed()) << to_string(run.problem()) << ": " << report.value().to_string();
   }
   static AttentionPlan plan_of(const Problem& problem) {
-    auto plan = make_plan(runtime(), problem.desc, {kernel()});
+    RunOptions options{kernel()};
+    options.kv_splits = 1;  // these tests bind no workspace
+    auto plan = make_plan(runtime(), problem.desc, options);
     EXPECT_TRUE(plan.ok()) << plan.error().message;
     return std::move(plan).value();
   }
@@ -183,8 +185,18 @@ TEST_P(BindingsTest, PushDescriptors) {
       const auto plan = AttentionPlan::create(device, problem.desc, options);
       ASSERT_TRUE(plan.ok()) << plan.error().message;
       const harness::ProblemRun run = ready(problem);
+      Buffer workspace;
+      BufferRange workspace_range;
+      if (plan->workspace_bytes() != 0) {
+        auto buffer = runtime().create_buffer(plan->workspace_bytes());
+        ASSERT_TRUE(buffer.ok()) << buffer.error().message;
+        workspace = *std::move(buffer);
+        workspace_range = workspace.range();
+      }
       Status status;
-      auto record = [&](VkCommandBuffer commands) { status = plan.value().record(commands, run.tensors()); };
+      auto record = [&](VkCommandBuffer commands) {
+        status = plan.value().record(commands, run.tensors(), workspace_range);
+      };
       ASSERT_TRUE(runtime().execute(record).ok());
       ASSERT_TRUE(status.ok()) << status.error().message;
       expect_right(run);

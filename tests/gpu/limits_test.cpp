@@ -75,10 +75,31 @@ TEST_P(Limits, TensorsBeyondTheBufferRangeAreCutIntoWindows) {
   }
 }
 
-TEST_P(Limits, OneHeadBeyondTheBufferRangeIsRefused) {
-  const auto change = [](Capabilities& c) { c.max_storage_buffer_range = 16 * 1024; };
+TEST_P(Limits, KeysOfOneHeadBeyondTheBufferRangeAreCutToo) {
+  for (const char* problem :
+       {"h2 4x300 d32 lse", "hq4 hkv2 70x301 d32 f16 layout=bshd causal lse",
+        "b2 hq4 hkv2 33x289 d33 dv17 lse",
+        "b3 hq4 hkv2 3x300 d32 kv_lengths=300,0,150 causal align=bottom-right lse",
+        "h2 3x300 d32 shift=3 pad=5 causal align=200", "h2 300x300 d20 layout=packed f16 causal"}) {
+    RunOptions options = weaker([](Capabilities& c) { c.max_storage_buffer_range = 16 * 1024; });
+    options.inspect = [](const AttentionPlan& plan) {
+      EXPECT_EQ(plan.dispatches().back().pass, "combine");
+      EXPECT_GT(plan.dispatches().size(), 3U);
+    };
+    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "keys in windows of 16 KiB";
+  }
+}
+
+TEST_P(Limits, KeysInWindowsCanBeSplitFurther) {
+  RunOptions options = weaker([](Capabilities& c) { c.max_storage_buffer_range = 32 * 1024; });
+  options.kv_splits = 11;
+  EXPECT_TRUE(runs_right(runtime(), "hq4 hkv2 5x700 d32 causal align=bottom-right lse", options));
+}
+
+TEST_P(Limits, AStepOfKeysBeyondTheBufferRangeIsRefused) {
+  const auto change = [](Capabilities& c) { c.max_storage_buffer_range = 1000; };
   EXPECT_TRUE(names(refusal("h2 4x300 d32", change), ErrorCode::kLimitExceeded,
-                    {"key", "38400", "maxStorageBufferRange", "16384"}));
+                    {"key", "38400", "maxStorageBufferRange", "1000"}));
 }
 
 TEST_P(Limits, OtherLimitsAreRefusedByName) {
@@ -137,6 +158,7 @@ TEST_F(LimitsOfOneKernel, TensorsBeyond128MiB) {
   RunOptions options{"lane"};
   EXPECT_TRUE(runs_right(runtime(), "h4 2x150001 d64 lse data=uniform", options));
   EXPECT_TRUE(runs_right(runtime(), "b3 h2 3x100003 d64 f16 layout=bshd data=uniform", options));
+  EXPECT_TRUE(runs_right(runtime(), "2x700001 d64 lse data=uniform", options)) << "one head of 179 MB";
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ TEST_P(Split, PartsAreWhatWasAskedFor) {
   RunOptions options = in_parts(7);
   options.inspect = [](const AttentionPlan& plan) {
     ASSERT_EQ(plan.dispatches().size(), 2U);
-    EXPECT_FALSE(plan.dispatches()[0].combine);
-    EXPECT_TRUE(plan.dispatches()[1].combine);
+    EXPECT_EQ(plan.dispatches()[0].pass, kernel());
+    EXPECT_EQ(plan.dispatches()[1].pass, "combine");
     EXPECT_EQ(plan.workspace_bytes(), 2U * 4U * 3U * 7U * (16U + 1U) * 4U);
     EXPECT_EQ(plan.workspace_usage(), static_cast<VkBufferUsageFlags>(VK_BUFFER_USAGE_STORAGE_BUFFER_BIT));
   };

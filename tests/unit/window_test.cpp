@@ -49,10 +49,10 @@ void expect_covers_once(const AttentionDesc& desc, const std::vector<Window>& wi
 
 TEST(Window, OneWhereEverythingFits) {
   const AttentionDesc desc = desc_of("b2 hq6 hkv2 33x65 d32 lse kv_lengths=1,2");
-  const auto windows = make_windows(desc, device_of(1U << 27U));
+  const auto windows = make_windows(desc, device_of(1U << 27U), 0);
   ASSERT_TRUE(windows.ok());
-  ASSERT_EQ(windows.value().size(), 1U);
-  expect_covers_once(desc, windows.value(), 1U << 27U);
+  ASSERT_EQ(windows.value().windows.size(), 1U);
+  expect_covers_once(desc, windows.value().windows, 1U << 27U);
 }
 
 TEST(Window, EveryRowOnceWhateverTheRange) {
@@ -61,9 +61,9 @@ TEST(Window, EveryRowOnceWhateverTheRange) {
                               "b5 h3 17x65 d32 kv_lengths=1,2,3,4,5 pad=3"}) {
     const AttentionDesc desc = desc_of(problem);
     for (const std::uint64_t range : {200000U, 60000U, 31000U, 30000U}) {
-      const auto windows = make_windows(desc, device_of(range));
+      const auto windows = make_windows(desc, device_of(range), 0);
       if (windows.ok()) {
-        expect_covers_once(desc, windows.value(), range);
+        expect_covers_once(desc, windows.value().windows, range);
       } else {
         EXPECT_NE(windows.error().message.find("maxStorageBufferRange"), std::string::npos);
         EXPECT_NE(windows.error().message.find(std::to_string(range)), std::string::npos);
@@ -74,7 +74,7 @@ TEST(Window, EveryRowOnceWhateverTheRange) {
 
 TEST(Window, PartsOfTensorsBeginWhereTheWindowDoes) {
   const AttentionDesc desc = desc_of("b3 hq4 hkv2 33x65 d32 dv16 lse kv_lengths=1,2,3");
-  const TensorWindows parts = tensor_windows(desc, {1, 1, 2, 2, 5, 7});
+  const TensorWindows parts = tensor_windows(desc, {1, 1, 2, 2, 5, 7, 0, 65});
   EXPECT_EQ(parts[VKATTN_BINDING_QUERY].first_element, ((1 * 4 + 2) * 33 + 5) * 32);
   EXPECT_EQ(parts[VKATTN_BINDING_QUERY].bytes, 4 * (33 * 32 + 7 * 32));
   EXPECT_EQ(parts[VKATTN_BINDING_KEY].first_element, (1 * 2 + 1) * 65 * 32);
@@ -89,10 +89,10 @@ TEST(Window, PartsOfTensorsBeginWhereTheWindowDoes) {
 TEST(Window, OffsetsBeyond32Bits) {
   // 64 batch entries of 16 heads x 65536 rows x 128: 8 Gi elements, 32 GiB in float32.
   const AttentionDesc desc = desc_of("b64 h16 65536x65536 d128");
-  const auto windows = make_windows(desc, device_of(1U << 27U));
+  const auto windows = make_windows(desc, device_of(1U << 27U), 0);
   ASSERT_TRUE(windows.ok()) << windows.error().message;
   std::int64_t largest = 0;
-  for (const Window& w : windows.value()) {
+  for (const Window& w : windows.value().windows) {
     const TensorWindows parts = tensor_windows(desc, w);
     for (const auto& part : parts) EXPECT_LE(part.bytes, std::int64_t{1} << 27);
     largest = std::max(largest, parts[VKATTN_BINDING_KEY].first_element);
@@ -105,7 +105,7 @@ TEST(Window, LimitsOfMemoryAreNamedWithBothNumbers) {
   const AttentionDesc desc = desc_of("h2 4x300 d32");
   Capabilities capabilities = device_of(1U << 27U);
   capabilities.max_buffer_size = 50000;
-  auto windows = make_windows(desc, capabilities);
+  auto windows = make_windows(desc, capabilities, 0);
   ASSERT_FALSE(windows.ok());
   EXPECT_EQ(windows.error().code, vkattn::ErrorCode::kLimitExceeded);
   EXPECT_NE(windows.error().message.find("76800"), std::string::npos) << windows.error().message;
@@ -113,7 +113,7 @@ TEST(Window, LimitsOfMemoryAreNamedWithBothNumbers) {
       << windows.error().message;
   capabilities = device_of(1U << 27U);
   capabilities.max_memory_allocation_bytes = 50000;
-  windows = make_windows(desc, capabilities);
+  windows = make_windows(desc, capabilities, 0);
   ASSERT_FALSE(windows.ok());
   EXPECT_NE(windows.error().message.find("maxMemoryAllocationSize"), std::string::npos)
       << windows.error().message;

@@ -1,0 +1,59 @@
+// Block sizes of the kernels, and which of them were measured to be fastest on a device. `vkattn tune`
+// measures and writes a file; the runtime reads it (RuntimeOptions::tuning_file, or the environment variable
+// VKATTN_TUNING) and hands it to every plan. Programs without the runtime fill a Tuning by themselves.
+#pragma once
+
+#include <vkattn/attention.hpp>
+#include <vkattn/capabilities.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vkattn {
+
+/// Sizes of a kernel's block of work. 0: not used by the kernel, or left to it.
+struct TileShape {
+  std::uint32_t threads = 0;    ///< invocations of a workgroup
+  std::uint32_t subgroups = 0;  ///< of a workgroup, for kernels that count in subgroups
+  std::uint32_t columns = 0;    ///< threads along the keys of a block
+  std::uint32_t rows = 0;  ///< query rows of an invocation; of matrix kernels, blocks of rows of a subgroup
+  std::uint32_t keys = 0;  ///< keys of a step or block; of the tile kernel, keys of an invocation
+  std::uint32_t dims = 0;  ///< head dims staged at a time
+  [[nodiscard]] bool operator==(const TileShape&) const = default;
+};
+
+/// "threads 256, columns 16, rows 4": what is not 0.
+[[nodiscard]] std::string to_string(const TileShape& tile);
+
+/// A kernel and its block sizes.
+struct KernelTile {
+  std::string kernel;
+  TileShape tile;
+};
+
+/// Every kernel and block size of the tile table that the device accepts for the problem, the default first.
+/// The unfused baseline is not among them.
+[[nodiscard]] std::vector<KernelTile> tuning_candidates(const AttentionDesc& desc,
+                                                        const Capabilities& capabilities);
+
+/// What was measured to be best for one problem.
+struct TunedProblem {
+  std::string problem;  ///< as a string, for reports
+  AttentionDesc desc;
+  KernelTile best;
+  std::uint32_t kv_splits = 0;  ///< 0: by the rule
+};
+
+/// What was measured on one device.
+struct Tuning {
+  std::string source;   ///< the file's name, for reports
+  std::string warning;  ///< why nothing of the file is used, for AttentionPlan::describe(); empty where it is
+  std::vector<TunedProblem> problems;
+
+  /// The measured problem that is nearest to `desc`: the same types, dims, mask and heads of a group, with
+  /// rows and keys within a factor of 4; null where there is none.
+  [[nodiscard]] const TunedProblem* nearest(const AttentionDesc& desc) const;
+};
+
+}  // namespace vkattn

@@ -1,0 +1,130 @@
+// The tile table: see tile_table.hpp. docs/performance.md tells what the numbers come from.
+#include "kernels/tile_table.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/kernel.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+enum class Device : std::uint8_t { kAny, kCpu, kGpu };
+
+// What an entry is for. Numbers are the least that the problem must have; 0: any.
+struct Match {
+  Device device = Device::kAny;
+  Architecture architecture = Architecture::kAny;
+  std::uint32_t key_bytes = 0;  ///< of an element of K
+  std::int64_t head_dim = 0;
+  std::int64_t rows = 0;  ///< of one KV head
+  std::int64_t keys = 0;
+};
+
+struct Entry {
+  std::string_view kernel;
+  Match match;
+  TileShape tile;
+};
+
+constexpr Match cpu(std::int64_t rows, std::int64_t keys) {
+  return {Device::kCpu, Architecture::kAny, 0, 0, rows, keys};
+}
+
+constexpr TileShape lane(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
+  return {threads, 0, 0, rows, keys, 0};
+}
+constexpr TileShape tile(std::uint32_t threads, std::uint32_t columns, std::uint32_t rows,
+                         std::uint32_t keys) {
+  return {threads, 0, columns, rows, keys, 32};
+}
+constexpr TileShape matrix(std::uint32_t subgroups, std::uint32_t keys) {
+  return {0, subgroups, 0, 1, keys, 0};
+}
+
+constexpr std::array kTable{
+    // A workgroup of the lane kernel is one SIMD vector of a CPU (threads 0). More keys a step share the
+    // running sums'
+    // loads and stores, and cost compile time.
+    Entry{"lane", cpu(32, 128), lane(0, 4, 32)},
+    Entry{"lane", cpu(32, 32), lane(0, 4, 16)},
+    Entry{"lane", cpu(32, 0), lane(0, 4, 8)},
+    Entry{"lane", cpu(16, 128), lane(0, 2, 32)},
+    Entry{"lane", cpu(16, 32), lane(0, 2, 16)},
+    Entry{"lane", cpu(16, 0), lane(0, 2, 8)},
+    Entry{"lane", cpu(0, 128), lane(0, 1, 32)},
+    Entry{"lane", cpu(0, 32), lane(0, 1, 16)},
+    Entry{"lane", cpu(0, 0), lane(0, 1, 8)},
+    Entry{"lane", {Device::kGpu}, lane(64, 1, 8)},
+
+    // Largest first; the last fits every Vulkan device (128 invocations, 16 KiB).
+    Entry{"tile", {}, tile(256, 16, 4, 4)},
+    Entry{"tile", {}, tile(128, 16, 4, 2)},
+    Entry{"tile", {}, tile(128, 8, 2, 4)},
+
+    Entry{"matrix", {}, matrix(4, 32)},
+    Entry{"matrix", {}, matrix(2, 32)},
+    Entry{"matrix", {}, matrix(1, 32)},
+    Entry{"matrix", {}, matrix(4, 16)},
+    Entry{"matrix", {}, matrix(2, 16)},
+    Entry{"matrix", {}, matrix(1, 16)},
+    Entry{"matrix", {}, matrix(4, 8)},
+    Entry{"matrix", {}, matrix(2, 8)},
+    Entry{"matrix", {}, matrix(1, 8)},
+};
+
+bool matches(const Match& match, const AttentionDesc& desc, const Capabilities& capabilities) {
+  if (match.device != Device::kAny && (match.device == Device::kCpu) != capabilities.is_cpu()) return false;
+  if (match.architecture != Architecture::kAny && match.architecture != architecture(capabilities))
+    return false;
+  if (match.key_bytes != 0 && match.key_bytes != element_bytes(desc.key.type)) return false;
+  return desc.head_dim >= match.head_dim && packed_rows(desc) >= match.rows && desc.kv_length >= match.keys;
+}
+
+void add_once(std::vector<TileShape>& tiles, const TileShape& tile) {
+  if (std::find(tiles.begin(), tiles.end(), tile) == tiles.end()) tiles.push_back(tile);
+}
+
+}  // namespace
+
+Architecture architecture(const Capabilities& capabilities) {
+  constexpr std::uint32_t kVendorAmd = 0x1002;
+  constexpr std::uint32_t kVendorNvidia = 0x10de;
+  constexpr std::uint32_t kVendorIntel = 0x8086;
+  if (capabilities.is_cpu()) {
+    const bool swiftshader = capabilities.driver_name.find("SwiftShader") != std::string::npos ||
+                             capabilities.device_name.find("SwiftShader") != std::string::npos;
+    return swiftshader ? Architecture::kSwiftShader : Architecture::kLavapipe;
+  }
+  switch (capabilities.vendor_id) {
+    case kVendorAmd:
+      // GCN has waves of 64 only.
+      return capabilities.min_subgroup_size == 64 ? Architecture::kAmdGcn : Architecture::kAmdRdna;
+    case kVendorNvidia:
+      return Architecture::kNvidia;
+    case kVendorIntel:
+      return Architecture::kIntel;
+    default:
+      return Architecture::kOther;
+  }
+}
+
+std::vector<TileShape> table_tiles(std::string_view kernel, const AttentionDesc& desc,
+                                   const Capabilities& capabilities) {
+  std::vector<TileShape> tiles;
+  for (const Entry& entry : kTable) {
+    if (entry.kernel == kernel && matches(entry.match, desc, capabilities)) add_once(tiles, entry.tile);
+  }
+  return tiles;
+}
+
+std::vector<TileShape> all_tiles(std::string_view kernel) {
+  std::vector<TileShape> tiles;
+  for (const Entry& entry : kTable) {
+    if (entry.kernel == kernel) add_once(tiles, entry.tile);
+  }
+  return tiles;
+}
+
+}  // namespace vkattn::detail

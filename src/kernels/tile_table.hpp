@@ -1,0 +1,35 @@
+// The tile table: block sizes of every kernel as data, most specific first.
+#pragma once
+
+#include <vkattn/tuning.hpp>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace vkattn::detail {
+
+/// Devices that want block sizes of their own.
+enum class Architecture : std::uint8_t {
+  kAny,
+  kLavapipe,
+  kSwiftShader,
+  kAmdGcn,
+  kAmdRdna,
+  kNvidia,
+  kIntel,
+  kOther
+};
+
+[[nodiscard]] Architecture architecture(const Capabilities& capabilities);
+[[nodiscard]] std::string_view name(Architecture architecture);
+
+/// The kernel's block sizes for the problem on the device, best first. Whether they fit the device's limits
+/// is for the kernel to say.
+[[nodiscard]] std::vector<TileShape> table_tiles(std::string_view kernel, const AttentionDesc& desc,
+                                                 const Capabilities& capabilities);
+
+/// All block sizes of a kernel in the table, for any device and problem, once each.
+[[nodiscard]] std::vector<TileShape> all_tiles(std::string_view kernel);
+
+}  // namespace vkattn::detail

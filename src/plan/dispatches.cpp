@@ -1,0 +1,283 @@
+// From a chosen kernel to windows, parts of the keys, workspace and the list of dispatches.
+#include "plan/dispatches.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/message.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+constexpr std::int64_t kMaxTilesPerWindow = std::int64_t{1} << 31U;
+constexpr double kLog2E = 1.4426950408889634;
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// A guess, low on purpose: it bounds how long a dispatch may take, and is never shown as a speed.
+double assumed_flops_per_ns(const Capabilities& capabilities, std::string_view kernel) {
+  const double device = capabilities.device_type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 400.0 : 50.0;
+  return kernel == "lane" || kernel == "unfused" ? device / 4 : device;
+}
+
+// The stride where the window has several, else 0: an unused stride may be too large for the parameter.
+std::uint32_t stride32(std::int64_t stride, std::int64_t extent) {
+  return extent > 1 ? static_cast<std::uint32_t>(stride) : 0U;
+}
+
+// Clamped so that row + offset cannot overflow; what lies beyond hides all keys or none.
+std::int32_t causal_offset(const AttentionDesc& desc, const Window& window) {
+  if (!desc.causal) return 0;
+  std::int64_t offset = 0;
+  if (desc.align == Align::kBottomRight) offset = -desc.query_length;
+  if (desc.align == Align::kOffset) {
+    offset = std::clamp(desc.offset, -desc.query_length, std::max<std::int64_t>(desc.kv_length - 1, 0));
+  }
+  return static_cast<std::int32_t>(offset + window.first_row);
+}
+
+AttentionParams window_params(const PlanState& plan, const Window& w) {
+  const AttentionDesc& desc = plan.desc;
+  const std::int64_t group = desc.query_heads / desc.kv_heads;
+  const std::int64_t kv_heads = divide_up(w.heads, group);
+  AttentionParams p{};
+  p.query_batch_stride = stride32(desc.query.strides.batch, w.batch);
+  p.query_head_stride = stride32(desc.query.strides.head, w.heads);
+  p.query_row_stride = stride32(desc.query.strides.row, w.rows);
+  p.key_batch_stride = stride32(desc.key.strides.batch, w.batch);
+  p.key_head_stride = stride32(desc.key.strides.head, kv_heads);
+  // Modulo 2^32, as is what lies before the window's first key (step_params()).
+  p.key_row_stride = stride32(desc.key.strides.row, desc.kv_length);
+  p.value_batch_stride = stride32(desc.value.strides.batch, w.batch);
+  p.value_head_stride = stride32(desc.value.strides.head, kv_heads);
+  p.value_row_stride = stride32(desc.value.strides.row, desc.kv_length);
+  p.output_batch_stride = stride32(desc.output.strides.batch, w.batch);
+  p.output_head_stride = stride32(desc.output.strides.head, w.heads);
+  p.output_row_stride = stride32(desc.output.strides.row, w.rows);
+  p.lse_batch_stride = stride32(desc.lse_strides.batch, w.batch);
+  p.lse_head_stride = stride32(desc.lse_strides.head, w.heads);
+  p.lse_row_stride = stride32(desc.lse_strides.row, w.rows);
+  p.query_length = static_cast<std::uint32_t>(w.rows);
+  p.kv_length = static_cast<std::uint32_t>(desc.kv_length);
+  p.query_heads = static_cast<std::uint32_t>(w.heads);
+  p.heads_per_kv = static_cast<std::uint32_t>(std::min(group, w.heads));
+  p.causal_offset = causal_offset(desc, w);
+  p.scale_log2 = static_cast<float>(static_cast<double>(desc.effective_scale()) * kLog2E);
+  p.kv_splits = static_cast<std::uint32_t>(plan.split.splits);
+  p.split_keys = static_cast<std::uint32_t>(plan.split.keys);
+  const std::int64_t first_part = w.first_key / std::max<std::int64_t>(plan.split.keys, 1);
+  p.window_parts = static_cast<std::uint32_t>(first_part | window_parts(plan.split, w) << 16);
+  return p;
+}
+
+// Row tiles of a window; in floating point, for the product may not fit.
+double row_tiles(const PlanState& plan, const Window& window) {
+  // The query heads of a KV head are packed into one list of rows (shaders/lib/grid.glsl).
+  const std::int64_t heads_per_kv = std::min(plan.desc.query_heads / plan.desc.kv_heads, window.heads);
+  const std::int64_t tiles_per_head = divide_up(window.rows * heads_per_kv, plan.config.rows_per_workgroup);
+  return static_cast<double>(tiles_per_head) * static_cast<double>(window.heads / heads_per_kv) *
+         static_cast<double>(window.batch);
+}
+
+double window_rows(const Window& w) {
+  return static_cast<double>(w.batch) * static_cast<double>(w.heads) * static_cast<double>(w.rows);
+}
+
+// Tiles one dispatch may have: what the grid can hold, and what the time limit allows.
+std::int64_t tiles_per_dispatch(const PlanState& plan, double tile_ns) {
+  const Capabilities& c = plan.device->capabilities;
+  std::int64_t tiles = std::min<std::int64_t>(
+      static_cast<std::int64_t>(c.max_workgroup_count[0]) * c.max_workgroup_count[1], kMaxTilesPerWindow);
+  if (!c.is_cpu() && tile_ns > 0) {
+    const double allowed = std::floor(static_cast<double>(plan.options.max_dispatch_ns) / tile_ns);
+    tiles = std::min(tiles, static_cast<std::int64_t>(std::clamp(allowed, 1.0, 2.0e9)));
+  }
+  return tiles;
+}
+
+void add_steps(PlanState& plan, std::size_t window_index, std::size_t pass, std::int64_t tiles,
+               double tile_ns) {
+  const std::int64_t most = tiles_per_dispatch(plan, tile_ns);
+  const std::int64_t max_x = plan.device->capabilities.max_workgroup_count[0];
+  const std::int64_t parts = divide_up(tiles, most);
+  const std::int64_t each = divide_up(tiles, parts);  // even parts rather than a small last one
+  for (std::int64_t first = 0; first < tiles; first += each) {
+    const std::int64_t count = std::min(each, tiles - first);
+    const std::int64_t rows = divide_up(count, max_x);
+    const std::int64_t columns = divide_up(count, rows);
+    plan.steps.push_back({static_cast<std::uint32_t>(window_index), static_cast<std::uint32_t>(pass),
+                          static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(count),
+                          static_cast<std::uint32_t>(columns), static_cast<std::uint32_t>(rows)});
+    DispatchInfo info;
+    info.pass = plan.passes[pass].name;
+    info.first_tile = static_cast<std::uint64_t>(first);
+    info.tile_count = static_cast<std::uint64_t>(count);
+    info.workgroups[0] = static_cast<std::uint32_t>(columns);
+    info.workgroups[1] = static_cast<std::uint32_t>(rows);
+    info.workgroups[2] = 1;
+    info.estimated_ns = static_cast<double>(count) * tile_ns;
+    plan.dispatches.push_back(info);
+  }
+}
+
+// Gives each window of rows a piece of the workspace of so many bytes for each row, or says why that is not
+// possible.
+Status lay_out_workspace(PlanState& plan, const std::vector<Window>& windows, double row_bytes) {
+  const Capabilities& capabilities = plan.device->capabilities;
+  const std::uint64_t alignment = binding_alignment(capabilities);
+  for (const Window& window : windows) {
+    const double bytes = window_rows(window) * row_bytes;
+    if (bytes > static_cast<double>(capabilities.max_storage_buffer_range)) {
+      plan.areas.clear();
+      return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
+                   message("the workspace takes ", bytes, " bytes; maxStorageBufferRange is ",
+                           capabilities.max_storage_buffer_range)};
+    }
+    const std::uint64_t offset =
+        plan.areas.empty()
+            ? 0
+            : (plan.areas.back().offset + plan.areas.back().bytes + alignment - 1) / alignment * alignment;
+    plan.areas.push_back({offset, static_cast<std::uint64_t>(bytes)});
+  }
+  plan.workspace_bytes = plan.areas.back().offset + plan.areas.back().bytes;
+  return {};
+}
+
+// For kernels that keep the score matrix in memory: a workgroup computes one block of it.
+Status plan_score_matrix(PlanState& plan, const Windows& windows) {
+  const AttentionDesc& desc = plan.desc;
+  if (windows.windows.size() > 1 || windows.max_keys < desc.kv_length) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("the kernel ", plan.kernel_name,
+                         " takes tensors that fit one descriptor; maxStorageBufferRange is ",
+                         plan.device->capabilities.max_storage_buffer_range)};
+  }
+  const std::int64_t keys = std::max<std::int64_t>(desc.kv_length, 1);
+  plan.split = {divide_up(keys, plan.config.score_block_keys), plan.config.score_block_keys};
+  return lay_out_workspace(plan, windows.windows, 4.0 * static_cast<double>(keys));
+}
+
+// Decides about a split over keys, and what it takes.
+Status plan_split(PlanState& plan, Windows& windows, double tiles) {
+  const AttentionDesc& desc = plan.desc;
+  const std::int64_t wanted = plan.options.kv_splits;
+  if (wanted > 1 && plan.config.key_step == 0) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("the kernel ", plan.kernel_name,
+                         " cannot split the keys (PlanOptions::kv_splits is ", wanted, ")")};
+  }
+  const auto tile_count = static_cast<std::int64_t>(std::min(tiles, 1e9));
+  plan.split = choose_kv_split(desc, plan.device->capabilities, plan.config, tile_count, wanted);
+  const bool keys_cut = windows.max_keys < desc.kv_length;
+  if (keys_cut && plan.split.keys > windows.max_keys) {
+    plan.split =
+        split_into(desc.kv_length, divide_up(desc.kv_length, windows.max_keys), plan.config.key_step);
+    if (plan.split.splits > kMaxKvSplits) {
+      return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
+                   message("the keys of one head take ", plan.split.splits, " descriptors; at most ",
+                           kMaxKvSplits, " are possible")};
+    }
+  }
+  const bool sums_in_workspace = plan.config.sums_in_workspace && wanted == 0;
+  if (plan.split.splits == 1 && !sums_in_workspace) return {};
+  const std::int64_t row_bytes = 4 * plan.split.splits * (desc.value_dim + 1);
+  auto smaller = make_windows(desc, plan.device->capabilities, plan.config.key_step, row_bytes);
+  if (!smaller) return smaller.error();
+  windows = *std::move(smaller);
+  if (Status status = lay_out_workspace(plan, windows.windows, static_cast<double>(row_bytes)); !status) {
+    return status;
+  }
+  plan.config.specialization.push_back({VKATTN_SPEC_SPLIT_KV, 1});
+  auto combine = configure_combine(desc, plan.device->capabilities);
+  if (!combine) return combine.error();
+  plan.config.following.push_back(*std::move(combine));
+  return {};
+}
+
+// Cuts the windows of rows further, by what keys of one head fit a descriptor.
+void cut_keys(PlanState& plan, const Windows& windows) {
+  const std::int64_t kv_length = plan.desc.kv_length;
+  const std::int64_t parts =
+      std::max<std::int64_t>(windows.max_keys / std::max<std::int64_t>(plan.split.keys, 1), 1);
+  const std::int64_t keys = windows.max_keys < kv_length ? parts * plan.split.keys : kv_length;
+  for (std::size_t i = 0; i < windows.windows.size(); ++i) {
+    Window window = windows.windows[i];
+    do {
+      window.keys = std::min(keys, kv_length - window.first_key);
+      plan.windows.push_back(window);
+      plan.window_areas.push_back(plan.areas.empty() ? WorkspaceArea{} : plan.areas[i]);
+      plan.parts.push_back(tensor_windows(plan.desc, window));
+      plan.params.push_back(window_params(plan, window));
+      window.first_key += window.keys;
+    } while (window.first_key < kv_length);
+  }
+}
+
+void list_passes(PlanState& plan) {
+  plan.passes.push_back({plan.kernel_name,
+                         plan.config.shader,
+                         plan.config.specialization,
+                         true,
+                         plan.config.required_subgroup_size,
+                         {}});
+  for (const FollowingPass& pass : plan.config.following) {
+    plan.passes.push_back({pass.name, pass.shader, pass.specialization, !pass.by_rows, 0, {}});
+  }
+}
+
+void list_steps(PlanState& plan) {
+  const AttentionDesc& desc = plan.desc;
+  const double tile_flops = 2.0 * plan.config.rows_per_workgroup * static_cast<double>(desc.kv_length) *
+                            static_cast<double>(desc.head_dim + desc.value_dim);
+  const double tile_ns = tile_flops / assumed_flops_per_ns(plan.device->capabilities, plan.kernel_name) /
+                         static_cast<double>(plan.split.splits);
+  for (std::size_t pass = 0; pass < plan.passes.size(); ++pass) {
+    for (std::size_t i = 0; i < plan.windows.size(); ++i) {
+      const Window& window = plan.windows[i];
+      const auto tiles = static_cast<std::int64_t>(row_tiles(plan, window));
+      if (pass == 0) {
+        add_steps(plan, i, pass, tiles * window_parts(plan.split, window), tile_ns);
+      } else if (window.first_key == 0) {  // once for all parts of the keys
+        add_steps(plan, i, pass,
+                  plan.passes[pass].by_tiles ? tiles : static_cast<std::int64_t>(window_rows(window)), 0);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t window_parts(const KvSplit& split, const Window& window) {
+  return split.splits == 1 ? 1 : divide_up(window.keys, split.keys);
+}
+
+Status plan_dispatches(PlanState& plan) {
+  const AttentionDesc& desc = plan.desc;
+  auto windows = make_windows(desc, plan.device->capabilities, plan.config.key_step);
+  if (!windows) return windows.error();
+  plan.whole = tensor_windows(desc, whole_window(desc));
+  double tiles = 0;
+  for (const Window& window : windows->windows) {
+    const double count = row_tiles(plan, window);
+    if (count > static_cast<double>(kMaxTilesPerWindow)) {
+      return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
+                   message("batch x query_heads x row tiles is ", count, "; at most ", kMaxTilesPerWindow,
+                           " are possible, so split the batch")};
+    }
+    tiles += count;
+  }
+  const bool has_matrix = plan.config.score_block_keys != 0;
+  if (Status status = has_matrix ? plan_score_matrix(plan, *windows) : plan_split(plan, *windows, tiles);
+      !status) {
+    return status;
+  }
+  cut_keys(plan, *windows);
+  list_passes(plan);
+  list_steps(plan);
+  return {};
+}
+
+}  // namespace vkattn::detail

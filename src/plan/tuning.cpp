@@ -1,0 +1,94 @@
+// Which measured problem is nearest to a given one, and which block sizes can be measured.
+#include <vkattn/tuning.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/message.hpp"
+#include "kernels/kernel.hpp"
+#include "kernels/tile_table.hpp"
+#include "plan/select.hpp"
+
+namespace vkattn {
+
+namespace {
+
+constexpr double kFarthest = 2.0;  // powers of two
+
+// Powers of two between two sizes.
+double distance(std::int64_t a, std::int64_t b) {
+  return std::abs(std::log2(static_cast<double>(std::max<std::int64_t>(a, 1))) -
+                  std::log2(static_cast<double>(std::max<std::int64_t>(b, 1))));
+}
+
+bool is_alike(const AttentionDesc& a, const AttentionDesc& b) {
+  const auto group = [](const AttentionDesc& desc) {
+    return desc.query_heads / std::max<std::int64_t>(desc.kv_heads, 1);
+  };
+  return a.query.type == b.query.type && a.key.type == b.key.type && a.value.type == b.value.type &&
+         a.output.type == b.output.type && a.head_dim == b.head_dim && a.value_dim == b.value_dim &&
+         a.causal == b.causal && group(a) == group(b);
+}
+
+}  // namespace
+
+std::string to_string(const TileShape& tile) {
+  std::string text;
+  const auto add = [&](const char* word, std::uint32_t value) {
+    if (value != 0) text += detail::message(text.empty() ? "" : ", ", word, " ", value);
+  };
+  add("threads", tile.threads);
+  add("subgroups", tile.subgroups);
+  add("columns", tile.columns);
+  add("rows", tile.rows);
+  add("keys", tile.keys);
+  add("dims", tile.dims);
+  return text.empty() ? "none" : text;
+}
+
+const TunedProblem* Tuning::nearest(const AttentionDesc& desc) const {
+  const TunedProblem* best = nullptr;
+  double least = 0;
+  for (const TunedProblem& problem : problems) {
+    if (!is_alike(problem.desc, desc)) continue;
+    const double rows = distance(problem.desc.query_length, desc.query_length);
+    const double keys = distance(problem.desc.kv_length, desc.kv_length);
+    if (rows > kFarthest || keys > kFarthest) continue;
+    // More heads only mean more of the same work, so they decide last.
+    const double heads = distance(problem.desc.batch * problem.desc.kv_heads, desc.batch * desc.kv_heads);
+    const double total = rows + keys + heads / 64;
+    if (best != nullptr && total >= least) continue;
+    best = &problem;
+    least = total;
+  }
+  return best;
+}
+
+std::vector<KernelTile> tuning_candidates(const AttentionDesc& desc, const Capabilities& capabilities) {
+  std::vector<KernelTile> candidates;
+  for (const detail::Kernel& kernel : detail::ordered_kernels(desc, capabilities)) {
+    if (kernel.is_baseline) continue;
+    std::vector<TileShape> tiles = detail::table_tiles(kernel.name, desc, capabilities);
+    for (const TileShape& tile : detail::all_tiles(kernel.name)) {
+      if (std::find(tiles.begin(), tiles.end(), tile) == tiles.end()) tiles.push_back(tile);
+    }
+    for (const TileShape& tile : tiles) {
+      detail::SelectionRequest request;
+      request.kernel = kernel.name;
+      request.tile = &tile;
+      if (detail::select_kernel(desc, capabilities, request))
+        candidates.push_back({std::string(kernel.name), tile});
+    }
+  }
+  // The kernel's own first choice leads, though the table may list others before it.
+  const auto chosen = detail::select_kernel(desc, capabilities, {});
+  if (chosen) {
+    const auto first = std::find_if(candidates.begin(), candidates.end(), [&](const KernelTile& candidate) {
+      return candidate.kernel == chosen->kernel.name && candidate.tile == chosen->config.tile;
+    });
+    if (first != candidates.end()) std::rotate(candidates.begin(), first, first + 1);
+  }
+  return candidates;
+}
+
+}  // namespace vkattn

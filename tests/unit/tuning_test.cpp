@@ -1,0 +1,100 @@
+// The tile table, and what was measured in its place.
+#include <vkattn/plan.hpp>
+#include <vkattn/problem.hpp>
+
+#include <gtest/gtest.h>
+
+#include "kernels/tile_table.hpp"
+#include "plan/select.hpp"
+
+namespace vkattn {
+namespace {
+
+AttentionDesc desc_of(const char* problem) {
+  return parse_problem(problem).value().desc;
+}
+
+Capabilities device_of(VkPhysicalDeviceType type) {
+  Capabilities capabilities;
+  capabilities.device_type = type;
+  capabilities.subgroup_size = capabilities.min_subgroup_size = capabilities.max_subgroup_size = 8;
+  capabilities.max_workgroup_invocations = 1024;
+  capabilities.max_workgroup_size = {1024, 1024, 64};
+  capabilities.max_shared_memory_bytes = 49152;
+  capabilities.max_stage_storage_buffers = 16;
+  return capabilities;
+}
+
+TunedProblem tuned(const char* problem, const char* kernel, const TileShape& tile) {
+  return {problem, desc_of(problem), {kernel, tile}, 0};
+}
+
+TEST(TileTable, TheMostSpecificEntryComesFirst) {
+  const Capabilities cpu = device_of(VK_PHYSICAL_DEVICE_TYPE_CPU);
+  EXPECT_EQ(detail::table_tiles("lane", desc_of("512x512 d64"), cpu).front().rows, 4U);
+  EXPECT_EQ(detail::table_tiles("lane", desc_of("512x512 d64"), cpu).front().keys, 32U);
+  EXPECT_EQ(detail::table_tiles("lane", desc_of("512x40 d64"), cpu).front().keys, 16U);
+  EXPECT_EQ(detail::table_tiles("lane", desc_of("1x4096 d64"), cpu).front().rows, 1U);
+  EXPECT_EQ(detail::table_tiles("lane", desc_of("hq32 hkv1 1x4096 d64"), cpu).front().rows, 4U)
+      << "heads of a group are rows";
+}
+
+TEST(TileTable, EveryKernelHasBlockSizesForEveryDevice) {
+  for (const char* problem : {"1x1 d1", "512x512 d64 f16", "4096x4096 d576 dv512"}) {
+    for (const auto type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+                            VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, VK_PHYSICAL_DEVICE_TYPE_OTHER}) {
+      for (const detail::Kernel& kernel : detail::ordered_kernels(desc_of(problem), device_of(type))) {
+        if (kernel.is_baseline) continue;
+        EXPECT_FALSE(detail::table_tiles(kernel.name, desc_of(problem), device_of(type)).empty())
+            << kernel.name;
+      }
+    }
+  }
+}
+
+TEST(TileTable, CandidatesBeginWithTheDefault) {
+  for (const auto type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU}) {
+    for (const char* problem : {"512x512 d64", "hq8 hkv1 1x4096 d64 f16"}) {
+      const auto selection = detail::select_kernel(desc_of(problem), device_of(type), {});
+      ASSERT_TRUE(selection.ok());
+      const auto candidates = tuning_candidates(desc_of(problem), device_of(type));
+      ASSERT_GT(candidates.size(), 3U);
+      EXPECT_EQ(candidates.front().kernel, selection->kernel.name);
+      EXPECT_EQ(candidates.front().tile, selection->config.tile);
+      for (const KernelTile& candidate : candidates) EXPECT_NE(candidate.kernel, "unfused");
+    }
+  }
+}
+
+TEST(TileTable, SenselessBlockSizesAreRefused) {
+  const Capabilities gpu = device_of(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  for (const char* kernel : {"lane", "tile"}) {
+    for (const TileShape& tile :
+         {TileShape{}, TileShape{0, 0, 0, 0, 0, 0}, TileShape{~0U, ~0U, ~0U, ~0U, ~0U, ~0U},
+          TileShape{100, 3, 7, 5, 11, 13}, TileShape{1U << 31U, 0, 16, 1U << 31U, 1U << 30U, 32}}) {
+      const auto selection = detail::select_kernel(desc_of("64x64 d64"), gpu, {kernel, &tile, {}});
+      ASSERT_FALSE(selection.ok()) << kernel << ": " << to_string(tile);
+      EXPECT_NE(selection.error().message.find("block sizes"), std::string::npos)
+          << selection.error().message;
+    }
+  }
+}
+
+TEST(Tuning, TheNearestMeasuredProblemCounts) {
+  Tuning tuning;
+  tuning.problems = {tuned("h8 512x512 d64 f16", "tile", {256, 0, 16, 4, 4, 32}),
+                     tuned("h8 2048x2048 d64 f16", "tile", {128, 0, 16, 4, 2, 32}),
+                     tuned("hq8 hkv2 1x4096 d64 f16", "lane", {64, 0, 0, 1, 8, 0})};
+  const auto nearest = [&](const char* problem) { return tuning.nearest(desc_of(problem)); };
+  EXPECT_EQ(nearest("h8 600x600 d64 f16"), &tuning.problems[0]);
+  EXPECT_EQ(nearest("b4 h1 3000x1500 d64 f16"), &tuning.problems[1]);
+  EXPECT_EQ(nearest("hq16 hkv4 1x2048 d64 f16"), &tuning.problems[2]);
+  EXPECT_EQ(nearest("h8 512x512 d128 f16"), nullptr) << "another head_dim";
+  EXPECT_EQ(nearest("h8 512x512 d64"), nullptr) << "another type";
+  EXPECT_EQ(nearest("h8 512x512 d64 f16 causal"), nullptr) << "another mask";
+  EXPECT_EQ(nearest("hq8 hkv2 512x512 d64 f16"), nullptr) << "other groups";
+  EXPECT_EQ(nearest("h8 16384x16384 d64 f16"), nullptr) << "too far";
+}
+
+}  // namespace
+}  // namespace vkattn
