@@ -45,8 +45,7 @@ struct Context {
 Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc, std::string_view kernel) {
   PlanOptions options;
   options.kernel = kernel;
-  options.pipeline_cache = runtime.pipeline_cache();
-  return AttentionPlan::create(runtime.device(), desc, options);
+  return runtime.make_plan(desc, options);
 }
 
 /// Nanoseconds of one warm execution of a problem that is small.

@@ -139,6 +139,8 @@ int show_kernels(const Arguments& arguments, const Invocation& invocation) {
   PlanOptions options;
   options.kernel = arguments.kernel;
   options.capture_statistics = wanted;
+  options.tuning = runtime.tuning();
+  // Not Runtime::make_plan: its self-tests execute, and a driver that only compiles is welcome here.
   const AttentionPlan plan = take(AttentionPlan::create(runtime.device(), problem.desc, options));
   Pipelines found;
   found.problem = to_string(problem);

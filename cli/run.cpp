@@ -286,8 +286,7 @@ int run_files(const Arguments& arguments, const Invocation& invocation) {
   const auto plan_start = Clock::now();
   PlanOptions plan_options;
   plan_options.kernel = arguments.kernel;
-  plan_options.pipeline_cache = runtime.pipeline_cache();
-  const AttentionPlan plan = take(AttentionPlan::create(runtime.device(), problem.desc, plan_options));
+  const AttentionPlan plan = take(runtime.make_plan(problem.desc, plan_options));
   const double plan_ns = nanoseconds_since(plan_start);
   harness::ProblemRun run = take(harness::ProblemRun::create(runtime, problem));
   const PreparedRun prepared{runtime, plan, run};

@@ -52,9 +52,7 @@ int main() {
   const vkattn::Buffer output_buffer = checked(runtime.create_buffer(sizeof(output)));
 
   // All shader compilation happens here. A plan is immutable and serves any number of executions.
-  vkattn::PlanOptions options;
-  options.pipeline_cache = runtime.pipeline_cache();
-  const vkattn::AttentionPlan plan = checked(vkattn::AttentionPlan::create(runtime.device(), desc, options));
+  const vkattn::AttentionPlan plan = checked(runtime.make_plan(desc));
   std::fputs(plan.describe().c_str(), stdout);
 
   vkattn::AttentionTensors tensors;

@@ -146,6 +146,8 @@ class AttentionPlan {
   /// The type that the kernel rounds probabilities to before it multiplies them with V: it widens the
   /// tolerance.
   [[nodiscard]] DataType probability_type() const;
+  /// That the kernel runs on matrix units, whose results depend on what a driver claims of them.
+  [[nodiscard]] bool uses_matrix_units() const;
 
   /// The driver's statistics of each pipeline, for plans made with PlanOptions::capture_statistics.
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings = false) const;

@@ -31,6 +31,12 @@ struct RuntimeOptions {
   bool pipeline_cache = true;
   /// Where; empty: VKATTN_CACHE_DIR, else XDG_CACHE_HOME/vkattn, else HOME/.cache/vkattn.
   std::filesystem::path cache_dir;
+  /// What `vkattn tune` measured; empty: the environment variable VKATTN_TUNING, and where that is unset
+  /// none. A file that is corrupt or of another device is ignored; AttentionPlan::describe() says so.
+  std::filesystem::path tuning_file;
+  /// Try each path on matrix units once on a small problem, and use another kernel where its results are
+  /// wrong. Outcomes are kept in the folder of the pipeline cache, unless `pipeline_cache` is off.
+  bool self_tests = true;
 };
 
 /// One device as found: what it could do, everything supported counted as enabled.
@@ -72,6 +78,13 @@ class Runtime {
   ~Runtime();
 
   [[nodiscard]] const Device& device() const;
+  /// AttentionPlan::create with the runtime's pipeline cache and tuning, where the options have none, and
+  /// with self-tests: the way to make plans on this device.
+  [[nodiscard]] Result<AttentionPlan> make_plan(const AttentionDesc& desc,
+                                                const PlanOptions& options = {}) const;
+  /// What was measured on this device; null where no file was given.
+  [[nodiscard]] std::shared_ptr<const Tuning> tuning() const;
+
   /// Why this device, and why not the others, one line each.
   [[nodiscard]] const std::string& device_choice() const;
   [[nodiscard]] VkPipelineCache pipeline_cache() const;

@@ -36,7 +36,8 @@ struct KernelConfig {
   std::uint32_t workgroup_size = 0;
   std::uint32_t rows_per_workgroup = 0;
   std::uint32_t shared_bytes = 0;
-  std::uint32_t key_step = 0;                ///< keys visited at a time: parts of a split are multiples of it
+  std::uint32_t key_step = 0;  ///< keys visited at a time: parts of a split are multiples of it
+  bool uses_matrix_units = false;
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   /// Keep the sums of one part of the keys in the workspace too, as float32, and have the combine pass store
   /// them.

@@ -241,6 +241,7 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
   config.rows_per_workgroup = tile.block_rows();
   config.shared_bytes = tile.shared_bytes();
   config.probability_type = operand;
+  config.uses_matrix_units = true;
   if (capabilities.required_subgroup_size && capabilities.compute_full_subgroups) {
     config.required_subgroup_size = lanes;
   }

@@ -187,6 +187,10 @@ DataType AttentionPlan::probability_type() const {
   return state_->config.probability_type;
 }
 
+bool AttentionPlan::uses_matrix_units() const {
+  return state_->config.uses_matrix_units;
+}
+
 std::string AttentionPlan::describe() const {
   const detail::PlanState& plan = *state_;
   const AttentionDesc& desc = plan.desc;

@@ -3,18 +3,11 @@
 // driver.
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <string_view>
 
-#ifdef _WIN32
-#include <process.h>
-#define VKATTN_PROCESS_ID _getpid
-#else
-#include <unistd.h>
-#define VKATTN_PROCESS_ID getpid
-#endif
-
+#include "runtime/files.hpp"
 #include "runtime/runtime_state.hpp"
 
 namespace vkattn::detail {
@@ -52,31 +45,6 @@ FileHeader header_for(const VkPhysicalDeviceProperties& properties) {
   return header;
 }
 
-std::filesystem::path environment_path(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): read once, at start-up
-  return value != nullptr ? value : "";
-}
-
-std::filesystem::path cache_directory(const RuntimeOptions& options) {
-  if (!options.cache_dir.empty()) return options.cache_dir;
-  if (auto path = environment_path("VKATTN_CACHE_DIR"); !path.empty()) return path;
-  if (auto path = environment_path("XDG_CACHE_HOME"); !path.empty()) return path / "vkattn";
-  if (auto path = environment_path("HOME"); !path.empty()) return path / ".cache" / "vkattn";
-  return {};
-}
-
-std::filesystem::path file_for(const std::filesystem::path& directory, const FileHeader& header) {
-  if (directory.empty()) return {};
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string uuid;
-  for (std::uint8_t byte : header.uuid) {
-    uuid += kDigits[byte >> 4U];
-    uuid += kDigits[byte & 15U];
-  }
-  return directory /
-         message("pipelines-", std::hex, header.vendor_id, "-", header.device_id, "-", uuid, ".bin");
-}
-
 // The data of a valid file, else nothing.
 std::vector<char> load(const std::filesystem::path& path, const FileHeader& expected) {
   std::ifstream file(path, std::ios::binary);
@@ -93,25 +61,6 @@ std::vector<char> load(const std::filesystem::path& path, const FileHeader& expe
   return data;
 }
 
-Status write_file(const std::filesystem::path& path, const FileHeader& header,
-                  const std::vector<char>& data) {
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  std::filesystem::path temporary = path;
-  temporary += message(".", VKATTN_PROCESS_ID(), ".tmp");
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  file.write(reinterpret_cast<const char*>(&header), sizeof(header));
-  file.write(data.data(), static_cast<std::streamsize>(data.size()));
-  file.close();
-  if (file.good()) std::filesystem::rename(temporary, path, error);
-  if (!file.good() || error) {
-    std::filesystem::remove(temporary, error);
-    return Error{ErrorCode::kIo, VK_SUCCESS,
-                 message("the pipeline cache ", path.string(), " cannot be written")};
-  }
-  return {};
-}
-
 }  // namespace
 
 Status create_pipeline_cache(RuntimeState& state, const RuntimeOptions& options) {
@@ -120,7 +69,9 @@ Status create_pipeline_cache(RuntimeState& state, const RuntimeOptions& options)
   const FileHeader expected = header_for(properties);
   std::vector<char> data;
   if (options.pipeline_cache) {
-    state.cache_file = file_for(cache_directory(options), expected);
+    const std::filesystem::path folder = cache_directory(options);
+    if (!folder.empty()) state.self_tests.open(folder / device_file_name("self-tests", properties, ".txt"));
+    if (!folder.empty()) state.cache_file = folder / device_file_name("pipelines", properties, ".bin");
     data = load(state.cache_file, expected);
     state.cache_checksum = checksum(data);
   }
@@ -147,7 +98,9 @@ Status save_pipeline_cache(RuntimeState& state) {
   header.data_bytes = data.size();
   header.checksum = checksum(data);
   if (header.checksum == state.cache_checksum) return {};  // nothing new
-  if (Status status = write_file(state.cache_file, header, data); !status) return status;
+  const std::string_view pieces[] = {{reinterpret_cast<const char*>(&header), sizeof(header)},
+                                     {data.data(), data.size()}};
+  if (Status status = replace_file(state.cache_file, pieces); !status) return status;
   state.cache_checksum = header.checksum;
   return {};
 }

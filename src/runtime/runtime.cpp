@@ -102,6 +102,8 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   if (!device) return device.error();
   state->device = *std::move(device);
   if (Status status = create_pipeline_cache(*state, options); !status) return status.error();
+  state->run_self_tests = options.self_tests;
+  load_tuning(*state, options);
   return state;
 }
 
@@ -190,6 +192,34 @@ Result<Runtime> Runtime::create(const RuntimeOptions& options) {
     if (!state) return state.error();
     return Runtime(*std::move(state));
   });
+}
+
+Result<AttentionPlan> Runtime::make_plan(const AttentionDesc& desc, const PlanOptions& options) const {
+  return detail::without_exceptions([&]() -> Result<AttentionPlan> {
+    PlanOptions full = options;
+    if (full.pipeline_cache == VK_NULL_HANDLE) full.pipeline_cache = state_->pipeline_cache;
+    if (!full.tuning) full.tuning = state_->tuning;
+    for (;;) {
+      auto plan = AttentionPlan::create(*state_->device, desc, full);
+      if (!plan || !state_->run_self_tests || !plan->uses_matrix_units() || desc.is_empty()) return plan;
+      const std::string configuration = plan->configuration();
+      std::optional<std::string> failure = state_->self_tests.find(configuration);
+      if (!failure) {
+        auto outcome = detail::self_test(*this, *plan);
+        if (!outcome && outcome.error().code == ErrorCode::kDeviceLost) return outcome.error();
+        // One that could not run, for lack of memory perhaps, is tried again another time.
+        if (outcome) state_->self_tests.add(configuration, *outcome);
+        failure = outcome ? *outcome : outcome.error().message;
+      }
+      if (failure->empty()) return plan;
+      full.refusals.push_back({std::string(plan->kernel_name()),
+                               detail::message("failed its self-test on this device (", *failure, ")")});
+    }
+  });
+}
+
+std::shared_ptr<const Tuning> Runtime::tuning() const {
+  return state_->tuning;
 }
 
 const Device& Runtime::device() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/message.hpp"
+#include "runtime/self_test.hpp"
 
 namespace vkattn::detail {
 
@@ -103,6 +104,9 @@ struct RuntimeState {
   std::filesystem::path cache_file;  ///< empty: not kept on disk
   std::uint64_t cache_checksum = 0;  ///< of what the file held when it was loaded
   std::unique_ptr<BufferState> staging;
+  std::shared_ptr<const Tuning> tuning;  ///< null where no file was given
+  bool run_self_tests = true;
+  SelfTests self_tests;
   bool lost = false;  ///< sticky: the device answers nothing any more
 
   RuntimeState() = default;
@@ -123,5 +127,8 @@ struct RuntimeState {
 /// Makes the pipeline cache, from the file where it holds a valid one for this device.
 [[nodiscard]] Status create_pipeline_cache(RuntimeState& state, const RuntimeOptions& options);
 [[nodiscard]] Status save_pipeline_cache(RuntimeState& state);
+
+/// Reads the tuning file of the options or of VKATTN_TUNING.
+void load_tuning(RuntimeState& state, const RuntimeOptions& options);
 
 }  // namespace vkattn::detail

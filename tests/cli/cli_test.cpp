@@ -12,7 +12,7 @@
 
 #include "console.hpp"
 #include "npy.hpp"
-#include "temp_folder.hpp"
+#include "support/temp_folder.hpp"
 #include "tool.hpp"
 
 namespace vkattn::tests {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "temp_folder.hpp"
+#include "support/temp_folder.hpp"
 
 namespace vkattn::tests {
 namespace {

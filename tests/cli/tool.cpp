@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "temp_folder.hpp"
+#include "support/temp_folder.hpp"
 
 namespace vkattn::tests {
 namespace {

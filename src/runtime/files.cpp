@@ -1,0 +1,59 @@
+// Files that the runtime keeps: see files.hpp.
+#include "runtime/files.hpp"
+
+#include <cstdlib>
+#include <fstream>
+
+#ifdef _WIN32
+#include <process.h>
+#define VKATTN_PROCESS_ID _getpid
+#else
+#include <unistd.h>
+#define VKATTN_PROCESS_ID getpid
+#endif
+
+#include "common/message.hpp"
+
+namespace vkattn::detail {
+
+std::filesystem::path environment_path(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): read once, at start-up
+  return value != nullptr ? value : "";
+}
+
+std::filesystem::path cache_directory(const RuntimeOptions& options) {
+  if (!options.cache_dir.empty()) return options.cache_dir;
+  if (auto path = environment_path("VKATTN_CACHE_DIR"); !path.empty()) return path;
+  if (auto path = environment_path("XDG_CACHE_HOME"); !path.empty()) return path / "vkattn";
+  if (auto path = environment_path("HOME"); !path.empty()) return path / ".cache" / "vkattn";
+  return {};
+}
+
+std::string device_file_name(std::string_view stem, const VkPhysicalDeviceProperties& properties,
+                             std::string_view suffix) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string uuid;
+  for (std::uint8_t byte : properties.pipelineCacheUUID) {
+    uuid += kDigits[byte >> 4U];
+    uuid += kDigits[byte & 15U];
+  }
+  return message(stem, "-", std::hex, properties.vendorID, "-", properties.deviceID, "-", uuid, suffix);
+}
+
+Status replace_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  std::filesystem::path temporary = path;
+  temporary += message(".", VKATTN_PROCESS_ID(), ".tmp");
+  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+  for (std::string_view piece : pieces) file.write(piece.data(), static_cast<std::streamsize>(piece.size()));
+  file.close();
+  if (file.good()) std::filesystem::rename(temporary, path, error);
+  if (!file.good() || error) {
+    std::filesystem::remove(temporary, error);
+    return Error{ErrorCode::kIo, VK_SUCCESS, message("the file ", path.string(), " cannot be written")};
+  }
+  return {};
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,30 @@
+// Files that the runtime keeps between runs.
+#pragma once
+
+#include <vkattn/runtime.hpp>
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace vkattn::detail {
+
+/// The variable's value as a path; empty where it is unset.
+[[nodiscard]] std::filesystem::path environment_path(const char* name);
+
+/// RuntimeOptions::cache_dir, else VKATTN_CACHE_DIR, else XDG_CACHE_HOME/vkattn, else HOME/.cache/vkattn;
+/// empty where there is none of them.
+[[nodiscard]] std::filesystem::path cache_directory(const RuntimeOptions& options);
+
+/// `stem`-vendor-device-uuid`suffix`: a file of its own for each device and driver.
+[[nodiscard]] std::string device_file_name(std::string_view stem,
+                                           const VkPhysicalDeviceProperties& properties,
+                                           std::string_view suffix);
+
+/// Writes a new file beside the old one, which then takes its place, and makes the folder where there is
+/// none.
+[[nodiscard]] Status replace_file(const std::filesystem::path& path,
+                                  std::span<const std::string_view> pieces);
+
+}  // namespace vkattn::detail

@@ -1,0 +1,193 @@
+// First-use self-tests: see self_test.hpp.
+#include "runtime/self_test.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "common/message.hpp"
+#include "reference/reference.hpp"
+#include "runtime/files.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+constexpr std::string_view kFirstLine = "vkattn self-tests 1";
+
+// Several tiles of rows and keys, the last ones not full.
+constexpr std::int64_t kQueryLength = 37;
+constexpr std::int64_t kKvLength = 75;
+
+AttentionDesc small_problem(const AttentionDesc& desc) {
+  AttentionDesc small = desc;
+  small.batch = 1;
+  small.query_heads = std::min<std::int64_t>(desc.query_heads / desc.kv_heads, 2);
+  small.kv_heads = 1;
+  small.query_length = kQueryLength;
+  small.kv_length = kKvLength;
+  small.offset = small.align == Align::kOffset ? kKvLength - kQueryLength : 0;
+  for (TensorDesc* tensor : {&small.query, &small.key, &small.value, &small.output})
+    tensor->alignment_bytes = 16;
+  small.set_layout(Layout::kBhsd);
+  return small;
+}
+
+void append(std::vector<std::byte>& bytes, float value, DataType type) {
+  std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  if (type == DataType::kFloat16) bits = float_to_half(value);
+  if (type == DataType::kBfloat16) bits = float_to_bfloat16(value);
+  for (std::uint32_t i = 0; i < element_bytes(type); ++i)
+    bytes.push_back(static_cast<std::byte>(bits >> 8U * i));
+}
+
+float element(const std::vector<std::byte>& bytes, std::size_t index, DataType type) {
+  if (type == DataType::kFloat32) {
+    float value = 0;
+    std::memcpy(&value, &bytes[index * 4], 4);
+    return value;
+  }
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, &bytes[index * 2], 2);
+  return type == DataType::kFloat16 ? half_to_float(bits) : bfloat16_to_float(bits);
+}
+
+// Uniform in [-2, 2), by a linear congruential generator (Knuth, MMIX): the same on every machine.
+std::vector<std::byte> random_tensor(std::int64_t elements, DataType type, std::uint64_t seed) {
+  std::vector<std::byte> bytes;
+  std::uint64_t state = seed;
+  for (std::int64_t i = 0; i < elements; ++i) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    append(bytes, static_cast<float>(static_cast<double>(state >> 40U) / double{1 << 22} - 2.0), type);
+  }
+  return bytes;
+}
+
+struct HostTensors {
+  std::vector<std::byte> query, key, value, output, lse, kv_lengths;
+};
+
+HostTensors make_tensors(const AttentionDesc& desc) {
+  const std::int64_t rows = desc.query_heads * desc.query_length;
+  HostTensors host;
+  host.query = random_tensor(rows * desc.head_dim, desc.query.type, 1);
+  host.key = random_tensor(desc.kv_length * desc.head_dim, desc.key.type, 2);
+  host.value = random_tensor(desc.kv_length * desc.value_dim, desc.value.type, 3);
+  // What no kernel writes: a NaN of its own, so that a row that is left out is found.
+  host.output.assign(static_cast<std::size_t>(rows * desc.value_dim * element_bytes(desc.output.type)),
+                     std::byte{0xff});
+  host.lse.assign(static_cast<std::size_t>(rows) * 4, std::byte{0xff});
+  const auto length = static_cast<std::int32_t>(desc.kv_length);
+  host.kv_lengths.resize(4);
+  std::memcpy(host.kv_lengths.data(), &length, 4);
+  return host;
+}
+
+Result<Buffer> upload(const Runtime& runtime, const std::vector<std::byte>& bytes) {
+  auto buffer = runtime.create_buffer(bytes.size());
+  if (!buffer) return buffer.error();
+  if (Status status = runtime.write(*buffer, 0, bytes); !status) return status.error();
+  return buffer;
+}
+
+// Runs the plan on the tensors and reads the outputs back.
+Status execute(const Runtime& runtime, const AttentionPlan& plan, HostTensors& host) {
+  std::vector<Buffer> buffers;
+  for (const auto* bytes : {&host.query, &host.key, &host.value, &host.output, &host.lse, &host.kv_lengths}) {
+    auto buffer = upload(runtime, *bytes);
+    if (!buffer) return buffer.error();
+    buffers.push_back(*std::move(buffer));
+  }
+  const AttentionTensors tensors{buffers[0].range(), buffers[1].range(), buffers[2].range(),
+                                 buffers[3].range(), buffers[4].range(), buffers[5].range()};
+  BufferRange workspace_range;
+  Buffer workspace;
+  if (plan.workspace_bytes() != 0) {
+    auto buffer = runtime.create_buffer(plan.workspace_bytes());
+    if (!buffer) return buffer.error();
+    workspace = *std::move(buffer);
+    workspace_range = workspace.range();
+  }
+  const auto bindings = plan.make_bindings(tensors, workspace_range);
+  if (!bindings) return bindings.error();
+  if (auto time = runtime.execute(plan, *bindings); !time) return time.error();
+  if (Status status = runtime.read(buffers[3], 0, host.output); !status) return status;
+  return runtime.read(buffers[4], 0, host.lse);
+}
+
+std::string compare(const AttentionDesc& desc, const HostTensors& host, DataType probability_type) {
+  const auto length = static_cast<std::int32_t>(desc.kv_length);
+  reference::Inputs inputs{host.query.data(), host.key.data(), host.value.data(), {}};
+  if (desc.has_kv_lengths) inputs.kv_lengths = {&length, 1};
+  for (std::int64_t head = 0; head < desc.query_heads; ++head) {
+    for (std::int64_t query = 0; query < desc.query_length; ++query) {
+      const reference::Row row = reference::compute_row(desc, inputs, {0, head, query});
+      for (std::int64_t dim = 0; dim < desc.value_dim; ++dim) {
+        const auto index =
+            static_cast<std::size_t>((head * desc.query_length + query) * desc.value_dim + dim);
+        const double got = static_cast<double>(element(host.output, index, desc.output.type));
+        const double expected = row.output[static_cast<std::size_t>(dim)];
+        const double tolerance = reference::output_tolerance(desc, row, dim, probability_type);
+        if (std::abs(got - expected) <= tolerance) continue;  // false for NaN
+        return message("head ", head, ", query ", query, ", dim ", dim, " is ", got, " where ", expected,
+                       " was expected");
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> self_test(const Runtime& runtime, const AttentionPlan& plan) {
+  const AttentionDesc desc = small_problem(plan.desc());
+  PlanOptions options;
+  options.kernel = plan.kernel_name();
+  options.tile = plan.tile();
+  options.pipeline_cache = runtime.pipeline_cache();
+  options.kv_splits = 1;
+  const auto small = AttentionPlan::create(runtime.device(), desc, options);
+  if (!small) return small.error();
+  HostTensors host = make_tensors(desc);
+  if (Status status = execute(runtime, *small, host); !status) return status.error();
+  return compare(desc, host, small->probability_type());
+}
+
+void SelfTests::open(const std::filesystem::path& path) {
+  path_ = path;
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line) || line != kFirstLine) return;
+  // "passed CONFIGURATION" or "failed CONFIGURATION<tab>what went wrong"; other lines are ignored.
+  while (std::getline(file, line)) {
+    const std::size_t tab = line.find('\t');
+    if (line.rfind("passed ", 0) == 0) {
+      outcomes_[line.substr(7)].clear();
+    } else if (line.rfind("failed ", 0) == 0 && tab != std::string::npos && tab + 1 < line.size()) {
+      outcomes_[line.substr(7, tab - 7)] = line.substr(tab + 1);
+    }
+  }
+}
+
+std::optional<std::string> SelfTests::find(const std::string& configuration) const {
+  const auto found = outcomes_.find(configuration);
+  return found != outcomes_.end() ? std::optional(found->second) : std::nullopt;
+}
+
+void SelfTests::add(const std::string& configuration, const std::string& failure) {
+  outcomes_[configuration] = failure;
+  if (path_.empty()) return;
+  std::string text = std::string(kFirstLine) + "\n";
+  for (const auto& [name, outcome] : outcomes_) {
+    std::string one_line = outcome;
+    std::replace(one_line.begin(), one_line.end(), '\n', ' ');
+    text += outcome.empty() ? message("passed ", name, "\n") : message("failed ", name, "\t", one_line, "\n");
+  }
+  const std::string_view pieces[] = {text};
+  (void)replace_file(path_, pieces);
+}
+
+}  // namespace vkattn::detail

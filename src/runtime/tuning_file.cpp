@@ -1,0 +1,222 @@
+// The tuning file: see tuning_file.hpp. Everything read is checked: a file may be torn, foreign or made by
+// hand.
+#include "runtime/tuning_file.hpp"
+
+#include <vkattn/problem.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "common/message.hpp"
+#include "runtime/files.hpp"
+#include "runtime/runtime_state.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kFormat = "vkattn tuning";
+constexpr int kVersion = 1;
+constexpr std::uintmax_t kMaxBytes = std::uintmax_t{16} << 20U;  // larger files are not ours
+constexpr std::size_t kMaxDepth = 16;
+
+// A parsed text, or null where it is no JSON or is nested as no file of ours is.
+Json parse_json(std::string_view text) {
+  std::size_t depth = 0;
+  for (const char c : text) {
+    if (c == '[' || c == '{') ++depth;
+    if ((c == ']' || c == '}') && depth > 0) --depth;
+    if (depth > kMaxDepth) return {};
+  }
+  Json json = Json::parse(text, nullptr, false);
+  return json.is_discarded() ? Json() : json;
+}
+
+const Json* member(const Json& json, const char* name) {
+  if (!json.is_object()) return nullptr;
+  const auto found = json.find(name);
+  return found != json.end() ? &*found : nullptr;
+}
+
+std::optional<std::uint32_t> number(const Json& json, const char* name) {
+  const Json* const value = member(json, name);
+  if (value == nullptr || !value->is_number_unsigned()) return std::nullopt;
+  const auto wide = value->get<std::uint64_t>();
+  if (wide > ~std::uint32_t{0}) return std::nullopt;
+  return static_cast<std::uint32_t>(wide);
+}
+
+std::string text(const Json& json, const char* name) {
+  const Json* const value = member(json, name);
+  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
+}
+
+bool is_tuning(const Json& json) {
+  const Json* const devices = member(json, "devices");
+  return text(json, "format") == kFormat && number(json, "version") == kVersion && devices != nullptr &&
+         devices->is_array();
+}
+
+bool is_device(const Json& entry, const Capabilities& device) {
+  return number(entry, "vendor_id") == device.vendor_id && number(entry, "device_id") == device.device_id &&
+         text(entry, "name") == device.device_name;
+}
+
+Json tile_json(const TileShape& tile) {
+  Json json = Json::object();
+  const auto add = [&](const char* name, std::uint32_t value) {
+    if (value != 0) json[name] = value;
+  };
+  add("threads", tile.threads);
+  add("subgroups", tile.subgroups);
+  add("columns", tile.columns);
+  add("rows", tile.rows);
+  add("keys", tile.keys);
+  add("dims", tile.dims);
+  return json;
+}
+
+// Nothing where a value is there and is no number.
+std::optional<TileShape> tile_of(const Json& json) {
+  if (!json.is_object()) return std::nullopt;
+  TileShape tile;
+  bool good = true;
+  const auto read = [&](const char* name, std::uint32_t& value) {
+    if (member(json, name) == nullptr) return;
+    const auto found = number(json, name);
+    good = good && found.has_value();
+    value = found.value_or(0);
+  };
+  read("threads", tile.threads);
+  read("subgroups", tile.subgroups);
+  read("columns", tile.columns);
+  read("rows", tile.rows);
+  read("keys", tile.keys);
+  read("dims", tile.dims);
+  return good ? std::optional(tile) : std::nullopt;
+}
+
+std::optional<TunedProblem> problem_of(const Json& json) {
+  const Json* const tile = member(json, "tile");
+  const auto problem = parse_problem(text(json, "problem"));
+  const std::string kernel = text(json, "kernel");
+  const auto splits = number(json, "kv_splits");
+  if (!problem || kernel.empty() || tile == nullptr || !splits) return std::nullopt;
+  const auto shape = tile_of(*tile);
+  if (!shape) return std::nullopt;
+  return TunedProblem{text(json, "problem"), problem->desc, {kernel, *shape}, *splits};
+}
+
+// Driver strings may be no UTF-8.
+std::string dumped(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json result_json(const TuningResult& result) {
+  return Json{{"problem", result.tuned.problem},
+              {"kernel", result.tuned.best.kernel},
+              {"tile", tile_json(result.tuned.best.tile)},
+              {"kv_splits", result.tuned.kv_splits},
+              {"median_ns", result.median_ns},
+              {"default_kernel", result.default_kernel},
+              {"default_median_ns", result.default_median_ns}};
+}
+
+// Puts results in the place of older ones of the same problems.
+Json merged_problems(const Json& old, const std::vector<TuningResult>& results) {
+  Json problems = Json::array();
+  if (old.is_array()) {
+    for (const Json& entry : old) {
+      const bool again = std::any_of(results.begin(), results.end(), [&](const TuningResult& result) {
+        return result.tuned.problem == text(entry, "problem");
+      });
+      if (!again) problems.push_back(entry);
+    }
+  }
+  for (const TuningResult& result : results) problems.push_back(result_json(result));
+  return problems;
+}
+
+}  // namespace
+
+Tuning parse_tuning(std::string_view file, const std::string& source, const Capabilities& device) {
+  Tuning tuning;
+  tuning.source = source;
+  const Json json = parse_json(file);
+  if (!is_tuning(json)) {
+    tuning.warning = message("ignored ", source, ", which is no vkattn tuning file of version ", kVersion);
+    return tuning;
+  }
+  tuning.warning = message("ignored ", source, ", which has nothing measured on ", device.device_name);
+  for (const Json& entry : json["devices"]) {
+    if (!is_device(entry, device)) continue;
+    if (number(entry, "driver_version") != device.driver_version) {
+      tuning.warning = message("ignored ", source, ", which was measured with another driver version on ",
+                               device.device_name, ": run vkattn tune again");
+      continue;
+    }
+    const Json* const problems = member(entry, "problems");
+    if (problems == nullptr || !problems->is_array()) continue;
+    for (const Json& problem : *problems) {
+      if (auto tuned = problem_of(problem)) tuning.problems.push_back(*std::move(tuned));
+    }
+  }
+  if (!tuning.problems.empty()) tuning.warning.clear();
+  return tuning;
+}
+
+Result<std::string> merge_tuning(std::string_view old_text, const Capabilities& device,
+                                 const std::vector<TuningResult>& results) {
+  Json json = Json{{"format", kFormat}, {"version", kVersion}, {"devices", Json::array()}};
+  if (!old_text.empty()) {
+    json = parse_json(old_text);
+    if (!is_tuning(json)) {
+      return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                   message("the file that is there is no vkattn tuning file of version ", kVersion)};
+    }
+  }
+  Json devices = Json::array();
+  Json old_problems;
+  for (const Json& entry : json["devices"]) {
+    if (!is_device(entry, device)) {
+      devices.push_back(entry);
+    } else if (const Json* const problems = member(entry, "problems");
+               problems != nullptr && number(entry, "driver_version") == device.driver_version) {
+      old_problems = *problems;
+    }
+  }
+  devices.push_back(Json{{"name", device.device_name},
+                         {"vendor_id", device.vendor_id},
+                         {"device_id", device.device_id},
+                         {"driver_version", device.driver_version},
+                         {"driver", message(device.driver_name, " ", device.driver_info)},
+                         {"problems", merged_problems(old_problems, results)}});
+  json["devices"] = std::move(devices);
+  return dumped(json);
+}
+
+void load_tuning(RuntimeState& state, const RuntimeOptions& options) {
+  const std::filesystem::path path =
+      options.tuning_file.empty() ? environment_path("VKATTN_TUNING") : options.tuning_file;
+  if (path.empty()) return;
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+  std::string text;
+  std::ifstream file(path, std::ios::binary);
+  if (!error && bytes <= kMaxBytes) text.assign(std::istreambuf_iterator<char>(file), {});
+  auto tuning = std::make_shared<Tuning>();
+  if (error || !file.good() || bytes > kMaxBytes) {
+    tuning->warning = message(
+        "ignored ", path.string(),
+        bytes > kMaxBytes && !error ? ", which is too large to be a tuning file" : ", which cannot be read");
+  } else {
+    *tuning = parse_tuning(text, path.string(), state.device->capabilities());
+  }
+  state.tuning = std::move(tuning);
+}
+
+}  // namespace vkattn::detail

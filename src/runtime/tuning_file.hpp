@@ -1,0 +1,35 @@
+// The file that `vkattn tune` writes: what was measured, by device and driver version. JSON:
+//   {"format": "vkattn tuning", "version": 1, "devices": [
+//     {"name": ..., "vendor_id": ..., "device_id": ..., "driver_version": ..., "driver": ..., "problems": [
+//       {"problem": "b1 h8 1024x1024 d64 f16", "kernel": "tile", "tile": {"threads": 256, ...}, "kv_splits":
+//       0,
+//        "median_ns": ..., "default_kernel": ..., "default_median_ns": ...}]}]}
+#pragma once
+
+#include <vkattn/runtime.hpp>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vkattn::detail {
+
+/// What a file says of a device. Never fails: what is wrong with the file is Tuning::warning.
+[[nodiscard]] Tuning parse_tuning(std::string_view text, const std::string& source,
+                                  const Capabilities& device);
+
+/// One line of the file.
+struct TuningResult {
+  TunedProblem tuned;
+  double median_ns = 0;
+  std::string default_kernel;  ///< what would have run without the file
+  double default_median_ns = 0;
+};
+
+/// The text of a file with these results. Results of `old_text` for other devices, and for other problems on
+/// the same device and driver, stay; a text that is no tuning file is refused.
+[[nodiscard]] Result<std::string> merge_tuning(std::string_view old_text, const Capabilities& device,
+                                               const std::vector<TuningResult>& results);
+
+}  // namespace vkattn::detail

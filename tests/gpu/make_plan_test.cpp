@@ -1,0 +1,147 @@
+// Runtime::make_plan: measured block sizes and first-use self-tests.
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "gpu/support.hpp"
+#include "runtime/tuning_file.hpp"
+#include "support/temp_folder.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+class MakePlan : public GpuTest {
+ protected:
+  [[nodiscard]] Result<Runtime> fresh_runtime(const std::filesystem::path& tuning = {}) const {
+    RuntimeOptions options;
+    options.device = capabilities().device_name;
+    options.cache_dir = folder_.path();
+    options.tuning_file = tuning;
+    return Runtime::create(options);
+  }
+  [[nodiscard]] std::filesystem::path write(const char* name, const std::string& text) const {
+    write_file(folder_ / name, text);
+    return folder_ / name;
+  }
+  /// The file of self-test outcomes in the folder; empty where there is none.
+  [[nodiscard]] std::filesystem::path outcomes() const {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+      if (entry.path().filename().string().rfind("self-tests-", 0) == 0) return entry.path();
+    }
+    return {};
+  }
+  /// The kernel on matrix units that the device runs; empty where it runs none.
+  static std::string matrix_kernel() {
+    for (const KernelSupport& support : kernel_support(parsed(kMatrixProblem).desc, capabilities())) {
+      if (support.reason.empty() && support.kernel.rfind("matrix", 0) == 0)
+        return std::string(support.kernel);
+    }
+    return {};
+  }
+  static constexpr const char* kMatrixProblem = "h2 64x64 d32 f16";
+
+  TempFolder folder_;
+};
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(MakePlan, MeasuredBlockSizesComeBeforeTheTable) {
+  const Problem problem = parsed("h2 70x90 d32 lse");
+  const TileShape tile{0, 0, 0, 2, 8, 0};
+  const detail::TuningResult result{
+      {"h2 64x64 d32", parsed("h2 64x64 d32").desc, {"lane", tile}, 2}, 1, "lane", 2};
+  const auto path = write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value());
+  const auto tuned = fresh_runtime(path);
+  ASSERT_TRUE(tuned.ok()) << tuned.error().message;
+  const auto plan = tuned->make_plan(problem.desc);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->kernel_name(), "lane");
+  EXPECT_EQ(plan->tile(), tile);
+  EXPECT_EQ(plan->dispatches().back().pass, "combine") << "2 parts";
+  EXPECT_TRUE(contains(plan->describe(), "h2 64x64 d32") && contains(plan->describe(), path.string()))
+      << plan->describe();
+  auto run = harness::ProblemRun::create(*tuned, problem);
+  ASSERT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok() && run->execute(*plan).ok());
+  EXPECT_TRUE(run->check()->passed());
+  PlanOptions forced;
+  forced.kernel = "tile";
+  EXPECT_EQ(tuned->make_plan(problem.desc, forced)->kernel_name(), "tile") << "what is asked for comes first";
+}
+
+TEST_F(MakePlan, SenselessMeasuredBlockSizesAreLeftAside) {
+  const TileShape tile{12345, 0, 0, 77, 3, 0};
+  const detail::TuningResult result{
+      {"h2 64x64 d32", parsed("h2 64x64 d32").desc, {"lane", tile}, 2}, 1, "lane", 2};
+  const auto runtime =
+      fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value()));
+  ASSERT_TRUE(runtime.ok());
+  const auto plan = runtime->make_plan(parsed("h2 64x64 d32").desc);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_FALSE(plan->tile() == tile);
+  EXPECT_TRUE(contains(plan->describe(), "tuning: cannot use lane")) << plan->describe();
+}
+
+TEST_F(MakePlan, CorruptTuningFilesAreIgnoredWithAWarning) {
+  for (const auto& path : {write("torn.json", "{\"format\": \"vkattn tun"), write("empty.json", ""),
+                           folder_.path() / "missing.json", folder_.path()}) {
+    const auto runtime = fresh_runtime(path);
+    ASSERT_TRUE(runtime.ok());
+    const auto plan = runtime->make_plan(parsed("h2 64x64 d32").desc);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    EXPECT_TRUE(contains(plan->describe(), "tuning: ignored " + path.string())) << plan->describe();
+  }
+}
+
+TEST_F(MakePlan, MatrixPathsAreTestedOnce) {
+  if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
+  PlanOptions options;
+  options.kernel = matrix_kernel();
+  {
+    const auto runtime = fresh_runtime();
+    ASSERT_TRUE(runtime.ok());
+    const auto plan = runtime->make_plan(parsed(kMatrixProblem).desc, options);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    EXPECT_TRUE(contains(read_file(outcomes()), "passed " + plan->configuration() + "\n"))
+        << read_file(outcomes());
+  }
+  const auto time = std::filesystem::last_write_time(outcomes());
+  const auto runtime = fresh_runtime();
+  EXPECT_TRUE(runtime->make_plan(parsed(kMatrixProblem).desc, options).ok());
+  EXPECT_EQ(std::filesystem::last_write_time(outcomes()), time);
+}
+
+TEST_F(MakePlan, AKernelThatFailedItsSelfTestIsNotUsed) {
+  if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
+  PlanOptions options;
+  options.kernel = matrix_kernel();
+  ASSERT_TRUE(fresh_runtime()->make_plan(parsed(kMatrixProblem).desc, options).ok());
+  std::string text = read_file(outcomes());
+  const std::size_t line = text.find("passed ");
+  ASSERT_NE(line, std::string::npos);
+  text.replace(line, 6, "failed").insert(text.find('\n', line), "\tdim 3 is 7 where 8 was expected");
+  write_file(outcomes(), text);
+  const auto runtime = fresh_runtime();
+  const auto forced = runtime->make_plan(parsed(kMatrixProblem).desc, options);
+  ASSERT_FALSE(forced.ok());
+  EXPECT_TRUE(names(forced.error(), ErrorCode::kUnsupported,
+                    {options.kernel, "self-test", "dim 3 is 7 where 8 was expected"}));
+  EXPECT_TRUE(runtime->make_plan(parsed(kMatrixProblem).desc).ok()) << "others are there";
+}
+
+TEST_F(MakePlan, TornOutcomesAreTestedAgain) {
+  if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
+  PlanOptions options;
+  options.kernel = matrix_kernel();
+  ASSERT_TRUE(fresh_runtime()->make_plan(parsed(kMatrixProblem).desc, options).ok());
+  const std::string text = read_file(outcomes());
+  for (const std::size_t length : {std::size_t{0}, text.size() / 4, text.size() / 2}) {
+    write_file(outcomes(), text.substr(0, length));
+    EXPECT_TRUE(fresh_runtime()->make_plan(parsed(kMatrixProblem).desc, options).ok());
+    EXPECT_TRUE(contains(read_file(outcomes()), text.substr(text.find("passed"))));
+  }
+}
+
+}  // namespace
+}  // namespace vkattn::tests

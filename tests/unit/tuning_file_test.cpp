@@ -1,0 +1,124 @@
+// Tuning files: what was written is read again, and nothing that is in a file can do harm.
+#include "runtime/tuning_file.hpp"
+
+#include <vkattn/problem.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace vkattn::detail {
+namespace {
+
+Capabilities device() {
+  Capabilities capabilities;
+  capabilities.device_name = "A device";
+  capabilities.driver_name = "its driver";
+  capabilities.vendor_id = 0x1234;
+  capabilities.device_id = 7;
+  capabilities.driver_version = 42;
+  return capabilities;
+}
+
+TuningResult result(const char* problem, const char* kernel, const TileShape& tile) {
+  return {{problem, parse_problem(problem).value().desc, {kernel, tile}, 3}, 1000, "lane", 2000};
+}
+
+std::string file() {
+  return merge_tuning("", device(),
+                      {result("h8 512x512 d64 f16", "tile", {256, 0, 16, 4, 4, 32}),
+                       result("hq8 hkv2 q1 kv4096 d128 f16", "lane", {0, 0, 0, 1, 8, 0})})
+      .value();
+}
+
+TEST(TuningFile, IsReadAsItWasWritten) {
+  const Tuning tuning = parse_tuning(file(), "my.json", device());
+  EXPECT_EQ(tuning.warning, "");
+  EXPECT_EQ(tuning.source, "my.json");
+  ASSERT_EQ(tuning.problems.size(), 2U);
+  EXPECT_EQ(tuning.problems[0].best.kernel, "tile");
+  EXPECT_EQ(tuning.problems[0].best.tile, (TileShape{256, 0, 16, 4, 4, 32}));
+  EXPECT_EQ(tuning.problems[0].kv_splits, 3U);
+  EXPECT_EQ(tuning.problems[1].desc, parse_problem("hq8 hkv2 q1 kv4096 d128 f16").value().desc);
+}
+
+TEST(TuningFile, OtherDevicesAndProblemsStay) {
+  Capabilities other = device();
+  other.device_name = "Another device";
+  other.device_id = 8;
+  const auto both = merge_tuning(file(), other, {result("4x4 d8", "lane", {0, 0, 0, 1, 8, 0})});
+  ASSERT_TRUE(both.ok());
+  EXPECT_EQ(parse_tuning(*both, "f", device()).problems.size(), 2U);
+  EXPECT_EQ(parse_tuning(*both, "f", other).problems.size(), 1U);
+  const auto again =
+      merge_tuning(*both, device(), {result("h8 512x512 d64 f16", "lane", {0, 0, 0, 2, 8, 0})});
+  ASSERT_TRUE(again.ok());
+  const Tuning tuning = parse_tuning(*again, "f", device());
+  ASSERT_EQ(tuning.problems.size(), 2U) << "replaced, not added";
+  EXPECT_EQ(tuning.nearest(parse_problem("h8 512x512 d64 f16").value().desc)->best.kernel, "lane");
+  EXPECT_EQ(parse_tuning(*again, "f", other).problems.size(), 1U);
+}
+
+TEST(TuningFile, ANewDriverIsMeasuredAnew) {
+  Capabilities updated = device();
+  updated.driver_version = 43;
+  const Tuning tuning = parse_tuning(file(), "f.json", updated);
+  EXPECT_TRUE(tuning.problems.empty());
+  EXPECT_NE(tuning.warning.find("f.json"), std::string::npos);
+  EXPECT_NE(tuning.warning.find("driver version"), std::string::npos);
+  const auto merged = merge_tuning(file(), updated, {result("4x4 d8", "lane", {0, 0, 0, 1, 8, 0})});
+  ASSERT_TRUE(merged.ok());
+  EXPECT_EQ(parse_tuning(*merged, "f", updated).problems.size(), 1U) << "what the old driver gave is dropped";
+}
+
+TEST(TuningFile, ForeignDevicesAreIgnoredWithAWarning) {
+  Capabilities other = device();
+  other.vendor_id = 1;
+  const Tuning tuning = parse_tuning(file(), "f.json", other);
+  EXPECT_TRUE(tuning.problems.empty());
+  EXPECT_NE(tuning.warning.find("A device"), std::string::npos) << tuning.warning;
+}
+
+TEST(TuningFile, WhatIsNoTuningFileIsIgnoredWithAWarning) {
+  for (const std::string& text :
+       {std::string(), std::string("{"), std::string("[]"), std::string("null"), std::string("\0\xff\xfe", 3),
+        std::string(100000, '['), std::string(R"({"format": "vkattn tuning", "version": 2, "devices": []})"),
+        std::string(R"({"format": "vkattn tuning", "version": 1, "devices": {}})"),
+        std::string(R"({"format": 7, "version": "1", "devices": [3, null, {}]})")}) {
+    const Tuning tuning = parse_tuning(text, "f.json", device());
+    EXPECT_TRUE(tuning.problems.empty());
+    EXPECT_NE(tuning.warning.find("f.json"), std::string::npos);
+    if (text.empty()) continue;
+    EXPECT_FALSE(merge_tuning(text, device(), {}).ok()) << "never overwritten";
+  }
+}
+
+TEST(TuningFile, EveryTornFileIsHarmless) {
+  const std::string whole = file();
+  for (std::size_t length = 0; length < whole.size() - 2; ++length) {
+    const Tuning tuning = parse_tuning(whole.substr(0, length), "f", device());
+    EXPECT_TRUE(tuning.problems.empty());
+    EXPECT_FALSE(tuning.warning.empty());
+  }
+}
+
+TEST(TuningFile, WrongValuesDropTheirProblemOnly) {
+  const auto changed = [](const std::string& from, const std::string& to) {
+    std::string text = file();
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+  };
+  for (const std::string& text :
+       {changed("h8 512x512 d64 f16", "h8 nonsense"), changed(R"("kernel": "tile")", R"("kernel": 5)"),
+        changed(R"("threads": 256)", R"("threads": -1)"), changed(R"("threads": 256)", R"("threads": 1e99)"),
+        changed(R"("threads": 256)", R"("threads": 99999999999)"),
+        changed(R"("kv_splits": 3)", R"("kv_splits": [])")}) {
+    const Tuning tuning = parse_tuning(text, "f", device());
+    EXPECT_EQ(tuning.problems.size(), 1U);
+    EXPECT_EQ(tuning.warning, "");
+  }
+}
+
+}  // namespace
+}  // namespace vkattn::detail
