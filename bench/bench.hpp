@@ -76,6 +76,7 @@ struct Report {
   std::string version;  ///< of vkattn
   std::string command;  ///< as it was typed
   std::string suite;    ///< empty where problems were given
+  std::string date;     ///< of the measurement, in UTC: 2026-01-31 12:00 UTC
   Capabilities device;
   bool device_timestamps = false;  ///< else times are from the host's clock
   bool host_peak_per_problem = false;

@@ -93,6 +93,7 @@ std::string to_json(const Report& report) {
       {"version", report.version},
       {"command", report.command},
       {"suite", report.suite},
+      {"date", report.date},
       {"device", device_json(report.device)},
       {"timing", report.device_timestamps ? "device timestamps" : "host clock"},
       {"options", Json{{"kernel", report.options.kernel},
