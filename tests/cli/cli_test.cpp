@@ -361,6 +361,8 @@ TEST(ToolBench, ReportsAndFlagsNothing) {
     EXPECT_EQ(row["runs"], 5);
     EXPECT_LE(row["p5_ms"].get<double>(), row["median_ms"].get<double>());
     EXPECT_FALSE(row["above_peak"].get<bool>()) << row;
+    EXPECT_GT(row["record_ns"].get<double>(), 0.0);
+    EXPECT_TRUE(row["record_allocations"].is_null() || row["record_allocations"] == 0) << row;
     EXPECT_TRUE(row["check"]["passed"].get<bool>());
   }
   EXPECT_GE(report["results"][0]["check"]["rows"].get<int>(), 64);
