@@ -17,8 +17,10 @@ constexpr double kLeaderGap = 14;  // a label nearer to its point needs no line
 constexpr int kDirections = 24;
 constexpr std::array<double, 11> kGaps = {6, 10, 15, 22, 31, 42, 56, 74, 96, 124, 160};
 
-PlotBox grown(const PlotBox& box, double by) {
-  return {box.x - by, box.y - by, box.width + 2 * by, box.height + 2 * by};
+/// Two labels on one line of text need more between them than two lines of text do.
+PlotBox with_margin(const PlotBox& box) {
+  constexpr double kBeside = 5, kAbove = 1.5;
+  return {box.x - kBeside, box.y - kAbove, box.width + 2 * kBeside, box.height + 2 * kAbove};
 }
 
 /// Twice the signed area of the triangle: which side of a-b the point c is on.
@@ -97,7 +99,7 @@ class LabelPlacer {
   /// None where the place is not free.
   [[nodiscard]] std::optional<double> cost_of(std::size_t index, const PlacedLabel& candidate, bool crossing,
                                               double cost) const {
-    const PlotBox roomy = grown(candidate.box, 1.5);
+    const PlotBox roomy = with_margin(candidate.box);
     if (!room_.frame.contains(roomy)) return std::nullopt;
     for (const PlotBox& box : room_.taken) {
       if (box.overlaps(roomy)) return std::nullopt;
@@ -117,7 +119,7 @@ class LabelPlacer {
       if (!taken.placed) continue;
       if (taken.box.overlaps(roomy) || (taken.leader && taken.line.crosses(roomy))) return std::nullopt;
       if (!candidate.leader) continue;
-      if (candidate.line.crosses(grown(taken.box, 1.5))) {
+      if (candidate.line.crosses(taken.box)) {
         if (!crossing) return std::nullopt;
         cost += 200;
       }
