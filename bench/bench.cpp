@@ -90,9 +90,9 @@ std::uint32_t affordable_repeats(const Options& options, double budget_left_ns, 
   return static_cast<std::uint32_t>(bounded);
 }
 
-/// Warm-up, then timed executions in batches, so that progress shows and the budget holds.
-Result<Statistics> time_runs(const Context& context, const AttentionPlan& plan,
-                             const harness::ProblemRun& run, double budget_ns) {
+/// Recording alone, warm-up, then timed executions in batches, so that progress shows and the budget holds.
+Result<Statistics> time_runs(Context& context, const AttentionPlan& plan, const harness::ProblemRun& run,
+                             double budget_ns) {
   const Runtime& runtime = context.runtime;
   Buffer workspace;
   if (plan.workspace_bytes() != 0) {
@@ -103,6 +103,9 @@ Result<Statistics> time_runs(const Context& context, const AttentionPlan& plan,
   const BufferRange range = plan.workspace_bytes() != 0 ? workspace.range() : BufferRange{};
   const Result<Bindings> bindings = plan.make_bindings(run.tensors(), range);
   if (!bindings.ok()) return bindings.error();
+  const Result<RecordCost> record_cost = measure_record(runtime, plan, *bindings);
+  if (!record_cost.ok()) return record_cost.error();
+  context.row.record = *record_cost;
   auto record = [&](VkCommandBuffer commands) { plan.record(commands, *bindings); };
   const auto start = Clock::now();
   const Result<std::vector<double>> warm = runtime.execute(record, 1);

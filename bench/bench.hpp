@@ -13,6 +13,7 @@
 
 #include "harness/problem_run.hpp"
 #include "peaks.hpp"
+#include "record_cost.hpp"
 #include "statistics.hpp"
 #include "work.hpp"
 
@@ -51,6 +52,7 @@ struct Row {
   DataType type = DataType::kFloat32;  ///< of the query
   Work work;
   Statistics time_ns;
+  RecordCost record;
   double plan_ns = 0;       ///< making the plan: shader compilation as far as the driver does it there
   double first_run_ns = 0;  ///< the first execution, with what the driver compiles late
   double predicted_ns = 0;  ///< of one execution, where it was estimated before
@@ -76,6 +78,7 @@ struct Report {
   std::string version;  ///< of vkattn
   std::string command;  ///< as it was typed
   std::string suite;    ///< empty where problems were given
+  std::string date;     ///< of the measurement, in UTC: 2026-01-31 12:00 UTC
   Capabilities device;
   bool device_timestamps = false;  ///< else times are from the host's clock
   bool host_peak_per_problem = false;

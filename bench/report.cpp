@@ -81,6 +81,27 @@ std::string memory_lines(const Peaks& peaks) {
   return text;
 }
 
+/// What recording cost the host, over all measured rows; empty where none was.
+std::string record_line(const std::vector<Row>& rows) {
+  double least = 0, most = 0;
+  std::uint64_t allocations = 0;
+  bool counted = true;
+  for (const Row& row : rows) {
+    if (row.outcome != Outcome::kMeasured || row.record.median_ns <= 0) continue;
+    least = most == 0 ? row.record.median_ns : std::min(least, row.record.median_ns);
+    most = std::max(most, row.record.median_ns);
+    counted = counted && row.record.allocations;
+    allocations = std::max(allocations, row.record.allocations.value_or(0));
+  }
+  if (most == 0) return "";
+  const std::string low = console::duration(least), high = console::duration(most);
+  return "recording took " + (low == high ? high : low + " to " + high) + " of the host's time" +
+         (!counted           ? ""
+          : allocations == 0 ? ", without an allocation"
+                             : ", with up to " + console::count(allocations, "allocation")) +
+         "\n";
+}
+
 }  // namespace
 
 std::string_view name(Outcome outcome) {
@@ -189,7 +210,7 @@ std::string TextReport::foot() const {
               std::string(name(static_cast<Outcome>(i)));
     }
   }
-  text += "\n";
+  text += "\n" + record_line(report_.rows);
   if (rows_checked == 0) return text;
   const bool wrong = counts.at(static_cast<std::size_t>(Outcome::kWrong)) != 0;
   return text + console::count(static_cast<std::uint64_t>(rows_checked), "output row") +

@@ -1,5 +1,4 @@
 // The JSON and CSV forms of a report.
-#include <array>
 #include <locale>
 #include <sstream>
 
@@ -57,6 +56,8 @@ Json row_json(const Row& row) {
                    {"p95_ms", to_ms(row.time_ns.p95)},
                    {"min_ms", to_ms(row.time_ns.minimum)},
                    {"max_ms", to_ms(row.time_ns.maximum)},
+                   {"record_ns", row.record.median_ns},
+                   {"record_allocations", row.record.allocations ? Json(*row.record.allocations) : Json()},
                    {"gflops_per_second", row.flops_per_second() * 1e-9},
                    {"share_of_compute_peak", row.compute_share},
                    {"gbytes_per_second", row.bytes_per_second() * 1e-9},
@@ -93,6 +94,7 @@ std::string to_json(const Report& report) {
       {"version", report.version},
       {"command", report.command},
       {"suite", report.suite},
+      {"date", report.date},
       {"device", device_json(report.device)},
       {"timing", report.device_timestamps ? "device timestamps" : "host clock"},
       {"options", Json{{"kernel", report.options.kernel},
@@ -108,7 +110,8 @@ std::string to_json(const Report& report) {
 
 std::string to_csv(const Report& report) {
   std::string text =
-      "name,problem,outcome,message,kernel,runs,median_ms,p5_ms,p95_ms,min_ms,max_ms,gflops_per_second,"
+      "name,problem,outcome,message,kernel,runs,median_ms,p5_ms,p95_ms,min_ms,max_ms,record_ns,record_"
+      "allocations,gflops_per_second,"
       "share_of_compute_peak,gbytes_per_second,share_of_memory_peak,predicted_ms,plan_ms,first_run_ms,check_"
       "rows,"
       "check_share_of_tolerance,tensor_bytes,host_peak_bytes,device\n";
@@ -118,20 +121,19 @@ std::string to_csv(const Report& report) {
       text += csv_field(field) + ",";
     }
     const bool measured = row.outcome == Outcome::kMeasured;
-    const std::array numbers = {static_cast<double>(row.time_ns.count),
-                                to_ms(row.time_ns.median),
-                                to_ms(row.time_ns.p5),
-                                to_ms(row.time_ns.p95),
-                                to_ms(row.time_ns.minimum),
-                                to_ms(row.time_ns.maximum),
-                                row.flops_per_second() * 1e-9,
-                                row.compute_share,
-                                row.bytes_per_second() * 1e-9,
-                                row.memory_share};
-    for (const double number : numbers) text += (measured ? csv_number(number) : "") + ",";
-    text += (row.predicted_ns > 0 ? csv_number(to_ms(row.predicted_ns)) : "") + ",";
-    text += (row.plan_ns > 0 ? csv_number(to_ms(row.plan_ns)) : "") + ",";
-    text += (row.first_run_ns > 0 ? csv_number(to_ms(row.first_run_ns)) : "") + ",";
+    const auto add = [&](bool known, double number) { text += (known ? csv_number(number) : "") + ","; };
+    add(measured, static_cast<double>(row.time_ns.count));
+    for (const double time :
+         {row.time_ns.median, row.time_ns.p5, row.time_ns.p95, row.time_ns.minimum, row.time_ns.maximum}) {
+      add(measured, to_ms(time));
+    }
+    add(measured, row.record.median_ns);
+    add(measured && row.record.allocations, static_cast<double>(row.record.allocations.value_or(0)));
+    for (const double number : {row.flops_per_second() * 1e-9, row.compute_share,
+                                row.bytes_per_second() * 1e-9, row.memory_share}) {
+      add(measured, number);
+    }
+    for (const double time : {row.predicted_ns, row.plan_ns, row.first_run_ns}) add(time > 0, to_ms(time));
     text += std::to_string(row.check.rows_checked) + "," + csv_number(row.check.largest_share) + "," +
             std::to_string(row.tensor_bytes) + "," + std::to_string(row.host_peak_bytes) + "," +
             csv_field(report.device.device_name) + "\n";

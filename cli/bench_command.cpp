@@ -1,6 +1,9 @@
 // `vkattn bench`: the command line of the benchmark library.
 #include <vkattn/runtime.hpp>
 
+#include <algorithm>
+#include <array>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +17,7 @@
 #include "error.hpp"
 #include "host_memory.hpp"
 #include "plan/words.hpp"
+#include "plot.hpp"
 #include "report.hpp"
 #include "suites.hpp"
 
@@ -23,7 +27,7 @@ namespace {
 /// The options as typed.
 struct Arguments {
   std::vector<std::string> problems;
-  std::string suite, kernel, device, repeat, max_seconds, output;
+  std::string suite, kernel, device, repeat, max_seconds, output, plot;
   bool json = false, csv = false, list = false;
 };
 
@@ -111,6 +115,41 @@ bench::Options read_options(const Arguments& arguments) {
   return options;
 }
 
+/// "2026-01-31 12:00 UTC".
+std::string date_text() {
+  const std::time_t now = std::time(nullptr);
+  const std::tm* const utc = std::gmtime(&now);  // one thread
+  std::array<char, 64> text{};
+  if (utc == nullptr || std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M UTC", utc) == 0) return {};
+  return text.data();
+}
+
+/// The file of --plot and what it will hold.
+struct PlotFile {
+  AtomicFile file;
+  bench::PlotFormat format;
+};
+
+/// Refuses what cannot be drawn before anything is measured.
+std::optional<PlotFile> open_plot(const Arguments& arguments) {
+  if (arguments.plot.empty()) return std::nullopt;
+  const std::optional<bench::PlotFormat> format = bench::plot_format(arguments.plot);
+  if (!format) {
+    fail_usage("--plot writes .png and .svg files, and '" + console::printable(arguments.plot) +
+               "' ends in neither");
+  }
+  if (arguments.plot == arguments.output) {
+    fail_usage("--plot and --output name the same file '" + console::printable(arguments.plot) + "'");
+  }
+  require(bench::check_plot_support());
+  return PlotFile{take(AtomicFile::create(arguments.plot)), *format};
+}
+
+void write_plot(PlotFile& plot, const bench::Report& report) {
+  require(plot.file.write(take(bench::draw_plot(bench::plot_data(report), plot.format))));
+  require(plot.file.commit());
+}
+
 bench::Peaks measure_peaks(const Runtime& runtime, console::ProgressBar& bar) {
   const auto progress = [&](double share, std::string_view what) {
     bar.update(share, "measuring the " + std::string(what));
@@ -191,6 +230,8 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
   report.version = invocation.version;
   report.command = invocation.command_line;
   report.suite = arguments.suite;
+  report.date = date_text();
+  std::optional<PlotFile> plot = open_plot(arguments);
   std::optional<AtomicFile> file;
   if (!arguments.output.empty()) file.emplace(take(AtomicFile::create(arguments.output)));
 
@@ -213,7 +254,12 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
       print(text);
     }
   }
-  return verdict(report);
+  const auto measured = [](const bench::Row& row) { return row.outcome == bench::Outcome::kMeasured; };
+  const bool any = std::any_of(report.rows.begin(), report.rows.end(), measured);
+  if (plot && any) write_plot(*plot, report);
+  const int exit_code = verdict(report);
+  if (plot && !any) fail("no problem was measured, so that there is nothing to plot");
+  return exit_code;
 }
 
 }  // namespace
@@ -237,6 +283,8 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
   add_switch(*app, "--json", a->json, "Print JSON");
   add_switch(*app, "--csv", a->csv, "Print comma-separated values");
   add_value(*app, "--output", a->output, "FILE", "Write the report to a file");
+  add_value(*app, "--plot", a->plot, "FILE.png|.svg",
+            "Also draw the problems under the device's measured roofs (roofline plot)");
   set_help(
       *app, "vkattn bench (PROBLEM... | --suite NAME | --list) [OPTIONS]",
       std::string(problem_help()) +
@@ -248,7 +296,8 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
           "Examples:\n"
           "  vkattn bench --suite smoke\n"
           "  vkattn bench \"b1 hq32 hkv8 q1 kv4096 d128 f16\" \"b1 h8 1024x1024 d64 causal\" --repeat 100\n"
-          "  vkattn bench --suite llm --json --output llm.json\n");
+          "  vkattn bench --suite llm --json --output llm.json\n"
+          "  vkattn bench --suite smoke --plot smoke.png\n");
   return {app, [a, invocation] { return run_bench(*a, invocation); }};
 }
 

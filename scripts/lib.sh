@@ -21,6 +21,10 @@ readonly vkattn_run_packages=(libvulkan1 mesa-vulkan-drivers python3-numpy)
 # shellcheck disable=SC2034
 readonly vkattn_test_packages=(libgtest-dev vulkan-validationlayers)
 
+# Without these a build lacks something and says so: the pictures of vkattn bench --plot.
+# shellcheck disable=SC2034
+readonly vkattn_optional_packages=(libcairo2-dev pkg-config=pkg-config fonts-dejavu-core)
+
 # Not whatever python3 is first on the path: NumPy is installed for this one.
 # shellcheck disable=SC2034
 readonly vkattn_python=/usr/bin/python3
@@ -71,6 +75,19 @@ require_packages() {
   fi
   run apt-get update -q
   run env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+}
+
+# Installs what is missing and can be had; goes on without it where that fails.
+want_packages() {
+  if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then return; fi
+  local missing
+  mapfile -t missing < <(missing_packages "$@")
+  if ((${#missing[@]} == 0)); then return; fi
+  if ((EUID == 0)) && run apt-get update -q &&
+    run env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"; then
+    return
+  fi
+  say "Optional packages that are missing: ${missing[*]}"
 }
 
 # configure BUILD_DIR [CMAKE OPTIONS...], in the project's root. The log stays in BUILD_DIR/configure.log.

@@ -283,6 +283,16 @@ Result<std::vector<double>> Runtime::execute_commands(RecordFunction record, voi
   return times;
 }
 
+Status Runtime::record_commands(RecordFunction record, void* user) const {
+  detail::RuntimeState& state = *state_;
+  if (Status status = detail::begin_commands(state); !status) return status;
+  record(state.commands, user);
+  if (VkResult result = state.vk.vkEndCommandBuffer(state.commands); result != VK_SUCCESS) {
+    return detail::runtime_error(state, result, "vkEndCommandBuffer");
+  }
+  return {};  // the next begin throws away what was recorded
+}
+
 Result<double> Runtime::execute(const AttentionPlan& plan, const Bindings& bindings) const {
   return detail::without_exceptions([&]() -> Result<double> {
     auto record = [&](VkCommandBuffer commands) { plan.record(commands, bindings); };

@@ -177,6 +177,7 @@ bench::Report made_up_report(std::vector<bench::NamedProblem>& problems) {
     row.kernel = "lane";
     row.work = bench::count_work(problem_of(row.problem));
     row.time_ns = bench::summarize(std::array{1e6, 2e6, 3e6});
+    row.record = {700, 0};
     row.predicted_ns = 12e9;
     row.check.rows_checked = 64;
     row.compute_share = outcome == bench::Outcome::kMeasured ? 1.01 : 0;
@@ -197,7 +198,8 @@ TEST(Report, TextStaysNarrowAndNamesEveryOutcome) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(console::display_width(line), 106U) << line;
   for (const char* const part :
        {"TFLOP/s", "above 100 %", "skipped: one run would take about 12.0 s", "refused: a reason",
-        "WRONG: ", "repeat with: vkattn bench \"b1", "FAILED: ", "5 problems: 1 measured, 1 skipped"}) {
+        "WRONG: ", "repeat with: vkattn bench \"b1", "FAILED: ", "5 problems: 1 measured, 1 skipped",
+        "recording took 700 ns of the host's time, without an allocation"}) {
     std::string flat = all;
     std::replace(flat.begin(), flat.end(), '\n', ' ');
     EXPECT_NE(flat.find(part), std::string::npos) << part << " is not in\n" << all;
@@ -213,9 +215,9 @@ TEST(Report, JsonHasUnitsInItsNames) {
   EXPECT_EQ(row["outcome"], "measured");
   EXPECT_DOUBLE_EQ(row["median_ms"].get<double>(), 2.0);
   EXPECT_TRUE(row["above_peak"].get<bool>());
-  for (const char* const field :
-       {"p5_ms", "p95_ms", "gflops_per_second", "gbytes_per_second", "host_peak_bytes",
-        "share_of_compute_peak", "share_of_memory_peak", "runs", "kernel", "problem"}) {
+  for (const char* const field : {"p5_ms", "p95_ms", "gflops_per_second", "gbytes_per_second",
+                                  "host_peak_bytes", "share_of_compute_peak", "share_of_memory_peak", "runs",
+                                  "kernel", "problem", "record_ns", "record_allocations"}) {
     EXPECT_TRUE(row.contains(field)) << field;
   }
   EXPECT_FALSE(json["results"][1].contains("median_ms"));

@@ -12,6 +12,7 @@
 
 #include "console.hpp"
 #include "npy.hpp"
+#include "plot.hpp"
 #include "support/temp_folder.hpp"
 #include "tool.hpp"
 
@@ -161,6 +162,10 @@ TEST(Tool, RefusesWrongBenchUsageInOneSentence) {
   expect_refusal({"bench", "8x8 d8", "--json", "--csv"}, 2, "not both");
   expect_refusal({"bench", "8x8 d8", "--kernel", "lan"}, 2, "did you mean 'lane'?");
   expect_refusal({"bench", "8x8 d8", "--output", "/nonexistent/x.json"}, 1, "/nonexistent/x.json");
+  expect_refusal({"bench", "8x8 d8", "--plot", "x.jpg"}, 2, ".png and .svg");
+  expect_refusal({"bench", "8x8 d8", "--plot", "x.svg", "--output", "x.svg"}, 2, "the same file");
+  expect_refusal({"bench", "8x8 d8", "--plot", "/nonexistent/x.png"}, 1,
+                 bench::check_plot_support().ok() ? "/nonexistent/x.png" : "libcairo2-dev");
 }
 
 TEST(Tool, SaysWhereNoDeviceIs) {
@@ -356,9 +361,32 @@ TEST(ToolBench, ReportsAndFlagsNothing) {
     EXPECT_EQ(row["runs"], 5);
     EXPECT_LE(row["p5_ms"].get<double>(), row["median_ms"].get<double>());
     EXPECT_FALSE(row["above_peak"].get<bool>()) << row;
+    EXPECT_GT(row["record_ns"].get<double>(), 0.0);
+    EXPECT_TRUE(row["record_allocations"].is_null() || row["record_allocations"] == 0) << row;
     EXPECT_TRUE(row["check"]["passed"].get<bool>());
   }
   EXPECT_GE(report["results"][0]["check"]["rows"].get<int>(), 64);
+}
+
+TEST(ToolBench, Plots) {
+  if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
+  if (!bench::check_plot_support().ok()) GTEST_SKIP() << bench::check_plot_support().error().message;
+  const TempFolder folder;
+  for (const char* const name : {"a.png", "a.svg"}) {
+    const ToolResult result =
+        run_tool({"bench", "b1 h2 40x40 d16", "--repeat", "3", "--plot", (folder / name).string()});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(result.out.find("1 measured"), std::string::npos) << "the table comes too";
+  }
+  EXPECT_EQ(read_file(folder / "a.png").rfind("\x89PNG", 0), 0U);
+  const std::string svg = read_file(folder / "a.svg");
+  EXPECT_NE(svg.find("</svg>"), std::string::npos);
+  // A report without a figure leaves the old picture alone.
+  expect_refusal({"bench", "h1 65536x65536 d64", "--max-seconds", "0.05", "--json", "--output",
+                  (folder / "report.json").string(), "--plot", (folder / "a.svg").string()},
+                 1, "nothing to plot");
+  EXPECT_EQ(read_file(folder / "a.svg"), svg);
+  EXPECT_EQ(folder.file_count(), 3U);
 }
 
 TEST(ToolBench, SkipsWhatDoesNotFitAndSaysHowLongItWouldTake) {

@@ -1,0 +1,120 @@
+// From a report to what its picture shows.
+#include "plot_data.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "console.hpp"
+#include "json.hpp"
+#include "plot.hpp"
+
+namespace vkattn::bench {
+namespace {
+
+constexpr double kBeyondCaches = std::numeric_limits<double>::max();
+
+/// The roofs that rows are held against: Peaks::compute_rate() and Peaks::memory_rate().
+void add_roofs(const Peaks& peaks, PlotData& data) {
+  if (peaks.multiply_add.rate > 0) data.compute.push_back({"multiply-add f32", peaks.multiply_add.rate});
+  for (const MatrixPeak& entry : peaks.matrix) {
+    // Attention multiplies floating-point numbers; peaks of integers are no roof over it.
+    if (entry.peak.rate <= 0 || entry.operand.find('f') == std::string::npos) continue;
+    const std::string name = "matrix " + entry.operand;
+    const auto known = std::find_if(data.compute.begin(), data.compute.end(),
+                                    [&](const PlotRoof& roof) { return roof.name == name; });
+    if (known == data.compute.end()) {
+      data.compute.push_back({name, entry.peak.rate});
+    } else {
+      known->rate = std::max(known->rate, entry.peak.rate);
+    }
+  }
+  std::stable_sort(data.compute.begin(), data.compute.end(),
+                   [](const PlotRoof& a, const PlotRoof& b) { return a.rate > b.rate; });
+  const double memory = peaks.memory_rate(kBeyondCaches);
+  if (memory <= 0) return;
+  data.memory.push_back({"memory", memory});
+  constexpr double kWorthALine = 1.2;
+  if (peaks.memory_rate(0) > memory * kWorthALine) data.memory.push_back({"cache", peaks.memory_rate(0)});
+}
+
+std::string limit_of(const Row& row, const Peaks& peaks) {
+  if (row.compute_share <= 0 && row.memory_share <= 0) return "";
+  if (row.memory_share > row.compute_share)
+    return peaks.memory_rate(row.work.bytes) > peaks.memory_rate(kBeyondCaches) ? "cache" : "memory";
+  return peaks.compute_rate(row.kernel, vkattn::name(row.type)) > peaks.multiply_add.rate ? "matrix"
+                                                                                          : "multiply-add";
+}
+
+std::size_t index_of(std::vector<std::string>& names, const std::string& name) {
+  const auto known = std::find(names.begin(), names.end(), name);
+  if (known != names.end()) return static_cast<std::size_t>(known - names.begin());
+  names.push_back(name);
+  return names.size() - 1;
+}
+
+/// Text that can be drawn: no control characters, and bytes that are no UTF-8 (driver strings) are replaced.
+std::string drawable(const std::string& text) {
+  const std::string quoted =
+      Json(console::printable(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json::parse(quoted).get<std::string>();
+}
+
+/// Driver strings repeat the driver's name more often than not.
+std::string driver_text(const Capabilities& device) {
+  if (device.driver_info.empty()) return device.driver_name;
+  if (device.driver_info.find(device.driver_name) != std::string::npos) return device.driver_info;
+  return device.driver_name + " " + device.driver_info;
+}
+
+}  // namespace
+
+double PlotData::roof_at(double intensity) const {
+  double flat = 0, slope = 0;
+  for (const PlotRoof& roof : compute) flat = std::max(flat, roof.rate);
+  for (const PlotRoof& roof : memory) slope = std::max(slope, roof.rate);
+  return std::min(flat, slope * intensity);
+}
+
+std::optional<PlotFormat> plot_format(std::string_view file_name) {
+  constexpr std::size_t kEndingLength = 4;
+  if (file_name.size() <= kEndingLength) return std::nullopt;
+  std::string ending(file_name.substr(file_name.size() - kEndingLength));
+  for (char& c : ending) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  if (ending == ".png") return PlotFormat::kPng;
+  if (ending == ".svg") return PlotFormat::kSvg;
+  return std::nullopt;
+}
+
+PlotData plot_data(const Report& report) {
+  PlotData data;
+  data.title = drawable("Attention on " + report.device.device_name);
+  data.caption = drawable(driver_text(report.device));
+  if (!report.date.empty()) data.caption += "  \xc2\xb7  " + report.date;
+  data.caption += "  \xc2\xb7  vkattn " + report.version;
+  add_roofs(report.peaks, data);
+  for (const Row& row : report.rows) {
+    if (row.outcome != Outcome::kMeasured || row.flops_per_second() <= 0 || row.work.bytes <= 0) continue;
+    PlotPoint point;
+    point.number = data.points.size() + 1;
+    point.name = drawable(report.suite.empty() ? row.problem : row.name);
+    if (!report.suite.empty()) point.problem = row.problem;
+    point.kernel = row.kernel;
+    point.kernel_index = index_of(data.kernels, row.kernel);
+    point.intensity = row.work.flops / row.work.bytes;
+    point.flops_per_second = row.flops_per_second();
+    point.median_ns = row.time_ns.median;
+    point.roof_share = std::max(row.compute_share, row.memory_share);
+    point.limit = limit_of(row, report.peaks);
+    data.points.push_back(std::move(point));
+  }
+  const std::size_t missing = report.rows.size() - data.points.size();
+  if (missing != 0) {
+    data.note = console::count(missing, "problem") + " without a measurement " +
+                (missing == 1 ? "is" : "are") + " not shown.";
+  }
+  return data;
+}
+
+}  // namespace vkattn::bench

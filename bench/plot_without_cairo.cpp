@@ -1,0 +1,16 @@
+// In place of plot_cairo.cpp and plot.cpp where cairo was not found.
+#include "plot.hpp"
+
+namespace vkattn::bench {
+
+Status check_plot_support() {
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               "--plot is not in this build: install cairo's development files (Debian: libcairo2-dev and "
+               "pkg-config), configure again and rebuild"};
+}
+
+Result<std::string> draw_plot(const PlotData& /*data*/, PlotFormat /*format*/) {
+  return check_plot_support().error();
+}
+
+}  // namespace vkattn::bench

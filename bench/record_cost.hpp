@@ -1,0 +1,20 @@
+// What AttentionPlan::record() costs the host.
+#pragma once
+
+#include <vkattn/runtime.hpp>
+
+#include <cstdint>
+#include <optional>
+
+namespace vkattn::bench {
+
+struct RecordCost {
+  double median_ns = 0;                      ///< of one call, the driver's part included
+  std::optional<std::uint64_t> allocations;  ///< calls of operator new in the call that made most
+};
+
+/// Records the plan many times, into command buffers that are never submitted.
+[[nodiscard]] Result<RecordCost> measure_record(const Runtime& runtime, const AttentionPlan& plan,
+                                                const Bindings& bindings);
+
+}  // namespace vkattn::bench

@@ -1,0 +1,106 @@
+// Recording allocates nothing: every kernel, with bindings and with push descriptors, through windows and
+// splits.
+#include "allocation_count.hpp"
+#include "gpu/support.hpp"
+#include "vulkan/device_state.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+class RecordTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    if (!bench::allocations_of_this_thread()) GTEST_SKIP() << "a sanitizer's operator new counts nothing";
+  }
+
+  /// The device with functions that record nothing, so that no driver or layer allocates in their place.
+  static Device mute_device(bool windows) {
+    const Device device = device_with([&](Capabilities& c) {
+      if (windows) c.max_storage_buffer_range = 64 * 1024;
+    });
+    // with_capabilities() made this state for this Device alone, and not as a constant.
+    detail::DeviceFunctions& vk = const_cast<detail::DeviceState&>(device.state()).vk;
+    vk.vkCmdBindPipeline = [](auto...) {};
+    vk.vkCmdBindDescriptorSets = [](auto...) {};
+    vk.vkCmdPushConstants = [](auto...) {};
+    vk.vkCmdPipelineBarrier = [](auto...) {};
+    vk.vkCmdDispatch = [](auto...) { ++dispatches; };
+    if (vk.vkCmdPushDescriptorSetKHR != nullptr) vk.vkCmdPushDescriptorSetKHR = [](auto...) {};
+    return device;
+  }
+
+  /// Allocations of recording the plan twice.
+  static std::uint64_t allocations_of(const AttentionPlan& plan, const AttentionTensors& tensors,
+                                      const BufferRange& workspace, bool push_descriptors) {
+    std::optional<Bindings> bindings;
+    if (!push_descriptors) bindings.emplace(plan.make_bindings(tensors, workspace).value());
+    dispatches = 0;
+    const std::uint64_t before = *bench::allocations_of_this_thread();
+    bool recorded = true;
+    for (int i = 0; i < 2; ++i) {
+      if (push_descriptors) {
+        recorded = recorded && plan.record(VK_NULL_HANDLE, tensors, workspace).ok();
+      } else {
+        plan.record(VK_NULL_HANDLE, *bindings);
+      }
+    }
+    const std::uint64_t made = *bench::allocations_of_this_thread() - before;
+    EXPECT_TRUE(recorded);
+    EXPECT_EQ(dispatches, 2 * plan.dispatches().size());
+    return made;
+  }
+
+  inline static std::size_t dispatches = 0;
+};
+
+TEST_F(RecordTest, TheCounterCounts) {
+  const std::uint64_t before = *bench::allocations_of_this_thread();
+  const auto number = std::make_unique<int>(1);
+  const std::string text(100, static_cast<char>('a' + *number));
+  EXPECT_EQ(*bench::allocations_of_this_thread() - before, 2U) << text;
+}
+
+TEST_F(RecordTest, NoKernelAllocates) {
+  struct Case {
+    const char* problem;
+    bool windows;
+    std::uint32_t kv_splits;
+  };
+  constexpr Case kCases[] = {{"b2 hq8 hkv2 64x96 d64 f16 causal lse", false, 1},
+                             {"b3 h4 65x130 d128 kv_lengths=0,65,130", false, 1},
+                             {"b2 hq8 hkv2 200x96 d64 f16", true, 1},
+                             {"hq8 hkv2 1x512 d64 f16", false, 3}};
+  std::size_t recorded = 0;
+  for (const Case& c : kCases) {
+    const Problem problem = parsed(c.problem);
+    const Device device = mute_device(c.windows);
+    auto run = harness::ProblemRun::create(runtime(), problem);
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    for (const KernelSupport& support : kernel_support(problem.desc, device.capabilities())) {
+      for (const bool push_descriptors : {false, true}) {
+        if (push_descriptors && !capabilities().push_descriptors) continue;
+        PlanOptions options;
+        options.kernel = support.kernel;
+        options.kv_splits = c.kv_splits;
+        options.push_descriptors = push_descriptors;
+        const auto plan = AttentionPlan::create(device, problem.desc, options);
+        if (!plan.ok()) {
+          EXPECT_NE(plan.error().code, ErrorCode::kVulkan) << plan.error().message;
+          continue;  // not for this kernel
+        }
+        auto workspace = runtime().create_buffer(plan->workspace_bytes() + 4);
+        ASSERT_TRUE(workspace.ok());
+        EXPECT_EQ(allocations_of(*plan, run->tensors(), workspace->range(), push_descriptors), 0U)
+            << c.problem << " with " << support.kernel
+            << (push_descriptors ? ", push descriptors" : ", bindings");
+        ++recorded;
+      }
+    }
+  }
+  EXPECT_GE(recorded, 2 * std::size(kCases)) << "at least lane and tile take every problem";
+}
+
+}  // namespace
+}  // namespace vkattn::tests
