@@ -42,15 +42,17 @@ struct Context {
   }
 };
 
-Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc, std::string_view kernel) {
-  PlanOptions options;
-  options.kernel = kernel;
-  return runtime.make_plan(desc, options);
+Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc, const Options& options) {
+  PlanOptions plan_options;
+  plan_options.kernel = options.kernel;
+  plan_options.tile = options.tile;
+  plan_options.kv_splits = options.kv_splits;
+  return runtime.make_plan(desc, plan_options);
 }
 
 /// Nanoseconds of one warm execution of a problem that is small.
-Result<double> time_piece(const Runtime& runtime, const Problem& piece, std::string_view kernel) {
-  const Result<AttentionPlan> plan = make_plan(runtime, piece.desc, kernel);
+Result<double> time_piece(const Runtime& runtime, const Problem& piece, const Options& options) {
+  const Result<AttentionPlan> plan = make_plan(runtime, piece.desc, options);
   if (!plan.ok()) return plan.error();
   Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, piece);
   if (!run.ok()) return run.error();
@@ -64,7 +66,7 @@ Result<double> time_piece(const Runtime& runtime, const Problem& piece, std::str
 /// Nanoseconds that one execution will take, from pieces of the problem that grow until the answer is clear:
 /// either a few executions fit the budget, or a piece long enough to be trusted says that they do not. 0:
 /// fits for sure.
-Result<double> predict(const Runtime& runtime, const Problem& problem, std::string_view kernel,
+Result<double> predict(const Runtime& runtime, const Problem& problem, const Options& options,
                        double budget_ns) {
   constexpr double kFirstPieceFlops = 50e6;  // well below a second on the slowest devices there are
   constexpr double kTrustedNs = 100e6;       // long enough to have filled the device
@@ -74,7 +76,7 @@ Result<double> predict(const Runtime& runtime, const Problem& problem, std::stri
     const Problem piece = shrink(problem, flops);
     const double share = count_work(piece).flops / whole;
     if (share > 0.5) break;  // cannot be made smaller: as well run the whole
-    const Result<double> time = time_piece(runtime, piece, kernel);
+    const Result<double> time = time_piece(runtime, piece, options);
     if (!time.ok()) return time;
     const double predicted = *time / share;
     if (predicted * (kLeastRepeats + 1) <= budget_ns || *time >= kTrustedNs) return predicted;
@@ -178,14 +180,16 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   row.host_before_bytes = resident_memory_bytes();
 
   const auto plan_start = Clock::now();
-  const Result<AttentionPlan> plan = make_plan(runtime, named.problem.desc, options.kernel);
+  const Result<AttentionPlan> plan = make_plan(runtime, named.problem.desc, options);
   if (!plan.ok()) return context.fail(plan.error());
   row.plan_ns = nanoseconds_since(plan_start);
   row.kernel = plan->kernel_name();
 
   context.report(0, "predicting");
   const double budget_ns = options.max_seconds * 1e9;
-  const Result<double> predicted = predict(runtime, named.problem, row.kernel, budget_ns);
+  Options chosen = options;
+  chosen.kernel = row.kernel;
+  const Result<double> predicted = predict(runtime, named.problem, chosen, budget_ns);
   if (!predicted.ok()) return context.fail(predicted.error());
   row.predicted_ns = *predicted;
   if (*predicted * (kLeastRepeats + 1) > budget_ns) return context.finish(Outcome::kSkipped, "");

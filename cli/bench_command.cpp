@@ -16,8 +16,8 @@
 #include "console.hpp"
 #include "error.hpp"
 #include "host_memory.hpp"
-#include "plan/words.hpp"
 #include "plot.hpp"
+#include "problem_list.hpp"
 #include "report.hpp"
 #include "suites.hpp"
 
@@ -31,14 +31,6 @@ struct Arguments {
   bool json = false, csv = false, list = false;
 };
 
-/// "smoke, llm, …", for messages.
-std::string suite_names() {
-  std::string names;
-  for (const bench::Suite& suite : bench::suites())
-    names += (names.empty() ? "" : ", ") + std::string(suite.name);
-  return names;
-}
-
 std::string suites_text() {
   std::string text;
   for (const bench::Suite& suite : bench::suites()) {
@@ -49,49 +41,6 @@ std::string suites_text() {
     text += "\n";
   }
   return text;
-}
-
-const bench::Suite& require_suite(const std::string& name) {
-  if (const bench::Suite* const suite = bench::find_suite(name)) return *suite;
-  std::vector<std::string_view> names;
-  for (const bench::Suite& suite : bench::suites()) names.push_back(suite.name);
-  const auto meant = detail::closest_word(name, names);
-  fail_usage("there is no suite '" + console::printable(name) + "'; " +
-             (meant ? "did you mean '" + std::string(*meant) + "'? " : "") + "the suites are " +
-             suite_names());
-}
-
-/// Words without spaces are the words of one problem whose quotes were forgotten.
-std::vector<std::string> problem_strings(const std::vector<std::string>& words) {
-  std::string joined;
-  for (const std::string& word : words) {
-    if (word.find(' ') != std::string::npos) return words;
-    joined += (joined.empty() ? "" : " ") + word;
-  }
-  return words.empty() ? words : std::vector<std::string>{joined};
-}
-
-std::vector<bench::NamedProblem> read_problems(const Arguments& arguments) {
-  std::vector<bench::NamedProblem> problems;
-  if (!arguments.suite.empty()) {
-    if (!arguments.problems.empty()) {
-      fail_usage("give either problems or --suite, not both ('" +
-                 console::printable(arguments.problems.front()) + "')");
-    }
-    for (const bench::SuiteProblem& entry : require_suite(arguments.suite).problems) {
-      problems.push_back({std::string(entry.name), take(parse_problem(entry.problem))});
-    }
-    return problems;
-  }
-  if (arguments.problems.empty()) {
-    fail_usage("bench needs a problem such as \"b1 h8 512x512 d64\", or --suite with one of " +
-               suite_names());
-  }
-  for (const std::string& text : problem_strings(arguments.problems)) {
-    if (bench::find_suite(text) != nullptr) fail_usage("'" + text + "' is a suite: bench --suite " + text);
-    problems.push_back({text, take(parse_problem(text))});
-  }
-  return problems;
 }
 
 bench::Options read_options(const Arguments& arguments) {
@@ -224,7 +173,8 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
     print(suites_text());
     return 0;
   }
-  const std::vector<bench::NamedProblem> problems = read_problems(arguments);
+  const std::vector<bench::NamedProblem> problems =
+      read_problems("bench", arguments.problems, arguments.suite);
   bench::Report report;
   report.options = read_options(arguments);
   report.version = invocation.version;

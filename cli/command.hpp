@@ -23,6 +23,7 @@ struct Invocation {
 [[nodiscard]] Command add_kernels_command(CLI::App& parent, const Invocation& invocation);
 [[nodiscard]] Command add_run_command(CLI::App& parent, const Invocation& invocation);
 [[nodiscard]] Command add_bench_command(CLI::App& parent, const Invocation& invocation);
+[[nodiscard]] Command add_tune_command(CLI::App& parent, const Invocation& invocation);
 
 /// Reads the words of a command line and does what they say; the exit code.
 int run_tool(int argc, const char* const* argv);

@@ -127,7 +127,8 @@ int run_tool(int argc, const char* const* argv) {
     app.allow_extras();
     const std::vector<Command> commands = {
         add_devices_command(app, invocation), add_run_command(app, invocation),
-        add_bench_command(app, invocation), add_kernels_command(app, invocation)};
+        add_bench_command(app, invocation), add_tune_command(app, invocation),
+        add_kernels_command(app, invocation)};
     for (const Command& command : commands) command.app->allow_extras();
     return parse_and_execute(app, commands, argc, argv);
   } catch (const CommandError& error) {

@@ -30,6 +30,7 @@ struct TileShape {
 struct KernelTile {
   std::string kernel;
   TileShape tile;
+  [[nodiscard]] bool operator==(const KernelTile&) const = default;
 };
 
 /// Every kernel and block size of the tile table that the device accepts for the problem, the default first.

@@ -1,0 +1,21 @@
+// Problems from a command line: given as strings, or a suite by name.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench.hpp"
+
+namespace vkattn::cli {
+
+/// "smoke, llm, …", for messages.
+[[nodiscard]] std::string suite_names();
+
+/// The problems that the words name, or those of the suite; a usage error of `command` where neither or both
+/// are given.
+[[nodiscard]] std::vector<bench::NamedProblem> read_problems(std::string_view command,
+                                                             const std::vector<std::string>& words,
+                                                             const std::string& suite);
+
+}  // namespace vkattn::cli

@@ -1,0 +1,157 @@
+// `vkattn tune`: measures block sizes on the user's device and writes what was best to a file that plans
+// read.
+#include <vkattn/runtime.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "atomic_file.hpp"
+#include "command.hpp"
+#include "console.hpp"
+#include "error.hpp"
+#include "problem_list.hpp"
+#include "runtime/tuning_file.hpp"
+#include "tune.hpp"
+
+namespace vkattn::cli {
+namespace {
+
+constexpr const char* kDefaultFile = "vkattn-tuning.json";
+
+/// The options as typed.
+struct Arguments {
+  std::vector<std::string> problems;
+  std::string suite, device, max_seconds, output = kDefaultFile;
+};
+
+/// What the file holds already; empty where there is none.
+std::string old_text(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return {};
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.good()) fail("cannot read " + console::printable(path));
+  return text;
+}
+
+/// Columns of the table.
+struct Table {
+  std::size_t problem = 7;
+
+  explicit Table(const std::vector<bench::NamedProblem>& problems) {
+    for (const bench::NamedProblem& named : problems)
+      problem = std::max(problem, console::display_width(named.name));
+  }
+  [[nodiscard]] std::string line(std::string_view name, std::string_view before, std::string_view after,
+                                 std::string_view speedup, std::string_view best) const {
+    return console::pad_right(name, problem) + console::pad_left(before, 11) + console::pad_left(after, 11) +
+           console::pad_left(speedup, 9) + "  " + std::string(best) + "\n";
+  }
+};
+
+std::string best_text(const detail::TuningResult& result) {
+  std::string text = result.tuned.best.kernel + ": " + to_string(result.tuned.best.tile);
+  if (result.tuned.kv_splits != 0)
+    text += ", " + console::count(result.tuned.kv_splits, "part") + " of the keys";
+  return text;
+}
+
+void print_outcome(const Table& table, const bench::TuneOutcome& outcome) {
+  const detail::TuningResult& result = outcome.result;
+  if (!outcome.message.empty()) {
+    print(console::pad_right(outcome.name, table.problem) +
+          "  not measured: " + console::printable(outcome.message) + "\n");
+    return;
+  }
+  print(table.line(
+      outcome.name, console::duration(result.default_median_ns), console::duration(result.median_ns),
+      console::significant(result.default_median_ns / result.median_ns) + " x", best_text(result)));
+  for (const std::string& wrong : outcome.wrong) {
+    print("  left out, its output was wrong: " + console::printable(wrong) + "\n");
+  }
+}
+
+bench::TuneOptions read_options(const Arguments& arguments) {
+  bench::TuneOptions options;
+  if (!arguments.max_seconds.empty()) {
+    options.max_seconds = parse_number("--max-seconds", arguments.max_seconds);
+    if (!(options.max_seconds > 0)) fail_usage("--max-seconds " + arguments.max_seconds + " is not above 0");
+  }
+  return options;
+}
+
+int run_tune(const Arguments& arguments) {
+  const std::vector<bench::NamedProblem> problems =
+      read_problems("tune", arguments.problems, arguments.suite);
+  const bench::TuneOptions options = read_options(arguments);
+  RuntimeOptions runtime_options;
+  runtime_options.device = arguments.device;
+  const Runtime runtime = take(Runtime::create(runtime_options));
+  const Capabilities& device = runtime.device().capabilities();
+  const std::string old = old_text(arguments.output);
+  // Before hours of work: that the file can be written, and that what is there may be replaced.
+  AtomicFile file = take(AtomicFile::create(arguments.output));
+  if (const auto merged = detail::merge_tuning(old, device, {}); !merged) {
+    fail_usage(console::printable(arguments.output) + ": " + merged.error().message);
+  }
+
+  const Table table(problems);
+  print(device.device_name + ", " + device.driver_name + " " + device.driver_info + "\n\n");
+  print(table.line("problem", "default", "best", "", "kernel and block sizes"));
+  std::vector<detail::TuningResult> results;
+  bool wrong = false;
+  {
+    console::ProgressBar bar;
+    for (std::size_t i = 0; i < problems.size(); ++i) {
+      const auto progress = [&](double share, std::string_view what) {
+        bar.update((static_cast<double>(i) + share) / static_cast<double>(problems.size()), what);
+      };
+      const bench::TuneOutcome outcome = take(bench::tune_problem(runtime, problems[i], options, progress));
+      bar.clear();
+      print_outcome(table, outcome);
+      if (outcome.message.empty()) results.push_back(outcome.result);
+      wrong = wrong || !outcome.wrong.empty();
+    }
+  }
+  if (results.empty())
+    fail("nothing was measured, so " + console::printable(arguments.output) + " is not written");
+  require(file.write(take(detail::merge_tuning(old, device, results))));
+  require(file.commit());
+  print("\nwrote " + console::printable(arguments.output) + "; to have plans read it: export VKATTN_TUNING=" +
+        console::printable(std::filesystem::absolute(arguments.output).string()) + "\n");
+  if (wrong) fail("some block sizes gave wrong outputs, as the lines above say: please report them");
+  return 0;
+}
+
+}  // namespace
+
+Command add_tune_command(CLI::App& parent, const Invocation& /*invocation*/) {
+  CLI::App* const app =
+      parent.add_subcommand("tune", "Measure which kernel and block sizes are fastest on this device");
+  auto a = std::make_shared<Arguments>();
+  app->add_option("PROBLEM", a->problems, "Problem strings, each in quotes")
+      ->type_name("")
+      ->option_text("...");
+  add_value(*app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
+  add_value(*app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
+  add_value(*app, "--max-seconds", a->max_seconds, "S", "Time for one problem, default 20");
+  add_value(*app, "--output", a->output, "FILE",
+            std::string("The file to write, default ") + kDefaultFile +
+                "; what it holds of other problems and devices stays");
+  set_help(*app, "vkattn tune (PROBLEM... | --suite NAME) [OPTIONS]",
+           "Plans read the file where RuntimeOptions::tuning_file or the environment variable VKATTN_TUNING\n"
+           "names it, and use what was measured for the nearest problem. A new driver version needs a new\n"
+           "measurement. Each candidate's output is checked before it is timed; close the programs that use\n"
+           "the device.\n\n"
+           "Examples:\n"
+           "  vkattn tune \"b1 h8 1024x1024 d64 f16\"\n"
+           "  vkattn tune --suite llm --output llm-tuning.json --max-seconds 60\n"
+           "  VKATTN_TUNING=llm-tuning.json vkattn bench --suite llm\n");
+  return {app, [a] { return run_tune(*a); }};
+}
+
+}  // namespace vkattn::cli
