@@ -20,7 +20,7 @@ constexpr double kTableRow = 24;
 constexpr double kTableLeft = 40, kTableRight = 1168;
 constexpr double kBottomMargin = 22;
 /// Columns of the table: left edges of words, right edges of numbers.
-constexpr double kNameColumn = kTableLeft + 30, kProblemColumn = 284, kKernelColumn = 640;
+constexpr double kNameColumn = kTableLeft + 30, kProblemColumn = 284, kKernelColumn = 662;
 constexpr double kMedianColumn = 790, kIntensityColumn = 874, kRateColumn = 956;
 constexpr double kShareColumn = 984, kLimitColumn = 1084;
 constexpr double kMarkerRadius = 5;
@@ -190,7 +190,9 @@ class Plot {
 
   void label_roofs() {
     for (const PlotRoof& roof : data_.compute) label_flat(roof);
-    for (const PlotRoof& roof : data_.memory) label_slope(roof);
+    for (const PlotRoof& roof : data_.memory) {
+      if (!label_slope(roof, true)) label_slope(roof, false);
+    }
   }
 
   [[nodiscard]] bool is_free(const PlotBox& box) const {
@@ -203,6 +205,11 @@ class Plot {
            std::none_of(anchors_.begin(), anchors_.end(), covered);
   }
 
+  [[nodiscard]] bool is_off_roofs(const PlotBox& box) const {
+    return std::none_of(lines_.begin(), lines_.end(),
+                        [&](const PlotLine& line) { return line.crosses(box); });
+  }
+
   /// At the right end, above its line, or below it, or further left: the first place that is free.
   void label_flat(const PlotRoof& roof) {
     const std::string text = roof.name + "  " + rate_text(roof.rate, unit_);
@@ -212,8 +219,7 @@ class Plot {
     for (double right = kFrame.right() - 8; right - width > kFrame.x; right -= 20) {
       for (const double top : {y - kHeight - 3, y + 4}) {
         const PlotBox box = {right - width, top, width, kHeight};
-        const auto crossed = [&](const PlotLine& line) { return line.crosses(box); };
-        if (!is_free(box) || std::any_of(lines_.begin(), lines_.end(), crossed)) continue;
+        if (!is_free(box) || !is_off_roofs(box)) continue;
         canvas_.text({box.x, box.y + 12}, text, kRoofText);
         taken_.push_back(box);
         return;
@@ -221,14 +227,14 @@ class Plot {
     }
   }
 
-  /// Along its line, above or below it, where no point is in the way.
-  void label_slope(const PlotRoof& roof) {
+  /// Along its line, above or below it, where no point is in the way; false where there is no such place.
+  bool label_slope(const PlotRoof& roof, bool off_roofs) {
     const PlotLine line = slope_line(roof);
     const double run = line.to.x - line.from.x, rise = line.to.y - line.from.y;
     const double length = std::hypot(run, rise);
     const std::string text = roof.name + "  " + memory_text(roof.rate);
     const double width = canvas_.text_width(text, kRoofText);
-    if (run <= 0) return;
+    if (run <= 0) return false;
     constexpr double kAbove = -7, kBelow = 16;  // from the line to the text's base line
     for (const double share : {0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9, 0.0, 1.0}) {
       for (const double off : {kAbove, kBelow}) {
@@ -239,13 +245,16 @@ class Plot {
         };
         const std::vector<PlotBox> pieces =
             pieces_along(width, [&](double far) { return point(start + far, off - 4); });
-        const auto usable = [&](const PlotBox& piece) { return is_free(piece); };
+        const auto usable = [&](const PlotBox& piece) {
+          return is_free(piece) && (!off_roofs || is_off_roofs(piece));
+        };
         if (start < 0 || !std::all_of(pieces.begin(), pieces.end(), usable)) continue;
         canvas_.text(point(start, off), text, kRoofText, std::atan2(rise, run));
         taken_.insert(taken_.end(), pieces.begin(), pieces.end());
-        return;
+        return true;
       }
     }
+    return false;
   }
 
   /// Turned text as a row of small boxes.

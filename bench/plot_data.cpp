@@ -68,13 +68,6 @@ std::string driver_text(const Capabilities& device) {
 
 }  // namespace
 
-double PlotData::roof_at(double intensity) const {
-  double flat = 0, slope = 0;
-  for (const PlotRoof& roof : compute) flat = std::max(flat, roof.rate);
-  for (const PlotRoof& roof : memory) slope = std::max(slope, roof.rate);
-  return std::min(flat, slope * intensity);
-}
-
 std::optional<PlotFormat> plot_format(std::string_view file_name) {
   constexpr std::size_t kEndingLength = 4;
   if (file_name.size() <= kEndingLength) return std::nullopt;

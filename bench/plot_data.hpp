@@ -37,9 +37,6 @@ struct PlotData {
   std::vector<PlotPoint> points;
   std::vector<PlotRoof> compute;  ///< descending rates
   std::vector<PlotRoof> memory;   ///< beyond every cache first, then the fastest cache where that is faster
-
-  /// What the best of both kinds of roof allow at that intensity.
-  [[nodiscard]] double roof_at(double intensity) const;
 };
 
 /// Rows that were measured and have arithmetic and bytes become points; the others are counted in the note.

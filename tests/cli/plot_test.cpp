@@ -14,6 +14,14 @@
 #include "plot_layout.hpp"
 #include "suites.hpp"
 
+#if defined(VKATTN_SANITIZED)
+// Fontconfig, which cairo finds fonts with, loses patterns of its own.
+extern "C" const char* __lsan_default_suppressions();   // NOLINT: the sanitizer's name
+extern "C" const char* __lsan_default_suppressions() {  // NOLINT
+  return "leak:libfontconfig.so";
+}
+#endif
+
 namespace vkattn::tests {
 namespace {
 
