@@ -70,5 +70,7 @@ struct Kernel {
                                                   const Capabilities& capabilities);
 [[nodiscard]] Result<KernelConfig> configure_matrix(const AttentionDesc& desc,
                                                     const Capabilities& capabilities);
+[[nodiscard]] Result<KernelConfig> configure_matrix2(const AttentionDesc& desc,
+                                                     const Capabilities& capabilities);
 
 }  // namespace vkattn::detail
