@@ -16,6 +16,8 @@ layout(constant_id = VKATTN_SPEC_MATRIX2_KEYS) const uint kKeys = 32;
 layout(constant_id = VKATTN_SPEC_MATRIX2_HEAD_BLOCK) const uint kHeadBlock = 32;    // dims of one matrix of Q or K
 layout(constant_id = VKATTN_SPEC_MATRIX2_VALUE_BLOCK) const uint kValueBlock = 32;  // dims of one matrix of V or O
 layout(constant_id = VKATTN_SPEC_MATRIX2_QUERY_TENSOR) const bool kQueryTensor = false;
+layout(constant_id = VKATTN_SPEC_MATRIX2_KEY_LOADS8) const bool kKeyLoads8 = false;
+layout(constant_id = VKATTN_SPEC_MATRIX2_VALUE_LOADS8) const bool kValueLoads8 = false;
 
 const uint kHeadBlocks = (kHeadDim + kHeadBlock - 1) / kHeadBlock;
 const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
@@ -40,13 +42,20 @@ const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
 #if VKATTN_MATRIX2_TENSORS
 // Memory as the matrices' own loads see it. A tensor's base must be a multiple of 16 bytes: the start of a head, in
 // units of uvec4. The rows and dims of the matrix are a slice behind it, which may start anywhere.
-//
+
 // A row stride may not be below the row's length, not even where there is but one row and the stride says nothing.
-#define VKATTN_LOAD_TENSOR(MATRIX, NAME, CLAMP, BATCH, HEAD, DIMS, END, FIRST, ROWS, FIRST_DIM, BLOCK_DIMS, VIEW)     \
+// Arithmetic must show the compiler that a stride is a multiple of 8, so that wide loads will do.
+uint tensor_row_stride(uint stride, uint dims, bool loads8) {
+  return loads8 ? max(stride / 8u, (dims + 7u) / 8u) * 8u : max(stride, dims);
+}
+
+#define VKATTN_LOAD_TENSOR(MATRIX, NAME, CLAMP, BATCH, HEAD, DIMS, LOADS8, END, FIRST, ROWS, FIRST_DIM, BLOCK_DIMS,   \
+                           VIEW)                                                                                     \
   {                                                                                                                  \
+    const uint row_stride = tensor_row_stride(params.NAME##_row_stride, DIMS, LOADS8);                               \
     tensorLayoutNV<2, CLAMP> layout_of_head = createTensorLayoutNV(2, CLAMP);                                        \
     layout_of_head = setTensorLayoutDimensionNV(layout_of_head, END, DIMS);                                          \
-    layout_of_head = setTensorLayoutStrideNV(layout_of_head, max(params.NAME##_row_stride, DIMS), 1);                \
+    layout_of_head = setTensorLayoutStrideNV(layout_of_head, row_stride, 1);                                         \
     layout_of_head = sliceTensorLayoutNV(layout_of_head, FIRST, ROWS, FIRST_DIM, BLOCK_DIMS);                        \
     coopMatLoadTensorNV(MATRIX, NAME##_quads, NAME##_row(BATCH, HEAD, 0u) >> 3, layout_of_head VIEW);                \
   }
@@ -57,27 +66,27 @@ const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
 // part is loaded without a test.
 void load_keys(out KeyMatrix keys, uint batch, uint kv_head, uint first_key, uint key_end, uint block, bool whole) {
   if (whole && kHeadDim % kHeadBlock == 0) {
-    VKATTN_LOAD_TENSOR(keys, key, gl_CooperativeMatrixClampModeUndefinedNV, batch, kv_head, kHeadDim, key_end,
-                       first_key, kKeys, block * kHeadBlock, kHeadBlock, VKATTN_TRANSPOSED)
+    VKATTN_LOAD_TENSOR(keys, key, gl_CooperativeMatrixClampModeUndefinedNV, batch, kv_head, kHeadDim, kKeyLoads8,
+                       key_end, first_key, kKeys, block * kHeadBlock, kHeadBlock, VKATTN_TRANSPOSED)
   } else {
-    VKATTN_LOAD_TENSOR(keys, key, gl_CooperativeMatrixClampModeConstantNV, batch, kv_head, kHeadDim, key_end,
-                       first_key, kKeys, block * kHeadBlock, kHeadBlock, VKATTN_TRANSPOSED)
+    VKATTN_LOAD_TENSOR(keys, key, gl_CooperativeMatrixClampModeConstantNV, batch, kv_head, kHeadDim, kKeyLoads8,
+                       key_end, first_key, kKeys, block * kHeadBlock, kHeadBlock, VKATTN_TRANSPOSED)
   }
 }
 
 void load_values(out ValueMatrix values, uint batch, uint kv_head, uint first_key, uint key_end, uint block,
                  bool whole) {
   if (whole && kValueDim % kValueBlock == 0) {
-    VKATTN_LOAD_TENSOR(values, value, gl_CooperativeMatrixClampModeUndefinedNV, batch, kv_head, kValueDim, key_end,
-                       first_key, kKeys, block * kValueBlock, kValueBlock, VKATTN_AS_IT_IS)
+    VKATTN_LOAD_TENSOR(values, value, gl_CooperativeMatrixClampModeUndefinedNV, batch, kv_head, kValueDim, kValueLoads8,
+                       key_end, first_key, kKeys, block * kValueBlock, kValueBlock, VKATTN_AS_IT_IS)
   } else {
-    VKATTN_LOAD_TENSOR(values, value, gl_CooperativeMatrixClampModeConstantNV, batch, kv_head, kValueDim, key_end,
-                       first_key, kKeys, block * kValueBlock, kValueBlock, VKATTN_AS_IT_IS)
+    VKATTN_LOAD_TENSOR(values, value, gl_CooperativeMatrixClampModeConstantNV, batch, kv_head, kValueDim, kValueLoads8,
+                       key_end, first_key, kKeys, block * kValueBlock, kValueBlock, VKATTN_AS_IT_IS)
   }
 }
 
 void load_query_tensor(out QueryMatrix queries, uint batch, uint head, uint first_row, uint block) {
-  VKATTN_LOAD_TENSOR(queries, query, gl_CooperativeMatrixClampModeConstantNV, batch, head, kHeadDim,
+  VKATTN_LOAD_TENSOR(queries, query, gl_CooperativeMatrixClampModeConstantNV, batch, head, kHeadDim, true,
                      params.query_length, first_row, kRows, block * kHeadBlock, kHeadBlock, VKATTN_AS_IT_IS)
 }
 #else

@@ -71,6 +71,8 @@
 #define VKATTN_SPEC_MATRIX2_KEYS 33
 #define VKATTN_SPEC_MATRIX2_HEAD_BLOCK 34
 #define VKATTN_SPEC_MATRIX2_VALUE_BLOCK 35
-#define VKATTN_SPEC_MATRIX2_QUERY_TENSOR 36  // query rows are loaded by tensor addressing
+#define VKATTN_SPEC_MATRIX2_QUERY_TENSOR 36  // query rows are loaded by tensor addressing; they are dense as below
+#define VKATTN_SPEC_MATRIX2_KEY_LOADS8 37    // rows are dense and start at multiples of 8 elements
+#define VKATTN_SPEC_MATRIX2_VALUE_LOADS8 38
 
 #endif

@@ -241,7 +241,12 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
   config.specialization.push_back({VKATTN_SPEC_MATRIX2_KEYS, tile->keys});
   config.specialization.push_back({VKATTN_SPEC_MATRIX2_HEAD_BLOCK, tile->head_block});
   config.specialization.push_back({VKATTN_SPEC_MATRIX2_VALUE_BLOCK, tile->value_block});
+  const auto dense = [&](const TensorDesc& tensor) {
+    return has_vector_loads(tensor, desc.batch, desc.kv_heads, desc.kv_length, 8) ? 1U : 0U;
+  };
   config.specialization.push_back({VKATTN_SPEC_MATRIX2_QUERY_TENSOR, query_tensor ? 1U : 0U});
+  config.specialization.push_back({VKATTN_SPEC_MATRIX2_KEY_LOADS8, dense(desc.key)});
+  config.specialization.push_back({VKATTN_SPEC_MATRIX2_VALUE_LOADS8, dense(desc.value)});
   config.summary =
       message(tile->rows, " rows x ", tile->keys, " keys a tile, matrices of ", *scope, " scope over ",
               tile->invocations, " invocations, heads in blocks of ", tile->head_block, " and ",
