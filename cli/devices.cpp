@@ -60,7 +60,37 @@ std::vector<std::string> matrix_entries(const Capabilities& device) {
     if (std::find(entries.begin(), entries.end(), entry) == entries.end()) entries.push_back(entry);
   }
   if (entries.empty()) entries.emplace_back("no shape listed");
-  if (device.cooperative_matrix2) entries.emplace_back("and VK_NV_cooperative_matrix2");
+  return entries;
+}
+
+/// The features of VK_NV_cooperative_matrix2 under their names in output.
+std::vector<std::pair<std::string, bool>> matrix2_features(const Capabilities& device) {
+  return {{"workgroup_scope", device.matrix2_workgroup_scope},
+          {"flexible_dimensions", device.matrix2_flexible_dimensions},
+          {"reductions", device.matrix2_reductions},
+          {"conversions", device.matrix2_conversions},
+          {"per_element_operations", device.matrix2_per_element_operations},
+          {"tensor_addressing", device.matrix2_tensor_addressing},
+          {"block_loads", device.matrix2_block_loads}};
+}
+
+/// What there is of VK_NV_cooperative_matrix2: its features, then its flexible matrices by their granularity.
+std::vector<std::string> matrix2_entries(const Capabilities& device) {
+  std::vector<std::string> entries;
+  for (const auto& [name, enabled] : matrix2_features(device)) {
+    if (!enabled) continue;
+    std::string words = name;
+    std::replace(words.begin(), words.end(), '_', ' ');
+    entries.push_back(words);
+  }
+  for (const FlexibleMatrix& flexible : device.flexible_matrices) {
+    std::string entry = std::to_string(flexible.m_granularity) + "x" +
+                        std::to_string(flexible.n_granularity) + "x" +
+                        std::to_string(flexible.k_granularity) + " " + flexible.a_type + "->" +
+                        flexible.result_type + " " + flexible.scope;
+    if (flexible.workgroup_invocations != 0) entry += " of " + std::to_string(flexible.workgroup_invocations);
+    if (std::find(entries.begin(), entries.end(), entry) == entries.end()) entries.push_back(entry);
+  }
   return entries;
 }
 
@@ -89,6 +119,8 @@ std::string device_text(const DeviceInfo& info) {
                              yes_no(device.shader_float16) + ", int16 " + yes_no(device.shader_int16));
   text += fact("64-bit", "int64 " + yes_no(device.shader_int64));
   text += console::labelled_list("matrix units", matrix_entries(device), kLabelWidth, kIndent);
+  const std::vector<std::string> matrix2 = matrix2_entries(device);
+  if (!matrix2.empty()) text += console::labelled_list("matrix units 2", matrix2, kLabelWidth, kIndent);
   text += console::labelled_list("limits", limit_entries(device), kLabelWidth, kIndent);
   for (const KernelSupport& support : kernel_support(plain_problem(), device)) {
     text += fact("kernel " + std::string(support.kernel),
@@ -107,7 +139,10 @@ Json limits_json(const Capabilities& device) {
               {"max_memory_allocation_bytes", device.max_memory_allocation_bytes},
               {"max_push_constants_bytes", device.max_push_constants_bytes},
               {"max_stage_storage_buffers", device.max_stage_storage_buffers},
-              {"min_storage_offset_alignment_bytes", device.min_storage_offset_alignment}};
+              {"min_storage_offset_alignment_bytes", device.min_storage_offset_alignment},
+              {"max_flexible_matrix_dimension", device.max_flexible_matrix_dimension},
+              {"max_matrix_workgroup_size", device.max_matrix_workgroup_size},
+              {"matrix_reserved_shared_memory_bytes", device.matrix_reserved_shared_bytes}};
 }
 
 Json matrix_json(const Capabilities& device) {
@@ -123,6 +158,22 @@ Json matrix_json(const Capabilities& device) {
                           {"scope", shape.scope}});
   }
   return shapes;
+}
+
+Json flexible_json(const Capabilities& device) {
+  Json entries = Json::array();
+  for (const FlexibleMatrix& flexible : device.flexible_matrices) {
+    entries.push_back(Json{{"m_granularity", flexible.m_granularity},
+                           {"n_granularity", flexible.n_granularity},
+                           {"k_granularity", flexible.k_granularity},
+                           {"a", flexible.a_type},
+                           {"b", flexible.b_type},
+                           {"c", flexible.c_type},
+                           {"result", flexible.result_type},
+                           {"scope", flexible.scope},
+                           {"workgroup_invocations", flexible.workgroup_invocations}});
+  }
+  return entries;
 }
 
 Json info_json(const DeviceInfo& info) {
@@ -146,8 +197,11 @@ Json info_json(const DeviceInfo& info) {
                           {"push_descriptors", device.push_descriptors},
                           {"pipeline_statistics", device.pipeline_statistics},
                           {"cooperative_matrix", device.cooperative_matrix},
-                          {"cooperative_matrix2", device.cooperative_matrix2}};
+                          {"maintenance4", device.maintenance4}};
+  for (const auto& [name, enabled] : matrix2_features(device))
+    json["features"]["cooperative_matrix2_" + name] = enabled;
   json["matrix_shapes"] = matrix_json(device);
+  json["flexible_matrices"] = flexible_json(device);
   json["limits"] = limits_json(device);
   Json kernels = Json::array();
   for (const KernelSupport& support : kernel_support(plain_problem(), device)) {

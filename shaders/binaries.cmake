@@ -43,6 +43,36 @@ vkattn_shader(attention_matrix_bfloat16 core attention_matrix.comp
               GLSL_EXTENSIONS ${matrix_kernel} GL_EXT_bfloat16
               DEVICE_FEATURES ${matrix_features} shaderBFloat16CooperativeMatrix)
 
+# The same with VK_NV_cooperative_matrix2, which asks for SPIR-V 1.6. _subgroup is for devices without matrices of
+# workgroup scope, _elements for CPU implementations, which have no tensor addressing.
+set(matrix2_kernel ${matrix_kernel} GL_NV_cooperative_matrix2)
+set(matrix2_features ${matrix_features} maintenance4 cooperativeMatrixFlexibleDimensions cooperativeMatrixReductions
+    cooperativeMatrixConversions cooperativeMatrixPerElementOperations)
+vkattn_shader(attention_matrix2 core attention_matrix2.comp TARGET_ENV vulkan1.3
+              DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0 VKATTN_MATRIX_BFLOAT16=0
+                      VKATTN_MATRIX_ELEMENT=float16_t VKATTN_MATRIX_LOOPS=0 VKATTN_MATRIX2_TENSORS=1
+                      VKATTN_MATRIX2_SCOPE=gl_ScopeWorkgroup
+              GLSL_EXTENSIONS ${matrix2_kernel}
+              DEVICE_FEATURES ${matrix2_features} cooperativeMatrixTensorAddressing cooperativeMatrixWorkgroupScope)
+vkattn_shader(attention_matrix2_subgroup core attention_matrix2.comp TARGET_ENV vulkan1.3
+              DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0 VKATTN_MATRIX_BFLOAT16=0
+                      VKATTN_MATRIX_ELEMENT=float16_t VKATTN_MATRIX_LOOPS=0 VKATTN_MATRIX2_TENSORS=1
+                      VKATTN_MATRIX2_SCOPE=gl_ScopeSubgroup
+              GLSL_EXTENSIONS ${matrix2_kernel}
+              DEVICE_FEATURES ${matrix2_features} cooperativeMatrixTensorAddressing)
+vkattn_shader(attention_matrix2_elements core attention_matrix2.comp TARGET_ENV vulkan1.3
+              DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0 VKATTN_MATRIX_BFLOAT16=0
+                      VKATTN_MATRIX_ELEMENT=float16_t VKATTN_MATRIX_LOOPS=1 VKATTN_MATRIX2_TENSORS=0
+                      VKATTN_MATRIX2_SCOPE=gl_ScopeSubgroup
+              GLSL_EXTENSIONS ${matrix2_kernel} DEVICE_FEATURES ${matrix2_features})
+vkattn_shader(attention_matrix2_bfloat16 core attention_matrix2.comp TARGET_ENV vulkan1.3
+              DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0 VKATTN_MATRIX_BFLOAT16=1
+                      VKATTN_MATRIX_ELEMENT=bfloat16_t VKATTN_MATRIX_LOOPS=0 VKATTN_MATRIX2_TENSORS=1
+                      VKATTN_MATRIX2_SCOPE=gl_ScopeWorkgroup
+              GLSL_EXTENSIONS ${matrix2_kernel} GL_EXT_bfloat16
+              DEVICE_FEATURES ${matrix2_features} cooperativeMatrixTensorAddressing cooperativeMatrixWorkgroupScope
+                              shaderBFloat16CooperativeMatrix)
+
 # Measured peaks of the benchmark.
 set(peak_matrix_extensions GL_KHR_cooperative_matrix GL_KHR_memory_scope_semantics GL_EXT_shader_explicit_arithmetic_types)
 set(peak_matrix_features cooperativeMatrix vulkanMemoryModel)

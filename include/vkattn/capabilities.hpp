@@ -18,6 +18,15 @@ struct MatrixShape {
   std::string scope;                                ///< subgroup, workgroup or other
 };
 
+/// One entry of VK_NV_cooperative_matrix2's flexible dimensions: matrices may have any multiples of the
+/// granularities as their m, n and k.
+struct FlexibleMatrix {
+  std::uint32_t m_granularity = 0, n_granularity = 0, k_granularity = 0;
+  std::string a_type, b_type, c_type, result_type;  ///< as in MatrixShape
+  std::string scope;                                ///< subgroup, workgroup or other
+  std::uint32_t workgroup_invocations = 0;  ///< with workgroup scope: the size that a workgroup must have
+};
+
 /// Facts of one device. A feature counts only where it is supported and enabled.
 struct Capabilities {
   std::string device_name;
@@ -57,13 +66,25 @@ struct Capabilities {
   bool shader_float16 = false;
   bool shader_int64 = false;
   bool vulkan_memory_model = false;
+  bool maintenance4 = false;           ///< a workgroup's size may be a specialization constant in SPIR-V 1.6
   bool preserves_nan_float32 = false;  ///< shaderSignedZeroInfNanPreserveFloat32
   bool push_descriptors = false;
   std::uint32_t max_push_descriptors = 0;
   bool pipeline_statistics = false;  ///< VK_KHR_pipeline_executable_properties
   bool cooperative_matrix = false;
-  bool cooperative_matrix2 = false;
   std::vector<MatrixShape> matrix_shapes;
+  // The features of VK_NV_cooperative_matrix2.
+  bool matrix2_workgroup_scope = false;
+  bool matrix2_flexible_dimensions = false;
+  bool matrix2_reductions = false;
+  bool matrix2_conversions = false;
+  bool matrix2_per_element_operations = false;
+  bool matrix2_tensor_addressing = false;
+  bool matrix2_block_loads = false;
+  std::vector<FlexibleMatrix> flexible_matrices;
+  std::uint32_t max_flexible_matrix_dimension = 0;
+  std::uint32_t max_matrix_workgroup_size = 0;     ///< of workgroups that hold matrices of workgroup scope
+  std::uint32_t matrix_reserved_shared_bytes = 0;  ///< that such matrices take of max_shared_memory_bytes
 
   [[nodiscard]] bool is_cpu() const { return device_type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
 };

@@ -23,14 +23,15 @@ std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilitie
   const Kernel lane{"lane", configure_lane};
   const Kernel tile{"tile", configure_tile};
   const Kernel matrix{"matrix", configure_matrix};
+  const Kernel matrix2{"matrix2", configure_matrix2};
   const Kernel unfused{"unfused", configure_unfused, true};
   // CPU implementations run barriers as coroutines, so the kernel without any is the faster one there. They
   // emulate matrices.
-  if (capabilities.is_cpu()) return {lane, tile, matrix, unfused};
-  // A few rows fill no matrix, and only the tile kernel splits the keys to keep the device busy.
+  if (capabilities.is_cpu()) return {lane, tile, matrix, matrix2, unfused};
+  // A few rows fill no matrix.
   constexpr std::int64_t kFewRows = 16;
-  if (packed_rows(desc) <= kFewRows) return {tile, matrix, lane, unfused};
-  return {matrix, tile, lane, unfused};
+  if (packed_rows(desc) <= kFewRows) return {tile, matrix2, matrix, lane, unfused};
+  return {matrix2, matrix, tile, lane, unfused};
 }
 
 Error no_possible_tile(std::span<const TileShape> tiles) {

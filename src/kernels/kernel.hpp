@@ -36,6 +36,7 @@ struct KernelConfig {
   std::uint32_t workgroup_size = 0;
   std::uint32_t rows_per_workgroup = 0;
   std::uint32_t shared_bytes = 0;
+  bool whole_heads = false;    ///< the keys of one head must fit one descriptor, whatever key_step is
   std::uint32_t key_step = 0;  ///< keys visited at a time: parts of a split are multiples of it
   bool uses_matrix_units = false;
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
@@ -95,6 +96,8 @@ using Tiles = std::span<const TileShape>;
 [[nodiscard]] Result<KernelConfig> configure_matrix(const AttentionDesc& desc,
                                                     const Capabilities& capabilities, Tiles tiles);
 [[nodiscard]] Result<KernelConfig> configure_unfused(const AttentionDesc& desc,
+                                                     const Capabilities& capabilities, Tiles tiles);
+[[nodiscard]] Result<KernelConfig> configure_matrix2(const AttentionDesc& desc,
                                                      const Capabilities& capabilities, Tiles tiles);
 
 }  // namespace vkattn::detail

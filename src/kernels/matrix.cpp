@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "common/message.hpp"
-#include "kernels/kernel.hpp"
+#include "kernels/matrix_common.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::uint32_t kVendorAmd = 0x1002;
 constexpr std::uint32_t kVendorNvidia = 0x10de;
-constexpr std::uint32_t kVendorIntel = 0x8086;
 
 // Float32 sums of a lane; wider heads take several slices of value dims.
 constexpr std::uint32_t kMaxSums = 128;
@@ -57,10 +56,6 @@ struct MatrixTile {
   }
 };
 
-std::uint32_t round_up(std::uint32_t value, std::uint32_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
 bool is_usable(const MatrixShape& shape, std::string_view operand) {
   const auto fits = [](std::uint32_t size) { return std::has_single_bit(size) && size >= 8 && size <= 32; };
   return shape.scope == "subgroup" && shape.a_type == operand && shape.b_type == operand &&
@@ -79,22 +74,6 @@ std::optional<MatrixShape> best_shape(const Capabilities& capabilities, std::str
     if (is_usable(shape, operand) && (!best || rank(shape) > rank(*best))) best = shape;
   }
   return best;
-}
-
-// The subgroup size to ask for, or the only one there is; 0 where that is not known.
-std::uint32_t subgroup_size(const Capabilities& capabilities, const MatrixShape& shape) {
-  const bool may_ask = capabilities.required_subgroup_size && capabilities.compute_full_subgroups;
-  if (!may_ask) {
-    const bool one_size = capabilities.min_subgroup_size == capabilities.max_subgroup_size;
-    return one_size ? capabilities.subgroup_size : 0;
-  }
-  std::uint32_t size = capabilities.subgroup_size;
-  // Mesa's compiler for Intel spreads a matrix over exactly N lanes.
-  if (capabilities.vendor_id == kVendorIntel) size = shape.n;
-  // RDNA's matrix instructions repeat their operands in both halves of 64 lanes: 32 lanes need half the
-  // registers.
-  if (capabilities.vendor_id == kVendorAmd) size = 32;
-  return std::clamp(size, capabilities.min_subgroup_size, capabilities.max_subgroup_size);
 }
 
 // 32-bit registers of a lane for its part of the queries.
@@ -157,29 +136,11 @@ Result<MatrixTile> choose_tile(const AttentionDesc& desc, const Capabilities& ca
                        " and maxComputeWorkGroupInvocations ", capabilities.max_workgroup_invocations)};
 }
 
-Status check_types(const AttentionDesc& desc) {
-  const DataType type = desc.query.type;
-  const bool common = desc.key.type == type && desc.value.type == type;
-  if (common && element_bytes(type) == 2) return {};
-  return Error{
-      ErrorCode::kUnsupported, VK_SUCCESS,
-      message("takes float16 Q, K and V (or bfloat16, where the device has such matrices); here they are ",
-              name(type), ", ", name(desc.key.type), " and ", name(desc.value.type))};
-}
-
 Status check_features(const Capabilities& capabilities) {
-  const auto need = [](bool have, std::string_view feature) -> Status {
-    if (have) return {};
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("needs ", feature, ", which the device lacks or has not enabled")};
-  };
-  if (Status s = need(capabilities.cooperative_matrix, "cooperativeMatrix (VK_KHR_cooperative_matrix)"); !s)
+  if (Status s = check_matrix_features(capabilities); !s) return s;
+  if (Status s = need_feature(capabilities.subgroup_shuffle, "subgroup shuffles in compute shaders"); !s)
     return s;
-  if (Status s = need(capabilities.vulkan_memory_model, "vulkanMemoryModel"); !s) return s;
-  if (Status s = need(capabilities.shader_float16, "shaderFloat16"); !s) return s;
-  if (Status s = need(capabilities.storage_buffer_16bit, "storageBuffer16BitAccess"); !s) return s;
-  if (Status s = need(capabilities.subgroup_shuffle, "subgroup shuffles in compute shaders"); !s) return s;
-  return need(capabilities.subgroup_vote, "subgroup votes in compute shaders");
+  return need_feature(capabilities.subgroup_vote, "subgroup votes in compute shaders");
 }
 
 bool has_wide_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads, std::int64_t rows) {
@@ -212,7 +173,7 @@ void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
 
 Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilities& capabilities,
                                       Tiles tiles) {
-  if (Status status = check_types(desc); !status) return status.error();
+  if (Status status = check_matrix_types(desc); !status) return status.error();
   if (Status status = check_features(capabilities); !status) return status.error();
   const DataType operand = desc.query.type;
   const auto shape = best_shape(capabilities, name(operand));
@@ -221,15 +182,9 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
                  message("the device lists no matrix shape of ", name(operand), " x ", name(operand),
                          " to f32 in a subgroup with sizes of 8, 16 or 32")};
   }
-  const std::uint32_t lanes = subgroup_size(capabilities, *shape);
-  if (lanes == 0) {
-    return Error{
-        ErrorCode::kUnsupported, VK_SUCCESS,
-        message("subgroups have ", capabilities.min_subgroup_size, " to ", capabilities.max_subgroup_size,
-                " invocations and the device has not enabled subgroupSizeControl and "
-                "computeFullSubgroups to fix one")};
-  }
-  auto chosen = choose_tile(desc, capabilities, *shape, lanes, tiles);
+  const auto lanes = matrix_subgroup_size(capabilities, shape->n);
+  if (!lanes) return lanes.error();
+  auto chosen = choose_tile(desc, capabilities, *shape, *lanes, tiles);
   if (!chosen) return chosen.error();
   const MatrixTile& tile = *chosen;
   KernelConfig config;
@@ -242,16 +197,14 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
   config.shared_bytes = tile.shared_bytes();
   config.probability_type = operand;
   config.uses_matrix_units = true;
-  if (capabilities.required_subgroup_size && capabilities.compute_full_subgroups) {
-    config.required_subgroup_size = lanes;
-  }
+  config.required_subgroup_size = required_subgroup_size(capabilities, *lanes);
   auto common = common_specialization(desc, capabilities, tile.threads());
   if (!common) return common.error();
   config.specialization = *std::move(common);
   add_specialization(desc, tile, config.specialization);
   const std::int64_t slices = (desc.value_dim + tile.slice_dims - 1) / tile.slice_dims;
   config.summary = message(tile.block_rows(), " rows x ", tile.keys, " keys a tile, matrices of ", shape->m,
-                           "x", shape->n, "x", shape->k, ", ", tile.subgroups, " subgroups of ", lanes,
+                           "x", shape->n, "x", shape->k, ", ", tile.subgroups, " subgroups of ", *lanes,
                            ", queries in ", tile.query_in_registers ? "registers, " : "shared memory, ",
                            tile.prefetch ? "next tile prefetched, " : "",
                            slices > 1 ? message("values in ", slices, " slices, ") : "", config.shared_bytes,

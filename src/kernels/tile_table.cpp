@@ -43,6 +43,10 @@ constexpr TileShape matrix(std::uint32_t subgroups, std::uint32_t keys) {
   return {0, subgroups, 0, 1, keys, 0};
 }
 
+constexpr TileShape matrix2(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
+  return {threads, 0, 0, rows, keys, 0};
+}
+
 constexpr std::array kTable{
     // A workgroup of the lane kernel is one SIMD vector of a CPU (threads 0). More keys a step share the
     // running sums'
@@ -72,6 +76,23 @@ constexpr std::array kTable{
     Entry{"matrix", {}, matrix(4, 8)},
     Entry{"matrix", {}, matrix(2, 8)},
     Entry{"matrix", {}, matrix(1, 8)},
+
+    // With threads: matrices of workgroup scope. Without: of one subgroup.
+    Entry{"matrix2", {Device::kGpu}, matrix2(128, 64, 64)},
+    Entry{"matrix2", {Device::kGpu}, matrix2(256, 128, 64)},
+    Entry{"matrix2", {Device::kGpu}, matrix2(128, 64, 32)},
+    Entry{"matrix2", {Device::kGpu}, matrix2(256, 64, 64)},
+    Entry{"matrix2", {Device::kGpu}, matrix2(256, 64, 32)},
+    Entry{"matrix2", {Device::kGpu}, matrix2(128, 32, 64)},
+    Entry{"matrix2", {Device::kGpu}, matrix2(128, 32, 32)},
+    Entry{"matrix2", {Device::kGpu}, matrix2(256, 32, 32)},
+    Entry{"matrix2", {Device::kGpu}, matrix2(0, 32, 32)},
+    Entry{"matrix2", {Device::kGpu}, matrix2(0, 16, 32)},
+    Entry{"matrix2", {Device::kGpu}, matrix2(0, 16, 16)},
+    Entry{"matrix2", {Device::kGpu}, matrix2(0, 8, 8)},
+    // Emulated matrices are unrolled by the compiler, so small ones.
+    Entry{"matrix2", {Device::kCpu}, matrix2(0, 8, 16)},
+    Entry{"matrix2", {Device::kCpu}, matrix2(0, 8, 32)},
 };
 
 bool matches(const Match& match, const AttentionDesc& desc, const Capabilities& capabilities) {

@@ -73,6 +73,11 @@ AttentionParams window_params(const PlanState& plan, const Window& w) {
   return p;
 }
 
+// Of make_windows(): 0 where windows cannot cut the keys.
+std::uint32_t window_key_step(const KernelConfig& config) {
+  return config.whole_heads ? 0 : config.key_step;
+}
+
 // Row tiles of a window; in floating point, for the product may not fit.
 double row_tiles(const PlanState& plan, const Window& window) {
   // The query heads of a KV head are packed into one list of rows (shaders/lib/grid.glsl).
@@ -184,7 +189,7 @@ Status plan_split(PlanState& plan, Windows& windows, double tiles) {
   const bool sums_in_workspace = plan.config.sums_in_workspace && wanted == 0;
   if (plan.split.splits == 1 && !sums_in_workspace) return {};
   const std::int64_t row_bytes = 4 * plan.split.splits * (desc.value_dim + 1);
-  auto smaller = make_windows(desc, plan.device->capabilities, plan.config.key_step, row_bytes);
+  auto smaller = make_windows(desc, plan.device->capabilities, window_key_step(plan.config), row_bytes);
   if (!smaller) return smaller.error();
   windows = *std::move(smaller);
   if (Status status = lay_out_workspace(plan, windows.windows, static_cast<double>(row_bytes)); !status) {
@@ -256,7 +261,7 @@ std::int64_t window_parts(const KvSplit& split, const Window& window) {
 
 Status plan_dispatches(PlanState& plan) {
   const AttentionDesc& desc = plan.desc;
-  auto windows = make_windows(desc, plan.device->capabilities, plan.config.key_step);
+  auto windows = make_windows(desc, plan.device->capabilities, window_key_step(plan.config));
   if (!windows) return windows.error();
   plan.whole = tensor_windows(desc, whole_window(desc));
   double tiles = 0;

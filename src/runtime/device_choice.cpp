@@ -46,6 +46,7 @@ std::unique_ptr<DeviceFeatures> query_features(VkPhysicalDevice device, std::uin
   if (version >= VK_API_VERSION_1_3 || extension(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
     chain(features->subgroup_size);
   }
+  if (version >= VK_API_VERSION_1_3) chain(features->maintenance4);
   if (version < VK_API_VERSION_1_2) {
     extension(VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME);
     extension(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME);
@@ -55,7 +56,11 @@ std::unique_ptr<DeviceFeatures> query_features(VkPhysicalDevice device, std::uin
   extension(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME);       // for the number of multiprocessors
   extension(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME);  // for the number of compute units
 #ifdef VK_KHR_cooperative_matrix
-  if (memory_model && extension(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) chain(features->matrix);
+  const bool matrix = memory_model && extension(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  if (matrix) chain(features->matrix);
+#ifdef VK_NV_cooperative_matrix2
+  if (matrix && extension(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME)) chain(features->matrix2);
+#endif
 #endif
   vkGetPhysicalDeviceFeatures2(device, &features->core);
   const VkPhysicalDeviceFeatures all = features->core.features;

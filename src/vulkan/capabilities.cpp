@@ -20,6 +20,19 @@ void read_core_features(const VkPhysicalDeviceFeatures& features, Capabilities& 
   capabilities.shader_int64 = capabilities.shader_int64 || features.shaderInt64 == VK_TRUE;
 }
 
+#ifdef VK_NV_cooperative_matrix2
+void read_matrix2_features(const VkPhysicalDeviceCooperativeMatrix2FeaturesNV& features,
+                           Capabilities& capabilities) {
+  capabilities.matrix2_workgroup_scope |= features.cooperativeMatrixWorkgroupScope == VK_TRUE;
+  capabilities.matrix2_flexible_dimensions |= features.cooperativeMatrixFlexibleDimensions == VK_TRUE;
+  capabilities.matrix2_reductions |= features.cooperativeMatrixReductions == VK_TRUE;
+  capabilities.matrix2_conversions |= features.cooperativeMatrixConversions == VK_TRUE;
+  capabilities.matrix2_per_element_operations |= features.cooperativeMatrixPerElementOperations == VK_TRUE;
+  capabilities.matrix2_tensor_addressing |= features.cooperativeMatrixTensorAddressing == VK_TRUE;
+  capabilities.matrix2_block_loads |= features.cooperativeMatrixBlockLoads == VK_TRUE;
+}
+#endif
+
 // One struct of a features chain.
 void read_feature_struct(const VkBaseInStructure* base, Capabilities& capabilities) {
   switch (base->sType) {
@@ -64,6 +77,12 @@ void read_feature_struct(const VkBaseInStructure* base, Capabilities& capabiliti
           reinterpret_cast<const VkPhysicalDeviceVulkan13Features*>(base)->subgroupSizeControl == VK_TRUE;
       capabilities.compute_full_subgroups |=
           reinterpret_cast<const VkPhysicalDeviceVulkan13Features*>(base)->computeFullSubgroups == VK_TRUE;
+      capabilities.maintenance4 |=
+          reinterpret_cast<const VkPhysicalDeviceVulkan13Features*>(base)->maintenance4 == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES:
+      capabilities.maintenance4 |=
+          reinterpret_cast<const VkPhysicalDeviceMaintenance4Features*>(base)->maintenance4 == VK_TRUE;
       break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR:
       capabilities.pipeline_statistics |=
@@ -75,6 +94,12 @@ void read_feature_struct(const VkBaseInStructure* base, Capabilities& capabiliti
       capabilities.cooperative_matrix |=
           reinterpret_cast<const VkPhysicalDeviceCooperativeMatrixFeaturesKHR*>(base)->cooperativeMatrix ==
           VK_TRUE;
+      break;
+#endif
+#ifdef VK_NV_cooperative_matrix2
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV:
+      read_matrix2_features(*reinterpret_cast<const VkPhysicalDeviceCooperativeMatrix2FeaturesNV*>(base),
+                            capabilities);
       break;
 #endif
     default:
@@ -126,6 +151,11 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
   if (has_extension(source, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) chain(multiprocessors);
   VkPhysicalDeviceShaderCorePropertiesAMD cores{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
   if (has_extension(source, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) chain(cores);
+#ifdef VK_NV_cooperative_matrix2
+  VkPhysicalDeviceCooperativeMatrix2PropertiesNV matrix2{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV};
+  if (has_extension(source, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME)) chain(matrix2);
+#endif
   const bool push_descriptors = has_extension(source, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
   if (push_descriptors) chain(push);
   vk.vkGetPhysicalDeviceProperties2(source.physical_device, &properties);
@@ -167,6 +197,11 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
   capabilities.preserves_nan_float32 = floats.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE;
   capabilities.push_descriptors = push_descriptors;
   capabilities.max_push_descriptors = push.maxPushDescriptors;
+#ifdef VK_NV_cooperative_matrix2
+  capabilities.max_flexible_matrix_dimension = matrix2.cooperativeMatrixFlexibleDimensionsMaxDimension;
+  capabilities.max_matrix_workgroup_size = matrix2.cooperativeMatrixWorkgroupScopeMaxWorkgroupSize;
+  capabilities.matrix_reserved_shared_bytes = matrix2.cooperativeMatrixWorkgroupScopeReservedSharedMemory;
+#endif
 }
 
 #ifdef VK_KHR_cooperative_matrix
@@ -193,6 +228,12 @@ std::string component_name(VkComponentTypeKHR type) {
   }
 }
 
+std::string scope_name(VkScopeKHR scope) {
+  return scope == VK_SCOPE_SUBGROUP_KHR    ? "subgroup"
+         : scope == VK_SCOPE_WORKGROUP_KHR ? "workgroup"
+                                           : "other";
+}
+
 void read_matrix_shapes(const CapabilitySource& source, Capabilities& capabilities) {
   const auto query = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
       source.get_instance_proc_addr(source.instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
@@ -204,12 +245,30 @@ void read_matrix_shapes(const CapabilitySource& source, Capabilities& capabiliti
   if (query(source.physical_device, &count, shapes.data()) < VK_SUCCESS) return;
   shapes.resize(count);
   for (const VkCooperativeMatrixPropertiesKHR& shape : shapes) {
-    const char* scope = shape.scope == VK_SCOPE_SUBGROUP_KHR    ? "subgroup"
-                        : shape.scope == VK_SCOPE_WORKGROUP_KHR ? "workgroup"
-                                                                : "other";
     capabilities.matrix_shapes.push_back({shape.MSize, shape.NSize, shape.KSize, component_name(shape.AType),
                                           component_name(shape.BType), component_name(shape.CType),
-                                          component_name(shape.ResultType), scope});
+                                          component_name(shape.ResultType), scope_name(shape.scope)});
+  }
+}
+#endif
+
+#ifdef VK_NV_cooperative_matrix2
+void read_flexible_matrices(const CapabilitySource& source, Capabilities& capabilities) {
+  const auto query = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV>(
+      source.get_instance_proc_addr(source.instance,
+                                    "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV"));
+  if (query == nullptr) return;
+  std::uint32_t count = 0;
+  if (query(source.physical_device, &count, nullptr) != VK_SUCCESS) return;
+  std::vector<VkCooperativeMatrixFlexibleDimensionsPropertiesNV> entries(
+      count, {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV});
+  if (query(source.physical_device, &count, entries.data()) < VK_SUCCESS) return;
+  entries.resize(count);
+  for (const VkCooperativeMatrixFlexibleDimensionsPropertiesNV& entry : entries) {
+    capabilities.flexible_matrices.push_back({entry.MGranularity, entry.NGranularity, entry.KGranularity,
+                                              component_name(entry.AType), component_name(entry.BType),
+                                              component_name(entry.CType), component_name(entry.ResultType),
+                                              scope_name(entry.scope), entry.workgroupInvocations});
   }
 }
 #endif
@@ -239,7 +298,9 @@ Result<Capabilities> read_capabilities(const CapabilitySource& source) {
 #ifdef VK_KHR_cooperative_matrix
   if (capabilities.cooperative_matrix) read_matrix_shapes(source, capabilities);
 #endif
-  capabilities.cooperative_matrix2 = has_extension(source, "VK_NV_cooperative_matrix2");
+#ifdef VK_NV_cooperative_matrix2
+  if (capabilities.matrix2_flexible_dimensions) read_flexible_matrices(source, capabilities);
+#endif
   return capabilities;
 }
 

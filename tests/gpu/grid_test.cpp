@@ -24,6 +24,28 @@ std::string group_name(const testing::TestParamInfo<GridGroup>& info) {
   return info.param.name;
 }
 
+/// The same for kernels that take 16-bit types only and do not run on every device.
+class MatrixGrid : public Grid {
+ protected:
+  void SetUp() override {
+    Grid::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const std::string reason = reason_against(runtime(), GetParam().kernel, "64x64 d64 f16");
+    if (!reason.empty()) GTEST_SKIP() << GetParam().kernel << " cannot run here: " << reason;
+  }
+};
+
+TEST_P(MatrixGrid, MatchesTheReference) {
+  RunOptions options;
+  options.kernel = GetParam().kernel;
+  for (const std::string& problem : GetParam().problems) {
+    // A layout that the kernel cannot express is refused by name; others run.
+    const auto plan = make_plan(runtime(), parsed(problem).desc, options);
+    if (!plan.ok() && plan.error().message.find("tensor addressing") != std::string::npos) continue;
+    EXPECT_TRUE(runs_right(runtime(), problem, options));
+  }
+}
+
 /// Thousands of groups: made only where they are asked for.
 std::vector<GridGroup> full_grid_if_wanted() {
   const char* const wanted = std::getenv("VKATTN_FULL_GRID");
@@ -31,6 +53,8 @@ std::vector<GridGroup> full_grid_if_wanted() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Covering, Grid, testing::ValuesIn(covering_grid()), group_name);
+INSTANTIATE_TEST_SUITE_P(Matrix, MatrixGrid, testing::ValuesIn(float16_grid("matrix")), group_name);
+INSTANTIATE_TEST_SUITE_P(Matrix2, MatrixGrid, testing::ValuesIn(float16_grid("matrix2")), group_name);
 INSTANTIATE_TEST_SUITE_P(Full, Grid, testing::ValuesIn(full_grid_if_wanted()), group_name);
 
 }  // namespace

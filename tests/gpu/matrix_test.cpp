@@ -1,85 +1,139 @@
-// The cooperative-matrix kernel: float16 over ragged sizes, where the device has matrices and the build the
-// kernel.
-#include <algorithm>
+// The kernels on cooperative matrices: float16 over ragged sizes, where the device has matrices and the build
+// the kernels.
+#include <utility>
 
 #include "gpu/support.hpp"
 
 namespace vkattn::tests {
 namespace {
 
-class Matrix : public GpuTest {
+class Matrix : public MatrixKernelTest {
  protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    const auto support = kernel_support(parsed("64x64 d64 f16").desc, capabilities());
-    const auto matrix = std::find_if(support.begin(), support.end(),
-                                     [](const KernelSupport& kernel) { return kernel.kernel == "matrix"; });
-    ASSERT_NE(matrix, support.end());
-    if (!matrix->reason.empty()) GTEST_SKIP() << "the matrix kernel cannot run here: " << matrix->reason;
+  static testing::AssertionResult right(const std::string& problem) {
+    return runs_right(runtime(), problem, {kernel()});
   }
 };
 
-TEST_F(Matrix, HeadDims) {
+INSTANTIATE_TEST_SUITE_P(Kernels, Matrix, testing::ValuesIn(kMatrixKernelNames), kernel_test_name);
+
+TEST_P(Matrix, HeadDims) {
   for (const char* dims : {"d1", "d3", "d8", "d16", "d17", "d32", "d40", "d64", "d72 dv80", "d96", "d111",
                            "d128", "d192 dv128", "d256", "d320 dv256", "d576 dv512"}) {
-    EXPECT_TRUE(runs_right(runtime(), std::string("hq4 hkv2 37x75 f16 lse causal align=bottom-right ") + dims,
-                           {"matrix"}));
+    EXPECT_TRUE(right(std::string("hq4 hkv2 37x75 f16 lse causal align=bottom-right ") + dims));
   }
 }
 
-TEST_F(Matrix, LengthsAroundTileEdges) {
+TEST_P(Matrix, LengthsAroundTileEdges) {
   for (const char* lengths : {"1x1", "1x65", "7x9", "8x8", "9x31", "15x33", "16x32", "17x64", "33x63",
                               "63x129", "64x128", "65x127", "128x257", "129x0", "203x113"}) {
-    EXPECT_TRUE(runs_right(runtime(), std::string("b2 hq6 hkv3 d64 f16 lse ") + lengths, {"matrix"}));
+    EXPECT_TRUE(right(std::string("b2 hq6 hkv3 d64 f16 lse ") + lengths));
   }
 }
 
-TEST_F(Matrix, MasksByPosition) {
+TEST_P(Matrix, MasksByPosition) {
   for (const char* masks :
        {"causal", "causal align=bottom-right", "causal align=7", "causal align=-20", "causal align=200",
         "kv_lengths=0,70", "kv_lengths=1,33 causal align=bottom-right"}) {
-    EXPECT_TRUE(runs_right(runtime(), std::string("b2 hq4 hkv2 50x70 d40 f16 lse ") + masks, {"matrix"}));
+    EXPECT_TRUE(right(std::string("b2 hq4 hkv2 50x70 d40 f16 lse ") + masks));
   }
 }
 
-TEST_F(Matrix, Memory) {
-  for (const char* memory : {"layout=bshd", "pad=3", "shift=1", "layout=bshd pad=1 shift=3", "aligned=0",
-                             "output=f32", "output=bf16 shift=1"}) {
-    EXPECT_TRUE(runs_right(runtime(), std::string("b2 hq4 hkv1 45x77 d40 f16 lse ") + memory, {"matrix"}));
+TEST_P(Matrix, Memory) {
+  for (const char* memory : {"aligned=16", "layout=bshd", "pad=3", "shift=1", "layout=bshd pad=1 shift=3",
+                             "aligned=0", "output=f32", "output=bf16 shift=1"}) {
+    EXPECT_TRUE(right(std::string("b2 hq4 hkv1 45x77 d40 f16 lse ") + memory));
   }
-  EXPECT_TRUE(runs_right(runtime(), "b2 hq4 hkv2 45x45 d40 f16 layout=packed", {"matrix"}));
+  EXPECT_TRUE(right("b2 hq4 hkv2 45x45 d40 f16 layout=packed"));
 }
 
-TEST_F(Matrix, ScoresBeyondFloat16AndOtherData) {
+/// Strides that are no layout. Where the kernel loads by tensor addressing it may refuse them by name.
+TEST_P(Matrix, UnusualStrides) {
+  const auto right_or_refused = [](const Problem& problem, const char* what) {
+    const auto plan = make_plan(runtime(), problem.desc, {kernel()});
+    if (!plan.ok() && names(plan.error(), ErrorCode::kUnsupported, {"tensor addressing"})) return;
+    EXPECT_TRUE(runs_right(runtime(), problem, {kernel()})) << what;
+  };
+  Problem problem = parsed("b2 h3 19x45 d24 f16 shift=1");
+  problem.desc.key.strides = {3 * 24 * 47, 24 * 47, 1, 47};
+  right_or_refused(problem, "key transposed");
+  problem = parsed("b2 h3 19x45 d24 dv17 causal f16");
+  problem.desc.value.strides = {3 * 45 * 40, 45 * 40, 40, 2};
+  right_or_refused(problem, "value interleaved");
+  problem = parsed("b2 h3 19x45 d24 dv17 lse f16");
+  problem.desc.query.strides = {3 * 24 * 19, 24 * 19, 1, 19};
+  problem.desc.output.strides = {3 * 17 * 20, 17 * 20, 1, 20};
+  problem.desc.lse_strides = {1, 2, 6, 1};
+  right_or_refused(problem, "query and output transposed");
+  problem = parsed("b2 19x45 d8 f16");
+  problem.desc.key.strides.row = 0;
+  right_or_refused(problem, "one key row for all positions");
+}
+
+TEST_P(Matrix, ScoresBeyondFloat16AndOtherData) {
   for (const char* data : {"magnitude=0.001", "magnitude=10", "magnitude=1000", "data=uniform",
                            "data=dominant", "data=equal", "scale=0", "scale=-0.3", "scale=3"}) {
-    EXPECT_TRUE(runs_right(runtime(), std::string("h2 45x77 d64 f16 lse ") + data, {"matrix"}));
+    EXPECT_TRUE(right(std::string("h2 45x77 d64 f16 lse ") + data));
   }
 }
 
-TEST_F(Matrix, EveryShapeThatTheDeviceLists) {
+TEST_P(Matrix, SplitsOverKeysOrRefusesByName) {
+  RunOptions options{kernel()};
+  options.kv_splits = 4;
+  if (kernel() == "matrix") {
+    const auto plan = make_plan(runtime(), parsed("64x640 d64 f16").desc, options);
+    ASSERT_FALSE(plan.ok());
+    EXPECT_NE(plan.error().message.find("kv_splits"), std::string::npos) << plan.error().message;
+    return;
+  }
+  for (const char* problem :
+       {"hq6 hkv2 1x311 d24 f16 lse", "h2 5x129 d16 f16 output=f32 lse", "40x300 d16 f16 causal lse",
+        "b4 hq4 hkv1 3x300 d16 f16 lse kv_lengths=0,1,150,300", "40x300 d16 f16 causal align=-20 lse",
+        "b2 h2 7x200 d20 dv12 f16 layout=bshd pad=3 shift=1 output=bf16 causal align=90 lse"}) {
+    EXPECT_TRUE(runs_right(runtime(), problem, options));
+  }
+}
+
+TEST_P(Matrix, RefusesOtherStorageByName) {
+  const auto plan = make_plan(runtime(), parsed("64x64 d64").desc, {kernel()});
+  ASSERT_FALSE(plan.ok());
+  EXPECT_NE(plan.error().message.find("float16"), std::string::npos) << plan.error().message;
+}
+
+class MatrixShapes : public MatrixKernelTest {};
+class FlexibleShapes : public MatrixKernelTest {};
+
+INSTANTIATE_TEST_SUITE_P(Matrix, MatrixShapes, testing::Values("matrix"), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Matrix2, FlexibleShapes, testing::Values("matrix2"), kernel_test_name);
+
+TEST_P(MatrixShapes, EveryShapeThatTheDeviceLists) {
   for (const MatrixShape& shape : capabilities().matrix_shapes) {
     if (shape.a_type != "f16" || shape.result_type != "f32" || shape.scope != "subgroup") continue;
-    RunOptions options{"matrix"};
+    RunOptions options{kernel()};
     options.device = device_with([&](Capabilities& c) { c.matrix_shapes = {shape}; });
     EXPECT_TRUE(runs_right(runtime(), "hq4 hkv2 50x70 d72 f16 lse causal", options))
         << shape.m << "x" << shape.n << "x" << shape.k;
   }
 }
 
-TEST_F(Matrix, RefusesOtherStorageByName) {
-  const auto plan = make_plan(runtime(), parsed("64x64 d64").desc, {"matrix"});
-  ASSERT_FALSE(plan.ok());
-  EXPECT_NE(plan.error().message.find("float16"), std::string::npos) << plan.error().message;
-}
-
-TEST_F(Matrix, RefusesASplitOverKeysByName) {
-  RunOptions options{"matrix"};
-  options.kv_splits = 4;
-  const auto plan = make_plan(runtime(), parsed("64x640 d64 f16").desc, options);
-  ASSERT_FALSE(plan.ok());
-  EXPECT_NE(plan.error().message.find("kv_splits"), std::string::npos) << plan.error().message;
+/// Each entry as it is, and as if it were coarser: then blocks and tiles are larger.
+TEST_P(FlexibleShapes, EveryEntryThatTheDeviceLists) {
+  for (const FlexibleMatrix& entry : capabilities().flexible_matrices) {
+    if (entry.a_type != "f16" || entry.result_type != "f32") continue;
+    for (const auto& [n, k] : {std::pair{1U, 1U}, {2U, 1U}, {1U, 2U}, {4U, 1U}, {1U, 4U}, {4U, 4U}}) {
+      FlexibleMatrix coarser = entry;
+      coarser.n_granularity *= n;
+      coarser.k_granularity *= k;
+      RunOptions options{kernel()};
+      options.device = device_with([&](Capabilities& c) { c.flexible_matrices = {coarser}; });
+      if (const auto plan = make_plan(runtime(), parsed("50x70 d72 f16").desc, options); !plan.ok()) {
+        EXPECT_TRUE(names(plan.error(), ErrorCode::kUnsupported, {"matrix2"}));
+        continue;
+      }
+      EXPECT_TRUE(runs_right(runtime(), "hq4 hkv2 50x70 d72 f16 lse causal", options))
+          << entry.scope << ": " << coarser.m_granularity << "x" << coarser.n_granularity << "x"
+          << coarser.k_granularity;
+    }
+  }
 }
 
 }  // namespace

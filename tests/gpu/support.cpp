@@ -123,6 +123,20 @@ void GpuTest::TearDown() {
     ADD_FAILURE() << "validation: " << messages[i];
 }
 
+void MatrixKernelTest::SetUp() {
+  KernelTest::SetUp();
+  if (IsSkipped() || HasFatalFailure()) return;
+  const std::string reason = reason_against(runtime(), kernel(), "64x64 d64 f16");
+  if (!reason.empty()) GTEST_SKIP() << "the kernel " << kernel() << " cannot run here: " << reason;
+}
+
+std::string reason_against(const Runtime& runtime, std::string_view kernel, std::string_view problem) {
+  for (const KernelSupport& support : kernel_support(parsed(problem).desc, runtime.device().capabilities())) {
+    if (support.kernel == kernel) return support.reason;
+  }
+  return "there is no such kernel";
+}
+
 const Runtime& GpuTest::runtime() {
   return *shared().runtime;
 }

@@ -17,8 +17,10 @@
 
 namespace vkattn::tests {
 
-/// Both kernels, for tests that are the same for each.
+/// The kernels that run everywhere, for tests that are the same for each.
 inline constexpr const char* kKernelNames[] = {"lane", "tile"};
+/// Those on matrix units: 16-bit types only, and not on every device.
+inline constexpr const char* kMatrixKernelNames[] = {"matrix", "matrix2"};
 
 /// A test that needs a device: skipped where there is none (failed where VKATTN_TEST_REQUIRE_DEVICE is set).
 /// With VKATTN_VALIDATION=1 everything runs under the validation layer, and each message fails the test it
@@ -43,6 +45,16 @@ class KernelTest : public GpuTest, public testing::WithParamInterface<const char
  protected:
   [[nodiscard]] static std::string kernel() { return GetParam(); }
 };
+
+/// The same for kernels on matrix units: skipped where the kernel takes no float16 problem.
+class MatrixKernelTest : public KernelTest {
+ protected:
+  void SetUp() override;
+};
+
+/// Why the kernel cannot run a problem on the runtime's device; empty where it can.
+[[nodiscard]] std::string reason_against(const Runtime& runtime, std::string_view kernel,
+                                         std::string_view problem);
 
 [[nodiscard]] inline std::string kernel_test_name(const testing::TestParamInfo<const char*>& info) {
   return info.param;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <set>
 #include <string_view>
 
 #include "harness/data.hpp"
@@ -282,6 +283,18 @@ bool possible(std::size_t f, std::size_t a, std::size_t g, std::size_t b) {
 std::vector<GridGroup> covering_grid() {
   PairCoverage coverage(factor_sizes());
   return build_covering_grid(coverage);
+}
+
+std::vector<GridGroup> float16_grid(const std::string& kernel) {
+  std::vector<GridGroup> groups;
+  std::set<std::string> names;
+  for (GridGroup& group : covering_grid()) {
+    const std::string rest = group.name.substr(group.kernel.size());
+    if (rest.find("_f16_") == std::string::npos && rest.find("_f16tof32_") == std::string::npos) continue;
+    if (!names.insert(rest).second) continue;
+    groups.push_back({kernel, kernel + rest, std::move(group.problems)});
+  }
+  return groups;
 }
 
 std::vector<GridGroup> full_grid() {

@@ -18,6 +18,9 @@ struct GridGroup {
 /// problems cover nearly all pairs of lengths, heads, layouts, data and so on.
 [[nodiscard]] std::vector<GridGroup> covering_grid();
 
+/// The groups of the covering set with float16 Q, K and V, for a kernel that takes no others.
+[[nodiscard]] std::vector<GridGroup> float16_grid(const std::string& kernel);
+
 /// The whole product of kernel, dims, types, causal mode and length classes; everything else varies along
 /// with it.
 [[nodiscard]] std::vector<GridGroup> full_grid();

@@ -63,6 +63,21 @@ TEST(Grid, CoveringSetIsValidAndAboutAsLargeAsMeant) {
   EXPECT_LE(groups.size(), 180U);
 }
 
+TEST(Grid, Float16GridIsThatPartOfTheCoveringSet) {
+  std::set<std::string> names;
+  for (const auto& group : vkattn::tests::float16_grid("matrix")) {
+    EXPECT_EQ(group.kernel, "matrix");
+    EXPECT_TRUE(names.insert(group.name).second) << group.name;
+    for (const std::string& text : group.problems) {
+      const auto problem = vkattn::parse_problem(text);
+      ASSERT_TRUE(problem.ok()) << text << ": " << problem.error().message;
+      EXPECT_EQ(problem->desc.query.type, vkattn::DataType::kFloat16) << text;
+      EXPECT_EQ(problem->desc.value.type, vkattn::DataType::kFloat16) << text;
+    }
+  }
+  EXPECT_GE(names.size(), 30U);
+}
+
 TEST(Grid, FullGridIsValid) {
   const auto groups = vkattn::tests::full_grid();
   expect_valid(groups);

@@ -1,0 +1,167 @@
+// Attention on matrix units with VK_NV_cooperative_matrix2: one matrix holds a whole block of rows by a whole tile of
+// keys, the driver spreads it over the workgroup (or the subgroup) and moves it through shared memory as it sees fit.
+// Masks, exponentials and stores are functions of an element and its place; row maxima and sums are reductions.
+//
+// Defines: VKATTN_MATRIX_ELEMENT, the operand type; VKATTN_MATRIX_BFLOAT16 where it is one; VKATTN_MATRIX2_SCOPE;
+// VKATTN_MATRIX2_TENSORS for loads by tensor addressing; VKATTN_MATRIX_LOOPS to keep loops over matrices, for CPU
+// implementations.
+#version 460
+#pragma use_vulkan_memory_model
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_NV_cooperative_matrix2 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+
+#include "lib/matrix2.glsl"
+#include "lib/mask.glsl"
+#include "lib/online_softmax.glsl"
+#include "lib/partials.glsl"
+
+// A probability is exp2(score - reference). The reference is the row's maximum less this, so that probabilities fill
+// float16's range: normal numbers down to 2^-21 of the maximum. Of large scores it is rounded, but never by so much
+// that a probability overflows: steps of 16 are beyond twice the headroom, and the sum rounds back to the maximum.
+const float kHeadroom = 7.0;
+
+QueryMatrix queries[kHeadBlocks];
+SumMatrix sums[kValueBlocks];
+ScoreMatrix row_reference;  // the same in each column
+ScoreMatrix row_sum;        // of each column's keys only, until store_rows()
+
+TilePosition tile;
+int kv_length;  // of the batch entry
+int key_end;    // of this part of the keys, some row of the tile sees those before
+
+// Functions of an element: its row and column in the matrix, its value, then what the caller adds.
+
+float larger(const in float a, const in float b) { return max(a, b); }
+float plus(const in float a, const in float b) { return a + b; }
+
+float hide(const in uint row, const in uint column, const in float score, const in int first_key) {
+  const int row_end = visible_key_end(int(packed_query(tile.first_row + row)), kv_length);
+  return first_key + int(column) < min(row_end, key_end) ? score : kHiddenScore;
+}
+
+float raise(const in uint row, const in uint column, const in float reference, const in float maximum) {
+  return max(reference, maximum - kHeadroom);
+}
+
+float rescale(const in uint row, const in uint column, const in float old_reference, const in float reference) {
+  return rescale_factor(old_reference, reference);
+}
+
+float probability(const in uint row, const in uint column, const in float score, const in float reference) {
+  return exp2(score - reference);
+}
+
+// The same where keys are hidden. A comparison that NaN fails, so that a NaN that is seen arrives.
+float masked_probability(const in uint row, const in uint column, const in float score, const in float reference) {
+  return score <= kHiddenScore ? 0.0 : exp2(score - reference);
+}
+
+float store_sum(const in uint row, const in uint column, const in float sum, const in float total,
+                const in uint first_dim) {
+  const uint packed = tile.first_row + row;
+  const uint dim = first_dim + column;
+  if (packed < packed_row_count() && dim < kValueDim) {
+    const uint head = packed_head(tile.kv_head, packed);
+    const uint target = result_row(tile.batch, head, packed_query(packed), tile.split);
+    store_result(target, dim, total == 0.0 ? 0.0 : sum / total);
+  }
+  return sum;
+}
+
+float store_row_lse(const in uint row, const in uint column, const in float total, const in float reference) {
+  const uint packed = tile.first_row + row;
+  if (column == 0u && packed < packed_row_count()) {
+    const uint head = packed_head(tile.kv_head, packed);
+    const uint query = packed_query(packed);
+    const uint target = result_row(tile.batch, head, query, tile.split);
+    store_result_lse(target, tile.batch, head, query, reference, total);
+  }
+  return total;
+}
+
+void compute_scores(out ScoreMatrix scores, int first_key, bool masked) {
+  scores = ScoreMatrix(0.0);
+  VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
+    KeyMatrix keys;
+    load_keys(keys, tile.batch, tile.kv_head, uint(first_key), uint(key_end), b, !masked);
+    scores = coopMatMulAdd(queries[b], keys, scores);
+  }
+  scores = scores * params.scale_log2;
+  if (masked) coopMatPerElementNV(scores, scores, hide, first_key);
+}
+
+// Turns scores into probabilities, raises the rows' references and rescales what was accumulated.
+void update_softmax(inout ScoreMatrix scores, bool masked) {
+  ScoreMatrix maxima;
+  coopMatReduceNV(maxima, scores, gl_CooperativeMatrixReduceRowNV, larger);
+  ScoreMatrix reference;
+  coopMatPerElementNV(reference, row_reference, raise, maxima);
+  if (masked) {
+    coopMatPerElementNV(scores, scores, masked_probability, reference);
+  } else {
+    coopMatPerElementNV(scores, scores, probability, reference);
+  }
+  ScoreMatrix factors;
+  coopMatPerElementNV(factors, row_reference, rescale, reference);
+  row_reference = reference;
+  row_sum = row_sum * factors + scores;
+  // The same factor in each column: a reduction brings it into the shape of the sums.
+  SumMatrix sum_factors;
+  coopMatReduceNV(sum_factors, factors, gl_CooperativeMatrixReduceRowNV, larger);
+  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * sum_factors;
+}
+
+void process_tile(int first_key, bool masked) {
+  ScoreMatrix scores;
+  compute_scores(scores, first_key, masked);
+  update_softmax(scores, masked);
+  const ProbabilityMatrix probabilities = ProbabilityMatrix(scores);
+  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) {
+    ValueMatrix values;
+    load_values(values, tile.batch, tile.kv_head, uint(first_key), uint(key_end), b, !masked);
+    sums[b] = coopMatMulAdd(probabilities, values, sums[b]);
+  }
+}
+
+void begin_rows() {
+  VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) load_queries(queries[b], tile, b);
+  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) sums[b] = SumMatrix(0.0);
+  row_reference = ScoreMatrix(kHiddenScore);
+  row_sum = ScoreMatrix(0.0);
+}
+
+void store_rows() {
+  ScoreMatrix totals;
+  coopMatReduceNV(totals, row_sum, gl_CooperativeMatrixReduceRowNV, plus);
+  if (kHasLse || kSplitKv) coopMatPerElementNV(totals, totals, store_row_lse, row_reference);
+  SumMatrix sum_totals;
+  coopMatReduceNV(sum_totals, totals, gl_CooperativeMatrixReduceRowNV, larger);
+  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) {
+    coopMatPerElementNV(sums[b], sums[b], store_sum, sum_totals, b * kValueBlock);
+  }
+}
+
+void main() {
+  tile = tile_position(kRows);
+  if (!tile.valid) return;  // uniform over the workgroup, as matrices ask for
+  kv_length = visible_kv_length(tile.batch);
+  const uint last_row = min(tile.first_row + kRows, packed_row_count()) - 1u;
+  key_end = min(visible_key_end(int(packed_query(last_row)), kv_length), split_end(tile.split));
+  // Every row sees the keys before full_end. Tiles that lie before it need no mask and no test of bounds.
+  const int full_end = min(visible_key_end(int(packed_query(tile.first_row)), kv_length), key_end);
+  begin_rows();
+  int first_key = split_begin(tile.split);
+  if (VKATTN_MATRIX_LOOPS == 0) {
+    [[dont_unroll]] for (; first_key + int(kKeys) <= full_end; first_key += int(kKeys)) process_tile(first_key, false);
+    [[dont_unroll]] for (; first_key < key_end; first_key += int(kKeys)) process_tile(first_key, true);
+  } else {
+    [[dont_unroll]] for (; first_key < key_end; first_key += int(kKeys)) {
+      process_tile(first_key, first_key + int(kKeys) > full_end);
+    }
+  }
+  store_rows();
+}

@@ -1,0 +1,145 @@
+// The matrices of the matrix2 kernel, their specialization constants, and their loads from memory.
+#ifndef VKATTN_LIB_MATRIX2
+#define VKATTN_LIB_MATRIX2
+
+#if VKATTN_MATRIX_BFLOAT16
+#extension GL_EXT_bfloat16 : require
+#endif
+
+#include "lib/tensors.glsl"
+#include "lib/grid.glsl"
+
+// The defaults are what the devices list: validation layer 1.4.309 checks them in place of the values in force.
+layout(local_size_x = 128, local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
+layout(constant_id = VKATTN_SPEC_MATRIX2_ROWS) const uint kRows = 32;
+layout(constant_id = VKATTN_SPEC_MATRIX2_KEYS) const uint kKeys = 32;
+layout(constant_id = VKATTN_SPEC_MATRIX2_HEAD_BLOCK) const uint kHeadBlock = 32;    // dims of one matrix of Q or K
+layout(constant_id = VKATTN_SPEC_MATRIX2_VALUE_BLOCK) const uint kValueBlock = 32;  // dims of one matrix of V or O
+layout(constant_id = VKATTN_SPEC_MATRIX2_QUERY_TENSOR) const bool kQueryTensor = false;
+layout(constant_id = VKATTN_SPEC_MATRIX2_KEY_LOADS8) const bool kKeyLoads8 = false;
+layout(constant_id = VKATTN_SPEC_MATRIX2_VALUE_LOADS8) const bool kValueLoads8 = false;
+
+const uint kHeadBlocks = (kHeadDim + kHeadBlock - 1) / kHeadBlock;
+const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
+
+// Blocks stay in registers where loops over them are unrolled. CPU implementations emulate matrices, and unrolling
+// costs compile time only.
+#if VKATTN_MATRIX_LOOPS
+#define VKATTN_UNROLL [[dont_unroll]]
+#else
+#define VKATTN_UNROLL [[unroll]]
+#endif
+
+#define QueryMatrix coopmat<VKATTN_MATRIX_ELEMENT, VKATTN_MATRIX2_SCOPE, kRows, kHeadBlock, gl_MatrixUseA>
+#define KeyMatrix coopmat<VKATTN_MATRIX_ELEMENT, VKATTN_MATRIX2_SCOPE, kHeadBlock, kKeys, gl_MatrixUseB>
+#define ScoreMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kKeys, gl_MatrixUseAccumulator>
+#define ProbabilityMatrix coopmat<VKATTN_MATRIX_ELEMENT, VKATTN_MATRIX2_SCOPE, kRows, kKeys, gl_MatrixUseA>
+#define ValueMatrix coopmat<VKATTN_MATRIX_ELEMENT, VKATTN_MATRIX2_SCOPE, kKeys, kValueBlock, gl_MatrixUseB>
+#define SumMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kValueBlock, gl_MatrixUseAccumulator>
+// Queries that a function fetches: as accumulators they can be converted to an operand.
+#define FetchedMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kHeadBlock, gl_MatrixUseAccumulator>
+
+#if VKATTN_MATRIX2_TENSORS
+// Memory as the matrices' own loads see it. A tensor's base must be a multiple of 16 bytes: the start of a head, in
+// units of uvec4. The rows and dims of the matrix are a slice behind it, which may start anywhere.
+
+// A row stride may not be below the row's length, not even where there is but one row and the stride says nothing.
+// Arithmetic must show the compiler that a stride is a multiple of 8, so that wide loads will do.
+uint tensor_row_stride(uint stride, uint dims, bool loads8) {
+  return loads8 ? max(stride / 8u, (dims + 7u) / 8u) * 8u : max(stride, dims);
+}
+
+#define VKATTN_LOAD_TENSOR(MATRIX, NAME, CLAMP, BATCH, HEAD, DIMS, LOADS8, END, FIRST, ROWS, FIRST_DIM, BLOCK_DIMS,   \
+                           VIEW)                                                                                     \
+  {                                                                                                                  \
+    const uint row_stride = tensor_row_stride(params.NAME##_row_stride, DIMS, LOADS8);                               \
+    tensorLayoutNV<2, CLAMP> layout_of_head = createTensorLayoutNV(2, CLAMP);                                        \
+    layout_of_head = setTensorLayoutDimensionNV(layout_of_head, END, DIMS);                                          \
+    layout_of_head = setTensorLayoutStrideNV(layout_of_head, row_stride, 1);                                         \
+    layout_of_head = sliceTensorLayoutNV(layout_of_head, FIRST, ROWS, FIRST_DIM, BLOCK_DIMS);                        \
+    coopMatLoadTensorNV(MATRIX, NAME##_quads, NAME##_row(BATCH, HEAD, 0u) >> 3, layout_of_head VIEW);                \
+  }
+#define VKATTN_TRANSPOSED , createTensorViewNV(2, false, 1, 0)
+#define VKATTN_AS_IT_IS
+
+// Keys from key_end on are never read: zeros stand for them, and for dims beyond the last. A tile of which neither is
+// part is loaded without a test.
+void load_keys(out KeyMatrix keys, uint batch, uint kv_head, uint first_key, uint key_end, uint block, bool whole) {
+  if (whole && kHeadDim % kHeadBlock == 0) {
+    VKATTN_LOAD_TENSOR(keys, key, gl_CooperativeMatrixClampModeUndefinedNV, batch, kv_head, kHeadDim, kKeyLoads8,
+                       key_end, first_key, kKeys, block * kHeadBlock, kHeadBlock, VKATTN_TRANSPOSED)
+  } else {
+    VKATTN_LOAD_TENSOR(keys, key, gl_CooperativeMatrixClampModeConstantNV, batch, kv_head, kHeadDim, kKeyLoads8,
+                       key_end, first_key, kKeys, block * kHeadBlock, kHeadBlock, VKATTN_TRANSPOSED)
+  }
+}
+
+void load_values(out ValueMatrix values, uint batch, uint kv_head, uint first_key, uint key_end, uint block,
+                 bool whole) {
+  if (whole && kValueDim % kValueBlock == 0) {
+    VKATTN_LOAD_TENSOR(values, value, gl_CooperativeMatrixClampModeUndefinedNV, batch, kv_head, kValueDim, kValueLoads8,
+                       key_end, first_key, kKeys, block * kValueBlock, kValueBlock, VKATTN_AS_IT_IS)
+  } else {
+    VKATTN_LOAD_TENSOR(values, value, gl_CooperativeMatrixClampModeConstantNV, batch, kv_head, kValueDim, kValueLoads8,
+                       key_end, first_key, kKeys, block * kValueBlock, kValueBlock, VKATTN_AS_IT_IS)
+  }
+}
+
+void load_query_tensor(out QueryMatrix queries, uint batch, uint head, uint first_row, uint block) {
+  VKATTN_LOAD_TENSOR(queries, query, gl_CooperativeMatrixClampModeConstantNV, batch, head, kHeadDim, true,
+                     params.query_length, first_row, kRows, block * kHeadBlock, kHeadBlock, VKATTN_AS_IT_IS)
+}
+#else
+// Without tensor addressing: element by element. Keys from key_end on are never read, and zeros stand for them.
+VKATTN_MATRIX_ELEMENT fetch_key(const in uint dim, const in uint key, const in VKATTN_MATRIX_ELEMENT element,
+                                const in uint batch, const in uint kv_head, const in uint first_key,
+                                const in uint key_end, const in uint first_dim) {
+  if (first_key + key >= key_end || first_dim + dim >= kHeadDim) return VKATTN_MATRIX_ELEMENT(0.0);
+  return VKATTN_MATRIX_ELEMENT(key_at(key_row(batch, kv_head, first_key + key), first_dim + dim));
+}
+
+VKATTN_MATRIX_ELEMENT fetch_value(const in uint key, const in uint dim, const in VKATTN_MATRIX_ELEMENT element,
+                                  const in uint batch, const in uint kv_head, const in uint first_key,
+                                  const in uint key_end, const in uint first_dim) {
+  if (first_key + key >= key_end || first_dim + dim >= kValueDim) return VKATTN_MATRIX_ELEMENT(0.0);
+  return VKATTN_MATRIX_ELEMENT(value_at(value_row(batch, kv_head, first_key + key), first_dim + dim));
+}
+
+void load_keys(out KeyMatrix keys, uint batch, uint kv_head, uint first_key, uint key_end, uint block, bool whole) {
+  keys = KeyMatrix(0.0);
+  coopMatPerElementNV(keys, keys, fetch_key, batch, kv_head, first_key, key_end, block * kHeadBlock);
+}
+
+void load_values(out ValueMatrix values, uint batch, uint kv_head, uint first_key, uint key_end, uint block,
+                 bool whole) {
+  values = ValueMatrix(0.0);
+  coopMatPerElementNV(values, values, fetch_value, batch, kv_head, first_key, key_end, block * kValueBlock);
+}
+
+// Never called: the host sets kQueryTensor with tensor addressing only.
+void load_query_tensor(out QueryMatrix queries, uint batch, uint head, uint first_row, uint block) {
+  queries = QueryMatrix(0.0);
+}
+#endif
+
+// An element of the packed rows from first_row on. Rows beyond the last repeat it; they are not stored.
+float fetch_query(const in uint row, const in uint dim, const in float element, const in uint batch,
+                  const in uint kv_head, const in uint first_row, const in uint first_dim) {
+  if (first_dim + dim >= kHeadDim) return 0.0;
+  const uint packed = min(first_row + row, packed_row_count() - 1u);
+  return query_at(query_row(batch, packed_head(kv_head, packed), packed_query(packed)), first_dim + dim);
+}
+
+// One block of dims of the packed rows from first_row on. Where one query head has the KV head to itself they are rows
+// of memory; packed heads are fetched by element, once for all keys.
+void load_queries(out QueryMatrix queries, TilePosition tile, uint block) {
+  if (kQueryTensor) {
+    load_query_tensor(queries, tile.batch, tile.kv_head, tile.first_row, block);
+  } else {
+    FetchedMatrix fetched = FetchedMatrix(0.0);
+    coopMatPerElementNV(fetched, fetched, fetch_query, tile.batch, tile.kv_head, tile.first_row, block * kHeadBlock);
+    queries = QueryMatrix(fetched);
+  }
+}
+
+#endif

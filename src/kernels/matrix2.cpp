@@ -1,0 +1,241 @@
+// Host half of the matrix2 kernel (shaders/attention_matrix2.comp): the scope, and the tile that the device's
+// flexible matrices allow.
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <string_view>
+
+#include "common/message.hpp"
+#include "kernels/matrix_common.hpp"
+#include "shared/attention_constants.h"
+
+namespace vkattn::detail {
+
+namespace {
+
+// 32-bit registers of an invocation that matrices may take, of 255 that NVIDIA's GPUs have.
+constexpr std::uint32_t kMaxHeldRegisters = 224;
+// Dims of one matrix: wider heads take several, evenly.
+constexpr std::uint32_t kMaxBlockDims = 256;
+constexpr std::uint32_t kCpuBlockDims = 16;
+
+// One configuration of the shader; the names are those of its constants.
+struct Matrix2Tile {
+  const FlexibleMatrix* matrices = nullptr;
+  std::uint32_t invocations = 0, rows = 0, keys = 0;
+  std::uint32_t head_block = 0, value_block = 0;
+  std::uint32_t head_dims = 0, value_dims = 0;  // whole blocks
+
+  // What an invocation holds: sums, scores, references, row sums; queries; one operand of K or V. 16-bit ones
+  // are two to a register.
+  [[nodiscard]] std::uint32_t held_registers() const {
+    const std::uint32_t accumulators = rows * (value_dims + 3 * keys);
+    const std::uint32_t operands = rows * head_dims + keys * std::max(head_block, value_block);
+    return (accumulators + operands / 2) / invocations;
+  }
+};
+
+bool is_usable(const FlexibleMatrix& entry, std::string_view operand, std::string_view scope) {
+  return entry.scope == scope && entry.a_type == operand && entry.b_type == operand &&
+         entry.c_type == "f32" && entry.result_type == "f32" && std::has_single_bit(entry.m_granularity) &&
+         std::has_single_bit(entry.n_granularity) && std::has_single_bit(entry.k_granularity);
+}
+
+bool has_entry(const Capabilities& capabilities, std::string_view operand, std::string_view scope) {
+  return std::any_of(capabilities.flexible_matrices.begin(), capabilities.flexible_matrices.end(),
+                     [&](const FlexibleMatrix& entry) { return is_usable(entry, operand, scope); });
+}
+
+// `dims` in as few blocks as `most` allows, all of them of one multiple of the granularity.
+std::uint32_t block_dims(std::int64_t dims, std::uint32_t most, std::uint32_t granularity) {
+  const auto whole = static_cast<std::uint32_t>(dims);
+  const std::uint32_t blocks = (whole + most - 1) / most;
+  return round_up((whole + blocks - 1) / blocks, granularity);
+}
+
+// The tile of that size on matrices of that entry, where they allow it.
+std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabilities& capabilities,
+                                     const FlexibleMatrix& entry, const TileShape& size,
+                                     std::uint32_t lanes) {
+  const std::uint32_t invocations = size.threads != 0 ? size.threads : lanes;
+  if (entry.scope == "workgroup" && entry.workgroup_invocations != invocations) return std::nullopt;
+  // Mesa 26.1 reduces the rows of a matrix wrongly where it is of more than 8 rows and of more than 8
+  // columns.
+  if (capabilities.is_cpu() && size.rows > 8) return std::nullopt;
+  if (size.rows == 0 || size.keys == 0) return std::nullopt;
+  const bool whole = size.rows % entry.m_granularity == 0 && size.keys % entry.n_granularity == 0 &&
+                     size.keys % entry.k_granularity == 0;
+  if (!whole) return std::nullopt;
+  Matrix2Tile tile;
+  tile.matrices = &entry;
+  tile.invocations = invocations;
+  tile.rows = size.rows;
+  tile.keys = size.keys;
+  const std::uint32_t most = capabilities.is_cpu() ? kCpuBlockDims : kMaxBlockDims;
+  // Queries are also fetched as an accumulator, so both granularities count for them.
+  tile.head_block = block_dims(desc.head_dim, most, std::max(entry.n_granularity, entry.k_granularity));
+  tile.value_block = block_dims(desc.value_dim, most, entry.n_granularity);
+  tile.head_dims = round_up(static_cast<std::uint32_t>(desc.head_dim), tile.head_block);
+  tile.value_dims = round_up(static_cast<std::uint32_t>(desc.value_dim), tile.value_block);
+  const std::uint32_t widest = std::max({tile.head_block, tile.value_block, tile.rows, tile.keys});
+  if (widest > capabilities.max_flexible_matrix_dimension) return std::nullopt;
+  const std::uint32_t largest_workgroup =
+      std::min({capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0],
+                entry.scope == "workgroup" ? capabilities.max_matrix_workgroup_size : ~0U});
+  if (invocations > largest_workgroup) return std::nullopt;
+  return tile;
+}
+
+Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& capabilities,
+                                std::string_view operand, std::string_view scope, Tiles tiles) {
+  std::optional<Matrix2Tile> last;
+  for (const TileShape& size : tiles) {
+    // Workgroup scope has workgroups of its own sizes; else a workgroup is one subgroup.
+    if ((size.threads == 0) != (scope == "subgroup")) continue;
+    for (const FlexibleMatrix& entry : capabilities.flexible_matrices) {
+      if (!is_usable(entry, operand, scope)) continue;
+      std::uint32_t lanes = 0;
+      if (scope == "subgroup") {
+        const auto subgroup = matrix_subgroup_size(capabilities, entry.n_granularity);
+        if (!subgroup) return subgroup.error();
+        lanes = *subgroup;
+      }
+      const auto tile = make_tile(desc, capabilities, entry, size, lanes);
+      if (!tile) continue;
+      last = tile;
+      // Half of the rows or more would be idle.
+      if (packed_rows(desc) * 2 <= static_cast<std::int64_t>(tile->rows)) continue;
+      if (capabilities.is_cpu() || tile->held_registers() <= kMaxHeldRegisters) return *tile;
+    }
+  }
+  if (last) return *last;
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               message("no tile fits the device's flexible matrices of ", scope, " scope (at most ",
+                       capabilities.max_flexible_matrix_dimension,
+                       " rows or columns, workgroups of 128 or 256 invocations)")};
+}
+
+Status check_features(const Capabilities& c) {
+  if (Status s = check_matrix_features(c); !s) return s;
+  if (Status s = need_feature(c.api_version >= VK_API_VERSION_1_3, "Vulkan 1.3 (SPIR-V 1.6)"); !s) return s;
+  if (Status s = need_feature(c.maintenance4, "maintenance4"); !s) return s;
+  if (Status s = need_feature(c.matrix2_flexible_dimensions,
+                              "cooperativeMatrixFlexibleDimensions (VK_NV_cooperative_matrix2)");
+      !s)
+    return s;
+  if (Status s = need_feature(c.matrix2_reductions, "cooperativeMatrixReductions"); !s) return s;
+  if (Status s = need_feature(c.matrix2_conversions, "cooperativeMatrixConversions"); !s) return s;
+  if (Status s = need_feature(c.matrix2_per_element_operations, "cooperativeMatrixPerElementOperations"); !s)
+    return s;
+  // CPU implementations fetch element by element, to be tested: on a GPU the other kernels are better then.
+  return need_feature(c.matrix2_tensor_addressing || c.is_cpu(), "cooperativeMatrixTensorAddressing");
+}
+
+// Tensor addressing wants each head to start at a multiple of 16 bytes. Strides must not decrease towards the
+// inner dimension, and of dims other than neighbours little would be gained.
+bool is_tensor_addressable(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads,
+                           std::int64_t rows, std::int64_t dims) {
+  constexpr std::int64_t kStep = 8;
+  const auto aligned = [&](std::int64_t stride, std::int64_t extent) {
+    return extent <= 1 || stride % kStep == 0;
+  };
+  return tensor.alignment_bytes >= kStep * element_bytes(tensor.type) &&
+         aligned(tensor.strides.batch, batch) && aligned(tensor.strides.head, heads) &&
+         (tensor.strides.dim == 1 || dims == 1) && (rows <= 1 || tensor.strides.row >= dims);
+}
+
+Status check_layout(const AttentionDesc& desc) {
+  const auto check = [&](std::string_view name, const TensorDesc& tensor, std::int64_t dims) -> Status {
+    if (is_tensor_addressable(tensor, desc.batch, desc.kv_heads, desc.kv_length, dims)) return {};
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("tensor addressing needs heads of ", name,
+                         " that start at multiples of 16 bytes, with a dim stride of 1 and a row stride of "
+                         "at least ",
+                         dims, "; its strides are ", tensor.strides.batch, ", ", tensor.strides.head, ", ",
+                         tensor.strides.row, ", ", tensor.strides.dim, " and alignment_bytes is ",
+                         tensor.alignment_bytes)};
+  };
+  if (Status s = check("key", desc.key, desc.head_dim); !s) return s;
+  return check("value", desc.value, desc.value_dim);
+}
+
+// Workgroup scope where there is a matrix of it, as on NVIDIA's GPUs, else subgroup scope.
+Result<std::string_view> choose_scope(const Capabilities& capabilities, std::string_view operand) {
+  if (!capabilities.is_cpu() && capabilities.matrix2_workgroup_scope &&
+      has_entry(capabilities, operand, "workgroup")) {
+    return std::string_view("workgroup");
+  }
+  if (has_entry(capabilities, operand, "subgroup")) return std::string_view("subgroup");
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               message("the device lists no flexible matrices of ", operand, " x ", operand,
+                       " to f32 in a workgroup (with cooperativeMatrixWorkgroupScope) or a subgroup")};
+}
+
+// The binary, or the reason why there is none.
+Result<std::string_view> shader_name(DataType operand, std::string_view scope, bool is_cpu) {
+  if (operand == DataType::kBfloat16) {
+    if (scope == "workgroup") return std::string_view("attention_matrix2_bfloat16");
+    return Error{
+        ErrorCode::kUnsupported, VK_SUCCESS,
+        "needs cooperativeMatrixWorkgroupScope for bfloat16, which the device lacks or has not enabled"};
+  }
+  if (is_cpu) return std::string_view("attention_matrix2_elements");
+  return std::string_view(scope == "workgroup" ? "attention_matrix2" : "attention_matrix2_subgroup");
+}
+
+}  // namespace
+
+Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabilities& capabilities,
+                                       Tiles tiles) {
+  if (Status status = check_matrix_types(desc); !status) return status.error();
+  if (Status status = check_features(capabilities); !status) return status.error();
+  const DataType operand = desc.query.type;
+  const auto scope = choose_scope(capabilities, name(operand));
+  if (!scope) return scope.error();
+  const auto shader = shader_name(operand, *scope, capabilities.is_cpu());
+  if (!shader) return shader.error();
+  const bool tensors = !capabilities.is_cpu();
+  if (tensors) {
+    if (Status status = check_layout(desc); !status) return status.error();
+  }
+  const auto tile = choose_tile(desc, capabilities, name(operand), *scope, tiles);
+  if (!tile) return tile.error();
+  KernelConfig config;
+  config.tile = {*scope == "workgroup" ? tile->invocations : 0, 0, 0, tile->rows, tile->keys, 0};
+  config.uses_matrix_units = true;
+  config.shader = *shader;
+  config.workgroup_size = tile->invocations;
+  config.rows_per_workgroup = tile->rows;
+  config.key_step = tile->keys;
+  config.whole_heads = tensors;  // a tensor layout begins at key 0
+  config.probability_type = operand;
+  if (*scope == "subgroup") {
+    config.required_subgroup_size = required_subgroup_size(capabilities, tile->invocations);
+  }
+  auto common = common_specialization(desc, capabilities, tile->invocations);
+  if (!common) return common.error();
+  config.specialization = *std::move(common);
+  // Rows are rows of memory where no other query head shares the KV head. A window may start at any of them,
+  // so each must be aligned.
+  const bool query_tensor =
+      tensors && desc.query_heads == desc.kv_heads &&
+      has_vector_loads(desc.query, desc.batch, desc.query_heads, desc.query_length, 8) &&
+      is_tensor_addressable(desc.query, desc.batch, desc.query_heads, desc.query_length, desc.head_dim);
+  config.specialization.push_back({VKATTN_SPEC_MATRIX2_ROWS, tile->rows});
+  config.specialization.push_back({VKATTN_SPEC_MATRIX2_KEYS, tile->keys});
+  config.specialization.push_back({VKATTN_SPEC_MATRIX2_HEAD_BLOCK, tile->head_block});
+  config.specialization.push_back({VKATTN_SPEC_MATRIX2_VALUE_BLOCK, tile->value_block});
+  const auto dense = [&](const TensorDesc& tensor) {
+    return has_vector_loads(tensor, desc.batch, desc.kv_heads, desc.kv_length, 8) ? 1U : 0U;
+  };
+  config.specialization.push_back({VKATTN_SPEC_MATRIX2_QUERY_TENSOR, query_tensor ? 1U : 0U});
+  config.specialization.push_back({VKATTN_SPEC_MATRIX2_KEY_LOADS8, dense(desc.key)});
+  config.specialization.push_back({VKATTN_SPEC_MATRIX2_VALUE_LOADS8, dense(desc.value)});
+  config.summary =
+      message(tile->rows, " rows x ", tile->keys, " keys a tile, matrices of ", *scope, " scope over ",
+              tile->invocations, " invocations, heads in blocks of ", tile->head_block, " and ",
+              tile->value_block, " dims, loaded by ", tensors ? "tensor addressing" : "element");
+  return config;
+}
+
+}  // namespace vkattn::detail

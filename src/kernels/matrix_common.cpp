@@ -1,0 +1,67 @@
+// What the kernels on matrix units have in common.
+#include "kernels/matrix_common.hpp"
+
+#include <algorithm>
+
+#include "common/message.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+constexpr std::uint32_t kVendorAmd = 0x1002;
+constexpr std::uint32_t kVendorIntel = 0x8086;
+
+bool may_ask_for_size(const Capabilities& capabilities) {
+  return capabilities.required_subgroup_size && capabilities.compute_full_subgroups;
+}
+
+}  // namespace
+
+Status check_matrix_types(const AttentionDesc& desc) {
+  const DataType type = desc.query.type;
+  const bool common = desc.key.type == type && desc.value.type == type;
+  if (common && element_bytes(type) == 2) return {};
+  return Error{
+      ErrorCode::kUnsupported, VK_SUCCESS,
+      message("takes float16 Q, K and V (or bfloat16, where the device has such matrices); here they are ",
+              name(type), ", ", name(desc.key.type), " and ", name(desc.value.type))};
+}
+
+Status need_feature(bool have, std::string_view feature) {
+  if (have) return {};
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               message("needs ", feature, ", which the device lacks or has not enabled")};
+}
+
+Status check_matrix_features(const Capabilities& c) {
+  if (Status s = need_feature(c.cooperative_matrix, "cooperativeMatrix (VK_KHR_cooperative_matrix)"); !s)
+    return s;
+  if (Status s = need_feature(c.vulkan_memory_model, "vulkanMemoryModel"); !s) return s;
+  if (Status s = need_feature(c.shader_float16, "shaderFloat16"); !s) return s;
+  return need_feature(c.storage_buffer_16bit, "storageBuffer16BitAccess");
+}
+
+Result<std::uint32_t> matrix_subgroup_size(const Capabilities& capabilities, std::uint32_t n) {
+  if (may_ask_for_size(capabilities)) {
+    std::uint32_t size = capabilities.subgroup_size;
+    // Mesa's compiler for Intel spreads a matrix over exactly N lanes.
+    if (capabilities.vendor_id == kVendorIntel) size = n;
+    // RDNA's matrix instructions repeat their operands in both halves of 64 lanes: 32 lanes need half the
+    // registers.
+    if (capabilities.vendor_id == kVendorAmd) size = 32;
+    return std::clamp(size, capabilities.min_subgroup_size, capabilities.max_subgroup_size);
+  }
+  if (capabilities.min_subgroup_size == capabilities.max_subgroup_size) return capabilities.subgroup_size;
+  return Error{
+      ErrorCode::kUnsupported, VK_SUCCESS,
+      message("subgroups have ", capabilities.min_subgroup_size, " to ", capabilities.max_subgroup_size,
+              " invocations and the device has not enabled subgroupSizeControl and "
+              "computeFullSubgroups to fix one")};
+}
+
+std::uint32_t required_subgroup_size(const Capabilities& capabilities, std::uint32_t size) {
+  return may_ask_for_size(capabilities) ? size : 0;
+}
+
+}  // namespace vkattn::detail

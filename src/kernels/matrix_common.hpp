@@ -1,0 +1,29 @@
+// What the kernels on matrix units have in common.
+#pragma once
+
+#include <string_view>
+
+#include "kernels/kernel.hpp"
+
+namespace vkattn::detail {
+
+[[nodiscard]] constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+/// One common 16-bit type of Q, K and V, or the reason against.
+[[nodiscard]] Status check_matrix_types(const AttentionDesc& desc);
+
+/// The refusal of a device without a feature, by its name.
+[[nodiscard]] Status need_feature(bool have, std::string_view feature);
+
+/// What every kernel with cooperative matrices needs.
+[[nodiscard]] Status check_matrix_features(const Capabilities& capabilities);
+
+/// The subgroup size for matrices of n columns: the one to ask for, or the only one there is.
+[[nodiscard]] Result<std::uint32_t> matrix_subgroup_size(const Capabilities& capabilities, std::uint32_t n);
+
+/// KernelConfig::required_subgroup_size for that size.
+[[nodiscard]] std::uint32_t required_subgroup_size(const Capabilities& capabilities, std::uint32_t size);
+
+}  // namespace vkattn::detail
