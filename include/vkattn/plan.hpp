@@ -110,7 +110,7 @@ class AttentionPlan {
                                                     const PlanOptions& options = {});
 
   [[nodiscard]] const AttentionDesc& desc() const;
-  /// lane, tile or matrix.
+  /// decode, lane, tile or matrix.
   [[nodiscard]] std::string_view kernel_name() const;
   /// A few lines for a person: the problem, the kernel and its configuration, every refusal, the dispatches.
   [[nodiscard]] std::string describe() const;

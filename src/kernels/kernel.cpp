@@ -23,13 +23,13 @@ std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilitie
   const Kernel lane{"lane", configure_lane};
   const Kernel tile{"tile", configure_tile};
   const Kernel matrix{"matrix", configure_matrix};
+  const Kernel decode{"decode", configure_decode};
   // CPU implementations run barriers as coroutines, so the kernel without any is the faster one there. They
   // emulate matrices.
-  if (capabilities.is_cpu()) return {lane, tile, matrix};
-  // A few rows fill no matrix, and only the tile kernel splits the keys to keep the device busy.
-  constexpr std::int64_t kFewRows = 16;
-  if (packed_rows(desc) <= kFewRows) return {tile, matrix, lane};
-  return {matrix, tile, lane};
+  if (capabilities.is_cpu()) return {lane, tile, decode, matrix};
+  // A few rows fill no matrix, and are bound by memory rather than arithmetic.
+  if (packed_rows(desc) <= kFewRows) return {decode, tile, matrix, lane};
+  return {matrix, tile, lane, decode};
 }
 
 bool has_vector_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads, std::int64_t rows,

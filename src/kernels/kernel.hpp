@@ -25,8 +25,10 @@ struct KernelConfig {
   std::uint32_t workgroup_size = 0;
   std::uint32_t rows_per_workgroup = 0;
   std::uint32_t shared_bytes = 0;
-  std::uint32_t key_step = 0;                ///< keys visited at a time: parts of a split are multiples of it
-  std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
+  std::uint32_t key_step = 0;  ///< keys visited at a time: parts of a split are multiples of it
+  /// That a compute unit runs at a time, to size a split; a guess that need not fit the device's limits.
+  std::uint32_t workgroups_per_unit = 2;
+  std::uint32_t required_subgroup_size = 0;        ///< with full subgroups; 0: any
   DataType probability_type = DataType::kFloat32;  ///< what probabilities are rounded to before they meet V
   std::string summary;                             ///< for describe(): tile sizes in words
 };
@@ -52,6 +54,9 @@ struct Kernel {
                                                      : desc.query_length * (desc.query_heads / desc.kv_heads);
 }
 
+/// Packed rows that count as few: decode rather than prefill.
+inline constexpr std::int64_t kFewRows = 16;
+
 /// True where rows of the tensor can be read so many elements at a time (4, or 8 of 16 bits).
 [[nodiscard]] bool has_vector_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads,
                                     std::int64_t rows, std::uint32_t elements = 4);
@@ -64,6 +69,8 @@ struct Kernel {
 [[nodiscard]] Result<KernelConfig> configure_combine(const AttentionDesc& desc,
                                                      const Capabilities& capabilities);
 
+[[nodiscard]] Result<KernelConfig> configure_decode(const AttentionDesc& desc,
+                                                    const Capabilities& capabilities);
 [[nodiscard]] Result<KernelConfig> configure_lane(const AttentionDesc& desc,
                                                   const Capabilities& capabilities);
 [[nodiscard]] Result<KernelConfig> configure_tile(const AttentionDesc& desc,

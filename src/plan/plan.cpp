@@ -186,7 +186,7 @@ Status create_pipeline(const PlanState& plan, const KernelConfig& config, Pipeli
   desc.specialization = config.specialization;
   desc.storage_buffers = VKATTN_BINDING_COUNT;
   desc.push_constant_bytes = sizeof(AttentionParams);
-  desc.required_subgroup_size = plan.config.required_subgroup_size;
+  desc.required_subgroup_size = config.required_subgroup_size;
   desc.push_descriptors = plan.options.push_descriptors;
   desc.capture_statistics = plan.options.capture_statistics;
   desc.cache = plan.options.pipeline_cache;

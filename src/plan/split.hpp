@@ -20,7 +20,8 @@ struct KvSplit {
 [[nodiscard]] KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilities,
                                       const KernelConfig& config, std::int64_t tiles, std::int64_t wanted);
 
-/// Workgroups that the device runs at a time, a guess where it does not say.
-[[nodiscard]] std::int64_t concurrent_workgroups(const Capabilities& capabilities);
+/// Workgroups of a kernel that the device runs at a time, a guess where it does not say.
+[[nodiscard]] std::int64_t concurrent_workgroups(const Capabilities& capabilities,
+                                                 const KernelConfig& config);
 
 }  // namespace vkattn::detail

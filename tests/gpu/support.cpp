@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <regex>
 #include <span>
 
 namespace vkattn::tests {
@@ -131,6 +132,21 @@ Device GpuTest::device_with(const std::function<void(Capabilities&)>& change) {
   Capabilities changed = capabilities();
   change(changed);
   return runtime().device().with_capabilities(std::move(changed)).value();
+}
+
+std::string KernelTest::fitted(std::string_view problem) {
+  constexpr std::int64_t kHeldRows = 16;
+  const AttentionDesc desc = parsed(problem).desc;
+  if (kernel() != "decode" || desc.kv_heads == 0) return std::string(problem);
+  const std::int64_t most = kHeldRows / (desc.query_heads / desc.kv_heads);
+  if (desc.query_length <= most) return std::string(problem);
+  // The first of the words that is two lengths: QUERYxKV; packed tensors have one length.
+  static const std::regex lengths("(^| )([0-9]+)x([0-9]+)( |$)");
+  const bool packed = problem.find("layout=packed") != std::string_view::npos;
+  const std::string query = std::to_string(most);
+  return std::regex_replace(std::string(problem), lengths,
+                            "$01" + query + "x" + (packed ? query : "$03") + "$04",
+                            std::regex_constants::format_first_only);
 }
 
 Problem parsed(std::string_view text) {

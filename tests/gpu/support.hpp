@@ -17,8 +17,8 @@
 
 namespace vkattn::tests {
 
-/// Both kernels, for tests that are the same for each.
-inline constexpr const char* kKernelNames[] = {"lane", "tile"};
+/// Kernels that take every type and layout, for tests that are the same for each.
+inline constexpr const char* kKernelNames[] = {"lane", "tile", "decode"};
 
 /// A test that needs a device: skipped where there is none (failed where VKATTN_TEST_REQUIRE_DEVICE is set).
 /// With VKATTN_VALIDATION=1 everything runs under the validation layer, and each message fails the test it
@@ -42,6 +42,8 @@ class GpuTest : public testing::Test {
 class KernelTest : public GpuTest, public testing::WithParamInterface<const char*> {
  protected:
   [[nodiscard]] static std::string kernel() { return GetParam(); }
+  /// The problem with as many rows as the kernel holds: decode takes few, so its query length is cut.
+  [[nodiscard]] static std::string fitted(std::string_view problem);
 };
 
 [[nodiscard]] inline std::string kernel_test_name(const testing::TestParamInfo<const char*>& info) {
