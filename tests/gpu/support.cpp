@@ -26,6 +26,7 @@ struct SharedRuntime : testing::Environment {
   /// The last plan, for tests that run one problem on several data: it saves compiling again.
   std::optional<AttentionPlan> plan;
   std::string plan_kernel;
+  std::uint32_t plan_splits = 0;  ///< that were asked for
 
   void TearDown() override {
     plan.reset();
@@ -89,13 +90,15 @@ Result<AttentionPlan> plan_of(const Runtime& runtime, const AttentionDesc& desc,
   SharedRuntime& last = shared();
   const bool shareable = &runtime == last.runtime.get() && !options.device.has_value() &&
                          options.max_dispatch_ns == RunOptions{}.max_dispatch_ns;
-  if (shareable && last.plan.has_value() && last.plan->desc() == desc && last.plan_kernel == options.kernel) {
+  if (shareable && last.plan.has_value() && last.plan->desc() == desc && last.plan_kernel == options.kernel &&
+      last.plan_splits == options.kv_splits) {
     return *last.plan;
   }
   Result<AttentionPlan> plan = make_plan(runtime, desc, options);
   if (shareable && plan.ok()) {
     last.plan = plan.value();
     last.plan_kernel = options.kernel;
+    last.plan_splits = options.kv_splits;
   }
   return plan;
 }
@@ -137,7 +140,7 @@ Device GpuTest::device_with(const std::function<void(Capabilities&)>& change) {
 std::string KernelTest::fitted(std::string_view problem) {
   constexpr std::int64_t kHeldRows = 16;
   const AttentionDesc desc = parsed(problem).desc;
-  if (kernel() != "decode" || desc.kv_heads == 0) return std::string(problem);
+  if (kernel() != "decode" || desc.is_empty()) return std::string(problem);
   const std::int64_t most = kHeldRows / (desc.query_heads / desc.kv_heads);
   if (desc.query_length <= most) return std::string(problem);
   // The first of the words that is two lengths: QUERYxKV; packed tensors have one length.
