@@ -56,13 +56,14 @@ uvec4 keys[kKeys * kKeyVectors];  // as they are stored
 uvec4 values[kKeys * kValueVectors];
 vec4 row_sums[kRows * kRowSums];  // of probabilities times values
 float row_maximum[kRows];
-float row_weight[kRows];  // sum of the probabilities
+float row_weight[kRows];  // sum of the probabilities of the steps that are this thread's turn
 
 TilePosition tile;
 uint thread;
 uint column;
 uint first_row;  // of this thread, in the tile
 uint key_group;
+uint turn;  // the column that adds up the step's probabilities
 
 uint packed_row(uint row) { return min(tile.first_row + row, packed_row_count() - 1u); }
 
@@ -174,7 +175,8 @@ void compute_scores() {
   sum_over_columns();
 }
 
-// Turns scores into probabilities and rescales what was accumulated.
+// Turns scores into probabilities and rescales what was accumulated. The threads of a group have the same ones and
+// take turns to add them up: in one long sum of nearly equal terms the roundings would add up too.
 void update_softmax(int first_key, int kv_length, int key_end, bool masked) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const int row_end =
@@ -183,18 +185,20 @@ void update_softmax(int first_key, int kv_length, int key_end, bool masked) {
     [[unroll]] for (uint u = 0; u < kKeys; ++u) {
       if (!masked || step_key(first_key, u) < row_end) maximum = max(maximum, scores[r * kKeys + u]);
     }
-    const float rescale = rescale_factor(row_maximum[r], maximum);
+    // Exactly 1 where the maximum stays: exp2(0) may be off, and there may be as many steps as keys.
+    const float rescale = maximum == row_maximum[r] ? 1.0 : rescale_factor(row_maximum[r], maximum);
     row_maximum[r] = maximum;
-    row_weight[r] *= rescale;
     [[unroll]] for (uint i = 0; i < kRowSums; ++i) row_sums[r * kRowSums + i] *= rescale;
+    float weight = 0.0;
     [[unroll]] for (uint u = 0; u < kKeys; ++u) {
       float probability = kHiddenProbability;
       if (!masked || step_key(first_key, u) < row_end) {
         probability = exp2(scores[r * kKeys + u] - maximum);
-        row_weight[r] += probability;
+        weight += probability;
       }
       scores[r * kKeys + u] = probability;
     }
+    row_weight[r] = row_weight[r] * rescale + (turn == column ? weight : 0.0);
   }
 }
 
@@ -219,6 +223,7 @@ void process_step(int first_key, int kv_length, int key_end, bool masked) {
   compute_scores();
   update_softmax(first_key, kv_length, key_end, masked);
   accumulate_values(masked);
+  turn = (turn + 1) % kColumns;
 }
 
 float merged_maximum(uint row) {
@@ -235,8 +240,12 @@ void level_groups() {
   barrier();  // the maxima are complete; the queries were read by all
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const float factor = rescale_factor(row_maximum[r], merged_maximum(first_row + r));
-    if (column == 0) weight_stage[(first_row + r) * kKeyGroups + key_group] = row_weight[r] * factor;
+    [[unroll]] for (uint u = 0; u < kKeys; ++u) scores[r * kKeys + u] = u == 0 ? row_weight[r] * factor : 0.0;
     [[unroll]] for (uint i = 0; i < kRowSums; ++i) row_sums[r * kRowSums + i] *= factor;
+  }
+  sum_over_columns();
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    if (column == 0) weight_stage[(first_row + r) * kKeyGroups + key_group] = scores[r * kKeys];
   }
 }
 
@@ -284,6 +293,7 @@ void main() {
   column = thread % kColumns;
   first_row = thread / kColumns % kRowSets * kRows;
   key_group = thread / (kColumns * kRowSets);
+  turn = 0;
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     row_maximum[r] = kHiddenScore;
     row_weight[r] = 0.0;
