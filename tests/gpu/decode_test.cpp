@@ -47,18 +47,18 @@ TEST_P(Decode, HeadDims) {
 }
 
 TEST_P(Decode, LengthsAroundTheEdgesOfSteps) {
-  for (const int keys : {1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 513}) {
+  for (const int keys : {1, 31, 32, 33, 63, 64, 65, 127, 129, 256, 513}) {
     EXPECT_TRUE(right("b2 hq4 hkv2 1x" + std::to_string(keys) + " d64 f16 lse"));
   }
 }
 
-TEST_P(Decode, MixedTypes) {
-  for (const char* types :
-       {"query=f16 key=bf16 value=f32 output=f16", "query=f32 key=f16 value=bf16 output=bf16",
-        "query=bf16 key=f32 value=f16 output=f32", "f16 output=f32", "bf16"}) {
-    for (const char* memory : {"", "shift=1 aligned=0", "pad=3", "layout=bshd pad=8"}) {
-      EXPECT_TRUE(right(std::string("b2 hq6 hkv2 2x90 d72 dv40 lse ") + types + " " + memory));
-    }
+TEST_P(Decode, MixedTypesAndMemory) {
+  for (const char* tensors :
+       {"query=f16 key=bf16 value=f32 output=f16",
+        "query=f32 key=f16 value=bf16 output=bf16 layout=bshd pad=8",
+        "query=bf16 key=f32 value=f16 output=f32 shift=1 aligned=0", "f16 output=f32 pad=3", "f16 pad=4",
+        "bf16 layout=bshd", "f32 shift=1 pad=1 aligned=0"}) {
+    EXPECT_TRUE(right(std::string("b2 hq6 hkv2 2x90 d72 dv40 lse ") + tensors));
   }
 }
 

@@ -112,13 +112,16 @@ TEST_P(Nan, WhatIsSeenArrives) {
                            "3x130 d64 causal align=bottom-right"}) {
     const Problem problem = parsed(fitted(text));
     const AttentionDesc& desc = problem.desc;
-    for (const bool in_key : {true, false}) {
+    for (const unsigned variant : {0U, 1U, 2U, 3U}) {
+      const bool in_key = variant % 2 == 0;
       RunOptions options{kernel()};
+      options.kv_splits = variant < 2 ? 1 : 3;
       options.prepare = [&](harness::ProblemRun& run) {
         return in_key ? write_row(runtime(), run.key(), desc.key, 0, 0, 20, desc.head_dim, kNan)
                       : write_row(runtime(), run.value(), desc.value, 0, 0, 20, desc.value_dim, kNan);
       };
-      EXPECT_TRUE(runs_right(runtime(), problem, options)) << (in_key ? "key" : "value");
+      EXPECT_TRUE(runs_right(runtime(), problem, options))
+          << (in_key ? "key" : "value") << " in " << options.kv_splits << " parts";
     }
   }
 }
