@@ -1,12 +1,44 @@
-// Merges the partial results of a split over keys by their log-sum-exp: one workgroup a row, in a fixed order, so
-// that two runs give the same bits.
+// Merges the partial results of a split over keys by their log-sum-exp: one workgroup a row, a dim a thread, in a
+// fixed order, so that two runs give the same bits. One pass over the parts, with several of them in flight.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 
 #include "lib/partials.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
+
+const uint kParts = 8;  // in flight
+
+float maximum;
+float sum;
+float result;
+
+// Adds parts first .. first + kParts - 1 of one dim.
+void add_parts(uint first_part, uint first, uint dim) {
+  float lse[kParts];
+  float elements[kParts];
+  [[unroll]] for (uint i = 0; i < kParts; ++i) {
+    // The last part stands for those beyond it, and is left out below.
+    const uint part = first_part + min(first + i, params.kv_splits - 1u) * (kValueDim + 1u);
+    lse[i] = partials[part + kValueDim];
+    elements[i] = partials[part + dim];
+  }
+  const float old_maximum = maximum;
+  [[unroll]] for (uint i = 0; i < kParts; ++i) maximum = max(maximum, lse[i]);
+  const float rescale = rescale_factor(old_maximum, maximum);
+  sum *= rescale;
+  result *= rescale;
+  [[unroll]] for (uint i = 0; i < kParts; ++i) {
+    // A part that saw no key is not weighed: its log-sum-exp is no number to calculate with.
+    if (first + i < params.kv_splits && lse[i] != kHiddenScore) {
+      const float weight = exp2(lse[i] - maximum);
+      sum += weight;
+      result += weight * elements[i];
+    }
+  }
+}
 
 void main() {
   const uint index = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
@@ -16,28 +48,14 @@ void main() {
   const uint query = row - head_index * params.query_length;
   const uint batch = head_index / params.query_heads;
   const uint head = head_index - batch * params.query_heads;
-
-  float maximum = kHiddenScore;
-  for (uint split = 0; split < params.kv_splits; ++split) {
-    maximum = max(maximum, partials[partial_row(batch, head, query, split) + kValueDim]);
-  }
-  float sum = 0.0;
-  for (uint split = 0; split < params.kv_splits; ++split) {
-    const float lse = partials[partial_row(batch, head, query, split) + kValueDim];
-    if (lse != kHiddenScore) sum += exp2(lse - maximum);
-  }
-  const float inverse = sum == 0.0 ? 0.0 : 1.0 / sum;
+  const uint first_part = partial_row(batch, head, query, 0u);
   const uint target = output_row(batch, head, query);
   for (uint dim = gl_LocalInvocationIndex; dim < kValueDim; dim += kWorkgroupSize) {
-    float result = 0.0;
-    for (uint split = 0; split < params.kv_splits; ++split) {
-      const uint part = partial_row(batch, head, query, split);
-      // A part that saw no key left its output 0 and is not weighed: its log-sum-exp is no number to calculate with.
-      if (partials[part + kValueDim] != kHiddenScore) {
-        result += exp2(partials[part + kValueDim] - maximum) * partials[part + dim];
-      }
-    }
-    store_output(target, dim, result * inverse);
+    maximum = kHiddenScore;
+    sum = 0.0;
+    result = 0.0;
+    for (uint first = 0; first < params.kv_splits; first += kParts) add_parts(first_part, first, dim);
+    store_output(target, dim, sum == 0.0 ? 0.0 : result / sum);
+    if (dim == 0) store_lse(batch, head, query, maximum, sum);
   }
-  if (gl_LocalInvocationIndex == 0) store_lse(batch, head, query, maximum, sum);
 }

@@ -14,6 +14,20 @@ vkattn_shader(attention_tile core attention_tile.comp DEFINES VKATTN_STORAGE_16B
               ${storage_16bit})
 vkattn_shader(attention_tile_words core attention_tile.comp DEFINES VKATTN_STORAGE_16BIT=0 VKATTN_WIDE_LOADS=0)
 
+# _shared sums through shared memory, for devices whose subgroups cannot shuffle or have no known size.
+set(subgroup_shuffles GL_KHR_shader_subgroup_basic GL_KHR_shader_subgroup_shuffle)
+vkattn_shader(attention_decode core attention_decode.comp
+              DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0 VKATTN_SUBGROUP_SHUFFLES=1
+              GLSL_EXTENSIONS GL_EXT_shader_16bit_storage ${subgroup_shuffles}
+              DEVICE_FEATURES storageBuffer16BitAccess)
+vkattn_shader(attention_decode_words core attention_decode.comp
+              DEFINES VKATTN_STORAGE_16BIT=0 VKATTN_WIDE_LOADS=0 VKATTN_SUBGROUP_SHUFFLES=1
+              GLSL_EXTENSIONS ${subgroup_shuffles})
+vkattn_shader(attention_decode_shared core attention_decode.comp
+              DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0 VKATTN_SUBGROUP_SHUFFLES=0 ${storage_16bit})
+vkattn_shader(attention_decode_shared_words core attention_decode.comp
+              DEFINES VKATTN_STORAGE_16BIT=0 VKATTN_WIDE_LOADS=0 VKATTN_SUBGROUP_SHUFFLES=0)
+
 vkattn_shader(attention_combine core attention_combine.comp DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0
               ${storage_16bit})
 vkattn_shader(attention_combine_words core attention_combine.comp

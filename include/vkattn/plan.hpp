@@ -126,7 +126,7 @@ class AttentionPlan {
                                                     const PlanOptions& options = {});
 
   [[nodiscard]] const AttentionDesc& desc() const;
-  /// lane, tile, matrix, ...
+  /// decode, lane, tile, matrix, matrix2 or unfused.
   [[nodiscard]] std::string_view kernel_name() const;
   /// The block sizes it was made with.
   [[nodiscard]] const TileShape& tile() const;

@@ -1,5 +1,6 @@
 // 16-bit inputs as they are stored, 8 elements at a time: for kernels that hand them on without decoding.
-//   uvec4 NAME_bits8(row_index, dim)   elements dim .. dim + 7, 0 beyond the last dim; dim is a multiple of 8
+//   uvec4 NAME_full_bits8(row_index, dim)   elements dim .. dim + 7, all of them dims; dim is a multiple of 8
+//   uvec4 NAME_bits8(row_index, dim)        the same, 0 for what lies beyond the last dim
 #ifndef VKATTN_LIB_TENSOR_BITS
 #define VKATTN_LIB_TENSOR_BITS
 
@@ -15,14 +16,19 @@
     return NAME##_bits(row_index, dim) | NAME##_bits(row_index, dim + 1u) << 16;                               \
   }                                                                                                            \
                                                                                                                \
-  uvec4 NAME##_bits8(uint row_index, uint dim) {                                                               \
-    if (dim >= DIMS) return uvec4(0u);                                                                         \
-    const bool whole = DIMS % 8u == 0u || dim + 8u <= DIMS;                                                    \
-    if (LOADS8 && whole) return VKATTN_LOAD4(NAME, (row_index + dim) >> 3);                                    \
-    if (LOADS4 && whole) {                                                                                     \
+  uvec4 NAME##_full_bits8(uint row_index, uint dim) {                                                          \
+    if (LOADS8) return VKATTN_LOAD4(NAME, (row_index + dim) >> 3);                                             \
+    if (LOADS4) {                                                                                              \
       const uint index = (row_index + dim) >> 2;                                                               \
       return uvec4(VKATTN_LOAD2(NAME, index), VKATTN_LOAD2(NAME, index + 1u));                                 \
     }                                                                                                          \
+    return uvec4(NAME##_bits2(row_index, dim), NAME##_bits2(row_index, dim + 2u),                              \
+                 NAME##_bits2(row_index, dim + 4u), NAME##_bits2(row_index, dim + 6u));                        \
+  }                                                                                                            \
+                                                                                                               \
+  uvec4 NAME##_bits8(uint row_index, uint dim) {                                                               \
+    if (dim >= DIMS) return uvec4(0u);                                                                         \
+    if (DIMS % 8u == 0u || dim + 8u <= DIMS) return NAME##_full_bits8(row_index, dim);                         \
     return uvec4(NAME##_bits2(row_index, dim), NAME##_bits2(row_index, dim + 2u),                              \
                  NAME##_bits2(row_index, dim + 4u), NAME##_bits2(row_index, dim + 6u));                        \
   }

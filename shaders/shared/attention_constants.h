@@ -67,6 +67,16 @@
 #define VKATTN_SPEC_MATRIX_KEY_LOADS8 44
 #define VKATTN_SPEC_MATRIX_VALUE_LOADS8 45
 
+#define VKATTN_SPEC_DECODE_COLUMNS 32  // threads that share a key
+#define VKATTN_SPEC_DECODE_ROWS 33     // of a thread
+#define VKATTN_SPEC_DECODE_ROW_SETS 34
+#define VKATTN_SPEC_DECODE_KEYS 35  // that a thread has in flight
+#define VKATTN_SPEC_DECODE_SUBGROUP_SIZE 36
+#define VKATTN_SPEC_DECODE_QUERY_IN_REGISTERS 37
+#define VKATTN_SPEC_DECODE_MERGE_ROWS 38  // of a thread, merged at a time
+#define VKATTN_SPEC_DECODE_KEY_LOADS8 39  // rows are dense and start at multiples of 8 elements
+#define VKATTN_SPEC_DECODE_VALUE_LOADS8 40
+
 #define VKATTN_SPEC_MATRIX2_ROWS 32
 #define VKATTN_SPEC_MATRIX2_KEYS 33
 #define VKATTN_SPEC_MATRIX2_HEAD_BLOCK 34

@@ -1,14 +1,29 @@
 // Host half of the combine pass (shaders/attention_combine.comp).
+#include <algorithm>
+
 #include "kernels/kernel.hpp"
 
 namespace vkattn::detail {
+
+namespace {
+
+// A thread for each dim, in steps of the largest subgroup that is common.
+std::uint32_t workgroup_size(const AttentionDesc& desc, const Capabilities& capabilities) {
+  if (capabilities.is_cpu()) return 8;
+  const std::int64_t threads = (desc.value_dim + 63) / 64 * 64;
+  const auto most = std::min<std::int64_t>(
+      {256, capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0]});
+  return static_cast<std::uint32_t>(std::min(threads, most));
+}
+
+}  // namespace
 
 Result<FollowingPass> configure_combine(const AttentionDesc& desc, const Capabilities& capabilities) {
   FollowingPass pass;
   pass.name = "combine";
   pass.shader = shader_for(desc, capabilities, "attention_combine", "attention_combine_words");
   pass.by_rows = true;
-  auto common = common_specialization(desc, capabilities, capabilities.is_cpu() ? 8 : 64);
+  auto common = common_specialization(desc, capabilities, workgroup_size(desc, capabilities));
   if (!common) return common.error();
   pass.specialization = *std::move(common);
   return pass;

@@ -38,6 +38,8 @@ struct KernelConfig {
   std::uint32_t shared_bytes = 0;
   bool whole_heads = false;    ///< the keys of one head must fit one descriptor, whatever key_step is
   std::uint32_t key_step = 0;  ///< keys visited at a time: parts of a split are multiples of it
+  /// That a compute unit runs at a time, to size a split; a guess that need not fit the device's limits.
+  std::uint32_t workgroups_per_unit = 2;
   bool uses_matrix_units = false;
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   /// Keep the sums of one part of the keys in the workspace too, as float32, and have the combine pass store
@@ -76,6 +78,9 @@ struct Kernel {
                                                      : desc.query_length * (desc.query_heads / desc.kv_heads);
 }
 
+/// Packed rows that count as few: decode rather than prefill.
+inline constexpr std::int64_t kFewRows = 16;
+
 /// True where rows of the tensor can be read so many elements at a time (4, or 8 of 16 bits).
 [[nodiscard]] bool has_vector_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads,
                                     std::int64_t rows, std::uint32_t elements = 4);
@@ -89,6 +94,8 @@ struct Kernel {
                                                       const Capabilities& capabilities);
 
 using Tiles = std::span<const TileShape>;
+[[nodiscard]] Result<KernelConfig> configure_decode(const AttentionDesc& desc,
+                                                    const Capabilities& capabilities, Tiles tiles);
 [[nodiscard]] Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilities& capabilities,
                                                   Tiles tiles);
 [[nodiscard]] Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilities& capabilities,

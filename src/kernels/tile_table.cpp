@@ -43,6 +43,9 @@ constexpr TileShape matrix(std::uint32_t subgroups, std::uint32_t keys) {
   return {0, subgroups, 0, 1, keys, 0};
 }
 
+constexpr TileShape decode(std::uint32_t threads, std::uint32_t row_sets, std::uint32_t keys) {
+  return {threads, 0, 0, row_sets, keys, 0};
+}
 constexpr TileShape matrix2(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
   return {threads, 0, 0, rows, keys, 0};
 }
@@ -66,6 +69,15 @@ constexpr std::array kTable{
     Entry{"tile", {}, tile(256, 16, 4, 4)},
     Entry{"tile", {}, tile(128, 16, 4, 2)},
     Entry{"tile", {}, tile(128, 8, 2, 4)},
+
+    // Threads, sets of rows at the most, keys in flight. The last fits every Vulkan device.
+    Entry{"decode", {}, decode(128, 2, 4)},
+    Entry{"decode", {}, decode(256, 16, 4)},
+    Entry{"decode", {}, decode(128, 2, 2)},
+    Entry{"decode", {}, decode(256, 16, 2)},
+    Entry{"decode", {}, decode(128, 16, 2)},
+    Entry{"decode", {}, decode(256, 16, 1)},
+    Entry{"decode", {}, decode(128, 16, 1)},
 
     Entry{"matrix", {}, matrix(4, 32)},
     Entry{"matrix", {}, matrix(2, 32)},

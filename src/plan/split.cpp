@@ -28,18 +28,12 @@ KvSplit split_into(std::int64_t kv_length, std::int64_t parts, std::int64_t step
   return {std::max<std::int64_t>(divide_up(kv_length, keys), 1), keys};
 }
 
-std::int64_t concurrent_workgroups(const Capabilities& capabilities) {
-  if (capabilities.compute_units != 0) {
-    return capabilities.is_cpu() ? capabilities.compute_units : std::int64_t{2} * capabilities.compute_units;
-  }
-  switch (capabilities.device_type) {
-    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
-      return 128;
-    case VK_PHYSICAL_DEVICE_TYPE_CPU:
-      return 4;
-    default:
-      return 24;
-  }
+std::int64_t concurrent_workgroups(const Capabilities& capabilities, const KernelConfig& config) {
+  const std::int64_t units = capabilities.compute_units;
+  if (capabilities.is_cpu()) return units != 0 ? units : 4;
+  const bool discrete = capabilities.device_type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  const std::int64_t guessed_units = discrete ? 64 : 12;
+  return (units != 0 ? units : guessed_units) * config.workgroups_per_unit;
 }
 
 KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilities,
@@ -51,7 +45,7 @@ KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilit
     const KvSplit split = split_into(desc.kv_length, std::min(wanted, kMaxKvSplits), step);
     return split.splits > 1 ? split : whole;
   }
-  const std::int64_t slots = concurrent_workgroups(capabilities);
+  const std::int64_t slots = concurrent_workgroups(capabilities, config);
   const std::int64_t min_keys = capabilities.is_cpu() ? kMinKeysCpu : kMinKeysGpu;
   const std::int64_t most = std::min(kMaxSplits, desc.kv_length / min_keys);
   if (tiles >= slots || most <= 1) return whole;

@@ -26,7 +26,8 @@ struct KvSplit {
 /// What AttentionParams::window_parts can hold.
 inline constexpr std::int64_t kMaxKvSplits = 65535;
 
-/// Workgroups that the device runs at a time, a guess where it does not say.
-[[nodiscard]] std::int64_t concurrent_workgroups(const Capabilities& capabilities);
+/// Workgroups of a kernel that the device runs at a time, a guess where it does not say.
+[[nodiscard]] std::int64_t concurrent_workgroups(const Capabilities& capabilities,
+                                                 const KernelConfig& config);
 
 }  // namespace vkattn::detail

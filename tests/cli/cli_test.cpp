@@ -181,7 +181,7 @@ TEST(Tool, ListsDevices) {
   if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
   const ToolResult text = run_tool({"devices"});
   for (const char* const part : {"driver", "subgroups of", "workgroups of", "16-bit", "matrix units",
-                                 "limits", "kernel lane", "kernel tile"}) {
+                                 "limits", "kernel lane", "kernel tile", "kernel decode"}) {
     EXPECT_NE(text.out.find(part), std::string::npos) << part << " is not in\n" << text.out;
   }
   std::istringstream lines(text.out);

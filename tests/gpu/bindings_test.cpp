@@ -73,7 +73,7 @@ TEST_P(BindingsTest, UnusedTensorsMayBeNull) {
 }
 
 TEST_P(BindingsTest, BindingsAreUsedAgainAndRewritten) {
-  Problem problem = parsed("h2 33x40 d24 causal lse aligned=0");
+  Problem problem = parsed(fitted("h2 33x40 d24 causal lse aligned=0"));
   const AttentionPlan plan = plan_of(problem);
   harness::ProblemRun first = ready(problem);
   problem.seed = 2;
@@ -95,7 +95,7 @@ TEST_P(BindingsTest, BindingsAreUsedAgainAndRewritten) {
 }
 
 TEST_P(BindingsTest, TwoProblemsInOneSubmission) {
-  const Problem problem = parsed("h2 33x40 d24 lse");
+  const Problem problem = parsed(fitted("h2 33x40 d24 lse"));
   const AttentionPlan plan = plan_of(problem);
   const harness::ProblemRun first = ready(problem);
   const harness::ProblemRun second = ready(problem);
@@ -175,7 +175,7 @@ TEST_P(BindingsTest, PushDescriptors) {
   for (const char* text :
        {"h2 33x40 d24 causal lse", "b3 hq4 hkv2 33x65 d32 f16 kv_lengths=0,65,20 shift=3"}) {
     for (const bool windows : {false, true}) {
-      const Problem problem = parsed(text);
+      const Problem problem = parsed(fitted(text));
       const Device device = device_with([&](Capabilities& c) {
         if (windows) c.max_storage_buffer_range = 16 * 1024;
       });

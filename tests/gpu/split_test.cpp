@@ -36,7 +36,7 @@ TEST_P(Split, PartsAreWhatWasAskedFor) {
 TEST_P(Split, OneKeyInTheLastPart) {
   for (const char* problem :
        {"h2 5x257 d16 lse", "h2 5x129 d16 f16 lse", "h2 5x65 d16 lse", "h2 5x33 d16 bf16"}) {
-    EXPECT_TRUE(runs_right(runtime(), problem, in_parts(8)));
+    EXPECT_TRUE(runs_right(runtime(), fitted(problem), in_parts(8)));
   }
 }
 
@@ -45,7 +45,7 @@ TEST_P(Split, WithMasksThatEmptyWholeParts) {
        {"hq4 hkv2 40x300 d16 causal lse", "hq4 hkv2 40x300 d16 causal align=bottom-right lse",
         "b4 hq4 hkv1 3x300 d16 f16 lse kv_lengths=0,1,150,300", "40x300 d16 causal align=-20 lse",
         "b2 h2 7x200 d20 dv12 layout=bshd pad=3 shift=1 output=f16 causal align=90 lse"}) {
-    EXPECT_TRUE(runs_right(runtime(), problem, in_parts(4)));
+    EXPECT_TRUE(runs_right(runtime(), fitted(problem), in_parts(4)));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <regex>
 #include <span>
 
 namespace vkattn::tests {
@@ -25,6 +26,7 @@ struct SharedRuntime : testing::Environment {
   /// The last plan, for tests that run one problem on several data: it saves compiling again.
   std::optional<AttentionPlan> plan;
   std::string plan_kernel;
+  std::uint32_t plan_splits = 0;  ///< that were asked for
 
   void TearDown() override {
     plan.reset();
@@ -88,13 +90,15 @@ Result<AttentionPlan> plan_of(const Runtime& runtime, const AttentionDesc& desc,
   SharedRuntime& last = shared();
   const bool shareable = &runtime == last.runtime.get() && !options.device.has_value() &&
                          options.max_dispatch_ns == RunOptions{}.max_dispatch_ns;
-  if (shareable && last.plan.has_value() && last.plan->desc() == desc && last.plan_kernel == options.kernel) {
+  if (shareable && last.plan.has_value() && last.plan->desc() == desc && last.plan_kernel == options.kernel &&
+      last.plan_splits == options.kv_splits) {
     return *last.plan;
   }
   Result<AttentionPlan> plan = make_plan(runtime, desc, options);
   if (shareable && plan.ok()) {
     last.plan = plan.value();
     last.plan_kernel = options.kernel;
+    last.plan_splits = options.kv_splits;
   }
   return plan;
 }
@@ -145,6 +149,21 @@ Device GpuTest::device_with(const std::function<void(Capabilities&)>& change) {
   Capabilities changed = capabilities();
   change(changed);
   return runtime().device().with_capabilities(std::move(changed)).value();
+}
+
+std::string KernelTest::fitted(std::string_view problem) {
+  constexpr std::int64_t kHeldRows = 16;
+  const AttentionDesc desc = parsed(problem).desc;
+  if (kernel() != "decode" || desc.is_empty()) return std::string(problem);
+  const std::int64_t most = kHeldRows / (desc.query_heads / desc.kv_heads);
+  if (desc.query_length <= most) return std::string(problem);
+  // The first of the words that is two lengths: QUERYxKV; packed tensors have one length.
+  static const std::regex lengths("(^| )([0-9]+)x([0-9]+)( |$)");
+  const bool packed = problem.find("layout=packed") != std::string_view::npos;
+  const std::string query = std::to_string(most);
+  return std::regex_replace(std::string(problem), lengths,
+                            "$01" + query + "x" + (packed ? query : "$03") + "$04",
+                            std::regex_constants::format_first_only);
 }
 
 Problem parsed(std::string_view text) {

@@ -17,8 +17,8 @@
 
 namespace vkattn::tests {
 
-/// The kernels that run everywhere, for tests that are the same for each.
-inline constexpr const char* kKernelNames[] = {"lane", "tile"};
+/// Kernels that take every type and layout, for tests that are the same for each.
+inline constexpr const char* kKernelNames[] = {"lane", "tile", "decode"};
 /// Those on matrix units: 16-bit types only, and not on every device.
 inline constexpr const char* kMatrixKernelNames[] = {"matrix", "matrix2"};
 
@@ -44,6 +44,8 @@ class GpuTest : public testing::Test {
 class KernelTest : public GpuTest, public testing::WithParamInterface<const char*> {
  protected:
   [[nodiscard]] static std::string kernel() { return GetParam(); }
+  /// The problem with as many rows as the kernel holds: decode takes few, so its query length is cut.
+  [[nodiscard]] static std::string fitted(std::string_view problem);
 };
 
 /// The same for kernels on matrix units: skipped where the kernel takes no float16 problem.

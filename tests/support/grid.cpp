@@ -39,7 +39,9 @@ enum Factor : std::size_t {
   kFactors,
 };
 
-constexpr std::array<std::string_view, 2> kKernels{"lane", "tile"};
+// Decode has rows of its own: see the covering and the full grid below.
+constexpr std::array<std::string_view, 3> kKernels{"lane", "tile", "decode"};
+constexpr std::size_t kDecode = 2;
 
 struct Dims {
   int head, value;
@@ -176,6 +178,9 @@ Sizes sizes_of(const FactorRow& row) {
   Sizes sizes{static_cast<int>(row[kBatch]) + 1, kHeadValues[row[kHeads]],
               kQueryLengths[row[kQueryLength]].value, kKeyLengths[row[kKeyLength]].value};
   const Dims dims = kDimValues[row[kDims]];
+  // Decode holds 16 rows of one KV head: long queries are folded into as many lengths as there are.
+  const int most = 16 / (sizes.heads.query / sizes.heads.kv);
+  if (row[kKernel] == kDecode) sizes.query_length = (sizes.query_length - 1) % most + 1;
   const auto work = [&] {
     return 1.0 * sizes.batch * sizes.heads.query * sizes.query_length * sizes.kv_length *
            (dims.head + dims.value);
@@ -257,7 +262,14 @@ std::vector<GridGroup> build_covering_grid(PairCoverage& coverage) {
   std::vector<std::size_t> sizes = factor_sizes();
   sizes.resize(kPipelineFactors);
   std::vector<GridGroup> groups;
+  sizes[kKernel] = kDecode;
   for (const FactorRow& pipeline : pairwise_rows(sizes, 1)) {
+    groups.push_back(make_group(pipeline, kProblemsPerGroup, groups.size() + 1, coverage));
+  }
+  // A set of its own for decode, which groups the factors in its own way.
+  sizes[kKernel] = 1;
+  for (FactorRow pipeline : pairwise_rows(sizes, 2)) {
+    pipeline[kKernel] = kDecode;
     groups.push_back(make_group(pipeline, kProblemsPerGroup, groups.size() + 1, coverage));
   }
   return groups;
@@ -307,10 +319,10 @@ std::vector<GridGroup> full_grid() {
         FactorRow row(kPipelineFactors, 0);
         row[kDims] = dims;
         row[kTypes] = types;
-        row[kKernel] = rest % 2;
-        row[kCausal] = rest / 2 % 3;
-        row[kQueryClass] = rest / 6 % 2;
-        row[kKeyClass] = rest / 12;
+        row[kKernel] = rest % 3;
+        row[kCausal] = rest / 3 % 3;
+        row[kQueryClass] = rest / 9 % 2;
+        row[kKeyClass] = rest / 18;
         const std::uint64_t bits = harness::random_bits(7, groups.size());
         row[kLse] = bits & 1U;
         row[kLengths] = bits >> 1U & 1U;

@@ -14,8 +14,8 @@ struct GridGroup {
   std::vector<std::string> problems;  ///< their pipelines are the same on most devices
 };
 
-/// A covering set: about 150 groups in which each two values of the pipeline's factors meet, and whose
-/// problems cover nearly all pairs of lengths, heads, layouts, data and so on.
+/// A covering set: about 300 groups, half of them for decode, in which each two values of the pipeline's
+/// factors meet, and whose problems cover nearly all pairs of lengths, heads, layouts, data and so on.
 [[nodiscard]] std::vector<GridGroup> covering_grid();
 
 /// The groups of the covering set with float16 Q, K and V, for a kernel that takes no others.

@@ -45,7 +45,10 @@ TEST(Select, TheOrderFollowsTheDevice) {
   EXPECT_EQ(on_cpu[on_cpu.size() - 2].kernel, "matrix2") << "CPUs emulate matrices";
   const auto few_rows = vkattn::kernel_support(desc_of("hq8 hkv2 1x4096 d64"),
                                                small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU));
-  EXPECT_EQ(few_rows.front().kernel, "tile") << "a few rows fill no matrix";
+  EXPECT_EQ(few_rows.front().kernel, "decode") << "a few rows fill no matrix";
+  EXPECT_EQ(few_rows.front().reason, "");
+  EXPECT_EQ(few_rows[1].kernel, "tile");
+  EXPECT_NE(reason_against("decode", desc, small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU)), "");
   std::set<std::string_view> names;
   for (const KernelSupport& support : on_gpu) names.insert(support.kernel);
   EXPECT_EQ(names.size(), on_gpu.size()) << "each kernel once";

@@ -42,6 +42,14 @@ TEST(KvSplit, FillsAnIdleDevice) {
   EXPECT_LE(split.splits * 8, 120);
 }
 
+TEST(KvSplit, SmallWorkgroupsComeInLargerNumbers) {
+  KernelConfig config = steps_of(32);
+  config.workgroups_per_unit = 4;
+  const KvSplit split = choose_kv_split(with_keys(131072), gpu(60), config, 8, 0);
+  EXPECT_GE(split.splits * 8, 204);  // 85 % of one wave of 240
+  EXPECT_LE(split.splits * 8, 240);
+}
+
 TEST(KvSplit, PartsCoverAllKeysInWholeSteps) {
   for (const std::int64_t kv_length : {1, 31, 32, 33, 1000, 4096, 4097}) {
     for (std::int64_t wanted = 1; wanted <= 97; ++wanted) {

@@ -1,0 +1,316 @@
+// Attention of a few query rows over many keys (decode), which is bound by the memory that K and V come from: a
+// workgroup owns all rows of one KV head and one part of the keys, so that K and V are read once, straight into
+// registers.
+//
+// Threads form groups of kColumns. A group takes a key at a time; each of its threads reads 16 bytes of the key's
+// row, and of its value's (more for wide heads), its neighbour the next 16. Every thread has kKeys keys and as many
+// values in flight. More rows than a thread's registers hold go to kRowSets neighbouring groups, which read the same
+// keys at the same time. A group has a softmax of its own; they are merged at the end, so that groups need not wait
+// for each other while they read.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+
+#include "lib/column_sums.glsl"
+#include "lib/tensor_bits.glsl"
+#include "lib/mask.glsl"
+#include "lib/online_softmax.glsl"
+#include "lib/partials.glsl"
+#include "lib/grid.glsl"
+
+layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
+layout(constant_id = VKATTN_SPEC_DECODE_ROW_SETS) const uint kRowSets = 1;
+layout(constant_id = VKATTN_SPEC_DECODE_QUERY_IN_REGISTERS) const bool kQueryInRegisters = false;
+layout(constant_id = VKATTN_SPEC_DECODE_MERGE_ROWS) const uint kMergeRows = 1;
+layout(constant_id = VKATTN_SPEC_DECODE_KEY_LOADS8) const bool kKeyLoads8 = false;
+layout(constant_id = VKATTN_SPEC_DECODE_VALUE_LOADS8) const bool kValueLoads8 = false;
+
+VKATTN_INPUT_BITS(key, kHeadDim, kKeyDimStride, kKeyLoads8, kKeyVectorLoads)
+VKATTN_INPUT_BITS(value, kValueDim, kValueDimStride, kValueLoads8, kValueVectorLoads)
+
+const uint kTileRows = kRows * kRowSets;
+const uint kKeyGroups = kThreads / kColumns / kRowSets;  // groups with different keys
+const uint kStepKeys = kKeyGroups * kKeys;
+
+// A vector is 16 bytes of a row: one or two parts of 4 elements. A thread has every kColumns-th vector of a row.
+const uint kKeyParts = kKeyType == VKATTN_TYPE_FLOAT32 ? 1 : 2;
+const uint kValueParts = kValueType == VKATTN_TYPE_FLOAT32 ? 1 : 2;
+const uint kKeyWidth = kColumns * kKeyParts * 4;  // dims of one vector in each thread of a group
+const uint kValueWidth = kColumns * kValueParts * 4;
+const uint kKeyVectors = (kHeadDim + kKeyWidth - 1) / kKeyWidth;
+const uint kValueVectors = (kValueDim + kValueWidth - 1) / kValueWidth;
+const bool kKeysFill = kHeadDim % kKeyWidth == 0;  // no thread's vector lies beyond the row
+const bool kValuesFill = kValueDim % kValueWidth == 0;
+
+// Queries, in the order in which a group's threads read them; after the last key, rows that are merged.
+const uint kQueryParts = kRows * kKeyVectors * kKeyParts;  // of a thread
+const uint kRowSums = kValueVectors * kValueParts;         // of a thread and row
+const uint kQueryStage4 = kQueryParts * kRowSets * kColumns;
+const uint kMergeStage4 = kMergeRows * kRowSums * kThreads;
+shared vec4 stage[kQueryStage4 > kMergeStage4 ? kQueryStage4 : kMergeStage4];
+shared float maximum_stage[kTileRows * kKeyGroups];
+shared float weight_stage[kTileRows * kKeyGroups];
+
+vec4 queries[kQueryInRegisters ? kQueryParts : 1];
+uvec4 keys[kKeys * kKeyVectors];  // as they are stored
+uvec4 values[kKeys * kValueVectors];
+vec4 row_sums[kRows * kRowSums];  // of probabilities times values
+float row_maximum[kRows];
+float row_weight[kRows];  // sum of the probabilities of the steps that are this thread's turn
+
+TilePosition tile;
+uint thread;
+uint column;
+uint first_row;  // of this thread, in the tile
+uint key_group;
+uint turn;  // the column that adds up the step's probabilities
+
+uint packed_row(uint row) { return min(tile.first_row + row, packed_row_count() - 1u); }
+
+// All dims of these vectors exist.
+uvec4 full_key_vector(uint row_index, uint dim) {
+  if (kKeyType == VKATTN_TYPE_FLOAT32) return floatBitsToUint(key_full4(row_index, dim));
+  return key_full_bits8(row_index, dim);
+}
+
+uvec4 full_value_vector(uint row_index, uint dim) {
+  if (kValueType == VKATTN_TYPE_FLOAT32) return floatBitsToUint(value_full4(row_index, dim));
+  return value_full_bits8(row_index, dim);
+}
+
+// Zeros beyond the row. A thread without a vector reads the row's first, as a branch around the load would make
+// each load wait for the last one.
+uvec4 key_vector(uint row_index, uint dim) {
+  if (kKeysFill) return full_key_vector(row_index, dim);
+  if (kHeadDim % (kKeyParts * 4) == 0) {
+    const bool exists = dim < kHeadDim;
+    return mix(uvec4(0u), full_key_vector(row_index, exists ? dim : 0u), bvec4(exists));
+  }
+  return kKeyType == VKATTN_TYPE_FLOAT32 ? floatBitsToUint(key_at4(row_index, dim)) : key_bits8(row_index, dim);
+}
+
+// The same, but what is beyond the row is any number: nothing is stored of it.
+uvec4 value_vector(uint row_index, uint dim) {
+  if (kValuesFill) return full_value_vector(row_index, dim);
+  if (kValueDim % (kValueParts * 4) == 0) return full_value_vector(row_index, dim < kValueDim ? dim : 0u);
+  return kValueType == VKATTN_TYPE_FLOAT32 ? floatBitsToUint(value_at4(row_index, dim))
+                                           : value_bits8(row_index, dim);
+}
+
+// Four elements of a vector.
+vec4 decode_part(uvec4 bits, uint part, uint type) {
+  if (type == VKATTN_TYPE_FLOAT32) return uintBitsToFloat(bits);
+  const uvec2 pair = part == 0 ? bits.xy : bits.zw;
+  return vec4(decode_pair(pair.x, type), decode_pair(pair.y, type));
+}
+
+// The part of the queries that meets part `part` of a thread's key vector n.
+uint query_part(uint row, uint n, uint part) { return (row * kKeyVectors + n) * kKeyParts + part; }
+
+uint query_stage(uint part) { return (first_row * (kKeyVectors * kKeyParts) + part) * kColumns + column; }
+
+// Scaled queries, 0 beyond the head dimension. Rows beyond the last repeat it; they are not stored.
+void load_queries() {
+  for (uint i = thread; i < kQueryStage4; i += kThreads) {
+    const uint part = i / kColumns;
+    const uint dim = part / kKeyParts % kKeyVectors * kKeyWidth + (i % kColumns * kKeyParts + part % kKeyParts) * 4u;
+    const uint packed = packed_row(part / (kKeyVectors * kKeyParts));
+    const uint source = query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
+    stage[i] = query_at4(source, dim) * params.scale_log2;
+  }
+  barrier();  // the queries are complete
+  if (kQueryInRegisters) {
+    [[unroll]] for (uint i = 0; i < kQueryParts; ++i) queries[i] = stage[query_stage(i)];
+  }
+}
+
+// The group's key u of a step. Neighbouring groups have neighbouring keys, or the same.
+int step_key(int first_key, uint u) { return first_key + int(u * kKeyGroups + key_group); }
+
+// Reads keys and values of a step, all before any is waited for. Keys from key_end on are never read: the last one
+// stands for them, and masked steps leave it out.
+void load_step(int first_key, int key_end, bool masked) {
+  [[unroll]] for (uint u = 0; u < kKeys; ++u) {
+    const int key = masked ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
+    const uint row = key_row(tile.batch, tile.kv_head, uint(key));
+    [[unroll]] for (uint n = 0; n < kKeyVectors; ++n) {
+      keys[u * kKeyVectors + n] = key_vector(row, n * kKeyWidth + column * (kKeyParts * 4));
+    }
+  }
+  [[unroll]] for (uint u = 0; u < kKeys; ++u) {
+    const int key = masked ? min(step_key(first_key, u), key_end - 1) : step_key(first_key, u);
+    const uint row = value_row(tile.batch, tile.kv_head, uint(key));
+    [[unroll]] for (uint n = 0; n < kValueVectors; ++n) {
+      values[u * kValueVectors + n] = value_vector(row, n * kValueWidth + column * (kValueParts * 4));
+    }
+  }
+}
+
+float add_products(vec4 a, vec4 b, float sum) {
+  sum += a.x * b.x;
+  sum += a.y * b.y;
+  sum += a.z * b.z;
+  sum += a.w * b.w;
+  return sum;
+}
+
+// scores = q k, in log2 units.
+void compute_scores() {
+  [[unroll]] for (uint i = 0; i < kScores; ++i) scores[i] = 0.0;
+  [[unroll]] for (uint n = 0; n < kKeyVectors; ++n) {
+    [[unroll]] for (uint part = 0; part < kKeyParts; ++part) {
+      vec4 elements[kKeys];
+      [[unroll]] for (uint u = 0; u < kKeys; ++u) {
+        elements[u] = decode_part(keys[u * kKeyVectors + n], part, kKeyType);
+      }
+      [[unroll]] for (uint r = 0; r < kRows; ++r) {
+        const uint i = query_part(r, n, part);
+        const vec4 query = kQueryInRegisters ? queries[kQueryInRegisters ? i : 0] : stage[query_stage(i)];
+        [[unroll]] for (uint u = 0; u < kKeys; ++u) {
+          scores[r * kKeys + u] = add_products(query, elements[u], scores[r * kKeys + u]);
+        }
+      }
+    }
+  }
+  sum_over_columns();
+}
+
+// Turns scores into probabilities and rescales what was accumulated. The threads of a group have the same ones and
+// take turns to add them up: in one long sum of nearly equal terms the roundings would add up too.
+void update_softmax(int first_key, int kv_length, int key_end, bool masked) {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    const int row_end =
+        masked ? min(visible_key_end(int(packed_query(packed_row(first_row + r))), kv_length), key_end) : 0;
+    float maximum = row_maximum[r];
+    [[unroll]] for (uint u = 0; u < kKeys; ++u) {
+      if (!masked || step_key(first_key, u) < row_end) maximum = max(maximum, scores[r * kKeys + u]);
+    }
+    // Exactly 1 where the maximum stays: exp2(0) may be off, and there may be as many steps as keys.
+    const float rescale = maximum == row_maximum[r] ? 1.0 : rescale_factor(row_maximum[r], maximum);
+    row_maximum[r] = maximum;
+    [[unroll]] for (uint i = 0; i < kRowSums; ++i) row_sums[r * kRowSums + i] *= rescale;
+    float weight = 0.0;
+    [[unroll]] for (uint u = 0; u < kKeys; ++u) {
+      float probability = kHiddenProbability;
+      if (!masked || step_key(first_key, u) < row_end) {
+        probability = exp2(scores[r * kKeys + u] - maximum);
+        weight += probability;
+      }
+      scores[r * kKeys + u] = probability;
+    }
+    row_weight[r] = row_weight[r] * rescale + (turn == column ? weight : 0.0);
+  }
+}
+
+// row_sums += p v. Masked steps leave hidden values out: 0 times NaN would be NaN.
+void accumulate_values(bool masked) {
+  [[unroll]] for (uint n = 0; n < kValueVectors; ++n) {
+    [[unroll]] for (uint part = 0; part < kValueParts; ++part) {
+      [[unroll]] for (uint u = 0; u < kKeys; ++u) {
+        const vec4 elements = decode_part(values[u * kValueVectors + n], part, kValueType);
+        [[unroll]] for (uint r = 0; r < kRows; ++r) {
+          const float probability = scores[r * kKeys + u];
+          const uint i = r * kRowSums + n * kValueParts + part;
+          if (!masked || !(probability < 0.0)) row_sums[i] += probability * elements;
+        }
+      }
+    }
+  }
+}
+
+void process_step(int first_key, int kv_length, int key_end, bool masked) {
+  load_step(first_key, key_end, masked);
+  compute_scores();
+  update_softmax(first_key, kv_length, key_end, masked);
+  accumulate_values(masked);
+  turn = (turn + 1) % kColumns;
+}
+
+float merged_maximum(uint row) {
+  float maximum = kHiddenScore;
+  for (uint g = 0; g < kKeyGroups; ++g) maximum = max(maximum, maximum_stage[row * kKeyGroups + g]);
+  return maximum;
+}
+
+// Brings the softmax of every group to the maximum of all.
+void level_groups() {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    if (column == 0) maximum_stage[(first_row + r) * kKeyGroups + key_group] = row_maximum[r];
+  }
+  barrier();  // the maxima are complete; the queries were read by all
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    const float factor = rescale_factor(row_maximum[r], merged_maximum(first_row + r));
+    [[unroll]] for (uint u = 0; u < kKeys; ++u) scores[r * kKeys + u] = u == 0 ? row_weight[r] * factor : 0.0;
+    [[unroll]] for (uint i = 0; i < kRowSums; ++i) row_sums[r * kRowSums + i] *= factor;
+  }
+  sum_over_columns();
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    if (column == 0) weight_stage[(first_row + r) * kKeyGroups + key_group] = scores[r * kKeys];
+  }
+}
+
+// Stores 4 dims of row r of a set, which lies in the stage as row `merge_row`.
+void store_dims(uint set, uint r, uint merge_row, uint dim) {
+  const uint row = set * kRows + r;
+  const uint packed = tile.first_row + row;
+  if (packed >= packed_row_count()) return;
+  float weight = 0.0;
+  for (uint g = 0; g < kKeyGroups; ++g) weight += weight_stage[row * kKeyGroups + g];
+  const uint i = merge_row * kRowSums + dim / kValueWidth * kValueParts + dim / 4 % kValueParts;
+  const uint source = i * kThreads + set * kColumns + dim % kValueWidth / (kValueParts * 4);
+  vec4 sum = vec4(0.0);
+  for (uint g = 0; g < kKeyGroups; ++g) sum += stage[source + g * (kRowSets * kColumns)];
+  sum *= weight == 0.0 ? 0.0 : 1.0 / weight;
+  const uint head = packed_head(tile.kv_head, packed);
+  const uint query = packed_query(packed);
+  const uint target = result_row(tile.batch, head, query, tile.split);
+  [[unroll]] for (uint d = 0; d < 4; ++d) {
+    if (kValueDim % 4 == 0 || dim + d < kValueDim) store_result(target, dim + d, sum[d]);
+  }
+  if (dim == 0) store_result_lse(target, tile.batch, head, query, merged_maximum(row), weight);
+}
+
+void store_rows() {
+  const uint row_dims4 = (kValueDim + 3) / 4;
+  [[unroll]] for (uint first = 0; first < kRows; first += kMergeRows) {
+    if (first > 0) barrier();  // the stage was read before the next rows overwrite it
+    [[unroll]] for (uint i = 0; i < kMergeRows * kRowSums; ++i) {
+      if (first * kRowSums + i < kRows * kRowSums) stage[i * kThreads + thread] = row_sums[first * kRowSums + i];
+    }
+    barrier();  // the stage is complete, and with the first rows the weights
+    for (uint i = thread; i < kMergeRows * kRowSets * row_dims4; i += kThreads) {
+      const uint merge_row = i / row_dims4 % kMergeRows;
+      const uint set = i / (row_dims4 * kMergeRows);
+      if (first + merge_row < kRows) store_dims(set, first + merge_row, merge_row, i % row_dims4 * 4u);
+    }
+  }
+}
+
+void main() {
+  tile = tile_position(kTileRows);
+  if (!tile.valid) return;  // uniform over the workgroup, so no barrier is missed
+  thread = thread_index();
+  column = thread % kColumns;
+  first_row = thread / kColumns % kRowSets * kRows;
+  key_group = thread / (kColumns * kRowSets);
+  turn = 0;
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    row_maximum[r] = kHiddenScore;
+    row_weight[r] = 0.0;
+  }
+  [[unroll]] for (uint i = 0; i < kRows * kRowSums; ++i) row_sums[i] = vec4(0.0);
+  load_queries();
+
+  const int kv_length = visible_kv_length(tile.batch);
+  // Of this part of the keys, some row sees those before key_end, and every row those before full_end.
+  const uint last_row = packed_row(kTileRows - 1u);
+  const int key_end = min(visible_key_end(int(packed_query(last_row)), kv_length), split_end(tile.split));
+  const int full_end = min(visible_key_end(int(packed_query(tile.first_row)), kv_length), key_end);
+  int first_key = split_begin(tile.split);
+  for (; first_key + int(kStepKeys) <= full_end; first_key += int(kStepKeys)) {
+    process_step(first_key, kv_length, key_end, false);
+  }
+  for (; first_key < key_end; first_key += int(kStepKeys)) process_step(first_key, kv_length, key_end, true);
+  level_groups();
+  store_rows();
+}

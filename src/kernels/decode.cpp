@@ -1,0 +1,236 @@
+// Host half of the decode kernel (shaders/attention_decode.comp): how many threads share a key, and the block
+// that fits the device.
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "common/message.hpp"
+#include "kernels/kernel.hpp"
+#include "shared/attention_constants.h"
+
+namespace vkattn::detail {
+
+namespace {
+
+constexpr std::uint32_t kMostColumns = 32;
+
+// Threads, sets of rows and keys in flight are powers of two, so that the groups divide evenly.
+bool is_possible(const TileShape& block) {
+  const auto is_power = [](std::uint32_t size, std::uint32_t least, std::uint32_t most) {
+    return std::has_single_bit(size) && size >= least && size <= most;
+  };
+  return is_power(block.threads, kMostColumns, 1024) && is_power(block.rows, 1, 16) &&
+         is_power(block.keys, 1, 8);
+}
+
+// Rows and 32-bit registers of a thread: sums of a row's dims, keys and values in flight (4 for each 16
+// bytes), and queries. With these figures Mesa's compiler takes 64 to 128 registers for AMD's GPUs; 8 rows
+// took 216 to 256, and 16 spilled.
+constexpr std::uint32_t kMaxRows = 4;
+constexpr std::uint32_t kMaxSums = 32;
+constexpr std::uint32_t kMaxInFlight = 40;
+constexpr std::uint32_t kMaxHeldQueries = 32;
+// Elements of one query row and one row's sums: above this more threads share a key, as long as there are
+// more.
+constexpr std::uint32_t kMaxRowElements = 24;
+constexpr std::uint32_t kMaxRowElementsOfSmallSubgroups = 64;
+constexpr std::uint32_t kFewestColumns = 8;  // 128 bytes, a cache line on most devices
+// Shared memory that the merge may take where the queries take less.
+constexpr std::uint32_t kMergeBytes = 8192;
+// Threads that hide the latency of memory on one compute unit: 128 bytes in flight in each.
+constexpr std::uint32_t kThreadsPerUnit = 512;
+
+std::uint32_t divide_up(std::uint32_t a, std::uint32_t b) {
+  return (a + b - 1) / b;
+}
+
+// One configuration of the shader; the names are those of its constants.
+struct DecodeShape {
+  TileShape block{};       // its rows are the sets of rows that it takes at most
+  std::uint32_t rows = 1;  // of a thread
+  std::uint32_t row_sets = 1;
+  std::uint32_t columns = 1;                           // threads that share a key
+  std::uint32_t subgroup_size = 0;                     // 0: sums go through shared memory
+  std::uint32_t key_vectors = 1, value_vectors = 1;    // 16 bytes of a row, in each thread
+  std::uint32_t key_elements = 4, value_elements = 4;  // of a vector
+  std::uint32_t merge_rows = 1;
+
+  [[nodiscard]] std::uint32_t tile_rows() const { return rows * row_sets; }
+  [[nodiscard]] std::uint32_t key_groups() const { return block.threads / columns / row_sets; }
+  [[nodiscard]] std::uint32_t query_floats() const { return rows * key_vectors * key_elements; }
+  [[nodiscard]] std::uint32_t row_sums() const { return value_vectors * value_elements; }
+  [[nodiscard]] std::uint32_t row_elements() const { return key_vectors * key_elements + row_sums(); }
+  [[nodiscard]] std::uint32_t in_flight() const { return block.keys * 4 * (key_vectors + value_vectors); }
+  [[nodiscard]] bool query_in_registers() const { return query_floats() <= kMaxHeldQueries; }
+  [[nodiscard]] std::uint32_t query_stage_bytes() const { return query_floats() * row_sets * columns * 4; }
+  [[nodiscard]] std::uint32_t merge_row_bytes() const { return row_sums() * block.threads * 4; }
+  // As attention_decode.comp and lib/column_sums.glsl declare it.
+  [[nodiscard]] std::uint32_t shared_bytes() const {
+    const std::uint32_t stage = std::max(query_stage_bytes(), merge_rows * merge_row_bytes());
+    const std::uint32_t scores = rows * block.keys;
+    const bool shares_sums = subgroup_size == 0 && columns > 1;
+    const std::uint32_t sums = subgroup_size != 0 ? 0
+                               : shares_sums      ? scores * (block.threads + 1 + block.threads / columns)
+                                                  : 2;
+    return stage + 4 * (2 * tile_rows() * key_groups() + sums);
+  }
+};
+
+void set_columns(DecodeShape& shape, const AttentionDesc& desc, std::uint32_t columns) {
+  shape.columns = columns;
+  shape.key_elements = 16 / element_bytes(desc.key.type);
+  shape.value_elements = 16 / element_bytes(desc.value.type);
+  shape.key_vectors = divide_up(static_cast<std::uint32_t>(desc.head_dim), columns * shape.key_elements);
+  shape.value_vectors = divide_up(static_cast<std::uint32_t>(desc.value_dim), columns * shape.value_elements);
+}
+
+// As few threads for a key as hold its row and its value's in their registers: fewer have less to add up, and
+// more leave fewer dims to each.
+void choose_columns(DecodeShape& shape, const AttentionDesc& desc, std::uint32_t most) {
+  set_columns(shape, desc, 1);
+  const std::uint32_t widest = std::bit_ceil(std::max(shape.key_vectors, shape.value_vectors));
+  std::uint32_t columns = std::min({kFewestColumns, widest, most});
+  set_columns(shape, desc, columns);
+  while (shape.row_elements() > kMaxRowElements && columns * 2 <= most) {
+    columns *= 2;
+    set_columns(shape, desc, columns);
+  }
+}
+
+bool may_ask_for_subgroup_size(const Capabilities& capabilities) {
+  return capabilities.required_subgroup_size && capabilities.compute_full_subgroups;
+}
+
+// The subgroup size for groups of so many threads: the smallest that holds one, 0 where none is known to.
+std::uint32_t subgroup_size_for(const Capabilities& capabilities, std::uint32_t columns) {
+  if (!may_ask_for_subgroup_size(capabilities)) {
+    const bool one_size = capabilities.min_subgroup_size == capabilities.max_subgroup_size;
+    return one_size && capabilities.subgroup_size >= columns ? capabilities.subgroup_size : 0;
+  }
+  const std::uint32_t size = std::max(capabilities.min_subgroup_size, columns);
+  return size <= capabilities.max_subgroup_size ? size : 0;
+}
+
+// Groups and how they add up: by shuffles where subgroups of a known size hold a group whose threads are not
+// overloaded, else through shared memory.
+DecodeShape choose_groups(const AttentionDesc& desc, const Capabilities& capabilities) {
+  DecodeShape shape;
+  const std::uint32_t most = std::min(capabilities.max_subgroup_size, kMostColumns);
+  if (capabilities.subgroup_shuffle && std::has_single_bit(most)) {
+    choose_columns(shape, desc, most);
+    shape.subgroup_size = subgroup_size_for(capabilities, shape.columns);
+    if (shape.subgroup_size != 0 && shape.row_elements() <= kMaxRowElementsOfSmallSubgroups) return shape;
+  }
+  shape.subgroup_size = 0;
+  choose_columns(shape, desc, kMostColumns);
+  return shape;
+}
+
+bool fits(const DecodeShape& shape, const Capabilities& capabilities) {
+  const std::uint32_t threads = shape.block.threads;
+  const std::uint32_t size = shape.subgroup_size;
+  if (shape.shared_bytes() > capabilities.max_shared_memory_bytes) return false;
+  if (threads > capabilities.max_workgroup_invocations || threads > capabilities.max_workgroup_size[0])
+    return false;
+  return size == 0 || (threads % size == 0 && threads / size <= capabilities.max_workgroup_subgroups);
+}
+
+// Rows of a thread and sets of them; the sets are a power of two, as are the groups that they are spread
+// over.
+void choose_rows(DecodeShape& shape, std::uint32_t rows) {
+  const std::uint32_t most = std::clamp(kMaxSums / shape.row_sums(), 1U, kMaxRows);
+  shape.row_sets = std::bit_ceil(divide_up(rows, most));
+  shape.rows = divide_up(rows, shape.row_sets);
+}
+
+// The first block that fits the device and a thread's registers. Where none has room for all rows, they take
+// several tiles. The widest heads take the last block as it is.
+std::optional<DecodeShape> choose_block(DecodeShape shape, std::uint32_t rows,
+                                        const Capabilities& capabilities, Tiles tiles) {
+  choose_rows(shape, rows);
+  for (; shape.row_sets != 0; shape.row_sets /= 2) {
+    for (const TileShape& block : tiles) {
+      if (!is_possible(block)) continue;
+      shape.block = block;
+      if (shape.row_sets > block.rows || shape.key_groups() == 0) continue;
+      const std::uint32_t merge_bytes = std::max(shape.query_stage_bytes(), kMergeBytes);
+      shape.merge_rows = std::clamp(merge_bytes / shape.merge_row_bytes(), 1U, shape.rows);
+      const bool last = block.keys == 1 || tiles.size() == 1;
+      if ((last || shape.in_flight() <= kMaxInFlight) && fits(shape, capabilities)) return shape;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string_view shader_name(const AttentionDesc& desc, const Capabilities& capabilities, bool shuffles) {
+  return shuffles
+             ? shader_for(desc, capabilities, "attention_decode", "attention_decode_words")
+             : shader_for(desc, capabilities, "attention_decode_shared", "attention_decode_shared_words");
+}
+
+void add_specialization(const AttentionDesc& desc, const DecodeShape& shape,
+                        std::vector<SpecializationValue>& specialization) {
+  const auto add = [&](std::uint32_t id, auto value) {
+    specialization.push_back({id, static_cast<std::uint32_t>(value)});
+  };
+  const auto loads8 = [&](const TensorDesc& tensor) {
+    return element_bytes(tensor.type) == 2 &&
+           has_vector_loads(tensor, desc.batch, desc.kv_heads, desc.kv_length, 8);
+  };
+  add(VKATTN_SPEC_DECODE_COLUMNS, shape.columns);
+  add(VKATTN_SPEC_DECODE_ROWS, shape.rows);
+  add(VKATTN_SPEC_DECODE_ROW_SETS, shape.row_sets);
+  add(VKATTN_SPEC_DECODE_KEYS, shape.block.keys);
+  add(VKATTN_SPEC_DECODE_SUBGROUP_SIZE, std::max(shape.subgroup_size, 1U));
+  add(VKATTN_SPEC_DECODE_QUERY_IN_REGISTERS, shape.query_in_registers());
+  add(VKATTN_SPEC_DECODE_MERGE_ROWS, shape.merge_rows);
+  add(VKATTN_SPEC_DECODE_KEY_LOADS8, loads8(desc.key));
+  add(VKATTN_SPEC_DECODE_VALUE_LOADS8, loads8(desc.value));
+}
+
+}  // namespace
+
+Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilities& capabilities,
+                                      Tiles tiles) {
+  if (std::none_of(tiles.begin(), tiles.end(), is_possible)) return no_possible_tile(tiles);
+  if (packed_rows(desc) > kFewRows) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("holds ", kFewRows, " query rows of one KV head; here are ", packed_rows(desc),
+                         " (query_length x query heads of a KV head)")};
+  }
+  const auto rows = static_cast<std::uint32_t>(std::max<std::int64_t>(packed_rows(desc), 1));
+  const DecodeShape groups = choose_groups(desc, capabilities);
+  auto chosen = choose_block(groups, rows, capabilities, tiles);
+  if (!chosen) {
+    DecodeShape smallest = groups;
+    smallest.block = tiles.back();
+    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
+                 message("the smallest block needs ", smallest.shared_bytes(), " bytes of shared memory and ",
+                         smallest.block.threads, " invocations; maxComputeSharedMemorySize is ",
+                         capabilities.max_shared_memory_bytes, " and maxComputeWorkGroupInvocations ",
+                         capabilities.max_workgroup_invocations)};
+  }
+  const DecodeShape& shape = *chosen;
+  KernelConfig config;
+  config.tile = shape.block;
+  config.shader = shader_name(desc, capabilities, shape.subgroup_size != 0);
+  config.workgroup_size = shape.block.threads;
+  config.rows_per_workgroup = shape.tile_rows();
+  config.shared_bytes = shape.shared_bytes();
+  config.key_step = shape.key_groups() * shape.block.keys;
+  config.workgroups_per_unit = kThreadsPerUnit / shape.block.threads;
+  if (may_ask_for_subgroup_size(capabilities)) config.required_subgroup_size = shape.subgroup_size;
+  auto common = common_specialization(desc, capabilities, shape.block.threads);
+  if (!common) return common.error();
+  config.specialization = *std::move(common);
+  add_specialization(desc, shape, config.specialization);
+  config.summary = message(
+      shape.tile_rows(), " rows x ", config.key_step, " keys a step, ", shape.block.threads, " invocations, ",
+      shape.columns, " to a key, ",
+      shape.subgroup_size != 0 ? message("subgroups of ", shape.subgroup_size) : "sums through shared memory",
+      ", queries in ", shape.query_in_registers() ? "registers, " : "shared memory, ", config.shared_bytes,
+      " bytes of shared memory");
+  return config;
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,147 @@
+// The decode kernel in both of its forms: sums by subgroup shuffles, and through shared memory.
+#include "gpu/support.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+class Decode : public GpuTest, public testing::WithParamInterface<const char*> {
+ protected:
+  static bool shared_form() { return std::string_view(GetParam()) == "shared"; }
+  static RunOptions form() {
+    RunOptions options{"decode"};
+    if (shared_form()) options.device = device_with([](Capabilities& c) { c.subgroup_shuffle = false; });
+    return options;
+  }
+  static testing::AssertionResult right(const std::string& problem, std::uint32_t kv_splits = 0) {
+    RunOptions options = form();
+    options.kv_splits = kv_splits;
+    return runs_right(runtime(), problem, options);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Forms, Decode, testing::Values("shuffles", "shared"), kernel_test_name);
+
+TEST_P(Decode, TakesTheFormThatTheDeviceHas) {
+  const bool shuffles =
+      !shared_form() && capabilities().subgroup_shuffle && capabilities().subgroup_size >= 4;
+  const auto plan = make_plan(runtime(), parsed("1x300 d16 f16").desc, form());
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const std::string words = shuffles ? "to a key, subgroups of " : "sums through shared memory";
+  EXPECT_NE(plan->describe().find(words), std::string::npos) << plan->describe();
+}
+
+TEST_P(Decode, EveryNumberOfRows) {
+  for (int rows = 1; rows <= 16; ++rows) {
+    EXPECT_TRUE(right("hq" + std::to_string(rows) + " hkv1 1x201 d24 f16 lse"));
+    EXPECT_TRUE(right(std::to_string(rows) + "x75 d8 dv40 lse causal align=bottom-right"));
+  }
+  EXPECT_TRUE(right("b2 hq10 hkv2 3x150 d64 f16 lse causal align=bottom-right"));
+}
+
+TEST_P(Decode, HeadDims) {
+  for (const char* dims : {"d1", "d3 dv5", "d8", "d16 dv1", "d17", "d40", "d64", "d80", "d96", "d111", "d128",
+                           "d192 dv128", "d256", "d320 dv256", "d576 dv512", "d33 dv576"}) {
+    EXPECT_TRUE(right(std::string("hq8 hkv2 2x140 lse causal align=bottom-right f16 ") + dims));
+    EXPECT_TRUE(right(std::string("hq3 hkv1 1x77 ") + dims));
+  }
+}
+
+TEST_P(Decode, LengthsAroundTheEdgesOfSteps) {
+  for (const int keys : {1, 31, 32, 33, 63, 64, 65, 127, 129, 256, 513}) {
+    EXPECT_TRUE(right("b2 hq4 hkv2 1x" + std::to_string(keys) + " d64 f16 lse"));
+  }
+}
+
+TEST_P(Decode, MixedTypesAndMemory) {
+  for (const char* tensors :
+       {"query=f16 key=bf16 value=f32 output=f16",
+        "query=f32 key=f16 value=bf16 output=bf16 layout=bshd pad=8",
+        "query=bf16 key=f32 value=f16 output=f32 shift=1 aligned=0", "f16 output=f32 pad=3", "f16 pad=4",
+        "bf16 layout=bshd", "f32 shift=1 pad=1 aligned=0"}) {
+    EXPECT_TRUE(right(std::string("b2 hq6 hkv2 2x90 d72 dv40 lse ") + tensors));
+  }
+}
+
+TEST_P(Decode, MasksByPosition) {
+  for (const char* masks :
+       {"causal", "causal align=bottom-right", "causal align=7", "causal align=-2", "causal align=90",
+        "kv_lengths=0,170", "kv_lengths=1,133 causal align=bottom-right"}) {
+    EXPECT_TRUE(right(std::string("b2 hq4 hkv2 5x170 d40 f16 lse ") + masks));
+    EXPECT_TRUE(right(std::string("b2 hq4 hkv2 5x170 d40 f16 lse ") + masks, 3));
+  }
+}
+
+TEST_P(Decode, Splits) {
+  for (const std::uint32_t parts : {2U, 7U, 31U, 97U}) {
+    EXPECT_TRUE(right("hq8 hkv2 1x3233 d64 f16 lse", parts)) << parts << " parts";
+    EXPECT_TRUE(right("b2 hq4 hkv1 4x1601 d128 bf16 lse causal align=bottom-right", parts))
+        << parts << " parts";
+  }
+  EXPECT_TRUE(right("h2 1x97 d576 dv512 lse", 97));
+}
+
+using DecodeAnyForm = GpuTest;
+
+/// Groups of threads lie in one subgroup whatever its size, where the device lets one be asked for.
+TEST_F(DecodeAnyForm, EverySubgroupSize) {
+  const Capabilities& c = capabilities();
+  if (!c.required_subgroup_size || !c.compute_full_subgroups || !c.subgroup_shuffle) {
+    GTEST_SKIP() << "the device takes no subgroup size";
+  }
+  for (std::uint32_t size = c.min_subgroup_size; size <= c.max_subgroup_size; size *= 2) {
+    RunOptions options{"decode"};
+    options.device = device_with([&](Capabilities& changed) {
+      changed.subgroup_size = changed.min_subgroup_size = changed.max_subgroup_size = size;
+    });
+    const std::string words = "subgroups of " + std::to_string(size);
+    options.inspect = [&](const AttentionPlan& plan) {
+      EXPECT_NE(plan.describe().find(words), std::string::npos) << plan.describe();
+    };
+    for (const char* problem : {"hq4 hkv1 2x300 d16 f16 lse", "hq8 hkv1 2x300 d64 f16 lse causal"}) {
+      options.kv_splits = 1;
+      EXPECT_TRUE(runs_right(runtime(), problem, options)) << "in subgroups of " << size;
+      options.kv_splits = 3;
+      EXPECT_TRUE(runs_right(runtime(), problem, options)) << "in 3 parts, in subgroups of " << size;
+    }
+  }
+}
+
+/// A size that may vary and cannot be asked for is not known.
+TEST_F(DecodeAnyForm, UnknownSubgroupSizesTakeSharedMemory) {
+  RunOptions options{"decode"};
+  options.device = device_with([](Capabilities& c) {
+    c.max_subgroup_size = c.min_subgroup_size * 2;
+    c.required_subgroup_size = c.compute_full_subgroups = false;
+  });
+  options.inspect = [](const AttentionPlan& plan) {
+    EXPECT_NE(plan.describe().find("sums through shared memory"), std::string::npos) << plan.describe();
+  };
+  EXPECT_TRUE(runs_right(runtime(), "hq4 hkv1 2x300 d64 f16 lse", options));
+}
+
+/// Where a workgroup has no room for all rows they take several tiles.
+TEST_F(DecodeAnyForm, SmallSharedMemoryTakesTiles) {
+  RunOptions options{"decode"};
+  options.device = device_with([](Capabilities& c) {
+    c.max_shared_memory_bytes = 16384;
+    c.max_workgroup_invocations = 128;
+    c.subgroup_shuffle = false;
+  });
+  options.inspect = [](const AttentionPlan& plan) {
+    EXPECT_LE(plan.shared_memory_bytes(), 16384U);
+    EXPECT_GT(plan.dispatches().front().tile_count, 1U);
+  };
+  options.kv_splits = 1;
+  EXPECT_TRUE(runs_right(runtime(), "hq4 hkv1 4x70 d576 dv512 lse causal align=bottom-right", options));
+}
+
+TEST_F(DecodeAnyForm, RefusesManyRowsByName) {
+  for (const char* problem : {"17x40 d16", "hq6 hkv2 6x40 d16"}) {
+    const auto plan = make_plan(runtime(), parsed(problem).desc, {"decode"});
+    ASSERT_FALSE(plan.ok());
+    EXPECT_TRUE(names(plan.error(), ErrorCode::kUnsupported, {"decode", "16", "query rows"}));
+  }
+}
+
+}  // namespace
+}  // namespace vkattn::tests
