@@ -197,6 +197,7 @@ Json info_json(const DeviceInfo& info) {
                           {"push_descriptors", device.push_descriptors},
                           {"pipeline_statistics", device.pipeline_statistics},
                           {"cooperative_matrix", device.cooperative_matrix},
+                          {"bfloat16_matrix", device.bfloat16_matrix},
                           {"maintenance4", device.maintenance4}};
   for (const auto& [name, enabled] : matrix2_features(device))
     json["features"]["cooperative_matrix2_" + name] = enabled;

@@ -72,6 +72,7 @@ struct Capabilities {
   std::uint32_t max_push_descriptors = 0;
   bool pipeline_statistics = false;  ///< VK_KHR_pipeline_executable_properties
   bool cooperative_matrix = false;
+  bool bfloat16_matrix = false;  ///< shaderBFloat16Type and shaderBFloat16CooperativeMatrix
   std::vector<MatrixShape> matrix_shapes;
   // The features of VK_NV_cooperative_matrix2.
   bool matrix2_workgroup_scope = false;

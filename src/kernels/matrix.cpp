@@ -136,8 +136,8 @@ Result<MatrixTile> choose_tile(const AttentionDesc& desc, const Capabilities& ca
                        " and maxComputeWorkGroupInvocations ", capabilities.max_workgroup_invocations)};
 }
 
-Status check_features(const Capabilities& capabilities) {
-  if (Status s = check_matrix_features(capabilities); !s) return s;
+Status check_features(const Capabilities& capabilities, DataType operand) {
+  if (Status s = check_matrix_features(capabilities, operand); !s) return s;
   if (Status s = need_feature(capabilities.subgroup_shuffle, "subgroup shuffles in compute shaders"); !s)
     return s;
   return need_feature(capabilities.subgroup_vote, "subgroup votes in compute shaders");
@@ -174,8 +174,8 @@ void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
 Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilities& capabilities,
                                       Tiles tiles) {
   if (Status status = check_matrix_types(desc); !status) return status.error();
-  if (Status status = check_features(capabilities); !status) return status.error();
   const DataType operand = desc.query.type;
+  if (Status status = check_features(capabilities, operand); !status) return status.error();
   const auto shape = best_shape(capabilities, name(operand));
   if (!shape) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,

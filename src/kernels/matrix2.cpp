@@ -115,8 +115,8 @@ Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& c
                        " rows or columns, workgroups of 128 or 256 invocations)")};
 }
 
-Status check_features(const Capabilities& c) {
-  if (Status s = check_matrix_features(c); !s) return s;
+Status check_features(const Capabilities& c, DataType operand) {
+  if (Status s = check_matrix_features(c, operand); !s) return s;
   if (Status s = need_feature(c.api_version >= VK_API_VERSION_1_3, "Vulkan 1.3 (SPIR-V 1.6)"); !s) return s;
   if (Status s = need_feature(c.maintenance4, "maintenance4"); !s) return s;
   if (Status s = need_feature(c.matrix2_flexible_dimensions,
@@ -188,8 +188,8 @@ Result<std::string_view> shader_name(DataType operand, std::string_view scope, b
 Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabilities& capabilities,
                                        Tiles tiles) {
   if (Status status = check_matrix_types(desc); !status) return status.error();
-  if (Status status = check_features(capabilities); !status) return status.error();
   const DataType operand = desc.query.type;
+  if (Status status = check_features(capabilities, operand); !status) return status.error();
   const auto scope = choose_scope(capabilities, name(operand));
   if (!scope) return scope.error();
   const auto shader = shader_name(operand, *scope, capabilities.is_cpu());

@@ -34,12 +34,14 @@ Status need_feature(bool have, std::string_view feature) {
                message("needs ", feature, ", which the device lacks or has not enabled")};
 }
 
-Status check_matrix_features(const Capabilities& c) {
+Status check_matrix_features(const Capabilities& c, DataType operand) {
   if (Status s = need_feature(c.cooperative_matrix, "cooperativeMatrix (VK_KHR_cooperative_matrix)"); !s)
     return s;
   if (Status s = need_feature(c.vulkan_memory_model, "vulkanMemoryModel"); !s) return s;
   if (Status s = need_feature(c.shader_float16, "shaderFloat16"); !s) return s;
-  return need_feature(c.storage_buffer_16bit, "storageBuffer16BitAccess");
+  if (Status s = need_feature(c.storage_buffer_16bit, "storageBuffer16BitAccess"); !s) return s;
+  return need_feature(c.bfloat16_matrix || operand != DataType::kBfloat16,
+                      "shaderBFloat16CooperativeMatrix (VK_KHR_shader_bfloat16)");
 }
 
 Result<std::uint32_t> matrix_subgroup_size(const Capabilities& capabilities, std::uint32_t n) {

@@ -17,8 +17,8 @@ namespace vkattn::detail {
 /// The refusal of a device without a feature, by its name.
 [[nodiscard]] Status need_feature(bool have, std::string_view feature);
 
-/// What every kernel with cooperative matrices needs.
-[[nodiscard]] Status check_matrix_features(const Capabilities& capabilities);
+/// What every kernel with cooperative matrices of that type needs.
+[[nodiscard]] Status check_matrix_features(const Capabilities& capabilities, DataType operand);
 
 /// The subgroup size for matrices of n columns: the one to ask for, or the only one there is.
 [[nodiscard]] Result<std::uint32_t> matrix_subgroup_size(const Capabilities& capabilities, std::uint32_t n);

@@ -58,6 +58,9 @@ std::unique_ptr<DeviceFeatures> query_features(VkPhysicalDevice device, std::uin
 #ifdef VK_KHR_cooperative_matrix
   const bool matrix = memory_model && extension(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   if (matrix) chain(features->matrix);
+#ifdef VK_KHR_shader_bfloat16
+  if (matrix && extension(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME)) chain(features->bfloat16);
+#endif
 #ifdef VK_NV_cooperative_matrix2
   if (matrix && extension(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME)) chain(features->matrix2);
 #endif

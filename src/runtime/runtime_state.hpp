@@ -48,6 +48,10 @@ struct DeviceFeatures {
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
 #endif
+#ifdef VK_KHR_shader_bfloat16
+  VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR};
+#endif
 #ifdef VK_NV_cooperative_matrix2
   VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV};

@@ -20,6 +20,14 @@ void read_core_features(const VkPhysicalDeviceFeatures& features, Capabilities& 
   capabilities.shader_int64 = capabilities.shader_int64 || features.shaderInt64 == VK_TRUE;
 }
 
+#ifdef VK_KHR_shader_bfloat16
+void read_bfloat16_features(const VkPhysicalDeviceShaderBfloat16FeaturesKHR& features,
+                            Capabilities& capabilities) {
+  capabilities.bfloat16_matrix |=
+      features.shaderBFloat16Type == VK_TRUE && features.shaderBFloat16CooperativeMatrix == VK_TRUE;
+}
+#endif
+
 #ifdef VK_NV_cooperative_matrix2
 void read_matrix2_features(const VkPhysicalDeviceCooperativeMatrix2FeaturesNV& features,
                            Capabilities& capabilities) {
@@ -94,6 +102,12 @@ void read_feature_struct(const VkBaseInStructure* base, Capabilities& capabiliti
       capabilities.cooperative_matrix |=
           reinterpret_cast<const VkPhysicalDeviceCooperativeMatrixFeaturesKHR*>(base)->cooperativeMatrix ==
           VK_TRUE;
+      break;
+#endif
+#ifdef VK_KHR_shader_bfloat16
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR:
+      read_bfloat16_features(*reinterpret_cast<const VkPhysicalDeviceShaderBfloat16FeaturesKHR*>(base),
+                             capabilities);
       break;
 #endif
 #ifdef VK_NV_cooperative_matrix2

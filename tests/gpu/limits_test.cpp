@@ -36,6 +36,16 @@ TEST_P(Limits, GridsAreFolded) {
   EXPECT_TRUE(runs_right(runtime(), fitted("b2 h5 203x33 d16 causal lse"), options));
 }
 
+TEST_P(Limits, BatchTimesHeadsBeyond65535) {
+  RunOptions options = weaker([](Capabilities& c) { c.max_workgroup_count = {65535, 65535, 65535}; });
+  options.inspect = [](const AttentionPlan& plan) {
+    ASSERT_EQ(plan.dispatches().size(), 1U);
+    EXPECT_EQ(plan.dispatches()[0].tile_count, 70000U);
+    EXPECT_GT(plan.dispatches()[0].workgroups[1], 1U);
+  };
+  EXPECT_TRUE(runs_right(runtime(), "b700 h100 1x5 d4 lse", options));
+}
+
 TEST_P(Limits, GridsAreSplitWhereFoldingIsNotEnough) {
   RunOptions options = weaker([](Capabilities& c) { c.max_workgroup_count = {2, 2, 1}; });
   options.inspect = [](const AttentionPlan& plan) {

@@ -120,9 +120,12 @@ TEST(Matrix2, AsksForNoFeatureThatItDoesNotUse) {
 }
 
 TEST(Matrix2, NamesTheTypesItCannotTake) {
-  const Capabilities capabilities = with_workgroup_scope();
+  Capabilities capabilities = with_workgroup_scope();
   EXPECT_NE(reason("64x64 d64", capabilities).find("float16"), std::string::npos);
   EXPECT_NE(reason("64x64 d64 query=f16 key=bf16", capabilities).find("bf16"), std::string::npos);
+  EXPECT_NE(reason("64x64 d64 bf16", capabilities).find("shaderBFloat16CooperativeMatrix"),
+            std::string::npos);
+  capabilities.bfloat16_matrix = true;
   EXPECT_NE(reason("64x64 d64 bf16", capabilities).find("bf16 x bf16"), std::string::npos);
 }
 
