@@ -23,24 +23,28 @@ layout(constant_id = VKATTN_SPEC_LANE_ROWS) const uint kRows = 4;
 layout(constant_id = VKATTN_SPEC_LANE_KEYS) const uint kKeys = 32;
 layout(constant_id = VKATTN_SPEC_LANE_MASKED_KEYS) const uint kMaskedKeys = 4;
 
-const bool kSumsInOutput = kSplitKv || kOutputType == VKATTN_TYPE_FLOAT32;
+// Where the running sums of a row are kept: with its partial results, in the workspace, in the output that they become,
+// or in private memory.
+const bool kSumsInBuffer = kSplitKv || kSumsInWorkspace || kOutputType == VKATTN_TYPE_FLOAT32;
 
-uint query_index[kRows], result_index[kRows];  // of the rows' first elements
+uint query_index[kRows], result_index[kRows], sum_index[kRows];  // of the rows' first elements
 int row_key_end[kRows];                        // a row sees keys 0 .. end - 1
 float row_maximum[kRows], row_sum[kRows], row_rescale[kRows];
 float probability[kKeys * kRows];              // scores, then probabilities, by key
-float private_sums[kSumsInOutput ? 1 : kRows * kValueDim];
+float private_sums[kSumsInBuffer ? 1 : kRows * kValueDim];
 uint batch, kv_head, split;
 
 float load_sum(uint row, uint dim) {
-  if (kSplitKv) return partials[result_index[row] + dim];
-  if (kSumsInOutput) return uintBitsToFloat(output_words[result_index[row] + dim * kOutputDimStride]);
+  if (kSplitKv || kSumsInWorkspace) return partials[sum_index[row] + dim];
+  if (kSumsInBuffer) return uintBitsToFloat(output_words[sum_index[row] + dim * kOutputDimStride]);
   return private_sums[row * kValueDim + dim];
 }
 
 void store_sum(uint row, uint dim, float value) {
-  if (kSumsInOutput) {
-    store_result(result_index[row], dim, value);
+  if (kSumsInWorkspace) {
+    partials[sum_index[row] + dim] = value;
+  } else if (kSumsInBuffer) {
+    store_result(sum_index[row], dim, value);
   } else {
     private_sums[row * kValueDim + dim] = value;
   }
@@ -145,6 +149,7 @@ void begin_rows(uint first_row, int kv_length) {
     const uint query = packed_query(row);
     query_index[r] = query_row(batch, head, query);
     result_index[r] = result_row(batch, head, query, split);
+    sum_index[r] = kSumsInWorkspace ? partial_row(batch, head, query, split) : result_index[r];
     row_key_end[r] = min(visible_key_end(int(query), kv_length), split_end(split));
     row_maximum[r] = kHiddenScore;
     row_sum[r] = 0.0;

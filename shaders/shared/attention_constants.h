@@ -41,6 +41,7 @@
 #define VKATTN_SPEC_HAS_KV_LENGTHS 15
 #define VKATTN_SPEC_HAS_LSE 16
 #define VKATTN_SPEC_SPLIT_KV 17  // partial results go to the workspace, for attention_combine.comp
+#define VKATTN_SPEC_SUMS_IN_WORKSPACE 18  // running sums live in the workspace; results go to the output
 
 // Specialization constants of one kernel start here.
 #define VKATTN_SPEC_LANE_ROWS 32

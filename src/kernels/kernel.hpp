@@ -42,8 +42,7 @@ struct KernelConfig {
   std::uint32_t workgroups_per_unit = 2;
   bool uses_matrix_units = false;
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
-  /// Keep the sums of one part of the keys in the workspace too, as float32, and have the combine pass store
-  /// them.
+  /// Keep running sums as float32 in the workspace where the keys are not split (kSumsInWorkspace).
   bool sums_in_workspace = false;
   std::uint32_t score_block_keys = 0;  ///< keys of a workgroup, where the score matrix goes to the workspace
   std::vector<FollowingPass> following;

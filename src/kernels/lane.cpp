@@ -38,7 +38,7 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
   config.rows_per_workgroup = config.workgroup_size * found->rows;
   config.key_step = found->keys;
   // A private array of sums costs more than a buffer, and 16-bit outputs cannot hold them.
-  config.sums_in_workspace = capabilities.is_cpu() && element_bytes(desc.output.type) == 2;
+  config.sums_in_workspace = element_bytes(desc.output.type) == 2;
   const bool wide = capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
   config.shader =
       wide ? "attention_lane_wide" : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");

@@ -195,6 +195,10 @@ Status plan_split(PlanState& plan, Windows& windows, double tiles) {
   if (Status status = lay_out_workspace(plan, windows.windows, static_cast<double>(row_bytes)); !status) {
     return status;
   }
+  if (plan.split.splits == 1) {
+    plan.config.specialization.push_back({VKATTN_SPEC_SUMS_IN_WORKSPACE, 1});
+    return {};
+  }
   plan.config.specialization.push_back({VKATTN_SPEC_SPLIT_KV, 1});
   auto combine = configure_combine(desc, plan.device->capabilities);
   if (!combine) return combine.error();

@@ -216,7 +216,7 @@ std::string AttentionPlan::describe() const {
     text += detail::message("split over keys: ", plan.split.splits, " parts of ", plan.split.keys,
                             ", merged by the combine pass\n");
   } else if (partials) {
-    text += "sums: kept as float32 in the workspace, stored by the combine pass\n";
+    text += "sums: kept as float32 in the workspace\n";
   }
   return text;
 }
