@@ -12,72 +12,100 @@
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
 #include "lib/grid.glsl"
+#include "lib/tile_rows.glsl"
 
-layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
-layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kThreads = 128;
-layout(constant_id = VKATTN_SPEC_TILE_COLUMNS) const uint kColumns = 16;
-layout(constant_id = VKATTN_SPEC_TILE_ROWS) const uint kRows = 4;
 layout(constant_id = VKATTN_SPEC_TILE_KEYS) const uint kKeys = 2;
 layout(constant_id = VKATTN_SPEC_TILE_DIM_CHUNK) const uint kDimChunk = 32;
 
-const uint kBlockRows = kThreads / kColumns * kRows;
 const uint kBlockKeys = kColumns * kKeys;
 const uint kValueChunk = kColumns * 4;                               // dims of the output staged at a time
 const uint kValueChunks = (kValueDim + kValueChunk - 1) / kValueChunk;
 // Rows of shared memory are skewed by 16 bytes so that a column of threads falls into different banks.
 const uint kDimStride4 = kDimChunk / 4 + 1;
 const uint kValueStride4 = kColumns + 1;
-const uint kProbabilityStride4 = kBlockKeys / 4 + 1;
+const uint kRowStride4 = (kDimChunk > kBlockKeys ? kDimChunk : kBlockKeys) / 4 + 1;
+const uint kDimQuads = kDimChunk / 4;
+const uint kQueryQuads = kBlockRows * kDimQuads;  // that a stage holds
+const uint kKeyQuads = kBlockKeys * kDimQuads;
+const uint kValueQuads = kBlockKeys * kColumns;
+const uint kQueryFetches = (kQueryQuads + kThreads - 1) / kThreads;  // quads that a thread moves
+const uint kKeyFetches = (kKeyQuads + kThreads - 1) / kThreads;
+const uint kValueFetches = (kValueQuads + kThreads - 1) / kThreads;
 const uint kKeyStage4 = kBlockKeys * kDimStride4;
 const uint kValueStage4 = kBlockKeys * kValueStride4;
 
-shared vec4 query_stage[kBlockRows * kDimStride4];
+shared vec4 row_stage[kBlockRows * kRowStride4];  // first queries, then probabilities; a row's stay in its own part
 shared vec4 kv_stage[kKeyStage4 > kValueStage4 ? kKeyStage4 : kValueStage4];  // first keys, then values
-shared vec4 probability_stage[kBlockRows * kProbabilityStride4];
-shared float reduce_stage[kBlockRows * (kColumns + 1)];
 
 vec4 accumulator[kRows * kValueChunks];
 float scores[kRows * kKeys];
+vec4 fetched_queries[kQueryFetches];
+vec4 fetched_keys[kKeyFetches];
+vec4 fetched_values[kValueFetches];
+uint query_source[kQueryFetches];  // rows in memory
 float row_maximum[kRows];
-float row_sum[kRows];  // of this thread's keys only, until finish()
+float row_sum[kRows];  // of this thread's keys only, until store_rows()
 
 TilePosition tile;
 uint column;        // 0 .. kColumns - 1
 uint block_row;     // the first of this thread's rows in the block
 int row_key_end[kRows];  // a row sees keys 0 .. end - 1
 
-void stage_queries(uint dim) {
-  for (uint i = gl_LocalInvocationIndex; i < kBlockRows * (kDimChunk / 4); i += kThreads) {
-    const uint row = i / (kDimChunk / 4);
-    const uint dim4 = i % (kDimChunk / 4);
-    // Rows beyond the last repeat it; they are not stored.
-    const uint packed = min(tile.first_row + row, packed_row_count() - 1u);
-    const uint source = query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
-    query_stage[row * kDimStride4 + dim4] = query_at4(source, dim + dim4 * 4u);
+// The n-th of this thread's quads (4 elements) of a stage.
+uint quad_index(uint n, uint quads) {
+  const uint i = gl_LocalInvocationIndex + n * kThreads;
+  return quads % kThreads == 0 ? i : min(i, quads - 1u);
+}
+
+// Whether it is this thread that writes it.
+bool is_own_quad(uint n, uint quads) {
+  return quads % kThreads == 0 || gl_LocalInvocationIndex + n * kThreads < quads;
+}
+
+// Keys behind the last repeat it: a masked block leaves them out.
+uint existing_key(int key, int key_end) { return uint(min(key, key_end - 1)); }
+
+// All of a thread's quads are fetched before the first is written, so that their latencies overlap.
+void fetch_queries_and_keys(int first_key, int key_end, uint dim) {
+  const bool whole = kHeadDim % kDimChunk == 0;
+  [[unroll]] for (uint n = 0; n < kQueryFetches; ++n) {
+    const uint at = dim + quad_index(n, kQueryQuads) % kDimQuads * 4u;
+    fetched_queries[n] = whole ? query_full4(query_source[n], at) : query_at4(query_source[n], at);
+  }
+  [[unroll]] for (uint n = 0; n < kKeyFetches; ++n) {
+    const uint i = quad_index(n, kKeyQuads);
+    const uint source = key_row(tile.batch, tile.kv_head, existing_key(first_key + int(i / kDimQuads), key_end));
+    const uint at = dim + i % kDimQuads * 4u;
+    fetched_keys[n] = whole ? key_full4(source, at) : key_at4(source, at);
   }
 }
 
-void stage_keys(int first_key, int key_end, uint dim) {
-  for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * (kDimChunk / 4); i += kThreads) {
-    const uint key = i / (kDimChunk / 4);
-    const uint dim4 = i % (kDimChunk / 4);
-    vec4 elements = vec4(0.0);
-    if (first_key + int(key) < key_end) {
-      elements = key_at4(key_row(tile.batch, tile.kv_head, uint(first_key) + key), dim + dim4 * 4u);
-    }
-    kv_stage[key * kDimStride4 + dim4] = elements;
+void stage_queries_and_keys() {
+  [[unroll]] for (uint n = 0; n < kQueryFetches; ++n) {
+    const uint i = quad_index(n, kQueryQuads);
+    if (is_own_quad(n, kQueryQuads)) row_stage[i / kDimQuads * kRowStride4 + i % kDimQuads] = fetched_queries[n];
+  }
+  [[unroll]] for (uint n = 0; n < kKeyFetches; ++n) {
+    const uint i = quad_index(n, kKeyQuads);
+    if (is_own_quad(n, kKeyQuads)) kv_stage[i / kDimQuads * kDimStride4 + i % kDimQuads] = fetched_keys[n];
   }
 }
 
-void stage_values(int first_key, int key_end, uint dim) {
-  for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kColumns; i += kThreads) {
-    const uint key = i / kColumns;
-    const uint dim4 = i % kColumns;
-    vec4 elements = vec4(0.0);
-    if (first_key + int(key) < key_end && dim + dim4 * 4u < kValueDim) {
-      elements = value_at4(value_row(tile.batch, tile.kv_head, uint(first_key) + key), dim + dim4 * 4u);
-    }
-    kv_stage[key * kValueStride4 + dim4] = elements;
+// Dims of the output behind the last are not stored.
+void fetch_values(int first_key, int key_end, uint dim) {
+  const bool whole = kValueDim % kValueChunk == 0;
+  [[unroll]] for (uint n = 0; n < kValueFetches; ++n) {
+    const uint i = quad_index(n, kValueQuads);
+    const uint source = value_row(tile.batch, tile.kv_head, existing_key(first_key + int(i / kColumns), key_end));
+    const uint at = dim + i % kColumns * 4u;
+    fetched_values[n] = whole ? value_full4(source, at) : value_at4(source, at);
+  }
+}
+
+void stage_values() {
+  [[unroll]] for (uint n = 0; n < kValueFetches; ++n) {
+    const uint i = quad_index(n, kValueQuads);
+    if (is_own_quad(n, kValueQuads)) kv_stage[i / kColumns * kValueStride4 + i % kColumns] = fetched_values[n];
   }
 }
 
@@ -85,16 +113,19 @@ void stage_values(int first_key, int key_end, uint dim) {
 void compute_scores(int first_key, int key_end) {
   [[unroll]] for (uint i = 0; i < kRows * kKeys; ++i) scores[i] = 0.0;
   for (uint dim = 0; dim < kHeadDim; dim += kDimChunk) {
+    fetch_queries_and_keys(first_key, key_end, dim);
     barrier();  // the stages are still read: by the previous chunk, or kv_stage by the previous block's values
-    stage_queries(dim);
-    stage_keys(first_key, key_end, dim);
+    stage_queries_and_keys();
     barrier();  // the stages are complete
     for (uint dim4 = 0; dim4 < kDimChunk / 4; ++dim4) {
       vec4 keys[kKeys];
       [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = kv_stage[(column + k * kColumns) * kDimStride4 + dim4];
       [[unroll]] for (uint r = 0; r < kRows; ++r) {
-        const vec4 query = query_stage[(block_row + r) * kDimStride4 + dim4];
-        [[unroll]] for (uint k = 0; k < kKeys; ++k) scores[r * kKeys + k] += dot(query, keys[k]);
+        const vec4 query = row_stage[(block_row + r) * kRowStride4 + dim4];
+        // Four multiply-adds; dot() would be a multiplication, three of them and an addition.
+        [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+          [[unroll]] for (uint d = 0; d < 4; ++d) scores[r * kKeys + k] += query[d] * keys[k][d];
+        }
       }
     }
   }
@@ -112,14 +143,11 @@ void update_softmax(int first_key, bool masked) {
         maximum = max(maximum, scores[r * kKeys + k]);
       }
     }
-    reduce_stage[(block_row + r) * (kColumns + 1) + column] = maximum;
+    row_value[r] = maximum;
   }
-  barrier();  // reduce_stage is complete; probability_stage was last read before a barrier of compute_scores()
+  maximum_of_columns(block_row, column);
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    float maximum = row_maximum[r];
-    for (uint c = 0; c < kColumns; ++c) {
-      maximum = max(maximum, reduce_stage[(block_row + r) * (kColumns + 1) + c]);
-    }
+    const float maximum = max(row_maximum[r], row_value[r]);
     const float rescale = rescale_factor(row_maximum[r], maximum);
     row_maximum[r] = maximum;
     row_sum[r] *= rescale;
@@ -131,7 +159,7 @@ void update_softmax(int first_key, bool masked) {
         probability = exp2(scores[r * kKeys + k] - maximum);
         row_sum[r] += probability;
       }
-      probability_stage[(block_row + r) * kProbabilityStride4 + key / 4][key % 4] = probability;
+      row_stage[(block_row + r) * kRowStride4 + key / 4][key % 4] = probability;
     }
   }
 }
@@ -142,14 +170,10 @@ void accumulate_values(uint n, bool masked) {
     vec4 values[4];
     [[unroll]] for (uint k = 0; k < 4; ++k) values[k] = kv_stage[(key4 * 4 + k) * kValueStride4 + column];
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      const vec4 probability = probability_stage[(block_row + r) * kProbabilityStride4 + key4];
+      const vec4 probability = row_stage[(block_row + r) * kRowStride4 + key4];
       vec4 sum = accumulator[r * kValueChunks + n];
-      if (masked) {
-        [[unroll]] for (uint k = 0; k < 4; ++k) {
-          if (!(probability[k] < 0.0)) sum += probability[k] * values[k];
-        }
-      } else {
-        [[unroll]] for (uint k = 0; k < 4; ++k) sum += probability[k] * values[k];
+      [[unroll]] for (uint k = 0; k < 4; ++k) {
+        if (!masked || !(probability[k] < 0.0)) sum += probability[k] * values[k];
       }
       accumulator[r * kValueChunks + n] = sum;
     }
@@ -158,24 +182,27 @@ void accumulate_values(uint n, bool masked) {
 
 void process_block(int first_key, int key_end, bool masked) {
   compute_scores(first_key, key_end);
+  fetch_values(first_key, key_end, 0u);
   update_softmax(first_key, masked);
   [[unroll]] for (uint n = 0; n < kValueChunks; ++n) {
     barrier();  // kv_stage is still read: keys by compute_scores(), or the previous chunk; probabilities complete
-    stage_values(first_key, key_end, n * kValueChunk);
+    stage_values();
     barrier();  // kv_stage is complete
-    accumulate_values(n, masked);
+    if (n + 1u < kValueChunks) fetch_values(first_key, key_end, (n + 1u) * kValueChunk);
+    // The branch is outside of the loop over keys.
+    if (masked) {
+      accumulate_values(n, true);
+    } else {
+      accumulate_values(n, false);
+    }
   }
 }
 
 void store_rows() {
-  barrier();  // reduce_stage is still read by the last block
+  [[unroll]] for (uint r = 0; r < kRows; ++r) row_value[r] = row_sum[r];
+  sum_of_columns(block_row, column);
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    reduce_stage[(block_row + r) * (kColumns + 1) + column] = row_sum[r];
-  }
-  barrier();  // reduce_stage is complete
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    float sum = 0.0;
-    for (uint c = 0; c < kColumns; ++c) sum += reduce_stage[(block_row + r) * (kColumns + 1) + c];
+    const float sum = row_value[r];
     const uint packed = tile.first_row + block_row + r;
     if (packed >= packed_row_count()) continue;
     const float inverse = sum == 0.0 ? 0.0 : 1.0 / sum;
@@ -195,8 +222,13 @@ void store_rows() {
 void main() {
   tile = tile_position(kBlockRows);
   if (!tile.valid) return;  // uniform over the workgroup, so no barrier is missed
-  column = gl_LocalInvocationIndex % kColumns;
-  block_row = gl_LocalInvocationIndex / kColumns * kRows;
+  column = grid_index() % kColumns;
+  block_row = grid_index() / kColumns * kRows;
+  [[unroll]] for (uint n = 0; n < kQueryFetches; ++n) {
+    // Rows behind the last repeat it; they are not stored.
+    const uint packed = min(tile.first_row + quad_index(n, kQueryQuads) / kDimQuads, packed_row_count() - 1u);
+    query_source[n] = query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
+  }
   const int kv_length = visible_kv_length(tile.batch);
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const uint query = packed_query(tile.first_row + block_row + r);
@@ -210,8 +242,13 @@ void main() {
   // Of this part of the keys, some row sees those before key_end, and every row those before full_end.
   const int key_end = min(visible_key_end(int(packed_query(last_row)), kv_length), split_end(tile.split));
   const int full_end = visible_key_end(int(packed_query(tile.first_row)), kv_length);
-  for (int first_key = split_begin(tile.split); first_key < key_end; first_key += int(kBlockKeys)) {
-    process_block(first_key, key_end, first_key + int(kBlockKeys) > min(full_end, key_end));
+  // lavapipe runs a loop's body once more, under an empty mask, after a test at its beginning; so not the loop either
+  // where there are no keys, as they may have no memory.
+  const int key_begin = split_begin(tile.split);
+  if (key_begin < key_end) {
+    for (int first_key = key_begin; first_key < key_end; first_key += int(kBlockKeys)) {
+      process_block(first_key, key_end, first_key + int(kBlockKeys) > min(full_end, key_end));
+    }
   }
   store_rows();
 }

@@ -1,6 +1,6 @@
 # The one list of shader binaries: vkattn_shader(name set file ...).
 # Forms: _words reads and writes 16-bit tensors through 32-bit words, for devices without 16-bit storage; _wide
-# reads with 64-bit loads, for CPU implementations.
+# reads with 64-bit loads, for CPU implementations; _subgroup needs subgroup shuffles in compute shaders.
 
 set(storage_16bit GLSL_EXTENSIONS GL_EXT_shader_16bit_storage DEVICE_FEATURES storageBuffer16BitAccess)
 
@@ -10,9 +10,17 @@ vkattn_shader(attention_lane_words core attention_lane.comp DEFINES VKATTN_STORA
 vkattn_shader(attention_lane_wide core attention_lane.comp DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=1
               GLSL_EXTENSIONS GL_EXT_shader_16bit_storage GL_EXT_shader_explicit_arithmetic_types_int64
               DEVICE_FEATURES storageBuffer16BitAccess shaderInt64)
-vkattn_shader(attention_tile core attention_tile.comp DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0
-              ${storage_16bit})
-vkattn_shader(attention_tile_words core attention_tile.comp DEFINES VKATTN_STORAGE_16BIT=0 VKATTN_WIDE_LOADS=0)
+vkattn_shader(attention_tile core attention_tile.comp
+              DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0 VKATTN_SUBGROUPS=0 ${storage_16bit})
+vkattn_shader(attention_tile_words core attention_tile.comp
+              DEFINES VKATTN_STORAGE_16BIT=0 VKATTN_WIDE_LOADS=0 VKATTN_SUBGROUPS=0)
+vkattn_shader(attention_tile_subgroup core attention_tile.comp
+              DEFINES VKATTN_STORAGE_16BIT=1 VKATTN_WIDE_LOADS=0 VKATTN_SUBGROUPS=1
+              GLSL_EXTENSIONS GL_EXT_shader_16bit_storage GL_KHR_shader_subgroup_shuffle
+              DEVICE_FEATURES storageBuffer16BitAccess)
+vkattn_shader(attention_tile_subgroup_words core attention_tile.comp
+              DEFINES VKATTN_STORAGE_16BIT=0 VKATTN_WIDE_LOADS=0 VKATTN_SUBGROUPS=1
+              GLSL_EXTENSIONS GL_KHR_shader_subgroup_shuffle)
 
 # _shared sums through shared memory, for devices whose subgroups cannot shuffle or have no known size.
 set(subgroup_shuffles GL_KHR_shader_subgroup_basic GL_KHR_shader_subgroup_shuffle)

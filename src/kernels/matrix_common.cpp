@@ -12,10 +12,6 @@ namespace {
 constexpr std::uint32_t kVendorAmd = 0x1002;
 constexpr std::uint32_t kVendorIntel = 0x8086;
 
-bool may_ask_for_size(const Capabilities& capabilities) {
-  return capabilities.required_subgroup_size && capabilities.compute_full_subgroups;
-}
-
 }  // namespace
 
 Status check_matrix_types(const AttentionDesc& desc) {
@@ -45,7 +41,7 @@ Status check_matrix_features(const Capabilities& c, DataType operand) {
 }
 
 Result<std::uint32_t> matrix_subgroup_size(const Capabilities& capabilities, std::uint32_t n) {
-  if (may_ask_for_size(capabilities)) {
+  if (may_ask_for_subgroup_size(capabilities)) {
     std::uint32_t size = capabilities.subgroup_size;
     // Mesa's compiler for Intel spreads a matrix over exactly N lanes.
     if (capabilities.vendor_id == kVendorIntel) size = n;
@@ -60,10 +56,6 @@ Result<std::uint32_t> matrix_subgroup_size(const Capabilities& capabilities, std
       message("subgroups have ", capabilities.min_subgroup_size, " to ", capabilities.max_subgroup_size,
               " invocations and the device has not enabled subgroupSizeControl and "
               "computeFullSubgroups to fix one")};
-}
-
-std::uint32_t required_subgroup_size(const Capabilities& capabilities, std::uint32_t size) {
-  return may_ask_for_size(capabilities) ? size : 0;
 }
 
 }  // namespace vkattn::detail

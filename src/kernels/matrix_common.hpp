@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "kernels/kernel.hpp"
+#include "kernels/subgroup_size.hpp"
 
 namespace vkattn::detail {
 
@@ -22,8 +23,5 @@ namespace vkattn::detail {
 
 /// The subgroup size for matrices of n columns: the one to ask for, or the only one there is.
 [[nodiscard]] Result<std::uint32_t> matrix_subgroup_size(const Capabilities& capabilities, std::uint32_t n);
-
-/// KernelConfig::required_subgroup_size for that size.
-[[nodiscard]] std::uint32_t required_subgroup_size(const Capabilities& capabilities, std::uint32_t size);
 
 }  // namespace vkattn::detail

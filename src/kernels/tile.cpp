@@ -4,11 +4,14 @@
 
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
+#include "kernels/subgroup_size.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
 
 namespace {
+
+constexpr std::uint32_t kVendorIntel = 0x8086;
 
 // Threads form columns x (threads / columns); a thread owns `rows` rows, `keys` keys, and 4 dims of each
 // chunk.
@@ -19,21 +22,43 @@ std::uint32_t block_keys(const TileShape& shape) {
   return shape.columns * shape.keys;
 }
 
-// As attention_tile.comp declares it.
-std::uint32_t shared_bytes(const TileShape& shape) {
-  const std::uint32_t dim_stride4 = shape.dims / 4 + 1;
-  const std::uint32_t kv_stage4 = block_keys(shape) * std::max(dim_stride4, shape.columns + 1);
-  return 16 *
-             (block_rows(shape) * dim_stride4 + kv_stage4 + block_rows(shape) * (block_keys(shape) / 4 + 1)) +
-         4 * block_rows(shape) * (shape.columns + 1);
+// As attention_tile.comp and lib/tile_rows.glsl declare it. Rows are reduced in subgroups or through shared
+// memory.
+std::uint32_t shared_bytes(const TileShape& shape, bool in_subgroups) {
+  const std::uint32_t row_stride4 = std::max(shape.dims, block_keys(shape)) / 4 + 1;
+  const std::uint32_t kv_stride4 = std::max(shape.dims / 4, shape.columns) + 1;
+  const std::uint32_t reduce_stage = in_subgroups ? 0 : block_rows(shape) * (shape.columns + 1);
+  return 16 * (block_rows(shape) * row_stride4 + block_keys(shape) * kv_stride4) + 4 * reduce_stage;
 }
+
+// The size of the full subgroups that rows of the grid can be reduced in, or 0 where they cannot.
+std::uint32_t reducing_subgroup_size(const TileShape& shape, const Capabilities& capabilities) {
+  // CPU implementations are given other kernels; the form without needs nothing of them.
+  if (!capabilities.subgroup_shuffle || capabilities.is_cpu()) return 0;
+  const bool may_ask = may_ask_for_subgroup_size(capabilities);
+  if (!may_ask && capabilities.min_subgroup_size != capabilities.max_subgroup_size) return 0;
+  std::uint32_t size = capabilities.subgroup_size;
+  // Intel's compiler has half the registers for each invocation of a subgroup twice as large.
+  if (may_ask && capabilities.vendor_id == kVendorIntel) size = shape.columns;
+  if (may_ask) size = std::clamp(size, capabilities.min_subgroup_size, capabilities.max_subgroup_size);
+  if (size % shape.columns != 0 || shape.threads % size != 0) return 0;
+  return may_ask && shape.threads / size > capabilities.max_workgroup_subgroups ? 0 : size;
+}
+
+// Quads of 4 elements that a thread fetches before it writes them to shared memory; they wait in registers.
+constexpr std::uint32_t kMaxFetches = 16;
 
 bool is_possible(const TileShape& shape) {
   const auto is_power = [](std::uint32_t size, std::uint32_t least, std::uint32_t most) {
     return std::has_single_bit(size) && size >= least && size <= most;
   };
-  return is_power(shape.columns, 4, 64) && is_power(shape.threads, shape.columns, 1024) &&
-         is_power(shape.rows, 1, 8) && is_power(shape.keys, 1, 8) && is_power(shape.dims, 8, 128);
+  const bool in_range = is_power(shape.columns, 4, 64) && is_power(shape.threads, shape.columns, 1024) &&
+                        is_power(shape.rows, 1, 8) && is_power(shape.keys, 1, 8) &&
+                        is_power(shape.dims, 8, 128);
+  if (!in_range) return false;
+  const std::uint32_t score_quads = (block_rows(shape) + block_keys(shape)) * shape.dims / 4;
+  const std::uint32_t value_quads = block_keys(shape) * shape.columns;
+  return std::max(score_quads, value_quads) <= kMaxFetches * shape.threads;
 }
 
 // Accumulators are value_dim / columns floats for each row of a thread: wide heads take fewer rows.
@@ -53,8 +78,10 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
   for (const TileShape& candidate : tiles) {
     if (!is_possible(candidate)) continue;
     const TileShape shape = for_value_dim(candidate, desc.value_dim);
-    smallest = std::min(smallest, shared_bytes(shape));
-    if (shared_bytes(shape) > capabilities.max_shared_memory_bytes) continue;
+    const std::uint32_t subgroup_size = reducing_subgroup_size(shape, capabilities);
+    const std::uint32_t bytes = shared_bytes(shape, subgroup_size != 0);
+    smallest = std::min(smallest, bytes);
+    if (bytes > capabilities.max_shared_memory_bytes) continue;
     if (shape.threads > capabilities.max_workgroup_invocations ||
         shape.threads > capabilities.max_workgroup_size[0]) {
       continue;
@@ -64,10 +91,14 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
     if (!last && packed_rows(desc) * 2 <= static_cast<std::int64_t>(block_rows(shape))) continue;
     KernelConfig config;
     config.tile = candidate;
-    config.shader = shader_for(desc, capabilities, "attention_tile", "attention_tile_words");
+    config.shader =
+        subgroup_size != 0
+            ? shader_for(desc, capabilities, "attention_tile_subgroup", "attention_tile_subgroup_words")
+            : shader_for(desc, capabilities, "attention_tile", "attention_tile_words");
+    config.required_subgroup_size = required_subgroup_size(capabilities, subgroup_size);
     config.workgroup_size = shape.threads;
     config.rows_per_workgroup = block_rows(shape);
-    config.shared_bytes = shared_bytes(shape);
+    config.shared_bytes = bytes;
     config.key_step = block_keys(shape);
     auto common = common_specialization(desc, capabilities, shape.threads);
     if (!common) return common.error();
@@ -76,8 +107,10 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
     config.specialization.push_back({VKATTN_SPEC_TILE_ROWS, shape.rows});
     config.specialization.push_back({VKATTN_SPEC_TILE_KEYS, shape.keys});
     config.specialization.push_back({VKATTN_SPEC_TILE_DIM_CHUNK, shape.dims});
-    config.summary = message(block_rows(shape), " rows x ", block_keys(shape), " keys a block, ",
-                             shape.threads, " invocations, ", config.shared_bytes, " bytes of shared memory");
+    config.summary =
+        message(block_rows(shape), " rows x ", block_keys(shape), " keys a block, ", shape.threads,
+                " invocations, ", config.shared_bytes, " bytes of shared memory, rows reduced in ",
+                subgroup_size != 0 ? message("subgroups of ", subgroup_size) : "shared memory");
     return config;
   }
   if (smallest == ~0U) return no_possible_tile(tiles);

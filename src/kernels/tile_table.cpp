@@ -32,6 +32,10 @@ constexpr Match cpu(std::int64_t rows, std::int64_t keys) {
   return {Device::kCpu, Architecture::kAny, 0, 0, rows, keys};
 }
 
+constexpr Match wide(std::int64_t head_dim) {
+  return {Device::kAny, Architecture::kAny, 0, head_dim};
+}
+
 constexpr TileShape lane(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
   return {threads, 0, 0, rows, keys, 0};
 }
@@ -65,10 +69,18 @@ constexpr std::array kTable{
     Entry{"lane", cpu(0, 0), lane(0, 1, 8)},
     Entry{"lane", {Device::kGpu}, lane(64, 1, 8)},
 
-    // Largest first; the last fits every Vulkan device (128 invocations, 16 KiB).
-    Entry{"tile", {}, tile(256, 16, 4, 4)},
-    Entry{"tile", {}, tile(128, 16, 4, 2)},
-    Entry{"tile", {}, tile(128, 8, 2, 4)},
+    // Largest first: for devices with 48, 32 and 16 KiB of shared memory, then for few rows. Wide heads take
+    // more
+    // columns, so that a thread has fewer dims and more rows of the output.
+    Entry{"tile", wide(96), tile(256, 16, 4, 4)},
+    Entry{"tile", wide(192), tile(256, 16, 4, 2)},
+    Entry{"tile", wide(192), tile(128, 16, 4, 2)},
+    Entry{"tile", {}, tile(256, 8, 4, 4)},
+    Entry{"tile", {}, tile(128, 8, 4, 4)},
+    Entry{"tile", {}, tile(64, 8, 4, 4)},
+    Entry{"tile", {}, tile(64, 8, 2, 4)},
+    Entry{"tile", {}, tile(64, 8, 1, 4)},
+    Entry{"tile", {}, tile(64, 16, 1, 2)},
 
     // Threads, sets of rows at the most, keys in flight. The last fits every Vulkan device.
     Entry{"decode", {}, decode(128, 2, 4)},

@@ -68,6 +68,7 @@ struct RunOptions {
   std::optional<Device> device;  ///< in place of the runtime's own
   std::uint64_t max_dispatch_ns = 100'000'000;
   std::uint32_t kv_splits = 0;
+  std::optional<TileShape> tile;                        ///< in place of the tile table's
   std::function<Status(harness::ProblemRun&)> prepare;  ///< after the inputs are filled
   std::function<void(const AttentionPlan&)> inspect;    ///< the plan before it runs
 };
