@@ -39,9 +39,10 @@ class Tuner {
       const double share = 0.7 * static_cast<double>(i) / static_cast<double>(kernels.size());
       if (i > 0 && seconds_left() < 0.3 * options_.max_seconds) break;
       if (Status status = measure({kernels[i], 0, 0}, kLeastRepeats, share); !status) return status.error();
-      if (i == 0 && measured_.empty()) return failed(first_message_);
     }
+    if (measured_.empty()) return failed(first_message_);  // else the first that runs is the default
     if (Status status = measure_again(); !status) return status.error();
+    if (measured_.empty()) return failed("every candidate gave a wrong output");
     if (Status status = measure_splits(); !status) return status.error();
     return finish();
   }
@@ -106,11 +107,14 @@ class Tuner {
     outcome_.candidates -= again.size();  // counted once
     measured_.clear();
     for (const Candidate& candidate : again) {
+      const std::size_t wrong = outcome_.wrong.size();
       if (Status status = measure(candidate, options_.repeat, 0.8); !status) return status;
-      // A limit of time must not lose what was known.
-      if (measured_.empty() || !(measured_.back().kernel == candidate.kernel)) measured_.push_back(candidate);
+      // A limit of time must not lose what was known; a wrong output must.
+      const bool is_wrong = outcome_.wrong.size() > wrong;
+      const bool is_measured = !measured_.empty() && measured_.back().kernel == candidate.kernel;
+      if (!is_wrong && !is_measured) measured_.push_back(candidate);
     }
-    default_ = measured_.front();
+    if (!measured_.empty()) default_ = measured_.front();
     return {};
   }
 

@@ -128,7 +128,7 @@ int show_kernels(const Arguments& arguments, const Invocation& invocation) {
   require_known_kernel(arguments.kernel);
   RuntimeOptions runtime_options;
   runtime_options.device = arguments.device;
-  runtime_options.pipeline_cache = false;  // statistics come from compiling
+  runtime_options.self_tests = false;  // they execute, and a driver that only compiles is welcome here
   const Runtime runtime = take(Runtime::create(runtime_options));
   const Capabilities& device = runtime.device().capabilities();
   const bool wanted = arguments.stats || !arguments.isa.empty();
@@ -139,9 +139,7 @@ int show_kernels(const Arguments& arguments, const Invocation& invocation) {
   PlanOptions options;
   options.kernel = arguments.kernel;
   options.capture_statistics = wanted;
-  options.tuning = runtime.tuning();
-  // Not Runtime::make_plan: its self-tests execute, and a driver that only compiles is welcome here.
-  const AttentionPlan plan = take(AttentionPlan::create(runtime.device(), problem.desc, options));
+  const AttentionPlan plan = take(runtime.make_plan(problem.desc, options));
   Pipelines found;
   found.problem = to_string(problem);
   found.kernel = plan.kernel_name();

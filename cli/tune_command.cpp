@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,9 +31,11 @@ struct Arguments {
 std::string old_text(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return {};
+  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+  std::string text(error ? 0 : static_cast<std::size_t>(bytes), '\0');
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.good()) fail("cannot read " + console::printable(path));
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (error || !file.good()) fail("cannot read " + console::printable(path));
   return text;
 }
 

@@ -58,8 +58,9 @@ const uint kValueBatch = kValueFetches < 2 ? kValueFetches : 2;
 
 // A probability is exp2(score - reference). The reference is the row's maximum less kHeadroom at the time it was last
 // raised; it is raised again where a score exceeds it by kLimit. So probabilities fill float16's range: at the most
-// 2^15, and normal numbers down to 2^-25 of the maximum.
-const float kHeadroom = 11.0;
+// 2^15, and normal numbers down to 2^-21 of the maximum. Beyond 2^27 float32 counts in steps of 16: a headroom of 7
+// is then rounded away, one of 11 would become 16 and a probability 2^16, which float16 does not hold.
+const float kHeadroom = 7.0;
 const float kLimit = 15.0;
 
 shared uvec4 key_stage[kBlockKeys * kKeyStride8];
@@ -246,7 +247,10 @@ bool update_row(uint row_index, int first_key, bool masked) {
   vec4 scores[kLaneKeys8 * 2];
   float maximum = kHiddenScore;
   VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8 * 2; ++v) {
-    scores[v] = uintBitsToFloat(score_stage[stage_row + lane_part * kLaneKeys8 * 2u + v]) * params.scale_log2;
+    // Not fused with the subtraction below: the reference is the maximum of rounded products.
+    precise const vec4 scaled =
+        uintBitsToFloat(score_stage[stage_row + lane_part * kLaneKeys8 * 2u + v]) * params.scale_log2;
+    scores[v] = scaled;
     if (masked) {
       const ivec4 keys = part_key + int(v * 4u) + ivec4(0, 1, 2, 3);
       scores[v] = mix(scores[v], vec4(kHiddenScore), greaterThanEqual(keys, ivec4(row_key_end[row_index])));
@@ -257,7 +261,7 @@ bool update_row(uint row_index, int first_key, bool masked) {
     maximum = max(maximum, subgroupShuffleXor(maximum, lanes));
   }
   const float old_reference = row_reference[row_index];
-  const bool raised = maximum > old_reference + kLimit;
+  const bool raised = maximum - old_reference > kLimit;  // a sum would be rounded
   const float reference = raised ? maximum - kHeadroom : old_reference;
   const float rescale = rescale_factor(old_reference, reference);
   if (lane_part == 0) factor_stage[row] = rescale;

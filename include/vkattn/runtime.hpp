@@ -36,6 +36,7 @@ struct RuntimeOptions {
   std::filesystem::path tuning_file;
   /// Try each path on matrix units once on a small problem, and use another kernel where its results are
   /// wrong. Outcomes are kept in the folder of the pipeline cache, unless `pipeline_cache` is off.
+  /// Off: only outcomes that are kept count.
   bool self_tests = true;
 };
 

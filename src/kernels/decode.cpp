@@ -6,6 +6,7 @@
 
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
+#include "kernels/subgroup_size.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
@@ -95,10 +96,6 @@ void choose_columns(DecodeShape& shape, const AttentionDesc& desc, std::uint32_t
     columns *= 2;
     set_columns(shape, desc, columns);
   }
-}
-
-bool may_ask_for_subgroup_size(const Capabilities& capabilities) {
-  return capabilities.required_subgroup_size && capabilities.compute_full_subgroups;
 }
 
 // The subgroup size for groups of so many threads: the smallest that holds one, 0 where none is known to.
@@ -219,7 +216,7 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
   config.shared_bytes = shape.shared_bytes();
   config.key_step = shape.key_groups() * shape.block.keys;
   config.workgroups_per_unit = kThreadsPerUnit / shape.block.threads;
-  if (may_ask_for_subgroup_size(capabilities)) config.required_subgroup_size = shape.subgroup_size;
+  config.required_subgroup_size = required_subgroup_size(capabilities, shape.subgroup_size);
   auto common = common_specialization(desc, capabilities, shape.block.threads);
   if (!common) return common.error();
   config.specialization = *std::move(common);

@@ -22,7 +22,6 @@ enum class Architecture : std::uint8_t {
 };
 
 [[nodiscard]] Architecture architecture(const Capabilities& capabilities);
-[[nodiscard]] std::string_view name(Architecture architecture);
 
 /// The kernel's block sizes for the problem on the device, best first. Whether they fit the device's limits
 /// is for the kernel to say.
@@ -31,5 +30,16 @@ enum class Architecture : std::uint8_t {
 
 /// All block sizes of a kernel in the table, for any device and problem, once each.
 [[nodiscard]] std::vector<TileShape> all_tiles(std::string_view kernel);
+
+/// Calls visit(name, size) for each size of a TileShape, by the names that files and messages use.
+template <class Tile, class Visit>
+void for_each_size(Tile& tile, Visit&& visit) {
+  visit("threads", tile.threads);
+  visit("subgroups", tile.subgroups);
+  visit("columns", tile.columns);
+  visit("rows", tile.rows);
+  visit("keys", tile.keys);
+  visit("dims", tile.dims);
+}
 
 }  // namespace vkattn::detail

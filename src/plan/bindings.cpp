@@ -1,5 +1,6 @@
 // From tensors to descriptor sets and push constants, and recording.
 #include <algorithm>
+#include <cassert>
 #include <string_view>
 
 #include "common/message.hpp"
@@ -200,7 +201,7 @@ void begin_pass(const PlanState& plan, VkCommandBuffer commands, std::size_t ste
   if (step == 0) return;
   VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
   barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
-  barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT;
+  barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;  // a pass may work in place
   vk.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
                           VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, nullptr, 0, nullptr);
 }

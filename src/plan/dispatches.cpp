@@ -148,6 +148,13 @@ Status lay_out_workspace(PlanState& plan, const std::vector<Window>& windows, do
     plan.areas.push_back({offset, static_cast<std::uint64_t>(bytes)});
   }
   plan.workspace_bytes = plan.areas.back().offset + plan.areas.back().bytes;
+  const std::uint64_t most = std::min(capabilities.max_buffer_size, capabilities.max_memory_allocation_bytes);
+  if (plan.workspace_bytes > most) {
+    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
+                 message("the workspace takes ", plan.workspace_bytes, " bytes; ",
+                         most == capabilities.max_buffer_size ? "maxBufferSize" : "maxMemoryAllocationSize",
+                         " is ", most)};
+  }
   return {};
 }
 
@@ -162,6 +169,11 @@ Status plan_score_matrix(PlanState& plan, const Windows& windows) {
   }
   const std::int64_t keys = std::max<std::int64_t>(desc.kv_length, 1);
   plan.split = {divide_up(keys, plan.config.score_block_keys), plan.config.score_block_keys};
+  if (plan.split.splits > kMaxKvSplits) {
+    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
+                 message("the kernel ", plan.kernel_name, " takes at most ",
+                         kMaxKvSplits * plan.config.score_block_keys, " keys; here are ", keys)};
+  }
   return lay_out_workspace(plan, windows.windows, 4.0 * static_cast<double>(keys));
 }
 
@@ -193,7 +205,10 @@ Status plan_split(PlanState& plan, Windows& windows, double tiles) {
   if (!smaller) return smaller.error();
   windows = *std::move(smaller);
   if (Status status = lay_out_workspace(plan, windows.windows, static_cast<double>(row_bytes)); !status) {
-    return status;
+    if (plan.split.splits > 1) return status;
+    plan.areas.clear();  // the sums can live elsewhere
+    plan.workspace_bytes = 0;
+    return {};
   }
   if (plan.split.splits == 1) {
     plan.config.specialization.push_back({VKATTN_SPEC_SUMS_IN_WORKSPACE, 1});
@@ -250,8 +265,11 @@ void list_steps(PlanState& plan) {
       if (pass == 0) {
         add_steps(plan, i, pass, tiles * window_parts(plan.split, window), tile_ns);
       } else if (window.first_key == 0) {  // once for all parts of the keys
-        add_steps(plan, i, pass,
-                  plan.passes[pass].by_tiles ? tiles : static_cast<std::int64_t>(window_rows(window)), 0);
+        const bool by_tiles = plan.passes[pass].by_tiles;
+        // A pass over tiles does about half of the work; one over rows little.
+        const double half_ns = tile_ns * static_cast<double>(plan.split.splits) / 2;
+        add_steps(plan, i, pass, by_tiles ? tiles : static_cast<std::int64_t>(window_rows(window)),
+                  by_tiles ? half_ns : 0);
       }
     }
   }

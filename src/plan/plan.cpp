@@ -1,7 +1,10 @@
 // Plan assembly: validate -> select -> windows -> dispatches -> pipeline.
 #include <vkattn/plan.hpp>
 
+#include <algorithm>
+
 #include "common/message.hpp"
+#include "kernels/tile_table.hpp"
 #include "plan/dispatches.hpp"
 #include "vkattn_core_shaders.hpp"
 
@@ -71,12 +74,18 @@ std::optional<Selection> select_tuned(const AttentionDesc& desc, const Capabilit
     return std::nullopt;
   const std::string what = message(tuned->best.kernel, " (", to_string(tuned->best.tile), "), measured for '",
                                    tuned->problem, "' in ", options.tuning->source);
+  const auto cannot = [&](const std::string& reason) {
+    plan.notes.push_back(message("tuning: cannot use ", what, ": ", reason));
+    return std::nullopt;
+  };
+  // Of a file made by hand nothing is used that no test has seen.
+  const std::vector<TileShape> known = all_tiles(tuned->best.kernel);
+  if (std::find(known.begin(), known.end(), tuned->best.tile) == known.end()) {
+    return cannot("these block sizes are not in the tile table");
+  }
   auto selection =
       select_kernel(desc, capabilities, {tuned->best.kernel, &tuned->best.tile, options.refusals});
-  if (!selection) {
-    plan.notes.push_back(message("tuning: cannot use ", what, ": ", selection.error().message));
-    return std::nullopt;
-  }
+  if (!selection) return cannot(selection.error().message);
   plan.notes.push_back(message("tuning: ", what));
   if (plan.options.kv_splits == 0) plan.options.kv_splits = tuned->kv_splits;
   return *std::move(selection);
@@ -90,6 +99,8 @@ Status choose_kernel(const AttentionDesc& desc, const Capabilities& capabilities
         desc, capabilities, {options.kernel, options.tile ? &*options.tile : nullptr, options.refusals});
     if (!selection) return selection.error();
     tuned = *std::move(selection);
+  } else {
+    plan.tuned = true;
   }
   plan.config = std::move(tuned->config);
   plan.kernel_name = tuned->kernel.name;
@@ -97,23 +108,46 @@ Status choose_kernel(const AttentionDesc& desc, const Capabilities& capabilities
   return {};
 }
 
+// Kernel, windows and dispatches. What a kernel accepts may still not fit the device, as where it cannot cut
+// the keys of one head: then the next one is asked, unless one was asked for by name.
+Result<std::shared_ptr<PlanState>> plan_kernel(const Device& device, const AttentionDesc& desc,
+                                               const PlanOptions& options) {
+  PlanOptions left = options;
+  std::vector<std::string> notes;
+  for (;;) {
+    auto plan = std::make_shared<PlanState>();
+    plan->device = device.share();
+    plan->desc = desc;
+    plan->options = left;
+    plan->notes = notes;
+    plan->whole_words = !device.capabilities().storage_buffer_16bit;
+    if (Status status = choose_kernel(desc, device.capabilities(), *plan); !status) return status.error();
+    if (desc.is_empty()) return plan;
+    const Status status = plan_dispatches(*plan);
+    if (status) return plan;
+    const bool not_here =
+        status.error().code == ErrorCode::kLimitExceeded || status.error().code == ErrorCode::kUnsupported;
+    if (!not_here) return status.error();
+    if (plan->tuned) {
+      left.tuning.reset();
+      notes = {message(plan->notes.back(), ": not used: ", status.error().message)};
+      continue;
+    }
+    if (!options.kernel.empty()) return status.error();
+    left.refusals.push_back({std::string(plan->kernel_name), status.error().message});
+  }
+}
+
 Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const AttentionDesc& desc,
                                                    const PlanOptions& options) {
   if (Status status = validate(desc); !status) return status.error();
   if (Status status = check_options(options, device.capabilities()); !status) return status.error();
-  auto plan = std::make_shared<PlanState>();
-  plan->device = device.share();
-  plan->desc = desc;
-  plan->options = options;
-  if (Status status = choose_kernel(desc, device.capabilities(), *plan); !status) return status.error();
-  plan->whole_words = !device.capabilities().storage_buffer_16bit;
-  if (!desc.is_empty()) {
-    if (Status status = plan_dispatches(*plan); !status) return status.error();
-    for (Pass& pass : plan->passes) {
-      if (Status status = create_pipeline(*plan, pass); !status) return status.error();
-    }
+  auto plan = plan_kernel(device, desc, options);
+  if (!plan) return plan.error();
+  for (Pass& pass : (*plan)->passes) {
+    if (Status status = create_pipeline(**plan, pass); !status) return status.error();
   }
-  return std::shared_ptr<const PlanState>(std::move(plan));
+  return std::shared_ptr<const PlanState>(*std::move(plan));
 }
 
 }  // namespace
@@ -165,10 +199,15 @@ std::string AttentionPlan::configuration() const {
   const detail::ShaderBinary* const binary =
       detail::find_shader(detail::shader_binaries(), plan.config.shader);
   std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, 64 bits (Fowler, Noll and Vo)
-  for (const std::uint32_t word : binary->words) hash = (hash ^ word) * 0x100000001b3ULL;
+  const auto add = [&](std::uint32_t word) { hash = (hash ^ word) * 0x100000001b3ULL; };
+  for (const std::uint32_t word : binary->words) add(word);
+  for (const detail::SpecializationValue& value : plan.config.specialization) {
+    add(value.id);
+    add(value.value);
+  }
   return detail::message(plan.kernel_name, ", ", name(desc.query.type), " ", name(desc.key.type), " ",
                          name(desc.value.type), " ", name(desc.output.type), ", d", desc.head_dim, " dv",
-                         desc.value_dim, ", ", plan.config.summary, ", shader ", std::hex, hash);
+                         desc.value_dim, ", ", plan.config.summary, ", code ", std::hex, hash);
 }
 
 VkDeviceSize AttentionPlan::workspace_bytes() const {

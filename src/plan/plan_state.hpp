@@ -55,6 +55,7 @@ struct PlanState {
   std::string_view kernel_name;
   std::vector<KernelSupport> considered;
   std::vector<std::string> notes;  ///< lines for describe()
+  bool tuned = false;              ///< by PlanOptions::tuning
   TensorWindows whole{};           ///< the whole tensors; no bytes where nothing is recorded
   std::vector<Window> windows;
   std::vector<WorkspaceArea> areas;         ///< of each window of rows

@@ -34,15 +34,9 @@ bool is_alike(const AttentionDesc& a, const AttentionDesc& b) {
 
 std::string to_string(const TileShape& tile) {
   std::string text;
-  const auto add = [&](const char* word, std::uint32_t value) {
-    if (value != 0) text += detail::message(text.empty() ? "" : ", ", word, " ", value);
-  };
-  add("threads", tile.threads);
-  add("subgroups", tile.subgroups);
-  add("columns", tile.columns);
-  add("rows", tile.rows);
-  add("keys", tile.keys);
-  add("dims", tile.dims);
+  detail::for_each_size(tile, [&](const char* name, std::uint32_t size) {
+    if (size != 0) text += detail::message(text.empty() ? "" : ", ", name, " ", size);
+  });
   return text.empty() ? "none" : text;
 }
 

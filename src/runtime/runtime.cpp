@@ -197,23 +197,27 @@ Result<Runtime> Runtime::create(const RuntimeOptions& options) {
 Result<AttentionPlan> Runtime::make_plan(const AttentionDesc& desc, const PlanOptions& options) const {
   return detail::without_exceptions([&]() -> Result<AttentionPlan> {
     PlanOptions full = options;
-    if (full.pipeline_cache == VK_NULL_HANDLE) full.pipeline_cache = state_->pipeline_cache;
+    // Statistics come from compiling.
+    if (full.pipeline_cache == VK_NULL_HANDLE && !full.capture_statistics)
+      full.pipeline_cache = state_->pipeline_cache;
     if (!full.tuning) full.tuning = state_->tuning;
     for (;;) {
       auto plan = AttentionPlan::create(*state_->device, desc, full);
-      if (!plan || !state_->run_self_tests || !plan->uses_matrix_units() || desc.is_empty()) return plan;
+      if (!plan || !plan->uses_matrix_units() || desc.is_empty()) return plan;
       const std::string configuration = plan->configuration();
       std::optional<std::string> failure = state_->self_tests.find(configuration);
+      if (!failure && !state_->run_self_tests) return plan;
+      std::string what = "failed its self-test on this device";
       if (!failure) {
         auto outcome = detail::self_test(*this, *plan);
         if (!outcome && outcome.error().code == ErrorCode::kDeviceLost) return outcome.error();
         // One that could not run, for lack of memory perhaps, is tried again another time.
         if (outcome) state_->self_tests.add(configuration, *outcome);
+        if (!outcome) what = "could not run its self-test on this device";
         failure = outcome ? *outcome : outcome.error().message;
       }
       if (failure->empty()) return plan;
-      full.refusals.push_back({std::string(plan->kernel_name()),
-                               detail::message("failed its self-test on this device (", *failure, ")")});
+      full.refusals.push_back({std::string(plan->kernel_name()), detail::message(what, " (", *failure, ")")});
     }
   });
 }

@@ -25,13 +25,13 @@ constexpr std::int64_t kKvLength = 75;
 AttentionDesc small_problem(const AttentionDesc& desc) {
   AttentionDesc small = desc;
   small.batch = 1;
-  small.query_heads = std::min<std::int64_t>(desc.query_heads / desc.kv_heads, 2);
+  small.query_heads = std::min<std::int64_t>(desc.query_heads / desc.kv_heads, 8);
   small.kv_heads = 1;
   small.query_length = kQueryLength;
   small.kv_length = kKvLength;
   small.offset = small.align == Align::kOffset ? kKvLength - kQueryLength : 0;
-  for (TensorDesc* tensor : {&small.query, &small.key, &small.value, &small.output})
-    tensor->alignment_bytes = 16;
+  small.scale.reset();  // one of 0 would hide wrong scores
+  small.has_lse = true;
   small.set_layout(Layout::kBhsd);
   return small;
 }
@@ -65,10 +65,6 @@ std::vector<std::byte> random_tensor(std::int64_t elements, DataType type, std::
   }
   return bytes;
 }
-
-struct HostTensors {
-  std::vector<std::byte> query, key, value, output, lse, kv_lengths;
-};
 
 HostTensors make_tensors(const AttentionDesc& desc) {
   const std::int64_t rows = desc.query_heads * desc.query_length;
@@ -118,29 +114,40 @@ Status execute(const Runtime& runtime, const AttentionPlan& plan, HostTensors& h
   return runtime.read(buffers[4], 0, host.lse);
 }
 
-std::string compare(const AttentionDesc& desc, const HostTensors& host, DataType probability_type) {
+}  // namespace
+
+std::string first_difference(const AttentionDesc& desc, const HostTensors& host, DataType probability_type) {
   const auto length = static_cast<std::int32_t>(desc.kv_length);
   reference::Inputs inputs{host.query.data(), host.key.data(), host.value.data(), {}};
   if (desc.has_kv_lengths) inputs.kv_lengths = {&length, 1};
+  std::string difference;
+  const auto is_right = [&](double got, double expected, double tolerance, std::int64_t head,
+                            std::int64_t query, const std::string& what) {
+    if (got == expected || std::abs(got - expected) <= tolerance) return true;  // false for NaN
+    difference = message("head ", head, ", query ", query, ", ", what, " is ", got, " where ", expected,
+                         " was expected");
+    return false;
+  };
   for (std::int64_t head = 0; head < desc.query_heads; ++head) {
     for (std::int64_t query = 0; query < desc.query_length; ++query) {
       const reference::Row row = reference::compute_row(desc, inputs, {0, head, query});
+      const auto row_index = static_cast<std::size_t>(head * desc.query_length + query);
+      const double lse = static_cast<double>(element(host.lse, row_index, DataType::kFloat32));
+      if (!is_right(lse, row.lse, reference::lse_tolerance(desc, row), head, query, "lse")) return difference;
       for (std::int64_t dim = 0; dim < desc.value_dim; ++dim) {
-        const auto index =
-            static_cast<std::size_t>((head * desc.query_length + query) * desc.value_dim + dim);
+        const std::size_t index =
+            row_index * static_cast<std::size_t>(desc.value_dim) + static_cast<std::size_t>(dim);
         const double got = static_cast<double>(element(host.output, index, desc.output.type));
-        const double expected = row.output[static_cast<std::size_t>(dim)];
-        const double tolerance = reference::output_tolerance(desc, row, dim, probability_type);
-        if (std::abs(got - expected) <= tolerance) continue;  // false for NaN
-        return message("head ", head, ", query ", query, ", dim ", dim, " is ", got, " where ", expected,
-                       " was expected");
+        if (!is_right(got, row.output[static_cast<std::size_t>(dim)],
+                      reference::output_tolerance(desc, row, dim, probability_type), head, query,
+                      message("dim ", dim))) {
+          return difference;
+        }
       }
     }
   }
-  return {};
+  return difference;
 }
-
-}  // namespace
 
 Result<std::string> self_test(const Runtime& runtime, const AttentionPlan& plan) {
   const AttentionDesc desc = small_problem(plan.desc());
@@ -153,7 +160,7 @@ Result<std::string> self_test(const Runtime& runtime, const AttentionPlan& plan)
   if (!small) return small.error();
   HostTensors host = make_tensors(desc);
   if (Status status = execute(runtime, *small, host); !status) return status.error();
-  return compare(desc, host, small->probability_type());
+  return first_difference(desc, host, small->probability_type());
 }
 
 void SelfTests::open(const std::filesystem::path& path) {

@@ -5,10 +5,12 @@
 
 #include <vkattn/runtime.hpp>
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace vkattn::detail {
 
@@ -27,6 +29,16 @@ class SelfTests {
   std::filesystem::path path_;
   std::map<std::string, std::string> outcomes_;
 };
+
+/// Tensors of one problem in host memory, in their storage types, BHSD.
+struct HostTensors {
+  std::vector<std::byte> query, key, value, output, lse, kv_lengths;
+};
+
+/// The first output that differs from the float64 reference by more than its tolerance, in words; empty where
+/// none does. For a batch of 1.
+[[nodiscard]] std::string first_difference(const AttentionDesc& desc, const HostTensors& host,
+                                           DataType probability_type);
 
 /// Runs a small problem of the plan's kind on the same kernel with the same block sizes. Empty where the
 /// results are right, else what is wrong with them; an Error where it could not run.

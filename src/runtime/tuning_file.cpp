@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "common/message.hpp"
+#include "kernels/tile_table.hpp"
 #include "runtime/files.hpp"
 #include "runtime/runtime_state.hpp"
 
@@ -68,15 +68,9 @@ bool is_device(const Json& entry, const Capabilities& device) {
 
 Json tile_json(const TileShape& tile) {
   Json json = Json::object();
-  const auto add = [&](const char* name, std::uint32_t value) {
-    if (value != 0) json[name] = value;
-  };
-  add("threads", tile.threads);
-  add("subgroups", tile.subgroups);
-  add("columns", tile.columns);
-  add("rows", tile.rows);
-  add("keys", tile.keys);
-  add("dims", tile.dims);
+  for_each_size(tile, [&](const char* name, std::uint32_t size) {
+    if (size != 0) json[name] = size;
+  });
   return json;
 }
 
@@ -85,18 +79,12 @@ std::optional<TileShape> tile_of(const Json& json) {
   if (!json.is_object()) return std::nullopt;
   TileShape tile;
   bool good = true;
-  const auto read = [&](const char* name, std::uint32_t& value) {
+  for_each_size(tile, [&](const char* name, std::uint32_t& size) {
     if (member(json, name) == nullptr) return;
     const auto found = number(json, name);
     good = good && found.has_value();
-    value = found.value_or(0);
-  };
-  read("threads", tile.threads);
-  read("subgroups", tile.subgroups);
-  read("columns", tile.columns);
-  read("rows", tile.rows);
-  read("keys", tile.keys);
-  read("dims", tile.dims);
+    size = found.value_or(0);
+  });
   return good ? std::optional(tile) : std::nullopt;
 }
 
@@ -164,6 +152,10 @@ Tuning parse_tuning(std::string_view file, const std::string& source, const Capa
     for (const Json& problem : *problems) {
       if (auto tuned = problem_of(problem)) tuning.problems.push_back(*std::move(tuned));
     }
+    if (tuning.problems.empty() && !problems->empty()) {
+      tuning.warning = message("ignored ", source, ", none of whose ", problems->size(), " entries for ",
+                               device.device_name, " can be read");
+    }
   }
   if (!tuning.problems.empty()) tuning.warning.clear();
   return tuning;
@@ -205,9 +197,9 @@ void load_tuning(RuntimeState& state, const RuntimeOptions& options) {
   if (path.empty()) return;
   std::error_code error;
   const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-  std::string text;
+  std::string text(!error && bytes <= kMaxBytes ? static_cast<std::size_t>(bytes) : 0, '\0');
   std::ifstream file(path, std::ios::binary);
-  if (!error && bytes <= kMaxBytes) text.assign(std::istreambuf_iterator<char>(file), {});
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
   auto tuning = std::make_shared<Tuning>();
   if (error || !file.good() || bytes > kMaxBytes) {
     tuning->warning = message(

@@ -41,6 +41,38 @@ void read_matrix2_features(const VkPhysicalDeviceCooperativeMatrix2FeaturesNV& f
 }
 #endif
 
+// One struct of a features chain, of those that extensions brought and no version of Vulkan took in.
+void read_extension_struct(const VkBaseInStructure* base, Capabilities& capabilities) {
+  switch (base->sType) {
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR:
+      capabilities.pipeline_statistics |=
+          reinterpret_cast<const VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR*>(base)
+              ->pipelineExecutableInfo == VK_TRUE;
+      break;
+#ifdef VK_KHR_cooperative_matrix
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR:
+      capabilities.cooperative_matrix |=
+          reinterpret_cast<const VkPhysicalDeviceCooperativeMatrixFeaturesKHR*>(base)->cooperativeMatrix ==
+          VK_TRUE;
+      break;
+#endif
+#ifdef VK_KHR_shader_bfloat16
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR:
+      read_bfloat16_features(*reinterpret_cast<const VkPhysicalDeviceShaderBfloat16FeaturesKHR*>(base),
+                             capabilities);
+      break;
+#endif
+#ifdef VK_NV_cooperative_matrix2
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV:
+      read_matrix2_features(*reinterpret_cast<const VkPhysicalDeviceCooperativeMatrix2FeaturesNV*>(base),
+                            capabilities);
+      break;
+#endif
+    default:
+      break;
+  }
+}
+
 // One struct of a features chain.
 void read_feature_struct(const VkBaseInStructure* base, Capabilities& capabilities) {
   switch (base->sType) {
@@ -92,31 +124,8 @@ void read_feature_struct(const VkBaseInStructure* base, Capabilities& capabiliti
       capabilities.maintenance4 |=
           reinterpret_cast<const VkPhysicalDeviceMaintenance4Features*>(base)->maintenance4 == VK_TRUE;
       break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR:
-      capabilities.pipeline_statistics |=
-          reinterpret_cast<const VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR*>(base)
-              ->pipelineExecutableInfo == VK_TRUE;
-      break;
-#ifdef VK_KHR_cooperative_matrix
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR:
-      capabilities.cooperative_matrix |=
-          reinterpret_cast<const VkPhysicalDeviceCooperativeMatrixFeaturesKHR*>(base)->cooperativeMatrix ==
-          VK_TRUE;
-      break;
-#endif
-#ifdef VK_KHR_shader_bfloat16
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR:
-      read_bfloat16_features(*reinterpret_cast<const VkPhysicalDeviceShaderBfloat16FeaturesKHR*>(base),
-                             capabilities);
-      break;
-#endif
-#ifdef VK_NV_cooperative_matrix2
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV:
-      read_matrix2_features(*reinterpret_cast<const VkPhysicalDeviceCooperativeMatrix2FeaturesNV*>(base),
-                            capabilities);
-      break;
-#endif
     default:
+      read_extension_struct(base, capabilities);
       break;
   }
 }

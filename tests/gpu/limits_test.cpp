@@ -154,6 +154,36 @@ TEST_P(Limits, TheSmallestDeviceRunsEverything) {
 
 using LimitsOfOneKernel = GpuTest;
 
+TEST_F(LimitsOfOneKernel, TheNextKernelIsAskedWhereOneDoesNotFit) {
+  // As a GPU, where a kernel on matrix units comes first if there is one: those cannot cut the keys.
+  RunOptions options;
+  options.device = device_with([](Capabilities& c) {
+    c.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    c.max_storage_buffer_range = 16 * 1024;
+    c.matrix2_tensor_addressing = false;
+  });
+  const Problem problem = parsed("h2 40x600 d32 f16 lse");
+  const auto plan = make_plan(runtime(), problem.desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->kernel_name(), "tile");
+  for (const KernelSupport& support : kernel_support(problem.desc, options.device->capabilities())) {
+    if (support.kernel != "matrix" || !support.reason.empty()) continue;
+    EXPECT_NE(plan->describe().find("refused: matrix: one head of the key tensor"), std::string::npos)
+        << plan->describe();
+  }
+  auto run = harness::ProblemRun::create(runtime(), problem);
+  ASSERT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok() && run->execute(*plan).ok());
+  EXPECT_TRUE(run->check()->passed()) << run->check()->to_string();
+}
+
+TEST_F(LimitsOfOneKernel, AWorkspaceForSumsIsDoneWithoutWhereItDoesNotFit) {
+  RunOptions options{"lane"};
+  const Problem problem = parsed("h8 100x20 d16 output=f16 lse");
+  options.device = device_with([](Capabilities& c) { c.max_memory_allocation_bytes = 52'000; });
+  options.inspect = [](const AttentionPlan& plan) { EXPECT_EQ(plan.workspace_bytes(), 0U); };
+  EXPECT_TRUE(runs_right(runtime(), problem, options));
+}
+
 TEST_F(LimitsOfOneKernel, TileNamesTheSharedMemoryItNeeds) {
   RunOptions options{"tile"};
   options.device = device_with([](Capabilities& c) { c.max_shared_memory_bytes = 1024; });

@@ -83,6 +83,19 @@ TEST_F(MakePlan, SenselessMeasuredBlockSizesAreLeftAside) {
   EXPECT_TRUE(contains(plan->describe(), "tuning: cannot use lane")) << plan->describe();
 }
 
+TEST_F(MakePlan, WhatWasMeasuredAndDoesNotFitIsLeftAside) {
+  // A kernel that accepts but cannot split: the number of parts is none that the caller asked for.
+  const detail::TuningResult result{
+      {"h2 64x64 d32", parsed("h2 64x64 d32").desc, {"unfused", {}}, 2}, 1, "lane", 2};
+  const auto runtime =
+      fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value()));
+  ASSERT_TRUE(runtime.ok());
+  const auto plan = runtime->make_plan(parsed("h2 64x64 d32").desc);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_NE(plan->kernel_name(), "unfused");
+  EXPECT_TRUE(contains(plan->describe(), "tuning: cannot use unfused")) << plan->describe();
+}
+
 TEST_F(MakePlan, CorruptTuningFilesAreIgnoredWithAWarning) {
   for (const auto& path : {write("torn.json", "{\"format\": \"vkattn tun"), write("empty.json", ""),
                            folder_.path() / "missing.json", folder_.path()}) {

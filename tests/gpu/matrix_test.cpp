@@ -71,7 +71,8 @@ TEST_P(Matrix, UnusualStrides) {
 
 TEST_P(Matrix, ScoresBeyondFloat16AndOtherData) {
   for (const char* data : {"magnitude=0.001", "magnitude=10", "magnitude=1000", "data=uniform",
-                           "data=dominant", "data=equal", "scale=0", "scale=-0.3", "scale=3"}) {
+                           "data=dominant", "data=equal", "scale=0", "scale=-0.3", "scale=3",
+                           "magnitude=1000 scale=1", "magnitude=1000 scale=10", "magnitude=3000 scale=3"}) {
     EXPECT_TRUE(right(std::string("h2 45x77 d64 f16 lse ") + data));
   }
 }

@@ -45,6 +45,12 @@ TEST_F(Unfused, AMatrixThatDoesNotFitIsRefused) {
   EXPECT_TRUE(names(plan.error(), ErrorCode::kLimitExceeded, {"80000", "maxStorageBufferRange", "65536"}));
 }
 
+TEST_F(Unfused, MoreKeysThanPartsAreRefused) {
+  const auto plan = make_plan(runtime(), parsed("1x1100000 d8").desc, unfused());
+  ASSERT_FALSE(plan.ok());
+  EXPECT_TRUE(names(plan.error(), ErrorCode::kLimitExceeded, {"1048560", "1100000"}));
+}
+
 TEST_F(Unfused, GridsAreFoldedAndSplit) {
   RunOptions options = unfused();
   options.device = device_with([](Capabilities& c) { c.max_workgroup_count = {3, 2, 1}; });

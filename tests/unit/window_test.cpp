@@ -72,6 +72,38 @@ TEST(Window, EveryRowOnceWhateverTheRange) {
   }
 }
 
+TEST(Window, KeysOfOneHeadAreCutWhereTheKernelCan) {
+  for (const char* problem :
+       {"b2 hq4 hkv2 9x1000 d32", "hq4 hkv2 9x1000 d32 f16 layout=bshd", "9x1000 d33 dv7 pad=3"}) {
+    const AttentionDesc desc = desc_of(problem);
+    for (const std::uint64_t range : {60000U, 20000U, 9000U}) {
+      EXPECT_FALSE(range < 30000 && make_windows(desc, device_of(range), 0).ok()) << "this kernel cannot";
+      const auto windows = make_windows(desc, device_of(range), 32);
+      ASSERT_TRUE(windows.ok()) << problem << ": " << windows.error().message;
+      const std::int64_t most = windows.value().max_keys;
+      EXPECT_TRUE(most == 1000 || (most > 0 && most % 32 == 0)) << most;
+      for (Window w : windows.value().windows) {
+        w.first_key = most == 1000 ? 0 : 1000 / most * most;
+        w.keys = std::min<std::int64_t>(most, 1000 - w.first_key);
+        for (const auto& part : tensor_windows(desc, w))
+          EXPECT_LE(static_cast<std::uint64_t>(part.bytes), range);
+        w.first_key = 0;
+        w.keys = most;
+        for (const auto& part : tensor_windows(desc, w))
+          EXPECT_LE(static_cast<std::uint64_t>(part.bytes), range);
+      }
+    }
+  }
+}
+
+TEST(Window, WorkspacesAreCutWithTheRows) {
+  const AttentionDesc desc = desc_of("b2 h4 1000x10 d4");
+  const auto windows = make_windows(desc, device_of(100000), 32, 400);
+  ASSERT_TRUE(windows.ok());
+  expect_covers_once(desc, windows.value().windows, 100000);
+  for (const Window& w : windows.value().windows) EXPECT_LE(w.batch * w.heads * w.rows * 400, 100000);
+}
+
 TEST(Window, PartsOfTensorsBeginWhereTheWindowDoes) {
   const AttentionDesc desc = desc_of("b3 hq4 hkv2 33x65 d32 dv16 lse kv_lengths=1,2,3");
   const TensorWindows parts = tensor_windows(desc, {1, 1, 2, 2, 5, 7, 0, 65});
