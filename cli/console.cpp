@@ -1,4 +1,4 @@
-// Text output helpers.
+// What the tool prints: see console.hpp.
 #include "console.hpp"
 
 #include <algorithm>

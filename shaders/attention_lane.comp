@@ -6,7 +6,8 @@
 // compile time; what lives across a loop costs a masked store per pass, which 4 dims x kKeys x kRows multiply-adds
 // share (keep kKeys * kRows at 128 or less); loops test at their end, since after a break at the top the body
 // still runs once under an empty mask; a private array with a variable index costs more than a buffer, so float32
-// outputs hold their own running sums.
+// outputs hold their own running sums, and those of 16-bit outputs are float32 in the workspace (in a private array
+// where the caller asked for no workspace).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

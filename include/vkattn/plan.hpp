@@ -135,7 +135,8 @@ class AttentionPlan {
   [[nodiscard]] std::string configuration() const;
   /// A few lines for a person: the problem, the kernel and its configuration, every refusal, the dispatches.
   [[nodiscard]] std::string describe() const;
-  /// Bytes of workspace that record needs; 0 where none is. Does not grow with query_length x kv_length.
+  /// Bytes of workspace that record needs; 0 where none is. Grows with query_length x kv_length only
+  /// for the kernel unfused.
   [[nodiscard]] VkDeviceSize workspace_bytes() const;
   /// Usage flags that a workspace buffer needs; 0 where none is needed. Its range must begin at a multiple of
   /// minStorageBufferOffsetAlignment. Executions that may overlap need workspaces of their own.

@@ -63,7 +63,7 @@ struct Kernel {
 [[nodiscard]] std::vector<Kernel> ordered_kernels(const AttentionDesc& desc,
                                                   const Capabilities& capabilities);
 
-/// What both kernels share: the reason why neither can run, or the common specialization values.
+/// What all kernels share: the reason why none can run, or the common specialization values.
 [[nodiscard]] Result<std::vector<SpecializationValue>> common_specialization(const AttentionDesc& desc,
                                                                              const Capabilities& capabilities,
                                                                              std::uint32_t workgroup_size);

@@ -56,8 +56,7 @@ constexpr TileShape matrix2(std::uint32_t threads, std::uint32_t rows, std::uint
 
 constexpr std::array kTable{
     // A workgroup of the lane kernel is one SIMD vector of a CPU (threads 0). More keys a step share the
-    // running sums'
-    // loads and stores, and cost compile time.
+    // loads and stores of the running sums, and cost compile time.
     Entry{"lane", cpu(32, 128), lane(0, 4, 32)},
     Entry{"lane", cpu(32, 32), lane(0, 4, 16)},
     Entry{"lane", cpu(32, 0), lane(0, 4, 8)},
@@ -70,8 +69,7 @@ constexpr std::array kTable{
     Entry{"lane", {Device::kGpu}, lane(64, 1, 8)},
 
     // Largest first: for devices with 48, 32 and 16 KiB of shared memory, then for few rows. Wide heads take
-    // more
-    // columns, so that a thread has fewer dims and more rows of the output.
+    // more columns, so that a thread has fewer dims and more rows of the output.
     Entry{"tile", wide(96), tile(256, 16, 4, 4)},
     Entry{"tile", wide(192), tile(256, 16, 4, 2)},
     Entry{"tile", wide(192), tile(128, 16, 4, 2)},

@@ -1,4 +1,4 @@
-// Small helpers for reading words of problem strings: exact number parsing and "did you mean".
+// Reading and writing the words of problem strings: exact numbers, and "did you mean".
 #pragma once
 
 #include <vkattn/problem.hpp>
