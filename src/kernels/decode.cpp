@@ -4,6 +4,7 @@
 #include <bit>
 #include <optional>
 
+#include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/subgroup_size.hpp"
@@ -17,9 +18,6 @@ constexpr std::uint32_t kMostColumns = 32;
 
 // Threads, sets of rows and keys in flight are powers of two, so that the groups divide evenly.
 bool is_possible(const TileShape& block) {
-  const auto is_power = [](std::uint32_t size, std::uint32_t least, std::uint32_t most) {
-    return std::has_single_bit(size) && size >= least && size <= most;
-  };
   return is_power(block.threads, kMostColumns, 1024) && is_power(block.rows, 1, 16) &&
          is_power(block.keys, 1, 8);
 }
@@ -40,10 +38,6 @@ constexpr std::uint32_t kFewestColumns = 8;  // 128 bytes, a cache line on most 
 constexpr std::uint32_t kMergeBytes = 8192;
 // Threads that hide the latency of memory on one compute unit: 128 bytes in flight in each.
 constexpr std::uint32_t kThreadsPerUnit = 512;
-
-std::uint32_t divide_up(std::uint32_t a, std::uint32_t b) {
-  return (a + b - 1) / b;
-}
 
 // One configuration of the shader; the names are those of its constants.
 struct DecodeShape {

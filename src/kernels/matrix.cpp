@@ -1,20 +1,18 @@
 // Host half of the matrix kernel (shaders/attention_matrix.comp): the matrix shape, and the tile that fits
 // the device.
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <string_view>
 
+#include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/matrix_common.hpp"
+#include "kernels/vendors.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
 
 namespace {
-
-constexpr std::uint32_t kVendorAmd = 0x1002;
-constexpr std::uint32_t kVendorNvidia = 0x10de;
 
 // Float32 sums of a lane; wider heads take several slices of value dims.
 constexpr std::uint32_t kMaxSums = 128;
@@ -47,17 +45,14 @@ struct MatrixTile {
   }
   // What the shader's division of rows among lanes asks for.
   [[nodiscard]] bool is_possible() const {
-    const auto is_power = [](std::uint32_t size, std::uint32_t most) {
-      return std::has_single_bit(size) && size <= most;
-    };
-    if (!is_power(keys, 128) || !is_power(subgroups, 16) || !is_power(row_blocks, 4)) return false;
+    if (!is_power(keys, 1, 128) || !is_power(subgroups, 1, 16) || !is_power(row_blocks, 1, 4)) return false;
     const std::uint32_t row_lanes = std::max(1U, subgroup_size / subgroup_rows());
     return keys % shape.n == 0 && keys % shape.k == 0 && keys % (8 * row_lanes) == 0;
   }
 };
 
 bool is_usable(const MatrixShape& shape, std::string_view operand) {
-  const auto fits = [](std::uint32_t size) { return std::has_single_bit(size) && size >= 8 && size <= 32; };
+  const auto fits = [](std::uint32_t size) { return is_power(size, 8, 32); };
   return shape.scope == "subgroup" && shape.a_type == operand && shape.b_type == operand &&
          shape.c_type == "f32" && shape.result_type == "f32" && fits(shape.m) && fits(shape.n) &&
          fits(shape.k);

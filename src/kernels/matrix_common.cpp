@@ -4,15 +4,11 @@
 #include <algorithm>
 
 #include "common/message.hpp"
+#include "kernels/vendors.hpp"
 
 namespace vkattn::detail {
 
-namespace {
-
-constexpr std::uint32_t kVendorAmd = 0x1002;
-constexpr std::uint32_t kVendorIntel = 0x8086;
-
-}  // namespace
+namespace {}  // namespace
 
 Status check_matrix_types(const AttentionDesc& desc) {
   const DataType type = desc.query.type;

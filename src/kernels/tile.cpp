@@ -1,17 +1,16 @@
 // Host half of the tile kernel (shaders/attention_tile.comp): the block sizes that fit the device.
 #include <algorithm>
-#include <bit>
 
+#include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/subgroup_size.hpp"
+#include "kernels/vendors.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
 
 namespace {
-
-constexpr std::uint32_t kVendorIntel = 0x8086;
 
 // Threads form columns x (threads / columns); a thread owns `rows` rows, `keys` keys, and 4 dims of each
 // chunk.
@@ -49,9 +48,6 @@ std::uint32_t reducing_subgroup_size(const TileShape& shape, const Capabilities&
 constexpr std::uint32_t kMaxFetches = 16;
 
 bool is_possible(const TileShape& shape) {
-  const auto is_power = [](std::uint32_t size, std::uint32_t least, std::uint32_t most) {
-    return std::has_single_bit(size) && size >= least && size <= most;
-  };
   const bool in_range = is_power(shape.columns, 4, 64) && is_power(shape.threads, shape.columns, 1024) &&
                         is_power(shape.rows, 1, 8) && is_power(shape.keys, 1, 8) &&
                         is_power(shape.dims, 8, 128);

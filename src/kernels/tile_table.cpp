@@ -5,6 +5,7 @@
 #include <array>
 
 #include "kernels/kernel.hpp"
+#include "kernels/vendors.hpp"
 
 namespace vkattn::detail {
 
@@ -134,9 +135,6 @@ void add_once(std::vector<TileShape>& tiles, const TileShape& tile) {
 }  // namespace
 
 Architecture architecture(const Capabilities& capabilities) {
-  constexpr std::uint32_t kVendorAmd = 0x1002;
-  constexpr std::uint32_t kVendorNvidia = 0x10de;
-  constexpr std::uint32_t kVendorIntel = 0x8086;
   if (capabilities.is_cpu()) {
     const bool swiftshader = capabilities.driver_name.find("SwiftShader") != std::string::npos ||
                              capabilities.device_name.find("SwiftShader") != std::string::npos;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/integers.hpp"
 #include "common/message.hpp"
 
 namespace vkattn::detail {
@@ -12,10 +13,6 @@ namespace {
 
 constexpr std::int64_t kMaxTilesPerWindow = std::int64_t{1} << 31U;
 constexpr double kLog2E = 1.4426950408889634;
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 // A guess, low on purpose: it bounds how long a dispatch may take, and is never shown as a speed.
 double assumed_flops_per_ns(const Capabilities& capabilities, std::string_view kernel) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "common/integers.hpp"
+
 namespace vkattn::detail {
 
 namespace {
@@ -11,10 +13,6 @@ constexpr std::int64_t kMaxSplits = 128;
 // A part below this is not worth its partial results and the merge.
 constexpr std::int64_t kMinKeysGpu = 256;
 constexpr std::int64_t kMinKeysCpu = 512;
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 // The share of workgroup slots that are busy over all waves.
 double wave_efficiency(std::int64_t workgroups, std::int64_t slots) {

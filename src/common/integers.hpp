@@ -1,0 +1,22 @@
+// Small integer arithmetic that planning and the kernels' host halves share.
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+namespace vkattn::detail {
+
+/// a / b rounded up, of numbers that are not negative.
+template <std::integral A, std::integral B>
+[[nodiscard]] constexpr std::common_type_t<A, B> divide_up(A a, B b) {
+  return (a + b - 1) / b;
+}
+
+/// That a block size is a power of two from `least` to `most`.
+[[nodiscard]] constexpr bool is_power(std::uint32_t size, std::uint32_t least, std::uint32_t most) {
+  return std::has_single_bit(size) && size >= least && size <= most;
+}
+
+}  // namespace vkattn::detail

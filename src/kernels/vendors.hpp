@@ -1,0 +1,12 @@
+// VkPhysicalDeviceProperties::vendorID of vendors that the kernels know something of (PCI-SIG's numbers).
+#pragma once
+
+#include <cstdint>
+
+namespace vkattn::detail {
+
+inline constexpr std::uint32_t kVendorAmd = 0x1002;
+inline constexpr std::uint32_t kVendorNvidia = 0x10de;
+inline constexpr std::uint32_t kVendorIntel = 0x8086;
+
+}  // namespace vkattn::detail
