@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "host_memory.hpp"
+#include "score_rows.hpp"
 
 namespace vkattn::bench {
 namespace {
@@ -47,6 +48,7 @@ Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& des
   plan_options.kernel = options.kernel;
   plan_options.tile = options.tile;
   plan_options.kv_splits = options.kv_splits;
+  plan_options.score_function = options.score_function;
   return runtime.make_plan(desc, plan_options);
 }
 
@@ -197,6 +199,14 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, named.problem);
   if (!run.ok()) return context.fail(run.error());
   note_tensor_bytes(row, *run);
+  std::shared_ptr<ScoreRows> score_rows;
+  if (options.score_function) {
+    Result<std::shared_ptr<ScoreRows>> made =
+        ScoreRows::create(runtime, *options.score_function, {}, named.problem.desc.kv_length);
+    if (!made.ok()) return context.fail(made.error());
+    score_rows = *std::move(made);
+    run->set_score_function({}, ScoreRows::hook(score_rows));
+  }
   const Result<bool> passed = run_checked(context, *plan, *run);
   if (!passed.ok()) return context.fail(passed.error());
   if (!*passed) return context.finish(Outcome::kWrong, row.check.to_string());

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,7 @@ struct Options {
   std::uint32_t repeat = 30;      ///< timed executions
   double max_seconds = 10;        ///< for the executions of one problem
   std::int64_t check_rows = 64;
+  std::shared_ptr<const ScoreShaders> score_function;  ///< without buffers
 };
 
 /// Executions timed at the least, whatever the time budget.

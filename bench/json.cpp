@@ -45,7 +45,8 @@ Json check_json(const harness::CheckReport& check) {
               {"batch", check.where.batch},
               {"head", check.where.head},
               {"query", check.where.query},
-              {"dim", check.where_dim < 0 ? Json("lse") : Json(check.where_dim)},
+              {"dim", check.where_output == harness::CheckedOutput::kOutput ? Json(check.where_index)
+                                                                            : Json(check.where_text())},
               {"expected", check.expected},
               {"got", check.got}};
 }

@@ -72,12 +72,41 @@ constexpr std::array kGame = {
     SuiteProblem{"denoiser tile, 16x16", "b16 h4 256x256 d24 f16"},
 };
 
+// What features cost and save, each next to a problem to compare it with. A prefix is keys that come before
+// the first query; cross-attention has keys of its own.
+constexpr std::array kFeatures = {
+    SuiteProblem{"plain 2048", "b1 h8 2048x2048 d64 f32"},
+    SuiteProblem{"mask, 75 % of blocks hidden", "b1 h8 2048x2048 d64 f32 mask=bits hidden=0.75 block=128"},
+    SuiteProblem{"mask, nothing hidden", "b1 h8 2048x2048 d64 f32 mask=bits hidden=0"},
+    SuiteProblem{"softcap", "b1 h8 2048x2048 d64 f32 softcap=50"},
+    SuiteProblem{"ALiBi", "b1 h8 2048x2048 d64 f32 alibi"},
+    SuiteProblem{"sinks", "b1 h8 2048x2048 d64 f32 sinks"},
+    SuiteProblem{"dropout", "b1 h8 2048x2048 d64 f32 dropout=0.1"},
+    SuiteProblem{"chunk of 16384 keys", "b1 h2 2048x16384 d64 f32 causal align=bottom-right"},
+    SuiteProblem{"the same, window of 512",
+                 "b1 h2 2048x16384 d64 f32 causal align=bottom-right window=511,-1"},
+    SuiteProblem{"prefix of 1536 keys", "b1 h8 512x2048 d64 f32 causal align=bottom-right"},
+    SuiteProblem{"cross-attention, 77 keys", "b1 h8 1024x77 d64 f32"},
+    SuiteProblem{"packed sequences",
+                 "b4 h8 512x512 d64 f32 causal sequences query_lengths=512,100,300,64 "
+                 "kv_lengths=512,100,300,64"},
+    SuiteProblem{"decode, float16", "b1 hq32 hkv8 q1 kv4096 d128 f16"},
+    SuiteProblem{"decode, q8_0", "b1 hq32 hkv8 q1 kv4096 d128 f16 cache=q8_0"},
+    SuiteProblem{"decode, q4_0", "b1 hq32 hkv8 q1 kv4096 d128 f16 cache=q4_0"},
+    SuiteProblem{"decode, float8", "b1 hq32 hkv8 q1 kv4096 d128 f16 cache=e4m3"},
+    SuiteProblem{"decode, pages of 16", "b1 hq32 hkv8 q1 kv4096 d128 f16 page=16"},
+    SuiteProblem{"decode, pages of 64", "b1 hq32 hkv8 q1 kv4096 d128 f16 page=64"},
+    SuiteProblem{"prefill, contiguous", "b1 h8 1024x1024 d64 f16 causal"},
+    SuiteProblem{"prefill, pages of 16", "b1 h8 1024x1024 d64 f16 causal page=16"},
+};
+
 const std::array kSuites = {
     Suite{"smoke", "a few seconds on any device", kSmoke},
     Suite{"llm", "GPT-2, Llama-3, Gemma and DeepSeek: prefill and decode", kLlm},
     Suite{"diffusion", "Stable Diffusion 1.5 and XL, Flux", kDiffusion},
     Suite{"vision", "ViT, CLIP and Whisper", kVision},
     Suite{"game", "64 to 256 tokens with small heads", kGame},
+    Suite{"features", "masks, windows, caches and quantised keys beside plain problems", kFeatures},
 };
 
 }  // namespace

@@ -3,33 +3,71 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 namespace vkattn::bench {
 namespace {
 
-/// Keys that a batch entry has.
-std::int64_t entry_keys(const Problem& problem, std::int64_t batch) {
-  const AttentionDesc& desc = problem.desc;
-  if (!desc.has_kv_lengths) return desc.kv_length;
+/// A length out of a list of the problem's, as kernels clamp it; all of it where there is none.
+std::int64_t entry_length(const std::vector<std::int32_t>& lengths, std::int64_t batch,
+                          std::int64_t longest) {
   const auto index = static_cast<std::size_t>(batch);
-  const std::int64_t given = index < problem.kv_lengths.size() ? problem.kv_lengths[index] : desc.kv_length;
-  return std::clamp<std::int64_t>(given, 0, desc.kv_length);
+  if (index >= lengths.size()) return longest;
+  return std::clamp<std::int64_t>(lengths[index], 0, longest);
 }
 
-std::int64_t causal_offset(const AttentionDesc& desc, std::int64_t keys) {
-  if (desc.align == Align::kBottomRight) return keys - desc.query_length;
-  return desc.align == Align::kOffset ? desc.offset : 0;
+/// One batch entry: its rows, the keys begin <= j < end that exist, and where query 0 lies among them.
+struct Entry {
+  std::int64_t rows = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t offset = 0;
+};
+
+Entry entry_of(const Problem& problem, std::int64_t batch) {
+  const AttentionDesc& desc = problem.desc;
+  Entry entry;
+  entry.rows = entry_length(problem.query_lengths, batch, desc.query_length);
+  entry.end = entry_length(problem.kv_lengths, batch, desc.kv_length);
+  if (desc.cache.mapping == KeyMapping::kRing) {
+    entry.begin = std::max<std::int64_t>(0, entry.end - desc.cache.ring_length);
+  }
+  if (desc.align == Align::kBottomRight) entry.offset = entry.end - entry.rows;
+  if (desc.align == Align::kOffset) entry.offset = desc.offset;
+  return entry;
 }
 
-/// Sum over i in [0, rows) of clamp(i + offset + 1, 0, keys), without a loop: rows may be 2^30.
-double causal_pairs(std::int64_t rows, std::int64_t keys, std::int64_t offset) {
+/// Sum over i in [0, rows) of clamp(i + offset, 0, keys), without a loop: rows may be 2^30.
+double clamped_sum(std::int64_t rows, std::int64_t keys, std::int64_t offset) {
   const std::int64_t far = rows + keys + 1;  // beyond it nothing changes, and the sums below cannot overflow
   offset = std::clamp(offset, -far, far);
-  const std::int64_t first = std::clamp<std::int64_t>(-offset, 0, rows);           // sees at least one key
-  const std::int64_t full = std::clamp<std::int64_t>(keys - offset, first, rows);  // sees all of them
+  const std::int64_t first = std::clamp<std::int64_t>(1 - offset, 0, rows);        // above 0
+  const std::int64_t full = std::clamp<std::int64_t>(keys - offset, first, rows);  // at its end
   const auto ramp = static_cast<double>(full - first);
-  const auto lowest = static_cast<double>(first + offset + 1);
+  const auto lowest = static_cast<double>(first + offset);
   return ramp * lowest + ramp * (ramp - 1) / 2 + static_cast<double>(rows - full) * static_cast<double>(keys);
+}
+
+/// What causality and window leave of an entry.
+struct Seen {
+  double pairs = 0;
+  std::int64_t keys = 0;  ///< that any row sees
+};
+
+Seen count_seen(const AttentionDesc& desc, const Entry& entry) {
+  const std::int64_t keys = entry.end - entry.begin;
+  if (keys == 0 || entry.rows == 0) return {};
+  // Row i sees i + first <= j < i + last, of the keys that exist, which are counted from 0 here.
+  const std::int64_t all = entry.rows + entry.end;
+  const std::int64_t aligned = entry.offset - entry.begin;
+  std::int64_t last = all;
+  if (desc.window.right != kUnlimited) last = std::min(last, aligned + desc.window.right + 1);
+  if (desc.causal) last = std::min(last, aligned + 1);
+  const std::int64_t first = desc.window.left == kUnlimited ? -all : aligned - desc.window.left;
+  const auto within = [&](std::int64_t key) { return std::clamp<std::int64_t>(key, 0, keys); };
+  return {clamped_sum(entry.rows, keys, last) - clamped_sum(entry.rows, keys, first),
+          within(entry.rows - 1 + last) - within(first)};
 }
 
 }  // namespace
@@ -38,36 +76,64 @@ Work count_work(const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
   Work work;
   double seen_keys = 0;  // over batch entries
+  double rows = 0;       // and heads
   for (std::int64_t b = 0; b < desc.batch; ++b) {
-    const std::int64_t keys = entry_keys(problem, b);
-    std::int64_t seen = keys;
-    double pairs = static_cast<double>(desc.query_length) * static_cast<double>(keys);
-    if (desc.causal) {
-      const std::int64_t offset = causal_offset(desc, keys);
-      pairs = keys == 0 ? 0 : causal_pairs(desc.query_length, keys, offset);
-      // The last row sees the most. Written so that an offset near the end of 64 bits cannot overflow.
-      const std::int64_t room = keys - std::min(keys, desc.query_length);
-      if (offset < room)
-        seen = std::clamp<std::int64_t>(std::max(offset, -desc.query_length) + desc.query_length, 0, keys);
-    }
-    if (desc.query_length == 0) seen = 0;
-    work.visible_pairs += pairs * static_cast<double>(desc.query_heads);
-    seen_keys += static_cast<double>(seen);
+    const Entry entry = entry_of(problem, b);
+    const Seen seen = count_seen(desc, entry);
+    work.visible_pairs += seen.pairs * static_cast<double>(desc.query_heads);
+    seen_keys += static_cast<double>(seen.keys);
+    rows += static_cast<double>(entry.rows) * static_cast<double>(desc.query_heads);
   }
+  // Of a random mask, what it is expected to leave.
+  if (desc.mask.type != MaskType::kNone) work.visible_pairs *= 1 - problem.hidden_share;
   const auto dims = static_cast<double>(desc.head_dim + desc.value_dim);
   work.flops = 2 * work.visible_pairs * dims;
 
-  const auto rows = static_cast<double>(desc.batch) * static_cast<double>(desc.query_heads) *
-                    static_cast<double>(desc.query_length);
   const auto row_bytes = [](std::int64_t dim, const TensorDesc& tensor) {
-    return static_cast<double>(dim) * element_bytes(tensor.type);
+    return static_cast<double>(dim) * block_bytes(tensor.type) / block_elements(tensor.type);
   };
   work.bytes = rows * (row_bytes(desc.head_dim, desc.query) + row_bytes(desc.value_dim, desc.output)) +
                seen_keys * static_cast<double>(desc.kv_heads) *
                    (row_bytes(desc.head_dim, desc.key) + row_bytes(desc.value_dim, desc.value));
   if (desc.has_lse) work.bytes += rows * 4;
+  if (desc.weights != WeightsStage::kNone) work.bytes += rows * static_cast<double>(desc.kv_length) * 4;
+  if (desc.mask.type != MaskType::kNone) {
+    const Result<std::int64_t> bytes = mask_bytes(desc);
+    if (bytes.ok()) work.bytes += static_cast<double>(*bytes);
+  }
   return work;
 }
+
+namespace {
+
+/// Keeps so many batch entries, of different ones those with the most to do.
+void keep_entries(Problem& problem, std::int64_t count) {
+  std::vector<std::pair<double, std::size_t>> entries;  // fewest pairs last
+  const bool differ = !problem.kv_lengths.empty() || !problem.query_lengths.empty();
+  for (std::int64_t b = 0; differ && b < problem.desc.batch; ++b) {
+    entries.emplace_back(-count_seen(problem.desc, entry_of(problem, b)).pairs, b);
+  }
+  std::sort(entries.begin(), entries.end());
+  entries.resize(std::min(entries.size(), static_cast<std::size_t>(count)));
+  const auto keep = [&](std::vector<std::int32_t>& lengths) {
+    if (lengths.empty()) return;
+    std::vector<std::int32_t> kept;
+    for (const auto& entry : entries) kept.push_back(lengths[entry.second]);
+    lengths = std::move(kept);
+  };
+  keep(problem.kv_lengths);
+  keep(problem.query_lengths);
+  problem.desc.batch = count;
+}
+
+/// No list names more than the longest.
+void cut_lengths(std::vector<std::int32_t>& lengths, std::int64_t longest) {
+  for (std::int32_t& length : lengths) {
+    length = static_cast<std::int32_t>(std::min<std::int64_t>(length, longest));
+  }
+}
+
+}  // namespace
 
 Problem shrink(const Problem& problem, double flops) {
   Problem piece = problem;
@@ -77,11 +143,7 @@ Problem shrink(const Problem& problem, double flops) {
                                   static_cast<std::int64_t>(std::ceil(static_cast<double>(size) / excess())));
   };
   if (excess() <= 1) return problem;
-  piece.desc.batch = divide(piece.desc.batch);
-  if (piece.desc.has_kv_lengths) {  // entries may differ: keep the longest
-    std::sort(piece.kv_lengths.rbegin(), piece.kv_lengths.rend());
-    piece.kv_lengths.resize(static_cast<std::size_t>(piece.desc.batch));
-  }
+  keep_entries(piece, divide(piece.desc.batch));
   if (excess() > 1) {
     const std::int64_t group = piece.desc.query_heads / std::max<std::int64_t>(1, piece.desc.kv_heads);
     piece.desc.kv_heads = divide(piece.desc.kv_heads);
@@ -89,21 +151,23 @@ Problem shrink(const Problem& problem, double flops) {
   }
   if (excess() > 1 && piece.desc.query_length > 1) {
     // A causal square stays one, because its rate depends on the shape, and packed tensors have one length.
-    const bool square = (piece.desc.causal && piece.desc.query_length == piece.desc.kv_length &&
-                         !piece.desc.has_kv_lengths) ||
-                        piece.layout == Layout::kPackedQkv;
+    const bool square =
+        (piece.desc.causal && piece.desc.query_length == piece.desc.kv_length && piece.kv_lengths.empty()) ||
+        piece.layout == Layout::kPackedQkv;
     const double factor = square ? std::sqrt(excess()) : excess();
     const auto rows =
         static_cast<std::int64_t>(std::ceil(static_cast<double>(piece.desc.query_length) / factor));
     piece.desc.query_length = std::max<std::int64_t>(1, rows);
     if (square) piece.desc.kv_length = piece.desc.query_length;
+    cut_lengths(piece.query_lengths, piece.desc.query_length);
+    cut_lengths(piece.kv_lengths, piece.desc.kv_length);
   }
-  if (excess() > 1 && !piece.desc.has_kv_lengths && piece.desc.query_length == 1) {
+  if (excess() > 1 && piece.kv_lengths.empty() && piece.desc.query_length == 1) {
     piece.desc.kv_length = divide(piece.desc.kv_length);
   }
   piece.row_padding = 0;
   piece.shift = 0;
-  piece.desc.set_layout(piece.layout);
+  piece.lay_out();
   return piece;
 }
 

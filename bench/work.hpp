@@ -8,12 +8,14 @@
 namespace vkattn::bench {
 
 struct Work {
-  /// (query, key) pairs that are visible, over all batch entries and query heads.
+  /// (query, key) pairs that are visible, over all batch entries and query heads. Of a random mask the
+  /// number to be expected.
   double visible_pairs = 0;
   /// 2 * visible pairs * (head_dim + value_dim): multiplications and additions of both matrix products. The
   /// softmax is not counted.
   double flops = 0;
-  /// Every byte that has to move at least once: Q, O and lse, and those rows of K and V that some query sees.
+  /// Every byte that has to move at least once: Q, O, lse, weights and mask, and those rows of K and V that
+  /// some query may see but for the mask.
   double bytes = 0;
 };
 

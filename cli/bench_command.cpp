@@ -19,6 +19,7 @@
 #include "plot.hpp"
 #include "problem_list.hpp"
 #include "report.hpp"
+#include "score_file.hpp"
 #include "suites.hpp"
 
 namespace vkattn::cli {
@@ -29,6 +30,7 @@ struct Arguments {
   std::vector<std::string> problems;
   std::string suite, kernel, device, repeat, max_seconds, output, plot;
   bool json = false, csv = false, list = false;
+  ScoreArguments score;
 };
 
 std::string suites_text() {
@@ -60,6 +62,7 @@ bench::Options read_options(const Arguments& arguments) {
     options.max_seconds = parse_number("--max-seconds", arguments.max_seconds);
     if (options.max_seconds <= 0) fail_usage("--max-seconds " + arguments.max_seconds + " is not above 0");
   }
+  options.score_function = ScoreFile(arguments.score).function();
   if (arguments.json && arguments.csv) fail_usage("give either --json or --csv, not both");
   return options;
 }
@@ -230,6 +233,7 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
       *app, "--max-seconds", a->max_seconds, "S",
       "Time for the executions of one problem, default 10; a problem that does not fit is skipped, and its "
       "predicted time printed");
+  add_score_option(*app, a->score);
   add_switch(*app, "--json", a->json, "Print JSON");
   add_switch(*app, "--csv", a->csv, "Print comma-separated values");
   add_value(*app, "--output", a->output, "FILE", "Write the report to a file");

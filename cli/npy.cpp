@@ -103,6 +103,8 @@ std::uint32_t element_bytes(ElementType type) {
     case ElementType::kFloat32:
     case ElementType::kInt32:
       return 4;
+    case ElementType::kBool:
+      return 1;
     case ElementType::kFloat64:
     case ElementType::kInt64:
       break;
@@ -120,6 +122,8 @@ std::string_view name(ElementType type) {
       return "float64";
     case ElementType::kInt32:
       return "int32";
+    case ElementType::kBool:
+      return "bool";
     case ElementType::kInt64:
       break;
   }
@@ -127,7 +131,7 @@ std::string_view name(ElementType type) {
 }
 
 bool is_float(ElementType type) {
-  return type != ElementType::kInt32 && type != ElementType::kInt64;
+  return type == ElementType::kFloat16 || type == ElementType::kFloat32 || type == ElementType::kFloat64;
 }
 
 Result<Reader> Reader::open(const fs::path& path) {
@@ -167,6 +171,11 @@ Status Reader::read(std::span<std::byte> raw) {
   return {};
 }
 
+void Reader::rewind() {
+  stream_.clear();
+  stream_.seekg(static_cast<std::streamoff>(header_.data_offset));
+}
+
 std::uint64_t convert(const Header& header, std::span<const std::byte> raw, DataType type,
                       std::span<std::byte> stored) {
   const bool swap = header.big_endian != (std::endian::native == std::endian::big);
@@ -179,17 +188,17 @@ std::uint64_t convert(const Header& header, std::span<const std::byte> raw, Data
       return convert_all<std::uint64_t>(swap, raw, type, stored);
     case ElementType::kInt32:
     case ElementType::kInt64:
+    case ElementType::kBool:
       break;
   }
   return 0;
 }
 
-Result<std::vector<std::int64_t>> read_integers(Reader& reader, std::int64_t max_elements) {
+namespace {
+
+/// The file's elements as stored, where there are not too many.
+Result<std::vector<std::byte>> read_small(Reader& reader, std::int64_t max_elements) {
   const Header& header = reader.header();
-  if (is_float(header.type)) {
-    return file_error(reader.path(),
-                      "the elements are " + std::string(name(header.type)) + "; int32 or int64 is needed");
-  }
   if (header.elements > max_elements) {
     return file_error(reader.path(), "the array has " + std::to_string(header.elements) +
                                          " elements; at most " + std::to_string(max_elements) +
@@ -198,10 +207,36 @@ Result<std::vector<std::int64_t>> read_integers(Reader& reader, std::int64_t max
   std::vector<std::byte> raw(header.data_bytes());
   const Status status = reader.read(raw);
   if (!status.ok()) return status.error();
+  return raw;
+}
+
+}  // namespace
+
+Result<std::vector<float>> read_floats(Reader& reader, std::int64_t max_elements) {
+  const Header& header = reader.header();
+  if (!is_float(header.type)) {
+    return file_error(reader.path(), "the elements are " + std::string(name(header.type)) +
+                                         "; float16, float32 or float64 is needed");
+  }
+  const Result<std::vector<std::byte>> raw = read_small(reader, max_elements);
+  if (!raw.ok()) return raw.error();
+  std::vector<float> values(static_cast<std::size_t>(header.elements));
+  convert(header, *raw, DataType::kFloat32, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+Result<std::vector<std::int64_t>> read_integers(Reader& reader, std::int64_t max_elements) {
+  const Header& header = reader.header();
+  if (header.type != ElementType::kInt32 && header.type != ElementType::kInt64) {
+    return file_error(reader.path(),
+                      "the elements are " + std::string(name(header.type)) + "; int32 or int64 is needed");
+  }
+  const Result<std::vector<std::byte>> raw = read_small(reader, max_elements);
+  if (!raw.ok()) return raw.error();
   const bool swap = header.big_endian != (std::endian::native == std::endian::big);
   std::vector<std::int64_t> values;
   for (std::int64_t i = 0; i < header.elements; ++i) {
-    const std::byte* const from = raw.data() + static_cast<std::size_t>(i) * element_bytes(header.type);
+    const std::byte* const from = raw->data() + static_cast<std::size_t>(i) * element_bytes(header.type);
     values.push_back(header.type == ElementType::kInt32
                          ? std::int64_t{static_cast<std::int32_t>(load<std::uint32_t>(from, swap))}
                          : static_cast<std::int64_t>(load<std::uint64_t>(from, swap)));

@@ -19,10 +19,10 @@
 
 namespace vkattn::npy {
 
-enum class ElementType { kFloat16, kFloat32, kFloat64, kInt32, kInt64 };
+enum class ElementType { kFloat16, kFloat32, kFloat64, kInt32, kInt64, kBool };
 
 [[nodiscard]] std::uint32_t element_bytes(ElementType type);
-/// NumPy's own name: float16, float32, float64, int32 or int64.
+/// NumPy's own name: float16, float32, float64, int32, int64 or bool.
 [[nodiscard]] std::string_view name(ElementType type);
 [[nodiscard]] bool is_float(ElementType type);
 
@@ -59,6 +59,8 @@ class Reader {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   /// The next elements as stored; `raw` holds a whole number of them.
   [[nodiscard]] Status read(std::span<std::byte> raw);
+  /// Back to the first element.
+  void rewind();
 
  private:
   Reader() = default;
@@ -71,6 +73,9 @@ class Reader {
 /// finite values that became infinite. `stored` has room for as many elements as `raw` holds.
 std::uint64_t convert(const Header& header, std::span<const std::byte> raw, DataType type,
                       std::span<std::byte> stored);
+
+/// All values of a file of floats of up to `max_elements`.
+[[nodiscard]] Result<std::vector<float>> read_floats(Reader& reader, std::int64_t max_elements);
 
 /// All values of an int32 or int64 file of up to `max_elements`.
 [[nodiscard]] Result<std::vector<std::int64_t>> read_integers(Reader& reader, std::int64_t max_elements);

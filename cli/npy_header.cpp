@@ -130,7 +130,8 @@ Status DictionaryParser::take_descr() {
     std::string_view code;
     ElementType type;
   };
-  constexpr std::array<Known, 5> kKnown = {{{"f2", ElementType::kFloat16},
+  constexpr std::array<Known, 6> kKnown = {{{"b1", ElementType::kBool},
+                                            {"f2", ElementType::kFloat16},
                                             {"f4", ElementType::kFloat32},
                                             {"f8", ElementType::kFloat64},
                                             {"i4", ElementType::kInt32},
@@ -146,7 +147,7 @@ Status DictionaryParser::take_descr() {
     }
   }
   return format_error("the element type '" + console::printable(descr->substr(0, 32)) +
-                      "' is not one of float16, float32, float64, int32 and int64");
+                      "' is not one of bool, float16, float32, float64, int32 and int64");
 }
 
 Status DictionaryParser::take_value(std::string_view key) {
@@ -237,8 +238,10 @@ std::string shape_text(std::span<const std::int64_t> shape) {
 
 std::string make_header(ElementType type, std::span<const std::int64_t> shape) {
   constexpr std::size_t kPrefix = 10, kAlignment = 64;
-  const std::string order = std::endian::native == std::endian::big ? ">" : "<";
-  const std::string code = (is_float(type) ? "f" : "i") + std::to_string(element_bytes(type));
+  const bool one_byte = element_bytes(type) == 1;
+  const std::string order = one_byte ? "|" : std::endian::native == std::endian::big ? ">" : "<";
+  const std::string kind = is_float(type) ? "f" : type == ElementType::kBool ? "b" : "i";
+  const std::string code = kind + std::to_string(element_bytes(type));
   std::string text =
       "{'descr': '" + order + code + "', 'fortran_order': False, 'shape': " + shape_text(shape) + ", }";
   const std::size_t end = kPrefix + text.size() + 1;

@@ -72,24 +72,35 @@ void require_matching_shapes(const InputFile& query, const InputFile& key, const
   }
 }
 
-std::vector<std::int32_t> read_kv_lengths(const std::string& path, const AttentionDesc& desc) {
+/// One number for each batch entry, from 0 to the length of the tensors it counts in.
+std::vector<std::int32_t> read_lengths(const std::string& path, const char* option, std::int64_t batch,
+                                       std::int64_t most, const char* of_what) {
   npy::Reader reader = take(npy::Reader::open(path));
   const npy::Header& header = reader.header();
-  const std::string array = path + ": shape " + npy::shape_text(header.shape);
-  if (header.shape.size() != 1 || header.shape[0] != desc.batch) {
-    fail_usage(array + " does not fit --kv-lengths; one length for each batch entry is needed, so shape (" +
-               std::to_string(desc.batch) + ",)");
+  if (header.shape.size() != 1 || header.shape[0] != batch) {
+    fail_usage(path + ": shape " + npy::shape_text(header.shape) + " does not fit " + option +
+               "; one length for each batch entry is needed, so shape (" + std::to_string(batch) + ",)");
   }
   std::vector<std::int32_t> lengths;
-  for (const std::int64_t length : take(npy::read_integers(reader, desc.batch))) {
-    if (length < 0 || length > desc.kv_length) {
-      fail_usage(path + ": key length " + std::to_string(length) + " at index " +
-                 std::to_string(lengths.size()) + " is not from 0 to " + std::to_string(desc.kv_length) +
-                 ", the length of key and value");
+  for (const std::int64_t length : take(npy::read_integers(reader, batch))) {
+    if (length < 0 || length > most) {
+      fail_usage(path + ": length " + std::to_string(length) + " at index " + std::to_string(lengths.size()) +
+                 " is not from 0 to " + std::to_string(most) + ", the length of " + of_what);
     }
     lengths.push_back(static_cast<std::int32_t>(length));
   }
   return lengths;
+}
+
+/// One float for each query head.
+std::vector<float> read_per_head(const std::string& path, const char* option, std::int64_t heads) {
+  npy::Reader reader = take(npy::Reader::open(path));
+  const npy::Header& header = reader.header();
+  if (header.shape.size() != 1 || header.shape[0] != heads) {
+    fail_usage(path + ": shape " + npy::shape_text(header.shape) + " does not fit " + option +
+               "; one number for each query head is needed, so shape (" + std::to_string(heads) + ",)");
+  }
+  return take(npy::read_floats(reader, heads));
 }
 
 DataType default_type(const InputFile& query, const InputFile& key, const InputFile& value) {
@@ -105,6 +116,9 @@ std::string InputFile::text() const {
   return role + " " + reader.path().string() + " " + npy::shape_text(reader.header().shape);
 }
 
+namespace {
+
+/// Opens a floating-point array of rank 2 to 4.
 InputFile open_input(const std::string& role, const std::string& path, Layout layout) {
   InputFile input{role, take(npy::Reader::open(path))};
   const npy::Header& header = input.reader.header();
@@ -125,48 +139,133 @@ InputFile open_input(const std::string& role, const std::string& path, Layout la
   return input;
 }
 
-Problem make_problem(const InputFile& query, const InputFile& key, const InputFile& value,
-                     const ProblemOptions& options) {
-  require_matching_shapes(query, key, value);
-  Problem problem;
+/// Keys or values that are joined with those of a past have to agree in all but the length.
+void require_same_cache(const InputFile& past, const InputFile& now) {
+  require_equal(past, now, "rank", static_cast<std::int64_t>(past.rank()),
+                static_cast<std::int64_t>(now.rank()));
+  require_equal(past, now, "batch size", past.batch, now.batch);
+  require_equal(past, now, "heads", past.heads, now.heads);
+  require_equal(past, now, "dimension", past.dim, now.dim);
+}
+
+/// What is not copied as it lies in the file has to lie there row by row.
+void require_c_order(const InputFile& input, const std::string& because) {
+  if (!input.reader.header().fortran_order) return;
+  fail_usage(input.text() + " is in Fortran order, but " + because +
+             " needs C order; save it with numpy.ascontiguousarray");
+}
+
+void set_storage(RunInputs& inputs, const RunOptions& options) {
+  AttentionDesc& desc = inputs.problem.desc;
+  desc.set_type(options.type.value_or(default_type(inputs.query, inputs.key, inputs.value)));
+  desc.key.type = options.kv_type.value_or(desc.key.type);
+  desc.value.type = desc.key.type;
+  desc.set_layout(options.layout);
+  // The tool's own buffers begin aligned.
+  for (TensorDesc* tensor : {&desc.query, &desc.key, &desc.value, &desc.output}) tensor->alignment_bytes = 16;
+  for (const auto& [input, tensor] :
+       {std::pair(&inputs.query, &desc.query), std::pair(&inputs.key, &desc.key),
+        std::pair(&inputs.value, &desc.value)}) {
+    if (is_quantised(tensor->type)) require_c_order(*input, "--kv-type " + std::string(name(tensor->type)));
+    const npy::Header& header = input->reader.header();
+    if (header.fortran_order) tensor->strides = fortran_strides(header, options.layout);
+  }
+}
+
+void open_past(RunInputs& inputs, const RunOptions& options) {
+  if (options.past_key.empty()) return;
+  inputs.past_key = open_input("past key", options.past_key, options.layout);
+  inputs.past_value = open_input("past value", options.past_value, options.layout);
+  require_same_cache(*inputs.past_key, inputs.key);
+  require_same_cache(*inputs.past_value, inputs.value);
+  require_equal(*inputs.past_key, *inputs.past_value, "length", inputs.past_key->length,
+                inputs.past_value->length);
+  for (const InputFile* input : {&inputs.key, &inputs.value, &*inputs.past_key, &*inputs.past_value}) {
+    require_c_order(*input, "joining it with another");
+  }
+}
+
+/// The inputs beside Q, K and V.
+void open_features(RunInputs& inputs, const RunOptions& options) {
+  Problem& problem = inputs.problem;
+  AttentionDesc& desc = problem.desc;
+  if (!options.kv_lengths.empty()) {
+    desc.has_kv_lengths = true;
+    problem.kv_lengths =
+        read_lengths(options.kv_lengths, "--kv-lengths", desc.batch, desc.kv_length, "key and value");
+  }
+  if (!options.query_lengths.empty()) {
+    desc.has_query_lengths = true;
+    problem.query_lengths =
+        read_lengths(options.query_lengths, "--query-lengths", desc.batch, desc.query_length, "query");
+  }
+  if (!options.alibi_slopes.empty()) {
+    inputs.alibi_slopes = read_per_head(options.alibi_slopes, "--alibi-slopes", desc.query_heads);
+  }
+  if (!options.sink.empty()) {
+    desc.has_sinks = true;
+    inputs.sinks = read_per_head(options.sink, "--sink", desc.query_heads);
+  }
+  if (!options.mask.empty()) inputs.mask = open_mask(options.mask, problem);
+}
+
+}  // namespace
+
+RunInputs open_run_inputs(const RunOptions& options) {
+  RunInputs inputs{open_input("query", options.query, options.layout),
+                   open_input("key", options.key, options.layout),
+                   open_input("value", options.value, options.layout)};
+  const InputFile& query = inputs.query;
+  const InputFile& key = inputs.key;
+  require_matching_shapes(query, key, inputs.value);
+  open_past(inputs, options);
+  Problem& problem = inputs.problem;
   problem.layout = options.layout;
+  problem.dropout_seed = options.dropout_seed;
   AttentionDesc& desc = problem.desc;
   desc.batch = query.batch;
   desc.query_heads = query.heads;
   desc.kv_heads = key.heads;
   desc.query_length = query.length;
-  desc.kv_length = key.length;
+  desc.kv_length = key.length + (inputs.past_key ? inputs.past_key->length : 0);
   desc.head_dim = query.dim;
-  desc.value_dim = value.dim;
-  desc.set_type(options.type.value_or(default_type(query, key, value)));
-  desc.set_layout(options.layout);
-  for (const auto& [input, tensor] :
-       {std::pair(&query, &desc.query), std::pair(&key, &desc.key), std::pair(&value, &desc.value)}) {
-    const npy::Header& header = input->reader.header();
-    if (header.fortran_order) tensor->strides = fortran_strides(header, options.layout);
-  }
-  // The tool's own buffers begin aligned.
-  for (TensorDesc* tensor : {&desc.query, &desc.key, &desc.value, &desc.output}) tensor->alignment_bytes = 16;
+  desc.value_dim = inputs.value.dim;
   desc.scale = options.scale;
+  desc.softcap = options.softcap;
   desc.causal = options.causal;
+  desc.window = options.window;
+  desc.alibi = options.alibi;
   desc.align = options.align;
   desc.offset = options.offset;
+  desc.dropout = options.dropout;
   desc.has_lse = options.lse;
-  if (!options.kv_lengths_path.empty()) {
-    desc.has_kv_lengths = true;
-    problem.kv_lengths = read_kv_lengths(options.kv_lengths_path, desc);
-  }
+  desc.weights = options.weights;
+  set_storage(inputs, options);
+  open_features(inputs, options);
   require(validate(desc));
-  return problem;
+  return inputs;
 }
+
+namespace {
+
+std::vector<std::int64_t> shape_of(Layout layout, std::size_t rank,
+                                   const std::array<std::int64_t, 4>& sizes) {
+  std::vector<std::int64_t> shape;
+  for (const Axis axis : axes_of(layout, rank)) shape.push_back(sizes.at(static_cast<std::size_t>(axis)));
+  return shape;
+}
+
+}  // namespace
 
 std::vector<std::int64_t> output_shape(const Problem& problem, std::size_t rank) {
   const AttentionDesc& desc = problem.desc;
-  const std::array<std::int64_t, 4> sizes = {desc.batch, desc.query_heads, desc.query_length, desc.value_dim};
-  std::vector<std::int64_t> shape;
-  for (const Axis axis : axes_of(problem.layout, rank))
-    shape.push_back(sizes.at(static_cast<std::size_t>(axis)));
-  return shape;
+  return shape_of(problem.layout, rank, {desc.batch, desc.query_heads, desc.query_length, desc.value_dim});
+}
+
+std::vector<std::int64_t> present_shape(const Problem& problem, std::size_t rank, bool of_value) {
+  const AttentionDesc& desc = problem.desc;
+  return shape_of(problem.layout, rank,
+                  {desc.batch, desc.kv_heads, desc.kv_length, of_value ? desc.value_dim : desc.head_dim});
 }
 
 std::vector<std::int64_t> lse_shape(const Problem& problem, std::size_t rank) {
@@ -174,6 +273,12 @@ std::vector<std::int64_t> lse_shape(const Problem& problem, std::size_t rank) {
                                              problem.desc.query_length};
   const std::size_t dropped = 4 - rank;
   return {sizes.begin() + static_cast<std::ptrdiff_t>(dropped), sizes.end()};
+}
+
+std::vector<std::int64_t> weights_shape(const Problem& problem, std::size_t rank) {
+  std::vector<std::int64_t> shape = lse_shape(problem, rank);
+  shape.push_back(problem.desc.kv_length);
+  return shape;
 }
 
 }  // namespace vkattn::cli

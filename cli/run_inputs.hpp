@@ -14,7 +14,7 @@ namespace vkattn::cli {
 
 /// An input array with its part in the problem.
 struct InputFile {
-  std::string role;  ///< query, key or value
+  std::string role;  ///< query, key, value, past key or past value
   npy::Reader reader;
   // Read by the layout from the array's shape.
   std::int64_t batch = 1;
@@ -27,30 +27,60 @@ struct InputFile {
   [[nodiscard]] std::string text() const;
 };
 
-/// What the options say of the problem.
-struct ProblemOptions {
-  Layout layout = Layout::kBhsd;
-  std::optional<DataType> type;  ///< else float16 where all inputs are, else float32
-  std::optional<float> scale;
-  bool causal = false;
-  Align align = Align::kTopLeft;
-  std::int64_t offset = 0;
-  bool lse = false;
-  std::string kv_lengths_path;
+/// A mask, whose memory is that of the file but for keys that it is too short for.
+struct MaskFile {
+  npy::Reader reader;
+  /// So many elements of the file, then so many that hide: over and over. All of the file where none are
+  /// missing.
+  std::int64_t run = 0;
+  std::int64_t missing = 0;
 };
 
-/// Opens a floating-point array of rank 2 to 4. Like all here: throws CommandError.
-[[nodiscard]] InputFile open_input(const std::string& role, const std::string& path, Layout layout);
+/// What the options say of the problem, and the files they name, empty where not given.
+struct RunOptions {
+  std::string query, key, value, past_key, past_value, mask, alibi_slopes, sink, kv_lengths, query_lengths;
+  Layout layout = Layout::kBhsd;
+  std::optional<DataType> type;     ///< else float16 where all inputs are, else float32
+  std::optional<DataType> kv_type;  ///< else as `type`
+  std::optional<float> scale;
+  float softcap = 0;
+  bool causal = false;
+  SlidingWindow window;
+  Alibi alibi = Alibi::kNone;
+  Align align = Align::kTopLeft;
+  std::int64_t offset = 0;
+  float dropout = 0;
+  std::uint64_t dropout_seed = Problem{}.dropout_seed;
+  bool lse = false;
+  WeightsStage weights = WeightsStage::kNone;
+};
 
-/// Checks the shapes against each other and makes the descriptor; arrays in Fortran order are bound by
-/// strides.
-[[nodiscard]] Problem make_problem(const InputFile& query, const InputFile& key, const InputFile& value,
-                                   const ProblemOptions& options);
+/// The files of a run, opened, and the problem that they make.
+struct RunInputs {
+  InputFile query, key, value;
+  std::optional<InputFile> past_key, past_value;
+  std::optional<MaskFile> mask;
+  std::vector<float> alibi_slopes, sinks;
+  Problem problem;
+};
+
+/// Opens the files, checks their shapes against each other and makes the descriptor; arrays in Fortran order
+/// are bound by strides. Like all here: throws CommandError.
+[[nodiscard]] RunInputs open_run_inputs(const RunOptions& options);
+
+/// Opens a mask, whose shape has to broadcast to the scores of the problem as NumPy does it, and describes
+/// its memory in the problem.
+[[nodiscard]] MaskFile open_mask(const std::string& path, Problem& problem);
 
 /// The shape of the output, with the rank and the order of axes of the query.
 [[nodiscard]] std::vector<std::int64_t> output_shape(const Problem& problem, std::size_t rank);
 /// (batch, heads, length), less what the query's rank leaves out; the order of axes does not depend on the
 /// layout.
 [[nodiscard]] std::vector<std::int64_t> lse_shape(const Problem& problem, std::size_t rank);
+/// The same with the key length behind.
+[[nodiscard]] std::vector<std::int64_t> weights_shape(const Problem& problem, std::size_t rank);
+/// The shape of a key or value of the whole length, in the order of axes of the query.
+[[nodiscard]] std::vector<std::int64_t> present_shape(const Problem& problem, std::size_t rank,
+                                                      bool of_value);
 
 }  // namespace vkattn::cli

@@ -21,7 +21,8 @@ constexpr const char* kExamples =
     "  vkattn devices                                   what can run here, and what not and why\n"
     "  vkattn run --query Q.npy --key K.npy --value V.npy --output O.npy --causal --check\n"
     "  vkattn bench --suite smoke                       checked and timed, against measured peaks\n\n"
-    "VKATTN_DEVICE=N-or-name chooses the device for every command. Exit codes: 0 done, 1 failed, 2 usage.\n";
+    "VKATTN_DEVICE=N-or-name chooses the device for every command. VKATTN_DISABLE_EXTENSIONS=NAME,NAME does\n"
+    "without device extensions, where a driver is wrong about one. Exit codes: 0 done, 1 failed, 2 usage.\n";
 
 /// A word as a shell needs it to give it back.
 std::string shell_word(std::string_view word) {
@@ -33,8 +34,12 @@ std::string shell_word(std::string_view word) {
   return quoted + "'";
 }
 
-int report_error(const std::string& message, int exit_code) {
-  std::fprintf(stderr, "vkattn: %s\n", console::printable(message).c_str());
+/// Faults of a score function come one a line.
+int report_error(std::string_view message, int exit_code) {
+  std::string_view line;
+  while (detail::next_piece(message, '\n', line)) {
+    std::fprintf(stderr, "vkattn: %s\n", console::printable(line).c_str());
+  }
   return exit_code;
 }
 

@@ -111,6 +111,39 @@ namespace ${NAMESPACE} {
   target_link_libraries(${TARGET} PRIVATE vkattn_options)
 endfunction()
 
+# vkattn_add_shader_texts(OUT SET): OUT gets the path of a C++ source with src/score/shader_texts.hpp's functions: the
+# shaders of the set as text, with what they include, and how each binary is made.
+function(vkattn_add_shader_texts OUT SET)
+  set(folder ${PROJECT_SOURCE_DIR}/shaders)
+  get_property(names GLOBAL PROPERTY VKATTN_SHADER_SET_${SET})
+  file(GLOB files RELATIVE ${folder} CONFIGURE_DEPENDS ${folder}/lib/*.glsl ${folder}/shared/*.h)
+  set(recipes "")
+  foreach(name IN LISTS names)
+    foreach(field FILE TARGET_ENV DEFINES)
+      get_property(${field} GLOBAL PROPERTY VKATTN_SHADER_${name}_${field})
+    endforeach()
+    cmake_path(RELATIVE_PATH FILE BASE_DIRECTORY ${folder})
+    list(APPEND files ${FILE})
+    string(REPLACE ";" " " DEFINES "${DEFINES}")
+    string(APPEND recipes "${name}|${FILE}|${TARGET_ENV}|${DEFINES}\n")
+  endforeach()
+  list(REMOVE_DUPLICATES files)
+  list(TRANSFORM files PREPEND ${folder}/ OUTPUT_VARIABLE paths)
+  string(REPLACE ";" "\n" files "${files}")
+  set(base ${CMAKE_CURRENT_BINARY_DIR}/${SET}_shader_texts)
+  file(CONFIGURE OUTPUT ${base}.files CONTENT "${files}\n" @ONLY)
+  file(CONFIGURE OUTPUT ${base}.recipes CONTENT "${recipes}" @ONLY)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/EmbedShaderTexts.cmake)
+  add_custom_command(
+    OUTPUT ${base}.cpp
+    COMMAND ${CMAKE_COMMAND} -DFILES=${base}.files -DRECIPES=${base}.recipes -DFOLDER=${folder}
+            -DOUTPUT=${base}.cpp -P ${script}
+    DEPENDS ${paths} ${base}.files ${base}.recipes ${script}
+    COMMENT "Embedding the shaders of '${SET}' as text"
+    VERBATIM)
+  set(${OUT} ${base}.cpp PARENT_SCOPE)
+endfunction()
+
 # Prints at configure time which binaries were built and which were left out, and why.
 function(vkattn_print_shader_summary)
   execute_process(COMMAND ${VKATTN_GLSLANG} --version OUTPUT_VARIABLE version ERROR_QUIET)

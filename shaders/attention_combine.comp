@@ -48,6 +48,8 @@ void main() {
   const uint query = row - head_index * params.query_length;
   const uint batch = head_index / params.query_heads;
   const uint head = head_index - batch * params.query_heads;
+  begin_entry(batch, head / params.heads_per_kv);
+  if (query >= visible_query_length()) return;
   const uint first_part = partial_row(batch, head, query, 0u);
   const uint target = output_row(batch, head, query);
   for (uint dim = gl_LocalInvocationIndex; dim < kValueDim; dim += kWorkgroupSize) {

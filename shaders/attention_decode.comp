@@ -33,8 +33,11 @@ const uint kKeyGroups = kThreads / kColumns / kRowSets;  // groups with differen
 const uint kStepKeys = kKeyGroups * kKeys;
 
 // A vector is 16 bytes of a row: one or two parts of 4 elements. A thread has every kColumns-th vector of a row.
-const uint kKeyParts = kKeyType == VKATTN_TYPE_FLOAT32 ? 1 : 2;
-const uint kValueParts = kValueType == VKATTN_TYPE_FLOAT32 ? 1 : 2;
+// Quantised elements are decoded as they are loaded.
+const bool kKeysAsFloats = kKeyType == VKATTN_TYPE_FLOAT32 || kKeyType >= VKATTN_TYPE_Q8_0;
+const bool kValuesAsFloats = kValueType == VKATTN_TYPE_FLOAT32 || kValueType >= VKATTN_TYPE_Q8_0;
+const uint kKeyParts = kKeysAsFloats ? 1 : 2;
+const uint kValueParts = kValuesAsFloats ? 1 : 2;
 const uint kKeyWidth = kColumns * kKeyParts * 4;  // dims of one vector in each thread of a group
 const uint kValueWidth = kColumns * kValueParts * 4;
 const uint kKeyVectors = (kHeadDim + kKeyWidth - 1) / kKeyWidth;
@@ -56,6 +59,7 @@ uvec4 keys[kKeys * kKeyVectors];  // as they are stored
 uvec4 values[kKeys * kValueVectors];
 vec4 row_sums[kRows * kRowSums];  // of probabilities times values
 float row_maximum[kRows];
+ScoreRow score_rows[kRows];
 float row_weight[kRows];  // sum of the probabilities of the steps that are this thread's turn
 
 TilePosition tile;
@@ -69,12 +73,12 @@ uint packed_row(uint row) { return min(tile.first_row + row, packed_row_count() 
 
 // All dims of these vectors exist.
 uvec4 full_key_vector(uint row_index, uint dim) {
-  if (kKeyType == VKATTN_TYPE_FLOAT32) return floatBitsToUint(key_full4(row_index, dim));
+  if (kKeysAsFloats) return floatBitsToUint(key_full4(row_index, dim));
   return key_full_bits8(row_index, dim);
 }
 
 uvec4 full_value_vector(uint row_index, uint dim) {
-  if (kValueType == VKATTN_TYPE_FLOAT32) return floatBitsToUint(value_full4(row_index, dim));
+  if (kValuesAsFloats) return floatBitsToUint(value_full4(row_index, dim));
   return value_full_bits8(row_index, dim);
 }
 
@@ -86,20 +90,20 @@ uvec4 key_vector(uint row_index, uint dim) {
     const bool exists = dim < kHeadDim;
     return mix(uvec4(0u), full_key_vector(row_index, exists ? dim : 0u), bvec4(exists));
   }
-  return kKeyType == VKATTN_TYPE_FLOAT32 ? floatBitsToUint(key_at4(row_index, dim)) : key_bits8(row_index, dim);
+  return kKeysAsFloats ? floatBitsToUint(key_at4(row_index, dim)) : key_bits8(row_index, dim);
 }
 
 // The same, but what is beyond the row is any number: nothing is stored of it.
 uvec4 value_vector(uint row_index, uint dim) {
   if (kValuesFill) return full_value_vector(row_index, dim);
   if (kValueDim % (kValueParts * 4) == 0) return full_value_vector(row_index, dim < kValueDim ? dim : 0u);
-  return kValueType == VKATTN_TYPE_FLOAT32 ? floatBitsToUint(value_at4(row_index, dim))
+  return kValuesAsFloats ? floatBitsToUint(value_at4(row_index, dim))
                                            : value_bits8(row_index, dim);
 }
 
 // Four elements of a vector.
 vec4 decode_part(uvec4 bits, uint part, uint type) {
-  if (type == VKATTN_TYPE_FLOAT32) return uintBitsToFloat(bits);
+  if (type == VKATTN_TYPE_FLOAT32 || type >= VKATTN_TYPE_Q8_0) return uintBitsToFloat(bits);
   const uvec2 pair = part == 0 ? bits.xy : bits.zw;
   return vec4(decode_pair(pair.x, type), decode_pair(pair.y, type));
 }
@@ -155,7 +159,7 @@ float add_products(vec4 a, vec4 b, float sum) {
 }
 
 // scores = q k, in log2 units.
-void compute_scores() {
+void compute_scores(int first_key, int key_end, bool masked) {
   [[unroll]] for (uint i = 0; i < kScores; ++i) scores[i] = 0.0;
   [[unroll]] for (uint n = 0; n < kKeyVectors; ++n) {
     [[unroll]] for (uint part = 0; part < kKeyParts; ++part) {
@@ -173,17 +177,33 @@ void compute_scores() {
     }
   }
   sum_over_columns();
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    [[unroll]] for (uint u = 0; u < kKeys; ++u) {
+      const uint key = uint(min(step_key(first_key, u), key_end - 1));
+      scores[r * kKeys + u] = finish_score(scores[r * kKeys + u], score_rows[r], key, masked);
+    }
+  }
+}
+
+// That a row which sees keys row_begin .. row_end - 1 may see the group's key u of a masked step.
+bool is_visible(uint r, uint u, int first_key, int row_begin, int row_end) {
+  const int key = step_key(first_key, u);
+  return key < row_end && (!kHasKeyBegin || key >= row_begin) &&
+         (!kScoresHide || scores[r * kKeys + u] != kHiddenScore);
 }
 
 // Turns scores into probabilities and rescales what was accumulated. The threads of a group have the same ones and
 // take turns to add them up: in one long sum of nearly equal terms the roundings would add up too.
 void update_softmax(int first_key, int kv_length, int key_end, bool masked) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    const int row_end =
-        masked ? min(visible_key_end(int(packed_query(packed_row(first_row + r))), kv_length), key_end) : 0;
+    const int query = int(score_rows[r].query);
+    const int row_begin = masked ? visible_key_begin(query, kv_length) : 0;
+    const int row_end = masked ? min(visible_key_end(query, kv_length), key_end) : 0;
     float maximum = row_maximum[r];
     [[unroll]] for (uint u = 0; u < kKeys; ++u) {
-      if (!masked || step_key(first_key, u) < row_end) maximum = max(maximum, scores[r * kKeys + u]);
+      if (!masked || is_visible(r, u, first_key, row_begin, row_end)) {
+        maximum = max(maximum, scores[r * kKeys + u]);
+      }
     }
     // Exactly 1 where the maximum stays: exp2(0) may be off, and there may be as many steps as keys.
     const float rescale = maximum == row_maximum[r] ? 1.0 : rescale_factor(row_maximum[r], maximum);
@@ -192,9 +212,10 @@ void update_softmax(int first_key, int kv_length, int key_end, bool masked) {
     float weight = 0.0;
     [[unroll]] for (uint u = 0; u < kKeys; ++u) {
       float probability = kHiddenProbability;
-      if (!masked || step_key(first_key, u) < row_end) {
+      if (!masked || is_visible(r, u, first_key, row_begin, row_end)) {
         probability = exp2(scores[r * kKeys + u] - maximum);
         weight += probability;
+        probability = kept_probability(probability, score_rows[r], uint(step_key(first_key, u)));
       }
       scores[r * kKeys + u] = probability;
     }
@@ -220,9 +241,9 @@ void accumulate_values(bool masked) {
 
 void process_step(int first_key, int kv_length, int key_end, bool masked) {
   load_step(first_key, key_end, masked);
-  compute_scores();
-  update_softmax(first_key, kv_length, key_end, masked);
-  accumulate_values(masked);
+  compute_scores(first_key, key_end, masked);
+  update_softmax(first_key, kv_length, key_end, looks_for_hidden(masked));
+  accumulate_values(looks_for_hidden(masked));
   turn = (turn + 1) % kColumns;
 }
 
@@ -260,7 +281,7 @@ void store_dims(uint set, uint r, uint merge_row, uint dim) {
   const uint source = i * kThreads + set * kColumns + dim % kValueWidth / (kValueParts * 4);
   vec4 sum = vec4(0.0);
   for (uint g = 0; g < kKeyGroups; ++g) sum += stage[source + g * (kRowSets * kColumns)];
-  sum *= weight == 0.0 ? 0.0 : 1.0 / weight;
+  sum *= weight == 0.0 ? 0.0 : drop_scale() / weight;
   const uint head = packed_head(tile.kv_head, packed);
   const uint query = packed_query(packed);
   const uint target = result_row(tile.batch, head, query, tile.split);
@@ -295,22 +316,31 @@ void main() {
   key_group = thread / (kColumns * kRowSets);
   turn = 0;
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    row_maximum[r] = kHiddenScore;
-    row_weight[r] = 0.0;
+    const uint packed = packed_row(first_row + r);
+    const uint head = packed_head(tile.kv_head, packed);
+    score_rows[r] = score_row(tile.batch, head, packed_query(packed));
+    // All threads of a group know its maximum; the weights of its threads are added up.
+    row_maximum[r] = key_group == 0u ? sink_score(head, tile.split) : kHiddenScore;
+    row_weight[r] = row_maximum[r] == kHiddenScore || column != 0u ? 0.0 : 1.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kRowSums; ++i) row_sums[i] = vec4(0.0);
   load_queries();
 
   const int kv_length = visible_kv_length(tile.batch);
-  // Of this part of the keys, some row sees those before key_end, and every row those before full_end.
   const uint last_row = packed_row(kTileRows - 1u);
-  const int key_end = min(visible_key_end(int(packed_query(last_row)), kv_length), split_end(tile.split));
-  const int full_end = min(visible_key_end(int(packed_query(tile.first_row)), kv_length), key_end);
-  int first_key = split_begin(tile.split);
-  for (; first_key + int(kStepKeys) <= full_end; first_key += int(kStepKeys)) {
-    process_step(first_key, kv_length, key_end, false);
+  const int step = int(kStepKeys);
+  const KeyRange visible = visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length,
+                                        tile.split, step);
+  const int full_begin = first_full_step(visible, step);
+  int full_end = full_begin;
+  for (; full_end + step <= visible.full_end; full_end += step) process_step(full_end, kv_length, visible.end, false);
+  // What is left lies before and after the full steps.
+  int key = kHasKeyBegin && visible.begin < full_begin ? visible.begin : full_end;
+  while (key < visible.end) {
+    process_step(key, kv_length, visible.end, true);
+    key += step;
+    if (kHasKeyBegin && key == full_begin) key = full_end;
   }
-  for (; first_key < key_end; first_key += int(kStepKeys)) process_step(first_key, kv_length, key_end, true);
   level_groups();
   store_rows();
 }

@@ -29,11 +29,14 @@ layout(constant_id = VKATTN_SPEC_LANE_MASKED_KEYS) const uint kMaskedKeys = 4;
 const bool kSumsInBuffer = kSplitKv || kSumsInWorkspace || kOutputType == VKATTN_TYPE_FLOAT32;
 
 uint query_index[kRows], result_index[kRows], sum_index[kRows];  // of the rows' first elements
-int row_key_end[kRows];                        // a row sees keys 0 .. end - 1
+ScoreRow score_rows[kRows];
+int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
 float row_maximum[kRows], row_sum[kRows], row_rescale[kRows];
-float probability[kKeys * kRows];              // scores, then probabilities, by key
+float probability[kKeys * kRows];              // scores, then probabilities, by key; kHiddenProbability: hidden
 float private_sums[kSumsInBuffer ? 1 : kRows * kValueDim];
 uint batch, kv_head, split;
+// Rows of the step's keys where they are looked up: once a step, not once for each 4 dims.
+uint key_index[kLooksUpKeys ? kKeys : 1], value_index[kLooksUpKeys ? kKeys : 1];
 
 float load_sum(uint row, uint dim) {
   if (kSplitKv || kSumsInWorkspace) return partials[sum_index[row] + dim];
@@ -53,7 +56,25 @@ void store_sum(uint row, uint dim, float value) {
 
 // The row of K or V to read for the step's key: hidden keys beyond the end repeat the last one.
 uint source_key(int first_key, uint key, bool masked) {
-  return uint(masked ? min(first_key + int(key), int(params.kv_length) - 1) : first_key + int(key));
+  return uint(masked ? min(first_key + int(key), readable_kv_length() - 1) : first_key + int(key));
+}
+
+uint key_row_of(int first_key, uint key, bool masked) {
+  if (kLooksUpKeys) return key_index[kLooksUpKeys ? key : 0];
+  return key_row(batch, kv_head, source_key(first_key, key, masked));
+}
+
+uint value_row_of(int first_key, uint key, bool masked) {
+  if (kLooksUpKeys) return value_index[kLooksUpKeys ? key : 0];
+  return value_row(batch, kv_head, source_key(first_key, key, masked));
+}
+
+void look_up_keys(int first_key, uint keys, bool masked) {
+  [[unroll]] for (uint k = 0; k < keys; ++k) {
+    const uvec2 slot = key_slot(batch, source_key(first_key, k, masked));
+    key_index[kLooksUpKeys ? k : 0] = key_row_at(slot, kv_head);
+    value_index[kLooksUpKeys ? k : 0] = value_row_at(slot, kv_head);
+  }
 }
 
 // Adds q . k over 4 dims to the scores of `keys` keys.
@@ -63,7 +84,18 @@ void add_scores(int first_key, uint keys, bool masked, uint dim, bool full) {
     query[r] = full ? query_full4(query_index[r], dim) : query_part4(query_index[r], dim);
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uint index = key_row(batch, kv_head, source_key(first_key, k, masked));
+    const uint index = key_row_of(first_key, k, masked);
+    if (kKeyType >= VKATTN_TYPE_Q8_0 && full) {
+      // One multiplication by the block's scale rather than four.
+      const vec4 key = key_unscaled4(index, dim);
+      const float scale = key_scale_of(index + dim);
+      [[unroll]] for (uint r = 0; r < kRows; ++r) {
+        float product = 0.0;
+        [[unroll]] for (uint d = 0; d < 4; ++d) product += query[r][d] * key[d];
+        probability[k * kRows + r] += product * scale;
+      }
+      continue;
+    }
     const vec4 key = full ? key_full4(index, dim) : key_part4(index, dim);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       float score = probability[k * kRows + r];
@@ -80,12 +112,17 @@ void add_values(int first_key, uint keys, bool masked, uint dim, uint dims) {
     [[unroll]] for (uint d = 0; d < dims; ++d) sum[r][d] = load_sum(r, dim + d) * row_rescale[r];
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
-    const uint index = value_row(batch, kv_head, source_key(first_key, k, masked));
-    const vec4 value = dims == 4 ? value_full4(index, dim) : value_part4(index, dim);
+    const uint index = value_row_of(first_key, k, masked);
+    const bool quantised = kValueType >= VKATTN_TYPE_Q8_0 && dims == 4;
+    const vec4 value = quantised   ? value_unscaled4(index, dim)
+                       : dims == 4 ? value_full4(index, dim)
+                                   : value_part4(index, dim);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      const bool hidden = masked && first_key + int(k) >= row_key_end[r];
+      const bool hidden = looks_for_hidden(masked) && probability[k * kRows + r] < 0.0;
+      float weight = probability[k * kRows + r];
+      if (quantised) weight *= value_scale_of(index + dim);
       [[unroll]] for (uint d = 0; d < dims; ++d) {
-        const float product = probability[k * kRows + r] * value[d];
+        const float product = weight * value[d];
         sum[r][d] += hidden ? 0.0 : product;
       }
     }
@@ -95,13 +132,18 @@ void add_values(int first_key, uint keys, bool masked, uint dim, uint dims) {
   }
 }
 
+bool is_hidden(uint row, int key) {
+  return key >= row_key_end[row] || (kHasKeyBegin && key < row_key_begin[row]);
+}
+
 // Turns the step's scores into probabilities and raises the rows' maxima.
 void update_softmax(int first_key, uint keys, bool masked) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     float maximum = row_maximum[r];
     [[unroll]] for (uint k = 0; k < keys; ++k) {
-      const bool hidden = masked && first_key + int(k) >= row_key_end[r];
-      const float score = probability[k * kRows + r] * params.scale_log2;
+      const bool hidden = masked && is_hidden(r, first_key + int(k));
+      const float score = finish_score(probability[k * kRows + r] * params.scale_log2, score_rows[r],
+                                       source_key(first_key, k, masked), masked);
       probability[k * kRows + r] = hidden ? kHiddenScore : score;
       maximum = max(maximum, probability[k * kRows + r]);
     }
@@ -109,10 +151,13 @@ void update_softmax(int first_key, uint keys, bool masked) {
     row_maximum[r] = maximum;
     float total = 0.0;
     [[unroll]] for (uint k = 0; k < keys; ++k) {
-      const bool hidden = masked && first_key + int(k) >= row_key_end[r];
+      const bool hidden =
+          looks_for_hidden(masked) &&
+          (kScoresHide ? probability[k * kRows + r] == kHiddenScore : is_hidden(r, first_key + int(k)));
       const float weight = exp2(probability[k * kRows + r] - maximum);
-      probability[k * kRows + r] = hidden ? 0.0 : weight;
-      total += probability[k * kRows + r];
+      const float kept = kept_probability(weight, score_rows[r], source_key(first_key, k, masked));
+      probability[k * kRows + r] = hidden ? kHiddenProbability : kept;
+      total += hidden ? 0.0 : weight;
     }
     row_sum[r] = row_sum[r] * row_rescale[r] + total;
   }
@@ -120,6 +165,7 @@ void update_softmax(int first_key, uint keys, bool masked) {
 
 // One step over `keys` keys. All arguments but the first are constants once inlined.
 void attend(int first_key, uint keys, bool masked) {
+  if (kLooksUpKeys) look_up_keys(first_key, keys, masked);
   [[unroll]] for (uint i = 0; i < keys * kRows; ++i) probability[i] = 0.0;
   if (kHeadDim >= 4) {
     uint dim = 0;
@@ -151,9 +197,11 @@ void begin_rows(uint first_row, int kv_length) {
     query_index[r] = query_row(batch, head, query);
     result_index[r] = result_row(batch, head, query, split);
     sum_index[r] = kSumsInWorkspace ? partial_row(batch, head, query, split) : result_index[r];
+    score_rows[r] = score_row(batch, head, query);
+    row_key_begin[r] = visible_key_begin(int(query), kv_length);
     row_key_end[r] = min(visible_key_end(int(query), kv_length), split_end(split));
-    row_maximum[r] = kHiddenScore;
-    row_sum[r] = 0.0;
+    row_maximum[r] = sink_score(head, split);
+    row_sum[r] = row_maximum[r] == kHiddenScore ? 0.0 : 1.0;
   }
   [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
     [[unroll]] for (uint r = 0; r < kRows; ++r) store_sum(r, dim, 0.0);
@@ -162,7 +210,7 @@ void begin_rows(uint first_row, int kv_length) {
 
 void store_rows(uint first_row) {
   float inverse[kRows];
-  [[unroll]] for (uint r = 0; r < kRows; ++r) inverse[r] = row_sum[r] == 0.0 ? 0.0 : 1.0 / row_sum[r];
+  [[unroll]] for (uint r = 0; r < kRows; ++r) inverse[r] = row_sum[r] == 0.0 ? 0.0 : drop_scale() / row_sum[r];
   [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
     float result[kRows];
     [[unroll]] for (uint r = 0; r < kRows; ++r) result[r] = load_sum(r, dim) * inverse[r];
@@ -177,6 +225,20 @@ void store_rows(uint first_row) {
   }
 }
 
+// With a block mask: the first key from `key` on that lies in a block for full steps, or in one for masked steps. Full
+// steps take the visible blocks from full_begin to full_end, masked ones all others that are not hidden.
+int skip_blocks(uint first_row, int key, int key_end, bool masked, int full_begin, int full_end) {
+  if (!kHasBlockMask) return key;
+  bool skipped = true;
+  [[dont_unroll]] while (key < key_end && skipped) {
+    const uint found = block_class(batch, kv_head, first_row, key);
+    const bool full = found == VKATTN_BLOCK_VISIBLE && key >= full_begin && key < full_end;
+    skipped = masked ? full || found == VKATTN_BLOCK_HIDDEN : found != VKATTN_BLOCK_VISIBLE;
+    if (skipped) key = next_block(key);
+  }
+  return key;
+}
+
 void main() {
   const uint tile_rows = kWorkgroupSize * kRows;
   const TilePosition tile = tile_position(tile_rows);
@@ -188,22 +250,33 @@ void main() {
   const int kv_length = visible_kv_length(batch);
   begin_rows(first_row, kv_length);
 
-  // The same for the whole workgroup: every row sees the keys before `full_end`, none those from `key_end` on.
+  // The same for the whole workgroup.
   const uint last_row = min(tile.first_row + tile_rows, packed_row_count()) - 1u;
-  const int full_end = min(visible_key_end(int(packed_query(tile.first_row)), kv_length), split_end(split));
-  const int key_end = min(visible_key_end(int(packed_query(last_row)), kv_length), split_end(split));
-  int key = split_begin(split);
-  if (key + int(kKeys) <= full_end) {
+  const KeyRange keys = visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length, split,
+                                     int(kMaskedKeys));
+  // Full steps begin where masked ones may end, those of a block mask where a block does.
+  const int masked_keys = int(kMaskedKeys);
+  int full_begin = first_full_step(keys, masked_keys);
+  if (kHasBlockMask) full_begin = (full_begin + int(kKeys) - 1) / int(kKeys) * int(kKeys);
+  int full_end = full_begin;
+  if (full_end + int(kKeys) <= keys.full_end) {
     [[dont_unroll]] do {
-      attend(key, kKeys, false);
-      key += int(kKeys);
-    } while (key + int(kKeys) <= full_end);
+      full_end = skip_blocks(tile.first_row, full_end, keys.full_end, false, full_begin, keys.full_end);
+      if (!kHasBlockMask || full_end + int(kKeys) <= keys.full_end) attend(full_end, kKeys, false);
+      full_end += int(kKeys);
+    } while (full_end + int(kKeys) <= keys.full_end);
   }
-  if (key < key_end) {
+  // What is left lies before and after them, and between them where a block mask has mixed blocks.
+  int key = kHasBlockMask || (kHasKeyBegin && keys.begin < full_begin) ? keys.begin : full_end;
+  full_end = min(full_end, full_begin + (max(keys.full_end, full_begin) - full_begin) / int(kKeys) * int(kKeys));
+  key = skip_blocks(tile.first_row, key, keys.end, true, full_begin, full_end);
+  if (key < keys.end) {
     [[dont_unroll]] do {
       attend(key, kMaskedKeys, true);
-      key += int(kMaskedKeys);
-    } while (key < key_end);
+      key += masked_keys;
+      if (kHasKeyBegin && !kHasBlockMask && key == full_begin) key = full_end;
+      key = skip_blocks(tile.first_row, key, keys.end, true, full_begin, full_end);
+    } while (key < keys.end);
   }
   store_rows(first_row);
 }

@@ -76,7 +76,8 @@ uvec4 value_fetch[kPrefetch ? kValueFetches * 2 : 1];
 
 float row_reference[kLaneRows];
 float row_sum[kLaneRows];    // of this lane's keys only, until store_rows()
-int row_key_end[kLaneRows];  // a row sees keys 0 .. end - 1
+ScoreRow score_rows[kLaneRows];
+int row_key_begin[kLaneRows], row_key_end[kLaneRows];  // a row sees keys begin .. end - 1
 
 TilePosition tile;
 uint subgroup_row;  // the subgroup's first row in the block
@@ -239,8 +240,30 @@ void compute_scores() {
   }
 }
 
+bvec4 hidden_keys(uint row_index, ivec4 keys) {
+  const bvec4 behind = greaterThanEqual(keys, ivec4(row_key_end[row_index]));
+  if (!kHasKeyBegin) return behind;
+  const bvec4 before = lessThan(keys, ivec4(row_key_begin[row_index]));
+  return bvec4(behind.x || before.x, behind.y || before.y, behind.z || before.z, behind.w || before.w);
+}
+
+vec4 finish_scores(vec4 scores, uint row_index, ivec4 keys, int key_end, bool masked) {
+  const uvec4 existing = uvec4(min(keys, ivec4(key_end - 1)));
+  [[unroll]] for (uint i = 0; i < 4; ++i) {
+    scores[i] = finish_score(scores[i], score_rows[row_index], existing[i], masked);
+  }
+  return scores;
+}
+
+vec4 kept_probabilities(vec4 probabilities, uint row_index, ivec4 keys) {
+  [[unroll]] for (uint i = 0; i < 4; ++i) {
+    probabilities[i] = kept_probability(probabilities[i], score_rows[row_index], uint(keys[i]));
+  }
+  return probabilities;
+}
+
 // Turns the lane's part of one row of scores into probabilities. True where the row's reference was raised.
-bool update_row(uint row_index, int first_key, bool masked) {
+bool update_row(uint row_index, int first_key, int key_end, bool masked) {
   const uint row = subgroup_row + lane_row + row_index * kSubgroupSize;
   const uint stage_row = row * kScoreStride4;
   const int part_key = first_key + int(lane_part * kLaneKeys8 * 8u);
@@ -251,10 +274,9 @@ bool update_row(uint row_index, int first_key, bool masked) {
     precise const vec4 scaled =
         uintBitsToFloat(score_stage[stage_row + lane_part * kLaneKeys8 * 2u + v]) * params.scale_log2;
     scores[v] = scaled;
-    if (masked) {
-      const ivec4 keys = part_key + int(v * 4u) + ivec4(0, 1, 2, 3);
-      scores[v] = mix(scores[v], vec4(kHiddenScore), greaterThanEqual(keys, ivec4(row_key_end[row_index])));
-    }
+    const ivec4 keys = part_key + int(v * 4u) + ivec4(0, 1, 2, 3);
+    if (kFinishesScores) scores[v] = finish_scores(scaled, row_index, keys, key_end, masked);
+    if (masked) scores[v] = mix(scores[v], vec4(kHiddenScore), hidden_keys(row_index, keys));
     maximum = max(max(maximum, max(scores[v].x, scores[v].y)), max(scores[v].z, scores[v].w));
   }
   [[unroll]] for (uint lanes = kSubgroupRows; lanes < kSubgroupSize; lanes *= 2) {
@@ -271,12 +293,17 @@ bool update_row(uint row_index, int first_key, bool masked) {
   VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8; ++v) {
     vec4 low = exp2(scores[v * 2] - reference);
     vec4 high = exp2(scores[v * 2 + 1] - reference);
-    if (masked) {
-      const ivec4 keys = part_key + int(v * 8u) + ivec4(0, 1, 2, 3);
-      low = mix(low, vec4(0.0), greaterThanEqual(keys, ivec4(row_key_end[row_index])));
-      high = mix(high, vec4(0.0), greaterThanEqual(keys + 4, ivec4(row_key_end[row_index])));
+    const ivec4 keys = part_key + int(v * 8u) + ivec4(0, 1, 2, 3);
+    if (looks_for_hidden(masked)) {
+      low = mix(low, vec4(0.0), kScoresHide ? equal(scores[v * 2], vec4(kHiddenScore)) : hidden_keys(row_index, keys));
+      high = mix(high, vec4(0.0),
+                 kScoresHide ? equal(scores[v * 2 + 1], vec4(kHiddenScore)) : hidden_keys(row_index, keys + 4));
     }
     sum += (low.x + low.y) + (low.z + low.w) + ((high.x + high.y) + (high.z + high.w));
+    if (kHasDropout) {
+      low = kept_probabilities(low, row_index, keys);
+      high = kept_probabilities(high, row_index, keys + 4);
+    }
     score_stage[stage_row + lane_part * kLaneKeys8 + v] =
         uvec4(pack_operands(low.xy), pack_operands(low.zw), pack_operands(high.xy), pack_operands(high.zw));
   }
@@ -285,10 +312,10 @@ bool update_row(uint row_index, int first_key, bool masked) {
   return raised;
 }
 
-bool update_softmax(int first_key, bool masked) {
+bool update_softmax(int first_key, int key_end, bool masked) {
   bool raised = false;
   [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
-    const bool row_raised = update_row(i, first_key, masked);
+    const bool row_raised = update_row(i, first_key, key_end, masked);
     raised = raised || row_raised;
   }
   return raised;
@@ -329,14 +356,14 @@ void accumulate_values() {
   }
 }
 
-void process_tile(int first_key, bool masked) {
+void process_tile(int first_key, int key_end, bool masked) {
   compute_scores();
   subgroupBarrier();  // scores are complete before other lanes read them
   bool raised = false;
   if (masked) {
-    raised = update_softmax(first_key, true);
+    raised = update_softmax(first_key, key_end, true);
   } else {
-    raised = update_softmax(first_key, false);
+    raised = update_softmax(first_key, key_end, false);
   }
   subgroupBarrier();  // probabilities and factors are complete before other lanes read them
   if (subgroupAny(raised)) scale_sums();
@@ -367,7 +394,7 @@ void store_rows(uint slice) {
     const uint row = lane_row + i * kSubgroupSize;
     const uint packed = packed_row(row);
     if (lane_part != 0) continue;
-    factor_stage[subgroup_row + row] = sum == 0.0 ? 0.0 : 1.0 / sum;
+    factor_stage[subgroup_row + row] = sum == 0.0 ? 0.0 : drop_scale() / sum;
     if (slice == 0 && packed < packed_row_count()) {
       store_lse(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed), row_reference[i], sum);
     }
@@ -392,11 +419,22 @@ void store_rows(uint slice) {
 
 void begin_rows(int kv_length) {
   [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
-    row_key_end[i] = visible_key_end(int(packed_query(packed_row(lane_row + i * kSubgroupSize))), kv_length);
-    row_reference[i] = kHiddenScore;
-    row_sum[i] = 0.0;
+    const uint packed = min(packed_row(lane_row + i * kSubgroupSize), packed_row_count() - 1u);
+    const uint head = packed_head(tile.kv_head, packed);
+    const uint query = packed_query(packed);
+    score_rows[i] = score_row(tile.batch, head, query);
+    row_key_begin[i] = visible_key_begin(int(query), kv_length);
+    row_key_end[i] = visible_key_end(int(query), kv_length);
+    const float sink = sink_score(head, 0u);
+    row_reference[i] = sink == kHiddenScore ? kHiddenScore : sink - kHeadroom;
+    row_sum[i] = sink == kHiddenScore || lane_part != 0u ? 0.0 : exp2(sink - row_reference[i]);
   }
   VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kValueBlocks; ++i) sums[i] = MatrixC(0.0);
+}
+
+// The next tile of keys of which some row may see some.
+int next_key(int first_key, int key_end) {
+  return next_visible_key(tile.batch, tile.kv_head, tile.first_row, first_key, key_end);
 }
 
 // The value dims of one slice. A head whose sums do not fit the registers takes several, each with its own scores.
@@ -404,24 +442,36 @@ void attend(uint slice, int kv_length) {
   begin_rows(kv_length);
   const uint rows = packed_row_count();
   const uint first_row = packed_row(0);
-  const int key_end = visible_key_end(int(packed_query(min(tile.first_row + kBlockRows, rows) - 1u)), kv_length);
-  // The subgroup's rows all see the keys before full_end, and none those from subgroup_end on.
-  const int full_end = visible_key_end(int(packed_query(first_row)), kv_length);
-  const int subgroup_end =
-      first_row < rows ? visible_key_end(int(packed_query(min(first_row + kSubgroupRows, rows) - 1u)), kv_length) : 0;
-  if (kPrefetch) fetch_tile(0, key_end, slice);
-  for (int first_key = 0; first_key < key_end; first_key += int(kBlockKeys)) {
+  const int step = int(kBlockKeys);
+  const KeyRange block_keys =
+      visible_keys(int(packed_query(tile.first_row)), int(packed_query(min(tile.first_row + kBlockRows, rows) - 1u)),
+                   kv_length, 0u, step);
+  // Of the subgroup's own rows. One without rows sees nothing.
+  KeyRange keys = block_keys;
+  keys.end = 0;
+  if (first_row < rows) {
+    keys = visible_keys(int(packed_query(first_row)), int(packed_query(min(first_row + kSubgroupRows, rows) - 1u)),
+                        kv_length, 0u, step);
+  }
+  const int key_end = block_keys.end;
+  int first_key = next_key(block_keys.begin, key_end);
+  if (kPrefetch) fetch_tile(first_key, key_end, slice);
+  while (first_key < key_end) {
+    const int following_key = next_key(first_key + step, key_end);
     barrier();  // the stages of keys and values are still read by the previous tile or slice
     if (kPrefetch) {
       place_tile();
-      fetch_tile(first_key + int(kBlockKeys), key_end, slice);
+      fetch_tile(following_key, key_end, slice);
     } else {
       load_tile(first_key, key_end, slice);
     }
     barrier();  // the stages are complete; so are queries in shared memory
-    if (!kSkipTiles || first_key < subgroup_end) {
-      process_tile(first_key, first_key + int(kBlockKeys) > full_end);
+    if (!kSkipTiles || (first_key < keys.end && first_key + step > keys.begin)) {
+      const bool visible =
+          block_class(tile.batch, tile.kv_head, tile.first_row, first_key) == VKATTN_BLOCK_VISIBLE;
+      process_tile(first_key, key_end, !(visible && is_full_step(keys, first_key, kBlockKeys)));
     }
+    first_key = following_key;
   }
   store_rows(slice);
 }

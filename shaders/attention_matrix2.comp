@@ -31,16 +31,46 @@ ScoreMatrix row_sum;        // of each column's keys only, until store_rows()
 
 TilePosition tile;
 int kv_length;  // of the batch entry
-int key_end;    // of this part of the keys, some row of the tile sees those before
+KeyRange keys;  // of this part, of the whole tile
 
 // Functions of an element: its row and column in the matrix, its value, then what the caller adds.
 
 float larger(const in float a, const in float b) { return max(a, b); }
 float plus(const in float a, const in float b) { return a + b; }
 
+ScoreRow score_row_at(uint row) {
+  const uint packed = min(tile.first_row + row, packed_row_count() - 1u);
+  return score_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
+}
+
+float finish(const in uint row, const in uint column, const in float score, const in int first_key,
+             const in bool masked) {
+  return finish_score(score, score_row_at(row), uint(min(first_key + int(column), keys.end - 1)), masked);
+}
+
 float hide(const in uint row, const in uint column, const in float score, const in int first_key) {
-  const int row_end = visible_key_end(int(packed_query(tile.first_row + row)), kv_length);
-  return first_key + int(column) < min(row_end, key_end) ? score : kHiddenScore;
+  const int query = int(packed_query(tile.first_row + row));
+  const int key = first_key + int(column);
+  const bool visible = key < min(visible_key_end(query, kv_length), keys.end) &&
+                       (!kHasKeyBegin || key >= visible_key_begin(query, kv_length));
+  return visible ? score : kHiddenScore;
+}
+
+// Probabilities without those that are dropped.
+float keep(const in uint row, const in uint column, const in float probability, const in int first_key) {
+  return kept_probability(probability, score_row_at(row), uint(first_key + int(column)));
+}
+
+// What a row begins with: its sink, where it has one.
+float begin_reference(const in uint row, const in uint column, const in float zero) {
+  const float sink = sink_score(score_row_at(row).head, tile.split);
+  return sink == kHiddenScore ? sink : sink - kHeadroom;
+}
+
+// It counts once, in the first column.
+float begin_sum(const in uint row, const in uint column, const in float zero) {
+  const float sink = sink_score(score_row_at(row).head, tile.split);
+  return sink == kHiddenScore || column != 0u ? 0.0 : exp2(sink - (sink - kHeadroom));
 }
 
 float raise(const in uint row, const in uint column, const in float reference, const in float maximum) {
@@ -67,7 +97,7 @@ float store_sum(const in uint row, const in uint column, const in float sum, con
   if (packed < packed_row_count() && dim < kValueDim) {
     const uint head = packed_head(tile.kv_head, packed);
     const uint target = result_row(tile.batch, head, packed_query(packed), tile.split);
-    store_result(target, dim, total == 0.0 ? 0.0 : sum / total);
+    store_result(target, dim, total == 0.0 ? 0.0 : sum * drop_scale() / total);
   }
   return sum;
 }
@@ -86,11 +116,12 @@ float store_row_lse(const in uint row, const in uint column, const in float tota
 void compute_scores(out ScoreMatrix scores, int first_key, bool masked) {
   scores = ScoreMatrix(0.0);
   VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
-    KeyMatrix keys;
-    load_keys(keys, tile.batch, tile.kv_head, uint(first_key), uint(key_end), b, !masked);
-    scores = coopMatMulAdd(queries[b], keys, scores);
+    KeyMatrix key_block;
+    load_keys(key_block, tile.batch, tile.kv_head, uint(first_key), uint(keys.end), b, !masked);
+    scores = coopMatMulAdd(queries[b], key_block, scores);
   }
   scores = scores * params.scale_log2;
+  if (kFinishesScores) coopMatPerElementNV(scores, scores, finish, first_key, masked);
   if (masked) coopMatPerElementNV(scores, scores, hide, first_key);
 }
 
@@ -100,7 +131,7 @@ void update_softmax(inout ScoreMatrix scores, bool masked) {
   coopMatReduceNV(maxima, scores, gl_CooperativeMatrixReduceRowNV, larger);
   ScoreMatrix reference;
   coopMatPerElementNV(reference, row_reference, raise, maxima);
-  if (masked) {
+  if (looks_for_hidden(masked)) {
     coopMatPerElementNV(scores, scores, masked_probability, reference);
   } else {
     coopMatPerElementNV(scores, scores, probability, reference);
@@ -119,10 +150,11 @@ void process_tile(int first_key, bool masked) {
   ScoreMatrix scores;
   compute_scores(scores, first_key, masked);
   update_softmax(scores, masked);
+  if (kHasDropout) coopMatPerElementNV(scores, scores, keep, first_key);
   const ProbabilityMatrix probabilities = ProbabilityMatrix(scores);
   VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) {
     ValueMatrix values;
-    load_values(values, tile.batch, tile.kv_head, uint(first_key), uint(key_end), b, !masked);
+    load_values(values, tile.batch, tile.kv_head, uint(first_key), uint(keys.end), b, !masked);
     sums[b] = coopMatMulAdd(probabilities, values, sums[b]);
   }
 }
@@ -132,6 +164,15 @@ void begin_rows() {
   VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) sums[b] = SumMatrix(0.0);
   row_reference = ScoreMatrix(kHiddenScore);
   row_sum = ScoreMatrix(0.0);
+  if (kHasSinks) {
+    coopMatPerElementNV(row_reference, row_sum, begin_reference);
+    coopMatPerElementNV(row_sum, row_sum, begin_sum);
+  }
+}
+
+// The next tile of keys of which some row may see some.
+int next_key(int first_key) {
+  return next_visible_key(tile.batch, tile.kv_head, tile.first_row, first_key, keys.end);
 }
 
 void store_rows() {
@@ -150,17 +191,26 @@ void main() {
   if (!tile.valid) return;  // uniform over the workgroup, as matrices ask for
   kv_length = visible_kv_length(tile.batch);
   const uint last_row = min(tile.first_row + kRows, packed_row_count()) - 1u;
-  key_end = min(visible_key_end(int(packed_query(last_row)), kv_length), split_end(tile.split));
-  // Every row sees the keys before full_end. Tiles that lie before it need no mask and no test of bounds.
-  const int full_end = min(visible_key_end(int(packed_query(tile.first_row)), kv_length), key_end);
+  const int step = int(kKeys);
+  keys = visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length, tile.split, step);
   begin_rows();
-  int first_key = split_begin(tile.split);
-  if (VKATTN_MATRIX_LOOPS == 0) {
-    [[dont_unroll]] for (; first_key + int(kKeys) <= full_end; first_key += int(kKeys)) process_tile(first_key, false);
-    [[dont_unroll]] for (; first_key < key_end; first_key += int(kKeys)) process_tile(first_key, true);
+  if (VKATTN_MATRIX_LOOPS == 0 && !kStepsHide) {
+    // Full tiles need no mask and no test of bounds. What is left lies before and after them.
+    const int full_begin = first_full_step(keys, step);
+    int full_end = full_begin;
+    [[dont_unroll]] for (; full_end + step <= keys.full_end; full_end += step) process_tile(full_end, false);
+    int first_key = kHasKeyBegin && keys.begin < full_begin ? keys.begin : full_end;
+    [[dont_unroll]] while (first_key < keys.end) {
+      process_tile(first_key, true);
+      first_key += step;
+      if (kHasKeyBegin && first_key == full_begin) first_key = full_end;
+    }
   } else {
-    [[dont_unroll]] for (; first_key < key_end; first_key += int(kKeys)) {
-      process_tile(first_key, first_key + int(kKeys) > full_end);
+    [[dont_unroll]] for (int first_key = next_key(keys.begin); first_key < keys.end;
+                         first_key = next_key(first_key + step)) {
+      const bool visible =
+          block_class(tile.batch, tile.kv_head, tile.first_row, first_key) == VKATTN_BLOCK_VISIBLE;
+      process_tile(first_key, !(visible && is_full_step(keys, first_key, kKeys)));
     }
   }
   store_rows();

@@ -49,7 +49,8 @@ float row_sum[kRows];  // of this thread's keys only, until store_rows()
 TilePosition tile;
 uint column;        // 0 .. kColumns - 1
 uint block_row;     // the first of this thread's rows in the block
-int row_key_end[kRows];  // a row sees keys 0 .. end - 1
+ScoreRow score_rows[kRows];
+int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
 
 // The n-th of this thread's quads (4 elements) of a stage.
 uint quad_index(uint n, uint quads) {
@@ -110,7 +111,7 @@ void stage_values() {
 }
 
 // scores = Q K^T for the block, in log2 units.
-void compute_scores(int first_key, int key_end) {
+void compute_scores(int first_key, int key_end, bool masked) {
   [[unroll]] for (uint i = 0; i < kRows * kKeys; ++i) scores[i] = 0.0;
   for (uint dim = 0; dim < kHeadDim; dim += kDimChunk) {
     fetch_queries_and_keys(first_key, key_end, dim);
@@ -129,17 +130,27 @@ void compute_scores(int first_key, int key_end) {
       }
     }
   }
-  [[unroll]] for (uint i = 0; i < kRows * kKeys; ++i) scores[i] *= params.scale_log2;
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+      const uint key = existing_key(first_key + int(column + k * kColumns), key_end);
+      scores[r * kKeys + k] = finish_score(scores[r * kKeys + k] * params.scale_log2, score_rows[r], key, masked);
+    }
+  }
 }
 
-bool is_visible(uint r, uint key_in_block, int first_key) { return first_key + int(key_in_block) < row_key_end[r]; }
+// That the row may see the k-th of this thread's keys, as far as its position and its score tell.
+bool is_visible(uint r, uint k, int first_key) {
+  const int key = first_key + int(column + k * kColumns);
+  return key < row_key_end[r] && (!kHasKeyBegin || key >= row_key_begin[r]) &&
+         (!kScoresHide || scores[r * kKeys + k] != kHiddenScore);
+}
 
 // Raises each row's maximum, rescales what was accumulated, and turns scores into probabilities in shared memory.
 void update_softmax(int first_key, bool masked) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     float maximum = kHiddenScore;
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-      if (!masked || is_visible(r, column + k * kColumns, first_key)) {
+      if (!masked || is_visible(r, k, first_key)) {
         maximum = max(maximum, scores[r * kKeys + k]);
       }
     }
@@ -155,9 +166,10 @@ void update_softmax(int first_key, bool masked) {
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
       const uint key = column + k * kColumns;
       float probability = kHiddenProbability;
-      if (!masked || is_visible(r, key, first_key)) {
+      if (!masked || is_visible(r, k, first_key)) {
         probability = exp2(scores[r * kKeys + k] - maximum);
         row_sum[r] += probability;
+        probability = kept_probability(probability, score_rows[r], uint(first_key) + key);
       }
       row_stage[(block_row + r) * kRowStride4 + key / 4][key % 4] = probability;
     }
@@ -181,16 +193,16 @@ void accumulate_values(uint n, bool masked) {
 }
 
 void process_block(int first_key, int key_end, bool masked) {
-  compute_scores(first_key, key_end);
+  compute_scores(first_key, key_end, masked);
   fetch_values(first_key, key_end, 0u);
-  update_softmax(first_key, masked);
+  update_softmax(first_key, looks_for_hidden(masked));
   [[unroll]] for (uint n = 0; n < kValueChunks; ++n) {
     barrier();  // kv_stage is still read: keys by compute_scores(), or the previous chunk; probabilities complete
     stage_values();
     barrier();  // kv_stage is complete
     if (n + 1u < kValueChunks) fetch_values(first_key, key_end, (n + 1u) * kValueChunk);
     // The branch is outside of the loop over keys.
-    if (masked) {
+    if (looks_for_hidden(masked)) {
       accumulate_values(n, true);
     } else {
       accumulate_values(n, false);
@@ -205,7 +217,7 @@ void store_rows() {
     const float sum = row_value[r];
     const uint packed = tile.first_row + block_row + r;
     if (packed >= packed_row_count()) continue;
-    const float inverse = sum == 0.0 ? 0.0 : 1.0 / sum;
+    const float inverse = sum == 0.0 ? 0.0 : drop_scale() / sum;
     const uint head = packed_head(tile.kv_head, packed);
     const uint query = packed_query(packed);
     const uint target = result_row(tile.batch, head, query, tile.split);
@@ -217,6 +229,11 @@ void store_rows() {
     }
     if (column == 0) store_result_lse(target, tile.batch, head, query, row_maximum[r], sum);
   }
+}
+
+// The next block of keys of which some row may see some.
+int next_key(int first_key, int key_end) {
+  return next_visible_key(tile.batch, tile.kv_head, tile.first_row, first_key, key_end);
 }
 
 void main() {
@@ -231,23 +248,28 @@ void main() {
   }
   const int kv_length = visible_kv_length(tile.batch);
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    const uint query = packed_query(tile.first_row + block_row + r);
+    const uint packed = min(tile.first_row + block_row + r, packed_row_count() - 1u);
+    const uint query = packed_query(packed);
+    const uint head = packed_head(tile.kv_head, packed);
+    score_rows[r] = score_row(tile.batch, head, query);
+    row_key_begin[r] = visible_key_begin(int(query), kv_length);
     row_key_end[r] = min(visible_key_end(int(query), kv_length), split_end(tile.split));
-    row_maximum[r] = kHiddenScore;
-    row_sum[r] = 0.0;
+    row_maximum[r] = sink_score(head, tile.split);
+    row_sum[r] = row_maximum[r] == kHiddenScore || column != 0u ? 0.0 : 1.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kValueChunks; ++i) accumulator[i] = vec4(0.0);
 
   const uint last_row = min(tile.first_row + kBlockRows, packed_row_count()) - 1u;
-  // Of this part of the keys, some row sees those before key_end, and every row those before full_end.
-  const int key_end = min(visible_key_end(int(packed_query(last_row)), kv_length), split_end(tile.split));
-  const int full_end = visible_key_end(int(packed_query(tile.first_row)), kv_length);
+  const KeyRange keys = visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length,
+                                     tile.split, int(kBlockKeys));
   // lavapipe runs a loop's body once more, under an empty mask, after a test at its beginning; so not the loop either
   // where there are no keys, as they may have no memory.
-  const int key_begin = split_begin(tile.split);
-  if (key_begin < key_end) {
-    for (int first_key = key_begin; first_key < key_end; first_key += int(kBlockKeys)) {
-      process_block(first_key, key_end, first_key + int(kBlockKeys) > min(full_end, key_end));
+  if (keys.begin < keys.end) {
+    for (int first_key = next_key(keys.begin, keys.end); first_key < keys.end;
+         first_key = next_key(first_key + int(kBlockKeys), keys.end)) {
+      const bool visible =
+          block_class(tile.batch, tile.kv_head, tile.first_row, first_key) == VKATTN_BLOCK_VISIBLE;
+      process_block(first_key, keys.end, !(visible && is_full_step(keys, first_key, kBlockKeys)));
     }
   }
   store_rows();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <vkattn/data_type.hpp>
+#include <vkattn/mask.hpp>
 #include <vkattn/result.hpp>
 
 #include <cstdint>
@@ -9,24 +10,13 @@
 
 namespace vkattn {
 
-/// Distances in elements (not bytes) between neighbours along each dimension of a rank-4 tensor
-/// (batch, head, row, dim). A row is one query or key position. Inputs may repeat along a dimension with
-/// stride 0; elements of an output must not overlap. Strides are never negative.
-struct Strides {
-  std::int64_t batch = 0;
-  std::int64_t head = 0;
-  std::int64_t row = 0;
-  std::int64_t dim = 1;
-
-  bool operator==(const Strides&) const = default;
-};
-
 /// Storage of Q, K, V or O: element type, strides, and what the caller promises about alignment.
 struct TensorDesc {
   DataType type = DataType::kFloat32;
   Strides strides;
   /// Alignment in bytes of the tensor's first element, a power of two; 0 means the element's size. 16 allows
-  /// 16-byte loads where the strides allow them too. A binding aligned to less is refused.
+  /// 16-byte loads where the strides allow them too. A binding aligned to less is refused. Block formats need
+  /// strides that are multiples of 32 and a dim stride of 1.
   std::uint32_t alignment_bytes = 0;
 
   bool operator==(const TensorDesc&) const = default;
@@ -38,7 +28,7 @@ enum class Layout { kBhsd, kBshd, kPackedQkv };
 /// Which key position lines up with query 0. Never inferred from the shape.
 enum class Align {
   kTopLeft,      ///< 0
-  kBottomRight,  ///< kv_length[b] - query_length, with the key length of the batch entry
+  kBottomRight,  ///< kv_length[b] - query_length[b], with the lengths of the batch entry
   kOffset,       ///< AttentionDesc::offset
 };
 
@@ -74,11 +64,50 @@ struct AttentionDesc {
   /// clamped to [0, kv_length] on the device.
   bool has_kv_lengths = false;
 
+  /// A device buffer of one int32 per batch entry: rows i >= query_lengths[b] are not written. Clamped too.
+  bool has_query_lengths = false;
+
+  /// Packed sequences: batch entry b has the queries cumulative_query_lengths[b] … [b + 1] - 1 of tensors of
+  /// total_query_length rows (Q, O, lse) and likewise the keys of tensors of total_kv_length rows (K, V).
+  /// Both are device buffers of batch + 1 int32; query_length and kv_length are the longest sequences that
+  /// may occur; what lies beyond them or beyond the tensors is cut off. Batch strides of Q, K, V, O and lse
+  /// are ignored.
+  bool has_cumulative_lengths = false;
+  std::int64_t total_query_length = 0;
+  std::int64_t total_kv_length = 0;
+
+  /// Where K and V of a cache lie; kv_length is then the longest that may occur.
+  CacheLayout cache;
+
+  /// Above 0: scores become softcap * tanh(score / softcap), before bias and mask.
+  float softcap = 0;
+  MaskDesc mask;
+  /// With `causal`, both hold.
+  SlidingWindow window;
+  Alibi alibi = Alibi::kNone;
+  /// AttentionTensors::sinks, float32, one per query head: a logit in the softmax that has no value.
+  bool has_sinks = false;
+  /// Share of the probabilities that are dropped, 0 <= dropout < 1; the others grow by 1 / (1 - dropout).
+  /// Which ones: Philox4x32-10 (Salmon et al., SC 2011) keyed by AttentionTensors::dropout_seed.
+  float dropout = 0;
+
+  /// A score function of the user's own is part of the problem, and it may hide keys. Its code is not here
+  /// but in PlanOptions.
+  bool has_score_function = false;
+  bool score_function_hides = false;
+
   /// Write the log-sum-exp of each row; -inf for a row that sees nothing. lse_strides.dim is ignored.
   bool has_lse = false;
   Strides lse_strides;
 
-  /// Sets all strides for tensors without padding in the given memory order (lse is always batch, head, row).
+  /// Write the weights of one stage, float32 (batch, query_heads, query_length, kv_length): the only thing
+  /// here whose memory grows with query_length x kv_length. Of query i < query_lengths[b] every key is
+  /// written.
+  WeightsStage weights = WeightsStage::kNone;
+  Strides weights_strides;
+
+  /// Sets all strides for tensors without padding in the given memory order (lse is always batch, head, row,
+  /// weights and mask batch, head, query, key), with the extents of tensor_extents().
   void set_layout(Layout layout);
   /// Sets the storage type of Q, K, V and O.
   void set_type(DataType type);
@@ -97,6 +126,27 @@ inline constexpr std::int64_t kMaxHeadDim = 576;
 /// where the number does not fit 63 bits or a size or stride is negative.
 [[nodiscard]] Result<std::int64_t> tensor_bytes(const TensorDesc& tensor, std::int64_t batch,
                                                 std::int64_t heads, std::int64_t rows, std::int64_t dims);
+
+/// The extents of a tensor of a problem: (batch, head, row, dim).
+struct TensorExtents {
+  std::int64_t batch = 0;
+  std::int64_t heads = 0;
+  std::int64_t rows = 0;
+  std::int64_t dims = 0;
+
+  bool operator==(const TensorExtents&) const = default;
+};
+
+/// Those of Q, O and lse: packed sequences are one batch entry of total_query_length rows. `dims` is
+/// head_dim, value_dim or 1.
+[[nodiscard]] TensorExtents query_extents(const AttentionDesc& desc, std::int64_t dims);
+/// Those of K and V: packed sequences as above; a ring has ring_length rows; pages are batch entries of
+/// page_size rows.
+[[nodiscard]] TensorExtents key_extents(const AttentionDesc& desc, std::int64_t dims);
+/// Those of the weights and of a mask that broadcasts nothing: rows are queries, dims are keys.
+[[nodiscard]] TensorExtents score_extents(const AttentionDesc& desc);
+/// Bytes from a mask's first element to the end of its last.
+[[nodiscard]] Result<std::int64_t> mask_bytes(const AttentionDesc& desc);
 
 /// Checks every rule that needs no device; the first broken one is the error. Sizes up to 2^30 rows.
 [[nodiscard]] Status validate(const AttentionDesc& desc);

@@ -3,8 +3,10 @@
 
 #include <vkattn/attention.hpp>
 #include <vkattn/device.hpp>
+#include <vkattn/score_shaders.hpp>
 #include <vkattn/tuning.hpp>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -28,15 +30,53 @@ struct BufferRange {
   VkDeviceSize size = 0;
 };
 
-/// The tensors of one execution. A tensor without elements may have a null buffer; lse and kv_lengths are
-/// read only where the descriptor asks for them. Output and lse must not overlap any other tensor.
+/// A word of a block mask: what a block of rows sees of a block of keys.
+enum class BlockVisibility : std::uint32_t {
+  kHidden = 0,   ///< nothing: it is passed by
+  kMixed = 1,    ///< whatever mask and score function say; always right
+  kVisible = 2,  ///< everything that they decide about; not with a mask of floats, which is added
+};
+
+/// Where the word (uint32) of a block lies: batch * batch_stride + kv_head * head_stride + row / rows *
+/// row_stride + key / keys, with strides in words. `row` is query * g + h for query head kv_head * g + h, g
+/// being the query heads of a KV head. Causality, windows and lengths do not show in it.
+struct BlockMaskLayout {
+  std::uint32_t rows = 0;  ///< of a block
+  std::uint32_t keys = 0;
+  std::uint32_t batch_stride = 0;  ///< 0 where blocks do not depend on the batch entry
+  std::uint32_t head_stride = 0;   ///< likewise
+  std::uint32_t row_stride = 0;
+};
+
+/// The tensors of one execution. A tensor without elements may have a null buffer; those from lse on are
+/// used only where the descriptor asks for them. Output, lse and weights must not overlap any other tensor.
 struct AttentionTensors {
   BufferRange query;
   BufferRange key;
   BufferRange value;
   BufferRange output;
-  BufferRange lse;         ///< float32
-  BufferRange kv_lengths;  ///< int32, one per batch entry
+  BufferRange lse;                       ///< float32
+  BufferRange kv_lengths;                ///< int32, one per batch entry
+  BufferRange query_lengths;             ///< int32, one per batch entry
+  BufferRange cumulative_query_lengths;  ///< int32, batch + 1
+  BufferRange cumulative_kv_lengths;     ///< int32, batch + 1
+  BufferRange page_table;                ///< int32 (batch, page_table_stride)
+  BufferRange key_scales;                ///< float32, one per KV head, where K is kFloat8E4m3
+  BufferRange value_scales;              ///< float32, one per KV head, where V is kFloat8E4m3
+  BufferRange mask;                      ///< AttentionDesc::mask
+  BufferRange alibi_slopes;              ///< float32, one per query head
+  BufferRange sinks;                     ///< float32, one per query head
+  BufferRange weights;                   ///< float32
+  /// Those of PlanOptions::score_function, each from a multiple of minStorageBufferOffsetAlignment on.
+  std::array<BufferRange, kMaxScoreBuffers> score_buffers;
+  /// Where the block mask is kept, AttentionPlan::block_mask_bytes() from a multiple of
+  /// minStorageBufferOffsetAlignment on; null: in the workspace, computed by each execution.
+  BufferRange block_mask;
+  /// `block_mask` is what an execution of the same plan has left there, and mask, score function and its
+  /// buffers are the same; or the caller has written it. It is not computed then.
+  bool block_mask_complete = false;
+  std::uint64_t dropout_seed = 0;
+  std::uint32_t dropout_offset = 0;  ///< of the call, so that calls with one seed differ
 };
 
 /// A kernel that must not be used, and why: for what a program knows of a driver that the library does not.
@@ -54,6 +94,9 @@ struct PlanOptions {
   /// used where `tile` or another kernel is asked for.
   std::shared_ptr<const Tuning> tuning;
   std::vector<KernelRefusal> refusals;
+  /// A score function of the user's own, see vkattn/score_function.hpp. It is part of the problem: create()
+  /// sets AttentionDesc::has_score_function and score_function_hides for it.
+  std::shared_ptr<const ScoreShaders> score_function;
   /// Passed to pipeline creation; owned by the caller; may be null.
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
   /// Work is split so that no dispatch is estimated above this, on devices that are not a CPU.
@@ -141,6 +184,12 @@ class AttentionPlan {
   /// Usage flags that a workspace buffer needs; 0 where none is needed. Its range must begin at a multiple of
   /// minStorageBufferOffsetAlignment. Executions that may overlap need workspaces of their own.
   [[nodiscard]] VkBufferUsageFlags workspace_usage() const;
+  /// Bytes of AttentionTensors::block_mask, of plans that compute one before the kernel: those with a mask
+  /// or a score function that hides keys, mostly. Else 0.
+  [[nodiscard]] VkDeviceSize block_mask_bytes() const;
+  /// For callers that write it themselves. Nothing where there is none, and where the problem takes several
+  /// windows (describe()), each of which has one.
+  [[nodiscard]] std::optional<BlockMaskLayout> block_mask_layout() const;
   [[nodiscard]] const std::vector<DispatchInfo>& dispatches() const;
   /// Bytes of one workgroup's shared memory.
   [[nodiscard]] std::uint32_t shared_memory_bytes() const;

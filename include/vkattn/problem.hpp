@@ -18,28 +18,46 @@ enum class DataKind {
   kEqual,     ///< all scores equal: constant Q and K, normal V
 };
 
+/// The dimensions that a mask varies along. It repeats along the others.
+struct MaskDims {
+  bool batch = false;
+  bool head = false;
+  bool query = true;
+  bool key = true;
+
+  bool operator==(const MaskDims&) const = default;
+};
+
 /// A descriptor with everything that is needed to make its data again.
 struct Problem {
   AttentionDesc desc;
   Layout layout = Layout::kBhsd;
-  std::int64_t row_padding = 0;          ///< elements left free after each row of Q, K, V and O
-  std::int64_t shift = 0;                ///< elements left free before each tensor in its buffer
-  std::vector<std::int32_t> kv_lengths;  ///< one per batch entry where desc.has_kv_lengths
+  std::int64_t row_padding = 0;  ///< elements left free after each row of Q, K, V and O
+  std::int64_t shift = 0;        ///< elements left free before each tensor in its buffer
+  /// One per batch entry where desc.has_kv_lengths or desc.has_query_lengths; of packed sequences the lengths
+  /// that the cumulative ones are made of.
+  std::vector<std::int32_t> kv_lengths;
+  std::vector<std::int32_t> query_lengths;
+  MaskDims mask_dims;
+  double hidden_share = 0.25;     ///< of the mask
+  std::int64_t hidden_block = 1;  ///< positions are hidden in squares of so many
+  std::uint64_t dropout_seed = 1;
+  std::uint32_t dropout_offset = 0;
   DataKind data = DataKind::kNormal;
   double magnitude = 1.0;
   std::uint64_t seed = 1;
+
+  /// Sets what follows from the other fields: strides with padding, a mask's too, the totals of packed
+  /// sequences, and a page table that holds kv_length keys with pages to spare.
+  void lay_out();
 };
 
-/// Reads a string such as `b1 hq32 hkv8 q1 kv4096 d128 f16 causal align=bottom-right`. Words, in any order:
-///   b2            batch (1)                    h8 / hq32 hkv8   heads (1)
-///   q1 kv4096     lengths; 512x512 is both     d128 dv64        head_dim, value_dim (head_dim)
-///   f32 f16 bf16  storage of all tensors (f32); query=f16 key=… value=… output=… for one
-///   causal        align=top-left|bottom-right|OFFSET            scale=X   lse
-///   kv_lengths=5,0,17                          layout=bhsd|bshd|packed
-///   pad=N         row padding                  shift=N          first element of each tensor
-///   aligned=4     alignment_bytes of Q, K, V and O (16, or 0 with a shift)
-///   data=normal|uniform|dominant|equal         magnitude=X      seed=N
-/// An unknown or malformed word is an error that names it. The result passes validate().
+/// Pages of a paged problem that belong to no batch entry.
+inline constexpr std::int64_t kSparePages = 3;
+
+/// Reads a string such as `b1 hq32 hkv8 q1 kv4096 d128 f16 causal align=bottom-right`: words in any order,
+/// which problem_help() explains. An unknown or malformed word is an error that names it. The result passes
+/// validate().
 [[nodiscard]] Result<Problem> parse_problem(std::string_view text);
 
 /// The shortest string that parse_problem() turns into the same problem.

@@ -25,6 +25,10 @@ struct RuntimeOptions {
   /// VKATTN_DEVICE, and where that is unset the best device: discrete, then integrated, then any other, then
   /// CPU.
   std::string device;
+  /// Device extensions to do without where a driver is not to be trusted with them, such as
+  /// VK_KHR_cooperative_matrix: names with commas between. What later versions of Vulkan took over of them
+  /// stays off too. Empty: the environment variable VKATTN_DISABLE_EXTENSIONS, and where that is unset none.
+  std::string disabled_extensions;
   /// Enable VK_LAYER_KHRONOS_validation with synchronization validation; messages are collected.
   bool validation = false;
   /// Keep compiled pipelines on disk between runs.
@@ -40,7 +44,8 @@ struct RuntimeOptions {
   bool self_tests = true;
 };
 
-/// One device as found: what it could do, everything supported counted as enabled.
+/// One device as found: what it could do, everything supported counted as enabled but what
+/// VKATTN_DISABLE_EXTENSIONS names.
 struct DeviceInfo {
   std::uint32_t index = 0;
   Capabilities capabilities;

@@ -5,7 +5,7 @@
 #ifndef VKATTN_LIB_GRID
 #define VKATTN_LIB_GRID
 
-#include "lib/specialization.glsl"
+#include "lib/features.glsl"
 
 struct TilePosition {
   bool valid;
@@ -15,7 +15,9 @@ struct TilePosition {
   uint split;      // part of the keys
 };
 
-uint packed_row_count() { return params.query_length * params.heads_per_kv; }
+// Rows that the batch entry has, and that one of the longest has.
+uint packed_row_count() { return visible_query_length() * params.heads_per_kv; }
+uint most_packed_rows() { return params.query_length * params.heads_per_kv; }
 
 // The query position and query head of a packed row.
 uint packed_query(uint packed_row) { return packed_row / params.heads_per_kv; }
@@ -27,7 +29,7 @@ uint packed_head(uint kv_head, uint packed_row) {
 // V in the caches; with a causal mask the heaviest (last) come first.
 TilePosition position_of(uint tile, uint split, uint rows_per_tile) {
   const uint kv_heads = params.query_heads / params.heads_per_kv;
-  const uint tiles_per_head = (packed_row_count() + rows_per_tile - 1u) / rows_per_tile;
+  const uint tiles_per_head = (most_packed_rows() + rows_per_tile - 1u) / rows_per_tile;
   const uint head_index = tile / tiles_per_head;
   const uint row_tile = tile - head_index * tiles_per_head;
   TilePosition position;
@@ -37,6 +39,8 @@ TilePosition position_of(uint tile, uint split, uint rows_per_tile) {
   position.kv_head = head_index - position.batch * kv_heads;
   position.first_row =
       (kCausalMode == VKATTN_CAUSAL_NONE ? row_tile : tiles_per_head - 1u - row_tile) * rows_per_tile;
+  begin_entry(position.batch, position.kv_head);
+  position.valid = position.valid && position.first_row < packed_row_count();
   return position;
 }
 

@@ -1,24 +1,50 @@
-// Which keys a row may see, by position alone.
+// Which keys a row may see, by position alone: from visible_key_begin() (lib/features.glsl) to visible_key_end().
 #ifndef VKATTN_LIB_MASK
 #define VKATTN_LIB_MASK
 
-#include "lib/tensors.glsl"
+#include "lib/features.glsl"
 
-// Keys that exist for a batch entry.
-int visible_kv_length(uint batch) {
-  const int kv_length = int(params.kv_length);
-  return kHasKvLengths ? clamp(kv_lengths[params.kv_lengths_offset + batch], 0, kv_length) : kv_length;
-}
-
-// The end of the keys that a row sees: it sees keys 0 .. end - 1. Grows with the row.
+// The end of the keys that a row sees: it sees none from there on. Grows with the row.
 int visible_key_end(int row, int kv_length) {
   if (kCausalMode == VKATTN_CAUSAL_NONE) return kv_length;
-  const int aligned = kCausalMode == VKATTN_CAUSAL_BOTTOM_RIGHT ? kv_length : 0;
-  return clamp(row + aligned + params.causal_offset + 1, 0, kv_length);
+  return clamp(row + right_alignment(kv_length) + params.causal_offset + 1, 0, kv_length);
 }
 
 // The keys of one part: begin .. end - 1.
 int split_begin(uint split) { return int(split * params.split_keys); }
 int split_end(uint split) { return int(min((split + 1u) * params.split_keys, params.kv_length)); }
+
+// What a tile of rows sees of a part of the keys.
+struct KeyRange {
+  int begin;       // some row sees keys from here, at a whole number of steps from the beginning of the part,
+  int end;         // to before here
+  int full_begin;  // every row sees those from here
+  int full_end;    // to before here; not before full_begin
+};
+
+KeyRange visible_keys(int first_query, int last_query, int kv_length, uint split, int step) {
+  KeyRange keys;
+  const int part_begin = split_begin(split);
+  keys.end = min(visible_key_end(last_query, kv_length), split_end(split));
+  const int begin = max(visible_key_begin(first_query, kv_length), part_begin);
+  keys.begin = part_begin + (begin - part_begin) / step * step;
+  keys.full_begin = keys.begin;
+  if (kHasKeyBegin) keys.full_begin = max(visible_key_begin(last_query, kv_length), part_begin);
+  keys.full_end = min(visible_key_end(first_query, kv_length), keys.end);
+  // Where scores must be looked at one by one, no step is full.
+  if (kStepsHide && !kHasBlockMask) keys.full_end = keys.full_begin;
+  keys.full_end = max(keys.full_end, keys.full_begin);
+  return keys;
+}
+
+// Where full steps begin, a whole number of steps from the beginning.
+int first_full_step(KeyRange keys, int step) {
+  return keys.begin + (keys.full_begin - keys.begin + step - 1) / step * step;
+}
+
+// That no row has anything to hide by position in the step of `count` keys at `key`.
+bool is_full_step(KeyRange keys, int key, uint count) {
+  return key >= keys.full_begin && key + int(count) <= keys.full_end;
+}
 
 #endif

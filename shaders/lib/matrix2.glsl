@@ -87,7 +87,7 @@ void load_values(out ValueMatrix values, uint batch, uint kv_head, uint first_ke
 
 void load_query_tensor(out QueryMatrix queries, uint batch, uint head, uint first_row, uint block) {
   VKATTN_LOAD_TENSOR(queries, query, gl_CooperativeMatrixClampModeConstantNV, batch, head, kHeadDim, true,
-                     params.query_length, first_row, kRows, block * kHeadBlock, kHeadBlock, VKATTN_AS_IT_IS)
+                     visible_query_length(), first_row, kRows, block * kHeadBlock, kHeadBlock, VKATTN_AS_IT_IS)
 }
 #else
 // Without tensor addressing: element by element. Keys from key_end on are never read, and zeros stand for them.

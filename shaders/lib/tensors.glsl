@@ -2,7 +2,7 @@
 // device has 16-bit storage. Element indices are relative to the bound range.
 //
 // For each input NAME this defines
-//   uint  NAME_row(batch, head, row)   index of the row's first element
+//   uint  NAME_row(batch, head, row)   index of the row's first element; of K and V, of the key's row in the cache
 //   float NAME_at(row_index, dim)      one element
 //   vec4  NAME_full4(row_index, dim)   elements dim .. dim + 3, all of them dims of the tensor; dim is a multiple of 4
 //   vec4  NAME_part4(row_index, dim)   the same, 0 for what lies beyond the last dim
@@ -17,8 +17,9 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
 
-#include "lib/specialization.glsl"
+#include "lib/features.glsl"
 #include "lib/online_softmax.glsl"
+#include "lib/quantised.glsl"
 #include "lib/types.glsl"
 
 #if VKATTN_STORAGE_16BIT
@@ -46,23 +47,25 @@
 #define VKATTN_LOAD4(NAME, INDEX) NAME##_quads[INDEX]
 #endif
 
+// For all inputs. Where a type is quantised, indices of rows count from the tensor's first element and NAME_offset is in
+// bytes; else they count from the bound range.
 #define VKATTN_INPUT(NAME, BINDING, TYPE, DIMS, DIM_STRIDE, VECTOR_LOADS)                                       \
   layout(set = 0, binding = BINDING, std430) readonly buffer NAME##Words { uint NAME##_words[]; };              \
   VKATTN_HALVES(NAME, BINDING)                                                                                  \
   VKATTN_VECTORS(NAME, BINDING)                                                                                 \
-                                                                                                                \
-  uint NAME##_row(uint batch, uint head, uint row) {                                                            \
-    return params.NAME##_offset + batch * params.NAME##_batch_stride + head * params.NAME##_head_stride +       \
-           row * params.NAME##_row_stride;                                                                      \
-  }                                                                                                             \
+  VKATTN_QUANTISED_INPUT(NAME, TYPE, VECTOR_LOADS)                                                              \
                                                                                                                 \
   float NAME##_at(uint row_index, uint dim) {                                                                   \
     const uint index = row_index + dim * DIM_STRIDE;                                                            \
+    if (TYPE >= VKATTN_TYPE_Q8_0) return NAME##_quantised(index);                                               \
     if (TYPE == VKATTN_TYPE_FLOAT32) return uintBitsToFloat(NAME##_words[index]);                               \
     return decode_16bit(VKATTN_HALF_BITS(NAME, index), TYPE);                                                   \
   }                                                                                                             \
                                                                                                                 \
   vec4 NAME##_full4(uint row_index, uint dim) {                                                                 \
+    if (TYPE >= VKATTN_TYPE_Q8_0) {                                                                             \
+      return NAME##_quantised4(row_index + dim);                                                                \
+    }                                                                                                           \
     if (!VECTOR_LOADS) {                                                                                        \
       return vec4(NAME##_at(row_index, dim), NAME##_at(row_index, dim + 1u), NAME##_at(row_index, dim + 2u),    \
                   NAME##_at(row_index, dim + 3u));                                                              \
@@ -86,17 +89,42 @@
     return dim + 4u <= DIMS ? NAME##_full4(row_index, dim) : NAME##_part4(row_index, dim);                      \
   }
 
+#define VKATTN_QUANTISED_INPUT VKATTN_NO_QUANTISED_INPUT
 VKATTN_INPUT(query, VKATTN_BINDING_QUERY, kQueryType, kHeadDim, kQueryDimStride, kQueryVectorLoads)
+#undef VKATTN_QUANTISED_INPUT
+#define VKATTN_QUANTISED_INPUT VKATTN_QUANTISED_KEYS
 VKATTN_INPUT(key, VKATTN_BINDING_KEY, kKeyType, kHeadDim, kKeyDimStride, kKeyVectorLoads)
 VKATTN_INPUT(value, VKATTN_BINDING_VALUE, kValueType, kValueDim, kValueDimStride, kValueVectorLoads)
 
+uint query_row(uint batch, uint head, uint row) {
+  return params.query_offset + batch * params.query_batch_stride + head * params.query_head_stride +
+         (query_first_row + row) * params.query_row_stride;
+}
+
+uint key_row_at(uvec2 slot, uint head) {
+  return (kKeyType >= VKATTN_TYPE_Q8_0 ? 0u : params.key_offset) + slot.x * params.key_batch_stride +
+         head * params.key_head_stride + slot.y * params.key_row_stride;
+}
+
+uint value_row_at(uvec2 slot, uint head) {
+  return (kValueType >= VKATTN_TYPE_Q8_0 ? 0u : params.value_offset) + slot.x * params.value_batch_stride +
+         head * params.value_head_stride + slot.y * params.value_row_stride;
+}
+
+uint key_row(uint batch, uint head, uint key) {
+  return key_row_at(key_slot(batch, key), head);
+}
+
+uint value_row(uint batch, uint head, uint key) {
+  return value_row_at(key_slot(batch, key), head);
+}
+
 layout(set = 0, binding = VKATTN_BINDING_OUTPUT, std430) buffer OutputWords { uint output_words[]; };
 layout(set = 0, binding = VKATTN_BINDING_LSE, std430) buffer LseWords { uint lse_words[]; };
-layout(set = 0, binding = VKATTN_BINDING_KV_LENGTHS, std430) readonly buffer KvLengths { int kv_lengths[]; };
 
 uint output_row(uint batch, uint head, uint row) {
   return params.output_offset + batch * params.output_batch_stride + head * params.output_head_stride +
-         row * params.output_row_stride;
+         (query_first_row + row) * params.output_row_stride;
 }
 
 #if VKATTN_STORAGE_16BIT
@@ -122,13 +150,16 @@ void store_output(uint row_index, uint dim, float value) {
   }
 }
 
+uint lse_index(uint batch, uint head, uint row) {
+  return params.lse_offset + batch * params.lse_batch_stride + head * params.lse_head_stride +
+         (query_first_row + row) * params.lse_row_stride;
+}
+
 // Log-sum-exp of one row from its maximum and sum in log2 units; -inf, as bits, for a row that saw no key.
 void store_lse(uint batch, uint head, uint row, float maximum_log2, float sum) {
   if (!kHasLse) return;
   const float kLn2 = 0.693147180559945;
-  const uint index = params.lse_offset + batch * params.lse_batch_stride + head * params.lse_head_stride +
-                     row * params.lse_row_stride;
-  lse_words[index] = sum == 0.0 ? 0xff800000u : floatBitsToUint(kLn2 * log_sum_exp2(maximum_log2, sum));
+  lse_words[lse_index(batch, head, row)] = sum == 0.0 ? 0xff800000u : floatBitsToUint(kLn2 * log_sum_exp2(maximum_log2, sum));
 }
 
 #endif

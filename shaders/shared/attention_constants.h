@@ -11,13 +11,59 @@
 #define VKATTN_BINDING_KV_LENGTHS 5
 #define VKATTN_BINDING_PARTIALS 6  // of a split over keys, in the workspace
 #define VKATTN_BINDING_COUNT 7
+// The forms of shaders with features have more.
+#define VKATTN_BINDING_FEATURE_PARAMS 7  // in the workspace
+#define VKATTN_BINDING_MASK 8
+#define VKATTN_BINDING_QUERY_LENGTHS 9  // cumulative ones where sequences are packed; so are kv_lengths then
+#define VKATTN_BINDING_PAGE_TABLE 10
+#define VKATTN_BINDING_ALIBI_SLOPES 11
+#define VKATTN_BINDING_SINKS 12
+#define VKATTN_BINDING_KEY_SCALES 13
+#define VKATTN_BINDING_VALUE_SCALES 14
+#define VKATTN_BINDING_WEIGHTS 15
+#define VKATTN_BINDING_BLOCK_MASK 16  // in the workspace
+#define VKATTN_BINDING_USER 17        // the first of those of a user's score function
+#define VKATTN_USER_BINDINGS 4
+#define VKATTN_FEATURE_BINDING_COUNT 21
 
 // Storage types; the values of vkattn::DataType.
 #define VKATTN_TYPE_FLOAT32 0
 #define VKATTN_TYPE_FLOAT16 1
 #define VKATTN_TYPE_BFLOAT16 2
+#define VKATTN_TYPE_Q8_0 3  // K and V only, from here on
+#define VKATTN_TYPE_Q4_0 4
+#define VKATTN_TYPE_FLOAT8_E4M3 5
 
-// Causal modes: where query 0 lines up.
+// Storage of masks; the values of vkattn::MaskType.
+#define VKATTN_MASK_NONE 0
+#define VKATTN_MASK_FLOAT32 1
+#define VKATTN_MASK_FLOAT16 2
+#define VKATTN_MASK_BYTES 3
+#define VKATTN_MASK_BITS 4
+
+// Where keys lie; the values of vkattn::KeyMapping, and packed sequences.
+#define VKATTN_KEYS_CONTIGUOUS 0
+#define VKATTN_KEYS_RING 1
+#define VKATTN_KEYS_PAGED 2
+#define VKATTN_KEYS_PACKED 3
+
+// What a block of the block mask is to its rows.
+#define VKATTN_BLOCK_HIDDEN 0
+#define VKATTN_BLOCK_MIXED 1
+#define VKATTN_BLOCK_VISIBLE 2  // nothing is hidden, and nothing added
+
+// Stages of the attention weights; the values of vkattn::WeightsStage.
+#define VKATTN_WEIGHTS_SCORES 1
+#define VKATTN_WEIGHTS_SOFTCAP 2
+#define VKATTN_WEIGHTS_MASKED 3
+#define VKATTN_WEIGHTS_PROBABILITIES 4
+
+// Values of vkattn::Alibi.
+#define VKATTN_ALIBI_NONE 0
+#define VKATTN_ALIBI_STANDARD 1
+#define VKATTN_ALIBI_GIVEN 2
+
+// Causal modes: where a row's keys end. The right side of a window is the same with another offset.
 #define VKATTN_CAUSAL_NONE 0
 #define VKATTN_CAUSAL_OFFSET 1        // AttentionParams.causal_offset
 #define VKATTN_CAUSAL_BOTTOM_RIGHT 2  // the batch entry's key length + AttentionParams.causal_offset
@@ -43,52 +89,70 @@
 #define VKATTN_SPEC_SPLIT_KV 17  // partial results go to the workspace, for attention_combine.comp
 #define VKATTN_SPEC_SUMS_IN_WORKSPACE 18  // running sums live in the workspace; results go to the output
 
+// Those of features.
+#define VKATTN_SPEC_MASK_TYPE 19
+#define VKATTN_SPEC_HAS_LEFT_LIMIT 20
+#define VKATTN_SPEC_ALIGN_BOTTOM_RIGHT 21  // left limit and ALiBi: the batch entry's key length is added
+#define VKATTN_SPEC_HAS_SOFTCAP 22
+#define VKATTN_SPEC_ALIBI 23
+#define VKATTN_SPEC_HAS_SINKS 24
+#define VKATTN_SPEC_HAS_QUERY_LENGTHS 25
+#define VKATTN_SPEC_KEY_MAPPING 26
+#define VKATTN_SPEC_CACHE_ROWS 27  // of a page, or of the ring
+#define VKATTN_SPEC_HAS_DROPOUT 28
+#define VKATTN_SPEC_BLOCK_ROWS 29  // of the block mask; 0: there is none
+#define VKATTN_SPEC_BLOCK_KEYS 30
+
 // Specialization constants of one kernel start here.
-#define VKATTN_SPEC_LANE_ROWS 32
-#define VKATTN_SPEC_LANE_KEYS 33
-#define VKATTN_SPEC_LANE_MASKED_KEYS 34
+#define VKATTN_SPEC_LANE_ROWS 48
+#define VKATTN_SPEC_LANE_KEYS 49
+#define VKATTN_SPEC_LANE_MASKED_KEYS 50
 
-#define VKATTN_SPEC_TILE_COLUMNS 32
-#define VKATTN_SPEC_TILE_ROWS 33
-#define VKATTN_SPEC_TILE_KEYS 34
-#define VKATTN_SPEC_TILE_DIM_CHUNK 35
+#define VKATTN_SPEC_TILE_COLUMNS 48
+#define VKATTN_SPEC_TILE_ROWS 49
+#define VKATTN_SPEC_TILE_KEYS 50
+#define VKATTN_SPEC_TILE_DIM_CHUNK 51
 
-#define VKATTN_SPEC_MATRIX_M 32  // the shape of one product: M x K times K x N
-#define VKATTN_SPEC_MATRIX_N 33
-#define VKATTN_SPEC_MATRIX_K 34
-#define VKATTN_SPEC_MATRIX_SUBGROUP_SIZE 35
-#define VKATTN_SPEC_MATRIX_ROW_BLOCKS 36
-#define VKATTN_SPEC_MATRIX_KEYS 37
-#define VKATTN_SPEC_MATRIX_SLICE_DIMS 38
-#define VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS 39
-#define VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED 40
-#define VKATTN_SPEC_MATRIX_PREFETCH 41
-#define VKATTN_SPEC_MATRIX_SKIP_TILES 42  // subgroups leave out tiles that are hidden from all their rows
-#define VKATTN_SPEC_MATRIX_QUERY_LOADS8 43  // rows are dense and start at multiples of 8 elements
-#define VKATTN_SPEC_MATRIX_KEY_LOADS8 44
-#define VKATTN_SPEC_MATRIX_VALUE_LOADS8 45
+#define VKATTN_SPEC_MATRIX_M 48  // the shape of one product: M x K times K x N
+#define VKATTN_SPEC_MATRIX_N 49
+#define VKATTN_SPEC_MATRIX_K 50
+#define VKATTN_SPEC_MATRIX_SUBGROUP_SIZE 51
+#define VKATTN_SPEC_MATRIX_ROW_BLOCKS 52
+#define VKATTN_SPEC_MATRIX_KEYS 53
+#define VKATTN_SPEC_MATRIX_SLICE_DIMS 54
+#define VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS 55
+#define VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED 56
+#define VKATTN_SPEC_MATRIX_PREFETCH 57
+#define VKATTN_SPEC_MATRIX_SKIP_TILES 58  // subgroups leave out tiles that are hidden from all their rows
+#define VKATTN_SPEC_MATRIX_QUERY_LOADS8 59  // rows are dense and start at multiples of 8 elements
+#define VKATTN_SPEC_MATRIX_KEY_LOADS8 60
+#define VKATTN_SPEC_MATRIX_VALUE_LOADS8 61
 
-#define VKATTN_SPEC_DECODE_COLUMNS 32  // threads that share a key
-#define VKATTN_SPEC_DECODE_ROWS 33     // of a thread
-#define VKATTN_SPEC_DECODE_ROW_SETS 34
-#define VKATTN_SPEC_DECODE_KEYS 35  // that a thread has in flight
-#define VKATTN_SPEC_DECODE_SUBGROUP_SIZE 36
-#define VKATTN_SPEC_DECODE_QUERY_IN_REGISTERS 37
-#define VKATTN_SPEC_DECODE_MERGE_ROWS 38  // of a thread, merged at a time
-#define VKATTN_SPEC_DECODE_KEY_LOADS8 39  // rows are dense and start at multiples of 8 elements
-#define VKATTN_SPEC_DECODE_VALUE_LOADS8 40
+#define VKATTN_SPEC_DECODE_COLUMNS 48  // threads that share a key
+#define VKATTN_SPEC_DECODE_ROWS 49     // of a thread
+#define VKATTN_SPEC_DECODE_ROW_SETS 50
+#define VKATTN_SPEC_DECODE_KEYS 51  // that a thread has in flight
+#define VKATTN_SPEC_DECODE_SUBGROUP_SIZE 52
+#define VKATTN_SPEC_DECODE_QUERY_IN_REGISTERS 53
+#define VKATTN_SPEC_DECODE_MERGE_ROWS 54  // of a thread, merged at a time
+#define VKATTN_SPEC_DECODE_KEY_LOADS8 55  // rows are dense and start at multiples of 8 elements
+#define VKATTN_SPEC_DECODE_VALUE_LOADS8 56
 
-#define VKATTN_SPEC_MATRIX2_ROWS 32
-#define VKATTN_SPEC_MATRIX2_KEYS 33
-#define VKATTN_SPEC_MATRIX2_HEAD_BLOCK 34
-#define VKATTN_SPEC_MATRIX2_VALUE_BLOCK 35
-#define VKATTN_SPEC_MATRIX2_QUERY_TENSOR 36  // query rows are loaded by tensor addressing; they are dense as below
-#define VKATTN_SPEC_MATRIX2_KEY_LOADS8 37    // rows are dense and start at multiples of 8 elements
-#define VKATTN_SPEC_MATRIX2_VALUE_LOADS8 38
+#define VKATTN_SPEC_MATRIX2_ROWS 48
+#define VKATTN_SPEC_MATRIX2_KEYS 49
+#define VKATTN_SPEC_MATRIX2_HEAD_BLOCK 50
+#define VKATTN_SPEC_MATRIX2_VALUE_BLOCK 51
+#define VKATTN_SPEC_MATRIX2_QUERY_TENSOR 52  // query rows are loaded by tensor addressing; they are dense as below
+#define VKATTN_SPEC_MATRIX2_KEY_LOADS8 53    // rows are dense and start at multiples of 8 elements
+#define VKATTN_SPEC_MATRIX2_VALUE_LOADS8 54
 
-#define VKATTN_SPEC_UNFUSED_PASS 32
-#define VKATTN_SPEC_UNFUSED_ROWS 33
-#define VKATTN_SPEC_UNFUSED_KEYS 34
+#define VKATTN_SPEC_WEIGHTS_STAGE 48
+
+#define VKATTN_SPEC_BLOCK_MASK_SHARED 48  // a workgroup shares a block; else each invocation has its own
+
+#define VKATTN_SPEC_UNFUSED_PASS 48
+#define VKATTN_SPEC_UNFUSED_ROWS 49
+#define VKATTN_SPEC_UNFUSED_KEYS 50
 
 // Passes of the unfused baseline.
 #define VKATTN_UNFUSED_SCORES 0

@@ -1,5 +1,4 @@
-// The comparison of a run's outputs with the float64 reference, and of everything around them with the
-// pattern that was there before.
+// The comparison of a run's outputs with the float64 reference.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -10,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "harness/guard.hpp"
+#include "harness/host_view.hpp"
 #include "harness/problem_run.hpp"
 #include "harness/row_selection.hpp"
 #include "harness/tensor_memory.hpp"
@@ -18,31 +19,6 @@ namespace vkattn::harness {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-/// A buffer's bytes on the host: the mapped memory itself, or a copy.
-class HostView {
- public:
-  static Result<HostView> of(const Runtime& runtime, const ProblemRun::Tensor& tensor) {
-    HostView view;
-    if (tensor.bytes == 0) return view;
-    view.bytes_ = runtime.mapped(tensor.buffer);
-    if (view.bytes_.empty()) {
-      view.copy_.resize(static_cast<std::size_t>(tensor.buffer.size()));
-      if (Status s = runtime.read(tensor.buffer, 0, view.copy_); !s.ok()) return s.error();
-      view.bytes_ = view.copy_;  // a moved vector keeps its memory, so the span stays right
-    }
-    view.offset_ = static_cast<std::size_t>(tensor.offset);
-    return view;
-  }
-
-  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
-  [[nodiscard]] const void* first() const { return bytes_.empty() ? nullptr : bytes_.data() + offset_; }
-
- private:
-  std::vector<std::byte> copy_;
-  std::span<const std::byte> bytes_;
-  std::size_t offset_ = 0;
-};
 
 /// Reads elements of an output.
 class OutputView {
@@ -73,7 +49,7 @@ class OutputView {
       std::memcpy(&bits16, at, size);
     }
     switch (shape_.desc.type) {
-      case DataType::kFloat32:
+      default:
         result.value = static_cast<double>(std::bit_cast<float>(bits32));
         break;
       case DataType::kFloat16:
@@ -112,23 +88,37 @@ double share_of(double expected, double got, double tolerance, DataType type) {
                             : kInfinity;
 }
 
+struct OutputViews {
+  OutputView output;
+  OutputView lse;
+  OutputView weights;
+};
+
 /// Compares rows; one for each thread.
 class Comparison {
  public:
-  Comparison(const AttentionDesc& desc, const reference::Inputs& inputs, const OutputView& output,
-             const OutputView& lse, DataType probability_type)
-      : desc_(desc), inputs_(inputs), output_(output), lse_(lse), probability_type_(probability_type) {}
+  Comparison(const AttentionDesc& desc, const reference::Inputs& inputs, const OutputViews& views,
+             DataType probability_type)
+      : desc_(desc), inputs_(inputs), views_(views), probability_type_(probability_type) {}
 
   void compare_row(const reference::RowIndex& index, std::size_t number) {
     const reference::Row row = reference::compute_row(desc_, inputs_, index);
+    const reference::RowIndex stored = reference::stored_row(desc_, inputs_, index);
     ++report_.rows_checked;
+    if (row.visible_keys > 0) ++report_.rows_seeing;
     for (std::int64_t dim = 0; dim < desc_.value_dim; ++dim) {
       const double expected = row.output[static_cast<std::size_t>(dim)];
-      add(index, number, dim, expected, output_.element(index, dim),
+      add({index, number, CheckedOutput::kOutput, dim}, expected, views_.output.element(stored, dim),
           reference::output_tolerance(desc_, row, dim, probability_type_), desc_.output.type);
     }
     if (desc_.has_lse) {
-      add(index, number, -1, row.lse, lse_.element(index, 0), reference::lse_tolerance(desc_, row),
+      add({index, number, CheckedOutput::kLse, 0}, row.lse, views_.lse.element(stored, 0),
+          reference::lse_tolerance(desc_, row), DataType::kFloat32);
+    }
+    if (desc_.weights == WeightsStage::kNone) return;
+    for (std::int64_t key = 0; key < desc_.kv_length; ++key) {
+      add({index, number, CheckedOutput::kWeights, key}, row.weights[static_cast<std::size_t>(key)],
+          views_.weights.element(index, key), reference::weight_tolerance(desc_, row, key),
           DataType::kFloat32);
     }
   }
@@ -140,6 +130,7 @@ class Comparison {
                        (from.largest_share == report_.largest_share && other.worst_row_ < worst_row_);
     const std::int64_t rows = report_.rows_checked + from.rows_checked;
     const std::int64_t elements = report_.elements_checked + from.elements_checked;
+    const std::int64_t seeing = report_.rows_seeing + from.rows_seeing;
     const std::int64_t telling = report_.elements_telling + from.elements_telling;
     if (worse) {
       report_ = from;
@@ -147,34 +138,43 @@ class Comparison {
     }
     report_.rows_checked = rows;
     report_.elements_checked = elements;
+    report_.rows_seeing = seeing;
     report_.elements_telling = telling;
   }
 
   [[nodiscard]] const CheckReport& report() const { return report_; }
 
  private:
-  void add(const reference::RowIndex& index, std::size_t number, std::int64_t dim, double expected,
-           const OutputView::Element& got, double tolerance, DataType type) {
+  /// The element that is compared.
+  struct Element {
+    reference::RowIndex row;
+    std::size_t number;  ///< of the row
+    CheckedOutput output;
+    std::int64_t index;  ///< dim or key
+  };
+
+  void add(const Element& element, double expected, const OutputView::Element& got, double tolerance,
+           DataType type) {
     ++report_.elements_checked;
     const bool telling = std::isnan(expected) || std::abs(expected) > tolerance;
-    if (dim >= 0 && telling) ++report_.elements_telling;
+    if (element.output == CheckedOutput::kOutput && telling) ++report_.elements_telling;
     const double share = got.written ? share_of(expected, got.value, tolerance, type) : kInfinity;
     if (share <= report_.largest_share && worst_row_ != kNoRow) return;
     report_.largest_share = share;
     report_.largest_error = expected == got.value ? 0 : std::abs(expected - got.value);
-    report_.where = index;
-    report_.where_dim = dim;
+    report_.where = element.row;
+    report_.where_output = element.output;
+    report_.where_index = element.index;
     report_.expected = expected;
     report_.got = got.value;
-    worst_row_ = number;
+    worst_row_ = element.number;
   }
 
   static constexpr std::size_t kNoRow = std::numeric_limits<std::size_t>::max();
 
   const AttentionDesc& desc_;
   const reference::Inputs& inputs_;
-  const OutputView& output_;
-  const OutputView& lse_;
+  const OutputViews& views_;
   DataType probability_type_;
   CheckReport report_;
   std::size_t worst_row_ = kNoRow;
@@ -201,57 +201,6 @@ CheckReport compare_rows(const std::vector<reference::RowIndex>& rows, const Com
   return comparisons[0].report();
 }
 
-/// Walks an output buffer: bytes outside of elements must still hold the pattern, elements must not.
-class GuardCheck {
- public:
-  GuardCheck(const char* name, const TensorShape& shape, const ProblemRun::Tensor& tensor,
-             const HostView& view)
-      : name_(name),
-        shape_(shape),
-        tensor_(tensor),
-        bytes_(view.bytes()),
-        pattern_(output_poison(shape.desc.type)) {}
-
-  void run(CheckReport& report) {
-    if (tensor_.bytes == 0) return;
-    const std::size_t size = element_bytes(shape_.desc.type);
-    std::size_t at = 0;
-    AddressOrder(shape_).for_each([&](std::int64_t offset, const Position&) {
-      const std::size_t element =
-          static_cast<std::size_t>(tensor_.offset) + static_cast<std::size_t>(offset) * size;
-      check_gap(at, element);
-      if (std::memcmp(bytes_.data() + element, pattern_.data(), size) == 0) ++report.elements_unwritten;
-      at = element + size;
-    });
-    check_gap(at, bytes_.size());
-    if (overwritten_ == 0) return;
-    report.guard_intact = false;
-    if (!report.guard_message.empty()) report.guard_message += "; ";
-    report.guard_message += std::to_string(overwritten_) + " bytes outside of " + name_ +
-                            " were written, the first at byte " + std::to_string(first_) + " of " +
-                            std::to_string(bytes_.size()) + ", where " + name_ + " takes bytes " +
-                            std::to_string(tensor_.offset) + " to " +
-                            std::to_string(tensor_.offset + tensor_.bytes - 1);
-  }
-
- private:
-  void check_gap(std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      if (bytes_[i] == pattern_[i % pattern_.size()]) continue;
-      if (overwritten_ == 0) first_ = i;
-      ++overwritten_;
-    }
-  }
-
-  const char* name_;
-  TensorShape shape_;
-  const ProblemRun::Tensor& tensor_;
-  std::span<const std::byte> bytes_;
-  Pattern pattern_;
-  std::size_t overwritten_ = 0;
-  std::size_t first_ = 0;
-};
-
 std::string text(double value) {
   char buffer[32];
   std::snprintf(buffer, sizeof(buffer), "%.6g", value);
@@ -260,15 +209,26 @@ std::string text(double value) {
 
 }  // namespace
 
+std::string CheckReport::where_text() const {
+  switch (where_output) {
+    case CheckedOutput::kOutput:
+      return "dim " + std::to_string(where_index);
+    case CheckedOutput::kLse:
+      return "lse";
+    case CheckedOutput::kWeights:
+      break;
+  }
+  return "weight of key " + std::to_string(where_index);
+}
+
 std::string CheckReport::to_string() const {
   std::string line =
       std::to_string(rows_checked) + " rows, " + std::to_string(elements_checked) + " elements";
   if (elements_checked > 0) {
     line += ": largest error " + text(largest_error) + ", " + text(largest_share) +
             " of the tolerance, at batch " + std::to_string(where.batch) + ", head " +
-            std::to_string(where.head) + ", query " + std::to_string(where.query) +
-            (where_dim < 0 ? ", lse" : ", dim " + std::to_string(where_dim)) + ", expected " +
-            text(expected) + ", got " + text(got);
+            std::to_string(where.head) + ", query " + std::to_string(where.query) + ", " + where_text() +
+            ", expected " + text(expected) + ", got " + text(got);
   }
   if (elements_unwritten > 0)
     line += "; " + std::to_string(elements_unwritten) + " elements were never written";
@@ -276,26 +236,77 @@ std::string CheckReport::to_string() const {
   return line;
 }
 
+namespace {
+
+/// Everything that the reference reads, from the device's memory: as tests may have changed it.
+struct InputViews {
+  HostView query, key, value, mask;
+  HostView kv_lengths, query_lengths, cumulative_query_lengths, cumulative_kv_lengths, page_table;
+  HostView key_scales, value_scales, alibi_slopes, sinks;
+
+  [[nodiscard]] reference::Inputs inputs(const Problem& problem) const {
+    reference::Inputs result;
+    result.query = query.first();
+    result.key = key.first();
+    result.value = value.first();
+    result.mask = mask.first();
+    result.kv_lengths = kv_lengths.numbers<std::int32_t>();
+    result.query_lengths = query_lengths.numbers<std::int32_t>();
+    result.cumulative_query_lengths = cumulative_query_lengths.numbers<std::int32_t>();
+    result.cumulative_kv_lengths = cumulative_kv_lengths.numbers<std::int32_t>();
+    result.page_table = page_table.numbers<std::int32_t>();
+    result.key_scales = key_scales.numbers<float>();
+    result.value_scales = value_scales.numbers<float>();
+    result.alibi_slopes = alibi_slopes.numbers<float>();
+    result.sinks = sinks.numbers<float>();
+    result.dropout_seed = problem.dropout_seed;
+    result.dropout_offset = problem.dropout_offset;
+    return result;
+  }
+};
+
+}  // namespace
+
 Result<CheckReport> ProblemRun::check(const RowSelection& selection, const Progress& progress) const {
   const AttentionDesc& desc = problem_.desc;
-  Result<HostView> query = HostView::of(*runtime_, query_);
-  if (!query.ok()) return query.error();
-  Result<HostView> key = HostView::of(*runtime_, key_);
-  if (!key.ok()) return key.error();
-  Result<HostView> value = HostView::of(*runtime_, value_);
-  if (!value.ok()) return value.error();
-  Result<HostView> output = HostView::of(*runtime_, output_);
-  if (!output.ok()) return output.error();
-  Result<HostView> lse = HostView::of(*runtime_, lse_);
-  if (!lse.ok()) return lse.error();
-
-  const reference::Inputs inputs{query->first(), key->first(), value->first(), problem_.kv_lengths};
-  const OutputView output_view(output_shape(desc), *output);
-  const OutputView lse_view(lse_shape(desc), *lse);
-  const Comparison prototype(desc, inputs, output_view, lse_view, probability_type_);
-  CheckReport report = compare_rows(select_rows(desc, selection), prototype, progress);
-  GuardCheck("output", output_shape(desc), output_, *output).run(report);
-  GuardCheck("lse", lse_shape(desc), lse_, *lse).run(report);
+  InputViews views;
+  HostView output, lse, weights;
+  const std::pair<HostView*, const Tensor*> wanted[] = {
+      {&views.query, &query_},
+      {&views.key, &key_},
+      {&views.value, &value_},
+      {&views.mask, &mask_},
+      {&views.kv_lengths, &kv_lengths_},
+      {&views.query_lengths, &query_lengths_},
+      {&views.cumulative_query_lengths, &cumulative_query_lengths_},
+      {&views.cumulative_kv_lengths, &cumulative_kv_lengths_},
+      {&views.page_table, &page_table_},
+      {&views.key_scales, &key_scales_},
+      {&views.value_scales, &value_scales_},
+      {&views.alibi_slopes, &alibi_slopes_},
+      {&views.sinks, &sinks_},
+      {&output, &output_},
+      {&lse, &lse_},
+      {&weights, &weights_},
+  };
+  for (const auto& [view, tensor] : wanted) {
+    Result<HostView> read = HostView::of(*runtime_, *tensor);
+    if (!read.ok()) return read.error();
+    *view = std::move(read).value();
+  }
+  reference::Inputs inputs = views.inputs(problem_);
+  inputs.score_hook = score_hook_;
+  const OutputViews outputs{OutputView(output_shape(desc), output), OutputView(lse_shape(desc), lse),
+                            OutputView(weights_shape(desc), weights)};
+  const Comparison prototype(desc, inputs, outputs, probability_type_);
+  CheckReport report = compare_rows(select_rows(desc, inputs, selection), prototype, progress);
+  const WrittenRows written(desc, inputs);
+  const auto stored = [&](const Position& position) { return written.stored(position); };
+  check_guards("output", output_shape(desc), output_, output.bytes(), stored, report);
+  check_guards("lse", lse_shape(desc), lse_, lse.bytes(), stored, report);
+  check_guards(
+      "weights", weights_shape(desc), weights_, weights.bytes(),
+      [&](const Position& position) { return written.weights(position); }, report);
   return report;
 }
 

@@ -22,15 +22,11 @@ std::uint64_t mix(std::uint64_t x) {
 
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;
 
-/// Streams of one seed: the tensors, and what kDominant draws besides.
-constexpr std::uint64_t kDirectionStream = 16;
-constexpr std::uint64_t kDominantKeyStream = 17;
+}  // namespace
 
 std::uint64_t stream_of(std::uint64_t seed, std::uint64_t number) {
   return mix(seed * kGolden + number);
 }
-
-}  // namespace
 
 std::uint64_t random_bits(std::uint64_t stream, std::uint64_t counter) {
   return mix(stream + mix((counter + 1) * kGolden));
@@ -40,20 +36,8 @@ double random_uniform(std::uint64_t stream, std::uint64_t counter) {
   return static_cast<double>(random_bits(stream, counter) >> 11U) * 0x1p-53;
 }
 
-TensorData::TensorData(const Problem& problem, TensorRole role) : problem_(problem), role_(role) {
-  const AttentionDesc& desc = problem.desc;
-  const bool is_query = role == TensorRole::kQuery;
-  const TensorDesc& tensor = is_query ? desc.query : role == TensorRole::kKey ? desc.key : desc.value;
-  type_ = tensor.type;
-  stream_ = stream_of(problem.seed, static_cast<std::uint64_t>(role));
-  magnitude_ = is_query ? std::min(problem.magnitude, kLargestQueryMagnitude) : problem.magnitude;
-  heads_ = is_query ? desc.query_heads : desc.kv_heads;
-  rows_ = is_query ? desc.query_length : desc.kv_length;
-  dims_ = role == TensorRole::kValue ? desc.value_dim : desc.head_dim;
-}
-
 /// Box and Muller: two uniform numbers give two normal ones.
-double TensorData::normal(std::uint64_t counter) {
+double NormalNumbers::at(std::uint64_t counter) {
   const std::uint64_t pair = counter / 2;
   if (pair != pair_) {
     const std::uint64_t bits = random_bits(stream_, pair);
@@ -65,6 +49,27 @@ double TensorData::normal(std::uint64_t counter) {
     pair_values_[1] = radius * std::sin(angle);
   }
   return pair_values_[counter % 2];
+}
+
+std::uint16_t normal_half(float value) {
+  const std::uint32_t bits = float_to_half(value);
+  const std::uint32_t magnitude = bits & 0x7fffU;
+  return static_cast<std::uint16_t>((bits & 0x8000U) | std::max(magnitude, 0x0400U));
+}
+
+TensorData::TensorData(const Problem& problem, TensorRole role)
+    : problem_(problem),
+      role_(role),
+      stream_(stream_of(problem.seed, static_cast<std::uint64_t>(role))),
+      normal_(stream_) {
+  const AttentionDesc& desc = problem.desc;
+  const bool is_query = role == TensorRole::kQuery;
+  const TensorDesc& tensor = is_query ? desc.query : role == TensorRole::kKey ? desc.key : desc.value;
+  type_ = tensor.type;
+  magnitude_ = is_query ? std::min(problem.magnitude, kLargestQueryMagnitude) : problem.magnitude;
+  heads_ = is_query ? desc.query_heads : desc.kv_heads;
+  rows_ = is_query ? desc.query_length : desc.kv_length;
+  dims_ = role == TensorRole::kValue ? desc.value_dim : desc.head_dim;
 }
 
 /// What all queries that read a KV head have in common: +1 or -1 along each dim.
@@ -100,27 +105,23 @@ double TensorData::element(const Position& position) {
     case DataKind::kUniform:
       return magnitude_ * random_uniform(stream_, counter);
     case DataKind::kEqual:
-      return magnitude_ * (role_ == TensorRole::kValue ? normal(counter) : 1.0);
+      return magnitude_ * (role_ == TensorRole::kValue ? normal_.at(counter) : 1.0);
     case DataKind::kDominant:
-      return magnitude_ * dominant(position, normal(counter));
+      return magnitude_ * dominant(position, normal_.at(counter));
     case DataKind::kNormal:
       break;
   }
-  return magnitude_ * normal(counter);
+  return magnitude_ * normal_.at(counter);
 }
 
 std::uint32_t TensorData::stored(const Position& position) {
   const auto value = static_cast<float>(element(position));
   switch (type_) {
-    case DataType::kFloat16: {
-      // Vulkan lets devices flush float16 subnormals, in loads too: keep to the smallest normal number.
-      const std::uint32_t bits = float_to_half(value);
-      const std::uint32_t magnitude = bits & 0x7fffU;
-      return (bits & 0x8000U) | std::max(magnitude, 0x0400U);
-    }
+    case DataType::kFloat16:
+      return normal_half(value);
     case DataType::kBfloat16:
       return float_to_bfloat16(value);
-    case DataType::kFloat32:
+    default:
       break;
   }
   return std::bit_cast<std::uint32_t>(value);

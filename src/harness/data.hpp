@@ -23,8 +23,34 @@ struct Position {
 /// Uniform in [0, 1).
 [[nodiscard]] double random_uniform(std::uint64_t stream, std::uint64_t counter);
 
-/// Makes the elements of one tensor. Not thread-safe: keeps the last pair of normal numbers, as they come in
-/// pairs.
+/// The independent streams of one seed: numbers 1 to 3 are the tensors' roles.
+[[nodiscard]] std::uint64_t stream_of(std::uint64_t seed, std::uint64_t number);
+
+inline constexpr std::uint64_t kDirectionStream = 16;  ///< what kDominant draws besides
+inline constexpr std::uint64_t kDominantKeyStream = 17;
+inline constexpr std::uint64_t kMaskStream = 18;
+inline constexpr std::uint64_t kHiddenStream = 19;
+inline constexpr std::uint64_t kSlopeStream = 20;
+inline constexpr std::uint64_t kSinkStream = 21;
+inline constexpr std::uint64_t kPageStream = 22;
+
+/// Normal numbers of a stream. They come in pairs, of which it keeps the last, so it is not thread-safe.
+class NormalNumbers {
+ public:
+  explicit NormalNumbers(std::uint64_t stream) : stream_(stream) {}
+  [[nodiscard]] double at(std::uint64_t counter);
+
+ private:
+  std::uint64_t stream_;
+  std::uint64_t pair_ = ~std::uint64_t{0};
+  double pair_values_[2] = {};
+};
+
+/// To float16, neither subnormal nor zero: Vulkan lets devices flush subnormals, in loads too.
+[[nodiscard]] std::uint16_t normal_half(float value);
+
+/// Makes the elements of one tensor, by the positions of the problem whatever its memory: of a cache the key
+/// position, of packed sequences that within the sequence. Not thread-safe.
 class TensorData {
  public:
   TensorData(const Problem& problem, TensorRole role);
@@ -35,7 +61,6 @@ class TensorData {
   [[nodiscard]] std::uint32_t stored(const Position& position);
 
  private:
-  [[nodiscard]] double normal(std::uint64_t counter);
   [[nodiscard]] double dominant(const Position& position, double random) const;
   [[nodiscard]] double direction(const Position& position, std::int64_t kv_head) const;
 
@@ -43,12 +68,11 @@ class TensorData {
   TensorRole role_;
   DataType type_ = DataType::kFloat32;
   std::uint64_t stream_ = 0;
+  NormalNumbers normal_;
   double magnitude_ = 1;
   std::int64_t heads_ = 1;
   std::int64_t rows_ = 1;
   std::int64_t dims_ = 1;
-  std::uint64_t pair_ = ~std::uint64_t{0};
-  double pair_values_[2] = {};
 };
 
 /// Q is drawn with this magnitude at most. Beyond it scores grow so large that their rounding in float32

@@ -6,30 +6,39 @@
 #include <vkattn/problem.hpp>
 #include <vkattn/runtime.hpp>
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "harness/small_inputs.hpp"
 #include "reference/reference.hpp"
 
 namespace vkattn::harness {
+
+/// What an element that was compared belongs to.
+enum class CheckedOutput { kOutput, kLse, kWeights };
 
 /// The outcome of a comparison with the reference.
 struct CheckReport {
   std::int64_t rows_checked = 0;
   std::int64_t elements_checked = 0;
+  std::int64_t rows_seeing = 0;         ///< of those compared, that see a key
   std::int64_t elements_telling = 0;    ///< of the output, those where a zero would have failed
   std::int64_t elements_unwritten = 0;  ///< of all rows, checked or not: what still holds the poison
   double largest_error = 0;             ///< |o - ref| of the element with the largest share
-  double largest_share = 0;      ///< of its tolerance: above 1 is a failure; NaN against a number is infinity
-  reference::RowIndex where;     ///< of that element
-  std::int64_t where_dim = 0;    ///< -1: the lse
+  double largest_share = 0;   ///< of its tolerance: above 1 is a failure; NaN against a number is infinity
+  reference::RowIndex where;  ///< of that element
+  CheckedOutput where_output = CheckedOutput::kOutput;
+  std::int64_t where_index = 0;  ///< its dim, or of the weights the key
   double expected = 0, got = 0;  ///< at that element
   bool guard_intact = true;      ///< no byte outside of the outputs was written
   std::string guard_message;     ///< where not
   [[nodiscard]] bool passed() const {
     return guard_intact && elements_unwritten == 0 && largest_share <= 1.0;
   }
+  /// Where in the row that element is: "dim 4", "lse" or "weight of key 7".
+  [[nodiscard]] std::string where_text() const;
   /// One line: the largest error, its share of the tolerance and where, or what is broken.
   [[nodiscard]] std::string to_string() const;
 };
@@ -47,22 +56,37 @@ using Progress = std::function<void(double)>;
 /// Buffers of one problem. The descriptor inside the problem says where elements lie.
 class ProblemRun {
  public:
-  /// Allocates buffers for the problem on the device. Output and lse get guard bands of at least 64 elements
-  /// on either side, inside the bound range where the layout allows it.
+  /// Allocates buffers for the problem on the device. All tensors get guard bands of at least 64 elements on
+  /// either side, inside the bound range where the layout allows it.
   [[nodiscard]] static Result<ProblemRun> create(const Runtime& runtime, const Problem& problem);
 
   ProblemRun(ProblemRun&&) noexcept = default;
   ProblemRun& operator=(ProblemRun&&) noexcept = default;
 
-  /// Fills Q, K and V with the problem's random data (never zeros) and writes kv_lengths.
+  /// Fills Q, K and V with the problem's random data (never zeros) and writes every other input. Memory that
+  /// holds nothing of the problem is poisoned: NaN, numbers that would show keys, spare pages.
   [[nodiscard]] Status fill_inputs();
-  /// Fills output and lse, with everything around them, with a pattern no kernel writes.
+  /// Fills output, lse and weights, with everything around them, with a pattern no kernel writes.
   [[nodiscard]] Status poison_outputs();
   /// Makes bindings, executes the plan once and waits; nanoseconds of the execution.
   [[nodiscard]] Result<double> execute(const AttentionPlan& plan);
-  /// Compares with the reference and checks the guard bands.
+  /// Compares with the reference of what the device's inputs hold, and checks the guard bands.
   [[nodiscard]] Result<CheckReport> check(const RowSelection& selection = {},
                                           const Progress& progress = {}) const;
+
+  /// The buffers of a score function, which must outlive the run, and what it does to scores in the
+  /// reference.
+  void set_score_function(const std::array<BufferRange, kMaxScoreBuffers>& buffers,
+                          reference::ScoreHook hook) {
+    score_buffers_ = buffers;
+    score_hook_ = std::move(hook);
+  }
+
+  /// AttentionTensors::block_mask and block_mask_complete.
+  void set_block_mask(const BufferRange& range, bool complete) {
+    block_mask_ = range;
+    block_mask_complete_ = complete;
+  }
 
   [[nodiscard]] const Problem& problem() const { return problem_; }
   [[nodiscard]] AttentionTensors tensors() const;
@@ -80,14 +104,32 @@ class ProblemRun {
   [[nodiscard]] const Tensor& output() const { return output_; }
   [[nodiscard]] const Tensor& lse() const { return lse_; }
   [[nodiscard]] const Tensor& kv_lengths() const { return kv_lengths_; }
+  [[nodiscard]] const Tensor& query_lengths() const { return query_lengths_; }
+  [[nodiscard]] const Tensor& cumulative_query_lengths() const { return cumulative_query_lengths_; }
+  [[nodiscard]] const Tensor& cumulative_kv_lengths() const { return cumulative_kv_lengths_; }
+  [[nodiscard]] const Tensor& page_table() const { return page_table_; }
+  [[nodiscard]] const Tensor& key_scales() const { return key_scales_; }
+  [[nodiscard]] const Tensor& value_scales() const { return value_scales_; }
+  [[nodiscard]] const Tensor& mask() const { return mask_; }
+  [[nodiscard]] const Tensor& alibi_slopes() const { return alibi_slopes_; }
+  [[nodiscard]] const Tensor& sinks() const { return sinks_; }
+  [[nodiscard]] const Tensor& weights() const { return weights_; }
 
  private:
   ProblemRun(const Runtime& runtime, Problem problem) : runtime_(&runtime), problem_(std::move(problem)) {}
+  [[nodiscard]] Status place_tensors();
+  [[nodiscard]] Status fill_small_inputs(const SmallInputs& inputs);
 
   const Runtime* runtime_;
   Problem problem_;
   DataType probability_type_ = DataType::kFloat32;  ///< of the plan executed last
-  Tensor query_, key_, value_, output_, lse_, kv_lengths_;
+  Tensor query_, key_, value_, mask_, output_, lse_, weights_;
+  Tensor kv_lengths_, query_lengths_, cumulative_query_lengths_, cumulative_kv_lengths_, page_table_;
+  Tensor key_scales_, value_scales_, alibi_slopes_, sinks_;
+  std::array<BufferRange, kMaxScoreBuffers> score_buffers_{};
+  reference::ScoreHook score_hook_;
+  BufferRange block_mask_;
+  bool block_mask_complete_ = false;
 };
 
 }  // namespace vkattn::harness

@@ -7,8 +7,10 @@
 
 namespace vkattn::harness {
 
-/// The rows in ascending order: all, or first, last, around tile edges and random ones.
+/// The rows that are to be written, in ascending order: all, or first, last, around tile edges and random
+/// ones.
 [[nodiscard]] std::vector<reference::RowIndex> select_rows(const AttentionDesc& desc,
+                                                           const reference::Inputs& inputs,
                                                            const RowSelection& selection);
 
 }  // namespace vkattn::harness

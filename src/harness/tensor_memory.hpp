@@ -26,22 +26,38 @@ struct TensorShape {
   [[nodiscard]] Result<std::int64_t> bytes() const { return tensor_bytes(desc, batch, heads, rows, dims); }
 };
 
+[[nodiscard]] inline TensorShape shape_of(const TensorDesc& desc, const TensorExtents& extents) {
+  return {desc, extents.batch, extents.heads, extents.rows, extents.dims};
+}
 [[nodiscard]] inline TensorShape query_shape(const AttentionDesc& desc) {
-  return {desc.query, desc.batch, desc.query_heads, desc.query_length, desc.head_dim};
+  return shape_of(desc.query, query_extents(desc, desc.head_dim));
 }
 [[nodiscard]] inline TensorShape key_shape(const AttentionDesc& desc) {
-  return {desc.key, desc.batch, desc.kv_heads, desc.kv_length, desc.head_dim};
+  return shape_of(desc.key, key_extents(desc, desc.head_dim));
 }
 [[nodiscard]] inline TensorShape value_shape(const AttentionDesc& desc) {
-  return {desc.value, desc.batch, desc.kv_heads, desc.kv_length, desc.value_dim};
+  return shape_of(desc.value, key_extents(desc, desc.value_dim));
 }
 [[nodiscard]] inline TensorShape output_shape(const AttentionDesc& desc) {
-  return {desc.output, desc.batch, desc.query_heads, desc.query_length, desc.value_dim};
+  return shape_of(desc.output, query_extents(desc, desc.value_dim));
 }
 [[nodiscard]] inline TensorShape lse_shape(const AttentionDesc& desc) {
   Strides strides = desc.lse_strides;
   strides.dim = 1;
-  return {{DataType::kFloat32, strides, 0}, desc.batch, desc.query_heads, desc.query_length, 1};
+  return shape_of({DataType::kFloat32, strides, 0}, query_extents(desc, 1));
+}
+[[nodiscard]] inline TensorShape weights_shape(const AttentionDesc& desc) {
+  return shape_of({DataType::kFloat32, desc.weights_strides, 0}, score_extents(desc));
+}
+
+/// A tensor of block formats as one of blocks: dims and strides are counted in them.
+[[nodiscard]] inline TensorShape in_blocks(TensorShape shape) {
+  const std::int64_t block = block_elements(shape.desc.type);
+  if (block == 1) return shape;
+  Strides& strides = shape.desc.strides;
+  strides = {strides.batch / block, strides.head / block, strides.row / block, 1};
+  shape.dims /= block;
+  return shape;
 }
 
 /// A shape's dimensions from the largest stride to the smallest.
@@ -114,6 +130,11 @@ using Pattern = std::array<std::byte, 4>;
       return pattern_of(0x7e2d7e2dU);
     case DataType::kBfloat16:
       return pattern_of(0x7fe37fe3U);
+    case DataType::kQ8_0:
+    case DataType::kQ4_0:
+      return pattern_of(0x7e2d7e2dU);  // the scale of a block, wherever it begins
+    case DataType::kFloat8E4m3:
+      return pattern_of(0x7f7f7f7fU);
     case DataType::kFloat32:
       break;
   }
@@ -127,7 +148,7 @@ using Pattern = std::array<std::byte, 4>;
       return pattern_of(0x7edd7eddU);
     case DataType::kBfloat16:
       return pattern_of(0x7fdd7fddU);
-    case DataType::kFloat32:
+    default:
       break;
   }
   return pattern_of(0x7fc0deadU);

@@ -22,7 +22,7 @@ Result<FollowingPass> configure_combine(const AttentionDesc& desc, const Capabil
   FollowingPass pass;
   pass.name = "combine";
   pass.shader = shader_for(desc, capabilities, "attention_combine", "attention_combine_words");
-  pass.by_rows = true;
+  pass.unit = PassUnit::kRows;
   auto common = common_specialization(desc, capabilities, workgroup_size(desc, capabilities));
   if (!common) return common.error();
   pass.specialization = *std::move(common);

@@ -71,10 +71,16 @@ struct DecodeShape {
   }
 };
 
+// Of a row, that a thread reads at a time: 16 bytes, or 4 quantised elements, which it decodes as it reads
+// them.
+std::uint32_t loaded_elements(DataType type) {
+  return is_quantised(type) ? 4 : 16 / element_bytes(type);
+}
+
 void set_columns(DecodeShape& shape, const AttentionDesc& desc, std::uint32_t columns) {
   shape.columns = columns;
-  shape.key_elements = 16 / element_bytes(desc.key.type);
-  shape.value_elements = 16 / element_bytes(desc.value.type);
+  shape.key_elements = loaded_elements(desc.key.type);
+  shape.value_elements = loaded_elements(desc.value.type);
   shape.key_vectors = divide_up(static_cast<std::uint32_t>(desc.head_dim), columns * shape.key_elements);
   shape.value_vectors = divide_up(static_cast<std::uint32_t>(desc.value_dim), columns * shape.value_elements);
 }
@@ -153,7 +159,7 @@ std::optional<DecodeShape> choose_block(DecodeShape shape, std::uint32_t rows,
   return std::nullopt;
 }
 
-std::string_view shader_name(const AttentionDesc& desc, const Capabilities& capabilities, bool shuffles) {
+std::string shader_name(const AttentionDesc& desc, const Capabilities& capabilities, bool shuffles) {
   return shuffles
              ? shader_for(desc, capabilities, "attention_decode", "attention_decode_words")
              : shader_for(desc, capabilities, "attention_decode_shared", "attention_decode_shared_words");
@@ -165,8 +171,8 @@ void add_specialization(const AttentionDesc& desc, const DecodeShape& shape,
     specialization.push_back({id, static_cast<std::uint32_t>(value)});
   };
   const auto loads8 = [&](const TensorDesc& tensor) {
-    return element_bytes(tensor.type) == 2 &&
-           has_vector_loads(tensor, desc.batch, desc.kv_heads, desc.kv_length, 8);
+    return !is_quantised(tensor.type) && element_bytes(tensor.type) == 2 &&
+           has_vector_loads(tensor, key_extents(desc, 1), 8);
   };
   add(VKATTN_SPEC_DECODE_COLUMNS, shape.columns);
   add(VKATTN_SPEC_DECODE_ROWS, shape.rows);

@@ -2,6 +2,7 @@
 #include "kernels/kernel.hpp"
 
 #include "common/message.hpp"
+#include "plan/features.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
@@ -9,12 +10,29 @@ namespace vkattn::detail {
 namespace {
 
 std::uint32_t causal_mode(const AttentionDesc& desc) {
-  if (!desc.causal) return VKATTN_CAUSAL_NONE;
+  if (!desc.causal && desc.window.right == kUnlimited) return VKATTN_CAUSAL_NONE;
   return desc.align == Align::kBottomRight ? VKATTN_CAUSAL_BOTTOM_RIGHT : VKATTN_CAUSAL_OFFSET;
 }
 
 std::uint32_t dim_stride(const TensorDesc& tensor, std::int64_t dims) {
   return dims == 1 ? 1U : static_cast<std::uint32_t>(tensor.strides.dim);
+}
+
+void add_features(const AttentionDesc& desc, std::vector<SpecializationValue>& values) {
+  const auto add = [&](std::uint32_t id, auto value) {
+    values.push_back({id, static_cast<std::uint32_t>(value)});
+  };
+  add(VKATTN_SPEC_MASK_TYPE, desc.mask.type);
+  add(VKATTN_SPEC_HAS_LEFT_LIMIT, desc.window.left != kUnlimited);
+  add(VKATTN_SPEC_ALIGN_BOTTOM_RIGHT, desc.align == Align::kBottomRight);
+  add(VKATTN_SPEC_HAS_SOFTCAP, desc.softcap != 0);
+  add(VKATTN_SPEC_ALIBI, desc.alibi);
+  add(VKATTN_SPEC_HAS_SINKS, desc.has_sinks);
+  add(VKATTN_SPEC_HAS_QUERY_LENGTHS, desc.has_query_lengths);
+  add(VKATTN_SPEC_KEY_MAPPING,
+      desc.has_cumulative_lengths ? VKATTN_KEYS_PACKED : static_cast<std::uint32_t>(desc.cache.mapping));
+  add(VKATTN_SPEC_CACHE_ROWS, key_extents(desc, 1).rows);
+  add(VKATTN_SPEC_HAS_DROPOUT, desc.dropout != 0);
 }
 
 }  // namespace
@@ -40,36 +58,45 @@ Error no_possible_tile(std::span<const TileShape> tiles) {
                         : message("cannot work with the block sizes ", to_string(tiles.front()))};
 }
 
-bool has_vector_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads, std::int64_t rows,
-                      std::uint32_t elements) {
+bool has_vector_loads(const TensorDesc& tensor, const TensorExtents& extents, std::uint32_t elements) {
   if (tensor.alignment_bytes < elements * element_bytes(tensor.type) || tensor.strides.dim != 1) return false;
   const auto aligned = [&](std::int64_t stride, std::int64_t extent) {
     return extent <= 1 || stride % elements == 0;
   };
-  return aligned(tensor.strides.batch, batch) && aligned(tensor.strides.head, heads) &&
-         aligned(tensor.strides.row, rows);
+  return aligned(tensor.strides.batch, extents.batch) && aligned(tensor.strides.head, extents.heads) &&
+         aligned(tensor.strides.row, extents.rows);
 }
 
-std::string_view shader_for(const AttentionDesc& desc, const Capabilities& capabilities,
-                            std::string_view base, std::string_view words) {
+std::string feature_form(const AttentionDesc& desc, std::string_view base) {
+  return message(base, has_features(desc) ? "_features" : "");
+}
+
+Status refuse_features(const AttentionDesc& desc) {
+  const std::string feature = first_feature(desc);
+  if (feature.empty()) return {};
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS, message("cannot do ", feature)};
+}
+
+std::string shader_for(const AttentionDesc& desc, const Capabilities& capabilities, std::string_view base,
+                       std::string_view words) {
   const auto is_16bit = [](const TensorDesc& tensor) { return element_bytes(tensor.type) == 2; };
   const bool any_16bit =
       is_16bit(desc.query) || is_16bit(desc.key) || is_16bit(desc.value) || is_16bit(desc.output);
-  return capabilities.storage_buffer_16bit && any_16bit ? base : words;
+  return feature_form(desc, capabilities.storage_buffer_16bit && any_16bit ? base : words);
 }
 
 Result<std::vector<SpecializationValue>> common_specialization(const AttentionDesc& desc,
                                                                const Capabilities& capabilities,
                                                                std::uint32_t workgroup_size) {
-  if (capabilities.max_stage_storage_buffers < VKATTN_BINDING_COUNT) {
+  if (capabilities.max_stage_storage_buffers < binding_count(desc)) {
     return Error{
         ErrorCode::kLimitExceeded, VK_SUCCESS,
-        message("needs ", VKATTN_BINDING_COUNT, " storage buffers, maxPerStageDescriptorStorageBuffers is ",
+        message("needs ", binding_count(desc), " storage buffers, maxPerStageDescriptorStorageBuffers is ",
                 capabilities.max_stage_storage_buffers)};
   }
   const auto type = [](const TensorDesc& tensor) { return static_cast<std::uint32_t>(tensor.type); };
   const auto flag = [](bool value) { return value ? 1U : 0U; };
-  return std::vector<SpecializationValue>{
+  std::vector<SpecializationValue> values{
       {VKATTN_SPEC_WORKGROUP_SIZE, workgroup_size},
       {VKATTN_SPEC_HEAD_DIM, static_cast<std::uint32_t>(desc.head_dim)},
       {VKATTN_SPEC_VALUE_DIM, static_cast<std::uint32_t>(desc.value_dim)},
@@ -81,16 +108,15 @@ Result<std::vector<SpecializationValue>> common_specialization(const AttentionDe
       {VKATTN_SPEC_KEY_DIM_STRIDE, dim_stride(desc.key, desc.head_dim)},
       {VKATTN_SPEC_VALUE_DIM_STRIDE, dim_stride(desc.value, desc.value_dim)},
       {VKATTN_SPEC_OUTPUT_DIM_STRIDE, dim_stride(desc.output, desc.value_dim)},
-      {VKATTN_SPEC_QUERY_VECTOR_LOADS,
-       flag(has_vector_loads(desc.query, desc.batch, desc.query_heads, desc.query_length))},
-      {VKATTN_SPEC_KEY_VECTOR_LOADS,
-       flag(has_vector_loads(desc.key, desc.batch, desc.kv_heads, desc.kv_length))},
-      {VKATTN_SPEC_VALUE_VECTOR_LOADS,
-       flag(has_vector_loads(desc.value, desc.batch, desc.kv_heads, desc.kv_length))},
+      {VKATTN_SPEC_QUERY_VECTOR_LOADS, flag(has_vector_loads(desc.query, query_extents(desc, 1)))},
+      {VKATTN_SPEC_KEY_VECTOR_LOADS, flag(has_vector_loads(desc.key, key_extents(desc, 1)))},
+      {VKATTN_SPEC_VALUE_VECTOR_LOADS, flag(has_vector_loads(desc.value, key_extents(desc, 1)))},
       {VKATTN_SPEC_CAUSAL_MODE, causal_mode(desc)},
       {VKATTN_SPEC_HAS_KV_LENGTHS, flag(desc.has_kv_lengths)},
-      {VKATTN_SPEC_HAS_LSE, flag(desc.has_lse)},
+      {VKATTN_SPEC_HAS_LSE, flag(desc.has_lse || needs_row_lse(desc))},
   };
+  if (has_features(desc)) add_features(desc, values);
+  return values;
 }
 
 }  // namespace vkattn::detail

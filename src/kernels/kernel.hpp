@@ -19,18 +19,25 @@ struct SpecializationValue {
   std::uint32_t value = 0;
 };
 
-/// A dispatch that reads what the one before it wrote to the workspace.
+/// What a workgroup of a pass takes.
+enum class PassUnit : std::uint8_t {
+  kTiles,   ///< a tile of rows, like the kernel's own
+  kRows,    ///< one row of the output
+  kBlocks,  ///< blocks of the block mask
+};
+
+/// A dispatch that reads what the one before it wrote to the workspace, or writes what the next one reads.
 struct FollowingPass {
   std::string_view name;
-  std::string_view shader;
+  std::string shader;
   std::vector<SpecializationValue> specialization;
-  bool by_rows =
-      false;  ///< a workgroup takes one row of the output; else a tile of rows, like the kernel's own
+  PassUnit unit = PassUnit::kTiles;
+  std::uint32_t units_per_workgroup = 1;  ///< of kBlocks
 };
 
 /// Everything that makes the pipeline of one kernel for one problem on one device.
 struct KernelConfig {
-  std::string_view shader;  ///< name in shaders/binaries.cmake
+  std::string shader;  ///< name in shaders/binaries.cmake
   std::vector<SpecializationValue> specialization;
   TileShape tile;  ///< the block sizes that the rest follows from
   std::uint32_t workgroup_size = 0;
@@ -45,6 +52,10 @@ struct KernelConfig {
   /// Keep running sums as float32 in the workspace where the keys are not split (kSumsInWorkspace).
   bool sums_in_workspace = false;
   std::uint32_t score_block_keys = 0;  ///< keys of a workgroup, where the score matrix goes to the workspace
+  /// Keys of a block of the block mask that the kernel skips by, its rows being rows_per_workgroup; 0: it
+  /// cannot.
+  std::uint32_t block_mask_keys = 0;
+  std::vector<FollowingPass> preceding;
   std::vector<FollowingPass> following;
   DataType probability_type = DataType::kFloat32;  ///< what probabilities are rounded to before they meet V
   std::string summary;                             ///< for describe(): tile sizes in words
@@ -81,12 +92,26 @@ struct Kernel {
 inline constexpr std::int64_t kFewRows = 16;
 
 /// True where rows of the tensor can be read so many elements at a time (4, or 8 of 16 bits).
-[[nodiscard]] bool has_vector_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads,
-                                    std::int64_t rows, std::uint32_t elements = 4);
+[[nodiscard]] bool has_vector_loads(const TensorDesc& tensor, const TensorExtents& extents,
+                                    std::uint32_t elements = 4);
 
-/// `base` where the device has 16-bit storage or the problem has no need of it, else its _words form.
-[[nodiscard]] std::string_view shader_for(const AttentionDesc& desc, const Capabilities& capabilities,
-                                          std::string_view base, std::string_view words);
+/// `base` where the device has 16-bit storage or the problem has no need of it, else its _words form; of
+/// either the form with features where the problem has some.
+[[nodiscard]] std::string shader_for(const AttentionDesc& desc, const Capabilities& capabilities,
+                                     std::string_view base, std::string_view words);
+/// The form with features where the problem has some.
+[[nodiscard]] std::string feature_form(const AttentionDesc& desc, std::string_view base);
+
+/// Refuses what a kernel cannot do of the features, in words.
+[[nodiscard]] Status refuse_features(const AttentionDesc& desc);
+
+/// The pass that finds out which blocks of rows and keys are hidden whole.
+[[nodiscard]] Result<FollowingPass> configure_block_mask(const AttentionDesc& desc,
+                                                         const Capabilities& capabilities,
+                                                         const KernelConfig& kernel);
+/// The pass that writes the attention weights, once the log-sum-exp of each row is known.
+[[nodiscard]] Result<FollowingPass> configure_weights(const AttentionDesc& desc,
+                                                      const Capabilities& capabilities);
 
 /// The pass that merges the parts of a split over keys.
 [[nodiscard]] Result<FollowingPass> configure_combine(const AttentionDesc& desc,

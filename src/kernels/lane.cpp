@@ -4,6 +4,7 @@
 
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
+#include "plan/features.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
@@ -11,6 +12,7 @@ namespace vkattn::detail {
 namespace {
 
 constexpr std::uint32_t kMaskedKeys = 4;
+constexpr std::uint32_t kManyMaskedKeys = 16;
 
 // A workgroup of one SIMD vector is the smallest unit that spreads over the threads of a CPU.
 std::uint32_t workgroup_size(const TileShape& tile, const Capabilities& capabilities) {
@@ -40,14 +42,17 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
   // A private array of sums costs more than a buffer, and 16-bit outputs cannot hold them.
   config.sums_in_workspace = element_bytes(desc.output.type) == 2;
   const bool wide = capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
-  config.shader =
-      wide ? "attention_lane_wide" : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");
+  config.shader = wide ? feature_form(desc, "attention_lane_wide")
+                       : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");
   auto common = common_specialization(desc, capabilities, config.workgroup_size);
   if (!common) return common.error();
   config.specialization = *std::move(common);
   config.specialization.push_back({VKATTN_SPEC_LANE_ROWS, found->rows});
   config.specialization.push_back({VKATTN_SPEC_LANE_KEYS, found->keys});
-  config.specialization.push_back({VKATTN_SPEC_LANE_MASKED_KEYS, kMaskedKeys});
+  // Where every step is a masked one, it has to share loads and stores too.
+  const std::uint32_t masked_keys = scores_hide(desc) ? std::min(found->keys, kManyMaskedKeys) : kMaskedKeys;
+  config.specialization.push_back({VKATTN_SPEC_LANE_MASKED_KEYS, masked_keys});
+  config.block_mask_keys = found->keys;
   config.summary = message(config.workgroup_size, " invocations a workgroup, ", found->rows,
                            found->rows == 1 ? " row" : " rows", " each, ", found->keys, " keys a step");
   return config;

@@ -138,10 +138,6 @@ Status check_features(const Capabilities& capabilities, DataType operand) {
   return need_feature(capabilities.subgroup_vote, "subgroup votes in compute shaders");
 }
 
-bool has_wide_loads(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads, std::int64_t rows) {
-  return has_vector_loads(tensor, batch, heads, rows, 8);
-}
-
 void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
                         std::vector<SpecializationValue>& specialization) {
   const auto add = [&](std::uint32_t id, auto value) {
@@ -158,10 +154,9 @@ void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
   add(VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, tile.values_transposed);
   add(VKATTN_SPEC_MATRIX_PREFETCH, tile.prefetch);
   add(VKATTN_SPEC_MATRIX_SKIP_TILES, tile.skip_tiles);
-  add(VKATTN_SPEC_MATRIX_QUERY_LOADS8,
-      has_wide_loads(desc.query, desc.batch, desc.query_heads, desc.query_length));
-  add(VKATTN_SPEC_MATRIX_KEY_LOADS8, has_wide_loads(desc.key, desc.batch, desc.kv_heads, desc.kv_length));
-  add(VKATTN_SPEC_MATRIX_VALUE_LOADS8, has_wide_loads(desc.value, desc.batch, desc.kv_heads, desc.kv_length));
+  add(VKATTN_SPEC_MATRIX_QUERY_LOADS8, has_vector_loads(desc.query, query_extents(desc, 1), 8));
+  add(VKATTN_SPEC_MATRIX_KEY_LOADS8, has_vector_loads(desc.key, key_extents(desc, 1), 8));
+  add(VKATTN_SPEC_MATRIX_VALUE_LOADS8, has_vector_loads(desc.value, key_extents(desc, 1), 8));
 }
 
 }  // namespace
@@ -183,9 +178,10 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
   if (!chosen) return chosen.error();
   const MatrixTile& tile = *chosen;
   KernelConfig config;
-  config.shader = operand == DataType::kBfloat16 ? "attention_matrix_bfloat16"
-                  : capabilities.is_cpu()        ? "attention_matrix_loops"
-                                                 : "attention_matrix";
+  config.shader = feature_form(desc, operand == DataType::kBfloat16 ? "attention_matrix_bfloat16"
+                                     : capabilities.is_cpu()        ? "attention_matrix_loops"
+                                                                    : "attention_matrix");
+  config.block_mask_keys = tile.keys;
   config.tile = {0, tile.subgroups, 0, tile.row_blocks, tile.keys, 0};
   config.workgroup_size = tile.threads();
   config.rows_per_workgroup = tile.block_rows();

@@ -197,13 +197,23 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
   const bool tensors = !capabilities.is_cpu();
   if (tensors) {
     if (Status status = check_layout(desc); !status) return status.error();
+    if (desc.cache.mapping != KeyMapping::kContiguous) {
+      return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                   "tensor addressing needs keys one after the other; here they lie in a ring or in pages"};
+    }
+    if (desc.has_cumulative_lengths && !(has_vector_loads(desc.key, key_extents(desc, 1), 8) &&
+                                         has_vector_loads(desc.value, key_extents(desc, 1), 8))) {
+      return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                   "tensor addressing of packed sequences needs rows of K and V at multiples of 16 bytes"};
+    }
   }
   const auto tile = choose_tile(desc, capabilities, name(operand), *scope, tiles);
   if (!tile) return tile.error();
   KernelConfig config;
   config.tile = {*scope == "workgroup" ? tile->invocations : 0, 0, 0, tile->rows, tile->keys, 0};
   config.uses_matrix_units = true;
-  config.shader = *shader;
+  config.shader = feature_form(desc, *shader);
+  config.block_mask_keys = tile->keys;
   config.workgroup_size = tile->invocations;
   config.rows_per_workgroup = tile->rows;
   config.key_step = tile->keys;
@@ -219,14 +229,14 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
   // so each must be aligned.
   const bool query_tensor =
       tensors && desc.query_heads == desc.kv_heads &&
-      has_vector_loads(desc.query, desc.batch, desc.query_heads, desc.query_length, 8) &&
+      has_vector_loads(desc.query, query_extents(desc, 1), 8) &&
       is_tensor_addressable(desc.query, desc.batch, desc.query_heads, desc.query_length, desc.head_dim);
   config.specialization.push_back({VKATTN_SPEC_MATRIX2_ROWS, tile->rows});
   config.specialization.push_back({VKATTN_SPEC_MATRIX2_KEYS, tile->keys});
   config.specialization.push_back({VKATTN_SPEC_MATRIX2_HEAD_BLOCK, tile->head_block});
   config.specialization.push_back({VKATTN_SPEC_MATRIX2_VALUE_BLOCK, tile->value_block});
   const auto dense = [&](const TensorDesc& tensor) {
-    return has_vector_loads(tensor, desc.batch, desc.kv_heads, desc.kv_length, 8) ? 1U : 0U;
+    return has_vector_loads(tensor, key_extents(desc, 1), 8) ? 1U : 0U;
   };
   config.specialization.push_back({VKATTN_SPEC_MATRIX2_QUERY_TENSOR, query_tensor ? 1U : 0U});
   config.specialization.push_back({VKATTN_SPEC_MATRIX2_KEY_LOADS8, dense(desc.key)});

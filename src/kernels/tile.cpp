@@ -96,6 +96,7 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
     config.rows_per_workgroup = block_rows(shape);
     config.shared_bytes = bytes;
     config.key_step = block_keys(shape);
+    config.block_mask_keys = block_keys(shape);
     config.workgroups_per_unit = std::max(2U, 256 / shape.threads);
     auto common = common_specialization(desc, capabilities, shape.threads);
     if (!common) return common.error();

@@ -11,30 +11,12 @@ namespace vkattn::detail {
 
 namespace {
 
-enum class Device : std::uint8_t { kAny, kCpu, kGpu };
-
-// What an entry is for. Numbers are the least that the problem must have; 0: any.
-struct Match {
-  Device device = Device::kAny;
-  Architecture architecture = Architecture::kAny;
-  std::uint32_t key_bytes = 0;  ///< of an element of K
-  std::int64_t head_dim = 0;
-  std::int64_t rows = 0;  ///< of one KV head
-  std::int64_t keys = 0;
-};
-
-struct Entry {
-  std::string_view kernel;
-  Match match;
-  TileShape tile;
-};
-
-constexpr Match cpu(std::int64_t rows, std::int64_t keys) {
-  return {Device::kCpu, Architecture::kAny, 0, 0, rows, keys};
+constexpr TileMatch cpu(std::int64_t rows, std::int64_t keys) {
+  return {DeviceClass::kCpu, Architecture::kAny, 0, 0, rows, keys};
 }
 
-constexpr Match wide(std::int64_t head_dim) {
-  return {Device::kAny, Architecture::kAny, 0, head_dim};
+constexpr TileMatch wide(std::int64_t head_dim) {
+  return {DeviceClass::kAny, Architecture::kAny, 0, head_dim};
 }
 
 constexpr TileShape lane(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
@@ -58,70 +40,71 @@ constexpr TileShape matrix2(std::uint32_t threads, std::uint32_t rows, std::uint
 constexpr std::array kTable{
     // A workgroup of the lane kernel is one SIMD vector of a CPU (threads 0). More keys a step share the
     // loads and stores of the running sums, and cost compile time.
-    Entry{"lane", cpu(32, 128), lane(0, 4, 32)},
-    Entry{"lane", cpu(32, 32), lane(0, 4, 16)},
-    Entry{"lane", cpu(32, 0), lane(0, 4, 8)},
-    Entry{"lane", cpu(16, 128), lane(0, 2, 32)},
-    Entry{"lane", cpu(16, 32), lane(0, 2, 16)},
-    Entry{"lane", cpu(16, 0), lane(0, 2, 8)},
-    Entry{"lane", cpu(0, 128), lane(0, 1, 32)},
-    Entry{"lane", cpu(0, 32), lane(0, 1, 16)},
-    Entry{"lane", cpu(0, 0), lane(0, 1, 8)},
-    Entry{"lane", {Device::kGpu}, lane(64, 1, 8)},
+    TileEntry{"lane", cpu(32, 128), lane(0, 4, 32)},
+    TileEntry{"lane", cpu(32, 32), lane(0, 4, 16)},
+    TileEntry{"lane", cpu(32, 0), lane(0, 4, 8)},
+    TileEntry{"lane", cpu(16, 128), lane(0, 2, 32)},
+    TileEntry{"lane", cpu(16, 32), lane(0, 2, 16)},
+    TileEntry{"lane", cpu(16, 0), lane(0, 2, 8)},
+    TileEntry{"lane", cpu(0, 128), lane(0, 1, 32)},
+    TileEntry{"lane", cpu(0, 32), lane(0, 1, 16)},
+    TileEntry{"lane", cpu(0, 0), lane(0, 1, 8)},
+    TileEntry{"lane", {DeviceClass::kGpu}, lane(64, 1, 8)},
 
     // A CPU is given tile only where it is asked for. Fewer dims to a thread compile several times as fast.
-    Entry{"tile", {Device::kCpu}, tile(128, 16, 4, 2)},
+    TileEntry{"tile", {DeviceClass::kCpu}, tile(128, 16, 4, 2)},
     // Largest first: for devices with 48, 32 and 16 KiB of shared memory, then for few rows. Wide heads take
     // more columns, so that a thread has fewer dims and more rows of the output.
-    Entry{"tile", wide(96), tile(256, 16, 4, 4)},
-    Entry{"tile", wide(192), tile(256, 16, 4, 2)},
-    Entry{"tile", wide(192), tile(128, 16, 4, 2)},
-    Entry{"tile", {}, tile(256, 8, 4, 4)},
-    Entry{"tile", {}, tile(128, 8, 4, 4)},
-    Entry{"tile", {}, tile(64, 8, 4, 4)},
-    Entry{"tile", {}, tile(64, 8, 2, 4)},
-    Entry{"tile", {}, tile(64, 8, 1, 4)},
-    Entry{"tile", {}, tile(64, 16, 1, 2)},
+    TileEntry{"tile", wide(96), tile(256, 16, 4, 4)},
+    TileEntry{"tile", wide(192), tile(256, 16, 4, 2)},
+    TileEntry{"tile", wide(192), tile(128, 16, 4, 2)},
+    TileEntry{"tile", {}, tile(256, 8, 4, 4)},
+    TileEntry{"tile", {}, tile(128, 8, 4, 4)},
+    TileEntry{"tile", {}, tile(64, 8, 4, 4)},
+    TileEntry{"tile", {}, tile(64, 8, 2, 4)},
+    TileEntry{"tile", {}, tile(64, 8, 1, 4)},
+    TileEntry{"tile", {}, tile(64, 16, 1, 2)},
 
     // Threads, sets of rows at the most, keys in flight. The last fits every Vulkan device.
-    Entry{"decode", {}, decode(128, 2, 4)},
-    Entry{"decode", {}, decode(256, 16, 4)},
-    Entry{"decode", {}, decode(128, 2, 2)},
-    Entry{"decode", {}, decode(256, 16, 2)},
-    Entry{"decode", {}, decode(128, 16, 2)},
-    Entry{"decode", {}, decode(256, 16, 1)},
-    Entry{"decode", {}, decode(128, 16, 1)},
+    TileEntry{"decode", {}, decode(128, 2, 4)},
+    TileEntry{"decode", {}, decode(256, 16, 4)},
+    TileEntry{"decode", {}, decode(128, 2, 2)},
+    TileEntry{"decode", {}, decode(256, 16, 2)},
+    TileEntry{"decode", {}, decode(128, 16, 2)},
+    TileEntry{"decode", {}, decode(256, 16, 1)},
+    TileEntry{"decode", {}, decode(128, 16, 1)},
 
-    Entry{"matrix", {}, matrix(4, 32)},
-    Entry{"matrix", {}, matrix(2, 32)},
-    Entry{"matrix", {}, matrix(1, 32)},
-    Entry{"matrix", {}, matrix(4, 16)},
-    Entry{"matrix", {}, matrix(2, 16)},
-    Entry{"matrix", {}, matrix(1, 16)},
-    Entry{"matrix", {}, matrix(4, 8)},
-    Entry{"matrix", {}, matrix(2, 8)},
-    Entry{"matrix", {}, matrix(1, 8)},
+    TileEntry{"matrix", {}, matrix(4, 32)},
+    TileEntry{"matrix", {}, matrix(2, 32)},
+    TileEntry{"matrix", {}, matrix(1, 32)},
+    TileEntry{"matrix", {}, matrix(4, 16)},
+    TileEntry{"matrix", {}, matrix(2, 16)},
+    TileEntry{"matrix", {}, matrix(1, 16)},
+    TileEntry{"matrix", {}, matrix(4, 8)},
+    TileEntry{"matrix", {}, matrix(2, 8)},
+    TileEntry{"matrix", {}, matrix(1, 8)},
 
     // With threads: matrices of workgroup scope. Without: of one subgroup.
-    Entry{"matrix2", {Device::kGpu}, matrix2(128, 64, 64)},
-    Entry{"matrix2", {Device::kGpu}, matrix2(256, 128, 64)},
-    Entry{"matrix2", {Device::kGpu}, matrix2(128, 64, 32)},
-    Entry{"matrix2", {Device::kGpu}, matrix2(256, 64, 64)},
-    Entry{"matrix2", {Device::kGpu}, matrix2(256, 64, 32)},
-    Entry{"matrix2", {Device::kGpu}, matrix2(128, 32, 64)},
-    Entry{"matrix2", {Device::kGpu}, matrix2(128, 32, 32)},
-    Entry{"matrix2", {Device::kGpu}, matrix2(256, 32, 32)},
-    Entry{"matrix2", {Device::kGpu}, matrix2(0, 32, 32)},
-    Entry{"matrix2", {Device::kGpu}, matrix2(0, 16, 32)},
-    Entry{"matrix2", {Device::kGpu}, matrix2(0, 16, 16)},
-    Entry{"matrix2", {Device::kGpu}, matrix2(0, 8, 8)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(128, 64, 64)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(256, 128, 64)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(128, 64, 32)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(256, 64, 64)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(256, 64, 32)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(128, 32, 64)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(128, 32, 32)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(256, 32, 32)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(0, 32, 32)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(0, 16, 32)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(0, 16, 16)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(0, 8, 8)},
     // Emulated matrices are unrolled by the compiler, so small ones.
-    Entry{"matrix2", {Device::kCpu}, matrix2(0, 8, 16)},
-    Entry{"matrix2", {Device::kCpu}, matrix2(0, 8, 32)},
+    TileEntry{"matrix2", {DeviceClass::kCpu}, matrix2(0, 8, 16)},
+    TileEntry{"matrix2", {DeviceClass::kCpu}, matrix2(0, 8, 32)},
 };
 
-bool matches(const Match& match, const AttentionDesc& desc, const Capabilities& capabilities) {
-  if (match.device != Device::kAny && (match.device == Device::kCpu) != capabilities.is_cpu()) return false;
+bool matches(const TileMatch& match, const AttentionDesc& desc, const Capabilities& capabilities) {
+  if (match.device != DeviceClass::kAny && (match.device == DeviceClass::kCpu) != capabilities.is_cpu())
+    return false;
   if (match.architecture != Architecture::kAny && match.architecture != architecture(capabilities))
     return false;
   if (match.key_bytes != 0 && match.key_bytes != element_bytes(desc.key.type)) return false;
@@ -153,18 +136,23 @@ Architecture architecture(const Capabilities& capabilities) {
   }
 }
 
-std::vector<TileShape> table_tiles(std::string_view kernel, const AttentionDesc& desc,
-                                   const Capabilities& capabilities) {
+std::vector<TileShape> matching_tiles(std::span<const TileEntry> table, std::string_view kernel,
+                                      const AttentionDesc& desc, const Capabilities& capabilities) {
   std::vector<TileShape> tiles;
-  for (const Entry& entry : kTable) {
+  for (const TileEntry& entry : table) {
     if (entry.kernel == kernel && matches(entry.match, desc, capabilities)) add_once(tiles, entry.tile);
   }
   return tiles;
 }
 
+std::vector<TileShape> table_tiles(std::string_view kernel, const AttentionDesc& desc,
+                                   const Capabilities& capabilities) {
+  return matching_tiles(kTable, kernel, desc, capabilities);
+}
+
 std::vector<TileShape> all_tiles(std::string_view kernel) {
   std::vector<TileShape> tiles;
-  for (const Entry& entry : kTable) {
+  for (const TileEntry& entry : kTable) {
     if (entry.kernel == kernel) add_once(tiles, entry.tile);
   }
   return tiles;

@@ -4,6 +4,7 @@
 #include <vkattn/tuning.hpp>
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,30 @@ enum class Architecture : std::uint8_t {
 };
 
 [[nodiscard]] Architecture architecture(const Capabilities& capabilities);
+
+enum class DeviceClass : std::uint8_t { kAny, kCpu, kGpu };
+
+/// What an entry is for. Numbers are the least that the problem must have, but for key_bytes; 0: any.
+struct TileMatch {
+  DeviceClass device = DeviceClass::kAny;
+  Architecture architecture = Architecture::kAny;
+  std::uint32_t key_bytes = 0;  ///< of an element of K
+  std::int64_t head_dim = 0;
+  std::int64_t rows = 0;  ///< of one KV head
+  std::int64_t keys = 0;
+};
+
+struct TileEntry {
+  std::string_view kernel;
+  TileMatch match;
+  TileShape tile;
+};
+
+/// The kernel's block sizes of the entries that match, in the table's order, once each. So an entry for some
+/// devices or problems stands before the ones for all.
+[[nodiscard]] std::vector<TileShape> matching_tiles(std::span<const TileEntry> table, std::string_view kernel,
+                                                    const AttentionDesc& desc,
+                                                    const Capabilities& capabilities);
 
 /// The kernel's block sizes for the problem on the device, best first. Whether they fit the device's limits
 /// is for the kernel to say.

@@ -10,6 +10,7 @@ namespace vkattn::detail {
 
 Result<KernelConfig> configure_unfused(const AttentionDesc& desc, const Capabilities& capabilities,
                                        Tiles /*tiles*/) {
+  if (Status status = refuse_features(desc); !status) return status.error();
   const bool cpu = capabilities.is_cpu();
   const std::uint32_t workgroup_size = cpu ? std::clamp(capabilities.subgroup_size, 4U, 64U) : 64U;
   const std::uint32_t rows = cpu && packed_rows(desc) >= 4 * workgroup_size ? 4 : 1;

@@ -6,6 +6,8 @@
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "plan/feature_params.hpp"
+#include "plan/features.hpp"
 
 namespace vkattn::detail {
 
@@ -25,43 +27,39 @@ std::uint32_t stride32(std::int64_t stride, std::int64_t extent) {
   return extent > 1 ? static_cast<std::uint32_t>(stride) : 0U;
 }
 
-// Clamped so that row + offset cannot overflow; what lies beyond hides all keys or none.
-std::int32_t causal_offset(const AttentionDesc& desc, const Window& window) {
-  if (!desc.causal) return 0;
-  std::int64_t offset = 0;
-  if (desc.align == Align::kBottomRight) offset = -desc.query_length;
-  if (desc.align == Align::kOffset) {
-    offset = std::clamp(desc.offset, -desc.query_length, std::max<std::int64_t>(desc.kv_length - 1, 0));
-  }
-  return static_cast<std::int32_t>(offset + window.first_row);
-}
-
 AttentionParams window_params(const PlanState& plan, const Window& w) {
   const AttentionDesc& desc = plan.desc;
   const std::int64_t group = desc.query_heads / desc.kv_heads;
   const std::int64_t kv_heads = divide_up(w.heads, group);
   AttentionParams p{};
-  p.query_batch_stride = stride32(desc.query.strides.batch, w.batch);
+  // Packed sequences have no stride between them; pages are the batch entries of K and V.
+  const std::int64_t row_entries = desc.has_cumulative_lengths ? 1 : w.batch;
+  const TensorExtents keys = key_extents(desc, 1);
+  const std::int64_t key_entries = desc.cache.mapping == KeyMapping::kPaged ? keys.batch : row_entries;
+  const std::int64_t rows = desc.has_cumulative_lengths ? desc.total_query_length : w.rows;
+  p.query_batch_stride = stride32(desc.query.strides.batch, row_entries);
   p.query_head_stride = stride32(desc.query.strides.head, w.heads);
-  p.query_row_stride = stride32(desc.query.strides.row, w.rows);
-  p.key_batch_stride = stride32(desc.key.strides.batch, w.batch);
+  p.query_row_stride = stride32(desc.query.strides.row, rows);
+  p.key_batch_stride = stride32(desc.key.strides.batch, key_entries);
   p.key_head_stride = stride32(desc.key.strides.head, kv_heads);
   // Modulo 2^32, as is what lies before the window's first key (step_params()).
-  p.key_row_stride = stride32(desc.key.strides.row, desc.kv_length);
-  p.value_batch_stride = stride32(desc.value.strides.batch, w.batch);
+  p.key_row_stride = stride32(desc.key.strides.row, keys.rows);
+  p.value_batch_stride = stride32(desc.value.strides.batch, key_entries);
   p.value_head_stride = stride32(desc.value.strides.head, kv_heads);
-  p.value_row_stride = stride32(desc.value.strides.row, desc.kv_length);
-  p.output_batch_stride = stride32(desc.output.strides.batch, w.batch);
+  p.value_row_stride = stride32(desc.value.strides.row, keys.rows);
+  p.output_batch_stride = stride32(desc.output.strides.batch, row_entries);
   p.output_head_stride = stride32(desc.output.strides.head, w.heads);
-  p.output_row_stride = stride32(desc.output.strides.row, w.rows);
-  p.lse_batch_stride = stride32(desc.lse_strides.batch, w.batch);
-  p.lse_head_stride = stride32(desc.lse_strides.head, w.heads);
-  p.lse_row_stride = stride32(desc.lse_strides.row, w.rows);
+  p.output_row_stride = stride32(desc.output.strides.row, rows);
+  // Without a buffer of the caller's, the workspace holds it, dense.
+  const Strides lse = desc.has_lse ? desc.lse_strides : Strides{w.heads * rows, rows, 1, 1};
+  p.lse_batch_stride = stride32(lse.batch, row_entries);
+  p.lse_head_stride = stride32(lse.head, w.heads);
+  p.lse_row_stride = stride32(lse.row, rows);
   p.query_length = static_cast<std::uint32_t>(w.rows);
   p.kv_length = static_cast<std::uint32_t>(desc.kv_length);
   p.query_heads = static_cast<std::uint32_t>(w.heads);
   p.heads_per_kv = static_cast<std::uint32_t>(std::min(group, w.heads));
-  p.causal_offset = causal_offset(desc, w);
+  p.causal_offset = right_offset(desc, w);
   p.scale_log2 = static_cast<float>(static_cast<double>(desc.effective_scale()) * kLog2E);
   p.kv_splits = static_cast<std::uint32_t>(plan.split.splits);
   p.split_keys = static_cast<std::uint32_t>(plan.split.keys);
@@ -71,8 +69,10 @@ AttentionParams window_params(const PlanState& plan, const Window& w) {
 }
 
 // Of make_windows(): 0 where windows cannot cut the keys.
-std::uint32_t window_key_step(const KernelConfig& config) {
-  return config.whole_heads ? 0 : config.key_step;
+std::uint32_t window_key_step(const PlanState& plan) {
+  const bool whole = plan.config.whole_heads || has_movable_keys(plan.desc) ||
+                     plan.desc.weights != WeightsStage::kNone;  // whose pass takes all keys of a row
+  return whole ? 0 : plan.config.key_step;
 }
 
 // Row tiles of a window; in floating point, for the product may not fit.
@@ -198,7 +198,7 @@ Status plan_split(PlanState& plan, Windows& windows, double tiles) {
   const bool sums_in_workspace = plan.config.sums_in_workspace && wanted == 0;
   if (plan.split.splits == 1 && !sums_in_workspace) return {};
   const std::int64_t row_bytes = 4 * plan.split.splits * (desc.value_dim + 1);
-  auto smaller = make_windows(desc, plan.device->capabilities, window_key_step(plan.config), row_bytes);
+  auto smaller = make_windows(desc, plan.device->capabilities, window_key_step(plan), row_bytes);
   if (!smaller) return smaller.error();
   windows = *std::move(smaller);
   if (Status status = lay_out_workspace(plan, windows.windows, static_cast<double>(row_bytes)); !status) {
@@ -238,14 +238,35 @@ void cut_keys(PlanState& plan, const Windows& windows) {
 }
 
 void list_passes(PlanState& plan) {
+  const auto add = [&](const FollowingPass& pass) {
+    plan.passes.push_back(
+        {pass.name, pass.shader, pass.specialization, pass.unit, pass.units_per_workgroup, 0, {}});
+  };
+  for (const FollowingPass& pass : plan.config.preceding) add(pass);
+  plan.kernel_pass = plan.passes.size();
   plan.passes.push_back({plan.kernel_name,
                          plan.config.shader,
                          plan.config.specialization,
-                         true,
+                         PassUnit::kTiles,
+                         1,
                          plan.config.required_subgroup_size,
                          {}});
-  for (const FollowingPass& pass : plan.config.following) {
-    plan.passes.push_back({pass.name, pass.shader, pass.specialization, !pass.by_rows, 0, {}});
+  for (const FollowingPass& pass : plan.config.following) add(pass);
+}
+
+// Those of a pass beside the kernel's: `whole_tile_ns` is the time of a tile with all its keys.
+void add_other_steps(PlanState& plan, std::size_t window, std::size_t pass, std::int64_t tiles,
+                     double whole_tile_ns) {
+  switch (plan.passes[pass].unit) {
+    case PassUnit::kTiles:  // about half of the kernel's work
+      return add_steps(plan, window, pass, tiles, whole_tile_ns / 2);
+    case PassUnit::kRows:  // little
+      return add_steps(plan, window, pass, static_cast<std::int64_t>(window_rows(plan.windows[window])), 0);
+    case PassUnit::kBlocks:
+      return add_steps(plan, window, pass,
+                       divide_up(static_cast<std::int64_t>(plan.feature_params[window].block_count),
+                                 static_cast<std::int64_t>(plan.passes[pass].units_per_workgroup)),
+                       0);
   }
 }
 
@@ -259,14 +280,10 @@ void list_steps(PlanState& plan) {
     for (std::size_t i = 0; i < plan.windows.size(); ++i) {
       const Window& window = plan.windows[i];
       const auto tiles = static_cast<std::int64_t>(row_tiles(plan, window));
-      if (pass == 0) {
+      if (pass == plan.kernel_pass) {
         add_steps(plan, i, pass, tiles * window_parts(plan.split, window), tile_ns);
       } else if (window.first_key == 0) {  // once for all parts of the keys
-        const bool by_tiles = plan.passes[pass].by_tiles;
-        // A pass over tiles does about half of the work; one over rows little.
-        const double half_ns = tile_ns * static_cast<double>(plan.split.splits) / 2;
-        add_steps(plan, i, pass, by_tiles ? tiles : static_cast<std::int64_t>(window_rows(window)),
-                  by_tiles ? half_ns : 0);
+        add_other_steps(plan, i, pass, tiles, tile_ns * static_cast<double>(plan.split.splits));
       }
     }
   }
@@ -280,7 +297,7 @@ std::int64_t window_parts(const KvSplit& split, const Window& window) {
 
 Status plan_dispatches(PlanState& plan) {
   const AttentionDesc& desc = plan.desc;
-  auto windows = make_windows(desc, plan.device->capabilities, window_key_step(plan.config));
+  auto windows = make_windows(desc, plan.device->capabilities, window_key_step(plan));
   if (!windows) return windows.error();
   plan.whole = tensor_windows(desc, whole_window(desc));
   double tiles = 0;
@@ -298,7 +315,10 @@ Status plan_dispatches(PlanState& plan) {
       !status) {
     return status;
   }
+  if (Status status = add_feature_passes(desc, plan.device->capabilities, plan.config); !status)
+    return status;
   cut_keys(plan, *windows);
+  if (Status status = plan_features(plan); !status) return status;
   list_passes(plan);
   list_steps(plan);
   return {};

@@ -6,6 +6,7 @@
 #include "common/message.hpp"
 #include "kernels/tile_table.hpp"
 #include "plan/dispatches.hpp"
+#include "plan/features.hpp"
 #include "vkattn_core_shaders.hpp"
 
 namespace vkattn {
@@ -14,12 +15,19 @@ namespace detail {
 
 namespace {
 
+// SPIR-V of a shader, with the score function in it where there is one.
+Result<std::span<const std::uint32_t>> shader_words(const PlanOptions& options, std::string_view shader) {
+  if (options.score_function) return options.score_function->binary(shader);
+  return find_shader(shader_binaries(), shader)->words;
+}
+
 Status create_pipeline(const PlanState& plan, Pass& pass) {
-  const ShaderBinary* binary = find_shader(shader_binaries(), pass.shader);
+  const auto words = shader_words(plan.options, pass.shader);
+  if (!words) return words.error();
   PipelineDesc desc;
-  desc.words = binary->words;
+  desc.words = *words;
   desc.specialization = pass.specialization;
-  desc.storage_buffers = VKATTN_BINDING_COUNT;
+  desc.storage_buffers = binding_count(plan.desc);
   desc.push_constant_bytes = sizeof(AttentionParams);
   desc.required_subgroup_size = pass.required_subgroup_size;
   desc.push_descriptors = plan.options.push_descriptors;
@@ -31,7 +39,8 @@ Status create_pipeline(const PlanState& plan, Pass& pass) {
   return {};
 }
 
-Status check_options(const PlanOptions& options, const Capabilities& capabilities) {
+Status check_options(const AttentionDesc& desc, const PlanOptions& options,
+                     const Capabilities& capabilities) {
   if (capabilities.max_push_constants_bytes < sizeof(AttentionParams)) {
     return Error{
         ErrorCode::kLimitExceeded, VK_SUCCESS,
@@ -52,9 +61,9 @@ Status check_options(const PlanOptions& options, const Capabilities& capabilitie
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                  "PlanOptions::push_descriptors needs VK_KHR_push_descriptor enabled on the device"};
   }
-  if (capabilities.max_push_descriptors < VKATTN_BINDING_COUNT) {
+  if (capabilities.max_push_descriptors < binding_count(desc)) {
     return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-                 message("needs ", VKATTN_BINDING_COUNT, " push descriptors; maxPushDescriptors is ",
+                 message("needs ", binding_count(desc), " push descriptors; maxPushDescriptors is ",
                          capabilities.max_push_descriptors)};
   }
   return {};
@@ -138,11 +147,31 @@ Result<std::shared_ptr<PlanState>> plan_kernel(const Device& device, const Atten
   }
 }
 
-Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const AttentionDesc& desc,
+// The problem with its score function, which the descriptor only knows of.
+Result<AttentionDesc> with_score_function(const AttentionDesc& desc, const PlanOptions& options) {
+  if (!options.score_function) {
+    if (!desc.has_score_function && !desc.score_function_hides) return desc;
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 "AttentionDesc::has_score_function is set but PlanOptions::score_function is null"};
+  }
+  if (const std::size_t buffers = options.score_function->buffers().size(); buffers > kMaxScoreBuffers) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 message("the score function has ", buffers, " buffers but at most ", kMaxScoreBuffers,
+                         " are possible")};
+  }
+  AttentionDesc whole = desc;
+  whole.has_score_function = true;
+  whole.score_function_hides = options.score_function->hides_keys();
+  return whole;
+}
+
+Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const AttentionDesc& bare_desc,
                                                    const PlanOptions& options) {
-  if (Status status = validate(desc); !status) return status.error();
-  if (Status status = check_options(options, device.capabilities()); !status) return status.error();
-  auto plan = plan_kernel(device, desc, options);
+  if (Status status = validate(bare_desc); !status) return status.error();
+  const auto desc = with_score_function(bare_desc, options);
+  if (!desc) return desc.error();
+  if (Status status = check_options(*desc, options, device.capabilities()); !status) return status.error();
+  auto plan = plan_kernel(device, *desc, options);
   if (!plan) return plan.error();
   for (Pass& pass : (*plan)->passes) {
     if (Status status = create_pipeline(**plan, pass); !status) return status.error();
@@ -196,11 +225,12 @@ const TileShape& AttentionPlan::tile() const {
 std::string AttentionPlan::configuration() const {
   const detail::PlanState& plan = *state_;
   const AttentionDesc& desc = plan.desc;
-  const detail::ShaderBinary* const binary =
-      detail::find_shader(detail::shader_binaries(), plan.config.shader);
   std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, 64 bits (Fowler, Noll and Vo)
   const auto add = [&](std::uint32_t word) { hash = (hash ^ word) * 0x100000001b3ULL; };
-  for (const std::uint32_t word : binary->words) add(word);
+  // A score function keeps what it compiled for the pipeline.
+  if (const auto words = detail::shader_words(plan.options, plan.config.shader); words) {
+    for (const std::uint32_t word : *words) add(word);
+  }
   for (const detail::SpecializationValue& value : plan.config.specialization) {
     add(value.id);
     add(value.value);
@@ -214,7 +244,21 @@ VkDeviceSize AttentionPlan::workspace_bytes() const {
   return state_->workspace_bytes;
 }
 VkBufferUsageFlags AttentionPlan::workspace_usage() const {
-  return state_->workspace_bytes != 0 ? VK_BUFFER_USAGE_STORAGE_BUFFER_BIT : 0;
+  if (state_->workspace_bytes == 0) return 0;
+  // Feature parameters are written by vkCmdUpdateBuffer.
+  return state_->feature_params.empty()
+             ? VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
+             : VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+}
+VkDeviceSize AttentionPlan::block_mask_bytes() const {
+  return state_->block_mask_bytes;
+}
+std::optional<BlockMaskLayout> AttentionPlan::block_mask_layout() const {
+  const detail::PlanState& plan = *state_;
+  if (plan.block_mask_bytes == 0 || plan.windows.size() != 1) return std::nullopt;
+  const detail::FeatureParams& params = plan.feature_params.front();
+  return BlockMaskLayout{plan.config.rows_per_workgroup, plan.config.block_mask_keys,
+                         params.block_batch_stride, params.block_head_stride, params.block_row_stride};
 }
 const std::vector<DispatchInfo>& AttentionPlan::dispatches() const {
   return state_->dispatches;
@@ -246,11 +290,15 @@ std::string AttentionPlan::describe() const {
       text += detail::message("not needed: ", support.kernel, "\n");
     }
   }
+  if (plan.options.score_function) {
+    text += detail::message("score function: ", plan.options.score_function->name(),
+                            desc.score_function_hides ? ", hides keys" : "", "\n");
+  }
   for (const std::string& note : plan.notes) text += note + "\n";
   text += detail::message("dispatches: ", plan.dispatches.size(), " over ", plan.windows.size(),
                           plan.windows.size() == 1 ? " window" : " windows",
                           " of the tensors; workspace: ", plan.workspace_bytes, " bytes\n");
-  const bool partials = plan.workspace_bytes != 0 && plan.config.score_block_keys == 0;
+  const bool partials = !plan.areas.empty() && plan.config.score_block_keys == 0;
   if (partials && plan.split.splits > 1) {
     text += detail::message("split over keys: ", plan.split.splits, " parts of ", plan.split.keys,
                             ", merged by the combine pass\n");

@@ -18,8 +18,10 @@ namespace vkattn::detail {
 namespace shared {
 using uint = std::uint32_t;
 #include "shared/attention_params.h"
+#include "shared/feature_params.h"
 }  // namespace shared
 using shared::AttentionParams;
+using shared::FeatureParams;
 
 static_assert(sizeof(AttentionParams) <= 128, "push constants of 128 bytes are all that every device has");
 
@@ -34,10 +36,11 @@ struct Step {
 
 /// One pipeline and what makes it.
 struct Pass {
-  std::string_view name;    ///< the kernel's, or of what follows it: combine, ...
-  std::string_view shader;  ///< name in shaders/binaries.cmake
+  std::string_view name;  ///< the kernel's, or of what follows it: combine, ...
+  std::string shader;     ///< name in shaders/binaries.cmake
   std::vector<SpecializationValue> specialization;
-  bool by_tiles = true;  ///< its workgroups take tiles of rows; else single rows
+  PassUnit unit = PassUnit::kTiles;
+  std::uint32_t units_per_workgroup = 1;
   std::uint32_t required_subgroup_size = 0;
   Pipeline pipeline;
 };
@@ -45,6 +48,14 @@ struct Pass {
 /// A piece of the workspace.
 struct WorkspaceArea {
   std::uint64_t offset = 0, bytes = 0;
+};
+
+/// What features need of the workspace, for one window.
+struct FeatureAreas {
+  WorkspaceArea params;           ///< one FeatureParams
+  WorkspaceArea block_mask;       ///< none where bytes is 0
+  std::uint64_t kept_offset = 0;  ///< of the block mask in a buffer of the caller's
+  WorkspaceArea lse;              ///< for the weights, where the caller wants none
 };
 
 struct PlanState {
@@ -58,22 +69,27 @@ struct PlanState {
   bool tuned = false;              ///< by PlanOptions::tuning
   TensorWindows whole{};           ///< the whole tensors; no bytes where nothing is recorded
   std::vector<Window> windows;
-  std::vector<WorkspaceArea> areas;         ///< of each window of rows
-  std::vector<WorkspaceArea> window_areas;  ///< of each window: those that differ in keys only share one
-  std::vector<TensorWindows> parts;         ///< of each window
-  std::vector<AttentionParams> params;      ///< of each window, without offsets and tile range
+  std::vector<WorkspaceArea> areas;           ///< of each window of rows
+  std::vector<WorkspaceArea> window_areas;    ///< of each window: those that differ in keys only share one
+  std::vector<TensorWindows> parts;           ///< of each window
+  std::vector<AttentionParams> params;        ///< of each window, without offsets and tile range
+  std::vector<FeatureAreas> feature_areas;    ///< of each window; none for problems without features
+  std::vector<FeatureParams> feature_params;  ///< of each window, without offsets
   std::vector<Step> steps;
   std::vector<DispatchInfo> dispatches;  ///< the same steps, for reports
-  std::vector<Pass> passes;              ///< the kernel first; none where nothing is to be recorded
+  std::vector<Pass> passes;              ///< in order; none where nothing is to be recorded
+  std::size_t kernel_pass = 0;           ///< the kernel's among them
   KvSplit split;
   std::uint64_t workspace_bytes = 0;
-  bool whole_words = false;  ///< 16-bit tensors are accessed as 32-bit words
+  std::uint64_t block_mask_bytes = 0;  ///< in a buffer of the caller's
+  bool whole_words = false;            ///< 16-bit tensors are accessed as 32-bit words
 };
 
 /// A window's tensors resolved against actual buffers.
 struct BoundWindow {
-  std::array<VkDescriptorBufferInfo, VKATTN_BINDING_COUNT> buffers{};
-  std::array<std::uint32_t, VKATTN_BINDING_COUNT> offsets{};  ///< elements from the bound start
+  std::array<VkDescriptorBufferInfo, VKATTN_FEATURE_BINDING_COUNT> buffers{};
+  /// Elements from the bound start; bytes where the tensor is quantised.
+  std::array<std::uint32_t, VKATTN_FEATURE_BINDING_COUNT> offsets{};
 };
 
 struct BindingsState {
@@ -81,8 +97,14 @@ struct BindingsState {
   VkDescriptorPool pool = VK_NULL_HANDLE;
   std::vector<VkDescriptorSet> sets;    ///< one per window
   std::vector<AttentionParams> params;  ///< one per step, ready to push
+  BufferRange workspace;
+  std::size_t first_step = 0;                 ///< beyond the block mask's where that is complete
+  std::vector<FeatureParams> feature_params;  ///< one per window, to be written to the workspace
   ~BindingsState();
 };
+
+/// The first step of an execution: those of a block mask that is complete are left out.
+[[nodiscard]] std::size_t first_step(const PlanState& plan, const AttentionTensors& tensors) noexcept;
 
 /// Checks the caller's ranges against the descriptor.
 [[nodiscard]] Status check_tensors(const PlanState& plan, const AttentionTensors& tensors,
@@ -96,8 +118,13 @@ struct BindingsState {
 [[nodiscard]] AttentionParams step_params(const PlanState& plan, const Step& step,
                                           const BoundWindow& bound) noexcept;
 
-/// Fills `writes` with the descriptors of one window.
-void write_descriptors(const BoundWindow& bound, VkDescriptorSet set,
-                       std::array<VkWriteDescriptorSet, VKATTN_BINDING_COUNT>& writes) noexcept;
+/// The feature parameters of a window.
+[[nodiscard]] FeatureParams bound_feature_params(const PlanState& plan, const AttentionTensors& tensors,
+                                                 std::size_t window, const BoundWindow& bound) noexcept;
+
+using DescriptorWrites = std::array<VkWriteDescriptorSet, VKATTN_FEATURE_BINDING_COUNT>;
+
+/// Fills `writes` with the descriptors of one window; binding_count() of them count.
+void write_descriptors(const BoundWindow& bound, VkDescriptorSet set, DescriptorWrites& writes) noexcept;
 
 }  // namespace vkattn::detail

@@ -7,24 +7,101 @@
 
 #include "common/message.hpp"
 #include "plan/checked.hpp"
+#include "plan/features.hpp"
 
 namespace vkattn::detail {
 
 namespace {
 
-constexpr std::array<std::string_view, VKATTN_BINDING_COUNT> kTensorNames{
-    "query", "key", "value", "output", "lse", "kv_lengths", "workspace"};
+constexpr std::array<std::string_view, VKATTN_FEATURE_BINDING_COUNT> kTensorNames{
+    "query",        "key",     "value",         "output",     "lse",          "kv_lengths", "workspace",
+    "workspace",    "mask",    "query_lengths", "page_table", "alibi_slopes", "sinks",      "key_scales",
+    "value_scales", "weights", "workspace",     "user",       "user",         "user",       "user"};
 
 struct Block {
   std::int64_t batch, heads, rows, dims;
 };
+
+// What a window holds of Q, O and lse, and where it begins. Of packed sequences, all rows.
+Block query_block(const AttentionDesc& desc, const Window& w) {
+  if (desc.has_cumulative_lengths) return {1, w.heads, desc.total_query_length, 0};
+  return {w.batch, w.heads, w.rows, 0};
+}
+Block query_first(const AttentionDesc& desc, const Window& w) {
+  if (desc.has_cumulative_lengths) return {0, w.first_head, 0, 0};
+  return {w.first_batch, w.first_head, w.first_row, 0};
+}
+
+// The same of K and V. Of packed sequences and pages, all of them.
+Block key_block(const AttentionDesc& desc, const Window& w) {
+  const std::int64_t group = desc.query_heads / desc.kv_heads;
+  const TensorExtents all = key_extents(desc, 0);
+  const std::int64_t heads = (w.heads + group - 1) / group;
+  if (desc.has_cumulative_lengths || desc.cache.mapping == KeyMapping::kPaged)
+    return {all.batch, heads, all.rows, 0};
+  return {w.batch, heads, desc.cache.mapping == KeyMapping::kRing ? all.rows : w.keys, 0};
+}
+Block key_first(const AttentionDesc& desc, const Window& w) {
+  const std::int64_t head = w.first_head / (desc.query_heads / desc.kv_heads);
+  if (desc.has_cumulative_lengths || desc.cache.mapping == KeyMapping::kPaged) return {0, head, 0, 0};
+  return {w.first_batch, head, w.first_key, 0};
+}
+
+Block with_dims(Block block, std::int64_t dims) {
+  block.dims = dims;
+  return block;
+}
 
 // The part of a tensor from (batch, head, row) on; validate() has seen that nothing overflows.
 TensorWindow part(const TensorDesc& tensor, const Block& first, const Block& extent) {
   const std::int64_t bytes =
       tensor_bytes(tensor, extent.batch, extent.heads, extent.rows, extent.dims).value();
   const Strides& s = tensor.strides;
-  return {first.batch * s.batch + first.heads * s.head + first.rows * s.row, bytes};
+  const std::int64_t element = first.batch * s.batch + first.heads * s.head + first.rows * s.row;
+  return {element / block_elements(tensor.type) * block_bytes(tensor.type), bytes};
+}
+
+// A mask as a tensor: bits as the words that hold them.
+TensorDesc mask_tensor(const MaskDesc& mask) {
+  switch (mask.type) {
+    case MaskType::kFloat16:
+      return {DataType::kFloat16, mask.strides, 0};
+    case MaskType::kBytes:
+      return {DataType::kFloat8E4m3, mask.strides, 0};  // a byte each
+    case MaskType::kBits: {
+      const Strides& s = mask.strides;
+      return {DataType::kFloat32, {s.batch / 32, s.head / 32, s.row / 32, 1}, 0};
+    }
+    default:
+      return {DataType::kFloat32, mask.strides, 0};
+  }
+}
+
+void add_feature_windows(const AttentionDesc& desc, const Window& w, TensorWindows& parts) {
+  const std::int64_t first_kv_head = w.first_head / (desc.query_heads / desc.kv_heads);
+  const std::int64_t kv_heads = key_block(desc, w).heads;
+  const Block rows_first{w.first_batch, w.first_head, w.first_row, 0};
+  if (desc.mask.type != MaskType::kNone) {
+    const std::int64_t keys = desc.mask.type == MaskType::kBits ? (desc.kv_length + 31) / 32 : desc.kv_length;
+    parts[VKATTN_BINDING_MASK] = part(mask_tensor(desc.mask), rows_first, {w.batch, w.heads, w.rows, keys});
+  }
+  if (desc.weights != WeightsStage::kNone) {
+    const TensorDesc weights{DataType::kFloat32, desc.weights_strides, 0};
+    parts[VKATTN_BINDING_WEIGHTS] = part(weights, rows_first, {w.batch, w.heads, w.rows, desc.kv_length});
+  }
+  const TensorWindow entries{w.first_batch * 4, (w.batch + (desc.has_cumulative_lengths ? 1 : 0)) * 4};
+  if (desc.has_query_lengths || desc.has_cumulative_lengths) parts[VKATTN_BINDING_QUERY_LENGTHS] = entries;
+  if (desc.has_kv_lengths || desc.has_cumulative_lengths) parts[VKATTN_BINDING_KV_LENGTHS] = entries;
+  if (desc.cache.mapping == KeyMapping::kPaged) {
+    const std::int64_t stride = desc.cache.page_table_stride * 4;
+    parts[VKATTN_BINDING_PAGE_TABLE] = {w.first_batch * stride, w.batch * stride};
+  }
+  const TensorWindow heads{w.first_head * 4, w.heads * 4};
+  if (desc.alibi == Alibi::kGiven) parts[VKATTN_BINDING_ALIBI_SLOPES] = heads;
+  if (desc.has_sinks) parts[VKATTN_BINDING_SINKS] = heads;
+  const TensorWindow scales{first_kv_head * 4, kv_heads * 4};
+  if (desc.key.type == DataType::kFloat8E4m3) parts[VKATTN_BINDING_KEY_SCALES] = scales;
+  if (desc.value.type == DataType::kFloat8E4m3) parts[VKATTN_BINDING_VALUE_SCALES] = scales;
 }
 
 Status check_whole_tensors(const AttentionDesc& desc, const Capabilities& capabilities) {
@@ -78,7 +155,8 @@ std::int64_t keys_that_fit(const AttentionDesc& desc, std::uint64_t range, std::
 // Halves the largest part that can be: batch entries, then groups of heads, then heads of a group, then rows.
 bool shrink(const AttentionDesc& desc, Window& window) {
   const std::int64_t group = desc.query_heads / desc.kv_heads;
-  if (window.batch > 1) {
+  // Packed sequences share their tensors, so fewer of them, or fewer rows, make nothing smaller.
+  if (window.batch > 1 && !desc.has_cumulative_lengths) {
     window.batch = (window.batch + 1) / 2;
   } else if (window.heads > group) {
     window.heads = (window.heads / group + 1) / 2 * group;
@@ -86,7 +164,7 @@ bool shrink(const AttentionDesc& desc, Window& window) {
     std::int64_t heads = window.heads / 2;
     while (group % heads != 0) --heads;  // parts of a group never straddle two
     window.heads = heads;
-  } else if (window.rows > 1) {
+  } else if (window.rows > 1 && !desc.has_cumulative_lengths) {
     window.rows = (window.rows + 1) / 2;
   } else {
     return false;
@@ -101,21 +179,19 @@ Window whole_window(const AttentionDesc& desc) {
 }
 
 TensorWindows tensor_windows(const AttentionDesc& desc, const Window& w) {
-  const std::int64_t group = desc.query_heads / desc.kv_heads;
-  const std::int64_t first_kv_head = w.first_head / group;
-  const std::int64_t kv_heads = (w.heads + group - 1) / group;
-  const Block rows_first{w.first_batch, w.first_head, w.first_row, 0};
-  const Block keys_first{w.first_batch, first_kv_head, w.first_key, 0};
+  const Block rows = query_block(desc, w), first_row = query_first(desc, w);
+  const Block keys = key_block(desc, w), first_key = key_first(desc, w);
   TensorWindows parts;
-  parts[VKATTN_BINDING_QUERY] = part(desc.query, rows_first, {w.batch, w.heads, w.rows, desc.head_dim});
-  parts[VKATTN_BINDING_KEY] = part(desc.key, keys_first, {w.batch, kv_heads, w.keys, desc.head_dim});
-  parts[VKATTN_BINDING_VALUE] = part(desc.value, keys_first, {w.batch, kv_heads, w.keys, desc.value_dim});
-  parts[VKATTN_BINDING_OUTPUT] = part(desc.output, rows_first, {w.batch, w.heads, w.rows, desc.value_dim});
+  parts[VKATTN_BINDING_QUERY] = part(desc.query, first_row, with_dims(rows, desc.head_dim));
+  parts[VKATTN_BINDING_KEY] = part(desc.key, first_key, with_dims(keys, desc.head_dim));
+  parts[VKATTN_BINDING_VALUE] = part(desc.value, first_key, with_dims(keys, desc.value_dim));
+  parts[VKATTN_BINDING_OUTPUT] = part(desc.output, first_row, with_dims(rows, desc.value_dim));
   if (desc.has_lse) {
     const TensorDesc lse{DataType::kFloat32, desc.lse_strides, 0};
-    parts[VKATTN_BINDING_LSE] = part(lse, rows_first, {w.batch, w.heads, w.rows, 1});
+    parts[VKATTN_BINDING_LSE] = part(lse, first_row, with_dims(rows, 1));
   }
-  if (desc.has_kv_lengths) parts[VKATTN_BINDING_KV_LENGTHS] = {w.first_batch, w.batch * 4};
+  if (desc.has_kv_lengths) parts[VKATTN_BINDING_KV_LENGTHS] = {w.first_batch * 4, w.batch * 4};
+  if (has_features(desc)) add_feature_windows(desc, w, parts);
   return parts;
 }
 

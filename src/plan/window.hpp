@@ -21,14 +21,14 @@ struct Window {
   std::int64_t first_key = 0, keys = 0;    ///< keys and values
 };
 
-/// Where a window's part of one tensor lies, from the tensor's first element.
+/// Where a window's part of one tensor lies, from the tensor's first byte.
 struct TensorWindow {
-  std::int64_t first_element = 0;
+  std::int64_t first_byte = 0;
   std::int64_t bytes = 0;  ///< to the end of the last element; 0 for a tensor without elements
 };
 
 /// By binding number (VKATTN_BINDING_*).
-using TensorWindows = std::array<TensorWindow, VKATTN_BINDING_COUNT>;
+using TensorWindows = std::array<TensorWindow, VKATTN_FEATURE_BINDING_COUNT>;
 
 /// The whole problem as one window.
 [[nodiscard]] Window whole_window(const AttentionDesc& desc);

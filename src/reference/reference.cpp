@@ -4,210 +4,243 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstring>
 #include <limits>
+
+#include "reference/philox.hpp"
+#include "reference/positions.hpp"
+#include "reference/storage.hpp"
 
 namespace vkattn::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Key positions begin <= j < end.
-struct KeyRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-};
-
-/// One vector of a tensor: `count` elements `stride` apart.
-struct Vector {
-  const void* tensor = nullptr;
-  DataType type = DataType::kFloat32;
-  std::int64_t first = 0;
-  std::int64_t stride = 1;
-  std::int64_t count = 0;
-};
-
-Vector vector_at(const void* tensor, const TensorDesc& desc, std::int64_t batch, std::int64_t head,
-                 std::int64_t row, std::int64_t count) {
-  const std::int64_t first = batch * desc.strides.batch + head * desc.strides.head + row * desc.strides.row;
-  return {tensor, desc.type, first, desc.strides.dim, count};
-}
-
-/// Element by element through memcpy, because a tensor may begin at any address that suits its elements.
-template <class Storage, class Convert>
-void decode_as(const Vector& vector, std::vector<double>& out, Convert convert) {
-  const auto* bytes = static_cast<const std::byte*>(vector.tensor);
-  for (std::int64_t i = 0; i < vector.count; ++i) {
-    Storage stored;
-    std::memcpy(&stored,
-                bytes + (vector.first + i * vector.stride) * static_cast<std::int64_t>(sizeof(Storage)),
-                sizeof(Storage));
-    out[static_cast<std::size_t>(i)] = static_cast<double>(convert(stored));
+/// The key or value vector of a key that exists.
+Vector cache_vector(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& row, std::int64_t key,
+                    bool of_value) {
+  const TensorDesc& tensor = of_value ? desc.value : desc.key;
+  const std::int64_t kv_head = row.head / (desc.query_heads / desc.kv_heads);
+  const KeyPlace place = stored_key(desc, inputs, row.batch, key);
+  Vector vector = vector_at(of_value ? inputs.value : inputs.key, tensor, place.batch, kv_head, place.row,
+                            of_value ? desc.value_dim : desc.head_dim);
+  if (tensor.type == DataType::kFloat8E4m3) {
+    const std::span<const float> scales = of_value ? inputs.value_scales : inputs.key_scales;
+    vector.scale = static_cast<double>(scales[static_cast<std::size_t>(kv_head)]);
   }
+  return vector;
 }
 
-/// The vector's elements as doubles, exactly.
-void decode(const Vector& vector, std::vector<double>& out) {
-  out.resize(static_cast<std::size_t>(vector.count));
-  switch (vector.type) {
-    case DataType::kFloat32:
-      return decode_as<float>(vector, out, [](float value) { return value; });
-    case DataType::kFloat16:
-      return decode_as<std::uint16_t>(vector, out, half_to_float);
-    case DataType::kBfloat16:
-      return decode_as<std::uint16_t>(vector, out, bfloat16_to_float);
-  }
-}
-
-/// The keys of a batch entry that exist at all.
-std::int64_t key_length(const AttentionDesc& desc, const Inputs& inputs, std::int64_t batch) {
-  if (!desc.has_kv_lengths) return desc.kv_length;
-  const std::int64_t given = inputs.kv_lengths[static_cast<std::size_t>(batch)];
-  return std::clamp<std::int64_t>(given, 0, desc.kv_length);
-}
-
-/// The key position that lines up with query 0.
-std::int64_t position_offset(const AttentionDesc& desc, std::int64_t key_length) {
-  switch (desc.align) {
-    case Align::kTopLeft:
+double alibi_slope(const AttentionDesc& desc, const Inputs& inputs, std::int64_t head) {
+  switch (desc.alibi) {
+    case Alibi::kNone:
       return 0;
-    case Align::kBottomRight:
-      return key_length - desc.query_length;
-    case Align::kOffset:
+    case Alibi::kStandard:
+      return static_cast<double>(standard_alibi_slope(head, desc.query_heads));
+    case Alibi::kGiven:
       break;
   }
-  return desc.offset;
+  return static_cast<double>(inputs.alibi_slopes[static_cast<std::size_t>(head)]);
 }
 
-/// The keys that lengths and causality leave to query position `row.query`.
-KeyRange visible_range(const AttentionDesc& desc, const Inputs& inputs, RowIndex row) {
-  const std::int64_t length = key_length(desc, inputs, row.batch);
-  KeyRange range{0, length};
-  if (desc.causal) {
-    const std::int64_t last = row.query + position_offset(desc, length);
-    range.end = std::clamp<std::int64_t>(last + 1, 0, length);
-  }
-  return range;
-}
-
-/// The scores of one row over a range of keys.
-struct Scores {
-  std::vector<double> value;  ///< for j from range.begin on; -inf hides
-  double largest = -kInfinity;
-  double magnitude = 0;  ///< A_i over the visible ones
-  std::int64_t visible = 0;
+/// One element of the score matrix, stage by stage.
+struct Score {
+  double scaled = -kInfinity;   ///< scale * <q, k>
+  double capped = -kInfinity;   ///< after softcap
+  double scored = -kInfinity;   ///< after the user's function
+  double masked = -kInfinity;   ///< after bias, ALiBi and masks: -inf where hidden
+  double scaled_magnitude = 0;  ///< |scale| * sum |q||k|
+  double masked_magnitude = 0;  ///< A_ij: with |bias| and |ALiBi|
 };
 
-Scores compute_scores(const AttentionDesc& desc, const Inputs& inputs, RowIndex row, KeyRange range) {
-  const std::int64_t kv_head = row.head / (desc.query_heads / desc.kv_heads);
-  const auto scale = static_cast<double>(desc.effective_scale());
-  std::vector<double> query;
-  std::vector<double> key;
-  decode(vector_at(inputs.query, desc.query, row.batch, row.head, row.query, desc.head_dim), query);
-  Scores scores;
-  scores.value.reserve(static_cast<std::size_t>(range.end - range.begin));
-  for (std::int64_t j = range.begin; j < range.end; ++j) {
-    decode(vector_at(inputs.key, desc.key, row.batch, kv_head, j, desc.head_dim), key);
+/// Computes the scores of one row, key by key.
+class ScoreRow {
+ public:
+  ScoreRow(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& row)
+      : desc_(desc),
+        inputs_(inputs),
+        row_(row),
+        seen_(seen_keys(desc, inputs, row)),
+        offset_(position_offset(desc, inputs, row.batch)),
+        slope_(alibi_slope(desc, inputs, row.head)) {
+    const RowIndex stored = stored_row(desc, inputs, row);
+    decode(vector_at(inputs.query, desc.query, stored.batch, stored.head, stored.query, desc.head_dim),
+           query_);
+  }
+
+  /// Those that causality and window do not hide.
+  [[nodiscard]] const KeyRange& seen() const { return seen_; }
+
+  /// That of a key that exists, up to softcap.
+  [[nodiscard]] Score begin(std::int64_t key) {
+    Score score;
+    multiply(key, score);
+    const auto softcap = static_cast<double>(desc_.softcap);
+    score.capped = softcap > 0 ? softcap * std::tanh(score.scaled / softcap) : score.scaled;
+    score.scored = score.capped;
+    return score;
+  }
+
+  /// Bias, ALiBi and masks of a key that is seen.
+  void finish(std::int64_t key, Score& score) const {
+    const double bias = mask_bias(inputs_.mask, desc_.mask, row_.batch, row_.head, row_.query, key);
+    if (bias == -kInfinity || score.scored == -kInfinity) return;  // hidden, whatever the score is: a NaN too
+    const double alibi = slope_ * static_cast<double>(std::abs(row_.query + offset_ - key));
+    score.masked = score.scored + bias - alibi;
+    score.masked_magnitude =
+        score.scaled_magnitude + std::abs(score.scored - score.capped) + std::abs(bias) + std::abs(alibi);
+  }
+
+ private:
+  void multiply(std::int64_t key, Score& score) {
+    decode(cache_vector(desc_, inputs_, row_, key, false), key_);
     double dot = 0;
     double magnitude = 0;
-    for (std::size_t d = 0; d < query.size(); ++d) {
-      const double product = query[d] * key[d];
+    for (std::size_t d = 0; d < query_.size(); ++d) {
+      const double product = query_[d] * key_[d];
       dot += product;
       magnitude += std::abs(product);
     }
-    const double score = scale * dot;
-    scores.value.push_back(score);
-    if (score == -kInfinity) continue;
-    ++scores.visible;
-    scores.largest = std::max(scores.largest, score);
-    scores.magnitude = std::max(scores.magnitude, std::abs(scale) * magnitude);
+    const auto scale = static_cast<double>(desc_.effective_scale());
+    score.scaled = scale * dot;
+    score.scaled_magnitude = std::abs(scale) * magnitude;
   }
-  return scores;
+
+  const AttentionDesc& desc_;
+  const Inputs& inputs_;
+  RowIndex row_;
+  KeyRange seen_;
+  std::int64_t offset_;
+  double slope_;
+  std::vector<double> query_;
+  std::vector<double> key_;
+};
+
+/// What the softmax of a row is made of.
+struct Softmax {
+  std::vector<double> score;  ///< of the keys that are seen, from the first one on; -inf hides
+  double largest = -kInfinity;
+  double sum = 0;  ///< of exp(score - largest), and of the sink's
+};
+
+/// Has the user's function replace the scores of the keys that are seen; the first is that of computed.begin.
+void apply_hook(const Inputs& inputs, const RowIndex& index, const KeyRange& computed, const KeyRange& seen,
+                std::vector<Score>& scores) {
+  std::vector<double> row;
+  const auto first = scores.begin() + (seen.begin - computed.begin);
+  const auto last = first + (seen.end - seen.begin);
+  for (auto score = first; score != last; ++score) row.push_back(score->capped);
+  inputs.score_hook(index, seen.begin, row);
+  for (auto score = first; score != last; ++score)
+    score->scored = row[static_cast<std::size_t>(score - first)];
+}
+
+void note_weight(const AttentionDesc& desc, std::int64_t key, const Score& score, Row& row) {
+  const auto j = static_cast<std::size_t>(key);
+  switch (desc.weights) {
+    case WeightsStage::kScores:
+      row.weights[j] = score.scaled;
+      row.weight_magnitudes[j] = score.scaled_magnitude;
+      return;
+    case WeightsStage::kSoftcap:
+      row.weights[j] = score.capped;
+      row.weight_magnitudes[j] = score.scaled_magnitude;
+      return;
+    case WeightsStage::kMasked:
+      row.weights[j] = score.masked;
+      row.weight_magnitudes[j] = score.masked_magnitude;
+      return;
+    case WeightsStage::kNone:
+    case WeightsStage::kProbabilities:
+      return;
+  }
+}
+
+/// The scores of the keys that are seen, their largest and their sum; the row gets what they tell.
+Softmax compute_scores(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& index, Row& row) {
+  ScoreRow scores(desc, inputs, index);
+  const KeyRange seen = scores.seen();
+  // The first two stages have a number for keys that are hidden, too.
+  const bool all_keys = desc.weights == WeightsStage::kScores || desc.weights == WeightsStage::kSoftcap;
+  const KeyRange computed = all_keys ? existing_keys(desc, inputs, index.batch) : seen;
+  std::vector<Score> begun;
+  for (std::int64_t j = computed.begin; j < computed.end; ++j) begun.push_back(scores.begin(j));
+  if (inputs.score_hook && seen.begin < seen.end) apply_hook(inputs, index, computed, seen, begun);
+  Softmax softmax;
+  for (std::int64_t j = computed.begin; j < computed.end; ++j) {
+    Score& score = begun[static_cast<std::size_t>(j - computed.begin)];
+    const bool is_seen = j >= seen.begin && j < seen.end;
+    if (is_seen) scores.finish(j, score);
+    note_weight(desc, j, score, row);
+    if (!is_seen) continue;
+    softmax.score.push_back(score.masked);
+    if (score.masked == -kInfinity) continue;
+    ++row.visible_keys;
+    softmax.largest = std::max(softmax.largest, score.masked);
+    row.score_magnitude = std::max(row.score_magnitude, score.masked_magnitude);
+  }
+  double sink = -kInfinity;
+  if (desc.has_sinks) sink = static_cast<double>(inputs.sinks[static_cast<std::size_t>(index.head)]);
+  if (sink != -kInfinity) {
+    softmax.largest = std::max(softmax.largest, sink);
+    row.score_magnitude = std::max(row.score_magnitude, std::abs(sink));
+    softmax.sum = std::exp(sink - softmax.largest);
+  }
+  for (const double score : softmax.score) {
+    if (score != -kInfinity) softmax.sum += std::exp(score - softmax.largest);
+  }
+  // Not by the largest score: that of a row which sees nothing but NaN is -inf too.
+  const bool has_logits = row.visible_keys > 0 || sink != -kInfinity;
+  row.lse = has_logits ? softmax.largest + std::log(softmax.sum) : -kInfinity;
+  return softmax;
+}
+
+/// What dropout makes of a probability of 1.
+double dropout_factor(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& row,
+                      std::int64_t key) {
+  if (desc.dropout == 0) return 1;
+  DropoutPosition position;
+  position.seed = inputs.dropout_seed;
+  position.offset = inputs.dropout_offset;
+  position.batch_head = static_cast<std::uint32_t>(row.batch * desc.query_heads + row.head);
+  position.query = static_cast<std::uint32_t>(row.query);
+  position.key = static_cast<std::uint32_t>(key);
+  return is_kept(position, desc.dropout) ? 1 / (1 - static_cast<double>(desc.dropout)) : 0;
 }
 
 }  // namespace
 
 Row compute_row(const AttentionDesc& desc, const Inputs& inputs, RowIndex row) {
   assert(row.batch >= 0 && row.batch < desc.batch && row.head >= 0 && row.head < desc.query_heads);
-  assert(row.query >= 0 && row.query < desc.query_length);
-  const std::int64_t kv_head = row.head / (desc.query_heads / desc.kv_heads);
+  assert(row.query >= 0 && is_written(desc, inputs, row));
   const auto dims = static_cast<std::size_t>(desc.value_dim);
-  const KeyRange range = visible_range(desc, inputs, row);
-  const Scores scores = compute_scores(desc, inputs, row, range);
-
   Row result;
   result.output.assign(dims, 0.0);
   result.value_magnitude.assign(dims, 0.0);
-  result.visible_keys = scores.visible;
-  result.score_magnitude = scores.magnitude;
-  result.lse = -kInfinity;
-  if (scores.visible == 0) return result;
-
-  double sum = 0;
+  result.value_sum.assign(dims, 0.0);
+  if (desc.weights != WeightsStage::kNone) {
+    const auto keys = static_cast<std::size_t>(desc.kv_length);
+    result.weights.assign(keys, desc.weights == WeightsStage::kProbabilities ? 0.0 : -kInfinity);
+    result.weight_magnitudes.assign(keys, 0.0);
+  }
+  const Softmax softmax = compute_scores(desc, inputs, row, result);
+  const std::int64_t first = seen_keys(desc, inputs, row).begin;
   std::vector<double> value;
-  for (std::int64_t j = range.begin; j < range.end; ++j) {
-    const double score = scores.value[static_cast<std::size_t>(j - range.begin)];
-    if (score == -kInfinity) continue;
-    const double weight = std::exp(score - scores.largest);
-    sum += weight;
-    decode(vector_at(inputs.value, desc.value, row.batch, kv_head, j, desc.value_dim), value);
+  for (std::size_t n = 0; n < softmax.score.size(); ++n) {
+    if (softmax.score[n] == -kInfinity) continue;
+    const std::int64_t j = first + static_cast<std::int64_t>(n);
+    const double probability = std::exp(softmax.score[n] - softmax.largest) / softmax.sum;
+    if (desc.weights == WeightsStage::kProbabilities) {
+      result.weights[static_cast<std::size_t>(j)] = probability;
+    }
+    const double weight = probability * dropout_factor(desc, inputs, row, j);
+    decode(cache_vector(desc, inputs, row, j, true), value);
     for (std::size_t d = 0; d < dims; ++d) {
       result.output[d] += weight * value[d];
       result.value_magnitude[d] += weight * std::abs(value[d]);
+      result.value_sum[d] += std::abs(value[d]);
     }
   }
-  for (std::size_t d = 0; d < dims; ++d) {
-    result.output[d] /= sum;
-    result.value_magnitude[d] /= sum;
-  }
-  result.lse = scores.largest + std::log(sum);
   return result;
-}
-
-namespace {
-
-/// The distance of neighbouring numbers of a 16-bit type at |value|, as far down as its subnormals.
-double unit_in_last_place(DataType type, double magnitude) {
-  const bool half = type == DataType::kFloat16;
-  const int mantissa_bits = half ? 10 : 7;
-  const int least_exponent = half ? -14 : -126;
-  int exponent = least_exponent;
-  if (magnitude > 0 && std::isfinite(magnitude)) exponent = std::max(std::ilogb(magnitude), least_exponent);
-  return std::ldexp(1.0, exponent - mantissa_bits);
-}
-
-/// What storing a result may add to its error.
-double storage_tolerance(DataType type, double magnitude) {
-  if (type == DataType::kFloat32) return 0;
-  const double unit = unit_in_last_place(type, magnitude);
-  // Vulkan lets a device flush float16 subnormals to zero unless it promises to keep them, so below 2^-14 the
-  // whole number may be lost. (float32 and bfloat16 subnormals are too small to occur here.)
-  if (type == DataType::kFloat16 && magnitude < 0x1p-14 + unit) return std::max(unit, magnitude);
-  return unit;
-}
-
-/// What rounding the probabilities to nearest may add, as a share of sum p |v|.
-double probability_tolerance(DataType type) {
-  return type == DataType::kFloat32 ? 0 : type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
-}
-
-double arithmetic_tolerance(const AttentionDesc& desc, const Row& row) {
-  const double factor = 16.0 + std::sqrt(static_cast<double>(desc.kv_length));
-  return factor * 0x1p-24 * (1.0 + row.score_magnitude);
-}
-
-}  // namespace
-
-double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim,
-                        DataType probability_type) {
-  const auto d = static_cast<std::size_t>(dim);
-  return (arithmetic_tolerance(desc, row) + probability_tolerance(probability_type)) *
-             row.value_magnitude[d] +
-         storage_tolerance(desc.output.type, std::abs(row.output[d]));
-}
-
-double lse_tolerance(const AttentionDesc& desc, const Row& row) {
-  return arithmetic_tolerance(desc, row) + 0x1p-22 * std::abs(row.lse);
 }
 
 }  // namespace vkattn::reference

@@ -4,36 +4,69 @@
 #include <vkattn/attention.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 namespace vkattn::reference {
 
+struct RowIndex {
+  std::int64_t batch = 0;
+  std::int64_t head = 0;   ///< query head
+  std::int64_t query = 0;  ///< position within the batch entry or packed sequence
+};
+
+/// A score function of the user's own on the scores of a row after softcap, those of keys first_key and on:
+/// it replaces them in place, by -inf where the key is hidden. Called from several threads.
+using ScoreHook = std::function<void(const RowIndex& row, std::int64_t first_key, std::span<double> scores)>;
+
 /// Host memory of the tensors, in the storage types and strides of the descriptor; `query` points at the
-/// tensor's first element. A tensor without elements may be null.
+/// tensor's first element. A tensor without elements may be null, and what the descriptor does not ask for
+/// stays empty.
 struct Inputs {
   const void* query = nullptr;
   const void* key = nullptr;
   const void* value = nullptr;
-  std::span<const std::int32_t> kv_lengths;  ///< one per batch entry where desc.has_kv_lengths
+  std::span<const std::int32_t> kv_lengths;                ///< one per batch entry
+  std::span<const std::int32_t> query_lengths;             ///< one per batch entry
+  std::span<const std::int32_t> cumulative_query_lengths;  ///< batch + 1
+  std::span<const std::int32_t> cumulative_kv_lengths;     ///< batch + 1
+  std::span<const std::int32_t> page_table;                ///< (batch, page_table_stride)
+  std::span<const float> key_scales;                       ///< one per KV head, of kFloat8E4m3
+  std::span<const float> value_scales;                     ///< likewise
+  const void* mask = nullptr;
+  std::span<const float> alibi_slopes;  ///< one per query head
+  std::span<const float> sinks;         ///< one per query head
+  std::uint64_t dropout_seed = 0;
+  std::uint32_t dropout_offset = 0;
+  ScoreHook score_hook;  ///< of plans with a score function
 };
+
+/// The queries that a batch entry has, by its query length or its cumulative lengths.
+[[nodiscard]] std::int64_t query_length(const AttentionDesc& desc, const Inputs& inputs, std::int64_t batch);
+/// The keys that it has, likewise. Of a ring only the last ones exist.
+[[nodiscard]] std::int64_t key_length(const AttentionDesc& desc, const Inputs& inputs, std::int64_t batch);
+/// Whether a row is written: not beyond the query length of its batch entry.
+[[nodiscard]] bool is_written(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& row);
+/// Where a row lies in Q, O and lse: itself, but packed sequences are one batch entry.
+[[nodiscard]] RowIndex stored_row(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& row);
 
 /// One output row with what its tolerance is made of (docs/semantics.md, "Tolerances").
 struct Row {
   std::vector<double> output;  ///< value_dim
-  double lse = 0;              ///< -inf where the row sees nothing
+  double lse = 0;              ///< -inf where the row sees nothing and has no sink
   std::int64_t visible_keys = 0;
-  double score_magnitude = 0;           ///< A_i: max over visible j of |scale| * sum |q||k|
-  std::vector<double> value_magnitude;  ///< S: sum over visible j of p[i,j] * |v_j|, per value dim
+  double score_magnitude = 0;           ///< A_i: the largest A_ij of the visible j, or |sink| where larger
+  std::vector<double> value_magnitude;  ///< S: sum over visible j of w[i,j] * |v_j|, per value dim
+  std::vector<double> value_sum;        ///< sum over visible j of |v_j|: what flushed weights may lose
+
+  /// Where the descriptor asks for weights: of each of its kv_length keys the weight of the stage, and A_ij,
+  /// the sum of the magnitudes that the key's score is made of at that stage (0 where it has none).
+  std::vector<double> weights;
+  std::vector<double> weight_magnitudes;
 };
 
-struct RowIndex {
-  std::int64_t batch = 0;
-  std::int64_t head = 0;  ///< query head
-  std::int64_t query = 0;
-};
-
-/// Computes one row.
+/// Computes one row that is_written().
 [[nodiscard]] Row compute_row(const AttentionDesc& desc, const Inputs& inputs, RowIndex row);
 
 /// The largest |o - ref| allowed for element `dim` of the row, by a kernel that rounds probabilities to the
@@ -43,5 +76,8 @@ struct RowIndex {
 
 /// The largest |lse - ref| allowed.
 [[nodiscard]] double lse_tolerance(const AttentionDesc& desc, const Row& row);
+
+/// The largest |weight - ref| allowed for the weight of a key.
+[[nodiscard]] double weight_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t key);
 
 }  // namespace vkattn::reference

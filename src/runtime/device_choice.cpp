@@ -1,5 +1,6 @@
 // Finding devices, what to enable on each, and which one to take.
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cstring>
@@ -23,30 +24,47 @@ std::vector<std::string> supported_extensions(VkPhysicalDevice device) {
   return names;
 }
 
-// Asks for everything the library can use. What is not supported comes back false and stays disabled.
-std::unique_ptr<DeviceFeatures> query_features(VkPhysicalDevice device, std::uint32_t version) {
+// What can be disabled: all that query_features() asks for but extensions that only tell properties.
+constexpr std::array<std::string_view, 10> kFeatureExtensions{
+    VK_KHR_16BIT_STORAGE_EXTENSION_NAME, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME,
+    VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME,
+    VK_KHR_MAINTENANCE_4_EXTENSION_NAME, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME,
+    VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME,
+    // Spelt out, as older headers do not know them.
+    "VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16", "VK_NV_cooperative_matrix2"};
+
+// Asks for everything the library can use and that is not disabled. What is not supported comes back false
+// and stays disabled.
+std::unique_ptr<DeviceFeatures> query_features(VkPhysicalDevice device, std::uint32_t version,
+                                               const std::vector<std::string>& disabled) {
   auto features = std::make_unique<DeviceFeatures>();
   const std::vector<std::string> supported = supported_extensions(device);
   const auto chain = [&](auto& structure) {
     structure.pNext = features->core.pNext;
     features->core.pNext = &structure;
   };
-  const auto extension = [&](const char* name) {
-    const bool found = std::find(supported.begin(), supported.end(), name) != supported.end();
-    if (found) features->extensions.push_back(name);
-    return found;
+  const auto contains = [](const std::vector<std::string>& names, const char* name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
   };
-  chain(features->storage16);
-  if (version >= VK_API_VERSION_1_2 || extension(VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME)) {
-    chain(features->float16);
-  }
-  const bool memory_model =
-      version >= VK_API_VERSION_1_2 || extension(VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME);
+  const auto extension = [&](const char* name) {
+    const bool enable = contains(supported, name) && !contains(disabled, name);
+    if (enable) features->extensions.push_back(name);
+    return enable;
+  };
+  // Of an extension that a version of Vulkan took in.
+  const auto feature = [&](std::uint32_t core_version, const char* name) {
+    return version >= core_version ? !contains(disabled, name) : extension(name);
+  };
+  if (feature(VK_API_VERSION_1_1, VK_KHR_16BIT_STORAGE_EXTENSION_NAME)) chain(features->storage16);
+  if (feature(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME)) chain(features->float16);
+  const bool memory_model = feature(VK_API_VERSION_1_2, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME);
   if (memory_model) chain(features->memory_model);
-  if (version >= VK_API_VERSION_1_3 || extension(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
+  if (feature(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
     chain(features->subgroup_size);
+  // Not as an extension: what needs it needs SPIR-V 1.6 as well.
+  if (version >= VK_API_VERSION_1_3 && !contains(disabled, VK_KHR_MAINTENANCE_4_EXTENSION_NAME)) {
+    chain(features->maintenance4);
   }
-  if (version >= VK_API_VERSION_1_3) chain(features->maintenance4);
   if (version < VK_API_VERSION_1_2) {
     extension(VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME);
     extension(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME);
@@ -90,7 +108,27 @@ bool find_queue_family(PhysicalDevice& device) {
   return found;
 }
 
-PhysicalDevice inspect_device(const Instance& instance, VkPhysicalDevice handle, std::uint32_t index) {
+// The names in a list with commas between, all of which can be disabled.
+Result<std::vector<std::string>> disabled_extensions(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+    if (std::find(kFeatureExtensions.begin(), kFeatureExtensions.end(), names.back()) !=
+        kFeatureExtensions.end()) {
+      continue;
+    }
+    std::string known;
+    for (const std::string_view name : kFeatureExtensions) known += message(known.empty() ? "" : ", ", name);
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 message("'", names.back(), "' is not an extension that can be disabled; those are ", known)};
+  }
+  return names;
+}
+
+PhysicalDevice inspect_device(const Instance& instance, VkPhysicalDevice handle, std::uint32_t index,
+                              const std::vector<std::string>& disabled) {
   PhysicalDevice device;
   device.handle = handle;
   device.info.index = index;
@@ -104,7 +142,7 @@ PhysicalDevice inspect_device(const Instance& instance, VkPhysicalDevice handle,
     device.info.rejected = "offers Vulkan 1.0; 1.1 is needed";
     return device;
   }
-  device.features = query_features(handle, version);
+  device.features = query_features(handle, version, disabled);
   auto capabilities = read_capabilities({instance.handle, handle, vkGetInstanceProcAddr, instance.api_version,
                                          device.features->extensions, &device.features->core, nullptr});
   if (!capabilities) {
@@ -156,7 +194,10 @@ std::string device_list(const std::vector<PhysicalDevice>& devices) {
 
 }  // namespace
 
-Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance) {
+Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance,
+                                                      const std::string& disabled_list) {
+  const auto disabled = disabled_extensions(disabled_list);
+  if (!disabled) return disabled.error();
   std::uint32_t count = 0;
   if (VkResult result = vkEnumeratePhysicalDevices(instance.handle, &count, nullptr); result != VK_SUCCESS) {
     return vulkan_error(result, "vkEnumeratePhysicalDevices");
@@ -167,7 +208,8 @@ Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance) 
     return vulkan_error(result, "vkEnumeratePhysicalDevices");
   }
   std::vector<PhysicalDevice> devices;
-  for (std::uint32_t i = 0; i < count; ++i) devices.push_back(inspect_device(instance, handles[i], i));
+  for (std::uint32_t i = 0; i < count; ++i)
+    devices.push_back(inspect_device(instance, handles[i], i, *disabled));
   return devices;
 }
 

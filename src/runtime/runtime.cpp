@@ -11,11 +11,18 @@ namespace detail {
 
 namespace {
 
-std::string wanted_device(const RuntimeOptions& options) {
-  if (!options.device.empty()) return options.device;
-  const char* variable =
-      std::getenv("VKATTN_DEVICE");  // NOLINT(concurrency-mt-unsafe): read once, at start-up
+std::string option_or_variable(const std::string& option, const char* name) {
+  if (!option.empty()) return option;
+  const char* variable = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): read once, at start-up
   return variable != nullptr ? variable : "";
+}
+
+std::string wanted_device(const RuntimeOptions& options) {
+  return option_or_variable(options.device, "VKATTN_DEVICE");
+}
+
+std::string unwanted_extensions(const RuntimeOptions& options) {
+  return option_or_variable(options.disabled_extensions, "VKATTN_DISABLE_EXTENSIONS");
 }
 
 VkResult create_device(RuntimeState& state, const PhysicalDevice& physical) {
@@ -87,7 +94,7 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   auto instance = create_instance(options.validation);
   if (!instance) return instance.error();
   state->instance = *std::move(instance);
-  auto devices = enumerate_devices(*state->instance);
+  auto devices = enumerate_devices(*state->instance, unwanted_extensions(options));
   if (!devices) return devices.error();
   auto index = choose_device(*devices, wanted_device(options), state->choice);
   if (!index) return index.error();
@@ -178,7 +185,7 @@ Result<std::vector<DeviceInfo>> Runtime::list_devices() {
   return detail::without_exceptions([]() -> Result<std::vector<DeviceInfo>> {
     auto instance = detail::create_instance(false);
     if (!instance) return instance.error();
-    auto devices = detail::enumerate_devices(**instance);
+    auto devices = detail::enumerate_devices(**instance, detail::unwanted_extensions({}));
     if (!devices) return devices.error();
     std::vector<DeviceInfo> infos;
     for (detail::PhysicalDevice& device : *devices) infos.push_back(std::move(device.info));

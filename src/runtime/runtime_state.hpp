@@ -72,7 +72,9 @@ struct PhysicalDevice {
   std::uint32_t timestamp_bits = 0;
 };
 
-[[nodiscard]] Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance);
+/// With what RuntimeOptions::disabled_extensions lists left out of each device's features.
+[[nodiscard]] Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance,
+                                                                    const std::string& disabled_list);
 
 /// The index of the device that `wanted` names (a number or part of a name), or of the best; `reason` gets a
 /// line for each device.

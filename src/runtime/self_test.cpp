@@ -30,7 +30,8 @@ AttentionDesc small_problem(const AttentionDesc& desc) {
   small.query_length = kQueryLength;
   small.kv_length = kKvLength;
   small.offset = small.align == Align::kOffset ? kKvLength - kQueryLength : 0;
-  small.scale.reset();  // one of 0 would hide wrong scores
+  small.scale.reset();                                            // one of 0 would hide wrong scores
+  small.has_score_function = small.score_function_hides = false;  // the reference cannot run it
   small.has_lse = true;
   small.set_layout(Layout::kBhsd);
   return small;

@@ -29,6 +29,7 @@ namespace vkattn::detail {
   X(vkCmdBindDescriptorSets)       \
   X(vkCmdPushConstants)            \
   X(vkCmdPipelineBarrier)          \
+  X(vkCmdUpdateBuffer)             \
   X(vkCmdDispatch)
 
 #define VKATTN_DECLARE_FUNCTION(NAME) PFN_##NAME NAME = nullptr;

@@ -61,6 +61,8 @@ std::pair<double, double> counted(const AttentionDesc& desc, std::int64_t keys) 
   for (std::int64_t i = 0; i < desc.query_length; ++i) {
     for (std::int64_t j = 0; j < keys; ++j) {
       if (desc.causal && j > i + offset) continue;
+      if (desc.window.left != kUnlimited && j < i + offset - desc.window.left) continue;
+      if (desc.window.right != kUnlimited && j > i + offset + desc.window.right) continue;
       ++pairs;
       seen.insert(j);
     }
@@ -70,8 +72,10 @@ std::pair<double, double> counted(const AttentionDesc& desc, std::int64_t keys) 
 
 TEST(Work, CountsWhatIsVisible) {
   for (const char* const lengths : {"1x1", "5x5", "3x9", "9x3", "7x0", "0x7"}) {
-    for (const char* const mask : {"", "causal", "causal align=bottom-right", "causal align=2",
-                                   "causal align=-2", "causal align=-100", "causal align=100"}) {
+    for (const char* const mask :
+         {"", "causal", "causal align=bottom-right", "causal align=2", "causal align=-2", "causal align=-100",
+          "causal align=100", "window=1,2", "window=0,0 align=bottom-right", "causal window=2,-1",
+          "window=-1,1", "window=3,0 align=-4", "window=1,1 align=100", "window=100,100"}) {
       const Problem problem = problem_of(std::string("h2 d8 dv4 ") + lengths + " " + mask);
       const auto [pairs, keys] = counted(problem.desc, problem.desc.kv_length);
       const bench::Work work = bench::count_work(problem);
@@ -91,11 +95,29 @@ TEST(Work, CountsKeyLengthsHeadsAndTypes) {
   EXPECT_NEAR(huge.visible_pairs, 0x1p59, 0x1p30);
 }
 
+TEST(Work, CountsLengthsCachesMasksAndBlocks) {
+  const auto work = [](const char* text) { return bench::count_work(problem_of(text)); };
+  EXPECT_DOUBLE_EQ(work("b2 h2 4x8 d8 query_lengths=3,0").visible_pairs, 2 * 3 * 8);
+  EXPECT_DOUBLE_EQ(work("b2 h2 4x8 d8 sequences query_lengths=4,2 kv_lengths=8,3").visible_pairs,
+                   2 * (4 * 8 + 2 * 3));
+  EXPECT_DOUBLE_EQ(work("4x50 d8 ring=16").visible_pairs, 4 * 16);
+  EXPECT_DOUBLE_EQ(work("4x50 d8 ring=16 causal align=bottom-right").visible_pairs, 13 + 14 + 15 + 16);
+  EXPECT_DOUBLE_EQ(work("4x50 d8 page=16").visible_pairs, 4 * 50);
+  EXPECT_DOUBLE_EQ(work("4x64 d8 mask=bits hidden=0.75").visible_pairs, 64);
+  EXPECT_DOUBLE_EQ(work("4x64 d8 mask=bits").bytes, 2 * 4 * 32 + 2 * 64 * 32 + 4 * 8);
+  EXPECT_DOUBLE_EQ(work("2x3 d64 key=q8_0 value=q4_0").bytes, 2 * 2 * 64 * 4 + 3 * (2 * 34 + 2 * 18));
+  EXPECT_DOUBLE_EQ(work("2x3 d8 weights=scores").bytes, 2 * 2 * 32 + 2 * 3 * 32 + 2 * 3 * 4);
+}
+
 TEST(Work, ShrinksToSoundSmallerProblems) {
   for (const char* const text :
        {"b8 hq32 hkv8 2048x2048 d128 causal", "b2 h12 1024x4096 d64 causal align=bottom-right",
         "h1 q1 kv131072 d576 dv512", "b4 h2 512x512 d64 kv_lengths=512,1,0,7",
-        "b1 h16 999x999 d80 layout=packed", "b1 h16 999x77 d80 layout=bshd pad=3", "b1 h1 4x4 d1"}) {
+        "b1 h16 999x999 d80 layout=packed", "b1 h16 999x77 d80 layout=bshd pad=3", "b1 h1 4x4 d1",
+        "b4 h8 512x512 d64 query_lengths=512,9,100,0 kv_lengths=9,512,100,512 mask=bits:bhqk",
+        "b3 h2 512x600 d32 sequences query_lengths=512,9,300 kv_lengths=600,10,600 alibi",
+        "b4 h8 1x8192 d64 f16 cache=q8_0 page=16", "b2 h8 2048x2048 d64 causal window=100,0",
+        "b4 h2 1x8192 d64 ring=512 kv_lengths=8192,20,0,600"}) {
     const Problem whole = problem_of(text);
     const double flops = bench::count_work(whole).flops;
     for (const double share : {2.0, 0.3, 0.01, 1e-5}) {
@@ -107,9 +129,8 @@ TEST(Work, ShrinksToSoundSmallerProblems) {
       if (share > 1) {
         EXPECT_EQ(to_string(piece), to_string(whole));
       }
-      if (piece.desc.has_kv_lengths) {
-        EXPECT_EQ(static_cast<std::int64_t>(piece.kv_lengths.size()), piece.desc.batch);
-      }
+      // What is printed of the piece is the piece.
+      EXPECT_EQ(problem_of(to_string(piece)).desc, piece.desc) << to_string(piece);
     }
   }
 }

@@ -15,100 +15,13 @@
 #include "plot.hpp"
 #include "support/temp_folder.hpp"
 #include "tool.hpp"
+#include "tool_run.hpp"
 
 namespace vkattn::tests {
 namespace {
 
 using nlohmann::json;
 using npy::ElementType;
-using Shape = std::vector<std::int64_t>;
-
-template <class T>
-void write_npy(const std::filesystem::path& path, ElementType type, const Shape& shape,
-               const std::vector<T>& values) {
-  std::string content = npy::make_header(type, shape);
-  const std::size_t header = content.size();
-  content.resize(header + values.size() * sizeof(T));
-  if (!values.empty()) std::memcpy(content.data() + header, values.data(), values.size() * sizeof(T));
-  write_file(path, content);
-}
-
-/// An array of any float type, as float32.
-struct Array {
-  Shape shape;
-  ElementType type = ElementType::kFloat32;
-  std::vector<float> values;
-};
-
-Array read_npy(const std::filesystem::path& path) {
-  Array array;
-  Result<npy::Reader> reader = npy::Reader::open(path);
-  EXPECT_TRUE(reader.ok()) << (reader.ok() ? "" : reader.error().message);
-  if (!reader.ok()) return array;
-  array.shape = reader->header().shape;
-  array.type = reader->header().type;
-  std::vector<std::byte> raw(reader->header().data_bytes());
-  EXPECT_TRUE(reader->read(raw).ok());
-  array.values.resize(static_cast<std::size_t>(reader->header().elements));
-  npy::convert(reader->header(), raw, DataType::kFloat32, std::as_writable_bytes(std::span(array.values)));
-  return array;
-}
-
-std::size_t element_count(const Shape& shape) {
-  std::size_t count = 1;
-  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
-  return count;
-}
-
-/// Numbers without a pattern, between -1 and 1.
-std::vector<float> noise(const Shape& shape, std::uint32_t seed) {
-  std::vector<float> values(element_count(shape));
-  std::uint32_t state = seed;
-  for (float& value : values) {
-    state = state * 1664525U + 1013904223U;
-    value = static_cast<float>(state >> 8U) / 8388608.0F - 1.0F;
-  }
-  return values;
-}
-
-/// A folder with query.npy, key.npy and value.npy, and the words that name them.
-class ToolRun : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
-    write("query", {2, 4, 9, 16});
-    write("key", {2, 2, 13, 16});
-    write("value", {2, 2, 13, 8});
-  }
-
-  void write(const std::string& name, const Shape& shape) {
-    write_npy(file(name), ElementType::kFloat32, shape,
-              noise(shape, static_cast<std::uint32_t>(name.size())));
-  }
-  [[nodiscard]] std::filesystem::path file(const std::string& name) const {
-    return folder_ / (name + ".npy");
-  }
-  [[nodiscard]] std::vector<std::string> words(const std::vector<std::string>& more) const {
-    std::vector<std::string> all = {"run",
-                                    "--query",
-                                    file("query").string(),
-                                    "--key",
-                                    file("key").string(),
-                                    "--value",
-                                    file("value").string()};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  /// Runs with --check and expects success.
-  void expect_checked(std::vector<std::string> more) const {
-    more.emplace_back("--check");
-    const ToolResult result = run_tool(words(more));
-    EXPECT_EQ(result.exit_code, 0) << command_text(words(more)) << "\n" << result.out << result.err;
-    EXPECT_NE(result.out.find("passed"), std::string::npos) << result.out;
-  }
-
-  TempFolder folder_;
-};
 
 TEST(Tool, ExplainsItselfWithExamples) {
   const ToolResult version = run_tool({"--version"});
@@ -194,6 +107,50 @@ TEST(Tool, ListsDevices) {
     EXPECT_GE(device["kernels"].size(), 2U);
   }
 }
+
+#ifdef VKATTN_HAVE_SCORE_FUNCTIONS
+TEST_F(ToolRun, TakesScoreFunctionsWithTables) {
+  const std::string source = (folder_ / "own.glsl").string();
+  write_file(source,
+             "bool visible(Position p) { return document(p.key) == document(p.query); }\n"
+             "float score(float s, Position p) { return s + bias(p.head); }\n");
+  write_npy(file("document"), ElementType::kInt64, {13},
+            std::vector<std::int64_t>{-1, -1, 5, 5, 5, 7, 7, 7, 7, 9, 9, 9, 9});
+  write_npy(file("bias"), ElementType::kFloat64, {2, 2}, std::vector<double>{0.5, -1, 2, 0});
+  const std::vector<std::string> score = {"--score",        source,
+                                          "--score-buffer", "document=" + file("document").string(),
+                                          "--score-buffer", "bias=" + file("bias").string()};
+  expect_checked(score);
+  std::vector<std::string> more = score;
+  more.insert(more.end(), {"--causal", "--kernel", "tile", "--type", "f16", "--lse", file("lse").string()});
+  expect_checked(more);
+
+  expect_refusal(words({"--score", source}), 2, "own.glsl:1: 'document' : no matching overloaded function");
+  expect_refusal(words({"--score-buffer", "bias=" + file("bias").string()}), 2, "needs --score");
+  expect_refusal(words({"--score", source, "--score-buffer", "bias"}), 2, "NAME=FILE.npy");
+  expect_refusal(words({"--score", file("absent").string()}), 1, "cannot be read");
+  write_npy(file("long"), ElementType::kInt64, {2}, std::vector<std::int64_t>{0, std::int64_t{1} << 31});
+  expect_refusal(words({"--score", source, "--score-buffer", "document=" + file("long").string()}), 2,
+                 "2147483648 at index 1 does not fit int32");
+}
+
+TEST(Tool, MeasuresScoreFunctions) {
+  if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
+  const TempFolder folder;
+  const std::string source = (folder / "own.glsl").string();
+  write_file(source, "float score(float s, Position p) { return s - 0.5 * float(p.key % 3); }\n");
+  const ToolResult result = run_tool({"bench", "h2 9x20 d16", "--score", source, "--repeat", "3", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("\"outcome\": \"measured\""), std::string::npos) << result.out;
+}
+#else
+TEST(Tool, SaysThatItHasNoScoreFunctions) {
+  const TempFolder folder;
+  const std::string source = (folder / "own.glsl").string();
+  write_file(source, "bool visible(Position p) { return true; }\n");
+  expect_refusal({"bench", "9x9 d8", "--score", source}, 1, "VKATTN_BUILD_SCORE_FUNCTIONS");
+}
+#endif
 
 TEST_F(ToolRun, ComputesTheWorkedExample) {
   const std::vector<float> rows = {1, 0, 1, 0, 0, 1, 0, 1};

@@ -70,6 +70,7 @@ TEST(Npy, ReadsTypesOrdersAndShapes) {
                         Case{"=f8", "False", "()", ElementType::kFloat64, big, false, 1},
                         Case{"|i4", "False", "(0, 5)", ElementType::kInt32, big, false, 0},
                         Case{">i8", "False", "(5, 7,)", ElementType::kInt64, true, false, 35},
+                        Case{"|b1", "False", "(4, 2)", ElementType::kBool, big, false, 8},
                         Case{"<f4", "False", "(2L, 3L)", ElementType::kFloat32, false, false, 6}}) {
     const std::string text = dictionary(c.descr, c.order, c.shape);
     const Result<Header> header = npy::parse_header(header_of(1, text));
@@ -93,7 +94,7 @@ TEST(Npy, NamesWhatIsWrongWithAHeader) {
   const std::array<std::pair<std::string, std::string>, 18> cases = {{
       {dictionary("<c8", "False", "(2,)"), "'<c8' is not one of"},
       {dictionary("<f16", "False", "(2,)"), "'<f16' is not one of"},
-      {dictionary("|b1", "False", "(2,)"), "'|b1' is not one of"},
+      {dictionary("|u1", "False", "(2,)"), "'|u1' is not one of"},
       {dictionary("f4", "False", "(2,)"), "'f4' is not one of"},
       {dictionary("", "False", "(2,)"), "'' is not one of"},
       {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "structured type"},

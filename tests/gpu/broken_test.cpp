@@ -127,6 +127,22 @@ TEST_F(Broken, WritesBetweenRowsAreFound) {
       << report.guard_message;
 }
 
+TEST_F(Broken, WritesToRowsBeyondAQueryLengthAreFound) {
+  const harness::CheckReport report = report_of({}, "b2 h2 33x20 d16 query_lengths=33,30");
+  EXPECT_FALSE(report.guard_intact);
+  EXPECT_NE(report.guard_message.find(std::to_string(4 * 2 * 3 * 16) + " bytes outside"), std::string::npos)
+      << report.guard_message;
+}
+
+TEST_F(Broken, WritesToRowsOfNoSequenceAreFound) {
+  // The first sequence is longer than the longest that may occur: its last two rows belong to nothing.
+  const harness::CheckReport report =
+      report_of({}, "b2 h2 8x20 d16 sequences query_lengths=10,5 kv_lengths=20,20");
+  EXPECT_FALSE(report.guard_intact);
+  EXPECT_NE(report.guard_message.find(std::to_string(4 * 2 * 2 * 16) + " bytes outside"), std::string::npos)
+      << report.guard_message;
+}
+
 TEST_F(Broken, AllFaultsAreReportedAtOnce) {
   const harness::CheckReport report = report_of({7, 1, 3});
   EXPECT_FALSE(report.passed());

@@ -1,4 +1,5 @@
 // The convenience layer: device choice, buffers, copies and the pipeline cache on disk.
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -32,6 +33,52 @@ TEST_F(RuntimeTest, ADeviceThatIsNotThereIsNotFound) {
     const auto other = Runtime::create(options);
     ASSERT_FALSE(other.ok());
     EXPECT_TRUE(names(other.error(), ErrorCode::kNotFound, {device}));
+  }
+}
+
+/// Features that lavapipe has: what the test has force on.
+TEST_F(RuntimeTest, DisabledExtensionsStayOff) {
+  RuntimeOptions options;
+  options.pipeline_cache = false;
+  options.disabled_extensions =
+      "VK_KHR_vulkan_memory_model,VK_KHR_16bit_storage,VK_KHR_shader_float16_int8,VK_KHR_push_descriptor,"
+      "VK_EXT_subgroup_size_control";
+  const auto other = Runtime::create(options);
+  ASSERT_TRUE(other.ok()) << other.error().message;
+  const Capabilities& c = other->device().capabilities();
+  EXPECT_EQ(c.device_name, capabilities().device_name);
+  EXPECT_FALSE(c.vulkan_memory_model || c.storage_buffer_16bit || c.shader_float16 || c.push_descriptors);
+  EXPECT_FALSE(c.subgroup_size_control || c.required_subgroup_size || c.compute_full_subgroups);
+  EXPECT_FALSE(c.cooperative_matrix) << "which needs the memory model";
+  EXPECT_TRUE(runs_right(other.value(), "h2 9x20 d16 f16 lse", {"tile"}));
+  for (const std::string& message : other->validation_messages()) ADD_FAILURE() << message;
+}
+
+TEST_F(RuntimeTest, DisablingCooperativeMatricesTurnsTheirKernelsOff) {
+  ASSERT_EQ(setenv("VKATTN_DISABLE_EXTENSIONS", "VK_KHR_cooperative_matrix", 1), 0);
+  RuntimeOptions options;
+  options.pipeline_cache = false;
+  const auto other = Runtime::create(options);
+  const auto devices = Runtime::list_devices();
+  unsetenv("VKATTN_DISABLE_EXTENSIONS");
+  ASSERT_TRUE(other.ok()) << other.error().message;
+  ASSERT_TRUE(devices.ok()) << devices.error().message;
+  for (const DeviceInfo& device : devices.value()) EXPECT_FALSE(device.capabilities.cooperative_matrix);
+  EXPECT_FALSE(other->device().capabilities().cooperative_matrix);
+  for (const char* kernel : {"matrix", "matrix2"}) {
+    EXPECT_FALSE(reason_against(other.value(), kernel, "64x64 d64 f16").empty()) << kernel;
+  }
+}
+
+TEST_F(RuntimeTest, OnlyKnownExtensionsCanBeDisabled) {
+  RuntimeOptions options;
+  options.pipeline_cache = false;
+  for (const char* name :
+       {"VK_KHR_cooperative_matrx", "VK_KHR_push_descriptor,,", "VK_KHR_push_descriptor, x"}) {
+    options.disabled_extensions = name;
+    const auto other = Runtime::create(options);
+    ASSERT_FALSE(other.ok()) << name;
+    EXPECT_TRUE(names(other.error(), ErrorCode::kInvalidArgument, {"VK_KHR_cooperative_matrix"})) << name;
   }
 }
 

@@ -2,6 +2,7 @@
 #include "gpu/support.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -60,23 +61,6 @@ SharedRuntime& shared() {
 
 [[maybe_unused]] const SharedRuntime& registered = shared();
 
-/// Whether any row sees a key, so that outputs cannot all be zero.
-bool sees_anything(const Problem& problem) {
-  const AttentionDesc& desc = problem.desc;
-  if (desc.is_empty()) return false;
-  for (std::int64_t b = 0; b < desc.batch; ++b) {
-    std::int64_t length = desc.kv_length;
-    if (desc.has_kv_lengths) {
-      length = std::clamp<std::int64_t>(problem.kv_lengths[static_cast<std::size_t>(b)], 0, length);
-    }
-    std::int64_t offset = 0;
-    if (desc.align == Align::kBottomRight) offset = length - desc.query_length;
-    if (desc.align == Align::kOffset) offset = desc.offset;
-    if (length > 0 && (!desc.causal || desc.query_length - 1 + offset >= 0)) return true;
-  }
-  return false;
-}
-
 /// Rows to compare: all of a small problem, else as many as the reference does in some milliseconds.
 harness::RowSelection rows_to_check(const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
@@ -89,7 +73,7 @@ harness::RowSelection rows_to_check(const Problem& problem) {
 Result<AttentionPlan> plan_of(const Runtime& runtime, const AttentionDesc& desc, const RunOptions& options) {
   SharedRuntime& last = shared();
   const bool shareable = &runtime == last.runtime.get() && !options.device.has_value() && !options.tile &&
-                         options.max_dispatch_ns == RunOptions{}.max_dispatch_ns;
+                         !options.score && options.max_dispatch_ns == RunOptions{}.max_dispatch_ns;
   if (shareable && last.plan.has_value() && last.plan->desc() == desc && last.plan_kernel == options.kernel &&
       last.plan_splits == options.kv_splits) {
     return *last.plan;
@@ -101,6 +85,19 @@ Result<AttentionPlan> plan_of(const Runtime& runtime, const AttentionDesc& desc,
     last.plan_splits = options.kv_splits;
   }
   return plan;
+}
+
+/// The tables in buffers of their own.
+Result<std::vector<Buffer>> upload_tables(const Runtime& runtime, const ScoreSetup& score) {
+  std::vector<Buffer> buffers;
+  for (const std::vector<std::uint32_t>& table : score.tables) {
+    const auto bytes = std::as_bytes(std::span(table));
+    Result<Buffer> buffer = runtime.create_buffer(bytes.size());
+    if (!buffer.ok()) return buffer.error();
+    if (Status status = runtime.write(*buffer, 0, bytes); !status.ok()) return status.error();
+    buffers.push_back(*std::move(buffer));
+  }
+  return buffers;
 }
 
 testing::AssertionResult failure(const Problem& problem, const RunOptions& options, const std::string& what) {
@@ -180,6 +177,7 @@ Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& des
   plan_options.max_dispatch_ns = options.max_dispatch_ns;
   plan_options.kv_splits = options.kv_splits;
   plan_options.tile = options.tile;
+  if (options.score) plan_options.score_function = options.score->function;
   return AttentionPlan::create(options.device.value_or(runtime.device()), desc, plan_options);
 }
 
@@ -193,6 +191,14 @@ testing::AssertionResult runs_right(const Runtime& runtime, const Problem& probl
   if (options.inspect) options.inspect(plan.value());
   Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, problem);
   if (!run.ok()) return failure(problem, options, "no buffers: " + run.error().message);
+  Result<std::vector<Buffer>> tables = std::vector<Buffer>();
+  if (options.score) {
+    tables = upload_tables(runtime, *options.score);
+    if (!tables.ok()) return failure(problem, options, "no tables: " + tables.error().message);
+    std::array<BufferRange, kMaxScoreBuffers> ranges;
+    std::transform(tables->begin(), tables->end(), ranges.begin(), [](const Buffer& b) { return b.range(); });
+    run->set_score_function(ranges, options.score->hook);
+  }
   Status status = run->fill_inputs();
   if (status.ok() && options.prepare) status = options.prepare(*run);
   if (status.ok()) status = run->poison_outputs();
@@ -202,7 +208,7 @@ testing::AssertionResult runs_right(const Runtime& runtime, const Problem& probl
   const Result<harness::CheckReport> report = run->check(rows_to_check(problem));
   if (!report.ok()) return failure(problem, options, "checking: " + report.error().message);
   if (!report.value().passed()) return failure(problem, options, report.value().to_string());
-  if (sees_anything(problem) && report.value().elements_telling == 0) {
+  if (report.value().rows_seeing > 0 && report.value().elements_telling == 0) {
     return failure(problem, options, "a comparison without force: an output of zeros would have passed");
   }
   return testing::AssertionSuccess();

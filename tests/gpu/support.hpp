@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,13 +63,21 @@ class MatrixKernelTest : public KernelTest {
   return info.param;
 }
 
+/// A score function with its tables, and the same in C++ for the reference.
+struct ScoreSetup {
+  std::shared_ptr<const ScoreShaders> function;
+  std::vector<std::vector<std::uint32_t>> tables;  ///< the bits of each element
+  reference::ScoreHook hook;
+};
+
 /// How to run a problem.
 struct RunOptions {
   std::string kernel;
   std::optional<Device> device;  ///< in place of the runtime's own
   std::uint64_t max_dispatch_ns = 100'000'000;
   std::uint32_t kv_splits = 0;
-  std::optional<TileShape> tile;                        ///< in place of the tile table's
+  std::optional<TileShape> tile;  ///< in place of the tile table's
+  std::optional<ScoreSetup> score;
   std::function<Status(harness::ProblemRun&)> prepare;  ///< after the inputs are filled
   std::function<void(const AttentionPlan&)> inspect;    ///< the plan before it runs
 };

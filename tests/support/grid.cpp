@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
+#include <iterator>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -332,6 +335,36 @@ std::vector<GridGroup> full_grid() {
     }
   }
   return groups;
+}
+
+std::optional<GridPart> parse_grid_part(std::string_view text) {
+  GridPart part;
+  if (text.empty()) return part;
+  const char* const end = text.data() + text.size();
+  const auto index = std::from_chars(text.data(), end, part.index);
+  if (index.ec != std::errc() || index.ptr == end || *index.ptr != '/') return std::nullopt;
+  const auto count = std::from_chars(index.ptr + 1, end, part.count);
+  if (count.ec != std::errc() || count.ptr != end) return std::nullopt;
+  if (part.index < 1 || part.index > part.count) return std::nullopt;
+  return part;
+}
+
+std::vector<GridGroup> grid_part(const std::vector<GridGroup>& groups, const GridPart& part) {
+  // Counted by name, which is by kernel, dimensions and types: in the order of the grid each type comes back
+  // after so many groups that a part may never have it.
+  std::map<std::string_view, std::set<std::string_view>> names;
+  for (const GridGroup& group : groups) names[group.kernel].insert(group.name);
+  std::set<std::string_view> chosen;
+  for (const auto& [kernel, of_kernel] : names) {
+    std::size_t place = 0;
+    for (const std::string_view name : of_kernel) {
+      if (place++ % part.count == part.index - 1) chosen.insert(name);
+    }
+  }
+  std::vector<GridGroup> result;
+  std::copy_if(groups.begin(), groups.end(), std::back_inserter(result),
+               [&](const GridGroup& group) { return chosen.count(group.name) != 0; });
+  return result;
 }
 
 GridCoverage covering_grid_coverage() {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vkattn::tests {
@@ -24,6 +26,19 @@ struct GridGroup {
 /// The whole product of kernel, dims, types, causal mode and length classes; everything else varies along
 /// with it.
 [[nodiscard]] std::vector<GridGroup> full_grid();
+
+/// The index-th of `count` parts of a grid, from 1 on.
+struct GridPart {
+  std::size_t index = 1;
+  std::size_t count = 1;
+};
+
+/// From "k/n" with k from 1 to n; nothing where the text is not such. Empty text is the whole grid.
+[[nodiscard]] std::optional<GridPart> parse_grid_part(std::string_view text);
+
+/// The groups of a part: of each kernel's groups, by name, every count-th. The parts are disjoint, together
+/// they are the whole grid, and for each kernel they differ by one group at the most.
+[[nodiscard]] std::vector<GridGroup> grid_part(const std::vector<GridGroup>& groups, const GridPart& part);
 
 /// How well covering_grid() does, for its own test.
 struct GridCoverage {

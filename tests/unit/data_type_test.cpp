@@ -34,6 +34,53 @@ TEST(DataType, NamesAndSizes) {
   EXPECT_EQ(vkattn::element_bytes(DataType::kFloat32), 4U);
   EXPECT_EQ(vkattn::element_bytes(DataType::kFloat16), 2U);
   EXPECT_EQ(vkattn::element_bytes(DataType::kBfloat16), 2U);
+  EXPECT_EQ(vkattn::name(DataType::kQ8_0), "q8_0");
+  EXPECT_EQ(vkattn::name(DataType::kQ4_0), "q4_0");
+  EXPECT_EQ(vkattn::name(DataType::kFloat8E4m3), "e4m3");
+  EXPECT_EQ(vkattn::block_bytes(DataType::kQ8_0), 34U);
+  EXPECT_EQ(vkattn::block_bytes(DataType::kQ4_0), 18U);
+  EXPECT_EQ(vkattn::element_bytes(DataType::kQ4_0), 2U);
+  EXPECT_EQ(vkattn::element_bytes(DataType::kFloat8E4m3), 1U);
+}
+
+/// e4m3 by its definition, in floating point.
+double e4m3_by_definition(std::uint32_t bits) {
+  const int exponent = static_cast<int>((bits >> 3U) & 0xfU);
+  const auto mantissa = static_cast<double>(bits & 7U);
+  const double magnitude =
+      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(1.0 + mantissa / 8.0, exponent - 7);
+  return (bits & 0x80U) != 0 ? -magnitude : magnitude;
+}
+
+TEST(DataType, EveryE4m3IsReadAndWrittenBack) {
+  for (std::uint32_t bits = 0; bits <= 0xffU; ++bits) {
+    const float value = vkattn::e4m3_to_float(static_cast<std::uint8_t>(bits));
+    if ((bits & 0x7fU) == 0x7fU) {
+      ASSERT_TRUE(std::isnan(value)) << bits;
+      ASSERT_EQ(vkattn::float_to_e4m3(value) & 0x7fU, 0x7fU) << bits;
+      continue;
+    }
+    ASSERT_EQ(static_cast<double>(value), e4m3_by_definition(bits)) << bits;
+    ASSERT_EQ(vkattn::float_to_e4m3(value), bits);
+  }
+  EXPECT_EQ(vkattn::e4m3_to_float(0x7e), 448.0F);
+  EXPECT_EQ(vkattn::e4m3_to_float(0x01), 0x1p-9F);
+}
+
+TEST(DataType, E4m3RoundsToNearestEvenAndStopsAt448) {
+  for (std::uint32_t bits = 0; bits < 0x7eU; ++bits) {
+    const float low = vkattn::e4m3_to_float(static_cast<std::uint8_t>(bits));
+    const float high = vkattn::e4m3_to_float(static_cast<std::uint8_t>(bits + 1));
+    const float middle = (low + high) / 2;
+    EXPECT_EQ(vkattn::float_to_e4m3(middle), bits % 2 == 0 ? bits : bits + 1) << bits;
+    EXPECT_EQ(vkattn::float_to_e4m3(std::nextafter(middle, low)), bits);
+    EXPECT_EQ(vkattn::float_to_e4m3(-std::nextafter(middle, high)), 0x80U | (bits + 1));
+  }
+  for (const float large : {449.0F, 1e6F, kInfinity}) {
+    EXPECT_EQ(vkattn::float_to_e4m3(large), 0x7eU);
+    EXPECT_EQ(vkattn::float_to_e4m3(-large), 0xfeU);
+  }
+  EXPECT_EQ(vkattn::float_to_e4m3(0x1p-20F), 0U);
 }
 
 TEST(DataType, EveryHalfIsReadAndWrittenBack) {

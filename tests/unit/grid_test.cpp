@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "support/pairwise.hpp"
 
@@ -80,6 +82,75 @@ TEST(Grid, Float16GridIsThatPartOfTheCoveringSet) {
     }
   }
   EXPECT_GE(names.size(), 30U);
+}
+
+std::map<std::string, std::size_t> groups_of_kernels(const std::vector<vkattn::tests::GridGroup>& groups) {
+  std::map<std::string, std::size_t> counts;
+  for (const auto& group : groups) ++counts[group.kernel];
+  return counts;
+}
+
+TEST(GridPart, PartsAreDisjointCompleteAndEven) {
+  const auto whole = vkattn::tests::covering_grid();
+  std::map<std::string, std::vector<std::string>> problems;
+  for (const auto& group : whole) problems[group.name] = group.problems;
+  const auto in_whole = groups_of_kernels(whole);
+  for (const std::size_t count : {1U, 2U, 4U, 7U, 8U}) {
+    std::set<std::string> names;
+    for (std::size_t index = 1; index <= count; ++index) {
+      const auto part = vkattn::tests::grid_part(whole, {index, count});
+      for (const auto& group : part) {
+        EXPECT_TRUE(names.insert(group.name).second) << group.name << " is in two parts of " << count;
+        EXPECT_EQ(group.problems, problems[group.name]) << group.name;
+      }
+      for (const auto& [kernel, groups] : groups_of_kernels(part)) {
+        EXPECT_GE(groups, in_whole.at(kernel) / count) << kernel << " in part " << index << " of " << count;
+        EXPECT_LE(groups, in_whole.at(kernel) / count + 1)
+            << kernel << " in part " << index << " of " << count;
+      }
+      EXPECT_EQ(groups_of_kernels(part).size(), in_whole.size()) << "part " << index << " of " << count;
+    }
+    EXPECT_EQ(names.size(), whole.size()) << count << " parts";
+  }
+}
+
+/// How many groups have each pair of a kernel with a head dim, a type or a feature.
+std::map<std::string, std::size_t> values_in(const std::vector<vkattn::tests::GridGroup>& groups) {
+  std::map<std::string, std::size_t> counts;
+  for (const auto& group : groups) {
+    ++counts[group.name.substr(0, group.name.find('_', group.kernel.size() + 1))];
+    for (const char* word : {"_f32_", "_f16_", "_bf16_", "_f16bf16f32f16_", "_f32f16bf16_", "_bf16f32f16_",
+                             "_f16tof32_", "_full", "_offset", "_right", "_lse", "_lengths", "_aligned"}) {
+      if (group.name.find(word) != std::string::npos) ++counts[group.kernel + word];
+    }
+  }
+  return counts;
+}
+
+/// Of the halves, one of which CI runs on the strictest driver.
+TEST(GridPart, EachHalfHasEveryValueThatTwoGroupsHave) {
+  const auto whole = vkattn::tests::covering_grid();
+  for (const std::size_t index : {1U, 2U}) {
+    const auto half = values_in(vkattn::tests::grid_part(whole, {index, 2}));
+    for (const auto& [value, groups] : values_in(whole)) {
+      if (groups < 2) continue;
+      EXPECT_EQ(half.count(value), 1U) << value << ", which " << groups << " groups have, in half " << index;
+    }
+  }
+}
+
+TEST(GridPart, TextIsReadOrRefused) {
+  const auto whole = vkattn::tests::parse_grid_part("");
+  ASSERT_TRUE(whole.has_value());
+  EXPECT_EQ(whole->count, 1U);
+  const auto part = vkattn::tests::parse_grid_part("3/8");
+  ASSERT_TRUE(part.has_value());
+  EXPECT_EQ(part->index, 3U);
+  EXPECT_EQ(part->count, 8U);
+  for (const char* text : {"0/4", "5/4", "1/0", "0/0", "1", "1/", "/4", "1/4 ", " 1/4", "1/4/2", "-1/4",
+                           "1/-4", "a/b", "1.5/4", "+1/4", "1/99999999999999999999999"}) {
+    EXPECT_FALSE(vkattn::tests::parse_grid_part(text).has_value()) << text;
+  }
 }
 
 TEST(Grid, FullGridIsValid) {

@@ -246,19 +246,19 @@ TEST(Patterns, AreNanAndDiffer) {
 
 TEST(RowSelection, AllRowsByDefault) {
   const Problem problem = *parse_problem("b2 h3 5x1 d4");
-  const auto rows = select_rows(problem.desc, {});
+  const auto rows = select_rows(problem.desc, {}, {});
   ASSERT_EQ(rows.size(), 30U);
   EXPECT_EQ(rows[17].batch, 1);
   EXPECT_EQ(rows[17].head, 0);
   EXPECT_EQ(rows[17].query, 2);
-  EXPECT_EQ(select_rows(problem.desc, {30, 1}).size(), 30U);
-  EXPECT_TRUE(select_rows((*parse_problem("0x1 d4")).desc, {}).empty());
+  EXPECT_EQ(select_rows(problem.desc, {}, {30, 1}).size(), 30U);
+  EXPECT_TRUE(select_rows((*parse_problem("0x1 d4")).desc, {}, {}).empty());
 }
 
 TEST(RowSelection, FirstLastEdgesAndRandomOnes) {
   const Problem problem = *parse_problem("b4 h8 1000x1 d4");
   for (const std::int64_t wanted : {1, 2, 7, 64, 1000}) {
-    const auto rows = select_rows(problem.desc, {wanted, 3});
+    const auto rows = select_rows(problem.desc, {}, {wanted, 3});
     EXPECT_EQ(rows.size(), static_cast<std::size_t>(wanted));
     EXPECT_EQ(rows.front().query, 0);
     if (wanted < 2) continue;
@@ -267,7 +267,7 @@ TEST(RowSelection, FirstLastEdgesAndRandomOnes) {
     EXPECT_EQ(rows.back().query, 999);
   }
   std::set<std::int64_t> positions, heads;
-  for (const auto& row : select_rows(problem.desc, {64, 3})) {
+  for (const auto& row : select_rows(problem.desc, {}, {64, 3})) {
     positions.insert(row.query);
     heads.insert(row.batch * 8 + row.head);
   }
@@ -283,11 +283,13 @@ TEST(CheckReport, SaysWhatIsWrong) {
   report.elements_checked = 16;
   report.largest_share = 0.5;
   report.where = {1, 2, 3};
-  report.where_dim = 4;
+  report.where_index = 4;
   EXPECT_TRUE(report.passed());
   EXPECT_NE(report.to_string().find("batch 1, head 2, query 3, dim 4"), std::string::npos);
-  report.where_dim = -1;
+  report.where_output = vkattn::harness::CheckedOutput::kLse;
   EXPECT_NE(report.to_string().find("lse"), std::string::npos);
+  report.where_output = vkattn::harness::CheckedOutput::kWeights;
+  EXPECT_NE(report.to_string().find("query 3, weight of key 4"), std::string::npos);
   report.elements_unwritten = 2;
   EXPECT_FALSE(report.passed());
   EXPECT_NE(report.to_string().find("2 elements were never written"), std::string::npos);

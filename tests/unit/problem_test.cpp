@@ -123,6 +123,21 @@ INSTANTIATE_TEST_SUITE_P(
                     "4x4 d8 data=uniform magnitude=0.001", "4x4 d8 data=dominant seed=18446744073709551615",
                     "4x4 d8 data=equal magnitude=1e-06", "0x0 d576"));
 
+INSTANTIATE_TEST_SUITE_P(
+    Features, Canonical,
+    testing::Values("4x4 d8 window=3,-1", "4x4 d8 causal window=2,0 align=bottom-right",
+                    "4x4 d8 alibi align=-2", "4x4 d8 window=-1,0 alibi=given", "4x4 d8 softcap=50",
+                    "4x4 d8 mask=f32", "b2 h2 4x4 d8 mask=f16:bhqk hidden=0.5 block=16",
+                    "4x4 d8 mask=bytes:k hidden=0", "4x4 d8 mask=bits:hqk", "4x4 d8 mask=bytes:b",
+                    "h3 4x4 d8 sinks lse", "4x4 d8 dropout=0.17",
+                    "4x4 d8 dropout=0.5 dropout_seed=18446744073709551615 dropout_offset=9",
+                    "4x4 d8 weights=scores", "4x4 d8 weights=softcap", "4x4 d8 weights=masked",
+                    "4x4 d8 weights=probabilities", "b2 4x4 d8 query_lengths=1,4 kv_lengths=4,2",
+                    "b3 4x7 d8 sequences query_lengths=1,4,0 kv_lengths=7,3,2", "4x40 d8 ring=16",
+                    "b2 4x40 d8 kv_lengths=40,9 page=16", "4x4 d32 cache=q8_0", "4x4 d32 f16 cache=q4_0",
+                    "4x4 d32 f16 key=q8_0 value=e4m3", "4x4 d8 cache=f16", "4x4 d8 cache=bf16",
+                    "4x4 d32 key=q4_0"));
+
 TEST(ToString, SaysTheSameShorter) {
   EXPECT_EQ(
       to_string(parsed("b1 h1 q4 kv5 d8 dv8 f32 layout=bhsd pad=0 shift=0 seed=1 magnitude=1.0 data=normal")),

@@ -270,6 +270,7 @@ TEST(Tolerance, GrowsWithLengthScoresAndValues) {
   Row row;
   row.output = {0.5};
   row.value_magnitude = {2.0};
+  row.value_sum = {0.0};
   row.score_magnitude = 3.0;
   row.lse = -8.0;
   const double factor = (16 + 8) * 0x1p-24 * (1 + 3.0);
@@ -281,12 +282,13 @@ TEST(Tolerance, AddsOneUnitOf16BitStorage) {
   Problem problem = *vkattn::parse_problem("1x64 d4 dv1");
   Row row;
   row.value_magnitude = {0.0};  // leaves the part of the storage
+  row.value_sum = {0.0};
   const auto tolerance = [&](DataType type, double output) {
     problem.desc.output.type = type;
     row.output = {output};
     return vkattn::reference::output_tolerance(problem.desc, row, 0);
   };
-  EXPECT_EQ(tolerance(DataType::kFloat32, 1.0), 0.0);
+  EXPECT_EQ(tolerance(DataType::kFloat32, 1.0), 0x1p-126) << "what may be flushed";
   EXPECT_EQ(tolerance(DataType::kFloat16, 1.0), 0x1p-10);
   EXPECT_EQ(tolerance(DataType::kFloat16, -1.99), 0x1p-10);
   EXPECT_EQ(tolerance(DataType::kFloat16, 2.0), 0x1p-9);
@@ -295,6 +297,8 @@ TEST(Tolerance, AddsOneUnitOf16BitStorage) {
   EXPECT_EQ(tolerance(DataType::kFloat16, 0x1.8p-14), 0x1p-24);
   EXPECT_EQ(tolerance(DataType::kFloat16, 0x1p-15), 0x1p-15) << "a subnormal may be flushed";
   EXPECT_EQ(tolerance(DataType::kFloat16, 0.0), 0x1p-24);
+  row.value_sum = {3.0};
+  EXPECT_EQ(tolerance(DataType::kFloat32, 0.0), 0x1p-124) << "with a weight for each key";
 }
 
 }  // namespace

@@ -39,6 +39,58 @@ TEST(TileTable, TheMostSpecificEntryComesFirst) {
       << "heads of a group are rows";
 }
 
+using detail::Architecture;
+using detail::DeviceClass;
+
+/// Threads name the entry.
+TileShape named(std::uint32_t threads) {
+  return {threads, 0, 0, 1, 8, 0};
+}
+
+/// For each column an entry that asks for nothing else, most specific first, then one for all.
+std::vector<detail::TileEntry> table_of_all_columns() {
+  return {{"lane", {DeviceClass::kGpu, Architecture::kAmdRdna, 2, 128, 64, 1024}, named(1)},
+          {"lane", {DeviceClass::kAny, Architecture::kAmdRdna}, named(2)},
+          {"lane", {DeviceClass::kAny, Architecture::kSwiftShader}, named(3)},
+          {"lane", {DeviceClass::kAny, Architecture::kAny, 2}, named(4)},
+          {"lane", {DeviceClass::kAny, Architecture::kAny, 0, 128}, named(5)},
+          {"lane", {DeviceClass::kAny, Architecture::kAny, 0, 0, 64}, named(6)},
+          {"lane", {DeviceClass::kAny, Architecture::kAny, 0, 0, 0, 1024}, named(7)},
+          {"lane", {DeviceClass::kCpu}, named(8)},
+          {"tile", {}, named(9)},
+          {"lane", {}, named(10)}};
+}
+
+std::vector<std::uint32_t> matching(const char* problem, const Capabilities& device) {
+  std::vector<std::uint32_t> found;
+  for (const TileShape& tile :
+       detail::matching_tiles(table_of_all_columns(), "lane", desc_of(problem), device))
+    found.push_back(tile.threads);
+  return found;
+}
+
+TEST(TileTable, EachColumnDecidesAndTheGeneralEntryComesLast) {
+  using Found = std::vector<std::uint32_t>;
+  Capabilities lavapipe = device_of(VK_PHYSICAL_DEVICE_TYPE_CPU);
+  Capabilities swiftshader = lavapipe;
+  swiftshader.driver_name = "SwiftShader driver";
+  Capabilities rdna = device_of(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  rdna.vendor_id = 0x1002;
+  Capabilities gcn = rdna;
+  gcn.min_subgroup_size = gcn.max_subgroup_size = gcn.subgroup_size = 64;
+  EXPECT_EQ(matching("63x1023 d127", rdna), (Found{2, 10}));
+  EXPECT_EQ(matching("63x1023 d127", gcn), (Found{10})) << "another architecture";
+  EXPECT_EQ(matching("63x1023 d127", lavapipe), (Found{8, 10})) << "a CPU";
+  EXPECT_EQ(matching("63x1023 d127", swiftshader), (Found{3, 8, 10})) << "a CPU and an architecture";
+  EXPECT_EQ(matching("63x1023 d127 bf16", gcn), (Found{4, 10})) << "keys of 2 bytes";
+  EXPECT_EQ(matching("63x1023 d127 query=f16", gcn), (Found{10})) << "other elements do not count";
+  EXPECT_EQ(matching("63x1023 d128", gcn), (Found{5, 10}));
+  EXPECT_EQ(matching("64x1023 d127", gcn), (Found{6, 10}));
+  EXPECT_EQ(matching("63x1024 d127", gcn), (Found{7, 10}));
+  EXPECT_EQ(matching("64x1024 d128 f16", rdna), (Found{1, 2, 4, 5, 6, 7, 10}));
+  EXPECT_EQ(matching("64x1024 d128", rdna), (Found{2, 5, 6, 7, 10})) << "one column of the first is not met";
+}
+
 TEST(TileTable, EveryKernelHasBlockSizesForEveryDevice) {
   for (const char* problem : {"1x1 d1", "512x512 d64 f16", "4096x4096 d576 dv512"}) {
     for (const auto type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,

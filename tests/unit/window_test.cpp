@@ -107,14 +107,14 @@ TEST(Window, WorkspacesAreCutWithTheRows) {
 TEST(Window, PartsOfTensorsBeginWhereTheWindowDoes) {
   const AttentionDesc desc = desc_of("b3 hq4 hkv2 33x65 d32 dv16 lse kv_lengths=1,2,3");
   const TensorWindows parts = tensor_windows(desc, {1, 1, 2, 2, 5, 7, 0, 65});
-  EXPECT_EQ(parts[VKATTN_BINDING_QUERY].first_element, ((1 * 4 + 2) * 33 + 5) * 32);
+  EXPECT_EQ(parts[VKATTN_BINDING_QUERY].first_byte, 4 * ((1 * 4 + 2) * 33 + 5) * 32);
   EXPECT_EQ(parts[VKATTN_BINDING_QUERY].bytes, 4 * (33 * 32 + 7 * 32));
-  EXPECT_EQ(parts[VKATTN_BINDING_KEY].first_element, (1 * 2 + 1) * 65 * 32);
+  EXPECT_EQ(parts[VKATTN_BINDING_KEY].first_byte, 4 * (1 * 2 + 1) * 65 * 32);
   EXPECT_EQ(parts[VKATTN_BINDING_KEY].bytes, 4 * 65 * 32);
-  EXPECT_EQ(parts[VKATTN_BINDING_VALUE].first_element, (1 * 2 + 1) * 65 * 16);
-  EXPECT_EQ(parts[VKATTN_BINDING_OUTPUT].first_element, ((1 * 4 + 2) * 33 + 5) * 16);
-  EXPECT_EQ(parts[VKATTN_BINDING_LSE].first_element, (1 * 4 + 2) * 33 + 5);
-  EXPECT_EQ(parts[VKATTN_BINDING_KV_LENGTHS].first_element, 1);
+  EXPECT_EQ(parts[VKATTN_BINDING_VALUE].first_byte, 4 * (1 * 2 + 1) * 65 * 16);
+  EXPECT_EQ(parts[VKATTN_BINDING_OUTPUT].first_byte, 4 * ((1 * 4 + 2) * 33 + 5) * 16);
+  EXPECT_EQ(parts[VKATTN_BINDING_LSE].first_byte, 4 * ((1 * 4 + 2) * 33 + 5));
+  EXPECT_EQ(parts[VKATTN_BINDING_KV_LENGTHS].first_byte, 4);
   EXPECT_EQ(parts[VKATTN_BINDING_KV_LENGTHS].bytes, 4);
 }
 
@@ -127,7 +127,7 @@ TEST(Window, OffsetsBeyond32Bits) {
   for (const Window& w : windows.value().windows) {
     const TensorWindows parts = tensor_windows(desc, w);
     for (const auto& part : parts) EXPECT_LE(part.bytes, std::int64_t{1} << 27);
-    largest = std::max(largest, parts[VKATTN_BINDING_KEY].first_element);
+    largest = std::max(largest, parts[VKATTN_BINDING_KEY].first_byte / 4);
   }
   EXPECT_GE(largest, std::int64_t{63} * 16 * 65536 * 128);
   EXPECT_GT(largest, std::int64_t{1} << 32);

@@ -1,0 +1,47 @@
+// A score function of the user's own on the device, row by row: what the float64 reference cannot run by
+// itself.
+#pragma once
+
+#include <vkattn/runtime.hpp>
+#include <vkattn/score_shaders.hpp>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "compute_pass.hpp"
+#include "reference/reference.hpp"
+
+namespace vkattn::bench {
+
+class ScoreRows {
+ public:
+  /// For rows of up to `kv_length` keys. The Runtime, the function and its buffers, each bound from its start
+  /// on, must outlive it.
+  [[nodiscard]] static Result<std::shared_ptr<ScoreRows>> create(
+      const Runtime& runtime, const ScoreShaders& function,
+      const std::array<BufferRange, kMaxScoreBuffers>& buffers, std::int64_t kv_length);
+
+  /// What replaces the scores of a row. It holds the object, and its calls may come from any thread while the
+  /// Runtime is not used elsewhere. Scores after an error are NaN.
+  [[nodiscard]] static reference::ScoreHook hook(std::shared_ptr<ScoreRows> rows);
+
+ private:
+  ScoreRows(const Runtime& runtime, ComputePass pass, Buffer scores, std::size_t keys)
+      : runtime_(runtime), pass_(std::move(pass)), scores_(std::move(scores)), piece_(keys) {}
+  [[nodiscard]] Status evaluate(const reference::RowIndex& row, std::int64_t first_key,
+                                std::span<double> scores);
+  [[nodiscard]] Status evaluate_piece(const reference::RowIndex& row, std::int64_t first_key,
+                                      std::span<double> scores);
+
+  const Runtime& runtime_;
+  ComputePass pass_;
+  Buffer scores_;
+  std::vector<float> piece_;  ///< of the scores, as the device has them
+  std::mutex mutex_;
+};
+
+}  // namespace vkattn::bench

@@ -1,0 +1,29 @@
+// The options of `vkattn run`: as typed, and what they mean.
+#pragma once
+
+#include <string>
+
+#include "command.hpp"
+#include "run_inputs.hpp"
+#include "score_file.hpp"
+
+namespace vkattn::cli {
+
+/// The options as typed.
+struct RunArguments {
+  std::string query, key, value, past_key, past_value, output, lse, present_key, present_value;
+  std::string align, window, scale, softcap, mask, alibi_slopes, sink;
+  std::string kv_lengths, query_lengths, weights, weights_stage, dropout, seed;
+  std::string type, kv_type, kernel, device;
+  std::string layout = "bhsd";
+  bool causal = false, alibi = false, check = false, json = false;
+  ScoreArguments score;
+};
+
+/// Adds them to the command, with its help.
+void add_run_arguments(CLI::App& app, RunArguments& arguments);
+
+/// What they say of the problem and its files; throws CommandError where they make no sense.
+[[nodiscard]] RunOptions parse_run_arguments(const RunArguments& arguments);
+
+}  // namespace vkattn::cli

@@ -1,0 +1,87 @@
+// Masks from .npy files: how their axes fit the scores.
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "error.hpp"
+#include "plan/checked.hpp"
+#include "run_inputs.hpp"
+
+namespace vkattn::cli {
+namespace {
+
+constexpr std::size_t kKeyAxis = 3;
+
+MaskType mask_type(const npy::Reader& reader) {
+  switch (reader.header().type) {
+    case npy::ElementType::kBool:
+      return MaskType::kBytes;
+    case npy::ElementType::kFloat16:
+      return MaskType::kFloat16;
+    case npy::ElementType::kFloat32:
+    case npy::ElementType::kFloat64:
+      return MaskType::kFloat32;
+    default:
+      break;
+  }
+  fail(reader.path().string() + ": the elements are " + std::string(npy::name(reader.header().type)) +
+       "; a mask has to be bool, float16, float32 or float64");
+}
+
+/// The mask's axes under those of the scores, from the right; 1 for those it leaves out.
+std::array<std::int64_t, 4> aligned_shape(const npy::Reader& reader,
+                                          const std::array<std::int64_t, 4>& scores) {
+  const std::vector<std::int64_t>& shape = reader.header().shape;
+  const std::string text = "mask " + reader.path().string() + " " + npy::shape_text(shape) +
+                           " does not broadcast to the scores " + npy::shape_text(scores);
+  if (shape.size() > scores.size()) {
+    fail_usage(text + ", because it has " + std::to_string(shape.size()) + " axes and they have 4");
+  }
+  constexpr std::array<const char*, 4> kNames = {"batch size", "number of query heads", "query length",
+                                                 "key length"};
+  std::array<std::int64_t, 4> aligned = {1, 1, 1, 1};
+  std::copy_backward(shape.begin(), shape.end(), aligned.end());
+  for (std::size_t axis = 0; axis < aligned.size(); ++axis) {
+    const bool is_short = axis == kKeyAxis && aligned[axis] < scores[axis];
+    if (aligned[axis] == scores[axis] || aligned[axis] == 1 || is_short) continue;
+    fail_usage(text + ", because the " + kNames[axis] + " is " + std::to_string(scores[axis]) +
+               " but the mask has " + std::to_string(aligned[axis]));
+  }
+  return aligned;
+}
+
+}  // namespace
+
+MaskFile open_mask(const std::string& path, Problem& problem) {
+  MaskFile mask{take(npy::Reader::open(path))};
+  const npy::Header& header = mask.reader.header();
+  AttentionDesc& desc = problem.desc;
+  const std::array<std::int64_t, 4> scores = {desc.batch, desc.query_heads, desc.query_length,
+                                              desc.kv_length};
+  const std::array<std::int64_t, 4> shape = aligned_shape(mask.reader, scores);
+  // A mask of one key holds for all of them. Any other that is too short hides those that it lacks.
+  const bool is_short = shape[kKeyAxis] != 1 && shape[kKeyAxis] < scores[kKeyAxis];
+  std::array<std::int64_t, 4> memory = shape;
+  if (is_short) memory[kKeyAxis] = scores[kKeyAxis];
+
+  std::array<std::int64_t, 4> strides = {0, 0, 0, 0};
+  std::int64_t reach = 1;
+  for (std::size_t n = 0; n < memory.size(); ++n) {
+    const std::size_t axis = header.fortran_order ? n : memory.size() - 1 - n;
+    if (memory[axis] != 1) strides[axis] = reach;
+    reach = detail::saturating_multiply(reach, memory[axis]);
+  }
+  desc.mask.type = mask_type(mask.reader);
+  desc.mask.strides = {strides[0], strides[1], strides[2], strides[3]};
+  problem.mask_dims = {memory[0] != 1, memory[1] != 1, memory[2] != 1, memory[3] != 1};
+
+  mask.run = header.elements;
+  if (!is_short) return mask;
+  // What lies between two keys: nothing in C order, a whole array of one key in Fortran order.
+  const std::int64_t between = header.fortran_order ? strides[kKeyAxis] : 1;
+  mask.run = shape[kKeyAxis] * between;
+  mask.missing = detail::saturating_multiply(memory[kKeyAxis] - shape[kKeyAxis], between);
+  return mask;
+}
+
+}  // namespace vkattn::cli

@@ -1,0 +1,372 @@
+// Transfers: see run_transfer.hpp.
+#include "run_transfer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "error.hpp"
+#include "harness/quantise.hpp"
+
+namespace vkattn::cli {
+namespace {
+
+constexpr std::size_t kPieceElements = std::size_t{1} << 19U;  // at most 4 MiB of float64
+
+/// Writes a tensor's memory from its first byte on.
+class DeviceWriter {
+ public:
+  DeviceWriter(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor)
+      : runtime_(runtime), tensor_(tensor) {}
+
+  void append(std::span<const std::byte> bytes) {
+    pending_.insert(pending_.end(), bytes.begin(), bytes.end());
+    if (pending_.size() >= kPieceBytes) flush();
+  }
+
+  void flush() {
+    if (pending_.empty()) return;
+    require(runtime_.write(tensor_.buffer, tensor_.offset + written_, pending_));
+    written_ += pending_.size();
+    pending_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kPieceBytes = std::size_t{1} << 22U;
+  const Runtime& runtime_;
+  const harness::ProblemRun::Tensor& tensor_;
+  VkDeviceSize written_ = 0;
+  std::vector<std::byte> pending_;
+};
+
+/// Calls visit(elements as stored) for the next `count` elements of a file, piece by piece.
+template <class Visit>
+void read_pieces(npy::Reader& reader, std::int64_t count, std::vector<std::byte>& raw, Visit visit) {
+  const std::size_t size = npy::element_bytes(reader.header().type);
+  for (auto left = static_cast<std::size_t>(count); left > 0;) {
+    const std::size_t now = std::min(kPieceElements, left);
+    raw.resize(now * size);
+    require(reader.read(raw));
+    visit(std::span<const std::byte>(raw));
+    left -= now;
+  }
+}
+
+/// Keys or values, those of a past before the new ones, in the order of the device's memory.
+class Source {
+ public:
+  Source(InputFile& now, InputFile* past, Layout layout) : now_(now), past_(past), layout_(layout) {}
+
+  /// Calls visit(header, elements as stored).
+  template <class Visit>
+  void for_each_piece(Visit visit) {
+    // Rows of one head lie together, or in bshd those of all heads. Without a past all is one run.
+    const std::int64_t heads = layout_ == Layout::kBshd ? 1 : now_.heads;
+    const std::int64_t runs = past_ == nullptr ? 1 : now_.batch * heads;
+    for (InputFile* file : {past_, &now_}) {
+      if (file != nullptr) file->reader.rewind();
+    }
+    for (std::int64_t run = 0; run < runs; ++run) {
+      for (InputFile* file : {past_, &now_}) {
+        if (file == nullptr) continue;
+        const npy::Header& header = file->reader.header();
+        read_pieces(file->reader, header.elements / runs, raw_,
+                    [&](std::span<const std::byte> piece) { visit(header, piece); });
+      }
+    }
+  }
+
+  [[nodiscard]] std::int64_t elements() const {
+    return now_.reader.header().elements + (past_ == nullptr ? 0 : past_->reader.header().elements);
+  }
+  /// The head of an element, counted in the order of the memory.
+  [[nodiscard]] std::int64_t head_of(std::int64_t element) const {
+    const std::int64_t length = now_.length + (past_ == nullptr ? 0 : past_->length);
+    const std::int64_t head_elements = layout_ == Layout::kBshd ? now_.dim : length * now_.dim;
+    return element / head_elements % now_.heads;
+  }
+  [[nodiscard]] const InputFile& file() const { return now_; }
+
+ private:
+  InputFile& now_;
+  InputFile* past_;
+  Layout layout_;
+  std::vector<std::byte> raw_;
+};
+
+/// Rounds or quantises elements to a tensor's storage type.
+class Encoder {
+ public:
+  Encoder(DataType type, std::vector<float> head_scales) : type_(type), scales_(std::move(head_scales)) {}
+
+  std::span<const std::byte> encode(const npy::Header& header, std::span<const std::byte> raw,
+                                    const Source& source) {
+    const std::size_t count = raw.size() / npy::element_bytes(header.type);
+    const std::size_t blocks = count / block_elements(type_);  // rows are whole blocks
+    stored_.resize(blocks * block_bytes(type_));
+    if (!is_quantised(type_)) {
+      overflowed_ += npy::convert(header, raw, type_, stored_);
+    } else {
+      values_.resize(count);
+      overflowed_ +=
+          npy::convert(header, raw, DataType::kFloat32, std::as_writable_bytes(std::span(values_)));
+      quantise(source);
+    }
+    element_ += static_cast<std::int64_t>(count);
+    return stored_;
+  }
+
+  [[nodiscard]] std::uint64_t overflowed() const { return overflowed_; }
+
+ private:
+  void quantise(const Source& source) {
+    if (type_ == DataType::kFloat8E4m3) {
+      for (std::size_t i = 0; i < values_.size(); ++i) {
+        const std::int64_t head = source.head_of(element_ + static_cast<std::int64_t>(i));
+        const float scale = scales_[static_cast<std::size_t>(head)];
+        stored_[i] = static_cast<std::byte>(harness::quantise_e4m3(values_[i], scale));
+      }
+      return;
+    }
+    const std::size_t elements = block_elements(type_), bytes = block_bytes(type_);
+    for (std::size_t block = 0; block < values_.size() / elements; ++block) {
+      harness::quantise_block(type_, std::span(values_).subspan(block * elements, elements),
+                              std::span(stored_).subspan(block * bytes, bytes));
+    }
+  }
+
+  DataType type_;
+  std::vector<float> scales_;
+  std::vector<float> values_;
+  std::vector<std::byte> stored_;
+  std::int64_t element_ = 0;
+  std::uint64_t overflowed_ = 0;
+};
+
+/// The scale of each head, by a first walk over the elements.
+std::vector<float> find_scales(Source& source, DataType type) {
+  if (type != DataType::kFloat8E4m3) return {};
+  std::vector<float> largest(static_cast<std::size_t>(source.file().heads), 0.0F);
+  std::vector<float> values;
+  std::int64_t element = 0;
+  source.for_each_piece([&](const npy::Header& header, std::span<const std::byte> raw) {
+    values.resize(raw.size() / npy::element_bytes(header.type));
+    npy::convert(header, raw, DataType::kFloat32, std::as_writable_bytes(std::span(values)));
+    for (const float value : values) {
+      float& most = largest[static_cast<std::size_t>(source.head_of(element++))];
+      if (std::isfinite(value)) most = std::max(most, std::abs(value));
+    }
+  });
+  for (float& value : largest) value = harness::e4m3_scale(value);
+  return largest;
+}
+
+/// Values as they are written to a file; bfloat16, which NumPy does not have, as float32.
+void write_values(OutputFile& output, DataType type, std::span<const std::byte> stored) {
+  if (type != DataType::kBfloat16) return require(output.file.write(stored));
+  std::vector<float> widened(stored.size() / 2);
+  for (std::size_t i = 0; i < widened.size(); ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, stored.data() + i * 2, 2);
+    widened[i] = bfloat16_to_float(bits);
+  }
+  require(output.file.write(std::as_bytes(std::span(widened))));
+}
+
+void write_numbers(const Transfer& transfer, const harness::ProblemRun::Tensor& tensor,
+                   std::span<const std::byte> bytes) {
+  if (tensor.bytes != 0) require(transfer.runtime.write(tensor.buffer, tensor.offset, bytes));
+}
+
+void warn_of_overflow(const Transfer& transfer, std::uint64_t count, const npy::Reader& reader,
+                      DataType type) {
+  if (count == 0) return;
+  transfer.warnings.push_back(console::count(count, "value") + " of " + reader.path().string() +
+                              (count == 1 ? " does" : " do") + " not fit " + std::string(name(type)) +
+                              " and became infinite");
+}
+
+/// Where an array of queries, keys or values goes.
+struct Target {
+  DataType type;
+  const harness::ProblemRun::Tensor& tensor;
+  const harness::ProblemRun::Tensor* scales = nullptr;
+  OutputFile* present = nullptr;
+  DataType present_type = DataType::kFloat32;
+};
+
+void upload_array(const Transfer& transfer, Source source, const Target& target) {
+  const InputFile& file = source.file();
+  const std::vector<float> scales = find_scales(source, target.type);
+  if (target.scales != nullptr) write_numbers(transfer, *target.scales, std::as_bytes(std::span(scales)));
+  if (target.present != nullptr) {
+    require(target.present->file.write(npy::make_header(target.present->type, target.present->shape)));
+  }
+  Encoder encoder(target.type, scales);
+  Encoder present_encoder(target.present_type, {});
+  DeviceWriter writer(transfer.runtime, target.tensor);
+  std::size_t done = 0;
+  source.for_each_piece([&](const npy::Header& header, std::span<const std::byte> raw) {
+    transfer.bar.update(static_cast<double>(done) / static_cast<double>(source.elements()),
+                        "reading " + file.role);
+    writer.append(encoder.encode(header, raw, source));
+    if (target.present != nullptr) {
+      write_values(*target.present, target.present_type, present_encoder.encode(header, raw, source));
+    }
+    done += raw.size() / npy::element_bytes(header.type);
+  });
+  writer.flush();
+  warn_of_overflow(transfer, encoder.overflowed(), file.reader, target.type);
+}
+
+/// The mask's own elements, and after each run of them what hides the keys that it is too short for.
+void upload_mask(const Transfer& transfer, MaskFile& mask) {
+  const harness::ProblemRun::Tensor& tensor = transfer.run.mask();
+  const MaskType type = transfer.run.problem().desc.mask.type;
+  const DataType stored_type = type == MaskType::kFloat16 ? DataType::kFloat16 : DataType::kFloat32;
+  const std::size_t size = type == MaskType::kBytes ? 1 : element_bytes(stored_type);
+  const std::int64_t whole = mask.run + mask.missing;
+  if (tensor.bytes == 0 || whole == 0) return;
+  std::vector<std::byte> hidden(
+      static_cast<std::size_t>(std::min<std::int64_t>(mask.missing, kPieceElements)) * size);
+  const float infinity = -std::numeric_limits<float>::infinity();
+  const std::uint16_t half_infinity = float_to_half(infinity);
+  for (std::size_t i = 0; i + size <= hidden.size() && size > 1; i += size) {
+    std::memcpy(&hidden[i], size == 4 ? static_cast<const void*>(&infinity) : &half_infinity, size);
+  }
+  DeviceWriter writer(transfer.runtime, tensor);
+  const npy::Header& header = mask.reader.header();
+  std::vector<std::byte> raw, stored;
+  std::uint64_t overflowed = 0;
+  const auto runs = static_cast<std::int64_t>(tensor.bytes / size) / whole;
+  for (std::int64_t run = 0; run < runs; ++run) {
+    transfer.bar.update(static_cast<double>(run) / static_cast<double>(runs), "reading mask");
+    read_pieces(mask.reader, mask.run, raw, [&](std::span<const std::byte> piece) {
+      if (size == 1) return writer.append(piece);
+      stored.resize(piece.size() / npy::element_bytes(header.type) * size);
+      overflowed += npy::convert(header, piece, stored_type, stored);
+      writer.append(stored);
+    });
+    for (auto left = static_cast<std::size_t>(mask.missing) * size; left > 0;) {
+      const std::size_t now = std::min(left, hidden.size());
+      writer.append(std::span(hidden).first(now));
+      left -= now;
+    }
+  }
+  writer.flush();
+  warn_of_overflow(transfer, overflowed, mask.reader, stored_type);
+}
+
+/// The rows of an output that no batch entry has: they are given a value on their way to the file.
+class RowFill {
+ public:
+  /// A row is `unit` elements; those of one batch entry follow each other, `repeats` times over all queries.
+  RowFill(const Problem& problem, std::int64_t unit, std::int64_t repeats, float value)
+      : lengths_(problem.query_lengths),
+        queries_(problem.desc.query_length),
+        unit_(unit),
+        repeats_(repeats),
+        value_(value) {}
+
+  /// `stored` begins with element number `first`.
+  void apply(std::int64_t first, std::span<std::byte> stored, DataType type) const {
+    if (lengths_.empty() || unit_ == 0) return;
+    const std::size_t size = element_bytes(type);
+    for (std::size_t i = 0; i * size < stored.size(); ++i) {
+      const std::int64_t row = (first + static_cast<std::int64_t>(i)) / unit_;
+      const std::int64_t batch = row / (queries_ * repeats_);
+      if (row % queries_ < lengths_[static_cast<std::size_t>(batch)]) continue;
+      // Only float32 is filled with anything but 0.
+      if (size == sizeof(value_)) {
+        std::memcpy(&stored[i * size], &value_, size);
+      } else {
+        std::memset(&stored[i * size], 0, size);
+      }
+    }
+  }
+
+ private:
+  const std::vector<std::int32_t>& lengths_;
+  std::int64_t queries_;
+  std::int64_t unit_;
+  std::int64_t repeats_;
+  float value_;
+};
+
+void download_tensor(const Transfer& transfer, const harness::ProblemRun::Tensor& tensor, DataType type,
+                     const RowFill& fill, OutputFile& output) {
+  require(output.file.write(npy::make_header(output.type, output.shape)));
+  const std::size_t size = element_bytes(type);
+  std::vector<std::byte> stored;
+  for (VkDeviceSize done = 0; done < tensor.bytes;) {
+    stored.resize(
+        static_cast<std::size_t>(std::min<VkDeviceSize>(kPieceElements * size, tensor.bytes - done)));
+    require(transfer.runtime.read(tensor.buffer, tensor.offset + done, stored));
+    fill.apply(static_cast<std::int64_t>(done / size), stored, type);
+    done += stored.size();
+    write_values(output, type, stored);
+  }
+}
+
+}  // namespace
+
+std::vector<RunOutputs::Named> RunOutputs::files() {
+  std::vector<Named> named;
+  const auto add = [&](const char* name, const char* label, std::optional<OutputFile>& file) {
+    if (file) named.push_back({name, label, &*file});
+  };
+  add("output", "output", output);
+  add("lse", "lse", lse);
+  add("weights", "weights", weights);
+  add("present_key", "present K", present_key);
+  add("present_value", "present V", present_value);
+  return named;
+}
+
+void upload(const Transfer& transfer, RunInputs& inputs, RunOutputs& outputs) {
+  harness::ProblemRun& run = transfer.run;
+  const Problem& problem = run.problem();
+  const AttentionDesc& desc = problem.desc;
+  const auto past = [](std::optional<InputFile>& file) { return file ? &*file : nullptr; };
+  const auto present = [](std::optional<OutputFile>& file) { return file ? &*file : nullptr; };
+  upload_array(transfer, Source(inputs.query, nullptr, problem.layout), {desc.query.type, run.query()});
+  upload_array(transfer, Source(inputs.key, past(inputs.past_key), problem.layout),
+               {desc.key.type, run.key(), &run.key_scales(), present(outputs.present_key), desc.query.type});
+  upload_array(
+      transfer, Source(inputs.value, past(inputs.past_value), problem.layout),
+      {desc.value.type, run.value(), &run.value_scales(), present(outputs.present_value), desc.query.type});
+  if (inputs.mask) upload_mask(transfer, *inputs.mask);
+  write_numbers(transfer, run.kv_lengths(), std::as_bytes(std::span(problem.kv_lengths)));
+  write_numbers(transfer, run.query_lengths(), std::as_bytes(std::span(problem.query_lengths)));
+  write_numbers(transfer, run.alibi_slopes(), std::as_bytes(std::span(inputs.alibi_slopes)));
+  write_numbers(transfer, run.sinks(), std::as_bytes(std::span(inputs.sinks)));
+}
+
+void download(const Transfer& transfer, RunOutputs& outputs) {
+  const harness::ProblemRun& run = transfer.run;
+  const Problem& problem = run.problem();
+  const AttentionDesc& desc = problem.desc;
+  const float hidden = -std::numeric_limits<float>::infinity();
+  const bool bshd = problem.layout == Layout::kBshd;
+  if (outputs.output) {
+    const RowFill fill(problem, bshd ? desc.query_heads * desc.value_dim : desc.value_dim,
+                       bshd ? 1 : desc.query_heads, 0);
+    download_tensor(transfer, run.output(), desc.output.type, fill, *outputs.output);
+  }
+  if (outputs.lse) {
+    const RowFill fill(problem, 1, desc.query_heads, hidden);
+    download_tensor(transfer, run.lse(), DataType::kFloat32, fill, *outputs.lse);
+  }
+  if (outputs.weights) {
+    const RowFill fill(problem, desc.kv_length, desc.query_heads,
+                       desc.weights == WeightsStage::kProbabilities ? 0 : hidden);
+    download_tensor(transfer, run.weights(), DataType::kFloat32, fill, *outputs.weights);
+  }
+  for (const RunOutputs::Named& named : outputs.files()) require(named.file->file.commit());
+}
+
+}  // namespace vkattn::cli

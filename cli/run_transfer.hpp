@@ -1,0 +1,50 @@
+// Between .npy files and the device's memory, in pieces, so that the host never holds a second copy.
+#pragma once
+
+#include <vkattn/runtime.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "atomic_file.hpp"
+#include "console.hpp"
+#include "harness/problem_run.hpp"
+#include "run_inputs.hpp"
+
+namespace vkattn::cli {
+
+/// A file that a run writes.
+struct OutputFile {
+  AtomicFile file;
+  npy::ElementType type = npy::ElementType::kFloat32;
+  std::vector<std::int64_t> shape;
+};
+
+struct RunOutputs {
+  std::optional<OutputFile> output, lse, weights, present_key, present_value;
+
+  /// Those that were asked for, with their names in JSON and, shorter, in text.
+  struct Named {
+    const char* name;
+    const char* label;
+    OutputFile* file;
+  };
+  [[nodiscard]] std::vector<Named> files();
+};
+
+/// Where a run's data go, and what there is to say about them.
+struct Transfer {
+  const Runtime& runtime;
+  harness::ProblemRun& run;
+  console::ProgressBar& bar;
+  std::vector<std::string>& warnings;
+};
+
+/// Writes every input to the device, and the joined keys and values to their files.
+void upload(const Transfer& transfer, RunInputs& inputs, RunOutputs& outputs);
+
+/// Writes the results to their files. Rows that were not written to are 0, in the lse and the scores -inf.
+void download(const Transfer& transfer, RunOutputs& outputs);
+
+}  // namespace vkattn::cli

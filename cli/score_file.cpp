@@ -1,0 +1,131 @@
+// --score and --score-buffer: files into a score function.
+#include "score_file.hpp"
+
+#include <fstream>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "command.hpp"
+#include "console.hpp"
+#include "error.hpp"
+#include "npy.hpp"
+#include "score_rows.hpp"
+#ifdef VKATTN_HAVE_SCORE_FUNCTIONS
+#include <vkattn/score_function.hpp>
+#endif
+
+namespace vkattn::cli {
+namespace {
+
+constexpr std::size_t kMostSourceBytes = std::size_t{1} << 20U;
+
+std::string read_source(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::string text(kMostSourceBytes + 1, '\0');
+  if (stream) stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (stream.bad() || !stream.is_open()) fail(console::printable(path) + ": cannot be read");
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.size() > kMostSourceBytes) {
+    fail_usage(console::printable(path) + ": a score function of more than " +
+               std::to_string(kMostSourceBytes) + " bytes");
+  }
+  return text;
+}
+
+/// Floats of any width become float32, integers int32.
+std::vector<std::uint32_t> read_table(npy::Reader& reader) {
+  const npy::Header& header = reader.header();
+  const auto elements = static_cast<std::size_t>(header.elements);
+  const std::string path = reader.path().string();
+  if (elements == 0) fail_usage(path + ": a table of a score function needs an element");
+  std::vector<std::uint32_t> table(elements);
+  if (npy::is_float(header.type)) {
+    std::vector<std::byte> raw(header.data_bytes());
+    require(reader.read(raw));
+    (void)npy::convert(header, raw, DataType::kFloat32, std::as_writable_bytes(std::span(table)));
+    return table;
+  }
+  const std::vector<std::int64_t> values = take(npy::read_integers(reader, header.elements));
+  for (std::size_t i = 0; i < elements; ++i) {
+    if (values[i] < std::numeric_limits<std::int32_t>::min() ||
+        values[i] > std::numeric_limits<std::int32_t>::max()) {
+      fail_usage(path + ": " + std::to_string(values[i]) + " at index " + std::to_string(i) +
+                 " does not fit int32");
+    }
+    table[i] = static_cast<std::uint32_t>(values[i]);
+  }
+  return table;
+}
+
+#ifdef VKATTN_HAVE_SCORE_FUNCTIONS
+std::shared_ptr<const ScoreShaders> compile(std::string source, const std::string& path,
+                                            std::vector<ScoreBuffer> buffers) {
+  return take(ScoreFunction::create({std::move(source), path, std::move(buffers)}));
+}
+#else
+std::shared_ptr<const ScoreShaders> compile(const std::string&, const std::string&,
+                                            const std::vector<ScoreBuffer>&) {
+  fail(
+      "--score is not in this build, which was made without the glslang library (CMake: "
+      "VKATTN_BUILD_SCORE_FUNCTIONS)");
+}
+#endif
+
+}  // namespace
+
+void add_score_option(CLI::App& app, ScoreArguments& arguments) {
+  add_value(app, "--score", arguments.file, "FILE.glsl",
+            "Score function in GLSL: float score(float s, Position p), bool visible(Position p), or both");
+}
+
+void add_score_buffer_option(CLI::App& app, ScoreArguments& arguments) {
+  app.add_option("--score-buffer", arguments.buffers,
+                 "Table that the score function reads as NAME(index): float32 of\n"
+                 "floats, int32 of integers; up to 4")
+      ->type_name("NAME=T.npy")
+      ->option_text("NAME=T.npy")
+      ->type_size(1)
+      ->allow_extra_args(false);
+}
+
+ScoreFile::ScoreFile(const ScoreArguments& arguments) {
+  if (arguments.file.empty()) {
+    if (!arguments.buffers.empty())
+      fail_usage("--score-buffer gives a score function its table, so it needs --score");
+    return;
+  }
+  std::vector<ScoreBuffer> buffers;
+  for (const std::string& word : arguments.buffers) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos) {
+      fail_usage("--score-buffer needs NAME=FILE.npy, not '" + console::printable(word) + "'");
+    }
+    npy::Reader reader = take(npy::Reader::open(word.substr(equals + 1)));
+    const bool floats = npy::is_float(reader.header().type);
+    buffers.push_back({word.substr(0, equals), floats ? ScoreBufferType::kFloat : ScoreBufferType::kInt});
+    tables_.push_back(read_table(reader));
+  }
+  function_ = compile(read_source(arguments.file), arguments.file, std::move(buffers));
+}
+
+ScoreOnDevice::ScoreOnDevice(const Runtime& runtime, const ScoreFile& file) : runtime_(runtime), file_(file) {
+  for (const std::vector<std::uint32_t>& table : file.tables()) {
+    const auto bytes = std::as_bytes(std::span(table));
+    tables_.push_back(take(runtime.create_buffer(bytes.size())));
+    require(runtime.write(tables_.back(), 0, bytes));
+  }
+}
+
+std::array<BufferRange, kMaxScoreBuffers> ScoreOnDevice::buffers() const {
+  std::array<BufferRange, kMaxScoreBuffers> ranges;
+  for (std::size_t i = 0; i < tables_.size(); ++i) ranges[i] = tables_[i].range();
+  return ranges;
+}
+
+reference::ScoreHook ScoreOnDevice::hook(std::int64_t kv_length) const {
+  return bench::ScoreRows::hook(
+      take(bench::ScoreRows::create(runtime_, *file_.function(), buffers(), kv_length)));
+}
+
+}  // namespace vkattn::cli

@@ -1,0 +1,194 @@
+// Writing new keys and values into a cache, in whatever layout and storage attention reads it, with rotary
+// embedding of queries and keys on the way: describe once, plan once, record as often as wanted.
+#pragma once
+
+#include <vkattn/attention.hpp>
+#include <vkattn/device.hpp>
+#include <vkattn/plan.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace vkattn {
+
+namespace detail {
+struct AppendState;
+struct AppendBindingsState;
+}  // namespace detail
+
+/// Which dims of a head are turned together.
+enum class RotaryStyle : std::uint32_t {
+  kNone = 0,
+  kInterleaved = 1,  ///< dims 2i and 2i + 1 (RoFormer, GPT-J)
+  kHalfSplit = 2,    ///< dims i and i + dims / 2 (GPT-NeoX, Llama in Transformers)
+};
+
+/// Rotary position embedding (Su et al., RoFormer, arXiv:2104.09864): the pair i of the first `dims` dims of
+/// a row at position p is turned by the angle p * f[i]; the dims behind them pass through.
+///
+/// Angles are reduced in 64-bit integers and the rest is float32, so that a rotated element is within
+/// 2^-20 times the larger magnitude of its pair, times `magnitude`, of the exact result at any position up to
+/// 2^20 (before it is rounded to its storage type). The device's own sin and cos are not used.
+struct RotaryDesc {
+  RotaryStyle style = RotaryStyle::kNone;
+  /// Even, from 2 to head_dim; a multiple of 8 for kHalfSplit into keys that are stored in blocks.
+  std::int64_t dims = 0;
+  /// f[i] = position_scale * base^(-2i / dims), in radians for each position.
+  double base = 10000;
+  /// From above 0 to 1: 1/4 fits four times the positions into the angles of training (linear interpolation).
+  double position_scale = 1;
+  /// f is AppendTensors::frequencies instead, dims / 2 float32: frequencies that were changed one by one, as
+  /// YaRN and others do. Magnitudes up to 2^20; each is taken as the exact number that it is.
+  bool has_frequencies = false;
+  /// Multiplies the rotated dims (YaRN's attention factor).
+  float magnitude = 1;
+
+  bool operator==(const RotaryDesc&) const = default;
+};
+
+/// New rows of K and V and where they go. Row r of batch entry b has the position positions[b] + r; of a
+/// cache, that is the key position at which attention finds it.
+///
+/// Shapes: key (batch, kv_heads, new_length, head_dim), value (batch, kv_heads, new_length, value_dim), query
+/// and query_output (batch, query_heads, new_length, head_dim), cache_key and cache_value as CacheLayout has
+/// them.
+struct AppendDesc {
+  std::int64_t batch = 1;
+  std::int64_t query_heads = 0;  ///< 0: there are no queries to rotate
+  std::int64_t kv_heads = 1;     ///< 0: nothing is appended
+  std::int64_t new_length = 1;
+  std::int64_t head_dim = 64;
+  std::int64_t value_dim = 64;  ///< 0: keys only
+
+  /// float32, float16 or bfloat16.
+  TensorDesc query, key, value;
+  /// The same types. May be the query itself, with its type and strides.
+  TensorDesc query_output;
+  /// Any type. Elements that need no rounding and no rotation are copied bit for bit.
+  TensorDesc cache_key, cache_value;
+
+  CacheLayout cache;
+  std::int64_t cache_length = 0;  ///< rows of a contiguous cache
+
+  /// AppendTensors::positions, int32, one per batch entry: the number of keys that the cache holds already.
+  /// Without it `position` holds for all. Rows at positions that the cache does not have, and rows on pages
+  /// with numbers outside of [0, page_count - 1], are not written.
+  bool has_positions = false;
+  std::int64_t position = 0;
+
+  /// AppendTensors::new_lengths, int32, one per batch entry, clamped to [0, new_length]: rows from there on
+  /// are not written, neither to the caches nor to query_output.
+  bool has_new_lengths = false;
+
+  /// Write AppendTensors::kv_lengths[b] = position + new rows, clamped to [0, what the cache has room for]:
+  /// what attention takes as its kv_lengths. May be `positions` itself: it is written when all else is done,
+  /// so that a recorded step can be submitted again and again without the host. Where several layers share
+  /// the positions, only the last one to append may write there.
+  bool has_kv_lengths = false;
+
+  /// Of queries and keys.
+  RotaryDesc rotary;
+
+  /// Sets all strides for tensors without padding: the new rows and the query in the given memory order, the
+  /// caches in kBshd's where that is asked for, else in kBhsd's.
+  void set_layout(Layout layout);
+  /// Nothing to write.
+  [[nodiscard]] bool is_empty() const;
+
+  bool operator==(const AppendDesc&) const = default;
+};
+
+/// The extents of cache_key (dims = head_dim) or cache_value (dims = value_dim).
+[[nodiscard]] TensorExtents cache_extents(const AppendDesc& desc, std::int64_t dims);
+
+/// Converting a whole tensor: an append of keys alone to an empty contiguous cache, from AppendTensors::key
+/// to AppendTensors::cache_key (and key_scales, one per head, where the target is kFloat8E4m3).
+/// `extents.dims` is at most kMaxHeadDim.
+///
+/// kQ8_0 and kQ4_0 follow the published definition of llama.cpp's formats, for finite numbers: the scale
+/// d is max|x| / 127, or the element of the largest magnitude / -8, the reciprocal of its float32 value
+/// multiplies x, and the result is rounded to nearest (halves away from zero), or has 8.5 added and is cut
+/// off; d is stored as float16, rounded to nearest even. A block whose d is below 2^-126 is zeros; one with
+/// an infinity or NaN in it gets NaN as its scale. kFloat8E4m3 is x times the float32 reciprocal of its
+/// head's scale, rounded to nearest even; magnitudes beyond 448 become 448.
+[[nodiscard]] AppendDesc quantise_desc(const TensorExtents& extents, const TensorDesc& source,
+                                       const TensorDesc& target);
+
+/// Checks every rule that needs no device; the first broken one is the error.
+[[nodiscard]] Status validate(const AppendDesc& desc);
+
+/// The tensors of one execution. Those without elements, or not asked for by the descriptor, may have null
+/// buffers. What is written must not overlap anything else, except as the descriptor says.
+struct AppendTensors {
+  BufferRange query;
+  BufferRange key;
+  BufferRange value;
+  BufferRange query_output;
+  BufferRange cache_key;
+  BufferRange cache_value;
+  BufferRange positions;     ///< int32, one per batch entry
+  BufferRange new_lengths;   ///< int32, one per batch entry
+  BufferRange page_table;    ///< int32 (batch, page_table_stride)
+  BufferRange key_scales;    ///< float32, one per KV head, where cache_key is kFloat8E4m3
+  BufferRange value_scales;  ///< float32, one per KV head, where cache_value is kFloat8E4m3
+  BufferRange frequencies;   ///< float32, rotary.dims / 2
+  BufferRange kv_lengths;    ///< int32, one per batch entry; written
+};
+
+struct AppendOptions {
+  /// Passed to pipeline creation; owned by the caller; may be null.
+  VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
+  /// Make the plan for record(command buffer, tensors): needs VK_KHR_push_descriptor enabled on the device.
+  bool push_descriptors = false;
+};
+
+/// Descriptor sets and parameters for one set of tensors. Reusable: record it as often as wanted; rewrite it
+/// only while no recorded use is pending. The plan must outlive it. Move-only; not thread-safe by itself.
+class AppendBindings {
+ public:
+  AppendBindings(AppendBindings&&) noexcept;
+  AppendBindings& operator=(AppendBindings&&) noexcept;
+  AppendBindings(const AppendBindings&) = delete;
+  AppendBindings& operator=(const AppendBindings&) = delete;
+  ~AppendBindings();
+
+ private:
+  friend class AppendPlan;
+  explicit AppendBindings(std::unique_ptr<detail::AppendBindingsState> state);
+  std::unique_ptr<detail::AppendBindingsState> state_;
+};
+
+/// An immutable plan: compiled pipelines and a list of dispatches, one or more for each of keys, values,
+/// queries and lengths. Cheap to copy; safe to share across threads; the last copy destroys the pipelines,
+/// which must be idle by then.
+class AppendPlan {
+ public:
+  /// Errors: a broken rule of the descriptor, a device limit (named, with both numbers: each tensor must fit
+  /// maxStorageBufferRange), or Vulkan's own.
+  [[nodiscard]] static Result<AppendPlan> create(const Device& device, const AppendDesc& desc,
+                                                 const AppendOptions& options = {});
+
+  [[nodiscard]] const AppendDesc& desc() const;
+  [[nodiscard]] std::size_t dispatch_count() const;
+  /// A few lines for a person: the shapes, the storage, the dispatches.
+  [[nodiscard]] std::string describe() const;
+
+  /// Checks the tensors against the descriptor and writes descriptor sets from a pool of its own.
+  [[nodiscard]] Result<AppendBindings> make_bindings(const AppendTensors& tensors) const;
+  /// Points existing bindings at other tensors, without allocating descriptors. Only while none is in use.
+  [[nodiscard]] Status rewrite(AppendBindings& bindings, const AppendTensors& tensors) const;
+
+  /// Records the work: binds, pushes, dispatches. No allocation, no wait, no lock. The caller orders it
+  /// against whatever writes the inputs and reads the outputs: shader reads and writes in the compute stage.
+  void record(VkCommandBuffer commands, const AppendBindings& bindings) const noexcept;
+  /// The same without an object, for plans made with AppendOptions::push_descriptors.
+  [[nodiscard]] Status record(VkCommandBuffer commands, const AppendTensors& tensors) const;
+
+ private:
+  explicit AppendPlan(std::shared_ptr<const detail::AppendState> state) : state_(std::move(state)) {}
+  std::shared_ptr<const detail::AppendState> state_;
+};
+
+}  // namespace vkattn

@@ -1,0 +1,217 @@
+// Writes rows of keys or values into a cache, in any layout and storage, or rows of queries into another tensor; with
+// rotary embedding on the way. A last dispatch writes the new lengths.
+//
+// An invocation has one unit: eight dims of a row, or one block of a block format. The two dims of a rotated pair are in
+// one unit, so that queries can be rotated in place; only blocks, which never are, may read partners of other units.
+// Nothing is shared between invocations but words that several of them write parts of (store_part()).
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+
+#include "lib/cache_rows.glsl"
+#include "lib/quantise.glsl"
+#include "lib/rotary.glsl"
+
+layout(local_size_x_id = VKATTN_APPEND_SPEC_WORKGROUP_SIZE) in;
+layout(constant_id = VKATTN_APPEND_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
+layout(constant_id = VKATTN_APPEND_SPEC_TASK) const uint kTask = VKATTN_APPEND_ROWS;
+layout(constant_id = VKATTN_APPEND_SPEC_MAPPING) const uint kMapping = VKATTN_APPEND_CONTIGUOUS;
+layout(constant_id = VKATTN_APPEND_SPEC_MAPPED_ROWS) const uint kMappedRows = 1;
+layout(constant_id = VKATTN_APPEND_SPEC_HAS_POSITIONS) const bool kHasPositions = false;
+layout(constant_id = VKATTN_APPEND_SPEC_HAS_NEW_LENGTHS) const bool kHasNewLengths = false;
+
+layout(set = 0, binding = VKATTN_APPEND_BINDING_POSITIONS, std430) readonly buffer Positions { int positions[]; };
+layout(set = 0, binding = VKATTN_APPEND_BINDING_NEW_LENGTHS, std430) readonly buffer NewLengths { int new_lengths[]; };
+layout(set = 0, binding = VKATTN_APPEND_BINDING_PAGE_TABLE, std430) readonly buffer PageTable { int page_table[]; };
+layout(set = 0, binding = VKATTN_APPEND_BINDING_SCALES, std430) readonly buffer Scales { float scales[]; };
+
+const uint kBlock = 32;  // elements of a block format
+
+int first_position(uint batch) {
+  return kHasPositions ? positions[params.positions_offset + batch] : params.position;
+}
+
+uint new_rows(uint batch) {
+  if (!kHasNewLengths) return params.new_length;
+  return uint(clamp(new_lengths[params.new_lengths_offset + batch], 0, int(params.new_length)));
+}
+
+void write_length(uint batch) {
+  const int position = first_position(batch);
+  const int rows = int(new_rows(batch));
+  // The sum of two numbers that are not negative fits 32 bits without a sign.
+  const uint end = position < 0 ? uint(max(position + rows, 0)) : uint(position) + uint(rows);
+  target_words[params.target_offset + batch] = min(end, params.capacity);
+}
+
+// Where a row goes: false where that is nowhere. Positions below 0 are above every capacity without their sign.
+bool find_row(uint batch, uint row, uint position, out uint target_batch, out uint target_row) {
+  target_batch = batch;
+  target_row = row;
+  if (kMapping == VKATTN_APPEND_SAME_ROW) return true;
+  if (position >= params.capacity) return false;
+  target_row = position;
+  if (kMapping == VKATTN_APPEND_CONTIGUOUS) return true;
+  target_row = position % kMappedRows;
+  // A later one of the new rows may take the same place of a ring.
+  if (kMapping == VKATTN_APPEND_RING) return row + kMappedRows >= new_rows(batch);
+  const uint entry = params.page_table_offset + batch * params.page_table_stride + position / kMappedRows;
+  const int page = page_table[entry];
+  target_batch = uint(page);
+  return page >= 0 && target_batch < params.page_count;
+}
+
+uvec4 encode4(vec4 elements, float inverse_scale) {
+  if (kTargetType == VKATTN_TYPE_FLOAT32) return floatBitsToUint(elements);
+  uvec4 bits;
+  [[unroll]] for (uint i = 0; i < 4; ++i) {
+    bits[i] = kTargetType == VKATTN_TYPE_FLOAT8_E4M3 ? encode_e4m3(elements[i] * inverse_scale)
+                                                     : encode_16bit(elements[i], kTargetType);
+  }
+  return bits;
+}
+
+// Elements are stored as they were where they are not rotated and keep their type.
+uvec4 convert4(uvec4 bits, vec4 elements, bvec4 rotated, float inverse_scale) {
+  const uvec4 encoded = encode4(elements, inverse_scale);
+  return kSourceType == kTargetType ? mix(bits, encoded, rotated) : encoded;
+}
+
+// What the sine of interleaved pairs is multiplied with.
+vec4 interleaved_partners(vec4 x) { return vec4(-x.y, x.x, -x.w, x.z); }
+
+// Units of a row that have pairs of halves: four dims each of the first half and of the second.
+uint pair_units() { return kRotaryStyle == VKATTN_ROTARY_HALF_SPLIT ? (rotary_pairs() + 3u) / 4u : 0u; }
+
+// Eight dims of a row: four pairs, or dims that are not rotated.
+void convert_dims(uint source, uint target, uint unit, uint head, int position) {
+  const bool halves = unit < pair_units();
+  const uint passed = kRotaryStyle == VKATTN_ROTARY_HALF_SPLIT ? kRotaryDims : 0u;
+  const uint first = halves ? unit * 4u : passed + (unit - pair_units()) * 8u;
+  const uint second = halves ? rotary_pairs() + first : first + 4u;
+  const uint first_end = halves ? rotary_pairs() : kDims;
+  const uint second_end = halves ? kRotaryDims : kDims;
+  const uvec4 first_bits = source_bits4(source, first, first_end);
+  const uvec4 second_bits = source_bits4(source, second, second_end);
+  vec4 x = decode4(first_bits);
+  vec4 y = decode4(second_bits);
+  bvec4 x_rotated = bvec4(false);
+  bvec4 y_rotated = bvec4(false);
+  if (kRotaryStyle != VKATTN_ROTARY_NONE && first < kRotaryDims) {
+    const uvec4 lanes = uvec4(0, 1, 2, 3);
+    vec4 cosine, sine;
+    rotary_cos_sin(unit * 4u, position, cosine, sine);
+    vec4 new_x = x * cosine - y * sine;
+    vec4 new_y = y * cosine + x * sine;
+    if (kRotaryStyle == VKATTN_ROTARY_INTERLEAVED) {
+      new_x = x * cosine.xxyy + interleaved_partners(x) * sine.xxyy;
+      new_y = y * cosine.zzww + interleaved_partners(y) * sine.zzww;
+    }
+    x_rotated = lessThan(first + lanes, uvec4(kRotaryDims));
+    y_rotated = lessThan(second + lanes, uvec4(kRotaryDims));
+    x = mix(x, new_x, x_rotated);
+    y = mix(y, new_y, y_rotated);
+  }
+  float inverse_scale = 1.0;
+  if (kTargetType == VKATTN_TYPE_FLOAT8_E4M3) inverse_scale = reciprocal(scales[params.scales_offset + head]);
+  store_bits4(target, first, first_end, convert4(first_bits, x, x_rotated, inverse_scale));
+  store_bits4(target, second, second_end, convert4(second_bits, y, y_rotated, inverse_scale));
+}
+
+// Four dims of a row of a block format, rotated. Halves of pairs begin at multiples of four dims there.
+vec4 rotated4(uint source, uint dim, int position) {
+  const vec4 x = decode4(source_bits4(source, dim, kDims));
+  if (kRotaryStyle == VKATTN_ROTARY_NONE || dim >= kRotaryDims) return x;
+  const bool interleaved = kRotaryStyle == VKATTN_ROTARY_INTERLEAVED;
+  const bool in_second = !interleaved && dim >= rotary_pairs();
+  const uint pair = interleaved ? dim / 2u : in_second ? dim - rotary_pairs() : dim;
+  vec4 cosine, sine;
+  rotary_cos_sin(pair, position, cosine, sine);
+  if (interleaved) {
+    const bvec4 rotates = lessThan(dim + uvec4(0, 1, 2, 3), uvec4(kRotaryDims));
+    return mix(x, x * cosine.xxyy + interleaved_partners(x) * sine.xxyy, rotates);
+  }
+  const vec4 partner = decode4(source_bits4(source, in_second ? pair : dim + rotary_pairs(), kDims));
+  return x * cosine + (in_second ? partner : -partner) * sine;
+}
+
+// One block. Its elements are made twice, for the scale and for the codes, rather than kept. Its words begin at an even
+// or an odd half of the buffer: the half that is left over is the first one or the last.
+void quantise_block(uint source, uint target, uint first_dim, int position) {
+  const bool is_q4 = kTargetType == VKATTN_TYPE_Q4_0;
+  const bool odd = (target & 1u) != 0u;
+  uint word = (target >> 1) + (odd ? 1u : 0u);
+  uint largest = 0u;
+  uint left_over = 0u;
+  uint codes = 0u;
+  BlockScale scale = BlockScale(0u, 0.0);
+  [[dont_unroll]] for (uint i = 0; i < 16; ++i) {
+    // A byte of q4_0 has elements 16 apart.
+    const uint quad = is_q4 && i >= 8u ? (i - 8u) / 2u + (i & 1u) * 4u : i & 7u;
+    const vec4 elements = rotated4(source, first_dim + quad * 4u, position);
+    if (i < 8u) {
+      const uvec4 bits = floatBitsToUint(elements);
+      [[unroll]] for (uint e = 0; e < 4; ++e) {
+        if ((bits[e] & 0x7fffffffu) > (largest & 0x7fffffffu)) largest = bits[e];
+      }
+      continue;
+    }
+    if (i == 8u) {
+      scale = block_scale(largest, kTargetType);
+      left_over = scale.bits;
+    }
+    if (is_q4) {
+      const uint nibbles = q4_0_codes(elements, scale.inverse);
+      codes = (i & 1u) == 0u ? nibbles : codes | nibbles << 4;
+      if ((i & 1u) == 0u) continue;
+    } else {
+      codes = q8_0_codes(elements, scale.inverse);
+    }
+    target_words[word] = odd ? codes : left_over | codes << 16;
+    if (!odd) left_over = codes >> 16;
+    ++word;
+  }
+  store_half(odd ? target : word * 2u, left_over);
+}
+
+bool has_blocks() { return kTargetType == VKATTN_TYPE_Q8_0 || kTargetType == VKATTN_TYPE_Q4_0; }
+
+uint units_per_row() {
+  if (has_blocks()) return kDims / kBlock;
+  const uint passed = kRotaryStyle == VKATTN_ROTARY_HALF_SPLIT ? kRotaryDims : 0u;
+  return pair_units() + (kDims - passed + 7u) / 8u;
+}
+
+void convert_unit(uint index) {
+  const uint row_index = index / units_per_row();
+  const uint unit = index - row_index * units_per_row();
+  const uint position_index = row_index / params.heads;
+  const uint head = row_index - position_index * params.heads;
+  const uint batch = position_index / params.new_length;
+  const uint row = position_index - batch * params.new_length;
+  if (row >= new_rows(batch)) return;
+  const uint position = uint(first_position(batch)) + row;
+  uint target_batch, target_row;
+  if (!find_row(batch, row, position, target_batch, target_row)) return;
+  const uint source = params.source_offset + batch * params.source_batch_stride + head * params.source_head_stride +
+                      row * params.source_row_stride;
+  const uint target = target_batch * params.target_batch_stride + head * params.target_head_stride +
+                      target_row * params.target_row_stride;
+  if (has_blocks()) {
+    const uint halves = kTargetType == VKATTN_TYPE_Q8_0 ? 17u : 9u;
+    quantise_block(source, params.target_offset + (target + unit) * halves, unit * kBlock, int(position));
+  } else {
+    convert_dims(source, params.target_offset + target, unit, head, int(position));
+  }
+}
+
+void main() {
+  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint index = group * kWorkgroupSize + gl_LocalInvocationIndex;
+  if (index >= params.unit_count) return;
+  if (kTask == VKATTN_APPEND_LENGTHS) {
+    write_length(params.first_unit + index);
+  } else {
+    convert_unit(params.first_unit + index);
+  }
+}

@@ -1,0 +1,31 @@
+// Push constants of cache_append.comp: read by GLSL and by C++.
+#ifndef VKATTN_SHARED_CACHE_PARAMS_H
+#define VKATTN_SHARED_CACHE_PARAMS_H
+
+// Strides and offsets are relative to the bound range: in elements, but those of a target in a block format in blocks
+// (strides) and in 16-bit halves (the offset). A unit is what one invocation does.
+struct AppendParams {
+  uint source_batch_stride;
+  uint source_head_stride;
+  uint source_row_stride;
+  uint target_batch_stride;  // between pages, where there are pages
+  uint target_head_stride;
+  uint target_row_stride;
+  uint source_offset;
+  uint target_offset;
+  uint positions_offset;
+  uint new_lengths_offset;
+  uint page_table_offset;
+  uint scales_offset;
+  uint frequencies_offset;
+  uint heads;
+  uint new_length;
+  int position;     // of all batch entries, where there is no buffer of positions
+  uint capacity;    // key positions from here on do not exist
+  uint page_table_stride;
+  uint page_count;
+  uint first_unit;  // of this dispatch
+  uint unit_count;
+};
+
+#endif

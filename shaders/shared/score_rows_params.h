@@ -1,0 +1,15 @@
+// Push constants of score_rows.comp: read by GLSL and by C++.
+#ifndef VKATTN_SHARED_SCORE_ROWS_PARAMS_H
+#define VKATTN_SHARED_SCORE_ROWS_PARAMS_H
+
+#define VKATTN_SCORE_ROWS_WORKGROUP_SIZE 64
+
+struct ScoreRowsParams {
+  uint batch;
+  uint head;
+  uint query;
+  uint first_key;
+  uint count;  // keys
+};
+
+#endif

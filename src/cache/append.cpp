@@ -1,0 +1,168 @@
+// The descriptor of an append: its layouts and every rule that needs no device.
+#include <algorithm>
+#include <cmath>
+
+#include "cache/append_state.hpp"
+#include "common/message.hpp"
+#include "plan/features.hpp"
+#include "plan/tensor_rules.hpp"
+
+namespace vkattn {
+
+namespace {
+
+using detail::check_size;
+using detail::check_tensor;
+
+constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxHeads = (std::int64_t{1} << 31) - 1;
+
+template <class... Parts>
+Error invalid(const Parts&... parts) {
+  return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, detail::message(parts...)};
+}
+
+/// Attention over the caches: its layouts and extents are theirs.
+AttentionDesc attention_over_caches(const AppendDesc& desc) {
+  AttentionDesc attention;
+  attention.batch = desc.batch;
+  attention.kv_heads = desc.kv_heads;
+  attention.kv_length = desc.cache_length;
+  attention.head_dim = desc.head_dim;
+  attention.value_dim = desc.value_dim;
+  attention.cache = desc.cache;
+  return attention;
+}
+
+Status check_sizes(const AppendDesc& desc) {
+  if (Status s = check_size("batch", desc.batch, 0, kMaxHeads); !s) return s;
+  if (Status s = check_size("query_heads", desc.query_heads, 0, kMaxHeads); !s) return s;
+  if (Status s = check_size("kv_heads", desc.kv_heads, 0, kMaxHeads); !s) return s;
+  if (Status s = check_size("new_length", desc.new_length, 0, kMaxRows); !s) return s;
+  if (Status s = check_size("head_dim", desc.head_dim, 1, kMaxHeadDim); !s) return s;
+  if (Status s = check_size("value_dim", desc.value_dim, 0, kMaxHeadDim); !s) return s;
+  // Both factors are below 2^31, so the products cannot wrap.
+  if (Status s = check_size("batch times query_heads", desc.batch * desc.query_heads, 0, kMaxHeads); !s)
+    return s;
+  return check_size("batch times kv_heads", desc.batch * desc.kv_heads, 0, kMaxHeads);
+}
+
+Status check_rotary(const RotaryDesc& rotary, std::int64_t head_dim, DataType cache_key) {
+  if (rotary.style > RotaryStyle::kHalfSplit) {
+    return invalid("rotary.style holds ", static_cast<std::uint32_t>(rotary.style), ", which names no style");
+  }
+  if (rotary.style == RotaryStyle::kNone) return {};
+  if (rotary.dims % 2 != 0 || rotary.dims < 2 || rotary.dims > head_dim) {
+    return invalid("rotary.dims is ", rotary.dims, " but must be even and from 2 to head_dim, which is ",
+                   head_dim);
+  }
+  if (rotary.style == RotaryStyle::kHalfSplit && block_elements(cache_key) > 1 && rotary.dims % 8 != 0) {
+    return invalid("rotary.dims is ", rotary.dims,
+                   " but must be a multiple of 8 where its style is half-split and ", "cache_key is ",
+                   name(cache_key));
+  }
+  if (!std::isfinite(rotary.magnitude)) {
+    return invalid("rotary.magnitude is ", rotary.magnitude, " but must be finite");
+  }
+  if (rotary.has_frequencies) return {};
+  if (!std::isfinite(rotary.base) || rotary.base <= 1) {
+    return invalid("rotary.base is ", rotary.base, " but must be finite and above 1");
+  }
+  if (!(rotary.position_scale > 0) || rotary.position_scale > 1) {
+    return invalid("rotary.position_scale is ", rotary.position_scale, " but must be from above 0 to 1");
+  }
+  return {};
+}
+
+Status check_place(const AppendDesc& desc) {
+  if (Status s = detail::check_cache(desc.cache); !s) return s;
+  if (Status s = check_size("cache_length", desc.cache_length, 0, kMaxRows); !s) return s;
+  if (!desc.has_positions) {
+    if (Status s = check_size("position", desc.position, 0, kMaxRows); !s) return s;
+  }
+  const std::int64_t end = desc.new_length + (desc.has_positions ? 0 : desc.position);
+  const std::int64_t room = detail::append_capacity(desc);
+  if (desc.kv_heads != 0 && end > room) {
+    return invalid("the new rows end at position ", end, " but the cache has room for ", room, " keys");
+  }
+  return {};
+}
+
+Status check_tensors(const AppendDesc& desc) {
+  const TensorExtents query{desc.batch, desc.query_heads, desc.new_length, desc.head_dim};
+  const TensorExtents key{desc.batch, desc.kv_heads, desc.new_length, desc.head_dim};
+  const TensorExtents value{desc.batch, desc.kv_heads, desc.new_length, desc.value_dim};
+  constexpr detail::TensorUse kCache{.written = true, .may_be_quantised = true};
+  if (Status s = check_tensor({"query", desc.query, query}, {}); !s) return s;
+  if (Status s = check_tensor({"key", desc.key, key}, {}); !s) return s;
+  if (Status s = check_tensor({"value", desc.value, value}, {}); !s) return s;
+  if (Status s = check_tensor({"query_output", desc.query_output, query}, {.written = true}); !s) return s;
+  if (Status s = check_tensor({"cache_key", desc.cache_key, cache_extents(desc, desc.head_dim)}, kCache); !s)
+    return s;
+  return check_tensor({"cache_value", desc.cache_value, cache_extents(desc, desc.value_dim)}, kCache);
+}
+
+}  // namespace
+
+namespace detail {
+
+std::int64_t append_capacity(const AppendDesc& desc) {
+  return cache_capacity(desc.cache, desc.cache_length);
+}
+
+}  // namespace detail
+
+void AppendDesc::set_layout(Layout layout) {
+  AttentionDesc rows;
+  rows.batch = batch;
+  rows.query_heads = query_heads;
+  rows.kv_heads = kv_heads;
+  rows.query_length = new_length;
+  rows.kv_length = new_length;
+  rows.head_dim = head_dim;
+  rows.value_dim = value_dim;
+  rows.set_layout(layout);
+  query.strides = rows.query.strides;
+  key.strides = rows.key.strides;
+  value.strides = rows.value.strides;
+  rows.value_dim = head_dim;
+  rows.set_layout(layout);
+  query_output.strides = rows.output.strides;
+  AttentionDesc caches = attention_over_caches(*this);
+  caches.set_layout(layout == Layout::kBshd ? Layout::kBshd : Layout::kBhsd);
+  cache_key.strides = caches.key.strides;
+  cache_value.strides = caches.value.strides;
+}
+
+bool AppendDesc::is_empty() const {
+  if (batch == 0) return true;
+  return !has_kv_lengths && (new_length == 0 || (query_heads == 0 && kv_heads == 0));
+}
+
+TensorExtents cache_extents(const AppendDesc& desc, std::int64_t dims) {
+  return key_extents(attention_over_caches(desc), dims);
+}
+
+AppendDesc quantise_desc(const TensorExtents& extents, const TensorDesc& source, const TensorDesc& target) {
+  AppendDesc desc;
+  desc.batch = extents.batch;
+  desc.kv_heads = extents.heads;
+  desc.new_length = extents.rows;
+  desc.cache_length = extents.rows;
+  desc.head_dim = extents.dims;
+  desc.value_dim = 0;
+  desc.key = source;
+  desc.cache_key = target;
+  return desc;
+}
+
+Status validate(const AppendDesc& desc) {
+  return detail::without_exceptions([&]() -> Status {
+    if (Status s = check_sizes(desc); !s) return s;
+    if (Status s = check_rotary(desc.rotary, desc.head_dim, desc.cache_key.type); !s) return s;
+    if (Status s = check_place(desc); !s) return s;
+    return check_tensors(desc);
+  });
+}
+
+}  // namespace vkattn

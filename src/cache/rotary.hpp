@@ -1,0 +1,15 @@
+// Rotary frequencies as shaders/lib/rotary.glsl takes them: 64-bit fractions of a turn for each position.
+#pragma once
+
+#include <vkattn/cache.hpp>
+
+#include <vector>
+
+#include "kernels/kernel.hpp"
+
+namespace vkattn::detail {
+
+/// The specialization values of a rotation; none where there is none.
+[[nodiscard]] std::vector<SpecializationValue> rotary_specialization(const RotaryDesc& rotary);
+
+}  // namespace vkattn::detail

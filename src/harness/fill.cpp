@@ -1,0 +1,181 @@
+// Filling: see fill.hpp.
+#include "harness/fill.hpp"
+
+#include <array>
+#include <limits>
+
+#include "harness/quantise.hpp"
+#include "harness/row_map.hpp"
+
+namespace vkattn::harness {
+namespace {
+
+/// Encodes the elements of one tensor as they are stored.
+class Encoder {
+ public:
+  Encoder(const Problem& problem, TensorRole role, const SmallInputs& inputs, DataType type)
+      : data_(problem, role),
+        type_(type),
+        scales_(role == TensorRole::kValue ? inputs.value_scales : inputs.key_scales) {}
+
+  /// One element, or the block that `position.dim` counts.
+  std::span<const std::byte> encode(Position position) {
+    const std::span<std::byte> bytes(bytes_.data(), block_bytes(type_));
+    if (type_ == DataType::kFloat8E4m3) {
+      const float scale = scales_[static_cast<std::size_t>(position.head)];
+      bytes[0] = static_cast<std::byte>(quantise_e4m3(static_cast<float>(data_.element(position)), scale));
+    } else if (is_quantised(type_)) {
+      position.dim *= block_elements(type_);
+      for (float& value : values_) {
+        value = static_cast<float>(data_.element(position));
+        ++position.dim;
+      }
+      quantise_block(type_, values_, bytes);
+    } else {
+      const std::uint32_t bits = data_.stored(position);
+      const auto bits16 = static_cast<std::uint16_t>(bits);
+      std::memcpy(bytes.data(), bytes.size() == 4 ? static_cast<const void*>(&bits) : &bits16, bytes.size());
+    }
+    return bytes;
+  }
+
+ private:
+  TensorData data_;
+  DataType type_;
+  const std::vector<float>& scales_;
+  std::array<float, 32> values_{};
+  std::array<std::byte, 34> bytes_{};
+};
+
+/// The random mask of a problem.
+class MaskData {
+ public:
+  explicit MaskData(const Problem& problem)
+      : problem_(problem),
+        extents_(score_extents(problem.desc)),
+        normal_(stream_of(problem.seed, kMaskStream)),
+        hidden_stream_(stream_of(problem.seed, kHiddenStream)),
+        value_stream_(stream_of(problem.seed, kMaskStream)) {}
+
+  [[nodiscard]] bool is_hidden(const Position& p) const {
+    const std::int64_t block = problem_.hidden_block;
+    const Position corner{p.batch, p.head, p.row / block, p.dim / block};
+    return random_uniform(hidden_stream_, counter(corner)) < problem_.hidden_share;
+  }
+
+  [[nodiscard]] float additive(const Position& p) {
+    if (is_hidden(p)) return -std::numeric_limits<float>::infinity();
+    return static_cast<float>(normal_.at(counter(p)));
+  }
+
+  /// Whatever is not 0 shows a key.
+  [[nodiscard]] std::uint8_t boolean(const Position& p) const {
+    constexpr std::array<std::uint8_t, 4> kTrue{1, 1, 0x80, 0xff};
+    return is_hidden(p) ? std::uint8_t{0} : kTrue[random_bits(value_stream_, counter(p)) % kTrue.size()];
+  }
+
+  /// 32 keys; those beyond the last are shown, for they must not be looked at.
+  [[nodiscard]] std::uint32_t word(Position p) const {
+    const std::int64_t first = p.dim * 32;
+    std::uint32_t bits = 0;
+    for (std::int64_t k = 0; k < 32; ++k) {
+      p.dim = first + k;
+      if (p.dim >= extents_.dims || !is_hidden(p)) bits |= std::uint32_t{1} << static_cast<unsigned>(k);
+    }
+    return bits;
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t counter(const Position& p) const {
+    const auto unsigned_of = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
+    const std::uint64_t row = (unsigned_of(p.batch) * unsigned_of(extents_.heads) + unsigned_of(p.head)) *
+                                  unsigned_of(extents_.rows) +
+                              unsigned_of(p.row);
+    return row * unsigned_of(extents_.dims) + unsigned_of(p.dim);
+  }
+
+  const Problem& problem_;
+  TensorExtents extents_;
+  NormalNumbers normal_;
+  std::uint64_t hidden_stream_;
+  std::uint64_t value_stream_;
+};
+
+TensorShape shape_of_role(const AttentionDesc& desc, TensorRole role) {
+  if (role == TensorRole::kQuery) return query_shape(desc);
+  return role == TensorRole::kKey ? key_shape(desc) : value_shape(desc);
+}
+
+}  // namespace
+
+void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inputs, const PutElement& put) {
+  const TensorShape shape = in_blocks(shape_of_role(problem.desc, role));
+  const RowMap rows(problem, inputs, role);
+  Encoder encoder(problem, role, inputs, shape.desc.type);
+  const std::int64_t size = block_bytes(shape.desc.type);
+  AddressOrder(shape).for_each([&](std::int64_t offset, const Position& p) {
+    const auto place = rows.at(p.batch, p.row);
+    if (!place.has_value()) return;
+    put(offset * size, encoder.encode({place->batch, p.head, place->row, p.dim}));
+  });
+}
+
+TensorShape mask_shape(const AttentionDesc& desc) {
+  TensorDesc tensor{DataType::kFloat32, desc.mask.strides, 0};
+  TensorExtents extents = score_extents(desc);
+  switch (desc.mask.type) {
+    case MaskType::kNone:
+      return {};
+    case MaskType::kFloat32:
+      break;
+    case MaskType::kFloat16:
+      tensor.type = DataType::kFloat16;
+      break;
+    case MaskType::kBytes:
+      tensor.type = DataType::kFloat8E4m3;  // a byte each
+      break;
+    case MaskType::kBits:
+      const Strides& s = desc.mask.strides;
+      tensor.strides = {s.batch / 32, s.head / 32, s.row / 32, 1};
+      extents.dims = (extents.dims + 31) / 32;
+      break;
+  }
+  return shape_of(tensor, extents);
+}
+
+void fill_mask(const Problem& problem, const PutElement& put) {
+  const TensorShape shape = mask_shape(problem.desc);
+  const std::int64_t size = block_bytes(shape.desc.type);
+  MaskData mask(problem);
+  AddressOrder(shape).for_each([&](std::int64_t offset, const Position& p) {
+    const auto element = [&](auto value) { put(offset * size, std::as_bytes(std::span(&value, 1))); };
+    switch (problem.desc.mask.type) {
+      case MaskType::kNone:
+        return;
+      case MaskType::kFloat32:
+        return element(mask.additive(p));
+      case MaskType::kFloat16: {
+        const float value = mask.additive(p);
+        return element(normal_half(value));
+      }
+      case MaskType::kBytes:
+        return element(mask.boolean(p));
+      case MaskType::kBits:
+        return element(mask.word(p));
+    }
+  });
+}
+
+Pattern mask_filler(MaskType type) {
+  switch (type) {
+    case MaskType::kFloat32:
+      return input_filler(DataType::kFloat32);
+    case MaskType::kFloat16:
+      return input_filler(DataType::kFloat16);
+    default:
+      break;
+  }
+  return pattern_of(0xffffffffU);
+}
+
+}  // namespace vkattn::harness

@@ -1,0 +1,32 @@
+// What lies in the memory of a problem's inputs: element by element, without a device.
+#pragma once
+
+#include <vkattn/problem.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <span>
+
+#include "harness/data.hpp"
+#include "harness/small_inputs.hpp"
+#include "harness/tensor_memory.hpp"
+
+namespace vkattn::harness {
+
+/// Takes an element, or a block of a block format, at a byte counted from the tensor's first element.
+using PutElement = std::function<void(std::int64_t byte, std::span<const std::byte> element)>;
+
+/// Gives each element of Q, K or V that belongs to the problem, lowest address first. Rows of memory that
+/// hold no row of the problem are left out.
+void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inputs, const PutElement& put);
+
+/// Gives each element of the mask, of bits each word of 32, lowest address first.
+void fill_mask(const Problem& problem, const PutElement& put);
+
+/// A mask's elements as a tensor, of bits the words of 32.
+[[nodiscard]] TensorShape mask_shape(const AttentionDesc& desc);
+
+/// What lies around a mask: NaN, or bytes and bits that show keys.
+[[nodiscard]] Pattern mask_filler(MaskType type);
+
+}  // namespace vkattn::harness

@@ -1,0 +1,45 @@
+// A tensor's bytes on the host.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "harness/problem_run.hpp"
+
+namespace vkattn::harness {
+
+/// A buffer's bytes: the mapped memory itself, or a copy.
+class HostView {
+ public:
+  static Result<HostView> of(const Runtime& runtime, const ProblemRun::Tensor& tensor) {
+    HostView view;
+    if (tensor.bytes == 0) return view;
+    view.bytes_ = runtime.mapped(tensor.buffer);
+    if (view.bytes_.empty()) {
+      view.copy_.resize(static_cast<std::size_t>(tensor.buffer.size()));
+      if (Status s = runtime.read(tensor.buffer, 0, view.copy_); !s.ok()) return s.error();
+      view.bytes_ = view.copy_;  // a moved vector keeps its memory, so the span stays right
+    }
+    view.offset_ = static_cast<std::size_t>(tensor.offset);
+    view.tensor_bytes_ = static_cast<std::size_t>(tensor.bytes);
+    return view;
+  }
+
+  /// Of the whole buffer.
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] const void* first() const { return bytes_.empty() ? nullptr : bytes_.data() + offset_; }
+  /// The tensor as numbers of 4 bytes, to which harness and device align it.
+  template <class T>
+  [[nodiscard]] std::span<const T> numbers() const {
+    return {static_cast<const T*>(first()), tensor_bytes_ / sizeof(T)};
+  }
+
+ private:
+  std::vector<std::byte> copy_;
+  std::span<const std::byte> bytes_;
+  std::size_t offset_ = 0;
+  std::size_t tensor_bytes_ = 0;
+};
+
+}  // namespace vkattn::harness

@@ -1,0 +1,26 @@
+// The small inputs of a problem: lengths, page table, scales, slopes and sinks.
+#pragma once
+
+#include <vkattn/problem.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace vkattn::harness {
+
+/// Those that the descriptor does not ask for are empty.
+struct SmallInputs {
+  std::vector<std::int32_t> kv_lengths;
+  std::vector<std::int32_t> query_lengths;
+  std::vector<std::int32_t> cumulative_query_lengths;
+  std::vector<std::int32_t> cumulative_kv_lengths;
+  std::vector<std::int32_t> page_table;  ///< a random choice of the pages, none twice
+  std::vector<float> key_scales;         ///< so that the largest element of a head becomes 448
+  std::vector<float> value_scales;
+  std::vector<float> alibi_slopes;  ///< uniform between 0 and 1
+  std::vector<float> sinks;         ///< N(0,1)
+};
+
+[[nodiscard]] SmallInputs make_small_inputs(const Problem& problem);
+
+}  // namespace vkattn::harness

@@ -1,0 +1,40 @@
+// The passes before and after a kernel that features ask for: the block mask and the attention weights.
+#include <algorithm>
+
+#include "kernels/kernel.hpp"
+#include "shared/attention_constants.h"
+
+namespace vkattn::detail {
+
+Result<FollowingPass> configure_block_mask(const AttentionDesc& desc, const Capabilities& capabilities,
+                                           const KernelConfig& kernel) {
+  FollowingPass pass;
+  pass.name = "block_mask";
+  pass.shader = "attention_block_mask_features";
+  pass.unit = PassUnit::kBlocks;
+  // A CPU implementation runs barriers slowly: there an invocation takes a block of its own.
+  const bool shared = !capabilities.is_cpu();
+  const std::uint32_t size = shared ? 64 : 8;
+  pass.units_per_workgroup = shared ? 1 : size;
+  auto common = common_specialization(desc, capabilities, size);
+  if (!common) return common.error();
+  pass.specialization = *std::move(common);
+  pass.specialization.push_back({VKATTN_SPEC_BLOCK_ROWS, kernel.rows_per_workgroup});
+  pass.specialization.push_back({VKATTN_SPEC_BLOCK_KEYS, kernel.block_mask_keys});
+  pass.specialization.push_back({VKATTN_SPEC_BLOCK_MASK_SHARED, shared ? 1U : 0U});
+  return pass;
+}
+
+Result<FollowingPass> configure_weights(const AttentionDesc& desc, const Capabilities& capabilities) {
+  FollowingPass pass;
+  pass.name = "weights";
+  pass.shader = shader_for(desc, capabilities, "attention_weights", "attention_weights_words");
+  pass.unit = PassUnit::kRows;
+  auto common = common_specialization(desc, capabilities, capabilities.is_cpu() ? 8 : 64);
+  if (!common) return common.error();
+  pass.specialization = *std::move(common);
+  pass.specialization.push_back({VKATTN_SPEC_WEIGHTS_STAGE, static_cast<std::uint32_t>(desc.weights)});
+  return pass;
+}
+
+}  // namespace vkattn::detail

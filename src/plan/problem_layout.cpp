@@ -1,0 +1,222 @@
+// What the words of a problem string give together: defaults, sizes that follow from others, strides, and
+// rules that no single word breaks.
+#include <algorithm>
+#include <utility>
+
+#include "plan/checked.hpp"
+#include "plan/problem_parser.hpp"
+
+namespace vkattn {
+
+namespace {
+
+using detail::saturating_add;
+using detail::saturating_multiply;
+
+/// Strides of a layout whose rows are followed by free elements.
+void add_row_padding(Strides& strides, Layout layout, const TensorExtents& extents, std::int64_t padding) {
+  strides.row = saturating_add(strides.row, padding);
+  if (layout == Layout::kBhsd) {
+    strides.head = saturating_multiply(extents.rows, strides.row);
+    strides.batch = saturating_multiply(extents.heads, strides.head);
+  } else {
+    strides.batch = saturating_multiply(extents.rows, strides.row);
+  }
+}
+
+/// Dense, with stride 0 along what the mask does not vary along. Rows of bits are whole words.
+Strides mask_strides(const AttentionDesc& desc, const MaskDims& dims) {
+  const TensorExtents extents = score_extents(desc);
+  Strides strides{0, 0, 0, 0};
+  std::int64_t reach = 1;
+  const auto place = [&](bool varies, std::int64_t extent, std::int64_t& stride) {
+    if (!varies) return;
+    stride = reach;
+    reach = saturating_multiply(reach, extent);
+  };
+  const bool bits = desc.mask.type == MaskType::kBits;
+  place(dims.key, bits ? saturating_add(extents.dims, 31) / 32 * 32 : extents.dims, strides.dim);
+  place(dims.query, extents.rows, strides.row);
+  place(dims.head, extents.heads, strides.head);
+  place(dims.batch, extents.batch, strides.batch);
+  return strides;
+}
+
+std::int64_t sum_of(const std::vector<std::int32_t>& lengths) {
+  std::int64_t sum = 0;
+  for (const std::int32_t length : lengths) sum = saturating_add(sum, std::max(length, 0));
+  return sum;
+}
+
+}  // namespace
+
+void Problem::lay_out() {
+  if (desc.has_cumulative_lengths) {
+    desc.total_query_length = sum_of(query_lengths);
+    desc.total_kv_length = sum_of(kv_lengths);
+  }
+  CacheLayout& cache = desc.cache;
+  if (cache.mapping == KeyMapping::kPaged && cache.page_size > 0) {
+    cache.page_table_stride =
+        desc.kv_length / cache.page_size + (desc.kv_length % cache.page_size > 0 ? 1 : 0);
+    cache.page_count = saturating_add(saturating_multiply(desc.batch, cache.page_table_stride), kSparePages);
+  }
+  desc.set_layout(layout);
+  desc.mask.strides = desc.mask.type == MaskType::kNone ? Strides{} : mask_strides(desc, mask_dims);
+  if (row_padding <= 0) return;
+  const TensorExtents queries = query_extents(desc, 1);
+  const TensorExtents keys = key_extents(desc, 1);
+  add_row_padding(desc.query.strides, layout, queries, row_padding);
+  add_row_padding(desc.key.strides, layout, keys, row_padding);
+  add_row_padding(desc.value.strides, layout, keys, row_padding);
+  add_row_padding(desc.output.strides, layout, queries, row_padding);
+}
+
+namespace detail {
+
+void ProblemParser::resolve_defaults() {
+  AttentionDesc& desc = problem_.desc;
+  if (!has(Field::kKvHeads)) desc.kv_heads = desc.query_heads;
+  if (!has(Field::kQueryHeads)) desc.query_heads = desc.kv_heads;
+  if (!has(Field::kValueDim)) desc.value_dim = desc.head_dim;
+  const DataType type = all_types_.value_or(DataType::kFloat32);
+  if (!has(Field::kQueryType)) desc.query.type = type;
+  if (!has(Field::kKeyType)) desc.key.type = type;
+  if (!has(Field::kValueType)) desc.value.type = type;
+  if (!has(Field::kOutputType)) desc.output.type = type;
+  // Buffers begin aligned, so the first elements are, unless they are shifted.
+  if (!has(Field::kAligned)) desc.query.alignment_bytes = default_alignment(problem_);
+  const std::uint32_t alignment = desc.query.alignment_bytes;
+  desc.key.alignment_bytes = alignment;
+  desc.value.alignment_bytes = alignment;
+  desc.output.alignment_bytes = alignment;
+  // Packed sequences have cumulative lengths in place of these.
+  desc.has_kv_lengths = has(Field::kKvLengths) && !desc.has_cumulative_lengths;
+  desc.has_query_lengths = has(Field::kQueryLengths) && !desc.has_cumulative_lengths;
+}
+
+Status ProblemParser::check_packed() const {
+  const AttentionDesc& desc = problem_.desc;
+  if (problem_.layout != Layout::kPackedQkv) return {};
+  if (desc.cache.mapping != KeyMapping::kContiguous) {
+    return problem_error("layout=packed keeps queries and keys in one tensor, but " +
+                         quoted(word_of(Field::kMapping)) + " gives the keys a memory of their own");
+  }
+  const std::int64_t queries = query_extents(desc, 1).rows;
+  const std::int64_t keys = key_extents(desc, 1).rows;
+  if (queries != keys) {
+    return problem_error(
+        "layout=packed keeps queries and keys in one tensor, so their lengths must be equal, but they are " +
+        std::to_string(queries) + " and " + std::to_string(keys));
+  }
+  if (desc.head_dim != desc.value_dim) {
+    return problem_error(
+        "layout=packed keeps keys and values in one tensor, so d and dv must be equal, but they are " +
+        std::to_string(desc.head_dim) + " and " + std::to_string(desc.value_dim));
+  }
+  if (desc.query.type != desc.key.type || desc.query.type != desc.value.type) {
+    return problem_error(
+        "layout=packed keeps query, key and value in one tensor, so they need one type, but have " +
+        std::string(name(desc.query.type)) + ", " + std::string(name(desc.key.type)) + " and " +
+        std::string(name(desc.value.type)));
+  }
+  return {};
+}
+
+/// Buffers begin aligned to whatever is asked for, so the shift alone decides about the first element.
+Status ProblemParser::check_shift() const {
+  const AttentionDesc& desc = problem_.desc;
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  if (problem_.shift < 0 || problem_.shift > kMost || problem_.row_padding < 0 ||
+      problem_.row_padding > kMost) {
+    return problem_error("pad is " + std::to_string(problem_.row_padding) + " and shift is " +
+                         std::to_string(problem_.shift) + " but each must be from 0 to " +
+                         std::to_string(kMost));
+  }
+  for (const TensorDesc* tensor : {&desc.query, &desc.key, &desc.value, &desc.output}) {
+    const std::int64_t bytes = problem_.shift * element_bytes(tensor->type);
+    if (tensor->alignment_bytes == 0 || bytes % tensor->alignment_bytes == 0) continue;
+    return problem_error("shift=" + std::to_string(problem_.shift) + " puts the first " +
+                         std::string(name(tensor->type)) + " element at byte " + std::to_string(bytes) +
+                         ", which is no multiple of aligned=" + std::to_string(tensor->alignment_bytes));
+  }
+  return {};
+}
+
+Status ProblemParser::check_lengths() const {
+  const AttentionDesc& desc = problem_.desc;
+  if (desc.has_cumulative_lengths && (!has(Field::kQueryLengths) || !has(Field::kKvLengths))) {
+    return problem_error(
+        "the word sequences packs batch entries of different lengths, so it needs query_lengths=… and "
+        "kv_lengths=… with one length for each");
+  }
+  for (const Field field : {Field::kKvLengths, Field::kQueryLengths}) {
+    if (!has(field)) continue;
+    const bool of_keys = field == Field::kKvLengths;
+    const std::vector<std::int32_t>& lengths = of_keys ? problem_.kv_lengths : problem_.query_lengths;
+    const std::string key = of_keys ? "kv_lengths" : "query_lengths";
+    if (std::cmp_not_equal(lengths.size(), desc.batch)) {
+      return problem_error(key + " names " + std::to_string(lengths.size()) + " lengths but batch is " +
+                           std::to_string(desc.batch) + "; give one for each batch entry");
+    }
+    const auto least = std::min_element(lengths.begin(), lengths.end());
+    if (desc.has_cumulative_lengths && least != lengths.end() && *least < 0) {
+      return problem_error(key + " names " + std::to_string(*least) +
+                           " but the length of a packed sequence must not be negative");
+    }
+  }
+  return {};
+}
+
+/// Words that only say something about others.
+Status ProblemParser::check_features() const {
+  const AttentionDesc& desc = problem_.desc;
+  if (has(Field::kAlign) && !desc.causal && desc.window == SlidingWindow{} && desc.alibi == Alibi::kNone) {
+    return problem_error(quoted(word_of(Field::kAlign)) +
+                         " says where query 0 lies among the keys, but nothing in the problem depends on it; "
+                         "add the word causal, window=… or alibi");
+  }
+  for (const Field field : {Field::kHidden, Field::kBlock}) {
+    if (!has(field) || desc.mask.type != MaskType::kNone) continue;
+    return problem_error(quoted(word_of(field)) +
+                         " says what a mask hides, but the problem has none; add a word such as mask=bytes");
+  }
+  for (const Field field : {Field::kDropoutSeed, Field::kDropoutOffset}) {
+    if (!has(field) || desc.dropout != 0) continue;
+    return problem_error(quoted(word_of(field)) +
+                         " is for dropout, but the problem has none; add a word such as dropout=0.1");
+  }
+  if (desc.mask.type == MaskType::kBits && !problem_.mask_dims.key) {
+    return problem_error(quoted(word_of(Field::kMask)) +
+                         " must vary along k, because bits are packed along the keys; use bytes, or add k");
+  }
+  return {};
+}
+
+Status ProblemParser::check_together() const {
+  if (!has(Field::kQueryLength)) {
+    return problem_error("the problem names no query length; add a word such as q512 or 512x512");
+  }
+  if (!has(Field::kKvLength)) {
+    return problem_error("the problem names no key length; add a word such as kv512 or 512x512");
+  }
+  if (!has(Field::kHeadDim)) {
+    return problem_error("the problem names no head dimension; add a word such as d64");
+  }
+  if (Status s = check_features(); !s.ok()) return s;
+  return check_lengths();
+}
+
+Result<Problem> ProblemParser::finish() {
+  resolve_defaults();
+  if (Status s = check_together(); !s.ok()) return s.error();
+  if (Status s = check_shift(); !s.ok()) return s.error();
+  problem_.lay_out();
+  if (Status s = validate(problem_.desc); !s.ok()) return s.error();
+  if (Status s = check_packed(); !s.ok()) return s.error();
+  return std::move(problem_);
+}
+
+}  // namespace detail
+
+}  // namespace vkattn

@@ -1,0 +1,145 @@
+// The rules for one tensor: see tensor_rules.hpp.
+#include "plan/tensor_rules.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "plan/checked.hpp"
+
+namespace vkattn {
+
+namespace detail {
+
+namespace {
+
+Error invalid(std::string message) {
+  return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, std::move(message)};
+}
+
+std::string number(std::int64_t value) {
+  return std::to_string(value);
+}
+
+Status check_type_and_alignment(const NamedTensor& tensor, bool may_be_quantised) {
+  const auto type = static_cast<std::uint32_t>(tensor.desc.type);
+  if (type > static_cast<std::uint32_t>(DataType::kFloat8E4m3)) {
+    return invalid("the type of " + std::string(tensor.name) + " holds " + std::to_string(type) +
+                   ", which names no storage type");
+  }
+  if (is_quantised(tensor.desc.type) && !may_be_quantised) {
+    return invalid("the type of " + std::string(tensor.name) + " is " + std::string(name(tensor.desc.type)) +
+                   ", which only the keys and values that attention reads may have");
+  }
+  const std::uint32_t alignment = tensor.desc.alignment_bytes;
+  const std::uint32_t least = element_bytes(tensor.desc.type);
+  if (alignment != 0 && (!std::has_single_bit(alignment) || alignment < least)) {
+    return invalid("alignment_bytes of " + std::string(tensor.name) + " is " + std::to_string(alignment) +
+                   " but must be a power of two of at least " + std::to_string(least) +
+                   ", the size of an element, or 0 for that size");
+  }
+  return {};
+}
+
+/// The strides and their names, in the order of declaration.
+struct NamedStride {
+  std::string_view name;
+  std::int64_t stride;
+  std::int64_t extent;
+};
+
+std::array<NamedStride, 4> named_strides(const Strides& strides, const TensorExtents& extents) {
+  return {NamedStride{"batch", strides.batch, extents.batch},
+          NamedStride{"head", strides.head, extents.heads}, NamedStride{"row", strides.row, extents.rows},
+          NamedStride{"dim", strides.dim, extents.dims}};
+}
+
+/// Elements do not overlap where each stride, from the smallest on, reaches beyond everything that the
+/// smaller ones span. (Interlocked strides can be free of overlap too, but no layout needs them.)
+Status check_no_overlap(const NamedTensor& tensor) {
+  std::array<NamedStride, 4> dims = named_strides(tensor.desc.strides, tensor.extents);
+  std::sort(dims.begin(), dims.end(),
+            [](const NamedStride& a, const NamedStride& b) { return a.stride < b.stride; });
+  std::int64_t reach = 0;
+  for (const NamedStride& dim : dims) {
+    if (dim.extent <= 1) continue;
+    if (dim.stride <= reach) {
+      return invalid("elements of " + std::string(tensor.name) + " overlap: its " + std::string(dim.name) +
+                     " stride is " + number(dim.stride) + " but must be above " + number(reach) +
+                     ", the reach of its smaller strides");
+    }
+    reach += (dim.extent - 1) * dim.stride;  // tensor_bytes() has shown that this fits
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_size(std::string_view what, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value >= least && value <= most) return {};
+  return invalid(std::string(what) + " is " + number(value) + " but must be from " + number(least) + " to " +
+                 number(most));
+}
+
+Status check_tensor(const NamedTensor& tensor, const TensorUse& use) {
+  if (Status s = check_type_and_alignment(tensor, use.may_be_quantised); !s.ok()) return s;
+  const TensorExtents& e = tensor.extents;
+  const Result<std::int64_t> bytes = tensor_bytes(tensor.desc, e.batch, e.heads, e.rows, e.dims);
+  if (!bytes.ok()) return invalid(std::string(tensor.name) + ": " + bytes.error().message);
+  if (!use.written || *bytes == 0) return {};
+  return check_no_overlap(tensor);
+}
+
+}  // namespace detail
+
+Result<std::int64_t> tensor_bytes(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads,
+                                  std::int64_t rows, std::int64_t dims) {
+  const auto named = detail::named_strides(tensor.strides, {batch, heads, rows, dims});
+  const std::int64_t block = block_elements(tensor.type);
+  bool empty = false;
+  for (const detail::NamedStride& dim : named) {
+    if (dim.extent < 0) {
+      return detail::invalid("the " + std::string(dim.name) + " extent is " + detail::number(dim.extent) +
+                             " but must not be negative");
+    }
+    if (dim.stride < 0) {
+      return detail::invalid("the " + std::string(dim.name) + " stride is " + detail::number(dim.stride) +
+                             " but must not be negative");
+    }
+    const bool is_dim = dim.name == "dim";
+    if (block > 1 &&
+        (is_dim ? dim.extent % block != 0 || dim.stride != 1 : dim.extent > 1 && dim.stride % block != 0)) {
+      return detail::invalid(
+          "its type " + std::string(name(tensor.type)) + " is stored in blocks of " + detail::number(block) +
+          ", but its " + std::string(dim.name) + " extent is " + detail::number(dim.extent) + " and stride " +
+          detail::number(dim.stride) +
+          (is_dim ? "; give whole blocks with stride 1" : "; give a multiple of the block"));
+    }
+    empty = empty || dim.extent == 0;
+  }
+  if (empty) return std::int64_t{0};
+  std::optional<std::int64_t> last = 0;
+  for (const detail::NamedStride& dim : named) {
+    const std::optional<std::int64_t> span = detail::checked_multiply(dim.extent - 1, dim.stride);
+    last = span.has_value() ? detail::checked_add(*last, *span) : std::nullopt;
+    if (!last.has_value()) {
+      return detail::invalid("an extent of " + detail::number(dim.extent) + " with a " +
+                             std::string(dim.name) + " stride of " + detail::number(dim.stride) +
+                             " makes it too large, for its elements are counted in 63 bits");
+    }
+  }
+  const std::optional<std::int64_t> count = detail::checked_add(*last, 1);
+  const std::optional<std::int64_t> bytes =
+      count.has_value() ? detail::checked_multiply((*count - 1) / block + 1, block_bytes(tensor.type))
+                        : std::nullopt;
+  if (!bytes.has_value()) {
+    return detail::invalid("its last element is number " + detail::number(*last) +
+                           ", which makes it too large, for its bytes are counted in 63 bits");
+  }
+  return *bytes;
+}
+
+}  // namespace vkattn

@@ -1,0 +1,31 @@
+// The rules for one tensor of a descriptor, whatever the descriptor: its type, its alignment, its strides.
+#pragma once
+
+#include <vkattn/attention.hpp>
+
+#include <cstdint>
+#include <string_view>
+
+namespace vkattn::detail {
+
+/// A tensor of a descriptor under its name, with its extents.
+struct NamedTensor {
+  std::string_view name;
+  TensorDesc desc;
+  TensorExtents extents;
+};
+
+/// What becomes of a tensor: other rules hold for what is written.
+struct TensorUse {
+  bool written = false;  ///< no two elements may share memory
+  bool may_be_quantised = false;
+};
+
+/// That a size is from `least` to `most`.
+[[nodiscard]] Status check_size(std::string_view what, std::int64_t value, std::int64_t least,
+                                std::int64_t most);
+
+/// The first rule that the tensor breaks.
+[[nodiscard]] Status check_tensor(const NamedTensor& tensor, const TensorUse& use);
+
+}  // namespace vkattn::detail

@@ -1,0 +1,32 @@
+// Tensors in host memory, decoded to float64 from every storage type.
+#pragma once
+
+#include <vkattn/attention.hpp>
+
+#include <vector>
+
+namespace vkattn::reference {
+
+/// One vector of a tensor: `count` elements `stride` apart.
+struct Vector {
+  const void* tensor = nullptr;
+  DataType type = DataType::kFloat32;
+  std::int64_t first = 0;
+  std::int64_t stride = 1;
+  std::int64_t count = 0;
+  double scale = 1;  ///< of kFloat8E4m3: multiplies each element
+};
+
+/// The row of a tensor at a position of its strides.
+[[nodiscard]] Vector vector_at(const void* tensor, const TensorDesc& desc, std::int64_t batch,
+                               std::int64_t head, std::int64_t row, std::int64_t count);
+
+/// The vector's elements as doubles, exactly.
+void decode(const Vector& vector, std::vector<double>& out);
+
+/// What a mask adds to the score of (batch, query head, query, key): -inf where it hides the key, 0 where it
+/// is boolean and shows it.
+[[nodiscard]] double mask_bias(const void* mask, const MaskDesc& desc, std::int64_t batch, std::int64_t head,
+                               std::int64_t query, std::int64_t key);
+
+}  // namespace vkattn::reference

@@ -1,0 +1,80 @@
+// How far a result may be from the reference: docs/semantics.md, "Tolerances".
+#include <algorithm>
+#include <cmath>
+
+#include "reference/reference.hpp"
+
+namespace vkattn::reference {
+namespace {
+
+/// Of float32. Below it a device may flush to zero.
+constexpr double kLeastNormal = 0x1p-126;
+
+/// The distance of neighbouring numbers of a 16-bit type at |value|, as far down as its subnormals.
+double unit_in_last_place(DataType type, double magnitude) {
+  const bool half = type == DataType::kFloat16;
+  const int mantissa_bits = half ? 10 : 7;
+  const int least_exponent = half ? -14 : -126;
+  int exponent = least_exponent;
+  if (magnitude > 0 && std::isfinite(magnitude)) exponent = std::max(std::ilogb(magnitude), least_exponent);
+  return std::ldexp(1.0, exponent - mantissa_bits);
+}
+
+/// What storing a result may add to its error.
+double storage_tolerance(DataType type, double magnitude) {
+  if (type == DataType::kFloat32) return 0;
+  const double unit = unit_in_last_place(type, magnitude);
+  // Vulkan lets a device flush float16 subnormals to zero unless it promises to keep them, so below 2^-14 the
+  // whole number may be lost.
+  if (type == DataType::kFloat16 && magnitude < 0x1p-14 + unit) return std::max(unit, magnitude);
+  return unit;
+}
+
+/// What rounding the probabilities to nearest may add, as a share of sum p |v|.
+double probability_tolerance(DataType type) {
+  return type == DataType::kFloat32 ? 0 : type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
+}
+
+/// A tanh of float32 may be off by 4 units in the last place, which are 8 halves of one.
+double softcap_factor(const AttentionDesc& desc) {
+  return desc.softcap > 0 ? 8.0 : 0.0;
+}
+
+double arithmetic_tolerance(const AttentionDesc& desc, const Row& row) {
+  const double factor = 16.0 + softcap_factor(desc) + std::sqrt(static_cast<double>(desc.kv_length));
+  return factor * 0x1p-24 * (1.0 + row.score_magnitude);
+}
+
+/// What float32 arithmetic can lose of one score, as a share of the magnitudes that it is the sum of: the sum
+/// of head_dim products, of which each rounding is as likely up as down, and few operations after it.
+double score_tolerance(const AttentionDesc& desc) {
+  return (16.0 + softcap_factor(desc) + std::sqrt(static_cast<double>(desc.head_dim))) * 0x1p-24;
+}
+
+}  // namespace
+
+double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim,
+                        DataType probability_type) {
+  const auto d = static_cast<std::size_t>(dim);
+  // A device may flush subnormals: weights (beside a sink they can all be tiny) and results.
+  const double flushed = kLeastNormal * (1.0 + row.value_sum[d]);
+  return (arithmetic_tolerance(desc, row) + probability_tolerance(probability_type)) *
+             row.value_magnitude[d] +
+         storage_tolerance(desc.output.type, std::abs(row.output[d])) + flushed;
+}
+
+double lse_tolerance(const AttentionDesc& desc, const Row& row) {
+  return arithmetic_tolerance(desc, row) + 0x1p-22 * std::abs(row.lse);
+}
+
+double weight_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t key) {
+  const auto j = static_cast<std::size_t>(key);
+  if (desc.weights != WeightsStage::kProbabilities) {
+    return score_tolerance(desc) * row.weight_magnitudes[j] + kLeastNormal;
+  }
+  // One score's error is not averaged over keys as that of the output is, so it counts here by itself.
+  return (arithmetic_tolerance(desc, row) + score_tolerance(desc) * row.score_magnitude) * row.weights[j] +
+         0x1p-24;
+}
+
+}  // namespace vkattn::reference

@@ -1,0 +1,349 @@
+// Reading a score function's source: tokens, what is refused, signatures, names.
+#include "score/score_source.hpp"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "common/message.hpp"
+
+namespace vkattn::detail {
+namespace {
+
+struct Token {
+  std::string_view text;  ///< an identifier, a number, or one character
+  std::size_t offset = 0;
+  int line = 0;
+  bool directive = false;  ///< part of a line that begins with #
+  bool identifier = false;
+};
+
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+bool is_word(char c) {
+  return is_letter(c) || (c >= '0' && c <= '9');
+}
+
+/// Splits a text into tokens; comments and white space are left out.
+class Lexer {
+ public:
+  Lexer(std::string_view text, ScoreSource& source) : text_(text), source_(source) {}
+
+  std::vector<Token> run() {
+    while (at_ < text_.size()) {
+      if (!skip()) read_token();
+    }
+    source_.lines = text_.empty() || text_.back() == '\n' ? line_ - 1 : line_;
+    source_.lines = std::max(source_.lines, 1);
+    return std::move(tokens_);
+  }
+
+ private:
+  [[nodiscard]] bool starts(std::string_view what) const { return text_.substr(at_, what.size()) == what; }
+
+  /// White space, a comment or a continued line; false where a token begins.
+  bool skip() {
+    if (starts("\\\n") || starts("\\\r\n")) {
+      at_ += starts("\\\n") ? std::size_t{2} : std::size_t{3};
+      ++line_;
+      return true;
+    }
+    if (text_[at_] == '\n') {
+      ++at_;
+      ++line_;
+      line_has_token_ = false;
+      directive_ = false;
+      return true;
+    }
+    if (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r') return ++at_ != 0;
+    if (starts("//")) {
+      for (; at_ < text_.size() && text_[at_] != '\n'; ++at_) {
+        if (!starts("\\\n")) continue;
+        ++at_;  // the comment goes on
+        ++line_;
+      }
+      return true;
+    }
+    if (!starts("/*")) return false;
+    const std::size_t end = text_.find("*/", at_ + 2);
+    if (end == std::string_view::npos && source_.unclosed.empty()) {
+      source_.unclosed = "'/*'";
+      source_.unclosed_line = line_;
+    }
+    const std::size_t next = end == std::string_view::npos ? text_.size() : end + 2;
+    line_ += static_cast<int>(std::count(&text_[at_], text_.data() + next, '\n'));
+    at_ = next;
+    return true;
+  }
+
+  void read_token() {
+    const std::size_t begin = at_++;
+    const bool identifier = is_letter(text_[begin]);
+    if (is_word(text_[begin])) {
+      while (at_ < text_.size() && is_word(text_[at_])) ++at_;
+    }
+    if (text_[begin] == '#' && !line_has_token_) directive_ = true;
+    line_has_token_ = true;
+    tokens_.push_back({text_.substr(begin, at_ - begin), begin, line_, directive_, identifier});
+  }
+
+  std::string_view text_;
+  ScoreSource& source_;
+  std::vector<Token> tokens_;
+  std::size_t at_ = 0;
+  int line_ = 1;
+  bool line_has_token_ = false;
+  bool directive_ = false;
+};
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+constexpr std::string_view kNo64Bits = "cannot be used: scores have 32 bits, and few devices numbers of 64";
+
+/// Why a word cannot be used, or nothing.
+std::optional<std::string_view> refusal(std::string_view word) {
+  if (is_one_of(word, {"layout", "buffer", "uniform", "shared"})) {
+    return "cannot be used: buffers are named in ScoreFunctionDesc::buffers, and nothing else is bound";
+  }
+  if (word.starts_with("barrier") || word.starts_with("memoryBarrier") ||
+      word.starts_with("groupMemoryBarrier")) {
+    return "cannot be used: a kernel calls the functions for single positions, not for whole workgroups";
+  }
+  if (word == "double" || word.starts_with("dvec") || word.starts_with("dmat") ||
+      word.find("Double2x32") != std::string_view::npos) {
+    return kNo64Bits;
+  }
+  if (word.starts_with("gl_")) return "cannot be used: a score depends on its arguments and the buffers only";
+  if (word.starts_with("vkattn") || word.starts_with("VKATTN")) {
+    return "cannot be used: names that begin with vkattn are the library's";
+  }
+  return std::nullopt;
+}
+
+Status check_words(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens) {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const Token& token = tokens[i];
+    if (!token.identifier && (token.text.ends_with("lf") || token.text.ends_with("LF"))) {
+      return source_error(desc, token.line, message("the suffix of '", token.text, "' ", kNo64Bits));
+    }
+    if (!token.identifier) continue;
+    const bool names_directive = i > 0 && tokens[i - 1].directive && tokens[i - 1].text == "#";
+    if (names_directive && is_one_of(token.text, {"include", "extension", "version", "line", "pragma"})) {
+      return source_error(desc, token.line, message("#", token.text, " cannot be used in a score function"));
+    }
+    if (token.text == "main" && i + 1 < tokens.size() && tokens[i + 1].text == "(") {
+      return source_error(desc, token.line, "'main' is the kernel's: define score or visible");
+    }
+    if (const auto why = refusal(token.text)) {
+      return source_error(desc, token.line, message("'", token.text, "' ", *why));
+    }
+  }
+  return {};
+}
+
+/// Follows brackets through the tokens that are no directives.
+struct Nesting {
+  std::vector<const Token*> open;
+
+  void pass(const Token& token) {
+    if (is_one_of(token.text, {"{", "(", "["})) open.push_back(&token);
+    if (is_one_of(token.text, {"}", ")", "]"}) && !open.empty()) open.pop_back();
+  }
+};
+
+void find_unclosed(const std::vector<Token>& tokens, ScoreSource& source) {
+  Nesting nesting;
+  std::vector<const Token*> conditions;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (!tokens[i].directive) nesting.pass(tokens[i]);
+    if (!tokens[i].directive || tokens[i].text != "#" || i + 1 == tokens.size()) continue;
+    const Token& name = tokens[i + 1];
+    if (is_one_of(name.text, {"if", "ifdef", "ifndef"})) conditions.push_back(&name);
+    if (name.text == "endif" && !conditions.empty()) conditions.pop_back();
+  }
+  const Token* const token = !conditions.empty()     ? conditions.back()
+                             : !nesting.open.empty() ? nesting.open.back()
+                                                     : nullptr;
+  if (token == nullptr) return;
+  source.unclosed = message("'", conditions.empty() ? "" : "#", token->text, "'");
+  source.unclosed_line = token->line;
+}
+
+/// Tokens of file scope, without directives and without what stands in brackets after a name: those of a
+/// function keep "(" and "{" only.
+std::vector<std::size_t> file_scope(const std::vector<Token>& tokens) {
+  std::vector<std::size_t> scope;
+  Nesting nesting;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i].directive) continue;
+    const bool outside = nesting.open.empty();
+    nesting.pass(tokens[i]);
+    if (outside && tokens[i].text != "[") scope.push_back(i);
+    if (!outside && nesting.open.empty() && tokens[i].text == "}") scope.push_back(i);
+  }
+  return scope;
+}
+
+void find_names(const std::vector<Token>& tokens, ScoreSource& source) {
+  const auto add = [&](const Token& token) { source.names.try_emplace(std::string(token.text), token.line); };
+  for (std::size_t i = 1; i + 1 < tokens.size(); ++i) {
+    if (tokens[i].directive && tokens[i].text == "define" && tokens[i - 1].text == "#") add(tokens[i + 1]);
+  }
+  const std::vector<std::size_t> scope = file_scope(tokens);
+  bool in_value = false;  // after the = of a constant
+  bool in_precision = false;
+  for (std::size_t i = 0; i + 1 < scope.size(); ++i) {
+    const Token& token = tokens[scope[i]];
+    const std::string_view next = tokens[scope[i + 1]].text;
+    if (token.text == "precision") in_precision = true;
+    if (token.text == "=") in_value = true;
+    if (is_one_of(token.text, {",", ";", "}"})) in_value = false;
+    if (token.identifier && !in_value && !in_precision && is_one_of(next, {"(", "=", ";", ",", "{"}))
+      add(token);
+    if (token.text == ";") in_precision = false;
+  }
+}
+
+/// Whether tokens from `at` on are the words of a signature; "*" stands for a name that may be left out, and
+/// qualifiers of arguments that change nothing are passed by.
+bool matches(const std::vector<Token>& tokens, std::size_t at, std::span<const std::string_view> words) {
+  for (const std::string_view word : words) {
+    while (at < tokens.size() && is_one_of(tokens[at].text, {"const", "in", "highp"})) ++at;
+    if (at >= tokens.size()) return false;
+    if (word == "*") {
+      if (tokens[at].identifier) ++at;
+      continue;
+    }
+    if (tokens[at].text != word) return false;
+    ++at;
+  }
+  return true;
+}
+
+/// Finds a function of the interface and checks its signature wherever it is declared.
+Status find_function(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens,
+                     std::span<const std::string_view> words, std::string_view signature, bool& found) {
+  const std::vector<std::size_t> scope = file_scope(tokens);
+  for (std::size_t i = 0; i + 1 < scope.size(); ++i) {
+    const Token& token = tokens[scope[i]];
+    const bool called_so = token.identifier && token.text == words[1];
+    if (!called_so || tokens[scope[i + 1]].text != "(") continue;
+    if (scope[i] == 0 || !matches(tokens, scope[i] - 1, words)) {
+      return source_error(desc, token.line, message("'", words[1], "' must be ", signature));
+    }
+    found = true;
+  }
+  return {};
+}
+
+/// Where member names of structs stand, which are no names of file scope.
+std::vector<bool> find_members(const std::vector<Token>& tokens) {
+  std::vector<bool> member(tokens.size(), false);
+  int depth = 0;  // of braces within a struct
+  int brackets = 0;
+  for (std::size_t i = 1; i < tokens.size(); ++i) {
+    const std::string_view text = tokens[i].text;
+    if (tokens[i - 1].text == ".") member[i] = true;
+    if (text == "{" &&
+        (depth > 0 || tokens[i - 1].text == "struct" || (i > 1 && tokens[i - 2].text == "struct"))) {
+      ++depth;
+    } else if (depth > 0) {
+      if (text == "}") --depth;
+      if (text == "[") ++brackets;
+      if (text == "]") --brackets;
+      const bool begins = is_one_of(tokens[i - 1].text, {"{", ";"});
+      if (brackets == 0 && !begins && tokens[i].identifier) member[i] = true;
+    }
+  }
+  return member;
+}
+
+std::string prefixed(std::string_view text, const std::vector<Token>& tokens, const ScoreSource& source) {
+  const std::vector<bool> member = find_members(tokens);
+  std::string result;
+  std::size_t copied = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (!tokens[i].identifier || member[i] || !source.names.contains(tokens[i].text)) continue;
+    result += text.substr(copied, tokens[i].offset - copied);
+    result += kUserPrefix;
+    copied = tokens[i].offset;
+  }
+  result += text.substr(copied);
+  return result;
+}
+
+Status check_buffers(const ScoreFunctionDesc& desc) {
+  const auto fail = [&](auto&&... parts) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, message(desc.name, ": ", parts...)};
+  };
+  if (desc.buffers.size() > kMaxScoreBuffers) {
+    return fail("has ", desc.buffers.size(), " buffers but at most ", kMaxScoreBuffers, " are possible");
+  }
+  for (std::size_t i = 0; i < desc.buffers.size(); ++i) {
+    const std::string& name = desc.buffers[i].name;
+    const bool word = !name.empty() && is_letter(name[0]) && std::all_of(name.begin(), name.end(), is_word);
+    if (!word || name.size() > 64) {
+      return fail("the buffer name '", name, "' must be a GLSL name of at most 64 characters");
+    }
+    if (is_one_of(name, {"score", "visible", "Position"}) || refusal(name)) {
+      return fail("a buffer cannot be called '", name, "', which has a meaning of its own");
+    }
+    if (desc.buffers[i].type > ScoreBufferType::kUint) {
+      return fail("the type of the buffer '", name, "' holds ",
+                  static_cast<std::uint32_t>(desc.buffers[i].type), ", which names no type");
+    }
+    for (std::size_t k = 0; k < i; ++k) {
+      if (desc.buffers[k].name == name) return fail("two buffers are called '", name, "'");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Error source_error(const ScoreFunctionDesc& desc, int line, std::string_view text) {
+  return {ErrorCode::kInvalidArgument, VK_SUCCESS, message(desc.name, ":", line, ": ", text)};
+}
+
+Result<ScoreSource> read_score_source(const ScoreFunctionDesc& desc) {
+  if (Status s = check_buffers(desc); !s) return s.error();
+  ScoreSource source;
+  const std::vector<Token> tokens = Lexer(desc.source, source).run();
+  if (const std::size_t zero = desc.source.find('\0'); zero != std::string::npos) {
+    const auto lines =
+        std::count(desc.source.begin(), desc.source.begin() + static_cast<std::ptrdiff_t>(zero), '\n');
+    return source_error(desc, static_cast<int>(lines) + 1, "a byte of value 0 stands in the text");
+  }
+  if (!source.unclosed.empty()) {
+    return source_error(desc, source.unclosed_line, message(source.unclosed, " is never closed"));
+  }
+  if (Status s = check_words(desc, tokens); !s) return s.error();
+  constexpr std::array<std::string_view, 9> score{"float", "score",    "(", "float", "*",
+                                                  ",",     "Position", "*", ")"};
+  constexpr std::array<std::string_view, 6> visible{"bool", "visible", "(", "Position", "*", ")"};
+  if (Status s = find_function(desc, tokens, score, "float score(float s, Position p)", source.has_score); !s)
+    return s.error();
+  if (Status s = find_function(desc, tokens, visible, "bool visible(Position p)", source.has_visible); !s)
+    return s.error();
+  if (!source.has_score && !source.has_visible) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 message(desc.name,
+                         ": defines neither float score(float s, Position p) nor bool visible(Position p)")};
+  }
+  find_unclosed(tokens, source);
+  for (const ScoreBuffer& buffer : desc.buffers) source.names.try_emplace(buffer.name, 1);
+  find_names(tokens, source);
+  if (const auto position = source.names.find("Position"); position != source.names.end()) {
+    return source_error(desc, position->second, "'Position' is the library's");
+  }
+  source.text = prefixed(desc.source, tokens, source);
+  return source;
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,279 @@
+// From a case to a problem of the library: see attention_operator.hpp.
+#include "conformance/attention_operator.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "common/message.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+using detail::message;
+
+constexpr std::array<std::string_view, 9> kInputs = {
+    "Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen", "alibi_slopes", "sinks"};
+constexpr std::array<std::string_view, 5> kOutputs = {"Y", "present_key", "present_value", "qk_matmul_output",
+                                                      "lse"};
+// softmax_precision asks for no less than a type's precision, and every softmax here is in float32.
+constexpr std::array<std::string_view, 11> kAttributes = {
+    "q_num_heads",           "kv_num_heads",      "scale",        "softcap",     "is_causal",
+    "qk_matmul_output_mode", "softmax_precision", "bottom_right", "window_left", "window_right",
+    "standard_alibi"};
+
+Error unusable(const Case& test_case, const std::string& why) {
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS, message("the case ", test_case.name, " ", why)};
+}
+
+template <std::size_t kCount>
+bool is_among(const std::array<std::string_view, kCount>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Nothing of a case is passed over in silence.
+Status check_names(const Case& test_case) {
+  for (const auto& [name, value] : test_case.attributes) {
+    if (!is_among(kAttributes, name)) return unusable(test_case, "has an attribute " + name);
+  }
+  for (const CaseTensor& tensor : test_case.inputs) {
+    if (!is_among(kInputs, tensor.role)) return unusable(test_case, "has an input " + tensor.role);
+  }
+  for (const CaseTensor& tensor : test_case.outputs) {
+    if (!is_among(kOutputs, tensor.role)) return unusable(test_case, "has an output " + tensor.role);
+  }
+  for (const std::string_view role : {"Q", "K", "V"}) {
+    const CaseTensor* const tensor = test_case.input(role);
+    if (tensor == nullptr || (tensor->shape.size() != 3 && tensor->shape.size() != 4)) {
+      return unusable(test_case, message("has no ", role, " of 3 or 4 dimensions"));
+    }
+  }
+  return {};
+}
+
+Result<DataType> storage_type(const Case& test_case, const CaseTensor& tensor) {
+  switch (tensor.type) {
+    case ElementType::kFloat16:
+      return DataType::kFloat16;
+    case ElementType::kBfloat16:
+      return DataType::kBfloat16;
+    case ElementType::kFloat32:
+      return DataType::kFloat32;
+    default:
+      return unusable(test_case, message("has a type of ", tensor.role, " that no kernel stores"));
+  }
+}
+
+/// (batch, heads, rows, dims), whether the heads are a dimension of the tensor or lie within its rows.
+TensorExtents extents_of(const CaseTensor& tensor, std::int64_t heads) {
+  const std::vector<std::int64_t>& shape = tensor.shape;
+  if (shape.size() == 4) return {shape[0], shape[1], shape[2], shape[3]};
+  return {shape[0], heads, shape[1], shape[2] / std::max<std::int64_t>(heads, 1)};
+}
+
+/// Copies a tensor's rows into one of (batch, heads, all_rows, dims), from a row on.
+void put_rows(const CaseTensor& tensor, const TensorExtents& extents, std::int64_t first_row,
+              std::int64_t all_rows, std::vector<std::byte>& to) {
+  const std::size_t row_bytes = static_cast<std::size_t>(extents.dims) * element_bytes(tensor.type);
+  for (std::int64_t b = 0; b < extents.batch; ++b) {
+    for (std::int64_t h = 0; h < extents.heads; ++h) {
+      for (std::int64_t row = 0; row < extents.rows; ++row) {
+        const std::int64_t from_row = tensor.shape.size() == 4 ? (b * extents.heads + h) * extents.rows + row
+                                                               : (b * extents.rows + row) * extents.heads + h;
+        const std::int64_t to_row = (b * extents.heads + h) * all_rows + first_row + row;
+        std::memcpy(to.data() + static_cast<std::size_t>(to_row) * row_bytes,
+                    tensor.bytes.data() + static_cast<std::size_t>(from_row) * row_bytes, row_bytes);
+      }
+    }
+  }
+}
+
+/// K or V behind its past: what the operator calls present.
+std::vector<std::byte> with_past(const CaseTensor* past, const CaseTensor& tensor, std::int64_t heads) {
+  const TensorExtents extents = extents_of(tensor, heads);
+  const std::int64_t past_rows = past != nullptr ? past->shape[2] : 0;
+  const std::int64_t rows = past_rows + extents.rows;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(extents.batch * extents.heads * rows * extents.dims) *
+                               element_bytes(tensor.type));
+  if (past != nullptr) put_rows(*past, extents_of(*past, heads), 0, rows, bytes);
+  put_rows(tensor, extents, past_rows, rows, bytes);
+  return bytes;
+}
+
+void set_sizes(const Case& test_case, AttentionDesc& desc) {
+  const auto heads = [&](const char* attribute) {
+    return static_cast<std::int64_t>(test_case.attribute(attribute, 0));
+  };
+  const TensorExtents query = extents_of(*test_case.input("Q"), heads("q_num_heads"));
+  const TensorExtents key = extents_of(*test_case.input("K"), heads("kv_num_heads"));
+  const TensorExtents value = extents_of(*test_case.input("V"), heads("kv_num_heads"));
+  const CaseTensor* const past = test_case.input("past_key");
+  desc.batch = query.batch;
+  desc.query_heads = query.heads;
+  desc.kv_heads = key.heads;
+  desc.query_length = query.rows;
+  desc.kv_length = key.rows + (past != nullptr ? past->shape[2] : 0);
+  desc.head_dim = query.dims;
+  desc.value_dim = value.dims;
+}
+
+/// Inputs of three dimensions keep their memory order; what has a past is laid out as the operator's present.
+void set_strides(const Case& test_case, bool has_present, AttentionDesc& desc) {
+  desc.set_layout(Layout::kBhsd);
+  const Strides present_key = desc.key.strides;
+  const Strides present_value = desc.value.strides;
+  if (test_case.input("Q")->shape.size() == 3) desc.set_layout(Layout::kBshd);
+  if (has_present) {
+    desc.key.strides = present_key;
+    desc.value.strides = present_value;
+  }
+}
+
+void set_options(const Case& test_case, AttentionDesc& desc) {
+  const auto number = [&](const char* attribute, std::int64_t otherwise) {
+    return static_cast<std::int64_t>(test_case.attribute(attribute, static_cast<double>(otherwise)));
+  };
+  if (test_case.attributes.contains("scale")) {
+    desc.scale = static_cast<float>(test_case.attribute("scale", 0));
+  }
+  desc.softcap = static_cast<float>(test_case.attribute("softcap", 0));
+  desc.causal = number("is_causal", 0) != 0;
+  desc.window = {number("window_left", kUnlimited), number("window_right", kUnlimited)};
+  if (number("standard_alibi", 0) != 0) desc.alibi = Alibi::kStandard;
+  // Query 0 comes after the past, or is as far from the last key of its batch entry as the last query.
+  if (const CaseTensor* const past = test_case.input("past_key"); past != nullptr) {
+    desc.align = Align::kOffset;
+    desc.offset = past->shape[2];
+  } else if (test_case.input("nonpad_kv_seqlen") != nullptr || number("bottom_right", 0) != 0) {
+    desc.align = Align::kBottomRight;
+  }
+  desc.has_lse = test_case.output("lse") != nullptr;
+  if (test_case.output("qk_matmul_output") != nullptr) {
+    desc.weights = static_cast<WeightsStage>(number("qk_matmul_output_mode", 0) +
+                                             static_cast<std::int64_t>(WeightsStage::kScores));
+  }
+}
+
+void set_small_inputs(const Case& test_case, OperatorProblem& problem) {
+  if (const CaseTensor* const lengths = test_case.input("nonpad_kv_seqlen"); lengths != nullptr) {
+    problem.desc.has_kv_lengths = true;
+    for (std::size_t b = 0; b < lengths->elements(); ++b) {
+      const double most = std::numeric_limits<std::int32_t>::max();
+      problem.kv_lengths.push_back(static_cast<std::int32_t>(std::clamp(lengths->number(b), 0.0, most)));
+    }
+  }
+  const auto floats = [&](std::string_view role) {
+    std::vector<float> values;
+    const CaseTensor* const tensor = test_case.input(role);
+    for (std::size_t h = 0; tensor != nullptr && h < tensor->elements(); ++h) {
+      values.push_back(static_cast<float>(tensor->number(h)));
+    }
+    return values;
+  };
+  problem.sinks = floats("sinks");
+  problem.desc.has_sinks = !problem.sinks.empty();
+  problem.alibi_slopes = floats("alibi_slopes");
+  if (!problem.alibi_slopes.empty()) problem.desc.alibi = Alibi::kGiven;
+}
+
+Result<MaskType> mask_type(const Case& test_case, const CaseTensor& mask) {
+  switch (mask.type) {
+    case ElementType::kBool:
+      return MaskType::kBytes;
+    case ElementType::kFloat32:
+      return MaskType::kFloat32;
+    case ElementType::kFloat16:
+      return MaskType::kFloat16;
+    default:
+      return unusable(test_case, "has a mask of a type that no kernel reads");
+  }
+}
+
+/// The mask's rows, each with `missing` more keys that are hidden.
+std::vector<std::byte> padded_mask(const CaseTensor& mask, std::int64_t keys, std::int64_t missing) {
+  const std::size_t size = element_bytes(mask.type);
+  const std::size_t row_bytes = static_cast<std::size_t>(keys) * size;
+  const std::uint32_t minus_infinity = mask.type == ElementType::kFloat16 ? 0xfc00U : 0xff800000U;
+  const std::uint32_t hidden = mask.type == ElementType::kBool ? 0U : minus_infinity;
+  std::vector<std::byte> bytes;
+  for (std::size_t row = 0; row < mask.bytes.size(); row += row_bytes) {
+    const auto first = mask.bytes.begin() + static_cast<std::ptrdiff_t>(row);
+    bytes.insert(bytes.end(), first, first + static_cast<std::ptrdiff_t>(row_bytes));
+    for (std::int64_t j = 0; j < missing; ++j) {
+      const auto word = std::as_bytes(std::span(&hidden, 1));
+      bytes.insert(bytes.end(), word.begin(), word.begin() + static_cast<std::ptrdiff_t>(size));
+    }
+  }
+  return bytes;
+}
+
+/// Dimensions are those of (batch, query_heads, query_length, kv_length) from the last on. One of size 1 is
+/// the same for all, the last too; any other last one that is short hides the keys behind it.
+Status set_mask(const Case& test_case, OperatorProblem& problem) {
+  const CaseTensor* const mask = test_case.input("attn_mask");
+  if (mask == nullptr) return {};
+  const Result<MaskType> type = mask_type(test_case, *mask);
+  if (!type.ok()) return type.error();
+  const AttentionDesc& desc = problem.desc;
+  std::vector<std::int64_t> shape = mask->shape;
+  const std::int64_t keys = shape.empty() ? 0 : shape.back();
+  if (keys < 1 || shape.size() > 4)
+    return unusable(test_case, "has a mask of 0 or of more than 4 dimensions");
+  const std::int64_t missing = keys == 1 ? 0 : std::max<std::int64_t>(0, desc.kv_length - keys);
+  problem.mask = missing > 0 ? padded_mask(*mask, keys, missing) : mask->bytes;
+  shape.back() = keys + missing;
+  shape.insert(shape.begin(), 4 - shape.size(), 1);
+  const std::array<std::int64_t, 4> full = {desc.batch, desc.query_heads, desc.query_length, desc.kv_length};
+  std::array<std::int64_t, 4> strides{};
+  std::int64_t stride = 1;
+  for (std::size_t dim = 4; dim-- > 0;) {
+    if (shape[dim] != 1 && shape[dim] != full[dim]) {
+      return unusable(test_case,
+                      message("has a mask of size ", shape[dim], " where it must be 1 or ", full[dim]));
+    }
+    strides[dim] = shape[dim] == 1 ? 0 : stride;
+    stride *= shape[dim];
+  }
+  problem.desc.mask = {type.value(), {strides[0], strides[1], strides[2], strides[3]}};
+  return {};
+}
+
+/// Y has the type of Q.
+Status set_types(const Case& test_case, AttentionDesc& desc) {
+  const std::pair<std::string_view, TensorDesc*> tensors[] = {
+      {"Q", &desc.query}, {"Q", &desc.output}, {"K", &desc.key}, {"V", &desc.value}};
+  for (const auto& [role, tensor] : tensors) {
+    const Result<DataType> type = storage_type(test_case, *test_case.input(role));
+    if (!type.ok()) return type.error();
+    tensor->type = type.value();
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<OperatorProblem> as_problem(const Case& test_case) {
+  if (Status s = check_names(test_case); !s.ok()) return s.error();
+  OperatorProblem problem;
+  AttentionDesc& desc = problem.desc;
+  const bool has_present =
+      test_case.input("past_key") != nullptr || test_case.output("present_key") != nullptr;
+  if (Status s = set_types(test_case, desc); !s.ok()) return s.error();
+  set_sizes(test_case, desc);
+  set_strides(test_case, has_present, desc);
+  set_options(test_case, desc);
+  set_small_inputs(test_case, problem);
+  if (Status s = set_mask(test_case, problem); !s.ok()) return s.error();
+  problem.query = test_case.input("Q")->bytes;
+  const CaseTensor& key = *test_case.input("K");
+  const CaseTensor& value = *test_case.input("V");
+  problem.key = has_present ? with_past(test_case.input("past_key"), key, desc.kv_heads) : key.bytes;
+  problem.value = has_present ? with_past(test_case.input("past_value"), value, desc.kv_heads) : value.bytes;
+  return problem;
+}
+
+}  // namespace vkattn::tests

@@ -1,0 +1,71 @@
+// The ONNX operator Attention (opsets 23 and 24) in terms of the library, and what the golden results have
+// beyond it.
+//
+//   inputs      Q, K, V         (batch, heads, length, dim) or (batch, length, heads x dim)
+//               attn_mask       up to four dimensions, each of the problem's size or 1; bool: true may be
+//               seen;
+//                               else added. One with fewer keys than the problem hides the others.
+//               past_key, past_value    (batch, heads, length, dim), before K and V
+//               nonpad_kv_seqlen        keys of each batch entry
+//   attributes  q_num_heads and kv_num_heads (with three dimensions), scale, softcap, is_causal,
+//               qk_matmul_output_mode (WeightsStage from kScores on)
+//   outputs     Y, present_key, present_value, qk_matmul_output
+//   golden      inputs alibi_slopes and sinks; output lse; attributes bottom_right, window_left, window_right
+//               and standard_alibi
+#pragma once
+
+#include <vkattn/runtime.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "conformance/case_file.hpp"
+#include "reference/reference.hpp"
+
+namespace vkattn::tests {
+
+/// The descriptor of a case and what its inputs hold, in the memory that the descriptor describes.
+struct OperatorProblem {
+  AttentionDesc desc;
+  std::vector<std::byte> query;
+  std::vector<std::byte> key;  ///< with past_key before it, as present_key
+  std::vector<std::byte> value;
+  std::vector<std::byte> mask;
+  std::vector<std::int32_t> kv_lengths;
+  std::vector<float> alibi_slopes;
+  std::vector<float> sinks;
+};
+
+/// An error where the case has an input, output or attribute that is not in the list above.
+[[nodiscard]] Result<OperatorProblem> as_problem(const Case& test_case);
+
+/// What one run gave, under the operator's names. Elements are in the order of the case's own outputs.
+struct OperatorResults {
+  std::vector<CaseTensor> outputs;
+  DataType probability_type = DataType::kFloat32;  ///< AttentionPlan::probability_type()
+
+  [[nodiscard]] const CaseTensor* output(std::string_view role) const;
+};
+
+/// Runs the problem on a kernel, on outputs filled with NaN.
+[[nodiscard]] Result<OperatorResults> run_on_kernel(const Runtime& runtime, const OperatorProblem& problem,
+                                                    const std::string& kernel);
+
+/// Every row of the problem by the float64 reference: that of (batch, head, query) is number
+/// (batch * query_heads + head) * query_length + query.
+[[nodiscard]] std::vector<reference::Row> reference_rows(const OperatorProblem& problem);
+
+/// Where the elements of a row of that number lie in Y.
+struct OutputRow {
+  std::size_t first = 0;
+  std::size_t stride = 1;
+};
+[[nodiscard]] OutputRow output_row(const AttentionDesc& desc, std::size_t row);
+
+/// The reference's results as those of a kernel.
+[[nodiscard]] OperatorResults reference_results(const OperatorProblem& problem,
+                                                const std::vector<reference::Row>& rows);
+
+}  // namespace vkattn::tests

@@ -1,0 +1,55 @@
+// Folders of attention cases with known results: cases.json says what each case is, a binary file beside it
+// holds the tensors.
+//
+//   {"cases": [{"name": "...", "attributes": {"scale": {"type": "float", "value": 0.5}},
+//               "inputs":  [{"role": "Q", "dtype": "float32", "shape": [1, 2, 4, 8], "file": "tensors.bin",
+//                            "offset": 0, "nbytes": 256}],
+//               "outputs": [...]}]}
+//
+// Tensors are row-major and little-endian; a bool is a byte.
+#pragma once
+
+#include <vkattn/result.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vkattn::tests {
+
+enum class ElementType { kFloat16, kBfloat16, kFloat32, kFloat64, kBool, kInt64 };
+
+[[nodiscard]] std::size_t element_bytes(ElementType type);
+
+struct CaseTensor {
+  std::string role;  ///< the operator's name for it: Q, K, V, attn_mask, Y …
+  ElementType type = ElementType::kFloat32;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> bytes;
+
+  [[nodiscard]] std::size_t elements() const { return bytes.size() / element_bytes(type); }
+  /// An element as float64; 0 or 1 of a bool.
+  [[nodiscard]] double number(std::size_t element) const;
+};
+
+struct Case {
+  std::string name;
+  std::map<std::string, double> attributes;
+  std::vector<CaseTensor> inputs;
+  std::vector<CaseTensor> outputs;
+
+  /// The attribute's value, or another where the case has none.
+  [[nodiscard]] double attribute(const std::string& attribute, double otherwise) const;
+  /// Null where the case has none of that role.
+  [[nodiscard]] const CaseTensor* input(std::string_view role) const;
+  [[nodiscard]] const CaseTensor* output(std::string_view role) const;
+};
+
+/// All cases of a folder. An error names the file and what is wrong with it.
+[[nodiscard]] Result<std::vector<Case>> read_cases(const std::filesystem::path& folder);
+
+}  // namespace vkattn::tests

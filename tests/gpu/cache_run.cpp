@@ -1,0 +1,459 @@
+// The way of an append through the device and the reference: see cache_run.hpp.
+#include "gpu/cache_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "harness/data.hpp"
+#include "support/cache_reference.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+constexpr std::size_t kGuardBytes = 256;
+
+/// A buffer and what should be in it.
+struct Image {
+  std::vector<std::byte> bytes;
+  std::size_t offset = 0;  ///< of the first element
+  Buffer buffer;
+
+  [[nodiscard]] BufferRange range() const {
+    return bytes.empty() ? BufferRange{} : BufferRange{buffer.handle(), offset, bytes.size() - offset};
+  }
+  [[nodiscard]] std::span<std::byte> at(std::int64_t byte, std::size_t count) {
+    return std::span(bytes).subspan(offset + static_cast<std::size_t>(byte), count);
+  }
+};
+
+/// An image without elements stays empty. Words differ from their neighbours.
+Image make_image(std::int64_t bytes, std::int64_t shift_bytes, std::uint32_t filler) {
+  Image image;
+  if (bytes == 0) return image;
+  image.offset = kGuardBytes + static_cast<std::size_t>(shift_bytes);
+  const std::size_t size = image.offset + static_cast<std::size_t>(bytes) + 2 * kGuardBytes;
+  image.bytes.resize(size / kGuardBytes * kGuardBytes);
+  for (std::size_t i = 0; i < image.bytes.size(); i += 4) {
+    const std::uint32_t word = filler ^ (static_cast<std::uint32_t>(i) & 0x3cU) << 2U;
+    std::memcpy(image.bytes.data() + i, &word, 4);
+  }
+  return image;
+}
+
+/// The byte of an element of a row-major tensor from its first one on; of a block, its first byte.
+std::int64_t byte_of(const TensorDesc& tensor, std::int64_t b, std::int64_t h, std::int64_t r,
+                     std::int64_t d) {
+  const Strides& s = tensor.strides;
+  return (b * s.batch + h * s.head + r * s.row + d * s.dim) / block_elements(tensor.type) *
+         block_bytes(tensor.type);
+}
+
+std::uint32_t read_bits(Image& image, const TensorDesc& tensor, std::int64_t byte) {
+  std::uint32_t bits = 0;
+  const auto element = image.at(byte, block_bytes(tensor.type));
+  std::memcpy(&bits, element.data(), element.size());
+  return bits;
+}
+
+void write_bits(Image& image, const TensorDesc& tensor, std::int64_t byte, std::uint32_t bits) {
+  const auto element = image.at(byte, block_bytes(tensor.type));
+  std::memcpy(element.data(), &bits, element.size());
+}
+
+/// One of the tensors of new rows, with where it goes.
+struct Part {
+  const char* name;
+  TensorDesc source, target;
+  std::int64_t heads, dims;
+  bool rotated, cached;
+  const std::vector<float>* scales;
+  BufferRange AppendTensors::*source_range;
+  BufferRange AppendTensors::*target_range;
+  Image from, to;  ///< `to` is what is expected
+};
+
+class AppendRun {
+ public:
+  AppendRun(const Runtime& runtime, const AppendCase& test, const AppendRunOptions& options)
+      : runtime_(runtime), test_(test), options_(options) {}
+
+  testing::AssertionResult run() {
+    const AppendDesc& desc = test_.desc;
+    const bool again =
+        options_.kept != nullptr && options_.kept->has_value() && (*options_.kept)->desc() == desc;
+    auto plan = again ? Result<AppendPlan>(**options_.kept) : make_plan();
+    if (!plan.ok()) return testing::AssertionFailure() << "no plan: " << plan.error().message;
+    if (options_.kept != nullptr) *options_.kept = *plan;
+    make_images();
+    if (Status s = upload(); !s) return testing::AssertionFailure() << "uploading: " << s.error().message;
+    if (Status s = execute(*plan); !s) return testing::AssertionFailure() << "running: " << s.error().message;
+    return compare();
+  }
+
+ private:
+  [[nodiscard]] Result<AppendPlan> make_plan() const {
+    AppendOptions options;
+    options.push_descriptors = options_.push_descriptors;
+    options.pipeline_cache = runtime_.pipeline_cache();
+    return AppendPlan::create(options_.device.value_or(runtime_.device()), test_.desc, options);
+  }
+
+  void make_images() {
+    const AppendDesc& desc = test_.desc;
+    using Tensors = AppendTensors;
+    const bool in_place = test_.in_place;
+    parts_.push_back({"key",
+                      desc.key,
+                      desc.cache_key,
+                      desc.kv_heads,
+                      desc.head_dim,
+                      true,
+                      true,
+                      &test_.key_scales,
+                      &Tensors::key,
+                      &Tensors::cache_key,
+                      {},
+                      {}});
+    parts_.push_back({"value",
+                      desc.value,
+                      desc.cache_value,
+                      desc.kv_heads,
+                      desc.value_dim,
+                      false,
+                      true,
+                      &test_.value_scales,
+                      &Tensors::value,
+                      &Tensors::cache_value,
+                      {},
+                      {}});
+    parts_.push_back({"query",
+                      desc.query,
+                      desc.query_output,
+                      desc.query_heads,
+                      desc.head_dim,
+                      true,
+                      false,
+                      nullptr,
+                      &Tensors::query,
+                      &Tensors::query_output,
+                      {},
+                      {}});
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      Part& part = parts_[i];
+      const TensorExtents source{desc.batch, part.heads, desc.new_length, part.dims};
+      const TensorExtents target = part.cached ? cache_extents(desc, part.dims) : source;
+      part.from = tensor_image(part.source, source, 0x7fc0beefU);
+      fill(part, source, i);
+      const bool shares = in_place && !part.cached;
+      part.to = shares ? Image{} : tensor_image(part.target, target, 0xd5dbd1ddU);
+    }
+    const auto numbers = [&](const auto& values, BufferRange AppendTensors::*range) {
+      Image image = make_image(static_cast<std::int64_t>(values.size() * 4), test_.shift * 4, 3);
+      if (!values.empty()) {
+        std::memcpy(image.bytes.data() + image.offset, values.data(), values.size() * 4);
+      }
+      numbers_.emplace_back(range, std::move(image));
+    };
+    numbers(test_.positions, &Tensors::positions);
+    numbers(test_.new_lengths, &Tensors::new_lengths);
+    numbers(test_.page_table, &Tensors::page_table);
+    numbers(test_.key_scales, &Tensors::key_scales);
+    numbers(test_.value_scales, &Tensors::value_scales);
+    numbers(test_.frequencies, &Tensors::frequencies);
+    if (desc.has_kv_lengths) {
+      kv_lengths_ = make_image(desc.batch * 4, test_.shift * 4, 0xd5dbd1ddU);
+    }
+  }
+
+  Image tensor_image(const TensorDesc& tensor, const TensorExtents& e, std::uint32_t filler) const {
+    const std::int64_t bytes = tensor_bytes(tensor, e.batch, e.heads, e.rows, e.dims).value();
+    return make_image(bytes, test_.shift * element_bytes(tensor.type), filler);
+  }
+
+  void fill(Part& part, const TensorExtents& e, std::uint64_t stream) const {
+    std::uint64_t counter = 0;
+    for (std::int64_t b = 0; b < e.batch; ++b) {
+      for (std::int64_t h = 0; h < e.heads; ++h) {
+        for (std::int64_t r = 0; r < e.rows; ++r) {
+          for (std::int64_t d = 0; d < e.dims; ++d, ++counter) {
+            const DataType type = part.source.type;
+            const bool given = stream == 0 && !test_.key_elements.empty();
+            write_bits(part.from, part.source, byte_of(part.source, b, h, r, d),
+                       given ? encoded(type, test_.key_elements[counter])
+                             : random_element(type, test_.seed * 8 + stream, counter));
+          }
+        }
+      }
+    }
+  }
+
+  /// Never 0 and, as float16, never subnormal: a device may flush those.
+  std::uint32_t random_element(DataType type, std::uint64_t stream, std::uint64_t counter) const {
+    if (test_.any_bits) {
+      const std::uint64_t bits = harness::random_bits(stream, counter);
+      return static_cast<std::uint32_t>(type == DataType::kFloat32 ? bits : bits & 0xffffU);
+    }
+    const double uniform = 2 * harness::random_uniform(stream, counter) - 1;
+    const double far_from_0 = std::copysign(std::max(std::abs(uniform), 0x1p-12), uniform);
+    return encoded(type, static_cast<float>(far_from_0 * test_.magnitude));
+  }
+
+  Status upload() {
+    const auto send = [&](Image& image) -> Status {
+      if (image.bytes.empty()) return {};
+      auto buffer = runtime_.create_buffer(image.bytes.size());
+      if (!buffer) return buffer.error();
+      image.buffer = *std::move(buffer);
+      return runtime_.write(image.buffer, 0, image.bytes);
+    };
+    for (Part& part : parts_) {
+      if (Status s = send(part.from); !s) return s;
+      if (Status s = send(part.to); !s) return s;
+    }
+    for (auto& [range, image] : numbers_) {
+      if (Status s = send(image); !s) return s;
+    }
+    return send(kv_lengths_);
+  }
+
+  Status execute(const AppendPlan& plan) const {
+    AppendTensors tensors;
+    for (const Part& part : parts_) {
+      const bool shares = test_.in_place && !part.cached;
+      tensors.*part.source_range = part.from.range();
+      tensors.*part.target_range = shares ? part.from.range() : part.to.range();
+    }
+    for (const auto& [range, image] : numbers_) tensors.*range = image.range();
+    tensors.kv_lengths = kv_lengths_.range();
+    if (options_.push_descriptors) {
+      Status status;
+      const auto time = runtime_.execute([&](VkCommandBuffer c) { status = plan.record(c, tensors); });
+      return time.ok() ? status : Status(time.error());
+    }
+    const auto bindings = plan.make_bindings(tensors);
+    if (!bindings) return bindings.error();
+    const auto time = runtime_.execute([&](VkCommandBuffer c) { plan.record(c, *bindings); });
+    return time.ok() ? Status() : Status(time.error());
+  }
+
+  testing::AssertionResult compare() {
+    for (Part& part : parts_) {
+      const bool shares = test_.in_place && !part.cached;
+      if (auto r = same_bytes(part.name, shares ? nullptr : &part.from); !r) return r;
+      Image& target = shares ? part.from : part.to;
+      if (target.bytes.empty()) continue;
+      got_.offset = target.offset;
+      got_.bytes.resize(target.bytes.size());
+      if (Status s = runtime_.read(target.buffer, 0, got_.bytes); !s)
+        return testing::AssertionFailure() << s.error().message;
+      // Expectations are made of the source, which in place is the target: row by row, elements read first.
+      if (auto r = expect_rows(part, target); !r) return r;
+      if (auto r = same_bytes(part.name, &target); !r) return r << " (target)";
+    }
+    for (auto& [range, image] : numbers_) {
+      if (auto r = same_bytes("numbers", &image); !r) return r;
+    }
+    if (kv_lengths_.bytes.empty()) return testing::AssertionSuccess();
+    const std::int64_t room = test_.desc.cache.mapping == KeyMapping::kContiguous ? test_.desc.cache_length
+                              : test_.desc.cache.mapping == KeyMapping::kRing
+                                  ? std::int64_t{0x7fffffff}
+                                  : test_.desc.cache.page_size * test_.desc.cache.page_table_stride;
+    for (std::int64_t b = 0; b < test_.desc.batch; ++b) {
+      const auto length =
+          static_cast<std::int32_t>(std::clamp<std::int64_t>(position_of(b) + rows_of(b), 0, room));
+      std::memcpy(kv_lengths_.at(b * 4, 4).data(), &length, 4);
+    }
+    return same_bytes("kv_lengths", &kv_lengths_);
+  }
+
+  testing::AssertionResult same_bytes(const char* name, const Image* image) const {
+    if (image == nullptr || image->bytes.empty()) return testing::AssertionSuccess();
+    std::vector<std::byte> now(image->bytes.size());
+    if (Status s = runtime_.read(image->buffer, 0, now); !s)
+      return testing::AssertionFailure() << s.error().message;
+    const auto [want, is] = std::mismatch(image->bytes.begin(), image->bytes.end(), now.begin());
+    if (want == image->bytes.end()) return testing::AssertionSuccess();
+    return testing::AssertionFailure()
+           << name << ": byte " << want - image->bytes.begin() - static_cast<std::ptrdiff_t>(image->offset)
+           << " from the first element on is " << static_cast<int>(*is) << " but should be "
+           << static_cast<int>(*want);
+  }
+
+  [[nodiscard]] std::int64_t position_of(std::int64_t b) const {
+    return test_.desc.has_positions ? test_.positions[static_cast<std::size_t>(b)] : test_.desc.position;
+  }
+  [[nodiscard]] std::int64_t rows_of(std::int64_t b) const {
+    if (!test_.desc.has_new_lengths) return test_.desc.new_length;
+    return std::clamp<std::int64_t>(test_.new_lengths[static_cast<std::size_t>(b)], 0, test_.desc.new_length);
+  }
+
+  testing::AssertionResult expect_rows(Part& part, Image& target) {
+    const CacheLayout& cache = test_.desc.cache;
+    for (std::int64_t b = 0; b < test_.desc.batch; ++b) {
+      for (std::int64_t r = 0; r < rows_of(b); ++r) {
+        const std::int64_t position = position_of(b) + r;
+        std::optional<CacheRow> row = CacheRow{b, r};
+        if (part.cached) row = cache_row(test_.desc, test_.page_table, b, position);
+        if (!row) continue;
+        if (part.cached && cache.mapping == KeyMapping::kRing && r + cache.ring_length < rows_of(b)) continue;
+        for (std::int64_t h = 0; h < part.heads; ++h) {
+          if (auto result = expect_row(part, target, {b, r}, *row, h, position); !result) {
+            return result << ": " << part.name << ", batch " << b << ", head " << h << ", row " << r;
+          }
+        }
+      }
+    }
+    return testing::AssertionSuccess();
+  }
+
+  testing::AssertionResult expect_row(Part& part, Image& target, const CacheRow& from, const CacheRow& to,
+                                      std::int64_t head, std::int64_t position) {
+    const auto dims = static_cast<std::size_t>(part.dims);
+    std::vector<std::uint32_t> bits(dims);
+    std::vector<float> elements(dims);
+    for (std::size_t d = 0; d < dims; ++d) {
+      bits[d] = read_bits(part.from, part.source,
+                          byte_of(part.source, from.batch, head, from.row, static_cast<std::int64_t>(d)));
+      elements[d] = decoded(part.source.type, bits[d]);
+    }
+    const RotaryDesc rotary = part.rotated ? test_.desc.rotary : RotaryDesc{};
+    if (block_elements(part.target.type) > 1) {
+      const std::vector<double> row = rotated(elements, rotary, test_.frequencies, position);
+      for (std::size_t d = 0; d < dims; d += 32) {
+        const std::int64_t byte = byte_of(part.target, to.batch, head, to.row, static_cast<std::int64_t>(d));
+        const auto tensor_block = target.at(byte, block_bytes(part.target.type));
+        if (rotary.style == RotaryStyle::kNone) {
+          const auto block = quantised_block(part.target.type, std::span(elements).subspan(d).first<32>());
+          std::copy(block.begin(), block.end(), tensor_block.begin());
+          report_.exact_elements += 32;
+        } else if (auto r = accept_block(part, tensor_block, byte, std::span(row).subspan(d, 32)); !r) {
+          return r << " in the block of dim " << d;
+        }
+      }
+      return publish();
+    }
+    return expect_elements(part, target, {bits, elements}, to, head, position);
+  }
+
+  struct RowElements {
+    const std::vector<std::uint32_t>& bits;
+    const std::vector<float>& elements;
+  };
+
+  testing::AssertionResult expect_elements(Part& part, Image& target, const RowElements& from,
+                                           const CacheRow& to, std::int64_t head, std::int64_t position) {
+    const RotaryDesc rotary = part.rotated ? test_.desc.rotary : RotaryDesc{};
+    const std::vector<double> row = rotated(from.elements, rotary, test_.frequencies, position);
+    const DataType type = part.target.type;
+    float scale = 1;
+    if (type == DataType::kFloat8E4m3) scale = (*part.scales)[static_cast<std::size_t>(head)];
+    const float inverse = 1.0F / scale;
+    for (std::size_t d = 0; d < row.size(); ++d) {
+      const std::int64_t byte = byte_of(part.target, to.batch, head, to.row, static_cast<std::int64_t>(d));
+      const bool turns = rotary.style != RotaryStyle::kNone && std::cmp_less(d, rotary.dims);
+      if (!turns) {
+        const bool copies = part.source.type == type;
+        write_bits(target, part.target, byte,
+                   copies ? from.bits[d] : encoded(type, from.elements[d] * inverse));
+        ++report_.exact_elements;
+        continue;
+      }
+      const std::uint32_t got = read_bits(got_, part.target, byte);
+      const std::size_t partner = partner_of(rotary, d);
+      const double larger = std::max(std::abs(static_cast<double>(from.elements[d])),
+                                     std::abs(static_cast<double>(from.elements[partner]))) *
+                            std::abs(static_cast<double>(rotary.magnitude));
+      const double error = std::abs(static_cast<double>(decoded(type, got) * scale) - row[d]);
+      const double allowed = larger * 0x1p-20 + storage_rounding(type, row[d], scale);
+      if (!(error <= allowed)) {
+        return testing::AssertionFailure() << "dim " << d << " is " << decoded(type, got) * scale
+                                           << " but should be " << row[d] << " at position " << position;
+      }
+      if (type == DataType::kFloat32) report_.largest_error = std::max(report_.largest_error, error / larger);
+      write_bits(target, part.target, byte, got);
+      ++report_.rotated_elements;
+    }
+    return publish();
+  }
+
+  static std::size_t partner_of(const RotaryDesc& rotary, std::size_t d) {
+    if (rotary.style == RotaryStyle::kInterleaved) return d ^ 1U;
+    const auto half = static_cast<std::size_t>(rotary.dims / 2);
+    return d < half ? d + half : d - half;
+  }
+
+  /// Half a unit in the last place of a value that is not beyond the type's range.
+  static double storage_rounding(DataType type, double value, float scale) {
+    const double magnitude = std::abs(value) * 1.0001;
+    switch (type) {
+      case DataType::kFloat16:
+        return std::max(magnitude * 0x1p-11, 0x1p-25);
+      case DataType::kBfloat16:
+        return magnitude * 0x1p-8;
+      case DataType::kFloat8E4m3:
+        return std::max(magnitude * 0x1p-4, 0x1p-10 * static_cast<double>(std::abs(scale)) * 1.0001);
+      default:
+        return 0;
+    }
+  }
+
+  /// A rotated block: its own scale decides how far elements may be off.
+  testing::AssertionResult accept_block(const Part& part, std::span<std::byte> expected, std::int64_t byte,
+                                        std::span<const double> row) {
+    const auto got = got_.at(byte, block_bytes(part.target.type));
+    const std::array<float, 32> elements = block_elements_of(part.target.type, got);
+    double largest = 0;
+    for (const double element : row) largest = std::max(largest, std::abs(element));
+    // Half a code, and the scale's own rounding at code 127; q4_0 has no code for the last half of the other
+    // end of its range.
+    const bool q8 = part.target.type == DataType::kQ8_0;
+    const double allowed = largest * (q8 ? 0.57 / 127 : 1.01 / 8) + largest * 0x1p-19;
+    for (std::size_t d = 0; d < 32; ++d) {
+      if (!(std::abs(static_cast<double>(elements[d]) - row[d]) <= allowed)) {
+        return testing::AssertionFailure()
+               << "element " << d << " is " << elements[d] << " but should be " << row[d];
+      }
+    }
+    std::copy(got.begin(), got.end(), expected.begin());
+    report_.rotated_elements += 32;
+    return testing::AssertionSuccess();
+  }
+
+  testing::AssertionResult publish() const {
+    if (options_.report != nullptr) *options_.report = report_;
+    return testing::AssertionSuccess();
+  }
+
+  const Runtime& runtime_;
+  const AppendCase& test_;
+  const AppendRunOptions& options_;
+  std::vector<Part> parts_;
+  std::vector<std::pair<BufferRange AppendTensors::*, Image>> numbers_;
+  Image kv_lengths_;
+  Image got_;  ///< the target as it came back
+  AppendReport report_;
+};
+
+}  // namespace
+
+testing::AssertionResult appends_right(const Runtime& runtime, const AppendCase& test,
+                                       const AppendRunOptions& options) {
+  return AppendRun(runtime, test, options).run();
+}
+
+void AppendTest::expect_right(const AppendCase& test, const std::string& what, AppendReport* report) {
+  AppendRunOptions options;
+  options.report = report;
+  options.kept = &plan_;
+  EXPECT_TRUE(appends_right(runtime(), test, options)) << what;
+  if (!capabilities().storage_buffer_16bit) return;
+  options.report = nullptr;
+  options.kept = &plan_in_words_;
+  options.device = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
+  EXPECT_TRUE(appends_right(runtime(), test, options)) << what << ", in words";
+}
+
+}  // namespace vkattn::tests

@@ -1,0 +1,172 @@
+// Every feature on every kernel that takes it, alone and with what it is likely to meet, at sizes around the
+// edges of tiles. random_test.cpp draws from the whole space.
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "gpu/support.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+/// Words that a problem gets besides its sizes. Q, A and B stand for the query length and for two that are
+/// shorter.
+constexpr std::array kFeatures{
+    "window=16,0 align=bottom-right",
+    "window=10,20 lse",
+    "window=-1,5",
+    "window=7,-1 align=-20",
+    "window=0,0 align=bottom-right kv_lengths=129,40",
+    "window=20,30 causal align=bottom-right",
+    "softcap=5 lse",
+    "softcap=0.5 causal magnitude=10",
+    "mask=f32:bhqk lse",
+    "mask=f16:hqk causal align=bottom-right",
+    "mask=bytes:bqk",
+    "mask=bits lse",
+    "mask=bits:bhk kv_lengths=129,40",
+    "mask=f32:q",
+    "mask=bytes:bhqk hidden=0.9 block=16 lse",
+    "mask=bits:hqk hidden=0.8 block=32 window=60,60",
+    "mask=bits:bhqk hidden=1 lse",
+    "alibi lse",
+    "alibi=given causal align=bottom-right kv_lengths=129,40",
+    "alibi window=30,30 align=50",
+    "sinks lse",
+    "sinks mask=bits hidden=1 lse",
+    "sinks window=8,0 align=bottom-right",
+    "query_lengths=B,0",
+    "query_lengths=A,Q kv_lengths=129,40 causal align=bottom-right lse",
+    "query_lengths=A,B alibi align=bottom-right window=40,0",
+    "sequences query_lengths=A,Q kv_lengths=129,3 causal align=bottom-right lse",
+    "sequences query_lengths=0,B kv_lengths=20,129 layout=bshd",
+    "ring=64 kv_lengths=129,40 lse",
+    "ring=50 kv_lengths=129,100 causal align=bottom-right window=30,0",
+    "page=16",
+    "page=1 kv_lengths=100,129",
+    "page=17 kv_lengths=3,129 causal align=bottom-right layout=bshd",
+    "dropout=0.17 dropout_seed=7",
+    "dropout=0.5 causal kv_lengths=129,40 lse",
+    "weights=scores softcap=3",
+    "weights=softcap softcap=3 causal",
+    "weights=masked mask=f32:bhqk alibi causal",
+    "weights=probabilities kv_lengths=129,40 sinks window=50,3",
+    "weights=probabilities dropout=0.2 lse query_lengths=A,B",
+    "softcap=4 alibi mask=f16 sinks causal align=bottom-right kv_lengths=120,77 query_lengths=A,Q "
+    "dropout=0.1 lse",
+};
+
+/// Storage that kernels on matrix units do not take. Heads are 64 wide.
+constexpr std::array kQuantised{
+    "cache=q8_0",
+    "cache=q4_0",
+    "key=q8_0 value=q4_0 causal page=16",
+    "cache=e4m3",
+    "key=e4m3 value=f16 layout=bshd lse",
+    "key=f32 value=e4m3 ring=32",
+    "key=q4_0 value=e4m3 sequences "
+    "query_lengths=A,B kv_lengths=40,129",
+};
+
+std::string replaced(std::string text, std::string_view what, std::string_view with) {
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
+    text.replace(at, what.size(), with);
+  }
+  return text;
+}
+
+/// decode takes few rows, the others enough for several tiles.
+std::string with_sizes(std::string_view words, bool few_rows, std::string_view sizes) {
+  std::string text(words);
+  text = replaced(text, "=A", few_rows ? "=2" : "=45");
+  text = replaced(text, "=B", few_rows ? "=1" : "=33");
+  text = replaced(text, "=Q", few_rows ? "=3" : "=70");
+  text = replaced(text, ",A", few_rows ? ",2" : ",45");
+  text = replaced(text, ",B", few_rows ? ",1" : ",33");
+  text = replaced(text, ",Q", few_rows ? ",3" : ",70");
+  return std::string(few_rows ? "3x129 " : "70x129 ") + std::string(sizes) + " " + text;
+}
+
+class Feature : public KernelTest {};
+class MatrixFeature : public MatrixKernelTest {};
+
+TEST_P(Feature, MatchesTheReference) {
+  RunOptions options;
+  options.kernel = kernel();
+  const bool few = kernel() == "decode";
+  for (const char* const words : kFeatures) {
+    EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d20 dv12"), options));
+  }
+}
+
+TEST_P(Feature, QuantisedKeysAndValues) {
+  RunOptions options;
+  options.kernel = kernel();
+  const bool few = kernel() == "decode";
+  for (const char* const words : kQuantised) {
+    EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d64"), options));
+  }
+}
+
+TEST_P(Feature, PartsOfTheKeys) {
+  RunOptions options;
+  options.kernel = kernel();
+  options.kv_splits = 3;
+  const bool few = kernel() == "decode";
+  for (const char* const words :
+       {"sinks lse", "window=40,10 align=bottom-right", "mask=bits:bhqk hidden=0.9 block=32 sinks lse",
+        "page=16 kv_lengths=129,5", "query_lengths=A,B alibi dropout=0.2", "weights=probabilities causal"}) {
+    EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d20 dv12 f16"), options));
+  }
+}
+
+// Of a window with later keys of a row, the block mask is that of the window with the first ones.
+TEST_P(Feature, WindowsOfTheKeys) {
+  RunOptions options;
+  options.kernel = kernel();
+  const bool few = kernel() == "decode";
+  options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 5 * 1024; });
+  for (const char* const words :
+       {"mask=bits:bhqk hidden=0.8 block=16 sinks lse", "mask=bytes:q alibi causal"}) {
+    EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d20 dv12"), options));
+  }
+}
+
+TEST_P(MatrixFeature, MatchesTheReference) {
+  RunOptions options;
+  options.kernel = kernel();
+  for (const char* const words : kFeatures) {
+    // Magnitudes and lengths are the same; 16-bit storage is what these kernels take.
+    EXPECT_TRUE(runs_right(runtime(), with_sizes(words, false, "b2 hq4 hkv2 d24 dv16 f16"), options));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Feature, testing::ValuesIn(kKernelNames), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Matrix, MatrixFeature, testing::ValuesIn(kMatrixKernelNames), kernel_test_name);
+
+/// A problem for which unfused, the baseline, would have to know more than it does.
+using FeatureOfPlans = GpuTest;
+
+TEST_F(FeatureOfPlans, KernelsRefuseByName) {
+  EXPECT_NE(reason_against(runtime(), "unfused", "64x64 d64 softcap=3").find("softcap"), std::string::npos);
+  EXPECT_NE(reason_against(runtime(), "matrix", "64x64 d64 f16 cache=q8_0").find("q8_0"), std::string::npos);
+  EXPECT_EQ(reason_against(runtime(), "lane", "64x64 d64 softcap=3 sinks alibi window=3,3"), "");
+}
+
+TEST_F(FeatureOfPlans, MasksOfManyKeysGetABlockMask) {
+  RunOptions options;
+  options.kernel = "lane";
+  const auto passes = [&](std::string_view problem) {
+    const auto plan = make_plan(runtime(), parsed(problem).desc, options);
+    std::string names;
+    if (!plan.ok()) return plan.error().message;
+    for (const DispatchInfo& dispatch : plan.value().dispatches()) names += std::string(dispatch.pass) + " ";
+    return names;
+  };
+  EXPECT_EQ(passes("64x256 d16 mask=bits"), "block_mask lane ");
+  EXPECT_EQ(passes("64x256 d16"), "lane ");
+  EXPECT_EQ(passes("64x256 d16 weights=masked"), "lane weights ");
+}
+
+}  // namespace
+}  // namespace vkattn::tests

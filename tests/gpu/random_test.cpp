@@ -1,0 +1,181 @@
+// Problems drawn from the whole space of descriptors, against the reference: VKATTN_RANDOM_CASES of them
+// (500), from VKATTN_RANDOM_SEED (1) on. A failure names the problem, which repeats it.
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gpu/support.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return otherwise;
+  return std::strtoull(text, nullptr, 10);
+}
+
+/// Draws the words of one problem.
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : random_(seed) {}
+
+  std::string problem() {
+    sizes();
+    storage();
+    positions();
+    lengths();
+    scores();
+    add("seed=" + std::to_string(below(1000) + 1));
+    return text_;
+  }
+
+ private:
+  std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
+  bool with_chance(std::uint64_t percent) { return below(100) < percent; }
+  template <class T>
+  T one_of(const std::vector<T>& values) {
+    return values[below(values.size())];
+  }
+  std::int64_t between(std::int64_t least, std::int64_t most) {
+    return least + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(most - least + 1)));
+  }
+  void add(const std::string& word) { text_ += (text_.empty() ? "" : " ") + word; }
+
+  void sizes() {
+    batch_ = between(1, 3);
+    kv_heads_ = between(1, 3);
+    const std::int64_t group = one_of<std::int64_t>({1, 1, 2, 3, 4});
+    // Half of the problems have few rows, which all kernels take.
+    query_length_ = with_chance(50) ? between(1, 4) : between(1, 150);
+    kv_length_ = with_chance(10) ? between(0, 8) : between(1, 300);
+    quantised_ = with_chance(20);
+    blocks_ = quantised_ && with_chance(70);
+    const std::int64_t head_dim = blocks_ ? one_of<std::int64_t>({32, 64, 96}) : between(1, 80);
+    const std::int64_t value_dim = blocks_ ? head_dim : with_chance(60) ? head_dim : between(1, 80);
+    add("b" + std::to_string(batch_) + " hq" + std::to_string(kv_heads_ * group) + " hkv" +
+        std::to_string(kv_heads_));
+    add(std::to_string(query_length_) + "x" + std::to_string(kv_length_));
+    add("d" + std::to_string(head_dim) + " dv" + std::to_string(value_dim));
+  }
+
+  void storage() {
+    const std::vector<std::string> types{"f32", "f16", "bf16"};
+    add(with_chance(40) ? "f16" : one_of(types));
+    if (with_chance(15)) add("output=" + one_of(types));
+    if (quantised_) {
+      const std::vector<std::string> kinds =
+          blocks_ ? std::vector<std::string>{"q8_0", "q4_0", "e4m3"} : std::vector<std::string>{"e4m3"};
+      add("key=" + one_of(kinds));
+      add("value=" + one_of(kinds));
+    }
+    if (with_chance(40)) add("layout=bshd");
+    if (!blocks_ && with_chance(20)) add("pad=" + std::to_string(between(1, 9)));
+    if (!quantised_ && with_chance(20)) add("shift=" + std::to_string(between(1, 9)));
+  }
+
+  void positions() {
+    bool aligned = false;
+    if (with_chance(40)) {
+      add("causal");
+      aligned = true;
+    }
+    if (with_chance(25)) {
+      const std::int64_t left = with_chance(25) ? -1 : between(0, 60);
+      const std::int64_t right = left >= 0 && with_chance(25) ? -1 : between(0, 60);  // one side is limited
+      add("window=" + std::to_string(left) + "," + std::to_string(right));
+      aligned = true;
+    }
+    if (with_chance(20)) {
+      add(with_chance(50) ? "alibi" : "alibi=given");
+      aligned = true;
+    }
+    if (aligned && with_chance(70)) {
+      add(with_chance(60) ? "align=bottom-right" : "align=" + std::to_string(between(-80, 120)));
+    }
+  }
+
+  std::string list(const char* word, std::int64_t most) {
+    std::string text = word;
+    for (std::int64_t b = 0; b < batch_; ++b) text += (b == 0 ? "=" : ",") + std::to_string(between(0, most));
+    return text;
+  }
+
+  void lengths() {
+    if (with_chance(12)) {
+      add("sequences");
+      add(list("query_lengths", query_length_));
+      add(list("kv_lengths", kv_length_));
+      return;
+    }
+    if (with_chance(25)) add(list("query_lengths", query_length_));
+    if (with_chance(35)) add(list("kv_lengths", kv_length_));
+    if (with_chance(12)) {
+      add("ring=" + std::to_string(between(1, 200)));
+    } else if (with_chance(20)) {
+      add("page=" + std::to_string(one_of<std::int64_t>({1, 7, 16, 32, 64})));
+    }
+  }
+
+  void scores() {
+    if (with_chance(20)) add("softcap=" + one_of<std::string>({"0.7", "5", "50"}));
+    if (with_chance(30)) {
+      add("mask=" + one_of<std::string>({"f32", "f16", "bytes", "bits"}) +
+          one_of<std::string>({"", ":bhqk", ":hqk", ":bqk", ":bk", ":k"}));
+      if (with_chance(50)) add("hidden=" + one_of<std::string>({"0", "0.5", "0.9", "1"}));
+      if (with_chance(50)) add("block=" + std::to_string(one_of<std::int64_t>({8, 32, 50})));
+    }
+    if (with_chance(20)) add("sinks");
+    if (with_chance(12)) {
+      add("dropout=" + one_of<std::string>({"0.1", "0.5", "0.9"}));
+      add("dropout_seed=" + std::to_string(below(100000)));
+    }
+    if (with_chance(12)) {
+      add("weights=" + one_of<std::string>({"scores", "softcap", "masked", "probabilities"}));
+    }
+    if (with_chance(40)) add("lse");
+    if (with_chance(20)) add("scale=" + one_of<std::string>({"-0.2", "0.5", "0.01"}));
+    if (with_chance(20)) add("data=" + one_of<std::string>({"uniform", "dominant", "equal"}));
+    if (with_chance(10)) add("magnitude=" + one_of<std::string>({"0.001", "10"}));
+  }
+
+  std::mt19937_64 random_;
+  std::string text_;
+  std::int64_t batch_ = 1, kv_heads_ = 1, query_length_ = 1, kv_length_ = 1;
+  bool quantised_ = false, blocks_ = false;
+};
+
+/// Kernels that take the problem, the baseline aside.
+std::vector<std::string> accepting_kernels(const AttentionDesc& desc, const Capabilities& capabilities) {
+  std::vector<std::string> kernels;
+  for (const KernelSupport& support : kernel_support(desc, capabilities)) {
+    if (support.reason.empty() && support.kernel != "unfused") kernels.emplace_back(support.kernel);
+  }
+  return kernels;
+}
+
+class Random : public GpuTest {};
+
+TEST_F(Random, ProblemsMatchTheReference) {
+  const std::uint64_t count = number_from("VKATTN_RANDOM_CASES", 500);
+  const std::uint64_t first = number_from("VKATTN_RANDOM_SEED", 1);
+  std::uint64_t failures = 0;
+  for (std::uint64_t seed = first; seed < first + count && failures < 5; ++seed) {
+    const std::string text = Draw(seed).problem();
+    const Result<Problem> problem = parse_problem(text);
+    ASSERT_TRUE(problem.ok()) << "seed " << seed << ": " << text << ": " << problem.error().message;
+    const std::vector<std::string> kernels = accepting_kernels(problem.value().desc, capabilities());
+    ASSERT_FALSE(kernels.empty()) << "seed " << seed << ": no kernel takes " << text;
+    RunOptions options;
+    options.kernel = kernels[seed % kernels.size()];
+    if (options.kernel != "matrix" && seed % 5 == 0) options.kv_splits = 1 + seed % 4;
+    const testing::AssertionResult right = runs_right(runtime(), problem.value(), options);
+    EXPECT_TRUE(right) << "VKATTN_RANDOM_SEED=" << seed << " VKATTN_RANDOM_CASES=1";
+    if (!right) ++failures;
+  }
+}
+
+}  // namespace
+}  // namespace vkattn::tests

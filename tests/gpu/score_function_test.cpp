@@ -1,0 +1,186 @@
+// Score functions of the user's own, in every kernel, against the same functions in C++.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "gpu/score_support.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+/// The elements of the output.
+std::vector<float> outputs_of(const Runtime& runtime, const Problem& problem, const RunOptions& options) {
+  std::vector<float> elements;
+  const auto plan = make_plan(runtime, problem.desc, options);
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
+  auto run = harness::ProblemRun::create(runtime, problem);
+  EXPECT_TRUE(plan.ok() && run.ok() && run->fill_inputs().ok() && run->execute(*plan).ok());
+  const AttentionDesc& desc = problem.desc;
+  const std::int64_t count = desc.batch * desc.query_heads * desc.query_length * desc.value_dim;
+  for (std::int64_t i = 0; i < count; ++i) {
+    elements.push_back(read_element(runtime, run->output(), desc.output, i));
+  }
+  return elements;
+}
+
+constexpr const char* kEveryKernel[] = {"lane", "tile", "decode", "matrix", "matrix2"};
+INSTANTIATE_TEST_SUITE_P(Kernels, ScoreFunctions, testing::ValuesIn(kEveryKernel), kernel_test_name);
+
+TEST_P(ScoreFunctions, EqualTheReference) {
+  const std::string problem = typed("b2 hq4 hkv2 70x83 d16 lse");
+  EXPECT_TRUE(runs_right(runtime(), problem, options(prefix())));
+  EXPECT_TRUE(runs_right(runtime(), problem, options(documents())));
+  EXPECT_TRUE(runs_right(runtime(), problem, options(relative_bias())));
+  EXPECT_TRUE(runs_right(runtime(), problem, options(both())));
+}
+
+TEST_P(ScoreFunctions, GoWithCausalityLengthsAndTypes) {
+  EXPECT_TRUE(runs_right(runtime(), typed("b2 hq4 hkv2 40x75 d16 causal align=bottom-right lse", "bf16"),
+                         options(documents())));
+  EXPECT_TRUE(runs_right(runtime(), typed("b3 h2 40x75 d16 kv_lengths=0,33,75 causal align=3 lse", "f16"),
+                         options(both())));
+}
+
+// Positions count in the whole problem, whatever part of it a dispatch sees.
+TEST_P(ScoreFunctions, SeeThePositionsOfTheWholeProblem) {
+  RunOptions run = options(both());
+  // Where the kernel can, the keys of one head are cut, too.
+  const std::uint64_t range = kernel() == "matrix" ? 6144 : kernel() == "decode" ? 5120 : 3072;
+  run.device = device_with([&](Capabilities& c) { c.max_storage_buffer_range = range; });
+  run.inspect = [](const AttentionPlan& plan) {
+    EXPECT_NE(plan.describe().find(" windows of the tensors"), std::string::npos) << plan.describe();
+  };
+  EXPECT_TRUE(runs_right(runtime(), typed("b2 hq4 hkv2 70x83 d16 lse"), run));
+  run.score = relative_bias();
+  EXPECT_TRUE(runs_right(runtime(), typed("b2 hq4 hkv2 70x83 d16 lse"), run));
+}
+
+TEST_P(ScoreFunctions, GoWithSplitsOverKeys) {
+  if (kernel() == "matrix") GTEST_SKIP() << "does not split the keys";
+  RunOptions run = options(both());
+  run.kv_splits = 5;
+  EXPECT_TRUE(runs_right(runtime(), typed("b2 hq4 hkv2 6x300 d16 lse"), run));
+  run.score = relative_bias();
+  EXPECT_TRUE(runs_right(runtime(), typed("b2 hq4 hkv2 6x300 d16 lse"), run));
+}
+
+// What is hidden from all rows is never part of the arithmetic.
+TEST_P(ScoreFunctions, HideNan) {
+  const char* const by_score = R"(
+    float score(float s, Position p) { return p.key % 3 == 1 ? -1.0 / float(p.batch) : s; })";
+  const ScoreSetup hidden = setup(
+      by_score, {}, {},
+      [](double s, const reference::RowIndex&, std::int64_t key) { return key % 3 == 1 ? kHidden : s; });
+  RunOptions run = options(both());
+  run.prepare = [](harness::ProblemRun& filled) -> Status {
+    const AttentionDesc& desc = filled.problem().desc;
+    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+    for (std::int64_t h = 0; h < desc.kv_heads; ++h) {
+      for (std::int64_t j = 1; j < desc.kv_length; j += 3) {
+        Status status = write_row(runtime(), filled.key(), desc.key, 0, h, j, desc.head_dim, kNan);
+        if (!status.ok()) return status;
+        if (is_matrix()) continue;  // promised for K only
+        status = write_row(runtime(), filled.value(), desc.value, 0, h, j, desc.value_dim, kNan);
+        if (!status.ok()) return status;
+      }
+    }
+    return {};
+  };
+  EXPECT_TRUE(runs_right(runtime(), typed("hq4 hkv2 40x90 d16 lse"), run));
+  run.score = hidden;
+  EXPECT_TRUE(runs_right(runtime(), typed("hq4 hkv2 40x90 d16 lse"), run));
+}
+
+// Indices are clamped to what is bound: the last element for all beyond, the first for negative ones.
+TEST_P(ScoreFunctions, ReadNothingOutsideOfATable) {
+  const char* const source = R"(
+    float score(float s, Position p) {
+      return s + (p.key % 2 == 0 ? table(0x7fffffffu - p.key) : table(-int(p.key) - 1) + table(-2147483647 - 1));
+    })";
+  const auto score = [](double s, const reference::RowIndex&, std::int64_t key) {
+    return s + (key % 2 == 0 ? 3.0 : 4.0);
+  };
+  EXPECT_TRUE(runs_right(runtime(), typed("h2 33x40 d16 lse"),
+                         options(setup(source, {{"table"}}, {bits({2.0F, 9.0F, 3.0F})}, score))));
+}
+
+// -inf hides, also from rows that see nothing else, with and without visible().
+TEST_P(ScoreFunctions, MayReturnMinusInfinity) {
+  const std::string source = R"(
+    float score(float s, Position p) { return p.key % 3 == 2 ? s : table(p.query == 4 ? 0 : int(p.key % 3)); })";
+  const std::vector<std::vector<std::uint32_t>> table{{0xff800000U, 0xff800000U}};
+  const auto score = [](double s, const reference::RowIndex&, std::int64_t key) {
+    return key % 3 == 2 ? s : kHidden;
+  };
+  const ScoreSetup without = setup(source.c_str(), {{"table"}}, table, score);
+  EXPECT_TRUE(runs_right(runtime(), typed("h2 9x70 d16 lse mask=f32"), options(without)));
+  EXPECT_TRUE(runs_right(runtime(), typed("h2 9x70 d16 lse sinks"), options(without)));
+  EXPECT_TRUE(runs_right(runtime(), typed("h2 9x2 d16 lse"), options(without)));
+  const std::string visible = source + "bool visible(Position p) { return p.key != 2 || p.query != 5; }";
+  const auto sees_less = [](double s, const reference::RowIndex& row, std::int64_t key) {
+    return key % 3 == 2 && (key != 2 || row.query != 5) ? s : kHidden;
+  };
+  const ScoreSetup with = setup(visible.c_str(), {{"table"}}, table, sees_less);
+  EXPECT_TRUE(runs_right(runtime(), typed("h2 9x70 d16 lse mask=f32"), options(with)));
+  EXPECT_TRUE(runs_right(runtime(), typed("h2 9x2 d16 lse"), options(with)));
+}
+
+// What else a problem does to its scores comes after the function, and softcap before it.
+TEST_P(ScoreFunctions, GoWithEveryFeature) {
+  std::vector<const char*> words{"softcap=3 alibi mask=f16 sinks window=60,20 weights=masked",
+                                 "query_lengths=3,5 sequences kv_lengths=40,75 causal"};
+  if (!is_matrix()) {
+    for (const char* more : {"page=16 kv_lengths=75,20", "ring=64 kv_lengths=75,33 dropout=0.2",
+                             "mask=bits:bhqk hidden=0.8 block=16 weights=probabilities"}) {
+      words.push_back(more);
+    }
+  }
+  for (const char* const more : words) {
+    EXPECT_TRUE(
+        runs_right(runtime(), typed(std::string("b2 hq4 hkv2 9x75 d16 lse ") + more), options(both())));
+  }
+}
+
+// By a function, the built-in ALiBi of the paper.
+TEST_P(ScoreFunctions, CanBeAlibi) {
+  const char* const source = R"(
+    float score(float s, Position p) {
+      return s - exp2(-float(p.head + 1)) * abs(float(p.query) - float(p.key));
+    })";
+  const ScoreSetup alibi =
+      setup(source, {}, {}, [](double s, const reference::RowIndex& row, std::int64_t key) {
+        return s -
+               std::exp2(-static_cast<double>(row.head + 1)) * std::abs(static_cast<double>(row.query - key));
+      });
+  Problem problem = parsed(typed("b2 hq8 hkv2 64x90 d32 lse"));
+  EXPECT_TRUE(runs_right(runtime(), problem, options(alibi)));
+  const auto own = outputs_of(runtime(), problem, options(alibi));
+  problem.desc.alibi = Alibi::kStandard;
+  const auto built_in = outputs_of(runtime(), problem, {kernel()});
+  ASSERT_EQ(own.size(), built_in.size());
+  const float tolerance = is_matrix() ? 4e-3F : 1e-5F;
+  for (std::size_t i = 0; i < own.size(); ++i) ASSERT_NEAR(own[i], built_in[i], tolerance) << i;
+}
+
+// Only a function that says what is visible is asked for it before the kernel runs.
+TEST_P(ScoreFunctions, HideWholeBlocksBeforeTheKernelRuns) {
+  const auto passes = [](const ScoreSetup& score) {
+    std::vector<std::string> names;
+    const auto plan = make_plan(runtime(), parsed(typed("h2 256x512 d64")).desc, options(score));
+    EXPECT_TRUE(plan.ok()) << plan.error().message;
+    if (!plan.ok()) return names;
+    for (const DispatchInfo& dispatch : plan->dispatches()) names.emplace_back(dispatch.pass);
+    return names;
+  };
+  const auto has_block_mask = [&](const ScoreSetup& score) {
+    const auto names = passes(score);
+    return std::find(names.begin(), names.end(), "block_mask") != names.end();
+  };
+  if (kernel() == "lane" || kernel() == "tile") {
+    EXPECT_TRUE(has_block_mask(documents()));
+  }
+  EXPECT_FALSE(has_block_mask(relative_bias()));
+}
+
+}  // namespace
+}  // namespace vkattn::tests

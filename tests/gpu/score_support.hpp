@@ -1,0 +1,61 @@
+// What the tests of score functions share: functions in GLSL, and the same in C++ for the reference.
+#pragma once
+
+#include <vkattn/score_function.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gpu/support.hpp"
+
+namespace vkattn::tests {
+
+inline constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+/// A score in the reference: what the GLSL of a case does. -inf hides the key.
+using Score = std::function<double(double s, const reference::RowIndex& row, std::int64_t key)>;
+
+[[nodiscard]] ScoreSetup setup(const char* source, std::vector<ScoreBuffer> buffers,
+                               std::vector<std::vector<std::uint32_t>> tables, const Score& score);
+
+/// The words of a table.
+[[nodiscard]] std::vector<std::uint32_t> bits(const std::vector<float>& values);
+
+/// A prefix of 20 or 7 tokens that all see, by batch entry.
+[[nodiscard]] ScoreSetup prefix();
+
+/// Documents of 3, 30 and 40 tokens and a last one of what is left.
+[[nodiscard]] std::int64_t document(std::int64_t token);
+[[nodiscard]] ScoreSetup documents();
+
+/// A bias for each head and for each distance up to 8.
+[[nodiscard]] ScoreSetup relative_bias();
+
+/// Both functions, and rows that see nothing. Every part of the position counts.
+[[nodiscard]] ScoreSetup both();
+
+class ScoreFunctions : public KernelTest {
+ protected:
+  void SetUp() override {
+    KernelTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const std::string reason = reason_against(runtime(), kernel(), fitted("64x64 d64 f16"));
+    if (!reason.empty()) GTEST_SKIP() << "the kernel " << kernel() << " cannot run here: " << reason;
+  }
+
+  static RunOptions options(ScoreSetup score) {
+    RunOptions options{kernel()};
+    options.score = std::move(score);
+    return options;
+  }
+  static bool is_matrix() { return kernel() == "matrix" || kernel() == "matrix2"; }
+  /// The problem in a type that the kernel takes, and with as many rows.
+  static std::string typed(std::string problem, const char* type = "") {
+    return fitted(problem + " " + (is_matrix() ? "f16" : type));
+  }
+};
+
+}  // namespace vkattn::tests

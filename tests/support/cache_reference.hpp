@@ -1,0 +1,41 @@
+// What the append kernel should do, on the host: quantisation as llama.cpp defines it, rotation in
+// double, and where a row goes. Shares no code with the shader.
+#pragma once
+
+#include <vkattn/cache.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace vkattn::tests {
+
+/// The bytes of one block of 32 elements, kQ8_0 or kQ4_0.
+[[nodiscard]] std::vector<std::byte> quantised_block(DataType type, std::span<const float, 32> elements);
+/// The elements of such a block.
+[[nodiscard]] std::array<float, 32> block_elements_of(DataType type, std::span<const std::byte> block);
+
+/// The float32 value of an element's bits, of types that are not stored in blocks.
+[[nodiscard]] float decoded(DataType type, std::uint32_t bits);
+/// The bits of a float32 value, rounded to nearest even.
+[[nodiscard]] std::uint32_t encoded(DataType type, float value);
+
+/// Turns a row of head_dim elements at a position. `frequencies` are those of has_frequencies.
+[[nodiscard]] std::vector<double> rotated(std::span<const float> row, const RotaryDesc& rotary,
+                                          std::span<const float> frequencies, std::int64_t position);
+
+/// A row of a cache: its batch entry or page, and the row there.
+struct CacheRow {
+  std::int64_t batch = 0;
+  std::int64_t row = 0;
+};
+
+/// Where the row of a key position lies; nothing where the cache has no such position or page.
+[[nodiscard]] std::optional<CacheRow> cache_row(const AppendDesc& desc,
+                                                std::span<const std::int32_t> page_table, std::int64_t batch,
+                                                std::int64_t position);
+
+}  // namespace vkattn::tests

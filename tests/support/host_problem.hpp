@@ -1,0 +1,41 @@
+// A problem's inputs in host memory, poison included: for tests of the reference, which need no device.
+#pragma once
+
+#include <vkattn/problem.hpp>
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "harness/small_inputs.hpp"
+#include "reference/reference.hpp"
+
+namespace vkattn::tests {
+
+/// Q, K, V and mask laid out as on a device, and every small input.
+struct HostProblem {
+  explicit HostProblem(std::string_view text);
+  explicit HostProblem(const Problem& given);
+
+  [[nodiscard]] reference::Inputs inputs() const;
+  [[nodiscard]] reference::Row row(std::int64_t b, std::int64_t h, std::int64_t i) const {
+    return reference::compute_row(problem.desc, inputs(), {b, h, i});
+  }
+
+  Problem problem;
+  harness::SmallInputs small;
+  std::vector<std::byte> query, key, value, mask;
+};
+
+/// Calls visit(row index) for every row that is to be written.
+template <class Visit>
+void for_each_row(const HostProblem& host, Visit visit) {
+  const AttentionDesc& desc = host.problem.desc;
+  for (std::int64_t b = 0; b < desc.batch; ++b) {
+    for (std::int64_t h = 0; h < desc.query_heads; ++h) {
+      for (std::int64_t i = 0; i < reference::query_length(desc, host.inputs(), b); ++i) visit(b, h, i);
+    }
+  }
+}
+
+}  // namespace vkattn::tests

@@ -1,0 +1,303 @@
+// The test data of the features, what lies around them, and which rows a run has to write.
+#include <vkattn/problem.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "harness/fill.hpp"
+#include "harness/guard.hpp"
+#include "harness/quantise.hpp"
+#include "harness/row_map.hpp"
+#include "harness/row_selection.hpp"
+#include "support/host_problem.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+using harness::Position;
+using harness::select_rows;
+using harness::TensorRole;
+
+template <class T>
+std::vector<T> numbers(const std::vector<std::byte>& bytes) {
+  std::vector<T> result(bytes.size() / sizeof(T));
+  std::memcpy(result.data(), bytes.data(), bytes.size());
+  return result;
+}
+
+TEST(MaskData, HidesItsShare) {
+  for (const double share : {0.0, 0.25, 0.75, 1.0}) {
+    const std::string hidden = " hidden=" + std::to_string(share);
+    const auto bytes = numbers<std::uint8_t>(HostProblem("h4 64x256 d1 mask=bytes:hqk" + hidden).mask);
+    const auto zeros = static_cast<double>(std::count(bytes.begin(), bytes.end(), 0));
+    EXPECT_NEAR(zeros / static_cast<double>(bytes.size()), share, 0.01);
+    const auto floats = numbers<float>(HostProblem("h4 64x256 d1 mask=f32:hqk" + hidden).mask);
+    for (std::size_t n = 0; n < bytes.size(); ++n) {
+      ASSERT_EQ(bytes[n] == 0, std::isinf(floats[n])) << "every storage hides the same";
+      ASSERT_TRUE(floats[n] < 10) << "-inf or N(0,1)";
+    }
+  }
+}
+
+TEST(MaskData, TruthIsNotAlwaysOne) {
+  const auto bytes = numbers<std::uint8_t>(HostProblem("16x64 d1 mask=bytes").mask);
+  const std::set<std::uint8_t> values(bytes.begin(), bytes.end());
+  EXPECT_TRUE(values.contains(0) && values.contains(1) && values.contains(0x80) && values.contains(0xff));
+}
+
+TEST(MaskData, AdditiveNumbersAreNormal) {
+  double sum = 0, squares = 0, count = 0;
+  for (const float value : numbers<float>(HostProblem("128x256 d1 mask=f32").mask)) {
+    if (std::isinf(value)) continue;
+    sum += static_cast<double>(value);
+    squares += static_cast<double>(value) * static_cast<double>(value);
+    ++count;
+  }
+  EXPECT_NEAR(sum / count, 0, 0.03);
+  EXPECT_NEAR(squares / count, 1, 0.03);
+}
+
+TEST(MaskData, BlocksAreHiddenWhole) {
+  const auto bytes = numbers<std::uint8_t>(HostProblem("50x100 d1 mask=bytes hidden=0.5 block=16").mask);
+  std::set<bool> seen;
+  for (std::size_t i = 0; i < 50; ++i) {
+    for (std::size_t j = 0; j < 100; ++j) {
+      const bool hidden = bytes[i * 100 + j] == 0;
+      EXPECT_EQ(hidden, bytes[i / 16 * 16 * 100 + j / 16 * 16] == 0);
+      seen.insert(hidden);
+    }
+  }
+  EXPECT_EQ(seen.size(), 2U);
+}
+
+TEST(MaskData, BitsBeyondTheLastKeyShow) {
+  const auto words = numbers<std::uint32_t>(HostProblem("3x40 d1 mask=bits hidden=1").mask);
+  EXPECT_EQ(words, (std::vector<std::uint32_t>{0, 0xffffff00U, 0, 0xffffff00U, 0, 0xffffff00U}));
+}
+
+TEST(SmallInputs, APageTableNamesNoPageTwice) {
+  const HostProblem host("b3 1x100 d1 page=8");
+  const auto& table = host.small.page_table;
+  EXPECT_EQ(table.size(), 3U * 13);
+  EXPECT_EQ(std::set<std::int32_t>(table.begin(), table.end()).size(), table.size());
+  EXPECT_LT(*std::max_element(table.begin(), table.end()), host.problem.desc.cache.page_count);
+  EXPECT_FALSE(std::is_sorted(table.begin(), table.end()));
+}
+
+TEST(SmallInputs, SlopesAndSinks) {
+  const HostProblem host("h64 1x1 d1 alibi=given sinks");
+  ASSERT_EQ(host.small.alibi_slopes.size(), 64U);
+  for (const float slope : host.small.alibi_slopes) EXPECT_TRUE(slope > 0 && slope < 1) << slope;
+  EXPECT_EQ(std::set<float>(host.small.sinks.begin(), host.small.sinks.end()).size(), 64U);
+  EXPECT_TRUE(HostProblem("h2 1x1 d1").small.sinks.empty());
+}
+
+TEST(SmallInputs, CumulativeLengths) {
+  const HostProblem host("b3 9x9 d1 sequences query_lengths=9,0,4 kv_lengths=3,7,9");
+  EXPECT_EQ(host.small.cumulative_query_lengths, (std::vector<std::int32_t>{0, 9, 9, 13}));
+  EXPECT_EQ(host.small.cumulative_kv_lengths, (std::vector<std::int32_t>{0, 3, 10, 19}));
+  EXPECT_TRUE(host.small.kv_lengths.empty());
+}
+
+/// Rows of the memory that hold something of the problem.
+std::int64_t rows_in_use(const HostProblem& host, TensorRole role) {
+  const harness::RowMap map(host.problem, host.small, role);
+  const TensorExtents extents =
+      role == TensorRole::kQuery ? query_extents(host.problem.desc, 1) : key_extents(host.problem.desc, 1);
+  std::int64_t count = 0;
+  for (std::int64_t b = 0; b < extents.batch; ++b) {
+    for (std::int64_t r = 0; r < extents.rows; ++r) count += map.at(b, r).has_value() ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(RowMap, LeavesOutWhatHoldsNothing) {
+  EXPECT_EQ(rows_in_use(HostProblem("b2 1x20 d1 page=8"), TensorRole::kKey), 40);
+  EXPECT_EQ(rows_in_use(HostProblem("b3 1x20 d1 kv_lengths=20,3,0 ring=8"), TensorRole::kKey), 8 + 3);
+  const HostProblem cut("b2 4x6 d1 sequences query_lengths=6,3 kv_lengths=9,5");
+  EXPECT_EQ(rows_in_use(cut, TensorRole::kQuery), 4 + 3);
+  EXPECT_EQ(rows_in_use(cut, TensorRole::kKey), 6 + 5);
+}
+
+TEST(RowMap, SpareMemoryIsNan) {
+  for (const char* text : {"b2 1x20 d32 page=8", "b2 1x20 d32 page=8 f16", "b2 1x20 d32 page=8 cache=q8_0",
+                           "b2 1x20 d32 page=8 cache=q4_0", "b2 1x20 d32 page=8 cache=e4m3"}) {
+    HostProblem host(text);
+    // The spare page in the place of a used one: every score is NaN then.
+    std::int32_t spare = 0;
+    while (std::count(host.small.page_table.begin(), host.small.page_table.end(), spare) != 0) ++spare;
+    EXPECT_TRUE(std::isfinite(host.row(0, 0, 0).lse)) << text;
+    host.small.page_table[0] = spare;
+    EXPECT_TRUE(std::isnan(host.row(0, 0, 0).lse)) << text;
+    EXPECT_TRUE(std::isfinite(host.row(1, 0, 0).lse)) << text;
+  }
+}
+
+TEST(Quantise, Q8_0) {
+  std::vector<float> values(32);
+  for (std::size_t i = 0; i < 32; ++i) values[i] = static_cast<float>(std::sin(static_cast<double>(i)) * 3);
+  std::vector<std::byte> block(34);
+  harness::quantise_block(DataType::kQ8_0, values, block);
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, block.data(), 2);
+  const float scale = half_to_float(bits);
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::abs(value));
+  EXPECT_NEAR(scale, largest / 127, largest / 127 * 0x1p-11F);
+  for (std::size_t i = 0; i < 32; ++i) {
+    EXPECT_NEAR(scale * static_cast<float>(static_cast<std::int8_t>(block[2 + i])), values[i], scale * 0.54F);
+  }
+}
+
+TEST(Quantise, Q4_0) {
+  std::vector<float> values(32, 0.0F);
+  values[0] = 4;  // the value of largest magnitude becomes -8 times the scale
+  values[1] = -3.5F;
+  values[16] = 0.26F;
+  values[17] = 2;
+  std::vector<std::byte> block(18);
+  harness::quantise_block(DataType::kQ4_0, values, block);
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, block.data(), 2);
+  EXPECT_EQ(half_to_float(bits), -0.5F);
+  EXPECT_EQ(block[2], std::byte{0x70}) << "4 is 0; 0.26 rounds to -1 of the scale, 7";
+  EXPECT_EQ(block[3], std::byte{0x4f}) << "-3.5 is 15, the end of the range; 2 is 4";
+  EXPECT_EQ(block[4], std::byte{0x88});
+}
+
+TEST(Quantise, ScalesAreNoSubnormals) {
+  for (const DataType type : {DataType::kQ8_0, DataType::kQ4_0}) {
+    std::vector<std::byte> block(block_bytes(type));
+    harness::quantise_block(type, std::vector<float>(32, -1e-4F), block);
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, block.data(), 2);
+    EXPECT_EQ(std::abs(half_to_float(bits)), 0x1p-14F);
+  }
+}
+
+TEST(Quantise, ANumberThatIsNotFiniteMakesItsBlockNan) {
+  for (const DataType type : {DataType::kQ8_0, DataType::kQ4_0}) {
+    std::vector<std::byte> block(block_bytes(type));
+    std::vector<float> values(32, 1.0F);
+    values[5] = std::numeric_limits<float>::infinity();
+    harness::quantise_block(type, values, block);
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, block.data(), 2);
+    EXPECT_TRUE(std::isnan(half_to_float(bits)));
+  }
+}
+
+TEST(Quantise, E4m3UsesItsWholeRange) {
+  const HostProblem host("b2 h2 1x30 d8 cache=e4m3 magnitude=1000");
+  EXPECT_EQ(host.small.key_scales.size(), 2U);
+  for (const std::size_t head : {0U, 1U}) {
+    int largest = 0;
+    for (std::size_t b = 0; b < 2; ++b) {
+      for (std::size_t n = 0; n < 240; ++n) {
+        const auto bits = static_cast<int>(host.key[(b * 2 + head) * 240 + n]) & 0x7f;
+        ASSERT_LT(bits, 0x7f);
+        largest = std::max(largest, bits);
+      }
+    }
+    EXPECT_EQ(largest, 0x7e) << "448";
+  }
+}
+
+/// Quantised data are those of float32, with the error of their storage.
+TEST(Quantise, DataStayClose) {
+  const HostProblem exact("h2 1x50 d64");
+  const auto key = numbers<float>(exact.key);
+  for (const auto& [text, error] : {std::pair{"h2 1x50 d64 cache=q8_0", 0.016},
+                                    {"h2 1x50 d64 cache=q4_0", 0.3},
+                                    {"h2 1x50 d64 cache=e4m3", 0.15}}) {
+    HostProblem host(text);
+    // Queries that pick one element: the score is the element of the key.
+    host.problem.desc.scale = 1.0F;
+    for (std::size_t d = 0; d < 64; d += 7) {
+      std::vector<float> unit(host.query.size() / 4, 0.0F);
+      unit[d] = unit[64 + d] = 1;
+      std::memcpy(host.query.data(), unit.data(), host.query.size());
+      host.problem.desc.weights = WeightsStage::kScores;
+      for (std::size_t h = 0; h < 2; ++h) {
+        const auto row = host.row(0, static_cast<std::int64_t>(h), 0);
+        for (std::size_t j = 0; j < 50; ++j) {
+          ASSERT_NEAR(row.weights[j], static_cast<double>(key[(h * 50 + j) * 64 + d]), error) << text;
+        }
+      }
+    }
+  }
+}
+
+TEST(WrittenRows, ThoseOfQueryLengthsAndSequences) {
+  const HostProblem lengths("b2 4x4 d1 query_lengths=3,0");
+  const harness::WrittenRows rows(lengths.problem.desc, lengths.inputs());
+  EXPECT_TRUE(rows.stored({0, 0, 2, 0}));
+  EXPECT_FALSE(rows.stored({0, 0, 3, 0}));
+  EXPECT_FALSE(rows.stored({1, 0, 0, 0}));
+  EXPECT_FALSE(rows.weights({0, 0, 3, 0}));
+  const HostProblem packed("b2 4x4 d1 sequences query_lengths=6,3 kv_lengths=4,4");
+  const harness::WrittenRows sequences(packed.problem.desc, packed.inputs());
+  const bool expected[9] = {true, true, true, true, false, false, true, true, true};
+  for (std::int64_t r = 0; r < 9; ++r) EXPECT_EQ(sequences.stored({0, 0, r, 0}), expected[r]) << r;
+  EXPECT_TRUE(sequences.weights({1, 0, 2, 0}));
+  EXPECT_FALSE(sequences.weights({1, 0, 3, 0}));
+}
+
+TEST(Guards, RowsThatAreNotToBeWrittenKeepTheirPoison) {
+  const HostProblem host("b2 h2 4x4 d8 query_lengths=3,1");
+  const AttentionDesc& desc = host.problem.desc;
+  const harness::TensorShape shape = harness::output_shape(desc);
+  const harness::WrittenRows rows(desc, host.inputs());
+  harness::ProblemRun::Tensor tensor;
+  tensor.offset = 64;
+  tensor.bytes = static_cast<VkDeviceSize>(*shape.bytes());
+  std::vector<std::byte> bytes(64 + tensor.bytes + 64);
+  const auto poison = harness::output_poison(DataType::kFloat32);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = poison[i % 4];
+  const auto write = [&](std::int64_t b, std::int64_t h, std::int64_t i) {
+    const Strides& s = desc.output.strides;
+    std::memset(bytes.data() + 64 + 4 * (b * s.batch + h * s.head + i * s.row), 0, 32);
+  };
+  const auto report = [&] {
+    harness::CheckReport result;
+    harness::check_guards(
+        "output", shape, tensor, bytes, [&](const Position& position) { return rows.stored(position); },
+        result);
+    return result;
+  };
+  EXPECT_EQ(report().elements_unwritten, (3 + 1) * 2 * 8);
+  for_each_row(host, write);
+  EXPECT_EQ(report().elements_unwritten, 0);
+  EXPECT_TRUE(report().guard_intact);
+  write(1, 0, 1);
+  EXPECT_FALSE(report().guard_intact);
+  EXPECT_NE(report().guard_message.find("32 bytes"), std::string::npos) << report().guard_message;
+  EXPECT_NE(report().guard_message.find("not to be written"), std::string::npos);
+}
+
+TEST(RowSelection, ChoosesRowsThatAreWritten) {
+  const HostProblem host("b5 h3 100x4 d1 query_lengths=0,100,1,17,0");
+  const AttentionDesc& desc = host.problem.desc;
+  EXPECT_EQ(select_rows(desc, host.inputs(), {}).size(), 3U * 118);
+  for (const std::int64_t wanted : {1, 2, 20, 300, 353}) {
+    const auto rows = select_rows(desc, host.inputs(), {wanted, 5});
+    EXPECT_EQ(rows.size(), static_cast<std::size_t>(wanted));
+    for (const auto& row : rows) EXPECT_TRUE(reference::is_written(desc, host.inputs(), row));
+  }
+  const auto few = select_rows(desc, host.inputs(), {20, 5});
+  EXPECT_EQ(few.front().batch, 1);
+  EXPECT_EQ(few.back().batch, 3);
+  EXPECT_EQ(few.back().query, 16);
+  const HostProblem none("b2 4x4 d1 query_lengths=0,-4");
+  EXPECT_TRUE(select_rows(none.problem.desc, none.inputs(), {}).empty());
+}
+
+}  // namespace
+}  // namespace vkattn::tests

@@ -1,0 +1,70 @@
+// The random numbers of dropout: the generator's published answers, and which probabilities are kept.
+#include "reference/philox.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace {
+
+using vkattn::reference::DropoutPosition;
+using vkattn::reference::is_kept;
+using vkattn::reference::philox4x32;
+using Words = std::array<std::uint32_t, 4>;
+
+/// The known answers that the generator's authors give with their implementation (Random123).
+TEST(Philox, KnownAnswers) {
+  constexpr std::uint32_t kOnes = 0xffffffffU;
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5U, 0xe169c58dU, 0xbc57ac4cU, 0x9b00dbd8U}));
+  EXPECT_EQ(philox4x32({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}),
+            (Words{0x408f276dU, 0x41c83b0eU, 0xa20bc7c6U, 0x6d5451fdU}));
+  // Counter and key are digits of pi.
+  EXPECT_EQ(philox4x32({0x243f6a88U, 0x85a308d3U, 0x13198a2eU, 0x03707344U}, {0xa4093822U, 0x299f31d0U}),
+            (Words{0xd16cfe09U, 0x94fdccebU, 0x5001e420U, 0x24126ea1U}));
+}
+
+/// The counter is (j / 4, i, b * Hq + h, offset) and the key the seed, low half first; j % 4 is the word.
+TEST(Dropout, EachWordOfACounterIsOneKey) {
+  for (std::uint32_t key = 20; key < 24; ++key) {
+    const DropoutPosition position{0x299f31d0a4093822U, 7, 13, 1000, key};
+    const std::uint32_t word = philox4x32({5, 1000, 13, 7}, {0xa4093822U, 0x299f31d0U})[key - 20];
+    // A word at the threshold floor(dropout * 2^32) is kept.
+    const auto share = static_cast<float>(static_cast<double>(word) * 0x1p-32);
+    EXPECT_TRUE(is_kept(position, std::nextafter(share, 0.0F))) << key;
+    EXPECT_FALSE(is_kept(position, std::nextafter(share, 1.0F))) << key;
+  }
+}
+
+TEST(Dropout, DrawsAreIndependentOfEachOther) {
+  constexpr std::uint32_t kSide = 64;
+  const auto kept = [](const DropoutPosition& base) {
+    std::vector<bool> pattern;
+    for (std::uint32_t i = 0; i < kSide; ++i) {
+      for (std::uint32_t j = 0; j < kSide; ++j) {
+        DropoutPosition position = base;
+        position.query = i;
+        position.key = j;
+        pattern.push_back(is_kept(position, 0.25F));
+      }
+    }
+    return pattern;
+  };
+  const auto base = kept({1, 0, 0});
+  const double share = static_cast<double>(std::count(base.begin(), base.end(), true)) / (kSide * kSide);
+  EXPECT_NEAR(share, 0.75, 4 * std::sqrt(0.75 * 0.25) / kSide);
+  // Another seed (in either half), offset or head gives another pattern; two patterns agree by chance in
+  // 0.75^2 + 0.25^2 of their places.
+  for (const DropoutPosition& other :
+       {DropoutPosition{2, 0, 0}, DropoutPosition{std::uint64_t{1} << 32U | 1U, 0, 0},
+        DropoutPosition{1, 1, 0}, DropoutPosition{1, 0, 1}}) {
+    const auto pattern = kept(other);
+    std::size_t equal = 0;
+    for (std::size_t n = 0; n < base.size(); ++n) equal += base[n] == pattern[n] ? 1U : 0U;
+    EXPECT_NEAR(static_cast<double>(equal) / (kSide * kSide), 0.625, 0.04);
+  }
+}
+
+}  // namespace

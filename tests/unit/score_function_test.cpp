@@ -1,0 +1,201 @@
+// Score functions: what is refused, with the user's own lines, and that kernels are compiled as the build
+// compiled them.
+#include <vkattn/score_function.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "score/glsl_compiler.hpp"
+#include "score/shader_texts.hpp"
+#include "vkattn_core_shaders.hpp"
+
+namespace vkattn {
+namespace {
+
+constexpr const char* kVisible = "bool visible(Position p) { return p.key < 3u; }";
+
+Result<std::shared_ptr<const ScoreFunction>> create(std::string source,
+                                                    std::vector<ScoreBuffer> buffers = {}) {
+  return ScoreFunction::create({std::move(source), "my.glsl", std::move(buffers)});
+}
+
+std::string error_of(std::string source, std::vector<ScoreBuffer> buffers = {}) {
+  const auto function = create(std::move(source), std::move(buffers));
+  if (function) return "none";
+  EXPECT_EQ(function.error().code, ErrorCode::kInvalidArgument);
+  return function.error().message;
+}
+
+TEST(ScoreFunctionTest, FaultsHaveTheLinesOfTheSource) {
+  EXPECT_EQ(error_of("float score(float s, Position p) {\n"
+                     "  float x = 1.0;\n"
+                     "  return s + foo;\n"
+                     "}\n"),
+            "my.glsl:3: 'foo' : undeclared identifier");
+  EXPECT_EQ(error_of("// A comment,\n/* and\nanother */ bool visible(Position p) { return p.kye < 3u; }"),
+            "my.glsl:3: 'kye' : no such field in structure 'p'");
+  EXPECT_EQ(
+      error_of("#define LINES \\\n  1\n" + std::string(kVisible) + "\nint f() { return y; }").substr(0, 38),
+      "my.glsl:4: 'y' : undeclared identifier");
+  // Buffers stand before the source and count no lines.
+  EXPECT_EQ(error_of("bool visible(Position p) { return bias(p.key) > \"\"; }", {{"bias"}, {"other"}})
+                .substr(0, 10),
+            "my.glsl:1:");
+}
+
+TEST(ScoreFunctionTest, FaultsOfTheWholeTextNameTheFunction) {
+  EXPECT_EQ(error_of("\nfloat helper(float x);\n"
+                     "float score(float s, Position p) { return helper(s); }"),
+            "my.glsl:2: No function definition (body) found: helper()");
+  EXPECT_EQ(error_of("float again(float x) { return again(x); }\n"
+                     "float score(float s, Position p) { return again(s); }"),
+            "my.glsl:1: Recursion detected: again() calling again()");
+}
+
+TEST(ScoreFunctionTest, WhatHasNoEndIsNamedWhereItBegins) {
+  EXPECT_EQ(error_of("\nbool visible(Position p) {\n  return true;\n"), "my.glsl:2: '{' is never closed");
+  EXPECT_EQ(error_of(std::string(kVisible) + "\n#ifdef X\n"), "my.glsl:2: '#ifdef' is never closed");
+  EXPECT_EQ(error_of(std::string(kVisible) + "\n/* and so on\n"), "my.glsl:2: '/*' is never closed");
+  EXPECT_EQ(error_of(std::string(kVisible) + "\nconst float x = 3.0\n").substr(0, 34),
+            "my.glsl:2: the text ends too early");
+  EXPECT_EQ(error_of(std::string(kVisible) + "}\n"), "my.glsl:1: syntax error, unexpected RIGHT_BRACE");
+}
+
+TEST(ScoreFunctionTest, RefusesOtherSignatures) {
+  EXPECT_EQ(error_of(""),
+            "my.glsl: defines neither float score(float s, Position p) nor bool visible(Position p)");
+  EXPECT_EQ(error_of("float scores(float s, Position p) { return s; }"), error_of(""));
+  for (const char* text :
+       {"\nint score(float s, Position p) { return 1; }", "\nfloat score(float s) { return 1.0; }",
+        "\nfloat score(Position p, float s) { return s; }",
+        "\nfloat score(float s, inout Position p) { return s; }",
+        "\nvoid score(out float s, Position p) { s = 1.0; }"}) {
+    EXPECT_EQ(error_of(text), "my.glsl:2: 'score' must be float score(float s, Position p)") << text;
+  }
+  EXPECT_EQ(error_of("bool visible(Position p, uint key) { return true; }"),
+            "my.glsl:1: 'visible' must be bool visible(Position p)");
+}
+
+TEST(ScoreFunctionTest, RefusesWhatIsNotTheUsers) {
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {"#include \"x\"", "my.glsl:2: #include cannot be used"},
+      {"#extension GL_EXT_x : require", "my.glsl:2: #extension cannot be used"},
+      {"#line 7", "my.glsl:2: #line cannot be used"},
+      {"layout(binding = 3) buffer B { float x; };",
+       "my.glsl:2: 'layout' cannot be used: buffers are named in"},
+      {"shared float x;", "my.glsl:2: 'shared' cannot be used"},
+      {"uniform float x;", "my.glsl:2: 'uniform' cannot be used"},
+      {"in vec3 x;", "my.glsl:2: 'in' : global storage input qualifier"},
+      {"float f() { return float(sqrt(dvec2(2.0)).x); }",
+       "my.glsl:2: 'dvec2' cannot be used: scores have 32 bits"},
+      {"const float x = float(1.5lf);", "my.glsl:2: the suffix of '5lf' cannot be used"},
+      {"void main() {}", "my.glsl:2: 'main' is the kernel's"},
+      {"void f() { barrier(); }",
+       "my.glsl:2: 'barrier' cannot be used: a kernel calls the functions for single"},
+      {"uint f() { return gl_LocalInvocationIndex; }", "my.glsl:2: 'gl_LocalInvocationIndex' cannot be used"},
+      {"#define F vkattn_buffer_bias[7]", "my.glsl:2: 'vkattn_buffer_bias' cannot be used"},
+      {"struct Position { uint x; };", "my.glsl:2: 'Position' is the library's"},
+      {"uint f() { return features.first_batch; }", "my.glsl:2: 'features' : undeclared identifier"},
+  };
+  for (const auto& [line, expected] : cases) {
+    EXPECT_EQ(error_of(std::string(kVisible) + "\n" + line).substr(0, std::string_view(expected).size()),
+              expected)
+        << line;
+  }
+  EXPECT_EQ(error_of(std::string("bool visible(Position p)\n{ \0 return true; }", 44)),
+            "my.glsl:2: a byte of value 0 stands in the text");
+}
+
+TEST(ScoreFunctionTest, RefusesBufferNamesByName) {
+  EXPECT_EQ(error_of(kVisible, {{"float"}}),
+            "my.glsl: a buffer cannot be called 'float', which is a word of GLSL");
+  EXPECT_EQ(error_of(kVisible, {{"score"}}),
+            "my.glsl: a buffer cannot be called 'score', which has a meaning of its own");
+  EXPECT_EQ(error_of(kVisible, {{"a b"}}),
+            "my.glsl: the buffer name 'a b' must be a GLSL name of at most 64 characters");
+  EXPECT_EQ(error_of(kVisible, {{"a"}, {"b"}, {"a"}}), "my.glsl: two buffers are called 'a'");
+  EXPECT_EQ(error_of(kVisible, {{"a"}, {"b"}, {"c"}, {"d"}, {"e"}}),
+            "my.glsl: has 5 buffers but at most 4 are possible");
+}
+
+// Names of file scope that the kernels use as well, as members, locals and macros too.
+TEST(ScoreFunctionTest, NamesDoNotCollideWithTheKernels) {
+  const auto function = create(R"(
+    struct Span { float key; uint params[2]; };
+    const uint kHeadDim = 3, batch = kHeadDim + 1;
+    #define params 5u
+    float decode_16bit(uint key) { Span span; span.key = float(key); vec2 x = vec2(span.key); return x.x; }
+    float query_at(Position query) { return decode_16bit(query.key) + table(query.batch) + table(batch); }
+    float score(float score, Position p) { return score + query_at(p) + float(params); }
+    bool visible(in Position position) { uint visible = position.key; return visible > batch; }
+  )",
+                               {{"table", ScoreBufferType::kFloat}});
+  ASSERT_TRUE(function) << function.error().message;
+  EXPECT_TRUE((*function)->hides_keys());
+  for (const detail::ShaderBinary& shader : detail::shader_binaries()) {
+    if (shader.words.empty()) continue;
+    const auto binary = (*function)->binary(shader.name);
+    EXPECT_TRUE(binary) << binary.error().message;
+  }
+}
+
+TEST(ScoreFunctionTest, KernelsAreThoseOfTheBuild) {
+  using detail::shader_recipes;
+  using detail::shader_texts;
+  std::size_t compared = 0;
+  for (const detail::ShaderRecipe& recipe : shader_recipes()) {
+    const detail::ShaderBinary* const built = detail::find_shader(detail::shader_binaries(), recipe.name);
+    ASSERT_NE(built, nullptr) << recipe.name;
+    if (built->words.empty()) continue;
+    const auto text = std::find_if(shader_texts().begin(), shader_texts().end(),
+                                   [&](const detail::ShaderText& file) { return file.path == recipe.file; });
+    ASSERT_NE(text, shader_texts().end()) << recipe.file;
+    const detail::GlslOutput output =
+        detail::compile_glsl({text->text, recipe.defines, recipe.target_environment, ""});
+    ASSERT_FALSE(output.words.empty()) << recipe.name << ": " << output.messages.at(0).text;
+    if (output.words[2] != built->words[2]) GTEST_SKIP() << "the build used another version of glslang";
+    EXPECT_TRUE(
+        std::equal(output.words.begin(), output.words.end(), built->words.begin(), built->words.end()))
+        << recipe.name;
+    ++compared;
+  }
+  EXPECT_EQ(shader_recipes().size(), detail::shader_binaries().size());
+  EXPECT_GT(compared, 10U);
+}
+
+TEST(ScoreFunctionTest, KeepsWhatItCompiled) {
+  const auto function = create("float score(float s, Position p) { return s + float(p.key); }");
+  ASSERT_TRUE(function) << function.error().message;
+  EXPECT_FALSE((*function)->hides_keys());
+  const auto first = (*function)->binary("attention_lane_words");
+  const auto second = (*function)->binary("attention_lane_words");
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->data(), second->data());
+  const auto unknown = (*function)->binary("attention_nowhere");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().message, "there is no shader 'attention_nowhere'");
+}
+
+TEST(ScoreFunctionTest, CompilesFromSeveralThreads) {
+  const auto shared = create(kVisible);
+  ASSERT_TRUE(shared) << shared.error().message;
+  std::vector<std::size_t> words(4);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const auto own = create(kVisible);
+      const auto binary = (own && i % 2 == 0 ? *own : *shared)->binary("attention_tile_words");
+      if (binary) words[i] = binary->size();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(words[0], 0U);
+  for (const std::size_t count : words) EXPECT_EQ(count, words[0]);
+}
+
+}  // namespace
+}  // namespace vkattn
