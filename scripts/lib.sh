@@ -21,9 +21,9 @@ readonly vkattn_run_packages=(libvulkan1 mesa-vulkan-drivers python3-numpy)
 # shellcheck disable=SC2034
 readonly vkattn_test_packages=(libgtest-dev vulkan-validationlayers)
 
-# Without these a build lacks something and says so: the pictures of vkattn bench --plot.
+# Without these a build lacks something and says so: the pictures of vkattn bench --plot, and score functions.
 # shellcheck disable=SC2034
-readonly vkattn_optional_packages=(libcairo2-dev pkg-config=pkg-config fonts-dejavu-core)
+readonly vkattn_optional_packages=(libcairo2-dev pkg-config=pkg-config fonts-dejavu-core glslang-dev)
 
 # Not whatever python3 is first on the path: NumPy is installed for this one.
 # shellcheck disable=SC2034
@@ -95,7 +95,8 @@ configure() {
   local build=$1
   shift
   mkdir -p "$build"
-  run cmake -S . -B "$build" -G Ninja "$@" 2>&1 | tee "$build/configure.log"
+  if command -v ccache >/dev/null; then set -- -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "$@"; fi
+  run cmake -S . -B "$build" -G Ninja -DVKATTN_BUILD_SCORE_FUNCTIONS=AUTO "$@" 2>&1 | tee "$build/configure.log"
 }
 
 configure_and_build() {
