@@ -113,8 +113,11 @@ struct AttentionDesc {
   void set_type(DataType type);
   /// The scale in force.
   [[nodiscard]] float effective_scale() const;
-  /// Nothing to write: batch, query_heads or query_length is 0.
-  [[nodiscard]] bool is_empty() const { return batch == 0 || query_heads == 0 || query_length == 0; }
+  /// Nothing to write: batch, query_heads, query_length or, of packed sequences, total_query_length is 0.
+  [[nodiscard]] bool is_empty() const {
+    return batch == 0 || query_heads == 0 || query_length == 0 ||
+           (has_cumulative_lengths && total_query_length == 0);
+  }
 
   bool operator==(const AttentionDesc&) const = default;
 };

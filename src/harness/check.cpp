@@ -105,7 +105,8 @@ class Comparison {
     const reference::Row row = reference::compute_row(desc_, inputs_, index);
     const reference::RowIndex stored = reference::stored_row(desc_, inputs_, index);
     ++report_.rows_checked;
-    if (row.visible_keys > 0) ++report_.rows_seeing;
+    const auto is_not_zero = [](double value) { return value != 0; };
+    if (std::any_of(row.output.begin(), row.output.end(), is_not_zero)) ++report_.rows_not_zero;
     for (std::int64_t dim = 0; dim < desc_.value_dim; ++dim) {
       const double expected = row.output[static_cast<std::size_t>(dim)];
       add({index, number, CheckedOutput::kOutput, dim}, expected, views_.output.element(stored, dim),
@@ -130,7 +131,7 @@ class Comparison {
                        (from.largest_share == report_.largest_share && other.worst_row_ < worst_row_);
     const std::int64_t rows = report_.rows_checked + from.rows_checked;
     const std::int64_t elements = report_.elements_checked + from.elements_checked;
-    const std::int64_t seeing = report_.rows_seeing + from.rows_seeing;
+    const std::int64_t not_zero = report_.rows_not_zero + from.rows_not_zero;
     const std::int64_t telling = report_.elements_telling + from.elements_telling;
     if (worse) {
       report_ = from;
@@ -138,7 +139,7 @@ class Comparison {
     }
     report_.rows_checked = rows;
     report_.elements_checked = elements;
-    report_.rows_seeing = seeing;
+    report_.rows_not_zero = not_zero;
     report_.elements_telling = telling;
   }
 

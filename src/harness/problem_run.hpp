@@ -23,7 +23,7 @@ enum class CheckedOutput { kOutput, kLse, kWeights };
 struct CheckReport {
   std::int64_t rows_checked = 0;
   std::int64_t elements_checked = 0;
-  std::int64_t rows_seeing = 0;         ///< of those compared, that see a key
+  std::int64_t rows_not_zero = 0;       ///< of those compared, whose exact output is not all zeros
   std::int64_t elements_telling = 0;    ///< of the output, those where a zero would have failed
   std::int64_t elements_unwritten = 0;  ///< of all rows, checked or not: what still holds the poison
   double largest_error = 0;             ///< |o - ref| of the element with the largest share

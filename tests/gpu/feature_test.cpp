@@ -40,6 +40,8 @@ constexpr std::array kFeatures{
     "query_lengths=A,B alibi align=bottom-right window=40,0",
     "sequences query_lengths=A,Q kv_lengths=129,3 causal align=bottom-right lse",
     "sequences query_lengths=0,B kv_lengths=20,129 layout=bshd",
+    "sequences query_lengths=0,0 kv_lengths=20,129 lse",  // no tensor of queries at all
+    "sequences query_lengths=A,B kv_lengths=0,0 lse",
     "ring=64 kv_lengths=129,40 lse",
     "ring=50 kv_lengths=129,100 causal align=bottom-right window=30,0",
     "page=16",

@@ -208,7 +208,7 @@ testing::AssertionResult runs_right(const Runtime& runtime, const Problem& probl
   const Result<harness::CheckReport> report = run->check(rows_to_check(problem));
   if (!report.ok()) return failure(problem, options, "checking: " + report.error().message);
   if (!report.value().passed()) return failure(problem, options, report.value().to_string());
-  if (report.value().rows_seeing > 0 && report.value().elements_telling == 0) {
+  if (report.value().rows_not_zero > 0 && report.value().elements_telling == 0) {
     return failure(problem, options, "a comparison without force: an output of zeros would have passed");
   }
   return testing::AssertionSuccess();

@@ -146,6 +146,14 @@ TEST(Validate, AcceptsEmptyProblems) {
   desc.kv_heads = 0;
   desc.set_layout(Layout::kBshd);
   EXPECT_TRUE(vkattn::validate(desc).ok());
+  AttentionDesc packed = valid_desc();
+  packed.has_cumulative_lengths = true;
+  packed.total_kv_length = 5;
+  packed.set_layout(Layout::kBshd);
+  EXPECT_TRUE(vkattn::validate(packed).ok());
+  EXPECT_TRUE(packed.is_empty());
+  packed.total_query_length = 1;
+  EXPECT_FALSE(packed.is_empty());
 }
 
 TEST(Validate, InputsMayRepeatAndOverlap) {
