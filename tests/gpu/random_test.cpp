@@ -173,7 +173,8 @@ TEST_F(Random, ProblemsMatchTheReference) {
     options.kernel = kernels[seed % kernels.size()];
     if (options.kernel != "matrix" && seed % 5 == 0) options.kv_splits = 1 + seed % 4;
     // Before it runs: a driver that crashes leaves nothing else behind.
-    std::printf("seed %llu, %s: %s\n", static_cast<unsigned long long>(seed), options.kernel.c_str(), text.c_str());
+    std::printf("seed %llu, %s: %s\n", static_cast<unsigned long long>(seed), options.kernel.c_str(),
+                text.c_str());
     std::fflush(stdout);
     const testing::AssertionResult right = runs_right(runtime(), problem.value(), options);
     EXPECT_TRUE(right) << "VKATTN_RANDOM_SEED=" << seed << " VKATTN_RANDOM_CASES=1";
