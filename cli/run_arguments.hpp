@@ -16,7 +16,7 @@ struct RunArguments {
   std::string kv_lengths, query_lengths, weights, weights_stage, dropout, seed;
   std::string type, kv_type, kernel, device;
   std::string layout = "bhsd";
-  bool causal = false, alibi = false, check = false, json = false;
+  bool causal = false, alibi = false, strict_nonfinite = false, check = false, json = false;
   ScoreArguments score;
 };
 

@@ -94,6 +94,9 @@ struct PlanOptions {
   /// used where `tile` or another kernel is asked for.
   std::shared_ptr<const Tuning> tuning;
   std::vector<KernelRefusal> refusals;
+  /// Refuse kernels in which a NaN or an infinity of a hidden row of V may reach the output: those on matrix
+  /// units, and the baseline.
+  bool strict_nonfinite = false;
   /// A score function of the user's own, see vkattn/score_function.hpp. It is part of the problem: create()
   /// sets AttentionDesc::has_score_function and score_function_hides for it.
   std::shared_ptr<const ScoreShaders> score_function;
@@ -103,7 +106,7 @@ struct PlanOptions {
   std::uint64_t max_dispatch_ns = 100'000'000;
   /// Parts that the keys are cut into, to keep a device busy that few rows would not; 0: chosen by a rule.
   /// The parts' results are merged by a second dispatch and take workspace. 1: none, and no workspace, except
-  /// where the keys of one head exceed maxStorageBufferRange.
+  /// where the keys of one head exceed maxStorageBufferRange, or Capabilities::max_loop_iterations asks for it.
   std::uint32_t kv_splits = 0;
   /// Have the driver keep statistics of the pipelines for AttentionPlan::statistics(): needs
   /// VK_KHR_pipeline_executable_properties enabled. Slows compilation, and drivers may pass their caches by.

@@ -31,6 +31,9 @@ struct RuntimeOptions {
   std::string disabled_extensions;
   /// Enable VK_LAYER_KHRONOS_validation with synchronization validation; messages are collected.
   bool validation = false;
+  /// With `validation`: the layer's checks inside of shaders as well, in place of synchronization validation.
+  /// They find accesses beyond bound ranges and take long.
+  bool gpu_assisted_validation = false;
   /// Keep compiled pipelines on disk between runs.
   bool pipeline_cache = true;
   /// Where; empty: VKATTN_CACHE_DIR, else XDG_CACHE_HOME/vkattn, else HOME/.cache/vkattn.

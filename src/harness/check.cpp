@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -239,75 +240,80 @@ std::string CheckReport::to_string() const {
 
 namespace {
 
-/// Everything that the reference reads, from the device's memory: as tests may have changed it.
-struct InputViews {
-  HostView query, key, value, mask;
-  HostView kv_lengths, query_lengths, cumulative_query_lengths, cumulative_kv_lengths, page_table;
-  HostView key_scales, value_scales, alibi_slopes, sinks;
-
-  [[nodiscard]] reference::Inputs inputs(const Problem& problem) const {
-    reference::Inputs result;
-    result.query = query.first();
-    result.key = key.first();
-    result.value = value.first();
-    result.mask = mask.first();
-    result.kv_lengths = kv_lengths.numbers<std::int32_t>();
-    result.query_lengths = query_lengths.numbers<std::int32_t>();
-    result.cumulative_query_lengths = cumulative_query_lengths.numbers<std::int32_t>();
-    result.cumulative_kv_lengths = cumulative_kv_lengths.numbers<std::int32_t>();
-    result.page_table = page_table.numbers<std::int32_t>();
-    result.key_scales = key_scales.numbers<float>();
-    result.value_scales = value_scales.numbers<float>();
-    result.alibi_slopes = alibi_slopes.numbers<float>();
-    result.sinks = sinks.numbers<float>();
-    result.dropout_seed = problem.dropout_seed;
-    result.dropout_offset = problem.dropout_offset;
-    return result;
-  }
-};
-
-}  // namespace
-
-Result<CheckReport> ProblemRun::check(const RowSelection& selection, const Progress& progress) const {
-  const AttentionDesc& desc = problem_.desc;
-  InputViews views;
-  HostView output, lse, weights;
-  const std::pair<HostView*, const Tensor*> wanted[] = {
-      {&views.query, &query_},
-      {&views.key, &key_},
-      {&views.value, &value_},
-      {&views.mask, &mask_},
-      {&views.kv_lengths, &kv_lengths_},
-      {&views.query_lengths, &query_lengths_},
-      {&views.cumulative_query_lengths, &cumulative_query_lengths_},
-      {&views.cumulative_kv_lengths, &cumulative_kv_lengths_},
-      {&views.page_table, &page_table_},
-      {&views.key_scales, &key_scales_},
-      {&views.value_scales, &value_scales_},
-      {&views.alibi_slopes, &alibi_slopes_},
-      {&views.sinks, &sinks_},
-      {&output, &output_},
-      {&lse, &lse_},
-      {&weights, &weights_},
-  };
+/// Reads tensors into views.
+using WantedView = std::pair<HostView*, const ProblemRun::Tensor*>;
+Status read_views(const Runtime& runtime, std::span<const WantedView> wanted) {
   for (const auto& [view, tensor] : wanted) {
-    Result<HostView> read = HostView::of(*runtime_, *tensor);
+    Result<HostView> read = HostView::of(runtime, *tensor);
     if (!read.ok()) return read.error();
     *view = std::move(read).value();
   }
-  reference::Inputs inputs = views.inputs(problem_);
+  return {};
+}
+
+}  // namespace
+
+Status ProblemRun::visit_inputs(const std::function<void(const reference::Inputs&)>& visit) const {
+  HostView query, key, value, mask;
+  HostView kv_lengths, query_lengths, cumulative_query_lengths, cumulative_kv_lengths, page_table;
+  HostView key_scales, value_scales, alibi_slopes, sinks;
+  const WantedView wanted[] = {
+      {&query, &query_},
+      {&key, &key_},
+      {&value, &value_},
+      {&mask, &mask_},
+      {&kv_lengths, &kv_lengths_},
+      {&query_lengths, &query_lengths_},
+      {&cumulative_query_lengths, &cumulative_query_lengths_},
+      {&cumulative_kv_lengths, &cumulative_kv_lengths_},
+      {&page_table, &page_table_},
+      {&key_scales, &key_scales_},
+      {&value_scales, &value_scales_},
+      {&alibi_slopes, &alibi_slopes_},
+      {&sinks, &sinks_},
+  };
+  if (Status status = read_views(*runtime_, wanted); !status.ok()) return status;
+  reference::Inputs inputs;
+  inputs.query = query.first();
+  inputs.key = key.first();
+  inputs.value = value.first();
+  inputs.mask = mask.first();
+  inputs.kv_lengths = kv_lengths.numbers<std::int32_t>();
+  inputs.query_lengths = query_lengths.numbers<std::int32_t>();
+  inputs.cumulative_query_lengths = cumulative_query_lengths.numbers<std::int32_t>();
+  inputs.cumulative_kv_lengths = cumulative_kv_lengths.numbers<std::int32_t>();
+  inputs.page_table = page_table.numbers<std::int32_t>();
+  inputs.key_scales = key_scales.numbers<float>();
+  inputs.value_scales = value_scales.numbers<float>();
+  inputs.alibi_slopes = alibi_slopes.numbers<float>();
+  inputs.sinks = sinks.numbers<float>();
+  inputs.dropout_seed = problem_.dropout_seed;
+  inputs.dropout_offset = problem_.dropout_offset;
   inputs.score_hook = score_hook_;
-  const OutputViews outputs{OutputView(output_shape(desc), output), OutputView(lse_shape(desc), lse),
-                            OutputView(weights_shape(desc), weights)};
-  const Comparison prototype(desc, inputs, outputs, probability_type_);
-  CheckReport report = compare_rows(select_rows(desc, inputs, selection), prototype, progress);
-  const WrittenRows written(desc, inputs);
-  const auto stored = [&](const Position& position) { return written.stored(position); };
-  check_guards("output", output_shape(desc), output_, output.bytes(), stored, report);
-  check_guards("lse", lse_shape(desc), lse_, lse.bytes(), stored, report);
-  check_guards(
-      "weights", weights_shape(desc), weights_, weights.bytes(),
-      [&](const Position& position) { return written.weights(position); }, report);
+  visit(inputs);
+  return {};
+}
+
+Result<CheckReport> ProblemRun::check(const RowSelection& selection, const Progress& progress) const {
+  const AttentionDesc& desc = problem_.desc;
+  HostView output, lse, weights;
+  const WantedView wanted[] = {{&output, &output_}, {&lse, &lse_}, {&weights, &weights_}};
+  if (Status status = read_views(*runtime_, wanted); !status.ok()) return status.error();
+  CheckReport report;
+  const Status status = visit_inputs([&](const reference::Inputs& inputs) {
+    const OutputViews outputs{OutputView(output_shape(desc), output), OutputView(lse_shape(desc), lse),
+                              OutputView(weights_shape(desc), weights)};
+    const Comparison prototype(desc, inputs, outputs, probability_type_);
+    report = compare_rows(select_rows(desc, inputs, selection), prototype, progress);
+    const WrittenRows written(desc, inputs);
+    const auto stored = [&](const Position& position) { return written.stored(position); };
+    check_guards("output", output_shape(desc), output_, output.bytes(), stored, report);
+    check_guards("lse", lse_shape(desc), lse_, lse.bytes(), stored, report);
+    check_guards(
+        "weights", weights_shape(desc), weights_, weights.bytes(),
+        [&](const Position& position) { return written.weights(position); }, report);
+  });
+  if (!status.ok()) return status.error();
   return report;
 }
 

@@ -74,6 +74,9 @@ class ProblemRun {
   [[nodiscard]] Result<CheckReport> check(const RowSelection& selection = {},
                                           const Progress& progress = {}) const;
 
+  /// Calls visit with what the reference reads of the device's inputs, as tests may have changed them.
+  [[nodiscard]] Status visit_inputs(const std::function<void(const reference::Inputs&)>& visit) const;
+
   /// The buffers of a score function, which must outlive the run, and what it does to scores in the
   /// reference.
   void set_score_function(const std::array<BufferRange, kMaxScoreBuffers>& buffers,

@@ -30,7 +30,10 @@ Result<FollowingPass> configure_weights(const AttentionDesc& desc, const Capabil
   pass.name = "weights";
   pass.shader = shader_for(desc, capabilities, "attention_weights", "attention_weights_words");
   pass.unit = PassUnit::kRows;
-  auto common = common_specialization(desc, capabilities, capabilities.is_cpu() ? 8 : 64);
+  const std::uint32_t size = capabilities.is_cpu() ? 8 : 64;
+  const std::int64_t iterations = (desc.kv_length / size + 1) * (desc.head_dim / 4 + 2);
+  if (Status s = check_iterations("the attention weights", iterations, capabilities); !s) return s.error();
+  auto common = common_specialization(desc, capabilities, size);
   if (!common) return common.error();
   pass.specialization = *std::move(common);
   pass.specialization.push_back({VKATTN_SPEC_WEIGHTS_STAGE, static_cast<std::uint32_t>(desc.weights)});

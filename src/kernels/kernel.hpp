@@ -47,6 +47,10 @@ struct KernelConfig {
   std::uint32_t key_step = 0;  ///< keys visited at a time: parts of a split are multiples of it
   /// That a compute unit runs at a time, to size a split; a guess that need not fit the device's limits.
   std::uint32_t workgroups_per_unit = 2;
+  /// Of loops, by one invocation: at the most in a step of key_step keys, and besides all steps. Where a
+  /// driver ends loops early (Capabilities::max_loop_iterations), parts of a split are kept below that.
+  std::uint32_t iterations_per_step = 1;
+  std::uint32_t iterations_besides = 0;
   bool uses_matrix_units = false;
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   /// Keep running sums as float32 in the workspace where the keys are not split (kSumsInWorkspace).
@@ -78,6 +82,10 @@ struct Kernel {
 [[nodiscard]] Result<std::vector<SpecializationValue>> common_specialization(const AttentionDesc& desc,
                                                                              const Capabilities& capabilities,
                                                                              std::uint32_t workgroup_size);
+
+/// Refuses what an invocation could not do in the iterations that the driver lets its loops have.
+[[nodiscard]] Status check_iterations(std::string_view what, std::int64_t iterations,
+                                      const Capabilities& capabilities);
 
 /// That a kernel can do nothing with any of the block sizes.
 [[nodiscard]] Error no_possible_tile(std::span<const TileShape> tiles);

@@ -93,7 +93,8 @@ std::optional<Selection> select_tuned(const AttentionDesc& desc, const Capabilit
     return cannot("these block sizes are not in the tile table");
   }
   auto selection =
-      select_kernel(desc, capabilities, {tuned->best.kernel, &tuned->best.tile, options.refusals});
+      select_kernel(desc, capabilities,
+                    {tuned->best.kernel, &tuned->best.tile, options.refusals, options.strict_nonfinite});
   if (!selection) return cannot(selection.error().message);
   plan.notes.push_back(message("tuning: ", what));
   if (plan.options.kv_splits == 0) plan.options.kv_splits = tuned->kv_splits;
@@ -104,8 +105,9 @@ Status choose_kernel(const AttentionDesc& desc, const Capabilities& capabilities
   auto tuned = select_tuned(desc, capabilities, plan);
   if (!tuned) {
     const PlanOptions& options = plan.options;
-    auto selection = select_kernel(
-        desc, capabilities, {options.kernel, options.tile ? &*options.tile : nullptr, options.refusals});
+    const TileShape* const tile = options.tile ? &*options.tile : nullptr;
+    auto selection =
+        select_kernel(desc, capabilities, {options.kernel, tile, options.refusals, options.strict_nonfinite});
     if (!selection) return selection.error();
     tuned = *std::move(selection);
   } else {

@@ -29,6 +29,27 @@ Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
   return config;
 }
 
+// The baseline and kernels on matrix units multiply hidden rows of V by 0, which NaN and infinities survive.
+bool leaks_hidden_values(const Kernel& kernel, const KernelConfig& config) {
+  return config.uses_matrix_units || kernel.is_baseline;
+}
+
+Result<KernelConfig> consider(const Kernel& kernel, const AttentionDesc& desc,
+                              const Capabilities& capabilities, const SelectionRequest& request) {
+  const auto is_of_kernel = [&](const KernelRefusal& refusal) { return refusal.kernel == kernel.name; };
+  const auto refusal = std::find_if(request.refusals.begin(), request.refusals.end(), is_of_kernel);
+  if (refusal != request.refusals.end()) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS, refusal->reason};
+  }
+  auto config = configure(kernel, desc, capabilities, request.tile);
+  if (config && request.strict_nonfinite && leaks_hidden_values(kernel, *config)) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 "a NaN or an infinity in a hidden row of V could reach its output, which strict_nonfinite "
+                 "rules out"};
+  }
+  return config;
+}
+
 std::string kernel_names(const std::vector<Kernel>& kernels) {
   std::string names;
   for (const Kernel& kernel : kernels) names += message(names.empty() ? "" : ", ", kernel.name);
@@ -51,11 +72,7 @@ Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& c
   const std::vector<Kernel> kernels = ordered_kernels(desc, capabilities);
   for (const Kernel& kernel : kernels) {
     if (request.kernel.empty() ? kernel.is_baseline : kernel.name != request.kernel) continue;
-    const auto refusal = std::find_if(request.refusals.begin(), request.refusals.end(),
-                                      [&](const KernelRefusal& r) { return r.kernel == kernel.name; });
-    auto config = refusal != request.refusals.end()
-                      ? Result<KernelConfig>(Error{ErrorCode::kUnsupported, VK_SUCCESS, refusal->reason})
-                      : configure(kernel, desc, capabilities, request.tile);
+    auto config = consider(kernel, desc, capabilities, request);
     considered.push_back({kernel.name, config ? std::string() : config.error().message});
     if (!config) code = config.error().code;
     if (config && !chosen) chosen = Selection{kernel, *std::move(config), {}};

@@ -19,6 +19,7 @@ struct SelectionRequest {
   std::string_view kernel;          ///< the only one to consider; empty takes the first that accepts
   const TileShape* tile = nullptr;  ///< the only block sizes to consider; null: those of the tile table
   std::span<const KernelRefusal> refusals;  ///< the caller's
+  bool strict_nonfinite = false;            ///< see PlanOptions
 };
 
 [[nodiscard]] Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& capabilities,

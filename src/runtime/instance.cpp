@@ -40,7 +40,7 @@ bool has_validation_layer() {
   });
 }
 
-VkResult create_handle(Instance& instance, bool validation) {
+VkResult create_handle(Instance& instance, const RuntimeOptions& options) {
   VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO};
   application.pApplicationName = "vkattn";
   application.apiVersion = instance.api_version;
@@ -48,13 +48,16 @@ VkResult create_handle(Instance& instance, bool validation) {
   info.pApplicationInfo = &application;
   const char* layer = kValidationLayer;
   const char* extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
-  const VkValidationFeatureEnableEXT enable = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
+  // Not both: instrumented shaders are slow enough.
+  const VkValidationFeatureEnableEXT enable =
+      options.gpu_assisted_validation ? VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT
+                                      : VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
   VkValidationFeaturesEXT features{VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT};
   features.enabledValidationFeatureCount = 1;
   features.pEnabledValidationFeatures = &enable;
   VkDebugUtilsMessengerCreateInfoEXT messages = messenger_info(instance);
   messages.pNext = &features;
-  if (validation) {
+  if (options.validation) {
     info.enabledLayerCount = 1;
     info.ppEnabledLayerNames = &layer;
     info.enabledExtensionCount = 2;
@@ -77,7 +80,7 @@ Instance::~Instance() {
   vkDestroyInstance(handle, nullptr);
 }
 
-Result<std::unique_ptr<Instance>> create_instance(bool validation) {
+Result<std::unique_ptr<Instance>> create_instance(const RuntimeOptions& options) {
   if (volkInitialize() != VK_SUCCESS) {
     return Error{ErrorCode::kNotFound, VK_ERROR_INITIALIZATION_FAILED,
                  "no Vulkan loader was found (libvulkan.so.1; the package libvulkan1 on Debian and Ubuntu)"};
@@ -89,11 +92,11 @@ Result<std::unique_ptr<Instance>> create_instance(bool validation) {
                  "the Vulkan loader offers Vulkan 1.0; vkattn needs 1.1"};
   }
   instance->api_version = std::min<std::uint32_t>(version, VK_API_VERSION_1_3);
-  if (validation && !has_validation_layer()) {
+  if (options.validation && !has_validation_layer()) {
     return Error{ErrorCode::kNotFound, VK_ERROR_LAYER_NOT_PRESENT,
                  message(kValidationLayer, " is not installed (the package vulkan-validationlayers)")};
   }
-  if (VkResult result = create_handle(*instance, validation); result != VK_SUCCESS) {
+  if (VkResult result = create_handle(*instance, options); result != VK_SUCCESS) {
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {
       return Error{
           ErrorCode::kNotFound, result,
@@ -102,7 +105,7 @@ Result<std::unique_ptr<Instance>> create_instance(bool validation) {
     return vulkan_error(result, "vkCreateInstance");
   }
   volkLoadInstanceOnly(instance->handle);
-  if (validation) {
+  if (options.validation) {
     const VkDebugUtilsMessengerCreateInfoEXT info = messenger_info(*instance);
     if (VkResult result =
             vkCreateDebugUtilsMessengerEXT(instance->handle, &info, nullptr, &instance->messenger);

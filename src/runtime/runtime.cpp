@@ -91,7 +91,7 @@ void read_timestamp_support(RuntimeState& state, const PhysicalDevice& physical)
 
 Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options) {
   auto state = std::make_unique<RuntimeState>();
-  auto instance = create_instance(options.validation);
+  auto instance = create_instance(options);
   if (!instance) return instance.error();
   state->instance = *std::move(instance);
   auto devices = enumerate_devices(*state->instance, unwanted_extensions(options));
@@ -183,7 +183,7 @@ Runtime::~Runtime() {
 
 Result<std::vector<DeviceInfo>> Runtime::list_devices() {
   return detail::without_exceptions([]() -> Result<std::vector<DeviceInfo>> {
-    auto instance = detail::create_instance(false);
+    auto instance = detail::create_instance({});
     if (!instance) return instance.error();
     auto devices = detail::enumerate_devices(**instance, detail::unwanted_extensions({}));
     if (!devices) return devices.error();

@@ -29,7 +29,7 @@ struct Instance {
 };
 
 /// Loads the loader and makes an instance; says what is missing where that fails.
-[[nodiscard]] Result<std::unique_ptr<Instance>> create_instance(bool validation);
+[[nodiscard]] Result<std::unique_ptr<Instance>> create_instance(const RuntimeOptions& options);
 
 /// Feature structs chained as the device's version and extensions allow, and the extensions to enable.
 struct DeviceFeatures {

@@ -1,9 +1,6 @@
 // Every kernel on the grid of problems, against the float64 reference.
-#include <cstdio>
-#include <cstdlib>
-
-#include "gpu/support.hpp"
 #include "support/grid.hpp"
+#include "gpu/support.hpp"
 
 namespace vkattn::tests {
 
@@ -47,33 +44,15 @@ TEST_P(MatrixGrid, MatchesTheReference) {
   }
 }
 
-/// The part of a grid that VKATTN_GRID_PART asks for. Ends the program where that makes no sense: this runs
-/// before any test could fail, and less than what was meant must not pass for it.
-std::vector<GridGroup> wanted_part(const std::vector<GridGroup>& groups) {
-  const char* const wanted = std::getenv("VKATTN_GRID_PART");
-  const auto part = parse_grid_part(wanted != nullptr ? wanted : "");
-  if (!part.has_value()) {
-    std::fprintf(stderr, "VKATTN_GRID_PART is '%s' but must be k/n with k from 1 to n, such as 1/4\n",
-                 wanted);
-    std::exit(EXIT_FAILURE);
-  }
-  return grid_part(groups, *part);
-}
-
-/// Thousands of groups: made only where they are asked for.
-std::vector<GridGroup> full_grid_if_wanted() {
-  const char* const wanted = std::getenv("VKATTN_FULL_GRID");
-  return wanted != nullptr && *wanted == '1' ? full_grid() : std::vector<GridGroup>();
-}
-
 std::vector<GridGroup> covering() {
-  return wanted_part(covering_grid());
+  return grid_part(covering_grid(), wanted_grid_part());
 }
 std::vector<GridGroup> float16(const char* kernel) {
-  return wanted_part(float16_grid(kernel));
+  return grid_part(float16_grid(kernel), wanted_grid_part());
 }
+/// Thousands of groups: made only where they are asked for.
 std::vector<GridGroup> full() {
-  return wanted_part(full_grid_if_wanted());
+  return full_grid_is_wanted() ? grid_part(full_grid(), wanted_grid_part()) : std::vector<GridGroup>();
 }
 
 INSTANTIATE_TEST_SUITE_P(Covering, Grid, testing::ValuesIn(covering()), group_name);

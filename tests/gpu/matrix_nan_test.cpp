@@ -86,6 +86,20 @@ TEST_P(MatrixNan, WhatIsSeenArrives) {
   }
 }
 
+TEST_P(MatrixNan, StrictNonfiniteRefusesTheKernel) {
+  PlanOptions options;
+  options.kernel = kernel();
+  options.strict_nonfinite = true;
+  const AttentionDesc desc = parsed("64x64 d64 f16 causal").desc;
+  const auto refused = runtime().make_plan(desc, options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_TRUE(names(refused.error(), ErrorCode::kUnsupported, {kernel(), "strict_nonfinite"}));
+  options.kernel.clear();
+  const auto plan = runtime().make_plan(desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_FALSE(plan->uses_matrix_units());
+}
+
 /// A score of -inf hides its key like a mask.
 TEST_P(MatrixNan, ScoresOfMinusInfinityHide) {
   skip_without_nan();

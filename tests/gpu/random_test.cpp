@@ -148,15 +148,6 @@ class Draw {
   bool quantised_ = false, blocks_ = false;
 };
 
-/// Kernels that take the problem, the baseline aside.
-std::vector<std::string> accepting_kernels(const AttentionDesc& desc, const Capabilities& capabilities) {
-  std::vector<std::string> kernels;
-  for (const KernelSupport& support : kernel_support(desc, capabilities)) {
-    if (support.reason.empty() && support.kernel != "unfused") kernels.emplace_back(support.kernel);
-  }
-  return kernels;
-}
-
 class Random : public GpuTest {};
 
 TEST_F(Random, ProblemsMatchTheReference) {

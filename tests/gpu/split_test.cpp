@@ -15,6 +15,8 @@ class Split : public KernelTest {
   }
 };
 
+using SplitRefusal = GpuTest;
+
 INSTANTIATE_TEST_SUITE_P(Kernels, Split, testing::ValuesIn(kKernelNames), kernel_test_name);
 
 /// Every number with the full grid, else some: each is a plan of its own, which a CPU implementation compiles
@@ -61,6 +63,31 @@ TEST_P(Split, WithoutSixteenBitStorage) {
   RunOptions options = in_parts(3);
   options.device = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
   EXPECT_TRUE(runs_right(runtime(), "h3 5x200 d17 f16 lse", options));
+}
+
+/// Some drivers end loops early, without a word: see Capabilities::max_loop_iterations.
+TEST_P(Split, AsManyAsTheLoopsOfADriverNeed) {
+  RunOptions options = in_parts(1);
+  for (const char* problem : {"h5 1x16384 d256", "8x70000 d64 f16 mask=bits:k hidden=0.3 block=5"}) {
+    EXPECT_TRUE(runs_right(runtime(), problem, options));  // with the limit that it has, if any
+  }
+  options.device = device_with([](Capabilities& c) { c.max_loop_iterations = 20000; });
+  options.inspect = [](const AttentionPlan& plan) {
+    EXPECT_EQ(plan.dispatches().back().pass, "combine") << plan.describe();
+  };
+  EXPECT_TRUE(runs_right(runtime(), "h2 3x9000 d256 lse", options));
+}
+
+TEST_F(SplitRefusal, WhatCannotBeCutIsRefusedWithTheNumbers) {
+  RunOptions options{"unfused"};
+  options.device = device_with([](Capabilities& c) { c.max_loop_iterations = 1000; });
+  const auto unfused = make_plan(runtime(), parsed("1x400 d16").desc, options);
+  ASSERT_FALSE(unfused.ok());
+  EXPECT_TRUE(names(unfused.error(), ErrorCode::kLimitExceeded, {"1200", "1000", "driver"}));
+  options.kernel = "lane";
+  const auto weights = make_plan(runtime(), parsed("1x40000 d64 weights=scores").desc, options);
+  ASSERT_FALSE(weights.ok());
+  EXPECT_TRUE(names(weights.error(), ErrorCode::kLimitExceeded, {"attention weights", "1000"}));
 }
 
 TEST_P(Split, AWorkspaceIsAskedForByName) {

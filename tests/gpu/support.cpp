@@ -138,8 +138,20 @@ std::string reason_against(const Runtime& runtime, std::string_view kernel, std:
   return "there is no such kernel";
 }
 
+std::vector<std::string> accepting_kernels(const AttentionDesc& desc, const Capabilities& capabilities) {
+  std::vector<std::string> kernels;
+  for (const KernelSupport& support : kernel_support(desc, capabilities)) {
+    if (support.reason.empty() && support.kernel != "unfused") kernels.emplace_back(support.kernel);
+  }
+  return kernels;
+}
+
 const Runtime& GpuTest::runtime() {
   return *shared().runtime;
+}
+
+bool GpuTest::is_validated() {
+  return is_set("VKATTN_VALIDATION");
 }
 
 Device GpuTest::device_with(const std::function<void(Capabilities&)>& change) {

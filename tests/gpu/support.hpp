@@ -34,6 +34,8 @@ class GpuTest : public testing::Test {
   /// The device of VKATTN_DEVICE or the best one, made at first use.
   [[nodiscard]] static const Runtime& runtime();
   [[nodiscard]] static const Capabilities& capabilities() { return runtime().device().capabilities(); }
+  /// VKATTN_VALIDATION is set.
+  [[nodiscard]] static bool is_validated();
   /// The device as if it were weaker.
   [[nodiscard]] static Device device_with(const std::function<void(Capabilities&)>& change);
 
@@ -58,6 +60,10 @@ class MatrixKernelTest : public KernelTest {
 /// Why the kernel cannot run a problem on the runtime's device; empty where it can.
 [[nodiscard]] std::string reason_against(const Runtime& runtime, std::string_view kernel,
                                          std::string_view problem);
+
+/// Kernels that take the problem, the baseline aside.
+[[nodiscard]] std::vector<std::string> accepting_kernels(const AttentionDesc& desc,
+                                                         const Capabilities& capabilities);
 
 [[nodiscard]] inline std::string kernel_test_name(const testing::TestParamInfo<const char*>& info) {
   return info.param;

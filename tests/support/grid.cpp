@@ -5,6 +5,8 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <set>
@@ -347,6 +349,19 @@ std::optional<GridPart> parse_grid_part(std::string_view text) {
   if (count.ec != std::errc() || count.ptr != end) return std::nullopt;
   if (part.index < 1 || part.index > part.count) return std::nullopt;
   return part;
+}
+
+GridPart wanted_grid_part() {
+  const char* const wanted = std::getenv("VKATTN_GRID_PART");
+  const auto part = parse_grid_part(wanted != nullptr ? wanted : "");
+  if (part.has_value()) return *part;
+  std::fprintf(stderr, "VKATTN_GRID_PART is '%s' but must be k/n with k from 1 to n, such as 1/4\n", wanted);
+  std::exit(EXIT_FAILURE);
+}
+
+bool full_grid_is_wanted() {
+  const char* const wanted = std::getenv("VKATTN_FULL_GRID");
+  return wanted != nullptr && std::string_view(wanted) == "1";
 }
 
 std::vector<GridGroup> grid_part(const std::vector<GridGroup>& groups, const GridPart& part) {

@@ -5,12 +5,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "support/pairwise.hpp"
+#include "support/published_grid.hpp"
 
 namespace {
 
@@ -35,6 +37,37 @@ TEST(Pairwise, FixedValuesStayAndOthersAreAllowed) {
   const FactorRow row = vkattn::tests::complete_row(
       coverage, partial, 1, [](std::size_t factor, std::size_t value) { return value == factor + 1; });
   EXPECT_EQ(row, (FactorRow{1, 2, 3}));
+}
+
+TEST(PublishedGrid, EveryProblemIsValid) {
+  std::set<std::string> names;
+  std::size_t problems = 0, longest = 0;
+  for (const auto& group : vkattn::tests::published_grid(true)) {
+    EXPECT_TRUE(names.insert(group.name).second) << group.name;
+    for (const std::string& text : group.problems) {
+      const auto problem = vkattn::parse_problem(text);
+      ASSERT_TRUE(problem.ok()) << text << ": " << problem.error().message;
+      const vkattn::Status status = vkattn::validate(problem->desc);
+      EXPECT_TRUE(status.ok()) << text << ": " << status.error().message;
+      longest = std::max(longest, static_cast<std::size_t>(problem->desc.kv_length));
+      ++problems;
+    }
+  }
+  EXPECT_EQ(names.size(), 5U * 12U);
+  EXPECT_GT(problems, 400U);
+  EXPECT_LT(problems, 700U);
+  EXPECT_EQ(longest, 131072U);
+}
+
+TEST(PublishedGrid, TheWholeIsTheProduct) {
+  std::size_t problems = 0, flash = 0;
+  for (const auto& group : vkattn::tests::published_grid(false)) {
+    problems += group.problems.size();
+    if (group.name == "flash_d59") flash = group.problems.size();
+    ASSERT_TRUE(vkattn::parse_problem(group.problems.back()).ok()) << group.problems.back();
+  }
+  EXPECT_EQ(flash, 10U * 3U * 2U * 4U * 2U * 2U * 2U);
+  EXPECT_GT(problems, 190000U);
 }
 
 TEST(Grid, CoveringSetCoversPairs) {

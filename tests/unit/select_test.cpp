@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "plan/select.hpp"
+
 namespace {
 
 using vkattn::AttentionDesc;
@@ -52,6 +54,20 @@ TEST(Select, TheOrderFollowsTheDevice) {
   std::set<std::string_view> names;
   for (const KernelSupport& support : on_gpu) names.insert(support.kernel);
   EXPECT_EQ(names.size(), on_gpu.size()) << "each kernel once";
+}
+
+TEST(Select, StrictNonfiniteRefusesByName) {
+  const AttentionDesc desc = desc_of("128x128 d64 causal");
+  const Capabilities device = small_device(VK_PHYSICAL_DEVICE_TYPE_CPU);
+  vkattn::detail::SelectionRequest request;
+  request.strict_nonfinite = true;
+  const auto chosen = vkattn::detail::select_kernel(desc, device, request);
+  ASSERT_TRUE(chosen.ok()) << chosen.error().message;
+  EXPECT_EQ(chosen->kernel.name, "lane");
+  request.kernel = "unfused";
+  const auto refused = vkattn::detail::select_kernel(desc, device, request);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("strict_nonfinite"), std::string::npos) << refused.error().message;
 }
 
 TEST(Select, TheSmallestDeviceTakesEveryProblem) {

@@ -1,0 +1,57 @@
+// The grids that other projects publish: thinned with each problem on one of the kernels that take it, or,
+// where VKATTN_FULL_GRID is 1, whole on all of them.
+#include <ostream>
+#include <string>
+
+#include "gpu/support.hpp"
+#include "support/grid.hpp"
+#include "support/published_grid.hpp"
+
+namespace vkattn::tests {
+
+void PrintTo(const PublishedGroup& group, std::ostream* out) {
+  *out << group.name;
+}
+
+namespace {
+
+/// Where a CPU emulates matrices, large problems take minutes.
+bool is_too_slow(const AttentionDesc& desc, const std::string& kernel, const Capabilities& capabilities) {
+  if (capabilities.device_type != VK_PHYSICAL_DEVICE_TYPE_CPU || kernel.find("matrix") == std::string::npos)
+    return false;
+  constexpr double kMostWork = 2e8;
+  return 1.0 * static_cast<double>(desc.batch * desc.query_heads) *
+             static_cast<double>(desc.query_length * desc.kv_length) *
+             static_cast<double>(desc.head_dim + desc.value_dim) >
+         kMostWork;
+}
+
+class Published : public GpuTest, public testing::WithParamInterface<PublishedGroup> {};
+
+TEST_P(Published, MatchesTheReference) {
+  std::size_t number = 0;
+  for (const std::string& text : part_of(GetParam().problems, wanted_grid_part())) {
+    const AttentionDesc desc = parsed(text).desc;
+    std::vector<std::string> kernels = accepting_kernels(desc, capabilities());
+    if (!full_grid_is_wanted()) {
+      std::erase_if(kernels, [&](const auto& kernel) { return is_too_slow(desc, kernel, capabilities()); });
+      kernels = {kernels.at(number++ % kernels.size())};
+    }
+    for (const std::string& kernel : kernels) {
+      // Pages lie in one binding: of the largest caches, that is more than some devices bind.
+      const auto plan = make_plan(runtime(), desc, {kernel});
+      if (!plan.ok() && plan.error().code == ErrorCode::kLimitExceeded) continue;
+      EXPECT_TRUE(runs_right(runtime(), text, {kernel}));
+    }
+  }
+}
+
+std::string published_name(const testing::TestParamInfo<PublishedGroup>& info) {
+  return info.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Grids, Published, testing::ValuesIn(published_grid(!full_grid_is_wanted())),
+                         published_name);
+
+}  // namespace
+}  // namespace vkattn::tests
