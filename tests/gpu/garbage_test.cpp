@@ -1,5 +1,5 @@
 // Any number at all in lengths, cumulative lengths and page tables: it is clamped on the device as in the
-// reference, and nothing outside of the caller's buffers is read or written. Under VKATTN_VALIDATION these
+// reference, and nothing outside of the caller's buffers is read or written. With VKATTN_VALIDATION=gpu these
 // run on a device of their own with the validation layer's checks inside of shaders.
 #include <algorithm>
 #include <array>
@@ -49,7 +49,7 @@ class Garbage : public KernelTest {
 
   void SetUp() override {
     KernelTest::SetUp();
-    if (IsSkipped() || HasFatalFailure() || !is_validated()) return;
+    if (IsSkipped() || HasFatalFailure() || !is_gpu_assisted()) return;
     if (!own_) {
       RuntimeOptions options;
       options.validation = true;

@@ -150,8 +150,9 @@ const Runtime& GpuTest::runtime() {
   return *shared().runtime;
 }
 
-bool GpuTest::is_validated() {
-  return is_set("VKATTN_VALIDATION");
+bool GpuTest::is_gpu_assisted() {
+  const char* const wanted = std::getenv("VKATTN_VALIDATION");
+  return wanted != nullptr && std::string_view(wanted) == "gpu";
 }
 
 Device GpuTest::device_with(const std::function<void(Capabilities&)>& change) {

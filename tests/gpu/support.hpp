@@ -34,8 +34,9 @@ class GpuTest : public testing::Test {
   /// The device of VKATTN_DEVICE or the best one, made at first use.
   [[nodiscard]] static const Runtime& runtime();
   [[nodiscard]] static const Capabilities& capabilities() { return runtime().device().capabilities(); }
-  /// VKATTN_VALIDATION is set.
-  [[nodiscard]] static bool is_validated();
+  /// VKATTN_VALIDATION is gpu: tests that feed shaders what they must withstand run under GPU-assisted
+  /// validation.
+  [[nodiscard]] static bool is_gpu_assisted();
   /// The device as if it were weaker.
   [[nodiscard]] static Device device_with(const std::function<void(Capabilities&)>& change);
 

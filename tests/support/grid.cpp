@@ -351,12 +351,17 @@ std::optional<GridPart> parse_grid_part(std::string_view text) {
   return part;
 }
 
-GridPart wanted_grid_part() {
-  const char* const wanted = std::getenv("VKATTN_GRID_PART");
-  const auto part = parse_grid_part(wanted != nullptr ? wanted : "");
+GridPart wanted_part(const char* variable, const GridPart& otherwise) {
+  const char* const wanted = std::getenv(variable);
+  if (wanted == nullptr || *wanted == '\0') return otherwise;
+  const auto part = parse_grid_part(wanted);
   if (part.has_value()) return *part;
-  std::fprintf(stderr, "VKATTN_GRID_PART is '%s' but must be k/n with k from 1 to n, such as 1/4\n", wanted);
+  std::fprintf(stderr, "%s is '%s' but must be k/n with k from 1 to n, such as 1/4\n", variable, wanted);
   std::exit(EXIT_FAILURE);
+}
+
+GridPart wanted_grid_part() {
+  return wanted_part("VKATTN_GRID_PART", {});
 }
 
 bool full_grid_is_wanted() {

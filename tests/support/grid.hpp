@@ -40,20 +40,14 @@ struct GridPart {
 /// they are the whole grid, and for each kernel they differ by one group at the most.
 [[nodiscard]] std::vector<GridGroup> grid_part(const std::vector<GridGroup>& groups, const GridPart& part);
 
-/// VKATTN_GRID_PART, all where it is not set. Ends the program where it makes no sense: this is asked before
-/// any test could fail, and less than what was meant must not pass for it.
+/// The part that an environment variable names, else `otherwise`. Ends the program where it makes no sense:
+/// this is asked before any test could fail, and less than what was meant must not pass for it.
+[[nodiscard]] GridPart wanted_part(const char* variable, const GridPart& otherwise);
+/// VKATTN_GRID_PART, the whole grid where it is not set.
 [[nodiscard]] GridPart wanted_grid_part();
 
 /// VKATTN_FULL_GRID is 1.
 [[nodiscard]] bool full_grid_is_wanted();
-
-/// The part of a list, counted in its order.
-template <class T>
-[[nodiscard]] std::vector<T> part_of(const std::vector<T>& all, const GridPart& part) {
-  std::vector<T> result;
-  for (std::size_t i = part.index - 1; i < all.size(); i += part.count) result.push_back(all[i]);
-  return result;
-}
 
 /// How well covering_grid() does, for its own test.
 struct GridCoverage {

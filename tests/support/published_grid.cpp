@@ -140,6 +140,19 @@ std::string group_name(const Source& source, std::string_view dims) {
 
 }  // namespace
 
+std::vector<PublishedGroup> part_of(const std::vector<PublishedGroup>& groups, const GridPart& part) {
+  std::vector<PublishedGroup> result;
+  std::size_t number = 0;
+  for (const PublishedGroup& group : groups) {
+    PublishedGroup chosen{group.name, {}};
+    for (const std::string& problem : group.problems) {
+      if (number++ % part.count == part.index - 1) chosen.problems.push_back(problem);
+    }
+    if (!chosen.problems.empty()) result.push_back(std::move(chosen));
+  }
+  return result;
+}
+
 std::vector<PublishedGroup> published_grid(bool thinned) {
   std::vector<PublishedGroup> groups;
   for (const Source& source :
