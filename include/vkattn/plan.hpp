@@ -95,7 +95,7 @@ struct PlanOptions {
   std::shared_ptr<const Tuning> tuning;
   std::vector<KernelRefusal> refusals;
   /// Refuse kernels in which a NaN or an infinity of a hidden row of V may reach the output: those on matrix
-  /// units, and the baseline.
+  /// units.
   bool strict_nonfinite = false;
   /// A score function of the user's own, see vkattn/score_function.hpp. It is part of the problem: create()
   /// sets AttentionDesc::has_score_function and score_function_hides for it.

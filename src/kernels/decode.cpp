@@ -216,7 +216,9 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
   config.shared_bytes = shape.shared_bytes();
   config.key_step = shape.key_groups() * shape.block.keys;
   config.workgroups_per_unit = kThreadsPerUnit / shape.block.threads;
-  config.iterations_per_step = 2 * shape.rows * shape.block.keys + 8;  // sums through shared memory
+  // Sums through shared memory.
+  config.iterations_per_step = 2 * shape.rows * shape.block.keys + shape.columns + 12 +
+                               dropout_iterations(desc, shape.rows * shape.block.keys);
   config.iterations_besides = 4096;
   config.required_subgroup_size = required_subgroup_size(capabilities, shape.subgroup_size);
   auto common = common_specialization(desc, capabilities, shape.block.threads);

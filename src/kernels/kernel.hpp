@@ -87,6 +87,11 @@ struct Kernel {
 [[nodiscard]] Status check_iterations(std::string_view what, std::int64_t iterations,
                                       const Capabilities& capabilities);
 
+/// Of the random numbers of dropout, for so many scores of an invocation.
+[[nodiscard]] inline std::uint32_t dropout_iterations(const AttentionDesc& desc, std::uint32_t scores) {
+  return desc.dropout > 0 ? 11 * scores : 0;
+}
+
 /// That a kernel can do nothing with any of the block sizes.
 [[nodiscard]] Error no_possible_tile(std::span<const TileShape> tiles);
 
@@ -123,7 +128,7 @@ inline constexpr std::int64_t kFewRows = 16;
 
 /// The pass that merges the parts of a split over keys.
 [[nodiscard]] Result<FollowingPass> configure_combine(const AttentionDesc& desc,
-                                                      const Capabilities& capabilities);
+                                                      const Capabilities& capabilities, std::int64_t parts);
 
 using Tiles = std::span<const TileShape>;
 [[nodiscard]] Result<KernelConfig> configure_decode(const AttentionDesc& desc,

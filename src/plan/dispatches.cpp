@@ -183,17 +183,21 @@ Status plan_split(PlanState& plan, Windows& windows, double tiles) {
                  message("the kernel ", plan.kernel_name,
                          " cannot split the keys (PlanOptions::kv_splits is ", wanted, ")")};
   }
+  const std::int64_t least_iterations = plan.config.iterations_besides + plan.config.iterations_per_step;
+  if (Status status = check_iterations("one step of keys", least_iterations, plan.device->capabilities);
+      !status)
+    return status;
   const auto tile_count = static_cast<std::int64_t>(std::min(tiles, 1e9));
   plan.split = choose_kv_split(desc, plan.device->capabilities, plan.config, tile_count, wanted);
   const bool keys_cut = windows.max_keys < desc.kv_length;
   if (keys_cut && plan.split.keys > windows.max_keys) {
     plan.split =
         split_into(desc.kv_length, divide_up(desc.kv_length, windows.max_keys), plan.config.key_step);
-    if (plan.split.splits > kMaxKvSplits) {
-      return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-                   message("the keys of one head take ", plan.split.splits, " descriptors; at most ",
-                           kMaxKvSplits, " are possible")};
-    }
+  }
+  if (plan.split.splits > kMaxKvSplits) {
+    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
+                 message("the keys of one head take ", plan.split.splits, " parts; at most ", kMaxKvSplits,
+                         " are possible")};
   }
   const bool sums_in_workspace = plan.config.sums_in_workspace && wanted == 0;
   if (plan.split.splits == 1 && !sums_in_workspace) return {};
@@ -212,7 +216,7 @@ Status plan_split(PlanState& plan, Windows& windows, double tiles) {
     return {};
   }
   plan.config.specialization.push_back({VKATTN_SPEC_SPLIT_KV, 1});
-  auto combine = configure_combine(desc, plan.device->capabilities);
+  auto combine = configure_combine(desc, plan.device->capabilities, plan.split.splits);
   if (!combine) return combine.error();
   plan.config.following.push_back(*std::move(combine));
   return {};

@@ -29,11 +29,6 @@ Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
   return config;
 }
 
-// The baseline and kernels on matrix units multiply hidden rows of V by 0, which NaN and infinities survive.
-bool leaks_hidden_values(const Kernel& kernel, const KernelConfig& config) {
-  return config.uses_matrix_units || kernel.is_baseline;
-}
-
 Result<KernelConfig> consider(const Kernel& kernel, const AttentionDesc& desc,
                               const Capabilities& capabilities, const SelectionRequest& request) {
   const auto is_of_kernel = [&](const KernelRefusal& refusal) { return refusal.kernel == kernel.name; };
@@ -42,7 +37,8 @@ Result<KernelConfig> consider(const Kernel& kernel, const AttentionDesc& desc,
     return Error{ErrorCode::kUnsupported, VK_SUCCESS, refusal->reason};
   }
   auto config = configure(kernel, desc, capabilities, request.tile);
-  if (config && request.strict_nonfinite && leaks_hidden_values(kernel, *config)) {
+  // Kernels on matrix units multiply hidden rows of V by 0, which NaN and infinities survive.
+  if (config && request.strict_nonfinite && config->uses_matrix_units) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                  "a NaN or an infinity in a hidden row of V could reach its output, which strict_nonfinite "
                  "rules out"};

@@ -49,7 +49,7 @@ KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilit
   const std::int64_t step = config.key_step;
   const std::int64_t least = divide_up(desc.kv_length, most_keys_of_a_part(desc, capabilities, config));
   const auto in_parts = [&](std::int64_t parts) {
-    const KvSplit split = split_into(desc.kv_length, std::clamp(parts, least, kMaxKvSplits), step);
+    const KvSplit split = split_into(desc.kv_length, std::max(std::min(parts, kMaxKvSplits), least), step);
     return split.splits > 1 ? split : KvSplit{1, desc.kv_length};
   };
   if (wanted > 0) return in_parts(wanted);

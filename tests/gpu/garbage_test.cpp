@@ -1,7 +1,6 @@
 // Any number at all in lengths, cumulative lengths and page tables: it is clamped on the device as in the
 // reference, and nothing outside of the caller's buffers is read or written. With VKATTN_VALIDATION=gpu these
 // run on a device of their own with the validation layer's checks inside of shaders.
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>

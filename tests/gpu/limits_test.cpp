@@ -1,8 +1,8 @@
 // Plans for weaker devices: folded grids, windows of large tensors, split dispatches, and refusals that name
 // the limit with both numbers. The device is made to look weaker than it is.
-#include <cstdlib>
 
 #include "gpu/support.hpp"
+#include "support/grid.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -199,8 +199,7 @@ TEST_F(LimitsOfOneKernel, TileNamesTheSharedMemoryItNeeds) {
 /// More than any one buffer range of lavapipe (128 MiB), in memory that is really there. Minutes in all, so
 /// it runs with the full grid only.
 TEST_F(LimitsOfOneKernel, TensorsBeyond128MiB) {
-  const char* const wanted = std::getenv("VKATTN_FULL_GRID");
-  if (wanted == nullptr || *wanted != '1') GTEST_SKIP() << "runs with VKATTN_FULL_GRID=1";
+  if (!full_grid_is_wanted()) GTEST_SKIP() << "runs with VKATTN_FULL_GRID=1";
   RunOptions options{"lane"};
   EXPECT_TRUE(runs_right(runtime(), "h4 2x150001 d64 lse data=uniform", options));
   EXPECT_TRUE(runs_right(runtime(), "b3 h2 3x100003 d64 f16 layout=bshd data=uniform", options));

@@ -1,11 +1,12 @@
 // NaN in every key and value that no row sees, however it is hidden: none may reach an output.
+#include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
+#include <cstddef>
 #include <set>
-#include <span>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "gpu/support.hpp"
 #include "harness/tensor_memory.hpp"

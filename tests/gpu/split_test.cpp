@@ -1,7 +1,6 @@
 // Keys cut into parts whose results are merged by log-sum-exp: any number of parts gives the right result.
-#include <cstdlib>
-
 #include "gpu/support.hpp"
+#include "support/grid.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -22,8 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Split, testing::ValuesIn(kKernelNames), kernel
 /// Every number with the full grid, else some: each is a plan of its own, which a CPU implementation compiles
 /// anew.
 TEST_P(Split, FromOnePartToNinetySeven) {
-  const char* const wanted = std::getenv("VKATTN_FULL_GRID");
-  const bool all = wanted != nullptr && *wanted == '1';
+  const bool all = full_grid_is_wanted();
   for (std::uint32_t parts = 1; parts <= 97; ++parts) {
     const bool chosen = parts <= 3 || parts == 5 || parts == 8 || parts == 13 || parts == 32 || parts >= 96;
     if (!all && !chosen) continue;
@@ -68,7 +66,7 @@ TEST_P(Split, WithoutSixteenBitStorage) {
 /// Some drivers end loops early, without a word: see Capabilities::max_loop_iterations.
 TEST_P(Split, AsManyAsTheLoopsOfADriverNeed) {
   RunOptions options = in_parts(1);
-  for (const char* problem : {"h5 1x16384 d256", "8x70000 d64 f16 mask=bits:k hidden=0.3 block=5"}) {
+  for (const char* problem : {"h5 1x16384 d256", "8x29536 d64 mask=f32:k"}) {
     EXPECT_TRUE(runs_right(runtime(), problem, options));  // with the limit that it has, if any
   }
   options.device = device_with([](Capabilities& c) { c.max_loop_iterations = 20000; });
@@ -83,7 +81,7 @@ TEST_F(SplitRefusal, WhatCannotBeCutIsRefusedWithTheNumbers) {
   options.device = device_with([](Capabilities& c) { c.max_loop_iterations = 1000; });
   const auto unfused = make_plan(runtime(), parsed("1x400 d16").desc, options);
   ASSERT_FALSE(unfused.ok());
-  EXPECT_TRUE(names(unfused.error(), ErrorCode::kLimitExceeded, {"1200", "1000", "driver"}));
+  EXPECT_TRUE(names(unfused.error(), ErrorCode::kLimitExceeded, {"1207", "1000", "driver"}));
   options.kernel = "lane";
   const auto weights = make_plan(runtime(), parsed("1x40000 d64 weights=scores").desc, options);
   ASSERT_FALSE(weights.ok());

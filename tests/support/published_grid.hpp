@@ -1,7 +1,6 @@
 // Problems that other projects publish as the parameters of their own tests, as problem strings.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
