@@ -16,8 +16,8 @@ struct KvSplit {
 };
 
 /// `tiles` workgroups run without a split. `wanted` is the number of parts asked for, 0 to choose: the
-/// smallest number whose use of the last wave of workgroups is within 85 % of the best. Either is raised where
-/// a driver would end the loops of a part early.
+/// smallest number whose use of the last wave of workgroups is within 85 % of the best. Either is raised
+/// where a driver would end the loops of a part early.
 [[nodiscard]] KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilities,
                                       const KernelConfig& config, std::int64_t tiles, std::int64_t wanted);
 
