@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpu/support.hpp"
@@ -153,7 +154,7 @@ class Random : public GpuTest {};
 TEST_F(Random, ProblemsMatchTheReference) {
   const std::uint64_t count = number_from("VKATTN_RANDOM_CASES", 500);
   const std::uint64_t first = number_from("VKATTN_RANDOM_SEED", 1);
-  std::uint64_t failures = 0;
+  std::uint64_t failures = 0, without_force = 0;
   for (std::uint64_t seed = first; seed < first + count && failures < 5; ++seed) {
     const std::string text = Draw(seed).problem();
     const Result<Problem> problem = parse_problem(text);
@@ -168,9 +169,15 @@ TEST_F(Random, ProblemsMatchTheReference) {
                 text.c_str());
     std::fflush(stdout);
     const testing::AssertionResult right = runs_right(runtime(), problem.value(), options);
+    // As where a sink takes all of the softmax: right, but zeros would be too.
+    if (!right && std::string_view(right.message()).find("without force") != std::string_view::npos) {
+      ++without_force;
+      continue;
+    }
     EXPECT_TRUE(right) << "VKATTN_RANDOM_SEED=" << seed << " VKATTN_RANDOM_CASES=1";
     if (!right) ++failures;
   }
+  EXPECT_LE(without_force, 1 + count / 100) << "problems whose comparison zeros would have passed";
 }
 
 }  // namespace
