@@ -5,6 +5,7 @@
 #include "cache/append_state.hpp"
 #include "common/message.hpp"
 #include "plan/window.hpp"
+#include "vulkan/descriptors.hpp"
 
 namespace vkattn {
 
@@ -95,48 +96,12 @@ AppendParams step_params(const AppendTask& task, const AppendStep& step, const B
   return params;
 }
 
-void fill_writes(const BoundTask& bound, VkDescriptorSet set, Writes& writes) noexcept {
-  for (std::uint32_t i = 0; i < VKATTN_APPEND_BINDING_COUNT; ++i) {
-    writes[i] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
-    writes[i].dstSet = set;
-    writes[i].dstBinding = i;
-    writes[i].descriptorCount = 1;
-    writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-    writes[i].pBufferInfo = &bound.buffers[i];
-  }
-}
-
-Status allocate_sets(const AppendState& plan, AppendBindingsState& state) {
-  const auto count = static_cast<std::uint32_t>(plan.tasks.size());
-  const DeviceFunctions& vk = plan.device->vk;
-  const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, count * VKATTN_APPEND_BINDING_COUNT};
-  VkDescriptorPoolCreateInfo pool_info{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
-  pool_info.maxSets = count;
-  pool_info.poolSizeCount = 1;
-  pool_info.pPoolSizes = &size;
-  if (VkResult result = vk.vkCreateDescriptorPool(plan.device->device, &pool_info, nullptr, &state.pool);
-      result != VK_SUCCESS) {
-    return vulkan_error(result, "vkCreateDescriptorPool");
-  }
-  const std::vector<VkDescriptorSetLayout> layouts(count, plan.pipelines.front().set_layout());
-  VkDescriptorSetAllocateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
-  info.descriptorPool = state.pool;
-  info.descriptorSetCount = count;
-  info.pSetLayouts = layouts.data();
-  state.sets.resize(count);
-  if (VkResult result = vk.vkAllocateDescriptorSets(plan.device->device, &info, state.sets.data());
-      result != VK_SUCCESS) {
-    return vulkan_error(result, "vkAllocateDescriptorSets");
-  }
-  return {};
-}
-
 void write_bindings(const AppendState& plan, const AppendTensors& tensors, AppendBindingsState& state) {
   std::vector<BoundTask> bound;
   for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
     bound.push_back(bind_task(plan, plan.tasks[i], tensors));
     Writes writes;
-    fill_writes(bound[i], state.sets[i], writes);
+    fill_buffer_writes(bound[i].buffers, state.sets[i], writes);
     plan.device->vk.vkUpdateDescriptorSets(plan.device->device, VKATTN_APPEND_BINDING_COUNT, writes.data(), 0,
                                            nullptr);
   }
@@ -192,7 +157,11 @@ Result<AppendBindings> AppendPlan::make_bindings(const AppendTensors& tensors) c
     auto bindings = std::make_unique<detail::AppendBindingsState>();
     if (!state_->steps.empty()) {
       bindings->device = state_->device;
-      if (Status status = detail::allocate_sets(*state_, *bindings); !status) return status.error();
+      const Status status =
+          detail::allocate_buffer_sets(*state_->device, state_->pipelines.front().set_layout(),
+                                       static_cast<std::uint32_t>(state_->tasks.size()),
+                                       VKATTN_APPEND_BINDING_COUNT, bindings->pool, bindings->sets);
+      if (!status) return status.error();
       detail::write_bindings(*state_, tensors, *bindings);
     }
     return AppendBindings(std::move(bindings));
@@ -243,7 +212,7 @@ Status AppendPlan::record(VkCommandBuffer commands, const AppendTensors& tensors
         detail::begin_task(plan, commands, task);
         bound = detail::bind_task(plan, task, tensors);
         detail::Writes writes;
-        detail::fill_writes(bound, VK_NULL_HANDLE, writes);
+        detail::fill_buffer_writes(bound.buffers, VK_NULL_HANDLE, writes);
         plan.device->vk.vkCmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
                                                   plan.pipelines[task.pipeline].layout(), 0,
                                                   VKATTN_APPEND_BINDING_COUNT, writes.data());

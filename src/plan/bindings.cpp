@@ -6,6 +6,7 @@
 #include "common/message.hpp"
 #include "plan/features.hpp"
 #include "plan/plan_state.hpp"
+#include "vulkan/descriptors.hpp"
 
 namespace vkattn {
 
@@ -258,43 +259,7 @@ FeatureParams bound_feature_params(const PlanState& plan, const AttentionTensors
   return params;
 }
 
-void write_descriptors(const BoundWindow& bound, VkDescriptorSet set, DescriptorWrites& writes) noexcept {
-  for (std::uint32_t i = 0; i < writes.size(); ++i) {
-    writes[i] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
-    writes[i].dstSet = set;
-    writes[i].dstBinding = i;
-    writes[i].descriptorCount = 1;
-    writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-    writes[i].pBufferInfo = &bound.buffers[i];
-  }
-}
-
 namespace {
-
-Status allocate_sets(const PlanState& plan, BindingsState& state) {
-  const auto count = static_cast<std::uint32_t>(plan.windows.size());
-  const DeviceFunctions& vk = plan.device->vk;
-  const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, count * binding_count(plan.desc)};
-  VkDescriptorPoolCreateInfo pool_info{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
-  pool_info.maxSets = count;
-  pool_info.poolSizeCount = 1;
-  pool_info.pPoolSizes = &size;
-  if (VkResult result = vk.vkCreateDescriptorPool(plan.device->device, &pool_info, nullptr, &state.pool);
-      result != VK_SUCCESS) {
-    return vulkan_error(result, "vkCreateDescriptorPool");
-  }
-  const std::vector<VkDescriptorSetLayout> layouts(count, plan.passes.front().pipeline.set_layout());
-  VkDescriptorSetAllocateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
-  info.descriptorPool = state.pool;
-  info.descriptorSetCount = count;
-  info.pSetLayouts = layouts.data();
-  state.sets.resize(count);
-  if (VkResult result = vk.vkAllocateDescriptorSets(plan.device->device, &info, state.sets.data());
-      result != VK_SUCCESS) {
-    return vulkan_error(result, "vkAllocateDescriptorSets");
-  }
-  return {};
-}
 
 void write_bindings(const PlanState& plan, const AttentionTensors& tensors, const BufferRange& workspace,
                     BindingsState& state) {
@@ -306,7 +271,7 @@ void write_bindings(const PlanState& plan, const AttentionTensors& tensors, cons
   for (std::size_t i = 0; i < plan.windows.size(); ++i) {
     bound.push_back(bind_window(plan, tensors, workspace, i));
     DescriptorWrites writes;
-    write_descriptors(bound[i], state.sets[i], writes);
+    fill_buffer_writes(bound[i].buffers, state.sets[i], writes);
     plan.device->vk.vkUpdateDescriptorSets(plan.device->device, binding_count(plan.desc), writes.data(), 0,
                                            nullptr);
     if (!state.feature_params.empty()) {
@@ -382,7 +347,11 @@ Result<Bindings> AttentionPlan::make_bindings(const AttentionTensors& tensors,
     auto bindings = std::make_unique<detail::BindingsState>();
     if (!state_->steps.empty()) {
       bindings->device = state_->device;
-      if (Status status = detail::allocate_sets(*state_, *bindings); !status) return status.error();
+      const Status status =
+          detail::allocate_buffer_sets(*state_->device, state_->passes.front().pipeline.set_layout(),
+                                       static_cast<std::uint32_t>(state_->windows.size()),
+                                       detail::binding_count(state_->desc), bindings->pool, bindings->sets);
+      if (!status) return status.error();
       detail::write_bindings(*state_, tensors, workspace, *bindings);
     }
     return Bindings(std::move(bindings));
@@ -455,7 +424,7 @@ Status AttentionPlan::record(VkCommandBuffer commands, const AttentionTensors& t
       if (i == first || plan.steps[i - 1].window != step.window) {
         bound = detail::bind_window(plan, tensors, workspace, step.window);
         detail::DescriptorWrites writes;
-        detail::write_descriptors(bound, VK_NULL_HANDLE, writes);
+        detail::fill_buffer_writes(bound.buffers, VK_NULL_HANDLE, writes);
         vk.vkCmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0,
                                      detail::binding_count(plan.desc), writes.data());
       }

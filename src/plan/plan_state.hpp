@@ -122,9 +122,7 @@ struct BindingsState {
 [[nodiscard]] FeatureParams bound_feature_params(const PlanState& plan, const AttentionTensors& tensors,
                                                  std::size_t window, const BoundWindow& bound) noexcept;
 
+/// Of one window; binding_count() of them count.
 using DescriptorWrites = std::array<VkWriteDescriptorSet, VKATTN_FEATURE_BINDING_COUNT>;
-
-/// Fills `writes` with the descriptors of one window; binding_count() of them count.
-void write_descriptors(const BoundWindow& bound, VkDescriptorSet set, DescriptorWrites& writes) noexcept;
 
 }  // namespace vkattn::detail
