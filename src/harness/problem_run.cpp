@@ -215,7 +215,7 @@ Status ProblemRun::fill_inputs() {
     const TensorDesc& storage = role == TensorRole::kQuery ? desc.query
                                 : role == TensorRole::kKey ? desc.key
                                                            : desc.value;
-    const auto fill = [&](const PutElement& put) { fill_tensor(problem_, role, small, put); };
+    const auto fill = [&, role = role](const PutElement& put) { fill_tensor(problem_, role, small, put); };
     if (Status s = fill_with(*runtime_, *tensor, input_filler(storage.type), fill); !s.ok()) return s;
   }
   const auto fill = [&](const PutElement& put) { fill_mask(problem_, put); };
