@@ -218,29 +218,27 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
 }  // namespace
 
 Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
-  CLI::App* const app =
-      parent.add_subcommand("bench", "Check and time problems against the device's measured peaks");
+  CLI::App& app =
+      add_subcommand(parent, "bench", "Check and time problems against the device's measured peaks");
   auto a = std::make_shared<Arguments>();
-  app->add_option("PROBLEM", a->problems, "Problem strings, each in quotes")
-      ->type_name("")
-      ->option_text("...");
-  add_value(*app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
-  add_switch(*app, "--list", a->list, "Print the problems of every suite and exit");
-  add_value(*app, "--kernel", a->kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
-  add_value(*app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
-  add_value(*app, "--repeat", a->repeat, "N", "Timed executions of each problem, default 30, at least 3");
+  add_words(app, "PROBLEM", a->problems, "Problem strings, each in quotes");
+  add_value(app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
+  add_switch(app, "--list", a->list, "Print the problems of every suite and exit");
+  add_value(app, "--kernel", a->kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
+  add_value(app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
+  add_value(app, "--repeat", a->repeat, "N", "Timed executions of each problem, default 30, at least 3");
   add_value(
-      *app, "--max-seconds", a->max_seconds, "S",
+      app, "--max-seconds", a->max_seconds, "S",
       "Time for the executions of one problem, default 10; a problem that does not fit is skipped, and its "
       "predicted time printed");
-  add_score_option(*app, a->score);
-  add_switch(*app, "--json", a->json, "Print JSON");
-  add_switch(*app, "--csv", a->csv, "Print comma-separated values");
-  add_value(*app, "--output", a->output, "FILE", "Write the report to a file");
-  add_value(*app, "--plot", a->plot, "FILE.png|.svg",
+  add_score_option(app, a->score);
+  add_switch(app, "--json", a->json, "Print JSON");
+  add_switch(app, "--csv", a->csv, "Print comma-separated values");
+  add_value(app, "--output", a->output, "FILE", "Write the report to a file");
+  add_value(app, "--plot", a->plot, "FILE.png|.svg",
             "Also draw the problems under the device's measured roofs (roofline plot)");
   set_help(
-      *app, "vkattn bench (PROBLEM... | --suite NAME | --list) [OPTIONS]",
+      app, "vkattn bench (PROBLEM... | --suite NAME | --list) [OPTIONS]",
       std::string(problem_help()) +
           "\nTimes are the device's own (median, 5th and 95th percentile). Rates count visible keys only, "
           "and "
@@ -252,7 +250,7 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
           "  vkattn bench \"b1 hq32 hkv8 q1 kv4096 d128 f16\" \"b1 h8 1024x1024 d64 causal\" --repeat 100\n"
           "  vkattn bench --suite llm --json --output llm.json\n"
           "  vkattn bench --suite smoke --plot smoke.png\n");
-  return {app, [a, invocation] { return run_bench(*a, invocation); }};
+  return {&app, [a, invocation] { return run_bench(*a, invocation); }};
 }
 
 }  // namespace vkattn::cli

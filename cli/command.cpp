@@ -3,6 +3,7 @@
 
 #include <vkattn/plan.hpp>
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -55,20 +56,34 @@ T parse(const std::string& option, const std::string& text, const char* what) {
 
 }  // namespace
 
+CLI::App& add_subcommand(CLI::App& parent, const std::string& name, const std::string& description) {
+  return *parent.add_subcommand(name, description);
+}
+
 void set_help(CLI::App& app, const std::string& usage, const std::string& footer) {
   app.formatter(std::make_shared<HelpFormatter>(usage));
   app.footer(footer);
 }
 
-CLI::Option* add_value(CLI::App& app, const std::string& name, std::string& value, const std::string& metavar,
-                       std::string_view description) {
+void add_value(CLI::App& app, const std::string& name, std::string& value, const std::string& metavar,
+               std::string_view description) {
   CLI::Option* const option = app.add_option(name, value, broken_lines(description));
   option->type_name(metavar)->option_text(metavar)->type_size(1)->expected(1);
-  return option;
 }
 
-CLI::Option* add_switch(CLI::App& app, const std::string& name, bool& value, std::string_view description) {
-  return app.add_flag(name, value, broken_lines(description));
+void add_values(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+                const std::string& metavar, std::string_view description) {
+  CLI::Option* const option = app.add_option(name, values, broken_lines(description));
+  option->type_name(metavar)->option_text(metavar)->type_size(1)->allow_extra_args(false);
+}
+
+void add_switch(CLI::App& app, const std::string& name, bool& value, std::string_view description) {
+  app.add_flag(name, value, broken_lines(description));
+}
+
+void add_words(CLI::App& app, const std::string& name, std::vector<std::string>& words,
+               std::string_view description) {
+  app.add_option(name, words, broken_lines(description))->type_name("")->option_text("...");
 }
 
 double parse_number(const std::string& option, const std::string& text) {

@@ -1,10 +1,15 @@
 // A subcommand of the tool: its arguments and what it does once they are read.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+// CLI11, which command.cpp and tool.cpp alone include: its headers take a compiler many seconds.
+namespace CLI {
+class App;
+}
 
 namespace vkattn::cli {
 
@@ -28,6 +33,10 @@ struct Invocation {
 /// Reads the words of a command line and does what they say; the exit code.
 int run_tool(int argc, const char* const* argv);
 
+/// A subcommand of that name.
+[[nodiscard]] CLI::App& add_subcommand(CLI::App& parent, const std::string& name,
+                                       const std::string& description);
+
 /// Gives the command this line of usage, examples at the end, and the tool's form of help.
 void set_help(CLI::App& app, const std::string& usage, const std::string& footer);
 
@@ -36,9 +45,15 @@ inline constexpr std::size_t kHelpNameWidth = 28;
 inline constexpr std::size_t kHelpWidth = 96;
 
 /// An option with one value, named `metavar` in the help.
-CLI::Option* add_value(CLI::App& app, const std::string& name, std::string& value, const std::string& metavar,
-                       std::string_view description);
-CLI::Option* add_switch(CLI::App& app, const std::string& name, bool& value, std::string_view description);
+void add_value(CLI::App& app, const std::string& name, std::string& value, const std::string& metavar,
+               std::string_view description);
+/// An option that may be given several times, each time with one value.
+void add_values(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+                const std::string& metavar, std::string_view description);
+void add_switch(CLI::App& app, const std::string& name, bool& value, std::string_view description);
+/// Words without an option before them.
+void add_words(CLI::App& app, const std::string& name, std::vector<std::string>& words,
+               std::string_view description);
 
 /// A number of the given type, or a usage error that names the option.
 [[nodiscard]] double parse_number(const std::string& option, const std::string& text);

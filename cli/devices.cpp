@@ -243,16 +243,15 @@ int list_devices(bool as_json, const Invocation& invocation) {
 }  // namespace
 
 Command add_devices_command(CLI::App& parent, const Invocation& invocation) {
-  CLI::App* const app =
-      parent.add_subcommand("devices", "List Vulkan devices and what each kernel says of them");
+  CLI::App& app = add_subcommand(parent, "devices", "List Vulkan devices and what each kernel says of them");
   auto as_json = std::make_shared<bool>(false);
-  add_switch(*app, "--json", *as_json, "Print JSON");
-  set_help(*app, "vkattn devices [--json]",
+  add_switch(app, "--json", *as_json, "Print JSON");
+  set_help(app, "vkattn devices [--json]",
            "Examples:\n"
            "  vkattn devices\n"
            "  vkattn devices --json\n"
            "  VKATTN_DEVICE=llvmpipe vkattn devices     what the variable chooses is shown at the end\n");
-  return {app, [as_json, invocation] { return list_devices(*as_json, invocation); }};
+  return {&app, [as_json, invocation] { return list_devices(*as_json, invocation); }};
 }
 
 }  // namespace vkattn::cli

@@ -159,26 +159,24 @@ int show_kernels(const Arguments& arguments, const Invocation& invocation) {
 }  // namespace
 
 Command add_kernels_command(CLI::App& parent, const Invocation& invocation) {
-  CLI::App* const app = parent.add_subcommand("kernels", "Show the pipelines that a plan uses");
+  CLI::App& app = add_subcommand(parent, "kernels", "Show the pipelines that a plan uses");
   auto a = std::make_shared<Arguments>();
-  app->add_option("PROBLEM", a->problem, std::string("A problem string, default ") + kDefaultProblem)
-      ->type_name("")
-      ->option_text("...");
-  add_switch(*app, "--stats", a->stats,
+  add_words(app, "PROBLEM", a->problem, std::string("A problem string, default ") + kDefaultProblem);
+  add_switch(app, "--stats", a->stats,
              "The driver's statistics: registers, spills, shared memory, occupancy, code size (where it has "
              "VK_KHR_pipeline_executable_properties)");
-  add_value(*app, "--isa", a->isa, "DIR",
+  add_value(app, "--isa", a->isa, "DIR",
             "Write the driver's listings, machine code among them, into a folder");
-  add_value(*app, "--kernel", a->kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
-  add_value(*app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
-  add_switch(*app, "--json", a->json, "Print JSON");
-  set_help(*app, "vkattn kernels [PROBLEM...] [OPTIONS]",
+  add_value(app, "--kernel", a->kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
+  add_value(app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
+  add_switch(app, "--json", a->json, "Print JSON");
+  set_help(app, "vkattn kernels [PROBLEM...] [OPTIONS]",
            "Examples:\n"
            "  vkattn kernels \"b1 hq32 hkv8 q1 kv4096 d128 f16\"\n"
            "  vkattn kernels \"b1 h8 1024x1024 d128 f16\" --kernel tile --stats\n"
            "  RADV_FORCE_FAMILY=navi31 vkattn kernels --stats --isa listings    compile for an AMD GPU that "
            "is not there\n");
-  return {app, [a, invocation] { return show_kernels(*a, invocation); }};
+  return {&app, [a, invocation] { return show_kernels(*a, invocation); }};
 }
 
 }  // namespace vkattn::cli

@@ -184,10 +184,10 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
 }  // namespace
 
 Command add_run_command(CLI::App& parent, const Invocation& invocation) {
-  CLI::App* const app = parent.add_subcommand("run", "Compute attention on NumPy .npy files");
+  CLI::App& app = add_subcommand(parent, "run", "Compute attention on NumPy .npy files");
   auto arguments = std::make_shared<RunArguments>();
-  add_run_arguments(*app, *arguments);
-  return {app, [arguments, invocation] { return run_files(*arguments, invocation); }};
+  add_run_arguments(app, *arguments);
+  return {&app, [arguments, invocation] { return run_files(*arguments, invocation); }};
 }
 
 }  // namespace vkattn::cli

@@ -80,13 +80,9 @@ void add_score_option(CLI::App& app, ScoreArguments& arguments) {
 }
 
 void add_score_buffer_option(CLI::App& app, ScoreArguments& arguments) {
-  app.add_option("--score-buffer", arguments.buffers,
-                 "Table that the score function reads as NAME(index): float32 of\n"
-                 "floats, int32 of integers; up to 4")
-      ->type_name("NAME=T.npy")
-      ->option_text("NAME=T.npy")
-      ->type_size(1)
-      ->allow_extra_args(false);
+  add_values(
+      app, "--score-buffer", arguments.buffers, "NAME=T.npy",
+      "Table that the score function reads as NAME(index): float32 of floats, int32 of integers; up to 4");
 }
 
 ScoreFile::ScoreFile(const ScoreArguments& arguments) {

@@ -4,12 +4,12 @@
 #include <vkattn/runtime.hpp>
 #include <vkattn/score_shaders.hpp>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "command.hpp"
 #include "reference/reference.hpp"
 
 namespace vkattn::cli {

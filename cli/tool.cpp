@@ -1,4 +1,5 @@
 // The tool as a whole: subcommands, --version and --help, and every error as one sentence.
+#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
 #include <exception>

@@ -131,19 +131,17 @@ int run_tune(const Arguments& arguments) {
 }  // namespace
 
 Command add_tune_command(CLI::App& parent, const Invocation& /*invocation*/) {
-  CLI::App* const app =
-      parent.add_subcommand("tune", "Measure which kernel and block sizes are fastest on this device");
+  CLI::App& app =
+      add_subcommand(parent, "tune", "Measure which kernel and block sizes are fastest on this device");
   auto a = std::make_shared<Arguments>();
-  app->add_option("PROBLEM", a->problems, "Problem strings, each in quotes")
-      ->type_name("")
-      ->option_text("...");
-  add_value(*app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
-  add_value(*app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
-  add_value(*app, "--max-seconds", a->max_seconds, "S", "Time for one problem, default 20");
-  add_value(*app, "--output", a->output, "FILE",
+  add_words(app, "PROBLEM", a->problems, "Problem strings, each in quotes");
+  add_value(app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
+  add_value(app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
+  add_value(app, "--max-seconds", a->max_seconds, "S", "Time for one problem, default 20");
+  add_value(app, "--output", a->output, "FILE",
             std::string("The file to write, default ") + kDefaultFile +
                 "; what it holds of other problems and devices stays");
-  set_help(*app, "vkattn tune (PROBLEM... | --suite NAME) [OPTIONS]",
+  set_help(app, "vkattn tune (PROBLEM... | --suite NAME) [OPTIONS]",
            "Plans read the file where RuntimeOptions::tuning_file or the environment variable VKATTN_TUNING\n"
            "names it, and use what was measured for the nearest problem. A new driver version needs a new\n"
            "measurement. Each candidate's output is checked before it is timed; close the programs that use\n"
@@ -152,7 +150,7 @@ Command add_tune_command(CLI::App& parent, const Invocation& /*invocation*/) {
            "  vkattn tune \"b1 h8 1024x1024 d64 f16\"\n"
            "  vkattn tune --suite llm --output llm-tuning.json --max-seconds 60\n"
            "  VKATTN_TUNING=llm-tuning.json vkattn bench --suite llm\n");
-  return {app, [a] { return run_tune(*a); }};
+  return {&app, [a] { return run_tune(*a); }};
 }
 
 }  // namespace vkattn::cli
