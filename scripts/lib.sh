@@ -95,6 +95,8 @@ configure() {
   local build=$1
   shift
   mkdir -p "$build"
+  # Precompiled headers are cached only where ccache may take them for unchanged by their content.
+  export CCACHE_SLOPPINESS=pch_defines,time_macros
   if command -v ccache >/dev/null; then set -- -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "$@"; fi
   run cmake -S . -B "$build" -G Ninja -DVKATTN_BUILD_SCORE_FUNCTIONS=AUTO "$@" 2>&1 | tee "$build/configure.log"
 }

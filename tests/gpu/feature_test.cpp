@@ -96,7 +96,7 @@ TEST_P(Feature, MatchesTheReference) {
   RunOptions options;
   options.kernel = kernel();
   const bool few = kernel() == "decode";
-  for (const char* const words : kFeatures) {
+  for (const char* const words : part_of<const char*>(kFeatures)) {
     EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d20 dv12"), options));
   }
 }
@@ -105,7 +105,7 @@ TEST_P(Feature, QuantisedKeysAndValues) {
   RunOptions options;
   options.kernel = kernel();
   const bool few = kernel() == "decode";
-  for (const char* const words : kQuantised) {
+  for (const char* const words : part_of<const char*>(kQuantised)) {
     EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d64"), options));
   }
 }
@@ -116,8 +116,9 @@ TEST_P(Feature, PartsOfTheKeys) {
   options.kv_splits = 3;
   const bool few = kernel() == "decode";
   for (const char* const words :
-       {"sinks lse", "window=40,10 align=bottom-right", "mask=bits:bhqk hidden=0.9 block=32 sinks lse",
-        "page=16 kv_lengths=129,5", "query_lengths=A,B alibi dropout=0.2", "weights=probabilities causal"}) {
+       part_of({"sinks lse", "window=40,10 align=bottom-right",
+                "mask=bits:bhqk hidden=0.9 block=32 sinks lse", "page=16 kv_lengths=129,5",
+                "query_lengths=A,B alibi dropout=0.2", "weights=probabilities causal"})) {
     EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d20 dv12 f16"), options));
   }
 }
@@ -129,7 +130,7 @@ TEST_P(Feature, WindowsOfTheKeys) {
   const bool few = kernel() == "decode";
   options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 5 * 1024; });
   for (const char* const words :
-       {"mask=bits:bhqk hidden=0.8 block=16 sinks lse", "mask=bytes:q alibi causal"}) {
+       part_of({"mask=bits:bhqk hidden=0.8 block=16 sinks lse", "mask=bytes:q alibi causal"})) {
     EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d20 dv12"), options));
   }
 }
@@ -137,7 +138,7 @@ TEST_P(Feature, WindowsOfTheKeys) {
 TEST_P(MatrixFeature, MatchesTheReference) {
   RunOptions options;
   options.kernel = kernel();
-  for (const char* const words : kFeatures) {
+  for (const char* const words : part_of<const char*>(kFeatures)) {
     // Magnitudes and lengths are the same; 16-bit storage is what these kernels take.
     EXPECT_TRUE(runs_right(runtime(), with_sizes(words, false, "b2 hq4 hkv2 d24 dv16 f16"), options));
   }

@@ -85,10 +85,10 @@ class Garbage : public KernelTest {
 INSTANTIATE_TEST_SUITE_P(Kernels, Garbage, testing::ValuesIn(kKernelNames), kernel_test_name);
 
 TEST_P(Garbage, LengthsAreClamped) {
-  for (const char* words : {"kv_lengths=1,2,3", "query_lengths=1,2,3",
-                            "kv_lengths=1,2,3 query_lengths=1,2,3 causal "
-                            "align=bottom-right alibi",
-                            "ring=50 kv_lengths=1,2,3 window=20,4 align=bottom-right"}) {
+  for (const char* words : part_of({"kv_lengths=1,2,3", "query_lengths=1,2,3",
+                                    "kv_lengths=1,2,3 query_lengths=1,2,3 causal "
+                                    "align=bottom-right alibi",
+                                    "ring=50 kv_lengths=1,2,3 window=20,4 align=bottom-right"})) {
     for (std::size_t first = 0; first < kGarbage.size(); first += 2) {
       RunOptions options{kernel()};
       options.prepare = [&](harness::ProblemRun& run) -> Status {
@@ -107,7 +107,8 @@ TEST_P(Garbage, LengthsAreClamped) {
 }
 
 TEST_P(Garbage, PageNumbersAreClamped) {
-  for (const char* words : {"page=16", "page=1 kv_lengths=100,129,7", "page=32 causal align=bottom-right"}) {
+  for (const char* words :
+       part_of({"page=16", "page=1 kv_lengths=100,129,7", "page=32 causal align=bottom-right"})) {
     for (std::size_t first = 0; first < kGarbage.size(); first += 3) {
       RunOptions options{kernel()};
       options.prepare = [&](harness::ProblemRun& run) -> Status {
@@ -130,8 +131,9 @@ TEST_P(Garbage, CumulativeLengthsAreClamped) {
                         {{-7, 1 << 30, kMost, kMost}, {kMost, 0, 100, 90}},
                         {{kMost, 3, 3, 4}, {50, kLeast, 60, kLeast + 3}},
                         {{1, kLeast, 1, 3}, {-1, -1, 300, kMost - 1}}};
-  for (const char* words : {"sequences query_lengths=2,1,3 kv_lengths=60,0,129",
-                            "sequences query_lengths=2,1,3 kv_lengths=60,0,129 causal align=bottom-right"}) {
+  for (const char* words :
+       part_of({"sequences query_lengths=2,1,3 kv_lengths=60,0,129",
+                "sequences query_lengths=2,1,3 kv_lengths=60,0,129 causal align=bottom-right"})) {
     for (const Case& numbers : cases) {
       RunOptions options{kernel()};
       options.prepare = [&](harness::ProblemRun& run) -> Status {

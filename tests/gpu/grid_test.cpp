@@ -45,14 +45,14 @@ TEST_P(MatrixGrid, MatchesTheReference) {
 }
 
 std::vector<GridGroup> covering() {
-  return grid_part(covering_grid(), wanted_grid_part());
+  return grid_part(covering_grid(), wanted_test_part());
 }
 std::vector<GridGroup> float16(const char* kernel) {
-  return grid_part(float16_grid(kernel), wanted_grid_part());
+  return grid_part(float16_grid(kernel), wanted_test_part());
 }
 /// Thousands of groups: made only where they are asked for.
 std::vector<GridGroup> full() {
-  return full_grid_is_wanted() ? grid_part(full_grid(), wanted_grid_part()) : std::vector<GridGroup>();
+  return full_grid_is_wanted() ? grid_part(full_grid(), wanted_test_part()) : std::vector<GridGroup>();
 }
 
 INSTANTIATE_TEST_SUITE_P(Covering, Grid, testing::ValuesIn(covering()), group_name);

@@ -70,9 +70,10 @@ TEST_P(Limits, LongWorkIsSplitOnDevicesThatAreNoCpu) {
 }
 
 TEST_P(Limits, TensorsBeyondTheBufferRangeAreCutIntoWindows) {
-  for (const char* problem : {"b3 hq4 hkv2 33x65 d32 lse", "b3 hq4 hkv2 33x65 d32 f16 layout=bshd causal lse",
-                              "b3 hq4 hkv2 33x65 d32 kv_lengths=65,0,20 causal align=bottom-right",
-                              "b4 hq8 hkv1 203x65 d32 causal align=7 shift=3 pad=1"}) {
+  for (const char* problem :
+       part_of({"b3 hq4 hkv2 33x65 d32 lse", "b3 hq4 hkv2 33x65 d32 f16 layout=bshd causal lse",
+                "b3 hq4 hkv2 33x65 d32 kv_lengths=65,0,20 causal align=bottom-right",
+                "b4 hq8 hkv1 203x65 d32 causal align=7 shift=3 pad=1"})) {
     RunOptions options = weaker([](Capabilities& c) { c.max_storage_buffer_range = 24 * 1024; });
     options.inspect = [](const AttentionPlan& plan) { EXPECT_GT(plan.dispatches().size(), 1U); };
     EXPECT_TRUE(runs_right(runtime(), fitted(problem), options)) << "in windows of 24 KiB";
@@ -81,10 +82,11 @@ TEST_P(Limits, TensorsBeyondTheBufferRangeAreCutIntoWindows) {
 
 TEST_P(Limits, KeysOfOneHeadBeyondTheBufferRangeAreCutToo) {
   for (const char* problem :
-       {"h2 4x300 d32 lse", "hq4 hkv2 70x301 d32 f16 layout=bshd causal lse",
-        "b2 hq4 hkv2 33x289 d33 dv17 lse",
-        "b3 hq4 hkv2 3x300 d32 kv_lengths=300,0,150 causal align=bottom-right lse",
-        "h2 3x300 d32 shift=3 pad=5 causal align=200", "h2 3x300 d20 layout=bshd f16 causal align=298"}) {
+       part_of({"h2 4x300 d32 lse", "hq4 hkv2 70x301 d32 f16 layout=bshd causal lse",
+                "b2 hq4 hkv2 33x289 d33 dv17 lse",
+                "b3 hq4 hkv2 3x300 d32 kv_lengths=300,0,150 causal align=bottom-right lse",
+                "h2 3x300 d32 shift=3 pad=5 causal align=200",
+                "h2 3x300 d20 layout=bshd f16 causal align=298"})) {
     RunOptions options = weaker([](Capabilities& c) { c.max_storage_buffer_range = 16 * 1024; });
     options.inspect = [](const AttentionPlan& plan) {
       EXPECT_EQ(plan.dispatches().back().pass, "combine");
@@ -127,7 +129,8 @@ TEST_P(Limits, LimitsAreCheckedBeforeMemoryIsAskedFor) {
 
 /// The least that Vulkan guarantees: 128 invocations and 16 KiB.
 TEST_P(Limits, TheSmallestDeviceRunsEverything) {
-  for (const char* problem : {"b2 h2 65x65 d64 causal lse", "33x129 d576 dv512", "33x33 d33 dv576 f16"}) {
+  for (const char* problem :
+       part_of({"b2 h2 65x65 d64 causal lse", "33x129 d576 dv512", "33x33 d33 dv576 f16"})) {
     RunOptions options = weaker([](Capabilities& c) {
       c.max_workgroup_invocations = 128;
       c.max_workgroup_size = {128, 128, 64};

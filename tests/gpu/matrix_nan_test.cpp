@@ -65,7 +65,8 @@ TEST_P(MatrixNan, BeyondTheDiagonalOfEveryRowNeverLeaks) {
 /// Rows before the first bad key are right, those behind it are NaN.
 TEST_P(MatrixNan, KeysHiddenFromSomeRowsOfATileDoNotLeakIntoThem) {
   skip_without_nan();
-  for (const char* problem : {"h2 64x64 d24 f16 causal lse", "hq4 hkv1 33x33 d8 f16 output=f32 causal"}) {
+  for (const char* problem :
+       part_of({"h2 64x64 d24 f16 causal lse", "hq4 hkv1 33x33 d8 f16 output=f32 causal"})) {
     for (const std::int64_t first : {1, 5, 16, 31}) {
       EXPECT_TRUE(runs_right(runtime(), problem, spoiled_from(first, kNan, Spoiled::kKeys))) << first;
     }
@@ -74,8 +75,8 @@ TEST_P(MatrixNan, KeysHiddenFromSomeRowsOfATileDoNotLeakIntoThem) {
 
 TEST_P(MatrixNan, WhatIsSeenArrives) {
   skip_without_nan();
-  for (const char* text :
-       {"h2 40x50 d24 f16 causal lse", "40x150 d24 f16", "3x130 d64 f16 causal align=bottom-right"}) {
+  for (const char* text : part_of(
+           {"h2 40x50 d24 f16 causal lse", "40x150 d24 f16", "3x130 d64 f16 causal align=bottom-right"})) {
     const Problem problem = parsed(text);
     const AttentionDesc& desc = problem.desc;
     RunOptions options{kernel()};
@@ -103,7 +104,7 @@ TEST_P(MatrixNan, StrictNonfiniteRefusesTheKernel) {
 /// A score of -inf hides its key like a mask.
 TEST_P(MatrixNan, ScoresOfMinusInfinityHide) {
   skip_without_nan();
-  for (const char* problem : {"9x40 d1 f16 data=uniform lse", "40x150 d1 f16 data=uniform lse"}) {
+  for (const char* problem : part_of({"9x40 d1 f16 data=uniform lse", "40x150 d1 f16 data=uniform lse"})) {
     EXPECT_TRUE(runs_right(runtime(), problem, spoiled_from(20, -kInfinity, Spoiled::kKeys)));
   }
 }

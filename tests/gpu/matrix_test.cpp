@@ -17,30 +17,31 @@ class Matrix : public MatrixKernelTest {
 INSTANTIATE_TEST_SUITE_P(Kernels, Matrix, testing::ValuesIn(kMatrixKernelNames), kernel_test_name);
 
 TEST_P(Matrix, HeadDims) {
-  for (const char* dims : {"d1", "d3", "d8", "d16", "d17", "d32", "d40", "d64", "d72 dv80", "d96", "d111",
-                           "d128", "d192 dv128", "d256", "d320 dv256", "d576 dv512"}) {
+  for (const char* dims : part_of({"d1", "d3", "d8", "d16", "d17", "d32", "d40", "d64", "d72 dv80", "d96",
+                                   "d111", "d128", "d192 dv128", "d256", "d320 dv256", "d576 dv512"})) {
     EXPECT_TRUE(right(std::string("hq4 hkv2 37x75 f16 lse causal align=bottom-right ") + dims));
   }
 }
 
 TEST_P(Matrix, LengthsAroundTileEdges) {
-  for (const char* lengths : {"1x1", "1x65", "7x9", "8x8", "9x31", "15x33", "16x32", "17x64", "33x63",
-                              "63x129", "64x128", "65x127", "128x257", "129x0", "203x113"}) {
+  for (const char* lengths : part_of({"1x1", "1x65", "7x9", "8x8", "9x31", "15x33", "16x32", "17x64", "33x63",
+                                      "63x129", "64x128", "65x127", "128x257", "129x0", "203x113"})) {
     EXPECT_TRUE(right(std::string("b2 hq6 hkv3 d64 f16 lse ") + lengths));
   }
 }
 
 TEST_P(Matrix, MasksByPosition) {
   for (const char* masks :
-       {"causal", "causal align=bottom-right", "causal align=7", "causal align=-20", "causal align=200",
-        "kv_lengths=0,70", "kv_lengths=1,33 causal align=bottom-right"}) {
+       part_of({"causal", "causal align=bottom-right", "causal align=7", "causal align=-20",
+                "causal align=200", "kv_lengths=0,70", "kv_lengths=1,33 causal align=bottom-right"})) {
     EXPECT_TRUE(right(std::string("b2 hq4 hkv2 50x70 d40 f16 lse ") + masks));
   }
 }
 
 TEST_P(Matrix, Memory) {
-  for (const char* memory : {"aligned=16", "layout=bshd", "pad=3", "shift=1", "layout=bshd pad=1 shift=3",
-                             "aligned=0", "output=f32", "output=bf16 shift=1"}) {
+  for (const char* memory :
+       part_of({"aligned=16", "layout=bshd", "pad=3", "shift=1", "layout=bshd pad=1 shift=3", "aligned=0",
+                "output=f32", "output=bf16 shift=1"})) {
     EXPECT_TRUE(right(std::string("b2 hq4 hkv1 45x77 d40 f16 lse ") + memory));
   }
   EXPECT_TRUE(right("b2 hq4 hkv2 45x45 d40 f16 layout=packed"));
@@ -70,8 +71,8 @@ TEST_P(Matrix, UnusualStrides) {
 }
 
 TEST_P(Matrix, ScoresBeyondFloat16AndOtherData) {
-  for (const char* data : {"magnitude=0.001", "magnitude=10", "magnitude=1000", "data=uniform",
-                           "data=dominant", "data=equal", "scale=0", "scale=-0.3", "scale=3"}) {
+  for (const char* data : part_of({"magnitude=0.001", "magnitude=10", "magnitude=1000", "data=uniform",
+                                   "data=dominant", "data=equal", "scale=0", "scale=-0.3", "scale=3"})) {
     EXPECT_TRUE(right(std::string("h2 45x77 d64 f16 lse ") + data));
   }
 }
@@ -79,8 +80,9 @@ TEST_P(Matrix, ScoresBeyondFloat16AndOtherData) {
 /// Scores so large that float32 counts in steps of 8, 16 and more. The tolerance is then above the outputs,
 /// so this tells little but that nothing overflowed.
 TEST_P(Matrix, ScoresInLargeStepsStayFinite) {
-  for (const char* data : {"magnitude=1000 scale=1", "magnitude=1000 scale=4", "magnitude=1000 scale=10",
-                           "magnitude=3000 scale=1", "magnitude=3000 scale=3"}) {
+  for (const char* data :
+       part_of({"magnitude=1000 scale=1", "magnitude=1000 scale=4", "magnitude=1000 scale=10",
+                "magnitude=3000 scale=1", "magnitude=3000 scale=3"})) {
     const Problem problem = parsed(std::string("h2 45x177 d64 f16 lse ") + data);
     const auto plan = make_plan(runtime(), problem.desc, {kernel()});
     ASSERT_TRUE(plan.ok()) << plan.error().message;
@@ -103,9 +105,9 @@ TEST_P(Matrix, SplitsOverKeysOrRefusesByName) {
     return;
   }
   for (const char* problem :
-       {"hq6 hkv2 1x311 d24 f16 lse", "h2 5x129 d16 f16 output=f32 lse", "40x300 d16 f16 causal lse",
-        "b4 hq4 hkv1 3x300 d16 f16 lse kv_lengths=0,1,150,300", "40x300 d16 f16 causal align=-20 lse",
-        "b2 h2 7x200 d20 dv12 f16 layout=bshd pad=3 shift=1 output=bf16 causal align=90 lse"}) {
+       part_of({"hq6 hkv2 1x311 d24 f16 lse", "h2 5x129 d16 f16 output=f32 lse", "40x300 d16 f16 causal lse",
+                "b4 hq4 hkv1 3x300 d16 f16 lse kv_lengths=0,1,150,300", "40x300 d16 f16 causal align=-20 lse",
+                "b2 h2 7x200 d20 dv12 f16 layout=bshd pad=3 shift=1 output=bf16 causal align=90 lse"})) {
     EXPECT_TRUE(runs_right(runtime(), problem, options));
   }
 }
@@ -136,7 +138,8 @@ TEST_P(MatrixShapes, EveryShapeThatTheDeviceLists) {
 TEST_P(FlexibleShapes, EveryEntryThatTheDeviceLists) {
   for (const FlexibleMatrix& entry : capabilities().flexible_matrices) {
     if (entry.a_type != "f16" || entry.result_type != "f32") continue;
-    for (const auto& [n, k] : {std::pair{1U, 1U}, {2U, 1U}, {1U, 2U}, {4U, 1U}, {1U, 4U}, {4U, 4U}}) {
+    for (const auto& [n, k] :
+         part_of<std::pair<std::uint32_t, std::uint32_t>>({{1, 1}, {2, 1}, {1, 2}, {4, 1}, {1, 4}, {4, 4}})) {
       FlexibleMatrix coarser = entry;
       coarser.n_granularity *= n;
       coarser.k_granularity *= k;

@@ -56,9 +56,9 @@ class Nan : public KernelTest {
 INSTANTIATE_TEST_SUITE_P(Kernels, Nan, testing::ValuesIn(kKernelNames), kernel_test_name);
 
 TEST_P(Nan, BeyondTheKeyLengthNeverLeaks) {
-  for (const char* problem :
-       {"b1 h2 37x150 d24 kv_lengths=70 lse", "b1 h2 37x150 d24 f16 kv_lengths=129",
-        "b1 3x150 d24 bf16 kv_lengths=1 causal align=bottom-right", "b1 37x150 d24 kv_lengths=0 lse"}) {
+  for (const char* problem : part_of(
+           {"b1 h2 37x150 d24 kv_lengths=70 lse", "b1 h2 37x150 d24 f16 kv_lengths=129",
+            "b1 3x150 d24 bf16 kv_lengths=1 causal align=bottom-right", "b1 37x150 d24 kv_lengths=0 lse"})) {
     for (const float bad : {kNan, kInfinity, -kInfinity}) {
       RunOptions options{kernel()};
       options.prepare = [&](harness::ProblemRun& run) {
@@ -70,7 +70,7 @@ TEST_P(Nan, BeyondTheKeyLengthNeverLeaks) {
 }
 
 TEST_P(Nan, BeyondTheDiagonalOfEveryRowNeverLeaks) {
-  for (const char* problem : {"h2 40x64 d24 causal lse", "40x64 d24 f16 causal", "9x64 d8 causal"}) {
+  for (const char* problem : part_of({"h2 40x64 d24 causal lse", "40x64 d24 f16 causal", "9x64 d8 causal"})) {
     for (const float bad : {kNan, kInfinity, -kInfinity}) {
       RunOptions options{kernel()};
       options.prepare = [&](harness::ProblemRun& run) {
@@ -83,8 +83,8 @@ TEST_P(Nan, BeyondTheDiagonalOfEveryRowNeverLeaks) {
 
 /// Keys that later rows of the same tile see, and earlier ones do not.
 TEST_P(Nan, HiddenFromSomeRowsOfATileDoesNotLeakIntoThem) {
-  for (const char* text : {"h2 64x64 d24 causal", "64x64 d64 f16 output=f32 causal",
-                           "hq4 hkv1 33x33 d8 causal", "33x70 d8 causal align=bottom-right"}) {
+  for (const char* text : part_of({"h2 64x64 d24 causal", "64x64 d64 f16 output=f32 causal",
+                                   "hq4 hkv1 33x33 d8 causal", "33x70 d8 causal align=bottom-right"})) {
     const Problem problem = parsed(fitted(text));
     const AttentionDesc& desc = problem.desc;
     const std::int64_t offset = desc.align == Align::kBottomRight ? desc.kv_length - desc.query_length : 0;
@@ -108,8 +108,8 @@ TEST_P(Nan, WhatIsSeenArrives) {
   if (!capabilities().preserves_nan_float32) {
     GTEST_SKIP() << "the device does not promise to keep NaN (shaderSignedZeroInfNanPreserveFloat32)";
   }
-  for (const char* text : {"h2 40x50 d24 causal lse", "40x50 d24 f16 causal", "40x50 d24 bf16 causal",
-                           "3x130 d64 causal align=bottom-right"}) {
+  for (const char* text : part_of({"h2 40x50 d24 causal lse", "40x50 d24 f16 causal", "40x50 d24 bf16 causal",
+                                   "3x130 d64 causal align=bottom-right"})) {
     const Problem problem = parsed(fitted(text));
     const AttentionDesc& desc = problem.desc;
     for (const unsigned variant : {0U, 1U, 2U, 3U}) {
@@ -131,7 +131,7 @@ TEST_P(Nan, ScoresOfMinusInfinityHide) {
   if (!capabilities().preserves_nan_float32) {
     GTEST_SKIP() << "the device does not promise to keep infinities (shaderSignedZeroInfNanPreserveFloat32)";
   }
-  for (const char* text : {"9x40 d1 data=uniform lse", "40x150 d1 data=uniform lse"}) {
+  for (const char* text : part_of({"9x40 d1 data=uniform lse", "40x150 d1 data=uniform lse"})) {
     const Problem problem = parsed(fitted(text));
     for (const std::int64_t first : {20, 0}) {  // 0: no key is left
       RunOptions options{kernel()};

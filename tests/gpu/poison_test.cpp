@@ -117,17 +117,17 @@ class MatrixPoison : public MatrixKernelTest {};
 
 TEST_P(Poison, HiddenFromAllRowsNeverLeaks) {
   const bool few = kernel() == "decode";
-  for (const char* const words : kHiding) {
+  for (const char* const words : part_of<const char*>(kHiding)) {
     EXPECT_TRUE(hides_nan(runtime(), sized(words, few, "b2 hq4 hkv2 d20 dv12"), GetParam(), true));
   }
-  for (const char* const words : kQuantisedHiding) {
+  for (const char* const words : part_of<const char*>(kQuantisedHiding)) {
     EXPECT_TRUE(hides_nan(runtime(), sized(words, few, "b2 hq4 hkv2 d32"), GetParam(), true));
   }
 }
 
 // Of V it is promised only where no row of a block sees the key.
 TEST_P(MatrixPoison, HiddenKeysNeverLeak) {
-  for (const char* const words : kHiding) {
+  for (const char* const words : part_of<const char*>(kHiding)) {
     EXPECT_TRUE(hides_nan(runtime(), sized(words, false, "b2 hq4 hkv2 d24 dv16 f16"), GetParam(), false));
   }
 }

@@ -60,8 +60,8 @@ std::string published_name(const testing::TestParamInfo<PublishedGroup>& info) {
 
 std::vector<PublishedGroup> wanted_groups() {
   const bool full = full_grid_is_wanted();
-  const GridPart part = full ? GridPart{} : GridPart{1, 16};
-  return part_of(published_grid(!full), wanted_part("VKATTN_PUBLISHED_PART", part));
+  const TestPart part = full ? TestPart{} : TestPart{1, 16};
+  return published_part(published_grid(!full), wanted_part("VKATTN_PUBLISHED_PART", part));
 }
 
 INSTANTIATE_TEST_SUITE_P(Grids, Published, testing::ValuesIn(wanted_groups()), published_name);

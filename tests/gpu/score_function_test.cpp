@@ -130,8 +130,8 @@ TEST_P(ScoreFunctions, GoWithEveryFeature) {
   std::vector<const char*> words{"softcap=3 alibi mask=f16 sinks window=60,20 weights=masked",
                                  "query_lengths=3,5 sequences kv_lengths=40,75 causal"};
   if (!is_matrix()) {
-    for (const char* more : {"page=16 kv_lengths=75,20", "ring=64 kv_lengths=75,33 dropout=0.2",
-                             "mask=bits:bhqk hidden=0.8 block=16 weights=probabilities"}) {
+    for (const char* more : part_of({"page=16 kv_lengths=75,20", "ring=64 kv_lengths=75,33 dropout=0.2",
+                                     "mask=bits:bhqk hidden=0.8 block=16 weights=probabilities"})) {
       words.push_back(more);
     }
   }

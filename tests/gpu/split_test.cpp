@@ -43,16 +43,16 @@ TEST_P(Split, PartsAreWhatWasAskedFor) {
 
 TEST_P(Split, OneKeyInTheLastPart) {
   for (const char* problem :
-       {"h2 5x257 d16 lse", "h2 5x129 d16 f16 lse", "h2 5x65 d16 lse", "h2 5x33 d16 bf16"}) {
+       part_of({"h2 5x257 d16 lse", "h2 5x129 d16 f16 lse", "h2 5x65 d16 lse", "h2 5x33 d16 bf16"})) {
     EXPECT_TRUE(runs_right(runtime(), fitted(problem), in_parts(8)));
   }
 }
 
 TEST_P(Split, WithMasksThatEmptyWholeParts) {
   for (const char* problem :
-       {"hq4 hkv2 40x300 d16 causal lse", "hq4 hkv2 40x300 d16 causal align=bottom-right lse",
-        "b4 hq4 hkv1 3x300 d16 f16 lse kv_lengths=0,1,150,300", "40x300 d16 causal align=-20 lse",
-        "b2 h2 7x200 d20 dv12 layout=bshd pad=3 shift=1 output=f16 causal align=90 lse"}) {
+       part_of({"hq4 hkv2 40x300 d16 causal lse", "hq4 hkv2 40x300 d16 causal align=bottom-right lse",
+                "b4 hq4 hkv1 3x300 d16 f16 lse kv_lengths=0,1,150,300", "40x300 d16 causal align=-20 lse",
+                "b2 h2 7x200 d20 dv12 layout=bshd pad=3 shift=1 output=f16 causal align=90 lse"})) {
     EXPECT_TRUE(runs_right(runtime(), fitted(problem), in_parts(4)));
   }
 }
@@ -66,7 +66,7 @@ TEST_P(Split, WithoutSixteenBitStorage) {
 /// Some drivers end loops early, without a word: see Capabilities::max_loop_iterations.
 TEST_P(Split, AsManyAsTheLoopsOfADriverNeed) {
   RunOptions options = in_parts(1);
-  for (const char* problem : {"1x16400 d256", "1x29536 d64 mask=f32:k"}) {
+  for (const char* problem : part_of({"1x16400 d256", "1x29536 d64 mask=f32:k"})) {
     EXPECT_TRUE(runs_right(runtime(), problem, options));  // with the limit that it has, if any
   }
   options.device = device_with([](Capabilities& c) { c.max_loop_iterations = 20000; });

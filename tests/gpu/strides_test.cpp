@@ -11,7 +11,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, StridesTest, testing::ValuesIn(kKernelNames), 
 const char* const kTypes[] = {"f32", "f16", "bf16"};
 
 TEST_P(StridesTest, KeysTransposed) {
-  for (const char* type : kTypes) {
+  for (const char* type : part_of<const char*>(kTypes)) {
     Problem problem = parsed(fitted(std::string("b2 h3 19x45 d24 shift=1 ") + type));
     problem.desc.key.strides = {3 * 24 * 47, 24 * 47, 1, 47};
     EXPECT_TRUE(runs_right(runtime(), problem, {kernel()})) << "key transposed";
@@ -19,7 +19,7 @@ TEST_P(StridesTest, KeysTransposed) {
 }
 
 TEST_P(StridesTest, ValuesInterleaved) {
-  for (const char* type : kTypes) {
+  for (const char* type : part_of<const char*>(kTypes)) {
     Problem problem = parsed(fitted(std::string("b2 h3 19x45 d24 dv17 causal ") + type));
     problem.desc.value.strides = {3 * 45 * 40, 45 * 40, 40, 2};
     EXPECT_TRUE(runs_right(runtime(), problem, {kernel()})) << "value interleaved";
@@ -27,7 +27,7 @@ TEST_P(StridesTest, ValuesInterleaved) {
 }
 
 TEST_P(StridesTest, QueriesAndOutputsTransposed) {
-  for (const char* type : kTypes) {
+  for (const char* type : part_of<const char*>(kTypes)) {
     Problem problem = parsed(fitted(std::string("b2 h3 19x45 d24 dv17 lse ") + type));
     problem.desc.query.strides = {3 * 24 * 19, 24 * 19, 1, 19};
     problem.desc.output.strides = {3 * 17 * 20, 17 * 20, 1, 20};
@@ -57,7 +57,7 @@ TEST_P(StridesTest, InputsRepeated) {
 }
 
 TEST_P(StridesTest, EveryOffset) {
-  for (const char* type : kTypes) {
+  for (const char* type : part_of<const char*>(kTypes)) {
     for (int shift = 1; shift <= 9; ++shift) {
       const std::string problem =
           std::string("b2 h2 5x21 d12 pad=1 lse ") + type + " shift=" + std::to_string(shift);
@@ -68,17 +68,18 @@ TEST_P(StridesTest, EveryOffset) {
 
 TEST_P(StridesTest, PromisedAlignment) {
   for (const char* problem :
-       {"h2 33x70 d64 aligned=16", "h2 33x70 d64 f16 aligned=16", "h2 33x70 d64 bf16 aligned=256 layout=bshd",
-        "h2 33x70 d66 f16 aligned=16", "h2 33x70 d63 f32 aligned=16 pad=1",
-        "h2 33x70 d20 f16 aligned=8 shift=4", "b2 hq6 hkv2 40x40 d40 f16 layout=packed aligned=16"}) {
+       part_of({"h2 33x70 d64 aligned=16", "h2 33x70 d64 f16 aligned=16",
+                "h2 33x70 d64 bf16 aligned=256 layout=bshd", "h2 33x70 d66 f16 aligned=16",
+                "h2 33x70 d63 f32 aligned=16 pad=1", "h2 33x70 d20 f16 aligned=8 shift=4",
+                "b2 hq6 hkv2 40x40 d40 f16 layout=packed aligned=16"})) {
     EXPECT_TRUE(runs_right(runtime(), fitted(problem), {kernel()}));
   }
 }
 
 TEST_P(StridesTest, PackedQkv) {
-  for (const char* problem :
-       {"b2 hq6 hkv2 31x31 d24 layout=packed", "b2 h2 65x65 d80 f16 causal layout=packed lse",
-        "b2 hq3 hkv1 17x17 d7 bf16 layout=packed pad=3 shift=1", "hq8 hkv2 129x129 d64 layout=packed"}) {
+  for (const char* problem : part_of(
+           {"b2 hq6 hkv2 31x31 d24 layout=packed", "b2 h2 65x65 d80 f16 causal layout=packed lse",
+            "b2 hq3 hkv1 17x17 d7 bf16 layout=packed pad=3 shift=1", "hq8 hkv2 129x129 d64 layout=packed"})) {
     EXPECT_TRUE(runs_right(runtime(), fitted(problem), {kernel()}));
   }
 }
@@ -87,8 +88,9 @@ TEST_P(StridesTest, PackedQkv) {
 TEST_P(StridesTest, InputsWithout16BitStorage) {
   RunOptions options{kernel()};
   options.device = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
-  for (const char* types : {"f16 output=f32", "bf16 output=f32", "query=f16 key=bf16", "value=f16"}) {
-    for (const char* memory : {"", "shift=1", "pad=1 shift=3", "layout=bshd", "aligned=16"}) {
+  for (const char* types :
+       part_of({"f16 output=f32", "bf16 output=f32", "query=f16 key=bf16", "value=f16"})) {
+    for (const char* memory : part_of({"", "shift=1", "pad=1 shift=3", "layout=bshd", "aligned=16"})) {
       const std::string problem = std::string("b2 hq4 hkv2 19x45 d17 dv9 causal lse ") + types + " " + memory;
       EXPECT_TRUE(runs_right(runtime(), fitted(problem), options)) << "without 16-bit storage";
     }
@@ -104,12 +106,12 @@ TEST_P(StridesTest, InputsWithout16BitStorage) {
 TEST_P(StridesTest, OutputsWithout16BitStorage) {
   RunOptions options{kernel()};
   options.device = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
-  for (const char* problem : {"b2 h2 19x45 d16 f16", "b2 h2 19x45 d16 bf16 shift=2 pad=2",
-                              "b2 h2 19x45 d16 f16 layout=bshd", "h2 65x45 d15 output=f16 pad=1"}) {
+  for (const char* problem : part_of({"b2 h2 19x45 d16 f16", "b2 h2 19x45 d16 bf16 shift=2 pad=2",
+                                      "b2 h2 19x45 d16 f16 layout=bshd", "h2 65x45 d15 output=f16 pad=1"})) {
     EXPECT_TRUE(runs_right(runtime(), fitted(problem), options)) << "without 16-bit storage";
   }
-  for (const char* text : {"b2 h2 19x45 d15 f16", "b2 h2 19x45 d15 bf16 pad=2 shift=1",
-                           "h2 19x45 d16 f16 layout=bshd shift=1", "h3 129x45 d1 f16"}) {
+  for (const char* text : part_of({"b2 h2 19x45 d15 f16", "b2 h2 19x45 d15 bf16 pad=2 shift=1",
+                                   "h2 19x45 d16 f16 layout=bshd shift=1", "h3 129x45 d1 f16"})) {
     const Problem problem = parsed(fitted(text));
     const auto plan = make_plan(runtime(), problem.desc, options);
     if (plan.ok()) {

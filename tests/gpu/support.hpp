@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "harness/problem_run.hpp"
+#include "support/test_part.hpp"
 
 namespace vkattn::tests {
 

@@ -339,37 +339,12 @@ std::vector<GridGroup> full_grid() {
   return groups;
 }
 
-std::optional<GridPart> parse_grid_part(std::string_view text) {
-  GridPart part;
-  if (text.empty()) return part;
-  const char* const end = text.data() + text.size();
-  const auto index = std::from_chars(text.data(), end, part.index);
-  if (index.ec != std::errc() || index.ptr == end || *index.ptr != '/') return std::nullopt;
-  const auto count = std::from_chars(index.ptr + 1, end, part.count);
-  if (count.ec != std::errc() || count.ptr != end) return std::nullopt;
-  if (part.index < 1 || part.index > part.count) return std::nullopt;
-  return part;
-}
-
-GridPart wanted_part(const char* variable, const GridPart& otherwise) {
-  const char* const wanted = std::getenv(variable);
-  if (wanted == nullptr || *wanted == '\0') return otherwise;
-  const auto part = parse_grid_part(wanted);
-  if (part.has_value()) return *part;
-  std::fprintf(stderr, "%s is '%s' but must be k/n with k from 1 to n, such as 1/4\n", variable, wanted);
-  std::exit(EXIT_FAILURE);
-}
-
-GridPart wanted_grid_part() {
-  return wanted_part("VKATTN_GRID_PART", {});
-}
-
 bool full_grid_is_wanted() {
   const char* const wanted = std::getenv("VKATTN_FULL_GRID");
   return wanted != nullptr && std::string_view(wanted) == "1";
 }
 
-std::vector<GridGroup> grid_part(const std::vector<GridGroup>& groups, const GridPart& part) {
+std::vector<GridGroup> grid_part(const std::vector<GridGroup>& groups, const TestPart& part) {
   // Counted by name, which is by kernel, dimensions and types: in the order of the grid each type comes back
   // after so many groups that a part may never have it.
   std::map<std::string_view, std::set<std::string_view>> names;

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/test_part.hpp"
+
 namespace vkattn::tests {
 
 struct GridGroup {
@@ -27,24 +29,9 @@ struct GridGroup {
 /// with it.
 [[nodiscard]] std::vector<GridGroup> full_grid();
 
-/// The index-th of `count` parts of a grid, from 1 on.
-struct GridPart {
-  std::size_t index = 1;
-  std::size_t count = 1;
-};
-
-/// From "k/n" with k from 1 to n; nothing where the text is not such. Empty text is the whole grid.
-[[nodiscard]] std::optional<GridPart> parse_grid_part(std::string_view text);
-
 /// The groups of a part: of each kernel's groups, by name, every count-th. The parts are disjoint, together
 /// they are the whole grid, and for each kernel they differ by one group at the most.
-[[nodiscard]] std::vector<GridGroup> grid_part(const std::vector<GridGroup>& groups, const GridPart& part);
-
-/// The part that an environment variable names, else `otherwise`. Ends the program where it makes no sense:
-/// this is asked before any test could fail, and less than what was meant must not pass for it.
-[[nodiscard]] GridPart wanted_part(const char* variable, const GridPart& otherwise);
-/// VKATTN_GRID_PART, the whole grid where it is not set.
-[[nodiscard]] GridPart wanted_grid_part();
+[[nodiscard]] std::vector<GridGroup> grid_part(const std::vector<GridGroup>& groups, const TestPart& part);
 
 /// VKATTN_FULL_GRID is 1.
 [[nodiscard]] bool full_grid_is_wanted();

@@ -140,7 +140,7 @@ std::string group_name(const Source& source, std::string_view dims) {
 
 }  // namespace
 
-std::vector<PublishedGroup> part_of(const std::vector<PublishedGroup>& groups, const GridPart& part) {
+std::vector<PublishedGroup> published_part(const std::vector<PublishedGroup>& groups, const TestPart& part) {
   std::vector<PublishedGroup> result;
   std::size_t number = 0;
   for (const PublishedGroup& group : groups) {

@@ -15,8 +15,8 @@ struct PublishedGroup {
 };
 
 /// The part of all problems, counted in their order; groups without any are left out.
-[[nodiscard]] std::vector<PublishedGroup> part_of(const std::vector<PublishedGroup>& groups,
-                                                  const GridPart& part);
+[[nodiscard]] std::vector<PublishedGroup> published_part(const std::vector<PublishedGroup>& groups,
+                                                         const TestPart& part);
 
 /// FlashAttention's lengths, causal lengths and caches; ggml's; PyTorch's. Thinned: so few that each two
 /// values meet in one of them (some 500). Else the whole products (some 200000).

@@ -1,0 +1,67 @@
+// Parts of tests: see test_part.hpp.
+#include "support/test_part.hpp"
+
+#include <gtest/gtest.h>
+
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace vkattn::tests {
+namespace {
+
+/// The same everywhere, unlike std::hash: parts on several machines make a whole. FNV-1a.
+std::uint32_t stable_hash(std::string_view text) {
+  std::uint32_t hash = 2166136261U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return hash;
+}
+
+}  // namespace
+
+std::optional<TestPart> parse_test_part(std::string_view text) {
+  TestPart part;
+  if (text.empty()) return part;
+  const char* const end = text.data() + text.size();
+  const auto index = std::from_chars(text.data(), end, part.index);
+  if (index.ec != std::errc() || index.ptr == end || *index.ptr != '/') return std::nullopt;
+  const auto count = std::from_chars(index.ptr + 1, end, part.count);
+  if (count.ec != std::errc() || count.ptr != end) return std::nullopt;
+  if (part.index < 1 || part.index > part.count) return std::nullopt;
+  return part;
+}
+
+TestPart wanted_part(const char* variable, const TestPart& otherwise) {
+  const char* const wanted = std::getenv(variable);
+  if (wanted == nullptr || *wanted == '\0') return otherwise;
+  const auto part = parse_test_part(wanted);
+  if (part.has_value()) return *part;
+  std::fprintf(stderr, "%s is '%s' but must be k/n with k from 1 to n, such as 1/4\n", variable, wanted);
+  std::exit(EXIT_FAILURE);
+}
+
+TestPart wanted_test_part() {
+  return wanted_part("VKATTN_TEST_PART", {});
+}
+
+std::vector<std::size_t> places_of_part(std::size_t size, const TestPart& part, std::string_view salt) {
+  std::vector<std::size_t> places;
+  const std::size_t offset = stable_hash(salt) % part.count;
+  for (std::size_t place = 0; place < size; ++place) {
+    if ((place + offset) % part.count == part.index - 1) places.push_back(place);
+  }
+  if (places.empty() && size > 0) places.push_back((part.index - 1 + offset) % size);
+  return places;
+}
+
+std::string_view running_test() {
+  // Kept by each thread, for GoogleTest gives the name in two.
+  thread_local std::string name;
+  const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
+  name = test != nullptr ? std::string(test->test_suite_name()) + "." + test->name() : "";
+  return name;
+}
+
+}  // namespace vkattn::tests
