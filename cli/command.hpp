@@ -1,6 +1,8 @@
 // A subcommand of the tool: its arguments and what it does once they are read.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
