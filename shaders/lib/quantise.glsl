@@ -48,15 +48,7 @@ uint encode_e4m3(float value) {
   if (magnitude >= 0x3c800000u) {
     return sign | ((magnitude - 0x3c000000u + 0x7ffffu + ((magnitude >> 20) & 1u)) >> 20);
   }
-  // Subnormal result: the significand in units of 2^-9.
-  const uint shift = 141u - min(magnitude >> 23, 141u);
-  if (shift > 24u) return sign;
-  const uint significand = (magnitude & 0x7fffffu) | 0x800000u;
-  const uint quotient = significand >> shift;
-  const uint remainder = significand - (quotient << shift);
-  const uint half_unit = 1u << (shift - 1u);
-  const bool up = remainder > half_unit || (remainder == half_unit && (quotient & 1u) != 0u);
-  return sign | (quotient + (up ? 1u : 0u));
+  return sign | round_to_units(magnitude, 141u);
 }
 
 // What the 32 elements of a block share.

@@ -15,6 +15,19 @@ vec2 decode_pair(uint word, uint type) {
                                      : vec2(uintBitsToFloat(word << 16), uintBitsToFloat(word & 0xffff0000u));
 }
 
+// How many units the magnitude of a float32 is, to nearest even, where it is below the least normal of a smaller type. A unit
+// is that type's least subnormal, 2^(unit_exponent - 150): 126 for float16, 141 for float8 e4m3.
+uint round_to_units(uint magnitude, uint unit_exponent) {
+  // By 25 bits and more nothing is left, not even a half.
+  const uint shift = min(unit_exponent - min(magnitude >> 23, unit_exponent), 25u);
+  const uint significand = (magnitude & 0x7fffffu) | 0x800000u;
+  const uint quotient = significand >> shift;
+  const uint remainder = significand - (quotient << shift);
+  const uint half_unit = 1u << (shift - 1u);
+  const bool up = remainder > half_unit || (remainder == half_unit && (quotient & 1u) != 0u);
+  return quotient + (up ? 1u : 0u);
+}
+
 // To float16, to nearest even. GLSL leaves the rounding of packHalf2x16 open.
 uint encode_float16(float value) {
   const uint bits = floatBitsToUint(value);
@@ -25,15 +38,7 @@ uint encode_float16(float value) {
   if (magnitude >= 0x38800000u) {
     return sign | ((magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13);
   }
-  // Subnormal result: the significand in units of 2^-24.
-  const uint shift = 126u - min(magnitude >> 23, 126u);
-  if (shift > 24u) return sign;
-  const uint significand = (magnitude & 0x7fffffu) | 0x800000u;
-  const uint quotient = significand >> shift;
-  const uint remainder = significand - (quotient << shift);
-  const uint half_unit = 1u << (shift - 1u);
-  const bool up = remainder > half_unit || (remainder == half_unit && (quotient & 1u) != 0u);
-  return sign | (quotient + (up ? 1u : 0u));
+  return sign | round_to_units(magnitude, 126u);
 }
 
 // To bfloat16, to nearest even.
