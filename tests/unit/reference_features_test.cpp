@@ -292,7 +292,7 @@ TEST(Window, EqualsAMask) {
                                  " " + align);
       const AttentionDesc& desc = windowed.problem.desc;
       HostProblem masked(base + " mask=bytes:bqk");
-      for_each_row(masked, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
+      for_each_row(masked, [&, left = left, right = right](std::int64_t b, std::int64_t h, std::int64_t i) {
         const std::int64_t length = windowed.problem.kv_lengths[static_cast<std::size_t>(b)];
         const std::int64_t offset = desc.align == Align::kOffset        ? desc.offset
                                     : desc.align == Align::kBottomRight ? length - 9
