@@ -47,7 +47,7 @@ TEST_P(Decode, HeadDims) {
 }
 
 TEST_P(Decode, LengthsAroundTheEdgesOfSteps) {
-  for (const int keys : {1, 31, 32, 33, 63, 64, 65, 127, 129, 256, 513}) {
+  for (const int keys : part_of({1, 31, 32, 33, 63, 64, 65, 127, 129, 256, 513})) {
     EXPECT_TRUE(right("b2 hq4 hkv2 1x" + std::to_string(keys) + " d64 f16 lse"));
   }
 }

@@ -176,12 +176,6 @@ std::string KernelTest::fitted(std::string_view problem) {
                             std::regex_constants::format_first_only);
 }
 
-Problem parsed(std::string_view text) {
-  Result<Problem> problem = parse_problem(text);
-  EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().message;
-  return problem.ok() ? std::move(problem).value() : Problem{};
-}
-
 Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc,
                                 const RunOptions& options) {
   PlanOptions plan_options;

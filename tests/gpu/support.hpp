@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "harness/problem_run.hpp"
+#include "support/problem_text.hpp"
 #include "support/test_part.hpp"
 
 namespace vkattn::tests {
@@ -100,8 +101,6 @@ struct RunOptions {
 /// The plan of a problem with a kernel on the runtime's device or another view of it.
 [[nodiscard]] Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc,
                                               const RunOptions& options);
-
-[[nodiscard]] Problem parsed(std::string_view text);
 
 /// The bytes of a whole buffer.
 [[nodiscard]] std::vector<std::byte> read_back(const Runtime& runtime,

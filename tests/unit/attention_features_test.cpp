@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "support/rule.hpp"
+
 namespace {
 
 using vkattn::Alibi;
@@ -117,27 +119,12 @@ TEST(TensorBytes, OfBlocks) {
 }
 
 /// A way to break a valid descriptor, and what the error must speak of.
-struct Rule {
-  const char* name;
-  std::function<void(AttentionDesc&)> break_it;
-  std::vector<std::string> words;
-};
-
-void PrintTo(const Rule& rule, std::ostream* out) {
-  *out << rule.name;
-}
+using Rule = vkattn::tests::Rule<AttentionDesc>;
 
 class BrokenFeature : public testing::TestWithParam<Rule> {};
 
 TEST_P(BrokenFeature, IsNamedWithItsNumbers) {
-  AttentionDesc desc = valid_desc();
-  GetParam().break_it(desc);
-  const vkattn::Status status = vkattn::validate(desc);
-  ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.error().code, vkattn::ErrorCode::kInvalidArgument);
-  for (const std::string& word : GetParam().words) {
-    EXPECT_NE(status.error().message.find(word), std::string::npos) << status.error().message;
-  }
+  expect_refused_by_name(GetParam(), valid_desc());
 }
 
 constexpr std::int64_t kTwo30 = std::int64_t{1} << 30;
@@ -265,11 +252,11 @@ const Rule kStorageRules[] = {
      {"alignment_bytes", "key", "1"}},
 };
 
-std::string rule_name(const testing::TestParamInfo<Rule>& info) {
-  return info.param.name;
-}
-INSTANTIATE_TEST_SUITE_P(Scores, BrokenFeature, testing::ValuesIn(kScoreRules), rule_name);
-INSTANTIATE_TEST_SUITE_P(Lengths, BrokenFeature, testing::ValuesIn(kLengthRules), rule_name);
-INSTANTIATE_TEST_SUITE_P(Storage, BrokenFeature, testing::ValuesIn(kStorageRules), rule_name);
+INSTANTIATE_TEST_SUITE_P(Scores, BrokenFeature, testing::ValuesIn(kScoreRules),
+                         vkattn::tests::rule_name<AttentionDesc>);
+INSTANTIATE_TEST_SUITE_P(Lengths, BrokenFeature, testing::ValuesIn(kLengthRules),
+                         vkattn::tests::rule_name<AttentionDesc>);
+INSTANTIATE_TEST_SUITE_P(Storage, BrokenFeature, testing::ValuesIn(kStorageRules),
+                         vkattn::tests::rule_name<AttentionDesc>);
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "support/rule.hpp"
+
 namespace {
 
 using vkattn::Align;
@@ -174,27 +176,12 @@ TEST(Validate, StridesOfDimensionsWithOneElementDoNotMatter) {
 }
 
 /// A way to break a valid descriptor, and what the error must speak of.
-struct Rule {
-  const char* name;
-  std::function<void(AttentionDesc&)> break_it;
-  std::vector<std::string> words;
-};
-
-void PrintTo(const Rule& rule, std::ostream* out) {
-  *out << rule.name;
-}
+using Rule = vkattn::tests::Rule<AttentionDesc>;
 
 class BrokenRule : public testing::TestWithParam<Rule> {};
 
 TEST_P(BrokenRule, IsNamedWithItsNumbers) {
-  AttentionDesc desc = valid_desc();
-  GetParam().break_it(desc);
-  const vkattn::Status status = vkattn::validate(desc);
-  ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.error().code, vkattn::ErrorCode::kInvalidArgument);
-  for (const std::string& word : GetParam().words) {
-    EXPECT_NE(status.error().message.find(word), std::string::npos) << status.error().message;
-  }
+  expect_refused_by_name(GetParam(), valid_desc());
 }
 
 constexpr std::int64_t kTwo30 = std::int64_t{1} << 30;
@@ -266,11 +253,10 @@ const Rule kTensorRules[] = {
      {"lse", "row", "-1"}},
 };
 
-std::string rule_name(const testing::TestParamInfo<Rule>& info) {
-  return info.param.name;
-}
-INSTANTIATE_TEST_SUITE_P(Sizes, BrokenRule, testing::ValuesIn(kSizeRules), rule_name);
-INSTANTIATE_TEST_SUITE_P(Tensors, BrokenRule, testing::ValuesIn(kTensorRules), rule_name);
+INSTANTIATE_TEST_SUITE_P(Sizes, BrokenRule, testing::ValuesIn(kSizeRules),
+                         vkattn::tests::rule_name<AttentionDesc>);
+INSTANTIATE_TEST_SUITE_P(Tensors, BrokenRule, testing::ValuesIn(kTensorRules),
+                         vkattn::tests::rule_name<AttentionDesc>);
 
 TEST(Validate, LseStridesCountOnlyWhereLseIsWritten) {
   AttentionDesc desc = valid_desc();

@@ -15,6 +15,7 @@
 #include "cache/rotary.hpp"
 #include "shared/cache_constants.h"
 #include "support/cache_reference.hpp"
+#include "support/rule.hpp"
 
 namespace vkattn {
 namespace {
@@ -133,32 +134,17 @@ TEST(AppendDesc, WhatIsValid) {
 }
 
 /// A way to break a valid descriptor, and what the error must speak of.
-struct AppendRule {
-  const char* name;
-  std::function<void(AppendDesc&)> break_it;
-  std::vector<std::string> words;
-};
+using Rule = vkattn::tests::Rule<AppendDesc>;
 
-void PrintTo(const AppendRule& rule, std::ostream* out) {
-  *out << rule.name;
-}
-
-class BrokenAppendRule : public testing::TestWithParam<AppendRule> {};
+class BrokenAppendRule : public testing::TestWithParam<Rule> {};
 
 TEST_P(BrokenAppendRule, IsNamedWithItsNumbers) {
-  AppendDesc desc = valid_desc();
-  GetParam().break_it(desc);
-  const Status status = validate(desc);
-  ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
-  for (const std::string& word : GetParam().words) {
-    EXPECT_NE(status.error().message.find(word), std::string::npos) << status.error().message;
-  }
+  expect_refused_by_name(GetParam(), valid_desc());
 }
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-const AppendRule kRules[] = {
+const Rule kRules[] = {
     {"NegativeBatch", [](AppendDesc& d) { d.batch = -1; }, {"batch", "-1"}},
     {"NegativeKvHeads", [](AppendDesc& d) { d.kv_heads = -3; }, {"kv_heads", "-3"}},
     {"ManyHeads",
@@ -237,10 +223,8 @@ const AppendRule kRules[] = {
     {"UnknownType", [](AppendDesc& d) { d.cache_key.type = static_cast<DataType>(6); }, {"cache_key", "6"}},
 };
 
-std::string rule_name(const testing::TestParamInfo<AppendRule>& info) {
-  return info.param.name;
-}
-INSTANTIATE_TEST_SUITE_P(Rules, BrokenAppendRule, testing::ValuesIn(kRules), rule_name);
+INSTANTIATE_TEST_SUITE_P(Rules, BrokenAppendRule, testing::ValuesIn(kRules),
+                         vkattn::tests::rule_name<AppendDesc>);
 
 /// 64-bit fractions of a turn: the first frequency is 1 / (2 pi), the ratio of neighbours base^(-2 / dims).
 TEST(Rotary, FrequenciesAsFractions) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "support/problem_text.hpp"
+
 namespace {
 
 using vkattn::Alibi;
@@ -19,18 +21,8 @@ using vkattn::Result;
 using vkattn::SlidingWindow;
 using vkattn::Strides;
 using vkattn::WeightsStage;
-
-Problem parsed(const std::string& text) {
-  Result<Problem> problem = parse_problem(text);
-  EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().message;
-  return problem.ok() ? *problem : Problem{};
-}
-
-std::string error_of(const std::string& text) {
-  const Result<Problem> problem = parse_problem(text);
-  EXPECT_FALSE(problem.ok()) << text;
-  return problem.ok() ? "" : problem.error().message;
-}
+using vkattn::tests::error_of;
+using vkattn::tests::parsed;
 
 TEST(ProblemFeatures, Scores) {
   const Problem problem = parsed(

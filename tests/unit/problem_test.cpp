@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "support/problem_text.hpp"
+
 namespace {
 
 using vkattn::Align;
@@ -16,18 +18,8 @@ using vkattn::parse_problem;
 using vkattn::Problem;
 using vkattn::Result;
 using vkattn::Strides;
-
-Problem parsed(const std::string& text) {
-  Result<Problem> problem = parse_problem(text);
-  EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().message;
-  return problem.ok() ? *problem : Problem{};
-}
-
-std::string error_of(const std::string& text) {
-  const Result<Problem> problem = parse_problem(text);
-  EXPECT_FALSE(problem.ok()) << text;
-  return problem.ok() ? "" : problem.error().message;
-}
+using vkattn::tests::error_of;
+using vkattn::tests::parsed;
 
 TEST(ParseProblem, TheExampleOfTheHelp) {
   const Problem problem = parsed("b1 hq32 hkv8 q1 kv4096 d128 f16 causal align=bottom-right");

@@ -1,0 +1,16 @@
+// Problem strings in tests: what they say, or what is said against them.
+#pragma once
+
+#include <vkattn/problem.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace vkattn::tests {
+
+/// An empty problem, and a failure of the test, where the text is none.
+[[nodiscard]] Problem parsed(std::string_view text);
+/// The message that refuses the text; empty, and a failure of the test, where it is a problem.
+[[nodiscard]] std::string error_of(std::string_view text);
+
+}  // namespace vkattn::tests
