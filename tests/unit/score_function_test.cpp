@@ -102,7 +102,10 @@ TEST(ScoreFunctionTest, RefusesWhatIsNotTheUsers) {
       {"uint f() { return features.first_batch; }", "my.glsl:2: 'features' : undeclared identifier"},
   };
   for (const auto& [line, expected] : cases) {
-    const std::string error = error_of(std::string(kVisible) + "\n" + line);
+    std::string text = kVisible;
+    text += '\n';
+    text += line;
+    const std::string error = error_of(text);
     EXPECT_TRUE(error.starts_with(expected)) << line << ": " << error;
   }
   EXPECT_EQ(error_of(std::string("bool visible(Position p)\n{ \0 return true; }", 44)),
