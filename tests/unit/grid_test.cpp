@@ -160,7 +160,7 @@ std::map<std::string, std::size_t> values_in(const std::vector<vkattn::tests::Gr
   return counts;
 }
 
-/// Of the halves, one of which CI runs on the strictest driver.
+/// Of the halves: who has time for no more loses no value of a factor.
 TEST(GridPart, EachHalfHasEveryValueThatTwoGroupsHave) {
   const auto whole = vkattn::tests::covering_grid();
   for (const std::size_t index : {1U, 2U}) {
