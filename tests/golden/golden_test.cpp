@@ -91,15 +91,7 @@ TEST_P(Golden, PyTorch) {
       });
 }
 
-std::vector<Case> wanted_cases() {
-  std::vector<Case> cases;
-  for (const std::size_t place : places_of_part(folder().cases.size(), wanted_test_part(), "")) {
-    cases.push_back(folder().cases[place]);
-  }
-  return cases;
-}
-
-INSTANTIATE_TEST_SUITE_P(Cases, Golden, testing::ValuesIn(wanted_cases()), case_test_name);
+INSTANTIATE_TEST_SUITE_P(Cases, Golden, testing::ValuesIn(part_of<Case>(folder().cases)), case_test_name);
 
 TEST(GoldenFolder, HasCases) {
   EXPECT_EQ(folder().error, "");

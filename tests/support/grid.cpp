@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <iterator>
 #include <map>
@@ -353,7 +351,7 @@ std::vector<GridGroup> grid_part(const std::vector<GridGroup>& groups, const Tes
   for (const auto& [kernel, of_kernel] : names) {
     std::size_t place = 0;
     for (const std::string_view name : of_kernel) {
-      if (place++ % part.count == part.index - 1) chosen.insert(name);
+      if (part.has(place++)) chosen.insert(name);
     }
   }
   std::vector<GridGroup> result;

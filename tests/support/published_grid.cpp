@@ -146,7 +146,7 @@ std::vector<PublishedGroup> published_part(const std::vector<PublishedGroup>& gr
   for (const PublishedGroup& group : groups) {
     PublishedGroup chosen{group.name, {}};
     for (const std::string& problem : group.problems) {
-      if (number++ % part.count == part.index - 1) chosen.problems.push_back(problem);
+      if (part.has(number++)) chosen.problems.push_back(problem);
     }
     if (!chosen.problems.empty()) result.push_back(std::move(chosen));
   }

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 
 namespace vkattn::tests {
 namespace {
@@ -50,18 +49,15 @@ std::vector<std::size_t> places_of_part(std::size_t size, const TestPart& part, 
   std::vector<std::size_t> places;
   const std::size_t offset = stable_hash(salt) % part.count;
   for (std::size_t place = 0; place < size; ++place) {
-    if ((place + offset) % part.count == part.index - 1) places.push_back(place);
+    if (part.has(place + offset)) places.push_back(place);
   }
   if (places.empty() && size > 0) places.push_back((part.index - 1 + offset) % size);
   return places;
 }
 
-std::string_view running_test() {
-  // Kept by each thread, for GoogleTest gives the name in two.
-  thread_local std::string name;
+std::string running_test() {
   const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
-  name = test != nullptr ? std::string(test->test_suite_name()) + "." + test->name() : "";
-  return name;
+  return test != nullptr ? std::string(test->test_suite_name()) + "." + test->name() : "";
 }
 
 }  // namespace vkattn::tests

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace vkattn::tests {
 struct TestPart {
   std::size_t index = 1;
   std::size_t count = 1;
+
+  /// Whether what is counted as `place`, from 0 on, is in the part.
+  [[nodiscard]] bool has(std::size_t place) const { return place % count == index - 1; }
 };
 
 /// From "k/n" with k from 1 to n; nothing where the text is not such. Empty text is the whole.
@@ -30,10 +34,11 @@ struct TestPart {
 /// go through the same list, have different ones.
 [[nodiscard]] std::vector<std::size_t> places_of_part(std::size_t size, const TestPart& part,
                                                       std::string_view salt);
-/// The full name of the test that runs.
-[[nodiscard]] std::string_view running_test();
+/// The full name of the test that runs; empty before any does.
+[[nodiscard]] std::string running_test();
 
-/// Of the things that a test goes through, those of the wanted part.
+/// Of the things that a test goes through, those of the wanted part. Not one in another: of two factors most
+/// pairs would be in no part, so their pairs have to be the list.
 template <class T>
 [[nodiscard]] std::vector<T> part_of(std::span<const T> whole) {
   std::vector<T> part;
