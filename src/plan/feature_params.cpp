@@ -25,14 +25,6 @@ std::int64_t position_offset(const AttentionDesc& desc) {
   return desc.align == Align::kOffset ? desc.offset : 0;
 }
 
-std::int32_t left_offset(const AttentionDesc& desc, const Window& window) {
-  if (desc.window.left == kUnlimited) return 0;
-  const std::int64_t left = std::min(desc.window.left, desc.kv_length + desc.query_length);
-  const std::int64_t offset =
-      std::clamp(position_offset(desc) - left, -desc.query_length - desc.kv_length, desc.kv_length);
-  return static_cast<std::int32_t>(offset + window.first_row);
-}
-
 // Blocks of the block mask of one window.
 struct Blocks {
   std::int64_t keys = 0, rows = 0, heads = 0, batch = 0;
@@ -156,16 +148,23 @@ Status add_areas(PlanState& plan, const Window& window) {
 
 }  // namespace
 
+std::int32_t left_offset(const AttentionDesc& desc, const Window& window) {
+  if (desc.window.left == kUnlimited) return 0;
+  const std::int64_t offset = std::clamp(position_offset(desc) - desc.window.left,
+                                         -desc.query_length - desc.kv_length, desc.kv_length);
+  return static_cast<std::int32_t>(offset + window.first_row);
+}
+
 std::int32_t right_offset(const AttentionDesc& desc, const Window& window) {
   const bool limited = desc.window.right != kUnlimited;
   if (!desc.causal && !limited) return 0;
-  const std::int64_t right =
-      desc.causal ? 0 : std::min(desc.window.right, desc.kv_length + desc.query_length);
-  std::int64_t offset = position_offset(desc) + right;
-  offset = desc.align == Align::kBottomRight
-               ? std::min<std::int64_t>(offset, 0)  // the last query at the last key sees all
-               : std::clamp(offset, -desc.query_length, std::max<std::int64_t>(desc.kv_length - 1, 0));
-  return static_cast<std::int32_t>(offset + window.first_row);
+  const std::int64_t right = desc.causal ? 0 : desc.window.right;
+  const std::int64_t offset = position_offset(desc) + right;
+  const std::int64_t clamped =
+      desc.align == Align::kBottomRight
+          ? std::min<std::int64_t>(offset, 0)  // the last query at the last key sees all
+          : std::clamp(offset, -desc.query_length, std::max<std::int64_t>(desc.kv_length - 1, 0));
+  return static_cast<std::int32_t>(clamped + window.first_row);
 }
 
 Status add_feature_passes(const AttentionDesc& desc, const Capabilities& capabilities, KernelConfig& config) {

@@ -9,6 +9,9 @@ namespace vkattn::detail {
 /// Clamped so that adding a row and a key length cannot overflow; what lies beyond hides all keys or none.
 [[nodiscard]] std::int32_t right_offset(const AttentionDesc& desc, const Window& window);
 
+/// The key position at which they begin, likewise: for FeatureParams.
+[[nodiscard]] std::int32_t left_offset(const AttentionDesc& desc, const Window& window);
+
 /// Adds the passes that features ask for to the kernel's configuration.
 [[nodiscard]] Status add_feature_passes(const AttentionDesc& desc, const Capabilities& capabilities,
                                         KernelConfig& config);

@@ -16,6 +16,8 @@ constexpr std::array kFeatures{
     "window=10,20 lse",
     "window=-1,5",
     "window=7,-1 align=-20",
+    "window=300,-1 align=310 lse",
+    "window=-1,300 align=-295 lse",
     "window=0,0 align=bottom-right kv_lengths=129,40",
     "window=20,30 causal align=bottom-right",
     "softcap=5 lse",
