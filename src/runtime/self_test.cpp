@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "common/message.hpp"
@@ -22,6 +24,7 @@ constexpr std::string_view kFirstLine = "vkattn self-tests 1";
 constexpr std::int64_t kQueryLength = 37;
 constexpr std::int64_t kKvLength = 75;
 
+// Has what the plan's problem does to its scores. Where its keys lie is of no matter to the matrices.
 AttentionDesc small_problem(const AttentionDesc& desc) {
   AttentionDesc small = desc;
   small.batch = 1;
@@ -30,8 +33,16 @@ AttentionDesc small_problem(const AttentionDesc& desc) {
   small.query_length = kQueryLength;
   small.kv_length = kKvLength;
   small.offset = small.align == Align::kOffset ? kKvLength - kQueryLength : 0;
-  small.scale.reset();                                            // one of 0 would hide wrong scores
+  small.scale.reset();  // one of 0 would hide wrong scores
+  if (small.alibi == Alibi::kGiven) small.alibi = Alibi::kStandard;
+  small.has_query_lengths = small.has_cumulative_lengths = false;
+  small.cache = {};
+  small.weights = WeightsStage::kNone;
   small.has_score_function = small.score_function_hides = false;  // the reference cannot run it
+  // What was left out calls for the shader with features, and so does softcap.
+  const bool left_out = desc.has_query_lengths || desc.has_cumulative_lengths || desc.cache != small.cache ||
+                        desc.weights != small.weights || desc.has_score_function;
+  if (left_out && small.softcap == 0) small.softcap = 30;
   small.has_lse = true;
   small.set_layout(Layout::kBhsd);
   return small;
@@ -57,12 +68,42 @@ float element(const std::vector<std::byte>& bytes, std::size_t index, DataType t
 }
 
 // Uniform in [-2, 2), by a linear congruential generator (Knuth, MMIX): the same on every machine.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  float next() {
+    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<float>(static_cast<double>(state_ >> 40U) / double{1 << 22} - 2.0);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
 std::vector<std::byte> random_tensor(std::int64_t elements, DataType type, std::uint64_t seed) {
   std::vector<std::byte> bytes;
-  std::uint64_t state = seed;
-  for (std::int64_t i = 0; i < elements; ++i) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    append(bytes, static_cast<float>(static_cast<double>(state >> 40U) / double{1 << 22} - 2.0), type);
+  Random random(seed);
+  for (std::int64_t i = 0; i < elements; ++i) append(bytes, random.next(), type);
+  return bytes;
+}
+
+// A quarter of the keys hidden; in a mask of bits as many as the generator's bits say. Whole words, as masks
+// are read.
+std::vector<std::byte> random_mask(const AttentionDesc& desc, std::uint64_t seed) {
+  const auto size = static_cast<std::size_t>((mask_bytes(desc).value() + 3) / 4 * 4);
+  std::vector<std::byte> bytes;
+  Random random(seed);
+  while (bytes.size() < size) {
+    const float value = random.next();
+    const bool hidden = value < -1;
+    if (desc.mask.type == MaskType::kBytes) {
+      bytes.push_back(std::byte{hidden ? std::uint8_t{0} : std::uint8_t{1}});
+    } else if (desc.mask.type == MaskType::kBits) {
+      bytes.push_back(static_cast<std::byte>(static_cast<int>((value + 2) * 64)));
+    } else {
+      append(bytes, hidden ? -std::numeric_limits<float>::infinity() : value,
+             desc.mask.type == MaskType::kFloat16 ? DataType::kFloat16 : DataType::kFloat32);
+    }
   }
   return bytes;
 }
@@ -80,6 +121,8 @@ HostTensors make_tensors(const AttentionDesc& desc) {
   const auto length = static_cast<std::int32_t>(desc.kv_length);
   host.kv_lengths.resize(4);
   std::memcpy(host.kv_lengths.data(), &length, 4);
+  if (desc.mask.type != MaskType::kNone) host.mask = random_mask(desc, 4);
+  if (desc.has_sinks) host.sinks = random_tensor(desc.query_heads, DataType::kFloat32, 5);
   return host;
 }
 
@@ -92,14 +135,20 @@ Result<Buffer> upload(const Runtime& runtime, const std::vector<std::byte>& byte
 
 // Runs the plan on the tensors and reads the outputs back.
 Status execute(const Runtime& runtime, const AttentionPlan& plan, HostTensors& host) {
+  AttentionTensors tensors;
+  const std::pair<const std::vector<std::byte>*, BufferRange*> places[] = {
+      {&host.query, &tensors.query},   {&host.key, &tensors.key},     {&host.value, &tensors.value},
+      {&host.output, &tensors.output}, {&host.lse, &tensors.lse},     {&host.kv_lengths, &tensors.kv_lengths},
+      {&host.mask, &tensors.mask},     {&host.sinks, &tensors.sinks},
+  };
   std::vector<Buffer> buffers;
-  for (const auto* bytes : {&host.query, &host.key, &host.value, &host.output, &host.lse, &host.kv_lengths}) {
+  for (const auto& [bytes, range] : places) {
+    if (bytes->empty()) continue;
     auto buffer = upload(runtime, *bytes);
     if (!buffer) return buffer.error();
     buffers.push_back(*std::move(buffer));
+    *range = buffers.back().range();
   }
-  const AttentionTensors tensors{buffers[0].range(), buffers[1].range(), buffers[2].range(),
-                                 buffers[3].range(), buffers[4].range(), buffers[5].range()};
   BufferRange workspace_range;
   Buffer workspace;
   if (plan.workspace_bytes() != 0) {
@@ -111,8 +160,10 @@ Status execute(const Runtime& runtime, const AttentionPlan& plan, HostTensors& h
   const auto bindings = plan.make_bindings(tensors, workspace_range);
   if (!bindings) return bindings.error();
   if (auto time = runtime.execute(plan, *bindings); !time) return time.error();
-  if (Status status = runtime.read(buffers[3], 0, host.output); !status) return status;
-  return runtime.read(buffers[4], 0, host.lse);
+  constexpr std::size_t kOutput = 3;  // in the order of `places`, the first ones of which are always there
+  constexpr std::size_t kLse = 4;
+  if (Status status = runtime.read(buffers[kOutput], 0, host.output); !status) return status;
+  return runtime.read(buffers[kLse], 0, host.lse);
 }
 
 }  // namespace
@@ -121,6 +172,10 @@ std::string first_difference(const AttentionDesc& desc, const HostTensors& host,
   const auto length = static_cast<std::int32_t>(desc.kv_length);
   reference::Inputs inputs{host.query.data(), host.key.data(), host.value.data(), {}};
   if (desc.has_kv_lengths) inputs.kv_lengths = {&length, 1};
+  if (desc.mask.type != MaskType::kNone) inputs.mask = host.mask.data();
+  std::vector<float> sinks(host.sinks.size() / sizeof(float));
+  if (!sinks.empty()) std::memcpy(sinks.data(), host.sinks.data(), host.sinks.size());
+  inputs.sinks = sinks;
   std::string difference;
   const auto is_right = [&](double got, double expected, double tolerance, std::int64_t head,
                             std::int64_t query, const std::string& what) {

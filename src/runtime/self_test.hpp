@@ -30,9 +30,10 @@ class SelfTests {
   std::map<std::string, std::string> outcomes_;
 };
 
-/// Tensors of one problem in host memory, in their storage types, BHSD.
+/// Tensors of one problem in host memory, in their storage types, BHSD; those that it does not ask for are
+/// empty.
 struct HostTensors {
-  std::vector<std::byte> query, key, value, output, lse, kv_lengths;
+  std::vector<std::byte> query, key, value, output, lse, kv_lengths, mask, sinks;
 };
 
 /// The first output that differs from the float64 reference by more than its tolerance, in words; empty where

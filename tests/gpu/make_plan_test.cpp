@@ -125,6 +125,24 @@ TEST_F(MakePlan, MatrixPathsAreTestedOnce) {
   EXPECT_EQ(std::filesystem::last_write_time(outcomes()), time);
 }
 
+TEST_F(MakePlan, SelfTestsCarryWhatProblemsDoToTheirScores) {
+  if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
+  PlanOptions options;
+  options.kernel = matrix_kernel();
+  const auto runtime = fresh_runtime();
+  ASSERT_TRUE(runtime.ok());
+  for (const char* const words :
+       {"mask=f32 sinks softcap=5 alibi=given", "mask=f16:k window=20,9 align=7",
+        "mask=bytes:bqk dropout=0.2", "mask=bits causal align=bottom-right kv_lengths=50",
+        "ring=50 query_lengths=30", "page=16 weights=probabilities",
+        "sequences query_lengths=40 kv_lengths=60"}) {
+    const auto plan = runtime->make_plan(parsed(std::string(kMatrixProblem) + " " + words).desc, options);
+    ASSERT_TRUE(plan.ok()) << words << ": " << plan.error().message;
+  }
+  const std::string text = read_file(outcomes());
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8) << "a line each\n" << text;
+}
+
 TEST_F(MakePlan, AKernelThatFailedItsSelfTestIsNotUsed) {
   if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
   PlanOptions options;
