@@ -38,6 +38,12 @@ uint batch, kv_head, split;
 // Rows of the step's keys where they are looked up: once a step, not once for each 4 dims.
 uint key_index[kLooksUpKeys ? kKeys : 1], value_index[kLooksUpKeys ? kKeys : 1];
 
+// Quads of dims of quantised K or V that are visited at once, as their block's scale serves them all. Few rows need many
+// for their arithmetic to outweigh the decoding; many rows would spill, and have enough with one.
+const uint kQuantisedQuads = kRows < 4 ? 4 / kRows : 1;
+const bool kQuantisedKeys = kKeyType >= VKATTN_TYPE_Q8_0 && kHeadDim % (4 * kQuantisedQuads) == 0;
+const bool kQuantisedValues = kValueType >= VKATTN_TYPE_Q8_0 && kValueDim % (4 * kQuantisedQuads) == 0;
+
 float load_sum(uint row, uint dim) {
   if (kSplitKv || kSumsInWorkspace) return partials[sum_index[row] + dim];
   if (kSumsInBuffer) return uintBitsToFloat(output_words[sum_index[row] + dim * kOutputDimStride]);
@@ -85,23 +91,35 @@ void add_scores(int first_key, uint keys, bool masked, uint dim, bool full) {
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
     const uint index = key_row_of(first_key, k, masked);
-    if (kKeyType >= VKATTN_TYPE_Q8_0 && full) {
-      // One multiplication by the block's scale rather than four.
-      const vec4 key = key_unscaled4(index, dim);
-      const float scale = key_scale_of(index + dim);
-      [[unroll]] for (uint r = 0; r < kRows; ++r) {
-        float product = 0.0;
-        [[unroll]] for (uint d = 0; d < 4; ++d) product += query[r][d] * key[d];
-        probability[k * kRows + r] += product * scale;
-      }
-      continue;
-    }
     const vec4 key = full ? key_full4(index, dim) : key_part4(index, dim);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       float score = probability[k * kRows + r];
       [[unroll]] for (uint d = 0; d < 4; ++d) score += query[r][d] * key[d];
       probability[k * kRows + r] = score;
     }
+  }
+}
+
+// The same over kQuantisedDims dims of quantised keys: one scale for all of them.
+void add_quantised_scores(int first_key, uint keys, bool masked, uint dim) {
+  vec4 query[kRows * kQuantisedQuads];
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    [[unroll]] for (uint q = 0; q < kQuantisedQuads; ++q) {
+      query[r * kQuantisedQuads + q] = query_full4(query_index[r], dim + 4 * q);
+    }
+  }
+  [[unroll]] for (uint k = 0; k < keys; ++k) {
+    const uint index = key_row_of(first_key, k, masked);
+    float product[kRows];
+    [[unroll]] for (uint r = 0; r < kRows; ++r) product[r] = 0.0;
+    [[unroll]] for (uint q = 0; q < kQuantisedQuads; ++q) {
+      const vec4 key = key_unscaled4(index, dim + 4 * q);
+      [[unroll]] for (uint r = 0; r < kRows; ++r) {
+        [[unroll]] for (uint d = 0; d < 4; ++d) product[r] += query[r * kQuantisedQuads + q][d] * key[d];
+      }
+    }
+    const float scale = key_scale_of(index, dim);
+    [[unroll]] for (uint r = 0; r < kRows; ++r) probability[k * kRows + r] += product[r] * scale;
   }
 }
 
@@ -113,22 +131,47 @@ void add_values(int first_key, uint keys, bool masked, uint dim, uint dims) {
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
     const uint index = value_row_of(first_key, k, masked);
-    const bool quantised = kValueType >= VKATTN_TYPE_Q8_0 && dims == 4;
-    const vec4 value = quantised   ? value_unscaled4(index, dim)
-                       : dims == 4 ? value_full4(index, dim)
-                                   : value_part4(index, dim);
+    const vec4 value = dims == 4 ? value_full4(index, dim) : value_part4(index, dim);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       const bool hidden = looks_for_hidden(masked) && probability[k * kRows + r] < 0.0;
-      float weight = probability[k * kRows + r];
-      if (quantised) weight *= value_scale_of(index + dim);
       [[unroll]] for (uint d = 0; d < dims; ++d) {
-        const float product = weight * value[d];
+        const float product = probability[k * kRows + r] * value[d];
         sum[r][d] += hidden ? 0.0 : product;
       }
     }
   }
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     [[unroll]] for (uint d = 0; d < dims; ++d) store_sum(r, dim + d, sum[r][d]);
+  }
+}
+
+// The same for kQuantisedQuads x 4 dims of quantised values: one scale for all of them.
+void add_quantised_values(int first_key, uint keys, bool masked, uint dim) {
+  vec4 sum[kRows * kQuantisedQuads];
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    [[unroll]] for (uint d = 0; d < 4 * kQuantisedQuads; ++d) {
+      sum[r * kQuantisedQuads + d / 4][d % 4] = load_sum(r, dim + d) * row_rescale[r];
+    }
+  }
+  [[unroll]] for (uint k = 0; k < keys; ++k) {
+    const uint index = value_row_of(first_key, k, masked);
+    const float scale = value_scale_of(index, dim);
+    [[unroll]] for (uint q = 0; q < kQuantisedQuads; ++q) {
+      const vec4 value = value_unscaled4(index, dim + 4 * q);
+      [[unroll]] for (uint r = 0; r < kRows; ++r) {
+        const bool hidden = looks_for_hidden(masked) && probability[k * kRows + r] < 0.0;
+        const float weight = probability[k * kRows + r] * scale;
+        [[unroll]] for (uint d = 0; d < 4; ++d) {
+          const float product = weight * value[d];
+          sum[r * kQuantisedQuads + q][d] += hidden ? 0.0 : product;
+        }
+      }
+    }
+  }
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    [[unroll]] for (uint d = 0; d < 4 * kQuantisedQuads; ++d) {
+      store_sum(r, dim + d, sum[r * kQuantisedQuads + d / 4][d % 4]);
+    }
   }
 }
 
@@ -167,7 +210,13 @@ void update_softmax(int first_key, uint keys, bool masked) {
 void attend(int first_key, uint keys, bool masked) {
   if (kLooksUpKeys) look_up_keys(first_key, keys, masked);
   [[unroll]] for (uint i = 0; i < keys * kRows; ++i) probability[i] = 0.0;
-  if (kHeadDim >= 4) {
+  if (kQuantisedKeys) {
+    uint dim = 0;
+    [[dont_unroll]] do {
+      add_quantised_scores(first_key, keys, masked, dim);
+      dim += 4 * kQuantisedQuads;
+    } while (dim < kHeadDim);
+  } else if (kHeadDim >= 4) {
     uint dim = 0;
     [[dont_unroll]] do {
       add_scores(first_key, keys, masked, dim, true);
@@ -178,7 +227,13 @@ void attend(int first_key, uint keys, bool masked) {
 
   update_softmax(first_key, keys, masked);
 
-  if (kValueDim >= 4) {
+  if (kQuantisedValues) {
+    uint dim = 0;
+    [[dont_unroll]] do {
+      add_quantised_values(first_key, keys, masked, dim);
+      dim += 4 * kQuantisedQuads;
+    } while (dim < kValueDim);
+  } else if (kValueDim >= 4) {
     uint dim = 0;
     [[dont_unroll]] do {
       add_values(first_key, keys, masked, dim, 4);

@@ -31,18 +31,19 @@ float decode_e4m3(uint bits) {
 
 // For an input NAME that may be quantised, of a row's elements counted from the tensor's first one:
 //   float NAME_quantised(index)    one element
-//   vec4  NAME_quantised4(index)   four neighbours, of one block
-//   float NAME_scale_of(index)     the scale of an element, and
-//   vec4  NAME_unscaled4(row_index, dim)   four neighbours without it
+//   vec4  NAME_quantised4(row_index, dim)   four neighbours, of one block
+//   float NAME_scale_of(row_index, dim)     their scale, and
+//   vec4  NAME_unscaled4(row_index, dim)    themselves without it
+// A row begins with a block: its number and that of the dim are told apart so that each is calculated once for several.
 // Only the forms of shaders with features have them.
-#define VKATTN_NO_QUANTISED_INPUT(NAME, TYPE, VECTOR_LOADS) \
-  float NAME##_quantised(uint index) { return 0.0; }        \
-  vec4 NAME##_quantised4(uint index) { return vec4(0.0); }  \
-  float NAME##_scale_of(uint index) { return 1.0; }         \
+#define VKATTN_NO_QUANTISED_INPUT(NAME, TYPE, VECTOR_LOADS)                                                     \
+  float NAME##_quantised(uint index) { return 0.0; }                                                            \
+  vec4 NAME##_quantised4(uint row_index, uint dim) { return vec4(0.0); }                                        \
+  float NAME##_scale_of(uint row_index, uint dim) { return 1.0; }                                               \
   vec4 NAME##_unscaled4(uint row_index, uint dim) { return vec4(0.0); }
 
 #if VKATTN_FEATURES
-#define VKATTN_QUANTISED_KEYS(NAME, TYPE, VECTOR_LOADS)                                                        \
+#define VKATTN_QUANTISED_KEYS(NAME, TYPE, VECTOR_LOADS)                                                         \
   uint NAME##_block(uint index, uint halves) { return (params.NAME##_offset >> 1) + (index >> 5) * halves; }    \
                                                                                                                 \
   float NAME##_quantised(uint index) {                                                                          \
@@ -62,36 +63,39 @@ float decode_e4m3(uint bits) {
     return decode_e4m3(NAME##_words[address >> 2] >> (address & 3u) * 8u) * NAME##_scale;                       \
   }                                                                                                             \
                                                                                                                 \
-  float NAME##_scale_of(uint index) {                                                                          \
-    if (TYPE == VKATTN_TYPE_FLOAT8_E4M3) return NAME##_scale;                                                  \
-    const uint block = NAME##_block(index, TYPE == VKATTN_TYPE_Q8_0 ? kQ8BlockHalves : kQ4BlockHalves);        \
-    return unpackHalf2x16(VKATTN_HALF_BITS(NAME, block)).x;                                                    \
-  }                                                                                                            \
-                                                                                                               \
-  vec4 NAME##_unscaled4(uint row_index, uint dim) {                                                            \
-    const uint index = row_index + dim;                                                                        \
-    const uint i = index & 31u;                                                                                \
-    if (TYPE == VKATTN_TYPE_Q8_0) {                                                                            \
-      const uint first = NAME##_block(index, kQ8BlockHalves) + 1u + (i >> 1);                                  \
-      return decode_q8(VKATTN_HALF_BITS(NAME, first), VKATTN_HALF_BITS(NAME, first + 1u));                     \
-    }                                                                                                          \
-    if (TYPE == VKATTN_TYPE_Q4_0) {                                                                            \
-      const uint first = NAME##_block(index, kQ4BlockHalves) + 1u + ((i & 15u) >> 1);                          \
-      return decode_q4(VKATTN_HALF_BITS(NAME, first), VKATTN_HALF_BITS(NAME, first + 1u), (i >> 4) * 4u);      \
-    }                                                                                                          \
-    const uint address = params.NAME##_offset + index;                                                         \
-    if (VECTOR_LOADS) {                                                                                        \
-      const uint word = NAME##_words[address >> 2];                                                            \
+  float NAME##_scale_of(uint row_index, uint dim) {                                                             \
+    if (TYPE == VKATTN_TYPE_FLOAT8_E4M3) return NAME##_scale;                                                   \
+    const uint halves = TYPE == VKATTN_TYPE_Q8_0 ? kQ8BlockHalves : kQ4BlockHalves;                             \
+    return unpackHalf2x16(VKATTN_HALF_BITS(NAME, NAME##_block(row_index, halves) + (dim >> 5) * halves)).x;     \
+  }                                                                                                             \
+                                                                                                                \
+  vec4 NAME##_unscaled4(uint row_index, uint dim) {                                                             \
+    const uint i = dim & 31u;                                                                                   \
+    if (TYPE == VKATTN_TYPE_Q8_0) {                                                                             \
+      const uint block = NAME##_block(row_index, kQ8BlockHalves);                                               \
+      const uint first = block + ((dim >> 5) * kQ8BlockHalves + 1u + (i >> 1));                                 \
+      return decode_q8(VKATTN_HALF_BITS(NAME, first), VKATTN_HALF_BITS(NAME, first + 1u));                      \
+    }                                                                                                           \
+    if (TYPE == VKATTN_TYPE_Q4_0) {                                                                             \
+      const uint block = NAME##_block(row_index, kQ4BlockHalves);                                               \
+      const uint first = block + ((dim >> 5) * kQ4BlockHalves + 1u + ((i & 15u) >> 1));                         \
+      return decode_q4(VKATTN_HALF_BITS(NAME, first), VKATTN_HALF_BITS(NAME, first + 1u), (i >> 4) * 4u);       \
+    }                                                                                                           \
+    const uint address = params.NAME##_offset + row_index + dim;                                                \
+    if (VECTOR_LOADS) {                                                                                         \
+      const uint word = NAME##_words[address >> 2];                                                             \
       return vec4(decode_e4m3(word), decode_e4m3(word >> 8), decode_e4m3(word >> 16), decode_e4m3(word >> 24)); \
-    }                                                                                                          \
-    vec4 result;                                                                                               \
-    [[unroll]] for (uint d = 0; d < 4; ++d) {                                                                  \
-      result[d] = decode_e4m3(NAME##_words[(address + d) >> 2] >> ((address + d) & 3u) * 8u);                  \
-    }                                                                                                          \
-    return result;                                                                                             \
-  }                                                                                                            \
-                                                                                                               \
-  vec4 NAME##_quantised4(uint index) { return NAME##_scale_of(index) * NAME##_unscaled4(index, 0u); }
+    }                                                                                                           \
+    vec4 result;                                                                                                \
+    [[unroll]] for (uint d = 0; d < 4; ++d) {                                                                   \
+      result[d] = decode_e4m3(NAME##_words[(address + d) >> 2] >> ((address + d) & 3u) * 8u);                   \
+    }                                                                                                           \
+    return result;                                                                                              \
+  }                                                                                                             \
+                                                                                                                \
+  vec4 NAME##_quantised4(uint row_index, uint dim) {                                                            \
+    return NAME##_scale_of(row_index, dim) * NAME##_unscaled4(row_index, dim);                                  \
+  }
 #else
 #define VKATTN_QUANTISED_KEYS VKATTN_NO_QUANTISED_INPUT
 #endif

@@ -64,7 +64,7 @@
                                                                                                                 \
   vec4 NAME##_full4(uint row_index, uint dim) {                                                                 \
     if (TYPE >= VKATTN_TYPE_Q8_0) {                                                                             \
-      return NAME##_quantised4(row_index + dim);                                                                \
+      return NAME##_quantised4(row_index, dim);                                                                 \
     }                                                                                                           \
     if (!VECTOR_LOADS) {                                                                                        \
       return vec4(NAME##_at(row_index, dim), NAME##_at(row_index, dim + 1u), NAME##_at(row_index, dim + 2u),    \
