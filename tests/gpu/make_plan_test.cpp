@@ -132,11 +132,11 @@ TEST_F(MakePlan, SelfTestsCarryWhatProblemsDoToTheirScores) {
   const auto runtime = fresh_runtime();
   ASSERT_TRUE(runtime.ok());
   for (const char* const words :
-       {"mask=f32 sinks softcap=5 alibi=given", "mask=f16:k window=20,9 align=7",
-        "mask=bytes:bqk dropout=0.2", "mask=bits causal align=bottom-right kv_lengths=50",
-        "ring=50 query_lengths=30", "page=16 weights=probabilities",
-        "sequences query_lengths=40 kv_lengths=60"}) {
-    const auto plan = runtime->make_plan(parsed(std::string(kMatrixProblem) + " " + words).desc, options);
+       {" mask=f32 sinks softcap=5 alibi=given", " mask=f16:k window=20,9 align=7",
+        " mask=bytes:bqk dropout=0.2", " mask=bits causal align=bottom-right kv_lengths=50",
+        " ring=50 query_lengths=30", " page=16 weights=probabilities",
+        " sequences query_lengths=40 kv_lengths=60"}) {
+    const auto plan = runtime->make_plan(parsed(std::string(kMatrixProblem).append(words)).desc, options);
     ASSERT_TRUE(plan.ok()) << words << ": " << plan.error().message;
   }
   const std::string text = read_file(outcomes());
