@@ -31,7 +31,9 @@ void add_features(const AttentionDesc& desc, std::vector<SpecializationValue>& v
   add(VKATTN_SPEC_HAS_QUERY_LENGTHS, desc.has_query_lengths);
   add(VKATTN_SPEC_KEY_MAPPING,
       desc.has_cumulative_lengths ? VKATTN_KEYS_PACKED : static_cast<std::uint32_t>(desc.cache.mapping));
-  add(VKATTN_SPEC_CACHE_ROWS, key_extents(desc, 1).rows);
+  // Only where it says something: each value is a pipeline of its own.
+  const bool has_cache_rows = desc.cache.mapping != KeyMapping::kContiguous;
+  add(VKATTN_SPEC_CACHE_ROWS, has_cache_rows ? key_extents(desc, 1).rows : 1);
   add(VKATTN_SPEC_HAS_DROPOUT, desc.dropout != 0);
 }
 

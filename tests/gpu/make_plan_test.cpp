@@ -126,21 +126,31 @@ TEST_F(MakePlan, MatrixPathsAreTestedOnce) {
 }
 
 TEST_F(MakePlan, SelfTestsCarryWhatProblemsDoToTheirScores) {
-  if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
-  PlanOptions options;
-  options.kernel = matrix_kernel();
   const auto runtime = fresh_runtime();
   ASSERT_TRUE(runtime.ok());
-  for (const char* const words :
-       {" mask=f32 sinks softcap=5 alibi=given", " mask=f16:k window=20,9 align=7",
-        " mask=bytes:bqk dropout=0.2", " mask=bits causal align=bottom-right kv_lengths=50",
-        " ring=50 query_lengths=30", " page=16 weights=probabilities",
-        " sequences query_lengths=40 kv_lengths=60"}) {
-    const auto plan = runtime->make_plan(parsed(std::string(kMatrixProblem).append(words)).desc, options);
-    ASSERT_TRUE(plan.ok()) << words << ": " << plan.error().message;
+  if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
+  constexpr const char* kWords[] = {" mask=f32 sinks softcap=5 alibi=given",
+                                    " mask=f16:k window=20,9 align=7",
+                                    " mask=bytes:bqk dropout=0.2",
+                                    " mask=bits causal align=bottom-right kv_lengths=50",
+                                    " ring=50 query_lengths=30",
+                                    " page=16 weights=probabilities",
+                                    " sequences query_lengths=40 kv_lengths=60"};
+  std::ptrdiff_t lines = 1;  // what the file is
+  for (const char* const kernel : {"matrix", "matrix2"}) {
+    PlanOptions options;
+    options.kernel = kernel;
+    if (!reason_against(*runtime, kernel, kMatrixProblem).empty()) continue;
+    for (const char* const words : kWords) {
+      const auto plan = runtime->make_plan(parsed(std::string(kMatrixProblem).append(words)).desc, options);
+      ASSERT_TRUE(plan.ok()) << kernel << words << ": " << plan.error().message;
+      ++lines;
+    }
+    // Another length is the same pipeline, tested already.
+    EXPECT_TRUE(runtime->make_plan(parsed("h2 64x65 d32 f16 mask=bytes:bqk dropout=0.2").desc, options).ok());
   }
   const std::string text = read_file(outcomes());
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8) << "a line each\n" << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), lines) << "a line each\n" << text;
 }
 
 TEST_F(MakePlan, AKernelThatFailedItsSelfTestIsNotUsed) {
