@@ -39,11 +39,20 @@ std::vector<std::uint32_t> read_table(npy::Reader& reader) {
   const auto elements = static_cast<std::size_t>(header.elements);
   const std::string path = reader.path().string();
   if (elements == 0) fail_usage(path + ": a table of a score function needs an element");
+  if (header.fortran_order && header.shape.size() > 1) {
+    fail_usage(path + ": in Fortran order, but a score function reads its table in C order; " +
+               "save numpy.ascontiguousarray(array)");
+  }
   std::vector<std::uint32_t> table(elements);
   if (npy::is_float(header.type)) {
     std::vector<std::byte> raw(header.data_bytes());
     require(reader.read(raw));
-    (void)npy::convert(header, raw, DataType::kFloat32, std::as_writable_bytes(std::span(table)));
+    const std::uint64_t overflowed =
+        npy::convert(header, raw, DataType::kFloat32, std::as_writable_bytes(std::span(table)));
+    if (overflowed != 0) {
+      fail_usage(path + ": " + console::count(overflowed, "value") + (overflowed == 1 ? " does" : " do") +
+                 " not fit float32");
+    }
     return table;
   }
   const std::vector<std::int64_t> values = take(npy::read_integers(reader, header.elements));

@@ -132,6 +132,17 @@ TEST_F(ToolRun, TakesScoreFunctionsWithTables) {
   write_npy(file("long"), ElementType::kInt64, {2}, std::vector<std::int64_t>{0, std::int64_t{1} << 31});
   expect_refusal(words({"--score", source, "--score-buffer", "document=" + file("long").string()}), 2,
                  "2147483648 at index 1 does not fit int32");
+  const auto refused_bias = [&](const char* name, const std::string& text) {
+    expect_refusal(words({"--score", source, "--score-buffer", "document=" + file("document").string(),
+                          "--score-buffer", "bias=" + file(name).string()}),
+                   2, text);
+  };
+  std::string fortran = npy::make_header(ElementType::kFloat32, Shape{2, 2});
+  fortran.replace(fortran.find("False"), 5, "True ");
+  write_file(file("turned"), fortran.append(16, '\0'));
+  refused_bias("turned", "in Fortran order");
+  write_npy(file("large"), ElementType::kFloat64, {2}, std::vector<double>{1e300, 1});
+  refused_bias("large", "1 value does not fit float32");
 }
 
 TEST(Tool, MeasuresScoreFunctions) {
