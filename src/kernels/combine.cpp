@@ -28,6 +28,7 @@ Result<FollowingPass> configure_combine(const AttentionDesc& desc, const Capabil
   pass.name = "combine";
   pass.shader = shader_for(desc, capabilities, "attention_combine", "attention_combine_words");
   pass.unit = PassUnit::kRows;
+  pass.workgroup_flops = 2.0 * static_cast<double>(parts) * static_cast<double>(desc.value_dim);
   auto common = common_specialization(desc, capabilities, workgroup_size(desc, capabilities));
   if (!common) return common.error();
   pass.specialization = *std::move(common);

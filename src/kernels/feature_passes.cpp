@@ -17,6 +17,9 @@ Result<FollowingPass> configure_block_mask(const AttentionDesc& desc, const Capa
   const std::uint32_t size = shared ? 64 : 8;
   pass.units_per_workgroup = shared ? 1 : size;
   const std::int64_t positions = std::int64_t{kernel.rows_per_workgroup} * kernel.block_mask_keys;
+  // A position takes a few reads and comparisons, or a function of the user's.
+  constexpr double kPositionFlops = 32;
+  pass.workgroup_flops = kPositionFlops * static_cast<double>(positions) * pass.units_per_workgroup;
   if (Status s = check_iterations("the block mask", shared ? positions / size : positions, capabilities); !s)
     return s.error();
   auto common = common_specialization(desc, capabilities, size);
@@ -33,6 +36,7 @@ Result<FollowingPass> configure_weights(const AttentionDesc& desc, const Capabil
   pass.name = "weights";
   pass.shader = shader_for(desc, capabilities, "attention_weights", "attention_weights_words");
   pass.unit = PassUnit::kRows;
+  pass.workgroup_flops = 2.0 * static_cast<double>(desc.kv_length) * static_cast<double>(desc.head_dim);
   const std::uint32_t size = capabilities.is_cpu() ? 8 : 64;
   const std::int64_t iterations = (desc.kv_length / size + 1) * ((desc.head_dim + 3) / 4 + 2) + 2;
   if (Status s = check_iterations("the attention weights", iterations, capabilities); !s) return s.error();

@@ -33,6 +33,8 @@ struct FollowingPass {
   std::vector<SpecializationValue> specialization;
   PassUnit unit = PassUnit::kTiles;
   std::uint32_t units_per_workgroup = 1;  ///< of kBlocks
+  /// Operations of a workgroup with kRows or kBlocks, roughly: so that no dispatch takes too long.
+  double workgroup_flops = 0;
 };
 
 /// Everything that makes the pipeline of one kernel for one problem on one device.

@@ -243,8 +243,14 @@ void cut_keys(PlanState& plan, const Windows& windows) {
 
 void list_passes(PlanState& plan) {
   const auto add = [&](const FollowingPass& pass) {
-    plan.passes.push_back(
-        {pass.name, pass.shader, pass.specialization, pass.unit, pass.units_per_workgroup, 0, {}});
+    plan.passes.push_back({pass.name,
+                           pass.shader,
+                           pass.specialization,
+                           pass.unit,
+                           pass.units_per_workgroup,
+                           pass.workgroup_flops,
+                           0,
+                           {}});
   };
   for (const FollowingPass& pass : plan.config.preceding) add(pass);
   plan.kernel_pass = plan.passes.size();
@@ -253,6 +259,7 @@ void list_passes(PlanState& plan) {
                          plan.config.specialization,
                          PassUnit::kTiles,
                          1,
+                         0,
                          plan.config.required_subgroup_size,
                          {}});
   for (const FollowingPass& pass : plan.config.following) add(pass);
@@ -261,16 +268,19 @@ void list_passes(PlanState& plan) {
 // Those of a pass beside the kernel's: `whole_tile_ns` is the time of a tile with all its keys.
 void add_other_steps(PlanState& plan, std::size_t window, std::size_t pass, std::int64_t tiles,
                      double whole_tile_ns) {
+  // They share nothing between rows, so they are no faster than the kernel that does not either.
+  const double ns =
+      plan.passes[pass].workgroup_flops / assumed_flops_per_ns(plan.device->capabilities, "lane");
   switch (plan.passes[pass].unit) {
     case PassUnit::kTiles:  // about half of the kernel's work
       return add_steps(plan, window, pass, tiles, whole_tile_ns / 2);
-    case PassUnit::kRows:  // little
-      return add_steps(plan, window, pass, static_cast<std::int64_t>(window_rows(plan.windows[window])), 0);
+    case PassUnit::kRows:
+      return add_steps(plan, window, pass, static_cast<std::int64_t>(window_rows(plan.windows[window])), ns);
     case PassUnit::kBlocks:
       return add_steps(plan, window, pass,
                        divide_up(static_cast<std::int64_t>(plan.feature_params[window].block_count),
                                  static_cast<std::int64_t>(plan.passes[pass].units_per_workgroup)),
-                       0);
+                       ns);
   }
 }
 

@@ -41,6 +41,7 @@ struct Pass {
   std::vector<SpecializationValue> specialization;
   PassUnit unit = PassUnit::kTiles;
   std::uint32_t units_per_workgroup = 1;
+  double workgroup_flops = 0;  ///< of passes that do not go by tiles
   std::uint32_t required_subgroup_size = 0;
   Pipeline pipeline;
 };

@@ -1,6 +1,8 @@
 // Plans for weaker devices: folded grids, windows of large tensors, split dispatches, and refusals that name
 // the limit with both numbers. The device is made to look weaker than it is.
 
+#include <algorithm>
+
 #include "gpu/support.hpp"
 #include "support/grid.hpp"
 
@@ -187,6 +189,24 @@ TEST_F(LimitsOfOneKernel, AWorkspaceForSumsIsDoneWithoutWhereItDoesNotFit) {
   options.device = device_with([](Capabilities& c) { c.max_memory_allocation_bytes = 52'000; });
   options.inspect = [](const AttentionPlan& plan) { EXPECT_EQ(plan.workspace_bytes(), 0U); };
   EXPECT_TRUE(runs_right(runtime(), problem, options));
+}
+
+TEST_F(LimitsOfOneKernel, PassesBesideTheKernelAreSplitToo) {
+  for (const char* problem :
+       {"2x300 d32 weights=probabilities", "70x600 d32 mask=bits hidden=0.5 block=64"}) {
+    RunOptions options{"lane"};
+    options.device =
+        device_with([](Capabilities& c) { c.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU; });
+    options.max_dispatch_ns = 100;
+    options.inspect = [](const AttentionPlan& plan) {
+      for (const std::string_view pass : {"weights", "block_mask"}) {
+        const auto is_of_pass = [&](const DispatchInfo& info) { return info.pass == pass; };
+        const auto count = std::count_if(plan.dispatches().begin(), plan.dispatches().end(), is_of_pass);
+        EXPECT_NE(count, 1) << pass << " in one dispatch";
+      }
+    };
+    EXPECT_TRUE(runs_right(runtime(), parsed(problem), options));
+  }
 }
 
 TEST_F(LimitsOfOneKernel, TileNamesTheSharedMemoryItNeeds) {
