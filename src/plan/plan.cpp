@@ -119,6 +119,16 @@ Status choose_kernel(const AttentionDesc& desc, const Capabilities& capabilities
   return {};
 }
 
+// A score function may not compile in a kernel: its compiler may be older than the one that built the
+// library.
+Status check_shaders(const PlanState& plan) {
+  if (!plan.options.score_function) return {};
+  for (const Pass& pass : plan.passes) {
+    if (const auto words = shader_words(plan.options, pass.shader); !words) return words.error();
+  }
+  return {};
+}
+
 // Kernel, windows and dispatches. What a kernel accepts may still not fit the device, as where it cannot cut
 // the keys of one head: then the next one is asked, unless one was asked for by name.
 Result<std::shared_ptr<PlanState>> plan_kernel(const Device& device, const AttentionDesc& desc,
@@ -134,7 +144,8 @@ Result<std::shared_ptr<PlanState>> plan_kernel(const Device& device, const Atten
     plan->whole_words = !device.capabilities().storage_buffer_16bit;
     if (Status status = choose_kernel(desc, device.capabilities(), *plan); !status) return status.error();
     if (desc.is_empty()) return plan;
-    const Status status = plan_dispatches(*plan);
+    Status status = plan_dispatches(*plan);
+    if (status) status = check_shaders(*plan);
     if (status) return plan;
     const bool not_here =
         status.error().code == ErrorCode::kLimitExceeded || status.error().code == ErrorCode::kUnsupported;

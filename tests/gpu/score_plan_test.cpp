@@ -186,6 +186,45 @@ TEST_F(ScoreFunctionPlans, RefuseTablesByName) {
   EXPECT_TRUE(plan->make_bindings(tensors, workspace->range()).ok());
 }
 
+/// A function that does not compile in the kernel that would be chosen.
+class BrokenInOneKernel : public ScoreShaders {
+ public:
+  BrokenInOneKernel(std::shared_ptr<const ScoreShaders> whole, std::string kernel)
+      : whole_(std::move(whole)), broken_("attention_" + std::move(kernel)) {}
+  [[nodiscard]] std::string_view name() const noexcept override { return whole_->name(); }
+  [[nodiscard]] const std::vector<ScoreBuffer>& buffers() const noexcept override {
+    return whole_->buffers();
+  }
+  [[nodiscard]] bool hides_keys() const noexcept override { return whole_->hides_keys(); }
+  [[nodiscard]] Result<std::span<const std::uint32_t>> binary(
+      std::string_view shader) const noexcept override {
+    if (!shader.starts_with(broken_)) return whole_->binary(shader);
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS, "is broken"};
+  }
+
+ private:
+  std::shared_ptr<const ScoreShaders> whole_;
+  std::string broken_;
+};
+
+TEST_F(ScoreFunctionPlans, TakeTheNextKernelWhereTheFunctionDoesNotCompile) {
+  const AttentionDesc desc = parsed("h2 40x75 d16").desc;
+  PlanOptions options;
+  options.score_function = prefix().function;
+  const auto usual = AttentionPlan::create(runtime().device(), desc, options);
+  ASSERT_TRUE(usual.ok()) << usual.error().message;
+  const std::string kernel(usual->kernel_name());
+  options.score_function = std::make_shared<BrokenInOneKernel>(prefix().function, kernel);
+  const auto plan = AttentionPlan::create(runtime().device(), desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_NE(plan->kernel_name(), kernel);
+  EXPECT_NE(plan->describe().find("is broken"), std::string::npos) << plan->describe();
+  options.kernel = kernel;
+  const auto forced = AttentionPlan::create(runtime().device(), desc, options);
+  ASSERT_FALSE(forced.ok());
+  EXPECT_TRUE(names(forced.error(), ErrorCode::kUnsupported, {"is broken"}));
+}
+
 // The same with tensors in place of bindings.
 TEST_F(ScoreFunctionPlans, GoWithPushDescriptors) {
   if (!capabilities().push_descriptors || capabilities().max_push_descriptors < 21) {
