@@ -52,8 +52,9 @@ struct Tuning {
   std::string warning;  ///< why nothing of the file is used, for AttentionPlan::describe(); empty where it is
   std::vector<TunedProblem> problems;
 
-  /// The measured problem that is nearest to `desc`: the same types, dims, mask and heads of a group, with
-  /// rows and keys within a factor of 4; null where there is none.
+  /// The measured problem that is nearest to `desc`: the same types, dims, causality and heads of a group,
+  /// with rows and keys within a factor of 4; null where there is none. A mask, a window, a cache's mapping
+  /// and the like that only one of the two has count as much as a factor of 2 in length each.
   [[nodiscard]] const TunedProblem* nearest(const AttentionDesc& desc) const;
 };
 

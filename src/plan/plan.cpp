@@ -97,7 +97,9 @@ std::optional<Selection> select_tuned(const AttentionDesc& desc, const Capabilit
                     {tuned->best.kernel, &tuned->best.tile, options.refusals, options.strict_nonfinite});
   if (!selection) return cannot(selection.error().message);
   plan.notes.push_back(message("tuning: ", what));
-  if (plan.options.kv_splits == 0) plan.options.kv_splits = tuned->kv_splits;
+  // What a window leaves of the keys decides how often to split them.
+  if (plan.options.kv_splits == 0 && tuned->desc.window == desc.window)
+    plan.options.kv_splits = tuned->kv_splits;
   return *std::move(selection);
 }
 

@@ -30,6 +30,16 @@ bool is_alike(const AttentionDesc& a, const AttentionDesc& b) {
          a.causal == b.causal && group(a) == group(b);
 }
 
+// In how many things that decide which keys are visited, and at what cost, the problems differ.
+int differences(const AttentionDesc& a, const AttentionDesc& b) {
+  const auto is_limited = [](const AttentionDesc& desc) { return desc.window != SlidingWindow{}; };
+  const auto is_masked = [](const AttentionDesc& desc) { return desc.mask.type != MaskType::kNone; };
+  return (a.mask.type != b.mask.type) + (is_masked(a) != is_masked(b)) + (is_limited(a) != is_limited(b)) +
+         (a.cache.mapping != b.cache.mapping) + (a.has_cumulative_lengths != b.has_cumulative_lengths) +
+         (a.has_score_function != b.has_score_function) + ((a.dropout != 0) != (b.dropout != 0)) +
+         ((a.softcap != 0) != (b.softcap != 0)) + (a.alibi != b.alibi);
+}
+
 }  // namespace
 
 std::string to_string(const TileShape& tile) {
@@ -50,7 +60,7 @@ const TunedProblem* Tuning::nearest(const AttentionDesc& desc) const {
     if (rows > kFarthest || keys > kFarthest) continue;
     // More heads only mean more of the same work, so they decide last.
     const double heads = distance(problem.desc.batch * problem.desc.kv_heads, desc.batch * desc.kv_heads);
-    const double total = rows + keys + heads / 64;
+    const double total = rows + keys + differences(problem.desc, desc) + heads / 64;
     if (best != nullptr && total >= least) continue;
     best = &problem;
     least = total;

@@ -121,9 +121,9 @@ TEST(TileTable, CandidatesBeginWithTheDefault) {
 TEST(TileTable, SenselessBlockSizesAreRefused) {
   const Capabilities gpu = device_of(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
   for (const char* kernel : {"lane", "tile", "decode"}) {
-    for (const TileShape& tile :
-         {TileShape{}, TileShape{0, 0, 0, 0, 0, 0}, TileShape{~0U, ~0U, ~0U, ~0U, ~0U, ~0U},
-          TileShape{100, 3, 7, 5, 11, 13}, TileShape{1U << 31U, 0, 16, 1U << 31U, 1U << 30U, 32}}) {
+    for (const TileShape& tile : {TileShape{}, TileShape{8, 0, 0, 1, 24, 0}, TileShape{0, 0, 0, 0, 0, 0},
+                                  TileShape{~0U, ~0U, ~0U, ~0U, ~0U, ~0U}, TileShape{100, 3, 7, 5, 11, 13},
+                                  TileShape{1U << 31U, 0, 16, 1U << 31U, 1U << 30U, 32}}) {
       const auto selection = detail::select_kernel(desc_of("4x64 d64"), gpu, {kernel, &tile, {}});
       ASSERT_FALSE(selection.ok()) << kernel << ": " << to_string(tile);
       EXPECT_NE(selection.error().message.find("block sizes"), std::string::npos)
@@ -146,6 +146,18 @@ TEST(Tuning, TheNearestMeasuredProblemCounts) {
   EXPECT_EQ(nearest("h8 512x512 d64 f16 causal"), nullptr) << "another mask";
   EXPECT_EQ(nearest("hq8 hkv2 512x512 d64 f16"), nullptr) << "other groups";
   EXPECT_EQ(nearest("h8 16384x16384 d64 f16"), nullptr) << "too far";
+}
+
+TEST(Tuning, AProblemIsNearestToItself) {
+  Tuning tuning;
+  const char* const problems[] = {"h8 512x512 d64", "h8 512x512 d64 mask=bits hidden=0.75 block=128",
+                                  "h8 512x512 d64 window=127,0", "h8 512x512 d64 page=16",
+                                  "h8 512x512 d64 dropout=0.1"};
+  for (const char* const problem : problems) tuning.problems.push_back(tuned(problem, "tile", {128}));
+  for (std::size_t i = 0; i < tuning.problems.size(); ++i) {
+    EXPECT_EQ(tuning.nearest(desc_of(problems[i])), &tuning.problems[i]) << problems[i];
+  }
+  EXPECT_EQ(tuning.nearest(desc_of("h8 600x700 d64 mask=f16")), &tuning.problems[1]) << "another mask";
 }
 
 }  // namespace
