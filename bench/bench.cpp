@@ -194,6 +194,9 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   const Result<double> predicted = predict(runtime, named.problem, chosen, budget_ns);
   if (!predicted.ok()) return context.fail(predicted.error());
   row.predicted_ns = *predicted;
+  // How many keys a function of the user's hides nobody has counted.
+  row.work_known = !options.score_function || !options.score_function->hides_keys();
+  if (!row.work_known) row.work = {};
   if (*predicted * (kLeastRepeats + 1) > budget_ns) return context.finish(Outcome::kSkipped, "");
 
   Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, named.problem);

@@ -55,6 +55,7 @@ struct Row {
   std::string kernel;
   DataType type = DataType::kFloat32;  ///< of the query
   Work work;
+  bool work_known = true;  ///< else `work` is empty, and there is no rate to tell
   Statistics time_ns;
   RecordCost record;
   double plan_ns = 0;       ///< making the plan: shader compilation as far as the driver does it there

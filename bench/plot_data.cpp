@@ -104,8 +104,8 @@ PlotData plot_data(const Report& report) {
   }
   const std::size_t missing = report.rows.size() - data.points.size();
   if (missing != 0) {
-    data.note = console::count(missing, "problem") + " without a measurement " +
-                (missing == 1 ? "is" : "are") + " not shown.";
+    data.note = console::count(missing, "problem") + " without a rate " + (missing == 1 ? "is" : "are") +
+                " not shown.";
   }
   return data;
 }

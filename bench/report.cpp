@@ -171,10 +171,13 @@ std::string TextReport::row(const Row& row) const {
     for (const double time : {row.time_ns.median, row.time_ns.p5, row.time_ns.p95}) {
       text += "  " + pad_left(console::duration(time), 7);
     }
-    text += "  " + pad_left(significant(row.flops_per_second() / flops_unit_), 7);
-    text += "  " + pad_left(console::percent(row.compute_share), 7);
-    text += "  " + pad_left(significant(row.bytes_per_second() * 1e-9), 6);
-    text += "  " + pad_left(console::percent(row.memory_share), 7);
+    const auto of_work = [&](const std::string& figure) {
+      return row.work_known ? figure : std::string("-");
+    };
+    text += "  " + pad_left(of_work(significant(row.flops_per_second() / flops_unit_)), 7);
+    text += "  " + pad_left(of_work(console::percent(row.compute_share)), 7);
+    text += "  " + pad_left(of_work(significant(row.bytes_per_second() * 1e-9)), 6);
+    text += "  " + pad_left(of_work(console::percent(row.memory_share)), 7);
     text += "  " + row.kernel;
   } else {
     const std::vector<std::string> lines = console::wrap(note, kLineWidth - name_width_ - 2);

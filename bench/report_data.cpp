@@ -42,9 +42,14 @@ Json peaks_json(const Peaks& peaks) {
 }
 
 Json row_json(const Row& row) {
-  Json json{{"name", row.name},       {"problem", row.problem}, {"outcome", name(row.outcome)},
-            {"message", row.message}, {"kernel", row.kernel},   {"flops", row.work.flops},
-            {"bytes", row.work.bytes}};
+  const auto of_work = [&](double number) { return row.work_known ? Json(number) : Json(); };
+  Json json{{"name", row.name},
+            {"problem", row.problem},
+            {"outcome", name(row.outcome)},
+            {"message", row.message},
+            {"kernel", row.kernel},
+            {"flops", of_work(row.work.flops)},
+            {"bytes", of_work(row.work.bytes)}};
   if (row.predicted_ns > 0) json["predicted_ms"] = to_ms(row.predicted_ns);
   if (row.plan_ns > 0) json["plan_ms"] = to_ms(row.plan_ns);
   if (row.first_run_ns > 0) json["first_run_ms"] = to_ms(row.first_run_ns);
@@ -58,10 +63,10 @@ Json row_json(const Row& row) {
                    {"max_ms", to_ms(row.time_ns.maximum)},
                    {"record_ns", row.record.median_ns},
                    {"record_allocations", row.record.allocations ? Json(*row.record.allocations) : Json()},
-                   {"gflops_per_second", row.flops_per_second() * 1e-9},
-                   {"share_of_compute_peak", row.compute_share},
-                   {"gbytes_per_second", row.bytes_per_second() * 1e-9},
-                   {"share_of_memory_peak", row.memory_share},
+                   {"gflops_per_second", of_work(row.flops_per_second() * 1e-9)},
+                   {"share_of_compute_peak", of_work(row.compute_share)},
+                   {"gbytes_per_second", of_work(row.bytes_per_second() * 1e-9)},
+                   {"share_of_memory_peak", of_work(row.memory_share)},
                    {"above_peak", row.above_peak()},
                    {"tensor_bytes", row.tensor_bytes},
                    {"host_before_bytes", row.host_before_bytes},
@@ -131,7 +136,7 @@ std::string to_csv(const Report& report) {
     add(measured && row.record.allocations, static_cast<double>(row.record.allocations.value_or(0)));
     for (const double number : {row.flops_per_second() * 1e-9, row.compute_share,
                                 row.bytes_per_second() * 1e-9, row.memory_share}) {
-      add(measured, number);
+      add(measured && row.work_known, number);
     }
     for (const double time : {row.predicted_ns, row.plan_ns, row.first_run_ns}) add(time > 0, to_ms(time));
     text += std::to_string(row.check.rows_checked) + "," + csv_number(row.check.largest_share) + "," +

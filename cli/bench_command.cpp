@@ -240,11 +240,11 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
   set_help(
       app, "vkattn bench (PROBLEM... | --suite NAME | --list) [OPTIONS]",
       std::string(problem_help()) +
-          "\nTimes are the device's own (median, 5th and 95th percentile). Rates count visible keys only, "
-          "and "
-          "are\n"
-          "shown as shares of what this device was just measured to reach. Outputs are checked before "
-          "timing.\n\n"
+          "\nTimes are the device's own (median, 5th and 95th percentile). Rates count visible keys only "
+          "(none\n"
+          "is given where a score function hides some) and are shown as shares of what this device was "
+          "just\n"
+          "measured to reach. Outputs are checked before timing.\n\n"
           "Examples:\n"
           "  vkattn bench --suite smoke\n"
           "  vkattn bench \"b1 hq32 hkv8 q1 kv4096 d128 f16\" \"b1 h8 1024x1024 d64 causal\" --repeat 100\n"
