@@ -41,8 +41,10 @@ uint key_index[kLooksUpKeys ? kKeys : 1], value_index[kLooksUpKeys ? kKeys : 1];
 // Quads of dims of quantised K or V that are visited at once, as their block's scale serves them all. Few rows need many
 // for their arithmetic to outweigh the decoding; many rows would spill, and have enough with one.
 const uint kQuantisedQuads = kRows < 4 ? 4 / kRows : 1;
-const bool kQuantisedKeys = kKeyType >= VKATTN_TYPE_Q8_0 && kHeadDim % (4 * kQuantisedQuads) == 0;
-const bool kQuantisedValues = kValueType >= VKATTN_TYPE_Q8_0 && kValueDim % (4 * kQuantisedQuads) == 0;
+const bool kQuantisedKeys =
+    kKeyType >= VKATTN_TYPE_Q8_0 && kKeyDimStride == 1 && kHeadDim % (4 * kQuantisedQuads) == 0;
+const bool kQuantisedValues =
+    kValueType >= VKATTN_TYPE_Q8_0 && kValueDimStride == 1 && kValueDim % (4 * kQuantisedQuads) == 0;
 
 float load_sum(uint row, uint dim) {
   if (kSplitKv || kSumsInWorkspace) return partials[sum_index[row] + dim];

@@ -63,7 +63,7 @@
   }                                                                                                             \
                                                                                                                 \
   vec4 NAME##_full4(uint row_index, uint dim) {                                                                 \
-    if (TYPE >= VKATTN_TYPE_Q8_0) {                                                                             \
+    if (TYPE >= VKATTN_TYPE_Q8_0 && DIM_STRIDE == 1u) {                                                         \
       return NAME##_quantised4(row_index, dim);                                                                 \
     }                                                                                                           \
     if (!VECTOR_LOADS) {                                                                                        \

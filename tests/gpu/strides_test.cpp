@@ -18,6 +18,13 @@ TEST_P(StridesTest, KeysTransposed) {
   }
 }
 
+TEST_P(StridesTest, Float8KeysTransposedAndValuesInterleaved) {
+  Problem problem = parsed(fitted("b2 h3 19x45 d24 dv17 key=e4m3 value=e4m3 lse"));
+  problem.desc.key.strides = {3 * 24 * 47, 24 * 47, 1, 47};
+  problem.desc.value.strides = {3 * 45 * 40, 45 * 40, 40, 2};
+  EXPECT_TRUE(runs_right(runtime(), problem, {kernel()}));
+}
+
 TEST_P(StridesTest, ValuesInterleaved) {
   for (const char* type : part_of<const char*>(kTypes)) {
     Problem problem = parsed(fitted(std::string("b2 h3 19x45 d24 dv17 causal ") + type));
