@@ -134,7 +134,9 @@ float accurate_tanh(float x) {
   const float small = x * (10395.0 + square * (1260.0 + 21.0 * square)) /
                       (10395.0 + square * (4725.0 + square * (210.0 + square)));
   const float large = 1.0 - 2.0 / (exp2(2.0 * kLog2E * min(abs(x), 20.0)) + 1.0);
-  return abs(x) < 1.0 ? small : (x < 0.0 ? -large : large);
+  // A NaN, told by its bits, as min() may drop it, comes out of `small` as one.
+  const bool is_small = abs(x) < 1.0 || (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
+  return is_small ? small : (x < 0.0 ? -large : large);
 }
 
 // The slope of a head of the window (vkattn::standard_alibi_slope()).

@@ -109,7 +109,7 @@ TEST_P(Nan, WhatIsSeenArrives) {
     GTEST_SKIP() << "the device does not promise to keep NaN (shaderSignedZeroInfNanPreserveFloat32)";
   }
   for (const char* text : part_of({"h2 40x50 d24 causal lse", "40x50 d24 f16 causal", "40x50 d24 bf16 causal",
-                                   "3x130 d64 causal align=bottom-right"})) {
+                                   "40x50 d24 softcap=5 lse", "3x130 d64 causal align=bottom-right"})) {
     const Problem problem = parsed(fitted(text));
     const AttentionDesc& desc = problem.desc;
     for (const unsigned variant : {0U, 1U, 2U, 3U}) {
