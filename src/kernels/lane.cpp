@@ -22,7 +22,8 @@ std::uint32_t workgroup_size(const TileShape& tile, const Capabilities& capabili
 // Scores of a step are private: many of them are spilled, and compiling them takes long.
 bool is_possible(const TileShape& tile, const Capabilities& capabilities) {
   return tile.rows >= 1 && tile.rows <= 8 && tile.keys >= kMaskedKeys && tile.keys <= 64 &&
-         tile.keys % kMaskedKeys == 0 && tile.rows * tile.keys <= 256 &&
+         (tile.keys <= kManyMaskedKeys ? tile.keys % kMaskedKeys : tile.keys % kManyMaskedKeys) == 0 &&
+         tile.rows * tile.keys <= 256 &&
          workgroup_size(tile, capabilities) <=
              std::min(capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0]);
 }
