@@ -127,6 +127,11 @@ struct TooLarge {
   std::int64_t bytes;
 };
 
+// Shaders count elements in 32 bits, and some formats have several in a byte.
+std::uint64_t countable_bytes(const TensorDesc& tensor) {
+  return (std::uint64_t{1} << 32U) / block_elements(tensor.type) * block_bytes(tensor.type);
+}
+
 // The first tensor whose part is too large for one descriptor.
 std::optional<TooLarge> first_too_large(const AttentionDesc& desc, const Window& window, std::uint64_t range,
                                         std::int64_t workspace_row_bytes) {
@@ -134,7 +139,10 @@ std::optional<TooLarge> first_too_large(const AttentionDesc& desc, const Window&
   const std::int64_t rows = saturating_multiply(window.batch * window.heads, window.rows);
   parts[VKATTN_BINDING_PARTIALS].bytes = saturating_multiply(rows, workspace_row_bytes);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (static_cast<std::uint64_t>(parts[i].bytes) > range) return TooLarge{i, parts[i].bytes};
+    std::uint64_t most = range;
+    if (i == VKATTN_BINDING_KEY) most = std::min(most, countable_bytes(desc.key));
+    if (i == VKATTN_BINDING_VALUE) most = std::min(most, countable_bytes(desc.value));
+    if (static_cast<std::uint64_t>(parts[i].bytes) > most) return TooLarge{i, parts[i].bytes};
   }
   return std::nullopt;
 }
@@ -175,7 +183,10 @@ bool shrink(const AttentionDesc& desc, Window& window) {
 }  // namespace
 
 Window whole_window(const AttentionDesc& desc) {
-  return {0, desc.batch, 0, desc.query_heads, 0, desc.query_length, 0, desc.kv_length};
+  // No packed sequence is longer than all of them, whatever the longest that may occur.
+  const std::int64_t rows =
+      desc.has_cumulative_lengths ? std::min(desc.query_length, desc.total_query_length) : desc.query_length;
+  return {0, desc.batch, 0, desc.query_heads, 0, rows, 0, desc.kv_length};
 }
 
 TensorWindows tensor_windows(const AttentionDesc& desc, const Window& w) {
@@ -187,7 +198,8 @@ TensorWindows tensor_windows(const AttentionDesc& desc, const Window& w) {
   parts[VKATTN_BINDING_VALUE] = part(desc.value, first_key, with_dims(keys, desc.value_dim));
   parts[VKATTN_BINDING_OUTPUT] = part(desc.output, first_row, with_dims(rows, desc.value_dim));
   if (desc.has_lse) {
-    const TensorDesc lse{DataType::kFloat32, desc.lse_strides, 0};
+    TensorDesc lse{DataType::kFloat32, desc.lse_strides, 0};
+    lse.strides.dim = 1;  // ignored, so it may be anything
     parts[VKATTN_BINDING_LSE] = part(lse, first_row, with_dims(rows, 1));
   }
   if (desc.has_kv_lengths) parts[VKATTN_BINDING_KV_LENGTHS] = {w.first_batch * 4, w.batch * 4};
@@ -209,7 +221,8 @@ Result<Windows> make_windows(const AttentionDesc& desc, const Capabilities& capa
   const std::int64_t group = desc.query_heads / std::max<std::int64_t>(desc.kv_heads, 1);
   Windows result;
   result.max_keys = desc.kv_length;
-  Window window = whole_window(desc);
+  const Window whole = whole_window(desc);
+  Window window = whole;
   while (const auto large = first_too_large(desc, window, range, workspace_row_bytes)) {
     const bool holds_keys = large->binding == VKATTN_BINDING_KEY || large->binding == VKATTN_BINDING_VALUE;
     const bool one_head = window.batch == 1 && window.heads <= group;
@@ -229,10 +242,10 @@ Result<Windows> make_windows(const AttentionDesc& desc, const Capabilities& capa
   }
   for (std::int64_t b = 0; b < desc.batch; b += window.batch) {
     for (std::int64_t h = 0; h < desc.query_heads; h += window.heads) {
-      for (std::int64_t r = 0; r < desc.query_length; r += window.rows) {
+      for (std::int64_t r = 0; r < whole.rows; r += window.rows) {
         result.windows.push_back({b, std::min(window.batch, desc.batch - b), h,
                                   std::min(window.heads, desc.query_heads - h), r,
-                                  std::min(window.rows, desc.query_length - r), 0, desc.kv_length});
+                                  std::min(window.rows, whole.rows - r), 0, desc.kv_length});
       }
     }
   }

@@ -191,6 +191,23 @@ TEST_F(LimitsOfOneKernel, AWorkspaceForSumsIsDoneWithoutWhereItDoesNotFit) {
   EXPECT_TRUE(runs_right(runtime(), problem, options));
 }
 
+TEST_F(LimitsOfOneKernel, SumsOfPackedSequencesLiveElsewhereToo) {
+  RunOptions options{"lane"};
+  options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 16 * 1024; });
+  options.inspect = [](const AttentionPlan& plan) { EXPECT_LT(plan.workspace_bytes(), 2048U); };
+  EXPECT_TRUE(runs_right(
+      runtime(), parsed("b3 100x20 d16 output=f16 sequences query_lengths=30,100,7 kv_lengths=20,3,9"),
+      options));
+}
+
+TEST_F(LimitsOfOneKernel, PackedSequencesMayBeToldToBeLongerThanAllTogether) {
+  Problem problem = parsed("b2 hq4 hkv1 40x50 d16 sequences query_lengths=40,3 kv_lengths=50,20 causal lse");
+  problem.desc.query_length = std::int64_t{1} << 30;
+  for (const char* kernel : {"lane", "tile"}) {
+    EXPECT_TRUE(runs_right(runtime(), problem, {kernel})) << "4 x 2^30 rows of a KV head do not fit 32 bits";
+  }
+}
+
 TEST_F(LimitsOfOneKernel, PassesBesideTheKernelAreSplitToo) {
   for (const char* problem :
        {"2x300 d32 weights=probabilities", "70x600 d32 mask=bits hidden=0.5 block=64"}) {

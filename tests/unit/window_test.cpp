@@ -133,6 +133,26 @@ TEST(Window, OffsetsBeyond32Bits) {
   EXPECT_GT(largest, std::int64_t{1} << 32);
 }
 
+TEST(Window, ElementsOfAWindowCanBeCountedIn32Bits) {
+  // 2.8 x 10^9 bytes, but 5 x 10^9 elements.
+  const AttentionDesc desc = desc_of("b96 h8 1x50816 d128 key=q4_0 value=q4_0");
+  const auto windows = make_windows(desc, device_of(0xffffffff), 0);
+  ASSERT_TRUE(windows.ok()) << windows.error().message;
+  ASSERT_EQ(windows->windows.size(), 2U);
+  EXPECT_EQ(windows->windows[0].batch, 48);
+}
+
+TEST(Window, TheDimStrideOfTheLogSumExpIsIgnored) {
+  AttentionDesc desc = desc_of("h2 30x40 d16 lse");
+  const auto expected = tensor_windows(desc, vkattn::detail::whole_window(desc))[VKATTN_BINDING_LSE].bytes;
+  for (const std::int64_t stride : {std::int64_t{-1}, std::int64_t{0}, std::int64_t{1} << 62}) {
+    desc.lse_strides.dim = stride;
+    ASSERT_TRUE(vkattn::validate(desc).ok());
+    EXPECT_EQ(tensor_windows(desc, vkattn::detail::whole_window(desc))[VKATTN_BINDING_LSE].bytes, expected)
+        << stride;
+  }
+}
+
 TEST(Window, LimitsOfMemoryAreNamedWithBothNumbers) {
   const AttentionDesc desc = desc_of("h2 4x300 d32");
   Capabilities capabilities = device_of(1U << 27U);
