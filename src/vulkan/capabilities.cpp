@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "common/message.hpp"
 #include "vulkan/device_state.hpp"
@@ -13,6 +14,19 @@ namespace {
 bool has_extension(const CapabilitySource& source, std::string_view name) {
   return std::any_of(source.extensions.begin(), source.extensions.end(),
                      [&](const char* extension) { return name == extension; });
+}
+
+// Those that the device supports, enabled or not; empty where that cannot be asked.
+std::vector<VkExtensionProperties> supported_extensions(const CapabilitySource& source) {
+  const auto enumerate = reinterpret_cast<PFN_vkEnumerateDeviceExtensionProperties>(
+      source.get_instance_proc_addr(source.instance, "vkEnumerateDeviceExtensionProperties"));
+  std::uint32_t count = 0;
+  if (enumerate == nullptr || enumerate(source.physical_device, nullptr, &count, nullptr) != VK_SUCCESS)
+    return {};
+  std::vector<VkExtensionProperties> extensions(count);
+  if (enumerate(source.physical_device, nullptr, &count, extensions.data()) < VK_SUCCESS) return {};
+  extensions.resize(count);
+  return extensions;
 }
 
 void read_core_features(const VkPhysicalDeviceFeatures& features, Capabilities& capabilities) {
@@ -141,7 +155,9 @@ void read_limits(const VkPhysicalDeviceLimits& limits, Capabilities& capabilitie
   capabilities.min_storage_offset_alignment = limits.minStorageBufferOffsetAlignment;
 }
 
-// Property structs are asked for only where the version or an enabled extension defines them.
+// Property structs are asked for only where the version or an extension defines them. What says how the
+// device behaves whatever is enabled (its driver, its subgroup sizes, its buffers) needs no more than a
+// supported extension.
 void read_properties(const CapabilitySource& source, const InstanceFunctions& vk, std::uint32_t version,
                      Capabilities& capabilities) {
   VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
@@ -163,12 +179,19 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
   const auto known = [&](std::uint32_t core, const char* extension) {
     return version >= core || has_extension(source, extension);
   };
+  const std::vector<VkExtensionProperties> supported = supported_extensions(source);
+  const auto can_be_known = [&](std::uint32_t core, const char* extension) {
+    return known(core, extension) ||
+           std::any_of(supported.begin(), supported.end(), [&](const VkExtensionProperties& each) {
+             return std::string_view(each.extensionName) == extension;
+           });
+  };
   chain(subgroup);
   chain(maintenance3);
-  if (known(VK_API_VERSION_1_2, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME)) chain(driver);
+  if (can_be_known(VK_API_VERSION_1_2, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME)) chain(driver);
   if (known(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME)) chain(floats);
-  if (known(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) chain(sizes);
-  if (known(VK_API_VERSION_1_3, VK_KHR_MAINTENANCE_4_EXTENSION_NAME)) chain(maintenance4);
+  if (can_be_known(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) chain(sizes);
+  if (can_be_known(VK_API_VERSION_1_3, VK_KHR_MAINTENANCE_4_EXTENSION_NAME)) chain(maintenance4);
   VkPhysicalDeviceShaderSMBuiltinsPropertiesNV multiprocessors{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
   if (has_extension(source, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) chain(multiprocessors);
@@ -311,12 +334,22 @@ Result<Capabilities> read_capabilities(const CapabilitySource& source) {
   vk.vkGetPhysicalDeviceProperties2(source.physical_device, &properties);
   const std::uint32_t version = std::min(source.api_version, properties.properties.apiVersion);
   if (version < VK_API_VERSION_1_1) {
-    return Error{ErrorCode::kUnsupported, VK_ERROR_INCOMPATIBLE_DRIVER,
-                 message(properties.properties.deviceName, " offers Vulkan ", VK_API_VERSION_MAJOR(version),
-                         ".", VK_API_VERSION_MINOR(version), "; vkattn needs 1.1")};
+    return Error{
+        ErrorCode::kUnsupported, VK_ERROR_INCOMPATIBLE_DRIVER,
+        message(properties.properties.deviceName, " offers Vulkan ", VK_API_VERSION_MAJOR(version), ".",
+                VK_API_VERSION_MINOR(version),
+                version == source.api_version ? " to this instance (VkApplicationInfo::apiVersion)" : "",
+                "; vkattn needs 1.1")};
   }
   Capabilities capabilities;
   read_properties(source, vk, version, capabilities);
+  // Before, it left arrays at their default sizes, whatever the specialization constants say (MoltenVK#2423).
+  constexpr std::uint32_t kMoltenVk1_3 = 10300;
+  if (capabilities.driver_name == "MoltenVK" && capabilities.driver_version < kMoltenVk1_3) {
+    return Error{ErrorCode::kUnsupported, VK_ERROR_INCOMPATIBLE_DRIVER,
+                 message("MoltenVK ", capabilities.driver_info,
+                         " ignores the sizes of specialized arrays; vkattn needs MoltenVK 1.3")};
+  }
   if (source.core_features != nullptr) read_core_features(*source.core_features, capabilities);
   for (const auto* base = static_cast<const VkBaseInStructure*>(source.features); base != nullptr;
        base = base->pNext) {
