@@ -69,6 +69,7 @@ std::unique_ptr<DeviceFeatures> query_features(VkPhysicalDevice device, std::uin
     extension(VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME);
     extension(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME);
   }
+  extension("VK_KHR_portability_subset");  // must be enabled where it is there
   if (extension(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME)) chain(features->executables);
   extension(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
   extension(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME);       // for the number of multiprocessors

@@ -1,6 +1,7 @@
 // Loader, instance and validation messages.
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "runtime/runtime_state.hpp"
 
@@ -40,6 +41,17 @@ bool has_validation_layer() {
   });
 }
 
+// Drivers that lack a part of Vulkan (MoltenVK) are listed only to those that ask for them.
+bool has_portability_enumeration() {
+  std::uint32_t count = 0;
+  if (vkEnumerateInstanceExtensionProperties(nullptr, &count, nullptr) != VK_SUCCESS) return false;
+  std::vector<VkExtensionProperties> extensions(count);
+  if (vkEnumerateInstanceExtensionProperties(nullptr, &count, extensions.data()) < VK_SUCCESS) return false;
+  return std::any_of(extensions.begin(), extensions.end(), [](const VkExtensionProperties& extension) {
+    return std::strcmp(extension.extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME) == 0;
+  });
+}
+
 VkResult create_handle(Instance& instance, const RuntimeOptions& options) {
   VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO};
   application.pApplicationName = "vkattn";
@@ -47,7 +59,11 @@ VkResult create_handle(Instance& instance, const RuntimeOptions& options) {
   VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
   info.pApplicationInfo = &application;
   const char* layer = kValidationLayer;
-  const char* extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+  std::vector<const char*> extensions;
+  if (has_portability_enumeration()) {
+    extensions.push_back(VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
+    info.flags |= VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
+  }
   // Not both: instrumented shaders are slow enough.
   const VkValidationFeatureEnableEXT enable =
       options.gpu_assisted_validation ? VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT
@@ -60,10 +76,12 @@ VkResult create_handle(Instance& instance, const RuntimeOptions& options) {
   if (options.validation) {
     info.enabledLayerCount = 1;
     info.ppEnabledLayerNames = &layer;
-    info.enabledExtensionCount = 2;
-    info.ppEnabledExtensionNames = extensions;
+    extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+    extensions.push_back(VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME);
     info.pNext = &messages;
   }
+  info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
+  info.ppEnabledExtensionNames = extensions.data();
   return vkCreateInstance(&info, nullptr, &instance.handle);
 }
 
@@ -81,6 +99,8 @@ Instance::~Instance() {
 }
 
 Result<std::unique_ptr<Instance>> create_instance(const RuntimeOptions& options) {
+  static std::mutex volk_mutex;  // its functions are global
+  const std::lock_guard lock(volk_mutex);
   if (volkInitialize() != VK_SUCCESS) {
     return Error{ErrorCode::kNotFound, VK_ERROR_INITIALIZATION_FAILED,
                  "no Vulkan loader was found (libvulkan.so.1; the package libvulkan1 on Debian and Ubuntu)"};
