@@ -146,13 +146,15 @@ Status begin_commands(RuntimeState& state) {
 }
 
 Status submit_and_wait(RuntimeState& state) {
-  // Makes shader writes and copies visible to the host. Submissions wait for each other through the fence.
+  // Makes shader writes and copies visible to the host and to what is submitted next, which waits for the
+  // fence.
   VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
   barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-  barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
+  barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
   state.vk.vkCmdPipelineBarrier(state.commands,
                                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-                                VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+                                VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1,
+                                &barrier, 0, nullptr, 0, nullptr);
   if (VkResult result = state.vk.vkEndCommandBuffer(state.commands); result != VK_SUCCESS) {
     return runtime_error(state, result, "vkEndCommandBuffer");
   }
@@ -176,7 +178,12 @@ Status submit_and_wait(RuntimeState& state) {
 
 Runtime::Runtime(std::unique_ptr<detail::RuntimeState> state) : state_(std::move(state)) {}
 Runtime::Runtime(Runtime&&) noexcept = default;
-Runtime& Runtime::operator=(Runtime&&) noexcept = default;
+Runtime& Runtime::operator=(Runtime&& other) noexcept {
+  if (this == &other) return *this;
+  if (state_) (void)save_pipeline_cache();
+  state_ = std::move(other.state_);
+  return *this;
+}
 Runtime::~Runtime() {
   if (state_) (void)save_pipeline_cache();  // a cache that cannot be kept is no failure
 }
@@ -184,6 +191,10 @@ Runtime::~Runtime() {
 Result<std::vector<DeviceInfo>> Runtime::list_devices() {
   return detail::without_exceptions([]() -> Result<std::vector<DeviceInfo>> {
     auto instance = detail::create_instance({});
+    if (!instance && instance.error().vk_result == VK_ERROR_INCOMPATIBLE_DRIVER &&
+        instance.error().code == ErrorCode::kNotFound) {
+      return std::vector<DeviceInfo>{};
+    }
     if (!instance) return instance.error();
     auto devices = detail::enumerate_devices(**instance, detail::unwanted_extensions({}));
     if (!devices) return devices.error();
@@ -217,7 +228,11 @@ Result<AttentionPlan> Runtime::make_plan(const AttentionDesc& desc, const PlanOp
       std::string what = "failed its self-test on this device";
       if (!failure) {
         auto outcome = detail::self_test(*this, *plan);
-        if (!outcome && outcome.error().code == ErrorCode::kDeviceLost) return outcome.error();
+        if (!outcome && outcome.error().code == ErrorCode::kDeviceLost) {
+          // The next runtime must not lose its device to the same test.
+          state_->self_tests.add(configuration, "the device was lost");
+          return outcome.error();
+        }
         // One that could not run, for lack of memory perhaps, is tried again another time.
         if (outcome) state_->self_tests.add(configuration, *outcome);
         if (!outcome) what = "could not run its self-test on this device";
@@ -261,47 +276,51 @@ Status Runtime::save_pipeline_cache() const {
 
 Result<std::vector<double>> Runtime::execute_commands(RecordFunction record, void* user,
                                                       std::uint32_t repeat) const {
-  detail::RuntimeState& state = *state_;
-  const bool timestamps = state.timestamp_mask != 0;
-  std::vector<double> times;
-  for (std::uint32_t i = 0; i < repeat; ++i) {
-    if (Status status = detail::begin_commands(state); !status) return status.error();
-    if (timestamps) {
-      state.vk.vkCmdResetQueryPool(state.commands, state.queries, 0, 2);
-      state.vk.vkCmdWriteTimestamp(state.commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, state.queries, 0);
+  return detail::without_exceptions([&]() -> Result<std::vector<double>> {
+    detail::RuntimeState& state = *state_;
+    const bool timestamps = state.timestamp_mask != 0;
+    std::vector<double> times;
+    for (std::uint32_t i = 0; i < repeat; ++i) {
+      if (Status status = detail::begin_commands(state); !status) return status.error();
+      if (timestamps) {
+        state.vk.vkCmdResetQueryPool(state.commands, state.queries, 0, 2);
+        state.vk.vkCmdWriteTimestamp(state.commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, state.queries, 0);
+      }
+      record(state.commands, user);
+      if (timestamps) {
+        state.vk.vkCmdWriteTimestamp(state.commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, state.queries, 1);
+      }
+      const auto start = std::chrono::steady_clock::now();
+      if (Status status = detail::submit_and_wait(state); !status) return status.error();
+      const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
+      if (!timestamps) {
+        times.push_back(elapsed.count());
+        continue;
+      }
+      std::uint64_t ticks[2] = {};
+      if (VkResult result = state.vk.vkGetQueryPoolResults(state.handle, state.queries, 0, 2, sizeof(ticks),
+                                                           ticks, sizeof(std::uint64_t),
+                                                           VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+          result != VK_SUCCESS) {
+        return detail::runtime_error(state, result, "vkGetQueryPoolResults");
+      }
+      times.push_back(static_cast<double>((ticks[1] - ticks[0]) & state.timestamp_mask) *
+                      state.timestamp_period_ns);
     }
-    record(state.commands, user);
-    if (timestamps) {
-      state.vk.vkCmdWriteTimestamp(state.commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, state.queries, 1);
-    }
-    const auto start = std::chrono::steady_clock::now();
-    if (Status status = detail::submit_and_wait(state); !status) return status.error();
-    const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
-    if (!timestamps) {
-      times.push_back(elapsed.count());
-      continue;
-    }
-    std::uint64_t ticks[2] = {};
-    if (VkResult result = state.vk.vkGetQueryPoolResults(state.handle, state.queries, 0, 2, sizeof(ticks),
-                                                         ticks, sizeof(std::uint64_t),
-                                                         VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
-        result != VK_SUCCESS) {
-      return detail::runtime_error(state, result, "vkGetQueryPoolResults");
-    }
-    times.push_back(static_cast<double>((ticks[1] - ticks[0]) & state.timestamp_mask) *
-                    state.timestamp_period_ns);
-  }
-  return times;
+    return times;
+  });
 }
 
 Status Runtime::record_commands(RecordFunction record, void* user) const {
-  detail::RuntimeState& state = *state_;
-  if (Status status = detail::begin_commands(state); !status) return status;
-  record(state.commands, user);
-  if (VkResult result = state.vk.vkEndCommandBuffer(state.commands); result != VK_SUCCESS) {
-    return detail::runtime_error(state, result, "vkEndCommandBuffer");
-  }
-  return {};  // the next begin throws away what was recorded
+  return detail::without_exceptions([&]() -> Status {
+    detail::RuntimeState& state = *state_;
+    if (Status status = detail::begin_commands(state); !status) return status;
+    record(state.commands, user);
+    if (VkResult result = state.vk.vkEndCommandBuffer(state.commands); result != VK_SUCCESS) {
+      return detail::runtime_error(state, result, "vkEndCommandBuffer");
+    }
+    return {};  // the next begin throws away what was recorded
+  });
 }
 
 Result<double> Runtime::execute(const AttentionPlan& plan, const Bindings& bindings) const {
