@@ -33,6 +33,10 @@ Status check_tensor(const AppendTensor& tensor, const AppendTensors& tensors) {
   if (range.size < tensor.bytes) {
     return fail("needs ", tensor.bytes, " bytes but its range has ", range.size);
   }
+  if (range.size >= VK_WHOLE_SIZE - range.offset) {
+    return fail("has a range of ", range.size, " bytes from byte ", range.offset,
+                " on, which no buffer has: give its size, not VK_WHOLE_SIZE");
+  }
   const std::uint64_t over = (range.offset + tensor.bytes) % 4;
   if (tensor.whole_words && over != 0 && range.size < tensor.bytes + 4 - over) {
     return fail("ends inside a 32-bit word, which is written as a whole: give a range of ",
@@ -157,6 +161,7 @@ Result<AppendBindings> AppendPlan::make_bindings(const AppendTensors& tensors) c
     auto bindings = std::make_unique<detail::AppendBindingsState>();
     if (!state_->steps.empty()) {
       bindings->device = state_->device;
+      bindings->plan = state_;
       const Status status =
           detail::allocate_buffer_sets(*state_->device, state_->pipelines.front().set_layout(),
                                        static_cast<std::uint32_t>(state_->tasks.size()),
@@ -170,7 +175,7 @@ Result<AppendBindings> AppendPlan::make_bindings(const AppendTensors& tensors) c
 
 Status AppendPlan::rewrite(AppendBindings& bindings, const AppendTensors& tensors) const {
   return detail::without_exceptions([&]() -> Status {
-    if (bindings.state_->sets.size() != state_->tasks.size()) {
+    if (!state_->steps.empty() && bindings.state_->plan.lock() != state_) {
       return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, "these bindings were made by another plan"};
     }
     if (Status status = detail::check_tensors(*state_, tensors); !status) return status;

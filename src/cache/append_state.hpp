@@ -69,6 +69,7 @@ struct BoundTask {
 
 struct AppendBindingsState {
   std::shared_ptr<const DeviceState> device;
+  std::weak_ptr<const AppendState> plan;  ///< that made them
   VkDescriptorPool pool = VK_NULL_HANDLE;
   std::vector<VkDescriptorSet> sets;  ///< one per task
   std::vector<AppendParams> params;   ///< one per step, ready to push

@@ -72,6 +72,10 @@ Status check_tensor(const PlanState& plan, const BoundTensor& tensor, std::uint6
                 tensor.alignment_bytes, " bytes");
   }
   if (range.size < bytes) return fail("needs ", bytes, " bytes but its range has ", range.size);
+  if (range.size >= VK_WHOLE_SIZE - range.offset) {
+    return fail("has a range of ", range.size, " bytes from byte ", range.offset,
+                " on, which no buffer has: give its size, not VK_WHOLE_SIZE");
+  }
   const std::uint64_t end = range.offset + bytes;
   const bool in_words = plan.whole_words || tensor.reads_words;
   if (in_words && end % 4 != 0 && range.size < bytes + 4 - end % 4) {
@@ -347,6 +351,7 @@ Result<Bindings> AttentionPlan::make_bindings(const AttentionTensors& tensors,
     auto bindings = std::make_unique<detail::BindingsState>();
     if (!state_->steps.empty()) {
       bindings->device = state_->device;
+      bindings->plan = state_;
       const Status status =
           detail::allocate_buffer_sets(*state_->device, state_->passes.front().pipeline.set_layout(),
                                        static_cast<std::uint32_t>(state_->windows.size()),
@@ -361,7 +366,7 @@ Result<Bindings> AttentionPlan::make_bindings(const AttentionTensors& tensors,
 Status AttentionPlan::rewrite(Bindings& bindings, const AttentionTensors& tensors,
                               const BufferRange& workspace) const {
   return detail::without_exceptions([&]() -> Status {
-    if (bindings.state_->sets.size() != state_->windows.size()) {
+    if (!state_->steps.empty() && bindings.state_->plan.lock() != state_) {
       return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, "these bindings were made by another plan"};
     }
     if (Status status = detail::check_tensors(*state_, tensors, workspace); !status) return status;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "plan/select.hpp"
@@ -95,6 +96,7 @@ struct BoundWindow {
 
 struct BindingsState {
   std::shared_ptr<const DeviceState> device;
+  std::weak_ptr<const PlanState> plan;  ///< that made them
   VkDescriptorPool pool = VK_NULL_HANDLE;
   std::vector<VkDescriptorSet> sets;    ///< one per window
   std::vector<AttentionParams> params;  ///< one per step, ready to push

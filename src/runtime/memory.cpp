@@ -147,7 +147,7 @@ VkDeviceSize Buffer::size() const {
   return state_ ? state_->size : 0;
 }
 BufferRange Buffer::range(VkDeviceSize offset) const {
-  return {handle(), offset, size() - offset};
+  return {handle(), offset, offset < size() ? size() - offset : 0};
 }
 
 Result<Buffer> Runtime::create_buffer(VkDeviceSize bytes) const {

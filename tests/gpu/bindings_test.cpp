@@ -57,6 +57,10 @@ TEST_P(BindingsTest, WrongTensorsAreRefused) {
           {"value", "16"});
   refused(&AttentionTensors::kv_lengths, {good.kv_lengths.buffer, good.kv_lengths.offset, 4},
           {"kv_lengths", "8", "4"});
+  refused(&AttentionTensors::output, {good.output.buffer, good.output.offset, VK_WHOLE_SIZE},
+          {"output", "VK_WHOLE_SIZE"});
+  refused(&AttentionTensors::key, {good.key.buffer, good.key.offset + 64, ~VkDeviceSize{0} - 63},
+          {"key", "no buffer has"});
 }
 
 TEST_P(BindingsTest, UnusedTensorsMayBeNull) {
@@ -92,6 +96,10 @@ TEST_P(BindingsTest, BindingsAreUsedAgainAndRewritten) {
   AttentionTensors bad = second.tensors();
   bad.key = {};
   EXPECT_FALSE(plan.rewrite(*bindings, bad).ok());
+  const AttentionPlan other = plan_of(problem);
+  const Status foreign = other.rewrite(*bindings, second.tensors());
+  ASSERT_FALSE(foreign.ok());
+  EXPECT_TRUE(names(foreign.error(), ErrorCode::kInvalidArgument, {"another plan"}));
 }
 
 TEST_P(BindingsTest, TwoProblemsInOneSubmission) {

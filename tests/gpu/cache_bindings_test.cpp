@@ -79,6 +79,8 @@ TEST_F(CacheBindingsTest, WrongTensorsAreRefused) {
   refused(&AppendTensors::positions, {}, {"positions", "null"});
   refused(&AppendTensors::kv_lengths, {good.kv_lengths.buffer, 0, 4}, {"kv_lengths", "8", "4"});
   refused(&AppendTensors::cache_value, {good.cache_value.buffer, 0, 1000}, {"cache_value", "1088", "1000"});
+  refused(&AppendTensors::cache_key, {good.cache_key.buffer, 0, VK_WHOLE_SIZE},
+          {"cache_key", "VK_WHOLE_SIZE"});
   refused(&AppendTensors::key, {good.key.buffer, 2, good.key.size - 2}, {"key", "multiple", "4"});
 }
 
