@@ -87,7 +87,12 @@ Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& c
 
 std::vector<KernelSupport> kernel_support(const AttentionDesc& desc, const Capabilities& capabilities) {
   std::vector<KernelSupport> support;
+  const Status valid = validate(desc);
   for (const detail::Kernel& kernel : detail::ordered_kernels(desc, capabilities)) {
+    if (!valid) {
+      support.push_back({kernel.name, valid.error().message});
+      continue;
+    }
     auto config = detail::configure(kernel, desc, capabilities);
     support.push_back({kernel.name, config ? std::string() : config.error().message});
   }

@@ -70,6 +70,7 @@ const TunedProblem* Tuning::nearest(const AttentionDesc& desc) const {
 
 std::vector<KernelTile> tuning_candidates(const AttentionDesc& desc, const Capabilities& capabilities) {
   std::vector<KernelTile> candidates;
+  if (!validate(desc)) return candidates;
   for (const detail::Kernel& kernel : detail::ordered_kernels(desc, capabilities)) {
     if (kernel.is_baseline) continue;
     std::vector<TileShape> tiles = detail::table_tiles(kernel.name, desc, capabilities);

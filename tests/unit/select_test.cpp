@@ -56,6 +56,17 @@ TEST(Select, TheOrderFollowsTheDevice) {
   EXPECT_EQ(names.size(), on_gpu.size()) << "each kernel once";
 }
 
+TEST(Select, ABrokenDescriptorIsEachKernelsReason) {
+  AttentionDesc desc = desc_of("hq8 hkv2 1x4096 d64");
+  desc.value_dim = 0;
+  const Capabilities device = small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  for (const KernelSupport& support : vkattn::kernel_support(desc, device)) {
+    EXPECT_NE(support.reason.find("value_dim is 0"), std::string::npos)
+        << support.kernel << ": " << support.reason;
+  }
+  EXPECT_TRUE(vkattn::tuning_candidates(desc, device).empty());
+}
+
 // That it refuses matrix kernels is in the tests on a device.
 TEST(Select, StrictNonfiniteLeavesOtherKernels) {
   vkattn::detail::SelectionRequest request;
