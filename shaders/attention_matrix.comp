@@ -386,6 +386,7 @@ void store_stage(uint first, uint slice) {
 }
 
 void store_rows(uint slice) {
+  subgroupBarrier();  // the last tile's factors were read
   [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
     float sum = row_sum[i];
     [[unroll]] for (uint lanes = kSubgroupRows; lanes < kSubgroupSize; lanes *= 2) {

@@ -82,12 +82,15 @@ float rescale(const in uint row, const in uint column, const in float old_refere
 }
 
 float probability(const in uint row, const in uint column, const in float score, const in float reference) {
-  return exp2(score - reference);
+  // Not contracted with the score's multiplication: of scores beyond 2^28 its rounding is more than the headroom.
+  precise const float difference = score - reference;
+  return exp2(difference);
 }
 
 // The same where keys are hidden. A comparison that NaN fails, so that a NaN that is seen arrives.
 float masked_probability(const in uint row, const in uint column, const in float score, const in float reference) {
-  return score <= kHiddenScore ? 0.0 : exp2(score - reference);
+  precise const float difference = score - reference;
+  return score <= kHiddenScore ? 0.0 : exp2(difference);
 }
 
 float store_sum(const in uint row, const in uint column, const in float sum, const in float total,

@@ -39,8 +39,11 @@ TilePosition position_of(uint tile, uint split, uint rows_per_tile) {
   position.kv_head = head_index - position.batch * kv_heads;
   position.first_row =
       (kCausalMode == VKATTN_CAUSAL_NONE ? row_tile : tiles_per_head - 1u - row_tile) * rows_per_tile;
-  begin_entry(position.batch, position.kv_head);
-  position.valid = position.valid && position.first_row < packed_row_count();
+  // A folded grid has workgroups beyond the last tile, whose batch entry has no lengths to read.
+  if (position.valid) {
+    begin_entry(position.batch, position.kv_head);
+    position.valid = position.first_row < packed_row_count();
+  }
   return position;
 }
 
