@@ -102,7 +102,7 @@ void add_scores(int first_key, uint keys, bool masked, uint dim, bool full) {
   }
 }
 
-// The same over kQuantisedDims dims of quantised keys: one scale for all of them.
+// The same over kQuantisedQuads x 4 dims of quantised keys: one scale for all of them.
 void add_quantised_scores(int first_key, uint keys, bool masked, uint dim) {
   vec4 query[kRows * kQuantisedQuads];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
