@@ -385,6 +385,18 @@ void store_stage(uint first, uint slice) {
   }
 }
 
+// Counts the sink of a row. Last, as probabilities relative to a sink far above the scores are beyond 16 bits. Returns
+// what the row's sums are to be multiplied by.
+float add_sink(uint head, inout float reference, inout float sum) {
+  const float sink = sink_score(head, 0u);
+  if (sink == kHiddenScore) return 1.0;
+  const float raised = max(reference, sink - kHeadroom);
+  const float factor = rescale_factor(reference, raised);
+  reference = raised;
+  sum = sum * factor + exp2(sink - raised);
+  return factor;
+}
+
 void store_rows(uint slice) {
   subgroupBarrier();  // the last tile's factors were read
   [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
@@ -395,9 +407,11 @@ void store_rows(uint slice) {
     const uint row = lane_row + i * kSubgroupSize;
     const uint packed = packed_row(row);
     if (lane_part != 0) continue;
-    factor_stage[subgroup_row + row] = sum == 0.0 ? 0.0 : drop_scale() / sum;
+    const uint head = packed_head(tile.kv_head, min(packed, packed_row_count() - 1u));
+    const float factor = add_sink(head, row_reference[i], sum);
+    factor_stage[subgroup_row + row] = sum == 0.0 ? 0.0 : factor * drop_scale() / sum;
     if (slice == 0 && packed < packed_row_count()) {
-      store_lse(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed), row_reference[i], sum);
+      store_lse(tile.batch, head, packed_query(packed), row_reference[i], sum);
     }
   }
   subgroupBarrier();  // factors are complete; the last tile's probabilities were read
@@ -426,9 +440,8 @@ void begin_rows(int kv_length) {
     score_rows[i] = score_row(tile.batch, head, query);
     row_key_begin[i] = visible_key_begin(int(query), kv_length);
     row_key_end[i] = visible_key_end(int(query), kv_length);
-    const float sink = sink_score(head, 0u);
-    row_reference[i] = sink == kHiddenScore ? kHiddenScore : sink - kHeadroom;
-    row_sum[i] = sink == kHiddenScore || lane_part != 0u ? 0.0 : exp2(sink - row_reference[i]);
+    row_reference[i] = kHiddenScore;
+    row_sum[i] = 0.0;
   }
   VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kValueBlocks; ++i) sums[i] = MatrixC(0.0);
 }

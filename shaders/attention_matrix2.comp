@@ -61,16 +61,15 @@ float keep(const in uint row, const in uint column, const in float probability, 
   return kept_probability(probability, score_row_at(row), uint(first_key + int(column)));
 }
 
-// What a row begins with: its sink, where it has one.
-float begin_reference(const in uint row, const in uint column, const in float zero) {
+float raise_to_sink(const in uint row, const in uint column, const in float reference) {
   const float sink = sink_score(score_row_at(row).head, tile.split);
-  return sink == kHiddenScore ? sink : sink - kHeadroom;
+  return sink == kHiddenScore ? reference : max(reference, sink - kHeadroom);
 }
 
 // It counts once, in the first column.
-float begin_sum(const in uint row, const in uint column, const in float zero) {
+float add_sink(const in uint row, const in uint column, const in float sum, const in float reference) {
   const float sink = sink_score(score_row_at(row).head, tile.split);
-  return sink == kHiddenScore || column != 0u ? 0.0 : exp2(sink - (sink - kHeadroom));
+  return sink == kHiddenScore || column != 0u ? sum : sum + exp2(sink - reference);
 }
 
 float raise(const in uint row, const in uint column, const in float reference, const in float maximum) {
@@ -128,7 +127,19 @@ void compute_scores(out ScoreMatrix scores, int first_key, bool masked) {
   if (masked) coopMatPerElementNV(scores, scores, hide, first_key);
 }
 
-// Turns scores into probabilities, raises the rows' references and rescales what was accumulated.
+// Rescales what was accumulated.
+void raise_references(ScoreMatrix reference) {
+  ScoreMatrix factors;
+  coopMatPerElementNV(factors, row_reference, rescale, reference);
+  row_reference = reference;
+  row_sum = row_sum * factors;
+  // The same factor in each column: a reduction brings it into the shape of the sums.
+  SumMatrix sum_factors;
+  coopMatReduceNV(sum_factors, factors, gl_CooperativeMatrixReduceRowNV, larger);
+  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * sum_factors;
+}
+
+// Turns scores into probabilities and raises the rows' references.
 void update_softmax(inout ScoreMatrix scores, bool masked) {
   ScoreMatrix maxima;
   coopMatReduceNV(maxima, scores, gl_CooperativeMatrixReduceRowNV, larger);
@@ -139,14 +150,8 @@ void update_softmax(inout ScoreMatrix scores, bool masked) {
   } else {
     coopMatPerElementNV(scores, scores, probability, reference);
   }
-  ScoreMatrix factors;
-  coopMatPerElementNV(factors, row_reference, rescale, reference);
-  row_reference = reference;
-  row_sum = row_sum * factors + scores;
-  // The same factor in each column: a reduction brings it into the shape of the sums.
-  SumMatrix sum_factors;
-  coopMatReduceNV(sum_factors, factors, gl_CooperativeMatrixReduceRowNV, larger);
-  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * sum_factors;
+  raise_references(reference);
+  row_sum = row_sum + scores;
 }
 
 void process_tile(int first_key, bool masked) {
@@ -167,10 +172,14 @@ void begin_rows() {
   VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) sums[b] = SumMatrix(0.0);
   row_reference = ScoreMatrix(kHiddenScore);
   row_sum = ScoreMatrix(0.0);
-  if (kHasSinks) {
-    coopMatPerElementNV(row_reference, row_sum, begin_reference);
-    coopMatPerElementNV(row_sum, row_sum, begin_sum);
-  }
+}
+
+// Last, as probabilities relative to a sink far above the scores are beyond 16 bits.
+void add_sinks() {
+  ScoreMatrix reference;
+  coopMatPerElementNV(reference, row_reference, raise_to_sink);
+  raise_references(reference);
+  coopMatPerElementNV(row_sum, row_sum, add_sink, reference);
 }
 
 // The next tile of keys of which some row may see some.
@@ -179,6 +188,7 @@ int next_key(int first_key) {
 }
 
 void store_rows() {
+  if (kHasSinks) add_sinks();
   ScoreMatrix totals;
   coopMatReduceNV(totals, row_sum, gl_CooperativeMatrixReduceRowNV, plus);
   if (kHasLse || kSplitKv) coopMatPerElementNV(totals, totals, store_row_lse, row_reference);

@@ -37,6 +37,7 @@ constexpr std::array kFeatures{
     "sinks lse",
     "sinks mask=bits hidden=1 lse",
     "sinks window=8,0 align=bottom-right",
+    "sinks alibi align=300 output=f32 lse",  // sinks far above the scores
     "query_lengths=B,0",
     "query_lengths=A,Q kv_lengths=129,40 causal align=bottom-right lse",
     "query_lengths=A,B alibi align=bottom-right window=40,0",
