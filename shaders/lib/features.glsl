@@ -208,7 +208,10 @@ float finish_score(float score, ScoreRow row, uint key, bool masked) {
 float sink_score(uint head, uint split) {
   if (!kHasSinks || split != 0u) return kHiddenScore;
   const float sink = sinks[features.sinks_offset + head];
-  return floatBitsToUint(sink) == 0xff800000u ? kHiddenScore : kLog2E * sink;
+  if (floatBitsToUint(sink) == 0xff800000u) return kHiddenScore;
+  // Numbers stay numbers in log2 units.
+  const bool is_number = (floatBitsToUint(sink) & 0x7fffffffu) < 0x7f800000u;
+  return kLog2E * (is_number ? clamp(sink, -2.3e38, 2.3e38) : sink);
 }
 
 // One word of Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011) for each of 4 neighbouring keys.

@@ -125,6 +125,14 @@ TEST_P(ScoreFunctions, MayReturnMinusInfinity) {
   EXPECT_TRUE(runs_right(runtime(), typed("h2 9x2 d16 lse"), options(with)));
 }
 
+// Numbers hide nothing, however low: beyond 2.3e38 they count as that.
+TEST_P(ScoreFunctions, MayReturnTheLowestNumber) {
+  const ScoreSetup lowest = setup(
+      "float score(float s, Position p) { return p.query == 2 ? -3.4e38 : s; }", {}, {},
+      [](double s, const reference::RowIndex& row, std::int64_t) { return row.query == 2 ? -2.3e38 : s; });
+  EXPECT_TRUE(runs_right(runtime(), typed("h2 9x70 d16 lse"), options(lowest)));
+}
+
 // What else a problem does to its scores comes after the function, and softcap before it.
 TEST_P(ScoreFunctions, GoWithEveryFeature) {
   std::vector<const char*> words{"softcap=3 alibi mask=f16 sinks window=60,20 weights=masked",
@@ -176,7 +184,7 @@ TEST_P(ScoreFunctions, HideWholeBlocksBeforeTheKernelRuns) {
     const auto names = passes(score);
     return std::find(names.begin(), names.end(), "block_mask") != names.end();
   };
-  if (kernel() == "lane" || kernel() == "tile") {
+  if (!is_matrix()) {
     EXPECT_TRUE(has_block_mask(documents()));
   }
   EXPECT_FALSE(has_block_mask(relative_bias()));
