@@ -247,6 +247,30 @@ void process_step(int first_key, int kv_length, int key_end, bool masked) {
   turn = (turn + 1) % kColumns;
 }
 
+// The steps that some row of the tile sees, those that all see whole without a test.
+void process_steps(KeyRange visible, int kv_length) {
+  const int step = int(kStepKeys);
+  if (kHasBlockMask) {
+    int key = next_visible_key(tile.batch, tile.kv_head, tile.first_row, visible.begin, visible.end);
+    while (key < visible.end) {
+      const bool whole = block_class(tile.batch, tile.kv_head, tile.first_row, key) == VKATTN_BLOCK_VISIBLE;
+      process_step(key, kv_length, visible.end, !(whole && is_full_step(visible, key, kStepKeys)));
+      key = next_visible_key(tile.batch, tile.kv_head, tile.first_row, key + step, visible.end);
+    }
+    return;
+  }
+  const int full_begin = first_full_step(visible, step);
+  int full_end = full_begin;
+  for (; full_end + step <= visible.full_end; full_end += step) process_step(full_end, kv_length, visible.end, false);
+  // What is left lies before and after the full steps.
+  int key = kHasKeyBegin && visible.begin < full_begin ? visible.begin : full_end;
+  while (key < visible.end) {
+    process_step(key, kv_length, visible.end, true);
+    key += step;
+    if (kHasKeyBegin && key == full_begin) key = full_end;
+  }
+}
+
 float merged_maximum(uint row) {
   float maximum = kHiddenScore;
   for (uint g = 0; g < kKeyGroups; ++g) maximum = max(maximum, maximum_stage[row * kKeyGroups + g]);
@@ -328,19 +352,9 @@ void main() {
 
   const int kv_length = visible_kv_length(tile.batch);
   const uint last_row = packed_row(kTileRows - 1u);
-  const int step = int(kStepKeys);
-  const KeyRange visible = visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length,
-                                        tile.split, step);
-  const int full_begin = first_full_step(visible, step);
-  int full_end = full_begin;
-  for (; full_end + step <= visible.full_end; full_end += step) process_step(full_end, kv_length, visible.end, false);
-  // What is left lies before and after the full steps.
-  int key = kHasKeyBegin && visible.begin < full_begin ? visible.begin : full_end;
-  while (key < visible.end) {
-    process_step(key, kv_length, visible.end, true);
-    key += step;
-    if (kHasKeyBegin && key == full_begin) key = full_end;
-  }
+  process_steps(visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length, tile.split,
+                             int(kStepKeys)),
+                kv_length);
   level_groups();
   store_rows();
 }

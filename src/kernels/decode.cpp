@@ -36,6 +36,8 @@ constexpr std::uint32_t kMaxRowElementsOfSmallSubgroups = 64;
 constexpr std::uint32_t kFewestColumns = 8;  // 128 bytes, a cache line on most devices
 // Shared memory that the merge may take where the queries take less.
 constexpr std::uint32_t kMergeBytes = 8192;
+// Of a mask that is worth a pass before the kernel.
+constexpr std::int64_t kFewestKeysOfBlockMask = 1024;
 // Threads that hide the latency of memory on one compute unit: 128 bytes in flight in each.
 constexpr std::uint32_t kThreadsPerUnit = 512;
 
@@ -215,9 +217,11 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
   config.rows_per_workgroup = shape.tile_rows();
   config.shared_bytes = shape.shared_bytes();
   config.key_step = shape.key_groups() * shape.block.keys;
+  if (desc.score_function_hides || desc.kv_length >= kFewestKeysOfBlockMask)
+    config.block_mask_keys = config.key_step;
   config.workgroups_per_unit = kThreadsPerUnit / shape.block.threads;
   // Sums through shared memory.
-  config.iterations_per_step = 2 * shape.rows * shape.block.keys + shape.columns + 12 +
+  config.iterations_per_step = 2 * shape.rows * shape.block.keys + shape.columns + 14 +
                                dropout_iterations(desc, shape.rows * shape.block.keys);
   config.iterations_besides = 4096;
   config.required_subgroup_size = required_subgroup_size(capabilities, shape.subgroup_size);

@@ -52,6 +52,23 @@ TEST_P(Decode, LengthsAroundTheEdgesOfSteps) {
   }
 }
 
+// From 1024 keys on a pass before the kernel finds the steps to leave out.
+TEST_P(Decode, LongMasks) {
+  for (const char* problem : part_of(
+           {"b2 hq8 hkv2 1x1500 d64 f16 mask=bits:bhqk hidden=0.9 block=64 lse",
+            "hq4 hkv1 3x1300 d40 f16 mask=bytes:qk hidden=0.7 block=100 causal align=bottom-right sinks lse",
+            "b2 hq2 hkv2 2x1111 d32 mask=f32:bk hidden=0.95 block=32 kv_lengths=0,1100 window=900,0 "
+            "align=bottom-right",
+            "b2 h2 1x1024 d16 mask=f16 hidden=1 lse",
+            "hq6 hkv2 2x2048 d24 mask=bits hidden=0 page=16 lse"})) {
+    EXPECT_TRUE(right(problem));
+    EXPECT_TRUE(right(problem, 5));
+  }
+  const auto plan = make_plan(runtime(), parsed("1x1024 d16 f16 mask=bits").desc, form());
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->dispatches().front().pass, "block_mask");
+}
+
 TEST_P(Decode, MixedTypesAndMemory) {
   for (const char* tensors :
        part_of({"query=f16 key=bf16 value=f32 output=f16",

@@ -67,14 +67,14 @@ class BlockMasks : public ScoreFunctions {
                          : BlockVisibility::kMixed;
   }
 
-  Problem problem_ = parsed("b2 hq4 hkv2 150x190 d16 lse" + std::string(is_matrix() ? " f16" : ""));
+  Problem problem_ = parsed(typed("b2 hq4 hkv2 150x190 d16 lse"));
   ScoreSetup score_ = documents();
   std::optional<AttentionPlan> plan_;
   std::optional<BlockMaskLayout> layout_;
   Buffer mask_, table_;
 };
 
-constexpr const char* kBlockKernels[] = {"lane", "tile", "matrix", "matrix2"};
+constexpr const char* kBlockKernels[] = {"lane", "tile", "decode", "matrix", "matrix2"};
 INSTANTIATE_TEST_SUITE_P(Kernels, BlockMasks, testing::ValuesIn(kBlockKernels), kernel_test_name);
 
 TEST_P(BlockMasks, AreExact) {
