@@ -172,6 +172,8 @@ TEST_F(FeatureOfPlans, MasksOfManyKeysGetABlockMask) {
   EXPECT_EQ(passes("64x256 d16 mask=bits"), "block_mask lane ");
   EXPECT_EQ(passes("64x256 d16"), "lane ");
   EXPECT_EQ(passes("64x256 d16 weights=masked"), "lane weights ");
+  // Never more than three pipelines.
+  EXPECT_EQ(passes("1x4096 d16 mask=bits weights=masked"), "lane combine weights ");
 }
 
 }  // namespace
