@@ -28,12 +28,15 @@ float scaled_score(uint query_index, uint key_index) {
   return sum * params.scale_log2;
 }
 
-// The weight of a key as the bits of a float.
-uint weight(ScoreRow row, uint key, float score, bool visible, float lse) {
+// Stages that hidden keys have a score in, too.
+const bool kBeforeMask = kStage == VKATTN_WEIGHTS_SCORES || kStage == VKATTN_WEIGHTS_SOFTCAP;
+
+// The weight of a key that is not hidden by its position, unless the stage is before the mask, as the bits of a float.
+uint weight(ScoreRow row, uint key, float score, float lse) {
   if (kStage == VKATTN_WEIGHTS_SCORES) return floatBitsToUint(score * kLn2);
   if (kStage == VKATTN_WEIGHTS_SOFTCAP) return floatBitsToUint(capped_score(score) * kLn2);
   const float finished = finish_score(score, row, key, true);
-  const bool hidden = !visible || (kScoresHide && finished == kHiddenScore);
+  const bool hidden = kScoresHide && finished == kHiddenScore;
   if (kStage == VKATTN_WEIGHTS_MASKED) return hidden ? kMinusInfinity : floatBitsToUint(finished * kLn2);
   return hidden ? 0u : floatBitsToUint(exp2(finished - kLog2E * lse));
 }
@@ -61,9 +64,10 @@ void main() {
                       head * features.weights_head_stride + query * features.weights_row_stride;
   for (int key = int(gl_LocalInvocationIndex); key < int(params.kv_length); key += int(kWorkgroupSize)) {
     uint bits = kStage == VKATTN_WEIGHTS_PROBABILITIES ? 0u : kMinusInfinity;
-    if (key >= stored_begin && key < kv_length) {
+    const bool visible = key >= key_begin && key < key_end;
+    if (key >= stored_begin && key < kv_length && (visible || kBeforeMask)) {
       const float score = scaled_score(query_index, key_row(batch, kv_head, uint(key)));
-      bits = weight(row, uint(key), score, key >= key_begin && key < key_end, lse);
+      bits = weight(row, uint(key), score, lse);
     }
     weights[target + uint(key) * features.weights_key_stride] = bits;
   }
