@@ -1,8 +1,10 @@
 // The kernel list and what kernels have in common.
 #include "kernels/kernel.hpp"
 
+#include "common/integers.hpp"
 #include "common/message.hpp"
 #include "plan/features.hpp"
+#include "plan/split.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
@@ -37,6 +39,17 @@ void add_features(const AttentionDesc& desc, std::vector<SpecializationValue>& v
   add(VKATTN_SPEC_HAS_DROPOUT, desc.dropout != 0);
 }
 
+// That matrix, which does not split the keys, would leave three quarters of the device idle over many of
+// them. Then tile's parts on all compute units are faster than matrix units on few.
+bool leaves_idle(const AttentionDesc& desc, const Capabilities& capabilities) {
+  constexpr std::int64_t kMatrixRows = 64;
+  constexpr std::int64_t kManyKeys = 2048;
+  KernelConfig one_to_a_unit;
+  one_to_a_unit.workgroups_per_unit = 1;
+  const std::int64_t tiles = desc.batch * desc.kv_heads * divide_up(packed_rows(desc), kMatrixRows);
+  return desc.kv_length >= kManyKeys && tiles * 4 <= concurrent_workgroups(capabilities, one_to_a_unit);
+}
+
 }  // namespace
 
 std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilities& capabilities) {
@@ -51,6 +64,7 @@ std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilitie
   if (capabilities.is_cpu()) return {lane, tile, decode, matrix, matrix2, unfused};
   // A few rows fill no matrix, and are bound by memory rather than arithmetic.
   if (packed_rows(desc) <= kFewRows) return {decode, tile, matrix2, matrix, lane, unfused};
+  if (leaves_idle(desc, capabilities)) return {matrix2, tile, matrix, lane, decode, unfused};
   return {matrix2, matrix, tile, lane, decode, unfused};
 }
 

@@ -51,6 +51,12 @@ TEST(Select, TheOrderFollowsTheDevice) {
   EXPECT_EQ(few_rows.front().reason, "");
   EXPECT_EQ(few_rows[1].kernel, "tile");
   EXPECT_NE(reason_against("decode", desc, small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU)), "");
+  // 24 rows of each of 8 KV heads: matrix, which does not split the keys, would have 8 workgroups.
+  Capabilities gpu = small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  gpu.compute_units = 96;
+  EXPECT_EQ(vkattn::kernel_support(desc_of("hq64 hkv8 3x131072 d128 f16"), gpu)[1].kernel, "tile");
+  EXPECT_EQ(vkattn::kernel_support(desc_of("hq64 hkv8 3x1024 d128 f16"), gpu)[1].kernel, "matrix");
+  EXPECT_EQ(vkattn::kernel_support(desc_of("b4 hq64 hkv8 3x131072 d128 f16"), gpu)[1].kernel, "matrix");
   std::set<std::string_view> names;
   for (const KernelSupport& support : on_gpu) names.insert(support.kernel);
   EXPECT_EQ(names.size(), on_gpu.size()) << "each kernel once";
