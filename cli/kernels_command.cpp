@@ -1,13 +1,15 @@
-// `vkattn kernels`: the pipelines that a plan uses, with what the driver's own compiler says of them.
+// `vkattn kernels`: the pipelines that a plan uses, and what the driver's own compiler says of them.
 #include <vkattn/problem.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,7 @@ namespace vkattn::cli {
 namespace {
 
 constexpr std::size_t kLabelWidth = 28;
+constexpr std::size_t kIndent = 3;
 constexpr const char* kDefaultProblem = "b1 h8 512x512 d64";
 
 /// The options as typed.
@@ -36,7 +39,8 @@ struct Pipelines {
   std::string kernel;
   std::string plan;  ///< AttentionPlan::describe()
   std::vector<KernelSupport> kernels;
-  std::vector<PipelineStatistics> statistics;
+  std::vector<PipelineInfo> pipelines;
+  std::vector<PipelineStatistics> statistics;  ///< of each executable of each pipeline, where asked for
 };
 
 std::string joined(const std::vector<std::string>& words) {
@@ -50,14 +54,29 @@ std::string number_text(double value) {
   return whole ? std::to_string(static_cast<long long>(value)) : console::significant(value);
 }
 
-Json statistics_json(const PipelineStatistics& pipeline) {
-  Json entries = Json::object();
-  for (const PipelineStatistics::Entry& entry : pipeline.entries) entries[entry.name] = entry.value;
-  return Json{{"pipeline", pipeline.pipeline},
-              {"shader", pipeline.shader},
-              {"executable", pipeline.executable},
-              {"subgroup_size", pipeline.subgroup_size},
-              {"statistics", std::move(entries)}};
+Json pipeline_json(const PipelineInfo& pipeline) {
+  return Json{
+      {"pipeline", pipeline.pass}, {"shader", pipeline.shader}, {"workgroup_size", pipeline.workgroup_size}};
+}
+
+/// An entry for each pipeline; with statistics, for each of its executables.
+Json pipelines_json(const Pipelines& found) {
+  Json list = Json::array();
+  for (const PipelineInfo& pipeline : found.pipelines) {
+    const std::size_t before = list.size();
+    for (const PipelineStatistics& executable : found.statistics) {
+      if (executable.pipeline != pipeline.pass) continue;
+      Json statistics = Json::object();
+      for (const PipelineStatistics::Entry& entry : executable.entries) statistics[entry.name] = entry.value;
+      Json item = pipeline_json(pipeline);
+      item["executable"] = executable.executable;
+      item["subgroup_size"] = executable.subgroup_size;
+      item["statistics"] = std::move(statistics);
+      list.push_back(std::move(item));
+    }
+    if (list.size() == before) list.push_back(pipeline_json(pipeline));
+  }
+  return list;
 }
 
 std::string to_json_text(const Pipelines& found, const Capabilities& device, const Invocation& invocation) {
@@ -66,29 +85,51 @@ std::string to_json_text(const Pipelines& found, const Capabilities& device, con
     kernels.push_back(
         Json{{"name", support.kernel}, {"available", support.reason.empty()}, {"reason", support.reason}});
   }
-  Json pipelines = Json::array();
-  for (const PipelineStatistics& pipeline : found.statistics) pipelines.push_back(statistics_json(pipeline));
   return dump_json(Json{{"version", invocation.version},
                         {"device", device_json(device)},
                         {"problem", found.problem},
                         {"kernel", found.kernel},
                         {"kernels", std::move(kernels)},
-                        {"pipelines", std::move(pipelines)}});
+                        {"pipelines", pipelines_json(found)}});
+}
+
+std::string pipeline_table(const std::vector<PipelineInfo>& pipelines) {
+  const std::string indent(kIndent, ' ');
+  if (pipelines.empty()) return indent + "pipelines: none, as there is nothing to compute\n";
+  const std::string titles[] = {"pipeline", "shader", "workgroup size"};
+  std::size_t names = titles[0].size(), shaders = titles[1].size();
+  for (const PipelineInfo& pipeline : pipelines) {
+    names = std::max(names, pipeline.pass.size());
+    shaders = std::max(shaders, pipeline.shader.size());
+  }
+  std::string text = "\n";
+  const auto add = [&](std::string_view name, std::string_view shader, std::string_view size) {
+    text.append(indent).append(console::pad_right(name, names)).append("  ");
+    text.append(console::pad_right(shader, shaders)).append("  ");
+    text.append(console::pad_left(size, titles[2].size())).append("\n");
+  };
+  add(titles[0], titles[1], titles[2]);
+  for (const PipelineInfo& pipeline : pipelines) {
+    add(pipeline.pass, pipeline.shader, std::to_string(pipeline.workgroup_size));
+  }
+  return text;
 }
 
 std::string to_text(const Pipelines& found, bool stats) {
   std::string text = console::printable(found.problem) + "\n";
   for (std::size_t begin = 0; begin < found.plan.size();) {
     const std::size_t end = std::min(found.plan.find('\n', begin), found.plan.size());
-    text += "   " + found.plan.substr(begin, end - begin) + "\n";
+    text.append(kIndent, ' ').append(found.plan, begin, end - begin).append("\n");
     begin = end + 1;
   }
+  text += pipeline_table(found.pipelines);
   if (!stats) return text;
   for (const PipelineStatistics& pipeline : found.statistics) {
     text += "\npipeline " + pipeline.pipeline + " (" + pipeline.shader + ", subgroups of " +
             std::to_string(pipeline.subgroup_size) + ")\n";
     for (const PipelineStatistics::Entry& entry : pipeline.entries) {
-      text += console::labelled(console::printable(entry.name), number_text(entry.value), kLabelWidth, 3);
+      text +=
+          console::labelled(console::printable(entry.name), number_text(entry.value), kLabelWidth, kIndent);
     }
   }
   return text;
@@ -144,6 +185,7 @@ int show_kernels(const Arguments& arguments, const Invocation& invocation) {
   found.problem = to_string(problem);
   found.kernel = plan.kernel_name();
   found.plan = plan.describe();
+  found.pipelines = plan.pipelines();
   found.kernels = kernel_support(problem.desc, device);
   if (wanted) found.statistics = take(plan.statistics(!arguments.isa.empty()));
   print(arguments.json ? to_json_text(found, device, invocation) : to_text(found, arguments.stats));

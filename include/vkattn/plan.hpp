@@ -126,6 +126,13 @@ struct DispatchInfo {
   double estimated_ns = 0;           ///< a rough guess from the device class, never a measurement
 };
 
+/// One pipeline of a plan, for reports and tests.
+struct PipelineInfo {
+  std::string_view pass;             ///< as in DispatchInfo
+  std::string_view shader;           ///< name of the binary
+  std::uint32_t workgroup_size = 0;  ///< invocations
+};
+
 /// What a driver's compiler says of one executable of a pipeline (VK_KHR_pipeline_executable_properties).
 struct PipelineStatistics {
   std::string pipeline;    ///< the kernel, or what follows it
@@ -195,6 +202,9 @@ class AttentionPlan {
   /// windows (describe()), each of which has one.
   [[nodiscard]] std::optional<BlockMaskLayout> block_mask_layout() const;
   [[nodiscard]] const std::vector<DispatchInfo>& dispatches() const;
+  /// In the order of their dispatches; none where nothing is to be computed. The names live as long as the
+  /// plan.
+  [[nodiscard]] std::vector<PipelineInfo> pipelines() const;
   /// Bytes of one workgroup's shared memory.
   [[nodiscard]] std::uint32_t shared_memory_bytes() const;
   /// The type that the kernel rounds probabilities to before it multiplies them with V: it widens the

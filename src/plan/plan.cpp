@@ -7,6 +7,7 @@
 #include "kernels/tile_table.hpp"
 #include "plan/dispatches.hpp"
 #include "plan/features.hpp"
+#include "shared/attention_constants.h"
 #include "vkattn_core_shaders.hpp"
 
 namespace vkattn {
@@ -37,6 +38,14 @@ Status create_pipeline(const PlanState& plan, Pass& pass) {
   if (!pipeline) return pipeline.error();
   pass.pipeline = *std::move(pipeline);
   return {};
+}
+
+// What the pipeline is specialized to.
+std::uint32_t workgroup_size(const Pass& pass) {
+  for (const SpecializationValue& constant : pass.specialization) {
+    if (constant.id == VKATTN_SPEC_WORKGROUP_SIZE) return constant.value;
+  }
+  return 0;
 }
 
 Status check_options(const AttentionDesc& desc, const PlanOptions& options,
@@ -277,6 +286,13 @@ std::optional<BlockMaskLayout> AttentionPlan::block_mask_layout() const {
 }
 const std::vector<DispatchInfo>& AttentionPlan::dispatches() const {
   return state_->dispatches;
+}
+std::vector<PipelineInfo> AttentionPlan::pipelines() const {
+  std::vector<PipelineInfo> all;
+  for (const detail::Pass& pass : state_->passes) {
+    all.push_back({pass.name, pass.shader, detail::workgroup_size(pass)});
+  }
+  return all;
 }
 std::uint32_t AttentionPlan::shared_memory_bytes() const {
   return state_->config.shared_bytes;
