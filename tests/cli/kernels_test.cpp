@@ -91,7 +91,7 @@ TEST_F(ToolKernels, StatisticsAreTheDriversOrRefused) {
   const ToolResult result = run_tool(words);
   if (result.exit_code != 0) {
     expect_refusal(words, 1, "VK_KHR_pipeline_executable_properties");
-    GTEST_SKIP() << "the driver tells nothing of its pipelines";
+    return;
   }
   const json report = json::parse(result.out);
   ASSERT_GE(report["pipelines"].size(), 3U);
