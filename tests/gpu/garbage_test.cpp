@@ -2,15 +2,20 @@
 // reference, and nothing outside of the caller's buffers is read or written. With VKATTN_VALIDATION=gpu these
 // run on a device of their own with the validation layer's checks inside of shaders.
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpu/support.hpp"
 #include "harness/data.hpp"
+#include "harness/quantise.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -32,15 +37,65 @@ Status write_numbers(const Runtime& runtime, const harness::ProblemRun::Tensor& 
   return runtime.write(tensor.buffer, tensor.offset, std::as_bytes(std::span(numbers)));
 }
 
-/// Finite numbers in all of a float32 tensor: garbage may lead to rows that hold nothing of the problem.
-Status fill_whole(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, std::uint64_t seed) {
-  std::vector<float> numbers(tensor.bytes / sizeof(float));
-  const std::uint64_t stream = harness::stream_of(seed, 1000);
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    numbers[i] = static_cast<float>(harness::random_uniform(stream, i) - 0.5);
+/// Stores as many values as a block has.
+void store_block(DataType type, std::span<const float> values, std::span<std::byte> block) {
+  std::uint16_t bits = 0;
+  switch (type) {
+    case DataType::kFloat32:
+      std::memcpy(block.data(), values.data(), sizeof(float));
+      return;
+    case DataType::kFloat16:
+      bits = float_to_half(values[0]);
+      break;
+    case DataType::kBfloat16:
+      bits = float_to_bfloat16(values[0]);
+      break;
+    case DataType::kFloat8E4m3:
+      block[0] = static_cast<std::byte>(harness::quantise_e4m3(values[0], harness::e4m3_scale(0.5F)));
+      return;
+    case DataType::kQ8_0:
+    case DataType::kQ4_0:
+      harness::quantise_block(type, values, block);
+      return;
   }
-  return runtime.write(tensor.buffer, tensor.offset, std::as_bytes(std::span(numbers)));
+  std::memcpy(block.data(), &bits, sizeof(bits));
 }
+
+/// Finite numbers in all of a tensor: garbage may lead to rows that hold nothing of the problem.
+Status fill_whole(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, DataType type,
+                  std::uint64_t seed) {
+  std::vector<std::byte> bytes(tensor.bytes);
+  const std::size_t size = block_bytes(type);
+  const std::uint64_t stream = harness::stream_of(seed, 1000);
+  std::vector<float> values(block_elements(type));
+  std::uint64_t number = 0;
+  for (std::size_t at = 0; at + size <= bytes.size(); at += size) {
+    for (float& value : values) value = static_cast<float>(harness::random_uniform(stream, number++) - 0.5);
+    store_block(type, values, std::span(bytes).subspan(at, size));
+  }
+  return runtime.write(tensor.buffer, tensor.offset, bytes);
+}
+
+/// K and V. A ring whose slots were written for other lengths holds NaN.
+Status fill_cache(const Runtime& runtime, const harness::ProblemRun& run, std::uint64_t seed) {
+  const AttentionDesc& desc = run.problem().desc;
+  if (Status status = fill_whole(runtime, run.key(), desc.key.type, seed); !status.ok()) return status;
+  return fill_whole(runtime, run.value(), desc.value.type, seed + 1);
+}
+
+/// Garbage from one of its numbers on, in whichever of lengths and page table the problem has.
+Status write_garbage(const Runtime& runtime, const harness::ProblemRun& run, std::size_t first) {
+  const std::pair<const harness::ProblemRun::Tensor*, std::size_t> wanted[] = {
+      {&run.kv_lengths(), first}, {&run.query_lengths(), first + 5}, {&run.page_table(), first + 3}};
+  for (const auto& [tensor, from] : wanted) {
+    if (tensor->bytes == 0) continue;
+    const Numbers numbers = garbage(from, tensor->bytes / sizeof(std::int32_t));
+    if (Status status = write_numbers(runtime, *tensor, numbers); !status.ok()) return status;
+  }
+  return {};
+}
+
+constexpr const char* kAllKernelNames[] = {"lane", "tile", "decode", "matrix", "matrix2"};
 
 class Garbage : public KernelTest {
  protected:
@@ -48,7 +103,15 @@ class Garbage : public KernelTest {
 
   void SetUp() override {
     KernelTest::SetUp();
-    if (IsSkipped() || HasFatalFailure() || !is_gpu_assisted()) return;
+    if (IsSkipped() || HasFatalFailure()) return;
+    const std::string reason = reason_against(runtime(), kernel(), sized(""));
+    if (is_on_matrix_units() && !reason.empty()) {
+      GTEST_SKIP() << "the kernel " << kernel() << " cannot run here: " << reason;
+    }
+    if (is_gpu_assisted()) make_own();
+  }
+
+  void make_own() {
     if (!own_) {
       RuntimeOptions options;
       options.validation = true;
@@ -72,9 +135,31 @@ class Garbage : public KernelTest {
 
   [[nodiscard]] static const Runtime& device() { return own_ ? *own_ : runtime(); }
 
+  [[nodiscard]] static bool is_on_matrix_units() { return kernel() == "matrix" || kernel() == "matrix2"; }
+
   /// 3 rows for decode, 40 for the others, with three batch entries.
-  [[nodiscard]] static std::string sized(const char* words) {
-    return std::string(kernel() == "decode" ? "3x129 " : "40x129 ") + "b3 hq4 hkv2 d20 dv12 lse " + words;
+  [[nodiscard]] static std::string sized(std::string_view words, std::string_view dims = "d20 dv12") {
+    std::string text = kernel() == "decode" ? "3x129" : "40x129";
+    text.append(" b3 hq4 hkv2 lse ").append(dims).append(" ").append(words);
+    if (is_on_matrix_units()) text += " f16";  // what these kernels take
+    return text;
+  }
+
+  /// Writes garbage into an input, from one of its numbers on.
+  using WriteGarbage = Status (*)(const Runtime& runtime, const harness::ProblemRun& run, std::size_t first);
+
+  /// Runs with garbage from every step-th of its numbers on.
+  static void run_from_each(const std::string& problem, std::size_t step, WriteGarbage write) {
+    // As where keys in a cache cannot be addressed as a tensor.
+    if (is_on_matrix_units() && !reason_against(runtime(), kernel(), problem).empty()) return;
+    for (std::size_t first = 0; first < kGarbage.size(); first += step) {
+      RunOptions options{kernel()};
+      options.prepare = [&](harness::ProblemRun& run) -> Status {
+        Status status = fill_cache(device(), run, 1);
+        return status.ok() ? write(device(), run, first) : status;
+      };
+      EXPECT_TRUE(runs_right(device(), problem, options)) << "from number " << first;
+    }
   }
 
  private:
@@ -82,43 +167,49 @@ class Garbage : public KernelTest {
   std::size_t messages_before_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Garbage, testing::ValuesIn(kKernelNames), kernel_test_name);
+/// In storage that kernels on matrix units do not take.
+class QuantisedGarbage : public Garbage {};
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Garbage, testing::ValuesIn(kAllKernelNames), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, QuantisedGarbage, testing::ValuesIn(kKernelNames), kernel_test_name);
 
 TEST_P(Garbage, LengthsAreClamped) {
   for (const char* words : part_of({"kv_lengths=1,2,3", "query_lengths=1,2,3",
                                     "kv_lengths=1,2,3 query_lengths=1,2,3 causal "
                                     "align=bottom-right alibi",
                                     "ring=50 kv_lengths=1,2,3 window=20,4 align=bottom-right"})) {
-    for (std::size_t first = 0; first < kGarbage.size(); first += 2) {
-      RunOptions options{kernel()};
-      options.prepare = [&](harness::ProblemRun& run) -> Status {
-        // A ring whose slots were written for other lengths holds NaN.
-        Status status = fill_whole(device(), run.key(), 1);
-        if (status.ok()) status = fill_whole(device(), run.value(), 2);
-        if (status.ok() && run.kv_lengths().bytes != 0)
-          status = write_numbers(device(), run.kv_lengths(), garbage(first, 3));
-        if (status.ok() && run.query_lengths().bytes != 0)
-          status = write_numbers(device(), run.query_lengths(), garbage(first + 5, 3));
-        return status;
-      };
-      EXPECT_TRUE(runs_right(device(), sized(words), options)) << "from number " << first;
-    }
+    run_from_each(sized(words), 2, write_garbage);
   }
 }
 
 TEST_P(Garbage, PageNumbersAreClamped) {
   for (const char* words :
        part_of({"page=16", "page=1 kv_lengths=100,129,7", "page=32 causal align=bottom-right"})) {
-    for (std::size_t first = 0; first < kGarbage.size(); first += 3) {
-      RunOptions options{kernel()};
-      options.prepare = [&](harness::ProblemRun& run) -> Status {
-        Status status = fill_whole(device(), run.key(), 3);
-        if (status.ok()) status = fill_whole(device(), run.value(), 4);
-        if (!status.ok()) return status;
-        return write_numbers(device(), run.page_table(), garbage(first, run.page_table().bytes / 4));
-      };
-      EXPECT_TRUE(runs_right(device(), sized(words), options)) << "from number " << first;
-    }
+    run_from_each(sized(words), 3,
+                  [](const Runtime& runtime, const harness::ProblemRun& run, std::size_t first) {
+                    return write_numbers(runtime, run.page_table(),
+                                         garbage(first, run.page_table().bytes / sizeof(std::int32_t)));
+                  });
+  }
+}
+
+// Weights have passes of their own, which read the lengths again.
+TEST_P(Garbage, LengthsAndPageNumbersWithWeights) {
+  for (const char* words :
+       part_of({"weights=scores kv_lengths=1,2,3 query_lengths=1,2,3",
+                "weights=probabilities page=16 kv_lengths=1,2,3 causal align=bottom-right",
+                "weights=masked page=7 query_lengths=1,2,3 mask=bits:bhqk hidden=0.8 block=32",
+                "weights=probabilities ring=50 kv_lengths=1,2,3 alibi align=bottom-right"})) {
+    run_from_each(sized(words), 3, write_garbage);
+  }
+}
+
+TEST_P(QuantisedGarbage, LengthsAndPageNumbersAreClamped) {
+  for (const char* words : part_of({"cache=q8_0 kv_lengths=1,2,3 query_lengths=1,2,3",
+                                    "cache=q4_0 page=16 kv_lengths=1,2,3 causal align=bottom-right",
+                                    "cache=e4m3 ring=50 kv_lengths=1,2,3 weights=probabilities",
+                                    "key=q8_0 value=f16 page=7 kv_lengths=1,2,3 weights=masked"})) {
+    run_from_each(sized(words, "d64 dv32"), 3, write_garbage);
   }
 }
 
@@ -137,9 +228,8 @@ TEST_P(Garbage, CumulativeLengthsAreClamped) {
     for (const Case& numbers : cases) {
       RunOptions options{kernel()};
       options.prepare = [&](harness::ProblemRun& run) -> Status {
-        Status status = fill_whole(device(), run.query(), 5);
-        if (status.ok()) status = fill_whole(device(), run.key(), 6);
-        if (status.ok()) status = fill_whole(device(), run.value(), 7);
+        Status status = fill_whole(device(), run.query(), run.problem().desc.query.type, 5);
+        if (status.ok()) status = fill_cache(device(), run, 6);
         if (status.ok()) status = write_numbers(device(), run.cumulative_query_lengths(), numbers.queries);
         if (status.ok()) status = write_numbers(device(), run.cumulative_kv_lengths(), numbers.keys);
         return status;
