@@ -1,8 +1,12 @@
 // Every feature on every kernel that takes it, alone and with what it is likely to meet, at sizes around the
 // edges of tiles. random_test.cpp draws from the whole space.
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gpu/support.hpp"
 
@@ -92,6 +96,17 @@ std::string with_sizes(std::string_view words, bool few_rows, std::string_view s
   return std::string(few_rows ? "3x129 " : "70x129 ") + std::string(sizes) + " " + text;
 }
 
+/// Two batch entries with one prefix: the same pages first, then pages of their own.
+Status share_prefix(const Runtime& runtime, const harness::ProblemRun& run) {
+  const harness::ProblemRun::Tensor& table = run.page_table();
+  std::vector<std::int32_t> pages(table.bytes / sizeof(std::int32_t));
+  const Status status = runtime.read(table.buffer, table.offset, std::as_writable_bytes(std::span(pages)));
+  if (!status.ok()) return status;
+  const std::size_t of_entry = pages.size() / 2;
+  for (std::size_t i = 0; i < of_entry * 2 / 5; ++i) pages[of_entry + i] = pages[i];
+  return runtime.write(table.buffer, table.offset, std::as_bytes(std::span(pages)));
+}
+
 class Feature : public KernelTest {};
 class MatrixFeature : public MatrixKernelTest {};
 
@@ -138,12 +153,41 @@ TEST_P(Feature, WindowsOfTheKeys) {
   }
 }
 
+TEST_P(Feature, PrefixesShareTheirPages) {
+  RunOptions options;
+  options.kernel = kernel();
+  const bool few = kernel() == "decode";
+  options.prepare = [](harness::ProblemRun& run) { return share_prefix(runtime(), run); };
+  for (const char* const words :
+       part_of({"page=16 lse", "page=7 kv_lengths=129,70 causal align=bottom-right lse",
+                "page=1 window=100,20 align=bottom-right weights=probabilities", "page=16 cache=q8_0"})) {
+    for (const std::uint32_t kv_splits : {0U, 3U}) {
+      options.kv_splits = kv_splits;
+      EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d32"), options)) << kv_splits;
+    }
+  }
+}
+
 TEST_P(MatrixFeature, MatchesTheReference) {
   RunOptions options;
   options.kernel = kernel();
   for (const char* const words : part_of<const char*>(kFeatures)) {
     // Magnitudes and lengths are the same; 16-bit storage is what these kernels take.
     EXPECT_TRUE(runs_right(runtime(), with_sizes(words, false, "b2 hq4 hkv2 d24 dv16 f16"), options));
+  }
+}
+
+TEST_P(MatrixFeature, PrefixesShareTheirPages) {
+  RunOptions options;
+  options.kernel = kernel();
+  options.prepare = [](harness::ProblemRun& run) { return share_prefix(runtime(), run); };
+  for (const char* const words :
+       part_of({"page=16 lse", "page=7 kv_lengths=129,70 causal align=bottom-right lse",
+                "page=1 window=100,20 align=bottom-right weights=probabilities"})) {
+    const std::string text = with_sizes(words, false, "b2 hq4 hkv2 d32 f16");
+    // As where keys in pages cannot be addressed as a tensor.
+    if (!reason_against(runtime(), kernel(), text).empty()) continue;
+    EXPECT_TRUE(runs_right(runtime(), text, options));
   }
 }
 
