@@ -1,11 +1,13 @@
 // Problems drawn from the whole space of descriptors, against the reference: VKATTN_RANDOM_CASES of them
 // (500), from VKATTN_RANDOM_SEED (1) on. A failure names the problem, which repeats it.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpu/support.hpp"
@@ -31,6 +33,11 @@ class Draw {
     lengths();
     scores();
     add("seed=" + std::to_string(below(1000) + 1));
+    // What was added later, from here on, so that each seed keeps its other words.
+    rare_sizes();
+    rare_memory();
+    rare_scores();
+    add_lasting();
     return text_;
   }
 
@@ -49,33 +56,29 @@ class Draw {
   void sizes() {
     batch_ = between(1, 3);
     kv_heads_ = between(1, 3);
-    const std::int64_t group = one_of<std::int64_t>({1, 1, 2, 3, 4});
+    group_ = one_of<std::int64_t>({1, 1, 2, 3, 4});
     // Half of the problems have few rows, which all kernels take.
     query_length_ = with_chance(50) ? between(1, 4) : between(1, 150);
     kv_length_ = with_chance(10) ? between(0, 8) : between(1, 300);
     quantised_ = with_chance(20);
     blocks_ = quantised_ && with_chance(70);
-    const std::int64_t head_dim = blocks_ ? one_of<std::int64_t>({32, 64, 96}) : between(1, 80);
-    const std::int64_t value_dim = blocks_ ? head_dim : with_chance(60) ? head_dim : between(1, 80);
-    add("b" + std::to_string(batch_) + " hq" + std::to_string(kv_heads_ * group) + " hkv" +
-        std::to_string(kv_heads_));
-    add(std::to_string(query_length_) + "x" + std::to_string(kv_length_));
-    add("d" + std::to_string(head_dim) + " dv" + std::to_string(value_dim));
+    head_dim_ = blocks_ ? one_of<std::int64_t>({32, 64, 96}) : between(1, 80);
+    value_dim_ = blocks_ ? head_dim_ : with_chance(60) ? head_dim_ : between(1, 80);
   }
 
   void storage() {
     const std::vector<std::string> types{"f32", "f16", "bf16"};
-    add(with_chance(40) ? "f16" : one_of(types));
-    if (with_chance(15)) add("output=" + one_of(types));
+    type_ = with_chance(40) ? "f16" : one_of(types);
+    if (with_chance(15)) output_ = one_of(types);
     if (quantised_) {
       const std::vector<std::string> kinds =
           blocks_ ? std::vector<std::string>{"q8_0", "q4_0", "e4m3"} : std::vector<std::string>{"e4m3"};
       add("key=" + one_of(kinds));
       add("value=" + one_of(kinds));
     }
-    if (with_chance(40)) add("layout=bshd");
+    if (with_chance(40)) layout_ = "bshd";
     if (!blocks_ && with_chance(20)) add("pad=" + std::to_string(between(1, 9)));
-    if (!quantised_ && with_chance(20)) add("shift=" + std::to_string(between(1, 9)));
+    if (!quantised_ && with_chance(20)) shift_ = between(1, 9);
   }
 
   void positions() {
@@ -99,38 +102,43 @@ class Draw {
     }
   }
 
-  std::string list(const char* word, std::int64_t most) {
-    std::string text = word;
-    for (std::int64_t b = 0; b < batch_; ++b) text += (b == 0 ? "=" : ",") + std::to_string(between(0, most));
+  /// A length for each batch entry.
+  std::string list(std::int64_t most) {
+    std::string text;
+    for (std::int64_t b = 0; b < batch_; ++b) text += (b == 0 ? "" : ",") + std::to_string(between(0, most));
     return text;
   }
 
   void lengths() {
     if (with_chance(12)) {
-      add("sequences");
-      add(list("query_lengths", query_length_));
-      add(list("kv_lengths", kv_length_));
+      sequences_ = true;
+      query_lengths_ = list(query_length_);
+      kv_lengths_ = list(kv_length_);
       return;
     }
-    if (with_chance(25)) add(list("query_lengths", query_length_));
-    if (with_chance(35)) add(list("kv_lengths", kv_length_));
+    if (with_chance(25)) query_lengths_ = list(query_length_);
+    if (with_chance(35)) kv_lengths_ = list(kv_length_);
     if (with_chance(12)) {
       add("ring=" + std::to_string(between(1, 200)));
+      contiguous_ = false;
     } else if (with_chance(20)) {
       add("page=" + std::to_string(one_of<std::int64_t>({1, 7, 16, 32, 64})));
+      contiguous_ = false;
     }
   }
 
   void scores() {
     if (with_chance(20)) add("softcap=" + one_of<std::string>({"0.7", "5", "50"}));
     if (with_chance(30)) {
-      add("mask=" + one_of<std::string>({"f32", "f16", "bytes", "bits"}) +
-          one_of<std::string>({"", ":bhqk", ":hqk", ":bqk", ":bk", ":k"}));
+      // One after the other: of one expression the compiler might draw either first.
+      mask_dims_ = one_of<std::string>({"", ":bhqk", ":hqk", ":bqk", ":bk", ":k"});
+      mask_ = one_of<std::string>({"f32", "f16", "bytes", "bits"});
       if (with_chance(50)) add("hidden=" + one_of<std::string>({"0", "0.5", "0.9", "1"}));
       if (with_chance(50)) add("block=" + std::to_string(one_of<std::int64_t>({8, 32, 50})));
     }
     if (with_chance(20)) add("sinks");
     if (with_chance(12)) {
+      has_dropout_ = true;
       add("dropout=" + one_of<std::string>({"0.1", "0.5", "0.9"}));
       add("dropout_seed=" + std::to_string(below(100000)));
     }
@@ -138,15 +146,102 @@ class Draw {
       add("weights=" + one_of<std::string>({"scores", "softcap", "masked", "probabilities"}));
     }
     if (with_chance(40)) add("lse");
-    if (with_chance(20)) add("scale=" + one_of<std::string>({"-0.2", "0.5", "0.01"}));
-    if (with_chance(20)) add("data=" + one_of<std::string>({"uniform", "dominant", "equal"}));
-    if (with_chance(10)) add("magnitude=" + one_of<std::string>({"0.001", "10"}));
+    if (with_chance(20)) scale_ = one_of<std::string>({"-0.2", "0.5", "0.01"});
+    if (with_chance(20)) data_ = one_of<std::string>({"uniform", "dominant", "equal"});
+    if (with_chance(10)) magnitude_ = one_of<std::string>({"0.001", "10"});
+  }
+
+  /// Products that the problem takes. What is drawn besides the usual sizes must stay below kMostWork, which
+  /// a CPU does in about a second.
+  [[nodiscard]] std::int64_t work() const {
+    return batch_ * kv_heads_ * group_ * query_length_ * kv_length_ * (head_dim_ + value_dim_);
+  }
+  /// Changes a size where the work allows it.
+  void enlarge(std::int64_t& size, std::int64_t larger) {
+    constexpr std::int64_t kMostWork = 50'000'000;
+    const std::int64_t before = std::exchange(size, larger);
+    if (work() > kMostWork) size = before;
+  }
+
+  std::int64_t large_dim() {
+    if (with_chance(50) || blocks_) return one_of<std::int64_t>({96, 128, 192, 256, 320, 512, 576});
+    return between(81, kMaxHeadDim);
+  }
+
+  void rare_sizes() {
+    if (with_chance(10)) {
+      enlarge(head_dim_, large_dim());
+      enlarge(value_dim_, with_chance(60) ? head_dim_ : large_dim());
+    }
+    if (with_chance(10)) enlarge(group_, one_of<std::int64_t>({5, 7, 8, 12, 16}));
+    if (!with_chance(10)) return;
+    const std::int64_t before = kv_length_;
+    enlarge(kv_length_, between(301, 3000));
+    if (kv_lengths_.empty()) return;
+    const std::string larger = list(kv_length_);
+    if (kv_length_ != before) kv_lengths_ = larger;
+  }
+
+  void rare_memory() {
+    if (with_chance(10) && contiguous_ && !quantised_) {
+      // One tensor: lengths, dims and types are equal.
+      layout_ = "packed";
+      value_dim_ = head_dim_;
+      query_length_ = kv_length_ = std::max(query_length_, std::min<std::int64_t>(kv_length_, 100));
+      if (sequences_) query_lengths_ = kv_lengths_ = list(query_length_);
+    }
+    if (!with_chance(10)) return;
+    const std::int64_t alignment = one_of<std::int64_t>({0, 4, 8, 16, 64});
+    constexpr std::int64_t kLeastBytes = 2;  // of an element that may be shifted
+    if (alignment == 0 || shift_ * kLeastBytes % alignment == 0) add("aligned=" + std::to_string(alignment));
+  }
+
+  void rare_scores() {
+    if (with_chance(15) && !mask_.empty() && mask_ != "bits") {
+      mask_dims_ = one_of<std::string>({":q", ":hq", ":bhq", ":bq", ":b", ":h"});
+    }
+    if (with_chance(30) && has_dropout_) {
+      add("dropout_offset=" + one_of<std::string>({"1", "77", "4294967295"}));
+    }
+    // Steep scores leave float32 too little to compare; float16 and the scales of blocks would be subnormal.
+    const bool steep = !scale_.empty() || data_ == "dominant";
+    const bool may_be_tiny = type_ != "f16" && output_ != "f16" && !quantised_;
+    if (!with_chance(10) || !magnitude_.empty() || steep) return;
+    magnitude_ = one_of<std::string>({"1e-06", "1e-05", "100", "1000"});
+    if (magnitude_[1] == 'e' && !may_be_tiny) magnitude_ = "100";
+  }
+
+  void add_given(const char* word, const std::string& value) {
+    if (!value.empty()) add(word + value);
+  }
+
+  /// The words for what later draws may have changed.
+  void add_lasting() {
+    add("b" + std::to_string(batch_) + " hq" + std::to_string(kv_heads_ * group_) + " hkv" +
+        std::to_string(kv_heads_));
+    add(std::to_string(query_length_) + "x" + std::to_string(kv_length_));
+    add("d" + std::to_string(head_dim_) + " dv" + std::to_string(value_dim_));
+    add(type_);
+    add_given("output=", output_);
+    add_given("layout=", layout_);
+    if (shift_ != 0) add("shift=" + std::to_string(shift_));
+    if (sequences_) add("sequences");
+    add_given("query_lengths=", query_lengths_);
+    add_given("kv_lengths=", kv_lengths_);
+    if (!mask_.empty()) add("mask=" + mask_ + mask_dims_);
+    add_given("scale=", scale_);
+    add_given("data=", data_);
+    add_given("magnitude=", magnitude_);
   }
 
   std::mt19937_64 random_;
   std::string text_;
-  std::int64_t batch_ = 1, kv_heads_ = 1, query_length_ = 1, kv_length_ = 1;
-  bool quantised_ = false, blocks_ = false;
+  std::int64_t batch_ = 1, kv_heads_ = 1, group_ = 1, query_length_ = 1, kv_length_ = 1;
+  std::int64_t head_dim_ = 1, value_dim_ = 1, shift_ = 0;
+  bool quantised_ = false, blocks_ = false, sequences_ = false, contiguous_ = true, has_dropout_ = false;
+  /// Values of words; empty where the problem has no such word.
+  std::string type_, output_, layout_, query_lengths_, kv_lengths_, mask_, mask_dims_, scale_, data_,
+      magnitude_;
 };
 
 class Random : public GpuTest {};
