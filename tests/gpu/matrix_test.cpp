@@ -1,8 +1,12 @@
 // The kernels on cooperative matrices: float16 over ragged sizes, where the device has matrices and the build
 // the kernels.
+#include <string>
 #include <utility>
 
 #include "gpu/support.hpp"
+#include "kernels/kernel.hpp"
+#include "kernels/vendors.hpp"
+#include "shared/attention_constants.h"
 
 namespace vkattn::tests {
 namespace {
@@ -131,6 +135,96 @@ TEST_P(MatrixShapes, EveryShapeThatTheDeviceLists) {
     options.device = device_with([&](Capabilities& c) { c.matrix_shapes = {shape}; });
     EXPECT_TRUE(runs_right(runtime(), "hq4 hkv2 50x70 d72 f16 lse causal", options))
         << shape.m << "x" << shape.n << "x" << shape.k;
+  }
+}
+
+/// The forms of the matrix kernel that vendors' GPUs get: for devices of this implementation with another
+/// vendor's number.
+class MatrixVendors : public MatrixKernelTest {
+ protected:
+  struct Case {
+    const char* problem;
+    TileShape tile;
+  };
+
+  /// 16-bit types, lengths around tiles, dims around matrices, and what leaves tiles out. Tiles are such that
+  /// registers for the next one are left on subgroups of 8.
+  static std::vector<Case> cases() {
+    const auto tile = [](std::uint32_t subgroups, std::uint32_t row_blocks, std::uint32_t keys) {
+      return TileShape{0, subgroups, 0, row_blocks, keys, 0};
+    };
+    return part_of<Case>({
+        {"h2 1x1 d24 f16 lse", tile(1, 1, 8)},
+        {"h2 33x7 d16 f16 lse", tile(4, 1, 8)},
+        {"b2 h3 40x75 d40 f16 lse", tile(4, 1, 32)},
+        {"hq4 hkv2 37x129 d64 f16 causal align=bottom-right lse", tile(8, 1, 16)},
+        {"hq6 hkv2 70x100 d17 dv13 f16 causal lse layout=bshd pad=3 shift=1", tile(2, 1, 16)},
+        {"b4 hq4 hkv1 45x77 d24 f16 kv_lengths=0,1,77,40 lse", tile(4, 2, 8)},
+        {"h2 50x200 d32 f16 window=20,10 align=100 lse", tile(4, 1, 16)},
+        {"60x90 d16 dv288 f16 lse", tile(4, 1, 8)},
+        {"b2 40x70 d8 dv256 f16 kv_lengths=70,0 causal align=20 lse", tile(4, 1, 8)},
+        {"h2 45x90 d24 f16 mask=bits:hqk hidden=0.8 block=16 lse", tile(2, 1, 16)},
+        {"b2 h2 33x129 d31 dv33 f16 page=17 kv_lengths=3,129 alibi", tile(4, 1, 16)},
+        {"b3 hq4 hkv2 41x64 d15 dv24 f16 output=f32 kv_lengths=64,0,63 causal align=bottom-right",
+         tile(4, 1, 32)},
+    });
+  }
+
+  /// As the vendor's, but for the shader with loops, which is the one that CPU implementations can compile.
+  static RunOptions as_vendor(std::uint32_t vendor_id) {
+    RunOptions options{kernel()};
+    options.device = device_with([=](Capabilities& c) { c.vendor_id = vendor_id; });
+    return options;
+  }
+
+  /// Of the configuration that a plan has been made with. The plan itself does not tell.
+  static std::uint32_t constant(const AttentionPlan& plan, const Device& device, std::uint32_t id) {
+    const auto config = detail::configure_matrix(plan.desc(), device.capabilities(), {&plan.tile(), 1});
+    if (!config.ok()) {
+      ADD_FAILURE() << config.error().message;
+      return 0;
+    }
+    EXPECT_EQ(config->shader.find("attention_matrix_loops"), 0U) << config->shader;
+    EXPECT_EQ(config->shared_bytes, plan.shared_memory_bytes());
+    for (const detail::SpecializationValue& value : config->specialization) {
+      if (value.id == id) return value.value;
+    }
+    ADD_FAILURE() << "no specialization constant " << id;
+    return 0;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Forms, MatrixVendors, testing::Values("matrix"), kernel_test_name);
+
+TEST_P(MatrixVendors, TheNextTileIsPrefetchedAsOnNvidia) {
+  RunOptions options = as_vendor(detail::kVendorNvidia);
+  options.inspect = [&](const AttentionPlan& plan) {
+    EXPECT_NE(plan.describe().find("next tile prefetched"), std::string::npos) << plan.describe();
+    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_PREFETCH), 1U);
+    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED), 0U);
+  };
+  for (const auto& [problem, tile] : cases()) {
+    options.tile = tile;
+    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on NVIDIA";
+  }
+}
+
+TEST_P(MatrixVendors, ValuesAreTransposedAsOnAmd) {
+  RunOptions options = as_vendor(detail::kVendorAmd);
+  options.inspect = [&](const AttentionPlan& plan) {
+    EXPECT_EQ(plan.describe().find("next tile prefetched"), std::string::npos) << plan.describe();
+    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_PREFETCH), 0U);
+    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED), 1U);
+  };
+  for (const auto& [problem, tile] : cases()) {
+    options.tile = tile;
+    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on AMD";
+  }
+  options.tile.reset();
+  for (const char* problem :
+       part_of({"hq4 hkv2 37x75 d320 dv256 f16 causal align=bottom-right lse", "h2 40x70 d96 dv136 f16 lse",
+                "b2 h2 40x70 d128 f16 kv_lengths=0,70 lse", "h2 70x129 d64 f16 causal lse"})) {
+    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on AMD, tiles of the table";
   }
 }
 
