@@ -114,6 +114,11 @@ TEST_P(Matrix, SplitsOverKeysOrRefusesByName) {
                 "b2 h2 7x200 d20 dv12 f16 layout=bshd pad=3 shift=1 output=bf16 causal align=90 lse"})) {
     EXPECT_TRUE(runs_right(runtime(), problem, options));
   }
+  options.inspect = [](const AttentionPlan& plan) {
+    // 3 x 64 + 1, whether tiles have 16, 32 or 64 keys.
+    EXPECT_NE(plan.describe().find("4 parts of 64,"), std::string::npos) << plan.describe();
+  };
+  EXPECT_TRUE(runs_right(runtime(), "h2 5x193 d16 f16 lse", options)) << "one key in the last part";
 }
 
 TEST_P(Matrix, RefusesOtherStorageByName) {
