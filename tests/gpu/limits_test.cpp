@@ -23,32 +23,44 @@ class Limits : public KernelTest {
   }
 };
 
+/// In grids of at most 3 x 1000 workgroups.
+void expect_folded(const AttentionPlan& plan) {
+  ASSERT_FALSE(plan.dispatches().empty());
+  for (const DispatchInfo& dispatch : plan.dispatches()) {
+    EXPECT_LE(dispatch.workgroups[0], 3U);
+    EXPECT_LE(dispatch.workgroups[1], 1000U);
+    EXPECT_GT(dispatch.workgroups[1], 1U);
+  }
+}
+
+/// In several dispatches of at most 4 tiles, one after the other.
+void expect_consecutive(const AttentionPlan& plan) {
+  EXPECT_GT(plan.dispatches().size(), 1U);
+  std::uint64_t next = 0;
+  for (const DispatchInfo& dispatch : plan.dispatches()) {
+    EXPECT_EQ(dispatch.first_tile, next);
+    EXPECT_LE(dispatch.tile_count, 4U);
+    next += dispatch.tile_count;
+  }
+}
+
+/// With the keys of one head in several windows.
+void expect_cut_keys(const AttentionPlan& plan) {
+  EXPECT_EQ(plan.dispatches().back().pass, "combine");
+  EXPECT_GT(plan.dispatches().size(), 3U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, Limits, testing::ValuesIn(kKernelNames), kernel_test_name);
 
 TEST_P(Limits, GridsAreFolded) {
   RunOptions options = weaker([](Capabilities& c) { c.max_workgroup_count = {3, 1000, 1}; });
-  options.inspect = [](const AttentionPlan& plan) {
-    ASSERT_FALSE(plan.dispatches().empty());
-    for (const DispatchInfo& dispatch : plan.dispatches()) {
-      EXPECT_LE(dispatch.workgroups[0], 3U);
-      EXPECT_LE(dispatch.workgroups[1], 1000U);
-      EXPECT_GT(dispatch.workgroups[1], 1U);
-    }
-  };
+  options.inspect = expect_folded;
   EXPECT_TRUE(runs_right(runtime(), fitted("b2 h5 203x33 d16 causal lse"), options));
 }
 
 TEST_P(Limits, GridsAreSplitWhereFoldingIsNotEnough) {
   RunOptions options = weaker([](Capabilities& c) { c.max_workgroup_count = {2, 2, 1}; });
-  options.inspect = [](const AttentionPlan& plan) {
-    EXPECT_GT(plan.dispatches().size(), 1U);
-    std::uint64_t next = 0;
-    for (const DispatchInfo& dispatch : plan.dispatches()) {
-      EXPECT_EQ(dispatch.first_tile, next);
-      EXPECT_LE(dispatch.tile_count, 4U);
-      next += dispatch.tile_count;
-    }
-  };
+  options.inspect = expect_consecutive;
   EXPECT_TRUE(runs_right(runtime(), fitted("b4 hq6 hkv2 203x33 d16 causal align=bottom-right lse"), options));
 }
 
@@ -90,10 +102,7 @@ TEST_P(Limits, KeysOfOneHeadBeyondTheBufferRangeAreCutToo) {
                 "h2 3x300 d32 shift=3 pad=5 causal align=200",
                 "h2 3x300 d20 layout=bshd f16 causal align=298"})) {
     RunOptions options = weaker([](Capabilities& c) { c.max_storage_buffer_range = 16 * 1024; });
-    options.inspect = [](const AttentionPlan& plan) {
-      EXPECT_EQ(plan.dispatches().back().pass, "combine");
-      EXPECT_GT(plan.dispatches().size(), 3U);
-    };
+    options.inspect = expect_cut_keys;
     EXPECT_TRUE(runs_right(runtime(), fitted(problem), options)) << "keys in windows of 16 KiB";
   }
 }
@@ -144,6 +153,58 @@ TEST_P(Limits, TheSmallestDeviceRunsEverything) {
     });
     options.inspect = [](const AttentionPlan& plan) { EXPECT_LE(plan.shared_memory_bytes(), 16384U); };
     EXPECT_TRUE(runs_right(runtime(), fitted(problem), options)) << "on the smallest device";
+  }
+}
+
+/// The same on matrix units. By names without "Grid", which gpu.matrix leaves to the grid's entries.
+class MatrixLimits : public MatrixKernelTest {
+ protected:
+  static RunOptions weaker(const std::function<void(Capabilities&)>& change) {
+    RunOptions options{kernel()};
+    options.device = device_with(change);
+    return options;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kernels, MatrixLimits, testing::ValuesIn(kMatrixKernelNames), kernel_test_name);
+
+TEST_P(MatrixLimits, WorkgroupsAreFolded) {
+  RunOptions options = weaker([](Capabilities& c) { c.max_workgroup_count = {3, 1000, 1}; });
+  options.inspect = expect_folded;
+  EXPECT_TRUE(runs_right(runtime(), "b2 h5 203x33 d16 f16 causal lse", options));
+}
+
+TEST_P(MatrixLimits, WorkgroupsAreSplitWhereFoldingIsNotEnough) {
+  RunOptions options = weaker([](Capabilities& c) { c.max_workgroup_count = {2, 2, 1}; });
+  options.inspect = expect_consecutive;
+  EXPECT_TRUE(runs_right(runtime(), "b2 hq6 hkv2 203x33 d16 f16 causal align=bottom-right lse", options));
+}
+
+TEST_P(MatrixLimits, TensorsBeyondTheBufferRangeAreCutIntoWindows) {
+  for (const char* problem :
+       part_of({"b3 hq4 hkv2 33x65 d32 f16 lse", "b3 hq4 hkv2 33x65 d32 f16 layout=bshd causal lse",
+                "b3 hq4 hkv2 33x65 d32 f16 kv_lengths=65,0,20 causal align=bottom-right",
+                "b4 hq8 hkv1 203x65 d32 f16 causal align=7 pad=8"})) {
+    RunOptions options = weaker([](Capabilities& c) { c.max_storage_buffer_range = 12 * 1024; });
+    options.inspect = [](const AttentionPlan& plan) { EXPECT_GT(plan.dispatches().size(), 1U); };
+    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "in windows of 12 KiB";
+  }
+}
+
+TEST_P(MatrixLimits, KeysOfOneHeadBeyondTheBufferRangeAreCutOrRefusedByName) {
+  const RunOptions weak = weaker([](Capabilities& c) { c.max_storage_buffer_range = 16 * 1024; });
+  for (const char* problem :
+       part_of({"h2 4x300 d32 f16 lse", "hq4 hkv2 70x301 d32 f16 layout=bshd causal lse",
+                "b3 hq4 hkv2 3x300 d32 f16 kv_lengths=300,0,150 causal align=bottom-right lse"})) {
+    const auto plan = make_plan(runtime(), parsed(problem).desc, weak);
+    EXPECT_FALSE(plan.ok() && kernel() == "matrix") << "which cannot split keys";
+    if (!plan.ok()) {
+      EXPECT_TRUE(names(plan.error(), ErrorCode::kLimitExceeded, {"key", "maxStorageBufferRange", "16384"}));
+      continue;
+    }
+    RunOptions options = weak;
+    options.inspect = expect_cut_keys;
+    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "keys in windows of 16 KiB";
   }
 }
 
