@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "harness/data.hpp"
 #include "support/pairwise.hpp"
@@ -293,23 +294,32 @@ bool possible(std::size_t f, std::size_t a, std::size_t g, std::size_t b) {
   return bound(f, a, g) && bound(g, b, f);
 }
 
+bool is_float16(const GridGroup& group) {
+  return group.name.find("_f16_") != std::string::npos || group.name.find("_f16tof32_") != std::string::npos;
+}
+
+bool is_not_of_decode(const GridGroup& group) {
+  return group.kernel != kKernels[kDecode];
+}
+
+/// The wanted groups as another kernel's, each set of pipeline factors once.
+std::vector<GridGroup> groups_for(const std::string& kernel, std::vector<GridGroup> whole,
+                                  bool (*wanted)(const GridGroup&)) {
+  std::vector<GridGroup> groups;
+  std::set<std::string> names;
+  for (GridGroup& group : whole) {
+    if (!wanted(group)) continue;
+    const std::string name = kernel + group.name.substr(group.kernel.size());
+    if (names.insert(name).second) groups.push_back({kernel, name, std::move(group.problems)});
+  }
+  return groups;
+}
+
 }  // namespace
 
 std::vector<GridGroup> covering_grid() {
   PairCoverage coverage(factor_sizes());
   return build_covering_grid(coverage);
-}
-
-std::vector<GridGroup> float16_grid(const std::string& kernel) {
-  std::vector<GridGroup> groups;
-  std::set<std::string> names;
-  for (GridGroup& group : covering_grid()) {
-    const std::string rest = group.name.substr(group.kernel.size());
-    if (rest.find("_f16_") == std::string::npos && rest.find("_f16tof32_") == std::string::npos) continue;
-    if (!names.insert(rest).second) continue;
-    groups.push_back({kernel, kernel + rest, std::move(group.problems)});
-  }
-  return groups;
 }
 
 std::vector<GridGroup> full_grid() {
@@ -334,6 +344,20 @@ std::vector<GridGroup> full_grid() {
       }
     }
   }
+  return groups;
+}
+
+std::vector<GridGroup> float16_grid(const std::string& kernel) {
+  return groups_for(kernel, covering_grid(), is_float16);
+}
+
+std::vector<GridGroup> full_float16_grid(const std::string& kernel) {
+  return groups_for(kernel, full_grid(), is_float16);
+}
+
+std::vector<GridGroup> unfused_grid() {
+  std::vector<GridGroup> groups = groups_for("unfused", covering_grid(), is_not_of_decode);
+  for (GridGroup& group : groups) group.problems.resize(1);
   return groups;
 }
 

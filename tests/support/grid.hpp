@@ -24,9 +24,16 @@ struct GridGroup {
 /// The groups of the covering set with float16 Q, K and V, for a kernel that takes no others.
 [[nodiscard]] std::vector<GridGroup> float16_grid(const std::string& kernel);
 
+/// For the unfused baseline, which takes whatever is in the covering set: of lane's and tile's groups the
+/// first problem each, so that each two values of the pipeline's factors meet.
+[[nodiscard]] std::vector<GridGroup> unfused_grid();
+
 /// The whole product of kernel, dims, types, causal mode and length classes; everything else varies along
 /// with it.
 [[nodiscard]] std::vector<GridGroup> full_grid();
+
+/// The groups of the full grid with float16 Q, K and V, for a kernel that takes no others.
+[[nodiscard]] std::vector<GridGroup> full_float16_grid(const std::string& kernel);
 
 /// The groups of a part: of each kernel's groups, by name, every count-th. The parts are disjoint, together
 /// they are the whole grid, and for each kernel they differ by one group at the most.

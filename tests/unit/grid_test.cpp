@@ -117,6 +117,19 @@ TEST(Grid, Float16GridIsThatPartOfTheCoveringSet) {
   EXPECT_GE(names.size(), 30U);
 }
 
+TEST(Grid, UnfusedGridHasEveryPipelineOfLaneAndTile) {
+  std::set<std::string> names, expected;
+  for (const auto& group : vkattn::tests::covering_grid()) {
+    if (group.kernel != "decode") expected.insert(group.name.substr(group.kernel.size()));
+  }
+  for (const auto& group : vkattn::tests::unfused_grid()) {
+    EXPECT_EQ(group.kernel, "unfused");
+    EXPECT_EQ(group.problems.size(), 1U) << group.name;
+    EXPECT_TRUE(names.insert(group.name.substr(group.kernel.size())).second) << group.name;
+  }
+  EXPECT_EQ(names, expected);
+}
+
 std::map<std::string, std::size_t> groups_of_kernels(const std::vector<vkattn::tests::GridGroup>& groups) {
   std::map<std::string, std::size_t> counts;
   for (const auto& group : groups) ++counts[group.kernel];
@@ -220,6 +233,18 @@ TEST(Grid, FullGridIsValid) {
   const auto groups = vkattn::tests::full_grid();
   expect_valid(groups);
   EXPECT_EQ(groups.size(), 20U * 7U * 3U * 3U * 2U * 3U);
+}
+
+TEST(Grid, FullFloat16GridHasAllOfItsPipelines) {
+  std::set<std::string> names;
+  for (const auto& group : vkattn::tests::full_float16_grid("matrix2")) {
+    EXPECT_EQ(group.kernel, "matrix2");
+    EXPECT_TRUE(names.insert(group.name).second) << group.name;
+    const auto problem = vkattn::parse_problem(group.problems.front());
+    ASSERT_TRUE(problem.ok()) << group.problems.front();
+    EXPECT_EQ(problem->desc.key.type, vkattn::DataType::kFloat16) << group.problems.front();
+  }
+  EXPECT_GE(names.size(), 20U * 2U * 3U * 2U * 3U) << "dims, types, causal, lengths";
 }
 
 }  // namespace
