@@ -168,8 +168,8 @@ std::int32_t right_offset(const AttentionDesc& desc, const Window& window) {
 }
 
 Status add_feature_passes(const AttentionDesc& desc, const Capabilities& capabilities, KernelConfig& config) {
-  // One block of keys for all rows is looked at by the kernel itself. Attention weights look at every key anyway, so
-  // little would be saved; and with a combine pass there would be four pipelines.
+  // One block of keys for all rows is looked at by the kernel itself. Attention weights look at every key
+  // anyway, so little would be saved; and with a combine pass there would be four pipelines.
   const bool saves = desc.weights == WeightsStage::kNone && desc.kv_length > config.block_mask_keys;
   if (scores_hide(desc) && config.block_mask_keys != 0 && saves) {
     auto pass = configure_block_mask(desc, capabilities, config);
