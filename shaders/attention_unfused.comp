@@ -73,11 +73,17 @@ void normalize_row(uint r, int kv_length) {
   float maximum = kHiddenScore;
   for (int key = 0; key < key_end; ++key) maximum = max(maximum, scores[score_index(r, uint(key))]);
   float sum = 0.0;
+  float block_sum = 0.0;  // added every kKeys keys: a long sum would round probabilities just below 1 up, all of them
   for (int key = 0; key < key_end; ++key) {
     const float probability = exp2(scores[score_index(r, uint(key))] - maximum);
     scores[score_index(r, uint(key))] = probability;
-    sum += probability;
+    block_sum += probability;
+    if (uint(key) % kKeys == kKeys - 1u) {
+      sum += block_sum;
+      block_sum = 0.0;
+    }
   }
+  sum += block_sum;
   const float inverse = sum == 0.0 ? 0.0 : 1.0 / sum;
   for (int key = 0; key < key_end; ++key) scores[score_index(r, uint(key))] *= inverse;
   store_lse(tile.batch, packed_head(tile.kv_head, packed_row(r)), packed_query(packed_row(r)), maximum, sum);
