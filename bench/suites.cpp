@@ -100,6 +100,17 @@ constexpr std::array kFeatures = {
     SuiteProblem{"prefill, pages of 16", "b1 h8 1024x1024 d64 f16 causal page=16"},
 };
 
+// What papers on attention for large GPUs time.
+constexpr std::array kLarge = {
+    SuiteProblem{"prefill 4096", "b4 h32 4096x4096 d128 f16"},
+    SuiteProblem{"prefill 4096 causal", "b4 h32 4096x4096 d128 f16 causal"},
+    SuiteProblem{"prefill 16384", "b4 h32 16384x16384 d128 f16"},
+    SuiteProblem{"prefill 16384 causal", "b4 h32 16384x16384 d128 f16 causal"},
+    SuiteProblem{"decode 4096", "b1 hq32 hkv8 q1 kv4096 d128 f16"},
+    SuiteProblem{"decode 32768", "b1 hq32 hkv8 q1 kv32768 d128 f16"},
+    SuiteProblem{"decode 131072", "b1 hq32 hkv8 q1 kv131072 d128 f16"},
+};
+
 const std::array kSuites = {
     Suite{"smoke", "a few seconds on any device", kSmoke},
     Suite{"llm", "GPT-2, Llama-3, Gemma and DeepSeek: prefill and decode", kLlm},
@@ -107,6 +118,7 @@ const std::array kSuites = {
     Suite{"vision", "ViT, CLIP and Whisper", kVision},
     Suite{"game", "64 to 256 tokens with small heads", kGame},
     Suite{"features", "masks, windows, caches and quantised keys beside plain problems", kFeatures},
+    Suite{"large", "long prefills and decodes that fill a large GPU", kLarge},
 };
 
 }  // namespace
