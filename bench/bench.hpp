@@ -53,6 +53,7 @@ struct Row {
   Outcome outcome = Outcome::kFailed;
   std::string message;
   std::string kernel;
+  std::size_t kernel_index = 0;        ///< in Report::kernels
   DataType type = DataType::kFloat32;  ///< of the query
   Work work;
   bool work_known = true;  ///< else `work` is empty, and there is no rate to tell
@@ -87,7 +88,8 @@ struct Report {
   Capabilities device;
   bool device_timestamps = false;  ///< else times are from the host's clock
   bool host_peak_per_problem = false;
-  Options options;
+  std::vector<std::string> kernels{""};  ///< each problem's rows, in this order; empty: the library's choice
+  Options options;                       ///< without a kernel
   Peaks peaks;
   std::vector<Row> rows;
 };

@@ -104,6 +104,10 @@ std::string record_line(const std::vector<Row>& rows) {
 
 }  // namespace
 
+std::string count_rows(const Report& report) {
+  return console::count(report.rows.size(), report.kernels.size() > 1 ? "measurement" : "problem");
+}
+
 std::string_view name(Outcome outcome) {
   switch (outcome) {
     case Outcome::kMeasured:
@@ -124,6 +128,7 @@ TextReport::TextReport(const Report& report, const std::vector<NamedProblem>& pr
   for (const NamedProblem& problem : problems) {
     name_width_ = std::max(name_width_, console::display_width(problem.name));
   }
+  for (const std::string& kernel : report.kernels) kernel_width_ = std::max(kernel_width_, kernel.size());
   name_width_ = std::clamp<std::size_t>(name_width_, 7, kWidestName);
   flops_unit_ = largest_compute_peak(report.peaks) >= 2e12 ? 1e12 : 1e9;
 }
@@ -140,8 +145,9 @@ std::string TextReport::head() const {
                     report_.peaks.multiply_add.variant);
   text += matrix_lines(report_.peaks) + memory_lines(report_.peaks);
   text += "\n" + pad_right("problem", name_width_) + "   median       p5      p95  " +
-          (flops_unit_ > 1e9 ? "TFLOP/s" : "GFLOP/s") + "  of peak    GB/s  of peak  kernel\n";
-  return text;
+          (flops_unit_ > 1e9 ? "TFLOP/s" : "GFLOP/s") + "  of peak    GB/s  of peak  ";
+  if (report_.kernels.size() < 2) return text + "kernel\n";
+  return text + pad_right("kernel", kernel_width_) + "  of " + report_.kernels.front() + "\n";
 }
 
 std::string TextReport::remark(const Row& row) const {
@@ -163,22 +169,36 @@ std::string TextReport::remark(const Row& row) const {
   return "FAILED: " + row.message;
 }
 
+std::string TextReport::relative_time(const Row& row) const {
+  for (const Row& other : report_.rows) {
+    if (other.kernel_index == 0 && other.problem == row.problem && other.outcome == Outcome::kMeasured &&
+        other.time_ns.median > 0) {
+      return significant(row.time_ns.median / other.time_ns.median) + " x";
+    }
+  }
+  return "-";
+}
+
+std::string TextReport::figures(const Row& row) const {
+  std::string text;
+  for (const double time : {row.time_ns.median, row.time_ns.p5, row.time_ns.p95}) {
+    text += "  " + pad_left(console::duration(time), 7);
+  }
+  const auto of_work = [&](const std::string& figure) { return row.work_known ? figure : std::string("-"); };
+  text += "  " + pad_left(of_work(significant(row.flops_per_second() / flops_unit_)), 7);
+  text += "  " + pad_left(of_work(console::percent(row.compute_share)), 7);
+  text += "  " + pad_left(of_work(significant(row.bytes_per_second() * 1e-9)), 6);
+  text += "  " + pad_left(of_work(console::percent(row.memory_share)), 7);
+  if (report_.kernels.size() < 2) return text + "  " + row.kernel;
+  return text + "  " + pad_right(row.kernel, kernel_width_) + "  " + relative_time(row);
+}
+
 std::string TextReport::row(const Row& row) const {
   std::vector<std::string> name_lines = console::wrap(row.name, name_width_);
   std::string text = pad_right(name_lines.front(), name_width_);
   const std::string note = remark(row);
   if (row.outcome == Outcome::kMeasured) {
-    for (const double time : {row.time_ns.median, row.time_ns.p5, row.time_ns.p95}) {
-      text += "  " + pad_left(console::duration(time), 7);
-    }
-    const auto of_work = [&](const std::string& figure) {
-      return row.work_known ? figure : std::string("-");
-    };
-    text += "  " + pad_left(of_work(significant(row.flops_per_second() / flops_unit_)), 7);
-    text += "  " + pad_left(of_work(console::percent(row.compute_share)), 7);
-    text += "  " + pad_left(of_work(significant(row.bytes_per_second() * 1e-9)), 6);
-    text += "  " + pad_left(of_work(console::percent(row.memory_share)), 7);
-    text += "  " + row.kernel;
+    text += figures(row);
   } else {
     const std::vector<std::string> lines = console::wrap(note, kLineWidth - name_width_ - 2);
     for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -206,7 +226,7 @@ std::string TextReport::foot() const {
     ++counts.at(static_cast<std::size_t>(row.outcome));
     rows_checked += row.check.rows_checked;
   }
-  std::string text = "\n" + console::count(report_.rows.size(), "problem");
+  std::string text = "\n" + count_rows(report_);
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (i == 0 || counts.at(i) != 0) {
       text += (i == 0 ? ": " : ", ") + std::to_string(counts.at(i)) + " " +

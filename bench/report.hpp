@@ -8,6 +8,9 @@
 
 namespace vkattn::bench {
 
+/// "7 problems"; "14 measurements" where each problem has several kernels.
+[[nodiscard]] std::string count_rows(const Report& report);
+
 /// measured, skipped, refused, wrong or failed.
 [[nodiscard]] std::string_view name(Outcome outcome);
 
@@ -24,8 +27,12 @@ class TextReport {
 
  private:
   [[nodiscard]] std::string remark(const Row& row) const;
+  [[nodiscard]] std::string figures(const Row& row) const;
+  /// The time of the same problem with the first of several kernels is 1; "-" where that was not measured.
+  [[nodiscard]] std::string relative_time(const Row& row) const;
   const Report& report_;
   std::size_t name_width_ = 0;
+  std::size_t kernel_width_ = 6;  // of "kernel"
   double flops_unit_ = 1e9;
 };
 

@@ -102,7 +102,7 @@ std::string to_json(const Report& report) {
       {"date", report.date},
       {"device", device_json(report.device)},
       {"timing", report.device_timestamps ? "device timestamps" : "host clock"},
-      {"options", Json{{"kernel", report.options.kernel},
+      {"options", Json{{"kernels", report.kernels},
                        {"repeat", report.options.repeat},
                        {"max_seconds", report.options.max_seconds},
                        {"check_rows", report.options.check_rows}}},

@@ -16,6 +16,7 @@
 #include "console.hpp"
 #include "error.hpp"
 #include "host_memory.hpp"
+#include "open_runtime.hpp"
 #include "plot.hpp"
 #include "problem_list.hpp"
 #include "report.hpp"
@@ -28,7 +29,8 @@ namespace {
 /// The options as typed.
 struct Arguments {
   std::vector<std::string> problems;
-  std::string suite, kernel, device, repeat, max_seconds, output, plot;
+  std::string suite, kernels, repeat, max_seconds, output, plot;
+  DeviceArguments where;
   bool json = false, csv = false, list = false;
   ScoreArguments score;
 };
@@ -45,10 +47,27 @@ std::string suites_text() {
   return text;
 }
 
+/// The names of --kernel; a single empty one, the library's choice, where there is none.
+std::vector<std::string> read_kernels(const std::string& text) {
+  std::vector<std::string> kernels;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
+    end = text.find(',', begin);
+    const std::string kernel = text.substr(begin, end == std::string::npos ? end : end - begin);
+    if (kernel.empty() && !text.empty()) {
+      fail_usage("--kernel '" + console::printable(text) + "' needs a name before and after each comma");
+    }
+    require_known_kernel(kernel);
+    if (std::find(kernels.begin(), kernels.end(), kernel) != kernels.end()) {
+      fail_usage("--kernel names " + kernel + " twice");
+    }
+    kernels.push_back(kernel);
+  }
+  return kernels;
+}
+
 bench::Options read_options(const Arguments& arguments) {
   bench::Options options;
-  require_known_kernel(arguments.kernel);
-  options.kernel = arguments.kernel;
   if (!arguments.repeat.empty()) {
     const std::int64_t repeat = parse_integer("--repeat", arguments.repeat);
     constexpr std::int64_t kMostRepeats = 1'000'000;
@@ -130,12 +149,17 @@ void measure(const Runtime& runtime, const std::vector<bench::NamedProblem>& pro
     bar.clear();
     print(text.head());
   }
-  for (std::size_t i = 0; i < problems.size(); ++i) {
+  const std::size_t kernels = report.kernels.size();
+  const std::size_t rows = problems.size() * kernels;
+  for (std::size_t i = 0; i < rows; ++i) {
     const auto progress = [&](double share, std::string_view what) {
-      bar.update((static_cast<double>(i) + share) / static_cast<double>(problems.size()), what);
+      bar.update((static_cast<double>(i) + share) / static_cast<double>(rows), what);
     };
+    bench::Options options = report.options;
+    options.kernel = report.kernels[i % kernels];
     bench::Row row =
-        take(bench::measure_problem(runtime, problems[i], report.options, report.peaks, progress));
+        take(bench::measure_problem(runtime, problems[i / kernels], options, report.peaks, progress));
+    row.kernel_index = i % kernels;
     confirm_peaks(runtime, row, report.peaks, bar);
     report.rows.push_back(std::move(row));
     if (!as_they_come) continue;
@@ -165,8 +189,7 @@ int verdict(const bench::Report& report) {
     ++bad;
   }
   if (bad != 0) {
-    fail(std::to_string(bad) + " of " + console::count(report.rows.size(), "problem") +
-         " failed, as the report says");
+    fail(std::to_string(bad) + " of " + bench::count_rows(report) + " failed, as the report says");
   }
   return 0;
 }
@@ -179,6 +202,7 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
   const std::vector<bench::NamedProblem> problems =
       read_problems("bench", arguments.problems, arguments.suite);
   bench::Report report;
+  report.kernels = read_kernels(arguments.kernels);
   report.options = read_options(arguments);
   report.version = invocation.version;
   report.command = invocation.command_line;
@@ -188,9 +212,7 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
   std::optional<AtomicFile> file;
   if (!arguments.output.empty()) file.emplace(take(AtomicFile::create(arguments.output)));
 
-  RuntimeOptions runtime_options;
-  runtime_options.device = arguments.device;
-  const Runtime runtime = take(Runtime::create(runtime_options));
+  const Runtime runtime = open_runtime(arguments.where);
   report.device = runtime.device().capabilities();
   report.device_timestamps = runtime.timestamp_period_ns() > 0;
   report.host_peak_per_problem = bench::reset_peak_memory();
@@ -224,8 +246,11 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
   add_words(app, "PROBLEM", a->problems, "Problem strings, each in quotes");
   add_value(app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
   add_switch(app, "--list", a->list, "Print the problems of every suite and exit");
-  add_value(app, "--kernel", a->kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
-  add_value(app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
+  add_value(app, "--kernel", a->kernels, "NAME[,NAME...]",
+            "Use this kernel or fail (vkattn devices lists them); of several each in turn, with its time "
+            "relative to the first");
+  add_device_option(app, a->where);
+  add_tuning_option(app, a->where);
   add_value(app, "--repeat", a->repeat, "N", "Timed executions of each problem, default 30, at least 3");
   add_value(
       app, "--max-seconds", a->max_seconds, "S",
@@ -248,6 +273,7 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
           "Examples:\n"
           "  vkattn bench --suite smoke\n"
           "  vkattn bench \"b1 hq32 hkv8 q1 kv4096 d128 f16\" \"b1 h8 1024x1024 d64 causal\" --repeat 100\n"
+          "  vkattn bench \"b1 h8 1024x1024 d64\" --kernel lane,unfused\n"
           "  vkattn bench --suite llm --json --output llm.json\n"
           "  vkattn bench --suite smoke --plot smoke.png\n");
   return {&app, [a, invocation] { return run_bench(*a, invocation); }};

@@ -18,6 +18,7 @@
 #include "console.hpp"
 #include "error.hpp"
 #include "json.hpp"
+#include "open_runtime.hpp"
 
 namespace vkattn::cli {
 namespace {
@@ -29,7 +30,8 @@ constexpr const char* kDefaultProblem = "b1 h8 512x512 d64";
 /// The options as typed.
 struct Arguments {
   std::vector<std::string> problem;
-  std::string kernel, device, isa;
+  std::string kernel, isa;
+  DeviceArguments where;
   bool stats = false, json = false;
 };
 
@@ -167,10 +169,8 @@ int show_kernels(const Arguments& arguments, const Invocation& invocation) {
   const Problem problem =
       take(parse_problem(arguments.problem.empty() ? kDefaultProblem : joined(arguments.problem)));
   require_known_kernel(arguments.kernel);
-  RuntimeOptions runtime_options;
-  runtime_options.device = arguments.device;
-  runtime_options.self_tests = false;  // they execute, and a driver that only compiles is welcome here
-  const Runtime runtime = take(Runtime::create(runtime_options));
+  // A driver that only compiles is welcome here.
+  const Runtime runtime = open_runtime(arguments.where, /*self_tests=*/false);
   const Capabilities& device = runtime.device().capabilities();
   const bool wanted = arguments.stats || !arguments.isa.empty();
   if (wanted && !device.pipeline_statistics) {
@@ -210,7 +210,8 @@ Command add_kernels_command(CLI::App& parent, const Invocation& invocation) {
   add_value(app, "--isa", a->isa, "DIR",
             "Write the driver's listings, machine code among them, into a folder");
   add_value(app, "--kernel", a->kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
-  add_value(app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
+  add_device_option(app, a->where);
+  add_tuning_option(app, a->where);
   add_switch(app, "--json", a->json, "Print JSON");
   set_help(app, "vkattn kernels [PROBLEM...] [OPTIONS]",
            "Examples:\n"

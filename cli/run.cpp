@@ -14,6 +14,7 @@
 #include "error.hpp"
 #include "harness/problem_run.hpp"
 #include "json.hpp"
+#include "open_runtime.hpp"
 #include "run_arguments.hpp"
 #include "run_inputs.hpp"
 #include "run_transfer.hpp"
@@ -149,9 +150,7 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
 
   const ScoreFile score(arguments.score);
 
-  RuntimeOptions runtime_options;
-  runtime_options.device = arguments.device;
-  const Runtime runtime = take(Runtime::create(runtime_options));
+  const Runtime runtime = open_runtime(arguments.where);
   const ScoreOnDevice score_on_device(runtime, score);
   const auto plan_start = Clock::now();
   PlanOptions plan_options;

@@ -206,7 +206,8 @@ void add_run_arguments(CLI::App& app, RunArguments& a) {
   add_value(app, "--kernel", a.kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
   add_switch(app, "--strict-nonfinite", a.strict_nonfinite,
              "Only kernels in which no NaN or infinity of a hidden value reaches the output");
-  add_value(app, "--device", a.device, "N-or-name", "Device number or a part of its name (vkattn devices)");
+  add_device_option(app, a.where);
+  add_tuning_option(app, a.where);
   add_switch(app, "--check", a.check,
              "Compare every row with the float64 reference; exit 1 above the tolerance");
   add_switch(app, "--json", a.json, "Print JSON");

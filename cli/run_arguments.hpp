@@ -4,6 +4,7 @@
 #include <string>
 
 #include "command.hpp"
+#include "open_runtime.hpp"
 #include "run_inputs.hpp"
 #include "score_file.hpp"
 
@@ -14,7 +15,8 @@ struct RunArguments {
   std::string query, key, value, past_key, past_value, output, lse, present_key, present_value;
   std::string align, window, scale, softcap, mask, alibi_slopes, sink;
   std::string kv_lengths, query_lengths, weights, weights_stage, dropout, seed;
-  std::string type, kv_type, kernel, device;
+  std::string type, kv_type, kernel;
+  DeviceArguments where;
   std::string layout = "bhsd";
   bool causal = false, alibi = false, strict_nonfinite = false, check = false, json = false;
   ScoreArguments score;

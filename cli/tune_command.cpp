@@ -12,6 +12,7 @@
 #include "command.hpp"
 #include "console.hpp"
 #include "error.hpp"
+#include "open_runtime.hpp"
 #include "problem_list.hpp"
 #include "runtime/tuning_file.hpp"
 #include "tune.hpp"
@@ -24,7 +25,8 @@ constexpr const char* kDefaultFile = "vkattn-tuning.json";
 /// The options as typed.
 struct Arguments {
   std::vector<std::string> problems;
-  std::string suite, device, max_seconds, output = kDefaultFile;
+  std::string suite, max_seconds, output = kDefaultFile;
+  DeviceArguments where;
 };
 
 /// What the file holds already; empty where there is none.
@@ -89,9 +91,7 @@ int run_tune(const Arguments& arguments) {
   const std::vector<bench::NamedProblem> problems =
       read_problems("tune", arguments.problems, arguments.suite);
   const bench::TuneOptions options = read_options(arguments);
-  RuntimeOptions runtime_options;
-  runtime_options.device = arguments.device;
-  const Runtime runtime = take(Runtime::create(runtime_options));
+  const Runtime runtime = open_runtime(arguments.where);
   const Capabilities& device = runtime.device().capabilities();
   const std::string old = old_text(arguments.output);
   // Before hours of work: that the file can be written, and that what is there may be replaced.
@@ -123,7 +123,8 @@ int run_tune(const Arguments& arguments) {
   require(file.write(take(detail::merge_tuning(old, device, results))));
   require(file.commit());
   print("\nwrote " + console::printable(arguments.output) + "; to have plans read it: export VKATTN_TUNING=" +
-        console::printable(std::filesystem::absolute(arguments.output).string()) + "\n");
+        console::printable(std::filesystem::absolute(arguments.output).string()) +
+        ", or --tuning for one command\n");
   if (wrong) fail("some block sizes gave wrong outputs, as the lines above say: please report them");
   return 0;
 }
@@ -136,20 +137,21 @@ Command add_tune_command(CLI::App& parent, const Invocation& /*invocation*/) {
   auto a = std::make_shared<Arguments>();
   add_words(app, "PROBLEM", a->problems, "Problem strings, each in quotes");
   add_value(app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
-  add_value(app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
+  add_device_option(app, a->where);
   add_value(app, "--max-seconds", a->max_seconds, "S", "Time for one problem, default 20");
   add_value(app, "--output", a->output, "FILE",
             std::string("The file to write, default ") + kDefaultFile +
                 "; what it holds of other problems and devices stays");
   set_help(app, "vkattn tune (PROBLEM... | --suite NAME) [OPTIONS]",
-           "Plans read the file where RuntimeOptions::tuning_file or the environment variable VKATTN_TUNING\n"
-           "names it, and use what was measured for the nearest problem. A new driver version needs a new\n"
+           "Plans read the file where --tuning, RuntimeOptions::tuning_file or the environment variable\n"
+           "VKATTN_TUNING names it, and use what was measured for the nearest problem. A new driver version "
+           "needs a new\n"
            "measurement. Each candidate's output is checked before it is timed; close the programs that use\n"
            "the device.\n\n"
            "Examples:\n"
            "  vkattn tune \"b1 h8 1024x1024 d64 f16\"\n"
            "  vkattn tune --suite llm --output llm-tuning.json --max-seconds 60\n"
-           "  VKATTN_TUNING=llm-tuning.json vkattn bench --suite llm\n");
+           "  vkattn bench --suite llm --tuning llm-tuning.json\n");
   return {&app, [a] { return run_tune(*a); }};
 }
 

@@ -227,6 +227,27 @@ TEST(Report, TextStaysNarrowAndNamesEveryOutcome) {
   }
 }
 
+TEST(Report, SeveralKernelsAreComparedWithTheFirst) {
+  std::vector<bench::NamedProblem> problems;
+  bench::Report report = made_up_report(problems);
+  report.kernels = {"lane", "unfused", "tile"};
+  report.rows.resize(1);
+  report.rows.push_back(report.rows.front());
+  report.rows.back().kernel = "unfused";
+  report.rows.back().kernel_index = 1;
+  report.rows.back().time_ns = bench::summarize(std::array{4e6, 5e6, 9e6});
+  const bench::TextReport text(report, problems);
+  const std::string head = text.head(), first = text.row(report.rows[0]), second = text.row(report.rows[1]);
+  const std::string columns = head.substr(head.rfind("problem  "));
+  EXPECT_NE(columns.find("kernel   of lane\n"), std::string::npos) << columns;
+  const std::size_t at = columns.find("of lane");
+  EXPECT_EQ(first.find("1.00 x\n"), at) << columns << first;
+  EXPECT_EQ(second.find("2.50 x\n"), at) << columns << second;
+  EXPECT_NE(text.foot().find("2 measurements: 2 measured"), std::string::npos) << text.foot();
+  report.rows[0].outcome = bench::Outcome::kRefused;
+  EXPECT_NE(text.row(report.rows[1]).find("unfused  -\n"), std::string::npos) << text.row(report.rows[1]);
+}
+
 TEST(Report, JsonHasUnitsInItsNames) {
   std::vector<bench::NamedProblem> problems;
   const nlohmann::json json = nlohmann::json::parse(bench::to_json(made_up_report(problems)));

@@ -74,6 +74,9 @@ TEST(Tool, RefusesWrongBenchUsageInOneSentence) {
   expect_refusal({"bench", "8x8 d8", "--max-seconds", "0"}, 2, "--max-seconds 0");
   expect_refusal({"bench", "8x8 d8", "--json", "--csv"}, 2, "not both");
   expect_refusal({"bench", "8x8 d8", "--kernel", "lan"}, 2, "did you mean 'lane'?");
+  expect_refusal({"bench", "8x8 d8", "--kernel", "lane,tyle"}, 2, "did you mean 'tile'?");
+  expect_refusal({"bench", "8x8 d8", "--kernel", "lane,"}, 2, "before and after each comma");
+  expect_refusal({"bench", "8x8 d8", "--kernel", "lane,tile,lane"}, 2, "names lane twice");
   expect_refusal({"bench", "8x8 d8", "--output", "/nonexistent/x.json"}, 1, "/nonexistent/x.json");
   expect_refusal({"bench", "8x8 d8", "--plot", "x.jpg"}, 2, ".png and .svg");
   expect_refusal({"bench", "8x8 d8", "--plot", "x.svg", "--output", "x.svg"}, 2, "the same file");

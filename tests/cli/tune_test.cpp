@@ -29,6 +29,8 @@ TEST_F(ToolTune, WritesWhatPlansRead) {
   const auto used = run_tool({"kernels", "h2 50x70 d16"}, "VKATTN_TUNING=" + file("tuning.json"));
   ASSERT_EQ(used.exit_code, 0) << used.err;
   EXPECT_NE(used.out.find("measured for 'h2 40x64 d16'"), std::string::npos) << used.out;
+  const auto named = run_tool({"kernels", "h2 50x70 d16", "--tuning", file("tuning.json")});
+  EXPECT_NE(named.out.find("measured for 'h2 40x64 d16'"), std::string::npos) << named.out << named.err;
   const auto more = run_tool({"tune", "h2 1x300 d16", "--max-seconds", "3", "--output", file("tuning.json")});
   ASSERT_EQ(more.exit_code, 0) << more.err;
   const std::string text = read_file(folder_ / "tuning.json");
@@ -54,6 +56,12 @@ TEST_F(ToolTune, ForeignTuningFilesAreSaidToBeIgnored) {
   const auto used = run_tool({"kernels", "h2 50x70 d16"}, "VKATTN_TUNING=" + file("notes.txt"));
   ASSERT_EQ(used.exit_code, 0) << used.err;
   EXPECT_NE(used.out.find("tuning: ignored " + file("notes.txt")), std::string::npos) << used.out;
+  for (const std::string& unusable : {file("notes.txt"), file("missing.json")}) {
+    const auto timed = run_tool({"bench", "h2 8x8 d8", "--repeat", "3", "--tuning", unusable});
+    EXPECT_EQ(timed.exit_code, 0) << timed.err;
+    EXPECT_NE(timed.err.find("vkattn: warning: tuning: "), std::string::npos) << timed.err;
+    EXPECT_NE(timed.err.find(unusable), std::string::npos) << timed.err;
+  }
 }
 
 }  // namespace

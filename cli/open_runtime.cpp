@@ -1,0 +1,36 @@
+// --device and --tuning, one way for every command.
+#include "open_runtime.hpp"
+
+#include <cstdio>
+#include <memory>
+
+#include "command.hpp"
+#include "console.hpp"
+#include "error.hpp"
+
+namespace vkattn::cli {
+
+void add_device_option(CLI::App& app, DeviceArguments& arguments) {
+  add_value(app, "--device", arguments.device, "N-or-name",
+            "Device number or a part of its name (vkattn devices)");
+}
+
+void add_tuning_option(CLI::App& app, DeviceArguments& arguments) {
+  add_value(app, "--tuning", arguments.tuning, "FILE",
+            "Use what vkattn tune measured on this device, default: the file that VKATTN_TUNING names");
+}
+
+Runtime open_runtime(const DeviceArguments& arguments, bool self_tests) {
+  RuntimeOptions options;
+  options.device = arguments.device;
+  options.tuning_file = arguments.tuning;
+  options.self_tests = self_tests;
+  Runtime runtime = take(Runtime::create(options));
+  const std::shared_ptr<const Tuning> tuning = runtime.tuning();
+  if (tuning && !tuning->warning.empty()) {
+    std::fprintf(stderr, "vkattn: warning: tuning: %s\n", console::printable(tuning->warning).c_str());
+  }
+  return runtime;
+}
+
+}  // namespace vkattn::cli
