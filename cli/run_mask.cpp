@@ -1,6 +1,7 @@
 // Masks from .npy files: how their axes fit the scores.
-#include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "error.hpp"
@@ -40,7 +41,8 @@ std::array<std::int64_t, 4> aligned_shape(const npy::Reader& reader,
   constexpr std::array<const char*, 4> kNames = {"batch size", "number of query heads", "query length",
                                                  "key length"};
   std::array<std::int64_t, 4> aligned = {1, 1, 1, 1};
-  std::copy_backward(shape.begin(), shape.end(), aligned.end());
+  const std::size_t left_out = aligned.size() - shape.size();
+  for (std::size_t axis = left_out; axis < aligned.size(); ++axis) aligned[axis] = shape[axis - left_out];
   for (std::size_t axis = 0; axis < aligned.size(); ++axis) {
     const bool is_short = axis == kKeyAxis && aligned[axis] < scores[axis];
     if (aligned[axis] == scores[axis] || aligned[axis] == 1 || is_short) continue;

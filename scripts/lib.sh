@@ -90,7 +90,8 @@ want_packages() {
   say "Optional packages that are missing: ${missing[*]}"
 }
 
-# configure BUILD_DIR [CMAKE OPTIONS...], in the project's root. The log stays in BUILD_DIR/configure.log.
+# configure BUILD_DIR [CMAKE OPTIONS...], in the project's root. The log stays in BUILD_DIR/configure.log. Warnings are
+# errors where VKATTN_WARNINGS_AS_ERRORS says ON.
 configure() {
   local build=$1
   shift
@@ -98,7 +99,8 @@ configure() {
   # Precompiled headers are cached only where ccache may take them for unchanged by their content.
   export CCACHE_SLOPPINESS=pch_defines,time_macros
   if command -v ccache >/dev/null; then set -- -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "$@"; fi
-  run cmake -S . -B "$build" -G Ninja -DVKATTN_BUILD_SCORE_FUNCTIONS=AUTO "$@" 2>&1 | tee "$build/configure.log"
+  run cmake -S . -B "$build" -G Ninja -DVKATTN_BUILD_SCORE_FUNCTIONS=AUTO \
+    -DVKATTN_WARNINGS_AS_ERRORS="${VKATTN_WARNINGS_AS_ERRORS:-OFF}" "$@" 2>&1 | tee "$build/configure.log"
 }
 
 configure_and_build() {
