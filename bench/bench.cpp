@@ -176,6 +176,7 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   row.name = named.name;
   row.problem = to_string(named.problem);
   row.type = named.problem.desc.query.type;
+  row.has_score_function = options.score_function != nullptr;
   row.work = count_work(named.problem);
   context.report(0, "planning");
   reset_peak_memory();

@@ -23,6 +23,7 @@ namespace vkattn::bench {
 struct NamedProblem {
   std::string name;  ///< of the suite's entry; the problem string where it was given as such
   Problem problem;
+  std::string score;  ///< GLSL of a score function of the suite's; empty: none
 };
 
 struct Options {
@@ -55,6 +56,7 @@ struct Row {
   std::string kernel;
   std::size_t kernel_index = 0;        ///< in Report::kernels
   DataType type = DataType::kFloat32;  ///< of the query
+  bool has_score_function = false;
   Work work;
   bool work_known = true;  ///< else `work` is empty, and there is no rate to tell
   Statistics time_ns;

@@ -214,7 +214,8 @@ std::string TextReport::row(const Row& row) const {
   if (row.outcome == Outcome::kMeasured && !note.empty()) text += "  " + note + "\n";
   if (row.outcome == Outcome::kWrong || row.outcome == Outcome::kFailed) {
     text += "  repeat with: vkattn bench \"" + row.problem + "\"" +
-            (row.kernel.empty() ? "" : " --kernel " + row.kernel) + "\n";
+            (row.kernel.empty() ? "" : " --kernel " + row.kernel) +
+            (row.has_score_function ? " --score FILE.glsl" : "") + "\n";
   }
   return text;
 }

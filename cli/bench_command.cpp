@@ -40,7 +40,8 @@ std::string suites_text() {
   for (const bench::Suite& suite : bench::suites()) {
     text += std::string(suite.name) + ": " + std::string(suite.about) + "\n";
     for (const bench::SuiteProblem& entry : suite.problems) {
-      text += "  " + console::pad_right(entry.name, 32) + std::string(entry.problem) + "\n";
+      text += "  " + console::pad_right(entry.name, 32) + std::string(entry.problem) +
+              (entry.score.empty() ? "\n" : ", with a score function\n");
     }
     text += "\n";
   }
@@ -138,6 +139,25 @@ void confirm_peaks(const Runtime& runtime, bench::Row& row, bench::Peaks& peaks,
   }
 }
 
+/// One kernel on one problem. A score function of the suite's own takes the place of --score.
+bench::Row measure_row(const Runtime& runtime, const bench::NamedProblem& named, const std::string& kernel,
+                       const bench::Report& report, const bench::Progress& progress) {
+  bench::Options options = report.options;
+  options.kernel = kernel;
+  if (!named.score.empty()) {
+    if (!can_compile_scores()) {
+      bench::Row row;
+      row.name = named.name;
+      row.problem = to_string(named.problem);
+      row.outcome = bench::Outcome::kRefused;
+      row.message = "this build compiles no score functions (CMake: VKATTN_BUILD_SCORE_FUNCTIONS)";
+      return row;
+    }
+    options.score_function = compile_score(named.score, named.name);
+  }
+  return take(bench::measure_problem(runtime, named, options, report.peaks, progress));
+}
+
 /// Measures peaks and every problem; rows of text go to standard output as they come, where that is asked
 /// for.
 void measure(const Runtime& runtime, const std::vector<bench::NamedProblem>& problems, bool as_they_come,
@@ -155,10 +175,8 @@ void measure(const Runtime& runtime, const std::vector<bench::NamedProblem>& pro
     const auto progress = [&](double share, std::string_view what) {
       bar.update((static_cast<double>(i) + share) / static_cast<double>(rows), what);
     };
-    bench::Options options = report.options;
-    options.kernel = report.kernels[i % kernels];
     bench::Row row =
-        take(bench::measure_problem(runtime, problems[i / kernels], options, report.peaks, progress));
+        measure_row(runtime, problems[i / kernels], report.kernels[i % kernels], report, progress);
     row.kernel_index = i % kernels;
     confirm_peaks(runtime, row, report.peaks, bar);
     report.rows.push_back(std::move(row));

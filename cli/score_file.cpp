@@ -83,6 +83,18 @@ std::shared_ptr<const ScoreShaders> compile(const std::string&, const std::strin
 
 }  // namespace
 
+bool can_compile_scores() {
+#ifdef VKATTN_HAVE_SCORE_FUNCTIONS
+  return true;
+#else
+  return false;
+#endif
+}
+
+std::shared_ptr<const ScoreShaders> compile_score(const std::string& source, const std::string& file) {
+  return compile(source, file, {});
+}
+
 void add_score_option(CLI::App& app, ScoreArguments& arguments) {
   add_value(app, "--score", arguments.file, "FILE.glsl",
             "Score function in GLSL: float score(float s, Position p), bool visible(Position p), or both");

@@ -23,6 +23,12 @@ struct ScoreArguments {
 void add_score_option(CLI::App& app, ScoreArguments& arguments);
 void add_score_buffer_option(CLI::App& app, ScoreArguments& arguments);
 
+/// Whether compile_score() does more than fail in this build.
+[[nodiscard]] bool can_compile_scores();
+/// A score function without tables; messages about it name the file.
+[[nodiscard]] std::shared_ptr<const ScoreShaders> compile_score(const std::string& source,
+                                                                const std::string& file);
+
 /// A compiled score function and its tables in host memory.
 class ScoreFile {
  public:

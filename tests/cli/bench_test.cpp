@@ -137,7 +137,7 @@ TEST(Work, ShrinksToSoundSmallerProblems) {
 
 TEST(Suites, HoldSoundProblemsWithShortNames) {
   ASSERT_FALSE(bench::suites().empty());
-  for (const char* const name : {"smoke", "llm", "diffusion", "vision", "game"}) {
+  for (const char* const name : {"smoke", "llm", "diffusion", "vision", "game", "features", "large"}) {
     ASSERT_NE(bench::find_suite(name), nullptr) << name;
   }
   EXPECT_EQ(bench::find_suite("smok"), nullptr);
@@ -149,6 +149,9 @@ TEST(Suites, HoldSoundProblemsWithShortNames) {
       EXPECT_LE(entry.name.size(), 28U) << entry.name;
       const Problem problem = problem_of(entry.problem);
       EXPECT_GT(bench::count_work(problem).flops, 0) << entry.name;
+      if (!entry.score.empty()) {
+        EXPECT_NE(entry.score.find("float score(float s, Position p)"), entry.score.npos);
+      }
     }
   }
 }
@@ -196,6 +199,7 @@ bench::Report made_up_report(std::vector<bench::NamedProblem>& problems) {
     row.message =
         "a reason of many words that has to be broken so that it stays inside of the width of a terminal";
     row.kernel = "lane";
+    row.has_score_function = outcome == bench::Outcome::kFailed;
     row.work = bench::count_work(problem_of(row.problem));
     row.time_ns = bench::summarize(std::array{1e6, 2e6, 3e6});
     row.record = {700, 0};
@@ -219,7 +223,8 @@ TEST(Report, TextStaysNarrowAndNamesEveryOutcome) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(console::display_width(line), 106U) << line;
   for (const char* const part :
        {"TFLOP/s", "above 100 %", "skipped: one run would take about 12.0 s", "refused: a reason",
-        "WRONG: ", "repeat with: vkattn bench \"b1", "FAILED: ", "5 problems: 1 measured, 1 skipped",
+        "WRONG: ", "repeat with: vkattn bench \"b1 h8 512x512 d64\" --kernel lane --score FILE.glsl",
+        "FAILED: ", "5 problems: 1 measured, 1 skipped",
         "recording took 700 ns of the host's time, without an allocation"}) {
     std::string flat = all;
     std::replace(flat.begin(), flat.end(), '\n', ' ');
