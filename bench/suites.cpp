@@ -92,6 +92,9 @@ constexpr std::array kFeatures = {
     SuiteProblem{"chunk of 16384 keys", "b1 h2 2048x16384 d64 f32 causal align=bottom-right"},
     SuiteProblem{"the same, window of 512",
                  "b1 h2 2048x16384 d64 f32 causal align=bottom-right window=511,-1"},
+    SuiteProblem{
+        "window of 512 and a mask",
+        "b1 h2 2048x16384 d64 f32 causal align=bottom-right window=511,-1 mask=bytes hidden=0.5 block=64"},
     SuiteProblem{"prefix of 1536 keys", "b1 h8 512x2048 d64 f32 causal align=bottom-right"},
     SuiteProblem{"cross-attention, 77 keys", "b1 h8 1024x77 d64 f32"},
     SuiteProblem{"packed sequences",
