@@ -29,7 +29,7 @@ enum class MaskType : std::uint32_t {
 
 /// A mask or bias over (batch, query_head, query, key), each of which may be broadcast with stride 0.
 /// strides.row is between queries, strides.dim between keys. Strides of kBits are in bits: those of batch,
-/// head and row are multiples of 32, that of keys is 1.
+/// head and row are multiples of 32, that of keys is 1, or 0 where a row's first bit is that of all its keys.
 struct MaskDesc {
   MaskType type = MaskType::kNone;
   Strides strides;

@@ -159,11 +159,12 @@ ScoreRow score_row(uint batch, uint head, uint query) {
 
 // A score with its mask, in log2 units.
 float masked_score(float score, ScoreRow row, uint key) {
+  const uint along_keys = key * features.mask_key_stride;
   if (kMaskType == VKATTN_MASK_BITS) {
-    const bool visible = (mask_words[row.mask_index + (key >> 5)] >> (key & 31u) & 1u) != 0u;
+    const bool visible = (mask_words[row.mask_index + (along_keys >> 5)] >> (along_keys & 31u) & 1u) != 0u;
     return visible ? score : kHiddenScore;
   }
-  const uint index = row.mask_index + key * features.mask_key_stride;
+  const uint index = row.mask_index + along_keys;
   if (kMaskType == VKATTN_MASK_BYTES) {
     return (mask_words[index >> 2] >> (index & 3u) * 8u & 0xffu) != 0u ? score : kHiddenScore;
   }

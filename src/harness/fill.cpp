@@ -74,7 +74,8 @@ class MaskData {
     return is_hidden(p) ? std::uint8_t{0} : kTrue[random_bits(value_stream_, counter(p)) % kTrue.size()];
   }
 
-  /// 32 keys; those beyond the last are shown, for they must not be looked at.
+  /// 32 keys, of which a mask that does not vary along them uses the first; those beyond the last are shown,
+  /// for they must not be looked at.
   [[nodiscard]] std::uint32_t word(Position p) const {
     const std::int64_t first = p.dim * 32;
     std::uint32_t bits = 0;
@@ -136,7 +137,7 @@ TensorShape mask_shape(const AttentionDesc& desc) {
       break;
     case MaskType::kBits:
       const Strides& s = desc.mask.strides;
-      tensor.strides = {s.batch / 32, s.head / 32, s.row / 32, 1};
+      tensor.strides = {s.batch / 32, s.head / 32, s.row / 32, s.dim};
       extents.dims = (extents.dims + 31) / 32;
       break;
   }

@@ -151,13 +151,13 @@ Result<std::int64_t> mask_bytes(const AttentionDesc& desc) {
   const TensorExtents extents = score_extents(desc);
   if (mask.type == MaskType::kBits) {
     const bool words = strides.batch % 32 == 0 && strides.head % 32 == 0 && strides.row % 32 == 0;
-    if (!words || strides.dim != 1) {
-      return detail::invalid("mask: strides of bits are ", strides.batch, ", ", strides.head, ", ",
-                             strides.row, ", ", strides.dim,
-                             " but the first three must be multiples of 32 and the last 1");
+    if (!words || (strides.dim != 0 && strides.dim != 1)) {
+      return detail::invalid(
+          "mask: strides of bits are ", strides.batch, ", ", strides.head, ", ", strides.row, ", ",
+          strides.dim, " but the first three must be multiples of 32 and the last 1, or 0 for one bit a row");
     }
     // Counted in words, as the buffer is read.
-    strides = {strides.batch / 32, strides.head / 32, strides.row / 32, 1};
+    strides = {strides.batch / 32, strides.head / 32, strides.row / 32, strides.dim};
     const auto bytes = tensor_bytes({DataType::kFloat32, strides, 0}, extents.batch, extents.heads,
                                     extents.rows, detail::saturating_add(extents.dims, 31) / 32);
     if (!bytes.ok()) return detail::invalid("mask: ", bytes.error().message);

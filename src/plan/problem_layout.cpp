@@ -24,17 +24,18 @@ void add_row_padding(Strides& strides, Layout layout, const TensorExtents& exten
   }
 }
 
-/// Dense, with stride 0 along what the mask does not vary along. Rows of bits are whole words.
+/// Dense, with stride 0 along what the mask does not vary along. Rows of bits are whole words, also of one
+/// bit.
 Strides mask_strides(const AttentionDesc& desc, const MaskDims& dims) {
   const TensorExtents extents = score_extents(desc);
   Strides strides{0, 0, 0, 0};
-  std::int64_t reach = 1;
+  const bool bits = desc.mask.type == MaskType::kBits;
+  std::int64_t reach = bits && !dims.key ? 32 : 1;
   const auto place = [&](bool varies, std::int64_t extent, std::int64_t& stride) {
     if (!varies) return;
     stride = reach;
     reach = saturating_multiply(reach, extent);
   };
-  const bool bits = desc.mask.type == MaskType::kBits;
   place(dims.key, bits ? saturating_add(extents.dims, 31) / 32 * 32 : extents.dims, strides.dim);
   place(dims.query, extents.rows, strides.row);
   place(dims.head, extents.heads, strides.head);
@@ -185,10 +186,6 @@ Status ProblemParser::check_features() const {
     if (!has(field) || desc.dropout != 0) continue;
     return problem_error(quoted(word_of(field)) +
                          " is for dropout, but the problem has none; add a word such as dropout=0.1");
-  }
-  if (desc.mask.type == MaskType::kBits && !problem_.mask_dims.key) {
-    return problem_error(quoted(word_of(Field::kMask)) +
-                         " must vary along k, because bits are packed along the keys; use bytes, or add k");
   }
   return {};
 }

@@ -70,7 +70,7 @@ TensorDesc mask_tensor(const MaskDesc& mask) {
       return {DataType::kFloat8E4m3, mask.strides, 0};  // a byte each
     case MaskType::kBits: {
       const Strides& s = mask.strides;
-      return {DataType::kFloat32, {s.batch / 32, s.head / 32, s.row / 32, 1}, 0};
+      return {DataType::kFloat32, {s.batch / 32, s.head / 32, s.row / 32, s.dim}, 0};
     }
     default:
       return {DataType::kFloat32, mask.strides, 0};

@@ -99,6 +99,9 @@ TEST(MaskBytes, ReachToTheLastElement) {
   EXPECT_EQ(*mask_bytes(desc), 70);
   desc.mask.type = MaskType::kBits;
   EXPECT_EQ(*mask_bytes(desc), 3 * 4);
+  desc.mask.strides = {0, 160, 32, 0};
+  EXPECT_EQ(*mask_bytes(desc), 6 * 5 * 4) << "one bit a row, in a word of its own";
+  EXPECT_TRUE(vkattn::validate(desc).ok());
   desc.set_layout(Layout::kBhsd);
   EXPECT_EQ(desc.mask.strides, (Strides{6 * 5 * 96, 5 * 96, 96, 1})) << "whole words";
   EXPECT_EQ(*mask_bytes(desc), 2 * 6 * 5 * 3 * 4);

@@ -51,6 +51,9 @@ TEST(ProblemFeatures, MasksVaryAlongWhatIsNamed) {
   EXPECT_EQ(parsed("b2 h3 4x50 d8 mask=bytes").desc.mask.strides, (Strides{0, 0, 50, 1}));
   EXPECT_EQ(parsed("b2 h3 4x50 d8 mask=bits").desc.mask.strides, (Strides{0, 0, 64, 1}));
   EXPECT_EQ(parsed("b2 h3 4x50 d8 mask=bits:bk").desc.mask.strides, (Strides{64, 0, 0, 1}));
+  EXPECT_EQ(parsed("b2 h3 4x50 d8 mask=bits:hq").desc.mask.strides, (Strides{0, 128, 32, 0}))
+      << "a word a row";
+  EXPECT_EQ(parsed("b2 h3 4x50 d8 mask=bits:bh").desc.mask.strides, (Strides{96, 32, 0, 0}));
   EXPECT_EQ(parsed("b2 h3 4x50 d8 mask=f32:hq").desc.mask.strides, (Strides{0, 4, 1, 0}));
   EXPECT_EQ(parsed("b2 h3 4x50 d8 mask=f32:").desc.mask.strides, (Strides{0, 0, 0, 0}));
 }
@@ -177,7 +180,6 @@ TEST(ProblemFeatures, RefusesWordsThatContradict) {
   says("4x4 d8 hidden=0.5", "mask=bytes");
   says("4x4 d8 block=2", "mask=bytes");
   says("4x4 d8 dropout_seed=2", "dropout=0.1");
-  says("4x4 d8 mask=bits:bh", "must vary along k");
   says("4x4 d8 ring=4 page=4", "'ring=4'");
   says("4x4 d8 alibi alibi=given", "'alibi'");
   says("4x4 d32 cache=q8_0 key=f16", "'cache=q8_0'");

@@ -343,12 +343,16 @@ TEST(Mask, RepeatsAlongDimensionsOfStrideZero) {
 }
 
 TEST(Mask, BitsAreBytesInFewerBytes) {
-  const HostProblem bits("b2 h3 5x70 d4 mask=bits:hqk hidden=0.5");
-  const HostProblem bytes("b2 h3 5x70 d4 mask=bytes:hqk hidden=0.5");
-  EXPECT_EQ(bits.mask.size(), 3U * 5 * 3 * 4);
-  for_each_row(bits, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
-    expect_equal(bits.row(b, h, i), bytes.row(b, h, i));
-  });
+  for (const auto& [dims, words] :
+       {std::pair{"hqk", 3U * 5 * 3}, std::pair{"bq", 2U * 5}, std::pair{"", 1U}}) {
+    const std::string rest = std::string(":") + dims + " hidden=0.5";
+    const HostProblem bits("b2 h3 5x70 d4 mask=bits" + rest);
+    const HostProblem bytes("b2 h3 5x70 d4 mask=bytes" + rest);
+    EXPECT_EQ(bits.mask.size(), words * 4);
+    for_each_row(bits, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
+      expect_equal(bits.row(b, h, i), bytes.row(b, h, i));
+    });
+  }
 }
 
 TEST(QueryLengths, RowsBeyondAreNotWritten) {

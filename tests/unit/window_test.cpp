@@ -142,6 +142,14 @@ TEST(Window, ElementsOfAWindowCanBeCountedIn32Bits) {
   EXPECT_EQ(windows->windows[0].batch, 48);
 }
 
+TEST(Window, TheWholeMaskIsAsLongAsItsBytes) {
+  for (const char* mask : {"f32:bhqk", "f16:k", "bytes:bq", "bits", "bits:hqk", "bits:bq", "bits:"}) {
+    const AttentionDesc desc = desc_of((std::string("b2 h3 5x70 d8 mask=") + mask).c_str());
+    const auto parts = tensor_windows(desc, vkattn::detail::whole_window(desc));
+    EXPECT_EQ(parts[VKATTN_BINDING_MASK].bytes, vkattn::mask_bytes(desc).value()) << mask;
+  }
+}
+
 TEST(Window, TheDimStrideOfTheLogSumExpIsIgnored) {
   AttentionDesc desc = desc_of("h2 30x40 d16 lse");
   const auto expected = tensor_windows(desc, vkattn::detail::whole_window(desc))[VKATTN_BINDING_LSE].bytes;
