@@ -67,7 +67,7 @@ shared uvec4 key_stage[kBlockKeys * kKeyStride8];
 shared uvec4 value_stage[(kValuesTransposed ? kSliceDims : kBlockKeys) * kValueStride8];
 shared uvec4 query_stage[kQueryInRegisters ? 1 : kBlockRows * kKeyStride8];
 shared uvec4 score_stage[kBlockRows * kScoreStride4];  // by subgroup: scores, probabilities, at last outputs
-shared float factor_stage[kBlockRows];                 // by subgroup: one factor per row
+shared vec4 factor_stage[kBlockRows / 4];              // by subgroup: one factor per row
 
 MatrixA query_blocks[kQueryInRegisters ? kRowBlocks * kHeadBlocks : 1];
 MatrixC sums[kRowBlocks * kValueBlocks];
@@ -83,6 +83,34 @@ TilePosition tile;
 uint subgroup_row;  // the subgroup's first row in the block
 uint lane_row;      // the lane's first row in the subgroup
 uint lane_part;     // which of the row's kRowLanes parts is the lane's
+
+// Operands from their stages or registers: queries of rows r * kM on, by block b of the head dims; keys of block b by
+// block n of the tile's keys; values of block b of the keys by block n of the value dims.
+#define VKATTN_LOAD_QUERIES(TARGET, R, B)                                                                             \
+  if (kQueryInRegisters) {                                                                                            \
+    TARGET = query_blocks[(R) * kHeadBlocks + (B)];                                                                   \
+  } else {                                                                                                            \
+    coopMatLoad(TARGET, query_stage, (subgroup_row + (R) * kM) * kKeyStride8 + (B) * (kK / 8), kKeyStride8,           \
+                gl_CooperativeMatrixLayoutRowMajor);                                                                  \
+  }
+#define VKATTN_LOAD_KEYS(TARGET, B, N)                                                                                \
+  coopMatLoad(TARGET, key_stage, (N) * kN * kKeyStride8 + (B) * (kK / 8), kKeyStride8,                                \
+              gl_CooperativeMatrixLayoutColumnMajor);
+#define VKATTN_LOAD_VALUES(TARGET, B, N)                                                                              \
+  if (kValuesTransposed) {                                                                                            \
+    coopMatLoad(TARGET, value_stage, (N) * kN * kValueStride8 + (B) * (kK / 8), kValueStride8,                        \
+                gl_CooperativeMatrixLayoutColumnMajor);                                                               \
+  } else {                                                                                                            \
+    coopMatLoad(TARGET, value_stage, (B) * kK * kValueStride8 + (N) * (kN / 8), kValueStride8,                        \
+                gl_CooperativeMatrixLayoutRowMajor);                                                                  \
+  }
+
+void store_scores(MatrixC scores, uint r, uint n) {
+  coopMatStore(scores, score_stage, (subgroup_row + r * kM) * kScoreStride4 + n * (kN / 4), kScoreStride4,
+               gl_CooperativeMatrixLayoutRowMajor);
+}
+
+#include "lib/matrix_quantised.glsl"
 
 uint packed_row(uint row_in_subgroup) { return tile.first_row + subgroup_row + row_in_subgroup; }
 
@@ -133,14 +161,16 @@ bool has_value_vector(uint i) { return kValueVectors % (kThreads * kValueBatch) 
 // Keys from key_end on are never read: zeros stand for them.
 uvec4 fetch_key(uint i, int first_key, int key_end) {
   if (!has_key_vector(i) || first_key + int(key_of(i)) >= key_end) return uvec4(0u);
-  return key_bits8(key_row(tile.batch, tile.kv_head, uint(first_key) + key_of(i)), key_dim8(i) * 8u);
+  const uint row = key_row(tile.batch, tile.kv_head, uint(first_key) + key_of(i));
+  return kKeysQuantised ? key_operands8(row, key_dim8(i) * 8u) : key_bits8(row, key_dim8(i) * 8u);
 }
 
 uvec4 fetch_value(uint i, uint odd, int first_key, int key_end, uint slice) {
   const uint key = value_pair(i) * 2u + odd;
   if (!has_value_vector(i) || first_key + int(key) >= key_end) return uvec4(0u);
-  return value_bits8(value_row(tile.batch, tile.kv_head, uint(first_key) + key),
-                     slice * kSliceDims + value_dim8(i) * 8u);
+  const uint row = value_row(tile.batch, tile.kv_head, uint(first_key) + key);
+  const uint dim = slice * kSliceDims + value_dim8(i) * 8u;
+  return kValuesQuantised ? value_operands8(row, dim) : value_bits8(row, dim);
 }
 
 void place_key(uint i, uvec4 elements) {
@@ -214,29 +244,17 @@ void compute_scores() {
   VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) scores[i] = MatrixC(0.0);
   VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
     MatrixA queries[kRowBlocks];
-    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
-      if (kQueryInRegisters) {
-        queries[r] = query_blocks[r * kHeadBlocks + b];
-      } else {
-        coopMatLoad(queries[r], query_stage, (subgroup_row + r * kM) * kKeyStride8 + b * (kK / 8), kKeyStride8,
-                    gl_CooperativeMatrixLayoutRowMajor);
-      }
-    }
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) { VKATTN_LOAD_QUERIES(queries[r], r, b) }
     VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) {
       MatrixB keys;
-      coopMatLoad(keys, key_stage, n * kN * kKeyStride8 + b * (kK / 8), kKeyStride8,
-                  gl_CooperativeMatrixLayoutColumnMajor);
+      VKATTN_LOAD_KEYS(keys, b, n)
       VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
         scores[r * kKeyBlocks + n] = coopMatMulAdd(queries[r], keys, scores[r * kKeyBlocks + n]);
       }
     }
   }
   VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
-    VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) {
-      coopMatStore(scores[r * kKeyBlocks + n], score_stage,
-                   (subgroup_row + r * kM) * kScoreStride4 + n * (kN / 4), kScoreStride4,
-                   gl_CooperativeMatrixLayoutRowMajor);
-    }
+    VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) store_scores(scores[r * kKeyBlocks + n], r, n);
   }
 }
 
@@ -268,11 +286,12 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
   const uint stage_row = row * kScoreStride4;
   const int part_key = first_key + int(lane_part * kLaneKeys8 * 8u);
   vec4 scores[kLaneKeys8 * 2];
+  const float scale = params.scale_log2 * key_head_scale();
   float maximum = kHiddenScore;
   VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8 * 2; ++v) {
     // Not fused with the subtraction below: the reference is the maximum of rounded products.
     precise const vec4 scaled =
-        uintBitsToFloat(score_stage[stage_row + lane_part * kLaneKeys8 * 2u + v]) * params.scale_log2;
+        uintBitsToFloat(score_stage[stage_row + lane_part * kLaneKeys8 * 2u + v]) * scale;
     scores[v] = scaled;
     const ivec4 keys = part_key + int(v * 4u) + ivec4(0, 1, 2, 3);
     if (kFinishesScores) scores[v] = finish_scores(scaled, row_index, keys, key_end, masked);
@@ -286,7 +305,7 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
   const bool raised = maximum - old_reference > kLimit;  // a sum would be rounded
   const float reference = raised ? maximum - kHeadroom : old_reference;
   const float rescale = rescale_factor(old_reference, reference);
-  if (lane_part == 0) factor_stage[row] = rescale;
+  if (lane_part == 0) factor_stage[row / 4][row % 4] = rescale;
   float sum = row_sum[row_index] * rescale;
   // Probabilities lie over the row's scores, also over those of its other lanes, which must have read them.
   if (kRowLanes > 1) subgroupBarrier();
@@ -294,18 +313,26 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
     vec4 low = exp2(scores[v * 2] - reference);
     vec4 high = exp2(scores[v * 2 + 1] - reference);
     const ivec4 keys = part_key + int(v * 8u) + ivec4(0, 1, 2, 3);
+    bvec4 low_hidden = bvec4(false);
+    bvec4 high_hidden = bvec4(false);
     if (looks_for_hidden(masked)) {
-      low = mix(low, vec4(0.0), kScoresHide ? equal(scores[v * 2], vec4(kHiddenScore)) : hidden_keys(row_index, keys));
-      high = mix(high, vec4(0.0),
-                 kScoresHide ? equal(scores[v * 2 + 1], vec4(kHiddenScore)) : hidden_keys(row_index, keys + 4));
+      low_hidden = kScoresHide ? equal(scores[v * 2], vec4(kHiddenScore)) : hidden_keys(row_index, keys);
+      high_hidden = kScoresHide ? equal(scores[v * 2 + 1], vec4(kHiddenScore)) : hidden_keys(row_index, keys + 4);
+      low = mix(low, vec4(0.0), low_hidden);
+      high = mix(high, vec4(0.0), high_hidden);
     }
     sum += (low.x + low.y) + (low.z + low.w) + ((high.x + high.y) + (high.z + high.w));
     if (kHasDropout) {
       low = kept_probabilities(low, row_index, keys);
       high = kept_probabilities(high, row_index, keys + 4);
     }
-    score_stage[stage_row + lane_part * kLaneKeys8 + v] =
-        uvec4(pack_operands(low.xy), pack_operands(low.zw), pack_operands(high.xy), pack_operands(high.zw));
+    if (kValuesScaled) {  // rounded with the scales only
+      const uint part = stage_row + lane_part * kLaneKeys8 * 2u + v * 2;
+      score_stage[part] = floatBitsToUint(mix(low, vec4(kHiddenProbability), low_hidden));
+      score_stage[part + 1] = floatBitsToUint(mix(high, vec4(kHiddenProbability), high_hidden));
+    } else {
+      score_stage[stage_row + lane_part * kLaneKeys8 + v] = pack_operands8(low, high);
+    }
   }
   row_reference[row_index] = reference;
   row_sum[row_index] = sum;
@@ -325,7 +352,7 @@ bool update_softmax(int first_key, int key_end, bool masked) {
 void scale_sums() {
   VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
     MatrixC factors;
-    coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
+    coopMatLoad(factors, factor_stage, (subgroup_row + r * kM) / 4, 0, gl_CooperativeMatrixLayoutColumnMajor);
     VKATTN_UNROLL for (uint n = 0; n < kValueBlocks; ++n) {
       sums[r * kValueBlocks + n] = sums[r * kValueBlocks + n] * factors;
     }
@@ -342,13 +369,7 @@ void accumulate_values() {
     }
     VKATTN_UNROLL for (uint n = 0; n < kValueBlocks; ++n) {
       MatrixB values;
-      if (kValuesTransposed) {
-        coopMatLoad(values, value_stage, n * kN * kValueStride8 + b * (kK / 8), kValueStride8,
-                    gl_CooperativeMatrixLayoutColumnMajor);
-      } else {
-        coopMatLoad(values, value_stage, b * kK * kValueStride8 + n * (kN / 8), kValueStride8,
-                    gl_CooperativeMatrixLayoutRowMajor);
-      }
+      VKATTN_LOAD_VALUES(values, b, n)
       VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
         sums[r * kValueBlocks + n] = coopMatMulAdd(probabilities[r], values, sums[r * kValueBlocks + n]);
       }
@@ -357,7 +378,11 @@ void accumulate_values() {
 }
 
 void process_tile(int first_key, int key_end, bool masked) {
-  compute_scores();
+  if (kKeysScaled) {
+    compute_scaled_scores();
+  } else {
+    compute_scores();
+  }
   subgroupBarrier();  // scores are complete before other lanes read them
   bool raised = false;
   if (masked) {
@@ -367,7 +392,11 @@ void process_tile(int first_key, int key_end, bool masked) {
   }
   subgroupBarrier();  // probabilities and factors are complete before other lanes read them
   if (subgroupAny(raised)) scale_sums();
-  accumulate_values();
+  if (kValuesScaled) {
+    accumulate_scaled_values();
+  } else {
+    accumulate_values();
+  }
 }
 
 // Writes kStageBlocks blocks of the outputs, which the stage holds, from block `first` of the slice on.
@@ -409,7 +438,8 @@ void store_rows(uint slice) {
     if (lane_part != 0) continue;
     const uint head = packed_head(tile.kv_head, min(packed, packed_row_count() - 1u));
     const float factor = add_sink(head, row_reference[i], sum);
-    factor_stage[subgroup_row + row] = sum == 0.0 ? 0.0 : factor * drop_scale() / sum;
+    const uint stage_row = subgroup_row + row;
+    factor_stage[stage_row / 4][stage_row % 4] = sum == 0.0 ? 0.0 : factor * drop_scale() * value_head_scale() / sum;
     if (slice == 0 && packed < packed_row_count()) {
       store_lse(tile.batch, head, packed_query(packed), row_reference[i], sum);
     }
@@ -479,6 +509,7 @@ void attend(uint slice, int kv_length) {
     } else {
       load_tile(first_key, key_end, slice);
     }
+    load_scales(tile.batch, tile.kv_head, first_key, key_end, slice);
     barrier();  // the stages are complete; so are queries in shared memory
     if (!kSkipTiles || (first_key < keys.end && first_key + step > keys.begin)) {
       const bool visible =

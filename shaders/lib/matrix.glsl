@@ -50,4 +50,8 @@ uint pack_operands(vec2 values) { return encode_bfloat16(values.x) | encode_bflo
 uint pack_operands(vec2 values) { return packFloat2x16(f16vec2(values)); }
 #endif
 
+uvec4 pack_operands8(vec4 low, vec4 high) {
+  return uvec4(pack_operands(low.xy), pack_operands(low.zw), pack_operands(high.xy), pack_operands(high.zw));
+}
+
 #endif

@@ -8,6 +8,7 @@
 #include "common/message.hpp"
 #include "kernels/matrix_common.hpp"
 #include "kernels/vendors.hpp"
+#include "plan/features.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
@@ -19,15 +20,21 @@ constexpr std::uint32_t kMaxSums = 128;
 // 32-bit registers of a lane for sums, scores and queries; beyond it queries stay in shared memory.
 constexpr std::uint32_t kMaxHeldRegisters = 160;
 
+// Dims that share a scale in the quantised types that have one for each block.
+constexpr std::uint32_t kScaleDims = block_elements(DataType::kQ8_0);
+
 // One configuration of the shader; the names are those of its constants.
 struct MatrixTile {
   MatrixShape shape;
   std::uint32_t subgroup_size = 0, subgroups = 0, row_blocks = 1;
   std::uint32_t keys = 0, head_dims = 0, slice_dims = 0;  // dims padded to whole matrices
+  std::uint32_t head_dim = 0;                             // not padded
   bool query_in_registers = true;
   bool values_transposed = false;
   bool prefetch = false;
   bool skip_tiles = true;
+  bool features = false;
+  bool keys_scaled = false, values_scaled = false;  // by blocks of kScaleDims
 
   [[nodiscard]] std::uint32_t threads() const { return subgroup_size * subgroups; }
   [[nodiscard]] std::uint32_t subgroup_rows() const { return row_blocks * shape.m; }
@@ -41,7 +48,12 @@ struct MatrixTile {
         values_transposed ? slice_dims * (keys / 8 + 1) : keys * (slice_dims / 8 + 1);
     const std::uint32_t query_stage8 = query_in_registers ? 1 : block_rows() * key_stride8;
     const std::uint32_t score_stage4 = block_rows() * (keys / 4 + 1);
-    return 16 * (keys * key_stride8 + value_stage8 + query_stage8 + score_stage4) + 4 * block_rows();
+    const std::uint32_t key_scales = keys_scaled ? keys * divide_up(head_dim, kScaleDims) : 4;
+    const std::uint32_t value_scales = values_scaled ? keys * (slice_dims / kScaleDims) : 4;
+    const std::uint32_t product_stage8 = values_scaled ? block_rows() * (keys / 8 + 1) : 1;
+    const std::uint32_t quantised = features ? 4 * (key_scales + value_scales) + 16 * product_stage8 : 0;
+    return 16 * (keys * key_stride8 + value_stage8 + query_stage8 + score_stage4) + 4 * block_rows() +
+           quantised;
   }
   // What the shader's division of rows among lanes asks for.
   [[nodiscard]] bool is_possible() const {
@@ -83,14 +95,18 @@ void set_dims(MatrixTile& tile, const AttentionDesc& desc, const Capabilities& c
   const auto value_dim = static_cast<std::uint32_t>(desc.value_dim);
   const std::uint32_t widest = std::max(tile.shape.n, kMaxSums * tile.subgroup_size / tile.subgroup_rows());
   const std::uint32_t slices = (value_dim + widest - 1) / widest;
-  tile.slice_dims = round_up((value_dim + slices - 1) / slices, tile.shape.n);
+  // A scale's dims lie in one slice.
+  const std::uint32_t unit = tile.values_scaled ? kScaleDims : tile.shape.n;
+  tile.slice_dims = round_up((value_dim + slices - 1) / slices, unit);
   const std::uint32_t held = tile.sums() + tile.scores() + query_registers(tile, capabilities);
   tile.query_in_registers = held <= kMaxHeldRegisters;
   // RDNA3 loads an operand's columns key by key; a transposed stage makes them neighbours.
   tile.values_transposed = capabilities.vendor_id == kVendorAmd;
   // 4 registers for each 8 elements. Not on RDNA3: the registers are worth more waves.
   const std::uint32_t fetched = tile.keys * (tile.head_dims + tile.slice_dims) / 8 / tile.threads() * 4;
-  tile.prefetch = capabilities.vendor_id == kVendorNvidia && tile.query_in_registers &&
+  // Nor where they are decoded on the way.
+  const bool decodes = is_quantised(desc.key.type) || is_quantised(desc.value.type);
+  tile.prefetch = capabilities.vendor_id == kVendorNvidia && tile.query_in_registers && !decodes &&
                   held + fetched <= kMaxHeldRegisters;
   // lavapipe (Mesa 26.1) treats a subgroup barrier as one of the workgroup: rows of a workgroup whose
   // subgroups met different numbers of them were not written.
@@ -103,6 +119,10 @@ Result<MatrixTile> choose_tile(const AttentionDesc& desc, const Capabilities& ca
   MatrixTile tile;
   tile.shape = shape;
   tile.subgroup_size = lanes;
+  tile.features = has_features(desc);
+  tile.head_dim = static_cast<std::uint32_t>(desc.head_dim);
+  tile.keys_scaled = block_elements(desc.key.type) > 1;
+  tile.values_scaled = block_elements(desc.value.type) > 1;
   std::uint32_t smallest = ~0U;
   for (const TileShape& candidate : tiles) {
     tile.keys = candidate.keys;
@@ -163,7 +183,7 @@ void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
 
 Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilities& capabilities,
                                       Tiles tiles) {
-  if (Status status = check_matrix_types(desc); !status) return status.error();
+  if (Status status = check_matrix_types(desc, true); !status) return status.error();
   const DataType operand = desc.query.type;
   if (Status status = check_features(capabilities, operand); !status) return status.error();
   const auto shape = best_shape(capabilities, name(operand));

@@ -187,7 +187,7 @@ Result<std::string_view> shader_name(DataType operand, std::string_view scope, b
 
 Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabilities& capabilities,
                                        Tiles tiles) {
-  if (Status status = check_matrix_types(desc); !status) return status.error();
+  if (Status status = check_matrix_types(desc, false); !status) return status.error();
   const DataType operand = desc.query.type;
   if (Status status = check_features(capabilities, operand); !status) return status.error();
   const auto scope = choose_scope(capabilities, name(operand));

@@ -8,16 +8,16 @@
 
 namespace vkattn::detail {
 
-namespace {}  // namespace
-
-Status check_matrix_types(const AttentionDesc& desc) {
+Status check_matrix_types(const AttentionDesc& desc, bool may_be_quantised) {
   const DataType type = desc.query.type;
-  const bool common = desc.key.type == type && desc.value.type == type;
-  if (common && element_bytes(type) == 2) return {};
-  return Error{
-      ErrorCode::kUnsupported, VK_SUCCESS,
-      message("takes float16 Q, K and V (or bfloat16, where the device has such matrices); here they are ",
-              name(type), ", ", name(desc.key.type), " and ", name(desc.value.type))};
+  const auto fits = [&](DataType stored) {
+    return stored == type || (may_be_quantised && is_quantised(stored));
+  };
+  if (element_bytes(type) == 2 && fits(desc.key.type) && fits(desc.value.type)) return {};
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               message("takes float16 Q, K and V (or bfloat16, where the device has such matrices)",
+                       may_be_quantised ? ", of which K and V may be quantised" : "", "; here they are ",
+                       name(type), ", ", name(desc.key.type), " and ", name(desc.value.type))};
 }
 
 Status need_feature(bool have, std::string_view feature) {

@@ -12,8 +12,9 @@ namespace vkattn::detail {
   return (value + unit - 1) / unit * unit;
 }
 
-/// One common 16-bit type of Q, K and V, or the reason against.
-[[nodiscard]] Status check_matrix_types(const AttentionDesc& desc);
+/// One common 16-bit type of Q, K and V, where `may_be_quantised` also with K, V or both quantised; or the
+/// reason against.
+[[nodiscard]] Status check_matrix_types(const AttentionDesc& desc, bool may_be_quantised);
 
 /// The refusal of a device without a feature, by its name.
 [[nodiscard]] Status need_feature(bool have, std::string_view feature);

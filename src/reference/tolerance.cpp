@@ -35,6 +35,12 @@ double probability_tolerance(DataType type) {
   return type == DataType::kFloat32 ? 0 : type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
 }
 
+/// The weight that may be lost of each key. Kernels keep a row's largest probability at 2^7 or more before
+/// they round it to float16, whose last place is 2^-24.
+double least_weight(DataType probability_type) {
+  return probability_type == DataType::kFloat16 ? 0x1p-32 : kLeastNormal;
+}
+
 /// A tanh of float32 may be off by 4 units in the last place, which are 8 halves of one.
 double softcap_factor(const AttentionDesc& desc) {
   return desc.softcap > 0 ? 8.0 : 0.0;
@@ -56,8 +62,9 @@ double score_tolerance(const AttentionDesc& desc) {
 double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim,
                         DataType probability_type) {
   const auto d = static_cast<std::size_t>(dim);
-  // A device may flush subnormals: weights (beside a sink they can all be tiny) and results.
-  const double flushed = kLeastNormal * (1.0 + row.value_sum[d]);
+  // What is flushed: weights (beside a sink, or where the others meet zeros in V, they can all be tiny) and
+  // results.
+  const double flushed = kLeastNormal + least_weight(probability_type) * row.value_sum[d];
   return (arithmetic_tolerance(desc, row) + probability_tolerance(probability_type)) *
              row.value_magnitude[d] +
          storage_tolerance(desc.output.type, std::abs(row.output[d])) + flushed;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/integers.hpp"
 #include "common/message.hpp"
 #include "reference/reference.hpp"
 #include "runtime/files.hpp"
@@ -87,6 +88,29 @@ std::vector<std::byte> random_tensor(std::int64_t elements, DataType type, std::
   return bytes;
 }
 
+// In blocks where the type has some: scales up to 2 / 127, or that of the head, times any elements but NaN.
+// Whole words, as tensors of bytes are read.
+std::vector<std::byte> random_rows(std::int64_t rows, std::int64_t dims, DataType type, std::uint64_t seed) {
+  if (!is_quantised(type)) return random_tensor(rows * dims, type, seed);
+  std::vector<std::byte> bytes;
+  Random random(seed);
+  const std::int64_t blocks = rows * dims / block_elements(type);
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    std::uint32_t elements = block_bytes(type);
+    if (block_elements(type) > 1) {
+      append(bytes, random.next() / 127.0F, DataType::kFloat16);
+      elements -= 2;
+    }
+    for (std::uint32_t i = 0; i < elements; ++i) {
+      const auto bits = static_cast<unsigned>((random.next() + 2) * 64);
+      const bool is_nan = type == DataType::kFloat8E4m3 && (bits & 0x7fU) == 0x7fU;
+      bytes.push_back(static_cast<std::byte>(is_nan ? 0U : bits));
+    }
+  }
+  bytes.resize(divide_up(bytes.size(), std::size_t{4}) * 4);
+  return bytes;
+}
+
 // A quarter of the keys hidden; in a mask of bits as many as the generator's bits say. Whole words, as masks
 // are read.
 std::vector<std::byte> random_mask(const AttentionDesc& desc, std::uint64_t seed) {
@@ -112,8 +136,15 @@ HostTensors make_tensors(const AttentionDesc& desc) {
   const std::int64_t rows = desc.query_heads * desc.query_length;
   HostTensors host;
   host.query = random_tensor(rows * desc.head_dim, desc.query.type, 1);
-  host.key = random_tensor(desc.kv_length * desc.head_dim, desc.key.type, 2);
-  host.value = random_tensor(desc.kv_length * desc.value_dim, desc.value.type, 3);
+  host.key = random_rows(desc.kv_length, desc.head_dim, desc.key.type, 2);
+  host.value = random_rows(desc.kv_length, desc.value_dim, desc.value.type, 3);
+  const auto scale_of = [](DataType type) {
+    std::vector<std::byte> scale;
+    if (type == DataType::kFloat8E4m3) append(scale, 1.0F / 128, DataType::kFloat32);
+    return scale;
+  };
+  host.key_scales = scale_of(desc.key.type);
+  host.value_scales = scale_of(desc.value.type);
   // What no kernel writes: a NaN of its own, so that a row that is left out is found.
   host.output.assign(static_cast<std::size_t>(rows * desc.value_dim * element_bytes(desc.output.type)),
                      std::byte{0xff});
@@ -137,9 +168,16 @@ Result<Buffer> upload(const Runtime& runtime, const std::vector<std::byte>& byte
 Status execute(const Runtime& runtime, const AttentionPlan& plan, HostTensors& host) {
   AttentionTensors tensors;
   const std::pair<const std::vector<std::byte>*, BufferRange*> places[] = {
-      {&host.query, &tensors.query},   {&host.key, &tensors.key},     {&host.value, &tensors.value},
-      {&host.output, &tensors.output}, {&host.lse, &tensors.lse},     {&host.kv_lengths, &tensors.kv_lengths},
-      {&host.mask, &tensors.mask},     {&host.sinks, &tensors.sinks},
+      {&host.query, &tensors.query},
+      {&host.key, &tensors.key},
+      {&host.value, &tensors.value},
+      {&host.output, &tensors.output},
+      {&host.lse, &tensors.lse},
+      {&host.kv_lengths, &tensors.kv_lengths},
+      {&host.mask, &tensors.mask},
+      {&host.sinks, &tensors.sinks},
+      {&host.key_scales, &tensors.key_scales},
+      {&host.value_scales, &tensors.value_scales},
   };
   std::vector<Buffer> buffers;
   for (const auto& [bytes, range] : places) {
@@ -173,9 +211,16 @@ std::string first_difference(const AttentionDesc& desc, const HostTensors& host,
   reference::Inputs inputs{host.query.data(), host.key.data(), host.value.data(), {}};
   if (desc.has_kv_lengths) inputs.kv_lengths = {&length, 1};
   if (desc.mask.type != MaskType::kNone) inputs.mask = host.mask.data();
-  std::vector<float> sinks(host.sinks.size() / sizeof(float));
-  if (!sinks.empty()) std::memcpy(sinks.data(), host.sinks.data(), host.sinks.size());
+  const auto floats = [](const std::vector<std::byte>& bytes) {
+    std::vector<float> values(bytes.size() / sizeof(float));
+    if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  };
+  const std::vector<float> sinks = floats(host.sinks), key_scales = floats(host.key_scales),
+                           value_scales = floats(host.value_scales);
   inputs.sinks = sinks;
+  inputs.key_scales = key_scales;
+  inputs.value_scales = value_scales;
   std::string difference;
   const auto is_right = [&](double got, double expected, double tolerance, std::int64_t head,
                             std::int64_t query, const std::string& what) {

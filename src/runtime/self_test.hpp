@@ -33,7 +33,7 @@ class SelfTests {
 /// Tensors of one problem in host memory, in their storage types, BHSD; those that it does not ask for are
 /// empty.
 struct HostTensors {
-  std::vector<std::byte> query, key, value, output, lse, kv_lengths, mask, sinks;
+  std::vector<std::byte> query, key, value, output, lse, kv_lengths, mask, sinks, key_scales, value_scales;
 };
 
 /// The first output that differs from the float64 reference by more than its tolerance, in words; empty where

@@ -32,6 +32,7 @@ constexpr std::array kFeatures{
     "mask=bits lse",
     "mask=bits:bhk kv_lengths=129,40",
     "mask=f32:q",
+    "mask=bits:bq hidden=0.5 lse",
     "mask=bytes:bhqk hidden=0.9 block=16 lse",
     "mask=bits:hqk hidden=0.8 block=32 window=60,60",
     "mask=bits:bhqk hidden=1 lse",
@@ -65,7 +66,7 @@ constexpr std::array kFeatures{
     "dropout=0.1 lse",
 };
 
-/// Storage that kernels on matrix units do not take. Heads are 64 wide.
+/// Heads are 64 wide.
 constexpr std::array kQuantised{
     "cache=q8_0",
     "cache=q4_0",
@@ -75,6 +76,25 @@ constexpr std::array kQuantised{
     "key=f32 value=e4m3 ring=32",
     "key=q4_0 value=e4m3 sequences "
     "query_lengths=A,B kv_lengths=40,129",
+};
+
+/// The same for matrix, which handles scales apart from elements: each type as K and V, scores that hide
+/// keys, and dims that fill no matrix or several slices.
+constexpr std::array kQuantisedOnMatrices{
+    "d64 cache=q8_0 lse",
+    "d64 cache=q4_0 causal align=bottom-right output=f32",
+    "d96 dv32 key=q8_0 value=q4_0 causal page=16",
+    "d64 cache=e4m3 lse output=f32",
+    "d20 dv12 cache=e4m3 mask=f32:bhqk",
+    "d64 dv20 key=q4_0 layout=bshd lse output=f32",
+    "d20 dv64 value=q8_0 mask=bytes:bhqk hidden=0.8 block=16 dropout=0.2 output=f32",
+    "d32 key=e4m3 value=q4_0 ring=32 kv_lengths=129,40",
+    "d32 dv64 key=q4_0 value=e4m3 sequences query_lengths=A,B kv_lengths=40,129",
+    "d32 cache=q8_0 magnitude=1000 output=f32",
+    "d32 cache=q8_0 magnitude=0.001 sinks softcap=4 output=f32 lse",
+    "d32 cache=q4_0 data=dominant alibi output=f32",
+    "d32 cache=q8_0 data=uniform window=9,3 weights=probabilities",
+    "d32 dv576 cache=q8_0 output=f32",
 };
 
 std::string replaced(std::string text, std::string_view what, std::string_view with) {
@@ -177,6 +197,19 @@ TEST_P(MatrixFeature, MatchesTheReference) {
   }
 }
 
+TEST_P(MatrixFeature, QuantisedKeysAndValues) {
+  RunOptions options;
+  options.kernel = kernel();
+  for (const char* const words : part_of<const char*>(kQuantisedOnMatrices)) {
+    const std::string text = with_sizes(words, false, "b2 hq4 hkv2 f16");
+    if (kernel() == std::string_view("matrix2")) {
+      EXPECT_NE(reason_against(runtime(), kernel(), text), "");
+      continue;
+    }
+    EXPECT_TRUE(runs_right(runtime(), text, options));
+  }
+}
+
 TEST_P(MatrixFeature, PrefixesShareTheirPages) {
   RunOptions options;
   options.kernel = kernel();
@@ -199,7 +232,7 @@ using FeatureOfPlans = GpuTest;
 
 TEST_F(FeatureOfPlans, KernelsRefuseByName) {
   EXPECT_NE(reason_against(runtime(), "unfused", "64x64 d64 softcap=3").find("softcap"), std::string::npos);
-  EXPECT_NE(reason_against(runtime(), "matrix", "64x64 d64 f16 cache=q8_0").find("q8_0"), std::string::npos);
+  EXPECT_NE(reason_against(runtime(), "matrix2", "64x64 d64 f16 cache=q8_0").find("q8_0"), std::string::npos);
   EXPECT_EQ(reason_against(runtime(), "lane", "64x64 d64 softcap=3 sinks alibi window=3,3"), "");
 }
 

@@ -129,6 +129,7 @@ TEST_F(MakePlan, SelfTestsCarryWhatProblemsDoToTheirScores) {
   const auto runtime = fresh_runtime();
   ASSERT_TRUE(runtime.ok());
   if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
+  constexpr const char* kQuantised[] = {" d32 cache=q8_0", " d32 key=q4_0 value=e4m3", " d17 cache=e4m3"};
   constexpr const char* kWords[] = {" mask=f32 sinks softcap=5 alibi=given",
                                     " mask=f16:k window=20,9 align=7",
                                     " mask=bytes:bqk dropout=0.2",
@@ -143,6 +144,13 @@ TEST_F(MakePlan, SelfTestsCarryWhatProblemsDoToTheirScores) {
     if (!reason_against(*runtime, kernel, kMatrixProblem).empty()) continue;
     for (const char* const words : kWords) {
       const auto plan = runtime->make_plan(parsed(std::string(kMatrixProblem).append(words)).desc, options);
+      ASSERT_TRUE(plan.ok()) << kernel << words << ": " << plan.error().message;
+      ++lines;
+    }
+    for (const char* const words : kQuantised) {
+      const std::string problem = std::string("h2 50x70 f16").append(words);
+      if (!reason_against(*runtime, kernel, problem).empty()) continue;  // on matrix2
+      const auto plan = runtime->make_plan(parsed(problem).desc, options);
       ASSERT_TRUE(plan.ok()) << kernel << words << ": " << plan.error().message;
       ++lines;
     }

@@ -22,7 +22,7 @@ namespace vkattn::tests {
 
 /// Kernels that take every type and layout, for tests that are the same for each.
 inline constexpr const char* kKernelNames[] = {"lane", "tile", "decode"};
-/// Those on matrix units: 16-bit types only, and not on every device.
+/// Those on matrix units: 16-bit types, of K and V also quantised ones on matrix, and not on every device.
 inline constexpr const char* kMatrixKernelNames[] = {"matrix", "matrix2"};
 
 /// A test that needs a device: skipped where there is none (failed where VKATTN_TEST_REQUIRE_DEVICE is set).

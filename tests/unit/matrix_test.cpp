@@ -18,6 +18,7 @@
 #include "kernels/kernel.hpp"
 #include "kernels/tile_table.hpp"
 #include "kernels/vendors.hpp"
+#include "plan/features.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
@@ -39,7 +40,7 @@ MatrixShape shape(std::uint32_t m, std::uint32_t n, std::uint32_t k) {
 Capabilities gpu() {
   Capabilities c;
   c.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
-  c.max_stage_storage_buffers = 8;
+  c.max_stage_storage_buffers = 32;
   c.max_shared_memory_bytes = 49152;
   c.max_workgroup_invocations = 1024;
   c.max_workgroup_size = {1024, 1024, 64};
@@ -101,7 +102,8 @@ testing::AssertionResult has(const std::string& text, std::string_view word) {
 }
 
 /// The bytes of shared memory that attention_matrix.comp declares with these constants.
-std::uint32_t declared_bytes(const KernelConfig& config, std::uint32_t head_dim) {
+std::uint32_t declared_bytes(const KernelConfig& config, const AttentionDesc& desc) {
+  const auto head_dim = static_cast<std::uint32_t>(desc.head_dim);
   const std::uint32_t k = constant(config, VKATTN_SPEC_MATRIX_K);
   const std::uint32_t keys = constant(config, VKATTN_SPEC_MATRIX_KEYS);
   const std::uint32_t dims = constant(config, VKATTN_SPEC_MATRIX_SLICE_DIMS);
@@ -116,7 +118,13 @@ std::uint32_t declared_bytes(const KernelConfig& config, std::uint32_t head_dim)
   const std::uint32_t query_stage =
       constant(config, VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS) == 1 ? 1 : rows * key_stride8;
   const std::uint32_t score_stage = rows * (keys / 4 + 1);
-  return (key_stage + value_stage + query_stage + score_stage) * 16 + rows * 4;
+  const bool keys_scaled = block_elements(desc.key.type) > 1,
+             values_scaled = block_elements(desc.value.type) > 1;
+  const std::uint32_t scales =
+      (keys_scaled ? keys * ((head_dim + 31) / 32) : 4) + (values_scaled ? keys * (dims / 32) : 4);
+  const std::uint32_t products = values_scaled ? rows * (keys / 8 + 1) : 1;
+  return (key_stage + value_stage + query_stage + score_stage) * 16 + rows * 4 +
+         (has_features(desc) ? scales * 4 + products * 16 : 0);
 }
 
 TEST(Matrix, NamesEachMissingFeature) {
@@ -256,6 +264,33 @@ TEST(Matrix, FormsAreThoseOfTheVendors) {
   EXPECT_EQ(form("512x512 d32 f16", cpu), std::pair(true, false)) << "what the tests on a CPU run";
 }
 
+TEST(Matrix, QuantisedKeysAndValues) {
+  const Capabilities nvidia = gpu_of(kVendorNvidia, 32, 32);
+  const auto prefetches = [&](const char* problem) {
+    const KernelConfig config = configured(problem, nvidia);
+    EXPECT_EQ(config.shader, "attention_matrix_features") << problem;
+    EXPECT_EQ(config.probability_type, DataType::kFloat16) << problem;
+    return constant(config, VKATTN_SPEC_MATRIX_PREFETCH) == 1;
+  };
+  EXPECT_TRUE(prefetches("512x512 d64 f16 softcap=3"));
+  for (const char* problem :
+       {"512x512 d64 f16 cache=q8_0", "512x512 d64 f16 key=q4_0", "512x512 d64 f16 value=e4m3"}) {
+    EXPECT_FALSE(prefetches(problem)) << "decoded on the way: " << problem;
+  }
+  EXPECT_TRUE(
+      has(reason("512x512 d64 f16 key=f32 value=q8_0", nvidia), "may be quantised; here they are f16, f32"));
+  EXPECT_TRUE(has(reason("512x512 d64 cache=q8_0", nvidia), "here they are f32, q8_0 and q8_0"));
+  const auto slice = [&](const char* problem, const MatrixShape& matrix) {
+    Capabilities capabilities = gpu();
+    capabilities.matrix_shapes = {matrix};
+    return constant(configured(problem, capabilities), VKATTN_SPEC_MATRIX_SLICE_DIMS);
+  };
+  EXPECT_EQ(slice("512x512 d64 dv288 f16", shape(16, 8, 16)), 144U);
+  EXPECT_EQ(slice("512x512 d64 dv288 f16 cache=q8_0", shape(16, 8, 16)), 160U)
+      << "a scale's dims lie in one slice";
+  EXPECT_EQ(slice("512x512 d64 dv288 f16 cache=e4m3", shape(16, 8, 16)), 144U) << "one scale for all dims";
+}
+
 TEST(Matrix, FewRowsTakeFewSubgroups) {
   const auto subgroups = [](const char* problem) { return configured(problem, gpu()).tile.subgroups; };
   EXPECT_EQ(subgroups("h8 512x512 d64 f16"), 4U);
@@ -335,7 +370,7 @@ void expect_consistent(const KernelConfig& config, const AttentionDesc& desc,
   EXPECT_EQ(keys % (8 * std::max(1U, lanes / rows)), 0U) << "whole vectors of a row for each lane";
   EXPECT_EQ(dims % n, 0U);
   EXPECT_LE(dims, std::max(n, 128 * lanes / rows)) << "sums of a lane";
-  EXPECT_EQ(config.shared_bytes, declared_bytes(config, static_cast<std::uint32_t>(desc.head_dim)));
+  EXPECT_EQ(config.shared_bytes, declared_bytes(config, desc));
   EXPECT_LE(config.shared_bytes, capabilities.max_shared_memory_bytes);
   const bool prefetch = constant(config, VKATTN_SPEC_MATRIX_PREFETCH) == 1;
   EXPECT_FALSE(prefetch && capabilities.vendor_id != kVendorNvidia);
@@ -349,8 +384,11 @@ void expect_consistent(const KernelConfig& config, const AttentionDesc& desc,
 TEST(Matrix, IsConsistentOrRefusesByName) {
   std::size_t configurations = 0, refusals = 0;
   const auto check = [&](const Capabilities& capabilities) {
-    for (const char* problem : {"512x512 d64 f16", "512x512 d17 dv5 f16", "512x512 d128 f16", "1x512 d64 f16",
-                                "512x512 d256 f16", "512x512 d576 dv512 f16", "40x512 d33 dv576 f16"}) {
+    for (const char* problem :
+         {"512x512 d64 f16", "512x512 d17 dv5 f16", "512x512 d128 f16", "1x512 d64 f16", "512x512 d256 f16",
+          "512x512 d576 dv512 f16", "40x512 d33 dv576 f16", "512x512 d64 f16 softcap=3",
+          "512x512 d64 dv96 f16 cache=q8_0", "512x512 d96 f16 key=q4_0", "512x512 d33 dv288 f16 value=q8_0",
+          "512x512 d17 dv5 f16 cache=e4m3"}) {
       const AttentionDesc desc = desc_of(problem);
       const auto config = configure(desc, capabilities);
       SCOPED_TRACE(message(problem, " in subgroups of ", capabilities.subgroup_size, ", ",
@@ -379,7 +417,7 @@ TEST(Matrix, IsConsistentOrRefusesByName) {
       }
     }
   }
-  EXPECT_EQ(configurations + refusals, 4U * 4U * 3U * 3U * 7U);
+  EXPECT_EQ(configurations + refusals, 4U * 4U * 3U * 3U * 12U);
   EXPECT_GT(configurations, 2 * refusals);
 }
 

@@ -278,6 +278,20 @@ TEST(Tolerance, GrowsWithLengthScoresAndValues) {
   EXPECT_DOUBLE_EQ(vkattn::reference::lse_tolerance(problem.desc, row), factor + 8 * 0x1p-22);
 }
 
+TEST(Tolerance, Float16LosesSmallWeights) {
+  const Problem problem = *vkattn::parse_problem("1x64 d4 dv1");
+  Row row;
+  row.output = {0.0};
+  row.value_magnitude = {0.0};  // leaves what is flushed
+  row.value_sum = {2.0};
+  const auto tolerance = [&](DataType type) {
+    return vkattn::reference::output_tolerance(problem.desc, row, 0, type);
+  };
+  EXPECT_EQ(tolerance(DataType::kFloat32), 0x3p-126);
+  EXPECT_EQ(tolerance(DataType::kBfloat16), 0x3p-126) << "its exponents are those of float32";
+  EXPECT_DOUBLE_EQ(tolerance(DataType::kFloat16), 0x1p-31);
+}
+
 TEST(Tolerance, AddsOneUnitOf16BitStorage) {
   Problem problem = *vkattn::parse_problem("1x64 d4 dv1");
   Row row;

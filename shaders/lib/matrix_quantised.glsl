@@ -1,0 +1,196 @@
+// Quantised keys and values on matrix units. Elements without their scale are small numbers that 16 bits hold exactly, so
+// they are the operands. Their scales, one for 32 dims of a key, never enter an operand by themselves, where they would be
+// rounded: those of keys multiply sums over 32 dims, those of values the probabilities before these are rounded once.
+//
+// A part of attention_matrix.comp, whose constants, stages and matrices it uses. Only shaders with features have
+// quantised tensors.
+#ifndef VKATTN_LIB_MATRIX_QUANTISED
+#define VKATTN_LIB_MATRIX_QUANTISED
+
+#if VKATTN_FEATURES
+
+const uint kScaleDims = 32;  // that share a scale
+const bool kKeysQuantised = kKeyType >= VKATTN_TYPE_Q8_0;
+const bool kValuesQuantised = kValueType >= VKATTN_TYPE_Q8_0;
+// float8 has one scale for a head instead, which multiplies scores or outputs.
+const bool kKeysScaled = kKeysQuantised && kKeyType != VKATTN_TYPE_FLOAT8_E4M3;
+const bool kValuesScaled = kValuesQuantised && kValueType != VKATTN_TYPE_FLOAT8_E4M3;
+
+const uint kKeyScales = (kHeadDim + kScaleDims - 1) / kScaleDims;  // of a key
+const uint kValueScales = kSliceDims / kScaleDims;                 // of a key, in a slice of value dims
+const uint kScaleHeadBlocks = kScaleDims / kK;                     // matrices along the dims of one scale
+const uint kScaleValueBlocks = kScaleDims / kN;
+const uint kProductStride8 = kBlockKeys / 8 + 1;
+
+// By scale, then by key. Vectors, as matrices are loaded from multiples of 16 bytes.
+shared vec4 key_scale_stage[kKeysScaled ? kBlockKeys / 4 * kKeyScales : 1];
+shared vec4 value_scale_stage[kValuesScaled ? kBlockKeys / 4 * kValueScales : 1];
+// By subgroup: probabilities times the scales of 32 value dims, as operands.
+shared uvec4 product_stage[kValuesScaled ? kBlockRows * kProductStride8 : 1];
+
+float key_head_scale() { return kKeyType == VKATTN_TYPE_FLOAT8_E4M3 ? key_scale : 1.0; }
+float value_head_scale() { return kValueType == VKATTN_TYPE_FLOAT8_E4M3 ? value_scale : 1.0; }
+
+// Elements dim .. dim + 7 as operands, 0 for what lies beyond the last dim. Rows of types with blocks are whole ones;
+// those of float8 may end anywhere, and have their dims apart.
+#define VKATTN_QUANTISED_OPERANDS(NAME, TYPE, DIMS, DIM_STRIDE)                                                \
+  float NAME##_float8(uint row_index, uint dim) {                                                              \
+    if (dim >= DIMS) return 0.0;                                                                               \
+    const uint address = params.NAME##_offset + row_index + dim * DIM_STRIDE;                                  \
+    return decode_e4m3(NAME##_words[address >> 2] >> (address & 3u) * 8u);                                     \
+  }                                                                                                            \
+                                                                                                               \
+  uvec4 NAME##_operands8(uint row_index, uint dim) {                                                           \
+    if (dim >= DIMS) return uvec4(0u);                                                                         \
+    vec4 low, high;                                                                                            \
+    if (TYPE == VKATTN_TYPE_FLOAT8_E4M3 && (DIM_STRIDE != 1u || dim + 8u > DIMS)) {                            \
+      [[unroll]] for (uint d = 0; d < 4; ++d) {                                                                \
+        low[d] = NAME##_float8(row_index, dim + d);                                                            \
+        high[d] = NAME##_float8(row_index, dim + 4u + d);                                                      \
+      }                                                                                                        \
+    } else {                                                                                                   \
+      low = NAME##_unscaled4(row_index, dim);                                                                  \
+      high = NAME##_unscaled4(row_index, dim + 4u);                                                            \
+    }                                                                                                          \
+    return pack_operands8(low, high);                                                                          \
+  }
+VKATTN_QUANTISED_OPERANDS(key, kKeyType, kHeadDim, kKeyDimStride)
+VKATTN_QUANTISED_OPERANDS(value, kValueType, kValueDim, kValueDimStride)
+
+// The scales of a tile. 0 for keys from key_end on, which are never read.
+void load_scales(uint batch, uint kv_head, int first_key, int key_end, uint slice) {
+  if (kKeysScaled) {
+    [[dont_unroll]] for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kKeyScales; i += kThreads) {
+      const uint key = uint(first_key) + i % kBlockKeys;
+      const uint dim = i / kBlockKeys * kScaleDims;
+      key_scale_stage[i / 4][i % 4] = int(key) < key_end ? key_scale_of(key_row(batch, kv_head, key), dim) : 0.0;
+    }
+  }
+  if (kValuesScaled) {
+    [[dont_unroll]] for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kValueScales; i += kThreads) {
+      const uint key = uint(first_key) + i % kBlockKeys;
+      const uint dim = slice * kSliceDims + i / kBlockKeys * kScaleDims;
+      const bool exists = int(key) < key_end && dim < kValueDim;
+      value_scale_stage[i / 4][i % 4] = exists ? value_scale_of(value_row(batch, kv_head, key), dim) : 0.0;
+    }
+  }
+}
+
+// Q K^T where the dims of a key have a scale for each kScaleDims, into the subgroup's stage.
+void compute_scaled_scores() {
+  VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) {
+    MatrixC scores[kRowBlocks];
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) scores[r] = MatrixC(0.0);
+    VKATTN_UNROLL for (uint s = 0; s < kKeyScales; ++s) {
+      MatrixC part[kRowBlocks];
+      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) part[r] = MatrixC(0.0);
+      VKATTN_UNROLL for (uint b = s * kScaleHeadBlocks; b < min((s + 1) * kScaleHeadBlocks, kHeadBlocks); ++b) {
+        MatrixB keys;
+        VKATTN_LOAD_KEYS(keys, b, n)
+        VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+          MatrixA queries;
+          VKATTN_LOAD_QUERIES(queries, r, b)
+          part[r] = coopMatMulAdd(queries, keys, part[r]);
+        }
+      }
+      MatrixC scales;  // the same in every row
+      coopMatLoad(scales, key_scale_stage, (s * kBlockKeys + n * kN) / 4, 0, gl_CooperativeMatrixLayoutRowMajor);
+      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) scores[r] = scores[r] + part[r] * scales;
+    }
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) store_scores(scores[r], r, n);
+  }
+}
+
+// Probabilities times scales, and 0 for hidden keys, whatever their scales are: told by kHiddenProbability, as the scale of
+// a visible one counts also where its probability is 0.
+vec4 scaled_probabilities(uvec4 bits, vec4 scales) {
+  const vec4 probabilities = uintBitsToFloat(bits);
+  return mix(probabilities * scales, vec4(0.0), equal(probabilities, vec4(kHiddenProbability)));
+}
+
+// The largest finite magnitude, or `largest`.
+float largest_of(vec4 products, float largest) {
+  [[unroll]] for (uint i = 0; i < 4; ++i) {
+    const uint magnitude = floatBitsToUint(products[i]) & 0x7fffffffu;
+    if (magnitude < 0x7f800000u) largest = max(largest, uintBitsToFloat(magnitude));
+  }
+  return largest;
+}
+
+// The lane's part of a row of probabilities, which it has left in the stage, times the scales of kScaleDims value dims:
+// as operands, the row's largest at kLargestProduct, and the row's factor that undoes this. Far from 16 bits' least
+// normal number, so that rounding stays relative.
+void place_row_products(uint scale, uint row) {
+  const float kLargestProduct = 16384.0;
+  const float kLeast = 1e-30;  // nothing beside the row's other tiles, and its reciprocal is finite
+  const uint part = row * kScoreStride4 + lane_part * kLaneKeys8 * 2u;
+  const uint first_scales = scale * (kBlockKeys / 4) + lane_part * kLaneKeys8 * 2u;
+  vec4 products[kLaneKeys8 * 2];
+  float largest = 0.0;
+  VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8 * 2; ++v) {
+    products[v] = scaled_probabilities(score_stage[part + v], value_scale_stage[first_scales + v]);
+    largest = largest_of(products[v], largest);
+  }
+  [[unroll]] for (uint lanes = kSubgroupRows; lanes < kSubgroupSize; lanes *= 2) {
+    largest = max(largest, subgroupShuffleXor(largest, lanes));
+  }
+  const float normal = largest < kLeast ? 0.0 : kLargestProduct / largest;
+  VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8; ++v) {
+    product_stage[row * kProductStride8 + lane_part * kLaneKeys8 + v] =
+        pack_operands8(products[v * 2] * normal, products[v * 2 + 1] * normal);
+  }
+  if (lane_part == 0) factor_stage[row / 4][row % 4] = largest * (1.0 / kLargestProduct);
+}
+
+// sums += P V of values that have a scale for each kScaleDims dims.
+void accumulate_scaled_values() {
+  VKATTN_UNROLL for (uint s = 0; s < kValueScales; ++s) {
+    subgroupBarrier();  // products and factors were read before these overwrite them
+    [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
+      place_row_products(s, subgroup_row + lane_row + i * kSubgroupSize);
+    }
+    subgroupBarrier();  // products and factors are complete before other lanes read them
+    MatrixC part[kRowBlocks * kScaleValueBlocks];
+    VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kScaleValueBlocks; ++i) part[i] = MatrixC(0.0);
+    VKATTN_UNROLL for (uint b = 0; b < kProductBlocks; ++b) {
+      MatrixA products[kRowBlocks];
+      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+        coopMatLoad(products[r], product_stage, (subgroup_row + r * kM) * kProductStride8 + b * (kK / 8),
+                    kProductStride8, gl_CooperativeMatrixLayoutRowMajor);
+      }
+      VKATTN_UNROLL for (uint n = 0; n < kScaleValueBlocks; ++n) {
+        MatrixB values;
+        VKATTN_LOAD_VALUES(values, b, s * kScaleValueBlocks + n)
+        VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+          part[r * kScaleValueBlocks + n] = coopMatMulAdd(products[r], values, part[r * kScaleValueBlocks + n]);
+        }
+      }
+    }
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+      MatrixC factors;  // the same in every column
+      coopMatLoad(factors, factor_stage, (subgroup_row + r * kM) / 4, 0, gl_CooperativeMatrixLayoutColumnMajor);
+      VKATTN_UNROLL for (uint n = 0; n < kScaleValueBlocks; ++n) {
+        const uint sum = r * kValueBlocks + s * kScaleValueBlocks + n;
+        sums[sum] = sums[sum] + part[r * kScaleValueBlocks + n] * factors;
+      }
+    }
+  }
+}
+
+#else
+
+const bool kKeysQuantised = false;
+const bool kValuesQuantised = false;
+const bool kKeysScaled = false;
+const bool kValuesScaled = false;
+float key_head_scale() { return 1.0; }
+float value_head_scale() { return 1.0; }
+uvec4 key_operands8(uint row_index, uint dim) { return uvec4(0u); }
+uvec4 value_operands8(uint row_index, uint dim) { return uvec4(0u); }
+void load_scales(uint batch, uint kv_head, int first_key, int key_end, uint slice) {}
+void compute_scaled_scores() {}
+void accumulate_scaled_values() {}
+
+#endif
+
+#endif
