@@ -171,7 +171,7 @@ std::string TextReport::remark(const Row& row) const {
 
 std::string TextReport::relative_time(const Row& row) const {
   for (const Row& other : report_.rows) {
-    if (other.kernel_index == 0 && other.problem == row.problem && other.outcome == Outcome::kMeasured &&
+    if (other.kernel_index == 0 && other.name == row.name && other.outcome == Outcome::kMeasured &&
         other.time_ns.median > 0) {
       return significant(row.time_ns.median / other.time_ns.median) + " x";
     }

@@ -249,6 +249,10 @@ TEST(Report, SeveralKernelsAreComparedWithTheFirst) {
   EXPECT_EQ(first.find("1.00 x\n"), at) << columns << first;
   EXPECT_EQ(second.find("2.50 x\n"), at) << columns << second;
   EXPECT_NE(text.foot().find("2 measurements: 2 measured"), std::string::npos) << text.foot();
+  std::string other = "the same problem, with a score function";
+  report.rows[0].name.swap(other);
+  EXPECT_NE(text.row(report.rows[1]).find("unfused  -\n"), std::string::npos) << text.row(report.rows[1]);
+  report.rows[0].name.swap(other);
   report.rows[0].outcome = bench::Outcome::kRefused;
   EXPECT_NE(text.row(report.rows[1]).find("unfused  -\n"), std::string::npos) << text.row(report.rows[1]);
 }
