@@ -6,6 +6,7 @@
 
 #include "harness/quantise.hpp"
 #include "harness/row_map.hpp"
+#include "plan/tensor_rules.hpp"
 
 namespace vkattn::harness {
 namespace {
@@ -122,26 +123,10 @@ void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inp
 }
 
 TensorShape mask_shape(const AttentionDesc& desc) {
-  TensorDesc tensor{DataType::kFloat32, desc.mask.strides, 0};
+  if (desc.mask.type == MaskType::kNone) return {};
   TensorExtents extents = score_extents(desc);
-  switch (desc.mask.type) {
-    case MaskType::kNone:
-      return {};
-    case MaskType::kFloat32:
-      break;
-    case MaskType::kFloat16:
-      tensor.type = DataType::kFloat16;
-      break;
-    case MaskType::kBytes:
-      tensor.type = DataType::kFloat8E4m3;  // a byte each
-      break;
-    case MaskType::kBits:
-      const Strides& s = desc.mask.strides;
-      tensor.strides = {s.batch / 32, s.head / 32, s.row / 32, s.dim};
-      extents.dims = (extents.dims + 31) / 32;
-      break;
-  }
-  return shape_of(tensor, extents);
+  extents.dims = detail::mask_columns(desc.mask, extents.dims);
+  return shape_of(detail::mask_tensor(desc.mask), extents);
 }
 
 void fill_mask(const Problem& problem, const PutElement& put) {

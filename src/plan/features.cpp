@@ -147,7 +147,7 @@ float standard_alibi_slope(std::int64_t head, std::int64_t heads) {
 
 Result<std::int64_t> mask_bytes(const AttentionDesc& desc) {
   const MaskDesc& mask = desc.mask;
-  Strides strides = mask.strides;
+  const Strides& strides = mask.strides;
   const TensorExtents extents = score_extents(desc);
   if (mask.type == MaskType::kBits) {
     const bool words = strides.batch % 32 == 0 && strides.head % 32 == 0 && strides.row % 32 == 0;
@@ -156,18 +156,9 @@ Result<std::int64_t> mask_bytes(const AttentionDesc& desc) {
           "mask: strides of bits are ", strides.batch, ", ", strides.head, ", ", strides.row, ", ",
           strides.dim, " but the first three must be multiples of 32 and the last 1, or 0 for one bit a row");
     }
-    // Counted in words, as the buffer is read.
-    strides = {strides.batch / 32, strides.head / 32, strides.row / 32, strides.dim};
-    const auto bytes = tensor_bytes({DataType::kFloat32, strides, 0}, extents.batch, extents.heads,
-                                    extents.rows, detail::saturating_add(extents.dims, 31) / 32);
-    if (!bytes.ok()) return detail::invalid("mask: ", bytes.error().message);
-    return bytes;
   }
-  const DataType type = mask.type == MaskType::kFloat32   ? DataType::kFloat32
-                        : mask.type == MaskType::kFloat16 ? DataType::kFloat16
-                                                          : DataType::kFloat8E4m3;  // a byte each
-  const auto bytes =
-      tensor_bytes({type, strides, 0}, extents.batch, extents.heads, extents.rows, extents.dims);
+  const auto bytes = tensor_bytes(detail::mask_tensor(mask), extents.batch, extents.heads, extents.rows,
+                                  detail::mask_columns(mask, extents.dims));
   if (!bytes.ok()) return detail::invalid("mask: ", bytes.error().message);
   return bytes;
 }

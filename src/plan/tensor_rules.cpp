@@ -93,6 +93,24 @@ Status check_tensor(const NamedTensor& tensor, const TensorUse& use) {
   return check_no_overlap(tensor);
 }
 
+TensorDesc mask_tensor(const MaskDesc& mask) {
+  const Strides& s = mask.strides;
+  switch (mask.type) {
+    case MaskType::kFloat16:
+      return {DataType::kFloat16, s, 0};
+    case MaskType::kBytes:
+      return {DataType::kFloat8E4m3, s, 0};  // a byte each
+    case MaskType::kBits:
+      return {DataType::kFloat32, {s.batch / 32, s.head / 32, s.row / 32, s.dim}, 0};
+    default:
+      return {DataType::kFloat32, s, 0};
+  }
+}
+
+std::int64_t mask_columns(const MaskDesc& mask, std::int64_t keys) {
+  return mask.type == MaskType::kBits ? saturating_add(keys, 31) / 32 : keys;
+}
+
 }  // namespace detail
 
 Result<std::int64_t> tensor_bytes(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads,

@@ -28,4 +28,9 @@ struct TensorUse {
 /// The first rule that the tensor breaks.
 [[nodiscard]] Status check_tensor(const NamedTensor& tensor, const TensorUse& use);
 
+/// A mask as a tensor of what it is stored in: bits as words, bytes as a type of one byte.
+[[nodiscard]] TensorDesc mask_tensor(const MaskDesc& mask);
+/// Elements of that tensor along so many keys.
+[[nodiscard]] std::int64_t mask_columns(const MaskDesc& mask, std::int64_t keys);
+
 }  // namespace vkattn::detail

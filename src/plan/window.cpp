@@ -8,6 +8,7 @@
 #include "common/message.hpp"
 #include "plan/checked.hpp"
 #include "plan/features.hpp"
+#include "plan/tensor_rules.hpp"
 
 namespace vkattn::detail {
 
@@ -61,29 +62,14 @@ TensorWindow part(const TensorDesc& tensor, const Block& first, const Block& ext
   return {element / block_elements(tensor.type) * block_bytes(tensor.type), bytes};
 }
 
-// A mask as a tensor: bits as the words that hold them.
-TensorDesc mask_tensor(const MaskDesc& mask) {
-  switch (mask.type) {
-    case MaskType::kFloat16:
-      return {DataType::kFloat16, mask.strides, 0};
-    case MaskType::kBytes:
-      return {DataType::kFloat8E4m3, mask.strides, 0};  // a byte each
-    case MaskType::kBits: {
-      const Strides& s = mask.strides;
-      return {DataType::kFloat32, {s.batch / 32, s.head / 32, s.row / 32, s.dim}, 0};
-    }
-    default:
-      return {DataType::kFloat32, mask.strides, 0};
-  }
-}
-
 void add_feature_windows(const AttentionDesc& desc, const Window& w, TensorWindows& parts) {
   const std::int64_t first_kv_head = w.first_head / (desc.query_heads / desc.kv_heads);
   const std::int64_t kv_heads = key_block(desc, w).heads;
   const Block rows_first{w.first_batch, w.first_head, w.first_row, 0};
   if (desc.mask.type != MaskType::kNone) {
-    const std::int64_t keys = desc.mask.type == MaskType::kBits ? (desc.kv_length + 31) / 32 : desc.kv_length;
-    parts[VKATTN_BINDING_MASK] = part(mask_tensor(desc.mask), rows_first, {w.batch, w.heads, w.rows, keys});
+    const std::int64_t columns = mask_columns(desc.mask, desc.kv_length);
+    parts[VKATTN_BINDING_MASK] =
+        part(mask_tensor(desc.mask), rows_first, {w.batch, w.heads, w.rows, columns});
   }
   if (desc.weights != WeightsStage::kNone) {
     const TensorDesc weights{DataType::kFloat32, desc.weights_strides, 0};
