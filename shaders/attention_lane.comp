@@ -245,7 +245,7 @@ void attend(int first_key, uint keys, bool masked) {
   if (kValueDim % 4 != 0) add_values(first_key, keys, masked, kValueDim - kValueDim % 4, kValueDim % 4);
 }
 
-void begin_rows(uint first_row, int kv_length) {
+void begin_rows(uint first_row, int kv_length, int part_end) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     // Rows beyond the last repeat it within this invocation: all loads of a chunk come before its stores.
     const uint row = min(first_row + r, packed_row_count() - 1u);
@@ -256,7 +256,7 @@ void begin_rows(uint first_row, int kv_length) {
     sum_index[r] = kSumsInWorkspace ? partial_row(batch, head, query, split) : result_index[r];
     score_rows[r] = score_row(batch, head, query);
     row_key_begin[r] = visible_key_begin(int(query), kv_length);
-    row_key_end[r] = min(visible_key_end(int(query), kv_length), split_end(split));
+    row_key_end[r] = min(visible_key_end(int(query), kv_length), part_end);
     row_maximum[r] = sink_score(head, split);
     row_sum[r] = row_maximum[r] == kHiddenScore ? 0.0 : 1.0;
   }
@@ -305,12 +305,13 @@ void main() {
   kv_head = tile.kv_head;
   split = tile.split;
   const int kv_length = visible_kv_length(batch);
-  begin_rows(first_row, kv_length);
 
   // The same for the whole workgroup.
   const uint last_row = min(tile.first_row + tile_rows, packed_row_count()) - 1u;
   const KeyRange keys = visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length, split,
                                      int(kMaskedKeys));
+  begin_rows(first_row, kv_length, keys.part_end);
+
   // Full steps begin where masked ones may end, those of a block mask where a block does.
   const int masked_keys = int(kMaskedKeys);
   int full_begin = first_full_step(keys, masked_keys);

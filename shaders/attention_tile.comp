@@ -247,21 +247,21 @@ void main() {
     query_source[n] = query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
   }
   const int kv_length = visible_kv_length(tile.batch);
+  const uint last_row = min(tile.first_row + kBlockRows, packed_row_count()) - 1u;
+  const KeyRange keys = visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length,
+                                     tile.split, int(kBlockKeys));
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const uint packed = min(tile.first_row + block_row + r, packed_row_count() - 1u);
     const uint query = packed_query(packed);
     const uint head = packed_head(tile.kv_head, packed);
     score_rows[r] = score_row(tile.batch, head, query);
     row_key_begin[r] = visible_key_begin(int(query), kv_length);
-    row_key_end[r] = min(visible_key_end(int(query), kv_length), split_end(tile.split));
+    row_key_end[r] = min(visible_key_end(int(query), kv_length), keys.part_end);
     row_maximum[r] = sink_score(head, tile.split);
     row_sum[r] = row_maximum[r] == kHiddenScore || column != 0u ? 0.0 : 1.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kValueChunks; ++i) accumulator[i] = vec4(0.0);
 
-  const uint last_row = min(tile.first_row + kBlockRows, packed_row_count()) - 1u;
-  const KeyRange keys = visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length,
-                                     tile.split, int(kBlockKeys));
   // lavapipe runs a loop's body once more, under an empty mask, after a test at its beginning; so not the loop either
   // where there are no keys, as they may have no memory.
   if (keys.begin < keys.end) {

@@ -10,9 +10,12 @@ int visible_key_end(int row, int kv_length) {
   return clamp(row + right_alignment(kv_length) + params.causal_offset + 1, 0, kv_length);
 }
 
-// The keys of one part: begin .. end - 1.
-int split_begin(uint split) { return int(split * params.split_keys); }
-int split_end(uint split) { return int(min((split + 1u) * params.split_keys, params.kv_length)); }
+// Where the first part of a tile begins, whose first row sees keys from `begin` on: there are parts for all keys, or for
+// as many as a tile may see.
+int first_part_begin(int begin) {
+  const bool of_all_keys = !kHasKeyBegin || params.kv_splits * params.split_keys >= params.kv_length;
+  return of_all_keys ? 0 : int(uint(begin) / max(params.split_keys, 1u) * params.split_keys);
+}
 
 // What a tile of rows sees of a part of the keys.
 struct KeyRange {
@@ -20,13 +23,17 @@ struct KeyRange {
   int end;         // to before here
   int full_begin;  // every row sees those from here
   int full_end;    // to before here; not before full_begin
+  int part_end;    // of the part
 };
 
 KeyRange visible_keys(int first_query, int last_query, int kv_length, uint split, int step) {
   KeyRange keys;
-  const int part_begin = split_begin(split);
-  keys.end = min(visible_key_end(last_query, kv_length), split_end(split));
-  const int begin = max(visible_key_begin(first_query, kv_length), part_begin);
+  const int first_key = visible_key_begin(first_query, kv_length);
+  const uint first_part = uint(first_part_begin(first_key));
+  const int part_begin = int(min(first_part + split * params.split_keys, params.kv_length));
+  keys.part_end = int(min(uint(part_begin) + params.split_keys, params.kv_length));
+  keys.end = min(visible_key_end(last_query, kv_length), keys.part_end);
+  const int begin = max(first_key, part_begin);
   keys.begin = part_begin + (begin - part_begin) / step * step;
   keys.full_begin = keys.begin;
   if (kHasKeyBegin) keys.full_begin = max(visible_key_begin(last_query, kv_length), part_begin);

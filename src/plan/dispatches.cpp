@@ -188,8 +188,8 @@ Status plan_split(PlanState& plan, Windows& windows, double tiles) {
       !status)
     return status;
   const auto tile_count = static_cast<std::int64_t>(std::min(tiles, 1e9));
-  plan.split = choose_kv_split(desc, plan.device->capabilities, plan.config, tile_count, wanted);
   const bool keys_cut = windows.max_keys < desc.kv_length;
+  plan.split = choose_kv_split(desc, plan.device->capabilities, plan.config, tile_count, keys_cut, wanted);
   if (keys_cut && plan.split.keys > windows.max_keys) {
     plan.split =
         split_into(desc.kv_length, divide_up(desc.kv_length, windows.max_keys), plan.config.key_step);
@@ -287,7 +287,8 @@ void add_other_steps(PlanState& plan, std::size_t window, std::size_t pass, std:
 
 void list_steps(PlanState& plan) {
   const AttentionDesc& desc = plan.desc;
-  const double tile_flops = 2.0 * plan.config.rows_per_workgroup * static_cast<double>(desc.kv_length) *
+  const std::int64_t tile_keys = most_visible_keys(desc, plan.config.rows_per_workgroup);
+  const double tile_flops = 2.0 * plan.config.rows_per_workgroup * static_cast<double>(tile_keys) *
                             static_cast<double>(desc.head_dim + desc.value_dim);
   const double tile_ns = tile_flops / assumed_flops_per_ns(plan.device->capabilities, plan.kernel_name) /
                          static_cast<double>(plan.split.splits);
@@ -307,7 +308,7 @@ void list_steps(PlanState& plan) {
 }  // namespace
 
 std::int64_t window_parts(const KvSplit& split, const Window& window) {
-  return split.splits == 1 ? 1 : divide_up(window.keys, split.keys);
+  return split.splits == 1 ? 1 : std::min(split.splits, divide_up(window.keys, split.keys));
 }
 
 Status plan_dispatches(PlanState& plan) {

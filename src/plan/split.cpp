@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/integers.hpp"
+#include "plan/checked.hpp"
 
 namespace vkattn::detail {
 
@@ -14,10 +15,9 @@ constexpr std::int64_t kMaxSplits = 128;
 constexpr std::int64_t kMinKeysGpu = 256;
 constexpr std::int64_t kMinKeysCpu = 512;
 
-// The keys of a part in which no loop ends early, or all.
-std::int64_t most_keys_of_a_part(const AttentionDesc& desc, const Capabilities& capabilities,
-                                 const KernelConfig& config) {
-  if (capabilities.max_loop_iterations == 0) return desc.kv_length;
+// The keys of a part in which no loop ends early.
+std::int64_t most_keys_of_a_part(const Capabilities& capabilities, const KernelConfig& config) {
+  if (capabilities.max_loop_iterations == 0) return kMaxInt64;
   const std::int64_t left = static_cast<std::int64_t>(capabilities.max_loop_iterations) -
                             static_cast<std::int64_t>(config.iterations_besides);
   return std::max<std::int64_t>(left / config.iterations_per_step, 1) * config.key_step;
@@ -31,8 +31,25 @@ double wave_efficiency(std::int64_t workgroups, std::int64_t slots) {
 }  // namespace
 
 KvSplit split_into(std::int64_t kv_length, std::int64_t parts, std::int64_t step) {
-  const std::int64_t keys = divide_up(divide_up(kv_length, parts), step) * step;
-  return {std::max<std::int64_t>(divide_up(kv_length, keys), 1), keys};
+  return split_span(kv_length, kv_length, parts, step);
+}
+
+KvSplit split_span(std::int64_t kv_length, std::int64_t span, std::int64_t parts, std::int64_t step) {
+  const std::int64_t keys = divide_up(divide_up(span, parts), step) * step;
+  const std::int64_t all = std::max<std::int64_t>(divide_up(kv_length, keys), 1);
+  // Wherever they begin, `span` keys lie in so many parts.
+  const std::int64_t seen = divide_up(span - 1, keys) + 1;
+  return {std::min(all, seen), keys};
+}
+
+std::int64_t most_visible_keys(const AttentionDesc& desc, std::int64_t rows) {
+  std::int64_t keys = desc.kv_length;
+  if (desc.cache.mapping == KeyMapping::kRing) keys = std::min(keys, desc.cache.ring_length);
+  const SlidingWindow& window = desc.window;
+  if (window.left == kUnlimited || (window.right == kUnlimited && !desc.causal)) return keys;
+  const std::int64_t right = desc.causal ? 0 : window.right;
+  const std::int64_t sides = saturating_add(window.left, right);
+  return std::min(keys, saturating_add(sides, std::max<std::int64_t>(std::min(rows, desc.query_length), 1)));
 }
 
 std::int64_t concurrent_workgroups(const Capabilities& capabilities, const KernelConfig& config) {
@@ -44,18 +61,22 @@ std::int64_t concurrent_workgroups(const Capabilities& capabilities, const Kerne
 }
 
 KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilities,
-                        const KernelConfig& config, std::int64_t tiles, std::int64_t wanted) {
+                        const KernelConfig& config, std::int64_t tiles, bool keys_cut, std::int64_t wanted) {
   if (desc.kv_length == 0 || config.key_step == 0) return {1, desc.kv_length};
-  const std::int64_t step = config.key_step;
-  const std::int64_t least = divide_up(desc.kv_length, most_keys_of_a_part(desc, capabilities, config));
-  const auto in_parts = [&](std::int64_t parts) {
-    const KvSplit split = split_into(desc.kv_length, std::max(std::min(parts, kMaxKvSplits), least), step);
+  const std::int64_t span = keys_cut ? desc.kv_length : most_visible_keys(desc, config.rows_per_workgroup);
+  // One part of them need not begin with a whole step.
+  const std::int64_t stepped = span < desc.kv_length ? span + config.key_step : span;
+  const std::int64_t least = divide_up(stepped, most_keys_of_a_part(capabilities, config));
+  const auto in_parts = [&](std::int64_t wanted_parts) {
+    const std::int64_t parts = std::max(std::min(wanted_parts, kMaxKvSplits), least);
+    if (parts <= 1) return KvSplit{1, desc.kv_length};
+    const KvSplit split = split_span(desc.kv_length, span, parts, config.key_step);
     return split.splits > 1 ? split : KvSplit{1, desc.kv_length};
   };
   if (wanted > 0) return in_parts(wanted);
   const std::int64_t slots = concurrent_workgroups(capabilities, config);
   const std::int64_t min_keys = capabilities.is_cpu() ? kMinKeysCpu : kMinKeysGpu;
-  const std::int64_t most = std::min(kMaxSplits, desc.kv_length / min_keys);
+  const std::int64_t most = std::min(kMaxSplits, span / min_keys);
   if (tiles >= slots || most <= 1) return in_parts(1);
   double best = 0;
   for (std::int64_t parts = 1; parts <= most; ++parts)

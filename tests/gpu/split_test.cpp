@@ -57,6 +57,30 @@ TEST_P(Split, WithMasksThatEmptyWholeParts) {
   }
 }
 
+/// Of long keys only what the rows see is cut: each tile of rows has its own first part.
+TEST_P(Split, OfWhatAWindowShows) {
+  for (const char* problem :
+       part_of({"hq4 hkv2 7x3000 d16 causal align=bottom-right window=300,-1 lse sinks",
+                "b3 h2 40x2900 d16 f16 window=90,33 align=700 lse kv_lengths=2900,0,730",
+                "b2 hq4 hkv1 30x2900 d20 dv12 window=200,0 align=bottom-right lse query_lengths=30,9 "
+                "kv_lengths=2000,150 mask=bits:bqk block=40 hidden=0.6",
+                "b2 h2 5x2900 d16 ring=257 kv_lengths=2900,400 lse", "h2 100x2000 d16 window=64,64 alibi lse",
+                "h2 3x2500 d32 cache=q8_0 page=16 window=600,20 align=bottom-right lse"})) {
+    for (const std::uint32_t parts : {2U, 5U}) {
+      RunOptions options = in_parts(parts);
+      options.inspect = [&](const AttentionPlan& plan) {
+        EXPECT_EQ(plan.dispatches().back().pass, "combine") << plan.describe();
+        const std::uint64_t row = 4U * static_cast<std::uint64_t>(plan.desc().value_dim + 1);
+        const auto rows = static_cast<std::uint64_t>(plan.desc().batch * plan.desc().query_heads *
+                                                     plan.desc().query_length);
+        if (plan.desc().mask.type != MaskType::kNone) return;  // its blocks are there, too
+        EXPECT_LE(plan.workspace_bytes(), rows * row * (parts + 1) + 4096) << plan.describe();
+      };
+      EXPECT_TRUE(runs_right(runtime(), fitted(problem), options));
+    }
+  }
+}
+
 TEST_P(Split, WithoutSixteenBitStorage) {
   RunOptions options = in_parts(3);
   options.device = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/checked.hpp"
+
 namespace vkattn::detail {
 namespace {
 
@@ -27,17 +29,17 @@ KernelConfig steps_of(std::uint32_t keys) {
 }
 
 TEST(KvSplit, LeavesABusyDeviceAlone) {
-  EXPECT_EQ(choose_kv_split(with_keys(65536), gpu(60), steps_of(32), 120, 0).splits, 1);
-  EXPECT_EQ(choose_kv_split(with_keys(65536), gpu(60), steps_of(32), 5000, 0).splits, 1);
+  EXPECT_EQ(choose_kv_split(with_keys(65536), gpu(60), steps_of(32), 120, false, 0).splits, 1);
+  EXPECT_EQ(choose_kv_split(with_keys(65536), gpu(60), steps_of(32), 5000, false, 0).splits, 1);
 }
 
 TEST(KvSplit, LeavesShortKeysWhole) {
-  EXPECT_EQ(choose_kv_split(with_keys(0), gpu(60), steps_of(32), 1, 0).splits, 1);
-  EXPECT_EQ(choose_kv_split(with_keys(256), gpu(60), steps_of(32), 1, 0).splits, 1);
+  EXPECT_EQ(choose_kv_split(with_keys(0), gpu(60), steps_of(32), 1, false, 0).splits, 1);
+  EXPECT_EQ(choose_kv_split(with_keys(256), gpu(60), steps_of(32), 1, false, 0).splits, 1);
 }
 
 TEST(KvSplit, FillsAnIdleDevice) {
-  const KvSplit split = choose_kv_split(with_keys(131072), gpu(60), steps_of(32), 8, 0);
+  const KvSplit split = choose_kv_split(with_keys(131072), gpu(60), steps_of(32), 8, false, 0);
   EXPECT_GE(split.splits * 8, 102);  // 85 % of one wave of 120
   EXPECT_LE(split.splits * 8, 120);
 }
@@ -45,7 +47,7 @@ TEST(KvSplit, FillsAnIdleDevice) {
 TEST(KvSplit, SmallWorkgroupsComeInLargerNumbers) {
   KernelConfig config = steps_of(32);
   config.workgroups_per_unit = 4;
-  const KvSplit split = choose_kv_split(with_keys(131072), gpu(60), config, 8, 0);
+  const KvSplit split = choose_kv_split(with_keys(131072), gpu(60), config, 8, false, 0);
   EXPECT_GE(split.splits * 8, 204);  // 85 % of one wave of 240
   EXPECT_LE(split.splits * 8, 240);
 }
@@ -53,7 +55,7 @@ TEST(KvSplit, SmallWorkgroupsComeInLargerNumbers) {
 TEST(KvSplit, PartsCoverAllKeysInWholeSteps) {
   for (const std::int64_t kv_length : {1, 31, 32, 33, 1000, 4096, 4097}) {
     for (std::int64_t wanted = 1; wanted <= 97; ++wanted) {
-      const KvSplit split = choose_kv_split(with_keys(kv_length), gpu(60), steps_of(32), 1, wanted);
+      const KvSplit split = choose_kv_split(with_keys(kv_length), gpu(60), steps_of(32), 1, false, wanted);
       EXPECT_LE(split.splits, wanted);
       if (split.splits == 1) continue;
       EXPECT_EQ(split.keys % 32, 0);
@@ -63,6 +65,65 @@ TEST(KvSplit, PartsCoverAllKeysInWholeSteps) {
   }
 }
 
+TEST(KvSplit, CountsWhatATileOfRowsMaySee) {
+  AttentionDesc desc = with_keys(16384);
+  desc.query_length = 10;
+  EXPECT_EQ(most_visible_keys(desc, 4), 16384);
+  desc.window.left = 511;
+  EXPECT_EQ(most_visible_keys(desc, 4), 16384) << "no end to the right";
+  desc.causal = true;
+  EXPECT_EQ(most_visible_keys(desc, 1), 512);
+  EXPECT_EQ(most_visible_keys(desc, 4), 515);
+  EXPECT_EQ(most_visible_keys(desc, 64), 521) << "of 10 rows";
+  desc.causal = false;
+  desc.window.right = 100;
+  EXPECT_EQ(most_visible_keys(desc, 1), 612);
+  desc.window.left = kMaxInt64;
+  EXPECT_EQ(most_visible_keys(desc, 1), 16384);
+  desc.window = {};
+  desc.cache.mapping = KeyMapping::kRing;
+  desc.cache.ring_length = 300;
+  EXPECT_EQ(most_visible_keys(desc, 64), 300);
+}
+
+TEST(KvSplit, CutsOnlyWhatAWindowShows) {
+  AttentionDesc desc = with_keys(131072);
+  desc.window = {1023, 0};
+  KernelConfig config = steps_of(32);
+  config.rows_per_workgroup = 16;
+  // Of 131072 keys it would be 13 parts, of which one shows.
+  const KvSplit split = choose_kv_split(desc, gpu(60), config, 8, false, 0);
+  EXPECT_EQ(split.keys, 256);
+  EXPECT_EQ(split.splits, 5) << "4 parts of 256, and one as they may begin within one";
+  EXPECT_GE(choose_kv_split(desc, gpu(60), config, 8, true, 0).splits * 8, 102) << "windows of the keys";
+  for (const std::int64_t span : {1, 31, 32, 33, 700}) {
+    for (std::int64_t wanted = 1; wanted <= 97; ++wanted) {
+      const KvSplit parts = split_span(1000, span, wanted, 32);
+      for (std::int64_t begin = 0; begin + span <= 1000; ++begin) {
+        const std::int64_t first = begin / parts.keys * parts.keys;
+        const bool of_all = parts.splits * parts.keys >= 1000;
+        ASSERT_GE((of_all ? 0 : first) + parts.splits * parts.keys, begin + span);
+      }
+    }
+  }
+}
+
+TEST(KvSplit, AWindowKeepsLoopsShortWithoutASplit) {
+  Capabilities device = gpu(60);
+  device.max_loop_iterations = 1000;
+  KernelConfig config = steps_of(32);
+  config.rows_per_workgroup = 1;
+  config.iterations_per_step = 90;
+  config.iterations_besides = 100;  // leaves 10 steps
+  AttentionDesc desc = with_keys(100000);
+  desc.window = {287, 0};
+  EXPECT_EQ(choose_kv_split(desc, device, config, 5000, false, 0).splits, 1);
+  desc.window = {288, 0};  // 289 keys may lie in 11 steps
+  const KvSplit split = choose_kv_split(desc, device, config, 5000, false, 0);
+  EXPECT_EQ(split.splits, 3);
+  EXPECT_LE(split.keys, 320);
+}
+
 TEST(KvSplit, StaysBelowTheLoopIterationsOfADriver) {
   Capabilities device = gpu(60);
   device.max_loop_iterations = 1000;
@@ -70,12 +131,14 @@ TEST(KvSplit, StaysBelowTheLoopIterationsOfADriver) {
   config.iterations_per_step = 90;
   config.iterations_besides = 100;  // leaves 10 steps
   for (const std::int64_t wanted : {0, 1, 2}) {
-    EXPECT_EQ(choose_kv_split(with_keys(320), device, config, 5000, wanted).splits, wanted == 2 ? 2 : 1);
-    const KvSplit split = choose_kv_split(with_keys(100000), device, config, 5000, wanted);
+    EXPECT_EQ(choose_kv_split(with_keys(320), device, config, 5000, false, wanted).splits,
+              wanted == 2 ? 2 : 1);
+    const KvSplit split = choose_kv_split(with_keys(100000), device, config, 5000, false, wanted);
     EXPECT_LE(split.keys, 320);
     EXPECT_GE(split.splits * split.keys, 100000);
   }
-  EXPECT_EQ(choose_kv_split(with_keys(100000), device, config, 5000, 1000).splits, 782);  // of 128 keys
+  EXPECT_EQ(choose_kv_split(with_keys(100000), device, config, 5000, false, 1000).splits,
+            782);  // of 128 keys
 }
 
 }  // namespace
