@@ -176,7 +176,8 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   row.name = named.name;
   row.problem = to_string(named.problem);
   row.type = named.problem.desc.query.type;
-  row.has_score_function = options.score_function != nullptr;
+  const bool is_users = options.score_function && named.problem.score == ScoreKind::kNone;
+  row.has_score_function = is_users;
   row.work = count_work(named.problem);
   context.report(0, "planning");
   reset_peak_memory();
@@ -204,7 +205,7 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   if (!run.ok()) return context.fail(run.error());
   note_tensor_bytes(row, *run);
   std::shared_ptr<ScoreRows> score_rows;
-  if (options.score_function) {
+  if (is_users) {
     Result<std::shared_ptr<ScoreRows>> made =
         ScoreRows::create(runtime, *options.score_function, {}, named.problem.desc.kv_length);
     if (!made.ok()) return context.fail(made.error());

@@ -23,7 +23,6 @@ namespace vkattn::bench {
 struct NamedProblem {
   std::string name;  ///< of the suite's entry; the problem string where it was given as such
   Problem problem;
-  std::string score;  ///< GLSL of a score function of the suite's; empty: none
 };
 
 struct Options {
@@ -33,7 +32,8 @@ struct Options {
   std::uint32_t repeat = 30;      ///< timed executions
   double max_seconds = 10;        ///< for the executions of one problem
   std::int64_t check_rows = 64;
-  std::shared_ptr<const ScoreShaders> score_function;  ///< without buffers
+  /// Without buffers, or the problem's own.
+  std::shared_ptr<const ScoreShaders> score_function;
 };
 
 /// Executions timed at the least, whatever the time budget.
@@ -56,7 +56,7 @@ struct Row {
   std::string kernel;
   std::size_t kernel_index = 0;        ///< in Report::kernels
   DataType type = DataType::kFloat32;  ///< of the query
-  bool has_score_function = false;
+  bool has_score_function = false;     ///< of the user's own, which the problem does not name
   Work work;
   bool work_known = true;  ///< else `work` is empty, and there is no rate to tell
   Statistics time_ns;

@@ -72,12 +72,6 @@ constexpr std::array kGame = {
     SuiteProblem{"denoiser tile, 16x16", "b16 h4 256x256 d24 f16"},
 };
 
-// As alibi in a problem string has it for 8 heads. examples/alibi.glsl is the same.
-constexpr std::string_view kAlibiScore =
-    "float score(float s, Position p) {\n"
-    "  return s - exp2(-float(p.head + 1)) * abs(float(p.query) - float(p.key));\n"
-    "}\n";
-
 // What features cost and save, each next to a problem to compare it with. A prefix is keys that come before
 // the first query; cross-attention has keys of its own.
 constexpr std::array kFeatures = {
@@ -86,7 +80,10 @@ constexpr std::array kFeatures = {
     SuiteProblem{"mask, nothing hidden", "b1 h8 2048x2048 d64 f32 mask=bits hidden=0"},
     SuiteProblem{"softcap", "b1 h8 2048x2048 d64 f32 softcap=50"},
     SuiteProblem{"ALiBi", "b1 h8 2048x2048 d64 f32 alibi"},
-    SuiteProblem{"ALiBi as a score function", "b1 h8 2048x2048 d64 f32", kAlibiScore},
+    SuiteProblem{"ALiBi as a score function", "b1 h8 2048x2048 d64 f32 score=alibi"},
+    SuiteProblem{"bias by distance", "b1 h8 2048x2048 d64 f32 score=bias"},
+    SuiteProblem{"8 documents", "b1 h8 2048x2048 d64 f32 score=documents"},
+    SuiteProblem{"prefix of a language model", "b1 h8 2048x2048 d64 f32 score=prefix"},
     SuiteProblem{"sinks", "b1 h8 2048x2048 d64 f32 sinks"},
     SuiteProblem{"dropout", "b1 h8 2048x2048 d64 f32 dropout=0.1"},
     SuiteProblem{"chunk of 16384 keys", "b1 h2 2048x16384 d64 f32 causal align=bottom-right"},

@@ -10,7 +10,6 @@ namespace vkattn::bench {
 struct SuiteProblem {
   std::string_view name;     ///< model and what it does there
   std::string_view problem;  ///< for parse_problem()
-  std::string_view score;    ///< GLSL of a score function; empty: none
 };
 
 struct Suite {

@@ -40,8 +40,7 @@ std::string suites_text() {
   for (const bench::Suite& suite : bench::suites()) {
     text += std::string(suite.name) + ": " + std::string(suite.about) + "\n";
     for (const bench::SuiteProblem& entry : suite.problems) {
-      text += "  " + console::pad_right(entry.name, 32) + std::string(entry.problem) +
-              (entry.score.empty() ? "\n" : ", with a score function\n");
+      text += "  " + console::pad_right(entry.name, 32) + std::string(entry.problem) + "\n";
     }
     text += "\n";
   }
@@ -139,12 +138,12 @@ void confirm_peaks(const Runtime& runtime, bench::Row& row, bench::Peaks& peaks,
   }
 }
 
-/// One kernel on one problem. A score function of the suite's own takes the place of --score.
+/// One kernel on one problem. A score function of the problem's own takes the place of --score.
 bench::Row measure_row(const Runtime& runtime, const bench::NamedProblem& named, const std::string& kernel,
                        const bench::Report& report, const bench::Progress& progress) {
   bench::Options options = report.options;
   options.kernel = kernel;
-  if (!named.score.empty()) {
+  if (named.problem.score != ScoreKind::kNone) {
     if (!can_compile_scores()) {
       bench::Row row;
       row.name = named.name;
@@ -153,7 +152,7 @@ bench::Row measure_row(const Runtime& runtime, const bench::NamedProblem& named,
       row.message = "this build compiles no score functions (CMake: VKATTN_BUILD_SCORE_FUNCTIONS)";
       return row;
     }
-    options.score_function = compile_score(named.score, named.name);
+    options.score_function = compile_score(named.problem);
   }
   return take(bench::measure_problem(runtime, named, options, report.peaks, progress));
 }
@@ -219,6 +218,13 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
   }
   const std::vector<bench::NamedProblem> problems =
       read_problems("bench", arguments.problems, arguments.suite);
+  const auto has_own = [](const bench::NamedProblem& named) {
+    return named.problem.score != ScoreKind::kNone;
+  };
+  if (!arguments.score.file.empty() && arguments.suite.empty() &&
+      std::any_of(problems.begin(), problems.end(), has_own)) {
+    fail_usage("give a problem one score function: either --score or the word score=…");
+  }
   bench::Report report;
   report.kernels = read_kernels(arguments.kernels);
   report.options = read_options(arguments);

@@ -19,6 +19,7 @@
 #include "error.hpp"
 #include "json.hpp"
 #include "open_runtime.hpp"
+#include "score_file.hpp"
 
 namespace vkattn::cli {
 namespace {
@@ -180,6 +181,7 @@ int show_kernels(const Arguments& arguments, const Invocation& invocation) {
   PlanOptions options;
   options.kernel = arguments.kernel;
   options.capture_statistics = wanted;
+  options.score_function = compile_score(problem);
   const AttentionPlan plan = take(runtime.make_plan(problem.desc, options));
   Pipelines found;
   found.problem = to_string(problem);

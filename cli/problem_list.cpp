@@ -53,8 +53,7 @@ std::vector<bench::NamedProblem> read_problems(std::string_view command,
       fail_usage("give either problems or --suite, not both ('" + console::printable(words.front()) + "')");
     }
     for (const bench::SuiteProblem& entry : require_suite(suite).problems) {
-      problems.push_back(
-          {std::string(entry.name), take(parse_problem(entry.problem)), std::string(entry.score)});
+      problems.push_back({std::string(entry.name), take(parse_problem(entry.problem))});
     }
     return problems;
   }
@@ -65,7 +64,7 @@ std::vector<bench::NamedProblem> read_problems(std::string_view command,
   for (const std::string& text : problem_strings(words)) {
     if (bench::find_suite(text) != nullptr)
       fail_usage("'" + text + "' is a suite: " + std::string(command) + " --suite " + text);
-    problems.push_back({text, take(parse_problem(text)), {}});
+    problems.push_back({text, take(parse_problem(text))});
   }
   return problems;
 }

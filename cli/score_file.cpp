@@ -9,6 +9,7 @@
 #include "command.hpp"
 #include "console.hpp"
 #include "error.hpp"
+#include "harness/score_problem.hpp"
 #include "npy.hpp"
 #include "score_rows.hpp"
 #ifdef VKATTN_HAVE_SCORE_FUNCTIONS
@@ -76,7 +77,7 @@ std::shared_ptr<const ScoreShaders> compile(std::string source, const std::strin
 std::shared_ptr<const ScoreShaders> compile(const std::string&, const std::string&,
                                             const std::vector<ScoreBuffer>&) {
   fail(
-      "--score is not in this build, which was made without the glslang library (CMake: "
+      "score functions are not in this build, which was made without the glslang library (CMake: "
       "VKATTN_BUILD_SCORE_FUNCTIONS)");
 }
 #endif
@@ -91,8 +92,10 @@ bool can_compile_scores() {
 #endif
 }
 
-std::shared_ptr<const ScoreShaders> compile_score(const std::string& source, const std::string& file) {
-  return compile(source, file, {});
+std::shared_ptr<const ScoreShaders> compile_score(const Problem& problem) {
+  harness::ProblemScore score = harness::make_score(problem);
+  if (score.source.empty()) return nullptr;
+  return compile(std::move(score.source), score.name, std::move(score.buffers));
 }
 
 void add_score_option(CLI::App& app, ScoreArguments& arguments) {

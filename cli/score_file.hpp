@@ -1,6 +1,7 @@
 // Score functions of the user's own for the tool: --score FILE.glsl and its tables.
 #pragma once
 
+#include <vkattn/problem.hpp>
 #include <vkattn/runtime.hpp>
 #include <vkattn/score_shaders.hpp>
 
@@ -25,9 +26,8 @@ void add_score_buffer_option(CLI::App& app, ScoreArguments& arguments);
 
 /// Whether compile_score() does more than fail in this build.
 [[nodiscard]] bool can_compile_scores();
-/// A score function without tables; messages about it name the file.
-[[nodiscard]] std::shared_ptr<const ScoreShaders> compile_score(const std::string& source,
-                                                                const std::string& file);
+/// The score function that the problem brings along; null where it has none.
+[[nodiscard]] std::shared_ptr<const ScoreShaders> compile_score(const Problem& problem);
 
 /// A compiled score function and its tables in host memory.
 class ScoreFile {

@@ -90,7 +90,11 @@ bench::TuneOptions read_options(const Arguments& arguments) {
 int run_tune(const Arguments& arguments) {
   std::vector<bench::NamedProblem> problems = read_problems("tune", arguments.problems, arguments.suite);
   // A plan with a score function reads what was measured for the same problem without it.
-  std::erase_if(problems, [](const bench::NamedProblem& named) { return !named.score.empty(); });
+  std::erase_if(problems,
+                [](const bench::NamedProblem& named) { return named.problem.score != ScoreKind::kNone; });
+  if (problems.empty()) {
+    fail_usage("only problems with score functions are given; leave the word score=… out to tune for them");
+  }
   const bench::TuneOptions options = read_options(arguments);
   const Runtime runtime = open_runtime(arguments.where);
   const Capabilities& device = runtime.device().capabilities();

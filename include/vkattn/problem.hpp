@@ -28,6 +28,16 @@ struct MaskDims {
   bool operator==(const MaskDims&) const = default;
 };
 
+/// A score function (score_function.hpp) that a problem brings along, with tables of random numbers.
+/// PlanOptions::score_function is not part of a descriptor: whoever plans such a problem compiles it.
+enum class ScoreKind {
+  kNone,
+  kAlibi,      ///< the standard slopes times the distance between query and key, subtracted
+  kPrefix,     ///< keys up to the query's own number, and all of a prefix; one length per batch entry
+  kDocuments,  ///< keys of the query's own document, of several in a row
+  kBias,       ///< a number for each head and distance of up to 128 either way, added
+};
+
 /// A descriptor with everything that is needed to make its data again.
 struct Problem {
   AttentionDesc desc;
@@ -43,6 +53,7 @@ struct Problem {
   std::int64_t hidden_block = 1;  ///< positions are hidden in squares of so many
   std::uint64_t dropout_seed = 1;
   std::uint32_t dropout_offset = 0;
+  ScoreKind score = ScoreKind::kNone;
   DataKind data = DataKind::kNormal;
   double magnitude = 1.0;
   std::uint64_t seed = 1;

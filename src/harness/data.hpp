@@ -33,6 +33,7 @@ inline constexpr std::uint64_t kHiddenStream = 19;
 inline constexpr std::uint64_t kSlopeStream = 20;
 inline constexpr std::uint64_t kSinkStream = 21;
 inline constexpr std::uint64_t kPageStream = 22;
+inline constexpr std::uint64_t kScoreStream = 23;
 
 /// Normal numbers of a stream. They come in pairs, of which it keeps the last, so it is not thread-safe.
 class NormalNumbers {

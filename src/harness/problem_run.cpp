@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "harness/fill.hpp"
+#include "harness/score_problem.hpp"
 #include "harness/tensor_memory.hpp"
 #include "plan/checked.hpp"
 
@@ -164,7 +165,23 @@ Result<ProblemRun> ProblemRun::create(const Runtime& runtime, const Problem& pro
   if (Status s = check_nested("mask", mask_shape(desc)); !s.ok()) return s.error();
   ProblemRun run(runtime, problem);
   if (Status s = run.place_tensors(); !s.ok()) return s.error();
+  if (Status s = run.place_score_function(); !s.ok()) return s.error();
   return run;
+}
+
+/// Tables are bound to their last element, as indices are clamped to what is bound.
+Status ProblemRun::place_score_function() {
+  ProblemScore score = make_score(problem_);
+  for (std::size_t i = 0; i < score.tables.size(); ++i) {
+    const auto bytes = std::as_bytes(std::span(score.tables[i]));
+    Tensor& table = score_tables_.emplace_back();
+    if (Status s = place(*runtime_, static_cast<std::int64_t>(bytes.size()), 0, table); !s.ok()) return s;
+    const auto fill = [&](const PutElement& put) { put(0, bytes); };
+    if (Status s = fill_with(*runtime_, table, input_filler(DataType::kFloat32), fill); !s.ok()) return s;
+    score_buffers_[i] = {table.buffer.handle(), table.offset, table.bytes};
+  }
+  score_hook_ = std::move(score.hook);
+  return {};
 }
 
 Status ProblemRun::place_tensors() {

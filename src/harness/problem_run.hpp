@@ -78,7 +78,7 @@ class ProblemRun {
   [[nodiscard]] Status visit_inputs(const std::function<void(const reference::Inputs&)>& visit) const;
 
   /// The buffers of a score function, which must outlive the run, and what it does to scores in the
-  /// reference.
+  /// reference: of one that the problem does not bring along.
   void set_score_function(const std::array<BufferRange, kMaxScoreBuffers>& buffers,
                           reference::ScoreHook hook) {
     score_buffers_ = buffers;
@@ -121,6 +121,7 @@ class ProblemRun {
  private:
   ProblemRun(const Runtime& runtime, Problem problem) : runtime_(&runtime), problem_(std::move(problem)) {}
   [[nodiscard]] Status place_tensors();
+  [[nodiscard]] Status place_score_function();
   [[nodiscard]] Status fill_small_inputs(const SmallInputs& inputs);
 
   const Runtime* runtime_;
@@ -129,6 +130,7 @@ class ProblemRun {
   Tensor query_, key_, value_, mask_, output_, lse_, weights_;
   Tensor kv_lengths_, query_lengths_, cumulative_query_lengths_, cumulative_kv_lengths_, page_table_;
   Tensor key_scales_, value_scales_, alibi_slopes_, sinks_;
+  std::vector<Tensor> score_tables_;  ///< of the problem's own function
   std::array<BufferRange, kMaxScoreBuffers> score_buffers_{};
   reference::ScoreHook score_hook_;
   BufferRange block_mask_;

@@ -89,6 +89,12 @@ void write_mask(Writer& writer, const Problem& problem) {
   if (problem.hidden_block != 1) writer.word("block=", problem.hidden_block);
 }
 
+void write_score_function(Writer& writer, const Problem& problem) {
+  constexpr std::array<std::string_view, 5> kKinds{"", "score=alibi", "score=prefix", "score=documents",
+                                                   "score=bias"};
+  if (problem.score != ScoreKind::kNone) writer.word(kKinds[static_cast<std::size_t>(problem.score)]);
+}
+
 void write_scores(Writer& writer, const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
   if (desc.causal) writer.word("causal");
@@ -102,6 +108,7 @@ void write_scores(Writer& writer, const Problem& problem) {
   if (desc.scale.has_value()) writer.word("scale=", *desc.scale);
   if (desc.softcap != 0) writer.word("softcap=", desc.softcap);
   write_mask(writer, problem);
+  write_score_function(writer, problem);
   if (desc.has_sinks) writer.word("sinks");
   if (desc.dropout == 0) return;
   writer.word("dropout=", desc.dropout);
@@ -192,6 +199,8 @@ std::string_view problem_help() {
                       that it varies along: mask=f32:bhqk (qk)
   hidden=0.5          share of the mask that is hidden (0.25)
   block=64            hidden in squares of so many positions (1)
+  score=documents     with a score function and its tables: alibi, prefix,
+                      documents or bias (a build that compiles them is needed)
   sinks               a logit for each head that has no value
   dropout=0.1         share of the probabilities that is dropped; with
   dropout_seed=7      and dropout_offset=3 (1 and 0)

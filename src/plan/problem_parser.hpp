@@ -46,6 +46,7 @@ enum class Field {
   kDropoutSeed,
   kDropoutOffset,
   kWeights,
+  kScore,
   kLayout,
   kPad,
   kShift,
@@ -105,6 +106,7 @@ class ProblemParser {
   Status read_ring(const Setting& setting);
   Status read_page(const Setting& setting);
   Status read_weights(const Setting& setting);
+  Status read_score(const Setting& setting);
   Status read_layout(const Setting& setting);
   Status read_data(const Setting& setting);
   Status read_magnitude(const Setting& setting);

@@ -192,6 +192,14 @@ Status ProblemParser::read_weights(const Setting& setting) {
   return choose(Field::kWeights, setting, problem_.desc.weights, kStages);
 }
 
+Status ProblemParser::read_score(const Setting& setting) {
+  using Choice = std::pair<std::string_view, ScoreKind>;
+  constexpr std::array<Choice, 4> kKinds{
+      Choice{"alibi", ScoreKind::kAlibi}, Choice{"prefix", ScoreKind::kPrefix},
+      Choice{"documents", ScoreKind::kDocuments}, Choice{"bias", ScoreKind::kBias}};
+  return choose(Field::kScore, setting, problem_.score, kKinds);
+}
+
 Status ProblemParser::read_layout(const Setting& setting) {
   using Choice = std::pair<std::string_view, Layout>;
   constexpr std::array<Choice, 3> kLayouts{Choice{"bhsd", Layout::kBhsd}, Choice{"bshd", Layout::kBshd},
@@ -245,6 +253,7 @@ std::span<const ProblemParser::SettingReader> ProblemParser::settings() {
       {"dropout_seed", &Self::read_plain<Field::kDropoutSeed, &Problem::dropout_seed>},
       {"dropout_offset", &Self::read_plain<Field::kDropoutOffset, &Problem::dropout_offset>},
       {"weights", &Self::read_weights},
+      {"score", &Self::read_score},
       {"layout", &Self::read_layout},
       {"pad", &Self::read_plain<Field::kPad, &Problem::row_padding>},
       {"shift", &Self::read_plain<Field::kShift, &Problem::shift>},

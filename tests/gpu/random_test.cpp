@@ -38,6 +38,7 @@ class Draw {
     rare_memory();
     rare_scores();
     add_lasting();
+    score_function();
     return text_;
   }
 
@@ -209,6 +210,12 @@ class Draw {
     if (!with_chance(10) || !magnitude_.empty() || steep) return;
     magnitude_ = one_of<std::string>({"1e-06", "1e-05", "100", "1000"});
     if (magnitude_[1] == 'e' && !may_be_tiny) magnitude_ = "100";
+  }
+
+  void score_function() {
+    if (with_chance(10) && can_compile_scores()) {
+      add("score=" + one_of<std::string>({"alibi", "prefix", "documents", "bias"}));
+    }
   }
 
   void add_given(const char* word, const std::string& value) {

@@ -28,7 +28,9 @@ INSTANTIATE_TEST_SUITE_P(Kernels, ScoreFunctions, testing::ValuesIn(kEveryKernel
 
 TEST_P(ScoreFunctions, EqualTheReference) {
   const std::string problem = typed("b2 hq4 hkv2 70x83 d16 lse");
-  EXPECT_TRUE(runs_right(runtime(), problem, options(prefix())));
+  for (const char* word : {" score=prefix", " score=documents", " score=alibi", " score=bias"}) {
+    EXPECT_TRUE(runs_right(runtime(), problem + word, RunOptions{kernel()}));
+  }
   EXPECT_TRUE(runs_right(runtime(), problem, options(documents())));
   EXPECT_TRUE(runs_right(runtime(), problem, options(relative_bias())));
   EXPECT_TRUE(runs_right(runtime(), problem, options(both())));

@@ -10,6 +10,11 @@
 #include <regex>
 #include <span>
 
+#include "harness/score_problem.hpp"
+#ifdef VKATTN_HAVE_SCORE_FUNCTIONS
+#include <vkattn/score_function.hpp>
+#endif
+
 namespace vkattn::tests {
 namespace {
 
@@ -100,8 +105,24 @@ Result<std::vector<Buffer>> upload_tables(const Runtime& runtime, const ScoreSet
   return buffers;
 }
 
+#ifdef VKATTN_HAVE_SCORE_FUNCTIONS
+Result<ScoreSetup> compiled_score(const Problem& problem) {
+  const harness::ProblemScore score = harness::make_score(problem);
+  auto function = ScoreFunction::create({score.source, score.name, score.buffers});
+  if (!function.ok()) return function.error();
+  return ScoreSetup{*std::move(function), {}, {}};
+}
+#else
+Result<ScoreSetup> compiled_score(const Problem&) {
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS, "this build compiles no score functions"};
+}
+#endif
+
 testing::AssertionResult failure(const Problem& problem, const RunOptions& options, const std::string& what) {
   return testing::AssertionFailure() << what << "\nproblem: " << to_string(problem)
+                                     << (options.score && options.score->hook
+                                             ? ", with a score function of the test's own"
+                                             : "")
                                      << "\nrepeat:  vkattn bench \"" << to_string(problem) << "\" --kernel "
                                      << options.kernel;
 }
@@ -188,8 +209,23 @@ Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& des
   return AttentionPlan::create(options.device.value_or(runtime.device()), desc, plan_options);
 }
 
+bool can_compile_scores() {
+#ifdef VKATTN_HAVE_SCORE_FUNCTIONS
+  return true;
+#else
+  return false;
+#endif
+}
+
 testing::AssertionResult runs_right(const Runtime& runtime, const Problem& problem,
                                     const RunOptions& options) {
+  if (problem.score != ScoreKind::kNone && !options.score) {
+    Result<ScoreSetup> score = compiled_score(problem);
+    if (!score.ok()) return failure(problem, options, "no score function: " + score.error().message);
+    RunOptions with_score = options;
+    with_score.score = *std::move(score);
+    return runs_right(runtime, problem, with_score);
+  }
   const Result<AttentionPlan> plan = plan_of(runtime, problem.desc, options);
   if (!plan.ok()) return failure(problem, options, "no plan: " + plan.error().message);
   if (plan.value().kernel_name() != options.kernel) {
@@ -199,7 +235,7 @@ testing::AssertionResult runs_right(const Runtime& runtime, const Problem& probl
   Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, problem);
   if (!run.ok()) return failure(problem, options, "no buffers: " + run.error().message);
   Result<std::vector<Buffer>> tables = std::vector<Buffer>();
-  if (options.score) {
+  if (options.score && options.score->hook) {
     tables = upload_tables(runtime, *options.score);
     if (!tables.ok()) return failure(problem, options, "no tables: " + tables.error().message);
     std::array<BufferRange, kMaxScoreBuffers> ranges;

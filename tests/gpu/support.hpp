@@ -76,8 +76,11 @@ class MatrixKernelTest : public KernelTest {
 struct ScoreSetup {
   std::shared_ptr<const ScoreShaders> function;
   std::vector<std::vector<std::uint32_t>> tables;  ///< the bits of each element
-  reference::ScoreHook hook;
+  reference::ScoreHook hook;  ///< null: function and tables are those that the problem names
 };
+
+/// Whether this build compiles score functions.
+[[nodiscard]] bool can_compile_scores();
 
 /// How to run a problem.
 struct RunOptions {
@@ -85,8 +88,8 @@ struct RunOptions {
   std::optional<Device> device;  ///< in place of the runtime's own
   std::uint64_t max_dispatch_ns = 100'000'000;
   std::uint32_t kv_splits = 0;
-  std::optional<TileShape> tile;  ///< in place of the tile table's
-  std::optional<ScoreSetup> score;
+  std::optional<TileShape> tile;                        ///< in place of the tile table's
+  std::optional<ScoreSetup> score;                      ///< in place of the problem's own
   std::function<Status(harness::ProblemRun&)> prepare;  ///< after the inputs are filled
   std::function<void(const AttentionPlan&)> inspect;    ///< the plan before it runs
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -16,7 +17,9 @@
 #include "harness/quantise.hpp"
 #include "harness/row_map.hpp"
 #include "harness/row_selection.hpp"
+#include "harness/score_problem.hpp"
 #include "support/host_problem.hpp"
+#include "support/problem_text.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -30,6 +33,54 @@ std::vector<T> numbers(const std::vector<std::byte>& bytes) {
   std::vector<T> result(bytes.size() / sizeof(T));
   std::memcpy(result.data(), bytes.data(), bytes.size());
   return result;
+}
+
+/// What the problem's score function makes of a score of 1.
+double scored(const Problem& problem, const reference::RowIndex& row, std::int64_t key) {
+  std::array<double, 1> score{1.0};
+  harness::make_score(problem).hook(row, key, score);
+  return score[0];
+}
+
+TEST(ScoreData, TablesHaveAnEntryForWhateverIsAsked) {
+  const auto size = [](const char* text) { return harness::make_score(parsed(text)).tables.at(0).size(); };
+  EXPECT_EQ(size("b3 hq4 hkv2 9x50 d1 score=alibi"), 4U);
+  EXPECT_EQ(size("b3 hq4 hkv2 9x50 d1 score=prefix"), 3U);
+  EXPECT_EQ(size("b3 hq4 hkv2 9x50 d1 score=documents"), 50U);
+  EXPECT_EQ(size("b3 hq4 hkv2 90x50 d1 score=documents"), 90U);
+  EXPECT_EQ(size("1x0 d1 score=documents"), 1U);
+  EXPECT_EQ(size("b3 hq4 hkv2 9x50 d1 score=bias"), 4U * 257U);
+  EXPECT_TRUE(harness::make_score(parsed("9x50 d1")).source.empty());
+}
+
+TEST(ScoreData, FunctionsAreWhatTheirNamesSay) {
+  // Slopes of 4 heads are 1/4, 1/16 and so on.
+  EXPECT_EQ(scored(parsed("h4 9x50 d1 score=alibi"), {0, 1, 5}, 21), 1.0 - 16.0 / 16.0);
+  const Problem prefix = parsed("b2 30x50 d1 score=prefix");
+  for (std::int64_t b = 0; b < 2; ++b) {
+    const auto length =
+        static_cast<std::int64_t>(harness::make_score(prefix).tables[0][static_cast<std::size_t>(b)]);
+    EXPECT_TRUE(length >= 1 && length <= 50);
+    EXPECT_EQ(scored(prefix, {b, 0, 0}, length - 1), 1.0);
+    EXPECT_EQ(scored(prefix, {b, 0, length - 1}, length), -INFINITY);
+    EXPECT_EQ(scored(prefix, {b, 0, 29}, 29), 1.0);
+  }
+  const Problem documents = parsed("64x64 d1 score=documents");
+  std::int64_t seen = 0;
+  for (std::int64_t query = 0; query < 64; ++query) {
+    EXPECT_EQ(scored(documents, {0, 0, query}, query), 1.0);
+    for (std::int64_t key = 0; key < 64; ++key) {
+      const bool visible = scored(documents, {0, 0, query}, key) == 1.0;
+      EXPECT_EQ(visible, scored(documents, {0, 0, key}, query) == 1.0);
+      seen += visible ? 1 : 0;
+    }
+  }
+  EXPECT_TRUE(seen > 64 && seen < 64 * 32) << seen;
+  const Problem bias = parsed("h2 300x300 d1 score=bias");
+  EXPECT_EQ(scored(bias, {0, 1, 0}, 128), scored(bias, {0, 1, 0}, 299)) << "beyond 128 all the same";
+  EXPECT_NE(scored(bias, {0, 1, 0}, 127), scored(bias, {0, 1, 0}, 128));
+  EXPECT_EQ(scored(bias, {0, 1, 5}, 8), scored(bias, {0, 1, 105}, 108));
+  EXPECT_NE(scored(bias, {0, 0, 5}, 8), scored(bias, {0, 1, 5}, 8));
 }
 
 TEST(MaskData, HidesItsShare) {

@@ -18,6 +18,7 @@ using vkattn::MaskType;
 using vkattn::parse_problem;
 using vkattn::Problem;
 using vkattn::Result;
+using vkattn::ScoreKind;
 using vkattn::SlidingWindow;
 using vkattn::Strides;
 using vkattn::WeightsStage;
@@ -101,6 +102,15 @@ TEST(ProblemFeatures, QuantisedStorage) {
   EXPECT_EQ(each.desc.value.type, DataType::kFloat8E4m3);
 }
 
+TEST(ProblemFeatures, ScoreFunctions) {
+  EXPECT_EQ(parsed("4x4 d8").score, ScoreKind::kNone);
+  EXPECT_EQ(parsed("4x4 d8 score=alibi").score, ScoreKind::kAlibi);
+  EXPECT_EQ(parsed("4x4 d8 score=prefix").score, ScoreKind::kPrefix);
+  EXPECT_EQ(parsed("4x4 d8 score=bias").score, ScoreKind::kBias);
+  EXPECT_EQ(to_string(parsed("score=documents 4x4 d8 causal")), "4x4 d8 causal score=documents");
+  EXPECT_EQ(parsed("4x4 d8 score=alibi").desc, parsed("4x4 d8").desc) << "a matter of PlanOptions";
+}
+
 TEST(ProblemFeatures, LayOutFollowsTheSizes) {
   Problem problem = parsed("b4 h2 8x64 d8 page=16 mask=bytes:bqk pad=3 query_lengths=1,2,3,4");
   problem.desc.batch = 1;
@@ -128,6 +138,7 @@ TEST(ProblemFeatures, NamesWhatWasMeant) {
   hints("weights=probs", "scores, softcap, masked, probabilities");
   hints("drop_out=0.1", "did you mean 'dropout=…'");
   hints("window=5", "window=512,0");
+  hints("score=document", "did you mean 'documents'");
   hints("mask=f32:kq", "b, h, q and k in this order");
   hints("mask=f32:qq", "b, h, q and k in this order");
   hints("mask=f32:qx", "mask=f32:hqk");
