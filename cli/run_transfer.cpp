@@ -98,6 +98,13 @@ class Source {
   std::vector<std::byte> raw_;
 };
 
+/// A block with elements that a float16 scale cannot reach. Those of a NaN scale were not finite before.
+bool has_infinite_scale(std::span<const std::byte> block) {
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, block.data(), sizeof(bits));
+  return (bits & 0x7fffU) == 0x7c00U;
+}
+
 /// Rounds or quantises elements to a tensor's storage type.
 class Encoder {
  public:
@@ -134,8 +141,9 @@ class Encoder {
     }
     const std::size_t elements = block_elements(type_), bytes = block_bytes(type_);
     for (std::size_t block = 0; block < values_.size() / elements; ++block) {
-      harness::quantise_block(type_, std::span(values_).subspan(block * elements, elements),
-                              std::span(stored_).subspan(block * bytes, bytes));
+      const auto stored = std::span(stored_).subspan(block * bytes, bytes);
+      harness::quantise_block(type_, std::span(values_).subspan(block * elements, elements), stored);
+      if (has_infinite_scale(stored)) overflowed_ += elements;
     }
   }
 

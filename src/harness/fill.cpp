@@ -31,7 +31,8 @@ class Encoder {
         value = static_cast<float>(data_.element(position));
         ++position.dim;
       }
-      quantise_block(type_, values_, bytes);
+      // Results must not depend on whether a device flushes subnormal scales.
+      quantise_block(type_, values_, bytes, kLeastNormalScale);
     } else {
       const std::uint32_t bits = data_.stored(position);
       const auto bits16 = static_cast<std::uint16_t>(bits);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "harness/data.hpp"
+#include "harness/quantise.hpp"
 #include "support/cache_reference.hpp"
 
 namespace vkattn::tests {
@@ -326,8 +327,7 @@ class AppendRun {
         const std::int64_t byte = byte_of(part.target, to.batch, head, to.row, static_cast<std::int64_t>(d));
         const auto tensor_block = target.at(byte, block_bytes(part.target.type));
         if (rotary.style == RotaryStyle::kNone) {
-          const auto block = quantised_block(part.target.type, std::span(elements).subspan(d).first<32>());
-          std::copy(block.begin(), block.end(), tensor_block.begin());
+          harness::quantise_block(part.target.type, std::span(elements).subspan(d, 32), tensor_block);
           report_.exact_elements += 32;
         } else if (auto r = accept_block(part, tensor_block, byte, std::span(row).subspan(d, 32)); !r) {
           return r << " in the block of dim " << d;

@@ -8,54 +8,6 @@
 #include <limits>
 
 namespace vkattn::tests {
-namespace {
-
-// Below it the reciprocal does not fit a float32.
-constexpr float kSmallestScale = 0x1p-126F;
-
-void put_half(std::vector<std::byte>& block, float value) {
-  const std::uint16_t bits = float_to_half(value);
-  std::memcpy(block.data(), &bits, sizeof(bits));
-}
-
-std::vector<std::byte> q8_0_block(std::span<const float, 32> elements, float largest) {
-  std::vector<std::byte> block(34);
-  const float scale = std::abs(largest) / 127.0F;
-  put_half(block, scale);
-  if (scale < kSmallestScale || std::isnan(scale)) return block;
-  const float inverse = 1.0F / scale;
-  for (std::size_t i = 0; i < 32; ++i) {
-    block[2 + i] = static_cast<std::byte>(static_cast<std::int8_t>(std::round(elements[i] * inverse)));
-  }
-  return block;
-}
-
-std::vector<std::byte> q4_0_block(std::span<const float, 32> elements, float largest) {
-  std::vector<std::byte> block(18, std::byte{0x88});
-  const float scale = largest / -8.0F;
-  put_half(block, scale);
-  if (std::abs(scale) < kSmallestScale || std::isnan(scale)) return block;
-  const float inverse = 1.0F / scale;
-  const auto code = [&](std::size_t i) {
-    const float scaled = elements[i] * inverse;
-    return std::min(15, static_cast<int>(scaled + 8.5F));
-  };
-  for (std::size_t i = 0; i < 16; ++i) block[2 + i] = static_cast<std::byte>(code(i) | code(i + 16) << 4);
-  return block;
-}
-
-}  // namespace
-
-std::vector<std::byte> quantised_block(DataType type, std::span<const float, 32> elements) {
-  float largest = 0;
-  bool finite = true;
-  for (const float element : elements) {
-    finite = finite && std::isfinite(element);
-    if (std::abs(element) > std::abs(largest)) largest = element;
-  }
-  if (!finite) largest = std::numeric_limits<float>::quiet_NaN();
-  return type == DataType::kQ8_0 ? q8_0_block(elements, largest) : q4_0_block(elements, largest);
-}
 
 std::array<float, 32> block_elements_of(DataType type, std::span<const std::byte> block) {
   std::uint16_t bits = 0;

@@ -1,5 +1,5 @@
-// What the append kernel should do, on the host: quantisation as llama.cpp defines it, rotation in
-// double, and where a row goes. Shares no code with the shader.
+// What the append kernel should do, on the host: rotation in double, and where a row goes; for
+// quantisation see harness/quantise.hpp. Shares no code with the shader.
 #pragma once
 
 #include <vkattn/cache.hpp>
@@ -13,9 +13,7 @@
 
 namespace vkattn::tests {
 
-/// The bytes of one block of 32 elements, kQ8_0 or kQ4_0.
-[[nodiscard]] std::vector<std::byte> quantised_block(DataType type, std::span<const float, 32> elements);
-/// The elements of such a block.
+/// The elements of a block of kQ8_0 or kQ4_0; harness/quantise.hpp makes such blocks.
 [[nodiscard]] std::array<float, 32> block_elements_of(DataType type, std::span<const std::byte> block);
 
 /// The float32 value of an element's bits, of types that are not stored in blocks.

@@ -249,31 +249,6 @@ TEST(Rotary, FrequenciesAsFractions) {
   EXPECT_TRUE(detail::rotary_specialization({}).empty());
 }
 
-/// What the tests on a device hold the kernel to, on numbers that can be checked by hand.
-TEST(CacheReference, Blocks) {
-  std::array<float, 32> elements{};
-  elements[0] = 127;
-  elements[1] = -63.5F;
-  elements[16] = 0.5F;
-  const auto q8 = tests::quantised_block(DataType::kQ8_0, elements);
-  ASSERT_EQ(q8.size(), 34U);
-  EXPECT_EQ(q8[0], std::byte{0x00});
-  EXPECT_EQ(q8[1], std::byte{0x3c});  // 1
-  EXPECT_EQ(q8[2], std::byte{127});
-  EXPECT_EQ(q8[3], std::byte{0xc0});  // -64: away from zero
-  EXPECT_EQ(q8[18], std::byte{1});
-  elements[0] = -8;
-  elements[1] = 3.5F;
-  elements[17] = 8;
-  const auto q4 = tests::quantised_block(DataType::kQ4_0, elements);
-  ASSERT_EQ(q4.size(), 18U);
-  EXPECT_EQ(q4[1], std::byte{0x3c});
-  EXPECT_EQ(q4[2], std::byte{0x90});  // -8, and 0.5 as 1
-  EXPECT_EQ(q4[3], std::byte{0xfc});  // 3.5 as 4, and 8 as 7: there is no more
-  EXPECT_EQ(tests::block_elements_of(DataType::kQ4_0, q4)[17], 7.0F);
-  EXPECT_EQ(tests::block_elements_of(DataType::kQ8_0, q8)[1], -64.0F);
-}
-
 TEST(CacheReference, QuarterTurns) {
   const std::array<float, 4> row{1, 2, 3, 4};
   RotaryDesc rotary{RotaryStyle::kInterleaved, 4};

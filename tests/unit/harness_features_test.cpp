@@ -14,7 +14,6 @@
 
 #include "harness/fill.hpp"
 #include "harness/guard.hpp"
-#include "harness/quantise.hpp"
 #include "harness/row_map.hpp"
 #include "harness/row_selection.hpp"
 #include "harness/score_problem.hpp"
@@ -188,60 +187,6 @@ TEST(RowMap, SpareMemoryIsNan) {
     host.small.page_table[0] = spare;
     EXPECT_TRUE(std::isnan(host.row(0, 0, 0).lse)) << text;
     EXPECT_TRUE(std::isfinite(host.row(1, 0, 0).lse)) << text;
-  }
-}
-
-TEST(Quantise, Q8_0) {
-  std::vector<float> values(32);
-  for (std::size_t i = 0; i < 32; ++i) values[i] = static_cast<float>(std::sin(static_cast<double>(i)) * 3);
-  std::vector<std::byte> block(34);
-  harness::quantise_block(DataType::kQ8_0, values, block);
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, block.data(), 2);
-  const float scale = half_to_float(bits);
-  float largest = 0;
-  for (const float value : values) largest = std::max(largest, std::abs(value));
-  EXPECT_NEAR(scale, largest / 127, largest / 127 * 0x1p-11F);
-  for (std::size_t i = 0; i < 32; ++i) {
-    EXPECT_NEAR(scale * static_cast<float>(static_cast<std::int8_t>(block[2 + i])), values[i], scale * 0.54F);
-  }
-}
-
-TEST(Quantise, Q4_0) {
-  std::vector<float> values(32, 0.0F);
-  values[0] = 4;  // the value of largest magnitude becomes -8 times the scale
-  values[1] = -3.5F;
-  values[16] = 0.26F;
-  values[17] = 2;
-  std::vector<std::byte> block(18);
-  harness::quantise_block(DataType::kQ4_0, values, block);
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, block.data(), 2);
-  EXPECT_EQ(half_to_float(bits), -0.5F);
-  EXPECT_EQ(block[2], std::byte{0x70}) << "4 is 0; 0.26 rounds to -1 of the scale, 7";
-  EXPECT_EQ(block[3], std::byte{0x4f}) << "-3.5 is 15, the end of the range; 2 is 4";
-  EXPECT_EQ(block[4], std::byte{0x88});
-}
-
-TEST(Quantise, ScalesAreNoSubnormals) {
-  for (const DataType type : {DataType::kQ8_0, DataType::kQ4_0}) {
-    std::vector<std::byte> block(block_bytes(type));
-    harness::quantise_block(type, std::vector<float>(32, -1e-4F), block);
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, block.data(), 2);
-    EXPECT_EQ(std::abs(half_to_float(bits)), 0x1p-14F);
-  }
-}
-
-TEST(Quantise, ANumberThatIsNotFiniteMakesItsBlockNan) {
-  for (const DataType type : {DataType::kQ8_0, DataType::kQ4_0}) {
-    std::vector<std::byte> block(block_bytes(type));
-    std::vector<float> values(32, 1.0F);
-    values[5] = std::numeric_limits<float>::infinity();
-    harness::quantise_block(type, values, block);
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, block.data(), 2);
-    EXPECT_TRUE(std::isnan(half_to_float(bits)));
   }
 }
 
