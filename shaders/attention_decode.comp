@@ -345,7 +345,7 @@ void main() {
     score_rows[r] = score_row(tile.batch, head, packed_query(packed));
     // All threads of a group know its maximum; the weights of its threads are added up.
     row_maximum[r] = key_group == 0u ? sink_score(head, tile.split) : kHiddenScore;
-    row_weight[r] = row_maximum[r] == kHiddenScore || column != 0u ? 0.0 : 1.0;
+    row_weight[r] = key_group == 0u && column == 0u ? sink_weight(head, tile.split) : 0.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kRowSums; ++i) row_sums[i] = vec4(0.0);
   load_queries();

@@ -258,7 +258,7 @@ void begin_rows(uint first_row, int kv_length, int part_end) {
     row_key_begin[r] = visible_key_begin(int(query), kv_length);
     row_key_end[r] = min(visible_key_end(int(query), kv_length), part_end);
     row_maximum[r] = sink_score(head, split);
-    row_sum[r] = row_maximum[r] == kHiddenScore ? 0.0 : 1.0;
+    row_sum[r] = sink_weight(head, split);
   }
   [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
     [[unroll]] for (uint r = 0; r < kRows; ++r) store_sum(r, dim, 0.0);

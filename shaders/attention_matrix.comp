@@ -417,12 +417,13 @@ void store_stage(uint first, uint slice) {
 // Counts the sink of a row. Last, as probabilities relative to a sink far above the scores are beyond 16 bits. Returns
 // what the row's sums are to be multiplied by.
 float add_sink(uint head, inout float reference, inout float sum) {
+  const float weight = sink_weight(head, 0u);
+  if (weight == 0.0) return 1.0;
   const float sink = sink_score(head, 0u);
-  if (sink == kHiddenScore) return 1.0;
   const float raised = max(reference, sink - kHeadroom);
   const float factor = rescale_factor(reference, raised);
   reference = raised;
-  sum = sum * factor + exp2(sink - raised);
+  sum = sum * factor + weight * exp2(sink - raised);
   return factor;
 }
 

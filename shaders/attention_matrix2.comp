@@ -68,8 +68,9 @@ float raise_to_sink(const in uint row, const in uint column, const in float refe
 
 // It counts once, in the first column.
 float add_sink(const in uint row, const in uint column, const in float sum, const in float reference) {
-  const float sink = sink_score(score_row_at(row).head, tile.split);
-  return sink == kHiddenScore || column != 0u ? sum : sum + exp2(sink - reference);
+  const uint head = score_row_at(row).head;
+  const float weight = column == 0u ? sink_weight(head, tile.split) : 0.0;
+  return weight == 0.0 ? sum : sum + weight * exp2(sink_score(head, tile.split) - reference);
 }
 
 float raise(const in uint row, const in uint column, const in float reference, const in float maximum) {

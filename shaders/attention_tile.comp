@@ -258,7 +258,7 @@ void main() {
     row_key_begin[r] = visible_key_begin(int(query), kv_length);
     row_key_end[r] = min(visible_key_end(int(query), kv_length), keys.part_end);
     row_maximum[r] = sink_score(head, tile.split);
-    row_sum[r] = row_maximum[r] == kHiddenScore || column != 0u ? 0.0 : 1.0;
+    row_sum[r] = column == 0u ? sink_weight(head, tile.split) : 0.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kValueChunks; ++i) accumulator[i] = vec4(0.0);
 

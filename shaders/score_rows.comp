@@ -23,7 +23,6 @@ layout(set = 0, binding = 0, std430) buffer Scores { uint scores[]; };
 void main() {
   const uint index = gl_GlobalInvocationID.x;
   if (index >= params.count) return;
-  const float kLog2E = 1.44269504088896;
   const uint key = params.first_key + index;
   const float score =
       user_score(kLog2E * uintBitsToFloat(scores[index]), params.batch, params.head, params.query, key);

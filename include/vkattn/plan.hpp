@@ -39,7 +39,9 @@ enum class BlockVisibility : std::uint32_t {
 
 /// Where the word (uint32) of a block lies: batch * batch_stride + kv_head * head_stride + row / rows *
 /// row_stride + key / keys, with strides in words. `row` is query * g + h for query head kv_head * g + h, g
-/// being the query heads of a KV head. Causality, windows and lengths do not show in it.
+/// being the query heads of a KV head. A block whose rows causality or the window keeps from all of its keys
+/// is computed as hidden where no lengths come from buffers; else only the mask and the score function show.
+/// One of the caller's own need not know of causality, windows and lengths: the kernels see to them anyway.
 struct BlockMaskLayout {
   std::uint32_t rows = 0;  ///< of a block
   std::uint32_t keys = 0;
@@ -95,7 +97,8 @@ struct PlanOptions {
   std::shared_ptr<const Tuning> tuning;
   std::vector<KernelRefusal> refusals;
   /// Refuse kernels in which a NaN or an infinity of a hidden row of V may reach the output: those on matrix
-  /// units.
+  /// units. The others then also leave out the rows of V whose scores infinities in Q or K made -inf, which
+  /// costs them a comparison for each score.
   bool strict_nonfinite = false;
   /// A score function of the user's own, see vkattn/score_function.hpp. It is part of the problem: create()
   /// sets AttentionDesc::has_score_function and score_function_hides for it.

@@ -11,6 +11,10 @@
 
 layout(set = 0, binding = VKATTN_BINDING_KV_LENGTHS, std430) readonly buffer KvLengths { int kv_lengths[]; };
 
+// A score of -inf, which only infinities among Q and K make, hides its key from the kernels on single threads even where
+// its value is no number. All steps then look through their scores.
+layout(constant_id = VKATTN_SPEC_STRICT_NONFINITE) const bool kStrictNonfinite = false;
+
 // What a row's scores depend on besides the key: heads, queries and batch entries of the window.
 struct ScoreRow {
   uint batch;
@@ -19,6 +23,10 @@ struct ScoreRow {
   uint mask_index;  // of key 0
   float slope_log2;
 };
+
+float without_infinity(float score) {
+  return kStrictNonfinite && floatBitsToUint(score) == 0xff800000u ? kHiddenScore : score;
+}
 
 #if VKATTN_FEATURES
 
@@ -51,7 +59,7 @@ layout(set = 0, binding = VKATTN_BINDING_VALUE_SCALES, std430) readonly buffer V
 // A mask that is added to scores, rather than hiding keys only.
 const bool kMaskAdds = kMaskType == VKATTN_MASK_FLOAT32 || kMaskType == VKATTN_MASK_FLOAT16;
 // That finish_score() may return kHiddenScore.
-const bool kScoresHide = kMaskType != VKATTN_MASK_NONE || kUserHides || kHasUserScore;
+const bool kScoresHide = kMaskType != VKATTN_MASK_NONE || kUserHides || kHasUserScore || kStrictNonfinite;
 // That it may do so by may_see(): only steps of which a block mask says so can do without asking.
 const bool kStepsHide = kMaskType != VKATTN_MASK_NONE || kUserHides;
 // Keys that are looked up rather than calculated.
@@ -61,8 +69,6 @@ const bool kFinishesScores = kScoresHide || kHasSoftcap || kAlibi != VKATTN_ALIB
 const bool kHasBlockMask = kBlockMaskRows != 0;
 // That a row may see a later key than the first.
 const bool kHasKeyBegin = kHasLeftLimit || kKeyMapping == VKATTN_KEYS_RING;
-const float kLog2E = 1.44269504088896;
-
 uint query_first_row = 0;  // of the batch entry, in packed tensors
 uint key_first_row = 0;
 int entry_kv_length = 0;       // keys of the batch entry
@@ -171,10 +177,9 @@ float masked_score(float score, ScoreRow row, uint key) {
   const float bias = kMaskType == VKATTN_MASK_FLOAT32
                          ? uintBitsToFloat(mask_words[index])
                          : unpackHalf2x16(mask_words[index >> 1] >> (index & 1u) * 16u).x;
-  // Minus infinity, told by its bits, as comparisons with it are not promised. Numbers near the lowest must not become
-  // it: 2.3e38 * log2(e) is still finite, and a finite bias hides nothing.
+  // Minus infinity, told by its bits, as comparisons with it are not promised. A finite bias hides nothing.
   if (floatBitsToUint(bias) == 0xff800000u) return kHiddenScore;
-  return score + kLog2E * max(bias, -2.3e38);
+  return score + (kMaskType == VKATTN_MASK_FLOAT16 ? kLog2E * bias : logit_in_log2_units(bias));
 }
 
 float capped_score(float score) {
@@ -188,14 +193,15 @@ bool may_see(ScoreRow row, uint key) {
 }
 
 // That scores of a step are looked through for hidden ones: also the user's score() may say minus infinity, at any time.
-bool looks_for_hidden(bool masked) { return masked || kHasUserScore; }
+bool looks_for_hidden(bool masked) { return masked || kHasUserScore || kStrictNonfinite; }
 
 // From a scaled score in log2 units to the one that enters the softmax: softcap, the user's function, bias and mask,
 // ALiBi. kHiddenScore where the key is hidden from the row, in steps that are not masked by the user's score() only.
 float finish_score(float score, ScoreRow row, uint key, bool masked) {
   score = capped_score(score);
   if (kHasUserScore) score = user_score(score, row.batch, row.head, row.query, key);
-  if (kHasUserScore && score == kHiddenScore) return score;
+  score = without_infinity(score);
+  if ((kHasUserScore || kStrictNonfinite) && score == kHiddenScore) return score;
   if (kAlibi != VKATTN_ALIBI_NONE) {
     const int shift = features.position_offset + (kAlignBottomRight ? entry_position_shift : 0);
     score -= row.slope_log2 * float(abs(int(row.query) + shift - int(key)));
@@ -205,14 +211,23 @@ float finish_score(float score, ScoreRow row, uint key, bool masked) {
   return score;
 }
 
-// The sink of a head in log2 units; kHiddenScore where there is none. It counts in the first part of the keys.
+// The sink of a head; minus infinity where there is none. It counts in the first part of the keys.
+float sink_of(uint head, uint split) {
+  return !kHasSinks || split != 0u ? uintBitsToFloat(0xff800000u) : sinks[features.sinks_offset + head];
+}
+
+// In log2 units; kHiddenScore where there is none, or none that is a number.
 float sink_score(uint head, uint split) {
-  if (!kHasSinks || split != 0u) return kHiddenScore;
-  const float sink = sinks[features.sinks_offset + head];
-  if (floatBitsToUint(sink) == 0xff800000u) return kHiddenScore;
-  // Numbers stay numbers in log2 units.
-  const bool is_number = (floatBitsToUint(sink) & 0x7fffffffu) < 0x7f800000u;
-  return kLog2E * (is_number ? clamp(sink, -2.3e38, 2.3e38) : sink);
+  const float sink = sink_of(head, split);
+  return (floatBitsToUint(sink) & 0x7fffffffu) < 0x7f800000u ? logit_in_log2_units(sink) : kHiddenScore;
+}
+
+// What the sink adds to a sum of exp2(score - sink_score()). A maximum may drop a NaN, a sum keeps it: so a sink that is
+// no number, minus infinity apart, is one here.
+float sink_weight(uint head, uint split) {
+  const uint bits = floatBitsToUint(sink_of(head, split));
+  if (bits == 0xff800000u) return 0.0;
+  return (bits & 0x7fffffffu) < 0x7f800000u ? 1.0 : uintBitsToFloat(0x7fc00000u);
 }
 
 // One word of Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011) for each of 4 neighbouring keys.
@@ -264,7 +279,7 @@ int next_visible_key(uint batch, uint kv_head, uint first_row, int first_key, in
 #else
 
 const bool kHasKeyBegin = false;
-const bool kScoresHide = false;
+const bool kScoresHide = kStrictNonfinite;
 const bool kStepsHide = false;
 const bool kHasUserScore = false;
 const bool kFinishesScores = false;
@@ -288,9 +303,10 @@ int right_alignment(int kv_length) { return kCausalMode == VKATTN_CAUSAL_BOTTOM_
 int visible_key_begin(int row, int kv_length) { return 0; }
 uvec2 key_slot(uint batch, uint key) { return uvec2(batch, key); }
 ScoreRow score_row(uint batch, uint head, uint query) { return ScoreRow(batch, head, query, 0u, 0.0); }
-bool looks_for_hidden(bool masked) { return masked; }
-float finish_score(float score, ScoreRow row, uint key, bool masked) { return score; }
+bool looks_for_hidden(bool masked) { return masked || kStrictNonfinite; }
+float finish_score(float score, ScoreRow row, uint key, bool masked) { return without_infinity(score); }
 float sink_score(uint head, uint split) { return kHiddenScore; }
+float sink_weight(uint head, uint split) { return 0.0; }
 float kept_probability(float probability, ScoreRow row, uint key) { return probability; }
 float drop_scale() { return 1.0; }
 uint block_class(uint batch, uint kv_head, uint first_row, int key) { return VKATTN_BLOCK_VISIBLE; }

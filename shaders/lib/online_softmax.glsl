@@ -8,6 +8,15 @@ const float kHiddenScore = -3.402823466e+38;
 // The probability kept for a hidden key, so that its V row can be left out rather than multiplied by 0.
 const float kHiddenProbability = -1.0;
 
+const float kLog2E = 1.44269504088896;
+
+// What is added to scores or takes their place. Numbers stay numbers: 2.3e38 * log2(e) is still finite. Infinities and
+// NaN stay what they are.
+float logit_in_log2_units(float logit) {
+  const bool is_number = (floatBitsToUint(logit) & 0x7fffffffu) < 0x7f800000u;
+  return kLog2E * (is_number ? clamp(logit, -2.3e38, 2.3e38) : logit);
+}
+
 // What a row's sum and accumulators are multiplied by when its maximum rises. The difference can overflow only
 // where nothing was accumulated yet.
 float rescale_factor(float old_maximum, float new_maximum) {

@@ -102,6 +102,7 @@
 #define VKATTN_SPEC_HAS_DROPOUT 28
 #define VKATTN_SPEC_BLOCK_ROWS 29  // of the block mask; 0: there is none
 #define VKATTN_SPEC_BLOCK_KEYS 30
+#define VKATTN_SPEC_STRICT_NONFINITE 31  // PlanOptions::strict_nonfinite; also without features
 
 // Specialization constants of one kernel start here.
 #define VKATTN_SPEC_LANE_ROWS 48

@@ -5,6 +5,7 @@
 
 #include "common/message.hpp"
 #include "kernels/tile_table.hpp"
+#include "shared/attention_constants.h"
 #include "vkattn_core_shaders.hpp"
 
 namespace vkattn {
@@ -42,6 +43,9 @@ Result<KernelConfig> consider(const Kernel& kernel, const AttentionDesc& desc,
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                  "a NaN or an infinity in a hidden row of V could reach its output, which strict_nonfinite "
                  "rules out"};
+  }
+  if (config && request.strict_nonfinite) {
+    config->specialization.push_back({VKATTN_SPEC_STRICT_NONFINITE, 1});
   }
   return config;
 }

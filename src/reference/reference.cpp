@@ -42,6 +42,12 @@ double alibi_slope(const AttentionDesc& desc, const Inputs& inputs, std::int64_t
   return static_cast<double>(inputs.alibi_slopes[static_cast<std::size_t>(head)]);
 }
 
+/// What is added to scores, or takes their place, counts up to this magnitude; infinities and NaN stay.
+double limited_logit(double logit) {
+  const auto most = static_cast<double>(2.3e38F);
+  return std::isfinite(logit) ? std::clamp(logit, -most, most) : logit;
+}
+
 /// One element of the score matrix, stage by stage.
 struct Score {
   double scaled = -kInfinity;   ///< scale * <q, k>
@@ -82,7 +88,8 @@ class ScoreRow {
 
   /// Bias, ALiBi and masks of a key that is seen.
   void finish(std::int64_t key, Score& score) const {
-    const double bias = mask_bias(inputs_.mask, desc_.mask, row_.batch, row_.head, row_.query, key);
+    const double bias =
+        limited_logit(mask_bias(inputs_.mask, desc_.mask, row_.batch, row_.head, row_.query, key));
     if (bias == -kInfinity || score.scored == -kInfinity) return;  // hidden, whatever the score is: a NaN too
     const double alibi = slope_ * static_cast<double>(std::abs(row_.query + offset_ - key));
     score.masked = score.scored + bias - alibi;
@@ -117,10 +124,18 @@ class ScoreRow {
 
 /// What the softmax of a row is made of.
 struct Softmax {
-  std::vector<double> score;  ///< of the keys that are seen, from the first one on; -inf hides
+  std::vector<double> score;      ///< of the keys that are seen, from the first one on; -inf hides
+  std::vector<double> magnitude;  ///< A_ij of each
   double largest = -kInfinity;
   double sum = 0;  ///< of exp(score - largest), and of the sink's
 };
+
+/// That the weight of a visible key may show in float32, whatever its score's rounding. A bias that is the
+/// lowest number would otherwise say of all rows that any result is near enough.
+bool may_count(double score, double magnitude, double largest) {
+  constexpr double kVanishes = 128;  // exp(-128) is below the smallest float32
+  return !(score + magnitude * 0x1p-12 < largest - kVanishes);
+}
 
 /// Has the user's function replace the scores of the keys that are seen; the first is that of computed.begin.
 void apply_hook(const Inputs& inputs, const RowIndex& index, const KeyRange& computed, const KeyRange& seen,
@@ -131,7 +146,7 @@ void apply_hook(const Inputs& inputs, const RowIndex& index, const KeyRange& com
   for (auto score = first; score != last; ++score) row.push_back(score->capped);
   inputs.score_hook(index, seen.begin, row);
   for (auto score = first; score != last; ++score)
-    score->scored = row[static_cast<std::size_t>(score - first)];
+    score->scored = limited_logit(row[static_cast<std::size_t>(score - first)]);
 }
 
 void note_weight(const AttentionDesc& desc, std::int64_t key, const Score& score, Row& row) {
@@ -173,23 +188,29 @@ Softmax compute_scores(const AttentionDesc& desc, const Inputs& inputs, const Ro
     note_weight(desc, j, score, row);
     if (!is_seen) continue;
     softmax.score.push_back(score.masked);
+    softmax.magnitude.push_back(score.masked_magnitude);
     if (score.masked == -kInfinity) continue;
     ++row.visible_keys;
     softmax.largest = std::max(softmax.largest, score.masked);
-    row.score_magnitude = std::max(row.score_magnitude, score.masked_magnitude);
   }
   double sink = -kInfinity;
-  if (desc.has_sinks) sink = static_cast<double>(inputs.sinks[static_cast<std::size_t>(index.head)]);
+  if (desc.has_sinks)
+    sink = limited_logit(static_cast<double>(inputs.sinks[static_cast<std::size_t>(index.head)]));
   if (sink != -kInfinity) {
     softmax.largest = std::max(softmax.largest, sink);
     row.score_magnitude = std::max(row.score_magnitude, std::abs(sink));
     softmax.sum = std::exp(sink - softmax.largest);
   }
-  for (const double score : softmax.score) {
-    if (score != -kInfinity) softmax.sum += std::exp(score - softmax.largest);
+  for (std::size_t n = 0; n < softmax.score.size(); ++n) {
+    const double score = softmax.score[n];
+    if (score == -kInfinity) continue;
+    softmax.sum += std::exp(score - softmax.largest);
+    if (may_count(score, softmax.magnitude[n], softmax.largest))
+      row.score_magnitude = std::max(row.score_magnitude, softmax.magnitude[n]);
   }
   // Not by the largest score: that of a row which sees nothing but NaN is -inf too.
   const bool has_logits = row.visible_keys > 0 || sink != -kInfinity;
+  if (std::isnan(sink) || sink == kInfinity) softmax.sum = std::numeric_limits<double>::quiet_NaN();
   row.lse = has_logits ? softmax.largest + std::log(softmax.sum) : -kInfinity;
   return softmax;
 }
@@ -223,6 +244,8 @@ Row compute_row(const AttentionDesc& desc, const Inputs& inputs, RowIndex row) {
     result.weight_magnitudes.assign(keys, 0.0);
   }
   const Softmax softmax = compute_scores(desc, inputs, row, result);
+  // Of rows that see no key, too: so a sink that is no number shows wherever it counts.
+  if (std::isnan(softmax.sum)) result.output.assign(dims, softmax.sum);
   const std::int64_t first = seen_keys(desc, inputs, row).begin;
   std::vector<double> value;
   for (std::size_t n = 0; n < softmax.score.size(); ++n) {

@@ -56,7 +56,8 @@ struct Row {
   std::vector<double> output;  ///< value_dim
   double lse = 0;              ///< -inf where the row sees nothing and has no sink
   std::int64_t visible_keys = 0;
-  double score_magnitude = 0;           ///< A_i: the largest A_ij of the visible j, or |sink| where larger
+  double score_magnitude =
+      0;  ///< A_i: the largest A_ij of the visible j that may count, or |sink| where larger
   std::vector<double> value_magnitude;  ///< S: sum over visible j of w[i,j] * |v_j|, per value dim
   std::vector<double> value_sum;        ///< sum over visible j of |v_j|: what flushed weights may lose
 

@@ -58,10 +58,7 @@ Position vkattn_position(uint batch, uint head, uint query, uint key) {
 }
 float user_score(float score, uint batch, uint head, uint query, uint key) {
   const float result = vkattn_score(0.693147180559945 * score, vkattn_position(batch, head, query, key));
-  if (floatBitsToUint(result) == 0xff800000u) return kHiddenScore;
-  // Numbers stay numbers in log2 units.
-  const bool is_number = (floatBitsToUint(result) & 0x7fffffffu) < 0x7f800000u;
-  return 1.44269504088896 * (is_number ? clamp(result, -2.3e38, 2.3e38) : result);
+  return floatBitsToUint(result) == 0xff800000u ? kHiddenScore : logit_in_log2_units(result);
 }
 bool user_visible(uint batch, uint head, uint query, uint key) {
   return vkattn_visible(vkattn_position(batch, head, query, key));

@@ -131,7 +131,7 @@ TEST_P(ScoreFunctions, MayReturnMinusInfinity) {
 TEST_P(ScoreFunctions, MayReturnTheLowestNumber) {
   const ScoreSetup lowest = setup(
       "float score(float s, Position p) { return p.query == 2 ? -3.4e38 : s; }", {}, {},
-      [](double s, const reference::RowIndex& row, std::int64_t) { return row.query == 2 ? -2.3e38 : s; });
+      [](double s, const reference::RowIndex& row, std::int64_t) { return row.query == 2 ? -3.4e38 : s; });
   EXPECT_TRUE(runs_right(runtime(), typed("h2 9x70 d16 lse"), options(lowest)));
 }
 

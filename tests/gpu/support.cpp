@@ -78,7 +78,8 @@ harness::RowSelection rows_to_check(const Problem& problem) {
 Result<AttentionPlan> plan_of(const Runtime& runtime, const AttentionDesc& desc, const RunOptions& options) {
   SharedRuntime& last = shared();
   const bool shareable = &runtime == last.runtime.get() && !options.device.has_value() && !options.tile &&
-                         !options.score && options.max_dispatch_ns == RunOptions{}.max_dispatch_ns;
+                         !options.score && !options.strict_nonfinite &&
+                         options.max_dispatch_ns == RunOptions{}.max_dispatch_ns;
   if (shareable && last.plan.has_value() && last.plan->desc() == desc && last.plan_kernel == options.kernel &&
       last.plan_splits == options.kv_splits) {
     return *last.plan;
@@ -204,6 +205,7 @@ Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& des
   plan_options.pipeline_cache = runtime.pipeline_cache();
   plan_options.max_dispatch_ns = options.max_dispatch_ns;
   plan_options.kv_splits = options.kv_splits;
+  plan_options.strict_nonfinite = options.strict_nonfinite;
   plan_options.tile = options.tile;
   if (options.score) plan_options.score_function = options.score->function;
   return AttentionPlan::create(options.device.value_or(runtime.device()), desc, plan_options);

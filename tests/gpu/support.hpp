@@ -88,6 +88,7 @@ struct RunOptions {
   std::optional<Device> device;  ///< in place of the runtime's own
   std::uint64_t max_dispatch_ns = 100'000'000;
   std::uint32_t kv_splits = 0;
+  bool strict_nonfinite = false;
   std::optional<TileShape> tile;                        ///< in place of the tile table's
   std::optional<ScoreSetup> score;                      ///< in place of the problem's own
   std::function<Status(harness::ProblemRun&)> prepare;  ///< after the inputs are filled

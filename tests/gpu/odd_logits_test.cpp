@@ -1,0 +1,136 @@
+// Biases and sinks at the ends of float32, and such as are no numbers, on all kernels.
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "gpu/support.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kLargest = std::numeric_limits<float>::max();
+
+/// float32 elements of a tensor that is one row of memory, such as sinks or a mask.
+Status write_floats(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, std::int64_t first,
+                    std::int64_t count, float value) {
+  TensorDesc desc;
+  desc.type = DataType::kFloat32;
+  for (std::int64_t i = first; i < first + count; ++i) {
+    if (Status status = write_element(runtime, tensor, desc, i, value); !status.ok()) return status;
+  }
+  return {};
+}
+
+class OddLogits : public KernelTest {
+ protected:
+  void SetUp() override {
+    KernelTest::SetUp();
+    if (IsSkipped()) return;
+    if (const std::string reason = reason_against(runtime(), kernel(), sized("")); !reason.empty()) {
+      GTEST_SKIP() << reason;
+    }
+  }
+
+  static void skip_without_nan() {
+    if (!capabilities().preserves_nan_float32) {
+      GTEST_SKIP() << "the device does not promise to keep NaN (shaderSignedZeroInfNanPreserveFloat32)";
+    }
+  }
+
+  static bool is_matrix() { return kernel() == "matrix" || kernel() == "matrix2"; }
+
+  /// 7 queries of 4 heads and 150 keys with these words.
+  static std::string sized(const std::string& words) {
+    return "hq4 hkv2 7x150 d16 lse " + words + (is_matrix() ? " f16 output=f32" : "");
+  }
+
+  /// That each row is the mean of the values first <= j < last: beside such biases scores vanish, so that the
+  /// tolerance of the reference has no force.
+  static void expect_mean(const std::string& text, const RunOptions& options, std::int64_t first,
+                          std::int64_t last) {
+    const Problem problem = parsed(text);
+    const AttentionDesc& desc = problem.desc;
+    auto run = harness::ProblemRun::create(runtime(), problem);
+    ASSERT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok());
+    ASSERT_TRUE(options.prepare(*run).ok());
+    const auto plan = make_plan(runtime(), desc, options);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    ASSERT_TRUE(run->execute(*plan).ok());
+    const auto at = [](const TensorDesc& tensor, std::int64_t head, std::int64_t row, std::int64_t dim) {
+      return head * tensor.strides.head + row * tensor.strides.row + dim * tensor.strides.dim;
+    };
+    for (std::int64_t h = 0; h < desc.query_heads; ++h) {
+      for (std::int64_t d = 0; d < desc.value_dim; ++d) {
+        double mean = 0;
+        for (std::int64_t j = first; j < last; ++j) {
+          mean += static_cast<double>(
+              read_element(runtime(), run->value(), desc.value, at(desc.value, h / 2, j, d)));
+        }
+        mean /= static_cast<double>(last - first);
+        for (std::int64_t i = 0; i < desc.query_length; ++i) {
+          const float got = read_element(runtime(), run->output(), desc.output, at(desc.output, h, i, d));
+          ASSERT_NEAR(static_cast<double>(got), mean, 2e-3) << text << " head " << h << " query " << i;
+        }
+      }
+    }
+  }
+
+  static RunOptions with_mask(std::int64_t first, std::int64_t count, float value) {
+    RunOptions options{kernel()};
+    options.prepare = [=](harness::ProblemRun& run) {
+      return write_floats(runtime(), run.mask(), first, count, value);
+    };
+    return options;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kernels, OddLogits, testing::Values("lane", "tile", "decode", "matrix", "matrix2"),
+                         kernel_test_name);
+
+/// Frameworks write the lowest number where they mean that a key is hidden. It hides next to others, and rows
+/// that have nothing else average all their keys.
+TEST_P(OddLogits, BiasesOfTheLowestNumber) {
+  const std::string text = sized("mask=f32:k");
+  EXPECT_TRUE(runs_right(runtime(), text, with_mask(40, 60, -kLargest)));
+  expect_mean(text, with_mask(0, 150, -kLargest), 0, 150);
+}
+
+TEST_P(OddLogits, BiasesOfTheLargestNumber) {
+  expect_mean(sized("mask=f32:k"), with_mask(40, 60, kLargest), 40, 100);
+}
+
+TEST_P(OddLogits, ABiasThatIsNoNumberArrives) {
+  skip_without_nan();
+  if (IsSkipped()) return;
+  for (const float bias : {kNan, kInfinity}) {
+    // Row 3 of all heads; the others are what they were.
+    EXPECT_TRUE(runs_right(runtime(), sized("mask=f32:qk"), with_mask(3 * 150 + 20, 1, bias))) << bias;
+  }
+}
+
+TEST_P(OddLogits, SinksThatAreNoNumbersArrive) {
+  skip_without_nan();
+  if (IsSkipped()) return;
+  for (const char* const words : part_of({"sinks", "sinks kv_lengths=0", "sinks causal align=-4"})) {
+    for (const std::uint32_t parts : {1U, 3U}) {
+      if (parts != 1 && kernel() == "matrix") continue;  // does not split keys
+      RunOptions options{kernel()};
+      options.kv_splits = parts;
+      options.prepare = [&](harness::ProblemRun& run) -> Status {
+        constexpr std::array kSinks{kNan, kInfinity, -kInfinity, kLargest};
+        for (std::size_t h = 0; h < kSinks.size(); ++h) {
+          const auto head = static_cast<std::int64_t>(h);
+          if (Status s = write_floats(runtime(), run.sinks(), head, 1, kSinks[h]); !s.ok()) return s;
+        }
+        return {};
+      };
+      EXPECT_TRUE(runs_right(runtime(), sized(words), options)) << parts << " parts";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vkattn::tests
