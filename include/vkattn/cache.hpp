@@ -30,7 +30,7 @@ enum class RotaryStyle : std::uint32_t {
 ///
 /// Angles are reduced in 64-bit integers and the rest is float32, so that a rotated element is within
 /// 2^-20 times the larger magnitude of its pair, times `magnitude`, of the exact result at any position up to
-/// 2^20 (before it is rounded to its storage type). The device's own sin and cos are not used.
+/// 2^24 (before it is rounded to its storage type). The device's own sin and cos are not used.
 struct RotaryDesc {
   RotaryStyle style = RotaryStyle::kNone;
   /// Even, from 2 to head_dim; a multiple of 8 for kHalfSplit into keys that are stored in blocks.

@@ -15,14 +15,16 @@ namespace detail {
 struct ScoreFunctionState;
 }  // namespace detail
 
+// clang-format off
 /// GLSL that defines one of these functions or both:
 ///
-///   float score(float s, Position p)   the new score; s is scale * Q K^T after softcap, before mask and
-///   ALiBi bool visible(Position p)           whether the key may be seen
+///     float score(float s, Position p)   // the new score; s is scale * Q K^T after softcap, before mask and ALiBi
+///     bool visible(Position p)           // whether the key may be seen
 ///
 /// with struct Position { uint batch, head, query, key; } of the whole problem. Results may depend on nothing
 /// but the arguments and the buffers. A score of -inf hides the key too, but only visible() lets kernels pass
 /// by blocks of keys.
+// clang-format on
 struct ScoreFunctionDesc {
   std::string source;
   std::string name = "score function";  ///< in messages, before the line: a file's name, say

@@ -1,5 +1,7 @@
 // Plans with score functions: block masks, tables, what they tell and refuse.
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "gpu/score_support.hpp"
 
@@ -49,8 +51,37 @@ class BlockMasks : public ScoreFunctions {
     EXPECT_TRUE(runtime().write(mask_, 0, std::as_bytes(std::span(words))).ok());
   }
 
+  /// That causality and a left window hide the block from all of its rows; of problems with such words.
+  [[nodiscard]] bool is_out_of_sight(std::int64_t first_row, std::int64_t first_key) const {
+    const AttentionDesc& desc = problem_.desc;
+    if (!desc.causal || desc.has_kv_lengths) return false;
+    const std::int64_t group = desc.query_heads / desc.kv_heads;
+    const std::int64_t last_row = std::min(first_row + layout_->rows, desc.query_length * group) - 1;
+    const std::int64_t last_key = std::min<std::int64_t>(first_key + layout_->keys, desc.kv_length) - 1;
+    return first_key > last_row / group || last_key < first_row / group - desc.window.left;
+  }
+
+  /// Compares each word with what block_of() says; how many of each kind there are.
+  void expect_exact(std::array<std::size_t, 3>& found) const {
+    const std::vector<BlockVisibility> words = read_mask();
+    const AttentionDesc& desc = problem_.desc;
+    for (std::int64_t b = 0; b < desc.batch; ++b) {
+      for (std::int64_t h = 0; h < desc.kv_heads; ++h) {
+        for (std::int64_t row = 0; row < desc.query_length * 2; row += layout_->rows) {
+          for (std::int64_t key = 0; key < desc.kv_length; key += layout_->keys) {
+            const std::int64_t word = b * layout_->batch_stride + h * layout_->head_stride +
+                                      row / layout_->rows * layout_->row_stride + key / layout_->keys;
+            ASSERT_EQ(words.at(static_cast<std::size_t>(word)), block_of(row, key)) << row << " " << key;
+            ++found[static_cast<std::size_t>(block_of(row, key))];
+          }
+        }
+      }
+    }
+  }
+
   /// What the documents leave of a block, position by position.
   [[nodiscard]] BlockVisibility block_of(std::int64_t first_row, std::int64_t first_key) const {
+    if (is_out_of_sight(first_row, first_key)) return BlockVisibility::kHidden;
     const AttentionDesc& desc = problem_.desc;
     const std::int64_t group = desc.query_heads / desc.kv_heads;
     std::int64_t seen = 0;
@@ -79,23 +110,44 @@ INSTANTIATE_TEST_SUITE_P(Kernels, BlockMasks, testing::ValuesIn(kBlockKernels), 
 
 TEST_P(BlockMasks, AreExact) {
   EXPECT_TRUE(runs(false));
-  const std::vector<BlockVisibility> words = read_mask();
   std::array<std::size_t, 3> found{};
-  const AttentionDesc& desc = problem_.desc;
-  for (std::int64_t b = 0; b < desc.batch; ++b) {
-    for (std::int64_t h = 0; h < desc.kv_heads; ++h) {
-      for (std::int64_t row = 0; row < desc.query_length * 2; row += layout_->rows) {
-        for (std::int64_t key = 0; key < desc.kv_length; key += layout_->keys) {
-          const std::int64_t word = b * layout_->batch_stride + h * layout_->head_stride +
-                                    row / layout_->rows * layout_->row_stride + key / layout_->keys;
-          ASSERT_EQ(words.at(static_cast<std::size_t>(word)), block_of(row, key)) << row << " " << key;
-          ++found[static_cast<std::size_t>(block_of(row, key))];
-        }
-      }
-    }
-  }
+  expect_exact(found);
   EXPECT_GT(found[0], 0U);
   EXPECT_GT(found[1], 0U);
+}
+
+/// Causality and the window, whose lengths are fixed: blocks that they hide whole are hidden.
+class BlockMasksInAWindow : public BlockMasks {
+ protected:
+  BlockMasksInAWindow() { problem_ = parsed(typed("b2 hq4 hkv2 150x190 d16 lse causal window=60,-1")); }
+};
+INSTANTIATE_TEST_SUITE_P(Kernels, BlockMasksInAWindow, testing::ValuesIn(kBlockKernels), kernel_test_name);
+
+TEST_P(BlockMasksInAWindow, AreExact) {
+  EXPECT_TRUE(runs(false));
+  std::array<std::size_t, 3> found{};
+  expect_exact(found);
+  EXPECT_GT(found[0], 0U);
+  EXPECT_TRUE(runs(true));
+}
+
+/// Lengths may change under a block mask that is kept, so they must not show in it.
+class BlockMasksWithLengths : public BlockMasks {
+ protected:
+  BlockMasksWithLengths() {
+    problem_ = parsed(typed("b2 hq4 hkv2 150x190 d16 lse causal align=bottom-right kv_lengths=150,20"));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Kernels, BlockMasksWithLengths, testing::ValuesIn(kBlockKernels), kernel_test_name);
+
+TEST_P(BlockMasksWithLengths, AreKeptWhereLengthsChange) {
+  EXPECT_TRUE(runs(false));
+  std::array<std::size_t, 3> found{};
+  expect_exact(found);
+  for (const auto& [first, second] : {std::pair{20, 190}, {190, 1}}) {
+    problem_.kv_lengths = {first, second};
+    EXPECT_TRUE(runs(true)) << first << ", " << second;
+  }
 }
 
 TEST_P(BlockMasks, AreKeptAndTakenFromTheCaller) {
