@@ -2,6 +2,7 @@
 #pragma once
 
 #include <vkattn/attention.hpp>
+#include <vkattn/cache.hpp>
 
 #include <cstdint>
 #include <string>
@@ -54,6 +55,11 @@ struct Problem {
   std::uint64_t dropout_seed = 1;
   std::uint32_t dropout_offset = 0;
   ScoreKind score = ScoreKind::kNone;
+  /// The last so many keys of each batch entry come into K and V by an append on the device
+  /// (vkattn/cache.hpp), at first from float32 where K or V is quantised. With a rotary style they are turned
+  /// on the way, all dims by their positions, and so are the queries, of which there are as many.
+  std::int64_t appended = 0;
+  RotaryStyle rotary = RotaryStyle::kNone;
   DataKind data = DataKind::kNormal;
   double magnitude = 1.0;
   std::uint64_t seed = 1;

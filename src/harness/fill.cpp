@@ -15,7 +15,8 @@ namespace {
 class Encoder {
  public:
   Encoder(const Problem& problem, TensorRole role, const SmallInputs& inputs, DataType type)
-      : data_(problem, role),
+      : problem_(problem),
+        data_(problem, role),
         type_(type),
         scales_(role == TensorRole::kValue ? inputs.value_scales : inputs.key_scales) {}
 
@@ -31,8 +32,10 @@ class Encoder {
         value = static_cast<float>(data_.element(position));
         ++position.dim;
       }
-      // Results must not depend on whether a device flushes subnormal scales.
-      quantise_block(type_, values_, bytes, kLeastNormalScale);
+      // Results must not depend on whether a device flushes subnormal scales; but the device's own are what
+      // they are.
+      const bool on_device = is_appended(problem_, position.batch, position.row);
+      quantise_block(type_, values_, bytes, on_device ? 0.0F : kLeastNormalScale);
     } else {
       const std::uint32_t bits = data_.stored(position);
       const auto bits16 = static_cast<std::uint16_t>(bits);
@@ -42,6 +45,7 @@ class Encoder {
   }
 
  private:
+  const Problem& problem_;
   TensorData data_;
   DataType type_;
   const std::vector<float>& scales_;
@@ -111,7 +115,9 @@ TensorShape shape_of_role(const AttentionDesc& desc, TensorRole role) {
 
 }  // namespace
 
-void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inputs, const PutElement& put) {
+void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inputs, const PutElement& put,
+                 Keys keys) {
+  const bool leaves_out = keys == Keys::kBeforeAppend && role != TensorRole::kQuery;
   const TensorShape shape = in_blocks(shape_of_role(problem.desc, role));
   const RowMap rows(problem, inputs, role);
   Encoder encoder(problem, role, inputs, shape.desc.type);
@@ -119,6 +125,7 @@ void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inp
   AddressOrder(shape).for_each([&](std::int64_t offset, const Position& p) {
     const auto place = rows.at(p.batch, p.row);
     if (!place.has_value()) return;
+    if (leaves_out && is_appended(problem, place->batch, place->row)) return;
     put(offset * size, encoder.encode({place->batch, p.head, place->row, p.dim}));
   });
 }

@@ -16,9 +16,13 @@ namespace vkattn::harness {
 /// Takes an element, or a block of a block format, at a byte counted from the tensor's first element.
 using PutElement = std::function<void(std::int64_t byte, std::span<const std::byte> element)>;
 
+/// Which keys: all, or those that a cache holds before the problem's append.
+enum class Keys { kAll, kBeforeAppend };
+
 /// Gives each element of Q, K or V that belongs to the problem, lowest address first. Rows of memory that
 /// hold no row of the problem are left out.
-void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inputs, const PutElement& put);
+void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inputs, const PutElement& put,
+                 Keys keys = Keys::kAll);
 
 /// Gives each element of the mask, of bits each word of 32, lowest address first.
 void fill_mask(const Problem& problem, const PutElement& put);

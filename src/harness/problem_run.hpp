@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/small_inputs.hpp"
+#include "harness/tensor_buffer.hpp"
 #include "reference/reference.hpp"
 
 namespace vkattn::harness {
@@ -64,7 +65,8 @@ class ProblemRun {
   ProblemRun& operator=(ProblemRun&&) noexcept = default;
 
   /// Fills Q, K and V with the problem's random data (never zeros) and writes every other input. Memory that
-  /// holds nothing of the problem is poisoned: NaN, numbers that would show keys, spare pages.
+  /// holds nothing of the problem is poisoned: NaN, numbers that would show keys, spare pages. Keys that the
+  /// problem appends come there by the device.
   [[nodiscard]] Status fill_inputs();
   /// Fills output, lse and weights, with everything around them, with a pattern no kernel writes.
   [[nodiscard]] Status poison_outputs();
@@ -94,13 +96,8 @@ class ProblemRun {
   [[nodiscard]] const Problem& problem() const { return problem_; }
   [[nodiscard]] AttentionTensors tensors() const;
 
-  /// A tensor's place in its buffer: for programs that fill or read it themselves.
-  struct Tensor {
-    Buffer buffer;
-    VkDeviceSize offset = 0;       ///< bytes before the first element
-    VkDeviceSize bytes = 0;        ///< from the first element to the end of the last
-    VkDeviceSize bound_bytes = 0;  ///< what bindings get: `bytes` and the guard band after it
-  };
+  /// For programs that fill or read it themselves.
+  using Tensor = TensorBuffer;
   [[nodiscard]] const Tensor& query() const { return query_; }
   [[nodiscard]] const Tensor& key() const { return key_; }
   [[nodiscard]] const Tensor& value() const { return value_; }

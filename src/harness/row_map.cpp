@@ -10,6 +10,18 @@ constexpr std::int64_t kNowhere = -1;
 
 }  // namespace
 
+std::int64_t key_length(const Problem& problem, std::int64_t batch) {
+  const std::int64_t longest = problem.desc.kv_length;
+  if (!problem.desc.has_kv_lengths) return longest;
+  return std::clamp<std::int64_t>(problem.kv_lengths[static_cast<std::size_t>(batch)], 0, longest);
+}
+
+bool is_appended(const Problem& problem, std::int64_t batch, std::int64_t key) {
+  if (problem.appended == 0) return false;
+  const std::int64_t length = key_length(problem, batch);
+  return key >= length - problem.appended && key < length;
+}
+
 RowMap::RowMap(const Problem& problem, const SmallInputs& inputs, TensorRole role) {
   const AttentionDesc& desc = problem.desc;
   const bool of_queries = role == TensorRole::kQuery;
@@ -52,10 +64,7 @@ void RowMap::add_sequences(const AttentionDesc& desc, const std::vector<std::int
 void RowMap::add_ring(const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
   for (std::int64_t b = 0; b < desc.batch; ++b) {
-    std::int64_t length = desc.kv_length;
-    if (desc.has_kv_lengths) {
-      length = std::clamp<std::int64_t>(problem.kv_lengths[static_cast<std::size_t>(b)], 0, length);
-    }
+    const std::int64_t length = key_length(problem, b);
     // As the cache would be written: later keys take the place of earlier ones.
     for (std::int64_t j = std::max<std::int64_t>(0, length - rows_); j < length; ++j)
       put(b, j % rows_, {b, j});

@@ -11,6 +11,12 @@
 
 namespace vkattn::harness {
 
+/// The keys of a batch entry that is not packed.
+[[nodiscard]] std::int64_t key_length(const Problem& problem, std::int64_t batch);
+
+/// That a key comes by the problem's append.
+[[nodiscard]] bool is_appended(const Problem& problem, std::int64_t batch, std::int64_t key);
+
 /// From rows of memory to rows of the problem, for Q, K and V in every form that a cache and packed sequences
 /// give them.
 class RowMap {

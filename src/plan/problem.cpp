@@ -131,6 +131,9 @@ void write_options(Writer& writer, const Problem& problem) {
   }
   if (desc.cache.mapping == KeyMapping::kRing) writer.word("ring=", desc.cache.ring_length);
   if (desc.cache.mapping == KeyMapping::kPaged) writer.word("page=", desc.cache.page_size);
+  if (problem.appended != 0) writer.word("append=", problem.appended);
+  if (problem.rotary == RotaryStyle::kInterleaved) writer.word("rotary=interleaved");
+  if (problem.rotary == RotaryStyle::kHalfSplit) writer.word("rotary=half-split");
 }
 
 void write_memory(Writer& writer, const Problem& problem) {
@@ -212,6 +215,10 @@ std::string_view problem_help() {
                       those of each sequence
   ring=512            a cache that keeps so many keys
   page=16             a cache in pages of so many keys, in random order
+  append=5            the last keys of each batch entry are appended on the
+                      device before attention is computed
+  rotary=half-split   those keys and the queries, as many, are turned by their
+                      positions; half-split or interleaved
   layout=bshd         memory order: bhsd (the default), bshd or packed
   pad=3               free elements after each row
   shift=1             free elements before each tensor

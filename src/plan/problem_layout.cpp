@@ -190,6 +190,30 @@ Status ProblemParser::check_features() const {
   return {};
 }
 
+/// What an append takes; its own rules follow when it is planned.
+Status ProblemParser::check_append() const {
+  const AttentionDesc& desc = problem_.desc;
+  if (problem_.appended < 0) {
+    return problem_error("the number of keys in " + quoted(word_of(Field::kAppend)) +
+                         " must not be negative");
+  }
+  if (problem_.appended > 0 && desc.has_cumulative_lengths) {
+    return problem_error(quoted(word_of(Field::kAppend)) +
+                         " writes keys into a cache, but packed sequences have none; leave out sequences");
+  }
+  if (!has(Field::kRotary)) return {};
+  if (problem_.appended != desc.query_length) {
+    return problem_error(quoted(word_of(Field::kRotary)) +
+                         " turns the queries and the keys that come with them, so it needs append=" +
+                         std::to_string(desc.query_length) + ", the query length");
+  }
+  if (desc.head_dim % 2 != 0) {
+    return problem_error(quoted(word_of(Field::kRotary)) + " turns pairs of dims, but d is " +
+                         std::to_string(desc.head_dim) + ", which is odd");
+  }
+  return {};
+}
+
 Status ProblemParser::check_together() const {
   if (!has(Field::kQueryLength)) {
     return problem_error("the problem names no query length; add a word such as q512 or 512x512");
@@ -201,6 +225,7 @@ Status ProblemParser::check_together() const {
     return problem_error("the problem names no head dimension; add a word such as d64");
   }
   if (Status s = check_features(); !s.ok()) return s;
+  if (Status s = check_append(); !s.ok()) return s;
   return check_lengths();
 }
 

@@ -47,6 +47,8 @@ enum class Field {
   kDropoutOffset,
   kWeights,
   kScore,
+  kAppend,
+  kRotary,
   kLayout,
   kPad,
   kShift,
@@ -107,6 +109,7 @@ class ProblemParser {
   Status read_page(const Setting& setting);
   Status read_weights(const Setting& setting);
   Status read_score(const Setting& setting);
+  Status read_rotary(const Setting& setting);
   Status read_layout(const Setting& setting);
   Status read_data(const Setting& setting);
   Status read_magnitude(const Setting& setting);
@@ -126,6 +129,7 @@ class ProblemParser {
   [[nodiscard]] Status check_together() const;
   [[nodiscard]] Status check_lengths() const;
   [[nodiscard]] Status check_features() const;
+  [[nodiscard]] Status check_append() const;
   [[nodiscard]] Status check_packed() const;
   [[nodiscard]] Status check_shift() const;
 

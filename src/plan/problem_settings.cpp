@@ -200,6 +200,13 @@ Status ProblemParser::read_score(const Setting& setting) {
   return choose(Field::kScore, setting, problem_.score, kKinds);
 }
 
+Status ProblemParser::read_rotary(const Setting& setting) {
+  using Choice = std::pair<std::string_view, RotaryStyle>;
+  constexpr std::array<Choice, 2> kStyles{Choice{"interleaved", RotaryStyle::kInterleaved},
+                                          Choice{"half-split", RotaryStyle::kHalfSplit}};
+  return choose(Field::kRotary, setting, problem_.rotary, kStyles);
+}
+
 Status ProblemParser::read_layout(const Setting& setting) {
   using Choice = std::pair<std::string_view, Layout>;
   constexpr std::array<Choice, 3> kLayouts{Choice{"bhsd", Layout::kBhsd}, Choice{"bshd", Layout::kBshd},
@@ -254,6 +261,8 @@ std::span<const ProblemParser::SettingReader> ProblemParser::settings() {
       {"dropout_offset", &Self::read_plain<Field::kDropoutOffset, &Problem::dropout_offset>},
       {"weights", &Self::read_weights},
       {"score", &Self::read_score},
+      {"append", &Self::read_plain<Field::kAppend, &Problem::appended>},
+      {"rotary", &Self::read_rotary},
       {"layout", &Self::read_layout},
       {"pad", &Self::read_plain<Field::kPad, &Problem::row_padding>},
       {"shift", &Self::read_plain<Field::kShift, &Problem::shift>},

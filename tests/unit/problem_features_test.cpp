@@ -18,6 +18,7 @@ using vkattn::MaskType;
 using vkattn::parse_problem;
 using vkattn::Problem;
 using vkattn::Result;
+using vkattn::RotaryStyle;
 using vkattn::ScoreKind;
 using vkattn::SlidingWindow;
 using vkattn::Strides;
@@ -41,6 +42,21 @@ TEST(ProblemFeatures, Scores) {
   EXPECT_EQ(problem.desc.weights, WeightsStage::kSoftcap);
   EXPECT_EQ(problem.desc.weights_strides, (Strides{60, 20, 5, 1}));
   EXPECT_EQ(parsed("4x5 d8 alibi").desc.alibi, Alibi::kStandard);
+}
+
+TEST(ProblemFeatures, Appends) {
+  const Problem problem = parsed("q3 kv40 d8 append=3 rotary=half-split page=16");
+  EXPECT_EQ(problem.appended, 3);
+  EXPECT_EQ(problem.rotary, RotaryStyle::kHalfSplit);
+  EXPECT_EQ(to_string(problem), "3x40 d8 page=16 append=3 rotary=half-split");
+  EXPECT_EQ(problem.desc, parsed("q3 kv40 d8 page=16").desc) << "attention itself is the same";
+  EXPECT_EQ(parsed("q3 kv40 d8 append=3 rotary=interleaved").rotary, RotaryStyle::kInterleaved);
+  EXPECT_NE(error_of("q3 kv40 d8 append=-1").find("must not be negative"), std::string::npos);
+  EXPECT_NE(error_of("q3 kv40 d8 append=2 rotary=half-split").find("needs append=3"), std::string::npos);
+  EXPECT_NE(error_of("q3 kv40 d7 append=3 rotary=half-split").find("d is 7"), std::string::npos);
+  EXPECT_NE(
+      error_of("q3 kv40 d8 append=3 sequences query_lengths=3 kv_lengths=40").find("leave out sequences"),
+      std::string::npos);
 }
 
 TEST(ProblemFeatures, MasksVaryAlongWhatIsNamed) {

@@ -1,0 +1,175 @@
+// Appending to a problem's cache: see append_problem.hpp.
+#include "harness/append_problem.hpp"
+
+#include <vkattn/cache.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/row_map.hpp"
+
+namespace vkattn::harness {
+namespace {
+
+/// New rows have the type that they are stored in, or float32 where that is quantised.
+DataType source_type(DataType stored) {
+  return is_quantised(stored) ? DataType::kFloat32 : stored;
+}
+
+AppendDesc append_desc(const Problem& problem) {
+  const AttentionDesc& attention = problem.desc;
+  AppendDesc desc;
+  desc.batch = attention.batch;
+  desc.kv_heads = attention.kv_heads;
+  desc.new_length = problem.appended;
+  desc.head_dim = attention.head_dim;
+  desc.value_dim = attention.value_dim;
+  desc.cache = attention.cache;
+  desc.cache_length = attention.cache.mapping == KeyMapping::kContiguous ? attention.kv_length : 0;
+  desc.has_positions = true;
+  desc.key.type = source_type(attention.key.type);
+  desc.value.type = source_type(attention.value.type);
+  desc.set_layout(Layout::kBhsd);
+  desc.cache_key = attention.key;
+  desc.cache_value = attention.value;
+  if (problem.rotary == RotaryStyle::kNone) return desc;
+  desc.query_heads = attention.query_heads;
+  desc.query = desc.query_output = attention.query;
+  desc.rotary.style = problem.rotary;
+  desc.rotary.dims = attention.head_dim;
+  return desc;
+}
+
+/// The new rows of K or V.
+void fill_new_rows(const Problem& problem, TensorRole role, const TensorShape& shape, const PutElement& put) {
+  TensorData data(problem, role);
+  const DataType stored = role == TensorRole::kKey ? problem.desc.key.type : problem.desc.value.type;
+  const std::size_t size = element_bytes(shape.desc.type);
+  AddressOrder(shape).for_each([&](std::int64_t offset, const Position& p) {
+    const std::int64_t key = key_length(problem, p.batch) - problem.appended + p.row;
+    if (key < 0) return;
+    const Position position{p.batch, p.head, key, p.dim};
+    const std::uint32_t bits = is_quantised(stored)
+                                   ? std::bit_cast<std::uint32_t>(static_cast<float>(data.element(position)))
+                                   : data.stored(position);
+    std::byte bytes[4];
+    std::memcpy(bytes, &bits, sizeof(bits));  // little-endian: the low half comes first
+    put(offset * static_cast<std::int64_t>(size), std::span(bytes, size));
+  });
+}
+
+Result<std::vector<std::byte>> bytes_of(const Runtime& runtime, const TensorBuffer& tensor) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.bytes == 0 ? 0 : tensor.buffer.size()));
+  if (bytes.empty()) return bytes;
+  if (Status s = runtime.read(tensor.buffer, 0, bytes); !s.ok()) return s.error();
+  return bytes;
+}
+
+Status expect_bytes(std::string_view name, const TensorBuffer& tensor, const std::vector<std::byte>& expected,
+                    const std::vector<std::byte>& got) {
+  const auto [at, other] = std::mismatch(expected.begin(), expected.end(), got.begin());
+  if (at == expected.end()) return {};
+  const auto byte = (at - expected.begin()) - static_cast<std::ptrdiff_t>(tensor.offset);
+  return Error{ErrorCode::kVulkan, VK_SUCCESS,
+               "the append left " + std::to_string(std::to_integer<int>(*other)) + " in byte " +
+                   std::to_string(byte) + " of " + std::string(name) + ", where filling it left " +
+                   std::to_string(std::to_integer<int>(*at))};
+}
+
+/// K or V on its way: what it held, and the rows that are to be appended.
+struct Cached {
+  std::string_view name;
+  TensorRole role;
+  const TensorBuffer& tensor;
+  const TensorDesc& desc;
+  TensorShape new_shape;
+  std::vector<std::byte> expected;
+  TensorBuffer new_rows;
+};
+
+Status take_out(const Runtime& runtime, const Problem& problem, const SmallInputs& inputs, Cached& cached) {
+  auto bytes = bytes_of(runtime, cached.tensor);
+  if (!bytes.ok()) return bytes.error();
+  cached.expected = *std::move(bytes);
+  const auto keep = [&](const PutElement& put) {
+    fill_tensor(problem, cached.role, inputs, put, Keys::kBeforeAppend);
+  };
+  Status status = fill_with(runtime, cached.tensor, input_filler(cached.desc.type), keep);
+  if (!status.ok()) return status;
+  if (status = place(runtime, cached.new_shape, problem.shift, cached.new_rows); !status.ok()) return status;
+  const auto fill = [&](const PutElement& put) {
+    fill_new_rows(problem, cached.role, cached.new_shape, put);
+  };
+  return fill_with(runtime, cached.new_rows, input_filler(cached.new_shape.desc.type), fill);
+}
+
+Status run_append(const Runtime& runtime, const AppendDesc& desc, const AppendTensors& tensors) {
+  AppendOptions options;
+  options.pipeline_cache = runtime.pipeline_cache();
+  const auto plan = AppendPlan::create(runtime.device(), desc, options);
+  if (!plan.ok()) return plan.error();
+  const auto bindings = plan->make_bindings(tensors);
+  if (!bindings.ok()) return bindings.error();
+  const auto time = runtime.execute([&](VkCommandBuffer commands) { plan->record(commands, *bindings); });
+  return time.ok() ? Status() : Status(time.error());
+}
+
+}  // namespace
+
+Status append_keys(const Runtime& runtime, const Problem& problem, const SmallInputs& inputs,
+                   const AppendedTensors& tensors) {
+  const AppendDesc desc = append_desc(problem);
+  if (desc.is_empty()) return {};
+  const auto new_shape = [&](const TensorDesc& rows, std::int64_t dims) {
+    return TensorShape{rows, desc.batch, desc.kv_heads, desc.new_length, dims};
+  };
+  Cached caches[] = {
+      {"K", TensorRole::kKey, tensors.key, desc.cache_key, new_shape(desc.key, desc.head_dim), {}, {}},
+      {"V",
+       TensorRole::kValue,
+       tensors.value,
+       desc.cache_value,
+       new_shape(desc.value, desc.value_dim),
+       {},
+       {}}};
+  for (Cached& cached : caches) {
+    if (Status s = take_out(runtime, problem, inputs, cached); !s.ok()) return s;
+  }
+  std::vector<std::int32_t> positions;
+  for (std::int64_t b = 0; b < desc.batch; ++b) {
+    positions.push_back(static_cast<std::int32_t>(key_length(problem, b) - problem.appended));
+  }
+  TensorBuffer position_buffer;
+  const auto numbers = std::as_bytes(std::span(positions));
+  Status status = place(runtime, static_cast<std::int64_t>(numbers.size()), 0, position_buffer);
+  if (!status.ok()) return status;
+  status =
+      fill_with(runtime, position_buffer, pattern_of(0), [&](const PutElement& put) { put(0, numbers); });
+  if (!status.ok()) return status;
+
+  AppendTensors all;
+  all.key = range_of(caches[0].new_rows);
+  all.value = range_of(caches[1].new_rows);
+  all.cache_key = range_of(tensors.key);
+  all.cache_value = range_of(tensors.value);
+  all.positions = range_of(position_buffer);
+  all.page_table = range_of(tensors.page_table);
+  all.key_scales = range_of(tensors.key_scales);
+  all.value_scales = range_of(tensors.value_scales);
+  if (desc.query_heads > 0) all.query = all.query_output = range_of(tensors.query);
+  if (status = run_append(runtime, desc, all); !status.ok()) return status;
+
+  for (const Cached& cached : caches) {
+    if (problem.rotary != RotaryStyle::kNone && cached.role == TensorRole::kKey) continue;
+    const auto got = bytes_of(runtime, cached.tensor);
+    if (!got.ok()) return got.error();
+    if (status = expect_bytes(cached.name, cached.tensor, cached.expected, *got); !status.ok()) return status;
+  }
+  return {};
+}
+
+}  // namespace vkattn::harness

@@ -1,0 +1,28 @@
+// Keys that come into a problem's cache on the device.
+#pragma once
+
+#include <vkattn/problem.hpp>
+#include <vkattn/runtime.hpp>
+
+#include "harness/small_inputs.hpp"
+#include "harness/tensor_buffer.hpp"
+
+namespace vkattn::harness {
+
+/// The tensors of a problem that an append works on.
+struct AppendedTensors {
+  const TensorBuffer& query;
+  const TensorBuffer& key;
+  const TensorBuffer& value;
+  const TensorBuffer& page_table;
+  const TensorBuffer& key_scales;
+  const TensorBuffer& value_scales;
+};
+
+/// Takes the last problem.appended keys of each batch entry out of K and V, which hold all, and has the
+/// device append them. The bytes of K and V, and around them, must then be what they were; but where keys are
+/// turned, whose reference tests/gpu/rotary_test.cpp has. An error says where they are not.
+[[nodiscard]] Status append_keys(const Runtime& runtime, const Problem& problem, const SmallInputs& inputs,
+                                 const AppendedTensors& tensors);
+
+}  // namespace vkattn::harness

@@ -1,0 +1,37 @@
+// Tensors in buffers of their own, between guard bands, and what fills them.
+#pragma once
+
+#include <vkattn/runtime.hpp>
+
+#include <cstdint>
+#include <functional>
+
+#include "harness/fill.hpp"
+#include "harness/tensor_memory.hpp"
+
+namespace vkattn::harness {
+
+/// A tensor's place in its buffer. One without elements has none.
+struct TensorBuffer {
+  Buffer buffer;
+  VkDeviceSize offset = 0;       ///< bytes before the first element
+  VkDeviceSize bytes = 0;        ///< from the first element to the end of the last
+  VkDeviceSize bound_bytes = 0;  ///< what bindings get: `bytes` and the guard band after it
+};
+
+/// Gives a tensor of `bytes` its buffer, its first element at shift_bytes after the guard band.
+[[nodiscard]] Status place(const Runtime& runtime, std::int64_t bytes, std::int64_t shift_bytes,
+                           TensorBuffer& tensor);
+/// The same with a shift in elements.
+[[nodiscard]] Status place(const Runtime& runtime, const TensorShape& shape, std::int64_t shift,
+                           TensorBuffer& tensor);
+
+/// Writes what `fill` gives, lowest address first, and the pattern everywhere else.
+[[nodiscard]] Status fill_with(const Runtime& runtime, const TensorBuffer& tensor, Pattern around,
+                               const std::function<void(const PutElement&)>& fill);
+[[nodiscard]] Status fill_pattern(const Runtime& runtime, const TensorBuffer& tensor, Pattern pattern);
+
+/// What bindings get; null for a tensor without elements.
+[[nodiscard]] BufferRange range_of(const TensorBuffer& tensor);
+
+}  // namespace vkattn::harness

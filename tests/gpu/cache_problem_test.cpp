@@ -1,0 +1,44 @@
+// Problems whose last keys come into the cache on the device: append= and rotary=.
+#include <string>
+
+#include "gpu/support.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+class CacheProblems : public GpuTest {};
+
+/// The bytes of the caches are compared with filling them on the host, then attention with the reference.
+TEST_F(CacheProblems, AppendedKeysAreSeen) {
+  for (const char* const words :
+       part_of({"append=1", "f16 append=9 kv_lengths=40,3 causal align=bottom-right", "bf16 append=70",
+                "append=5 ring=32 kv_lengths=70,12", "append=40 ring=32 window=20,0 align=bottom-right",
+                "f16 append=7 page=16 kv_lengths=70,33", "append=3 page=1",
+                "cache=q8_0 append=11 kv_lengths=70,5", "f16 cache=q4_0 append=33 page=8",
+                "key=e4m3 value=q8_0 append=2 ring=48 kv_lengths=60,50", "cache=q8_0 append=6 magnitude=1e-4",
+                "append=4 layout=bshd pad=3 shift=1"})) {
+    EXPECT_TRUE(runs_right(runtime(), std::string("b2 hq4 hkv2 5x70 d32 lse ") + words, {"lane"}));
+  }
+}
+
+TEST_F(CacheProblems, TurnedKeysMeetTurnedQueries) {
+  for (const char* const words : part_of({"rotary=half-split causal align=bottom-right",
+                                          "f16 rotary=interleaved kv_lengths=70,33 page=16",
+                                          "cache=q8_0 rotary=half-split ring=32 kv_lengths=70,33"})) {
+    EXPECT_TRUE(runs_right(runtime(), std::string("b2 hq4 hkv2 5x70 d32 append=5 ") + words, {"lane"}));
+  }
+}
+
+/// What the append is compared with can differ: with other rows in the cache it does.
+TEST_F(CacheProblems, RotationChangesTheResult) {
+  const auto first_output = [&](const char* text) {
+    const Problem problem = parsed(text);
+    auto run = harness::ProblemRun::create(runtime(), problem);
+    EXPECT_TRUE(run.ok() && run->fill_inputs().ok());
+    return read_element(runtime(), run->key(), problem.desc.key, 69 * 32);  // of the last key
+  };
+  EXPECT_NE(first_output("5x70 d32 append=5 rotary=half-split"), first_output("5x70 d32 append=5"));
+}
+
+}  // namespace
+}  // namespace vkattn::tests
