@@ -137,6 +137,7 @@ struct AppendTensors {
   BufferRange kv_lengths;    ///< int32, one per batch entry; written
 };
 
+/// How to plan an append.
 struct AppendOptions {
   /// Passed to pipeline creation; owned by the caller; may be null.
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
@@ -170,7 +171,9 @@ class AppendPlan {
   [[nodiscard]] static Result<AppendPlan> create(const Device& device, const AppendDesc& desc,
                                                  const AppendOptions& options = {});
 
+  /// What it appends.
   [[nodiscard]] const AppendDesc& desc() const;
+  /// How many dispatches record() records; 0 where nothing is to be written.
   [[nodiscard]] std::size_t dispatch_count() const;
   /// A few lines for a person: the shapes, the storage, the dispatches.
   [[nodiscard]] std::string describe() const;

@@ -90,6 +90,7 @@ struct Capabilities {
   std::uint32_t max_matrix_workgroup_size = 0;     ///< of workgroups that hold matrices of workgroup scope
   std::uint32_t matrix_reserved_shared_bytes = 0;  ///< that such matrices take of max_shared_memory_bytes
 
+  /// A driver that computes on the host, such as lavapipe: other block sizes, and no limit on dispatch times.
   [[nodiscard]] bool is_cpu() const { return device_type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
 };
 

@@ -40,7 +40,9 @@ class Device {
   /// that cannot be loaded.
   [[nodiscard]] static Result<Device> borrow(const DeviceDesc& desc);
 
+  /// What it can do, read once by borrow().
   [[nodiscard]] const Capabilities& capabilities() const;
+  /// The borrowed handle.
   [[nodiscard]] VkDevice handle() const;
 
   /// The same device seen through other capabilities, to try what a weaker device would do: lower a limit,

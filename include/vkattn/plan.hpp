@@ -87,6 +87,7 @@ struct KernelRefusal {
   std::string reason;
 };
 
+/// How to plan a problem; what is left at its default the library decides.
 struct PlanOptions {
   /// Use this kernel or fail with its reason; empty: the first of the ordered list that accepts.
   std::string kernel;
@@ -95,6 +96,7 @@ struct PlanOptions {
   /// Measured block sizes: where a problem like this one was measured, they come before the tile table. Not
   /// used where `tile` or another kernel is asked for.
   std::shared_ptr<const Tuning> tuning;
+  /// Kernels that are passed over with these reasons; one that `kernel` asks for fails with its reason.
   std::vector<KernelRefusal> refusals;
   /// Refuse kernels in which a NaN or an infinity of a hidden row of V may reach the output: those on matrix
   /// units. The others then also leave out the rows of V whose scores infinities in Q or K made -inf, which
@@ -164,6 +166,7 @@ class Bindings {
   Bindings& operator=(const Bindings&) = delete;
   ~Bindings();
 
+  /// For the library's own files.
   [[nodiscard]] const detail::BindingsState& state() const { return *state_; }
 
  private:
@@ -182,6 +185,7 @@ class AttentionPlan {
   [[nodiscard]] static Result<AttentionPlan> create(const Device& device, const AttentionDesc& desc,
                                                     const PlanOptions& options = {});
 
+  /// The problem that it computes, with what a score function adds to the one it was made from.
   [[nodiscard]] const AttentionDesc& desc() const;
   /// decode, lane, tile, matrix, matrix2 or unfused.
   [[nodiscard]] std::string_view kernel_name() const;
@@ -204,6 +208,7 @@ class AttentionPlan {
   /// For callers that write it themselves. Nothing where there is none, and where the problem takes several
   /// windows (describe()), each of which has one.
   [[nodiscard]] std::optional<BlockMaskLayout> block_mask_layout() const;
+  /// What record() records, in this order; none where nothing is to be computed.
   [[nodiscard]] const std::vector<DispatchInfo>& dispatches() const;
   /// In the order of their dispatches; none where nothing is to be computed. The names live as long as the
   /// plan.

@@ -11,6 +11,7 @@
 
 namespace vkattn {
 
+/// What kind of failure, for programs that act on it.
 enum class ErrorCode {
   kInvalidArgument,  ///< the descriptor, a tensor or an option breaks a rule of the interface
   kUnsupported,      ///< valid, but this device or build cannot do it

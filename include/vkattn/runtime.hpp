@@ -20,6 +20,7 @@ struct RuntimeState;
 struct BufferState;
 }  // namespace detail
 
+/// Which device to use, and what to keep on disk.
 struct RuntimeOptions {
   /// A number of list_devices() or a part of a device's name, case ignored. Empty: the environment variable
   /// VKATTN_DEVICE, and where that is unset the best device: discrete, then integrated, then any other, then
@@ -64,7 +65,9 @@ class Buffer {
   Buffer& operator=(Buffer&&) noexcept;
   ~Buffer();
 
+  /// Null where there is no buffer.
   [[nodiscard]] VkBuffer handle() const;
+  /// In bytes, as asked for.
   [[nodiscard]] VkDeviceSize size() const;
   /// The whole buffer from `offset` on.
   [[nodiscard]] BufferRange range(VkDeviceSize offset = 0) const;
@@ -75,10 +78,14 @@ class Buffer {
   std::unique_ptr<detail::BufferState> state_;
 };
 
+/// An instance, a device and one compute queue of the library's own, for programs that bring no Vulkan
+/// device. Calls that submit, copy or wait use one command pool and one queue: one thread at a time. Plans
+/// made with it may be shared like any others. Move-only.
 class Runtime {
  public:
   /// Every device of this machine. An error where there is no Vulkan loader; an empty list where no driver.
   [[nodiscard]] static Result<std::vector<DeviceInfo>> list_devices();
+  /// Errors: no loader, no device that fits (each with its reason), a layer or file that is missing.
   [[nodiscard]] static Result<Runtime> create(const RuntimeOptions& options = {});
 
   Runtime(Runtime&&) noexcept;
@@ -86,6 +93,7 @@ class Runtime {
   /// Waits for the device and saves the pipeline cache where it changed.
   ~Runtime();
 
+  /// For plans and for calls of the core layer. Copies must not outlive the Runtime.
   [[nodiscard]] const Device& device() const;
   /// AttentionPlan::create with the runtime's pipeline cache and tuning, where the options have none, and
   /// with self-tests: the way to make plans on this device.
@@ -96,7 +104,9 @@ class Runtime {
 
   /// Why this device, and why not the others, one line each.
   [[nodiscard]] const std::string& device_choice() const;
+  /// For PlanOptions and AppendOptions; kept on disk unless RuntimeOptions::pipeline_cache is off.
   [[nodiscard]] VkPipelineCache pipeline_cache() const;
+  /// The compute queue that all work goes to; its family is queue_family().
   [[nodiscard]] VkQueue queue() const;
   [[nodiscard]] std::uint32_t queue_family() const;
   /// Nanoseconds per timestamp tick; 0 where the queue has no timestamps.
