@@ -20,7 +20,7 @@ const uint kVisibleSeen = 2u;
 const uint kAllSeen = kMaskAdds ? kVisibleSeen : kHiddenSeen | kVisibleSeen;
 
 // Lengths from buffers may change while the block mask is kept: with them, what rows see by position is not for good.
-const bool kRangesAreFixed = !kHasKvLengths && !kHasQueryLengths && kKeyMapping != VKATTN_KEYS_PACKED;
+const bool kRangesAreFixed = !kHasKvLengths && !kHasQueryLengths && !kPackedQueries;
 
 // That none of the rows sees one of the keys, by position alone.
 bool is_out_of_sight(uint batch, uint kv_head, uint first_row, uint rows, uint first_key, uint keys) {

@@ -73,6 +73,10 @@ struct AttentionDesc {
   /// may occur; what lies beyond them or beyond the tensors is cut off. Batch strides of Q, K, V, O and lse
   /// are ignored.
   bool has_cumulative_lengths = false;
+  /// Packed queries alone, as in continuous batching: Q, O and lse are packed as above, by
+  /// cumulative_query_lengths and total_query_length; K and V have batch entries as `cache` says, with key
+  /// lengths by has_kv_lengths. Not together with has_cumulative_lengths or has_query_lengths.
+  bool has_cumulative_query_lengths = false;
   std::int64_t total_query_length = 0;
   std::int64_t total_kv_length = 0;
 
@@ -113,10 +117,14 @@ struct AttentionDesc {
   void set_type(DataType type);
   /// The scale in force.
   [[nodiscard]] float effective_scale() const;
-  /// Nothing to write: batch, query_heads, query_length or, of packed sequences, total_query_length is 0.
+  /// Q, O and lse are packed, by either of the flags for it.
+  [[nodiscard]] bool has_packed_queries() const {
+    return has_cumulative_lengths || has_cumulative_query_lengths;
+  }
+  /// Nothing to write: batch, query_heads, query_length or, of packed queries, total_query_length is 0.
   [[nodiscard]] bool is_empty() const {
     return batch == 0 || query_heads == 0 || query_length == 0 ||
-           (has_cumulative_lengths && total_query_length == 0);
+           (has_packed_queries() && total_query_length == 0);
   }
 
   bool operator==(const AttentionDesc&) const = default;
@@ -140,10 +148,10 @@ struct TensorExtents {
   bool operator==(const TensorExtents&) const = default;
 };
 
-/// Those of Q, O and lse: packed sequences are one batch entry of total_query_length rows. `dims` is
-/// head_dim, value_dim or 1.
+/// Those of Q, O and lse: packed ones are one batch entry of total_query_length rows. `dims` is head_dim,
+/// value_dim or 1.
 [[nodiscard]] TensorExtents query_extents(const AttentionDesc& desc, std::int64_t dims);
-/// Those of K and V: packed sequences as above; a ring has ring_length rows; pages are batch entries of
+/// Those of K and V: of packed sequences likewise; a ring has ring_length rows; pages are batch entries of
 /// page_size rows.
 [[nodiscard]] TensorExtents key_extents(const AttentionDesc& desc, std::int64_t dims);
 /// Those of the weights and of a mask that broadcasts nothing: rows are queries, dims are keys.

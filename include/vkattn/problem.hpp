@@ -45,8 +45,8 @@ struct Problem {
   Layout layout = Layout::kBhsd;
   std::int64_t row_padding = 0;  ///< elements left free after each row of Q, K, V and O
   std::int64_t shift = 0;        ///< elements left free before each tensor in its buffer
-  /// One per batch entry where desc.has_kv_lengths or desc.has_query_lengths; of packed sequences the lengths
-  /// that the cumulative ones are made of.
+  /// One per batch entry where desc.has_kv_lengths or desc.has_query_lengths; of packed sequences and packed
+  /// queries the lengths that the cumulative ones are made of.
   std::vector<std::int32_t> kv_lengths;
   std::vector<std::int32_t> query_lengths;
   MaskDims mask_dims;

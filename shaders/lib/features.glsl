@@ -37,6 +37,7 @@ layout(constant_id = VKATTN_SPEC_HAS_SOFTCAP) const bool kHasSoftcap = false;
 layout(constant_id = VKATTN_SPEC_ALIBI) const uint kAlibi = VKATTN_ALIBI_NONE;
 layout(constant_id = VKATTN_SPEC_HAS_SINKS) const bool kHasSinks = false;
 layout(constant_id = VKATTN_SPEC_HAS_QUERY_LENGTHS) const bool kHasQueryLengths = false;
+layout(constant_id = VKATTN_SPEC_PACKED_QUERIES) const bool kPackedQueries = false;
 layout(constant_id = VKATTN_SPEC_KEY_MAPPING) const uint kKeyMapping = VKATTN_KEYS_CONTIGUOUS;
 layout(constant_id = VKATTN_SPEC_CACHE_ROWS) const uint kCacheRows = 1;
 layout(constant_id = VKATTN_SPEC_HAS_DROPOUT) const bool kHasDropout = false;
@@ -77,7 +78,7 @@ int entry_position_shift = 0;  // what bottom-right alignment adds to offsets
 float key_scale = 1.0;         // of float8
 float value_scale = 1.0;
 
-// Of packed sequences: where an entry begins, and its length. Whatever the numbers are, nothing lies outside.
+// Of packed tensors: where an entry begins, and its length. Whatever the numbers are, nothing lies outside.
 ivec2 packed_extent(int first, int end, uint total, uint longest) {
   const int begin = clamp(first, 0, int(total));
   return ivec2(begin, clamp(end, begin, begin + min(int(longest), int(total) - begin)) - begin);
@@ -90,18 +91,19 @@ void begin_entry(uint batch, uint kv_head) {
   if (kKeyMapping == VKATTN_KEYS_PACKED) {
     const ivec2 keys =
         packed_extent(kv_lengths[lengths], kv_lengths[lengths + 1u], features.total_kv_length, params.kv_length);
+    key_first_row = uint(keys.x);
+    entry_kv_length = keys.y;
+  } else if (kHasKvLengths) {
+    entry_kv_length = clamp(kv_lengths[lengths], 0, int(params.kv_length));
+  }
+  if (kPackedQueries) {
     const uint first = features.query_lengths_offset + batch;
     const ivec2 queries = packed_extent(query_lengths[first], query_lengths[first + 1u], features.total_query_length,
                                         features.problem_query_length);
-    key_first_row = uint(keys.x);
-    entry_kv_length = keys.y;
     query_first_row = uint(queries.x);
     query_length = queries.y;
-  } else {
-    if (kHasKvLengths) entry_kv_length = clamp(kv_lengths[lengths], 0, int(params.kv_length));
-    if (kHasQueryLengths) {
-      query_length = clamp(query_lengths[features.query_lengths_offset + batch], 0, query_length);
-    }
+  } else if (kHasQueryLengths) {
+    query_length = clamp(query_lengths[features.query_lengths_offset + batch], 0, query_length);
   }
   entry_query_length = uint(clamp(query_length - int(features.first_row), 0, int(params.query_length)));
   entry_position_shift = entry_kv_length + int(features.problem_query_length) - query_length;

@@ -14,7 +14,7 @@
 // The forms of shaders with features have more.
 #define VKATTN_BINDING_FEATURE_PARAMS 7  // in the workspace
 #define VKATTN_BINDING_MASK 8
-#define VKATTN_BINDING_QUERY_LENGTHS 9  // cumulative ones where sequences are packed; so are kv_lengths then
+#define VKATTN_BINDING_QUERY_LENGTHS 9  // cumulative ones where queries are packed; where keys are, so are kv_lengths
 #define VKATTN_BINDING_PAGE_TABLE 10
 #define VKATTN_BINDING_ALIBI_SLOPES 11
 #define VKATTN_BINDING_SINKS 12
@@ -103,6 +103,7 @@
 #define VKATTN_SPEC_BLOCK_ROWS 29  // of the block mask; 0: there is none
 #define VKATTN_SPEC_BLOCK_KEYS 30
 #define VKATTN_SPEC_STRICT_NONFINITE 31  // PlanOptions::strict_nonfinite; also without features
+#define VKATTN_SPEC_PACKED_QUERIES 32  // query lengths are cumulative, and Q, O and lse one entry
 
 // Specialization constants of one kernel start here.
 #define VKATTN_SPEC_LANE_ROWS 48

@@ -26,15 +26,16 @@ Status check_nested(std::string_view name, const TensorShape& shape) {
 /// Lengths are one for each batch entry.
 Status check_counts(const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
-  const bool packed = desc.has_cumulative_lengths;
+  const bool of_keys = desc.has_kv_lengths || desc.has_cumulative_lengths;
+  const bool of_queries = desc.has_query_lengths || desc.has_packed_queries();
   const auto check = [&](bool wanted, std::size_t count, const char* what) -> Status {
     if (!wanted || std::cmp_equal(count, desc.batch)) return {};
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "the problem has " + std::to_string(count) + " " + what + " lengths but batch is " +
                      std::to_string(desc.batch)};
   };
-  if (Status s = check(desc.has_kv_lengths || packed, problem.kv_lengths.size(), "key"); !s.ok()) return s;
-  return check(desc.has_query_lengths || packed, problem.query_lengths.size(), "query");
+  if (Status s = check(of_keys, problem.kv_lengths.size(), "key"); !s.ok()) return s;
+  return check(of_queries, problem.query_lengths.size(), "query");
 }
 
 /// A page that no entry of the table names.
@@ -94,13 +95,13 @@ Status ProblemRun::place_tensors() {
   const auto heads_of = [&](const TensorDesc& tensor) {
     return tensor.type == DataType::kFloat8E4m3 ? desc.kv_heads : 0;
   };
-  const std::int64_t sums = desc.has_cumulative_lengths ? desc.batch + 1 : 0;
+  const std::int64_t sums = desc.batch + 1;
   const bool paged = desc.cache.mapping == KeyMapping::kPaged;
   const std::pair<Tensor*, std::int64_t> counts[] = {
       {&kv_lengths_, desc.has_kv_lengths ? desc.batch : 0},
       {&query_lengths_, desc.has_query_lengths ? desc.batch : 0},
-      {&cumulative_query_lengths_, sums},
-      {&cumulative_kv_lengths_, sums},
+      {&cumulative_query_lengths_, desc.has_packed_queries() ? sums : 0},
+      {&cumulative_kv_lengths_, desc.has_cumulative_lengths ? sums : 0},
       {&page_table_, paged ? detail::saturating_multiply(desc.batch, desc.cache.page_table_stride) : 0},
       {&key_scales_, heads_of(desc.key)},
       {&value_scales_, heads_of(desc.value)},

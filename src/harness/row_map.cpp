@@ -26,12 +26,13 @@ RowMap::RowMap(const Problem& problem, const SmallInputs& inputs, TensorRole rol
   const AttentionDesc& desc = problem.desc;
   const bool of_queries = role == TensorRole::kQuery;
   const bool in_cache = !of_queries && desc.cache.mapping != KeyMapping::kContiguous;
-  is_identity_ = !in_cache && !desc.has_cumulative_lengths;
+  const bool packed = of_queries ? desc.has_packed_queries() : desc.has_cumulative_lengths;
+  is_identity_ = !in_cache && !packed;
   if (is_identity_) return;
   const TensorExtents extents = of_queries ? query_extents(desc, 1) : key_extents(desc, 1);
   rows_ = extents.rows;
   places_.assign(static_cast<std::size_t>(extents.batch * extents.rows), {0, kNowhere});
-  if (desc.has_cumulative_lengths) {
+  if (packed) {
     add_sequences(desc, of_queries ? inputs.cumulative_query_lengths : inputs.cumulative_kv_lengths,
                   of_queries ? desc.query_length : desc.kv_length);
   } else if (desc.cache.mapping == KeyMapping::kRing) {

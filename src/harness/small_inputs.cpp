@@ -64,10 +64,8 @@ SmallInputs make_small_inputs(const Problem& problem) {
   SmallInputs inputs;
   if (desc.has_kv_lengths) inputs.kv_lengths = problem.kv_lengths;
   if (desc.has_query_lengths) inputs.query_lengths = problem.query_lengths;
-  if (desc.has_cumulative_lengths) {
-    inputs.cumulative_query_lengths = cumulative(problem.query_lengths);
-    inputs.cumulative_kv_lengths = cumulative(problem.kv_lengths);
-  }
+  if (desc.has_packed_queries()) inputs.cumulative_query_lengths = cumulative(problem.query_lengths);
+  if (desc.has_cumulative_lengths) inputs.cumulative_kv_lengths = cumulative(problem.kv_lengths);
   if (desc.cache.mapping == KeyMapping::kPaged) inputs.page_table = page_table(problem);
   inputs.key_scales = head_scales(problem, TensorRole::kKey);
   inputs.value_scales = head_scales(problem, TensorRole::kValue);

@@ -31,6 +31,7 @@ void add_features(const AttentionDesc& desc, std::vector<SpecializationValue>& v
   add(VKATTN_SPEC_ALIBI, desc.alibi);
   add(VKATTN_SPEC_HAS_SINKS, desc.has_sinks);
   add(VKATTN_SPEC_HAS_QUERY_LENGTHS, desc.has_query_lengths);
+  add(VKATTN_SPEC_PACKED_QUERIES, desc.has_packed_queries());
   add(VKATTN_SPEC_KEY_MAPPING,
       desc.has_cumulative_lengths ? VKATTN_KEYS_PACKED : static_cast<std::uint32_t>(desc.cache.mapping));
   // Only where it says something: each value is a pipeline of its own.

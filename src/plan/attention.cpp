@@ -129,7 +129,7 @@ float AttentionDesc::effective_scale() const {
 }
 
 TensorExtents query_extents(const AttentionDesc& desc, std::int64_t dims) {
-  if (desc.has_cumulative_lengths) return {1, desc.query_heads, desc.total_query_length, dims};
+  if (desc.has_packed_queries()) return {1, desc.query_heads, desc.total_query_length, dims};
   return {desc.batch, desc.query_heads, desc.query_length, dims};
 }
 

@@ -38,19 +38,19 @@ BoundTensors bound_tensors(const AttentionDesc& desc, const AttentionTensors& te
   const std::uint32_t mask_element = desc.mask.type == MaskType::kBytes     ? 1
                                      : desc.mask.type == MaskType::kFloat16 ? 2
                                                                             : 4;
-  const bool packed = desc.has_cumulative_lengths;
   BoundTensors all{};
   all[VKATTN_BINDING_QUERY] = tensor("query", tensors.query, desc.query);
   all[VKATTN_BINDING_KEY] = tensor("key", tensors.key, desc.key);
   all[VKATTN_BINDING_VALUE] = tensor("value", tensors.value, desc.value);
   all[VKATTN_BINDING_OUTPUT] = tensor("output", tensors.output, desc.output);
   all[VKATTN_BINDING_LSE] = words("lse", tensors.lse);
-  all[VKATTN_BINDING_KV_LENGTHS] = packed ? words("cumulative_kv_lengths", tensors.cumulative_kv_lengths)
-                                          : words("kv_lengths", tensors.kv_lengths);
+  all[VKATTN_BINDING_KV_LENGTHS] = desc.has_cumulative_lengths
+                                       ? words("cumulative_kv_lengths", tensors.cumulative_kv_lengths)
+                                       : words("kv_lengths", tensors.kv_lengths);
   all[VKATTN_BINDING_MASK] = {"mask", &tensors.mask, mask_element, mask_element, true};
   all[VKATTN_BINDING_QUERY_LENGTHS] =
-      packed ? words("cumulative_query_lengths", tensors.cumulative_query_lengths)
-             : words("query_lengths", tensors.query_lengths);
+      desc.has_packed_queries() ? words("cumulative_query_lengths", tensors.cumulative_query_lengths)
+                                : words("query_lengths", tensors.query_lengths);
   all[VKATTN_BINDING_PAGE_TABLE] = words("page_table", tensors.page_table);
   all[VKATTN_BINDING_ALIBI_SLOPES] = words("alibi_slopes", tensors.alibi_slopes);
   all[VKATTN_BINDING_SINKS] = words("sinks", tensors.sinks);

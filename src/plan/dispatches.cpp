@@ -32,11 +32,12 @@ AttentionParams window_params(const PlanState& plan, const Window& w) {
   const std::int64_t group = desc.query_heads / desc.kv_heads;
   const std::int64_t kv_heads = divide_up(w.heads, group);
   AttentionParams p{};
-  // Packed sequences have no stride between them; pages are the batch entries of K and V.
-  const std::int64_t row_entries = desc.has_cumulative_lengths ? 1 : w.batch;
+  // What is packed has no stride between its entries; pages are the batch entries of K and V.
+  const std::int64_t row_entries = desc.has_packed_queries() ? 1 : w.batch;
   const TensorExtents keys = key_extents(desc, 1);
-  const std::int64_t key_entries = desc.cache.mapping == KeyMapping::kPaged ? keys.batch : row_entries;
-  const std::int64_t rows = desc.has_cumulative_lengths ? desc.total_query_length : w.rows;
+  const bool one_memory = desc.has_cumulative_lengths || desc.cache.mapping == KeyMapping::kPaged;
+  const std::int64_t key_entries = one_memory ? keys.batch : w.batch;
+  const std::int64_t rows = desc.has_packed_queries() ? desc.total_query_length : w.rows;
   p.query_batch_stride = stride32(desc.query.strides.batch, row_entries);
   p.query_head_stride = stride32(desc.query.strides.head, w.heads);
   p.query_row_stride = stride32(desc.query.strides.row, rows);

@@ -114,8 +114,8 @@ Status check_area(const PlanState& plan, std::string_view what, double bytes) {
 
 // Rows of lse that a window has, in the workspace.
 std::int64_t lse_rows(const AttentionDesc& desc, const Window& window) {
-  return desc.has_cumulative_lengths ? window.heads * desc.total_query_length
-                                     : window.batch * window.heads * window.rows;
+  return desc.has_packed_queries() ? window.heads * desc.total_query_length
+                                   : window.batch * window.heads * window.rows;
 }
 
 Status add_areas(PlanState& plan, const Window& window) {

@@ -58,12 +58,29 @@ Status check_packed_sequences(const AttentionDesc& desc) {
     return invalid("has_cumulative_lengths gives the length of each sequence, so ",
                    desc.has_kv_lengths ? "has_kv_lengths" : "has_query_lengths", " cannot be set as well");
   }
-  if (desc.cache.mapping != KeyMapping::kContiguous) {
-    return invalid("has_cumulative_lengths needs contiguous keys, but cache.mapping is ",
-                   desc.cache.mapping == KeyMapping::kRing ? "kRing" : "kPaged");
+  if (desc.has_cumulative_query_lengths) {
+    return invalid(
+        "has_cumulative_lengths packs queries and keys, has_cumulative_query_lengths queries alone, so both "
+        "cannot be set");
   }
-  if (Status s = check_size("total_query_length", desc.total_query_length, 0, kMaxTotalLength); !s) return s;
+  if (desc.cache.mapping != KeyMapping::kContiguous) {
+    return invalid(
+        "has_cumulative_lengths packs the keys too, so they must be contiguous, but "
+        "cache.mapping is ",
+        desc.cache.mapping == KeyMapping::kRing ? "kRing" : "kPaged",
+        "; has_cumulative_query_lengths packs the queries alone");
+  }
   return check_size("total_kv_length", desc.total_kv_length, 0, kMaxTotalLength);
+}
+
+Status check_packed_queries(const AttentionDesc& desc) {
+  if (!desc.has_packed_queries()) return {};
+  if (desc.has_query_lengths) {
+    return invalid(
+        "has_cumulative_query_lengths gives the number of queries of each batch entry, so has_query_lengths "
+        "cannot be set as well");
+  }
+  return check_size("total_query_length", desc.total_query_length, 0, kMaxTotalLength);
 }
 
 }  // namespace
@@ -100,6 +117,7 @@ std::int64_t cache_capacity(const CacheLayout& cache, std::int64_t contiguous) {
 Status check_features(const AttentionDesc& desc) {
   if (Status s = check_scores(desc); !s) return s;
   if (Status s = check_packed_sequences(desc); !s) return s;
+  if (Status s = check_packed_queries(desc); !s) return s;
   if (Status s = check_cache(desc.cache); !s) return s;
   const std::int64_t most = cache_capacity(desc.cache, desc.kv_length);
   if (desc.kv_length > most) {
@@ -118,6 +136,7 @@ std::string first_feature(const AttentionDesc& desc) {
   if (desc.dropout != 0) return "dropout";
   if (desc.has_query_lengths) return "query lengths";
   if (desc.has_cumulative_lengths) return "packed sequences";
+  if (desc.has_cumulative_query_lengths) return "packed queries";
   if (desc.cache.mapping == KeyMapping::kRing) return "a ring of keys";
   if (desc.cache.mapping == KeyMapping::kPaged) return "paged keys";
   for (const TensorDesc* tensor : {&desc.key, &desc.value}) {
@@ -132,7 +151,7 @@ bool has_features(const AttentionDesc& desc) {
   const bool scores = desc.mask.type != MaskType::kNone || desc.window != SlidingWindow{} ||
                       desc.softcap != 0 || desc.alibi != Alibi::kNone || desc.has_sinks ||
                       desc.dropout != 0 || desc.has_score_function || desc.weights != WeightsStage::kNone;
-  return scores || desc.has_query_lengths || has_movable_keys(desc);
+  return scores || desc.has_query_lengths || desc.has_cumulative_query_lengths || has_movable_keys(desc);
 }
 
 }  // namespace detail

@@ -123,7 +123,8 @@ void write_options(Writer& writer, const Problem& problem) {
   if (desc.has_lse) writer.word("lse");
   if (desc.weights != WeightsStage::kNone) writer.word(kStages[static_cast<std::size_t>(desc.weights)]);
   if (desc.has_cumulative_lengths) writer.word("sequences");
-  if (desc.has_query_lengths || desc.has_cumulative_lengths) {
+  if (desc.has_cumulative_query_lengths) writer.word("sequences=queries");
+  if (desc.has_query_lengths || desc.has_packed_queries()) {
     write_lengths(writer, "query_lengths=", problem.query_lengths);
   }
   if (desc.has_kv_lengths || desc.has_cumulative_lengths) {
@@ -213,6 +214,8 @@ std::string_view problem_help() {
   query_lengths=3,1,9 queries of each batch entry
   sequences           packed without padding; query_lengths= and kv_lengths= are
                       those of each sequence
+  sequences=queries   the queries alone packed, as for continuous batching; keys
+                      in whatever cache
   ring=512            a cache that keeps so many keys
   page=16             a cache in pages of so many keys, in random order
   append=5            the last keys of each batch entry are appended on the

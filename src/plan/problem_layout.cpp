@@ -52,10 +52,8 @@ std::int64_t sum_of(const std::vector<std::int32_t>& lengths) {
 }  // namespace
 
 void Problem::lay_out() {
-  if (desc.has_cumulative_lengths) {
-    desc.total_query_length = sum_of(query_lengths);
-    desc.total_kv_length = sum_of(kv_lengths);
-  }
+  if (desc.has_packed_queries()) desc.total_query_length = sum_of(query_lengths);
+  if (desc.has_cumulative_lengths) desc.total_kv_length = sum_of(kv_lengths);
   CacheLayout& cache = desc.cache;
   if (cache.mapping == KeyMapping::kPaged && cache.page_size > 0) {
     cache.page_table_stride =
@@ -91,14 +89,18 @@ void ProblemParser::resolve_defaults() {
   desc.key.alignment_bytes = alignment;
   desc.value.alignment_bytes = alignment;
   desc.output.alignment_bytes = alignment;
-  // Packed sequences have cumulative lengths in place of these.
+  // What is packed has cumulative lengths in place of these.
   desc.has_kv_lengths = has(Field::kKvLengths) && !desc.has_cumulative_lengths;
-  desc.has_query_lengths = has(Field::kQueryLengths) && !desc.has_cumulative_lengths;
+  desc.has_query_lengths = has(Field::kQueryLengths) && !desc.has_packed_queries();
 }
 
 Status ProblemParser::check_packed() const {
   const AttentionDesc& desc = problem_.desc;
   if (problem_.layout != Layout::kPackedQkv) return {};
+  if (desc.has_cumulative_query_lengths) {
+    return problem_error("layout=packed keeps queries and keys in one tensor, but " +
+                         quoted(word_of(Field::kSequences)) + " packs the queries alone");
+  }
   if (desc.cache.mapping != KeyMapping::kContiguous) {
     return problem_error("layout=packed keeps queries and keys in one tensor, but " +
                          quoted(word_of(Field::kMapping)) + " gives the keys a memory of their own");
@@ -151,6 +153,11 @@ Status ProblemParser::check_lengths() const {
         "the word sequences packs batch entries of different lengths, so it needs query_lengths=… and "
         "kv_lengths=… with one length for each");
   }
+  if (desc.has_cumulative_query_lengths && !has(Field::kQueryLengths)) {
+    return problem_error(
+        "the word sequences=queries packs the queries of batch entries, so it needs query_lengths=… with one "
+        "length for each");
+  }
   for (const Field field : {Field::kKvLengths, Field::kQueryLengths}) {
     if (!has(field)) continue;
     const bool of_keys = field == Field::kKvLengths;
@@ -161,7 +168,8 @@ Status ProblemParser::check_lengths() const {
                            std::to_string(desc.batch) + "; give one for each batch entry");
     }
     const auto least = std::min_element(lengths.begin(), lengths.end());
-    if (desc.has_cumulative_lengths && least != lengths.end() && *least < 0) {
+    const bool packed = of_keys ? desc.has_cumulative_lengths : desc.has_packed_queries();
+    if (packed && least != lengths.end() && *least < 0) {
       return problem_error(key + " names " + std::to_string(*least) +
                            " but the length of a packed sequence must not be negative");
     }

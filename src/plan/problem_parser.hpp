@@ -105,6 +105,7 @@ class ProblemParser {
   Status read_block(const Setting& setting);
   Status read_alibi(const Setting& setting);
   Status read_lengths(const Setting& setting);
+  Status read_sequences(const Setting& setting);
   Status read_ring(const Setting& setting);
   Status read_page(const Setting& setting);
   Status read_weights(const Setting& setting);

@@ -178,6 +178,13 @@ Status ProblemParser::read_ring(const Setting& setting) {
   return once(Field::kMapping, setting.word);
 }
 
+/// The word sequences alone is a flag: read_flag().
+Status ProblemParser::read_sequences(const Setting& setting) {
+  using Choice = std::pair<std::string_view, bool>;
+  constexpr std::array<Choice, 1> kPacked{Choice{"queries", true}};
+  return choose(Field::kSequences, setting, problem_.desc.has_cumulative_query_lengths, kPacked);
+}
+
 Status ProblemParser::read_page(const Setting& setting) {
   problem_.desc.cache.mapping = KeyMapping::kPaged;
   if (Status s = number(setting.word, setting.value, problem_.desc.cache.page_size); !s.ok()) return s;
@@ -254,6 +261,7 @@ std::span<const ProblemParser::SettingReader> ProblemParser::settings() {
       {"alibi", &Self::read_alibi},
       {"kv_lengths", &Self::read_lengths},
       {"query_lengths", &Self::read_lengths},
+      {"sequences", &Self::read_sequences},
       {"ring", &Self::read_ring},
       {"page", &Self::read_page},
       {"dropout", &Self::read_plain<Field::kDropout, &AttentionDesc::dropout>},

@@ -35,7 +35,7 @@ int differences(const AttentionDesc& a, const AttentionDesc& b) {
   const auto is_limited = [](const AttentionDesc& desc) { return desc.window != SlidingWindow{}; };
   const auto is_masked = [](const AttentionDesc& desc) { return desc.mask.type != MaskType::kNone; };
   return (a.mask.type != b.mask.type) + (is_masked(a) != is_masked(b)) + (is_limited(a) != is_limited(b)) +
-         (a.cache.mapping != b.cache.mapping) + (a.has_cumulative_lengths != b.has_cumulative_lengths) +
+         (a.cache.mapping != b.cache.mapping) + (a.has_packed_queries() != b.has_packed_queries()) +
          (a.has_score_function != b.has_score_function) + ((a.dropout != 0) != (b.dropout != 0)) +
          ((a.softcap != 0) != (b.softcap != 0)) + (a.alibi != b.alibi);
 }

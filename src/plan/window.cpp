@@ -23,13 +23,13 @@ struct Block {
   std::int64_t batch, heads, rows, dims;
 };
 
-// What a window holds of Q, O and lse, and where it begins. Of packed sequences, all rows.
+// What a window holds of Q, O and lse, and where it begins. Of packed queries, all rows.
 Block query_block(const AttentionDesc& desc, const Window& w) {
-  if (desc.has_cumulative_lengths) return {1, w.heads, desc.total_query_length, 0};
+  if (desc.has_packed_queries()) return {1, w.heads, desc.total_query_length, 0};
   return {w.batch, w.heads, w.rows, 0};
 }
 Block query_first(const AttentionDesc& desc, const Window& w) {
-  if (desc.has_cumulative_lengths) return {0, w.first_head, 0, 0};
+  if (desc.has_packed_queries()) return {0, w.first_head, 0, 0};
   return {w.first_batch, w.first_head, w.first_row, 0};
 }
 
@@ -75,9 +75,11 @@ void add_feature_windows(const AttentionDesc& desc, const Window& w, TensorWindo
     const TensorDesc weights{DataType::kFloat32, desc.weights_strides, 0};
     parts[VKATTN_BINDING_WEIGHTS] = part(weights, rows_first, {w.batch, w.heads, w.rows, desc.kv_length});
   }
-  const TensorWindow entries{w.first_batch * 4, (w.batch + (desc.has_cumulative_lengths ? 1 : 0)) * 4};
-  if (desc.has_query_lengths || desc.has_cumulative_lengths) parts[VKATTN_BINDING_QUERY_LENGTHS] = entries;
-  if (desc.has_kv_lengths || desc.has_cumulative_lengths) parts[VKATTN_BINDING_KV_LENGTHS] = entries;
+  const TensorWindow lengths{w.first_batch * 4, w.batch * 4};
+  const TensorWindow sums{w.first_batch * 4, (w.batch + 1) * 4};
+  if (desc.has_query_lengths) parts[VKATTN_BINDING_QUERY_LENGTHS] = lengths;
+  if (desc.has_packed_queries()) parts[VKATTN_BINDING_QUERY_LENGTHS] = sums;
+  if (desc.has_cumulative_lengths) parts[VKATTN_BINDING_KV_LENGTHS] = sums;
   if (desc.cache.mapping == KeyMapping::kPaged) {
     const std::int64_t stride = desc.cache.page_table_stride * 4;
     parts[VKATTN_BINDING_PAGE_TABLE] = {w.first_batch * stride, w.batch * stride};
@@ -147,10 +149,14 @@ std::int64_t keys_that_fit(const AttentionDesc& desc, std::uint64_t range, std::
 }
 
 // Halves the largest part that can be: batch entries, then groups of heads, then heads of a group, then rows.
-bool shrink(const AttentionDesc& desc, Window& window) {
+bool shrink(const AttentionDesc& desc, std::size_t large, Window& window) {
   const std::int64_t group = desc.query_heads / desc.kv_heads;
-  // Packed sequences share their tensors, so fewer of them, or fewer rows, make nothing smaller.
-  if (window.batch > 1 && !desc.has_cumulative_lengths) {
+  // Packed sequences share their tensors, so fewer of them, or fewer rows, make nothing smaller. Of packed
+  // queries that is so of Q, O and lse.
+  const bool has_rows =
+      large == VKATTN_BINDING_QUERY || large == VKATTN_BINDING_OUTPUT || large == VKATTN_BINDING_LSE;
+  const bool shared = desc.has_cumulative_lengths || (desc.has_cumulative_query_lengths && has_rows);
+  if (window.batch > 1 && !shared) {
     window.batch = (window.batch + 1) / 2;
   } else if (window.heads > group) {
     window.heads = (window.heads / group + 1) / 2 * group;
@@ -158,7 +164,7 @@ bool shrink(const AttentionDesc& desc, Window& window) {
     std::int64_t heads = window.heads / 2;
     while (group % heads != 0) --heads;  // parts of a group never straddle two
     window.heads = heads;
-  } else if (window.rows > 1 && !desc.has_cumulative_lengths) {
+  } else if (window.rows > 1 && !desc.has_packed_queries()) {
     window.rows = (window.rows + 1) / 2;
   } else {
     return false;
@@ -169,9 +175,9 @@ bool shrink(const AttentionDesc& desc, Window& window) {
 }  // namespace
 
 Window whole_window(const AttentionDesc& desc) {
-  // No packed sequence is longer than all of them, whatever the longest that may occur.
+  // None of the packed ones is longer than all of them, whatever the longest that may occur.
   const std::int64_t rows =
-      desc.has_cumulative_lengths ? std::min(desc.query_length, desc.total_query_length) : desc.query_length;
+      desc.has_packed_queries() ? std::min(desc.query_length, desc.total_query_length) : desc.query_length;
   return {0, desc.batch, 0, desc.query_heads, 0, rows, 0, desc.kv_length};
 }
 
@@ -219,7 +225,7 @@ Result<Windows> make_windows(const AttentionDesc& desc, const Capabilities& capa
         continue;
       }
     }
-    if ((holds_keys && one_head) || !shrink(desc, window)) {
+    if ((holds_keys && one_head) || !shrink(desc, large->binding, window)) {
       return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
                    message("one head of the ", kTensorNames[large->binding], " tensor spans ", large->bytes,
                            " bytes; maxStorageBufferRange is ", limit,

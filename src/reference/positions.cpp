@@ -36,7 +36,7 @@ Sequence key_sequence(const AttentionDesc& desc, const Inputs& inputs, std::int6
 }  // namespace
 
 std::int64_t query_length(const AttentionDesc& desc, const Inputs& inputs, std::int64_t batch) {
-  if (desc.has_cumulative_lengths) return query_sequence(desc, inputs, batch).length;
+  if (desc.has_packed_queries()) return query_sequence(desc, inputs, batch).length;
   if (!desc.has_query_lengths) return desc.query_length;
   return std::clamp<std::int64_t>(at(inputs.query_lengths, batch), 0, desc.query_length);
 }
@@ -52,7 +52,7 @@ bool is_written(const AttentionDesc& desc, const Inputs& inputs, const RowIndex&
 }
 
 RowIndex stored_row(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& row) {
-  if (!desc.has_cumulative_lengths) return row;
+  if (!desc.has_packed_queries()) return row;
   return {0, row.head, query_sequence(desc, inputs, row.batch).first + row.query};
 }
 

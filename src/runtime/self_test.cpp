@@ -36,12 +36,12 @@ AttentionDesc small_problem(const AttentionDesc& desc) {
   small.offset = small.align == Align::kOffset ? kKvLength - kQueryLength : 0;
   small.scale.reset();  // one of 0 would hide wrong scores
   if (small.alibi == Alibi::kGiven) small.alibi = Alibi::kStandard;
-  small.has_query_lengths = small.has_cumulative_lengths = false;
+  small.has_query_lengths = small.has_cumulative_lengths = small.has_cumulative_query_lengths = false;
   small.cache = {};
   small.weights = WeightsStage::kNone;
   small.has_score_function = small.score_function_hides = false;  // the reference cannot run it
   // What was left out calls for the shader with features, and so does softcap.
-  const bool left_out = desc.has_query_lengths || desc.has_cumulative_lengths || desc.cache != small.cache ||
+  const bool left_out = desc.has_query_lengths || desc.has_packed_queries() || desc.cache != small.cache ||
                         desc.weights != small.weights || desc.has_score_function;
   if (left_out && small.softcap == 0) small.softcap = 30;
   small.has_lse = true;

@@ -37,7 +37,7 @@ using Words = std::vector<std::string_view>;
 
 /// Keys in so many parts.
 constexpr std::string_view kThreeParts = "parts=3";
-constexpr std::size_t kSequences = 4;  ///< of kLengths
+constexpr std::size_t kSequences = 4;  ///< of kLengths: queries and keys packed
 
 /// A, B, F and S stand for numbers of the query length's size: see with_numbers().
 const std::array<Words, kFactorCount> kWords{
@@ -52,7 +52,8 @@ const std::array<Words, kFactorCount> kWords{
     Words{"", "mask=f32:bhqk", "mask=f16:hqk", "mask=bytes:bqk", "mask=bits:bhk",
           "mask=bits:bhqk hidden=0.8 block=32", "mask=f32:hq"},
     Words{"", "kv_lengths=129,40", "query_lengths=A,F", "query_lengths=F,B kv_lengths=77,129",
-          "sequences query_lengths=A,F kv_lengths=120,129"},
+          "sequences query_lengths=A,F kv_lengths=120,129",
+          "sequences=queries query_lengths=A,F kv_lengths=120,129"},
     Words{"", "ring=100", "page=16", "page=7"},
     Words{"", "sinks"},
     Words{"", "dropout=0.3 dropout_seed=9"},
@@ -71,11 +72,11 @@ std::vector<std::size_t> sizes_of(const Words& storage) {
   return sizes;
 }
 
-/// Rows in which every two values meet; with this seed they are few. Packed sequences in a cache are refused:
+/// Rows in which every two values meet; with this seed they are few. Packed keys in a cache are refused:
 /// such a row becomes two, one without the cache and one without the sequences.
 std::vector<FactorRow> rows_of_pairs(const Words& storage) {
   std::vector<FactorRow> rows;
-  for (const FactorRow& row : pairwise_rows(sizes_of(storage), 217)) {
+  for (const FactorRow& row : pairwise_rows(sizes_of(storage), 1981)) {
     rows.push_back(row);
     if (row[kLengths] != kSequences || row[kMapping] == 0) continue;
     rows.back()[kMapping] = 0;

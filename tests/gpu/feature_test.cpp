@@ -50,6 +50,11 @@ constexpr std::array kFeatures{
     "sequences query_lengths=0,B kv_lengths=20,129 layout=bshd",
     "sequences query_lengths=0,0 kv_lengths=20,129 lse",  // no tensor of queries at all
     "sequences query_lengths=A,B kv_lengths=0,0 lse",
+    "sequences=queries query_lengths=A,Q kv_lengths=40,129 mask=bits:bhqk alibi dropout=0.2 weights=masked",
+    "sequences=queries query_lengths=Q,B kv_lengths=129,100 ring=50 window=30,0 align=bottom-right sinks lse",
+    "sequences=queries query_lengths=A,Q kv_lengths=129,3 page=16 causal align=bottom-right lse",
+    "sequences=queries query_lengths=0,B page=7 layout=bshd weights=probabilities",
+    "sequences=queries query_lengths=0,0 page=16 lse",
     "ring=64 kv_lengths=129,40 lse",
     "ring=50 kv_lengths=129,100 causal align=bottom-right window=30,0",
     "page=16",
@@ -76,6 +81,7 @@ constexpr std::array kQuantised{
     "key=f32 value=e4m3 ring=32",
     "key=q4_0 value=e4m3 sequences "
     "query_lengths=A,B kv_lengths=40,129",
+    "cache=q8_0 page=16 sequences=queries query_lengths=A,B kv_lengths=129,40 causal align=bottom-right",
 };
 
 /// The same for matrix, which handles scales apart from elements: each type as K and V, scores that hide
@@ -90,6 +96,7 @@ constexpr std::array kQuantisedOnMatrices{
     "d20 dv64 value=q8_0 mask=bytes:bhqk hidden=0.8 block=16 dropout=0.2 output=f32",
     "d32 key=e4m3 value=q4_0 ring=32 kv_lengths=129,40",
     "d32 dv64 key=q4_0 value=e4m3 sequences query_lengths=A,B kv_lengths=40,129",
+    "d32 cache=q4_0 page=16 sequences=queries query_lengths=A,B kv_lengths=129,40 causal align=bottom-right",
     "d32 cache=q8_0 magnitude=1000 output=f32",
     "d32 cache=q8_0 magnitude=0.001 sinks softcap=4 output=f32 lse",
     "d32 cache=q4_0 data=dominant alibi output=f32",
@@ -153,10 +160,10 @@ TEST_P(Feature, PartsOfTheKeys) {
   options.kernel = kernel();
   options.kv_splits = 3;
   const bool few = kernel() == "decode";
-  for (const char* const words :
-       part_of({"sinks lse", "window=40,10 align=bottom-right",
-                "mask=bits:bhqk hidden=0.9 block=32 sinks lse", "page=16 kv_lengths=129,5",
-                "query_lengths=A,B alibi dropout=0.2", "weights=probabilities causal"})) {
+  for (const char* const words : part_of(
+           {"sinks lse", "window=40,10 align=bottom-right", "mask=bits:bhqk hidden=0.9 block=32 sinks lse",
+            "page=16 kv_lengths=129,5", "query_lengths=A,B alibi dropout=0.2", "weights=probabilities causal",
+            "sequences=queries query_lengths=A,B page=16 kv_lengths=129,70 lse"})) {
     EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d20 dv12 f16"), options));
   }
 }

@@ -269,6 +269,25 @@ TEST_F(LimitsOfOneKernel, PackedSequencesMayBeToldToBeLongerThanAllTogether) {
   }
 }
 
+TEST_F(LimitsOfOneKernel, PackedQueriesAreCutWithTheKeysOfTheirEntries) {
+  const std::string words = "b3 h2 d16 kv_lengths=100,3,77 causal align=bottom-right sequences=queries ";
+  for (const char* kernel : {"lane", "tile"}) {
+    RunOptions options{kernel};
+    options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 16 * 1024; });
+    options.inspect = [](const AttentionPlan& plan) {
+      const auto is_kernels = [&](const DispatchInfo& info) { return info.pass == plan.kernel_name(); };
+      EXPECT_EQ(std::count_if(plan.dispatches().begin(), plan.dispatches().end(), is_kernels), 6)
+          << "one for each entry and head";
+    };
+    EXPECT_TRUE(runs_right(
+        runtime(), words + "40x100 query_lengths=40,0,30 weights=probabilities mask=bytes:bq", options));
+    // One head has more keys than fit.
+    options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 5 * 1024; });
+    options.inspect = {};
+    EXPECT_TRUE(runs_right(runtime(), words + "20x100 query_lengths=20,0,11 lse", options));
+  }
+}
+
 TEST_F(LimitsOfOneKernel, PassesBesideTheKernelAreSplitToo) {
   for (const char* problem :
        {"2x300 d32 weights=probabilities", "70x600 d32 mask=bits hidden=0.5 block=64"}) {

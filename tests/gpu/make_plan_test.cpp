@@ -136,7 +136,8 @@ TEST_F(MakePlan, SelfTestsCarryWhatProblemsDoToTheirScores) {
                                     " mask=bits causal align=bottom-right kv_lengths=50",
                                     " ring=50 query_lengths=30",
                                     " page=16 weights=probabilities",
-                                    " sequences query_lengths=40 kv_lengths=60"};
+                                    " sequences query_lengths=40 kv_lengths=60",
+                                    " sequences=queries query_lengths=40"};
   std::ptrdiff_t lines = 1;  // what the file is
   for (const char* const kernel : {"matrix", "matrix2"}) {
     PlanOptions options;

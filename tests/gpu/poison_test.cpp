@@ -35,6 +35,7 @@ constexpr std::array kHiding{
     "page=16 kv_lengths=100,3 lse",
     "page=7 window=20,0 align=bottom-right",
     "sequences query_lengths=2,3 kv_lengths=30,50 causal lse",
+    "sequences=queries query_lengths=2,3 kv_lengths=100,30 page=16 causal align=bottom-right lse",
     "mask=bytes:k hidden=0.5 block=4 causal window=60,0 align=bottom-right kv_lengths=120,77 alibi softcap=4 "
     "sinks weights=probabilities lse",
     "dropout=0.3 mask=bits:k hidden=0.5 block=5 lse",

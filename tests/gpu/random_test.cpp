@@ -37,8 +37,9 @@ class Draw {
     rare_sizes();
     rare_memory();
     rare_scores();
-    add_lasting();
     score_function();
+    packed_queries();
+    add_lasting();
     return text_;
   }
 
@@ -212,10 +213,17 @@ class Draw {
     if (magnitude_[1] == 'e' && !may_be_tiny) magnitude_ = "100";
   }
 
+  /// Drawn whether or not the build compiles them: what follows stays the same.
   void score_function() {
-    if (with_chance(10) && can_compile_scores()) {
-      add("score=" + one_of<std::string>({"alibi", "prefix", "documents", "bias"}));
-    }
+    if (!with_chance(10)) return;
+    const std::string kind = one_of<std::string>({"alibi", "prefix", "documents", "bias"});
+    if (can_compile_scores()) add("score=" + kind);
+  }
+
+  void packed_queries() {
+    if (!with_chance(12) || sequences_ || layout_ == "packed") return;
+    packed_queries_ = true;
+    if (query_lengths_.empty()) query_lengths_ = list(query_length_);
   }
 
   void add_given(const char* word, const std::string& value) {
@@ -233,6 +241,7 @@ class Draw {
     add_given("layout=", layout_);
     if (shift_ != 0) add("shift=" + std::to_string(shift_));
     if (sequences_) add("sequences");
+    if (packed_queries_) add("sequences=queries");
     add_given("query_lengths=", query_lengths_);
     add_given("kv_lengths=", kv_lengths_);
     if (!mask_.empty()) add("mask=" + mask_ + mask_dims_);
@@ -245,7 +254,8 @@ class Draw {
   std::string text_;
   std::int64_t batch_ = 1, kv_heads_ = 1, group_ = 1, query_length_ = 1, kv_length_ = 1;
   std::int64_t head_dim_ = 1, value_dim_ = 1, shift_ = 0;
-  bool quantised_ = false, blocks_ = false, sequences_ = false, contiguous_ = true, has_dropout_ = false;
+  bool quantised_ = false, blocks_ = false, sequences_ = false, packed_queries_ = false, contiguous_ = true;
+  bool has_dropout_ = false;
   /// Values of words; empty where the problem has no such word.
   std::string type_, output_, layout_, query_lengths_, kv_lengths_, mask_, mask_dims_, scale_, data_,
       magnitude_;

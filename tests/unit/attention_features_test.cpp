@@ -69,6 +69,25 @@ TEST(Extents, OfPackedSequences) {
   EXPECT_TRUE(vkattn::validate(desc).ok());
 }
 
+TEST(Extents, OfPackedQueries) {
+  AttentionDesc desc = valid_desc();
+  desc.has_cumulative_query_lengths = desc.has_kv_lengths = true;
+  desc.total_query_length = 8;
+  desc.set_layout(Layout::kBhsd);
+  EXPECT_EQ(query_extents(desc, 64), (TensorExtents{1, 6, 8, 64}));
+  EXPECT_EQ(key_extents(desc, 32), (TensorExtents{2, 3, 70, 32}));
+  EXPECT_EQ(score_extents(desc), (TensorExtents{2, 6, 5, 70}));
+  EXPECT_TRUE(vkattn::validate(desc).ok());
+  desc.cache.mapping = KeyMapping::kRing;
+  desc.cache.ring_length = 16;
+  desc.set_layout(Layout::kBshd);
+  EXPECT_EQ(key_extents(desc, 32), (TensorExtents{2, 3, 16, 32}));
+  EXPECT_TRUE(vkattn::validate(desc).ok());
+  EXPECT_FALSE(desc.is_empty());
+  desc.total_query_length = 0;
+  EXPECT_TRUE(desc.is_empty());
+}
+
 TEST(Extents, OfCaches) {
   AttentionDesc desc = valid_desc();
   desc.cache.mapping = KeyMapping::kRing;
@@ -195,10 +214,22 @@ const Rule kLengthRules[] = {
        d.cache.mapping = KeyMapping::kRing;
        d.cache.ring_length = 8;
      },
-     {"has_cumulative_lengths", "kRing"}},
+     {"has_cumulative_lengths", "kRing", "has_cumulative_query_lengths"}},
     {"PackedPages",
      [](AttentionDesc& d) { paged(d).has_cumulative_lengths = true; },
      {"has_cumulative_lengths", "kPaged"}},
+    {"PackedTwice",
+     [](AttentionDesc& d) { d.has_cumulative_lengths = d.has_cumulative_query_lengths = true; },
+     {"has_cumulative_lengths", "has_cumulative_query_lengths"}},
+    {"PackedQueriesWithQueryLengths",
+     [](AttentionDesc& d) { d.has_cumulative_query_lengths = d.has_query_lengths = true; },
+     {"has_cumulative_query_lengths", "has_query_lengths"}},
+    {"NegativeTotalOfQueries",
+     [](AttentionDesc& d) {
+       paged(d).has_cumulative_query_lengths = true;
+       d.total_query_length = -1;
+     },
+     {"total_query_length", "-1"}},
     {"NegativeTotal",
      [](AttentionDesc& d) {
        d.has_cumulative_lengths = true;

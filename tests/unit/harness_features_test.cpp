@@ -156,6 +156,14 @@ TEST(SmallInputs, CumulativeLengths) {
   EXPECT_TRUE(host.small.kv_lengths.empty());
 }
 
+TEST(SmallInputs, CumulativeLengthsOfQueriesAlone) {
+  const HostProblem host("b3 9x9 d1 sequences=queries query_lengths=9,0,4 kv_lengths=3,7,9 page=4");
+  EXPECT_EQ(host.small.cumulative_query_lengths, (std::vector<std::int32_t>{0, 9, 9, 13}));
+  EXPECT_TRUE(host.small.cumulative_kv_lengths.empty());
+  EXPECT_EQ(host.small.kv_lengths, (std::vector<std::int32_t>{3, 7, 9}));
+  EXPECT_TRUE(host.small.query_lengths.empty());
+}
+
 /// Rows of the memory that hold something of the problem.
 std::int64_t rows_in_use(const HostProblem& host, TensorRole role) {
   const harness::RowMap map(host.problem, host.small, role);
@@ -174,6 +182,9 @@ TEST(RowMap, LeavesOutWhatHoldsNothing) {
   const HostProblem cut("b2 4x6 d1 sequences query_lengths=6,3 kv_lengths=9,5");
   EXPECT_EQ(rows_in_use(cut, TensorRole::kQuery), 4 + 3);
   EXPECT_EQ(rows_in_use(cut, TensorRole::kKey), 6 + 5);
+  const HostProblem queries("b2 4x6 d1 sequences=queries query_lengths=6,3 kv_lengths=6,1 ring=5");
+  EXPECT_EQ(rows_in_use(queries, TensorRole::kQuery), 4 + 3);
+  EXPECT_EQ(rows_in_use(queries, TensorRole::kKey), 5 + 1);
 }
 
 TEST(RowMap, SpareMemoryIsNan) {

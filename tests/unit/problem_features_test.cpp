@@ -95,6 +95,18 @@ TEST(ProblemFeatures, PackedSequences) {
   EXPECT_EQ(one_tensor.desc.key.strides, (Strides{13 * 48, 8, 48, 1}));
 }
 
+TEST(ProblemFeatures, PackedQueries) {
+  const Problem problem =
+      parsed("b3 hq4 hkv2 9x12 d8 sequences=queries query_lengths=9,0,4 kv_lengths=3,7,-1 page=4 pad=2");
+  EXPECT_TRUE(problem.desc.has_cumulative_query_lengths);
+  EXPECT_FALSE(problem.desc.has_cumulative_lengths);
+  EXPECT_FALSE(problem.desc.has_query_lengths);
+  EXPECT_TRUE(problem.desc.has_kv_lengths);
+  EXPECT_EQ(problem.desc.total_query_length, 13);
+  EXPECT_EQ(problem.desc.query.strides, (Strides{4 * 13 * 10, 13 * 10, 10, 1}));
+  EXPECT_EQ(problem.desc.key.strides, (Strides{2 * 4 * 10, 4 * 10, 10, 1}));
+}
+
 TEST(ProblemFeatures, Caches) {
   const Problem ring = parsed("b2 h2 1x50 d8 ring=16 pad=1");
   EXPECT_EQ(ring.desc.cache.mapping, KeyMapping::kRing);
@@ -149,6 +161,7 @@ TEST(ProblemFeatures, NamesWhatWasMeant) {
   hints("alibbi", "did you mean 'alibi'");
   hints("alibi=give", "did you mean 'given'");
   hints("sequence", "did you mean 'sequences'");
+  hints("sequences=query", "did you mean 'queries'");
   hints("cache=q8", "f32, f16, bf16, q8_0, q4_0, e4m3");
   hints("query=q8_0", "f32, f16, bf16");
   hints("weights=probs", "scores, softcap, masked, probabilities");
@@ -215,6 +228,10 @@ TEST(ProblemFeatures, RefusesWordsThatContradict) {
   says("b2 4x4 d8 sequences kv_lengths=4,4 query_lengths=4,-1", "-1");
   says("b2 4x4 d8 sequences kv_lengths=4,4 query_lengths=4,1 ring=4", "has_cumulative_lengths");
   says("b2 4x4 d8 sequences kv_lengths=4,4 query_lengths=4,1 layout=packed", "5 and 8");
+  says("b2 4x4 d8 sequences=queries kv_lengths=4,4", "query_lengths=…");
+  says("b2 4x4 d8 sequences=queries query_lengths=4,-1", "-1");
+  says("b2 4x4 d8 sequences=queries query_lengths=4,4 layout=packed", "'sequences=queries'");
+  says("b2 4x4 d8 sequences=queries sequences query_lengths=4,4 kv_lengths=4,4", "'sequences'");
   says("4x4 d8 layout=packed page=4", "'page=4'");
   says("4x4 d40 cache=q8_0", "blocks of 32");
   says("4x4 d32 cache=q8_0 pad=3", "q8_0");
@@ -231,10 +248,13 @@ TEST(ProblemFeatures, ShiftsOfQuantisedTensorsCountTheirElements) {
 
 TEST(ProblemFeatures, HelpNamesEveryWord) {
   const std::string help(vkattn::problem_help());
-  for (const char* word :
-       {"cache=",          "q8_0",     "q4_0",           "e4m3",      "window=", "alibi",    "alibi=given",
-        "softcap=",        "mask=",    "hidden=",        "block=",    "sinks",   "dropout=", "dropout_seed=",
-        "dropout_offset=", "weights=", "query_lengths=", "sequences", "ring=",   "page="}) {
+  for (const char* word : {"cache=",      "q8_0",           "q4_0",
+                           "e4m3",        "window=",        "alibi",
+                           "alibi=given", "softcap=",       "mask=",
+                           "hidden=",     "block=",         "sinks",
+                           "dropout=",    "dropout_seed=",  "dropout_offset=",
+                           "weights=",    "query_lengths=", "sequences",
+                           "ring=",       "page=",          "sequences=queries"}) {
     EXPECT_NE(help.find(word), std::string::npos) << word;
   }
   for (std::size_t begin = 0, end = 0; begin < help.size(); begin = end + 1) {

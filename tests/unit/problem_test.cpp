@@ -126,6 +126,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "4x4 d8 weights=scores", "4x4 d8 weights=softcap", "4x4 d8 weights=masked",
                     "4x4 d8 weights=probabilities", "b2 4x4 d8 query_lengths=1,4 kv_lengths=4,2",
                     "b3 4x7 d8 sequences query_lengths=1,4,0 kv_lengths=7,3,2", "4x40 d8 ring=16",
+                    "b2 4x7 d8 sequences=queries query_lengths=1,4",
+                    "b2 4x40 d8 sequences=queries query_lengths=1,4 kv_lengths=40,9 page=16",
                     "b2 4x40 d8 kv_lengths=40,9 page=16", "4x4 d32 cache=q8_0", "4x4 d32 f16 cache=q4_0",
                     "4x4 d32 f16 key=q8_0 value=e4m3", "4x4 d8 cache=f16", "4x4 d8 cache=bf16",
                     "4x4 d32 key=q4_0"));

@@ -278,6 +278,15 @@ INSTANTIATE_TEST_SUITE_P(
         Pair{"PackedMask", "b2 h2 9x40 d8 query_lengths=5,9 kv_lengths=40,8 mask=f32:bhqk dropout=0.3",
              "b2 h2 9x40 d8 sequences query_lengths=5,9 kv_lengths=40,8 mask=f32:bhqk dropout=0.3 "
              "layout=bshd"},
+        Pair{"QueriesAlone", "b3 hq4 hkv2 9x12 d8 query_lengths=9,0,4 kv_lengths=3,7,12 causal",
+             "b3 hq4 hkv2 9x12 d8 sequences=queries query_lengths=9,0,4 kv_lengths=3,7,12 causal"},
+        Pair{"QueriesAndPages", "b2 h2 9x40 d8 query_lengths=5,9 kv_lengths=40,8 alibi align=bottom-right",
+             "b2 h2 9x40 d8 sequences=queries query_lengths=5,9 kv_lengths=40,8 alibi align=bottom-right "
+             "page=8 layout=bshd"},
+        Pair{"QueriesAndRing",
+             "b2 h2 4x50 d8 query_lengths=3,4 kv_lengths=50,9 window=5,0 align=bottom-right",
+             "b2 h2 4x50 d8 sequences=queries query_lengths=3,4 kv_lengths=50,9 window=5,0 "
+             "align=bottom-right ring=9"},
         // A sequence that is longer than the longest is cut off; the next begins where it began.
         Pair{"CutOff", "b2 4x6 d4 query_lengths=4,3 kv_lengths=6,5",
              "b2 4x6 d4 sequences query_lengths=6,3 kv_lengths=9,5"}),

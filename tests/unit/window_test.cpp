@@ -118,6 +118,28 @@ TEST(Window, PartsOfTensorsBeginWhereTheWindowDoes) {
   EXPECT_EQ(parts[VKATTN_BINDING_KV_LENGTHS].bytes, 4);
 }
 
+/// Fewer batch entries have fewer keys, and as many packed rows.
+TEST(Window, PackedQueriesAreBoundWhole) {
+  const AttentionDesc desc =
+      desc_of("b3 h2 33x65 d32 sequences=queries query_lengths=33,0,20 kv_lengths=1,2,3 ring=40 lse");
+  const TensorWindows parts = tensor_windows(desc, {1, 2, 1, 1, 0, 33, 0, 65});
+  EXPECT_EQ(parts[VKATTN_BINDING_QUERY].first_byte, 4 * 53 * 32);
+  EXPECT_EQ(parts[VKATTN_BINDING_QUERY].bytes, 4 * 53 * 32);
+  EXPECT_EQ(parts[VKATTN_BINDING_LSE].first_byte, 4 * 53);
+  EXPECT_EQ(parts[VKATTN_BINDING_KEY].first_byte, 4 * (1 * 2 + 1) * 40 * 32);
+  EXPECT_EQ(parts[VKATTN_BINDING_KEY].bytes, 4 * (2 + 1) * 40 * 32);
+  EXPECT_EQ(parts[VKATTN_BINDING_QUERY_LENGTHS].first_byte, 4);
+  EXPECT_EQ(parts[VKATTN_BINDING_QUERY_LENGTHS].bytes, 12);
+  EXPECT_EQ(parts[VKATTN_BINDING_KV_LENGTHS].bytes, 8);
+  const auto count = [&](const char* problem) {
+    const auto windows = make_windows(desc_of(problem), device_of(32000), 0);
+    EXPECT_TRUE(windows.ok()) << windows.error().message;
+    return windows.ok() ? windows.value().windows.size() : 0;
+  };
+  EXPECT_EQ(count("b4 h2 33x100 d32 sequences=queries query_lengths=9,9,9,9"), 4U) << "K of each entry";
+  EXPECT_EQ(count("b4 h2 99x20 d32 sequences=queries query_lengths=50,50,50,50"), 2U) << "Q of each head";
+}
+
 TEST(Window, OffsetsBeyond32Bits) {
   // 64 batch entries of 16 heads x 65536 rows x 128: 8 Gi elements, 32 GiB in float32.
   const AttentionDesc desc = desc_of("b64 h16 65536x65536 d128");
