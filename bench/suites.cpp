@@ -97,6 +97,9 @@ constexpr std::array kFeatures = {
     SuiteProblem{"packed sequences",
                  "b4 h8 512x512 d64 f32 causal sequences query_lengths=512,100,300,64 "
                  "kv_lengths=512,100,300,64"},
+    SuiteProblem{"mixed prefill and decode",
+                 "b4 h8 512x2048 d64 f32 causal align=bottom-right sequences=queries "
+                 "query_lengths=512,1,1,1 kv_lengths=512,2048,1500,900 page=16"},
     SuiteProblem{"decode, float16", "b1 hq32 hkv8 q1 kv4096 d128 f16"},
     SuiteProblem{"decode, q8_0", "b1 hq32 hkv8 q1 kv4096 d128 f16 cache=q8_0"},
     SuiteProblem{"decode, q4_0", "b1 hq32 hkv8 q1 kv4096 d128 f16 cache=q4_0"},

@@ -48,7 +48,7 @@ struct Inputs {
 [[nodiscard]] std::int64_t key_length(const AttentionDesc& desc, const Inputs& inputs, std::int64_t batch);
 /// Whether a row is written: not beyond the query length of its batch entry.
 [[nodiscard]] bool is_written(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& row);
-/// Where a row lies in Q, O and lse: itself, but packed sequences are one batch entry.
+/// Where a row lies in Q, O and lse: itself, but packed ones are one batch entry.
 [[nodiscard]] RowIndex stored_row(const AttentionDesc& desc, const Inputs& inputs, const RowIndex& row);
 
 /// One output row with what its tolerance is made of (docs/semantics.md, "Tolerances").

@@ -100,6 +100,9 @@ TEST(Work, CountsLengthsCachesMasksAndBlocks) {
   EXPECT_DOUBLE_EQ(work("b2 h2 4x8 d8 query_lengths=3,0").visible_pairs, 2 * 3 * 8);
   EXPECT_DOUBLE_EQ(work("b2 h2 4x8 d8 sequences query_lengths=4,2 kv_lengths=8,3").visible_pairs,
                    2 * (4 * 8 + 2 * 3));
+  EXPECT_DOUBLE_EQ(
+      work("b2 h2 4x8 d8 sequences=queries query_lengths=4,2 page=4 kv_lengths=8,3").visible_pairs,
+      2 * (4 * 8 + 2 * 3));
   EXPECT_DOUBLE_EQ(work("4x50 d8 ring=16").visible_pairs, 4 * 16);
   EXPECT_DOUBLE_EQ(work("4x50 d8 ring=16 causal align=bottom-right").visible_pairs, 13 + 14 + 15 + 16);
   EXPECT_DOUBLE_EQ(work("4x50 d8 page=16").visible_pairs, 4 * 50);
@@ -116,6 +119,7 @@ TEST(Work, ShrinksToSoundSmallerProblems) {
         "b1 h16 999x999 d80 layout=packed", "b1 h16 999x77 d80 layout=bshd pad=3", "b1 h1 4x4 d1",
         "b4 h8 512x512 d64 query_lengths=512,9,100,0 kv_lengths=9,512,100,512 mask=bits:bhqk",
         "b3 h2 512x600 d32 sequences query_lengths=512,9,300 kv_lengths=600,10,600 alibi",
+        "b3 h2 512x600 d32 sequences=queries query_lengths=512,1,9 kv_lengths=600,10,600 page=16",
         "b4 h8 1x8192 d64 f16 cache=q8_0 page=16", "b2 h8 2048x2048 d64 causal window=100,0",
         "b4 h2 1x8192 d64 ring=512 kv_lengths=8192,20,0,600"}) {
     const Problem whole = problem_of(text);

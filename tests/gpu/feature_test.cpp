@@ -239,6 +239,9 @@ using FeatureOfPlans = GpuTest;
 
 TEST_F(FeatureOfPlans, KernelsRefuseByName) {
   EXPECT_NE(reason_against(runtime(), "unfused", "64x64 d64 softcap=3").find("softcap"), std::string::npos);
+  EXPECT_NE(reason_against(runtime(), "unfused", "64x64 d64 sequences=queries query_lengths=9")
+                .find("packed queries"),
+            std::string::npos);
   EXPECT_NE(reason_against(runtime(), "matrix2", "64x64 d64 f16 cache=q8_0").find("q8_0"), std::string::npos);
   EXPECT_EQ(reason_against(runtime(), "lane", "64x64 d64 softcap=3 sinks alibi window=3,3"), "");
 }
