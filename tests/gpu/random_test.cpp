@@ -39,6 +39,7 @@ class Draw {
     rare_scores();
     score_function();
     packed_queries();
+    append();
     add_lasting();
     return text_;
   }
@@ -224,6 +225,15 @@ class Draw {
     if (!with_chance(12) || sequences_ || layout_ == "packed") return;
     packed_queries_ = true;
     if (query_lengths_.empty()) query_lengths_ = list(query_length_);
+  }
+
+  /// Keys that the device appends; turned with the queries where there are as many.
+  void append() {
+    if (!with_chance(8) || sequences_ || kv_length_ == 0) return;
+    const bool turns = with_chance(40) && head_dim_ % 2 == 0 && !packed_queries_;
+    const std::int64_t some = one_of<std::int64_t>({1, between(1, 20), kv_length_ + 2});
+    add("append=" + std::to_string(turns ? query_length_ : some));
+    if (turns) add("rotary=" + one_of<std::string>({"half-split", "interleaved"}));
   }
 
   void add_given(const char* word, const std::string& value) {
