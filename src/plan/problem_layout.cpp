@@ -201,9 +201,9 @@ Status ProblemParser::check_features() const {
 /// What an append takes; its own rules follow when it is planned.
 Status ProblemParser::check_append() const {
   const AttentionDesc& desc = problem_.desc;
-  if (problem_.appended < 0) {
-    return problem_error("the number of keys in " + quoted(word_of(Field::kAppend)) +
-                         " must not be negative");
+  if (problem_.appended < 0 || problem_.appended > desc.kv_length) {
+    return problem_error("the number of keys in " + quoted(word_of(Field::kAppend)) + " must be from 0 to " +
+                         std::to_string(desc.kv_length) + ", the key length");
   }
   if (problem_.appended > 0 && desc.has_cumulative_lengths) {
     return problem_error(quoted(word_of(Field::kAppend)) +

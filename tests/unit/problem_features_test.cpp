@@ -51,7 +51,8 @@ TEST(ProblemFeatures, Appends) {
   EXPECT_EQ(to_string(problem), "3x40 d8 page=16 append=3 rotary=half-split");
   EXPECT_EQ(problem.desc, parsed("q3 kv40 d8 page=16").desc) << "attention itself is the same";
   EXPECT_EQ(parsed("q3 kv40 d8 append=3 rotary=interleaved").rotary, RotaryStyle::kInterleaved);
-  EXPECT_NE(error_of("q3 kv40 d8 append=-1").find("must not be negative"), std::string::npos);
+  EXPECT_NE(error_of("q3 kv40 d8 append=-1").find("must be from 0 to 40"), std::string::npos);
+  EXPECT_NE(error_of("q3 kv40 d8 append=41").find("must be from 0 to 40"), std::string::npos);
   EXPECT_NE(error_of("q3 kv40 d8 append=2 rotary=half-split").find("needs append=3"), std::string::npos);
   EXPECT_NE(error_of("q3 kv40 d7 append=3 rotary=half-split").find("d is 7"), std::string::npos);
   EXPECT_NE(
