@@ -15,6 +15,7 @@
 #include "command.hpp"
 #include "console.hpp"
 #include "error.hpp"
+#include "file_names.hpp"
 #include "host_memory.hpp"
 #include "open_runtime.hpp"
 #include "plot.hpp"
@@ -86,6 +87,15 @@ bench::Options read_options(const Arguments& arguments) {
   return options;
 }
 
+/// Neither the report nor the picture may take the place of another file.
+void require_different_files(const Arguments& arguments) {
+  FileNames files;
+  add_score_files(files, arguments.score);
+  add_tuning_file(files, arguments.where);
+  files.add_output("--output", arguments.output);
+  files.add_output("--plot", arguments.plot);
+}
+
 /// "2026-01-31 12:00 UTC".
 std::string date_text() {
   const std::time_t now = std::time(nullptr);
@@ -108,9 +118,6 @@ std::optional<PlotFile> open_plot(const Arguments& arguments) {
   if (!format) {
     fail_usage("--plot writes .png and .svg files, and '" + console::printable(arguments.plot) +
                "' ends in neither");
-  }
-  if (arguments.plot == arguments.output) {
-    fail_usage("--plot and --output name the same file '" + console::printable(arguments.plot) + "'");
   }
   require(bench::check_plot_support());
   return PlotFile{take(AtomicFile::create(arguments.plot)), *format};
@@ -227,6 +234,7 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
   }
   bench::Report report;
   report.kernels = read_kernels(arguments.kernels);
+  require_different_files(arguments);
   report.options = read_options(arguments);
   report.version = invocation.version;
   report.command = invocation.command_line;

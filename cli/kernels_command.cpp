@@ -156,11 +156,16 @@ std::vector<std::string> write_listings(const std::vector<PipelineStatistics>& s
   std::vector<std::string> paths;
   for (const PipelineStatistics& pipeline : statistics) {
     for (const PipelineStatistics::Listing& listing : pipeline.listings) {
-      const std::string path = (std::filesystem::path(folder) / file_name(pipeline, listing)).string();
+      std::filesystem::path path = std::filesystem::path(folder) / file_name(pipeline, listing);
+      // Names that differ in nothing but what a file name leaves out would overwrite one another.
+      const std::string stem = path.stem().string();
+      for (int number = 2; std::ranges::count(paths, path.string()) != 0; ++number) {
+        path.replace_filename(stem + "-" + std::to_string(number) + ".txt");
+      }
       AtomicFile file = take(AtomicFile::create(path));
       require(file.write(listing.text));
       require(file.commit());
-      paths.push_back(path);
+      paths.push_back(path.string());
     }
   }
   return paths;

@@ -2,6 +2,7 @@
 #include "open_runtime.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "command.hpp"
@@ -18,6 +19,12 @@ void add_device_option(CLI::App& app, DeviceArguments& arguments) {
 void add_tuning_option(CLI::App& app, DeviceArguments& arguments) {
   add_value(app, "--tuning", arguments.tuning, "FILE",
             "Use what vkattn tune measured on this device, default: the file that VKATTN_TUNING names");
+}
+
+void add_tuning_file(FileNames& files, const DeviceArguments& arguments) {
+  if (!arguments.tuning.empty()) return files.add_input("--tuning", arguments.tuning);
+  const char* const variable = std::getenv("VKATTN_TUNING");  // NOLINT(concurrency-mt-unsafe): one thread
+  if (variable != nullptr) files.add_input("VKATTN_TUNING", variable);
 }
 
 Runtime open_runtime(const DeviceArguments& arguments, bool self_tests) {

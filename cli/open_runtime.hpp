@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "file_names.hpp"
+
 namespace CLI {
 class App;
 }
@@ -18,6 +20,8 @@ struct DeviceArguments {
 
 void add_device_option(CLI::App& app, DeviceArguments& arguments);
 void add_tuning_option(CLI::App& app, DeviceArguments& arguments);
+/// The file that --tuning, or else VKATTN_TUNING names.
+void add_tuning_file(FileNames& files, const DeviceArguments& arguments);
 
 /// A runtime on that device. A tuning file that cannot be used is a warning on standard error. Self-tests
 /// execute; a command that only compiles goes without.

@@ -3,13 +3,13 @@
 
 #include <array>
 #include <cmath>
-#include <map>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "console.hpp"
 #include "error.hpp"
+#include "file_names.hpp"
 #include "plan/words.hpp"
 
 namespace vkattn::cli {
@@ -63,19 +63,26 @@ void require_inputs(const RunArguments& arguments) {
   }
 }
 
-/// Every file that is written needs a name of its own.
-void require_different_outputs(const RunArguments& a) {
-  const std::pair<const char*, const std::string*> outputs[] = {{"--output", &a.output},
-                                                                {"--lse", &a.lse},
-                                                                {"--weights", &a.weights},
-                                                                {"--present-key", &a.present_key},
-                                                                {"--present-value", &a.present_value}};
-  std::map<std::string, const char*> seen;
-  for (const auto& [option, path] : outputs) {
-    if (path->empty()) continue;
-    const auto [earlier, added] = seen.emplace(*path, option);
-    if (!added) fail_usage(std::string(earlier->second) + " and " + option + " name the same file");
-  }
+/// No file that is written may be another one, read or written.
+void require_different_files(const RunArguments& a) {
+  FileNames files;
+  files.add_input("--query", a.query);
+  files.add_input("--key", a.key);
+  files.add_input("--value", a.value);
+  files.add_input("--past-key", a.past_key);
+  files.add_input("--past-value", a.past_value);
+  files.add_input("--mask", a.mask);
+  files.add_input("--alibi-slopes", a.alibi_slopes);
+  files.add_input("--sink", a.sink);
+  files.add_input("--kv-lengths", a.kv_lengths);
+  files.add_input("--query-lengths", a.query_lengths);
+  add_score_files(files, a.score);
+  add_tuning_file(files, a.where);
+  files.add_output("--output", a.output);
+  files.add_output("--lse", a.lse);
+  files.add_output("--weights", a.weights);
+  files.add_output("--present-key", a.present_key);
+  files.add_output("--present-value", a.present_value);
 }
 
 void parse_types(const RunArguments& arguments, RunOptions& options) {
@@ -229,7 +236,7 @@ void add_run_arguments(CLI::App& app, RunArguments& a) {
 
 RunOptions parse_run_arguments(const RunArguments& arguments) {
   require_inputs(arguments);
-  require_different_outputs(arguments);
+  require_different_files(arguments);
   RunOptions options;
   options.query = arguments.query;
   options.key = arguments.key;

@@ -109,6 +109,14 @@ void add_score_buffer_option(CLI::App& app, ScoreArguments& arguments) {
       "Table that the score function reads as NAME(index): float32 of floats, int32 of integers; up to 4");
 }
 
+void add_score_files(FileNames& files, const ScoreArguments& arguments) {
+  files.add_input("--score", arguments.file);
+  for (const std::string& word : arguments.buffers) {
+    const std::size_t equals = word.find('=');
+    if (equals != std::string::npos) files.add_input("--score-buffer", word.substr(equals + 1));
+  }
+}
+
 ScoreFile::ScoreFile(const ScoreArguments& arguments) {
   if (arguments.file.empty()) {
     if (!arguments.buffers.empty())

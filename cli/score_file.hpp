@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "command.hpp"
+#include "file_names.hpp"
 #include "reference/reference.hpp"
 
 namespace vkattn::cli {
@@ -23,6 +24,9 @@ struct ScoreArguments {
 
 void add_score_option(CLI::App& app, ScoreArguments& arguments);
 void add_score_buffer_option(CLI::App& app, ScoreArguments& arguments);
+
+/// The files that they name.
+void add_score_files(FileNames& files, const ScoreArguments& arguments);
 
 /// Whether compile_score() does more than fail in this build.
 [[nodiscard]] bool can_compile_scores();

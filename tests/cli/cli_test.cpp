@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -60,6 +61,48 @@ TEST(Tool, RefusesWrongUsageInOneSentence) {
   expect_refusal(with({"--kernel", "tyle"}), 2, "did you mean 'tile'?");
   expect_refusal(with({"--output", "a", "--lse", "a"}), 2, "the same file");
   expect_refusal(with({"--output", "a", "--output", "b"}), 2, "only once");
+}
+
+TEST(Tool, NoFileTakesThePlaceOfAnother) {
+  const TempFolder folder;
+  const auto path = [&](const char* name) { return (folder / name).string(); };
+  write_file(folder / "q.npy", "kept");
+  std::filesystem::create_symlink("q.npy", folder / "link.npy");
+  const auto refuses = [&](const std::vector<std::string>& more, const std::string& part) {
+    std::vector<std::string> words = {"run", "--query", path("q.npy"), "--key", "k", "--value", "v"};
+    words.insert(words.end(), more.begin(), more.end());
+    expect_refusal(words, 2, part);
+  };
+  const std::string over_query = " would overwrite the file of --query";
+  refuses({"--output", path("q.npy")}, "--output '" + path("q.npy") + "'" + over_query);
+  refuses({"--lse", path("./q.npy")}, "--lse '" + path("./q.npy") + "'" + over_query);
+  refuses({"--weights", path("link.npy")}, over_query + ", '" + path("q.npy") + "'");
+  refuses({"--output", path("o.npy"), "--lse", path("../") + folder.path().filename().string() + "/o.npy"},
+          "--output and --lse name the same file '" + path("o.npy") + "' (");
+  refuses({"--weights", "w", "--output", "w"}, "--output and --weights name the same file 'w'");
+  refuses({"--past-key", "p", "--past-value", "o", "--present-key", "o"},
+          "--present-key 'o' would overwrite the file of --past-value");
+  refuses({"--past-key", "p", "--past-value", "p", "--present-key", "o", "--output", "o"},
+          "--output and --present-key name the same file 'o'");
+  for (const char* const option :
+       {"--mask", "--alibi-slopes", "--sink", "--kv-lengths", "--query-lengths", "--score", "--tuning"}) {
+    refuses({option, "f", "--output", "./f"},
+            std::string("--output './f' would overwrite the file of ") + option);
+  }
+  refuses({"--score", "s", "--score-buffer", "t=f", "--lse", "f"}, "the file of --score-buffer");
+  const std::vector<std::string> bench = {"bench", "8x8 d8", "--output", path("q.npy")};
+  const auto refuses_bench = [&](const std::vector<std::string>& more, const std::string& part,
+                                 const std::string& environment = "") {
+    std::vector<std::string> words = bench;
+    words.insert(words.end(), more.begin(), more.end());
+    expect_refusal(words, 2, part, environment);
+  };
+  refuses_bench({"--plot", path("link.npy")}, "--output and --plot name the same file");
+  refuses_bench({"--score", path("link.npy")}, "would overwrite the file of --score");
+  refuses_bench({"--tuning", path("q.npy")}, "would overwrite the file of --tuning");
+  refuses_bench({}, "would overwrite the file of VKATTN_TUNING", "VKATTN_TUNING=" + path("q.npy"));
+  EXPECT_EQ(read_file(folder / "q.npy"), "kept");
+  EXPECT_EQ(folder.file_count(), 2U);
 }
 
 TEST(Tool, RefusesWrongBenchUsageInOneSentence) {
