@@ -92,15 +92,20 @@ void put_rows(const CaseTensor& tensor, const TensorExtents& extents, std::int64
   }
 }
 
-/// K or V behind its past: what the operator calls present.
-std::vector<std::byte> with_past(const CaseTensor* past, const CaseTensor& tensor, std::int64_t heads) {
-  const TensorExtents extents = extents_of(tensor, heads);
+/// A cache is larger than what is in it: no kernel may take its rows for more than they are.
+constexpr std::int64_t kSpareRows = 3;
+
+/// A cache of so many rows: NaN, the past, and where it is given what is new behind it.
+std::vector<std::byte> cache_content(const CaseTensor* past, const CaseTensor* tensor,
+                                     const TensorExtents& extents, ElementType type) {
+  std::vector<std::byte> bytes(
+      static_cast<std::size_t>(extents.batch * extents.heads * extents.rows * extents.dims) *
+          element_bytes(type),
+      std::byte{0xff});
+  if (past != nullptr) put_rows(*past, extents_of(*past, extents.heads), 0, extents.rows, bytes);
   const std::int64_t past_rows = past != nullptr ? past->shape[2] : 0;
-  const std::int64_t rows = past_rows + extents.rows;
-  std::vector<std::byte> bytes(static_cast<std::size_t>(extents.batch * extents.heads * rows * extents.dims) *
-                               element_bytes(tensor.type));
-  if (past != nullptr) put_rows(*past, extents_of(*past, heads), 0, rows, bytes);
-  put_rows(tensor, extents, past_rows, rows, bytes);
+  if (tensor != nullptr)
+    put_rows(*tensor, extents_of(*tensor, extents.heads), past_rows, extents.rows, bytes);
   return bytes;
 }
 
@@ -121,16 +126,46 @@ void set_sizes(const Case& test_case, AttentionDesc& desc) {
   desc.value_dim = value.dims;
 }
 
-/// Inputs of three dimensions keep their memory order; what has a past is laid out as the operator's present.
-void set_strides(const Case& test_case, bool has_present, AttentionDesc& desc) {
-  desc.set_layout(Layout::kBhsd);
-  const Strides present_key = desc.key.strides;
-  const Strides present_value = desc.value.strides;
-  if (test_case.input("Q")->shape.size() == 3) desc.set_layout(Layout::kBshd);
-  if (has_present) {
-    desc.key.strides = present_key;
-    desc.value.strides = present_value;
+/// Inputs of three dimensions keep their memory order; a cache is laid out as the operator's present, but for
+/// the rows it has to spare.
+void set_strides(const Case& test_case, bool has_cache, AttentionDesc& desc) {
+  AttentionDesc cache = desc;
+  cache.kv_length += kSpareRows;
+  cache.set_layout(Layout::kBhsd);
+  desc.set_layout(test_case.input("Q")->shape.size() == 3 ? Layout::kBshd : Layout::kBhsd);
+  if (has_cache) {
+    desc.key.strides = cache.key.strides;
+    desc.value.strides = cache.value.strides;
   }
+}
+
+/// K and V go to the cache on the device, whatever their order in memory.
+void set_append(const Case& test_case, OperatorProblem& problem) {
+  const AttentionDesc& desc = problem.desc;
+  const CaseTensor* const past_key = test_case.input("past_key");
+  const CaseTensor* const past_value = test_case.input("past_value");
+  const CaseTensor& key = *test_case.input("K");
+  const CaseTensor& value = *test_case.input("V");
+  AppendDesc append;
+  append.batch = desc.batch;
+  append.kv_heads = desc.kv_heads;
+  append.head_dim = desc.head_dim;
+  append.value_dim = desc.value_dim;
+  append.position = past_key != nullptr ? past_key->shape[2] : 0;
+  append.new_length = desc.kv_length - append.position;
+  append.cache_length = desc.kv_length + kSpareRows;
+  append.set_layout(key.shape.size() == 3 ? Layout::kBshd : Layout::kBhsd);
+  append.key.type = desc.key.type;
+  append.value.type = desc.value.type;
+  append.cache_key = desc.key;
+  append.cache_value = desc.value;
+  problem.append = append;
+  const TensorExtents keys = cache_extents(append, append.head_dim);
+  const TensorExtents values = cache_extents(append, append.value_dim);
+  problem.key_cache = {cache_content(past_key, nullptr, keys, key.type), key.bytes};
+  problem.value_cache = {cache_content(past_value, nullptr, values, value.type), value.bytes};
+  problem.key = cache_content(past_key, &key, keys, key.type);
+  problem.value = cache_content(past_value, &value, values, value.type);
 }
 
 void set_options(const Case& test_case, AttentionDesc& desc) {
@@ -260,19 +295,17 @@ Result<OperatorProblem> as_problem(const Case& test_case) {
   if (Status s = check_names(test_case); !s.ok()) return s.error();
   OperatorProblem problem;
   AttentionDesc& desc = problem.desc;
-  const bool has_present =
-      test_case.input("past_key") != nullptr || test_case.output("present_key") != nullptr;
+  const bool has_cache = test_case.input("past_key") != nullptr || test_case.output("present_key") != nullptr;
   if (Status s = set_types(test_case, desc); !s.ok()) return s.error();
   set_sizes(test_case, desc);
-  set_strides(test_case, has_present, desc);
+  set_strides(test_case, has_cache, desc);
   set_options(test_case, desc);
   set_small_inputs(test_case, problem);
   if (Status s = set_mask(test_case, problem); !s.ok()) return s.error();
   problem.query = test_case.input("Q")->bytes;
-  const CaseTensor& key = *test_case.input("K");
-  const CaseTensor& value = *test_case.input("V");
-  problem.key = has_present ? with_past(test_case.input("past_key"), key, desc.kv_heads) : key.bytes;
-  problem.value = has_present ? with_past(test_case.input("past_value"), value, desc.kv_heads) : value.bytes;
+  problem.key = test_case.input("K")->bytes;
+  problem.value = test_case.input("V")->bytes;
+  if (has_cache) set_append(test_case, problem);
   return problem;
 }
 

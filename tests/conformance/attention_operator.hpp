@@ -5,19 +5,23 @@
 //               attn_mask       up to four dimensions, each of the problem's size or 1; bool: true may be
 //               seen;
 //                               else added. One with fewer keys than the problem hides the others.
-//               past_key, past_value    (batch, heads, length, dim), before K and V
+//               past_key, past_value    (batch, heads, length, dim), before K and V: rows of a cache, to
+//               which
+//                                       the device appends K and V (AppendPlan)
 //               nonpad_kv_seqlen        keys of each batch entry
 //   attributes  q_num_heads and kv_num_heads (with three dimensions), scale, softcap, is_causal,
 //               qk_matmul_output_mode (WeightsStage from kScores on)
-//   outputs     Y, present_key, present_value, qk_matmul_output
+//   outputs     Y, present_key and present_value (what the cache then holds), qk_matmul_output
 //   golden      inputs alibi_slopes and sinks; output lse; attributes bottom_right, window_left, window_right
 //               and standard_alibi
 #pragma once
 
+#include <vkattn/cache.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,12 +30,20 @@
 
 namespace vkattn::tests {
 
+/// K or V of a case with a past or a present, which lie in a cache.
+struct OperatorCache {
+  std::vector<std::byte> before;  ///< the past in its rows, NaN in all others
+  std::vector<std::byte> added;   ///< what is appended, as the case has it
+};
+
 /// The descriptor of a case and what its inputs hold, in the memory that the descriptor describes.
 struct OperatorProblem {
   AttentionDesc desc;
   std::vector<std::byte> query;
-  std::vector<std::byte> key;  ///< with past_key before it, as present_key
+  std::vector<std::byte> key;  ///< of a cache, what it must hold in the end; NaN where nothing was written
   std::vector<std::byte> value;
+  std::optional<AppendDesc> append;  ///< how the device writes the cache; its positions begin behind the past
+  OperatorCache key_cache, value_cache;
   std::vector<std::byte> mask;
   std::vector<std::int32_t> kv_lengths;
   std::vector<float> alibi_slopes;

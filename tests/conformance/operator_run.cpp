@@ -65,6 +65,17 @@ class DeviceBuffers {
     if (!time.ok()) status_ = time.error();
   }
 
+  void run(const AppendPlan& plan, const AppendTensors& tensors) {
+    if (!status_.ok()) return;
+    const Result<AppendBindings> bindings = plan.make_bindings(tensors);
+    if (!bindings.ok()) {
+      status_ = bindings.error();
+      return;
+    }
+    const auto times = runtime_.execute([&](VkCommandBuffer commands) { plan.record(commands, *bindings); });
+    if (!times.ok()) status_ = times.error();
+  }
+
   [[nodiscard]] const Status& status() const { return status_; }
 
  private:
@@ -104,6 +115,40 @@ CaseTensor numbers(std::string role, const std::vector<double>& values) {
   return {std::move(role), ElementType::kFloat64, {}, {bytes.begin(), bytes.end()}};
 }
 
+/// The rows of a cache that are in use, as the operator's present: (batch, heads, rows, dims).
+std::vector<std::byte> rows_in_use(const OperatorProblem& problem, const TensorDesc& tensor,
+                                   std::int64_t dims, const std::vector<std::byte>& cache) {
+  if (!problem.append) return cache;
+  const TensorExtents extents = cache_extents(*problem.append, dims);
+  const auto row_bytes = static_cast<std::size_t>(dims) * element_bytes(tensor.type);
+  const std::size_t cache_bytes = static_cast<std::size_t>(extents.rows) * row_bytes;
+  const std::size_t used_bytes = static_cast<std::size_t>(problem.desc.kv_length) * row_bytes;
+  std::vector<std::byte> used;
+  for (std::size_t head = 0; head + cache_bytes <= cache.size(); head += cache_bytes) {
+    const auto first = cache.begin() + static_cast<std::ptrdiff_t>(head);
+    used.insert(used.end(), first, first + static_cast<std::ptrdiff_t>(used_bytes));
+  }
+  return used;
+}
+
+/// Appends the new keys and values to the caches.
+Status append(const Runtime& runtime, DeviceBuffers& device, const OperatorProblem& problem,
+              const DeviceTensor& key, const DeviceTensor& value) {
+  AppendOptions options;
+  options.pipeline_cache = runtime.pipeline_cache();
+  const Result<AppendPlan> plan = AppendPlan::create(runtime.device(), *problem.append, options);
+  if (!plan.ok()) return plan.error();
+  const DeviceTensor new_key = device.input(problem.key_cache.added);
+  const DeviceTensor new_value = device.input(problem.value_cache.added);
+  AppendTensors tensors;
+  tensors.key = new_key.range();
+  tensors.value = new_value.range();
+  tensors.cache_key = key.range();
+  tensors.cache_value = value.range();
+  device.run(plan.value(), tensors);
+  return device.status();
+}
+
 }  // namespace
 
 const CaseTensor* OperatorResults::output(std::string_view role) const {
@@ -119,8 +164,11 @@ Result<OperatorResults> run_on_kernel(const Runtime& runtime, const OperatorProb
   if (!plan.ok()) return plan.error();
   DeviceBuffers device(runtime);
   const DeviceTensor query = device.input(problem.query);
-  const DeviceTensor key = device.input(problem.key);
-  const DeviceTensor value = device.input(problem.value);
+  const DeviceTensor key = device.input(problem.append ? problem.key_cache.before : problem.key);
+  const DeviceTensor value = device.input(problem.append ? problem.value_cache.before : problem.value);
+  if (problem.append) {
+    if (Status s = append(runtime, device, problem, key, value); !s.ok()) return s.error();
+  }
   const DeviceTensor mask = device.input(problem.mask);
   const DeviceTensor kv_lengths = device.input(bytes_of(problem.kv_lengths));
   const DeviceTensor alibi_slopes = device.input(bytes_of(problem.alibi_slopes));
@@ -147,8 +195,14 @@ Result<OperatorResults> run_on_kernel(const Runtime& runtime, const OperatorProb
   results.outputs = {{"Y", element_type(desc.output.type), {}, device.read(output)},
                      {"lse", ElementType::kFloat32, {}, device.read(lse)},
                      {"qk_matmul_output", ElementType::kFloat32, {}, device.read(weights)},
-                     {"present_key", element_type(desc.key.type), {}, device.read(key)},
-                     {"present_value", element_type(desc.value.type), {}, device.read(value)}};
+                     {"present_key",
+                      element_type(desc.key.type),
+                      {},
+                      rows_in_use(problem, desc.key, desc.head_dim, device.read(key))},
+                     {"present_value",
+                      element_type(desc.value.type),
+                      {},
+                      rows_in_use(problem, desc.value, desc.value_dim, device.read(value))}};
   if (!device.status().ok()) return device.status().error();
   return results;
 }
@@ -184,8 +238,14 @@ OperatorResults reference_results(const OperatorProblem& problem, const std::vec
   results.outputs = {numbers("Y", output),
                      numbers("lse", lse),
                      numbers("qk_matmul_output", weights),
-                     {"present_key", element_type(desc.key.type), {}, problem.key},
-                     {"present_value", element_type(desc.value.type), {}, problem.value}};
+                     {"present_key",
+                      element_type(desc.key.type),
+                      {},
+                      rows_in_use(problem, desc.key, desc.head_dim, problem.key)},
+                     {"present_value",
+                      element_type(desc.value.type),
+                      {},
+                      rows_in_use(problem, desc.value, desc.value_dim, problem.value)}};
   return results;
 }
 
