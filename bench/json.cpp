@@ -34,11 +34,24 @@ Json device_json(const Capabilities& device) {
               {"device_id", device.device_id}};
 }
 
+namespace {
+
+/// Null where there is none.
+Json first_json(const harness::ElementCount& count) {
+  return count.elements == 0 ? Json() : Json(count.first.to_string());
+}
+
+}  // namespace
+
 Json check_json(const harness::CheckReport& check) {
   return Json{{"passed", check.passed()},
               {"rows", check.rows_checked},
               {"elements", check.elements_checked},
               {"elements_unwritten", check.elements_unwritten},
+              {"elements_nan", check.nan_for_number.elements + check.nan_expected.elements},
+              {"elements_nan_for_number", check.nan_for_number.elements},
+              {"first_nan_for_number", first_json(check.nan_for_number)},
+              {"first_nan_expected", first_json(check.nan_expected)},
               {"guard_intact", check.guard_intact},
               {"largest_error", check.largest_error},
               {"largest_share_of_tolerance", check.largest_share},

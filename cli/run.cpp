@@ -91,10 +91,12 @@ std::string check_text(const harness::CheckReport& check) {
     std::snprintf(text, sizeof(text), "%.3g", value);
     return std::string(text);
   };
-  return "largest error " + number(check.largest_error) + ", " + console::percent(check.largest_share) +
-         " of its tolerance, at batch " + std::to_string(check.where.batch) + ", head " +
-         std::to_string(check.where.head) + ", query " + std::to_string(check.where.query) + ", " +
-         check.where_text() + ": expected " + number(check.expected) + ", got " + number(check.got) + " (" +
+  const std::string nan = check.nan_text();
+  return (nan.empty() ? "" : nan + "; ") + "largest error " + number(check.largest_error) + ", " +
+         console::percent(check.largest_share) + " of its tolerance, at batch " +
+         std::to_string(check.where.batch) + ", head " + std::to_string(check.where.head) + ", query " +
+         std::to_string(check.where.query) + ", " + check.where_text() + ": expected " +
+         number(check.expected) + ", got " + number(check.got) + " (" +
          console::count(static_cast<std::uint64_t>(check.rows_checked), "row") + " compared)";
 }
 

@@ -134,6 +134,9 @@ class Comparison {
     const std::int64_t elements = report_.elements_checked + from.elements_checked;
     const std::int64_t not_zero = report_.rows_not_zero + from.rows_not_zero;
     const std::int64_t telling = report_.elements_telling + from.elements_telling;
+    ElementCount nan_for_number = report_.nan_for_number, nan_expected = report_.nan_expected;
+    nan_for_number.add(from.nan_for_number);
+    nan_expected.add(from.nan_expected);
     if (worse) {
       report_ = from;
       worst_row_ = other.worst_row_;
@@ -142,6 +145,8 @@ class Comparison {
     report_.elements_checked = elements;
     report_.rows_not_zero = not_zero;
     report_.elements_telling = telling;
+    report_.nan_for_number = nan_for_number;
+    report_.nan_expected = nan_expected;
   }
 
   [[nodiscard]] const CheckReport& report() const { return report_; }
@@ -160,6 +165,10 @@ class Comparison {
     ++report_.elements_checked;
     const bool telling = std::isnan(expected) || std::abs(expected) > tolerance;
     if (element.output == CheckedOutput::kOutput && telling) ++report_.elements_telling;
+    if (got.written && std::isnan(got.value)) {
+      ElementCount& kind = std::isnan(expected) ? report_.nan_expected : report_.nan_for_number;
+      kind.add({element.row, element.output, element.index}, element.number);
+    }
     const double share = got.written ? share_of(expected, got.value, tolerance, type) : kInfinity;
     if (share <= report_.largest_share && worst_row_ != kNoRow) return;
     report_.largest_share = share;
@@ -211,16 +220,48 @@ std::string text(double value) {
 
 }  // namespace
 
-std::string CheckReport::where_text() const {
-  switch (where_output) {
+std::string CheckedElement::to_string() const {
+  const std::string place = "batch " + std::to_string(row.batch) + ", head " + std::to_string(row.head) +
+                            ", query " + std::to_string(row.query) + ", ";
+  switch (output) {
     case CheckedOutput::kOutput:
-      return "dim " + std::to_string(where_index);
+      return place + "dim " + std::to_string(index);
     case CheckedOutput::kLse:
-      return "lse";
+      return place + "lse";
     case CheckedOutput::kWeights:
       break;
   }
-  return "weight of key " + std::to_string(where_index);
+  return place + "weight of key " + std::to_string(index);
+}
+
+void ElementCount::add(const CheckedElement& element, std::size_t row) {
+  add(ElementCount{1, element, row});
+}
+
+void ElementCount::add(const ElementCount& other) {
+  if (other.elements != 0 && (elements == 0 || other.first_row < first_row)) {
+    first = other.first;
+    first_row = other.first_row;
+  }
+  elements += other.elements;
+}
+
+std::string CheckReport::where_text() const {
+  const std::string text = CheckedElement{where, where_output, where_index}.to_string();
+  return text.substr(text.rfind(", ") + 2);
+}
+
+std::string CheckReport::nan_text() const {
+  std::string result;
+  const auto add = [&](const ElementCount& count, const char* what) {
+    if (count.elements == 0) return;
+    result += (result.empty() ? "" : "; ") + std::to_string(count.elements) +
+              (count.elements == 1 ? " element is NaN " : " elements are NaN ") + what + ", the first at " +
+              count.first.to_string();
+  };
+  add(nan_for_number, "where the reference has a number");
+  add(nan_expected, "as in the reference");
+  return result;
 }
 
 std::string CheckReport::to_string() const {
@@ -232,6 +273,7 @@ std::string CheckReport::to_string() const {
             std::to_string(where.head) + ", query " + std::to_string(where.query) + ", " + where_text() +
             ", expected " + text(expected) + ", got " + text(got);
   }
+  if (const std::string nan = nan_text(); !nan.empty()) line += "; " + nan;
   if (elements_unwritten > 0)
     line += "; " + std::to_string(elements_unwritten) + " elements were never written";
   if (!guard_intact) line += "; " + guard_message;

@@ -21,6 +21,26 @@ namespace vkattn::harness {
 enum class CheckedOutput { kOutput, kLse, kWeights };
 
 /// The outcome of a comparison with the reference.
+/// An element that was compared.
+struct CheckedElement {
+  reference::RowIndex row;
+  CheckedOutput output = CheckedOutput::kOutput;
+  std::int64_t index = 0;  ///< its dim, or of the weights the key
+
+  /// "batch 0, head 1, query 2, dim 4"; at the end "lse" or "weight of key 7" of other outputs.
+  [[nodiscard]] std::string to_string() const;
+};
+
+/// Elements of one kind: how many, and the first of them.
+struct ElementCount {
+  std::int64_t elements = 0;
+  CheckedElement first;       ///< by row, then in the order of its outputs
+  std::size_t first_row = 0;  ///< the row's number among those compared
+
+  void add(const CheckedElement& element, std::size_t row);
+  void add(const ElementCount& other);
+};
+
 struct CheckReport {
   std::int64_t rows_checked = 0;
   std::int64_t elements_checked = 0;
@@ -33,6 +53,8 @@ struct CheckReport {
   CheckedOutput where_output = CheckedOutput::kOutput;
   std::int64_t where_index = 0;  ///< its dim, or of the weights the key
   double expected = 0, got = 0;  ///< at that element
+  ElementCount nan_for_number;   ///< NaN where the reference has a number
+  ElementCount nan_expected;     ///< NaN in both
   bool guard_intact = true;      ///< no byte outside of the outputs was written
   std::string guard_message;     ///< where not
   [[nodiscard]] bool passed() const {
@@ -40,6 +62,8 @@ struct CheckReport {
   }
   /// Where in the row that element is: "dim 4", "lse" or "weight of key 7".
   [[nodiscard]] std::string where_text() const;
+  /// How many NaN there are and where the first is; empty where there is none.
+  [[nodiscard]] std::string nan_text() const;
   /// One line: the largest error, its share of the tolerance and where, or what is broken.
   [[nodiscard]] std::string to_string() const;
 };

@@ -128,6 +128,14 @@ Result<std::int64_t> tensor_bytes(const TensorDesc& tensor, std::int64_t batch, 
                              " but must not be negative");
     }
     const bool is_dim = dim.name == "dim";
+    // Said first, as the strides of whole rows are then no multiples either.
+    if (block > 1 && dims % block != 0) {
+      return detail::invalid("its type " + std::string(name(tensor.type)) + " is stored in blocks of " +
+                             detail::number(block) + ", but its rows have " + detail::number(dims) +
+                             " elements; pad them with zeros to " +
+                             detail::number((dims / block + 1) * block) +
+                             " (of keys the queries too, and give the scale), or take another type");
+    }
     if (block > 1 &&
         (is_dim ? dim.extent % block != 0 || dim.stride != 1 : dim.extent > 1 && dim.stride % block != 0)) {
       return detail::invalid(

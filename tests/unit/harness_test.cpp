@@ -293,6 +293,20 @@ TEST(CheckReport, SaysWhatIsWrong) {
   report.elements_unwritten = 2;
   EXPECT_FALSE(report.passed());
   EXPECT_NE(report.to_string().find("2 elements were never written"), std::string::npos);
+  EXPECT_EQ(report.nan_text(), "");
+  report.nan_expected.add({{3, 0, 0}, vkattn::harness::CheckedOutput::kLse, 0}, 40);
+  report.nan_for_number.add({{1, 2, 3}, vkattn::harness::CheckedOutput::kOutput, 4}, 9);
+  vkattn::harness::ElementCount other_thread;
+  other_thread.add({{0, 2, 3}, vkattn::harness::CheckedOutput::kWeights, 5}, 7);
+  other_thread.add({{0, 2, 3}, vkattn::harness::CheckedOutput::kWeights, 6}, 7);
+  report.nan_for_number.add(other_thread);
+  report.nan_for_number.add(vkattn::harness::ElementCount{});
+  EXPECT_NE(
+      report.to_string().find("3 elements are NaN where the reference has a number, the first at batch 0, "
+                              "head 2, query 3, weight of key 5; 1 element is NaN as in the reference, "
+                              "the first at batch 3, head 0, query 0, lse"),
+      std::string::npos)
+      << report.to_string();
   report.elements_unwritten = 0;
   report.largest_share = std::numeric_limits<double>::infinity();
   EXPECT_FALSE(report.passed());
