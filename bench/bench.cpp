@@ -60,6 +60,9 @@ Result<double> time_piece(const Runtime& runtime, const Problem& piece, const Op
   if (!run.ok()) return run.error();
   const Status filled = run->fill_inputs();
   if (!filled.ok()) return filled.error();
+  if (options.score_function && piece.score == ScoreKind::kNone) {
+    run->set_score_function(options.score_buffers, {});
+  }
   Result<double> time = run->execute(*plan);  // the driver compiles here
   if (!time.ok()) return time;
   return run->execute(*plan);
@@ -206,11 +209,11 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   note_tensor_bytes(row, *run);
   std::shared_ptr<ScoreRows> score_rows;
   if (is_users) {
-    Result<std::shared_ptr<ScoreRows>> made =
-        ScoreRows::create(runtime, *options.score_function, {}, named.problem.desc.kv_length);
+    Result<std::shared_ptr<ScoreRows>> made = ScoreRows::create(
+        runtime, *options.score_function, options.score_buffers, named.problem.desc.kv_length);
     if (!made.ok()) return context.fail(made.error());
     score_rows = *std::move(made);
-    run->set_score_function({}, ScoreRows::hook(score_rows));
+    run->set_score_function(options.score_buffers, ScoreRows::hook(score_rows));
   }
   const Result<bool> passed = run_checked(context, *plan, *run);
   if (!passed.ok()) return context.fail(passed.error());

@@ -3,7 +3,9 @@
 
 #include <vkattn/problem.hpp>
 #include <vkattn/runtime.hpp>
+#include <vkattn/score_shaders.hpp>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,8 +34,9 @@ struct Options {
   std::uint32_t repeat = 30;      ///< timed executions
   double max_seconds = 10;        ///< for the executions of one problem
   std::int64_t check_rows = 64;
-  /// Without buffers, or the problem's own.
   std::shared_ptr<const ScoreShaders> score_function;
+  /// Those of a function that is not the problem's own; the problem brings along its own.
+  std::array<BufferRange, kMaxScoreBuffers> score_buffers;
 };
 
 /// Executions timed at the least, whatever the time budget.

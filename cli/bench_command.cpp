@@ -82,7 +82,6 @@ bench::Options read_options(const Arguments& arguments) {
     options.max_seconds = parse_number("--max-seconds", arguments.max_seconds);
     if (options.max_seconds <= 0) fail_usage("--max-seconds " + arguments.max_seconds + " is not above 0");
   }
-  options.score_function = ScoreFile(arguments.score).function();
   if (arguments.json && arguments.csv) fail_usage("give either --json or --csv, not both");
   return options;
 }
@@ -119,7 +118,7 @@ std::optional<PlotFile> open_plot(const Arguments& arguments) {
     fail_usage("--plot writes .png and .svg files, and '" + console::printable(arguments.plot) +
                "' ends in neither");
   }
-  require(bench::check_plot_support());
+  if (const Status status = bench::check_plot_support(); !status.ok()) fail_usage(status.error().message);
   return PlotFile{take(AtomicFile::create(arguments.plot)), *format};
 }
 
@@ -205,17 +204,21 @@ std::string whole_text(const bench::Report& report, const std::vector<bench::Nam
 /// hand.
 int verdict(const bench::Report& report) {
   std::size_t bad = 0;
+  bool wrong = false;
   for (const bench::Row& row : report.rows) {
     const bool refused = row.outcome == bench::Outcome::kRefused && report.suite.empty();
-    if (!refused && row.outcome != bench::Outcome::kWrong && row.outcome != bench::Outcome::kFailed) continue;
-    if (report.rows.size() == 1)
-      fail(row.problem + ": " + std::string(name(row.outcome)) + ": " + row.message);
+    const bool is_wrong = row.outcome == bench::Outcome::kWrong;
+    if (!refused && !is_wrong && row.outcome != bench::Outcome::kFailed) continue;
+    wrong = wrong || is_wrong;
     ++bad;
   }
-  if (bad != 0) {
-    fail(std::to_string(bad) + " of " + bench::count_rows(report) + " failed, as the report says");
-  }
-  return 0;
+  if (bad == 0) return 0;
+  const bench::Row& first = report.rows.front();
+  throw CommandError(
+      wrong ? kExitFailure : kExitDevice,
+      report.rows.size() == 1
+          ? first.problem + ": " + std::string(name(first.outcome)) + ": " + first.message
+          : std::to_string(bad) + " of " + bench::count_rows(report) + " failed, as the report says");
 }
 
 int run_bench(const Arguments& arguments, const Invocation& invocation) {
@@ -240,11 +243,15 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
   report.command = invocation.command_line;
   report.suite = arguments.suite;
   report.date = date_text();
+  const ScoreFile score(arguments.score);
   std::optional<PlotFile> plot = open_plot(arguments);
   std::optional<AtomicFile> file;
   if (!arguments.output.empty()) file.emplace(take(AtomicFile::create(arguments.output)));
 
   const Runtime runtime = open_runtime(arguments.where);
+  const ScoreOnDevice score_on_device(runtime, score);
+  report.options.score_function = score.function();
+  report.options.score_buffers = score_on_device.buffers();
   report.device = runtime.device().capabilities();
   report.device_timestamps = runtime.timestamp_period_ns() > 0;
   report.host_peak_per_problem = bench::reset_peak_memory();
@@ -288,7 +295,7 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
       app, "--max-seconds", a->max_seconds, "S",
       "Time for the executions of one problem, default 10; a problem that does not fit is skipped, and its "
       "predicted time printed");
-  add_score_option(app, a->score);
+  add_score_options(app, a->score);
   add_switch(app, "--json", a->json, "Print JSON");
   add_switch(app, "--csv", a->csv, "Print comma-separated values");
   add_value(app, "--output", a->output, "FILE", "Write the report to a file");

@@ -113,7 +113,7 @@ void require_known_kernel(const std::string& kernel) {
 
 void print(std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (std::fflush(stdout) != 0 || !written) fail("standard output cannot be written");
+  if (std::fflush(stdout) != 0 || !written) fail_usage("standard output cannot be written");
 }
 
 }  // namespace vkattn::cli

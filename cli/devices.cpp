@@ -214,9 +214,11 @@ Json info_json(const DeviceInfo& info) {
 }
 
 int list_devices(bool as_json, const Invocation& invocation) {
-  const std::vector<DeviceInfo> devices = take(Runtime::list_devices());
+  Result<std::vector<DeviceInfo>> listed = Runtime::list_devices();
+  if (!listed.ok()) fail_device(listed.error().message);
+  const std::vector<DeviceInfo> devices = std::move(listed).value();
   if (devices.empty()) {
-    fail(
+    fail_device(
         "no Vulkan device was found (the package mesa-vulkan-drivers on Debian and Ubuntu has one for any "
         "CPU)");
   }
@@ -236,7 +238,7 @@ int list_devices(bool as_json, const Invocation& invocation) {
   } else {
     print(text + choice);
   }
-  if (!runtime.ok()) fail(runtime.error());
+  if (!runtime.ok()) fail_device(runtime.error().message);
   return 0;
 }
 

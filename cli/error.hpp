@@ -10,8 +10,9 @@
 
 namespace vkattn::cli {
 
-inline constexpr int kExitFailure = 1;  ///< it was tried and did not work
-inline constexpr int kExitUsage = 2;    ///< what was asked for makes no sense
+inline constexpr int kExitFailure = 1;  ///< a result is wrong, or there is none
+inline constexpr int kExitUsage = 2;    ///< the command line, or a file that it names, cannot be used
+inline constexpr int kExitDevice = 3;   ///< there is no device, or it cannot do what was asked for
 
 class CommandError : public std::runtime_error {
  public:
@@ -30,9 +31,20 @@ class CommandError : public std::runtime_error {
   throw CommandError(kExitFailure, message);
 }
 
-/// An argument that breaks a rule is the caller's mistake, all else a failure.
+[[noreturn]] inline void fail_device(const std::string& message) {
+  throw CommandError(kExitDevice, message);
+}
+
+/// Arguments that break a rule and files are the caller's to mend, all else is the device's.
 [[noreturn]] inline void fail(const Error& error) {
-  throw CommandError(error.code == ErrorCode::kInvalidArgument ? kExitUsage : kExitFailure, error.message);
+  switch (error.code) {
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kNotFound:
+    case ErrorCode::kIo:
+      fail_usage(error.message);
+    default:
+      fail_device(error.message);
+  }
 }
 
 /// The value, or the end of the command.

@@ -34,6 +34,7 @@ struct Arguments {
   std::string kernel, isa;
   DeviceArguments where;
   bool stats = false, json = false;
+  ScoreArguments score;
 };
 
 /// What is printed, gathered first.
@@ -152,7 +153,7 @@ std::vector<std::string> write_listings(const std::vector<PipelineStatistics>& s
                                         const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) fail("the folder '" + console::printable(folder) + "' cannot be made: " + error.message());
+  if (error) fail_usage("the folder '" + console::printable(folder) + "' cannot be made: " + error.message());
   std::vector<std::string> paths;
   for (const PipelineStatistics& pipeline : statistics) {
     for (const PipelineStatistics::Listing& listing : pipeline.listings) {
@@ -175,18 +176,22 @@ int show_kernels(const Arguments& arguments, const Invocation& invocation) {
   const Problem problem =
       take(parse_problem(arguments.problem.empty() ? kDefaultProblem : joined(arguments.problem)));
   require_known_kernel(arguments.kernel);
+  if (!arguments.score.file.empty() && problem.score != ScoreKind::kNone) {
+    fail_usage("give a problem one score function: either --score or the word score=…");
+  }
+  const ScoreFile score(arguments.score);
   // A driver that only compiles is welcome here.
   const Runtime runtime = open_runtime(arguments.where, /*self_tests=*/false);
   const Capabilities& device = runtime.device().capabilities();
   const bool wanted = arguments.stats || !arguments.isa.empty();
   if (wanted && !device.pipeline_statistics) {
-    fail(device.device_name +
-         " tells nothing of its pipelines (it lacks VK_KHR_pipeline_executable_properties)");
+    fail_device(device.device_name +
+                " tells nothing of its pipelines (it lacks VK_KHR_pipeline_executable_properties)");
   }
   PlanOptions options;
   options.kernel = arguments.kernel;
   options.capture_statistics = wanted;
-  options.score_function = compile_score(problem);
+  options.score_function = score.function() ? score.function() : compile_score(problem);
   const AttentionPlan plan = take(runtime.make_plan(problem.desc, options));
   Pipelines found;
   found.problem = to_string(problem);
@@ -198,7 +203,7 @@ int show_kernels(const Arguments& arguments, const Invocation& invocation) {
   print(arguments.json ? to_json_text(found, device, invocation) : to_text(found, arguments.stats));
   if (arguments.isa.empty()) return 0;
   const std::vector<std::string> paths = write_listings(found.statistics, arguments.isa);
-  if (paths.empty()) fail("the driver of " + device.device_name + " gives no listings");
+  if (paths.empty()) fail_device("the driver of " + device.device_name + " gives no listings");
   if (!arguments.json) {
     for (const std::string& path : paths) print("wrote " + path + "\n");
   }
@@ -217,6 +222,7 @@ Command add_kernels_command(CLI::App& parent, const Invocation& invocation) {
   add_value(app, "--isa", a->isa, "DIR",
             "Write the driver's listings, machine code among them, into a folder");
   add_value(app, "--kernel", a->kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
+  add_score_options(app, a->score);
   add_device_option(app, a->where);
   add_tuning_option(app, a->where);
   add_switch(app, "--json", a->json, "Print JSON");

@@ -98,15 +98,18 @@ std::uint64_t convert_all(bool swap, std::span<const std::byte> raw, DataType ty
 
 std::uint32_t element_bytes(ElementType type) {
   switch (type) {
+    case ElementType::kBool:
+    case ElementType::kUint8:
+      return 1;
     case ElementType::kFloat16:
       return 2;
     case ElementType::kFloat32:
     case ElementType::kInt32:
+    case ElementType::kUint32:
       return 4;
-    case ElementType::kBool:
-      return 1;
     case ElementType::kFloat64:
     case ElementType::kInt64:
+    case ElementType::kUint64:
       break;
   }
   return 8;
@@ -122,16 +125,30 @@ std::string_view name(ElementType type) {
       return "float64";
     case ElementType::kInt32:
       return "int32";
-    case ElementType::kBool:
-      return "bool";
     case ElementType::kInt64:
+      return "int64";
+    case ElementType::kUint8:
+      return "uint8";
+    case ElementType::kUint32:
+      return "uint32";
+    case ElementType::kUint64:
+      return "uint64";
+    case ElementType::kBool:
       break;
   }
-  return "int64";
+  return "bool";
 }
 
 bool is_float(ElementType type) {
   return type == ElementType::kFloat16 || type == ElementType::kFloat32 || type == ElementType::kFloat64;
+}
+
+bool is_unsigned(ElementType type) {
+  return type == ElementType::kUint8 || type == ElementType::kUint32 || type == ElementType::kUint64;
+}
+
+bool is_integer(ElementType type) {
+  return type == ElementType::kInt32 || type == ElementType::kInt64 || is_unsigned(type);
 }
 
 Result<Reader> Reader::open(const fs::path& path) {
@@ -186,9 +203,7 @@ std::uint64_t convert(const Header& header, std::span<const std::byte> raw, Data
       return convert_all<std::uint32_t>(swap, raw, type, stored);
     case ElementType::kFloat64:
       return convert_all<std::uint64_t>(swap, raw, type, stored);
-    case ElementType::kInt32:
-    case ElementType::kInt64:
-    case ElementType::kBool:
+    default:
       break;
   }
   return 0;
@@ -227,19 +242,27 @@ Result<std::vector<float>> read_floats(Reader& reader, std::int64_t max_elements
 
 Result<std::vector<std::int64_t>> read_integers(Reader& reader, std::int64_t max_elements) {
   const Header& header = reader.header();
-  if (header.type != ElementType::kInt32 && header.type != ElementType::kInt64) {
-    return file_error(reader.path(),
-                      "the elements are " + std::string(name(header.type)) + "; int32 or int64 is needed");
+  if (!is_integer(header.type)) {
+    return file_error(reader.path(), "the elements are " + std::string(name(header.type)) +
+                                         "; int32, int64, uint8, uint32 or uint64 is needed");
   }
   const Result<std::vector<std::byte>> raw = read_small(reader, max_elements);
   if (!raw.ok()) return raw.error();
   const bool swap = header.big_endian != (std::endian::native == std::endian::big);
+  const std::uint32_t size = element_bytes(header.type);
   std::vector<std::int64_t> values;
   for (std::int64_t i = 0; i < header.elements; ++i) {
-    const std::byte* const from = raw->data() + static_cast<std::size_t>(i) * element_bytes(header.type);
-    values.push_back(header.type == ElementType::kInt32
-                         ? std::int64_t{static_cast<std::int32_t>(load<std::uint32_t>(from, swap))}
-                         : static_cast<std::int64_t>(load<std::uint64_t>(from, swap)));
+    const std::byte* const from = raw->data() + static_cast<std::size_t>(i) * size;
+    std::uint64_t bits = size == 8   ? load<std::uint64_t>(from, swap)
+                         : size == 4 ? load<std::uint32_t>(from, swap)
+                                     : std::to_integer<std::uint64_t>(*from);
+    if (header.type == ElementType::kInt32)
+      bits = static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(bits)});
+    if (is_unsigned(header.type) && bits >> 63U != 0) {
+      return file_error(reader.path(),
+                        std::to_string(bits) + " at index " + std::to_string(i) + " does not fit 63 bits");
+    }
+    values.push_back(static_cast<std::int64_t>(bits));
   }
   return values;
 }

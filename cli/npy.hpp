@@ -19,12 +19,15 @@
 
 namespace vkattn::npy {
 
-enum class ElementType { kFloat16, kFloat32, kFloat64, kInt32, kInt64, kBool };
+enum class ElementType { kFloat16, kFloat32, kFloat64, kInt32, kInt64, kUint8, kUint32, kUint64, kBool };
 
 [[nodiscard]] std::uint32_t element_bytes(ElementType type);
-/// NumPy's own name: float16, float32, float64, int32, int64 or bool.
+/// NumPy's own name: float16, int32, bool and so on.
 [[nodiscard]] std::string_view name(ElementType type);
 [[nodiscard]] bool is_float(ElementType type);
+[[nodiscard]] bool is_unsigned(ElementType type);
+/// Of either sign; bool is none.
+[[nodiscard]] bool is_integer(ElementType type);
 
 struct Header {
   ElementType type = ElementType::kFloat32;
@@ -77,7 +80,7 @@ std::uint64_t convert(const Header& header, std::span<const std::byte> raw, Data
 /// All values of a file of floats of up to `max_elements`.
 [[nodiscard]] Result<std::vector<float>> read_floats(Reader& reader, std::int64_t max_elements);
 
-/// All values of an int32 or int64 file of up to `max_elements`.
+/// All values of a file of integers of up to `max_elements`; one beyond 63 bits is an error that names it.
 [[nodiscard]] Result<std::vector<std::int64_t>> read_integers(Reader& reader, std::int64_t max_elements);
 
 /// The first bytes of a version 1.0 file in C order and this machine's byte order.

@@ -130,12 +130,15 @@ Status DictionaryParser::take_descr() {
     std::string_view code;
     ElementType type;
   };
-  constexpr std::array<Known, 6> kKnown = {{{"b1", ElementType::kBool},
+  constexpr std::array<Known, 9> kKnown = {{{"b1", ElementType::kBool},
                                             {"f2", ElementType::kFloat16},
                                             {"f4", ElementType::kFloat32},
                                             {"f8", ElementType::kFloat64},
                                             {"i4", ElementType::kInt32},
-                                            {"i8", ElementType::kInt64}}};
+                                            {"i8", ElementType::kInt64},
+                                            {"u1", ElementType::kUint8},
+                                            {"u4", ElementType::kUint32},
+                                            {"u8", ElementType::kUint64}}};
   const std::string_view orders = "<>=|";
   if (!descr->empty() && orders.find((*descr)[0]) != std::string_view::npos) {
     for (const Known& known : kKnown) {
@@ -146,8 +149,9 @@ Status DictionaryParser::take_descr() {
       return {};
     }
   }
-  return format_error("the element type '" + console::printable(descr->substr(0, 32)) +
-                      "' is not one of bool, float16, float32, float64, int32 and int64");
+  return format_error(
+      "the element type '" + console::printable(descr->substr(0, 32)) +
+      "' is not one of bool, float16, float32, float64, int32, int64, uint8, uint32 and uint64");
 }
 
 Status DictionaryParser::take_value(std::string_view key) {
@@ -198,6 +202,7 @@ Result<Header> DictionaryParser::parse() {
 }  // namespace
 
 Result<Header> parse_header(std::string_view start) {
+  if (start.empty()) return format_error("the file is empty");
   if (start.substr(0, kMagic.size()) != kMagic) {
     return format_error(start.size() < kMagic.size() && kMagic.substr(0, start.size()) == start
                             ? "the file ends after " + console::count(start.size(), "byte") +
@@ -240,7 +245,10 @@ std::string make_header(ElementType type, std::span<const std::int64_t> shape) {
   constexpr std::size_t kPrefix = 10, kAlignment = 64;
   const bool one_byte = element_bytes(type) == 1;
   const std::string order = one_byte ? "|" : std::endian::native == std::endian::big ? ">" : "<";
-  const std::string kind = is_float(type) ? "f" : type == ElementType::kBool ? "b" : "i";
+  const std::string kind = is_float(type)               ? "f"
+                           : is_unsigned(type)          ? "u"
+                           : type == ElementType::kBool ? "b"
+                                                        : "i";
   const std::string code = kind + std::to_string(element_bytes(type));
   std::string text =
       "{'descr': '" + order + code + "', 'fortran_order': False, 'shape': " + shape_text(shape) + ", }";

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 
 #include "command.hpp"
 #include "console.hpp"
@@ -32,7 +33,9 @@ Runtime open_runtime(const DeviceArguments& arguments, bool self_tests) {
   options.device = arguments.device;
   options.tuning_file = arguments.tuning;
   options.self_tests = self_tests;
-  Runtime runtime = take(Runtime::create(options));
+  Result<Runtime> created = Runtime::create(options);
+  if (!created.ok()) fail_device(created.error().message);  // a name that no device has, too
+  Runtime runtime = std::move(created).value();
   const std::shared_ptr<const Tuning> tuning = runtime.tuning();
   if (tuning && !tuning->warning.empty()) {
     std::fprintf(stderr, "vkattn: warning: tuning: %s\n", console::printable(tuning->warning).c_str());

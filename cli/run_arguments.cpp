@@ -93,17 +93,39 @@ void parse_types(const RunArguments& arguments, RunOptions& options) {
   if (!arguments.type.empty()) {
     options.type = choose<DataType>("--type", arguments.type, std::span(kTypes).first(3));
   }
-  if (!arguments.kv_type.empty()) options.kv_type = choose<DataType>("--kv-type", arguments.kv_type, kTypes);
+  if (arguments.kv_type.empty()) return;
+  const std::size_t comma = arguments.kv_type.find(',');
+  options.key_type = choose<DataType>("--kv-type", arguments.kv_type.substr(0, comma), kTypes);
+  options.value_type = comma == std::string::npos
+                           ? options.key_type
+                           : choose<DataType>("--kv-type", arguments.kv_type.substr(comma + 1), kTypes);
 }
 
+// What the library takes.
+constexpr std::int64_t kMaxWindow = std::int64_t{1} << 30;
+constexpr float kMinSoftcap = 1e-30F, kMaxSoftcap = 1e30F;
+
 void parse_window(const std::string& text, SlidingWindow& window) {
+  const auto side = [](const std::string& number, std::int64_t& keys) {
+    return detail::read_number(number, keys) == detail::NumberError::kNone && keys >= kUnlimited &&
+           keys <= kMaxWindow;
+  };
   const std::size_t comma = text.find(',');
-  if (comma == std::string::npos) {
-    fail_usage("--window needs two counts of keys, left and right, such as 512,0 (-1 for no bound), not '" +
-               console::printable(text) + "'");
+  if (comma != std::string::npos && side(text.substr(0, comma), window.left) &&
+      side(text.substr(comma + 1), window.right)) {
+    return;
   }
-  window.left = parse_integer("--window", text.substr(0, comma));
-  window.right = parse_integer("--window", text.substr(comma + 1));
+  fail_usage("--window needs two counts of keys, left and right, such as 512,0, each up to " +
+             std::to_string(kMaxWindow) + " or -1 for no bound, not '" + console::printable(text) + "'");
+}
+
+void parse_softcap(const std::string& text, RunOptions& options) {
+  if (detail::read_number(text, options.softcap) == detail::NumberError::kNone &&
+      (options.softcap == 0 || (options.softcap >= kMinSoftcap && options.softcap <= kMaxSoftcap))) {
+    return;
+  }
+  fail_usage("--softcap needs a number from 1e-30 to 1e30, or 0 for none, not '" + console::printable(text) +
+             "'");
 }
 
 void parse_align(const std::string& text, RunOptions& options) {
@@ -146,7 +168,14 @@ void parse_weights(const RunArguments& arguments, RunOptions& options) {
 }
 
 void parse_dropout(const RunArguments& arguments, RunOptions& options) {
-  if (!arguments.dropout.empty()) options.dropout = parse_float("--dropout", arguments.dropout);
+  if (!arguments.dropout.empty()) {
+    // Of shares that round to 1 in float32 no probability would be left.
+    const bool number = detail::read_number(arguments.dropout, options.dropout) == detail::NumberError::kNone;
+    if (!number || !(options.dropout >= 0 && options.dropout < 1)) {
+      fail_usage("--dropout needs a share from 0 to 0.9999999, not '" +
+                 console::printable(arguments.dropout) + "'");
+    }
+  }
   if (arguments.seed.empty()) return;
   if (arguments.dropout.empty()) fail_usage("--seed is for --dropout; give both");
   if (detail::read_number(arguments.seed, options.dropout_seed) != detail::NumberError::kNone) {
@@ -176,11 +205,12 @@ void add_file_options(CLI::App& app, RunArguments& a) {
             "Order of the axes: bhsd (default) or bshd, batch, length, heads, dim");
 }
 
-void add_score_options(CLI::App& app, RunArguments& a) {
+void add_definition_options(CLI::App& app, RunArguments& a) {
   add_value(app, "--scale", a.scale, "X", "Factor of the scores, default 1/sqrt(dim)");
   add_value(app, "--softcap", a.softcap, "X", "Keep scores within X of 0: X tanh(score / X)");
   add_value(app, "--mask", a.mask, "M.npy",
-            "Added to the scores, or bool: true may be seen. Of a shape that broadcasts to (batch, heads, "
+            "Added to the scores, or bool or uint8: what is not 0 may be seen. Of a shape that broadcasts to "
+            "(batch, heads, "
             "query length, key length); keys beyond a short one are hidden");
   add_switch(app, "--causal", a.causal, "A query sees no key after its own position");
   add_value(app, "--window", a.window, "L,R",
@@ -199,17 +229,17 @@ void add_score_options(CLI::App& app, RunArguments& a) {
 
 void add_run_arguments(CLI::App& app, RunArguments& a) {
   add_file_options(app, a);
-  add_score_options(app, a);
+  add_definition_options(app, a);
   add_value(app, "--kv-lengths", a.kv_lengths, "N.npy",
-            "Keys in use of each batch entry, int32 or int64 (batch,)");
+            "Keys in use of each batch entry, of any integer type (batch,)");
   add_value(app, "--query-lengths", a.query_lengths, "N.npy",
             "Queries of each batch entry, likewise; what is written beyond them is 0, in L.npy -inf");
   add_value(app, "--type", a.type, "TYPE",
             "Storage on the device: f32, f16 or bf16; default f16 where all inputs are float16, else f32");
-  add_value(app, "--kv-type", a.kv_type, "TYPE",
-            "Storage of keys and values, if another: these, or quantised to q8_0, q4_0 or e4m3");
-  add_score_option(app, a.score);
-  add_score_buffer_option(app, a.score);
+  add_value(app, "--kv-type", a.kv_type, "TYPE[,TYPE]",
+            "Storage of keys and values, if another: these, or quantised to q8_0, q4_0 or e4m3; of two the "
+            "first is for keys, the second for values");
+  add_score_options(app, a.score);
   add_value(app, "--kernel", a.kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
   add_switch(app, "--strict-nonfinite", a.strict_nonfinite,
              "Only kernels in which no NaN or infinity of a hidden value reaches the output");
@@ -254,7 +284,7 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   parse_weights(arguments, options);
   parse_dropout(arguments, options);
   if (!arguments.scale.empty()) options.scale = parse_float("--scale", arguments.scale);
-  if (!arguments.softcap.empty()) options.softcap = parse_float("--softcap", arguments.softcap);
+  if (!arguments.softcap.empty()) parse_softcap(arguments.softcap, options);
   require_known_kernel(arguments.kernel);
   return options;
 }

@@ -82,6 +82,10 @@ std::vector<std::int32_t> read_lengths(const std::string& path, const char* opti
                "; one length for each batch entry is needed, so shape (" + std::to_string(batch) + ",)");
   }
   std::vector<std::int32_t> lengths;
+  if (!npy::is_integer(header.type)) {
+    fail_usage(path + ": the elements are " + std::string(npy::name(header.type)) + ", but " + option +
+               " needs int32, int64, uint8, uint32 or uint64");
+  }
   for (const std::int64_t length : take(npy::read_integers(reader, batch))) {
     if (length < 0 || length > most) {
       fail_usage(path + ": length " + std::to_string(length) + " at index " + std::to_string(lengths.size()) +
@@ -123,8 +127,8 @@ InputFile open_input(const std::string& role, const std::string& path, Layout la
   InputFile input{role, take(npy::Reader::open(path))};
   const npy::Header& header = input.reader.header();
   if (!npy::is_float(header.type)) {
-    fail(path + ": the elements are " + std::string(npy::name(header.type)) + "; " + role +
-         " has to be float16, float32 or float64");
+    fail_usage(path + ": the elements are " + std::string(npy::name(header.type)) + "; " + role +
+               " has to be float16, float32 or float64");
   }
   if (input.rank() < 2 || input.rank() > 4) {
     fail_usage(path + ": shape " + npy::shape_text(header.shape) + " has rank " +
@@ -155,11 +159,26 @@ void require_c_order(const InputFile& input, const std::string& because) {
              " needs C order; save it with numpy.ascontiguousarray");
 }
 
+/// Types of blocks hold whole blocks of each row.
+void require_whole_blocks(const InputFile& input, DataType type) {
+  const std::int64_t block = block_elements(type);
+  if (input.dim % block == 0) return;
+  fail_usage(input.text() + " has rows of " + std::to_string(input.dim) + ", but --kv-type " +
+             std::string(name(type)) + " stores blocks of " + std::to_string(block) +
+             "; pad the last dimension with zeros to " +
+             std::to_string((input.dim + block - 1) / block * block) +
+             " (of a key the query's too, and give --scale), or use e4m3 or f16");
+}
+
 void set_storage(RunInputs& inputs, const RunOptions& options) {
   AttentionDesc& desc = inputs.problem.desc;
   desc.set_type(options.type.value_or(default_type(inputs.query, inputs.key, inputs.value)));
-  desc.key.type = options.kv_type.value_or(desc.key.type);
-  desc.value.type = desc.key.type;
+  desc.key.type = options.key_type.value_or(desc.key.type);
+  desc.value.type = options.value_type.value_or(desc.value.type);
+  for (const auto& [input, type] :
+       {std::pair(&inputs.key, desc.key.type), std::pair(&inputs.value, desc.value.type)}) {
+    require_whole_blocks(*input, type);
+  }
   desc.set_layout(options.layout);
   // The tool's own buffers begin aligned.
   for (TensorDesc* tensor : {&desc.query, &desc.key, &desc.value, &desc.output}) tensor->alignment_bytes = 16;

@@ -40,8 +40,8 @@ struct MaskFile {
 struct RunOptions {
   std::string query, key, value, past_key, past_value, mask, alibi_slopes, sink, kv_lengths, query_lengths;
   Layout layout = Layout::kBhsd;
-  std::optional<DataType> type;     ///< else float16 where all inputs are, else float32
-  std::optional<DataType> kv_type;  ///< else as `type`
+  std::optional<DataType> type;                  ///< else float16 where all inputs are, else float32
+  std::optional<DataType> key_type, value_type;  ///< else as `type`
   std::optional<float> scale;
   float softcap = 0;
   bool causal = false;

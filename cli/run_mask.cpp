@@ -16,6 +16,7 @@ constexpr std::size_t kKeyAxis = 3;
 MaskType mask_type(const npy::Reader& reader) {
   switch (reader.header().type) {
     case npy::ElementType::kBool:
+    case npy::ElementType::kUint8:
       return MaskType::kBytes;
     case npy::ElementType::kFloat16:
       return MaskType::kFloat16;
@@ -25,8 +26,8 @@ MaskType mask_type(const npy::Reader& reader) {
     default:
       break;
   }
-  fail(reader.path().string() + ": the elements are " + std::string(npy::name(reader.header().type)) +
-       "; a mask has to be bool, float16, float32 or float64");
+  fail_usage(reader.path().string() + ": the elements are " + std::string(npy::name(reader.header().type)) +
+             "; a mask has to be bool, uint8, float16, float32 or float64");
 }
 
 /// The mask's axes under those of the scores, from the right; 1 for those it leaves out.

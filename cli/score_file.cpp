@@ -1,9 +1,12 @@
 // --score and --score-buffer: files into a score function.
 #include "score_file.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <span>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "command.hpp"
@@ -22,19 +25,36 @@ namespace {
 constexpr std::size_t kMostSourceBytes = std::size_t{1} << 20U;
 
 std::string read_source(const std::string& path) {
+  const std::string shown = console::printable(path);
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) fail_usage(shown + ": there is no such file");
+  if (std::filesystem::is_directory(status)) fail_usage(shown + ": this is a folder");
   std::ifstream stream(path, std::ios::binary);
   std::string text(kMostSourceBytes + 1, '\0');
   if (stream) stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad() || !stream.is_open()) fail(console::printable(path) + ": cannot be read");
+  if (stream.bad() || !stream.is_open()) fail_usage(shown + ": cannot be read");
   text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.empty()) fail_usage(shown + ": the file is empty");
   if (text.size() > kMostSourceBytes) {
-    fail_usage(console::printable(path) + ": a score function of more than " +
-               std::to_string(kMostSourceBytes) + " bytes");
+    fail_usage(shown + ": a score function of more than " + std::to_string(kMostSourceBytes) + " bytes");
   }
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
+    fail_usage(shown + ": this text is UTF-16; save it as UTF-8");
+  }
+  // What some editors put before UTF-8, and GLSL does not know.
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   return text;
 }
 
-/// Floats of any width become float32, integers int32.
+ScoreBufferType buffer_type(npy::ElementType type) {
+  return npy::is_float(type)      ? ScoreBufferType::kFloat
+         : npy::is_unsigned(type) ? ScoreBufferType::kUint
+                                  : ScoreBufferType::kInt;
+}
+
+/// Floats of any width become float32, integers int32 or, without a sign, uint32.
 std::vector<std::uint32_t> read_table(npy::Reader& reader) {
   const npy::Header& header = reader.header();
   const auto elements = static_cast<std::size_t>(header.elements);
@@ -57,11 +77,14 @@ std::vector<std::uint32_t> read_table(npy::Reader& reader) {
     return table;
   }
   const std::vector<std::int64_t> values = take(npy::read_integers(reader, header.elements));
+  const bool is_unsigned = npy::is_unsigned(header.type);
+  const std::int64_t least = is_unsigned ? 0 : std::numeric_limits<std::int32_t>::min();
+  const std::int64_t most = is_unsigned ? std::int64_t{std::numeric_limits<std::uint32_t>::max()}
+                                        : std::int64_t{std::numeric_limits<std::int32_t>::max()};
   for (std::size_t i = 0; i < elements; ++i) {
-    if (values[i] < std::numeric_limits<std::int32_t>::min() ||
-        values[i] > std::numeric_limits<std::int32_t>::max()) {
+    if (values[i] < least || values[i] > most) {
       fail_usage(path + ": " + std::to_string(values[i]) + " at index " + std::to_string(i) +
-                 " does not fit int32");
+                 " does not fit " + (is_unsigned ? "uint32" : "int32"));
     }
     table[i] = static_cast<std::uint32_t>(values[i]);
   }
@@ -76,7 +99,7 @@ std::shared_ptr<const ScoreShaders> compile(std::string source, const std::strin
 #else
 std::shared_ptr<const ScoreShaders> compile(const std::string&, const std::string&,
                                             const std::vector<ScoreBuffer>&) {
-  fail(
+  fail_usage(
       "score functions are not in this build, which was made without the glslang library (CMake: "
       "VKATTN_BUILD_SCORE_FUNCTIONS)");
 }
@@ -98,15 +121,12 @@ std::shared_ptr<const ScoreShaders> compile_score(const Problem& problem) {
   return compile(std::move(score.source), score.name, std::move(score.buffers));
 }
 
-void add_score_option(CLI::App& app, ScoreArguments& arguments) {
+void add_score_options(CLI::App& app, ScoreArguments& arguments) {
   add_value(app, "--score", arguments.file, "FILE.glsl",
             "Score function in GLSL: float score(float s, Position p), bool visible(Position p), or both");
-}
-
-void add_score_buffer_option(CLI::App& app, ScoreArguments& arguments) {
-  add_values(
-      app, "--score-buffer", arguments.buffers, "NAME=T.npy",
-      "Table that the score function reads as NAME(index): float32 of floats, int32 of integers; up to 4");
+  add_values(app, "--score-buffer", arguments.buffers, "NAME=T.npy",
+             "Table that the score function reads as NAME(index): of floats float, of integers int, of "
+             "unsigned ones uint; up to 4");
 }
 
 void add_score_files(FileNames& files, const ScoreArguments& arguments) {
@@ -126,12 +146,11 @@ ScoreFile::ScoreFile(const ScoreArguments& arguments) {
   std::vector<ScoreBuffer> buffers;
   for (const std::string& word : arguments.buffers) {
     const std::size_t equals = word.find('=');
-    if (equals == std::string::npos) {
+    if (equals == std::string::npos || equals == 0 || equals + 1 == word.size()) {
       fail_usage("--score-buffer needs NAME=FILE.npy, not '" + console::printable(word) + "'");
     }
     npy::Reader reader = take(npy::Reader::open(word.substr(equals + 1)));
-    const bool floats = npy::is_float(reader.header().type);
-    buffers.push_back({word.substr(0, equals), floats ? ScoreBufferType::kFloat : ScoreBufferType::kInt});
+    buffers.push_back({word.substr(0, equals), buffer_type(reader.header().type)});
     tables_.push_back(read_table(reader));
   }
   function_ = compile(read_source(arguments.file), arguments.file, std::move(buffers));

@@ -22,8 +22,8 @@ struct ScoreArguments {
   std::vector<std::string> buffers;  ///< of each --score-buffer: NAME=FILE.npy
 };
 
-void add_score_option(CLI::App& app, ScoreArguments& arguments);
-void add_score_buffer_option(CLI::App& app, ScoreArguments& arguments);
+/// --score and --score-buffer.
+void add_score_options(CLI::App& app, ScoreArguments& arguments);
 
 /// The files that they name.
 void add_score_files(FileNames& files, const ScoreArguments& arguments);

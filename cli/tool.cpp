@@ -23,7 +23,9 @@ constexpr const char* kExamples =
     "  vkattn run --query Q.npy --key K.npy --value V.npy --output O.npy --causal --check\n"
     "  vkattn bench --suite smoke                       checked and timed, against measured peaks\n\n"
     "VKATTN_DEVICE=N-or-name chooses the device for every command. VKATTN_DISABLE_EXTENSIONS=NAME,NAME does\n"
-    "without device extensions, where a driver is wrong about one. Exit codes: 0 done, 1 failed, 2 usage.\n";
+    "without device extensions, where a driver is wrong about one.\n"
+    "Exit codes: 0 done; 1 a result is wrong; 2 the command line or a file cannot be used; 3 the device\n"
+    "cannot do it, or there is none.\n";
 
 /// A word as a shell needs it to give it back.
 std::string shell_word(std::string_view word) {
@@ -80,16 +82,30 @@ void refuse_leftovers(const CLI::App& app) {
              " --help lists them)");
 }
 
-[[noreturn]] void refuse_unknown_command(const CLI::App& app, const std::vector<Command>& commands) {
+/// "a, b and c", with that word before the last.
+std::string joined(const std::vector<std::string>& words, std::string_view last_word) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i != 0) text += i + 1 == words.size() ? " " + std::string(last_word) + " " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+[[noreturn]] void refuse_unknown_command(const CLI::App& app) {
+  std::vector<std::string> commands;
+  for (const CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    commands.push_back(command->get_name());
+  }
   const std::vector<std::string> leftovers = app.remaining();
   if (leftovers.empty())
-    fail_usage("a command is needed: devices, run or bench (vkattn --help explains them)");
-  std::vector<std::string_view> names = {"--help", "--version"};
-  for (const Command& command : commands) names.emplace_back(command.app->get_name());
+    fail_usage("a command is needed: " + joined(commands, "or") + " (vkattn --help explains them)");
+  std::vector<std::string_view> names(commands.begin(), commands.end());
+  names.insert(names.end(), {"--help", "--version"});
   const auto meant = detail::closest_word(leftovers.front(), names);
-  fail_usage(
-      "there is no command '" + console::printable(leftovers.front()) + "'; " +
-      (meant ? "did you mean '" + std::string(*meant) + "'?" : "the commands are devices, run and bench"));
+  fail_usage("there is no command '" + console::printable(leftovers.front()) + "'; " +
+             (meant ? "did you mean '" + std::string(*meant) + "'?"
+                    : "the commands are " + joined(commands, "and")));
 }
 
 /// CLI11's own complaints, of which few are left: options with too few or too many values.
@@ -114,7 +130,7 @@ int parse_and_execute(CLI::App& app, const std::vector<Command>& commands, int a
     return report_error(parse_error_text(error), kExitUsage);
   }
   const Command* const command = chosen_command(commands);
-  if (command == nullptr) refuse_unknown_command(app, commands);
+  if (command == nullptr) refuse_unknown_command(app);
   refuse_odd_values(*command->app);
   refuse_leftovers(*command->app);
   return command->execute();
@@ -140,7 +156,7 @@ int run_tool(int argc, const char* const* argv) {
   } catch (const CommandError& error) {
     return report_error(error.what(), error.exit_code());
   } catch (const std::bad_alloc&) {
-    return report_error("out of memory", kExitFailure);
+    return report_error("out of memory", kExitDevice);
   } catch (const std::exception& error) {
     return report_error(error.what(), kExitFailure);
   }

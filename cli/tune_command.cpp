@@ -37,7 +37,7 @@ std::string old_text(const std::string& path) {
   std::string text(error ? 0 : static_cast<std::size_t>(bytes), '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (error || !file.good()) fail("cannot read " + console::printable(path));
+  if (error || !file.good()) fail_usage("cannot read " + console::printable(path));
   return text;
 }
 
@@ -124,7 +124,7 @@ int run_tune(const Arguments& arguments) {
     }
   }
   if (results.empty())
-    fail("nothing was measured, so " + console::printable(arguments.output) + " is not written");
+    fail_device("nothing was measured, so " + console::printable(arguments.output) + " is not written");
   require(file.write(take(detail::merge_tuning(old, device, results))));
   require(file.commit());
   print("\nwrote " + console::printable(arguments.output) + "; to have plans read it: export VKATTN_TUNING=" +

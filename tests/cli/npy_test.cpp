@@ -69,6 +69,9 @@ TEST(Npy, ReadsTypesOrdersAndShapes) {
                         Case{">f4", "True", "(3, 2)", ElementType::kFloat32, true, true, 6},
                         Case{"=f8", "False", "()", ElementType::kFloat64, big, false, 1},
                         Case{"|i4", "False", "(0, 5)", ElementType::kInt32, big, false, 0},
+                        Case{"|u1", "False", "(5,)", ElementType::kUint8, big, false, 5},
+                        Case{"<u4", "False", "(5,)", ElementType::kUint32, false, false, 5},
+                        Case{">u8", "False", "(5,)", ElementType::kUint64, true, false, 5},
                         Case{">i8", "False", "(5, 7,)", ElementType::kInt64, true, false, 35},
                         Case{"|b1", "False", "(4, 2)", ElementType::kBool, big, false, 8},
                         Case{"<f4", "False", "(2L, 3L)", ElementType::kFloat32, false, false, 6}}) {
@@ -94,7 +97,7 @@ TEST(Npy, NamesWhatIsWrongWithAHeader) {
   const std::array<std::pair<std::string, std::string>, 18> cases = {{
       {dictionary("<c8", "False", "(2,)"), "'<c8' is not one of"},
       {dictionary("<f16", "False", "(2,)"), "'<f16' is not one of"},
-      {dictionary("|u1", "False", "(2,)"), "'|u1' is not one of"},
+      {dictionary("<u2", "False", "(2,)"), "'<u2' is not one of"},
       {dictionary("f4", "False", "(2,)"), "'f4' is not one of"},
       {dictionary("", "False", "(2,)"), "'' is not one of"},
       {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "structured type"},
@@ -178,7 +181,8 @@ TEST(Npy, RefusesAFileCutAtAnyByteOrTooLong) {
 
 TEST(Npy, WritesHeadersThatItReads) {
   for (const ElementType type : {ElementType::kFloat16, ElementType::kFloat32, ElementType::kFloat64,
-                                 ElementType::kInt32, ElementType::kInt64}) {
+                                 ElementType::kInt32, ElementType::kInt64, ElementType::kUint8,
+                                 ElementType::kUint32, ElementType::kUint64, ElementType::kBool}) {
     for (const std::vector<std::int64_t>& shape :
          {std::vector<std::int64_t>{}, {7}, {2, 3}, {1, 2, 3, 4}, {0, 5}, {123456789, 1000}}) {
       const std::string text = npy::make_header(type, shape);

@@ -64,6 +64,33 @@ TEST_F(ToolFeatures, ABoolMaskIsTheCausalOneWhereItSaysSo) {
   expect_near(output_of({"--mask", file("mask").string()}), output_of({"--window", "2,3"}));
 }
 
+TEST_F(ToolFeatures, MasksAndLengthsOfUnsignedIntegers) {
+  std::vector<std::uint8_t> bytes;
+  for (std::int64_t n = 0; n < 9 * 13; ++n)
+    bytes.push_back(n % 13 <= n / 13 + 4 ? static_cast<std::uint8_t>(1 + n % 255) : std::uint8_t{0});
+  write_npy(file("mask"), ElementType::kUint8, {9, 13}, bytes);
+  expect_near(output_of({"--mask", file("mask").string()}), output_of({"--causal", "--align", "4"}));
+  // Short ones hide the rest, as bool ones do.
+  write_npy(file("mask"), ElementType::kUint8, {1, 10}, std::vector<std::uint8_t>(10, 2));
+  write_npy(file("lengths"), ElementType::kInt32, {2}, std::vector<std::int32_t>{10, 10});
+  const std::vector<float> expected = output_of({"--kv-lengths", file("lengths").string()});
+  expect_near(output_of({"--mask", file("mask").string()}), expected);
+  write_npy(file("lengths"), ElementType::kUint32, {2}, std::vector<std::uint32_t>{10, 10});
+  expect_near(output_of({"--kv-lengths", file("lengths").string()}), expected);
+  write_npy(file("lengths"), ElementType::kUint64, {2}, std::vector<std::uint64_t>{10, 10});
+  expect_near(output_of({"--kv-lengths", file("lengths").string()}), expected);
+  write_npy(file("lengths"), ElementType::kUint32, {2}, std::vector<std::uint32_t>{3, 0xffffffffU});
+  for (const char* const option : {"--kv-lengths", "--query-lengths"}) {
+    expect_refusal(words({option, file("lengths").string()}), 2,
+                   "length 4294967295 at index 1 is not from 0 to");
+  }
+  write_npy(file("lengths"), ElementType::kUint64, {2}, std::vector<std::uint64_t>{~std::uint64_t{0}, 3});
+  expect_refusal(words({"--kv-lengths", file("lengths").string()}), 2, "18446744073709551615 at index 0");
+  write_npy(file("lengths"), ElementType::kFloat32, {2}, std::vector<float>{3, 3});
+  expect_refusal(words({"--kv-lengths", file("lengths").string()}), 2,
+                 "float32, but --kv-lengths needs int32");
+}
+
 TEST_F(ToolFeatures, FloatMasksAreAddedInEveryType) {
   std::vector<float> bias = noise({9, 13}, 3);
   bias[5] = -kInfinity;
@@ -229,6 +256,13 @@ TEST_F(ToolFeatures, QuantisesKeysAndValues) {
   expect_near(output_of({"--kv-type", "e4m3"}), exact, 0.1F);
   expect_near(output_of({"--kv-type", "q4_0"}), exact, 0.2F);
   expect_near(output_of({"--kv-type", "f16"}), exact, 0.002F);
+  // Keys and values apart: neither pair gives what one type for both does.
+  const std::vector<float> mixed = output_of({"--kv-type", "q8_0,q4_0"});
+  expect_near(mixed, exact, 0.2F);
+  const std::vector<float> turned = output_of({"--kv-type", "q4_0,q8_0"});
+  EXPECT_TRUE(differ(mixed, turned) && differ(mixed, output_of({"--kv-type", "q8_0"})) &&
+              differ(mixed, output_of({"--kv-type", "q4_0"})));
+  expect_near(output_of({"--kv-type", "f32,f32"}), exact);
   for (const char* const type : {"q8_0", "q4_0", "e4m3"}) {
     EXPECT_TRUE(differ(output_of({"--kv-type", type}), exact)) << "or nothing was quantised";
   }
@@ -319,16 +353,17 @@ TEST_F(ToolFeatures, RefusesFilesThatDoNotFit) {
   write("mask", {1, 1, 1, 9, 13});
   refuses({"--mask", mask}, 2, "5 axes");
   write_npy(file("mask"), ElementType::kInt32, {13}, std::vector<std::int32_t>(13));
-  refuses({"--mask", mask}, 1, "int32");
-  refuses({"--sink", file("nothing").string()}, 1, "no such file");
+  refuses({"--mask", mask}, 2, "int32");
+  refuses({"--sink", file("nothing").string()}, 2, "no such file");
   write_floats("sink", {2}, {1, 2});
   refuses({"--sink", file("sink").string()}, 2, "shape (4,)");
   refuses({"--alibi-slopes", file("sink").string()}, 2, "--alibi-slopes");
   write_npy(file("sink"), ElementType::kBool, {4}, std::vector<std::uint8_t>(4));
-  refuses({"--sink", file("sink").string()}, 1, "bool");
+  refuses({"--sink", file("sink").string()}, 2, "bool");
   write_npy(file("lengths"), ElementType::kInt32, {2}, std::vector<std::int32_t>{9, 10});
   refuses({"--query-lengths", file("lengths").string()}, 2, "10 at index 1");
-  refuses({"--kv-type", "q8_0"}, 2, "blocks of 32");
+  refuses({"--kv-type", "q8_0"}, 2,
+          "has rows of 16, but --kv-type q8_0 stores blocks of 32; pad the last dimension with zeros to 32");
   refuses({"--past-key", file("key").string(), "--past-value", file("query").string()}, 2, "heads: 4 and 2");
   refuses({"--past-key", file("value").string(), "--past-value", file("value").string()}, 2,
           "dimension: 8 and 16");
@@ -352,14 +387,32 @@ TEST(Tool, RefusesFeaturesThatMakeNoSense) {
     expect_refusal(more, 2, part);
   };
   refuses({"--window", "5"}, "512,0");
-  refuses({"--window", "5,x"}, "'x'");
-  refuses({"--softcap", "tanh"}, "'tanh'");
+  for (const char* const window :
+       {"5,x", "a,b", "3,4,5", ",", "-2,3", "0,1073741825", "99999999999999999999,1"}) {
+    refuses({"--window", window},
+            ("two counts of keys, left and right, such as 512,0, each up to 1073741824 or "
+             "-1 for no bound, not '" +
+             std::string(window) + "'")
+                .c_str());
+  }
+  for (const char* const softcap : {"tanh", "-1", "1e40", "inf", "nan", "1e-40", "5 "}) {
+    refuses({"--softcap", softcap},
+            ("--softcap needs a number from 1e-30 to 1e30, or 0 for none, not '" + std::string(softcap) + "'")
+                .c_str());
+  }
+  for (const char* const dropout : {"0.99999999", "1", "-0.5", "x", "nan"}) {
+    refuses({"--dropout", dropout},
+            ("--dropout needs a share from 0 to 0.9999999, not '" + std::string(dropout) + "'").c_str());
+  }
   refuses({"--alibi", "--alibi-slopes", "f"}, "one of them");
   refuses({"--weights-stage", "scores"}, "--weights writes");
   refuses({"--weights", "w", "--weights-stage", "mask"}, "did you mean masked?");
   refuses({"--seed", "3"}, "--dropout");
   refuses({"--dropout", "0.5", "--seed", "-3"}, "'-3'");
   refuses({"--kv-type", "q8"}, "q8_0, q4_0 or e4m3");
+  refuses({"--kv-type", "q8_0,q4"}, "not 'q4'");
+  refuses({"--kv-type", "q8_0,q4_0,f16"}, "not 'q4_0,f16'");
+  refuses({"--kv-type", "q8_0,"}, "not ''");
   refuses({"--type", "q8_0"}, "f32, f16 or bf16");
   refuses({"--past-key", "p"}, "--past-value is missing");
   refuses({"--present-key", "p"}, "--past-key");

@@ -48,7 +48,7 @@ TEST_F(ToolTune, ForeignFilesAreNotTouched) {
 TEST_F(ToolTune, WrongArgumentsAreRefused) {
   expect_refusal({"tune"}, 2, "tune needs a problem");
   expect_refusal({"tune", "h2 40x64 d16", "--max-seconds", "0"}, 2, "--max-seconds");
-  expect_refusal({"tune", "h2 40x64 d16", "--output", file("no/folder/t.json")}, 1, "t.json");
+  expect_refusal({"tune", "h2 40x64 d16", "--output", file("no/folder/t.json")}, 2, "t.json");
 }
 
 TEST_F(ToolTune, ForeignTuningFilesAreSaidToBeIgnored) {
