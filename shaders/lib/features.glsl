@@ -112,6 +112,11 @@ void begin_entry(uint batch, uint kv_head) {
 }
 
 int visible_kv_length(uint batch) { return entry_kv_length; }
+// A row among those that the workspace has room for.
+uint workspace_row(uint batch, uint head, uint query) {
+  if (kPackedQueries) return head * features.total_query_length + query_first_row + query;
+  return (batch * params.query_heads + head) * params.query_length + query;
+}
 int readable_kv_length() { return entry_kv_length; }  // keys before it have memory
 uint visible_query_length() { return entry_query_length; }
 int right_alignment(int kv_length) { return kCausalMode == VKATTN_CAUSAL_BOTTOM_RIGHT ? entry_position_shift : 0; }
@@ -299,6 +304,9 @@ int visible_kv_length(uint batch) {
   return kHasKvLengths ? clamp(kv_lengths[params.kv_lengths_offset + batch], 0, kv_length) : kv_length;
 }
 
+uint workspace_row(uint batch, uint head, uint query) {
+  return (batch * params.query_heads + head) * params.query_length + query;
+}
 int readable_kv_length() { return int(params.kv_length); }
 uint visible_query_length() { return params.query_length; }
 int right_alignment(int kv_length) { return kCausalMode == VKATTN_CAUSAL_BOTTOM_RIGHT ? kv_length : 0; }

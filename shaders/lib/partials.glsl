@@ -9,8 +9,7 @@
 layout(set = 0, binding = VKATTN_BINDING_PARTIALS, std430) buffer Partials { float partials[]; };
 
 uint partial_row(uint batch, uint head, uint query, uint split) {
-  const uint row = (batch * params.query_heads + head) * params.query_length + query;
-  return (row * params.kv_splits + split) * (kValueDim + 1u);
+  return (workspace_row(batch, head, query) * params.kv_splits + split) * (kValueDim + 1u);
 }
 
 uint result_row(uint batch, uint head, uint query, uint split) {

@@ -132,7 +132,7 @@ Status lay_out_workspace(PlanState& plan, const std::vector<Window>& windows, do
   const Capabilities& capabilities = plan.device->capabilities;
   const std::uint64_t alignment = binding_alignment(capabilities);
   for (const Window& window : windows) {
-    const double bytes = window_rows(window) * row_bytes;
+    const double bytes = static_cast<double>(workspace_rows(plan.desc, window)) * row_bytes;
     if (bytes > static_cast<double>(capabilities.max_storage_buffer_range)) {
       plan.areas.clear();
       return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,

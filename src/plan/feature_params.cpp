@@ -112,12 +112,6 @@ Status check_area(const PlanState& plan, std::string_view what, double bytes) {
                message(what, " takes ", bytes, " bytes; maxStorageBufferRange is ", most)};
 }
 
-// Rows of lse that a window has, in the workspace.
-std::int64_t lse_rows(const AttentionDesc& desc, const Window& window) {
-  return desc.has_packed_queries() ? window.heads * desc.total_query_length
-                                   : window.batch * window.heads * window.rows;
-}
-
 Status add_areas(PlanState& plan, const Window& window) {
   FeatureAreas areas;
   areas.params = append_area(plan, sizeof(FeatureParams));
@@ -138,7 +132,7 @@ Status add_areas(PlanState& plan, const Window& window) {
     plan.block_mask_bytes = areas.kept_offset + areas.block_mask.bytes;
   }
   if (needs_row_lse(plan.desc) && !plan.desc.has_lse) {
-    const std::int64_t bytes = 4 * lse_rows(plan.desc, window);
+    const std::int64_t bytes = 4 * workspace_rows(plan.desc, window);
     if (Status s = check_area(plan, "the log-sum-exp of each row", static_cast<double>(bytes)); !s) return s;
     areas.lse = append_area(plan, static_cast<std::uint64_t>(bytes));
   }

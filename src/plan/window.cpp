@@ -124,8 +124,8 @@ std::uint64_t countable_bytes(const TensorDesc& tensor) {
 std::optional<TooLarge> first_too_large(const AttentionDesc& desc, const Window& window, std::uint64_t range,
                                         std::int64_t workspace_row_bytes) {
   TensorWindows parts = tensor_windows(desc, window);
-  const std::int64_t rows = saturating_multiply(window.batch * window.heads, window.rows);
-  parts[VKATTN_BINDING_PARTIALS].bytes = saturating_multiply(rows, workspace_row_bytes);
+  parts[VKATTN_BINDING_PARTIALS].bytes =
+      saturating_multiply(workspace_rows(desc, window), workspace_row_bytes);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     std::uint64_t most = range;
     if (i == VKATTN_BINDING_KEY) most = std::min(most, countable_bytes(desc.key));
@@ -152,9 +152,9 @@ std::int64_t keys_that_fit(const AttentionDesc& desc, std::uint64_t range, std::
 bool shrink(const AttentionDesc& desc, std::size_t large, Window& window) {
   const std::int64_t group = desc.query_heads / desc.kv_heads;
   // Packed sequences share their tensors, so fewer of them, or fewer rows, make nothing smaller. Of packed
-  // queries that is so of Q, O and lse.
-  const bool has_rows =
-      large == VKATTN_BINDING_QUERY || large == VKATTN_BINDING_OUTPUT || large == VKATTN_BINDING_LSE;
+  // queries that is so of Q, O, lse and the workspace.
+  const bool has_rows = large == VKATTN_BINDING_QUERY || large == VKATTN_BINDING_OUTPUT ||
+                        large == VKATTN_BINDING_LSE || large == VKATTN_BINDING_PARTIALS;
   const bool shared = desc.has_cumulative_lengths || (desc.has_cumulative_query_lengths && has_rows);
   if (window.batch > 1 && !shared) {
     window.batch = (window.batch + 1) / 2;
@@ -197,6 +197,11 @@ TensorWindows tensor_windows(const AttentionDesc& desc, const Window& w) {
   if (desc.has_kv_lengths) parts[VKATTN_BINDING_KV_LENGTHS] = {w.first_batch * 4, w.batch * 4};
   if (has_features(desc)) add_feature_windows(desc, w, parts);
   return parts;
+}
+
+std::int64_t workspace_rows(const AttentionDesc& desc, const Window& window) {
+  const Block rows = query_block(desc, window);
+  return rows.batch * rows.heads * rows.rows;  // below 2^62 by validate()
 }
 
 std::uint64_t binding_alignment(const Capabilities& capabilities) {

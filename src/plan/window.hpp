@@ -35,6 +35,9 @@ using TensorWindows = std::array<TensorWindow, VKATTN_FEATURE_BINDING_COUNT>;
 
 [[nodiscard]] TensorWindows tensor_windows(const AttentionDesc& desc, const Window& window);
 
+/// Rows of Q that a window has, which the workspace holds something of: of packed queries those of its heads.
+[[nodiscard]] std::int64_t workspace_rows(const AttentionDesc& desc, const Window& window);
+
 /// How far below a tensor's first element a descriptor may begin, at the most: descriptors are bound rounded
 /// down.
 [[nodiscard]] std::uint64_t binding_alignment(const Capabilities& capabilities);

@@ -254,11 +254,30 @@ TEST_F(LimitsOfOneKernel, AWorkspaceForSumsIsDoneWithoutWhereItDoesNotFit) {
 
 TEST_F(LimitsOfOneKernel, SumsOfPackedSequencesLiveElsewhereToo) {
   RunOptions options{"lane"};
-  options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 16 * 1024; });
+  // Q fits, and the sums, in 68 bytes a row, do not.
+  options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 9 * 1024; });
   options.inspect = [](const AttentionPlan& plan) { EXPECT_LT(plan.workspace_bytes(), 2048U); };
   EXPECT_TRUE(runs_right(
       runtime(), parsed("b3 100x20 d16 output=f16 sequences query_lengths=30,100,7 kv_lengths=20,3,9"),
       options));
+}
+
+// Nothing for rows that no sequence has.
+TEST_F(LimitsOfOneKernel, WorkspacesOfPackedQueriesArePackedToo) {
+  RunOptions options;
+  options.kv_splits = 3;
+  options.inspect = [](const AttentionPlan& plan) {
+    constexpr std::uint64_t kPartials = 2 * 9 * 3 * (16 + 1) * 4;
+    EXPECT_GE(plan.workspace_bytes(), kPartials);
+    EXPECT_LT(plan.workspace_bytes(), kPartials + 2048);
+  };
+  for (const char* kernel : {"lane", "tile", "decode"}) {
+    options.kernel = kernel;
+    for (const char* words : {"kv_lengths=129,40,3 sequences", "page=16 sequences=queries"}) {
+      const std::string problem = "b3 h2 8x129 d16 query_lengths=1,8,0 causal align=bottom-right lse ";
+      EXPECT_TRUE(runs_right(runtime(), problem + words, options));
+    }
+  }
 }
 
 TEST_F(LimitsOfOneKernel, PackedSequencesMayBeToldToBeLongerThanAllTogether) {
