@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/host_view.hpp"
 #include "harness/row_map.hpp"
 
 namespace vkattn::harness {
@@ -62,15 +63,8 @@ void fill_new_rows(const Problem& problem, TensorRole role, const TensorShape& s
   });
 }
 
-Result<std::vector<std::byte>> bytes_of(const Runtime& runtime, const TensorBuffer& tensor) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.bytes == 0 ? 0 : tensor.buffer.size()));
-  if (bytes.empty()) return bytes;
-  if (Status s = runtime.read(tensor.buffer, 0, bytes); !s.ok()) return s.error();
-  return bytes;
-}
-
-Status expect_bytes(std::string_view name, const TensorBuffer& tensor, const std::vector<std::byte>& expected,
-                    const std::vector<std::byte>& got) {
+Status expect_bytes(std::string_view name, const TensorBuffer& tensor, std::span<const std::byte> expected,
+                    std::span<const std::byte> got) {
   const auto [at, other] = std::mismatch(expected.begin(), expected.end(), got.begin());
   if (at == expected.end()) return {};
   const auto byte = (at - expected.begin()) - static_cast<std::ptrdiff_t>(tensor.offset);
@@ -92,9 +86,9 @@ struct Cached {
 };
 
 Status take_out(const Runtime& runtime, const Problem& problem, const SmallInputs& inputs, Cached& cached) {
-  auto bytes = bytes_of(runtime, cached.tensor);
-  if (!bytes.ok()) return bytes.error();
-  cached.expected = *std::move(bytes);
+  const auto held = HostView::of(runtime, cached.tensor);
+  if (!held.ok()) return held.error();
+  cached.expected.assign(held->bytes().begin(), held->bytes().end());
   const auto keep = [&](const PutElement& put) {
     fill_tensor(problem, cached.role, inputs, put, Keys::kBeforeAppend);
   };
@@ -165,9 +159,10 @@ Status append_keys(const Runtime& runtime, const Problem& problem, const SmallIn
 
   for (const Cached& cached : caches) {
     if (problem.rotary != RotaryStyle::kNone && cached.role == TensorRole::kKey) continue;
-    const auto got = bytes_of(runtime, cached.tensor);
+    const auto got = HostView::of(runtime, cached.tensor);
     if (!got.ok()) return got.error();
-    if (status = expect_bytes(cached.name, cached.tensor, cached.expected, *got); !status.ok()) return status;
+    status = expect_bytes(cached.name, cached.tensor, cached.expected, got->bytes());
+    if (!status.ok()) return status;
   }
   return {};
 }

@@ -5,14 +5,14 @@
 #include <span>
 #include <vector>
 
-#include "harness/problem_run.hpp"
+#include "harness/tensor_buffer.hpp"
 
 namespace vkattn::harness {
 
 /// A buffer's bytes: the mapped memory itself, or a copy.
 class HostView {
  public:
-  static Result<HostView> of(const Runtime& runtime, const ProblemRun::Tensor& tensor) {
+  static Result<HostView> of(const Runtime& runtime, const TensorBuffer& tensor) {
     HostView view;
     if (tensor.bytes == 0) return view;
     view.bytes_ = runtime.mapped(tensor.buffer);
