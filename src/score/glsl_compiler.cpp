@@ -124,7 +124,9 @@ void add_messages(std::string_view log, std::vector<GlslMessage>& messages) {
 
 GlslOutput compile_glsl(const GlslInput& input) {
   start_glslang();
-  constexpr auto kRules = static_cast<EShMessages>(EShMsgSpvRules | EShMsgVulkanRules);
+  // All faults, not the first alone.
+  constexpr auto kRules =
+      static_cast<EShMessages>(EShMsgSpvRules | EShMsgVulkanRules | EShMsgCascadingErrors);
   constexpr int kDefaultVersion = 460;
   const std::string defines = preamble(input.defines);
   const char* const text = input.text.data();

@@ -137,9 +137,14 @@ int line_of_name(const ScoreSource& source, std::string_view text) {
 Error compile_error(const ScoreFunctionDesc& desc, const ScoreSource& source, const GlslOutput& output) {
   std::string text;
   const auto add = [&](const std::string& sentence) { text += message(text.empty() ? "" : "\n", sentence); };
+  // Of a line only the first: the compiler goes on as well as it can, and what it says next of the same line
+  // mostly follows from that.
+  int last_line = 0;
   for (const GlslMessage& found : output.messages) {
     const std::string sentence = readable(found.text);
     if (found.file == kUserFile && found.line <= source.lines) {
+      if (found.line == last_line) continue;
+      last_line = found.line;
       add(source_error(desc, found.line, sentence).message);
     } else if (found.line == 0) {
       const int line = line_of_name(source, found.text);

@@ -126,6 +126,22 @@ std::optional<std::string_view> refusal(std::string_view word) {
   return std::nullopt;
 }
 
+/// GLSL has nothing but ASCII outside of comments. A compiler would name the first byte of a character.
+Status check_characters(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens) {
+  const auto is_ascii = [](char c) { return (static_cast<unsigned char>(c) & 0x80U) == 0; };
+  const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; };
+  for (const Token& token : tokens) {
+    if (is_ascii(token.text.front())) continue;
+    const std::string_view rest = std::string_view(desc.source).substr(token.offset);
+    std::size_t length = 1;
+    while (length < std::min<std::size_t>(rest.size(), 4) && continues(rest[length])) ++length;
+    return source_error(
+        desc, token.line,
+        message("the character '", rest.substr(0, length), "' may stand in comments only, as GLSL is ASCII"));
+  }
+  return {};
+}
+
 Status check_words(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens) {
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const Token& token = tokens[i];
@@ -323,6 +339,7 @@ Result<ScoreSource> read_score_source(const ScoreFunctionDesc& desc) {
   if (!source.unclosed.empty()) {
     return source_error(desc, source.unclosed_line, message(source.unclosed, " is never closed"));
   }
+  if (Status s = check_characters(desc, tokens); !s) return s.error();
   if (Status s = check_words(desc, tokens); !s) return s.error();
   constexpr std::array<std::string_view, 9> score{"float", "score",    "(", "float", "*",
                                                   ",",     "Position", "*", ")"};

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
@@ -45,6 +47,161 @@ TEST(ScoreFunctionTest, FaultsHaveTheLinesOfTheSource) {
   EXPECT_EQ(error_of("bool visible(Position p) { return bias(p.key) > \"\"; }", {{"bias"}, {"other"}})
                 .substr(0, 10),
             "my.glsl:1:");
+}
+
+TEST(ScoreFunctionTest, EveryFaultIsALineOfItsOwn) {
+  EXPECT_EQ(error_of("float helper(float x) {\n"
+                     "  return x + first;\n"
+                     "}\n"
+                     "float score(float s, Position p) {\n"
+                     "  float a = second + third;\n"  // of one line the first alone
+                     "  return helper(s) + p.kye;\n"
+                     "}\n"
+                     "bool visible(Position p) { return fourth; }\n"),
+            "my.glsl:2: 'first' : undeclared identifier\n"
+            "my.glsl:5: 'second' : undeclared identifier\n"
+            "my.glsl:6: 'kye' : no such field in structure 'p'\n"
+            "my.glsl:8: 'fourth' : undeclared identifier");
+}
+
+/// glslang goes on after faults, which must not end the process: words of a source that has most of GLSL are
+/// put in each other's places.
+TEST(ScoreFunctionTest, FaultsOfAnyKindAreErrors) {
+  const std::vector<std::string> words = {"struct ",
+                                          "Pair",
+                                          " { ",
+                                          "float ",
+                                          "first",
+                                          "; ",
+                                          "vec3 ",
+                                          "second",
+                                          "[2]",
+                                          "; };\n",
+                                          "const ",
+                                          "float",
+                                          " k",
+                                          "[3]",
+                                          " = ",
+                                          "float[3]",
+                                          "(1.0, 2.0, 3.0)",
+                                          ";\n",
+                                          "float ",
+                                          "helper",
+                                          "(in ",
+                                          "Pair ",
+                                          "pair",
+                                          ", out ",
+                                          "float ",
+                                          "r",
+                                          ") { ",
+                                          "r",
+                                          " = ",
+                                          "pair",
+                                          ".",
+                                          "second",
+                                          "[1]",
+                                          ".",
+                                          "yz",
+                                          ".x",
+                                          "; for (",
+                                          "int ",
+                                          "i",
+                                          " = 0; ",
+                                          "i",
+                                          " < 3; ",
+                                          "++i)",
+                                          " r += ",
+                                          "k",
+                                          "[i]",
+                                          "; return ",
+                                          "r",
+                                          " * ",
+                                          "pair",
+                                          ".first",
+                                          "; }\n",
+                                          "bool ",
+                                          "visible",
+                                          "(",
+                                          "Position ",
+                                          "p",
+                                          ") { switch (",
+                                          "p",
+                                          ".head",
+                                          ") { case ",
+                                          "0u",
+                                          ": return ",
+                                          "true",
+                                          "; default: return ",
+                                          "p",
+                                          ".key",
+                                          " % ",
+                                          "3",
+                                          " == 0; } }\n",
+                                          "float ",
+                                          "score",
+                                          "(",
+                                          "float ",
+                                          "s",
+                                          ", ",
+                                          "Position ",
+                                          "p",
+                                          ") { ",
+                                          "Pair ",
+                                          "t",
+                                          "; ",
+                                          "t",
+                                          ".first",
+                                          " = ",
+                                          "s",
+                                          "; t",
+                                          ".second",
+                                          "[0] = ",
+                                          "vec3(1, 2, 3)",
+                                          "; t",
+                                          ".second",
+                                          "[1] = ",
+                                          "t",
+                                          ".second",
+                                          "[0]",
+                                          " * 2.0; ",
+                                          "float ",
+                                          "r",
+                                          "; return ",
+                                          "helper",
+                                          "(t, r)",
+                                          " + ",
+                                          "mat2(1.0)",
+                                          "[0]",
+                                          ".x",
+                                          "; }\n"};
+  const auto text_of = [](const std::vector<std::string>& pieces) {
+    std::string text;
+    for (const std::string& piece : pieces) text += piece;
+    return text;
+  };
+  EXPECT_EQ(error_of(text_of(words)), "none");
+  std::uint32_t state = 1;
+  const auto draw = [&](std::size_t most) {
+    state = state * 1664525U + 1013904223U;
+    return static_cast<std::size_t>(state >> 8U) % most;
+  };
+  std::size_t faulty = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::string> changed = words;
+    for (std::size_t change = 0; change < 1 + static_cast<std::size_t>(round % 4); ++change) {
+      changed[draw(changed.size())] = words[draw(words.size())];
+    }
+    if (error_of(text_of(changed)) != "none") ++faulty;
+  }
+  EXPECT_GT(faulty, 200U);
+}
+
+TEST(ScoreFunctionTest, AWordThatIsNoAsciiIsNamedWhole) {
+  EXPECT_EQ(error_of("// gr\xc3\xb6\xc3\x9f"
+                     "er \xe2\x86\x92\n/* \xc3\xa4 */ " +
+                     std::string(kVisible) + "\nfloat gr\xc3\xb6;"),
+            "my.glsl:3: the character '\xc3\xb6' may stand in comments only, as GLSL is ASCII");
+  EXPECT_EQ(error_of("/* \xc3\xa4 */ " + std::string(kVisible) + " // \xf0\x9f\x99\x82"), "none");
 }
 
 TEST(ScoreFunctionTest, FaultsOfTheWholeTextNameTheFunction) {
