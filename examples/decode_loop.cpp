@@ -79,6 +79,20 @@ vkattn::AppendDesc append_desc(std::int64_t new_length) {
   return desc;
 }
 
+// One new query of each batch entry over its cache.
+vkattn::AttentionDesc attention_desc() {
+  vkattn::AttentionDesc desc;
+  desc.batch = kBatch;
+  desc.query_heads = kQueryHeads;
+  desc.kv_heads = kKvHeads;
+  desc.query_length = 1;
+  desc.kv_length = kCapacity;  // at most; in use are as many as the buffer says
+  desc.has_kv_lengths = true;
+  desc.head_dim = desc.value_dim = kDim;
+  desc.set_layout(vkattn::Layout::kBhsd);
+  return desc;
+}
+
 // A token's queries or keys, rotated as the device does it.
 std::array<double, kDim> rotated(Kind kind, std::int64_t batch, std::int64_t head, std::int64_t position) {
   std::array<double, kDim> row{};
@@ -123,44 +137,52 @@ double largest_error(const std::vector<float>& output, const Lengths& positions)
       for (std::size_t d = 0; d < kDim; ++d) {
         const double got = static_cast<double>(output[(b * kQueryHeads + h) * kDim + d]);
         const double error = std::abs(got - expected[d]);
-        if (!(error <= largest)) largest = error;  // also a NaN
+        if (std::isnan(error)) return error;
+        largest = std::max(largest, error);
       }
     }
   }
   return largest;
 }
 
+struct Cache {
+  vkattn::Buffer key, value;
+  vkattn::Buffer lengths;  // of each batch entry, for appends and attention alike
+};
+
+Cache make_cache(const vkattn::Runtime& runtime) {
+  const std::vector<float> empty(kBatch * kKvHeads * kCapacity * kDim);
+  return {upload(runtime, empty), upload(runtime, empty), upload(runtime, Lengths{0, 0})};
+}
+
+// Prompts of different lengths in one append. (A model would attend here as well.)
+void append_prompts(const vkattn::Runtime& runtime, const Cache& cache, const Lengths& prompt_lengths) {
+  vkattn::AppendDesc desc = append_desc(kPrompt);
+  desc.query_heads = 0;
+  desc.has_new_lengths = true;
+  const vkattn::AppendPlan plan =
+      checked(vkattn::AppendPlan::create(runtime.device(), desc, {runtime.pipeline_cache()}));
+  const vkattn::Buffer key = upload(runtime, tokens(kKey, kKvHeads, {0, 0}, kPrompt));
+  const vkattn::Buffer value = upload(runtime, tokens(kValue, kKvHeads, {0, 0}, kPrompt));
+  const vkattn::Buffer new_lengths = upload(runtime, prompt_lengths);
+  vkattn::AppendTensors tensors;
+  tensors.key = key.range();
+  tensors.value = value.range();
+  tensors.cache_key = cache.key.range();
+  tensors.cache_value = cache.value.range();
+  tensors.new_lengths = new_lengths.range();
+  tensors.positions = tensors.kv_lengths = cache.lengths.range();
+  const vkattn::AppendBindings bindings = checked(plan.make_bindings(tensors));
+  checked(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
+}
+
 }  // namespace
 
 int main() {
   const vkattn::Runtime runtime = checked(vkattn::Runtime::create());
-  const vkattn::AppendOptions options{runtime.pipeline_cache()};
-
-  const std::vector<float> empty(kBatch * kKvHeads * kCapacity * kDim);
-  const vkattn::Buffer cache_key = upload(runtime, empty);
-  const vkattn::Buffer cache_value = upload(runtime, empty);
-  const vkattn::Buffer lengths = upload(runtime, Lengths{0, 0});
-
-  // The prompts, of 5 and 3 tokens, in one append. (A model would attend here as well.)
-  const Lengths prompt_lengths{kPrompt, 3};
-  {
-    vkattn::AppendDesc desc = append_desc(kPrompt);
-    desc.query_heads = 0;
-    desc.has_new_lengths = true;
-    const vkattn::AppendPlan plan = checked(vkattn::AppendPlan::create(runtime.device(), desc, options));
-    const vkattn::Buffer key = upload(runtime, tokens(kKey, kKvHeads, {0, 0}, kPrompt));
-    const vkattn::Buffer value = upload(runtime, tokens(kValue, kKvHeads, {0, 0}, kPrompt));
-    const vkattn::Buffer new_lengths = upload(runtime, prompt_lengths);
-    vkattn::AppendTensors tensors;
-    tensors.key = key.range();
-    tensors.value = value.range();
-    tensors.cache_key = cache_key.range();
-    tensors.cache_value = cache_value.range();
-    tensors.new_lengths = new_lengths.range();
-    tensors.positions = tensors.kv_lengths = lengths.range();
-    const vkattn::AppendBindings bindings = checked(plan.make_bindings(tensors));
-    checked(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
-  }
+  const Cache cache = make_cache(runtime);
+  Lengths positions{kPrompt, 3};
+  append_prompts(runtime, cache, positions);
 
   // One token for each batch entry: both plans serve every step.
   const vkattn::Buffer query = upload(runtime, std::vector<float>(kBatch * kQueryHeads * kDim));
@@ -169,36 +191,26 @@ int main() {
   const vkattn::Buffer output = upload(runtime, std::vector<float>(kBatch * kQueryHeads * kDim));
 
   const vkattn::AppendPlan append =
-      checked(vkattn::AppendPlan::create(runtime.device(), append_desc(1), options));
+      checked(vkattn::AppendPlan::create(runtime.device(), append_desc(1), {runtime.pipeline_cache()}));
   vkattn::AppendTensors new_rows;
   new_rows.query = new_rows.query_output = query.range();  // rotated where they are
   new_rows.key = key.range();
   new_rows.value = value.range();
-  new_rows.cache_key = cache_key.range();
-  new_rows.cache_value = cache_value.range();
-  new_rows.positions = new_rows.kv_lengths = lengths.range();
+  new_rows.cache_key = cache.key.range();
+  new_rows.cache_value = cache.value.range();
+  new_rows.positions = new_rows.kv_lengths = cache.lengths.range();
   const vkattn::AppendBindings append_bindings = checked(append.make_bindings(new_rows));
 
-  vkattn::AttentionDesc desc;
-  desc.batch = kBatch;
-  desc.query_heads = kQueryHeads;
-  desc.kv_heads = kKvHeads;
-  desc.query_length = 1;
-  desc.kv_length = kCapacity;  // at most; in use are as many as the buffer says
-  desc.has_kv_lengths = true;
-  desc.head_dim = desc.value_dim = kDim;
-  desc.set_layout(vkattn::Layout::kBhsd);
-  const vkattn::AttentionPlan attention = checked(runtime.make_plan(desc));
+  const vkattn::AttentionPlan attention = checked(runtime.make_plan(attention_desc()));
   const vkattn::Buffer workspace = checked(runtime.create_buffer(attention.workspace_bytes() + 4));
   vkattn::AttentionTensors tensors;
   tensors.query = query.range();
-  tensors.key = cache_key.range();
-  tensors.value = cache_value.range();
-  tensors.kv_lengths = lengths.range();
+  tensors.key = cache.key.range();
+  tensors.value = cache.value.range();
+  tensors.kv_lengths = cache.lengths.range();
   tensors.output = output.range();
   const vkattn::Bindings bindings = checked(attention.make_bindings(tensors, workspace.range()));
 
-  Lengths positions = prompt_lengths;
   std::vector<float> result(kBatch * kQueryHeads * kDim);
   for (std::int64_t step = 0; step < kSteps; ++step) {
     const auto send = [&](const vkattn::Buffer& buffer, Kind kind, std::int64_t heads) {
@@ -223,6 +235,6 @@ int main() {
     for (std::int32_t& position : positions) ++position;
   }
   Lengths held{};
-  checked(runtime.read(lengths, 0, std::as_writable_bytes(std::span(held))));
+  checked(runtime.read(cache.lengths, 0, std::as_writable_bytes(std::span(held))));
   std::printf("the cache holds %d and %d keys\n", held[0], held[1]);
 }
