@@ -292,6 +292,16 @@ TEST(Tolerance, Float16LosesSmallWeights) {
   EXPECT_DOUBLE_EQ(tolerance(DataType::kFloat16), 0x1p-31);
 }
 
+TEST(Tolerance, HasFlushedProductsOfEachVisibleKey) {
+  const Problem problem = *vkattn::parse_problem("1x64 d4 dv1");
+  Row row;
+  row.output = {0x1p-125};
+  row.value_magnitude = {0x1p-125};  // as great as what is flushed, so its rounding does not count
+  row.value_sum = {0x1p-20};         // small: weights that are normal numbers give products that are not
+  row.visible_keys = 15;
+  EXPECT_DOUBLE_EQ(vkattn::reference::output_tolerance(problem.desc, row, 0), 0x1p-122 + 0x1p-144);
+}
+
 TEST(Tolerance, AddsOneUnitOf16BitStorage) {
   Problem problem = *vkattn::parse_problem("1x64 d4 dv1");
   Row row;
