@@ -31,16 +31,61 @@ bool is_out_of_sight(uint batch, uint kv_head, uint first_row, uint rows, uint f
          int(first_key + keys) <= visible_key_begin(int(packed_query(first_row)), kv_length);
 }
 
-// Looks at the positions first, first + step, … of the block.
+// Where only a mask of bits or bytes hides keys, and varies along them, its words are looked at whole.
+const bool kMaskHides = kMaskType == VKATTN_MASK_BITS || kMaskType == VKATTN_MASK_BYTES;
+const bool kMayLookAtWords = kMaskHides && !kUserHides;
+const uint kWordKeys = kMaskType == VKATTN_MASK_BITS ? 32u : 4u;
+const uint kKeyBits = kMaskType == VKATTN_MASK_BITS ? 1u : 8u;
+
+// Words that the keys of a block may lie in, in one row. Rows of bits begin with a word.
+uint block_words() {
+  if (kMaskType == VKATTN_MASK_BITS && kBlockMaskKeys % 32u == 0u) return kBlockMaskKeys / 32u;
+  return (kBlockMaskKeys + kWordKeys - 2u) / kWordKeys + 1u;
+}
+
+ScoreRow row_of(uint batch, uint kv_head, uint packed) {
+  return score_row(batch, packed_head(kv_head, packed), packed_query(packed));
+}
+
+// One bit of each key: of its own in masks of bits, the highest of its eight in masks of bytes.
+uint key_bits(uint word) {
+  if (kMaskType == VKATTN_MASK_BITS) return word;
+  return ((word & 0x7f7f7f7fu) + 0x7f7f7f7fu | word) & 0x80808080u;
+}
+
+// What the word-th word of a block's row shows.
+uint look_at_word(ScoreRow row, uint first_key, uint keys, uint word) {
+  const bool bits = kMaskType == VKATTN_MASK_BITS;
+  const uint begin = (bits ? 0u : row.mask_index % kWordKeys) + first_key;  // from the beginning of the row's first word
+  const uint index = begin / kWordKeys + word;
+  const uint low = max(begin, index * kWordKeys) - index * kWordKeys;
+  const uint end = min(begin + keys, index * kWordKeys + kWordKeys);
+  if (end <= index * kWordKeys) return 0u;  // the row has ended
+  const uint count = end - index * kWordKeys - low;
+  const uint asked = key_bits(~0u) & ~0u >> 32u - count * kKeyBits << low * kKeyBits;
+  const uint visible = key_bits(mask_words[row.mask_index / (bits ? 1u : kWordKeys) + index]) & asked;
+  return (visible != 0u ? kVisibleSeen : 0u) | (visible != asked ? kHiddenSeen : 0u);
+}
+
+// Looks at the positions first, first + step, … of the block, or at such words.
 uint look(uint batch, uint kv_head, uint first_row, uint first_key, uint first, uint step) {
   const uint rows = min(kBlockMaskRows, most_packed_rows() - first_row);
   const uint keys = min(kBlockMaskKeys, params.kv_length - first_key);
   if (is_out_of_sight(batch, kv_head, first_row, rows, first_key, keys)) return kHiddenSeen;
   uint seen = 0u;
-  for (uint i = first; i < rows * keys && (seen & kAllSeen) != kAllSeen; i += step) {
-    const uint packed = first_row + i / keys;
-    const ScoreRow row = score_row(batch, packed_head(kv_head, packed), packed_query(packed));
-    seen |= may_see(row, first_key + i % keys) ? kVisibleSeen : kHiddenSeen;
+  if (kMayLookAtWords && features.mask_key_stride == 1u) {
+    for (uint i = first; i < rows * block_words() && seen != kAllSeen; i += step) {
+      const ScoreRow row = row_of(batch, kv_head, first_row + i / block_words());
+      seen |= look_at_word(row, first_key, keys, i % block_words());
+    }
+    return seen;
+  }
+  // The same for all keys of a row: the first one tells.
+  const bool alike = !kUserHides && features.mask_key_stride == 0u;
+  const uint columns = alike ? 1u : keys;
+  for (uint i = first; i < rows * columns && (seen & kAllSeen) != kAllSeen; i += step) {
+    const ScoreRow row = row_of(batch, kv_head, first_row + i / columns);
+    seen |= may_see(row, first_key + i % columns) ? kVisibleSeen : kHiddenSeen;
   }
   return seen;
 }

@@ -1,10 +1,23 @@
 // The passes before and after a kernel that features ask for: the block mask and the attention weights.
 #include <algorithm>
 
+#include "common/integers.hpp"
 #include "kernels/kernel.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
+
+namespace {
+
+// Positions that the block mask's pass looks at together: words of masks that hide and that vary along the
+// keys.
+std::int64_t positions_at_once(const AttentionDesc& desc) {
+  if (desc.score_function_hides || desc.mask.strides.dim != 1) return 1;
+  if (desc.mask.type == MaskType::kBits) return 32;
+  return desc.mask.type == MaskType::kBytes ? 4 : 1;
+}
+
+}  // namespace
 
 Result<FollowingPass> configure_block_mask(const AttentionDesc& desc, const Capabilities& capabilities,
                                            const KernelConfig& kernel) {
@@ -17,9 +30,10 @@ Result<FollowingPass> configure_block_mask(const AttentionDesc& desc, const Capa
   const std::uint32_t size = shared ? 64 : 8;
   pass.units_per_workgroup = shared ? 1 : size;
   const std::int64_t positions = std::int64_t{kernel.rows_per_workgroup} * kernel.block_mask_keys;
-  // A position takes a few reads and comparisons, or a function of the user's.
-  constexpr double kPositionFlops = 32;
-  pass.workgroup_flops = kPositionFlops * static_cast<double>(positions) * pass.units_per_workgroup;
+  // A few reads and comparisons, or a function of the user's.
+  constexpr double kLookFlops = 32;
+  const std::int64_t looks = divide_up(positions, positions_at_once(desc));
+  pass.workgroup_flops = kLookFlops * static_cast<double>(looks) * pass.units_per_workgroup;
   if (Status s = check_iterations("the block mask", shared ? positions / size : positions, capabilities); !s)
     return s.error();
   auto common = common_specialization(desc, capabilities, size);
