@@ -85,12 +85,32 @@ VkResult create_handle(Instance& instance, const RuntimeOptions& options) {
   return vkCreateInstance(&info, nullptr, &instance.handle);
 }
 
+// volk's functions are global, and other threads call them while an instance is made. So they are written
+// once only, under the lock of create_instance(). Those of the first instance are the loader's entry points
+// for all of them, but functions of extensions are not: they are asked for where they are called.
+
+bool load_loader() {
+  static const bool loaded = volkInitialize() == VK_SUCCESS;
+  return loaded;
+}
+
+void load_instance_functions_once(VkInstance instance) {
+  if (vkGetDeviceProcAddr == nullptr) volkLoadInstanceOnly(instance);
+}
+
+VkResult create_messenger(Instance& instance) {
+  const auto create = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
+      vkGetInstanceProcAddr(instance.handle, "vkCreateDebugUtilsMessengerEXT"));
+  if (create == nullptr) return VK_ERROR_EXTENSION_NOT_PRESENT;
+  const VkDebugUtilsMessengerCreateInfoEXT info = messenger_info(instance);
+  return create(instance.handle, &info, nullptr, &instance.messenger);
+}
+
 }  // namespace
 
 Instance::~Instance() {
   if (handle == VK_NULL_HANDLE) return;
   if (messenger != VK_NULL_HANDLE) {
-    // Asked for anew: volk's own pointer is that of the instance made last, which may have no such extension.
     const auto destroy = reinterpret_cast<PFN_vkDestroyDebugUtilsMessengerEXT>(
         vkGetInstanceProcAddr(handle, "vkDestroyDebugUtilsMessengerEXT"));
     if (destroy != nullptr) destroy(handle, messenger, nullptr);
@@ -99,9 +119,9 @@ Instance::~Instance() {
 }
 
 Result<std::unique_ptr<Instance>> create_instance(const RuntimeOptions& options) {
-  static std::mutex volk_mutex;  // its functions are global
+  static std::mutex volk_mutex;
   const std::lock_guard lock(volk_mutex);
-  if (volkInitialize() != VK_SUCCESS) {
+  if (!load_loader()) {
     return Error{ErrorCode::kNotFound, VK_ERROR_INITIALIZATION_FAILED,
                  "no Vulkan loader was found (libvulkan.so.1; the package libvulkan1 on Debian and Ubuntu)"};
   }
@@ -124,12 +144,9 @@ Result<std::unique_ptr<Instance>> create_instance(const RuntimeOptions& options)
     }
     return vulkan_error(result, "vkCreateInstance");
   }
-  volkLoadInstanceOnly(instance->handle);
+  load_instance_functions_once(instance->handle);
   if (options.validation) {
-    const VkDebugUtilsMessengerCreateInfoEXT info = messenger_info(*instance);
-    if (VkResult result =
-            vkCreateDebugUtilsMessengerEXT(instance->handle, &info, nullptr, &instance->messenger);
-        result != VK_SUCCESS) {
+    if (VkResult result = create_messenger(*instance); result != VK_SUCCESS) {
       return vulkan_error(result, "vkCreateDebugUtilsMessengerEXT");
     }
   }
