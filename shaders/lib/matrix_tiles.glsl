@@ -1,0 +1,96 @@
+// Tiles of keys and values on their way from memory to shared memory, at once or by way of registers.
+//
+// A part of attention_matrix.comp, whose constants, stages and registers it uses.
+#ifndef VKATTN_LIB_MATRIX_TILES
+#define VKATTN_LIB_MATRIX_TILES
+
+// Vectors of a tile are numbered; a thread takes every kThreads-th. A vector of values is two of neighbouring keys,
+// which a transposed stage keeps in one word. There the keys are next to each other among the threads, else the dims.
+uint key_of(uint i) { return i / (kKeyStride8 - 1); }
+uint key_dim8(uint i) { return i % (kKeyStride8 - 1); }
+uint value_pair(uint i) { return kValuesTransposed ? i % (kBlockKeys / 2) : i / (kSliceDims / 8); }
+uint value_dim8(uint i) { return kValuesTransposed ? i / (kBlockKeys / 2) : i % (kSliceDims / 8); }
+bool has_key_vector(uint i) { return kKeyVectors % (kThreads * kKeyBatch) == 0 || i < kKeyVectors; }
+bool has_value_vector(uint i) { return kValueVectors % (kThreads * kValueBatch) == 0 || i < kValueVectors; }
+
+// Keys from key_end on are never read: zeros stand for them.
+uvec4 fetch_key(uint i, int first_key, int key_end) {
+  if (!has_key_vector(i) || first_key + int(key_of(i)) >= key_end) return uvec4(0u);
+  const uint row = key_row(tile.batch, tile.kv_head, uint(first_key) + key_of(i));
+  return kKeysQuantised ? key_operands8(row, key_dim8(i) * 8u) : key_bits8(row, key_dim8(i) * 8u);
+}
+
+uvec4 fetch_value(uint i, uint odd, int first_key, int key_end, uint slice) {
+  const uint key = value_pair(i) * 2u + odd;
+  if (!has_value_vector(i) || first_key + int(key) >= key_end) return uvec4(0u);
+  const uint row = value_row(tile.batch, tile.kv_head, uint(first_key) + key);
+  const uint dim = slice * kSliceDims + value_dim8(i) * 8u;
+  return kValuesQuantised ? value_operands8(row, dim) : value_bits8(row, dim);
+}
+
+void place_key(uint i, uvec4 elements) {
+  if (has_key_vector(i)) key_stage[key_of(i) * kKeyStride8 + key_dim8(i)] = elements;
+}
+
+void place_values(uint i, uvec4 even, uvec4 odd) {
+  if (!has_value_vector(i)) return;
+  const uint pair = value_pair(i);
+  if (!kValuesTransposed) {
+    value_stage[pair * 2u * kValueStride8 + value_dim8(i)] = even;
+    value_stage[(pair * 2u + 1u) * kValueStride8 + value_dim8(i)] = odd;
+    return;
+  }
+  [[unroll]] for (uint d = 0; d < 8; ++d) {
+    const uint shift = d % 2 * 16;
+    const uint low = (even[d / 2] >> shift) & 0xffffu;
+    const uint high = (odd[d / 2] >> shift) << 16;
+    value_stage[(value_dim8(i) * 8u + d) * kValueStride8 + pair / 4][pair % 4] = low | high;
+  }
+}
+
+// Reads this thread's part of a tile into registers.
+void fetch_tile(int first_key, int key_end, uint slice) {
+  VKATTN_UNROLL for (uint f = 0; f < kKeyFetches; ++f) {
+    key_fetch[f] = fetch_key(gl_LocalInvocationIndex + f * kThreads, first_key, key_end);
+  }
+  VKATTN_UNROLL for (uint f = 0; f < kValueFetches; ++f) {
+    const uint i = gl_LocalInvocationIndex + f * kThreads;
+    value_fetch[f * 2] = fetch_value(i, 0u, first_key, key_end, slice);
+    value_fetch[f * 2 + 1] = fetch_value(i, 1u, first_key, key_end, slice);
+  }
+}
+
+// Writes what fetch_tile() read to shared memory.
+void place_tile() {
+  VKATTN_UNROLL for (uint f = 0; f < kKeyFetches; ++f) {
+    place_key(gl_LocalInvocationIndex + f * kThreads, key_fetch[f]);
+  }
+  VKATTN_UNROLL for (uint f = 0; f < kValueFetches; ++f) {
+    place_values(gl_LocalInvocationIndex + f * kThreads, value_fetch[f * 2], value_fetch[f * 2 + 1]);
+  }
+}
+
+// Both at once, a few loads in flight.
+void load_tile(int first_key, int key_end, uint slice) {
+  VKATTN_UNROLL for (uint first = 0; first < kKeyFetches; first += kKeyBatch) {
+    uvec4 keys[kKeyBatch];
+    VKATTN_UNROLL for (uint f = 0; f < kKeyBatch; ++f) {
+      keys[f] = fetch_key(gl_LocalInvocationIndex + (first + f) * kThreads, first_key, key_end);
+    }
+    VKATTN_UNROLL for (uint f = 0; f < kKeyBatch; ++f) {
+      place_key(gl_LocalInvocationIndex + (first + f) * kThreads, keys[f]);
+    }
+  }
+  VKATTN_UNROLL for (uint first = 0; first < kValueFetches; first += kValueBatch) {
+    uvec4 values[kValueBatch * 2];
+    VKATTN_UNROLL for (uint f = 0; f < kValueBatch * 2; ++f) {
+      const uint i = gl_LocalInvocationIndex + (first + f / 2) * kThreads;
+      values[f] = fetch_value(i, f % 2u, first_key, key_end, slice);
+    }
+    VKATTN_UNROLL for (uint f = 0; f < kValueBatch; ++f) {
+      place_values(gl_LocalInvocationIndex + (first + f) * kThreads, values[f * 2], values[f * 2 + 1]);
+    }
+  }
+}
+
+#endif
