@@ -46,7 +46,7 @@ std::optional<OutputFile> open_output(const std::string& path, npy::ElementType 
 
 RunOutputs open_outputs(const RunArguments& arguments, const RunInputs& inputs) {
   const Problem& problem = inputs.problem;
-  const std::size_t rank = inputs.query.rank();
+  const std::size_t rank = inputs.query.rank(), key_rank = inputs.key.rank();
   const auto type_of = [](DataType type) {
     return type == DataType::kFloat16 ? npy::ElementType::kFloat16 : npy::ElementType::kFloat32;
   };
@@ -55,8 +55,8 @@ RunOutputs open_outputs(const RunArguments& arguments, const RunInputs& inputs) 
   return {open_output(arguments.output, type_of(problem.desc.output.type), output_shape(problem, rank)),
           open_output(arguments.lse, float32, lse_shape(problem, rank)),
           open_output(arguments.weights, float32, weights_shape(problem, rank)),
-          open_output(arguments.present_key, present_type, present_shape(problem, rank, false)),
-          open_output(arguments.present_value, present_type, present_shape(problem, rank, true))};
+          open_output(arguments.present_key, present_type, present_shape(problem, key_rank, false)),
+          open_output(arguments.present_value, present_type, present_shape(problem, key_rank, true))};
 }
 
 /// Where a run takes place, and with what.

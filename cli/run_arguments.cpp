@@ -63,6 +63,32 @@ void require_inputs(const RunArguments& arguments) {
   }
 }
 
+/// Packed arrays have no padding for other lengths to count in, and no batch entries to put a past before.
+void require_sense_of_packing(const RunArguments& a) {
+  const bool packed_keys = !a.cumulative_kv_lengths.empty();
+  if (a.cumulative_query_lengths.empty()) {
+    if (!packed_keys) return;
+    fail_usage(
+        "--cumulative-kv-lengths packs the keys of queries that are packed too; give "
+        "--cumulative-query-lengths with it");
+  }
+  if (!a.query_lengths.empty()) {
+    fail_usage(
+        "--cumulative-query-lengths already says how many queries each sequence has; leave out "
+        "--query-lengths");
+  }
+  if (!packed_keys) return;
+  if (!a.kv_lengths.empty()) {
+    fail_usage(
+        "--cumulative-kv-lengths already says how many keys each sequence has; leave out --kv-lengths");
+  }
+  if (!a.past_key.empty()) {
+    fail_usage(
+        "--past-key and --past-value go before the keys of batch entries, but --cumulative-kv-lengths "
+        "packs these; leave it out, and give --key and --value a batch axis");
+  }
+}
+
 /// No file that is written may be another one, read or written.
 void require_different_files(const RunArguments& a) {
   FileNames files;
@@ -76,6 +102,8 @@ void require_different_files(const RunArguments& a) {
   files.add_input("--sink", a.sink);
   files.add_input("--kv-lengths", a.kv_lengths);
   files.add_input("--query-lengths", a.query_lengths);
+  files.add_input("--cumulative-query-lengths", a.cumulative_query_lengths);
+  files.add_input("--cumulative-kv-lengths", a.cumulative_kv_lengths);
   add_score_files(files, a.score);
   add_tuning_file(files, a.where);
   files.add_output("--output", a.output);
@@ -234,6 +262,13 @@ void add_run_arguments(CLI::App& app, RunArguments& a) {
             "Keys in use of each batch entry, of any integer type (batch,)");
   add_value(app, "--query-lengths", a.query_lengths, "N.npy",
             "Queries of each batch entry, likewise; what is written beyond them is 0, in L.npy -inf");
+  add_value(app, "--cumulative-query-lengths", a.cumulative_query_lengths, "N.npy",
+            "Packed sequences (varlen): Q.npy holds them one after the other, (heads, rows, dim) or with "
+            "--layout bshd (rows, heads, dim), and N.npy is 0 and then the row at which each ends "
+            "(batch + 1,); O.npy is packed alike, L.npy is (heads, rows)");
+  add_value(app, "--cumulative-kv-lengths", a.cumulative_kv_lengths, "N.npy",
+            "The same for K.npy and V.npy; without it these keep a batch axis and padding, as a cache has "
+            "them. Weights and masks count within each sequence, up to the longest query and key length");
   add_value(app, "--type", a.type, "TYPE",
             "Storage on the device: f32, f16 or bf16; default f16 where all inputs are float16, else f32");
   add_value(app, "--kv-type", a.kv_type, "TYPE[,TYPE]",
@@ -261,11 +296,15 @@ void add_run_arguments(CLI::App& app, RunArguments& a) {
            "             --past-value PV.npy --present-key NK.npy --present-value NV.npy \\\n"
            "             --output O.npy --causal --align bottom-right\n"
            "  vkattn run --query Q.npy --key K.npy --value V.npy --output O.npy \\\n"
-           "             --score documents.glsl --score-buffer document=ids.npy\n");
+           "             --score documents.glsl --score-buffer document=ids.npy\n"
+           "  vkattn run --query Q.npy --key K.npy --value V.npy --output O.npy --layout bshd \\\n"
+           "             --cumulative-query-lengths cu_seqlens_q.npy \\\n"
+           "             --cumulative-kv-lengths cu_seqlens_k.npy --causal --align bottom-right\n");
 }
 
 RunOptions parse_run_arguments(const RunArguments& arguments) {
   require_inputs(arguments);
+  require_sense_of_packing(arguments);
   require_different_files(arguments);
   RunOptions options;
   options.query = arguments.query;
@@ -278,6 +317,8 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   options.sink = arguments.sink;
   options.kv_lengths = arguments.kv_lengths;
   options.query_lengths = arguments.query_lengths;
+  options.cumulative_query_lengths = arguments.cumulative_query_lengths;
+  options.cumulative_kv_lengths = arguments.cumulative_kv_lengths;
   options.lse = !arguments.lse.empty();
   parse_types(arguments, options);
   parse_positions(arguments, options);

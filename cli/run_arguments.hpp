@@ -15,6 +15,7 @@ struct RunArguments {
   std::string query, key, value, past_key, past_value, output, lse, present_key, present_value;
   std::string align, window, scale, softcap, mask, alibi_slopes, sink;
   std::string kv_lengths, query_lengths, weights, weights_stage, dropout, seed;
+  std::string cumulative_query_lengths, cumulative_kv_lengths;
   std::string type, kv_type, kernel;
   DeviceArguments where;
   std::string layout = "bhsd";

@@ -9,6 +9,7 @@
 
 #include "console.hpp"
 #include "error.hpp"
+#include "npy_lengths.hpp"
 
 namespace vkattn::cli {
 namespace {
@@ -56,12 +57,18 @@ void require_equal(const InputFile& a, const InputFile& b, const char* what, std
              std::to_string(in_b));
 }
 
-void require_matching_shapes(const InputFile& query, const InputFile& key, const InputFile& value) {
+/// Packed queries over keys that are not have no batch axis where these have one.
+void require_matching_batches(const InputFile& query, const InputFile& key, const InputFile& value,
+                              bool packed_apart) {
   const auto as_int = [](std::size_t rank) { return static_cast<std::int64_t>(rank); };
-  require_equal(query, key, "rank", as_int(query.rank()), as_int(key.rank()));
-  require_equal(query, value, "rank", as_int(query.rank()), as_int(value.rank()));
-  require_equal(query, key, "batch size", query.batch, key.batch);
-  require_equal(query, value, "batch size", query.batch, value.batch);
+  const InputFile& other = packed_apart ? key : query;
+  if (!packed_apart) require_equal(query, key, "rank", as_int(query.rank()), as_int(key.rank()));
+  require_equal(other, value, "rank", as_int(other.rank()), as_int(value.rank()));
+  if (!packed_apart) require_equal(query, key, "batch size", query.batch, key.batch);
+  require_equal(other, value, "batch size", other.batch, value.batch);
+}
+
+void require_matching_shapes(const InputFile& query, const InputFile& key, const InputFile& value) {
   require_equal(key, value, "heads", key.heads, value.heads);
   require_equal(key, value, "length", key.length, value.length);
   require_equal(query, key, "head dimension", query.dim, key.dim);
@@ -70,30 +77,6 @@ void require_matching_shapes(const InputFile& query, const InputFile& key, const
     fail_usage("the " + std::to_string(query.heads) + " heads of " + query.text() +
                " are no multiple of the " + std::to_string(key.heads) + " of " + key.text());
   }
-}
-
-/// One number for each batch entry, from 0 to the length of the tensors it counts in.
-std::vector<std::int32_t> read_lengths(const std::string& path, const char* option, std::int64_t batch,
-                                       std::int64_t most, const char* of_what) {
-  npy::Reader reader = take(npy::Reader::open(path));
-  const npy::Header& header = reader.header();
-  if (header.shape.size() != 1 || header.shape[0] != batch) {
-    fail_usage(path + ": shape " + npy::shape_text(header.shape) + " does not fit " + option +
-               "; one length for each batch entry is needed, so shape (" + std::to_string(batch) + ",)");
-  }
-  std::vector<std::int32_t> lengths;
-  if (!npy::is_integer(header.type)) {
-    fail_usage(path + ": the elements are " + std::string(npy::name(header.type)) + ", but " + option +
-               " needs int32, int64, uint8, uint32 or uint64");
-  }
-  for (const std::int64_t length : take(npy::read_integers(reader, batch))) {
-    if (length < 0 || length > most) {
-      fail_usage(path + ": length " + std::to_string(length) + " at index " + std::to_string(lengths.size()) +
-                 " is not from 0 to " + std::to_string(most) + ", the length of " + of_what);
-    }
-    lengths.push_back(static_cast<std::int32_t>(length));
-  }
-  return lengths;
 }
 
 /// One float for each query head.
@@ -210,13 +193,13 @@ void open_features(RunInputs& inputs, const RunOptions& options) {
   AttentionDesc& desc = problem.desc;
   if (!options.kv_lengths.empty()) {
     desc.has_kv_lengths = true;
-    problem.kv_lengths =
-        read_lengths(options.kv_lengths, "--kv-lengths", desc.batch, desc.kv_length, "key and value");
+    problem.kv_lengths = take(
+        npy::read_lengths(options.kv_lengths, "--kv-lengths", desc.batch, desc.kv_length, "key and value"));
   }
   if (!options.query_lengths.empty()) {
     desc.has_query_lengths = true;
-    problem.query_lengths =
-        read_lengths(options.query_lengths, "--query-lengths", desc.batch, desc.query_length, "query");
+    problem.query_lengths = take(
+        npy::read_lengths(options.query_lengths, "--query-lengths", desc.batch, desc.query_length, "query"));
   }
   if (!options.alibi_slopes.empty()) {
     inputs.alibi_slopes = read_per_head(options.alibi_slopes, "--alibi-slopes", desc.query_heads);
@@ -236,6 +219,10 @@ RunInputs open_run_inputs(const RunOptions& options) {
                    open_input("value", options.value, options.layout)};
   const InputFile& query = inputs.query;
   const InputFile& key = inputs.key;
+  open_sequences(options, inputs);
+  const bool packed_apart =
+      !options.cumulative_query_lengths.empty() && options.cumulative_kv_lengths.empty();
+  require_matching_batches(query, key, inputs.value, packed_apart);
   require_matching_shapes(query, key, inputs.value);
   open_past(inputs, options);
   Problem& problem = inputs.problem;
@@ -259,6 +246,7 @@ RunInputs open_run_inputs(const RunOptions& options) {
   desc.dropout = options.dropout;
   desc.has_lse = options.lse;
   desc.weights = options.weights;
+  set_sequences(options, inputs);
   set_storage(inputs, options);
   open_features(inputs, options);
   require(validate(desc));
@@ -277,8 +265,8 @@ std::vector<std::int64_t> shape_of(Layout layout, std::size_t rank,
 }  // namespace
 
 std::vector<std::int64_t> output_shape(const Problem& problem, std::size_t rank) {
-  const AttentionDesc& desc = problem.desc;
-  return shape_of(problem.layout, rank, {desc.batch, desc.query_heads, desc.query_length, desc.value_dim});
+  const TensorExtents extents = query_extents(problem.desc, problem.desc.value_dim);
+  return shape_of(problem.layout, rank, {extents.batch, extents.heads, extents.rows, extents.dims});
 }
 
 std::vector<std::int64_t> present_shape(const Problem& problem, std::size_t rank, bool of_value) {
@@ -288,16 +276,17 @@ std::vector<std::int64_t> present_shape(const Problem& problem, std::size_t rank
 }
 
 std::vector<std::int64_t> lse_shape(const Problem& problem, std::size_t rank) {
-  const std::array<std::int64_t, 3> sizes = {problem.desc.batch, problem.desc.query_heads,
-                                             problem.desc.query_length};
+  const TensorExtents extents = query_extents(problem.desc, 1);
+  const std::array<std::int64_t, 3> sizes = {extents.batch, extents.heads, extents.rows};
   const std::size_t dropped = 4 - rank;
   return {sizes.begin() + static_cast<std::ptrdiff_t>(dropped), sizes.end()};
 }
 
 std::vector<std::int64_t> weights_shape(const Problem& problem, std::size_t rank) {
-  std::vector<std::int64_t> shape = lse_shape(problem, rank);
-  shape.push_back(problem.desc.kv_length);
-  return shape;
+  const TensorExtents extents = score_extents(problem.desc);
+  const std::array<std::int64_t, 4> sizes = {extents.batch, extents.heads, extents.rows, extents.dims};
+  const std::size_t dropped = problem.desc.has_packed_queries() ? 0 : 4 - rank;
+  return {sizes.begin() + static_cast<std::ptrdiff_t>(dropped), sizes.end()};
 }
 
 }  // namespace vkattn::cli

@@ -39,6 +39,7 @@ struct MaskFile {
 /// What the options say of the problem, and the files they name, empty where not given.
 struct RunOptions {
   std::string query, key, value, past_key, past_value, mask, alibi_slopes, sink, kv_lengths, query_lengths;
+  std::string cumulative_query_lengths, cumulative_kv_lengths;
   Layout layout = Layout::kBhsd;
   std::optional<DataType> type;                  ///< else float16 where all inputs are, else float32
   std::optional<DataType> key_type, value_type;  ///< else as `type`
@@ -61,6 +62,7 @@ struct RunInputs {
   std::optional<InputFile> past_key, past_value;
   std::optional<MaskFile> mask;
   std::vector<float> alibi_slopes, sinks;
+  std::vector<std::int32_t> cumulative_query_lengths, cumulative_kv_lengths;  ///< empty where not packed
   Problem problem;
 };
 
@@ -72,14 +74,20 @@ struct RunInputs {
 /// its memory in the problem.
 [[nodiscard]] MaskFile open_mask(const std::string& path, Problem& problem);
 
+/// Reads where packed sequences lie, of those options that are given. Arrays that are packed have no batch
+/// axis, and the last sequence ends where they do.
+void open_sequences(const RunOptions& options, RunInputs& inputs);
+/// Makes the problem one of as many batch entries, as long as the longest.
+void set_sequences(const RunOptions& options, RunInputs& inputs);
+
 /// The shape of the output, with the rank and the order of axes of the query.
 [[nodiscard]] std::vector<std::int64_t> output_shape(const Problem& problem, std::size_t rank);
 /// (batch, heads, length), less what the query's rank leaves out; the order of axes does not depend on the
 /// layout.
 [[nodiscard]] std::vector<std::int64_t> lse_shape(const Problem& problem, std::size_t rank);
-/// The same with the key length behind.
+/// The same with the key length behind; of packed queries (batch, heads, longest query length, key length).
 [[nodiscard]] std::vector<std::int64_t> weights_shape(const Problem& problem, std::size_t rank);
-/// The shape of a key or value of the whole length, in the order of axes of the query.
+/// The shape of a key or value of the whole length, with the rank and the order of axes of the key.
 [[nodiscard]] std::vector<std::int64_t> present_shape(const Problem& problem, std::size_t rank,
                                                       bool of_value);
 

@@ -350,6 +350,10 @@ void upload(const Transfer& transfer, RunInputs& inputs, RunOutputs& outputs) {
   if (inputs.mask) upload_mask(transfer, *inputs.mask);
   write_numbers(transfer, run.kv_lengths(), std::as_bytes(std::span(problem.kv_lengths)));
   write_numbers(transfer, run.query_lengths(), std::as_bytes(std::span(problem.query_lengths)));
+  write_numbers(transfer, run.cumulative_query_lengths(),
+                std::as_bytes(std::span(inputs.cumulative_query_lengths)));
+  write_numbers(transfer, run.cumulative_kv_lengths(),
+                std::as_bytes(std::span(inputs.cumulative_kv_lengths)));
   write_numbers(transfer, run.alibi_slopes(), std::as_bytes(std::span(inputs.alibi_slopes)));
   write_numbers(transfer, run.sinks(), std::as_bytes(std::span(inputs.sinks)));
 }
@@ -360,13 +364,15 @@ void download(const Transfer& transfer, RunOutputs& outputs) {
   const AttentionDesc& desc = problem.desc;
   const float hidden = -std::numeric_limits<float>::infinity();
   const bool bshd = problem.layout == Layout::kBshd;
+  // Every row of packed ones belongs to a sequence, so none is filled.
+  const std::int64_t filled = desc.has_packed_queries() ? 0 : 1;
   if (outputs.output) {
-    const RowFill fill(problem, bshd ? desc.query_heads * desc.value_dim : desc.value_dim,
+    const RowFill fill(problem, filled * (bshd ? desc.query_heads * desc.value_dim : desc.value_dim),
                        bshd ? 1 : desc.query_heads, 0);
     download_tensor(transfer, run.output(), desc.output.type, fill, *outputs.output);
   }
   if (outputs.lse) {
-    const RowFill fill(problem, 1, desc.query_heads, hidden);
+    const RowFill fill(problem, filled, desc.query_heads, hidden);
     download_tensor(transfer, run.lse(), DataType::kFloat32, fill, *outputs.lse);
   }
   if (outputs.weights) {

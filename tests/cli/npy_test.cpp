@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "npy_lengths.hpp"
 #include "support/temp_folder.hpp"
 
 namespace vkattn::tests {
@@ -272,6 +273,60 @@ TEST(Npy, ReadsIntegers) {
   Result<npy::Reader> again = npy::Reader::open(folder / "n.npy");
   ASSERT_TRUE(again.ok());
   EXPECT_FALSE(npy::read_integers(*again, 1).ok());
+}
+
+template <class T>
+void write_integers(const std::filesystem::path& path, ElementType type, const std::vector<T>& values) {
+  const std::array<std::int64_t, 1> shape = {static_cast<std::int64_t>(values.size())};
+  std::string content = npy::make_header(type, shape);
+  const auto bytes = std::as_bytes(std::span(values));
+  content.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  write_file(path, content);
+}
+
+TEST(NpyLengths, CumulativeOnesBeginAtZeroAndNeverFall) {
+  const TempFolder folder;
+  const std::filesystem::path path = folder / "ends.npy";
+  const auto read = [&] { return npy::read_cumulative_lengths(path, "--ends"); };
+  const auto refusal = [&] {
+    const auto ends = read();
+    return ends.ok() ? std::string("no error") : ends.error().message;
+  };
+  write_integers<std::int32_t>(path, ElementType::kInt32, {0, 4, 4, 9});
+  ASSERT_TRUE(read().ok());
+  EXPECT_EQ(*read(), (std::vector<std::int32_t>{0, 4, 4, 9}));
+  EXPECT_EQ(npy::lengths_of(*read()), (std::vector<std::int32_t>{4, 0, 5}));
+  write_integers<std::uint64_t>(path, ElementType::kUint64, {0, 0x7fffffff});
+  ASSERT_TRUE(read().ok());
+  write_integers<std::uint32_t>(path, ElementType::kUint32, {0});
+  ASSERT_TRUE(read().ok());
+  EXPECT_TRUE(npy::lengths_of(*read()).empty());
+
+  const std::string start = path.string() + ": ";
+  write_integers<std::int32_t>(path, ElementType::kInt32, {});
+  EXPECT_EQ(refusal().rfind(start + "shape (0,) does not fit --ends", 0), 0U) << refusal();
+  write_integers<std::int64_t>(path, ElementType::kInt64, {-1, 4});
+  EXPECT_EQ(refusal(), start + "--ends begins with -1, but the first sequence begins at row 0");
+  write_integers<std::int64_t>(path, ElementType::kInt64, {0, 7, -2});
+  EXPECT_EQ(refusal(), start + "--ends falls from 7 to -2 at index 2, but no sequence ends before it begins");
+  write_integers<std::int64_t>(path, ElementType::kInt64, {0, 7, 6});
+  EXPECT_EQ(refusal(), start + "--ends falls from 7 to 6 at index 2, but no sequence ends before it begins");
+  write_integers<std::int64_t>(path, ElementType::kInt64, {0, 0x80000000});
+  EXPECT_EQ(refusal(), start + "--ends has 2147483648 at index 1, which does not fit int32");
+}
+
+TEST(NpyLengths, OneForEachBatchEntry) {
+  const TempFolder folder;
+  const std::filesystem::path path = folder / "lengths.npy";
+  write_integers<std::uint8_t>(path, ElementType::kUint8, {9, 0});
+  const auto lengths = npy::read_lengths(path, "--lengths", 2, 9, "query");
+  ASSERT_TRUE(lengths.ok());
+  EXPECT_EQ(*lengths, (std::vector<std::int32_t>{9, 0}));
+  const auto too_long = npy::read_lengths(path, "--lengths", 2, 8, "query");
+  ASSERT_FALSE(too_long.ok());
+  EXPECT_EQ(too_long.error().message,
+            path.string() + ": length 9 at index 0 is not from 0 to 8, the length of query");
+  EXPECT_FALSE(npy::read_lengths(path, "--lengths", 3, 9, "query").ok());
 }
 
 TEST(AtomicFile, AppearsWholeOrNotAtAll) {
