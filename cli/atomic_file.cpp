@@ -40,6 +40,7 @@ Result<AtomicFile> AtomicFile::create(const fs::path& target) {
     fs::path temporary = file.resolved_;
     temporary += "." + std::to_string(random()) + ".tmp";
     if (fs::exists(temporary, error)) continue;
+    file.on_interrupt_ = RemovedOnInterrupt(temporary);
     errno = 0;
     file.stream_.open(temporary, std::ios::binary | std::ios::trunc);
     if (!file.stream_) return io_error(target, "cannot be written: " + last_system_error());
@@ -53,6 +54,7 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : target_(std::move(other.target_)),
       resolved_(std::move(other.resolved_)),
       temporary_(std::exchange(other.temporary_, {})),
+      on_interrupt_(std::move(other.on_interrupt_)),
       stream_(std::move(other.stream_)) {}
 
 AtomicFile::~AtomicFile() {
@@ -77,6 +79,7 @@ Status AtomicFile::commit() {
   fs::rename(temporary_, resolved_, error);
   if (error) return io_error(target_, "cannot be replaced: " + error.message());
   temporary_.clear();
+  on_interrupt_.release();
   return {};
 }
 

@@ -1,5 +1,5 @@
 // A file that appears whole or not at all: written beside its target under another name, then renamed over
-// it.
+// it. Where an interrupt ends the program before, nothing is left of it.
 #pragma once
 
 #include <vkattn/result.hpp>
@@ -9,6 +9,8 @@
 #include <fstream>
 #include <span>
 #include <string_view>
+
+#include "removed_on_interrupt.hpp"
 
 namespace vkattn {
 
@@ -38,6 +40,7 @@ class AtomicFile {
   std::filesystem::path target_;
   std::filesystem::path resolved_;   ///< the target behind a symbolic link
   std::filesystem::path temporary_;  ///< empty once renamed or moved from
+  RemovedOnInterrupt on_interrupt_;  ///< of the temporary file
   std::ofstream stream_;
 };
 

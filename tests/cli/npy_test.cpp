@@ -329,40 +329,5 @@ TEST(NpyLengths, OneForEachBatchEntry) {
   EXPECT_FALSE(npy::read_lengths(path, "--lengths", 3, 9, "query").ok());
 }
 
-TEST(AtomicFile, AppearsWholeOrNotAtAll) {
-  const TempFolder folder;
-  write_file(folder / "out", "old");
-  {
-    Result<AtomicFile> file = AtomicFile::create(folder / "out");
-    ASSERT_TRUE(file.ok());
-    ASSERT_TRUE(file->write("half").ok());
-  }
-  EXPECT_EQ(read_file(folder / "out"), "old");
-  EXPECT_EQ(folder.file_count(), 1U);
-  Result<AtomicFile> file = AtomicFile::create(folder / "out");
-  ASSERT_TRUE(file.ok());
-  ASSERT_TRUE(file->write("new").ok());
-  ASSERT_TRUE(file->commit().ok());
-  EXPECT_EQ(read_file(folder / "out"), "new");
-  EXPECT_EQ(folder.file_count(), 1U);
-}
-
-TEST(AtomicFile, FollowsLinksAndRefusesFolders) {
-  const TempFolder folder;
-  write_file(folder / "target", "old");
-  std::error_code error;
-  std::filesystem::create_symlink(folder / "target", folder / "link", error);
-  if (error) GTEST_SKIP() << "no symbolic links here: " << error.message();
-  Result<AtomicFile> file = AtomicFile::create(folder / "link");
-  ASSERT_TRUE(file.ok());
-  ASSERT_TRUE(file->write("new").ok());
-  ASSERT_TRUE(file->commit().ok());
-  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
-  EXPECT_EQ(read_file(folder / "target"), "new");
-  EXPECT_FALSE(AtomicFile::create(folder.path()).ok());
-  EXPECT_FALSE(AtomicFile::create(folder / "missing/out").ok());
-  EXPECT_FALSE(AtomicFile::create("").ok());
-}
-
 }  // namespace
 }  // namespace vkattn::tests

@@ -1,0 +1,111 @@
+// A table of names that a signal handler can read at any time.
+#include "removed_on_interrupt.hpp"
+
+#include <utility>
+
+#ifndef _WIN32
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): <csignal> lacks sigaction
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <string>
+#endif
+
+namespace vkattn {
+
+#ifndef _WIN32
+namespace {
+
+/// A name that is whole while `used` is set. Longer ones than these no file system takes.
+struct Slot {
+  std::atomic<bool> used = false;
+  std::array<char, 4096> path{};
+};
+static_assert(std::atomic<bool>::is_always_lock_free, "or a signal handler could not read it");
+
+struct Caught {
+  int signal = 0;
+  bool installed = false;
+  struct sigaction before {};
+};
+
+std::array<Slot, 16> slots;
+std::array<Caught, 3> caught{Caught{SIGINT}, Caught{SIGTERM}, Caught{SIGHUP}};
+
+/// Calls only what POSIX allows in a handler. The signal is blocked here, so what is raised comes when this
+/// returns, and finds what was there before.
+extern "C" void remove_files_and_end(int signal) {
+  const int error = errno;
+  for (const Slot& slot : slots) {
+    if (slot.used.load(std::memory_order_acquire)) ::unlink(slot.path.data());
+  }
+  for (const Caught& each : caught) {
+    if (each.signal == signal) ::sigaction(signal, &each.before, nullptr);
+  }
+  ::raise(signal);
+  errno = error;
+}
+
+void install() {
+  struct sigaction action {};
+  action.sa_handler = remove_files_and_end;
+  ::sigemptyset(&action.sa_mask);
+  for (const Caught& each : caught) ::sigaddset(&action.sa_mask, each.signal);
+  for (Caught& each : caught) {
+    // nohup and shells without job control have a reason to ignore one.
+    const bool known = ::sigaction(each.signal, nullptr, &each.before) == 0;
+    const bool ignored = (each.before.sa_flags & SA_SIGINFO) == 0 && each.before.sa_handler == SIG_IGN;
+    each.installed = known && !ignored && ::sigaction(each.signal, &action, nullptr) == 0;
+  }
+}
+
+void restore() {
+  for (Caught& each : caught) {
+    if (each.installed) ::sigaction(each.signal, &each.before, nullptr);
+    each.installed = false;
+  }
+}
+
+bool none_used() {
+  return std::none_of(slots.begin(), slots.end(), [](const Slot& slot) { return slot.used.load(); });
+}
+
+}  // namespace
+
+RemovedOnInterrupt::RemovedOnInterrupt(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  const auto free = std::find_if(slots.begin(), slots.end(), [](const Slot& slot) { return !slot.used; });
+  if (free == slots.end() || name.size() >= free->path.size()) return;
+  if (none_used()) install();
+  std::copy(name.begin(), name.end(), free->path.begin());
+  free->path[name.size()] = '\0';
+  free->used.store(true, std::memory_order_release);
+  slot_ = static_cast<std::size_t>(free - slots.begin());
+}
+
+void RemovedOnInterrupt::release() noexcept {
+  const std::size_t slot = std::exchange(slot_, kNone);
+  if (slot == kNone) return;
+  slots[slot].used = false;
+  if (none_used()) restore();
+}
+#else
+RemovedOnInterrupt::RemovedOnInterrupt(const std::filesystem::path& /*path*/) {}
+
+void RemovedOnInterrupt::release() noexcept {
+  slot_ = kNone;
+}
+#endif
+
+RemovedOnInterrupt::RemovedOnInterrupt(RemovedOnInterrupt&& other) noexcept
+    : slot_(std::exchange(other.slot_, kNone)) {}
+
+RemovedOnInterrupt& RemovedOnInterrupt::operator=(RemovedOnInterrupt&& other) noexcept {
+  std::swap(slot_, other.slot_);
+  return *this;
+}
+
+}  // namespace vkattn

@@ -1,0 +1,100 @@
+// Ctrl+C and kill while the tool works: no file is left, and the tool ends as shells expect.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): <csignal> lacks kill
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/temp_folder.hpp"
+#include "tool.hpp"
+#include "tool_run.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX has it in no header
+
+namespace vkattn::tests {
+namespace {
+
+constexpr std::chrono::seconds kPatience{60};
+
+/// Starts the tool without a shell between, so that signals reach it; 0 where that failed.
+pid_t start_tool(std::vector<std::string> words) {
+  words.insert(words.begin(), VKATTN_TOOL);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  for (const int stream : {1, 2}) {
+    posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", O_WRONLY, 0);
+  }
+  // What started the tests may ignore signals, as shells do for commands in the background.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  posix_spawnattr_setsigdefault(&attributes, &signals);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, VKATTN_TOOL, &actions, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  return error == 0 ? pid : 0;
+}
+
+bool has_temporary(const TempFolder& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    if (entry.path().extension() == ".tmp") return true;
+  }
+  return false;
+}
+
+/// Sends the signal once a file was begun in the folder.
+void expect_clean_end(const std::vector<std::string>& words, int signal, const TempFolder& folder) {
+  const pid_t pid = start_tool(words);
+  ASSERT_GT(pid, 0);
+  const auto begin = std::chrono::steady_clock::now();
+  int status = 0;
+  while (!has_temporary(folder)) {
+    const bool ended = waitpid(pid, &status, WNOHANG) != 0;
+    const bool late = std::chrono::steady_clock::now() - begin > kPatience;
+    if (late) kill(pid, SIGKILL);
+    ASSERT_FALSE(ended || late) << command_text(words) << " began no file, status " << status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  kill(pid, signal);
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal)
+      << command_text(words) << " ended with status " << status;
+  EXPECT_EQ(folder.file_count(), 0U) << command_text(words);
+}
+
+class ToolInterrupted : public ToolRun {};
+
+TEST_F(ToolInterrupted, RunLeavesNoFile) {
+  write("query", {2, 4, 700, 64});  // a second or two with its check
+  write("key", {2, 2, 700, 64});
+  write("value", {2, 2, 700, 64});
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const TempFolder outputs;
+    expect_clean_end(words({"--output", (outputs / "out.npy").string(), "--lse",
+                            (outputs / "lse.npy").string(), "--check"}),
+                     signal, outputs);
+  }
+}
+
+TEST_F(ToolInterrupted, BenchLeavesNoFile) {
+  const TempFolder outputs;
+  expect_clean_end({"bench", "8x8 d8", "--json", "--output", (outputs / "report.json").string()}, SIGINT,
+                   outputs);
+}
+
+}  // namespace
+}  // namespace vkattn::tests
