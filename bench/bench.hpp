@@ -89,7 +89,10 @@ struct Report {
   std::string version;  ///< of vkattn
   std::string command;  ///< as it was typed
   std::string suite;    ///< empty where problems were given
-  std::string date;     ///< of the measurement, in UTC: 2026-01-31 12:00 UTC
+  /// The options, each with a space before it, that measuring a row again needs besides its problem and
+  /// kernel; and those of the user's score function.
+  std::string repeat_options, score_options;
+  std::string date;  ///< of the measurement, in UTC: 2026-01-31 12:00 UTC
   Capabilities device;
   bool device_timestamps = false;  ///< else times are from the host's clock
   bool host_peak_per_problem = false;

@@ -213,9 +213,12 @@ std::string TextReport::row(const Row& row) const {
   for (std::size_t i = 1; i < name_lines.size(); ++i) text += name_lines[i] + "\n";
   if (row.outcome == Outcome::kMeasured && !note.empty()) text += "  " + note + "\n";
   if (row.outcome == Outcome::kWrong || row.outcome == Outcome::kFailed) {
-    text += "  repeat with: vkattn bench \"" + row.problem + "\"" +
-            (row.kernel.empty() ? "" : " --kernel " + row.kernel) +
-            (row.has_score_function ? " --score FILE.glsl" : "") + "\n";
+    const std::string& kernel = row.kernel.empty() ? report_.kernels.at(row.kernel_index) : row.kernel;
+    text +=
+        "  repeat with: vkattn bench \"" + row.problem + "\"" +
+        (kernel.empty() ? "" : " --kernel " + kernel) +
+        console::printable((row.has_score_function ? report_.score_options : "") + report_.repeat_options) +
+        "\n";
   }
   return text;
 }

@@ -221,6 +221,20 @@ int verdict(const bench::Report& report) {
           : std::to_string(bad) + " of " + bench::count_rows(report) + " failed, as the report says");
 }
 
+/// What a row's line "repeat with" needs of the command line. Where and how to report is left out.
+void set_repeat_options(const Arguments& arguments, bench::Report& report) {
+  const auto option = [](const char* name, const std::string& value) {
+    return value.empty() ? std::string() : std::string(" ") + name + " " + console::shell_word(value);
+  };
+  report.score_options = option("--score", arguments.score.file);
+  for (const std::string& buffer : arguments.score.buffers) {
+    report.score_options += option("--score-buffer", buffer);
+  }
+  report.repeat_options = option("--device", arguments.where.device) +
+                          option("--tuning", arguments.where.tuning) + option("--repeat", arguments.repeat) +
+                          option("--max-seconds", arguments.max_seconds);
+}
+
 int run_bench(const Arguments& arguments, const Invocation& invocation) {
   if (arguments.list) {
     print(suites_text());
@@ -241,6 +255,7 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
   report.options = read_options(arguments);
   report.version = invocation.version;
   report.command = invocation.command_line;
+  set_repeat_options(arguments, report);
   report.suite = arguments.suite;
   report.date = date_text();
   const ScoreFile score(arguments.score);

@@ -41,6 +41,9 @@ namespace vkattn::console {
 /// Control characters (from file names and driver strings) as '?', so that they cannot move the cursor.
 [[nodiscard]] std::string printable(std::string_view text);
 
+/// A word as a shell needs it to give it back: quoted where it has to be.
+[[nodiscard]] std::string shell_word(std::string_view word);
+
 [[nodiscard]] bool stderr_is_terminal();
 
 /// One line on standard error, drawn over and over; nothing where that is no terminal. Erased when done.

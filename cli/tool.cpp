@@ -27,16 +27,6 @@ constexpr const char* kExamples =
     "Exit codes: 0 done; 1 a result is wrong; 2 the command line or a file cannot be used; 3 the device\n"
     "cannot do it, or there is none.\n";
 
-/// A word as a shell needs it to give it back.
-std::string shell_word(std::string_view word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,+@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) return std::string(word);
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 /// Faults of a score function come one a line.
 int report_error(std::string_view message, int exit_code) {
   std::string_view line;
@@ -141,7 +131,7 @@ int parse_and_execute(CLI::App& app, const std::vector<Command>& commands, int a
 int run_tool(int argc, const char* const* argv) {
   try {
     Invocation invocation{VKATTN_VERSION, "vkattn"};
-    for (int i = 1; i < argc; ++i) invocation.command_line += " " + shell_word(argv[i]);
+    for (int i = 1; i < argc; ++i) invocation.command_line += " " + console::shell_word(argv[i]);
     CLI::App app{kAbout, "vkattn"};
     app.set_version_flag("--version", "vkattn " + invocation.version, "Print the version and exit");
     app.set_help_flag("-h,--help", "Print this help and exit");

@@ -224,13 +224,35 @@ TEST(Report, TextStaysNarrowAndNamesEveryOutcome) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(console::display_width(line), 106U) << line;
   for (const char* const part :
        {"TFLOP/s", "above 100 %", "skipped: one run would take about 12.0 s", "refused: a reason",
-        "WRONG: ", "repeat with: vkattn bench \"b1 h8 512x512 d64\" --kernel lane --score FILE.glsl",
+        "WRONG: ", "repeat with: vkattn bench \"b1 h8 512x512 d64\" --kernel lane",
         "FAILED: ", "5 problems: 1 measured, 1 skipped",
         "recording took 700 ns of the host's time, without an allocation"}) {
     std::string flat = all;
     std::replace(flat.begin(), flat.end(), '\n', ' ');
     EXPECT_NE(flat.find(part), std::string::npos) << part << " is not in\n" << all;
   }
+}
+
+TEST(Report, WhatFailedCanBeRepeated) {
+  std::vector<bench::NamedProblem> problems;
+  bench::Report report = made_up_report(problems);
+  report.kernels = {"lane", "tile"};
+  report.score_options = " --score own.glsl --score-buffer ids=ids.npy";
+  report.repeat_options = " --device 1 --tuning t.json";
+  const bench::TextReport text(report, problems);
+  bench::Row row = report.rows.back();
+  const auto ends_with = [&](const std::string& end) { return text.row(row).ends_with(end + "\n"); };
+  const std::string problem = "  repeat with: vkattn bench \"b1 h8 512x512 d64\"";
+  EXPECT_TRUE(ends_with(problem + " --kernel lane" + report.score_options + report.repeat_options));
+  row.has_score_function = false;
+  row.outcome = bench::Outcome::kWrong;
+  EXPECT_TRUE(ends_with(problem + " --kernel lane" + report.repeat_options));
+  row.kernel.clear();  // failed before there was a plan
+  row.kernel_index = 1;
+  EXPECT_TRUE(ends_with(problem + " --kernel tile" + report.repeat_options)) << text.row(row);
+  report.kernels = {""};
+  row.kernel_index = 0;
+  EXPECT_TRUE(ends_with(problem + report.repeat_options)) << text.row(row);
 }
 
 TEST(Report, SeveralKernelsAreComparedWithTheFirst) {
@@ -313,6 +335,13 @@ TEST(Console, WritesNumbersWithUnits) {
   EXPECT_EQ(console::percent(0.0123), "1.2 %");
   EXPECT_EQ(console::count(1, "row"), "1 row");
   EXPECT_EQ(console::count(2, "row"), "2 rows");
+}
+
+TEST(Console, QuotesWordsForAShell) {
+  EXPECT_EQ(console::shell_word("ids=a/b.npy"), "ids=a/b.npy");
+  EXPECT_EQ(console::shell_word("llvmpipe (LLVM)"), "'llvmpipe (LLVM)'");
+  EXPECT_EQ(console::shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(console::shell_word(""), "''");
 }
 
 TEST(Console, BreaksLinesAndPadsCodePoints) {
