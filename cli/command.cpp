@@ -25,7 +25,13 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
     return "Usage: " + usage_ + "\n";
   }
-  std::string make_footer(const CLI::App* app) const override { return app->get_footer(); }
+  /// A blank line before what comes last, which CLI11's versions do not agree on.
+  std::string make_footer(const CLI::App* /*app*/) const override { return {}; }
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
+    text.resize(text.find_last_not_of('\n') + 1);
+    return text + "\n\n" + app->get_footer();
+  }
 
  private:
   std::string usage_;

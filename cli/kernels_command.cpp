@@ -230,8 +230,8 @@ Command add_kernels_command(CLI::App& parent, const Invocation& invocation) {
            "Examples:\n"
            "  vkattn kernels \"b1 hq32 hkv8 q1 kv4096 d128 f16\"\n"
            "  vkattn kernels \"b1 h8 1024x1024 d128 f16\" --kernel tile --stats\n"
-           "  RADV_FORCE_FAMILY=navi31 vkattn kernels --stats --isa listings    compile for an AMD GPU that "
-           "is not there\n");
+           "  RADV_FORCE_FAMILY=navi31 vkattn kernels --stats --isa listings   for an AMD GPU that is not "
+           "there\n");
   return {&app, [a, invocation] { return show_kernels(*a, invocation); }};
 }
 

@@ -229,8 +229,9 @@ void add_file_options(CLI::App& app, RunArguments& a) {
             "Which: scores, softcap, masked (-inf where hidden) or probabilities (the default)");
   add_value(app, "--present-key", a.present_key, "O.npy", "Write past and new keys as one array");
   add_value(app, "--present-value", a.present_value, "O.npy", "Write past and new values as one array");
-  add_value(app, "--layout", a.layout, "ORDER",
-            "Order of the axes: bhsd (default) or bshd, batch, length, heads, dim");
+  add_value(
+      app, "--layout", a.layout, "ORDER",
+      "Order of the axes: bhsd (batch, heads, length, dim; the default) or bshd (batch, length, heads, dim)");
 }
 
 void add_definition_options(CLI::App& app, RunArguments& a) {
@@ -250,7 +251,7 @@ void add_definition_options(CLI::App& app, RunArguments& a) {
             "bottom-right (the last query meets the last key) or a number");
   add_value(app, "--sink", a.sink, "F.npy", "A logit for each head that has no value (heads,)");
   add_value(app, "--dropout", a.dropout, "P", "Drop this share of the probabilities");
-  add_value(app, "--seed", a.seed, "S", "Seed of --dropout (1)");
+  add_value(app, "--seed", a.seed, "S", "Seed of --dropout, default 1");
 }
 
 }  // namespace

@@ -149,10 +149,9 @@ Command add_tune_command(CLI::App& parent, const Invocation& /*invocation*/) {
                 "; what it holds of other problems and devices stays");
   set_help(app, "vkattn tune (PROBLEM... | --suite NAME) [OPTIONS]",
            "Plans read the file where --tuning, RuntimeOptions::tuning_file or the environment variable\n"
-           "VKATTN_TUNING names it, and use what was measured for the nearest problem. A new driver version "
-           "needs a new\n"
-           "measurement. Each candidate's output is checked before it is timed; close the programs that use\n"
-           "the device.\n\n"
+           "VKATTN_TUNING names it, and use what was measured for the nearest problem. A new driver version\n"
+           "needs a new measurement. Each candidate's output is checked before it is timed; close the\n"
+           "programs that use the device.\n\n"
            "Examples:\n"
            "  vkattn tune \"b1 h8 1024x1024 d64 f16\"\n"
            "  vkattn tune --suite llm --output llm-tuning.json --max-seconds 60\n"
