@@ -9,6 +9,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 #include "lib/cache_rows.glsl"
+#include "lib/packed.glsl"
 #include "lib/quantise.glsl"
 #include "lib/rotary.glsl"
 
@@ -19,6 +20,7 @@ layout(constant_id = VKATTN_APPEND_SPEC_MAPPING) const uint kMapping = VKATTN_AP
 layout(constant_id = VKATTN_APPEND_SPEC_MAPPED_ROWS) const uint kMappedRows = 1;
 layout(constant_id = VKATTN_APPEND_SPEC_HAS_POSITIONS) const bool kHasPositions = false;
 layout(constant_id = VKATTN_APPEND_SPEC_HAS_NEW_LENGTHS) const bool kHasNewLengths = false;
+layout(constant_id = VKATTN_APPEND_SPEC_PACKED_ROWS) const bool kPackedRows = false;
 
 layout(set = 0, binding = VKATTN_APPEND_BINDING_POSITIONS, std430) readonly buffer Positions { int positions[]; };
 layout(set = 0, binding = VKATTN_APPEND_BINDING_NEW_LENGTHS, std430) readonly buffer NewLengths { int new_lengths[]; };
@@ -31,7 +33,14 @@ int first_position(uint batch) {
   return kHasPositions ? positions[params.positions_offset + batch] : params.position;
 }
 
+// The first of a batch entry's new rows among the packed ones, and how many there are.
+ivec2 packed_rows(uint batch) {
+  const uint lengths = params.new_lengths_offset + batch;
+  return packed_extent(new_lengths[lengths], new_lengths[lengths + 1u], params.total_new_length, params.new_length);
+}
+
 uint new_rows(uint batch) {
+  if (kPackedRows) return uint(packed_rows(batch).y);
   if (!kHasNewLengths) return params.new_length;
   return uint(clamp(new_lengths[params.new_lengths_offset + batch], 0, int(params.new_length)));
 }
@@ -44,10 +53,38 @@ void write_length(uint batch) {
   target_words[params.target_offset + batch] = min(end, params.capacity);
 }
 
-// Where a row goes: false where that is nowhere. Positions below 0 are above every capacity without their sign.
-bool find_row(uint batch, uint row, uint position, out uint target_batch, out uint target_row) {
+// Which of a batch entry's rows a packed row is; false where it is none of them.
+bool entry_has(uint batch, uint packed_row, out uint row) {
+  const ivec2 rows = packed_rows(batch);
+  row = packed_row - uint(rows.x);  // above every length without its sign where it lies before the first
+  return row < uint(rows.y);
+}
+
+// The batch entry that a packed row is of, and which of its rows; false where it is none's. Halving finds it where
+// cumulative lengths do not fall. Rows that it does not find are idle, or the lengths fall: then all entries are asked.
+bool find_entry(uint packed_row, out uint batch, out uint row) {
+  batch = 0u;
+  uint end = params.batch;
+  while (end - batch > 1u) {
+    const uint middle = (batch + end) / 2u;
+    if (new_lengths[params.new_lengths_offset + middle] <= int(packed_row)) {
+      batch = middle;
+    } else {
+      end = middle;
+    }
+  }
+  if (entry_has(batch, packed_row, row)) return true;
+  for (batch = 0u; batch < params.batch; ++batch) {
+    if (entry_has(batch, packed_row, row)) return true;
+  }
+  return false;
+}
+
+// Where a row goes that is `stored_row` in the source: false where that is nowhere. Positions below 0 are above every
+// capacity without their sign.
+bool find_row(uint batch, uint row, uint stored_row, uint position, out uint target_batch, out uint target_row) {
   target_batch = batch;
-  target_row = row;
+  target_row = stored_row;
   if (kMapping == VKATTN_APPEND_SAME_ROW) return true;
   if (position >= params.capacity) return false;
   target_row = position;
@@ -187,14 +224,20 @@ void convert_unit(uint index) {
   const uint unit = index - row_index * units_per_row();
   const uint position_index = row_index / params.heads;
   const uint head = row_index - position_index * params.heads;
-  const uint batch = position_index / params.new_length;
-  const uint row = position_index - batch * params.new_length;
-  if (row >= new_rows(batch)) return;
+  uint batch, row;
+  if (kPackedRows) {
+    if (!find_entry(position_index, batch, row)) return;
+  } else {
+    batch = position_index / params.new_length;
+    row = position_index - batch * params.new_length;
+    if (row >= new_rows(batch)) return;
+  }
+  const uint stored_row = kPackedRows ? position_index : row;
   const uint position = uint(first_position(batch)) + row;
   uint target_batch, target_row;
-  if (!find_row(batch, row, position, target_batch, target_row)) return;
+  if (!find_row(batch, row, stored_row, position, target_batch, target_row)) return;
   const uint source = params.source_offset + batch * params.source_batch_stride + head * params.source_head_stride +
-                      row * params.source_row_stride;
+                      stored_row * params.source_row_stride;
   const uint target = target_batch * params.target_batch_stride + head * params.target_head_stride +
                       target_row * params.target_row_stride;
   if (has_blocks()) {

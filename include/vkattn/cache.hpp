@@ -53,7 +53,7 @@ struct RotaryDesc {
 ///
 /// Shapes: key (batch, kv_heads, new_length, head_dim), value (batch, kv_heads, new_length, value_dim), query
 /// and query_output (batch, query_heads, new_length, head_dim), cache_key and cache_value as CacheLayout has
-/// them.
+/// them. Packed new rows have no batch dimension: see has_cumulative_new_lengths.
 struct AppendDesc {
   std::int64_t batch = 1;
   std::int64_t query_heads = 0;  ///< 0: there are no queries to rotate
@@ -82,6 +82,16 @@ struct AppendDesc {
   /// are not written, neither to the caches nor to query_output.
   bool has_new_lengths = false;
 
+  /// Packed new rows, as in continuous batching: batch entry b has the rows cumulative_new_lengths[b] …
+  /// [b + 1] - 1 of key, value, query and query_output, which are tensors of total_new_length rows; its first
+  /// one has the position positions[b]. A device buffer of batch + 1 int32, clamped as attention clamps its
+  /// cumulative_query_lengths, so one buffer serves both. new_length is the most rows of one entry that may
+  /// occur; what lies beyond it or beyond the tensors is cut off. Rows of no entry are neither appended nor
+  /// written to query_output; one that several entries share is appended for one of them. Batch strides of
+  /// the four tensors are ignored. Not together with has_new_lengths.
+  bool has_cumulative_new_lengths = false;
+  std::int64_t total_new_length = 0;
+
   /// Write AppendTensors::kv_lengths[b] = position + new rows, clamped to [0, what the cache has room for]:
   /// what attention takes as its kv_lengths. May be `positions` itself: it is written when all else is done,
   /// so that a recorded step can be submitted again and again without the host. Where several layers share
@@ -100,6 +110,9 @@ struct AppendDesc {
   bool operator==(const AppendDesc&) const = default;
 };
 
+/// The extents of key, value, query and query_output: packed ones are one batch entry of total_new_length
+/// rows. `heads` is kv_heads or query_heads, `dims` head_dim or value_dim.
+[[nodiscard]] TensorExtents new_row_extents(const AppendDesc& desc, std::int64_t heads, std::int64_t dims);
 /// The extents of cache_key (dims = head_dim) or cache_value (dims = value_dim).
 [[nodiscard]] TensorExtents cache_extents(const AppendDesc& desc, std::int64_t dims);
 
@@ -128,13 +141,14 @@ struct AppendTensors {
   BufferRange query_output;
   BufferRange cache_key;
   BufferRange cache_value;
-  BufferRange positions;     ///< int32, one per batch entry
-  BufferRange new_lengths;   ///< int32, one per batch entry
-  BufferRange page_table;    ///< int32 (batch, page_table_stride)
-  BufferRange key_scales;    ///< float32, one per KV head, where cache_key is kFloat8E4m3
-  BufferRange value_scales;  ///< float32, one per KV head, where cache_value is kFloat8E4m3
-  BufferRange frequencies;   ///< float32, rotary.dims / 2
-  BufferRange kv_lengths;    ///< int32, one per batch entry; written
+  BufferRange positions;               ///< int32, one per batch entry
+  BufferRange new_lengths;             ///< int32, one per batch entry
+  BufferRange cumulative_new_lengths;  ///< int32, batch + 1
+  BufferRange page_table;              ///< int32 (batch, page_table_stride)
+  BufferRange key_scales;              ///< float32, one per KV head, where cache_key is kFloat8E4m3
+  BufferRange value_scales;            ///< float32, one per KV head, where cache_value is kFloat8E4m3
+  BufferRange frequencies;             ///< float32, rotary.dims / 2
+  BufferRange kv_lengths;              ///< int32, one per batch entry; written
 };
 
 /// How to plan an append.

@@ -57,7 +57,9 @@ struct Problem {
   ScoreKind score = ScoreKind::kNone;
   /// The last so many keys of each batch entry come into K and V by an append on the device
   /// (vkattn/cache.hpp), at first from float32 where K or V is quantised. With a rotary style they are turned
-  /// on the way, all dims by their positions, and so are the queries, of which there are as many.
+  /// on the way, all dims by their positions, and so are the queries, of which there are as many. Where the
+  /// queries are packed alone, new keys are packed like them: of each batch entry as many as it has queries,
+  /// at most so many.
   std::int64_t appended = 0;
   RotaryStyle rotary = RotaryStyle::kNone;
   DataKind data = DataKind::kNormal;

@@ -7,6 +7,7 @@
 #define VKATTN_LIB_FEATURES
 
 #include "lib/online_softmax.glsl"
+#include "lib/packed.glsl"
 #include "lib/specialization.glsl"
 
 layout(set = 0, binding = VKATTN_BINDING_KV_LENGTHS, std430) readonly buffer KvLengths { int kv_lengths[]; };
@@ -77,12 +78,6 @@ uint entry_query_length = 0;   // rows of the batch entry in this window
 int entry_position_shift = 0;  // what bottom-right alignment adds to offsets
 float key_scale = 1.0;         // of float8
 float value_scale = 1.0;
-
-// Of packed tensors: where an entry begins, and its length. Whatever the numbers are, nothing lies outside.
-ivec2 packed_extent(int first, int end, uint total, uint longest) {
-  const int begin = clamp(first, 0, int(total));
-  return ivec2(begin, clamp(end, begin, begin + min(int(longest), int(total) - begin)) - begin);
-}
 
 void begin_entry(uint batch, uint kv_head) {
   const uint lengths = params.kv_lengths_offset + batch;

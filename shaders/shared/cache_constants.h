@@ -7,7 +7,7 @@
 #define VKATTN_APPEND_BINDING_SOURCE 0  // the new rows
 #define VKATTN_APPEND_BINDING_TARGET 1  // a cache, the rotated queries, or kv_lengths
 #define VKATTN_APPEND_BINDING_POSITIONS 2
-#define VKATTN_APPEND_BINDING_NEW_LENGTHS 3
+#define VKATTN_APPEND_BINDING_NEW_LENGTHS 3  // cumulative ones where new rows are packed
 #define VKATTN_APPEND_BINDING_PAGE_TABLE 4
 #define VKATTN_APPEND_BINDING_SCALES 5
 #define VKATTN_APPEND_BINDING_FREQUENCIES 6
@@ -45,12 +45,13 @@
 #define VKATTN_APPEND_SPEC_MAPPED_ROWS 10  // of a ring, or of a page
 #define VKATTN_APPEND_SPEC_HAS_POSITIONS 11
 #define VKATTN_APPEND_SPEC_HAS_NEW_LENGTHS 12
-#define VKATTN_APPEND_SPEC_ROTARY_STYLE 13
-#define VKATTN_APPEND_SPEC_ROTARY_DIMS 14
-#define VKATTN_APPEND_SPEC_ROTARY_MAGNITUDE 15
-#define VKATTN_APPEND_SPEC_HAS_FREQUENCIES 16
-#define VKATTN_APPEND_SPEC_FIRST_FREQUENCY 17  // of pair 0, 64-bit: the high word, then the low one
+#define VKATTN_APPEND_SPEC_PACKED_ROWS 13  // lengths are cumulative, and the new rows one entry
+#define VKATTN_APPEND_SPEC_ROTARY_STYLE 14
+#define VKATTN_APPEND_SPEC_ROTARY_DIMS 15
+#define VKATTN_APPEND_SPEC_ROTARY_MAGNITUDE 16
+#define VKATTN_APPEND_SPEC_HAS_FREQUENCIES 17
+#define VKATTN_APPEND_SPEC_FIRST_FREQUENCY 18  // of pair 0, 64-bit: the high word, then the low one
 // Ratios of frequencies 2^k pairs apart, for k from 0, 64-bit in the same way.
-#define VKATTN_APPEND_SPEC_RATIOS 19
+#define VKATTN_APPEND_SPEC_RATIOS 20
 
 #endif

@@ -19,7 +19,9 @@ struct AppendParams {
   uint scales_offset;
   uint frequencies_offset;
   uint heads;
-  uint new_length;
+  uint new_length;  // the most of one batch entry
+  uint batch;       // this and the next where new rows are packed
+  uint total_new_length;
   int position;     // of all batch entries, where there is no buffer of positions
   uint capacity;    // key positions from here on do not exist
   uint page_table_stride;

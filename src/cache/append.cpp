@@ -16,6 +16,7 @@ using detail::check_tensor;
 
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxHeads = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t kMaxTotalRows = (std::int64_t{1} << 31) - 1;  // int32 lengths count to it
 
 template <class... Parts>
 Error invalid(const Parts&... parts) {
@@ -45,6 +46,16 @@ Status check_sizes(const AppendDesc& desc) {
   if (Status s = check_size("batch times query_heads", desc.batch * desc.query_heads, 0, kMaxHeads); !s)
     return s;
   return check_size("batch times kv_heads", desc.batch * desc.kv_heads, 0, kMaxHeads);
+}
+
+Status check_packed_rows(const AppendDesc& desc) {
+  if (!desc.has_cumulative_new_lengths) return {};
+  if (desc.has_new_lengths) {
+    return invalid(
+        "has_cumulative_new_lengths gives the number of new rows of each batch entry, so has_new_lengths "
+        "cannot be set as well");
+  }
+  return check_size("total_new_length", desc.total_new_length, 0, kMaxTotalRows);
 }
 
 Status check_rotary(const RotaryDesc& rotary, std::int64_t head_dim, DataType cache_key) {
@@ -80,7 +91,7 @@ Status check_place(const AppendDesc& desc) {
   if (!desc.has_positions) {
     if (Status s = check_size("position", desc.position, 0, kMaxRows); !s) return s;
   }
-  const std::int64_t end = desc.new_length + (desc.has_positions ? 0 : desc.position);
+  const std::int64_t end = detail::most_new_rows(desc) + (desc.has_positions ? 0 : desc.position);
   const std::int64_t room = detail::append_capacity(desc);
   if (desc.kv_heads != 0 && end > room) {
     return invalid("the new rows end at position ", end, " but the cache has room for ", room, " keys");
@@ -89,9 +100,9 @@ Status check_place(const AppendDesc& desc) {
 }
 
 Status check_tensors(const AppendDesc& desc) {
-  const TensorExtents query{desc.batch, desc.query_heads, desc.new_length, desc.head_dim};
-  const TensorExtents key{desc.batch, desc.kv_heads, desc.new_length, desc.head_dim};
-  const TensorExtents value{desc.batch, desc.kv_heads, desc.new_length, desc.value_dim};
+  const TensorExtents query = new_row_extents(desc, desc.query_heads, desc.head_dim);
+  const TensorExtents key = new_row_extents(desc, desc.kv_heads, desc.head_dim);
+  const TensorExtents value = new_row_extents(desc, desc.kv_heads, desc.value_dim);
   constexpr detail::TensorUse kCache{.written = true, .may_be_quantised = true};
   if (Status s = check_tensor({"query", desc.query, query}, {}); !s) return s;
   if (Status s = check_tensor({"key", desc.key, key}, {}); !s) return s;
@@ -110,6 +121,11 @@ std::int64_t append_capacity(const AppendDesc& desc) {
   return cache_capacity(desc.cache, desc.cache_length);
 }
 
+std::int64_t most_new_rows(const AppendDesc& desc) {
+  if (!desc.has_cumulative_new_lengths) return desc.new_length;
+  return std::min(desc.new_length, desc.total_new_length);
+}
+
 }  // namespace detail
 
 void AppendDesc::set_layout(Layout layout) {
@@ -117,8 +133,9 @@ void AppendDesc::set_layout(Layout layout) {
   rows.batch = batch;
   rows.query_heads = query_heads;
   rows.kv_heads = kv_heads;
-  rows.query_length = new_length;
-  rows.kv_length = new_length;
+  const TensorExtents extents = new_row_extents(*this, 1, 1);
+  rows.query_length = extents.rows;
+  rows.kv_length = extents.rows;
   rows.head_dim = head_dim;
   rows.value_dim = value_dim;
   rows.set_layout(layout);
@@ -136,7 +153,12 @@ void AppendDesc::set_layout(Layout layout) {
 
 bool AppendDesc::is_empty() const {
   if (batch == 0) return true;
-  return !has_kv_lengths && (new_length == 0 || (query_heads == 0 && kv_heads == 0));
+  return !has_kv_lengths && (detail::most_new_rows(*this) == 0 || (query_heads == 0 && kv_heads == 0));
+}
+
+TensorExtents new_row_extents(const AppendDesc& desc, std::int64_t heads, std::int64_t dims) {
+  if (desc.has_cumulative_new_lengths) return {1, heads, desc.total_new_length, dims};
+  return {desc.batch, heads, desc.new_length, dims};
 }
 
 TensorExtents cache_extents(const AppendDesc& desc, std::int64_t dims) {
@@ -159,6 +181,7 @@ AppendDesc quantise_desc(const TensorExtents& extents, const TensorDesc& source,
 Status validate(const AppendDesc& desc) {
   return detail::without_exceptions([&]() -> Status {
     if (Status s = check_sizes(desc); !s) return s;
+    if (Status s = check_packed_rows(desc); !s) return s;
     if (Status s = check_rotary(desc.rotary, desc.head_dim, desc.cache_key.type); !s) return s;
     if (Status s = check_place(desc); !s) return s;
     return check_tensors(desc);

@@ -34,9 +34,9 @@ struct Rows {
 
 std::vector<Rows> rows_of(const AppendDesc& desc) {
   using Tensors = AppendTensors;
-  const TensorExtents query{desc.batch, desc.query_heads, desc.new_length, desc.head_dim};
-  const TensorExtents key{desc.batch, desc.kv_heads, desc.new_length, desc.head_dim};
-  const TensorExtents value{desc.batch, desc.kv_heads, desc.new_length, desc.value_dim};
+  const TensorExtents query = new_row_extents(desc, desc.query_heads, desc.head_dim);
+  const TensorExtents key = new_row_extents(desc, desc.kv_heads, desc.head_dim);
+  const TensorExtents value = new_row_extents(desc, desc.kv_heads, desc.value_dim);
   return {{"keys", "key", "cache_key", &Tensors::key, &Tensors::cache_key, &Tensors::key_scales, desc.key,
            desc.cache_key, key, cache_extents(desc, desc.head_dim), true, true},
           {"values", "value", "cache_value", &Tensors::value, &Tensors::cache_value, &Tensors::value_scales,
@@ -70,12 +70,19 @@ void add_lengths(const AppendDesc& desc, AppendTask& task) {
     task.tensors[VKATTN_APPEND_BINDING_NEW_LENGTHS] =
         bound_numbers("new_lengths", &AppendTensors::new_lengths, desc.batch);
   }
+  if (desc.has_cumulative_new_lengths) {
+    task.tensors[VKATTN_APPEND_BINDING_NEW_LENGTHS] =
+        bound_numbers("cumulative_new_lengths", &AppendTensors::cumulative_new_lengths, desc.batch + 1);
+    task.params.batch = static_cast<std::uint32_t>(desc.batch);
+    task.params.total_new_length = static_cast<std::uint32_t>(desc.total_new_length);
+  }
   task.params.new_length = static_cast<std::uint32_t>(desc.new_length);
   task.params.position = desc.has_positions ? 0 : static_cast<std::int32_t>(desc.position);
   task.params.capacity = static_cast<std::uint32_t>(append_capacity(desc));
   task.specialization.push_back({VKATTN_APPEND_SPEC_WORKGROUP_SIZE, kAppendWorkgroup});
   task.specialization.push_back({VKATTN_APPEND_SPEC_HAS_POSITIONS, desc.has_positions ? 1U : 0U});
   task.specialization.push_back({VKATTN_APPEND_SPEC_HAS_NEW_LENGTHS, desc.has_new_lengths ? 1U : 0U});
+  task.specialization.push_back({VKATTN_APPEND_SPEC_PACKED_ROWS, desc.has_cumulative_new_lengths ? 1U : 0U});
 }
 
 // A stride that is used, in elements or blocks; an unused one may be too large for the parameter.
@@ -298,7 +305,7 @@ Result<std::shared_ptr<const AppendState>> make_plan(const Device& device, const
   plan->options = options;
   for (const Rows& rows : rows_of(desc)) {
     const TensorExtents& e = rows.source_extents;
-    if (e.batch == 0 || e.heads == 0 || e.rows == 0 || e.dims == 0) continue;
+    if (desc.batch == 0 || most_new_rows(desc) == 0 || e.heads == 0 || e.dims == 0) continue;
     plan->tasks.push_back(rows_task(desc, capabilities, rows));
   }
   if (desc.has_kv_lengths && desc.batch != 0) {
@@ -350,8 +357,9 @@ std::string AppendPlan::describe() const {
   const AppendDesc& desc = state_->desc;
   std::string text = detail::message(
       "append: batch ", desc.batch, ", query_heads ", desc.query_heads, ", kv_heads ", desc.kv_heads,
-      ", new_length ", desc.new_length, ", head_dim ", desc.head_dim, ", value_dim ", desc.value_dim, "\n",
-      "cache: ", detail::words_for(desc.cache), ", keys ", name(desc.cache_key.type), ", values ",
+      ", new_length ", desc.new_length, ", head_dim ", desc.head_dim, ", value_dim ", desc.value_dim,
+      desc.has_cumulative_new_lengths ? detail::message(", ", desc.total_new_length, " packed rows") : "",
+      "\n", "cache: ", detail::words_for(desc.cache), ", keys ", name(desc.cache_key.type), ", values ",
       name(desc.cache_value.type), ", room for ", detail::append_capacity(desc), " keys\n");
   if (desc.rotary.style != RotaryStyle::kNone) {
     text += detail::message("rotary: ", desc.rotary.dims, " dims, ",

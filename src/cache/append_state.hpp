@@ -79,6 +79,9 @@ struct AppendBindingsState {
 /// Key positions that the cache has room for.
 [[nodiscard]] std::int64_t append_capacity(const AppendDesc& desc);
 
+/// New rows of one batch entry that there can be.
+[[nodiscard]] std::int64_t most_new_rows(const AppendDesc& desc);
+
 /// Invocations of a workgroup.
 inline constexpr std::uint32_t kAppendWorkgroup = 64;
 

@@ -27,6 +27,12 @@ AppendDesc append_desc(const Problem& problem) {
   desc.batch = attention.batch;
   desc.kv_heads = attention.kv_heads;
   desc.new_length = problem.appended;
+  if (attention.has_cumulative_query_lengths) {
+    // Rows as the queries have them: of each batch entry the first problem.appended.
+    desc.has_cumulative_new_lengths = true;
+    desc.total_new_length = attention.total_query_length;
+    desc.new_length = std::min(problem.appended, attention.query_length);
+  }
   desc.head_dim = attention.head_dim;
   desc.value_dim = attention.value_dim;
   desc.cache = attention.cache;
@@ -46,14 +52,20 @@ AppendDesc append_desc(const Problem& problem) {
 }
 
 /// The new rows of K or V.
-void fill_new_rows(const Problem& problem, TensorRole role, const TensorShape& shape, const PutElement& put) {
+void fill_new_rows(const Problem& problem, TensorRole role, const SmallInputs& inputs,
+                   const TensorShape& shape, const PutElement& put) {
   TensorData data(problem, role);
+  const RowMap queries(problem, inputs, TensorRole::kQuery);
+  const bool packed = problem.desc.has_cumulative_query_lengths;
   const DataType stored = role == TensorRole::kKey ? problem.desc.key.type : problem.desc.value.type;
   const std::size_t size = element_bytes(shape.desc.type);
   AddressOrder(shape).for_each([&](std::int64_t offset, const Position& p) {
-    const std::int64_t key = key_length(problem, p.batch) - problem.appended + p.row;
-    if (key < 0) return;
-    const Position position{p.batch, p.head, key, p.dim};
+    const auto row = packed ? queries.at(p.batch, p.row) : RowMap::Place{p.batch, p.row};
+    if (!row.has_value()) return;
+    const std::int64_t count = new_rows(problem, row->batch);
+    const std::int64_t key = key_length(problem, row->batch) - count + row->row;
+    if (row->row >= count || key < 0) return;
+    const Position position{row->batch, p.head, key, p.dim};
     const std::uint32_t bits = is_quantised(stored)
                                    ? std::bit_cast<std::uint32_t>(static_cast<float>(data.element(position)))
                                    : data.stored(position);
@@ -96,7 +108,7 @@ Status take_out(const Runtime& runtime, const Problem& problem, const SmallInput
   if (!status.ok()) return status;
   if (status = place(runtime, cached.new_shape, problem.shift, cached.new_rows); !status.ok()) return status;
   const auto fill = [&](const PutElement& put) {
-    fill_new_rows(problem, cached.role, cached.new_shape, put);
+    fill_new_rows(problem, cached.role, inputs, cached.new_shape, put);
   };
   return fill_with(runtime, cached.new_rows, input_filler(cached.new_shape.desc.type), fill);
 }
@@ -119,7 +131,8 @@ Status append_keys(const Runtime& runtime, const Problem& problem, const SmallIn
   const AppendDesc desc = append_desc(problem);
   if (desc.is_empty()) return {};
   const auto new_shape = [&](const TensorDesc& rows, std::int64_t dims) {
-    return TensorShape{rows, desc.batch, desc.kv_heads, desc.new_length, dims};
+    const TensorExtents e = new_row_extents(desc, desc.kv_heads, dims);
+    return TensorShape{rows, e.batch, e.heads, e.rows, e.dims};
   };
   Cached caches[] = {
       {"K", TensorRole::kKey, tensors.key, desc.cache_key, new_shape(desc.key, desc.head_dim), {}, {}},
@@ -135,7 +148,7 @@ Status append_keys(const Runtime& runtime, const Problem& problem, const SmallIn
   }
   std::vector<std::int32_t> positions;
   for (std::int64_t b = 0; b < desc.batch; ++b) {
-    positions.push_back(static_cast<std::int32_t>(key_length(problem, b) - problem.appended));
+    positions.push_back(static_cast<std::int32_t>(key_length(problem, b) - new_rows(problem, b)));
   }
   TensorBuffer position_buffer;
   const auto numbers = std::as_bytes(std::span(positions));
@@ -151,6 +164,9 @@ Status append_keys(const Runtime& runtime, const Problem& problem, const SmallIn
   all.cache_key = range_of(tensors.key);
   all.cache_value = range_of(tensors.value);
   all.positions = range_of(position_buffer);
+  if (desc.has_cumulative_new_lengths) {
+    all.cumulative_new_lengths = range_of(tensors.cumulative_query_lengths);
+  }
   all.page_table = range_of(tensors.page_table);
   all.key_scales = range_of(tensors.key_scales);
   all.value_scales = range_of(tensors.value_scales);

@@ -17,11 +17,13 @@ struct AppendedTensors {
   const TensorBuffer& page_table;
   const TensorBuffer& key_scales;
   const TensorBuffer& value_scales;
+  const TensorBuffer& cumulative_query_lengths;
 };
 
-/// Takes the last problem.appended keys of each batch entry out of K and V, which hold all, and has the
-/// device append them. The bytes of K and V, and around them, must then be what they were; but where keys are
-/// turned, whose reference tests/gpu/rotary_test.cpp has. An error says where they are not.
+/// Takes the last keys of each batch entry, new_rows() of them, out of K and V, which hold all, and has the
+/// device append them: packed as the queries are, where these are packed alone. The bytes of K and V, and
+/// around them, must then be what they were; but where keys are turned, whose reference
+/// tests/gpu/rotary_test.cpp has. An error says where they are not.
 [[nodiscard]] Status append_keys(const Runtime& runtime, const Problem& problem, const SmallInputs& inputs,
                                  const AppendedTensors& tensors);
 

@@ -131,8 +131,9 @@ Status ProblemRun::fill_inputs() {
   const auto fill = [&](const PutElement& put) { fill_mask(problem_, put); };
   if (Status s = fill_with(*runtime_, mask_, mask_filler(desc.mask.type), fill); !s.ok()) return s;
   if (Status s = fill_small_inputs(small); !s.ok() || problem_.appended == 0) return s;
-  return append_keys(*runtime_, problem_, small,
-                     {query_, key_, value_, page_table_, key_scales_, value_scales_});
+  return append_keys(
+      *runtime_, problem_, small,
+      {query_, key_, value_, page_table_, key_scales_, value_scales_, cumulative_query_lengths_});
 }
 
 Status ProblemRun::fill_small_inputs(const SmallInputs& inputs) {

@@ -16,10 +16,17 @@ std::int64_t key_length(const Problem& problem, std::int64_t batch) {
   return std::clamp<std::int64_t>(problem.kv_lengths[static_cast<std::size_t>(batch)], 0, longest);
 }
 
+std::int64_t new_rows(const Problem& problem, std::int64_t batch) {
+  const AttentionDesc& desc = problem.desc;
+  if (!desc.has_cumulative_query_lengths) return problem.appended;
+  const std::int64_t queries = problem.query_lengths[static_cast<std::size_t>(batch)];
+  return std::min({problem.appended, desc.query_length, queries});
+}
+
 bool is_appended(const Problem& problem, std::int64_t batch, std::int64_t key) {
   if (problem.appended == 0) return false;
   const std::int64_t length = key_length(problem, batch);
-  return key >= length - problem.appended && key < length;
+  return key >= length - new_rows(problem, batch) && key < length;
 }
 
 RowMap::RowMap(const Problem& problem, const SmallInputs& inputs, TensorRole role) {

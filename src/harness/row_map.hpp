@@ -14,6 +14,10 @@ namespace vkattn::harness {
 /// The keys of a batch entry that is not packed.
 [[nodiscard]] std::int64_t key_length(const Problem& problem, std::int64_t batch);
 
+/// The keys of a batch entry that come by the problem's append, but for those at positions below 0:
+/// problem.appended, or of packed queries at most as many as there are.
+[[nodiscard]] std::int64_t new_rows(const Problem& problem, std::int64_t batch);
+
 /// That a key comes by the problem's append.
 [[nodiscard]] bool is_appended(const Problem& problem, std::int64_t batch, std::int64_t key);
 

@@ -219,7 +219,8 @@ std::string_view problem_help() {
   ring=512            a cache that keeps so many keys
   page=16             a cache in pages of so many keys, in random order
   append=5            the last keys of each batch entry are appended on the
-                      device before attention is computed
+                      device before attention is computed; of packed queries
+                      as many as there are, at most so many, packed like them
   rotary=half-split   those keys and the queries, as many, are turned by their
                       positions; half-split or interleaved
   layout=bshd         memory order: bhsd (the default), bshd or packed

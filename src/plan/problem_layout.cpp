@@ -210,11 +210,6 @@ Status ProblemParser::check_append() const {
                          " writes keys into a cache, but packed sequences have none; leave out sequences");
   }
   if (!has(Field::kRotary)) return {};
-  if (desc.has_packed_queries()) {
-    return problem_error(quoted(word_of(Field::kRotary)) +
-                         " turns as many queries of each batch entry, but here they are packed; leave out " +
-                         quoted(word_of(Field::kSequences)));
-  }
   if (problem_.appended != desc.query_length) {
     return problem_error(quoted(word_of(Field::kRotary)) +
                          " turns the queries and the keys that come with them, so it needs append=" +

@@ -21,6 +21,20 @@ TEST_F(CacheProblems, AppendedKeysAreSeen) {
   }
 }
 
+/// Prefill and decode in one batch: new rows are packed like the queries, by the same cumulative lengths.
+TEST_F(CacheProblems, PackedRowsAreSeen) {
+  for (const char* const words :
+       part_of({"append=5 causal align=bottom-right", "f16 append=5 page=16", "cache=q8_0 append=3 ring=32",
+                "append=40 kv_lengths=2,70,9 layout=bshd pad=3 shift=1",  // at most 5; one entry has 2 keys
+                "append=5 rotary=half-split causal align=bottom-right",
+                "f16 append=5 rotary=interleaved page=16 kv_lengths=70,33,40"})) {
+    for (const char* const lengths : {"5,1,3", "0,5,1"}) {
+      const std::string packed = std::string("sequences=queries query_lengths=") + lengths + " ";
+      EXPECT_TRUE(runs_right(runtime(), "b3 hq4 hkv2 5x70 d32 lse " + packed + words, {"lane"}));
+    }
+  }
+}
+
 TEST_F(CacheProblems, TurnedKeysMeetTurnedQueries) {
   for (const char* const words : part_of({"rotary=half-split causal align=bottom-right",
                                           "f16 rotary=interleaved kv_lengths=70,33 page=16",

@@ -18,7 +18,7 @@ namespace vkattn::tests {
 /// A descriptor with everything that is needed to make its data. What the descriptor asks for must be there.
 struct AppendCase {
   AppendDesc desc;
-  std::vector<std::int32_t> positions, new_lengths, page_table;
+  std::vector<std::int32_t> positions, new_lengths, cumulative_new_lengths, page_table;
   std::vector<float> frequencies, key_scales, value_scales;
   std::int64_t shift = 0;           ///< elements left free before each tensor in its buffer
   bool in_place = false;            ///< query_output is the query

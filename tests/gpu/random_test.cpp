@@ -230,7 +230,7 @@ class Draw {
   /// Keys that the device appends; turned with the queries where there are as many.
   void append() {
     if (!with_chance(8) || sequences_ || kv_length_ == 0) return;
-    const bool may_turn = head_dim_ % 2 == 0 && !packed_queries_ && query_length_ <= kv_length_;
+    const bool may_turn = head_dim_ % 2 == 0 && query_length_ <= kv_length_;
     const bool turns = with_chance(40) && may_turn;
     const std::int64_t few = std::min<std::int64_t>(between(1, 20), kv_length_);
     const std::int64_t some = one_of<std::int64_t>({1, few, kv_length_});

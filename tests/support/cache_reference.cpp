@@ -74,6 +74,20 @@ std::vector<double> rotated(std::span<const float> row, const RotaryDesc& rotary
   return result;
 }
 
+NewRows new_rows(const AppendDesc& desc, std::span<const std::int32_t> new_lengths,
+                 std::span<const std::int32_t> cumulative_new_lengths, std::int64_t batch) {
+  const auto b = static_cast<std::size_t>(batch);
+  if (!desc.has_cumulative_new_lengths) {
+    std::int64_t count = desc.new_length;
+    if (desc.has_new_lengths) count = std::clamp<std::int64_t>(new_lengths[b], 0, count);
+    return {{batch, 0}, count};
+  }
+  const std::int64_t total = desc.total_new_length;
+  const std::int64_t first = std::clamp<std::int64_t>(cumulative_new_lengths[b], 0, total);
+  const std::int64_t length = cumulative_new_lengths[b + 1] - first;
+  return {{0, first}, std::clamp<std::int64_t>(length, 0, std::min(desc.new_length, total - first))};
+}
+
 std::optional<CacheRow> cache_row(const AppendDesc& desc, std::span<const std::int32_t> page_table,
                                   std::int64_t batch, std::int64_t position) {
   const CacheLayout& cache = desc.cache;

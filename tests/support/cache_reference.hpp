@@ -31,6 +31,16 @@ struct CacheRow {
   std::int64_t row = 0;
 };
 
+/// The new rows of a batch entry: where the first one lies in their tensors, and how many follow each other.
+struct NewRows {
+  CacheRow first;
+  std::int64_t count = 0;
+};
+
+/// Of lengths that the descriptor does not ask for nothing is read.
+[[nodiscard]] NewRows new_rows(const AppendDesc& desc, std::span<const std::int32_t> new_lengths,
+                               std::span<const std::int32_t> cumulative_new_lengths, std::int64_t batch);
+
 /// Where the row of a key position lies; nothing where the cache has no such position or page.
 [[nodiscard]] std::optional<CacheRow> cache_row(const AppendDesc& desc,
                                                 std::span<const std::int32_t> page_table, std::int64_t batch,

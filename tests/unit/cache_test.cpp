@@ -45,6 +45,14 @@ AppendDesc paged_desc() {
   return desc;
 }
 
+AppendDesc packed_desc() {
+  AppendDesc desc = valid_desc();
+  desc.has_cumulative_new_lengths = true;
+  desc.total_new_length = 9;
+  desc.set_layout(Layout::kBhsd);
+  return desc;
+}
+
 TEST(AppendDesc, Layouts) {
   AppendDesc desc = valid_desc();
   EXPECT_EQ(desc.query.strides, (Strides{1920, 320, 64, 1}));
@@ -61,6 +69,16 @@ TEST(AppendDesc, Layouts) {
   EXPECT_EQ(desc.query.strides, (Strides{3360, 64, 672, 1}));
   EXPECT_EQ(desc.value.strides, (Strides{3360, 32, 672, 1}));
   EXPECT_EQ(desc.query_output.strides, (Strides{1920, 64, 384, 1}));
+  EXPECT_EQ(desc.cache_key.strides, (Strides{3840, 1280, 64, 1}));
+}
+
+TEST(AppendDesc, LayoutsOfPackedRows) {
+  AppendDesc desc = packed_desc();
+  EXPECT_EQ(new_row_extents(desc, 6, 64), (TensorExtents{1, 6, 9, 64}));
+  EXPECT_EQ(new_row_extents(valid_desc(), 3, 32), (TensorExtents{2, 3, 5, 32}));
+  EXPECT_EQ(desc.query.strides, (Strides{3456, 576, 64, 1}));
+  EXPECT_EQ(desc.query_output.strides, desc.query.strides);
+  EXPECT_EQ(desc.value.strides, (Strides{864, 288, 32, 1}));
   EXPECT_EQ(desc.cache_key.strides, (Strides{3840, 1280, 64, 1}));
 }
 
@@ -89,6 +107,10 @@ TEST(AppendDesc, EmptyOnes) {
   EXPECT_TRUE(desc.is_empty());
   desc.has_kv_lengths = true;
   EXPECT_FALSE(desc.is_empty());
+  AppendDesc packed = packed_desc();
+  EXPECT_FALSE(packed.is_empty());
+  packed.total_new_length = 0;
+  EXPECT_TRUE(packed.is_empty());
   desc.batch = 0;
   EXPECT_TRUE(desc.is_empty());
   EXPECT_TRUE(validate(desc).ok()) << validate(desc).error().message;
@@ -124,7 +146,15 @@ TEST(AppendDesc, WhatIsValid) {
         d.position = -1;
         d.has_positions = true;
       },
-      [](AppendDesc& d) { d = paged_desc(); }};
+      [](AppendDesc& d) { d = paged_desc(); },
+      [](AppendDesc& d) { d = packed_desc(); },
+      [](AppendDesc& d) {
+        d = packed_desc();
+        d.key.strides.batch = d.query_output.strides.batch = 0;  // of one batch entry
+        d.new_length = 99;                                       // of which there are 5 at most
+        d.total_new_length = 5;
+      },
+      [](AppendDesc& d) { d.total_new_length = -1; }};  // has no meaning here
   for (std::size_t i = 0; i < changes.size(); ++i) {
     AppendDesc desc = valid_desc();
     changes[i](desc);
@@ -153,6 +183,36 @@ const Rule kRules[] = {
        d.kv_heads = 3 << 10;
      },
      {"batch times kv_heads", "3221225472"}},
+    {"TwoKindsOfLengths",
+     [](AppendDesc& d) {
+       d = packed_desc();
+       d.has_new_lengths = true;
+     },
+     {"has_cumulative_new_lengths", "has_new_lengths", "cannot"}},
+    {"NegativeTotal",
+     [](AppendDesc& d) {
+       d = packed_desc();
+       d.total_new_length = -1;
+     },
+     {"total_new_length", "-1"}},
+    {"HugeTotal",
+     [](AppendDesc& d) {
+       d = packed_desc();
+       d.total_new_length = 2 * kTwo30;
+     },
+     {"total_new_length", "2147483648", "2147483647"}},
+    {"PackedBeyondTheCache",
+     [](AppendDesc& d) {
+       d = packed_desc();
+       d.position = 16;
+     },
+     {"position 21", "20"}},
+    {"PackedQueriesOverlap",
+     [](AppendDesc& d) {
+       d = packed_desc();
+       d.query_output.strides.head = 320;  // enough for new_length rows, not for all
+     },
+     {"query_output", "overlap", "320"}},
     {"HugeNewLength", [](AppendDesc& d) { d.new_length = kTwo30 + 1; }, {"new_length", "1073741825"}},
     {"ZeroHeadDim", [](AppendDesc& d) { d.head_dim = 0; }, {"head_dim", "0", "576"}},
     {"WideValueDim", [](AppendDesc& d) { d.value_dim = 577; }, {"value_dim", "577"}},

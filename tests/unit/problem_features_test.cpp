@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "harness/row_map.hpp"
 #include "support/problem_text.hpp"
 
 namespace {
+
+namespace harness = vkattn::harness;
 
 using vkattn::Alibi;
 using vkattn::Align;
@@ -58,6 +61,20 @@ TEST(ProblemFeatures, Appends) {
   EXPECT_NE(
       error_of("q3 kv40 d8 append=3 sequences query_lengths=3 kv_lengths=40").find("leave out sequences"),
       std::string::npos);
+}
+
+TEST(ProblemFeatures, AppendsOfPackedRows) {
+  const Problem problem =
+      parsed("b3 q3 kv40 d8 sequences=queries query_lengths=3,0,2 append=3 rotary=half-split");
+  EXPECT_EQ(problem.rotary, RotaryStyle::kHalfSplit);
+  EXPECT_TRUE(harness::is_appended(problem, 0, 37) && !harness::is_appended(problem, 0, 36));
+  EXPECT_FALSE(harness::is_appended(problem, 1, 39));
+  EXPECT_TRUE(harness::is_appended(problem, 2, 38) && !harness::is_appended(problem, 2, 37));
+  const Problem few = parsed("b2 q3 kv40 d8 sequences=queries query_lengths=3,1 append=2 kv_lengths=9,40");
+  EXPECT_EQ(harness::new_rows(few, 0), 2);
+  EXPECT_EQ(harness::new_rows(few, 1), 1);
+  EXPECT_TRUE(harness::is_appended(few, 0, 7) && !harness::is_appended(few, 0, 9));
+  EXPECT_EQ(harness::new_rows(parsed("b2 q3 kv40 d8 query_lengths=3,1 append=2"), 1), 2) << "padded";
 }
 
 TEST(ProblemFeatures, MasksVaryAlongWhatIsNamed) {
