@@ -60,24 +60,37 @@ bool entry_has(uint batch, uint packed_row, out uint row) {
   return row < uint(rows.y);
 }
 
-// The batch entry that a packed row is of, and which of its rows; false where it is none's. Halving finds it where
-// cumulative lengths do not fall. Rows that it does not find are idle, or the lengths fall: then all entries are asked.
+// The batch entry that a packed row is of, and which of its rows; false where it is none's. Rows behind the last
+// cumulative length are left at once: a plan for many rows may run with few. Halving finds the others where lengths do
+// not fall; where it leads to no entry all are asked.
 bool find_entry(uint packed_row, out uint batch, out uint row) {
+  const uint lengths = params.new_lengths_offset;
+  if (int(packed_row) >= new_lengths[lengths + params.batch]) return false;
   batch = 0u;
-  uint end = params.batch;
-  while (end - batch > 1u) {
-    const uint middle = (batch + end) / 2u;
-    if (new_lengths[params.new_lengths_offset + middle] <= int(packed_row)) {
+  uint beyond = params.batch;
+  while (beyond - batch > 1u) {
+    const uint middle = (batch + beyond) / 2u;
+    if (new_lengths[lengths + middle] <= int(packed_row)) {
       batch = middle;
     } else {
-      end = middle;
+      beyond = middle;
     }
   }
   if (entry_has(batch, packed_row, row)) return true;
-  for (batch = 0u; batch < params.batch; ++batch) {
-    if (entry_has(batch, packed_row, row)) return true;
+  // All invocations go through all entries, which is one load for each that many share.
+  bool found = false;
+  int first = new_lengths[lengths];
+  for (uint entry = 0; entry < params.batch; ++entry) {
+    const int end = new_lengths[lengths + entry + 1u];
+    uint entry_row;
+    if (first <= int(packed_row) && int(packed_row) < end && entry_has(entry, packed_row, entry_row)) {
+      found = true;
+      batch = entry;
+      row = entry_row;
+    }
+    first = end;
   }
-  return false;
+  return found;
 }
 
 // Where a row goes that is `stored_row` in the source: false where that is nowhere. Positions below 0 are above every

@@ -82,13 +82,14 @@ struct AppendDesc {
   /// are not written, neither to the caches nor to query_output.
   bool has_new_lengths = false;
 
-  /// Packed new rows, as in continuous batching: batch entry b has the rows cumulative_new_lengths[b] …
-  /// [b + 1] - 1 of key, value, query and query_output, which are tensors of total_new_length rows; its first
-  /// one has the position positions[b]. A device buffer of batch + 1 int32, clamped as attention clamps its
+  /// Packed new rows, as in continuous batching: batch entry b has the rows cumulative_new_lengths[b] … [b +
+  /// 1] - 1 of key, value, query and query_output, which are tensors of total_new_length rows; its first one
+  /// has the position positions[b]. A device buffer of batch + 1 int32, clamped as attention clamps its
   /// cumulative_query_lengths, so one buffer serves both. new_length is the most rows of one entry that may
-  /// occur; what lies beyond it or beyond the tensors is cut off. Rows of no entry are neither appended nor
-  /// written to query_output; one that several entries share is appended for one of them. Batch strides of
-  /// the four tensors are ignored. Not together with has_new_lengths.
+  /// occur; what lies beyond it or beyond the tensors is cut off. Rows of no entry, and those from
+  /// cumulative_new_lengths[batch] on, are neither appended nor written to query_output, and cost next to
+  /// nothing; one that several entries share is appended for one of them. Batch strides of the four tensors
+  /// are ignored. Not together with has_new_lengths.
   bool has_cumulative_new_lengths = false;
   std::int64_t total_new_length = 0;
 

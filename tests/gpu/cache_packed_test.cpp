@@ -148,8 +148,9 @@ TEST_F(CachePackedTest, ManyEntries) {
 TEST_F(CachePackedTest, GarbageStaysInside) {
   // No two entries share a row.
   const Numbers garbage[] = {
-      {kLeast, 2, 2, kMost}, {-7, 1 << 30, kMost, kMost}, {kMost, 3, 3, 4},    {1, kLeast, 1, 3},
-      {9, 12, 0, 9},         {kMost, kMost, kLeast, 5},   {11, 10, kMost, -1}, {6, 8, -1, kLeast}};
+      {kLeast, 2, 2, kMost}, {-7, 1 << 30, kMost, kMost}, {kMost, 3, 3, 4},      {1, kLeast, 1, 3},
+      {9, 12, 0, 12},        {kMost, kMost, kLeast, 5},   {11, 3, kMost, kMost}, {11, 10, kMost, -1},
+      {0, 5, 8, 6},          {6, 8, -1, kLeast}};
   for (const KeyMapping mapping : {KeyMapping::kContiguous, KeyMapping::kRing, KeyMapping::kPaged}) {
     AppendCase test = packed_case(DataType::kFloat16, DataType::kQ8_0, garbage[0], 12);
     test.desc.query_heads = 2;

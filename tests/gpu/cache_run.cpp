@@ -322,7 +322,7 @@ class AppendRun {
         const CacheRow from{rows.first.batch, rows.first.row + r};
         std::optional<CacheRow> row = from;
         if (part.cached) row = cache_row(test_.desc, test_.page_table, b, position);
-        if (!row) continue;
+        if (!row || is_behind_the_last(test_.desc, test_.cumulative_new_lengths, from.row)) continue;
         if (part.cached && cache.mapping == KeyMapping::kRing && r + cache.ring_length < rows.count) continue;
         for (std::int64_t h = 0; h < part.heads; ++h) {
           if (is_shared(b, from) && is_untouched(part, target, *row, h)) continue;

@@ -74,6 +74,11 @@ std::vector<double> rotated(std::span<const float> row, const RotaryDesc& rotary
   return result;
 }
 
+bool is_behind_the_last(const AppendDesc& desc, std::span<const std::int32_t> cumulative_new_lengths,
+                        std::int64_t row) {
+  return desc.has_cumulative_new_lengths && row >= cumulative_new_lengths.back();
+}
+
 NewRows new_rows(const AppendDesc& desc, std::span<const std::int32_t> new_lengths,
                  std::span<const std::int32_t> cumulative_new_lengths, std::int64_t batch) {
   const auto b = static_cast<std::size_t>(batch);

@@ -37,6 +37,10 @@ struct NewRows {
   std::int64_t count = 0;
 };
 
+/// That a packed row is behind the last cumulative length, and so not written.
+[[nodiscard]] bool is_behind_the_last(const AppendDesc& desc,
+                                      std::span<const std::int32_t> cumulative_new_lengths, std::int64_t row);
+
 /// Of lengths that the descriptor does not ask for nothing is read.
 [[nodiscard]] NewRows new_rows(const AppendDesc& desc, std::span<const std::int32_t> new_lengths,
                                std::span<const std::int32_t> cumulative_new_lengths, std::int64_t batch);
