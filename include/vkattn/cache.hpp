@@ -82,8 +82,8 @@ struct AppendDesc {
   /// are not written, neither to the caches nor to query_output.
   bool has_new_lengths = false;
 
-  /// Packed new rows, as in continuous batching: batch entry b has the rows cumulative_new_lengths[b] … [b +
-  /// 1] - 1 of key, value, query and query_output, which are tensors of total_new_length rows; its first one
+  /// Packed new rows, as in continuous batching: batch entry b has the rows cumulative_new_lengths[b] …
+  /// [b + 1] - 1 of key, value, query and query_output, which are tensors of total_new_length rows; its first
   /// has the position positions[b]. A device buffer of batch + 1 int32, clamped as attention clamps its
   /// cumulative_query_lengths, so one buffer serves both. new_length is the most rows of one entry that may
   /// occur; what lies beyond it or beyond the tensors is cut off. Rows of no entry, and those from
