@@ -1,12 +1,11 @@
 // Any number at all in lengths, cumulative lengths and page tables: it is clamped on the device as in the
-// reference, and nothing outside of the caller's buffers is read or written. With VKATTN_VALIDATION=gpu these
-// run on a device of their own with the validation layer's checks inside of shaders.
+// reference, and nothing outside of the caller's buffers is read or written. Meant for VKATTN_VALIDATION=gpu
+// too.
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -99,8 +98,6 @@ constexpr const char* kAllKernelNames[] = {"lane", "tile", "decode", "matrix", "
 
 class Garbage : public KernelTest {
  protected:
-  static void TearDownTestSuite() { own_.reset(); }
-
   void SetUp() override {
     KernelTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
@@ -108,32 +105,7 @@ class Garbage : public KernelTest {
     if (is_on_matrix_units() && !reason.empty()) {
       GTEST_SKIP() << "the kernel " << kernel() << " cannot run here: " << reason;
     }
-    if (is_gpu_assisted()) make_own();
   }
-
-  void make_own() {
-    if (!own_) {
-      RuntimeOptions options;
-      options.validation = true;
-      options.gpu_assisted_validation = true;
-      options.pipeline_cache = false;
-      auto made = Runtime::create(options);
-      ASSERT_TRUE(made.ok()) << made.error().message;
-      own_ = std::make_unique<Runtime>(*std::move(made));
-    }
-    messages_before_ = own_->validation_messages().size();
-  }
-
-  void TearDown() override {
-    KernelTest::TearDown();
-    if (!own_) return;
-    const auto& messages = own_->validation_messages();
-    for (std::size_t i = messages_before_; i < messages.size(); ++i) {
-      ADD_FAILURE() << "GPU-assisted validation: " << messages[i];
-    }
-  }
-
-  [[nodiscard]] static const Runtime& device() { return own_ ? *own_ : runtime(); }
 
   [[nodiscard]] static bool is_on_matrix_units() { return kernel() == "matrix" || kernel() == "matrix2"; }
 
@@ -155,16 +127,12 @@ class Garbage : public KernelTest {
     for (std::size_t first = 0; first < kGarbage.size(); first += step) {
       RunOptions options{kernel()};
       options.prepare = [&](harness::ProblemRun& run) -> Status {
-        Status status = fill_cache(device(), run, 1);
-        return status.ok() ? write(device(), run, first) : status;
+        Status status = fill_cache(runtime(), run, 1);
+        return status.ok() ? write(runtime(), run, first) : status;
       };
-      EXPECT_TRUE(runs_right(device(), problem, options)) << "from number " << first;
+      EXPECT_TRUE(runs_right(runtime(), problem, options)) << "from number " << first;
     }
   }
-
- private:
-  static inline std::unique_ptr<Runtime> own_;
-  std::size_t messages_before_ = 0;
 };
 
 /// In storage that matrix2 does not take.
@@ -235,14 +203,14 @@ TEST_P(Garbage, CumulativeLengthsAreClamped) {
     for (const Case& numbers : cases) {
       RunOptions options{kernel()};
       options.prepare = [&](harness::ProblemRun& run) -> Status {
-        Status status = fill_whole(device(), run.query(), run.problem().desc.query.type, 5);
-        if (status.ok()) status = fill_cache(device(), run, 6);
-        if (status.ok()) status = write_numbers(device(), run.cumulative_query_lengths(), numbers.queries);
+        Status status = fill_whole(runtime(), run.query(), run.problem().desc.query.type, 5);
+        if (status.ok()) status = fill_cache(runtime(), run, 6);
+        if (status.ok()) status = write_numbers(runtime(), run.cumulative_query_lengths(), numbers.queries);
         if (!status.ok()) return status;
-        if (run.cumulative_kv_lengths().bytes == 0) return write_garbage(device(), run, std::size_t{2});
-        return write_numbers(device(), run.cumulative_kv_lengths(), numbers.keys);
+        if (run.cumulative_kv_lengths().bytes == 0) return write_garbage(runtime(), run, std::size_t{2});
+        return write_numbers(runtime(), run.cumulative_kv_lengths(), numbers.keys);
       };
-      EXPECT_TRUE(runs_right(device(), sized(words), options))
+      EXPECT_TRUE(runs_right(runtime(), sized(words), options))
           << testing::PrintToString(numbers.queries) << " " << testing::PrintToString(numbers.keys);
     }
   }

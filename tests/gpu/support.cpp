@@ -43,7 +43,9 @@ struct SharedRuntime : testing::Environment {
     if (tried) return;
     tried = true;
     RuntimeOptions options;
+    const char* const validation = std::getenv("VKATTN_VALIDATION");
     options.validation = is_set("VKATTN_VALIDATION");
+    options.gpu_assisted_validation = options.validation && std::string_view(validation) == "gpu";
     options.pipeline_cache = false;  // tests leave nothing behind and find nothing stale
     Result<Runtime> made = Runtime::create(options);
     if (made.ok()) {
@@ -170,11 +172,6 @@ std::vector<std::string> accepting_kernels(const AttentionDesc& desc, const Capa
 
 const Runtime& GpuTest::runtime() {
   return *shared().runtime;
-}
-
-bool GpuTest::is_gpu_assisted() {
-  const char* const wanted = std::getenv("VKATTN_VALIDATION");
-  return wanted != nullptr && std::string_view(wanted) == "gpu";
 }
 
 Device GpuTest::device_with(const std::function<void(Capabilities&)>& change) {

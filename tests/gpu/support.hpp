@@ -26,8 +26,8 @@ inline constexpr const char* kKernelNames[] = {"lane", "tile", "decode"};
 inline constexpr const char* kMatrixKernelNames[] = {"matrix", "matrix2"};
 
 /// A test that needs a device: skipped where there is none (failed where VKATTN_TEST_REQUIRE_DEVICE is set).
-/// With VKATTN_VALIDATION=1 everything runs under the validation layer, and each message fails the test it
-/// came up in.
+/// With VKATTN_VALIDATION=1 everything runs under the validation layer with synchronization validation, with
+/// VKATTN_VALIDATION=gpu with its GPU-assisted checks, and each message fails the test it came up in.
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override;
@@ -36,9 +36,6 @@ class GpuTest : public testing::Test {
   /// The device of VKATTN_DEVICE or the best one, made at first use.
   [[nodiscard]] static const Runtime& runtime();
   [[nodiscard]] static const Capabilities& capabilities() { return runtime().device().capabilities(); }
-  /// VKATTN_VALIDATION is gpu: tests that feed shaders what they must withstand run under GPU-assisted
-  /// validation.
-  [[nodiscard]] static bool is_gpu_assisted();
   /// The device as if it were weaker.
   [[nodiscard]] static Device device_with(const std::function<void(Capabilities&)>& change);
 
