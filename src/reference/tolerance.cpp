@@ -62,8 +62,8 @@ double score_tolerance(const AttentionDesc& desc) {
 double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim,
                         DataType probability_type) {
   const auto d = static_cast<std::size_t>(dim);
-  // What is flushed: weights (beside a sink, or where the others meet zeros in V, they can all be tiny), their
-  // products with values, and results.
+  // What is flushed: weights (beside a sink, or where the others meet zeros in V, they can all be tiny),
+  // their products with values, and results.
   const double flushed = kLeastNormal * (1.0 + static_cast<double>(row.visible_keys)) +
                          least_weight(probability_type) * row.value_sum[d];
   return (arithmetic_tolerance(desc, row) + probability_tolerance(probability_type)) *
