@@ -37,8 +37,10 @@ const bool kMayLookAtWords = kMaskHides && !kUserHides;
 const uint kWordKeys = kMaskType == VKATTN_MASK_BITS ? 32u : 4u;
 const uint kKeyBits = kMaskType == VKATTN_MASK_BITS ? 1u : 8u;
 
-// Words that the keys of a block may lie in, in one row. Rows of bits begin with a word.
+// Words that the keys of a block may lie in, in one row (feature_passes.cpp counts them too). Rows of bits begin with a
+// word, and blocks with a multiple of their keys.
 uint block_words() {
+  if (kMaskType == VKATTN_MASK_BITS && 32u % kBlockMaskKeys == 0u) return 1u;
   if (kMaskType == VKATTN_MASK_BITS && kBlockMaskKeys % 32u == 0u) return kBlockMaskKeys / 32u;
   return (kBlockMaskKeys + kWordKeys - 2u) / kWordKeys + 1u;
 }

@@ -87,9 +87,10 @@ struct AppendDesc {
   /// has the position positions[b]. A device buffer of batch + 1 int32, clamped as attention clamps its
   /// cumulative_query_lengths, so one buffer serves both. new_length is the most rows of one entry that may
   /// occur; what lies beyond it or beyond the tensors is cut off. Rows of no entry, and those from
-  /// cumulative_new_lengths[batch] on, are neither appended nor written to query_output, and cost next to
-  /// nothing; one that several entries share is appended for one of them. Batch strides of the four tensors
-  /// are ignored. Not together with has_new_lengths.
+  /// cumulative_new_lengths[batch] on, are neither appended nor written to query_output. The latter cost next
+  /// to nothing, other rows of no entry a walk over all entries. A row that several entries share is appended
+  /// for one of them. Where cumulative lengths fall, kv_lengths counts rows that were not appended. Batch
+  /// strides of the four tensors are ignored. Not together with has_new_lengths.
   bool has_cumulative_new_lengths = false;
   std::int64_t total_new_length = 0;
 

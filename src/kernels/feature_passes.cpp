@@ -1,7 +1,6 @@
 // The passes before and after a kernel that features ask for: the block mask and the attention weights.
 #include <algorithm>
 
-#include "common/integers.hpp"
 #include "kernels/kernel.hpp"
 #include "shared/attention_constants.h"
 
@@ -9,12 +8,18 @@ namespace vkattn::detail {
 
 namespace {
 
-// Positions that the block mask's pass looks at together: words of masks that hide and that vary along the
-// keys.
-std::int64_t positions_at_once(const AttentionDesc& desc) {
-  if (desc.score_function_hides || desc.mask.strides.dim != 1) return 1;
-  if (desc.mask.type == MaskType::kBits) return 32;
-  return desc.mask.type == MaskType::kBytes ? 4 : 1;
+// How often the block mask's pass looks at the mask for one row of a block, at most: at words where these are
+// what hides keys (block_words() of attention_block_mask.comp), once where the mask does not vary along the
+// keys, else at each key.
+std::uint32_t looks_per_row(const AttentionDesc& desc, std::uint32_t keys) {
+  const bool bits = desc.mask.type == MaskType::kBits;
+  if (desc.score_function_hides || desc.mask.type == MaskType::kNone) return keys;
+  if (desc.mask.strides.dim == 0) return 1;
+  if (desc.mask.strides.dim != 1 || (!bits && desc.mask.type != MaskType::kBytes)) return keys;
+  if (bits && 32 % keys == 0) return 1;
+  if (bits && keys % 32 == 0) return keys / 32;
+  const std::uint32_t word_keys = bits ? 32 : 4;
+  return (keys + word_keys - 2) / word_keys + 1;
 }
 
 }  // namespace
@@ -32,7 +37,8 @@ Result<FollowingPass> configure_block_mask(const AttentionDesc& desc, const Capa
   const std::int64_t positions = std::int64_t{kernel.rows_per_workgroup} * kernel.block_mask_keys;
   // A few reads and comparisons, or a function of the user's.
   constexpr double kLookFlops = 32;
-  const std::int64_t looks = divide_up(positions, positions_at_once(desc));
+  const std::int64_t looks =
+      std::int64_t{kernel.rows_per_workgroup} * looks_per_row(desc, kernel.block_mask_keys);
   pass.workgroup_flops = kLookFlops * static_cast<double>(looks) * pass.units_per_workgroup;
   if (Status s = check_iterations("the block mask", shared ? positions / size : positions, capabilities); !s)
     return s.error();

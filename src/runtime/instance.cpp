@@ -90,7 +90,8 @@ VkResult create_handle(Instance& instance, const RuntimeOptions& options) {
 // for all of them, but functions of extensions are not: they are asked for where they are called.
 
 bool load_loader() {
-  static const bool loaded = volkInitialize() == VK_SUCCESS;
+  static bool loaded = false;
+  if (!loaded) loaded = volkInitialize() == VK_SUCCESS;
   return loaded;
 }
 
