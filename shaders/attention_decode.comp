@@ -247,27 +247,36 @@ void process_step(int first_key, int kv_length, int key_end, bool masked) {
   turn = (turn + 1) % kColumns;
 }
 
-// The steps that some row of the tile sees, those that all see whole without a test.
+// The steps that some row of the tile sees, those that all see whole without a test. Loops are tested at their end: after
+// a test at its beginning lavapipe runs a loop's body once more, under an empty mask.
 void process_steps(KeyRange visible, int kv_length) {
   const int step = int(kStepKeys);
   if (kHasBlockMask) {
     int key = next_visible_key(tile.batch, tile.kv_head, tile.first_row, visible.begin, visible.end);
-    while (key < visible.end) {
+    if (key >= visible.end) return;
+    do {
       const bool whole = block_class(tile.batch, tile.kv_head, tile.first_row, key) == VKATTN_BLOCK_VISIBLE;
       process_step(key, kv_length, visible.end, !(whole && is_full_step(visible, key, kStepKeys)));
       key = next_visible_key(tile.batch, tile.kv_head, tile.first_row, key + step, visible.end);
-    }
+    } while (key < visible.end);
     return;
   }
   const int full_begin = first_full_step(visible, step);
   int full_end = full_begin;
-  for (; full_end + step <= visible.full_end; full_end += step) process_step(full_end, kv_length, visible.end, false);
+  if (full_end + step <= visible.full_end) {
+    do {
+      process_step(full_end, kv_length, visible.end, false);
+      full_end += step;
+    } while (full_end + step <= visible.full_end);
+  }
   // What is left lies before and after the full steps.
   int key = kHasKeyBegin && visible.begin < full_begin ? visible.begin : full_end;
-  while (key < visible.end) {
-    process_step(key, kv_length, visible.end, true);
-    key += step;
-    if (kHasKeyBegin && key == full_begin) key = full_end;
+  if (key < visible.end) {
+    do {
+      process_step(key, kv_length, visible.end, true);
+      key += step;
+      if (kHasKeyBegin && key == full_begin) key = full_end;
+    } while (key < visible.end);
   }
 }
 

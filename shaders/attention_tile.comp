@@ -262,15 +262,16 @@ void main() {
   }
   [[unroll]] for (uint i = 0; i < kRows * kValueChunks; ++i) accumulator[i] = vec4(0.0);
 
-  // lavapipe runs a loop's body once more, under an empty mask, after a test at its beginning; so not the loop either
-  // where there are no keys, as they may have no memory.
-  if (keys.begin < keys.end) {
-    for (int first_key = next_key(keys.begin, keys.end); first_key < keys.end;
-         first_key = next_key(first_key + int(kBlockKeys), keys.end)) {
+  // Tested at its end: after a test at its beginning lavapipe runs a loop's body once more, under an empty mask, and has
+  // crashed there. Nor is it run where there are no keys, as they may have no memory.
+  int first_key = next_key(keys.begin, keys.end);
+  if (first_key < keys.end) {
+    do {
       const bool visible =
           block_class(tile.batch, tile.kv_head, tile.first_row, first_key) == VKATTN_BLOCK_VISIBLE;
       process_block(first_key, keys.end, !(visible && is_full_step(keys, first_key, kBlockKeys)));
-    }
+      first_key = next_key(first_key + int(kBlockKeys), keys.end);
+    } while (first_key < keys.end);
   }
   store_rows();
 }

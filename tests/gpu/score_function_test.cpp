@@ -151,6 +151,13 @@ TEST_P(ScoreFunctions, GoWithEveryFeature) {
   }
 }
 
+/// Entries that end before the first block that is looked at: a CPU driver once ran a loop's body without any
+/// of its rows.
+TEST_P(ScoreFunctions, GoWithPagesOfEntriesThatEndEarly) {
+  EXPECT_TRUE(runs_right(runtime(), typed("b3 135x290 d66 kv_lengths=194,153,52 page=1 score=documents"),
+                         RunOptions{kernel()}));
+}
+
 // By a function, the built-in ALiBi of the paper.
 TEST_P(ScoreFunctions, CanBeAlibi) {
   const char* const source = R"(
