@@ -431,6 +431,7 @@ void attend(uint slice, int kv_length) {
       process_tile(first_key, key_end, !(visible && is_full_step(keys, first_key, kBlockKeys)));
     }
     first_key = following_key;
+    if (first_key >= key_end) break;  // tested at both ends for the reasons in attention_tile.comp
   }
   store_rows(slice);
 }

@@ -262,16 +262,18 @@ void main() {
   }
   [[unroll]] for (uint i = 0; i < kRows * kValueChunks; ++i) accumulator[i] = vec4(0.0);
 
-  // Tested at its end: after a test at its beginning lavapipe runs a loop's body once more, under an empty mask, and has
-  // crashed there. Nor is it run where there are no keys, as they may have no memory.
+  // Tested at both ends. After a test at its beginning alone lavapipe runs a loop's body once more, under an empty mask,
+  // and has crashed there; after one at its end alone AMD's compiler moves so much out of the loop that fewer subgroups
+  // fit. Nor is it run where there are no keys, as they may have no memory.
   int first_key = next_key(keys.begin, keys.end);
   if (first_key < keys.end) {
-    do {
+    while (first_key < keys.end) {
       const bool visible =
           block_class(tile.batch, tile.kv_head, tile.first_row, first_key) == VKATTN_BLOCK_VISIBLE;
       process_block(first_key, keys.end, !(visible && is_full_step(keys, first_key, kBlockKeys)));
       first_key = next_key(first_key + int(kBlockKeys), keys.end);
-    } while (first_key < keys.end);
+      if (first_key >= keys.end) break;
+    }
   }
   store_rows();
 }
