@@ -73,6 +73,16 @@ VkResult create_handle(Instance& instance, const RuntimeOptions& options) {
   features.pEnabledValidationFeatures = &enable;
   VkDebugUtilsMessengerCreateInfoEXT messages = messenger_info(instance);
   messages.pNext = &features;
+#ifdef VK_EXT_layer_settings
+  // Layers of 2024 and later leave accesses in shaders out of synchronization validation unless told
+  // otherwise.
+  const VkBool32 enabled = VK_TRUE;
+  const VkLayerSettingEXT setting{kValidationLayer, "syncval_shader_accesses_heuristic",
+                                  VK_LAYER_SETTING_TYPE_BOOL32_EXT, 1, &enabled};
+  const VkLayerSettingsCreateInfoEXT settings{VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT, nullptr, 1,
+                                              &setting};
+  features.pNext = &settings;
+#endif
   if (options.validation) {
     info.enabledLayerCount = 1;
     info.ppEnabledLayerNames = &layer;
