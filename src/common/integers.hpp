@@ -11,7 +11,8 @@ namespace vkattn::detail {
 /// a / b rounded up, of numbers that are not negative.
 template <std::integral A, std::integral B>
 [[nodiscard]] constexpr std::common_type_t<A, B> divide_up(A a, B b) {
-  return (a + b - 1) / b;
+  using T = std::common_type_t<A, B>;
+  return a / b + static_cast<T>(a % b != 0);  // a + b may not fit
 }
 
 /// That a block size is a power of two from `least` to `most`.
