@@ -1,15 +1,14 @@
-// One compute shader with its buffers, for the kernels that measure peaks.
+// One compute shader with its buffers, for the kernels that measure peaks: a program of one pass.
 #pragma once
 
+#include <vkattn/bindings.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <cstddef>
 #include <memory>
 #include <span>
 
-#include "kernels/kernel.hpp"
-#include "vulkan/device_state.hpp"
-#include "vulkan/pipeline.hpp"
+#include "program/program.hpp"
 
 namespace vkattn::bench {
 
@@ -23,24 +22,16 @@ class ComputePass {
                                                   std::span<const BufferRange> buffers,
                                                   std::uint32_t push_constant_bytes);
 
-  ComputePass(ComputePass&& other) noexcept;
-  ComputePass& operator=(ComputePass&&) = delete;
-  ComputePass(const ComputePass&) = delete;
-  ComputePass& operator=(const ComputePass&) = delete;
-  ~ComputePass();
-
   /// One dispatch of `groups` workgroups, ordered after what was recorded before it.
   void record(VkCommandBuffer commands, std::span<const std::byte> push_constants,
               std::uint32_t groups) const;
 
  private:
-  ComputePass() = default;
-  [[nodiscard]] VkResult create_descriptors(std::span<const BufferRange> buffers);
+  ComputePass(std::shared_ptr<const detail::Program> program, Bindings bindings)
+      : program_(std::move(program)), bindings_(std::move(bindings)) {}
 
-  std::shared_ptr<const detail::DeviceState> device_;
-  detail::Pipeline pipeline_;
-  VkDescriptorPool pool_ = VK_NULL_HANDLE;
-  VkDescriptorSet set_ = VK_NULL_HANDLE;  ///< freed with its pool
+  std::shared_ptr<const detail::Program> program_;
+  Bindings bindings_;
 };
 
 }  // namespace vkattn::bench

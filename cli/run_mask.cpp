@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "common/checked.hpp"
 #include "error.hpp"
-#include "plan/checked.hpp"
 #include "run_inputs.hpp"
 
 namespace vkattn::cli {

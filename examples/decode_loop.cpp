@@ -172,7 +172,7 @@ void append_prompts(const vkattn::Runtime& runtime, const Cache& cache, const Le
   tensors.cache_value = cache.value.range();
   tensors.new_lengths = new_lengths.range();
   tensors.positions = tensors.kv_lengths = cache.lengths.range();
-  const vkattn::AppendBindings bindings = checked(plan.make_bindings(tensors));
+  const vkattn::Bindings bindings = checked(plan.make_bindings(tensors));
   checked(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
 }
 
@@ -199,7 +199,7 @@ int main() {
   new_rows.cache_key = cache.key.range();
   new_rows.cache_value = cache.value.range();
   new_rows.positions = new_rows.kv_lengths = cache.lengths.range();
-  const vkattn::AppendBindings append_bindings = checked(append.make_bindings(new_rows));
+  const vkattn::Bindings append_bindings = checked(append.make_bindings(new_rows));
 
   const vkattn::AttentionPlan attention = checked(runtime.make_plan(attention_desc()));
   const vkattn::Buffer workspace = checked(runtime.create_buffer(attention.workspace_bytes() + 4));

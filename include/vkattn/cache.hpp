@@ -3,8 +3,9 @@
 #pragma once
 
 #include <vkattn/attention.hpp>
+#include <vkattn/bindings.hpp>
+#include <vkattn/buffer_range.hpp>
 #include <vkattn/device.hpp>
-#include <vkattn/plan.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +16,6 @@ namespace vkattn {
 
 namespace detail {
 struct AppendState;
-struct AppendBindingsState;
 }  // namespace detail
 
 /// Which dims of a head are turned together.
@@ -161,22 +161,6 @@ struct AppendOptions {
   bool push_descriptors = false;
 };
 
-/// Descriptor sets and parameters for one set of tensors. Reusable: record it as often as wanted; rewrite it
-/// only while no recorded use is pending. The plan must outlive it. Move-only; not thread-safe by itself.
-class AppendBindings {
- public:
-  AppendBindings(AppendBindings&&) noexcept;
-  AppendBindings& operator=(AppendBindings&&) noexcept;
-  AppendBindings(const AppendBindings&) = delete;
-  AppendBindings& operator=(const AppendBindings&) = delete;
-  ~AppendBindings();
-
- private:
-  friend class AppendPlan;
-  explicit AppendBindings(std::unique_ptr<detail::AppendBindingsState> state);
-  std::unique_ptr<detail::AppendBindingsState> state_;
-};
-
 /// An immutable plan: compiled pipelines and a list of dispatches, one or more for each of keys, values,
 /// queries and lengths. Cheap to copy; safe to share across threads; the last copy destroys the pipelines,
 /// which must be idle by then.
@@ -195,13 +179,17 @@ class AppendPlan {
   [[nodiscard]] std::string describe() const;
 
   /// Checks the tensors against the descriptor and writes descriptor sets from a pool of its own.
-  [[nodiscard]] Result<AppendBindings> make_bindings(const AppendTensors& tensors) const;
+  [[nodiscard]] Result<Bindings> make_bindings(const AppendTensors& tensors) const;
   /// Points existing bindings at other tensors, without allocating descriptors. Only while none is in use.
-  [[nodiscard]] Status rewrite(AppendBindings& bindings, const AppendTensors& tensors) const;
+  [[nodiscard]] Status rewrite(Bindings& bindings, const AppendTensors& tensors) const;
+
+  /// That the bindings were made by this plan or a copy of it.
+  [[nodiscard]] bool has_made(const Bindings& bindings) const noexcept;
 
   /// Records the work: binds, pushes, dispatches. No allocation, no wait, no lock. The caller orders it
   /// against whatever writes the inputs and reads the outputs: shader reads and writes in the compute stage.
-  void record(VkCommandBuffer commands, const AppendBindings& bindings) const noexcept;
+  /// Bindings of another plan are an error of the caller's: nothing is recorded then.
+  void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept;
   /// The same without an object, for plans made with AppendOptions::push_descriptors.
   [[nodiscard]] Status record(VkCommandBuffer commands, const AppendTensors& tensors) const;
 

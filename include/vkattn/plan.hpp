@@ -2,11 +2,14 @@
 #pragma once
 
 #include <vkattn/attention.hpp>
+#include <vkattn/attention_tensors.hpp>
+#include <vkattn/bindings.hpp>
 #include <vkattn/device.hpp>
+#include <vkattn/kernels.hpp>
 #include <vkattn/score_shaders.hpp>
+#include <vkattn/statistics.hpp>
 #include <vkattn/tuning.hpp>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,17 +21,7 @@ namespace vkattn {
 
 namespace detail {
 struct PlanState;
-struct BindingsState;
 }  // namespace detail
-
-/// A part of a buffer that holds one tensor. `offset` is the byte of the tensor's first element and may be
-/// any multiple of the element's size (and of the declared alignment); `size` is the bytes from there that
-/// the tensor may use. The buffer needs VK_BUFFER_USAGE_STORAGE_BUFFER_BIT.
-struct BufferRange {
-  VkBuffer buffer = VK_NULL_HANDLE;
-  VkDeviceSize offset = 0;
-  VkDeviceSize size = 0;
-};
 
 /// A word of a block mask: what a block of rows sees of a block of keys.
 enum class BlockVisibility : std::uint32_t {
@@ -48,43 +41,6 @@ struct BlockMaskLayout {
   std::uint32_t batch_stride = 0;  ///< 0 where blocks do not depend on the batch entry
   std::uint32_t head_stride = 0;   ///< likewise
   std::uint32_t row_stride = 0;
-};
-
-/// The tensors of one execution. A tensor without elements may have a null buffer; those from lse on are
-/// used only where the descriptor asks for them. Output, lse and weights must not overlap any other tensor.
-struct AttentionTensors {
-  BufferRange query;
-  BufferRange key;
-  BufferRange value;
-  BufferRange output;
-  BufferRange lse;                       ///< float32
-  BufferRange kv_lengths;                ///< int32, one per batch entry
-  BufferRange query_lengths;             ///< int32, one per batch entry
-  BufferRange cumulative_query_lengths;  ///< int32, batch + 1
-  BufferRange cumulative_kv_lengths;     ///< int32, batch + 1
-  BufferRange page_table;                ///< int32 (batch, page_table_stride)
-  BufferRange key_scales;                ///< float32, one per KV head, where K is kFloat8E4m3
-  BufferRange value_scales;              ///< float32, one per KV head, where V is kFloat8E4m3
-  BufferRange mask;                      ///< AttentionDesc::mask
-  BufferRange alibi_slopes;              ///< float32, one per query head
-  BufferRange sinks;                     ///< float32, one per query head
-  BufferRange weights;                   ///< float32
-  /// Those of PlanOptions::score_function, each from a multiple of minStorageBufferOffsetAlignment on.
-  std::array<BufferRange, kMaxScoreBuffers> score_buffers;
-  /// Where the block mask is kept, AttentionPlan::block_mask_bytes() from a multiple of
-  /// minStorageBufferOffsetAlignment on; null: in the workspace, computed by each execution.
-  BufferRange block_mask;
-  /// `block_mask` is what an execution of the same plan has left there, and mask, score function and its
-  /// buffers are the same; or the caller has written it. It is not computed then.
-  bool block_mask_complete = false;
-  std::uint64_t dropout_seed = 0;
-  std::uint32_t dropout_offset = 0;  ///< of the call, so that calls with one seed differ
-};
-
-/// A kernel that must not be used, and why: for what a program knows of a driver that the library does not.
-struct KernelRefusal {
-  std::string kernel;
-  std::string reason;
 };
 
 /// How to plan a problem; what is left at its default the library decides.
@@ -138,43 +94,6 @@ struct PipelineInfo {
   std::uint32_t workgroup_size = 0;  ///< invocations
 };
 
-/// What a driver's compiler says of one executable of a pipeline (VK_KHR_pipeline_executable_properties).
-struct PipelineStatistics {
-  std::string pipeline;    ///< the kernel, or what follows it
-  std::string shader;      ///< name of the binary
-  std::string executable;  ///< the driver's name
-  std::uint32_t subgroup_size = 0;
-  struct Entry {
-    std::string name;  ///< the driver's words
-    double value = 0;
-  };
-  std::vector<Entry> entries;
-  struct Listing {
-    std::string name;
-    std::string text;
-  };
-  std::vector<Listing> listings;  ///< intermediate forms and machine code, where asked for
-};
-
-/// Descriptor sets and parameters for one set of tensors. Reusable: record it as often as wanted; rewrite it
-/// only while no recorded use is pending. The plan must outlive it. Move-only; not thread-safe by itself.
-class Bindings {
- public:
-  Bindings(Bindings&&) noexcept;
-  Bindings& operator=(Bindings&&) noexcept;
-  Bindings(const Bindings&) = delete;
-  Bindings& operator=(const Bindings&) = delete;
-  ~Bindings();
-
-  /// For the library's own files.
-  [[nodiscard]] const detail::BindingsState& state() const { return *state_; }
-
- private:
-  friend class AttentionPlan;
-  explicit Bindings(std::unique_ptr<detail::BindingsState> state);
-  std::unique_ptr<detail::BindingsState> state_;
-};
-
 /// An immutable plan: the chosen kernel, its compiled pipeline and the list of dispatches. All shader
 /// compilation that the library asks for happens in create(). Cheap to copy; safe to share across threads;
 /// the last copy destroys the pipeline, which must be idle by then.
@@ -196,8 +115,8 @@ class AttentionPlan {
   [[nodiscard]] std::string configuration() const;
   /// A few lines for a person: the problem, the kernel and its configuration, every refusal, the dispatches.
   [[nodiscard]] std::string describe() const;
-  /// Bytes of workspace that record needs; 0 where none is. Grows with query_length x kv_length only
-  /// for the kernel unfused.
+  /// Bytes of workspace that record needs; 0 where none is. Grows with query_length x kv_length only for the
+  /// kernel unfused.
   [[nodiscard]] VkDeviceSize workspace_bytes() const;
   /// Usage flags that a workspace buffer needs; 0 where none is needed. Its range must begin at a multiple of
   /// minStorageBufferOffsetAlignment. Executions that may overlap need workspaces of their own.
@@ -208,8 +127,9 @@ class AttentionPlan {
   /// For callers that write it themselves. Nothing where there is none, and where the problem takes several
   /// windows (describe()), each of which has one.
   [[nodiscard]] std::optional<BlockMaskLayout> block_mask_layout() const;
-  /// What record() records, in this order; none where nothing is to be computed.
-  [[nodiscard]] const std::vector<DispatchInfo>& dispatches() const;
+  /// What record() records, in this order; none where nothing is to be computed. The names live as long as
+  /// the plan.
+  [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
   /// In the order of their dispatches; none where nothing is to be computed. The names live as long as the
   /// plan.
   [[nodiscard]] std::vector<PipelineInfo> pipelines() const;
@@ -224,17 +144,23 @@ class AttentionPlan {
   /// The driver's statistics of each pipeline, for plans made with PlanOptions::capture_statistics.
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings = false) const;
 
-  /// Checks the tensors against the descriptor and writes descriptor sets from a pool of its own.
+  /// Checks the tensors against the descriptor, writes descriptor sets from a pool of its own, and what
+  /// features need into a few bytes of host-visible memory that belong to the bindings.
   [[nodiscard]] Result<Bindings> make_bindings(const AttentionTensors& tensors,
                                                const BufferRange& workspace = {}) const;
   /// Points existing bindings at other tensors, without allocating descriptors. Only while none is in use.
   [[nodiscard]] Status rewrite(Bindings& bindings, const AttentionTensors& tensors,
                                const BufferRange& workspace = {}) const;
 
-  /// Records the work: binds, pushes, dispatches. No allocation, no wait, no lock. The caller orders it
-  /// against whatever writes the inputs and reads the outputs: shader reads and writes in the compute stage.
+  /// That the bindings were made by this plan or a copy of it.
+  [[nodiscard]] bool has_made(const Bindings& bindings) const noexcept;
+
+  /// Records the work: binds, pushes, dispatches. No allocation, no wait, no lock, no transfer. The caller
+  /// orders it against whatever writes the inputs and reads the outputs: shader reads and writes in the
+  /// compute stage. Bindings of another plan are an error of the caller's: nothing is recorded then.
   void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept;
-  /// The same without an object, for plans made with PlanOptions::push_descriptors.
+  /// The same without an object, for plans made with PlanOptions::push_descriptors. Where features need
+  /// parameters, these go to the workspace by vkCmdUpdateBuffer (workspace_usage()).
   [[nodiscard]] Status record(VkCommandBuffer commands, const AttentionTensors& tensors,
                               const BufferRange& workspace = {}) const;
 
@@ -242,16 +168,5 @@ class AttentionPlan {
   explicit AttentionPlan(std::shared_ptr<const detail::PlanState> state) : state_(std::move(state)) {}
   std::shared_ptr<const detail::PlanState> state_;
 };
-
-/// A kernel and whether the device and problem suit it: empty reason where they do.
-struct KernelSupport {
-  std::string_view kernel;
-  std::string reason;
-};
-
-/// Every kernel of this build in the order of preference for the device, with the reason against each.
-/// Kernels left out at build time are listed too.
-[[nodiscard]] std::vector<KernelSupport> kernel_support(const AttentionDesc& desc,
-                                                        const Capabilities& capabilities);
 
 }  // namespace vkattn

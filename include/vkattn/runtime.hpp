@@ -3,6 +3,7 @@
 // at a time.
 #pragma once
 
+#include <vkattn/cache.hpp>
 #include <vkattn/plan.hpp>
 
 #include <cstddef>
@@ -99,6 +100,9 @@ class Runtime {
   /// with self-tests: the way to make plans on this device.
   [[nodiscard]] Result<AttentionPlan> make_plan(const AttentionDesc& desc,
                                                 const PlanOptions& options = {}) const;
+  /// AppendPlan::create with the runtime's pipeline cache, where the options have none.
+  [[nodiscard]] Result<AppendPlan> make_append_plan(const AppendDesc& desc,
+                                                    const AppendOptions& options = {}) const;
   /// What was measured on this device; null where no file was given.
   [[nodiscard]] std::shared_ptr<const Tuning> tuning() const;
 
@@ -142,7 +146,7 @@ class Runtime {
         },
         const_cast<void*>(static_cast<const void*>(&record)));
   }
-  /// Runs a plan once and waits; nanoseconds.
+  /// Runs a plan once and waits; nanoseconds. Bindings of another plan are refused.
   [[nodiscard]] Result<double> execute(const AttentionPlan& plan, const Bindings& bindings) const;
 
   /// Validation messages collected so far (RuntimeOptions::validation, or a layer enabled from outside).

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cache/append_state.hpp"
+#include "attention/features.hpp"
+#include "attention/tensor_rules.hpp"
+#include "cache/append_tensors.hpp"
 #include "common/message.hpp"
-#include "plan/features.hpp"
-#include "plan/tensor_rules.hpp"
 
 namespace vkattn {
 
@@ -100,17 +100,10 @@ Status check_place(const AppendDesc& desc) {
 }
 
 Status check_tensors(const AppendDesc& desc) {
-  const TensorExtents query = new_row_extents(desc, desc.query_heads, desc.head_dim);
-  const TensorExtents key = new_row_extents(desc, desc.kv_heads, desc.head_dim);
-  const TensorExtents value = new_row_extents(desc, desc.kv_heads, desc.value_dim);
-  constexpr detail::TensorUse kCache{.written = true, .may_be_quantised = true};
-  if (Status s = check_tensor({"query", desc.query, query}, {}); !s) return s;
-  if (Status s = check_tensor({"key", desc.key, key}, {}); !s) return s;
-  if (Status s = check_tensor({"value", desc.value, value}, {}); !s) return s;
-  if (Status s = check_tensor({"query_output", desc.query_output, query}, {.written = true}); !s) return s;
-  if (Status s = check_tensor({"cache_key", desc.cache_key, cache_extents(desc, desc.head_dim)}, kCache); !s)
-    return s;
-  return check_tensor({"cache_value", desc.cache_value, cache_extents(desc, desc.value_dim)}, kCache);
+  for (const detail::AppendTensorRow& row : detail::append_tensor_table()) {
+    if (Status s = check_tensor({row.name, row.storage(desc), row.extents(desc)}, row.use); !s) return s;
+  }
+  return {};
 }
 
 }  // namespace

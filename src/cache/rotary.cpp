@@ -18,7 +18,7 @@ std::uint64_t fraction(double value) {
   return static_cast<std::uint64_t>(std::ldexp(std::min(value, kLargest), 64));
 }
 
-void add_fraction(std::vector<SpecializationValue>& values, std::uint32_t id, double value) {
+void add_fraction(SpecializationValues& values, std::uint32_t id, double value) {
   const std::uint64_t bits = fraction(value);
   values.push_back({id, static_cast<std::uint32_t>(bits >> 32U)});
   values.push_back({id + 1, static_cast<std::uint32_t>(bits)});
@@ -26,9 +26,9 @@ void add_fraction(std::vector<SpecializationValue>& values, std::uint32_t id, do
 
 }  // namespace
 
-std::vector<SpecializationValue> rotary_specialization(const RotaryDesc& rotary) {
+SpecializationValues rotary_specialization(const RotaryDesc& rotary) {
   if (rotary.style == RotaryStyle::kNone) return {};
-  std::vector<SpecializationValue> values{
+  SpecializationValues values{
       {VKATTN_APPEND_SPEC_ROTARY_STYLE, static_cast<std::uint32_t>(rotary.style)},
       {VKATTN_APPEND_SPEC_ROTARY_DIMS, static_cast<std::uint32_t>(rotary.dims)},
       {VKATTN_APPEND_SPEC_ROTARY_MAGNITUDE, std::bit_cast<std::uint32_t>(rotary.magnitude)},

@@ -5,11 +5,11 @@
 
 #include <vector>
 
-#include "kernels/kernel.hpp"
+#include "vulkan/specialization.hpp"
 
 namespace vkattn::detail {
 
 /// The specialization values of a rotation; none where there is none.
-[[nodiscard]] std::vector<SpecializationValue> rotary_specialization(const RotaryDesc& rotary);
+[[nodiscard]] SpecializationValues rotary_specialization(const RotaryDesc& rotary);
 
 }  // namespace vkattn::detail

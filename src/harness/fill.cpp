@@ -4,9 +4,9 @@
 #include <array>
 #include <limits>
 
+#include "attention/tensor_rules.hpp"
 #include "harness/quantise.hpp"
 #include "harness/row_map.hpp"
-#include "plan/tensor_rules.hpp"
 
 namespace vkattn::harness {
 namespace {

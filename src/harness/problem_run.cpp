@@ -6,11 +6,11 @@
 #include <string_view>
 #include <utility>
 
+#include "common/checked.hpp"
 #include "harness/append_problem.hpp"
 #include "harness/fill.hpp"
 #include "harness/score_problem.hpp"
 #include "harness/tensor_memory.hpp"
-#include "plan/checked.hpp"
 
 namespace vkattn::harness {
 namespace {

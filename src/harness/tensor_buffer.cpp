@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/checked.hpp"
+#include "common/checked.hpp"
 
 namespace vkattn::harness {
 namespace {

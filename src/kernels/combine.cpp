@@ -18,20 +18,18 @@ std::uint32_t workgroup_size(const AttentionDesc& desc, const Capabilities& capa
 
 }  // namespace
 
-Result<FollowingPass> configure_combine(const AttentionDesc& desc, const Capabilities& capabilities,
-                                        std::int64_t parts) {
+Result<PassConfig> configure_combine(const AttentionDesc& desc, const Capabilities& capabilities,
+                                     std::int64_t parts) {
   const std::int64_t size = workgroup_size(desc, capabilities);
   const std::int64_t iterations = (desc.value_dim / size + 1) * (parts / 8 + 3);
   if (Status s = check_iterations("merging so many parts of the keys", iterations, capabilities); !s)
     return s.error();
-  FollowingPass pass;
+  PassConfig pass;
   pass.name = "combine";
   pass.shader = shader_for(desc, capabilities, "attention_combine", "attention_combine_words");
   pass.unit = PassUnit::kRows;
   pass.workgroup_flops = 2.0 * static_cast<double>(parts) * static_cast<double>(desc.value_dim);
-  auto common = common_specialization(desc, capabilities, workgroup_size(desc, capabilities));
-  if (!common) return common.error();
-  pass.specialization = *std::move(common);
+  pass.workgroup_size = workgroup_size(desc, capabilities);
   return pass;
 }
 

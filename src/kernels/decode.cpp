@@ -4,6 +4,7 @@
 #include <bit>
 #include <optional>
 
+#include "attention/tensor_rules.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
@@ -168,7 +169,7 @@ std::string shader_name(const AttentionDesc& desc, const Capabilities& capabilit
 }
 
 void add_specialization(const AttentionDesc& desc, const DecodeShape& shape,
-                        std::vector<SpecializationValue>& specialization) {
+                        SpecializationValues& specialization) {
   const auto add = [&](std::uint32_t id, auto value) {
     specialization.push_back({id, static_cast<std::uint32_t>(value)});
   };
@@ -225,10 +226,7 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
                                dropout_iterations(desc, shape.rows * shape.block.keys);
   config.iterations_besides = 4096;
   config.required_subgroup_size = required_subgroup_size(capabilities, shape.subgroup_size);
-  auto common = common_specialization(desc, capabilities, shape.block.threads);
-  if (!common) return common.error();
-  config.specialization = *std::move(common);
-  add_specialization(desc, shape, config.specialization);
+  add_specialization(desc, shape, config.constants);
   config.summary = message(
       shape.tile_rows(), " rows x ", config.key_step, " keys a step, ", shape.block.threads, " invocations, ",
       shape.columns, " to a key, ",

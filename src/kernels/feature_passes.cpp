@@ -24,9 +24,9 @@ std::uint32_t looks_per_row(const AttentionDesc& desc, std::uint32_t keys) {
 
 }  // namespace
 
-Result<FollowingPass> configure_block_mask(const AttentionDesc& desc, const Capabilities& capabilities,
-                                           const KernelConfig& kernel) {
-  FollowingPass pass;
+Result<PassConfig> configure_block_mask(const AttentionDesc& desc, const Capabilities& capabilities,
+                                        const KernelConfig& kernel) {
+  PassConfig pass;
   pass.name = "block_mask";
   pass.shader = "attention_block_mask_features";
   pass.unit = PassUnit::kBlocks;
@@ -42,17 +42,15 @@ Result<FollowingPass> configure_block_mask(const AttentionDesc& desc, const Capa
   pass.workgroup_flops = kLookFlops * static_cast<double>(looks) * pass.units_per_workgroup;
   if (Status s = check_iterations("the block mask", shared ? positions / size : positions, capabilities); !s)
     return s.error();
-  auto common = common_specialization(desc, capabilities, size);
-  if (!common) return common.error();
-  pass.specialization = *std::move(common);
-  pass.specialization.push_back({VKATTN_SPEC_BLOCK_ROWS, kernel.rows_per_workgroup});
-  pass.specialization.push_back({VKATTN_SPEC_BLOCK_KEYS, kernel.block_mask_keys});
-  pass.specialization.push_back({VKATTN_SPEC_BLOCK_MASK_SHARED, shared ? 1U : 0U});
+  pass.workgroup_size = size;
+  pass.constants.push_back({VKATTN_SPEC_BLOCK_ROWS, kernel.rows_per_workgroup});
+  pass.constants.push_back({VKATTN_SPEC_BLOCK_KEYS, kernel.block_mask_keys});
+  pass.constants.push_back({VKATTN_SPEC_BLOCK_MASK_SHARED, shared ? 1U : 0U});
   return pass;
 }
 
-Result<FollowingPass> configure_weights(const AttentionDesc& desc, const Capabilities& capabilities) {
-  FollowingPass pass;
+Result<PassConfig> configure_weights(const AttentionDesc& desc, const Capabilities& capabilities) {
+  PassConfig pass;
   pass.name = "weights";
   pass.shader = shader_for(desc, capabilities, "attention_weights", "attention_weights_words");
   pass.unit = PassUnit::kRows;
@@ -60,10 +58,8 @@ Result<FollowingPass> configure_weights(const AttentionDesc& desc, const Capabil
   const std::uint32_t size = capabilities.is_cpu() ? 8 : 64;
   const std::int64_t iterations = (desc.kv_length / size + 1) * ((desc.head_dim + 3) / 4 + 2) + 2;
   if (Status s = check_iterations("the attention weights", iterations, capabilities); !s) return s.error();
-  auto common = common_specialization(desc, capabilities, size);
-  if (!common) return common.error();
-  pass.specialization = *std::move(common);
-  pass.specialization.push_back({VKATTN_SPEC_WEIGHTS_STAGE, static_cast<std::uint32_t>(desc.weights)});
+  pass.workgroup_size = size;
+  pass.constants.push_back({VKATTN_SPEC_WEIGHTS_STAGE, static_cast<std::uint32_t>(desc.weights)});
   return pass;
 }
 

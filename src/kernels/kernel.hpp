@@ -12,12 +12,9 @@
 #include <string_view>
 #include <vector>
 
-namespace vkattn::detail {
+#include "vulkan/specialization.hpp"
 
-struct SpecializationValue {
-  std::uint32_t id = 0;
-  std::uint32_t value = 0;
-};
+namespace vkattn::detail {
 
 /// What a workgroup of a pass takes.
 enum class PassUnit : std::uint8_t {
@@ -26,23 +23,23 @@ enum class PassUnit : std::uint8_t {
   kBlocks,  ///< blocks of the block mask
 };
 
-/// A dispatch that reads what the one before it wrote to the workspace, or writes what the next one reads.
-struct FollowingPass {
-  std::string_view name;
-  std::string shader;
-  std::vector<SpecializationValue> specialization;
+/// Everything that makes one pipeline for one problem on one device, but for what the plan decides
+/// (PassVariant).
+struct PassConfig {
+  std::string_view name;           ///< the kernel's, or of what comes before or after it: combine, ...
+  std::string shader;              ///< name in shaders/binaries.cmake
+  SpecializationValues constants;  ///< its own: all passes have others in common
+  std::uint32_t workgroup_size = 0;
+  std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   PassUnit unit = PassUnit::kTiles;
   std::uint32_t units_per_workgroup = 1;  ///< of kBlocks
   /// Operations of a workgroup with kRows or kBlocks, roughly: so that no dispatch takes too long.
   double workgroup_flops = 0;
 };
 
-/// Everything that makes the pipeline of one kernel for one problem on one device.
-struct KernelConfig {
-  std::string shader;  ///< name in shaders/binaries.cmake
-  std::vector<SpecializationValue> specialization;
+/// A kernel's choices for one problem on one device. Nothing changes it afterwards.
+struct KernelConfig : PassConfig {
   TileShape tile;  ///< the block sizes that the rest follows from
-  std::uint32_t workgroup_size = 0;
   std::uint32_t rows_per_workgroup = 0;
   std::uint32_t shared_bytes = 0;
   bool whole_heads = false;    ///< the keys of one head must fit one descriptor, whatever key_step is
@@ -54,15 +51,13 @@ struct KernelConfig {
   std::uint32_t iterations_per_step = 1;
   std::uint32_t iterations_besides = 0;
   bool uses_matrix_units = false;
-  std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   /// Keep running sums as float32 in the workspace where the keys are not split (kSumsInWorkspace).
   bool sums_in_workspace = false;
   std::uint32_t score_block_keys = 0;  ///< keys of a workgroup, where the score matrix goes to the workspace
   /// Keys of a block of the block mask that the kernel skips by, its rows being rows_per_workgroup; 0: it
   /// cannot.
   std::uint32_t block_mask_keys = 0;
-  std::vector<FollowingPass> preceding;
-  std::vector<FollowingPass> following;
+  std::vector<PassConfig> following;               ///< what completes it
   DataType probability_type = DataType::kFloat32;  ///< what probabilities are rounded to before they meet V
   std::string summary;                             ///< for describe(): tile sizes in words
 };
@@ -79,11 +74,6 @@ struct Kernel {
 /// Every kernel, best first for the problem on the device.
 [[nodiscard]] std::vector<Kernel> ordered_kernels(const AttentionDesc& desc,
                                                   const Capabilities& capabilities);
-
-/// What all kernels share: the reason why none can run, or the common specialization values.
-[[nodiscard]] Result<std::vector<SpecializationValue>> common_specialization(const AttentionDesc& desc,
-                                                                             const Capabilities& capabilities,
-                                                                             std::uint32_t workgroup_size);
 
 /// Refuses what an invocation could not do in the iterations that the driver lets its loops have.
 [[nodiscard]] Status check_iterations(std::string_view what, std::int64_t iterations,
@@ -106,10 +96,6 @@ struct Kernel {
 /// Packed rows that count as few: decode rather than prefill.
 inline constexpr std::int64_t kFewRows = 16;
 
-/// True where rows of the tensor can be read so many elements at a time (4, or 8 of 16 bits).
-[[nodiscard]] bool has_vector_loads(const TensorDesc& tensor, const TensorExtents& extents,
-                                    std::uint32_t elements = 4);
-
 /// `base` where the device has 16-bit storage or the problem has no need of it, else its _words form; of
 /// either the form with features where the problem has some.
 [[nodiscard]] std::string shader_for(const AttentionDesc& desc, const Capabilities& capabilities,
@@ -121,16 +107,16 @@ inline constexpr std::int64_t kFewRows = 16;
 [[nodiscard]] Status refuse_features(const AttentionDesc& desc);
 
 /// The pass that finds out which blocks of rows and keys are hidden whole.
-[[nodiscard]] Result<FollowingPass> configure_block_mask(const AttentionDesc& desc,
-                                                         const Capabilities& capabilities,
-                                                         const KernelConfig& kernel);
+[[nodiscard]] Result<PassConfig> configure_block_mask(const AttentionDesc& desc,
+                                                      const Capabilities& capabilities,
+                                                      const KernelConfig& kernel);
 /// The pass that writes the attention weights, once the log-sum-exp of each row is known.
-[[nodiscard]] Result<FollowingPass> configure_weights(const AttentionDesc& desc,
-                                                      const Capabilities& capabilities);
+[[nodiscard]] Result<PassConfig> configure_weights(const AttentionDesc& desc,
+                                                   const Capabilities& capabilities);
 
 /// The pass that merges the parts of a split over keys.
-[[nodiscard]] Result<FollowingPass> configure_combine(const AttentionDesc& desc,
-                                                      const Capabilities& capabilities, std::int64_t parts);
+[[nodiscard]] Result<PassConfig> configure_combine(const AttentionDesc& desc,
+                                                   const Capabilities& capabilities, std::int64_t parts);
 
 using Tiles = std::span<const TileShape>;
 [[nodiscard]] Result<KernelConfig> configure_decode(const AttentionDesc& desc,

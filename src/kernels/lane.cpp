@@ -2,9 +2,9 @@
 // shared memory, no subgroup operation.
 #include <algorithm>
 
+#include "attention/features.hpp"
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
-#include "plan/features.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
@@ -45,14 +45,11 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
   const bool wide = capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
   config.shader = wide ? feature_form(desc, "attention_lane_wide")
                        : shader_for(desc, capabilities, "attention_lane", "attention_lane_words");
-  auto common = common_specialization(desc, capabilities, config.workgroup_size);
-  if (!common) return common.error();
-  config.specialization = *std::move(common);
-  config.specialization.push_back({VKATTN_SPEC_LANE_ROWS, found->rows});
-  config.specialization.push_back({VKATTN_SPEC_LANE_KEYS, found->keys});
+  config.constants.push_back({VKATTN_SPEC_LANE_ROWS, found->rows});
+  config.constants.push_back({VKATTN_SPEC_LANE_KEYS, found->keys});
   // Where every step is a masked one, it has to share loads and stores too.
   const std::uint32_t masked_keys = scores_hide(desc) ? std::min(found->keys, kManyMaskedKeys) : kMaskedKeys;
-  config.specialization.push_back({VKATTN_SPEC_LANE_MASKED_KEYS, masked_keys});
+  config.constants.push_back({VKATTN_SPEC_LANE_MASKED_KEYS, masked_keys});
   config.block_mask_keys = found->keys;
   const auto dims = static_cast<std::uint32_t>(desc.head_dim / 4 + desc.value_dim / 4);
   const std::uint32_t masked_steps = scores_hide(desc) ? (found->keys + masked_keys - 1) / masked_keys : 1;

@@ -4,11 +4,12 @@
 #include <optional>
 #include <string_view>
 
+#include "attention/features.hpp"
+#include "attention/tensor_rules.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/matrix_common.hpp"
 #include "kernels/vendors.hpp"
-#include "plan/features.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
@@ -159,7 +160,7 @@ Status check_features(const Capabilities& capabilities, DataType operand) {
 }
 
 void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
-                        std::vector<SpecializationValue>& specialization) {
+                        SpecializationValues& specialization) {
   const auto add = [&](std::uint32_t id, auto value) {
     specialization.push_back({id, static_cast<std::uint32_t>(value)});
   };
@@ -209,10 +210,7 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
   config.probability_type = operand;
   config.uses_matrix_units = true;
   config.required_subgroup_size = required_subgroup_size(capabilities, *lanes);
-  auto common = common_specialization(desc, capabilities, tile.threads());
-  if (!common) return common.error();
-  config.specialization = *std::move(common);
-  add_specialization(desc, tile, config.specialization);
+  add_specialization(desc, tile, config.constants);
   const std::int64_t slices = (desc.value_dim + tile.slice_dims - 1) / tile.slice_dims;
   config.summary = message(tile.block_rows(), " rows x ", tile.keys, " keys a tile, matrices of ", shape->m,
                            "x", shape->n, "x", shape->k, ", ", tile.subgroups, " subgroups of ", *lanes,

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "attention/tensor_rules.hpp"
 #include "common/message.hpp"
 #include "kernels/matrix_common.hpp"
 #include "shared/attention_constants.h"
@@ -222,25 +223,22 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
   if (*scope == "subgroup") {
     config.required_subgroup_size = required_subgroup_size(capabilities, tile->invocations);
   }
-  auto common = common_specialization(desc, capabilities, tile->invocations);
-  if (!common) return common.error();
-  config.specialization = *std::move(common);
   // Rows are rows of memory where no other query head shares the KV head. A window may start at any of them,
   // so each must be aligned.
   const bool query_tensor =
       tensors && desc.query_heads == desc.kv_heads &&
       has_vector_loads(desc.query, query_extents(desc, 1), 8) &&
       is_tensor_addressable(desc.query, desc.batch, desc.query_heads, desc.query_length, desc.head_dim);
-  config.specialization.push_back({VKATTN_SPEC_MATRIX2_ROWS, tile->rows});
-  config.specialization.push_back({VKATTN_SPEC_MATRIX2_KEYS, tile->keys});
-  config.specialization.push_back({VKATTN_SPEC_MATRIX2_HEAD_BLOCK, tile->head_block});
-  config.specialization.push_back({VKATTN_SPEC_MATRIX2_VALUE_BLOCK, tile->value_block});
+  config.constants.push_back({VKATTN_SPEC_MATRIX2_ROWS, tile->rows});
+  config.constants.push_back({VKATTN_SPEC_MATRIX2_KEYS, tile->keys});
+  config.constants.push_back({VKATTN_SPEC_MATRIX2_HEAD_BLOCK, tile->head_block});
+  config.constants.push_back({VKATTN_SPEC_MATRIX2_VALUE_BLOCK, tile->value_block});
   const auto dense = [&](const TensorDesc& tensor) {
     return has_vector_loads(tensor, key_extents(desc, 1), 8) ? 1U : 0U;
   };
-  config.specialization.push_back({VKATTN_SPEC_MATRIX2_QUERY_TENSOR, query_tensor ? 1U : 0U});
-  config.specialization.push_back({VKATTN_SPEC_MATRIX2_KEY_LOADS8, dense(desc.key)});
-  config.specialization.push_back({VKATTN_SPEC_MATRIX2_VALUE_LOADS8, dense(desc.value)});
+  config.constants.push_back({VKATTN_SPEC_MATRIX2_QUERY_TENSOR, query_tensor ? 1U : 0U});
+  config.constants.push_back({VKATTN_SPEC_MATRIX2_KEY_LOADS8, dense(desc.key)});
+  config.constants.push_back({VKATTN_SPEC_MATRIX2_VALUE_LOADS8, dense(desc.value)});
   config.summary =
       message(tile->rows, " rows x ", tile->keys, " keys a tile, matrices of ", *scope, " scope over ",
               tile->invocations, " invocations, heads in blocks of ", tile->head_block, " and ",

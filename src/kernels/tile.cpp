@@ -105,13 +105,10 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
                                  value_chunks * (block_keys(shape) / 4 + 2) + 2 * shape.rows * shape.columns +
                                  8 + dropout_iterations(desc, shape.rows * shape.keys);
     config.iterations_besides = 4 * shape.rows * shape.columns + 1024;
-    auto common = common_specialization(desc, capabilities, shape.threads);
-    if (!common) return common.error();
-    config.specialization = *std::move(common);
-    config.specialization.push_back({VKATTN_SPEC_TILE_COLUMNS, shape.columns});
-    config.specialization.push_back({VKATTN_SPEC_TILE_ROWS, shape.rows});
-    config.specialization.push_back({VKATTN_SPEC_TILE_KEYS, shape.keys});
-    config.specialization.push_back({VKATTN_SPEC_TILE_DIM_CHUNK, shape.dims});
+    config.constants.push_back({VKATTN_SPEC_TILE_COLUMNS, shape.columns});
+    config.constants.push_back({VKATTN_SPEC_TILE_ROWS, shape.rows});
+    config.constants.push_back({VKATTN_SPEC_TILE_KEYS, shape.keys});
+    config.constants.push_back({VKATTN_SPEC_TILE_DIM_CHUNK, shape.dims});
     config.summary =
         message(block_rows(shape), " rows x ", block_keys(shape), " keys a block, ", shape.threads,
                 " invocations, ", config.shared_bytes, " bytes of shared memory, rows reduced in ",

@@ -1,6 +1,7 @@
 // Host half of the unfused baseline (shaders/attention_unfused.comp): scores, softmax and weighted sum as
 // passes of their own, the score matrix in the workspace.
 #include <algorithm>
+#include <utility>
 
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
@@ -24,18 +25,21 @@ Result<KernelConfig> configure_unfused(const AttentionDesc& desc, const Capabili
   config.rows_per_workgroup = workgroup_size * rows;
   config.score_block_keys = keys;
   config.shader = shader_for(desc, capabilities, "attention_unfused", "attention_unfused_words");
-  auto common = common_specialization(desc, capabilities, workgroup_size);
-  if (!common) return common.error();
-  const auto pass = [&](std::uint32_t number) {
-    std::vector<SpecializationValue> values = *common;
-    values.push_back({VKATTN_SPEC_UNFUSED_PASS, number});
-    values.push_back({VKATTN_SPEC_UNFUSED_ROWS, rows});
-    values.push_back({VKATTN_SPEC_UNFUSED_KEYS, keys});
-    return values;
+  const auto constants = [&](int number) {
+    return SpecializationValues{{VKATTN_SPEC_UNFUSED_PASS, static_cast<std::uint32_t>(number)},
+                                {VKATTN_SPEC_UNFUSED_ROWS, rows},
+                                {VKATTN_SPEC_UNFUSED_KEYS, keys}};
   };
-  config.specialization = pass(VKATTN_UNFUSED_SCORES);
-  config.following.push_back({"softmax", config.shader, pass(VKATTN_UNFUSED_SOFTMAX)});
-  config.following.push_back({"weighted_sum", config.shader, pass(VKATTN_UNFUSED_WEIGHTED_SUM)});
+  config.constants = constants(VKATTN_UNFUSED_SCORES);
+  for (const auto& [name, number] : {std::pair("softmax", VKATTN_UNFUSED_SOFTMAX),
+                                     std::pair("weighted_sum", VKATTN_UNFUSED_WEIGHTED_SUM)}) {
+    PassConfig pass;
+    pass.name = name;
+    pass.shader = config.shader;
+    pass.constants = constants(number);
+    pass.workgroup_size = workgroup_size;
+    config.following.push_back(std::move(pass));
+  }
   config.summary = message("three passes, ", workgroup_size, " invocations a workgroup, ", rows,
                            rows == 1 ? " row" : " rows", " each, the score matrix in memory");
   return config;

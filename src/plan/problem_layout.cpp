@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/checked.hpp"
+#include "common/checked.hpp"
 #include "plan/problem_parser.hpp"
 
 namespace vkattn {

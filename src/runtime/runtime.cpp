@@ -124,6 +124,7 @@ RuntimeState::~RuntimeState() {
   vk.vkDestroyQueryPool(handle, queries, nullptr);
   vk.vkDestroyFence(handle, fence, nullptr);
   vk.vkDestroyCommandPool(handle, command_pool, nullptr);
+  device.reset();  // and with it the memory that bindings had parameters in
   vk.vkDestroyDevice(handle, nullptr);
 }
 
@@ -244,6 +245,12 @@ Result<AttentionPlan> Runtime::make_plan(const AttentionDesc& desc, const PlanOp
   });
 }
 
+Result<AppendPlan> Runtime::make_append_plan(const AppendDesc& desc, const AppendOptions& options) const {
+  AppendOptions full = options;
+  if (full.pipeline_cache == VK_NULL_HANDLE) full.pipeline_cache = state_->pipeline_cache;
+  return AppendPlan::create(*state_->device, desc, full);
+}
+
 std::shared_ptr<const Tuning> Runtime::tuning() const {
   return state_->tuning;
 }
@@ -325,6 +332,9 @@ Status Runtime::record_commands(RecordFunction record, void* user) const {
 
 Result<double> Runtime::execute(const AttentionPlan& plan, const Bindings& bindings) const {
   return detail::without_exceptions([&]() -> Result<double> {
+    if (!plan.has_made(bindings)) {
+      return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, "these bindings were made by another plan"};
+    }
     auto record = [&](VkCommandBuffer commands) { plan.record(commands, bindings); };
     auto times = execute(record, 1);
     if (!times) return times.error();

@@ -1,6 +1,8 @@
 // Device: borrowing a VkDevice.
 #include <vkattn/device.hpp>
 
+#include <algorithm>
+
 #include "common/message.hpp"
 #include "vulkan/device_state.hpp"
 
@@ -23,7 +25,11 @@ Result<std::shared_ptr<const detail::DeviceState>> make_state(const DeviceDesc& 
   auto functions = detail::load_device_functions(desc.device, instance_functions->vkGetDeviceProcAddr);
   if (!functions) return functions.error();
   auto state = std::make_shared<detail::DeviceState>(detail::DeviceState{
-      desc.instance, desc.physical_device, desc.device, *functions, *std::move(capabilities)});
+      desc.instance, desc.physical_device, desc.device, *functions, *std::move(capabilities), nullptr});
+  detail::ParameterMemory::DeviceHandles handles{desc.device, *functions, {}, 256};
+  instance_functions->vkGetPhysicalDeviceMemoryProperties(desc.physical_device, &handles.memory);
+  handles.alignment = std::max<VkDeviceSize>(state->capabilities.min_storage_offset_alignment, 64);
+  state->parameters = std::make_shared<detail::ParameterMemory>(handles);
   if (state->vk.vkCmdPushDescriptorSetKHR == nullptr) state->capabilities.push_descriptors = false;
   if (state->vk.vkGetPipelineExecutablePropertiesKHR == nullptr)
     state->capabilities.pipeline_statistics = false;

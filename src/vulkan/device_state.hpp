@@ -4,6 +4,7 @@
 #include <vkattn/device.hpp>
 
 #include "vulkan/functions.hpp"
+#include "vulkan/parameter_memory.hpp"
 
 namespace vkattn::detail {
 
@@ -13,6 +14,7 @@ struct DeviceState {
   VkDevice device = VK_NULL_HANDLE;
   DeviceFunctions vk;
   Capabilities capabilities;
+  std::shared_ptr<ParameterMemory> parameters;  ///< of all bindings on the device
 };
 
 /// What capabilities are read from.

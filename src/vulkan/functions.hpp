@@ -8,11 +8,19 @@
 
 namespace vkattn::detail {
 
-#define VKATTN_INSTANCE_FUNCTIONS(X) \
-  X(vkGetPhysicalDeviceProperties2)  \
+#define VKATTN_INSTANCE_FUNCTIONS(X)     \
+  X(vkGetPhysicalDeviceProperties2)      \
+  X(vkGetPhysicalDeviceMemoryProperties) \
   X(vkGetDeviceProcAddr)
 
 #define VKATTN_DEVICE_FUNCTIONS(X) \
+  X(vkCreateBuffer)                \
+  X(vkDestroyBuffer)               \
+  X(vkGetBufferMemoryRequirements) \
+  X(vkBindBufferMemory)            \
+  X(vkAllocateMemory)              \
+  X(vkFreeMemory)                  \
+  X(vkMapMemory)                   \
   X(vkCreateShaderModule)          \
   X(vkDestroyShaderModule)         \
   X(vkCreateDescriptorSetLayout)   \

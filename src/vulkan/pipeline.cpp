@@ -8,23 +8,20 @@
 
 namespace vkattn::detail {
 
-Pipeline& Pipeline::operator=(Pipeline&& other) noexcept {
+PipelineLayout& PipelineLayout::operator=(PipelineLayout&& other) noexcept {
   std::swap(device_, other.device_);
   std::swap(set_layout_, other.set_layout_);
   std::swap(layout_, other.layout_);
-  std::swap(pipeline_, other.pipeline_);
   return *this;
 }
 
-void Pipeline::destroy() noexcept {
+void PipelineLayout::destroy() noexcept {
   if (!device_) return;
-  const DeviceFunctions& vk = device_->vk;
-  vk.vkDestroyPipeline(device_->device, pipeline_, nullptr);
-  vk.vkDestroyPipelineLayout(device_->device, layout_, nullptr);
-  vk.vkDestroyDescriptorSetLayout(device_->device, set_layout_, nullptr);
+  device_->vk.vkDestroyPipelineLayout(device_->device, layout_, nullptr);
+  device_->vk.vkDestroyDescriptorSetLayout(device_->device, set_layout_, nullptr);
 }
 
-VkResult Pipeline::create_layouts(const PipelineDesc& desc) {
+VkResult PipelineLayout::create_handles(const PipelineLayoutDesc& desc) {
   std::vector<VkDescriptorSetLayoutBinding> bindings;
   for (std::uint32_t i = 0; i < desc.storage_buffers; ++i) {
     bindings.push_back({i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
@@ -47,7 +44,27 @@ VkResult Pipeline::create_layouts(const PipelineDesc& desc) {
   return vk.vkCreatePipelineLayout(device_->device, &layout_info, nullptr, &layout_);
 }
 
-VkResult Pipeline::create_pipeline(const PipelineDesc& desc) {
+Result<PipelineLayout> PipelineLayout::create(std::shared_ptr<const DeviceState> device,
+                                              const PipelineLayoutDesc& desc) {
+  PipelineLayout layout;
+  layout.device_ = std::move(device);
+  if (VkResult result = layout.create_handles(desc); result != VK_SUCCESS) {
+    return vulkan_error(result, "creating the pipeline layout");
+  }
+  return layout;
+}
+
+Pipeline& Pipeline::operator=(Pipeline&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(pipeline_, other.pipeline_);
+  return *this;
+}
+
+void Pipeline::destroy() noexcept {
+  if (device_) device_->vk.vkDestroyPipeline(device_->device, pipeline_, nullptr);
+}
+
+VkResult Pipeline::create_handle(const PipelineDesc& desc) {
   const DeviceFunctions& vk = device_->vk;
   VkShaderModuleCreateInfo module_info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
   module_info.codeSize = desc.words.size_bytes();
@@ -79,7 +96,7 @@ VkResult Pipeline::create_pipeline(const PipelineDesc& desc) {
     info.stage.pNext = &subgroup_size;
     info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
   }
-  info.layout = layout_;
+  info.layout = desc.layout;
   if (desc.capture_statistics) {
     info.flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
                  VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
@@ -93,10 +110,7 @@ VkResult Pipeline::create_pipeline(const PipelineDesc& desc) {
 Result<Pipeline> Pipeline::create(std::shared_ptr<const DeviceState> device, const PipelineDesc& desc) {
   Pipeline pipeline;
   pipeline.device_ = std::move(device);
-  if (VkResult result = pipeline.create_layouts(desc); result != VK_SUCCESS) {
-    return vulkan_error(result, "creating the pipeline layout");
-  }
-  if (VkResult result = pipeline.create_pipeline(desc); result != VK_SUCCESS) {
+  if (VkResult result = pipeline.create_handle(desc); result != VK_SUCCESS) {
     return vulkan_error(result, "creating the compute pipeline");
   }
   return pipeline;

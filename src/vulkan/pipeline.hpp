@@ -1,5 +1,7 @@
-// A compute pipeline with its layouts, destroyed together.
+// Compute pipelines over one set of storage buffers, and the layout that several of them share.
 #pragma once
+
+#include <vkattn/statistics.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -7,31 +9,51 @@
 #include <string_view>
 #include <vector>
 
-#include <vkattn/plan.hpp>
-
-#include "kernels/kernel.hpp"
 #include "vulkan/device_state.hpp"
+#include "vulkan/specialization.hpp"
 
 namespace vkattn::detail {
+
+struct PipelineLayoutDesc {
+  std::uint32_t storage_buffers = 0;  ///< bindings 0 .. n-1 of set 0
+  std::uint32_t push_constant_bytes = 0;
+  bool push_descriptors = false;
+};
+
+/// Owns its Vulkan objects. Move-only; empty when default-constructed.
+class PipelineLayout {
+ public:
+  PipelineLayout() = default;
+  [[nodiscard]] static Result<PipelineLayout> create(std::shared_ptr<const DeviceState> device,
+                                                     const PipelineLayoutDesc& desc);
+  PipelineLayout(PipelineLayout&& other) noexcept { *this = std::move(other); }
+  PipelineLayout& operator=(PipelineLayout&& other) noexcept;
+  PipelineLayout(const PipelineLayout&) = delete;
+  PipelineLayout& operator=(const PipelineLayout&) = delete;
+  ~PipelineLayout() { destroy(); }
+
+  [[nodiscard]] VkPipelineLayout handle() const { return layout_; }
+  [[nodiscard]] VkDescriptorSetLayout set_layout() const { return set_layout_; }
+
+ private:
+  [[nodiscard]] VkResult create_handles(const PipelineLayoutDesc& desc);
+  void destroy() noexcept;
+
+  std::shared_ptr<const DeviceState> device_;
+  VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
+  VkPipelineLayout layout_ = VK_NULL_HANDLE;
+};
 
 struct PipelineDesc {
   std::span<const std::uint32_t> words;  ///< SPIR-V
   std::span<const SpecializationValue> specialization;
-  std::uint32_t storage_buffers = 0;  ///< bindings 0 .. n-1 of set 0
-  std::uint32_t push_constant_bytes = 0;
+  VkPipelineLayout layout = VK_NULL_HANDLE;
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
-  bool push_descriptors = false;
-  bool capture_statistics = false;  ///< for read_statistics()
+  bool capture_statistics = false;           ///< for read_statistics()
   VkPipelineCache cache = VK_NULL_HANDLE;
 };
 
-/// What the driver says of a pipeline that was made with capture_statistics; `name` is given to each entry.
-/// With `isa` the driver's own listings too.
-[[nodiscard]] Result<std::vector<PipelineStatistics>> read_statistics(const DeviceState& device,
-                                                                      VkPipeline pipeline,
-                                                                      std::string_view name, bool isa);
-
-/// Owns its Vulkan objects. Move-only; empty when default-constructed.
+/// Owns its Vulkan object. Move-only; empty when default-constructed.
 class Pipeline {
  public:
   Pipeline() = default;
@@ -44,18 +66,19 @@ class Pipeline {
   ~Pipeline() { destroy(); }
 
   [[nodiscard]] VkPipeline handle() const { return pipeline_; }
-  [[nodiscard]] VkPipelineLayout layout() const { return layout_; }
-  [[nodiscard]] VkDescriptorSetLayout set_layout() const { return set_layout_; }
 
  private:
-  [[nodiscard]] VkResult create_layouts(const PipelineDesc& desc);
-  [[nodiscard]] VkResult create_pipeline(const PipelineDesc& desc);
+  [[nodiscard]] VkResult create_handle(const PipelineDesc& desc);
   void destroy() noexcept;
 
   std::shared_ptr<const DeviceState> device_;
-  VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
-  VkPipelineLayout layout_ = VK_NULL_HANDLE;
   VkPipeline pipeline_ = VK_NULL_HANDLE;
 };
+
+/// What the driver says of a pipeline that was made with capture_statistics; `name` is given to each entry.
+/// With `isa` the driver's own listings too.
+[[nodiscard]] Result<std::vector<PipelineStatistics>> read_statistics(const DeviceState& device,
+                                                                      VkPipeline pipeline,
+                                                                      std::string_view name, bool isa);
 
 }  // namespace vkattn::detail

@@ -67,7 +67,7 @@ class DeviceBuffers {
 
   void run(const AppendPlan& plan, const AppendTensors& tensors) {
     if (!status_.ok()) return;
-    const Result<AppendBindings> bindings = plan.make_bindings(tensors);
+    const Result<Bindings> bindings = plan.make_bindings(tensors);
     if (!bindings.ok()) {
       status_ = bindings.error();
       return;

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <span>
 
+#include "compute_pass.hpp"
 #include "gpu/support.hpp"
 #include "vkattn_test_shaders.hpp"
-#include "vulkan/device_state.hpp"
-#include "vulkan/pipeline.hpp"
+#include "vulkan/shader_binary.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -38,53 +38,17 @@ class Broken : public GpuTest {
 
  private:
   static void execute(const harness::ProblemRun::Tensor& output, const Faults& faults) {
-    const std::shared_ptr<const detail::DeviceState> device = runtime().device().share();
-    detail::PipelineDesc desc;
-    desc.words = detail::find_shader(shader_binaries(), "test_broken")->words;
-    desc.storage_buffers = 1;
-    desc.push_constant_bytes = sizeof(Parameters);
-    auto pipeline = detail::Pipeline::create(device, desc);
-    ASSERT_TRUE(pipeline.ok()) << pipeline.error().message;
-
-    const detail::DeviceFunctions& vk = device->vk;
-    const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1};
-    VkDescriptorPoolCreateInfo pool_info{};
-    pool_info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
-    pool_info.maxSets = 1;
-    pool_info.poolSizeCount = 1;
-    pool_info.pPoolSizes = &size;
-    VkDescriptorPool pool = VK_NULL_HANDLE;
-    ASSERT_EQ(vk.vkCreateDescriptorPool(device->device, &pool_info, nullptr, &pool), VK_SUCCESS);
-    const VkDescriptorSetLayout layout = pipeline->set_layout();
-    VkDescriptorSetAllocateInfo set_info{};
-    set_info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
-    set_info.descriptorPool = pool;
-    set_info.descriptorSetCount = 1;
-    set_info.pSetLayouts = &layout;
-    VkDescriptorSet set = VK_NULL_HANDLE;
-    ASSERT_EQ(vk.vkAllocateDescriptorSets(device->device, &set_info, &set), VK_SUCCESS);
-    const VkDescriptorBufferInfo buffer{output.buffer.handle(), 0, output.buffer.size()};
-    VkWriteDescriptorSet write{};
-    write.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
-    write.dstSet = set;
-    write.descriptorCount = 1;
-    write.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-    write.pBufferInfo = &buffer;
-    vk.vkUpdateDescriptorSets(device->device, 1, &write, 0, nullptr);
-
+    const auto words = detail::find_shader(shader_binaries(), "test_broken")->words;
+    const std::array<BufferRange, 1> buffers{output.buffer.range()};
+    const auto pass = bench::ComputePass::create(runtime(), words, {}, buffers, sizeof(Parameters));
+    ASSERT_TRUE(pass.ok()) << pass.error().message;
     const Parameters parameters{static_cast<std::uint32_t>(output.offset / 4),
                                 static_cast<std::uint32_t>(output.bytes / 4), faults.skip, faults.before,
                                 faults.behind};
     auto record = [&](VkCommandBuffer commands) {
-      vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->handle());
-      vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->layout(), 0, 1, &set, 0,
-                                 nullptr);
-      vk.vkCmdPushConstants(commands, pipeline->layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(parameters),
-                            &parameters);
-      vk.vkCmdDispatch(commands, 4, 1, 1);
+      pass->record(commands, std::as_bytes(std::span(&parameters, 1)), 4);
     };
     EXPECT_TRUE(runtime().execute(record).ok());
-    vk.vkDestroyDescriptorPool(device->device, pool, nullptr);
   }
 };
 

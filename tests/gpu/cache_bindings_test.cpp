@@ -176,7 +176,7 @@ TEST_F(CacheBindingsTest, RecordingAllocatesNothing) {
     const auto plan = AppendPlan::create(device, small_desc(), options);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     EXPECT_EQ(plan->dispatch_count(), 4U);
-    std::optional<AppendBindings> bindings;
+    std::optional<Bindings> bindings;
     if (!push) bindings.emplace(plan->make_bindings(buffers.tensors).value());
     dispatches = 0;
     const std::uint64_t before = *bench::allocations_of_this_thread();

@@ -295,7 +295,8 @@ TEST_F(LimitsOfOneKernel, PackedQueriesAreCutWithTheKeysOfTheirEntries) {
     options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 16 * 1024; });
     options.inspect = [](const AttentionPlan& plan) {
       const auto is_kernels = [&](const DispatchInfo& info) { return info.pass == plan.kernel_name(); };
-      EXPECT_EQ(std::count_if(plan.dispatches().begin(), plan.dispatches().end(), is_kernels), 6)
+      const std::vector<DispatchInfo> dispatches = plan.dispatches();
+      EXPECT_EQ(std::count_if(dispatches.begin(), dispatches.end(), is_kernels), 6)
           << "one for each entry and head";
     };
     EXPECT_TRUE(runs_right(
@@ -317,7 +318,8 @@ TEST_F(LimitsOfOneKernel, PassesBesideTheKernelAreSplitToo) {
     options.inspect = [](const AttentionPlan& plan) {
       for (const std::string_view pass : {"weights", "block_mask"}) {
         const auto is_of_pass = [&](const DispatchInfo& info) { return info.pass == pass; };
-        const auto count = std::count_if(plan.dispatches().begin(), plan.dispatches().end(), is_of_pass);
+        const std::vector<DispatchInfo> dispatches = plan.dispatches();
+        const auto count = std::count_if(dispatches.begin(), dispatches.end(), is_of_pass);
         EXPECT_NE(count, 1) << pass << " in one dispatch";
       }
     };

@@ -198,7 +198,7 @@ class MatrixVendors : public MatrixKernelTest {
     }
     EXPECT_EQ(config->shader.find("attention_matrix_loops"), 0U) << config->shader;
     EXPECT_EQ(config->shared_bytes, plan.shared_memory_bytes());
-    for (const detail::SpecializationValue& value : config->specialization) {
+    for (const detail::SpecializationValue& value : config->constants) {
       if (value.id == id) return value.value;
     }
     ADD_FAILURE() << "no specialization constant " << id;

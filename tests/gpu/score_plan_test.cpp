@@ -226,7 +226,7 @@ TEST_F(ScoreFunctionPlans, RefuseTablesByName) {
     return bindings.ok() ? Error{} : bindings.error();
   };
   const ErrorCode code = ErrorCode::kInvalidArgument;
-  EXPECT_TRUE(names(refusal({}), code, {"buffer prefix is null"}));
+  EXPECT_TRUE(names(refusal({}), code, {"buffer prefix", "is null"}));
   EXPECT_TRUE(names(refusal({table->handle(), 0, 3}), code, {"buffer prefix", "4 bytes", "3"}));
   if (capabilities().min_storage_offset_alignment > 4) {
     EXPECT_TRUE(names(refusal({table->handle(), 4, 64}), code,

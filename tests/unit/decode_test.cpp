@@ -36,7 +36,7 @@ Capabilities gpu() {
 }
 
 std::uint32_t value_of(const KernelConfig& config, std::uint32_t id) {
-  const auto& all = config.specialization;
+  const auto& all = config.constants;
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const SpecializationValue& value) { return value.id == id; });
   return found == all.end() ? ~0U : found->value;

@@ -64,7 +64,7 @@ Capabilities cpu_with_subgroup_scope() {
 }
 
 std::uint32_t constant(const KernelConfig& config, std::uint32_t id) {
-  for (const SpecializationValue& value : config.specialization) {
+  for (const SpecializationValue& value : config.constants) {
     if (value.id == id) return value.value;
   }
   ADD_FAILURE() << "no specialization constant " << id;
@@ -139,7 +139,7 @@ TEST(Matrix2, TakesWorkgroupScopeWhereItIsOffered) {
   EXPECT_EQ(config->shared_bytes, 0U);
   EXPECT_EQ(config->rows_per_workgroup, constant(*config, VKATTN_SPEC_MATRIX2_ROWS));
   EXPECT_EQ(config->key_step, constant(*config, VKATTN_SPEC_MATRIX2_KEYS));
-  EXPECT_EQ(constant(*config, VKATTN_SPEC_WORKGROUP_SIZE), 128U);
+  EXPECT_EQ(config->workgroup_size, 128U);
 }
 
 TEST(Matrix2, TakesSubgroupScopeElsewhere) {

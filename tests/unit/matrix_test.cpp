@@ -14,11 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "attention/features.hpp"
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
+#include "kernels/specialization.hpp"
 #include "kernels/tile_table.hpp"
 #include "kernels/vendors.hpp"
-#include "plan/features.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
@@ -69,7 +70,7 @@ Capabilities with_lanes(std::uint32_t lanes) {
 }
 
 std::uint32_t constant(const KernelConfig& config, std::uint32_t id) {
-  for (const SpecializationValue& value : config.specialization) {
+  for (const SpecializationValue& value : config.constants) {
     if (value.id == id) return value.value;
   }
   ADD_FAILURE() << "no specialization constant " << id;
@@ -107,8 +108,7 @@ std::uint32_t declared_bytes(const KernelConfig& config, const AttentionDesc& de
   const std::uint32_t k = constant(config, VKATTN_SPEC_MATRIX_K);
   const std::uint32_t keys = constant(config, VKATTN_SPEC_MATRIX_KEYS);
   const std::uint32_t dims = constant(config, VKATTN_SPEC_MATRIX_SLICE_DIMS);
-  const std::uint32_t subgroups =
-      constant(config, VKATTN_SPEC_WORKGROUP_SIZE) / constant(config, VKATTN_SPEC_MATRIX_SUBGROUP_SIZE);
+  const std::uint32_t subgroups = config.workgroup_size / constant(config, VKATTN_SPEC_MATRIX_SUBGROUP_SIZE);
   const std::uint32_t rows =
       subgroups * constant(config, VKATTN_SPEC_MATRIX_ROW_BLOCKS) * constant(config, VKATTN_SPEC_MATRIX_M);
   const std::uint32_t key_stride8 = (head_dim + k - 1) / k * k / 8 + 1;
@@ -362,7 +362,11 @@ void expect_consistent(const KernelConfig& config, const AttentionDesc& desc,
   const std::uint32_t rows = m * constant(config, VKATTN_SPEC_MATRIX_ROW_BLOCKS);
   const std::uint32_t keys = constant(config, VKATTN_SPEC_MATRIX_KEYS);
   const std::uint32_t dims = constant(config, VKATTN_SPEC_MATRIX_SLICE_DIMS);
-  EXPECT_EQ(constant(config, VKATTN_SPEC_WORKGROUP_SIZE), config.workgroup_size);
+  const SpecializationValues all = specialization(desc, config, {});
+  const bool has_size =
+      std::find(all.begin(), all.end(),
+                SpecializationValue{VKATTN_SPEC_WORKGROUP_SIZE, config.workgroup_size}) != all.end();
+  EXPECT_TRUE(has_size);
   EXPECT_EQ(config.workgroup_size, config.tile.subgroups * lanes);
   EXPECT_EQ(config.rows_per_workgroup, config.tile.subgroups * rows);
   EXPECT_EQ(keys % n, 0U);

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "plan/feature_params.hpp"
+#include "attention/positions.hpp"
 #include "reference/positions.hpp"
 
 namespace vkattn::detail {

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "plan/select.hpp"
+#include "kernels/select.hpp"
 
 namespace {
 

@@ -1,9 +1,9 @@
 // The rule that cuts keys into parts: idle devices get work, busy ones are left alone.
-#include "plan/split.hpp"
+#include "kernels/split.hpp"
 
 #include <gtest/gtest.h>
 
-#include "plan/checked.hpp"
+#include "common/checked.hpp"
 
 namespace vkattn::detail {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/select.hpp"
 #include "kernels/tile_table.hpp"
-#include "plan/select.hpp"
 
 namespace vkattn {
 namespace {

@@ -1,6 +1,6 @@
 // Cutting problems into windows that fit a device: everything covered once, nothing too large, offsets right
 // beyond 32 bits.
-#include "plan/window.hpp"
+#include "forward/windows.hpp"
 
 #include <vkattn/problem.hpp>
 

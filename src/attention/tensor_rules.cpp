@@ -1,5 +1,5 @@
 // The rules for one tensor: see tensor_rules.hpp.
-#include "plan/tensor_rules.hpp"
+#include "attention/tensor_rules.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "plan/checked.hpp"
+#include "common/checked.hpp"
 
 namespace vkattn {
 
@@ -91,6 +91,15 @@ Status check_tensor(const NamedTensor& tensor, const TensorUse& use) {
   if (!bytes.ok()) return invalid(std::string(tensor.name) + ": " + bytes.error().message);
   if (!use.written || *bytes == 0) return {};
   return check_no_overlap(tensor);
+}
+
+bool has_vector_loads(const TensorDesc& tensor, const TensorExtents& extents, std::uint32_t elements) {
+  if (tensor.alignment_bytes < elements * element_bytes(tensor.type) || tensor.strides.dim != 1) return false;
+  const auto aligned = [&](std::int64_t stride, std::int64_t extent) {
+    return extent <= 1 || stride % elements == 0;
+  };
+  return aligned(tensor.strides.batch, extents.batch) && aligned(tensor.strides.head, extents.heads) &&
+         aligned(tensor.strides.row, extents.rows);
 }
 
 TensorDesc mask_tensor(const MaskDesc& mask) {

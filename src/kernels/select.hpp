@@ -1,7 +1,7 @@
 // Choosing the kernel: an ordered list, each accepts or says why not. Plain data, no Vulkan calls.
 #pragma once
 
-#include <vkattn/plan.hpp>
+#include <vkattn/kernels.hpp>
 
 #include <optional>
 

@@ -6,8 +6,8 @@
 
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
+#include "kernels/select.hpp"
 #include "kernels/tile_table.hpp"
-#include "plan/select.hpp"
 
 namespace vkattn {
 

@@ -1,18 +1,44 @@
-// The rules for what a problem does to its scores and for where a cache keeps its keys.
+// The table of features: what a problem does to its scores, which rows and keys a batch entry has, and where
+// its keys lie. Rules, refusals, specialization constants and parameters of each are in its row.
 #pragma once
 
 #include <vkattn/attention.hpp>
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
+#include "attention/params.hpp"
+#include "attention/window.hpp"
 #include "shared/attention_constants.h"
+#include "vulkan/specialization.hpp"
 
 namespace vkattn::detail {
 
-/// Those of validate() that concern masks, windows, softcap, ALiBi, dropout, lengths and caches. Sizes have
-/// been checked.
+/// A feature beyond causality, key lengths and lse. Without any of them a problem takes the forms of the
+/// shaders that know of none. Null: nothing to do.
+struct FeatureRow {
+  std::string_view name;  ///< as in "cannot do softcap"
+  bool (*is_used)(const AttentionDesc& desc);
+  /// Its rules. Sizes have been checked. Called whether it is used or not.
+  Status (*check)(const AttentionDesc& desc);
+  /// Its specialization constants, for every shader with features.
+  void (*specialize)(const AttentionDesc& desc, SpecializationValues& values);
+  /// Its parameters for a window.
+  void (*set_params)(const AttentionDesc& desc, const Window& window, FeatureParams& params);
+};
+
+[[nodiscard]] std::span<const FeatureRow> feature_table();
+
+/// The rules of all features.
 [[nodiscard]] Status check_features(const AttentionDesc& desc);
+
+/// The name of the first feature of the problem; empty where it has none.
+[[nodiscard]] std::string_view first_feature(const AttentionDesc& desc);
+[[nodiscard]] inline bool has_features(const AttentionDesc& desc) {
+  return !first_feature(desc).empty();
+}
 
 /// That scores of single keys may turn out hidden: no step of a kernel can do without looking.
 [[nodiscard]] inline bool scores_hide(const AttentionDesc& desc) {
@@ -31,17 +57,12 @@ namespace vkattn::detail {
          is_quantised(desc.key.type) || is_quantised(desc.value.type);
 }
 
-/// Those of where a cache keeps its keys.
+/// The rules of where a cache keeps its keys.
 [[nodiscard]] Status check_cache(const CacheLayout& cache);
 
 /// Key positions that a cache has room for; `contiguous` is what it is without ring or pages. A ring has no
 /// end but that of int32.
 [[nodiscard]] std::int64_t cache_capacity(const CacheLayout& cache, std::int64_t contiguous);
-
-/// The first feature of the problem beyond causality, key lengths and lse, in words; empty where there is
-/// none.
-[[nodiscard]] std::string first_feature(const AttentionDesc& desc);
-[[nodiscard]] bool has_features(const AttentionDesc& desc);
 
 /// Storage buffers of the shaders that the problem takes.
 [[nodiscard]] inline std::uint32_t binding_count(const AttentionDesc& desc) {

@@ -1,9 +1,20 @@
-// What features add to a plan: passes, parameters in the workspace, positions.
+// Where rows see keys from and to, as the shaders are told.
 #pragma once
 
-#include "plan/plan_state.hpp"
+#include <vkattn/attention.hpp>
+
+#include <cstdint>
+
+#include "attention/window.hpp"
 
 namespace vkattn::detail {
+
+/// log2(e): scores are kept in log2 units.
+inline constexpr double kLog2E = 1.4426950408889634;
+
+/// The key position of query 0 as the descriptor names it; of an aligned end, what is added to the key
+/// length. Where entries have query lengths of their own, the shader adds the difference.
+[[nodiscard]] std::int64_t position_offset(const AttentionDesc& desc);
 
 /// The key position at which a row's keys end, relative to the row and the window: for AttentionParams.
 /// Clamped so that adding a row and a key length cannot overflow; what lies beyond hides all keys or none.
@@ -11,13 +22,5 @@ namespace vkattn::detail {
 
 /// The key position at which they begin, likewise: for FeatureParams.
 [[nodiscard]] std::int32_t left_offset(const AttentionDesc& desc, const Window& window);
-
-/// Adds the passes that features ask for to the kernel's configuration.
-[[nodiscard]] Status add_feature_passes(const AttentionDesc& desc, const Capabilities& capabilities,
-                                        KernelConfig& config);
-
-/// Lays out feature parameters, block masks and the like behind what the workspace already holds, for each
-/// window.
-[[nodiscard]] Status plan_features(PlanState& plan);
 
 }  // namespace vkattn::detail

@@ -19,6 +19,7 @@ struct NamedTensor {
 struct TensorUse {
   bool written = false;  ///< no two elements may share memory
   bool may_be_quantised = false;
+  bool in_words = false;  ///< accessed as 32-bit words, whatever its elements
 };
 
 /// That a size is from `least` to `most`.
@@ -27,6 +28,10 @@ struct TensorUse {
 
 /// The first rule that the tensor breaks.
 [[nodiscard]] Status check_tensor(const NamedTensor& tensor, const TensorUse& use);
+
+/// True where rows of the tensor can be read so many elements at a time (4, or 8 of 16 bits).
+[[nodiscard]] bool has_vector_loads(const TensorDesc& tensor, const TensorExtents& extents,
+                                    std::uint32_t elements = 4);
 
 /// A mask as a tensor of what it is stored in: bits as words, bytes as a type of one byte.
 [[nodiscard]] TensorDesc mask_tensor(const MaskDesc& mask);

@@ -1,12 +1,14 @@
 // Kernel selection.
-#include "plan/select.hpp"
+#include "kernels/select.hpp"
 
 #include <algorithm>
 
+#include "attention/features.hpp"
 #include "common/message.hpp"
 #include "kernels/tile_table.hpp"
 #include "shared/attention_constants.h"
 #include "vkattn_core_shaders.hpp"
+#include "vulkan/built_shader.hpp"
 
 namespace vkattn {
 
@@ -17,16 +19,18 @@ namespace {
 // A configuration is of use only where the build has its shader.
 Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
                                const Capabilities& capabilities, const TileShape* tile = nullptr) {
+  if (capabilities.max_stage_storage_buffers < binding_count(desc)) {
+    return Error{
+        ErrorCode::kLimitExceeded, VK_SUCCESS,
+        message("needs ", binding_count(desc), " storage buffers, maxPerStageDescriptorStorageBuffers is ",
+                capabilities.max_stage_storage_buffers)};
+  }
   const std::vector<TileShape> tiles =
       tile != nullptr ? std::vector{*tile} : table_tiles(kernel.name, desc, capabilities);
   auto config = kernel.configure(desc, capabilities, tiles);
   if (!config) return config;
-  const ShaderBinary* binary = find_shader(shader_binaries(), config->shader);
-  if (binary == nullptr || binary->words.empty()) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("this build left the shader ", config->shader, " out: its compiler lacks ",
-                         binary != nullptr ? binary->missing : "it")};
-  }
+  config->name = kernel.name;
+  if (const auto words = built_shader(shader_binaries(), config->shader); !words) return words.error();
   return config;
 }
 
@@ -43,9 +47,6 @@ Result<KernelConfig> consider(const Kernel& kernel, const AttentionDesc& desc,
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                  "a NaN or an infinity in a hidden row of V could reach its output, which strict_nonfinite "
                  "rules out"};
-  }
-  if (config && request.strict_nonfinite) {
-    config->specialization.push_back({VKATTN_SPEC_STRICT_NONFINITE, 1});
   }
   return config;
 }

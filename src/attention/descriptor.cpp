@@ -5,16 +5,16 @@
 #include <string>
 #include <utility>
 
-#include "plan/checked.hpp"
-#include "plan/features.hpp"
-#include "plan/tensor_rules.hpp"
+#include "attention/features.hpp"
+#include "attention/tensor_rules.hpp"
+#include "attention/tensor_table.hpp"
+#include "common/checked.hpp"
 
 namespace vkattn {
 namespace {
 
 using detail::check_size;
 using detail::check_tensor;
-using detail::NamedTensor;
 using detail::saturating_add;
 using detail::saturating_multiply;
 
@@ -155,26 +155,12 @@ Status validate(const AttentionDesc& desc) {
   if (Status s = check_heads(desc); !s.ok()) return s;
   if (Status s = check_options(desc); !s.ok()) return s;
   if (Status s = detail::check_features(desc); !s.ok()) return s;
-  const NamedTensor query{"query", desc.query, query_extents(desc, desc.head_dim)};
-  const NamedTensor key{"key", desc.key, key_extents(desc, desc.head_dim)};
-  const NamedTensor value{"value", desc.value, key_extents(desc, desc.value_dim)};
-  const NamedTensor output{"output", desc.output, query_extents(desc, desc.value_dim)};
-  if (Status s = check_tensor(query, {}); !s.ok()) return s;
-  if (Status s = check_tensor(key, {.may_be_quantised = true}); !s.ok()) return s;
-  if (Status s = check_tensor(value, {.may_be_quantised = true}); !s.ok()) return s;
-  if (Status s = check_tensor(output, {.written = true}); !s.ok()) return s;
-  if (desc.weights != WeightsStage::kNone) {
-    const NamedTensor weights{"weights", {DataType::kFloat32, desc.weights_strides, 0}, score_extents(desc)};
-    if (Status s = check_tensor(weights, {.written = true}); !s.ok()) return s;
+  for (const detail::TensorRow& row : detail::tensor_table()) {
+    if (!row.is_used(desc)) continue;
+    const TensorDesc storage = row.storage(desc);
+    if (Status s = check_tensor({row.name, storage, tensor_extents(row, desc)}, row.use); !s.ok()) return s;
   }
-  if (desc.mask.type != MaskType::kNone) {
-    if (const auto bytes = mask_bytes(desc); !bytes.ok()) return bytes.error();
-  }
-  if (!desc.has_lse) return {};
-  Strides lse_strides = desc.lse_strides;
-  lse_strides.dim = 1;
-  return check_tensor({"lse", {DataType::kFloat32, lse_strides, 0}, query_extents(desc, 1)},
-                      {.written = true});
+  return {};
 }
 
 }  // namespace vkattn

@@ -1,10 +1,10 @@
 // Split over keys: see split.hpp.
-#include "plan/split.hpp"
+#include "kernels/split.hpp"
 
 #include <algorithm>
 
+#include "common/checked.hpp"
 #include "common/integers.hpp"
-#include "plan/checked.hpp"
 
 namespace vkattn::detail {
 

@@ -1,0 +1,31 @@
+// Tensors bound to a plan.
+#pragma once
+
+#include <memory>
+
+namespace vkattn {
+
+namespace detail {
+struct BindingsState;
+}  // namespace detail
+
+/// Descriptor sets and parameters for one set of tensors, made by a plan. Reusable: record it as often as
+/// wanted; rewrite it only while no recorded use is pending. Keeps what it needs of its plan alive, and must
+/// be idle when it is destroyed. Move-only; not thread-safe by itself.
+class Bindings {
+ public:
+  Bindings(Bindings&&) noexcept;
+  Bindings& operator=(Bindings&&) noexcept;
+  Bindings(const Bindings&) = delete;
+  Bindings& operator=(const Bindings&) = delete;
+  ~Bindings();
+
+  /// For the library's own files.
+  explicit Bindings(std::unique_ptr<detail::BindingsState> state);
+  [[nodiscard]] detail::BindingsState& state() const { return *state_; }
+
+ private:
+  std::unique_ptr<detail::BindingsState> state_;
+};
+
+}  // namespace vkattn

@@ -1,0 +1,28 @@
+// What a driver's compiler says of pipelines.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vkattn {
+
+/// Of one executable of a pipeline (VK_KHR_pipeline_executable_properties).
+struct PipelineStatistics {
+  std::string pipeline;    ///< the kernel, or what follows it
+  std::string shader;      ///< name of the binary
+  std::string executable;  ///< the driver's name
+  std::uint32_t subgroup_size = 0;
+  struct Entry {
+    std::string name;  ///< the driver's words
+    double value = 0;
+  };
+  std::vector<Entry> entries;
+  struct Listing {
+    std::string name;
+    std::string text;
+  };
+  std::vector<Listing> listings;  ///< intermediate forms and machine code, where asked for
+};
+
+}  // namespace vkattn

@@ -1,0 +1,255 @@
+// The table of tensors: see tensor_table.hpp.
+#include "attention/tensor_table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "attention/features.hpp"
+#include "attention/params.hpp"
+#include "attention/tensor_rules.hpp"
+#include "common/integers.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+using Desc = const AttentionDesc&;
+using Tensors = AttentionTensors;
+
+bool always(Desc /*desc*/) {
+  return true;
+}
+
+std::int64_t one(Desc /*desc*/) {
+  return 1;
+}
+
+// A number of 32 bits for each position.
+TensorDesc numbers(const Strides& strides) {
+  return {DataType::kFloat32, strides, 0};
+}
+TensorDesc number_per_entry(Desc /*desc*/) {
+  return numbers({1, 0, 0, 1});
+}
+TensorDesc number_per_head(Desc /*desc*/) {
+  return numbers({0, 1, 0, 1});
+}
+std::int64_t head_dim(Desc desc) {
+  return desc.head_dim;
+}
+std::int64_t value_dim(Desc desc) {
+  return desc.value_dim;
+}
+bool is_paged(Desc desc) {
+  return desc.cache.mapping == KeyMapping::kPaged;
+}
+
+constexpr OffsetParam push(std::size_t byte) {
+  return {true, static_cast<std::uint32_t>(byte)};
+}
+constexpr OffsetParam feature(std::size_t byte) {
+  return {false, static_cast<std::uint32_t>(byte)};
+}
+
+constexpr std::array kTable{
+    TensorRow{"query", VKATTN_BINDING_QUERY, &Tensors::query, TensorCut::kQueryRows, always,
+              [](Desc d) { return d.query; }, head_dim, push(offsetof(AttentionParams, query_offset))},
+    TensorRow{"key",
+              VKATTN_BINDING_KEY,
+              &Tensors::key,
+              TensorCut::kKeyRows,
+              always,
+              [](Desc d) { return d.key; },
+              head_dim,
+              push(offsetof(AttentionParams, key_offset)),
+              {.may_be_quantised = true}},
+    TensorRow{"value",
+              VKATTN_BINDING_VALUE,
+              &Tensors::value,
+              TensorCut::kKeyRows,
+              always,
+              [](Desc d) { return d.value; },
+              value_dim,
+              push(offsetof(AttentionParams, value_offset)),
+              {.may_be_quantised = true}},
+    TensorRow{"output",
+              VKATTN_BINDING_OUTPUT,
+              &Tensors::output,
+              TensorCut::kQueryRows,
+              always,
+              [](Desc d) { return d.output; },
+              value_dim,
+              push(offsetof(AttentionParams, output_offset)),
+              {.written = true}},
+    TensorRow{"lse",
+              VKATTN_BINDING_LSE,
+              &Tensors::lse,
+              TensorCut::kQueryRows,
+              [](Desc d) { return d.has_lse; },
+              [](Desc d) {
+                Strides strides = d.lse_strides;
+                strides.dim = 1;  // ignored, so it may be anything
+                return numbers(strides);
+              },
+              one,
+              push(offsetof(AttentionParams, lse_offset)),
+              {.written = true}},
+    TensorRow{"kv_lengths", VKATTN_BINDING_KV_LENGTHS, &Tensors::kv_lengths, TensorCut::kEntries,
+              [](Desc d) { return d.has_kv_lengths; }, number_per_entry, one,
+              push(offsetof(AttentionParams, kv_lengths_offset))},
+    TensorRow{"cumulative_kv_lengths", VKATTN_BINDING_KV_LENGTHS, &Tensors::cumulative_kv_lengths,
+              TensorCut::kEntrySums, [](Desc d) { return d.has_cumulative_lengths; }, number_per_entry, one,
+              push(offsetof(AttentionParams, kv_lengths_offset))},
+    TensorRow{"mask",
+              VKATTN_BINDING_MASK,
+              &Tensors::mask,
+              TensorCut::kScores,
+              [](Desc d) { return d.mask.type != MaskType::kNone; },
+              [](Desc d) { return mask_tensor(d.mask); },
+              [](Desc d) { return mask_columns(d.mask, d.kv_length); },
+              feature(offsetof(FeatureParams, mask_offset)),
+              {.may_be_quantised = true, .in_words = true}},
+    TensorRow{"query_lengths", VKATTN_BINDING_QUERY_LENGTHS, &Tensors::query_lengths, TensorCut::kEntries,
+              [](Desc d) { return d.has_query_lengths; }, number_per_entry, one,
+              feature(offsetof(FeatureParams, query_lengths_offset))},
+    TensorRow{"cumulative_query_lengths", VKATTN_BINDING_QUERY_LENGTHS, &Tensors::cumulative_query_lengths,
+              TensorCut::kEntrySums, [](Desc d) { return d.has_packed_queries(); }, number_per_entry, one,
+              feature(offsetof(FeatureParams, query_lengths_offset))},
+    TensorRow{"page_table", VKATTN_BINDING_PAGE_TABLE, &Tensors::page_table, TensorCut::kEntries, is_paged,
+              [](Desc d) {
+                return numbers({d.cache.page_table_stride, 0, 0, 1});
+              },
+              [](Desc d) { return d.cache.page_table_stride; },
+              feature(offsetof(FeatureParams, page_table_offset))},
+    TensorRow{"alibi_slopes", VKATTN_BINDING_ALIBI_SLOPES, &Tensors::alibi_slopes, TensorCut::kQueryHeads,
+              [](Desc d) { return d.alibi == Alibi::kGiven; }, number_per_head, one,
+              feature(offsetof(FeatureParams, slopes_offset))},
+    TensorRow{"sinks", VKATTN_BINDING_SINKS, &Tensors::sinks, TensorCut::kQueryHeads,
+              [](Desc d) { return d.has_sinks; }, number_per_head, one,
+              feature(offsetof(FeatureParams, sinks_offset))},
+    TensorRow{"key_scales", VKATTN_BINDING_KEY_SCALES, &Tensors::key_scales, TensorCut::kKvHeads,
+              [](Desc d) { return d.key.type == DataType::kFloat8E4m3; }, number_per_head, one,
+              feature(offsetof(FeatureParams, key_scales_offset))},
+    TensorRow{"value_scales", VKATTN_BINDING_VALUE_SCALES, &Tensors::value_scales, TensorCut::kKvHeads,
+              [](Desc d) { return d.value.type == DataType::kFloat8E4m3; }, number_per_head, one,
+              feature(offsetof(FeatureParams, value_scales_offset))},
+    TensorRow{"weights",
+              VKATTN_BINDING_WEIGHTS,
+              &Tensors::weights,
+              TensorCut::kScores,
+              [](Desc d) { return d.weights != WeightsStage::kNone; },
+              [](Desc d) { return numbers(d.weights_strides); },
+              [](Desc d) { return d.kv_length; },
+              feature(offsetof(FeatureParams, weights_offset)),
+              {.written = true}},
+};
+
+// A block of a tensor: where it begins, and its extents.
+struct Block {
+  std::int64_t first_batch = 0, first_head = 0, first_row = 0;
+  std::int64_t batch = 1, heads = 1, rows = 1;
+};
+
+// K and V of the window. Packed sequences and pages have no place of their own for a batch entry, so all of
+// them are bound; a ring has all its rows.
+Block key_block(Desc desc, const Window& w) {
+  const std::int64_t group = desc.query_heads / desc.kv_heads;
+  const TensorExtents all = key_extents(desc, 0);
+  Block block{w.first_batch, w.first_head / group, w.first_key, w.batch, divide_up(w.heads, group), w.keys};
+  if (desc.cache.mapping == KeyMapping::kRing) block.rows = all.rows;
+  if (desc.has_cumulative_lengths || is_paged(desc)) {
+    block.first_batch = block.first_row = 0;
+    block.batch = all.batch;
+    block.rows = all.rows;
+  }
+  return block;
+}
+
+Block block_of(TensorCut cut, Desc desc, const Window& w) {
+  switch (cut) {
+    case TensorCut::kQueryRows:
+      if (desc.has_packed_queries()) return {0, w.first_head, 0, 1, w.heads, desc.total_query_length};
+      return {w.first_batch, w.first_head, w.first_row, w.batch, w.heads, w.rows};
+    case TensorCut::kKeyRows:
+      return key_block(desc, w);
+    case TensorCut::kScores:
+      return {w.first_batch, w.first_head, w.first_row, w.batch, w.heads, w.rows};
+    case TensorCut::kEntries:
+      return {w.first_batch, 0, 0, w.batch, 1, 1};
+    case TensorCut::kEntrySums:
+      return {w.first_batch, 0, 0, w.batch + 1, 1, 1};
+    case TensorCut::kQueryHeads:
+      return {0, w.first_head, 0, 1, w.heads, 1};
+    case TensorCut::kKvHeads:
+      break;
+  }
+  const Block keys = key_block(desc, w);
+  return {0, keys.first_head, 0, 1, keys.heads, 1};
+}
+
+}  // namespace
+
+std::span<const TensorRow> tensor_table() {
+  return kTable;
+}
+
+TensorExtents tensor_extents(const TensorRow& row, Desc desc) {
+  const std::int64_t dims = row.dims(desc);
+  switch (row.cut) {
+    case TensorCut::kQueryRows:
+      return query_extents(desc, dims);
+    case TensorCut::kKeyRows:
+      return key_extents(desc, dims);
+    case TensorCut::kScores:
+      return {desc.batch, desc.query_heads, desc.query_length, dims};
+    case TensorCut::kEntries:
+      return {desc.batch, 1, 1, dims};
+    case TensorCut::kEntrySums:
+      return {desc.batch + 1, 1, 1, dims};
+    case TensorCut::kQueryHeads:
+      return {1, desc.query_heads, 1, dims};
+    case TensorCut::kKvHeads:
+      break;
+  }
+  return {1, desc.kv_heads, 1, dims};
+}
+
+TensorWindow tensor_window(const TensorRow& row, Desc desc, const Window& window) {
+  if (!row.is_used(desc)) return {};
+  const Block block = block_of(row.cut, desc, window);
+  const TensorDesc storage = row.storage(desc);
+  const Strides& s = storage.strides;
+  // validate() has seen that nothing overflows.
+  const std::int64_t bytes =
+      tensor_bytes(storage, block.batch, block.heads, block.rows, row.dims(desc)).value();
+  const std::int64_t element =
+      block.first_batch * s.batch + block.first_head * s.head + block.first_row * s.row;
+  return {element / block_elements(storage.type) * block_bytes(storage.type), bytes};
+}
+
+std::uint32_t offset_unit_bytes(const TensorDesc& storage) {
+  return is_quantised(storage.type) ? 1 : element_bytes(storage.type);
+}
+
+Window whole_window(Desc desc) {
+  // None of the packed ones is longer than all of them, whatever the longest that may occur.
+  const std::int64_t rows =
+      desc.has_packed_queries() ? std::min(desc.query_length, desc.total_query_length) : desc.query_length;
+  return {0, desc.batch, 0, desc.query_heads, 0, rows, 0, desc.kv_length};
+}
+
+TensorWindows tensor_windows(Desc desc, const Window& window) {
+  TensorWindows parts;
+  for (const TensorRow& row : kTable) {
+    if (row.is_used(desc)) parts[row.binding] = tensor_window(row, desc, window);
+  }
+  return parts;
+}
+
+std::int64_t workspace_rows(Desc desc, const Window& window) {
+  const Block block = block_of(TensorCut::kQueryRows, desc, window);
+  return block.batch * block.heads * block.rows;  // below 2^62 by validate()
+}
+
+}  // namespace vkattn::detail

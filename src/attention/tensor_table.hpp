@@ -1,0 +1,58 @@
+// The table of tensors: everything that is to be known of each is in its row. Rules, windows, bindings,
+// parameters, self-tests and the harness of the tests walk it.
+#pragma once
+
+#include <vkattn/attention.hpp>
+#include <vkattn/attention_tensors.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "attention/tensor_rules.hpp"
+#include "attention/window.hpp"
+
+namespace vkattn::detail {
+
+/// What of a window a tensor is cut by.
+enum class TensorCut : std::uint8_t {
+  kQueryRows,   ///< its query heads and rows: Q, O, lse
+  kKeyRows,     ///< its KV heads and keys, or as the cache has them: K, V
+  kScores,      ///< its query heads and rows, with all keys
+  kEntries,     ///< its batch entries
+  kEntrySums,   ///< its batch entries and one more: cumulative lengths
+  kQueryHeads,  ///< its query heads
+  kKvHeads,     ///< its KV heads
+};
+
+/// The parameter that a tensor's offset from the start of its descriptor goes to.
+struct OffsetParam {
+  bool in_push_constants = false;  ///< AttentionParams, else FeatureParams
+  std::uint32_t byte = 0;
+};
+
+struct TensorRow {
+  std::string_view name;
+  std::uint32_t binding;  ///< two tensors that are never used together may share one
+  BufferRange AttentionTensors::*range;
+  TensorCut cut;
+  bool (*is_used)(const AttentionDesc& desc);
+  TensorDesc (*storage)(const AttentionDesc& desc);
+  std::int64_t (*dims)(const AttentionDesc& desc);
+  OffsetParam offset;
+  TensorUse use;
+};
+
+[[nodiscard]] std::span<const TensorRow> tensor_table();
+
+/// Extents of the whole tensor.
+[[nodiscard]] TensorExtents tensor_extents(const TensorRow& row, const AttentionDesc& desc);
+
+/// The window's part of the tensor; nothing where the problem does not use it.
+[[nodiscard]] TensorWindow tensor_window(const TensorRow& row, const AttentionDesc& desc,
+                                         const Window& window);
+
+/// What offsets of the tensor are counted in: elements, or bytes where it is quantised.
+[[nodiscard]] std::uint32_t offset_unit_bytes(const TensorDesc& storage);
+
+}  // namespace vkattn::detail

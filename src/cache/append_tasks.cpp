@@ -1,0 +1,338 @@
+// The passes of an append: see append_tasks.hpp.
+#include "cache/append_tasks.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "attention/features.hpp"
+#include "cache/append_tensors.hpp"
+#include "cache/rotary.hpp"
+#include "common/checked.hpp"
+#include "common/integers.hpp"
+#include "common/message.hpp"
+#include "shared/attention_constants.h"
+#include "shared/cache_constants.h"
+#include "vkattn_core_shaders.hpp"
+#include "vulkan/built_shader.hpp"
+
+namespace vkattn::detail {
+
+namespace shared {
+using uint = std::uint32_t;
+#include "shared/cache_params.h"
+}  // namespace shared
+using shared::AppendParams;
+
+static_assert(sizeof(AppendParams) <= 128, "push constants of 128 bytes are all that every device has");
+
+namespace {
+
+/// Invocations of a workgroup.
+constexpr std::uint32_t kWorkgroup = 64;
+// Some 500 MB of traffic: some ten milliseconds on the slowest devices that are no CPU.
+constexpr std::uint64_t kMaxUnitsPerDispatch = std::uint64_t{1} << 22;
+
+template <class... Parts>
+Error limit_exceeded(const Parts&... parts) {
+  return Error{ErrorCode::kLimitExceeded, VK_SUCCESS, message(parts...)};
+}
+
+/// The conversion of one tensor, or the writing of lengths.
+struct Task {
+  std::string_view name;  ///< keys, values, queries, lengths
+  std::string_view shader;
+  SpecializationValues specialization;
+  ProgramSet set;
+  AppendParams params{};    ///< without offsets and units
+  std::uint64_t units = 0;  ///< invocations
+};
+
+/// One tensor of rows with where it goes.
+struct Rows {
+  std::string_view name;
+  BufferRange AppendTensors::*source;
+  BufferRange AppendTensors::*target;
+  BufferRange AppendTensors::*scales;
+  bool rotated;
+  bool cached;
+};
+
+constexpr std::array kRows{
+    Rows{"keys", &AppendTensors::key, &AppendTensors::cache_key, &AppendTensors::key_scales, true, true},
+    Rows{"values", &AppendTensors::value, &AppendTensors::cache_value, &AppendTensors::value_scales, false,
+         true},
+    Rows{"queries", &AppendTensors::query, &AppendTensors::query_output, nullptr, true, false}};
+
+const AppendTensorRow& row_of(BufferRange AppendTensors::*range) {
+  return append_tensor_table()[append_tensor_index(range)];
+}
+
+bool in_words(const TensorDesc& tensor, const Capabilities& capabilities) {
+  const std::uint32_t element = element_bytes(tensor.type);
+  return element == 1 || (element == 2 && !capabilities.storage_buffer_16bit);
+}
+
+/// Makes tasks, and enters the tensors that they use into the program.
+class TaskMaker {
+ public:
+  TaskMaker(const AppendDesc& desc, const Capabilities& capabilities, ProgramDesc& program)
+      : desc_(desc), capabilities_(capabilities), program_(program) {
+    program_.tensors.resize(append_tensor_table().size());
+  }
+
+  [[nodiscard]] Result<Task> rows_task(const Rows& rows);
+  [[nodiscard]] Result<Task> lengths_task();
+
+ private:
+  [[nodiscard]] Task begin(std::string_view name, std::uint32_t what) const;
+  [[nodiscard]] Status bind(Task& task, std::uint32_t binding, BufferRange AppendTensors::*range);
+  [[nodiscard]] Status bind_lengths(Task& task);
+  [[nodiscard]] Status bind_rows(Task& task, const Rows& rows);
+
+  const AppendDesc& desc_;
+  const Capabilities& capabilities_;
+  ProgramDesc& program_;
+};
+
+Task TaskMaker::begin(std::string_view name, std::uint32_t what) const {
+  Task task;
+  task.name = name;
+  task.shader = "cache_append_words";
+  task.set.bindings.resize(VKATTN_APPEND_BINDING_COUNT);
+  task.params.new_length = static_cast<std::uint32_t>(desc_.new_length);
+  task.params.position = desc_.has_positions ? 0 : static_cast<std::int32_t>(desc_.position);
+  task.params.capacity = static_cast<std::uint32_t>(append_capacity(desc_));
+  if (desc_.has_cumulative_new_lengths) {
+    task.params.batch = static_cast<std::uint32_t>(desc_.batch);
+    task.params.total_new_length = static_cast<std::uint32_t>(desc_.total_new_length);
+  }
+  task.specialization = {{VKATTN_APPEND_SPEC_WORKGROUP_SIZE, kWorkgroup},
+                         {VKATTN_APPEND_SPEC_HAS_POSITIONS, desc_.has_positions ? 1U : 0U},
+                         {VKATTN_APPEND_SPEC_HAS_NEW_LENGTHS, desc_.has_new_lengths ? 1U : 0U},
+                         {VKATTN_APPEND_SPEC_PACKED_ROWS, desc_.has_cumulative_new_lengths ? 1U : 0U},
+                         {VKATTN_APPEND_SPEC_TASK, what}};
+  return task;
+}
+
+// Where the descriptor has a use for the tensor.
+Status TaskMaker::bind(Task& task, std::uint32_t binding, BufferRange AppendTensors::*range) {
+  const std::size_t index = append_tensor_index(range);
+  const AppendTensorRow& row = append_tensor_table()[index];
+  const TensorDesc storage = row.storage(desc_);
+  const TensorExtents e = row.extents(desc_);
+  const auto bytes =
+      static_cast<std::uint64_t>(tensor_bytes(storage, e.batch, e.heads, e.rows, e.dims).value());
+  if (bytes == 0) return {};
+  // Descriptors begin at a multiple of the device's alignment, and end at a whole word.
+  const std::uint64_t slack = binding_alignment(capabilities_) + 4;
+  if (bytes + slack > capabilities_.max_storage_buffer_range) {
+    return limit_exceeded("the ", row.name, " tensor takes ", bytes, " bytes, and up to ", slack,
+                          " more by its alignment; maxStorageBufferRange is ",
+                          capabilities_.max_storage_buffer_range);
+  }
+  ProgramTensor& tensor = program_.tensors[index];
+  tensor.name = message(row.name, " tensor");
+  tensor.bytes = bytes;
+  tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
+  tensor.in_words = in_words(storage, capabilities_);
+  ProgramBinding& bound = task.set.bindings[binding];
+  bound.from = ProgramBinding::From::kTensor;
+  bound.index = static_cast<std::uint32_t>(index);
+  bound.bytes = bytes;
+  bound.unit_bytes = element_bytes(storage.type);
+  bound.to_end = row.use.written;
+  return {};
+}
+
+// The tensors that say where rows are, and how many.
+Status TaskMaker::bind_lengths(Task& task) {
+  if (Status s = bind(task, VKATTN_APPEND_BINDING_POSITIONS, &AppendTensors::positions); !s) return s;
+  if (Status s = bind(task, VKATTN_APPEND_BINDING_NEW_LENGTHS, &AppendTensors::new_lengths); !s) return s;
+  return bind(task, VKATTN_APPEND_BINDING_NEW_LENGTHS, &AppendTensors::cumulative_new_lengths);
+}
+
+Status TaskMaker::bind_rows(Task& task, const Rows& rows) {
+  if (Status s = bind(task, VKATTN_APPEND_BINDING_SOURCE, rows.source); !s) return s;
+  if (Status s = bind(task, VKATTN_APPEND_BINDING_TARGET, rows.target); !s) return s;
+  if (Status s = bind_lengths(task); !s) return s;
+  if (rows.rotated) {
+    if (Status s = bind(task, VKATTN_APPEND_BINDING_FREQUENCIES, &AppendTensors::frequencies); !s) return s;
+  }
+  if (!rows.cached) return {};
+  if (Status s = bind(task, VKATTN_APPEND_BINDING_PAGE_TABLE, &AppendTensors::page_table); !s) return s;
+  return bind(task, VKATTN_APPEND_BINDING_SCALES, rows.scales);
+}
+
+// A stride that is used, in elements or blocks; an unused one may be too large for the parameter.
+std::uint32_t stride32(const TensorDesc& tensor, std::int64_t stride, std::int64_t extent) {
+  return extent > 1 ? static_cast<std::uint32_t>(stride / block_elements(tensor.type)) : 0U;
+}
+
+/// A tensor of rows as its row of the table has it.
+struct Side {
+  TensorDesc tensor;
+  TensorExtents extents;
+};
+
+Side side_of(const AppendDesc& desc, BufferRange AppendTensors::*range) {
+  const AppendTensorRow& row = row_of(range);
+  return {row.storage(desc), row.extents(desc)};
+}
+
+void add_strides(const Side& source, const Side& target, AppendParams& params) {
+  const auto strides = [](const Side& side) {
+    const TensorDesc& tensor = side.tensor;
+    return std::array{stride32(tensor, tensor.strides.batch, side.extents.batch),
+                      stride32(tensor, tensor.strides.head, side.extents.heads),
+                      stride32(tensor, tensor.strides.row, side.extents.rows)};
+  };
+  const auto from = strides(source);
+  const auto to = strides(target);
+  params.source_batch_stride = from[0];
+  params.source_head_stride = from[1];
+  params.source_row_stride = from[2];
+  params.target_batch_stride = to[0];
+  params.target_head_stride = to[1];
+  params.target_row_stride = to[2];
+  params.heads = static_cast<std::uint32_t>(source.extents.heads);
+}
+
+// Invocations for one row (units_per_row() of the shader).
+std::int64_t units_per_row(DataType target, std::int64_t dims, const RotaryDesc& rotary) {
+  if (block_elements(target) > 1) return dims / block_elements(target);
+  if (rotary.style != RotaryStyle::kHalfSplit) return divide_up(dims, std::int64_t{8});
+  return divide_up(rotary.dims / 2, std::int64_t{4}) + divide_up(dims - rotary.dims, std::int64_t{8});
+}
+
+void specialize_rows(const Side& source, const Side& target, const CacheLayout* cache,
+                     const RotaryDesc& rotary, SpecializationValues& values) {
+  const auto quads = [&](const Side& side) {
+    const bool halves_aligned = rotary.style != RotaryStyle::kHalfSplit || rotary.dims / 2 % 4 == 0;
+    return halves_aligned && has_vector_loads(side.tensor, side.extents) ? 1U : 0U;
+  };
+  const auto dim_stride = [&](const TensorDesc& tensor) {
+    return source.extents.dims > 1 ? static_cast<std::uint32_t>(tensor.strides.dim) : 1U;
+  };
+  std::uint32_t mapping = VKATTN_APPEND_SAME_ROW;
+  std::int64_t mapped_rows = 1;
+  if (cache != nullptr) {
+    mapping = static_cast<std::uint32_t>(cache->mapping);
+    if (cache->mapping == KeyMapping::kRing) mapped_rows = cache->ring_length;
+    if (cache->mapping == KeyMapping::kPaged) mapped_rows = cache->page_size;
+  }
+  const SpecializationValues own{
+      {VKATTN_APPEND_SPEC_DIMS, static_cast<std::uint32_t>(source.extents.dims)},
+      {VKATTN_APPEND_SPEC_SOURCE_TYPE, static_cast<std::uint32_t>(source.tensor.type)},
+      {VKATTN_APPEND_SPEC_TARGET_TYPE, static_cast<std::uint32_t>(target.tensor.type)},
+      {VKATTN_APPEND_SPEC_SOURCE_DIM_STRIDE, dim_stride(source.tensor)},
+      {VKATTN_APPEND_SPEC_TARGET_DIM_STRIDE, dim_stride(target.tensor)},
+      {VKATTN_APPEND_SPEC_SOURCE_QUADS, quads(source)},
+      {VKATTN_APPEND_SPEC_TARGET_QUADS, quads(target)},
+      {VKATTN_APPEND_SPEC_MAPPING, mapping},
+      {VKATTN_APPEND_SPEC_MAPPED_ROWS, static_cast<std::uint32_t>(mapped_rows)}};
+  values.insert(values.end(), own.begin(), own.end());
+  const SpecializationValues rotation = rotary_specialization(rotary);
+  values.insert(values.end(), rotation.begin(), rotation.end());
+}
+
+Result<Task> TaskMaker::rows_task(const Rows& rows) {
+  Task task = begin(rows.name, VKATTN_APPEND_ROWS);
+  if (Status s = bind_rows(task, rows); !s) return s.error();
+  const Side source = side_of(desc_, rows.source);
+  const Side target = side_of(desc_, rows.target);
+  const RotaryDesc rotary = rows.rotated ? desc_.rotary : RotaryDesc{};
+  add_strides(source, target, task.params);
+  specialize_rows(source, target, rows.cached ? &desc_.cache : nullptr, rotary, task.specialization);
+  const bool has_halves = element_bytes(source.tensor.type) == 2 || element_bytes(target.tensor.type) == 2;
+  if (capabilities_.storage_buffer_16bit && has_halves) task.shader = "cache_append";
+  if (rows.cached && desc_.cache.mapping == KeyMapping::kPaged) {
+    task.params.page_table_stride = static_cast<std::uint32_t>(desc_.cache.page_table_stride);
+    task.params.page_count = static_cast<std::uint32_t>(desc_.cache.page_count);
+  }
+  const TensorExtents& e = source.extents;
+  const std::int64_t row_count = saturating_multiply(e.batch * e.heads, e.rows);
+  task.units = static_cast<std::uint64_t>(
+      saturating_multiply(row_count, units_per_row(target.tensor.type, e.dims, rotary)));
+  return task;
+}
+
+Result<Task> TaskMaker::lengths_task() {
+  Task task = begin("lengths", VKATTN_APPEND_LENGTHS);
+  if (Status s = bind_lengths(task); !s) return s.error();
+  if (Status s = bind(task, VKATTN_APPEND_BINDING_TARGET, &AppendTensors::kv_lengths); !s) return s.error();
+  task.units = static_cast<std::uint64_t>(desc_.batch);
+  return task;
+}
+
+// Every descriptor must be valid even where the shader touches nothing through it: the first input stands in
+// for those that are missing, and where there is none what is written.
+void set_stand_ins(std::vector<ProgramBinding>& bindings) {
+  std::uint32_t stand_in = VKATTN_APPEND_BINDING_TARGET;
+  for (std::uint32_t i = VKATTN_APPEND_BINDING_COUNT; i-- > 0;) {
+    const bool is_bound = bindings[i].from != ProgramBinding::From::kStandIn;
+    if (i != VKATTN_APPEND_BINDING_TARGET && is_bound) stand_in = i;
+  }
+  for (ProgramBinding& binding : bindings) {
+    if (binding.from == ProgramBinding::From::kStandIn) binding.index = stand_in;
+  }
+}
+
+Status add_task(Task task, const Capabilities& capabilities, ProgramDesc& program) {
+  constexpr std::uint64_t kMaxUnits = ~std::uint32_t{0};
+  if (task.units > kMaxUnits) {
+    return limit_exceeded("the ", task.name, " take ", task.units, " invocations; at most ", kMaxUnits,
+                          " are possible, so split the batch");
+  }
+  const auto words = built_shader(shader_binaries(), task.shader);
+  if (!words) return words.error();
+  set_stand_ins(task.set.bindings);
+  task.set.push_constants.resize(sizeof(AppendParams));
+  std::memcpy(task.set.push_constants.data(), &task.params, sizeof(AppendParams));
+  ProgramPass pass;
+  pass.name = task.name;
+  pass.shader = task.shader;
+  pass.words = *words;
+  pass.specialization = std::move(task.specialization);
+  pass.workgroup_size = kWorkgroup;
+  // Lengths may be written over the positions that the tasks before have read: they must be done.
+  if (task.name == "lengths")
+    pass.barrier = PassBarrier{VK_ACCESS_SHADER_READ_BIT, VK_ACCESS_SHADER_WRITE_BIT};
+  const auto index = static_cast<std::uint32_t>(program.passes.size());
+  program.passes.push_back(std::move(pass));
+  program.sets.push_back(std::move(task.set));
+  add_steps(program, index, index, task.units, {kWorkgroup, kMaxUnitsPerDispatch, 0}, capabilities);
+  return {};
+}
+
+}  // namespace
+
+Result<ProgramDesc> append_program(const AppendDesc& desc, const Capabilities& capabilities) {
+  ProgramDesc program;
+  program.binding_count = VKATTN_APPEND_BINDING_COUNT;
+  program.push_constant_bytes = sizeof(AppendParams);
+  program.units_byte = offsetof(AppendParams, first_unit);
+  program.push_offsets = {{VKATTN_APPEND_BINDING_SOURCE, offsetof(AppendParams, source_offset)},
+                          {VKATTN_APPEND_BINDING_TARGET, offsetof(AppendParams, target_offset)},
+                          {VKATTN_APPEND_BINDING_POSITIONS, offsetof(AppendParams, positions_offset)},
+                          {VKATTN_APPEND_BINDING_NEW_LENGTHS, offsetof(AppendParams, new_lengths_offset)},
+                          {VKATTN_APPEND_BINDING_PAGE_TABLE, offsetof(AppendParams, page_table_offset)},
+                          {VKATTN_APPEND_BINDING_SCALES, offsetof(AppendParams, scales_offset)},
+                          {VKATTN_APPEND_BINDING_FREQUENCIES, offsetof(AppendParams, frequencies_offset)}};
+  TaskMaker maker(desc, capabilities, program);
+  for (const Rows& rows : kRows) {
+    const TensorExtents e = row_of(rows.source).extents(desc);
+    if (desc.batch == 0 || most_new_rows(desc) == 0 || e.heads == 0 || e.dims == 0) continue;
+    auto task = maker.rows_task(rows);
+    if (!task) return task.error();
+    if (Status s = add_task(*std::move(task), capabilities, program); !s) return s.error();
+  }
+  if (desc.has_kv_lengths && desc.batch != 0) {
+    auto task = maker.lengths_task();
+    if (!task) return task.error();
+    if (Status s = add_task(*std::move(task), capabilities, program); !s) return s.error();
+  }
+  return program;
+}
+
+}  // namespace vkattn::detail

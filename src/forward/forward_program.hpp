@@ -1,0 +1,34 @@
+// The program of a forward pass: its passes, and what each of its bindings is.
+#pragma once
+
+#include <vkattn/attention_tensors.hpp>
+#include <vkattn/plan.hpp>
+
+#include "forward/layout.hpp"
+#include "program/program.hpp"
+
+namespace vkattn::detail {
+
+/// SPIR-V of a shader, with the score function in it where there is one.
+[[nodiscard]] Result<std::span<const std::uint32_t>> shader_words(const PlanOptions& options,
+                                                                  std::string_view shader);
+
+/// Everything that is recorded. `kernel_pass` is set to the kernel's place among the passes.
+[[nodiscard]] Result<ProgramDesc> forward_program(const LayoutRequest& request, const ForwardLayout& layout,
+                                                  const PlanOptions& options, std::uint32_t& kernel_pass);
+
+/// The ranges of a call in the order of the program's tensors: those of the table, of the score function, and
+/// the block mask. It refers to `tensors` and to itself.
+struct ForwardCall {
+  static constexpr std::size_t kMostTensors = 24;
+  std::array<BufferRange, kMostTensors> ranges;
+  std::array<std::uint32_t, 3> words;
+  std::size_t count = 0;
+
+  explicit ForwardCall(const AttentionTensors& tensors) noexcept;
+  [[nodiscard]] ProgramCall call(const BufferRange& workspace, std::uint32_t first_pass) const noexcept {
+    return {std::span(ranges).first(count), workspace, words, first_pass};
+  }
+};
+
+}  // namespace vkattn::detail

@@ -1,0 +1,280 @@
+// The layout of a forward pass: see layout.hpp.
+#include "forward/layout.hpp"
+
+#include <algorithm>
+
+#include "attention/features.hpp"
+#include "common/integers.hpp"
+#include "common/message.hpp"
+#include "forward/windows.hpp"
+#include "program/program.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+constexpr std::int64_t kMaxTilesPerWindow = std::int64_t{1} << 31U;
+
+template <class... Parts>
+Error limit_exceeded(const Parts&... parts) {
+  return Error{ErrorCode::kLimitExceeded, VK_SUCCESS, message(parts...)};
+}
+
+/// Hands out pieces of the workspace one after the other.
+class Workspace {
+ public:
+  explicit Workspace(const Capabilities& capabilities) : capabilities_(capabilities) {}
+
+  [[nodiscard]] Result<WorkspaceArea> append(std::string_view what, double bytes) {
+    if (bytes > static_cast<double>(capabilities_.max_storage_buffer_range)) {
+      return limit_exceeded(what, " takes ", bytes, " bytes; maxStorageBufferRange is ",
+                            capabilities_.max_storage_buffer_range);
+    }
+    const std::uint64_t alignment = binding_alignment(capabilities_);
+    const WorkspaceArea area{divide_up(bytes_, alignment) * alignment, static_cast<std::uint64_t>(bytes)};
+    bytes_ = area.offset + area.bytes;
+    return area;
+  }
+
+  /// That one buffer holds all of it.
+  [[nodiscard]] Status check() const {
+    const std::uint64_t most =
+        std::min(capabilities_.max_buffer_size, capabilities_.max_memory_allocation_bytes);
+    if (bytes_ <= most) return {};
+    return limit_exceeded("the workspace takes ", bytes_, " bytes; ",
+                          most == capabilities_.max_buffer_size ? "maxBufferSize" : "maxMemoryAllocationSize",
+                          " is ", most);
+  }
+
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  void clear() { bytes_ = 0; }
+
+ private:
+  const Capabilities& capabilities_;
+  std::uint64_t bytes_ = 0;
+};
+
+// Of make_windows(): 0 where windows cannot cut the keys.
+std::uint32_t window_key_step(const LayoutRequest& request) {
+  const bool whole = request.config.whole_heads || has_movable_keys(request.desc) ||
+                     request.desc.weights != WeightsStage::kNone;  // whose pass takes all keys of a row
+  return whole ? 0 : request.config.key_step;
+}
+
+/// The windows of rows, before keys are cut, and what the workspace holds for each row.
+struct RowLayout {
+  KvSplit split;
+  Windows windows;
+  std::int64_t row_bytes = 0;
+  bool sums_in_workspace = false;
+};
+
+// For kernels that keep the score matrix in memory: a workgroup computes one block of it.
+Result<RowLayout> score_matrix_layout(const LayoutRequest& request, Windows windows) {
+  const AttentionDesc& desc = request.desc;
+  const KernelConfig& config = request.config;
+  if (windows.windows.size() > 1 || windows.max_keys < desc.kv_length) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("the kernel ", config.name,
+                         " takes tensors that fit one descriptor; maxStorageBufferRange is ",
+                         request.capabilities.max_storage_buffer_range)};
+  }
+  const std::int64_t keys = std::max<std::int64_t>(desc.kv_length, 1);
+  const KvSplit split{divide_up(keys, config.score_block_keys), config.score_block_keys};
+  if (split.splits > kMaxKvSplits) {
+    return limit_exceeded("the kernel ", config.name, " takes at most ",
+                          kMaxKvSplits * config.score_block_keys, " keys; here are ", keys);
+  }
+  return RowLayout{split, std::move(windows), 4 * keys, false};
+}
+
+// How many parts the keys are cut into.
+Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& windows, double tiles) {
+  const AttentionDesc& desc = request.desc;
+  const KernelConfig& config = request.config;
+  if (request.kv_splits > 1 && config.key_step == 0) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("the kernel ", config.name, " cannot split the keys (PlanOptions::kv_splits is ",
+                         request.kv_splits, ")")};
+  }
+  const std::int64_t least_iterations = config.iterations_besides + config.iterations_per_step;
+  if (Status s = check_iterations("one step of keys", least_iterations, request.capabilities); !s)
+    return s.error();
+  const auto tile_count = static_cast<std::int64_t>(std::min(tiles, 1e9));
+  const bool keys_cut = windows.max_keys < desc.kv_length;
+  KvSplit split =
+      choose_kv_split(desc, request.capabilities, config, tile_count, keys_cut, request.kv_splits);
+  if (keys_cut && split.keys > windows.max_keys) {
+    split = split_into(desc.kv_length, divide_up(desc.kv_length, windows.max_keys), config.key_step);
+  }
+  if (split.splits <= kMaxKvSplits) return split;
+  return limit_exceeded("the keys of one head take ", split.splits, " parts; at most ", kMaxKvSplits,
+                        " are possible");
+}
+
+Result<RowLayout> row_layout(const LayoutRequest& request, Windows windows, double tiles) {
+  if (request.config.score_block_keys != 0) return score_matrix_layout(request, std::move(windows));
+  auto split = choose_split(request, windows, tiles);
+  if (!split) return split.error();
+  const bool wants_sums = request.config.sums_in_workspace && request.kv_splits == 0;
+  RowLayout layout{*split, std::move(windows), 0, false};
+  if (split->splits == 1 && !wants_sums) return layout;
+  const std::int64_t row_bytes = 4 * split->splits * (request.desc.value_dim + 1);
+  auto smaller = make_windows(request.desc, request.capabilities, window_key_step(request), row_bytes);
+  if (!smaller && split->splits > 1) return smaller.error();
+  if (!smaller) return layout;  // the sums can live elsewhere
+  layout.windows = *std::move(smaller);
+  layout.row_bytes = row_bytes;
+  layout.sums_in_workspace = split->splits == 1;
+  return layout;
+}
+
+// A piece of the workspace for the rows of each window.
+Result<std::vector<WorkspaceArea>> row_areas(const LayoutRequest& request, const RowLayout& rows,
+                                             Workspace& workspace) {
+  std::vector<WorkspaceArea> areas;
+  for (const Window& window : rows.windows.windows) {
+    const double bytes =
+        static_cast<double>(workspace_rows(request.desc, window)) * static_cast<double>(rows.row_bytes);
+    auto area = workspace.append("the workspace", bytes);
+    if (!area) return area.error();
+    areas.push_back(*area);
+  }
+  if (Status s = workspace.check(); !s) return s.error();
+  return areas;
+}
+
+// Cuts the windows of rows further, by what keys of one head fit a descriptor.
+void cut_keys(const AttentionDesc& desc, const RowLayout& rows, const std::vector<WorkspaceArea>& areas,
+              std::vector<PlannedWindow>& planned) {
+  const std::int64_t max_keys = rows.windows.max_keys;
+  const std::int64_t parts = std::max<std::int64_t>(max_keys / std::max<std::int64_t>(rows.split.keys, 1), 1);
+  const std::int64_t keys = max_keys < desc.kv_length ? parts * rows.split.keys : desc.kv_length;
+  for (std::size_t i = 0; i < rows.windows.windows.size(); ++i) {
+    Window window = rows.windows.windows[i];
+    do {
+      window.keys = std::min(keys, desc.kv_length - window.first_key);
+      PlannedWindow& next = planned.emplace_back();
+      next.window = window;
+      next.tensors = tensor_windows(desc, window);
+      if (!areas.empty()) next.partials = areas[i];
+      window.first_key += window.keys;
+    } while (window.first_key < desc.kv_length);
+  }
+}
+
+MaskBlocks blocks_of(const LayoutRequest& request, const Window& window) {
+  const AttentionDesc& desc = request.desc;
+  const std::int64_t group = std::min(desc.query_heads / desc.kv_heads, window.heads);
+  const bool by_position = desc.score_function_hides;  // may depend on anything
+  MaskBlocks blocks;
+  blocks.keys = divide_up(desc.kv_length, std::int64_t{request.config.block_mask_keys});
+  blocks.rows = divide_up(window.rows * group, std::int64_t{request.config.rows_per_workgroup});
+  blocks.heads = by_position || desc.mask.strides.head != 0 ? window.heads / group : 1;
+  blocks.batch = by_position || desc.mask.strides.batch != 0 ? window.batch : 1;
+  return blocks;
+}
+
+// One block of keys for all rows is looked at by the kernel itself. Attention weights look at every key
+// anyway, so little would be saved; and with a combine pass there would be four pipelines.
+bool wants_block_mask(const AttentionDesc& desc, const KernelConfig& config) {
+  return scores_hide(desc) && config.block_mask_keys != 0 && desc.weights == WeightsStage::kNone &&
+         desc.kv_length > config.block_mask_keys;
+}
+
+// What features keep in the workspace for a window; windows with more keys of the rows before share what
+// passes over whole rows have left there.
+Status add_feature_areas(const LayoutRequest& request, Workspace& workspace, ForwardLayout& layout,
+                         std::size_t index) {
+  PlannedWindow& window = layout.windows[index];
+  if (request.params_in_workspace) {
+    auto area = workspace.append("the feature parameters", sizeof(FeatureParams));
+    if (!area) return area.error();
+    window.feature_params = *area;
+  }
+  if (layout.has_block_mask) window.blocks = blocks_of(request, window.window);
+  if (window.window.first_key != 0) {
+    const PlannedWindow& before = layout.windows[index - 1];
+    window.block_mask = before.block_mask;
+    window.kept_mask_byte = before.kept_mask_byte;
+    window.lse = before.lse;
+    return {};
+  }
+  if (layout.has_block_mask) {
+    auto area = workspace.append("the block mask", 4 * static_cast<double>(window.blocks.count()));
+    if (!area) return area.error();
+    window.block_mask = *area;
+    const std::uint64_t alignment = binding_alignment(request.capabilities);
+    window.kept_mask_byte = divide_up(layout.block_mask_bytes, alignment) * alignment;
+    layout.block_mask_bytes = window.kept_mask_byte + area->bytes;
+  }
+  if (needs_row_lse(request.desc) && !request.desc.has_lse) {
+    const double bytes = 4 * static_cast<double>(workspace_rows(request.desc, window.window));
+    auto area = workspace.append("the log-sum-exp of each row", bytes);
+    if (!area) return area.error();
+    window.lse = *area;
+  }
+  return {};
+}
+
+}  // namespace
+
+double row_tiles(const LayoutRequest& request, const Window& window) {
+  // The query heads of a KV head are packed into one list of rows (shaders/lib/grid.glsl).
+  const std::int64_t heads_per_kv = std::min(request.desc.query_heads / request.desc.kv_heads, window.heads);
+  const std::int64_t tiles_per_head =
+      divide_up(window.rows * heads_per_kv, std::int64_t{request.config.rows_per_workgroup});
+  return static_cast<double>(tiles_per_head) * static_cast<double>(window.heads / heads_per_kv) *
+         static_cast<double>(window.batch);
+}
+
+std::int64_t window_parts(const KvSplit& split, const Window& window) {
+  return split.splits == 1 ? 1 : std::min(split.splits, divide_up(window.keys, split.keys));
+}
+
+Result<ForwardLayout> lay_out(const LayoutRequest& request) {
+  auto windows = make_windows(request.desc, request.capabilities, window_key_step(request));
+  if (!windows) return windows.error();
+  double tiles = 0;
+  for (const Window& window : windows->windows) {
+    const double count = row_tiles(request, window);
+    if (count > static_cast<double>(kMaxTilesPerWindow)) {
+      return limit_exceeded("batch x query_heads x row tiles is ", count, "; at most ", kMaxTilesPerWindow,
+                            " are possible, so split the batch");
+    }
+    tiles += count;
+  }
+  const Windows without_sums = *windows;
+  auto rows = row_layout(request, *std::move(windows), tiles);
+  if (!rows) return rows.error();
+  Workspace workspace(request.capabilities);
+  std::vector<WorkspaceArea> areas;
+  if (rows->row_bytes != 0) {
+    auto made = row_areas(request, *rows, workspace);
+    if (made) {
+      areas = *std::move(made);
+    } else if (!rows->sums_in_workspace) {
+      return made.error();
+    } else {  // the sums can live elsewhere
+      *rows = RowLayout{rows->split, without_sums, 0, false};
+      workspace.clear();
+    }
+  }
+  ForwardLayout layout;
+  layout.split = rows->split;
+  layout.has_partials = rows->row_bytes != 0 && request.config.score_block_keys == 0;
+  layout.sums_in_workspace = rows->sums_in_workspace;
+  layout.has_block_mask = wants_block_mask(request.desc, request.config);
+  layout.whole = tensor_windows(request.desc, whole_window(request.desc));
+  cut_keys(request.desc, *rows, areas, layout.windows);
+  if (has_features(request.desc)) {
+    for (std::size_t i = 0; i < layout.windows.size(); ++i) {
+      if (Status s = add_feature_areas(request, workspace, layout, i); !s) return s.error();
+    }
+    if (Status s = workspace.check(); !s) return s.error();
+  }
+  layout.workspace_bytes = workspace.bytes();
+  return layout;
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,71 @@
+// What is decided once a kernel is chosen: the parts that keys are cut into, windows, and what of the
+// workspace each of them has. Plain data, without handles.
+#pragma once
+
+#include <vkattn/capabilities.hpp>
+
+#include <cstdint>
+#include <vector>
+
+#include "attention/params.hpp"
+#include "attention/window.hpp"
+#include "kernels/kernel.hpp"
+#include "kernels/split.hpp"
+
+namespace vkattn::detail {
+
+/// A piece of the workspace.
+struct WorkspaceArea {
+  std::uint64_t offset = 0, bytes = 0;
+};
+
+/// Blocks of the block mask of one window.
+struct MaskBlocks {
+  std::int64_t keys = 0, rows = 0, heads = 0, batch = 0;
+  [[nodiscard]] std::int64_t count() const { return keys * rows * heads * batch; }
+};
+
+/// A window with everything that is known of it before buffers are.
+struct PlannedWindow {
+  Window window;
+  TensorWindows tensors;
+  WorkspaceArea partials;            ///< shared by windows that differ in keys only
+  WorkspaceArea block_mask;          ///< likewise; none where there is no such mask
+  std::uint64_t kept_mask_byte = 0;  ///< of the block mask in a buffer of the caller's
+  WorkspaceArea lse;                 ///< for the weights, where the caller wants none; shared likewise
+  WorkspaceArea feature_params;      ///< of programs with push descriptors
+  MaskBlocks blocks;
+};
+
+struct ForwardLayout {
+  KvSplit split;
+  bool has_partials = false;       ///< partial results of a split, or running sums
+  bool sums_in_workspace = false;  ///< of which the latter
+  bool has_block_mask = false;
+  TensorWindows whole{};  ///< the whole tensors
+  std::vector<PlannedWindow> windows;
+  std::uint64_t workspace_bytes = 0;
+  std::uint64_t block_mask_bytes = 0;  ///< in a buffer of the caller's
+
+  [[nodiscard]] bool splits_keys() const { return has_partials && !sums_in_workspace; }
+};
+
+/// What a layout is made from.
+struct LayoutRequest {
+  const AttentionDesc& desc;
+  const Capabilities& capabilities;
+  const KernelConfig& config;
+  std::uint32_t kv_splits = 0;       ///< that are asked for; 0: by the rule
+  bool params_in_workspace = false;  ///< FeatureParams, of programs with push descriptors
+};
+
+/// Errors: a limit of the device, with both numbers; a split that the kernel cannot do.
+[[nodiscard]] Result<ForwardLayout> lay_out(const LayoutRequest& request);
+
+/// Row tiles of a window; in floating point, for the product may not fit.
+[[nodiscard]] double row_tiles(const LayoutRequest& request, const Window& window);
+
+/// Parts of the keys that a window has.
+[[nodiscard]] std::int64_t window_parts(const KvSplit& split, const Window& window);
+
+}  // namespace vkattn::detail

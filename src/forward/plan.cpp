@@ -1,0 +1,239 @@
+// Plan assembly: validate -> select -> layout -> program.
+#include <vkattn/plan.hpp>
+
+#include <algorithm>
+#include <cassert>
+
+#include "common/message.hpp"
+#include "forward/forward_program.hpp"
+#include "forward/plan_state.hpp"
+#include "kernels/tile_table.hpp"
+
+namespace vkattn {
+
+namespace detail {
+
+namespace {
+
+Status check_options(const PlanOptions& options, const Capabilities& capabilities) {
+  if (options.tile && options.kernel.empty()) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 "PlanOptions::tile needs PlanOptions::kernel, whose block sizes they are"};
+  }
+  if (options.capture_statistics && !capabilities.pipeline_statistics) {
+    return Error{
+        ErrorCode::kUnsupported, VK_SUCCESS,
+        "PlanOptions::capture_statistics needs VK_KHR_pipeline_executable_properties enabled on the device"};
+  }
+  return {};
+}
+
+/// What is tried: a kernel with its configuration, and how often the keys are split.
+struct Choice {
+  Selection selection;
+  std::uint32_t kv_splits = 0;
+  bool tuned = false;  ///< by PlanOptions::tuning
+};
+
+/// What planning goes by: the options less what was found not to work.
+struct Attempt {
+  const PlanOptions& options;
+  bool use_tuning = true;
+  std::vector<KernelRefusal> refusals;
+  std::vector<std::string> notes;
+};
+
+// What was measured for a problem like this one, where that can be used.
+std::optional<Choice> tuned_choice(const AttentionDesc& desc, const Capabilities& capabilities,
+                                   Attempt& attempt) {
+  const PlanOptions& options = attempt.options;
+  if (!attempt.use_tuning || !options.tuning || options.tile) return std::nullopt;
+  if (!options.tuning->warning.empty()) {
+    attempt.notes.push_back(message("tuning: ", options.tuning->warning));
+    return std::nullopt;
+  }
+  const TunedProblem* const tuned = options.tuning->nearest(desc);
+  if (tuned == nullptr || (!options.kernel.empty() && options.kernel != tuned->best.kernel))
+    return std::nullopt;
+  const std::string what = message(tuned->best.kernel, " (", to_string(tuned->best.tile), "), measured for '",
+                                   tuned->problem, "' in ", options.tuning->source);
+  const auto cannot = [&](const std::string& reason) {
+    attempt.notes.push_back(message("tuning: cannot use ", what, ": ", reason));
+    return std::nullopt;
+  };
+  // Of a file made by hand nothing is used that no test has seen.
+  const std::vector<TileShape> known = all_tiles(tuned->best.kernel);
+  if (std::find(known.begin(), known.end(), tuned->best.tile) == known.end()) {
+    return cannot("these block sizes are not in the tile table");
+  }
+  auto selection =
+      select_kernel(desc, capabilities,
+                    {tuned->best.kernel, &tuned->best.tile, attempt.refusals, options.strict_nonfinite});
+  if (!selection) return cannot(selection.error().message);
+  attempt.notes.push_back(message("tuning: ", what));
+  // What a window leaves of the keys decides how often to split them.
+  const bool same_window = tuned->desc.window == desc.window;
+  const std::uint32_t splits = options.kv_splits == 0 && same_window ? tuned->kv_splits : options.kv_splits;
+  return Choice{*std::move(selection), splits, true};
+}
+
+Result<Choice> choose(const AttentionDesc& desc, const Capabilities& capabilities, Attempt& attempt) {
+  if (auto tuned = tuned_choice(desc, capabilities, attempt)) return *std::move(tuned);
+  const PlanOptions& options = attempt.options;
+  const TileShape* const tile = options.tile ? &*options.tile : nullptr;
+  auto selection =
+      select_kernel(desc, capabilities, {options.kernel, tile, attempt.refusals, options.strict_nonfinite});
+  if (!selection) return selection.error();
+  return Choice{*std::move(selection), options.kv_splits, false};
+}
+
+// Layout and program of a choice.
+Result<ProgramDesc> lay_out_choice(const Choice& choice, const Capabilities& capabilities, PlanState& plan) {
+  const LayoutRequest request{plan.desc, capabilities, choice.selection.config, choice.kv_splits,
+                              plan.options.push_descriptors};
+  auto layout = lay_out(request);
+  if (!layout) return layout.error();
+  plan.layout = *std::move(layout);
+  return forward_program(request, plan.layout, plan.options, plan.kernel_pass);
+}
+
+// What a kernel accepts may still not fit the device, as where it cannot cut the keys of one head, and a
+// score function may not compile in it: then the next kernel is asked, unless one was asked for by name.
+Result<ProgramDesc> plan_kernel(const Capabilities& capabilities, PlanState& plan) {
+  Attempt attempt{plan.options, true, plan.options.refusals, {}};
+  for (;;) {
+    auto choice = choose(plan.desc, capabilities, attempt);
+    if (!choice) return choice.error();
+    auto program = plan.desc.is_empty() ? Result<ProgramDesc>(ProgramDesc{})
+                                        : lay_out_choice(*choice, capabilities, plan);
+    if (program) {
+      plan.selection = std::move(choice->selection);
+      plan.notes = std::move(attempt.notes);
+      return program;
+    }
+    const Error& error = program.error();
+    const bool not_here = error.code == ErrorCode::kLimitExceeded || error.code == ErrorCode::kUnsupported;
+    if (!not_here) return error;
+    if (choice->tuned) {
+      attempt.use_tuning = false;
+      attempt.notes = {message(attempt.notes.back(), ": not used: ", error.message)};
+      continue;
+    }
+    if (!plan.options.kernel.empty()) return error;
+    attempt.refusals.push_back({std::string(choice->selection.kernel.name), error.message});
+  }
+}
+
+// The problem with its score function, which the descriptor only knows of.
+Result<AttentionDesc> with_score_function(const AttentionDesc& desc, const PlanOptions& options) {
+  if (!options.score_function) {
+    if (!desc.has_score_function && !desc.score_function_hides) return desc;
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 "AttentionDesc::has_score_function is set but PlanOptions::score_function is null"};
+  }
+  if (const std::size_t buffers = options.score_function->buffers().size(); buffers > kMaxScoreBuffers) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 message("the score function has ", buffers, " buffers but at most ", kMaxScoreBuffers,
+                         " are possible")};
+  }
+  AttentionDesc whole = desc;
+  whole.has_score_function = true;
+  whole.score_function_hides = options.score_function->hides_keys();
+  return whole;
+}
+
+Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const AttentionDesc& bare_desc,
+                                                   const PlanOptions& options) {
+  if (Status s = validate(bare_desc); !s) return s.error();
+  auto desc = with_score_function(bare_desc, options);
+  if (!desc) return desc.error();
+  if (Status s = check_options(options, device.capabilities()); !s) return s.error();
+  auto plan = std::make_shared<PlanState>();
+  plan->device = device.share();
+  plan->desc = *std::move(desc);
+  plan->options = options;
+  auto program = plan_kernel(device.capabilities(), *plan);
+  if (!program) return program.error();
+  auto compiled =
+      Program::create(plan->device, *std::move(program),
+                      {options.pipeline_cache, options.push_descriptors, options.capture_statistics});
+  if (!compiled) return compiled.error();
+  plan->program = *std::move(compiled);
+  return std::shared_ptr<const PlanState>(std::move(plan));
+}
+
+Status check_block_mask(const PlanState& plan, const AttentionTensors& tensors) {
+  const bool missing = tensors.block_mask_complete && tensors.block_mask.buffer == VK_NULL_HANDLE;
+  if (plan.layout.block_mask_bytes == 0 || !missing) return {};
+  return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+               "the block mask is said to be complete but its buffer is null"};
+}
+
+// A block mask that is complete is not computed: it is all that comes before the kernel.
+std::uint32_t first_pass(const PlanState& plan, const AttentionTensors& tensors) {
+  return plan.layout.block_mask_bytes != 0 && tensors.block_mask_complete ? plan.kernel_pass : 0;
+}
+
+}  // namespace
+
+}  // namespace detail
+
+Result<AttentionPlan> AttentionPlan::create(const Device& device, const AttentionDesc& desc,
+                                            const PlanOptions& options) {
+  return detail::without_exceptions([&]() -> Result<AttentionPlan> {
+    auto state = detail::make_plan(device, desc, options);
+    if (!state) return state.error();
+    return AttentionPlan(*std::move(state));
+  });
+}
+
+Result<Bindings> AttentionPlan::make_bindings(const AttentionTensors& tensors,
+                                              const BufferRange& workspace) const {
+  return detail::without_exceptions([&]() -> Result<Bindings> {
+    if (Status s = detail::check_block_mask(*state_, tensors); !s) return s.error();
+    const detail::ForwardCall call(tensors);
+    auto bindings = state_->program->bind(call.call(workspace, detail::first_pass(*state_, tensors)));
+    if (!bindings) return bindings.error();
+    return Bindings(*std::move(bindings));
+  });
+}
+
+Status AttentionPlan::rewrite(Bindings& bindings, const AttentionTensors& tensors,
+                              const BufferRange& workspace) const {
+  return detail::without_exceptions([&]() -> Status {
+    if (Status s = detail::check_block_mask(*state_, tensors); !s) return s;
+    const detail::ForwardCall call(tensors);
+    return state_->program->rewrite(bindings.state(),
+                                    call.call(workspace, detail::first_pass(*state_, tensors)));
+  });
+}
+
+bool AttentionPlan::has_made(const Bindings& bindings) const noexcept {
+  return bindings.state().program == state_->program;
+}
+
+void AttentionPlan::record(VkCommandBuffer commands, const Bindings& bindings) const noexcept {
+  assert(has_made(bindings) && "bindings of another plan");
+  if (has_made(bindings)) state_->program->record(commands, bindings.state());
+}
+
+Status AttentionPlan::record(VkCommandBuffer commands, const AttentionTensors& tensors,
+                             const BufferRange& workspace) const {
+  return detail::without_exceptions([&]() -> Status {
+    if (Status s = detail::check_block_mask(*state_, tensors); !s) return s;
+    const detail::ForwardCall call(tensors);
+    return state_->program->record(commands, call.call(workspace, detail::first_pass(*state_, tensors)));
+  });
+}
+
+Result<std::vector<PipelineStatistics>> AttentionPlan::statistics(bool listings) const {
+  return detail::without_exceptions([&]() -> Result<std::vector<PipelineStatistics>> {
+    if (!state_->options.capture_statistics) {
+      return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                   "statistics need a plan made with PlanOptions::capture_statistics"};
+    }
+    return state_->program->statistics(listings);
+  });
+}
+
+}  // namespace vkattn

@@ -1,0 +1,129 @@
+// What a plan tells of itself.
+#include <vkattn/plan.hpp>
+
+#include "common/message.hpp"
+#include "forward/forward_program.hpp"
+#include "forward/params.hpp"
+#include "forward/plan_state.hpp"
+
+namespace vkattn {
+
+const AttentionDesc& AttentionPlan::desc() const {
+  return state_->desc;
+}
+std::string_view AttentionPlan::kernel_name() const {
+  return state_->selection.kernel.name;
+}
+const TileShape& AttentionPlan::tile() const {
+  return state_->selection.config.tile;
+}
+std::uint32_t AttentionPlan::shared_memory_bytes() const {
+  return state_->selection.config.shared_bytes;
+}
+DataType AttentionPlan::probability_type() const {
+  return state_->selection.config.probability_type;
+}
+bool AttentionPlan::uses_matrix_units() const {
+  return state_->selection.config.uses_matrix_units;
+}
+
+std::string AttentionPlan::configuration() const {
+  const detail::PlanState& plan = *state_;
+  const AttentionDesc& desc = plan.desc;
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, 64 bits (Fowler, Noll and Vo)
+  const auto add = [&](std::uint32_t word) { hash = (hash ^ word) * 0x100000001b3ULL; };
+  const std::vector<detail::ProgramPass>& passes = plan.program->desc().passes;
+  if (!passes.empty()) {
+    const detail::ProgramPass& kernel = passes[plan.kernel_pass];
+    for (const std::uint32_t word : kernel.words) add(word);
+    for (const detail::SpecializationValue& value : kernel.specialization) {
+      add(value.id);
+      add(value.value);
+    }
+  }
+  return detail::message(kernel_name(), ", ", name(desc.query.type), " ", name(desc.key.type), " ",
+                         name(desc.value.type), " ", name(desc.output.type), ", d", desc.head_dim, " dv",
+                         desc.value_dim, ", ", plan.selection.config.summary, ", code ", std::hex, hash);
+}
+
+VkDeviceSize AttentionPlan::workspace_bytes() const {
+  return state_->layout.workspace_bytes;
+}
+
+VkBufferUsageFlags AttentionPlan::workspace_usage() const {
+  if (workspace_bytes() == 0) return 0;
+  // Without bindings of their own, parameters are written by vkCmdUpdateBuffer.
+  const bool has_params = state_->layout.windows.front().feature_params.bytes != 0;
+  return has_params ? VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT
+                    : VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+}
+
+VkDeviceSize AttentionPlan::block_mask_bytes() const {
+  return state_->layout.block_mask_bytes;
+}
+
+std::optional<BlockMaskLayout> AttentionPlan::block_mask_layout() const {
+  const detail::PlanState& plan = *state_;
+  if (plan.layout.block_mask_bytes == 0 || plan.layout.windows.size() != 1) return std::nullopt;
+  const detail::FeatureParams params = detail::window_feature_params(plan.desc, plan.layout.windows.front());
+  const detail::KernelConfig& config = plan.selection.config;
+  return BlockMaskLayout{config.rows_per_workgroup, config.block_mask_keys, params.block_batch_stride,
+                         params.block_head_stride, params.block_row_stride};
+}
+
+std::vector<DispatchInfo> AttentionPlan::dispatches() const {
+  const detail::ProgramDesc& program = state_->program->desc();
+  std::vector<DispatchInfo> all;
+  for (const detail::ProgramStep& step : program.steps) {
+    all.push_back({program.passes[step.pass].name,
+                   step.first_unit,
+                   step.unit_count,
+                   {step.groups_x, step.groups_y, 1},
+                   step.estimated_ns});
+  }
+  return all;
+}
+
+std::vector<PipelineInfo> AttentionPlan::pipelines() const {
+  std::vector<PipelineInfo> all;
+  for (const detail::ProgramPass& pass : state_->program->desc().passes) {
+    all.push_back({pass.name, pass.shader, pass.workgroup_size});
+  }
+  return all;
+}
+
+std::string AttentionPlan::describe() const {
+  const detail::PlanState& plan = *state_;
+  const AttentionDesc& desc = plan.desc;
+  const detail::ForwardLayout& layout = plan.layout;
+  std::string text = detail::message("attention: batch ", desc.batch, ", query_heads ", desc.query_heads,
+                                     ", kv_heads ", desc.kv_heads, ", query_length ", desc.query_length,
+                                     ", kv_length ", desc.kv_length, ", head_dim ", desc.head_dim,
+                                     ", value_dim ", desc.value_dim, desc.causal ? ", causal" : "", "\n");
+  text += detail::message("device: ", plan.device->capabilities.device_name, "\n");
+  text += detail::message("kernel: ", kernel_name(), " (", plan.selection.config.summary, ")\n");
+  for (const KernelSupport& support : plan.selection.considered) {
+    if (!support.reason.empty())
+      text += detail::message("refused: ", support.kernel, ": ", support.reason, "\n");
+    if (support.reason.empty() && support.kernel != kernel_name()) {
+      text += detail::message("not needed: ", support.kernel, "\n");
+    }
+  }
+  if (plan.options.score_function) {
+    text += detail::message("score function: ", plan.options.score_function->name(),
+                            desc.score_function_hides ? ", hides keys" : "", "\n");
+  }
+  for (const std::string& note : plan.notes) text += note + "\n";
+  text += detail::message("dispatches: ", plan.program->desc().steps.size(), " over ", layout.windows.size(),
+                          layout.windows.size() == 1 ? " window" : " windows",
+                          " of the tensors; workspace: ", layout.workspace_bytes, " bytes\n");
+  if (layout.splits_keys()) {
+    text += detail::message("split over keys: ", layout.split.splits, " parts of ", layout.split.keys,
+                            ", merged by the combine pass\n");
+  } else if (layout.sums_in_workspace) {
+    text += "sums: kept as float32 in the workspace\n";
+  }
+  return text;
+}
+
+}  // namespace vkattn

@@ -1,0 +1,27 @@
+// What a plan holds.
+#pragma once
+
+#include <vkattn/plan.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "forward/layout.hpp"
+#include "kernels/select.hpp"
+#include "program/program.hpp"
+
+namespace vkattn::detail {
+
+struct PlanState {
+  std::shared_ptr<const DeviceState> device;
+  AttentionDesc desc;
+  PlanOptions options;  ///< as they were given
+  Selection selection;
+  std::vector<std::string> notes;  ///< lines for describe()
+  ForwardLayout layout;            ///< no windows where nothing is to be computed
+  std::shared_ptr<const Program> program;
+  std::uint32_t kernel_pass = 0;
+};
+
+}  // namespace vkattn::detail

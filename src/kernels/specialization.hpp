@@ -1,0 +1,25 @@
+// The one place where specialization values of attention's pipelines are made.
+#pragma once
+
+#include <vkattn/attention.hpp>
+
+#include <cstdint>
+
+#include "kernels/kernel.hpp"
+
+namespace vkattn::detail {
+
+/// What the plan decides for a pass, beside what the kernel has chosen.
+struct PassVariant {
+  bool splits_keys = false;        ///< partial results go to the workspace
+  bool sums_in_workspace = false;  ///< running sums do
+  bool strict_nonfinite = false;   ///< PlanOptions::strict_nonfinite
+  std::uint32_t block_rows = 0;    ///< of the block mask; 0: there is none
+  std::uint32_t block_keys = 0;
+};
+
+/// All values of a pass's pipeline.
+[[nodiscard]] SpecializationValues specialization(const AttentionDesc& desc, const PassConfig& pass,
+                                                  const PassVariant& variant);
+
+}  // namespace vkattn::detail

@@ -1,0 +1,203 @@
+// From a call's tensors to descriptor sets, push constants and parameters.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "common/integers.hpp"
+#include "common/message.hpp"
+#include "program/bound_set.hpp"
+#include "vulkan/descriptors.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+void add_to_word(std::byte* word, std::uint32_t value) noexcept {
+  std::uint32_t sum = 0;
+  std::memcpy(&sum, word, sizeof(sum));
+  sum += value;  // modulo 2^32, as the shaders add it
+  std::memcpy(word, &sum, sizeof(sum));
+}
+
+std::uint64_t whole_words(std::uint64_t bytes) noexcept {
+  return divide_up(bytes, std::uint64_t{4}) * 4;
+}
+
+}  // namespace
+
+BindingsState::~BindingsState() {
+  if (!program) return;
+  const DeviceState& device = *program->device_;
+  device.vk.vkDestroyDescriptorPool(device.device, pool, nullptr);
+}
+
+Status Program::check_range(const ProgramTensor& tensor, const BufferRange& range) const {
+  const auto fail = [&](auto&&... parts) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, message("the ", tensor.name, " ", parts...)};
+  };
+  if (tensor.bytes == 0) return {};
+  if (range.buffer == VK_NULL_HANDLE) {
+    return tensor.may_be_null ? Status() : fail("needs ", tensor.bytes, " bytes but its buffer is null");
+  }
+  if (range.offset % tensor.alignment_bytes != 0) {
+    return fail("begins at byte ", range.offset, ", which is no multiple of ", tensor.alignment_bytes, ", ",
+                tensor.alignment_name);
+  }
+  if (range.size < tensor.bytes) return fail("needs ", tensor.bytes, " bytes but its range has ", range.size);
+  if (range.size >= VK_WHOLE_SIZE - range.offset) {
+    return fail("has a range of ", range.size, " bytes from byte ", range.offset,
+                " on, which no buffer has: give its size, not VK_WHOLE_SIZE");
+  }
+  const std::uint64_t over = (range.offset + tensor.bytes) % 4;
+  if (tensor.in_words && over != 0 && range.size < tensor.bytes + 4 - over) {
+    return fail("ends inside a 32-bit word, by which it is accessed here: give a range of ",
+                tensor.bytes + 4 - over, " bytes");
+  }
+  const std::uint64_t most = device_->capabilities.max_storage_buffer_range;
+  if (tensor.is_table && range.size > most) {
+    return fail("has ", range.size, " bytes; maxStorageBufferRange is ", most);
+  }
+  return {};
+}
+
+Status Program::check(const ProgramCall& call) const {
+  for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
+    if (Status s = check_range(desc_.tensors[i], call.tensors[i]); !s) return s;
+  }
+  ProgramTensor workspace;
+  workspace.name = "workspace";
+  workspace.bytes = desc_.workspace_bytes;
+  workspace.alignment_bytes = device_->capabilities.min_storage_offset_alignment;
+  workspace.alignment_name = "minStorageBufferOffsetAlignment";
+  return check_range(workspace, call.workspace);
+}
+
+Program::BoundSet Program::resolve(const ProgramSet& set, const ProgramCall& call,
+                                   const VkDescriptorBufferInfo& parameters) const {
+  using From = ProgramBinding::From;
+  const std::uint64_t alignment = binding_alignment(device_->capabilities);
+  BoundSet bound;
+  for (std::size_t i = 0; i < set.bindings.size(); ++i) {
+    const ProgramBinding& binding = set.bindings[i];
+    const bool of_caller = binding.from == From::kTensor || binding.from == From::kTensorOrWorkspace;
+    if (of_caller && call.tensors[binding.index].buffer != VK_NULL_HANDLE) {
+      const ProgramTensor& tensor = desc_.tensors[binding.index];
+      const BufferRange& range = call.tensors[binding.index];
+      const std::uint64_t first = range.offset + binding.first_byte;
+      const std::uint64_t start = binding.exact ? first : first / alignment * alignment;
+      std::uint64_t end = first + (tensor.is_table ? range.size / 4 * 4 : binding.bytes);
+      if (tensor.in_words) end = whole_words(end);
+      if (binding.to_end) {
+        const std::uint64_t most = start + device_->capabilities.max_storage_buffer_range;
+        end = std::max(end, std::min(range.offset + range.size, most));
+      }
+      bound.buffers[i] = {range.buffer, start, end - start};
+      bound.offsets[i] = static_cast<std::uint32_t>((first - start) / binding.unit_bytes);
+    } else if (of_caller || binding.from == From::kWorkspace) {
+      bound.buffers[i] = {call.workspace.buffer, call.workspace.offset + binding.workspace_byte,
+                          binding.bytes};
+    } else if (binding.from == From::kParameters) {
+      bound.buffers[i] = parameters;
+    }
+  }
+  for (std::size_t i = 0; i < set.bindings.size(); ++i) {
+    if (set.bindings[i].from == From::kStandIn) bound.buffers[i] = bound.buffers[set.bindings[i].index];
+  }
+  return bound;
+}
+
+std::size_t Program::first_step(const ProgramCall& call) const noexcept {
+  const auto first = std::find_if(desc_.steps.begin(), desc_.steps.end(),
+                                  [&](const ProgramStep& step) { return step.pass >= call.first_pass; });
+  return static_cast<std::size_t>(first - desc_.steps.begin());
+}
+
+std::uint64_t Program::parameter_bytes(const ProgramSet& set) const noexcept {
+  const std::uint64_t alignment = binding_alignment(device_->capabilities);
+  return divide_up(std::uint64_t{set.parameters.size()}, alignment) * alignment;
+}
+
+void Program::fill_parameters(const ProgramSet& set, const BoundSet& bound, const ProgramCall& call,
+                              std::byte* target) const noexcept {
+  std::memcpy(target, set.parameters.data(), set.parameters.size());
+  for (const OffsetWord& word : desc_.parameter_offsets) {
+    add_to_word(target + word.byte, bound.offsets[word.binding]);
+  }
+  for (const CallWord& word : desc_.call_words) {
+    std::memcpy(target + word.byte, &call.words[word.index], sizeof(std::uint32_t));
+  }
+}
+
+void Program::fill_push_constants(const ProgramStep& step, const BoundSet& bound,
+                                  std::byte* target) const noexcept {
+  const ProgramSet& set = desc_.sets[step.set];
+  std::memcpy(target, set.push_constants.data(), set.push_constants.size());
+  for (const OffsetWord& word : desc_.push_offsets) {
+    add_to_word(target + word.byte, bound.offsets[word.binding]);
+  }
+  if (!desc_.units_byte) return;
+  const std::array<std::uint32_t, 2> units{step.first_unit, step.unit_count};
+  std::memcpy(target + *desc_.units_byte, units.data(), sizeof(units));
+}
+
+void Program::write(BindingsState& bindings, const ProgramCall& call) const {
+  std::vector<BoundSet> bound;
+  std::uint64_t parameter = 0;
+  for (std::size_t i = 0; i < desc_.sets.size(); ++i) {
+    const ProgramSet& set = desc_.sets[i];
+    const VkDescriptorBufferInfo parameters{bindings.parameters.buffer(),
+                                            bindings.parameters.offset() + parameter, set.parameters.size()};
+    bound.push_back(resolve(set, call, parameters));
+    std::array<VkWriteDescriptorSet, kMostBindings> writes;
+    const auto used = std::span(writes).first(desc_.binding_count);
+    fill_buffer_writes(bound[i].buffers, bindings.sets[i], used);
+    device_->vk.vkUpdateDescriptorSets(device_->device, desc_.binding_count, writes.data(), 0, nullptr);
+    if (!set.parameters.empty()) {
+      fill_parameters(set, bound[i], call, bindings.parameters.data() + parameter);
+      parameter += parameter_bytes(set);
+    }
+  }
+  bindings.push_constants.resize(desc_.steps.size() * desc_.push_constant_bytes);
+  for (std::size_t i = 0; i < desc_.steps.size(); ++i) {
+    fill_push_constants(desc_.steps[i], bound[desc_.steps[i].set],
+                        bindings.push_constants.data() + i * desc_.push_constant_bytes);
+  }
+  bindings.first_step = first_step(call);
+}
+
+Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call) const {
+  if (push_descriptors_) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 "this plan was made with push_descriptors: record it with tensors in place of bindings"};
+  }
+  if (Status s = check(call); !s) return s.error();
+  auto bindings = std::make_unique<BindingsState>();
+  bindings->program = shared_from_this();
+  if (desc_.steps.empty()) return bindings;
+  if (Status s =
+          allocate_buffer_sets(*device_, layout_.set_layout(), static_cast<std::uint32_t>(desc_.sets.size()),
+                               desc_.binding_count, bindings->pool, bindings->sets);
+      !s) {
+    return s.error();
+  }
+  std::uint64_t bytes = 0;
+  for (const ProgramSet& set : desc_.sets) bytes += parameter_bytes(set);
+  if (bytes != 0) {
+    auto piece = device_->parameters->take(bytes);
+    if (!piece) return piece.error();
+    bindings->parameters = *std::move(piece);
+  }
+  write(*bindings, call);
+  return bindings;
+}
+
+Status Program::rewrite(BindingsState& bindings, const ProgramCall& call) const {
+  if (bindings.program.get() != this) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, "these bindings were made by another plan"};
+  }
+  if (Status s = check(call); !s) return s;
+  if (!desc_.steps.empty()) write(bindings, call);
+  return {};
+}
+
+}  // namespace vkattn::detail

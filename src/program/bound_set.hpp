@@ -1,0 +1,22 @@
+// A set of a program resolved against actual buffers.
+#pragma once
+
+#include <array>
+
+#include "program/program.hpp"
+
+namespace vkattn::detail {
+
+/// Of the programs there are: attention with features has the most.
+inline constexpr std::size_t kMostBindings = 24;
+
+inline constexpr std::size_t kMostPushConstantBytes = 128;  // all that every device has
+inline constexpr std::size_t kMostParameterBytes = 256;
+
+struct Program::BoundSet {
+  std::array<VkDescriptorBufferInfo, kMostBindings> buffers{};
+  std::array<std::uint32_t, kMostBindings>
+      offsets{};  ///< from the bound start, in ProgramBinding::unit_bytes
+};
+
+}  // namespace vkattn::detail

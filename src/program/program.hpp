@@ -1,0 +1,221 @@
+// A program: passes over sets of storage buffers, described once and recorded as often as wanted. Attention,
+// appends and measurements describe theirs as a ProgramDesc; checks of what the caller binds, descriptor
+// sets, parameters, barriers and recording are here and nowhere else.
+#pragma once
+
+#include <vkattn/buffer_range.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "vulkan/device_state.hpp"
+#include "vulkan/parameter_memory.hpp"
+#include "vulkan/pipeline.hpp"
+
+namespace vkattn::detail {
+
+/// A tensor of the caller's.
+struct ProgramTensor {
+  std::string name;  ///< for messages: "query tensor"
+  std::uint64_t bytes =
+      0;  ///< from its first element to the end of its last; 0: the program has no use for it
+  std::uint64_t alignment_bytes = 4;
+  std::string_view alignment_name = "its alignment";  ///< what asks for it
+  bool in_words = false;     ///< accessed as 32-bit words, though it may end within one
+  bool may_be_null = false;  ///< the workspace takes its place
+  bool is_table = false;     ///< bound with all that the caller gives, which must fit one descriptor
+};
+
+/// What one binding of a set refers to.
+struct ProgramBinding {
+  enum class From : std::uint8_t {
+    kStandIn,    ///< what binding `index` refers to: nothing is touched, but each descriptor must be valid
+    kTensor,     ///< the caller's tensor `index`
+    kWorkspace,  ///< `workspace_byte` on
+    kTensorOrWorkspace,  ///< the tensor, or the workspace where that is null
+    kParameters,         ///< ProgramSet::parameters
+  };
+  From from = From::kStandIn;
+  std::uint32_t index = 0;
+  std::uint64_t first_byte = 0;  ///< of the tensor
+  std::uint64_t bytes = 0;
+  std::uint64_t workspace_byte = 0;
+  std::uint32_t unit_bytes = 4;  ///< offsets are counted in these
+  /// Bound with all that the caller gave behind it, so that a driver which checks bounds hides no stray
+  /// write.
+  bool to_end = false;
+  bool exact = false;  ///< the shader takes no offset: the tensor is aligned as descriptors must be
+};
+
+/// Buffers that one or several passes work on, with what depends on where they lie.
+struct ProgramSet {
+  std::vector<ProgramBinding> bindings;
+  std::vector<std::byte> push_constants;
+  std::vector<std::byte> parameters;  ///< as ProgramBinding::From::kParameters has them; none where empty
+  std::uint64_t parameters_byte = 0;  ///< their place in the workspace, for programs with push descriptors
+};
+
+/// A 32-bit word of push constants or parameters that a binding's offset is added to: descriptors begin at a
+/// multiple of an alignment at or below the first element, and the rest goes there.
+struct OffsetWord {
+  std::uint32_t binding = 0;
+  std::uint32_t byte = 0;
+};
+
+/// A 32-bit word of the parameters that the caller gives with the tensors.
+struct CallWord {
+  std::uint32_t index = 0;  ///< in ProgramCall::words
+  std::uint32_t byte = 0;
+};
+
+/// What a pass must see of those before it.
+struct PassBarrier {
+  VkAccessFlags from = 0;
+  VkAccessFlags to = 0;
+};
+
+/// One pipeline.
+struct ProgramPass {
+  std::string name;
+  std::string shader;                    ///< name in shaders/binaries.cmake, for reports
+  std::span<const std::uint32_t> words;  ///< its SPIR-V, which lives as long as the program
+  SpecializationValues specialization;
+  std::uint32_t workgroup_size = 0;          ///< invocations, for reports
+  std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
+  std::optional<PassBarrier> barrier;        ///< before it, unless it is the first to be recorded
+};
+
+/// One dispatch: a run of a pass's units on a set.
+struct ProgramStep {
+  std::uint32_t pass = 0;
+  std::uint32_t set = 0;
+  std::uint32_t first_unit = 0, unit_count = 0;
+  std::uint32_t groups_x = 0, groups_y = 0;
+  double estimated_ns = 0;  ///< a rough guess, never a measurement
+};
+
+/// Everything that is recorded, without handles: it can be looked at where there is no device.
+struct ProgramDesc {
+  std::vector<ProgramTensor> tensors;
+  std::vector<ProgramPass> passes;
+  std::vector<ProgramSet> sets;
+  std::vector<ProgramStep> steps;  ///< by pass
+  std::uint32_t binding_count = 0;
+  std::uint32_t push_constant_bytes = 0;
+  std::optional<std::uint32_t>
+      units_byte;  ///< of the push constants that a step's first_unit and unit_count go to
+  std::vector<OffsetWord> push_offsets;
+  std::vector<OffsetWord> parameter_offsets;
+  std::vector<CallWord> call_words;
+  std::uint64_t workspace_bytes = 0;
+};
+
+struct ProgramOptions {
+  VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
+  bool push_descriptors = false;
+  bool capture_statistics = false;
+};
+
+/// What one execution works on.
+struct ProgramCall {
+  std::span<const BufferRange> tensors;  ///< as ProgramDesc::tensors
+  BufferRange workspace;
+  std::span<const std::uint32_t> words;  ///< of CallWord
+  std::uint32_t first_pass = 0;          ///< those before it are left out: what they write is there
+};
+
+class Program;
+
+/// A call resolved to descriptor sets and parameters. Keeps its program alive.
+struct BindingsState {
+  std::shared_ptr<const Program> program;
+  VkDescriptorPool pool = VK_NULL_HANDLE;
+  std::vector<VkDescriptorSet> sets;
+  std::vector<std::byte> push_constants;  ///< of each step, side by side
+  ParameterPiece parameters;              ///< of all sets
+  std::size_t first_step = 0;
+
+  BindingsState() = default;
+  BindingsState(const BindingsState&) = delete;
+  BindingsState& operator=(const BindingsState&) = delete;
+  ~BindingsState();
+};
+
+/// How the units of a pass are dealt out to dispatches.
+struct UnitLimits {
+  std::uint64_t units_per_group = 1;
+  std::uint64_t most_units = ~std::uint64_t{0};  ///< of a dispatch, a multiple of units_per_group
+  double unit_ns = 0;
+};
+
+/// Appends as many dispatches as `units` of a pass take: what the grid can hold, folded over its x and y.
+void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std::uint64_t units,
+               const UnitLimits& limits, const Capabilities& capabilities);
+
+/// Whether the device has what it takes to run the program, or the first limit in its way.
+[[nodiscard]] Status check_device(const ProgramDesc& program, bool push_descriptors,
+                                  const Capabilities& capabilities);
+
+/// The offset in bytes of a descriptor is a multiple of this. At least 16, so that what rounding leaves over
+/// keeps 16-byte loads aligned.
+[[nodiscard]] std::uint64_t binding_alignment(const Capabilities& capabilities);
+
+/// A compiled description: immutable, safe to share across threads.
+class Program : public std::enable_shared_from_this<Program> {
+ public:
+  /// Compiles all passes; those that are the same share a pipeline.
+  [[nodiscard]] static Result<std::shared_ptr<const Program>> create(
+      std::shared_ptr<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options);
+
+  [[nodiscard]] const ProgramDesc& desc() const { return desc_; }
+  [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings) const;
+
+  /// Checks the call's ranges against the tensors and writes descriptor sets from a pool of its own.
+  [[nodiscard]] Result<std::unique_ptr<BindingsState>> bind(const ProgramCall& call) const;
+  /// Points bindings of this program at another call's tensors.
+  [[nodiscard]] Status rewrite(BindingsState& bindings, const ProgramCall& call) const;
+
+  /// Records the steps. Neither allocates nor waits nor locks.
+  void record(VkCommandBuffer commands, const BindingsState& bindings) const noexcept;
+  /// The same without an object, for programs made with push descriptors.
+  [[nodiscard]] Status record(VkCommandBuffer commands, const ProgramCall& call) const;
+  /// Records one dispatch of a program with one step, with other push constants and as many workgroups,
+  /// ordered after what was recorded before it.
+  void record_dispatch(VkCommandBuffer commands, const BindingsState& bindings,
+                       std::span<const std::byte> push_constants, std::uint32_t groups) const noexcept;
+
+ private:
+  friend struct BindingsState;
+  struct BoundSet;
+
+  explicit Program(std::shared_ptr<const DeviceState> device) : device_(std::move(device)) {}
+  [[nodiscard]] Status compile(const ProgramOptions& options);
+  [[nodiscard]] Status check(const ProgramCall& call) const;
+  [[nodiscard]] Status check_range(const ProgramTensor& tensor, const BufferRange& range) const;
+  [[nodiscard]] BoundSet resolve(const ProgramSet& set, const ProgramCall& call,
+                                 const VkDescriptorBufferInfo& parameters) const;
+  [[nodiscard]] std::size_t first_step(const ProgramCall& call) const noexcept;
+  [[nodiscard]] std::uint64_t parameter_bytes(const ProgramSet& set) const noexcept;
+  void fill_parameters(const ProgramSet& set, const BoundSet& bound, const ProgramCall& call,
+                       std::byte* target) const noexcept;
+  void fill_push_constants(const ProgramStep& step, const BoundSet& bound, std::byte* target) const noexcept;
+  void write(BindingsState& bindings, const ProgramCall& call) const;
+  void begin_pass(VkCommandBuffer commands, std::size_t step, std::size_t first) const noexcept;
+  void barrier(VkCommandBuffer commands, const PassBarrier& access, VkPipelineStageFlags from,
+               VkPipelineStageFlags to) const noexcept;
+  void update_parameters(VkCommandBuffer commands, const ProgramCall& call) const;
+
+  std::shared_ptr<const DeviceState> device_;
+  ProgramDesc desc_;
+  bool push_descriptors_ = false;
+  PipelineLayout layout_;
+  std::vector<Pipeline> pipelines_;
+  std::vector<std::size_t> pipeline_of_pass_;
+};
+
+}  // namespace vkattn::detail

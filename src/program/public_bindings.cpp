@@ -1,0 +1,15 @@
+// The public handle of bindings.
+#include <vkattn/bindings.hpp>
+
+#include <utility>
+
+#include "program/program.hpp"
+
+namespace vkattn {
+
+Bindings::Bindings(std::unique_ptr<detail::BindingsState> state) : state_(std::move(state)) {}
+Bindings::Bindings(Bindings&&) noexcept = default;
+Bindings& Bindings::operator=(Bindings&&) noexcept = default;
+Bindings::~Bindings() = default;
+
+}  // namespace vkattn

@@ -1,0 +1,144 @@
+// Parameter memory: see parameter_memory.hpp.
+#include "vulkan/parameter_memory.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common/integers.hpp"
+#include "common/message.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+constexpr VkDeviceSize kBlockBytes = VkDeviceSize{64} << 10U;
+
+// Every device has a type that is host-visible and coherent; the best of them is the device's own memory too.
+std::optional<std::uint32_t> memory_type(const VkPhysicalDeviceMemoryProperties& memory,
+                                         std::uint32_t allowed) {
+  constexpr VkMemoryPropertyFlags kCoherent =
+      VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  for (const VkMemoryPropertyFlags wanted : {kCoherent | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, kCoherent}) {
+    for (std::uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
+      const VkMemoryPropertyFlags flags = memory.memoryTypes[i].propertyFlags;
+      if ((allowed >> i & 1U) != 0 && (flags & wanted) == wanted) return i;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+ParameterPiece& ParameterPiece::operator=(ParameterPiece&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(buffer_, other.buffer_);
+  std::swap(offset_, other.offset_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(data_, other.data_);
+  return *this;
+}
+
+ParameterPiece::~ParameterPiece() {
+  if (memory_) memory_->give_back(*this);
+}
+
+ParameterMemory::~ParameterMemory() {
+  for (const Block& block : blocks_) destroy(block);
+}
+
+void ParameterMemory::destroy(const Block& block) const noexcept {
+  device_.vk.vkDestroyBuffer(device_.device, block.buffer, nullptr);
+  device_.vk.vkFreeMemory(device_.device, block.memory, nullptr);
+}
+
+VkResult ParameterMemory::create_block(Block& block) const {
+  const DeviceFunctions& vk = device_.vk;
+  VkBufferCreateInfo buffer_info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
+  buffer_info.size = block.bytes;
+  buffer_info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+  VkResult result = vk.vkCreateBuffer(device_.device, &buffer_info, nullptr, &block.buffer);
+  if (result != VK_SUCCESS) return result;
+  VkMemoryRequirements needs{};
+  vk.vkGetBufferMemoryRequirements(device_.device, block.buffer, &needs);
+  const auto type = memory_type(device_.memory, needs.memoryTypeBits);
+  if (!type) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  VkMemoryAllocateInfo memory_info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+  memory_info.allocationSize = needs.size;
+  memory_info.memoryTypeIndex = *type;
+  result = vk.vkAllocateMemory(device_.device, &memory_info, nullptr, &block.memory);
+  if (result != VK_SUCCESS) return result;
+  result = vk.vkBindBufferMemory(device_.device, block.buffer, block.memory, 0);
+  if (result != VK_SUCCESS) return result;
+  void* data = nullptr;
+  result = vk.vkMapMemory(device_.device, block.memory, 0, VK_WHOLE_SIZE, 0, &data);
+  block.data = static_cast<std::byte*>(data);
+  return result;
+}
+
+Status ParameterMemory::add_block(VkDeviceSize bytes) {
+  Block block;
+  block.bytes = std::max(bytes, kBlockBytes);
+  // Giving pieces back must not need memory.
+  block.free.reserve(block.bytes / device_.alignment / 2 + 1);
+  block.free.push_back({0, block.bytes});
+  blocks_.push_back(std::move(block));
+  const VkResult result = create_block(blocks_.back());
+  if (result == VK_SUCCESS) return {};
+  destroy(blocks_.back());
+  blocks_.pop_back();
+  return vulkan_error(result, "allocating memory for parameters");
+}
+
+bool ParameterMemory::take_from(Block& block, VkDeviceSize bytes, ParameterPiece& piece) {
+  const auto room = std::find_if(block.free.begin(), block.free.end(),
+                                 [&](const Free& free) { return free.bytes >= bytes; });
+  if (room == block.free.end()) return false;
+  piece.memory_ = shared_from_this();
+  piece.buffer_ = block.buffer;
+  piece.offset_ = room->offset;
+  piece.bytes_ = bytes;
+  piece.data_ = block.data + room->offset;
+  room->offset += bytes;
+  room->bytes -= bytes;
+  if (room->bytes == 0) block.free.erase(room);
+  return true;
+}
+
+Result<ParameterPiece> ParameterMemory::take(VkDeviceSize bytes) {
+  const std::lock_guard lock(mutex_);
+  const VkDeviceSize rounded =
+      divide_up(std::max<VkDeviceSize>(bytes, 1), device_.alignment) * device_.alignment;
+  ParameterPiece piece;
+  for (Block& block : blocks_) {
+    if (take_from(block, rounded, piece)) return piece;
+  }
+  if (Status status = add_block(rounded); !status) return status.error();
+  (void)take_from(blocks_.back(), rounded, piece);
+  return piece;
+}
+
+void ParameterMemory::give_back(const ParameterPiece& piece) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto block = std::find_if(blocks_.begin(), blocks_.end(),
+                                  [&](const Block& other) { return other.buffer == piece.buffer_; });
+  if (block == blocks_.end()) return;
+  std::vector<Free>& free = block->free;
+  auto next =
+      std::find_if(free.begin(), free.end(), [&](const Free& entry) { return entry.offset > piece.offset_; });
+  next = free.insert(next, {piece.offset_, piece.bytes_});
+  if (const auto after = next + 1; after != free.end() && next->offset + next->bytes == after->offset) {
+    next->bytes += after->bytes;
+    free.erase(after);
+  }
+  if (next != free.begin() && (next - 1)->offset + (next - 1)->bytes == next->offset) {
+    (next - 1)->bytes += next->bytes;
+    free.erase(next);
+  }
+  // One block is kept, as the next bindings will want it.
+  if (blocks_.size() == 1 || free.front().bytes != block->bytes) return;
+  destroy(*block);
+  blocks_.erase(block);
+}
+
+}  // namespace vkattn::detail

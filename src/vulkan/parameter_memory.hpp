@@ -1,0 +1,86 @@
+// Small pieces of host-visible memory for the parameters of shaders that push constants have no room for:
+// written by the host once, read by every execution.
+#pragma once
+
+#include <vkattn/result.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "vulkan/functions.hpp"
+
+namespace vkattn::detail {
+
+class ParameterMemory;
+
+/// A piece of a ParameterMemory, given back by the destructor. Move-only; empty when default-constructed.
+class ParameterPiece {
+ public:
+  ParameterPiece() = default;
+  ParameterPiece(ParameterPiece&& other) noexcept { *this = std::move(other); }
+  ParameterPiece& operator=(ParameterPiece&& other) noexcept;
+  ~ParameterPiece();
+
+  [[nodiscard]] VkBuffer buffer() const { return buffer_; }
+  /// A multiple of minStorageBufferOffsetAlignment.
+  [[nodiscard]] VkDeviceSize offset() const { return offset_; }
+  /// Coherent: what the host has written before a submission, the submission sees.
+  [[nodiscard]] std::byte* data() const { return data_; }
+
+ private:
+  friend class ParameterMemory;
+  std::shared_ptr<ParameterMemory> memory_;
+  VkBuffer buffer_ = VK_NULL_HANDLE;
+  VkDeviceSize offset_ = 0;
+  VkDeviceSize bytes_ = 0;
+  std::byte* data_ = nullptr;
+};
+
+/// Buffers of some kilobytes that pieces are taken from, so that many bindings take few of the allocations
+/// that a device has. One for each device; safe to use from several threads.
+class ParameterMemory : public std::enable_shared_from_this<ParameterMemory> {
+ public:
+  /// What it takes from the device.
+  struct DeviceHandles {
+    VkDevice device = VK_NULL_HANDLE;
+    DeviceFunctions vk;
+    VkPhysicalDeviceMemoryProperties memory{};
+    VkDeviceSize alignment = 256;  ///< of each piece
+  };
+  explicit ParameterMemory(const DeviceHandles& handles) : device_(handles) {}
+  ParameterMemory(const ParameterMemory&) = delete;
+  ParameterMemory& operator=(const ParameterMemory&) = delete;
+  ~ParameterMemory();
+
+  /// Errors: no memory.
+  [[nodiscard]] Result<ParameterPiece> take(VkDeviceSize bytes);
+
+ private:
+  friend class ParameterPiece;
+  struct Free {
+    VkDeviceSize offset = 0, bytes = 0;
+  };
+  struct Block {
+    VkBuffer buffer = VK_NULL_HANDLE;
+    VkDeviceMemory memory = VK_NULL_HANDLE;
+    std::byte* data = nullptr;
+    VkDeviceSize bytes = 0;
+    std::vector<Free> free;  ///< by offset, no two of them neighbours
+  };
+
+  [[nodiscard]] Status add_block(VkDeviceSize bytes);
+  [[nodiscard]] VkResult create_block(Block& block) const;
+  [[nodiscard]] bool take_from(Block& block, VkDeviceSize bytes, ParameterPiece& piece);
+  void give_back(const ParameterPiece& piece) noexcept;
+  void destroy(const Block& block) const noexcept;
+
+  const DeviceHandles device_;
+  std::mutex mutex_;
+  std::list<Block> blocks_;
+};
+
+}  // namespace vkattn::detail

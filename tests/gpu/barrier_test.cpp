@@ -1,0 +1,166 @@
+// Every barrier that the library records is needed, and synchronization validation sees that: each of them
+// left out in turn is reported.
+#include <vkattn/cache.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "gpu/support.hpp"
+#include "vulkan/device_state.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+/// Stands between the library and vkCmdPipelineBarrier: counts barriers and leaves one of them out.
+struct BarrierFilter {
+  static inline PFN_vkCmdPipelineBarrier real = nullptr;
+  static inline int count = 0;      ///< recorded since reset()
+  static inline int left_out = -1;  ///< the number of the one that is not recorded; -1: none
+
+  static void reset(int without) {
+    count = 0;
+    left_out = without;
+  }
+
+  static VKAPI_ATTR void VKAPI_CALL record(VkCommandBuffer commands, VkPipelineStageFlags from,
+                                           VkPipelineStageFlags to, VkDependencyFlags flags,
+                                           std::uint32_t memory_count, const VkMemoryBarrier* memory,
+                                           std::uint32_t buffer_count, const VkBufferMemoryBarrier* buffers,
+                                           std::uint32_t image_count, const VkImageMemoryBarrier* images) {
+    if (count++ == left_out) return;
+    real(commands, from, to, flags, memory_count, memory, buffer_count, buffers, image_count, images);
+  }
+};
+
+/// A device of a validated runtime whose barriers go through the filter.
+class BarrierTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    RuntimeOptions options;
+    options.validation = true;
+    options.pipeline_cache = false;
+    auto made = Runtime::create(options);
+    if (!made.ok()) GTEST_SKIP() << made.error().message;
+    runtime_ = std::make_unique<Runtime>(std::move(made).value());
+    auto device = runtime_->device().with_capabilities(runtime_->device().capabilities());
+    ASSERT_TRUE(device.ok());
+    device_ = *std::move(device);
+    // The copy's own table, which nobody else uses.
+    auto& functions = const_cast<detail::DeviceState&>(device_->state()).vk;
+    BarrierFilter::real = functions.vkCmdPipelineBarrier;
+    functions.vkCmdPipelineBarrier = &BarrierFilter::record;
+  }
+
+  [[nodiscard]] std::size_t messages() const { return runtime_->validation_messages().size(); }
+
+  /// Whole, the commands are clean; without any one of their barriers they are not.
+  void expect_each_barrier_is_missed(const std::string& what,
+                                     const std::function<Status(VkCommandBuffer)>& record, int least) {
+    BarrierFilter::reset(-1);
+    const auto execute = [&] {
+      const auto done = runtime_->execute([&](VkCommandBuffer commands) {
+        const Status status = record(commands);
+        EXPECT_TRUE(status.ok()) << what << ": " << status.error().message;
+      });
+      ASSERT_TRUE(done.ok()) << what << ": " << done.error().message;
+    };
+    std::size_t before = messages();
+    execute();
+    ASSERT_EQ(messages(), before) << what << ": " << runtime_->validation_messages().back();
+    const int barriers = BarrierFilter::count;
+    EXPECT_GE(barriers, least) << what;
+    for (int i = 0; i < barriers; ++i) {
+      BarrierFilter::reset(i);
+      before = messages();
+      execute();
+      ASSERT_GT(messages(), before) << what << ": barrier " << i + 1 << " of " << barriers
+                                    << " was left out and nothing was reported";
+      const std::string& last = runtime_->validation_messages().back();
+      EXPECT_NE(last.find("_AFTER_"), std::string::npos) << what << ": " << last;
+    }
+    total_ += barriers;
+    std::printf("%-40s %d of %d barriers are missed when they are left out\n", what.c_str(), barriers,
+                barriers);
+  }
+
+  void expect_of_problem(const char* text, const char* kernel, std::uint32_t kv_splits, int least) {
+    const Problem problem = parsed(text);
+    RunOptions options{kernel};
+    options.device = device_;
+    options.kv_splits = kv_splits;
+    const auto plan = make_plan(*runtime_, problem.desc, options);
+    ASSERT_TRUE(plan.ok()) << text << ": " << plan.error().message;
+    auto run = harness::ProblemRun::create(*runtime_, problem);
+    ASSERT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok());
+    Buffer workspace;
+    if (plan->workspace_bytes() != 0) {
+      auto made = runtime_->create_buffer(plan->workspace_bytes());
+      ASSERT_TRUE(made.ok());
+      workspace = *std::move(made);
+    }
+    const auto bindings = plan->make_bindings(run->tensors(), workspace.range());
+    ASSERT_TRUE(bindings.ok()) << text << ": " << bindings.error().message;
+    expect_each_barrier_is_missed(
+        std::string(kernel) + " " + text,
+        [&](VkCommandBuffer commands) {
+          plan->record(commands, *bindings);
+          return Status();
+        },
+        least);
+  }
+
+  std::unique_ptr<Runtime> runtime_;
+  std::optional<Device> device_;
+  int total_ = 0;
+};
+
+// Not unfused, whose passes read and write the scores through one binding: the layer reports no read there.
+TEST_F(BarrierTest, EachBarrierOfAttentionIsNeeded) {
+  expect_of_problem("h2 1x512 d32", "lane", 4, 1);                        // the parts, then their merge
+  expect_of_problem("h2 40x96 d32 mask=bytes", "lane", 1, 1);             // the block mask, then the kernel
+  expect_of_problem("h2 40x96 d32 weights=probabilities", "lane", 1, 1);  // the kernel, then the weights
+  expect_of_problem("h2 8x1536 d32 mask=bytes", "lane", 3, 2);            // block mask, parts, merge
+  EXPECT_GE(total_, 5);
+}
+
+TEST_F(BarrierTest, TheBarrierOfAnAppendIsNeeded) {
+  AppendDesc desc;
+  desc.batch = 2;
+  desc.head_dim = desc.value_dim = 16;
+  desc.cache_length = 32;
+  desc.has_positions = desc.has_kv_lengths = true;
+  desc.set_layout(Layout::kBhsd);
+  AppendOptions options;
+  const auto plan = AppendPlan::create(*device_, desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto buffer_of = [&](std::int64_t bytes) {
+    auto made = runtime_->create_buffer(static_cast<VkDeviceSize>(bytes));
+    EXPECT_TRUE(made.ok());
+    const std::vector<std::byte> zeros(static_cast<std::size_t>(bytes));
+    EXPECT_TRUE(runtime_->write(*made, 0, zeros).ok());
+    return *std::move(made);
+  };
+  const std::int64_t row = desc.head_dim * 4;
+  const Buffer key = buffer_of(2 * row), value = buffer_of(2 * row), positions = buffer_of(8),
+               cache_key = buffer_of(2 * 32 * row), cache_value = buffer_of(2 * 32 * row);
+  AppendTensors tensors;
+  tensors.key = key.range();
+  tensors.value = value.range();
+  tensors.cache_key = cache_key.range();
+  tensors.cache_value = cache_value.range();
+  // The lengths take the place of the positions that the other dispatches read.
+  tensors.positions = tensors.kv_lengths = positions.range();
+  const auto bindings = plan->make_bindings(tensors);
+  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+  expect_each_barrier_is_missed(
+      "append of keys, values and lengths",
+      [&](VkCommandBuffer commands) {
+        plan->record(commands, *bindings);
+        return Status();
+      },
+      1);
+}
+
+}  // namespace
+}  // namespace vkattn::tests
