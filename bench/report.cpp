@@ -6,7 +6,7 @@
 
 #include "console.hpp"
 #include "json.hpp"
-#include "plan/words.hpp"
+#include "problem/words.hpp"
 
 namespace vkattn::bench {
 namespace {

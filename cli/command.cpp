@@ -12,7 +12,7 @@
 
 #include "console.hpp"
 #include "error.hpp"
-#include "plan/words.hpp"
+#include "problem/words.hpp"
 
 namespace vkattn::cli {
 namespace {

@@ -1,5 +1,4 @@
 // `vkattn kernels`: the pipelines that a plan uses, and what the driver's own compiler says of them.
-#include <vkattn/problem.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "error.hpp"
 #include "json.hpp"
 #include "open_runtime.hpp"
+#include "problem/problem.hpp"
 #include "score_file.hpp"
 
 namespace vkattn::cli {

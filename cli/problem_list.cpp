@@ -1,13 +1,12 @@
 // Problems from a command line.
 #include "problem_list.hpp"
 
-#include <vkattn/problem.hpp>
-
 #include <string_view>
 
 #include "console.hpp"
 #include "error.hpp"
-#include "plan/words.hpp"
+#include "problem/problem.hpp"
+#include "problem/words.hpp"
 #include "suites.hpp"
 
 namespace vkattn::cli {

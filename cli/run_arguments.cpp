@@ -10,7 +10,7 @@
 #include "console.hpp"
 #include "error.hpp"
 #include "file_names.hpp"
-#include "plan/words.hpp"
+#include "problem/words.hpp"
 
 namespace vkattn::cli {
 namespace {

@@ -1,14 +1,13 @@
 // From .npy files to a Problem: what the axes of each array mean, and whether the arrays fit together.
 #pragma once
 
-#include <vkattn/problem.hpp>
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "npy.hpp"
+#include "problem/problem.hpp"
 
 namespace vkattn::cli {
 

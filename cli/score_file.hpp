@@ -1,7 +1,6 @@
 // Score functions of the user's own for the tool: --score FILE.glsl and its tables.
 #pragma once
 
-#include <vkattn/problem.hpp>
 #include <vkattn/runtime.hpp>
 #include <vkattn/score_shaders.hpp>
 
@@ -12,6 +11,7 @@
 
 #include "command.hpp"
 #include "file_names.hpp"
+#include "problem/problem.hpp"
 #include "reference/reference.hpp"
 
 namespace vkattn::cli {

@@ -9,7 +9,7 @@
 #include "command.hpp"
 #include "console.hpp"
 #include "error.hpp"
-#include "plan/words.hpp"
+#include "problem/words.hpp"
 
 namespace vkattn::cli {
 namespace {

@@ -1,10 +1,10 @@
 // Problem strings in tests: what they say, or what is said against them.
 #pragma once
 
-#include <vkattn/problem.hpp>
-
 #include <string>
 #include <string_view>
+
+#include "problem/problem.hpp"
 
 namespace vkattn::tests {
 

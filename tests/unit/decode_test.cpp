@@ -1,6 +1,4 @@
 // The decode kernel's choice of threads, rows and subgroups from made-up capabilities.
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 
 #include "kernels/kernel.hpp"
 #include "kernels/tile_table.hpp"
+#include "problem/problem.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {

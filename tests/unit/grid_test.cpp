@@ -1,8 +1,6 @@
 // The test grid itself: every problem is valid, and the covering set covers what it says.
 #include "support/grid.hpp"
 
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "problem/problem.hpp"
 #include "support/pairwise.hpp"
 #include "support/published_grid.hpp"
 

@@ -2,13 +2,12 @@
 // the tile.
 #include <gtest/gtest.h>
 
-#include <vkattn/problem.hpp>
-
 #include <functional>
 #include <string>
 
 #include "kernels/kernel.hpp"
 #include "kernels/tile_table.hpp"
+#include "problem/problem.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {

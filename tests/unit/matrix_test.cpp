@@ -2,8 +2,6 @@
 // the subgroup size, the tile, and the forms that vendors get.
 #include <gtest/gtest.h>
 
-#include <vkattn/problem.hpp>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +17,7 @@
 #include "kernels/tile_table.hpp"
 #include "kernels/vendors.hpp"
 #include "plan/features.hpp"
+#include "problem/problem.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {

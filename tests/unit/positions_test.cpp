@@ -1,11 +1,10 @@
 // Where rows see keys from and to: what plans tell the shaders, against the reference.
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "plan/feature_params.hpp"
+#include "problem/problem.hpp"
 #include "reference/positions.hpp"
 
 namespace vkattn::detail {

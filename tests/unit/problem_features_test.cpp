@@ -1,12 +1,11 @@
 // The words of problem strings for masks, windows, caches and the other features.
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "harness/row_map.hpp"
+#include "problem/problem.hpp"
 #include "support/problem_text.hpp"
 
 namespace {

@@ -1,11 +1,10 @@
 // Problem strings: what they set, that they come back, and what is said about bad ones.
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "problem/problem.hpp"
 #include "support/problem_text.hpp"
 
 namespace {

@@ -1,8 +1,6 @@
 // The oracle itself: closed forms, a second way of computing the same, and every edge of its definition.
 #include "reference/reference.hpp"
 
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,6 +11,7 @@
 
 #include "harness/data.hpp"
 #include "harness/tensor_memory.hpp"
+#include "problem/problem.hpp"
 
 namespace {
 

@@ -1,6 +1,5 @@
 // Kernel selection from made-up capabilities: order, refusals and their reasons.
 #include <vkattn/plan.hpp>
-#include <vkattn/problem.hpp>
 
 #include <gtest/gtest.h>
 
@@ -8,6 +7,7 @@
 #include <string>
 
 #include "plan/select.hpp"
+#include "problem/problem.hpp"
 
 namespace {
 

@@ -1,14 +1,14 @@
 // What a self-test calls right and wrong.
 #include "runtime/self_test.hpp"
 
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <span>
 #include <vector>
+
+#include "problem/problem.hpp"
 
 namespace vkattn::detail {
 namespace {

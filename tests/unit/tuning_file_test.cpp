@@ -1,12 +1,12 @@
 // Tuning files: what was written is read again, and nothing that is in a file can do harm.
 #include "runtime/tuning_file.hpp"
 
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "problem/problem.hpp"
 
 namespace vkattn::detail {
 namespace {

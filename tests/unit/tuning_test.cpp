@@ -1,11 +1,11 @@
 // The tile table, and what was measured in its place.
 #include <vkattn/plan.hpp>
-#include <vkattn/problem.hpp>
 
 #include <gtest/gtest.h>
 
 #include "kernels/tile_table.hpp"
 #include "plan/select.hpp"
+#include "problem/problem.hpp"
 
 namespace vkattn {
 namespace {

@@ -2,8 +2,6 @@
 // beyond 32 bits.
 #include "plan/window.hpp"
 
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,8 @@
 #include <string>
 #include <tuple>
 #include <vector>
+
+#include "problem/problem.hpp"
 
 namespace {
 

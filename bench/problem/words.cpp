@@ -1,5 +1,5 @@
 // Edit distance for suggestions, and splitting.
-#include "plan/words.hpp"
+#include "problem/words.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/problem_parser.hpp"
+#include "problem/problem_parser.hpp"
 
 namespace vkattn {
 

@@ -1,10 +1,10 @@
 // The small inputs of a problem: lengths, page table, scales, slopes and sinks.
 #pragma once
 
-#include <vkattn/problem.hpp>
-
 #include <cstdint>
 #include <vector>
+
+#include "problem/problem.hpp"
 
 namespace vkattn::harness {
 

@@ -2,13 +2,13 @@
 // reference.
 #pragma once
 
-#include <vkattn/problem.hpp>
 #include <vkattn/score_shaders.hpp>
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "problem/problem.hpp"
 #include "reference/reference.hpp"
 
 namespace vkattn::harness {

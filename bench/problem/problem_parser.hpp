@@ -1,15 +1,14 @@
 // The reader of problem strings: each word sets a field of the problem, once.
 #pragma once
 
-#include <vkattn/problem.hpp>
-
 #include <array>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "plan/words.hpp"
+#include "problem/problem.hpp"
+#include "problem/words.hpp"
 
 namespace vkattn::detail {
 

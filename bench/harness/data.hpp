@@ -2,9 +2,9 @@
 // of any tensor can be made by itself, in any order, and is the same in every memory layout.
 #pragma once
 
-#include <vkattn/problem.hpp>
-
 #include <cstdint>
+
+#include "problem/problem.hpp"
 
 namespace vkattn::harness {
 

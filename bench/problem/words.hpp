@@ -1,14 +1,14 @@
 // Reading and writing the words of problem strings: exact numbers, and "did you mean".
 #pragma once
 
-#include <vkattn/problem.hpp>
-
 #include <charconv>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
+
+#include "problem/problem.hpp"
 
 namespace vkattn::detail {
 

@@ -1,11 +1,11 @@
 // Writing problem strings, and the words that they are made of.
-#include <vkattn/problem.hpp>
+#include "problem/problem.hpp"
 
 #include <array>
 #include <utility>
 #include <vector>
 
-#include "plan/words.hpp"
+#include "problem/words.hpp"
 
 namespace vkattn {
 namespace {

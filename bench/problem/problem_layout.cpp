@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "plan/checked.hpp"
-#include "plan/problem_parser.hpp"
+#include "problem/problem_parser.hpp"
 
 namespace vkattn {
 
