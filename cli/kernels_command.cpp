@@ -24,6 +24,9 @@
 namespace vkattn::cli {
 namespace {
 
+using bench::parse_problem;
+using bench::ScoreKind;
+
 constexpr std::size_t kLabelWidth = 28;
 constexpr std::size_t kIndent = 3;
 constexpr const char* kDefaultProblem = "b1 h8 512x512 d64";

@@ -11,6 +11,8 @@
 
 namespace vkattn::cli {
 
+using bench::parse_problem;
+
 /// "smoke, llm, …", for messages.
 std::string suite_names() {
   std::string names;
@@ -25,7 +27,7 @@ const bench::Suite& require_suite(const std::string& name) {
   if (const bench::Suite* const suite = bench::find_suite(name)) return *suite;
   std::vector<std::string_view> names;
   for (const bench::Suite& suite : bench::suites()) names.push_back(suite.name);
-  const auto meant = detail::closest_word(name, names);
+  const auto meant = bench::closest_word(name, names);
   fail_usage("there is no suite '" + console::printable(name) + "'; " +
              (meant ? "did you mean '" + std::string(*meant) + "'? " : "") + "the suites are " +
              suite_names());

@@ -26,7 +26,7 @@ T choose(const std::string& option, const std::string& word,
     names.push_back(choices[i].first);
     list += (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") + std::string(choices[i].first);
   }
-  const auto meant = detail::closest_word(word, names);
+  const auto meant = bench::closest_word(word, names);
   fail_usage(option + " needs " + list + ", not '" + console::printable(word) + "'" +
              (meant ? "; did you mean " + std::string(*meant) + "?" : ""));
 }
@@ -135,7 +135,7 @@ constexpr float kMinSoftcap = 1e-30F, kMaxSoftcap = 1e30F;
 
 void parse_window(const std::string& text, SlidingWindow& window) {
   const auto side = [](const std::string& number, std::int64_t& keys) {
-    return detail::read_number(number, keys) == detail::NumberError::kNone && keys >= kUnlimited &&
+    return bench::read_number(number, keys) == bench::NumberError::kNone && keys >= kUnlimited &&
            keys <= kMaxWindow;
   };
   const std::size_t comma = text.find(',');
@@ -148,7 +148,7 @@ void parse_window(const std::string& text, SlidingWindow& window) {
 }
 
 void parse_softcap(const std::string& text, RunOptions& options) {
-  if (detail::read_number(text, options.softcap) == detail::NumberError::kNone &&
+  if (bench::read_number(text, options.softcap) == bench::NumberError::kNone &&
       (options.softcap == 0 || (options.softcap >= kMinSoftcap && options.softcap <= kMaxSoftcap))) {
     return;
   }
@@ -161,7 +161,7 @@ void parse_align(const std::string& text, RunOptions& options) {
     options.align = Align::kTopLeft;
   } else if (text == "bottom-right") {
     options.align = Align::kBottomRight;
-  } else if (detail::read_number(text, options.offset) == detail::NumberError::kNone) {
+  } else if (bench::read_number(text, options.offset) == bench::NumberError::kNone) {
     options.align = Align::kOffset;
   } else {
     fail_usage("--align needs top-left, bottom-right or a whole number, not '" + console::printable(text) +
@@ -198,7 +198,7 @@ void parse_weights(const RunArguments& arguments, RunOptions& options) {
 void parse_dropout(const RunArguments& arguments, RunOptions& options) {
   if (!arguments.dropout.empty()) {
     // Of shares that round to 1 in float32 no probability would be left.
-    const bool number = detail::read_number(arguments.dropout, options.dropout) == detail::NumberError::kNone;
+    const bool number = bench::read_number(arguments.dropout, options.dropout) == bench::NumberError::kNone;
     if (!number || !(options.dropout >= 0 && options.dropout < 1)) {
       fail_usage("--dropout needs a share from 0 to 0.9999999, not '" +
                  console::printable(arguments.dropout) + "'");
@@ -206,7 +206,7 @@ void parse_dropout(const RunArguments& arguments, RunOptions& options) {
   }
   if (arguments.seed.empty()) return;
   if (arguments.dropout.empty()) fail_usage("--seed is for --dropout; give both");
-  if (detail::read_number(arguments.seed, options.dropout_seed) != detail::NumberError::kNone) {
+  if (bench::read_number(arguments.seed, options.dropout_seed) != bench::NumberError::kNone) {
     fail_usage("--seed needs a whole number of up to 64 bits, not '" + console::printable(arguments.seed) +
                "'");
   }

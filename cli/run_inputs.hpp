@@ -11,6 +11,8 @@
 
 namespace vkattn::cli {
 
+using bench::Problem;
+
 /// An input array with its part in the problem.
 struct InputFile {
   std::string role;  ///< query, key, value, past key or past value

@@ -16,6 +16,8 @@
 
 namespace vkattn::cli {
 
+using bench::Problem;
+
 /// The words of the two options as typed.
 struct ScoreArguments {
   std::string file;                  ///< of --score

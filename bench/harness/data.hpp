@@ -8,6 +8,8 @@
 
 namespace vkattn::harness {
 
+using bench::Problem;
+
 enum class TensorRole : std::uint32_t { kQuery = 1, kKey = 2, kValue = 3 };
 
 /// A position in a tensor: batch entry, head of that tensor, row, dim.

@@ -13,6 +13,8 @@
 
 namespace vkattn::harness {
 
+using bench::Problem;
+
 /// The members of ScoreFunctionDesc, and what it takes to run and check it.
 struct ProblemScore {
   std::string source;  ///< empty: the problem has none

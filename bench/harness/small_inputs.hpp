@@ -8,6 +8,8 @@
 
 namespace vkattn::harness {
 
+using bench::Problem;
+
 /// Those that the descriptor does not ask for are empty.
 struct SmallInputs {
   std::vector<std::int32_t> kv_lengths;

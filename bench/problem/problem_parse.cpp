@@ -1,133 +1,94 @@
-// Reading problem strings: words, sizes and flags, and one error for whatever is none of them.
-#include <limits>
-#include <utility>
-#include <vector>
+// Reading problem strings: finds each word in the table, and one error for whatever is not there.
+#include <optional>
 
 #include "problem/problem_parser.hpp"
 
-namespace vkattn {
-
-namespace detail {
+namespace vkattn::bench {
 
 namespace {
 
-constexpr std::array<std::string_view, 8> kSizeWords{"b", "h", "hq", "hkv", "q", "kv", "d", "dv"};
-constexpr std::array<std::string_view, 8> kFlagWords{"f32", "f16",   "bf16",  "causal",
-                                                     "lse", "alibi", "sinks", "sequences"};
+/// A word as typed, taken apart.
+struct Parts {
+  Form form;
+  std::string_view key;
+  std::string_view value;
+};
+
+const Word* find_word(Form form, std::string_view key) {
+  for (const Word& word : words()) {
+    if (word.form == form && word.key == key) return &word;
+  }
+  return nullptr;
+}
+
+std::vector<std::string_view> keys_of(Form form) {
+  std::vector<std::string_view> keys;
+  for (const Word& word : words()) {
+    if (word.form == form) keys.push_back(word.key);
+  }
+  return keys;
+}
+
+Parts parts_of(std::string_view word) {
+  const std::size_t equals = word.find('=');
+  if (equals != std::string_view::npos) {
+    return {Form::kSetting, word.substr(0, equals), word.substr(equals + 1)};
+  }
+  const std::size_t digit = word.find_first_of("-0123456789");
+  if (digit != std::string_view::npos) {
+    const std::string_view letters = word.substr(0, digit);
+    if (find_word(Form::kSize, letters) != nullptr) return {Form::kSize, letters, word.substr(digit)};
+    if (digit == 0 && word.find('x') != std::string_view::npos) return {Form::kCross, "", word};
+  }
+  return {Form::kFlag, word, word};
+}
+
+/// What was probably meant by a word that is not there, as a question; empty where nothing is near.
+std::string suggestion(std::string_view word, const Parts& parts) {
+  const auto ask = [](std::string_view meant, std::string_view rest) {
+    return "; did you mean '" + std::string(meant) + std::string(rest) + "'?";
+  };
+  if (parts.form != Form::kSetting) {
+    if (const auto flag = closest_word(word, keys_of(Form::kFlag))) return ask(*flag, "");
+  }
+  if (const auto setting = closest_word(parts.key, keys_of(Form::kSetting))) return ask(*setting, "=…");
+  const std::size_t digit = word.find_first_of("0123456789");
+  if (parts.form == Form::kSetting || digit == std::string_view::npos || digit == 0) return {};
+  const auto size = closest_word(word.substr(0, digit), keys_of(Form::kSize));
+  return size ? ask(*size, word.substr(digit, 20)) : std::string();
+}
 
 }  // namespace
 
-Error problem_error(std::string message) {
-  return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, std::move(message)};
-}
-
-std::string quoted(std::string_view text) {
-  constexpr std::size_t kLongest = 60;  // a hostile word shall not fill the screen
-  if (text.size() > kLongest) return "'" + std::string(text.substr(0, kLongest)) + "…'";
-  return "'" + std::string(text) + "'";
-}
-
-Status ProblemParser::once(Field field, std::string_view word) {
-  std::string_view& earlier = set_by_[static_cast<std::size_t>(field)];
-  if (!earlier.empty()) {
-    return problem_error(quoted(word) + " sets again what " + quoted(earlier) + " has set; give one of them");
+std::string_view ProblemParser::word_of(std::string_view thing) const {
+  for (const auto& [set, word] : set_by_) {
+    if (set == thing) return word;
   }
-  earlier = word;
   return {};
 }
 
-Status ProblemParser::unknown(std::string_view word) const {
-  std::vector<std::string_view> keys;
-  for (const SettingReader& setting : settings()) keys.push_back(setting.key);
-  std::string message = "unknown word " + quoted(word) + " in the problem";
-  const std::size_t equals = word.find('=');
-  if (equals != std::string_view::npos) {
-    const std::string_view key = word.substr(0, equals);
-    if (const auto meant = closest_word(key, keys)) {
-      message += "; did you mean '" + std::string(*meant) + "=…'?";
-    }
-    return problem_error(std::move(message));
+Status ProblemParser::once(std::string_view thing, std::string_view word) {
+  if (has(thing)) {
+    return problem_error(quoted(word) + " sets again what " + quoted(word_of(thing)) +
+                         " has set; give one of them");
   }
-  const std::size_t digit = word.find_first_of("0123456789");
-  if (const auto flag = closest_word(word, kFlagWords)) {
-    message += "; did you mean " + quoted(*flag) + "?";
-  } else if (const auto key = closest_word(word, keys)) {
-    message += "; did you mean '" + std::string(*key) + "=…'?";
-  } else if (digit != std::string_view::npos && digit > 0) {
-    if (const auto size = closest_word(word.substr(0, digit), kSizeWords)) {
-      message += "; did you mean '" + std::string(*size) + std::string(word.substr(digit, 20)) + "'?";
-    }
-  }
-  return problem_error(std::move(message));
-}
-
-Status ProblemParser::read_flag(std::string_view word) {
-  AttentionDesc& desc = problem_.desc;
-  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
-    if (word != name(type)) continue;
-    all_types_ = type;
-    return once(Field::kAllTypes, word);
-  }
-  const auto set = [&](Field field, bool& target) {
-    target = true;
-    return once(field, word);
-  };
-  if (word == "causal") return set(Field::kCausal, desc.causal);
-  if (word == "lse") return set(Field::kLse, desc.has_lse);
-  if (word == "sinks") return set(Field::kSinks, desc.has_sinks);
-  if (word == "sequences") return set(Field::kSequences, desc.has_cumulative_lengths);
-  if (word == "alibi") {
-    desc.alibi = Alibi::kStandard;
-    return once(Field::kAlibi, word);
-  }
-  return unknown(word);
-}
-
-Status ProblemParser::read_size(std::string_view word, std::string_view letters, std::string_view digits) {
-  AttentionDesc& desc = problem_.desc;
-  std::int64_t size = 0;
-  if (Status s = number(word, digits, size); !s.ok()) return s;
-  const auto set = [&](Field field, std::int64_t& target) {
-    target = size;
-    return once(field, word);
-  };
-  if (letters == "b") return set(Field::kBatch, desc.batch);
-  if (letters == "hq") return set(Field::kQueryHeads, desc.query_heads);
-  if (letters == "hkv") return set(Field::kKvHeads, desc.kv_heads);
-  if (letters == "q") return set(Field::kQueryLength, desc.query_length);
-  if (letters == "kv") return set(Field::kKvLength, desc.kv_length);
-  if (letters == "d") return set(Field::kHeadDim, desc.head_dim);
-  if (letters == "dv") return set(Field::kValueDim, desc.value_dim);
-  if (Status s = set(Field::kQueryHeads, desc.query_heads); !s.ok()) return s;  // h: both
-  return set(Field::kKvHeads, desc.kv_heads);
-}
-
-Status ProblemParser::read_cross(std::string_view word, std::size_t cross) {
-  if (Status s = number(word, word.substr(0, cross), problem_.desc.query_length); !s.ok()) return s;
-  if (Status s = number(word, word.substr(cross + 1), problem_.desc.kv_length); !s.ok()) return s;
-  if (Status s = once(Field::kQueryLength, word); !s.ok()) return s;
-  return once(Field::kKvLength, word);
+  set_by_.emplace_back(thing, word);
+  return {};
 }
 
 Status ProblemParser::read_word(std::string_view word) {
-  const std::size_t equals = word.find('=');
-  if (equals != std::string_view::npos) {
-    const Setting setting{word, word.substr(0, equals), word.substr(equals + 1)};
-    for (const SettingReader& reader : settings()) {
-      if (reader.key == setting.key) return (this->*reader.read)(setting);
-    }
-    return unknown(word);
+  const Parts parts = parts_of(word);
+  const Word* const row = find_word(parts.form, parts.key);
+  if (row == nullptr) {
+    return problem_error("unknown word " + quoted(word) + " in the problem" + suggestion(word, parts));
   }
-  const std::size_t digit = word.find_first_of("-0123456789");
-  const std::string_view letters = word.substr(0, digit);
-  if (digit != std::string_view::npos) {
-    for (const std::string_view size : kSizeWords) {
-      if (letters == size) return read_size(word, letters, word.substr(digit));
-    }
-    const std::size_t cross = word.find('x');
-    if (digit == 0 && cross != std::string_view::npos) return read_cross(word, cross);
+  if (Status s = row->read({word, parts.value}, problem_); !s.ok()) return s;
+  if (row->sets[0].empty()) return once(row->key, word);
+  for (const std::string_view thing : row->sets) {
+    if (thing.empty()) continue;
+    if (Status s = once(thing, word); !s.ok()) return s;
   }
-  return read_flag(word);
+  return {};
 }
 
 Status ProblemParser::read(std::string_view text) {
@@ -141,12 +102,10 @@ Status ProblemParser::read(std::string_view text) {
   return {};
 }
 
-}  // namespace detail
-
 Result<Problem> parse_problem(std::string_view text) {
-  detail::ProblemParser parser;
+  ProblemParser parser;
   if (Status s = parser.read(text); !s.ok()) return s.error();
   return parser.finish();
 }
 
-}  // namespace vkattn
+}  // namespace vkattn::bench

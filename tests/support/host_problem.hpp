@@ -11,6 +11,8 @@
 
 namespace vkattn::tests {
 
+using bench::Problem;
+
 /// Q, K, V and mask laid out as on a device, and every small input.
 struct HostProblem {
   explicit HostProblem(std::string_view text);

@@ -8,6 +8,8 @@
 
 namespace vkattn::tests {
 
+using bench::Problem;
+
 /// An empty problem, and a failure of the test, where the text is none.
 [[nodiscard]] Problem parsed(std::string_view text);
 /// The message that refuses the text; empty, and a failure of the test, where it is a problem.

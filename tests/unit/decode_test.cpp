@@ -12,6 +12,8 @@
 namespace vkattn::detail {
 namespace {
 
+using bench::parse_problem;
+
 Result<KernelConfig> configure(const AttentionDesc& desc, const Capabilities& capabilities) {
   return configure_decode(desc, capabilities, table_tiles("decode", desc, capabilities));
 }

@@ -17,8 +17,8 @@
 namespace {
 
 using vkattn::DataType;
-using vkattn::parse_problem;
-using vkattn::Problem;
+using vkattn::bench::parse_problem;
+using vkattn::bench::Problem;
 using vkattn::harness::AddressOrder;
 using vkattn::harness::Position;
 using vkattn::harness::RowSelection;

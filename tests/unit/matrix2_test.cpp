@@ -13,6 +13,8 @@
 namespace vkattn::detail {
 namespace {
 
+using bench::parse_problem;
+
 Result<KernelConfig> configure(const AttentionDesc& desc, const Capabilities& capabilities) {
   return configure_matrix2(desc, capabilities, table_tiles("matrix2", desc, capabilities));
 }

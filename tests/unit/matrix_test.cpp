@@ -23,6 +23,8 @@
 namespace vkattn::detail {
 namespace {
 
+using bench::parse_problem;
+
 Result<KernelConfig> configure(const AttentionDesc& desc, const Capabilities& capabilities) {
   return configure_matrix(desc, capabilities, table_tiles("matrix", desc, capabilities));
 }

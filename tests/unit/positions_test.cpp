@@ -10,6 +10,8 @@
 namespace vkattn::detail {
 namespace {
 
+using bench::parse_problem;
+
 using reference::KeyRange;
 
 /// The keys of a row of the window by the two offsets, as lib/features.glsl and lib/mask.glsl compute it.

@@ -10,13 +10,13 @@
 namespace {
 
 using vkattn::Align;
-using vkattn::DataKind;
 using vkattn::DataType;
 using vkattn::Layout;
-using vkattn::parse_problem;
-using vkattn::Problem;
 using vkattn::Result;
 using vkattn::Strides;
+using vkattn::bench::DataKind;
+using vkattn::bench::parse_problem;
+using vkattn::bench::Problem;
 using vkattn::tests::error_of;
 using vkattn::tests::parsed;
 
@@ -234,7 +234,7 @@ TEST(ParseProblem, AsksForWhatIsMissing) {
 }
 
 TEST(ProblemHelp, NamesEveryWord) {
-  const std::string help(vkattn::problem_help());
+  const std::string help(vkattn::bench::problem_help());
   for (const char* word :
        {"hq32", "hkv8", "512x512", "dv64", "bf16", "query=", "causal", "align=", "scale=", "lse",
         "kv_lengths=", "layout=", "pad=", "shift=", "aligned=", "data=", "magnitude=", "seed="}) {

@@ -16,6 +16,8 @@
 namespace vkattn::tests {
 namespace {
 
+using bench::parse_problem;
+
 using reference::Inputs;
 using reference::Row;
 

@@ -16,7 +16,7 @@ using vkattn::Capabilities;
 using vkattn::KernelSupport;
 
 AttentionDesc desc_of(const char* problem) {
-  return vkattn::parse_problem(problem).value().desc;
+  return vkattn::bench::parse_problem(problem).value().desc;
 }
 
 /// The least that Vulkan 1.1 promises, with enough storage buffers.

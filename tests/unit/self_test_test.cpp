@@ -13,6 +13,8 @@
 namespace vkattn::detail {
 namespace {
 
+using bench::parse_problem;
+
 /// Two keys of equal scores: each output is the mean of their values, the lse log(2).
 class FirstDifference : public testing::Test {
  protected:

@@ -11,6 +11,8 @@
 namespace vkattn::detail {
 namespace {
 
+using bench::parse_problem;
+
 AttentionDesc desc_of(const char* problem) {
   return parse_problem(problem).value().desc;
 }

@@ -11,6 +11,8 @@
 namespace vkattn::detail {
 namespace {
 
+using bench::parse_problem;
+
 Capabilities device() {
   Capabilities capabilities;
   capabilities.device_name = "A device";

@@ -10,6 +10,8 @@
 namespace vkattn {
 namespace {
 
+using bench::parse_problem;
+
 AttentionDesc desc_of(const char* problem) {
   return parse_problem(problem).value().desc;
 }

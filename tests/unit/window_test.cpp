@@ -23,7 +23,7 @@ using vkattn::detail::TensorWindows;
 using vkattn::detail::Window;
 
 AttentionDesc desc_of(const char* problem) {
-  return vkattn::parse_problem(problem).value().desc;
+  return vkattn::bench::parse_problem(problem).value().desc;
 }
 
 Capabilities device_of(std::uint64_t range) {
