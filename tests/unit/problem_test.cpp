@@ -1,10 +1,14 @@
 // Problem strings: what they set, that they come back, and what is said about bad ones.
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "problem/problem.hpp"
+#include "problem/word_table.hpp"
 #include "support/problem_text.hpp"
 
 namespace {
@@ -231,6 +235,21 @@ TEST(ParseProblem, AsksForWhatIsMissing) {
   EXPECT_NE(error_of("").find("query length"), std::string::npos);
   EXPECT_NE(error_of("q4 d8").find("key length"), std::string::npos);
   EXPECT_NE(error_of("4x4").find("head dimension"), std::string::npos);
+}
+
+TEST(ProblemWords, EachStandsOnceAndIsExplained) {
+  const std::string help = vkattn::bench::problem_help();
+  std::set<std::pair<vkattn::bench::Form, std::string_view>> seen;
+  std::set<std::string_view> options;
+  for (const vkattn::bench::Word& word : vkattn::bench::words()) {
+    EXPECT_TRUE(seen.emplace(word.form, word.key).second) << word.key;
+    if (!word.option.name.empty()) {
+      EXPECT_TRUE(options.insert(word.option.name).second) << word.option.name;
+      EXPECT_FALSE(word.option.help.empty()) << word.option.name;
+    }
+    EXPECT_NE(help.find(word.key), std::string::npos) << word.key;
+    EXPECT_EQ(word.example.empty(), word.help.empty()) << word.key;
+  }
 }
 
 TEST(ProblemHelp, NamesEveryWord) {
