@@ -27,8 +27,12 @@ Error refusal(const Given& given, const std::string& needs) {
 }
 
 Error no_such_name(const Given& given, std::span<const std::string_view> names) {
-  std::string needs = "must name one of";
-  for (std::size_t i = 0; i < names.size(); ++i) needs += (i == 0 ? " " : ", ") + std::string(names[i]);
+  std::string needs = given.is_option ? "needs" : "must name one of";
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const bool is_last = i != 0 && i + 1 == names.size();
+    needs += i == 0 ? " " : is_last && given.is_option ? " or " : ", ";
+    needs += names[i];
+  }
   Error error = refusal(given, needs);
   if (const auto meant = closest_word(given.value, names)) {
     error.message += "; did you mean " + quoted(*meant) + "?";

@@ -32,20 +32,31 @@ struct Given {
 /// That it must name one of these, and which was probably meant.
 [[nodiscard]] Error no_such_name(const Given& given, std::span<const std::string_view> names);
 
+/// Numbers of the type, for messages about options.
+template <class T>
+[[nodiscard]] std::string number_kind() {
+  if constexpr (std::is_floating_point_v<T>) return "a number";
+  return std::is_unsigned_v<T> ? "a whole number from 0 on" : "a whole number";
+}
+
 /// Reads the whole of `piece`, which is part of what is given, as a number.
 template <class T>
 [[nodiscard]] Status read_piece(const Given& given, std::string_view piece, T& number) {
+  const std::string kind = given.is_option ? number_kind<T>() : "a number";
+  const std::string bits = std::to_string(sizeof(T) * 8);
   switch (read_number(piece, number)) {
     case NumberError::kNone:
       return {};
     case NumberError::kMalformed:
-      return refusal(given, "needs a number", piece);
+      return refusal(given, "needs " + kind, piece);
     case NumberError::kOutOfRange:
       break;
   }
-  const std::string bits = std::to_string(sizeof(T) * 8) + " bits";
-  if (given.is_option) return refusal(given, "needs a number that fits " + bits, piece);
-  return problem_error("the number in " + quoted(given.typed) + " does not fit " + bits);
+  if (!given.is_option) {
+    return problem_error("the number in " + quoted(given.typed) + " does not fit " + bits + " bits");
+  }
+  const std::string fits = std::is_floating_point_v<T> ? " that fits float" + bits : " of " + bits + " bits";
+  return refusal(given, "needs " + kind + fits, piece);
 }
 
 /// Reads one of the names.

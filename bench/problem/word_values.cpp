@@ -83,9 +83,8 @@ Status read_cache_type(const Given& given, Problem& problem) {
 Status read_window(const Given& given, Problem& problem) {
   const std::size_t comma = given.value.find(',');
   if (comma == std::string_view::npos) {
-    const std::string example = given.is_option ? "512,0" : "window=512,0";
-    return refusal(given,
-                   "needs two counts of keys, left and right, such as " + example + "; -1 is unlimited");
+    const char* const example = given.is_option ? "512,0 (-1 for no bound)" : "window=512,0; -1 is unlimited";
+    return refusal(given, std::string("needs two counts of keys, left and right, such as ") + example);
   }
   SlidingWindow& window = problem.desc.window;
   if (Status s = read_piece(given, given.value.substr(0, comma), window.left); !s.ok()) return s;
