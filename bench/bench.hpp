@@ -1,7 +1,6 @@
 // The benchmark: checks and times problems on one device, against peaks measured in the same call.
 #pragma once
 
-#include <vkattn/problem.hpp>
 #include <vkattn/runtime.hpp>
 #include <vkattn/score_shaders.hpp>
 
@@ -16,6 +15,7 @@
 
 #include "harness/problem_run.hpp"
 #include "peaks.hpp"
+#include "problem/problem.hpp"
 #include "record_cost.hpp"
 #include "statistics.hpp"
 #include "work.hpp"

@@ -6,7 +6,7 @@
 
 #include "console.hpp"
 #include "json.hpp"
-#include "plan/words.hpp"
+#include "problem/words.hpp"
 
 namespace vkattn::bench {
 namespace {
@@ -158,7 +158,7 @@ std::string TextReport::remark(const Row& row) const {
     case Outcome::kSkipped:
       return "skipped: one run would take about " + console::duration(row.predicted_ns) + ", and " +
              std::to_string(kLeastRepeats + 1) + " of them do not fit --max-seconds " +
-             detail::number_text(report_.options.max_seconds);
+             number_text(report_.options.max_seconds);
     case Outcome::kRefused:
       return "refused: " + row.message;
     case Outcome::kWrong:

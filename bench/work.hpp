@@ -1,9 +1,9 @@
 // How much work a problem is: arithmetic and bytes, as every rate in a report counts them.
 #pragma once
 
-#include <vkattn/problem.hpp>
-
 #include <cstdint>
+
+#include "problem/problem.hpp"
 
 namespace vkattn::bench {
 

@@ -27,6 +27,9 @@
 namespace vkattn::cli {
 namespace {
 
+using bench::problem_help;
+using bench::ScoreKind;
+
 /// The options as typed.
 struct Arguments {
   std::vector<std::string> problems;

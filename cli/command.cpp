@@ -12,7 +12,7 @@
 
 #include "console.hpp"
 #include "error.hpp"
-#include "plan/words.hpp"
+#include "problem/words.hpp"
 
 namespace vkattn::cli {
 namespace {
@@ -49,12 +49,12 @@ std::string broken_lines(std::string_view description) {
 template <class T>
 T parse(const std::string& option, const std::string& text, const char* what) {
   T value{};
-  switch (detail::read_number(text, value)) {
-    case detail::NumberError::kNone:
+  switch (bench::read_number(text, value)) {
+    case bench::NumberError::kNone:
       return value;
-    case detail::NumberError::kOutOfRange:
+    case bench::NumberError::kOutOfRange:
       fail_usage(option + " '" + console::printable(text) + "' is out of range for " + what);
-    case detail::NumberError::kMalformed:
+    case bench::NumberError::kMalformed:
       break;
   }
   fail_usage(option + " needs " + what + ", not '" + console::printable(text) + "'");
@@ -112,7 +112,7 @@ void require_known_kernel(const std::string& kernel) {
     names.push_back(support.kernel);
     list += (list.empty() ? "" : ", ") + std::string(support.kernel);
   }
-  const std::optional<std::string_view> meant = detail::closest_word(kernel, names);
+  const std::optional<std::string_view> meant = bench::closest_word(kernel, names);
   fail_usage("there is no kernel '" + console::printable(kernel) + "'; " +
              (meant ? "did you mean '" + std::string(*meant) + "'? " : "") + "the kernels are " + list);
 }

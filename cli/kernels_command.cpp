@@ -1,5 +1,4 @@
 // `vkattn kernels`: the pipelines that a plan uses, and what the driver's own compiler says of them.
-#include <vkattn/problem.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <algorithm>
@@ -19,10 +18,14 @@
 #include "error.hpp"
 #include "json.hpp"
 #include "open_runtime.hpp"
+#include "problem/problem.hpp"
 #include "score_file.hpp"
 
 namespace vkattn::cli {
 namespace {
+
+using bench::parse_problem;
+using bench::ScoreKind;
 
 constexpr std::size_t kLabelWidth = 28;
 constexpr std::size_t kIndent = 3;

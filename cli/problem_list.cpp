@@ -1,16 +1,17 @@
 // Problems from a command line.
 #include "problem_list.hpp"
 
-#include <vkattn/problem.hpp>
-
 #include <string_view>
 
 #include "console.hpp"
 #include "error.hpp"
-#include "plan/words.hpp"
+#include "problem/problem.hpp"
+#include "problem/words.hpp"
 #include "suites.hpp"
 
 namespace vkattn::cli {
+
+using bench::parse_problem;
 
 /// "smoke, llm, …", for messages.
 std::string suite_names() {
@@ -26,7 +27,7 @@ const bench::Suite& require_suite(const std::string& name) {
   if (const bench::Suite* const suite = bench::find_suite(name)) return *suite;
   std::vector<std::string_view> names;
   for (const bench::Suite& suite : bench::suites()) names.push_back(suite.name);
-  const auto meant = detail::closest_word(name, names);
+  const auto meant = bench::closest_word(name, names);
   fail_usage("there is no suite '" + console::printable(name) + "'; " +
              (meant ? "did you mean '" + std::string(*meant) + "'? " : "") + "the suites are " +
              suite_names());

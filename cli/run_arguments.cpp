@@ -1,45 +1,28 @@
 // The options of `vkattn run`.
 #include "run_arguments.hpp"
 
-#include <array>
-#include <cmath>
+#include <algorithm>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "console.hpp"
 #include "error.hpp"
 #include "file_names.hpp"
-#include "plan/words.hpp"
 
 namespace vkattn::cli {
 namespace {
 
-/// The value that a word names, or a usage error with all of them.
-template <class T>
-T choose(const std::string& option, const std::string& word,
-         std::span<const std::pair<std::string_view, T>> choices) {
-  std::vector<std::string_view> names;
-  std::string list;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    if (choices[i].first == word) return choices[i].second;
-    names.push_back(choices[i].first);
-    list += (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") + std::string(choices[i].first);
-  }
-  const auto meant = detail::closest_word(word, names);
-  fail_usage(option + " needs " + list + ", not '" + console::printable(word) + "'" +
-             (meant ? "; did you mean " + std::string(*meant) + "?" : ""));
+/// An option's text as words of problem strings are read. No value has control characters.
+template <class Read>
+void read_option(std::string_view option, std::string_view text, Read&& read) {
+  const std::string printable = console::printable(text);
+  require(read(bench::Given{option, printable, true}));
 }
 
-using TypeChoice = std::pair<std::string_view, DataType>;
-constexpr std::array<TypeChoice, 6> kTypes{
-    TypeChoice{"f32", DataType::kFloat32},   TypeChoice{"f16", DataType::kFloat16},
-    TypeChoice{"bf16", DataType::kBfloat16}, TypeChoice{"q8_0", DataType::kQ8_0},
-    TypeChoice{"q4_0", DataType::kQ4_0},     TypeChoice{"e4m3", DataType::kFloat8E4m3}};
-
-float parse_float(const std::string& option, const std::string& text) {
-  const auto value = static_cast<float>(parse_number(option, text));
-  if (!std::isfinite(value)) fail_usage(option + " " + text + " does not fit float32");
+template <class T>
+T choose(std::string_view option, std::string_view text, std::span<const bench::Name<T>> names) {
+  T value{};
+  read_option(option, text, [&](const bench::Given& given) { return bench::read_name(given, names, value); });
   return value;
 }
 
@@ -114,101 +97,56 @@ void require_different_files(const RunArguments& a) {
 }
 
 void parse_types(const RunArguments& arguments, RunOptions& options) {
-  using LayoutChoice = std::pair<std::string_view, Layout>;
-  constexpr std::array<LayoutChoice, 2> kLayouts{LayoutChoice{"bhsd", Layout::kBhsd},
-                                                 LayoutChoice{"bshd", Layout::kBshd}};
-  options.layout = choose<Layout>("--layout", arguments.layout, kLayouts);
+  options.problem.layout = choose<Layout>("--layout", arguments.layout, bench::kArrayLayoutNames);
   if (!arguments.type.empty()) {
-    options.type = choose<DataType>("--type", arguments.type, std::span(kTypes).first(3));
+    options.type = choose<DataType>("--type", arguments.type, bench::kFloatNames);
   }
   if (arguments.kv_type.empty()) return;
-  const std::size_t comma = arguments.kv_type.find(',');
-  options.key_type = choose<DataType>("--kv-type", arguments.kv_type.substr(0, comma), kTypes);
-  options.value_type = comma == std::string::npos
-                           ? options.key_type
-                           : choose<DataType>("--kv-type", arguments.kv_type.substr(comma + 1), kTypes);
-}
-
-// What the library takes.
-constexpr std::int64_t kMaxWindow = std::int64_t{1} << 30;
-constexpr float kMinSoftcap = 1e-30F, kMaxSoftcap = 1e30F;
-
-void parse_window(const std::string& text, SlidingWindow& window) {
-  const auto side = [](const std::string& number, std::int64_t& keys) {
-    return detail::read_number(number, keys) == detail::NumberError::kNone && keys >= kUnlimited &&
-           keys <= kMaxWindow;
-  };
+  const std::string_view text = arguments.kv_type;
   const std::size_t comma = text.find(',');
-  if (comma != std::string::npos && side(text.substr(0, comma), window.left) &&
-      side(text.substr(comma + 1), window.right)) {
-    return;
-  }
-  fail_usage("--window needs two counts of keys, left and right, such as 512,0, each up to " +
-             std::to_string(kMaxWindow) + " or -1 for no bound, not '" + console::printable(text) + "'");
+  options.key_type = choose<DataType>("--kv-type", text.substr(0, comma), bench::kTypeNames);
+  options.value_type = comma == std::string_view::npos
+                           ? options.key_type
+                           : choose<DataType>("--kv-type", text.substr(comma + 1), bench::kTypeNames);
 }
 
-void parse_softcap(const std::string& text, RunOptions& options) {
-  if (detail::read_number(text, options.softcap) == detail::NumberError::kNone &&
-      (options.softcap == 0 || (options.softcap >= kMinSoftcap && options.softcap <= kMaxSoftcap))) {
-    return;
-  }
-  fail_usage("--softcap needs a number from 1e-30 to 1e30, or 0 for none, not '" + console::printable(text) +
-             "'");
+bool is_given(const RunArguments& arguments, std::string_view option) {
+  return std::ranges::any_of(arguments.words, [&](const WordArgument& argument) {
+    return argument.word->option.name == option && argument.is_given();
+  });
 }
 
-void parse_align(const std::string& text, RunOptions& options) {
-  if (text == "top-left") {
-    options.align = Align::kTopLeft;
-  } else if (text == "bottom-right") {
-    options.align = Align::kBottomRight;
-  } else if (detail::read_number(text, options.offset) == detail::NumberError::kNone) {
-    options.align = Align::kOffset;
-  } else {
-    fail_usage("--align needs top-left, bottom-right or a whole number, not '" + console::printable(text) +
-               "'");
-  }
-}
-
-void parse_positions(const RunArguments& arguments, RunOptions& options) {
-  options.causal = arguments.causal;
-  if (!arguments.window.empty()) parse_window(arguments.window, options.window);
-  if (arguments.alibi && !arguments.alibi_slopes.empty()) {
+/// Options that only say something about others.
+void require_sense_of_words(const RunArguments& a) {
+  const bool slopes = !a.alibi_slopes.empty();
+  if (slopes && is_given(a, "--alibi")) {
     fail_usage("--alibi takes the standard slopes and --alibi-slopes those of a file; give one of them");
   }
-  if (arguments.alibi) options.alibi = Alibi::kStandard;
-  if (!arguments.alibi_slopes.empty()) options.alibi = Alibi::kGiven;
-  if (arguments.align.empty()) return;
-  if (!options.causal && arguments.window.empty() && options.alibi == Alibi::kNone) {
+  if (is_given(a, "--align") && !is_given(a, "--causal") && !is_given(a, "--window") &&
+      !is_given(a, "--alibi") && !slopes) {
     fail_usage("--align says where query 0 lies among the keys, so it needs --causal, --window or --alibi");
   }
-  parse_align(arguments.align, options);
-}
-
-void parse_weights(const RunArguments& arguments, RunOptions& options) {
-  using Stage = std::pair<std::string_view, WeightsStage>;
-  constexpr std::array<Stage, 4> kStages{
-      Stage{"scores", WeightsStage::kScores}, Stage{"softcap", WeightsStage::kSoftcap},
-      Stage{"masked", WeightsStage::kMasked}, Stage{"probabilities", WeightsStage::kProbabilities}};
-  if (!arguments.weights.empty()) options.weights = WeightsStage::kProbabilities;
-  if (arguments.weights_stage.empty()) return;
-  if (arguments.weights.empty()) fail_usage("--weights-stage says which weights --weights writes; give both");
-  options.weights = choose<WeightsStage>("--weights-stage", arguments.weights_stage, kStages);
-}
-
-void parse_dropout(const RunArguments& arguments, RunOptions& options) {
-  if (!arguments.dropout.empty()) {
-    // Of shares that round to 1 in float32 no probability would be left.
-    const bool number = detail::read_number(arguments.dropout, options.dropout) == detail::NumberError::kNone;
-    if (!number || !(options.dropout >= 0 && options.dropout < 1)) {
-      fail_usage("--dropout needs a share from 0 to 0.9999999, not '" +
-                 console::printable(arguments.dropout) + "'");
-    }
+  if (is_given(a, "--weights-stage") && a.weights.empty()) {
+    fail_usage("--weights-stage says which weights --weights writes; give both");
   }
-  if (arguments.seed.empty()) return;
-  if (arguments.dropout.empty()) fail_usage("--seed is for --dropout; give both");
-  if (detail::read_number(arguments.seed, options.dropout_seed) != detail::NumberError::kNone) {
-    fail_usage("--seed needs a whole number of up to 64 bits, not '" + console::printable(arguments.seed) +
-               "'");
+  if (is_given(a, "--seed") && !is_given(a, "--dropout")) fail_usage("--seed is for --dropout; give both");
+}
+
+/// What the words give, checked by the library's rules, which are the same for arrays of any size.
+void parse_words(const RunArguments& arguments, Problem& problem) {
+  AttentionDesc& desc = problem.desc;
+  if (!arguments.alibi_slopes.empty()) desc.alibi = Alibi::kGiven;
+  if (!arguments.weights.empty()) desc.weights = WeightsStage::kProbabilities;
+  desc.has_lse = !arguments.lse.empty();
+  desc.set_layout(problem.layout);
+  for (const WordArgument& argument : arguments.words) {
+    if (!argument.is_given()) continue;
+    const std::string option(argument.word->option.name);
+    read_option(option, argument.text,
+                [&](const bench::Given& given) { return argument.word->read(given, problem); });
+    if (const Status s = validate(desc); !s.ok()) {
+      fail_usage(option + " '" + console::printable(argument.text) + "': " + s.error().message);
+    }
   }
 }
 
@@ -225,8 +163,6 @@ void add_file_options(CLI::App& app, RunArguments& a) {
             "Write the log-sum-exp of each row's scores, float32 (batch, heads, length)");
   add_value(app, "--weights", a.weights, "W.npy",
             "Write the attention weights, float32 (batch, heads, query length, key length)");
-  add_value(app, "--weights-stage", a.weights_stage, "STAGE",
-            "Which: scores, softcap, masked (-inf where hidden) or probabilities (the default)");
   add_value(app, "--present-key", a.present_key, "O.npy", "Write past and new keys as one array");
   add_value(app, "--present-value", a.present_value, "O.npy", "Write past and new values as one array");
   add_value(
@@ -235,23 +171,23 @@ void add_file_options(CLI::App& app, RunArguments& a) {
 }
 
 void add_definition_options(CLI::App& app, RunArguments& a) {
-  add_value(app, "--scale", a.scale, "X", "Factor of the scores, default 1/sqrt(dim)");
-  add_value(app, "--softcap", a.softcap, "X", "Keep scores within X of 0: X tanh(score / X)");
+  for (const bench::Word& word : bench::words()) {
+    if (!word.option.name.empty()) a.words.push_back({&word, ""});
+  }
+  for (WordArgument& argument : a.words) {
+    const bench::WordOption& option = argument.word->option;
+    if (option.metavar.empty()) {
+      add_switch(app, std::string(option.name), argument.is_switched, option.help);
+    } else {
+      add_value(app, std::string(option.name), argument.text, std::string(option.metavar), option.help);
+    }
+  }
   add_value(app, "--mask", a.mask, "M.npy",
             "Added to the scores, or bool or uint8: what is not 0 may be seen. Of a shape that broadcasts to "
             "(batch, heads, "
             "query length, key length); keys beyond a short one are hidden");
-  add_switch(app, "--causal", a.causal, "A query sees no key after its own position");
-  add_value(app, "--window", a.window, "L,R",
-            "A query sees L keys before and R after its own position; -1: no bound");
-  add_switch(app, "--alibi", a.alibi, "Subtract slope times distance from the scores (ALiBi)");
-  add_value(app, "--alibi-slopes", a.alibi_slopes, "F.npy", "The same with slopes of your own (heads,)");
-  add_value(app, "--align", a.align, "WHERE",
-            "Key position of query 0 for --causal, --window and --alibi: top-left (0, the default), "
-            "bottom-right (the last query meets the last key) or a number");
+  add_value(app, "--alibi-slopes", a.alibi_slopes, "F.npy", "--alibi with slopes of your own (heads,)");
   add_value(app, "--sink", a.sink, "F.npy", "A logit for each head that has no value (heads,)");
-  add_value(app, "--dropout", a.dropout, "P", "Drop this share of the probabilities");
-  add_value(app, "--seed", a.seed, "S", "Seed of --dropout, default 1");
 }
 
 }  // namespace
@@ -306,6 +242,7 @@ void add_run_arguments(CLI::App& app, RunArguments& a) {
 RunOptions parse_run_arguments(const RunArguments& arguments) {
   require_inputs(arguments);
   require_sense_of_packing(arguments);
+  require_sense_of_words(arguments);
   require_different_files(arguments);
   RunOptions options;
   options.query = arguments.query;
@@ -320,13 +257,8 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   options.query_lengths = arguments.query_lengths;
   options.cumulative_query_lengths = arguments.cumulative_query_lengths;
   options.cumulative_kv_lengths = arguments.cumulative_kv_lengths;
-  options.lse = !arguments.lse.empty();
   parse_types(arguments, options);
-  parse_positions(arguments, options);
-  parse_weights(arguments, options);
-  parse_dropout(arguments, options);
-  if (!arguments.scale.empty()) options.scale = parse_float("--scale", arguments.scale);
-  if (!arguments.softcap.empty()) parse_softcap(arguments.softcap, options);
+  parse_words(arguments, options.problem);
   require_known_kernel(arguments.kernel);
   return options;
 }

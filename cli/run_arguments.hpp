@@ -2,24 +2,35 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "command.hpp"
 #include "open_runtime.hpp"
+#include "problem/word_table.hpp"
 #include "run_inputs.hpp"
 #include "score_file.hpp"
 
 namespace vkattn::cli {
 
+/// An option that is a word of problem strings.
+struct WordArgument {
+  const bench::Word* word;
+  std::string text;          ///< empty where not given
+  bool is_switched = false;  ///< of a word without a value
+
+  [[nodiscard]] bool is_given() const { return is_switched || !text.empty(); }
+};
+
 /// The options as typed.
 struct RunArguments {
   std::string query, key, value, past_key, past_value, output, lse, present_key, present_value;
-  std::string align, window, scale, softcap, mask, alibi_slopes, sink;
-  std::string kv_lengths, query_lengths, weights, weights_stage, dropout, seed;
+  std::string mask, alibi_slopes, sink, kv_lengths, query_lengths, weights;
   std::string cumulative_query_lengths, cumulative_kv_lengths;
+  std::vector<WordArgument> words;
   std::string type, kv_type, kernel;
   DeviceArguments where;
   std::string layout = "bhsd";
-  bool causal = false, alibi = false, strict_nonfinite = false, check = false, json = false;
+  bool strict_nonfinite = false, check = false, json = false;
   ScoreArguments score;
 };
 

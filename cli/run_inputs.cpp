@@ -162,7 +162,7 @@ void set_storage(RunInputs& inputs, const RunOptions& options) {
        {std::pair(&inputs.key, desc.key.type), std::pair(&inputs.value, desc.value.type)}) {
     require_whole_blocks(*input, type);
   }
-  desc.set_layout(options.layout);
+  desc.set_layout(options.problem.layout);
   // The tool's own buffers begin aligned.
   for (TensorDesc* tensor : {&desc.query, &desc.key, &desc.value, &desc.output}) tensor->alignment_bytes = 16;
   for (const auto& [input, tensor] :
@@ -170,14 +170,14 @@ void set_storage(RunInputs& inputs, const RunOptions& options) {
         std::pair(&inputs.value, &desc.value)}) {
     if (is_quantised(tensor->type)) require_c_order(*input, "--kv-type " + std::string(name(tensor->type)));
     const npy::Header& header = input->reader.header();
-    if (header.fortran_order) tensor->strides = fortran_strides(header, options.layout);
+    if (header.fortran_order) tensor->strides = fortran_strides(header, options.problem.layout);
   }
 }
 
 void open_past(RunInputs& inputs, const RunOptions& options) {
   if (options.past_key.empty()) return;
-  inputs.past_key = open_input("past key", options.past_key, options.layout);
-  inputs.past_value = open_input("past value", options.past_value, options.layout);
+  inputs.past_key = open_input("past key", options.past_key, options.problem.layout);
+  inputs.past_value = open_input("past value", options.past_value, options.problem.layout);
   require_same_cache(*inputs.past_key, inputs.key);
   require_same_cache(*inputs.past_value, inputs.value);
   require_equal(*inputs.past_key, *inputs.past_value, "length", inputs.past_key->length,
@@ -214,9 +214,9 @@ void open_features(RunInputs& inputs, const RunOptions& options) {
 }  // namespace
 
 RunInputs open_run_inputs(const RunOptions& options) {
-  RunInputs inputs{open_input("query", options.query, options.layout),
-                   open_input("key", options.key, options.layout),
-                   open_input("value", options.value, options.layout)};
+  RunInputs inputs{open_input("query", options.query, options.problem.layout),
+                   open_input("key", options.key, options.problem.layout),
+                   open_input("value", options.value, options.problem.layout)};
   const InputFile& query = inputs.query;
   const InputFile& key = inputs.key;
   open_sequences(options, inputs);
@@ -226,8 +226,7 @@ RunInputs open_run_inputs(const RunOptions& options) {
   require_matching_shapes(query, key, inputs.value);
   open_past(inputs, options);
   Problem& problem = inputs.problem;
-  problem.layout = options.layout;
-  problem.dropout_seed = options.dropout_seed;
+  problem = options.problem;
   AttentionDesc& desc = problem.desc;
   desc.batch = query.batch;
   desc.query_heads = query.heads;
@@ -236,16 +235,6 @@ RunInputs open_run_inputs(const RunOptions& options) {
   desc.kv_length = key.length + (inputs.past_key ? inputs.past_key->length : 0);
   desc.head_dim = query.dim;
   desc.value_dim = inputs.value.dim;
-  desc.scale = options.scale;
-  desc.softcap = options.softcap;
-  desc.causal = options.causal;
-  desc.window = options.window;
-  desc.alibi = options.alibi;
-  desc.align = options.align;
-  desc.offset = options.offset;
-  desc.dropout = options.dropout;
-  desc.has_lse = options.lse;
-  desc.weights = options.weights;
   set_sequences(options, inputs);
   set_storage(inputs, options);
   open_features(inputs, options);

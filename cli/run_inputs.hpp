@@ -1,16 +1,17 @@
 // From .npy files to a Problem: what the axes of each array mean, and whether the arrays fit together.
 #pragma once
 
-#include <vkattn/problem.hpp>
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "npy.hpp"
+#include "problem/problem.hpp"
 
 namespace vkattn::cli {
+
+using bench::Problem;
 
 /// An input array with its part in the problem.
 struct InputFile {
@@ -40,20 +41,9 @@ struct MaskFile {
 struct RunOptions {
   std::string query, key, value, past_key, past_value, mask, alibi_slopes, sink, kv_lengths, query_lengths;
   std::string cumulative_query_lengths, cumulative_kv_lengths;
-  Layout layout = Layout::kBhsd;
   std::optional<DataType> type;                  ///< else float16 where all inputs are, else float32
   std::optional<DataType> key_type, value_type;  ///< else as `type`
-  std::optional<float> scale;
-  float softcap = 0;
-  bool causal = false;
-  SlidingWindow window;
-  Alibi alibi = Alibi::kNone;
-  Align align = Align::kTopLeft;
-  std::int64_t offset = 0;
-  float dropout = 0;
-  std::uint64_t dropout_seed = Problem{}.dropout_seed;
-  bool lse = false;
-  WeightsStage weights = WeightsStage::kNone;
+  Problem problem;                               ///< what files do not say
 };
 
 /// The files of a run, opened, and the problem that they make.

@@ -48,7 +48,8 @@ std::string sequences_text(const std::string& option, const std::string& path, s
 
 void open_sequences(const RunOptions& options, RunInputs& inputs) {
   const auto read = [&](const std::string& path, const char* option, const InputFile& input) {
-    return path.empty() ? std::vector<std::int32_t>() : read_ends(path, option, input, options.layout);
+    return path.empty() ? std::vector<std::int32_t>()
+                        : read_ends(path, option, input, options.problem.layout);
   };
   inputs.cumulative_query_lengths = read(options.cumulative_query_lengths, kQueryOption, inputs.query);
   inputs.cumulative_kv_lengths = read(options.cumulative_kv_lengths, kKeyOption, inputs.key);

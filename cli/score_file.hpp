@@ -1,7 +1,6 @@
 // Score functions of the user's own for the tool: --score FILE.glsl and its tables.
 #pragma once
 
-#include <vkattn/problem.hpp>
 #include <vkattn/runtime.hpp>
 #include <vkattn/score_shaders.hpp>
 
@@ -12,9 +11,12 @@
 
 #include "command.hpp"
 #include "file_names.hpp"
+#include "problem/problem.hpp"
 #include "reference/reference.hpp"
 
 namespace vkattn::cli {
+
+using bench::Problem;
 
 /// The words of the two options as typed.
 struct ScoreArguments {

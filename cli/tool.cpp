@@ -9,7 +9,7 @@
 #include "command.hpp"
 #include "console.hpp"
 #include "error.hpp"
-#include "plan/words.hpp"
+#include "problem/words.hpp"
 
 namespace vkattn::cli {
 namespace {
@@ -30,7 +30,7 @@ constexpr const char* kExamples =
 /// Faults of a score function come one a line.
 int report_error(std::string_view message, int exit_code) {
   std::string_view line;
-  while (detail::next_piece(message, '\n', line)) {
+  while (bench::next_piece(message, '\n', line)) {
     std::fprintf(stderr, "vkattn: %s\n", console::printable(line).c_str());
   }
   return exit_code;
@@ -66,7 +66,7 @@ void refuse_leftovers(const CLI::App& app) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   const std::vector<std::string_view> candidates(names.begin(), names.end());
-  const auto meant = detail::closest_word(word, candidates);
+  const auto meant = bench::closest_word(word, candidates);
   fail_usage("'" + app.get_name() + "' has no option or argument '" + console::printable(word) + "'" +
              (meant ? "; did you mean " + std::string(*meant) + "?" : "") + " (vkattn " + app.get_name() +
              " --help lists them)");
@@ -92,7 +92,7 @@ std::string joined(const std::vector<std::string>& words, std::string_view last_
     fail_usage("a command is needed: " + joined(commands, "or") + " (vkattn --help explains them)");
   std::vector<std::string_view> names(commands.begin(), commands.end());
   names.insert(names.end(), {"--help", "--version"});
-  const auto meant = detail::closest_word(leftovers.front(), names);
+  const auto meant = bench::closest_word(leftovers.front(), names);
   fail_usage("there is no command '" + console::printable(leftovers.front()) + "'; " +
              (meant ? "did you mean '" + std::string(*meant) + "'?"
                     : "the commands are " + joined(commands, "and")));

@@ -20,6 +20,8 @@
 namespace vkattn::cli {
 namespace {
 
+using bench::ScoreKind;
+
 constexpr const char* kDefaultFile = "vkattn-tuning.json";
 
 /// The options as typed.

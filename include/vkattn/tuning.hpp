@@ -40,8 +40,8 @@ struct KernelTile {
 
 /// What was measured to be best for one problem.
 struct TunedProblem {
-  std::string problem;  ///< as a string, for reports
-  AttentionDesc desc;
+  std::string problem;  ///< a label, for reports
+  AttentionDesc desc;   ///< of a file's entry only what Tuning::nearest() looks at
   KernelTile best;
   std::uint32_t kv_splits = 0;  ///< 0: by the rule
 };

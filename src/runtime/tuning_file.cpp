@@ -2,11 +2,10 @@
 // hand.
 #include "runtime/tuning_file.hpp"
 
-#include <vkattn/problem.hpp>
-
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "common/message.hpp"
 #include "kernels/tile_table.hpp"
@@ -88,15 +87,109 @@ std::optional<TileShape> tile_of(const Json& json) {
   return good ? std::optional(tile) : std::nullopt;
 }
 
+// What Tuning::nearest() looks at, by name.
+template <class Desc, class Visit>
+void for_each_member(Desc& desc, Visit&& visit) {
+  visit("batch", desc.batch);
+  visit("query_heads", desc.query_heads);
+  visit("kv_heads", desc.kv_heads);
+  visit("query_length", desc.query_length);
+  visit("kv_length", desc.kv_length);
+  visit("head_dim", desc.head_dim);
+  visit("value_dim", desc.value_dim);
+  visit("query_type", desc.query.type);
+  visit("key_type", desc.key.type);
+  visit("value_type", desc.value.type);
+  visit("output_type", desc.output.type);
+  visit("causal", desc.causal);
+  visit("window_left", desc.window.left);
+  visit("window_right", desc.window.right);
+  visit("mask_type", desc.mask.type);
+  visit("alibi", desc.alibi);
+  visit("softcap", desc.softcap);
+  visit("dropout", desc.dropout);
+  visit("score_function", desc.has_score_function);
+  visit("key_mapping", desc.cache.mapping);
+  visit("packed_sequences", desc.has_cumulative_lengths);
+  visit("packed_queries", desc.has_cumulative_query_lengths);
+}
+
+// Types go by their names, other enumerations by their numbers in the public headers.
+template <class T>
+Json value_json(const T& value) {
+  if constexpr (std::is_same_v<T, DataType>) {
+    return name(value);
+  } else if constexpr (std::is_enum_v<T>) {
+    return static_cast<std::uint32_t>(value);
+  } else {
+    return value;
+  }
+}
+
+// False where the value is of another kind or out of any range that a descriptor could have.
+bool read_value(const Json& json, std::int64_t& value) {
+  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;  // products of two fit 63 bits
+  if (!json.is_number_integer()) return false;
+  if (json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{kMost}) return false;
+  value = json.get<std::int64_t>();
+  return value >= kUnlimited && value <= kMost;
+}
+
+bool read_value(const Json& json, bool& value) {
+  if (json.is_boolean()) value = json.get<bool>();
+  return json.is_boolean();
+}
+
+bool read_value(const Json& json, float& value) {
+  if (json.is_number()) value = json.get<float>();
+  return json.is_number();
+}
+
+bool read_value(const Json& json, DataType& value) {
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kQ8_0,
+                              DataType::kQ4_0, DataType::kFloat8E4m3}) {
+    value = type;
+    if (json == name(type)) return true;
+  }
+  return false;
+}
+
+template <class T>
+requires std::is_enum_v<T>
+bool read_value(const Json& json, T& value) {
+  constexpr std::uint64_t kMost = ~std::uint32_t{0};
+  if (!json.is_number_unsigned() || json.get<std::uint64_t>() > kMost) return false;
+  value = static_cast<T>(json.get<std::uint32_t>());
+  return true;
+}
+
+Json attention_json(const AttentionDesc& desc) {
+  Json json = Json::object();
+  for_each_member(desc, [&](const char* key, const auto& value) { json[key] = value_json(value); });
+  return json;
+}
+
+// Nothing where a value is missing or is none that its member takes.
+std::optional<AttentionDesc> attention_of(const Json& json) {
+  AttentionDesc desc;
+  bool good = true;
+  for_each_member(desc, [&](const char* key, auto& value) {
+    const Json* const found = member(json, key);
+    good = good && found != nullptr && read_value(*found, value);
+  });
+  return good ? std::optional(desc) : std::nullopt;
+}
+
 std::optional<TunedProblem> problem_of(const Json& json) {
   const Json* const tile = member(json, "tile");
-  const auto problem = parse_problem(text(json, "problem"));
+  const Json* const attention = member(json, "attention");
   const std::string kernel = text(json, "kernel");
   const auto splits = number(json, "kv_splits");
-  if (!problem || kernel.empty() || tile == nullptr || !splits) return std::nullopt;
+  if (attention == nullptr || kernel.empty() || tile == nullptr || !splits) return std::nullopt;
+  const auto desc = attention_of(*attention);
   const auto shape = tile_of(*tile);
-  if (!shape) return std::nullopt;
-  return TunedProblem{text(json, "problem"), problem->desc, {kernel, *shape}, *splits};
+  if (!desc || !shape) return std::nullopt;
+  return TunedProblem{text(json, "problem"), *desc, {kernel, *shape}, *splits};
 }
 
 // Driver strings may be no UTF-8.
@@ -105,13 +198,10 @@ std::string dumped(const Json& json) {
 }
 
 Json result_json(const TuningResult& result) {
-  return Json{{"problem", result.tuned.problem},
-              {"kernel", result.tuned.best.kernel},
-              {"tile", tile_json(result.tuned.best.tile)},
-              {"kv_splits", result.tuned.kv_splits},
-              {"median_ns", result.median_ns},
-              {"default_kernel", result.default_kernel},
-              {"default_median_ns", result.default_median_ns}};
+  return Json{{"problem", result.tuned.problem},         {"attention", attention_json(result.tuned.desc)},
+              {"kernel", result.tuned.best.kernel},      {"tile", tile_json(result.tuned.best.tile)},
+              {"kv_splits", result.tuned.kv_splits},     {"median_ns", result.median_ns},
+              {"default_kernel", result.default_kernel}, {"default_median_ns", result.default_median_ns}};
 }
 
 // Puts results in the place of older ones of the same problems.

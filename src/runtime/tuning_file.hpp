@@ -1,9 +1,10 @@
 // The file that `vkattn tune` writes: what was measured, by device and driver version. JSON:
 //   {"format": "vkattn tuning", "version": 1, "devices": [
 //     {"name": ..., "vendor_id": ..., "device_id": ..., "driver_version": ..., "driver": ..., "problems": [
-//       {"problem": "b1 h8 1024x1024 d64 f16", "kernel": "tile", "tile": {"threads": 256, ...}, "kv_splits":
-//       0,
+//       {"problem": ..., "attention": {"batch": 1, "query_heads": 8, ...},
+//        "kernel": "tile", "tile": {"threads": 256, ...}, "kv_splits": 0,
 //        "median_ns": ..., "default_kernel": ..., "default_median_ns": ...}]}]}
+// "problem" is a label for reports; "attention" is what Tuning::nearest() looks at.
 #pragma once
 
 #include <vkattn/runtime.hpp>

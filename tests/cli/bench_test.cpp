@@ -18,6 +18,9 @@
 namespace vkattn::tests {
 namespace {
 
+using bench::parse_problem;
+using bench::Problem;
+
 Problem problem_of(std::string_view text) {
   Result<Problem> problem = parse_problem(text);
   EXPECT_TRUE(problem.ok()) << text << ": " << (problem.ok() ? "" : problem.error().message);

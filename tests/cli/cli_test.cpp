@@ -395,7 +395,7 @@ TEST_F(ToolRun, RefusesBadFilesAndLeavesNoOutput) {
   expect_refusal(no_device, 3, "'no such device'");
   // What the device cannot do is told from what nothing can.
   expect_refusal(words({"--kernel", "matrix"}), 3, "matrix: takes float16");
-  expect_refusal(words({"--softcap", "1e31"}), 2, "--softcap needs");
+  expect_refusal(words({"--softcap", "1e31"}), 2, "--softcap '1e31': softcap is 1e+31");
   EXPECT_EQ(read_file(file("out")), "kept");
   EXPECT_EQ(folder_.file_count(), files + 1);  // the lengths, and no temporary file
 }

@@ -25,6 +25,9 @@ extern "C" const char* __lsan_default_suppressions() {  // NOLINT
 namespace vkattn::tests {
 namespace {
 
+using bench::parse_problem;
+using bench::Problem;
+
 using bench::LogAxis;
 using bench::PlotBox;
 using bench::PlotData;

@@ -386,27 +386,26 @@ TEST(Tool, RefusesFeaturesThatMakeNoSense) {
     more.insert(more.begin(), {"run", "--query", "q", "--key", "k", "--value", "v"});
     expect_refusal(more, 2, part);
   };
-  refuses({"--window", "5"}, "512,0");
-  for (const char* const window :
-       {"5,x", "a,b", "3,4,5", ",", "-2,3", "0,1073741825", "99999999999999999999,1"}) {
-    refuses({"--window", window},
-            ("two counts of keys, left and right, such as 512,0, each up to 1073741824 or "
-             "-1 for no bound, not '" +
-             std::string(window) + "'")
-                .c_str());
-  }
-  for (const char* const softcap : {"tanh", "-1", "1e40", "inf", "nan", "1e-40", "5 "}) {
-    refuses({"--softcap", softcap},
-            ("--softcap needs a number from 1e-30 to 1e30, or 0 for none, not '" + std::string(softcap) + "'")
-                .c_str());
-  }
-  for (const char* const dropout : {"0.99999999", "1", "-0.5", "x", "nan"}) {
-    refuses({"--dropout", dropout},
-            ("--dropout needs a share from 0 to 0.9999999, not '" + std::string(dropout) + "'").c_str());
-  }
+  const auto refuses_each = [&](const char* option, const std::vector<std::string>& values,
+                                const char* part) {
+    for (const std::string& value : values) refuses({option, value}, part);
+  };
+  refuses_each("--window", {"5", "5\n"}, "--window needs two counts of keys, left and right, such as 512,0");
+  refuses_each("--window", {"5,x", "a,b", "3,4,5", ",", "99999999999999999999,1"},
+               "--window needs a whole number");
+  refuses_each("--window", {"-2,3", "0,1073741825"}, "must be from -1 to 1073741824");
+  refuses_each("--softcap", {"tanh", "5 "}, "--softcap needs a number, not");
+  refuses_each("--softcap", {"1e40"}, "--softcap needs a number that fits float32");
+  refuses_each("--softcap", {"-1", "inf", "nan"}, "must be finite and not negative");
+  refuses_each("--softcap", {"1e31", "1e-31"}, "must be 0 or from 1e-30 to 1e30");
+  refuses({"--softcap", "1e31"}, "--softcap '1e31': softcap is 1e+31");
+  refuses({"--softcap", "5 "}, "not '5 '");
+  refuses_each("--dropout", {"x", ""}, "--dropout ");
+  refuses_each("--dropout", {"0.99999999", "1", "-0.5", "nan"}, "must be from 0 to below 1");
+  refuses_each("--scale", {"inf", "nan"}, "must be finite");
   refuses({"--alibi", "--alibi-slopes", "f"}, "one of them");
   refuses({"--weights-stage", "scores"}, "--weights writes");
-  refuses({"--weights", "w", "--weights-stage", "mask"}, "did you mean masked?");
+  refuses({"--weights", "w", "--weights-stage", "mask"}, "did you mean 'masked'?");
   refuses({"--seed", "3"}, "--dropout");
   refuses({"--dropout", "0.5", "--seed", "-3"}, "'-3'");
   refuses({"--kv-type", "q8"}, "q8_0, q4_0 or e4m3");

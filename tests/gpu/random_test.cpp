@@ -15,6 +15,8 @@
 namespace vkattn::tests {
 namespace {
 
+using bench::parse_problem;
+
 std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
   const char* const text = std::getenv(variable);
   if (text == nullptr || *text == '\0') return otherwise;

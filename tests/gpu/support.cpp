@@ -18,6 +18,9 @@
 namespace vkattn::tests {
 namespace {
 
+using bench::parse_problem;
+using bench::ScoreKind;
+
 bool is_set(const char* variable) {
   const char* const value = std::getenv(variable);
   return value != nullptr && *value != '\0' && std::string_view(value) != "0";

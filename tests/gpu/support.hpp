@@ -1,7 +1,6 @@
 // What the tests on a device share: one Runtime for the process, and running a problem string on a kernel.
 #pragma once
 
-#include <vkattn/problem.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <gtest/gtest.h>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "harness/problem_run.hpp"
+#include "problem/problem.hpp"
 #include "support/problem_text.hpp"
 #include "support/test_part.hpp"
 

@@ -10,6 +10,8 @@
 namespace vkattn::tests {
 namespace {
 
+using bench::parse_problem;
+
 Problem parsed_or_empty(std::string_view text) {
   Result<Problem> problem = parse_problem(text);
   EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().message;

@@ -1,16 +1,17 @@
 // A problem's inputs in host memory, poison included: for tests of the reference, which need no device.
 #pragma once
 
-#include <vkattn/problem.hpp>
-
 #include <cstddef>
 #include <string_view>
 #include <vector>
 
 #include "harness/small_inputs.hpp"
+#include "problem/problem.hpp"
 #include "reference/reference.hpp"
 
 namespace vkattn::tests {
+
+using bench::Problem;
 
 /// Q, K, V and mask laid out as on a device, and every small input.
 struct HostProblem {

@@ -7,6 +7,8 @@
 
 namespace vkattn::tests {
 
+using bench::parse_problem;
+
 Problem parsed(std::string_view text) {
   Result<Problem> problem = parse_problem(text);
   EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().message;

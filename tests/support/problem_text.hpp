@@ -1,12 +1,14 @@
 // Problem strings in tests: what they say, or what is said against them.
 #pragma once
 
-#include <vkattn/problem.hpp>
-
 #include <string>
 #include <string_view>
 
+#include "problem/problem.hpp"
+
 namespace vkattn::tests {
+
+using bench::Problem;
 
 /// An empty problem, and a failure of the test, where the text is none.
 [[nodiscard]] Problem parsed(std::string_view text);

@@ -1,6 +1,4 @@
 // The decode kernel's choice of threads, rows and subgroups from made-up capabilities.
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,10 +6,13 @@
 
 #include "kernels/kernel.hpp"
 #include "kernels/tile_table.hpp"
+#include "problem/problem.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
 namespace {
+
+using bench::parse_problem;
 
 Result<KernelConfig> configure(const AttentionDesc& desc, const Capabilities& capabilities) {
   return configure_decode(desc, capabilities, table_tiles("decode", desc, capabilities));

@@ -1,8 +1,6 @@
 // The test grid itself: every problem is valid, and the covering set covers what it says.
 #include "support/grid.hpp"
 
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "problem/problem.hpp"
 #include "support/pairwise.hpp"
 #include "support/published_grid.hpp"
 
@@ -45,7 +44,7 @@ TEST(PublishedGrid, EveryProblemIsValid) {
   for (const auto& group : vkattn::tests::published_grid(true)) {
     EXPECT_TRUE(names.insert(group.name).second) << group.name;
     for (const std::string& text : group.problems) {
-      const auto problem = vkattn::parse_problem(text);
+      const auto problem = vkattn::bench::parse_problem(text);
       ASSERT_TRUE(problem.ok()) << text << ": " << problem.error().message;
       const vkattn::Status status = vkattn::validate(problem->desc);
       EXPECT_TRUE(status.ok()) << text << ": " << status.error().message;
@@ -64,7 +63,7 @@ TEST(PublishedGrid, TheWholeIsTheProduct) {
   for (const auto& group : vkattn::tests::published_grid(false)) {
     problems += group.problems.size();
     if (group.name == "flash_d59") flash = group.problems.size();
-    ASSERT_TRUE(vkattn::parse_problem(group.problems.back()).ok()) << group.problems.back();
+    ASSERT_TRUE(vkattn::bench::parse_problem(group.problems.back()).ok()) << group.problems.back();
   }
   EXPECT_EQ(flash, 10U * 3U * 2U * 4U * 2U * 2U * 2U);
   EXPECT_GT(problems, 190000U);
@@ -83,9 +82,9 @@ void expect_valid(const std::vector<vkattn::tests::GridGroup>& groups) {
     EXPECT_TRUE(group.kernel == "lane" || group.kernel == "tile" || group.kernel == "decode");
     names.insert(group.name);
     for (const std::string& text : group.problems) {
-      const auto problem = vkattn::parse_problem(text);
+      const auto problem = vkattn::bench::parse_problem(text);
       ASSERT_TRUE(problem.ok()) << text << ": " << problem.error().message;
-      EXPECT_TRUE(vkattn::parse_problem(vkattn::to_string(*problem)).ok());
+      EXPECT_TRUE(vkattn::bench::parse_problem(to_string(*problem)).ok());
       const vkattn::AttentionDesc& desc = problem->desc;
       if (group.kernel == "decode") {
         EXPECT_LE(desc.query_length * desc.query_heads, 16 * desc.kv_heads) << text;
@@ -108,7 +107,7 @@ TEST(Grid, Float16GridIsThatPartOfTheCoveringSet) {
     EXPECT_EQ(group.kernel, "matrix");
     EXPECT_TRUE(names.insert(group.name).second) << group.name;
     for (const std::string& text : group.problems) {
-      const auto problem = vkattn::parse_problem(text);
+      const auto problem = vkattn::bench::parse_problem(text);
       ASSERT_TRUE(problem.ok()) << text << ": " << problem.error().message;
       EXPECT_EQ(problem->desc.query.type, vkattn::DataType::kFloat16) << text;
       EXPECT_EQ(problem->desc.value.type, vkattn::DataType::kFloat16) << text;
@@ -240,7 +239,7 @@ TEST(Grid, FullFloat16GridHasAllOfItsPipelines) {
   for (const auto& group : vkattn::tests::full_float16_grid("matrix2")) {
     EXPECT_EQ(group.kernel, "matrix2");
     EXPECT_TRUE(names.insert(group.name).second) << group.name;
-    const auto problem = vkattn::parse_problem(group.problems.front());
+    const auto problem = vkattn::bench::parse_problem(group.problems.front());
     ASSERT_TRUE(problem.ok()) << group.problems.front();
     EXPECT_EQ(problem->desc.key.type, vkattn::DataType::kFloat16) << group.problems.front();
   }

@@ -1,6 +1,4 @@
 // The test data of the features, what lies around them, and which rows a run has to write.
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,6 +15,7 @@
 #include "harness/row_map.hpp"
 #include "harness/row_selection.hpp"
 #include "harness/score_problem.hpp"
+#include "problem/problem.hpp"
 #include "support/host_problem.hpp"
 #include "support/problem_text.hpp"
 

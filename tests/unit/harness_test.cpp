@@ -1,6 +1,4 @@
 // The test data and the memory around it: moments, determinism, order of addresses, choice of rows.
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,12 +12,13 @@
 #include "harness/problem_run.hpp"
 #include "harness/row_selection.hpp"
 #include "harness/tensor_memory.hpp"
+#include "problem/problem.hpp"
 
 namespace {
 
 using vkattn::DataType;
-using vkattn::parse_problem;
-using vkattn::Problem;
+using vkattn::bench::parse_problem;
+using vkattn::bench::Problem;
 using vkattn::harness::AddressOrder;
 using vkattn::harness::Position;
 using vkattn::harness::RowSelection;

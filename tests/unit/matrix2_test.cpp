@@ -2,17 +2,18 @@
 // the tile.
 #include <gtest/gtest.h>
 
-#include <vkattn/problem.hpp>
-
 #include <functional>
 #include <string>
 
 #include "kernels/kernel.hpp"
 #include "kernels/tile_table.hpp"
+#include "problem/problem.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
 namespace {
+
+using bench::parse_problem;
 
 Result<KernelConfig> configure(const AttentionDesc& desc, const Capabilities& capabilities) {
   return configure_matrix2(desc, capabilities, table_tiles("matrix2", desc, capabilities));

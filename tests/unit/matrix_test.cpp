@@ -2,8 +2,6 @@
 // the subgroup size, the tile, and the forms that vendors get.
 #include <gtest/gtest.h>
 
-#include <vkattn/problem.hpp>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -20,10 +18,13 @@
 #include "kernels/specialization.hpp"
 #include "kernels/tile_table.hpp"
 #include "kernels/vendors.hpp"
+#include "problem/problem.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
 namespace {
+
+using bench::parse_problem;
 
 Result<KernelConfig> configure(const AttentionDesc& desc, const Capabilities& capabilities) {
   return configure_matrix(desc, capabilities, table_tiles("matrix", desc, capabilities));

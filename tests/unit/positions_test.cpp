@@ -1,15 +1,16 @@
 // Where rows see keys from and to: what plans tell the shaders, against the reference.
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "attention/positions.hpp"
+#include "problem/problem.hpp"
 #include "reference/positions.hpp"
 
 namespace vkattn::detail {
 namespace {
+
+using bench::parse_problem;
 
 using reference::KeyRange;
 

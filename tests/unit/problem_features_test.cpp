@@ -1,12 +1,11 @@
 // The words of problem strings for masks, windows, caches and the other features.
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "harness/row_map.hpp"
+#include "problem/problem.hpp"
 #include "support/problem_text.hpp"
 
 namespace {
@@ -18,14 +17,14 @@ using vkattn::Align;
 using vkattn::DataType;
 using vkattn::KeyMapping;
 using vkattn::MaskType;
-using vkattn::parse_problem;
-using vkattn::Problem;
 using vkattn::Result;
 using vkattn::RotaryStyle;
-using vkattn::ScoreKind;
 using vkattn::SlidingWindow;
 using vkattn::Strides;
 using vkattn::WeightsStage;
+using vkattn::bench::parse_problem;
+using vkattn::bench::Problem;
+using vkattn::bench::ScoreKind;
 using vkattn::tests::error_of;
 using vkattn::tests::parsed;
 
@@ -132,7 +131,7 @@ TEST(ProblemFeatures, Caches) {
   const Problem pages = parsed("b2 h2 1x50 d8 page=16 layout=bshd");
   EXPECT_EQ(pages.desc.cache.mapping, KeyMapping::kPaged);
   EXPECT_EQ(pages.desc.cache.page_table_stride, 4);
-  EXPECT_EQ(pages.desc.cache.page_count, 8 + vkattn::kSparePages);
+  EXPECT_EQ(pages.desc.cache.page_count, 8 + vkattn::bench::kSparePages);
   EXPECT_EQ(pages.desc.key.strides, (Strides{16 * 16, 8, 16, 1}));
   EXPECT_EQ(parsed("1x0 d8 page=16").desc.cache.page_table_stride, 0);
   EXPECT_EQ(parsed("1x32 d8 page=16").desc.cache.page_table_stride, 2);
@@ -265,7 +264,7 @@ TEST(ProblemFeatures, ShiftsOfQuantisedTensorsCountTheirElements) {
 }
 
 TEST(ProblemFeatures, HelpNamesEveryWord) {
-  const std::string help(vkattn::problem_help());
+  const std::string help(vkattn::bench::problem_help());
   for (const char* word : {"cache=",      "q8_0",           "q4_0",
                            "e4m3",        "window=",        "alibi",
                            "alibi=given", "softcap=",       "mask=",

@@ -1,23 +1,26 @@
 // Problem strings: what they set, that they come back, and what is said about bad ones.
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "problem/problem.hpp"
+#include "problem/word_table.hpp"
 #include "support/problem_text.hpp"
 
 namespace {
 
 using vkattn::Align;
-using vkattn::DataKind;
 using vkattn::DataType;
 using vkattn::Layout;
-using vkattn::parse_problem;
-using vkattn::Problem;
 using vkattn::Result;
 using vkattn::Strides;
+using vkattn::bench::DataKind;
+using vkattn::bench::parse_problem;
+using vkattn::bench::Problem;
 using vkattn::tests::error_of;
 using vkattn::tests::parsed;
 
@@ -234,8 +237,23 @@ TEST(ParseProblem, AsksForWhatIsMissing) {
   EXPECT_NE(error_of("4x4").find("head dimension"), std::string::npos);
 }
 
+TEST(ProblemWords, EachStandsOnceAndIsExplained) {
+  const std::string help = vkattn::bench::problem_help();
+  std::set<std::pair<vkattn::bench::Form, std::string_view>> seen;
+  std::set<std::string_view> options;
+  for (const vkattn::bench::Word& word : vkattn::bench::words()) {
+    EXPECT_TRUE(seen.emplace(word.form, word.key).second) << word.key;
+    if (!word.option.name.empty()) {
+      EXPECT_TRUE(options.insert(word.option.name).second) << word.option.name;
+      EXPECT_FALSE(word.option.help.empty()) << word.option.name;
+    }
+    EXPECT_NE(help.find(word.key), std::string::npos) << word.key;
+    EXPECT_EQ(word.example.empty(), word.help.empty()) << word.key;
+  }
+}
+
 TEST(ProblemHelp, NamesEveryWord) {
-  const std::string help(vkattn::problem_help());
+  const std::string help(vkattn::bench::problem_help());
   for (const char* word :
        {"hq32", "hkv8", "512x512", "dv64", "bf16", "query=", "causal", "align=", "scale=", "lse",
         "kv_lengths=", "layout=", "pad=", "shift=", "aligned=", "data=", "magnitude=", "seed="}) {

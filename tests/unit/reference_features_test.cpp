@@ -1,7 +1,5 @@
 // The features of the oracle: small cases computed by hand. reference_properties_test.cpp ties one feature to
 // another.
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "problem/problem.hpp"
 #include "reference/reference.hpp"
 #include "support/host_problem.hpp"
 

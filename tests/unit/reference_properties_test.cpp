@@ -1,6 +1,4 @@
 // Properties of the oracle that tie one feature to another, layouts and storage types, and its tolerances.
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -11,11 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "problem/problem.hpp"
 #include "reference/reference.hpp"
 #include "support/host_problem.hpp"
 
 namespace vkattn::tests {
 namespace {
+
+using bench::parse_problem;
 
 using reference::Inputs;
 using reference::Row;

@@ -1,8 +1,6 @@
 // The oracle itself: closed forms, a second way of computing the same, and every edge of its definition.
 #include "reference/reference.hpp"
 
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,12 +11,13 @@
 
 #include "harness/data.hpp"
 #include "harness/tensor_memory.hpp"
+#include "problem/problem.hpp"
 
 namespace {
 
 using vkattn::AttentionDesc;
 using vkattn::DataType;
-using vkattn::Problem;
+using vkattn::bench::Problem;
 using vkattn::harness::Position;
 using vkattn::harness::TensorRole;
 using vkattn::harness::TensorShape;
@@ -75,7 +74,7 @@ class HostTensor {
 
 /// A problem with its random inputs in host memory.
 struct Case {
-  explicit Case(const std::string& text) : Case(*vkattn::parse_problem(text)) {}
+  explicit Case(const std::string& text) : Case(*vkattn::bench::parse_problem(text)) {}
   explicit Case(const Problem& p)
       : problem(p),
         query(vkattn::harness::query_shape(p.desc), p.shift),
@@ -266,7 +265,7 @@ TEST(Reference, NanReachesOnlyRowsThatSeeIt) {
 }
 
 TEST(Tolerance, GrowsWithLengthScoresAndValues) {
-  Problem problem = *vkattn::parse_problem("1x64 d4 dv1");
+  Problem problem = *vkattn::bench::parse_problem("1x64 d4 dv1");
   Row row;
   row.output = {0.5};
   row.value_magnitude = {2.0};
@@ -279,7 +278,7 @@ TEST(Tolerance, GrowsWithLengthScoresAndValues) {
 }
 
 TEST(Tolerance, Float16LosesSmallWeights) {
-  const Problem problem = *vkattn::parse_problem("1x64 d4 dv1");
+  const Problem problem = *vkattn::bench::parse_problem("1x64 d4 dv1");
   Row row;
   row.output = {0.0};
   row.value_magnitude = {0.0};  // leaves what is flushed
@@ -293,7 +292,7 @@ TEST(Tolerance, Float16LosesSmallWeights) {
 }
 
 TEST(Tolerance, HasFlushedProductsOfEachVisibleKey) {
-  const Problem problem = *vkattn::parse_problem("1x64 d4 dv1");
+  const Problem problem = *vkattn::bench::parse_problem("1x64 d4 dv1");
   Row row;
   row.output = {0x1p-125};
   row.value_magnitude = {0x1p-125};  // as great as what is flushed, so its rounding does not count
@@ -303,7 +302,7 @@ TEST(Tolerance, HasFlushedProductsOfEachVisibleKey) {
 }
 
 TEST(Tolerance, AddsOneUnitOf16BitStorage) {
-  Problem problem = *vkattn::parse_problem("1x64 d4 dv1");
+  Problem problem = *vkattn::bench::parse_problem("1x64 d4 dv1");
   Row row;
   row.value_magnitude = {0.0};  // leaves the part of the storage
   row.value_sum = {0.0};

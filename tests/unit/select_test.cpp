@@ -1,6 +1,5 @@
 // Kernel selection from made-up capabilities: order, refusals and their reasons.
 #include <vkattn/plan.hpp>
-#include <vkattn/problem.hpp>
 
 #include <gtest/gtest.h>
 
@@ -8,6 +7,7 @@
 #include <string>
 
 #include "kernels/select.hpp"
+#include "problem/problem.hpp"
 
 namespace {
 
@@ -16,7 +16,7 @@ using vkattn::Capabilities;
 using vkattn::KernelSupport;
 
 AttentionDesc desc_of(const char* problem) {
-  return vkattn::parse_problem(problem).value().desc;
+  return vkattn::bench::parse_problem(problem).value().desc;
 }
 
 /// The least that Vulkan 1.1 promises, with enough storage buffers.

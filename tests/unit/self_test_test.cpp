@@ -1,8 +1,6 @@
 // What a self-test calls right and wrong.
 #include "runtime/self_test.hpp"
 
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,8 +8,12 @@
 #include <span>
 #include <vector>
 
+#include "problem/problem.hpp"
+
 namespace vkattn::detail {
 namespace {
+
+using bench::parse_problem;
 
 /// Two keys of equal scores: each output is the mean of their values, the lse log(2).
 class FirstDifference : public testing::Test {

@@ -1,16 +1,17 @@
 // The host half of the tile kernel from made-up capabilities: the block that fits the device's shared memory,
 // and the form of the shader.
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "kernels/kernel.hpp"
 #include "kernels/tile_table.hpp"
+#include "problem/problem.hpp"
 
 namespace vkattn::detail {
 namespace {
+
+using bench::parse_problem;
 
 AttentionDesc desc_of(const char* problem) {
   return parse_problem(problem).value().desc;

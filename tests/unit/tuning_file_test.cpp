@@ -1,14 +1,17 @@
 // Tuning files: what was written is read again, and nothing that is in a file can do harm.
 #include "runtime/tuning_file.hpp"
 
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
+
+#include "problem/problem.hpp"
 
 namespace vkattn::detail {
 namespace {
+
+using bench::parse_problem;
 
 Capabilities device() {
   Capabilities capabilities;
@@ -39,7 +42,62 @@ TEST(TuningFile, IsReadAsItWasWritten) {
   EXPECT_EQ(tuning.problems[0].best.kernel, "tile");
   EXPECT_EQ(tuning.problems[0].best.tile, (TileShape{256, 0, 16, 4, 4, 32}));
   EXPECT_EQ(tuning.problems[0].kv_splits, 3U);
-  EXPECT_EQ(tuning.problems[1].desc, parse_problem("hq8 hkv2 q1 kv4096 d128 f16").value().desc);
+  EXPECT_EQ(tuning.problems[1].problem, "hq8 hkv2 q1 kv4096 d128 f16");
+}
+
+TEST(TuningFile, EachMeasuredProblemIsNearestToItself) {
+  const char* const problems[] = {"h8 512x512 d64",
+                                  "b4 h8 512x512 d64",
+                                  "hq8 hkv2 512x512 d64",
+                                  "h8 512x512 d64 causal",
+                                  "h8 512x512 d64 dv32",
+                                  "h8 512x512 d32",
+                                  "h8 2048x512 d64",
+                                  "h8 512x2048 d64",
+                                  "h8 512x512 d64 bf16",
+                                  "h8 512x512 d64 query=f16",
+                                  "h8 512x512 d64 output=f16",
+                                  "h8 512x512 d64 key=q8_0",
+                                  "h8 512x512 d64 value=q4_0",
+                                  "h8 512x512 d64 cache=e4m3",
+                                  "h8 512x512 d64 mask=f32",
+                                  "h8 512x512 d64 mask=f16",
+                                  "h8 512x512 d64 mask=bits",
+                                  "h8 512x512 d64 window=127,0",
+                                  "h8 512x512 d64 window=-1,3 causal",
+                                  "h8 512x512 d64 page=16",
+                                  "h8 512x512 d64 ring=256",
+                                  "h8 512x512 d64 dropout=0.1",
+                                  "h8 512x512 d64 softcap=50",
+                                  "h8 512x512 d64 alibi",
+                                  "h8 512x512 d64 alibi=given",
+                                  "b2 512x512 d64 sequences query_lengths=9,512 kv_lengths=512,3",
+                                  "b2 512x512 d64 sequences=queries query_lengths=9,512 page=16"};
+  std::vector<TuningResult> results;
+  for (const char* const problem : problems) {
+    results.push_back(result(problem, "tile", {128, 0, 16, 4, 4, 32}));
+  }
+  TuningResult scored = result("h8 512x512 d64", "tile", {128, 0, 16, 4, 4, 32});
+  scored.tuned.problem = "with a score function";
+  scored.tuned.desc.has_score_function = true;
+  results.push_back(scored);
+  const Tuning tuning = parse_tuning(merge_tuning("", device(), results).value(), "f", device());
+  ASSERT_EQ(tuning.problems.size(), results.size());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const TunedProblem* const nearest = tuning.nearest(results[i].tuned.desc);
+    ASSERT_NE(nearest, nullptr) << results[i].tuned.problem;
+    EXPECT_EQ(nearest->problem, results[i].tuned.problem);
+  }
+}
+
+TEST(TuningFile, EntriesWithoutTheirSizesAreIgnoredWithAWarning) {
+  std::string old = file();
+  for (std::size_t at = old.find("\"attention\""); at != std::string::npos; at = old.find("\"attention\"")) {
+    old.replace(at, 11, "\"unknown\"");
+  }
+  const Tuning tuning = parse_tuning(old, "f.json", device());
+  EXPECT_TRUE(tuning.problems.empty());
+  EXPECT_NE(tuning.warning.find("f.json, none of whose 2 entries"), std::string::npos) << tuning.warning;
 }
 
 TEST(TuningFile, OtherDevicesAndProblemsStay) {
@@ -110,7 +168,15 @@ TEST(TuningFile, WrongValuesDropTheirProblemOnly) {
     return text.replace(at, from.size(), to);
   };
   for (const std::string& text :
-       {changed("h8 512x512 d64 f16", "h8 nonsense"), changed(R"("kernel": "tile")", R"("kernel": 5)"),
+       {changed(R"("batch": 1,)", ""), changed(R"("query_heads": 8)", R"("query_heads": 2147483648)"),
+        changed(R"("query_heads": 8)", R"("query_heads": 18446744073709551615)"),
+        changed(R"("query_heads": 8)", R"("query_heads": -2)"),
+        changed(R"("query_heads": 8)", R"("query_heads": 8.5)"),
+        changed(R"("query_type": "f16")", R"("query_type": "f17")"),
+        changed(R"("query_type": "f16")", R"("query_type": [])"),
+        changed(R"("causal": false)", R"("causal": 0)"), changed(R"("softcap": 0.0)", R"("softcap": "0")"),
+        changed(R"("mask_type": 0)", R"("mask_type": 4294967296)"),
+        changed(R"("mask_type": 0)", R"("mask_type": -1)"), changed(R"("kernel": "tile")", R"("kernel": 5)"),
         changed(R"("threads": 256)", R"("threads": -1)"), changed(R"("threads": 256)", R"("threads": 1e99)"),
         changed(R"("threads": 256)", R"("threads": 99999999999)"),
         changed(R"("kv_splits": 3)", R"("kv_splits": [])")}) {

@@ -1,14 +1,16 @@
 // The tile table, and what was measured in its place.
 #include <vkattn/plan.hpp>
-#include <vkattn/problem.hpp>
 
 #include <gtest/gtest.h>
 
 #include "kernels/select.hpp"
 #include "kernels/tile_table.hpp"
+#include "problem/problem.hpp"
 
 namespace vkattn {
 namespace {
+
+using bench::parse_problem;
 
 AttentionDesc desc_of(const char* problem) {
   return parse_problem(problem).value().desc;

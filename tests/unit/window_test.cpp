@@ -2,8 +2,6 @@
 // beyond 32 bits.
 #include "forward/windows.hpp"
 
-#include <vkattn/problem.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,8 @@
 #include <string>
 #include <tuple>
 #include <vector>
+
+#include "problem/problem.hpp"
 
 namespace {
 
@@ -23,7 +23,7 @@ using vkattn::detail::TensorWindows;
 using vkattn::detail::Window;
 
 AttentionDesc desc_of(const char* problem) {
-  return vkattn::parse_problem(problem).value().desc;
+  return vkattn::bench::parse_problem(problem).value().desc;
 }
 
 Capabilities device_of(std::uint64_t range) {

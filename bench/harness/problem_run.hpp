@@ -3,7 +3,6 @@
 // the tests.
 #pragma once
 
-#include <vkattn/problem.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <array>
@@ -13,6 +12,7 @@
 
 #include "harness/small_inputs.hpp"
 #include "harness/tensor_buffer.hpp"
+#include "problem/problem.hpp"
 #include "reference/reference.hpp"
 
 namespace vkattn::harness {

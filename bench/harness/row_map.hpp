@@ -1,13 +1,12 @@
 // Which query or key of the problem lies at a row of a tensor's memory.
 #pragma once
 
-#include <vkattn/problem.hpp>
-
 #include <optional>
 #include <vector>
 
 #include "harness/data.hpp"
 #include "harness/small_inputs.hpp"
+#include "problem/problem.hpp"
 
 namespace vkattn::harness {
 

@@ -9,6 +9,8 @@
 namespace vkattn::harness {
 namespace {
 
+using bench::DataKind;
+
 /// A bijection of 64-bit numbers in which every input bit moves about half of the output bits: two rounds of
 /// xor-shift and odd multiplication (the finalizer of splitmix64; Steele, Lea, Flood, OOPSLA 2014).
 std::uint64_t mix(std::uint64_t x) {

@@ -13,6 +13,8 @@
 namespace vkattn::harness {
 namespace {
 
+using bench::ScoreKind;
+
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 constexpr std::int64_t kFarthest = 128;  // what the bias tells apart, either way
 

@@ -1,8 +1,6 @@
 // What lies in the memory of a problem's inputs: element by element, without a device.
 #pragma once
 
-#include <vkattn/problem.hpp>
-
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -10,6 +8,7 @@
 #include "harness/data.hpp"
 #include "harness/small_inputs.hpp"
 #include "harness/tensor_memory.hpp"
+#include "problem/problem.hpp"
 
 namespace vkattn::harness {
 

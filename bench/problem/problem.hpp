@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace vkattn {
+namespace vkattn::bench {
 
 /// How random inputs are drawn.
 enum class DataKind {
@@ -83,6 +83,6 @@ inline constexpr std::int64_t kSparePages = 3;
 [[nodiscard]] std::string to_string(const Problem& problem);
 
 /// The words parse_problem() takes, for --help.
-[[nodiscard]] std::string_view problem_help();
+[[nodiscard]] std::string problem_help();
 
-}  // namespace vkattn
+}  // namespace vkattn::bench

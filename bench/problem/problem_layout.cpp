@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "common/checked.hpp"
-#include "plan/problem_parser.hpp"
+#include "problem/problem_parser.hpp"
 
-namespace vkattn {
+namespace vkattn::bench {
 
 namespace {
 
@@ -71,27 +71,33 @@ void Problem::lay_out() {
   add_row_padding(desc.output.strides, layout, queries, row_padding);
 }
 
-namespace detail {
+void ProblemParser::resolve_types() {
+  AttentionDesc& desc = problem_.desc;
+  auto type = DataType::kFloat32;
+  for (const Name<DataType>& name : kFloatNames) {
+    if (name.text == word_of("type")) type = name.value;
+  }
+  if (!has("query")) desc.query.type = type;
+  if (!has("key")) desc.key.type = type;
+  if (!has("value")) desc.value.type = type;
+  if (!has("output")) desc.output.type = type;
+}
 
 void ProblemParser::resolve_defaults() {
   AttentionDesc& desc = problem_.desc;
-  if (!has(Field::kKvHeads)) desc.kv_heads = desc.query_heads;
-  if (!has(Field::kQueryHeads)) desc.query_heads = desc.kv_heads;
-  if (!has(Field::kValueDim)) desc.value_dim = desc.head_dim;
-  const DataType type = all_types_.value_or(DataType::kFloat32);
-  if (!has(Field::kQueryType)) desc.query.type = type;
-  if (!has(Field::kKeyType)) desc.key.type = type;
-  if (!has(Field::kValueType)) desc.value.type = type;
-  if (!has(Field::kOutputType)) desc.output.type = type;
+  if (!has("hkv")) desc.kv_heads = desc.query_heads;
+  if (!has("hq")) desc.query_heads = desc.kv_heads;
+  if (!has("dv")) desc.value_dim = desc.head_dim;
+  resolve_types();
   // Buffers begin aligned, so the first elements are, unless they are shifted.
-  if (!has(Field::kAligned)) desc.query.alignment_bytes = default_alignment(problem_);
+  if (!has("aligned")) desc.query.alignment_bytes = default_alignment(problem_);
   const std::uint32_t alignment = desc.query.alignment_bytes;
   desc.key.alignment_bytes = alignment;
   desc.value.alignment_bytes = alignment;
   desc.output.alignment_bytes = alignment;
   // What is packed has cumulative lengths in place of these.
-  desc.has_kv_lengths = has(Field::kKvLengths) && !desc.has_cumulative_lengths;
-  desc.has_query_lengths = has(Field::kQueryLengths) && !desc.has_packed_queries();
+  desc.has_kv_lengths = has("kv_lengths") && !desc.has_cumulative_lengths;
+  desc.has_query_lengths = has("query_lengths") && !desc.has_packed_queries();
 }
 
 Status ProblemParser::check_packed() const {
@@ -99,11 +105,11 @@ Status ProblemParser::check_packed() const {
   if (problem_.layout != Layout::kPackedQkv) return {};
   if (desc.has_cumulative_query_lengths) {
     return problem_error("layout=packed keeps queries and keys in one tensor, but " +
-                         quoted(word_of(Field::kSequences)) + " packs the queries alone");
+                         quoted(word_of("sequences")) + " packs the queries alone");
   }
   if (desc.cache.mapping != KeyMapping::kContiguous) {
     return problem_error("layout=packed keeps queries and keys in one tensor, but " +
-                         quoted(word_of(Field::kMapping)) + " gives the keys a memory of their own");
+                         quoted(word_of("mapping")) + " gives the keys a memory of their own");
   }
   const std::int64_t queries = query_extents(desc, 1).rows;
   const std::int64_t keys = key_extents(desc, 1).rows;
@@ -148,21 +154,20 @@ Status ProblemParser::check_shift() const {
 
 Status ProblemParser::check_lengths() const {
   const AttentionDesc& desc = problem_.desc;
-  if (desc.has_cumulative_lengths && (!has(Field::kQueryLengths) || !has(Field::kKvLengths))) {
+  if (desc.has_cumulative_lengths && (!has("query_lengths") || !has("kv_lengths"))) {
     return problem_error(
         "the word sequences packs batch entries of different lengths, so it needs query_lengths=… and "
         "kv_lengths=… with one length for each");
   }
-  if (desc.has_cumulative_query_lengths && !has(Field::kQueryLengths)) {
+  if (desc.has_cumulative_query_lengths && !has("query_lengths")) {
     return problem_error(
         "the word sequences=queries packs the queries of batch entries, so it needs query_lengths=… with one "
         "length for each");
   }
-  for (const Field field : {Field::kKvLengths, Field::kQueryLengths}) {
-    if (!has(field)) continue;
-    const bool of_keys = field == Field::kKvLengths;
+  for (const std::string key : {"kv_lengths", "query_lengths"}) {
+    if (!has(key)) continue;
+    const bool of_keys = key == "kv_lengths";
     const std::vector<std::int32_t>& lengths = of_keys ? problem_.kv_lengths : problem_.query_lengths;
-    const std::string key = of_keys ? "kv_lengths" : "query_lengths";
     if (std::cmp_not_equal(lengths.size(), desc.batch)) {
       return problem_error(key + " names " + std::to_string(lengths.size()) + " lengths but batch is " +
                            std::to_string(desc.batch) + "; give one for each batch entry");
@@ -180,19 +185,19 @@ Status ProblemParser::check_lengths() const {
 /// Words that only say something about others.
 Status ProblemParser::check_features() const {
   const AttentionDesc& desc = problem_.desc;
-  if (has(Field::kAlign) && !desc.causal && desc.window == SlidingWindow{} && desc.alibi == Alibi::kNone) {
-    return problem_error(quoted(word_of(Field::kAlign)) +
+  if (has("align") && !desc.causal && desc.window == SlidingWindow{} && desc.alibi == Alibi::kNone) {
+    return problem_error(quoted(word_of("align")) +
                          " says where query 0 lies among the keys, but nothing in the problem depends on it; "
                          "add the word causal, window=… or alibi");
   }
-  for (const Field field : {Field::kHidden, Field::kBlock}) {
-    if (!has(field) || desc.mask.type != MaskType::kNone) continue;
-    return problem_error(quoted(word_of(field)) +
+  for (const char* const thing : {"hidden", "block"}) {
+    if (!has(thing) || desc.mask.type != MaskType::kNone) continue;
+    return problem_error(quoted(word_of(thing)) +
                          " says what a mask hides, but the problem has none; add a word such as mask=bytes");
   }
-  for (const Field field : {Field::kDropoutSeed, Field::kDropoutOffset}) {
-    if (!has(field) || desc.dropout != 0) continue;
-    return problem_error(quoted(word_of(field)) +
+  for (const char* const thing : {"dropout_seed", "dropout_offset"}) {
+    if (!has(thing) || desc.dropout != 0) continue;
+    return problem_error(quoted(word_of(thing)) +
                          " is for dropout, but the problem has none; add a word such as dropout=0.1");
   }
   return {};
@@ -202,34 +207,34 @@ Status ProblemParser::check_features() const {
 Status ProblemParser::check_append() const {
   const AttentionDesc& desc = problem_.desc;
   if (problem_.appended < 0 || problem_.appended > desc.kv_length) {
-    return problem_error("the number of keys in " + quoted(word_of(Field::kAppend)) + " must be from 0 to " +
+    return problem_error("the number of keys in " + quoted(word_of("append")) + " must be from 0 to " +
                          std::to_string(desc.kv_length) + ", the key length");
   }
   if (problem_.appended > 0 && desc.has_cumulative_lengths) {
-    return problem_error(quoted(word_of(Field::kAppend)) +
+    return problem_error(quoted(word_of("append")) +
                          " writes keys into a cache, but packed sequences have none; leave out sequences");
   }
-  if (!has(Field::kRotary)) return {};
+  if (!has("rotary")) return {};
   if (problem_.appended != desc.query_length) {
-    return problem_error(quoted(word_of(Field::kRotary)) +
+    return problem_error(quoted(word_of("rotary")) +
                          " turns the queries and the keys that come with them, so it needs append=" +
                          std::to_string(desc.query_length) + ", the query length");
   }
   if (desc.head_dim % 2 != 0) {
-    return problem_error(quoted(word_of(Field::kRotary)) + " turns pairs of dims, but d is " +
+    return problem_error(quoted(word_of("rotary")) + " turns pairs of dims, but d is " +
                          std::to_string(desc.head_dim) + ", which is odd");
   }
   return {};
 }
 
 Status ProblemParser::check_together() const {
-  if (!has(Field::kQueryLength)) {
+  if (!has("q")) {
     return problem_error("the problem names no query length; add a word such as q512 or 512x512");
   }
-  if (!has(Field::kKvLength)) {
+  if (!has("kv")) {
     return problem_error("the problem names no key length; add a word such as kv512 or 512x512");
   }
-  if (!has(Field::kHeadDim)) {
+  if (!has("d")) {
     return problem_error("the problem names no head dimension; add a word such as d64");
   }
   if (Status s = check_features(); !s.ok()) return s;
@@ -247,6 +252,4 @@ Result<Problem> ProblemParser::finish() {
   return std::move(problem_);
 }
 
-}  // namespace detail
-
-}  // namespace vkattn
+}  // namespace vkattn::bench

@@ -1,12 +1,14 @@
 // The small inputs of a problem: lengths, page table, scales, slopes and sinks.
 #pragma once
 
-#include <vkattn/problem.hpp>
-
 #include <cstdint>
 #include <vector>
 
+#include "problem/problem.hpp"
+
 namespace vkattn::harness {
+
+using bench::Problem;
 
 /// Those that the descriptor does not ask for are empty.
 struct SmallInputs {

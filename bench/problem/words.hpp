@@ -1,7 +1,5 @@
-// Reading and writing the words of problem strings: exact numbers, and "did you mean".
+// Reading and writing words: exact numbers, and "did you mean".
 #pragma once
-
-#include <vkattn/problem.hpp>
 
 #include <charconv>
 #include <optional>
@@ -10,12 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace vkattn::detail {
-
-/// The alignment of a problem's tensors that its string need not name.
-[[nodiscard]] inline std::uint32_t default_alignment(const Problem& problem) {
-  return problem.shift == 0 ? 16 : 0;
-}
+namespace vkattn::bench {
 
 enum class NumberError { kNone, kMalformed, kOutOfRange };
 
@@ -44,4 +37,4 @@ template <class T>
 /// Takes the piece before the next separator off `text`; false where nothing is left.
 [[nodiscard]] bool next_piece(std::string_view& text, char separator, std::string_view& piece);
 
-}  // namespace vkattn::detail
+}  // namespace vkattn::bench

@@ -1,11 +1,11 @@
 // Keys that come into a problem's cache on the device.
 #pragma once
 
-#include <vkattn/problem.hpp>
 #include <vkattn/runtime.hpp>
 
 #include "harness/small_inputs.hpp"
 #include "harness/tensor_buffer.hpp"
+#include "problem/problem.hpp"
 
 namespace vkattn::harness {
 

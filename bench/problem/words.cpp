@@ -1,11 +1,11 @@
 // Edit distance for suggestions, and splitting.
-#include "plan/words.hpp"
+#include "problem/words.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
-namespace vkattn::detail {
+namespace vkattn::bench {
 namespace {
 
 char lower(char c) {
@@ -56,4 +56,4 @@ bool next_piece(std::string_view& text, char separator, std::string_view& piece)
   return true;
 }
 
-}  // namespace vkattn::detail
+}  // namespace vkattn::bench

@@ -2,16 +2,18 @@
 // reference.
 #pragma once
 
-#include <vkattn/problem.hpp>
 #include <vkattn/score_shaders.hpp>
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "problem/problem.hpp"
 #include "reference/reference.hpp"
 
 namespace vkattn::harness {
+
+using bench::Problem;
 
 /// The members of ScoreFunctionDesc, and what it takes to run and check it.
 struct ProblemScore {

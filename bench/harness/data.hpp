@@ -2,11 +2,13 @@
 // of any tensor can be made by itself, in any order, and is the same in every memory layout.
 #pragma once
 
-#include <vkattn/problem.hpp>
-
 #include <cstdint>
 
+#include "problem/problem.hpp"
+
 namespace vkattn::harness {
+
+using bench::Problem;
 
 enum class TensorRole : std::uint32_t { kQuery = 1, kKey = 2, kValue = 3 };
 

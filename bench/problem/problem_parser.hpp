@@ -1,0 +1,40 @@
+// The reader of problem strings: each word sets something of the problem, once.
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "problem/word_table.hpp"
+
+namespace vkattn::bench {
+
+/// Reads the words of one string into a Problem.
+class ProblemParser {
+ public:
+  Status read(std::string_view text);
+  Result<Problem> finish();
+
+ private:
+  Status read_word(std::string_view word);
+  /// Remembers that the word sets a thing of that name.
+  Status once(std::string_view thing, std::string_view word);
+  /// The word that set the thing: see Word::sets. Empty where none did.
+  [[nodiscard]] std::string_view word_of(std::string_view thing) const;
+  [[nodiscard]] bool has(std::string_view thing) const { return !word_of(thing).empty(); }
+
+  // What the words give together.
+  void resolve_types();
+  void resolve_defaults();
+  [[nodiscard]] Status check_together() const;
+  [[nodiscard]] Status check_lengths() const;
+  [[nodiscard]] Status check_features() const;
+  [[nodiscard]] Status check_append() const;
+  [[nodiscard]] Status check_packed() const;
+  [[nodiscard]] Status check_shift() const;
+
+  Problem problem_;
+  std::vector<std::pair<std::string_view, std::string_view>> set_by_;  ///< things and words
+};
+
+}  // namespace vkattn::bench

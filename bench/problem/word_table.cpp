@@ -1,0 +1,240 @@
+// The table of problem words: see word_table.hpp. Plain numbers, flags and names share a reader and a writer,
+// which take the member that they set.
+#include "problem/word_table.hpp"
+
+#include "problem/word_values.hpp"
+
+namespace vkattn::bench {
+
+namespace {
+
+using enum Form;
+
+/// A member of the problem or of its descriptor.
+template <auto target, class P>
+auto& member(P& problem) {
+  if constexpr (requires { problem.*target; }) {
+    return problem.*target;
+  } else {
+    return problem.desc.*target;
+  }
+}
+
+template <auto target>
+Status read_plain(const Given& given, Problem& problem) {
+  return read_piece(given, given.value, member<target>(problem));
+}
+
+/// Written where it is not what a problem has that says nothing.
+template <auto target>
+Text write_plain(const Problem& problem) {
+  const Problem silent;
+  const auto value = member<target>(problem);
+  return value == member<target>(silent) ? Text() : number_text(value);
+}
+
+template <bool (*applies)(const Problem&), auto target>
+Text write_where(const Problem& problem) {
+  return applies(problem) ? write_plain<target>(problem) : Text();
+}
+
+template <auto target>
+Status read_flag(const Given&, Problem& problem) {
+  member<target>(problem) = true;
+  return {};
+}
+
+template <auto target>
+Text write_flag(const Problem& problem) {
+  return member<target>(problem) ? Text("") : Text();
+}
+
+template <auto target, const auto& names>
+Status read_choice(const Given& given, Problem& problem) {
+  return read_name(given, names, member<target>(problem));
+}
+
+template <auto target, const auto& names>
+Text write_choice(const Problem& problem) {
+  const Problem silent;
+  const auto value = member<target>(problem);
+  return value == member<target>(silent) ? Text() : Text(name_of(names, value));
+}
+
+/// Rows of the three kinds.
+template <auto target>
+constexpr Word plain(std::string_view key, std::string_view example, std::string_view help,
+                     WordOption option = {}) {
+  return {kSetting, key, example, help, read_plain<target>, write_plain<target>, {}, option};
+}
+
+template <auto target>
+constexpr Word flag(std::string_view key, std::string_view help, WordOption option = {}) {
+  return {kFlag, key, key, help, read_flag<target>, write_flag<target>, {}, option};
+}
+
+template <auto target, const auto& names>
+constexpr Word choice(std::string_view key, std::string_view example, std::string_view help,
+                      WordOption option = {}) {
+  return {kSetting, key, example, help, read_choice<target, names>, write_choice<target, names>, {}, option};
+}
+
+using D = AttentionDesc;
+using P = Problem;
+
+constexpr Word kWords[] = {
+    {kSize, "b", "b2", "batch (1)", read_plain<&D::batch>, write_plain<&D::batch>},
+    {kSize,
+     "h",
+     "h8, or hq32 hkv8",
+     "query and key/value heads (1; one given alone is both)",
+     read_heads,
+     write_heads,
+     {"hq", "hkv"}},
+    {kSize, "hq", "", "", read_plain<&D::query_heads>, write_heads_apart<&D::query_heads>},
+    {kSize, "hkv", "", "", read_plain<&D::kv_heads>, write_heads_apart<&D::kv_heads>},
+    {kSize, "q", "q1 kv4096", "query and key length; 512x512 is both", read_plain<&D::query_length>,
+     write_nothing},
+    {kSize, "kv", "", "", read_plain<&D::kv_length>, write_nothing},
+    {kCross, "", "", "", read_cross, write_cross, {"q", "kv"}},
+    {kSize, "d", "d128 dv64", "head dimension of Q and K, and of V and O (as d)", read_plain<&D::head_dim>,
+     write_head_dim},
+    {kSize, "dv", "", "", read_plain<&D::value_dim>, write_value_dim},
+
+    {kFlag, "f32", "f32 f16 bf16", "storage of all tensors (f32)", read_nothing, write_nothing, {"type"}},
+    {kFlag, "f16", "", "", read_nothing, write_common_type<DataType::kFloat16>, {"type"}},
+    {kFlag, "bf16", "", "", read_nothing, write_common_type<DataType::kBfloat16>, {"type"}},
+    {kSetting, "query", "query=f16",
+     "storage of one; also key=, value=, output=", read_type<&D::query, kFloatNames>, write_type<&D::query>},
+    {kSetting,
+     "cache",
+     "cache=q8_0",
+     "storage of key and value; these may also be q8_0, q4_0 or e4m3, as may key= and value=",
+     read_cache_type,
+     write_cache_type<true, &D::key>,
+     {"key", "value"}},
+    {kSetting, "key", "", "", read_type<&D::key, kTypeNames>, write_cache_type<false, &D::key>},
+    {kSetting, "value", "", "", read_type<&D::value, kTypeNames>, write_cache_type<false, &D::value>},
+    {kSetting, "output", "", "", read_type<&D::output, kFloatNames>, write_type<&D::output>},
+
+    flag<&D::causal>("causal", "a query sees no later key",
+                     {"--causal", "", "A query sees no key after its own position"}),
+    {kSetting,
+     "window",
+     "window=512,0",
+     "a query sees so many keys to its left and right; -1 is unlimited",
+     read_window,
+     write_window,
+     {},
+     {"--window", "L,R", "A query sees L keys before and R after its own position; -1: no bound"}},
+    {kFlag,
+     "alibi",
+     "alibi",
+     "linear biases; alibi=given with slopes of their own",
+     read_standard_alibi,
+     write_standard_alibi,
+     {},
+     {"--alibi", "", "Subtract slope times distance from the scores (ALiBi)"}},
+    {kSetting, "alibi", "", "", read_choice<&D::alibi, kAlibiNames>, write_given_alibi},
+    {kSetting,
+     "align",
+     "align=top-left",
+     "for the three above: query 0 at key 0 (the default), or bottom-right: the last query at the last key, "
+     "or a number: query 0 at that key",
+     read_align,
+     write_align,
+     {},
+     {"--align", "WHERE",
+      "Key position of query 0 for --causal, --window and --alibi: top-left (0, the default), bottom-right "
+      "(the last query meets the last key) or a number"}},
+    {kSetting,
+     "scale",
+     "scale=0.5",
+     "instead of 1/sqrt(d)",
+     read_scale,
+     write_scale,
+     {},
+     {"--scale", "X", "Factor of the scores, default 1/sqrt(dim)"}},
+    plain<&D::softcap>("softcap", "softcap=50", "scores within so much of 0, by tanh",
+                       {"--softcap", "X", "Keep scores within X of 0: X tanh(score / X)"}),
+    {kSetting, "mask", "mask=bits",
+     "f32 or f16 to add, or bytes or bits; with the dimensions that it varies along: mask=f32:bhqk (qk)",
+     read_mask, write_mask},
+    {kSetting, "hidden", "hidden=0.5", "share of the mask that is hidden (0.25)", read_hidden,
+     write_where<is_masked, &P::hidden_share>},
+    {kSetting, "block", "block=64", "hidden in squares of so many positions (1)", read_block,
+     write_where<is_masked, &P::hidden_block>},
+    choice<&P::score, kScoreNames>("score", "score=documents",
+                                   "with a score function and its tables: alibi, prefix, documents or bias "
+                                   "(a build that compiles them is needed)"),
+    flag<&D::has_sinks>("sinks", "a logit for each head that has no value"),
+    plain<&D::dropout>("dropout", "dropout=0.1", "share of the probabilities that is dropped; with",
+                       {"--dropout", "P", "Drop this share of the probabilities"}),
+    {kSetting,
+     "dropout_seed",
+     "dropout_seed=7",
+     "and dropout_offset=3 (1 and 0)",
+     read_plain<&P::dropout_seed>,
+     write_where<drops, &P::dropout_seed>,
+     {},
+     {"--seed", "S", "Seed of --dropout, default 1"}},
+    {kSetting, "dropout_offset", "", "", read_plain<&P::dropout_offset>,
+     write_where<drops, &P::dropout_offset>},
+
+    flag<&D::has_lse>("lse", "write the log-sum-exp of each row"),
+    choice<&D::weights, kWeightsNames>(
+        "weights", "weights=scores", "write the weights: scores, softcap, masked, probabilities",
+        {"--weights-stage", "STAGE",
+         "Which weights --weights writes: scores, softcap, masked (-inf where hidden) or probabilities (the "
+         "default)"}),
+    flag<&D::has_cumulative_lengths>(
+        "sequences", "packed without padding; query_lengths= and kv_lengths= are those of each sequence"),
+    {kSetting, "sequences", "sequences=queries",
+     "the queries alone packed, as for continuous batching; keys in whatever cache", read_packed_queries,
+     write_packed_queries},
+    {kSetting, "query_lengths", "query_lengths=3,1,9", "queries of each batch entry",
+     read_lengths<&P::query_lengths>, write_query_lengths},
+    {kSetting, "kv_lengths", "kv_lengths=5,0,17", "visible keys of each batch entry",
+     read_lengths<&P::kv_lengths>, write_kv_lengths},
+    {kSetting,
+     "ring",
+     "ring=512",
+     "a cache that keeps so many keys",
+     read_cache<KeyMapping::kRing, &CacheLayout::ring_length>,
+     write_cache<KeyMapping::kRing, &CacheLayout::ring_length>,
+     {"mapping"}},
+    {kSetting,
+     "page",
+     "page=16",
+     "a cache in pages of so many keys, in random order",
+     read_cache<KeyMapping::kPaged, &CacheLayout::page_size>,
+     write_cache<KeyMapping::kPaged, &CacheLayout::page_size>,
+     {"mapping"}},
+    plain<&P::appended>(
+        "append", "append=5",
+        "the last keys of each batch entry are appended on the device before attention is "
+        "computed; of packed queries as many as there are, at most so many, packed like them"),
+    choice<&P::rotary, kRotaryNames>(
+        "rotary", "rotary=half-split",
+        "those keys and the queries, as many, are turned by their positions; half-split or interleaved"),
+
+    choice<&P::layout, kLayoutNames>("layout", "layout=bshd",
+                                     "memory order: bhsd (the default), bshd or packed"),
+    plain<&P::row_padding>("pad", "pad=3", "free elements after each row"),
+    plain<&P::shift>("shift", "shift=1", "free elements before each tensor"),
+    {kSetting, "aligned", "aligned=4",
+     "promised alignment of each tensor in bytes, 0 for its element's size (16, or 0 with a shift)",
+     read_aligned, write_aligned},
+    choice<&P::data, kDataNames>("data", "data=uniform", "normal (the default), uniform, dominant or equal"),
+    {kSetting, "magnitude", "magnitude=10", "factor of the data (1)", read_magnitude,
+     write_plain<&P::magnitude>},
+    plain<&P::seed>("seed", "seed=7", "of the data (1)"),
+};
+
+}  // namespace
+
+std::span<const Word> words() {
+  return kWords;
+}
+
+}  // namespace vkattn::bench

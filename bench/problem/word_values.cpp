@@ -1,0 +1,266 @@
+// Readers and writers of the words whose values are no plain number or name.
+#include "problem/word_values.hpp"
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace vkattn::bench {
+
+Status read_nothing(const Given& /*given*/, Problem& /*problem*/) {
+  return {};
+}
+
+Text write_nothing(const Problem& /*problem*/) {
+  return {};
+}
+
+bool is_masked(const Problem& problem) {
+  return problem.desc.mask.type != MaskType::kNone;
+}
+
+bool drops(const Problem& problem) {
+  return problem.desc.dropout != 0;
+}
+
+Status read_heads(const Given& given, Problem& problem) {
+  if (Status s = read_piece(given, given.value, problem.desc.query_heads); !s.ok()) return s;
+  problem.desc.kv_heads = problem.desc.query_heads;
+  return {};
+}
+
+Text write_heads(const Problem& problem) {
+  const AttentionDesc& desc = problem.desc;
+  if (desc.query_heads != desc.kv_heads || desc.query_heads == 1) return {};
+  return number_text(desc.query_heads);
+}
+
+Status read_cross(const Given& given, Problem& problem) {
+  const std::size_t cross = given.value.find('x');
+  const std::string_view queries = given.value.substr(0, cross), keys = given.value.substr(cross + 1);
+  if (Status s = read_piece(given, queries, problem.desc.query_length); !s.ok()) return s;
+  return read_piece(given, keys, problem.desc.kv_length);
+}
+
+Text write_cross(const Problem& problem) {
+  return number_text(problem.desc.query_length) + "x" + number_text(problem.desc.kv_length);
+}
+
+Text write_head_dim(const Problem& problem) {
+  return number_text(problem.desc.head_dim);
+}
+
+Text write_value_dim(const Problem& problem) {
+  const AttentionDesc& desc = problem.desc;
+  return desc.value_dim == desc.head_dim ? Text() : number_text(desc.value_dim);
+}
+
+DataType common_type(const AttentionDesc& desc) {
+  std::array<int, std::size(kTypeNames)> counts{};
+  for (const TensorDesc* const tensor : {&desc.query, &desc.key, &desc.value, &desc.output}) {
+    ++counts[static_cast<std::size_t>(tensor->type)];
+  }
+  auto common = DataType::kFloat32;
+  for (const Name<DataType>& name : kFloatNames) {
+    // float32 needs no word of its own, so another type has to be commoner to be worth one.
+    if (counts[static_cast<std::size_t>(name.value)] > counts[static_cast<std::size_t>(common)]) {
+      common = name.value;
+    }
+  }
+  return common;
+}
+
+Text type_text(const AttentionDesc& desc, DataType type) {
+  return type == common_type(desc) ? Text() : Text(name(type));
+}
+
+Status read_cache_type(const Given& given, Problem& problem) {
+  if (Status s = read_name(given, kTypeNames, problem.desc.key.type); !s.ok()) return s;
+  problem.desc.value.type = problem.desc.key.type;
+  return {};
+}
+
+Status read_window(const Given& given, Problem& problem) {
+  const std::size_t comma = given.value.find(',');
+  if (comma == std::string_view::npos) {
+    const char* const example = given.is_option ? "512,0 (-1 for no bound)" : "window=512,0; -1 is unlimited";
+    return refusal(given, std::string("needs two counts of keys, left and right, such as ") + example);
+  }
+  SlidingWindow& window = problem.desc.window;
+  if (Status s = read_piece(given, given.value.substr(0, comma), window.left); !s.ok()) return s;
+  return read_piece(given, given.value.substr(comma + 1), window.right);
+}
+
+Text write_window(const Problem& problem) {
+  const SlidingWindow& window = problem.desc.window;
+  return window == SlidingWindow{} ? Text() : number_text(window.left) + "," + number_text(window.right);
+}
+
+Status read_standard_alibi(const Given& /*given*/, Problem& problem) {
+  problem.desc.alibi = Alibi::kStandard;
+  return {};
+}
+
+Text write_standard_alibi(const Problem& problem) {
+  return problem.desc.alibi == Alibi::kStandard ? Text("") : Text();
+}
+
+Text write_given_alibi(const Problem& problem) {
+  return problem.desc.alibi == Alibi::kGiven ? Text(name_of(kAlibiNames, Alibi::kGiven)) : Text();
+}
+
+Status read_align(const Given& given, Problem& problem) {
+  AttentionDesc& desc = problem.desc;
+  if (read_number(given.value, desc.offset) != NumberError::kMalformed) {
+    desc.align = Align::kOffset;
+    return read_piece(given, given.value, desc.offset);
+  }
+  if (read_name(given, kAlignNames, desc.align).ok()) return {};
+  std::vector<std::string_view> choices;
+  for (const Name<Align>& name : kAlignNames) choices.push_back(name.text);
+  choices.emplace_back("a number");
+  return no_such_name(given, choices);
+}
+
+Text write_align(const Problem& problem) {
+  const AttentionDesc& desc = problem.desc;
+  if (desc.align == AttentionDesc{}.align) return {};
+  return desc.align == Align::kOffset ? number_text(desc.offset)
+                                      : std::string(name_of(kAlignNames, desc.align));
+}
+
+Status read_scale(const Given& given, Problem& problem) {
+  return read_piece(given, given.value, problem.desc.scale.emplace());
+}
+
+Text write_scale(const Problem& problem) {
+  return problem.desc.scale.has_value() ? Text(number_text(*problem.desc.scale)) : Text();
+}
+
+namespace {
+
+constexpr std::string_view kMaskLetters = "bhqk";
+
+/// Whether the mask varies, in the order of the letters.
+template <class Dims>
+auto mask_letters(Dims& dims) {
+  return std::array{&dims.batch, &dims.head, &dims.query, &dims.key};
+}
+
+Status read_mask_dims(const Given& given, std::string_view type, std::string_view letters, MaskDims& dims) {
+  const auto varies = mask_letters(dims);
+  std::size_t next = 0;
+  for (bool* const dim : varies) *dim = false;
+  for (const char letter : letters) {
+    const std::size_t place = kMaskLetters.find(letter, next);
+    if (place == std::string_view::npos) {
+      return refusal(
+          given,
+          "must name after the colon the dimensions that the mask varies along, letters of b, h, q "
+          "and k in this order, such as mask=" +
+              std::string(type) + ":hqk");
+    }
+    *varies[place] = true;
+    next = place + 1;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status read_mask(const Given& given, Problem& problem) {
+  const std::size_t colon = given.value.find(':');
+  const std::string_view type = given.value.substr(0, colon);
+  if (colon != std::string_view::npos) {
+    const std::string_view letters = given.value.substr(colon + 1);
+    if (Status s = read_mask_dims(given, type, letters, problem.mask_dims); !s.ok()) return s;
+  }
+  return read_name({given.typed, type, given.is_option}, kMaskNames, problem.desc.mask.type);
+}
+
+Text write_mask(const Problem& problem) {
+  if (!is_masked(problem)) return {};
+  std::string text(name_of(kMaskNames, problem.desc.mask.type));
+  if (problem.mask_dims == MaskDims{}) return text;
+  text += ':';
+  const auto varies = mask_letters(problem.mask_dims);
+  for (std::size_t i = 0; i < varies.size(); ++i) {
+    if (*varies[i]) text += kMaskLetters[i];
+  }
+  return text;
+}
+
+Status read_hidden(const Given& given, Problem& problem) {
+  if (Status s = read_piece(given, given.value, problem.hidden_share); !s.ok()) return s;
+  if (problem.hidden_share >= 0 && problem.hidden_share <= 1) return {};
+  return problem_error("the share in " + quoted(given.typed) + " must be from 0 to 1");
+}
+
+Status read_block(const Given& given, Problem& problem) {
+  if (Status s = read_piece(given, given.value, problem.hidden_block); !s.ok()) return s;
+  if (problem.hidden_block >= 1) return {};
+  return problem_error("the number of positions in " + quoted(given.typed) + " must be at least 1");
+}
+
+Status read_packed_queries(const Given& given, Problem& problem) {
+  static constexpr Name<bool> kPacked[] = {{"queries", true}};
+  return read_name(given, kPacked, problem.desc.has_cumulative_query_lengths);
+}
+
+Text write_packed_queries(const Problem& problem) {
+  return problem.desc.has_cumulative_query_lengths ? Text("queries") : Text();
+}
+
+Status read_length_list(const Given& given, std::vector<std::int32_t>& lengths) {
+  std::string_view text = given.value;
+  std::string_view piece;
+  if (text.empty()) text = {};  // no entries, for a batch of none
+  while (next_piece(text, ',', piece)) {
+    if (Status s = read_piece(given, piece, lengths.emplace_back()); !s.ok()) return s;
+  }
+  return {};
+}
+
+namespace {
+
+std::string length_list(const std::vector<std::int32_t>& lengths) {
+  std::string text;
+  for (std::size_t i = 0; i < lengths.size(); ++i) text += (i == 0 ? "" : ",") + number_text(lengths[i]);
+  return text;
+}
+
+}  // namespace
+
+Text write_query_lengths(const Problem& problem) {
+  const AttentionDesc& desc = problem.desc;
+  if (!desc.has_query_lengths && !desc.has_packed_queries()) return {};
+  return length_list(problem.query_lengths);
+}
+
+Text write_kv_lengths(const Problem& problem) {
+  const AttentionDesc& desc = problem.desc;
+  if (!desc.has_kv_lengths && !desc.has_cumulative_lengths) return {};
+  return length_list(problem.kv_lengths);
+}
+
+std::uint32_t default_alignment(const Problem& problem) {
+  return problem.shift == 0 ? 16 : 0;
+}
+
+/// One promise for Q, K, V and O: what the words give together copies it.
+Status read_aligned(const Given& given, Problem& problem) {
+  return read_piece(given, given.value, problem.desc.query.alignment_bytes);
+}
+
+Text write_aligned(const Problem& problem) {
+  const std::uint32_t alignment = problem.desc.query.alignment_bytes;
+  return alignment == default_alignment(problem) ? Text() : number_text(alignment);
+}
+
+Status read_magnitude(const Given& given, Problem& problem) {
+  if (Status s = read_piece(given, given.value, problem.magnitude); !s.ok()) return s;
+  if (std::isfinite(problem.magnitude) && problem.magnitude > 0) return {};
+  return problem_error("the magnitude in " + quoted(given.typed) + " must be finite and above 0");
+}
+
+}  // namespace vkattn::bench
