@@ -191,6 +191,75 @@ void find_unclosed(const std::vector<Token>& tokens, ScoreSource& source) {
   source.unclosed_line = nesting.open.back()->line;
 }
 
+/// Counts the operators and brackets that hang on one another, which is what a compiler's recursion grows
+/// with: those of one statement, but for what a list of arguments has beside itself.
+class Chain {
+ public:
+  /// The count after this token, which stands between those.
+  std::size_t pass(const Token& before, const Token& token, const Token& after) {
+    const std::string_view text = token.text;
+    if (token.directive && text == "#") *this = {};  // a line of its own
+    if (is_one_of(text, {"(", "[", "{"})) {
+      ++count_;
+      open_.push_back({count_, text == "{" && !is_list(before, text), is_list(before, text)});
+    } else if (is_one_of(text, {")", "]", "}"})) {
+      if (open_.empty()) return count_;
+      count_ = open_.back().count;
+      const bool statement = open_.back().block;
+      open_.pop_back();
+      if (statement && after.text != "else") count_ = base();
+    } else if (text == ";" && (open_.empty() || open_.back().block)) {
+      if (after.text != "else") count_ = base();
+    } else if (text == "," && !open_.empty() && open_.back().list) {
+      count_ = base();
+    } else if (text == ".") {
+      if (after.identifier && !is_number(before)) ++count_;
+    } else if (is_one_of(text, {"else", "do"}) || !is_word(text.front())) {
+      ++count_;
+    }
+    return count_;
+  }
+
+ private:
+  struct Open {
+    std::size_t count = 0;  ///< with the bracket
+    bool block = false;     ///< of statements
+    bool list = false;      ///< of arguments or of an array's elements
+  };
+
+  [[nodiscard]] static bool is_number(const Token& token) {
+    return !token.identifier && !token.text.empty() && is_word(token.text.front());
+  }
+  [[nodiscard]] bool is_list(const Token& before, std::string_view bracket) const {
+    if (bracket == "[") return false;
+    const bool within = !open_.empty() && open_.back().list;
+    if (bracket == "{") return before.text == "=" || (within && is_one_of(before.text, {"{", ","}));
+    const bool keyword =
+        is_one_of(before.text, {"if", "for", "while", "switch", "return", "case", "else", "do"});
+    return before.text == "]" || (before.identifier && !keyword);
+  }
+  [[nodiscard]] std::size_t base() const { return open_.empty() ? 0 : open_.back().count; }
+
+  std::vector<Open> open_;
+  std::size_t count_ = 0;
+};
+
+/// glslang's parser, tree walks and preprocessor recurse, and a stack that overflows ends the process.
+Status check_nesting(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens) {
+  constexpr std::size_t kMost = 1000;
+  Chain chain;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const Token& before = i > 0 ? tokens[i - 1] : Token{};
+    const Token& after = i + 1 < tokens.size() ? tokens[i + 1] : Token{};
+    if (chain.pass(before, tokens[i], after) <= kMost) continue;
+    return source_error(
+        desc, tokens[i].line,
+        message("more than ", kMost,
+                " operators and brackets hang on one another; give parts of the expression names"));
+  }
+  return {};
+}
+
 /// Tokens of file scope, without what stands in brackets after a name: those of a
 /// function keep "(" and "{" only.
 std::vector<std::size_t> file_scope(const std::vector<Token>& tokens) {
@@ -342,7 +411,8 @@ Status check_score_source(const ScoreFunctionDesc& desc) {
   if (const Token* const condition = open_condition(tokens)) {
     return source_error(desc, condition->line, message("'#", condition->text, "' is never closed"));
   }
-  return check_characters(desc, tokens);
+  if (Status s = check_characters(desc, tokens); !s) return s;
+  return check_nesting(desc, tokens);
 }
 
 Result<ScoreSource> read_score_source(const ScoreFunctionDesc& desc, std::string_view preprocessed) {
@@ -350,6 +420,7 @@ Result<ScoreSource> read_score_source(const ScoreFunctionDesc& desc, std::string
   const auto breaks = static_cast<int>(std::count(desc.source.begin(), desc.source.end(), '\n'));
   source.lines = std::max(breaks + (desc.source.ends_with('\n') ? 0 : 1), 1);
   const std::vector<Token> tokens = Lexer(preprocessed).run();
+  if (Status s = check_nesting(desc, tokens); !s) return s.error();
   if (Status s = check_words(desc, tokens); !s) return s.error();
   constexpr std::array<std::string_view, 9> score{"float", "score",    "(", "float", "*",
                                                   ",",     "Position", "*", ")"};

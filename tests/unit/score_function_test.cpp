@@ -252,6 +252,54 @@ TEST(ScoreFunctionTest, RefusesWhatMacrosAndContinuedLinesHide) {
   EXPECT_EQ(error_of("void ba\\\nrrier();" + score).substr(9, 26), ": 'barrier' cannot be used");
 }
 
+/// What would take the compiler's stack, in every form that nests.
+TEST(ScoreFunctionTest, RefusesWhatNestsTooDeep) {
+  const auto repeated = [](const std::string& text, int count) {
+    std::string result;
+    for (int i = 0; i < count; ++i) result += text;
+    return result;
+  };
+  const auto score = [](const std::string& expression) {
+    return "float score(float s, Position p) {\n  " + expression + "\n}\n";
+  };
+  const std::string refused =
+      "more than 1000 operators and brackets hang on one another; give parts of the expression names";
+  constexpr int kMany = 20000;
+  for (const std::string& text :
+       {"return s" + repeated(" + 1.0", kMany) + ";",
+        "return " + repeated("(", kMany) + "s" + repeated(")", kMany) + ";",
+        "return " + repeated("- ", kMany) + "s;", "return s" + repeated(".x", kMany) + ";",
+        "return " + repeated("s > 0.0 ? s : ", kMany) + "s;", repeated("s = ", kMany) + "s; return s;",
+        "return (s" + repeated(", s", kMany) + ");",
+        "return " + repeated("abs(", kMany) + "s" + repeated(")", kMany) + ";",
+        repeated("if (s > 0.0) s = 1.0; else ", kMany) + "s = 2.0; return s;",
+        repeated("if (s > 0.0) { s = 1.0; } else ", kMany) + "s = 2.0; return s;",
+        repeated("for (;;) ", kMany) + "s = 2.0; return s;",
+        repeated("{", kMany) + repeated("}", kMany) + "return s;"}) {
+    EXPECT_EQ(error_of(score(text)), "my.glsl:2: " + refused) << text.substr(0, 60);
+  }
+  EXPECT_EQ(error_of("#define A + s + s + s + s + s + s + s + s + s + s\n#define B A A A A A A A A A A\n" +
+                     score("return s" + repeated(" B", 200) + ";")),
+            "my.glsl:4: " + refused);
+  EXPECT_EQ(error_of("#if " + repeated("!", kMany) + "0\n#endif\n" + score("return s;")),
+            "my.glsl:1: " + refused);
+}
+
+TEST(ScoreFunctionTest, TakesLongTextsThatDoNotNest) {
+  std::string table = "const float table[3000] = float[3000](0.0";
+  std::string list = "const vec2 pairs[500] = {vec2(0.0)";
+  std::string sums, branches;
+  for (int i = 1; i < 3000; ++i) table += ", -1.5e-3";
+  for (int i = 1; i < 500; ++i) list += ", vec2(1.0, -2.0)";
+  for (int i = 0; i < 3000; ++i) sums += "  s = 0.5 * s + table[p.key % 3000u];\n  { s += 1.0; }\n";
+  for (int i = 0; i < 200; ++i) branches += "if (p.key == " + std::to_string(i) + "u) { s += 1.0; } else ";
+  std::string sum = "s";
+  for (int i = 0; i < 900; ++i) sum += " + 1.5";
+  EXPECT_EQ(error_of(table + ");\n" + list + "};\nfloat score(float s, Position p) {\n" + sums + branches +
+                     "s = pairs[p.query % 500u].x;\n  return " + sum + ";\n}\n"),
+            "none");
+}
+
 TEST(ScoreFunctionTest, RefusesOtherSignatures) {
   EXPECT_EQ(error_of(""),
             "my.glsl: defines neither float score(float s, Position p) nor bool visible(Position p)");
