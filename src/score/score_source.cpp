@@ -246,7 +246,7 @@ class Chain {
 
 /// glslang's parser, tree walks and preprocessor recurse, and a stack that overflows ends the process.
 Status check_nesting(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens) {
-  constexpr std::size_t kMost = 1000;
+  constexpr std::size_t kMost = 500;  // takes less than 512 KiB of stack
   Chain chain;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const Token& before = i > 0 ? tokens[i - 1] : Token{};

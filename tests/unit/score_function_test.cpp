@@ -263,7 +263,7 @@ TEST(ScoreFunctionTest, RefusesWhatNestsTooDeep) {
     return "float score(float s, Position p) {\n  " + expression + "\n}\n";
   };
   const std::string refused =
-      "more than 1000 operators and brackets hang on one another; give parts of the expression names";
+      "more than 500 operators and brackets hang on one another; give parts of the expression names";
   constexpr int kMany = 20000;
   for (const std::string& text :
        {"return s" + repeated(" + 1.0", kMany) + ";",
@@ -292,9 +292,9 @@ TEST(ScoreFunctionTest, TakesLongTextsThatDoNotNest) {
   for (int i = 1; i < 3000; ++i) table += ", -1.5e-3";
   for (int i = 1; i < 500; ++i) list += ", vec2(1.0, -2.0)";
   for (int i = 0; i < 3000; ++i) sums += "  s = 0.5 * s + table[p.key % 3000u];\n  { s += 1.0; }\n";
-  for (int i = 0; i < 200; ++i) branches += "if (p.key == " + std::to_string(i) + "u) { s += 1.0; } else ";
+  for (int i = 0; i < 150; ++i) branches += "if (p.key == " + std::to_string(i) + "u) { s += 1.0; } else ";
   std::string sum = "s";
-  for (int i = 0; i < 900; ++i) sum += " + 1.5";
+  for (int i = 0; i < 450; ++i) sum += " + 1.5";
   EXPECT_EQ(error_of(table + ");\n" + list + "};\nfloat score(float s, Position p) {\n" + sums + branches +
                      "s = pairs[p.query % 500u].x;\n  return " + sum + ";\n}\n"),
             "none");
