@@ -20,31 +20,50 @@ std::string last_system_error() {
   return std::strerror(errno);
 }  // NOLINT(concurrency-mt-unsafe): one thread
 
+/// Short whatever the target is called, as a file system allows it a name of full length.
+fs::path temporary_name(std::random_device& random) {
+  return "vkattn-" + std::to_string(random()) + ".tmp";
+}
+
 }  // namespace
+
+fs::path behind_links(const fs::path& path) {
+  constexpr int kMostLinks = 40;  // as the kernel has it
+  fs::path target = path;
+  std::error_code error;
+  for (int links = 0; links < kMostLinks && fs::is_symlink(fs::symlink_status(target, error)); ++links) {
+    const fs::path next = fs::read_symlink(target, error);
+    if (error) break;
+    target = target.parent_path() / next;  // an absolute one replaces it
+  }
+  return target;
+}
 
 Result<AtomicFile> AtomicFile::create(const fs::path& target) {
   if (target.empty())
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, "the name of the file to write is empty"};
   AtomicFile file;
   file.target_ = target;
-  file.resolved_ = target;
+  file.resolved_ = behind_links(target);
   std::error_code error;
   const fs::file_status status = fs::status(target, error);
-  if (fs::exists(status)) {
-    if (!fs::is_regular_file(status)) return io_error(target, "cannot be written: it is not a regular file");
-    fs::path resolved = fs::canonical(target, error);
-    if (!error) file.resolved_ = std::move(resolved);
+  const bool found = status.type() != fs::file_type::not_found;
+  if (found && error) return io_error(target, "cannot be written: " + error.message());
+  if (found && !fs::is_regular_file(status)) {
+    return io_error(target, "cannot be written: it is not a regular file");
   }
   std::random_device random;
   for (int attempt = 0; attempt < 8; ++attempt) {
-    fs::path temporary = file.resolved_;
-    temporary += "." + std::to_string(random()) + ".tmp";
+    fs::path temporary = file.resolved_.parent_path() / temporary_name(random);
     if (fs::exists(temporary, error)) continue;
     file.on_interrupt_ = RemovedOnInterrupt(temporary);
     errno = 0;
     file.stream_.open(temporary, std::ios::binary | std::ios::trunc);
     if (!file.stream_) return io_error(target, "cannot be written: " + last_system_error());
     file.temporary_ = std::move(temporary);
+    // Before anything is in it: who may read the old file may read the new one.
+    if (found) fs::permissions(file.temporary_, status.permissions() & fs::perms::all, error);
+    if (found && error) return io_error(target, "cannot be written: " + error.message());
     return file;
   }
   return io_error(target, "cannot be written: no free name for a temporary file beside it");

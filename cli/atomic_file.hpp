@@ -14,10 +14,14 @@
 
 namespace vkattn {
 
+/// What a path leads to, be it there or not; of links in a circle one of them.
+[[nodiscard]] std::filesystem::path behind_links(const std::filesystem::path& path);
+
 class AtomicFile {
  public:
   /// Opens the temporary file, so that a folder that is not there or not writable is found before any work. A
-  /// symbolic link is followed; a target that is there and is no regular file is refused.
+  /// symbolic link is followed, also where its target is yet to be made; a target that is there and is no
+  /// regular file is refused, and else keeps its permissions.
   [[nodiscard]] static Result<AtomicFile> create(const std::filesystem::path& target);
 
   AtomicFile(AtomicFile&& other) noexcept;

@@ -4,9 +4,11 @@
 #include <vkattn/plan.hpp>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -118,8 +120,10 @@ void require_known_kernel(const std::string& kernel) {
 }
 
 void print(std::string_view text) {
+  errno = 0;
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (std::fflush(stdout) != 0 || !written) fail_usage("standard output cannot be written");
+  if (written && std::fflush(stdout) == 0) return;
+  fail_usage("standard output cannot be written: " + std::generic_category().message(errno));
 }
 
 }  // namespace vkattn::cli

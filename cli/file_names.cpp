@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "atomic_file.hpp"
 #include "console.hpp"
 #include "error.hpp"
 
@@ -16,7 +17,7 @@ namespace fs = std::filesystem;
 fs::path canonical_path(const std::string& path) {
   std::error_code error;
   // Made absolute first: of a relative path weakly_canonical() keeps what is not there as it is.
-  const fs::path absolute = fs::absolute(path, error);
+  const fs::path absolute = fs::absolute(behind_links(path), error);
   if (error) return path;
   fs::path canonical = fs::weakly_canonical(absolute, error);
   return error ? absolute.lexically_normal() : canonical;

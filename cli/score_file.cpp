@@ -116,7 +116,7 @@ bool can_compile_scores() {
 }
 
 std::shared_ptr<const ScoreShaders> compile_score(const Problem& problem) {
-  harness::ProblemScore score = harness::make_score(problem);
+  harness::ScoreText score = harness::score_text(problem);
   if (score.source.empty()) return nullptr;
   return compile(std::move(score.source), score.name, std::move(score.buffers));
 }

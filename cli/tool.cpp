@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdio>
 #include <exception>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -115,7 +116,10 @@ int parse_and_execute(CLI::App& app, const std::vector<Command>& commands, int a
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help or --version
-    return app.exit(success);
+    std::ostringstream text;
+    const int exit_code = app.exit(success, text, text);
+    print(text.str());
+    return exit_code;
   } catch (const CLI::ParseError& error) {
     return report_error(parse_error_text(error), kExitUsage);
   }

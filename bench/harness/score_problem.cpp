@@ -39,11 +39,7 @@ ProblemScore alibi(const Problem& problem) {
   for (std::int64_t head = 0; head < problem.desc.query_heads; ++head) {
     slopes.push_back(standard_alibi_slope(head, problem.desc.query_heads));
   }
-  return {R"(float score(float s, Position p) {
-  return s - slope(p.head) * abs(float(p.query) - float(p.key));
-})",
-          "score=alibi",
-          {{"slope", ScoreBufferType::kFloat}},
+  return {score_text(problem),
           {bits_of(slopes)},
           hook_of([slopes](double s, const reference::RowIndex& row, std::int64_t key) {
             return s - static_cast<double>(slopes[static_cast<std::size_t>(row.head)]) *
@@ -59,9 +55,7 @@ ProblemScore prefix(const Problem& problem) {
     lengths.push_back(
         static_cast<std::uint32_t>(1 + random_bits(stream, static_cast<std::uint64_t>(b)) % keys));
   }
-  return {R"(bool visible(Position p) { return p.key <= p.query || p.key < prefix(p.batch); })",
-          "score=prefix",
-          {{"prefix", ScoreBufferType::kUint}},
+  return {score_text(problem),
           {lengths},
           hook_of([lengths](double s, const reference::RowIndex& row, std::int64_t key) {
             const bool in_prefix =
@@ -87,9 +81,7 @@ std::vector<std::uint32_t> document_numbers(const Problem& problem) {
 
 ProblemScore documents(const Problem& problem) {
   const std::vector<std::uint32_t> numbers = document_numbers(problem);
-  return {R"(bool visible(Position p) { return document(p.key) == document(p.query); })",
-          "score=documents",
-          {{"document", ScoreBufferType::kInt}},
+  return {score_text(problem),
           {numbers},
           hook_of([numbers](double s, const reference::RowIndex& row, std::int64_t key) {
             return numbers[static_cast<std::size_t>(key)] == numbers[static_cast<std::size_t>(row.query)]
@@ -105,12 +97,7 @@ ProblemScore bias(const Problem& problem) {
   for (std::int64_t i = 0; i < problem.desc.query_heads * kDistances; ++i) {
     table.push_back(static_cast<float>(normal.at(static_cast<std::uint64_t>(i))));
   }
-  return {R"(float score(float s, Position p) {
-  int distance = clamp(int(p.key) - int(p.query), -128, 128);
-  return s + bias(int(p.head) * 257 + distance + 128);
-})",
-          "score=bias",
-          {{"bias", ScoreBufferType::kFloat}},
+  return {score_text(problem),
           {bits_of(table)},
           hook_of([table](double s, const reference::RowIndex& row, std::int64_t key) {
             const std::int64_t distance = std::clamp(key - row.query, -kFarthest, kFarthest);
@@ -120,6 +107,35 @@ ProblemScore bias(const Problem& problem) {
 }
 
 }  // namespace
+
+ScoreText score_text(const Problem& problem) {
+  switch (problem.score) {
+    case ScoreKind::kNone:
+      break;
+    case ScoreKind::kAlibi:
+      return {R"(float score(float s, Position p) {
+  return s - slope(p.head) * abs(float(p.query) - float(p.key));
+})",
+              "score=alibi",
+              {{"slope", ScoreBufferType::kFloat}}};
+    case ScoreKind::kPrefix:
+      return {R"(bool visible(Position p) { return p.key <= p.query || p.key < prefix(p.batch); })",
+              "score=prefix",
+              {{"prefix", ScoreBufferType::kUint}}};
+    case ScoreKind::kDocuments:
+      return {R"(bool visible(Position p) { return document(p.key) == document(p.query); })",
+              "score=documents",
+              {{"document", ScoreBufferType::kInt}}};
+    case ScoreKind::kBias:
+      return {R"(float score(float s, Position p) {
+  int distance = clamp(int(p.key) - int(p.query), -128, 128);
+  return s + bias(int(p.head) * 257 + distance + 128);
+})",
+              "score=bias",
+              {{"bias", ScoreBufferType::kFloat}}};
+  }
+  return {};
+}
 
 ProblemScore make_score(const Problem& problem) {
   switch (problem.score) {

@@ -9,6 +9,7 @@
 #include "attention/tensor_rules.hpp"
 #include "attention/tensor_table.hpp"
 #include "common/checked.hpp"
+#include "common/message.hpp"
 
 namespace vkattn {
 namespace {
@@ -19,6 +20,8 @@ using detail::saturating_add;
 using detail::saturating_multiply;
 
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;
+/// Rounded down: the largest float times 1 / log2(e) is 2.35865e38.
+constexpr float kMaxScale = 2.358e38F;
 constexpr std::int64_t kMaxHeads = (std::int64_t{1} << 31) - 1;
 
 Error invalid(std::string message) {
@@ -71,6 +74,11 @@ Status check_heads(const AttentionDesc& desc) {
 Status check_options(const AttentionDesc& desc) {
   if (desc.scale.has_value() && !std::isfinite(*desc.scale)) {
     return invalid("scale is " + std::to_string(*desc.scale) + " but must be finite");
+  }
+  if (desc.scale.has_value() && std::abs(*desc.scale) > kMaxScale) {
+    return invalid(detail::message("scale is ", *desc.scale, " but must be at most ", kMaxScale,
+                                   " in magnitude, as scores are kept in log2 units: 1.4427 * scale must "
+                                   "be a float"));
   }
   if (desc.align != Align::kTopLeft && desc.align != Align::kBottomRight && desc.align != Align::kOffset) {
     return invalid("align holds " + number(static_cast<int>(desc.align)) + ", which names no alignment");

@@ -21,18 +21,18 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kFormat = "vkattn tuning";
 constexpr int kVersion = 1;
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{16} << 20U;  // larger files are not ours
-constexpr std::size_t kMaxDepth = 16;
+constexpr int kMaxDepth = 16;
 
 // A parsed text, or null where it is no JSON or is nested as no file of ours is.
 Json parse_json(std::string_view text) {
-  std::size_t depth = 0;
-  for (const char c : text) {
-    if (c == '[' || c == '{') ++depth;
-    if ((c == ']' || c == '}') && depth > 0) --depth;
-    if (depth > kMaxDepth) return {};
-  }
-  Json json = Json::parse(text, nullptr, false);
-  return json.is_discarded() ? Json() : json;
+  bool too_deep = false;
+  // The parser itself takes any depth. What is too deep is dropped as it is read, for copies recurse.
+  const auto keep = [&](int depth, Json::parse_event_t, const Json&) {
+    too_deep = too_deep || depth > kMaxDepth;
+    return !too_deep;
+  };
+  Json json = Json::parse(text, keep, false);
+  return json.is_discarded() || too_deep ? Json() : json;
 }
 
 const Json* member(const Json& json, const char* name) {

@@ -17,6 +17,10 @@ namespace {
 
 constexpr std::string_view kUserFile = "user_score.glsl";
 
+// All faults, not the first alone.
+constexpr auto kRules = static_cast<EShMessages>(EShMsgSpvRules | EShMsgVulkanRules | EShMsgCascadingErrors);
+constexpr int kDefaultVersion = 460;
+
 /// glslang's tables for the whole process, made once by whoever comes first and kept to its end.
 void start_glslang() {
   static const bool started = glslang::InitializeProcess();
@@ -122,12 +126,26 @@ void add_messages(std::string_view log, std::vector<GlslMessage>& messages) {
 
 }  // namespace
 
+GlslText preprocess_glsl(const std::string& text, const std::string& name) {
+  start_glslang();
+  const char* const begin = text.data();
+  const auto length = static_cast<int>(text.size());
+  const char* const file = name.c_str();
+  glslang::TShader shader(EShLangCompute);
+  shader.setStringsWithLengthsAndNames(&begin, &length, &file, 1);
+  set_environment(shader, "vulkan1.1");
+  glslang::TShader::ForbidIncluder includer;
+  GlslText output;
+  if (!shader.preprocess(GetDefaultResources(), kDefaultVersion, ENoProfile, false, false, kRules,
+                         &output.text, includer)) {
+    add_messages(shader.getInfoLog(), output.messages);
+    if (output.messages.empty()) output.messages.push_back({name, 0, "cannot be preprocessed"});
+  }
+  return output;
+}
+
 GlslOutput compile_glsl(const GlslInput& input) {
   start_glslang();
-  // All faults, not the first alone.
-  constexpr auto kRules =
-      static_cast<EShMessages>(EShMsgSpvRules | EShMsgVulkanRules | EShMsgCascadingErrors);
-  constexpr int kDefaultVersion = 460;
   const std::string defines = preamble(input.defines);
   const char* const text = input.text.data();
   const auto length = static_cast<int>(input.text.size());

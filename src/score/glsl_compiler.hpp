@@ -29,6 +29,15 @@ struct GlslOutput {
   std::vector<GlslMessage> messages;  ///< of a failure; warnings are left out
 };
 
+struct GlslText {
+  std::string text;                   ///< line by line what came in
+  std::vector<GlslMessage> messages;  ///< of a failure; none: it did not fail
+};
+
+/// Does what directives say and puts macros in, without include files. What comes out has directives only of
+/// a kind that a compiler reads: #version, #extension, #pragma, #line. `name` is that of the messages' file.
+[[nodiscard]] GlslText preprocess_glsl(const std::string& text, const std::string& name);
+
 /// Compiles one compute shader; its other include files are the embedded ones. From any thread.
 [[nodiscard]] GlslOutput compile_glsl(const GlslInput& input);
 

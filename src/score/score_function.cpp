@@ -161,6 +161,19 @@ Error compile_error(const ScoreFunctionDesc& desc, const ScoreSource& source, co
                               output.messages.empty() ? "" : ": " + readable(output.messages[0].text)));
 }
 
+/// The source after directives and macros. What a preprocessor says is the user's line by line.
+Result<std::string> preprocessed(const ScoreFunctionDesc& desc) {
+  // Of a last line that does not end it would not know what to do with its end.
+  GlslText output = preprocess_glsl(desc.source + "\n", std::string(kUserFile));
+  if (output.messages.empty()) return std::move(output.text);
+  const GlslMessage& first = output.messages.front();
+  for (const std::string_view directive : kRefusedDirectives) {
+    if (first.text.starts_with(message("'#", directive, "'")))
+      return directive_error(desc, first.line, directive);
+  }
+  return source_error(desc, std::max(first.line, 1), readable(first.text));
+}
+
 /// A buffer's name may be a word of GLSL, which no rule of ours can know.
 Status check_buffer_names(const ScoreFunctionDesc& desc) {
   for (const ScoreBuffer& buffer : desc.buffers) {
@@ -174,7 +187,10 @@ Status check_buffer_names(const ScoreFunctionDesc& desc) {
 }
 
 Result<std::unique_ptr<ScoreFunctionState>> make_score_function(const ScoreFunctionDesc& desc) {
-  auto source = read_score_source(desc);
+  if (Status status = check_score_source(desc); !status) return status.error();
+  const auto text = preprocessed(desc);
+  if (!text) return text.error();
+  auto source = read_score_source(desc, *text);
   if (!source) return source.error();
   if (Status status = check_buffer_names(desc); !status) return status.error();
   auto state = std::make_unique<ScoreFunctionState>();

@@ -31,16 +31,17 @@ bool is_word(char c) {
 /// Splits a text into tokens; comments and white space are left out.
 class Lexer {
  public:
-  Lexer(std::string_view text, ScoreSource& source) : text_(text), source_(source) {}
+  explicit Lexer(std::string_view text) : text_(text) {}
 
   std::vector<Token> run() {
     while (at_ < text_.size()) {
       if (!skip()) read_token();
     }
-    source_.lines = text_.empty() || text_.back() == '\n' ? line_ - 1 : line_;
-    source_.lines = std::max(source_.lines, 1);
     return std::move(tokens_);
   }
+
+  /// Where a comment begins that has no end; else 0.
+  [[nodiscard]] int open_comment_line() const { return open_comment_line_; }
 
  private:
   [[nodiscard]] bool starts(std::string_view what) const { return text_.substr(at_, what.size()) == what; }
@@ -70,10 +71,7 @@ class Lexer {
     }
     if (!starts("/*")) return false;
     const std::size_t end = text_.find("*/", at_ + 2);
-    if (end == std::string_view::npos && source_.unclosed.empty()) {
-      source_.unclosed = "'/*'";
-      source_.unclosed_line = line_;
-    }
+    if (end == std::string_view::npos) open_comment_line_ = line_;
     const std::size_t next = end == std::string_view::npos ? text_.size() : end + 2;
     line_ += static_cast<int>(std::count(&text_[at_], text_.data() + next, '\n'));
     at_ = next;
@@ -92,8 +90,8 @@ class Lexer {
   }
 
   std::string_view text_;
-  ScoreSource& source_;
   std::vector<Token> tokens_;
+  int open_comment_line_ = 0;
   std::size_t at_ = 0;
   int line_ = 1;
   bool line_has_token_ = false;
@@ -150,8 +148,8 @@ Status check_words(const ScoreFunctionDesc& desc, const std::vector<Token>& toke
     }
     if (!token.identifier) continue;
     const bool names_directive = i > 0 && tokens[i - 1].directive && tokens[i - 1].text == "#";
-    if (names_directive && is_one_of(token.text, {"include", "extension", "version", "line", "pragma"})) {
-      return source_error(desc, token.line, message("#", token.text, " cannot be used in a score function"));
+    if (names_directive && std::ranges::count(kRefusedDirectives, token.text) != 0) {
+      return directive_error(desc, token.line, token.text);
     }
     if (token.text == "main" && i + 1 < tokens.size() && tokens[i + 1].text == "(") {
       return source_error(desc, token.line, "'main' is the kernel's: define score or visible");
@@ -163,7 +161,7 @@ Status check_words(const ScoreFunctionDesc& desc, const std::vector<Token>& toke
   return {};
 }
 
-/// Follows brackets through the tokens that are no directives.
+/// Follows brackets through the tokens.
 struct Nesting {
   std::vector<const Token*> open;
 
@@ -173,31 +171,101 @@ struct Nesting {
   }
 };
 
-void find_unclosed(const std::vector<Token>& tokens, ScoreSource& source) {
-  Nesting nesting;
+/// The last #if that has no #endif; null where each has one.
+const Token* open_condition(const std::vector<Token>& tokens) {
   std::vector<const Token*> conditions;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (!tokens[i].directive) nesting.pass(tokens[i]);
-    if (!tokens[i].directive || tokens[i].text != "#" || i + 1 == tokens.size()) continue;
+  for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
+    if (!tokens[i].directive || tokens[i].text != "#") continue;
     const Token& name = tokens[i + 1];
     if (is_one_of(name.text, {"if", "ifdef", "ifndef"})) conditions.push_back(&name);
     if (name.text == "endif" && !conditions.empty()) conditions.pop_back();
   }
-  const Token* const token = !conditions.empty()     ? conditions.back()
-                             : !nesting.open.empty() ? nesting.open.back()
-                                                     : nullptr;
-  if (token == nullptr) return;
-  source.unclosed = message("'", conditions.empty() ? "" : "#", token->text, "'");
-  source.unclosed_line = token->line;
+  return conditions.empty() ? nullptr : conditions.back();
 }
 
-/// Tokens of file scope, without directives and without what stands in brackets after a name: those of a
+void find_unclosed(const std::vector<Token>& tokens, ScoreSource& source) {
+  Nesting nesting;
+  for (const Token& token : tokens) nesting.pass(token);
+  if (nesting.open.empty()) return;
+  source.unclosed = message("'", nesting.open.back()->text, "'");
+  source.unclosed_line = nesting.open.back()->line;
+}
+
+/// Counts the operators and brackets that hang on one another, which is what a compiler's recursion grows
+/// with: those of one statement, but for what a list of arguments has beside itself.
+class Chain {
+ public:
+  /// The count after this token, which stands between those.
+  std::size_t pass(const Token& before, const Token& token, const Token& after) {
+    const std::string_view text = token.text;
+    if (token.directive && text == "#") *this = {};  // a line of its own
+    if (is_one_of(text, {"(", "[", "{"})) {
+      ++count_;
+      open_.push_back({count_, text == "{" && !is_list(before, text), is_list(before, text)});
+    } else if (is_one_of(text, {")", "]", "}"})) {
+      if (open_.empty()) return count_;
+      count_ = open_.back().count;
+      const bool statement = open_.back().block;
+      open_.pop_back();
+      if (statement && after.text != "else") count_ = base();
+    } else if (text == ";" && (open_.empty() || open_.back().block)) {
+      if (after.text != "else") count_ = base();
+    } else if (text == "," && !open_.empty() && open_.back().list) {
+      count_ = base();
+    } else if (text == ".") {
+      if (after.identifier && !is_number(before)) ++count_;
+    } else if (is_one_of(text, {"else", "do"}) || !is_word(text.front())) {
+      ++count_;
+    }
+    return count_;
+  }
+
+ private:
+  struct Open {
+    std::size_t count = 0;  ///< with the bracket
+    bool block = false;     ///< of statements
+    bool list = false;      ///< of arguments or of an array's elements
+  };
+
+  [[nodiscard]] static bool is_number(const Token& token) {
+    return !token.identifier && !token.text.empty() && is_word(token.text.front());
+  }
+  [[nodiscard]] bool is_list(const Token& before, std::string_view bracket) const {
+    if (bracket == "[") return false;
+    const bool within = !open_.empty() && open_.back().list;
+    if (bracket == "{") return before.text == "=" || (within && is_one_of(before.text, {"{", ","}));
+    const bool keyword =
+        is_one_of(before.text, {"if", "for", "while", "switch", "return", "case", "else", "do"});
+    return before.text == "]" || (before.identifier && !keyword);
+  }
+  [[nodiscard]] std::size_t base() const { return open_.empty() ? 0 : open_.back().count; }
+
+  std::vector<Open> open_;
+  std::size_t count_ = 0;
+};
+
+/// glslang's parser, tree walks and preprocessor recurse, and a stack that overflows ends the process.
+Status check_nesting(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens) {
+  constexpr std::size_t kMost = 500;  // takes less than 512 KiB of stack
+  Chain chain;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const Token& before = i > 0 ? tokens[i - 1] : Token{};
+    const Token& after = i + 1 < tokens.size() ? tokens[i + 1] : Token{};
+    if (chain.pass(before, tokens[i], after) <= kMost) continue;
+    return source_error(
+        desc, tokens[i].line,
+        message("more than ", kMost,
+                " operators and brackets hang on one another; give parts of the expression names"));
+  }
+  return {};
+}
+
+/// Tokens of file scope, without what stands in brackets after a name: those of a
 /// function keep "(" and "{" only.
 std::vector<std::size_t> file_scope(const std::vector<Token>& tokens) {
   std::vector<std::size_t> scope;
   Nesting nesting;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i].directive) continue;
     const bool outside = nesting.open.empty();
     nesting.pass(tokens[i]);
     if (outside && tokens[i].text != "[") scope.push_back(i);
@@ -208,9 +276,6 @@ std::vector<std::size_t> file_scope(const std::vector<Token>& tokens) {
 
 void find_names(const std::vector<Token>& tokens, ScoreSource& source) {
   const auto add = [&](const Token& token) { source.names.try_emplace(std::string(token.text), token.line); };
-  for (std::size_t i = 1; i + 1 < tokens.size(); ++i) {
-    if (tokens[i].directive && tokens[i].text == "define" && tokens[i - 1].text == "#") add(tokens[i + 1]);
-  }
   const std::vector<std::size_t> scope = file_scope(tokens);
   bool in_value = false;  // after the = of a constant
   bool in_precision = false;
@@ -327,19 +392,35 @@ Error source_error(const ScoreFunctionDesc& desc, int line, std::string_view tex
   return {ErrorCode::kInvalidArgument, VK_SUCCESS, message(desc.name, ":", line, ": ", text)};
 }
 
-Result<ScoreSource> read_score_source(const ScoreFunctionDesc& desc) {
-  if (Status s = check_buffers(desc); !s) return s.error();
-  ScoreSource source;
-  const std::vector<Token> tokens = Lexer(desc.source, source).run();
+Error directive_error(const ScoreFunctionDesc& desc, int line, std::string_view directive) {
+  return source_error(desc, line, message("#", directive, " cannot be used in a score function"));
+}
+
+Status check_score_source(const ScoreFunctionDesc& desc) {
+  if (Status s = check_buffers(desc); !s) return s;
   if (const std::size_t zero = desc.source.find('\0'); zero != std::string::npos) {
     const auto lines =
         std::count(desc.source.begin(), desc.source.begin() + static_cast<std::ptrdiff_t>(zero), '\n');
     return source_error(desc, static_cast<int>(lines) + 1, "a byte of value 0 stands in the text");
   }
-  if (!source.unclosed.empty()) {
-    return source_error(desc, source.unclosed_line, message(source.unclosed, " is never closed"));
+  Lexer lexer(desc.source);
+  const std::vector<Token> tokens = lexer.run();
+  if (lexer.open_comment_line() != 0) {
+    return source_error(desc, lexer.open_comment_line(), "'/*' is never closed");
   }
-  if (Status s = check_characters(desc, tokens); !s) return s.error();
+  if (const Token* const condition = open_condition(tokens)) {
+    return source_error(desc, condition->line, message("'#", condition->text, "' is never closed"));
+  }
+  if (Status s = check_characters(desc, tokens); !s) return s;
+  return check_nesting(desc, tokens);
+}
+
+Result<ScoreSource> read_score_source(const ScoreFunctionDesc& desc, std::string_view preprocessed) {
+  ScoreSource source;
+  const auto breaks = static_cast<int>(std::count(desc.source.begin(), desc.source.end(), '\n'));
+  source.lines = std::max(breaks + (desc.source.ends_with('\n') ? 0 : 1), 1);
+  const std::vector<Token> tokens = Lexer(preprocessed).run();
+  if (Status s = check_nesting(desc, tokens); !s) return s.error();
   if (Status s = check_words(desc, tokens); !s) return s.error();
   constexpr std::array<std::string_view, 9> score{"float", "score",    "(", "float", "*",
                                                   ",",     "Position", "*", ")"};
@@ -359,7 +440,7 @@ Result<ScoreSource> read_score_source(const ScoreFunctionDesc& desc) {
   if (const auto position = source.names.find("Position"); position != source.names.end()) {
     return source_error(desc, position->second, "'Position' is the library's");
   }
-  source.text = prefixed(desc.source, tokens, source);
+  source.text = prefixed(preprocessed, tokens, source);
   return source;
 }
 

@@ -50,7 +50,59 @@ TEST(AtomicFile, FollowsLinksAndRefusesFolders) {
   EXPECT_FALSE(AtomicFile::create("").ok());
 }
 
+TEST(AtomicFile, WritesThroughALinkToWhatIsNotThereYet) {
+  const TempFolder folder;
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::create_directory(folder / "sub");
+  fs::create_symlink("sub/second", folder / "first", error);
+  if (error) GTEST_SKIP() << "no symbolic links here: " << error.message();
+  fs::create_symlink(folder / "sub/target", folder / "sub/second");
+  fs::create_symlink("round", folder / "round");
+  fs::create_symlink("missing/out", folder / "nowhere");
+  EXPECT_EQ(behind_links(folder / "first"), folder / "sub/target");
+  Result<AtomicFile> file = AtomicFile::create(folder / "first");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  ASSERT_TRUE(file->write("new").ok());
+  ASSERT_TRUE(file->commit().ok());
+  EXPECT_TRUE(fs::is_symlink(folder / "first"));
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder / "sub/target")));
+  EXPECT_EQ(read_file(folder / "sub/target"), "new");
+  EXPECT_FALSE(AtomicFile::create(folder / "round").ok());
+  EXPECT_FALSE(AtomicFile::create(folder / "nowhere").ok());
+}
+
+TEST(AtomicFile, TakesNamesOfFullLength) {
+  const TempFolder folder;
+  const std::string name(255, 'n');
+  for (int round = 0; round < 2; ++round) {
+    Result<AtomicFile> file = AtomicFile::create(folder / name);
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    ASSERT_TRUE(file->write("text").ok());
+    ASSERT_TRUE(file->commit().ok());
+    EXPECT_EQ(read_file(folder / name), "text");
+  }
+  EXPECT_FALSE(AtomicFile::create(folder / (name + "n")).ok());
+}
+
 #ifndef _WIN32
+TEST(AtomicFile, KeepsThePermissionsOfTheFileThatWasThere) {
+  const TempFolder folder;
+  for (const unsigned mode : {0600U, 0664U, 0755U}) {
+    const auto permissions = static_cast<std::filesystem::perms>(mode);
+    write_file(folder / "out", "old");
+    std::filesystem::permissions(folder / "out", permissions);
+    Result<AtomicFile> file = AtomicFile::create(folder / "out");
+    ASSERT_TRUE(file.ok());
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+      EXPECT_EQ(entry.status().permissions(), permissions) << entry.path() << " from its beginning";
+    }
+    ASSERT_TRUE(file->write("new").ok());
+    ASSERT_TRUE(file->commit().ok());
+    EXPECT_EQ(std::filesystem::status(folder / "out").permissions(), permissions) << mode;
+  }
+}
+
 /// Begins two files and finishes the first, then ends by the signal.
 void write_and_end_by(int signal, const TempFolder& folder) {
   std::signal(signal, SIG_DFL);  // what started the tests may ignore it

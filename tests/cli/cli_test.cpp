@@ -103,6 +103,10 @@ TEST(Tool, NoFileTakesThePlaceOfAnother) {
     expect_refusal(words, 2, part, environment);
   };
   refuses_bench({"--plot", path("link.npy")}, "--output and --plot name the same file");
+  // Links to what is yet to be made, too.
+  std::filesystem::create_symlink("new.svg", folder / "dangling.svg");
+  refuses({"--output", path("new.svg"), "--lse", path("dangling.svg")},
+          "--output and --lse name the same file");
   refuses_bench({"--score", path("link.npy")}, "would overwrite the file of --score");
   refuses_bench({"--tuning", path("q.npy")}, "would overwrite the file of --tuning");
   refuses_bench({}, "would overwrite the file of VKATTN_TUNING", "VKATTN_TUNING=" + path("q.npy"));

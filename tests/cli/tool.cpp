@@ -26,14 +26,19 @@ std::string command_text(const std::vector<std::string>& words) {
   return text;
 }
 
-ToolResult run_tool(const std::vector<std::string>& words, const std::string& environment) {
+ToolResult run_tool(const std::vector<std::string>& words, const std::string& environment,
+                    const std::string& output) {
   const TempFolder folder;
-  std::string command = environment + " " + quoted(VKATTN_TOOL);
+  const auto file = [&](const char* name) { return quoted((folder / name).string()); };
+  std::string command = "{ " + environment + " " + quoted(VKATTN_TOOL);
   for (const std::string& word : words) command += " " + quoted(word);
-  command += " > " + quoted((folder / "out").string()) + " 2> " + quoted((folder / "err").string());
+  // A pipe would hide the code, of which 128 and more tell of a signal.
+  command += " 2> " + file("err") + "; echo $? > " + file("code") + "; } ";
+  command += output.empty() ? "> " + file("out") : output;
   const int status = std::system(command.c_str());  // NOLINT: a test, with its own words
+  const std::string code = status != -1 ? read_file(folder / "code") : "";
   ToolResult result;
-  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  result.exit_code = code.empty() || std::stoi(code) >= 128 ? -1 : std::stoi(code);
   result.out = read_file(folder / "out");
   result.err = read_file(folder / "err");
   return result;

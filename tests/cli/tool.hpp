@@ -12,8 +12,10 @@ struct ToolResult {
   std::string err;
 };
 
-/// The words become arguments as they are; `environment` goes in front, as in `NAME=value`.
-[[nodiscard]] ToolResult run_tool(const std::vector<std::string>& words, const std::string& environment = "");
+/// The words become arguments as they are; `environment` goes in front, as in `NAME=value`. `output` is what
+/// a shell makes of standard output where it is not kept, as in `| true`.
+[[nodiscard]] ToolResult run_tool(const std::vector<std::string>& words, const std::string& environment = "",
+                                  const std::string& output = "");
 
 /// The command for a failure message.
 [[nodiscard]] std::string command_text(const std::vector<std::string>& words);

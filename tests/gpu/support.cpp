@@ -113,7 +113,7 @@ Result<std::vector<Buffer>> upload_tables(const Runtime& runtime, const ScoreSet
 
 #ifdef VKATTN_HAVE_SCORE_FUNCTIONS
 Result<ScoreSetup> compiled_score(const Problem& problem) {
-  const harness::ProblemScore score = harness::make_score(problem);
+  const harness::ScoreText score = harness::score_text(problem);
   auto function = ScoreFunction::create({score.source, score.name, score.buffers});
   if (!function.ok()) return function.error();
   return ScoreSetup{*std::move(function), {}, {}};

@@ -125,7 +125,7 @@ TEST(Validate, AcceptsWhatIsValid) {
     desc.causal = true;
     desc.align = Align::kOffset;
     desc.offset = -(std::int64_t{1} << 30);
-    desc.scale = -1e30F;
+    desc.scale = -2.358e38F;
     desc.query.alignment_bytes = 16;
     desc.set_layout(layout);
     EXPECT_TRUE(vkattn::validate(desc).ok());
@@ -210,6 +210,12 @@ const Rule kSizeRules[] = {
     {"HeadsNoMultiple", [](AttentionDesc& d) { d.kv_heads = 4; }, {"query_heads", "6", "kv_heads", "4"}},
     {"MoreKvHeads", [](AttentionDesc& d) { d.kv_heads = 12; }, {"query_heads", "6", "kv_heads", "12"}},
     {"NoKvHeads", [](AttentionDesc& d) { d.kv_heads = 0; }, {"kv_heads is 0", "6"}},
+    {"ScaleBeyondLog2Units",
+     [](AttentionDesc& d) { d.scale = 2.36e38F; },
+     {"scale", "2.36e+38", "2.358e+38"}},
+    {"ScaleBeyondLog2UnitsBelowZero",
+     [](AttentionDesc& d) { d.scale = -3e38F; },
+     {"scale", "-3e+38", "2.358e+38"}},
     {"InfiniteScale",
      [](AttentionDesc& d) { d.scale = std::numeric_limits<float>::infinity(); },
      {"scale", "inf"}},

@@ -51,6 +51,16 @@ TEST(ScoreData, TablesHaveAnEntryForWhateverIsAsked) {
   EXPECT_TRUE(harness::make_score(parsed("9x50 d1")).source.empty());
 }
 
+TEST(ScoreData, TheTextIsMadeWithoutTables) {
+  // Its table would have 2^30 entries.
+  const auto text = harness::score_text(parsed("b3 h1 q1 kv1073741824 d1 score=documents"));
+  EXPECT_EQ(text.name, "score=documents");
+  for (const char* problem : {"9x50 d1 score=alibi", "9x50 d1 score=prefix", "9x50 d1 score=bias"}) {
+    EXPECT_EQ(harness::score_text(parsed(problem)).source, harness::make_score(parsed(problem)).source);
+    EXPECT_FALSE(harness::score_text(parsed(problem)).source.empty());
+  }
+}
+
 TEST(ScoreData, FunctionsAreWhatTheirNamesSay) {
   // Slopes of 4 heads are 1/4, 1/16 and so on.
   EXPECT_EQ(scored(parsed("h4 9x50 d1 score=alibi"), {0, 1, 5}, 21), 1.0 - 16.0 / 16.0);

@@ -222,6 +222,84 @@ TEST(ScoreFunctionTest, WhatHasNoEndIsNamedWhereItBegins) {
   EXPECT_EQ(error_of(std::string(kVisible) + "}\n"), "my.glsl:1: syntax error, unexpected RIGHT_BRACE");
 }
 
+TEST(ScoreFunctionTest, WhatConditionsLeaveOutIsNotThere) {
+  const std::string score = "float score(float s, Position p) { return s; }\n";
+  const auto visible = create(score + "#if 0\n" + kVisible + "\n#endif\n");
+  ASSERT_TRUE(visible) << visible.error().message;
+  EXPECT_FALSE((*visible)->hides_keys());
+  EXPECT_TRUE((*visible)->binary("attention_lane_words"));
+  EXPECT_EQ(error_of(score + "#if 0\nfloat score(int x) { return 1.0; }\nlayout {{{ #include\n#endif\n"),
+            "none");
+  EXPECT_EQ(error_of("#define WITH 0\n#if WITH\n" + score + "#endif\n"), error_of(""));
+  // Either branch, and functions that macros make.
+  EXPECT_EQ(error_of("#ifdef NOWHERE\nint score(int s) { return 1; }\n#else\n" + score + "#endif\n"), "none");
+  EXPECT_EQ(
+      error_of("#define FUNCTION(name) float name(float s, Position p) { return s; }\nFUNCTION(score)\n"),
+      "none");
+  EXPECT_EQ(error_of("#if 1 +\n" + score + "#endif\n").substr(0, 8), "my.glsl:");
+  EXPECT_EQ(error_of("\n#error not today\n" + score), "my.glsl:2: '#error' : not today");
+}
+
+TEST(ScoreFunctionTest, RefusesWhatMacrosAndContinuedLinesHide) {
+  const std::string score = "\nfloat score(float s, Position p) { return s; }\n";
+  EXPECT_EQ(error_of("#inc\\\nlude \"lib/mask.glsl\"" + score).substr(8),
+            "1: #include cannot be used in a score function");
+  EXPECT_EQ(error_of("#exten\\\nsion GL_EXT_x : require" + score).substr(9),
+            ": #extension cannot be used in a score function");
+  EXPECT_EQ(error_of("#define JOIN(a, b) a ## b\nJOIN(lay, out)(binding = 3) buffer B { float x; };" + score)
+                .substr(0, 34),
+            "my.glsl:2: 'layout' cannot be used");
+  EXPECT_EQ(error_of("void ba\\\nrrier();" + score).substr(9, 26), ": 'barrier' cannot be used");
+}
+
+/// What would take the compiler's stack, in every form that nests.
+TEST(ScoreFunctionTest, RefusesWhatNestsTooDeep) {
+  const auto repeated = [](const std::string& text, int count) {
+    std::string result;
+    for (int i = 0; i < count; ++i) result += text;
+    return result;
+  };
+  const auto score = [](const std::string& expression) {
+    return "float score(float s, Position p) {\n  " + expression + "\n}\n";
+  };
+  const std::string refused =
+      "more than 500 operators and brackets hang on one another; give parts of the expression names";
+  constexpr int kMany = 20000;
+  for (const std::string& text :
+       {"return s" + repeated(" + 1.0", kMany) + ";",
+        "return " + repeated("(", kMany) + "s" + repeated(")", kMany) + ";",
+        "return " + repeated("- ", kMany) + "s;", "return s" + repeated(".x", kMany) + ";",
+        "return " + repeated("s > 0.0 ? s : ", kMany) + "s;", repeated("s = ", kMany) + "s; return s;",
+        "return (s" + repeated(", s", kMany) + ");",
+        "return " + repeated("abs(", kMany) + "s" + repeated(")", kMany) + ";",
+        repeated("if (s > 0.0) s = 1.0; else ", kMany) + "s = 2.0; return s;",
+        repeated("if (s > 0.0) { s = 1.0; } else ", kMany) + "s = 2.0; return s;",
+        repeated("for (;;) ", kMany) + "s = 2.0; return s;",
+        repeated("{", kMany) + repeated("}", kMany) + "return s;"}) {
+    EXPECT_EQ(error_of(score(text)), "my.glsl:2: " + refused) << text.substr(0, 60);
+  }
+  EXPECT_EQ(error_of("#define A + s + s + s + s + s + s + s + s + s + s\n#define B A A A A A A A A A A\n" +
+                     score("return s" + repeated(" B", 200) + ";")),
+            "my.glsl:4: " + refused);
+  EXPECT_EQ(error_of("#if " + repeated("!", kMany) + "0\n#endif\n" + score("return s;")),
+            "my.glsl:1: " + refused);
+}
+
+TEST(ScoreFunctionTest, TakesLongTextsThatDoNotNest) {
+  std::string table = "const float table[3000] = float[3000](0.0";
+  std::string list = "const vec2 pairs[500] = {vec2(0.0)";
+  std::string sums, branches;
+  for (int i = 1; i < 3000; ++i) table += ", -1.5e-3";
+  for (int i = 1; i < 500; ++i) list += ", vec2(1.0, -2.0)";
+  for (int i = 0; i < 3000; ++i) sums += "  s = 0.5 * s + table[p.key % 3000u];\n  { s += 1.0; }\n";
+  for (int i = 0; i < 150; ++i) branches += "if (p.key == " + std::to_string(i) + "u) { s += 1.0; } else ";
+  std::string sum = "s";
+  for (int i = 0; i < 450; ++i) sum += " + 1.5";
+  EXPECT_EQ(error_of(table + ");\n" + list + "};\nfloat score(float s, Position p) {\n" + sums + branches +
+                     "s = pairs[p.query % 500u].x;\n  return " + sum + ";\n}\n"),
+            "none");
+}
+
 TEST(ScoreFunctionTest, RefusesOtherSignatures) {
   EXPECT_EQ(error_of(""),
             "my.glsl: defines neither float score(float s, Position p) nor bool visible(Position p)");
@@ -254,7 +332,11 @@ TEST(ScoreFunctionTest, RefusesWhatIsNotTheUsers) {
       {"void f() { barrier(); }",
        "my.glsl:2: 'barrier' cannot be used: a kernel calls the functions for single"},
       {"uint f() { return gl_LocalInvocationIndex; }", "my.glsl:2: 'gl_LocalInvocationIndex' cannot be used"},
-      {"#define F vkattn_buffer_bias[7]", "my.glsl:2: 'vkattn_buffer_bias' cannot be used"},
+      {"#define F vkattn_buffer_bias[7]\nfloat f() { return F; }",
+       "my.glsl:3: 'vkattn_buffer_bias' cannot be used"},
+      {"#pragma once", "my.glsl:2: #pragma cannot be used"},
+      {"#version 450", "my.glsl:2: #version cannot be used"},
+      {"#extension GL_EXT_null_initializer : enable", "my.glsl:2: #extension cannot be used"},
       {"struct Position { uint x; };", "my.glsl:2: 'Position' is the library's"},
       {"uint f() { return features.first_batch; }", "my.glsl:2: 'features' : undeclared identifier"},
   };

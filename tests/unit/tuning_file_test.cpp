@@ -151,6 +151,21 @@ TEST(TuningFile, WhatIsNoTuningFileIsIgnoredWithAWarning) {
   }
 }
 
+TEST(TuningFile, DepthIsThatOfTheArraysNotOfStrings) {
+  std::string deep;
+  for (int i = 0; i < 200000; ++i) deep += R"(["]",)";
+  deep += "1" + std::string(200000, ']');
+  const std::string text = R"({"format": "vkattn tuning", "version": 1, "devices": )" + deep + "}";
+  EXPECT_NE(parse_tuning(text, "f.json", device()).warning.find("no vkattn tuning file"), std::string::npos);
+  EXPECT_FALSE(merge_tuning(text, device(), {}).ok());
+  // Brackets in a string are no depth.
+  std::string named = file();
+  const std::string from = R"("kernel": "tile")";
+  named.replace(named.find(from), from.size(),
+                R"("note": ")" + std::string(100, '[') + R"(", "kernel": "tile")");
+  EXPECT_EQ(parse_tuning(named, "f.json", device()).problems.size(), 2U);
+}
+
 TEST(TuningFile, EveryTornFileIsHarmless) {
   const std::string whole = file();
   for (std::size_t length = 0; length < whole.size() - 2; ++length) {
