@@ -13,6 +13,10 @@ struct DeviceState {
   VkDevice device = VK_NULL_HANDLE;
   DeviceFunctions vk;
   Capabilities capabilities;
+
+  /// The same device seen through other capabilities, for tests of what a weaker device would do: lower a
+  /// limit, clear a feature. Claiming more than the device has is undefined.
+  [[nodiscard]] Device seen_through(Capabilities other) const;
 };
 
 /// What capabilities are read from.
