@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "allocation_count.hpp"
+#include "runtime/record_only.hpp"
 #include "statistics.hpp"
 
 namespace vkattn::bench {
@@ -33,7 +34,7 @@ Result<RecordCost> measure_record(const Runtime& runtime, const AttentionPlan& p
   };
   const auto start = Clock::now();
   for (std::size_t i = 0; i < kCommandBuffers && (i == 0 || Clock::now() - start < kTimeLimit); ++i) {
-    if (const Status status = runtime.record_only(record); !status.ok()) return status.error();
+    if (const Status status = detail::record_only(runtime, record); !status.ok()) return status.error();
   }
   RecordCost cost;
   cost.median_ns = summarize(samples).median;

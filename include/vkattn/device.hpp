@@ -45,15 +45,12 @@ class Device {
   /// The borrowed handle.
   [[nodiscard]] VkDevice handle() const;
 
-  /// The same device seen through other capabilities, to try what a weaker device would do: lower a limit,
-  /// clear a feature. Claiming more than the device has is undefined.
-  [[nodiscard]] Result<Device> with_capabilities(Capabilities capabilities) const;
-
   /// For the library's own files.
   [[nodiscard]] const detail::DeviceState& state() const { return *state_; }
   [[nodiscard]] std::shared_ptr<const detail::DeviceState> share() const { return state_; }
 
  private:
+  friend struct detail::DeviceState;
   explicit Device(std::shared_ptr<const detail::DeviceState> state) : state_(std::move(state)) {}
   std::shared_ptr<const detail::DeviceState> state_;
 };

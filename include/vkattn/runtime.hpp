@@ -137,15 +137,6 @@ class Runtime {
         },
         const_cast<void*>(static_cast<const void*>(&record)), repeat);
   }
-  /// Has `record` record into a command buffer that is never submitted: for measuring what recording costs.
-  template <class Record>
-  [[nodiscard]] Status record_only(Record&& record) const {
-    return record_commands(
-        [](VkCommandBuffer commands, void* user) {
-          (*static_cast<std::remove_reference_t<Record>*>(user))(commands);
-        },
-        const_cast<void*>(static_cast<const void*>(&record)));
-  }
   /// Runs a plan once and waits; nanoseconds. Bindings of another plan are refused.
   [[nodiscard]] Result<double> execute(const AttentionPlan& plan, const Bindings& bindings) const;
 
@@ -155,10 +146,10 @@ class Runtime {
   [[nodiscard]] Status save_pipeline_cache() const;
 
  private:
+  friend struct detail::RuntimeState;
   using RecordFunction = void (*)(VkCommandBuffer commands, void* user);
   [[nodiscard]] Result<std::vector<double>> execute_commands(RecordFunction record, void* user,
                                                              std::uint32_t repeat) const;
-  [[nodiscard]] Status record_commands(RecordFunction record, void* user) const;
   explicit Runtime(std::unique_ptr<detail::RuntimeState> state);
   std::unique_ptr<detail::RuntimeState> state_;
 };

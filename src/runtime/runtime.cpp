@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "runtime/record_only.hpp"
 #include "runtime/runtime_state.hpp"
 
 namespace vkattn {
@@ -318,13 +319,13 @@ Result<std::vector<double>> Runtime::execute_commands(RecordFunction record, voi
   });
 }
 
-Status Runtime::record_commands(RecordFunction record, void* user) const {
-  return detail::without_exceptions([&]() -> Status {
-    detail::RuntimeState& state = *state_;
-    if (Status status = detail::begin_commands(state); !status) return status;
-    record(state.commands, user);
+Status detail::record_only(const Runtime& runtime, const std::function<void(VkCommandBuffer)>& record) {
+  return without_exceptions([&]() -> Status {
+    RuntimeState& state = RuntimeState::of(runtime);
+    if (Status status = begin_commands(state); !status) return status;
+    record(state.commands);
     if (VkResult result = state.vk.vkEndCommandBuffer(state.commands); result != VK_SUCCESS) {
-      return detail::runtime_error(state, result, "vkEndCommandBuffer");
+      return runtime_error(state, result, "vkEndCommandBuffer");
     }
     return {};  // the next begin throws away what was recorded
   });

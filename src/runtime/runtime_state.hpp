@@ -120,6 +120,9 @@ struct RuntimeState {
   SelfTests self_tests;
   bool lost = false;  ///< sticky: the device answers nothing any more
 
+  /// That of a runtime, for the library's own files.
+  [[nodiscard]] static RuntimeState& of(const Runtime& runtime) { return *runtime.state_; }
+
   RuntimeState() = default;
   RuntimeState(const RuntimeState&) = delete;
   RuntimeState& operator=(const RuntimeState&) = delete;

@@ -54,12 +54,10 @@ VkDevice Device::handle() const {
   return state_->device;
 }
 
-Result<Device> Device::with_capabilities(Capabilities capabilities) const {
-  return detail::without_exceptions([&]() -> Result<Device> {
-    auto state = std::make_shared<detail::DeviceState>(*state_);
-    state->capabilities = std::move(capabilities);
-    return Device(std::shared_ptr<const detail::DeviceState>(std::move(state)));
-  });
+Device detail::DeviceState::seen_through(Capabilities other) const {
+  auto state = std::make_shared<DeviceState>(*this);
+  state->capabilities = std::move(other);
+  return Device(std::shared_ptr<const DeviceState>(std::move(state)));
 }
 
 }  // namespace vkattn

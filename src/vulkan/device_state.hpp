@@ -15,6 +15,10 @@ struct DeviceState {
   DeviceFunctions vk;
   Capabilities capabilities;
   std::shared_ptr<ParameterMemory> parameters;  ///< of all bindings on the device
+
+  /// The same device seen through other capabilities, for tests of what a weaker device would do: lower a
+  /// limit, clear a feature. Claiming more than the device has is undefined.
+  [[nodiscard]] Device seen_through(Capabilities other) const;
 };
 
 /// What capabilities are read from.

@@ -159,7 +159,7 @@ TEST_F(CacheBindingsTest, PushDescriptors) {
 TEST_F(CacheBindingsTest, RecordingAllocatesNothing) {
   if (!bench::allocations_of_this_thread()) GTEST_SKIP() << "a sanitizer's operator new counts nothing";
   const Device device = device_with([](Capabilities&) {});
-  // with_capabilities() made this state for this Device alone, and not as a constant.
+  // seen_through() made this state for this Device alone, and not as a constant.
   detail::DeviceFunctions& vk = const_cast<detail::DeviceState&>(device.state()).vk;
   static std::size_t dispatches = 0;
   vk.vkCmdBindPipeline = [](auto...) {};

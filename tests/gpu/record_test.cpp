@@ -20,7 +20,7 @@ class RecordTest : public GpuTest {
     const Device device = device_with([&](Capabilities& c) {
       if (windows) c.max_storage_buffer_range = 64 * 1024;
     });
-    // with_capabilities() made this state for this Device alone, and not as a constant.
+    // seen_through() made this state for this Device alone, and not as a constant.
     detail::DeviceFunctions& vk = const_cast<detail::DeviceState&>(device.state()).vk;
     vk.vkCmdBindPipeline = [](auto...) {};
     vk.vkCmdBindDescriptorSets = [](auto...) {};

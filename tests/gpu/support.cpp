@@ -11,6 +11,7 @@
 #include <span>
 
 #include "harness/score_problem.hpp"
+#include "vulkan/device_state.hpp"
 #ifdef VKATTN_HAVE_SCORE_FUNCTIONS
 #include <vkattn/score_function.hpp>
 #endif
@@ -180,7 +181,7 @@ const Runtime& GpuTest::runtime() {
 Device GpuTest::device_with(const std::function<void(Capabilities&)>& change) {
   Capabilities changed = capabilities();
   change(changed);
-  return runtime().device().with_capabilities(std::move(changed)).value();
+  return runtime().device().state().seen_through(std::move(changed));
 }
 
 std::string KernelTest::fitted(std::string_view problem) {
