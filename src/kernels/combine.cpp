@@ -1,4 +1,4 @@
-// Host half of the combine pass (shaders/attention_combine.comp).
+// Host half of the combine pass (shaders/passes/attention_combine.comp).
 #include <algorithm>
 
 #include "kernels/kernel.hpp"

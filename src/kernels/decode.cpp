@@ -1,5 +1,5 @@
-// Host half of the decode kernel (shaders/attention_decode.comp): how many threads share a key, and the block
-// that fits the device.
+// Host half of the decode kernel (shaders/decode/attention_decode.comp): how many threads share a key, and
+// the block that fits the device.
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -61,7 +61,7 @@ struct DecodeShape {
   [[nodiscard]] bool query_in_registers() const { return query_floats() <= kMaxHeldQueries; }
   [[nodiscard]] std::uint32_t query_stage_bytes() const { return query_floats() * row_sets * columns * 4; }
   [[nodiscard]] std::uint32_t merge_row_bytes() const { return row_sums() * block.threads * 4; }
-  // As attention_decode.comp and lib/column_sums.glsl declare it.
+  // As attention_decode.comp and decode/column_sums.glsl declare it.
   [[nodiscard]] std::uint32_t shared_bytes() const {
     const std::uint32_t stage = std::max(query_stage_bytes(), merge_rows * merge_row_bytes());
     const std::uint32_t scores = rows * block.keys;

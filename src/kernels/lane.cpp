@@ -1,5 +1,5 @@
-// Host half of the lane kernel (shaders/attention_lane.comp): a few query rows per invocation, no barrier, no
-// shared memory, no subgroup operation.
+// Host half of the lane kernel (shaders/lane/attention_lane.comp): a few query rows per invocation, no
+// barrier, no shared memory, no subgroup operation.
 #include <algorithm>
 
 #include "common/message.hpp"

@@ -1,5 +1,5 @@
-// Host half of the matrix kernel (shaders/attention_matrix.comp): the matrix shape, and the tile that fits
-// the device.
+// Host half of the matrix kernel (shaders/matrix/attention_matrix.comp): the matrix shape, and the tile that
+// fits the device.
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -41,7 +41,7 @@ struct MatrixTile {
   [[nodiscard]] std::uint32_t block_rows() const { return subgroups * subgroup_rows(); }
   [[nodiscard]] std::uint32_t sums() const { return subgroup_rows() * slice_dims / subgroup_size; }
   [[nodiscard]] std::uint32_t scores() const { return subgroup_rows() * keys / subgroup_size; }
-  // As attention_matrix.comp declares it.
+  // As shaders/matrix/ declares it.
   [[nodiscard]] std::uint32_t shared_bytes() const {
     const std::uint32_t key_stride8 = head_dims / 8 + 1;
     const std::uint32_t value_stage8 =

@@ -1,5 +1,5 @@
-// Host half of the matrix2 kernel (shaders/attention_matrix2.comp): the scope, and the tile that the device's
-// flexible matrices allow.
+// Host half of the matrix2 kernel (shaders/matrix2/attention_matrix2.comp): the scope, and the tile that the
+// device's flexible matrices allow.
 #include <algorithm>
 #include <bit>
 #include <optional>

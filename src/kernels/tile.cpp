@@ -1,4 +1,4 @@
-// Host half of the tile kernel (shaders/attention_tile.comp): the block sizes that fit the device.
+// Host half of the tile kernel (shaders/tile/attention_tile.comp): the block sizes that fit the device.
 #include <algorithm>
 
 #include "common/integers.hpp"
@@ -21,7 +21,7 @@ std::uint32_t block_keys(const TileShape& shape) {
   return shape.columns * shape.keys;
 }
 
-// As attention_tile.comp and lib/tile_rows.glsl declare it. Rows are reduced in subgroups or through shared
+// As attention_tile.comp and tile/rows.glsl declare it. Rows are reduced in subgroups or through shared
 // memory.
 std::uint32_t shared_bytes(const TileShape& shape, bool in_subgroups) {
   const std::uint32_t row_stride4 = std::max(shape.dims, block_keys(shape)) / 4 + 1;

@@ -1,5 +1,5 @@
-// Host half of the unfused baseline (shaders/attention_unfused.comp): scores, softmax and weighted sum as
-// passes of their own, the score matrix in the workspace.
+// Host half of the unfused baseline (shaders/unfused/attention_unfused.comp): scores, softmax and weighted
+// sum as passes of their own, the score matrix in the workspace.
 #include <algorithm>
 
 #include "common/message.hpp"

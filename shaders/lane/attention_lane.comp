@@ -10,13 +10,15 @@
 // where the caller asked for no workspace).
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 
-#include "lib/tensors.glsl"
-#include "lib/mask.glsl"
+#include "lib/dropout.glsl"
+#include "lib/grid.glsl"
+#include "lib/key_ranges.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
-#include "lib/grid.glsl"
+#include "lib/scores.glsl"
+#include "lib/sinks.glsl"
+#include "lib/tensors.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 8;

@@ -2,10 +2,22 @@
 // they are the operands. Their scales, one for 32 dims of a key, never enter an operand by themselves, where they would be
 // rounded: those of keys multiply sums over 32 dims, those of values the probabilities before these are rounded once.
 //
-// A part of attention_matrix.comp, whose constants, stages and matrices it uses. Only shaders with features have
-// quantised tensors.
-#ifndef VKATTN_LIB_MATRIX_QUANTISED
-#define VKATTN_LIB_MATRIX_QUANTISED
+// Only shaders with features have quantised tensors: the others have functions that do nothing.
+//   bool kKeysQuantised, kValuesQuantised            and of these, those that have a scale for 32 dims:
+//   bool kKeysScaled, kValuesScaled
+//   float key_head_scale(), value_head_scale()       of scores, of outputs: float8 has one scale for a head
+//   uvec4 key_operands8(), value_operands8()         8 elements of a row without their scale
+//   void load_scales()                               those of a tile, to their stages
+//   void compute_scaled_scores()                     Q K^T with scales, into the subgroup's stage
+//   void accumulate_scaled_values()                  sums += P V with scales
+#ifndef VKATTN_MATRIX_QUANTISED
+#define VKATTN_MATRIX_QUANTISED
+
+#include "lib/online_softmax.glsl"
+#include "lib/quantised.glsl"
+#include "matrix/stages.glsl"
+
+#extension GL_KHR_shader_subgroup_shuffle : require
 
 #if VKATTN_FEATURES
 

@@ -3,15 +3,18 @@
 //   uint thread_index()       of the workgroup; runs of kColumns of them lie in one subgroup
 //   void sum_over_columns()   replaces `scores` by their sums, in each thread of the run
 // For all threads of the workgroup together. In a fixed order, so that two runs give the same bits.
-#ifndef VKATTN_LIB_COLUMN_SUMS
-#define VKATTN_LIB_COLUMN_SUMS
+#ifndef VKATTN_DECODE_COLUMN_SUMS
+#define VKATTN_DECODE_COLUMN_SUMS
 
+#include "lib/specialization.glsl"
+
+#ifndef VKATTN_SUBGROUP_SHUFFLES
+#define VKATTN_SUBGROUP_SHUFFLES 1
+#endif
 #if VKATTN_SUBGROUP_SHUFFLES
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
-
-#include "lib/specialization.glsl"
 
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kThreads = 128;
 layout(constant_id = VKATTN_SPEC_DECODE_COLUMNS) const uint kColumns = 4;

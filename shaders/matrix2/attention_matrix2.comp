@@ -1,23 +1,16 @@
 // Attention on matrix units with VK_NV_cooperative_matrix2: one matrix holds a whole block of rows by a whole tile of
 // keys, the driver spreads it over the workgroup (or the subgroup) and moves it through shared memory as it sees fit.
 // Masks, exponentials and stores are functions of an element and its place; row maxima and sums are reductions.
-//
-// Defines: VKATTN_MATRIX_ELEMENT, the operand type; VKATTN_MATRIX_BFLOAT16 where it is one; VKATTN_MATRIX2_SCOPE;
-// VKATTN_MATRIX2_TENSORS for loads by tensor addressing; VKATTN_MATRIX_LOOPS to keep loops over matrices, for CPU
-// implementations.
 #version 460
-#pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#extension GL_KHR_memory_scope_semantics : require
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_NV_cooperative_matrix2 : require
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 
-#include "lib/matrix2.glsl"
-#include "lib/mask.glsl"
+#include "lib/dropout.glsl"
+#include "lib/key_ranges.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
+#include "lib/scores.glsl"
+#include "lib/sinks.glsl"
+#include "matrix2/matrices.glsl"
 
 // A probability is exp2(score - reference). The reference is the row's maximum less this, so that probabilities fill
 // float16's range: normal numbers down to 2^-21 of the maximum. Of large scores it is rounded, but never by so much

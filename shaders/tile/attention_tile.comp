@@ -5,14 +5,16 @@
 // kColumns-th key of the block; in the output the same rows and 4 dims of every 4 * kColumns.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 
-#include "lib/tensors.glsl"
-#include "lib/mask.glsl"
+#include "lib/dropout.glsl"
+#include "lib/grid.glsl"
+#include "lib/key_ranges.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
-#include "lib/grid.glsl"
-#include "lib/tile_rows.glsl"
+#include "lib/scores.glsl"
+#include "lib/sinks.glsl"
+#include "lib/tensors.glsl"
+#include "tile/rows.glsl"
 
 layout(constant_id = VKATTN_SPEC_TILE_KEYS) const uint kKeys = 2;
 layout(constant_id = VKATTN_SPEC_TILE_DIM_CHUNK) const uint kDimChunk = 32;
