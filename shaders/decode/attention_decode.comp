@@ -13,7 +13,7 @@
 #include "decode/column_sums.glsl"
 #include "lib/dropout.glsl"
 #include "lib/grid.glsl"
-#include "lib/key_ranges.glsl"
+#include "lib/key_walk.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
 #include "lib/scores.glsl"
@@ -249,36 +249,32 @@ void process_step(int first_key, int kv_length, int key_end, bool masked) {
   turn = (turn + 1) % kColumns;
 }
 
-// The steps that some row of the tile sees, those that all see whole without a test. Loops are tested at their end: after
-// a test at its beginning lavapipe runs a loop's body once more, under an empty mask.
-void process_steps(KeyRange visible, int kv_length) {
-  const int step = int(kStepKeys);
+// The steps that some row of the tile sees, those that all see whole without a test. Loops are tested at their end, see
+// lib/key_walk.glsl.
+void process_steps(KeyWalk walk, int kv_length) {
+  const int end = walk.keys.end;
   if (kHasBlockMask) {
-    int key = next_visible_key(tile.batch, tile.kv_head, tile.first_row, visible.begin, visible.end);
-    if (key >= visible.end) return;
+    int key = first_step(walk);
+    if (key >= end) return;
     do {
-      const bool whole = block_class(tile.batch, tile.kv_head, tile.first_row, key) == VKATTN_BLOCK_VISIBLE;
-      process_step(key, kv_length, visible.end, !(whole && is_full_step(visible, key, kStepKeys)));
-      key = next_visible_key(tile.batch, tile.kv_head, tile.first_row, key + step, visible.end);
-    } while (key < visible.end);
+      process_step(key, kv_length, end, is_masked(walk, key));
+      key = next_step(walk, key);
+    } while (key < end);
     return;
   }
-  const int full_begin = first_full_step(visible, step);
-  int full_end = full_begin;
-  if (full_end + step <= visible.full_end) {
+  int full = first_full(walk);
+  if (full < walk.full_end) {
     do {
-      process_step(full_end, kv_length, visible.end, false);
-      full_end += step;
-    } while (full_end + step <= visible.full_end);
+      process_step(full, kv_length, end, false);
+      full = next_full(walk, full);
+    } while (full < walk.full_end);
   }
-  // What is left lies before and after the full steps.
-  int key = kHasKeyBegin && visible.begin < full_begin ? visible.begin : full_end;
-  if (key < visible.end) {
+  int key = first_masked(walk);
+  if (key < end) {
     do {
-      process_step(key, kv_length, visible.end, true);
-      key += step;
-      if (kHasKeyBegin && key == full_begin) key = full_end;
-    } while (key < visible.end);
+      process_step(key, kv_length, end, true);
+      key = next_masked(walk, key);
+    } while (key < end);
   }
 }
 
@@ -362,10 +358,7 @@ void main() {
   load_queries();
 
   const int kv_length = visible_kv_length(tile.batch);
-  const uint last_row = packed_row(kTileRows - 1u);
-  process_steps(visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length, tile.split,
-                             int(kStepKeys)),
-                kv_length);
+  process_steps(walk_keys(tile, kTileRows, kv_length, int(kStepKeys), int(kStepKeys)), kv_length);
   level_groups();
   store_rows();
 }

@@ -11,7 +11,7 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 
 #include "lib/dropout.glsl"
-#include "lib/key_ranges.glsl"
+#include "lib/key_walk.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/scores.glsl"
 #include "lib/sinks.glsl"
@@ -307,32 +307,21 @@ void begin_rows(int kv_length) {
   VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kValueBlocks; ++i) sums[i] = MatrixC(0.0);
 }
 
-// The next tile of keys of which some row may see some.
-int next_key(int first_key, int key_end) {
-  return next_visible_key(tile.batch, tile.kv_head, tile.first_row, first_key, key_end);
-}
-
 // The value dims of one slice. A head whose sums do not fit the registers takes several, each with its own scores.
 void attend(uint slice, int kv_length) {
   begin_rows(kv_length);
-  const uint rows = packed_row_count();
   const uint first_row = packed_row(0);
   const int step = int(kBlockKeys);
-  const KeyRange block_keys =
-      visible_keys(int(packed_query(tile.first_row)), int(packed_query(min(tile.first_row + kBlockRows, rows) - 1u)),
-                   kv_length, 0u, step);
-  // Of the subgroup's own rows. One without rows sees nothing.
-  KeyRange keys = block_keys;
-  keys.end = 0;
-  if (first_row < rows) {
-    keys = visible_keys(int(packed_query(first_row)), int(packed_query(min(first_row + kSubgroupRows, rows) - 1u)),
-                        kv_length, 0u, step);
-  }
-  const int key_end = block_keys.end;
-  int first_key = next_key(block_keys.begin, key_end);
+  const KeyWalk walk = walk_keys(tile, kBlockRows, kv_length, step, step);
+  // The same steps as the subgroup's own rows see them. One without rows sees nothing.
+  KeyWalk own = walk;
+  own.keys.end = 0;
+  if (first_row < packed_row_count()) own.keys = keys_of_rows(first_row, kSubgroupRows, kv_length, 0u, step);
+  const int key_end = walk.keys.end;
+  int first_key = first_step(walk);
   if (kPrefetch) fetch_tile(first_key, key_end, slice);
-  while (first_key < key_end) {
-    const int following_key = next_key(first_key + step, key_end);
+  while (first_key < key_end) {  // tested at both ends, see lib/key_walk.glsl
+    const int following_key = next_step(walk, first_key);
     barrier();  // the stages of keys and values are still read by the previous tile or slice
     if (kPrefetch) {
       place_tile();
@@ -342,13 +331,11 @@ void attend(uint slice, int kv_length) {
     }
     load_scales(tile.batch, tile.kv_head, first_key, key_end, slice);
     barrier();  // the stages are complete; so are queries in shared memory
-    if (!kSkipTiles || (first_key < keys.end && first_key + step > keys.begin)) {
-      const bool visible =
-          block_class(tile.batch, tile.kv_head, tile.first_row, first_key) == VKATTN_BLOCK_VISIBLE;
-      process_tile(first_key, key_end, !(visible && is_full_step(keys, first_key, kBlockKeys)));
+    if (!kSkipTiles || (first_key < own.keys.end && first_key + step > own.keys.begin)) {
+      process_tile(first_key, key_end, is_masked(own, first_key));
     }
     first_key = following_key;
-    if (first_key >= key_end) break;  // tested at both ends for the reasons in attention_tile.comp
+    if (first_key >= key_end) break;
   }
   store_rows(slice);
 }

@@ -8,7 +8,7 @@
 
 #include "lib/dropout.glsl"
 #include "lib/grid.glsl"
-#include "lib/key_ranges.glsl"
+#include "lib/key_walk.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
 #include "lib/scores.glsl"
@@ -233,11 +233,6 @@ void store_rows() {
   }
 }
 
-// The next block of keys of which some row may see some.
-int next_key(int first_key, int key_end) {
-  return next_visible_key(tile.batch, tile.kv_head, tile.first_row, first_key, key_end);
-}
-
 void main() {
   tile = tile_position(kBlockRows);
   if (!tile.valid) return;  // uniform over the workgroup, so no barrier is missed
@@ -249,32 +244,25 @@ void main() {
     query_source[n] = query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
   }
   const int kv_length = visible_kv_length(tile.batch);
-  const uint last_row = min(tile.first_row + kBlockRows, packed_row_count()) - 1u;
-  const KeyRange keys = visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length,
-                                     tile.split, int(kBlockKeys));
+  const KeyWalk walk = walk_keys(tile, kBlockRows, kv_length, int(kBlockKeys), int(kBlockKeys));
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const uint packed = min(tile.first_row + block_row + r, packed_row_count() - 1u);
     const uint query = packed_query(packed);
     const uint head = packed_head(tile.kv_head, packed);
     score_rows[r] = score_row(tile.batch, head, query);
     row_key_begin[r] = visible_key_begin(int(query), kv_length);
-    row_key_end[r] = min(visible_key_end(int(query), kv_length), keys.part_end);
+    row_key_end[r] = min(visible_key_end(int(query), kv_length), walk.keys.part_end);
     row_maximum[r] = sink_score(head, tile.split);
     row_sum[r] = column == 0u ? sink_weight(head, tile.split) : 0.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kValueChunks; ++i) accumulator[i] = vec4(0.0);
 
-  // Tested at both ends. After a test at its beginning alone lavapipe runs a loop's body once more, under an empty mask,
-  // and has crashed there; after one at its end alone AMD's compiler moves so much out of the loop that fewer subgroups
-  // fit. Nor is it run where there are no keys, as they may have no memory.
-  int first_key = next_key(keys.begin, keys.end);
-  if (first_key < keys.end) {
-    while (first_key < keys.end) {
-      const bool visible =
-          block_class(tile.batch, tile.kv_head, tile.first_row, first_key) == VKATTN_BLOCK_VISIBLE;
-      process_block(first_key, keys.end, !(visible && is_full_step(keys, first_key, kBlockKeys)));
-      first_key = next_key(first_key + int(kBlockKeys), keys.end);
-      if (first_key >= keys.end) break;
+  int first_key = first_step(walk);
+  if (first_key < walk.keys.end) {
+    while (first_key < walk.keys.end) {  // tested at both ends, see lib/key_walk.glsl
+      process_block(first_key, walk.keys.end, is_masked(walk, first_key));
+      first_key = next_step(walk, first_key);
+      if (first_key >= walk.keys.end) break;
     }
   }
   store_rows();
