@@ -13,8 +13,6 @@ vkattn_form(wide DEFINES VKATTN_WIDE_LOADS=1 GLSL_EXTENSIONS GL_EXT_shader_expli
 vkattn_form(subgroup DEFINES VKATTN_SUBGROUPS=1
             GLSL_EXTENSIONS GL_KHR_shader_subgroup_basic GL_KHR_shader_subgroup_shuffle)
 vkattn_form(shuffles GLSL_EXTENSIONS GL_KHR_shader_subgroup_basic GL_KHR_shader_subgroup_shuffle)
-# Sums through shared memory, for devices whose subgroups cannot shuffle or have no known size.
-vkattn_form(shared DEFINES VKATTN_SUBGROUP_SHUFFLES=0)
 vkattn_form(matrix
             GLSL_EXTENSIONS GL_KHR_cooperative_matrix GL_KHR_memory_scope_semantics
                             GL_EXT_shader_explicit_arithmetic_types_float16
@@ -27,10 +25,9 @@ vkattn_form(loops DEFINES VKATTN_MATRIX_LOOPS=1)
 vkattn_form(matrix2 TARGET_ENV vulkan1.3 GLSL_EXTENSIONS GL_NV_cooperative_matrix2
             DEVICE_FEATURES maintenance4 cooperativeMatrixFlexibleDimensions cooperativeMatrixReductions
                             cooperativeMatrixConversions cooperativeMatrixPerElementOperations)
-vkattn_form(tensors DEVICE_FEATURES cooperativeMatrixTensorAddressing)
-vkattn_form(elements DEFINES VKATTN_MATRIX2_TENSORS=0)
-vkattn_form(workgroup_scope DEVICE_FEATURES cooperativeMatrixWorkgroupScope)
-vkattn_form(subgroup_scope DEFINES VKATTN_MATRIX2_SCOPE=gl_ScopeSubgroup)
+vkattn_form(workgroup DEVICE_FEATURES cooperativeMatrixTensorAddressing cooperativeMatrixWorkgroupScope)
+# Matrices of subgroup scope, loaded element by element, for CPU implementations.
+vkattn_form(elements DEFINES VKATTN_MATRIX2_ELEMENTS=1)
 
 # Each kernel twice: _features adds the bindings of masks, caches, lengths and the like, which problems without need
 # not have.
@@ -49,15 +46,12 @@ attention(tile_subgroup         tile/attention_tile.comp       FORM 16bit subgro
 attention(tile_subgroup_words   tile/attention_tile.comp       FORM subgroup)
 attention(decode                decode/attention_decode.comp   FORM 16bit shuffles)
 attention(decode_words          decode/attention_decode.comp   FORM shuffles)
-attention(decode_shared         decode/attention_decode.comp   FORM 16bit shared)
-attention(decode_shared_words   decode/attention_decode.comp   FORM shared)
 attention(matrix                matrix/attention_matrix.comp   FORM 16bit matrix)
 attention(matrix_loops          matrix/attention_matrix.comp   FORM 16bit matrix loops)
 attention(matrix_bfloat16       matrix/attention_matrix.comp   FORM 16bit matrix bfloat16)
-attention(matrix2               matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 tensors workgroup_scope)
-attention(matrix2_subgroup      matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 tensors subgroup_scope)
-attention(matrix2_elements      matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 elements subgroup_scope loops)
-attention(matrix2_bfloat16      matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 tensors workgroup_scope bfloat16)
+attention(matrix2               matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 workgroup)
+attention(matrix2_bfloat16      matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 workgroup bfloat16)
+attention(matrix2_elements      matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 elements loops)
 
 # Passes before and after the kernels.
 attention(combine               passes/attention_combine.comp  FORM 16bit)

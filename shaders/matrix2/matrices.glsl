@@ -8,12 +8,14 @@
 
 #extension GL_NV_cooperative_matrix2 : require
 
-// Keys and values are loaded by tensor addressing; else element by element, for CPU implementations.
-#ifndef VKATTN_MATRIX2_TENSORS
-#define VKATTN_MATRIX2_TENSORS 1
+// Matrices of workgroup scope are loaded by tensor addressing; CPU implementations have them of subgroup scope, and load
+// them element by element.
+#ifndef VKATTN_MATRIX2_ELEMENTS
+#define VKATTN_MATRIX2_ELEMENTS 0
 #endif
-
-#ifndef VKATTN_MATRIX2_SCOPE
+#if VKATTN_MATRIX2_ELEMENTS
+#define VKATTN_MATRIX2_SCOPE gl_ScopeSubgroup
+#else
 #define VKATTN_MATRIX2_SCOPE gl_ScopeWorkgroup
 #endif
 
@@ -39,7 +41,7 @@ const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
 // Queries that a function fetches: as accumulators they can be converted to an operand.
 #define FetchedMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kHeadBlock, gl_MatrixUseAccumulator>
 
-#if VKATTN_MATRIX2_TENSORS
+#if !VKATTN_MATRIX2_ELEMENTS
 // Memory as the matrices' own loads see it. A tensor's base must be a multiple of 16 bytes: the start of a head, in
 // units of uvec4. The rows and dims of the matrix are a slice behind it, which may start anywhere.
 

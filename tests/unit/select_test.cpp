@@ -45,8 +45,10 @@ TEST(Select, TheOrderFollowsTheDevice) {
   EXPECT_EQ(on_gpu[1].kernel, "matrix");
   EXPECT_EQ(on_cpu.back().kernel, "unfused") << "a baseline";
   EXPECT_EQ(on_cpu[on_cpu.size() - 2].kernel, "matrix2") << "CPUs emulate matrices";
-  const auto few_rows = vkattn::kernel_support(desc_of("hq8 hkv2 1x4096 d64"),
-                                               small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU));
+  Capabilities shuffling = small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  shuffling.subgroup_shuffle = true;
+  shuffling.subgroup_size = shuffling.min_subgroup_size = shuffling.max_subgroup_size = 32;
+  const auto few_rows = vkattn::kernel_support(desc_of("hq8 hkv2 1x4096 d64"), shuffling);
   EXPECT_EQ(few_rows.front().kernel, "decode") << "a few rows fill no matrix";
   EXPECT_EQ(few_rows.front().reason, "");
   EXPECT_EQ(few_rows[1].kernel, "tile");
