@@ -223,9 +223,7 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
   if (desc.score_function_hides || desc.kv_length >= kFewestKeysOfBlockMask)
     config.block_mask_keys = config.key_step;
   config.workgroups_per_unit = kThreadsPerUnit / shape.block.threads;
-  config.iterations_per_step = 2 * shape.rows * shape.block.keys + shape.columns + 14 +
-                               dropout_iterations(desc, shape.rows * shape.block.keys);
-  config.iterations_besides = 4096;
+  config.loops_over_dims = false;
   config.required_subgroup_size = required_subgroup_size(capabilities, shape.subgroup_size);
   auto common = common_specialization(desc, capabilities, shape.block.threads);
   if (!common) return common.error();

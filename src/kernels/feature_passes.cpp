@@ -34,14 +34,11 @@ Result<FollowingPass> configure_block_mask(const AttentionDesc& desc, const Capa
   const bool shared = !capabilities.is_cpu();
   const std::uint32_t size = shared ? 64 : 8;
   pass.units_per_workgroup = shared ? 1 : size;
-  const std::int64_t positions = std::int64_t{kernel.rows_per_workgroup} * kernel.block_mask_keys;
   // A few reads and comparisons, or a function of the user's.
   constexpr double kLookFlops = 32;
   const std::int64_t looks =
       std::int64_t{kernel.rows_per_workgroup} * looks_per_row(desc, kernel.block_mask_keys);
   pass.workgroup_flops = kLookFlops * static_cast<double>(looks) * pass.units_per_workgroup;
-  if (Status s = check_iterations("the block mask", shared ? positions / size : positions, capabilities); !s)
-    return s.error();
   auto common = common_specialization(desc, capabilities, size);
   if (!common) return common.error();
   pass.specialization = *std::move(common);
@@ -58,8 +55,6 @@ Result<FollowingPass> configure_weights(const AttentionDesc& desc, const Capabil
   pass.unit = PassUnit::kRows;
   pass.workgroup_flops = 2.0 * static_cast<double>(desc.kv_length) * static_cast<double>(desc.head_dim);
   const std::uint32_t size = capabilities.is_cpu() ? 8 : 64;
-  const std::int64_t iterations = (desc.kv_length / size + 1) * ((desc.head_dim + 3) / 4 + 2) + 2;
-  if (Status s = check_iterations("the attention weights", iterations, capabilities); !s) return s.error();
   auto common = common_specialization(desc, capabilities, size);
   if (!common) return common.error();
   pass.specialization = *std::move(common);

@@ -49,10 +49,7 @@ struct KernelConfig {
   std::uint32_t key_step = 0;  ///< keys visited at a time: parts of a split are multiples of it
   /// That a compute unit runs at a time, to size a split; a guess that need not fit the device's limits.
   std::uint32_t workgroups_per_unit = 2;
-  /// Of loops, by one invocation: at the most in a step of key_step keys, and besides all steps. Where a
-  /// driver ends loops early (Capabilities::max_loop_iterations), parts of a split are kept below that.
-  std::uint32_t iterations_per_step = 1;
-  std::uint32_t iterations_besides = 0;
+  bool loops_over_dims = true;  ///< in a step; else each dim is of a thread's own, see check_loop_limit()
   bool uses_matrix_units = false;
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   /// Keep running sums as float32 in the workspace where the keys are not split (kSumsInWorkspace).
@@ -85,14 +82,9 @@ struct Kernel {
                                                                              const Capabilities& capabilities,
                                                                              std::uint32_t workgroup_size);
 
-/// Refuses what an invocation could not do in the iterations that the driver lets its loops have.
-[[nodiscard]] Status check_iterations(std::string_view what, std::int64_t iterations,
-                                      const Capabilities& capabilities);
-
-/// Of the random numbers of dropout, for so many scores of an invocation.
-[[nodiscard]] inline std::uint32_t dropout_iterations(const AttentionDesc& desc, std::uint32_t scores) {
-  return desc.dropout > 0 ? 11 * scores : 0;
-}
+/// Refuses a problem whose loops the driver might end early, by a bound on their iterations.
+[[nodiscard]] Status check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
+                                      const KernelConfig& config);
 
 /// That a kernel can do nothing with any of the block sizes.
 [[nodiscard]] Error no_possible_tile(std::span<const TileShape> tiles);

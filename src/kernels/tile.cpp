@@ -98,13 +98,6 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
     config.key_step = block_keys(shape);
     config.block_mask_keys = block_keys(shape);
     config.workgroups_per_unit = std::max(2U, 256 / shape.threads);
-    const auto head_dim = static_cast<std::uint32_t>(desc.head_dim);
-    const auto value_chunks =
-        static_cast<std::uint32_t>((desc.value_dim + shape.columns * 4 - 1) / (shape.columns * 4));
-    config.iterations_per_step = head_dim / 4 + 1 + 2 * (head_dim / shape.dims + 1) +
-                                 value_chunks * (block_keys(shape) / 4 + 2) + 2 * shape.rows * shape.columns +
-                                 8 + dropout_iterations(desc, shape.rows * shape.keys);
-    config.iterations_besides = 4 * shape.rows * shape.columns + 1024;
     auto common = common_specialization(desc, capabilities, shape.threads);
     if (!common) return common.error();
     config.specialization = *std::move(common);

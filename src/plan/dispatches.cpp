@@ -184,10 +184,6 @@ Status plan_split(PlanState& plan, Windows& windows, double tiles) {
                  message("the kernel ", plan.kernel_name,
                          " cannot split the keys (PlanOptions::kv_splits is ", wanted, ")")};
   }
-  const std::int64_t least_iterations = plan.config.iterations_besides + plan.config.iterations_per_step;
-  if (Status status = check_iterations("one step of keys", least_iterations, plan.device->capabilities);
-      !status)
-    return status;
   const auto tile_count = static_cast<std::int64_t>(std::min(tiles, 1e9));
   const bool keys_cut = windows.max_keys < desc.kv_length;
   plan.split = choose_kv_split(desc, plan.device->capabilities, plan.config, tile_count, keys_cut, wanted);

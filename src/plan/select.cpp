@@ -21,6 +21,7 @@ Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
       tile != nullptr ? std::vector{*tile} : table_tiles(kernel.name, desc, capabilities);
   auto config = kernel.configure(desc, capabilities, tiles);
   if (!config) return config;
+  if (Status status = check_loop_limit(desc, capabilities, *config); !status) return status.error();
   const ShaderBinary* binary = find_shader(shader_binaries(), config->shader);
   if (binary == nullptr || binary->words.empty()) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,
