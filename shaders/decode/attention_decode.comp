@@ -19,6 +19,7 @@
 #include "lib/scores.glsl"
 #include "lib/sinks.glsl"
 #include "lib/tensor_bits.glsl"
+#include "shared/shared_memory.h"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_DECODE_ROW_SETS) const uint kRowSets = 1;
@@ -50,11 +51,11 @@ const bool kValuesFill = kValueDim % kValueWidth == 0;
 // Queries, in the order in which a group's threads read them; after the last key, rows that are merged.
 const uint kQueryParts = kRows * kKeyVectors * kKeyParts;  // of a thread
 const uint kRowSums = kValueVectors * kValueParts;         // of a thread and row
-const uint kQueryStage4 = kQueryParts * kRowSets * kColumns;
-const uint kMergeStage4 = kMergeRows * kRowSums * kThreads;
-shared vec4 stage[kQueryStage4 > kMergeStage4 ? kQueryStage4 : kMergeStage4];
-shared float maximum_stage[kTileRows * kKeyGroups];
-shared float weight_stage[kTileRows * kKeyGroups];
+const uint kQueryStage4 = VKATTN_DECODE_QUERY_STAGE4(kRows, kKeyVectors * kKeyParts, kRowSets, kColumns);
+const uint kMergeStage4 = VKATTN_DECODE_MERGE_STAGE4(kMergeRows, kRowSums, kThreads);
+shared vec4 stage[VKATTN_LARGER(kQueryStage4, kMergeStage4)];
+shared float maximum_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
+shared float weight_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
 
 vec4 queries[kQueryInRegisters ? kQueryParts : 1];
 uvec4 keys[kKeys * kKeyVectors];  // as they are stored

@@ -16,6 +16,7 @@
 #include "lib/online_softmax.glsl"
 #include "lib/quantised.glsl"
 #include "matrix/stages.glsl"
+#include "shared/shared_memory.h"
 
 #extension GL_KHR_shader_subgroup_shuffle : require
 
@@ -32,13 +33,13 @@ const uint kKeyScales = (kHeadDim + kScaleDims - 1) / kScaleDims;  // of a key
 const uint kValueScales = kSliceDims / kScaleDims;                 // of a key, in a slice of value dims
 const uint kScaleHeadBlocks = kScaleDims / kK;                     // matrices along the dims of one scale
 const uint kScaleValueBlocks = kScaleDims / kN;
-const uint kProductStride8 = kBlockKeys / 8 + 1;
+const uint kProductStride8 = VKATTN_MATRIX_STRIDE(kBlockKeys);
 
 // By scale, then by key. Vectors, as matrices are loaded from multiples of 16 bytes.
-shared vec4 key_scale_stage[kKeysScaled ? kBlockKeys / 4 * kKeyScales : 1];
-shared vec4 value_scale_stage[kValuesScaled ? kBlockKeys / 4 * kValueScales : 1];
+shared vec4 key_scale_stage[VKATTN_MATRIX_SCALE_STAGE4(kBlockKeys, kKeyScales, kKeysScaled)];
+shared vec4 value_scale_stage[VKATTN_MATRIX_SCALE_STAGE4(kBlockKeys, kValueScales, kValuesScaled)];
 // By subgroup: probabilities times the scales of 32 value dims, as operands.
-shared uvec4 product_stage[kValuesScaled ? kBlockRows * kProductStride8 : 1];
+shared uvec4 product_stage[VKATTN_MATRIX_PRODUCT_STAGE4(kBlockRows, kBlockKeys, kValuesScaled)];
 
 float key_head_scale() { return kKeyType == VKATTN_TYPE_FLOAT8_E4M3 ? key_scale : 1.0; }
 float value_head_scale() { return kValueType == VKATTN_TYPE_FLOAT8_E4M3 ? value_scale : 1.0; }

@@ -5,6 +5,7 @@
 
 #include "lib/grid.glsl"
 #include "matrix/operands.glsl"
+#include "shared/shared_memory.h"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 
@@ -17,10 +18,10 @@ const uint kProductBlocks = kBlockKeys / kK;            // the same keys as oper
 const uint kValueBlocks = kSliceDims / kN;              // blocks of the slice of value dims
 const uint kSlices = (kValueDim + kSliceDims - 1) / kSliceDims;
 
-// Rows of shared memory in units of 8 elements (16 bytes), skewed by one against bank conflicts.
-const uint kKeyStride8 = kHeadBlocks * kK / 8 + 1;
-const uint kValueStride8 = (kValuesTransposed ? kBlockKeys : kSliceDims) / 8 + 1;
-const uint kScoreStride4 = kBlockKeys / 4 + 1;          // float32: units of 4
+// Rows of shared memory, in units of 16 bytes: 8 elements, of float32 4.
+const uint kKeyStride8 = VKATTN_MATRIX_STRIDE(kHeadBlocks * kK);
+const uint kValueStride8 = VKATTN_MATRIX_STRIDE(kValuesTransposed ? kBlockKeys : kSliceDims);
+const uint kScoreStride4 = VKATTN_MATRIX_SCORE_STRIDE4(kBlockKeys);
 const uint kStageDims = kBlockKeys * 2;                 // 16-bit elements in a row of a subgroup's stage
 const uint kStageBlocks = kBlockKeys / kN;              // output blocks in a row of it
 
@@ -38,11 +39,12 @@ const uint kValueFetches = (kValueVectors + kThreads - 1) / kThreads;
 const uint kKeyBatch = kKeyFetches < 4 ? kKeyFetches : 4;
 const uint kValueBatch = kValueFetches < 2 ? kValueFetches : 2;
 
-shared uvec4 key_stage[kBlockKeys * kKeyStride8];
-shared uvec4 value_stage[(kValuesTransposed ? kSliceDims : kBlockKeys) * kValueStride8];
-shared uvec4 query_stage[kQueryInRegisters ? 1 : kBlockRows * kKeyStride8];
-shared uvec4 score_stage[kBlockRows * kScoreStride4];  // by subgroup: scores, probabilities, at last outputs
-shared vec4 factor_stage[kBlockRows / 4];              // by subgroup: one factor per row
+shared uvec4 key_stage[VKATTN_MATRIX_KEY_STAGE4(kBlockKeys, kHeadBlocks * kK)];
+shared uvec4 value_stage[VKATTN_MATRIX_VALUE_STAGE4(kBlockKeys, kSliceDims, kValuesTransposed)];
+shared uvec4 query_stage[VKATTN_MATRIX_QUERY_STAGE4(kBlockRows, kHeadBlocks * kK, kQueryInRegisters)];
+// By subgroup: scores, probabilities, at last outputs.
+shared uvec4 score_stage[VKATTN_MATRIX_SCORE_STAGE4(kBlockRows, kBlockKeys)];
+shared vec4 factor_stage[VKATTN_MATRIX_FACTOR_STAGE4(kBlockRows)];  // by subgroup: one factor per row
 
 MatrixA query_blocks[kQueryInRegisters ? kRowBlocks * kHeadBlocks : 1];
 MatrixC sums[kRowBlocks * kValueBlocks];

@@ -14,6 +14,7 @@
 #include "lib/scores.glsl"
 #include "lib/sinks.glsl"
 #include "lib/tensors.glsl"
+#include "shared/shared_memory.h"
 #include "tile/rows.glsl"
 
 layout(constant_id = VKATTN_SPEC_TILE_KEYS) const uint kKeys = 2;
@@ -22,10 +23,10 @@ layout(constant_id = VKATTN_SPEC_TILE_DIM_CHUNK) const uint kDimChunk = 32;
 const uint kBlockKeys = kColumns * kKeys;
 const uint kValueChunk = kColumns * 4;                               // dims of the output staged at a time
 const uint kValueChunks = (kValueDim + kValueChunk - 1) / kValueChunk;
-// Rows of shared memory are skewed by 16 bytes so that a column of threads falls into different banks.
+// Of rows in shared memory.
 const uint kDimStride4 = kDimChunk / 4 + 1;
 const uint kValueStride4 = kColumns + 1;
-const uint kRowStride4 = (kDimChunk > kBlockKeys ? kDimChunk : kBlockKeys) / 4 + 1;
+const uint kRowStride4 = VKATTN_TILE_ROW_STRIDE4(kDimChunk, kBlockKeys);
 const uint kDimQuads = kDimChunk / 4;
 const uint kQueryQuads = kBlockRows * kDimQuads;  // that a stage holds
 const uint kKeyQuads = kBlockKeys * kDimQuads;
@@ -33,11 +34,10 @@ const uint kValueQuads = kBlockKeys * kColumns;
 const uint kQueryFetches = (kQueryQuads + kThreads - 1) / kThreads;  // quads that a thread moves
 const uint kKeyFetches = (kKeyQuads + kThreads - 1) / kThreads;
 const uint kValueFetches = (kValueQuads + kThreads - 1) / kThreads;
-const uint kKeyStage4 = kBlockKeys * kDimStride4;
-const uint kValueStage4 = kBlockKeys * kValueStride4;
 
-shared vec4 row_stage[kBlockRows * kRowStride4];  // first queries, then probabilities; a row's stay in its own part
-shared vec4 kv_stage[kKeyStage4 > kValueStage4 ? kKeyStage4 : kValueStage4];  // first keys, then values
+// First queries, then probabilities; a row's stay in its own part.
+shared vec4 row_stage[VKATTN_TILE_ROW_STAGE4(kBlockRows, kDimChunk, kBlockKeys)];
+shared vec4 kv_stage[VKATTN_TILE_KV_STAGE4(kBlockKeys, kDimChunk, kColumns)];  // first keys, then values
 
 vec4 accumulator[kRows * kValueChunks];
 float scores[kRows * kKeys];

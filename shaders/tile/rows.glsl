@@ -5,6 +5,7 @@
 #define VKATTN_TILE_ROWS
 
 #include "lib/specialization.glsl"
+#include "shared/shared_memory.h"
 
 #ifndef VKATTN_SUBGROUPS
 #define VKATTN_SUBGROUPS 0
@@ -43,7 +44,7 @@ void sum_of_columns(uint block_row, uint column) {
   }
 }
 #else
-shared float reduce_stage[kBlockRows * (kColumns + 1)];
+shared float reduce_stage[VKATTN_TILE_REDUCE_STAGE(kBlockRows, kColumns)];
 
 uint grid_index() { return gl_LocalInvocationIndex; }
 

@@ -9,6 +9,7 @@
 #include "kernels/kernel.hpp"
 #include "kernels/subgroup_size.hpp"
 #include "shared/attention_constants.h"
+#include "shared/shared_memory.h"
 
 namespace vkattn::detail {
 
@@ -59,12 +60,16 @@ struct DecodeShape {
   [[nodiscard]] std::uint32_t row_elements() const { return key_vectors * key_elements + row_sums(); }
   [[nodiscard]] std::uint32_t in_flight() const { return block.keys * 4 * (key_vectors + value_vectors); }
   [[nodiscard]] bool query_in_registers() const { return query_floats() <= kMaxHeldQueries; }
-  [[nodiscard]] std::uint32_t query_stage_bytes() const { return query_floats() * row_sets * columns * 4; }
-  [[nodiscard]] std::uint32_t merge_row_bytes() const { return row_sums() * block.threads * 4; }
-  // As attention_decode.comp declares it.
+  [[nodiscard]] std::uint32_t query_stage_bytes() const {
+    return 16 * VKATTN_DECODE_QUERY_STAGE4(rows, key_vectors * key_elements / 4, row_sets, columns);
+  }
+  [[nodiscard]] std::uint32_t merge_row_bytes() const { return merge_stage_bytes(1); }
+  [[nodiscard]] std::uint32_t merge_stage_bytes(std::uint32_t merged) const {
+    return 16 * VKATTN_DECODE_MERGE_STAGE4(merged, row_sums() / 4, block.threads);
+  }
   [[nodiscard]] std::uint32_t shared_bytes() const {
-    const std::uint32_t stage = std::max(query_stage_bytes(), merge_rows * merge_row_bytes());
-    return stage + 4 * 2 * tile_rows() * key_groups();
+    return std::max(query_stage_bytes(), merge_stage_bytes(merge_rows)) +
+           2 * 4 * VKATTN_DECODE_GROUP_STAGE(tile_rows(), key_groups());
   }
 };
 
