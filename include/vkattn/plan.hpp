@@ -67,8 +67,7 @@ struct PlanOptions {
   std::uint64_t max_dispatch_ns = 100'000'000;
   /// Parts that the keys are cut into, to keep a device busy that few rows would not; 0: chosen by a rule.
   /// The parts' results are merged by a second dispatch and take workspace. 1: none, and no workspace, except
-  /// where the keys of one head exceed maxStorageBufferRange, or Capabilities::max_loop_iterations asks for
-  /// it.
+  /// where the keys of one head exceed maxStorageBufferRange.
   std::uint32_t kv_splits = 0;
   /// Have the driver keep statistics of the pipelines for AttentionPlan::statistics(): needs
   /// VK_KHR_pipeline_executable_properties enabled. Slows compilation, and drivers may pass their caches by.

@@ -5,7 +5,7 @@
 #ifndef VKATTN_LIB_GRID
 #define VKATTN_LIB_GRID
 
-#include "lib/features.glsl"
+#include "lib/entries.glsl"
 
 struct TilePosition {
   bool valid;

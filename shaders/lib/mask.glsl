@@ -1,57 +1,43 @@
-// Which keys a row may see, by position alone: from visible_key_begin() (lib/features.glsl) to visible_key_end().
+// The mask tensor: numbers that are added to scores, bytes or bits.
 #ifndef VKATTN_LIB_MASK
 #define VKATTN_LIB_MASK
 
 #include "lib/features.glsl"
+#include "lib/online_softmax.glsl"
 
-// The end of the keys that a row sees: it sees none from there on. Grows with the row.
-int visible_key_end(int row, int kv_length) {
-  if (kCausalMode == VKATTN_CAUSAL_NONE) return kv_length;
-  return clamp(row + right_alignment(kv_length) + params.causal_offset + 1, 0, kv_length);
+#if VKATTN_FEATURES
+
+layout(set = 0, binding = VKATTN_BINDING_MASK, std430) readonly buffer Mask { uint mask_words[]; };
+
+// That it is added to scores, rather than hiding keys only.
+const bool kMaskAdds = kMaskType == VKATTN_MASK_FLOAT32 || kMaskType == VKATTN_MASK_FLOAT16;
+
+// Where the mask of a row begins: that of key 0.
+uint mask_row(uint batch, uint head, uint query) {
+  if (kMaskType == VKATTN_MASK_NONE) return 0u;
+  return features.mask_offset + batch * features.mask_batch_stride + head * features.mask_head_stride +
+         query * features.mask_row_stride;
 }
 
-// Where the first part of a tile begins, whose first row sees keys from `begin` on: there are parts for all keys, or for
-// as many as a tile may see.
-int first_part_begin(int begin) {
-  const bool of_all_keys = !kHasKeyBegin || params.kv_splits * params.split_keys >= params.kv_length;
-  return of_all_keys ? 0 : int(uint(begin) / max(params.split_keys, 1u) * params.split_keys);
+// A score with its mask, in log2 units; kHiddenScore where it hides the key. mask_index is the row's.
+float masked_score(float score, uint mask_index, uint key) {
+  const uint along_keys = key * features.mask_key_stride;
+  if (kMaskType == VKATTN_MASK_BITS) {
+    const bool visible = (mask_words[mask_index + (along_keys >> 5)] >> (along_keys & 31u) & 1u) != 0u;
+    return visible ? score : kHiddenScore;
+  }
+  const uint index = mask_index + along_keys;
+  if (kMaskType == VKATTN_MASK_BYTES) {
+    return (mask_words[index >> 2] >> (index & 3u) * 8u & 0xffu) != 0u ? score : kHiddenScore;
+  }
+  const float bias = kMaskType == VKATTN_MASK_FLOAT32
+                         ? uintBitsToFloat(mask_words[index])
+                         : unpackHalf2x16(mask_words[index >> 1] >> (index & 1u) * 16u).x;
+  // Minus infinity, told by its bits, as comparisons with it are not promised. A finite bias hides nothing.
+  if (floatBitsToUint(bias) == 0xff800000u) return kHiddenScore;
+  return score + (kMaskType == VKATTN_MASK_FLOAT16 ? kLog2E * bias : logit_in_log2_units(bias));
 }
 
-// What a tile of rows sees of a part of the keys.
-struct KeyRange {
-  int begin;       // some row sees keys from here, at a whole number of steps from the beginning of the part,
-  int end;         // to before here
-  int full_begin;  // every row sees those from here
-  int full_end;    // to before here; not before full_begin
-  int part_end;    // of the part
-};
-
-KeyRange visible_keys(int first_query, int last_query, int kv_length, uint split, int step) {
-  KeyRange keys;
-  const int first_key = visible_key_begin(first_query, kv_length);
-  const uint first_part = uint(first_part_begin(first_key));
-  const int part_begin = int(min(first_part + split * params.split_keys, params.kv_length));
-  keys.part_end = int(min(uint(part_begin) + params.split_keys, params.kv_length));
-  keys.end = min(visible_key_end(last_query, kv_length), keys.part_end);
-  const int begin = max(first_key, part_begin);
-  keys.begin = part_begin + (begin - part_begin) / step * step;
-  keys.full_begin = keys.begin;
-  if (kHasKeyBegin) keys.full_begin = max(visible_key_begin(last_query, kv_length), part_begin);
-  keys.full_end = min(visible_key_end(first_query, kv_length), keys.end);
-  // Where scores must be looked at one by one, no step is full.
-  if (kStepsHide && !kHasBlockMask) keys.full_end = keys.full_begin;
-  keys.full_end = max(keys.full_end, keys.full_begin);
-  return keys;
-}
-
-// Where full steps begin, a whole number of steps from the beginning.
-int first_full_step(KeyRange keys, int step) {
-  return keys.begin + (keys.full_begin - keys.begin + step - 1) / step * step;
-}
-
-// That no row has anything to hide by position in the step of `count` keys at `key`.
-bool is_full_step(KeyRange keys, int key, uint count) {
-  return key >= keys.full_begin && key + int(count) <= keys.full_end;
-}
+#endif
 
 #endif

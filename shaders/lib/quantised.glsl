@@ -2,6 +2,7 @@
 #ifndef VKATTN_LIB_QUANTISED
 #define VKATTN_LIB_QUANTISED
 
+#include "lib/forms.glsl"
 #include "lib/types.glsl"
 
 // 16-bit words of a block of 32 elements: a float16 scale, then the elements.

@@ -2,6 +2,7 @@
 #ifndef VKATTN_LIB_SPECIALIZATION
 #define VKATTN_LIB_SPECIALIZATION
 
+#include "lib/forms.glsl"
 #include "shared/attention_constants.h"
 #include "shared/attention_params.h"
 

@@ -10,14 +10,7 @@
 #ifndef VKATTN_LIB_TENSORS
 #define VKATTN_LIB_TENSORS
 
-#if VKATTN_STORAGE_16BIT
-#extension GL_EXT_shader_16bit_storage : require
-#endif
-#if VKATTN_WIDE_LOADS
-#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
-#endif
-
-#include "lib/features.glsl"
+#include "lib/entries.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/quantised.glsl"
 #include "lib/types.glsl"

@@ -26,7 +26,7 @@
 #define VKATTN_USER_BINDINGS 4
 #define VKATTN_FEATURE_BINDING_COUNT 21
 
-// Storage types; the values of vkattn::DataType.
+// Storage types.
 #define VKATTN_TYPE_FLOAT32 0
 #define VKATTN_TYPE_FLOAT16 1
 #define VKATTN_TYPE_BFLOAT16 2
@@ -34,14 +34,14 @@
 #define VKATTN_TYPE_Q4_0 4
 #define VKATTN_TYPE_FLOAT8_E4M3 5
 
-// Storage of masks; the values of vkattn::MaskType.
+// Storage of masks.
 #define VKATTN_MASK_NONE 0
 #define VKATTN_MASK_FLOAT32 1
 #define VKATTN_MASK_FLOAT16 2
 #define VKATTN_MASK_BYTES 3
 #define VKATTN_MASK_BITS 4
 
-// Where keys lie; the values of vkattn::KeyMapping, and packed sequences.
+// Where keys lie.
 #define VKATTN_KEYS_CONTIGUOUS 0
 #define VKATTN_KEYS_RING 1
 #define VKATTN_KEYS_PAGED 2
@@ -52,13 +52,13 @@
 #define VKATTN_BLOCK_MIXED 1
 #define VKATTN_BLOCK_VISIBLE 2  // nothing is hidden, and nothing added
 
-// Stages of the attention weights; the values of vkattn::WeightsStage.
+// Stages of the attention weights.
 #define VKATTN_WEIGHTS_SCORES 1
 #define VKATTN_WEIGHTS_SOFTCAP 2
 #define VKATTN_WEIGHTS_MASKED 3
 #define VKATTN_WEIGHTS_PROBABILITIES 4
 
-// Values of vkattn::Alibi.
+// Whose ALiBi slopes.
 #define VKATTN_ALIBI_NONE 0
 #define VKATTN_ALIBI_STANDARD 1
 #define VKATTN_ALIBI_GIVEN 2

@@ -17,13 +17,13 @@
 #define VKATTN_APPEND_ROWS 0     // converts rows of one tensor
 #define VKATTN_APPEND_LENGTHS 1  // writes kv_lengths
 
-// Where a row goes; the first three are the values of vkattn::KeyMapping.
+// Where a row goes.
 #define VKATTN_APPEND_CONTIGUOUS 0
 #define VKATTN_APPEND_RING 1
 #define VKATTN_APPEND_PAGED 2
 #define VKATTN_APPEND_SAME_ROW 3  // no cache: the row that it is in the source
 
-// The values of vkattn::RotaryStyle.
+// Styles of rotary embedding.
 #define VKATTN_ROTARY_NONE 0
 #define VKATTN_ROTARY_INTERLEAVED 1
 #define VKATTN_ROTARY_HALF_SPLIT 2

@@ -1,4 +1,4 @@
-// Rotary frequencies as shaders/lib/rotary.glsl takes them: 64-bit fractions of a turn for each position.
+// Rotary frequencies as shaders/cache/rotary.glsl takes them: 64-bit fractions of a turn for each position.
 #pragma once
 
 #include <vkattn/cache.hpp>

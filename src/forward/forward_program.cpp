@@ -32,8 +32,8 @@ struct PlannedPass {
 };
 
 // Of the kernel, those before and those after it, in order.
-Result<std::vector<PlannedPass>> list_passes(const LayoutRequest& request, const ForwardLayout& layout,
-                                             const PlanOptions& options, std::uint32_t& kernel_pass) {
+std::vector<PlannedPass> list_passes(const LayoutRequest& request, const ForwardLayout& layout,
+                                     const PlanOptions& options, std::uint32_t& kernel_pass) {
   const AttentionDesc& desc = request.desc;
   const KernelConfig& kernel = request.config;
   std::vector<PlannedPass> passes;
@@ -42,9 +42,7 @@ Result<std::vector<PlannedPass>> list_passes(const LayoutRequest& request, const
   variant.sums_in_workspace = layout.sums_in_workspace;
   variant.strict_nonfinite = options.strict_nonfinite;
   if (layout.has_block_mask) {
-    auto pass = configure_block_mask(desc, request.capabilities, kernel);
-    if (!pass) return pass.error();
-    passes.push_back({*std::move(pass), {}});
+    passes.push_back({configure_block_mask(desc, request.capabilities, kernel), {}});
     variant.block_rows = kernel.rows_per_workgroup;
     variant.block_keys = kernel.block_mask_keys;
   }
@@ -52,14 +50,10 @@ Result<std::vector<PlannedPass>> list_passes(const LayoutRequest& request, const
   passes.push_back({kernel, variant});
   for (const PassConfig& pass : kernel.following) passes.push_back({pass, {}});
   if (layout.splits_keys()) {
-    auto pass = configure_combine(desc, request.capabilities, layout.split.splits);
-    if (!pass) return pass.error();
-    passes.push_back({*std::move(pass), {}});
+    passes.push_back({configure_combine(desc, request.capabilities, layout.split.splits), {}});
   }
   if (desc.weights != WeightsStage::kNone) {
-    auto pass = configure_weights(desc, request.capabilities);
-    if (!pass) return pass.error();
-    passes.push_back({*std::move(pass), {}});
+    passes.push_back({configure_weights(desc, request.capabilities), {}});
   }
   return passes;
 }
@@ -274,7 +268,6 @@ Result<std::span<const std::uint32_t>> shader_words(const PlanOptions& options, 
 Result<ProgramDesc> forward_program(const LayoutRequest& request, const ForwardLayout& layout,
                                     const PlanOptions& options, std::uint32_t& kernel_pass) {
   const auto passes = list_passes(request, layout, options, kernel_pass);
-  if (!passes) return passes.error();
   ProgramDesc program;
   program.binding_count = binding_count(request.desc);
   program.push_constant_bytes = sizeof(AttentionParams);
@@ -285,8 +278,8 @@ Result<ProgramDesc> forward_program(const LayoutRequest& request, const ForwardL
   for (const PlannedWindow& window : layout.windows) {
     program.sets.push_back(program_set(request, layout, window, options));
   }
-  for (std::uint32_t i = 0; i < passes->size(); ++i) {
-    const PlannedPass& planned = (*passes)[i];
+  for (std::uint32_t i = 0; i < passes.size(); ++i) {
+    const PlannedPass& planned = passes[i];
     auto pass = program_pass(request.desc, planned, options);
     if (!pass) return pass.error();
     program.passes.push_back(*std::move(pass));

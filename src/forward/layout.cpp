@@ -97,9 +97,6 @@ Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& window
                  message("the kernel ", config.name, " cannot split the keys (PlanOptions::kv_splits is ",
                          request.kv_splits, ")")};
   }
-  const std::int64_t least_iterations = config.iterations_besides + config.iterations_per_step;
-  if (Status s = check_iterations("one step of keys", least_iterations, request.capabilities); !s)
-    return s.error();
   const auto tile_count = static_cast<std::int64_t>(std::min(tiles, 1e9));
   const bool keys_cut = windows.max_keys < desc.kv_length;
   KvSplit split =

@@ -1,5 +1,5 @@
-// Host half of the decode kernel (shaders/attention_decode.comp): how many threads share a key, and the block
-// that fits the device.
+// Host half of the decode kernel (shaders/decode/attention_decode.comp): how many threads share a key, and
+// the block that fits the device.
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -10,6 +10,7 @@
 #include "kernels/kernel.hpp"
 #include "kernels/subgroup_size.hpp"
 #include "shared/attention_constants.h"
+#include "shared/shared_memory.h"
 
 namespace vkattn::detail {
 
@@ -47,8 +48,8 @@ struct DecodeShape {
   TileShape block{};       // its rows are the sets of rows that it takes at most
   std::uint32_t rows = 1;  // of a thread
   std::uint32_t row_sets = 1;
-  std::uint32_t columns = 1;                           // threads that share a key
-  std::uint32_t subgroup_size = 0;                     // 0: sums go through shared memory
+  std::uint32_t columns = 1;  // threads that share a key
+  std::uint32_t subgroup_size = 1;
   std::uint32_t key_vectors = 1, value_vectors = 1;    // 16 bytes of a row, in each thread
   std::uint32_t key_elements = 4, value_elements = 4;  // of a vector
   std::uint32_t merge_rows = 1;
@@ -60,17 +61,16 @@ struct DecodeShape {
   [[nodiscard]] std::uint32_t row_elements() const { return key_vectors * key_elements + row_sums(); }
   [[nodiscard]] std::uint32_t in_flight() const { return block.keys * 4 * (key_vectors + value_vectors); }
   [[nodiscard]] bool query_in_registers() const { return query_floats() <= kMaxHeldQueries; }
-  [[nodiscard]] std::uint32_t query_stage_bytes() const { return query_floats() * row_sets * columns * 4; }
-  [[nodiscard]] std::uint32_t merge_row_bytes() const { return row_sums() * block.threads * 4; }
-  // As attention_decode.comp and lib/column_sums.glsl declare it.
+  [[nodiscard]] std::uint32_t query_stage_bytes() const {
+    return 16 * VKATTN_DECODE_QUERY_STAGE4(rows, key_vectors * key_elements / 4, row_sets, columns);
+  }
+  [[nodiscard]] std::uint32_t merge_row_bytes() const { return merge_stage_bytes(1); }
+  [[nodiscard]] std::uint32_t merge_stage_bytes(std::uint32_t merged) const {
+    return 16 * VKATTN_DECODE_MERGE_STAGE4(merged, row_sums() / 4, block.threads);
+  }
   [[nodiscard]] std::uint32_t shared_bytes() const {
-    const std::uint32_t stage = std::max(query_stage_bytes(), merge_rows * merge_row_bytes());
-    const std::uint32_t scores = rows * block.keys;
-    const bool shares_sums = subgroup_size == 0 && columns > 1;
-    const std::uint32_t sums = subgroup_size != 0 ? 0
-                               : shares_sums      ? scores * (block.threads + 1 + block.threads / columns)
-                                                  : 2;
-    return stage + 4 * (2 * tile_rows() * key_groups() + sums);
+    return std::max(query_stage_bytes(), merge_stage_bytes(merge_rows)) +
+           2 * 4 * VKATTN_DECODE_GROUP_STAGE(tile_rows(), key_groups());
   }
 };
 
@@ -111,28 +111,42 @@ std::uint32_t subgroup_size_for(const Capabilities& capabilities, std::uint32_t 
   return size <= capabilities.max_subgroup_size ? size : 0;
 }
 
-// Groups and how they add up: by shuffles where subgroups of a known size hold a group whose threads are not
-// overloaded, else through shared memory.
-DecodeShape choose_groups(const AttentionDesc& desc, const Capabilities& capabilities) {
-  DecodeShape shape;
-  const std::uint32_t most = std::min(capabilities.max_subgroup_size, kMostColumns);
-  if (capabilities.subgroup_shuffle && std::has_single_bit(most)) {
-    choose_columns(shape, desc, most);
-    shape.subgroup_size = subgroup_size_for(capabilities, shape.columns);
-    if (shape.subgroup_size != 0 && shape.row_elements() <= kMaxRowElementsOfSmallSubgroups) return shape;
+Error refusal(std::string reason) {
+  return {ErrorCode::kUnsupported, VK_SUCCESS, std::move(reason)};
+}
+
+// Groups add up by shuffles: subgroups of a known size hold each of them. What is too much for the registers
+// of a thread are no registers in CPU implementations.
+Result<DecodeShape> choose_groups(const AttentionDesc& desc, const Capabilities& capabilities) {
+  if (!capabilities.subgroup_shuffle) {
+    return refusal("needs subgroup shuffles in compute shaders, which the device lacks or has not enabled");
   }
-  shape.subgroup_size = 0;
-  choose_columns(shape, desc, kMostColumns);
+  DecodeShape shape;
+  const std::uint32_t most = std::bit_floor(std::min(capabilities.max_subgroup_size, kMostColumns));
+  choose_columns(shape, desc, std::max(most, 1U));
+  shape.subgroup_size = subgroup_size_for(capabilities, shape.columns);
+  if (shape.subgroup_size == 0) {
+    return refusal(message(
+        "needs subgroups of a known size that hold ", shape.columns, " invocations; the device's have ",
+        capabilities.min_subgroup_size, " to ", capabilities.max_subgroup_size,
+        " and it has not enabled subgroupSizeControl and computeFullSubgroups to fix one"));
+  }
+  if (shape.row_elements() > kMaxRowElementsOfSmallSubgroups && !capabilities.is_cpu()) {
+    return refusal(message("subgroups of at most ", capabilities.max_subgroup_size,
+                           " invocations leave each of them ", shape.row_elements(),
+                           " elements of a key and its value, more than ", kMaxRowElementsOfSmallSubgroups,
+                           ", which its registers hold"));
+  }
   return shape;
 }
 
 bool fits(const DecodeShape& shape, const Capabilities& capabilities) {
   const std::uint32_t threads = shape.block.threads;
-  const std::uint32_t size = shape.subgroup_size;
   if (shape.shared_bytes() > capabilities.max_shared_memory_bytes) return false;
   if (threads > capabilities.max_workgroup_invocations || threads > capabilities.max_workgroup_size[0])
     return false;
-  return size == 0 || (threads % size == 0 && threads / size <= capabilities.max_workgroup_subgroups);
+  const std::uint32_t size = shape.subgroup_size;
+  return threads % size == 0 && threads / size <= capabilities.max_workgroup_subgroups;
 }
 
 // Rows of a thread and sets of them; the sets are a power of two, as are the groups that they are spread
@@ -162,12 +176,6 @@ std::optional<DecodeShape> choose_block(DecodeShape shape, std::uint32_t rows,
   return std::nullopt;
 }
 
-std::string shader_name(const AttentionDesc& desc, const Capabilities& capabilities, bool shuffles) {
-  return shuffles
-             ? shader_for(desc, capabilities, "attention_decode", "attention_decode_words")
-             : shader_for(desc, capabilities, "attention_decode_shared", "attention_decode_shared_words");
-}
-
 void add_specialization(const AttentionDesc& desc, const DecodeShape& shape,
                         SpecializationValues& specialization) {
   const auto add = [&](std::uint32_t id, auto value) {
@@ -181,7 +189,7 @@ void add_specialization(const AttentionDesc& desc, const DecodeShape& shape,
   add(VKATTN_SPEC_DECODE_ROWS, shape.rows);
   add(VKATTN_SPEC_DECODE_ROW_SETS, shape.row_sets);
   add(VKATTN_SPEC_DECODE_KEYS, shape.block.keys);
-  add(VKATTN_SPEC_DECODE_SUBGROUP_SIZE, std::max(shape.subgroup_size, 1U));
+  add(VKATTN_SPEC_DECODE_SUBGROUP_SIZE, shape.subgroup_size);
   add(VKATTN_SPEC_DECODE_QUERY_IN_REGISTERS, shape.query_in_registers());
   add(VKATTN_SPEC_DECODE_MERGE_ROWS, shape.merge_rows);
   add(VKATTN_SPEC_DECODE_KEY_LOADS8, loads8(desc.key));
@@ -194,15 +202,15 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
                                       Tiles tiles) {
   if (std::none_of(tiles.begin(), tiles.end(), is_possible)) return no_possible_tile(tiles);
   if (packed_rows(desc) > kFewRows) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("holds ", kFewRows, " query rows of one KV head; here are ", packed_rows(desc),
-                         " (query_length x query heads of a KV head)")};
+    return refusal(message("holds ", kFewRows, " query rows of one KV head; here are ", packed_rows(desc),
+                           " (query_length x query heads of a KV head)"));
   }
   const auto rows = static_cast<std::uint32_t>(std::max<std::int64_t>(packed_rows(desc), 1));
-  const DecodeShape groups = choose_groups(desc, capabilities);
-  auto chosen = choose_block(groups, rows, capabilities, tiles);
+  const auto groups = choose_groups(desc, capabilities);
+  if (!groups) return groups.error();
+  auto chosen = choose_block(*groups, rows, capabilities, tiles);
   if (!chosen) {
-    DecodeShape smallest = groups;
+    DecodeShape smallest = *groups;
     smallest.block = tiles.back();
     return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
                  message("the smallest block needs ", smallest.shared_bytes(), " bytes of shared memory and ",
@@ -213,7 +221,7 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
   const DecodeShape& shape = *chosen;
   KernelConfig config;
   config.tile = shape.block;
-  config.shader = shader_name(desc, capabilities, shape.subgroup_size != 0);
+  config.shader = shader_for(desc, capabilities, "attention_decode", "attention_decode_words");
   config.workgroup_size = shape.block.threads;
   config.rows_per_workgroup = shape.tile_rows();
   config.shared_bytes = shape.shared_bytes();
@@ -221,18 +229,14 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
   if (desc.score_function_hides || desc.kv_length >= kFewestKeysOfBlockMask)
     config.block_mask_keys = config.key_step;
   config.workgroups_per_unit = kThreadsPerUnit / shape.block.threads;
-  // Sums through shared memory.
-  config.iterations_per_step = 2 * shape.rows * shape.block.keys + shape.columns + 14 +
-                               dropout_iterations(desc, shape.rows * shape.block.keys);
-  config.iterations_besides = 4096;
+  config.loops_over_dims = false;
   config.required_subgroup_size = required_subgroup_size(capabilities, shape.subgroup_size);
   add_specialization(desc, shape, config.constants);
-  config.summary = message(
-      shape.tile_rows(), " rows x ", config.key_step, " keys a step, ", shape.block.threads, " invocations, ",
-      shape.columns, " to a key, ",
-      shape.subgroup_size != 0 ? message("subgroups of ", shape.subgroup_size) : "sums through shared memory",
-      ", queries in ", shape.query_in_registers() ? "registers, " : "shared memory, ", config.shared_bytes,
-      " bytes of shared memory");
+  config.summary =
+      message(shape.tile_rows(), " rows x ", config.key_step, " keys a step, ", shape.block.threads,
+              " invocations, ", shape.columns, " to a key, subgroups of ", shape.subgroup_size,
+              ", queries in ", shape.query_in_registers() ? "registers, " : "shared memory, ",
+              config.shared_bytes, " bytes of shared memory");
   return config;
 }
 

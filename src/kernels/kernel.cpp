@@ -40,15 +40,6 @@ std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilitie
   return {matrix2, matrix, tile, lane, decode, unfused};
 }
 
-Status check_iterations(std::string_view what, std::int64_t iterations, const Capabilities& capabilities) {
-  if (capabilities.max_loop_iterations == 0 || iterations < capabilities.max_loop_iterations) return {};
-  return Error{
-      ErrorCode::kLimitExceeded, VK_SUCCESS,
-      message(what, " would take ", iterations, " loop iterations of an invocation; this driver (",
-              capabilities.driver_name, " ", capabilities.driver_info, ") silently ends loops after ",
-              capabilities.max_loop_iterations, ": use a newer one")};
-}
-
 Error no_possible_tile(std::span<const TileShape> tiles) {
   return {ErrorCode::kUnsupported, VK_SUCCESS,
           tiles.empty() ? "the tile table has no block sizes for this problem on this device"

@@ -46,10 +46,7 @@ struct KernelConfig : PassConfig {
   std::uint32_t key_step = 0;  ///< keys visited at a time: parts of a split are multiples of it
   /// That a compute unit runs at a time, to size a split; a guess that need not fit the device's limits.
   std::uint32_t workgroups_per_unit = 2;
-  /// Of loops, by one invocation: at the most in a step of key_step keys, and besides all steps. Where a
-  /// driver ends loops early (Capabilities::max_loop_iterations), parts of a split are kept below that.
-  std::uint32_t iterations_per_step = 1;
-  std::uint32_t iterations_besides = 0;
+  bool loops_over_dims = true;  ///< in a step; else each dim is of a thread's own, see check_loop_limit()
   bool uses_matrix_units = false;
   /// Keep running sums as float32 in the workspace where the keys are not split (kSumsInWorkspace).
   bool sums_in_workspace = false;
@@ -75,14 +72,9 @@ struct Kernel {
 [[nodiscard]] std::vector<Kernel> ordered_kernels(const AttentionDesc& desc,
                                                   const Capabilities& capabilities);
 
-/// Refuses what an invocation could not do in the iterations that the driver lets its loops have.
-[[nodiscard]] Status check_iterations(std::string_view what, std::int64_t iterations,
-                                      const Capabilities& capabilities);
-
-/// Of the random numbers of dropout, for so many scores of an invocation.
-[[nodiscard]] inline std::uint32_t dropout_iterations(const AttentionDesc& desc, std::uint32_t scores) {
-  return desc.dropout > 0 ? 11 * scores : 0;
-}
+/// Refuses a problem whose loops the driver might end early, by a bound on their iterations.
+[[nodiscard]] Status check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
+                                      const KernelConfig& config);
 
 /// That a kernel can do nothing with any of the block sizes.
 [[nodiscard]] Error no_possible_tile(std::span<const TileShape> tiles);
@@ -107,16 +99,14 @@ inline constexpr std::int64_t kFewRows = 16;
 [[nodiscard]] Status refuse_features(const AttentionDesc& desc);
 
 /// The pass that finds out which blocks of rows and keys are hidden whole.
-[[nodiscard]] Result<PassConfig> configure_block_mask(const AttentionDesc& desc,
-                                                      const Capabilities& capabilities,
-                                                      const KernelConfig& kernel);
+[[nodiscard]] PassConfig configure_block_mask(const AttentionDesc& desc, const Capabilities& capabilities,
+                                              const KernelConfig& kernel);
 /// The pass that writes the attention weights, once the log-sum-exp of each row is known.
-[[nodiscard]] Result<PassConfig> configure_weights(const AttentionDesc& desc,
-                                                   const Capabilities& capabilities);
+[[nodiscard]] PassConfig configure_weights(const AttentionDesc& desc, const Capabilities& capabilities);
 
 /// The pass that merges the parts of a split over keys.
-[[nodiscard]] Result<PassConfig> configure_combine(const AttentionDesc& desc,
-                                                   const Capabilities& capabilities, std::int64_t parts);
+[[nodiscard]] PassConfig configure_combine(const AttentionDesc& desc, const Capabilities& capabilities,
+                                           std::int64_t parts);
 
 using Tiles = std::span<const TileShape>;
 [[nodiscard]] Result<KernelConfig> configure_decode(const AttentionDesc& desc,

@@ -1,5 +1,5 @@
-// Host half of the lane kernel (shaders/attention_lane.comp): a few query rows per invocation, no barrier, no
-// shared memory, no subgroup operation.
+// Host half of the lane kernel (shaders/lane/attention_lane.comp): a few query rows per invocation, no
+// barrier, no shared memory, no subgroup operation.
 #include <algorithm>
 
 #include "attention/features.hpp"
@@ -51,14 +51,6 @@ Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilitie
   const std::uint32_t masked_keys = scores_hide(desc) ? std::min(found->keys, kManyMaskedKeys) : kMaskedKeys;
   config.constants.push_back({VKATTN_SPEC_LANE_MASKED_KEYS, masked_keys});
   config.block_mask_keys = found->keys;
-  const auto dims = static_cast<std::uint32_t>(desc.head_dim / 4 + desc.value_dim / 4);
-  const std::uint32_t masked_steps = scores_hide(desc) ? (found->keys + masked_keys - 1) / masked_keys : 1;
-  // The loops over dims, the step's own and two of skipping blocks; a mixed block is met by full steps too.
-  config.iterations_per_step =
-      masked_steps * (dims + 4) + 4 + dropout_iterations(desc, found->rows * found->keys);
-  // Zeroing and storing the sums, and steps of few keys on the two edges of a block of rows.
-  config.iterations_besides = 2 * static_cast<std::uint32_t>(desc.value_dim) +
-                              2 * (dims + 4) * ((config.rows_per_workgroup + found->keys) / kMaskedKeys + 1);
   config.summary = message(config.workgroup_size, " invocations a workgroup, ", found->rows,
                            found->rows == 1 ? " row" : " rows", " each, ", found->keys, " keys a step");
   return config;

@@ -1,5 +1,5 @@
-// Host half of the matrix kernel (shaders/attention_matrix.comp): the matrix shape, and the tile that fits
-// the device.
+// Host half of the matrix kernel (shaders/matrix/attention_matrix.comp): the matrix shape, and the tile that
+// fits the device.
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -11,6 +11,7 @@
 #include "kernels/matrix_common.hpp"
 #include "kernels/vendors.hpp"
 #include "shared/attention_constants.h"
+#include "shared/shared_memory.h"
 
 namespace vkattn::detail {
 
@@ -42,19 +43,17 @@ struct MatrixTile {
   [[nodiscard]] std::uint32_t block_rows() const { return subgroups * subgroup_rows(); }
   [[nodiscard]] std::uint32_t sums() const { return subgroup_rows() * slice_dims / subgroup_size; }
   [[nodiscard]] std::uint32_t scores() const { return subgroup_rows() * keys / subgroup_size; }
-  // As attention_matrix.comp declares it.
   [[nodiscard]] std::uint32_t shared_bytes() const {
-    const std::uint32_t key_stride8 = head_dims / 8 + 1;
-    const std::uint32_t value_stage8 =
-        values_transposed ? slice_dims * (keys / 8 + 1) : keys * (slice_dims / 8 + 1);
-    const std::uint32_t query_stage8 = query_in_registers ? 1 : block_rows() * key_stride8;
-    const std::uint32_t score_stage4 = block_rows() * (keys / 4 + 1);
-    const std::uint32_t key_scales = keys_scaled ? keys * divide_up(head_dim, kScaleDims) : 4;
-    const std::uint32_t value_scales = values_scaled ? keys * (slice_dims / kScaleDims) : 4;
-    const std::uint32_t product_stage8 = values_scaled ? block_rows() * (keys / 8 + 1) : 1;
-    const std::uint32_t quantised = features ? 4 * (key_scales + value_scales) + 16 * product_stage8 : 0;
-    return 16 * (keys * key_stride8 + value_stage8 + query_stage8 + score_stage4) + 4 * block_rows() +
-           quantised;
+    const std::uint32_t rows = block_rows();
+    const std::uint32_t common = VKATTN_MATRIX_KEY_STAGE4(keys, head_dims) +
+                                 VKATTN_MATRIX_VALUE_STAGE4(keys, slice_dims, values_transposed) +
+                                 VKATTN_MATRIX_QUERY_STAGE4(rows, head_dims, query_in_registers) +
+                                 VKATTN_MATRIX_SCORE_STAGE4(rows, keys) + VKATTN_MATRIX_FACTOR_STAGE4(rows);
+    const std::uint32_t quantised =
+        VKATTN_MATRIX_SCALE_STAGE4(keys, divide_up(head_dim, kScaleDims), keys_scaled) +
+        VKATTN_MATRIX_SCALE_STAGE4(keys, slice_dims / kScaleDims, values_scaled) +
+        VKATTN_MATRIX_PRODUCT_STAGE4(rows, keys, values_scaled);
+    return 16 * (common + (features ? quantised : 0));
   }
   // What the shader's division of rows among lanes asks for.
   [[nodiscard]] bool is_possible() const {

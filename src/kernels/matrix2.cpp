@@ -1,5 +1,5 @@
-// Host half of the matrix2 kernel (shaders/attention_matrix2.comp): the scope, and the tile that the device's
-// flexible matrices allow.
+// Host half of the matrix2 kernel (shaders/matrix2/attention_matrix2.comp): the scope, and the tile that the
+// device's flexible matrices allow.
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -160,28 +160,26 @@ Status check_layout(const AttentionDesc& desc) {
   return check("value", desc.value, desc.value_dim);
 }
 
-// Workgroup scope where there is a matrix of it, as on NVIDIA's GPUs, else subgroup scope.
+// Workgroup scope; on CPU implementations, which lack it, subgroup scope.
 Result<std::string_view> choose_scope(const Capabilities& capabilities, std::string_view operand) {
-  if (!capabilities.is_cpu() && capabilities.matrix2_workgroup_scope &&
-      has_entry(capabilities, operand, "workgroup")) {
-    return std::string_view("workgroup");
+  const std::string_view scope = capabilities.is_cpu() ? "subgroup" : "workgroup";
+  if (!capabilities.is_cpu()) {
+    if (Status s = need_feature(capabilities.matrix2_workgroup_scope, "cooperativeMatrixWorkgroupScope"); !s)
+      return s.error();
   }
-  if (has_entry(capabilities, operand, "subgroup")) return std::string_view("subgroup");
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("the device lists no flexible matrices of ", operand, " x ", operand,
-                       " to f32 in a workgroup (with cooperativeMatrixWorkgroupScope) or a subgroup")};
+  if (has_entry(capabilities, operand, scope)) return scope;
+  return Error{
+      ErrorCode::kUnsupported, VK_SUCCESS,
+      message("the device lists no flexible matrices of ", operand, " x ", operand, " to f32 in a ", scope)};
 }
 
 // The binary, or the reason why there is none.
-Result<std::string_view> shader_name(DataType operand, std::string_view scope, bool is_cpu) {
-  if (operand == DataType::kBfloat16) {
-    if (scope == "workgroup") return std::string_view("attention_matrix2_bfloat16");
-    return Error{
-        ErrorCode::kUnsupported, VK_SUCCESS,
-        "needs cooperativeMatrixWorkgroupScope for bfloat16, which the device lacks or has not enabled"};
-  }
-  if (is_cpu) return std::string_view("attention_matrix2_elements");
-  return std::string_view(scope == "workgroup" ? "attention_matrix2" : "attention_matrix2_subgroup");
+Result<std::string_view> shader_name(DataType operand, bool is_cpu) {
+  const bool bfloat16 = operand == DataType::kBfloat16;
+  if (!is_cpu) return std::string_view(bfloat16 ? "attention_matrix2_bfloat16" : "attention_matrix2");
+  if (!bfloat16) return std::string_view("attention_matrix2_elements");
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               "takes no bfloat16 on CPU implementations, where it is there to be tested"};
 }
 
 }  // namespace
@@ -193,7 +191,7 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
   if (Status status = check_features(capabilities, operand); !status) return status.error();
   const auto scope = choose_scope(capabilities, name(operand));
   if (!scope) return scope.error();
-  const auto shader = shader_name(operand, *scope, capabilities.is_cpu());
+  const auto shader = shader_name(operand, capabilities.is_cpu());
   if (!shader) return shader.error();
   const bool tensors = !capabilities.is_cpu();
   if (tensors) {

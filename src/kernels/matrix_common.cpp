@@ -29,9 +29,6 @@ Status need_feature(bool have, std::string_view feature) {
 Status check_matrix_features(const Capabilities& c, DataType operand) {
   if (Status s = need_feature(c.cooperative_matrix, "cooperativeMatrix (VK_KHR_cooperative_matrix)"); !s)
     return s;
-  // What their loops take was never counted.
-  if (Status s = need_feature(c.max_loop_iterations == 0, "loops without a limit of iterations"); !s)
-    return s;
   if (Status s = need_feature(c.vulkan_memory_model, "vulkanMemoryModel"); !s) return s;
   if (Status s = need_feature(c.shader_float16, "shaderFloat16"); !s) return s;
   if (Status s = need_feature(c.storage_buffer_16bit, "storageBuffer16BitAccess"); !s) return s;

@@ -30,6 +30,7 @@ Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
   auto config = kernel.configure(desc, capabilities, tiles);
   if (!config) return config;
   config->name = kernel.name;
+  if (Status status = check_loop_limit(desc, capabilities, *config); !status) return status.error();
   if (const auto words = built_shader(shader_binaries(), config->shader); !words) return words.error();
   return config;
 }

@@ -15,14 +15,6 @@ constexpr std::int64_t kMaxSplits = 128;
 constexpr std::int64_t kMinKeysGpu = 256;
 constexpr std::int64_t kMinKeysCpu = 512;
 
-// The keys of a part in which no loop ends early.
-std::int64_t most_keys_of_a_part(const Capabilities& capabilities, const KernelConfig& config) {
-  if (capabilities.max_loop_iterations == 0) return kMaxInt64;
-  const std::int64_t left = static_cast<std::int64_t>(capabilities.max_loop_iterations) -
-                            static_cast<std::int64_t>(config.iterations_besides);
-  return std::max<std::int64_t>(left / config.iterations_per_step, 1) * config.key_step;
-}
-
 // The share of workgroup slots that are busy over all waves.
 double wave_efficiency(std::int64_t workgroups, std::int64_t slots) {
   return static_cast<double>(workgroups) / static_cast<double>(divide_up(workgroups, slots) * slots);
@@ -64,11 +56,8 @@ KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilit
                         const KernelConfig& config, std::int64_t tiles, bool keys_cut, std::int64_t wanted) {
   if (desc.kv_length == 0 || config.key_step == 0) return {1, desc.kv_length};
   const std::int64_t span = keys_cut ? desc.kv_length : most_visible_keys(desc, config.rows_per_workgroup);
-  // One part of them need not begin with a whole step.
-  const std::int64_t stepped = span < desc.kv_length ? span + config.key_step : span;
-  const std::int64_t least = divide_up(stepped, most_keys_of_a_part(capabilities, config));
   const auto in_parts = [&](std::int64_t wanted_parts) {
-    const std::int64_t parts = std::max(std::min(wanted_parts, kMaxKvSplits), least);
+    const std::int64_t parts = std::min(wanted_parts, kMaxKvSplits);
     if (parts <= 1) return KvSplit{1, desc.kv_length};
     const KvSplit split = split_span(desc.kv_length, span, parts, config.key_step);
     return split.splits > 1 ? split : KvSplit{1, desc.kv_length};

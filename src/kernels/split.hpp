@@ -11,7 +11,8 @@
 namespace vkattn::detail {
 
 /// Parts lie at whole numbers of parts from key 0. Where they are fewer than all keys take, each tile of rows
-/// has those from the first one on of which it sees a key (first_part_begin() in shaders/lib/mask.glsl).
+/// has those from the first one on of which it sees a key (first_part_begin() in
+/// shaders/lib/key_ranges.glsl).
 struct KvSplit {
   std::int64_t splits = 1;
   std::int64_t keys = 0;  ///< of one part, a multiple of the kernel's key step; the last may be shorter

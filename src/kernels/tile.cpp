@@ -1,4 +1,4 @@
-// Host half of the tile kernel (shaders/attention_tile.comp): the block sizes that fit the device.
+// Host half of the tile kernel (shaders/tile/attention_tile.comp): the block sizes that fit the device.
 #include <algorithm>
 
 #include "common/integers.hpp"
@@ -7,6 +7,7 @@
 #include "kernels/subgroup_size.hpp"
 #include "kernels/vendors.hpp"
 #include "shared/attention_constants.h"
+#include "shared/shared_memory.h"
 
 namespace vkattn::detail {
 
@@ -21,13 +22,13 @@ std::uint32_t block_keys(const TileShape& shape) {
   return shape.columns * shape.keys;
 }
 
-// As attention_tile.comp and lib/tile_rows.glsl declare it. Rows are reduced in subgroups or through shared
-// memory.
+// Rows are reduced in subgroups or through shared memory.
 std::uint32_t shared_bytes(const TileShape& shape, bool in_subgroups) {
-  const std::uint32_t row_stride4 = std::max(shape.dims, block_keys(shape)) / 4 + 1;
-  const std::uint32_t kv_stride4 = std::max(shape.dims / 4, shape.columns) + 1;
-  const std::uint32_t reduce_stage = in_subgroups ? 0 : block_rows(shape) * (shape.columns + 1);
-  return 16 * (block_rows(shape) * row_stride4 + block_keys(shape) * kv_stride4) + 4 * reduce_stage;
+  const std::uint32_t rows = block_rows(shape);
+  const std::uint32_t keys = block_keys(shape);
+  return 16 * VKATTN_TILE_ROW_STAGE4(rows, shape.dims, keys) +
+         16 * VKATTN_TILE_KV_STAGE4(keys, shape.dims, shape.columns) +
+         (in_subgroups ? 0 : 4 * VKATTN_TILE_REDUCE_STAGE(rows, shape.columns));
 }
 
 // The size of the full subgroups that rows of the grid can be reduced in, or 0 where they cannot.
@@ -98,13 +99,6 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
     config.key_step = block_keys(shape);
     config.block_mask_keys = block_keys(shape);
     config.workgroups_per_unit = std::max(2U, 256 / shape.threads);
-    const auto head_dim = static_cast<std::uint32_t>(desc.head_dim);
-    const auto value_chunks =
-        static_cast<std::uint32_t>((desc.value_dim + shape.columns * 4 - 1) / (shape.columns * 4));
-    config.iterations_per_step = head_dim / 4 + 1 + 2 * (head_dim / shape.dims + 1) +
-                                 value_chunks * (block_keys(shape) / 4 + 2) + 2 * shape.rows * shape.columns +
-                                 8 + dropout_iterations(desc, shape.rows * shape.keys);
-    config.iterations_besides = 4 * shape.rows * shape.columns + 1024;
     config.constants.push_back({VKATTN_SPEC_TILE_COLUMNS, shape.columns});
     config.constants.push_back({VKATTN_SPEC_TILE_ROWS, shape.rows});
     config.constants.push_back({VKATTN_SPEC_TILE_KEYS, shape.keys});

@@ -65,7 +65,8 @@ constexpr std::array kTable{
     TileEntry{"tile", {}, tile(64, 8, 1, 4)},
     TileEntry{"tile", {}, tile(64, 16, 1, 2)},
 
-    // Threads, sets of rows at the most, keys in flight. The last fits every Vulkan device.
+    // Threads, sets of rows at the most, keys in flight. The last one of all devices fits each of them; wide
+    // heads take the small one in the small subgroups of a CPU.
     TileEntry{"decode", {}, decode(128, 2, 4)},
     TileEntry{"decode", {}, decode(256, 16, 4)},
     TileEntry{"decode", {}, decode(128, 2, 2)},
@@ -73,6 +74,7 @@ constexpr std::array kTable{
     TileEntry{"decode", {}, decode(128, 16, 2)},
     TileEntry{"decode", {}, decode(256, 16, 1)},
     TileEntry{"decode", {}, decode(128, 16, 1)},
+    TileEntry{"decode", {DeviceClass::kCpu}, decode(32, 16, 1)},
 
     TileEntry{"matrix", {}, matrix(4, 32)},
     TileEntry{"matrix", {}, matrix(2, 32)},
@@ -93,10 +95,6 @@ constexpr std::array kTable{
     TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(128, 32, 64)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(128, 32, 32)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(256, 32, 32)},
-    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(0, 32, 32)},
-    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(0, 16, 32)},
-    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(0, 16, 16)},
-    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(0, 8, 8)},
     // Emulated matrices are unrolled by the compiler, so small ones.
     TileEntry{"matrix2", {DeviceClass::kCpu}, matrix2(0, 8, 16)},
     TileEntry{"matrix2", {DeviceClass::kCpu}, matrix2(0, 8, 32)},

@@ -1,36 +1,25 @@
-// The decode kernel in both of its forms: sums by subgroup shuffles, and through shared memory.
+// The decode kernel on problems of its own.
 #include "gpu/support.hpp"
 
 namespace vkattn::tests {
 namespace {
 
-class Decode : public GpuTest, public testing::WithParamInterface<const char*> {
+class Decode : public GpuTest {
  protected:
-  static bool shared_form() { return std::string_view(GetParam()) == "shared"; }
-  static RunOptions form() {
-    RunOptions options{"decode"};
-    if (shared_form()) options.device = device_with([](Capabilities& c) { c.subgroup_shuffle = false; });
-    return options;
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const std::string reason = reason_against(runtime(), "decode", "1x64 d64 f16");
+    if (!reason.empty()) GTEST_SKIP() << "the kernel decode cannot run here: " << reason;
   }
   static testing::AssertionResult right(const std::string& problem, std::uint32_t kv_splits = 0) {
-    RunOptions options = form();
+    RunOptions options{"decode"};
     options.kv_splits = kv_splits;
     return runs_right(runtime(), problem, options);
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, Decode, testing::Values("shuffles", "shared"), kernel_test_name);
-
-TEST_P(Decode, TakesTheFormThatTheDeviceHas) {
-  const bool shuffles =
-      !shared_form() && capabilities().subgroup_shuffle && capabilities().subgroup_size >= 4;
-  const auto plan = make_plan(runtime(), parsed("1x300 d16 f16").desc, form());
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const std::string words = shuffles ? "to a key, subgroups of " : "sums through shared memory";
-  EXPECT_NE(plan->describe().find(words), std::string::npos) << plan->describe();
-}
-
-TEST_P(Decode, EveryNumberOfRows) {
+TEST_F(Decode, EveryNumberOfRows) {
   for (const int rows : part_of({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})) {
     EXPECT_TRUE(right("hq" + std::to_string(rows) + " hkv1 1x201 d24 f16 lse"));
     EXPECT_TRUE(right(std::to_string(rows) + "x75 d8 dv40 lse causal align=bottom-right"));
@@ -38,7 +27,7 @@ TEST_P(Decode, EveryNumberOfRows) {
   EXPECT_TRUE(right("b2 hq10 hkv2 3x150 d64 f16 lse causal align=bottom-right"));
 }
 
-TEST_P(Decode, HeadDims) {
+TEST_F(Decode, HeadDims) {
   for (const char* dims : part_of({"d1", "d3 dv5", "d8", "d16 dv1", "d17", "d40", "d64", "d80", "d96", "d111",
                                    "d128", "d192 dv128", "d256", "d320 dv256", "d576 dv512", "d33 dv576"})) {
     EXPECT_TRUE(right(std::string("hq8 hkv2 2x140 lse causal align=bottom-right f16 ") + dims));
@@ -46,14 +35,14 @@ TEST_P(Decode, HeadDims) {
   }
 }
 
-TEST_P(Decode, LengthsAroundTheEdgesOfSteps) {
+TEST_F(Decode, LengthsAroundTheEdgesOfSteps) {
   for (const int keys : part_of({1, 31, 32, 33, 63, 64, 65, 127, 129, 256, 513})) {
     EXPECT_TRUE(right("b2 hq4 hkv2 1x" + std::to_string(keys) + " d64 f16 lse"));
   }
 }
 
 // From 1024 keys on a pass before the kernel finds the steps to leave out.
-TEST_P(Decode, LongMasks) {
+TEST_F(Decode, LongMasks) {
   for (const char* problem : part_of(
            {"b2 hq8 hkv2 1x1500 d64 f16 mask=bits:bhqk hidden=0.9 block=64 lse",
             "hq4 hkv1 3x1300 d40 f16 mask=bytes:qk hidden=0.7 block=100 causal align=bottom-right sinks lse",
@@ -64,12 +53,12 @@ TEST_P(Decode, LongMasks) {
     EXPECT_TRUE(right(problem));
     EXPECT_TRUE(right(problem, 5));
   }
-  const auto plan = make_plan(runtime(), parsed("1x1024 d16 f16 mask=bits").desc, form());
+  const auto plan = make_plan(runtime(), parsed("1x1024 d16 f16 mask=bits").desc, {"decode"});
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->dispatches().front().pass, "block_mask");
 }
 
-TEST_P(Decode, MixedTypesAndMemory) {
+TEST_F(Decode, MixedTypesAndMemory) {
   for (const char* tensors :
        part_of({"query=f16 key=bf16 value=f32 output=f16",
                 "query=f32 key=f16 value=bf16 output=bf16 layout=bshd pad=8",
@@ -79,7 +68,7 @@ TEST_P(Decode, MixedTypesAndMemory) {
   }
 }
 
-TEST_P(Decode, MasksByPosition) {
+TEST_F(Decode, MasksByPosition) {
   for (const char* masks :
        part_of({"causal", "causal align=bottom-right", "causal align=7", "causal align=-2", "causal align=90",
                 "kv_lengths=0,170", "kv_lengths=1,133 causal align=bottom-right"})) {
@@ -88,7 +77,7 @@ TEST_P(Decode, MasksByPosition) {
   }
 }
 
-TEST_P(Decode, Splits) {
+TEST_F(Decode, Splits) {
   for (const std::uint32_t parts : part_of({2U, 7U, 31U, 97U})) {
     EXPECT_TRUE(right("hq8 hkv2 1x3233 d64 f16 lse", parts)) << parts << " parts";
     EXPECT_TRUE(right("b2 hq4 hkv1 4x1601 d128 bf16 lse causal align=bottom-right", parts))
@@ -97,10 +86,8 @@ TEST_P(Decode, Splits) {
   EXPECT_TRUE(right("h2 1x97 d576 dv512 lse", 97));
 }
 
-using DecodeAnyForm = GpuTest;
-
 /// Groups of threads lie in one subgroup whatever its size, where the device lets one be asked for.
-TEST_F(DecodeAnyForm, EverySubgroupSize) {
+TEST_F(Decode, EverySubgroupSize) {
   const Capabilities& c = capabilities();
   if (!c.required_subgroup_size || !c.compute_full_subgroups || !c.subgroup_shuffle) {
     GTEST_SKIP() << "the device takes no subgroup size";
@@ -123,26 +110,40 @@ TEST_F(DecodeAnyForm, EverySubgroupSize) {
   }
 }
 
-/// A size that may vary and cannot be asked for is not known.
-TEST_F(DecodeAnyForm, UnknownSubgroupSizesTakeSharedMemory) {
-  RunOptions options{"decode"};
-  options.device = device_with([](Capabilities& c) {
-    c.max_subgroup_size = c.min_subgroup_size * 2;
-    c.required_subgroup_size = c.compute_full_subgroups = false;
-  });
-  options.inspect = [](const AttentionPlan& plan) {
-    EXPECT_NE(plan.describe().find("sums through shared memory"), std::string::npos) << plan.describe();
+/// tile takes what decode refuses, by name, of devices whose subgroups cannot shuffle or have no known size.
+TEST_F(Decode, TileTakesDevicesWithoutKnownSubgroups) {
+  const std::pair<const char*, std::function<void(Capabilities&)>> devices[] = {
+      {"subgroup shuffles", [](Capabilities& c) { c.subgroup_shuffle = false; }},
+      {"known size",
+       [](Capabilities& c) {
+         c.max_subgroup_size = c.min_subgroup_size * 2;
+         c.required_subgroup_size = c.compute_full_subgroups = false;
+       }},
   };
-  EXPECT_TRUE(runs_right(runtime(), "hq4 hkv1 2x300 d64 f16 lse", options));
+  for (const auto& [word, change] : devices) {
+    RunOptions options{"decode"};
+    options.device = device_with([&, &weaken = change](Capabilities& c) {
+      weaken(c);
+      c.device_type = VK_PHYSICAL_DEVICE_TYPE_OTHER;  // in the order of preference of GPUs
+    });
+    const auto refused = make_plan(runtime(), parsed("hq4 hkv1 2x300 d64 f16 lse").desc, options);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_TRUE(names(refused.error(), ErrorCode::kUnsupported, {"decode", word}));
+    options.kernel.clear();
+    const auto chosen = make_plan(runtime(), parsed("hq4 hkv1 2x300 d64 f16 lse").desc, options);
+    ASSERT_TRUE(chosen.ok()) << chosen.error().message;
+    EXPECT_EQ(chosen->kernel_name(), "tile");
+    options.kernel = "tile";
+    EXPECT_TRUE(runs_right(runtime(), "hq4 hkv1 2x300 d64 f16 lse", options));
+  }
 }
 
 /// Where a workgroup has no room for all rows they take several tiles.
-TEST_F(DecodeAnyForm, SmallSharedMemoryTakesTiles) {
+TEST_F(Decode, SmallSharedMemoryTakesTiles) {
   RunOptions options{"decode"};
   options.device = device_with([](Capabilities& c) {
     c.max_shared_memory_bytes = 16384;
     c.max_workgroup_invocations = 128;
-    c.subgroup_shuffle = false;
   });
   options.inspect = [](const AttentionPlan& plan) {
     EXPECT_LE(plan.shared_memory_bytes(), 16384U);
@@ -152,7 +153,7 @@ TEST_F(DecodeAnyForm, SmallSharedMemoryTakesTiles) {
   EXPECT_TRUE(runs_right(runtime(), "hq4 hkv1 4x70 d576 dv512 lse causal align=bottom-right", options));
 }
 
-TEST_F(DecodeAnyForm, RefusesManyRowsByName) {
+TEST_F(Decode, RefusesManyRowsByName) {
   for (const char* problem : {"17x40 d16", "hq6 hkv2 6x40 d16"}) {
     const auto plan = make_plan(runtime(), parsed(problem).desc, {"decode"});
     ASSERT_FALSE(plan.ok());

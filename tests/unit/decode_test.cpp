@@ -74,16 +74,18 @@ TEST(Decode, MoreRowsAreRefusedByName) {
   EXPECT_NE(refused.error().message.find("query rows"), std::string::npos) << refused.error().message;
 }
 
-TEST(Decode, TheSmallestDeviceTakesEveryProblem) {
+TEST(Decode, TheSmallestDeviceThatShufflesTakesEveryProblem) {
   Capabilities smallest;
   smallest.max_stage_storage_buffers = 8;
+  smallest.subgroup_size = smallest.min_subgroup_size = smallest.max_subgroup_size = 32;
+  smallest.subgroup_shuffle = true;
   for (const char* problem : {"1x1 d1", "hq16 hkv1 1x99 d576 dv576", "hq4 hkv1 4x99 d576 dv512 f16",
                               "hq16 hkv1 1x99 d128 f16", "h2 16x99 d3", "0x5 d8", "hq0 hkv1 1x5 d8"}) {
     const auto config = configure(desc_of(problem), smallest);
     ASSERT_TRUE(config.ok()) << problem << ": " << config.error().message;
     EXPECT_LE(config->shared_bytes, smallest.max_shared_memory_bytes) << problem;
     EXPECT_LE(config->workgroup_size, smallest.max_workgroup_invocations) << problem;
-    EXPECT_EQ(config->shader, "attention_decode_shared_words") << problem;
+    EXPECT_EQ(config->shader, "attention_decode_words") << problem;
     EXPECT_EQ(config->required_subgroup_size, 0U) << problem;
   }
 }
@@ -102,14 +104,10 @@ TEST(Decode, ShufflesWhereSubgroupsHoldAKey) {
   const AttentionDesc desc = desc_of("hq8 hkv2 1x4096 d128 f16");
   EXPECT_EQ(configure(desc, gpu())->shader, "attention_decode");
   Capabilities changed = gpu();
-  changed.subgroup_shuffle = false;
-  EXPECT_EQ(configure(desc, changed)->shader, "attention_decode_shared");
-  changed = gpu();
   changed.storage_buffer_16bit = false;
   EXPECT_EQ(configure(desc, changed)->shader, "attention_decode_words");
   changed = gpu();
-  changed.min_subgroup_size = 16;  // and no way to ask for one
-  EXPECT_EQ(configure(desc, changed)->shader, "attention_decode_shared");
+  changed.min_subgroup_size = 16;
   changed.subgroup_size_control = changed.required_subgroup_size = changed.compute_full_subgroups = true;
   EXPECT_EQ(configure(desc, changed)->shader, "attention_decode");
   EXPECT_EQ(configure(desc, changed)->required_subgroup_size, 16U) << "the smallest that holds a key";
@@ -117,6 +115,28 @@ TEST(Decode, ShufflesWhereSubgroupsHoldAKey) {
   EXPECT_EQ(configure(desc, changed)->required_subgroup_size, 64U);
   changed.max_workgroup_subgroups = 1;
   EXPECT_FALSE(configure(desc, changed).ok()) << "no block is one subgroup";
+}
+
+TEST(Decode, SubgroupsThatHoldNoKeyAreRefusedByName) {
+  const AttentionDesc desc = desc_of("hq8 hkv2 1x4096 d128 f16");
+  const auto reason = [](const AttentionDesc& problem, const Capabilities& capabilities) {
+    const auto config = configure(problem, capabilities);
+    EXPECT_FALSE(config.ok());
+    return config ? std::string() : config.error().message;
+  };
+  Capabilities changed = gpu();
+  changed.subgroup_shuffle = false;
+  EXPECT_NE(reason(desc, changed).find("subgroup shuffles"), std::string::npos) << reason(desc, changed);
+  changed = gpu();
+  changed.min_subgroup_size = 16;  // and no way to ask for one
+  EXPECT_NE(reason(desc, changed).find("16 to 32"), std::string::npos) << reason(desc, changed);
+  changed = gpu();
+  changed.subgroup_size = changed.min_subgroup_size = changed.max_subgroup_size = 8;
+  EXPECT_TRUE(configure(desc, changed).ok());
+  const AttentionDesc wide = desc_of("hq8 hkv2 1x4096 d576");
+  EXPECT_NE(reason(wide, changed).find("144 elements"), std::string::npos) << reason(wide, changed);
+  changed.device_type = VK_PHYSICAL_DEVICE_TYPE_CPU;
+  EXPECT_TRUE(configure(wide, changed).ok()) << "no registers to spill";
 }
 
 TEST(Decode, SixteenByteLoadsWhereRowsAreAligned) {

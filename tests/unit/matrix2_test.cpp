@@ -97,6 +97,7 @@ TEST(Matrix2, NamesEachMissingFeature) {
       {"cooperativeMatrixPerElementOperations",
        [](Capabilities& c) { c.matrix2_per_element_operations = false; }},
       {"cooperativeMatrixTensorAddressing", [](Capabilities& c) { c.matrix2_tensor_addressing = false; }},
+      {"cooperativeMatrixWorkgroupScope", [](Capabilities& c) { c.matrix2_workgroup_scope = false; }},
       {"f16 x f16 to f32", [](Capabilities& c) { c.flexible_matrices.clear(); }},
       {"workgroups of 128 or 256",
        [](Capabilities& c) {
@@ -143,13 +144,7 @@ TEST(Matrix2, TakesWorkgroupScopeWhereItIsOffered) {
   EXPECT_EQ(config->workgroup_size, 128U);
 }
 
-TEST(Matrix2, TakesSubgroupScopeElsewhere) {
-  Capabilities capabilities = with_workgroup_scope();
-  capabilities.matrix2_workgroup_scope = false;
-  const auto on_gpu = configure(desc_of("h8 1024x1024 d64 f16"), capabilities);
-  ASSERT_TRUE(on_gpu.ok()) << on_gpu.error().message;
-  EXPECT_EQ(on_gpu->shader, "attention_matrix2_subgroup");
-  EXPECT_EQ(on_gpu->workgroup_size, 32U);
+TEST(Matrix2, TakesSubgroupScopeOnCpus) {
   const auto on_cpu = configure(desc_of("h8 1024x1024 d64 f16"), cpu_with_subgroup_scope());
   ASSERT_TRUE(on_cpu.ok()) << on_cpu.error().message;
   EXPECT_EQ(on_cpu->shader, "attention_matrix2_elements") << "no tensor addressing";

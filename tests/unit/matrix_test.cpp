@@ -135,7 +135,6 @@ TEST(Matrix, NamesEachMissingFeature) {
   };
   const Case cases[] = {
       {"VK_KHR_cooperative_matrix", [](Capabilities& c) { c.cooperative_matrix = false; }},
-      {"loops without a limit", [](Capabilities& c) { c.max_loop_iterations = 100000; }},
       {"vulkanMemoryModel", [](Capabilities& c) { c.vulkan_memory_model = false; }},
       {"shaderFloat16", [](Capabilities& c) { c.shader_float16 = false; }},
       {"storageBuffer16BitAccess", [](Capabilities& c) { c.storage_buffer_16bit = false; }},

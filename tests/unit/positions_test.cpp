@@ -14,7 +14,7 @@ using bench::parse_problem;
 
 using reference::KeyRange;
 
-/// The keys of a row of the window by the two offsets, as lib/features.glsl and lib/mask.glsl compute it.
+/// The keys of a row of the window by the two offsets, as lib/key_ranges.glsl compute it.
 KeyRange told_keys(const AttentionDesc& desc, const Window& window, std::int64_t row) {
   const std::int64_t shift = desc.align == Align::kBottomRight ? desc.kv_length : 0;
   KeyRange keys{0, desc.kv_length};

@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "kernels/select.hpp"
 #include "problem/problem.hpp"
@@ -45,8 +46,10 @@ TEST(Select, TheOrderFollowsTheDevice) {
   EXPECT_EQ(on_gpu[1].kernel, "matrix");
   EXPECT_EQ(on_cpu.back().kernel, "unfused") << "a baseline";
   EXPECT_EQ(on_cpu[on_cpu.size() - 2].kernel, "matrix2") << "CPUs emulate matrices";
-  const auto few_rows = vkattn::kernel_support(desc_of("hq8 hkv2 1x4096 d64"),
-                                               small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU));
+  Capabilities shuffling = small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  shuffling.subgroup_shuffle = true;
+  shuffling.subgroup_size = shuffling.min_subgroup_size = shuffling.max_subgroup_size = 32;
+  const auto few_rows = vkattn::kernel_support(desc_of("hq8 hkv2 1x4096 d64"), shuffling);
   EXPECT_EQ(few_rows.front().kernel, "decode") << "a few rows fill no matrix";
   EXPECT_EQ(few_rows.front().reason, "");
   EXPECT_EQ(few_rows[1].kernel, "tile");
@@ -96,6 +99,40 @@ TEST(Select, TheSmallestDeviceTakesEveryProblem) {
             << kernel << ": " << problem;
       }
     }
+  }
+}
+
+/// llvmpipe of Mesa 22.3: problems of usual sizes run, those whose loops might be cut short are refused.
+TEST(Select, LoopsThatADriverMightEndAreRefusedByName) {
+  Capabilities capabilities = small_device(VK_PHYSICAL_DEVICE_TYPE_CPU);
+  capabilities.max_stage_storage_buffers = 32;
+  capabilities.max_shared_memory_bytes = 32768;
+  capabilities.subgroup_size = capabilities.min_subgroup_size = capabilities.max_subgroup_size = 8;
+  capabilities.subgroup_shuffle = true;
+  capabilities.driver_name = "llvmpipe";
+  capabilities.driver_info = "Mesa 22.3.6";
+  capabilities.max_loop_iterations = 65535;
+  for (const char* problem :
+       {"h8 2048x2048 d128 causal", "2048x2048 d128 mask=bits", "1x4096 d128 mask=bytes", "2048x16384 d64",
+        "1x8192 d256", "h2 300x100000 d64 window=255,0", "1x1000000 d64 ring=512"}) {
+    EXPECT_EQ(reason_against("lane", desc_of(problem), capabilities), "") << problem;
+  }
+  EXPECT_EQ(reason_against("tile", desc_of("2048x2048 d128 dropout=0.1"), capabilities), "");
+  EXPECT_EQ(reason_against("decode", desc_of("hq8 hkv1 1x4096 d128"), capabilities), "");
+  EXPECT_EQ(reason_against("unfused", desc_of("512x2048 d128"), capabilities), "");
+  const std::pair<const char*, const char*> long_ones[] = {{"lane", "1x16384 d256"},
+                                                           {"lane", "2048x2048 d128 dropout=0.1"},
+                                                           {"lane", "1x40000 d64 weights=scores"},
+                                                           {"tile", "64x16384 d128"},
+                                                           {"decode", "1x1000000 d64"},
+                                                           {"unfused", "512x32768 d64"}};
+  for (const auto& [kernel, problem] : long_ones) {
+    const std::string reason = reason_against(kernel, desc_of(problem), capabilities);
+    for (const char* words : {"Mesa before 25", "after 65535 iterations", "may take ", "needs Mesa 25"})
+      EXPECT_NE(reason.find(words), std::string::npos) << kernel << ", " << problem << ": " << reason;
+    Capabilities newer = capabilities;
+    newer.max_loop_iterations = 0;
+    EXPECT_EQ(reason_against(kernel, desc_of(problem), newer), "") << kernel << ": " << problem;
   }
 }
 

@@ -108,38 +108,5 @@ TEST(KvSplit, CutsOnlyWhatAWindowShows) {
   }
 }
 
-TEST(KvSplit, AWindowKeepsLoopsShortWithoutASplit) {
-  Capabilities device = gpu(60);
-  device.max_loop_iterations = 1000;
-  KernelConfig config = steps_of(32);
-  config.rows_per_workgroup = 1;
-  config.iterations_per_step = 90;
-  config.iterations_besides = 100;  // leaves 10 steps
-  AttentionDesc desc = with_keys(100000);
-  desc.window = {287, 0};
-  EXPECT_EQ(choose_kv_split(desc, device, config, 5000, false, 0).splits, 1);
-  desc.window = {288, 0};  // 289 keys may lie in 11 steps
-  const KvSplit split = choose_kv_split(desc, device, config, 5000, false, 0);
-  EXPECT_EQ(split.splits, 3);
-  EXPECT_LE(split.keys, 320);
-}
-
-TEST(KvSplit, StaysBelowTheLoopIterationsOfADriver) {
-  Capabilities device = gpu(60);
-  device.max_loop_iterations = 1000;
-  KernelConfig config = steps_of(32);
-  config.iterations_per_step = 90;
-  config.iterations_besides = 100;  // leaves 10 steps
-  for (const std::int64_t wanted : {0, 1, 2}) {
-    EXPECT_EQ(choose_kv_split(with_keys(320), device, config, 5000, false, wanted).splits,
-              wanted == 2 ? 2 : 1);
-    const KvSplit split = choose_kv_split(with_keys(100000), device, config, 5000, false, wanted);
-    EXPECT_LE(split.keys, 320);
-    EXPECT_GE(split.splits * split.keys, 100000);
-  }
-  EXPECT_EQ(choose_kv_split(with_keys(100000), device, config, 5000, false, 1000).splits,
-            782);  // of 128 keys
-}
-
 }  // namespace
 }  // namespace vkattn::detail

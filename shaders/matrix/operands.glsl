@@ -1,11 +1,8 @@
-// What depends on the operand type of the matrix kernel, and its specialization constants.
-#ifndef VKATTN_LIB_MATRIX
-#define VKATTN_LIB_MATRIX
+// The operands of the matrix kernel, in memory and as matrices, and its specialization constants.
+#ifndef VKATTN_MATRIX_OPERANDS
+#define VKATTN_MATRIX_OPERANDS
 
-#if VKATTN_MATRIX_BFLOAT16
-#extension GL_EXT_bfloat16 : require
-#endif
-
+#include "lib/matrix_forms.glsl"
 #include "lib/tensor_bits.glsl"
 
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kThreads = 128;
@@ -28,14 +25,6 @@ layout(constant_id = VKATTN_SPEC_MATRIX_VALUE_LOADS8) const bool kValueLoads8 = 
 VKATTN_INPUT_BITS(query, kHeadDim, kQueryDimStride, kQueryLoads8, kQueryVectorLoads)
 VKATTN_INPUT_BITS(key, kHeadDim, kKeyDimStride, kKeyLoads8, kKeyVectorLoads)
 VKATTN_INPUT_BITS(value, kValueDim, kValueDimStride, kValueLoads8, kValueVectorLoads)
-
-// Matrices stay in registers where loops over them are unrolled. CPU implementations emulate them, and unrolling
-// costs compile time only (lavapipe 26.1: 26 s against 1.7 s at head dim 128).
-#if VKATTN_MATRIX_LOOPS
-#define VKATTN_UNROLL [[dont_unroll]]
-#else
-#define VKATTN_UNROLL [[unroll]]
-#endif
 
 #define MatrixA coopmat<VKATTN_MATRIX_ELEMENT, gl_ScopeSubgroup, kM, kK, gl_MatrixUseA>
 #define MatrixB coopmat<VKATTN_MATRIX_ELEMENT, gl_ScopeSubgroup, kK, kN, gl_MatrixUseB>

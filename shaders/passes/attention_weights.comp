@@ -2,11 +2,11 @@
 // probabilities from the log-sum-exp of each row, which the kernel before has left. One workgroup a row, a key a thread.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 
-#include "lib/tensors.glsl"
-#include "lib/mask.glsl"
 #include "lib/grid.glsl"
+#include "lib/key_ranges.glsl"
+#include "lib/scores.glsl"
+#include "lib/tensors.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;

@@ -2,7 +2,6 @@
 // fixed order, so that two runs give the same bits. One pass over the parts, with several of them in flight.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 
 #include "lib/partials.glsl"
 

@@ -1,8 +1,12 @@
 // Tiles of keys and values on their way from memory to shared memory, at once or by way of registers.
-//
-// A part of attention_matrix.comp, whose constants, stages and registers it uses.
-#ifndef VKATTN_LIB_MATRIX_TILES
-#define VKATTN_LIB_MATRIX_TILES
+//   void load_tile(first_key, key_end, slice)    at once, a few loads in flight, or in two steps:
+//   void fetch_tile(first_key, key_end, slice)   to registers
+//   void place_tile()                            and from there
+#ifndef VKATTN_MATRIX_TILES
+#define VKATTN_MATRIX_TILES
+
+#include "matrix/quantised.glsl"
+#include "matrix/stages.glsl"
 
 // Vectors of a tile are numbered; a thread takes every kThreads-th. A vector of values is two of neighbouring keys,
 // which a transposed stage keeps in one word. There the keys are next to each other among the threads, else the dims.

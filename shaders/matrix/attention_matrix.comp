@@ -5,56 +5,19 @@
 // The layout of a matrix over the lanes is the driver's own. What needs to know rows and columns goes through the
 // subgroup's stage in shared memory: scores as float32, probabilities over them, one factor per row that a load with
 // stride 0 spreads over an accumulator.
-//
-// Defines: VKATTN_MATRIX_ELEMENT, the operand type; VKATTN_MATRIX_BFLOAT16 where it is one; VKATTN_MATRIX_LOOPS to
-// keep loops over matrices, for CPU implementations.
 #version 460
-#pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#extension GL_KHR_memory_scope_semantics : require
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 
-#include "lib/matrix.glsl"
-#include "lib/mask.glsl"
+#include "lib/dropout.glsl"
+#include "lib/key_walk.glsl"
 #include "lib/online_softmax.glsl"
-#include "lib/grid.glsl"
-
-layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
-
-const uint kSubgroups = kThreads / kSubgroupSize;
-const uint kSubgroupRows = kRowBlocks * kM;
-const uint kBlockRows = kSubgroups * kSubgroupRows;
-const uint kHeadBlocks = (kHeadDim + kK - 1) / kK;      // blocks along the head dimension, the last padded with zeros
-const uint kKeyBlocks = kBlockKeys / kN;                // blocks of a tile's scores
-const uint kProductBlocks = kBlockKeys / kK;            // the same keys as operands of P V
-const uint kValueBlocks = kSliceDims / kN;              // blocks of the slice of value dims
-const uint kSlices = (kValueDim + kSliceDims - 1) / kSliceDims;
-
-// Rows of shared memory in units of 8 elements (16 bytes), skewed by one against bank conflicts.
-const uint kKeyStride8 = kHeadBlocks * kK / 8 + 1;
-const uint kValueStride8 = (kValuesTransposed ? kBlockKeys : kSliceDims) / 8 + 1;
-const uint kScoreStride4 = kBlockKeys / 4 + 1;          // float32: units of 4
-const uint kStageDims = kBlockKeys * 2;                 // 16-bit elements in a row of a subgroup's stage
-const uint kStageBlocks = kBlockKeys / kN;              // output blocks in a row of it
-
-// A lane owns kLaneRows rows of its subgroup, or shares one with kRowLanes - 1 others.
-const uint kRowLanes = kSubgroupSize > kSubgroupRows ? kSubgroupSize / kSubgroupRows : 1;
-const uint kLaneRows = kSubgroupSize > kSubgroupRows ? 1 : kSubgroupRows / kSubgroupSize;
-const uint kLaneKeys8 = kBlockKeys / kRowLanes / 8;
-
-// What a thread carries of a tile from memory to shared memory: vectors of 8 elements, of values two at a time.
-const uint kKeyVectors = kBlockKeys * (kKeyStride8 - 1);
-const uint kValueVectors = kBlockKeys / 2 * (kSliceDims / 8);
-const uint kKeyFetches = (kKeyVectors + kThreads - 1) / kThreads;
-const uint kValueFetches = (kValueVectors + kThreads - 1) / kThreads;
-// Vectors in flight where nothing is prefetched: 16 registers of keys, 16 of values.
-const uint kKeyBatch = kKeyFetches < 4 ? kKeyFetches : 4;
-const uint kValueBatch = kValueFetches < 2 ? kValueFetches : 2;
+#include "lib/scores.glsl"
+#include "lib/sinks.glsl"
+#include "matrix/quantised.glsl"
+#include "matrix/stages.glsl"
+#include "matrix/tiles.glsl"
 
 // A probability is exp2(score - reference). The reference is the row's maximum less kHeadroom at the time it was last
 // raised; it is raised again where a score exceeds it by kLimit. So probabilities fill float16's range: at the most
@@ -63,54 +26,10 @@ const uint kValueBatch = kValueFetches < 2 ? kValueFetches : 2;
 const float kHeadroom = 7.0;
 const float kLimit = 15.0;
 
-shared uvec4 key_stage[kBlockKeys * kKeyStride8];
-shared uvec4 value_stage[(kValuesTransposed ? kSliceDims : kBlockKeys) * kValueStride8];
-shared uvec4 query_stage[kQueryInRegisters ? 1 : kBlockRows * kKeyStride8];
-shared uvec4 score_stage[kBlockRows * kScoreStride4];  // by subgroup: scores, probabilities, at last outputs
-shared vec4 factor_stage[kBlockRows / 4];              // by subgroup: one factor per row
-
-MatrixA query_blocks[kQueryInRegisters ? kRowBlocks * kHeadBlocks : 1];
-MatrixC sums[kRowBlocks * kValueBlocks];
-uvec4 key_fetch[kPrefetch ? kKeyFetches : 1];
-uvec4 value_fetch[kPrefetch ? kValueFetches * 2 : 1];
-
 float row_reference[kLaneRows];
 float row_sum[kLaneRows];    // of this lane's keys only, until store_rows()
 ScoreRow score_rows[kLaneRows];
 int row_key_begin[kLaneRows], row_key_end[kLaneRows];  // a row sees keys begin .. end - 1
-
-TilePosition tile;
-uint subgroup_row;  // the subgroup's first row in the block
-uint lane_row;      // the lane's first row in the subgroup
-uint lane_part;     // which of the row's kRowLanes parts is the lane's
-
-// Operands from their stages or registers: queries of rows r * kM on, by block b of the head dims; keys of block b by
-// block n of the tile's keys; values of block b of the keys by block n of the value dims.
-#define VKATTN_LOAD_QUERIES(TARGET, R, B)                                                                             \
-  if (kQueryInRegisters) {                                                                                            \
-    TARGET = query_blocks[(R) * kHeadBlocks + (B)];                                                                   \
-  } else {                                                                                                            \
-    coopMatLoad(TARGET, query_stage, (subgroup_row + (R) * kM) * kKeyStride8 + (B) * (kK / 8), kKeyStride8,           \
-                gl_CooperativeMatrixLayoutRowMajor);                                                                  \
-  }
-#define VKATTN_LOAD_KEYS(TARGET, B, N)                                                                                \
-  coopMatLoad(TARGET, key_stage, (N) * kN * kKeyStride8 + (B) * (kK / 8), kKeyStride8,                                \
-              gl_CooperativeMatrixLayoutColumnMajor);
-#define VKATTN_LOAD_VALUES(TARGET, B, N)                                                                              \
-  if (kValuesTransposed) {                                                                                            \
-    coopMatLoad(TARGET, value_stage, (N) * kN * kValueStride8 + (B) * (kK / 8), kValueStride8,                        \
-                gl_CooperativeMatrixLayoutColumnMajor);                                                               \
-  } else {                                                                                                            \
-    coopMatLoad(TARGET, value_stage, (B) * kK * kValueStride8 + (N) * (kN / 8), kValueStride8,                        \
-                gl_CooperativeMatrixLayoutRowMajor);                                                                  \
-  }
-
-void store_scores(MatrixC scores, uint r, uint n) {
-  coopMatStore(scores, score_stage, (subgroup_row + r * kM) * kScoreStride4 + n * (kN / 4), kScoreStride4,
-               gl_CooperativeMatrixLayoutRowMajor);
-}
-
-#include "lib/matrix_quantised.glsl"
 
 uint packed_row(uint row_in_subgroup) { return tile.first_row + subgroup_row + row_in_subgroup; }
 
@@ -148,8 +67,6 @@ void load_queries_to_shared() {
     query_stage[(subgroup_row + row) * kKeyStride8 + dim8] = subgroup_query(row, dim8 * 8u);
   }
 }
-
-#include "lib/matrix_tiles.glsl"
 
 // Q K^T of the subgroup's rows and the tile, into the subgroup's stage.
 void compute_scores() {
@@ -390,32 +307,21 @@ void begin_rows(int kv_length) {
   VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kValueBlocks; ++i) sums[i] = MatrixC(0.0);
 }
 
-// The next tile of keys of which some row may see some.
-int next_key(int first_key, int key_end) {
-  return next_visible_key(tile.batch, tile.kv_head, tile.first_row, first_key, key_end);
-}
-
 // The value dims of one slice. A head whose sums do not fit the registers takes several, each with its own scores.
 void attend(uint slice, int kv_length) {
   begin_rows(kv_length);
-  const uint rows = packed_row_count();
   const uint first_row = packed_row(0);
   const int step = int(kBlockKeys);
-  const KeyRange block_keys =
-      visible_keys(int(packed_query(tile.first_row)), int(packed_query(min(tile.first_row + kBlockRows, rows) - 1u)),
-                   kv_length, 0u, step);
-  // Of the subgroup's own rows. One without rows sees nothing.
-  KeyRange keys = block_keys;
-  keys.end = 0;
-  if (first_row < rows) {
-    keys = visible_keys(int(packed_query(first_row)), int(packed_query(min(first_row + kSubgroupRows, rows) - 1u)),
-                        kv_length, 0u, step);
-  }
-  const int key_end = block_keys.end;
-  int first_key = next_key(block_keys.begin, key_end);
+  const KeyWalk walk = walk_keys(tile, kBlockRows, kv_length, step, step);
+  // The same steps as the subgroup's own rows see them. One without rows sees nothing.
+  KeyWalk own = walk;
+  own.keys.end = 0;
+  if (first_row < packed_row_count()) own.keys = keys_of_rows(first_row, kSubgroupRows, kv_length, 0u, step);
+  const int key_end = walk.keys.end;
+  int first_key = first_step(walk);
   if (kPrefetch) fetch_tile(first_key, key_end, slice);
-  while (first_key < key_end) {
-    const int following_key = next_key(first_key + step, key_end);
+  while (first_key < key_end) {  // tested at both ends, see lib/key_walk.glsl
+    const int following_key = next_step(walk, first_key);
     barrier();  // the stages of keys and values are still read by the previous tile or slice
     if (kPrefetch) {
       place_tile();
@@ -425,13 +331,11 @@ void attend(uint slice, int kv_length) {
     }
     load_scales(tile.batch, tile.kv_head, first_key, key_end, slice);
     barrier();  // the stages are complete; so are queries in shared memory
-    if (!kSkipTiles || (first_key < keys.end && first_key + step > keys.begin)) {
-      const bool visible =
-          block_class(tile.batch, tile.kv_head, tile.first_row, first_key) == VKATTN_BLOCK_VISIBLE;
-      process_tile(first_key, key_end, !(visible && is_full_step(keys, first_key, kBlockKeys)));
+    if (!kSkipTiles || (first_key < own.keys.end && first_key + step > own.keys.begin)) {
+      process_tile(first_key, key_end, is_masked(own, first_key));
     }
     first_key = following_key;
-    if (first_key >= key_end) break;  // tested at both ends for the reasons in attention_tile.comp
+    if (first_key >= key_end) break;
   }
   store_rows(slice);
 }

@@ -6,12 +6,11 @@
 // Nothing is shared between invocations but words that several of them write parts of (store_part()).
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 
-#include "lib/cache_rows.glsl"
+#include "cache/quantise.glsl"
+#include "cache/rotary.glsl"
+#include "cache/rows.glsl"
 #include "lib/packed.glsl"
-#include "lib/quantise.glsl"
-#include "lib/rotary.glsl"
 
 layout(local_size_x_id = VKATTN_APPEND_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_APPEND_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;

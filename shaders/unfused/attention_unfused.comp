@@ -5,12 +5,11 @@
 // own neighbouring rows, meet neighbouring addresses in every pass; K and V are read at one address for a whole workgroup.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 
-#include "lib/tensors.glsl"
-#include "lib/mask.glsl"
-#include "lib/online_softmax.glsl"
 #include "lib/grid.glsl"
+#include "lib/key_ranges.glsl"
+#include "lib/online_softmax.glsl"
+#include "lib/tensors.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;

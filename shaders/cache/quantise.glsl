@@ -1,7 +1,8 @@
 // Rounding to the storage types below 16 bits, the same bits on every device.
-#ifndef VKATTN_LIB_QUANTISE
-#define VKATTN_LIB_QUANTISE
+#ifndef VKATTN_CACHE_QUANTISE
+#define VKATTN_CACHE_QUANTISE
 
+#include "lib/forms.glsl"
 #include "lib/types.glsl"
 
 // a / b of positive normal numbers whose quotient is one, rounded to nearest. A device's own division may be off by 2.5

@@ -9,14 +9,17 @@
 // for each other while they read.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 
-#include "lib/column_sums.glsl"
-#include "lib/tensor_bits.glsl"
-#include "lib/mask.glsl"
+#include "decode/column_sums.glsl"
+#include "lib/dropout.glsl"
+#include "lib/grid.glsl"
+#include "lib/key_walk.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
-#include "lib/grid.glsl"
+#include "lib/scores.glsl"
+#include "lib/sinks.glsl"
+#include "lib/tensor_bits.glsl"
+#include "shared/shared_memory.h"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_DECODE_ROW_SETS) const uint kRowSets = 1;
@@ -48,11 +51,11 @@ const bool kValuesFill = kValueDim % kValueWidth == 0;
 // Queries, in the order in which a group's threads read them; after the last key, rows that are merged.
 const uint kQueryParts = kRows * kKeyVectors * kKeyParts;  // of a thread
 const uint kRowSums = kValueVectors * kValueParts;         // of a thread and row
-const uint kQueryStage4 = kQueryParts * kRowSets * kColumns;
-const uint kMergeStage4 = kMergeRows * kRowSums * kThreads;
-shared vec4 stage[kQueryStage4 > kMergeStage4 ? kQueryStage4 : kMergeStage4];
-shared float maximum_stage[kTileRows * kKeyGroups];
-shared float weight_stage[kTileRows * kKeyGroups];
+const uint kQueryStage4 = VKATTN_DECODE_QUERY_STAGE4(kRows, kKeyVectors * kKeyParts, kRowSets, kColumns);
+const uint kMergeStage4 = VKATTN_DECODE_MERGE_STAGE4(kMergeRows, kRowSums, kThreads);
+shared vec4 stage[VKATTN_LARGER(kQueryStage4, kMergeStage4)];
+shared float maximum_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
+shared float weight_stage[VKATTN_DECODE_GROUP_STAGE(kTileRows, kKeyGroups)];
 
 vec4 queries[kQueryInRegisters ? kQueryParts : 1];
 uvec4 keys[kKeys * kKeyVectors];  // as they are stored
@@ -247,36 +250,32 @@ void process_step(int first_key, int kv_length, int key_end, bool masked) {
   turn = (turn + 1) % kColumns;
 }
 
-// The steps that some row of the tile sees, those that all see whole without a test. Loops are tested at their end: after
-// a test at its beginning lavapipe runs a loop's body once more, under an empty mask.
-void process_steps(KeyRange visible, int kv_length) {
-  const int step = int(kStepKeys);
+// The steps that some row of the tile sees, those that all see whole without a test. Loops are tested at their end, see
+// lib/key_walk.glsl.
+void process_steps(KeyWalk walk, int kv_length) {
+  const int end = walk.keys.end;
   if (kHasBlockMask) {
-    int key = next_visible_key(tile.batch, tile.kv_head, tile.first_row, visible.begin, visible.end);
-    if (key >= visible.end) return;
+    int key = first_step(walk);
+    if (key >= end) return;
     do {
-      const bool whole = block_class(tile.batch, tile.kv_head, tile.first_row, key) == VKATTN_BLOCK_VISIBLE;
-      process_step(key, kv_length, visible.end, !(whole && is_full_step(visible, key, kStepKeys)));
-      key = next_visible_key(tile.batch, tile.kv_head, tile.first_row, key + step, visible.end);
-    } while (key < visible.end);
+      process_step(key, kv_length, end, is_masked(walk, key));
+      key = next_step(walk, key);
+    } while (key < end);
     return;
   }
-  const int full_begin = first_full_step(visible, step);
-  int full_end = full_begin;
-  if (full_end + step <= visible.full_end) {
+  int full = first_full(walk);
+  if (full < walk.full_end) {
     do {
-      process_step(full_end, kv_length, visible.end, false);
-      full_end += step;
-    } while (full_end + step <= visible.full_end);
+      process_step(full, kv_length, end, false);
+      full = next_full(walk, full);
+    } while (full < walk.full_end);
   }
-  // What is left lies before and after the full steps.
-  int key = kHasKeyBegin && visible.begin < full_begin ? visible.begin : full_end;
-  if (key < visible.end) {
+  int key = first_masked(walk);
+  if (key < end) {
     do {
-      process_step(key, kv_length, visible.end, true);
-      key += step;
-      if (kHasKeyBegin && key == full_begin) key = full_end;
-    } while (key < visible.end);
+      process_step(key, kv_length, end, true);
+      key = next_masked(walk, key);
+    } while (key < end);
   }
 }
 
@@ -360,10 +359,7 @@ void main() {
   load_queries();
 
   const int kv_length = visible_kv_length(tile.batch);
-  const uint last_row = packed_row(kTileRows - 1u);
-  process_steps(visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length, tile.split,
-                             int(kStepKeys)),
-                kv_length);
+  process_steps(walk_keys(tile, kTileRows, kv_length, int(kStepKeys), int(kStepKeys)), kv_length);
   level_groups();
   store_rows();
 }

@@ -1,14 +1,10 @@
 // The two tensors of cache_append.comp: rows that are read and rows that are written, as stored bits.
-#ifndef VKATTN_LIB_CACHE_ROWS
-#define VKATTN_LIB_CACHE_ROWS
+#ifndef VKATTN_CACHE_ROWS
+#define VKATTN_CACHE_ROWS
 
-#if VKATTN_STORAGE_16BIT
-#extension GL_EXT_shader_16bit_storage : require
-#endif
-
+#include "cache/params.glsl"
+#include "lib/forms.glsl"
 #include "lib/types.glsl"
-#include "shared/cache_constants.h"
-#include "shared/cache_params.h"
 
 layout(constant_id = VKATTN_APPEND_SPEC_DIMS) const uint kDims = 64;
 layout(constant_id = VKATTN_APPEND_SPEC_SOURCE_TYPE) const uint kSourceType = VKATTN_TYPE_FLOAT32;
@@ -17,8 +13,6 @@ layout(constant_id = VKATTN_APPEND_SPEC_SOURCE_DIM_STRIDE) const uint kSourceDim
 layout(constant_id = VKATTN_APPEND_SPEC_TARGET_DIM_STRIDE) const uint kTargetDimStride = 1;
 layout(constant_id = VKATTN_APPEND_SPEC_SOURCE_QUADS) const bool kSourceQuads = false;
 layout(constant_id = VKATTN_APPEND_SPEC_TARGET_QUADS) const bool kTargetQuads = false;
-
-layout(push_constant, std430) uniform PushConstants { AppendParams params; };
 
 // Neither is `restrict`: queries may be rotated in place.
 layout(set = 0, binding = VKATTN_APPEND_BINDING_SOURCE, std430) readonly buffer SourceWords { uint source_words[]; };

@@ -4,8 +4,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
+#include "lib/block_mask.glsl"
 #include "lib/grid.glsl"
-#include "lib/mask.glsl"
+#include "lib/key_ranges.glsl"
+#include "lib/scores.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;

@@ -3,10 +3,11 @@
 // An angle of many turns in float32 has few bits left behind the point, and Vulkan promises sin and cos to 2^-11 only,
 // within one turn. So frequencies are 64-bit fractions of a turn per position: their integer products with positions
 // drop whole turns by overflow, and a polynomial does the rest on an eighth of a turn.
-#ifndef VKATTN_LIB_ROTARY
-#define VKATTN_LIB_ROTARY
+#ifndef VKATTN_CACHE_ROTARY
+#define VKATTN_CACHE_ROTARY
 
-#include "shared/cache_constants.h"
+#include "cache/params.glsl"
+#include "lib/forms.glsl"
 
 layout(constant_id = VKATTN_APPEND_SPEC_ROTARY_STYLE) const uint kRotaryStyle = VKATTN_ROTARY_NONE;
 layout(constant_id = VKATTN_APPEND_SPEC_ROTARY_DIMS) const uint kRotaryDims = 2;

@@ -1,13 +1,23 @@
 // The matrices of the matrix2 kernel, their specialization constants, and their loads from memory.
-#ifndef VKATTN_LIB_MATRIX2
-#define VKATTN_LIB_MATRIX2
+#ifndef VKATTN_MATRIX2_MATRICES
+#define VKATTN_MATRIX2_MATRICES
 
-#if VKATTN_MATRIX_BFLOAT16
-#extension GL_EXT_bfloat16 : require
-#endif
-
-#include "lib/tensors.glsl"
 #include "lib/grid.glsl"
+#include "lib/matrix_forms.glsl"
+#include "lib/tensors.glsl"
+
+#extension GL_NV_cooperative_matrix2 : require
+
+// Matrices of workgroup scope are loaded by tensor addressing; CPU implementations have them of subgroup scope, and load
+// them element by element.
+#ifndef VKATTN_MATRIX2_ELEMENTS
+#define VKATTN_MATRIX2_ELEMENTS 0
+#endif
+#if VKATTN_MATRIX2_ELEMENTS
+#define VKATTN_MATRIX2_SCOPE gl_ScopeSubgroup
+#else
+#define VKATTN_MATRIX2_SCOPE gl_ScopeWorkgroup
+#endif
 
 // The defaults are what the devices list: validation layer 1.4.309 checks them in place of the values in force.
 layout(local_size_x = 128, local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
@@ -22,14 +32,6 @@ layout(constant_id = VKATTN_SPEC_MATRIX2_VALUE_LOADS8) const bool kValueLoads8 =
 const uint kHeadBlocks = (kHeadDim + kHeadBlock - 1) / kHeadBlock;
 const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
 
-// Blocks stay in registers where loops over them are unrolled. CPU implementations emulate matrices, and unrolling
-// costs compile time only.
-#if VKATTN_MATRIX_LOOPS
-#define VKATTN_UNROLL [[dont_unroll]]
-#else
-#define VKATTN_UNROLL [[unroll]]
-#endif
-
 #define QueryMatrix coopmat<VKATTN_MATRIX_ELEMENT, VKATTN_MATRIX2_SCOPE, kRows, kHeadBlock, gl_MatrixUseA>
 #define KeyMatrix coopmat<VKATTN_MATRIX_ELEMENT, VKATTN_MATRIX2_SCOPE, kHeadBlock, kKeys, gl_MatrixUseB>
 #define ScoreMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kKeys, gl_MatrixUseAccumulator>
@@ -39,7 +41,7 @@ const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
 // Queries that a function fetches: as accumulators they can be converted to an operand.
 #define FetchedMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kHeadBlock, gl_MatrixUseAccumulator>
 
-#if VKATTN_MATRIX2_TENSORS
+#if !VKATTN_MATRIX2_ELEMENTS
 // Memory as the matrices' own loads see it. A tensor's base must be a multiple of 16 bytes: the start of a head, in
 // units of uvec4. The rows and dims of the matrix are a slice behind it, which may start anywhere.
 

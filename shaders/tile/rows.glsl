@@ -1,16 +1,19 @@
 // The tile kernel's grid of threads, and what the threads of a row do together. They are kColumns neighbours of the
 // grid. The _subgroup forms (VKATTN_SUBGROUPS) put them into one subgroup and exchange by shuffles, the others through
 // shared memory.
-#ifndef VKATTN_LIB_TILE_ROWS
-#define VKATTN_LIB_TILE_ROWS
+#ifndef VKATTN_TILE_ROWS
+#define VKATTN_TILE_ROWS
 
-#extension GL_EXT_control_flow_attributes : require
+#include "lib/specialization.glsl"
+#include "shared/shared_memory.h"
+
+#ifndef VKATTN_SUBGROUPS
+#define VKATTN_SUBGROUPS 0
+#endif
 #if VKATTN_SUBGROUPS
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
-
-#include "lib/specialization.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kThreads = 128;
@@ -41,7 +44,7 @@ void sum_of_columns(uint block_row, uint column) {
   }
 }
 #else
-shared float reduce_stage[kBlockRows * (kColumns + 1)];
+shared float reduce_stage[VKATTN_TILE_REDUCE_STAGE(kBlockRows, kColumns)];
 
 uint grid_index() { return gl_LocalInvocationIndex; }
 

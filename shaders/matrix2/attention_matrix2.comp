@@ -1,23 +1,16 @@
 // Attention on matrix units with VK_NV_cooperative_matrix2: one matrix holds a whole block of rows by a whole tile of
 // keys, the driver spreads it over the workgroup (or the subgroup) and moves it through shared memory as it sees fit.
 // Masks, exponentials and stores are functions of an element and its place; row maxima and sums are reductions.
-//
-// Defines: VKATTN_MATRIX_ELEMENT, the operand type; VKATTN_MATRIX_BFLOAT16 where it is one; VKATTN_MATRIX2_SCOPE;
-// VKATTN_MATRIX2_TENSORS for loads by tensor addressing; VKATTN_MATRIX_LOOPS to keep loops over matrices, for CPU
-// implementations.
 #version 460
-#pragma use_vulkan_memory_model
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
-#extension GL_KHR_memory_scope_semantics : require
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_NV_cooperative_matrix2 : require
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 
-#include "lib/matrix2.glsl"
-#include "lib/mask.glsl"
+#include "lib/dropout.glsl"
+#include "lib/key_walk.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
+#include "lib/scores.glsl"
+#include "lib/sinks.glsl"
+#include "matrix2/matrices.glsl"
 
 // A probability is exp2(score - reference). The reference is the row's maximum less this, so that probabilities fill
 // float16's range: normal numbers down to 2^-21 of the maximum. Of large scores it is rounded, but never by so much
@@ -183,11 +176,6 @@ void add_sinks() {
   coopMatPerElementNV(row_sum, row_sum, add_sink, reference);
 }
 
-// The next tile of keys of which some row may see some.
-int next_key(int first_key) {
-  return next_visible_key(tile.batch, tile.kv_head, tile.first_row, first_key, keys.end);
-}
-
 void store_rows() {
   if (kHasSinks) add_sinks();
   ScoreMatrix totals;
@@ -204,27 +192,30 @@ void main() {
   tile = tile_position(kRows);
   if (!tile.valid) return;  // uniform over the workgroup, as matrices ask for
   kv_length = visible_kv_length(tile.batch);
-  const uint last_row = min(tile.first_row + kRows, packed_row_count()) - 1u;
-  const int step = int(kKeys);
-  keys = visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length, tile.split, step);
+  const KeyWalk walk = walk_keys(tile, kRows, kv_length, int(kKeys), int(kKeys));
+  keys = walk.keys;
   begin_rows();
+  // Loops are tested at both ends, see lib/key_walk.glsl.
   if (VKATTN_MATRIX_LOOPS == 0 && !kStepsHide) {
-    // Full tiles need no mask and no test of bounds. What is left lies before and after them.
-    const int full_begin = first_full_step(keys, step);
-    int full_end = full_begin;
-    [[dont_unroll]] for (; full_end + step <= keys.full_end; full_end += step) process_tile(full_end, false);
-    int first_key = kHasKeyBegin && keys.begin < full_begin ? keys.begin : full_end;
+    // Full tiles need no mask and no test of bounds.
+    int full = first_full(walk);
+    [[dont_unroll]] while (full < walk.full_end) {
+      process_tile(full, false);
+      full = next_full(walk, full);
+      if (full >= walk.full_end) break;
+    }
+    int first_key = first_masked(walk);
     [[dont_unroll]] while (first_key < keys.end) {
       process_tile(first_key, true);
-      first_key += step;
-      if (kHasKeyBegin && first_key == full_begin) first_key = full_end;
+      first_key = next_masked(walk, first_key);
+      if (first_key >= keys.end) break;
     }
   } else {
-    [[dont_unroll]] for (int first_key = next_key(keys.begin); first_key < keys.end;
-                         first_key = next_key(first_key + step)) {
-      const bool visible =
-          block_class(tile.batch, tile.kv_head, tile.first_row, first_key) == VKATTN_BLOCK_VISIBLE;
-      process_tile(first_key, !(visible && is_full_step(keys, first_key, kKeys)));
+    int first_key = first_step(walk);
+    [[dont_unroll]] while (first_key < keys.end) {
+      process_tile(first_key, is_masked(walk, first_key));
+      first_key = next_step(walk, first_key);
+      if (first_key >= keys.end) break;
     }
   }
   store_rows();

@@ -5,14 +5,17 @@
 // kColumns-th key of the block; in the output the same rows and 4 dims of every 4 * kColumns.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 
-#include "lib/tensors.glsl"
-#include "lib/mask.glsl"
+#include "lib/dropout.glsl"
+#include "lib/grid.glsl"
+#include "lib/key_walk.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
-#include "lib/grid.glsl"
-#include "lib/tile_rows.glsl"
+#include "lib/scores.glsl"
+#include "lib/sinks.glsl"
+#include "lib/tensors.glsl"
+#include "shared/shared_memory.h"
+#include "tile/rows.glsl"
 
 layout(constant_id = VKATTN_SPEC_TILE_KEYS) const uint kKeys = 2;
 layout(constant_id = VKATTN_SPEC_TILE_DIM_CHUNK) const uint kDimChunk = 32;
@@ -20,10 +23,10 @@ layout(constant_id = VKATTN_SPEC_TILE_DIM_CHUNK) const uint kDimChunk = 32;
 const uint kBlockKeys = kColumns * kKeys;
 const uint kValueChunk = kColumns * 4;                               // dims of the output staged at a time
 const uint kValueChunks = (kValueDim + kValueChunk - 1) / kValueChunk;
-// Rows of shared memory are skewed by 16 bytes so that a column of threads falls into different banks.
+// Of rows in shared memory.
 const uint kDimStride4 = kDimChunk / 4 + 1;
 const uint kValueStride4 = kColumns + 1;
-const uint kRowStride4 = (kDimChunk > kBlockKeys ? kDimChunk : kBlockKeys) / 4 + 1;
+const uint kRowStride4 = VKATTN_TILE_ROW_STRIDE4(kDimChunk, kBlockKeys);
 const uint kDimQuads = kDimChunk / 4;
 const uint kQueryQuads = kBlockRows * kDimQuads;  // that a stage holds
 const uint kKeyQuads = kBlockKeys * kDimQuads;
@@ -31,11 +34,10 @@ const uint kValueQuads = kBlockKeys * kColumns;
 const uint kQueryFetches = (kQueryQuads + kThreads - 1) / kThreads;  // quads that a thread moves
 const uint kKeyFetches = (kKeyQuads + kThreads - 1) / kThreads;
 const uint kValueFetches = (kValueQuads + kThreads - 1) / kThreads;
-const uint kKeyStage4 = kBlockKeys * kDimStride4;
-const uint kValueStage4 = kBlockKeys * kValueStride4;
 
-shared vec4 row_stage[kBlockRows * kRowStride4];  // first queries, then probabilities; a row's stay in its own part
-shared vec4 kv_stage[kKeyStage4 > kValueStage4 ? kKeyStage4 : kValueStage4];  // first keys, then values
+// First queries, then probabilities; a row's stay in its own part.
+shared vec4 row_stage[VKATTN_TILE_ROW_STAGE4(kBlockRows, kDimChunk, kBlockKeys)];
+shared vec4 kv_stage[VKATTN_TILE_KV_STAGE4(kBlockKeys, kDimChunk, kColumns)];  // first keys, then values
 
 vec4 accumulator[kRows * kValueChunks];
 float scores[kRows * kKeys];
@@ -231,11 +233,6 @@ void store_rows() {
   }
 }
 
-// The next block of keys of which some row may see some.
-int next_key(int first_key, int key_end) {
-  return next_visible_key(tile.batch, tile.kv_head, tile.first_row, first_key, key_end);
-}
-
 void main() {
   tile = tile_position(kBlockRows);
   if (!tile.valid) return;  // uniform over the workgroup, so no barrier is missed
@@ -247,32 +244,25 @@ void main() {
     query_source[n] = query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
   }
   const int kv_length = visible_kv_length(tile.batch);
-  const uint last_row = min(tile.first_row + kBlockRows, packed_row_count()) - 1u;
-  const KeyRange keys = visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length,
-                                     tile.split, int(kBlockKeys));
+  const KeyWalk walk = walk_keys(tile, kBlockRows, kv_length, int(kBlockKeys), int(kBlockKeys));
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const uint packed = min(tile.first_row + block_row + r, packed_row_count() - 1u);
     const uint query = packed_query(packed);
     const uint head = packed_head(tile.kv_head, packed);
     score_rows[r] = score_row(tile.batch, head, query);
     row_key_begin[r] = visible_key_begin(int(query), kv_length);
-    row_key_end[r] = min(visible_key_end(int(query), kv_length), keys.part_end);
+    row_key_end[r] = min(visible_key_end(int(query), kv_length), walk.keys.part_end);
     row_maximum[r] = sink_score(head, tile.split);
     row_sum[r] = column == 0u ? sink_weight(head, tile.split) : 0.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kValueChunks; ++i) accumulator[i] = vec4(0.0);
 
-  // Tested at both ends. After a test at its beginning alone lavapipe runs a loop's body once more, under an empty mask,
-  // and has crashed there; after one at its end alone AMD's compiler moves so much out of the loop that fewer subgroups
-  // fit. Nor is it run where there are no keys, as they may have no memory.
-  int first_key = next_key(keys.begin, keys.end);
-  if (first_key < keys.end) {
-    while (first_key < keys.end) {
-      const bool visible =
-          block_class(tile.batch, tile.kv_head, tile.first_row, first_key) == VKATTN_BLOCK_VISIBLE;
-      process_block(first_key, keys.end, !(visible && is_full_step(keys, first_key, kBlockKeys)));
-      first_key = next_key(first_key + int(kBlockKeys), keys.end);
-      if (first_key >= keys.end) break;
+  int first_key = first_step(walk);
+  if (first_key < walk.keys.end) {
+    while (first_key < walk.keys.end) {  // tested at both ends, see lib/key_walk.glsl
+      process_block(first_key, walk.keys.end, is_masked(walk, first_key));
+      first_key = next_step(walk, first_key);
+      if (first_key >= walk.keys.end) break;
     }
   }
   store_rows();

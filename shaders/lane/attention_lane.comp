@@ -4,19 +4,20 @@
 //
 // Notes for lavapipe (Mesa 26.1), measured: the head dimension stays a loop, since unrolling it costs seconds of
 // compile time; what lives across a loop costs a masked store per pass, which 4 dims x kKeys x kRows multiply-adds
-// share (keep kKeys * kRows at 128 or less); loops test at their end, since after a break at the top the body
-// still runs once under an empty mask; a private array with a variable index costs more than a buffer, so float32
+// share (keep kKeys * kRows at 128 or less); a private array with a variable index costs more than a buffer, so float32
 // outputs hold their own running sums, and those of 16-bit outputs are float32 in the workspace (in a private array
 // where the caller asked for no workspace).
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 
-#include "lib/tensors.glsl"
-#include "lib/mask.glsl"
+#include "lib/dropout.glsl"
+#include "lib/grid.glsl"
+#include "lib/key_walk.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
-#include "lib/grid.glsl"
+#include "lib/scores.glsl"
+#include "lib/sinks.glsl"
+#include "lib/tensors.glsl"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 8;
@@ -282,20 +283,6 @@ void store_rows(uint first_row) {
   }
 }
 
-// With a block mask: the first key from `key` on that lies in a block for full steps, or in one for masked steps. Full
-// steps take the visible blocks from full_begin to full_end, masked ones all others that are not hidden.
-int skip_blocks(uint first_row, int key, int key_end, bool masked, int full_begin, int full_end) {
-  if (!kHasBlockMask) return key;
-  bool skipped = true;
-  [[dont_unroll]] while (key < key_end && skipped) {
-    const uint found = block_class(batch, kv_head, first_row, key);
-    const bool full = found == VKATTN_BLOCK_VISIBLE && key >= full_begin && key < full_end;
-    skipped = masked ? full || found == VKATTN_BLOCK_HIDDEN : found != VKATTN_BLOCK_VISIBLE;
-    if (skipped) key = next_block(key);
-  }
-  return key;
-}
-
 void main() {
   const uint tile_rows = kWorkgroupSize * kRows;
   const TilePosition tile = tile_position(tile_rows);
@@ -307,34 +294,21 @@ void main() {
   const int kv_length = visible_kv_length(batch);
 
   // The same for the whole workgroup.
-  const uint last_row = min(tile.first_row + tile_rows, packed_row_count()) - 1u;
-  const KeyRange keys = visible_keys(int(packed_query(tile.first_row)), int(packed_query(last_row)), kv_length, split,
-                                     int(kMaskedKeys));
-  begin_rows(first_row, kv_length, keys.part_end);
-
-  // Full steps begin where masked ones may end, those of a block mask where a block does.
-  const int masked_keys = int(kMaskedKeys);
-  int full_begin = first_full_step(keys, masked_keys);
-  if (kHasBlockMask) full_begin = (full_begin + int(kKeys) - 1) / int(kKeys) * int(kKeys);
-  int full_end = full_begin;
-  if (full_end + int(kKeys) <= keys.full_end) {
+  const KeyWalk walk = walk_keys(tile, tile_rows, kv_length, int(kMaskedKeys), int(kKeys));
+  begin_rows(first_row, kv_length, walk.keys.part_end);
+  int full = first_full(walk);
+  if (full < walk.full_end) {  // loops are tested at their end, see lib/key_walk.glsl
     [[dont_unroll]] do {
-      full_end = skip_blocks(tile.first_row, full_end, keys.full_end, false, full_begin, keys.full_end);
-      if (!kHasBlockMask || full_end + int(kKeys) <= keys.full_end) attend(full_end, kKeys, false);
-      full_end += int(kKeys);
-    } while (full_end + int(kKeys) <= keys.full_end);
+      attend(full, kKeys, false);
+      full = next_full(walk, full);
+    } while (full < walk.full_end);
   }
-  // What is left lies before and after them, and between them where a block mask has mixed blocks.
-  int key = kHasBlockMask || (kHasKeyBegin && keys.begin < full_begin) ? keys.begin : full_end;
-  full_end = min(full_end, full_begin + (max(keys.full_end, full_begin) - full_begin) / int(kKeys) * int(kKeys));
-  key = skip_blocks(tile.first_row, key, keys.end, true, full_begin, full_end);
-  if (key < keys.end) {
+  int key = first_masked(walk);
+  if (key < walk.keys.end) {
     [[dont_unroll]] do {
       attend(key, kMaskedKeys, true);
-      key += masked_keys;
-      if (kHasKeyBegin && !kHasBlockMask && key == full_begin) key = full_end;
-      key = skip_blocks(tile.first_row, key, keys.end, true, full_begin, full_end);
-    } while (key < keys.end);
+      key = next_masked(walk, key);
+    } while (key < walk.keys.end);
   }
   store_rows(first_row);
 }

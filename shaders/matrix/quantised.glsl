@@ -2,10 +2,23 @@
 // they are the operands. Their scales, one for 32 dims of a key, never enter an operand by themselves, where they would be
 // rounded: those of keys multiply sums over 32 dims, those of values the probabilities before these are rounded once.
 //
-// A part of attention_matrix.comp, whose constants, stages and matrices it uses. Only shaders with features have
-// quantised tensors.
-#ifndef VKATTN_LIB_MATRIX_QUANTISED
-#define VKATTN_LIB_MATRIX_QUANTISED
+// Only shaders with features have quantised tensors: the others have functions that do nothing.
+//   bool kKeysQuantised, kValuesQuantised            and of these, those that have a scale for 32 dims:
+//   bool kKeysScaled, kValuesScaled
+//   float key_head_scale(), value_head_scale()       of scores, of outputs: float8 has one scale for a head
+//   uvec4 key_operands8(), value_operands8()         8 elements of a row without their scale
+//   void load_scales()                               those of a tile, to their stages
+//   void compute_scaled_scores()                     Q K^T with scales, into the subgroup's stage
+//   void accumulate_scaled_values()                  sums += P V with scales
+#ifndef VKATTN_MATRIX_QUANTISED
+#define VKATTN_MATRIX_QUANTISED
+
+#include "lib/online_softmax.glsl"
+#include "lib/quantised.glsl"
+#include "matrix/stages.glsl"
+#include "shared/shared_memory.h"
+
+#extension GL_KHR_shader_subgroup_shuffle : require
 
 #if VKATTN_FEATURES
 
@@ -20,13 +33,13 @@ const uint kKeyScales = (kHeadDim + kScaleDims - 1) / kScaleDims;  // of a key
 const uint kValueScales = kSliceDims / kScaleDims;                 // of a key, in a slice of value dims
 const uint kScaleHeadBlocks = kScaleDims / kK;                     // matrices along the dims of one scale
 const uint kScaleValueBlocks = kScaleDims / kN;
-const uint kProductStride8 = kBlockKeys / 8 + 1;
+const uint kProductStride8 = VKATTN_MATRIX_STRIDE(kBlockKeys);
 
 // By scale, then by key. Vectors, as matrices are loaded from multiples of 16 bytes.
-shared vec4 key_scale_stage[kKeysScaled ? kBlockKeys / 4 * kKeyScales : 1];
-shared vec4 value_scale_stage[kValuesScaled ? kBlockKeys / 4 * kValueScales : 1];
+shared vec4 key_scale_stage[VKATTN_MATRIX_SCALE_STAGE4(kBlockKeys, kKeyScales, kKeysScaled)];
+shared vec4 value_scale_stage[VKATTN_MATRIX_SCALE_STAGE4(kBlockKeys, kValueScales, kValuesScaled)];
 // By subgroup: probabilities times the scales of 32 value dims, as operands.
-shared uvec4 product_stage[kValuesScaled ? kBlockRows * kProductStride8 : 1];
+shared uvec4 product_stage[VKATTN_MATRIX_PRODUCT_STAGE4(kBlockRows, kBlockKeys, kValuesScaled)];
 
 float key_head_scale() { return kKeyType == VKATTN_TYPE_FLOAT8_E4M3 ? key_scale : 1.0; }
 float value_head_scale() { return kValueType == VKATTN_TYPE_FLOAT8_E4M3 ? value_scale : 1.0; }

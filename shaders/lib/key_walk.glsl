@@ -1,0 +1,102 @@
+// The walk of a tile of rows over the keys that it sees of its part, in steps: the same for all kernels. A step is masked
+// where it hides a key from some of the rows, else full. The first keys of steps:
+//   first_step(), next_step()       all of them in order; is_masked() tells which they are
+//   first_full(), next_full()       the full ones, from walk.full_begin to walk.full_end, for kernels that have a loop
+//                                   without any test for these,
+//   first_masked(), next_masked()   and those before and after, or of mixed blocks between them
+// Steps whose blocks the block mask hides whole are left out.
+//
+// A loop over steps is tested at both ends:
+//   int key = first_step(walk);
+//   while (key < walk.keys.end) {
+//     ...
+//     key = next_step(walk, key);
+//     if (key >= walk.keys.end) break;
+//   }
+// After a test at its beginning alone lavapipe (Mesa 26.1) runs a loop's body once more, under an empty mask, and has
+// crashed there. After one at its end alone AMD's compiler (ACO of Mesa 25.0) moves so much out of the loop that fewer
+// subgroups fit: what runs at least once may be moved out. lane's and decode's registers bear that: their loops have the
+// one test at the end, behind a test that there are keys at all, as keys that do not exist may have no memory.
+#ifndef VKATTN_LIB_KEY_WALK
+#define VKATTN_LIB_KEY_WALK
+
+#include "lib/block_mask.glsl"
+#include "lib/grid.glsl"
+#include "lib/key_ranges.glsl"
+
+struct KeyWalk {
+  KeyRange keys;
+  uint batch;
+  uint kv_head;
+  uint first_row;  // of the tile, by which its blocks of the block mask are found
+  int step;        // keys of a step
+  int full_step;   // keys of a full one, a multiple of that
+  int full_begin;  // of full steps, all of them whole
+  int full_end;
+};
+
+// What rows first_row .. first_row + rows - 1 see of a part, as far as they exist; the first one does.
+KeyRange keys_of_rows(uint first_row, uint rows, int kv_length, uint split, int step) {
+  const uint last_row = min(first_row + rows, packed_row_count()) - 1u;
+  return visible_keys(int(packed_query(first_row)), int(packed_query(last_row)), kv_length, split, step);
+}
+
+// Of a tile of `rows` rows. Blocks of a block mask begin at multiples of full_step.
+KeyWalk walk_keys(TilePosition tile, uint rows, int kv_length, int step, int full_step) {
+  KeyWalk walk;
+  walk.keys = keys_of_rows(tile.first_row, rows, kv_length, tile.split, step);
+  walk.batch = tile.batch;
+  walk.kv_head = tile.kv_head;
+  walk.first_row = tile.first_row;
+  walk.step = step;
+  walk.full_step = full_step;
+  walk.full_begin = first_full_step(walk.keys, step);
+  if (kHasBlockMask && full_step != step) walk.full_begin = (walk.full_begin + full_step - 1) / full_step * full_step;
+  walk.full_end =
+      walk.full_begin + (max(walk.keys.full_end, walk.full_begin) - walk.full_begin) / full_step * full_step;
+  return walk;
+}
+
+int first_step(KeyWalk walk) {
+  return next_visible_key(walk.batch, walk.kv_head, walk.first_row, walk.keys.begin, walk.keys.end);
+}
+
+int next_step(KeyWalk walk, int key) {
+  return next_visible_key(walk.batch, walk.kv_head, walk.first_row, key + walk.step, walk.keys.end);
+}
+
+bool is_masked(KeyWalk walk, int key) {
+  const bool visible = block_class(walk.batch, walk.kv_head, walk.first_row, key) == VKATTN_BLOCK_VISIBLE;
+  return !(visible && is_full_step(walk.keys, key, uint(walk.step)));
+}
+
+// The first key from `key` on that lies in a block for full steps, or in one for masked steps. Full steps take the visible
+// blocks from full_begin to full_end, masked ones all others that are not hidden.
+int skip_blocks(KeyWalk walk, int key, bool masked) {
+  if (!kHasBlockMask) return key;
+  const int end = masked ? walk.keys.end : walk.full_end;
+  bool skipped = true;
+  [[dont_unroll]] while (key < end && skipped) {
+    const uint found = block_class(walk.batch, walk.kv_head, walk.first_row, key);
+    const bool full = found == VKATTN_BLOCK_VISIBLE && key >= walk.full_begin && key < walk.full_end;
+    skipped = masked ? full || found == VKATTN_BLOCK_HIDDEN : found != VKATTN_BLOCK_VISIBLE;
+    if (skipped) key = next_block(key);
+  }
+  return key;
+}
+
+int first_full(KeyWalk walk) { return skip_blocks(walk, walk.full_begin, false); }
+int next_full(KeyWalk walk, int key) { return skip_blocks(walk, key + walk.full_step, false); }
+
+int first_masked(KeyWalk walk) {
+  const bool before = kHasBlockMask || (kHasKeyBegin && walk.keys.begin < walk.full_begin);
+  return skip_blocks(walk, before ? walk.keys.begin : walk.full_end, true);
+}
+
+int next_masked(KeyWalk walk, int key) {
+  int next = key + walk.step;
+  if (kHasKeyBegin && !kHasBlockMask && next == walk.full_begin) next = walk.full_end;
+  return skip_blocks(walk, next, true);
+}
+
+#endif

@@ -1,0 +1,35 @@
+// The forms of the kernels on matrix units, as lib/forms.glsl has those of all kernels.
+#ifndef VKATTN_LIB_MATRIX_FORMS
+#define VKATTN_LIB_MATRIX_FORMS
+
+#include "lib/forms.glsl"
+
+#pragma use_vulkan_memory_model
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+
+// The operand type, and whether it is bfloat16.
+#ifndef VKATTN_MATRIX_BFLOAT16
+#define VKATTN_MATRIX_BFLOAT16 0
+#endif
+#if VKATTN_MATRIX_BFLOAT16
+#extension GL_EXT_bfloat16 : require
+#define VKATTN_MATRIX_ELEMENT bfloat16_t
+#else
+#define VKATTN_MATRIX_ELEMENT float16_t
+#endif
+
+// Matrices stay in registers where loops over them are unrolled. CPU implementations emulate them, and unrolling
+// costs compile time only (lavapipe 26.1, matrix: 26 s against 1.7 s at head dim 128).
+#ifndef VKATTN_MATRIX_LOOPS
+#define VKATTN_MATRIX_LOOPS 0
+#endif
+#if VKATTN_MATRIX_LOOPS
+#define VKATTN_UNROLL [[dont_unroll]]
+#else
+#define VKATTN_UNROLL [[unroll]]
+#endif
+
+#endif

@@ -1,0 +1,104 @@
+// From a scaled score to the one that enters the softmax: softcap, the user's function, mask, ALiBi.
+#ifndef VKATTN_LIB_SCORES
+#define VKATTN_LIB_SCORES
+
+#include "lib/entries.glsl"
+#include "lib/features.glsl"
+#include "lib/mask.glsl"
+#include "lib/online_softmax.glsl"
+
+// What a row's scores depend on besides the key: heads, queries and batch entries of the window.
+struct ScoreRow {
+  uint batch;
+  uint head;
+  uint query;
+  uint mask_index;  // of key 0
+  float slope_log2;
+};
+
+float without_infinity(float score) {
+  return kStrictNonfinite && floatBitsToUint(score) == 0xff800000u ? kHiddenScore : score;
+}
+
+#if VKATTN_FEATURES
+
+layout(set = 0, binding = VKATTN_BINDING_ALIBI_SLOPES, std430) readonly buffer Slopes { float alibi_slopes[]; };
+
+#include "lib/score_function.glsl"
+
+// That finish_score() may return kHiddenScore.
+const bool kScoresHide = kMaskType != VKATTN_MASK_NONE || kUserHides || kHasUserScore || kStrictNonfinite;
+// That it may do so by may_see(): only steps of which a block mask says so can do without asking.
+const bool kStepsHide = kMaskType != VKATTN_MASK_NONE || kUserHides;
+// That it may return something else than it was given.
+const bool kFinishesScores = kScoresHide || kHasSoftcap || kAlibi != VKATTN_ALIBI_NONE || kHasUserScore;
+
+// tanh within a few units in the last place, also of small numbers, where a device's own may be off by more.
+float accurate_tanh(float x) {
+  const float square = x * x;
+  // A convergent of Lambert's continued fraction; below 1 it is exact to 2e-9.
+  const float small = x * (10395.0 + square * (1260.0 + 21.0 * square)) /
+                      (10395.0 + square * (4725.0 + square * (210.0 + square)));
+  const float large = 1.0 - 2.0 / (exp2(2.0 * kLog2E * min(abs(x), 20.0)) + 1.0);
+  // A NaN, told by its bits, as min() may drop it, comes out of `small` as one.
+  const bool is_small = abs(x) < 1.0 || (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
+  return is_small ? small : (x < 0.0 ? -large : large);
+}
+
+// The slope of a head of the window (vkattn::standard_alibi_slope()).
+float alibi_slope(uint head) {
+  if (kAlibi == VKATTN_ALIBI_GIVEN) return alibi_slopes[features.slopes_offset + head];
+  const uint h = features.first_head + head;
+  const uint power = 1u << findMSB(features.problem_heads);
+  return h < power ? exp2(-8.0 * float(h + 1u) / float(power)) : exp2(-4.0 * float(2u * (h - power) + 1u) / float(power));
+}
+
+ScoreRow score_row(uint batch, uint head, uint query) {
+  ScoreRow row = ScoreRow(batch, head, query, mask_row(batch, head, query), 0.0);
+  if (kAlibi != VKATTN_ALIBI_NONE) row.slope_log2 = kLog2E * alibi_slope(head);
+  return row;
+}
+
+float capped_score(float score) {
+  return kHasSoftcap ? features.softcap_log2 * accurate_tanh(score * features.softcap_log2_inverse) : score;
+}
+
+// That neither a mask nor the user's function hides the key from the row.
+bool may_see(ScoreRow row, uint key) {
+  if (kMaskType != VKATTN_MASK_NONE && masked_score(0.0, row.mask_index, key) == kHiddenScore) return false;
+  return !kUserHides || user_visible(row.batch, row.head, row.query, key);
+}
+
+// That scores of a step are looked through for hidden ones: also the user's score() may say minus infinity, at any time.
+bool looks_for_hidden(bool masked) { return masked || kHasUserScore || kStrictNonfinite; }
+
+// From a scaled score in log2 units to the one that enters the softmax: softcap, the user's function, bias and mask,
+// ALiBi. kHiddenScore where the key is hidden from the row, in steps that are not masked by the user's score() only.
+float finish_score(float score, ScoreRow row, uint key, bool masked) {
+  score = capped_score(score);
+  if (kHasUserScore) score = user_score(score, row.batch, row.head, row.query, key);
+  score = without_infinity(score);
+  if ((kHasUserScore || kStrictNonfinite) && score == kHiddenScore) return score;
+  if (kAlibi != VKATTN_ALIBI_NONE) {
+    const int shift = features.position_offset + (kAlignBottomRight ? entry_position_shift : 0);
+    score -= row.slope_log2 * float(abs(int(row.query) + shift - int(key)));
+  }
+  if (kMaskType != VKATTN_MASK_NONE && (masked || kMaskAdds)) score = masked_score(score, row.mask_index, key);
+  if (kUserHides && masked && !user_visible(row.batch, row.head, row.query, key)) score = kHiddenScore;
+  return score;
+}
+
+#else
+
+const bool kHasUserScore = false;
+const bool kScoresHide = kStrictNonfinite;
+const bool kStepsHide = false;
+const bool kFinishesScores = false;
+
+ScoreRow score_row(uint batch, uint head, uint query) { return ScoreRow(batch, head, query, 0u, 0.0); }
+bool looks_for_hidden(bool masked) { return masked || kStrictNonfinite; }
+float finish_score(float score, ScoreRow row, uint key, bool masked) { return without_infinity(score); }
+
+#endif
+
+#endif

@@ -1,0 +1,38 @@
+// Attention sinks: a logit of each head that counts as one more key without a value.
+#ifndef VKATTN_LIB_SINKS
+#define VKATTN_LIB_SINKS
+
+#include "lib/features.glsl"
+#include "lib/online_softmax.glsl"
+
+#if VKATTN_FEATURES
+
+layout(set = 0, binding = VKATTN_BINDING_SINKS, std430) readonly buffer Sinks { float sinks[]; };
+
+// The sink of a head; minus infinity where there is none. It counts in the first part of the keys.
+float sink_of(uint head, uint split) {
+  return !kHasSinks || split != 0u ? uintBitsToFloat(0xff800000u) : sinks[features.sinks_offset + head];
+}
+
+// In log2 units; kHiddenScore where there is none, or none that is a number.
+float sink_score(uint head, uint split) {
+  const float sink = sink_of(head, split);
+  return (floatBitsToUint(sink) & 0x7fffffffu) < 0x7f800000u ? logit_in_log2_units(sink) : kHiddenScore;
+}
+
+// What the sink adds to a sum of exp2(score - sink_score()). A maximum may drop a NaN, a sum keeps it: so a sink that is
+// no number, minus infinity apart, is one here.
+float sink_weight(uint head, uint split) {
+  const uint bits = floatBitsToUint(sink_of(head, split));
+  if (bits == 0xff800000u) return 0.0;
+  return (bits & 0x7fffffffu) < 0x7f800000u ? 1.0 : uintBitsToFloat(0x7fc00000u);
+}
+
+#else
+
+float sink_score(uint head, uint split) { return kHiddenScore; }
+float sink_weight(uint head, uint split) { return 0.0; }
+
+#endif
+
+#endif

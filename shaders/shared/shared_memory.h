@@ -1,0 +1,39 @@
+// How large the stages of tile, decode and matrix in shared memory are. Plain macros: GLSL has its array sizes from them,
+// C++ adds up their bytes. Names end with 4 where a unit is four 32-bit words, 16 bytes.
+#ifndef VKATTN_SHARED_SHARED_MEMORY_H
+#define VKATTN_SHARED_SHARED_MEMORY_H
+
+#define VKATTN_LARGER(A, B) ((A) > (B) ? (A) : (B))
+
+// tile. Rows are skewed by 16 bytes so that a column of threads falls into different banks.
+// Queries, then probabilities: DIMS of a chunk, KEYS of a block.
+#define VKATTN_TILE_ROW_STRIDE4(DIMS, KEYS) (VKATTN_LARGER(DIMS, KEYS) / 4 + 1)
+#define VKATTN_TILE_ROW_STAGE4(ROWS, DIMS, KEYS) ((ROWS) * VKATTN_TILE_ROW_STRIDE4(DIMS, KEYS))
+// Keys, then values of 4 dims a column.
+#define VKATTN_TILE_KV_STAGE4(KEYS, DIMS, COLUMNS) ((KEYS) * (VKATTN_LARGER((DIMS) / 4, COLUMNS) + 1))
+// What the columns of a row reduce, in words, where they do so through shared memory.
+#define VKATTN_TILE_REDUCE_STAGE(ROWS, COLUMNS) ((ROWS) * ((COLUMNS) + 1))
+
+// decode. Queries of ROWS of a thread, ROW_SETS of which neighbouring groups have; after the last key, rows that are
+// merged, MERGE_ROWS at a time, of ROW_SUMS4 in each thread.
+#define VKATTN_DECODE_QUERY_STAGE4(ROWS, KEY_PARTS, ROW_SETS, COLUMNS) ((ROWS) * (KEY_PARTS) * (ROW_SETS) * (COLUMNS))
+#define VKATTN_DECODE_MERGE_STAGE4(MERGE_ROWS, ROW_SUMS4, THREADS) ((MERGE_ROWS) * (ROW_SUMS4) * (THREADS))
+// One word of each row and group of threads: there are two such stages.
+#define VKATTN_DECODE_GROUP_STAGE(TILE_ROWS, KEY_GROUPS) ((TILE_ROWS) * (KEY_GROUPS))
+
+// matrix. Rows are in units of 8 elements of 16 bits, skewed by one against bank conflicts. HEAD_DIMS are padded to whole
+// matrices.
+#define VKATTN_MATRIX_STRIDE(ELEMENTS) ((ELEMENTS) / 8 + 1)
+#define VKATTN_MATRIX_KEY_STAGE4(KEYS, HEAD_DIMS) ((KEYS) * VKATTN_MATRIX_STRIDE(HEAD_DIMS))
+#define VKATTN_MATRIX_VALUE_STAGE4(KEYS, SLICE_DIMS, TRANSPOSED) \
+  ((TRANSPOSED) ? (SLICE_DIMS) * VKATTN_MATRIX_STRIDE(KEYS) : (KEYS) * VKATTN_MATRIX_STRIDE(SLICE_DIMS))
+#define VKATTN_MATRIX_QUERY_STAGE4(ROWS, HEAD_DIMS, IN_REGISTERS) \
+  ((IN_REGISTERS) ? 1 : (ROWS) * VKATTN_MATRIX_STRIDE(HEAD_DIMS))
+#define VKATTN_MATRIX_SCORE_STRIDE4(KEYS) ((KEYS) / 4 + 1)
+#define VKATTN_MATRIX_SCORE_STAGE4(ROWS, KEYS) ((ROWS) * VKATTN_MATRIX_SCORE_STRIDE4(KEYS))
+#define VKATTN_MATRIX_FACTOR_STAGE4(ROWS) ((ROWS) / 4)
+// With features: scales of keys and of values, and probabilities times scales.
+#define VKATTN_MATRIX_SCALE_STAGE4(KEYS, SCALES, SCALED) ((SCALED) ? (KEYS) / 4 * (SCALES) : 1)
+#define VKATTN_MATRIX_PRODUCT_STAGE4(ROWS, KEYS, SCALED) ((SCALED) ? (ROWS) * VKATTN_MATRIX_STRIDE(KEYS) : 1)
+
+#endif

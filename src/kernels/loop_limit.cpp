@@ -1,0 +1,89 @@
+// The one place that knows of a driver which ends loops early (Capabilities::max_loop_iterations).
+#include <algorithm>
+
+#include "attention/features.hpp"
+#include "common/integers.hpp"
+#include "common/message.hpp"
+#include "kernels/kernel.hpp"
+#include "kernels/split.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+// Of the passes below, what one invocation takes at the most, of all loops that the compiler may keep.
+
+std::int64_t unfused_iterations(const AttentionDesc& desc, const KernelConfig& config) {
+  // Softmax goes over the keys of each row three times, the weighted sum once for every 16 dims.
+  const std::int64_t rows = config.rows_per_workgroup / std::max(config.workgroup_size, 1U);
+  return std::max(3 * rows, desc.value_dim / 16 + 1) * (desc.kv_length + 2) + desc.head_dim;
+}
+
+// lane, tile and decode, as if one part had all keys that a tile of rows may see.
+std::int64_t fused_iterations(const AttentionDesc& desc, const KernelConfig& config) {
+  constexpr std::int64_t kMaskedKeys = 16;  // of a step, where lane looks at each score
+  constexpr std::int64_t kEdgeKeys = 4;     // where only the ends of what rows see are masked
+  const TileShape& tile = config.tile;
+  const std::int64_t key_step = std::max(config.key_step, 1U);
+  const std::int64_t keys = scores_hide(desc) ? std::min(key_step, kMaskedKeys) : key_step;
+  const std::int64_t edge_steps = (config.rows_per_workgroup + key_step) / kEdgeKeys + 1;
+  const std::int64_t steps =
+      divide_up(most_visible_keys(desc, config.rows_per_workgroup), keys) + 1 + 2 * edge_steps;
+  // lane goes over the dims by 4, decode not at all. tile stages 8 or more at a time, over which and whose
+  // keys it goes, and reduces its rows over its columns.
+  std::int64_t in_step = 8 + (config.loops_over_dims ? (desc.head_dim + desc.value_dim) / 4 : 0);
+  if (tile.columns != 0) {
+    in_step += (desc.head_dim + 2 * desc.value_dim) / 4 + key_step + 8 +
+               std::int64_t{2} * std::max(tile.rows, 1U) * tile.columns;
+  }
+  // 10 rounds for each score of a thread. The rows of decode's block are those of several.
+  const std::int64_t rows = config.loops_over_dims ? tile.rows : 4;
+  if (desc.dropout > 0) in_step += 11 * rows * tile.keys;
+  return steps * in_step + 2 * desc.value_dim + std::int64_t{4} * tile.rows * tile.columns + 4096;
+}
+
+std::int64_t block_mask_iterations(const KernelConfig& config) {
+  return std::int64_t{config.rows_per_workgroup} * config.block_mask_keys;
+}
+
+std::int64_t weights_iterations(const AttentionDesc& desc) {
+  constexpr std::int64_t kFewestThreads = 8;
+  return (desc.kv_length / kFewestThreads + 1) * (desc.head_dim / 4 + 4) + 2;
+}
+
+// With as many parts as there are steps.
+std::int64_t combine_iterations(const AttentionDesc& desc, const KernelConfig& config) {
+  constexpr std::int64_t kFewestThreads = 8;
+  const std::int64_t parts = desc.kv_length / std::max(config.key_step, 1U) + 1;
+  return (desc.value_dim / kFewestThreads + 1) * (parts / 8 + 3);
+}
+
+std::int64_t most_iterations(const AttentionDesc& desc, const KernelConfig& config) {
+  std::int64_t most =
+      config.score_block_keys != 0 ? unfused_iterations(desc, config) : fused_iterations(desc, config);
+  if (scores_hide(desc)) most = std::max(most, block_mask_iterations(config));
+  if (desc.weights != WeightsStage::kNone) most = std::max(most, weights_iterations(desc));
+  if (config.key_step != 0) most = std::max(most, combine_iterations(desc, config));
+  return most;
+}
+
+}  // namespace
+
+Status check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
+                        const KernelConfig& config) {
+  const std::int64_t limit = capabilities.max_loop_iterations;
+  if (limit == 0 || desc.is_empty()) return {};
+  const auto refusal = [&](std::string_view reason) {
+    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
+                 message("this driver (", capabilities.driver_name, " ", capabilities.driver_info,
+                         "), Mesa before 25, silently ends the loops of an invocation after ", limit,
+                         " iterations, and ", reason, "; needs Mesa 25")};
+  };
+  // What their loops take was never counted.
+  if (config.uses_matrix_units) return refusal("kernels on matrix units may take more");
+  const std::int64_t most = most_iterations(desc, config);
+  if (most < limit) return {};
+  return refusal(message("this problem may take ", most));
+}
+
+}  // namespace vkattn::detail
