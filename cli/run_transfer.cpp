@@ -233,7 +233,7 @@ void upload_array(const Transfer& transfer, Source source, const Target& target)
 
 /// The mask's own elements, and after each run of them what hides the keys that it is too short for.
 void upload_mask(const Transfer& transfer, MaskFile& mask) {
-  const harness::ProblemRun::Tensor& tensor = transfer.run.mask();
+  const harness::ProblemRun::Tensor& tensor = transfer.run.tensor(&AttentionTensors::mask);
   const MaskType type = transfer.run.problem().desc.mask.type;
   const DataType stored_type = type == MaskType::kFloat16 ? DataType::kFloat16 : DataType::kFloat32;
   const std::size_t size = type == MaskType::kBytes ? 1 : element_bytes(stored_type);
@@ -343,19 +343,23 @@ void upload(const Transfer& transfer, RunInputs& inputs, RunOutputs& outputs) {
   const auto present = [](std::optional<OutputFile>& file) { return file ? &*file : nullptr; };
   upload_array(transfer, Source(inputs.query, nullptr, problem.layout), {desc.query.type, run.query()});
   upload_array(transfer, Source(inputs.key, past(inputs.past_key), problem.layout),
-               {desc.key.type, run.key(), &run.key_scales(), present(outputs.present_key), desc.query.type});
-  upload_array(
-      transfer, Source(inputs.value, past(inputs.past_value), problem.layout),
-      {desc.value.type, run.value(), &run.value_scales(), present(outputs.present_value), desc.query.type});
+               {desc.key.type, run.key(), &run.tensor(&AttentionTensors::key_scales),
+                present(outputs.present_key), desc.query.type});
+  upload_array(transfer, Source(inputs.value, past(inputs.past_value), problem.layout),
+               {desc.value.type, run.value(), &run.tensor(&AttentionTensors::value_scales),
+                present(outputs.present_value), desc.query.type});
   if (inputs.mask) upload_mask(transfer, *inputs.mask);
-  write_numbers(transfer, run.kv_lengths(), std::as_bytes(std::span(problem.kv_lengths)));
-  write_numbers(transfer, run.query_lengths(), std::as_bytes(std::span(problem.query_lengths)));
-  write_numbers(transfer, run.cumulative_query_lengths(),
+  write_numbers(transfer, run.tensor(&AttentionTensors::kv_lengths),
+                std::as_bytes(std::span(problem.kv_lengths)));
+  write_numbers(transfer, run.tensor(&AttentionTensors::query_lengths),
+                std::as_bytes(std::span(problem.query_lengths)));
+  write_numbers(transfer, run.tensor(&AttentionTensors::cumulative_query_lengths),
                 std::as_bytes(std::span(inputs.cumulative_query_lengths)));
-  write_numbers(transfer, run.cumulative_kv_lengths(),
+  write_numbers(transfer, run.tensor(&AttentionTensors::cumulative_kv_lengths),
                 std::as_bytes(std::span(inputs.cumulative_kv_lengths)));
-  write_numbers(transfer, run.alibi_slopes(), std::as_bytes(std::span(inputs.alibi_slopes)));
-  write_numbers(transfer, run.sinks(), std::as_bytes(std::span(inputs.sinks)));
+  write_numbers(transfer, run.tensor(&AttentionTensors::alibi_slopes),
+                std::as_bytes(std::span(inputs.alibi_slopes)));
+  write_numbers(transfer, run.tensor(&AttentionTensors::sinks), std::as_bytes(std::span(inputs.sinks)));
 }
 
 void download(const Transfer& transfer, RunOutputs& outputs) {
@@ -378,7 +382,8 @@ void download(const Transfer& transfer, RunOutputs& outputs) {
   if (outputs.weights) {
     const RowFill fill(problem, desc.kv_length, desc.query_heads,
                        desc.weights == WeightsStage::kProbabilities ? 0 : hidden);
-    download_tensor(transfer, run.weights(), DataType::kFloat32, fill, *outputs.weights);
+    download_tensor(transfer, run.tensor(&AttentionTensors::weights), DataType::kFloat32, fill,
+                    *outputs.weights);
   }
   for (const RunOutputs::Named& named : outputs.files()) require(named.file->file.commit());
 }

@@ -24,7 +24,7 @@ set(score_may "")
 set(score_headers score_function score_shaders)
 set(reference_may "")
 set(reference_headers ${problem_headers})
-set(runtime_may vulkan kernels reference)
+set(runtime_may vulkan attention kernels reference)
 set(runtime_headers ${problem_headers} kernels tuning bindings plan cache runtime)
 
 set(folders common vulkan attention kernels program forward cache score reference runtime)

@@ -127,22 +127,27 @@ Status run_append(const Runtime& runtime, const AppendDesc& desc, const AppendTe
 }  // namespace
 
 Status append_keys(const Runtime& runtime, const Problem& problem, const SmallInputs& inputs,
-                   const AppendedTensors& tensors) {
+                   const detail::PerTensor<TensorBuffer>& tensors) {
   const AppendDesc desc = append_desc(problem);
   if (desc.is_empty()) return {};
   const auto new_shape = [&](const TensorDesc& rows, std::int64_t dims) {
     const TensorExtents e = new_row_extents(desc, desc.kv_heads, dims);
     return TensorShape{rows, e.batch, e.heads, e.rows, e.dims};
   };
-  Cached caches[] = {
-      {"K", TensorRole::kKey, tensors.key, desc.cache_key, new_shape(desc.key, desc.head_dim), {}, {}},
-      {"V",
-       TensorRole::kValue,
-       tensors.value,
-       desc.cache_value,
-       new_shape(desc.value, desc.value_dim),
-       {},
-       {}}};
+  Cached caches[] = {{"K",
+                      TensorRole::kKey,
+                      tensors[&AttentionTensors::key],
+                      desc.cache_key,
+                      new_shape(desc.key, desc.head_dim),
+                      {},
+                      {}},
+                     {"V",
+                      TensorRole::kValue,
+                      tensors[&AttentionTensors::value],
+                      desc.cache_value,
+                      new_shape(desc.value, desc.value_dim),
+                      {},
+                      {}}};
   for (Cached& cached : caches) {
     if (Status s = take_out(runtime, problem, inputs, cached); !s.ok()) return s;
   }
@@ -161,16 +166,16 @@ Status append_keys(const Runtime& runtime, const Problem& problem, const SmallIn
   AppendTensors all;
   all.key = range_of(caches[0].new_rows);
   all.value = range_of(caches[1].new_rows);
-  all.cache_key = range_of(tensors.key);
-  all.cache_value = range_of(tensors.value);
+  all.cache_key = range_of(tensors[&AttentionTensors::key]);
+  all.cache_value = range_of(tensors[&AttentionTensors::value]);
   all.positions = range_of(position_buffer);
   if (desc.has_cumulative_new_lengths) {
-    all.cumulative_new_lengths = range_of(tensors.cumulative_query_lengths);
+    all.cumulative_new_lengths = range_of(tensors[&AttentionTensors::cumulative_query_lengths]);
   }
-  all.page_table = range_of(tensors.page_table);
-  all.key_scales = range_of(tensors.key_scales);
-  all.value_scales = range_of(tensors.value_scales);
-  if (desc.query_heads > 0) all.query = all.query_output = range_of(tensors.query);
+  all.page_table = range_of(tensors[&AttentionTensors::page_table]);
+  all.key_scales = range_of(tensors[&AttentionTensors::key_scales]);
+  all.value_scales = range_of(tensors[&AttentionTensors::value_scales]);
+  if (desc.query_heads > 0) all.query = all.query_output = range_of(tensors[&AttentionTensors::query]);
   if (status = run_append(runtime, desc, all); !status.ok()) return status;
 
   for (const Cached& cached : caches) {

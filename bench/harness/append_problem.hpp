@@ -3,28 +3,18 @@
 
 #include <vkattn/runtime.hpp>
 
+#include "attention/tensor_table.hpp"
 #include "harness/small_inputs.hpp"
 #include "harness/tensor_buffer.hpp"
 #include "problem/problem.hpp"
 
 namespace vkattn::harness {
 
-/// The tensors of a problem that an append works on.
-struct AppendedTensors {
-  const TensorBuffer& query;
-  const TensorBuffer& key;
-  const TensorBuffer& value;
-  const TensorBuffer& page_table;
-  const TensorBuffer& key_scales;
-  const TensorBuffer& value_scales;
-  const TensorBuffer& cumulative_query_lengths;
-};
-
 /// Takes the last keys of each batch entry, new_rows() of them, out of K and V, which hold all, and has the
 /// device append them: packed as the queries are, where these are packed alone. The bytes of K and V, and
 /// around them, must then be what they were; but where keys are turned, whose reference
 /// tests/gpu/rotary_test.cpp has. An error says where they are not.
 [[nodiscard]] Status append_keys(const Runtime& runtime, const Problem& problem, const SmallInputs& inputs,
-                                 const AppendedTensors& tensors);
+                                 const detail::PerTensor<TensorBuffer>& tensors);
 
 }  // namespace vkattn::harness

@@ -15,6 +15,7 @@
 #include "harness/problem_run.hpp"
 #include "harness/row_selection.hpp"
 #include "harness/tensor_memory.hpp"
+#include "runtime/reference_inputs.hpp"
 
 namespace vkattn::harness {
 namespace {
@@ -282,13 +283,14 @@ std::string CheckReport::to_string() const {
 
 namespace {
 
-/// Reads tensors into views.
-using WantedView = std::pair<HostView*, const ProblemRun::Tensor*>;
-Status read_views(const Runtime& runtime, std::span<const WantedView> wanted) {
-  for (const auto& [view, tensor] : wanted) {
-    Result<HostView> read = HostView::of(runtime, *tensor);
+/// Reads tensors of the table into views: those that are written, or those that are not.
+Status read_views(const Runtime& runtime, const detail::PerTensor<TensorBuffer>& tensors, bool written,
+                  detail::PerTensor<HostView>& views) {
+  for (const detail::TensorRow& row : detail::tensor_table()) {
+    if (row.use.written != written) continue;
+    Result<HostView> read = HostView::of(runtime, tensors[row.range]);
     if (!read.ok()) return read.error();
-    *view = std::move(read).value();
+    views[row.range] = std::move(read).value();
   }
   return {};
 }
@@ -296,39 +298,10 @@ Status read_views(const Runtime& runtime, std::span<const WantedView> wanted) {
 }  // namespace
 
 Status ProblemRun::visit_inputs(const std::function<void(const reference::Inputs&)>& visit) const {
-  HostView query, key, value, mask;
-  HostView kv_lengths, query_lengths, cumulative_query_lengths, cumulative_kv_lengths, page_table;
-  HostView key_scales, value_scales, alibi_slopes, sinks;
-  const WantedView wanted[] = {
-      {&query, &query_},
-      {&key, &key_},
-      {&value, &value_},
-      {&mask, &mask_},
-      {&kv_lengths, &kv_lengths_},
-      {&query_lengths, &query_lengths_},
-      {&cumulative_query_lengths, &cumulative_query_lengths_},
-      {&cumulative_kv_lengths, &cumulative_kv_lengths_},
-      {&page_table, &page_table_},
-      {&key_scales, &key_scales_},
-      {&value_scales, &value_scales_},
-      {&alibi_slopes, &alibi_slopes_},
-      {&sinks, &sinks_},
-  };
-  if (Status status = read_views(*runtime_, wanted); !status.ok()) return status;
-  reference::Inputs inputs;
-  inputs.query = query.first();
-  inputs.key = key.first();
-  inputs.value = value.first();
-  inputs.mask = mask.first();
-  inputs.kv_lengths = kv_lengths.numbers<std::int32_t>();
-  inputs.query_lengths = query_lengths.numbers<std::int32_t>();
-  inputs.cumulative_query_lengths = cumulative_query_lengths.numbers<std::int32_t>();
-  inputs.cumulative_kv_lengths = cumulative_kv_lengths.numbers<std::int32_t>();
-  inputs.page_table = page_table.numbers<std::int32_t>();
-  inputs.key_scales = key_scales.numbers<float>();
-  inputs.value_scales = value_scales.numbers<float>();
-  inputs.alibi_slopes = alibi_slopes.numbers<float>();
-  inputs.sinks = sinks.numbers<float>();
+  detail::PerTensor<HostView> views;
+  if (Status status = read_views(*runtime_, tensors_, false, views); !status.ok()) return status;
+  reference::Inputs inputs = detail::reference_inputs(
+      [&](BufferRange AttentionTensors::*range) { return views[range].numbers<std::byte>(); });
   inputs.dropout_seed = problem_.dropout_seed;
   inputs.dropout_offset = problem_.dropout_offset;
   inputs.score_hook = score_hook_;
@@ -338,9 +311,11 @@ Status ProblemRun::visit_inputs(const std::function<void(const reference::Inputs
 
 Result<CheckReport> ProblemRun::check(const RowSelection& selection, const Progress& progress) const {
   const AttentionDesc& desc = problem_.desc;
-  HostView output, lse, weights;
-  const WantedView wanted[] = {{&output, &output_}, {&lse, &lse_}, {&weights, &weights_}};
-  if (Status status = read_views(*runtime_, wanted); !status.ok()) return status.error();
+  detail::PerTensor<HostView> views;
+  if (Status status = read_views(*runtime_, tensors_, true, views); !status.ok()) return status.error();
+  const HostView& output = views[&AttentionTensors::output];
+  const HostView& lse = views[&AttentionTensors::lse];
+  const HostView& weights = views[&AttentionTensors::weights];
   CheckReport report;
   const Status status = visit_inputs([&](const reference::Inputs& inputs) {
     const OutputViews outputs{OutputView(output_shape(desc), output), OutputView(lse_shape(desc), lse),
@@ -349,10 +324,10 @@ Result<CheckReport> ProblemRun::check(const RowSelection& selection, const Progr
     report = compare_rows(select_rows(desc, inputs, selection), prototype, progress);
     const WrittenRows written(desc, inputs);
     const auto stored = [&](const Position& position) { return written.stored(position); };
-    check_guards("output", output_shape(desc), output_, output.bytes(), stored, report);
-    check_guards("lse", lse_shape(desc), lse_, lse.bytes(), stored, report);
+    check_guards("output", output_shape(desc), this->output(), output.bytes(), stored, report);
+    check_guards("lse", lse_shape(desc), this->lse(), lse.bytes(), stored, report);
     check_guards(
-        "weights", weights_shape(desc), weights_, weights.bytes(),
+        "weights", weights_shape(desc), tensor(&AttentionTensors::weights), weights.bytes(),
         [&](const Position& position) { return written.weights(position); }, report);
   });
   if (!status.ok()) return status.error();

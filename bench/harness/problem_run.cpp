@@ -79,39 +79,10 @@ Status ProblemRun::place_score_function() {
 
 Status ProblemRun::place_tensors() {
   const AttentionDesc& desc = problem_.desc;
-  const std::int64_t shift = problem_.shift;
-  const std::pair<Tensor*, TensorShape> shapes[] = {
-      {&query_, query_shape(desc)},
-      {&key_, key_shape(desc)},
-      {&value_, value_shape(desc)},
-      {&mask_, mask_shape(desc)},
-      {&output_, output_shape(desc)},
-      {&lse_, desc.has_lse ? lse_shape(desc) : TensorShape{}},
-      {&weights_, desc.weights != WeightsStage::kNone ? weights_shape(desc) : TensorShape{}},
-  };
-  for (const auto& [tensor, shape] : shapes) {
-    if (Status s = place(*runtime_, shape, shift, *tensor); !s.ok()) return s;
-  }
-  const auto heads_of = [&](const TensorDesc& tensor) {
-    return tensor.type == DataType::kFloat8E4m3 ? desc.kv_heads : 0;
-  };
-  const std::int64_t sums = desc.batch + 1;
-  const bool paged = desc.cache.mapping == KeyMapping::kPaged;
-  const std::pair<Tensor*, std::int64_t> counts[] = {
-      {&kv_lengths_, desc.has_kv_lengths ? desc.batch : 0},
-      {&query_lengths_, desc.has_query_lengths ? desc.batch : 0},
-      {&cumulative_query_lengths_, desc.has_packed_queries() ? sums : 0},
-      {&cumulative_kv_lengths_, desc.has_cumulative_lengths ? sums : 0},
-      {&page_table_, paged ? detail::saturating_multiply(desc.batch, desc.cache.page_table_stride) : 0},
-      {&key_scales_, heads_of(desc.key)},
-      {&value_scales_, heads_of(desc.value)},
-      {&alibi_slopes_, desc.alibi == Alibi::kGiven ? desc.query_heads : 0},
-      {&sinks_, desc.has_sinks ? desc.query_heads : 0},
-  };
-  for (const auto& [tensor, count] : counts) {
-    if (Status s = place(*runtime_, detail::saturating_multiply(count, 4), shift * 4, *tensor); !s.ok()) {
-      return s;
-    }
+  for (const detail::TensorRow& row : detail::tensor_table()) {
+    if (!row.is_used(desc)) continue;
+    const TensorShape shape = shape_of(row.storage(desc), tensor_extents(row, desc));
+    if (Status s = place(*runtime_, shape, problem_.shift, tensors_[row.range]); !s.ok()) return s;
   }
   return {};
 }
@@ -120,7 +91,7 @@ Status ProblemRun::fill_inputs() {
   const AttentionDesc& desc = problem_.desc;
   const SmallInputs small = make_small_inputs(problem_);
   const std::pair<TensorRole, const Tensor*> tensors[] = {
-      {TensorRole::kQuery, &query_}, {TensorRole::kKey, &key_}, {TensorRole::kValue, &value_}};
+      {TensorRole::kQuery, &query()}, {TensorRole::kKey, &key()}, {TensorRole::kValue, &value()}};
   for (const auto& [role, tensor] : tensors) {
     const TensorDesc& storage = role == TensorRole::kQuery ? desc.query
                                 : role == TensorRole::kKey ? desc.key
@@ -129,11 +100,11 @@ Status ProblemRun::fill_inputs() {
     if (Status s = fill_with(*runtime_, *tensor, input_filler(storage.type), fill); !s.ok()) return s;
   }
   const auto fill = [&](const PutElement& put) { fill_mask(problem_, put); };
-  if (Status s = fill_with(*runtime_, mask_, mask_filler(desc.mask.type), fill); !s.ok()) return s;
+  if (Status s = fill_with(*runtime_, tensor(&AttentionTensors::mask), mask_filler(desc.mask.type), fill);
+      !s.ok())
+    return s;
   if (Status s = fill_small_inputs(small); !s.ok() || problem_.appended == 0) return s;
-  return append_keys(
-      *runtime_, problem_, small,
-      {query_, key_, value_, page_table_, key_scales_, value_scales_, cumulative_query_lengths_});
+  return append_keys(*runtime_, problem_, small, tensors_);
 }
 
 Status ProblemRun::fill_small_inputs(const SmallInputs& inputs) {
@@ -142,35 +113,38 @@ Status ProblemRun::fill_small_inputs(const SmallInputs& inputs) {
   const Pattern longest = pattern_of(0x7fffffffU);
   const Pattern spare = pattern_of(spare_page(problem_.desc, inputs));
   const Pattern nan = input_filler(DataType::kFloat32);
+  using Tensors = AttentionTensors;
   struct Small {
-    const Tensor& tensor;
+    BufferRange Tensors::*tensor;
     std::span<const std::byte> numbers;
     Pattern around;
   };
   const auto bytes = [](const auto& numbers) { return std::as_bytes(std::span(numbers)); };
   const Small all[] = {
-      {kv_lengths_, bytes(inputs.kv_lengths), longest},
-      {query_lengths_, bytes(inputs.query_lengths), longest},
-      {cumulative_query_lengths_, bytes(inputs.cumulative_query_lengths), longest},
-      {cumulative_kv_lengths_, bytes(inputs.cumulative_kv_lengths), longest},
-      {page_table_, bytes(inputs.page_table), spare},
-      {key_scales_, bytes(inputs.key_scales), nan},
-      {value_scales_, bytes(inputs.value_scales), nan},
-      {alibi_slopes_, bytes(inputs.alibi_slopes), nan},
-      {sinks_, bytes(inputs.sinks), nan},
+      {&Tensors::kv_lengths, bytes(inputs.kv_lengths), longest},
+      {&Tensors::query_lengths, bytes(inputs.query_lengths), longest},
+      {&Tensors::cumulative_query_lengths, bytes(inputs.cumulative_query_lengths), longest},
+      {&Tensors::cumulative_kv_lengths, bytes(inputs.cumulative_kv_lengths), longest},
+      {&Tensors::page_table, bytes(inputs.page_table), spare},
+      {&Tensors::key_scales, bytes(inputs.key_scales), nan},
+      {&Tensors::value_scales, bytes(inputs.value_scales), nan},
+      {&Tensors::alibi_slopes, bytes(inputs.alibi_slopes), nan},
+      {&Tensors::sinks, bytes(inputs.sinks), nan},
   };
   for (const Small& small : all) {
     const auto fill = [&](const PutElement& put) { put(0, small.numbers); };
-    if (Status s = fill_with(*runtime_, small.tensor, small.around, fill); !s.ok()) return s;
+    if (Status s = fill_with(*runtime_, tensor(small.tensor), small.around, fill); !s.ok()) return s;
   }
   return {};
 }
 
 Status ProblemRun::poison_outputs() {
-  if (Status s = fill_pattern(*runtime_, output_, output_poison(problem_.desc.output.type)); !s.ok())
-    return s;
-  if (Status s = fill_pattern(*runtime_, lse_, output_poison(DataType::kFloat32)); !s.ok()) return s;
-  return fill_pattern(*runtime_, weights_, output_poison(DataType::kFloat32));
+  for (const detail::TensorRow& row : detail::tensor_table()) {
+    if (!row.use.written) continue;
+    const Pattern poison = output_poison(row.storage(problem_.desc).type);
+    if (Status s = fill_pattern(*runtime_, tensors_[row.range], poison); !s.ok()) return s;
+  }
+  return {};
 }
 
 Result<double> ProblemRun::execute(const AttentionPlan& plan) {
@@ -190,22 +164,8 @@ Result<double> ProblemRun::execute(const AttentionPlan& plan) {
 
 AttentionTensors ProblemRun::tensors() const {
   AttentionTensors tensors;
-  tensors.query = range_of(query_);
-  tensors.key = range_of(key_);
-  tensors.value = range_of(value_);
-  tensors.output = range_of(output_);
-  tensors.lse = range_of(lse_);
-  tensors.kv_lengths = range_of(kv_lengths_);
-  tensors.query_lengths = range_of(query_lengths_);
-  tensors.cumulative_query_lengths = range_of(cumulative_query_lengths_);
-  tensors.cumulative_kv_lengths = range_of(cumulative_kv_lengths_);
-  tensors.page_table = range_of(page_table_);
-  tensors.key_scales = range_of(key_scales_);
-  tensors.value_scales = range_of(value_scales_);
-  tensors.mask = range_of(mask_);
-  tensors.alibi_slopes = range_of(alibi_slopes_);
-  tensors.sinks = range_of(sinks_);
-  tensors.weights = range_of(weights_);
+  for (const detail::TensorRow& row : detail::tensor_table())
+    tensors.*row.range = range_of(tensors_[row.range]);
   tensors.score_buffers = score_buffers_;
   tensors.block_mask = block_mask_;
   tensors.block_mask_complete = block_mask_complete_;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "attention/tensor_table.hpp"
 #include "harness/small_inputs.hpp"
 #include "harness/tensor_buffer.hpp"
 #include "problem/problem.hpp"
@@ -122,22 +123,12 @@ class ProblemRun {
 
   /// For programs that fill or read it themselves.
   using Tensor = TensorBuffer;
-  [[nodiscard]] const Tensor& query() const { return query_; }
-  [[nodiscard]] const Tensor& key() const { return key_; }
-  [[nodiscard]] const Tensor& value() const { return value_; }
-  [[nodiscard]] const Tensor& output() const { return output_; }
-  [[nodiscard]] const Tensor& lse() const { return lse_; }
-  [[nodiscard]] const Tensor& kv_lengths() const { return kv_lengths_; }
-  [[nodiscard]] const Tensor& query_lengths() const { return query_lengths_; }
-  [[nodiscard]] const Tensor& cumulative_query_lengths() const { return cumulative_query_lengths_; }
-  [[nodiscard]] const Tensor& cumulative_kv_lengths() const { return cumulative_kv_lengths_; }
-  [[nodiscard]] const Tensor& page_table() const { return page_table_; }
-  [[nodiscard]] const Tensor& key_scales() const { return key_scales_; }
-  [[nodiscard]] const Tensor& value_scales() const { return value_scales_; }
-  [[nodiscard]] const Tensor& mask() const { return mask_; }
-  [[nodiscard]] const Tensor& alibi_slopes() const { return alibi_slopes_; }
-  [[nodiscard]] const Tensor& sinks() const { return sinks_; }
-  [[nodiscard]] const Tensor& weights() const { return weights_; }
+  [[nodiscard]] const Tensor& tensor(BufferRange AttentionTensors::*which) const { return tensors_[which]; }
+  [[nodiscard]] const Tensor& query() const { return tensor(&AttentionTensors::query); }
+  [[nodiscard]] const Tensor& key() const { return tensor(&AttentionTensors::key); }
+  [[nodiscard]] const Tensor& value() const { return tensor(&AttentionTensors::value); }
+  [[nodiscard]] const Tensor& output() const { return tensor(&AttentionTensors::output); }
+  [[nodiscard]] const Tensor& lse() const { return tensor(&AttentionTensors::lse); }
 
  private:
   ProblemRun(const Runtime& runtime, Problem problem) : runtime_(&runtime), problem_(std::move(problem)) {}
@@ -148,9 +139,7 @@ class ProblemRun {
   const Runtime* runtime_;
   Problem problem_;
   DataType probability_type_ = DataType::kFloat32;  ///< of the plan executed last
-  Tensor query_, key_, value_, mask_, output_, lse_, weights_;
-  Tensor kv_lengths_, query_lengths_, cumulative_query_lengths_, cumulative_kv_lengths_, page_table_;
-  Tensor key_scales_, value_scales_, alibi_slopes_, sinks_;
+  detail::PerTensor<Tensor> tensors_;
   std::vector<Tensor> score_tables_;  ///< of the problem's own function
   std::array<BufferRange, kMaxScoreBuffers> score_buffers_{};
   reference::ScoreHook score_hook_;

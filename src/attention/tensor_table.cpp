@@ -52,7 +52,7 @@ constexpr OffsetParam feature(std::size_t byte) {
   return {false, static_cast<std::uint32_t>(byte)};
 }
 
-constexpr std::array kTable{
+constexpr std::array<TensorRow, kTensorCount> kTable{{
     TensorRow{"query", VKATTN_BINDING_QUERY, &Tensors::query, TensorCut::kQueryRows, always,
               [](Desc d) { return d.query; }, head_dim, push(offsetof(AttentionParams, query_offset))},
     TensorRow{"key",
@@ -143,7 +143,7 @@ constexpr std::array kTable{
               [](Desc d) { return d.kv_length; },
               feature(offsetof(FeatureParams, weights_offset)),
               {.written = true}},
-};
+}};
 
 // A block of a tensor: where it begins, and its extents.
 struct Block {
@@ -190,8 +190,14 @@ Block block_of(TensorCut cut, Desc desc, const Window& w) {
 
 }  // namespace
 
-std::span<const TensorRow> tensor_table() {
+std::span<const TensorRow, kTensorCount> tensor_table() {
   return kTable;
+}
+
+std::size_t tensor_index(BufferRange AttentionTensors::*range) {
+  const auto row = std::find_if(kTable.begin(), kTable.end(),
+                                [&](const TensorRow& other) { return other.range == range; });
+  return static_cast<std::size_t>(row - kTable.begin());
 }
 
 TensorExtents tensor_extents(const TensorRow& row, Desc desc) {

@@ -5,6 +5,8 @@
 #include <vkattn/attention.hpp>
 #include <vkattn/attention_tensors.hpp>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -43,7 +45,25 @@ struct TensorRow {
   TensorUse use;
 };
 
-[[nodiscard]] std::span<const TensorRow> tensor_table();
+inline constexpr std::size_t kTensorCount = 16;
+
+[[nodiscard]] std::span<const TensorRow, kTensorCount> tensor_table();
+
+/// The row of a member.
+[[nodiscard]] std::size_t tensor_index(BufferRange AttentionTensors::*range);
+
+/// Something for each tensor of the table.
+template <class T>
+class PerTensor {
+ public:
+  [[nodiscard]] T& operator[](BufferRange AttentionTensors::*range) { return all_[tensor_index(range)]; }
+  [[nodiscard]] const T& operator[](BufferRange AttentionTensors::*range) const {
+    return all_[tensor_index(range)];
+  }
+
+ private:
+  std::array<T, kTensorCount> all_;
+};
 
 /// Extents of the whole tensor.
 [[nodiscard]] TensorExtents tensor_extents(const TensorRow& row, const AttentionDesc& desc);

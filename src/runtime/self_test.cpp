@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "common/message.hpp"
 #include "reference/reference.hpp"
 #include "runtime/files.hpp"
+#include "runtime/reference_inputs.hpp"
 
 namespace vkattn::detail {
 
@@ -132,28 +134,42 @@ std::vector<std::byte> random_mask(const AttentionDesc& desc, std::uint64_t seed
   return bytes;
 }
 
+// What no kernel writes: a NaN of its own, so that a row that is left out is found.
+std::vector<std::byte> unwritten(std::int64_t bytes) {
+  return {static_cast<std::size_t>(bytes), std::byte{0xff}};
+}
+
+std::vector<std::byte> host_tensor(const TensorRow& row, const AttentionDesc& desc, std::uint64_t seed) {
+  const TensorDesc storage = row.storage(desc);
+  const TensorExtents e = tensor_extents(row, desc);
+  if (row.use.written) {
+    return unwritten(tensor_bytes(storage, e.batch, e.heads, e.rows, e.dims).value());
+  }
+  switch (row.cut) {
+    case TensorCut::kScores:
+      return random_mask(desc, seed);
+    case TensorCut::kEntries: {
+      std::vector<std::byte> length(4);
+      const auto all = static_cast<std::int32_t>(desc.kv_length);
+      std::memcpy(length.data(), &all, 4);
+      return length;
+    }
+    case TensorCut::kKvHeads: {
+      std::vector<std::byte> scale;
+      append(scale, 1.0F / 128, DataType::kFloat32);
+      return scale;
+    }
+    default:
+      return random_rows(e.heads * e.rows, e.dims, storage.type, seed);
+  }
+}
+
 HostTensors make_tensors(const AttentionDesc& desc) {
-  const std::int64_t rows = desc.query_heads * desc.query_length;
   HostTensors host;
-  host.query = random_tensor(rows * desc.head_dim, desc.query.type, 1);
-  host.key = random_rows(desc.kv_length, desc.head_dim, desc.key.type, 2);
-  host.value = random_rows(desc.kv_length, desc.value_dim, desc.value.type, 3);
-  const auto scale_of = [](DataType type) {
-    std::vector<std::byte> scale;
-    if (type == DataType::kFloat8E4m3) append(scale, 1.0F / 128, DataType::kFloat32);
-    return scale;
-  };
-  host.key_scales = scale_of(desc.key.type);
-  host.value_scales = scale_of(desc.value.type);
-  // What no kernel writes: a NaN of its own, so that a row that is left out is found.
-  host.output.assign(static_cast<std::size_t>(rows * desc.value_dim * element_bytes(desc.output.type)),
-                     std::byte{0xff});
-  host.lse.assign(static_cast<std::size_t>(rows) * 4, std::byte{0xff});
-  const auto length = static_cast<std::int32_t>(desc.kv_length);
-  host.kv_lengths.resize(4);
-  std::memcpy(host.kv_lengths.data(), &length, 4);
-  if (desc.mask.type != MaskType::kNone) host.mask = random_mask(desc, 4);
-  if (desc.has_sinks) host.sinks = random_tensor(desc.query_heads, DataType::kFloat32, 5);
+  std::uint64_t seed = 1;
+  for (const TensorRow& row : tensor_table()) {
+    if (row.is_used(desc)) host[row.range] = host_tensor(row, desc, seed++);
+  }
   return host;
 }
 
@@ -167,25 +183,13 @@ Result<Buffer> upload(const Runtime& runtime, const std::vector<std::byte>& byte
 // Runs the plan on the tensors and reads the outputs back.
 Status execute(const Runtime& runtime, const AttentionPlan& plan, HostTensors& host) {
   AttentionTensors tensors;
-  const std::pair<const std::vector<std::byte>*, BufferRange*> places[] = {
-      {&host.query, &tensors.query},
-      {&host.key, &tensors.key},
-      {&host.value, &tensors.value},
-      {&host.output, &tensors.output},
-      {&host.lse, &tensors.lse},
-      {&host.kv_lengths, &tensors.kv_lengths},
-      {&host.mask, &tensors.mask},
-      {&host.sinks, &tensors.sinks},
-      {&host.key_scales, &tensors.key_scales},
-      {&host.value_scales, &tensors.value_scales},
-  };
-  std::vector<Buffer> buffers;
-  for (const auto& [bytes, range] : places) {
-    if (bytes->empty()) continue;
-    auto buffer = upload(runtime, *bytes);
+  PerTensor<Buffer> buffers;
+  for (const TensorRow& row : tensor_table()) {
+    if (host[row.range].empty()) continue;
+    auto buffer = upload(runtime, host[row.range]);
     if (!buffer) return buffer.error();
-    buffers.push_back(*std::move(buffer));
-    *range = buffers.back().range();
+    buffers[row.range] = *std::move(buffer);
+    tensors.*row.range = buffers[row.range].range();
   }
   BufferRange workspace_range;
   Buffer workspace;
@@ -198,29 +202,19 @@ Status execute(const Runtime& runtime, const AttentionPlan& plan, HostTensors& h
   const auto bindings = plan.make_bindings(tensors, workspace_range);
   if (!bindings) return bindings.error();
   if (auto time = runtime.execute(plan, *bindings); !time) return time.error();
-  constexpr std::size_t kOutput = 3;  // in the order of `places`, the first ones of which are always there
-  constexpr std::size_t kLse = 4;
-  if (Status status = runtime.read(buffers[kOutput], 0, host.output); !status) return status;
-  return runtime.read(buffers[kLse], 0, host.lse);
+  for (const auto range : {&AttentionTensors::output, &AttentionTensors::lse}) {
+    if (Status status = runtime.read(buffers[range], 0, host[range]); !status) return status;
+  }
+  return {};
 }
 
 }  // namespace
 
 std::string first_difference(const AttentionDesc& desc, const HostTensors& host, DataType probability_type) {
-  const auto length = static_cast<std::int32_t>(desc.kv_length);
-  reference::Inputs inputs{host.query.data(), host.key.data(), host.value.data(), {}};
-  if (desc.has_kv_lengths) inputs.kv_lengths = {&length, 1};
-  if (desc.mask.type != MaskType::kNone) inputs.mask = host.mask.data();
-  const auto floats = [](const std::vector<std::byte>& bytes) {
-    std::vector<float> values(bytes.size() / sizeof(float));
-    if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
-  };
-  const std::vector<float> sinks = floats(host.sinks), key_scales = floats(host.key_scales),
-                           value_scales = floats(host.value_scales);
-  inputs.sinks = sinks;
-  inputs.key_scales = key_scales;
-  inputs.value_scales = value_scales;
+  const reference::Inputs inputs = reference_inputs(
+      [&](BufferRange AttentionTensors::*range) { return std::span<const std::byte>(host[range]); });
+  const std::vector<std::byte>& output = host[&AttentionTensors::output];
+  const std::vector<std::byte>& log_sum_exp = host[&AttentionTensors::lse];
   std::string difference;
   const auto is_right = [&](double got, double expected, double tolerance, std::int64_t head,
                             std::int64_t query, const std::string& what) {
@@ -233,12 +227,12 @@ std::string first_difference(const AttentionDesc& desc, const HostTensors& host,
     for (std::int64_t query = 0; query < desc.query_length; ++query) {
       const reference::Row row = reference::compute_row(desc, inputs, {0, head, query});
       const auto row_index = static_cast<std::size_t>(head * desc.query_length + query);
-      const double lse = static_cast<double>(element(host.lse, row_index, DataType::kFloat32));
+      const double lse = static_cast<double>(element(log_sum_exp, row_index, DataType::kFloat32));
       if (!is_right(lse, row.lse, reference::lse_tolerance(desc, row), head, query, "lse")) return difference;
       for (std::int64_t dim = 0; dim < desc.value_dim; ++dim) {
         const std::size_t index =
             row_index * static_cast<std::size_t>(desc.value_dim) + static_cast<std::size_t>(dim);
-        const double got = static_cast<double>(element(host.output, index, desc.output.type));
+        const double got = static_cast<double>(element(output, index, desc.output.type));
         if (!is_right(got, row.output[static_cast<std::size_t>(dim)],
                       reference::output_tolerance(desc, row, dim, probability_type), head, query,
                       message("dim ", dim))) {

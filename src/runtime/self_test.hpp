@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "attention/tensor_table.hpp"
+
 namespace vkattn::detail {
 
 /// Outcomes by AttentionPlan::configuration(), kept in a file between runs: one for each device and driver.
@@ -32,9 +34,7 @@ class SelfTests {
 
 /// Tensors of one problem in host memory, in their storage types, BHSD; those that it does not ask for are
 /// empty.
-struct HostTensors {
-  std::vector<std::byte> query, key, value, output, lse, kv_lengths, mask, sinks, key_scales, value_scales;
-};
+using HostTensors = PerTensor<std::vector<std::byte>>;
 
 /// The first output that differs from the float64 reference by more than its tolerance, in words; empty where
 /// none does. For a batch of 1.

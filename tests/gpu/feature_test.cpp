@@ -125,7 +125,7 @@ std::string with_sizes(std::string_view words, bool few_rows, std::string_view s
 
 /// Two batch entries with one prefix: the same pages first, then pages of their own.
 Status share_prefix(const Runtime& runtime, const harness::ProblemRun& run) {
-  const harness::ProblemRun::Tensor& table = run.page_table();
+  const harness::ProblemRun::Tensor& table = run.tensor(&AttentionTensors::page_table);
   std::vector<std::int32_t> pages(table.bytes / sizeof(std::int32_t));
   const Status status = runtime.read(table.buffer, table.offset, std::as_writable_bytes(std::span(pages)));
   if (!status.ok()) return status;

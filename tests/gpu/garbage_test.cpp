@@ -85,7 +85,9 @@ Status fill_cache(const Runtime& runtime, const harness::ProblemRun& run, std::u
 /// Garbage from one of its numbers on, in whichever of lengths and page table the problem has.
 Status write_garbage(const Runtime& runtime, const harness::ProblemRun& run, std::size_t first) {
   const std::pair<const harness::ProblemRun::Tensor*, std::size_t> wanted[] = {
-      {&run.kv_lengths(), first}, {&run.query_lengths(), first + 5}, {&run.page_table(), first + 3}};
+      {&run.tensor(&AttentionTensors::kv_lengths), first},
+      {&run.tensor(&AttentionTensors::query_lengths), first + 5},
+      {&run.tensor(&AttentionTensors::page_table), first + 3}};
   for (const auto& [tensor, from] : wanted) {
     if (tensor->bytes == 0) continue;
     const Numbers numbers = garbage(from, tensor->bytes / sizeof(std::int32_t));
@@ -154,11 +156,12 @@ TEST_P(Garbage, LengthsAreClamped) {
 TEST_P(Garbage, PageNumbersAreClamped) {
   for (const char* words :
        part_of({"page=16", "page=1 kv_lengths=100,129,7", "page=32 causal align=bottom-right"})) {
-    run_from_each(sized(words), 3,
-                  [](const Runtime& runtime, const harness::ProblemRun& run, std::size_t first) {
-                    return write_numbers(runtime, run.page_table(),
-                                         garbage(first, run.page_table().bytes / sizeof(std::int32_t)));
-                  });
+    run_from_each(
+        sized(words), 3, [](const Runtime& runtime, const harness::ProblemRun& run, std::size_t first) {
+          return write_numbers(
+              runtime, run.tensor(&AttentionTensors::page_table),
+              garbage(first, run.tensor(&AttentionTensors::page_table).bytes / sizeof(std::int32_t)));
+        });
   }
 }
 
@@ -205,10 +208,13 @@ TEST_P(Garbage, CumulativeLengthsAreClamped) {
       options.prepare = [&](harness::ProblemRun& run) -> Status {
         Status status = fill_whole(runtime(), run.query(), run.problem().desc.query.type, 5);
         if (status.ok()) status = fill_cache(runtime(), run, 6);
-        if (status.ok()) status = write_numbers(runtime(), run.cumulative_query_lengths(), numbers.queries);
+        if (status.ok())
+          status = write_numbers(runtime(), run.tensor(&AttentionTensors::cumulative_query_lengths),
+                                 numbers.queries);
         if (!status.ok()) return status;
-        if (run.cumulative_kv_lengths().bytes == 0) return write_garbage(runtime(), run, std::size_t{2});
-        return write_numbers(runtime(), run.cumulative_kv_lengths(), numbers.keys);
+        if (run.tensor(&AttentionTensors::cumulative_kv_lengths).bytes == 0)
+          return write_garbage(runtime(), run, std::size_t{2});
+        return write_numbers(runtime(), run.tensor(&AttentionTensors::cumulative_kv_lengths), numbers.keys);
       };
       EXPECT_TRUE(runs_right(runtime(), sized(words), options))
           << testing::PrintToString(numbers.queries) << " " << testing::PrintToString(numbers.keys);

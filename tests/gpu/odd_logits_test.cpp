@@ -81,7 +81,7 @@ class OddLogits : public KernelTest {
   static RunOptions with_mask(std::int64_t first, std::int64_t count, float value) {
     RunOptions options{kernel()};
     options.prepare = [=](harness::ProblemRun& run) {
-      return write_floats(runtime(), run.mask(), first, count, value);
+      return write_floats(runtime(), run.tensor(&AttentionTensors::mask), first, count, value);
     };
     return options;
   }
@@ -123,7 +123,9 @@ TEST_P(OddLogits, SinksThatAreNoNumbersArrive) {
         constexpr std::array kSinks{kNan, kInfinity, -kInfinity, kLargest};
         for (std::size_t h = 0; h < kSinks.size(); ++h) {
           const auto head = static_cast<std::int64_t>(h);
-          if (Status s = write_floats(runtime(), run.sinks(), head, 1, kSinks[h]); !s.ok()) return s;
+          if (Status s = write_floats(runtime(), run.tensor(&AttentionTensors::sinks), head, 1, kSinks[h]);
+              !s.ok())
+            return s;
         }
         return {};
       };

@@ -19,11 +19,11 @@ using bench::parse_problem;
 class FirstDifference : public testing::Test {
  protected:
   FirstDifference() : desc_(parse_problem("2x2 d1 lse").value().desc) {
-    put(host_.query, {0, 0});
-    put(host_.key, {1, 2});
-    put(host_.value, {3, 5});
-    put(host_.output, {4, 4});
-    put(host_.lse, {std::log(2.0F), std::log(2.0F)});
+    put(host_[&AttentionTensors::query], {0, 0});
+    put(host_[&AttentionTensors::key], {1, 2});
+    put(host_[&AttentionTensors::value], {3, 5});
+    put(host_[&AttentionTensors::output], {4, 4});
+    put(host_[&AttentionTensors::lse], {std::log(2.0F), std::log(2.0F)});
   }
   static void put(std::vector<std::byte>& bytes, const std::vector<float>& values) {
     const auto whole = std::as_bytes(std::span(values));
@@ -42,13 +42,13 @@ TEST_F(FirstDifference, RightResultsHaveNone) {
 TEST_F(FirstDifference, WrongOutputsAreNamed) {
   for (const float wrong :
        {0.0F, 4.01F, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    put(host_.output, {4, wrong});
+    put(host_[&AttentionTensors::output], {4, wrong});
     EXPECT_NE(difference().find("query 1, dim 0"), std::string::npos) << wrong << ": " << difference();
   }
 }
 
 TEST_F(FirstDifference, WrongLogSumExpsAreNamed) {
-  put(host_.lse, {std::log(2.0F), 0});
+  put(host_[&AttentionTensors::lse], {std::log(2.0F), 0});
   EXPECT_NE(difference().find("query 1, lse"), std::string::npos) << difference();
 }
 
