@@ -11,7 +11,9 @@ else()
     $<$<BOOL:${VKATTN_WARNINGS_AS_ERRORS}>:-Werror>)
   if(VKATTN_SANITIZE)
     target_compile_definitions(vkattn_options INTERFACE VKATTN_SANITIZED)
-    target_compile_options(vkattn_options INTERFACE -fsanitize=${VKATTN_SANITIZE} -fno-omit-frame-pointer)
+    # Undefined behaviour ends the program too: a message alone would pass.
+    target_compile_options(vkattn_options INTERFACE -fsanitize=${VKATTN_SANITIZE} -fno-sanitize-recover=all
+                           -fno-omit-frame-pointer)
     target_link_options(vkattn_options INTERFACE -fsanitize=${VKATTN_SANITIZE})
   endif()
 endif()

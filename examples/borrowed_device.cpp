@@ -98,7 +98,8 @@ void create_device(App& app, const void* features) {
   check(vkCreateCommandPool(app.device, &pool, nullptr, &app.commands), "vkCreateCommandPool");
 }
 
-// One buffer for all tensors: they may lie at any element-aligned offset.
+// One buffer for all tensors: they may lie at any multiple of 16 bytes, or of what
+// TensorDesc::alignment_bytes says.
 void create_buffer(App& app, VkDeviceSize bytes) {
   VkBufferCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;

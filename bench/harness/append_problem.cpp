@@ -12,6 +12,7 @@
 
 #include "harness/host_view.hpp"
 #include "harness/row_map.hpp"
+#include "problem/word_table.hpp"
 
 namespace vkattn::harness {
 namespace {
@@ -41,6 +42,7 @@ AppendDesc append_desc(const Problem& problem) {
   desc.key.type = source_type(attention.key.type);
   desc.value.type = source_type(attention.value.type);
   desc.set_layout(Layout::kBhsd);
+  desc.key.alignment_bytes = desc.value.alignment_bytes = bench::default_alignment(problem);
   desc.cache_key = attention.key;
   desc.cache_value = attention.value;
   if (problem.rotary == RotaryStyle::kNone) return desc;

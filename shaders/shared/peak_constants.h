@@ -2,14 +2,15 @@
 #ifndef VKATTN_SHADERS_SHARED_PEAK_CONSTANTS_H
 #define VKATTN_SHADERS_SHARED_PEAK_CONSTANTS_H
 
-// Ids of the specialization constants.
+// Ids of the specialization constants: dense and in order in each shader, as validation layers misread matrix sizes
+// that are not.
 #define VKATTN_PEAK_WORKGROUP_SIZE_ID 0
 #define VKATTN_PEAK_VECTORS_ID 1   // multiply-add: vec4 chains in flight; copy: uvec4 per invocation
 #define VKATTN_PEAK_COPY_MODE_ID 2
-#define VKATTN_PEAK_MATRIX_M_ID 3
-#define VKATTN_PEAK_MATRIX_N_ID 4
-#define VKATTN_PEAK_MATRIX_K_ID 5
-#define VKATTN_PEAK_MATRIX_OPERAND_BYTES_ID 6
+#define VKATTN_PEAK_MATRIX_M_ID 1
+#define VKATTN_PEAK_MATRIX_N_ID 2
+#define VKATTN_PEAK_MATRIX_K_ID 3
+#define VKATTN_PEAK_MATRIX_OPERAND_BYTES_ID 4
 
 // Multiply-adds on each chain for one iteration of the outer loop.
 #define VKATTN_PEAK_MULTIPLY_ADD_STEPS 8

@@ -135,6 +135,7 @@ Status TaskMaker::bind(Task& task, std::uint32_t binding, BufferRange AppendTens
   tensor.name = message(row.name, " tensor");
   tensor.bytes = bytes;
   tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
+  tensor.alignment_name = "its alignment (TensorDesc::alignment_bytes)";
   tensor.in_words = in_words(storage, capabilities_);
   ProgramBinding& bound = task.set.bindings[binding];
   bound.from = ProgramBinding::From::kTensor;

@@ -83,6 +83,7 @@ ProgramTensor program_tensor(const TensorRow& row, const AttentionDesc& desc, co
   const TensorDesc storage = row.storage(desc);
   tensor.bytes = static_cast<std::uint64_t>(layout.whole[row.binding].bytes);
   tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
+  tensor.alignment_name = "its alignment (TensorDesc::alignment_bytes)";
   tensor.in_words = whole_words || row.use.in_words || storage.type == DataType::kFloat8E4m3;
   return tensor;
 }
@@ -167,7 +168,7 @@ void bind_features(const PlannedWindow& window, const PlanOptions& options,
 // written in the eyes of synchronization validation.
 std::uint32_t stand_in(std::size_t binding) {
   const bool written = binding == VKATTN_BINDING_LSE || binding == VKATTN_BINDING_PARTIALS ||
-                       binding == VKATTN_BINDING_WEIGHTS || binding == VKATTN_BINDING_BLOCK_MASK;
+                       binding == VKATTN_BINDING_WEIGHTS;
   return written ? VKATTN_BINDING_OUTPUT : VKATTN_BINDING_QUERY;
 }
 

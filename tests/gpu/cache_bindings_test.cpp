@@ -81,7 +81,7 @@ TEST_F(CacheBindingsTest, WrongTensorsAreRefused) {
   refused(&AppendTensors::cache_value, {good.cache_value.buffer, 0, 1000}, {"cache_value", "1088", "1000"});
   refused(&AppendTensors::cache_key, {good.cache_key.buffer, 0, VK_WHOLE_SIZE},
           {"cache_key", "VK_WHOLE_SIZE"});
-  refused(&AppendTensors::key, {good.key.buffer, 2, good.key.size - 2}, {"key", "multiple", "4"});
+  refused(&AppendTensors::key, {good.key.buffer, 2, good.key.size - 2}, {"key", "multiple of 16", "alignment_bytes"});
 }
 
 /// float8 is written by whole words, so the range must have the last one.
@@ -142,6 +142,7 @@ TEST_F(CacheBindingsTest, PushDescriptors) {
   test.desc = small_desc();
   test.positions = {3, 0};
   test.shift = 1;
+  promise_alignment(test.desc, 0);
   AppendRunOptions options;
   options.push_descriptors = true;
   EXPECT_TRUE(appends_right(runtime(), test, options));

@@ -34,6 +34,7 @@ AppendCase packed_case(DataType type, DataType cache, const Numbers& cumulative,
   desc.total_new_length = total;
   desc.has_positions = true;
   desc.set_layout(Layout::kBhsd);
+  promise_alignment(desc, 0);
   test.cumulative_new_lengths = cumulative;
   test.positions.resize(static_cast<std::size_t>(desc.batch));
   std::iota(test.positions.begin(), test.positions.end(), 3);

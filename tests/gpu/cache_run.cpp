@@ -12,6 +12,14 @@
 #include "support/cache_reference.hpp"
 
 namespace vkattn::tests {
+
+void promise_alignment(AppendDesc& desc, std::uint32_t bytes) {
+  for (TensorDesc* tensor :
+       {&desc.query, &desc.key, &desc.value, &desc.query_output, &desc.cache_key, &desc.cache_value}) {
+    tensor->alignment_bytes = bytes;
+  }
+}
+
 namespace {
 
 constexpr std::size_t kGuardBytes = 256;

@@ -28,6 +28,9 @@ struct AppendCase {
   std::uint64_t seed = 1;
 };
 
+/// Of all tensors of the descriptor: 0 for an element's size.
+void promise_alignment(AppendDesc& desc, std::uint32_t bytes);
+
 /// What the comparison has seen.
 struct AppendReport {
   std::int64_t exact_elements = 0;    ///< compared bit for bit

@@ -33,6 +33,7 @@ AppendCase small_case(DataType source, DataType cache, std::int64_t head_dim = 6
   desc.key.type = desc.value.type = source;
   desc.cache_key.type = desc.cache_value.type = cache;
   desc.set_layout(Layout::kBhsd);
+  promise_alignment(desc, 0);
   test.key_scales = {1.0F, 0.3F, 0.001F};
   test.value_scales = {0.0625F, 7.0F, 0.02F};
   return test;
@@ -95,9 +96,7 @@ TEST_F(CacheTest, AlignedTensorsAreMovedFourElementsAtATime) {
   for (const DataType source : kSourceTypes) {
     for (const DataType cache : {DataType::kFloat32, DataType::kFloat16, DataType::kFloat8E4m3}) {
       AppendCase test = small_case(source, cache, 64, 44);
-      for (TensorDesc* t : {&test.desc.key, &test.desc.value, &test.desc.cache_key, &test.desc.cache_value}) {
-        t->alignment_bytes = 16;
-      }
+      promise_alignment(test.desc, 16);
       expect_right(test, std::string(name(source)) + " to " + std::string(name(cache)));
     }
   }

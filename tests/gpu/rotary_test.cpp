@@ -28,6 +28,7 @@ AppendCase rotary_case(RotaryStyle style, std::int64_t head_dim, std::int64_t ro
   desc.rotary.style = style;
   desc.rotary.dims = rotary_dims;
   desc.set_layout(Layout::kBhsd);
+  promise_alignment(desc, 0);
   test.key_scales = {0.5F, 0.03F};
   return test;
 }
@@ -50,10 +51,7 @@ TEST_F(RotaryTest, WholeAndPartialHeads) {
       AppendCase test = rotary_case(style, head_dim, dims);
       test.desc.position = 11;
       expect_right(test, std::to_string(dims) + " of " + std::to_string(head_dim));
-      for (TensorDesc* t :
-           {&test.desc.key, &test.desc.query, &test.desc.query_output, &test.desc.cache_key}) {
-        t->alignment_bytes = 16;
-      }
+      promise_alignment(test.desc, 16);
       if (head_dim % 4 == 0) expect_right(test, "aligned");
     }
   }
