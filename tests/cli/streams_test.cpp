@@ -71,6 +71,8 @@ TEST_F(ToolStreams, AReaderThatLeftIsAnError) {
 class ToolRunLimited : public ToolRun {};
 
 TEST_F(ToolRunLimited, FilesBeyondTheLimitAreErrors) {
+  // The lavapipe of Mesa 26 keeps device memory in files, and dies where they may not grow.
+  if (run_tool(words({}), "ulimit -f 1;").exit_code != 0) GTEST_SKIP() << "the driver needs larger files";
   const TempFolder outputs;  // 2304 bytes of output are more than a block of 512 or 1024
   expect_write_error(words({"--output", (outputs / "out.npy").string()}), "ulimit -f 1;", "",
                      "out.npy: cannot be written: File too large");
