@@ -101,14 +101,9 @@ std::uint32_t affordable_repeats(const Options& options, double budget_left_ns, 
 Result<Statistics> time_runs(Context& context, const AttentionPlan& plan, const harness::ProblemRun& run,
                              double budget_ns) {
   const Runtime& runtime = context.runtime;
-  Buffer workspace;
-  if (plan.workspace_bytes() != 0) {
-    Result<Buffer> made = runtime.create_buffer(plan.workspace_bytes());
-    if (!made.ok()) return made.error();
-    workspace = std::move(*made);
-  }
-  const BufferRange range = plan.workspace_bytes() != 0 ? workspace.range() : BufferRange{};
-  const Result<Bindings> bindings = plan.make_bindings(run.tensors(), range);
+  const Result<Buffer> workspace = runtime.create_workspace(plan);
+  if (!workspace.ok()) return workspace.error();
+  const Result<Bindings> bindings = plan.make_bindings(run.tensors(), workspace->range());
   if (!bindings.ok()) return bindings.error();
   const Result<RecordCost> record_cost = measure_record(runtime, plan, *bindings);
   if (!record_cost.ok()) return record_cost.error();

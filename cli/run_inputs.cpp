@@ -163,8 +163,6 @@ void set_storage(RunInputs& inputs, const RunOptions& options) {
     require_whole_blocks(*input, type);
   }
   desc.set_layout(options.problem.layout);
-  // The tool's own buffers begin aligned.
-  for (TensorDesc* tensor : {&desc.query, &desc.key, &desc.value, &desc.output}) tensor->alignment_bytes = 16;
   for (const auto& [input, tensor] :
        {std::pair(&inputs.query, &desc.query), std::pair(&inputs.key, &desc.key),
         std::pair(&inputs.value, &desc.value)}) {

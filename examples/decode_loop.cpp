@@ -202,7 +202,7 @@ int main() {
   const vkattn::Bindings append_bindings = checked(append.make_bindings(new_rows));
 
   const vkattn::AttentionPlan attention = checked(runtime.make_plan(attention_desc()));
-  const vkattn::Buffer workspace = checked(runtime.create_buffer(attention.workspace_bytes() + 4));
+  const vkattn::Buffer workspace = checked(runtime.create_workspace(attention));
   vkattn::AttentionTensors tensors;
   tensors.query = query.range();
   tensors.key = cache.key.range();

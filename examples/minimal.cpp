@@ -61,11 +61,8 @@ int main() {
   tensors.value = value_buffer.range();
   tensors.output = output_buffer.range();
   // Some plans need memory of their own; this small one does not.
-  vkattn::Buffer workspace;
-  if (plan.workspace_bytes() > 0) workspace = checked(runtime.create_buffer(plan.workspace_bytes()));
-  const vkattn::BufferRange workspace_range =
-      plan.workspace_bytes() > 0 ? workspace.range() : vkattn::BufferRange{};
-  const vkattn::Bindings bindings = checked(plan.make_bindings(tensors, workspace_range));
+  const vkattn::Buffer workspace = checked(runtime.create_workspace(plan));
+  const vkattn::Bindings bindings = checked(plan.make_bindings(tensors, workspace.range()));
   const double nanoseconds = checked(runtime.execute(plan, bindings));
 
   checked(runtime.read(output_buffer, 0, std::as_writable_bytes(std::span(output))));

@@ -70,7 +70,7 @@ Matrix attend(const vkattn::Runtime& runtime, const char* source, const vkattn::
   const vkattn::Buffer values = upload(runtime, unit);
   const vkattn::Buffer output = upload(runtime, Matrix{});
   const vkattn::Buffer table_buffer = upload(runtime, table);
-  const vkattn::Buffer workspace = checked(runtime.create_buffer(plan.workspace_bytes() + 4));  // often 0 + 4
+  const vkattn::Buffer workspace = checked(runtime.create_workspace(plan));
 
   vkattn::AttentionTensors tensors;
   tensors.query = tensors.key = zeros.range();

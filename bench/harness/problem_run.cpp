@@ -148,16 +148,10 @@ Status ProblemRun::poison_outputs() {
 }
 
 Result<double> ProblemRun::execute(const AttentionPlan& plan) {
-  Buffer workspace;
-  BufferRange workspace_range;
-  if (plan.workspace_bytes() > 0) {
-    Result<Buffer> buffer = runtime_->create_buffer(plan.workspace_bytes());
-    if (!buffer.ok()) return buffer.error();
-    workspace = std::move(buffer).value();
-    workspace_range = workspace.range();
-  }
+  const Result<Buffer> workspace = runtime_->create_workspace(plan);
+  if (!workspace.ok()) return workspace.error();
   probability_type_ = plan.probability_type();
-  const Result<Bindings> bindings = plan.make_bindings(tensors(), workspace_range);
+  const Result<Bindings> bindings = plan.make_bindings(tensors(), workspace->range());
   if (!bindings.ok()) return bindings.error();
   return runtime_->execute(plan, *bindings);
 }

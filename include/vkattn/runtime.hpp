@@ -119,6 +119,8 @@ class Runtime {
   /// A storage buffer that can also be copied from and to. `bytes` above the device's limits is refused by
   /// name.
   [[nodiscard]] Result<Buffer> create_buffer(VkDeviceSize bytes) const;
+  /// What make_bindings() of the plan takes as its workspace; an empty buffer where the plan needs none.
+  [[nodiscard]] Result<Buffer> create_workspace(const AttentionPlan& plan) const;
   /// Copies host bytes into the buffer; staged in small pieces where the memory is not host-visible.
   [[nodiscard]] Status write(const Buffer& buffer, VkDeviceSize offset,
                              std::span<const std::byte> bytes) const;

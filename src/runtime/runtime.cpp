@@ -252,6 +252,11 @@ Result<AppendPlan> Runtime::make_append_plan(const AppendDesc& desc, const Appen
   return AppendPlan::create(*state_->device, desc, full);
 }
 
+Result<Buffer> Runtime::create_workspace(const AttentionPlan& plan) const {
+  if (plan.workspace_bytes() == 0) return Buffer();
+  return create_buffer(plan.workspace_bytes());
+}
+
 std::shared_ptr<const Tuning> Runtime::tuning() const {
   return state_->tuning;
 }

@@ -191,15 +191,9 @@ Status execute(const Runtime& runtime, const AttentionPlan& plan, HostTensors& h
     buffers[row.range] = *std::move(buffer);
     tensors.*row.range = buffers[row.range].range();
   }
-  BufferRange workspace_range;
-  Buffer workspace;
-  if (plan.workspace_bytes() != 0) {
-    auto buffer = runtime.create_buffer(plan.workspace_bytes());
-    if (!buffer) return buffer.error();
-    workspace = *std::move(buffer);
-    workspace_range = workspace.range();
-  }
-  const auto bindings = plan.make_bindings(tensors, workspace_range);
+  const auto workspace = runtime.create_workspace(plan);
+  if (!workspace) return workspace.error();
+  const auto bindings = plan.make_bindings(tensors, workspace->range());
   if (!bindings) return bindings.error();
   if (auto time = runtime.execute(plan, *bindings); !time) return time.error();
   for (const auto range : {&AttentionTensors::output, &AttentionTensors::lse}) {

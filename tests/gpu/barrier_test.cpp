@@ -91,13 +91,9 @@ class BarrierTest : public testing::Test {
     ASSERT_TRUE(plan.ok()) << text << ": " << plan.error().message;
     auto run = harness::ProblemRun::create(*runtime_, problem);
     ASSERT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok());
-    Buffer workspace;
-    if (plan->workspace_bytes() != 0) {
-      auto made = runtime_->create_buffer(plan->workspace_bytes());
-      ASSERT_TRUE(made.ok());
-      workspace = *std::move(made);
-    }
-    const auto bindings = plan->make_bindings(run->tensors(), workspace.range());
+    const auto workspace = runtime_->create_workspace(*plan);
+    ASSERT_TRUE(workspace.ok());
+    const auto bindings = plan->make_bindings(run->tensors(), workspace->range());
     ASSERT_TRUE(bindings.ok()) << text << ": " << bindings.error().message;
     expect_each_barrier_is_missed(
         std::string(kernel) + " " + text,
