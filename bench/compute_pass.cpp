@@ -18,11 +18,14 @@ Result<ComputePass> ComputePass::create(const Runtime& runtime, std::span<const 
     detail::ProgramTensor tensor;
     tensor.name = "buffer";
     tensor.bytes = buffers[i].size;
+    tensor.alignment_bytes = runtime.device().capabilities().min_storage_offset_alignment;
+    tensor.alignment_name = "minStorageBufferOffsetAlignment";
     desc.tensors.push_back(tensor);
     detail::ProgramBinding binding;
     binding.from = detail::ProgramBinding::From::kTensor;
     binding.index = i;
     binding.bytes = buffers[i].size;
+    binding.exact = true;
     set.bindings.push_back(binding);
   }
   desc.sets.push_back(std::move(set));

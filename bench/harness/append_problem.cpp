@@ -116,9 +116,7 @@ Status take_out(const Runtime& runtime, const Problem& problem, const SmallInput
 }
 
 Status run_append(const Runtime& runtime, const AppendDesc& desc, const AppendTensors& tensors) {
-  AppendOptions options;
-  options.pipeline_cache = runtime.pipeline_cache();
-  const auto plan = AppendPlan::create(runtime.device(), desc, options);
+  const auto plan = runtime.make_append_plan(desc);
   if (!plan.ok()) return plan.error();
   const auto bindings = plan->make_bindings(tensors);
   if (!bindings.ok()) return bindings.error();

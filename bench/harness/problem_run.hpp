@@ -21,7 +21,6 @@ namespace vkattn::harness {
 /// What an element that was compared belongs to.
 enum class CheckedOutput { kOutput, kLse, kWeights };
 
-/// The outcome of a comparison with the reference.
 /// An element that was compared.
 struct CheckedElement {
   reference::RowIndex row;
@@ -42,6 +41,7 @@ struct ElementCount {
   void add(const ElementCount& other);
 };
 
+/// The outcome of a comparison with the reference.
 struct CheckReport {
   std::int64_t rows_checked = 0;
   std::int64_t elements_checked = 0;

@@ -33,7 +33,8 @@ struct DeviceDesc {
 };
 
 /// A handle to a borrowed device: its function table and its Capabilities. Cheap to copy, immutable, safe to
-/// share across threads. The VkDevice must outlive it and every plan made from it.
+/// share across threads. The VkDevice must outlive all copies, the plans made with them and their bindings:
+/// some kilobytes of memory for parameters of bindings go with the last of them.
 class Device {
  public:
   /// Reads the device's properties and the enabled features. Fails on a device below Vulkan 1.1 or a function

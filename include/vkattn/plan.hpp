@@ -95,7 +95,7 @@ struct PipelineInfo {
 
 /// An immutable plan: the chosen kernel, its compiled pipeline and the list of dispatches. All shader
 /// compilation that the library asks for happens in create(). Cheap to copy; safe to share across threads;
-/// the last copy destroys the pipeline, which must be idle by then.
+/// the last copy, or the last of its Bindings, destroys the pipelines, which must be idle by then.
 class AttentionPlan {
  public:
   /// validate -> select -> plan. Errors: a broken rule of the descriptor, a device limit (named, with both
@@ -144,7 +144,8 @@ class AttentionPlan {
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings = false) const;
 
   /// Checks the tensors against the descriptor, writes descriptor sets from a pool of its own, and what
-  /// features need into a few bytes of host-visible memory that belong to the bindings.
+  /// features need into a few bytes of host-visible memory that belong to the bindings. For queues of one
+  /// family.
   [[nodiscard]] Result<Bindings> make_bindings(const AttentionTensors& tensors,
                                                const BufferRange& workspace = {}) const;
   /// Points existing bindings at other tensors, without allocating descriptors. Only while none is in use.

@@ -9,9 +9,9 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace vkattn {

@@ -12,7 +12,7 @@
 #define VKATTN_BINDING_PARTIALS 6  // of a split over keys, in the workspace
 #define VKATTN_BINDING_COUNT 7
 // The forms of shaders with features have more.
-#define VKATTN_BINDING_FEATURE_PARAMS 7  // in the workspace
+#define VKATTN_BINDING_FEATURE_PARAMS 7  // FeatureParams
 #define VKATTN_BINDING_MASK 8
 #define VKATTN_BINDING_QUERY_LENGTHS 9  // cumulative ones where queries are packed; where keys are, so are kv_lengths
 #define VKATTN_BINDING_PAGE_TABLE 10

@@ -1,5 +1,5 @@
 // What the forms of the kernels with features need beyond the push constants, which have no room for it: one for each
-// window of the problem, in the workspace. Read by GLSL and by C++.
+// window of the problem, in a buffer. Read by GLSL and by C++.
 #ifndef VKATTN_SHARED_FEATURE_PARAMS_H
 #define VKATTN_SHARED_FEATURE_PARAMS_H
 

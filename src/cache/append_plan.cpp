@@ -1,6 +1,8 @@
 // The plan of an append.
-#include <cassert>
+#include <array>
+#include <span>
 
+#include "cache/append_sizes.hpp"
 #include "cache/append_state.hpp"
 #include "cache/append_tasks.hpp"
 #include "cache/append_tensors.hpp"
@@ -37,13 +39,13 @@ std::string_view words_for(const CacheLayout& cache) {
 
 /// The ranges of a call in the order of the program's tensors. It refers to itself.
 struct AppendCall {
-  std::array<BufferRange, 16> ranges;
-  std::size_t count = 0;
+  std::array<BufferRange, kAppendTensorCount> ranges;
 
   explicit AppendCall(const AppendTensors& tensors) noexcept {
-    for (const AppendTensorRow& row : append_tensor_table()) ranges[count++] = tensors.*row.range;
+    const auto table = append_tensor_table();
+    for (std::size_t i = 0; i < table.size(); ++i) ranges[i] = tensors.*table[i].range;
   }
-  [[nodiscard]] ProgramCall call() const noexcept { return {std::span(ranges).first(count), {}, {}, 0}; }
+  [[nodiscard]] ProgramCall call() const noexcept { return {ranges, {}, {}, 0}; }
 };
 
 }  // namespace
@@ -107,7 +109,6 @@ bool AppendPlan::has_made(const Bindings& bindings) const noexcept {
 }
 
 void AppendPlan::record(VkCommandBuffer commands, const Bindings& bindings) const noexcept {
-  assert(has_made(bindings) && "bindings of another plan");
   if (has_made(bindings)) state_->program->record(commands, bindings.state());
 }
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 
 #include "attention/features.hpp"
+#include "cache/append_sizes.hpp"
 #include "cache/append_tensors.hpp"
 #include "cache/rotary.hpp"
 #include "common/checked.hpp"
@@ -25,6 +27,8 @@ using uint = std::uint32_t;
 using shared::AppendParams;
 
 static_assert(sizeof(AppendParams) <= 128, "push constants of 128 bytes are all that every device has");
+static_assert(offsetof(AppendParams, unit_count) == offsetof(AppendParams, first_unit) + 4,
+              "ProgramDesc::units_byte");
 
 namespace {
 
@@ -290,6 +294,7 @@ Status add_task(Task task, const Capabilities& capabilities, ProgramDesc& progra
   set_stand_ins(task.set.bindings);
   task.set.push_constants.resize(sizeof(AppendParams));
   std::memcpy(task.set.push_constants.data(), &task.params, sizeof(AppendParams));
+  const auto index = static_cast<std::uint32_t>(program.passes.size());
   ProgramPass pass;
   pass.name = task.name;
   pass.shader = task.shader;
@@ -297,9 +302,8 @@ Status add_task(Task task, const Capabilities& capabilities, ProgramDesc& progra
   pass.specialization = std::move(task.specialization);
   pass.workgroup_size = kWorkgroup;
   // Lengths may be written over the positions that the tasks before have read: they must be done.
-  if (task.name == "lengths")
+  if (task.name == "lengths" && index > 0)
     pass.barrier = PassBarrier{VK_ACCESS_SHADER_READ_BIT, VK_ACCESS_SHADER_WRITE_BIT};
-  const auto index = static_cast<std::uint32_t>(program.passes.size());
   program.passes.push_back(std::move(pass));
   program.sets.push_back(std::move(task.set));
   add_steps(program, index, index, task.units, {kWorkgroup, kMaxUnitsPerDispatch, 0}, capabilities);

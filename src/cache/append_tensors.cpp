@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 
 namespace vkattn::detail {
 
@@ -26,7 +27,7 @@ constexpr TensorUse kInput{};
 constexpr TensorUse kOutput{.written = true};
 constexpr TensorUse kCache{.written = true, .may_be_quantised = true};
 
-constexpr std::array kTable{
+constexpr std::array<AppendTensorRow, kAppendTensorCount> kTable{{
     AppendTensorRow{"query", &Tensors::query, [](Desc d) { return d.query; },
                     [](Desc d) { return new_row_extents(d, d.query_heads, d.head_dim); }, kInput},
     AppendTensorRow{"key", &Tensors::key, [](Desc d) { return d.key; },
@@ -66,17 +67,18 @@ constexpr std::array kTable{
                     kInput},
     AppendTensorRow{"kv_lengths", &Tensors::kv_lengths, numbers,
                     [](Desc d) { return count(d.has_kv_lengths, d.batch); }, kOutput},
-};
+}};
 
 }  // namespace
 
-std::span<const AppendTensorRow> append_tensor_table() {
+std::span<const AppendTensorRow, kAppendTensorCount> append_tensor_table() {
   return kTable;
 }
 
 std::size_t append_tensor_index(BufferRange AppendTensors::*range) {
   const auto row = std::find_if(kTable.begin(), kTable.end(),
                                 [&](const AppendTensorRow& other) { return other.range == range; });
+  assert(row != kTable.end() && "a member that the table does not have");
   return static_cast<std::size_t>(row - kTable.begin());
 }
 

@@ -3,6 +3,7 @@
 
 #include <vkattn/cache.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -20,15 +21,11 @@ struct AppendTensorRow {
   TensorUse use;
 };
 
-[[nodiscard]] std::span<const AppendTensorRow> append_tensor_table();
+inline constexpr std::size_t kAppendTensorCount = 14;
+
+[[nodiscard]] std::span<const AppendTensorRow, kAppendTensorCount> append_tensor_table();
 
 /// The row of a member.
 [[nodiscard]] std::size_t append_tensor_index(BufferRange AppendTensors::*range);
-
-/// Key positions that the cache has room for.
-[[nodiscard]] std::int64_t append_capacity(const AppendDesc& desc);
-
-/// New rows of one batch entry that there can be.
-[[nodiscard]] std::int64_t most_new_rows(const AppendDesc& desc);
 
 }  // namespace vkattn::detail

@@ -12,12 +12,20 @@
 #include "common/message.hpp"
 #include "forward/params.hpp"
 #include "kernels/specialization.hpp"
+#include "program/bound_set.hpp"
 #include "vkattn_core_shaders.hpp"
 #include "vulkan/built_shader.hpp"
 
 namespace vkattn::detail {
 
 namespace {
+
+static_assert(VKATTN_FEATURE_BINDING_COUNT <= kMostBindings);
+static_assert(sizeof(AttentionParams) <= kMostPushConstantBytes);
+static_assert(sizeof(FeatureParams) <= kMostParameterBytes);
+static_assert(kTensorCount + kMaxScoreBuffers + 1 <= ForwardCall::kMostTensors);
+static_assert(offsetof(AttentionParams, tile_count) == offsetof(AttentionParams, first_tile) + 4,
+              "ProgramDesc::units_byte");
 
 constexpr PassBarrier kAfterShaders{VK_ACCESS_SHADER_WRITE_BIT,
                                     VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};

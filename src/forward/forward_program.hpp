@@ -4,6 +4,9 @@
 #include <vkattn/attention_tensors.hpp>
 #include <vkattn/plan.hpp>
 
+#include <array>
+#include <span>
+
 #include "forward/layout.hpp"
 #include "program/program.hpp"
 

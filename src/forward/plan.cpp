@@ -2,7 +2,6 @@
 #include <vkattn/plan.hpp>
 
 #include <algorithm>
-#include <cassert>
 
 #include "common/message.hpp"
 #include "forward/forward_program.hpp"
@@ -48,6 +47,7 @@ std::optional<Choice> tuned_choice(const AttentionDesc& desc, const Capabilities
                                    Attempt& attempt) {
   const PlanOptions& options = attempt.options;
   if (!attempt.use_tuning || !options.tuning || options.tile) return std::nullopt;
+  attempt.notes.clear();  // of the attempt before, which tried the same
   if (!options.tuning->warning.empty()) {
     attempt.notes.push_back(message("tuning: ", options.tuning->warning));
     return std::nullopt;
@@ -213,7 +213,6 @@ bool AttentionPlan::has_made(const Bindings& bindings) const noexcept {
 }
 
 void AttentionPlan::record(VkCommandBuffer commands, const Bindings& bindings) const noexcept {
-  assert(has_made(bindings) && "bindings of another plan");
   if (has_made(bindings)) state_->program->record(commands, bindings.state());
 }
 

@@ -2,7 +2,6 @@
 #include <vkattn/plan.hpp>
 
 #include "common/message.hpp"
-#include "forward/forward_program.hpp"
 #include "forward/params.hpp"
 #include "forward/plan_state.hpp"
 

@@ -27,8 +27,8 @@ std::int64_t fused_iterations(const AttentionDesc& desc, const KernelConfig& con
   const std::int64_t key_step = std::max(config.key_step, 1U);
   const std::int64_t keys = scores_hide(desc) ? std::min(key_step, kMaskedKeys) : key_step;
   const std::int64_t edge_steps = (config.rows_per_workgroup + key_step) / kEdgeKeys + 1;
-  const std::int64_t steps =
-      divide_up(most_visible_keys(desc, config.rows_per_workgroup), keys) + 1 + 2 * edge_steps;
+  const std::int64_t visible = most_visible_keys(desc, config.rows_per_workgroup);
+  const std::int64_t steps = divide_up(visible, keys) + 1 + 2 * edge_steps;
   // lane goes over the dims by 4, decode not at all. tile stages 8 or more at a time, over which and whose
   // keys it goes, and reduces its rows over its columns.
   std::int64_t in_step = 8 + (config.loops_over_dims ? (desc.head_dim + desc.value_dim) / 4 : 0);
@@ -38,8 +38,10 @@ std::int64_t fused_iterations(const AttentionDesc& desc, const KernelConfig& con
   }
   // 10 rounds for each score of a thread. The rows of decode's block are those of several.
   const std::int64_t rows = config.loops_over_dims ? tile.rows : 4;
-  if (desc.dropout > 0) in_step += 11 * rows * tile.keys;
-  return steps * in_step + 2 * desc.value_dim + std::int64_t{4} * tile.rows * tile.columns + 4096;
+  const std::int64_t thread_keys =
+      (divide_up(visible, key_step) + 1) * tile.keys + 2 * edge_steps * kEdgeKeys;
+  const std::int64_t dropout = desc.dropout > 0 ? 11 * rows * thread_keys : 0;
+  return steps * in_step + dropout + 2 * desc.value_dim + std::int64_t{4} * tile.rows * tile.columns + 4096;
 }
 
 std::int64_t block_mask_iterations(const KernelConfig& config) {

@@ -3,8 +3,6 @@
 
 #include <vkattn/kernels.hpp>
 
-#include <optional>
-
 #include "kernels/kernel.hpp"
 
 namespace vkattn::detail {

@@ -23,10 +23,9 @@ struct KvSplit {
 [[nodiscard]] std::int64_t most_visible_keys(const AttentionDesc& desc, std::int64_t rows);
 
 /// `tiles` workgroups run without a split. `wanted` is the number of parts asked for, 0 to choose: the
-/// smallest number whose use of the last wave of workgroups is within 85 % of the best. Either is raised
-/// where a driver would end the loops of a part early. What is cut are the keys that a tile of rows may see,
-/// and there is one part more where these may begin in the midst of one; `keys_cut`: all keys, as no buffer
-/// holds those of one head.
+/// smallest number whose use of the last wave of workgroups is within 85 % of the best. What is cut are the
+/// keys that a tile of rows may see, and there is one part more where these may begin in the midst of one;
+/// `keys_cut`: all keys, as no buffer holds those of one head.
 [[nodiscard]] KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilities,
                                       const KernelConfig& config, std::int64_t tiles, bool keys_cut,
                                       std::int64_t wanted);

@@ -64,12 +64,7 @@ Status Program::check(const ProgramCall& call) const {
   for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
     if (Status s = check_range(desc_.tensors[i], call.tensors[i]); !s) return s;
   }
-  ProgramTensor workspace;
-  workspace.name = "workspace";
-  workspace.bytes = desc_.workspace_bytes;
-  workspace.alignment_bytes = device_->capabilities.min_storage_offset_alignment;
-  workspace.alignment_name = "minStorageBufferOffsetAlignment";
-  return check_range(workspace, call.workspace);
+  return check_range(workspace_, call.workspace);
 }
 
 Program::BoundSet Program::resolve(const ProgramSet& set, const ProgramCall& call,

@@ -101,6 +101,10 @@ Result<std::shared_ptr<const Program>> Program::create(std::shared_ptr<const Dev
   const std::shared_ptr<Program> program(new Program(std::move(device)));
   program->desc_ = std::move(desc);
   program->push_descriptors_ = options.push_descriptors;
+  program->workspace_.name = "workspace";
+  program->workspace_.bytes = program->desc_.workspace_bytes;
+  program->workspace_.alignment_bytes = program->device_->capabilities.min_storage_offset_alignment;
+  program->workspace_.alignment_name = "minStorageBufferOffsetAlignment";
   if (program->desc_.passes.empty()) return std::shared_ptr<const Program>(program);
   if (Status s = program->compile(options); !s) return s.error();
   return std::shared_ptr<const Program>(program);

@@ -83,7 +83,7 @@ struct PassBarrier {
 struct ProgramPass {
   std::string name;
   std::string shader;                    ///< name in shaders/binaries.cmake, for reports
-  std::span<const std::uint32_t> words;  ///< its SPIR-V, which lives as long as the program
+  std::span<const std::uint32_t> words;  ///< its SPIR-V, read by create()
   SpecializationValues specialization;
   std::uint32_t workgroup_size = 0;          ///< invocations, for reports
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
@@ -216,6 +216,7 @@ class Program : public std::enable_shared_from_this<Program> {
   PipelineLayout layout_;
   std::vector<Pipeline> pipelines_;
   std::vector<std::size_t> pipeline_of_pass_;
+  ProgramTensor workspace_;  ///< what check() asks of it
 };
 
 }  // namespace vkattn::detail

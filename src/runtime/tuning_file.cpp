@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "vkattn tuning";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{16} << 20U;  // larger files are not ours
 constexpr int kMaxDepth = 16;
 

@@ -80,7 +80,7 @@ Status ParameterMemory::add_block(VkDeviceSize bytes) {
   Block block;
   block.bytes = std::max(bytes, kBlockBytes);
   // Giving pieces back must not need memory.
-  block.free.reserve(block.bytes / device_.alignment / 2 + 1);
+  block.free.reserve(block.bytes / device_.alignment / 2 + 2);
   block.free.push_back({0, block.bytes});
   blocks_.push_back(std::move(block));
   const VkResult result = create_block(blocks_.back());

@@ -102,6 +102,45 @@ TEST_P(BindingsTest, BindingsAreUsedAgainAndRewritten) {
   EXPECT_TRUE(names(foreign.error(), ErrorCode::kInvalidArgument, {"another plan"}));
 }
 
+TEST_P(BindingsTest, BindingsOfAnotherPlanAreNotRun) {
+  const Problem problem = parsed(fitted("h2 33x40 d24 lse"));
+  const AttentionPlan plan = plan_of(problem);
+  const AttentionPlan other = plan_of(parsed(fitted("b3 h4 9x12 d24")));
+  harness::ProblemRun run = ready(problem);
+  const auto bindings = plan.make_bindings(run.tensors());
+  ASSERT_TRUE(bindings.ok());
+  EXPECT_TRUE(plan.has_made(*bindings));
+  EXPECT_FALSE(other.has_made(*bindings));
+  const auto executed = runtime().execute(other, *bindings);
+  ASSERT_FALSE(executed.ok());
+  EXPECT_TRUE(names(executed.error(), ErrorCode::kInvalidArgument, {"another plan"}));
+  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer commands) { other.record(commands, *bindings); }).ok());
+  const auto untouched = run.check();
+  ASSERT_TRUE(untouched.ok());
+  EXPECT_EQ(untouched->elements_unwritten, untouched->elements_checked) << "nothing was recorded";
+  ASSERT_TRUE(runtime().execute(plan, *bindings).ok());
+  expect_right(run);
+}
+
+TEST_P(BindingsTest, AWorkspaceOfUnknownSizeIsRefused) {
+  const Problem problem = parsed(fitted("h2 9x1024 d16"));
+  RunOptions options{kernel()};
+  options.kv_splits = 2;
+  const auto plan = make_plan(runtime(), problem.desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const harness::ProblemRun run = ready(problem);
+  const auto workspace = runtime().create_workspace(*plan);
+  ASSERT_TRUE(workspace.ok());
+  BufferRange range = workspace->range();
+  EXPECT_TRUE(plan->make_bindings(run.tensors(), range).ok());
+  range.size = VK_WHOLE_SIZE;
+  const auto whole = plan->make_bindings(run.tensors(), range);
+  ASSERT_FALSE(whole.ok());
+  EXPECT_TRUE(names(whole.error(), ErrorCode::kInvalidArgument, {"workspace", "VK_WHOLE_SIZE"}));
+  range.size = plan->workspace_bytes() - 1;
+  EXPECT_FALSE(plan->make_bindings(run.tensors(), range).ok());
+}
+
 TEST_P(BindingsTest, TwoProblemsInOneSubmission) {
   const Problem problem = parsed(fitted("h2 33x40 d24 lse"));
   const AttentionPlan plan = plan_of(problem);

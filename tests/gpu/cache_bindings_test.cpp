@@ -81,7 +81,8 @@ TEST_F(CacheBindingsTest, WrongTensorsAreRefused) {
   refused(&AppendTensors::cache_value, {good.cache_value.buffer, 0, 1000}, {"cache_value", "1088", "1000"});
   refused(&AppendTensors::cache_key, {good.cache_key.buffer, 0, VK_WHOLE_SIZE},
           {"cache_key", "VK_WHOLE_SIZE"});
-  refused(&AppendTensors::key, {good.key.buffer, 2, good.key.size - 2}, {"key", "multiple of 16", "alignment_bytes"});
+  refused(&AppendTensors::key, {good.key.buffer, 2, good.key.size - 2},
+          {"key", "multiple of 16", "alignment_bytes"});
 }
 
 /// float8 is written by whole words, so the range must have the last one.

@@ -27,6 +27,7 @@ class RecordTest : public GpuTest {
     vk.vkCmdPushConstants = [](auto...) {};
     vk.vkCmdPipelineBarrier = [](auto...) {};
     vk.vkCmdDispatch = [](auto...) { ++dispatches; };
+    vk.vkCmdUpdateBuffer = [](auto...) { ++transfers; };
     if (vk.vkCmdPushDescriptorSetKHR != nullptr) vk.vkCmdPushDescriptorSetKHR = [](auto...) {};
     return device;
   }
@@ -36,7 +37,7 @@ class RecordTest : public GpuTest {
                                       const BufferRange& workspace, bool push_descriptors) {
     std::optional<Bindings> bindings;
     if (!push_descriptors) bindings.emplace(plan.make_bindings(tensors, workspace).value());
-    dispatches = 0;
+    dispatches = transfers = 0;
     const std::uint64_t before = *bench::allocations_of_this_thread();
     bool recorded = true;
     for (int i = 0; i < 2; ++i) {
@@ -49,10 +50,12 @@ class RecordTest : public GpuTest {
     const std::uint64_t made = *bench::allocations_of_this_thread() - before;
     EXPECT_TRUE(recorded);
     EXPECT_EQ(dispatches, 2 * plan.dispatches().size());
+    EXPECT_TRUE(push_descriptors || transfers == 0) << "bindings hold the parameters";
     return made;
   }
 
   inline static std::size_t dispatches = 0;
+  inline static std::size_t transfers = 0;
 };
 
 TEST_F(RecordTest, TheCounterCounts) {
@@ -71,7 +74,9 @@ TEST_F(RecordTest, NoKernelAllocates) {
   constexpr Case kCases[] = {{"b2 hq8 hkv2 64x96 d64 f16 causal lse", false, 1},
                              {"b3 h4 65x130 d128 kv_lengths=0,65,130", false, 1},
                              {"b2 hq8 hkv2 200x96 d64 f16", true, 1},
-                             {"hq8 hkv2 1x512 d64 f16", false, 3}};
+                             {"hq8 hkv2 1x512 d64 f16", false, 3},
+                             {"b2 h4 65x130 d64 softcap=30 mask=bits:q window=64,0", false, 1},
+                             {"b2 hq8 hkv2 200x96 d64 f16 softcap=30", true, 1}};
   std::size_t recorded = 0;
   for (const Case& c : kCases) {
     const Problem problem = parsed(c.problem);

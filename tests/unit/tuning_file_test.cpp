@@ -140,8 +140,8 @@ TEST(TuningFile, ForeignDevicesAreIgnoredWithAWarning) {
 TEST(TuningFile, WhatIsNoTuningFileIsIgnoredWithAWarning) {
   for (const std::string& text :
        {std::string(), std::string("{"), std::string("[]"), std::string("null"), std::string("\0\xff\xfe", 3),
-        std::string(100000, '['), std::string(R"({"format": "vkattn tuning", "version": 2, "devices": []})"),
-        std::string(R"({"format": "vkattn tuning", "version": 1, "devices": {}})"),
+        std::string(100000, '['), std::string(R"({"format": "vkattn tuning", "version": 3, "devices": []})"),
+        std::string(R"({"format": "vkattn tuning", "version": 2, "devices": {}})"),
         std::string(R"({"format": 7, "version": "1", "devices": [3, null, {}]})")}) {
     const Tuning tuning = parse_tuning(text, "f.json", device());
     EXPECT_TRUE(tuning.problems.empty());
@@ -155,7 +155,7 @@ TEST(TuningFile, DepthIsThatOfTheArraysNotOfStrings) {
   std::string deep;
   for (int i = 0; i < 200000; ++i) deep += R"(["]",)";
   deep += "1" + std::string(200000, ']');
-  const std::string text = R"({"format": "vkattn tuning", "version": 1, "devices": )" + deep + "}";
+  const std::string text = R"({"format": "vkattn tuning", "version": 2, "devices": )" + deep + "}";
   EXPECT_NE(parse_tuning(text, "f.json", device()).warning.find("no vkattn tuning file"), std::string::npos);
   EXPECT_FALSE(merge_tuning(text, device(), {}).ok());
   // Brackets in a string are no depth.

@@ -1,0 +1,135 @@
+// Pieces of parameter memory: aligned, apart from one another, used again, and given back.
+#include "vulkan/parameter_memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace vkattn::detail {
+namespace {
+
+// A device whose buffers and memory are numbers, and whose mapped memory is the host's.
+struct FakeDevice {
+  static inline int buffers = 0, allocations = 0;
+  static inline bool out_of_memory = false;
+  static inline std::uint64_t next = 1;
+
+  // A handle is a pointer or a number of 64 bits.
+  template <class Handle>
+  static Handle handle() {
+    static_assert(sizeof(Handle) == sizeof(next));
+    return std::bit_cast<Handle>(next++);
+  }
+
+  static ParameterMemory::DeviceHandles handles() {
+    buffers = allocations = 0;
+    out_of_memory = false;
+    ParameterMemory::DeviceHandles device;
+    device.alignment = 256;
+    device.memory.memoryTypeCount = 2;
+    device.memory.memoryTypes[0].propertyFlags = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    device.memory.memoryTypes[1].propertyFlags =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    device.vk.vkCreateBuffer = [](VkDevice, const VkBufferCreateInfo*, const VkAllocationCallbacks*,
+                                  VkBuffer* buffer) {
+      ++buffers;
+      *buffer = handle<VkBuffer>();
+      return VK_SUCCESS;
+    };
+    device.vk.vkDestroyBuffer = [](VkDevice, VkBuffer buffer, const VkAllocationCallbacks*) {
+      if (buffer != VK_NULL_HANDLE) --buffers;
+    };
+    device.vk.vkGetBufferMemoryRequirements = [](VkDevice, VkBuffer, VkMemoryRequirements* needs) {
+      *needs = {65536, 256, 3};
+    };
+    device.vk.vkAllocateMemory = [](VkDevice, const VkMemoryAllocateInfo* info, const VkAllocationCallbacks*,
+                                    VkDeviceMemory* memory) {
+      EXPECT_EQ(info->memoryTypeIndex, 1U) << "the host writes it";
+      if (out_of_memory) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+      ++allocations;
+      *memory = handle<VkDeviceMemory>();
+      return VK_SUCCESS;
+    };
+    device.vk.vkFreeMemory = [](VkDevice, VkDeviceMemory memory, const VkAllocationCallbacks*) {
+      if (memory != VK_NULL_HANDLE) --allocations;
+    };
+    device.vk.vkBindBufferMemory = [](VkDevice, VkBuffer, VkDeviceMemory, VkDeviceSize) {
+      return VK_SUCCESS;
+    };
+    device.vk.vkMapMemory = [](VkDevice, VkDeviceMemory, VkDeviceSize, VkDeviceSize, VkMemoryMapFlags,
+                               void** data) {
+      static std::byte memory[4][1U << 20U];
+      static int block = 0;
+      *data = memory[block++ % 4];
+      return VK_SUCCESS;
+    };
+    return device;
+  }
+};
+
+TEST(ParameterMemory, PiecesAreAlignedAndApart) {
+  const auto memory = std::make_shared<ParameterMemory>(FakeDevice::handles());
+  std::vector<ParameterPiece> pieces;
+  std::set<std::pair<VkBuffer, VkDeviceSize>> places;
+  for (int i = 0; i < 400; ++i) {  // of 512 bytes each: more than three blocks
+    auto piece = memory->take(300);
+    ASSERT_TRUE(piece.ok());
+    EXPECT_EQ(piece->offset() % 256, 0U);
+    for (const VkDeviceSize half : {piece->offset(), piece->offset() + 256}) {
+      EXPECT_TRUE(places.emplace(piece->buffer(), half).second) << "twice";
+    }
+    pieces.push_back(*std::move(piece));
+  }
+  EXPECT_EQ(FakeDevice::buffers, 4);
+  EXPECT_EQ(FakeDevice::allocations, 4);
+}
+
+TEST(ParameterMemory, WhatIsGivenBackIsUsedAgain) {
+  auto memory = std::make_shared<ParameterMemory>(FakeDevice::handles());
+  {
+    std::vector<ParameterPiece> pieces;
+    for (int i = 0; i < 256; ++i) pieces.push_back(memory->take(256).value());  // a whole block
+    EXPECT_EQ(FakeDevice::buffers, 1);
+    // Every second one, then those between: what lies side by side becomes one piece again.
+    for (std::size_t i = 0; i < pieces.size(); i += 2) pieces[i] = ParameterPiece();
+    EXPECT_TRUE(memory->take(256).ok());
+    EXPECT_EQ(FakeDevice::buffers, 1);
+    const ParameterPiece wide = memory->take(512).value();
+    EXPECT_EQ(FakeDevice::buffers, 2) << "no two free pieces are neighbours";
+  }
+  EXPECT_EQ(FakeDevice::buffers, 1) << "one block is kept";
+  EXPECT_TRUE(memory->take(65536).ok()) << "whole again";
+  EXPECT_EQ(FakeDevice::buffers, 1);
+  memory.reset();
+  EXPECT_EQ(FakeDevice::buffers, 0);
+  EXPECT_EQ(FakeDevice::allocations, 0);
+}
+
+TEST(ParameterMemory, APieceKeepsTheMemoryAlive) {
+  auto memory = std::make_shared<ParameterMemory>(FakeDevice::handles());
+  ParameterPiece piece = memory->take(100000).value();  // more than a block
+  memory.reset();
+  EXPECT_EQ(FakeDevice::buffers, 1);
+  piece = ParameterPiece();
+  EXPECT_EQ(FakeDevice::buffers, 0);
+}
+
+TEST(ParameterMemory, NoMemoryIsAnErrorAndLeavesNothing) {
+  const auto memory = std::make_shared<ParameterMemory>(FakeDevice::handles());
+  FakeDevice::out_of_memory = true;
+  const auto piece = memory->take(256);
+  ASSERT_FALSE(piece.ok());
+  EXPECT_EQ(piece.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(FakeDevice::buffers, 0);
+  FakeDevice::out_of_memory = false;
+  EXPECT_TRUE(memory->take(256).ok());
+}
+
+}  // namespace
+}  // namespace vkattn::detail
