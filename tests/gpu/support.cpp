@@ -231,8 +231,8 @@ testing::AssertionResult runs_right(const Runtime& runtime, const Problem& probl
     return runs_right(runtime, problem, with_score);
   }
   const Result<AttentionPlan> plan = plan_of(runtime, problem.desc, options);
-  const Capabilities& device = options.device.value_or(runtime.device()).capabilities();
-  if (!plan.ok() && device.max_loop_iterations != 0 &&
+  const Device device = options.device.value_or(runtime.device());
+  if (!plan.ok() && device.capabilities().max_loop_iterations != 0 &&
       plan.error().message.find("ends the loops of an invocation") != std::string::npos) {
     std::printf("left out on this driver, which would end its loops early: %s with %s\n",
                 to_string(problem).c_str(), options.kernel.c_str());
