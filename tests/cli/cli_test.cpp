@@ -455,7 +455,7 @@ TEST(ToolBench, Plots) {
   const std::string svg = read_file(folder / "a.svg");
   EXPECT_NE(svg.find("</svg>"), std::string::npos);
   // A report without a figure leaves the old picture alone.
-  expect_refusal({"bench", "h1 65536x65536 d64", "--max-seconds", "0.05", "--json", "--output",
+  expect_refusal({"bench", "h16 8192x8192 d64", "--max-seconds", "0.05", "--json", "--output",
                   (folder / "report.json").string(), "--plot", (folder / "a.svg").string()},
                  1, "nothing to plot");
   EXPECT_EQ(read_file(folder / "a.svg"), svg);
@@ -465,7 +465,7 @@ TEST(ToolBench, Plots) {
 TEST(ToolBench, SkipsWhatDoesNotFitAndSaysHowLongItWouldTake) {
   if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
   const ToolResult result =
-      run_tool({"bench", "b1", "h1", "131072x131072", "d64", "f16", "--max-seconds", "0.05", "--csv"});
+      run_tool({"bench", "b1", "h64", "8192x8192", "d64", "f16", "--max-seconds", "0.05", "--csv"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.out.find(",skipped,"), std::string::npos) << result.out;
 }
