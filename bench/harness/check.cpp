@@ -323,12 +323,14 @@ Result<CheckReport> ProblemRun::check(const RowSelection& selection, const Progr
     const Comparison prototype(desc, inputs, outputs, probability_type_);
     report = compare_rows(select_rows(desc, inputs, selection), prototype, progress);
     const WrittenRows written(desc, inputs);
-    const auto stored = [&](const Position& position) { return written.stored(position); };
-    check_guards("output", output_shape(desc), this->output(), output.bytes(), stored, report);
-    check_guards("lse", lse_shape(desc), this->lse(), lse.bytes(), stored, report);
-    check_guards(
-        "weights", weights_shape(desc), tensor(&AttentionTensors::weights), weights.bytes(),
-        [&](const Position& position) { return written.weights(position); }, report);
+    for (const detail::TensorRow& row : detail::tensor_table()) {
+      if (!row.use.written) continue;
+      const auto is_stored = [&](const Position& position) {
+        return row.cut == detail::TensorCut::kScores ? written.weights(position) : written.stored(position);
+      };
+      check_guards(row.name, tensor_shape(row.range, desc), tensor(row.range), views[row.range].bytes(),
+                   is_stored, report);
+    }
   });
   if (!status.ok()) return status.error();
   return report;

@@ -4,7 +4,6 @@
 #include <array>
 #include <limits>
 
-#include "attention/tensor_rules.hpp"
 #include "harness/quantise.hpp"
 #include "harness/row_map.hpp"
 
@@ -128,13 +127,6 @@ void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inp
     if (leaves_out && is_appended(problem, place->batch, place->row)) return;
     put(offset * size, encoder.encode({place->batch, p.head, place->row, p.dim}));
   });
-}
-
-TensorShape mask_shape(const AttentionDesc& desc) {
-  if (desc.mask.type == MaskType::kNone) return {};
-  TensorExtents extents = score_extents(desc);
-  extents.dims = detail::mask_columns(desc.mask, extents.dims);
-  return shape_of(detail::mask_tensor(desc.mask), extents);
 }
 
 void fill_mask(const Problem& problem, const PutElement& put) {

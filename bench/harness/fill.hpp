@@ -26,9 +26,6 @@ void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inp
 /// Gives each element of the mask, of bits each word of 32, lowest address first.
 void fill_mask(const Problem& problem, const PutElement& put);
 
-/// A mask's elements as a tensor, of bits the words of 32.
-[[nodiscard]] TensorShape mask_shape(const AttentionDesc& desc);
-
 /// What lies around a mask: NaN, or bytes and bits that show keys.
 [[nodiscard]] Pattern mask_filler(MaskType type);
 

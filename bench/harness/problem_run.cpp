@@ -52,10 +52,10 @@ Result<ProblemRun> ProblemRun::create(const Runtime& runtime, const Problem& pro
   const AttentionDesc& desc = problem.desc;
   if (Status s = validate(desc); !s.ok()) return s.error();
   if (Status s = check_counts(problem); !s.ok()) return s.error();
-  if (Status s = check_nested("query", query_shape(desc)); !s.ok()) return s.error();
-  if (Status s = check_nested("key", key_shape(desc)); !s.ok()) return s.error();
-  if (Status s = check_nested("value", value_shape(desc)); !s.ok()) return s.error();
-  if (Status s = check_nested("mask", mask_shape(desc)); !s.ok()) return s.error();
+  for (const detail::TensorRow& row : detail::tensor_table()) {
+    if (row.use.written || !row.is_used(desc)) continue;
+    if (Status s = check_nested(row.name, tensor_shape(row.range, desc)); !s.ok()) return s.error();
+  }
   ProblemRun run(runtime, problem);
   if (Status s = run.place_tensors(); !s.ok()) return s.error();
   if (Status s = run.place_score_function(); !s.ok()) return s.error();
@@ -81,7 +81,7 @@ Status ProblemRun::place_tensors() {
   const AttentionDesc& desc = problem_.desc;
   for (const detail::TensorRow& row : detail::tensor_table()) {
     if (!row.is_used(desc)) continue;
-    const TensorShape shape = shape_of(row.storage(desc), tensor_extents(row, desc));
+    const TensorShape shape = tensor_shape(row.range, desc);
     if (Status s = place(*runtime_, shape, problem_.shift, tensors_[row.range]); !s.ok()) return s;
   }
   return {};

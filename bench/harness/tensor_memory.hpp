@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "attention/tensor_table.hpp"
 #include "harness/data.hpp"
 
 namespace vkattn::harness {
@@ -29,25 +30,33 @@ struct TensorShape {
 [[nodiscard]] inline TensorShape shape_of(const TensorDesc& desc, const TensorExtents& extents) {
   return {desc, extents.batch, extents.heads, extents.rows, extents.dims};
 }
+/// That of a tensor of the problem, used or not; of a mask of bits the words of 32, of no mask none.
+[[nodiscard]] inline TensorShape tensor_shape(BufferRange AttentionTensors::*which,
+                                              const AttentionDesc& desc) {
+  if (which == &AttentionTensors::mask && desc.mask.type == MaskType::kNone) return {};
+  const detail::TensorRow& row = detail::tensor_table()[detail::tensor_index(which)];
+  return shape_of(row.storage(desc), detail::tensor_extents(row, desc));
+}
 [[nodiscard]] inline TensorShape query_shape(const AttentionDesc& desc) {
-  return shape_of(desc.query, query_extents(desc, desc.head_dim));
+  return tensor_shape(&AttentionTensors::query, desc);
 }
 [[nodiscard]] inline TensorShape key_shape(const AttentionDesc& desc) {
-  return shape_of(desc.key, key_extents(desc, desc.head_dim));
+  return tensor_shape(&AttentionTensors::key, desc);
 }
 [[nodiscard]] inline TensorShape value_shape(const AttentionDesc& desc) {
-  return shape_of(desc.value, key_extents(desc, desc.value_dim));
+  return tensor_shape(&AttentionTensors::value, desc);
 }
 [[nodiscard]] inline TensorShape output_shape(const AttentionDesc& desc) {
-  return shape_of(desc.output, query_extents(desc, desc.value_dim));
+  return tensor_shape(&AttentionTensors::output, desc);
 }
 [[nodiscard]] inline TensorShape lse_shape(const AttentionDesc& desc) {
-  Strides strides = desc.lse_strides;
-  strides.dim = 1;
-  return shape_of({DataType::kFloat32, strides, 0}, query_extents(desc, 1));
+  return tensor_shape(&AttentionTensors::lse, desc);
 }
 [[nodiscard]] inline TensorShape weights_shape(const AttentionDesc& desc) {
-  return shape_of({DataType::kFloat32, desc.weights_strides, 0}, score_extents(desc));
+  return tensor_shape(&AttentionTensors::weights, desc);
+}
+[[nodiscard]] inline TensorShape mask_shape(const AttentionDesc& desc) {
+  return tensor_shape(&AttentionTensors::mask, desc);
 }
 
 /// A tensor of block formats as one of blocks: dims and strides are counted in them.

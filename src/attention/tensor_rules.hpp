@@ -3,7 +3,11 @@
 
 #include <vkattn/attention.hpp>
 
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace vkattn::detail {
@@ -14,6 +18,15 @@ struct NamedTensor {
   TensorDesc desc;
   TensorExtents extents;
 };
+
+/// The place of a member's row in a table of tensors.
+template <class Row, class Member>
+[[nodiscard]] std::size_t row_index(std::span<const Row> table, Member member) {
+  const auto row =
+      std::find_if(table.begin(), table.end(), [&](const Row& other) { return other.range == member; });
+  assert(row != table.end() && "a member that the table does not have");
+  return static_cast<std::size_t>(row - table.begin());
+}
 
 /// What becomes of a tensor: other rules hold for what is written.
 struct TensorUse {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cstddef>
 
 #include "attention/features.hpp"
@@ -196,10 +195,7 @@ std::span<const TensorRow, kTensorCount> tensor_table() {
 }
 
 std::size_t tensor_index(BufferRange AttentionTensors::*range) {
-  const auto row = std::find_if(kTable.begin(), kTable.end(),
-                                [&](const TensorRow& other) { return other.range == range; });
-  assert(row != kTable.end() && "a member that the table does not have");
-  return static_cast<std::size_t>(row - kTable.begin());
+  return row_index(std::span<const TensorRow>(kTable), range);
 }
 
 TensorExtents tensor_extents(const TensorRow& row, Desc desc) {

@@ -37,11 +37,6 @@ constexpr std::uint32_t kWorkgroup = 64;
 // Some 500 MB of traffic: some ten milliseconds on the slowest devices that are no CPU.
 constexpr std::uint64_t kMaxUnitsPerDispatch = std::uint64_t{1} << 22;
 
-template <class... Parts>
-Error limit_exceeded(const Parts&... parts) {
-  return Error{ErrorCode::kLimitExceeded, VK_SUCCESS, message(parts...)};
-}
-
 /// The conversion of one tensor, or the writing of lengths.
 struct Task {
   std::string_view name;  ///< keys, values, queries, lengths

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 
 namespace vkattn::detail {
 
@@ -76,10 +75,7 @@ std::span<const AppendTensorRow, kAppendTensorCount> append_tensor_table() {
 }
 
 std::size_t append_tensor_index(BufferRange AppendTensors::*range) {
-  const auto row = std::find_if(kTable.begin(), kTable.end(),
-                                [&](const AppendTensorRow& other) { return other.range == range; });
-  assert(row != kTable.end() && "a member that the table does not have");
-  return static_cast<std::size_t>(row - kTable.begin());
+  return row_index(std::span<const AppendTensorRow>(kTable), range);
 }
 
 }  // namespace vkattn::detail

@@ -25,6 +25,12 @@ template <class... Parts>
 /// The Error for a failed Vulkan call: device loss and lack of memory get their own codes.
 [[nodiscard]] Error vulkan_error(VkResult result, const char* call);
 
+/// The Error for a limit of the device, which the sentence names with both numbers.
+template <class... Parts>
+[[nodiscard]] Error limit_exceeded(const Parts&... parts) {
+  return {ErrorCode::kLimitExceeded, VK_SUCCESS, message(parts...)};
+}
+
 /// Calls `body` and turns std::bad_alloc into an Error: nothing leaves the API as an exception.
 template <class Body>
 [[nodiscard]] auto without_exceptions(Body&& body) noexcept -> decltype(body()) {

@@ -15,11 +15,6 @@ namespace {
 
 constexpr std::int64_t kMaxTilesPerWindow = std::int64_t{1} << 31U;
 
-template <class... Parts>
-Error limit_exceeded(const Parts&... parts) {
-  return Error{ErrorCode::kLimitExceeded, VK_SUCCESS, message(parts...)};
-}
-
 /// Hands out pieces of the workspace one after the other.
 class Workspace {
  public:

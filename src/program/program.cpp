@@ -11,11 +11,6 @@ namespace vkattn::detail {
 
 namespace {
 
-template <class... Parts>
-Error limit_exceeded(const Parts&... parts) {
-  return Error{ErrorCode::kLimitExceeded, VK_SUCCESS, message(parts...)};
-}
-
 bool same_pipeline(const ProgramPass& a, const ProgramPass& b) {
   return a.words.data() == b.words.data() && a.specialization == b.specialization &&
          a.required_subgroup_size == b.required_subgroup_size;
