@@ -36,7 +36,7 @@ AttentionDesc plain_problem() {
   AttentionDesc desc;
   desc.query_length = 16;  // no kernel refuses so few rows
   desc.kv_length = 512;
-  desc.set_layout(Layout::kBhsd);
+  desc.head_dim = 64;
   return desc;
 }
 
