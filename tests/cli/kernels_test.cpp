@@ -110,6 +110,11 @@ TEST_F(ToolKernels, DevicesTellTheTypesThatKernelsTake) {
   EXPECT_EQ(printed({"devices"}).find("here they are"), std::string::npos);
 }
 
+TEST_F(ToolKernels, LinesFitATerminal) {
+  std::istringstream lines(printed({"kernels", "h3 40x600 d64 mask=f16 sinks weights=scores"}));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(console::display_width(line), 100U) << line;
+}
+
 TEST_F(ToolKernels, NothingToComputeHasNone) {
   EXPECT_NE(printed({"kernels", "b0 8x8 d8"}).find("pipelines: none"), std::string::npos);
   EXPECT_TRUE(json::parse(printed({"kernels", "b0 8x8 d8", "--json"}))["pipelines"].empty());
