@@ -22,7 +22,7 @@ struct AppendState;
 enum class RotaryStyle : std::uint32_t {
   kNone = 0,
   kInterleaved = 1,  ///< dims 2i and 2i + 1 (RoFormer, GPT-J)
-  kHalfSplit = 2,    ///< dims i and i + dims / 2 (GPT-NeoX, Llama in Transformers)
+  kHalfSplit = 2,    ///< dims i and i + dims / 2 (GPT-NeoX's or "NeoX style", Llama in Transformers)
 };
 
 /// Rotary position embedding (Su et al., RoFormer, arXiv:2104.09864): the pair i of the first `dims` dims of
