@@ -147,13 +147,15 @@ Status ProblemRun::poison_outputs() {
   return {};
 }
 
-Result<double> ProblemRun::execute(const AttentionPlan& plan) {
-  const Result<Buffer> workspace = runtime_->create_workspace(plan);
+Result<double> ProblemRun::execute(const Runnable& plan) {
+  const Result<Buffer> workspace = plan.create_workspace(*runtime_);
   if (!workspace.ok()) return workspace.error();
   probability_type_ = plan.probability_type();
   const Result<Bindings> bindings = plan.make_bindings(tensors(), workspace->range());
   if (!bindings.ok()) return bindings.error();
-  return runtime_->execute(plan, *bindings);
+  const auto times = runtime_->execute([&](VkCommandBuffer commands) { plan.record(commands, *bindings); });
+  if (!times.ok()) return times.error();
+  return times->front();
 }
 
 AttentionTensors ProblemRun::tensors() const {

@@ -34,7 +34,6 @@ struct KernelTile {
 };
 
 /// Every kernel and block size of the tile table that the device accepts for the problem, the default first.
-/// The unfused baseline is not among them.
 [[nodiscard]] std::vector<KernelTile> tuning_candidates(const AttentionDesc& desc,
                                                         const Capabilities& capabilities);
 

@@ -72,7 +72,6 @@ std::vector<KernelTile> tuning_candidates(const AttentionDesc& desc, const Capab
   std::vector<KernelTile> candidates;
   if (!validate(desc)) return candidates;
   for (const detail::Kernel& kernel : detail::ordered_kernels(desc, capabilities)) {
-    if (kernel.is_baseline) continue;
     std::vector<TileShape> tiles = detail::table_tiles(kernel.name, desc, capabilities);
     for (const TileShape& tile : detail::all_tiles(kernel.name)) {
       if (std::find(tiles.begin(), tiles.end(), tile) == tiles.end()) tiles.push_back(tile);
