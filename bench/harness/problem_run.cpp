@@ -128,12 +128,17 @@ Status ProblemRun::fill_small_inputs(const SmallInputs& inputs) {
       {&Tensors::page_table, bytes(inputs.page_table), spare},
       {&Tensors::key_scales, bytes(inputs.key_scales), nan},
       {&Tensors::value_scales, bytes(inputs.value_scales), nan},
-      {&Tensors::alibi_slopes, bytes(inputs.alibi_slopes), nan},
-      {&Tensors::sinks, bytes(inputs.sinks), nan},
+  };
+  const auto write = [&](const Small& small) {
+    const auto fill = [&](const PutElement& put) { put(0, small.numbers); };
+    return fill_with(*runtime_, tensor(small.tensor), small.around, fill);
   };
   for (const Small& small : all) {
-    const auto fill = [&](const PutElement& put) { put(0, small.numbers); };
-    if (Status s = fill_with(*runtime_, tensor(small.tensor), small.around, fill); !s.ok()) return s;
+    if (Status s = write(small); !s.ok()) return s;
+  }
+  for (const detail::TensorRow& row : detail::tensor_table()) {
+    if (row.cut != detail::TensorCut::kQueryHeads) continue;
+    if (Status s = write({row.range, bytes(inputs.per_head[row.range]), nan}); !s.ok()) return s;
   }
   return {};
 }
