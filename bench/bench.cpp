@@ -43,18 +43,19 @@ struct Context {
   }
 };
 
-Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc, const Options& options) {
+Result<harness::Runnable> make_plan(const Runtime& runtime, const AttentionDesc& desc,
+                                    const Options& options) {
   PlanOptions plan_options;
   plan_options.kernel = options.kernel;
   plan_options.tile = options.tile;
   plan_options.kv_splits = options.kv_splits;
   plan_options.score_function = options.score_function;
-  return runtime.make_plan(desc, plan_options);
+  return harness::Runnable::create(runtime, desc, plan_options);
 }
 
 /// Nanoseconds of one warm execution of a problem that is small.
 Result<double> time_piece(const Runtime& runtime, const Problem& piece, const Options& options) {
-  const Result<AttentionPlan> plan = make_plan(runtime, piece.desc, options);
+  const Result<harness::Runnable> plan = make_plan(runtime, piece.desc, options);
   if (!plan.ok()) return plan.error();
   Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, piece);
   if (!run.ok()) return run.error();
@@ -98,10 +99,10 @@ std::uint32_t affordable_repeats(const Options& options, double budget_left_ns, 
 }
 
 /// Recording alone, warm-up, then timed executions in batches, so that progress shows and the budget holds.
-Result<Statistics> time_runs(Context& context, const AttentionPlan& plan, const harness::ProblemRun& run,
+Result<Statistics> time_runs(Context& context, const harness::Runnable& plan, const harness::ProblemRun& run,
                              double budget_ns) {
   const Runtime& runtime = context.runtime;
-  const Result<Buffer> workspace = runtime.create_workspace(plan);
+  const Result<Buffer> workspace = plan.create_workspace(runtime);
   if (!workspace.ok()) return workspace.error();
   const Result<Bindings> bindings = plan.make_bindings(run.tensors(), workspace->range());
   if (!bindings.ok()) return bindings.error();
@@ -137,7 +138,7 @@ void note_tensor_bytes(Row& row, const harness::ProblemRun& run) {
 }
 
 /// First execution and check; true where the problem may be timed, else the row is finished.
-Result<bool> run_checked(Context& context, const AttentionPlan& plan, harness::ProblemRun& run) {
+Result<bool> run_checked(Context& context, const harness::Runnable& plan, harness::ProblemRun& run) {
   Row& row = context.row;
   context.report(0, "first run");
   for (const Status& status : {run.fill_inputs(), run.poison_outputs()}) {
@@ -182,7 +183,7 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   row.host_before_bytes = resident_memory_bytes();
 
   const auto plan_start = Clock::now();
-  const Result<AttentionPlan> plan = make_plan(runtime, named.problem.desc, options);
+  const Result<harness::Runnable> plan = make_plan(runtime, named.problem.desc, options);
   if (!plan.ok()) return context.fail(plan.error());
   row.plan_ns = nanoseconds_since(plan_start);
   row.kernel = plan->kernel_name();

@@ -11,7 +11,7 @@
 
 namespace vkattn::bench {
 
-Result<RecordCost> measure_record(const Runtime& runtime, const AttentionPlan& plan,
+Result<RecordCost> measure_record(const Runtime& runtime, const harness::Runnable& plan,
                                   const Bindings& bindings) {
   using Clock = std::chrono::steady_clock;
   using Nanoseconds = std::chrono::duration<double, std::nano>;

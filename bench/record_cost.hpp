@@ -1,10 +1,12 @@
-// What AttentionPlan::record() costs the host.
+// What recording a plan costs the host.
 #pragma once
 
 #include <vkattn/runtime.hpp>
 
 #include <cstdint>
 #include <optional>
+
+#include "harness/runnable.hpp"
 
 namespace vkattn::bench {
 
@@ -14,7 +16,7 @@ struct RecordCost {
 };
 
 /// Records the plan many times, into command buffers that are never submitted.
-[[nodiscard]] Result<RecordCost> measure_record(const Runtime& runtime, const AttentionPlan& plan,
+[[nodiscard]] Result<RecordCost> measure_record(const Runtime& runtime, const harness::Runnable& plan,
                                                 const Bindings& bindings);
 
 }  // namespace vkattn::bench

@@ -61,7 +61,7 @@ std::vector<std::string> read_kernels(const std::string& text) {
     if (kernel.empty() && !text.empty()) {
       fail_usage("--kernel '" + console::printable(text) + "' needs a name before and after each comma");
     }
-    require_known_kernel(kernel);
+    require_known_kernel(kernel, KernelNames::kBenchmark);
     if (std::find(kernels.begin(), kernels.end(), kernel) != kernels.end()) {
       fail_usage("--kernel names " + kernel + " twice");
     }
@@ -304,8 +304,8 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
   add_value(app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
   add_switch(app, "--list", a->list, "Print the problems of every suite and exit");
   add_value(app, "--kernel", a->kernels, "NAME[,NAME...]",
-            "Use this kernel or fail (vkattn devices lists them); of several each in turn, with its time "
-            "relative to the first");
+            "Use this kernel or fail (vkattn devices lists them), or unfused, the baseline; of several each "
+            "in turn, with its time relative to the first");
   add_device_option(app, a->where);
   add_tuning_option(app, a->where);
   add_value(app, "--repeat", a->repeat, "N", "Timed executions of each problem, default 30, at least 3");

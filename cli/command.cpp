@@ -4,6 +4,7 @@
 #include <vkattn/plan.hpp>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -14,6 +15,7 @@
 
 #include "console.hpp"
 #include "error.hpp"
+#include "harness/unfused_plan.hpp"
 #include "problem/words.hpp"
 
 namespace vkattn::cli {
@@ -105,15 +107,20 @@ std::int64_t parse_integer(const std::string& option, const std::string& text) {
   return parse<std::int64_t>(option, text, "a whole number");
 }
 
-void require_known_kernel(const std::string& kernel) {
+void require_known_kernel(const std::string& kernel, KernelNames which) {
   if (kernel.empty()) return;
   std::vector<std::string_view> names;
-  std::string list;
   for (const KernelSupport& support : kernel_support(AttentionDesc{}, Capabilities{})) {
-    if (support.kernel == kernel) return;
     names.push_back(support.kernel);
-    list += (list.empty() ? "" : ", ") + std::string(support.kernel);
   }
+  if (which == KernelNames::kBenchmark) {
+    names.push_back(harness::kUnfused);
+  } else if (kernel == harness::kUnfused) {
+    fail_usage("unfused is no kernel but the benchmark's baseline: vkattn bench --kernel unfused runs it");
+  }
+  if (std::ranges::find(names, kernel) != names.end()) return;
+  std::string list;
+  for (const std::string_view name : names) list += (list.empty() ? "" : ", ") + std::string(name);
   const std::optional<std::string_view> meant = bench::closest_word(kernel, names);
   fail_usage("there is no kernel '" + console::printable(kernel) + "'; " +
              (meant ? "did you mean '" + std::string(*meant) + "'? " : "") + "the kernels are " + list);

@@ -61,8 +61,12 @@ void add_words(CLI::App& app, const std::string& name, std::vector<std::string>&
 [[nodiscard]] double parse_number(const std::string& option, const std::string& text);
 [[nodiscard]] std::int64_t parse_integer(const std::string& option, const std::string& text);
 
-/// Fails where the library has no kernel of that name; empty is no name.
-void require_known_kernel(const std::string& kernel);
+/// Commands that take names of kernels.
+enum class KernelNames { kLibrary, kBenchmark };
+
+/// Fails where the library has no kernel of that name and, for the benchmark, it is not the baseline's
+/// either; empty is no name.
+void require_known_kernel(const std::string& kernel, KernelNames names = KernelNames::kLibrary);
 
 /// Prints to standard output, and fails where that does not take it all.
 void print(std::string_view text);

@@ -81,12 +81,15 @@ void require_different_files(const RunArguments& a) {
   files.add_input("--past-key", a.past_key);
   files.add_input("--past-value", a.past_value);
   files.add_input("--mask", a.mask);
-  files.add_input("--alibi-slopes", a.alibi_slopes);
-  files.add_input("--sink", a.sink);
   files.add_input("--kv-lengths", a.kv_lengths);
   files.add_input("--query-lengths", a.query_lengths);
   files.add_input("--cumulative-query-lengths", a.cumulative_query_lengths);
   files.add_input("--cumulative-kv-lengths", a.cumulative_kv_lengths);
+  for (const WordArgument& argument : a.words) {
+    if (argument.word->option.tensor != nullptr) {
+      files.add_input(std::string(argument.word->option.name), argument.text);
+    }
+  }
   add_score_files(files, a.score);
   add_tuning_file(files, a.where);
   files.add_output("--output", a.output);
@@ -118,7 +121,7 @@ bool is_given(const RunArguments& arguments, std::string_view option) {
 
 /// Options that only say something about others.
 void require_sense_of_words(const RunArguments& a) {
-  const bool slopes = !a.alibi_slopes.empty();
+  const bool slopes = is_given(a, "--alibi-slopes");
   if (slopes && is_given(a, "--alibi")) {
     fail_usage("--alibi takes the standard slopes and --alibi-slopes those of a file; give one of them");
   }
@@ -135,13 +138,13 @@ void require_sense_of_words(const RunArguments& a) {
 /// What the words give, checked by the library's rules, which are the same for arrays of any size.
 void parse_words(const RunArguments& arguments, Problem& problem) {
   AttentionDesc& desc = problem.desc;
-  if (!arguments.alibi_slopes.empty()) desc.alibi = Alibi::kGiven;
   if (!arguments.weights.empty()) desc.weights = WeightsStage::kProbabilities;
   desc.has_lse = !arguments.lse.empty();
   for (const WordArgument& argument : arguments.words) {
     if (!argument.is_given()) continue;
     const std::string option(argument.word->option.name);
-    read_option(option, argument.text,
+    const bool is_file = argument.word->option.tensor != nullptr;
+    read_option(option, is_file ? argument.word->option.value : argument.text,
                 [&](const bench::Given& given) { return argument.word->read(given, problem); });
     AttentionDesc of_no_arrays = desc;
     of_no_arrays.query_length = of_no_arrays.kv_length = 0;
@@ -188,8 +191,6 @@ void add_definition_options(CLI::App& app, RunArguments& a) {
             "Added to the scores, or bool or uint8: what is not 0 may be seen. Of a shape that broadcasts to "
             "(batch, heads, "
             "query length, key length); keys beyond a short one are hidden");
-  add_value(app, "--alibi-slopes", a.alibi_slopes, "F.npy", "--alibi with slopes of your own (heads,)");
-  add_value(app, "--sink", a.sink, "F.npy", "A logit for each head that has no value (heads,)");
 }
 
 }  // namespace
@@ -253,8 +254,11 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   options.past_key = arguments.past_key;
   options.past_value = arguments.past_value;
   options.mask = arguments.mask;
-  options.alibi_slopes = arguments.alibi_slopes;
-  options.sink = arguments.sink;
+  for (const WordArgument& argument : arguments.words) {
+    const bench::WordOption& option = argument.word->option;
+    if (option.tensor == nullptr || !argument.is_given()) continue;
+    options.per_head.push_back({std::string(option.name), argument.text, option.tensor});
+  }
   options.kv_lengths = arguments.kv_lengths;
   options.query_lengths = arguments.query_lengths;
   options.cumulative_query_lengths = arguments.cumulative_query_lengths;

@@ -15,7 +15,7 @@ namespace vkattn::cli {
 /// An option that is a word of problem strings.
 struct WordArgument {
   const bench::Word* word;
-  std::string text;          ///< empty where not given
+  std::string text;          ///< empty where not given; of a tensor its file
   bool is_switched = false;  ///< of a word without a value
 
   [[nodiscard]] bool is_given() const { return is_switched || !text.empty(); }
@@ -24,7 +24,7 @@ struct WordArgument {
 /// The options as typed.
 struct RunArguments {
   std::string query, key, value, past_key, past_value, output, lse, present_key, present_value;
-  std::string mask, alibi_slopes, sink, kv_lengths, query_lengths, weights;
+  std::string mask, kv_lengths, query_lengths, weights;
   std::string cumulative_query_lengths, cumulative_kv_lengths;
   std::vector<WordArgument> words;
   std::string type, kv_type, kernel;

@@ -80,11 +80,11 @@ void require_matching_shapes(const InputFile& query, const InputFile& key, const
 }
 
 /// One float for each query head.
-std::vector<float> read_per_head(const std::string& path, const char* option, std::int64_t heads) {
-  npy::Reader reader = take(npy::Reader::open(path));
+std::vector<float> read_per_head(const PerHeadFile& file, std::int64_t heads) {
+  npy::Reader reader = take(npy::Reader::open(file.path));
   const npy::Header& header = reader.header();
   if (header.shape.size() != 1 || header.shape[0] != heads) {
-    fail_usage(path + ": shape " + npy::shape_text(header.shape) + " does not fit " + option +
+    fail_usage(file.path + ": shape " + npy::shape_text(header.shape) + " does not fit " + file.option +
                "; one number for each query head is needed, so shape (" + std::to_string(heads) + ",)");
   }
   return take(npy::read_floats(reader, heads));
@@ -199,12 +199,8 @@ void open_features(RunInputs& inputs, const RunOptions& options) {
     problem.query_lengths = take(
         npy::read_lengths(options.query_lengths, "--query-lengths", desc.batch, desc.query_length, "query"));
   }
-  if (!options.alibi_slopes.empty()) {
-    inputs.alibi_slopes = read_per_head(options.alibi_slopes, "--alibi-slopes", desc.query_heads);
-  }
-  if (!options.sink.empty()) {
-    desc.has_sinks = true;
-    inputs.sinks = read_per_head(options.sink, "--sink", desc.query_heads);
+  for (const PerHeadFile& file : options.per_head) {
+    inputs.per_head.push_back({file.tensor, read_per_head(file, desc.query_heads)});
   }
   if (!options.mask.empty()) inputs.mask = open_mask(options.mask, problem);
 }

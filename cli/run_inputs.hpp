@@ -1,6 +1,8 @@
 // From .npy files to a Problem: what the axes of each array mean, and whether the arrays fit together.
 #pragma once
 
+#include <vkattn/attention_tensors.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,10 +39,23 @@ struct MaskFile {
   std::int64_t missing = 0;
 };
 
+/// A file with a number for each query head.
+struct PerHeadFile {
+  std::string option, path;
+  BufferRange AttentionTensors::*tensor;
+};
+
+/// What was in it.
+struct PerHeadNumbers {
+  BufferRange AttentionTensors::*tensor;
+  std::vector<float> numbers;
+};
+
 /// What the options say of the problem, and the files they name, empty where not given.
 struct RunOptions {
-  std::string query, key, value, past_key, past_value, mask, alibi_slopes, sink, kv_lengths, query_lengths;
+  std::string query, key, value, past_key, past_value, mask, kv_lengths, query_lengths;
   std::string cumulative_query_lengths, cumulative_kv_lengths;
+  std::vector<PerHeadFile> per_head;
   std::optional<DataType> type;                  ///< else float16 where all inputs are, else float32
   std::optional<DataType> key_type, value_type;  ///< else as `type`
   Problem problem;                               ///< what files do not say
@@ -51,7 +66,7 @@ struct RunInputs {
   InputFile query, key, value;
   std::optional<InputFile> past_key, past_value;
   std::optional<MaskFile> mask;
-  std::vector<float> alibi_slopes, sinks;
+  std::vector<PerHeadNumbers> per_head;
   std::vector<std::int32_t> cumulative_query_lengths, cumulative_kv_lengths;  ///< empty where not packed
   Problem problem;
 };

@@ -357,9 +357,9 @@ void upload(const Transfer& transfer, RunInputs& inputs, RunOutputs& outputs) {
                 std::as_bytes(std::span(inputs.cumulative_query_lengths)));
   write_numbers(transfer, run.tensor(&AttentionTensors::cumulative_kv_lengths),
                 std::as_bytes(std::span(inputs.cumulative_kv_lengths)));
-  write_numbers(transfer, run.tensor(&AttentionTensors::alibi_slopes),
-                std::as_bytes(std::span(inputs.alibi_slopes)));
-  write_numbers(transfer, run.tensor(&AttentionTensors::sinks), std::as_bytes(std::span(inputs.sinks)));
+  for (const PerHeadNumbers& given : inputs.per_head) {
+    write_numbers(transfer, run.tensor(given.tensor), std::as_bytes(std::span(given.numbers)));
+  }
 }
 
 void download(const Transfer& transfer, RunOutputs& outputs) {

@@ -63,12 +63,12 @@ vkattn_shader(attention_weights_words_features core passes/attention_weights.com
 vkattn_shader(cache_append            core cache/cache_append.comp        FORM 16bit)
 vkattn_shader(cache_append_words      core cache/cache_append.comp)
 
-# The baseline of the benchmark.
-vkattn_shader(attention_unfused       core unfused/attention_unfused.comp FORM 16bit)
-vkattn_shader(attention_unfused_words core unfused/attention_unfused.comp)
-
 # For comparing kernels that have a score function of the user's own with the reference.
 vkattn_shader(score_rows              core bench/score_rows.comp)
+
+# The baseline of the benchmark.
+vkattn_shader(unfused              bench bench/unfused.comp FORM 16bit)
+vkattn_shader(unfused_words        bench bench/unfused.comp)
 
 # Measured peaks of the benchmark.
 vkattn_form(peak_matrix TARGET_ENV vulkan1.2

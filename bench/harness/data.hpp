@@ -33,9 +33,9 @@ inline constexpr std::uint64_t kDominantKeyStream = 17;
 inline constexpr std::uint64_t kMaskStream = 18;
 inline constexpr std::uint64_t kHiddenStream = 19;
 inline constexpr std::uint64_t kSlopeStream = 20;
-inline constexpr std::uint64_t kSinkStream = 21;
 inline constexpr std::uint64_t kPageStream = 22;
 inline constexpr std::uint64_t kScoreStream = 23;
+inline constexpr std::uint64_t kPerHeadStream = 256;  ///< and the binding of the tensor
 
 /// Normal numbers of a stream. They come in pairs, of which it keeps the last, so it is not thread-safe.
 class NormalNumbers {

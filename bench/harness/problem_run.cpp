@@ -128,12 +128,17 @@ Status ProblemRun::fill_small_inputs(const SmallInputs& inputs) {
       {&Tensors::page_table, bytes(inputs.page_table), spare},
       {&Tensors::key_scales, bytes(inputs.key_scales), nan},
       {&Tensors::value_scales, bytes(inputs.value_scales), nan},
-      {&Tensors::alibi_slopes, bytes(inputs.alibi_slopes), nan},
-      {&Tensors::sinks, bytes(inputs.sinks), nan},
+  };
+  const auto write = [&](const Small& small) {
+    const auto fill = [&](const PutElement& put) { put(0, small.numbers); };
+    return fill_with(*runtime_, tensor(small.tensor), small.around, fill);
   };
   for (const Small& small : all) {
-    const auto fill = [&](const PutElement& put) { put(0, small.numbers); };
-    if (Status s = fill_with(*runtime_, tensor(small.tensor), small.around, fill); !s.ok()) return s;
+    if (Status s = write(small); !s.ok()) return s;
+  }
+  for (const detail::TensorRow& row : detail::tensor_table()) {
+    if (row.cut != detail::TensorCut::kQueryHeads) continue;
+    if (Status s = write({row.range, bytes(inputs.per_head[row.range]), nan}); !s.ok()) return s;
   }
   return {};
 }
@@ -147,13 +152,15 @@ Status ProblemRun::poison_outputs() {
   return {};
 }
 
-Result<double> ProblemRun::execute(const AttentionPlan& plan) {
-  const Result<Buffer> workspace = runtime_->create_workspace(plan);
+Result<double> ProblemRun::execute(const Runnable& plan) {
+  const Result<Buffer> workspace = plan.create_workspace(*runtime_);
   if (!workspace.ok()) return workspace.error();
   probability_type_ = plan.probability_type();
   const Result<Bindings> bindings = plan.make_bindings(tensors(), workspace->range());
   if (!bindings.ok()) return bindings.error();
-  return runtime_->execute(plan, *bindings);
+  const auto times = runtime_->execute([&](VkCommandBuffer commands) { plan.record(commands, *bindings); });
+  if (!times.ok()) return times.error();
+  return times->front();
 }
 
 AttentionTensors ProblemRun::tensors() const {

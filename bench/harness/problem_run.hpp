@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "attention/tensor_table.hpp"
+#include "harness/runnable.hpp"
 #include "harness/small_inputs.hpp"
 #include "harness/tensor_buffer.hpp"
 #include "problem/problem.hpp"
@@ -96,7 +97,7 @@ class ProblemRun {
   /// Fills output, lse and weights, with everything around them, with a pattern no kernel writes.
   [[nodiscard]] Status poison_outputs();
   /// Makes bindings, executes the plan once and waits; nanoseconds of the execution.
-  [[nodiscard]] Result<double> execute(const AttentionPlan& plan);
+  [[nodiscard]] Result<double> execute(const Runnable& plan);
   /// Compares with the reference of what the device's inputs hold, and checks the guard bands.
   [[nodiscard]] Result<CheckReport> check(const RowSelection& selection = {},
                                           const Progress& progress = {}) const;

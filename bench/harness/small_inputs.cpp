@@ -57,6 +57,19 @@ std::vector<float> head_scales(const Problem& problem, TensorRole role) {
   return scales;
 }
 
+/// A number for each query head.
+std::vector<float> per_head(const Problem& problem, const detail::TensorRow& row) {
+  const bool are_slopes = row.range == &AttentionTensors::alibi_slopes;
+  const std::uint64_t slopes = stream_of(problem.seed, kSlopeStream);
+  NormalNumbers normal(stream_of(problem.seed, kPerHeadStream + row.binding));
+  std::vector<float> numbers;
+  for (std::uint64_t head = 0; std::cmp_less(head, problem.desc.query_heads); ++head) {
+    const double number = are_slopes ? 0.001 + 0.998 * random_uniform(slopes, head) : normal.at(head);
+    numbers.push_back(static_cast<float>(number));
+  }
+  return numbers;
+}
+
 }  // namespace
 
 SmallInputs make_small_inputs(const Problem& problem) {
@@ -69,16 +82,10 @@ SmallInputs make_small_inputs(const Problem& problem) {
   if (desc.cache.mapping == KeyMapping::kPaged) inputs.page_table = page_table(problem);
   inputs.key_scales = head_scales(problem, TensorRole::kKey);
   inputs.value_scales = head_scales(problem, TensorRole::kValue);
-  const auto heads = static_cast<std::uint64_t>(desc.query_heads);
-  if (desc.alibi == Alibi::kGiven) {
-    const std::uint64_t stream = stream_of(problem.seed, kSlopeStream);
-    for (std::uint64_t h = 0; h < heads; ++h) {
-      inputs.alibi_slopes.push_back(static_cast<float>(0.001 + 0.998 * random_uniform(stream, h)));
+  for (const detail::TensorRow& row : detail::tensor_table()) {
+    if (row.cut == detail::TensorCut::kQueryHeads && row.is_used(desc)) {
+      inputs.per_head[row.range] = per_head(problem, row);
     }
-  }
-  if (desc.has_sinks) {
-    NormalNumbers normal(stream_of(problem.seed, kSinkStream));
-    for (std::uint64_t h = 0; h < heads; ++h) inputs.sinks.push_back(static_cast<float>(normal.at(h)));
   }
   return inputs;
 }

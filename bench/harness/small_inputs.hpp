@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "attention/tensor_table.hpp"
 #include "problem/problem.hpp"
 
 namespace vkattn::harness {
@@ -19,8 +20,8 @@ struct SmallInputs {
   std::vector<std::int32_t> page_table;  ///< a random choice of the pages, none twice
   std::vector<float> key_scales;         ///< so that the largest element of a head becomes 448
   std::vector<float> value_scales;
-  std::vector<float> alibi_slopes;  ///< uniform between 0 and 1
-  std::vector<float> sinks;         ///< N(0,1)
+  /// Numbers of query heads: N(0,1), but slopes uniform between 0 and 1.
+  detail::PerTensor<std::vector<float>> per_head;
 };
 
 [[nodiscard]] SmallInputs make_small_inputs(const Problem& problem);

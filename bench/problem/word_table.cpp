@@ -122,7 +122,9 @@ constexpr Word kWords[] = {
         {"--window", "L,R", "A query sees L keys before and R after its own position; -1: no bound"}),
     row(kFlag, "alibi", "alibi", "linear biases; alibi=given with slopes of their own", read_standard_alibi,
         write_standard_alibi, {}, {"--alibi", "", "Subtract slope times distance from the scores (ALiBi)"}),
-    row(kSetting, "alibi", "", "", read_choice<&D::alibi, kAlibiNames>, write_given_alibi),
+    row(kSetting, "alibi", "", "", read_choice<&D::alibi, kAlibiNames>, write_given_alibi, {},
+        {"--alibi-slopes", "F.npy", "--alibi with slopes of your own (heads,)",
+         &AttentionTensors::alibi_slopes, "given"}),
     row(kSetting, "align", "align=top-left",
         "for the three above: query 0 at key 0 (the default), or bottom-right: the last query at the last "
         "key, or a number: query 0 at that key",
@@ -144,7 +146,9 @@ constexpr Word kWords[] = {
     choice<&P::score, kScoreNames>("score", "score=documents",
                                    "with a score function and its tables: alibi, prefix, documents or bias "
                                    "(a build that compiles them is needed)"),
-    flag<&D::has_sinks>("sinks", "a logit for each head that has no value"),
+    flag<&D::has_sinks>(
+        "sinks", "a logit for each head that has no value",
+        {"--sink", "F.npy", "A logit for each head that has no value (heads,)", &AttentionTensors::sinks}),
     plain<&D::dropout>("dropout", "dropout=0.1", "share of the probabilities that is dropped; with",
                        {"--dropout", "P", "Drop this share of the probabilities"}),
     row(kSetting, "dropout_seed", "dropout_seed=7", "and dropout_offset=3 (1 and 0)",

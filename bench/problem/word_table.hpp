@@ -2,6 +2,8 @@
 // options for what files do not say from the same rows.
 #pragma once
 
+#include <vkattn/attention_tensors.hpp>
+
 #include <array>
 #include <optional>
 #include <span>
@@ -30,6 +32,9 @@ struct WordOption {
   std::string_view name;     ///< "--softcap"; empty where there is none
   std::string_view metavar;  ///< empty for one without a value
   std::string_view help;
+  /// Of an option that names a file: the tensor in it, a number for each query head.
+  BufferRange AttentionTensors::*tensor = nullptr;
+  std::string_view value = {};  ///< that the word is read with where the file is given
 };
 
 /// A row of the table.

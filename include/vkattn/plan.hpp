@@ -105,7 +105,7 @@ class AttentionPlan {
 
   /// The problem that it computes, with what a score function adds to the one it was made from.
   [[nodiscard]] const AttentionDesc& desc() const;
-  /// decode, lane, tile, matrix, matrix2 or unfused.
+  /// decode, lane, tile, matrix or matrix2.
   [[nodiscard]] std::string_view kernel_name() const;
   /// The block sizes it was made with.
   [[nodiscard]] const TileShape& tile() const;
@@ -114,8 +114,8 @@ class AttentionPlan {
   [[nodiscard]] std::string configuration() const;
   /// A few lines for a person: the problem, the kernel and its configuration, every refusal, the dispatches.
   [[nodiscard]] std::string describe() const;
-  /// Bytes of workspace that record needs; 0 where none is. Grows with query_length x kv_length only for the
-  /// kernel unfused.
+  /// Bytes of workspace that record needs; 0 where none is. No score matrix is ever in it; only a block mask,
+  /// of a word for each block, grows with query_length x kv_length.
   [[nodiscard]] VkDeviceSize workspace_bytes() const;
   /// Usage flags that a workspace buffer needs; 0 where none is needed. Its range must begin at a multiple of
   /// minStorageBufferOffsetAlignment. Executions that may overlap need workspaces of their own.

@@ -34,16 +34,22 @@ struct KernelTile {
 };
 
 /// Every kernel and block size of the tile table that the device accepts for the problem, the default first.
-/// The unfused baseline is not among them.
 [[nodiscard]] std::vector<KernelTile> tuning_candidates(const AttentionDesc& desc,
                                                         const Capabilities& capabilities);
+
+/// A mask, a cache, softcap and the like of a measured problem.
+struct TunedFeature {
+  std::string name;
+  std::uint32_t kind = 0;  ///< of masks and of ALiBi's slopes: which; else 0
+};
 
 /// What was measured to be best for one problem.
 struct TunedProblem {
   std::string problem;  ///< a label, for reports
-  AttentionDesc desc;   ///< of a file's entry only what Tuning::nearest() looks at
+  AttentionDesc desc;   ///< of a file's entry sizes, types, causality and window
   KernelTile best;
-  std::uint32_t kv_splits = 0;  ///< 0: by the rule
+  std::uint32_t kv_splits = 0;         ///< 0: by the rule
+  std::vector<TunedFeature> features;  ///< of a file's entry: those that `desc` does not tell of
 };
 
 /// What was measured on one device.
@@ -53,8 +59,9 @@ struct Tuning {
   std::vector<TunedProblem> problems;
 
   /// The measured problem that is nearest to `desc`: the same types, dims, causality and heads of a group,
-  /// with rows and keys within a factor of 4; null where there is none. A mask, a window, a cache's mapping
-  /// and the like that only one of the two has count as much as a factor of 2 in length each.
+  /// with rows and keys within a factor of 4; null where there is none. Each feature (a mask, a window,
+  /// softcap, pages, ...) that only one of the two has counts as much as a factor of 2 in length, and another
+  /// kind of the same feature half of that.
   [[nodiscard]] const TunedProblem* nearest(const AttentionDesc& desc) const;
 };
 

@@ -6,6 +6,8 @@
 
 #if VKATTN_FEATURES
 
+layout(constant_id = VKATTN_SPEC_HAS_DROPOUT) const bool kHasDropout = false;
+
 // One word of Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011) for each of 4 neighbouring keys.
 uvec4 philox(uvec4 counter, uvec2 key) {
   for (uint round = 0; round < 10; ++round) {
@@ -31,6 +33,7 @@ float drop_scale() { return kHasDropout ? features.dropout_scale : 1.0; }
 
 #else
 
+const bool kHasDropout = false;
 float kept_probability(float probability, ScoreRow row, uint key) { return probability; }
 float drop_scale() { return 1.0; }
 

@@ -1,4 +1,5 @@
-// The constants and parameters of features: masks, windows, caches, lengths and the like. Shaders are built without
+// The parameters of features (masks, windows, caches, lengths and the like), and those of their constants that several
+// files use; others stand in the file of their subject. Shaders are built without
 // (VKATTN_FEATURES 0) and with them; a feature that a problem does not use is left out by its specialization constant.
 //
 // What a feature does is in the file of its subject, which has the form without features too: lib/entries.glsl,
@@ -16,27 +17,17 @@ layout(constant_id = VKATTN_SPEC_STRICT_NONFINITE) const bool kStrictNonfinite =
 #if VKATTN_FEATURES
 
 layout(constant_id = VKATTN_SPEC_MASK_TYPE) const uint kMaskType = VKATTN_MASK_NONE;
-layout(constant_id = VKATTN_SPEC_HAS_LEFT_LIMIT) const bool kHasLeftLimit = false;
 layout(constant_id = VKATTN_SPEC_ALIGN_BOTTOM_RIGHT) const bool kAlignBottomRight = false;
-layout(constant_id = VKATTN_SPEC_HAS_SOFTCAP) const bool kHasSoftcap = false;
-layout(constant_id = VKATTN_SPEC_ALIBI) const uint kAlibi = VKATTN_ALIBI_NONE;
-layout(constant_id = VKATTN_SPEC_HAS_SINKS) const bool kHasSinks = false;
 layout(constant_id = VKATTN_SPEC_HAS_QUERY_LENGTHS) const bool kHasQueryLengths = false;
 layout(constant_id = VKATTN_SPEC_PACKED_QUERIES) const bool kPackedQueries = false;
 layout(constant_id = VKATTN_SPEC_KEY_MAPPING) const uint kKeyMapping = VKATTN_KEYS_CONTIGUOUS;
 layout(constant_id = VKATTN_SPEC_CACHE_ROWS) const uint kCacheRows = 1;
-layout(constant_id = VKATTN_SPEC_HAS_DROPOUT) const bool kHasDropout = false;
 layout(constant_id = VKATTN_SPEC_BLOCK_ROWS) const uint kBlockMaskRows = 0;
 layout(constant_id = VKATTN_SPEC_BLOCK_KEYS) const uint kBlockMaskKeys = 32;
 
 #include "shared/feature_params.h"
 
 layout(set = 0, binding = VKATTN_BINDING_FEATURE_PARAMS, std430) readonly buffer Features { FeatureParams features; };
-
-#else
-
-const bool kHasDropout = false;
-const bool kHasSinks = false;
 
 #endif
 

@@ -47,18 +47,12 @@ TilePosition position_of(uint tile, uint split, uint rows_per_tile) {
   return position;
 }
 
-// Of a workgroup, where each tile comes once for every part of the keys.
+// That of this workgroup.
 TilePosition tile_position(uint rows_per_tile) {
   const uint index = params.first_tile + gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
   const uint parts = params.window_parts >> 16;
   const uint tile = index / parts;
   return position_of(tile, (params.window_parts & 0xffffu) + index - tile * parts, rows_per_tile);
-}
-
-// Of a workgroup, where each tile comes once.
-TilePosition whole_tile_position(uint rows_per_tile) {
-  const uint index = params.first_tile + gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-  return position_of(index, 0u, rows_per_tile);
 }
 
 #endif

@@ -7,6 +7,8 @@
 
 #if VKATTN_FEATURES
 
+layout(constant_id = VKATTN_SPEC_HAS_LEFT_LIMIT) const bool kHasLeftLimit = false;
+
 // That a row may see a later key than the first.
 const bool kHasKeyBegin = kHasLeftLimit || kKeyMapping == VKATTN_KEYS_RING;
 

@@ -22,6 +22,9 @@ float without_infinity(float score) {
 
 #if VKATTN_FEATURES
 
+layout(constant_id = VKATTN_SPEC_HAS_SOFTCAP) const bool kHasSoftcap = false;
+layout(constant_id = VKATTN_SPEC_ALIBI) const uint kAlibi = VKATTN_ALIBI_NONE;
+
 layout(set = 0, binding = VKATTN_BINDING_ALIBI_SLOPES, std430) readonly buffer Slopes { float alibi_slopes[]; };
 
 #include "lib/score_function.glsl"

@@ -7,6 +7,7 @@
 
 #if VKATTN_FEATURES
 
+layout(constant_id = VKATTN_SPEC_HAS_SINKS) const bool kHasSinks = false;
 layout(set = 0, binding = VKATTN_BINDING_SINKS, std430) readonly buffer Sinks { float sinks[]; };
 
 // The sink of a head; minus infinity where there is none. It counts in the first part of the keys.
@@ -30,6 +31,7 @@ float sink_weight(uint head, uint split) {
 
 #else
 
+const bool kHasSinks = false;
 float sink_score(uint head, uint split) { return kHiddenScore; }
 float sink_weight(uint head, uint split) { return 0.0; }
 

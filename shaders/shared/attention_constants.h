@@ -152,13 +152,4 @@
 
 #define VKATTN_SPEC_BLOCK_MASK_SHARED 48  // a workgroup shares a block; else each invocation has its own
 
-#define VKATTN_SPEC_UNFUSED_PASS 48
-#define VKATTN_SPEC_UNFUSED_ROWS 49
-#define VKATTN_SPEC_UNFUSED_KEYS 50
-
-// Passes of the unfused baseline.
-#define VKATTN_UNFUSED_SCORES 0
-#define VKATTN_UNFUSED_SOFTMAX 1
-#define VKATTN_UNFUSED_WEIGHTED_SUM 2
-
 #endif

@@ -45,6 +45,14 @@ bool has_mask(Desc desc) {
   return desc.mask.type != MaskType::kNone;
 }
 
+std::uint32_t mask_kind(Desc desc) {
+  return static_cast<std::uint32_t>(desc.mask.type);
+}
+
+std::uint32_t alibi_kind(Desc desc) {
+  return static_cast<std::uint32_t>(desc.alibi);
+}
+
 Status check_mask(Desc desc) {
   if (Status s = check_enum("mask.type", desc.mask.type, MaskType::kBits, "storage of masks"); !s) return s;
   if (!has_mask(desc)) return {};
@@ -160,10 +168,8 @@ void set_weights(Desc desc, const Window& /*window*/, FeatureParams& params) {
 
 constexpr std::array kTable{
     FeatureRow{"a mask", has_mask, check_mask,
-               [](Desc d, SpecializationValues& v) {
-                 add(v, VKATTN_SPEC_MASK_TYPE, narrow(static_cast<std::int64_t>(d.mask.type)));
-               },
-               set_mask},
+               [](Desc d, SpecializationValues& v) { add(v, VKATTN_SPEC_MASK_TYPE, mask_kind(d)); }, set_mask,
+               mask_kind},
     FeatureRow{"a sliding window", [](Desc d) { return d.window != SlidingWindow{}; }, check_window,
                specialize_window, set_window},
     FeatureRow{"softcap", [](Desc d) { return d.softcap != 0; }, check_softcap,
@@ -171,10 +177,8 @@ constexpr std::array kTable{
                set_softcap},
     FeatureRow{"ALiBi", [](Desc d) { return d.alibi != Alibi::kNone; },
                [](Desc d) { return check_enum("alibi", d.alibi, Alibi::kGiven, "kind of slopes"); },
-               [](Desc d, SpecializationValues& v) {
-                 add(v, VKATTN_SPEC_ALIBI, static_cast<std::uint32_t>(d.alibi));
-               },
-               nullptr},
+               [](Desc d, SpecializationValues& v) { add(v, VKATTN_SPEC_ALIBI, alibi_kind(d)); }, nullptr,
+               alibi_kind},
     FeatureRow{"sinks", [](Desc d) { return d.has_sinks; }, nullptr,
                [](Desc d, SpecializationValues& v) { add(v, VKATTN_SPEC_HAS_SINKS, d.has_sinks); }, nullptr},
     FeatureRow{"dropout", [](Desc d) { return d.dropout != 0; }, check_dropout,

@@ -26,6 +26,9 @@ struct FeatureRow {
   void (*specialize)(const AttentionDesc& desc, SpecializationValues& values);
   /// Its parameters for a window.
   void (*set_params)(const AttentionDesc& desc, const Window& window, FeatureParams& params);
+  /// Which of several it is, where that decides what is fast: what was measured for one counts less for
+  /// another.
+  std::uint32_t (*kind)(const AttentionDesc& desc) = nullptr;
 };
 
 [[nodiscard]] std::span<const FeatureRow> feature_table();

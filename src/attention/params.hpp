@@ -13,6 +13,4 @@ using uint = std::uint32_t;
 using shared::AttentionParams;
 using shared::FeatureParams;
 
-static_assert(sizeof(AttentionParams) <= 128, "push constants of 128 bytes are all that every device has");
-
 }  // namespace vkattn::detail

@@ -64,25 +64,6 @@ struct RowLayout {
   bool sums_in_workspace = false;
 };
 
-// For kernels that keep the score matrix in memory: a workgroup computes one block of it.
-Result<RowLayout> score_matrix_layout(const LayoutRequest& request, Windows windows) {
-  const AttentionDesc& desc = request.desc;
-  const KernelConfig& config = request.config;
-  if (windows.windows.size() > 1 || windows.max_keys < desc.kv_length) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("the kernel ", config.name,
-                         " takes tensors that fit one descriptor; maxStorageBufferRange is ",
-                         request.capabilities.max_storage_buffer_range)};
-  }
-  const std::int64_t keys = std::max<std::int64_t>(desc.kv_length, 1);
-  const KvSplit split{divide_up(keys, config.score_block_keys), config.score_block_keys};
-  if (split.splits > kMaxKvSplits) {
-    return limit_exceeded("the kernel ", config.name, " takes at most ",
-                          kMaxKvSplits * config.score_block_keys, " keys; here are ", keys);
-  }
-  return RowLayout{split, std::move(windows), 4 * keys, false};
-}
-
 // How many parts the keys are cut into.
 Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& windows, double tiles) {
   const AttentionDesc& desc = request.desc;
@@ -105,7 +86,6 @@ Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& window
 }
 
 Result<RowLayout> row_layout(const LayoutRequest& request, Windows windows, double tiles) {
-  if (request.config.score_block_keys != 0) return score_matrix_layout(request, std::move(windows));
   auto split = choose_split(request, windows, tiles);
   if (!split) return split.error();
   const bool wants_sums = request.config.sums_in_workspace && request.kv_splits == 0;
@@ -254,7 +234,7 @@ Result<ForwardLayout> lay_out(const LayoutRequest& request) {
   }
   ForwardLayout layout;
   layout.split = rows->split;
-  layout.has_partials = rows->row_bytes != 0 && request.config.score_block_keys == 0;
+  layout.has_partials = rows->row_bytes != 0;
   layout.sums_in_workspace = rows->sums_in_workspace;
   layout.has_block_mask = wants_block_mask(request.desc, request.config);
   layout.whole = tensor_windows(request.desc, whole_window(request.desc));

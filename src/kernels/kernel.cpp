@@ -30,14 +30,13 @@ std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilitie
   const Kernel matrix{"matrix", configure_matrix};
   const Kernel decode{"decode", configure_decode};
   const Kernel matrix2{"matrix2", configure_matrix2};
-  const Kernel unfused{"unfused", configure_unfused, true};
   // CPU implementations run barriers as coroutines, so the kernel without any is the faster one there. They
   // emulate matrices.
-  if (capabilities.is_cpu()) return {lane, tile, decode, matrix, matrix2, unfused};
+  if (capabilities.is_cpu()) return {lane, tile, decode, matrix, matrix2};
   // A few rows fill no matrix, and are bound by memory rather than arithmetic.
-  if (packed_rows(desc) <= kFewRows) return {decode, tile, matrix2, matrix, lane, unfused};
-  if (leaves_idle(desc, capabilities)) return {matrix2, tile, matrix, lane, decode, unfused};
-  return {matrix2, matrix, tile, lane, decode, unfused};
+  if (packed_rows(desc) <= kFewRows) return {decode, tile, matrix2, matrix, lane};
+  if (leaves_idle(desc, capabilities)) return {matrix2, tile, matrix, lane, decode};
+  return {matrix2, matrix, tile, lane, decode};
 }
 
 Error no_possible_tile(std::span<const TileShape> tiles) {

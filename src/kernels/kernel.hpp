@@ -18,7 +18,7 @@ namespace vkattn::detail {
 
 /// What a workgroup of a pass takes.
 enum class PassUnit : std::uint8_t {
-  kTiles,   ///< a tile of rows, like the kernel's own
+  kTiles,   ///< of the kernel: a tile of rows, with one part of the keys
   kRows,    ///< one row of the output
   kBlocks,  ///< blocks of the block mask
 };
@@ -50,11 +50,9 @@ struct KernelConfig : PassConfig {
   bool uses_matrix_units = false;
   /// Keep running sums as float32 in the workspace where the keys are not split (kSumsInWorkspace).
   bool sums_in_workspace = false;
-  std::uint32_t score_block_keys = 0;  ///< keys of a workgroup, where the score matrix goes to the workspace
   /// Keys of a block of the block mask that the kernel skips by, its rows being rows_per_workgroup; 0: it
   /// cannot.
   std::uint32_t block_mask_keys = 0;
-  std::vector<PassConfig> following;               ///< what completes it
   DataType probability_type = DataType::kFloat32;  ///< what probabilities are rounded to before they meet V
   std::string summary;                             ///< for describe(): tile sizes in words
 };
@@ -65,7 +63,6 @@ struct Kernel {
   /// kernel as an Error.
   Result<KernelConfig> (*configure)(const AttentionDesc& desc, const Capabilities& capabilities,
                                     std::span<const TileShape> tiles);
-  bool is_baseline = false;  ///< to measure against: never chosen by itself where another accepts
 };
 
 /// Every kernel, best first for the problem on the device.
@@ -75,6 +72,9 @@ struct Kernel {
 /// Refuses a problem whose loops the driver might end early, by a bound on their iterations.
 [[nodiscard]] Status check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
                                       const KernelConfig& config);
+
+/// The same, where one invocation takes `most` iterations of all its loops.
+[[nodiscard]] Status check_iterations(const Capabilities& capabilities, std::int64_t most);
 
 /// That a kernel can do nothing with any of the block sizes.
 [[nodiscard]] Error no_possible_tile(std::span<const TileShape> tiles);
@@ -117,8 +117,6 @@ using Tiles = std::span<const TileShape>;
                                                   Tiles tiles);
 [[nodiscard]] Result<KernelConfig> configure_matrix(const AttentionDesc& desc,
                                                     const Capabilities& capabilities, Tiles tiles);
-[[nodiscard]] Result<KernelConfig> configure_unfused(const AttentionDesc& desc,
-                                                     const Capabilities& capabilities, Tiles tiles);
 [[nodiscard]] Result<KernelConfig> configure_matrix2(const AttentionDesc& desc,
                                                      const Capabilities& capabilities, Tiles tiles);
 

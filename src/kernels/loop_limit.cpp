@@ -13,14 +13,8 @@ namespace {
 
 // Of the passes below, what one invocation takes at the most, of all loops that the compiler may keep.
 
-std::int64_t unfused_iterations(const AttentionDesc& desc, const KernelConfig& config) {
-  // Softmax goes over the keys of each row three times, the weighted sum once for every 16 dims.
-  const std::int64_t rows = config.rows_per_workgroup / std::max(config.workgroup_size, 1U);
-  return std::max(3 * rows, desc.value_dim / 16 + 1) * (desc.kv_length + 2) + desc.head_dim;
-}
-
 // lane, tile and decode, as if one part had all keys that a tile of rows may see.
-std::int64_t fused_iterations(const AttentionDesc& desc, const KernelConfig& config) {
+std::int64_t kernel_iterations(const AttentionDesc& desc, const KernelConfig& config) {
   constexpr std::int64_t kMaskedKeys = 16;  // of a step, where lane looks at each score
   constexpr std::int64_t kEdgeKeys = 4;     // where only the ends of what rows see are masked
   const TileShape& tile = config.tile;
@@ -61,31 +55,33 @@ std::int64_t combine_iterations(const AttentionDesc& desc, const KernelConfig& c
 }
 
 std::int64_t most_iterations(const AttentionDesc& desc, const KernelConfig& config) {
-  std::int64_t most =
-      config.score_block_keys != 0 ? unfused_iterations(desc, config) : fused_iterations(desc, config);
+  std::int64_t most = kernel_iterations(desc, config);
   if (scores_hide(desc)) most = std::max(most, block_mask_iterations(config));
   if (desc.weights != WeightsStage::kNone) most = std::max(most, weights_iterations(desc));
   if (config.key_step != 0) most = std::max(most, combine_iterations(desc, config));
   return most;
 }
 
+Error refusal(const Capabilities& capabilities, std::string_view reason) {
+  return limit_exceeded("this driver (", capabilities.driver_name, " ", capabilities.driver_info,
+                        "), Mesa before 25, silently ends the loops of an invocation after ",
+                        capabilities.max_loop_iterations, " iterations, and ", reason, "; needs Mesa 25");
+}
+
 }  // namespace
+
+Status check_iterations(const Capabilities& capabilities, std::int64_t most) {
+  const std::int64_t limit = capabilities.max_loop_iterations;
+  if (limit == 0 || most < limit) return {};
+  return refusal(capabilities, message("this problem may take ", most));
+}
 
 Status check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
                         const KernelConfig& config) {
-  const std::int64_t limit = capabilities.max_loop_iterations;
-  if (limit == 0 || desc.is_empty()) return {};
-  const auto refusal = [&](std::string_view reason) {
-    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-                 message("this driver (", capabilities.driver_name, " ", capabilities.driver_info,
-                         "), Mesa before 25, silently ends the loops of an invocation after ", limit,
-                         " iterations, and ", reason, "; needs Mesa 25")};
-  };
+  if (capabilities.max_loop_iterations == 0 || desc.is_empty()) return {};
   // What their loops take is not counted above.
-  if (config.uses_matrix_units) return refusal("kernels on matrix units may take more");
-  const std::int64_t most = most_iterations(desc, config);
-  if (most < limit) return {};
-  return refusal(message("this problem may take ", most));
+  if (config.uses_matrix_units) return refusal(capabilities, "kernels on matrix units may take more");
+  return check_iterations(capabilities, most_iterations(desc, config));
 }
 
 }  // namespace vkattn::detail

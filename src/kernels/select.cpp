@@ -73,7 +73,7 @@ Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& c
   ErrorCode code = ErrorCode::kNotFound;
   const std::vector<Kernel> kernels = ordered_kernels(desc, capabilities);
   for (const Kernel& kernel : kernels) {
-    if (request.kernel.empty() ? kernel.is_baseline : kernel.name != request.kernel) continue;
+    if (!request.kernel.empty() && kernel.name != request.kernel) continue;
     auto config = consider(kernel, desc, capabilities, request);
     considered.push_back({kernel.name, config ? std::string() : config.error().message});
     if (!config) code = config.error().code;

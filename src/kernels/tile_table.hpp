@@ -1,4 +1,4 @@
-// The tile table: block sizes of the kernels (but unfused, which has one) as data, best first.
+// The tile table: block sizes of the kernels as data, best first.
 #pragma once
 
 #include <vkattn/tuning.hpp>

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention/features.hpp"
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/select.hpp"
@@ -30,14 +31,31 @@ bool is_alike(const AttentionDesc& a, const AttentionDesc& b) {
          a.causal == b.causal && group(a) == group(b);
 }
 
-// In how many things that decide which keys are visited, and at what cost, the problems differ.
-int differences(const AttentionDesc& a, const AttentionDesc& b) {
-  const auto is_limited = [](const AttentionDesc& desc) { return desc.window != SlidingWindow{}; };
-  const auto is_masked = [](const AttentionDesc& desc) { return desc.mask.type != MaskType::kNone; };
-  return (a.mask.type != b.mask.type) + (is_masked(a) != is_masked(b)) + (is_limited(a) != is_limited(b)) +
-         (a.cache.mapping != b.cache.mapping) + (a.has_packed_queries() != b.has_packed_queries()) +
-         (a.has_score_function != b.has_score_function) + ((a.dropout != 0) != (b.dropout != 0)) +
-         ((a.softcap != 0) != (b.softcap != 0)) + (a.alibi != b.alibi);
+/// That a problem has a feature, and which kind of it.
+struct Use {
+  bool is_used = false;
+  std::uint32_t kind = 0;
+};
+
+Use use_in(const detail::FeatureRow& row, const AttentionDesc& desc) {
+  const bool is_used = row.is_used(desc);
+  return {is_used, is_used && row.kind != nullptr ? row.kind(desc) : 0};
+}
+
+Use use_in(const detail::FeatureRow& row, const TunedProblem& tuned) {
+  const auto named = std::find_if(tuned.features.begin(), tuned.features.end(),
+                                  [&](const TunedFeature& feature) { return feature.name == row.name; });
+  return named != tuned.features.end() ? Use{true, named->kind} : use_in(row, tuned.desc);
+}
+
+// How much the features of the problems differ, in powers of two of a length.
+double difference(const TunedProblem& tuned, const AttentionDesc& desc) {
+  double sum = 0;
+  for (const detail::FeatureRow& row : detail::feature_table()) {
+    const Use a = use_in(row, tuned), b = use_in(row, desc);
+    sum += a.is_used != b.is_used ? 1 : a.kind != b.kind ? 0.5 : 0;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -62,7 +80,7 @@ const TunedProblem* Tuning::nearest(const AttentionDesc& given) const {
     if (rows > kFarthest || keys > kFarthest) continue;
     // More heads only mean more of the same work, so they decide last.
     const double heads = distance(tuned.batch * tuned.kv_heads, desc.batch * desc.kv_heads);
-    const double total = rows + keys + differences(tuned, desc) + heads / 64;
+    const double total = rows + keys + difference(problem, desc) + heads / 64;
     if (best != nullptr && total >= least) continue;
     best = &problem;
     least = total;
@@ -75,7 +93,6 @@ std::vector<KernelTile> tuning_candidates(const AttentionDesc& given, const Capa
   std::vector<KernelTile> candidates;
   if (!validate(desc)) return candidates;
   for (const detail::Kernel& kernel : detail::ordered_kernels(desc, capabilities)) {
-    if (kernel.is_baseline) continue;
     std::vector<TileShape> tiles = detail::table_tiles(kernel.name, desc, capabilities);
     for (const TileShape& tile : detail::all_tiles(kernel.name)) {
       if (std::find(tiles.begin(), tiles.end(), tile) == tiles.end()) tiles.push_back(tile);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "attention/features.hpp"
 #include "common/message.hpp"
 #include "kernels/tile_table.hpp"
 #include "runtime/files.hpp"
@@ -19,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "vkattn tuning";
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{16} << 20U;  // larger files are not ours
 constexpr int kMaxDepth = 16;
 
@@ -87,7 +88,7 @@ std::optional<TileShape> tile_of(const Json& json) {
   return good ? std::optional(tile) : std::nullopt;
 }
 
-// What Tuning::nearest() looks at, by name.
+// What Tuning::nearest() looks at beside features, by name.
 template <class Desc, class Visit>
 void for_each_member(Desc& desc, Visit&& visit) {
   visit("batch", desc.batch);
@@ -104,22 +105,12 @@ void for_each_member(Desc& desc, Visit&& visit) {
   visit("causal", desc.causal);
   visit("window_left", desc.window.left);
   visit("window_right", desc.window.right);
-  visit("mask_type", desc.mask.type);
-  visit("alibi", desc.alibi);
-  visit("softcap", desc.softcap);
-  visit("dropout", desc.dropout);
-  visit("score_function", desc.has_score_function);
-  visit("key_mapping", desc.cache.mapping);
-  visit("query_lengths", desc.query_lengths);
 }
 
-// Types go by their names, other enumerations by their numbers in the public headers.
 template <class T>
 Json value_json(const T& value) {
   if constexpr (std::is_same_v<T, DataType>) {
     return name(value);
-  } else if constexpr (std::is_enum_v<T>) {
-    return static_cast<std::uint32_t>(value);
   } else {
     return value;
   }
@@ -139,11 +130,6 @@ bool read_value(const Json& json, bool& value) {
   return json.is_boolean();
 }
 
-bool read_value(const Json& json, float& value) {
-  if (json.is_number()) value = json.get<float>();
-  return json.is_number();
-}
-
 bool read_value(const Json& json, DataType& value) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kQ8_0,
                               DataType::kQ4_0, DataType::kFloat8E4m3}) {
@@ -151,15 +137,6 @@ bool read_value(const Json& json, DataType& value) {
     if (json == name(type)) return true;
   }
   return false;
-}
-
-template <class T>
-requires std::is_enum_v<T>
-bool read_value(const Json& json, T& value) {
-  constexpr std::uint64_t kMost = ~std::uint32_t{0};
-  if (!json.is_number_unsigned() || json.get<std::uint64_t>() > kMost) return false;
-  value = static_cast<T>(json.get<std::uint32_t>());
-  return true;
 }
 
 Json attention_json(const AttentionDesc& desc) {
@@ -179,6 +156,28 @@ std::optional<AttentionDesc> attention_of(const Json& json) {
   return good ? std::optional(desc) : std::nullopt;
 }
 
+// The kind of each by its name.
+Json features_json(const AttentionDesc& desc) {
+  Json json = Json::object();
+  for (const FeatureRow& row : feature_table()) {
+    if (row.is_used(desc)) json[std::string(row.name)] = row.kind != nullptr ? row.kind(desc) : 0;
+  }
+  return json;
+}
+
+// Nothing where one is no number.
+std::optional<std::vector<TunedFeature>> features_of(const Json& json) {
+  const Json* const found = member(json, "features");
+  if (found == nullptr || !found->is_object()) return std::nullopt;
+  std::vector<TunedFeature> features;
+  for (const auto& [name, value] : found->items()) {
+    const auto kind = number(*found, name.c_str());
+    if (!kind) return std::nullopt;
+    features.push_back({name, *kind});
+  }
+  return features;
+}
+
 std::optional<TunedProblem> problem_of(const Json& json) {
   const Json* const tile = member(json, "tile");
   const Json* const attention = member(json, "attention");
@@ -187,8 +186,9 @@ std::optional<TunedProblem> problem_of(const Json& json) {
   if (attention == nullptr || kernel.empty() || tile == nullptr || !splits) return std::nullopt;
   const auto desc = attention_of(*attention);
   const auto shape = tile_of(*tile);
-  if (!desc || !shape) return std::nullopt;
-  return TunedProblem{text(json, "problem"), *desc, {kernel, *shape}, *splits};
+  const auto features = features_of(json);
+  if (!desc || !shape || !features) return std::nullopt;
+  return TunedProblem{text(json, "problem"), *desc, {kernel, *shape}, *splits, *features};
 }
 
 // Driver strings may be no UTF-8.
@@ -197,10 +197,15 @@ std::string dumped(const Json& json) {
 }
 
 Json result_json(const TuningResult& result) {
-  return Json{{"problem", result.tuned.problem},         {"attention", attention_json(result.tuned.desc)},
-              {"kernel", result.tuned.best.kernel},      {"tile", tile_json(result.tuned.best.tile)},
-              {"kv_splits", result.tuned.kv_splits},     {"median_ns", result.median_ns},
-              {"default_kernel", result.default_kernel}, {"default_median_ns", result.default_median_ns}};
+  return Json{{"problem", result.tuned.problem},
+              {"attention", attention_json(result.tuned.desc)},
+              {"features", features_json(result.tuned.desc)},
+              {"kernel", result.tuned.best.kernel},
+              {"tile", tile_json(result.tuned.best.tile)},
+              {"kv_splits", result.tuned.kv_splits},
+              {"median_ns", result.median_ns},
+              {"default_kernel", result.default_kernel},
+              {"default_median_ns", result.default_median_ns}};
 }
 
 // Puts results in the place of older ones of the same problems.

@@ -64,6 +64,7 @@ TEST(Tool, RefusesWrongUsageInOneSentence) {
   expect_refusal(with({"--causal", "--align", "middle"}), 2, "'middle'");
   expect_refusal(with({"--align", "3"}), 2, "--causal");
   expect_refusal(with({"--kernel", "tyle"}), 2, "did you mean 'tile'?");
+  expect_refusal(with({"--kernel", "unfused"}), 2, "vkattn bench --kernel unfused runs it");
   expect_refusal(with({"--output", "a", "--lse", "a"}), 2, "the same file");
   expect_refusal(with({"--output", "a", "--output", "b"}), 2, "only once");
 }

@@ -27,7 +27,8 @@ TEST_F(ToolValidation, NoCommandHasAMessage) {
       {"devices"},
       {"kernels", "h2 9x20 d16 f16"},
       words({"--check", "--softcap", "30"}),
-      {"bench", "h2 33x64 d32 f16", "--repeat", "3"},  // with the peaks of the device
+      {"bench", "h2 33x64 d32 f16", "--kernel", "lane,unfused", "--repeat",
+       "3"},  // with the peaks of the device
       {"tune", "h2 33x64 d32", "--max-seconds", "1", "--output", (folder_ / "tuning.json").string()}};
   for (const std::vector<std::string>& command : commands) {
     const ToolResult result = run_tool(command, "VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation");

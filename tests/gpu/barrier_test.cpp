@@ -109,7 +109,6 @@ class BarrierTest : public testing::Test {
   int total_ = 0;
 };
 
-// Not unfused, whose passes read and write the scores through one binding: the layer reports no read there.
 TEST_F(BarrierTest, EachBarrierOfAttentionIsNeeded) {
   expect_of_problem("h2 1x512 d32", "lane", 4, 1);                        // the parts, then their merge
   expect_of_problem("h2 40x96 d32 mask=bytes", "lane", 1, 1);             // the block mask, then the kernel

@@ -234,14 +234,9 @@ TEST_P(MatrixFeature, PrefixesShareTheirPages) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Feature, testing::ValuesIn(kKernelNames), kernel_test_name);
 INSTANTIATE_TEST_SUITE_P(Matrix, MatrixFeature, testing::ValuesIn(kMatrixKernelNames), kernel_test_name);
 
-/// A problem for which unfused, the baseline, would have to know more than it does.
 using FeatureOfPlans = GpuTest;
 
 TEST_F(FeatureOfPlans, KernelsRefuseByName) {
-  EXPECT_NE(reason_against(runtime(), "unfused", "64x64 d64 softcap=3").find("softcap"), std::string::npos);
-  EXPECT_NE(reason_against(runtime(), "unfused", "64x64 d64 sequences=queries query_lengths=9")
-                .find("packed queries"),
-            std::string::npos);
   EXPECT_NE(reason_against(runtime(), "matrix2", "64x64 d64 f16 cache=q8_0").find("q8_0"), std::string::npos);
   EXPECT_EQ(reason_against(runtime(), "lane", "64x64 d64 softcap=3 sinks alibi window=3,3"), "");
 }

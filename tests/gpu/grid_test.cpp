@@ -50,9 +50,6 @@ std::vector<GridGroup> covering() {
 std::vector<GridGroup> float16(const char* kernel) {
   return grid_part(float16_grid(kernel), wanted_test_part());
 }
-std::vector<GridGroup> unfused() {
-  return grid_part(unfused_grid(), wanted_test_part());
-}
 /// Thousands of groups: made only where they are asked for.
 std::vector<GridGroup> full() {
   return full_grid_is_wanted() ? grid_part(full_grid(), wanted_test_part()) : std::vector<GridGroup>();
@@ -65,7 +62,6 @@ std::vector<GridGroup> full_float16(const char* kernel) {
 INSTANTIATE_TEST_SUITE_P(Covering, Grid, testing::ValuesIn(covering()), group_name);
 INSTANTIATE_TEST_SUITE_P(Matrix, MatrixGrid, testing::ValuesIn(float16("matrix")), group_name);
 INSTANTIATE_TEST_SUITE_P(Matrix2, MatrixGrid, testing::ValuesIn(float16("matrix2")), group_name);
-INSTANTIATE_TEST_SUITE_P(Unfused, Grid, testing::ValuesIn(unfused()), group_name);
 INSTANTIATE_TEST_SUITE_P(Full, Grid, testing::ValuesIn(full()), group_name);
 INSTANTIATE_TEST_SUITE_P(FullMatrix, MatrixGrid, testing::ValuesIn(full_float16("matrix")), group_name);
 INSTANTIATE_TEST_SUITE_P(FullMatrix2, MatrixGrid, testing::ValuesIn(full_float16("matrix2")), group_name);

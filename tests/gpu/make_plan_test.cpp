@@ -101,15 +101,18 @@ TEST_F(MakePlan, SenselessMeasuredBlockSizesAreLeftAside) {
 
 TEST_F(MakePlan, WhatWasMeasuredAndDoesNotFitIsLeftAside) {
   // A kernel that accepts but cannot split: the number of parts is none that the caller asked for.
-  const detail::TuningResult result{
-      {"h2 64x64 d32", parsed("h2 64x64 d32").desc, {"unfused", {}}, 2}, 1, "lane", 2};
+  const AttentionDesc desc = parsed(kMatrixProblem).desc;
+  RunOptions matrix{"matrix"};
+  const auto whole = tests::make_plan(this->runtime(), desc, matrix);
+  if (!whole.ok()) GTEST_SKIP() << whole.error().message;
+  const detail::TuningResult result{{kMatrixProblem, desc, {"matrix", whole->tile()}, 2}, 1, "lane", 2};
   const auto runtime =
       fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value()));
   ASSERT_TRUE(runtime.ok());
-  const auto plan = runtime->make_plan(parsed("h2 64x64 d32").desc);
+  const auto plan = runtime->make_plan(desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_NE(plan->kernel_name(), "unfused");
-  EXPECT_TRUE(contains(plan->describe(), "tuning: cannot use unfused")) << plan->describe();
+  EXPECT_NE(plan->kernel_name(), "matrix");
+  EXPECT_TRUE(contains(plan->describe(), "not used: the kernel matrix cannot split")) << plan->describe();
 }
 
 TEST_F(MakePlan, CorruptTuningFilesAreIgnoredWithAWarning) {

@@ -170,7 +170,7 @@ std::string reason_against(const Runtime& runtime, std::string_view kernel, std:
 std::vector<std::string> accepting_kernels(const AttentionDesc& desc, const Capabilities& capabilities) {
   std::vector<std::string> kernels;
   for (const KernelSupport& support : kernel_support(desc, capabilities)) {
-    if (support.reason.empty() && support.kernel != "unfused") kernels.emplace_back(support.kernel);
+    if (support.reason.empty()) kernels.emplace_back(support.kernel);
   }
   return kernels;
 }
@@ -243,6 +243,11 @@ testing::AssertionResult runs_right(const Runtime& runtime, const Problem& probl
     return failure(problem, options, "the plan took the kernel " + std::string(plan.value().kernel_name()));
   }
   if (options.inspect) options.inspect(plan.value());
+  return matches_reference(runtime, problem, plan.value(), options);
+}
+
+testing::AssertionResult matches_reference(const Runtime& runtime, const Problem& problem,
+                                           const harness::Runnable& plan, const RunOptions& options) {
   Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, problem);
   if (!run.ok()) return failure(problem, options, "no buffers: " + run.error().message);
   Result<std::vector<Buffer>> tables = std::vector<Buffer>();
@@ -257,7 +262,7 @@ testing::AssertionResult runs_right(const Runtime& runtime, const Problem& probl
   if (status.ok() && options.prepare) status = options.prepare(*run);
   if (status.ok()) status = run->poison_outputs();
   if (!status.ok()) return failure(problem, options, "filling: " + status.error().message);
-  const Result<double> time = run->execute(plan.value());
+  const Result<double> time = run->execute(plan);
   if (!time.ok()) return failure(problem, options, "running: " + time.error().message);
   const Result<harness::CheckReport> report = run->check(rows_to_check(problem));
   if (!report.ok()) return failure(problem, options, "checking: " + report.error().message);

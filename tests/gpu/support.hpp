@@ -61,7 +61,7 @@ class MatrixKernelTest : public KernelTest {
 [[nodiscard]] std::string reason_against(const Runtime& runtime, std::string_view kernel,
                                          std::string_view problem);
 
-/// Kernels that take the problem, the baseline aside.
+/// Kernels that take the problem.
 [[nodiscard]] std::vector<std::string> accepting_kernels(const AttentionDesc& desc,
                                                          const Capabilities& capabilities);
 
@@ -98,6 +98,11 @@ struct RunOptions {
                                                   const RunOptions& options);
 [[nodiscard]] testing::AssertionResult runs_right(const Runtime& runtime, std::string_view problem,
                                                   const RunOptions& options);
+
+/// The same with a plan that is there.
+[[nodiscard]] testing::AssertionResult matches_reference(const Runtime& runtime, const Problem& problem,
+                                                         const harness::Runnable& plan,
+                                                         const RunOptions& options);
 
 /// The plan of a problem with a kernel on the runtime's device or another view of it.
 [[nodiscard]] Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc,

@@ -1,12 +1,24 @@
 // The unfused baseline: as right as the kernels that are measured against it.
 #include "gpu/support.hpp"
+#include "harness/unfused_plan.hpp"
+#include "support/grid.hpp"
 
 namespace vkattn::tests {
 namespace {
 
+using harness::UnfusedPlan;
+
 class Unfused : public GpuTest {
  protected:
-  static RunOptions unfused() { return RunOptions{"unfused"}; }
+  static Result<UnfusedPlan> plan(std::string_view problem, const Device& device = runtime().device()) {
+    return UnfusedPlan::create(device, parsed(problem).desc);
+  }
+  static testing::AssertionResult runs_right(std::string_view problem,
+                                             const Device& device = runtime().device()) {
+    const auto made = plan(problem, device);
+    if (!made.ok()) return testing::AssertionFailure() << problem << ": " << made.error().message;
+    return matches_reference(runtime(), parsed(problem), *made, RunOptions{std::string(harness::kUnfused)});
+  }
 };
 
 TEST_F(Unfused, MatchesTheReference) {
@@ -16,48 +28,81 @@ TEST_F(Unfused, MatchesTheReference) {
             "hq8 hkv2 65x33 d33 dv40 layout=bshd pad=3 shift=1 output=f16 lse",
             "40x20 d16 causal align=-20 lse", "h2 130x130 d16 layout=packed f16 causal", "4x0 d8 lse",
             "hq4 hkv2 q1 kv1000 d128 f16"})) {
-    EXPECT_TRUE(runs_right(runtime(), problem, unfused()));
+    EXPECT_TRUE(runs_right(problem));
+  }
+}
+
+/// One problem of every eighth pipeline of tile.
+TEST_F(Unfused, MatchesTheReferenceOnTheGrid) {
+  std::size_t pipelines = 0;
+  for (const GridGroup& group : grid_part(covering_grid(), wanted_test_part())) {
+    if (group.kernel != "tile" || pipelines++ % 8 != 0) continue;
+    EXPECT_TRUE(runs_right(group.problems.front()));
   }
 }
 
 TEST_F(Unfused, WithoutSixteenBitStorage) {
-  RunOptions options = unfused();
-  options.device = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
-  EXPECT_TRUE(runs_right(runtime(), "h3 25x50 d17 f16 lse", options));
+  EXPECT_TRUE(runs_right("h3 25x50 d17 f16 lse",
+                         device_with([](Capabilities& c) { c.storage_buffer_16bit = false; })));
 }
 
 TEST_F(Unfused, KeepsTheMatrixInTheWorkspace) {
-  RunOptions options = unfused();
-  options.inspect = [](const AttentionPlan& plan) {
-    EXPECT_EQ(plan.workspace_bytes(), 2U * 3U * 40U * 50U * 4U);
-    ASSERT_EQ(plan.dispatches().size(), 3U);
-    EXPECT_EQ(plan.dispatches()[0].pass, "unfused");
-    EXPECT_EQ(plan.dispatches()[1].pass, "softmax");
-    EXPECT_EQ(plan.dispatches()[2].pass, "weighted_sum");
+  const auto made = plan("b2 h3 40x50 d8 lse");
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->workspace_bytes(), 2U * 3U * 40U * 50U * 4U);
+  const detail::ProgramDesc& program = made->program();
+  ASSERT_EQ(program.passes.size(), 3U);
+  EXPECT_EQ(program.passes[0].name, "scores");
+  EXPECT_EQ(program.passes[1].name, "softmax");
+  EXPECT_EQ(program.passes[2].name, "weighted_sum");
+  EXPECT_EQ(program.steps.size(), 3U);
+  EXPECT_TRUE(runs_right("b2 h3 40x50 d8 lse"));
+}
+
+TEST_F(Unfused, WhatItCannotDoIsRefused) {
+  struct Refusal {
+    const char* problem;
+    ErrorCode code;
+    std::vector<std::string> words;
+    std::function<void(Capabilities&)> change;
   };
-  EXPECT_TRUE(runs_right(runtime(), "b2 h3 40x50 d8 lse", options));
-}
-
-TEST_F(Unfused, AMatrixThatDoesNotFitIsRefused) {
-  RunOptions options = unfused();
-  options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 64 * 1024; });
-  const auto plan = make_plan(runtime(), parsed("h2 100x100 d8").desc, options);
-  ASSERT_FALSE(plan.ok());
-  EXPECT_TRUE(names(plan.error(), ErrorCode::kLimitExceeded, {"80000", "maxStorageBufferRange", "65536"}));
-}
-
-TEST_F(Unfused, MoreKeysThanPartsAreRefused) {
-  RunOptions options = unfused();
-  options.device = device_with([](Capabilities& c) { c.max_loop_iterations = 0; });
-  const auto plan = make_plan(runtime(), parsed("1x1100000 d8").desc, options);
-  ASSERT_FALSE(plan.ok());
-  EXPECT_TRUE(names(plan.error(), ErrorCode::kLimitExceeded, {"1048560", "1100000"}));
+  const Refusal refusals[] = {
+      {"64x64 d64 softcap=3", ErrorCode::kUnsupported, {"unfused", "softcap"}, {}},
+      {"64x64 d64 sequences=queries query_lengths=9", ErrorCode::kUnsupported, {"packed queries"}, {}},
+      {"h2 100x100 d8",
+       ErrorCode::kLimitExceeded,
+       {"80000", "maxStorageBufferRange", "65536"},
+       [](Capabilities& c) { c.max_storage_buffer_range = 64 * 1024; }},
+      {"h2 100x2000 d8",
+       ErrorCode::kLimitExceeded,
+       {"one descriptor", "maxStorageBufferRange", "65536"},
+       [](Capabilities& c) { c.max_storage_buffer_range = 64 * 1024; }},
+      {"1x1100000 d8", ErrorCode::kLimitExceeded, {"1048560", "1100000"}, {}},
+      {"512x32768 d64",
+       ErrorCode::kLimitExceeded,
+       {"Mesa before 25", "after 65535 iterations"},
+       [](Capabilities& c) { c.max_loop_iterations = 65535; }},
+  };
+  for (const Refusal& refusal : refusals) {
+    const Device device = device_with([&](Capabilities& c) {
+      c.max_loop_iterations = 0;
+      if (refusal.change) refusal.change(c);
+    });
+    const auto made = plan(refusal.problem, device);
+    ASSERT_FALSE(made.ok()) << refusal.problem;
+    EXPECT_TRUE(names(made.error(), refusal.code, refusal.words)) << refusal.problem;
+  }
+  PlanOptions options;
+  options.kernel = harness::kUnfused;
+  const auto by_name = runtime().make_plan(parsed("64x64 d64").desc, options);
+  ASSERT_FALSE(by_name.ok());
+  EXPECT_TRUE(names(by_name.error(), ErrorCode::kNotFound, {"there is no kernel 'unfused'"}));
 }
 
 TEST_F(Unfused, GridsAreFoldedAndSplit) {
-  RunOptions options = unfused();
-  options.device = device_with([](Capabilities& c) { c.max_workgroup_count = {3, 2, 1}; });
-  EXPECT_TRUE(runs_right(runtime(), "b2 h5 70x90 d16 causal lse", options));
+  EXPECT_TRUE(runs_right("b2 h5 70x90 d16 causal lse", device_with([](Capabilities& c) {
+                           c.max_workgroup_count = {3, 2, 1};
+                         })));
 }
 
 }  // namespace

@@ -298,10 +298,6 @@ bool is_float16(const GridGroup& group) {
   return group.name.find("_f16_") != std::string::npos || group.name.find("_f16tof32_") != std::string::npos;
 }
 
-bool is_not_of_decode(const GridGroup& group) {
-  return group.kernel != kKernels[kDecode];
-}
-
 /// The wanted groups as another kernel's, each set of pipeline factors once.
 std::vector<GridGroup> groups_for(const std::string& kernel, std::vector<GridGroup> whole,
                                   bool (*wanted)(const GridGroup&)) {
@@ -353,12 +349,6 @@ std::vector<GridGroup> float16_grid(const std::string& kernel) {
 
 std::vector<GridGroup> full_float16_grid(const std::string& kernel) {
   return groups_for(kernel, full_grid(), is_float16);
-}
-
-std::vector<GridGroup> unfused_grid() {
-  std::vector<GridGroup> groups = groups_for("unfused", covering_grid(), is_not_of_decode);
-  for (GridGroup& group : groups) group.problems.resize(1);
-  return groups;
 }
 
 bool full_grid_is_wanted() {

@@ -24,10 +24,6 @@ struct GridGroup {
 /// The groups of the covering set with float16 Q, K and V, for a kernel that takes no others.
 [[nodiscard]] std::vector<GridGroup> float16_grid(const std::string& kernel);
 
-/// For the unfused baseline, which takes whatever is in the covering set: of lane's and tile's groups the
-/// first problem each, so that each two values of the pipeline's factors meet.
-[[nodiscard]] std::vector<GridGroup> unfused_grid();
-
 /// The whole product of kernel, dims, types, causal mode and length classes; everything else varies along
 /// with it.
 [[nodiscard]] std::vector<GridGroup> full_grid();

@@ -61,8 +61,8 @@ reference::Inputs HostProblem::inputs() const {
   result.page_table = small.page_table;
   result.key_scales = small.key_scales;
   result.value_scales = small.value_scales;
-  result.alibi_slopes = small.alibi_slopes;
-  result.sinks = small.sinks;
+  result.alibi_slopes = small.per_head[&AttentionTensors::alibi_slopes];
+  result.sinks = small.per_head[&AttentionTensors::sinks];
   result.dropout_seed = problem.dropout_seed;
   result.dropout_offset = problem.dropout_offset;
   return result;

@@ -116,19 +116,6 @@ TEST(Grid, Float16GridIsThatPartOfTheCoveringSet) {
   EXPECT_GE(names.size(), 30U);
 }
 
-TEST(Grid, UnfusedGridHasEveryPipelineOfLaneAndTile) {
-  std::set<std::string> names, expected;
-  for (const auto& group : vkattn::tests::covering_grid()) {
-    if (group.kernel != "decode") expected.insert(group.name.substr(group.kernel.size()));
-  }
-  for (const auto& group : vkattn::tests::unfused_grid()) {
-    EXPECT_EQ(group.kernel, "unfused");
-    EXPECT_EQ(group.problems.size(), 1U) << group.name;
-    EXPECT_TRUE(names.insert(group.name.substr(group.kernel.size())).second) << group.name;
-  }
-  EXPECT_EQ(names, expected);
-}
-
 std::map<std::string, std::size_t> groups_of_kernels(const std::vector<vkattn::tests::GridGroup>& groups) {
   std::map<std::string, std::size_t> counts;
   for (const auto& group : groups) ++counts[group.kernel];

@@ -152,10 +152,12 @@ TEST(SmallInputs, APageTableNamesNoPageTwice) {
 
 TEST(SmallInputs, SlopesAndSinks) {
   const HostProblem host("h64 1x1 d1 alibi=given sinks");
-  ASSERT_EQ(host.small.alibi_slopes.size(), 64U);
-  for (const float slope : host.small.alibi_slopes) EXPECT_TRUE(slope > 0 && slope < 1) << slope;
-  EXPECT_EQ(std::set<float>(host.small.sinks.begin(), host.small.sinks.end()).size(), 64U);
-  EXPECT_TRUE(HostProblem("h2 1x1 d1").small.sinks.empty());
+  const std::vector<float>& slopes = host.small.per_head[&AttentionTensors::alibi_slopes];
+  ASSERT_EQ(slopes.size(), 64U);
+  for (const float slope : slopes) EXPECT_TRUE(slope > 0 && slope < 1) << slope;
+  const std::vector<float>& sinks = host.small.per_head[&AttentionTensors::sinks];
+  EXPECT_EQ(std::set<float>(sinks.begin(), sinks.end()).size(), 64U);
+  EXPECT_TRUE(HostProblem("h2 1x1 d1").small.per_head[&AttentionTensors::sinks].empty());
 }
 
 TEST(SmallInputs, CumulativeLengths) {

@@ -44,8 +44,7 @@ TEST(Select, TheOrderFollowsTheDevice) {
   EXPECT_EQ(on_cpu.front().kernel, "lane");
   EXPECT_EQ(on_gpu[0].kernel, "matrix2");
   EXPECT_EQ(on_gpu[1].kernel, "matrix");
-  EXPECT_EQ(on_cpu.back().kernel, "unfused") << "a baseline";
-  EXPECT_EQ(on_cpu[on_cpu.size() - 2].kernel, "matrix2") << "CPUs emulate matrices";
+  EXPECT_EQ(on_cpu.back().kernel, "matrix2") << "CPUs emulate matrices";
   Capabilities shuffling = small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
   shuffling.subgroup_shuffle = true;
   shuffling.subgroup_size = shuffling.min_subgroup_size = shuffling.max_subgroup_size = 32;
@@ -80,7 +79,7 @@ TEST(Select, ABrokenDescriptorIsEachKernelsReason) {
 TEST(Select, StrictNonfiniteLeavesOtherKernels) {
   vkattn::detail::SelectionRequest request;
   request.strict_nonfinite = true;
-  for (const char* const kernel : {"lane", "tile", "unfused"}) {
+  for (const char* const kernel : {"lane", "tile"}) {
     request.kernel = kernel;
     const auto chosen = vkattn::detail::select_kernel(desc_of("128x128 d64 causal"),
                                                       small_device(VK_PHYSICAL_DEVICE_TYPE_CPU), request);
@@ -119,13 +118,11 @@ TEST(Select, LoopsThatADriverMightEndAreRefusedByName) {
   }
   EXPECT_EQ(reason_against("tile", desc_of("2048x2048 d128 dropout=0.1"), capabilities), "");
   EXPECT_EQ(reason_against("decode", desc_of("hq8 hkv1 1x4096 d128"), capabilities), "");
-  EXPECT_EQ(reason_against("unfused", desc_of("512x2048 d128"), capabilities), "");
   const std::pair<const char*, const char*> long_ones[] = {{"lane", "1x16384 d256"},
                                                            {"lane", "2048x2048 d128 dropout=0.1"},
                                                            {"lane", "1x40000 d64 weights=scores"},
                                                            {"tile", "64x16384 d128"},
-                                                           {"decode", "1x1000000 d64"},
-                                                           {"unfused", "512x32768 d64"}};
+                                                           {"decode", "1x1000000 d64"}};
   for (const auto& [kernel, problem] : long_ones) {
     const std::string reason = reason_against(kernel, desc_of(problem), capabilities);
     for (const char* words : {"Mesa before 25", "after 65535 iterations", "may take ", "needs Mesa 25"})

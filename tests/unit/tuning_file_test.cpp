@@ -140,8 +140,8 @@ TEST(TuningFile, ForeignDevicesAreIgnoredWithAWarning) {
 TEST(TuningFile, WhatIsNoTuningFileIsIgnoredWithAWarning) {
   for (const std::string& text :
        {std::string(), std::string("{"), std::string("[]"), std::string("null"), std::string("\0\xff\xfe", 3),
-        std::string(100000, '['), std::string(R"({"format": "vkattn tuning", "version": 3, "devices": []})"),
-        std::string(R"({"format": "vkattn tuning", "version": 2, "devices": {}})"),
+        std::string(100000, '['), std::string(R"({"format": "vkattn tuning", "version": 4, "devices": []})"),
+        std::string(R"({"format": "vkattn tuning", "version": 3, "devices": {}})"),
         std::string(R"({"format": 7, "version": "1", "devices": [3, null, {}]})")}) {
     const Tuning tuning = parse_tuning(text, "f.json", device());
     EXPECT_TRUE(tuning.problems.empty());
@@ -155,7 +155,7 @@ TEST(TuningFile, DepthIsThatOfTheArraysNotOfStrings) {
   std::string deep;
   for (int i = 0; i < 200000; ++i) deep += R"(["]",)";
   deep += "1" + std::string(200000, ']');
-  const std::string text = R"({"format": "vkattn tuning", "version": 2, "devices": )" + deep + "}";
+  const std::string text = R"({"format": "vkattn tuning", "version": 3, "devices": )" + deep + "}";
   EXPECT_NE(parse_tuning(text, "f.json", device()).warning.find("no vkattn tuning file"), std::string::npos);
   EXPECT_FALSE(merge_tuning(text, device(), {}).ok());
   // Brackets in a string are no depth.
@@ -189,10 +189,11 @@ TEST(TuningFile, WrongValuesDropTheirProblemOnly) {
         changed(R"("query_heads": 8)", R"("query_heads": 8.5)"),
         changed(R"("query_type": "f16")", R"("query_type": "f17")"),
         changed(R"("query_type": "f16")", R"("query_type": [])"),
-        changed(R"("causal": false)", R"("causal": 0)"), changed(R"("softcap": 0.0)", R"("softcap": "0")"),
-        changed(R"("mask_type": 0)", R"("mask_type": 4294967296)"),
-        changed(R"("mask_type": 0)", R"("mask_type": -1)"), changed(R"("kernel": "tile")", R"("kernel": 5)"),
-        changed(R"("threads": 256)", R"("threads": -1)"), changed(R"("threads": 256)", R"("threads": 1e99)"),
+        changed(R"("causal": false)", R"("causal": 0)"), changed(R"("features": {})", R"("features": [])"),
+        changed(R"("features": {})", R"("features": {"a mask": 4294967296})"),
+        changed(R"("features": {})", R"("features": {"a mask": -1})"),
+        changed(R"("kernel": "tile")", R"("kernel": 5)"), changed(R"("threads": 256)", R"("threads": -1)"),
+        changed(R"("threads": 256)", R"("threads": 1e99)"),
         changed(R"("threads": 256)", R"("threads": 99999999999)"),
         changed(R"("kv_splits": 3)", R"("kv_splits": [])")}) {
     const Tuning tuning = parse_tuning(text, "f", device());

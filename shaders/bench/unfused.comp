@@ -10,6 +10,7 @@
 #include "lib/key_ranges.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/tensors.glsl"
+#include "shared/unfused_constants.h"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
@@ -119,10 +120,15 @@ void weigh_values(uint first_dim, int kv_length) {
   }
 }
 
+// Only the first pass has a workgroup for each block of keys.
+TilePosition own_tile() {
+  if (kPass == VKATTN_UNFUSED_SCORES) return tile_position(kWorkgroupSize * kRows);
+  const uint index = params.first_tile + gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  return position_of(index, 0u, kWorkgroupSize * kRows);
+}
+
 void main() {
-  // Only the first pass has a workgroup for each block of keys.
-  tile = kPass == VKATTN_UNFUSED_SCORES ? tile_position(kWorkgroupSize * kRows)
-                                        : whole_tile_position(kWorkgroupSize * kRows);
+  tile = own_tile();
   if (!tile.valid) return;
   const int kv_length = visible_kv_length(tile.batch);
   if (kPass == VKATTN_UNFUSED_SCORES) {

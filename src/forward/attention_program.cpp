@@ -1,0 +1,96 @@
+// What all programs of attention have in common: see attention_program.hpp.
+#include "forward/attention_program.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "attention/features.hpp"
+#include "attention/params.hpp"
+#include "attention/tensor_table.hpp"
+#include "common/message.hpp"
+#include "program/bound_set.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+static_assert(VKATTN_FEATURE_BINDING_COUNT <= kMostBindings);
+static_assert(sizeof(AttentionParams) <= kMostPushConstantBytes);
+static_assert(sizeof(FeatureParams) <= kMostParameterBytes);
+static_assert(offsetof(AttentionParams, tile_count) == offsetof(AttentionParams, first_tile) + 4,
+              "ProgramDesc::units_byte");
+
+ProgramTensor program_tensor(const TensorRow& row, const AttentionDesc& desc, const TensorWindows& whole,
+                             bool whole_words) {
+  ProgramTensor tensor;
+  tensor.name = message(row.name, " tensor");
+  if (!row.is_used(desc)) return tensor;
+  const TensorDesc storage = row.storage(desc);
+  tensor.bytes = static_cast<std::uint64_t>(whole[row.binding].bytes);
+  tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
+  tensor.alignment_name = "its alignment (TensorDesc::alignment_bytes)";
+  tensor.in_words = whole_words || row.use.in_words || storage.type == DataType::kFloat8E4m3;
+  return tensor;
+}
+
+// The query stands in for inputs and the output for what is written, so that no buffer is both read and
+// written in the eyes of synchronization validation.
+std::uint32_t stand_in(std::size_t binding) {
+  const bool written = binding == VKATTN_BINDING_LSE || binding == VKATTN_BINDING_PARTIALS ||
+                       binding == VKATTN_BINDING_WEIGHTS;
+  return written ? VKATTN_BINDING_OUTPUT : VKATTN_BINDING_QUERY;
+}
+
+}  // namespace
+
+ProgramDesc attention_program(const AttentionDesc& desc, const Capabilities& capabilities,
+                              const TensorWindows& whole) {
+  ProgramDesc program;
+  program.binding_count = binding_count(desc);
+  program.push_constant_bytes = sizeof(AttentionParams);
+  program.units_byte = offsetof(AttentionParams, first_tile);
+  for (const TensorRow& row : tensor_table()) {
+    program.tensors.push_back(program_tensor(row, desc, whole, !capabilities.storage_buffer_16bit));
+    if (!row.is_used(desc)) continue;
+    auto& words = row.offset.in_push_constants ? program.push_offsets : program.parameter_offsets;
+    words.push_back({row.binding, row.offset.byte});
+  }
+  return program;
+}
+
+std::vector<ProgramBinding> window_bindings(const AttentionDesc& desc, const TensorWindows& whole,
+                                            const TensorWindows& parts) {
+  std::vector<ProgramBinding> bindings(binding_count(desc));
+  for (std::size_t i = 0; i < bindings.size(); ++i) bindings[i].index = stand_in(i);
+  const std::span<const TensorRow> table = tensor_table();
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const TensorRow& row = table[i];
+    if (!row.is_used(desc)) continue;
+    const TensorWindow& part = parts[row.binding];
+    if (part.bytes == 0) continue;
+    ProgramBinding& binding = bindings[row.binding];
+    binding.from = ProgramBinding::From::kTensor;
+    binding.index = static_cast<std::uint32_t>(i);
+    binding.first_byte = static_cast<std::uint64_t>(part.first_byte);
+    binding.bytes = static_cast<std::uint64_t>(part.bytes);
+    binding.unit_bytes = offset_unit_bytes(row.storage(desc));
+    binding.to_end = row.use.written && part.bytes == whole[row.binding].bytes;
+  }
+  return bindings;
+}
+
+double assumed_flops_per_ns(const Capabilities& capabilities) {
+  return capabilities.device_type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 100.0 : 12.5;
+}
+
+UnitLimits dispatch_limits(const Capabilities& capabilities, std::uint64_t max_dispatch_ns, double unit_ns) {
+  UnitLimits limits;
+  limits.unit_ns = unit_ns;
+  if (capabilities.is_cpu() || unit_ns <= 0) return limits;
+  const double allowed = std::floor(static_cast<double>(max_dispatch_ns) / unit_ns);
+  limits.most_units = static_cast<std::uint64_t>(std::clamp(allowed, 1.0, 2.0e9));
+  return limits;
+}
+
+}  // namespace vkattn::detail

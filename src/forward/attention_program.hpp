@@ -1,0 +1,47 @@
+// What all programs of attention have in common: the tensors of the table with the words that their offsets
+// go to, bindings for a window's parts of them, and how long a dispatch may take.
+#pragma once
+
+#include <vkattn/attention.hpp>
+#include <vkattn/capabilities.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "attention/window.hpp"
+#include "program/program.hpp"
+
+namespace vkattn::detail {
+
+/// A program without passes: its tensors are the rows of the table, in their order, and `whole` is all of
+/// them.
+[[nodiscard]] ProgramDesc attention_program(const AttentionDesc& desc, const Capabilities& capabilities,
+                                            const TensorWindows& whole);
+
+/// Bindings of a window that has these parts of the tensors; a stand-in where nothing is bound.
+[[nodiscard]] std::vector<ProgramBinding> window_bindings(const AttentionDesc& desc,
+                                                          const TensorWindows& whole,
+                                                          const TensorWindows& parts);
+
+/// Before each pass: what those before it have written to the workspace, or in place.
+inline constexpr PassBarrier kAfterPasses{VK_ACCESS_SHADER_WRITE_BIT,
+                                          VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
+
+template <class Params>
+[[nodiscard]] std::vector<std::byte> bytes_of(const Params& params) {
+  std::vector<std::byte> bytes(sizeof(params));
+  std::memcpy(bytes.data(), &params, sizeof(params));
+  return bytes;
+}
+
+/// Floating-point operations in a nanosecond of a shader whose invocations share nothing: a guess, low on
+/// purpose. It bounds how long a dispatch may take, and is never shown as a speed.
+[[nodiscard]] double assumed_flops_per_ns(const Capabilities& capabilities);
+
+/// Units of `unit_ns` each that one dispatch may have. CPUs have no watchdog that long dispatches run into.
+[[nodiscard]] UnitLimits dispatch_limits(const Capabilities& capabilities, std::uint64_t max_dispatch_ns,
+                                         double unit_ns);
+
+}  // namespace vkattn::detail
