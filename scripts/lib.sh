@@ -91,7 +91,7 @@ want_packages() {
 }
 
 # configure BUILD_DIR [CMAKE OPTIONS...], in the project's root. The log stays in BUILD_DIR/configure.log. Warnings are
-# errors where VKATTN_WARNINGS_AS_ERRORS says ON, and each file includes what it uses where VKATTN_PRECOMPILE_HEADERS is OFF.
+# errors where VKATTN_WARNINGS_AS_ERRORS says ON.
 configure() {
   local build=$1
   shift
@@ -100,8 +100,7 @@ configure() {
   export CCACHE_SLOPPINESS=pch_defines,time_macros
   if command -v ccache >/dev/null; then set -- -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "$@"; fi
   run cmake -S . -B "$build" -G Ninja -DVKATTN_BUILD_SCORE_FUNCTIONS=AUTO \
-    -DVKATTN_WARNINGS_AS_ERRORS="${VKATTN_WARNINGS_AS_ERRORS:-OFF}" \
-    -DVKATTN_PRECOMPILE_HEADERS="${VKATTN_PRECOMPILE_HEADERS:-ON}" "$@" 2>&1 | tee "$build/configure.log"
+    -DVKATTN_WARNINGS_AS_ERRORS="${VKATTN_WARNINGS_AS_ERRORS:-OFF}" "$@" 2>&1 | tee "$build/configure.log"
 }
 
 configure_and_build() {
