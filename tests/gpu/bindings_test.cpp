@@ -169,7 +169,8 @@ TEST_P(BindingsTest, PlansOutliveTheirFirstCopy) {
 }
 
 TEST_P(BindingsTest, OnePlanSharedByThreads) {
-  const Problem problem = parsed("h2 9x20 d16 lse");
+  // With a feature, whose parameters lie in memory that all bindings share.
+  const Problem problem = parsed("h2 9x20 d16 lse softcap=3");
   const AttentionPlan plan = plan_of(problem);
   const harness::ProblemRun run = ready(problem);
   const AttentionTensors tensors = run.tensors();

@@ -28,42 +28,50 @@ INSTANTIATE_TEST_SUITE_P(Kernels, ScoreFunctions, testing::ValuesIn(kEveryKernel
 
 TEST_P(ScoreFunctions, EqualTheReference) {
   const std::string problem = typed("b2 hq4 hkv2 70x83 d16 lse");
-  for (const char* word : {" score=prefix", " score=documents", " score=alibi", " score=bias"}) {
+  for (const char* word : part_of({" score=prefix", " score=documents", " score=alibi", " score=bias"})) {
     EXPECT_TRUE(runs_right(runtime(), problem + word, RunOptions{kernel()}));
   }
-  EXPECT_TRUE(runs_right(runtime(), problem, options(documents())));
-  EXPECT_TRUE(runs_right(runtime(), problem, options(relative_bias())));
-  EXPECT_TRUE(runs_right(runtime(), problem, options(both())));
+  for (const auto& score : part_of({documents, relative_bias, both})) {
+    EXPECT_TRUE(runs_right(runtime(), problem, options(score())));
+  }
 }
 
 TEST_P(ScoreFunctions, GoWithCausalityLengthsAndTypes) {
-  EXPECT_TRUE(runs_right(runtime(), typed("b2 hq4 hkv2 40x75 d16 causal align=bottom-right lse", "bf16"),
-                         options(documents())));
-  EXPECT_TRUE(runs_right(runtime(), typed("b3 h2 40x75 d16 kv_lengths=0,33,75 causal align=3 lse", "f16"),
-                         options(both())));
+  struct Case {
+    const char* problem;
+    const char* type;
+    ScoreSetup (*score)();
+  };
+  for (const Case& one :
+       part_of<Case>({{"b2 hq4 hkv2 40x75 d16 causal align=bottom-right lse", "bf16", documents},
+                      {"b3 h2 40x75 d16 kv_lengths=0,33,75 causal align=3 lse", "f16", both}})) {
+    EXPECT_TRUE(runs_right(runtime(), typed(one.problem, one.type), options(one.score())));
+  }
 }
 
 // Positions count in the whole problem, whatever part of it a dispatch sees.
 TEST_P(ScoreFunctions, SeeThePositionsOfTheWholeProblem) {
-  RunOptions run = options(both());
+  RunOptions run = options({});
   // Where the kernel can, the keys of one head are cut, too.
   const std::uint64_t range = kernel() == "matrix" ? 6144 : kernel() == "decode" ? 5120 : 3072;
   run.device = device_with([&](Capabilities& c) { c.max_storage_buffer_range = range; });
   run.inspect = [](const AttentionPlan& plan) {
     EXPECT_NE(plan.describe().find(" windows of the tensors"), std::string::npos) << plan.describe();
   };
-  EXPECT_TRUE(runs_right(runtime(), typed("b2 hq4 hkv2 70x83 d16 lse"), run));
-  run.score = relative_bias();
-  EXPECT_TRUE(runs_right(runtime(), typed("b2 hq4 hkv2 70x83 d16 lse"), run));
+  for (const auto& score : part_of({both, relative_bias})) {
+    run.score = score();
+    EXPECT_TRUE(runs_right(runtime(), typed("b2 hq4 hkv2 70x83 d16 lse"), run));
+  }
 }
 
 TEST_P(ScoreFunctions, GoWithSplitsOverKeys) {
   if (kernel() == "matrix") GTEST_SKIP() << "does not split the keys";
-  RunOptions run = options(both());
+  RunOptions run = options({});
   run.kv_splits = 5;
-  EXPECT_TRUE(runs_right(runtime(), typed("b2 hq4 hkv2 6x300 d16 lse"), run));
-  run.score = relative_bias();
-  EXPECT_TRUE(runs_right(runtime(), typed("b2 hq4 hkv2 6x300 d16 lse"), run));
+  for (const auto& score : part_of({both, relative_bias})) {
+    run.score = score();
+    EXPECT_TRUE(runs_right(runtime(), typed("b2 hq4 hkv2 6x300 d16 lse"), run));
+  }
 }
 
 // What is hidden from all rows is never part of the arithmetic.
@@ -73,7 +81,7 @@ TEST_P(ScoreFunctions, HideNan) {
   const ScoreSetup hidden = setup(
       by_score, {}, {},
       [](double s, const reference::RowIndex&, std::int64_t key) { return key % 3 == 1 ? kHidden : s; });
-  RunOptions run = options(both());
+  RunOptions run = options({});
   run.prepare = [](harness::ProblemRun& filled) -> Status {
     const AttentionDesc& desc = filled.problem().desc;
     constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -88,9 +96,10 @@ TEST_P(ScoreFunctions, HideNan) {
     }
     return {};
   };
-  EXPECT_TRUE(runs_right(runtime(), typed("hq4 hkv2 40x90 d16 lse"), run));
-  run.score = hidden;
-  EXPECT_TRUE(runs_right(runtime(), typed("hq4 hkv2 40x90 d16 lse"), run));
+  for (const ScoreSetup& score : part_of({both(), hidden})) {
+    run.score = score;
+    EXPECT_TRUE(runs_right(runtime(), typed("hq4 hkv2 40x90 d16 lse"), run));
+  }
 }
 
 // Indices are clamped to what is bound: the last element for all beyond, the first for negative ones.
@@ -115,16 +124,22 @@ TEST_P(ScoreFunctions, MayReturnMinusInfinity) {
     return key % 3 == 2 ? s : kHidden;
   };
   const ScoreSetup without = setup(source.c_str(), {{"table"}}, table, score);
-  EXPECT_TRUE(runs_right(runtime(), typed("h2 9x70 d16 lse mask=f32"), options(without)));
-  EXPECT_TRUE(runs_right(runtime(), typed("h2 9x70 d16 lse sinks"), options(without)));
-  EXPECT_TRUE(runs_right(runtime(), typed("h2 9x2 d16 lse"), options(without)));
   const std::string visible = source + "bool visible(Position p) { return p.key != 2 || p.query != 5; }";
   const auto sees_less = [](double s, const reference::RowIndex& row, std::int64_t key) {
     return key % 3 == 2 && (key != 2 || row.query != 5) ? s : kHidden;
   };
   const ScoreSetup with = setup(visible.c_str(), {{"table"}}, table, sees_less);
-  EXPECT_TRUE(runs_right(runtime(), typed("h2 9x70 d16 lse mask=f32"), options(with)));
-  EXPECT_TRUE(runs_right(runtime(), typed("h2 9x2 d16 lse"), options(with)));
+  struct Case {
+    const char* problem;
+    const ScoreSetup* score;
+  };
+  for (const Case& one : part_of<Case>({{"h2 9x70 d16 lse mask=f32", &without},
+                                        {"h2 9x70 d16 lse sinks", &without},
+                                        {"h2 9x2 d16 lse", &without},
+                                        {"h2 9x70 d16 lse mask=f32", &with},
+                                        {"h2 9x2 d16 lse", &with}})) {
+    EXPECT_TRUE(runs_right(runtime(), typed(one.problem), options(*one.score)));
+  }
 }
 
 // Numbers hide nothing, however low: beyond 2.3e38 they count as that.
@@ -137,8 +152,8 @@ TEST_P(ScoreFunctions, MayReturnTheLowestNumber) {
 
 // What else a problem does to its scores comes after the function, and softcap before it.
 TEST_P(ScoreFunctions, GoWithEveryFeature) {
-  std::vector<const char*> words{"softcap=3 alibi mask=f16 sinks window=60,20 weights=masked",
-                                 "query_lengths=3,5 sequences kv_lengths=40,75 causal"};
+  std::vector<const char*> words = part_of({"softcap=3 alibi mask=f16 sinks window=60,20 weights=masked",
+                                            "query_lengths=3,5 sequences kv_lengths=40,75 causal"});
   if (!is_matrix()) {
     for (const char* more : part_of({"page=16 kv_lengths=75,20", "ring=64 kv_lengths=75,33 dropout=0.2",
                                      "mask=bits:bhqk hidden=0.8 block=16 weights=probabilities"})) {
