@@ -27,13 +27,6 @@ using harness::Position;
 using harness::select_rows;
 using harness::TensorRole;
 
-template <class T>
-std::vector<T> numbers(const std::vector<std::byte>& bytes) {
-  std::vector<T> result(bytes.size() / sizeof(T));
-  std::memcpy(result.data(), bytes.data(), bytes.size());
-  return result;
-}
-
 /// What the problem's score function makes of a score of 1.
 double scored(const Problem& problem, const reference::RowIndex& row, std::int64_t key) {
   std::array<double, 1> score{1.0};
@@ -238,9 +231,9 @@ TEST(Quantise, DataStayClose) {
     // Queries that pick one element: the score is the element of the key.
     host.problem.desc.scale = 1.0F;
     for (std::size_t d = 0; d < 64; d += 7) {
-      std::vector<float> unit(host.query.size() / 4, 0.0F);
+      std::vector<float> unit(2 * 64, 0.0F);
       unit[d] = unit[64 + d] = 1;
-      std::memcpy(host.query.data(), unit.data(), host.query.size());
+      put(host.query, unit);
       host.problem.desc.weights = WeightsStage::kScores;
       for (std::size_t h = 0; h < 2; ++h) {
         const auto row = host.row(0, static_cast<std::int64_t>(h), 0);
