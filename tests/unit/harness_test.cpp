@@ -18,7 +18,7 @@
 namespace vkattn::tests {
 namespace {
 
-using namespace harness;  // NOLINT(google-build-using-namespace): all of it is about the harness
+using namespace harness;
 
 struct Moments {
   double mean = 0, deviation = 0, skew = 0, kurtosis = 0, least = 0, largest = 0;

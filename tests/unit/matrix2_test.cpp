@@ -13,7 +13,7 @@
 namespace vkattn::tests {
 namespace {
 
-using namespace detail;  // NOLINT(google-build-using-namespace): all of it is about kernels
+using namespace detail;
 
 constexpr HostKernel kMatrix2{"matrix2", configure_matrix2};
 

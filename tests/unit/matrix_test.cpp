@@ -22,7 +22,7 @@
 namespace vkattn::tests {
 namespace {
 
-using namespace detail;  // NOLINT(google-build-using-namespace): all of it is about kernels
+using namespace detail;
 
 constexpr HostKernel kMatrix{"matrix", configure_matrix};
 

@@ -11,7 +11,7 @@
 namespace vkattn::tests {
 namespace {
 
-using namespace detail;  // NOLINT(google-build-using-namespace): all of it is about kernels
+using namespace detail;
 
 constexpr HostKernel kTile{"tile", configure_tile};
 
