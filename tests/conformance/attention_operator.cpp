@@ -114,11 +114,13 @@ void set_strides(const Case& test_case, bool has_cache, AttentionDesc& desc) {
   AttentionDesc cache = desc;
   cache.kv_length += kSpareRows;
   cache.set_layout(Layout::kBhsd);
+  cache = cache.resolved();
   desc.set_layout(test_case.input("Q")->shape.size() == 3 ? Layout::kBshd : Layout::kBhsd);
   if (has_cache) {
     desc.key.strides = cache.key.strides;
     desc.value.strides = cache.value.strides;
   }
+  desc = desc.resolved();
 }
 
 /// K and V go to the cache on the device, whatever their order in memory.
@@ -191,7 +193,7 @@ std::vector<std::byte> elements_as(const CaseTensor* tensor) {
 void set_small_inputs(const Case& test_case, OperatorProblem& problem) {
   const auto& lengths = problem.host[&AttentionTensors::kv_lengths] =
       elements_as<std::int32_t>(test_case.input("nonpad_kv_seqlen"));
-  problem.desc.has_kv_lengths = !lengths.empty();
+  if (!lengths.empty()) problem.desc.kv_lengths = Lengths::kPerEntry;
   const auto& sinks = problem.host[&AttentionTensors::sinks] = elements_as<float>(test_case.input("sinks"));
   problem.desc.has_sinks = !sinks.empty();
   const auto& slopes = problem.host[&AttentionTensors::alibi_slopes] =
@@ -247,7 +249,8 @@ void set_mask(const Case& test_case, OperatorProblem& problem) {
     strides[dim] = shape[dim] == 1 ? 0 : stride;
     stride *= shape[dim];
   }
-  problem.desc.mask = {mask_type(test_case, mask->type), {strides[0], strides[1], strides[2], strides[3]}};
+  problem.desc.mask = {mask_type(test_case, mask->type),
+                       Strides{strides[0], strides[1], strides[2], strides[3]}};
 }
 
 /// Y has the type of Q.

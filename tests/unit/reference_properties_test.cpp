@@ -137,7 +137,7 @@ TEST(Mask, RepeatsAlongDimensionsOfStrideZero) {
   for (const char* dims : {"b", "h", "q", "k", "bk", "hq", "bhqk"}) {
     const HostProblem repeated(std::string("b2 hq4 hkv2 3x5 d4 mask=f32:") + dims);
     HostProblem whole("b2 hq4 hkv2 3x5 d4 mask=f32:bhqk");
-    const Strides& s = repeated.problem.desc.mask.strides;
+    const Strides& s = *repeated.problem.desc.mask.strides;
     const std::vector<float> from = numbers<float>(repeated.mask);
     std::size_t at = 0;
     for (std::int64_t b = 0; b < 2; ++b) {

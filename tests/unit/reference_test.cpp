@@ -27,7 +27,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 /// An element of a tensor in the host's memory.
 double element(const std::vector<std::byte>& bytes, const TensorDesc& tensor, const harness::Position& p) {
-  const Strides& s = tensor.strides;
+  const Strides& s = *tensor.strides;
   const std::int64_t index = p.batch * s.batch + p.head * s.head + p.row * s.row + p.dim * s.dim;
   const std::size_t size = element_bytes(tensor.type);
   std::uint32_t bits = 0;
