@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "support/temp_folder.hpp"
-#include "tool.hpp"
 #include "tool_run.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX has it in no header
@@ -22,17 +21,10 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{60};
 
-/// Starts the tool without a shell between, so that signals reach it; 0 where that failed.
-pid_t start_tool(std::vector<std::string> words) {
-  words.insert(words.begin(), VKATTN_TOOL);
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  for (const int stream : {1, 2}) {
-    posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", O_WRONLY, 0);
-  }
+/// Starts the tool, which takes the shell's place, so that signals reach it; 0 where that failed.
+pid_t start_tool(const std::string& command) {
+  const std::string line = std::string("exec '") + VKATTN_TOOL + "' " + command + " > /dev/null 2>&1";
+  const char* const words[] = {"sh", "-c", line.c_str(), nullptr};
   // What started the tests may ignore signals, as shells do for commands in the background.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -43,8 +35,8 @@ pid_t start_tool(std::vector<std::string> words) {
   posix_spawnattr_setsigdefault(&attributes, &signals);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   pid_t pid = 0;
-  const int error = posix_spawn(&pid, VKATTN_TOOL, &actions, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
+  const int error =
+      posix_spawn(&pid, "/bin/sh", nullptr, &attributes, const_cast<char* const*>(words), environ);
   posix_spawnattr_destroy(&attributes);
   return error == 0 ? pid : 0;
 }
@@ -57,8 +49,9 @@ bool has_temporary(const TempFolder& folder) {
 }
 
 /// Sends the signal once a file was begun in the folder.
-void expect_clean_end(const std::vector<std::string>& words, int signal, const TempFolder& folder) {
-  const pid_t pid = start_tool(words);
+void expect_clean_end(const std::string& command, int signal, const TempFolder& folder) {
+  SCOPED_TRACE(command);
+  const pid_t pid = start_tool(command);
   ASSERT_GT(pid, 0);
   const auto begin = std::chrono::steady_clock::now();
   int status = 0;
@@ -66,34 +59,29 @@ void expect_clean_end(const std::vector<std::string>& words, int signal, const T
     const bool ended = waitpid(pid, &status, WNOHANG) != 0;
     const bool late = std::chrono::steady_clock::now() - begin > kPatience;
     if (late) kill(pid, SIGKILL);
-    ASSERT_FALSE(ended || late) << command_text(words) << " began no file, status " << status;
+    ASSERT_FALSE(ended || late) << "began no file, status " << status;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   kill(pid, signal);
   ASSERT_EQ(waitpid(pid, &status, 0), pid);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal)
-      << command_text(words) << " ended with status " << status;
-  EXPECT_EQ(folder.file_count(), 0U) << command_text(words);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << "ended with status " << status;
+  EXPECT_EQ(folder.file_count(), 0U);
 }
 
-class ToolInterrupted : public ToolRun {};
-
-TEST_F(ToolInterrupted, RunLeavesNoFile) {
-  write("query", {2, 4, 700, 64});  // a second or two with its check
-  write("key", {2, 2, 700, 64});
-  write("value", {2, 2, 700, 64});
+TEST_F(ToolRun, LeavesNoFileWhereInterrupted) {
+  write_inputs({2, 4, 700, 64}, {2, 2, 700, 64}, {2, 2, 700, 64});  // a second or two with its check
   for (const int signal : {SIGINT, SIGTERM}) {
     const TempFolder outputs;
-    expect_clean_end(words({"--output", (outputs / "out.npy").string(), "--lse",
-                            (outputs / "lse.npy").string(), "--check"}),
-                     signal, outputs);
+    std::string command = "run --check";
+    for (const char* const name : {"query", "key", "value"})
+      command += std::string(" --") + name + " " + file(name).string();
+    command += " --output " + (outputs / "out.npy").string() + " --lse " + (outputs / "lse.npy").string();
+    expect_clean_end(command, signal, outputs);
   }
 }
 
-TEST_F(ToolInterrupted, BenchLeavesNoFile) {
-  const TempFolder outputs;
-  expect_clean_end({"bench", "8x8 d8", "--json", "--output", (outputs / "report.json").string()}, SIGINT,
-                   outputs);
+TEST_F(ToolOnDevice, BenchLeavesNoFileWhereInterrupted) {
+  expect_clean_end("bench '8x8 d8' --json --output " + (folder_ / "report.json").string(), SIGINT, folder_);
 }
 
 }  // namespace

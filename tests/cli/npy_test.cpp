@@ -9,10 +9,12 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "arrays.hpp"
 #include "npy_lengths.hpp"
-#include "support/temp_folder.hpp"
+#include "support/text.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -37,8 +39,8 @@ std::string dictionary(const std::string& descr, const std::string& order, const
   return "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }";
 }
 
-std::string error_of(const std::string& dictionary_text) {
-  const Result<Header> header = npy::parse_header(header_of(1, dictionary_text));
+std::string error_of(const std::string& content) {
+  const Result<Header> header = npy::parse_header(content);
   return header.ok() ? "no error" : header.error().message;
 }
 
@@ -95,7 +97,9 @@ TEST(Npy, ReadsKeysInAnyOrderAndDoubleQuotes) {
 }
 
 TEST(Npy, NamesWhatIsWrongWithAHeader) {
-  const std::array<std::pair<std::string, std::string>, 18> cases = {{
+  std::string many;
+  for (int i = 0; i < 40; ++i) many += "1, ";
+  const std::pair<std::string, const char*> cases[] = {
       {dictionary("<c8", "False", "(2,)"), "'<c8' is not one of"},
       {dictionary("<f16", "False", "(2,)"), "'<f16' is not one of"},
       {dictionary("<u2", "False", "(2,)"), "'<u2' is not one of"},
@@ -114,31 +118,16 @@ TEST(Npy, NamesWhatIsWrongWithAHeader) {
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'x': 1}", "unknown key 'x'"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} ; import os", "nothing more"},
       {"", "expected '{'"},
-  }};
-  for (const auto& [text, expected] : cases) {
-    EXPECT_NE(error_of(text).find(expected), std::string::npos) << text << " gave: " << error_of(text);
-  }
-  std::string many = "(";
-  for (int i = 0; i < 40; ++i) many += "1, ";
-  EXPECT_NE(error_of(dictionary("<f4", "False", many + ")")).find("more than 32"), std::string::npos);
+      {dictionary("<f4", "False", "(" + many + ")"), "more than 32"},
+  };
+  for (const auto& [text, expected] : cases) EXPECT_TRUE(has(error_of(header_of(1, text)), expected)) << text;
 }
 
 TEST(Npy, RefusesHostileHeaderLengths) {
-  std::string text = header_of(2, dictionary("<f4", "False", "(2,)"));
-  text.replace(8, 4, std::string("\xff\xff\xff\xff", 4));
-  Result<Header> header = npy::parse_header(text);
-  ASSERT_FALSE(header.ok());
-  EXPECT_NE(header.error().message.find("4294967295"), std::string::npos) << header.error().message;
-  text = header_of(1, dictionary("<f4", "False", "(2,)"));
-  text.replace(8, 2, std::string("\x00\x80", 2));
-  header = npy::parse_header(text);
-  ASSERT_FALSE(header.ok());
-  EXPECT_NE(header.error().message.find("32768"), std::string::npos) << header.error().message;
-  text = header_of(1, dictionary("<f4", "False", "(2,)"));
-  text[6] = 4;
-  header = npy::parse_header(text);
-  ASSERT_FALSE(header.ok());
-  EXPECT_NE(header.error().message.find("4.0"), std::string::npos) << header.error().message;
+  const std::string sound = dictionary("<f4", "False", "(2,)");
+  EXPECT_TRUE(has(error_of(header_of(2, sound).replace(8, 4, "\xff\xff\xff\xff")), "4294967295"));
+  EXPECT_TRUE(has(error_of(header_of(1, sound).replace(8, 2, std::string("\x00\x80", 2))), "32768"));
+  EXPECT_TRUE(has(error_of(header_of(1, sound).replace(6, 1, "\x04")), "4.0"));
 }
 
 TEST(Npy, SurvivesEveryChangedByteOfAHeader) {
@@ -161,21 +150,19 @@ TEST(Npy, RefusesAFileCutAtAnyByteOrTooLong) {
   const TempFolder folder;
   const std::string whole =
       npy::make_header(ElementType::kFloat32, std::array<std::int64_t, 2>{2, 3}) + std::string(24, 'x');
-  for (std::size_t length = 0; length < whole.size(); ++length) {
-    write_file(folder / "cut.npy", whole.substr(0, length));
+  const auto refusal = [&](const std::string& content) {
+    write_file(folder / "cut.npy", content);
     const Result<npy::Reader> reader = npy::Reader::open(folder / "cut.npy");
-    ASSERT_FALSE(reader.ok()) << length;
+    if (reader.ok()) return std::string("no error");
     EXPECT_EQ(reader.error().code, ErrorCode::kIo);
-    EXPECT_NE(reader.error().message.find("cut.npy: "), std::string::npos);
+    EXPECT_TRUE(has(reader.error().message, "cut.npy: "));
+    return reader.error().message;
+  };
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_NE(refusal(whole.substr(0, length)), "no error") << length;
   }
-  write_file(folder / "long.npy", whole + "x");
-  const Result<npy::Reader> longer = npy::Reader::open(folder / "long.npy");
-  ASSERT_FALSE(longer.ok());
-  EXPECT_NE(longer.error().message.find("needs 24 bytes after the header, but the file has 25"),
-            std::string::npos)
-      << longer.error().message;
-  write_file(folder / "whole.npy", whole);
-  EXPECT_TRUE(npy::Reader::open(folder / "whole.npy").ok());
+  EXPECT_TRUE(has(refusal(whole + "x"), "needs 24 bytes after the header, but the file has 25"));
+  EXPECT_EQ(refusal(whole), "no error");
   EXPECT_FALSE(npy::Reader::open(folder / "missing.npy").ok());
   EXPECT_FALSE(npy::Reader::open(folder.path()).ok());
 }
@@ -197,58 +184,52 @@ TEST(Npy, WritesHeadersThatItReads) {
   }
 }
 
-/// Converts one value of a file to a storage type and gives its bits.
+/// The bits of one value of a file in a storage type, and how many values became infinite.
 template <class T>
-std::uint32_t converted(ElementType from, T value, DataType to, std::uint64_t* overflowed = nullptr) {
+std::pair<std::uint32_t, std::uint64_t> converted(ElementType from, T value, DataType to) {
   Header header;
   header.type = from;
   header.big_endian = std::endian::native == std::endian::big;
   std::array<std::byte, sizeof(T)> raw{};
   std::memcpy(raw.data(), &value, sizeof(T));
   std::array<std::byte, 4> stored{};
-  const std::uint64_t count = npy::convert(header, raw, to, stored);
-  if (overflowed != nullptr) *overflowed = count;
-  if (element_bytes(to) == 4) return std::bit_cast<std::uint32_t>(stored);
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, stored.data(), 2);
-  return bits;
+  const std::uint64_t overflowed = npy::convert(header, raw, to, stored);
+  std::uint16_t low = 0;
+  std::memcpy(&low, stored.data(), 2);
+  return {element_bytes(to) == 4 ? std::bit_cast<std::uint32_t>(stored) : low, overflowed};
 }
 
 TEST(Npy, RoundsOnceToNearestEven) {
-  const auto f64 = [](double value, DataType type) { return converted(ElementType::kFloat64, value, type); };
-  EXPECT_EQ(f64(0.1, DataType::kFloat32), std::bit_cast<std::uint32_t>(0.1F));
-  // Just above the middle of two float16 values, by less than float32 can hold.
-  EXPECT_EQ(f64(1.0 + 0x1p-11 + 0x1p-40, DataType::kFloat16), 0x3c01U);
-  EXPECT_EQ(f64(1.0 + 0x1p-11, DataType::kFloat16), 0x3c00U);
-  EXPECT_EQ(f64(1.0 + 0x3p-11, DataType::kFloat16), 0x3c02U);
-  EXPECT_EQ(f64(1.0 + 0x3p-11 - 0x1p-40, DataType::kFloat16), 0x3c01U);
-  EXPECT_EQ(f64(-(1.0 + 0x1p-11 + 0x1p-40), DataType::kFloat16), 0xbc01U);
-  EXPECT_EQ(f64(1.0 + 0x1p-8 + 0x1p-45, DataType::kBfloat16), 0x3f81U);
-  EXPECT_EQ(f64(1.0 + 0x1p-8, DataType::kBfloat16), 0x3f80U);
-  EXPECT_EQ(f64(65519.999999999, DataType::kFloat16), 0x7bffU);
-  EXPECT_EQ(f64(65520.0, DataType::kFloat16), 0x7c00U);
-  EXPECT_EQ(f64(0x1p-25, DataType::kFloat16), 0U);
-  EXPECT_EQ(f64(0x1p-25 + 0x1p-70, DataType::kFloat16), 1U);
-  EXPECT_EQ(f64(-0.0, DataType::kFloat16), 0x8000U);
-  EXPECT_EQ(converted(ElementType::kFloat16, std::uint16_t{0x3555}, DataType::kFloat16), 0x3555U);
-  EXPECT_EQ(converted(ElementType::kFloat16, std::uint16_t{0x0001}, DataType::kFloat32),
-            std::bit_cast<std::uint32_t>(0x1p-24F));
-}
-
-TEST(Npy, KeepsNanAndCountsWhatBecomesInfinite) {
+  struct Case {
+    double value;
+    DataType type;
+    std::uint32_t bits;
+    std::uint64_t overflowed = 0;
+  };
   const double infinity = std::numeric_limits<double>::infinity();
-  std::uint64_t count = 0;
-  EXPECT_EQ(converted(ElementType::kFloat64, 1e300, DataType::kFloat32, &count), 0x7f800000U);
-  EXPECT_EQ(count, 1U);
-  EXPECT_EQ(converted(ElementType::kFloat64, -1e39, DataType::kBfloat16, &count), 0xff80U);
-  EXPECT_EQ(count, 1U);
-  EXPECT_EQ(converted(ElementType::kFloat32, 1e6F, DataType::kFloat16, &count), 0x7c00U);
-  EXPECT_EQ(count, 1U);
-  EXPECT_EQ(converted(ElementType::kFloat64, infinity, DataType::kFloat16, &count), 0x7c00U);
-  EXPECT_EQ(count, 0U);
-  const std::uint32_t nan = converted(ElementType::kFloat64, std::nan(""), DataType::kFloat16, &count);
-  EXPECT_GT(nan & 0x7fffU, 0x7c00U);
-  EXPECT_EQ(count, 0U);
+  for (const Case& c :
+       {Case{0.1, DataType::kFloat32, std::bit_cast<std::uint32_t>(0.1F)},
+        // Just above the middle of two float16 values, by less than float32 can hold.
+        Case{1.0 + 0x1p-11 + 0x1p-40, DataType::kFloat16, 0x3c01U},
+        Case{1.0 + 0x1p-11, DataType::kFloat16, 0x3c00U}, Case{1.0 + 0x3p-11, DataType::kFloat16, 0x3c02U},
+        Case{1.0 + 0x3p-11 - 0x1p-40, DataType::kFloat16, 0x3c01U},
+        Case{-(1.0 + 0x1p-11 + 0x1p-40), DataType::kFloat16, 0xbc01U},
+        Case{1.0 + 0x1p-8 + 0x1p-45, DataType::kBfloat16, 0x3f81U},
+        Case{1.0 + 0x1p-8, DataType::kBfloat16, 0x3f80U}, Case{65519.999999999, DataType::kFloat16, 0x7bffU},
+        Case{65520.0, DataType::kFloat16, 0x7c00U, 1}, Case{0x1p-25, DataType::kFloat16, 0U},
+        Case{0x1p-25 + 0x1p-70, DataType::kFloat16, 1U}, Case{-0.0, DataType::kFloat16, 0x8000U},
+        Case{1e300, DataType::kFloat32, 0x7f800000U, 1}, Case{-1e39, DataType::kBfloat16, 0xff80U, 1},
+        Case{infinity, DataType::kFloat16, 0x7c00U}}) {
+    EXPECT_EQ(converted(ElementType::kFloat64, c.value, c.type), std::pair(c.bits, c.overflowed)) << c.value;
+  }
+  using Bits = std::pair<std::uint32_t, std::uint64_t>;
+  EXPECT_EQ(converted(ElementType::kFloat16, std::uint16_t{0x3555}, DataType::kFloat16), Bits(0x3555U, 0U));
+  EXPECT_EQ(converted(ElementType::kFloat16, std::uint16_t{0x0001}, DataType::kFloat32),
+            Bits(std::bit_cast<std::uint32_t>(0x1p-24F), 0U));
+  EXPECT_EQ(converted(ElementType::kFloat32, 1e6F, DataType::kFloat16), Bits(0x7c00U, 1U));
+  const Bits nan = converted(ElementType::kFloat64, std::nan(""), DataType::kFloat16);
+  EXPECT_GT(nan.first & 0x7fffU, 0x7c00U);
+  EXPECT_EQ(nan.second, 0U);
 }
 
 TEST(Npy, SwapsBigEndianElements) {
@@ -276,49 +257,42 @@ TEST(Npy, ReadsIntegers) {
 }
 
 template <class T>
-void write_integers(const std::filesystem::path& path, ElementType type, const std::vector<T>& values) {
-  const std::array<std::int64_t, 1> shape = {static_cast<std::int64_t>(values.size())};
-  std::string content = npy::make_header(type, shape);
-  const auto bytes = std::as_bytes(std::span(values));
-  content.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  write_file(path, content);
+void write_list(const std::filesystem::path& path, const std::vector<T>& values) {
+  write_npy(path, {static_cast<std::int64_t>(values.size())}, values);
 }
 
 TEST(NpyLengths, CumulativeOnesBeginAtZeroAndNeverFall) {
   const TempFolder folder;
   const std::filesystem::path path = folder / "ends.npy";
   const auto read = [&] { return npy::read_cumulative_lengths(path, "--ends"); };
-  const auto refusal = [&] {
-    const auto ends = read();
-    return ends.ok() ? std::string("no error") : ends.error().message;
-  };
-  write_integers<std::int32_t>(path, ElementType::kInt32, {0, 4, 4, 9});
+  write_list<std::int32_t>(path, {0, 4, 4, 9});
   ASSERT_TRUE(read().ok());
   EXPECT_EQ(*read(), (std::vector<std::int32_t>{0, 4, 4, 9}));
   EXPECT_EQ(npy::lengths_of(*read()), (std::vector<std::int32_t>{4, 0, 5}));
-  write_integers<std::uint64_t>(path, ElementType::kUint64, {0, 0x7fffffff});
+  write_list<std::uint64_t>(path, {0, 0x7fffffff});
   ASSERT_TRUE(read().ok());
-  write_integers<std::uint32_t>(path, ElementType::kUint32, {0});
+  write_list<std::uint32_t>(path, {0});
   ASSERT_TRUE(read().ok());
   EXPECT_TRUE(npy::lengths_of(*read()).empty());
 
-  const std::string start = path.string() + ": ";
-  write_integers<std::int32_t>(path, ElementType::kInt32, {});
-  EXPECT_EQ(refusal().rfind(start + "shape (0,) does not fit --ends", 0), 0U) << refusal();
-  write_integers<std::int64_t>(path, ElementType::kInt64, {-1, 4});
-  EXPECT_EQ(refusal(), start + "--ends begins with -1, but the first sequence begins at row 0");
-  write_integers<std::int64_t>(path, ElementType::kInt64, {0, 7, -2});
-  EXPECT_EQ(refusal(), start + "--ends falls from 7 to -2 at index 2, but no sequence ends before it begins");
-  write_integers<std::int64_t>(path, ElementType::kInt64, {0, 7, 6});
-  EXPECT_EQ(refusal(), start + "--ends falls from 7 to 6 at index 2, but no sequence ends before it begins");
-  write_integers<std::int64_t>(path, ElementType::kInt64, {0, 0x80000000});
-  EXPECT_EQ(refusal(), start + "--ends has 2147483648 at index 1, which does not fit int32");
+  const std::pair<std::vector<std::int64_t>, const char*> cases[] = {
+      {{}, "shape (0,) does not fit --ends"},
+      {{-1, 4}, "--ends begins with -1, but the first sequence begins at row 0"},
+      {{0, 7, -2}, "--ends falls from 7 to -2 at index 2, but no sequence ends before it begins"},
+      {{0, 7, 6}, "--ends falls from 7 to 6 at index 2, but no sequence ends before it begins"},
+      {{0, 0x80000000}, "--ends has 2147483648 at index 1, which does not fit int32"}};
+  for (const auto& [numbers, expected] : cases) {
+    write_list(path, numbers);
+    const auto ends = read();
+    ASSERT_FALSE(ends.ok()) << expected;
+    EXPECT_TRUE(ends.error().message.starts_with(path.string() + ": " + expected)) << ends.error().message;
+  }
 }
 
 TEST(NpyLengths, OneForEachBatchEntry) {
   const TempFolder folder;
   const std::filesystem::path path = folder / "lengths.npy";
-  write_integers<std::uint8_t>(path, ElementType::kUint8, {9, 0});
+  write_list<std::uint8_t>(path, {9, 0});
   const auto lengths = npy::read_lengths(path, "--lengths", 2, 9, "query");
   ASSERT_TRUE(lengths.ok());
   EXPECT_EQ(*lengths, (std::vector<std::int32_t>{9, 0}));

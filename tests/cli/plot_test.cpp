@@ -13,6 +13,7 @@
 
 #include "plot_layout.hpp"
 #include "suites.hpp"
+#include "support/text.hpp"
 
 #if defined(VKATTN_SANITIZED)
 // Fontconfig, which cairo finds fonts with, loses patterns of its own.
@@ -202,8 +203,8 @@ TEST(PlotData, ShowsRoofsPointsAndWhatIsMissing) {
   EXPECT_EQ(data.note, "1 problem without a rate is not shown.");
   report.kernels = {"lane", "tile"};
   EXPECT_EQ(bench::plot_data(report).note, "1 measurement without a rate is not shown.");
-  EXPECT_NE(data.caption.find("driver 4.5"), std::string::npos);
-  EXPECT_NE(data.caption.find("2026-01-31"), std::string::npos);
+  EXPECT_TRUE(has(data.caption, "driver 4.5"));
+  EXPECT_TRUE(has(data.caption, "2026-01-31"));
   EXPECT_EQ(data.title.find('\xff'), std::string::npos);
 }
 
@@ -248,7 +249,7 @@ class PlotDrawing : public ::testing::Test {
   void SetUp() override {
     const Status support = bench::check_plot_support();
     if (support.ok()) return;
-    EXPECT_NE(support.error().message.find("libcairo2-dev"), std::string::npos) << support.error().message;
+    EXPECT_TRUE(has(support.error().message, "libcairo2-dev"));
     EXPECT_FALSE(bench::draw_plot({}, PlotFormat::kPng).ok());
     if (std::getenv("VKATTN_TEST_REQUIRE_PLOT") != nullptr) FAIL() << support.error().message;
     GTEST_SKIP() << support.error().message;
@@ -277,8 +278,8 @@ TEST_F(PlotDrawing, SvgIsWellFormed) {
       bench::draw_plot(bench::plot_data(made_up_report("game")), PlotFormat::kSvg);
   ASSERT_TRUE(svg.ok()) << svg.error().message;
   EXPECT_EQ(svg->rfind("<?xml", 0), 0U);
-  EXPECT_NE(svg->find("<svg"), std::string::npos);
-  EXPECT_NE(svg->find("viewBox=\"0 0 1200 "), std::string::npos);
+  EXPECT_TRUE(has(*svg, "<svg"));
+  EXPECT_TRUE(has(*svg, "viewBox=\"0 0 1200 "));
   EXPECT_TRUE(is_well_formed(*svg));
 }
 
@@ -292,7 +293,7 @@ TEST_F(PlotDrawing, OddReportsAreDrawnAndEmptyOnesRefused) {
   report.rows[0].outcome = bench::Outcome::kSkipped;
   const Result<std::string> nothing = bench::draw_plot(bench::plot_data(report), PlotFormat::kPng);
   ASSERT_FALSE(nothing.ok());
-  EXPECT_NE(nothing.error().message.find("nothing to plot"), std::string::npos);
+  EXPECT_TRUE(has(nothing.error().message, "nothing to plot"));
 }
 
 }  // namespace

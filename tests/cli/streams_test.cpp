@@ -1,82 +1,65 @@
 // Standard streams that are closed, full or left by their reader, and files beyond a limit: errors in a
 // sentence, and nothing left behind.
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "support/temp_folder.hpp"
-#include "tool.hpp"
+#include "support/text.hpp"
 #include "tool_run.hpp"
 
 namespace vkattn::tests {
 namespace {
 
-/// The tool's words end with an error about what was written.
-void expect_write_error(const std::vector<std::string>& words, const std::string& before,
-                        const std::string& output, const std::string& part) {
-  const ToolResult result = run_tool(words, before, output);
-  const std::string context = before + " " + command_text(words) + " " + output + " printed: " + result.err;
-  EXPECT_EQ(result.exit_code, 2) << context;
-  EXPECT_NE(result.err.find("vkattn: "), std::string::npos) << context;
-  EXPECT_NE(result.err.find(part), std::string::npos) << context;
-}
+const std::string kTune = "tune '8x8 d8' --max-seconds 1 --output tuning.json";
 
-class ToolStreams : public testing::Test {
+class ToolStreams : public RunFolder {
  protected:
-  [[nodiscard]] std::string file(const char* name) const { return (folder_ / name).string(); }
-  [[nodiscard]] std::vector<std::string> tune() const {
-    return {"tune", "8x8 d8", "--max-seconds", "1", "--output", file("tuning.json")};
+  /// The command ends with an error about what was written, and leaves no file.
+  void expect_write_error(const std::string& command, const std::string& output,
+                          const std::string& part = "standard output cannot be written",
+                          const std::string& before = "") const {
+    SCOPED_TRACE(before + " vkattn " + command + " " + output);
+    const std::size_t files = folder_.file_count();
+    const ToolResult result = run(command, before, output);
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_TRUE(has(result.err, "vkattn: "));
+    EXPECT_TRUE(has(result.err, part));
+    EXPECT_EQ(folder_.file_count(), files);
   }
-  TempFolder folder_;
 };
 
 TEST_F(ToolStreams, WhatCannotBePrintedIsAnError) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
-  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-           {"--help"}, {"--version"}, {"bench", "--help"}, {"run", "--help"}, {"bench", "--list"}}) {
-    expect_write_error(words, "", "> /dev/full",
-                       "standard output cannot be written: No space left on device");
+  std::vector<std::string> commands = {"--help", "--version", "bench --help", "run --help", "bench --list"};
+  if (has_device()) commands.insert(commands.end(), {"devices", "kernels '8x8 d8'", kTune});
+  for (const std::string& command : commands) {
+    expect_write_error(command, "> /dev/full", "standard output cannot be written: No space left on device");
   }
-  if (!has_device()) GTEST_SKIP() << "no Vulkan device";
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"devices"}, {"kernels", "8x8 d8"}}) {
-    expect_write_error(words, "", "> /dev/full",
-                       "standard output cannot be written: No space left on device");
-  }
-  expect_write_error(tune(), "", "> /dev/full", "standard output cannot be written");
-  EXPECT_EQ(folder_.file_count(), 0U);
 }
 
 TEST_F(ToolStreams, ClosedStreamsAreNoFiles) {
-  EXPECT_EQ(run_tool({"--version"}, "", "<&- > " + file("version")).exit_code, 0);
-  EXPECT_EQ(read_file(folder_ / "version").rfind("vkattn ", 0), 0U);
-  std::filesystem::remove(folder_ / "version");
-  expect_write_error({"--version"}, "", ">&-", "standard output cannot be written");
+  EXPECT_EQ(run("--version", "", "<&- > version").exit_code, 0);
+  EXPECT_TRUE(read_file(folder_ / "version").starts_with("vkattn "));
+  expect_write_error("--version", ">&-");
   if (!has_device()) GTEST_SKIP() << "no Vulkan device";
-  expect_write_error(tune(), "", "<&- >&-", "standard output cannot be written");
-  EXPECT_EQ(folder_.file_count(), 0U) << "what was printed did not become a file";
-  const ToolResult plotted =
-      run_tool({"bench", "8x8 d8", "--repeat", "3", "--plot", file("plot.svg")}, "", "<&- >&-");
-  EXPECT_EQ(plotted.exit_code, 2) << plotted.err;
-  EXPECT_EQ(folder_.file_count(), 0U);
+  // What is printed does not become a file either.
+  expect_write_error(kTune, "<&- >&-");
+  expect_write_error("bench '8x8 d8' --repeat 3 --plot plot.svg", "<&- >&-", "");
 }
 
 TEST_F(ToolStreams, AReaderThatLeftIsAnError) {
   if (!has_device()) GTEST_SKIP() << "no Vulkan device";
-  expect_write_error(tune(), "", "| true", "standard output cannot be written: Broken pipe");
-  EXPECT_EQ(folder_.file_count(), 0U);
+  expect_write_error(kTune, "| true", "standard output cannot be written: Broken pipe");
 }
 
-class ToolRunLimited : public ToolRun {};
-
-TEST_F(ToolRunLimited, FilesBeyondTheLimitAreErrors) {
+TEST_F(ToolStreams, FilesBeyondTheLimitAreErrors) {
+  if (!has_device()) GTEST_SKIP() << "no Vulkan device";
+  write_inputs({2, 4, 9, 16}, {2, 2, 13, 16}, {2, 2, 13, 8});
   // The lavapipe of Mesa 26 keeps device memory in files, and dies where they may not grow.
-  if (run_tool(words({}), "ulimit -f 1;").exit_code != 0) GTEST_SKIP() << "the driver needs larger files";
-  const TempFolder outputs;  // 2304 bytes of output are more than a block of 512 or 1024
-  expect_write_error(words({"--output", (outputs / "out.npy").string()}), "ulimit -f 1;", "",
-                     "out.npy: cannot be written: File too large");
-  EXPECT_EQ(outputs.file_count(), 0U);
+  if (run(attend(""), "ulimit -f 1;").exit_code != 0) GTEST_SKIP() << "the driver needs larger files";
+  // 2304 bytes of output are more than a block of 512 or 1024.
+  expect_write_error(attend("--output out.npy"), "", "out.npy: cannot be written: File too large",
+                     "ulimit -f 1;");
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 // Runs the built command line tool as a user does, and keeps what it printed.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <filesystem>
 #include <string>
-#include <vector>
+
+#include "support/temp_folder.hpp"
 
 namespace vkattn::tests {
 
@@ -12,20 +16,45 @@ struct ToolResult {
   std::string err;
 };
 
-/// The words become arguments as they are; `environment` goes in front, as in `NAME=value`. `output` is what
-/// a shell makes of standard output where it is not kept, as in `| true`.
-[[nodiscard]] ToolResult run_tool(const std::vector<std::string>& words, const std::string& environment = "",
-                                  const std::string& output = "");
+/// What stands around a command in a shell.
+struct Shell {
+  std::string before = {};  ///< as in `NAME=value` and `ulimit -f 1;`
+  std::string output = {};  ///< what becomes of standard output where it is not kept, as in `| true`
+  std::filesystem::path folder = {};  ///< in which file names are looked for
+};
 
-/// The command for a failure message.
-[[nodiscard]] std::string command_text(const std::vector<std::string>& words);
-
-/// Fails the test unless the tool ended with that code and one sentence on standard error that contains
-/// `part`.
-void expect_refusal(const std::vector<std::string>& words, int exit_code, const std::string& part,
-                    const std::string& environment = "");
+/// `command` is what a user types behind `vkattn`.
+[[nodiscard]] ToolResult run_tool(const std::string& command, const Shell& shell = {});
 
 /// True where the tool finds a device.
 [[nodiscard]] bool has_device();
+
+/// Where it finds none.
+constexpr const char* kNoDevice = "VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent";
+
+/// Commands in a folder of their own.
+class Tool : public testing::Test {
+ protected:
+  [[nodiscard]] ToolResult run(const std::string& command, const std::string& before = "",
+                               const std::string& output = "") const {
+    return run_tool(command, {before, output, folder_.path()});
+  }
+  /// Standard output of a command that has to succeed.
+  [[nodiscard]] std::string printed(const std::string& command, const std::string& before = "") const;
+  /// Fails the test unless the command ends with that code and one sentence on standard error that has
+  /// `part`.
+  void refuses(const std::string& command, const std::string& part, int exit_code = 2,
+               const std::string& before = "") const;
+
+  TempFolder folder_;
+};
+
+/// The same where there is a device.
+class ToolOnDevice : public Tool {
+ protected:
+  void SetUp() override {
+    if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
+  }
+};
 
 }  // namespace vkattn::tests

@@ -1,108 +1,79 @@
 // A folder of .npy files and the tool's command on them, for tests of `vkattn run`.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "arrays.hpp"
 #include "npy.hpp"
-#include "support/temp_folder.hpp"
 #include "tool.hpp"
 
 namespace vkattn::tests {
 
-using Shape = std::vector<std::int64_t>;
-
-template <class T>
-void write_npy(const std::filesystem::path& path, npy::ElementType type, const Shape& shape,
-               const std::vector<T>& values) {
-  std::string content = npy::make_header(type, shape);
-  const std::size_t header = content.size();
-  content.resize(header + values.size() * sizeof(T));
-  if (!values.empty()) std::memcpy(content.data() + header, values.data(), values.size() * sizeof(T));
-  write_file(path, content);
-}
-
-/// An array of any float type, as float32.
-struct Array {
-  Shape shape;
-  npy::ElementType type = npy::ElementType::kFloat32;
-  std::vector<float> values;
-};
-
-inline Array read_npy(const std::filesystem::path& path) {
-  Array array;
-  Result<npy::Reader> reader = npy::Reader::open(path);
-  EXPECT_TRUE(reader.ok()) << (reader.ok() ? "" : reader.error().message);
-  if (!reader.ok()) return array;
-  array.shape = reader->header().shape;
-  array.type = reader->header().type;
-  std::vector<std::byte> raw(reader->header().data_bytes());
-  EXPECT_TRUE(reader->read(raw).ok());
-  array.values.resize(static_cast<std::size_t>(reader->header().elements));
-  npy::convert(reader->header(), raw, DataType::kFloat32, std::as_writable_bytes(std::span(array.values)));
-  return array;
-}
-
-inline std::size_t element_count(const Shape& shape) {
-  std::size_t count = 1;
-  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
-  return count;
-}
-
-/// Numbers without a pattern, between -1 and 1.
-inline std::vector<float> noise(const Shape& shape, std::uint32_t seed) {
-  std::vector<float> values(element_count(shape));
-  std::uint32_t state = seed;
-  for (float& value : values) {
-    state = state * 1664525U + 1013904223U;
-    value = static_cast<float>(state >> 8U) / 8388608.0F - 1.0F;
-  }
-  return values;
-}
-
-/// A folder with query.npy, key.npy and value.npy, and the words that name them.
-class ToolRun : public testing::Test {
+/// A folder with query.npy, key.npy and value.npy, and the command on them.
+class RunFolder : public Tool {
  protected:
-  void SetUp() override {
-    if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
-    write("query", {2, 4, 9, 16});
-    write("key", {2, 2, 13, 16});
-    write("value", {2, 2, 13, 8});
-  }
-
-  void write(const std::string& name, const Shape& shape) {
-    write_npy(file(name), npy::ElementType::kFloat32, shape,
-              noise(shape, static_cast<std::uint32_t>(name.size())));
-  }
   [[nodiscard]] std::filesystem::path file(const std::string& name) const {
     return folder_ / (name + ".npy");
   }
-  [[nodiscard]] std::vector<std::string> words(const std::vector<std::string>& more) const {
-    std::vector<std::string> all = {"run",
-                                    "--query",
-                                    file("query").string(),
-                                    "--key",
-                                    file("key").string(),
-                                    "--value",
-                                    file("value").string()};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+  template <class T>
+  void write(const std::string& name, const Shape& shape, const std::vector<T>& values) const {
+    write_npy(file(name), shape, values);
+  }
+  void write(const std::string& name, const Shape& shape, const std::vector<std::uint16_t>& values) const {
+    write_npy(file(name), shape, values, npy::ElementType::kFloat16);
+  }
+  /// Numbers of one axis.
+  template <class T>
+  void write_list(const std::string& name, const std::vector<T>& values) const {
+    write(name, {static_cast<std::int64_t>(values.size())}, values);
+  }
+  void write_bools(const std::string& name, const Shape& shape,
+                   const std::vector<std::uint8_t>& values) const {
+    write_npy(file(name), shape, values, npy::ElementType::kBool);
+  }
+  void write_noise(const std::string& name, const Shape& shape) const {
+    write(name, shape, noise(shape, static_cast<std::uint32_t>(name.size())));
+  }
+  void write_inputs(const Shape& query, const Shape& key, const Shape& value) const {
+    write_noise("query", query);
+    write_noise("key", key);
+    write_noise("value", value);
+  }
+  /// Says in a file that its elements are in Fortran order.
+  void claim_fortran_order(const std::string& name) const {
+    std::string content = read_file(file(name));
+    write_file(file(name), content.replace(content.find("False"), 5, "True "));
+  }
+  [[nodiscard]] std::vector<float> values(const std::string& name) const {
+    return read_npy(file(name)).values;
+  }
+  [[nodiscard]] Shape shape(const std::string& name) const { return read_npy(file(name)).shape; }
+
+  [[nodiscard]] static std::string attend(const std::string& options) {
+    return "run --query query.npy --key key.npy --value value.npy " + options;
   }
   /// Runs with --check and expects success.
-  void expect_checked(std::vector<std::string> more) const {
-    more.emplace_back("--check");
-    const ToolResult result = run_tool(words(more));
-    EXPECT_EQ(result.exit_code, 0) << command_text(words(more)) << "\n" << result.out << result.err;
-    EXPECT_NE(result.out.find("passed"), std::string::npos) << result.out;
+  void expect_checked(const std::string& options) const {
+    const std::string out = printed(attend(options + " --check"));
+    EXPECT_NE(out.find("passed"), std::string::npos) << options << "\n" << out;
   }
+  /// The output of a checked run.
+  [[nodiscard]] std::vector<float> output_of(const std::string& options) const {
+    expect_checked(options + " --output out.npy");
+    return values("out");
+  }
+};
 
-  TempFolder folder_;
+/// Of 4 query heads over 2 of keys, where there is a device.
+class ToolRun : public RunFolder {
+ protected:
+  void SetUp() override {
+    if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
+    write_inputs({2, 4, 9, 16}, {2, 2, 13, 16}, {2, 2, 13, 8});
+  }
 };
 
 }  // namespace vkattn::tests

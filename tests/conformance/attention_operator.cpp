@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <span>
+#include <stdexcept>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "common/message.hpp"
@@ -26,45 +29,24 @@ constexpr std::array<std::string_view, 11> kAttributes = {
     "qk_matmul_output_mode", "softmax_precision", "bottom_right", "window_left", "window_right",
     "standard_alibi"};
 
-Error unusable(const Case& test_case, const std::string& why) {
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS, message("the case ", test_case.name, " ", why)};
-}
-
-template <std::size_t kCount>
-bool is_among(const std::array<std::string_view, kCount>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+[[noreturn]] void refuse(const Case& test_case, const std::string& why) {
+  throw std::runtime_error(message("the case ", test_case.name, " ", why));
 }
 
 /// Nothing of a case is passed over in silence.
-Status check_names(const Case& test_case) {
-  for (const auto& [name, value] : test_case.attributes) {
-    if (!is_among(kAttributes, name)) return unusable(test_case, "has an attribute " + name);
-  }
-  for (const CaseTensor& tensor : test_case.inputs) {
-    if (!is_among(kInputs, tensor.role)) return unusable(test_case, "has an input " + tensor.role);
-  }
-  for (const CaseTensor& tensor : test_case.outputs) {
-    if (!is_among(kOutputs, tensor.role)) return unusable(test_case, "has an output " + tensor.role);
-  }
+void check_names(const Case& test_case) {
+  const auto check = [&](const char* kind, std::span<const std::string_view> known, const std::string& name) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      refuse(test_case, message("has an ", kind, " ", name));
+  };
+  for (const auto& [name, value] : test_case.attributes) check("attribute", kAttributes, name);
+  for (const CaseTensor& tensor : test_case.inputs) check("input", kInputs, tensor.role);
+  for (const CaseTensor& tensor : test_case.outputs) check("output", kOutputs, tensor.role);
   for (const std::string_view role : {"Q", "K", "V"}) {
     const CaseTensor* const tensor = test_case.input(role);
     if (tensor == nullptr || (tensor->shape.size() != 3 && tensor->shape.size() != 4)) {
-      return unusable(test_case, message("has no ", role, " of 3 or 4 dimensions"));
+      refuse(test_case, message("has no ", role, " of 3 or 4 dimensions"));
     }
-  }
-  return {};
-}
-
-Result<DataType> storage_type(const Case& test_case, const CaseTensor& tensor) {
-  switch (tensor.type) {
-    case ElementType::kFloat16:
-      return DataType::kFloat16;
-    case ElementType::kBfloat16:
-      return DataType::kBfloat16;
-    case ElementType::kFloat32:
-      return DataType::kFloat32;
-    default:
-      return unusable(test_case, message("has a type of ", tensor.role, " that no kernel stores"));
   }
 }
 
@@ -164,10 +146,11 @@ void set_append(const Case& test_case, OperatorProblem& problem) {
   problem.append = append;
   const TensorExtents keys = cache_extents(append, append.head_dim);
   const TensorExtents values = cache_extents(append, append.value_dim);
-  problem.key_cache = {cache_content(past_key, nullptr, keys, key.type), key.bytes};
-  problem.value_cache = {cache_content(past_value, nullptr, values, value.type), value.bytes};
-  problem.key = cache_content(past_key, &key, keys, key.type);
-  problem.value = cache_content(past_value, &value, values, value.type);
+  problem.caches[&AttentionTensors::key] = {cache_content(past_key, nullptr, keys, key.type), key.bytes};
+  problem.caches[&AttentionTensors::value] = {cache_content(past_value, nullptr, values, value.type),
+                                              value.bytes};
+  problem.host[&AttentionTensors::key] = cache_content(past_key, &key, keys, key.type);
+  problem.host[&AttentionTensors::value] = cache_content(past_value, &value, values, value.type);
 }
 
 void set_options(const Case& test_case, AttentionDesc& desc) {
@@ -195,39 +178,34 @@ void set_options(const Case& test_case, AttentionDesc& desc) {
   }
 }
 
-void set_small_inputs(const Case& test_case, OperatorProblem& problem) {
-  if (const CaseTensor* const lengths = test_case.input("nonpad_kv_seqlen"); lengths != nullptr) {
-    problem.desc.kv_lengths = Lengths::kPerEntry;
-    for (std::size_t b = 0; b < lengths->elements(); ++b) {
-      const double most = std::numeric_limits<std::int32_t>::max();
-      problem.kv_lengths.push_back(static_cast<std::int32_t>(std::clamp(lengths->number(b), 0.0, most)));
-    }
+/// An input's elements in another type.
+template <class T>
+std::vector<std::byte> elements_as(const CaseTensor* tensor) {
+  std::vector<T> values;
+  for (std::size_t n = 0; tensor != nullptr && n < tensor->elements(); ++n) {
+    constexpr double kMost = std::is_integral_v<T> ? std::numeric_limits<std::int32_t>::max() : HUGE_VAL;
+    values.push_back(static_cast<T>(std::min(tensor->number(n), kMost)));
   }
-  const auto floats = [&](std::string_view role) {
-    std::vector<float> values;
-    const CaseTensor* const tensor = test_case.input(role);
-    for (std::size_t h = 0; tensor != nullptr && h < tensor->elements(); ++h) {
-      values.push_back(static_cast<float>(tensor->number(h)));
-    }
-    return values;
-  };
-  problem.sinks = floats("sinks");
-  problem.desc.has_sinks = !problem.sinks.empty();
-  problem.alibi_slopes = floats("alibi_slopes");
-  if (!problem.alibi_slopes.empty()) problem.desc.alibi = Alibi::kGiven;
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
 }
 
-Result<MaskType> mask_type(const Case& test_case, const CaseTensor& mask) {
-  switch (mask.type) {
-    case ElementType::kBool:
-      return MaskType::kBytes;
-    case ElementType::kFloat32:
-      return MaskType::kFloat32;
-    case ElementType::kFloat16:
-      return MaskType::kFloat16;
-    default:
-      return unusable(test_case, "has a mask of a type that no kernel reads");
-  }
+void set_small_inputs(const Case& test_case, OperatorProblem& problem) {
+  const auto& lengths = problem.host[&AttentionTensors::kv_lengths] =
+      elements_as<std::int32_t>(test_case.input("nonpad_kv_seqlen"));
+  if (!lengths.empty()) problem.desc.kv_lengths = Lengths::kPerEntry;
+  const auto& sinks = problem.host[&AttentionTensors::sinks] = elements_as<float>(test_case.input("sinks"));
+  problem.desc.has_sinks = !sinks.empty();
+  const auto& slopes = problem.host[&AttentionTensors::alibi_slopes] =
+      elements_as<float>(test_case.input("alibi_slopes"));
+  if (!slopes.empty()) problem.desc.alibi = Alibi::kGiven;
+}
+
+MaskType mask_type(const Case& test_case, ElementType type) {
+  if (type == ElementType::kBool) return MaskType::kBytes;
+  if (type == ElementType::kFloat32) return MaskType::kFloat32;
+  if (type == ElementType::kFloat16) return MaskType::kFloat16;
+  refuse(test_case, "has a mask of a type that no kernel reads");
 }
 
 /// The mask's rows, each with `missing` more keys that are hidden.
@@ -250,18 +228,15 @@ std::vector<std::byte> padded_mask(const CaseTensor& mask, std::int64_t keys, st
 
 /// Dimensions are those of (batch, query_heads, query_length, kv_length) from the last on. One of size 1 is
 /// the same for all, the last too; any other last one that is short hides the keys behind it.
-Status set_mask(const Case& test_case, OperatorProblem& problem) {
+void set_mask(const Case& test_case, OperatorProblem& problem) {
   const CaseTensor* const mask = test_case.input("attn_mask");
-  if (mask == nullptr) return {};
-  const Result<MaskType> type = mask_type(test_case, *mask);
-  if (!type.ok()) return type.error();
+  if (mask == nullptr) return;
   const AttentionDesc& desc = problem.desc;
   std::vector<std::int64_t> shape = mask->shape;
   const std::int64_t keys = shape.empty() ? 0 : shape.back();
-  if (keys < 1 || shape.size() > 4)
-    return unusable(test_case, "has a mask of 0 or of more than 4 dimensions");
+  if (keys < 1 || shape.size() > 4) refuse(test_case, "has a mask of 0 or of more than 4 dimensions");
   const std::int64_t missing = keys == 1 ? 0 : std::max<std::int64_t>(0, desc.kv_length - keys);
-  problem.mask = missing > 0 ? padded_mask(*mask, keys, missing) : mask->bytes;
+  problem.host[&AttentionTensors::mask] = missing > 0 ? padded_mask(*mask, keys, missing) : mask->bytes;
   shape.back() = keys + missing;
   shape.insert(shape.begin(), 4 - shape.size(), 1);
   const std::array<std::int64_t, 4> full = {desc.batch, desc.query_heads, desc.query_length, desc.kv_length};
@@ -269,44 +244,42 @@ Status set_mask(const Case& test_case, OperatorProblem& problem) {
   std::int64_t stride = 1;
   for (std::size_t dim = 4; dim-- > 0;) {
     if (shape[dim] != 1 && shape[dim] != full[dim]) {
-      return unusable(test_case,
-                      message("has a mask of size ", shape[dim], " where it must be 1 or ", full[dim]));
+      refuse(test_case, message("has a mask of size ", shape[dim], " where it must be 1 or ", full[dim]));
     }
     strides[dim] = shape[dim] == 1 ? 0 : stride;
     stride *= shape[dim];
   }
-  problem.desc.mask = {type.value(), Strides{strides[0], strides[1], strides[2], strides[3]}};
-  return {};
+  problem.desc.mask = {mask_type(test_case, mask->type),
+                       Strides{strides[0], strides[1], strides[2], strides[3]}};
 }
 
 /// Y has the type of Q.
-Status set_types(const Case& test_case, AttentionDesc& desc) {
+void set_types(const Case& test_case, AttentionDesc& desc) {
   const std::pair<std::string_view, TensorDesc*> tensors[] = {
       {"Q", &desc.query}, {"Q", &desc.output}, {"K", &desc.key}, {"V", &desc.value}};
   for (const auto& [role, tensor] : tensors) {
-    const Result<DataType> type = storage_type(test_case, *test_case.input(role));
-    if (!type.ok()) return type.error();
-    tensor->type = type.value();
+    const std::optional<DataType> type = storage_type(test_case.input(role)->type);
+    if (!type) refuse(test_case, message("has a type of ", role, " that no kernel stores"));
+    tensor->type = *type;
   }
-  return {};
 }
 
 }  // namespace
 
-Result<OperatorProblem> as_problem(const Case& test_case) {
-  if (Status s = check_names(test_case); !s.ok()) return s.error();
+OperatorProblem as_problem(const Case& test_case) {
+  check_names(test_case);
   OperatorProblem problem;
   AttentionDesc& desc = problem.desc;
   const bool has_cache = test_case.input("past_key") != nullptr || test_case.output("present_key") != nullptr;
-  if (Status s = set_types(test_case, desc); !s.ok()) return s.error();
+  set_types(test_case, desc);
   set_sizes(test_case, desc);
   set_strides(test_case, has_cache, desc);
   set_options(test_case, desc);
   set_small_inputs(test_case, problem);
-  if (Status s = set_mask(test_case, problem); !s.ok()) return s.error();
-  problem.query = test_case.input("Q")->bytes;
-  problem.key = test_case.input("K")->bytes;
-  problem.value = test_case.input("V")->bytes;
+  set_mask(test_case, problem);
+  problem.host[&AttentionTensors::query] = test_case.input("Q")->bytes;
+  problem.host[&AttentionTensors::key] = test_case.input("K")->bytes;
+  problem.host[&AttentionTensors::value] = test_case.input("V")->bytes;
   if (has_cache) set_append(test_case, problem);
   return problem;
 }

@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "attention/tensor_table.hpp"
 #include "conformance/case_file.hpp"
 #include "reference/reference.hpp"
 
@@ -36,34 +37,29 @@ struct OperatorCache {
   std::vector<std::byte> added;   ///< what is appended, as the case has it
 };
 
-/// The descriptor of a case and what its inputs hold, in the memory that the descriptor describes.
+/// The descriptor of a case and what its inputs hold, in the memory that the descriptor describes. Keys and
+/// values in a cache are what it must hold in the end, with NaN where nothing was written.
 struct OperatorProblem {
   AttentionDesc desc;
-  std::vector<std::byte> query;
-  std::vector<std::byte> key;  ///< of a cache, what it must hold in the end; NaN where nothing was written
-  std::vector<std::byte> value;
+  detail::PerTensor<std::vector<std::byte>> host;
   std::optional<AppendDesc> append;  ///< how the device writes the cache; its positions begin behind the past
-  OperatorCache key_cache, value_cache;
-  std::vector<std::byte> mask;
-  std::vector<std::int32_t> kv_lengths;
-  std::vector<float> alibi_slopes;
-  std::vector<float> sinks;
+  detail::PerTensor<OperatorCache> caches;
 };
 
-/// An error where the case has an input, output or attribute that is not in the list above.
-[[nodiscard]] Result<OperatorProblem> as_problem(const Case& test_case);
+/// Throws where the case has an input, output or attribute that is not in the list above.
+[[nodiscard]] OperatorProblem as_problem(const Case& test_case);
 
 /// What one run gave, under the operator's names. Elements are in the order of the case's own outputs.
 struct OperatorResults {
   std::vector<CaseTensor> outputs;
   DataType probability_type = DataType::kFloat32;  ///< AttentionPlan::probability_type()
 
-  [[nodiscard]] const CaseTensor* output(std::string_view role) const;
+  [[nodiscard]] const CaseTensor* output(std::string_view role) const { return find(outputs, role); }
 };
 
-/// Runs the problem on a kernel, on outputs filled with NaN.
-[[nodiscard]] Result<OperatorResults> run_on_kernel(const Runtime& runtime, const OperatorProblem& problem,
-                                                    const std::string& kernel);
+/// Runs the problem on a kernel, on outputs filled with NaN. Throws what the library says against it.
+[[nodiscard]] OperatorResults run_on_kernel(const Runtime& runtime, const OperatorProblem& problem,
+                                            const std::string& kernel);
 
 /// Every row of the problem by the float64 reference: that of (batch, head, query) is number
 /// (batch * query_heads + head) * query_length + query.

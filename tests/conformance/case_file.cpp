@@ -1,8 +1,6 @@
 // Reading case folders: see case_file.hpp.
 #include "conformance/case_file.hpp"
 
-#include <vkattn/data_type.hpp>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -29,14 +27,26 @@ T element_at(const CaseTensor& tensor, std::size_t element) {
   return value;
 }
 
-ElementType type_of(const std::string& name) {
-  if (name == "float16") return ElementType::kFloat16;
-  if (name == "bfloat16") return ElementType::kBfloat16;
-  if (name == "float32") return ElementType::kFloat32;
-  if (name == "float64") return ElementType::kFloat64;
-  if (name == "bool") return ElementType::kBool;
-  if (name == "int64") return ElementType::kInt64;
-  throw std::runtime_error(message("the dtype '", name, "' is none that these tests know"));
+struct TypeRow {
+  ElementType type;
+  std::string_view name;
+  std::size_t bytes;
+  std::optional<DataType> storage;
+};
+
+constexpr TypeRow kTypes[] = {{ElementType::kFloat16, "float16", 2, DataType::kFloat16},
+                              {ElementType::kBfloat16, "bfloat16", 2, DataType::kBfloat16},
+                              {ElementType::kFloat32, "float32", 4, DataType::kFloat32},
+                              {ElementType::kFloat64, "float64", 8, {}},
+                              {ElementType::kBool, "bool", 1, {}},
+                              {ElementType::kInt64, "int64", 8, {}}};
+
+template <class T>
+const TypeRow& type_row(T TypeRow::*member, const T& value) {
+  for (const TypeRow& row : kTypes) {
+    if (row.*member == value) return row;
+  }
+  throw std::runtime_error("a type that these tests do not know");
 }
 
 std::vector<std::byte> read_file(const std::filesystem::path& path) {
@@ -56,7 +66,8 @@ class TensorFiles {
   CaseTensor tensor(const Json& json) {
     CaseTensor tensor;
     tensor.role = json.at("role").get<std::string>();
-    tensor.type = type_of(json.at("dtype").get<std::string>());
+    const auto type = json.at("dtype").get<std::string>();
+    tensor.type = type_row(&TypeRow::name, std::string_view(type)).type;
     tensor.shape = json.at("shape").get<std::vector<std::int64_t>>();
     const auto offset = json.at("offset").get<std::size_t>();
     const auto bytes = json.at("nbytes").get<std::size_t>();
@@ -102,28 +113,24 @@ Case case_of(const Json& json, TensorFiles& files) {
   return result;
 }
 
-const CaseTensor* with_role(const std::vector<CaseTensor>& tensors, std::string_view role) {
-  const auto found =
-      std::find_if(tensors.begin(), tensors.end(), [&](const CaseTensor& t) { return t.role == role; });
-  return found != tensors.end() ? &*found : nullptr;
-}
-
 }  // namespace
 
 std::size_t element_bytes(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat16:
-    case ElementType::kBfloat16:
-      return 2;
-    case ElementType::kFloat32:
-      return 4;
-    case ElementType::kBool:
-      return 1;
-    case ElementType::kFloat64:
-    case ElementType::kInt64:
-      break;
-  }
-  return 8;
+  return type_row(&TypeRow::type, type).bytes;
+}
+
+std::optional<DataType> storage_type(ElementType type) {
+  return type_row(&TypeRow::type, type).storage;
+}
+
+ElementType element_type(DataType type) {
+  return type_row(&TypeRow::storage, std::optional(type)).type;
+}
+
+const CaseTensor* find(const std::vector<CaseTensor>& tensors, std::string_view role) {
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(), [&](const CaseTensor& t) { return t.role == role; });
+  return found != tensors.end() ? &*found : nullptr;
 }
 
 double CaseTensor::number(std::size_t element) const {
@@ -149,15 +156,7 @@ double Case::attribute(const std::string& attribute, double otherwise) const {
   return found != attributes.end() ? found->second : otherwise;
 }
 
-const CaseTensor* Case::input(std::string_view role) const {
-  return with_role(inputs, role);
-}
-
-const CaseTensor* Case::output(std::string_view role) const {
-  return with_role(outputs, role);
-}
-
-Result<std::vector<Case>> read_cases(const std::filesystem::path& folder) {
+std::vector<Case> read_cases(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "cases.json";
   try {
     const std::vector<std::byte> text = read_file(path);
@@ -166,10 +165,10 @@ Result<std::vector<Case>> read_cases(const std::filesystem::path& folder) {
     TensorFiles files(folder);
     std::vector<Case> cases;
     for (const Json& entry : json.at("cases")) cases.push_back(case_of(entry, files));
+    if (cases.empty()) throw std::runtime_error("it has no cases");
     return cases;
   } catch (const std::exception& error) {
-    return Error{ErrorCode::kIo, VK_SUCCESS,
-                 message("the case file ", path.string(), " cannot be used: ", error.what())};
+    throw std::runtime_error(message("the case file ", path.string(), " cannot be used: ", error.what()));
   }
 }
 

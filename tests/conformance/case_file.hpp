@@ -9,12 +9,13 @@
 // Tensors are row-major and little-endian; a bool is a byte.
 #pragma once
 
-#include <vkattn/result.hpp>
+#include <vkattn/data_type.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,9 @@ namespace vkattn::tests {
 enum class ElementType { kFloat16, kBfloat16, kFloat32, kFloat64, kBool, kInt64 };
 
 [[nodiscard]] std::size_t element_bytes(ElementType type);
+/// How kernels store elements of that type; nothing where none does.
+[[nodiscard]] std::optional<DataType> storage_type(ElementType type);
+[[nodiscard]] ElementType element_type(DataType type);
 
 struct CaseTensor {
   std::string role;  ///< the operator's name for it: Q, K, V, attn_mask, Y …
@@ -36,6 +40,9 @@ struct CaseTensor {
   [[nodiscard]] double number(std::size_t element) const;
 };
 
+/// Null where there is none of that role.
+[[nodiscard]] const CaseTensor* find(const std::vector<CaseTensor>& tensors, std::string_view role);
+
 struct Case {
   std::string name;
   std::map<std::string, double> attributes;
@@ -44,12 +51,11 @@ struct Case {
 
   /// The attribute's value, or another where the case has none.
   [[nodiscard]] double attribute(const std::string& attribute, double otherwise) const;
-  /// Null where the case has none of that role.
-  [[nodiscard]] const CaseTensor* input(std::string_view role) const;
-  [[nodiscard]] const CaseTensor* output(std::string_view role) const;
+  [[nodiscard]] const CaseTensor* input(std::string_view role) const { return find(inputs, role); }
+  [[nodiscard]] const CaseTensor* output(std::string_view role) const { return find(outputs, role); }
 };
 
-/// All cases of a folder. An error names the file and what is wrong with it.
-[[nodiscard]] Result<std::vector<Case>> read_cases(const std::filesystem::path& folder);
+/// All cases of a folder; throws std::runtime_error, which names the file and what is wrong with it.
+[[nodiscard]] std::vector<Case> read_cases(const std::filesystem::path& folder);
 
 }  // namespace vkattn::tests

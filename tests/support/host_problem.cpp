@@ -1,22 +1,14 @@
 // Host problem: see host_problem.hpp.
 #include "support/host_problem.hpp"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
+#include <span>
 
 #include "harness/fill.hpp"
+#include "support/problem_text.hpp"
 
 namespace vkattn::tests {
 namespace {
-
-using bench::parse_problem;
-
-Problem parsed_or_empty(std::string_view text) {
-  Result<Problem> problem = parse_problem(text);
-  EXPECT_TRUE(problem.ok()) << text << ": " << problem.error().message;
-  return problem.ok() ? std::move(problem).value() : Problem{};
-}
 
 /// Memory of a tensor with the pattern wherever `fill` puts nothing. Exactly as long as the tensor, so that a
 /// read beyond its end is seen under the address sanitizer.
@@ -32,7 +24,7 @@ std::vector<std::byte> filled(const harness::TensorShape& shape, harness::Patter
 
 }  // namespace
 
-HostProblem::HostProblem(std::string_view text) : HostProblem(parsed_or_empty(text)) {}
+HostProblem::HostProblem(std::string_view text) : HostProblem(parsed(text)) {}
 
 HostProblem::HostProblem(const Problem& given) : problem(given), small(harness::make_small_inputs(given)) {
   const AttentionDesc& desc = problem.desc;

@@ -1,7 +1,10 @@
 // A problem's inputs in host memory, poison included: for tests of the reference, which need no device.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstddef>
+#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +30,26 @@ struct HostProblem {
   harness::SmallInputs small;
   std::vector<std::byte> query, key, value, mask;
 };
+
+/// The numbers of a tensor's memory.
+template <class T>
+[[nodiscard]] std::vector<T> numbers(const std::vector<std::byte>& bytes) {
+  std::vector<T> result(bytes.size() / sizeof(T));
+  std::memcpy(result.data(), bytes.data(), result.size() * sizeof(T));
+  return result;
+}
+
+/// Replaces the n-th number of a tensor's memory.
+template <class T>
+void put(std::vector<std::byte>& bytes, std::size_t n, T value) {
+  ASSERT_LE((n + 1) * sizeof(T), bytes.size());
+  std::memcpy(bytes.data() + n * sizeof(T), &value, sizeof(T));
+}
+template <class T>
+void put(std::vector<std::byte>& bytes, const std::vector<T>& values) {
+  ASSERT_EQ(values.size() * sizeof(T), bytes.size());
+  for (std::size_t n = 0; n < values.size(); ++n) put(bytes, n, values[n]);
+}
 
 /// Calls visit(row index) for every row that is to be written.
 template <class Visit>

@@ -18,6 +18,7 @@
 #include "problem/problem.hpp"
 #include "support/host_problem.hpp"
 #include "support/problem_text.hpp"
+#include "support/text.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -25,13 +26,6 @@ namespace {
 using harness::Position;
 using harness::select_rows;
 using harness::TensorRole;
-
-template <class T>
-std::vector<T> numbers(const std::vector<std::byte>& bytes) {
-  std::vector<T> result(bytes.size() / sizeof(T));
-  std::memcpy(result.data(), bytes.data(), bytes.size());
-  return result;
-}
 
 /// What the problem's score function makes of a score of 1.
 double scored(const Problem& problem, const reference::RowIndex& row, std::int64_t key) {
@@ -239,9 +233,9 @@ TEST(Quantise, DataStayClose) {
     // Queries that pick one element: the score is the element of the key.
     host.problem.desc.scale = 1.0F;
     for (std::size_t d = 0; d < 64; d += 7) {
-      std::vector<float> unit(host.query.size() / 4, 0.0F);
+      std::vector<float> unit(2 * 64, 0.0F);
       unit[d] = unit[64 + d] = 1;
-      std::memcpy(host.query.data(), unit.data(), host.query.size());
+      put(host.query, unit);
       host.problem.desc.weights = WeightsStage::kScores;
       for (std::size_t h = 0; h < 2; ++h) {
         const auto row = host.row(0, static_cast<std::int64_t>(h), 0);
@@ -296,8 +290,8 @@ TEST(Guards, RowsThatAreNotToBeWrittenKeepTheirPoison) {
   EXPECT_TRUE(report().guard_intact);
   write(1, 0, 1);
   EXPECT_FALSE(report().guard_intact);
-  EXPECT_NE(report().guard_message.find("32 bytes"), std::string::npos) << report().guard_message;
-  EXPECT_NE(report().guard_message.find("not to be written"), std::string::npos);
+  EXPECT_TRUE(has(report().guard_message, "32 bytes"));
+  EXPECT_TRUE(has(report().guard_message, "not to be written"));
 }
 
 TEST(RowSelection, ChoosesRowsThatAreWritten) {

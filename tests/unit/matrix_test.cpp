@@ -14,25 +14,17 @@
 
 #include "attention/features.hpp"
 #include "common/message.hpp"
-#include "kernels/kernel.hpp"
 #include "kernels/specialization.hpp"
-#include "kernels/tile_table.hpp"
 #include "kernels/vendors.hpp"
-#include "problem/problem.hpp"
+#include "made_up_device.hpp"
 #include "shared/attention_constants.h"
 
-namespace vkattn::detail {
+namespace vkattn::tests {
 namespace {
 
-using bench::parse_problem;
+using namespace detail;
 
-Result<KernelConfig> configure(const AttentionDesc& desc, const Capabilities& capabilities) {
-  return configure_matrix(desc, capabilities, table_tiles("matrix", desc, capabilities));
-}
-
-AttentionDesc desc_of(const char* problem) {
-  return parse_problem(problem).value().desc;
-}
+constexpr HostKernel kMatrix{"matrix", configure_matrix};
 
 MatrixShape shape(std::uint32_t m, std::uint32_t n, std::uint32_t k) {
   return {m, n, k, "f16", "f16", "f32", "f32", "subgroup"};
@@ -40,17 +32,16 @@ MatrixShape shape(std::uint32_t m, std::uint32_t n, std::uint32_t k) {
 
 /// A GPU with 16x16x16 matrices in subgroups of 32.
 Capabilities gpu() {
-  Capabilities c;
-  c.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  Capabilities c = made_up_gpu();
   c.max_stage_storage_buffers = 32;
-  c.max_shared_memory_bytes = 49152;
-  c.max_workgroup_invocations = 1024;
-  c.max_workgroup_size = {1024, 1024, 64};
-  c.subgroup_size = c.min_subgroup_size = c.max_subgroup_size = 32;
   c.subgroup_shuffle = c.subgroup_vote = true;
-  c.storage_buffer_16bit = c.shader_float16 = c.vulkan_memory_model = true;
-  c.cooperative_matrix = true;
+  c.shader_float16 = c.vulkan_memory_model = c.cooperative_matrix = true;
   c.matrix_shapes = {shape(16, 16, 16)};
+  return c;
+}
+
+Capabilities with_shape(const MatrixShape& matrix, Capabilities c = gpu()) {
+  c.matrix_shapes = {matrix};
   return c;
 }
 
@@ -58,49 +49,15 @@ Capabilities gpu() {
 Capabilities gpu_of(std::uint32_t vendor_id, std::uint32_t least, std::uint32_t most) {
   Capabilities c = gpu();
   c.vendor_id = vendor_id;
-  c.min_subgroup_size = least;
-  c.subgroup_size = c.max_subgroup_size = most;
+  set_subgroup_sizes(c, least, most);
   c.subgroup_size_control = c.required_subgroup_size = c.compute_full_subgroups = true;
   return c;
-}
-
-Capabilities with_lanes(std::uint32_t lanes) {
-  Capabilities c = gpu();
-  c.subgroup_size = c.min_subgroup_size = c.max_subgroup_size = lanes;
-  return c;
-}
-
-std::uint32_t constant(const KernelConfig& config, std::uint32_t id) {
-  for (const SpecializationValue& value : config.constants) {
-    if (value.id == id) return value.value;
-  }
-  ADD_FAILURE() << "no specialization constant " << id;
-  return 0;
 }
 
 /// M, N and K as text.
 std::string shape_of(const KernelConfig& config) {
   return message(constant(config, VKATTN_SPEC_MATRIX_M), "x", constant(config, VKATTN_SPEC_MATRIX_N), "x",
                  constant(config, VKATTN_SPEC_MATRIX_K));
-}
-
-KernelConfig configured(const char* problem, const Capabilities& capabilities) {
-  const auto config = configure(desc_of(problem), capabilities);
-  EXPECT_TRUE(config.ok()) << problem << ": " << config.error().message;
-  return config.ok() ? config.value() : KernelConfig{};
-}
-
-std::string reason(const char* problem, const Capabilities& capabilities,
-                   ErrorCode code = ErrorCode::kUnsupported) {
-  const auto config = configure(desc_of(problem), capabilities);
-  if (config) return "";
-  EXPECT_EQ(config.error().code, code) << config.error().message;
-  return config.error().message;
-}
-
-testing::AssertionResult has(const std::string& text, std::string_view word) {
-  if (text.find(word) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << word << "' is not in: '" << text << "'";
 }
 
 /// The bytes of shared memory that attention_matrix.comp declares with these constants.
@@ -129,37 +86,36 @@ std::uint32_t declared_bytes(const KernelConfig& config, const AttentionDesc& de
 }
 
 TEST(Matrix, NamesEachMissingFeature) {
-  struct Case {
-    const char* name;
-    std::function<void(Capabilities&)> take_away;
-  };
-  const Case cases[] = {
-      {"VK_KHR_cooperative_matrix", [](Capabilities& c) { c.cooperative_matrix = false; }},
-      {"vulkanMemoryModel", [](Capabilities& c) { c.vulkan_memory_model = false; }},
-      {"shaderFloat16", [](Capabilities& c) { c.shader_float16 = false; }},
-      {"storageBuffer16BitAccess", [](Capabilities& c) { c.storage_buffer_16bit = false; }},
-      {"subgroup shuffles", [](Capabilities& c) { c.subgroup_shuffle = false; }},
-      {"subgroup votes", [](Capabilities& c) { c.subgroup_vote = false; }},
-      {"no matrix shape of f16 x f16 to f32", [](Capabilities& c) { c.matrix_shapes.clear(); }},
-      {"subgroupSizeControl", [](Capabilities& c) { c.max_subgroup_size = 64; }},
-  };
-  EXPECT_EQ(reason("64x64 d64 f16", gpu()), "");
-  for (const Case& missing : cases) {
+  EXPECT_EQ(kMatrix.reason("64x64 d64 f16", gpu()), "");
+  const std::pair<const char*, bool Capabilities::*> features[] = {
+      {"VK_KHR_cooperative_matrix", &Capabilities::cooperative_matrix},
+      {"vulkanMemoryModel", &Capabilities::vulkan_memory_model},
+      {"shaderFloat16", &Capabilities::shader_float16},
+      {"storageBuffer16BitAccess", &Capabilities::storage_buffer_16bit},
+      {"subgroup shuffles", &Capabilities::subgroup_shuffle},
+      {"subgroup votes", &Capabilities::subgroup_vote}};
+  for (const auto& [name, feature] : features) {
     Capabilities capabilities = gpu();
-    missing.take_away(capabilities);
-    EXPECT_TRUE(has(reason("64x64 d64 f16", capabilities), missing.name));
+    capabilities.*feature = false;
+    EXPECT_TRUE(has(kMatrix.reason("64x64 d64 f16", capabilities), name));
   }
+  Capabilities capabilities = gpu();
+  capabilities.max_subgroup_size = 64;
+  EXPECT_TRUE(has(kMatrix.reason("64x64 d64 f16", capabilities), "subgroupSizeControl"));
+  capabilities = gpu();
+  capabilities.matrix_shapes.clear();
+  EXPECT_TRUE(has(kMatrix.reason("64x64 d64 f16", capabilities), "no matrix shape of f16 x f16 to f32"));
 }
 
 TEST(Matrix, NamesTheTypesItCannotTake) {
   Capabilities capabilities = gpu();
-  EXPECT_TRUE(has(reason("64x64 d64", capabilities), "float16"));
-  EXPECT_TRUE(has(reason("64x64 d64 query=f16 key=bf16", capabilities), "bf16"));
-  EXPECT_TRUE(has(reason("64x64 d64 bf16", capabilities), "shaderBFloat16CooperativeMatrix"));
+  EXPECT_TRUE(has(kMatrix.reason("64x64 d64", capabilities), "float16"));
+  EXPECT_TRUE(has(kMatrix.reason("64x64 d64 query=f16 key=bf16", capabilities), "bf16"));
+  EXPECT_TRUE(has(kMatrix.reason("64x64 d64 bf16", capabilities), "shaderBFloat16CooperativeMatrix"));
   capabilities.bfloat16_matrix = true;
-  EXPECT_TRUE(has(reason("64x64 d64 bf16", capabilities), "no matrix shape of bf16 x bf16"));
+  EXPECT_TRUE(has(kMatrix.reason("64x64 d64 bf16", capabilities), "no matrix shape of bf16 x bf16"));
   capabilities.matrix_shapes.push_back({16, 16, 16, "bf16", "bf16", "f32", "f32", "subgroup"});
-  const KernelConfig config = configured("64x64 d64 bf16", capabilities);
+  const KernelConfig config = kMatrix.configured("64x64 d64 bf16", capabilities);
   EXPECT_EQ(config.shader, "attention_matrix_bfloat16");
   EXPECT_EQ(config.probability_type, DataType::kBfloat16);
 }
@@ -168,7 +124,7 @@ TEST(Matrix, TakesTheSquareShapeElseTheLargest) {
   const auto chosen = [](const std::vector<MatrixShape>& shapes) {
     Capabilities capabilities = gpu();
     capabilities.matrix_shapes = shapes;
-    return shape_of(configured("512x512 d64 f16", capabilities));
+    return shape_of(kMatrix.configured("512x512 d64 f16", capabilities));
   };
   EXPECT_EQ(chosen({shape(8, 8, 8)}), "8x8x8");
   EXPECT_EQ(chosen({shape(8, 8, 8), shape(16, 8, 16)}), "16x8x16");
@@ -191,9 +147,9 @@ TEST(Matrix, PassesOverShapesThatItCannotUse) {
   for (const MatrixShape& other : others) {
     Capabilities capabilities = gpu();
     capabilities.matrix_shapes = {other};
-    EXPECT_TRUE(has(reason("64x64 d64 f16", capabilities), "no matrix shape"));
+    EXPECT_TRUE(has(kMatrix.reason("64x64 d64 f16", capabilities), "no matrix shape"));
     capabilities.matrix_shapes = {other, shape(8, 8, 8), other};
-    EXPECT_EQ(shape_of(configured("64x64 d64 f16", capabilities)), "8x8x8");
+    EXPECT_EQ(shape_of(kMatrix.configured("64x64 d64 f16", capabilities)), "8x8x8");
   }
 }
 
@@ -206,15 +162,14 @@ TEST(Matrix, ShapesAndSubgroupsThatHaveATile) {
       {shape(16, 8, 16), 64, true}, {shape(8, 16, 16), 64, false}, {shape(8, 8, 8), 64, false},
       {shape(8, 16, 16), 32, true}, {shape(32, 32, 32), 32, true}};
   for (const auto& [matrix, lanes, possible] : cases) {
-    Capabilities capabilities = with_lanes(lanes);
-    capabilities.matrix_shapes = {matrix};
+    const Capabilities capabilities = with_shape(matrix, with_lanes(gpu(), lanes));
     if (!possible) {
-      const std::string text = reason("512x512 d64 f16", capabilities);
+      const std::string text = kMatrix.reason("512x512 d64 f16", capabilities);
       EXPECT_TRUE(has(text, "no tile for matrices of 8x")) << matrix.m << 'x' << matrix.n;
       EXPECT_TRUE(has(text, "in subgroups of 64")) << matrix.m << 'x' << matrix.n;
       continue;
     }
-    const KernelConfig config = configured("512x512 d64 f16", capabilities);
+    const KernelConfig config = kMatrix.configured("512x512 d64 f16", capabilities);
     EXPECT_EQ(config.workgroup_size, 4 * lanes) << matrix.m << 'x' << matrix.n;
     EXPECT_EQ(config.rows_per_workgroup, 4 * matrix.m) << "in subgroups of " << lanes;
     EXPECT_EQ(config.tile.keys, 32U) << "in subgroups of " << lanes;
@@ -224,7 +179,7 @@ TEST(Matrix, ShapesAndSubgroupsThatHaveATile) {
 
 TEST(Matrix, SubgroupSizesAreThoseOfTheVendors) {
   const auto asked_for = [](const Capabilities& capabilities) {
-    const KernelConfig config = configured("512x512 d64 f16", capabilities);
+    const KernelConfig config = kMatrix.configured("512x512 d64 f16", capabilities);
     EXPECT_EQ(constant(config, VKATTN_SPEC_MATRIX_SUBGROUP_SIZE), config.required_subgroup_size);
     return config.required_subgroup_size;
   };
@@ -232,16 +187,14 @@ TEST(Matrix, SubgroupSizesAreThoseOfTheVendors) {
   EXPECT_EQ(asked_for(gpu_of(kVendorAmd, 64, 64)), 64U);
   EXPECT_EQ(asked_for(gpu_of(kVendorNvidia, 32, 32)), 32U);
   EXPECT_EQ(asked_for(gpu_of(0, 8, 16)), 16U);
-  Capabilities intel = gpu_of(kVendorIntel, 8, 32);
-  intel.matrix_shapes = {shape(8, 16, 16)};
-  EXPECT_EQ(asked_for(intel), 16U) << "as many lanes as columns";
-  intel.matrix_shapes = {shape(8, 8, 16)};
-  EXPECT_EQ(asked_for(intel), 8U) << "as many lanes as columns";
+  const Capabilities intel = gpu_of(kVendorIntel, 8, 32);
+  EXPECT_EQ(asked_for(with_shape(shape(8, 16, 16), intel)), 16U) << "as many lanes as columns";
+  EXPECT_EQ(asked_for(with_shape(shape(8, 8, 16), intel)), 8U) << "as many lanes as columns";
 }
 
 TEST(Matrix, FormsAreThoseOfTheVendors) {
   const auto form = [](const char* problem, const Capabilities& capabilities) {
-    const KernelConfig config = configured(problem, capabilities);
+    const KernelConfig config = kMatrix.configured(problem, capabilities);
     const bool prefetch = constant(config, VKATTN_SPEC_MATRIX_PREFETCH) == 1;
     EXPECT_EQ(prefetch, config.summary.find("next tile prefetched") != std::string::npos) << config.summary;
     EXPECT_EQ(constant(config, VKATTN_SPEC_MATRIX_SKIP_TILES), capabilities.is_cpu() ? 0U : 1U);
@@ -254,12 +207,12 @@ TEST(Matrix, FormsAreThoseOfTheVendors) {
   }
   EXPECT_EQ(form("512x512 d256 f16", gpu_of(kVendorNvidia, 32, 32)), std::pair(false, false))
       << "no registers are left";
-  Capabilities cpu = with_lanes(8);
+  Capabilities cpu = with_lanes(gpu(), 8);
   cpu.device_type = VK_PHYSICAL_DEVICE_TYPE_CPU;
   cpu.matrix_shapes = {shape(8, 8, 8)};
   EXPECT_EQ(form("512x512 d32 f16", cpu), std::pair(false, false));
-  EXPECT_EQ(configured("512x512 d32 f16", cpu).shader, "attention_matrix_loops");
-  EXPECT_EQ(configured("512x512 d32 f16", gpu()).shader, "attention_matrix");
+  EXPECT_EQ(kMatrix.configured("512x512 d32 f16", cpu).shader, "attention_matrix_loops");
+  EXPECT_EQ(kMatrix.configured("512x512 d32 f16", gpu()).shader, "attention_matrix");
   cpu.vendor_id = kVendorNvidia;
   EXPECT_EQ(form("512x512 d32 f16", cpu), std::pair(true, false)) << "what the tests on a CPU run";
 }
@@ -267,7 +220,7 @@ TEST(Matrix, FormsAreThoseOfTheVendors) {
 TEST(Matrix, QuantisedKeysAndValues) {
   const Capabilities nvidia = gpu_of(kVendorNvidia, 32, 32);
   const auto prefetches = [&](const char* problem) {
-    const KernelConfig config = configured(problem, nvidia);
+    const KernelConfig config = kMatrix.configured(problem, nvidia);
     EXPECT_EQ(config.shader, "attention_matrix_features") << problem;
     EXPECT_EQ(config.probability_type, DataType::kFloat16) << problem;
     return constant(config, VKATTN_SPEC_MATRIX_PREFETCH) == 1;
@@ -277,13 +230,11 @@ TEST(Matrix, QuantisedKeysAndValues) {
        {"512x512 d64 f16 cache=q8_0", "512x512 d64 f16 key=q4_0", "512x512 d64 f16 value=e4m3"}) {
     EXPECT_FALSE(prefetches(problem)) << "decoded on the way: " << problem;
   }
-  EXPECT_TRUE(
-      has(reason("512x512 d64 f16 key=f32 value=q8_0", nvidia), "may be quantised; here they are f16, f32"));
-  EXPECT_TRUE(has(reason("512x512 d64 cache=q8_0", nvidia), "here they are f32, q8_0 and q8_0"));
+  EXPECT_TRUE(has(kMatrix.reason("512x512 d64 f16 key=f32 value=q8_0", nvidia),
+                  "may be quantised; here they are f16, f32"));
+  EXPECT_TRUE(has(kMatrix.reason("512x512 d64 cache=q8_0", nvidia), "here they are f32, q8_0 and q8_0"));
   const auto slice = [&](const char* problem, const MatrixShape& matrix) {
-    Capabilities capabilities = gpu();
-    capabilities.matrix_shapes = {matrix};
-    return constant(configured(problem, capabilities), VKATTN_SPEC_MATRIX_SLICE_DIMS);
+    return constant(kMatrix.configured(problem, with_shape(matrix)), VKATTN_SPEC_MATRIX_SLICE_DIMS);
   };
   EXPECT_EQ(slice("512x512 d64 dv288 f16", shape(16, 8, 16)), 144U);
   EXPECT_EQ(slice("512x512 d64 dv288 f16 cache=q8_0", shape(16, 8, 16)), 160U)
@@ -292,7 +243,9 @@ TEST(Matrix, QuantisedKeysAndValues) {
 }
 
 TEST(Matrix, FewRowsTakeFewSubgroups) {
-  const auto subgroups = [](const char* problem) { return configured(problem, gpu()).tile.subgroups; };
+  const auto subgroups = [](const char* problem) {
+    return kMatrix.configured(problem, gpu()).tile.subgroups;
+  };
   EXPECT_EQ(subgroups("h8 512x512 d64 f16"), 4U);
   EXPECT_EQ(subgroups("h8 33x512 d64 f16"), 4U);
   EXPECT_EQ(subgroups("h8 32x512 d64 f16"), 2U) << "half of 64 rows";
@@ -305,7 +258,7 @@ TEST(Matrix, LimitsOfWorkgroups) {
   const auto subgroups = [](const std::function<void(Capabilities&)>& change) {
     Capabilities capabilities = gpu();
     change(capabilities);
-    return configured("512x512 d64 f16", capabilities).tile.subgroups;
+    return kMatrix.configured("512x512 d64 f16", capabilities).tile.subgroups;
   };
   EXPECT_EQ(subgroups([](Capabilities& c) { c.max_workgroup_invocations = 128; }), 4U);
   EXPECT_EQ(subgroups([](Capabilities& c) { c.max_workgroup_invocations = 127; }), 2U);
@@ -314,8 +267,8 @@ TEST(Matrix, LimitsOfWorkgroups) {
   EXPECT_EQ(subgroups([](Capabilities& c) { c.max_workgroup_subgroups = 1; }), 1U);
   Capabilities none = gpu();
   none.max_workgroup_invocations = 16;
-  EXPECT_TRUE(
-      has(reason("512x512 d64 f16", none, ErrorCode::kLimitExceeded), "maxComputeWorkGroupInvocations 16"));
+  EXPECT_TRUE(has(kMatrix.reason("512x512 d64 f16", none, ErrorCode::kLimitExceeded),
+                  "maxComputeWorkGroupInvocations 16"));
 }
 
 /// Subgroups and keys of the tile; none of both where shared memory is short for any.
@@ -330,12 +283,12 @@ TEST(Matrix, TheFirstTileThatFitsTheSharedMemory) {
     Capabilities capabilities = gpu();
     capabilities.max_shared_memory_bytes = bytes;
     if (subgroups == 0) {
-      const std::string text = reason(problem, capabilities, ErrorCode::kLimitExceeded);
+      const std::string text = kMatrix.reason(problem, capabilities, ErrorCode::kLimitExceeded);
       EXPECT_TRUE(has(text, bytes == 16384 ? "smallest tile needs 26688" : "smallest tile needs 47168"));
       EXPECT_TRUE(has(text, "maxComputeSharedMemorySize is ")) << problem;
       continue;
     }
-    const KernelConfig config = configured(problem, capabilities);
+    const KernelConfig config = kMatrix.configured(problem, capabilities);
     EXPECT_EQ(config.tile.subgroups, subgroups) << problem << ' ' << bytes;
     EXPECT_EQ(config.tile.keys, keys) << problem << ' ' << bytes;
   }
@@ -343,7 +296,7 @@ TEST(Matrix, TheFirstTileThatFitsTheSharedMemory) {
 
 TEST(Matrix, WideValuesTakeSlices) {
   const auto slices = [](const char* problem, std::uint32_t dims) {
-    const KernelConfig config = configured(problem, gpu());
+    const KernelConfig config = kMatrix.configured(problem, gpu());
     EXPECT_EQ(constant(config, VKATTN_SPEC_MATRIX_SLICE_DIMS), dims) << problem;
     return config.summary;
   };
@@ -394,7 +347,7 @@ TEST(Matrix, IsConsistentOrRefusesByName) {
           "512x512 d64 dv96 f16 cache=q8_0", "512x512 d96 f16 key=q4_0", "512x512 d33 dv288 f16 value=q8_0",
           "512x512 d17 dv5 f16 cache=e4m3"}) {
       const AttentionDesc desc = desc_of(problem);
-      const auto config = configure(desc, capabilities);
+      const auto config = kMatrix(desc, capabilities);
       SCOPED_TRACE(message(problem, " in subgroups of ", capabilities.subgroup_size, ", ",
                            capabilities.max_shared_memory_bytes, " bytes"));
       if (config.ok()) {
@@ -412,10 +365,9 @@ TEST(Matrix, IsConsistentOrRefusesByName) {
     for (const std::uint32_t lanes : {8U, 16U, 32U, 64U}) {
       for (const std::uint32_t vendor_id : {kVendorAmd, kVendorNvidia, kVendorIntel}) {
         for (const std::uint32_t bytes : {16384U, 32768U, 49152U}) {
-          Capabilities capabilities = with_lanes(lanes);
+          Capabilities capabilities = with_shape(matrix, with_lanes(gpu(), lanes));
           capabilities.vendor_id = vendor_id;
           capabilities.max_shared_memory_bytes = bytes;
-          capabilities.matrix_shapes = {matrix};
           check(capabilities);
         }
       }
@@ -426,4 +378,4 @@ TEST(Matrix, IsConsistentOrRefusesByName) {
 }
 
 }  // namespace
-}  // namespace vkattn::detail
+}  // namespace vkattn::tests

@@ -4,13 +4,11 @@
 #include <algorithm>
 
 #include "attention/positions.hpp"
-#include "problem/problem.hpp"
 #include "reference/positions.hpp"
+#include "support/problem_text.hpp"
 
 namespace vkattn::detail {
 namespace {
-
-using bench::parse_problem;
 
 using reference::KeyRange;
 
@@ -55,7 +53,7 @@ constexpr std::int64_t kOffsets[] = {-kFarthest, -kFarthest + 2, -42,      -12, 
                                      42,         kFarthest - 2,  kFarthest};
 
 TEST(Positions, PlansTellWhatTheReferenceSees) {
-  AttentionDesc desc = parse_problem("4x8 d8").value().desc;
+  AttentionDesc desc = tests::parsed("4x8 d8").desc;
   for (const std::int64_t left : kSides) {
     for (const std::int64_t right : kSides) {
       desc.window = {left, right};

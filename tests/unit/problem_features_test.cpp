@@ -7,6 +7,7 @@
 #include "harness/row_map.hpp"
 #include "problem/problem.hpp"
 #include "support/problem_text.hpp"
+#include "support/text.hpp"
 
 namespace {
 
@@ -18,16 +19,16 @@ using vkattn::DataType;
 using vkattn::KeyMapping;
 using vkattn::Lengths;
 using vkattn::MaskType;
-using vkattn::Result;
 using vkattn::RotaryStyle;
 using vkattn::SlidingWindow;
 using vkattn::Strides;
 using vkattn::WeightsStage;
-using vkattn::bench::parse_problem;
 using vkattn::bench::Problem;
 using vkattn::bench::ScoreKind;
 using vkattn::tests::error_of;
+using vkattn::tests::has;
 using vkattn::tests::parsed;
+using vkattn::tests::words_of;
 
 TEST(ProblemFeatures, Scores) {
   const Problem problem = parsed(
@@ -54,13 +55,12 @@ TEST(ProblemFeatures, Appends) {
   EXPECT_EQ(to_string(problem), "3x40 d8 page=16 append=3 rotary=half-split");
   EXPECT_EQ(problem.desc, parsed("q3 kv40 d8 page=16").desc) << "attention itself is the same";
   EXPECT_EQ(parsed("q3 kv40 d8 append=3 rotary=interleaved").rotary, RotaryStyle::kInterleaved);
-  EXPECT_NE(error_of("q3 kv40 d8 append=-1").find("must be from 0 to 40"), std::string::npos);
-  EXPECT_NE(error_of("q3 kv40 d8 append=41").find("must be from 0 to 40"), std::string::npos);
-  EXPECT_NE(error_of("q3 kv40 d8 append=2 rotary=half-split").find("needs append=3"), std::string::npos);
-  EXPECT_NE(error_of("q3 kv40 d7 append=3 rotary=half-split").find("d is 7"), std::string::npos);
-  EXPECT_NE(
-      error_of("q3 kv40 d8 append=3 sequences query_lengths=3 kv_lengths=40").find("leave out sequences"),
-      std::string::npos);
+  EXPECT_TRUE(has(error_of("q3 kv40 d8 append=-1"), "must be from 0 to 40"));
+  EXPECT_TRUE(has(error_of("q3 kv40 d8 append=41"), "must be from 0 to 40"));
+  EXPECT_TRUE(has(error_of("q3 kv40 d8 append=2 rotary=half-split"), "needs append=3"));
+  EXPECT_TRUE(has(error_of("q3 kv40 d7 append=3 rotary=half-split"), "d is 7"));
+  EXPECT_TRUE(
+      has(error_of("q3 kv40 d8 append=3 sequences query_lengths=3 kv_lengths=40"), "leave out sequences"));
 }
 
 TEST(ProblemFeatures, AppendsOfPackedRows) {
@@ -168,9 +168,8 @@ TEST(ProblemFeatures, LayOutFollowsTheSizes) {
 }
 
 TEST(ProblemFeatures, NamesWhatWasMeant) {
-  const auto hints = [](const char* word, const char* hint) {
-    const std::string message = error_of(std::string("4x4 d32 ") + word);
-    EXPECT_NE(message.find(hint), std::string::npos) << message;
+  const auto hints = [](const std::string& word, const char* hint) {
+    EXPECT_TRUE(has(error_of("4x4 d32 " + word), hint));
   };
   hints("windows=1,2", "did you mean 'window=…'");
   hints("softcaps=3", "did you mean 'softcap=…'");
@@ -192,48 +191,19 @@ TEST(ProblemFeatures, NamesWhatWasMeant) {
 }
 
 TEST(ProblemFeatures, RefusesMalformedNumbers) {
-  for (const char* word : {"window=",
-                           "window=,",
-                           "window=1,",
-                           "window=1,2,3",
-                           "window=-2,0",
-                           "window=1.5,0",
-                           "softcap=",
-                           "softcap=-1",
-                           "softcap=nan",
-                           "softcap=inf",
-                           "hidden=2",
-                           "hidden=-0.1",
-                           "hidden=nan",
-                           "block=0",
-                           "block=-4",
-                           "ring=0",
-                           "ring=-1",
-                           "ring=x",
-                           "page=0",
-                           "page=-5",
-                           "page=9223372036854775808",
-                           "dropout=1",
-                           "dropout=-0.1",
-                           "dropout=nan",
-                           "dropout_seed=-1",
-                           "dropout_offset=4294967296",
-                           "query_lengths=1,2",
-                           "query_lengths=a",
-                           "weights=",
-                           "cache=",
-                           "mask=",
-                           "mask=:qk"}) {
-    EXPECT_FALSE(error_of(std::string("4x4 d8 mask=f32 dropout=0.5 ") + word).empty()) << word;
-    EXPECT_FALSE(error_of(std::string("4x4 d8 ") + word).empty()) << word;
+  for (const std::string& word :
+       words_of("window= window=, window=1, window=1,2,3 window=-2,0 window=1.5,0 softcap= softcap=-1 "
+                "softcap=nan softcap=inf hidden=2 hidden=-0.1 hidden=nan block=0 block=-4 ring=0 ring=-1 "
+                "ring=x page=0 page=-5 page=9223372036854775808 dropout=1 dropout=-0.1 dropout=nan "
+                "dropout_seed=-1 dropout_offset=4294967296 query_lengths=1,2 query_lengths=a weights= "
+                "cache= mask= mask=:qk")) {
+    EXPECT_FALSE(error_of("4x4 d8 mask=f32 dropout=0.5 " + word).empty()) << word;
+    EXPECT_FALSE(error_of("4x4 d8 " + word).empty()) << word;
   }
 }
 
 TEST(ProblemFeatures, RefusesWordsThatContradict) {
-  const auto says = [](const char* text, const char* part) {
-    const std::string message = error_of(text);
-    EXPECT_NE(message.find(part), std::string::npos) << message;
-  };
+  const auto says = [](const char* text, const char* part) { EXPECT_TRUE(has(error_of(text), part)); };
   says("4x4 d8 align=3 softcap=2", "causal, window=… or alibi");
   says("4x4 d8 hidden=0.5", "mask=bytes");
   says("4x4 d8 block=2", "mask=bytes");
@@ -261,24 +231,7 @@ TEST(ProblemFeatures, RefusesWordsThatContradict) {
 TEST(ProblemFeatures, ShiftsOfQuantisedTensorsCountTheirElements) {
   const Problem problem = parsed("4x4 d32 cache=q8_0 shift=1");
   EXPECT_EQ(problem.desc.key.alignment_bytes, 0U);
-  EXPECT_NE(error_of("4x4 d32 cache=q8_0 shift=4 aligned=16").find("byte 8"), std::string::npos);
-}
-
-TEST(ProblemFeatures, HelpNamesEveryWord) {
-  const std::string help(vkattn::bench::problem_help());
-  for (const char* word : {"cache=",      "q8_0",           "q4_0",
-                           "e4m3",        "window=",        "alibi",
-                           "alibi=given", "softcap=",       "mask=",
-                           "hidden=",     "block=",         "sinks",
-                           "dropout=",    "dropout_seed=",  "dropout_offset=",
-                           "weights=",    "query_lengths=", "sequences",
-                           "ring=",       "page=",          "sequences=queries"}) {
-    EXPECT_NE(help.find(word), std::string::npos) << word;
-  }
-  for (std::size_t begin = 0, end = 0; begin < help.size(); begin = end + 1) {
-    end = help.find('\n', begin);
-    EXPECT_LE(end - begin, 80U) << help.substr(begin, end - begin);
-  }
+  EXPECT_TRUE(has(error_of("4x4 d32 cache=q8_0 shift=4 aligned=16"), "byte 8"));
 }
 
 }  // namespace

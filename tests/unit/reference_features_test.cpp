@@ -6,196 +6,148 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
-#include "problem/problem.hpp"
-#include "reference/reference.hpp"
 #include "support/host_problem.hpp"
 
 namespace vkattn::tests {
 namespace {
 
-using reference::compute_row;
-using reference::Inputs;
 using reference::Row;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 /// Queries 1 and 2, keys 3 and 1, values 10 and 20, scale 1: scores 3, 1 and 6, 2.
-class TwoByTwo : public testing::Test {
- protected:
-  TwoByTwo() {
-    desc.query_length = 2;
-    desc.kv_length = 2;
-    desc.head_dim = 1;
-    desc.value_dim = 1;
-    desc.scale = 1.0F;
-    inputs.query = query.data();
-    inputs.key = key.data();
-    inputs.value = value.data();
+struct TwoByTwo : HostProblem {
+  explicit TwoByTwo(const std::string& words) : HostProblem("2x2 d1 scale=1 " + words) {
+    put<float>(query, {1, 2});
+    put<float>(key, {3, 1});
+    put<float>(value, {10, 20});
   }
-
-  [[nodiscard]] Row row(std::int64_t i) {
-    desc.set_layout(Layout::kBhsd);
-    EXPECT_TRUE(validate(desc).ok()) << validate(desc).error().message;
-    return compute_row(desc.resolved(), inputs, {0, 0, i});
+  template <class T>
+  TwoByTwo(const std::string& words, const std::vector<T>& mask_numbers) : TwoByTwo(words) {
+    put(mask, mask_numbers);
   }
-
-  /// The output where the two keys have these scores and a logit without a value stands beside them.
-  static double mixed(double first, double second, double sink = -kInfinity) {
-    const double a = std::exp(first), b = std::exp(second);
-    return (10 * a + 20 * b) / (a + b + std::exp(sink));
-  }
-
-  AttentionDesc desc;
-  Inputs inputs;
-  std::vector<float> query{1, 2}, key{3, 1}, value{10, 20};
+  [[nodiscard]] Row row(std::int64_t i) const { return HostProblem::row(0, 0, i); }
 };
 
-TEST_F(TwoByTwo, Softcap) {
-  desc.softcap = 2.0F;
+/// The output where the two keys have these scores and a logit without a value stands beside them.
+double mixed(double first, double second, double sink = -kInfinity) {
+  const double a = std::exp(first), b = std::exp(second);
+  return (10 * a + 20 * b) / (a + b + std::exp(sink));
+}
+
+TEST(TwoByTwo, Softcap) {
+  const TwoByTwo host("softcap=2");
   const double first = 2 * std::tanh(1.5), second = 2 * std::tanh(0.5);  // 1.8103, 0.9242
-  EXPECT_NEAR(row(0).output[0], mixed(first, second), 1e-12);
-  EXPECT_NEAR(row(0).lse, std::log(std::exp(first) + std::exp(second)), 1e-12);
-  EXPECT_NEAR(row(1).output[0], mixed(2 * std::tanh(3.0), 2 * std::tanh(1.0)), 1e-12);
-  EXPECT_EQ(row(1).score_magnitude, 6) << "of the scores before the cap";
+  EXPECT_NEAR(host.row(0).output[0], mixed(first, second), 1e-12);
+  EXPECT_NEAR(host.row(0).lse, std::log(std::exp(first) + std::exp(second)), 1e-12);
+  EXPECT_NEAR(host.row(1).output[0], mixed(2 * std::tanh(3.0), 2 * std::tanh(1.0)), 1e-12);
+  EXPECT_EQ(host.row(1).score_magnitude, 6) << "of the scores before the cap";
 }
 
-TEST_F(TwoByTwo, AdditiveMask) {
-  const std::vector<float> mask{-1, 0.5F, kHidden, 4};
-  inputs.mask = mask.data();
-  desc.mask.type = MaskType::kFloat32;
-  EXPECT_NEAR(row(0).output[0], mixed(2, 1.5), 1e-12);
-  EXPECT_EQ(row(0).score_magnitude, 4) << "3 of the score and 1 of the bias";
-  EXPECT_EQ(row(1).visible_keys, 1);
-  EXPECT_EQ(row(1).output[0], 20);
-  EXPECT_EQ(row(1).lse, 6);
+TEST(TwoByTwo, AdditiveMask) {
+  const TwoByTwo host("mask=f32", std::vector<float>{-1, 0.5F, kHidden, 4});
+  EXPECT_NEAR(host.row(0).output[0], mixed(2, 1.5), 1e-12);
+  EXPECT_EQ(host.row(0).score_magnitude, 4) << "3 of the score and 1 of the bias";
+  EXPECT_EQ(host.row(1).visible_keys, 1);
+  EXPECT_EQ(host.row(1).output[0], 20);
+  EXPECT_EQ(host.row(1).lse, 6);
 }
 
-TEST_F(TwoByTwo, AdditiveMaskOfFloat16IsAddedAfterSoftcap) {
+TEST(TwoByTwo, AdditiveMaskOfFloat16IsAddedAfterSoftcap) {
   const std::vector<std::uint16_t> mask{float_to_half(0.25F), float_to_half(-2), float_to_half(kHidden),
                                         float_to_half(kHidden)};
-  inputs.mask = mask.data();
-  desc.mask.type = MaskType::kFloat16;
-  desc.softcap = 2.0F;
-  EXPECT_NEAR(row(0).output[0], mixed(2 * std::tanh(1.5) + 0.25, 2 * std::tanh(0.5) - 2), 1e-12);
-  EXPECT_EQ(row(1).visible_keys, 0);
-  EXPECT_EQ(row(1).output[0], 0);
-  EXPECT_EQ(row(1).lse, -kInfinity);
+  const TwoByTwo host("softcap=2 mask=f16", mask);
+  EXPECT_NEAR(host.row(0).output[0], mixed(2 * std::tanh(1.5) + 0.25, 2 * std::tanh(0.5) - 2), 1e-12);
+  EXPECT_EQ(host.row(1).visible_keys, 0);
+  EXPECT_EQ(host.row(1).output[0], 0);
+  EXPECT_EQ(host.row(1).lse, -kInfinity);
 }
 
-TEST_F(TwoByTwo, BytesAndBits) {
-  const std::vector<std::uint8_t> bytes{0, 0x80, 1, 0};
-  inputs.mask = bytes.data();
-  desc.mask.type = MaskType::kBytes;
-  EXPECT_EQ(row(0).output[0], 20);
-  EXPECT_EQ(row(1).output[0], 10);
-  const std::vector<std::uint32_t> bits{0b10, 0b01};
-  inputs.mask = bits.data();
-  desc.mask.type = MaskType::kBits;
-  EXPECT_EQ(row(0).output[0], 20);
-  EXPECT_EQ(row(1).output[0], 10);
-}
-
-TEST_F(TwoByTwo, AHiddenKeyIsHiddenWhateverItHolds) {
-  const std::vector<std::uint8_t> bytes{0, 1, 0, 1};
-  inputs.mask = bytes.data();
-  desc.mask.type = MaskType::kBytes;
-  key[0] = std::numeric_limits<float>::quiet_NaN();
-  value[0] = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(row(0).output[0], 20);
-  EXPECT_EQ(row(0).lse, 1);
-  EXPECT_EQ(row(0).score_magnitude, 1);
-}
-
-TEST_F(TwoByTwo, NanInTheOnlyKeyIsSeen) {
-  const std::vector<std::uint8_t> bytes{1, 0, 1, 0};
-  inputs.mask = bytes.data();
-  desc.mask.type = MaskType::kBytes;
-  key[0] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_TRUE(std::isnan(row(0).output[0]));
-  EXPECT_TRUE(std::isnan(row(0).lse));
-}
-
-TEST_F(TwoByTwo, Sink) {
-  const std::vector<float> sinks{2};
-  inputs.sinks = sinks;
-  desc.has_sinks = true;
-  EXPECT_NEAR(row(0).output[0], mixed(3, 1, 2), 1e-12);
-  EXPECT_NEAR(row(0).lse, std::log(std::exp(3) + std::exp(1) + std::exp(2)), 1e-12);
-  desc.weights = WeightsStage::kProbabilities;
-  const Row weights = row(0);
-  EXPECT_NEAR(weights.weights[0] + weights.weights[1], 1 - std::exp(2 - weights.lse), 1e-12);
-}
-
-TEST_F(TwoByTwo, ASinkOfARowThatSeesNothing) {
-  const std::vector<float> sinks{-7.5F};
-  const std::vector<std::uint8_t> nothing(4, 0);
-  inputs.sinks = sinks;
-  inputs.mask = nothing.data();
-  desc.has_sinks = true;
-  desc.mask.type = MaskType::kBytes;
-  EXPECT_EQ(row(0).output[0], 0);
-  EXPECT_EQ(row(0).lse, -7.5);
-  EXPECT_EQ(row(0).score_magnitude, 7.5);
-  desc.kv_length = 0;
-  EXPECT_EQ(row(1).output[0], 0);
-  EXPECT_EQ(row(1).lse, -7.5);
-}
-
-TEST_F(TwoByTwo, Alibi) {
-  const std::vector<float> slopes{0.5F};
-  inputs.alibi_slopes = slopes;
-  desc.alibi = Alibi::kGiven;
-  EXPECT_NEAR(row(0).output[0], mixed(3, 1 - 0.5), 1e-12);
-  EXPECT_NEAR(row(1).output[0], mixed(6 - 0.5, 2), 1e-12);
-  EXPECT_EQ(row(1).score_magnitude, 6.5);
-  desc.align = Align::kOffset;  // query 0 lines up with key -3
-  desc.offset = -3;
-  EXPECT_NEAR(row(0).output[0], mixed(3 - 1.5, 1 - 2.0), 1e-12);
-  desc.alibi = Alibi::kStandard;  // one head: 2^-8
-  EXPECT_NEAR(row(0).output[0], mixed(3 - 3.0 / 256, 1 - 4.0 / 256), 1e-12);
-}
-
-TEST_F(TwoByTwo, WeightsOfEachStage) {
-  const std::vector<float> mask{0.5F, -1, 0, kHidden};
-  inputs.mask = mask.data();
-  desc.mask.type = MaskType::kFloat32;
-  desc.softcap = 4.0F;
-  desc.causal = true;
-  desc.weights = WeightsStage::kScores;
-  EXPECT_EQ(row(0).weights, (std::vector<double>{3, 1})) << "a hidden key has its score";
-  EXPECT_EQ(row(1).weights, (std::vector<double>{6, 2}));
-  desc.weights = WeightsStage::kSoftcap;
-  EXPECT_NEAR(row(0).weights[1], 4 * std::tanh(0.25), 1e-12);
-  desc.weights = WeightsStage::kMasked;
-  EXPECT_NEAR(row(0).weights[0], 4 * std::tanh(0.75) + 0.5, 1e-12);
-  EXPECT_EQ(row(0).weights[1], -kInfinity) << "by causality";
-  EXPECT_EQ(row(1).weights[1], -kInfinity) << "by the mask";
-  desc.weights = WeightsStage::kProbabilities;
-  EXPECT_EQ(row(0).weights, (std::vector<double>{1, 0}));
-  EXPECT_EQ(row(1).weights, (std::vector<double>{1, 0}));
-}
-
-TEST_F(TwoByTwo, WeightsOfKeysThatDoNotExist) {
-  const std::vector<std::int32_t> one{1};
-  inputs.kv_lengths = one;
-  desc.kv_lengths = Lengths::kPerEntry;
-  for (const WeightsStage stage : {WeightsStage::kScores, WeightsStage::kSoftcap, WeightsStage::kMasked}) {
-    desc.weights = stage;
-    EXPECT_EQ(row(0).weights, (std::vector<double>{3, -kInfinity}));
+TEST(TwoByTwo, BytesAndBits) {
+  for (const TwoByTwo& host : {TwoByTwo("mask=bytes", std::vector<std::uint8_t>{0, 0x80, 1, 0}),
+                               TwoByTwo("mask=bits", std::vector<std::uint32_t>{0b10, 0b01})}) {
+    EXPECT_EQ(host.row(0).output[0], 20);
+    EXPECT_EQ(host.row(1).output[0], 10);
   }
-  desc.weights = WeightsStage::kProbabilities;
-  EXPECT_EQ(row(0).weights, (std::vector<double>{1, 0}));
 }
 
-TEST_F(TwoByTwo, DropoutDropsSomeAndTheOthersGrow) {
-  desc.dropout = 0.5F;
-  desc.weights = WeightsStage::kProbabilities;
+TEST(TwoByTwo, AHiddenKeyIsHiddenWhateverItHolds) {
+  TwoByTwo host("mask=bytes", std::vector<std::uint8_t>{0, 1, 1, 0});
+  put(host.key, 0, std::numeric_limits<float>::quiet_NaN());
+  put(host.value, 0, std::numeric_limits<float>::infinity());
+  EXPECT_EQ(host.row(0).output[0], 20);
+  EXPECT_EQ(host.row(0).lse, 1);
+  EXPECT_EQ(host.row(0).score_magnitude, 1);
+  EXPECT_TRUE(std::isnan(host.row(1).output[0])) << "the only key is seen";
+  EXPECT_TRUE(std::isnan(host.row(1).lse));
+}
+
+TEST(TwoByTwo, Sink) {
+  TwoByTwo host("sinks weights=probabilities");
+  host.small.sinks = {2};
+  const Row row = host.row(0);
+  EXPECT_NEAR(row.output[0], mixed(3, 1, 2), 1e-12);
+  EXPECT_NEAR(row.lse, std::log(std::exp(3) + std::exp(1) + std::exp(2)), 1e-12);
+  EXPECT_NEAR(row.weights[0] + row.weights[1], 1 - std::exp(2 - row.lse), 1e-12);
+}
+
+TEST(TwoByTwo, ASinkOfARowThatSeesNothing) {
+  TwoByTwo host("sinks mask=bytes", std::vector<std::uint8_t>(4, 0));
+  HostProblem without_keys("2x0 d1 sinks");
+  host.small.sinks = without_keys.small.sinks = {-7.5F};
+  for (const Row& row : {host.row(0), without_keys.row(0, 0, 1)}) {
+    EXPECT_EQ(row.output[0], 0);
+    EXPECT_EQ(row.lse, -7.5);
+    EXPECT_EQ(row.score_magnitude, 7.5);
+  }
+}
+
+TEST(TwoByTwo, Alibi) {
+  TwoByTwo host("alibi=given");
+  host.small.alibi_slopes = {0.5F};
+  EXPECT_NEAR(host.row(0).output[0], mixed(3, 1 - 0.5), 1e-12);
+  EXPECT_NEAR(host.row(1).output[0], mixed(6 - 0.5, 2), 1e-12);
+  EXPECT_EQ(host.row(1).score_magnitude, 6.5);
+  TwoByTwo behind("alibi=given align=-3");  // query 0 lines up with key -3
+  behind.small.alibi_slopes = {0.5F};
+  EXPECT_NEAR(behind.row(0).output[0], mixed(3 - 1.5, 1 - 2.0), 1e-12);
+  const TwoByTwo standard("alibi align=-3");  // one head: 2^-8
+  EXPECT_NEAR(standard.row(0).output[0], mixed(3 - 3.0 / 256, 1 - 4.0 / 256), 1e-12);
+}
+
+TEST(TwoByTwo, WeightsOfEachStage) {
+  const auto weights = [](const std::string& stage, std::int64_t i) {
+    const TwoByTwo host("mask=f32 softcap=4 causal weights=" + stage,
+                        std::vector<float>{0.5F, -1, 0, kHidden});
+    return host.row(i).weights;
+  };
+  EXPECT_EQ(weights("scores", 0), (std::vector<double>{3, 1})) << "a hidden key has its score";
+  EXPECT_EQ(weights("scores", 1), (std::vector<double>{6, 2}));
+  EXPECT_NEAR(weights("softcap", 0)[1], 4 * std::tanh(0.25), 1e-12);
+  EXPECT_NEAR(weights("masked", 0)[0], 4 * std::tanh(0.75) + 0.5, 1e-12);
+  EXPECT_EQ(weights("masked", 0)[1], -kInfinity) << "by causality";
+  EXPECT_EQ(weights("masked", 1)[1], -kInfinity) << "by the mask";
+  EXPECT_EQ(weights("probabilities", 0), (std::vector<double>{1, 0}));
+  EXPECT_EQ(weights("probabilities", 1), (std::vector<double>{1, 0}));
+}
+
+TEST(TwoByTwo, WeightsOfKeysThatDoNotExist) {
+  for (const std::string stage : {"scores", "softcap", "masked"}) {
+    EXPECT_EQ(TwoByTwo("kv_lengths=1 weights=" + stage).row(0).weights, (std::vector<double>{3, -kInfinity}));
+  }
+  EXPECT_EQ(TwoByTwo("kv_lengths=1 weights=probabilities").row(0).weights, (std::vector<double>{1, 0}));
+}
+
+TEST(TwoByTwo, DropoutDropsSomeAndTheOthersGrow) {
+  TwoByTwo host("dropout=0.5 weights=probabilities");
+  std::uint64_t& seed = host.problem.dropout_seed;
   bool dropped = false, kept = false;
-  for (inputs.dropout_seed = 0; inputs.dropout_seed < 20; ++inputs.dropout_seed) {
-    const Row result = row(0);
+  for (seed = 0; seed < 20; ++seed) {
+    const Row result = host.row(0);
     const double p = 1 / (1 + std::exp(-2.0));
     EXPECT_NEAR(result.weights[0], p, 1e-12) << "the weights are those before dropout";
     EXPECT_NEAR(result.lse, std::log(std::exp(3) + std::exp(1)), 1e-12) << "and so is the lse";

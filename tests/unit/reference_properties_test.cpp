@@ -9,14 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "problem/problem.hpp"
 #include "reference/reference.hpp"
 #include "support/host_problem.hpp"
+#include "support/problem_text.hpp"
 
 namespace vkattn::tests {
 namespace {
-
-using bench::parse_problem;
 
 using reference::Inputs;
 using reference::Row;
@@ -140,15 +138,14 @@ TEST(Mask, RepeatsAlongDimensionsOfStrideZero) {
     const HostProblem repeated(std::string("b2 hq4 hkv2 3x5 d4 mask=f32:") + dims);
     HostProblem whole("b2 hq4 hkv2 3x5 d4 mask=f32:bhqk");
     const Strides& s = *repeated.problem.desc.mask.strides;
-    std::vector<float> from(repeated.mask.size() / 4);
-    std::memcpy(from.data(), repeated.mask.data(), repeated.mask.size());
+    const std::vector<float> from = numbers<float>(repeated.mask);
     std::size_t at = 0;
     for (std::int64_t b = 0; b < 2; ++b) {
       for (std::int64_t h = 0; h < 4; ++h) {
         for (std::int64_t i = 0; i < 3; ++i) {
-          for (std::int64_t j = 0; j < 5; ++j, at += 4) {
-            const auto element = static_cast<std::size_t>(b * s.batch + h * s.head + i * s.row + j * s.dim);
-            std::memcpy(&whole.mask[at], &from[element], 4);
+          for (std::int64_t j = 0; j < 5; ++j, ++at) {
+            put(whole.mask, at,
+                from[static_cast<std::size_t>(b * s.batch + h * s.head + i * s.row + j * s.dim)]);
           }
         }
       }
@@ -236,10 +233,7 @@ TEST(Garbage, CumulativeLengthsAreClamped) {
 TEST(Dropout, KeepsTheExpectedShareAndTheMean) {
   // Equal scores and values of 1: a row's output is the share that is kept, divided by 1 - dropout.
   HostProblem host("b2 h4 64x256 d4 dv1 data=equal dropout=0.17 dropout_seed=77");
-  for (std::size_t i = 0; i < host.value.size(); i += 4) {
-    const float one = 1;
-    std::memcpy(&host.value[i], &one, 4);
-  }
+  put(host.value, std::vector<float>(2 * 4 * 256, 1.0F));
   double mean = 0;
   int rows = 0;
   for_each_row(host, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
@@ -252,31 +246,18 @@ TEST(Dropout, KeepsTheExpectedShareAndTheMean) {
 
 /// The bytes of one block, by hand.
 TEST(Quantised, BlocksAreDecodedElementByElement) {
-  AttentionDesc desc;
-  desc.query_length = 1;
-  desc.kv_length = 1;
-  desc.head_dim = 32;
-  desc.value_dim = 32;
-  desc.scale = 1.0F;
-  desc.key.type = DataType::kQ8_0;
-  desc.value.type = DataType::kQ4_0;
-  desc = desc.resolved();
-  ASSERT_TRUE(validate(desc).ok());
-  std::vector<std::uint8_t> key(34), value(18);
-  const std::uint16_t half = float_to_half(0.5F), quarter = float_to_half(-0.25F);
-  std::memcpy(key.data(), &half, 2);
-  std::memcpy(value.data(), &quarter, 2);
-  for (std::size_t i = 0; i < 32; ++i) key[2 + i] = static_cast<std::uint8_t>(i * 4 - 64);  // -64 … 60
-  for (std::size_t i = 0; i < 16; ++i) value[2 + i] = static_cast<std::uint8_t>(i | (15 - i) << 4U);
-  std::vector<float> query(32, 0.0F);
-  Inputs inputs;
-  inputs.query = query.data();
-  inputs.key = key.data();
-  inputs.value = value.data();
+  HostProblem host("1x1 d32 scale=1 key=q8_0 value=q4_0");
+  ASSERT_EQ(host.key.size(), 34U);
+  ASSERT_EQ(host.value.size(), 18U);
+  put(host.key, 0, float_to_half(0.5F));
+  put(host.value, 0, float_to_half(-0.25F));
+  for (std::size_t i = 0; i < 32; ++i)
+    put(host.key, 2 + i, static_cast<std::uint8_t>(i * 4 - 64));  // -64 … 60
+  for (std::size_t i = 0; i < 16; ++i) put(host.value, 2 + i, static_cast<std::uint8_t>(i | (15 - i) << 4U));
   for (std::size_t i = 0; i < 32; ++i) {
-    query.assign(32, 0.0F);
-    query[i] = 1;
-    const Row row = compute_row(desc, inputs, {});
+    put(host.query, std::vector<float>(32, 0.0F));
+    put(host.query, i, 1.0F);
+    const Row row = host.row(0, 0, 0);
     EXPECT_EQ(row.lse, 0.5 * (static_cast<double>(i) * 4 - 64)) << i;
     const double nibble = i < 16 ? static_cast<double>(i) : 15 - static_cast<double>(i - 16);
     EXPECT_EQ(row.output[i], -0.25 * (nibble - 8)) << i;
@@ -284,34 +265,20 @@ TEST(Quantised, BlocksAreDecodedElementByElement) {
 }
 
 TEST(Quantised, E4m3IsTimesTheScaleOfItsHead) {
-  AttentionDesc desc;
-  desc.query_heads = 4;
-  desc.kv_heads = 2;
-  desc.query_length = 1;
-  desc.kv_length = 1;
-  desc.head_dim = 1;
-  desc.value_dim = 1;
-  desc.scale = 1.0F;
-  desc.key.type = DataType::kFloat8E4m3;
-  desc.value.type = DataType::kFloat8E4m3;
-  desc = desc.resolved();
-  const std::vector<float> query(4, 1.0F);
-  const std::vector<std::uint8_t> key{0x38, 0xc4}, value{0x7e, 0x01};  // 1, -3 and 448, 2^-9
-  const std::vector<float> key_scales{2, 5}, value_scales{0.5F, 512};
-  Inputs inputs;
-  inputs.query = query.data();
-  inputs.key = key.data();
-  inputs.value = value.data();
-  inputs.key_scales = key_scales;
-  inputs.value_scales = value_scales;
-  EXPECT_EQ(compute_row(desc, inputs, {0, 1, 0}).lse, 2);
-  EXPECT_EQ(compute_row(desc, inputs, {0, 1, 0}).output[0], 224);
-  EXPECT_EQ(compute_row(desc, inputs, {0, 2, 0}).lse, -15);
-  EXPECT_EQ(compute_row(desc, inputs, {0, 2, 0}).output[0], 1);
+  HostProblem host("hq4 hkv2 1x1 d1 scale=1 cache=e4m3");
+  put(host.query, std::vector<float>(4, 1.0F));
+  put<std::uint8_t>(host.key, {0x38, 0xc4});    // 1 and -3
+  put<std::uint8_t>(host.value, {0x7e, 0x01});  // 448 and 2^-9
+  host.small.key_scales = {2, 5};
+  host.small.value_scales = {0.5F, 512};
+  EXPECT_EQ(host.row(0, 1, 0).lse, 2);
+  EXPECT_EQ(host.row(0, 1, 0).output[0], 224);
+  EXPECT_EQ(host.row(0, 2, 0).lse, -15);
+  EXPECT_EQ(host.row(0, 2, 0).output[0], 1);
 }
 
 TEST(Tolerance, OfWeightsGrowsWithWhatTheyAreMadeOf) {
-  AttentionDesc desc = parse_problem("1x64 d16 weights=masked")->desc;
+  AttentionDesc desc = parsed("1x64 d16 weights=masked").desc;
   Row row;
   row.weights = {0.0, 0.5};
   row.weight_magnitudes = {3.0, 0.25};
@@ -333,9 +300,7 @@ TEST(Tolerance, CoversFloat32Arithmetic) {
         "h2 5x200 d64 softcap=0.5 magnitude=0.001 weights=softcap"}) {
     const HostProblem host(text);
     const AttentionDesc& desc = host.problem.desc;
-    std::vector<float> query(host.query.size() / 4), key(host.key.size() / 4);
-    std::memcpy(query.data(), host.query.data(), host.query.size());
-    std::memcpy(key.data(), host.key.data(), host.key.size());
+    const std::vector<float> query = numbers<float>(host.query), key = numbers<float>(host.key);
     for_each_row(host, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
       const Row row = host.row(b, h, i);
       for (std::int64_t j = 0; j < desc.kv_length; ++j) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -67,113 +68,21 @@ TEST(ScoreFunctionTest, EveryFaultIsALineOfItsOwn) {
 /// glslang goes on after faults, which must not end the process: words of a source that has most of GLSL are
 /// put in each other's places.
 TEST(ScoreFunctionTest, FaultsOfAnyKindAreErrors) {
-  const std::vector<std::string> words = {"struct ",
-                                          "Pair",
-                                          " { ",
-                                          "float ",
-                                          "first",
-                                          "; ",
-                                          "vec3 ",
-                                          "second",
-                                          "[2]",
-                                          "; };\n",
-                                          "const ",
-                                          "float",
-                                          " k",
-                                          "[3]",
-                                          " = ",
-                                          "float[3]",
-                                          "(1.0, 2.0, 3.0)",
-                                          ";\n",
-                                          "float ",
-                                          "helper",
-                                          "(in ",
-                                          "Pair ",
-                                          "pair",
-                                          ", out ",
-                                          "float ",
-                                          "r",
-                                          ") { ",
-                                          "r",
-                                          " = ",
-                                          "pair",
-                                          ".",
-                                          "second",
-                                          "[1]",
-                                          ".",
-                                          "yz",
-                                          ".x",
-                                          "; for (",
-                                          "int ",
-                                          "i",
-                                          " = 0; ",
-                                          "i",
-                                          " < 3; ",
-                                          "++i)",
-                                          " r += ",
-                                          "k",
-                                          "[i]",
-                                          "; return ",
-                                          "r",
-                                          " * ",
-                                          "pair",
-                                          ".first",
-                                          "; }\n",
-                                          "bool ",
-                                          "visible",
-                                          "(",
-                                          "Position ",
-                                          "p",
-                                          ") { switch (",
-                                          "p",
-                                          ".head",
-                                          ") { case ",
-                                          "0u",
-                                          ": return ",
-                                          "true",
-                                          "; default: return ",
-                                          "p",
-                                          ".key",
-                                          " % ",
-                                          "3",
-                                          " == 0; } }\n",
-                                          "float ",
-                                          "score",
-                                          "(",
-                                          "float ",
-                                          "s",
-                                          ", ",
-                                          "Position ",
-                                          "p",
-                                          ") { ",
-                                          "Pair ",
-                                          "t",
-                                          "; ",
-                                          "t",
-                                          ".first",
-                                          " = ",
-                                          "s",
-                                          "; t",
-                                          ".second",
-                                          "[0] = ",
-                                          "vec3(1, 2, 3)",
-                                          "; t",
-                                          ".second",
-                                          "[1] = ",
-                                          "t",
-                                          ".second",
-                                          "[0]",
-                                          " * 2.0; ",
-                                          "float ",
-                                          "r",
-                                          "; return ",
-                                          "helper",
-                                          "(t, r)",
-                                          " + ",
-                                          "mat2(1.0)",
-                                          "[0]",
-                                          ".x",
-                                          "; }\n"};
+  // '@' stands between the words.
+  std::istringstream source(R"(struct @Pair@ { @float @first@; @vec3 @second@[2]@; };
+@const @float@ k@[3]@ = @float[3]@(1.0, 2.0, 3.0)@;
+@float @helper@(in @Pair @pair@, out @float @r@) { @r@ = @pair@.@second@[1]@.@yz@.x@;
+  for (@int @i@ = 0; @i@ < 3; @++i)@ r += @k@[i]@;
+  return @r@ * @pair@.first@; }
+@bool @visible@(@Position @p@) {
+  switch (@p@.head@) { case @0u@: return @true@;
+  default: return @p@.key@ % @3@ == 0; } }
+@float @score@(@float @s@, @Position @p@) {
+  @Pair @t@; @t@.first@ = @s@; t@.second@[0] = @vec3(1, 2, 3)@; t@.second@[1] = @t@.second@[0]@ * 2.0;
+  @float @r@; return @helper@(t, r)@ + @mat2(1.0)@[0]@.x@; }
+)");
+  std::vector<std::string> words;
+  for (std::string word; std::getline(source, word, '@');) words.push_back(word);
   const auto text_of = [](const std::vector<std::string>& pieces) {
     std::string text;
     for (const std::string& piece : pieces) text += piece;

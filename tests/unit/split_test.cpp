@@ -3,16 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "common/checked.hpp"
+#include "support/problem_text.hpp"
 
 namespace vkattn::detail {
 namespace {
 
 AttentionDesc with_keys(std::int64_t kv_length) {
-  AttentionDesc desc;
-  desc.query_length = 1;
-  desc.kv_length = kv_length;
-  return desc;
+  return tests::parsed("q1 kv" + std::to_string(kv_length) + " d64").desc;
 }
 
 Capabilities gpu(std::uint32_t compute_units) {

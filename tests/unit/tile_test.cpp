@@ -2,38 +2,27 @@
 // and the form of the shader.
 #include <gtest/gtest.h>
 
-#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 
-#include "kernels/kernel.hpp"
-#include "kernels/tile_table.hpp"
-#include "problem/problem.hpp"
+#include "made_up_device.hpp"
 
-namespace vkattn::detail {
+namespace vkattn::tests {
 namespace {
 
-using bench::parse_problem;
+using namespace detail;
 
-AttentionDesc desc_of(const char* problem) {
-  return parse_problem(problem).value().desc;
-}
+constexpr HostKernel kTile{"tile", configure_tile};
 
 Capabilities gpu(std::uint32_t shared_memory_bytes) {
-  Capabilities c;
+  Capabilities c = made_up_gpu();
   c.device_type = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
-  c.max_stage_storage_buffers = 8;
   c.max_shared_memory_bytes = shared_memory_bytes;
   c.max_workgroup_invocations = 256;
   c.max_workgroup_size = {256, 256, 64};
-  c.subgroup_size = c.min_subgroup_size = c.max_subgroup_size = 32;
-  c.storage_buffer_16bit = c.subgroup_shuffle = true;
+  c.subgroup_shuffle = true;
   return c;
-}
-
-KernelConfig configured(const char* problem, const Capabilities& capabilities) {
-  const AttentionDesc desc = desc_of(problem);
-  const auto config = configure_tile(desc, capabilities, table_tiles("tile", desc, capabilities));
-  EXPECT_TRUE(config.ok()) << problem << ": " << config.error().message;
-  return config.ok() ? config.value() : KernelConfig{};
 }
 
 bool in_subgroups(const KernelConfig& config) {
@@ -50,7 +39,7 @@ TEST(Tile, TheLargestBlockThatFitsTheSharedMemory) {
           std::tuple{"512x512 d256", 49152U, 256U, 64U}}) {
       Capabilities capabilities = gpu(bytes);
       capabilities.subgroup_shuffle = shuffle;
-      const KernelConfig config = configured(problem, capabilities);
+      const KernelConfig config = kTile.configured(problem, capabilities);
       EXPECT_EQ(config.workgroup_size, threads) << problem << ' ' << bytes;
       EXPECT_EQ(config.rows_per_workgroup, rows) << problem << ' ' << bytes;
       EXPECT_LE(config.shared_bytes, bytes) << problem;
@@ -64,30 +53,28 @@ TEST(Tile, FewRowsGetSmallBlocks) {
        {std::pair{"1x4096 d64", 4U}, std::pair{"4x4096 d64", 4U}, std::pair{"hq8 hkv1 1x4096 d64", 8U},
         std::pair{"16x4096 d64", 16U}, std::pair{"32x4096 d64", 32U}, std::pair{"64x4096 d64", 64U},
         std::pair{"65x4096 d64", 128U}}) {
-    EXPECT_EQ(configured(problem, gpu(32768)).rows_per_workgroup, rows) << problem;
+    EXPECT_EQ(kTile.configured(problem, gpu(32768)).rows_per_workgroup, rows) << problem;
   }
 }
 
 TEST(Tile, RowsAreReducedInSubgroupsWhereTheyAreGranted) {
   const Capabilities granted = gpu(32768);
-  EXPECT_EQ(configured("64x64 d64 f16", granted).shader, "attention_tile_subgroup");
-  EXPECT_EQ(configured("64x64 d64", granted).shader, "attention_tile_subgroup_words");
-  EXPECT_EQ(configured("64x64 d64", granted).required_subgroup_size, 0U) << "there is only one";
+  EXPECT_EQ(kTile.configured("64x64 d64 f16", granted).shader, "attention_tile_subgroup");
+  EXPECT_EQ(kTile.configured("64x64 d64", granted).shader, "attention_tile_subgroup_words");
+  EXPECT_EQ(kTile.configured("64x64 d64", granted).required_subgroup_size, 0U) << "there is only one";
   const auto without = [&](auto change) {
     Capabilities changed = granted;
     change(changed);
-    return configured("64x64 d64 f16", changed);
+    return kTile.configured("64x64 d64 f16", changed);
   };
   EXPECT_EQ(without([](Capabilities& c) { c.subgroup_shuffle = false; }).shader, "attention_tile");
   EXPECT_EQ(without([](Capabilities& c) { c.subgroup_shuffle = c.storage_buffer_16bit = false; }).shader,
             "attention_tile_words");
   EXPECT_FALSE(in_subgroups(without([](Capabilities& c) { c.min_subgroup_size = 8; }))) << "no size is sure";
-  EXPECT_FALSE(in_subgroups(without([](Capabilities& c) {
-    c.subgroup_size = c.min_subgroup_size = c.max_subgroup_size = 4;
-  }))) << "a row has more threads than a subgroup";
-  EXPECT_FALSE(in_subgroups(without([](Capabilities& c) {
-    c.subgroup_size = c.min_subgroup_size = c.max_subgroup_size = 256;
-  }))) << "the workgroup is no whole subgroup";
+  EXPECT_FALSE(in_subgroups(without([](Capabilities& c) { set_subgroup_sizes(c, 4, 4); })))
+      << "a row has more threads than a subgroup";
+  EXPECT_FALSE(in_subgroups(without([](Capabilities& c) { set_subgroup_sizes(c, 256, 256); })))
+      << "the workgroup is no whole subgroup";
   EXPECT_FALSE(in_subgroups(without([](Capabilities& c) { c.device_type = VK_PHYSICAL_DEVICE_TYPE_CPU; })));
 }
 
@@ -95,15 +82,15 @@ TEST(Tile, ASubgroupSizeIsAskedForWhereThereAreSeveral) {
   Capabilities capabilities = gpu(32768);
   capabilities.min_subgroup_size = 8;
   capabilities.required_subgroup_size = capabilities.compute_full_subgroups = true;
-  EXPECT_EQ(configured("64x64 d64", capabilities).required_subgroup_size, 32U);
+  EXPECT_EQ(kTile.configured("64x64 d64", capabilities).required_subgroup_size, 32U);
   capabilities.vendor_id = 0x8086;
-  EXPECT_EQ(configured("64x64 d64", capabilities).required_subgroup_size, 8U);
+  EXPECT_EQ(kTile.configured("64x64 d64", capabilities).required_subgroup_size, 8U);
   capabilities.min_subgroup_size = 16;
-  EXPECT_EQ(configured("64x64 d64", capabilities).required_subgroup_size, 16U);
+  EXPECT_EQ(kTile.configured("64x64 d64", capabilities).required_subgroup_size, 16U);
   capabilities.max_workgroup_subgroups = 1;
-  EXPECT_FALSE(in_subgroups(configured("64x64 d64", capabilities)));
+  EXPECT_FALSE(in_subgroups(kTile.configured("64x64 d64", capabilities)));
   capabilities.compute_full_subgroups = false;
-  EXPECT_FALSE(in_subgroups(configured("64x64 d64", capabilities)));
+  EXPECT_FALSE(in_subgroups(kTile.configured("64x64 d64", capabilities)));
 }
 
 TEST(Tile, EveryEntryIsTakenOrRefusedByName) {
@@ -114,7 +101,7 @@ TEST(Tile, EveryEntryIsTakenOrRefusedByName) {
         if (config.ok()) {
           EXPECT_LE(config->shared_bytes, bytes);
         } else {
-          EXPECT_NE(config.error().message.find("maxComputeSharedMemorySize"), std::string::npos);
+          EXPECT_TRUE(has(config.error().message, "maxComputeSharedMemorySize"));
         }
       }
     }
@@ -122,4 +109,4 @@ TEST(Tile, EveryEntryIsTakenOrRefusedByName) {
 }
 
 }  // namespace
-}  // namespace vkattn::detail
+}  // namespace vkattn::tests

@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "problem/problem.hpp"
+#include "support/problem_text.hpp"
+#include "support/text.hpp"
 
 namespace vkattn::detail {
 namespace {
 
-using bench::parse_problem;
+using tests::has;
+using tests::parsed;
 
 Capabilities device() {
   Capabilities capabilities;
@@ -23,8 +25,8 @@ Capabilities device() {
   return capabilities;
 }
 
-TuningResult result(const char* problem, const char* kernel, const TileShape& tile) {
-  return {{problem, parse_problem(problem).value().desc, {kernel, tile}, 3}, 1000, "lane", 2000};
+TuningResult result(const std::string& problem, const char* kernel, const TileShape& tile) {
+  return {{problem, parsed(problem).desc, {kernel, tile}, 3}, 1000, "lane", 2000};
 }
 
 std::string file() {
@@ -46,35 +48,37 @@ TEST(TuningFile, IsReadAsItWasWritten) {
 }
 
 TEST(TuningFile, EachMeasuredProblemIsNearestToItself) {
-  const char* const problems[] = {"h8 512x512 d64",
-                                  "b4 h8 512x512 d64",
-                                  "hq8 hkv2 512x512 d64",
-                                  "h8 512x512 d64 causal",
-                                  "h8 512x512 d64 dv32",
-                                  "h8 512x512 d32",
-                                  "h8 2048x512 d64",
-                                  "h8 512x2048 d64",
-                                  "h8 512x512 d64 bf16",
-                                  "h8 512x512 d64 query=f16",
-                                  "h8 512x512 d64 output=f16",
-                                  "h8 512x512 d64 key=q8_0",
-                                  "h8 512x512 d64 value=q4_0",
-                                  "h8 512x512 d64 cache=e4m3",
-                                  "h8 512x512 d64 mask=f32",
-                                  "h8 512x512 d64 mask=f16",
-                                  "h8 512x512 d64 mask=bits",
-                                  "h8 512x512 d64 window=127,0",
-                                  "h8 512x512 d64 window=-1,3 causal",
-                                  "h8 512x512 d64 page=16",
-                                  "h8 512x512 d64 ring=256",
-                                  "h8 512x512 d64 dropout=0.1",
-                                  "h8 512x512 d64 softcap=50",
-                                  "h8 512x512 d64 alibi",
-                                  "h8 512x512 d64 alibi=given",
-                                  "b2 512x512 d64 sequences query_lengths=9,512 kv_lengths=512,3",
-                                  "b2 512x512 d64 sequences=queries query_lengths=9,512 page=16"};
+  std::vector<std::string> problems = {"b4 h8 512x512 d64",
+                                       "hq8 hkv2 512x512 d64",
+                                       "h8 512x512 d32",
+                                       "h8 2048x512 d64",
+                                       "h8 512x2048 d64",
+                                       "b2 512x512 d64 sequences query_lengths=9,512 kv_lengths=512,3",
+                                       "b2 512x512 d64 sequences=queries query_lengths=9,512 page=16"};
+  for (const char* const words : {"",
+                                  "causal",
+                                  "dv32",
+                                  "bf16",
+                                  "query=f16",
+                                  "output=f16",
+                                  "key=q8_0",
+                                  "value=q4_0",
+                                  "cache=e4m3",
+                                  "mask=f32",
+                                  "mask=f16",
+                                  "mask=bits",
+                                  "window=127,0",
+                                  "window=-1,3 causal",
+                                  "page=16",
+                                  "ring=256",
+                                  "dropout=0.1",
+                                  "softcap=50",
+                                  "alibi",
+                                  "alibi=given"}) {
+    problems.push_back(std::string("h8 512x512 d64 ") + words);
+  }
   std::vector<TuningResult> results;
-  for (const char* const problem : problems) {
+  for (const std::string& problem : problems) {
     results.push_back(result(problem, "tile", {128, 0, 16, 4, 4, 32}));
   }
   TuningResult scored = result("h8 512x512 d64", "tile", {128, 0, 16, 4, 4, 32});
@@ -97,7 +101,7 @@ TEST(TuningFile, EntriesWithoutTheirSizesAreIgnoredWithAWarning) {
   }
   const Tuning tuning = parse_tuning(old, "f.json", device());
   EXPECT_TRUE(tuning.problems.empty());
-  EXPECT_NE(tuning.warning.find("f.json, none of whose 2 entries"), std::string::npos) << tuning.warning;
+  EXPECT_TRUE(has(tuning.warning, "f.json, none of whose 2 entries"));
 }
 
 TEST(TuningFile, OtherDevicesAndProblemsStay) {
@@ -113,7 +117,7 @@ TEST(TuningFile, OtherDevicesAndProblemsStay) {
   ASSERT_TRUE(again.ok());
   const Tuning tuning = parse_tuning(*again, "f", device());
   ASSERT_EQ(tuning.problems.size(), 2U) << "replaced, not added";
-  EXPECT_EQ(tuning.nearest(parse_problem("h8 512x512 d64 f16").value().desc)->best.kernel, "lane");
+  EXPECT_EQ(tuning.nearest(parsed("h8 512x512 d64 f16").desc)->best.kernel, "lane");
   EXPECT_EQ(parse_tuning(*again, "f", other).problems.size(), 1U);
 }
 
@@ -122,8 +126,8 @@ TEST(TuningFile, ANewDriverIsMeasuredAnew) {
   updated.driver_version = 43;
   const Tuning tuning = parse_tuning(file(), "f.json", updated);
   EXPECT_TRUE(tuning.problems.empty());
-  EXPECT_NE(tuning.warning.find("f.json"), std::string::npos);
-  EXPECT_NE(tuning.warning.find("driver version"), std::string::npos);
+  EXPECT_TRUE(has(tuning.warning, "f.json"));
+  EXPECT_TRUE(has(tuning.warning, "driver version"));
   const auto merged = merge_tuning(file(), updated, {result("4x4 d8", "lane", {0, 0, 0, 1, 8, 0})});
   ASSERT_TRUE(merged.ok());
   EXPECT_EQ(parse_tuning(*merged, "f", updated).problems.size(), 1U) << "what the old driver gave is dropped";
@@ -134,18 +138,18 @@ TEST(TuningFile, ForeignDevicesAreIgnoredWithAWarning) {
   other.vendor_id = 1;
   const Tuning tuning = parse_tuning(file(), "f.json", other);
   EXPECT_TRUE(tuning.problems.empty());
-  EXPECT_NE(tuning.warning.find("A device"), std::string::npos) << tuning.warning;
+  EXPECT_TRUE(has(tuning.warning, "A device"));
 }
 
 TEST(TuningFile, WhatIsNoTuningFileIsIgnoredWithAWarning) {
   for (const std::string& text :
-       {std::string(), std::string("{"), std::string("[]"), std::string("null"), std::string("\0\xff\xfe", 3),
-        std::string(100000, '['), std::string(R"({"format": "vkattn tuning", "version": 4, "devices": []})"),
-        std::string(R"({"format": "vkattn tuning", "version": 3, "devices": {}})"),
-        std::string(R"({"format": 7, "version": "1", "devices": [3, null, {}]})")}) {
+       std::vector<std::string>{"", "{", "[]", "null", std::string("\0\xff\xfe", 3), std::string(100000, '['),
+                                R"({"format": "vkattn tuning", "version": 4, "devices": []})",
+                                R"({"format": "vkattn tuning", "version": 3, "devices": {}})",
+                                R"({"format": 7, "version": "1", "devices": [3, null, {}]})"}) {
     const Tuning tuning = parse_tuning(text, "f.json", device());
     EXPECT_TRUE(tuning.problems.empty());
-    EXPECT_NE(tuning.warning.find("f.json"), std::string::npos);
+    EXPECT_TRUE(has(tuning.warning, "f.json"));
     if (text.empty()) continue;
     EXPECT_FALSE(merge_tuning(text, device(), {}).ok()) << "never overwritten";
   }
@@ -156,7 +160,7 @@ TEST(TuningFile, DepthIsThatOfTheArraysNotOfStrings) {
   for (int i = 0; i < 200000; ++i) deep += R"(["]",)";
   deep += "1" + std::string(200000, ']');
   const std::string text = R"({"format": "vkattn tuning", "version": 3, "devices": )" + deep + "}";
-  EXPECT_NE(parse_tuning(text, "f.json", device()).warning.find("no vkattn tuning file"), std::string::npos);
+  EXPECT_TRUE(has(parse_tuning(text, "f.json", device()).warning, "no vkattn tuning file"));
   EXPECT_FALSE(merge_tuning(text, device(), {}).ok());
   // Brackets in a string are no depth.
   std::string named = file();

@@ -1,0 +1,88 @@
+// Made-up devices, and what a kernel makes of them: for tests of the host's choices.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "kernels/kernel.hpp"
+#include "kernels/tile_table.hpp"
+#include "support/problem_text.hpp"
+#include "support/text.hpp"
+
+namespace vkattn::tests {
+
+[[nodiscard]] inline AttentionDesc desc_of(std::string_view problem) {
+  return parsed(problem).desc;
+}
+
+inline void set_subgroup_sizes(Capabilities& c, std::uint32_t least, std::uint32_t most) {
+  c.min_subgroup_size = least;
+  c.subgroup_size = c.max_subgroup_size = most;
+}
+
+/// Subgroups of one size.
+[[nodiscard]] inline Capabilities with_lanes(Capabilities c, std::uint32_t lanes) {
+  set_subgroup_sizes(c, lanes, lanes);
+  return c;
+}
+
+/// The least that Vulkan 1.1 promises, with enough storage buffers.
+[[nodiscard]] inline Capabilities small_device(VkPhysicalDeviceType type) {
+  Capabilities c;
+  c.device_type = type;
+  c.max_stage_storage_buffers = 8;
+  return c;
+}
+
+/// A GPU with large workgroups, subgroups of 32 and 48 KiB of shared memory.
+[[nodiscard]] inline Capabilities made_up_gpu() {
+  Capabilities c = small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  c.max_shared_memory_bytes = 49152;
+  c.max_workgroup_invocations = 1024;
+  c.max_workgroup_size = {1024, 1024, 64};
+  c.storage_buffer_16bit = true;
+  return with_lanes(c, 32);
+}
+
+/// A kernel's host half by itself, with the block sizes of the tile table.
+struct HostKernel {
+  const char* name;
+  decltype(&detail::configure_matrix) configure;
+
+  [[nodiscard]] Result<detail::KernelConfig> operator()(const AttentionDesc& desc,
+                                                        const Capabilities& c) const {
+    return configure(desc, c, detail::table_tiles(name, desc, c));
+  }
+  [[nodiscard]] Result<detail::KernelConfig> operator()(std::string_view problem,
+                                                        const Capabilities& c) const {
+    return (*this)(desc_of(problem), c);
+  }
+  /// A configuration, or a failure of the test.
+  [[nodiscard]] detail::KernelConfig configured(std::string_view problem, const Capabilities& c) const {
+    const auto config = (*this)(problem, c);
+    EXPECT_TRUE(config.ok()) << problem << ": " << config.error().message;
+    return config.ok() ? config.value() : detail::KernelConfig{};
+  }
+  /// Why not; empty where the kernel takes the problem.
+  [[nodiscard]] std::string reason(std::string_view problem, const Capabilities& c,
+                                   ErrorCode code = ErrorCode::kUnsupported) const {
+    const auto config = (*this)(problem, c);
+    if (config.ok()) return "";
+    EXPECT_EQ(config.error().code, code) << config.error().message;
+    return config.error().message;
+  }
+};
+
+/// The value of a specialization constant.
+[[nodiscard]] inline std::uint32_t constant(const detail::KernelConfig& config, std::uint32_t id) {
+  for (const detail::SpecializationValue& value : config.constants) {
+    if (value.id == id) return value.value;
+  }
+  ADD_FAILURE() << "no specialization constant " << id;
+  return 0;
+}
+
+}  // namespace vkattn::tests
