@@ -71,7 +71,8 @@ enum class KeyMapping : std::uint32_t {
 
 /// Where K and V of a cache lie. Of a ring, the tensors have ring_length rows. Of pages, the tensors are
 /// (page_count, kv_heads, page_size, dim), their batch stride is that between pages, and the page table (a
-/// block_table of blocks elsewhere) is a device buffer of int32 (batch, page_table_stride); numbers in it are clamped to the pages that exist.
+/// block_table of blocks elsewhere) is a device buffer of int32 (batch, page_table_stride); numbers in it are
+/// clamped to the pages that exist.
 struct CacheLayout {
   KeyMapping mapping = KeyMapping::kContiguous;
   std::int64_t ring_length = 0;
