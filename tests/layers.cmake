@@ -7,7 +7,7 @@ cmake_minimum_required(VERSION 3.25)
 # everyone's. The laboratory (bench/) and the tool (cli/) may include every public header; of src/ the laboratory sees what
 # programs of its own, the harness and the benchmark need, and the tool little.
 set(everyones_headers buffer_range capabilities data_type device result statistics)
-set(problem_headers attention attention_tensors mask score_shaders)
+set(problem_headers attention attention_tensors host_tensors mask score_shaders)
 
 set(vulkan_may "")
 set(vulkan_headers "")

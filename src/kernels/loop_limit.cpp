@@ -79,7 +79,7 @@ Status check_iterations(const Capabilities& capabilities, std::int64_t most) {
 Status check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
                         const KernelConfig& config) {
   if (capabilities.max_loop_iterations == 0 || desc.is_empty()) return {};
-  // What their loops take was never counted.
+  // What their loops take is not counted above.
   if (config.uses_matrix_units) return refusal(capabilities, "kernels on matrix units may take more");
   return check_iterations(capabilities, most_iterations(desc, config));
 }
