@@ -12,7 +12,7 @@ class Decode : public GpuTest {
     const std::string reason = reason_against(runtime(), "decode", "1x64 d64 f16");
     if (!reason.empty()) GTEST_SKIP() << "the kernel decode cannot run here: " << reason;
   }
-  static testing::AssertionResult right(const std::string& problem, std::uint32_t kv_splits = 0) {
+  static testing::AssertionResult right(std::string_view problem, std::uint32_t kv_splits = 0) {
     RunOptions options{"decode"};
     options.kv_splits = kv_splits;
     return runs_right(runtime(), problem, options);
@@ -120,10 +120,9 @@ TEST_F(Decode, SmallSharedMemoryTakesTiles) {
   // What counts is a thread's share of a row: in subgroups of 4 rows half as wide have it. Wider ones are
   // refused there.
   const bool wide = capabilities().max_subgroup_size >= 8;
-  EXPECT_TRUE(runs_right(
-      runtime(),
-      std::string("hq4 hkv1 4x70 lse causal align=bottom-right ") + (wide ? "d576 dv512" : "d288 dv256"),
-      options));
+  const char* const problem = wide ? "hq4 hkv1 4x70 lse causal align=bottom-right d576 dv512"
+                                   : "hq4 hkv1 4x70 lse causal align=bottom-right d288 dv256";
+  EXPECT_TRUE(runs_right(runtime(), problem, options));
 }
 
 TEST_F(Decode, RefusesManyRowsByName) {

@@ -131,16 +131,20 @@ struct PairProblem {
   std::uint32_t kv_splits = 0;
 };
 
-/// Draws what a row leaves open.
+constexpr std::uint64_t kProblemsPerRow = 4;
+
+/// Draws what a row leaves open. What decides on the pipeline follows from the row's seed, so that its
+/// problems share one.
 class PairDraw {
  public:
-  PairDraw(const Set& set, const FactorRow& row, bool few_rows, std::uint64_t seed)
+  PairDraw(const Set& set, const FactorRow& row, bool few_rows, std::uint64_t row_seed, std::uint64_t seed)
       : random_(seed), seed_(seed) {
     for (std::size_t factor = 0; factor < kFactorCount; ++factor) words_[factor] = set[factor][row[factor]];
     const bool three_classes = set[kKeys].size() == kKeyLengths.size();
     query_length_ = one_of(kQueryLengths[row[kQueries]]);
     kv_length_ = one_of(kKeyLengths[row[kKeys] + (three_classes || row[kKeys] == 0 ? 0 : 1)]);
-    draw_heads(few_rows);
+    draw_heads(few_rows, row_seed);
+    draw_memory(row_seed);
   }
 
   PairProblem problem() {
@@ -155,7 +159,7 @@ class PairDraw {
         add(problem.text, with_numbers(words_[factor]));
       }
     }
-    add_memory(problem.text);
+    add(problem.text, memory_);
     add_data(problem.text);
     if (!words_[kDropout].empty()) add(problem.text, "dropout_seed=" + std::to_string(below(1000)));
     add(problem.text, "seed=" + std::to_string(seed_));
@@ -180,11 +184,12 @@ class PairDraw {
   [[nodiscard]] bool has_blocks() const { return stores("q8_0") || stores("q4_0"); }
 
   /// Fewer where a problem would take a CPU long; decode holds 16 rows of one KV head.
-  void draw_heads(bool few_rows) {
+  void draw_heads(bool few_rows, std::uint64_t row_seed) {
     struct Heads {
       std::int64_t query, kv;
     };
-    const Heads heads = one_of<Heads>({{1, 1}, {3, 3}, {4, 1}, {8, 2}, {5, 1}, {6, 2}});
+    constexpr std::array<Heads, 6> kHeads{{{1, 1}, {3, 3}, {4, 1}, {8, 2}, {5, 1}, {6, 2}}};
+    const Heads heads = kHeads[row_seed / kProblemsPerRow % kHeads.size()];
     batch_ = 1 + static_cast<std::int64_t>(below(3));
     query_heads_ = heads.query;
     kv_heads_ = heads.kv;
@@ -226,16 +231,19 @@ class PairDraw {
     return text;
   }
 
-  /// Free elements after rows and before tensors. Multiples of 8 keep loads of 16 bytes possible.
-  void add_memory(std::string& text) {
-    if (below(3) == 0) add(text, "layout=bshd");
+  /// Free elements after rows and before tensors. Multiples of 8 keep loads of 16 bytes possible. These
+  /// decide on the pipeline, so the problems of a row have the same.
+  void draw_memory(std::uint64_t row_seed) {
+    std::mt19937_64 random(row_seed);
+    const auto one = [&](const std::vector<std::string_view>& values) {
+      return values[random() % values.size()];
+    };
+    memory_ = one({"", "", "layout=bshd"});
     if (has_blocks()) return;
-    const bool is_aligned = words_[kAligned] == kAlignments[0];
-    const std::string_view padding = one_of<std::string_view>({"", "pad=8", "pad=3", "pad=1"});
-    add(text, padding);
+    add(memory_, one({"", "pad=8", "pad=3", "pad=1"}));
     if (stores("e4m3")) return;
-    add(text, is_aligned ? one_of<std::string_view>({"", "shift=8"})
-                         : one_of<std::string_view>({"", "shift=1", "shift=2", "shift=5", "shift=8"}));
+    const bool is_aligned = words_[kAligned] == kAlignments[0];
+    add(memory_, is_aligned ? one({"", "shift=8"}) : one({"", "shift=1", "shift=2", "shift=5", "shift=8"}));
   }
 
   /// Steep scores leave float32 too little to compare; tiny numbers are subnormal in smaller types.
@@ -258,17 +266,16 @@ class PairDraw {
   std::mt19937_64 random_;
   std::uint64_t seed_;
   std::array<std::string_view, kFactorCount> words_;
+  std::string memory_;
   std::int64_t batch_ = 1, query_heads_ = 1, kv_heads_ = 1, query_length_ = 1, kv_length_ = 1;
 };
-
-constexpr std::uint64_t kProblemsPerRow = 4;
 
 std::vector<PairProblem> problems_of(const Set& set, bool few_rows) {
   std::vector<PairProblem> problems;
   const std::vector<FactorRow> rows = rows_of(set);
   for (const FactorRow& row : rows) {
     for (std::uint64_t i = 0; i < kProblemsPerRow; ++i) {
-      problems.push_back(PairDraw(set, row, few_rows, problems.size() + 1).problem());
+      problems.push_back(PairDraw(set, row, few_rows, problems.size() - i, problems.size() + 1).problem());
     }
   }
   return problems;
