@@ -51,8 +51,8 @@ const Words kAlignments{"aligned=16", "aligned=0"};
 const Words kFewOrMany{"few", "many"}, kThreeClasses{"few", "some", "many"};
 
 /// Without features. Dims and types are joined by storages_of().
-const Words kDims{"d1",  "d3",   "d8",   "d31",        "d40",  "d64",        "d72",
-                  "d80", "d111", "d128", "d192 dv128", "d256", "d576 dv512", "d33 dv576"};
+const Words kDims{"d1",  "d3",   "d8",   "d31",        "d40",  "d64",        "d71",
+                  "d80", "d111", "d128", "d192 dv128", "d255", "d576 dv512", "d33 dv575"};
 const Set kPlain{
     kDims,
     {"f32", "f16", "bf16", "query=f16 key=bf16 value=f32 output=f16",
@@ -73,7 +73,7 @@ const Set kPlain{
     kNone};
 
 const Set kFeatures{
-    Words{"d20 dv12 f32", "d33 dv65 f16", "d40 bf16", "d32 dv64 f16 cache=q8_0", "d96 f32 cache=q4_0",
+    Words{"d19 dv11 f32", "d35 dv67 f16", "d40 bf16", "d32 dv64 f16 cache=q8_0", "d96 f32 cache=q4_0",
           "d20 dv12 bf16 cache=e4m3"},
     {"", "output=f32", "output=f16", "output=bf16"},
     kAlignments,
