@@ -7,6 +7,7 @@
 #include "console.hpp"
 #include "json.hpp"
 #include "plot.hpp"
+#include "report.hpp"
 
 namespace vkattn::bench {
 namespace {
@@ -104,8 +105,8 @@ PlotData plot_data(const Report& report) {
   }
   const std::size_t missing = report.rows.size() - data.points.size();
   if (missing != 0) {
-    data.note = console::count(missing, "problem") + " without a rate " + (missing == 1 ? "is" : "are") +
-                " not shown.";
+    data.note =
+        count_rows(report, missing) + " without a rate " + (missing == 1 ? "is" : "are") + " not shown.";
   }
   return data;
 }

@@ -1,4 +1,4 @@
-// In place of plot_cairo.cpp and plot.cpp where cairo was not found.
+// In place of plot.cpp and plot_canvas.cpp where there is no cairo.
 #include "plot.hpp"
 
 namespace vkattn::bench {

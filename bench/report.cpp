@@ -104,8 +104,8 @@ std::string record_line(const std::vector<Row>& rows) {
 
 }  // namespace
 
-std::string count_rows(const Report& report) {
-  return console::count(report.rows.size(), report.kernels.size() > 1 ? "measurement" : "problem");
+std::string count_rows(const Report& report, std::size_t rows) {
+  return console::count(rows, report.kernels.size() > 1 ? "measurement" : "problem");
 }
 
 std::string_view name(Outcome outcome) {
@@ -230,7 +230,7 @@ std::string TextReport::foot() const {
     ++counts.at(static_cast<std::size_t>(row.outcome));
     rows_checked += row.check.rows_checked;
   }
-  std::string text = "\n" + count_rows(report_);
+  std::string text = "\n" + count_rows(report_, report_.rows.size());
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (i == 0 || counts.at(i) != 0) {
       text += (i == 0 ? ": " : ", ") + std::to_string(counts.at(i)) + " " +

@@ -8,8 +8,8 @@
 
 namespace vkattn::bench {
 
-/// "7 problems"; "14 measurements" where each problem has several kernels.
-[[nodiscard]] std::string count_rows(const Report& report);
+/// So many of the report's rows: "7 problems"; "14 measurements" where each problem has several kernels.
+[[nodiscard]] std::string count_rows(const Report& report, std::size_t rows);
 
 /// measured, skipped, refused, wrong or failed.
 [[nodiscard]] std::string_view name(Outcome outcome);

@@ -153,7 +153,7 @@ Problem shrink(const Problem& problem, double flops) {
     // A causal square stays one, because its rate depends on the shape, and packed tensors have one length.
     const bool square =
         (piece.desc.causal && piece.desc.query_length == piece.desc.kv_length && piece.kv_lengths.empty()) ||
-        piece.layout == Layout::kPackedQkv;
+        piece.desc.layout == Layout::kPackedQkv;
     const double factor = square ? std::sqrt(excess()) : excess();
     const auto rows =
         static_cast<std::int64_t>(std::ceil(static_cast<double>(piece.desc.query_length) / factor));

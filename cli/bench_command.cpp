@@ -217,11 +217,11 @@ int verdict(const bench::Report& report) {
   }
   if (bad == 0) return 0;
   const bench::Row& first = report.rows.front();
-  throw CommandError(
-      wrong ? kExitFailure : kExitDevice,
-      report.rows.size() == 1
-          ? first.problem + ": " + std::string(name(first.outcome)) + ": " + first.message
-          : std::to_string(bad) + " of " + bench::count_rows(report) + " failed, as the report says");
+  throw CommandError(wrong ? kExitFailure : kExitDevice,
+                     report.rows.size() == 1
+                         ? first.problem + ": " + std::string(name(first.outcome)) + ": " + first.message
+                         : std::to_string(bad) + " of " + bench::count_rows(report, report.rows.size()) +
+                               " failed, as the report says");
 }
 
 /// What a row's line "repeat with" needs of the command line. Where and how to report is left out.

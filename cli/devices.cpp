@@ -31,13 +31,43 @@ std::string limit_text(std::uint64_t bytes) {
   return bytes == ~0ULL ? "not stated" : console::bytes(static_cast<double>(bytes));
 }
 
-/// A float32 problem of ordinary size: what a kernel says of the device rather than of a problem.
-AttentionDesc plain_problem() {
+/// A problem of ordinary size: what a kernel says of the device rather than of a problem.
+AttentionDesc plain_problem(DataType type) {
   AttentionDesc desc;
+  desc.query.type = desc.key.type = desc.value.type = desc.output.type = type;
   desc.query_length = 16;  // no kernel refuses so few rows
   desc.kv_length = 512;
-  desc.set_layout(Layout::kBhsd);
+  desc.head_dim = 64;
   return desc;
+}
+
+/// What a kernel says of the device.
+struct KernelEntry {
+  std::string kernel;
+  std::vector<std::string> types;  ///< of Q, K and V alike, that it takes
+  std::string reason;              ///< where it takes none
+};
+
+std::vector<KernelEntry> kernel_entries(const Capabilities& device) {
+  std::vector<KernelEntry> entries;
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
+    for (const KernelSupport& support : kernel_support(plain_problem(type), device)) {
+      auto entry = std::find_if(entries.begin(), entries.end(),
+                                [&](const KernelEntry& other) { return other.kernel == support.kernel; });
+      if (entry == entries.end()) entry = entries.insert(entry, {std::string(support.kernel), {}, {}});
+      if (support.reason.empty()) entry->types.emplace_back(name(type));
+      // Every kernel takes float16, so a reason against that is the device's.
+      if (type == DataType::kFloat16) entry->reason = support.reason;
+    }
+  }
+  return entries;
+}
+
+std::string kernel_text(const KernelEntry& entry) {
+  if (entry.types.empty()) return "not available: " + entry.reason;
+  std::string text = "available for";
+  for (std::size_t i = 0; i < entry.types.size(); ++i) text += (i == 0 ? " " : ", ") + entry.types[i];
+  return text;
 }
 
 std::string subgroup_text(const Capabilities& device) {
@@ -122,9 +152,8 @@ std::string device_text(const DeviceInfo& info) {
   const std::vector<std::string> matrix2 = matrix2_entries(device);
   if (!matrix2.empty()) text += console::labelled_list("matrix units 2", matrix2, kLabelWidth, kIndent);
   text += console::labelled_list("limits", limit_entries(device), kLabelWidth, kIndent);
-  for (const KernelSupport& support : kernel_support(plain_problem(), device)) {
-    text += fact("kernel " + std::string(support.kernel),
-                 support.reason.empty() ? "available" : "not available: " + support.reason);
+  for (const KernelEntry& entry : kernel_entries(device)) {
+    text += fact("kernel " + entry.kernel, kernel_text(entry));
   }
   return text;
 }
@@ -205,9 +234,11 @@ Json info_json(const DeviceInfo& info) {
   json["flexible_matrices"] = flexible_json(device);
   json["limits"] = limits_json(device);
   Json kernels = Json::array();
-  for (const KernelSupport& support : kernel_support(plain_problem(), device)) {
-    kernels.push_back(
-        Json{{"name", support.kernel}, {"available", support.reason.empty()}, {"reason", support.reason}});
+  for (const KernelEntry& entry : kernel_entries(device)) {
+    kernels.push_back(Json{{"name", entry.kernel},
+                           {"available", !entry.types.empty()},
+                           {"types", entry.types},
+                           {"reason", entry.types.empty() ? entry.reason : ""}});
   }
   json["kernels"] = std::move(kernels);
   return json;

@@ -122,11 +122,21 @@ std::string pipeline_table(const std::vector<PipelineInfo>& pipelines) {
   return text;
 }
 
+/// A line of describe(), broken where it is too long.
+std::string plan_line(std::string_view line) {
+  constexpr std::size_t kWidth = 96;
+  std::string text;
+  for (const std::string& part : console::wrap(line, kWidth - 2 * kIndent)) {
+    text.append(text.empty() ? kIndent : 2 * kIndent, ' ').append(part).append("\n");
+  }
+  return text;
+}
+
 std::string to_text(const Pipelines& found, bool stats) {
   std::string text = console::printable(found.problem) + "\n";
   for (std::size_t begin = 0; begin < found.plan.size();) {
     const std::size_t end = std::min(found.plan.find('\n', begin), found.plan.size());
-    text.append(kIndent, ' ').append(found.plan, begin, end - begin).append("\n");
+    text += plan_line(std::string_view(found.plan).substr(begin, end - begin));
     begin = end + 1;
   }
   text += pipeline_table(found.pipelines);

@@ -97,7 +97,7 @@ void require_different_files(const RunArguments& a) {
 }
 
 void parse_types(const RunArguments& arguments, RunOptions& options) {
-  options.problem.layout = choose<Layout>("--layout", arguments.layout, bench::kArrayLayoutNames);
+  options.problem.desc.layout = choose<Layout>("--layout", arguments.layout, bench::kArrayLayoutNames);
   if (!arguments.type.empty()) {
     options.type = choose<DataType>("--type", arguments.type, bench::kFloatNames);
   }
@@ -138,13 +138,15 @@ void parse_words(const RunArguments& arguments, Problem& problem) {
   if (!arguments.alibi_slopes.empty()) desc.alibi = Alibi::kGiven;
   if (!arguments.weights.empty()) desc.weights = WeightsStage::kProbabilities;
   desc.has_lse = !arguments.lse.empty();
-  desc.set_layout(problem.layout);
   for (const WordArgument& argument : arguments.words) {
     if (!argument.is_given()) continue;
     const std::string option(argument.word->option.name);
     read_option(option, argument.text,
                 [&](const bench::Given& given) { return argument.word->read(given, problem); });
-    if (const Status s = validate(desc); !s.ok()) {
+    AttentionDesc of_no_arrays = desc;
+    of_no_arrays.query_length = of_no_arrays.kv_length = 0;
+    of_no_arrays.head_dim = 1;
+    if (const Status s = validate(of_no_arrays); !s.ok()) {
       fail_usage(option + " '" + console::printable(argument.text) + "': " + s.error().message);
     }
   }

@@ -162,20 +162,20 @@ void set_storage(RunInputs& inputs, const RunOptions& options) {
        {std::pair(&inputs.key, desc.key.type), std::pair(&inputs.value, desc.value.type)}) {
     require_whole_blocks(*input, type);
   }
-  desc.set_layout(options.problem.layout);
+  desc = desc.resolved();
   for (const auto& [input, tensor] :
        {std::pair(&inputs.query, &desc.query), std::pair(&inputs.key, &desc.key),
         std::pair(&inputs.value, &desc.value)}) {
     if (is_quantised(tensor->type)) require_c_order(*input, "--kv-type " + std::string(name(tensor->type)));
     const npy::Header& header = input->reader.header();
-    if (header.fortran_order) tensor->strides = fortran_strides(header, options.problem.layout);
+    if (header.fortran_order) tensor->strides = fortran_strides(header, options.problem.desc.layout);
   }
 }
 
 void open_past(RunInputs& inputs, const RunOptions& options) {
   if (options.past_key.empty()) return;
-  inputs.past_key = open_input("past key", options.past_key, options.problem.layout);
-  inputs.past_value = open_input("past value", options.past_value, options.problem.layout);
+  inputs.past_key = open_input("past key", options.past_key, options.problem.desc.layout);
+  inputs.past_value = open_input("past value", options.past_value, options.problem.desc.layout);
   require_same_cache(*inputs.past_key, inputs.key);
   require_same_cache(*inputs.past_value, inputs.value);
   require_equal(*inputs.past_key, *inputs.past_value, "length", inputs.past_key->length,
@@ -190,12 +190,12 @@ void open_features(RunInputs& inputs, const RunOptions& options) {
   Problem& problem = inputs.problem;
   AttentionDesc& desc = problem.desc;
   if (!options.kv_lengths.empty()) {
-    desc.has_kv_lengths = true;
+    desc.kv_lengths = Lengths::kPerEntry;
     problem.kv_lengths = take(
         npy::read_lengths(options.kv_lengths, "--kv-lengths", desc.batch, desc.kv_length, "key and value"));
   }
   if (!options.query_lengths.empty()) {
-    desc.has_query_lengths = true;
+    desc.query_lengths = Lengths::kPerEntry;
     problem.query_lengths = take(
         npy::read_lengths(options.query_lengths, "--query-lengths", desc.batch, desc.query_length, "query"));
   }
@@ -212,9 +212,9 @@ void open_features(RunInputs& inputs, const RunOptions& options) {
 }  // namespace
 
 RunInputs open_run_inputs(const RunOptions& options) {
-  RunInputs inputs{open_input("query", options.query, options.problem.layout),
-                   open_input("key", options.key, options.problem.layout),
-                   open_input("value", options.value, options.problem.layout)};
+  RunInputs inputs{open_input("query", options.query, options.problem.desc.layout),
+                   open_input("key", options.key, options.problem.desc.layout),
+                   open_input("value", options.value, options.problem.desc.layout)};
   const InputFile& query = inputs.query;
   const InputFile& key = inputs.key;
   open_sequences(options, inputs);
@@ -253,12 +253,12 @@ std::vector<std::int64_t> shape_of(Layout layout, std::size_t rank,
 
 std::vector<std::int64_t> output_shape(const Problem& problem, std::size_t rank) {
   const TensorExtents extents = query_extents(problem.desc, problem.desc.value_dim);
-  return shape_of(problem.layout, rank, {extents.batch, extents.heads, extents.rows, extents.dims});
+  return shape_of(problem.desc.layout, rank, {extents.batch, extents.heads, extents.rows, extents.dims});
 }
 
 std::vector<std::int64_t> present_shape(const Problem& problem, std::size_t rank, bool of_value) {
   const AttentionDesc& desc = problem.desc;
-  return shape_of(problem.layout, rank,
+  return shape_of(problem.desc.layout, rank,
                   {desc.batch, desc.kv_heads, desc.kv_length, of_value ? desc.value_dim : desc.head_dim});
 }
 

@@ -49,7 +49,7 @@ std::string sequences_text(const std::string& option, const std::string& path, s
 void open_sequences(const RunOptions& options, RunInputs& inputs) {
   const auto read = [&](const std::string& path, const char* option, const InputFile& input) {
     return path.empty() ? std::vector<std::int32_t>()
-                        : read_ends(path, option, input, options.problem.layout);
+                        : read_ends(path, option, input, options.problem.desc.layout);
   };
   inputs.cumulative_query_lengths = read(options.cumulative_query_lengths, kQueryOption, inputs.query);
   inputs.cumulative_kv_lengths = read(options.cumulative_kv_lengths, kKeyOption, inputs.key);
@@ -64,13 +64,13 @@ void set_sequences(const RunOptions& options, RunInputs& inputs) {
   desc.total_query_length = inputs.query.length;
   desc.query_length = longest(problem.query_lengths);
   const std::string sequences = sequences_text(kQueryOption, options.cumulative_query_lengths, desc.batch);
-  desc.has_cumulative_lengths = !inputs.cumulative_kv_lengths.empty();
-  desc.has_cumulative_query_lengths = !desc.has_cumulative_lengths;
-  if (desc.has_cumulative_query_lengths) {
+  desc.query_lengths = Lengths::kPacked;
+  if (inputs.cumulative_kv_lengths.empty()) {
     if (inputs.key.batch == desc.batch) return;
     fail_usage(sequences + " but " + inputs.key.text() + " has batch size " +
                std::to_string(inputs.key.batch) + "; where keys are packed too, give " + kKeyOption);
   }
+  desc.kv_lengths = Lengths::kPacked;
   problem.kv_lengths = npy::lengths_of(inputs.cumulative_kv_lengths);
   const auto count = static_cast<std::int64_t>(problem.kv_lengths.size());
   if (count != desc.batch) {

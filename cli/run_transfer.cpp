@@ -341,11 +341,11 @@ void upload(const Transfer& transfer, RunInputs& inputs, RunOutputs& outputs) {
   const AttentionDesc& desc = problem.desc;
   const auto past = [](std::optional<InputFile>& file) { return file ? &*file : nullptr; };
   const auto present = [](std::optional<OutputFile>& file) { return file ? &*file : nullptr; };
-  upload_array(transfer, Source(inputs.query, nullptr, problem.layout), {desc.query.type, run.query()});
-  upload_array(transfer, Source(inputs.key, past(inputs.past_key), problem.layout),
+  upload_array(transfer, Source(inputs.query, nullptr, problem.desc.layout), {desc.query.type, run.query()});
+  upload_array(transfer, Source(inputs.key, past(inputs.past_key), problem.desc.layout),
                {desc.key.type, run.key(), &run.tensor(&AttentionTensors::key_scales),
                 present(outputs.present_key), desc.query.type});
-  upload_array(transfer, Source(inputs.value, past(inputs.past_value), problem.layout),
+  upload_array(transfer, Source(inputs.value, past(inputs.past_value), problem.desc.layout),
                {desc.value.type, run.value(), &run.tensor(&AttentionTensors::value_scales),
                 present(outputs.present_value), desc.query.type});
   if (inputs.mask) upload_mask(transfer, *inputs.mask);
@@ -367,7 +367,7 @@ void download(const Transfer& transfer, RunOutputs& outputs) {
   const Problem& problem = run.problem();
   const AttentionDesc& desc = problem.desc;
   const float hidden = -std::numeric_limits<float>::infinity();
-  const bool bshd = problem.layout == Layout::kBshd;
+  const bool bshd = problem.desc.layout == Layout::kBshd;
   // Every row of packed ones belongs to a sequence, so none is filled.
   const std::int64_t filled = desc.has_packed_queries() ? 0 : 1;
   if (outputs.output) {

@@ -169,7 +169,6 @@ void attend(const App& app, const VkPhysicalDevice16BitStorageFeatures& features
   desc.kv_length = 2;
   desc.head_dim = 4;
   desc.value_dim = 2;
-  desc.set_layout(vkattn::Layout::kBhsd);
   vkattn::PlanOptions options;
   options.kv_splits = 1;  // with splits a plan may need a workspace: see plan.workspace_bytes()
   const vkattn::AttentionPlan plan = checked(vkattn::AttentionPlan::create(device, desc, options));

@@ -70,12 +70,11 @@ vkattn::AppendDesc append_desc(std::int64_t new_length) {
   desc.query_heads = kQueryHeads;
   desc.kv_heads = kKvHeads;
   desc.new_length = new_length;
-  desc.head_dim = desc.value_dim = kDim;
+  desc.head_dim = kDim;
   desc.cache_length = kCapacity;
-  desc.has_positions = true;   // read from a device buffer: where each batch entry's cache ends
-  desc.has_kv_lengths = true;  // and written there again, the new rows added
+  desc.has_positions = true;      // read from a device buffer: where each batch entry's cache ends
+  desc.writes_kv_lengths = true;  // and written there again, the new rows added
   desc.rotary = {vkattn::RotaryStyle::kHalfSplit, kDim};
-  desc.set_layout(vkattn::Layout::kBhsd);
   return desc;
 }
 
@@ -87,9 +86,8 @@ vkattn::AttentionDesc attention_desc() {
   desc.kv_heads = kKvHeads;
   desc.query_length = 1;
   desc.kv_length = kCapacity;  // at most; in use are as many as the buffer says
-  desc.has_kv_lengths = true;
-  desc.head_dim = desc.value_dim = kDim;
-  desc.set_layout(vkattn::Layout::kBhsd);
+  desc.kv_lengths = vkattn::Lengths::kPerEntry;
+  desc.head_dim = kDim;
   return desc;
 }
 
@@ -159,7 +157,7 @@ Cache make_cache(const vkattn::Runtime& runtime) {
 void append_prompts(const vkattn::Runtime& runtime, const Cache& cache, const Lengths& prompt_lengths) {
   vkattn::AppendDesc desc = append_desc(kPrompt);
   desc.query_heads = 0;
-  desc.has_new_lengths = true;
+  desc.new_lengths = vkattn::Lengths::kPerEntry;
   const vkattn::AppendPlan plan =
       checked(vkattn::AppendPlan::create(runtime.device(), desc, {runtime.pipeline_cache()}));
   const vkattn::Buffer key = upload(runtime, tokens(kKey, kKvHeads, {0, 0}, kPrompt));

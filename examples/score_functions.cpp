@@ -58,7 +58,6 @@ Matrix attend(const vkattn::Runtime& runtime, const char* source, const vkattn::
               const Table& table) {
   vkattn::AttentionDesc desc;
   desc.query_length = desc.kv_length = desc.head_dim = desc.value_dim = kTokens;
-  desc.set_layout(vkattn::Layout::kBhsd);
 
   vkattn::PlanOptions options;
   options.score_function = checked(vkattn::ScoreFunction::create({source, buffer.name, {buffer}}));

@@ -6,7 +6,7 @@ cmake_minimum_required(VERSION 3.25)
 # shared/ (constants of the shaders), the headers that a build makes, and the first ones of the list of public headers are
 # everyone's.
 set(everyones_headers buffer_range capabilities data_type device result statistics)
-set(problem_headers attention attention_tensors mask score_shaders)
+set(problem_headers attention attention_tensors host_tensors mask score_shaders)
 
 set(vulkan_may "")
 set(vulkan_headers "")

@@ -28,9 +28,9 @@ AppendDesc append_desc(const Problem& problem) {
   desc.batch = attention.batch;
   desc.kv_heads = attention.kv_heads;
   desc.new_length = problem.appended;
-  if (attention.has_cumulative_query_lengths) {
+  if (attention.has_packed_queries()) {
     // Rows as the queries have them: of each batch entry the first problem.appended.
-    desc.has_cumulative_new_lengths = true;
+    desc.new_lengths = Lengths::kPacked;
     desc.total_new_length = attention.total_query_length;
     desc.new_length = std::min(problem.appended, attention.query_length);
   }
@@ -41,16 +41,15 @@ AppendDesc append_desc(const Problem& problem) {
   desc.has_positions = true;
   desc.key.type = source_type(attention.key.type);
   desc.value.type = source_type(attention.value.type);
-  desc.set_layout(Layout::kBhsd);
   desc.key.alignment_bytes = desc.value.alignment_bytes = bench::default_alignment(problem);
   desc.cache_key = attention.key;
   desc.cache_value = attention.value;
-  if (problem.rotary == RotaryStyle::kNone) return desc;
+  if (problem.rotary == RotaryStyle::kNone) return desc.resolved();
   desc.query_heads = attention.query_heads;
   desc.query = desc.query_output = attention.query;
   desc.rotary.style = problem.rotary;
   desc.rotary.dims = attention.head_dim;
-  return desc;
+  return desc.resolved();
 }
 
 /// The new rows of K or V.
@@ -58,7 +57,7 @@ void fill_new_rows(const Problem& problem, TensorRole role, const SmallInputs& i
                    const TensorShape& shape, const PutElement& put) {
   TensorData data(problem, role);
   const RowMap queries(problem, inputs, TensorRole::kQuery);
-  const bool packed = problem.desc.has_cumulative_query_lengths;
+  const bool packed = problem.desc.has_packed_queries();
   const DataType stored = role == TensorRole::kKey ? problem.desc.key.type : problem.desc.value.type;
   const std::size_t size = element_bytes(shape.desc.type);
   AddressOrder(shape).for_each([&](std::int64_t offset, const Position& p) {
@@ -169,7 +168,7 @@ Status append_keys(const Runtime& runtime, const Problem& problem, const SmallIn
   all.cache_key = range_of(tensors[&AttentionTensors::key]);
   all.cache_value = range_of(tensors[&AttentionTensors::value]);
   all.positions = range_of(position_buffer);
-  if (desc.has_cumulative_new_lengths) {
+  if (desc.new_lengths == Lengths::kPacked) {
     all.cumulative_new_lengths = range_of(tensors[&AttentionTensors::cumulative_query_lengths]);
   }
   all.page_table = range_of(tensors[&AttentionTensors::page_table]);

@@ -36,7 +36,7 @@ class OutputView {
   };
 
   [[nodiscard]] Element element(const reference::RowIndex& row, std::int64_t dim) const {
-    const Strides& s = shape_.desc.strides;
+    const Strides& s = *shape_.desc.strides;
     const std::size_t size = element_bytes(shape_.desc.type);
     const auto index =
         static_cast<std::size_t>(row.batch * s.batch + row.head * s.head + row.query * s.row + dim * s.dim);

@@ -26,8 +26,8 @@ Status check_nested(std::string_view name, const TensorShape& shape) {
 /// Lengths are one for each batch entry.
 Status check_counts(const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
-  const bool of_keys = desc.has_kv_lengths || desc.has_cumulative_lengths;
-  const bool of_queries = desc.has_query_lengths || desc.has_packed_queries();
+  const bool of_keys = desc.kv_lengths != Lengths::kUniform;
+  const bool of_queries = desc.query_lengths != Lengths::kUniform;
   const auto check = [&](bool wanted, std::size_t count, const char* what) -> Status {
     if (!wanted || std::cmp_equal(count, desc.batch)) return {};
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,

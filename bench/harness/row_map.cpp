@@ -12,13 +12,13 @@ constexpr std::int64_t kNowhere = -1;
 
 std::int64_t key_length(const Problem& problem, std::int64_t batch) {
   const std::int64_t longest = problem.desc.kv_length;
-  if (!problem.desc.has_kv_lengths) return longest;
+  if (problem.desc.kv_lengths != Lengths::kPerEntry) return longest;
   return std::clamp<std::int64_t>(problem.kv_lengths[static_cast<std::size_t>(batch)], 0, longest);
 }
 
 std::int64_t new_rows(const Problem& problem, std::int64_t batch) {
   const AttentionDesc& desc = problem.desc;
-  if (!desc.has_cumulative_query_lengths) return problem.appended;
+  if (!desc.has_packed_queries()) return problem.appended;
   const std::int64_t queries = problem.query_lengths[static_cast<std::size_t>(batch)];
   return std::min({problem.appended, desc.query_length, queries});
 }
@@ -33,7 +33,7 @@ RowMap::RowMap(const Problem& problem, const SmallInputs& inputs, TensorRole rol
   const AttentionDesc& desc = problem.desc;
   const bool of_queries = role == TensorRole::kQuery;
   const bool in_cache = !of_queries && desc.cache.mapping != KeyMapping::kContiguous;
-  const bool packed = of_queries ? desc.has_packed_queries() : desc.has_cumulative_lengths;
+  const bool packed = of_queries ? desc.has_packed_queries() : desc.has_packed_keys();
   is_identity_ = !in_cache && !packed;
   if (is_identity_) return;
   const TensorExtents extents = of_queries ? query_extents(desc, 1) : key_extents(desc, 1);

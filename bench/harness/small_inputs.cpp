@@ -62,10 +62,10 @@ std::vector<float> head_scales(const Problem& problem, TensorRole role) {
 SmallInputs make_small_inputs(const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
   SmallInputs inputs;
-  if (desc.has_kv_lengths) inputs.kv_lengths = problem.kv_lengths;
-  if (desc.has_query_lengths) inputs.query_lengths = problem.query_lengths;
+  if (desc.kv_lengths == Lengths::kPerEntry) inputs.kv_lengths = problem.kv_lengths;
+  if (desc.query_lengths == Lengths::kPerEntry) inputs.query_lengths = problem.query_lengths;
   if (desc.has_packed_queries()) inputs.cumulative_query_lengths = cumulative(problem.query_lengths);
-  if (desc.has_cumulative_lengths) inputs.cumulative_kv_lengths = cumulative(problem.kv_lengths);
+  if (desc.has_packed_keys()) inputs.cumulative_kv_lengths = cumulative(problem.kv_lengths);
   if (desc.cache.mapping == KeyMapping::kPaged) inputs.page_table = page_table(problem);
   inputs.key_scales = head_scales(problem, TensorRole::kKey);
   inputs.value_scales = head_scales(problem, TensorRole::kValue);

@@ -63,7 +63,7 @@ struct TensorShape {
 [[nodiscard]] inline TensorShape in_blocks(TensorShape shape) {
   const std::int64_t block = block_elements(shape.desc.type);
   if (block == 1) return shape;
-  Strides& strides = shape.desc.strides;
+  Strides& strides = *shape.desc.strides;
   strides = {strides.batch / block, strides.head / block, strides.row / block, 1};
   shape.dims /= block;
   return shape;
@@ -73,8 +73,8 @@ struct TensorShape {
 class AddressOrder {
  public:
   explicit AddressOrder(const TensorShape& shape)
-      : axes_{Axis{shape.desc.strides.batch, shape.batch, 0}, Axis{shape.desc.strides.head, shape.heads, 1},
-              Axis{shape.desc.strides.row, shape.rows, 2}, Axis{shape.desc.strides.dim, shape.dims, 3}} {
+      : axes_{Axis{shape.desc.strides->batch, shape.batch, 0}, Axis{shape.desc.strides->head, shape.heads, 1},
+              Axis{shape.desc.strides->row, shape.rows, 2}, Axis{shape.desc.strides->dim, shape.dims, 3}} {
     for (Axis& axis : axes_) {
       // What repeats along a dimension lies in memory once; its data are those of position 0.
       if (axis.stride == 0) axis.extent = std::min<std::int64_t>(axis.extent, 1);

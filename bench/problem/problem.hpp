@@ -42,11 +42,10 @@ enum class ScoreKind {
 /// A descriptor with everything that is needed to make its data again.
 struct Problem {
   AttentionDesc desc;
-  Layout layout = Layout::kBhsd;
   std::int64_t row_padding = 0;  ///< elements left free after each row of Q, K, V and O
   std::int64_t shift = 0;        ///< elements left free before each tensor in its buffer
-  /// One per batch entry where desc.has_kv_lengths or desc.has_query_lengths; of packed sequences and packed
-  /// queries the lengths that the cumulative ones are made of.
+  /// One per batch entry where desc.kv_lengths or desc.query_lengths is kPerEntry; of packed sequences and
+  /// packed queries the lengths that the cumulative ones are made of.
   std::vector<std::int32_t> kv_lengths;
   std::vector<std::int32_t> query_lengths;
   MaskDims mask_dims;

@@ -53,22 +53,23 @@ std::int64_t sum_of(const std::vector<std::int32_t>& lengths) {
 
 void Problem::lay_out() {
   if (desc.has_packed_queries()) desc.total_query_length = sum_of(query_lengths);
-  if (desc.has_cumulative_lengths) desc.total_kv_length = sum_of(kv_lengths);
+  if (desc.has_packed_keys()) desc.total_kv_length = sum_of(kv_lengths);
   CacheLayout& cache = desc.cache;
   if (cache.mapping == KeyMapping::kPaged && cache.page_size > 0) {
     cache.page_table_stride =
         desc.kv_length / cache.page_size + (desc.kv_length % cache.page_size > 0 ? 1 : 0);
     cache.page_count = saturating_add(saturating_multiply(desc.batch, cache.page_table_stride), kSparePages);
   }
-  desc.set_layout(layout);
+  desc.set_layout(desc.layout);
+  desc = desc.resolved();
   desc.mask.strides = desc.mask.type == MaskType::kNone ? Strides{} : mask_strides(desc, mask_dims);
   if (row_padding <= 0) return;
   const TensorExtents queries = query_extents(desc, 1);
   const TensorExtents keys = key_extents(desc, 1);
-  add_row_padding(desc.query.strides, layout, queries, row_padding);
-  add_row_padding(desc.key.strides, layout, keys, row_padding);
-  add_row_padding(desc.value.strides, layout, keys, row_padding);
-  add_row_padding(desc.output.strides, layout, queries, row_padding);
+  add_row_padding(*desc.query.strides, desc.layout, queries, row_padding);
+  add_row_padding(*desc.key.strides, desc.layout, keys, row_padding);
+  add_row_padding(*desc.value.strides, desc.layout, keys, row_padding);
+  add_row_padding(*desc.output.strides, desc.layout, queries, row_padding);
 }
 
 void ProblemParser::resolve_types() {
@@ -96,14 +97,14 @@ void ProblemParser::resolve_defaults() {
   desc.value.alignment_bytes = alignment;
   desc.output.alignment_bytes = alignment;
   // What is packed has cumulative lengths in place of these.
-  desc.has_kv_lengths = has("kv_lengths") && !desc.has_cumulative_lengths;
-  desc.has_query_lengths = has("query_lengths") && !desc.has_packed_queries();
+  if (has("kv_lengths") && !desc.has_packed_keys()) desc.kv_lengths = Lengths::kPerEntry;
+  if (has("query_lengths") && !desc.has_packed_queries()) desc.query_lengths = Lengths::kPerEntry;
 }
 
 Status ProblemParser::check_packed() const {
   const AttentionDesc& desc = problem_.desc;
-  if (problem_.layout != Layout::kPackedQkv) return {};
-  if (desc.has_cumulative_query_lengths) {
+  if (problem_.desc.layout != Layout::kPackedQkv) return {};
+  if (desc.has_packed_queries() && !desc.has_packed_keys()) {
     return problem_error("layout=packed keeps queries and keys in one tensor, but " +
                          quoted(word_of("sequences")) + " packs the queries alone");
   }
@@ -154,12 +155,12 @@ Status ProblemParser::check_shift() const {
 
 Status ProblemParser::check_lengths() const {
   const AttentionDesc& desc = problem_.desc;
-  if (desc.has_cumulative_lengths && (!has("query_lengths") || !has("kv_lengths"))) {
+  if (desc.has_packed_keys() && (!has("query_lengths") || !has("kv_lengths"))) {
     return problem_error(
         "the word sequences packs batch entries of different lengths, so it needs query_lengths=… and "
         "kv_lengths=… with one length for each");
   }
-  if (desc.has_cumulative_query_lengths && !has("query_lengths")) {
+  if (desc.has_packed_queries() && !has("query_lengths")) {
     return problem_error(
         "the word sequences=queries packs the queries of batch entries, so it needs query_lengths=… with one "
         "length for each");
@@ -173,7 +174,7 @@ Status ProblemParser::check_lengths() const {
                            std::to_string(desc.batch) + "; give one for each batch entry");
     }
     const auto least = std::min_element(lengths.begin(), lengths.end());
-    const bool packed = of_keys ? desc.has_cumulative_lengths : desc.has_packed_queries();
+    const bool packed = of_keys ? desc.has_packed_keys() : desc.has_packed_queries();
     if (packed && least != lengths.end() && *least < 0) {
       return problem_error(key + " names " + std::to_string(*least) +
                            " but the length of a packed sequence must not be negative");
@@ -210,7 +211,7 @@ Status ProblemParser::check_append() const {
     return problem_error("the number of keys in " + quoted(word_of("append")) + " must be from 0 to " +
                          std::to_string(desc.kv_length) + ", the key length");
   }
-  if (problem_.appended > 0 && desc.has_cumulative_lengths) {
+  if (problem_.appended > 0 && desc.has_packed_keys()) {
     return problem_error(quoted(word_of("append")) +
                          " writes keys into a cache, but packed sequences have none; leave out sequences");
   }

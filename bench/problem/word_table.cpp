@@ -159,8 +159,9 @@ constexpr Word kWords[] = {
         {"--weights-stage", "STAGE",
          "Which weights --weights writes: scores, softcap, masked (-inf where hidden) or probabilities (the "
          "default)"}),
-    flag<&D::has_cumulative_lengths>(
-        "sequences", "packed without padding; query_lengths= and kv_lengths= are those of each sequence"),
+    row(kFlag, "sequences", "sequences",
+        "packed without padding; query_lengths= and kv_lengths= are those of each sequence", read_packed,
+        write_packed),
     row(kSetting, "sequences", "sequences=queries",
         "the queries alone packed, as for continuous batching; keys in whatever cache", read_packed_queries,
         write_packed_queries),
@@ -182,7 +183,7 @@ constexpr Word kWords[] = {
         "rotary", "rotary=half-split",
         "those keys and the queries, as many, are turned by their positions; half-split or interleaved"),
 
-    choice<&P::layout, kLayoutNames>("layout", "layout=bshd",
+    choice<&D::layout, kLayoutNames>("layout", "layout=bshd",
                                      "memory order: bhsd (the default), bshd or packed"),
     plain<&P::row_padding>("pad", "pad=3", "free elements after each row"),
     plain<&P::shift>("shift", "shift=1", "free elements before each tensor"),

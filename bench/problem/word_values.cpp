@@ -202,13 +202,22 @@ Status read_block(const Given& given, Problem& problem) {
   return problem_error("the number of positions in " + quoted(given.typed) + " must be at least 1");
 }
 
+Status read_packed(const Given& /*given*/, Problem& problem) {
+  problem.desc.query_lengths = problem.desc.kv_lengths = Lengths::kPacked;
+  return {};
+}
+
+Text write_packed(const Problem& problem) {
+  return problem.desc.has_packed_keys() ? Text("") : Text();
+}
+
 Status read_packed_queries(const Given& given, Problem& problem) {
-  static constexpr Name<bool> kPacked[] = {{"queries", true}};
-  return read_name(given, kPacked, problem.desc.has_cumulative_query_lengths);
+  static constexpr Name<Lengths> kPacked[] = {{"queries", Lengths::kPacked}};
+  return read_name(given, kPacked, problem.desc.query_lengths);
 }
 
 Text write_packed_queries(const Problem& problem) {
-  return problem.desc.has_cumulative_query_lengths ? Text("queries") : Text();
+  return problem.desc.has_packed_queries() && !problem.desc.has_packed_keys() ? Text("queries") : Text();
 }
 
 Status read_length_list(const Given& given, std::vector<std::int32_t>& lengths) {
@@ -232,14 +241,12 @@ std::string length_list(const std::vector<std::int32_t>& lengths) {
 }  // namespace
 
 Text write_query_lengths(const Problem& problem) {
-  const AttentionDesc& desc = problem.desc;
-  if (!desc.has_query_lengths && !desc.has_packed_queries()) return {};
+  if (problem.desc.query_lengths == Lengths::kUniform) return {};
   return length_list(problem.query_lengths);
 }
 
 Text write_kv_lengths(const Problem& problem) {
-  const AttentionDesc& desc = problem.desc;
-  if (!desc.has_kv_lengths && !desc.has_cumulative_lengths) return {};
+  if (problem.desc.kv_lengths == Lengths::kUniform) return {};
   return length_list(problem.kv_lengths);
 }
 

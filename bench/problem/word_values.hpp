@@ -67,6 +67,8 @@ Status read_hidden(const Given& given, Problem& problem);
 Status read_block(const Given& given, Problem& problem);
 
 // Lengths and caches.
+Status read_packed(const Given& given, Problem& problem);
+Text write_packed(const Problem& problem);
 Status read_packed_queries(const Given& given, Problem& problem);
 Text write_packed_queries(const Problem& problem);
 Status read_length_list(const Given& given, std::vector<std::int32_t>& lengths);

@@ -6,14 +6,20 @@
 #include <vkattn/result.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 namespace vkattn {
 
+/// A size that was not given. What follows from other sizes is taken from them; of the rest validate() says
+/// which is missing.
+inline constexpr std::int64_t kUnset = std::numeric_limits<std::int64_t>::min();
+
 /// Storage of Q, K, V or O: element type, strides, and what the caller promises about alignment.
 struct TensorDesc {
   DataType type = DataType::kFloat32;
-  Strides strides;
+  /// Not given: those of the descriptor's `layout`.
+  std::optional<Strides> strides;
   /// What the caller promises of the first element's place in its buffer: a power of two, or 0 for the
   /// element's size alone. With 16 the kernels load 16 bytes at a time where the strides allow it too; with
   /// less they are slower, and matrix2 refuses. A binding aligned to less than promised is refused. Block
@@ -23,8 +29,17 @@ struct TensorDesc {
   bool operator==(const TensorDesc&) const = default;
 };
 
-/// The usual memory orders. A packed QKV tensor is (batch, length, query_heads + 2 * kv_heads, dim).
-enum class Layout { kBhsd, kBshd, kPackedQkv };
+/// The usual memory orders, without padding: (batch, head, length, dim), (batch, length, head, dim), and one
+/// tensor of Q, K and V, (batch, length, query_heads + 2 * kv_heads, dim).
+enum class Layout : std::uint32_t { kBhsd = 0, kBshd = 1, kPackedQkv = 2 };
+
+/// How many queries, or keys, or new rows a batch entry has.
+enum class Lengths : std::uint32_t {
+  kUniform = 0,   ///< all entries the same number
+  kPerEntry = 1,  ///< a device buffer of one int32 per batch entry says (seqused_k in FlashAttention)
+  kPacked = 2,    ///< entries lie one after the other without padding, and a device buffer of batch + 1 int32
+                  ///< says where each begins (varlen, cu_seqlens)
+};
 
 /// Which key position lines up with query 0. Never inferred from the shape.
 enum class Align {
@@ -42,12 +57,16 @@ enum class Align {
 struct AttentionDesc {
   std::int64_t batch = 1;
   std::int64_t query_heads = 1;
-  std::int64_t kv_heads = 1;
-  std::int64_t query_length = 0;
-  std::int64_t kv_length = 0;
-  std::int64_t head_dim = 64;
-  std::int64_t value_dim = 64;
+  std::int64_t kv_heads = kUnset;  ///< not given: query_heads
+  std::int64_t query_length = kUnset;
+  std::int64_t kv_length = kUnset;
+  std::int64_t head_dim = kUnset;
+  std::int64_t value_dim = kUnset;  ///< not given: head_dim
 
+  /// Of Q, K, V and O where they have no strides of their own; of a ring or pages K and V lie in kBshd's
+  /// order where that is asked for, else in kBhsd's. Lse is always (batch, head, row), weights and mask are
+  /// (batch, head, query, key); rows of a mask of bits are whole words.
+  Layout layout = Layout::kBhsd;
   TensorDesc query;
   TensorDesc key;
   TensorDesc value;
@@ -61,25 +80,18 @@ struct AttentionDesc {
   Align align = Align::kTopLeft;
   std::int64_t offset = 0;
 
-  /// A device buffer of one int32 per batch entry limits the visible keys: j < kv_lengths[b]. Values are
-  /// clamped to [0, kv_length] on the device.
-  bool has_kv_lengths = false;
-
-  /// A device buffer of one int32 per batch entry: rows i >= query_lengths[b] are not written. Clamped too.
-  bool has_query_lengths = false;
-
-  /// Packed sequences: batch entry b has the queries cumulative_query_lengths[b] … [b + 1] - 1 of tensors of
-  /// total_query_length rows (Q, O, lse) and likewise the keys of tensors of total_kv_length rows (K, V).
-  /// Both are device buffers of batch + 1 int32; query_length and kv_length are the longest sequences that
-  /// may occur; what lies beyond them or beyond the tensors is cut off. Batch strides of Q, K, V, O and lse
-  /// are ignored.
-  bool has_cumulative_lengths = false;
-  /// Packed queries alone, as in continuous batching: Q, O and lse are packed as above, by
-  /// cumulative_query_lengths and total_query_length; K and V have batch entries as `cache` says, with key
-  /// lengths by has_kv_lengths. Not together with has_cumulative_lengths or has_query_lengths.
-  bool has_cumulative_query_lengths = false;
-  std::int64_t total_query_length = 0;
-  std::int64_t total_kv_length = 0;
+  /// kPerEntry: rows i >= query_lengths[b] are not written; values are clamped to [0, query_length] on the
+  /// device. kPacked: Q, O and lse are tensors of total_query_length rows without a batch dimension, in which
+  /// batch entry b has the rows cumulative_query_lengths[b] … [b + 1] - 1. query_length is then the longest
+  /// sequence that may occur; what lies beyond it or beyond the tensors is cut off, and batch strides of the
+  /// three are ignored.
+  Lengths query_lengths = Lengths::kUniform;
+  /// kPerEntry: keys j < kv_lengths[b] are visible; clamped likewise. kPacked: the same of K and V with
+  /// cumulative_kv_lengths, total_kv_length and kv_length; needs packed queries and keys in one piece. Packed
+  /// queries over a cache, as in continuous batching, go with the other two.
+  Lengths kv_lengths = Lengths::kUniform;
+  std::int64_t total_query_length = kUnset;  ///< of packed queries
+  std::int64_t total_kv_length = kUnset;     ///< of packed keys
 
   /// Where K and V of a cache lie; kv_length is then the longest that may occur.
   CacheLayout cache;
@@ -103,30 +115,30 @@ struct AttentionDesc {
 
   /// Write the log-sum-exp of each row; -inf for a row that sees nothing. lse_strides.dim is ignored.
   bool has_lse = false;
-  Strides lse_strides;
+  std::optional<Strides> lse_strides;
 
   /// Write the weights of one stage, float32 (batch, query_heads, query_length, kv_length): the only thing
   /// here whose memory grows with query_length x kv_length. Of query i < query_lengths[b] every key is
   /// written.
   WeightsStage weights = WeightsStage::kNone;
-  Strides weights_strides;
+  std::optional<Strides> weights_strides;
 
-  /// Sets all strides for tensors without padding in the given memory order (lse is always batch, head, row,
-  /// weights and mask batch, head, query, key), with the extents of tensor_extents().
-  void set_layout(Layout layout);
+  /// Sets `layout` and forgets all strides that were given.
+  void set_layout(Layout new_layout);
   /// Sets the storage type of Q, K, V and O.
   void set_type(DataType type);
   /// The scale in force.
   [[nodiscard]] float effective_scale() const;
-  /// Q, O and lse are packed, by either of the flags for it.
-  [[nodiscard]] bool has_packed_queries() const {
-    return has_cumulative_lengths || has_cumulative_query_lengths;
-  }
+  [[nodiscard]] bool has_packed_queries() const { return query_lengths == Lengths::kPacked; }
+  [[nodiscard]] bool has_packed_keys() const { return kv_lengths == Lengths::kPacked; }
   /// Nothing to write: batch, query_heads, query_length or, of packed queries, total_query_length is 0.
   [[nodiscard]] bool is_empty() const {
     return batch == 0 || query_heads == 0 || query_length == 0 ||
            (has_packed_queries() && total_query_length == 0);
   }
+  /// The same with kv_heads, value_dim and all strides given, as AttentionPlan::desc() has them. Lengths and
+  /// head_dim that were not given stay so.
+  [[nodiscard]] AttentionDesc resolved() const;
 
   bool operator==(const AttentionDesc&) const = default;
 };
@@ -135,7 +147,7 @@ struct AttentionDesc {
 inline constexpr std::int64_t kMaxHeadDim = 576;
 
 /// Bytes from a tensor's first element to the end of its last, 0 for a tensor with no elements; an error
-/// where the number does not fit 63 bits or a size or stride is negative.
+/// where it has no strides, the number does not fit 63 bits, or a size or stride is negative.
 [[nodiscard]] Result<std::int64_t> tensor_bytes(const TensorDesc& tensor, std::int64_t batch,
                                                 std::int64_t heads, std::int64_t rows, std::int64_t dims);
 

@@ -17,11 +17,11 @@ struct AttentionTensors {
   BufferRange value;
   BufferRange output;
   BufferRange lse;                       ///< float32
-  BufferRange kv_lengths;                ///< int32, one per batch entry
+  BufferRange kv_lengths;                ///< int32, one per batch entry (seqused_k)
   BufferRange query_lengths;             ///< int32, one per batch entry
-  BufferRange cumulative_query_lengths;  ///< int32, batch + 1
-  BufferRange cumulative_kv_lengths;     ///< int32, batch + 1
-  BufferRange page_table;                ///< int32 (batch, page_table_stride)
+  BufferRange cumulative_query_lengths;  ///< int32, batch + 1 (cu_seqlens_q)
+  BufferRange cumulative_kv_lengths;     ///< int32, batch + 1 (cu_seqlens_k)
+  BufferRange page_table;                ///< int32 (batch, page_table_stride) (block_table)
   BufferRange key_scales;                ///< float32, one per KV head, where K is kFloat8E4m3
   BufferRange value_scales;              ///< float32, one per KV head, where V is kFloat8E4m3
   BufferRange mask;                      ///< AttentionDesc::mask

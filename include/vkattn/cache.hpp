@@ -22,7 +22,7 @@ struct AppendState;
 enum class RotaryStyle : std::uint32_t {
   kNone = 0,
   kInterleaved = 1,  ///< dims 2i and 2i + 1 (RoFormer, GPT-J)
-  kHalfSplit = 2,    ///< dims i and i + dims / 2 (GPT-NeoX, Llama in Transformers)
+  kHalfSplit = 2,    ///< dims i and i + dims / 2 (GPT-NeoX's or "NeoX style", Llama in Transformers)
 };
 
 /// Rotary position embedding (Su et al., RoFormer, arXiv:2104.09864): the pair i of the first `dims` dims of
@@ -53,14 +53,19 @@ struct RotaryDesc {
 ///
 /// Shapes: key (batch, kv_heads, new_length, head_dim), value (batch, kv_heads, new_length, value_dim), query
 /// and query_output (batch, query_heads, new_length, head_dim), cache_key and cache_value as CacheLayout has
-/// them. Packed new rows have no batch dimension: see has_cumulative_new_lengths.
+/// them.
 struct AppendDesc {
   std::int64_t batch = 1;
   std::int64_t query_heads = 0;  ///< 0: there are no queries to rotate
-  std::int64_t kv_heads = 1;     ///< 0: nothing is appended
-  std::int64_t new_length = 1;
-  std::int64_t head_dim = 64;
-  std::int64_t value_dim = 64;  ///< 0: keys only
+  /// 0: nothing is appended. Not given: query_heads, where that is above 0.
+  std::int64_t kv_heads = kUnset;
+  std::int64_t new_length = kUnset;
+  std::int64_t head_dim = kUnset;
+  std::int64_t value_dim = kUnset;  ///< 0: keys only; not given: head_dim
+
+  /// Of the new rows and the query where they have no strides of their own; the caches lie in kBshd's order
+  /// where that is asked for, else in kBhsd's.
+  Layout layout = Layout::kBhsd;
 
   /// float32, float16 or bfloat16.
   TensorDesc query, key, value;
@@ -70,7 +75,7 @@ struct AppendDesc {
   TensorDesc cache_key, cache_value;
 
   CacheLayout cache;
-  std::int64_t cache_length = 0;  ///< rows of a contiguous cache
+  std::int64_t cache_length = kUnset;  ///< rows of a contiguous cache
 
   /// AppendTensors::positions, int32, one per batch entry: the number of keys that the cache holds already.
   /// Without it `position` holds for all. Rows at positions that the cache does not have, and rows on pages
@@ -78,34 +83,33 @@ struct AppendDesc {
   bool has_positions = false;
   std::int64_t position = 0;
 
-  /// AppendTensors::new_lengths, int32, one per batch entry, clamped to [0, new_length]: rows from there on
-  /// are not written, neither to the caches nor to query_output.
-  bool has_new_lengths = false;
-
-  /// Packed new rows, as in continuous batching: batch entry b has the rows cumulative_new_lengths[b] …
-  /// [b + 1] - 1 of key, value, query and query_output, which are tensors of total_new_length rows; its first
-  /// has the position positions[b]. A device buffer of batch + 1 int32, clamped as attention clamps its
-  /// cumulative_query_lengths, so one buffer serves both. new_length is the most rows of one entry that may
-  /// occur; what lies beyond it or beyond the tensors is cut off. Rows of no entry, and those from
-  /// cumulative_new_lengths[batch] on, are neither appended nor written to query_output. The latter cost next
-  /// to nothing, other rows of no entry a walk over all entries. A row that several entries share is appended
-  /// for one of them. Where cumulative lengths fall, kv_lengths counts rows that were not appended. Batch
-  /// strides of the four tensors are ignored. Not together with has_new_lengths.
-  bool has_cumulative_new_lengths = false;
-  std::int64_t total_new_length = 0;
+  /// kPerEntry: of new_lengths[b], clamped to [0, new_length], rows from there on are not written, neither to
+  /// the caches nor to query_output. kPacked, as in continuous batching: batch entry b has the rows
+  /// cumulative_new_lengths[b] … [b + 1] - 1 of key, value, query and query_output, which are tensors of
+  /// total_new_length rows without a batch dimension; its first has the position positions[b]. The buffer is
+  /// clamped as attention clamps its cumulative_query_lengths, so one serves both. new_length is then the
+  /// most rows of one entry that may occur; what lies beyond it or beyond the tensors is cut off. Rows of no
+  /// entry, and those from cumulative_new_lengths[batch] on, are neither appended nor written to
+  /// query_output. The latter cost next to nothing, other rows of no entry a walk over all entries. A row
+  /// that several entries share is appended for one of them. Where cumulative lengths fall, kv_lengths counts
+  /// rows that were not appended. Batch strides of the four tensors are ignored.
+  Lengths new_lengths = Lengths::kUniform;
+  std::int64_t total_new_length = kUnset;  ///< of packed rows
 
   /// Write AppendTensors::kv_lengths[b] = position + new rows, clamped to [0, what the cache has room for]:
   /// what attention takes as its kv_lengths. May be `positions` itself: it is written when all else is done,
   /// so that a recorded step can be submitted again and again without the host. Where several layers share
   /// the positions, only the last one to append may write there.
-  bool has_kv_lengths = false;
+  bool writes_kv_lengths = false;
 
   /// Of queries and keys.
   RotaryDesc rotary;
 
-  /// Sets all strides for tensors without padding: the new rows and the query in the given memory order, the
-  /// caches in kBshd's where that is asked for, else in kBhsd's.
-  void set_layout(Layout layout);
+  /// Sets `layout` and forgets all strides that were given.
+  void set_layout(Layout new_layout);
+  /// The same with kv_heads, value_dim and all strides given, as AppendPlan::desc() has them. Lengths and
+  /// head_dim that were not given stay so.
+  [[nodiscard]] AppendDesc resolved() const;
   /// Nothing to write.
   [[nodiscard]] bool is_empty() const;
 

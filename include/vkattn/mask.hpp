@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace vkattn {
 
@@ -32,7 +33,7 @@ enum class MaskType : std::uint32_t {
 /// head and row are multiples of 32, that of keys is 1, or 0 where a row's first bit is that of all its keys.
 struct MaskDesc {
   MaskType type = MaskType::kNone;
-  Strides strides;
+  std::optional<Strides> strides;  ///< not given: a mask that broadcasts nothing, without padding
 
   bool operator==(const MaskDesc&) const = default;
 };
@@ -41,7 +42,7 @@ struct MaskDesc {
 inline constexpr std::int64_t kUnlimited = -1;
 
 /// Query i sees key j only where i + offset - left <= j <= i + offset + right, with the offset named by
-/// AttentionDesc::align. Each side is a count or kUnlimited.
+/// AttentionDesc::align. Each side is a count or kUnlimited. FlashAttention calls the two window_size.
 struct SlidingWindow {
   std::int64_t left = kUnlimited;
   std::int64_t right = kUnlimited;
@@ -69,8 +70,8 @@ enum class KeyMapping : std::uint32_t {
 };
 
 /// Where K and V of a cache lie. Of a ring, the tensors have ring_length rows. Of pages, the tensors are
-/// (page_count, kv_heads, page_size, dim), their batch stride is that between pages, and the page table is a
-/// device buffer of int32 (batch, page_table_stride); numbers in it are clamped to the pages that exist.
+/// (page_count, kv_heads, page_size, dim), their batch stride is that between pages, and the page table (a
+/// block_table of blocks elsewhere) is a device buffer of int32 (batch, page_table_stride); numbers in it are clamped to the pages that exist.
 struct CacheLayout {
   KeyMapping mapping = KeyMapping::kContiguous;
   std::int64_t ring_length = 0;

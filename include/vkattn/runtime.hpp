@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vkattn/cache.hpp>
+#include <vkattn/host_tensors.hpp>
 #include <vkattn/plan.hpp>
 
 #include <cstddef>
@@ -141,6 +142,12 @@ class Runtime {
   }
   /// Runs a plan once and waits; nanoseconds. Bindings of another plan are refused.
   [[nodiscard]] Result<double> execute(const AttentionPlan& plan, const Bindings& bindings) const;
+
+  /// Attention on arrays in host memory, in one call: copies them to the device, runs the plan, waits, copies
+  /// the outputs back. An array that is smaller than its tensor is refused with both sizes.
+  [[nodiscard]] Status compute(const AttentionPlan& plan, const HostTensors& tensors) const;
+  /// The same with make_plan(desc), which is kept for the next calls with an equal descriptor.
+  [[nodiscard]] Status compute(const AttentionDesc& desc, const HostTensors& tensors) const;
 
   /// Validation messages collected so far (RuntimeOptions::validation, or a layer enabled from outside).
   [[nodiscard]] const std::vector<std::string>& validation_messages() const;

@@ -21,9 +21,9 @@ struct ScoreFunctionState;
 ///     float score(float s, Position p)   // the new score; s is scale * Q K^T after softcap, before mask and ALiBi
 ///     bool visible(Position p)           // whether the key may be seen
 ///
-/// with struct Position { uint batch, head, query, key; } of the whole problem. Results may depend on nothing
-/// but the arguments and the buffers. A score of -inf hides the key too, but only visible() lets kernels pass
-/// by blocks of keys.
+/// with struct Position { uint batch, head, query, key; } of the whole problem: what FlexAttention calls
+/// score_mod and mask_mod. Results may depend on nothing but the arguments and the buffers. A score of -inf
+/// hides the key too, but only visible() lets kernels pass by blocks of keys.
 // clang-format on
 struct ScoreFunctionDesc {
   std::string source;

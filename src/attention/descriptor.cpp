@@ -1,6 +1,7 @@
 // The descriptor of a problem: its layouts, the extent of its tensors and every rule that needs no device.
 #include <vkattn/attention.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 namespace vkattn {
 namespace {
 
+using detail::check_given;
 using detail::check_size;
 using detail::check_tensor;
 using detail::saturating_add;
@@ -32,22 +34,33 @@ std::string number(std::int64_t value) {
   return std::to_string(value);
 }
 
+/// Strides of sizes that are not known yet, or wrong, are never used.
+std::int64_t known(std::int64_t size) {
+  return std::max<std::int64_t>(size, 0);
+}
+
 Strides bhsd_strides(std::int64_t heads, std::int64_t rows, std::int64_t dims) {
-  const std::int64_t head = saturating_multiply(rows, dims);
-  return {saturating_multiply(heads, head), head, dims, 1};
+  const std::int64_t head = saturating_multiply(known(rows), known(dims));
+  return {saturating_multiply(known(heads), head), head, known(dims), 1};
 }
 
 /// Heads of `dims` elements side by side in rows of `row` elements.
 Strides bshd_strides(std::int64_t row, std::int64_t rows, std::int64_t dims) {
-  return {saturating_multiply(rows, row), dims, row, 1};
+  return {saturating_multiply(known(rows), row), known(dims), row, 1};
 }
+
+struct Shape {
+  std::int64_t heads;
+  std::int64_t rows;
+};
 
 Status check_sizes(const AttentionDesc& desc) {
   if (Status s = check_size("batch", desc.batch, 0, kMaxHeads); !s.ok()) return s;
   if (Status s = check_size("query_heads", desc.query_heads, 0, kMaxHeads); !s.ok()) return s;
   if (Status s = check_size("kv_heads", desc.kv_heads, 0, kMaxHeads); !s.ok()) return s;
-  if (Status s = check_size("query_length", desc.query_length, 0, kMaxRows); !s.ok()) return s;
-  if (Status s = check_size("kv_length", desc.kv_length, 0, kMaxRows); !s.ok()) return s;
+  if (Status s = check_given("query_length", desc.query_length, kMaxRows); !s.ok()) return s;
+  if (Status s = check_given("kv_length", desc.kv_length, kMaxRows); !s.ok()) return s;
+  if (desc.head_dim == kUnset) return invalid("head_dim is not set; give the elements of a query or key");
   if (Status s = check_size("head_dim", desc.head_dim, 1, kMaxHeadDim); !s.ok()) return s;
   if (Status s = check_size("value_dim", desc.value_dim, 1, kMaxHeadDim); !s.ok()) return s;
   // Both factors are below 2^31, so the product cannot wrap.
@@ -80,6 +93,15 @@ Status check_options(const AttentionDesc& desc) {
                                    " in magnitude, as scores are kept in log2 units: 1.4427 * scale must "
                                    "be a float"));
   }
+  if (desc.layout > Layout::kPackedQkv) {
+    return invalid("layout holds " + number(static_cast<int>(desc.layout)) + ", which names no memory order");
+  }
+  for (const auto& [name, lengths] :
+       {std::pair("query_lengths", desc.query_lengths), std::pair("kv_lengths", desc.kv_lengths)}) {
+    if (lengths <= Lengths::kPacked) continue;
+    return invalid(detail::message(name, " holds ", static_cast<std::uint32_t>(lengths),
+                                   ", which names no kind of lengths"));
+  }
   if (desc.align != Align::kTopLeft && desc.align != Align::kBottomRight && desc.align != Align::kOffset) {
     return invalid("align holds " + number(static_cast<int>(desc.align)) + ", which names no alignment");
   }
@@ -89,39 +111,47 @@ Status check_options(const AttentionDesc& desc) {
 
 }  // namespace
 
-void AttentionDesc::set_layout(Layout layout) {
-  const std::int64_t query_rows = query_extents(*this, 1).rows;
-  const std::int64_t key_rows = key_extents(*this, 1).rows;
-  switch (layout) {
-    case Layout::kBhsd:
-      query.strides = bhsd_strides(query_heads, query_rows, head_dim);
-      key.strides = bhsd_strides(kv_heads, key_rows, head_dim);
-      value.strides = bhsd_strides(kv_heads, key_rows, value_dim);
-      output.strides = bhsd_strides(query_heads, query_rows, value_dim);
-      break;
-    case Layout::kBshd:
-      query.strides = bshd_strides(saturating_multiply(query_heads, head_dim), query_rows, head_dim);
-      key.strides = bshd_strides(saturating_multiply(kv_heads, head_dim), key_rows, head_dim);
-      value.strides = bshd_strides(saturating_multiply(kv_heads, value_dim), key_rows, value_dim);
-      output.strides = bshd_strides(saturating_multiply(query_heads, value_dim), query_rows, value_dim);
-      break;
-    case Layout::kPackedQkv: {
-      const std::int64_t row = saturating_add(
-          saturating_add(saturating_multiply(query_heads, head_dim), saturating_multiply(kv_heads, head_dim)),
-          saturating_multiply(kv_heads, value_dim));
-      query.strides = bshd_strides(row, query_rows, head_dim);
-      key.strides = bshd_strides(row, key_rows, head_dim);
-      value.strides = bshd_strides(row, key_rows, value_dim);
-      output.strides = bshd_strides(saturating_multiply(query_heads, value_dim), query_rows, value_dim);
-      break;
+void AttentionDesc::set_layout(Layout new_layout) {
+  layout = new_layout;
+  for (TensorDesc* tensor : {&query, &key, &value, &output}) tensor->strides.reset();
+  lse_strides.reset();
+  weights_strides.reset();
+  mask.strides.reset();
+}
+
+AttentionDesc AttentionDesc::resolved() const {
+  AttentionDesc full = *this;
+  if (kv_heads == kUnset) full.kv_heads = query_heads;
+  if (value_dim == kUnset) full.value_dim = head_dim;
+  const Shape of_query{query_heads, query_extents(full, 1).rows};
+  const Shape of_key{full.kv_heads, key_extents(full, 1).rows};
+  // A cache is a memory of its own.
+  const bool one_tensor = layout == Layout::kPackedQkv && cache.mapping == KeyMapping::kContiguous;
+  const std::int64_t qkv_row = saturating_add(
+      saturating_multiply(known(query_heads), known(head_dim)),
+      saturating_multiply(known(full.kv_heads), saturating_add(known(head_dim), known(full.value_dim))));
+  const auto fill = [&](TensorDesc& tensor, const Shape& shape, std::int64_t dims, bool in_one_tensor) {
+    if (tensor.strides.has_value()) return;
+    const std::int64_t row = saturating_multiply(known(shape.heads), known(dims));
+    if (in_one_tensor) {
+      tensor.strides = bshd_strides(qkv_row, shape.rows, dims);
+    } else if (layout == Layout::kBshd || (layout == Layout::kPackedQkv && &tensor == &full.output)) {
+      tensor.strides = bshd_strides(row, shape.rows, dims);
+    } else {
+      tensor.strides = bhsd_strides(shape.heads, shape.rows, dims);
     }
-  }
-  lse_strides = bhsd_strides(query_heads, query_rows, 1);
-  weights_strides = bhsd_strides(query_heads, query_length, kv_length);
+  };
+  fill(full.query, of_query, head_dim, layout == Layout::kPackedQkv);
+  fill(full.key, of_key, head_dim, one_tensor);
+  fill(full.value, of_key, full.value_dim, one_tensor);
+  fill(full.output, of_query, full.value_dim, false);
+  if (!lse_strides) full.lse_strides = bhsd_strides(query_heads, of_query.rows, 1);
+  if (!weights_strides) full.weights_strides = bhsd_strides(query_heads, query_length, kv_length);
   // Whole words of 32 keys.
   const std::int64_t mask_row =
-      mask.type == MaskType::kBits ? saturating_add(kv_length, 31) / 32 * 32 : kv_length;
-  mask.strides = bhsd_strides(query_heads, query_length, mask_row);
+      mask.type == MaskType::kBits ? saturating_add(known(kv_length), 31) / 32 * 32 : kv_length;
+  if (!mask.strides) full.mask.strides = bhsd_strides(query_heads, query_length, mask_row);
+  return full;
 }
 
 void AttentionDesc::set_type(DataType type) {
@@ -142,23 +172,25 @@ TensorExtents query_extents(const AttentionDesc& desc, std::int64_t dims) {
 }
 
 TensorExtents key_extents(const AttentionDesc& desc, std::int64_t dims) {
-  if (desc.has_cumulative_lengths) return {1, desc.kv_heads, desc.total_kv_length, dims};
+  const std::int64_t heads = desc.kv_heads == kUnset ? desc.query_heads : desc.kv_heads;
+  if (desc.has_packed_keys()) return {1, heads, desc.total_kv_length, dims};
   switch (desc.cache.mapping) {
     case KeyMapping::kRing:
-      return {desc.batch, desc.kv_heads, desc.cache.ring_length, dims};
+      return {desc.batch, heads, desc.cache.ring_length, dims};
     case KeyMapping::kPaged:
-      return {desc.cache.page_count, desc.kv_heads, desc.cache.page_size, dims};
+      return {desc.cache.page_count, heads, desc.cache.page_size, dims};
     case KeyMapping::kContiguous:
       break;
   }
-  return {desc.batch, desc.kv_heads, desc.kv_length, dims};
+  return {desc.batch, heads, desc.kv_length, dims};
 }
 
 TensorExtents score_extents(const AttentionDesc& desc) {
   return {desc.batch, desc.query_heads, desc.query_length, desc.kv_length};
 }
 
-Status validate(const AttentionDesc& desc) {
+Status validate(const AttentionDesc& given) {
+  const AttentionDesc desc = given.resolved();
   if (Status s = check_sizes(desc); !s.ok()) return s;
   if (Status s = check_heads(desc); !s.ok()) return s;
   if (Status s = check_options(desc); !s.ok()) return s;

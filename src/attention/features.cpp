@@ -55,7 +55,7 @@ Status check_mask(Desc desc) {
 // Strides of bits are in words.
 void set_mask(Desc desc, const Window& /*window*/, FeatureParams& params) {
   if (!has_mask(desc)) return;
-  const Strides strides = mask_tensor(desc.mask).strides;
+  const Strides strides = *mask_tensor(desc.mask).strides;
   params.mask_batch_stride = narrow(strides.batch);
   params.mask_head_stride = narrow(strides.head);
   params.mask_row_stride = narrow(strides.row);
@@ -106,41 +106,33 @@ void set_dropout(Desc desc, const Window& /*window*/, FeatureParams& params) {
   params.dropout_scale = static_cast<float>(1 / (1 - share));
 }
 
+std::string_view length_name(Lengths lengths) {
+  return lengths == Lengths::kPacked ? "kPacked" : lengths == Lengths::kPerEntry ? "kPerEntry" : "kUniform";
+}
+
 Status check_packed_sequences(Desc desc) {
-  if (!desc.has_cumulative_lengths) return {};
-  if (desc.has_kv_lengths || desc.has_query_lengths) {
-    return invalid("has_cumulative_lengths gives the length of each sequence, so ",
-                   desc.has_kv_lengths ? "has_kv_lengths" : "has_query_lengths", " cannot be set as well");
-  }
-  if (desc.has_cumulative_query_lengths) {
-    return invalid(
-        "has_cumulative_lengths packs queries and keys, has_cumulative_query_lengths queries alone, so both "
-        "cannot be set");
+  if (!desc.has_packed_keys()) return {};
+  if (!desc.has_packed_queries()) {
+    return invalid("kv_lengths is kPacked but query_lengths is ", length_name(desc.query_lengths),
+                   "; packed keys need packed queries, so set query_lengths to kPacked too");
   }
   if (desc.cache.mapping != KeyMapping::kContiguous) {
-    return invalid(
-        "has_cumulative_lengths packs the keys too, so they must be contiguous, but "
-        "cache.mapping is ",
-        desc.cache.mapping == KeyMapping::kRing ? "kRing" : "kPaged",
-        "; has_cumulative_query_lengths packs the queries alone");
+    return invalid("kv_lengths is kPacked, so keys must lie in one piece, but cache.mapping is ",
+                   desc.cache.mapping == KeyMapping::kRing ? "kRing" : "kPaged",
+                   "; of a cache set kv_lengths to kPerEntry or kUniform, which packed queries go with too");
   }
-  return check_size("total_kv_length", desc.total_kv_length, 0, kMaxTotalLength);
+  return check_given("total_kv_length", desc.total_kv_length, kMaxTotalLength);
 }
 
 Status check_packed_queries(Desc desc) {
   if (!desc.has_packed_queries()) return {};
-  if (desc.has_query_lengths) {
-    return invalid(
-        "has_cumulative_query_lengths gives the number of queries of each batch entry, so has_query_lengths "
-        "cannot be set as well");
-  }
-  return check_size("total_query_length", desc.total_query_length, 0, kMaxTotalLength);
+  return check_given("total_query_length", desc.total_query_length, kMaxTotalLength);
 }
 
 // Where keys lie, in the constants of all mappings.
 void specialize_keys(Desc desc, SpecializationValues& values) {
   add(values, VKATTN_SPEC_KEY_MAPPING,
-      desc.has_cumulative_lengths ? VKATTN_KEYS_PACKED : static_cast<std::uint32_t>(desc.cache.mapping));
+      desc.has_packed_keys() ? VKATTN_KEYS_PACKED : static_cast<std::uint32_t>(desc.cache.mapping));
   // Only where it says something: each value is a pipeline of its own.
   const bool has_cache_rows = desc.cache.mapping != KeyMapping::kContiguous;
   add(values, VKATTN_SPEC_CACHE_ROWS, has_cache_rows ? narrow(key_extents(desc, 1).rows) : 1);
@@ -160,10 +152,10 @@ Status check_cached_keys(Desc desc) {
 }
 
 void set_weights(Desc desc, const Window& /*window*/, FeatureParams& params) {
-  params.weights_batch_stride = narrow(desc.weights_strides.batch);
-  params.weights_head_stride = narrow(desc.weights_strides.head);
-  params.weights_row_stride = narrow(desc.weights_strides.row);
-  params.weights_key_stride = narrow(desc.weights_strides.dim);
+  params.weights_batch_stride = narrow(desc.weights_strides->batch);
+  params.weights_head_stride = narrow(desc.weights_strides->head);
+  params.weights_row_stride = narrow(desc.weights_strides->row);
+  params.weights_key_stride = narrow(desc.weights_strides->dim);
 }
 
 constexpr std::array kTable{
@@ -188,14 +180,16 @@ constexpr std::array kTable{
     FeatureRow{"dropout", [](Desc d) { return d.dropout != 0; }, check_dropout,
                [](Desc d, SpecializationValues& v) { add(v, VKATTN_SPEC_HAS_DROPOUT, d.dropout != 0); },
                set_dropout},
-    FeatureRow{
-        "query lengths", [](Desc d) { return d.has_query_lengths; }, nullptr,
-        [](Desc d, SpecializationValues& v) { add(v, VKATTN_SPEC_HAS_QUERY_LENGTHS, d.has_query_lengths); },
-        nullptr},
-    FeatureRow{"packed sequences", [](Desc d) { return d.has_cumulative_lengths; }, check_packed_sequences,
+    FeatureRow{"query lengths", [](Desc d) { return d.query_lengths == Lengths::kPerEntry; }, nullptr,
+               [](Desc d, SpecializationValues& v) {
+                 add(v, VKATTN_SPEC_HAS_QUERY_LENGTHS, d.query_lengths == Lengths::kPerEntry);
+               },
+               nullptr},
+    FeatureRow{"packed sequences", [](Desc d) { return d.has_packed_keys(); }, check_packed_sequences,
                nullptr, nullptr},
     FeatureRow{
-        "packed queries", [](Desc d) { return d.has_cumulative_query_lengths; }, check_packed_queries,
+        "packed queries", [](Desc d) { return d.has_packed_queries() && !d.has_packed_keys(); },
+        check_packed_queries,
         [](Desc d, SpecializationValues& v) { add(v, VKATTN_SPEC_PACKED_QUERIES, d.has_packed_queries()); },
         nullptr},
     FeatureRow{"a ring of keys", [](Desc d) { return d.cache.mapping == KeyMapping::kRing; }, nullptr,
@@ -272,8 +266,8 @@ float standard_alibi_slope(std::int64_t head, std::int64_t heads) {
 }
 
 Result<std::int64_t> mask_bytes(const AttentionDesc& desc) {
-  const MaskDesc& mask = desc.mask;
-  const Strides& strides = mask.strides;
+  const MaskDesc mask = desc.resolved().mask;
+  const Strides& strides = *mask.strides;
   const TensorExtents extents = score_extents(desc);
   if (mask.type == MaskType::kBits) {
     const bool words = strides.batch % 32 == 0 && strides.head % 32 == 0 && strides.row % 32 == 0;

@@ -52,7 +52,7 @@ struct FeatureRow {
 /// Keys of one head do not lie at a constant distance in elements of a whole number of bytes, or not in a
 /// tensor that windows could cut.
 [[nodiscard]] inline bool has_movable_keys(const AttentionDesc& desc) {
-  return desc.has_cumulative_lengths || desc.cache.mapping != KeyMapping::kContiguous ||
+  return desc.has_packed_keys() || desc.cache.mapping != KeyMapping::kContiguous ||
          is_quantised(desc.key.type) || is_quantised(desc.value.type);
 }
 

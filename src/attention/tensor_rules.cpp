@@ -60,7 +60,7 @@ std::array<NamedStride, 4> named_strides(const Strides& strides, const TensorExt
 /// Elements do not overlap where each stride, from the smallest on, reaches beyond everything that the
 /// smaller ones span. (Interlocked strides can be free of overlap too, but no layout needs them.)
 Status check_no_overlap(const NamedTensor& tensor) {
-  std::array<NamedStride, 4> dims = named_strides(tensor.desc.strides, tensor.extents);
+  std::array<NamedStride, 4> dims = named_strides(*tensor.desc.strides, tensor.extents);
   std::sort(dims.begin(), dims.end(),
             [](const NamedStride& a, const NamedStride& b) { return a.stride < b.stride; });
   std::int64_t reach = 0;
@@ -84,6 +84,11 @@ Status check_size(std::string_view what, std::int64_t value, std::int64_t least,
                  number(most));
 }
 
+Status check_given(std::string_view what, std::int64_t value, std::int64_t most) {
+  if (value == kUnset) return invalid(std::string(what) + " is not set; give it, or 0 for none");
+  return check_size(what, value, 0, most);
+}
+
 Status check_tensor(const NamedTensor& tensor, const TensorUse& use) {
   if (Status s = check_type_and_alignment(tensor, use.may_be_quantised); !s.ok()) return s;
   const TensorExtents& e = tensor.extents;
@@ -94,23 +99,24 @@ Status check_tensor(const NamedTensor& tensor, const TensorUse& use) {
 }
 
 bool has_vector_loads(const TensorDesc& tensor, const TensorExtents& extents, std::uint32_t elements) {
-  if (tensor.alignment_bytes < elements * element_bytes(tensor.type) || tensor.strides.dim != 1) return false;
+  if (tensor.alignment_bytes < elements * element_bytes(tensor.type) || tensor.strides->dim != 1)
+    return false;
   const auto aligned = [&](std::int64_t stride, std::int64_t extent) {
     return extent <= 1 || stride % elements == 0;
   };
-  return aligned(tensor.strides.batch, extents.batch) && aligned(tensor.strides.head, extents.heads) &&
-         aligned(tensor.strides.row, extents.rows);
+  return aligned(tensor.strides->batch, extents.batch) && aligned(tensor.strides->head, extents.heads) &&
+         aligned(tensor.strides->row, extents.rows);
 }
 
 TensorDesc mask_tensor(const MaskDesc& mask) {
-  const Strides& s = mask.strides;
+  const Strides& s = *mask.strides;
   switch (mask.type) {
     case MaskType::kFloat16:
       return {DataType::kFloat16, s, 0};
     case MaskType::kBytes:
       return {DataType::kFloat8E4m3, s, 0};  // a byte each
     case MaskType::kBits:
-      return {DataType::kFloat32, {s.batch / 32, s.head / 32, s.row / 32, s.dim}, 0};
+      return {DataType::kFloat32, Strides{s.batch / 32, s.head / 32, s.row / 32, s.dim}, 0};
     default:
       return {DataType::kFloat32, s, 0};
   }
@@ -124,7 +130,10 @@ std::int64_t mask_columns(const MaskDesc& mask, std::int64_t keys) {
 
 Result<std::int64_t> tensor_bytes(const TensorDesc& tensor, std::int64_t batch, std::int64_t heads,
                                   std::int64_t rows, std::int64_t dims) {
-  const auto named = detail::named_strides(tensor.strides, {batch, heads, rows, dims});
+  if (!tensor.strides.has_value()) {
+    return detail::invalid("it has no strides; take the tensor of AttentionDesc::resolved(), or set them");
+  }
+  const auto named = detail::named_strides(*tensor.strides, {batch, heads, rows, dims});
   const std::int64_t block = block_elements(tensor.type);
   bool empty = false;
   for (const detail::NamedStride& dim : named) {

@@ -39,7 +39,10 @@ struct TensorUse {
 [[nodiscard]] Status check_size(std::string_view what, std::int64_t value, std::int64_t least,
                                 std::int64_t most);
 
-/// The first rule that the tensor breaks.
+/// That a size which nothing else gives was set, and is at most `most`.
+[[nodiscard]] Status check_given(std::string_view what, std::int64_t value, std::int64_t most);
+
+/// The first rule that the tensor breaks. It has strides.
 [[nodiscard]] Status check_tensor(const NamedTensor& tensor, const TensorUse& use);
 
 /// True where rows of the tensor can be read so many elements at a time (4, or 8 of 16 bits).

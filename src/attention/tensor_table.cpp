@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 
 #include "attention/features.hpp"
 #include "attention/params.hpp"
@@ -26,14 +27,14 @@ std::int64_t one(Desc /*desc*/) {
 }
 
 // A number of 32 bits for each position.
-TensorDesc numbers(const Strides& strides) {
+TensorDesc numbers(const std::optional<Strides>& strides) {
   return {DataType::kFloat32, strides, 0};
 }
 TensorDesc number_per_entry(Desc /*desc*/) {
-  return numbers({1, 0, 0, 1});
+  return numbers(Strides{1, 0, 0, 1});
 }
 TensorDesc number_per_head(Desc /*desc*/) {
-  return numbers({0, 1, 0, 1});
+  return numbers(Strides{0, 1, 0, 1});
 }
 std::int64_t head_dim(Desc desc) {
   return desc.head_dim;
@@ -45,6 +46,11 @@ bool is_paged(Desc desc) {
   return desc.cache.mapping == KeyMapping::kPaged;
 }
 
+template <auto member>
+HostSpan host(const HostTensors& tensors) {
+  return tensors.*member;
+}
+
 constexpr OffsetParam push(std::size_t byte) {
   return {true, static_cast<std::uint32_t>(byte)};
 }
@@ -53,11 +59,13 @@ constexpr OffsetParam feature(std::size_t byte) {
 }
 
 constexpr std::array<TensorRow, kTensorCount> kTable{{
-    TensorRow{"query", VKATTN_BINDING_QUERY, &Tensors::query, TensorCut::kQueryRows, always,
-              [](Desc d) { return d.query; }, head_dim, push(offsetof(AttentionParams, query_offset))},
+    TensorRow{"query", VKATTN_BINDING_QUERY, &Tensors::query, host<&HostTensors::query>,
+              TensorCut::kQueryRows, always, [](Desc d) { return d.query; }, head_dim,
+              push(offsetof(AttentionParams, query_offset))},
     TensorRow{"key",
               VKATTN_BINDING_KEY,
               &Tensors::key,
+              host<&HostTensors::key>,
               TensorCut::kKeyRows,
               always,
               [](Desc d) { return d.key; },
@@ -67,6 +75,7 @@ constexpr std::array<TensorRow, kTensorCount> kTable{{
     TensorRow{"value",
               VKATTN_BINDING_VALUE,
               &Tensors::value,
+              host<&HostTensors::value>,
               TensorCut::kKeyRows,
               always,
               [](Desc d) { return d.value; },
@@ -76,6 +85,7 @@ constexpr std::array<TensorRow, kTensorCount> kTable{{
     TensorRow{"output",
               VKATTN_BINDING_OUTPUT,
               &Tensors::output,
+              host<&HostTensors::output>,
               TensorCut::kQueryRows,
               always,
               [](Desc d) { return d.output; },
@@ -85,58 +95,67 @@ constexpr std::array<TensorRow, kTensorCount> kTable{{
     TensorRow{"lse",
               VKATTN_BINDING_LSE,
               &Tensors::lse,
+              host<&HostTensors::lse>,
               TensorCut::kQueryRows,
               [](Desc d) { return d.has_lse; },
               [](Desc d) {
-                Strides strides = d.lse_strides;
+                Strides strides = *d.lse_strides;
                 strides.dim = 1;  // ignored, so it may be anything
                 return numbers(strides);
               },
               one,
               push(offsetof(AttentionParams, lse_offset)),
               {.written = true}},
-    TensorRow{"kv_lengths", VKATTN_BINDING_KV_LENGTHS, &Tensors::kv_lengths, TensorCut::kEntries,
-              [](Desc d) { return d.has_kv_lengths; }, number_per_entry, one,
-              push(offsetof(AttentionParams, kv_lengths_offset))},
+    TensorRow{"kv_lengths", VKATTN_BINDING_KV_LENGTHS, &Tensors::kv_lengths, host<&HostTensors::kv_lengths>,
+              TensorCut::kEntries, [](Desc d) { return d.kv_lengths == Lengths::kPerEntry; },
+              number_per_entry, one, push(offsetof(AttentionParams, kv_lengths_offset))},
     TensorRow{"cumulative_kv_lengths", VKATTN_BINDING_KV_LENGTHS, &Tensors::cumulative_kv_lengths,
-              TensorCut::kEntrySums, [](Desc d) { return d.has_cumulative_lengths; }, number_per_entry, one,
+              host<&HostTensors::cumulative_kv_lengths>, TensorCut::kEntrySums,
+              [](Desc d) { return d.has_packed_keys(); }, number_per_entry, one,
               push(offsetof(AttentionParams, kv_lengths_offset))},
     TensorRow{"mask",
               VKATTN_BINDING_MASK,
               &Tensors::mask,
+              host<&HostTensors::mask>,
               TensorCut::kScores,
               [](Desc d) { return d.mask.type != MaskType::kNone; },
               [](Desc d) { return mask_tensor(d.mask); },
               [](Desc d) { return mask_columns(d.mask, d.kv_length); },
               feature(offsetof(FeatureParams, mask_offset)),
               {.may_be_quantised = true, .in_words = true}},
-    TensorRow{"query_lengths", VKATTN_BINDING_QUERY_LENGTHS, &Tensors::query_lengths, TensorCut::kEntries,
-              [](Desc d) { return d.has_query_lengths; }, number_per_entry, one,
+    TensorRow{"query_lengths", VKATTN_BINDING_QUERY_LENGTHS, &Tensors::query_lengths,
+              host<&HostTensors::query_lengths>, TensorCut::kEntries,
+              [](Desc d) { return d.query_lengths == Lengths::kPerEntry; }, number_per_entry, one,
               feature(offsetof(FeatureParams, query_lengths_offset))},
     TensorRow{"cumulative_query_lengths", VKATTN_BINDING_QUERY_LENGTHS, &Tensors::cumulative_query_lengths,
-              TensorCut::kEntrySums, [](Desc d) { return d.has_packed_queries(); }, number_per_entry, one,
+              host<&HostTensors::cumulative_query_lengths>, TensorCut::kEntrySums,
+              [](Desc d) { return d.has_packed_queries(); }, number_per_entry, one,
               feature(offsetof(FeatureParams, query_lengths_offset))},
-    TensorRow{"page_table", VKATTN_BINDING_PAGE_TABLE, &Tensors::page_table, TensorCut::kEntries, is_paged,
+    TensorRow{"page_table", VKATTN_BINDING_PAGE_TABLE, &Tensors::page_table, host<&HostTensors::page_table>,
+              TensorCut::kEntries, is_paged,
               [](Desc d) {
-                return numbers({d.cache.page_table_stride, 0, 0, 1});
+                return numbers(Strides{d.cache.page_table_stride, 0, 0, 1});
               },
               [](Desc d) { return d.cache.page_table_stride; },
               feature(offsetof(FeatureParams, page_table_offset))},
-    TensorRow{"alibi_slopes", VKATTN_BINDING_ALIBI_SLOPES, &Tensors::alibi_slopes, TensorCut::kQueryHeads,
+    TensorRow{"alibi_slopes", VKATTN_BINDING_ALIBI_SLOPES, &Tensors::alibi_slopes,
+              host<&HostTensors::alibi_slopes>, TensorCut::kQueryHeads,
               [](Desc d) { return d.alibi == Alibi::kGiven; }, number_per_head, one,
               feature(offsetof(FeatureParams, slopes_offset))},
-    TensorRow{"sinks", VKATTN_BINDING_SINKS, &Tensors::sinks, TensorCut::kQueryHeads,
-              [](Desc d) { return d.has_sinks; }, number_per_head, one,
+    TensorRow{"sinks", VKATTN_BINDING_SINKS, &Tensors::sinks, host<&HostTensors::sinks>,
+              TensorCut::kQueryHeads, [](Desc d) { return d.has_sinks; }, number_per_head, one,
               feature(offsetof(FeatureParams, sinks_offset))},
-    TensorRow{"key_scales", VKATTN_BINDING_KEY_SCALES, &Tensors::key_scales, TensorCut::kKvHeads,
-              [](Desc d) { return d.key.type == DataType::kFloat8E4m3; }, number_per_head, one,
-              feature(offsetof(FeatureParams, key_scales_offset))},
-    TensorRow{"value_scales", VKATTN_BINDING_VALUE_SCALES, &Tensors::value_scales, TensorCut::kKvHeads,
+    TensorRow{"key_scales", VKATTN_BINDING_KEY_SCALES, &Tensors::key_scales, host<&HostTensors::key_scales>,
+              TensorCut::kKvHeads, [](Desc d) { return d.key.type == DataType::kFloat8E4m3; },
+              number_per_head, one, feature(offsetof(FeatureParams, key_scales_offset))},
+    TensorRow{"value_scales", VKATTN_BINDING_VALUE_SCALES, &Tensors::value_scales,
+              host<&HostTensors::value_scales>, TensorCut::kKvHeads,
               [](Desc d) { return d.value.type == DataType::kFloat8E4m3; }, number_per_head, one,
               feature(offsetof(FeatureParams, value_scales_offset))},
     TensorRow{"weights",
               VKATTN_BINDING_WEIGHTS,
               &Tensors::weights,
+              host<&HostTensors::weights>,
               TensorCut::kScores,
               [](Desc d) { return d.weights != WeightsStage::kNone; },
               [](Desc d) { return numbers(d.weights_strides); },
@@ -158,7 +177,7 @@ Block key_block(Desc desc, const Window& w) {
   const TensorExtents all = key_extents(desc, 0);
   Block block{w.first_batch, w.first_head / group, w.first_key, w.batch, divide_up(w.heads, group), w.keys};
   if (desc.cache.mapping == KeyMapping::kRing) block.rows = all.rows;
-  if (desc.has_cumulative_lengths || is_paged(desc)) {
+  if (desc.has_packed_keys() || is_paged(desc)) {
     block.first_batch = block.first_row = 0;
     block.batch = all.batch;
     block.rows = all.rows;
@@ -223,7 +242,7 @@ TensorWindow tensor_window(const TensorRow& row, Desc desc, const Window& window
   if (!row.is_used(desc)) return {};
   const Block block = block_of(row.cut, desc, window);
   const TensorDesc storage = row.storage(desc);
-  const Strides& s = storage.strides;
+  const Strides& s = *storage.strides;
   // validate() has seen that nothing overflows.
   const std::int64_t bytes =
       tensor_bytes(storage, block.batch, block.heads, block.rows, row.dims(desc)).value();

@@ -4,6 +4,7 @@
 
 #include <vkattn/attention.hpp>
 #include <vkattn/attention_tensors.hpp>
+#include <vkattn/host_tensors.hpp>
 
 #include <array>
 #include <cstddef>
@@ -33,10 +34,21 @@ struct OffsetParam {
   std::uint32_t byte = 0;
 };
 
+/// A tensor in the program's memory; `written` is empty where it is only read.
+struct HostSpan {
+  std::span<const std::byte> read;
+  std::span<std::byte> written;
+
+  HostSpan() = default;
+  HostSpan(const HostInput& input) : read(input.bytes()) {}
+  HostSpan(const HostOutput& output) : read(output.bytes()), written(output.bytes()) {}
+};
+
 struct TensorRow {
   std::string_view name;
   std::uint32_t binding;  ///< two tensors that are never used together may share one
   BufferRange AttentionTensors::*range;
+  HostSpan (*host)(const HostTensors& tensors);
   TensorCut cut;
   bool (*is_used)(const AttentionDesc& desc);
   TensorDesc (*storage)(const AttentionDesc& desc);

@@ -12,6 +12,7 @@ namespace vkattn {
 
 namespace {
 
+using detail::check_given;
 using detail::check_size;
 using detail::check_tensor;
 
@@ -28,6 +29,7 @@ Error invalid(const Parts&... parts) {
 AttentionDesc attention_over_caches(const AppendDesc& desc) {
   AttentionDesc attention;
   attention.batch = desc.batch;
+  attention.query_heads = desc.query_heads;
   attention.kv_heads = desc.kv_heads;
   attention.kv_length = desc.cache_length;
   attention.head_dim = desc.head_dim;
@@ -39,8 +41,9 @@ AttentionDesc attention_over_caches(const AppendDesc& desc) {
 Status check_sizes(const AppendDesc& desc) {
   if (Status s = check_size("batch", desc.batch, 0, kMaxHeads); !s) return s;
   if (Status s = check_size("query_heads", desc.query_heads, 0, kMaxHeads); !s) return s;
-  if (Status s = check_size("kv_heads", desc.kv_heads, 0, kMaxHeads); !s) return s;
-  if (Status s = check_size("new_length", desc.new_length, 0, kMaxRows); !s) return s;
+  if (Status s = check_given("kv_heads", desc.kv_heads, kMaxHeads); !s) return s;
+  if (Status s = check_given("new_length", desc.new_length, kMaxRows); !s) return s;
+  if (desc.head_dim == kUnset) return invalid("head_dim is not set; give the elements of a key");
   if (Status s = check_size("head_dim", desc.head_dim, 1, kMaxHeadDim); !s) return s;
   if (Status s = check_size("value_dim", desc.value_dim, 0, kMaxHeadDim); !s) return s;
   // Both factors are below 2^31, so the products cannot wrap.
@@ -49,14 +52,16 @@ Status check_sizes(const AppendDesc& desc) {
   return check_size("batch times kv_heads", desc.batch * desc.kv_heads, 0, kMaxHeads);
 }
 
-Status check_packed_rows(const AppendDesc& desc) {
-  if (!desc.has_cumulative_new_lengths) return {};
-  if (desc.has_new_lengths) {
-    return invalid(
-        "has_cumulative_new_lengths gives the number of new rows of each batch entry, so has_new_lengths "
-        "cannot be set as well");
+Status check_rows(const AppendDesc& desc) {
+  if (desc.layout > Layout::kPackedQkv) {
+    return invalid("layout holds ", static_cast<std::uint32_t>(desc.layout), ", which names no memory order");
   }
-  return check_size("total_new_length", desc.total_new_length, 0, kMaxTotalRows);
+  if (desc.new_lengths > Lengths::kPacked) {
+    return invalid("new_lengths holds ", static_cast<std::uint32_t>(desc.new_lengths),
+                   ", which names no kind of lengths");
+  }
+  if (desc.new_lengths != Lengths::kPacked) return {};
+  return check_given("total_new_length", desc.total_new_length, kMaxTotalRows);
 }
 
 Status check_rotary(const RotaryDesc& rotary, std::int64_t head_dim, DataType cache_key) {
@@ -88,7 +93,9 @@ Status check_rotary(const RotaryDesc& rotary, std::int64_t head_dim, DataType ca
 
 Status check_place(const AppendDesc& desc) {
   if (Status s = detail::check_cache(desc.cache); !s) return s;
-  if (Status s = check_size("cache_length", desc.cache_length, 0, kMaxRows); !s) return s;
+  if (desc.cache.mapping == KeyMapping::kContiguous) {
+    if (Status s = check_given("cache_length", desc.cache_length, kMaxRows); !s) return s;
+  }
   if (!desc.has_positions) {
     if (Status s = check_size("position", desc.position, 0, kMaxRows); !s) return s;
   }
@@ -116,42 +123,56 @@ std::int64_t append_capacity(const AppendDesc& desc) {
 }
 
 std::int64_t most_new_rows(const AppendDesc& desc) {
-  if (!desc.has_cumulative_new_lengths) return desc.new_length;
+  if (desc.new_lengths != Lengths::kPacked) return desc.new_length;
   return std::min(desc.new_length, desc.total_new_length);
 }
 
 }  // namespace detail
 
-void AppendDesc::set_layout(Layout layout) {
+void AppendDesc::set_layout(Layout new_layout) {
+  layout = new_layout;
+  for (TensorDesc* tensor : {&query, &key, &value, &query_output, &cache_key, &cache_value}) {
+    tensor->strides.reset();
+  }
+}
+
+AppendDesc AppendDesc::resolved() const {
+  AppendDesc full = *this;
+  if (kv_heads == kUnset && query_heads > 0) full.kv_heads = query_heads;
+  if (value_dim == kUnset) full.value_dim = head_dim;
   AttentionDesc rows;
   rows.batch = batch;
   rows.query_heads = query_heads;
-  rows.kv_heads = kv_heads;
-  const TensorExtents extents = new_row_extents(*this, 1, 1);
-  rows.query_length = extents.rows;
-  rows.kv_length = extents.rows;
+  rows.kv_heads = full.kv_heads;
+  rows.query_length = rows.kv_length = new_row_extents(*this, 1, 1).rows;
   rows.head_dim = head_dim;
-  rows.value_dim = value_dim;
-  rows.set_layout(layout);
-  query.strides = rows.query.strides;
-  key.strides = rows.key.strides;
-  value.strides = rows.value.strides;
-  rows.value_dim = head_dim;
-  rows.set_layout(layout);
-  query_output.strides = rows.output.strides;
-  AttentionDesc caches = attention_over_caches(*this);
-  caches.set_layout(layout == Layout::kBshd ? Layout::kBshd : Layout::kBhsd);
-  cache_key.strides = caches.key.strides;
-  cache_value.strides = caches.value.strides;
+  rows.value_dim = full.value_dim;
+  rows.layout = layout;
+  AttentionDesc turned = rows;  // what is written of the queries has their dims
+  turned.value_dim = head_dim;
+  AttentionDesc caches = attention_over_caches(full);
+  caches.layout = layout == Layout::kBshd ? Layout::kBshd : Layout::kBhsd;
+  rows = rows.resolved();
+  caches = caches.resolved();
+  const auto fill = [](TensorDesc& tensor, const TensorDesc& laid_out) {
+    if (!tensor.strides) tensor.strides = laid_out.strides;
+  };
+  fill(full.query, rows.query);
+  fill(full.key, rows.key);
+  fill(full.value, rows.value);
+  fill(full.query_output, turned.resolved().output);
+  fill(full.cache_key, caches.key);
+  fill(full.cache_value, caches.value);
+  return full;
 }
 
 bool AppendDesc::is_empty() const {
   if (batch == 0) return true;
-  return !has_kv_lengths && (detail::most_new_rows(*this) == 0 || (query_heads == 0 && kv_heads == 0));
+  return !writes_kv_lengths && (detail::most_new_rows(*this) == 0 || (query_heads == 0 && kv_heads == 0));
 }
 
 TensorExtents new_row_extents(const AppendDesc& desc, std::int64_t heads, std::int64_t dims) {
-  if (desc.has_cumulative_new_lengths) return {1, heads, desc.total_new_length, dims};
+  if (desc.new_lengths == Lengths::kPacked) return {1, heads, desc.total_new_length, dims};
   return {desc.batch, heads, desc.new_length, dims};
 }
 
@@ -172,10 +193,11 @@ AppendDesc quantise_desc(const TensorExtents& extents, const TensorDesc& source,
   return desc;
 }
 
-Status validate(const AppendDesc& desc) {
+Status validate(const AppendDesc& given) {
   return detail::without_exceptions([&]() -> Status {
+    const AppendDesc desc = given.resolved();
     if (Status s = check_sizes(desc); !s) return s;
-    if (Status s = check_packed_rows(desc); !s) return s;
+    if (Status s = check_rows(desc); !s) return s;
     if (Status s = check_rotary(desc.rotary, desc.head_dim, desc.cache_key.type); !s) return s;
     if (Status s = check_place(desc); !s) return s;
     return check_tensors(desc);

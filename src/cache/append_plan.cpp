@@ -14,9 +14,10 @@ namespace detail {
 
 namespace {
 
-Result<std::shared_ptr<const AppendState>> make_plan(const Device& device, const AppendDesc& desc,
+Result<std::shared_ptr<const AppendState>> make_plan(const Device& device, const AppendDesc& given,
                                                      const AppendOptions& options) {
-  if (Status s = validate(desc); !s) return s.error();
+  if (Status s = validate(given); !s) return s.error();
+  const AppendDesc desc = given.resolved();
   auto tasks = append_program(desc, device.capabilities());
   if (!tasks) return tasks.error();
   auto program = Program::create(device.share(), *std::move(tasks),
@@ -74,7 +75,8 @@ std::string AppendPlan::describe() const {
   std::string text = detail::message(
       "append: batch ", desc.batch, ", query_heads ", desc.query_heads, ", kv_heads ", desc.kv_heads,
       ", new_length ", desc.new_length, ", head_dim ", desc.head_dim, ", value_dim ", desc.value_dim,
-      desc.has_cumulative_new_lengths ? detail::message(", ", desc.total_new_length, " packed rows") : "",
+      desc.new_lengths == Lengths::kPacked ? detail::message(", ", desc.total_new_length, " packed rows")
+                                           : "",
       "\n", "cache: ", detail::words_for(desc.cache), ", keys ", name(desc.cache_key.type), ", values ",
       name(desc.cache_value.type), ", room for ", detail::append_capacity(desc), " keys\n");
   if (desc.rotary.style != RotaryStyle::kNone) {

@@ -102,15 +102,16 @@ Task TaskMaker::begin(std::string_view name, std::uint32_t what) const {
   task.params.new_length = static_cast<std::uint32_t>(desc_.new_length);
   task.params.position = desc_.has_positions ? 0 : static_cast<std::int32_t>(desc_.position);
   task.params.capacity = static_cast<std::uint32_t>(append_capacity(desc_));
-  if (desc_.has_cumulative_new_lengths) {
+  if (desc_.new_lengths == Lengths::kPacked) {
     task.params.batch = static_cast<std::uint32_t>(desc_.batch);
     task.params.total_new_length = static_cast<std::uint32_t>(desc_.total_new_length);
   }
-  task.specialization = {{VKATTN_APPEND_SPEC_WORKGROUP_SIZE, kWorkgroup},
-                         {VKATTN_APPEND_SPEC_HAS_POSITIONS, desc_.has_positions ? 1U : 0U},
-                         {VKATTN_APPEND_SPEC_HAS_NEW_LENGTHS, desc_.has_new_lengths ? 1U : 0U},
-                         {VKATTN_APPEND_SPEC_PACKED_ROWS, desc_.has_cumulative_new_lengths ? 1U : 0U},
-                         {VKATTN_APPEND_SPEC_TASK, what}};
+  task.specialization = {
+      {VKATTN_APPEND_SPEC_WORKGROUP_SIZE, kWorkgroup},
+      {VKATTN_APPEND_SPEC_HAS_POSITIONS, desc_.has_positions ? 1U : 0U},
+      {VKATTN_APPEND_SPEC_HAS_NEW_LENGTHS, desc_.new_lengths == Lengths::kPerEntry ? 1U : 0U},
+      {VKATTN_APPEND_SPEC_PACKED_ROWS, desc_.new_lengths == Lengths::kPacked ? 1U : 0U},
+      {VKATTN_APPEND_SPEC_TASK, what}};
   return task;
 }
 
@@ -183,9 +184,9 @@ Side side_of(const AppendDesc& desc, BufferRange AppendTensors::*range) {
 void add_strides(const Side& source, const Side& target, AppendParams& params) {
   const auto strides = [](const Side& side) {
     const TensorDesc& tensor = side.tensor;
-    return std::array{stride32(tensor, tensor.strides.batch, side.extents.batch),
-                      stride32(tensor, tensor.strides.head, side.extents.heads),
-                      stride32(tensor, tensor.strides.row, side.extents.rows)};
+    return std::array{stride32(tensor, tensor.strides->batch, side.extents.batch),
+                      stride32(tensor, tensor.strides->head, side.extents.heads),
+                      stride32(tensor, tensor.strides->row, side.extents.rows)};
   };
   const auto from = strides(source);
   const auto to = strides(target);
@@ -212,7 +213,7 @@ void specialize_rows(const Side& source, const Side& target, const CacheLayout* 
     return halves_aligned && has_vector_loads(side.tensor, side.extents) ? 1U : 0U;
   };
   const auto dim_stride = [&](const TensorDesc& tensor) {
-    return source.extents.dims > 1 ? static_cast<std::uint32_t>(tensor.strides.dim) : 1U;
+    return source.extents.dims > 1 ? static_cast<std::uint32_t>(tensor.strides->dim) : 1U;
   };
   std::uint32_t mapping = VKATTN_APPEND_SAME_ROW;
   std::int64_t mapped_rows = 1;
@@ -327,7 +328,7 @@ Result<ProgramDesc> append_program(const AppendDesc& desc, const Capabilities& c
     if (!task) return task.error();
     if (Status s = add_task(*std::move(task), capabilities, program); !s) return s.error();
   }
-  if (desc.has_kv_lengths && desc.batch != 0) {
+  if (desc.writes_kv_lengths && desc.batch != 0) {
     auto task = maker.lengths_task();
     if (!task) return task.error();
     if (Status s = add_task(*std::move(task), capabilities, program); !s) return s.error();

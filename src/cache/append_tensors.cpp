@@ -13,7 +13,7 @@ using Tensors = AppendTensors;
 
 // A number of 32 bits for each position, the positions being dims.
 TensorDesc numbers(Desc /*desc*/) {
-  return {DataType::kFloat32, {0, 0, 0, 1}, 0};
+  return {DataType::kFloat32, Strides{0, 0, 0, 1}, 0};
 }
 TensorExtents count(bool is_used, std::int64_t elements) {
   return {1, 1, 1, is_used ? elements : 0};
@@ -42,12 +42,12 @@ constexpr std::array<AppendTensorRow, kAppendTensorCount> kTable{{
     AppendTensorRow{"positions", &Tensors::positions, numbers,
                     [](Desc d) { return count(d.has_positions, d.batch); }, kInput},
     AppendTensorRow{"new_lengths", &Tensors::new_lengths, numbers,
-                    [](Desc d) { return count(d.has_new_lengths, d.batch); }, kInput},
+                    [](Desc d) { return count(d.new_lengths == Lengths::kPerEntry, d.batch); }, kInput},
     AppendTensorRow{"cumulative_new_lengths", &Tensors::cumulative_new_lengths, numbers,
-                    [](Desc d) { return count(d.has_cumulative_new_lengths, d.batch + 1); }, kInput},
+                    [](Desc d) { return count(d.new_lengths == Lengths::kPacked, d.batch + 1); }, kInput},
     AppendTensorRow{"page_table", &Tensors::page_table,
                     [](Desc d) {
-                      return TensorDesc{DataType::kFloat32, {d.cache.page_table_stride, 0, 0, 1}, 0};
+                      return TensorDesc{DataType::kFloat32, Strides{d.cache.page_table_stride, 0, 0, 1}, 0};
                     },
                     [](Desc d) {
                       const bool paged = d.cache.mapping == KeyMapping::kPaged;
@@ -65,7 +65,7 @@ constexpr std::array<AppendTensorRow, kAppendTensorCount> kTable{{
                     },
                     kInput},
     AppendTensorRow{"kv_lengths", &Tensors::kv_lengths, numbers,
-                    [](Desc d) { return count(d.has_kv_lengths, d.batch); }, kOutput},
+                    [](Desc d) { return count(d.writes_kv_lengths, d.batch); }, kOutput},
 }};
 
 }  // namespace

@@ -162,8 +162,8 @@ MaskBlocks blocks_of(const LayoutRequest& request, const Window& window) {
   MaskBlocks blocks;
   blocks.keys = divide_up(desc.kv_length, std::int64_t{request.config.block_mask_keys});
   blocks.rows = divide_up(window.rows * group, std::int64_t{request.config.rows_per_workgroup});
-  blocks.heads = by_position || desc.mask.strides.head != 0 ? window.heads / group : 1;
-  blocks.batch = by_position || desc.mask.strides.batch != 0 ? window.batch : 1;
+  blocks.heads = by_position || desc.mask.strides->head != 0 ? window.heads / group : 1;
+  blocks.batch = by_position || desc.mask.strides->batch != 0 ? window.batch : 1;
   return blocks;
 }
 

@@ -25,23 +25,23 @@ void set_strides(const AttentionDesc& desc, const Window& w, AttentionParams& p)
   // What is packed has no stride between its entries; pages are the batch entries of K and V.
   const std::int64_t row_entries = desc.has_packed_queries() ? 1 : w.batch;
   const TensorExtents keys = key_extents(desc, 1);
-  const bool one_memory = desc.has_cumulative_lengths || desc.cache.mapping == KeyMapping::kPaged;
+  const bool one_memory = desc.has_packed_keys() || desc.cache.mapping == KeyMapping::kPaged;
   const std::int64_t key_entries = one_memory ? keys.batch : w.batch;
   const std::int64_t rows = desc.has_packed_queries() ? desc.total_query_length : w.rows;
-  p.query_batch_stride = stride32(desc.query.strides.batch, row_entries);
-  p.query_head_stride = stride32(desc.query.strides.head, w.heads);
-  p.query_row_stride = stride32(desc.query.strides.row, rows);
-  p.key_batch_stride = stride32(desc.key.strides.batch, key_entries);
-  p.key_head_stride = stride32(desc.key.strides.head, kv_heads);
-  p.key_row_stride = stride32(desc.key.strides.row, keys.rows);
-  p.value_batch_stride = stride32(desc.value.strides.batch, key_entries);
-  p.value_head_stride = stride32(desc.value.strides.head, kv_heads);
-  p.value_row_stride = stride32(desc.value.strides.row, keys.rows);
-  p.output_batch_stride = stride32(desc.output.strides.batch, row_entries);
-  p.output_head_stride = stride32(desc.output.strides.head, w.heads);
-  p.output_row_stride = stride32(desc.output.strides.row, rows);
+  p.query_batch_stride = stride32(desc.query.strides->batch, row_entries);
+  p.query_head_stride = stride32(desc.query.strides->head, w.heads);
+  p.query_row_stride = stride32(desc.query.strides->row, rows);
+  p.key_batch_stride = stride32(desc.key.strides->batch, key_entries);
+  p.key_head_stride = stride32(desc.key.strides->head, kv_heads);
+  p.key_row_stride = stride32(desc.key.strides->row, keys.rows);
+  p.value_batch_stride = stride32(desc.value.strides->batch, key_entries);
+  p.value_head_stride = stride32(desc.value.strides->head, kv_heads);
+  p.value_row_stride = stride32(desc.value.strides->row, keys.rows);
+  p.output_batch_stride = stride32(desc.output.strides->batch, row_entries);
+  p.output_head_stride = stride32(desc.output.strides->head, w.heads);
+  p.output_row_stride = stride32(desc.output.strides->row, rows);
   // Without a buffer of the caller's, the workspace holds it, dense.
-  const Strides lse = desc.has_lse ? desc.lse_strides : Strides{w.heads * rows, rows, 1, 1};
+  const Strides lse = desc.has_lse ? *desc.lse_strides : Strides{w.heads * rows, rows, 1, 1};
   p.lse_batch_stride = stride32(lse.batch, row_entries);
   p.lse_head_stride = stride32(lse.head, w.heads);
   p.lse_row_stride = stride32(lse.row, rows);

@@ -145,7 +145,7 @@ Result<AttentionDesc> with_score_function(const AttentionDesc& desc, const PlanO
 Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const AttentionDesc& bare_desc,
                                                    const PlanOptions& options) {
   if (Status s = validate(bare_desc); !s) return s.error();
-  auto desc = with_score_function(bare_desc, options);
+  auto desc = with_score_function(bare_desc.resolved(), options);
   if (!desc) return desc.error();
   if (Status s = check_options(options, device.capabilities()); !s) return s.error();
   auto plan = std::make_shared<PlanState>();

@@ -63,7 +63,7 @@ std::int64_t keys_that_fit(const AttentionDesc& desc, std::uint64_t range, std::
     const std::int64_t row = tensor_bytes(tensor, 1, 1, 1, dims).value();
     const auto room = static_cast<std::int64_t>(std::min<std::uint64_t>(range, 1ULL << 62U)) - row;
     if (room < 0) return std::int64_t{0};
-    return tensor.strides.row == 0 ? desc.kv_length : room / size / tensor.strides.row + 1;
+    return tensor.strides->row == 0 ? desc.kv_length : room / size / tensor.strides->row + 1;
   };
   const std::int64_t keys = std::min(fit(desc.key, desc.head_dim), fit(desc.value, desc.value_dim));
   return keys / key_step * key_step;
@@ -74,8 +74,7 @@ bool shrink(const AttentionDesc& desc, TensorCut cut, Window& window) {
   const std::int64_t group = desc.query_heads / desc.kv_heads;
   // Packed sequences share their tensors, so fewer of them, or fewer rows, make nothing smaller. Of packed
   // queries that is so of what has their rows.
-  const bool shared =
-      desc.has_cumulative_lengths || (desc.has_cumulative_query_lengths && cut == TensorCut::kQueryRows);
+  const bool shared = desc.has_packed_keys() || (desc.has_packed_queries() && cut == TensorCut::kQueryRows);
   if (window.batch > 1 && !shared) {
     window.batch = (window.batch + 1) / 2;
   } else if (window.heads > group) {

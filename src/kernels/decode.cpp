@@ -26,7 +26,7 @@ bool is_possible(const TileShape& block) {
 
 // Rows and 32-bit registers of a thread: sums of a row's dims, keys and values in flight (4 for each 16
 // bytes), and queries. With these figures Mesa's compiler takes 64 to 128 registers for AMD's GPUs; 8 rows
-// took 216 to 256, and 16 spilled.
+// take 216 to 256, and 16 spill.
 constexpr std::uint32_t kMaxRows = 4;
 constexpr std::uint32_t kMaxSums = 32;
 constexpr std::uint32_t kMaxInFlight = 40;

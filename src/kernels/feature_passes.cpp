@@ -14,8 +14,8 @@ namespace {
 std::uint32_t looks_per_row(const AttentionDesc& desc, std::uint32_t keys) {
   const bool bits = desc.mask.type == MaskType::kBits;
   if (desc.score_function_hides || desc.mask.type == MaskType::kNone) return keys;
-  if (desc.mask.strides.dim == 0) return 1;
-  if (desc.mask.strides.dim != 1 || (!bits && desc.mask.type != MaskType::kBytes)) return keys;
+  if (desc.mask.strides->dim == 0) return 1;
+  if (desc.mask.strides->dim != 1 || (!bits && desc.mask.type != MaskType::kBytes)) return keys;
   if (bits && 32 % keys == 0) return 1;
   if (bits && keys % 32 == 0) return keys / 32;
   const std::uint32_t word_keys = bits ? 32 : 4;

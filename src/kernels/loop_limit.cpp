@@ -81,7 +81,7 @@ Status check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilit
                          "), Mesa before 25, silently ends the loops of an invocation after ", limit,
                          " iterations, and ", reason, "; needs Mesa 25")};
   };
-  // What their loops take was never counted.
+  // What their loops take is not counted above.
   if (config.uses_matrix_units) return refusal("kernels on matrix units may take more");
   const std::int64_t most = most_iterations(desc, config);
   if (most < limit) return {};

@@ -108,8 +108,8 @@ void set_dims(MatrixTile& tile, const AttentionDesc& desc, const Capabilities& c
   const bool decodes = is_quantised(desc.key.type) || is_quantised(desc.value.type);
   tile.prefetch = capabilities.vendor_id == kVendorNvidia && tile.query_in_registers && !decodes &&
                   held + fetched <= kMaxHeldRegisters;
-  // lavapipe (Mesa 26.1) treats a subgroup barrier as one of the workgroup: rows of a workgroup whose
-  // subgroups met different numbers of them were not written.
+  // lavapipe (Mesa 26.1) treats a subgroup barrier as one of the workgroup: where the subgroups of
+  // a workgroup meet different numbers of them, rows stay unwritten.
   tile.skip_tiles = !capabilities.is_cpu();
 }
 

@@ -141,8 +141,8 @@ bool is_tensor_addressable(const TensorDesc& tensor, std::int64_t batch, std::in
     return extent <= 1 || stride % kStep == 0;
   };
   return tensor.alignment_bytes >= kStep * element_bytes(tensor.type) &&
-         aligned(tensor.strides.batch, batch) && aligned(tensor.strides.head, heads) &&
-         (tensor.strides.dim == 1 || dims == 1) && (rows <= 1 || tensor.strides.row >= dims);
+         aligned(tensor.strides->batch, batch) && aligned(tensor.strides->head, heads) &&
+         (tensor.strides->dim == 1 || dims == 1) && (rows <= 1 || tensor.strides->row >= dims);
 }
 
 Status check_layout(const AttentionDesc& desc) {
@@ -152,8 +152,8 @@ Status check_layout(const AttentionDesc& desc) {
                  message("tensor addressing needs heads of ", name,
                          " that start at multiples of 16 bytes, with a dim stride of 1 and a row stride of "
                          "at least ",
-                         dims, "; its strides are ", tensor.strides.batch, ", ", tensor.strides.head, ", ",
-                         tensor.strides.row, ", ", tensor.strides.dim, " and alignment_bytes is ",
+                         dims, "; its strides are ", tensor.strides->batch, ", ", tensor.strides->head, ", ",
+                         tensor.strides->row, ", ", tensor.strides->dim, " and alignment_bytes is ",
                          tensor.alignment_bytes)};
   };
   if (Status s = check("key", desc.key, desc.head_dim); !s) return s;
@@ -200,8 +200,8 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
       return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                    "tensor addressing needs keys one after the other; here they lie in a ring or in pages"};
     }
-    if (desc.has_cumulative_lengths && !(has_vector_loads(desc.key, key_extents(desc, 1), 8) &&
-                                         has_vector_loads(desc.value, key_extents(desc, 1), 8))) {
+    if (desc.has_packed_keys() && !(has_vector_loads(desc.key, key_extents(desc, 1), 8) &&
+                                    has_vector_loads(desc.value, key_extents(desc, 1), 8))) {
       return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                    "tensor addressing of packed sequences needs rows of K and V at multiples of 16 bytes"};
     }

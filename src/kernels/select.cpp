@@ -91,7 +91,8 @@ Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& c
 
 }  // namespace detail
 
-std::vector<KernelSupport> kernel_support(const AttentionDesc& desc, const Capabilities& capabilities) {
+std::vector<KernelSupport> kernel_support(const AttentionDesc& given, const Capabilities& capabilities) {
+  const AttentionDesc desc = given.resolved();
   std::vector<KernelSupport> support;
   const Status valid = validate(desc);
   for (const detail::Kernel& kernel : detail::ordered_kernels(desc, capabilities)) {

@@ -15,7 +15,7 @@ std::uint32_t causal_mode(const AttentionDesc& desc) {
 }
 
 std::uint32_t dim_stride(const TensorDesc& tensor, std::int64_t dims) {
-  return dims == 1 ? 1U : static_cast<std::uint32_t>(tensor.strides.dim);
+  return dims == 1 ? 1U : static_cast<std::uint32_t>(tensor.strides->dim);
 }
 
 // Of every shader.
@@ -38,7 +38,7 @@ SpecializationValues common_values(const AttentionDesc& desc, std::uint32_t work
       {VKATTN_SPEC_KEY_VECTOR_LOADS, flag(has_vector_loads(desc.key, key_extents(desc, 1)))},
       {VKATTN_SPEC_VALUE_VECTOR_LOADS, flag(has_vector_loads(desc.value, key_extents(desc, 1)))},
       {VKATTN_SPEC_CAUSAL_MODE, causal_mode(desc)},
-      {VKATTN_SPEC_HAS_KV_LENGTHS, flag(desc.has_kv_lengths)},
+      {VKATTN_SPEC_HAS_KV_LENGTHS, flag(desc.kv_lengths == Lengths::kPerEntry)},
       {VKATTN_SPEC_HAS_LSE, flag(desc.has_lse || needs_row_lse(desc))},
   };
 }

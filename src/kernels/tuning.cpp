@@ -50,17 +50,19 @@ std::string to_string(const TileShape& tile) {
   return text.empty() ? "none" : text;
 }
 
-const TunedProblem* Tuning::nearest(const AttentionDesc& desc) const {
+const TunedProblem* Tuning::nearest(const AttentionDesc& given) const {
+  const AttentionDesc desc = given.resolved();
   const TunedProblem* best = nullptr;
   double least = 0;
   for (const TunedProblem& problem : problems) {
-    if (!is_alike(problem.desc, desc)) continue;
-    const double rows = distance(problem.desc.query_length, desc.query_length);
-    const double keys = distance(problem.desc.kv_length, desc.kv_length);
+    const AttentionDesc tuned = problem.desc.resolved();
+    if (!is_alike(tuned, desc)) continue;
+    const double rows = distance(tuned.query_length, desc.query_length);
+    const double keys = distance(tuned.kv_length, desc.kv_length);
     if (rows > kFarthest || keys > kFarthest) continue;
     // More heads only mean more of the same work, so they decide last.
-    const double heads = distance(problem.desc.batch * problem.desc.kv_heads, desc.batch * desc.kv_heads);
-    const double total = rows + keys + differences(problem.desc, desc) + heads / 64;
+    const double heads = distance(tuned.batch * tuned.kv_heads, desc.batch * desc.kv_heads);
+    const double total = rows + keys + differences(tuned, desc) + heads / 64;
     if (best != nullptr && total >= least) continue;
     best = &problem;
     least = total;
@@ -68,7 +70,8 @@ const TunedProblem* Tuning::nearest(const AttentionDesc& desc) const {
   return best;
 }
 
-std::vector<KernelTile> tuning_candidates(const AttentionDesc& desc, const Capabilities& capabilities) {
+std::vector<KernelTile> tuning_candidates(const AttentionDesc& given, const Capabilities& capabilities) {
+  const AttentionDesc desc = given.resolved();
   std::vector<KernelTile> candidates;
   if (!validate(desc)) return candidates;
   for (const detail::Kernel& kernel : detail::ordered_kernels(desc, capabilities)) {

@@ -37,13 +37,13 @@ Sequence key_sequence(const AttentionDesc& desc, const Inputs& inputs, std::int6
 
 std::int64_t query_length(const AttentionDesc& desc, const Inputs& inputs, std::int64_t batch) {
   if (desc.has_packed_queries()) return query_sequence(desc, inputs, batch).length;
-  if (!desc.has_query_lengths) return desc.query_length;
+  if (desc.query_lengths != Lengths::kPerEntry) return desc.query_length;
   return std::clamp<std::int64_t>(at(inputs.query_lengths, batch), 0, desc.query_length);
 }
 
 std::int64_t key_length(const AttentionDesc& desc, const Inputs& inputs, std::int64_t batch) {
-  if (desc.has_cumulative_lengths) return key_sequence(desc, inputs, batch).length;
-  if (!desc.has_kv_lengths) return desc.kv_length;
+  if (desc.has_packed_keys()) return key_sequence(desc, inputs, batch).length;
+  if (desc.kv_lengths != Lengths::kPerEntry) return desc.kv_length;
   return std::clamp<std::int64_t>(at(inputs.kv_lengths, batch), 0, desc.kv_length);
 }
 
@@ -86,7 +86,7 @@ KeyRange seen_keys(const AttentionDesc& desc, const Inputs& inputs, const RowInd
 }
 
 KeyPlace stored_key(const AttentionDesc& desc, const Inputs& inputs, std::int64_t batch, std::int64_t key) {
-  if (desc.has_cumulative_lengths) return {0, key_sequence(desc, inputs, batch).first + key};
+  if (desc.has_packed_keys()) return {0, key_sequence(desc, inputs, batch).first + key};
   const CacheLayout& cache = desc.cache;
   switch (cache.mapping) {
     case KeyMapping::kRing:

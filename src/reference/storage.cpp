@@ -62,8 +62,9 @@ void decode_q4_0(const Vector& vector, std::vector<double>& out) {
 
 Vector vector_at(const void* tensor, const TensorDesc& desc, std::int64_t batch, std::int64_t head,
                  std::int64_t row, std::int64_t count) {
-  const std::int64_t first = batch * desc.strides.batch + head * desc.strides.head + row * desc.strides.row;
-  return {tensor, desc.type, first, desc.strides.dim, count};
+  const std::int64_t first =
+      batch * desc.strides->batch + head * desc.strides->head + row * desc.strides->row;
+  return {tensor, desc.type, first, desc.strides->dim, count};
 }
 
 void decode(const Vector& vector, std::vector<double>& out) {
@@ -89,7 +90,7 @@ void decode(const Vector& vector, std::vector<double>& out) {
 
 double mask_bias(const void* mask, const MaskDesc& desc, std::int64_t batch, std::int64_t head,
                  std::int64_t query, std::int64_t key) {
-  const Strides& s = desc.strides;
+  const Strides& s = *desc.strides;
   const std::int64_t element = batch * s.batch + head * s.head + query * s.row + key * s.dim;
   bool visible = true;
   switch (desc.type) {

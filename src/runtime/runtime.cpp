@@ -121,6 +121,7 @@ RuntimeState::~RuntimeState() {
   if (handle == VK_NULL_HANDLE) return;
   if (!lost && commands != VK_NULL_HANDLE) (void)vk.vkDeviceWaitIdle(handle);  // else nothing was submitted
   staging.reset();
+  kept_plans.clear();
   vk.vkDestroyPipelineCache(handle, pipeline_cache, nullptr);
   vk.vkDestroyQueryPool(handle, queries, nullptr);
   vk.vkDestroyFence(handle, fence, nullptr);

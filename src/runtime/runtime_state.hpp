@@ -118,7 +118,8 @@ struct RuntimeState {
   std::shared_ptr<const Tuning> tuning;  ///< null where no file was given
   bool run_self_tests = true;
   SelfTests self_tests;
-  bool lost = false;  ///< sticky: the device answers nothing any more
+  std::vector<AttentionPlan> kept_plans;  ///< of compute() by descriptor, the oldest first
+  bool lost = false;                      ///< sticky: the device answers nothing any more
 
   /// That of a runtime, for the library's own files.
   [[nodiscard]] static RuntimeState& of(const Runtime& runtime) { return *runtime.state_; }

@@ -15,6 +15,7 @@
 #include "common/message.hpp"
 #include "reference/reference.hpp"
 #include "runtime/files.hpp"
+#include "runtime/host_call.hpp"
 #include "runtime/reference_inputs.hpp"
 
 namespace vkattn::detail {
@@ -38,17 +39,18 @@ AttentionDesc small_problem(const AttentionDesc& desc) {
   small.offset = small.align == Align::kOffset ? kKvLength - kQueryLength : 0;
   small.scale.reset();  // one of 0 would hide wrong scores
   if (small.alibi == Alibi::kGiven) small.alibi = Alibi::kStandard;
-  small.has_query_lengths = small.has_cumulative_lengths = small.has_cumulative_query_lengths = false;
+  small.query_lengths = Lengths::kUniform;
+  if (small.has_packed_keys()) small.kv_lengths = Lengths::kUniform;
   small.cache = {};
   small.weights = WeightsStage::kNone;
   small.has_score_function = small.score_function_hides = false;  // the reference cannot run it
   // What was left out calls for the shader with features, and so does softcap.
-  const bool left_out = desc.has_query_lengths || desc.has_packed_queries() || desc.cache != small.cache ||
+  const bool left_out = desc.query_lengths != Lengths::kUniform || desc.cache != small.cache ||
                         desc.weights != small.weights || desc.has_score_function;
   if (left_out && small.softcap == 0) small.softcap = 30;
   small.has_lse = true;
   small.set_layout(Layout::kBhsd);
-  return small;
+  return small.resolved();
 }
 
 void append(std::vector<std::byte>& bytes, float value, DataType type) {
@@ -164,8 +166,8 @@ std::vector<std::byte> host_tensor(const TensorRow& row, const AttentionDesc& de
   }
 }
 
-HostTensors make_tensors(const AttentionDesc& desc) {
-  HostTensors host;
+SelfTestTensors make_tensors(const AttentionDesc& desc) {
+  SelfTestTensors host;
   std::uint64_t seed = 1;
   for (const TensorRow& row : tensor_table()) {
     if (row.is_used(desc)) host[row.range] = host_tensor(row, desc, seed++);
@@ -173,38 +175,21 @@ HostTensors make_tensors(const AttentionDesc& desc) {
   return host;
 }
 
-Result<Buffer> upload(const Runtime& runtime, const std::vector<std::byte>& bytes) {
-  auto buffer = runtime.create_buffer(bytes.size());
-  if (!buffer) return buffer.error();
-  if (Status status = runtime.write(*buffer, 0, bytes); !status) return status.error();
-  return buffer;
-}
-
 // Runs the plan on the tensors and reads the outputs back.
-Status execute(const Runtime& runtime, const AttentionPlan& plan, HostTensors& host) {
-  AttentionTensors tensors;
-  PerTensor<Buffer> buffers;
+Status execute(const Runtime& runtime, const AttentionPlan& plan, SelfTestTensors& tensors) {
+  PerTensor<HostSpan> spans;
   for (const TensorRow& row : tensor_table()) {
-    if (host[row.range].empty()) continue;
-    auto buffer = upload(runtime, host[row.range]);
-    if (!buffer) return buffer.error();
-    buffers[row.range] = *std::move(buffer);
-    tensors.*row.range = buffers[row.range].range();
+    std::vector<std::byte>& bytes = tensors[row.range];
+    if (!bytes.empty())
+      spans[row.range] = row.use.written ? HostSpan(HostOutput(bytes)) : HostSpan(HostInput(bytes));
   }
-  const auto workspace = runtime.create_workspace(plan);
-  if (!workspace) return workspace.error();
-  const auto bindings = plan.make_bindings(tensors, workspace->range());
-  if (!bindings) return bindings.error();
-  if (auto time = runtime.execute(plan, *bindings); !time) return time.error();
-  for (const auto range : {&AttentionTensors::output, &AttentionTensors::lse}) {
-    if (Status status = runtime.read(buffers[range], 0, host[range]); !status) return status;
-  }
-  return {};
+  return run_on_host(runtime, plan, spans);
 }
 
 }  // namespace
 
-std::string first_difference(const AttentionDesc& desc, const HostTensors& host, DataType probability_type) {
+std::string first_difference(const AttentionDesc& desc, const SelfTestTensors& host,
+                             DataType probability_type) {
   const reference::Inputs inputs = reference_inputs(
       [&](BufferRange AttentionTensors::*range) { return std::span<const std::byte>(host[range]); });
   const std::vector<std::byte>& output = host[&AttentionTensors::output];
@@ -247,7 +232,7 @@ Result<std::string> self_test(const Runtime& runtime, const AttentionPlan& plan)
   options.kv_splits = 1;
   const auto small = AttentionPlan::create(runtime.device(), desc, options);
   if (!small) return small.error();
-  HostTensors host = make_tensors(desc);
+  SelfTestTensors host = make_tensors(desc);
   if (Status status = execute(runtime, *small, host); !status) return status.error();
   return first_difference(desc, host, small->probability_type());
 }

@@ -34,11 +34,11 @@ class SelfTests {
 
 /// Tensors of one problem in host memory, in their storage types, BHSD; those that it does not ask for are
 /// empty.
-using HostTensors = PerTensor<std::vector<std::byte>>;
+using SelfTestTensors = PerTensor<std::vector<std::byte>>;
 
 /// The first output that differs from the float64 reference by more than its tolerance, in words; empty where
 /// none does. For a batch of 1.
-[[nodiscard]] std::string first_difference(const AttentionDesc& desc, const HostTensors& host,
+[[nodiscard]] std::string first_difference(const AttentionDesc& desc, const SelfTestTensors& host,
                                            DataType probability_type);
 
 /// Runs a small problem of the plan's kind on the same kernel with the same block sizes. Empty where the

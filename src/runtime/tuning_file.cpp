@@ -110,8 +110,7 @@ void for_each_member(Desc& desc, Visit&& visit) {
   visit("dropout", desc.dropout);
   visit("score_function", desc.has_score_function);
   visit("key_mapping", desc.cache.mapping);
-  visit("packed_sequences", desc.has_cumulative_lengths);
-  visit("packed_queries", desc.has_cumulative_query_lengths);
+  visit("query_lengths", desc.query_lengths);
 }
 
 // Types go by their names, other enumerations by their numbers in the public headers.

@@ -214,8 +214,8 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
   capabilities.vendor_id = core.vendorID;
   capabilities.device_id = core.deviceID;
   capabilities.driver_version = core.driverVersion;
-  // Silently, so that results would be wrong: gallivm's LP_MAX_TGSI_LOOP_ITERATIONS. 22.3 does, 25.0 does
-  // not; in between nothing was tried.
+  // llvmpipe leaves long loops silently, with wrong results: gallivm's LP_MAX_TGSI_LOOP_ITERATIONS. Mesa 22.3
+  // does, 25.0 does not; those in between are untried and count as if they did.
   if (driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE && VK_API_VERSION_MAJOR(core.driverVersion) < 25) {
     capabilities.max_loop_iterations = 65535;
   }

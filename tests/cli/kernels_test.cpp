@@ -80,6 +80,41 @@ TEST_F(ToolKernels, ListsThePipelinesOfAPlan) {
   expect_pipelines("h2 50x70 d16 mask=bytes weights=probabilities", "tile", {"tile", "weights"});
 }
 
+/// The entry of that name, or null.
+json named(const json& list, const json& name) {
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const json& one) { return one["name"] == name; });
+  return found == list.end() ? json() : *found;
+}
+
+TEST_F(ToolKernels, DevicesTellTheTypesThatKernelsTake) {
+  const json devices = json::parse(printed({"devices", "--json"}))["devices"];
+  const json device = *std::find_if(devices.begin(), devices.end(), [](const json& one) {
+    return one["rejected"].get<std::string>().empty();
+  });
+  for (const char* const type : {"f32", "f16", "bf16"}) {
+    const std::string problem = std::string("16x512 d64 ") + type;
+    const json report =
+        json::parse(printed({"kernels", problem, "--device", device["index"].dump(), "--json"}));
+    ASSERT_FALSE(report["kernels"].empty());
+    for (const json& kernel : report["kernels"]) {
+      const json listed = named(device["kernels"], kernel["name"]);
+      ASSERT_TRUE(listed.contains("types")) << listed;
+      const json& types = listed["types"];
+      EXPECT_EQ(std::count(types.begin(), types.end(), type) == 1, kernel["available"].get<bool>()) << kernel;
+      EXPECT_EQ(listed["available"].get<bool>(), !types.empty());
+      EXPECT_EQ(listed["reason"].get<std::string>().empty(), !types.empty()) << listed;
+    }
+  }
+  // What a kernel says against a device is not said of types that nobody asked for.
+  EXPECT_EQ(printed({"devices"}).find("here they are"), std::string::npos);
+}
+
+TEST_F(ToolKernels, LinesFitATerminal) {
+  std::istringstream lines(printed({"kernels", "h3 40x600 d64 mask=f16 sinks weights=scores"}));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(console::display_width(line), 100U) << line;
+}
+
 TEST_F(ToolKernels, NothingToComputeHasNone) {
   EXPECT_NE(printed({"kernels", "b0 8x8 d8"}).find("pipelines: none"), std::string::npos);
   EXPECT_TRUE(json::parse(printed({"kernels", "b0 8x8 d8", "--json"}))["pipelines"].empty());

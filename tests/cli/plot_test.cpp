@@ -200,6 +200,8 @@ TEST(PlotData, ShowsRoofsPointsAndWhatIsMissing) {
   EXPECT_EQ(data.points[4].name, "decode");
   EXPECT_EQ(data.points[4].limit, "cache");
   EXPECT_EQ(data.note, "1 problem without a rate is not shown.");
+  report.kernels = {"lane", "tile"};
+  EXPECT_EQ(bench::plot_data(report).note, "1 measurement without a rate is not shown.");
   EXPECT_NE(data.caption.find("driver 4.5"), std::string::npos);
   EXPECT_NE(data.caption.find("2026-01-31"), std::string::npos);
   EXPECT_EQ(data.title.find('\xff'), std::string::npos);

@@ -132,11 +132,13 @@ void set_strides(const Case& test_case, bool has_cache, AttentionDesc& desc) {
   AttentionDesc cache = desc;
   cache.kv_length += kSpareRows;
   cache.set_layout(Layout::kBhsd);
+  cache = cache.resolved();
   desc.set_layout(test_case.input("Q")->shape.size() == 3 ? Layout::kBshd : Layout::kBhsd);
   if (has_cache) {
     desc.key.strides = cache.key.strides;
     desc.value.strides = cache.value.strides;
   }
+  desc = desc.resolved();
 }
 
 /// K and V go to the cache on the device, whatever their order in memory.
@@ -195,7 +197,7 @@ void set_options(const Case& test_case, AttentionDesc& desc) {
 
 void set_small_inputs(const Case& test_case, OperatorProblem& problem) {
   if (const CaseTensor* const lengths = test_case.input("nonpad_kv_seqlen"); lengths != nullptr) {
-    problem.desc.has_kv_lengths = true;
+    problem.desc.kv_lengths = Lengths::kPerEntry;
     for (std::size_t b = 0; b < lengths->elements(); ++b) {
       const double most = std::numeric_limits<std::int32_t>::max();
       problem.kv_lengths.push_back(static_cast<std::int32_t>(std::clamp(lengths->number(b), 0.0, most)));
@@ -273,7 +275,7 @@ Status set_mask(const Case& test_case, OperatorProblem& problem) {
     strides[dim] = shape[dim] == 1 ? 0 : stride;
     stride *= shape[dim];
   }
-  problem.desc.mask = {type.value(), {strides[0], strides[1], strides[2], strides[3]}};
+  problem.desc.mask = {type.value(), Strides{strides[0], strides[1], strides[2], strides[3]}};
   return {};
 }
 

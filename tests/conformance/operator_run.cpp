@@ -254,7 +254,7 @@ OutputRow output_row(const AttentionDesc& desc, std::size_t row) {
   const std::int64_t i = n % desc.query_length;
   const std::int64_t h = n / desc.query_length % desc.query_heads;
   const std::int64_t b = n / desc.query_length / desc.query_heads;
-  const Strides& strides = desc.output.strides;
+  const Strides& strides = *desc.output.strides;
   return {static_cast<std::size_t>(b * strides.batch + h * strides.head + i * strides.row),
           static_cast<std::size_t>(strides.dim)};
 }

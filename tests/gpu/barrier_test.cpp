@@ -123,7 +123,7 @@ TEST_F(BarrierTest, TheBarrierOfAnAppendIsNeeded) {
   desc.batch = 2;
   desc.head_dim = desc.value_dim = 16;
   desc.cache_length = 32;
-  desc.has_positions = desc.has_kv_lengths = true;
+  desc.has_positions = desc.writes_kv_lengths = true;
   desc.set_layout(Layout::kBhsd);
   AppendOptions options;
   const auto plan = AppendPlan::create(*device_, desc, options);

@@ -24,9 +24,8 @@ AppendDesc small_desc() {
   desc.rotary.style = RotaryStyle::kHalfSplit;
   desc.rotary.dims = 32;
   desc.has_positions = true;
-  desc.has_kv_lengths = true;
-  desc.set_layout(Layout::kBhsd);
-  return desc;
+  desc.writes_kv_lengths = true;
+  return desc.resolved();
 }
 
 /// Buffers for small_desc(), each of exactly the bytes that it needs.
@@ -87,8 +86,8 @@ TEST_F(CacheBindingsTest, WrongTensorsAreRefused) {
 
 /// float8 is written by whole words, so the range must have the last one.
 TEST_F(CacheBindingsTest, RangesThatEndInsideAWordAreRefused) {
-  const AppendDesc desc = quantise_desc({1, 1, 1, 5}, {DataType::kFloat32, {0, 0, 0, 1}, 0},
-                                        {DataType::kFloat8E4m3, {0, 0, 0, 1}, 0});
+  const AppendDesc desc = quantise_desc({1, 1, 1, 5}, {DataType::kFloat32, Strides{0, 0, 0, 1}, 0},
+                                        {DataType::kFloat8E4m3, Strides{0, 0, 0, 1}, 0});
   const auto plan = AppendPlan::create(runtime().device(), desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const auto buffer = runtime().create_buffer(64);
@@ -216,9 +215,9 @@ TEST_F(CacheBindingsTest, ADecodeLoopWithoutTheHost) {
   AppendDesc whole = step;
   whole.new_length = kSteps;
   whole.query_heads = 0;
-  whole.key.strides.row = whole.value.strides.row = 0;
-  whole.key.strides.head = whole.value.strides.head = 32;
-  whole.key.strides.batch = whole.value.strides.batch = 64;
+  whole.key.strides->row = whole.value.strides->row = 0;
+  whole.key.strides->head = whole.value.strides->head = 32;
+  whole.key.strides->batch = whole.value.strides->batch = 64;
   const auto whole_plan = AppendPlan::create(runtime().device(), whole);
   ASSERT_TRUE(whole_plan.ok()) << whole_plan.error().message;
   SmallBuffers at_once(runtime());

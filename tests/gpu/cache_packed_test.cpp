@@ -30,7 +30,7 @@ AppendCase packed_case(DataType type, DataType cache, const Numbers& cumulative,
   desc.cache_length = 40;
   desc.key.type = desc.value.type = type;
   desc.cache_key.type = desc.cache_value.type = cache;
-  desc.has_cumulative_new_lengths = true;
+  desc.new_lengths = Lengths::kPacked;
   desc.total_new_length = total;
   desc.has_positions = true;
   desc.set_layout(Layout::kBhsd);
@@ -76,7 +76,7 @@ TEST_F(CachePackedTest, RaggedRowsOfEveryMapping) {
       [](AppendCase& test) { use_pages(test, 3, 4); }};
   for (std::size_t i = 0; i < mappings.size(); ++i) {
     AppendCase test = ragged_case(DataType::kFloat16, i == 1 ? DataType::kQ8_0 : DataType::kFloat16);
-    test.desc.has_kv_lengths = true;
+    test.desc.writes_kv_lengths = true;
     mappings[i](test);
     expect_right(test, "mapping " + std::to_string(i));
     test.cumulative_new_lengths = {0, 5, 7, 7, 9, 11};
@@ -117,8 +117,9 @@ TEST_F(CachePackedTest, LayoutsAndOddDims) {
   test.desc.query_heads = 2;
   test.desc.query.type = DataType::kBfloat16;
   test.desc.set_layout(Layout::kPackedQkv);
-  test.desc.key.strides.batch = 0;
-  test.desc.query_output.strides.batch = 1;
+  test.desc = test.desc.resolved();
+  test.desc.key.strides->batch = 0;
+  test.desc.query_output.strides->batch = 1;
   test.shift = 3;
   expect_right(test, "packed QKV");
 }
@@ -126,7 +127,7 @@ TEST_F(CachePackedTest, LayoutsAndOddDims) {
 /// More rows than the most of one entry, and more than there are: what is beyond is cut off.
 TEST_F(CachePackedTest, LongLengthsAreCutOff) {
   AppendCase test = packed_case(DataType::kFloat32, DataType::kFloat32, {0, 9, 10, 30}, 13);
-  test.desc.has_kv_lengths = true;
+  test.desc.writes_kv_lengths = true;
   expect_right(test, "cut off");
   test.desc.new_length = 40;
   test.positions = {37, 0, 27};  // only the last entry's fit
@@ -156,7 +157,7 @@ TEST_F(CachePackedTest, GarbageStaysInside) {
     AppendCase test = packed_case(DataType::kFloat16, DataType::kQ8_0, garbage[0], 12);
     test.desc.query_heads = 2;
     test.desc.query.type = test.desc.query_output.type = DataType::kFloat16;
-    test.desc.has_kv_lengths = true;
+    test.desc.writes_kv_lengths = true;
     if (mapping == KeyMapping::kContiguous) test.desc.set_layout(Layout::kBhsd);
     if (mapping == KeyMapping::kRing) use_ring(test, 4);
     if (mapping == KeyMapping::kPaged) use_pages(test, 3, 5);
@@ -172,7 +173,7 @@ TEST_F(CachePackedTest, GarbageStaysInside) {
 /// A row of several entries is appended for one of them.
 TEST_F(CachePackedTest, SharedRowsStayInside) {
   AppendCase test = packed_case(DataType::kFloat16, DataType::kFloat16, {0, 4, 2, 7, 3, 12}, 12);
-  test.desc.has_kv_lengths = true;
+  test.desc.writes_kv_lengths = true;
   for (const Numbers& numbers :
        {test.cumulative_new_lengths, {0, 5, 0, 5, 0, 5}, {0, kMost, 0, kMost, kLeast, kMost}}) {
     test.cumulative_new_lengths = numbers;
@@ -266,10 +267,12 @@ class CachePackedStep : public GpuTest {
   [[nodiscard]] static AppendDesc append_desc() {
     AppendDesc desc;
     desc.batch = kEntries;
+    desc.kv_heads = 1;
     desc.new_length = 5;
     desc.head_dim = desc.value_dim = kDim;
     desc.cache_length = kRoom;
-    desc.has_positions = desc.has_kv_lengths = desc.has_cumulative_new_lengths = true;
+    desc.has_positions = desc.writes_kv_lengths = true;
+    desc.new_lengths = Lengths::kPacked;
     desc.total_new_length = kTotal;
     desc.set_layout(Layout::kBhsd);
     return desc;
@@ -280,7 +283,8 @@ class CachePackedStep : public GpuTest {
     desc.query_length = 5;
     desc.kv_length = kRoom;
     desc.head_dim = desc.value_dim = kDim;
-    desc.has_kv_lengths = desc.has_cumulative_query_lengths = true;
+    desc.query_lengths = Lengths::kPacked;
+    desc.kv_lengths = Lengths::kPerEntry;
     desc.total_query_length = kTotal;
     desc.causal = true;
     desc.align = Align::kBottomRight;

@@ -55,7 +55,7 @@ Image make_image(std::int64_t bytes, std::int64_t shift_bytes, std::uint32_t fil
 /// The byte of an element of a row-major tensor from its first one on; of a block, its first byte.
 std::int64_t byte_of(const TensorDesc& tensor, std::int64_t b, std::int64_t h, std::int64_t r,
                      std::int64_t d) {
-  const Strides& s = tensor.strides;
+  const Strides& s = *tensor.strides;
   return (b * s.batch + h * s.head + r * s.row + d * s.dim) / block_elements(tensor.type) *
          block_bytes(tensor.type);
 }
@@ -173,7 +173,7 @@ class AppendRun {
     numbers(test_.key_scales, &Tensors::key_scales);
     numbers(test_.value_scales, &Tensors::value_scales);
     numbers(test_.frequencies, &Tensors::frequencies);
-    if (desc.has_kv_lengths) {
+    if (desc.writes_kv_lengths) {
       kv_lengths_ = make_image(desc.batch * 4, test_.shift * 4, 0xd5dbd1ddU);
     }
   }
@@ -474,7 +474,9 @@ class AppendRun {
 
 testing::AssertionResult appends_right(const Runtime& runtime, const AppendCase& test,
                                        const AppendRunOptions& options) {
-  return AppendRun(runtime, test, options).run();
+  AppendCase resolved = test;
+  resolved.desc = test.desc.resolved();
+  return AppendRun(runtime, resolved, options).run();
 }
 
 void AppendTest::expect_right(const AppendCase& test, const std::string& what, AppendReport* report) {

@@ -119,8 +119,8 @@ TEST_F(CacheTest, LayoutsAndPadding) {
   test.desc.cache_value.strides = {1'001, 6, 18, 1};
   test.desc.value.strides = {0, 0, 6, 1};  // one head for all
   EXPECT_TRUE(validate(test.desc).ok());
-  test.desc.value.strides.head = 30;
-  test.desc.value.strides.batch = 90;
+  test.desc.value.strides->head = 30;
+  test.desc.value.strides->batch = 90;
   expect_right(test, "strided");
 }
 
@@ -137,7 +137,7 @@ TEST_F(CacheTest, PositionsOfEachEntry) {
   test.desc.has_positions = true;
   test.positions = {0, 7};
   expect_right(test, "positions");
-  test.desc.has_new_lengths = true;
+  test.desc.new_lengths = Lengths::kPerEntry;
   test.new_lengths = {3, 0};
   expect_right(test, "ragged");
   test.desc.position = -99;  // has no meaning here
@@ -153,7 +153,7 @@ TEST_F(CacheTest, Rings) {
       test.desc.set_layout(Layout::kBhsd);
       test.desc.has_positions = true;
       test.positions = {3, 2'000'000'001};
-      test.desc.has_new_lengths = true;
+      test.desc.new_lengths = Lengths::kPerEntry;
       for (const std::int32_t length : {5, 2}) {
         test.new_lengths = {length, 5};
         expect_right(test, std::string(name(cache)) + ", ring of " + std::to_string(ring));
@@ -181,11 +181,11 @@ TEST_F(CacheTest, PagesOfEverySize) {
 /// Lengths that a decode loop would read next, also where they replace the positions.
 TEST_F(CacheTest, LengthsAreWritten) {
   AppendCase test = small_case(DataType::kFloat32, DataType::kFloat32, 8, 8);
-  test.desc.has_kv_lengths = true;
+  test.desc.writes_kv_lengths = true;
   test.desc.position = 7;
   expect_right(test, "position 7");
   test.desc.has_positions = true;
-  test.desc.has_new_lengths = true;
+  test.desc.new_lengths = Lengths::kPerEntry;
   constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
   constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
   for (const auto& [position, length] :
@@ -229,11 +229,11 @@ TEST_F(CacheTest, GarbageStaysInside) {
         test.page_table[7] = static_cast<std::int32_t>(test.desc.cache.page_count);
       }
       test.desc.set_layout(Layout::kBhsd);
-      test.desc.has_kv_lengths = true;
+      test.desc.writes_kv_lengths = true;
       test.desc.has_positions = true;
       test.positions = garbage;
       expect_right(test, "positions");
-      test.desc.has_new_lengths = true;
+      test.desc.new_lengths = Lengths::kPerEntry;
       test.new_lengths = garbage;
       std::iota(test.positions.begin(), test.positions.end(), 2);
       expect_right(test, "lengths");
@@ -330,8 +330,8 @@ TEST_F(CacheTest, SeveralDispatchesAndFoldedGrids) {
   EXPECT_TRUE(appends_right(runtime(), test, options));
   // Above 2^22 invocations: rows of one element, all of them the same.
   AppendDesc desc =
-      quantise_desc({1, 1, (std::int64_t{1} << 22) + 100, 1}, {DataType::kFloat32, {0, 0, 0, 1}, 0},
-                    {DataType::kFloat16, {0, 0, 1, 1}, 0});
+      quantise_desc({1, 1, (std::int64_t{1} << 22) + 100, 1}, {DataType::kFloat32, Strides{0, 0, 0, 1}, 0},
+                    {DataType::kFloat16, Strides{0, 0, 1, 1}, 0});
   const auto plan = AppendPlan::create(runtime().device(), desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->dispatch_count(), 2U);

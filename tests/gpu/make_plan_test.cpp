@@ -51,11 +51,10 @@ bool contains(const std::string& text, std::string_view part) {
 TEST_F(MakePlan, DefaultsGiveTheToolsPipelines) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
     AttentionDesc desc;
-    desc.query_heads = desc.kv_heads = 4;
+    desc.query_heads = 4;
     desc.query_length = desc.kv_length = 96;
-    desc.head_dim = desc.value_dim = 64;
+    desc.head_dim = 64;
     desc.set_type(type);
-    desc.set_layout(Layout::kBhsd);
     const Problem problem = parsed("h4 96x96 d64 " + std::string(name(type)));
     const auto by_hand = runtime().make_plan(desc);
     const auto by_tool = runtime().make_plan(problem.desc);

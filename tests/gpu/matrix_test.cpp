@@ -38,7 +38,7 @@ TEST_P(Matrix, UnusualStrides) {
   problem.desc.lse_strides = {1, 2, 6, 1};
   right_or_refused(problem, "query and output transposed");
   problem = parsed("b2 19x45 d8 f16");
-  problem.desc.key.strides.row = 0;
+  problem.desc.key.strides->row = 0;
   right_or_refused(problem, "one key row for all positions");
   if (kernel() == std::string_view("matrix2")) return;  // takes no quantised keys
   problem = parsed("b2 h3 19x45 d24 dv17 f16 cache=e4m3 output=f32");

@@ -23,7 +23,7 @@ class Nan : public KernelTest {
       for (std::int64_t i = first; i < last; ++i) {
         const reference::Row row = reference::compute_row(desc, inputs, {0, h, i});
         for (std::int64_t d = 0; d < desc.value_dim; ++d) {
-          const Strides& s = desc.output.strides;
+          const Strides& s = *desc.output.strides;
           const auto got = static_cast<double>(
               read_element(runtime(), run.output(), desc.output, h * s.head + i * s.row + d * s.dim));
           ASSERT_NEAR(got, row.output[static_cast<std::size_t>(d)], reference::output_tolerance(desc, row, d))

@@ -60,7 +60,7 @@ class OddLogits : public KernelTest {
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     ASSERT_TRUE(run->execute(*plan).ok());
     const auto at = [](const TensorDesc& tensor, std::int64_t head, std::int64_t row, std::int64_t dim) {
-      return head * tensor.strides.head + row * tensor.strides.row + dim * tensor.strides.dim;
+      return head * tensor.strides->head + row * tensor.strides->row + dim * tensor.strides->dim;
     };
     for (std::int64_t h = 0; h < desc.query_heads; ++h) {
       for (std::int64_t d = 0; d < desc.value_dim; ++d) {

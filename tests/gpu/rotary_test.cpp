@@ -141,7 +141,7 @@ TEST_F(RotaryTest, QueriesInPlace) {
         test.desc.set_layout(Layout::kBshd);
         test.in_place = true;
         test.shift = head_dim == 15 ? 1 : 0;
-        test.desc.has_new_lengths = true;
+        test.desc.new_lengths = Lengths::kPerEntry;
         test.new_lengths = {6, 2};
         use_positions(test, 5'000, 0);
         expect_right(test, name(type).data());

@@ -54,7 +54,7 @@ class BlockMasks : public ScoreFunctions {
   /// That causality and a left window hide the block from all of its rows; of problems with such words.
   [[nodiscard]] bool is_out_of_sight(std::int64_t first_row, std::int64_t first_key) const {
     const AttentionDesc& desc = problem_.desc;
-    if (!desc.causal || desc.has_kv_lengths) return false;
+    if (!desc.causal || desc.kv_lengths != Lengths::kUniform) return false;
     const std::int64_t group = desc.query_heads / desc.kv_heads;
     const std::int64_t last_row = std::min(first_row + layout_->rows, desc.query_length * group) - 1;
     const std::int64_t last_key = std::min<std::int64_t>(first_key + layout_->keys, desc.kv_length) - 1;

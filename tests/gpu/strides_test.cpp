@@ -54,12 +54,12 @@ TEST_P(StridesTest, HeadsInnermost) {
 
 TEST_P(StridesTest, InputsRepeated) {
   Problem problem = parsed(fitted("b3 h4 19x45 d8"));
-  problem.desc.key.strides.batch = 0;
-  problem.desc.value.strides.head = 0;
-  problem.desc.query.strides.batch = 0;
+  problem.desc.key.strides->batch = 0;
+  problem.desc.value.strides->head = 0;
+  problem.desc.query.strides->batch = 0;
   EXPECT_TRUE(runs_right(runtime(), problem, {kernel()})) << "batch of K and Q, heads of V repeated";
   problem = parsed(fitted("b2 19x45 d8 f16"));
-  problem.desc.key.strides.row = 0;  // one key for all positions
+  problem.desc.key.strides->row = 0;  // one key for all positions
   EXPECT_TRUE(runs_right(runtime(), problem, {kernel()})) << "one key row for all positions";
 }
 
@@ -87,8 +87,8 @@ TEST_P(StridesTest, InputsWithout16BitStorage) {
   }
   for (const char* types : part_of<const char*>(all_types)) {
     Problem problem = parsed(fitted(std::string("19x45 d9 ") + types));
-    problem.desc.key.strides.row = 1;
-    problem.desc.key.strides.dim = 45;
+    problem.desc.key.strides->row = 1;
+    problem.desc.key.strides->dim = 45;
     EXPECT_TRUE(runs_right(runtime(), problem, options)) << "without 16-bit storage, key transposed";
   }
 }

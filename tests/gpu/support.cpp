@@ -301,7 +301,7 @@ Status write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& 
 
 Status write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
                  std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t dims, float value) {
-  const Strides& s = desc.strides;
+  const Strides& s = *desc.strides;
   for (std::int64_t d = 0; d < dims; ++d) {
     const std::int64_t element = batch * s.batch + head * s.head + row * s.row + d * s.dim;
     if (Status status = write_element(runtime, tensor, desc, element, value); !status.ok()) return status;

@@ -76,15 +76,15 @@ std::vector<double> rotated(std::span<const float> row, const RotaryDesc& rotary
 
 bool is_behind_the_last(const AppendDesc& desc, std::span<const std::int32_t> cumulative_new_lengths,
                         std::int64_t row) {
-  return desc.has_cumulative_new_lengths && row >= cumulative_new_lengths.back();
+  return desc.new_lengths == Lengths::kPacked && row >= cumulative_new_lengths.back();
 }
 
 NewRows new_rows(const AppendDesc& desc, std::span<const std::int32_t> new_lengths,
                  std::span<const std::int32_t> cumulative_new_lengths, std::int64_t batch) {
   const auto b = static_cast<std::size_t>(batch);
-  if (!desc.has_cumulative_new_lengths) {
+  if (desc.new_lengths != Lengths::kPacked) {
     std::int64_t count = desc.new_length;
-    if (desc.has_new_lengths) count = std::clamp<std::int64_t>(new_lengths[b], 0, count);
+    if (desc.new_lengths == Lengths::kPerEntry) count = std::clamp<std::int64_t>(new_lengths[b], 0, count);
     return {{batch, 0}, count};
   }
   const std::int64_t total = desc.total_new_length;

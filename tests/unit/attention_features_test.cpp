@@ -18,6 +18,7 @@ using vkattn::AttentionDesc;
 using vkattn::DataType;
 using vkattn::KeyMapping;
 using vkattn::Layout;
+using vkattn::Lengths;
 using vkattn::MaskType;
 using vkattn::Strides;
 using vkattn::TensorExtents;
@@ -32,8 +33,7 @@ AttentionDesc valid_desc() {
   desc.kv_length = 70;
   desc.head_dim = 64;
   desc.value_dim = 32;
-  desc.set_layout(Layout::kBhsd);
-  return desc;
+  return desc.resolved();
 }
 
 TEST(AlibiSlopes, OfAPowerOfTwoOfHeads) {
@@ -56,22 +56,24 @@ TEST(AlibiSlopes, OfTwelveHeads) {
 
 TEST(Extents, OfPackedSequences) {
   AttentionDesc desc = valid_desc();
-  desc.has_cumulative_lengths = true;
+  desc.query_lengths = desc.kv_lengths = Lengths::kPacked;
   desc.total_query_length = 8;
   desc.total_kv_length = 90;
   desc.set_layout(Layout::kBhsd);
+  desc = desc.resolved();
   EXPECT_EQ(query_extents(desc, 64), (TensorExtents{1, 6, 8, 64}));
   EXPECT_EQ(key_extents(desc, 32), (TensorExtents{1, 3, 90, 32}));
   EXPECT_EQ(score_extents(desc), (TensorExtents{2, 6, 5, 70}));
   EXPECT_EQ(desc.query.strides, (Strides{6 * 8 * 64, 8 * 64, 64, 1}));
-  EXPECT_EQ(desc.lse_strides.head, 8);
+  EXPECT_EQ(desc.lse_strides->head, 8);
   EXPECT_EQ(desc.weights_strides, (Strides{6 * 5 * 70, 5 * 70, 70, 1}));
   EXPECT_TRUE(vkattn::validate(desc).ok());
 }
 
 TEST(Extents, OfPackedQueries) {
   AttentionDesc desc = valid_desc();
-  desc.has_cumulative_query_lengths = desc.has_kv_lengths = true;
+  desc.query_lengths = Lengths::kPacked;
+  desc.kv_lengths = Lengths::kPerEntry;
   desc.total_query_length = 8;
   desc.set_layout(Layout::kBhsd);
   EXPECT_EQ(query_extents(desc, 64), (TensorExtents{1, 6, 8, 64}));
@@ -101,6 +103,7 @@ TEST(Extents, OfCaches) {
   EXPECT_EQ(key_extents(desc, 64), (TensorExtents{20, 3, 8, 64}));
   EXPECT_TRUE(vkattn::validate(desc).ok());
   desc.set_layout(Layout::kBshd);
+  desc = desc.resolved();
   EXPECT_EQ(desc.key.strides, (Strides{8 * 3 * 64, 64, 3 * 64, 1}));
   EXPECT_EQ(desc.query.strides, (Strides{5 * 6 * 64, 64, 6 * 64, 1})) << "queries are in no cache";
 }
@@ -114,15 +117,15 @@ TEST(MaskBytes, ReachToTheLastElement) {
   EXPECT_EQ(*mask_bytes(desc), 2 * 6 * 5 * 70 * 2);
   desc.mask.type = MaskType::kBytes;
   EXPECT_EQ(*mask_bytes(desc), 2 * 6 * 5 * 70);
-  desc.mask.strides = {0, 0, 0, 1};
+  desc.mask.strides = Strides{0, 0, 0, 1};
   EXPECT_EQ(*mask_bytes(desc), 70);
   desc.mask.type = MaskType::kBits;
   EXPECT_EQ(*mask_bytes(desc), 3 * 4);
-  desc.mask.strides = {0, 160, 32, 0};
+  desc.mask.strides = Strides{0, 160, 32, 0};
   EXPECT_EQ(*mask_bytes(desc), 6 * 5 * 4) << "one bit a row, in a word of its own";
   EXPECT_TRUE(vkattn::validate(desc).ok());
   desc.set_layout(Layout::kBhsd);
-  EXPECT_EQ(desc.mask.strides, (Strides{6 * 5 * 96, 5 * 96, 96, 1})) << "whole words";
+  EXPECT_EQ(desc.resolved().mask.strides, (Strides{6 * 5 * 96, 5 * 96, 96, 1})) << "whole words";
   EXPECT_EQ(*mask_bytes(desc), 2 * 6 * 5 * 3 * 4);
   EXPECT_TRUE(vkattn::validate(desc).ok());
 }
@@ -134,9 +137,9 @@ TEST(TensorBytes, OfBlocks) {
   EXPECT_TRUE(vkattn::validate(desc).ok());
   EXPECT_EQ(*tensor_bytes(desc.key, 2, 3, 70, 64), 2 * 3 * 70 * 2 * 34);
   EXPECT_EQ(*tensor_bytes(desc.value, 2, 3, 70, 32), 2 * 3 * 70 * 18);
-  desc.key.strides.row = 96;  // a free block after each row, but the last
-  desc.key.strides.head = 70 * 96;
-  desc.key.strides.batch = 3 * 70 * 96;
+  desc.key.strides->row = 96;  // a free block after each row, but the last
+  desc.key.strides->head = 70 * 96;
+  desc.key.strides->batch = 3 * 70 * 96;
   EXPECT_EQ(*tensor_bytes(desc.key, 2, 3, 70, 64), (2 * 3 * 70 * 3 - 1) * 34);
 }
 
@@ -159,6 +162,13 @@ AttentionDesc& paged(AttentionDesc& desc) {
   return desc;
 }
 
+AttentionDesc& packed(AttentionDesc& desc) {
+  desc.query_lengths = desc.kv_lengths = Lengths::kPacked;
+  desc.total_query_length = 8;
+  desc.total_kv_length = 90;
+  return desc;
+}
+
 const Rule kScoreRules[] = {
     {"NegativeSoftcap", [](AttentionDesc& d) { d.softcap = -1; }, {"softcap", "-1"}},
     {"NanSoftcap",
@@ -178,69 +188,67 @@ const Rule kScoreRules[] = {
     {"MaskStride",
      [](AttentionDesc& d) {
        d.mask.type = MaskType::kFloat16;
-       d.mask.strides = {0, 0, -70, 1};
+       d.mask.strides = Strides{0, 0, -70, 1};
      },
      {"mask", "row", "-70"}},
     {"BitsBetweenWords",
      [](AttentionDesc& d) {
        d.mask.type = MaskType::kBits;
-       d.mask.strides = {0, 0, 70, 1};
+       d.mask.strides = Strides{0, 0, 70, 1};
      },
      {"mask", "70", "32"}},
     {"BitsApart",
      [](AttentionDesc& d) {
        d.mask.type = MaskType::kBits;
-       d.mask.strides = {0, 0, 96, 2};
+       d.mask.strides = Strides{0, 0, 96, 2};
      },
      {"mask", "2", "last 1"}},
     {"WeightsOverlap",
      [](AttentionDesc& d) {
        d.weights = WeightsStage::kScores;
-       d.weights_strides.row = 69;
+       d.weights_strides->row = 69;
      },
      {"weights", "row", "69"}},
 };
 
 const Rule kLengthRules[] = {
-    {"PackedWithKeyLengths",
-     [](AttentionDesc& d) { d.has_cumulative_lengths = d.has_kv_lengths = true; },
-     {"has_cumulative_lengths", "has_kv_lengths"}},
-    {"PackedWithQueryLengths",
-     [](AttentionDesc& d) { d.has_cumulative_lengths = d.has_query_lengths = true; },
-     {"has_cumulative_lengths", "has_query_lengths"}},
+    {"PackedKeysAlone",
+     [](AttentionDesc& d) { d.kv_lengths = Lengths::kPacked; },
+     {"kv_lengths is kPacked", "query_lengths is kUniform"}},
+    {"UnknownQueryLengths",
+     [](AttentionDesc& d) { d.query_lengths = static_cast<Lengths>(3); },
+     {"query_lengths", "3"}},
+    {"UnknownKeyLengths",
+     [](AttentionDesc& d) { d.kv_lengths = static_cast<Lengths>(4); },
+     {"kv_lengths", "4"}},
+    {"NoTotalOfQueries",
+     [](AttentionDesc& d) { d.query_lengths = Lengths::kPacked; },
+     {"total_query_length is not set"}},
+    {"NoTotalOfKeys",
+     [](AttentionDesc& d) {
+       d.query_lengths = d.kv_lengths = Lengths::kPacked;
+       d.total_query_length = 8;
+     },
+     {"total_kv_length is not set"}},
     {"PackedRing",
      [](AttentionDesc& d) {
-       d.has_cumulative_lengths = true;
+       packed(d);
        d.cache.mapping = KeyMapping::kRing;
        d.cache.ring_length = 8;
      },
-     {"has_cumulative_lengths", "kRing", "has_cumulative_query_lengths"}},
-    {"PackedPages",
-     [](AttentionDesc& d) { paged(d).has_cumulative_lengths = true; },
-     {"has_cumulative_lengths", "kPaged"}},
-    {"PackedTwice",
-     [](AttentionDesc& d) { d.has_cumulative_lengths = d.has_cumulative_query_lengths = true; },
-     {"has_cumulative_lengths", "has_cumulative_query_lengths"}},
-    {"PackedQueriesWithQueryLengths",
-     [](AttentionDesc& d) { d.has_cumulative_query_lengths = d.has_query_lengths = true; },
-     {"has_cumulative_query_lengths", "has_query_lengths"}},
+     {"kv_lengths is kPacked", "kRing", "kPerEntry"}},
+    {"PackedPages", [](AttentionDesc& d) { packed(paged(d)); }, {"kv_lengths is kPacked", "kPaged"}},
     {"NegativeTotalOfQueries",
      [](AttentionDesc& d) {
-       paged(d).has_cumulative_query_lengths = true;
+       paged(d).query_lengths = Lengths::kPacked;
        d.total_query_length = -1;
      },
      {"total_query_length", "-1"}},
     {"NegativeTotal",
-     [](AttentionDesc& d) {
-       d.has_cumulative_lengths = true;
-       d.total_query_length = -1;
-     },
+     [](AttentionDesc& d) { packed(d).total_query_length = -1; },
      {"total_query_length", "-1"}},
     {"HugeTotal",
-     [](AttentionDesc& d) {
-       d.has_cumulative_lengths = true;
-       d.total_kv_length = 2 * kTwo30;
-     },
+     [](AttentionDesc& d) { packed(d).total_kv_length = 2 * kTwo30; },
      {"total_kv_length", "2147483648"}},
     {"NoRing", [](AttentionDesc& d) { d.cache.mapping = KeyMapping::kRing; }, {"ring_length", "0"}},
     {"UnknownMapping",
@@ -269,13 +277,13 @@ const Rule kStorageRules[] = {
     {"RowsBetweenBlocks",
      [](AttentionDesc& d) {
        d.value.type = DataType::kQ8_0;
-       d.value.strides.row = 40;
+       d.value.strides->row = 40;
      },
      {"value", "q8_0", "row", "40"}},
     {"BlocksApart",
      [](AttentionDesc& d) {
        d.key.type = DataType::kQ8_0;
-       d.key.strides.dim = 2;
+       d.key.strides->dim = 2;
      },
      {"key", "q8_0", "stride 1"}},
     {"AlignmentBelowTheScale",

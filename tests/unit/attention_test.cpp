@@ -16,7 +16,9 @@ namespace {
 using vkattn::Align;
 using vkattn::AttentionDesc;
 using vkattn::DataType;
+using vkattn::kUnset;
 using vkattn::Layout;
+using vkattn::Lengths;
 using vkattn::Strides;
 using vkattn::TensorDesc;
 
@@ -31,8 +33,7 @@ AttentionDesc valid_desc() {
   desc.kv_length = 7;
   desc.head_dim = 8;
   desc.value_dim = 4;
-  desc.set_layout(Layout::kBhsd);
-  return desc;
+  return desc.resolved();
 }
 
 TEST(AttentionDesc, LayoutBhsd) {
@@ -47,6 +48,7 @@ TEST(AttentionDesc, LayoutBhsd) {
 TEST(AttentionDesc, LayoutBshd) {
   AttentionDesc desc = valid_desc();
   desc.set_layout(Layout::kBshd);
+  desc = desc.resolved();
   EXPECT_EQ(desc.query.strides, (Strides{240, 8, 48, 1}));
   EXPECT_EQ(desc.key.strides, (Strides{168, 8, 24, 1}));
   EXPECT_EQ(desc.value.strides, (Strides{84, 4, 12, 1}));
@@ -59,11 +61,34 @@ TEST(AttentionDesc, LayoutPackedQkv) {
   desc.kv_length = 5;
   desc.value_dim = 8;
   desc.set_layout(Layout::kPackedQkv);
+  desc = desc.resolved();
   const Strides packed{5 * 12 * 8, 8, 12 * 8, 1};
   EXPECT_EQ(desc.query.strides, packed);
   EXPECT_EQ(desc.key.strides, packed);
   EXPECT_EQ(desc.value.strides, packed);
   EXPECT_EQ(desc.output.strides, (Strides{240, 8, 48, 1}));
+}
+
+/// What is not given follows from what is, in whatever order it was set.
+TEST(AttentionDesc, SizesThatAreNotGivenFollow) {
+  AttentionDesc desc;
+  desc.layout = Layout::kBshd;
+  desc.query_heads = 6;
+  desc.head_dim = 8;
+  desc.kv_length = 7;
+  desc.query_length = 5;
+  EXPECT_TRUE(vkattn::validate(desc).ok()) << vkattn::validate(desc).error().message;
+  const AttentionDesc full = desc.resolved();
+  EXPECT_EQ(full.kv_heads, 6);
+  EXPECT_EQ(full.value_dim, 8);
+  EXPECT_EQ(full.query.strides, (Strides{240, 8, 48, 1}));
+  EXPECT_EQ(full.value.strides, (Strides{336, 8, 48, 1}));
+  EXPECT_EQ(key_extents(desc, 8), (vkattn::TensorExtents{1, 6, 7, 8}));
+  EXPECT_EQ(full.resolved(), full);
+  desc.key.strides = Strides{1, 2, 3, 4};
+  EXPECT_EQ(desc.resolved().key.strides, (Strides{1, 2, 3, 4}));
+  desc.set_layout(Layout::kBshd);
+  EXPECT_EQ(desc.resolved(), full);
 }
 
 TEST(AttentionDesc, ScaleDefaultsToTheRootOfHeadDim) {
@@ -78,42 +103,44 @@ TEST(AttentionDesc, ScaleDefaultsToTheRootOfHeadDim) {
 
 TEST(TensorBytes, ReachesToTheEndOfTheLastElement) {
   TensorDesc tensor;
-  tensor.strides = {1000, 100, 10, 1};
+  tensor.strides = Strides{1000, 100, 10, 1};
   EXPECT_EQ(*vkattn::tensor_bytes(tensor, 1, 1, 1, 1), 4);
   EXPECT_EQ(*vkattn::tensor_bytes(tensor, 2, 3, 4, 5), 4 * (1000 + 200 + 30 + 4 + 1));
   tensor.type = DataType::kBfloat16;
   EXPECT_EQ(*vkattn::tensor_bytes(tensor, 2, 3, 4, 5), 2 * 1235);
-  tensor.strides = {};
-  tensor.strides.dim = 0;
+  tensor.strides = Strides{};
+  tensor.strides->dim = 0;
   EXPECT_EQ(*vkattn::tensor_bytes(tensor, 9, 9, 9, 9), 2);
 }
 
 TEST(TensorBytes, NoElementsAreNoBytes) {
   TensorDesc tensor;
-  tensor.strides = {1000, 100, 10, 1};
+  tensor.strides = Strides{1000, 100, 10, 1};
   EXPECT_EQ(*vkattn::tensor_bytes(tensor, 0, 3, 4, 5), 0);
   EXPECT_EQ(*vkattn::tensor_bytes(tensor, 2, 3, 0, 5), 0);
 }
 
 TEST(TensorBytes, Beyond32BitsAndUpTo63) {
   TensorDesc tensor;
-  tensor.strides = {0, std::int64_t{1} << 40, 1 << 20, 1};
+  tensor.strides = Strides{0, std::int64_t{1} << 40, 1 << 20, 1};
   EXPECT_EQ(*vkattn::tensor_bytes(tensor, 1, 5, 1 << 20, 16),
             4 * ((std::int64_t{4} << 40) + ((std::int64_t{1} << 20) - 1) * (1 << 20) + 16));
-  tensor.strides = {kMaxInt64 / 2, 0, 0, 1};
+  tensor.strides = Strides{kMaxInt64 / 2, 0, 0, 1};
   EXPECT_FALSE(vkattn::tensor_bytes(tensor, 2, 1, 1, 1).ok());  // elements fit, bytes do not
   EXPECT_FALSE(vkattn::tensor_bytes(tensor, 4, 1, 1, 1).ok());
-  tensor.strides = {kMaxInt64, kMaxInt64, 0, 1};
+  tensor.strides = Strides{kMaxInt64, kMaxInt64, 0, 1};
   EXPECT_FALSE(vkattn::tensor_bytes(tensor, 2, 2, 1, 1).ok());
   tensor.type = DataType::kFloat16;
-  tensor.strides = {kMaxInt64 / 2 - 1, 0, 0, 1};
+  tensor.strides = Strides{kMaxInt64 / 2 - 1, 0, 0, 1};
   EXPECT_EQ(*vkattn::tensor_bytes(tensor, 2, 1, 1, 1), kMaxInt64 - 1);
 }
 
 TEST(TensorBytes, RefusesNegativeNumbers) {
   TensorDesc tensor;
+  EXPECT_FALSE(vkattn::tensor_bytes(tensor, 1, 1, 1, 1).ok()) << "no strides";
+  tensor.strides = Strides{};
   EXPECT_FALSE(vkattn::tensor_bytes(tensor, -1, 1, 1, 1).ok());
-  tensor.strides.row = -8;
+  tensor.strides->row = -8;
   EXPECT_FALSE(vkattn::tensor_bytes(tensor, 1, 1, 1, 1).ok());
 }
 
@@ -149,7 +176,8 @@ TEST(Validate, AcceptsEmptyProblems) {
   desc.set_layout(Layout::kBshd);
   EXPECT_TRUE(vkattn::validate(desc).ok());
   AttentionDesc packed = valid_desc();
-  packed.has_cumulative_lengths = true;
+  packed.query_lengths = packed.kv_lengths = Lengths::kPacked;
+  packed.total_query_length = 0;
   packed.total_kv_length = 5;
   packed.set_layout(Layout::kBshd);
   EXPECT_TRUE(vkattn::validate(packed).ok());
@@ -160,18 +188,18 @@ TEST(Validate, AcceptsEmptyProblems) {
 
 TEST(Validate, InputsMayRepeatAndOverlap) {
   AttentionDesc desc = valid_desc();
-  desc.key.strides.batch = 0;
-  desc.value.strides.head = 0;
-  desc.query.strides.row = 1;
+  desc.key.strides->batch = 0;
+  desc.value.strides->head = 0;
+  desc.query.strides->row = 1;
   EXPECT_TRUE(vkattn::validate(desc).ok());
 }
 
 TEST(Validate, StridesOfDimensionsWithOneElementDoNotMatter) {
   AttentionDesc desc = valid_desc();
   desc.batch = 1;
-  desc.output.strides.batch = 0;
+  desc.output.strides->batch = 0;
   EXPECT_TRUE(vkattn::validate(desc).ok());
-  desc.output.strides.batch = kMaxInt64;
+  desc.output.strides->batch = kMaxInt64;
   EXPECT_TRUE(vkattn::validate(desc).ok());
 }
 
@@ -203,6 +231,10 @@ const Rule kSizeRules[] = {
      {"query_length", "1073741825"}},
     {"NegativeKvLength", [](AttentionDesc& d) { d.kv_length = -7; }, {"kv_length", "-7"}},
     {"HugeKvLength", [](AttentionDesc& d) { d.kv_length = kMaxInt64; }, {"kv_length", "9223372036854775807"}},
+    {"NoQueryLength", [](AttentionDesc& d) { d.query_length = kUnset; }, {"query_length is not set"}},
+    {"NoKvLength", [](AttentionDesc& d) { d.kv_length = kUnset; }, {"kv_length is not set"}},
+    {"NoHeadDim", [](AttentionDesc& d) { d.head_dim = kUnset; }, {"head_dim is not set"}},
+    {"UnknownLayout", [](AttentionDesc& d) { d.layout = static_cast<Layout>(3); }, {"layout", "3"}},
     {"ZeroHeadDim", [](AttentionDesc& d) { d.head_dim = 0; }, {"head_dim", "0", "576"}},
     {"WideHeadDim", [](AttentionDesc& d) { d.head_dim = 577; }, {"head_dim", "577", "576"}},
     {"ZeroValueDim", [](AttentionDesc& d) { d.value_dim = 0; }, {"value_dim", "0"}},
@@ -231,30 +263,30 @@ const Rule kTensorRules[] = {
     {"UnknownType", [](AttentionDesc& d) { d.value.type = static_cast<DataType>(7); }, {"value", "7"}},
     {"OddAlignment", [](AttentionDesc& d) { d.key.alignment_bytes = 12; }, {"alignment_bytes", "key", "12"}},
     {"SmallAlignment", [](AttentionDesc& d) { d.query.alignment_bytes = 2; }, {"query", "2", "4"}},
-    {"NegativeQueryStride", [](AttentionDesc& d) { d.query.strides.row = -8; }, {"query", "row", "-8"}},
-    {"NegativeKeyStride", [](AttentionDesc& d) { d.key.strides.batch = -1; }, {"key", "batch", "-1"}},
-    {"NegativeValueStride", [](AttentionDesc& d) { d.value.strides.dim = -1; }, {"value", "dim", "-1"}},
+    {"NegativeQueryStride", [](AttentionDesc& d) { d.query.strides->row = -8; }, {"query", "row", "-8"}},
+    {"NegativeKeyStride", [](AttentionDesc& d) { d.key.strides->batch = -1; }, {"key", "batch", "-1"}},
+    {"NegativeValueStride", [](AttentionDesc& d) { d.value.strides->dim = -1; }, {"value", "dim", "-1"}},
     {"NegativeOutputStride",
-     [](AttentionDesc& d) { d.output.strides.head = -20; },
+     [](AttentionDesc& d) { d.output.strides->head = -20; },
      {"output", "head", "-20"}},
-    {"TooLargeForCounting", [](AttentionDesc& d) { d.key.strides.batch = kMaxInt64; }, {"key", "63 bits"}},
-    {"BytesTooLarge", [](AttentionDesc& d) { d.key.strides.batch = kMaxInt64 / 4; }, {"key", "63 bits"}},
+    {"TooLargeForCounting", [](AttentionDesc& d) { d.key.strides->batch = kMaxInt64; }, {"key", "63 bits"}},
+    {"BytesTooLarge", [](AttentionDesc& d) { d.key.strides->batch = kMaxInt64 / 4; }, {"key", "63 bits"}},
     {"OutputRepeats",
-     [](AttentionDesc& d) { d.output.strides.batch = 0; },
+     [](AttentionDesc& d) { d.output.strides->batch = 0; },
      {"output", "overlap", "batch", "0"}},
-    {"OutputRowsOverlap", [](AttentionDesc& d) { d.output.strides.row = 3; }, {"output", "row", "3"}},
-    {"OutputHeadsOverlap", [](AttentionDesc& d) { d.output.strides.head = 19; }, {"output", "head", "19"}},
-    {"OutputDimsRepeat", [](AttentionDesc& d) { d.output.strides.dim = 0; }, {"output", "dim", "0"}},
+    {"OutputRowsOverlap", [](AttentionDesc& d) { d.output.strides->row = 3; }, {"output", "row", "3"}},
+    {"OutputHeadsOverlap", [](AttentionDesc& d) { d.output.strides->head = 19; }, {"output", "head", "19"}},
+    {"OutputDimsRepeat", [](AttentionDesc& d) { d.output.strides->dim = 0; }, {"output", "dim", "0"}},
     {"LseOverlaps",
      [](AttentionDesc& d) {
        d.has_lse = true;
-       d.lse_strides.head = 4;
+       d.lse_strides->head = 4;
      },
      {"lse", "head", "4"}},
     {"LseNegative",
      [](AttentionDesc& d) {
        d.has_lse = true;
-       d.lse_strides.row = -1;
+       d.lse_strides->row = -1;
      },
      {"lse", "row", "-1"}},
 };
@@ -266,10 +298,10 @@ INSTANTIATE_TEST_SUITE_P(Tensors, BrokenRule, testing::ValuesIn(kTensorRules),
 
 TEST(Validate, LseStridesCountOnlyWhereLseIsWritten) {
   AttentionDesc desc = valid_desc();
-  desc.lse_strides = {0, 0, -1, -1};
+  desc.lse_strides = Strides{0, 0, -1, -1};
   EXPECT_TRUE(vkattn::validate(desc).ok());
   desc.has_lse = true;
-  desc.lse_strides = {30, 5, 1, -9};
+  desc.lse_strides = Strides{30, 5, 1, -9};
   EXPECT_TRUE(vkattn::validate(desc).ok()) << "lse has no dim";
 }
 

@@ -35,22 +35,22 @@ AppendDesc valid_desc() {
   desc.rotary.style = RotaryStyle::kHalfSplit;
   desc.rotary.dims = 64;
   desc.set_layout(Layout::kBhsd);
-  return desc;
+  return desc.resolved();
 }
 
 AppendDesc paged_desc() {
   AppendDesc desc = valid_desc();
   desc.cache = {KeyMapping::kPaged, 0, 4, 7, 5};
   desc.set_layout(Layout::kBhsd);
-  return desc;
+  return desc.resolved();
 }
 
 AppendDesc packed_desc() {
   AppendDesc desc = valid_desc();
-  desc.has_cumulative_new_lengths = true;
+  desc.new_lengths = Lengths::kPacked;
   desc.total_new_length = 9;
   desc.set_layout(Layout::kBhsd);
-  return desc;
+  return desc.resolved();
 }
 
 TEST(AppendDesc, Layouts) {
@@ -62,10 +62,12 @@ TEST(AppendDesc, Layouts) {
   EXPECT_EQ(desc.cache_key.strides, (Strides{3840, 1280, 64, 1}));
   EXPECT_EQ(desc.cache_value.strides, (Strides{1920, 640, 32, 1}));
   desc.set_layout(Layout::kBshd);
+  desc = desc.resolved();
   EXPECT_EQ(desc.query_output.strides, (Strides{1920, 64, 384, 1}));
   EXPECT_EQ(desc.cache_key.strides, (Strides{3840, 64, 192, 1}));
   EXPECT_EQ(desc.cache_value.strides, (Strides{1920, 32, 96, 1}));
   desc.set_layout(Layout::kPackedQkv);
+  desc = desc.resolved();
   EXPECT_EQ(desc.query.strides, (Strides{3360, 64, 672, 1}));
   EXPECT_EQ(desc.value.strides, (Strides{3360, 32, 672, 1}));
   EXPECT_EQ(desc.query_output.strides, (Strides{1920, 64, 384, 1}));
@@ -91,8 +93,8 @@ TEST(AppendDesc, ExtentsOfCaches) {
 }
 
 TEST(AppendDesc, Quantisation) {
-  const TensorDesc source{DataType::kFloat32, {100, 50, 64, 1}, 0};
-  const TensorDesc target{DataType::kQ4_0, {640, 128, 64, 1}, 0};
+  const TensorDesc source{DataType::kFloat32, Strides{100, 50, 64, 1}, 0};
+  const TensorDesc target{DataType::kQ4_0, Strides{640, 128, 64, 1}, 0};
   const AppendDesc desc = quantise_desc({2, 3, 2, 64}, source, target);
   EXPECT_EQ(desc.key, source);
   EXPECT_EQ(desc.cache_key, target);
@@ -105,7 +107,7 @@ TEST(AppendDesc, EmptyOnes) {
   EXPECT_FALSE(desc.is_empty());
   desc.new_length = 0;
   EXPECT_TRUE(desc.is_empty());
-  desc.has_kv_lengths = true;
+  desc.writes_kv_lengths = true;
   EXPECT_FALSE(desc.is_empty());
   AppendDesc packed = packed_desc();
   EXPECT_FALSE(packed.is_empty());
@@ -129,7 +131,7 @@ TEST(AppendDesc, WhatIsValid) {
       [](AppendDesc& d) { d.cache_key.type = DataType::kQ8_0; },
       [](AppendDesc& d) { d.cache_value.type = DataType::kFloat8E4m3; },
       [](AppendDesc& d) { d.query_output.type = DataType::kBfloat16; },
-      [](AppendDesc& d) { d.key.strides.row = 0; },
+      [](AppendDesc& d) { d.key.strides->row = 0; },
       [](AppendDesc& d) {
         d.rotary = {RotaryStyle::kInterleaved, 2, 1.0001, 1.0};
       },
@@ -150,8 +152,8 @@ TEST(AppendDesc, WhatIsValid) {
       [](AppendDesc& d) { d = packed_desc(); },
       [](AppendDesc& d) {
         d = packed_desc();
-        d.key.strides.batch = d.query_output.strides.batch = 0;  // of one batch entry
-        d.new_length = 99;                                       // of which there are 5 at most
+        d.key.strides->batch = d.query_output.strides->batch = 0;  // of one batch entry
+        d.new_length = 99;                                         // of which there are 5 at most
         d.total_new_length = 5;
       },
       [](AppendDesc& d) { d.total_new_length = -1; }};  // has no meaning here
@@ -183,12 +185,23 @@ const Rule kRules[] = {
        d.kv_heads = 3 << 10;
      },
      {"batch times kv_heads", "3221225472"}},
-    {"TwoKindsOfLengths",
+    {"UnknownLengths", [](AppendDesc& d) { d.new_lengths = static_cast<Lengths>(3); }, {"new_lengths", "3"}},
+    {"UnknownLayout", [](AppendDesc& d) { d.layout = static_cast<Layout>(3); }, {"layout", "3"}},
+    {"NoNewLength", [](AppendDesc& d) { d.new_length = kUnset; }, {"new_length is not set"}},
+    {"NoCacheLength", [](AppendDesc& d) { d.cache_length = kUnset; }, {"cache_length is not set"}},
+    {"NoHeadDim", [](AppendDesc& d) { d.head_dim = kUnset; }, {"head_dim is not set"}},
+    {"NoHeads",
+     [](AppendDesc& d) {
+       d.query_heads = 0;
+       d.kv_heads = kUnset;
+     },
+     {"kv_heads is not set"}},
+    {"NoTotal",
      [](AppendDesc& d) {
        d = packed_desc();
-       d.has_new_lengths = true;
+       d.total_new_length = kUnset;
      },
-     {"has_cumulative_new_lengths", "has_new_lengths", "cannot"}},
+     {"total_new_length is not set"}},
     {"NegativeTotal",
      [](AppendDesc& d) {
        d = packed_desc();
@@ -210,7 +223,7 @@ const Rule kRules[] = {
     {"PackedQueriesOverlap",
      [](AppendDesc& d) {
        d = packed_desc();
-       d.query_output.strides.head = 320;  // enough for new_length rows, not for all
+       d.query_output.strides->head = 320;  // enough for new_length rows, not for all
      },
      {"query_output", "overlap", "320"}},
     {"HugeNewLength", [](AppendDesc& d) { d.new_length = kTwo30 + 1; }, {"new_length", "1073741825"}},
@@ -274,12 +287,14 @@ const Rule kRules[] = {
     {"BlocksAcrossRows",
      [](AppendDesc& d) {
        d.cache_key.type = DataType::kQ8_0;
-       d.cache_key.strides.row = 65;
+       d.cache_key.strides->row = 65;
      },
      {"cache_key", "row", "65"}},
-    {"CacheOverlaps", [](AppendDesc& d) { d.cache_key.strides.row = 63; }, {"cache_key", "overlap", "63"}},
-    {"QueriesOverlap", [](AppendDesc& d) { d.query_output.strides.head = 0; }, {"query_output", "head", "0"}},
-    {"NegativeStride", [](AppendDesc& d) { d.key.strides.batch = -1; }, {"key", "batch", "-1"}},
+    {"CacheOverlaps", [](AppendDesc& d) { d.cache_key.strides->row = 63; }, {"cache_key", "overlap", "63"}},
+    {"QueriesOverlap",
+     [](AppendDesc& d) { d.query_output.strides->head = 0; },
+     {"query_output", "head", "0"}},
+    {"NegativeStride", [](AppendDesc& d) { d.key.strides->batch = -1; }, {"key", "batch", "-1"}},
     {"UnknownType", [](AppendDesc& d) { d.cache_key.type = static_cast<DataType>(6); }, {"cache_key", "6"}},
 };
 

@@ -278,7 +278,7 @@ TEST(Guards, RowsThatAreNotToBeWrittenKeepTheirPoison) {
   const auto poison = harness::output_poison(DataType::kFloat32);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = poison[i % 4];
   const auto write = [&](std::int64_t b, std::int64_t h, std::int64_t i) {
-    const Strides& s = desc.output.strides;
+    const Strides& s = *desc.output.strides;
     std::memset(bytes.data() + 64 + 4 * (b * s.batch + h * s.head + i * s.row), 0, 32);
   };
   const auto report = [&] {

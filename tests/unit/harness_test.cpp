@@ -200,7 +200,7 @@ TEST(AddressOrder, VisitsEachElementOnceAndUpwards) {
       std::int64_t count = 0;
       EXPECT_TRUE(AddressOrder(shape).is_nested());
       AddressOrder(shape).for_each([&](std::int64_t offset, const Position& p) {
-        const vkattn::Strides& s = shape.desc.strides;
+        const vkattn::Strides& s = *shape.desc.strides;
         EXPECT_EQ(offset, p.batch * s.batch + p.head * s.head + p.row * s.row + p.dim * s.dim);
         EXPECT_GT(offset, last);
         last = offset;
@@ -215,12 +215,12 @@ TEST(AddressOrder, VisitsEachElementOnceAndUpwards) {
 TEST(AddressOrder, RepeatedElementsAreVisitedOnceAndOverlapIsSeen) {
   const Problem problem = *parse_problem("b2 h3 4x4 d5");
   TensorShape shape = vkattn::harness::key_shape(problem.desc);
-  shape.desc.strides.batch = 0;
+  shape.desc.strides->batch = 0;
   std::int64_t count = 0;
   AddressOrder(shape).for_each([&](std::int64_t, const Position&) { ++count; });
   EXPECT_EQ(count, 3 * 4 * 5);
   EXPECT_TRUE(AddressOrder(shape).is_nested());
-  shape.desc.strides.row = 4;
+  shape.desc.strides->row = 4;
   EXPECT_FALSE(AddressOrder(shape).is_nested());
 }
 

@@ -197,13 +197,13 @@ TEST(Matrix2, NamesLayoutsThatTensorAddressingCannotExpress) {
   };
   refused(desc_of("64x64 d64 f16 shift=1"), "key");
   AttentionDesc desc = desc_of("h2 64x64 d64 f16");
-  desc.key.strides.row = 0;
+  desc.key.strides->row = 0;
   refused(desc, "key");
   desc = desc_of("h2 64x64 d64 f16");
-  desc.value.strides.dim = 2;
+  desc.value.strides->dim = 2;
   refused(desc, "value");
   desc = desc_of("h2 64x64 d64 f16");
-  desc.value.strides.head += 4;
+  desc.value.strides->head += 4;
   refused(desc, "value");
 }
 

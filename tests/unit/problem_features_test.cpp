@@ -16,6 +16,7 @@ using vkattn::Alibi;
 using vkattn::Align;
 using vkattn::DataType;
 using vkattn::KeyMapping;
+using vkattn::Lengths;
 using vkattn::MaskType;
 using vkattn::Result;
 using vkattn::RotaryStyle;
@@ -94,16 +95,16 @@ TEST(ProblemFeatures, MasksVaryAlongWhatIsNamed) {
 
 TEST(ProblemFeatures, Lengths) {
   const Problem problem = parsed("b2 4x50 d8 query_lengths=4,-1 kv_lengths=50,60");
-  EXPECT_TRUE(problem.desc.has_query_lengths);
-  EXPECT_TRUE(problem.desc.has_kv_lengths);
+  EXPECT_EQ(problem.desc.query_lengths, Lengths::kPerEntry);
+  EXPECT_EQ(problem.desc.kv_lengths, Lengths::kPerEntry);
   EXPECT_EQ(problem.query_lengths, (std::vector<std::int32_t>{4, -1}));
 }
 
 TEST(ProblemFeatures, PackedSequences) {
   const Problem problem = parsed("b3 hq4 hkv2 9x12 d8 sequences query_lengths=9,0,4 kv_lengths=3,7,12 pad=2");
-  EXPECT_TRUE(problem.desc.has_cumulative_lengths);
-  EXPECT_FALSE(problem.desc.has_query_lengths);
-  EXPECT_FALSE(problem.desc.has_kv_lengths);
+  EXPECT_TRUE(problem.desc.has_packed_keys());
+  EXPECT_NE(problem.desc.query_lengths, Lengths::kPerEntry);
+  EXPECT_NE(problem.desc.kv_lengths, Lengths::kPerEntry);
   EXPECT_EQ(problem.desc.total_query_length, 13);
   EXPECT_EQ(problem.desc.total_kv_length, 22);
   EXPECT_EQ(problem.desc.query.strides, (Strides{4 * 13 * 10, 13 * 10, 10, 1}));
@@ -115,10 +116,10 @@ TEST(ProblemFeatures, PackedSequences) {
 TEST(ProblemFeatures, PackedQueries) {
   const Problem problem =
       parsed("b3 hq4 hkv2 9x12 d8 sequences=queries query_lengths=9,0,4 kv_lengths=3,7,-1 page=4 pad=2");
-  EXPECT_TRUE(problem.desc.has_cumulative_query_lengths);
-  EXPECT_FALSE(problem.desc.has_cumulative_lengths);
-  EXPECT_FALSE(problem.desc.has_query_lengths);
-  EXPECT_TRUE(problem.desc.has_kv_lengths);
+  EXPECT_TRUE(problem.desc.has_packed_queries());
+  EXPECT_FALSE(problem.desc.has_packed_keys());
+  EXPECT_NE(problem.desc.query_lengths, Lengths::kPerEntry);
+  EXPECT_EQ(problem.desc.kv_lengths, Lengths::kPerEntry);
   EXPECT_EQ(problem.desc.total_query_length, 13);
   EXPECT_EQ(problem.desc.query.strides, (Strides{4 * 13 * 10, 13 * 10, 10, 1}));
   EXPECT_EQ(problem.desc.key.strides, (Strides{2 * 4 * 10, 4 * 10, 10, 1}));
@@ -243,7 +244,7 @@ TEST(ProblemFeatures, RefusesWordsThatContradict) {
   says("b2 4x4 d8 query_lengths=4", "batch is 2");
   says("b2 4x4 d8 sequences kv_lengths=4,4", "query_lengths=…");
   says("b2 4x4 d8 sequences kv_lengths=4,4 query_lengths=4,-1", "-1");
-  says("b2 4x4 d8 sequences kv_lengths=4,4 query_lengths=4,1 ring=4", "has_cumulative_lengths");
+  says("b2 4x4 d8 sequences kv_lengths=4,4 query_lengths=4,1 ring=4", "kv_lengths is kPacked");
   says("b2 4x4 d8 sequences kv_lengths=4,4 query_lengths=4,1 layout=packed", "5 and 8");
   says("b2 4x4 d8 sequences=queries kv_lengths=4,4", "query_lengths=…");
   says("b2 4x4 d8 sequences=queries query_lengths=4,-1", "-1");

@@ -50,9 +50,9 @@ TEST(ParseProblem, Defaults) {
   EXPECT_FALSE(problem.desc.causal);
   EXPECT_FALSE(problem.desc.scale.has_value());
   EXPECT_FALSE(problem.desc.has_lse);
-  EXPECT_FALSE(problem.desc.has_kv_lengths);
+  EXPECT_NE(problem.desc.kv_lengths, vkattn::Lengths::kPerEntry);
   EXPECT_EQ(problem.desc.query.alignment_bytes, 16U);
-  EXPECT_EQ(problem.layout, Layout::kBhsd);
+  EXPECT_EQ(problem.desc.layout, Layout::kBhsd);
   EXPECT_EQ(problem.data, DataKind::kNormal);
   EXPECT_EQ(problem.magnitude, 1.0);
   EXPECT_EQ(problem.seed, 1U);
@@ -88,7 +88,7 @@ TEST(ParseProblem, MemoryOfRowsWithPadding) {
 
 TEST(ParseProblem, KeyLengths) {
   const Problem problem = parsed("b3 2x20 d4 kv_lengths=5,0,-17");
-  EXPECT_TRUE(problem.desc.has_kv_lengths);
+  EXPECT_EQ(problem.desc.kv_lengths, vkattn::Lengths::kPerEntry);
   EXPECT_EQ(problem.kv_lengths, (std::vector<std::int32_t>{5, 0, -17}));
   EXPECT_TRUE(parsed("b0 2x20 d4 kv_lengths=").kv_lengths.empty());
 }

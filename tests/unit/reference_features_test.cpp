@@ -39,7 +39,7 @@ class TwoByTwo : public testing::Test {
   [[nodiscard]] Row row(std::int64_t i) {
     desc.set_layout(Layout::kBhsd);
     EXPECT_TRUE(validate(desc).ok()) << validate(desc).error().message;
-    return compute_row(desc, inputs, {0, 0, i});
+    return compute_row(desc.resolved(), inputs, {0, 0, i});
   }
 
   /// The output where the two keys have these scores and a logit without a value stands beside them.
@@ -181,7 +181,7 @@ TEST_F(TwoByTwo, WeightsOfEachStage) {
 TEST_F(TwoByTwo, WeightsOfKeysThatDoNotExist) {
   const std::vector<std::int32_t> one{1};
   inputs.kv_lengths = one;
-  desc.has_kv_lengths = true;
+  desc.kv_lengths = Lengths::kPerEntry;
   for (const WeightsStage stage : {WeightsStage::kScores, WeightsStage::kSoftcap, WeightsStage::kMasked}) {
     desc.weights = stage;
     EXPECT_EQ(row(0).weights, (std::vector<double>{3, -kInfinity}));

@@ -139,7 +139,7 @@ TEST(Mask, RepeatsAlongDimensionsOfStrideZero) {
   for (const char* dims : {"b", "h", "q", "k", "bk", "hq", "bhqk"}) {
     const HostProblem repeated(std::string("b2 hq4 hkv2 3x5 d4 mask=f32:") + dims);
     HostProblem whole("b2 hq4 hkv2 3x5 d4 mask=f32:bhqk");
-    const Strides& s = repeated.problem.desc.mask.strides;
+    const Strides& s = *repeated.problem.desc.mask.strides;
     std::vector<float> from(repeated.mask.size() / 4);
     std::memcpy(from.data(), repeated.mask.data(), repeated.mask.size());
     std::size_t at = 0;
@@ -260,7 +260,7 @@ TEST(Quantised, BlocksAreDecodedElementByElement) {
   desc.scale = 1.0F;
   desc.key.type = DataType::kQ8_0;
   desc.value.type = DataType::kQ4_0;
-  desc.set_layout(Layout::kBhsd);
+  desc = desc.resolved();
   ASSERT_TRUE(validate(desc).ok());
   std::vector<std::uint8_t> key(34), value(18);
   const std::uint16_t half = float_to_half(0.5F), quarter = float_to_half(-0.25F);
@@ -294,7 +294,7 @@ TEST(Quantised, E4m3IsTimesTheScaleOfItsHead) {
   desc.scale = 1.0F;
   desc.key.type = DataType::kFloat8E4m3;
   desc.value.type = DataType::kFloat8E4m3;
-  desc.set_layout(Layout::kBhsd);
+  desc = desc.resolved();
   const std::vector<float> query(4, 1.0F);
   const std::vector<std::uint8_t> key{0x38, 0xc4}, value{0x7e, 0x01};  // 1, -3 and 448, 2^-9
   const std::vector<float> key_scales{2, 5}, value_scales{0.5F, 512};

@@ -62,7 +62,7 @@ class HostTensor {
 
  private:
   [[nodiscard]] std::size_t index(const Position& p) const {
-    const vkattn::Strides& s = shape_.desc.strides;
+    const vkattn::Strides& s = *shape_.desc.strides;
     return static_cast<std::size_t>(shift_ + p.batch * s.batch + p.head * s.head + p.row * s.row +
                                     p.dim * s.dim);
   }
@@ -105,7 +105,7 @@ Row by_definition(const Case& c, const RowIndex& index) {
   const AttentionDesc& desc = c.problem.desc;
   const std::int64_t kv_head = index.head * desc.kv_heads / desc.query_heads;
   std::int64_t length = desc.kv_length;
-  if (desc.has_kv_lengths) {
+  if (desc.kv_lengths == vkattn::Lengths::kPerEntry) {
     length = c.problem.kv_lengths[static_cast<std::size_t>(index.batch)];
     if (length < 0) length = 0;
     if (length > desc.kv_length) length = desc.kv_length;
@@ -183,7 +183,7 @@ TEST(Reference, TheWorkedExample) {
   desc.kv_length = 2;
   desc.head_dim = 4;
   desc.value_dim = 2;
-  desc.set_layout(vkattn::Layout::kBhsd);
+  desc = desc.resolved();
   const Inputs inputs{qk.data(), qk.data(), v.data(), {}};
   const double p = 1.0 / (1.0 + std::exp(-1.0));  // 0.7310585786
   EXPECT_NEAR(p, 0.73, 0.005);

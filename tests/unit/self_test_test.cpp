@@ -32,7 +32,7 @@ class FirstDifference : public testing::Test {
   [[nodiscard]] std::string difference() const { return first_difference(desc_, host_, DataType::kFloat32); }
 
   AttentionDesc desc_;
-  HostTensors host_;
+  SelfTestTensors host_;
 };
 
 TEST_F(FirstDifference, RightResultsHaveNone) {

@@ -176,7 +176,7 @@ TEST(Window, TheDimStrideOfTheLogSumExpIsIgnored) {
   AttentionDesc desc = desc_of("h2 30x40 d16 lse");
   const auto expected = tensor_windows(desc, vkattn::detail::whole_window(desc))[VKATTN_BINDING_LSE].bytes;
   for (const std::int64_t stride : {std::int64_t{-1}, std::int64_t{0}, std::int64_t{1} << 62}) {
-    desc.lse_strides.dim = stride;
+    desc.lse_strides->dim = stride;
     ASSERT_TRUE(vkattn::validate(desc).ok());
     EXPECT_EQ(tensor_windows(desc, vkattn::detail::whole_window(desc))[VKATTN_BINDING_LSE].bytes, expected)
         << stride;

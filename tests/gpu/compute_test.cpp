@@ -1,0 +1,90 @@
+// The one-call form on host arrays.
+#include <vkattn/runtime.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gpu/support.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+using ComputeTest = GpuTest;
+
+/// Two queries and keys whose scaled scores are 1 on the diagonal and 0 beside it.
+const std::vector<float> kRows{1, 0, 1, 0, 0, 1, 0, 1};
+const std::vector<float> kValues{2, 3, 5, 7};
+
+AttentionDesc two_by_two() {
+  return {.query_length = 2, .kv_length = 2, .head_dim = 4, .value_dim = 2};
+}
+
+TEST_F(ComputeTest, TheWorkedExample) {
+  AttentionDesc desc = two_by_two();
+  desc.has_lse = true;
+  std::vector<float> output(4), lse(2);
+  const HostTensors tensors{.query = kRows, .key = kRows, .value = kValues, .output = output, .lse = lse};
+  for (int call = 0; call < 2; ++call) {  // the second finds the plan of the first
+    const Status status = runtime().compute(desc, tensors);
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    const float p = 1 / (1 + std::exp(-1.0F));
+    const std::vector<float> expected{2 * p + 5 * (1 - p), 3 * p + 7 * (1 - p), 5 * p + 2 * (1 - p),
+                                      7 * p + 3 * (1 - p)};
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(output[i], expected[i], 1e-5) << i;
+    for (const float value : lse) EXPECT_NEAR(value, std::log(1 + std::exp(1.0F)), 1e-5);
+    output.assign(4, 0);
+    lse.assign(2, 0);
+  }
+}
+
+/// A mask, a length and a row that is not written, which keeps what it had.
+TEST_F(ComputeTest, FeaturesTakeTheirArraysByName) {
+  AttentionDesc desc = two_by_two();
+  desc.mask.type = MaskType::kBytes;
+  desc.query_lengths = Lengths::kPerEntry;
+  const std::vector<std::uint8_t> mask{0, 1, 1, 1};
+  const std::vector<std::int32_t> one{1};
+  std::vector<float> output(4, 9);
+  const Status status = runtime().compute(
+      desc,
+      {.query = kRows, .key = kRows, .value = kValues, .output = output, .query_lengths = one, .mask = mask});
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  EXPECT_EQ(output, (std::vector<float>{5, 7, 9, 9}));
+}
+
+TEST_F(ComputeTest, ArraysThatAreMissingOrTooSmallAreNamed) {
+  std::vector<float> output(4), small(3);
+  const Status missing = runtime().compute(two_by_two(), {.query = kRows, .key = kRows, .output = output});
+  ASSERT_FALSE(missing.ok());
+  EXPECT_NE(missing.error().message.find("value has 0 bytes"), std::string::npos) << missing.error().message;
+  EXPECT_NE(missing.error().message.find("HostTensors::value"), std::string::npos) << missing.error().message;
+  const Status too_small =
+      runtime().compute(two_by_two(), {.query = kRows, .key = kRows, .value = kValues, .output = small});
+  ASSERT_FALSE(too_small.ok());
+  EXPECT_NE(too_small.error().message.find("output has 12 bytes"), std::string::npos)
+      << too_small.error().message;
+  const Status unset = runtime().compute(AttentionDesc{}, {});
+  ASSERT_FALSE(unset.ok());
+  EXPECT_NE(unset.error().message.find("query_length is not set"), std::string::npos)
+      << unset.error().message;
+}
+
+/// 16-bit tensors of an odd number of elements, and nothing at all.
+TEST_F(ComputeTest, OddAndEmptyArrays) {
+  AttentionDesc desc{.query_length = 1, .kv_length = 1, .head_dim = 1};
+  desc.set_type(DataType::kFloat16);
+  const std::vector<std::uint16_t> one{float_to_half(1.0F)}, value{float_to_half(-3.5F)};
+  std::vector<std::uint16_t> output(1);
+  const Status status = runtime().compute(desc, {.query = one, .key = one, .value = value, .output = output});
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  EXPECT_EQ(output, value);
+  desc.query_length = 0;
+  EXPECT_TRUE(runtime().compute(desc, {.key = one, .value = value}).ok());
+}
+
+}  // namespace
+}  // namespace vkattn::tests
