@@ -109,7 +109,7 @@ configure_and_build() {
 }
 
 # run_tests BUILD_DIR [CTEST OPTIONS...]: runs the tests and ends with the line 'N passed, N failed, N skipped'.
-# Leaves out the full product of the test grid where no option speaks of it. Fails where a test does.
+# Leaves out what takes hours (label full) where no option speaks of it. Fails where a test does.
 run_tests() {
   local build=$1 status=0
   shift

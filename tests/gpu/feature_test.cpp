@@ -1,5 +1,5 @@
-// Every feature on every kernel that takes it, alone and with what it is likely to meet, at sizes around the
-// edges of tiles. random_test.cpp draws from the whole space.
+// The ends of features: nothing visible, windows that begin beyond the keys, sinks far above the scores,
+// batches without a row, shared pages. pairs_test.cpp has the features themselves, each with each other.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,91 +16,32 @@ namespace {
 /// Words that a problem gets besides its sizes. Q, A and B stand for the query length and for two that are
 /// shorter.
 constexpr std::array kFeatures{
-    "window=16,0 align=bottom-right",
-    "window=10,20 lse",
-    "window=-1,5",
-    "window=7,-1 align=-20",
     "window=300,-1 align=310 lse",
     "window=-1,300 align=-295 lse",
     "window=0,0 align=bottom-right kv_lengths=129,40",
-    "window=20,30 causal align=bottom-right",
-    "softcap=5 lse",
-    "softcap=0.5 causal magnitude=10",
-    "mask=f32:bhqk lse",
-    "mask=f16:hqk causal align=bottom-right",
-    "mask=bytes:bqk",
-    "mask=bits lse",
-    "mask=bits:bhk kv_lengths=129,40",
-    "mask=f32:q",
-    "mask=bits:bq hidden=0.5 lse",
-    "mask=bytes:bhqk hidden=0.9 block=16 lse",
-    "mask=bits:hqk hidden=0.8 block=32 window=60,60",
     "mask=bits:bhqk hidden=1 lse",
-    "alibi lse",
-    "alibi=given causal align=bottom-right kv_lengths=129,40",
-    "alibi window=30,30 align=50",
-    "sinks lse",
+    "mask=bits:hqk hidden=0.8 block=32 window=60,60",
     "sinks mask=bits hidden=1 lse",
-    "sinks window=8,0 align=bottom-right",
     "sinks alibi align=300 output=f32 lse",  // sinks far above the scores
-    "query_lengths=B,0",
-    "query_lengths=A,Q kv_lengths=129,40 causal align=bottom-right lse",
-    "query_lengths=A,B alibi align=bottom-right window=40,0",
-    "sequences query_lengths=A,Q kv_lengths=129,3 causal align=bottom-right lse",
-    "sequences query_lengths=0,B kv_lengths=20,129 layout=bshd",
+    "softcap=0.5 causal magnitude=10",
     "sequences query_lengths=0,0 kv_lengths=20,129 lse",  // no tensor of queries at all
     "sequences query_lengths=A,B kv_lengths=0,0 lse",
-    "sequences=queries query_lengths=A,Q kv_lengths=40,129 mask=bits:bhqk alibi dropout=0.2 weights=masked",
-    "sequences=queries query_lengths=Q,B kv_lengths=129,100 ring=50 window=30,0 align=bottom-right sinks lse",
-    "sequences=queries query_lengths=A,Q kv_lengths=129,3 page=16 causal align=bottom-right lse",
-    "sequences=queries query_lengths=0,B page=7 layout=bshd weights=probabilities",
     "sequences=queries query_lengths=0,0 page=16 lse",
-    "ring=64 kv_lengths=129,40 lse",
-    "ring=50 kv_lengths=129,100 causal align=bottom-right window=30,0",
-    "page=16",
+    "sequences=queries query_lengths=Q,B kv_lengths=129,100 ring=50 window=30,0 align=bottom-right sinks lse",
     "page=1 kv_lengths=100,129",
-    "page=17 kv_lengths=3,129 causal align=bottom-right layout=bshd",
-    "dropout=0.17 dropout_seed=7",
-    "dropout=0.5 causal kv_lengths=129,40 lse",
-    "weights=scores softcap=3",
-    "weights=softcap softcap=3 causal",
-    "weights=masked mask=f32:bhqk alibi causal",
     "weights=probabilities kv_lengths=129,40 sinks window=50,3",
-    "weights=probabilities dropout=0.2 lse query_lengths=A,B",
     "softcap=4 alibi mask=f16 sinks causal align=bottom-right kv_lengths=120,77 query_lengths=A,Q "
     "dropout=0.1 lse",
 };
 
-/// Heads are 64 wide.
-constexpr std::array kQuantised{
-    "cache=q8_0",
-    "cache=q4_0",
-    "key=q8_0 value=q4_0 causal page=16",
-    "cache=e4m3",
-    "key=e4m3 value=f16 layout=bshd lse",
-    "key=f32 value=e4m3 ring=32",
-    "key=q4_0 value=e4m3 sequences "
-    "query_lengths=A,B kv_lengths=40,129",
-    "cache=q8_0 page=16 sequences=queries query_lengths=A,B kv_lengths=129,40 causal align=bottom-right",
-};
-
-/// The same for matrix, which handles scales apart from elements: each type as K and V, scores that hide
-/// keys, and dims that fill no matrix or several slices.
+/// For matrix, which handles scales apart from elements: scores that hide keys, dims that fill no matrix or
+/// several slices, and scales at the ends of what it holds.
 constexpr std::array kQuantisedOnMatrices{
-    "d64 cache=q8_0 lse",
-    "d64 cache=q4_0 causal align=bottom-right output=f32",
     "d96 dv32 key=q8_0 value=q4_0 causal page=16",
-    "d64 cache=e4m3 lse output=f32",
-    "d20 dv12 cache=e4m3 mask=f32:bhqk",
-    "d64 dv20 key=q4_0 layout=bshd lse output=f32",
     "d20 dv64 value=q8_0 mask=bytes:bhqk hidden=0.8 block=16 dropout=0.2 output=f32",
-    "d32 key=e4m3 value=q4_0 ring=32 kv_lengths=129,40",
-    "d32 dv64 key=q4_0 value=e4m3 sequences query_lengths=A,B kv_lengths=40,129",
-    "d32 cache=q4_0 page=16 sequences=queries query_lengths=A,B kv_lengths=129,40 causal align=bottom-right",
     "d32 cache=q8_0 magnitude=1000 output=f32",
     "d32 cache=q8_0 magnitude=0.001 sinks softcap=4 output=f32 lse",
     "d32 cache=q4_0 data=dominant alibi output=f32",
-    "d32 cache=q8_0 data=uniform window=9,3 weights=probabilities",
     "d32 dv576 cache=q8_0 output=f32",
 };
 
@@ -143,28 +84,6 @@ TEST_P(Feature, MatchesTheReference) {
   const bool few = kernel() == "decode";
   for (const char* const words : part_of<const char*>(kFeatures)) {
     EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d20 dv12"), options));
-  }
-}
-
-TEST_P(Feature, QuantisedKeysAndValues) {
-  RunOptions options;
-  options.kernel = kernel();
-  const bool few = kernel() == "decode";
-  for (const char* const words : part_of<const char*>(kQuantised)) {
-    EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d64"), options));
-  }
-}
-
-TEST_P(Feature, PartsOfTheKeys) {
-  RunOptions options;
-  options.kernel = kernel();
-  options.kv_splits = 3;
-  const bool few = kernel() == "decode";
-  for (const char* const words : part_of(
-           {"sinks lse", "window=40,10 align=bottom-right", "mask=bits:bhqk hidden=0.9 block=32 sinks lse",
-            "page=16 kv_lengths=129,5", "query_lengths=A,B alibi dropout=0.2", "weights=probabilities causal",
-            "sequences=queries query_lengths=A,B page=16 kv_lengths=129,70 lse"})) {
-    EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d20 dv12 f16"), options));
   }
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "gpu/support.hpp"
-#include "support/grid.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -347,9 +346,9 @@ TEST_F(LimitsOfOneKernel, TileNamesTheSharedMemoryItNeeds) {
 }
 
 /// More than any one buffer range of lavapipe (128 MiB), in memory that is really there. Minutes in all, so
-/// it runs with the full grid only.
+/// it runs where it is asked for only.
 TEST_F(LimitsOfOneKernel, TensorsBeyond128MiB) {
-  if (!full_grid_is_wanted()) GTEST_SKIP() << "runs with VKATTN_FULL_GRID=1";
+  if (!long_tests_are_wanted()) GTEST_SKIP() << "runs with VKATTN_LONG_TESTS=1";
   RunOptions options{"lane"};
   EXPECT_TRUE(runs_right(runtime(), "h4 2x150001 d64 lse data=uniform", options));
   EXPECT_TRUE(runs_right(runtime(), "b3 h2 3x100003 d64 f16 layout=bshd data=uniform", options));

@@ -63,26 +63,6 @@ TEST_P(StridesTest, InputsRepeated) {
   EXPECT_TRUE(runs_right(runtime(), problem, {kernel()})) << "one key row for all positions";
 }
 
-TEST_P(StridesTest, EveryOffset) {
-  for (const char* type : part_of<const char*>(kTypes)) {
-    for (int shift = 1; shift <= 9; ++shift) {
-      const std::string problem =
-          std::string("b2 h2 5x21 d12 pad=1 lse ") + type + " shift=" + std::to_string(shift);
-      EXPECT_TRUE(runs_right(runtime(), fitted(problem), {kernel()}));
-    }
-  }
-}
-
-TEST_P(StridesTest, PromisedAlignment) {
-  for (const char* problem :
-       part_of({"h2 33x70 d64 aligned=16", "h2 33x70 d64 f16 aligned=16",
-                "h2 33x70 d64 bf16 aligned=256 layout=bshd", "h2 33x70 d66 f16 aligned=16",
-                "h2 33x70 d63 f32 aligned=16 pad=1", "h2 33x70 d20 f16 aligned=8 shift=4",
-                "b2 hq6 hkv2 40x40 d40 f16 layout=packed aligned=16"})) {
-    EXPECT_TRUE(runs_right(runtime(), fitted(problem), {kernel()}));
-  }
-}
-
 TEST_P(StridesTest, PackedQkv) {
   for (const char* problem : part_of(
            {"b2 hq6 hkv2 31x31 d24 layout=packed", "b2 h2 65x65 d80 f16 causal layout=packed lse",

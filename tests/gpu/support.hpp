@@ -104,6 +104,9 @@ struct RunOptions {
                                                          const harness::Runnable& plan,
                                                          const RunOptions& options);
 
+/// That a result was right, but zeros would have passed as well, as where a sink takes all of the softmax.
+[[nodiscard]] bool is_without_force(const testing::AssertionResult& result);
+
 /// The plan of a problem with a kernel on the runtime's device or another view of it.
 [[nodiscard]] Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc,
                                               const RunOptions& options);

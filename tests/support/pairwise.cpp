@@ -90,16 +90,13 @@ std::vector<std::size_t> open_factors(const PartialRow& row, std::uint64_t seed)
   return factors;
 }
 
-}  // namespace
-
-FactorRow complete_row(const PairCoverage& coverage, const PartialRow& partial, std::uint64_t seed,
-                       const Allowed& allowed) {
+/// Sets the open factors so that many new pairs meet. The same arguments give the same row on every machine.
+FactorRow complete_row(const PairCoverage& coverage, const PartialRow& partial, std::uint64_t seed) {
   PartialRow row = partial;
   for (const std::size_t factor : open_factors(partial, seed)) {
     std::size_t best = 0;
     std::uint64_t best_rank = 0;
     for (std::size_t value = 0; value < coverage.sizes()[factor]; ++value) {
-      if (allowed && !allowed(factor, value)) continue;
       const std::uint64_t chance = harness::random_bits(seed + 1, factor * 1024 + value) >> 16U;
       const std::uint64_t rank =
           (static_cast<std::uint64_t>(gain(coverage, row, factor, value) + 1) << 48U) | chance;
@@ -113,6 +110,8 @@ FactorRow complete_row(const PairCoverage& coverage, const PartialRow& partial, 
   for (const auto& value : row) complete.push_back(*value);
   return complete;
 }
+
+}  // namespace
 
 std::vector<FactorRow> pairwise_rows(const std::vector<std::size_t>& sizes, std::uint64_t seed) {
   PairCoverage coverage(sizes);

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -38,13 +37,6 @@ class PairCoverage {
   std::size_t values_ = 0;
   std::vector<bool> covered_;
 };
-
-/// Whether a value may be taken for an open factor.
-using Allowed = std::function<bool(std::size_t factor, std::size_t value)>;
-
-/// Sets the open factors so that many new pairs meet. The same arguments give the same row on every machine.
-[[nodiscard]] FactorRow complete_row(const PairCoverage& coverage, const PartialRow& partial,
-                                     std::uint64_t seed, const Allowed& allowed = {});
 
 /// Rows in which every pair of values meets.
 [[nodiscard]] std::vector<FactorRow> pairwise_rows(const std::vector<std::size_t>& sizes, std::uint64_t seed);

@@ -32,17 +32,18 @@ std::optional<TestPart> parse_test_part(std::string_view text) {
   return part;
 }
 
-TestPart wanted_part(const char* variable, const TestPart& otherwise) {
-  const char* const wanted = std::getenv(variable);
-  if (wanted == nullptr || *wanted == '\0') return otherwise;
+TestPart wanted_test_part() {
+  const char* const wanted = std::getenv("VKATTN_TEST_PART");
+  if (wanted == nullptr) return {};
   const auto part = parse_test_part(wanted);
   if (part.has_value()) return *part;
-  std::fprintf(stderr, "%s is '%s' but must be k/n with k from 1 to n, such as 1/4\n", variable, wanted);
+  std::fprintf(stderr, "VKATTN_TEST_PART is '%s' but must be k/n with k from 1 to n, such as 1/4\n", wanted);
   std::exit(EXIT_FAILURE);
 }
 
-TestPart wanted_test_part() {
-  return wanted_part("VKATTN_TEST_PART", {});
+bool long_tests_are_wanted() {
+  const char* const wanted = std::getenv("VKATTN_LONG_TESTS");
+  return wanted != nullptr && std::string_view(wanted) == "1";
 }
 
 std::vector<std::size_t> places_of_part(std::size_t size, const TestPart& part, std::string_view salt) {

@@ -23,11 +23,12 @@ struct TestPart {
 /// From "k/n" with k from 1 to n; nothing where the text is not such. Empty text is the whole.
 [[nodiscard]] std::optional<TestPart> parse_test_part(std::string_view text);
 
-/// The part that an environment variable names, else `otherwise`. Ends the program where it makes no sense:
-/// this is asked before any test could fail, and less than what was meant must not pass for it.
-[[nodiscard]] TestPart wanted_part(const char* variable, const TestPart& otherwise);
-/// VKATTN_TEST_PART, the whole where it is not set.
+/// The part that VKATTN_TEST_PART names, the whole where it is not set. Ends the program where it makes no
+/// sense: this is asked before any test could fail, and less than what was meant must not pass for it.
 [[nodiscard]] TestPart wanted_test_part();
+
+/// VKATTN_LONG_TESTS is 1: what takes minutes runs too.
+[[nodiscard]] bool long_tests_are_wanted();
 
 /// Which of so many things a part has: every count-th, and one in any case. What is in one part is not in
 /// another, but for that. Counting begins elsewhere for each `salt`, so that the kernels of one test, which

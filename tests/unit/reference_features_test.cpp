@@ -88,7 +88,7 @@ TEST(TwoByTwo, AHiddenKeyIsHiddenWhateverItHolds) {
 
 TEST(TwoByTwo, Sink) {
   TwoByTwo host("sinks weights=probabilities");
-  host.small.sinks = {2};
+  host.small.per_head[&AttentionTensors::sinks] = {2};
   const Row row = host.row(0);
   EXPECT_NEAR(row.output[0], mixed(3, 1, 2), 1e-12);
   EXPECT_NEAR(row.lse, std::log(std::exp(3) + std::exp(1) + std::exp(2)), 1e-12);
@@ -98,7 +98,8 @@ TEST(TwoByTwo, Sink) {
 TEST(TwoByTwo, ASinkOfARowThatSeesNothing) {
   TwoByTwo host("sinks mask=bytes", std::vector<std::uint8_t>(4, 0));
   HostProblem without_keys("2x0 d1 sinks");
-  host.small.sinks = without_keys.small.sinks = {-7.5F};
+  host.small.per_head[&AttentionTensors::sinks] =
+      without_keys.small.per_head[&AttentionTensors::sinks] = {-7.5F};
   for (const Row& row : {host.row(0), without_keys.row(0, 0, 1)}) {
     EXPECT_EQ(row.output[0], 0);
     EXPECT_EQ(row.lse, -7.5);
@@ -108,12 +109,12 @@ TEST(TwoByTwo, ASinkOfARowThatSeesNothing) {
 
 TEST(TwoByTwo, Alibi) {
   TwoByTwo host("alibi=given");
-  host.small.alibi_slopes = {0.5F};
+  host.small.per_head[&AttentionTensors::alibi_slopes] = {0.5F};
   EXPECT_NEAR(host.row(0).output[0], mixed(3, 1 - 0.5), 1e-12);
   EXPECT_NEAR(host.row(1).output[0], mixed(6 - 0.5, 2), 1e-12);
   EXPECT_EQ(host.row(1).score_magnitude, 6.5);
   TwoByTwo behind("alibi=given align=-3");  // query 0 lines up with key -3
-  behind.small.alibi_slopes = {0.5F};
+  behind.small.per_head[&AttentionTensors::alibi_slopes] = {0.5F};
   EXPECT_NEAR(behind.row(0).output[0], mixed(3 - 1.5, 1 - 2.0), 1e-12);
   const TwoByTwo standard("alibi align=-3");  // one head: 2^-8
   EXPECT_NEAR(standard.row(0).output[0], mixed(3 - 3.0 / 256, 1 - 4.0 / 256), 1e-12);

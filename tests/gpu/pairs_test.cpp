@@ -1,0 +1,362 @@
+// Covering sets, in which every two values of what makes another pipeline meet in one problem, on every
+// kernel that takes it: one for the forms of the shaders without features, one for those with them. A row of
+// a set is a pipeline, which costs a CPU driver about a second; a problem costs milliseconds. So each row is
+// several problems, with sizes, memory and data of their own. random_test.cpp draws from the whole space.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpu/support.hpp"
+#include "support/pairwise.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+/// What a row has a value of; a set has one value of what it leaves open. Each value is words of a problem,
+/// in which '*' stands for a length for each batch entry and '?' for an alignment of positions.
+enum Factor : std::size_t {
+  kStorage,  ///< types and head dims
+  kOutput,
+  kAligned,
+  kQueries,  ///< the class of the query length, which is one of kQueryLengths
+  kKeys,
+  kPosition,
+  kLse,
+  kParts,
+  kLengths,
+  kAlibi,
+  kSoftcap,
+  kMask,
+  kMapping,
+  kSinks,
+  kDropout,
+  kWeights,
+  kFactorCount,
+};
+using Set = std::array<Words, kFactorCount>;
+
+constexpr std::string_view kThreeParts = "parts=3";
+constexpr std::size_t kSequences = 4;  ///< of kLengths of kFeatures: queries and keys packed
+
+const Words kNone{""};
+const Words kAlignments{"aligned=16", "aligned=0"};
+const Words kFewOrMany{"few", "many"}, kThreeClasses{"few", "some", "many"};
+
+/// Without features. Dims and types are joined by storages_of().
+const Words kDims{"d1",  "d3",   "d8",   "d31",        "d40",  "d64",        "d71",
+                  "d80", "d111", "d128", "d192 dv128", "d255", "d576 dv512", "d33 dv575"};
+const Set kPlain{
+    kDims,
+    {"f32", "f16", "bf16", "query=f16 key=bf16 value=f32 output=f16",
+     "query=f32 key=f16 value=bf16 output=bf16", "query=bf16 key=f32 value=f16 output=f32", "f16 output=f32"},
+    kAlignments,
+    kFewOrMany,
+    kThreeClasses,
+    {"", "causal align=?", "causal align=bottom-right"},
+    {"", "lse"},
+    {"", kThreeParts},
+    {"", "kv_lengths=*"},
+    kNone,
+    kNone,
+    kNone,
+    kNone,
+    kNone,
+    kNone,
+    kNone};
+
+const Set kFeatures{
+    Words{"d19 dv11 f32", "d35 dv67 f16", "d40 bf16", "d32 dv64 f16 cache=q8_0", "d96 f32 cache=q4_0",
+          "d20 dv12 bf16 cache=e4m3"},
+    {"", "output=f32", "output=f16", "output=bf16"},
+    kAlignments,
+    kFewOrMany,
+    kFewOrMany,
+    {"", "causal align=bottom-right", "window=16,0 align=bottom-right", "window=-1,9 align=?",
+     "window=40,20 causal align=?", "window=30,-1"},
+    {"", "lse"},
+    {"", kThreeParts},
+    {"", "kv_lengths=*", "query_lengths=*", "query_lengths=* kv_lengths=*",
+     "sequences query_lengths=* kv_lengths=*", "sequences=queries query_lengths=* kv_lengths=*"},
+    {"", "alibi", "alibi=given"},
+    {"", "softcap=4"},
+    {"", "mask=f32:bhqk", "mask=f16:hqk", "mask=bytes:bqk", "mask=bits:bhk",
+     "mask=bits:bhqk hidden=0.8 block=32", "mask=f32:hq"},
+    {"", "ring=100", "page=16", "page=7"},
+    {"", "sinks"},
+    {"", "dropout=0.3"},
+    {"", "weights=scores", "weights=softcap", "weights=masked", "weights=probabilities"}};
+
+/// What kernels on matrix units take.
+Set on_matrices(Set set) {
+  if (set[kMask].size() == 1) {
+    set[kOutput] = {"f16", "f16 output=f32", "f16 output=bf16"};
+  } else {
+    set[kStorage] = {"d24 dv16 f16", "d32 dv64 f16 cache=q8_0", "d64 dv32 f16 key=q4_0",
+                     "d20 dv12 f16 cache=e4m3"};
+  }
+  return set;
+}
+
+/// Rows in which every two values meet. Packed keys in a cache are refused: such a row becomes two, one
+/// without the cache and one without the sequences.
+std::vector<FactorRow> rows_of(const Set& set) {
+  std::vector<std::size_t> sizes;
+  for (const Words& words : set) sizes.push_back(words.size());
+  std::vector<FactorRow> rows;
+  for (const FactorRow& row : pairwise_rows(sizes, 1981)) {
+    rows.push_back(row);
+    if (row[kLengths] != kSequences || row[kMapping] == 0) continue;
+    rows.back()[kMapping] = 0;
+    rows.push_back(row);
+    rows.back()[kLengths] = 0;
+  }
+  return rows;
+}
+
+/// Lengths around the edges of tiles.
+const std::array<std::vector<std::int64_t>, 2> kQueryLengths{{{1, 2, 5, 8, 9}, {31, 33, 64, 65, 129, 203}}};
+const std::array<std::vector<std::int64_t>, 3> kKeyLengths{
+    {{0, 1, 7, 9, 31}, {32, 33, 63, 64, 65, 113, 127}, {128, 129, 255, 256, 257, 600}}};
+
+struct PairProblem {
+  std::string text;
+  std::uint32_t kv_splits = 0;
+};
+
+constexpr std::uint64_t kProblemsPerRow = 4;
+
+/// Draws what a row leaves open. What decides on the pipeline follows from the row's seed, so that its
+/// problems share one.
+class PairDraw {
+ public:
+  PairDraw(const Set& set, const FactorRow& row, bool few_rows, std::uint64_t row_seed, std::uint64_t seed)
+      : random_(seed), seed_(seed) {
+    for (std::size_t factor = 0; factor < kFactorCount; ++factor) words_[factor] = set[factor][row[factor]];
+    const bool three_classes = set[kKeys].size() == kKeyLengths.size();
+    query_length_ = one_of(kQueryLengths[row[kQueries]]);
+    kv_length_ = one_of(kKeyLengths[row[kKeys] + (three_classes || row[kKeys] == 0 ? 0 : 1)]);
+    draw_heads(few_rows, row_seed);
+    draw_memory(row_seed);
+  }
+
+  PairProblem problem() {
+    PairProblem problem;
+    problem.text = "b" + std::to_string(batch_) + " hq" + std::to_string(query_heads_) + " hkv" +
+                   std::to_string(kv_heads_) + " " + std::to_string(query_length_) + "x" +
+                   std::to_string(kv_length_);
+    for (std::size_t factor = 0; factor < kFactorCount; ++factor) {
+      if (words_[factor] == kThreeParts) {
+        problem.kv_splits = 3;
+      } else if (factor != kQueries && factor != kKeys) {
+        add(problem.text, with_numbers(words_[factor]));
+      }
+    }
+    add(problem.text, memory_);
+    add_data(problem.text);
+    if (!words_[kDropout].empty()) add(problem.text, "dropout_seed=" + std::to_string(below(1000)));
+    add(problem.text, "seed=" + std::to_string(seed_));
+    return problem;
+  }
+
+ private:
+  std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
+  template <class T>
+  T one_of(const std::vector<T>& values) {
+    return values[below(values.size())];
+  }
+  static void add(std::string& text, std::string_view words) {
+    if (!words.empty()) text.append(" ").append(words);
+  }
+  /// Whether types begin with what is given: a space or an equals sign comes before it.
+  [[nodiscard]] bool stores(std::string_view begin) const {
+    const std::string types = " " + std::string(words_[kStorage]) + " " + std::string(words_[kOutput]);
+    return types.find(" " + std::string(begin)) != std::string::npos ||
+           types.find("=" + std::string(begin)) != std::string::npos;
+  }
+  [[nodiscard]] bool has_blocks() const { return stores("q8_0") || stores("q4_0"); }
+
+  /// Fewer where a problem would take a CPU long; decode holds 16 rows of one KV head.
+  void draw_heads(bool few_rows, std::uint64_t row_seed) {
+    struct Heads {
+      std::int64_t query, kv;
+    };
+    constexpr std::array<Heads, 6> kHeads{{{1, 1}, {3, 3}, {4, 1}, {8, 2}, {5, 1}, {6, 2}}};
+    const Heads heads = kHeads[row_seed / kProblemsPerRow % kHeads.size()];
+    batch_ = 1 + static_cast<std::int64_t>(below(3));
+    query_heads_ = heads.query;
+    kv_heads_ = heads.kv;
+    const std::int64_t most = 16 / (heads.query / heads.kv);
+    if (few_rows) query_length_ = (query_length_ - 1) % most + 1;
+    const AttentionDesc dims = parsed("1x1 " + std::string(words_[kStorage])).desc;
+    const auto is_too_much = [&] {
+      return batch_ * query_heads_ * query_length_ * kv_length_ * (dims.head_dim + dims.value_dim) >
+             20'000'000;
+    };
+    while (is_too_much() && batch_ > 1) --batch_;
+    if (is_too_much()) query_heads_ = kv_heads_ = 1;
+  }
+
+  /// All, none, half of them and so on.
+  std::string lengths(std::int64_t most) {
+    const std::array<std::int64_t, 5> values{most, 0, most / 2, std::min<std::int64_t>(most, 1),
+                                             std::max<std::int64_t>(most - 1, 0)};
+    const std::uint64_t first = below(values.size());
+    std::string text;
+    for (std::int64_t b = 0; b < batch_; ++b) {
+      const std::int64_t length = values[(first + static_cast<std::uint64_t>(b)) % values.size()];
+      text += (b == 0 ? "" : ",") + std::to_string(length);
+    }
+    return text;
+  }
+
+  std::string with_numbers(std::string_view words) {
+    std::string text;
+    for (const char c : words) {
+      if (c == '*') {
+        text += lengths(text.ends_with("query_lengths=") ? query_length_ : kv_length_);
+      } else if (c == '?') {
+        text += std::to_string(one_of<std::int64_t>({-5, 7, kv_length_ / 2, 100}));
+      } else {
+        text += c;
+      }
+    }
+    return text;
+  }
+
+  /// Free elements after rows and before tensors. Multiples of 8 keep loads of 16 bytes possible. These
+  /// decide on the pipeline, so the problems of a row have the same.
+  void draw_memory(std::uint64_t row_seed) {
+    std::mt19937_64 random(row_seed);
+    const auto one = [&](const std::vector<std::string_view>& values) {
+      return values[random() % values.size()];
+    };
+    memory_ = one({"", "", "layout=bshd"});
+    if (has_blocks()) return;
+    add(memory_, one({"", "pad=8", "pad=3", "pad=1"}));
+    if (stores("e4m3")) return;
+    const bool is_aligned = words_[kAligned] == kAlignments[0];
+    add(memory_, is_aligned ? one({"", "shift=8"}) : one({"", "shift=1", "shift=2", "shift=5", "shift=8"}));
+  }
+
+  /// Steep scores leave float32 too little to compare; tiny numbers are subnormal in smaller types.
+  void add_data(std::string& text) {
+    const std::string_view scale =
+        below(4) == 0 ? one_of<std::string_view>({"scale=-0.2", "scale=0.01", "scale=3"}) : "";
+    const std::string_view data =
+        below(4) == 0 ? one_of<std::string_view>({"data=uniform", "data=dominant", "data=equal"}) : "";
+    const bool is_steep = scale == "scale=3" || data == "data=dominant";
+    const bool may_be_tiny =
+        !stores("f16") && !stores("q8_0") && !stores("q4_0") && !stores("e4m3") && !is_steep;
+    add(text, scale);
+    add(text, data);
+    if (below(4) != 0) return;
+    add(text, is_steep      ? one_of<std::string_view>({"", "magnitude=0.1"})
+              : may_be_tiny ? one_of<std::string_view>({"magnitude=1e-06", "magnitude=10", "magnitude=1000"})
+                            : one_of<std::string_view>({"magnitude=0.001", "magnitude=10"}));
+  }
+
+  std::mt19937_64 random_;
+  std::uint64_t seed_;
+  std::array<std::string_view, kFactorCount> words_;
+  std::string memory_;
+  std::int64_t batch_ = 1, query_heads_ = 1, kv_heads_ = 1, query_length_ = 1, kv_length_ = 1;
+};
+
+std::vector<PairProblem> problems_of(const Set& set, bool few_rows) {
+  std::vector<PairProblem> problems;
+  const std::vector<FactorRow> rows = rows_of(set);
+  for (const FactorRow& row : rows) {
+    for (std::uint64_t i = 0; i < kProblemsPerRow; ++i) {
+      problems.push_back(PairDraw(set, row, few_rows, problems.size() - i, problems.size() + 1).problem());
+    }
+  }
+  return problems;
+}
+
+TEST(PairSets, HaveEveryPairButThoseRefused) {
+  for (const Set& set : {kPlain, kFeatures, on_matrices(kPlain), on_matrices(kFeatures)}) {
+    std::vector<std::size_t> sizes;
+    for (const Words& words : set) sizes.push_back(words.size());
+    PairCoverage coverage(sizes);
+    for (const FactorRow& row : rows_of(set)) coverage.cover(row);
+    EXPECT_EQ(coverage.open_pairs(kLengths, kMapping), set[kMapping].size() - 1);
+    EXPECT_EQ(coverage.open_pairs(), set[kMapping].size() - 1);
+    for (const bool few_rows : {false, true}) {
+      const std::vector<PairProblem> problems = problems_of(set, few_rows);
+      EXPECT_LE(problems.size(), 110 * kProblemsPerRow);
+      for (const PairProblem& problem : problems) {
+        const Status valid = validate(parsed(problem.text).desc);
+        EXPECT_TRUE(valid.ok()) << problem.text << ": " << valid.error().message;
+      }
+    }
+  }
+  for (std::size_t mapping = 1; mapping < kFeatures[kMapping].size(); ++mapping) {
+    EXPECT_NE(error_of("b2 70x129 d20 sequences query_lengths=9,3 kv_lengths=7,129 " +
+                       std::string(kFeatures[kMapping][mapping])),
+              "");
+  }
+}
+
+class Pairs : public KernelTest {
+ protected:
+  /// The wanted part of a set's rows.
+  static void run(const Set& set) {
+    const std::vector<PairProblem> problems = problems_of(set, kernel() == "decode");
+    std::vector<std::size_t> rows;
+    for (std::size_t first = 0; first < problems.size(); first += kProblemsPerRow) rows.push_back(first);
+    const bool may_refuse = kernel() == "matrix" || kernel() == "matrix2";  // a layout, or quantised keys
+    std::size_t without_force = 0, number = 0;
+    for (const std::size_t first : part_of(std::span<const std::size_t>(rows))) {
+      for (std::size_t i = first; i < first + kProblemsPerRow; ++i) {
+        RunOptions options{kernel()};
+        options.kv_splits =
+            kernel() == "matrix" ? 0 : problems[i].kv_splits;  // matrix has all keys in one part
+        if (may_refuse && !reason_against(runtime(), kernel(), problems[i].text).empty()) continue;
+        const testing::AssertionResult right = runs_right(runtime(), problems[i].text, options);
+        ++number;
+        if (is_without_force(right)) {
+          ++without_force;
+        } else {
+          EXPECT_TRUE(right) << "parts of the keys: " << options.kv_splits;
+        }
+      }
+    }
+    EXPECT_LE(without_force, 1 + number / 20) << "problems whose comparison zeros would have passed";
+  }
+};
+class MatrixPairs : public Pairs {
+ protected:
+  void SetUp() override {
+    Pairs::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const std::string reason = reason_against(runtime(), kernel(), "64x64 d64 f16");
+    if (!reason.empty()) GTEST_SKIP() << "the kernel " << kernel() << " cannot run here: " << reason;
+  }
+};
+
+TEST_P(Pairs, OfPlainKernels) {
+  run(kPlain);
+}
+TEST_P(Pairs, OfFeatures) {
+  run(kFeatures);
+}
+TEST_P(MatrixPairs, OfPlainKernels) {
+  run(on_matrices(kPlain));
+}
+TEST_P(MatrixPairs, OfFeatures) {
+  run(on_matrices(kFeatures));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Pairs, testing::ValuesIn(kKernelNames), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Matrix, MatrixPairs, testing::ValuesIn(kMatrixKernelNames), kernel_test_name);
+
+}  // namespace
+}  // namespace vkattn::tests
