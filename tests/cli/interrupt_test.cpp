@@ -23,7 +23,7 @@ constexpr std::chrono::seconds kPatience{60};
 
 /// Starts the tool, which takes the shell's place, so that signals reach it; 0 where that failed.
 pid_t start_tool(const std::string& command) {
-  const std::string line = std::string("exec '") + VKATTN_TOOL + "' " + command + " > /dev/null 2>&1";
+  const std::string line = "exec '" VKATTN_TOOL "' " + command + " > /dev/null 2>&1";
   const char* const words[] = {"sh", "-c", line.c_str(), nullptr};
   // What started the tests may ignore signals, as shells do for commands in the background.
   posix_spawnattr_t attributes;
@@ -72,10 +72,9 @@ TEST_F(ToolRun, LeavesNoFileWhereInterrupted) {
   write_inputs({2, 4, 700, 64}, {2, 2, 700, 64}, {2, 2, 700, 64});  // a second or two with its check
   for (const int signal : {SIGINT, SIGTERM}) {
     const TempFolder outputs;
-    std::string command = "run --check";
-    for (const char* const name : {"query", "key", "value"})
-      command += std::string(" --") + name + " " + file(name).string();
-    command += " --output " + (outputs / "out.npy").string() + " --lse " + (outputs / "lse.npy").string();
+    const std::string command = "run --check --query " + file("query").string() + " --key " +
+                                file("key").string() + " --value " + file("value").string() + " --output " +
+                                (outputs / "out.npy").string() + " --lse " + (outputs / "lse.npy").string();
     expect_clean_end(command, signal, outputs);
   }
 }
