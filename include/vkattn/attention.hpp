@@ -19,7 +19,7 @@ inline constexpr std::int64_t kUnset = std::numeric_limits<std::int64_t>::min();
 struct TensorDesc {
   DataType type = DataType::kFloat32;
   /// Not given: those of the descriptor's `layout`.
-  std::optional<Strides> strides;
+  std::optional<Strides> strides{};
   /// What the caller promises of the first element's place in its buffer: a power of two, or 0 for the
   /// element's size alone. With 16 the kernels load 16 bytes at a time where the strides allow it too; with
   /// less they are slower, and matrix2 refuses. A binding aligned to less than promised is refused. Block
@@ -67,13 +67,13 @@ struct AttentionDesc {
   /// order where that is asked for, else in kBhsd's. Lse is always (batch, head, row), weights and mask are
   /// (batch, head, query, key); rows of a mask of bits are whole words.
   Layout layout = Layout::kBhsd;
-  TensorDesc query;
-  TensorDesc key;
-  TensorDesc value;
-  TensorDesc output;
+  TensorDesc query{};
+  TensorDesc key{};
+  TensorDesc value{};
+  TensorDesc output{};
 
   /// Multiplies Q K^T; any finite value, 1/sqrt(head_dim) where not given.
-  std::optional<float> scale;
+  std::optional<float> scale{};
 
   /// Query i sees key j only where j <= i + offset, with the offset named by `align`.
   bool causal = false;
@@ -94,13 +94,13 @@ struct AttentionDesc {
   std::int64_t total_kv_length = kUnset;     ///< of packed keys
 
   /// Where K and V of a cache lie; kv_length is then the longest that may occur.
-  CacheLayout cache;
+  CacheLayout cache{};
 
   /// Above 0: scores become softcap * tanh(score / softcap), before bias and mask.
   float softcap = 0;
-  MaskDesc mask;
+  MaskDesc mask{};
   /// With `causal`, both hold.
-  SlidingWindow window;
+  SlidingWindow window{};
   Alibi alibi = Alibi::kNone;
   /// AttentionTensors::sinks, float32, one per query head: a logit in the softmax that has no value.
   bool has_sinks = false;
@@ -115,13 +115,13 @@ struct AttentionDesc {
 
   /// Write the log-sum-exp of each row; -inf for a row that sees nothing. lse_strides.dim is ignored.
   bool has_lse = false;
-  std::optional<Strides> lse_strides;
+  std::optional<Strides> lse_strides{};
 
   /// Write the weights of one stage, float32 (batch, query_heads, query_length, kv_length): the only thing
   /// here whose memory grows with query_length x kv_length. Of query i < query_lengths[b] every key is
   /// written.
   WeightsStage weights = WeightsStage::kNone;
-  std::optional<Strides> weights_strides;
+  std::optional<Strides> weights_strides{};
 
   /// Sets `layout` and forgets all strides that were given.
   void set_layout(Layout new_layout);

@@ -12,27 +12,27 @@ namespace vkattn {
 /// The tensors of one execution. A tensor without elements may have a null buffer; those from lse on are
 /// used only where the descriptor asks for them. Output, lse and weights must not overlap any other tensor.
 struct AttentionTensors {
-  BufferRange query;
-  BufferRange key;
-  BufferRange value;
-  BufferRange output;
-  BufferRange lse;                       ///< float32
-  BufferRange kv_lengths;                ///< int32, one per batch entry (seqused_k)
-  BufferRange query_lengths;             ///< int32, one per batch entry
-  BufferRange cumulative_query_lengths;  ///< int32, batch + 1 (cu_seqlens_q)
-  BufferRange cumulative_kv_lengths;     ///< int32, batch + 1 (cu_seqlens_k)
-  BufferRange page_table;                ///< int32 (batch, page_table_stride) (block_table)
-  BufferRange key_scales;                ///< float32, one per KV head, where K is kFloat8E4m3
-  BufferRange value_scales;              ///< float32, one per KV head, where V is kFloat8E4m3
-  BufferRange mask;                      ///< AttentionDesc::mask
-  BufferRange alibi_slopes;              ///< float32, one per query head
-  BufferRange sinks;                     ///< float32, one per query head
-  BufferRange weights;                   ///< float32
+  BufferRange query{};
+  BufferRange key{};
+  BufferRange value{};
+  BufferRange output{};
+  BufferRange lse{};                       ///< float32
+  BufferRange kv_lengths{};                ///< int32, one per batch entry (seqused_k)
+  BufferRange query_lengths{};             ///< int32, one per batch entry
+  BufferRange cumulative_query_lengths{};  ///< int32, batch + 1 (cu_seqlens_q)
+  BufferRange cumulative_kv_lengths{};     ///< int32, batch + 1 (cu_seqlens_k)
+  BufferRange page_table{};                ///< int32 (batch, page_table_stride) (block_table)
+  BufferRange key_scales{};                ///< float32, one per KV head, where K is kFloat8E4m3
+  BufferRange value_scales{};              ///< float32, one per KV head, where V is kFloat8E4m3
+  BufferRange mask{};                      ///< AttentionDesc::mask
+  BufferRange alibi_slopes{};              ///< float32, one per query head
+  BufferRange sinks{};                     ///< float32, one per query head
+  BufferRange weights{};                   ///< float32
   /// Those of PlanOptions::score_function, each from a multiple of minStorageBufferOffsetAlignment on.
-  std::array<BufferRange, kMaxScoreBuffers> score_buffers;
+  std::array<BufferRange, kMaxScoreBuffers> score_buffers{};
   /// Where the block mask is kept, AttentionPlan::block_mask_bytes() from a multiple of
   /// minStorageBufferOffsetAlignment on; null: in the workspace, computed by each execution.
-  BufferRange block_mask;
+  BufferRange block_mask{};
   /// `block_mask` is what an execution of the same plan has left there, and mask, score function and its
   /// buffers are the same; or the caller has written it. It is not computed then.
   bool block_mask_complete = false;

@@ -68,14 +68,14 @@ struct AppendDesc {
   Layout layout = Layout::kBhsd;
 
   /// float32, float16 or bfloat16.
-  TensorDesc query, key, value;
+  TensorDesc query{}, key{}, value{};
   /// The same types. May be the query itself, with its type and strides.
-  TensorDesc query_output;
+  TensorDesc query_output{};
   /// Any type. Elements that need no rounding and no rotation are copied bit for bit.
-  TensorDesc cache_key, cache_value;
+  TensorDesc cache_key{}, cache_value{};
 
-  CacheLayout cache;
-  std::int64_t cache_length = kUnset;  ///< rows of a contiguous cache
+  CacheLayout cache{};
+  std::int64_t cache_length = kUnset;  ///< rows of a contiguous cache; not given: 0 where there is none
 
   /// AppendTensors::positions, int32, one per batch entry: the number of keys that the cache holds already.
   /// Without it `position` holds for all. Rows at positions that the cache does not have, and rows on pages
@@ -103,7 +103,7 @@ struct AppendDesc {
   bool writes_kv_lengths = false;
 
   /// Of queries and keys.
-  RotaryDesc rotary;
+  RotaryDesc rotary{};
 
   /// Sets `layout` and forgets all strides that were given.
   void set_layout(Layout new_layout);
@@ -141,20 +141,20 @@ struct AppendDesc {
 /// The tensors of one execution. Those without elements, or not asked for by the descriptor, may have null
 /// buffers. What is written must not overlap anything else, except as the descriptor says.
 struct AppendTensors {
-  BufferRange query;
-  BufferRange key;
-  BufferRange value;
-  BufferRange query_output;
-  BufferRange cache_key;
-  BufferRange cache_value;
-  BufferRange positions;               ///< int32, one per batch entry
-  BufferRange new_lengths;             ///< int32, one per batch entry
-  BufferRange cumulative_new_lengths;  ///< int32, batch + 1
-  BufferRange page_table;              ///< int32 (batch, page_table_stride)
-  BufferRange key_scales;              ///< float32, one per KV head, where cache_key is kFloat8E4m3
-  BufferRange value_scales;            ///< float32, one per KV head, where cache_value is kFloat8E4m3
-  BufferRange frequencies;             ///< float32, rotary.dims / 2
-  BufferRange kv_lengths;              ///< int32, one per batch entry; written
+  BufferRange query{};
+  BufferRange key{};
+  BufferRange value{};
+  BufferRange query_output{};
+  BufferRange cache_key{};
+  BufferRange cache_value{};
+  BufferRange positions{};               ///< int32, one per batch entry
+  BufferRange new_lengths{};             ///< int32, one per batch entry
+  BufferRange cumulative_new_lengths{};  ///< int32, batch + 1
+  BufferRange page_table{};              ///< int32 (batch, page_table_stride)
+  BufferRange key_scales{};              ///< float32, one per KV head, where cache_key is kFloat8E4m3
+  BufferRange value_scales{};            ///< float32, one per KV head, where cache_value is kFloat8E4m3
+  BufferRange frequencies{};             ///< float32, rotary.dims / 2
+  BufferRange kv_lengths{};              ///< int32, one per batch entry; written
 };
 
 /// How to plan an append.

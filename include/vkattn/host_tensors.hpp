@@ -54,23 +54,23 @@ class HostOutput {
 /// The tensors of one execution as arrays in host memory, in the storage types and strides of the descriptor:
 /// AttentionTensors says what each is. Those without elements, or not asked for, may be left out.
 struct HostTensors {
-  HostInput query;
-  HostInput key;
-  HostInput value;
-  HostOutput output;
-  HostOutput lse;
-  HostInput kv_lengths;
-  HostInput query_lengths;
-  HostInput cumulative_query_lengths;
-  HostInput cumulative_kv_lengths;
-  HostInput page_table;
-  HostInput key_scales;
-  HostInput value_scales;
-  HostInput mask;
-  HostInput alibi_slopes;
-  HostInput sinks;
-  HostOutput weights;
-  std::array<HostInput, kMaxScoreBuffers> score_buffers;
+  HostInput query{};
+  HostInput key{};
+  HostInput value{};
+  HostOutput output{};
+  HostOutput lse{};
+  HostInput kv_lengths{};
+  HostInput query_lengths{};
+  HostInput cumulative_query_lengths{};
+  HostInput cumulative_kv_lengths{};
+  HostInput page_table{};
+  HostInput key_scales{};
+  HostInput value_scales{};
+  HostInput mask{};
+  HostInput alibi_slopes{};
+  HostInput sinks{};
+  HostOutput weights{};
+  std::array<HostInput, kMaxScoreBuffers> score_buffers{};
   std::uint64_t dropout_seed = 0;
   std::uint32_t dropout_offset = 0;
 };

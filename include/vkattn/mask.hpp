@@ -33,7 +33,7 @@ enum class MaskType : std::uint32_t {
 /// head and row are multiples of 32, that of keys is 1, or 0 where a row's first bit is that of all its keys.
 struct MaskDesc {
   MaskType type = MaskType::kNone;
-  std::optional<Strides> strides;  ///< not given: a mask that broadcasts nothing, without padding
+  std::optional<Strides> strides{};  ///< not given: a mask that broadcasts nothing, without padding
 
   bool operator==(const MaskDesc&) const = default;
 };

@@ -146,7 +146,7 @@ class Runtime {
   /// Attention on arrays in host memory, in one call: copies them to the device, runs the plan, waits, copies
   /// the outputs back. An array that is smaller than its tensor is refused with both sizes.
   [[nodiscard]] Status compute(const AttentionPlan& plan, const HostTensors& tensors) const;
-  /// The same with make_plan(desc), which is kept for the next calls with an equal descriptor.
+  /// The same with make_plan(desc); the plans of the last eight different descriptors are kept.
   [[nodiscard]] Status compute(const AttentionDesc& desc, const HostTensors& tensors) const;
 
   /// Validation messages collected so far (RuntimeOptions::validation, or a layer enabled from outside).

@@ -140,6 +140,8 @@ AppendDesc AppendDesc::resolved() const {
   AppendDesc full = *this;
   if (kv_heads == kUnset && query_heads > 0) full.kv_heads = query_heads;
   if (value_dim == kUnset) full.value_dim = head_dim;
+  const bool has_cache = full.kv_heads != 0 || writes_kv_lengths;
+  if (cache_length == kUnset && !has_cache) full.cache_length = 0;
   AttentionDesc rows;
   rows.batch = batch;
   rows.query_heads = query_heads;

@@ -95,7 +95,10 @@ std::vector<KernelSupport> kernel_support(const AttentionDesc& given, const Capa
   const AttentionDesc desc = given.resolved();
   std::vector<KernelSupport> support;
   const Status valid = validate(desc);
-  for (const detail::Kernel& kernel : detail::ordered_kernels(desc, capabilities)) {
+  // The order follows from sizes, which may be anything where the descriptor is no valid one.
+  const AttentionDesc ordered =
+      valid ? desc : AttentionDesc{.query_length = 0, .kv_length = 0, .head_dim = 1};
+  for (const detail::Kernel& kernel : detail::ordered_kernels(ordered.resolved(), capabilities)) {
     if (!valid) {
       support.push_back({kernel.name, valid.error().message});
       continue;

@@ -93,6 +93,7 @@ Status Runtime::compute(const AttentionPlan& plan, const HostTensors& host) cons
       auto buffer = detail::upload(*this, host.score_buffers[i].bytes());
       if (!buffer) return buffer.error();
       tensors.score_buffers[i] = buffer->range();
+      tensors.score_buffers[i].size = host.score_buffers[i].bytes().size();
       score_buffers.push_back(*std::move(buffer));
     }
     return detail::run_on_host(*this, plan, spans, tensors);
@@ -105,7 +106,10 @@ Status Runtime::compute(const AttentionDesc& desc, const HostTensors& host) cons
     const AttentionDesc whole = desc.resolved();
     const auto found = std::find_if(kept.begin(), kept.end(),
                                     [&](const AttentionPlan& plan) { return plan.desc() == whole; });
-    if (found != kept.end()) return compute(*found, host);
+    if (found != kept.end()) {
+      std::rotate(found, found + 1, kept.end());  // the last one used stays longest
+      return compute(kept.back(), host);
+    }
     auto plan = make_plan(desc);
     if (!plan) return plan.error();
     if (kept.size() == detail::kKeptPlans) kept.erase(kept.begin());

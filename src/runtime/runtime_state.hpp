@@ -118,7 +118,7 @@ struct RuntimeState {
   std::shared_ptr<const Tuning> tuning;  ///< null where no file was given
   bool run_self_tests = true;
   SelfTests self_tests;
-  std::vector<AttentionPlan> kept_plans;  ///< of compute() by descriptor, the oldest first
+  std::vector<AttentionPlan> kept_plans;  ///< of compute() by descriptor, the last one used at the end
   bool lost = false;                      ///< sticky: the device answers nothing any more
 
   /// That of a runtime, for the library's own files.

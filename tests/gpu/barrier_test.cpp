@@ -120,10 +120,10 @@ TEST_F(BarrierTest, EachBarrierOfAttentionIsNeeded) {
 TEST_F(BarrierTest, TheBarrierOfAnAppendIsNeeded) {
   AppendDesc desc;
   desc.batch = 2;
-  desc.head_dim = desc.value_dim = 16;
+  desc.kv_heads = desc.new_length = 1;
+  desc.head_dim = 16;
   desc.cache_length = 32;
   desc.has_positions = desc.writes_kv_lengths = true;
-  desc.set_layout(Layout::kBhsd);
   AppendOptions options;
   const auto plan = AppendPlan::create(*device_, desc, options);
   ASSERT_TRUE(plan.ok()) << plan.error().message;

@@ -54,6 +54,14 @@ TEST_P(Edge, NothingToWriteRecordsNothing) {
   }
 }
 
+TEST_P(Edge, LargeScoresAndTinyScales) {
+  for (const char* problem :
+       part_of({"65x129 d40 f16 magnitude=1000", "65x129 d40 data=dominant magnitude=10 lse",
+                "65x129 d40 scale=-1e-30 lse"})) {
+    EXPECT_TRUE(runs_right(runtime(), fitted(problem), {kernel()}));
+  }
+}
+
 /// Q = K = [[1,0,1,0],[0,1,0,1]], V = [[2,3],[5,7]]: weights sigmoid(1) and sigmoid(-1).
 TEST_P(Edge, TheWorkedExample) {
   constexpr std::array<float, 8> kQk{1, 0, 1, 0, 0, 1, 0, 1};

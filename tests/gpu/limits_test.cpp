@@ -164,7 +164,7 @@ TEST_P(Limits, TheSmallestDeviceRunsEverything) {
   }
 }
 
-/// The same on matrix units. By names without "Grid", which gpu.matrix leaves to the grid's entries.
+/// The same on matrix units.
 class MatrixLimits : public MatrixKernelTest {
  protected:
   static RunOptions weaker(const std::function<void(Capabilities&)>& change) {

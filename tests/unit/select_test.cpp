@@ -57,6 +57,12 @@ TEST(Select, ABrokenDescriptorIsEachKernelsReason) {
     EXPECT_TRUE(has(support.reason, "value_dim is 0")) << support.kernel;
   }
   EXPECT_TRUE(tuning_candidates(desc, device).empty());
+  AttentionDesc unset;
+  unset.query_heads = 8;
+  unset.kv_heads = 2;
+  for (const KernelSupport& support : kernel_support(unset, device)) {
+    EXPECT_TRUE(has(support.reason, "query_length is not set")) << support.kernel;
+  }
 }
 
 // That it refuses matrix kernels is in the tests on a device.
