@@ -34,7 +34,7 @@ std::string limit_text(std::uint64_t bytes) {
 /// A problem of ordinary size: what a kernel says of the device rather than of a problem.
 AttentionDesc plain_problem(DataType type) {
   AttentionDesc desc;
-  desc.query.type = desc.key.type = desc.value.type = desc.output.type = type;
+  desc.set_type(type);
   desc.query_length = 16;  // no kernel refuses so few rows
   desc.kv_length = 512;
   desc.head_dim = 64;

@@ -33,7 +33,7 @@ class Gaps {
 }  // namespace
 
 WrittenRows::WrittenRows(const AttentionDesc& desc, const reference::Inputs& inputs)
-    : all_(desc.query_lengths != Lengths::kPerEntry && !desc.has_packed_queries()) {
+    : all_(desc.query_lengths == Lengths::kUniform) {
   if (all_) return;
   const TensorExtents extents = query_extents(desc, 1);
   stored_rows_ = extents.rows;

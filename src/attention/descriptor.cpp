@@ -15,6 +15,7 @@
 namespace vkattn {
 namespace {
 
+using detail::check_enum;
 using detail::check_given;
 using detail::check_size;
 using detail::check_tensor;
@@ -93,15 +94,10 @@ Status check_options(const AttentionDesc& desc) {
                                    " in magnitude, as scores are kept in log2 units: 1.4427 * scale must "
                                    "be a float"));
   }
-  if (desc.layout > Layout::kPackedQkv) {
-    return invalid("layout holds " + number(static_cast<int>(desc.layout)) + ", which names no memory order");
-  }
-  for (const auto& [name, lengths] :
-       {std::pair("query_lengths", desc.query_lengths), std::pair("kv_lengths", desc.kv_lengths)}) {
-    if (lengths <= Lengths::kPacked) continue;
-    return invalid(detail::message(name, " holds ", static_cast<std::uint32_t>(lengths),
-                                   ", which names no kind of lengths"));
-  }
+  if (Status s = check_enum("layout", desc.layout, Layout::kPackedQkv, "memory order"); !s) return s;
+  if (Status s = check_enum("query_lengths", desc.query_lengths, Lengths::kPacked, "kind of lengths"); !s)
+    return s;
+  if (Status s = check_enum("kv_lengths", desc.kv_lengths, Lengths::kPacked, "kind of lengths"); !s) return s;
   if (desc.align != Align::kTopLeft && desc.align != Align::kBottomRight && desc.align != Align::kOffset) {
     return invalid("align holds " + number(static_cast<int>(desc.align)) + ", which names no alignment");
   }

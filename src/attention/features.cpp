@@ -35,12 +35,6 @@ void add(SpecializationValues& values, std::uint32_t id, std::uint32_t value) {
   values.push_back({id, value});
 }
 
-template <class Enum>
-Status check_enum(std::string_view what, Enum value, Enum last, std::string_view names) {
-  if (value <= last) return {};
-  return invalid(what, " holds ", static_cast<std::uint32_t>(value), ", which names no ", names);
-}
-
 bool has_mask(Desc desc) {
   return desc.mask.type != MaskType::kNone;
 }

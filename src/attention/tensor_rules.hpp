@@ -10,6 +10,8 @@
 #include <span>
 #include <string_view>
 
+#include "common/message.hpp"
+
 namespace vkattn::detail {
 
 /// A tensor of a descriptor under its name, with its extents.
@@ -38,6 +40,14 @@ struct TensorUse {
 /// That a size is from `least` to `most`.
 [[nodiscard]] Status check_size(std::string_view what, std::int64_t value, std::int64_t least,
                                 std::int64_t most);
+
+/// That an enumeration without negative values holds one of them, up to `last`; `names` is what they name.
+template <class Enum>
+[[nodiscard]] Status check_enum(std::string_view what, Enum value, Enum last, std::string_view names) {
+  if (value <= last) return {};
+  return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+               message(what, " holds ", static_cast<std::uint32_t>(value), ", which names no ", names)};
+}
 
 /// That a size which nothing else gives was set, and is at most `most`.
 [[nodiscard]] Status check_given(std::string_view what, std::int64_t value, std::int64_t most);

@@ -12,6 +12,7 @@ namespace vkattn {
 
 namespace {
 
+using detail::check_enum;
 using detail::check_given;
 using detail::check_size;
 using detail::check_tensor;
@@ -53,13 +54,9 @@ Status check_sizes(const AppendDesc& desc) {
 }
 
 Status check_rows(const AppendDesc& desc) {
-  if (desc.layout > Layout::kPackedQkv) {
-    return invalid("layout holds ", static_cast<std::uint32_t>(desc.layout), ", which names no memory order");
-  }
-  if (desc.new_lengths > Lengths::kPacked) {
-    return invalid("new_lengths holds ", static_cast<std::uint32_t>(desc.new_lengths),
-                   ", which names no kind of lengths");
-  }
+  if (Status s = check_enum("layout", desc.layout, Layout::kPackedQkv, "memory order"); !s) return s;
+  if (Status s = check_enum("new_lengths", desc.new_lengths, Lengths::kPacked, "kind of lengths"); !s)
+    return s;
   if (desc.new_lengths != Lengths::kPacked) return {};
   return check_given("total_new_length", desc.total_new_length, kMaxTotalRows);
 }

@@ -33,7 +33,6 @@ AppendCase packed_case(DataType type, DataType cache, const Numbers& cumulative,
   desc.new_lengths = Lengths::kPacked;
   desc.total_new_length = total;
   desc.has_positions = true;
-  desc.set_layout(Layout::kBhsd);
   promise_alignment(desc, 0);
   test.cumulative_new_lengths = cumulative;
   test.positions.resize(static_cast<std::size_t>(desc.batch));
@@ -51,7 +50,6 @@ AppendCase ragged_case(DataType type, DataType cache) {
 void use_ring(AppendCase& test, std::int64_t rows) {
   test.desc.cache.mapping = KeyMapping::kRing;
   test.desc.cache.ring_length = rows;
-  test.desc.set_layout(Layout::kBhsd);
 }
 
 /// Pages in order from the last one down, two of which are no entry's.
@@ -65,7 +63,6 @@ void use_pages(AppendCase& test, std::int64_t page_size, std::int64_t pages_per_
   for (std::size_t i = 0; i < test.page_table.size(); ++i) {
     test.page_table[i] = static_cast<std::int32_t>(cache.page_count - 1 - static_cast<std::int64_t>(i));
   }
-  test.desc.set_layout(Layout::kBhsd);
 }
 
 using CachePackedTest = AppendTest;
@@ -141,7 +138,6 @@ TEST_F(CachePackedTest, ManyEntries) {
   test.desc.kv_heads = 1;
   test.desc.head_dim = 8;
   test.desc.new_length = 3;
-  test.desc.set_layout(Layout::kBhsd);
   for (std::int32_t& position : test.positions) position %= 37;
   expect_right(test, "131 entries");
 }
@@ -158,7 +154,6 @@ TEST_F(CachePackedTest, GarbageStaysInside) {
     test.desc.query_heads = 2;
     test.desc.query.type = test.desc.query_output.type = DataType::kFloat16;
     test.desc.writes_kv_lengths = true;
-    if (mapping == KeyMapping::kContiguous) test.desc.set_layout(Layout::kBhsd);
     if (mapping == KeyMapping::kRing) use_ring(test, 4);
     if (mapping == KeyMapping::kPaged) use_pages(test, 3, 5);
     for (const Numbers& numbers : garbage) {
@@ -186,7 +181,6 @@ TEST_F(CachePackedTest, NothingToWriteRecordsNothing) {
     AppendDesc desc = ragged_case(DataType::kFloat32, DataType::kFloat32).desc;
     desc.new_length = length;
     desc.total_new_length = total;
-    desc.set_layout(Layout::kBhsd);
     EXPECT_TRUE(desc.is_empty());
     const auto plan = AppendPlan::create(runtime().device(), desc);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
@@ -274,7 +268,6 @@ class CachePackedStep : public GpuTest {
     desc.has_positions = desc.writes_kv_lengths = true;
     desc.new_lengths = Lengths::kPacked;
     desc.total_new_length = kTotal;
-    desc.set_layout(Layout::kBhsd);
     return desc;
   }
   [[nodiscard]] static AttentionDesc attention_desc() {
@@ -288,7 +281,6 @@ class CachePackedStep : public GpuTest {
     desc.total_query_length = kTotal;
     desc.causal = true;
     desc.align = Align::kBottomRight;
-    desc.set_layout(Layout::kBhsd);
     return desc;
   }
 };

@@ -32,7 +32,6 @@ AppendCase small_case(DataType source, DataType cache, std::int64_t head_dim = 6
   desc.cache_length = 12;
   desc.key.type = desc.value.type = source;
   desc.cache_key.type = desc.cache_value.type = cache;
-  desc.set_layout(Layout::kBhsd);
   promise_alignment(desc, 0);
   test.key_scales = {1.0F, 0.3F, 0.001F};
   test.value_scales = {0.0625F, 7.0F, 0.02F};
@@ -150,7 +149,6 @@ TEST_F(CacheTest, Rings) {
       AppendCase test = small_case(DataType::kFloat32, cache, 64, 0);
       test.desc.cache.mapping = KeyMapping::kRing;
       test.desc.cache.ring_length = ring;
-      test.desc.set_layout(Layout::kBhsd);
       test.desc.has_positions = true;
       test.positions = {3, 2'000'000'001};
       test.desc.new_lengths = Lengths::kPerEntry;
@@ -196,7 +194,6 @@ TEST_F(CacheTest, LengthsAreWritten) {
   }
   test.desc.cache.mapping = KeyMapping::kRing;
   test.desc.cache.ring_length = 3;
-  test.desc.set_layout(Layout::kBhsd);
   test.positions = {kMost - 2, 100};
   test.new_lengths = {5, 5};
   expect_right(test, "a ring has no end but int32's");
@@ -228,7 +225,6 @@ TEST_F(CacheTest, GarbageStaysInside) {
         // Of entry 2, which has rows.
         test.page_table[7] = static_cast<std::int32_t>(test.desc.cache.page_count);
       }
-      test.desc.set_layout(Layout::kBhsd);
       test.desc.writes_kv_lengths = true;
       test.desc.has_positions = true;
       test.positions = garbage;
@@ -312,7 +308,6 @@ TEST_F(CacheTest, NothingToWriteRecordsNothing) {
            [](AppendDesc& d) { d.kv_heads = 0; }}) {
     AppendDesc desc = small_case(DataType::kFloat32, DataType::kQ8_0).desc;
     empty(desc);
-    desc.set_layout(Layout::kBhsd);
     EXPECT_TRUE(desc.is_empty());
     const auto plan = AppendPlan::create(runtime().device(), desc);
     ASSERT_TRUE(plan.ok()) << plan.error().message;

@@ -27,7 +27,6 @@ AppendCase rotary_case(RotaryStyle style, std::int64_t head_dim, std::int64_t ro
   desc.cache_key.type = cache;
   desc.rotary.style = style;
   desc.rotary.dims = rotary_dims;
-  desc.set_layout(Layout::kBhsd);
   promise_alignment(desc, 0);
   test.key_scales = {0.5F, 0.03F};
   return test;
@@ -39,7 +38,6 @@ void use_positions(AppendCase& test, std::int32_t first, std::int32_t second) {
   // Only the last ones matter: a ring takes any position.
   test.desc.cache.mapping = KeyMapping::kRing;
   test.desc.cache.ring_length = 20;
-  test.desc.set_layout(Layout::kBhsd);
 }
 
 using RotaryTest = AppendTest;
@@ -154,7 +152,6 @@ TEST_F(RotaryTest, QueriesAlone) {
   AppendCase test = rotary_case(RotaryStyle::kInterleaved, 64, 64);
   test.desc.kv_heads = 0;
   test.desc.position = 3;
-  test.desc.set_layout(Layout::kBhsd);
   test.desc.query_output.type = DataType::kBfloat16;
   expect_right(test, "no keys");
 }
@@ -164,7 +161,6 @@ TEST_F(RotaryTest, IntoPagesAndRings) {
     AppendCase test = rotary_case(RotaryStyle::kHalfSplit, 64, 64, cache);
     test.desc.cache = {KeyMapping::kPaged, 0, 4, 12, 5};
     test.page_table = {3, 7, 1, 0, 11, 2, 10, 4, 9, 5};
-    test.desc.set_layout(Layout::kBhsd);
     test.desc.has_positions = true;
     test.positions = {2, 13};
     expect_right(test, "pages");
