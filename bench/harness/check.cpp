@@ -15,7 +15,6 @@
 #include "harness/problem_run.hpp"
 #include "harness/row_selection.hpp"
 #include "harness/tensor_memory.hpp"
-#include "runtime/reference_inputs.hpp"
 
 namespace vkattn::harness {
 namespace {
@@ -26,9 +25,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 class OutputView {
  public:
   OutputView(const TensorShape& shape, const HostView& view)
-      : shape_(shape),
-        first_(static_cast<const std::byte*>(view.first())),
-        poison_(output_poison(shape.desc.type)) {}
+      : shape_(shape), first_(view.tensor().data()), poison_(output_poison(shape.desc.type)) {}
 
   struct Element {
     double value = 0;
@@ -300,8 +297,8 @@ Status read_views(const Runtime& runtime, const detail::PerTensor<TensorBuffer>&
 Status ProblemRun::visit_inputs(const std::function<void(const reference::Inputs&)>& visit) const {
   detail::PerTensor<HostView> views;
   if (Status status = read_views(*runtime_, tensors_, false, views); !status.ok()) return status;
-  reference::Inputs inputs = detail::reference_inputs(
-      [&](BufferRange AttentionTensors::*range) { return views[range].numbers<std::byte>(); });
+  reference::Inputs inputs{
+      detail::host_tensors([&](const detail::TensorRow& row) { return views[row.range].tensor(); })};
   inputs.dropout_seed = problem_.dropout_seed;
   inputs.dropout_offset = problem_.dropout_offset;
   inputs.score_hook = score_hook_;

@@ -28,11 +28,9 @@ class HostView {
 
   /// Of the whole buffer.
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
-  [[nodiscard]] const void* first() const { return bytes_.empty() ? nullptr : bytes_.data() + offset_; }
-  /// The tensor as numbers of 4 bytes, to which harness and device align it.
-  template <class T>
-  [[nodiscard]] std::span<const T> numbers() const {
-    return {static_cast<const T*>(first()), tensor_bytes_ / sizeof(T)};
+  /// Of the tensor.
+  [[nodiscard]] std::span<const std::byte> tensor() const {
+    return bytes_.empty() ? bytes_ : bytes_.subspan(offset_, tensor_bytes_);
   }
 
  private:

@@ -46,11 +46,6 @@ bool is_paged(Desc desc) {
   return desc.cache.mapping == KeyMapping::kPaged;
 }
 
-template <auto member>
-HostSpan host(const HostTensors& tensors) {
-  return tensors.*member;
-}
-
 constexpr OffsetParam push(std::size_t byte) {
   return {true, static_cast<std::uint32_t>(byte)};
 }
@@ -59,13 +54,13 @@ constexpr OffsetParam feature(std::size_t byte) {
 }
 
 constexpr std::array<TensorRow, kTensorCount> kTable{{
-    TensorRow{"query", VKATTN_BINDING_QUERY, &Tensors::query, host<&HostTensors::query>,
-              TensorCut::kQueryRows, always, [](Desc d) { return d.query; }, head_dim,
+    TensorRow{"query", VKATTN_BINDING_QUERY, &Tensors::query, &HostTensors::query, TensorCut::kQueryRows,
+              always, [](Desc d) { return d.query; }, head_dim,
               push(offsetof(AttentionParams, query_offset))},
     TensorRow{"key",
               VKATTN_BINDING_KEY,
               &Tensors::key,
-              host<&HostTensors::key>,
+              &HostTensors::key,
               TensorCut::kKeyRows,
               always,
               [](Desc d) { return d.key; },
@@ -75,7 +70,7 @@ constexpr std::array<TensorRow, kTensorCount> kTable{{
     TensorRow{"value",
               VKATTN_BINDING_VALUE,
               &Tensors::value,
-              host<&HostTensors::value>,
+              &HostTensors::value,
               TensorCut::kKeyRows,
               always,
               [](Desc d) { return d.value; },
@@ -85,7 +80,7 @@ constexpr std::array<TensorRow, kTensorCount> kTable{{
     TensorRow{"output",
               VKATTN_BINDING_OUTPUT,
               &Tensors::output,
-              host<&HostTensors::output>,
+              &HostTensors::output,
               TensorCut::kQueryRows,
               always,
               [](Desc d) { return d.output; },
@@ -95,7 +90,7 @@ constexpr std::array<TensorRow, kTensorCount> kTable{{
     TensorRow{"lse",
               VKATTN_BINDING_LSE,
               &Tensors::lse,
-              host<&HostTensors::lse>,
+              &HostTensors::lse,
               TensorCut::kQueryRows,
               [](Desc d) { return d.has_lse; },
               [](Desc d) {
@@ -106,17 +101,17 @@ constexpr std::array<TensorRow, kTensorCount> kTable{{
               one,
               push(offsetof(AttentionParams, lse_offset)),
               {.written = true}},
-    TensorRow{"kv_lengths", VKATTN_BINDING_KV_LENGTHS, &Tensors::kv_lengths, host<&HostTensors::kv_lengths>,
+    TensorRow{"kv_lengths", VKATTN_BINDING_KV_LENGTHS, &Tensors::kv_lengths, &HostTensors::kv_lengths,
               TensorCut::kEntries, [](Desc d) { return d.kv_lengths == Lengths::kPerEntry; },
               number_per_entry, one, push(offsetof(AttentionParams, kv_lengths_offset))},
     TensorRow{"cumulative_kv_lengths", VKATTN_BINDING_KV_LENGTHS, &Tensors::cumulative_kv_lengths,
-              host<&HostTensors::cumulative_kv_lengths>, TensorCut::kEntrySums,
+              &HostTensors::cumulative_kv_lengths, TensorCut::kEntrySums,
               [](Desc d) { return d.has_packed_keys(); }, number_per_entry, one,
               push(offsetof(AttentionParams, kv_lengths_offset))},
     TensorRow{"mask",
               VKATTN_BINDING_MASK,
               &Tensors::mask,
-              host<&HostTensors::mask>,
+              &HostTensors::mask,
               TensorCut::kScores,
               [](Desc d) { return d.mask.type != MaskType::kNone; },
               [](Desc d) { return mask_tensor(d.mask); },
@@ -124,38 +119,36 @@ constexpr std::array<TensorRow, kTensorCount> kTable{{
               feature(offsetof(FeatureParams, mask_offset)),
               {.may_be_quantised = true, .in_words = true}},
     TensorRow{"query_lengths", VKATTN_BINDING_QUERY_LENGTHS, &Tensors::query_lengths,
-              host<&HostTensors::query_lengths>, TensorCut::kEntries,
+              &HostTensors::query_lengths, TensorCut::kEntries,
               [](Desc d) { return d.query_lengths == Lengths::kPerEntry; }, number_per_entry, one,
               feature(offsetof(FeatureParams, query_lengths_offset))},
     TensorRow{"cumulative_query_lengths", VKATTN_BINDING_QUERY_LENGTHS, &Tensors::cumulative_query_lengths,
-              host<&HostTensors::cumulative_query_lengths>, TensorCut::kEntrySums,
+              &HostTensors::cumulative_query_lengths, TensorCut::kEntrySums,
               [](Desc d) { return d.has_packed_queries(); }, number_per_entry, one,
               feature(offsetof(FeatureParams, query_lengths_offset))},
-    TensorRow{"page_table", VKATTN_BINDING_PAGE_TABLE, &Tensors::page_table, host<&HostTensors::page_table>,
+    TensorRow{"page_table", VKATTN_BINDING_PAGE_TABLE, &Tensors::page_table, &HostTensors::page_table,
               TensorCut::kEntries, is_paged,
               [](Desc d) {
                 return numbers(Strides{d.cache.page_table_stride, 0, 0, 1});
               },
               [](Desc d) { return d.cache.page_table_stride; },
               feature(offsetof(FeatureParams, page_table_offset))},
-    TensorRow{"alibi_slopes", VKATTN_BINDING_ALIBI_SLOPES, &Tensors::alibi_slopes,
-              host<&HostTensors::alibi_slopes>, TensorCut::kQueryHeads,
-              [](Desc d) { return d.alibi == Alibi::kGiven; }, number_per_head, one,
+    TensorRow{"alibi_slopes", VKATTN_BINDING_ALIBI_SLOPES, &Tensors::alibi_slopes, &HostTensors::alibi_slopes,
+              TensorCut::kQueryHeads, [](Desc d) { return d.alibi == Alibi::kGiven; }, number_per_head, one,
               feature(offsetof(FeatureParams, slopes_offset))},
-    TensorRow{"sinks", VKATTN_BINDING_SINKS, &Tensors::sinks, host<&HostTensors::sinks>,
-              TensorCut::kQueryHeads, [](Desc d) { return d.has_sinks; }, number_per_head, one,
+    TensorRow{"sinks", VKATTN_BINDING_SINKS, &Tensors::sinks, &HostTensors::sinks, TensorCut::kQueryHeads,
+              [](Desc d) { return d.has_sinks; }, number_per_head, one,
               feature(offsetof(FeatureParams, sinks_offset))},
-    TensorRow{"key_scales", VKATTN_BINDING_KEY_SCALES, &Tensors::key_scales, host<&HostTensors::key_scales>,
+    TensorRow{"key_scales", VKATTN_BINDING_KEY_SCALES, &Tensors::key_scales, &HostTensors::key_scales,
               TensorCut::kKvHeads, [](Desc d) { return d.key.type == DataType::kFloat8E4m3; },
               number_per_head, one, feature(offsetof(FeatureParams, key_scales_offset))},
-    TensorRow{"value_scales", VKATTN_BINDING_VALUE_SCALES, &Tensors::value_scales,
-              host<&HostTensors::value_scales>, TensorCut::kKvHeads,
-              [](Desc d) { return d.value.type == DataType::kFloat8E4m3; }, number_per_head, one,
-              feature(offsetof(FeatureParams, value_scales_offset))},
+    TensorRow{"value_scales", VKATTN_BINDING_VALUE_SCALES, &Tensors::value_scales, &HostTensors::value_scales,
+              TensorCut::kKvHeads, [](Desc d) { return d.value.type == DataType::kFloat8E4m3; },
+              number_per_head, one, feature(offsetof(FeatureParams, value_scales_offset))},
     TensorRow{"weights",
               VKATTN_BINDING_WEIGHTS,
               &Tensors::weights,
-              host<&HostTensors::weights>,
+              &HostTensors::weights,
               TensorCut::kScores,
               [](Desc d) { return d.weights != WeightsStage::kNone; },
               [](Desc d) { return numbers(d.weights_strides); },
@@ -215,6 +208,11 @@ std::span<const TensorRow, kTensorCount> tensor_table() {
 
 std::size_t tensor_index(BufferRange AttentionTensors::*range) {
   return row_index(std::span<const TensorRow>(kTable), range);
+}
+
+std::span<const std::byte> host_bytes(const HostTensors& tensors, const TensorRow& row) {
+  const auto bytes = [&](auto member) { return std::span<const std::byte>((tensors.*member).bytes()); };
+  return std::visit(bytes, row.host);
 }
 
 TensorExtents tensor_extents(const TensorRow& row, Desc desc) {

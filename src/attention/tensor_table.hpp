@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
+#include <variant>
 
 #include "attention/tensor_rules.hpp"
 #include "attention/window.hpp"
@@ -34,21 +36,14 @@ struct OffsetParam {
   std::uint32_t byte = 0;
 };
 
-/// A tensor in the program's memory; `written` is empty where it is only read.
-struct HostSpan {
-  std::span<const std::byte> read;
-  std::span<std::byte> written;
-
-  HostSpan() = default;
-  HostSpan(const HostInput& input) : read(input.bytes()) {}
-  HostSpan(const HostOutput& output) : read(output.bytes()), written(output.bytes()) {}
-};
+/// The member of HostTensors for a tensor.
+using HostMember = std::variant<HostInput HostTensors::*, HostOutput HostTensors::*>;
 
 struct TensorRow {
   std::string_view name;
   std::uint32_t binding;  ///< two tensors that are never used together may share one
   BufferRange AttentionTensors::*range;
-  HostSpan (*host)(const HostTensors& tensors);
+  HostMember host;
   TensorCut cut;
   bool (*is_used)(const AttentionDesc& desc);
   TensorDesc (*storage)(const AttentionDesc& desc);
@@ -76,6 +71,24 @@ class PerTensor {
  private:
   std::array<T, kTensorCount> all_;
 };
+
+/// The bytes of a tensor in the program's memory, written or not.
+[[nodiscard]] std::span<const std::byte> host_bytes(const HostTensors& tensors, const TensorRow& row);
+
+/// The tensors whose bytes are bytes_of(row), a span or a reference to a container. Of bytes that cannot be
+/// written only the inputs.
+template <class BytesOf>
+[[nodiscard]] HostTensors host_tensors(const BytesOf& bytes_of) {
+  HostTensors tensors;
+  for (const TensorRow& row : tensor_table()) {
+    const auto set = [&](auto member) {
+      auto& tensor = tensors.*member;
+      if constexpr (std::is_assignable_v<decltype(tensor), decltype(bytes_of(row))>) tensor = bytes_of(row);
+    };
+    std::visit(set, row.host);
+  }
+  return tensors;
+}
 
 /// Extents of the whole tensor.
 [[nodiscard]] TensorExtents tensor_extents(const TensorRow& row, const AttentionDesc& desc);

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
+#include "reference/storage.hpp"
+
 namespace vkattn::reference {
 namespace {
 
-std::int64_t at(std::span<const std::int32_t> numbers, std::int64_t index) {
-  return numbers[static_cast<std::size_t>(index)];
+std::int64_t at(const HostInput& numbers, std::int64_t index) {
+  return number_at<std::int32_t>(numbers, index);
 }
 
 /// The part of a packed tensor that is one sequence.
@@ -18,7 +20,7 @@ struct Sequence {
 };
 
 /// Cumulative lengths that fall, or reach beyond the tensor, give what is left of the sequence in it.
-Sequence sequence_of(std::span<const std::int32_t> cumulative, std::int64_t batch, std::int64_t total,
+Sequence sequence_of(const HostInput& cumulative, std::int64_t batch, std::int64_t total,
                      std::int64_t longest) {
   const std::int64_t first = std::clamp<std::int64_t>(at(cumulative, batch), 0, total);
   const std::int64_t length = at(cumulative, batch + 1) - first;

@@ -24,8 +24,8 @@ Vector cache_vector(const AttentionDesc& desc, const Inputs& inputs, const RowIn
   Vector vector = vector_at(of_value ? inputs.value : inputs.key, tensor, place.batch, kv_head, place.row,
                             of_value ? desc.value_dim : desc.head_dim);
   if (tensor.type == DataType::kFloat8E4m3) {
-    const std::span<const float> scales = of_value ? inputs.value_scales : inputs.key_scales;
-    vector.scale = static_cast<double>(scales[static_cast<std::size_t>(kv_head)]);
+    vector.scale =
+        static_cast<double>(number_at<float>(of_value ? inputs.value_scales : inputs.key_scales, kv_head));
   }
   return vector;
 }
@@ -39,7 +39,7 @@ double alibi_slope(const AttentionDesc& desc, const Inputs& inputs, std::int64_t
     case Alibi::kGiven:
       break;
   }
-  return static_cast<double>(inputs.alibi_slopes[static_cast<std::size_t>(head)]);
+  return static_cast<double>(number_at<float>(inputs.alibi_slopes, head));
 }
 
 /// What is added to scores, or takes their place, counts up to this magnitude; infinities and NaN stay.
@@ -194,8 +194,7 @@ Softmax compute_scores(const AttentionDesc& desc, const Inputs& inputs, const Ro
     softmax.largest = std::max(softmax.largest, score.masked);
   }
   double sink = -kInfinity;
-  if (desc.has_sinks)
-    sink = limited_logit(static_cast<double>(inputs.sinks[static_cast<std::size_t>(index.head)]));
+  if (desc.has_sinks) sink = limited_logit(static_cast<double>(number_at<float>(inputs.sinks, index.head)));
   if (sink != -kInfinity) {
     softmax.largest = std::max(softmax.largest, sink);
     row.score_magnitude = std::max(row.score_magnitude, std::abs(sink));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <vkattn/attention.hpp>
+#include <vkattn/host_tensors.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -20,26 +21,9 @@ struct RowIndex {
 /// it replaces them in place, by -inf where the key is hidden. Called from several threads.
 using ScoreHook = std::function<void(const RowIndex& row, std::int64_t first_key, std::span<double> scores)>;
 
-/// Host memory of the tensors, in the storage types and strides of the descriptor; `query` points at the
-/// tensor's first element. A tensor without elements may be null, and what the descriptor does not ask for
-/// stays empty.
-struct Inputs {
-  const void* query = nullptr;
-  const void* key = nullptr;
-  const void* value = nullptr;
-  std::span<const std::int32_t> kv_lengths;                ///< one per batch entry
-  std::span<const std::int32_t> query_lengths;             ///< one per batch entry
-  std::span<const std::int32_t> cumulative_query_lengths;  ///< batch + 1
-  std::span<const std::int32_t> cumulative_kv_lengths;     ///< batch + 1
-  std::span<const std::int32_t> page_table;                ///< (batch, page_table_stride)
-  std::span<const float> key_scales;                       ///< one per KV head, of kFloat8E4m3
-  std::span<const float> value_scales;                     ///< likewise
-  const void* mask = nullptr;
-  std::span<const float> alibi_slopes;  ///< one per query head
-  std::span<const float> sinks;         ///< one per query head
-  std::uint64_t dropout_seed = 0;
-  std::uint32_t dropout_offset = 0;
-  ScoreHook score_hook;  ///< of plans with a score function
+/// The tensors that are read; outputs and the score function's buffers are not looked at.
+struct Inputs : HostTensors {
+  ScoreHook score_hook{};  ///< of plans with a score function
 };
 
 /// The queries that a batch entry has, by its query length or its cumulative lengths.

@@ -60,11 +60,11 @@ void decode_q4_0(const Vector& vector, std::vector<double>& out) {
 
 }  // namespace
 
-Vector vector_at(const void* tensor, const TensorDesc& desc, std::int64_t batch, std::int64_t head,
+Vector vector_at(const HostInput& tensor, const TensorDesc& desc, std::int64_t batch, std::int64_t head,
                  std::int64_t row, std::int64_t count) {
   const std::int64_t first =
       batch * desc.strides->batch + head * desc.strides->head + row * desc.strides->row;
-  return {tensor, desc.type, first, desc.strides->dim, count};
+  return {tensor.bytes().data(), desc.type, first, desc.strides->dim, count};
 }
 
 void decode(const Vector& vector, std::vector<double>& out) {
@@ -88,23 +88,25 @@ void decode(const Vector& vector, std::vector<double>& out) {
   decode_as<float>(vector, out, [](float value) { return value; });
 }
 
-double mask_bias(const void* mask, const MaskDesc& desc, std::int64_t batch, std::int64_t head,
+double mask_bias(const HostInput& mask, const MaskDesc& desc, std::int64_t batch, std::int64_t head,
                  std::int64_t query, std::int64_t key) {
+  if (desc.type == MaskType::kNone) return 0;
   const Strides& s = *desc.strides;
+  const void* const first = mask.bytes().data();
   const std::int64_t element = batch * s.batch + head * s.head + query * s.row + key * s.dim;
   bool visible = true;
   switch (desc.type) {
     case MaskType::kNone:
-      return 0;
+      break;
     case MaskType::kFloat32:
-      return static_cast<double>(load_element<float>(mask, element));
+      return static_cast<double>(load_element<float>(first, element));
     case MaskType::kFloat16:
-      return static_cast<double>(half_to_float(load_element<std::uint16_t>(mask, element)));
+      return static_cast<double>(half_to_float(load_element<std::uint16_t>(first, element)));
     case MaskType::kBytes:
-      visible = load_element<std::uint8_t>(mask, element) != 0;
+      visible = load_element<std::uint8_t>(first, element) != 0;
       break;
     case MaskType::kBits:
-      visible = (load_element<std::uint32_t>(mask, element / 32) >> (element % 32) & 1U) != 0;
+      visible = (load_element<std::uint32_t>(first, element / 32) >> (element % 32) & 1U) != 0;
       break;
   }
   return visible ? 0 : -kInfinity;

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <vkattn/attention.hpp>
+#include <vkattn/host_tensors.hpp>
 
+#include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace vkattn::reference {
@@ -18,15 +21,24 @@ struct Vector {
 };
 
 /// The row of a tensor at a position of its strides.
-[[nodiscard]] Vector vector_at(const void* tensor, const TensorDesc& desc, std::int64_t batch,
+[[nodiscard]] Vector vector_at(const HostInput& tensor, const TensorDesc& desc, std::int64_t batch,
                                std::int64_t head, std::int64_t row, std::int64_t count);
 
 /// The vector's elements as doubles, exactly.
 void decode(const Vector& vector, std::vector<double>& out);
 
+/// A number of an array of them.
+template <class Number>
+[[nodiscard]] Number number_at(const HostInput& array, std::int64_t index) {
+  Number number;
+  std::memcpy(&number, array.bytes().data() + static_cast<std::size_t>(index) * sizeof(Number),
+              sizeof(Number));
+  return number;
+}
+
 /// What a mask adds to the score of (batch, query head, query, key): -inf where it hides the key, 0 where it
 /// is boolean and shows it.
-[[nodiscard]] double mask_bias(const void* mask, const MaskDesc& desc, std::int64_t batch, std::int64_t head,
-                               std::int64_t query, std::int64_t key);
+[[nodiscard]] double mask_bias(const HostInput& mask, const MaskDesc& desc, std::int64_t batch,
+                               std::int64_t head, std::int64_t query, std::int64_t key);
 
 }  // namespace vkattn::reference

@@ -1,19 +1,20 @@
 // Attention on arrays in host memory: see Runtime::compute().
-#include "runtime/host_call.hpp"
+#include <vkattn/runtime.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
+#include "attention/tensor_table.hpp"
 #include "common/message.hpp"
 #include "runtime/runtime_state.hpp"
 
 namespace vkattn {
 
-namespace detail {
-
 namespace {
+
+using namespace detail;
 
 /// Plans that compute(desc, …) keeps.
 constexpr std::size_t kKeptPlans = 8;
@@ -40,12 +41,12 @@ Status check_size(const TensorRow& row, std::size_t given, std::int64_t needed) 
 }
 
 /// Outputs are uploaded too: what the problem does not write of them must come back as it was.
-Status upload_all(const Runtime& runtime, const AttentionDesc& desc, const PerTensor<HostSpan>& host,
+Status upload_all(const Runtime& runtime, const AttentionDesc& desc, const HostTensors& host,
                   AttentionTensors& tensors, PerTensor<Buffer>& buffers) {
   for (const TensorRow& row : tensor_table()) {
     if (!row.is_used(desc)) continue;
     const std::int64_t bytes = bytes_of(row, desc);
-    const std::span<const std::byte> given = host[row.range].read;
+    const std::span<const std::byte> given = host_bytes(host, row);
     if (Status s = check_size(row, given.size(), bytes); !s) return s;
     if (bytes == 0) continue;
     auto buffer = upload(runtime, given.first(static_cast<std::size_t>(bytes)));
@@ -56,47 +57,53 @@ Status upload_all(const Runtime& runtime, const AttentionDesc& desc, const PerTe
   return {};
 }
 
-}  // namespace
-
-Status run_on_host(const Runtime& runtime, const AttentionPlan& plan, const PerTensor<HostSpan>& host,
-                   AttentionTensors tensors) {
-  const AttentionDesc& desc = plan.desc();
-  PerTensor<Buffer> buffers;
-  if (Status s = upload_all(runtime, desc, host, tensors, buffers); !s) return s;
-  const auto workspace = runtime.create_workspace(plan);
-  if (!workspace) return workspace.error();
-  const auto bindings = plan.make_bindings(tensors, workspace->range());
-  if (!bindings) return bindings.error();
-  if (auto time = runtime.execute(plan, *bindings); !time) return time.error();
-  for (const TensorRow& row : tensor_table()) {
-    const Buffer& buffer = buffers[row.range];
-    if (!row.use.written || buffer.handle() == VK_NULL_HANDLE) continue;
-    const auto bytes = static_cast<std::size_t>(bytes_of(row, desc));
-    if (Status s = runtime.read(buffer, 0, host[row.range].written.first(bytes)); !s) return s;
+/// Uploads the tables of a score function.
+Status upload_score_buffers(const Runtime& runtime, const HostTensors& host, AttentionTensors& tensors,
+                            std::vector<Buffer>& buffers) {
+  for (std::size_t i = 0; i < host.score_buffers.size(); ++i) {
+    const std::span<const std::byte> bytes = host.score_buffers[i].bytes();
+    if (bytes.empty()) continue;
+    auto buffer = upload(runtime, bytes);
+    if (!buffer) return buffer.error();
+    tensors.score_buffers[i] = {buffer->handle(), 0, bytes.size()};
+    buffers.push_back(*std::move(buffer));
   }
   return {};
 }
 
-}  // namespace detail
+Status download_all(const Runtime& runtime, const AttentionDesc& desc, const PerTensor<Buffer>& buffers,
+                    const HostTensors& host) {
+  for (const TensorRow& row : tensor_table()) {
+    const auto* const member = std::get_if<HostOutput HostTensors::*>(&row.host);
+    const Buffer& buffer = buffers[row.range];
+    if (member == nullptr || buffer.handle() == VK_NULL_HANDLE) continue;
+    const std::span<std::byte> bytes = (host.**member).bytes();
+    if (Status s = runtime.read(buffer, 0, bytes.first(static_cast<std::size_t>(bytes_of(row, desc)))); !s) {
+      return s;
+    }
+  }
+  return {};
+}
+
+}  // namespace
 
 Status Runtime::compute(const AttentionPlan& plan, const HostTensors& host) const {
   return detail::without_exceptions([&]() -> Status {
-    if (plan.desc().is_empty()) return {};
-    detail::PerTensor<detail::HostSpan> spans;
-    for (const detail::TensorRow& row : detail::tensor_table()) spans[row.range] = row.host(host);
+    const AttentionDesc& desc = plan.desc();
+    if (desc.is_empty()) return {};
     AttentionTensors tensors;
     tensors.dropout_seed = host.dropout_seed;
     tensors.dropout_offset = host.dropout_offset;
+    PerTensor<Buffer> buffers;
     std::vector<Buffer> score_buffers;
-    for (std::size_t i = 0; i < host.score_buffers.size(); ++i) {
-      if (host.score_buffers[i].bytes().empty()) continue;
-      auto buffer = detail::upload(*this, host.score_buffers[i].bytes());
-      if (!buffer) return buffer.error();
-      tensors.score_buffers[i] = buffer->range();
-      tensors.score_buffers[i].size = host.score_buffers[i].bytes().size();
-      score_buffers.push_back(*std::move(buffer));
-    }
-    return detail::run_on_host(*this, plan, spans, tensors);
+    if (Status s = upload_all(*this, desc, host, tensors, buffers); !s) return s;
+    if (Status s = upload_score_buffers(*this, host, tensors, score_buffers); !s) return s;
+    const auto workspace = create_workspace(plan);
+    if (!workspace) return workspace.error();
+    const auto bindings = plan.make_bindings(tensors, workspace->range());
+    if (!bindings) return bindings.error();
+    if (auto time = execute(plan, *bindings); !time) return time.error();
+    return download_all(*this, desc, buffers, host);
   });
 }
 
@@ -112,7 +119,7 @@ Status Runtime::compute(const AttentionDesc& desc, const HostTensors& host) cons
     }
     auto plan = make_plan(desc);
     if (!plan) return plan.error();
-    if (kept.size() == detail::kKeptPlans) kept.erase(kept.begin());
+    if (kept.size() == kKeptPlans) kept.erase(kept.begin());
     kept.push_back(*plan);
     return compute(*plan, host);
   });

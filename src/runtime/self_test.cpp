@@ -11,12 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "attention/tensor_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "reference/reference.hpp"
 #include "runtime/files.hpp"
-#include "runtime/host_call.hpp"
-#include "runtime/reference_inputs.hpp"
 
 namespace vkattn::detail {
 
@@ -61,7 +60,7 @@ void append(std::vector<std::byte>& bytes, float value, DataType type) {
     bytes.push_back(static_cast<std::byte>(bits >> 8U * i));
 }
 
-float element(const std::vector<std::byte>& bytes, std::size_t index, DataType type) {
+float element(std::span<const std::byte> bytes, std::size_t index, DataType type) {
   if (type == DataType::kFloat32) {
     float value = 0;
     std::memcpy(&value, &bytes[index * 4], 4);
@@ -166,8 +165,8 @@ std::vector<std::byte> host_tensor(const TensorRow& row, const AttentionDesc& de
   }
 }
 
-SelfTestTensors make_tensors(const AttentionDesc& desc) {
-  SelfTestTensors host;
+PerTensor<std::vector<std::byte>> make_tensors(const AttentionDesc& desc) {
+  PerTensor<std::vector<std::byte>> host;
   std::uint64_t seed = 1;
   for (const TensorRow& row : tensor_table()) {
     if (row.is_used(desc)) host[row.range] = host_tensor(row, desc, seed++);
@@ -175,25 +174,10 @@ SelfTestTensors make_tensors(const AttentionDesc& desc) {
   return host;
 }
 
-// Runs the plan on the tensors and reads the outputs back.
-Status execute(const Runtime& runtime, const AttentionPlan& plan, SelfTestTensors& tensors) {
-  PerTensor<HostSpan> spans;
-  for (const TensorRow& row : tensor_table()) {
-    std::vector<std::byte>& bytes = tensors[row.range];
-    if (!bytes.empty())
-      spans[row.range] = row.use.written ? HostSpan(HostOutput(bytes)) : HostSpan(HostInput(bytes));
-  }
-  return run_on_host(runtime, plan, spans);
-}
-
 }  // namespace
 
-std::string first_difference(const AttentionDesc& desc, const SelfTestTensors& host,
-                             DataType probability_type) {
-  const reference::Inputs inputs = reference_inputs(
-      [&](BufferRange AttentionTensors::*range) { return std::span<const std::byte>(host[range]); });
-  const std::vector<std::byte>& output = host[&AttentionTensors::output];
-  const std::vector<std::byte>& log_sum_exp = host[&AttentionTensors::lse];
+std::string first_difference(const AttentionDesc& desc, const HostTensors& host, DataType probability_type) {
+  const reference::Inputs inputs{host};
   std::string difference;
   const auto is_right = [&](double got, double expected, double tolerance, std::int64_t head,
                             std::int64_t query, const std::string& what) {
@@ -206,12 +190,12 @@ std::string first_difference(const AttentionDesc& desc, const SelfTestTensors& h
     for (std::int64_t query = 0; query < desc.query_length; ++query) {
       const reference::Row row = reference::compute_row(desc, inputs, {0, head, query});
       const auto row_index = static_cast<std::size_t>(head * desc.query_length + query);
-      const double lse = static_cast<double>(element(log_sum_exp, row_index, DataType::kFloat32));
+      const double lse = static_cast<double>(element(host.lse.bytes(), row_index, DataType::kFloat32));
       if (!is_right(lse, row.lse, reference::lse_tolerance(desc, row), head, query, "lse")) return difference;
       for (std::int64_t dim = 0; dim < desc.value_dim; ++dim) {
         const std::size_t index =
             row_index * static_cast<std::size_t>(desc.value_dim) + static_cast<std::size_t>(dim);
-        const double got = static_cast<double>(element(output, index, desc.output.type));
+        const double got = static_cast<double>(element(host.output.bytes(), index, desc.output.type));
         if (!is_right(got, row.output[static_cast<std::size_t>(dim)],
                       reference::output_tolerance(desc, row, dim, probability_type), head, query,
                       message("dim ", dim))) {
@@ -232,8 +216,9 @@ Result<std::string> self_test(const Runtime& runtime, const AttentionPlan& plan)
   options.kv_splits = 1;
   const auto small = AttentionPlan::create(runtime.device(), desc, options);
   if (!small) return small.error();
-  SelfTestTensors host = make_tensors(desc);
-  if (Status status = execute(runtime, *small, host); !status) return status.error();
+  auto bytes = make_tensors(desc);
+  const HostTensors host = host_tensors([&](const TensorRow& row) -> auto& { return bytes[row.range]; });
+  if (Status status = runtime.compute(*small, host); !status) return status.error();
   return first_difference(desc, host, small->probability_type());
 }
 

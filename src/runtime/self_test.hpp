@@ -3,6 +3,7 @@
 // reference.
 #pragma once
 
+#include <vkattn/host_tensors.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <cstddef>
@@ -11,8 +12,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "attention/tensor_table.hpp"
 
 namespace vkattn::detail {
 
@@ -32,13 +31,9 @@ class SelfTests {
   std::map<std::string, std::string> outcomes_;
 };
 
-/// Tensors of one problem in host memory, in their storage types, BHSD; those that it does not ask for are
-/// empty.
-using SelfTestTensors = PerTensor<std::vector<std::byte>>;
-
 /// The first output that differs from the float64 reference by more than its tolerance, in words; empty where
-/// none does. For a batch of 1.
-[[nodiscard]] std::string first_difference(const AttentionDesc& desc, const SelfTestTensors& host,
+/// none does. For a batch of 1, BHSD.
+[[nodiscard]] std::string first_difference(const AttentionDesc& desc, const HostTensors& host,
                                            DataType probability_type);
 
 /// Runs a small problem of the plan's kind on the same kernel with the same block sizes. Empty where the

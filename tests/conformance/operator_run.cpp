@@ -6,7 +6,6 @@
 
 #include "conformance/attention_operator.hpp"
 #include "gpu/support.hpp"
-#include "runtime/reference_inputs.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -133,8 +132,8 @@ OperatorResults run_on_kernel(const Runtime& runtime, const OperatorProblem& pro
 
 std::vector<reference::Row> reference_rows(const OperatorProblem& problem) {
   const AttentionDesc& desc = problem.desc;
-  const reference::Inputs inputs =
-      detail::reference_inputs([&](Range range) { return std::span(problem.host[range]); });
+  const reference::Inputs inputs{
+      detail::host_tensors([&](const TensorRow& row) -> const Bytes& { return problem.host[row.range]; })};
   std::vector<reference::Row> rows;
   for (std::int64_t b = 0; b < desc.batch; ++b) {
     for (std::int64_t h = 0; h < desc.query_heads; ++h) {

@@ -27,7 +27,7 @@ class MaskBlocks : public KernelTest {
  protected:
   /// What the mask leaves of a block. Of a mask that is added nothing is known to be visible whole.
   [[nodiscard]] static BlockVisibility block_of(const AttentionDesc& desc, const BlockMaskLayout& layout,
-                                                const void* mask, std::array<std::int64_t, 4> block) {
+                                                const HostInput& mask, std::array<std::int64_t, 4> block) {
     const auto [batch, kv_head, first_row, first_key] = block;
     const std::int64_t group = desc.query_heads / desc.kv_heads;
     const bool adds = desc.mask.type == MaskType::kFloat32 || desc.mask.type == MaskType::kFloat16;
@@ -47,7 +47,7 @@ class MaskBlocks : public KernelTest {
   }
 
   /// Compares each word of the block mask that the device computed.
-  static void expect_exact(const AttentionDesc& desc, const BlockMaskLayout& layout, const void* mask,
+  static void expect_exact(const AttentionDesc& desc, const BlockMaskLayout& layout, const HostInput& mask,
                            const std::vector<BlockVisibility>& words, std::array<std::size_t, 3>& found) {
     const std::int64_t rows = desc.query_length * (desc.query_heads / desc.kv_heads);
     for (std::int64_t b = 0; b < desc.batch; ++b) {

@@ -17,8 +17,10 @@ class Nan : public KernelTest {
     const auto query = read_back(runtime(), run.query());
     const auto key = read_back(runtime(), run.key());
     const auto value = read_back(runtime(), run.value());
-    const reference::Inputs inputs{query.data() + run.query().offset, key.data() + run.key().offset,
-                                   value.data() + run.value().offset, run.problem().kv_lengths};
+    const reference::Inputs inputs{{.query = std::span(query).subspan(run.query().offset),
+                                    .key = std::span(key).subspan(run.key().offset),
+                                    .value = std::span(value).subspan(run.value().offset),
+                                    .kv_lengths = run.problem().kv_lengths}};
     for (std::int64_t h = 0; h < desc.query_heads; ++h) {
       for (std::int64_t i = first; i < last; ++i) {
         const reference::Row row = reference::compute_row(desc, inputs, {0, h, i});

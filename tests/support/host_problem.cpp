@@ -42,10 +42,10 @@ HostProblem::HostProblem(const Problem& given) : problem(given), small(harness::
 
 reference::Inputs HostProblem::inputs() const {
   reference::Inputs result;
-  result.query = query.data();
-  result.key = key.data();
-  result.value = value.data();
-  result.mask = mask.data();
+  result.query = query;
+  result.key = key;
+  result.value = value;
+  result.mask = mask;
   result.kv_lengths = small.kv_lengths;
   result.query_lengths = small.query_lengths;
   result.cumulative_query_lengths = small.cumulative_query_lengths;

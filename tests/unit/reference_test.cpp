@@ -109,7 +109,7 @@ TEST(Reference, TheWorkedExample) {
   const std::vector<float> qk{1, 0, 1, 0, 0, 1, 0, 1};
   const std::vector<float> v{2, 3, 5, 7};
   const AttentionDesc desc = parsed("2x2 d4 dv2").desc;
-  const Inputs inputs{qk.data(), qk.data(), v.data(), {}};
+  const Inputs inputs{{.query = qk, .key = qk, .value = v}};
   const double p = 1.0 / (1.0 + std::exp(-1.0));  // 0.7310585786
   EXPECT_NEAR(p, 0.73, 0.005);
   const Row first = compute_row(desc, inputs, {0, 0, 0});

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <limits>
-#include <span>
 #include <vector>
 
 #include "support/problem_text.hpp"
@@ -19,21 +18,15 @@ using tests::has;
 /// Two keys of equal scores: each output is the mean of their values, the lse log(2).
 class FirstDifference : public testing::Test {
  protected:
-  FirstDifference() : desc_(tests::parsed("2x2 d1 lse").desc) {
-    put(host_[&AttentionTensors::query], {0, 0});
-    put(host_[&AttentionTensors::key], {1, 2});
-    put(host_[&AttentionTensors::value], {3, 5});
-    put(host_[&AttentionTensors::output], {4, 4});
-    put(host_[&AttentionTensors::lse], {std::log(2.0F), std::log(2.0F)});
+  [[nodiscard]] std::string difference() {
+    const AttentionDesc desc = tests::parsed("2x2 d1 lse").desc;
+    return first_difference(desc,
+                            {.query = query_, .key = key_, .value = value_, .output = output_, .lse = lse_},
+                            DataType::kFloat32);
   }
-  static void put(std::vector<std::byte>& bytes, const std::vector<float>& values) {
-    const auto whole = std::as_bytes(std::span(values));
-    bytes.assign(whole.begin(), whole.end());
-  }
-  [[nodiscard]] std::string difference() const { return first_difference(desc_, host_, DataType::kFloat32); }
 
-  AttentionDesc desc_;
-  SelfTestTensors host_;
+  std::vector<float> query_{0, 0}, key_{1, 2}, value_{3, 5};
+  std::vector<float> output_{4, 4}, lse_{std::log(2.0F), std::log(2.0F)};
 };
 
 TEST_F(FirstDifference, RightResultsHaveNone) {
@@ -43,13 +36,13 @@ TEST_F(FirstDifference, RightResultsHaveNone) {
 TEST_F(FirstDifference, WrongOutputsAreNamed) {
   for (const float wrong :
        {0.0F, 4.01F, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    put(host_[&AttentionTensors::output], {4, wrong});
+    output_[1] = wrong;
     EXPECT_TRUE(has(difference(), "query 1, dim 0")) << wrong;
   }
 }
 
 TEST_F(FirstDifference, WrongLogSumExpsAreNamed) {
-  put(host_[&AttentionTensors::lse], {std::log(2.0F), 0});
+  lse_[1] = 0;
   EXPECT_TRUE(has(difference(), "query 1, lse"));
 }
 
