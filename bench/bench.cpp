@@ -49,8 +49,9 @@ Result<harness::Runnable> make_plan(const Runtime& runtime, const AttentionDesc&
   plan_options.kernel = options.kernel;
   plan_options.tile = options.tile;
   plan_options.kv_splits = options.kv_splits;
-  plan_options.score_function = options.score_function;
-  return harness::Runnable::create(runtime, desc, plan_options);
+  AttentionDesc whole = desc;
+  whole.score_function = options.score_function;
+  return harness::Runnable::create(runtime, whole, plan_options);
 }
 
 /// Nanoseconds of one warm execution of a problem that is small.

@@ -204,14 +204,15 @@ int show_kernels(const Arguments& arguments, const Invocation& invocation) {
   PlanOptions options;
   options.kernel = arguments.kernel;
   options.capture_statistics = wanted;
-  options.score_function = score.function() ? score.function() : compile_score(problem);
-  const AttentionPlan plan = take(runtime.make_plan(problem.desc, options));
+  AttentionDesc desc = problem.desc;
+  desc.score_function = score.function() ? score.function() : compile_score(problem);
+  const AttentionPlan plan = take(runtime.make_plan(desc, options));
   Pipelines found;
   found.problem = to_string(problem);
   found.kernel = plan.kernel_name();
   found.plan = plan.describe();
   found.pipelines = plan.pipelines();
-  found.kernels = kernel_support(problem.desc, device);
+  found.kernels = kernel_support(desc, device);
   if (wanted) found.statistics = take(plan.statistics(!arguments.isa.empty()));
   print(arguments.json ? to_json_text(found, device, invocation) : to_text(found, arguments.stats));
   if (arguments.isa.empty()) return 0;

@@ -158,8 +158,9 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
   PlanOptions plan_options;
   plan_options.kernel = arguments.kernel;
   plan_options.strict_nonfinite = arguments.strict_nonfinite;
-  plan_options.score_function = score.function();
-  const AttentionPlan plan = take(runtime.make_plan(problem.desc, plan_options));
+  AttentionDesc desc = problem.desc;
+  desc.score_function = score.function();
+  const AttentionPlan plan = take(runtime.make_plan(desc, plan_options));
   const double plan_ns = nanoseconds_since(plan_start);
   harness::ProblemRun run = take(harness::ProblemRun::create(runtime, problem));
   if (score.function()) {

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -44,42 +43,20 @@ void checked(const vkattn::Status& status) {
   std::exit(1);
 }
 
-template <class Table>
-vkattn::Buffer upload(const vkattn::Runtime& runtime, const Table& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  vkattn::Buffer buffer = checked(runtime.create_buffer(bytes.size()));
-  checked(runtime.write(buffer, 0, bytes));
-  return buffer;
-}
-
 // Attention with a score function that reads one table.
 template <class Table>
 Matrix attend(const vkattn::Runtime& runtime, const char* source, const vkattn::ScoreBuffer& buffer,
               const Table& table) {
   vkattn::AttentionDesc desc;
-  desc.query_length = desc.kv_length = desc.head_dim = desc.value_dim = kTokens;
+  desc.query_length = desc.kv_length = desc.head_dim = kTokens;
+  desc.score_function = checked(vkattn::ScoreFunction::create({source, buffer.name, {buffer}}));
 
-  vkattn::PlanOptions options;
-  options.score_function = checked(vkattn::ScoreFunction::create({source, buffer.name, {buffer}}));
-  const vkattn::AttentionPlan plan = checked(runtime.make_plan(desc, options));
-
+  const Matrix zeros{};
   Matrix unit{};
   for (std::size_t i = 0; i < kTokens; ++i) unit[i * kTokens + i] = 1;
-  const vkattn::Buffer zeros = upload(runtime, Matrix{});
-  const vkattn::Buffer values = upload(runtime, unit);
-  const vkattn::Buffer output = upload(runtime, Matrix{});
-  const vkattn::Buffer table_buffer = upload(runtime, table);
-  const vkattn::Buffer workspace = checked(runtime.create_workspace(plan));
-
-  vkattn::AttentionTensors tensors;
-  tensors.query = tensors.key = zeros.range();
-  tensors.value = values.range();
-  tensors.output = output.range();
-  tensors.score_buffers[0] = table_buffer.range();
-  const vkattn::Bindings bindings = checked(plan.make_bindings(tensors, workspace.range()));
-  checked(runtime.execute(plan, bindings));
   Matrix weights{};
-  checked(runtime.read(output, 0, std::as_writable_bytes(std::span(weights))));
+  checked(runtime.compute(
+      desc, {.query = zeros, .key = zeros, .value = unit, .output = weights, .score_buffers = {table}}));
   return weights;
 }
 

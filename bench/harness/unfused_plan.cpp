@@ -147,8 +147,7 @@ Result<detail::ProgramDesc> describe(const AttentionDesc& desc, const Capabiliti
 Result<UnfusedPlan> UnfusedPlan::create(const Device& device, const AttentionDesc& desc,
                                         const PlanOptions& options) {
   if (Status s = validate(desc); !s) return s.error();
-  AttentionDesc whole = desc.resolved();
-  whole.has_score_function = desc.has_score_function || options.score_function;
+  const AttentionDesc whole = desc.resolved();
   auto program = whole.is_empty() ? Result<detail::ProgramDesc>(detail::ProgramDesc{})
                                   : describe(whole, device.capabilities(), options.max_dispatch_ns);
   if (!program) return program.error();

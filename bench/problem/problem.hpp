@@ -30,7 +30,7 @@ struct MaskDims {
 };
 
 /// A score function (score_function.hpp) that a problem brings along, with tables of random numbers.
-/// PlanOptions::score_function is not part of a descriptor: whoever plans such a problem compiles it.
+/// The descriptor has no AttentionDesc::score_function: whoever plans such a problem compiles it.
 enum class ScoreKind {
   kNone,
   kAlibi,      ///< the standard slopes times the distance between query and key, subtracted

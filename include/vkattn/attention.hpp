@@ -4,9 +4,11 @@
 #include <vkattn/data_type.hpp>
 #include <vkattn/mask.hpp>
 #include <vkattn/result.hpp>
+#include <vkattn/score_shaders.hpp>
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 
 namespace vkattn {
@@ -108,10 +110,10 @@ struct AttentionDesc {
   /// Which ones: Philox4x32-10 (Salmon et al., SC 2011) keyed by AttentionTensors::dropout_seed.
   float dropout = 0;
 
-  /// A score function of the user's own is part of the problem, and it may hide keys. Its code is not here
-  /// but in PlanOptions.
-  bool has_score_function = false;
-  bool score_function_hides = false;
+  /// A function of the user's own that changes scores after softcap or hides keys, made by
+  /// vkattn/score_function.hpp (elsewhere: score_mod, mask_mod); its tables are
+  /// AttentionTensors::score_buffers.
+  std::shared_ptr<const ScoreShaders> score_function{};
 
   /// Write the log-sum-exp of each row; -inf for a row that sees nothing. lse_strides.dim is ignored.
   bool has_lse = false;

@@ -28,7 +28,7 @@ struct AttentionTensors {
   BufferRange alibi_slopes{};              ///< float32, one per query head
   BufferRange sinks{};                     ///< float32, one per query head
   BufferRange weights{};                   ///< float32
-  /// Those of PlanOptions::score_function, each from a multiple of minStorageBufferOffsetAlignment on.
+  /// Those of AttentionDesc::score_function, each from a multiple of minStorageBufferOffsetAlignment on.
   std::array<BufferRange, kMaxScoreBuffers> score_buffers{};
   /// Where the block mask is kept, AttentionPlan::block_mask_bytes() from a multiple of
   /// minStorageBufferOffsetAlignment on; null: in the workspace, computed by each execution.

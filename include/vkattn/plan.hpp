@@ -6,7 +6,6 @@
 #include <vkattn/bindings.hpp>
 #include <vkattn/device.hpp>
 #include <vkattn/kernels.hpp>
-#include <vkattn/score_shaders.hpp>
 #include <vkattn/statistics.hpp>
 #include <vkattn/tuning.hpp>
 
@@ -58,9 +57,6 @@ struct PlanOptions {
   /// units. The others then also leave out the rows of V whose scores infinities in Q or K made -inf, which
   /// costs them a comparison for each score.
   bool strict_nonfinite = false;
-  /// A score function of the user's own, see vkattn/score_function.hpp. It is part of the problem: create()
-  /// sets AttentionDesc::has_score_function and score_function_hides for it.
-  std::shared_ptr<const ScoreShaders> score_function;
   /// Passed to pipeline creation; owned by the caller; may be null.
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
   /// Work is split so that no dispatch is estimated above this, on devices that are not a CPU.
@@ -103,7 +99,7 @@ class AttentionPlan {
   [[nodiscard]] static Result<AttentionPlan> create(const Device& device, const AttentionDesc& desc,
                                                     const PlanOptions& options = {});
 
-  /// The problem that it computes, with what a score function adds to the one it was made from.
+  /// The problem that it computes, as AttentionDesc::resolved() gives it.
   [[nodiscard]] const AttentionDesc& desc() const;
   /// decode, lane, tile, matrix or matrix2.
   [[nodiscard]] std::string_view kernel_name() const;

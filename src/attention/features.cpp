@@ -153,6 +153,13 @@ Status check_cached_keys(Desc desc) {
                  " pages of ", desc.cache.page_size, " keys holds ", most);
 }
 
+Status check_score_function(Desc desc) {
+  const std::size_t buffers = desc.score_function ? desc.score_function->buffers().size() : 0;
+  if (buffers <= kMaxScoreBuffers) return {};
+  return invalid("the score function has ", buffers, " buffers but at most ", kMaxScoreBuffers,
+                 " are possible");
+}
+
 void set_weights(Desc desc, const Window& /*window*/, FeatureParams& params) {
   params.weights_batch_stride = narrow(desc.weights_strides->batch);
   params.weights_head_stride = narrow(desc.weights_strides->head);
@@ -200,7 +207,8 @@ constexpr std::array kTable{
     FeatureRow{"attention weights", [](Desc d) { return d.weights != WeightsStage::kNone; },
                [](Desc d) { return check_enum("weights", d.weights, WeightsStage::kProbabilities, "stage"); },
                nullptr, set_weights},
-    FeatureRow{"a score function", [](Desc d) { return d.has_score_function; }, nullptr, nullptr, nullptr},
+    FeatureRow{"a score function", [](Desc d) { return d.score_function != nullptr; }, check_score_function,
+               nullptr, nullptr},
 };
 
 }  // namespace

@@ -42,9 +42,13 @@ struct FeatureRow {
   return !first_feature(desc).empty();
 }
 
+[[nodiscard]] inline bool score_function_hides(const AttentionDesc& desc) {
+  return desc.score_function && desc.score_function->hides_keys();
+}
+
 /// That scores of single keys may turn out hidden: no step of a kernel can do without looking.
 [[nodiscard]] inline bool scores_hide(const AttentionDesc& desc) {
-  return desc.mask.type != MaskType::kNone || desc.score_function_hides;
+  return desc.mask.type != MaskType::kNone || score_function_hides(desc);
 }
 
 /// The log-sum-exp of each row is needed by a later pass, asked for or not.

@@ -54,9 +54,14 @@ std::vector<PlannedPass> list_passes(const LayoutRequest& request, const Forward
   return passes;
 }
 
-Result<ProgramPass> program_pass(const AttentionDesc& desc, const PlannedPass& planned,
-                                 const PlanOptions& options) {
-  const auto words = shader_words(options, planned.config.shader);
+// SPIR-V of a shader, with the score function in it where there is one.
+Result<std::span<const std::uint32_t>> shader_words(const AttentionDesc& desc, std::string_view shader) {
+  if (desc.score_function) return desc.score_function->binary(shader);
+  return built_shader(shader_binaries(), shader);
+}
+
+Result<ProgramPass> program_pass(const AttentionDesc& desc, const PlannedPass& planned) {
+  const auto words = shader_words(desc, planned.config.shader);
   if (!words) return words.error();
   ProgramPass pass;
   pass.name = planned.config.name;
@@ -71,13 +76,18 @@ Result<ProgramPass> program_pass(const AttentionDesc& desc, const PlannedPass& p
 
 // --- Tensors and bindings ---
 
+std::span<const ScoreBuffer> score_tables(const AttentionDesc& desc) {
+  if (!desc.score_function) return {};
+  return desc.score_function->buffers();
+}
+
 // Behind those of the table: the score function's, and the block mask.
-void add_tensors(const Capabilities& capabilities, const ForwardLayout& layout, const PlanOptions& options,
-                 ProgramDesc& program) {
+void add_tensors(const LayoutRequest& request, const ForwardLayout& layout, ProgramDesc& program) {
+  const std::span<const ScoreBuffer> tables = score_tables(request.desc);
   for (std::size_t i = 0; i < kMaxScoreBuffers; ++i) {
     ProgramTensor tensor;
-    if (options.score_function && i < options.score_function->buffers().size()) {
-      tensor.name = message("score function's buffer ", options.score_function->buffers()[i].name);
+    if (i < tables.size()) {
+      tensor.name = message("score function's buffer ", tables[i].name);
       tensor.bytes = 4;  // an element
       tensor.is_table = true;
     }
@@ -89,7 +99,7 @@ void add_tensors(const Capabilities& capabilities, const ForwardLayout& layout, 
   block_mask.may_be_null = true;
   program.tensors.push_back(block_mask);
   for (std::size_t i = tensor_table().size(); i < program.tensors.size(); ++i) {
-    program.tensors[i].alignment_bytes = capabilities.min_storage_offset_alignment;
+    program.tensors[i].alignment_bytes = request.capabilities.min_storage_offset_alignment;
     program.tensors[i].alignment_name = "minStorageBufferOffsetAlignment";
   }
 }
@@ -105,7 +115,7 @@ void bind_area(const WorkspaceArea& area, ProgramBinding& binding) {
   binding.bytes = area.bytes;
 }
 
-void bind_features(const PlannedWindow& window, const PlanOptions& options,
+void bind_features(const AttentionDesc& desc, const PlannedWindow& window,
                    std::vector<ProgramBinding>& bindings) {
   bindings[VKATTN_BINDING_FEATURE_PARAMS].from = ProgramBinding::From::kParameters;
   bind_area(window.lse, bindings[VKATTN_BINDING_LSE]);
@@ -117,8 +127,7 @@ void bind_features(const PlannedWindow& window, const PlanOptions& options,
     mask.first_byte = window.kept_mask_byte;
     mask.exact = true;
   }
-  const std::size_t tables = options.score_function ? options.score_function->buffers().size() : 0;
-  for (std::size_t i = 0; i < tables; ++i) {
+  for (std::size_t i = 0; i < score_tables(desc).size(); ++i) {
     ProgramBinding& table = bindings[VKATTN_BINDING_USER + i];
     table.from = ProgramBinding::From::kTensor;
     table.index = static_cast<std::uint32_t>(tensor_table().size() + i);
@@ -126,14 +135,14 @@ void bind_features(const PlannedWindow& window, const PlanOptions& options,
   }
 }
 
-ProgramSet program_set(const LayoutRequest& request, const ForwardLayout& layout, const PlannedWindow& window,
-                       const PlanOptions& options) {
+ProgramSet program_set(const LayoutRequest& request, const ForwardLayout& layout,
+                       const PlannedWindow& window) {
   ProgramSet set;
   set.bindings = window_bindings(request.desc, layout.whole, window.tensors);
   bind_area(window.partials, set.bindings[VKATTN_BINDING_PARTIALS]);
   set.push_constants = bytes_of(window_params(request.desc, layout.split, window.window));
   if (!has_features(request.desc)) return set;
-  bind_features(window, options, set.bindings);
+  bind_features(request.desc, window, set.bindings);
   set.parameters = bytes_of(window_feature_params(request.desc, window));
   set.parameters_byte = window.feature_params.offset;
   return set;
@@ -186,24 +195,19 @@ PassWork pass_work(const LayoutRequest& request, const ForwardLayout& layout, co
 
 }  // namespace
 
-Result<std::span<const std::uint32_t>> shader_words(const PlanOptions& options, std::string_view shader) {
-  if (options.score_function) return options.score_function->binary(shader);
-  return built_shader(shader_binaries(), shader);
-}
-
 Result<ProgramDesc> forward_program(const LayoutRequest& request, const ForwardLayout& layout,
                                     const PlanOptions& options, std::uint32_t& kernel_pass) {
   const auto passes = list_passes(request, layout, options, kernel_pass);
   ProgramDesc program = attention_program(request.desc, request.capabilities, layout.whole);
   program.workspace_bytes = layout.workspace_bytes;
-  add_tensors(request.capabilities, layout, options, program);
+  add_tensors(request, layout, program);
   add_call_words(request.desc, program);
   for (const PlannedWindow& window : layout.windows) {
-    program.sets.push_back(program_set(request, layout, window, options));
+    program.sets.push_back(program_set(request, layout, window));
   }
   for (std::uint32_t i = 0; i < passes.size(); ++i) {
     const PlannedPass& planned = passes[i];
-    auto pass = program_pass(request.desc, planned, options);
+    auto pass = program_pass(request.desc, planned);
     if (!pass) return pass.error();
     program.passes.push_back(*std::move(pass));
     for (std::uint32_t w = 0; w < layout.windows.size(); ++w) {

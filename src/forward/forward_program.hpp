@@ -12,10 +12,6 @@
 
 namespace vkattn::detail {
 
-/// SPIR-V of a shader, with the score function in it where there is one.
-[[nodiscard]] Result<std::span<const std::uint32_t>> shader_words(const PlanOptions& options,
-                                                                  std::string_view shader);
-
 /// Everything that is recorded. `kernel_pass` is set to the kernel's place among the passes.
 [[nodiscard]] Result<ProgramDesc> forward_program(const LayoutRequest& request, const ForwardLayout& layout,
                                                   const PlanOptions& options, std::uint32_t& kernel_pass);

@@ -138,7 +138,7 @@ void cut_keys(const AttentionDesc& desc, const RowLayout& rows, const std::vecto
 MaskBlocks blocks_of(const LayoutRequest& request, const Window& window) {
   const AttentionDesc& desc = request.desc;
   const std::int64_t group = std::min(desc.query_heads / desc.kv_heads, window.heads);
-  const bool by_position = desc.score_function_hides;  // may depend on anything
+  const bool by_position = score_function_hides(desc);  // may depend on anything
   MaskBlocks blocks;
   blocks.keys = divide_up(desc.kv_length, std::int64_t{request.config.block_mask_keys});
   blocks.rows = divide_up(window.rows * group, std::int64_t{request.config.rows_per_workgroup});

@@ -124,33 +124,13 @@ Result<ProgramDesc> plan_kernel(const Capabilities& capabilities, PlanState& pla
   }
 }
 
-// The problem with its score function, which the descriptor only knows of.
-Result<AttentionDesc> with_score_function(const AttentionDesc& desc, const PlanOptions& options) {
-  if (!options.score_function) {
-    if (!desc.has_score_function && !desc.score_function_hides) return desc;
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "AttentionDesc::has_score_function is set but PlanOptions::score_function is null"};
-  }
-  if (const std::size_t buffers = options.score_function->buffers().size(); buffers > kMaxScoreBuffers) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 message("the score function has ", buffers, " buffers but at most ", kMaxScoreBuffers,
-                         " are possible")};
-  }
-  AttentionDesc whole = desc;
-  whole.has_score_function = true;
-  whole.score_function_hides = options.score_function->hides_keys();
-  return whole;
-}
-
-Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const AttentionDesc& bare_desc,
+Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const AttentionDesc& desc,
                                                    const PlanOptions& options) {
-  if (Status s = validate(bare_desc); !s) return s.error();
-  auto desc = with_score_function(bare_desc.resolved(), options);
-  if (!desc) return desc.error();
+  if (Status s = validate(desc); !s) return s.error();
   if (Status s = check_options(options, device.capabilities()); !s) return s.error();
   auto plan = std::make_shared<PlanState>();
   plan->device = device.share();
-  plan->desc = *std::move(desc);
+  plan->desc = desc.resolved();
   plan->options = options;
   auto program = plan_kernel(device.capabilities(), *plan);
   if (!program) return program.error();

@@ -108,9 +108,9 @@ std::string AttentionPlan::describe() const {
       text += detail::message("not needed: ", support.kernel, "\n");
     }
   }
-  if (plan.options.score_function) {
-    text += detail::message("score function: ", plan.options.score_function->name(),
-                            desc.score_function_hides ? ", hides keys" : "", "\n");
+  if (desc.score_function) {
+    text += detail::message("score function: ", desc.score_function->name(),
+                            desc.score_function->hides_keys() ? ", hides keys" : "", "\n");
   }
   for (const std::string& note : plan.notes) text += note + "\n";
   text += detail::message("dispatches: ", plan.program->desc().steps.size(), " over ", layout.windows.size(),

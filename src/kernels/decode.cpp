@@ -4,6 +4,7 @@
 #include <bit>
 #include <optional>
 
+#include "attention/features.hpp"
 #include "attention/tensor_rules.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
@@ -226,7 +227,7 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
   config.rows_per_workgroup = shape.tile_rows();
   config.shared_bytes = shape.shared_bytes();
   config.key_step = shape.key_groups() * shape.block.keys;
-  if (desc.score_function_hides || desc.kv_length >= kFewestKeysOfBlockMask)
+  if (score_function_hides(desc) || desc.kv_length >= kFewestKeysOfBlockMask)
     config.block_mask_keys = config.key_step;
   config.workgroups_per_unit = kThreadsPerUnit / shape.block.threads;
   config.loops_over_dims = false;

@@ -1,6 +1,7 @@
 // The passes before and after a kernel that features ask for: the block mask and the attention weights.
 #include <algorithm>
 
+#include "attention/features.hpp"
 #include "kernels/kernel.hpp"
 #include "shared/attention_constants.h"
 
@@ -13,7 +14,7 @@ namespace {
 // keys, else at each key.
 std::uint32_t looks_per_row(const AttentionDesc& desc, std::uint32_t keys) {
   const bool bits = desc.mask.type == MaskType::kBits;
-  if (desc.score_function_hides || desc.mask.type == MaskType::kNone) return keys;
+  if (score_function_hides(desc) || desc.mask.type == MaskType::kNone) return keys;
   if (desc.mask.strides->dim == 0) return 1;
   if (desc.mask.strides->dim != 1 || (!bits && desc.mask.type != MaskType::kBytes)) return keys;
   if (bits && 32 % keys == 0) return 1;

@@ -42,10 +42,10 @@ AttentionDesc small_problem(const AttentionDesc& desc) {
   if (small.has_packed_keys()) small.kv_lengths = Lengths::kUniform;
   small.cache = {};
   small.weights = WeightsStage::kNone;
-  small.has_score_function = small.score_function_hides = false;  // the reference cannot run it
+  small.score_function.reset();  // the reference cannot run it
   // What was left out calls for the shader with features, and so does softcap.
   const bool left_out = desc.query_lengths != Lengths::kUniform || desc.cache != small.cache ||
-                        desc.weights != small.weights || desc.has_score_function;
+                        desc.weights != small.weights || desc.score_function;
   if (left_out && small.softcap == 0) small.softcap = 30;
   small.has_lse = true;
   small.set_layout(Layout::kBhsd);

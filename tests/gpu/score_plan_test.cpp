@@ -182,10 +182,11 @@ TEST_P(BlockMasks, AreRefusedByName) {
 class ScoreFunctionPlans : public GpuTest {
  protected:
   static Result<AttentionPlan> plan_of(const ScoreSetup& score, bool push_descriptors = false) {
+    AttentionDesc desc = parsed("9x20 d16").desc;
+    desc.score_function = score.function;
     PlanOptions options;
-    options.score_function = score.function;
     options.push_descriptors = push_descriptors;
-    return AttentionPlan::create(runtime().device(), parsed("9x20 d16").desc, options);
+    return AttentionPlan::create(runtime().device(), desc, options);
   }
 };
 
@@ -200,15 +201,6 @@ TEST_F(ScoreFunctionPlans, TellTheFunctionAndDifferByIt) {
   EXPECT_NE(first->configuration(), none->configuration());
   EXPECT_NE(first->describe().find("score function: test.glsl, hides keys\n"), std::string::npos);
   EXPECT_NE(other->describe().find("score function: test.glsl\n"), std::string::npos);
-  EXPECT_TRUE(first->desc().has_score_function);
-}
-
-TEST_F(ScoreFunctionPlans, RefuseADescriptorWithoutTheFunction) {
-  AttentionDesc desc = parsed("9x20 d16").desc;
-  desc.has_score_function = true;
-  const auto plan = AttentionPlan::create(runtime().device(), desc);
-  ASSERT_FALSE(plan.ok());
-  EXPECT_TRUE(names(plan.error(), ErrorCode::kInvalidArgument, {"PlanOptions::score_function is null"}));
 }
 
 TEST_F(ScoreFunctionPlans, RefuseTablesByName) {
@@ -260,17 +252,17 @@ class BrokenInOneKernel : public ScoreShaders {
 };
 
 TEST_F(ScoreFunctionPlans, TakeTheNextKernelWhereTheFunctionDoesNotCompile) {
-  const AttentionDesc desc = parsed("h2 40x75 d16").desc;
-  PlanOptions options;
-  options.score_function = prefix().function;
-  const auto usual = AttentionPlan::create(runtime().device(), desc, options);
+  AttentionDesc desc = parsed("h2 40x75 d16").desc;
+  desc.score_function = prefix().function;
+  const auto usual = AttentionPlan::create(runtime().device(), desc);
   ASSERT_TRUE(usual.ok()) << usual.error().message;
   const std::string kernel(usual->kernel_name());
-  options.score_function = std::make_shared<BrokenInOneKernel>(prefix().function, kernel);
-  const auto plan = AttentionPlan::create(runtime().device(), desc, options);
+  desc.score_function = std::make_shared<BrokenInOneKernel>(prefix().function, kernel);
+  const auto plan = AttentionPlan::create(runtime().device(), desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_NE(plan->kernel_name(), kernel);
   EXPECT_NE(plan->describe().find("is broken"), std::string::npos) << plan->describe();
+  PlanOptions options;
   options.kernel = kernel;
   const auto forced = AttentionPlan::create(runtime().device(), desc, options);
   ASSERT_FALSE(forced.ok());
@@ -284,10 +276,11 @@ TEST_F(ScoreFunctionPlans, GoWithPushDescriptors) {
   }
   const Problem problem = parsed("b2 h2 40x75 d16 lse");
   const ScoreSetup score = prefix();
+  AttentionDesc desc = problem.desc;
+  desc.score_function = score.function;
   PlanOptions options;
-  options.score_function = score.function;
   options.push_descriptors = true;
-  const auto plan = AttentionPlan::create(runtime().device(), problem.desc, options);
+  const auto plan = AttentionPlan::create(runtime().device(), desc, options);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   auto run = harness::ProblemRun::create(runtime(), problem);
   auto table = runtime().create_buffer(8);

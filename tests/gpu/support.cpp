@@ -211,8 +211,9 @@ Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& des
   plan_options.kv_splits = options.kv_splits;
   plan_options.strict_nonfinite = options.strict_nonfinite;
   plan_options.tile = options.tile;
-  if (options.score) plan_options.score_function = options.score->function;
-  return AttentionPlan::create(options.device.value_or(runtime.device()), desc, plan_options);
+  AttentionDesc whole = desc;
+  if (options.score) whole.score_function = options.score->function;
+  return AttentionPlan::create(options.device.value_or(runtime.device()), whole, plan_options);
 }
 
 bool can_compile_scores() {

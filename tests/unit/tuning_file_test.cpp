@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/problem_text.hpp"
@@ -28,6 +31,20 @@ Capabilities device() {
 TuningResult result(const std::string& problem, const char* kernel, const TileShape& tile) {
   return {{problem, parsed(problem).desc, {kernel, tile}, 3}, 1000, "lane", 2000};
 }
+
+/// A score function that only the descriptor looks at.
+class SomeFunction : public ScoreShaders {
+ public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "some.glsl"; }
+  [[nodiscard]] const std::vector<ScoreBuffer>& buffers() const noexcept override { return buffers_; }
+  [[nodiscard]] bool hides_keys() const noexcept override { return false; }
+  [[nodiscard]] Result<std::span<const std::uint32_t>> binary(std::string_view) const noexcept override {
+    return std::span<const std::uint32_t>();
+  }
+
+ private:
+  std::vector<ScoreBuffer> buffers_;
+};
 
 std::string file() {
   return merge_tuning("", device(),
@@ -83,7 +100,7 @@ TEST(TuningFile, EachMeasuredProblemIsNearestToItself) {
   }
   TuningResult scored = result("h8 512x512 d64", "tile", {128, 0, 16, 4, 4, 32});
   scored.tuned.problem = "with a score function";
-  scored.tuned.desc.has_score_function = true;
+  scored.tuned.desc.score_function = std::make_shared<SomeFunction>();
   results.push_back(scored);
   const Tuning tuning = parse_tuning(merge_tuning("", device(), results).value(), "f", device());
   ASSERT_EQ(tuning.problems.size(), results.size());
