@@ -13,11 +13,13 @@ namespace vkattn::detail {
 
 namespace {
 
-std::vector<std::string> supported_extensions(VkPhysicalDevice device) {
+std::vector<std::string> supported_extensions(const Instance& instance, VkPhysicalDevice device) {
   std::uint32_t count = 0;
-  if (vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr) != VK_SUCCESS) return {};
+  if (instance.vk.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr) != VK_SUCCESS)
+    return {};
   std::vector<VkExtensionProperties> properties(count);
-  if (vkEnumerateDeviceExtensionProperties(device, nullptr, &count, properties.data()) < VK_SUCCESS)
+  if (instance.vk.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, properties.data()) <
+      VK_SUCCESS)
     return {};
   std::vector<std::string> names;
   for (const VkExtensionProperties& property : properties) names.emplace_back(property.extensionName);
@@ -35,10 +37,11 @@ constexpr std::array<std::string_view, 10> kFeatureExtensions{
 
 // Asks for everything the library can use and that is not disabled. What is not supported comes back false
 // and stays disabled.
-std::unique_ptr<DeviceFeatures> query_features(VkPhysicalDevice device, std::uint32_t version,
+std::unique_ptr<DeviceFeatures> query_features(const Instance& instance, VkPhysicalDevice device,
+                                               std::uint32_t version,
                                                const std::vector<std::string>& disabled) {
   auto features = std::make_unique<DeviceFeatures>();
-  const std::vector<std::string> supported = supported_extensions(device);
+  const std::vector<std::string> supported = supported_extensions(instance, device);
   const auto chain = [&](auto& structure) {
     structure.pNext = features->core.pNext;
     features->core.pNext = &structure;
@@ -84,7 +87,7 @@ std::unique_ptr<DeviceFeatures> query_features(VkPhysicalDevice device, std::uin
   if (matrix && extension(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME)) chain(features->matrix2);
 #endif
 #endif
-  vkGetPhysicalDeviceFeatures2(device, &features->core);
+  instance.vk.vkGetPhysicalDeviceFeatures2(device, &features->core);
   const VkPhysicalDeviceFeatures all = features->core.features;
   features->core.features = {};
   features->core.features.shaderInt16 = all.shaderInt16;
@@ -93,11 +96,11 @@ std::unique_ptr<DeviceFeatures> query_features(VkPhysicalDevice device, std::uin
 }
 
 // The compute queue family to use: one with timestamps where there is a choice.
-bool find_queue_family(PhysicalDevice& device) {
+bool find_queue_family(const Instance& instance, PhysicalDevice& device) {
   std::uint32_t count = 0;
-  vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, nullptr);
+  instance.vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, nullptr);
   std::vector<VkQueueFamilyProperties> families(count);
-  vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, families.data());
+  instance.vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, families.data());
   bool found = false;
   for (std::uint32_t i = 0; i < count; ++i) {
     if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) == 0) continue;
@@ -134,7 +137,7 @@ PhysicalDevice inspect_device(const Instance& instance, VkPhysicalDevice handle,
   device.handle = handle;
   device.info.index = index;
   VkPhysicalDeviceProperties properties;
-  vkGetPhysicalDeviceProperties(handle, &properties);
+  instance.vk.vkGetPhysicalDeviceProperties(handle, &properties);
   device.info.capabilities.device_name = properties.deviceName;
   device.info.capabilities.device_type = properties.deviceType;
   device.info.capabilities.api_version = properties.apiVersion;
@@ -143,16 +146,17 @@ PhysicalDevice inspect_device(const Instance& instance, VkPhysicalDevice handle,
     device.info.rejected = "offers Vulkan 1.0; 1.1 is needed";
     return device;
   }
-  device.features = query_features(handle, version, disabled);
-  auto capabilities = read_capabilities({instance.handle, handle, vkGetInstanceProcAddr, instance.api_version,
-                                         device.features->extensions, &device.features->core, nullptr});
+  device.features = query_features(instance, handle, version, disabled);
+  auto capabilities =
+      read_capabilities({instance.handle, handle, instance.loader.vkGetInstanceProcAddr, instance.api_version,
+                         device.features->extensions, &device.features->core, nullptr});
   if (!capabilities) {
     device.info.rejected = capabilities.error().message;
     return device;
   }
   device.info.capabilities = *std::move(capabilities);
   device.info.capabilities.api_version = properties.apiVersion;
-  if (!find_queue_family(device)) device.info.rejected = "has no compute queue";
+  if (!find_queue_family(instance, device)) device.info.rejected = "has no compute queue";
   return device;
 }
 
@@ -200,11 +204,12 @@ Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance,
   const auto disabled = disabled_extensions(disabled_list);
   if (!disabled) return disabled.error();
   std::uint32_t count = 0;
-  if (VkResult result = vkEnumeratePhysicalDevices(instance.handle, &count, nullptr); result != VK_SUCCESS) {
+  if (VkResult result = instance.vk.vkEnumeratePhysicalDevices(instance.handle, &count, nullptr);
+      result != VK_SUCCESS) {
     return vulkan_error(result, "vkEnumeratePhysicalDevices");
   }
   std::vector<VkPhysicalDevice> handles(count);
-  if (VkResult result = vkEnumeratePhysicalDevices(instance.handle, &count, handles.data());
+  if (VkResult result = instance.vk.vkEnumeratePhysicalDevices(instance.handle, &count, handles.data());
       result < VK_SUCCESS) {
     return vulkan_error(result, "vkEnumeratePhysicalDevices");
   }

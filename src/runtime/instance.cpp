@@ -31,22 +31,23 @@ VkDebugUtilsMessengerCreateInfoEXT messenger_info(Instance& instance) {
   return info;
 }
 
-bool has_validation_layer() {
+bool has_validation_layer(const LoaderFunctions& loader) {
   std::uint32_t count = 0;
-  if (vkEnumerateInstanceLayerProperties(&count, nullptr) != VK_SUCCESS) return false;
+  if (loader.vkEnumerateInstanceLayerProperties(&count, nullptr) != VK_SUCCESS) return false;
   std::vector<VkLayerProperties> layers(count);
-  if (vkEnumerateInstanceLayerProperties(&count, layers.data()) < VK_SUCCESS) return false;
+  if (loader.vkEnumerateInstanceLayerProperties(&count, layers.data()) < VK_SUCCESS) return false;
   return std::any_of(layers.begin(), layers.end(), [](const VkLayerProperties& layer) {
     return std::strcmp(layer.layerName, kValidationLayer) == 0;
   });
 }
 
 // Drivers that lack a part of Vulkan (MoltenVK) are listed only to those that ask for them.
-bool has_portability_enumeration() {
+bool has_portability_enumeration(const LoaderFunctions& loader) {
   std::uint32_t count = 0;
-  if (vkEnumerateInstanceExtensionProperties(nullptr, &count, nullptr) != VK_SUCCESS) return false;
+  if (loader.vkEnumerateInstanceExtensionProperties(nullptr, &count, nullptr) != VK_SUCCESS) return false;
   std::vector<VkExtensionProperties> extensions(count);
-  if (vkEnumerateInstanceExtensionProperties(nullptr, &count, extensions.data()) < VK_SUCCESS) return false;
+  if (loader.vkEnumerateInstanceExtensionProperties(nullptr, &count, extensions.data()) < VK_SUCCESS)
+    return false;
   return std::any_of(extensions.begin(), extensions.end(), [](const VkExtensionProperties& extension) {
     return std::strcmp(extension.extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME) == 0;
   });
@@ -60,7 +61,7 @@ VkResult create_handle(Instance& instance, const RuntimeOptions& options) {
   info.pApplicationInfo = &application;
   const char* layer = kValidationLayer;
   std::vector<const char*> extensions;
-  if (has_portability_enumeration()) {
+  if (has_portability_enumeration(instance.loader)) {
     extensions.push_back(VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
     info.flags |= VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
   }
@@ -92,58 +93,38 @@ VkResult create_handle(Instance& instance, const RuntimeOptions& options) {
   }
   info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
   info.ppEnabledExtensionNames = extensions.data();
-  return vkCreateInstance(&info, nullptr, &instance.handle);
-}
-
-// volk's functions are global, and other threads call them while an instance is made. So they are written
-// once only, under the lock of create_instance(). Those of the first instance are the loader's entry points
-// for all of them, but functions of extensions are not: they are asked for where they are called.
-
-bool load_loader() {
-  static bool loaded = false;
-  if (!loaded) loaded = volkInitialize() == VK_SUCCESS;
-  return loaded;
-}
-
-void load_instance_functions_once(VkInstance instance) {
-  if (vkGetDeviceProcAddr == nullptr) volkLoadInstanceOnly(instance);
+  return instance.loader.vkCreateInstance(&info, nullptr, &instance.handle);
 }
 
 VkResult create_messenger(Instance& instance) {
-  const auto create = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
-      vkGetInstanceProcAddr(instance.handle, "vkCreateDebugUtilsMessengerEXT"));
-  if (create == nullptr) return VK_ERROR_EXTENSION_NOT_PRESENT;
+  if (instance.vk.vkCreateDebugUtilsMessengerEXT == nullptr) return VK_ERROR_EXTENSION_NOT_PRESENT;
   const VkDebugUtilsMessengerCreateInfoEXT info = messenger_info(instance);
-  return create(instance.handle, &info, nullptr, &instance.messenger);
+  return instance.vk.vkCreateDebugUtilsMessengerEXT(instance.handle, &info, nullptr, &instance.messenger);
 }
 
 }  // namespace
 
 Instance::~Instance() {
-  if (handle == VK_NULL_HANDLE) return;
-  if (messenger != VK_NULL_HANDLE) {
-    const auto destroy = reinterpret_cast<PFN_vkDestroyDebugUtilsMessengerEXT>(
-        vkGetInstanceProcAddr(handle, "vkDestroyDebugUtilsMessengerEXT"));
-    if (destroy != nullptr) destroy(handle, messenger, nullptr);
+  if (handle == VK_NULL_HANDLE || vk.vkDestroyInstance == nullptr) return;
+  if (messenger != VK_NULL_HANDLE && vk.vkDestroyDebugUtilsMessengerEXT != nullptr) {
+    vk.vkDestroyDebugUtilsMessengerEXT(handle, messenger, nullptr);
   }
-  vkDestroyInstance(handle, nullptr);
+  vk.vkDestroyInstance(handle, nullptr);
 }
 
 Result<std::unique_ptr<Instance>> create_instance(const RuntimeOptions& options) {
-  static std::mutex volk_mutex;
-  const std::lock_guard lock(volk_mutex);
-  if (!load_loader()) {
-    return Error{ErrorCode::kNotFound, VK_ERROR_INITIALIZATION_FAILED,
-                 "no Vulkan loader was found (libvulkan.so.1; the package libvulkan1 on Debian and Ubuntu)"};
-  }
+  auto loader = load_loader();
+  if (!loader) return loader.error();
   auto instance = std::make_unique<Instance>();
-  const std::uint32_t version = volkGetInstanceVersion();
+  instance->loader = *loader;
+  std::uint32_t version = VK_API_VERSION_1_0;
+  if (loader->vkEnumerateInstanceVersion != nullptr) loader->vkEnumerateInstanceVersion(&version);
   if (version < VK_API_VERSION_1_1) {
     return Error{ErrorCode::kUnsupported, VK_ERROR_INCOMPATIBLE_DRIVER,
                  "the Vulkan loader offers Vulkan 1.0; vkattn needs 1.1"};
   }
   instance->api_version = std::min<std::uint32_t>(version, VK_API_VERSION_1_3);
-  if (options.validation && !has_validation_layer()) {
+  if (options.validation && !has_validation_layer(*loader)) {
     return Error{ErrorCode::kNotFound, VK_ERROR_LAYER_NOT_PRESENT,
                  message(kValidationLayer, " is not installed (the package vulkan-validationlayers)")};
   }
@@ -155,7 +136,9 @@ Result<std::unique_ptr<Instance>> create_instance(const RuntimeOptions& options)
     }
     return vulkan_error(result, "vkCreateInstance");
   }
-  load_instance_functions_once(instance->handle);
+  auto functions = load_runtime_instance(*loader, instance->handle);
+  if (!functions) return functions.error();
+  instance->vk = *functions;
   if (options.validation) {
     if (VkResult result = create_messenger(*instance); result != VK_SUCCESS) {
       return vulkan_error(result, "vkCreateDebugUtilsMessengerEXT");

@@ -65,7 +65,7 @@ std::vector<char> load(const std::filesystem::path& path, const FileHeader& expe
 
 Status create_pipeline_cache(RuntimeState& state, const RuntimeOptions& options) {
   VkPhysicalDeviceProperties properties;
-  vkGetPhysicalDeviceProperties(state.physical_device, &properties);
+  state.instance->vk.vkGetPhysicalDeviceProperties(state.physical_device, &properties);
   const FileHeader expected = header_for(properties);
   std::vector<char> data;
   if (options.pipeline_cache) {
@@ -93,7 +93,7 @@ Status save_pipeline_cache(RuntimeState& state) {
   if (result != VK_SUCCESS) return runtime_error(state, result, "vkGetPipelineCacheData");
   data.resize(bytes);
   VkPhysicalDeviceProperties properties;
-  vkGetPhysicalDeviceProperties(state.physical_device, &properties);
+  state.instance->vk.vkGetPhysicalDeviceProperties(state.physical_device, &properties);
   FileHeader header = header_for(properties);
   header.data_bytes = data.size();
   header.checksum = checksum(data);

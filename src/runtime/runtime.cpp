@@ -26,7 +26,8 @@ std::string unwanted_extensions(const RuntimeOptions& options) {
   return option_or_variable(options.disabled_extensions, "VKATTN_DISABLE_EXTENSIONS");
 }
 
-VkResult create_device(RuntimeState& state, const PhysicalDevice& physical) {
+Status create_device(RuntimeState& state, const PhysicalDevice& physical) {
+  const RuntimeInstanceFunctions& vk = state.instance->vk;
   const float priority = 1.0F;
   VkDeviceQueueCreateInfo queue_info{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
   queue_info.queueFamilyIndex = physical.queue_family;
@@ -38,16 +39,18 @@ VkResult create_device(RuntimeState& state, const PhysicalDevice& physical) {
   info.pQueueCreateInfos = &queue_info;
   info.enabledExtensionCount = static_cast<std::uint32_t>(physical.features->extensions.size());
   info.ppEnabledExtensionNames = physical.features->extensions.data();
-  if (VkResult result = vkCreateDevice(physical.handle, &info, nullptr, &state.handle);
+  if (VkResult result = vk.vkCreateDevice(physical.handle, &info, nullptr, &state.handle);
       result != VK_SUCCESS) {
-    return result;
+    return vulkan_error(result, "vkCreateDevice");
   }
-  volkLoadDeviceTable(&state.vk, state.handle);
+  auto functions = load_runtime_device(vk, state.handle);
+  if (!functions) return functions.error();
+  state.vk = *functions;
   state.physical_device = physical.handle;
   state.queue_family = physical.queue_family;
   state.vk.vkGetDeviceQueue(state.handle, physical.queue_family, 0, &state.queue);
-  vkGetPhysicalDeviceMemoryProperties(physical.handle, &state.memory);
-  return VK_SUCCESS;
+  vk.vkGetPhysicalDeviceMemoryProperties(physical.handle, &state.memory);
+  return {};
 }
 
 // What submissions need, made at the first one: a driver that only compiles (RADV without hardware) cannot
@@ -82,7 +85,7 @@ VkResult ensure_objects(RuntimeState& state) {
 
 void read_timestamp_support(RuntimeState& state, const PhysicalDevice& physical) {
   VkPhysicalDeviceProperties properties;
-  vkGetPhysicalDeviceProperties(physical.handle, &properties);
+  state.instance->vk.vkGetPhysicalDeviceProperties(physical.handle, &properties);
   // A CPU's queue is its own clock: the time around a submission says the same and is always there.
   if (physical.timestamp_bits == 0 || properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) return;
   state.timestamp_period_ns = static_cast<double>(properties.limits.timestampPeriod);
@@ -100,12 +103,10 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   auto index = choose_device(*devices, wanted_device(options), state->choice);
   if (!index) return index.error();
   const PhysicalDevice& physical = (*devices)[*index];
-  if (VkResult result = create_device(*state, physical); result != VK_SUCCESS) {
-    return vulkan_error(result, "vkCreateDevice");
-  }
+  if (Status s = create_device(*state, physical); !s) return s.error();
   read_timestamp_support(*state, physical);
   auto device = Device::borrow({state->instance->handle, physical.handle, state->handle,
-                                vkGetInstanceProcAddr, state->instance->api_version,
+                                state->instance->loader.vkGetInstanceProcAddr, state->instance->api_version,
                                 physical.features->extensions, &physical.features->core, nullptr});
   if (!device) return device.error();
   state->device = *std::move(device);

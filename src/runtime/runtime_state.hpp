@@ -1,7 +1,6 @@
 // What the runtime's parts share.
 #pragma once
 
-#include <volk.h>
 #include <vkattn/runtime.hpp>
 
 #include <memory>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "common/message.hpp"
+#include "runtime/functions.hpp"
 #include "runtime/self_test.hpp"
 
 namespace vkattn::detail {
@@ -17,6 +17,8 @@ namespace vkattn::detail {
 /// An instance, with a messenger where validation was asked for. Destroyed with its last user.
 struct Instance {
   VkInstance handle = VK_NULL_HANDLE;
+  LoaderFunctions loader;
+  RuntimeInstanceFunctions vk;
   std::uint32_t api_version = VK_API_VERSION_1_1;
   VkDebugUtilsMessengerEXT messenger = VK_NULL_HANDLE;
   std::mutex messages_mutex;
@@ -83,7 +85,7 @@ struct PhysicalDevice {
 
 struct BufferState {
   VkDevice device = VK_NULL_HANDLE;
-  const VolkDeviceTable* vk = nullptr;
+  const RuntimeDeviceFunctions* vk = nullptr;
   VkBuffer buffer = VK_NULL_HANDLE;
   VkDeviceMemory memory = VK_NULL_HANDLE;
   VkDeviceSize size = 0;
@@ -99,7 +101,7 @@ struct RuntimeState {
   std::unique_ptr<Instance> instance;
   VkPhysicalDevice physical_device = VK_NULL_HANDLE;
   VkDevice handle = VK_NULL_HANDLE;
-  VolkDeviceTable vk{};
+  RuntimeDeviceFunctions vk;
   std::optional<Device> device;
   VkQueue queue = VK_NULL_HANDLE;
   std::uint32_t queue_family = 0;

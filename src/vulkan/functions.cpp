@@ -5,14 +5,10 @@
 
 namespace vkattn::detail {
 
-namespace {
-
 Error missing_function(const char* name) {
   return {ErrorCode::kUnsupported, VK_ERROR_INITIALIZATION_FAILED,
           message("the Vulkan driver does not provide ", name, "; vkattn needs Vulkan 1.1")};
 }
-
-}  // namespace
 
 Result<InstanceFunctions> load_instance_functions(VkInstance instance,
                                                   PFN_vkGetInstanceProcAddr get_proc_addr) {

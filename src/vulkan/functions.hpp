@@ -58,6 +58,9 @@ struct DeviceFunctions {
 
 #undef VKATTN_DECLARE_FUNCTION
 
+/// The error of a table that lacks a function.
+[[nodiscard]] Error missing_function(const char* name);
+
 /// Fails where a function is missing, naming it.
 [[nodiscard]] Result<InstanceFunctions> load_instance_functions(VkInstance instance,
                                                                 PFN_vkGetInstanceProcAddr get_proc_addr);

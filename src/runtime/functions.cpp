@@ -1,0 +1,48 @@
+// Loading of the runtime's function tables.
+#include "runtime/functions.hpp"
+
+#include "vulkan/functions.hpp"
+
+namespace vkattn::detail {
+
+PFN_vkGetInstanceProcAddr find_loader();  // volk.cpp
+
+#define VKATTN_FIND(NAME) functions.NAME = reinterpret_cast<PFN_##NAME>(find(#NAME));
+#define VKATTN_LOAD(NAME) \
+  VKATTN_FIND(NAME)       \
+  if (functions.NAME == nullptr) return missing_function(#NAME);
+
+Result<LoaderFunctions> load_loader() {
+  LoaderFunctions functions;
+  functions.vkGetInstanceProcAddr = find_loader();
+  if (functions.vkGetInstanceProcAddr == nullptr) {
+    return Error{ErrorCode::kNotFound, VK_ERROR_INITIALIZATION_FAILED,
+                 "no Vulkan loader was found (libvulkan.so.1; the package libvulkan1 on Debian and Ubuntu)"};
+  }
+  const auto find = [&](const char* name) { return functions.vkGetInstanceProcAddr(VK_NULL_HANDLE, name); };
+  VKATTN_FIND(vkEnumerateInstanceVersion)
+  VKATTN_RUNTIME_LOADER_FUNCTIONS(VKATTN_LOAD)
+  return functions;
+}
+
+Result<RuntimeInstanceFunctions> load_runtime_instance(const LoaderFunctions& loader, VkInstance instance) {
+  RuntimeInstanceFunctions functions;
+  const auto find = [&](const char* name) { return loader.vkGetInstanceProcAddr(instance, name); };
+  VKATTN_RUNTIME_INSTANCE_FUNCTIONS(VKATTN_LOAD)
+  VKATTN_FIND(vkCreateDebugUtilsMessengerEXT)
+  VKATTN_FIND(vkDestroyDebugUtilsMessengerEXT)
+  return functions;
+}
+
+Result<RuntimeDeviceFunctions> load_runtime_device(const RuntimeInstanceFunctions& instance,
+                                                   VkDevice device) {
+  RuntimeDeviceFunctions functions;
+  const auto find = [&](const char* name) { return instance.vkGetDeviceProcAddr(device, name); };
+  VKATTN_RUNTIME_DEVICE_FUNCTIONS(VKATTN_LOAD)
+  return functions;
+}
+
+#undef VKATTN_FIND
+#undef VKATTN_LOAD
+
+}  // namespace vkattn::detail

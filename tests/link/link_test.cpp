@@ -1,0 +1,61 @@
+// A program with a Vulkan of its own, libvulkan linked in or volk, beside the runtime: neither may see the
+// other's functions. Built once with each.
+#ifdef VKATTN_TEST_OWN_VOLK
+#define VOLK_IMPLEMENTATION
+#include <volk.h>
+#else
+#include <vulkan/vulkan.h>
+#endif
+
+#include <gtest/gtest.h>
+#include <vkattn/runtime.hpp>
+
+#include <optional>
+#include <vector>
+
+namespace vkattn {
+namespace {
+
+VkInstance own_instance() {
+  VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO};
+  application.apiVersion = VK_API_VERSION_1_1;
+  VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
+  info.pApplicationInfo = &application;
+  VkInstance instance = VK_NULL_HANDLE;
+  EXPECT_EQ(vkCreateInstance(&info, nullptr, &instance), VK_SUCCESS);
+  return instance;
+}
+
+std::uint32_t device_count(VkInstance instance) {
+  std::uint32_t count = 0;
+  EXPECT_EQ(vkEnumeratePhysicalDevices(instance, &count, nullptr), VK_SUCCESS);
+  return count;
+}
+
+TEST(Link, TheProgramsVulkanAndTheRuntimesStayApart) {
+  Result<Runtime> made = Runtime::create();
+  if (!made) GTEST_SKIP() << made.error().message;
+  std::optional<Runtime> runtime(*std::move(made));
+#ifdef VKATTN_TEST_OWN_VOLK
+  ASSERT_EQ(vkCreateInstance, nullptr) << "the runtime has written to the program's volk";
+  ASSERT_EQ(volkInitialize(), VK_SUCCESS);
+#endif
+  const VkInstance instance = own_instance();
+#ifdef VKATTN_TEST_OWN_VOLK
+  volkLoadInstance(instance);
+#endif
+  EXPECT_GT(device_count(instance), 0U);
+  // One key: the output is its value.
+  const std::vector<float> one(8, 1.0F);
+  std::vector<float> output(8, 0.0F);
+  const AttentionDesc desc{.query_length = 1, .kv_length = 1, .head_dim = 8};
+  const Status computed = runtime->compute(desc, {.query = one, .key = one, .value = one, .output = output});
+  ASSERT_TRUE(computed.ok()) << computed.error().message;
+  EXPECT_EQ(output, one);
+  runtime.reset();
+  EXPECT_GT(device_count(instance), 0U) << "after the end of the runtime";
+  vkDestroyInstance(instance, nullptr);
+}
+
+}  // namespace
+}  // namespace vkattn
