@@ -113,7 +113,7 @@ Result<detail::ProgramDesc> describe(const AttentionDesc& desc, const Capabiliti
   const detail::TensorWindows tensors = detail::tensor_windows(desc, whole);
   const std::int64_t keys = std::max<std::int64_t>(desc.kv_length, 1);
   const detail::KvSplit blocks{detail::divide_up(keys, kBlockKeys), kBlockKeys};
-  detail::ProgramDesc program = detail::attention_program(desc, capabilities, tensors);
+  detail::ProgramDesc program = detail::attention_program(desc, tensors);
   program.workspace_bytes = *bytes;
   detail::ProgramSet set;
   set.bindings = detail::window_bindings(desc, tensors, tensors);

@@ -179,6 +179,8 @@ class AppendPlan {
   [[nodiscard]] const AppendDesc& desc() const;
   /// How many dispatches record() records; 0 where nothing is to be written.
   [[nodiscard]] std::size_t dispatch_count() const;
+  /// As AttentionPlan::range_bytes().
+  [[nodiscard]] VkDeviceSize range_bytes(BufferRange AppendTensors::*tensor, VkDeviceSize offset = 0) const;
   /// A few lines for a person: the shapes, the storage, the dispatches.
   [[nodiscard]] std::string describe() const;
 

@@ -116,6 +116,11 @@ class AttentionPlan {
   /// Usage flags that a workspace buffer needs; 0 where none is needed. Its range must begin at a multiple of
   /// minStorageBufferOffsetAlignment. Executions that may overlap need workspaces of their own.
   [[nodiscard]] VkBufferUsageFlags workspace_usage() const;
+  /// Bytes that the range of a tensor must have where it begins at byte `offset` of its buffer: from its
+  /// first element to the end of the 32-bit word in which its last one ends, on every device the same. 0 for
+  /// a tensor that the problem has no use for. Example: range_bytes(&AttentionTensors::key, 0).
+  [[nodiscard]] VkDeviceSize range_bytes(BufferRange AttentionTensors::*tensor,
+                                         VkDeviceSize offset = 0) const;
   /// Bytes of AttentionTensors::block_mask, of plans that compute one before the kernel: those with a mask
   /// or a score function that hides keys, mostly. Else 0.
   [[nodiscard]] VkDeviceSize block_mask_bytes() const;

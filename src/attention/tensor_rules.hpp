@@ -34,7 +34,6 @@ template <class Row, class Member>
 struct TensorUse {
   bool written = false;  ///< no two elements may share memory
   bool may_be_quantised = false;
-  bool in_words = false;  ///< accessed as 32-bit words, whatever its elements
 };
 
 /// That a size is from `least` to `most`.

@@ -117,7 +117,7 @@ constexpr std::array<TensorRow, kTensorCount> kTable{{
               [](Desc d) { return mask_tensor(d.mask); },
               [](Desc d) { return mask_columns(d.mask, d.kv_length); },
               feature(offsetof(FeatureParams, mask_offset)),
-              {.may_be_quantised = true, .in_words = true}},
+              {.may_be_quantised = true}},
     TensorRow{"query_lengths", VKATTN_BINDING_QUERY_LENGTHS, &Tensors::query_lengths,
               &HostTensors::query_lengths, TensorCut::kEntries,
               [](Desc d) { return d.query_lengths == Lengths::kPerEntry; }, number_per_entry, one,

@@ -66,6 +66,12 @@ const AppendDesc& AppendPlan::desc() const {
   return state_->desc;
 }
 
+VkDeviceSize AppendPlan::range_bytes(BufferRange AppendTensors::*tensor, VkDeviceSize offset) const {
+  const auto& tensors = state_->program->desc().tensors;
+  const std::size_t index = detail::append_tensor_index(tensor);
+  return index < tensors.size() ? detail::Program::range_bytes(tensors[index], offset) : 0;
+}
+
 std::size_t AppendPlan::dispatch_count() const {
   return state_->program->desc().steps.size();
 }

@@ -67,11 +67,6 @@ const AppendTensorRow& row_of(BufferRange AppendTensors::*range) {
   return append_tensor_table()[append_tensor_index(range)];
 }
 
-bool in_words(const TensorDesc& tensor, const Capabilities& capabilities) {
-  const std::uint32_t element = element_bytes(tensor.type);
-  return element == 1 || (element == 2 && !capabilities.storage_buffer_16bit);
-}
-
 /// Makes tasks, and enters the tensors that they use into the program.
 class TaskMaker {
  public:
@@ -136,7 +131,6 @@ Status TaskMaker::bind(Task& task, std::uint32_t binding, BufferRange AppendTens
   tensor.bytes = bytes;
   tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
   tensor.alignment_name = "its alignment (TensorDesc::alignment_bytes)";
-  tensor.in_words = in_words(storage, capabilities_);
   ProgramBinding& bound = task.set.bindings[binding];
   bound.from = ProgramBinding::From::kTensor;
   bound.index = static_cast<std::uint32_t>(index);

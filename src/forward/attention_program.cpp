@@ -21,8 +21,7 @@ static_assert(sizeof(FeatureParams) <= kMostParameterBytes);
 static_assert(offsetof(AttentionParams, tile_count) == offsetof(AttentionParams, first_tile) + 4,
               "ProgramDesc::units_byte");
 
-ProgramTensor program_tensor(const TensorRow& row, const AttentionDesc& desc, const TensorWindows& whole,
-                             bool whole_words) {
+ProgramTensor program_tensor(const TensorRow& row, const AttentionDesc& desc, const TensorWindows& whole) {
   ProgramTensor tensor;
   tensor.name = message(row.name, " tensor");
   if (!row.is_used(desc)) return tensor;
@@ -30,7 +29,6 @@ ProgramTensor program_tensor(const TensorRow& row, const AttentionDesc& desc, co
   tensor.bytes = static_cast<std::uint64_t>(whole[row.binding].bytes);
   tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
   tensor.alignment_name = "its alignment (TensorDesc::alignment_bytes)";
-  tensor.in_words = whole_words || row.use.in_words || storage.type == DataType::kFloat8E4m3;
   return tensor;
 }
 
@@ -44,14 +42,13 @@ std::uint32_t stand_in(std::size_t binding) {
 
 }  // namespace
 
-ProgramDesc attention_program(const AttentionDesc& desc, const Capabilities& capabilities,
-                              const TensorWindows& whole) {
+ProgramDesc attention_program(const AttentionDesc& desc, const TensorWindows& whole) {
   ProgramDesc program;
   program.binding_count = binding_count(desc);
   program.push_constant_bytes = sizeof(AttentionParams);
   program.units_byte = offsetof(AttentionParams, first_tile);
   for (const TensorRow& row : tensor_table()) {
-    program.tensors.push_back(program_tensor(row, desc, whole, !capabilities.storage_buffer_16bit));
+    program.tensors.push_back(program_tensor(row, desc, whole));
     if (!row.is_used(desc)) continue;
     auto& words = row.offset.in_push_constants ? program.push_offsets : program.parameter_offsets;
     words.push_back({row.binding, row.offset.byte});

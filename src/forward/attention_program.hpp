@@ -17,8 +17,7 @@ namespace vkattn::detail {
 
 /// A program without passes: its tensors are the rows of the table, in their order, and `whole` is all of
 /// them.
-[[nodiscard]] ProgramDesc attention_program(const AttentionDesc& desc, const Capabilities& capabilities,
-                                            const TensorWindows& whole);
+[[nodiscard]] ProgramDesc attention_program(const AttentionDesc& desc, const TensorWindows& whole);
 
 /// Bindings of a window that has these parts of the tensors; a stand-in where nothing is bound.
 [[nodiscard]] std::vector<ProgramBinding> window_bindings(const AttentionDesc& desc,

@@ -198,7 +198,7 @@ PassWork pass_work(const LayoutRequest& request, const ForwardLayout& layout, co
 Result<ProgramDesc> forward_program(const LayoutRequest& request, const ForwardLayout& layout,
                                     const PlanOptions& options, std::uint32_t& kernel_pass) {
   const auto passes = list_passes(request, layout, options, kernel_pass);
-  ProgramDesc program = attention_program(request.desc, request.capabilities, layout.whole);
+  ProgramDesc program = attention_program(request.desc, layout.whole);
   program.workspace_bytes = layout.workspace_bytes;
   add_tensors(request, layout, program);
   add_call_words(request.desc, program);

@@ -1,6 +1,7 @@
 // What a plan tells of itself.
 #include <vkattn/plan.hpp>
 
+#include "attention/tensor_table.hpp"
 #include "common/message.hpp"
 #include "forward/params.hpp"
 #include "forward/plan_state.hpp"
@@ -55,6 +56,13 @@ VkBufferUsageFlags AttentionPlan::workspace_usage() const {
   const bool has_params = state_->layout.windows.front().feature_params.bytes != 0;
   return has_params ? VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT
                     : VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+}
+
+VkDeviceSize AttentionPlan::range_bytes(BufferRange AttentionTensors::*tensor, VkDeviceSize offset) const {
+  if (tensor == &AttentionTensors::block_mask) return block_mask_bytes();
+  const auto& tensors = state_->program->desc().tensors;
+  const std::size_t index = detail::tensor_index(tensor);
+  return index < tensors.size() ? detail::Program::range_bytes(tensors[index], offset) : 0;
 }
 
 VkDeviceSize AttentionPlan::block_mask_bytes() const {

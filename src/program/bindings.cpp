@@ -25,6 +25,10 @@ std::uint64_t whole_words(std::uint64_t bytes) noexcept {
 
 }  // namespace
 
+std::uint64_t Program::range_bytes(const ProgramTensor& tensor, std::uint64_t offset) noexcept {
+  return tensor.bytes == 0 ? 0 : whole_words(offset + tensor.bytes) - offset;
+}
+
 BindingsState::~BindingsState() {
   if (!program) return;
   const DeviceState& device = *program->device_;
@@ -48,10 +52,9 @@ Status Program::check_range(const ProgramTensor& tensor, const BufferRange& rang
     return fail("has a range of ", range.size, " bytes from byte ", range.offset,
                 " on, which no buffer has: give its size, not VK_WHOLE_SIZE");
   }
-  const std::uint64_t over = (range.offset + tensor.bytes) % 4;
-  if (tensor.in_words && over != 0 && range.size < tensor.bytes + 4 - over) {
-    return fail("ends inside a 32-bit word, by which it is accessed here: give a range of ",
-                tensor.bytes + 4 - over, " bytes");
+  if (const std::uint64_t needed = range_bytes(tensor, range.offset); range.size < needed) {
+    return fail("ends inside a 32-bit word, by which devices may access it: give a range of ", needed,
+                " bytes (range_bytes() of the plan)");
   }
   const std::uint64_t most = device_->capabilities.max_storage_buffer_range;
   if (tensor.is_table && range.size > most) {
@@ -81,7 +84,7 @@ Program::BoundSet Program::resolve(const ProgramSet& set, const ProgramCall& cal
       const std::uint64_t first = range.offset + binding.first_byte;
       const std::uint64_t start = binding.exact ? first : first / alignment * alignment;
       std::uint64_t end = first + (tensor.is_table ? range.size / 4 * 4 : binding.bytes);
-      if (tensor.in_words) end = whole_words(end);
+      end = whole_words(end);
       if (binding.to_end) {
         const std::uint64_t most = start + device_->capabilities.max_storage_buffer_range;
         end = std::max(end, std::min(range.offset + range.size, most));

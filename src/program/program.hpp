@@ -26,9 +26,8 @@ struct ProgramTensor {
       0;  ///< from its first element to the end of its last; 0: the program has no use for it
   std::uint64_t alignment_bytes = 4;
   std::string_view alignment_name = "its alignment";  ///< what asks for it
-  bool in_words = false;     ///< accessed as 32-bit words, though it may end within one
-  bool may_be_null = false;  ///< the workspace takes its place
-  bool is_table = false;     ///< bound with all that the caller gives, which must fit one descriptor
+  bool may_be_null = false;                           ///< the workspace takes its place
+  bool is_table = false;  ///< bound with all that the caller gives, which must fit one descriptor
 };
 
 /// What one binding of a set refers to.
@@ -173,6 +172,11 @@ class Program : public std::enable_shared_from_this<Program> {
       std::shared_ptr<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options);
 
   [[nodiscard]] const ProgramDesc& desc() const { return desc_; }
+
+  /// What the range of a tensor must have from an offset on: devices may access it by whole words of 32 bits,
+  /// so it reaches to the next multiple of 4; 0 where the program has no use for it.
+  [[nodiscard]] static std::uint64_t range_bytes(const ProgramTensor& tensor, std::uint64_t offset) noexcept;
+
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings) const;
 
   /// Checks the call's ranges against the tensors and writes descriptor sets from a pool of its own.

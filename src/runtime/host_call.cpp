@@ -25,7 +25,7 @@ std::int64_t bytes_of(const TensorRow& row, const AttentionDesc& desc) {
 }
 
 Result<Buffer> upload(const Runtime& runtime, std::span<const std::byte> bytes) {
-  // Kernels without 16-bit storage read whole words.
+  // Whole words, as AttentionPlan::range_bytes() has them.
   auto buffer = runtime.create_buffer((bytes.size() + 3) / 4 * 4);
   if (!buffer) return buffer.error();
   if (Status s = runtime.write(*buffer, 0, bytes); !s) return s.error();

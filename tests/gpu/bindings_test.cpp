@@ -63,6 +63,25 @@ TEST_P(BindingsTest, WrongTensorsAreRefused) {
           {"key", "no buffer has"});
 }
 
+/// On every device the same, whether or not it has 16-bit storage.
+TEST_P(BindingsTest, RangesEndWithWholeWords) {
+  const Problem problem = parsed("3x5 d7 f16 aligned=0");
+  const AttentionPlan plan = plan_of(problem);
+  EXPECT_EQ(plan.range_bytes(&AttentionTensors::query), 44U) << "42 bytes of elements";
+  EXPECT_EQ(plan.range_bytes(&AttentionTensors::query, 2), 42U);
+  EXPECT_EQ(plan.range_bytes(&AttentionTensors::lse), 0U);
+  EXPECT_EQ(plan.range_bytes(&AttentionTensors::block_mask), 0U);
+  const harness::ProblemRun run = ready(problem);
+  AttentionTensors tensors = run.tensors();
+  const VkDeviceSize needed = plan.range_bytes(&AttentionTensors::query, tensors.query.offset);
+  tensors.query.size = needed;
+  EXPECT_TRUE(plan.make_bindings(tensors).ok());
+  tensors.query.size = needed - 1;
+  const auto bindings = plan.make_bindings(tensors);
+  ASSERT_FALSE(bindings.ok());
+  EXPECT_TRUE(names(bindings.error(), ErrorCode::kInvalidArgument, {"32-bit word", std::to_string(needed)}));
+}
+
 TEST_P(BindingsTest, UnusedTensorsMayBeNull) {
   const Problem problem = parsed("h2 9x20 d16");
   const AttentionPlan plan = plan_of(problem);
