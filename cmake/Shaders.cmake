@@ -3,7 +3,10 @@
 # A binary whose GLSL extensions this compiler lacks is left out, and the summary says which and why.
 
 find_program(VKATTN_GLSLANG NAMES glslangValidator glslang REQUIRED)
-find_program(VKATTN_SPIRV_VAL NAMES spirv-val REQUIRED)
+if(PROJECT_IS_TOP_LEVEL)
+  set(spirv_val_required REQUIRED)
+endif()
+find_program(VKATTN_SPIRV_VAL NAMES spirv-val ${spirv_val_required})
 
 # Sets OUT to TRUE where the compiler knows the GLSL extension.
 function(vkattn_probe_glsl_extension EXTENSION OUT)
@@ -92,11 +95,15 @@ function(vkattn_compile_shader NAME OUT)
   endif()
   set(spv ${CMAKE_CURRENT_BINARY_DIR}/shaders/${NAME}.spv)
   list(TRANSFORM DEFINES PREPEND -D)
+  set(validate "")
+  if(VKATTN_SPIRV_VAL)
+    set(validate COMMAND ${VKATTN_SPIRV_VAL} --target-env ${TARGET_ENV} ${spv})
+  endif()
   add_custom_command(
     OUTPUT ${spv}
     COMMAND ${VKATTN_GLSLANG} -V --quiet --target-env ${TARGET_ENV} -I${PROJECT_SOURCE_DIR}/shaders ${DEFINES}
             --depfile ${spv}.d -o ${spv} ${FILE}
-    COMMAND ${VKATTN_SPIRV_VAL} --target-env ${TARGET_ENV} ${spv}
+    ${validate}
     DEPENDS ${FILE}
     DEPFILE ${spv}.d
     COMMENT "Compiling shader ${NAME}"
@@ -172,18 +179,19 @@ function(vkattn_add_shader_texts OUT SET)
   set(${OUT} ${base}.cpp PARENT_SCOPE)
 endfunction()
 
-# Prints at configure time which binaries were built and which were left out, and why.
+# Prints at configure time how many binaries are built, and which are left out and why.
 function(vkattn_print_shader_summary)
   execute_process(COMMAND ${VKATTN_GLSLANG} --version OUTPUT_VARIABLE version ERROR_QUIET)
   string(REGEX MATCH "Glslang Version: [^\n]*" version "${version}")
-  message(STATUS "Shader compiler: ${VKATTN_GLSLANG} (${version})")
   get_property(names GLOBAL PROPERTY VKATTN_SHADERS)
+  set(built 0)
   foreach(name IN LISTS names)
     get_property(missing GLOBAL PROPERTY VKATTN_SHADER_${name}_MISSING)
     if(missing)
-      message(STATUS "  left out: ${name} (the compiler does not know ${missing})")
+      message(STATUS "vkattn: left out: ${name} (the compiler does not know ${missing})")
     else()
-      message(STATUS "  built:    ${name}")
+      math(EXPR built "${built} + 1")
     endif()
   endforeach()
+  message(STATUS "vkattn: ${built} shader binaries by ${VKATTN_GLSLANG} (${version})")
 endfunction()
