@@ -12,6 +12,9 @@ using bench::Problem;
 
 /// An empty problem, and a failure of the test, where the text is none.
 [[nodiscard]] Problem parsed(std::string_view text);
+[[nodiscard]] inline AttentionDesc desc_of(std::string_view text) {
+  return parsed(text).desc;
+}
 /// The message that refuses the text; empty, and a failure of the test, where it is a problem.
 [[nodiscard]] std::string error_of(std::string_view text);
 

@@ -1,72 +1,62 @@
-// The descriptor: layouts, extents, and every rule of validate().
+// The descriptor: layouts, extents, bytes, slopes, and every rule of validate().
 #include <vkattn/attention.hpp>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <string>
-#include <vector>
 
+#include "common/message.hpp"
+#include "support/problem_text.hpp"
 #include "support/rule.hpp"
 
+namespace vkattn::tests {
 namespace {
 
-using vkattn::Align;
-using vkattn::AttentionDesc;
-using vkattn::DataType;
-using vkattn::kUnset;
-using vkattn::Layout;
-using vkattn::Lengths;
-using vkattn::Strides;
-using vkattn::TensorDesc;
+using detail::message;
 
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kTwo30 = std::int64_t{1} << 30;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 AttentionDesc valid_desc() {
-  AttentionDesc desc;
-  desc.batch = 2;
-  desc.query_heads = 6;
-  desc.kv_heads = 3;
-  desc.query_length = 5;
-  desc.kv_length = 7;
-  desc.head_dim = 8;
-  desc.value_dim = 4;
-  return desc.resolved();
+  return desc_of("b2 hq6 hkv3 5x70 d64 dv32");
 }
 
-TEST(AttentionDesc, LayoutBhsd) {
-  const AttentionDesc desc = valid_desc();
-  EXPECT_EQ(desc.query.strides, (Strides{240, 40, 8, 1}));
-  EXPECT_EQ(desc.key.strides, (Strides{168, 56, 8, 1}));
-  EXPECT_EQ(desc.value.strides, (Strides{84, 28, 4, 1}));
-  EXPECT_EQ(desc.output.strides, (Strides{120, 20, 4, 1}));
-  EXPECT_EQ(desc.lse_strides, (Strides{30, 5, 1, 1}));
+std::string text_of(const TensorExtents& e) {
+  return message(e.batch, " ", e.heads, " ", e.rows);
 }
-
-TEST(AttentionDesc, LayoutBshd) {
-  AttentionDesc desc = valid_desc();
-  desc.set_layout(Layout::kBshd);
-  desc = desc.resolved();
-  EXPECT_EQ(desc.query.strides, (Strides{240, 8, 48, 1}));
-  EXPECT_EQ(desc.key.strides, (Strides{168, 8, 24, 1}));
-  EXPECT_EQ(desc.value.strides, (Strides{84, 4, 12, 1}));
-  EXPECT_EQ(desc.output.strides, (Strides{120, 4, 24, 1}));
-  EXPECT_EQ(desc.lse_strides, (Strides{30, 5, 1, 1}));
-}
-
-TEST(AttentionDesc, LayoutPackedQkv) {
-  AttentionDesc desc = valid_desc();
-  desc.kv_length = 5;
-  desc.value_dim = 8;
-  desc.set_layout(Layout::kPackedQkv);
-  desc = desc.resolved();
-  const Strides packed{5 * 12 * 8, 8, 12 * 8, 1};
-  EXPECT_EQ(desc.query.strides, packed);
-  EXPECT_EQ(desc.key.strides, packed);
-  EXPECT_EQ(desc.value.strides, packed);
-  EXPECT_EQ(desc.output.strides, (Strides{240, 8, 48, 1}));
+/// Batch, heads and rows of queries and keys, and the strides of Q, K, V and O.
+TEST(AttentionDesc, ExtentsAndLayouts) {
+  struct Case {
+    std::string words;
+    const char *extents, *strides;
+  };
+  const std::string packed = "sequences query_lengths=5,3 kv_lengths=7,2";
+  const std::string queries = "sequences=queries query_lengths=5,3";
+  for (const Case& one : {
+           Case{"", "2 6 5, 2 3 7", "240 40 8 1, 168 56 8 1, 84 28 4 1, 120 20 4 1"},
+           Case{"layout=bshd", "2 6 5, 2 3 7", "240 8 48 1, 168 8 24 1, 84 4 12 1, 120 4 24 1"},
+           Case{packed, "1 6 8, 1 3 9", "384 64 8 1, 216 72 8 1, 108 36 4 1, 192 32 4 1"},
+           Case{queries, "1 6 8, 2 3 7", "384 64 8 1, 168 56 8 1, 84 28 4 1, 192 32 4 1"},
+           Case{"ring=4", "2 6 5, 2 3 4", "240 40 8 1, 96 32 8 1, 48 16 4 1, 120 20 4 1"},
+           Case{"page=2 layout=bshd", "2 6 5, 11 3 2", "240 8 48 1, 48 8 24 1, 24 4 12 1, 120 4 24 1"},
+           Case{queries + " ring=4 layout=bshd", "1 6 8, 2 3 4",
+                "384 8 48 1, 96 8 24 1, 48 4 12 1, 192 4 24 1"},
+       }) {
+    const AttentionDesc desc = desc_of("b2 hq6 hkv3 5x7 d8 dv4 " + one.words);
+    EXPECT_EQ(message(text_of(query_extents(desc, 8)), ", ", text_of(key_extents(desc, 8))), one.extents);
+    EXPECT_EQ(strides_text({desc.query, desc.key, desc.value, desc.output}), one.strides) << one.words;
+    EXPECT_EQ(score_extents(desc), (TensorExtents{2, 6, 5, 7}));
+    EXPECT_EQ(desc.weights_strides, (Strides{210, 35, 7, 1}));
+    const std::int64_t rows = query_extents(desc, 1).rows;
+    EXPECT_EQ(desc.lse_strides, (Strides{6 * rows, rows, 1, 1})) << one.words;
+  }
+  const AttentionDesc one_tensor = desc_of("b2 hq6 hkv3 5x5 d8 layout=packed");
+  EXPECT_EQ(strides_text({one_tensor.query, one_tensor.key, one_tensor.value, one_tensor.output}),
+            "480 8 96 1, 480 8 96 1, 480 8 96 1, 240 8 48 1");
 }
 
 /// What is not given follows from what is, in whatever order it was set.
@@ -77,13 +67,12 @@ TEST(AttentionDesc, SizesThatAreNotGivenFollow) {
   desc.head_dim = 8;
   desc.kv_length = 7;
   desc.query_length = 5;
-  EXPECT_TRUE(vkattn::validate(desc).ok()) << vkattn::validate(desc).error().message;
+  EXPECT_TRUE(validate(desc).ok()) << validate(desc).error().message;
   const AttentionDesc full = desc.resolved();
   EXPECT_EQ(full.kv_heads, 6);
   EXPECT_EQ(full.value_dim, 8);
-  EXPECT_EQ(full.query.strides, (Strides{240, 8, 48, 1}));
-  EXPECT_EQ(full.value.strides, (Strides{336, 8, 48, 1}));
-  EXPECT_EQ(key_extents(desc, 8), (vkattn::TensorExtents{1, 6, 7, 8}));
+  EXPECT_EQ(strides_text({full.query, full.value}), "240 8 48 1, 336 8 48 1");
+  EXPECT_EQ(key_extents(desc, 8), (TensorExtents{1, 6, 7, 8}));
   EXPECT_EQ(full.resolved(), full);
   desc.key.strides = Strides{1, 2, 3, 4};
   EXPECT_EQ(desc.resolved().key.strides, (Strides{1, 2, 3, 4}));
@@ -92,231 +81,237 @@ TEST(AttentionDesc, SizesThatAreNotGivenFollow) {
 }
 
 TEST(AttentionDesc, ScaleDefaultsToTheRootOfHeadDim) {
-  AttentionDesc desc;
-  desc.head_dim = 64;
-  EXPECT_EQ(desc.effective_scale(), 0.125F);
-  desc.head_dim = 80;
-  EXPECT_EQ(desc.effective_scale(), static_cast<float>(1.0 / std::sqrt(80.0)));
-  desc.scale = -3.0F;
-  EXPECT_EQ(desc.effective_scale(), -3.0F);
+  EXPECT_EQ(desc_of("1x1 d64").effective_scale(), 0.125F);
+  EXPECT_EQ(desc_of("1x1 d80").effective_scale(), static_cast<float>(1.0 / std::sqrt(80.0)));
+  EXPECT_EQ(desc_of("1x1 d80 scale=-3").effective_scale(), -3.0F);
 }
 
-TEST(TensorBytes, ReachesToTheEndOfTheLastElement) {
-  TensorDesc tensor;
-  tensor.strides = Strides{1000, 100, 10, 1};
-  EXPECT_EQ(*vkattn::tensor_bytes(tensor, 1, 1, 1, 1), 4);
-  EXPECT_EQ(*vkattn::tensor_bytes(tensor, 2, 3, 4, 5), 4 * (1000 + 200 + 30 + 4 + 1));
-  tensor.type = DataType::kBfloat16;
-  EXPECT_EQ(*vkattn::tensor_bytes(tensor, 2, 3, 4, 5), 2 * 1235);
-  tensor.strides = Strides{};
-  tensor.strides->dim = 0;
-  EXPECT_EQ(*vkattn::tensor_bytes(tensor, 9, 9, 9, 9), 2);
+/// Of a power of two of heads; and for other numbers the rule of the paper's authors: the slopes of 8 heads,
+/// then every second one of 16.
+TEST(AlibiSlopes, AreThoseOfThePaper) {
+  for (std::int64_t h = 0; h < 8; ++h) {
+    EXPECT_EQ(standard_alibi_slope(h, 8), std::ldexp(1.0F, static_cast<int>(-h - 1)));
+    EXPECT_EQ(standard_alibi_slope(h, 12), standard_alibi_slope(h, 8));
+  }
+  for (std::int64_t h = 8; h < 12; ++h) {
+    EXPECT_FLOAT_EQ(standard_alibi_slope(h, 12), 0.70710678F * std::ldexp(1.0F, static_cast<int>(8 - h)));
+  }
+  EXPECT_EQ(standard_alibi_slope(0, 1), 0x1p-8F);
+  EXPECT_EQ(standard_alibi_slope(0, 2), 0x1p-4F);
+  EXPECT_FLOAT_EQ(standard_alibi_slope(0, 16), 0.70710678F);
 }
 
-TEST(TensorBytes, NoElementsAreNoBytes) {
-  TensorDesc tensor;
-  tensor.strides = Strides{1000, 100, 10, 1};
-  EXPECT_EQ(*vkattn::tensor_bytes(tensor, 0, 3, 4, 5), 0);
-  EXPECT_EQ(*vkattn::tensor_bytes(tensor, 2, 3, 0, 5), 0);
-}
-
-TEST(TensorBytes, Beyond32BitsAndUpTo63) {
-  TensorDesc tensor;
-  tensor.strides = Strides{0, std::int64_t{1} << 40, 1 << 20, 1};
-  EXPECT_EQ(*vkattn::tensor_bytes(tensor, 1, 5, 1 << 20, 16),
+TEST(TensorBytes, ReachToTheEndOfTheLastElement) {
+  const auto bytes = [](DataType type, const Strides& strides, const TensorExtents& e) {
+    const auto result = tensor_bytes({type, strides}, e.batch, e.heads, e.rows, e.dims);
+    return result ? *result : -1;
+  };
+  using enum DataType;
+  EXPECT_EQ(bytes(kFloat32, {1000, 100, 10, 1}, {1, 1, 1, 1}), 4);
+  EXPECT_EQ(bytes(kFloat32, {1000, 100, 10, 1}, {2, 3, 4, 5}), 4 * (1000 + 200 + 30 + 4 + 1));
+  EXPECT_EQ(bytes(kBfloat16, {1000, 100, 10, 1}, {2, 3, 4, 5}), 2 * 1235);
+  EXPECT_EQ(bytes(kBfloat16, {0, 0, 0, 0}, {9, 9, 9, 9}), 2);
+  EXPECT_EQ(bytes(kFloat32, {1000, 100, 10, 1}, {0, 3, 4, 5}), 0);
+  EXPECT_EQ(bytes(kFloat32, {1000, 100, 10, 1}, {2, 3, 0, 5}), 0);
+  EXPECT_EQ(bytes(kQ8_0, {13440, 4480, 64, 1}, {2, 3, 70, 64}), 2 * 3 * 70 * 2 * 34);
+  EXPECT_EQ(bytes(kQ4_0, {6720, 2240, 32, 1}, {2, 3, 70, 32}), 2 * 3 * 70 * 18);
+  EXPECT_EQ(bytes(kQ8_0, {20160, 6720, 96, 1}, {2, 3, 70, 64}), (2 * 3 * 70 * 3 - 1) * 34) << "a free block";
+  // Beyond 32 bits, and up to 63.
+  EXPECT_EQ(bytes(kFloat32, {0, std::int64_t{1} << 40, 1 << 20, 1}, {1, 5, 1 << 20, 16}),
             4 * ((std::int64_t{4} << 40) + ((std::int64_t{1} << 20) - 1) * (1 << 20) + 16));
-  tensor.strides = Strides{kMaxInt64 / 2, 0, 0, 1};
-  EXPECT_FALSE(vkattn::tensor_bytes(tensor, 2, 1, 1, 1).ok());  // elements fit, bytes do not
-  EXPECT_FALSE(vkattn::tensor_bytes(tensor, 4, 1, 1, 1).ok());
-  tensor.strides = Strides{kMaxInt64, kMaxInt64, 0, 1};
-  EXPECT_FALSE(vkattn::tensor_bytes(tensor, 2, 2, 1, 1).ok());
-  tensor.type = DataType::kFloat16;
-  tensor.strides = Strides{kMaxInt64 / 2 - 1, 0, 0, 1};
-  EXPECT_EQ(*vkattn::tensor_bytes(tensor, 2, 1, 1, 1), kMaxInt64 - 1);
+  EXPECT_EQ(bytes(kFloat16, {kMaxInt64 / 2 - 1, 0, 0, 1}, {2, 1, 1, 1}), kMaxInt64 - 1);
+  EXPECT_EQ(bytes(kFloat32, {kMaxInt64 / 2, 0, 0, 1}, {2, 1, 1, 1}), -1) << "elements fit, bytes do not";
+  EXPECT_EQ(bytes(kFloat32, {kMaxInt64 / 2, 0, 0, 1}, {4, 1, 1, 1}), -1);
+  EXPECT_EQ(bytes(kFloat32, {kMaxInt64, kMaxInt64, 0, 1}, {2, 2, 1, 1}), -1);
+  EXPECT_EQ(bytes(kFloat32, {}, {-1, 1, 1, 1}), -1);
+  EXPECT_EQ(bytes(kFloat32, {0, 0, -8, 1}, {1, 1, 1, 1}), -1);
+  EXPECT_FALSE(tensor_bytes({}, 1, 1, 1, 1).ok()) << "no strides";
 }
 
-TEST(TensorBytes, RefusesNegativeNumbers) {
-  TensorDesc tensor;
-  EXPECT_FALSE(vkattn::tensor_bytes(tensor, 1, 1, 1, 1).ok()) << "no strides";
-  tensor.strides = Strides{};
-  EXPECT_FALSE(vkattn::tensor_bytes(tensor, -1, 1, 1, 1).ok());
-  tensor.strides->row = -8;
-  EXPECT_FALSE(vkattn::tensor_bytes(tensor, 1, 1, 1, 1).ok());
+TEST(MaskBytes, ReachToTheLastElement) {
+  AttentionDesc desc = valid_desc();
+  const auto bytes = [&](MaskType type, std::optional<Strides> strides) {
+    desc.mask = {type, strides};
+    EXPECT_TRUE(validate(desc).ok());
+    return *mask_bytes(desc);
+  };
+  EXPECT_EQ(bytes(MaskType::kFloat32, {}), 2 * 6 * 5 * 70 * 4);
+  EXPECT_EQ(bytes(MaskType::kFloat16, {}), 2 * 6 * 5 * 70 * 2);
+  EXPECT_EQ(bytes(MaskType::kBytes, {}), 2 * 6 * 5 * 70);
+  EXPECT_EQ(bytes(MaskType::kBytes, Strides{0, 0, 0, 1}), 70);
+  EXPECT_EQ(bytes(MaskType::kBits, Strides{0, 0, 0, 1}), 3 * 4);
+  EXPECT_EQ(bytes(MaskType::kBits, Strides{0, 160, 32, 0}), 6 * 5 * 4)
+      << "one bit a row, in a word of its own";
+  EXPECT_EQ(bytes(MaskType::kBits, {}), 2 * 6 * 5 * 3 * 4);
+  EXPECT_EQ(desc.resolved().mask.strides, (Strides{6 * 5 * 96, 5 * 96, 96, 1})) << "whole words";
 }
 
-TEST(Validate, AcceptsWhatIsValid) {
-  EXPECT_TRUE(vkattn::validate(valid_desc()).ok());
-  for (const Layout layout : {Layout::kBhsd, Layout::kBshd, Layout::kPackedQkv}) {
+TEST(Validate, TakesWhatIsValid) {
+  const std::function<void(AttentionDesc&)> changes[] = {
+      [](auto& d) { d.offset = -kTwo30; },
+      [](auto& d) { d.scale = -2.358e38F; },
+      [](auto& d) { d.key.strides->batch = d.value.strides->head = 0; },  // inputs may repeat and overlap
+      [](auto& d) { d.query.strides->row = 1; },
+      // Strides that are not used.
+      [](auto& d) { d.batch = 1, d.output.strides->batch = 0; },
+      [](auto& d) { d.batch = 1, d.output.strides->batch = kMaxInt64; },
+      [](auto& d) {
+        d.lse_strides = Strides{0, 0, -1, -1};
+      },
+      [](auto& d) { d.has_lse = true, d.lse_strides->dim = -9; },
+  };
+  for (const auto& change : changes) {
     AttentionDesc desc = valid_desc();
-    desc.has_lse = true;
-    desc.causal = true;
-    desc.align = Align::kOffset;
-    desc.offset = -(std::int64_t{1} << 30);
-    desc.scale = -2.358e38F;
-    desc.query.alignment_bytes = 16;
-    desc.set_layout(layout);
-    EXPECT_TRUE(vkattn::validate(desc).ok());
+    change(desc);
+    EXPECT_TRUE(validate(desc).ok()) << validate(desc).error().message;
   }
 }
 
-TEST(Validate, AcceptsEmptyProblems) {
-  for (std::int64_t AttentionDesc::*size : {&AttentionDesc::batch, &AttentionDesc::query_heads,
-                                            &AttentionDesc::query_length, &AttentionDesc::kv_length}) {
-    AttentionDesc desc = valid_desc();
-    desc.*size = 0;
-    desc.has_lse = true;
-    desc.set_layout(Layout::kBhsd);
-    const vkattn::Status status = vkattn::validate(desc);
-    EXPECT_TRUE(status.ok()) << status.error().message;
-    EXPECT_EQ(desc.is_empty(), size != &AttentionDesc::kv_length);
+TEST(Validate, TakesEmptyProblems) {
+  for (const char* problem : {"b0 hq6 hkv3 5x7 d8", "hq0 hkv3 5x7 d8", "hq0 hkv0 5x7 d8 layout=bshd",
+                              "0x7 d8", "b2 5x7 d8 sequences query_lengths=0,0 kv_lengths=5,0",
+                              "b2 5x7 d8 sequences=queries query_lengths=0,0"}) {
+    EXPECT_TRUE(desc_of(std::string(problem) + " lse").is_empty()) << problem;
   }
-  AttentionDesc desc = valid_desc();
-  desc.query_heads = 0;
-  desc.kv_heads = 0;
-  desc.set_layout(Layout::kBshd);
-  EXPECT_TRUE(vkattn::validate(desc).ok());
-  AttentionDesc packed = valid_desc();
-  packed.query_lengths = packed.kv_lengths = Lengths::kPacked;
-  packed.total_query_length = 0;
-  packed.total_kv_length = 5;
-  packed.set_layout(Layout::kBshd);
-  EXPECT_TRUE(vkattn::validate(packed).ok());
-  EXPECT_TRUE(packed.is_empty());
-  packed.total_query_length = 1;
-  EXPECT_FALSE(packed.is_empty());
+  EXPECT_FALSE(desc_of("5x0 d8 lse").is_empty());
+  EXPECT_FALSE(desc_of("b2 5x7 d8 sequences query_lengths=0,1 kv_lengths=5,0").is_empty());
 }
 
-TEST(Validate, InputsMayRepeatAndOverlap) {
-  AttentionDesc desc = valid_desc();
-  desc.key.strides->batch = 0;
-  desc.value.strides->head = 0;
-  desc.query.strides->row = 1;
-  EXPECT_TRUE(vkattn::validate(desc).ok());
+TEST(Validate, RefusesSizesByName) {
+  expect_refused_by_name<AttentionDesc>(
+      valid_desc(),
+      {{"batch -1", [](auto& d) { d.batch = -1; }},
+       {"batch 2147483648 2147483647", [](auto& d) { d.batch = 2 * kTwo30; }},
+       {"query_heads -6", [](auto& d) { d.query_heads = -6; }},
+       {"kv_heads -3", [](auto& d) { d.kv_heads = -3; }},
+       {"batch query_heads 3221225472", [](auto& d) { d.batch = 1 << 20, d.query_heads = 3 << 10; }},
+       {"query_length -5", [](auto& d) { d.query_length = -5; }},
+       {"query_length 1073741825", [](auto& d) { d.query_length = kTwo30 + 1; }},
+       {"kv_length -7", [](auto& d) { d.kv_length = -7; }},
+       {"kv_length 9223372036854775807", [](auto& d) { d.kv_length = kMaxInt64; }},
+       {"query_length not set", [](auto& d) { d.query_length = kUnset; }},
+       {"kv_length not set", [](auto& d) { d.kv_length = kUnset; }},
+       {"head_dim not set", [](auto& d) { d.head_dim = kUnset; }},
+       {"head_dim 0 576", [](auto& d) { d.head_dim = 0; }},
+       {"head_dim 577 576", [](auto& d) { d.head_dim = 577; }},
+       {"value_dim 0", [](auto& d) { d.value_dim = 0; }},
+       {"value_dim 1024", [](auto& d) { d.value_dim = 1024; }},
+       {"query_heads 6 multiple kv_heads 4", [](auto& d) { d.kv_heads = 4; }},
+       {"query_heads 6 multiple kv_heads 12", [](auto& d) { d.kv_heads = 12; }},
+       {"kv_heads 0 6", [](auto& d) { d.kv_heads = 0; }},
+       {"scale 2.36e+38 2.358e+38", [](auto& d) { d.scale = 2.36e38F; }},
+       {"scale -3e+38 2.358e+38", [](auto& d) { d.scale = -3e38F; }},
+       {"scale inf", [](auto& d) { d.scale = kInfinity; }},
+       {"scale nan", [](auto& d) { d.scale = kNan; }},
+       {"offset 1073741825", [](auto& d) { d.offset = kTwo30 + 1; }},
+       {"offset -1073741825", [](auto& d) { d.offset = -kTwo30 - 1; }},
+       {"softcap -1", [](auto& d) { d.softcap = -1; }},
+       {"softcap nan", [](auto& d) { d.softcap = kNan; }},
+       {"softcap 1e-30", [](auto& d) { d.softcap = 1e-35F; }},
+       {"dropout 1", [](auto& d) { d.dropout = 1; }},
+       {"dropout -0.5", [](auto& d) { d.dropout = -0.5F; }},
+       {"dropout nan", [](auto& d) { d.dropout = kNan; }},
+       {"window.left -2 -1", [](auto& d) { d.window.left = -2; }},
+       {"window.right 1073741825", [](auto& d) { d.window.right = kTwo30 + 1; }}});
 }
 
-TEST(Validate, StridesOfDimensionsWithOneElementDoNotMatter) {
-  AttentionDesc desc = valid_desc();
-  desc.batch = 1;
-  desc.output.strides->batch = 0;
-  EXPECT_TRUE(vkattn::validate(desc).ok());
-  desc.output.strides->batch = kMaxInt64;
-  EXPECT_TRUE(vkattn::validate(desc).ok());
+TEST(Validate, RefusesUnknownNumbersOfEnumerations) {
+  expect_refused_by_name<AttentionDesc>(
+      valid_desc(), {{"layout 3", [](auto& d) { d.layout = static_cast<Layout>(3); }},
+                     {"align 9", [](auto& d) { d.align = static_cast<Align>(9); }},
+                     {"alibi 3", [](auto& d) { d.alibi = static_cast<Alibi>(3); }},
+                     {"weights 5", [](auto& d) { d.weights = static_cast<WeightsStage>(5); }},
+                     {"mask.type 5", [](auto& d) { d.mask.type = static_cast<MaskType>(5); }},
+                     {"query_lengths 3", [](auto& d) { d.query_lengths = static_cast<Lengths>(3); }},
+                     {"kv_lengths 4", [](auto& d) { d.kv_lengths = static_cast<Lengths>(4); }},
+                     {"cache.mapping 3", [](auto& d) { d.cache.mapping = static_cast<KeyMapping>(3); }},
+                     {"value 7", [](auto& d) { d.value.type = static_cast<DataType>(7); }}});
 }
 
-/// A way to break a valid descriptor, and what the error must speak of.
-using Rule = vkattn::tests::Rule<AttentionDesc>;
-
-class BrokenRule : public testing::TestWithParam<Rule> {};
-
-TEST_P(BrokenRule, IsNamedWithItsNumbers) {
-  expect_refused_by_name(GetParam(), valid_desc());
-}
-
-constexpr std::int64_t kTwo30 = std::int64_t{1} << 30;
-
-const Rule kSizeRules[] = {
-    {"NegativeBatch", [](AttentionDesc& d) { d.batch = -1; }, {"batch", "-1"}},
-    {"HugeBatch", [](AttentionDesc& d) { d.batch = 2 * kTwo30; }, {"batch", "2147483648", "2147483647"}},
-    {"NegativeHeads", [](AttentionDesc& d) { d.query_heads = -6; }, {"query_heads", "-6"}},
-    {"NegativeKvHeads", [](AttentionDesc& d) { d.kv_heads = -3; }, {"kv_heads", "-3"}},
-    {"ManyHeads",
-     [](AttentionDesc& d) {
-       d.batch = 1 << 20;
-       d.query_heads = 3 << 10;
-     },
-     {"batch", "query_heads", "3221225472"}},
-    {"NegativeQueryLength", [](AttentionDesc& d) { d.query_length = -5; }, {"query_length", "-5"}},
-    {"HugeQueryLength",
-     [](AttentionDesc& d) { d.query_length = kTwo30 + 1; },
-     {"query_length", "1073741825"}},
-    {"NegativeKvLength", [](AttentionDesc& d) { d.kv_length = -7; }, {"kv_length", "-7"}},
-    {"HugeKvLength", [](AttentionDesc& d) { d.kv_length = kMaxInt64; }, {"kv_length", "9223372036854775807"}},
-    {"NoQueryLength", [](AttentionDesc& d) { d.query_length = kUnset; }, {"query_length is not set"}},
-    {"NoKvLength", [](AttentionDesc& d) { d.kv_length = kUnset; }, {"kv_length is not set"}},
-    {"NoHeadDim", [](AttentionDesc& d) { d.head_dim = kUnset; }, {"head_dim is not set"}},
-    {"UnknownLayout", [](AttentionDesc& d) { d.layout = static_cast<Layout>(3); }, {"layout", "3"}},
-    {"ZeroHeadDim", [](AttentionDesc& d) { d.head_dim = 0; }, {"head_dim", "0", "576"}},
-    {"WideHeadDim", [](AttentionDesc& d) { d.head_dim = 577; }, {"head_dim", "577", "576"}},
-    {"ZeroValueDim", [](AttentionDesc& d) { d.value_dim = 0; }, {"value_dim", "0"}},
-    {"WideValueDim", [](AttentionDesc& d) { d.value_dim = 1024; }, {"value_dim", "1024"}},
-    {"HeadsNoMultiple", [](AttentionDesc& d) { d.kv_heads = 4; }, {"query_heads", "6", "kv_heads", "4"}},
-    {"MoreKvHeads", [](AttentionDesc& d) { d.kv_heads = 12; }, {"query_heads", "6", "kv_heads", "12"}},
-    {"NoKvHeads", [](AttentionDesc& d) { d.kv_heads = 0; }, {"kv_heads is 0", "6"}},
-    {"ScaleBeyondLog2Units",
-     [](AttentionDesc& d) { d.scale = 2.36e38F; },
-     {"scale", "2.36e+38", "2.358e+38"}},
-    {"ScaleBeyondLog2UnitsBelowZero",
-     [](AttentionDesc& d) { d.scale = -3e38F; },
-     {"scale", "-3e+38", "2.358e+38"}},
-    {"InfiniteScale",
-     [](AttentionDesc& d) { d.scale = std::numeric_limits<float>::infinity(); },
-     {"scale", "inf"}},
-    {"NanScale",
-     [](AttentionDesc& d) { d.scale = std::numeric_limits<float>::quiet_NaN(); },
-     {"scale", "nan"}},
-    {"HugeOffset", [](AttentionDesc& d) { d.offset = kTwo30 + 1; }, {"offset", "1073741825"}},
-    {"LowOffset", [](AttentionDesc& d) { d.offset = -kTwo30 - 1; }, {"offset", "-1073741825"}},
-    {"UnknownAlign", [](AttentionDesc& d) { d.align = static_cast<Align>(9); }, {"align", "9"}},
-};
-
-const Rule kTensorRules[] = {
-    {"UnknownType", [](AttentionDesc& d) { d.value.type = static_cast<DataType>(7); }, {"value", "7"}},
-    {"OddAlignment", [](AttentionDesc& d) { d.key.alignment_bytes = 12; }, {"alignment_bytes", "key", "12"}},
-    {"SmallAlignment", [](AttentionDesc& d) { d.query.alignment_bytes = 2; }, {"query", "2", "4"}},
-    {"NegativeQueryStride", [](AttentionDesc& d) { d.query.strides->row = -8; }, {"query", "row", "-8"}},
-    {"NegativeKeyStride", [](AttentionDesc& d) { d.key.strides->batch = -1; }, {"key", "batch", "-1"}},
-    {"NegativeValueStride", [](AttentionDesc& d) { d.value.strides->dim = -1; }, {"value", "dim", "-1"}},
-    {"NegativeOutputStride",
-     [](AttentionDesc& d) { d.output.strides->head = -20; },
-     {"output", "head", "-20"}},
-    {"TooLargeForCounting", [](AttentionDesc& d) { d.key.strides->batch = kMaxInt64; }, {"key", "63 bits"}},
-    {"BytesTooLarge", [](AttentionDesc& d) { d.key.strides->batch = kMaxInt64 / 4; }, {"key", "63 bits"}},
-    {"OutputRepeats",
-     [](AttentionDesc& d) { d.output.strides->batch = 0; },
-     {"output", "overlap", "batch", "0"}},
-    {"OutputRowsOverlap", [](AttentionDesc& d) { d.output.strides->row = 3; }, {"output", "row", "3"}},
-    {"OutputHeadsOverlap", [](AttentionDesc& d) { d.output.strides->head = 19; }, {"output", "head", "19"}},
-    {"OutputDimsRepeat", [](AttentionDesc& d) { d.output.strides->dim = 0; }, {"output", "dim", "0"}},
-    {"LseOverlaps",
-     [](AttentionDesc& d) {
-       d.has_lse = true;
-       d.lse_strides->head = 4;
-     },
-     {"lse", "head", "4"}},
-    {"LseNegative",
-     [](AttentionDesc& d) {
-       d.has_lse = true;
-       d.lse_strides->row = -1;
-     },
-     {"lse", "row", "-1"}},
-};
-
-INSTANTIATE_TEST_SUITE_P(Sizes, BrokenRule, testing::ValuesIn(kSizeRules),
-                         vkattn::tests::rule_name<AttentionDesc>);
-INSTANTIATE_TEST_SUITE_P(Tensors, BrokenRule, testing::ValuesIn(kTensorRules),
-                         vkattn::tests::rule_name<AttentionDesc>);
-
-TEST(Validate, LseStridesCountOnlyWhereLseIsWritten) {
-  AttentionDesc desc = valid_desc();
-  desc.lse_strides = Strides{0, 0, -1, -1};
-  EXPECT_TRUE(vkattn::validate(desc).ok());
-  desc.has_lse = true;
-  desc.lse_strides = Strides{30, 5, 1, -9};
-  EXPECT_TRUE(vkattn::validate(desc).ok()) << "lse has no dim";
-}
-
-TEST(Validate, LayoutsOfSizesThatOverflowAreRefused) {
-  AttentionDesc desc = valid_desc();
-  desc.query_length = kTwo30;
-  desc.query_heads = 3 << 20;
-  desc.batch = 512;
-  desc.head_dim = 576;
+TEST(Validate, RefusesTensorsByName) {
+  expect_refused_by_name<AttentionDesc>(
+      valid_desc(),
+      {{"alignment_bytes key 12", [](auto& d) { d.key.alignment_bytes = 12; }},
+       {"query 2 4", [](auto& d) { d.query.alignment_bytes = 2; }},
+       {"query row -8", [](auto& d) { d.query.strides->row = -8; }},
+       {"key batch -1", [](auto& d) { d.key.strides->batch = -1; }},
+       {"value dim -1", [](auto& d) { d.value.strides->dim = -1; }},
+       {"output head -20", [](auto& d) { d.output.strides->head = -20; }},
+       {"key 63 bits", [](auto& d) { d.key.strides->batch = kMaxInt64; }},
+       {"key 63 bits", [](auto& d) { d.key.strides->batch = kMaxInt64 / 4; }},
+       {"output overlap batch 0", [](auto& d) { d.output.strides->batch = 0; }},
+       {"output row 31", [](auto& d) { d.output.strides->row = 31; }},
+       {"output head 159", [](auto& d) { d.output.strides->head = 159; }},
+       {"output dim 0", [](auto& d) { d.output.strides->dim = 0; }},
+       {"lse head 4", [](auto& d) { d.has_lse = true, d.lse_strides->head = 4; }},
+       {"lse row -1", [](auto& d) { d.has_lse = true, d.lse_strides->row = -1; }},
+       {"weights row 69", [](auto& d) { d.weights = WeightsStage::kScores, d.weights_strides->row = 69; }},
+       {"mask row -70",
+        [](auto& d) {
+          d.mask = {MaskType::kFloat16, Strides{0, 0, -70, 1}};
+        }},
+       {"mask 70 32",
+        [](auto& d) {
+          d.mask = {MaskType::kBits, Strides{0, 0, 70, 1}};
+        }},
+       {"mask 2 last 1",
+        [](auto& d) {
+          d.mask = {MaskType::kBits, Strides{0, 0, 96, 2}};
+        }},
+       {"query q8_0", [](auto& d) { d.query.type = DataType::kQ8_0; }},
+       {"output e4m3", [](auto& d) { d.output.type = DataType::kFloat8E4m3; }},
+       {"value q8_0 row 40",
+        [](auto& d) {
+          d.value = {DataType::kQ8_0, Strides{6720, 2240, 40, 1}};
+        }},
+       {"key q8_0 stride 1",
+        [](auto& d) {
+          d.key = {DataType::kQ8_0, Strides{13440, 4480, 64, 2}};
+        }},
+       {"key alignment_bytes 1", [](auto& d) {
+          d.key = {DataType::kQ8_0, d.key.strides, 1};
+        }}});
+  expect_refused_by_name<AttentionDesc>(
+      desc_of("b2 hq6 hkv3 5x70 d48"),
+      {{"key q4_0 blocks 32 48", [](auto& d) { d.key.type = DataType::kQ4_0; }}});
+  AttentionDesc large = valid_desc();
   for (const Layout layout : {Layout::kBhsd, Layout::kBshd, Layout::kPackedQkv}) {
-    desc.set_layout(layout);
-    const vkattn::Status status = vkattn::validate(desc);
-    ASSERT_FALSE(status.ok());
-    EXPECT_NE(status.error().message.find("63 bits"), std::string::npos) << status.error().message;
+    large.set_layout(layout);
+    expect_refused_by_name<AttentionDesc>(large, {{"63 bits", [](auto& d) {
+                                                     d.query_length = kTwo30;
+                                                     d.query_heads = 3 << 20;
+                                                     d.batch = 512;
+                                                     d.head_dim = 576;
+                                                   }}});
   }
+}
+
+TEST(Validate, RefusesLengthsAndCachesByName) {
+  expect_refused_by_name<AttentionDesc>(
+      valid_desc(),
+      {{"kv_lengths kPacked query_lengths kUniform", [](auto& d) { d.kv_lengths = Lengths::kPacked; }},
+       {"total_query_length not set", [](auto& d) { d.query_lengths = Lengths::kPacked; }},
+       {"cache.ring_length 0", [](auto& d) { d.cache.mapping = KeyMapping::kRing; }}});
+  expect_refused_by_name<AttentionDesc>(
+      desc_of("b2 hq6 hkv3 5x70 d64 sequences query_lengths=5,3 kv_lengths=70,20"),
+      {{"total_kv_length not set", [](auto& d) { d.total_kv_length = kUnset; }},
+       {"total_query_length -1", [](auto& d) { d.total_query_length = -1; }},
+       {"total_kv_length 2147483648", [](auto& d) { d.total_kv_length = 2 * kTwo30; }},
+       {"kv_lengths kPacked kRing kPerEntry",
+        [](auto& d) {
+          d.cache = {KeyMapping::kRing, 8};
+        }},
+       {"kv_lengths kPacked kPaged", [](auto& d) {
+          d.cache = {KeyMapping::kPaged, 0, 8, 20, 9};
+        }}});
+  expect_refused_by_name<AttentionDesc>(
+      desc_of("b2 hq6 hkv3 5x70 d64 page=8 sequences=queries query_lengths=5,3"),
+      {{"total_query_length -1", [](auto& d) { d.total_query_length = -1; }},
+       {"page_size 0", [](auto& d) { d.cache.page_size = 0; }},
+       {"page_count 0", [](auto& d) { d.cache.page_count = 0; }},
+       {"kv_length 70 pages 8 64", [](auto& d) { d.cache.page_table_stride = 8; }},
+       {"page_table_stride -1", [](auto& d) { d.cache.page_table_stride = -1; }}});
 }
 
 }  // namespace
+}  // namespace vkattn::tests

@@ -14,10 +14,6 @@
 
 namespace vkattn::tests {
 
-[[nodiscard]] inline AttentionDesc desc_of(std::string_view problem) {
-  return parsed(problem).desc;
-}
-
 inline void set_subgroup_sizes(Capabilities& c, std::uint32_t least, std::uint32_t most) {
   c.min_subgroup_size = least;
   c.subgroup_size = c.max_subgroup_size = most;
