@@ -25,6 +25,13 @@ inline void set_subgroup_sizes(Capabilities& c, std::uint32_t least, std::uint32
   return c;
 }
 
+/// A device with something changed.
+template <class Change>
+[[nodiscard]] Capabilities changed(Capabilities c, Change change) {
+  change(c);
+  return c;
+}
+
 /// The least that Vulkan 1.1 promises, with enough storage buffers.
 [[nodiscard]] inline Capabilities small_device(VkPhysicalDeviceType type) {
   Capabilities c;

@@ -14,6 +14,7 @@
 
 #include "score/glsl_compiler.hpp"
 #include "score/shader_texts.hpp"
+#include "support/text.hpp"
 #include "vkattn_core_shaders.hpp"
 
 namespace vkattn {
@@ -33,24 +34,20 @@ std::string error_of(std::string source, std::vector<ScoreBuffer> buffers = {}) 
   return function.error().message;
 }
 
-TEST(ScoreFunctionTest, FaultsHaveTheLinesOfTheSource) {
-  EXPECT_EQ(error_of("float score(float s, Position p) {\n"
-                     "  float x = 1.0;\n"
-                     "  return s + foo;\n"
-                     "}\n"),
-            "my.glsl:3: 'foo' : undeclared identifier");
-  EXPECT_EQ(error_of("// A comment,\n/* and\nanother */ bool visible(Position p) { return p.kye < 3u; }"),
-            "my.glsl:3: 'kye' : no such field in structure 'p'");
-  EXPECT_EQ(
-      error_of("#define LINES \\\n  1\n" + std::string(kVisible) + "\nint f() { return y; }").substr(0, 38),
-      "my.glsl:4: 'y' : undeclared identifier");
-  // Buffers stand before the source and count no lines.
-  EXPECT_EQ(error_of("bool visible(Position p) { return bias(p.key) > \"\"; }", {{"bias"}, {"other"}})
-                .substr(0, 10),
-            "my.glsl:1:");
+/// A source after which the message begins so.
+struct Refusal {
+  std::string source, begin;
+};
+
+void expect_refused(const std::vector<Refusal>& refusals, const std::string& before = "") {
+  for (const auto& [source, begin] : refusals) {
+    const std::string error = error_of(before + source);
+    EXPECT_TRUE(error.starts_with("my.glsl:" + begin)) << source << ": " << error;
+  }
 }
 
-TEST(ScoreFunctionTest, EveryFaultIsALineOfItsOwn) {
+/// Each of several faults, one a line.
+TEST(ScoreFunctionTest, FaultsHaveTheLinesOfTheSource) {
   EXPECT_EQ(error_of("float helper(float x) {\n"
                      "  return x + first;\n"
                      "}\n"
@@ -63,6 +60,16 @@ TEST(ScoreFunctionTest, EveryFaultIsALineOfItsOwn) {
             "my.glsl:5: 'second' : undeclared identifier\n"
             "my.glsl:6: 'kye' : no such field in structure 'p'\n"
             "my.glsl:8: 'fourth' : undeclared identifier");
+  expect_refused(
+      {{"// A comment,\n/* and\nanother */ bool visible(Position p) { return p.kye < 3u; }", "3: 'kye' : "},
+       {std::string("#define LINES \\\n  1\n") + kVisible + "\nint f() { return y; }", "4: 'y' : "},
+       {"\nfloat helper(float x);\nfloat score(float s, Position p) { return helper(s); }",
+        "2: No function definition (body) found: helper()"},
+       {"float again(float x) { return again(x); }\nfloat score(float s, Position p) { return again(s); }",
+        "1: Recursion detected: again() calling again()"}});
+  // Buffers stand before the source and count no lines.
+  EXPECT_TRUE(error_of("bool visible(Position p) { return bias(p.key) > \"\"; }", {{"bias"}, {"other"}})
+                  .starts_with("my.glsl:1:"));
 }
 
 /// glslang goes on after faults, which must not end the process: words of a source that has most of GLSL are
@@ -105,30 +112,13 @@ TEST(ScoreFunctionTest, FaultsOfAnyKindAreErrors) {
   EXPECT_GT(faulty, 200U);
 }
 
-TEST(ScoreFunctionTest, AWordThatIsNoAsciiIsNamedWhole) {
-  EXPECT_EQ(error_of("// gr\xc3\xb6\xc3\x9f"
-                     "er \xe2\x86\x92\n/* \xc3\xa4 */ " +
-                     std::string(kVisible) + "\nfloat gr\xc3\xb6;"),
-            "my.glsl:3: the character '\xc3\xb6' may stand in comments only, as GLSL is ASCII");
-  EXPECT_EQ(error_of("/* \xc3\xa4 */ " + std::string(kVisible) + " // \xf0\x9f\x99\x82"), "none");
-}
-
-TEST(ScoreFunctionTest, FaultsOfTheWholeTextNameTheFunction) {
-  EXPECT_EQ(error_of("\nfloat helper(float x);\n"
-                     "float score(float s, Position p) { return helper(s); }"),
-            "my.glsl:2: No function definition (body) found: helper()");
-  EXPECT_EQ(error_of("float again(float x) { return again(x); }\n"
-                     "float score(float s, Position p) { return again(s); }"),
-            "my.glsl:1: Recursion detected: again() calling again()");
-}
-
 TEST(ScoreFunctionTest, WhatHasNoEndIsNamedWhereItBegins) {
   EXPECT_EQ(error_of("\nbool visible(Position p) {\n  return true;\n"), "my.glsl:2: '{' is never closed");
-  EXPECT_EQ(error_of(std::string(kVisible) + "\n#ifdef X\n"), "my.glsl:2: '#ifdef' is never closed");
-  EXPECT_EQ(error_of(std::string(kVisible) + "\n/* and so on\n"), "my.glsl:2: '/*' is never closed");
-  EXPECT_EQ(error_of(std::string(kVisible) + "\nconst float x = 3.0\n").substr(0, 34),
-            "my.glsl:2: the text ends too early");
-  EXPECT_EQ(error_of(std::string(kVisible) + "}\n"), "my.glsl:1: syntax error, unexpected RIGHT_BRACE");
+  expect_refused({{"#ifdef X\n", "2: '#ifdef' is never closed"},
+                  {"/* and so on\n", "2: '/*' is never closed"},
+                  {"const float x = 3.0\n", "2: the text ends too early"},
+                  {"}\n", "2: syntax error, unexpected RIGHT_BRACE"}},
+                 std::string(kVisible) + "\n");
 }
 
 TEST(ScoreFunctionTest, WhatConditionsLeaveOutIsNotThere) {
@@ -137,28 +127,15 @@ TEST(ScoreFunctionTest, WhatConditionsLeaveOutIsNotThere) {
   ASSERT_TRUE(visible) << visible.error().message;
   EXPECT_FALSE((*visible)->hides_keys());
   EXPECT_TRUE((*visible)->binary("attention_lane_words"));
-  EXPECT_EQ(error_of(score + "#if 0\nfloat score(int x) { return 1.0; }\nlayout {{{ #include\n#endif\n"),
-            "none");
+  for (const std::string& text :
+       {score + "#if 0\nfloat score(int x) { return 1.0; }\nlayout {{{ #include\n#endif\n",
+        "#ifdef NOWHERE\nint score(int s) { return 1; }\n#else\n" + score + "#endif\n",
+        std::string(
+            "#define FUNCTION(name) float name(float s, Position p) { return s; }\nFUNCTION(score)\n"),
+        std::string("/* \xc3\xa4 */ ") + kVisible + " // \xf0\x9f\x99\x82"}) {
+    EXPECT_EQ(error_of(text), "none") << text;
+  }
   EXPECT_EQ(error_of("#define WITH 0\n#if WITH\n" + score + "#endif\n"), error_of(""));
-  // Either branch, and functions that macros make.
-  EXPECT_EQ(error_of("#ifdef NOWHERE\nint score(int s) { return 1; }\n#else\n" + score + "#endif\n"), "none");
-  EXPECT_EQ(
-      error_of("#define FUNCTION(name) float name(float s, Position p) { return s; }\nFUNCTION(score)\n"),
-      "none");
-  EXPECT_EQ(error_of("#if 1 +\n" + score + "#endif\n").substr(0, 8), "my.glsl:");
-  EXPECT_EQ(error_of("\n#error not today\n" + score), "my.glsl:2: '#error' : not today");
-}
-
-TEST(ScoreFunctionTest, RefusesWhatMacrosAndContinuedLinesHide) {
-  const std::string score = "\nfloat score(float s, Position p) { return s; }\n";
-  EXPECT_EQ(error_of("#inc\\\nlude \"lib/mask.glsl\"" + score).substr(8),
-            "1: #include cannot be used in a score function");
-  EXPECT_EQ(error_of("#exten\\\nsion GL_EXT_x : require" + score).substr(9),
-            ": #extension cannot be used in a score function");
-  EXPECT_EQ(error_of("#define JOIN(a, b) a ## b\nJOIN(lay, out)(binding = 3) buffer B { float x; };" + score)
-                .substr(0, 34),
-            "my.glsl:2: 'layout' cannot be used");
-  EXPECT_EQ(error_of("void ba\\\nrrier();" + score).substr(9, 26), ": 'barrier' cannot be used");
 }
 
 /// What would take the compiler's stack, in every form that nests.
@@ -214,62 +191,63 @@ TEST(ScoreFunctionTest, RefusesOtherSignatures) {
             "my.glsl: defines neither float score(float s, Position p) nor bool visible(Position p)");
   EXPECT_EQ(error_of("float scores(float s, Position p) { return s; }"), error_of(""));
   for (const char* text :
-       {"\nint score(float s, Position p) { return 1; }", "\nfloat score(float s) { return 1.0; }",
-        "\nfloat score(Position p, float s) { return s; }",
-        "\nfloat score(float s, inout Position p) { return s; }",
-        "\nvoid score(out float s, Position p) { s = 1.0; }"}) {
-    EXPECT_EQ(error_of(text), "my.glsl:2: 'score' must be float score(float s, Position p)") << text;
+       {"int score(float s, Position p) { return 1; }", "float score(float s) { return 1.0; }",
+        "float score(Position p, float s) { return s; }",
+        "float score(float s, inout Position p) { return s; }",
+        "void score(out float s, Position p) { s = 1.0; }"}) {
+    expect_refused({{text, "2: 'score' must be float score(float s, Position p)"}}, "\n");
   }
-  EXPECT_EQ(error_of("bool visible(Position p, uint key) { return true; }"),
-            "my.glsl:1: 'visible' must be bool visible(Position p)");
+  expect_refused({{"bool visible(Position p, uint key) { return true; }",
+                   "1: 'visible' must be bool visible(Position p)"}});
 }
 
+/// By themselves, and where macros and continued lines hide them.
 TEST(ScoreFunctionTest, RefusesWhatIsNotTheUsers) {
-  const std::vector<std::pair<const char*, const char*>> cases = {
-      {"#include \"x\"", "my.glsl:2: #include cannot be used"},
-      {"#extension GL_EXT_x : require", "my.glsl:2: #extension cannot be used"},
-      {"#line 7", "my.glsl:2: #line cannot be used"},
-      {"layout(binding = 3) buffer B { float x; };",
-       "my.glsl:2: 'layout' cannot be used: buffers are named in"},
-      {"shared float x;", "my.glsl:2: 'shared' cannot be used"},
-      {"uniform float x;", "my.glsl:2: 'uniform' cannot be used"},
-      {"in vec3 x;", "my.glsl:2: 'in' : global storage input qualifier"},
-      {"float f() { return float(sqrt(dvec2(2.0)).x); }",
-       "my.glsl:2: 'dvec2' cannot be used: scores have 32 bits"},
-      {"const float x = float(1.5lf);", "my.glsl:2: the suffix of '5lf' cannot be used"},
-      {"void main() {}", "my.glsl:2: 'main' is the kernel's"},
-      {"void f() { barrier(); }",
-       "my.glsl:2: 'barrier' cannot be used: a kernel calls the functions for single"},
-      {"uint f() { return gl_LocalInvocationIndex; }", "my.glsl:2: 'gl_LocalInvocationIndex' cannot be used"},
-      {"#define F vkattn_buffer_bias[7]\nfloat f() { return F; }",
-       "my.glsl:3: 'vkattn_buffer_bias' cannot be used"},
-      {"#pragma once", "my.glsl:2: #pragma cannot be used"},
-      {"#version 450", "my.glsl:2: #version cannot be used"},
-      {"#extension GL_EXT_null_initializer : enable", "my.glsl:2: #extension cannot be used"},
-      {"struct Position { uint x; };", "my.glsl:2: 'Position' is the library's"},
-      {"uint f() { return features.first_batch; }", "my.glsl:2: 'features' : undeclared identifier"},
-  };
-  for (const auto& [line, expected] : cases) {
-    std::string text = kVisible;
-    text += '\n';
-    text += line;
-    const std::string error = error_of(text);
-    EXPECT_TRUE(error.starts_with(expected)) << line << ": " << error;
+  for (const std::string line :
+       {"#include \"x\"", "#extension GL_EXT_x : require", "#line 7", "#pragma once", "#version 450"}) {
+    expect_refused({{line, "2: " + tests::words_of(line).front() + " cannot be used"}},
+                   std::string(kVisible) + "\n");
   }
-  EXPECT_EQ(error_of(std::string("bool visible(Position p)\n{ \0 return true; }", 44)),
-            "my.glsl:2: a byte of value 0 stands in the text");
+  for (const std::string word : {"shared", "uniform"}) {
+    expect_refused({{word + " float x;", "2: '" + word + "' cannot be used"}}, std::string(kVisible) + "\n");
+  }
+  expect_refused(
+      {{"#error not today", "2: '#error' : not today"},
+       {"#if 1 +\n#endif", ""},
+       {"layout(binding = 3) buffer B { float x; };", "2: 'layout' cannot be used: buffers are named in"},
+       {"in vec3 x;", "2: 'in' : global storage input qualifier"},
+       {"float f() { return float(sqrt(dvec2(2.0)).x); }", "2: 'dvec2' cannot be used: scores have 32 bits"},
+       {"const float x = float(1.5lf);", "2: the suffix of '5lf' cannot be used"},
+       {"void main() {}", "2: 'main' is the kernel's"},
+       {"void f() { barrier(); }", "2: 'barrier' cannot be used: a kernel calls the functions for single"},
+       {"uint f() { return gl_LocalInvocationIndex; }", "2: 'gl_LocalInvocationIndex' cannot be used"},
+       {"#define F vkattn_buffer_bias[7]\nfloat f() { return F; }", "3: 'vkattn_buffer_bias' cannot be used"},
+       {"struct Position { uint x; };", "2: 'Position' is the library's"},
+       {"uint f() { return features.first_batch; }", "2: 'features' : undeclared identifier"},
+       {"float gr\xc3\xb6;", "2: the character '\xc3\xb6' may stand in comments only"},
+       {std::string("float \0 x;", 10), "2: a byte of value 0 stands in the text"},
+       {"#define JOIN(a, b) a ## b\nJOIN(lay, out)(binding = 3) buffer B { float x; };",
+        "3: 'layout' cannot be used"}},
+      std::string(kVisible) + "\n");
+  // Which line a continued one counts as is the preprocessor's matter.
+  for (const auto& [line, part] : {std::pair{"#inc\\\nlude \"x\"\n", "#include"},
+                                   {"#exten\\\nsion GL_EXT_x : require\n", "#extension"},
+                                   {"void ba\\\nrrier();\n", "'barrier'"}}) {
+    EXPECT_TRUE(tests::has(error_of(std::string(line) + kVisible), std::string(part) + " cannot be used"));
+  }
 }
 
 TEST(ScoreFunctionTest, RefusesBufferNamesByName) {
-  EXPECT_EQ(error_of(kVisible, {{"float"}}),
-            "my.glsl: a buffer cannot be called 'float', which is a word of GLSL");
-  EXPECT_EQ(error_of(kVisible, {{"score"}}),
-            "my.glsl: a buffer cannot be called 'score', which has a meaning of its own");
-  EXPECT_EQ(error_of(kVisible, {{"a b"}}),
-            "my.glsl: the buffer name 'a b' must be a GLSL name of at most 64 characters");
-  EXPECT_EQ(error_of(kVisible, {{"a"}, {"b"}, {"a"}}), "my.glsl: two buffers are called 'a'");
-  EXPECT_EQ(error_of(kVisible, {{"a"}, {"b"}, {"c"}, {"d"}, {"e"}}),
-            "my.glsl: has 5 buffers but at most 4 are possible");
+  using Buffers = std::vector<ScoreBuffer>;
+  for (const auto& [buffers, begin] :
+       {std::pair<Buffers, const char*>{{{"float"}},
+                                        "a buffer cannot be called 'float', which is a word of GLSL"},
+        {{{"score"}}, "a buffer cannot be called 'score', which has a meaning of its own"},
+        {{{"a b"}}, "the buffer name 'a b' must be a GLSL name of at most 64 characters"},
+        {{{"a"}, {"b"}, {"a"}}, "two buffers are called 'a'"},
+        {{{"a"}, {"b"}, {"c"}, {"d"}, {"e"}}, "has 5 buffers but at most 4 are possible"}}) {
+    EXPECT_EQ(error_of(kVisible, buffers), std::string("my.glsl: ") + begin);
+  }
 }
 
 // Names of file scope that the kernels use as well, as members, locals and macros too.
