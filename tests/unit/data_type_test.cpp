@@ -44,22 +44,6 @@ constexpr Format kFormats[] = {
     {"e4m3", 4, 3, 0x7eU, [](std::uint32_t bits) { return e4m3_to_float(static_cast<std::uint8_t>(bits)); },
      [](float value) { return std::uint32_t{float_to_e4m3(value)}; }}};
 
-TEST(DataType, NamesAndSizes) {
-  EXPECT_EQ(name(DataType::kFloat32), "f32");
-  EXPECT_EQ(name(DataType::kFloat16), "f16");
-  EXPECT_EQ(name(DataType::kBfloat16), "bf16");
-  EXPECT_EQ(element_bytes(DataType::kFloat32), 4U);
-  EXPECT_EQ(element_bytes(DataType::kFloat16), 2U);
-  EXPECT_EQ(element_bytes(DataType::kBfloat16), 2U);
-  EXPECT_EQ(name(DataType::kQ8_0), "q8_0");
-  EXPECT_EQ(name(DataType::kQ4_0), "q4_0");
-  EXPECT_EQ(name(DataType::kFloat8E4m3), "e4m3");
-  EXPECT_EQ(block_bytes(DataType::kQ8_0), 34U);
-  EXPECT_EQ(block_bytes(DataType::kQ4_0), 18U);
-  EXPECT_EQ(element_bytes(DataType::kQ4_0), 2U);
-  EXPECT_EQ(element_bytes(DataType::kFloat8E4m3), 1U);
-}
-
 TEST(DataType, EveryPatternIsReadAndWrittenBack) {
   for (const Format& format : kFormats) {
     SCOPED_TRACE(format.name);
@@ -98,29 +82,19 @@ TEST(DataType, RoundsToNearestEven) {
   }
 }
 
+/// What lies beyond the largest number, and far below the least.
 TEST(DataType, TheEndsOfTheRanges) {
   for (const float large : {449.0F, 1e6F, kInfinity}) {
     EXPECT_EQ(float_to_e4m3(large), 0x7eU) << "e4m3 stops at 448";
     EXPECT_EQ(float_to_e4m3(-large), 0xfeU);
   }
-  EXPECT_EQ(e4m3_to_float(0x7e), 448.0F);
-  EXPECT_EQ(e4m3_to_float(0x01), 0x1p-9F);
   EXPECT_EQ(float_to_e4m3(0x1p-20F), 0U);
-  EXPECT_EQ(float_to_half(65504.0F), 0x7bffU);
   EXPECT_EQ(float_to_half(65519.996F), 0x7bffU);
   EXPECT_EQ(float_to_half(65520.0F), 0x7c00U);
   EXPECT_EQ(float_to_half(-1e30F), 0xfc00U);
-  EXPECT_EQ(float_to_half(kInfinity), 0x7c00U);
-  EXPECT_EQ(float_to_bfloat16(std::numeric_limits<float>::max()), 0x7f80U);
-  EXPECT_EQ(float_to_bfloat16(-kInfinity), 0xff80U);
-  EXPECT_EQ(float_to_half(0x1p-24F), 0x0001U);
-  EXPECT_EQ(float_to_half(0x1p-25F), 0x0000U);  // a tie, to even
-  EXPECT_EQ(float_to_half(0x1.8p-24F), 0x0002U);
   EXPECT_EQ(float_to_half(-0x1p-30F), 0x8000U);
   EXPECT_EQ(float_to_half(std::numeric_limits<float>::denorm_min()), 0x0000U);
-}
-
-TEST(DataType, NanStaysNanWhateverItsPayload) {
+  EXPECT_EQ(float_to_bfloat16(std::numeric_limits<float>::max()), 0x7f80U);
   for (const std::uint32_t bits : {0x7f800001U, 0x7fc00000U, 0xffffffffU, 0x7fc0deadU, 0xff80ffffU}) {
     const auto nan = std::bit_cast<float>(bits);
     EXPECT_TRUE(std::isnan(half_to_float(float_to_half(nan)))) << bits;

@@ -57,19 +57,19 @@ TEST(Decode, TheSmallestDeviceThatShufflesTakesEveryProblem) {
 TEST(Decode, ShufflesWhereSubgroupsHoldAKey) {
   const char* const problem = "hq8 hkv2 1x4096 d128 f16";
   EXPECT_EQ(kDecode.configured(problem, gpu()).shader, "attention_decode");
-  Capabilities changed = gpu();
-  changed.storage_buffer_16bit = false;
-  EXPECT_EQ(kDecode.configured(problem, changed).shader, "attention_decode_words");
-  changed = gpu();
-  changed.min_subgroup_size = 16;
-  changed.subgroup_size_control = changed.required_subgroup_size = changed.compute_full_subgroups = true;
-  EXPECT_EQ(kDecode.configured(problem, changed).shader, "attention_decode");
-  EXPECT_EQ(kDecode.configured(problem, changed).required_subgroup_size, 16U)
+  const Capabilities words = changed(gpu(), [](auto& c) { c.storage_buffer_16bit = false; });
+  EXPECT_EQ(kDecode.configured(problem, words).shader, "attention_decode_words");
+  Capabilities several = gpu();
+  several.min_subgroup_size = 16;
+  EXPECT_TRUE(has(kDecode.reason(problem, several), "16 to 32")) << "no way to ask for one";
+  several.subgroup_size_control = several.required_subgroup_size = several.compute_full_subgroups = true;
+  EXPECT_EQ(kDecode.configured(problem, several).shader, "attention_decode");
+  EXPECT_EQ(kDecode.configured(problem, several).required_subgroup_size, 16U)
       << "the smallest that holds a key";
-  set_subgroup_sizes(changed, 64, 64);
-  EXPECT_EQ(kDecode.configured(problem, changed).required_subgroup_size, 64U);
-  changed.max_workgroup_subgroups = 1;
-  EXPECT_FALSE(kDecode(problem, changed).ok()) << "no block is one subgroup";
+  several = with_lanes(several, 64);
+  EXPECT_EQ(kDecode.configured(problem, several).required_subgroup_size, 64U);
+  several.max_workgroup_subgroups = 1;
+  EXPECT_FALSE(kDecode(problem, several).ok()) << "no block is one subgroup";
 }
 
 TEST(Decode, RefusesByNameWithNumbers) {
@@ -77,21 +77,16 @@ TEST(Decode, RefusesByNameWithNumbers) {
   const char* const wide = "hq8 hkv2 1x4096 d576";
   EXPECT_TRUE(
       has(kDecode.reason("hq8 hkv2 5x4096 d64", gpu()), "holds 16 query rows of one KV head; here are 20"));
-  Capabilities changed = gpu();
-  changed.max_shared_memory_bytes = 1024;
-  const std::string reason = kDecode.reason(problem, changed, ErrorCode::kLimitExceeded);
-  EXPECT_TRUE(has(reason, "maxComputeSharedMemorySize") && has(reason, "1024")) << reason;
-  changed = gpu();
-  changed.subgroup_shuffle = false;
-  EXPECT_TRUE(has(kDecode.reason(problem, changed), "subgroup shuffles"));
-  changed = gpu();
-  changed.min_subgroup_size = 16;  // and no way to ask for one
-  EXPECT_TRUE(has(kDecode.reason(problem, changed), "16 to 32"));
-  changed = with_lanes(gpu(), 8);
-  EXPECT_TRUE(kDecode(problem, changed).ok());
-  EXPECT_TRUE(has(kDecode.reason(wide, changed), "144 elements"));
-  changed.device_type = VK_PHYSICAL_DEVICE_TYPE_CPU;
-  EXPECT_TRUE(kDecode(wide, changed).ok()) << "no registers to spill";
+  const Capabilities little = changed(gpu(), [](auto& c) { c.max_shared_memory_bytes = 1024; });
+  EXPECT_TRUE(
+      has(kDecode.reason(problem, little, ErrorCode::kLimitExceeded), "maxComputeSharedMemorySize is 1024"));
+  const Capabilities without = changed(gpu(), [](auto& c) { c.subgroup_shuffle = false; });
+  EXPECT_TRUE(has(kDecode.reason(problem, without), "subgroup shuffles"));
+  Capabilities small = with_lanes(gpu(), 8);
+  EXPECT_EQ(kDecode.reason(problem, small), "");
+  EXPECT_TRUE(has(kDecode.reason(wide, small), "144 elements"));
+  small.device_type = VK_PHYSICAL_DEVICE_TYPE_CPU;
+  EXPECT_EQ(kDecode.reason(wide, small), "") << "no registers to spill";
 }
 
 TEST(Decode, SixteenByteLoadsWhereRowsAreAligned) {

@@ -1,6 +1,7 @@
-// The test data and the memory around it: moments, determinism, order of addresses, choice of rows.
+// The test data and the memory around it: moments, determinism, order of addresses, choice of rows, reports.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -12,6 +13,8 @@
 #include "harness/problem_run.hpp"
 #include "harness/row_selection.hpp"
 #include "harness/tensor_memory.hpp"
+#include "support/cache_reference.hpp"
+#include "support/host_problem.hpp"
 #include "support/problem_text.hpp"
 #include "support/text.hpp"
 
@@ -20,68 +23,49 @@ namespace {
 
 using namespace harness;
 
-struct Moments {
-  double mean = 0, deviation = 0, skew = 0, kurtosis = 0, least = 0, largest = 0;
-};
-
-Moments moments_of(const std::vector<double>& values) {
-  Moments m;
-  const auto n = static_cast<double>(values.size());
-  for (const double v : values) m.mean += v / n;
-  double m2 = 0, m3 = 0, m4 = 0;
-  m.least = m.largest = values.front();
-  for (const double v : values) {
-    const double d = v - m.mean;
-    m2 += d * d / n;
-    m3 += d * d * d / n;
-    m4 += d * d * d * d / n;
-    m.least = std::min(m.least, v);
-    m.largest = std::max(m.largest, v);
-  }
-  m.deviation = std::sqrt(m2);
-  m.skew = m3 / (m2 * m.deviation);
-  m.kurtosis = m4 / (m2 * m2);
-  return m;
-}
-
-std::vector<double> elements(const Problem& problem, TensorRole role, const TensorShape& shape) {
+std::vector<double> elements(const Problem& problem, TensorRole role) {
   TensorData data(problem, role);
+  const TensorShape shape = role == TensorRole::kQuery ? query_shape(problem.desc) : key_shape(problem.desc);
   std::vector<double> values;
   AddressOrder(shape).for_each([&](std::int64_t, const Position& p) { values.push_back(data.element(p)); });
   return values;
 }
 
-TEST(Data, NormalMoments) {
-  const Problem problem = parsed("b2 h4 256x1 d64 magnitude=0.001");
-  const Moments m = moments_of(elements(problem, TensorRole::kQuery, query_shape(problem.desc)));
-  EXPECT_NEAR(m.mean / 1e-3, 0, 0.015);
-  EXPECT_NEAR(m.deviation / 1e-3, 1, 0.015);
-  EXPECT_NEAR(m.skew, 0, 0.05);
-  EXPECT_NEAR(m.kurtosis, 3, 0.1);
-  EXPECT_GT(m.largest / 1e-3, 3.5);
-  EXPECT_LT(m.least / 1e-3, -3.5);
+/// Of (x - centre)^power.
+double moment(const std::vector<double>& values, double centre, int power) {
+  double sum = 0;
+  for (const double value : values) sum += std::pow(value - centre, power);
+  return sum / static_cast<double>(values.size());
 }
 
-TEST(Data, UniformMoments) {
-  const Problem problem = parsed("b2 h4 1x256 d64 data=uniform magnitude=10");
-  const Moments m = moments_of(elements(problem, TensorRole::kKey, key_shape(problem.desc)));
-  EXPECT_NEAR(m.mean, 5, 0.05);
-  EXPECT_NEAR(m.deviation, 10 / std::sqrt(12.0), 0.05);
-  EXPECT_GE(m.least, 0);
-  EXPECT_LT(m.largest, 10);
+TEST(Data, Moments) {
+  const auto normal = elements(parsed("b2 h4 256x1 d64 magnitude=0.001"), TensorRole::kQuery);
+  EXPECT_NEAR(moment(normal, 0, 1) / 1e-3, 0, 0.015);
+  EXPECT_NEAR(moment(normal, 0, 2) / 1e-6, 1, 0.03);
+  EXPECT_NEAR(moment(normal, 0, 3) / 1e-9, 0, 0.05);
+  EXPECT_NEAR(moment(normal, 0, 4) / 1e-12, 3, 0.15);
+  EXPECT_GT(*std::max_element(normal.begin(), normal.end()) / 1e-3, 3.5);
+  EXPECT_LT(*std::min_element(normal.begin(), normal.end()) / 1e-3, -3.5);
+  const auto uniform = elements(parsed("b2 h4 1x256 d64 data=uniform magnitude=10"), TensorRole::kKey);
+  EXPECT_NEAR(moment(uniform, 0, 1), 5, 0.05);
+  EXPECT_NEAR(moment(uniform, 5, 2), 100 / 12.0, 0.3);
+  EXPECT_GE(*std::min_element(uniform.begin(), uniform.end()), 0);
+  EXPECT_LT(*std::max_element(uniform.begin(), uniform.end()), 10);
+  const Problem large = parsed("64x64 d64 magnitude=1000");
+  const double query = std::sqrt(moment(elements(large, TensorRole::kQuery), 0, 2));
+  EXPECT_NEAR(query, kLargestQueryMagnitude, 0.5) << "queries stay moderate";
+  EXPECT_NEAR(std::sqrt(moment(elements(large, TensorRole::kKey), 0, 2)), 1000, 50);
 }
 
 TEST(Data, TheSameElementInAnyOrderAndLayout) {
   const Problem bhsd = parsed("b2 h3 5x7 d9 seed=4");
   const Problem other = parsed("b2 h3 5x7 d9 seed=4 f16 layout=bshd pad=3 shift=5");
-  TensorData forward(bhsd, TensorRole::kQuery);
-  TensorData backward(other, TensorRole::kQuery);
+  TensorData forward(bhsd, TensorRole::kQuery), backward(other, TensorRole::kQuery);
+  const auto position = [](std::int64_t i) { return Position{i / 135, i / 45 % 3, i / 9 % 5, i % 9}; };
   std::vector<double> values;
-  for (std::int64_t i = 0; i < 2 * 3 * 5 * 9; ++i) {
-    values.push_back(forward.element({i / 135, i / 45 % 3, i / 9 % 5, i % 9}));
-  }
+  for (std::int64_t i = 0; i < 2 * 3 * 5 * 9; ++i) values.push_back(forward.element(position(i)));
   for (std::int64_t i = 2 * 3 * 5 * 9 - 1; i >= 0; --i) {
-    EXPECT_EQ(backward.element({i / 135, i / 45 % 3, i / 9 % 5, i % 9}), values[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(backward.element(position(i)), values[static_cast<std::size_t>(i)]);
   }
 }
 
@@ -93,39 +77,32 @@ TEST(Data, KnownBits) {
 }
 
 TEST(Data, TensorsAndSeedsDiffer) {
-  const Problem one = parsed("8x8 d8 seed=1");
-  const Problem two = parsed("8x8 d8 seed=2");
   std::set<double> values;
-  for (const Problem* problem : {&one, &two}) {
+  for (const char* text : {"8x8 d8 seed=1", "8x8 d8 seed=2"}) {
     for (const TensorRole role : {TensorRole::kQuery, TensorRole::kKey, TensorRole::kValue}) {
-      for (const double v : elements(*problem, role, query_shape(problem->desc))) values.insert(v);
+      for (const double v : elements(parsed(text), role)) values.insert(v);
     }
   }
   EXPECT_EQ(values.size(), 6U * 64U);
 }
 
-TEST(Data, Float16IsNeverSubnormalOrZero) {
-  const Problem problem = parsed("64x1 d64 f16 magnitude=0.0001");
-  TensorData data(problem, TensorRole::kQuery);
-  int least = 0;
-  AddressOrder(query_shape(problem.desc)).for_each([&](std::int64_t, const Position& p) {
-    const std::uint32_t magnitude = data.stored(p) & 0x7fffU;
-    ASSERT_GE(magnitude, 0x0400U);
-    ASSERT_LT(magnitude, 0x7c00U);
-    least += magnitude == 0x0400U ? 1 : 0;
-  });
-  EXPECT_GT(least, 100);
-}
-
-TEST(Data, StoredIsRoundedToTheTypeOfTheTensor) {
+TEST(Data, StoredIsRoundedAndInFloat16NeverSubnormalOrZero) {
   const Problem problem = parsed("4x4 d8 query=f32 key=f16 value=bf16");
   const Position at{0, 0, 3, 5};
-  TensorData query(problem, TensorRole::kQuery);
-  TensorData key(problem, TensorRole::kKey);
+  TensorData query(problem, TensorRole::kQuery), key(problem, TensorRole::kKey);
   TensorData value(problem, TensorRole::kValue);
   EXPECT_EQ(query.stored(at), std::bit_cast<std::uint32_t>(static_cast<float>(query.element(at))));
   EXPECT_EQ(key.stored(at), float_to_half(static_cast<float>(key.element(at))));
   EXPECT_EQ(value.stored(at), float_to_bfloat16(static_cast<float>(value.element(at))));
+  const Problem tiny = parsed("64x1 d64 f16 magnitude=0.0001");
+  TensorData data(tiny, TensorRole::kQuery);
+  int least = 0;
+  AddressOrder(query_shape(tiny.desc)).for_each([&](std::int64_t, const Position& p) {
+    const std::uint32_t magnitude = data.stored(p) & 0x7fffU;
+    ASSERT_TRUE(magnitude >= 0x0400U && magnitude < 0x7c00U) << magnitude;
+    least += magnitude == 0x0400U ? 1 : 0;
+  });
+  EXPECT_GT(least, 100);
 }
 
 double score(TensorData& query, TensorData& key, const Problem& problem, std::int64_t head, std::int64_t i,
@@ -141,8 +118,7 @@ double score(TensorData& query, TensorData& key, const Problem& problem, std::in
 TEST(Data, DominantHasOneKeyAboveAllOthers) {
   for (const char* text : {"hq4 hkv2 6x50 d32 data=dominant", "hq4 hkv2 6x50 d64 scale=-0.2 data=dominant"}) {
     const Problem problem = parsed(text);
-    TensorData query(problem, TensorRole::kQuery);
-    TensorData key(problem, TensorRole::kKey);
+    TensorData query(problem, TensorRole::kQuery), key(problem, TensorRole::kKey);
     for (std::int64_t head = 0; head < 4; ++head) {
       std::set<std::int64_t> best;
       for (std::int64_t i = 0; i < 6; ++i) {
@@ -159,8 +135,7 @@ TEST(Data, DominantHasOneKeyAboveAllOthers) {
 
 TEST(Data, EqualScoresAreEqual) {
   const Problem problem = parsed("2x5 d16 data=equal magnitude=0.1");
-  TensorData query(problem, TensorRole::kQuery);
-  TensorData key(problem, TensorRole::kKey);
+  TensorData query(problem, TensorRole::kQuery), key(problem, TensorRole::kKey);
   const double first = score(query, key, problem, 0, 0, 0);
   EXPECT_NEAR(first, 0.1 * 0.1 * 16 / 4, 1e-9);
   for (std::int64_t j = 0; j < 5; ++j) EXPECT_EQ(score(query, key, problem, 0, 1, j), first);
@@ -168,28 +143,16 @@ TEST(Data, EqualScoresAreEqual) {
   EXPECT_NE(value.element({0, 0, 0, 0}), value.element({0, 0, 1, 0}));
 }
 
-TEST(Data, LargeMagnitudesLeaveQueriesModerate) {
-  const Problem problem = parsed("64x64 d64 magnitude=1000");
-  const Moments query = moments_of(elements(problem, TensorRole::kQuery, query_shape(problem.desc)));
-  const Moments key = moments_of(elements(problem, TensorRole::kKey, key_shape(problem.desc)));
-  EXPECT_NEAR(query.deviation, kLargestQueryMagnitude, 0.5);
-  EXPECT_NEAR(key.deviation, 1000, 50);
-}
-
 TEST(AddressOrder, VisitsEachElementOnceAndUpwards) {
   for (const char* text : {"b2 h3 4x4 d5", "b2 h3 4x4 d5 layout=bshd pad=2", "b2 h3 4x4 d5 layout=packed",
                            "1x1 d1", "b2 0x4 d5"}) {
-    const Problem problem = parsed(text);
-    TensorShape shape = query_shape(problem.desc);
+    TensorShape shape = query_shape(parsed(text).desc);
     for (const bool transposed : {false, true}) {
-      if (transposed) {
-        shape.desc.strides = {1000, 300, 1, 7};
-      }
-      std::int64_t last = -1;
-      std::int64_t count = 0;
+      if (transposed) shape.desc.strides = {1000, 300, 1, 7};
+      const Strides& s = *shape.desc.strides;
+      std::int64_t last = -1, count = 0;
       EXPECT_TRUE(AddressOrder(shape).is_nested());
       AddressOrder(shape).for_each([&](std::int64_t offset, const Position& p) {
-        const Strides& s = *shape.desc.strides;
         EXPECT_EQ(offset, p.batch * s.batch + p.head * s.head + p.row * s.row + p.dim * s.dim);
         EXPECT_GT(offset, last);
         last = offset;
@@ -202,8 +165,7 @@ TEST(AddressOrder, VisitsEachElementOnceAndUpwards) {
 }
 
 TEST(AddressOrder, RepeatedElementsAreVisitedOnceAndOverlapIsSeen) {
-  const Problem problem = parsed("b2 h3 4x4 d5");
-  TensorShape shape = key_shape(problem.desc);
+  TensorShape shape = key_shape(parsed("b2 h3 4x4 d5").desc);
   shape.desc.strides->batch = 0;
   std::int64_t count = 0;
   AddressOrder(shape).for_each([&](std::int64_t, const Position&) { ++count; });
@@ -215,46 +177,48 @@ TEST(AddressOrder, RepeatedElementsAreVisitedOnceAndOverlapIsSeen) {
 
 TEST(Patterns, AreNanAndDiffer) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
-    const auto poison = output_poison(type);
-    EXPECT_NE(poison, input_filler(type));
-    for (const auto& pattern : {poison, input_filler(type)}) {
+    EXPECT_NE(output_poison(type), input_filler(type));
+    for (const auto& pattern : {output_poison(type), input_filler(type)}) {
       std::uint32_t word = 0;
       std::memcpy(&word, pattern.data(), 4);
       const auto low = static_cast<std::uint16_t>(word);
-      if (type == DataType::kFloat32) {
-        EXPECT_TRUE(std::isnan(std::bit_cast<float>(word)));
-      } else {
-        EXPECT_EQ(word >> 16U, low) << "16-bit elements may begin in either half";
-        EXPECT_TRUE(std::isnan(type == DataType::kFloat16 ? half_to_float(low) : bfloat16_to_float(low)));
-      }
+      EXPECT_TRUE(std::isnan(decoded(type, type == DataType::kFloat32 ? word : low)));
+      EXPECT_TRUE(type == DataType::kFloat32 || word >> 16U == low) << "elements may begin in either half";
     }
   }
 }
 
-TEST(RowSelection, AllRowsByDefault) {
-  const Problem problem = parsed("b2 h3 5x1 d4");
-  const auto rows = select_rows(problem.desc, {}, {});
+TEST(RowSelection, AllRowsThatAreWritten) {
+  const auto rows = select_rows(parsed("b2 h3 5x1 d4").desc, {}, {});
   ASSERT_EQ(rows.size(), 30U);
   EXPECT_EQ(rows[17].batch, 1);
   EXPECT_EQ(rows[17].head, 0);
   EXPECT_EQ(rows[17].query, 2);
-  EXPECT_EQ(select_rows(problem.desc, {}, {30, 1}).size(), 30U);
+  const HostProblem host("b5 h3 100x4 d1 query_lengths=0,100,1,17,0");
+  EXPECT_EQ(select_rows(host.problem.desc, host.inputs(), {}).size(), 3U * 118);
   EXPECT_TRUE(select_rows(parsed("0x1 d4").desc, {}, {}).empty());
+  const HostProblem none("b2 4x4 d1 query_lengths=0,-4");
+  EXPECT_TRUE(select_rows(none.problem.desc, none.inputs(), {}).empty());
 }
 
 TEST(RowSelection, FirstLastEdgesAndRandomOnes) {
-  const Problem problem = parsed("b4 h8 1000x1 d4");
-  for (const std::int64_t wanted : {1, 2, 7, 64, 1000}) {
-    const auto rows = select_rows(problem.desc, {}, {wanted, 3});
-    EXPECT_EQ(rows.size(), static_cast<std::size_t>(wanted));
-    EXPECT_EQ(rows.front().query, 0);
-    if (wanted < 2) continue;
-    EXPECT_EQ(rows.back().batch, 3);
-    EXPECT_EQ(rows.back().head, 7);
-    EXPECT_EQ(rows.back().query, 999);
+  for (const HostProblem& host :
+       {HostProblem("b4 h8 100x1 d4"), HostProblem("b5 h8 100x4 d1 query_lengths=0,100,1,100,0")}) {
+    const AttentionDesc& desc = host.problem.desc;
+    for (const std::int64_t wanted : {1, 2, 7, 64, 800}) {
+      const auto rows = select_rows(desc, host.inputs(), {wanted, 3});
+      EXPECT_EQ(rows.size(), static_cast<std::size_t>(wanted));
+      for (const auto& row : rows) EXPECT_TRUE(reference::is_written(desc, host.inputs(), row));
+      EXPECT_EQ(rows.front().batch, desc.batch == 5 ? 1 : 0);
+      EXPECT_EQ(rows.front().query, 0);
+      if (wanted < 2) continue;
+      EXPECT_EQ(rows.back().batch, 3);
+      EXPECT_EQ(rows.back().head, 7);
+      EXPECT_EQ(rows.back().query, 99);
+    }
   }
   std::set<std::int64_t> positions, heads;
-  for (const auto& row : select_rows(problem.desc, {}, {64, 3})) {
+  for (const auto& row : select_rows(parsed("b4 h8 1000x1 d4").desc, {}, {64, 3})) {
     positions.insert(row.query);
     heads.insert(row.batch * 8 + row.head);
   }
@@ -272,15 +236,12 @@ TEST(CheckReport, SaysWhatIsWrong) {
   report.where = {1, 2, 3};
   report.where_index = 4;
   EXPECT_TRUE(report.passed());
+  EXPECT_EQ(report.nan_text(), "");
   EXPECT_TRUE(has(report.to_string(), "batch 1, head 2, query 3, dim 4"));
   report.where_output = CheckedOutput::kLse;
   EXPECT_TRUE(has(report.to_string(), "lse"));
   report.where_output = CheckedOutput::kWeights;
   EXPECT_TRUE(has(report.to_string(), "query 3, weight of key 4"));
-  report.elements_unwritten = 2;
-  EXPECT_FALSE(report.passed());
-  EXPECT_TRUE(has(report.to_string(), "2 elements were never written"));
-  EXPECT_EQ(report.nan_text(), "");
   report.nan_expected.add({{3, 0, 0}, CheckedOutput::kLse, 0}, 40);
   report.nan_for_number.add({{1, 2, 3}, CheckedOutput::kOutput, 4}, 9);
   ElementCount other_thread;
@@ -292,14 +253,16 @@ TEST(CheckReport, SaysWhatIsWrong) {
                   "3 elements are NaN where the reference has a number, the first at batch 0, "
                   "head 2, query 3, weight of key 5; 1 element is NaN as in the reference, "
                   "the first at batch 3, head 0, query 0, lse"));
-  report.elements_unwritten = 0;
-  report.largest_share = std::numeric_limits<double>::infinity();
-  EXPECT_FALSE(report.passed());
-  report.largest_share = 0;
-  report.guard_intact = false;
-  report.guard_message = "3 bytes outside";
-  EXPECT_FALSE(report.passed());
-  EXPECT_TRUE(has(report.to_string(), "3 bytes outside"));
+  const auto fails = [](auto change, const char* text) {
+    CheckReport wrong;
+    change(wrong);
+    EXPECT_FALSE(wrong.passed());
+    EXPECT_TRUE(has(wrong.to_string(), text));
+  };
+  fails([](auto& r) { r.elements_unwritten = 2; }, "2 elements were never written");
+  fails([](auto& r) { r.largest_share = std::numeric_limits<double>::infinity(), r.elements_checked = 1; },
+        "inf");
+  fails([](auto& r) { r.guard_intact = false, r.guard_message = "3 bytes outside"; }, "3 bytes outside");
 }
 
 }  // namespace

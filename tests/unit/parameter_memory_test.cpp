@@ -38,19 +38,18 @@ struct FakeDevice {
     device.memory.memoryTypes[0].propertyFlags = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
     device.memory.memoryTypes[1].propertyFlags =
         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    device.vk.vkCreateBuffer = [](VkDevice, const VkBufferCreateInfo*, const VkAllocationCallbacks*,
-                                  VkBuffer* buffer) {
+    device.vk.vkCreateBuffer = [](VkDevice, const VkBufferCreateInfo*, const auto*, VkBuffer* buffer) {
       ++buffers;
       *buffer = handle<VkBuffer>();
       return VK_SUCCESS;
     };
-    device.vk.vkDestroyBuffer = [](VkDevice, VkBuffer buffer, const VkAllocationCallbacks*) {
-      if (buffer != VK_NULL_HANDLE) --buffers;
+    device.vk.vkDestroyBuffer = [](VkDevice, VkBuffer buffer, const auto*) {
+      buffers -= buffer != VK_NULL_HANDLE ? 1 : 0;
     };
     device.vk.vkGetBufferMemoryRequirements = [](VkDevice, VkBuffer, VkMemoryRequirements* needs) {
       *needs = {65536, 256, 3};
     };
-    device.vk.vkAllocateMemory = [](VkDevice, const VkMemoryAllocateInfo* info, const VkAllocationCallbacks*,
+    device.vk.vkAllocateMemory = [](VkDevice, const VkMemoryAllocateInfo* info, const auto*,
                                     VkDeviceMemory* memory) {
       EXPECT_EQ(info->memoryTypeIndex, 1U) << "the host writes it";
       if (out_of_memory) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
@@ -58,14 +57,11 @@ struct FakeDevice {
       *memory = handle<VkDeviceMemory>();
       return VK_SUCCESS;
     };
-    device.vk.vkFreeMemory = [](VkDevice, VkDeviceMemory memory, const VkAllocationCallbacks*) {
-      if (memory != VK_NULL_HANDLE) --allocations;
+    device.vk.vkFreeMemory = [](VkDevice, VkDeviceMemory memory, const auto*) {
+      allocations -= memory != VK_NULL_HANDLE ? 1 : 0;
     };
-    device.vk.vkBindBufferMemory = [](VkDevice, VkBuffer, VkDeviceMemory, VkDeviceSize) {
-      return VK_SUCCESS;
-    };
-    device.vk.vkMapMemory = [](VkDevice, VkDeviceMemory, VkDeviceSize, VkDeviceSize, VkMemoryMapFlags,
-                               void** data) {
+    device.vk.vkBindBufferMemory = [](auto...) { return VK_SUCCESS; };
+    device.vk.vkMapMemory = [](VkDevice, VkDeviceMemory, VkDeviceSize, VkDeviceSize, VkFlags, void** data) {
       static std::byte memory[4][1U << 20U];
       static int block = 0;
       *data = memory[block++ % 4];
@@ -126,8 +122,8 @@ TEST(ParameterMemory, NoMemoryIsAnErrorAndLeavesNothing) {
   const auto memory = std::make_shared<ParameterMemory>(FakeDevice::handles());
   FakeDevice::out_of_memory = true;
   const auto piece = memory->take(256);
-  ASSERT_FALSE(piece.ok());
-  EXPECT_EQ(piece.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_FALSE(piece.ok());
+  EXPECT_TRUE(piece.ok() || piece.error().code == ErrorCode::kOutOfMemory);
   EXPECT_EQ(FakeDevice::buffers, 0);
   FakeDevice::out_of_memory = false;
   EXPECT_TRUE(memory->take(256).ok());

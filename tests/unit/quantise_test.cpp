@@ -1,16 +1,14 @@
 // The host's quantiser, on numbers that can be checked by hand. The tests of the append kernel
-// (tests/gpu/cache_test.cpp) compare the kernel with it bit by bit.
+// (tests/gpu/cache_test.cpp) compare the kernel with it bit by bit, at the ends of its range too.
 #include <vkattn/data_type.hpp>
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -19,8 +17,6 @@
 
 namespace vkattn::tests {
 namespace {
-
-constexpr std::array kBlockTypes{DataType::kQ8_0, DataType::kQ4_0};
 
 std::vector<std::byte> block_of(DataType type, std::span<const float> elements, float least_scale = 0) {
   std::vector<std::byte> block(static_cast<std::size_t>(block_bytes(type)));
@@ -72,48 +68,9 @@ TEST(Quantise, CodesUseTheScaleBeforeItsRoundingToFloat16) {
   EXPECT_EQ(block[3], std::byte{8});
 }
 
-/// Small elements keep the precision of their codes; a scale is as precise as a float16 subnormal of its
-/// size.
-TEST(Quantise, SmallElements) {
-  for (const DataType type : kBlockTypes) {
-    std::array<float, 32> elements{};
-    for (std::size_t i = 0; i < 32; ++i) elements[i] = 1e-3F * std::sin(static_cast<float>(i));
-    const auto block = block_of(type, elements);
-    EXPECT_LT(std::abs(scale_of(block)), harness::kLeastNormalScale * 4);
-    const auto decoded = block_elements_of(type, block);
-    // Of q4_0 the far end of the range is cut: there is no code for 8 steps.
-    const float step = std::abs(scale_of(block)) * (type == DataType::kQ4_0 ? 2.0F : 1.0F);
-    for (std::size_t i = 0; i < 32; ++i) {
-      EXPECT_NEAR(decoded[i], elements[i], 0.5F * step + 127 * 0x1p-25F) << name(type) << ' ' << i;
-    }
-    EXPECT_GE(std::abs(scale_of(block_of(type, elements, 1.0F))), 1.0F) << "where the caller wants it";
-  }
-}
-
-TEST(Quantise, ElementsWithoutAReciprocalAreZero) {
-  for (const DataType type : kBlockTypes) {
-    for (const float element : {0.0F, -0.0F, 1e-38F, -1e-44F}) {
-      const auto block = block_of(type, std::vector<float>(32, element));
-      for (const float decoded : block_elements_of(type, block)) EXPECT_EQ(decoded, 0.0F) << element;
-      EXPECT_EQ(block.back(), type == DataType::kQ8_0 ? std::byte{0} : std::byte{0x88});
-    }
-  }
-}
-
-TEST(Quantise, ANumberThatIsNotFiniteMakesItsBlockNan) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (const DataType type : kBlockTypes) {
-    for (const float element : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
-      std::vector<float> values(32, 1.0F);
-      values[5] = element;
-      EXPECT_TRUE(std::isnan(scale_of(block_of(type, values)))) << element;
-    }
-  }
-}
-
-TEST(Quantise, BeyondFloat16TheScaleIsInfinite) {
-  for (const DataType type : kBlockTypes) {
-    EXPECT_TRUE(std::isinf(scale_of(block_of(type, std::vector<float>(32, 1e8F)))));
+TEST(Quantise, ScalesAreAtLeastWhatTheCallerWants) {
+  for (const DataType type : {DataType::kQ8_0, DataType::kQ4_0}) {
+    EXPECT_GE(std::abs(scale_of(block_of(type, std::vector<float>(32, 1e-3F), 1.0F))), 1.0F);
   }
 }
 

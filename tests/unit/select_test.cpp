@@ -1,4 +1,5 @@
-// Kernel selection from made-up capabilities: order, refusals and their reasons.
+// Kernel selection from made-up capabilities: order, refusals and their reasons. Limits that are refused, and
+// the smallest device, are in tests/gpu/limits_test.cpp.
 #include <vkattn/plan.hpp>
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "kernels/select.hpp"
 #include "made_up_device.hpp"
@@ -22,31 +24,31 @@ std::string reason_against(const char* kernel, const AttentionDesc& desc, const 
 }
 
 TEST(Select, TheOrderFollowsTheDevice) {
-  const AttentionDesc desc = desc_of("128x128 d64");
-  const auto on_cpu = kernel_support(desc, small_device(VK_PHYSICAL_DEVICE_TYPE_CPU));
-  const auto on_gpu = kernel_support(desc, small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU));
-  ASSERT_GE(on_cpu.size(), 2U);
-  ASSERT_EQ(on_cpu.size(), on_gpu.size());
-  EXPECT_EQ(on_cpu.front().kernel, "lane");
-  EXPECT_EQ(on_gpu[0].kernel, "matrix2");
-  EXPECT_EQ(on_gpu[1].kernel, "matrix");
-  EXPECT_EQ(on_cpu.back().kernel, "matrix2") << "CPUs emulate matrices";
-  Capabilities shuffling = with_lanes(small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU), 32);
-  shuffling.subgroup_shuffle = true;
-  const auto few_rows = kernel_support(desc_of("hq8 hkv2 1x4096 d64"), shuffling);
-  EXPECT_EQ(few_rows.front().kernel, "decode") << "a few rows fill no matrix";
-  EXPECT_EQ(few_rows.front().reason, "");
-  EXPECT_EQ(few_rows[1].kernel, "tile");
-  EXPECT_NE(reason_against("decode", desc, small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU)), "");
-  // 24 rows of each of 8 KV heads: matrix, which does not split the keys, would have 8 workgroups.
+  const auto order = [](const char* problem, const Capabilities& device) {
+    std::vector<std::string_view> names;
+    for (const KernelSupport& support : kernel_support(desc_of(problem), device))
+      names.push_back(support.kernel);
+    EXPECT_EQ(std::set<std::string_view>(names.begin(), names.end()).size(), 5U) << "each kernel once";
+    return names;
+  };
+  const Capabilities cpu = small_device(VK_PHYSICAL_DEVICE_TYPE_CPU);
   Capabilities gpu = small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  EXPECT_EQ(order("128x128 d64", cpu).front(), "lane");
+  EXPECT_EQ(order("128x128 d64", cpu).back(), "matrix2") << "CPUs emulate matrices";
+  EXPECT_EQ(order("128x128 d64", gpu)[0], "matrix2");
+  EXPECT_EQ(order("128x128 d64", gpu)[1], "matrix");
+  EXPECT_NE(reason_against("decode", desc_of("128x128 d64"), gpu), "");
+  const AttentionDesc few_rows = desc_of("hq8 hkv2 1x4096 d64");
+  EXPECT_EQ(order("hq8 hkv2 1x4096 d64", gpu)[0], "decode") << "a few rows fill no matrix";
+  EXPECT_EQ(order("hq8 hkv2 1x4096 d64", gpu)[1], "tile");
+  EXPECT_EQ(reason_against("decode", few_rows,
+                           changed(with_lanes(gpu, 32), [](auto& c) { c.subgroup_shuffle = true; })),
+            "");
+  // 24 rows of each of 8 KV heads: matrix, which does not split the keys, would have 8 workgroups.
   gpu.compute_units = 96;
-  EXPECT_EQ(kernel_support(desc_of("hq64 hkv8 3x131072 d128 f16"), gpu)[1].kernel, "tile");
-  EXPECT_EQ(kernel_support(desc_of("hq64 hkv8 3x1024 d128 f16"), gpu)[1].kernel, "matrix");
-  EXPECT_EQ(kernel_support(desc_of("b4 hq64 hkv8 3x131072 d128 f16"), gpu)[1].kernel, "matrix");
-  std::set<std::string_view> names;
-  for (const KernelSupport& support : on_gpu) names.insert(support.kernel);
-  EXPECT_EQ(names.size(), on_gpu.size()) << "each kernel once";
+  EXPECT_EQ(order("hq64 hkv8 3x131072 d128 f16", gpu)[1], "tile");
+  EXPECT_EQ(order("hq64 hkv8 3x1024 d128 f16", gpu)[1], "matrix");
+  EXPECT_EQ(order("b4 hq64 hkv8 3x131072 d128 f16", gpu)[1], "matrix");
 }
 
 TEST(Select, ABrokenDescriptorIsEachKernelsReason) {
@@ -62,32 +64,6 @@ TEST(Select, ABrokenDescriptorIsEachKernelsReason) {
   unset.kv_heads = 2;
   for (const KernelSupport& support : kernel_support(unset, device)) {
     EXPECT_TRUE(has(support.reason, "query_length is not set")) << support.kernel;
-  }
-}
-
-// That it refuses matrix kernels is in the tests on a device.
-TEST(Select, StrictNonfiniteLeavesOtherKernels) {
-  detail::SelectionRequest request;
-  request.strict_nonfinite = true;
-  for (const char* const kernel : {"lane", "tile"}) {
-    request.kernel = kernel;
-    const auto chosen = detail::select_kernel(desc_of("128x128 d64 causal"),
-                                              small_device(VK_PHYSICAL_DEVICE_TYPE_CPU), request);
-    ASSERT_TRUE(chosen.ok()) << chosen.error().message;
-    EXPECT_EQ(chosen->kernel.name, kernel);
-  }
-}
-
-TEST(Select, TheSmallestDeviceTakesEveryProblem) {
-  for (const auto type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
-                          VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, VK_PHYSICAL_DEVICE_TYPE_OTHER}) {
-    for (const char* problem : {"1x1 d1", "512x512 d64 causal", "1x4096 d576 dv512", "203x113 d111 query=f16",
-                                "b3 hq8 hkv2 7x9 d3 bf16 kv_lengths=1,2,3 lse output=f32", "5x5 d33 dv576"}) {
-      for (const char* kernel : {"lane", "tile"}) {
-        EXPECT_EQ(reason_against(kernel, desc_of(problem), small_device(type)), "")
-            << kernel << ": " << problem;
-      }
-    }
   }
 }
 
@@ -119,26 +95,6 @@ TEST(Select, LoopsThatADriverMightEndAreRefusedByName) {
     Capabilities newer = capabilities;
     newer.max_loop_iterations = 0;
     EXPECT_EQ(reason_against(kernel, desc_of(problem), newer), "") << kernel << ": " << problem;
-  }
-}
-
-TEST(Select, SharedMemoryIsNamedWithBothNumbers) {
-  Capabilities capabilities = small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
-  capabilities.max_shared_memory_bytes = 4096;
-  const AttentionDesc desc = desc_of("128x128 d64");
-  const std::string reason = reason_against("tile", desc, capabilities);
-  EXPECT_TRUE(has(reason, "maxComputeSharedMemorySize"));
-  EXPECT_TRUE(has(reason, "4096"));
-  EXPECT_EQ(reason_against("lane", desc, capabilities), "") << "lane uses none";
-}
-
-TEST(Select, StorageBuffersAreNamedWithBothNumbers) {
-  Capabilities capabilities = small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
-  capabilities.max_stage_storage_buffers = 4;
-  for (const char* kernel : {"lane", "tile"}) {
-    const std::string reason = reason_against(kernel, desc_of("128x128 d64"), capabilities);
-    EXPECT_TRUE(has(reason, "maxPerStageDescriptorStorageBuffers"));
-    EXPECT_TRUE(has(reason, "4"));
   }
 }
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
+#include <tuple>
 #include <vector>
 
 #include "kernels/select.hpp"
@@ -24,13 +24,15 @@ TunedProblem tuned(const char* problem, const char* kernel, const TileShape& til
 }
 
 TEST(TileTable, TheMostSpecificEntryComesFirst) {
-  const Capabilities cpu = device_of(VK_PHYSICAL_DEVICE_TYPE_CPU);
-  EXPECT_EQ(detail::table_tiles("lane", desc_of("512x512 d64"), cpu).front().rows, 4U);
-  EXPECT_EQ(detail::table_tiles("lane", desc_of("512x512 d64"), cpu).front().keys, 32U);
-  EXPECT_EQ(detail::table_tiles("lane", desc_of("512x40 d64"), cpu).front().keys, 16U);
-  EXPECT_EQ(detail::table_tiles("lane", desc_of("1x4096 d64"), cpu).front().rows, 1U);
-  EXPECT_EQ(detail::table_tiles("lane", desc_of("hq32 hkv1 1x4096 d64"), cpu).front().rows, 4U)
-      << "heads of a group are rows";
+  for (const auto& [problem, rows, keys] :
+       {std::tuple{"512x512 d64", 4U, 32U},
+        {"512x40 d64", 4U, 16U},
+        {"1x4096 d64", 1U, 32U},
+        {"hq32 hkv1 1x4096 d64", 4U, 32U}}) {  // heads of a group are rows
+    const auto tiles = detail::table_tiles("lane", desc_of(problem), device_of(VK_PHYSICAL_DEVICE_TYPE_CPU));
+    EXPECT_EQ(tiles.front().rows, rows) << problem;
+    EXPECT_EQ(tiles.front().keys, keys) << problem;
+  }
 }
 
 using detail::Architecture;
@@ -55,54 +57,45 @@ std::vector<detail::TileEntry> table_of_all_columns() {
           {"lane", {}, named(10)}};
 }
 
-std::vector<std::uint32_t> matching(const char* problem, const Capabilities& device) {
-  std::vector<std::uint32_t> found;
-  for (const TileShape& tile :
-       detail::matching_tiles(table_of_all_columns(), "lane", desc_of(problem), device))
-    found.push_back(tile.threads);
-  return found;
-}
-
 TEST(TileTable, EachColumnDecidesAndTheGeneralEntryComesLast) {
-  using Found = std::vector<std::uint32_t>;
-  Capabilities lavapipe = device_of(VK_PHYSICAL_DEVICE_TYPE_CPU);
-  Capabilities swiftshader = lavapipe;
-  swiftshader.driver_name = "SwiftShader driver";
+  const Capabilities cpu = device_of(VK_PHYSICAL_DEVICE_TYPE_CPU);
+  const Capabilities swiftshader = changed(cpu, [](auto& c) { c.driver_name = "SwiftShader driver"; });
   Capabilities rdna = device_of(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
   rdna.vendor_id = 0x1002;
-  Capabilities gcn = rdna;
-  set_subgroup_sizes(gcn, 64, 64);
-  EXPECT_EQ(matching("63x1023 d127", rdna), (Found{2, 10}));
-  EXPECT_EQ(matching("63x1023 d127", gcn), (Found{10})) << "another architecture";
-  EXPECT_EQ(matching("63x1023 d127", lavapipe), (Found{8, 10})) << "a CPU";
-  EXPECT_EQ(matching("63x1023 d127", swiftshader), (Found{3, 8, 10})) << "a CPU and an architecture";
-  EXPECT_EQ(matching("63x1023 d127 bf16", gcn), (Found{4, 10})) << "keys of 2 bytes";
-  EXPECT_EQ(matching("63x1023 d127 query=f16", gcn), (Found{10})) << "other elements do not count";
-  EXPECT_EQ(matching("63x1023 d128", gcn), (Found{5, 10}));
-  EXPECT_EQ(matching("64x1023 d127", gcn), (Found{6, 10}));
-  EXPECT_EQ(matching("63x1024 d127", gcn), (Found{7, 10}));
-  EXPECT_EQ(matching("64x1024 d128 f16", rdna), (Found{1, 2, 4, 5, 6, 7, 10}));
-  EXPECT_EQ(matching("64x1024 d128", rdna), (Found{2, 5, 6, 7, 10})) << "one column of the first is not met";
-}
-
-TEST(TileTable, EveryKernelHasBlockSizesForEveryDevice) {
-  for (const char* problem : {"1x1 d1", "512x512 d64 f16", "4096x4096 d576 dv512"}) {
-    for (const auto type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
-                            VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, VK_PHYSICAL_DEVICE_TYPE_OTHER}) {
-      for (const detail::Kernel& kernel : detail::ordered_kernels(desc_of(problem), device_of(type))) {
-        EXPECT_FALSE(detail::table_tiles(kernel.name, desc_of(problem), device_of(type)).empty())
-            << kernel.name;
-      }
-    }
+  const Capabilities gcn = with_lanes(rdna, 64);
+  using Found = std::vector<std::uint32_t>;
+  for (const auto& [problem, device, expected] :
+       {std::tuple{"63x1023 d127", rdna, Found{2, 10}},
+        {"63x1023 d127", gcn, {10}},
+        {"63x1023 d127", cpu, {8, 10}},
+        {"63x1023 d127", swiftshader, {3, 8, 10}},
+        {"63x1023 d127 bf16", gcn, {4, 10}},    // keys of 2 bytes
+        {"63x1023 d127 query=f16", gcn, {10}},  // other elements do not count
+        {"63x1023 d128", gcn, {5, 10}},
+        {"64x1023 d127", gcn, {6, 10}},
+        {"63x1024 d127", gcn, {7, 10}},
+        {"64x1024 d128 f16", rdna, {1, 2, 4, 5, 6, 7, 10}},
+        {"64x1024 d128", rdna, {2, 5, 6, 7, 10}}}) {  // one column of the first is not met
+    Found found;
+    for (const TileShape& tile :
+         detail::matching_tiles(table_of_all_columns(), "lane", desc_of(problem), device))
+      found.push_back(tile.threads);
+    EXPECT_EQ(found, expected) << problem;
   }
 }
 
-TEST(TileTable, CandidatesBeginWithTheDefault) {
-  for (const auto type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU}) {
-    for (const char* problem : {"512x512 d64", "hq8 hkv1 1x4096 d64 f16"}) {
-      const auto selection = detail::select_kernel(desc_of(problem), device_of(type), {});
+TEST(TileTable, EveryDeviceHasBlockSizesAndCandidatesThatBeginWithTheDefault) {
+  for (const auto type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+                          VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, VK_PHYSICAL_DEVICE_TYPE_OTHER}) {
+    const Capabilities device = device_of(type);
+    for (const char* problem : {"1x1 d1", "512x512 d64", "hq8 hkv1 1x4096 d64 f16", "4096x4096 d576 dv512"}) {
+      const AttentionDesc desc = desc_of(problem);
+      for (const detail::Kernel& kernel : detail::ordered_kernels(desc, device)) {
+        EXPECT_FALSE(detail::table_tiles(kernel.name, desc, device).empty()) << kernel.name;
+      }
+      const auto selection = detail::select_kernel(desc, device, {});
       ASSERT_TRUE(selection.ok());
-      const auto candidates = tuning_candidates(desc_of(problem), device_of(type));
+      const auto candidates = tuning_candidates(desc, device);
       ASSERT_GT(candidates.size(), 3U);
       EXPECT_EQ(candidates.front().kernel, selection->kernel.name);
       EXPECT_EQ(candidates.front().tile, selection->config.tile);
@@ -137,16 +130,10 @@ TEST(Tuning, TheNearestMeasuredProblemCounts) {
   EXPECT_EQ(nearest("h8 512x512 d64 f16 causal"), nullptr) << "another mask";
   EXPECT_EQ(nearest("hq8 hkv2 512x512 d64 f16"), nullptr) << "other groups";
   EXPECT_EQ(nearest("h8 16384x16384 d64 f16"), nullptr) << "too far";
-}
-
-// That each is nearest to itself is in tuning_file_test.cpp.
-TEST(Tuning, AnotherMaskIsNearerThanNone) {
-  Tuning tuning;
-  for (const char* const problem : {"h8 512x512 d64", "h8 512x512 d64 mask=bits hidden=0.75 block=128"}) {
-    tuning.problems.push_back(tuned(problem, "tile", {128}));
-  }
-  EXPECT_EQ(tuning.nearest(desc_of("h8 512x512 d64 mask=bits")), &tuning.problems[1]);
-  EXPECT_EQ(tuning.nearest(desc_of("h8 600x700 d64 mask=f16")), &tuning.problems[1]);
+  tuning.problems.push_back(tuned("h8 512x512 d64 f16 mask=bits hidden=0.75 block=128", "tile", {128}));
+  EXPECT_EQ(nearest("h8 512x512 d64 f16 mask=bits"), &tuning.problems[3])
+      << "another mask is nearer than none";
+  EXPECT_EQ(nearest("h8 600x700 d64 f16 mask=f16"), &tuning.problems[3]);
 }
 
 }  // namespace
