@@ -50,16 +50,9 @@ TEST(ParseProblem, Sizes) {
 }
 
 TEST(ParseProblem, Defaults) {
-  const Problem problem = parsed("3x5 d7");
-  EXPECT_EQ(problem.desc.batch, 1);
-  EXPECT_EQ(problem.desc.query_heads, 1);
-  EXPECT_FALSE(problem.desc.causal || problem.desc.has_lse || problem.desc.scale.has_value());
-  EXPECT_EQ(problem.desc.kv_lengths, Lengths::kUniform);
-  EXPECT_EQ(problem.desc.query.alignment_bytes, 16U);
-  EXPECT_EQ(problem.score, bench::ScoreKind::kNone);
-  EXPECT_EQ(problem.data, bench::DataKind::kNormal);
-  EXPECT_EQ(problem.magnitude, 1.0);
-  EXPECT_EQ(problem.seed, 1U);
+  EXPECT_EQ(parsed("3x5 d7").desc,
+            AttentionDesc({.query_length = 3, .kv_length = 5, .head_dim = 7, .mask = {.strides = Strides{}}})
+                .resolved());
 }
 
 TEST(ParseProblem, Types) {

@@ -1,5 +1,5 @@
-// Kernel selection from made-up capabilities: order, refusals and their reasons. Limits that are refused, and
-// the smallest device, are in tests/gpu/limits_test.cpp.
+// What is chosen for a problem, from made-up capabilities: the kernel, its block sizes, a split over the
+// keys. Limits that are refused, and the smallest device, are in tests/gpu/limits_test.cpp.
 #include <vkattn/plan.hpp>
 
 #include <gtest/gtest.h>
@@ -7,14 +7,20 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "common/checked.hpp"
 #include "kernels/select.hpp"
+#include "kernels/split.hpp"
 #include "made_up_device.hpp"
+#include "support/problem_text.hpp"
 
 namespace vkattn::tests {
 namespace {
+
+using namespace detail;
 
 std::string reason_against(const char* kernel, const AttentionDesc& desc, const Capabilities& capabilities) {
   for (const KernelSupport& support : kernel_support(desc, capabilities)) {
@@ -95,6 +101,216 @@ TEST(Select, LoopsThatADriverMightEndAreRefusedByName) {
     Capabilities newer = capabilities;
     newer.max_loop_iterations = 0;
     EXPECT_EQ(reason_against(kernel, desc_of(problem), newer), "") << kernel << ": " << problem;
+  }
+}
+
+Capabilities device_of(VkPhysicalDeviceType type) {
+  Capabilities capabilities = with_lanes(made_up_gpu(), 8);
+  capabilities.device_type = type;
+  capabilities.max_stage_storage_buffers = 16;
+  return capabilities;
+}
+
+TunedProblem tuned(const char* problem, const char* kernel, const TileShape& tile) {
+  return {problem, desc_of(problem), {kernel, tile}, 0};
+}
+
+TEST(TileTable, TheMostSpecificEntryComesFirst) {
+  for (const auto& [problem, rows, keys] :
+       {std::tuple{"512x512 d64", 4U, 32U},
+        {"512x40 d64", 4U, 16U},
+        {"1x4096 d64", 1U, 32U},
+        {"hq32 hkv1 1x4096 d64", 4U, 32U}}) {  // heads of a group are rows
+    const auto tiles = table_tiles("lane", desc_of(problem), device_of(VK_PHYSICAL_DEVICE_TYPE_CPU));
+    EXPECT_EQ(tiles.front().rows, rows) << problem;
+    EXPECT_EQ(tiles.front().keys, keys) << problem;
+  }
+}
+
+/// Threads name the entry.
+TileShape named(std::uint32_t threads) {
+  return {threads, 0, 0, 1, 8, 0};
+}
+
+/// For each column an entry that asks for nothing else, most specific first, then one for all.
+std::vector<TileEntry> table_of_all_columns() {
+  return {{"lane", {DeviceClass::kGpu, Architecture::kAmdRdna, 2, 128, 64, 1024}, named(1)},
+          {"lane", {DeviceClass::kAny, Architecture::kAmdRdna}, named(2)},
+          {"lane", {DeviceClass::kAny, Architecture::kSwiftShader}, named(3)},
+          {"lane", {DeviceClass::kAny, Architecture::kAny, 2}, named(4)},
+          {"lane", {DeviceClass::kAny, Architecture::kAny, 0, 128}, named(5)},
+          {"lane", {DeviceClass::kAny, Architecture::kAny, 0, 0, 64}, named(6)},
+          {"lane", {DeviceClass::kAny, Architecture::kAny, 0, 0, 0, 1024}, named(7)},
+          {"lane", {DeviceClass::kCpu}, named(8)},
+          {"tile", {}, named(9)},
+          {"lane", {}, named(10)}};
+}
+
+TEST(TileTable, EachColumnDecidesAndTheGeneralEntryComesLast) {
+  const Capabilities cpu = device_of(VK_PHYSICAL_DEVICE_TYPE_CPU);
+  const Capabilities swiftshader = changed(cpu, [](auto& c) { c.driver_name = "SwiftShader driver"; });
+  Capabilities rdna = device_of(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  rdna.vendor_id = 0x1002;
+  const Capabilities gcn = with_lanes(rdna, 64);
+  using Found = std::vector<std::uint32_t>;
+  for (const auto& [problem, device, expected] :
+       {std::tuple{"63x1023 d127", rdna, Found{2, 10}},
+        {"63x1023 d127", gcn, {10}},
+        {"63x1023 d127", cpu, {8, 10}},
+        {"63x1023 d127", swiftshader, {3, 8, 10}},
+        {"63x1023 d127 bf16", gcn, {4, 10}},    // keys of 2 bytes
+        {"63x1023 d127 query=f16", gcn, {10}},  // other elements do not count
+        {"63x1023 d128", gcn, {5, 10}},
+        {"64x1023 d127", gcn, {6, 10}},
+        {"63x1024 d127", gcn, {7, 10}},
+        {"64x1024 d128 f16", rdna, {1, 2, 4, 5, 6, 7, 10}},
+        {"64x1024 d128", rdna, {2, 5, 6, 7, 10}}}) {  // one column of the first is not met
+    Found found;
+    for (const TileShape& tile : matching_tiles(table_of_all_columns(), "lane", desc_of(problem), device))
+      found.push_back(tile.threads);
+    EXPECT_EQ(found, expected) << problem;
+  }
+}
+
+TEST(TileTable, EveryDeviceHasBlockSizesAndCandidatesThatBeginWithTheDefault) {
+  for (const auto type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+                          VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, VK_PHYSICAL_DEVICE_TYPE_OTHER}) {
+    const Capabilities device = device_of(type);
+    for (const char* problem : {"1x1 d1", "512x512 d64", "hq8 hkv1 1x4096 d64 f16", "4096x4096 d576 dv512"}) {
+      const AttentionDesc desc = desc_of(problem);
+      for (const Kernel& kernel : ordered_kernels(desc, device)) {
+        EXPECT_FALSE(table_tiles(kernel.name, desc, device).empty()) << kernel.name;
+      }
+      const auto selection = select_kernel(desc, device, {});
+      ASSERT_TRUE(selection.ok());
+      const auto candidates = tuning_candidates(desc, device);
+      ASSERT_GT(candidates.size(), 3U);
+      EXPECT_EQ(candidates.front().kernel, selection->kernel.name);
+      EXPECT_EQ(candidates.front().tile, selection->config.tile);
+    }
+  }
+}
+
+TEST(TileTable, SenselessBlockSizesAreRefused) {
+  const Capabilities gpu = device_of(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  for (const char* kernel : {"lane", "tile", "decode"}) {
+    for (const TileShape& tile : {TileShape{}, TileShape{8, 0, 0, 1, 24, 0}, TileShape{0, 0, 0, 0, 0, 0},
+                                  TileShape{~0U, ~0U, ~0U, ~0U, ~0U, ~0U}, TileShape{100, 3, 7, 5, 11, 13},
+                                  TileShape{1U << 31U, 0, 16, 1U << 31U, 1U << 30U, 32}}) {
+      const auto selection = select_kernel(desc_of("4x64 d64"), gpu, {kernel, &tile, {}});
+      ASSERT_FALSE(selection.ok()) << kernel << ": " << to_string(tile);
+      EXPECT_TRUE(has(selection.error().message, "block sizes"));
+    }
+  }
+}
+
+TEST(Tuning, TheNearestMeasuredProblemCounts) {
+  Tuning tuning;
+  tuning.problems = {tuned("h8 512x512 d64 f16", "tile", {256, 0, 16, 4, 4, 32}),
+                     tuned("h8 2048x2048 d64 f16", "tile", {128, 0, 16, 4, 2, 32}),
+                     tuned("hq8 hkv2 1x4096 d64 f16", "lane", {64, 0, 0, 1, 8, 0})};
+  const auto nearest = [&](const char* problem) { return tuning.nearest(desc_of(problem)); };
+  EXPECT_EQ(nearest("h8 600x600 d64 f16"), &tuning.problems[0]);
+  EXPECT_EQ(nearest("b4 h1 3000x1500 d64 f16"), &tuning.problems[1]);
+  EXPECT_EQ(nearest("hq16 hkv4 1x2048 d64 f16"), &tuning.problems[2]);
+  EXPECT_EQ(nearest("h8 512x512 d128 f16"), nullptr) << "another head_dim";
+  EXPECT_EQ(nearest("h8 512x512 d64"), nullptr) << "another type";
+  EXPECT_EQ(nearest("h8 512x512 d64 f16 causal"), nullptr) << "another mask";
+  EXPECT_EQ(nearest("hq8 hkv2 512x512 d64 f16"), nullptr) << "other groups";
+  EXPECT_EQ(nearest("h8 16384x16384 d64 f16"), nullptr) << "too far";
+  tuning.problems.push_back(tuned("h8 512x512 d64 f16 mask=bits hidden=0.75 block=128", "tile", {128}));
+  EXPECT_EQ(nearest("h8 512x512 d64 f16 mask=bits"), &tuning.problems[3])
+      << "another mask is nearer than none";
+  EXPECT_EQ(nearest("h8 600x700 d64 f16 mask=f16"), &tuning.problems[3]);
+}
+
+AttentionDesc with_keys(std::int64_t kv_length) {
+  return parsed("q1 kv" + std::to_string(kv_length) + " d64").desc;
+}
+
+Capabilities gpu(std::uint32_t compute_units) {
+  Capabilities capabilities;
+  capabilities.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  capabilities.compute_units = compute_units;
+  return capabilities;
+}
+
+KernelConfig steps_of(std::uint32_t keys) {
+  KernelConfig config;
+  config.key_step = keys;
+  return config;
+}
+
+TEST(KvSplit, LeavesBusyDevicesAndShortKeysAlone) {
+  for (const auto& [keys, tiles] : {std::pair{65536, 120}, {65536, 5000}, {0, 1}, {256, 1}}) {
+    EXPECT_EQ(choose_kv_split(with_keys(keys), gpu(60), steps_of(32), tiles, false, 0).splits, 1) << keys;
+  }
+}
+
+/// 85 % of the workgroups of one wave at least. Small workgroups come in larger numbers.
+TEST(KvSplit, FillsAnIdleDevice) {
+  for (const std::uint32_t per_unit : {2U, 4U}) {
+    KernelConfig config = steps_of(32);
+    config.workgroups_per_unit = per_unit;
+    const KvSplit split = choose_kv_split(with_keys(131072), gpu(60), config, 8, false, 0);
+    EXPECT_GE(split.splits * 8, 51 * per_unit);
+    EXPECT_LE(split.splits * 8, 60 * per_unit);
+  }
+}
+
+TEST(KvSplit, PartsCoverAllKeysInWholeSteps) {
+  for (const std::int64_t kv_length : {1, 31, 32, 33, 1000, 4096, 4097}) {
+    for (std::int64_t wanted = 1; wanted <= 97; ++wanted) {
+      const KvSplit split = choose_kv_split(with_keys(kv_length), gpu(60), steps_of(32), 1, false, wanted);
+      EXPECT_LE(split.splits, wanted);
+      if (split.splits == 1) continue;
+      EXPECT_EQ(split.keys % 32, 0);
+      EXPECT_GE(split.splits * split.keys, kv_length);
+      EXPECT_LT((split.splits - 1) * split.keys, kv_length);
+    }
+  }
+}
+
+TEST(KvSplit, CountsWhatATileOfRowsMaySee) {
+  AttentionDesc desc = with_keys(16384);
+  desc.query_length = 10;
+  EXPECT_EQ(most_visible_keys(desc, 4), 16384);
+  desc.window.left = 511;
+  EXPECT_EQ(most_visible_keys(desc, 4), 16384) << "no end to the right";
+  desc.causal = true;
+  EXPECT_EQ(most_visible_keys(desc, 1), 512);
+  EXPECT_EQ(most_visible_keys(desc, 4), 515);
+  EXPECT_EQ(most_visible_keys(desc, 64), 521) << "of 10 rows";
+  desc.causal = false;
+  desc.window.right = 100;
+  EXPECT_EQ(most_visible_keys(desc, 1), 612);
+  desc.window.left = kMaxInt64;
+  EXPECT_EQ(most_visible_keys(desc, 1), 16384);
+  desc.window = {};
+  desc.cache.mapping = KeyMapping::kRing;
+  desc.cache.ring_length = 300;
+  EXPECT_EQ(most_visible_keys(desc, 64), 300);
+}
+
+TEST(KvSplit, CutsOnlyWhatAWindowShows) {
+  AttentionDesc desc = with_keys(131072);
+  desc.window = {1023, 0};
+  KernelConfig config = steps_of(32);
+  config.rows_per_workgroup = 16;
+  // Of 131072 keys it would be 13 parts, of which one shows.
+  const KvSplit split = choose_kv_split(desc, gpu(60), config, 8, false, 0);
+  EXPECT_EQ(split.keys, 256);
+  EXPECT_EQ(split.splits, 5) << "4 parts of 256, and one as they may begin within one";
+  EXPECT_GE(choose_kv_split(desc, gpu(60), config, 8, true, 0).splits * 8, 102) << "windows of the keys";
+  for (const std::int64_t span : {1, 31, 32, 33, 700}) {
+    for (std::int64_t wanted = 1; wanted <= 97; ++wanted) {
+      const KvSplit parts = split_span(1000, span, wanted, 32);
+      for (std::int64_t begin = 0; begin + span <= 1000; ++begin) {
+        const std::int64_t first = begin / parts.keys * parts.keys;
+        const bool of_all = parts.splits * parts.keys >= 1000;
+        ASSERT_GE((of_all ? 0 : first) + parts.splits * parts.keys, begin + span);
+      }
+    }
   }
 }
 
