@@ -88,21 +88,6 @@ TEST(Tile, ASubgroupSizeIsAskedForWhereThereAreSeveral) {
   EXPECT_EQ(size_with([](auto& c) { c.compute_full_subgroups = false; }), 0U);
 }
 
-TEST(Tile, EveryEntryIsTakenOrRefusedByName) {
-  for (const std::uint32_t bytes : {16384U, 32768U, 49152U, 65536U}) {
-    for (const char* problem : {"1x1 d1", "512x512 d64 f16", "512x512 d576 dv512"}) {
-      for (const TileShape& tile : all_tiles("tile")) {
-        const auto config = configure_tile(desc_of(problem), gpu(bytes), {&tile, 1});
-        if (config.ok()) {
-          EXPECT_LE(config->shared_bytes, bytes);
-        } else {
-          EXPECT_TRUE(has(config.error().message, "maxComputeSharedMemorySize"));
-        }
-      }
-    }
-  }
-}
-
 constexpr HostKernel kDecode{"decode", configure_decode};
 
 /// A device with subgroups of 32 that shuffle.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -44,6 +45,12 @@ void expect_refused(const std::vector<Refusal>& refusals, const std::string& bef
     const std::string error = error_of(before + source);
     EXPECT_TRUE(error.starts_with("my.glsl:" + begin)) << source << ": " << error;
   }
+}
+
+std::string repeated(const std::string& text, int count) {
+  std::string result;
+  for (int i = 0; i < count; ++i) result += text;
+  return result;
 }
 
 /// Each of several faults, one a line.
@@ -91,9 +98,7 @@ TEST(ScoreFunctionTest, FaultsOfAnyKindAreErrors) {
   std::vector<std::string> words;
   for (std::string word; std::getline(source, word, '@');) words.push_back(word);
   const auto text_of = [](const std::vector<std::string>& pieces) {
-    std::string text;
-    for (const std::string& piece : pieces) text += piece;
-    return text;
+    return std::accumulate(pieces.begin(), pieces.end(), std::string());
   };
   EXPECT_EQ(error_of(text_of(words)), "none");
   std::uint32_t state = 1;
@@ -140,14 +145,7 @@ TEST(ScoreFunctionTest, WhatConditionsLeaveOutIsNotThere) {
 
 /// What would take the compiler's stack, in every form that nests.
 TEST(ScoreFunctionTest, RefusesWhatNestsTooDeep) {
-  const auto repeated = [](const std::string& text, int count) {
-    std::string result;
-    for (int i = 0; i < count; ++i) result += text;
-    return result;
-  };
-  const auto score = [](const std::string& expression) {
-    return "float score(float s, Position p) {\n  " + expression + "\n}\n";
-  };
+  const std::string begin = "float score(float s, Position p) {\n  ";
   const std::string refused =
       "more than 500 operators and brackets hang on one another; give parts of the expression names";
   constexpr int kMany = 20000;
@@ -162,27 +160,23 @@ TEST(ScoreFunctionTest, RefusesWhatNestsTooDeep) {
         repeated("if (s > 0.0) { s = 1.0; } else ", kMany) + "s = 2.0; return s;",
         repeated("for (;;) ", kMany) + "s = 2.0; return s;",
         repeated("{", kMany) + repeated("}", kMany) + "return s;"}) {
-    EXPECT_EQ(error_of(score(text)), "my.glsl:2: " + refused) << text.substr(0, 60);
+    EXPECT_EQ(error_of(begin + text + "\n}\n"), "my.glsl:2: " + refused) << text.substr(0, 60);
   }
-  EXPECT_EQ(error_of("#define A + s + s + s + s + s + s + s + s + s + s\n#define B A A A A A A A A A A\n" +
-                     score("return s" + repeated(" B", 200) + ";")),
-            "my.glsl:4: " + refused);
-  EXPECT_EQ(error_of("#if " + repeated("!", kMany) + "0\n#endif\n" + score("return s;")),
-            "my.glsl:1: " + refused);
+  expect_refused(
+      {{"#define A + s + s + s + s + s + s + s + s + s + s\n#define B A A A A A A A A A A\n" + begin +
+            "return s" + repeated(" B", 200) + ";\n}\n",
+        "4: " + refused},
+       {"#if " + repeated("!", kMany) + "0\n#endif\n" + begin + "return s;\n}\n", "1: " + refused}});
 }
 
 TEST(ScoreFunctionTest, TakesLongTextsThatDoNotNest) {
-  std::string table = "const float table[3000] = float[3000](0.0";
-  std::string list = "const vec2 pairs[500] = {vec2(0.0)";
-  std::string sums, branches;
-  for (int i = 1; i < 3000; ++i) table += ", -1.5e-3";
-  for (int i = 1; i < 500; ++i) list += ", vec2(1.0, -2.0)";
-  for (int i = 0; i < 3000; ++i) sums += "  s = 0.5 * s + table[p.key % 3000u];\n  { s += 1.0; }\n";
-  for (int i = 0; i < 150; ++i) branches += "if (p.key == " + std::to_string(i) + "u) { s += 1.0; } else ";
-  std::string sum = "s";
-  for (int i = 0; i < 450; ++i) sum += " + 1.5";
-  EXPECT_EQ(error_of(table + ");\n" + list + "};\nfloat score(float s, Position p) {\n" + sums + branches +
-                     "s = pairs[p.query % 500u].x;\n  return " + sum + ";\n}\n"),
+  const std::string table =
+      "const float table[3000] = float[3000](0.0" + repeated(", -1.5e-3", 2999) + ");\n";
+  const std::string list = "const vec2 pairs[500] = {vec2(0.0)" + repeated(", vec2(1.0, -2.0)", 499) + "};\n";
+  const std::string sums = repeated("  s = 0.5 * s + table[p.key % 3000u];\n  { s += 1.0; }\n", 3000);
+  const std::string branches = repeated("if (p.key == 7u) { s += 1.0; } else ", 150);
+  EXPECT_EQ(error_of(table + list + "float score(float s, Position p) {\n" + sums + branches +
+                     "s = pairs[p.query % 500u].x;\n  return s" + repeated(" + 1.5", 450) + ";\n}\n"),
             "none");
 }
 
@@ -272,16 +266,14 @@ TEST(ScoreFunctionTest, NamesDoNotCollideWithTheKernels) {
 }
 
 TEST(ScoreFunctionTest, KernelsAreThoseOfTheBuild) {
-  using detail::shader_recipes;
-  using detail::shader_texts;
   std::size_t compared = 0;
-  for (const detail::ShaderRecipe& recipe : shader_recipes()) {
+  for (const detail::ShaderRecipe& recipe : detail::shader_recipes()) {
     const detail::ShaderBinary* const built = detail::find_shader(detail::shader_binaries(), recipe.name);
     ASSERT_NE(built, nullptr) << recipe.name;
     if (built->words.empty()) continue;
-    const auto text = std::find_if(shader_texts().begin(), shader_texts().end(),
+    const auto text = std::find_if(detail::shader_texts().begin(), detail::shader_texts().end(),
                                    [&](const detail::ShaderText& file) { return file.path == recipe.file; });
-    ASSERT_NE(text, shader_texts().end()) << recipe.file;
+    ASSERT_NE(text, detail::shader_texts().end()) << recipe.file;
     const detail::GlslOutput output =
         detail::compile_glsl({text->text, recipe.defines, recipe.target_environment, ""});
     ASSERT_FALSE(output.words.empty()) << recipe.name << ": " << output.messages.at(0).text;
@@ -291,7 +283,7 @@ TEST(ScoreFunctionTest, KernelsAreThoseOfTheBuild) {
         << recipe.name;
     ++compared;
   }
-  EXPECT_EQ(shader_recipes().size(), detail::shader_binaries().size());
+  EXPECT_EQ(detail::shader_recipes().size(), detail::shader_binaries().size());
   EXPECT_GT(compared, 10U);
 }
 
