@@ -162,8 +162,18 @@ TEST(Quantise, CodesUseTheScaleBeforeItsRoundingToFloat16) {
   EXPECT_EQ(block[3], std::byte{8});
 }
 
-TEST(Quantise, ScalesAreAtLeastWhatTheCallerWants) {
+TEST(Quantise, EndsOfTheRange) {
   for (const DataType type : {DataType::kQ8_0, DataType::kQ4_0}) {
+    for (const float element : {0.0F, -0.0F, 1e-38F, -1e-44F}) {  // without a reciprocal
+      const auto block = block_of(type, std::vector<float>(32, element));
+      for (const float decoded : block_elements_of(type, block)) EXPECT_EQ(decoded, 0.0F) << element;
+      EXPECT_EQ(block.back(), type == DataType::kQ8_0 ? std::byte{0} : std::byte{0x88});
+    }
+    for (const float element : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+      std::vector<float> values(32, 1.0F);
+      values[5] = element;
+      EXPECT_TRUE(std::isnan(scale_of(block_of(type, values)))) << element;
+    }
     EXPECT_GE(std::abs(scale_of(block_of(type, std::vector<float>(32, 1e-3F), 1.0F))), 1.0F);
   }
 }
