@@ -39,6 +39,7 @@ struct Peaks {
   Peak read;                        ///< beyond every cache
   std::vector<MemoryPoint> memory;  ///< ascending sizes; the last is the one of `copy` and `read`
 
+  [[nodiscard]] bool measured() const { return multiply_add.rate > 0; }
   /// Takes over what another measurement of the same device found to be faster.
   void raise(const Peaks& other);
   /// The best rate of any measured working set that is at least as large as the largest one not above

@@ -141,9 +141,13 @@ std::string TextReport::head() const {
       console::labelled("device", console::printable(name + driver), kLabelWidth, 0, kLineWidth);
   text += console::labelled("timing", report_.device_timestamps ? "device timestamps" : "the host's clock",
                             kLabelWidth);
-  text += peak_line("peaks", "multiply-add f32", flops_text(report_.peaks.multiply_add.rate),
-                    report_.peaks.multiply_add.variant);
-  text += matrix_lines(report_.peaks) + memory_lines(report_.peaks);
+  if (report_.peaks.measured()) {
+    text += peak_line("peaks", "multiply-add f32", flops_text(report_.peaks.multiply_add.rate),
+                      report_.peaks.multiply_add.variant);
+    text += matrix_lines(report_.peaks) + memory_lines(report_.peaks);
+  } else {
+    text += console::labelled("peaks", "not measured", kLabelWidth);
+  }
   text += "\n" + pad_right("problem", name_width_) + "   median       p5      p95  " +
           (flops_unit_ > 1e9 ? "TFLOP/s" : "GFLOP/s") + "  of peak    GB/s  of peak  ";
   if (report_.kernels.size() < 2) return text + "kernel\n";
@@ -186,9 +190,12 @@ std::string TextReport::figures(const Row& row) const {
   }
   const auto of_work = [&](const std::string& figure) { return row.work_known ? figure : std::string("-"); };
   text += "  " + pad_left(of_work(significant(row.flops_per_second() / flops_unit_)), 7);
-  text += "  " + pad_left(of_work(console::percent(row.compute_share)), 7);
+  const auto of_peak = [&](double share) {
+    return pad_left(report_.peaks.measured() ? of_work(console::percent(share)) : "-", 7);
+  };
+  text += "  " + of_peak(row.compute_share);
   text += "  " + pad_left(of_work(significant(row.bytes_per_second() * 1e-9)), 6);
-  text += "  " + pad_left(of_work(console::percent(row.memory_share)), 7);
+  text += "  " + of_peak(row.memory_share);
   if (report_.kernels.size() < 2) return text + "  " + row.kernel;
   return text + "  " + pad_right(row.kernel, kernel_width_) + "  " + relative_time(row);
 }

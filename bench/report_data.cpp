@@ -13,6 +13,7 @@ double to_ms(double nanoseconds) {
 }
 
 Json peaks_json(const Peaks& peaks) {
+  if (!peaks.measured()) return {};
   Json matrix = Json::array();
   for (const MatrixPeak& entry : peaks.matrix) {
     Json item{{"operand", entry.operand}, {"accumulator", entry.accumulator}};
@@ -41,8 +42,9 @@ Json peaks_json(const Peaks& peaks) {
               {"memory_by_working_set", std::move(memory)}};
 }
 
-Json row_json(const Row& row) {
+Json row_json(const Row& row, const Peaks& peaks) {
   const auto of_work = [&](double number) { return row.work_known ? Json(number) : Json(); };
+  const auto of_peak = [&](double share) { return peaks.measured() ? of_work(share) : Json(); };
   Json json{{"name", row.name},
             {"problem", row.problem},
             {"outcome", name(row.outcome)},
@@ -64,9 +66,9 @@ Json row_json(const Row& row) {
                    {"record_ns", row.record.median_ns},
                    {"record_allocations", row.record.allocations ? Json(*row.record.allocations) : Json()},
                    {"gflops_per_second", of_work(row.flops_per_second() * 1e-9)},
-                   {"share_of_compute_peak", of_work(row.compute_share)},
+                   {"share_of_compute_peak", of_peak(row.compute_share)},
                    {"gbytes_per_second", of_work(row.bytes_per_second() * 1e-9)},
-                   {"share_of_memory_peak", of_work(row.memory_share)},
+                   {"share_of_memory_peak", of_peak(row.memory_share)},
                    {"above_peak", row.above_peak()},
                    {"tensor_bytes", row.tensor_bytes},
                    {"host_before_bytes", row.host_before_bytes},
@@ -94,7 +96,7 @@ std::string csv_number(double value) {
 
 std::string to_json(const Report& report) {
   Json rows = Json::array();
-  for (const Row& row : report.rows) rows.push_back(row_json(row));
+  for (const Row& row : report.rows) rows.push_back(row_json(row, report.peaks));
   const Json json{
       {"version", report.version},
       {"command", report.command},
@@ -134,10 +136,11 @@ std::string to_csv(const Report& report) {
     }
     add(measured, row.record.median_ns);
     add(measured && row.record.allocations, static_cast<double>(row.record.allocations.value_or(0)));
-    for (const double number : {row.flops_per_second() * 1e-9, row.compute_share,
-                                row.bytes_per_second() * 1e-9, row.memory_share}) {
-      add(measured && row.work_known, number);
-    }
+    const bool has_work = measured && row.work_known, has_peaks = has_work && report.peaks.measured();
+    add(has_work, row.flops_per_second() * 1e-9);
+    add(has_peaks, row.compute_share);
+    add(has_work, row.bytes_per_second() * 1e-9);
+    add(has_peaks, row.memory_share);
     for (const double time : {row.predicted_ns, row.plan_ns, row.first_run_ns}) add(time > 0, to_ms(time));
     text += std::to_string(row.check.rows_checked) + "," + csv_number(row.check.largest_share) + "," +
             std::to_string(row.tensor_bytes) + "," + std::to_string(row.host_peak_bytes) + "," +

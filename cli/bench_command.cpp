@@ -35,7 +35,7 @@ struct Arguments {
   std::vector<std::string> problems;
   std::string suite, kernels, repeat, max_seconds, output, plot;
   DeviceArguments where;
-  bool json = false, csv = false, list = false;
+  bool json = false, csv = false, list = false, no_peaks = false;
   ScoreArguments score;
 };
 
@@ -86,6 +86,9 @@ bench::Options read_options(const Arguments& arguments) {
     if (options.max_seconds <= 0) fail_usage("--max-seconds " + arguments.max_seconds + " is not above 0");
   }
   if (arguments.json && arguments.csv) fail_usage("give either --json or --csv, not both");
+  if (arguments.no_peaks && !arguments.plot.empty()) {
+    fail_usage("--plot draws problems under the measured peaks; leave out --no-peaks");
+  }
   return options;
 }
 
@@ -166,12 +169,12 @@ bench::Row measure_row(const Runtime& runtime, const bench::NamedProblem& named,
   return take(bench::measure_problem(runtime, named, options, report.peaks, progress));
 }
 
-/// Measures peaks and every problem; rows of text go to standard output as they come, where that is asked
-/// for.
-void measure(const Runtime& runtime, const std::vector<bench::NamedProblem>& problems, bool as_they_come,
-             bench::Report& report) {
+/// Measures peaks, where they are wanted, and every problem; rows of text go to standard output as they come,
+/// where that is asked for.
+void measure(const Runtime& runtime, const std::vector<bench::NamedProblem>& problems, bool with_peaks,
+             bool as_they_come, bench::Report& report) {
   console::ProgressBar bar;
-  report.peaks = measure_peaks(runtime, bar);
+  if (with_peaks) report.peaks = measure_peaks(runtime, bar);
   const bench::TextReport text(report, problems);
   if (as_they_come) {
     bar.clear();
@@ -235,7 +238,8 @@ void set_repeat_options(const Arguments& arguments, bench::Report& report) {
   }
   report.repeat_options = option("--device", arguments.where.device) +
                           option("--tuning", arguments.where.tuning) + option("--repeat", arguments.repeat) +
-                          option("--max-seconds", arguments.max_seconds);
+                          option("--max-seconds", arguments.max_seconds) +
+                          (arguments.no_peaks ? " --no-peaks" : "");
 }
 
 int run_bench(const Arguments& arguments, const Invocation& invocation) {
@@ -274,7 +278,7 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
   report.device_timestamps = runtime.timestamp_period_ns() > 0;
   report.host_peak_per_problem = bench::reset_peak_memory();
   const bool as_they_come = !arguments.json && !arguments.csv && !file;
-  measure(runtime, problems, as_they_come, report);
+  measure(runtime, problems, !arguments.no_peaks, as_they_come, report);
   if (!as_they_come) {
     const std::string text = arguments.json  ? to_json(report)
                              : arguments.csv ? to_csv(report)
@@ -313,6 +317,7 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
       app, "--max-seconds", a->max_seconds, "S",
       "Time for the executions of one problem, default 10; a problem that does not fit is skipped, and its "
       "predicted time printed");
+  add_switch(app, "--no-peaks", a->no_peaks, "Do not measure the device's peaks first, which takes seconds");
   add_score_options(app, a->score);
   add_switch(app, "--json", a->json, "Print JSON");
   add_switch(app, "--csv", a->csv, "Print comma-separated values");
