@@ -9,37 +9,18 @@ namespace {
 class CacheProblems : public GpuTest {};
 
 /// The bytes of the caches are compared with filling them on the host, then attention with the reference.
+/// New rows of packed queries are packed like these, by the same cumulative lengths.
 TEST_F(CacheProblems, AppendedKeysAreSeen) {
-  for (const char* const words :
-       part_of({"append=1", "f16 append=9 kv_lengths=40,3 causal align=bottom-right", "bf16 append=70",
-                "append=5 ring=32 kv_lengths=70,12", "append=40 ring=32 window=20,0 align=bottom-right",
-                "f16 append=7 page=16 kv_lengths=70,33", "append=3 page=1",
-                "cache=q8_0 append=11 kv_lengths=70,5", "f16 cache=q4_0 append=33 page=8",
-                "key=e4m3 value=q8_0 append=2 ring=48 kv_lengths=60,50", "cache=q8_0 append=6 magnitude=1e-4",
-                "append=4 layout=bshd pad=3 shift=1"})) {
-    EXPECT_TRUE(runs_right(runtime(), std::string("b2 hq4 hkv2 5x70 d32 lse ") + words, {"lane"}));
-  }
-}
-
-/// Prefill and decode in one batch: new rows are packed like the queries, by the same cumulative lengths.
-TEST_F(CacheProblems, PackedRowsAreSeen) {
-  for (const char* const words :
-       part_of({"append=5 causal align=bottom-right", "f16 append=5 page=16", "cache=q8_0 append=3 ring=32",
-                "append=40 kv_lengths=2,70,9 layout=bshd pad=3 shift=1",  // at most 5; one entry has 2 keys
-                "append=5 rotary=half-split causal align=bottom-right",
-                "f16 append=5 rotary=interleaved page=16 kv_lengths=70,33,40"})) {
-    for (const char* const lengths : {"5,1,3", "0,5,1"}) {
-      const std::string packed = std::string("sequences=queries query_lengths=") + lengths + " ";
-      EXPECT_TRUE(runs_right(runtime(), "b3 hq4 hkv2 5x70 d32 lse " + packed + words, {"lane"}));
-    }
-  }
-}
-
-TEST_F(CacheProblems, TurnedKeysMeetTurnedQueries) {
-  for (const char* const words : part_of({"rotary=half-split causal align=bottom-right",
-                                          "f16 rotary=interleaved kv_lengths=70,33 page=16",
-                                          "cache=q8_0 rotary=half-split ring=32 kv_lengths=70,33"})) {
-    EXPECT_TRUE(runs_right(runtime(), std::string("b2 hq4 hkv2 5x70 d32 append=5 ") + words, {"lane"}));
+  for (const char* const words : part_of(
+           {"f16 append=9 kv_lengths=40,3,70 causal align=bottom-right",
+            "append=40 ring=32 window=20,0 align=bottom-right", "f16 cache=q4_0 append=33 page=8",
+            "key=e4m3 value=q8_0 append=2 ring=48 kv_lengths=60,50,9", "cache=q8_0 append=6 magnitude=1e-4",
+            "append=5 rotary=half-split ring=32 cache=q8_0 kv_lengths=70,33,8",
+            "sequences=queries query_lengths=5,1,3 cache=q8_0 append=3 ring=32",
+            // at most 5; one entry has 2 keys
+            "sequences=queries query_lengths=5,1,3 append=40 kv_lengths=2,70,9 layout=bshd pad=3 shift=1",
+            "sequences=queries query_lengths=0,5,1 f16 append=5 rotary=interleaved page=16"})) {
+    EXPECT_TRUE(runs_right(runtime(), std::string("b3 hq4 hkv2 5x70 d32 lse ") + words, {"lane"}));
   }
 }
 

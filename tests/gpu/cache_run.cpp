@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <string>
 
@@ -12,6 +13,50 @@
 #include "support/cache_reference.hpp"
 
 namespace vkattn::tests {
+
+AppendCase small_append(DataType source, DataType cache) {
+  AppendCase test;
+  AppendDesc& desc = test.desc;
+  desc.batch = desc.kv_heads = 3;
+  desc.new_length = 5;
+  desc.head_dim = 64;
+  desc.value_dim = 32;
+  desc.cache_length = 12;
+  desc.key.type = desc.value.type = source;
+  desc.cache_key.type = desc.cache_value.type = cache;
+  promise_alignment(desc, 0);
+  test.key_scales = {0.5F, 0.03F, 0.004F};
+  test.value_scales = {0.0625F, 7.0F, 0.001F};
+  return test;
+}
+
+void use_ring(AppendCase& test, std::int64_t rows) {
+  test.desc.cache.mapping = KeyMapping::kRing;
+  test.desc.cache.ring_length = rows;
+}
+
+void use_pages(AppendCase& test, std::int64_t page_size, std::int64_t pages_per_entry) {
+  CacheLayout& cache = test.desc.cache;
+  cache.mapping = KeyMapping::kPaged;
+  cache.page_size = page_size;
+  cache.page_table_stride = pages_per_entry;
+  cache.page_count = test.desc.batch * pages_per_entry + 2;
+  test.page_table.resize(static_cast<std::size_t>(test.desc.batch * pages_per_entry));
+  std::iota(test.page_table.rbegin(), test.page_table.rend(), 2);
+  std::rotate(test.page_table.begin(), test.page_table.begin() + 1, test.page_table.end());
+}
+
+void use_packed(AppendCase& test, const std::vector<std::int32_t>& cumulative_lengths, std::int64_t total) {
+  test.desc.batch = static_cast<std::int64_t>(cumulative_lengths.size()) - 1;
+  test.desc.new_lengths = Lengths::kPacked;
+  test.desc.total_new_length = total;
+  test.cumulative_new_lengths = cumulative_lengths;
+}
+
+void use_positions(AppendCase& test, const std::vector<std::int32_t>& positions) {
+  test.desc.has_positions = true;
+  test.positions = positions;
+}
 
 void promise_alignment(AppendDesc& desc, std::uint32_t bytes) {
   for (TensorDesc* tensor :
@@ -81,7 +126,7 @@ struct Part {
   const std::vector<float>* scales;
   BufferRange AppendTensors::*source_range;
   BufferRange AppendTensors::*target_range;
-  Image from, to;  ///< `to` is what is expected
+  Image from{}, to{};  ///< `to` is what is expected
 };
 
 class AppendRun {
@@ -90,75 +135,36 @@ class AppendRun {
       : runtime_(runtime), test_(test), options_(options) {}
 
   testing::AssertionResult run() {
-    const AppendDesc& desc = test_.desc;
-    const bool again =
-        options_.kept != nullptr && options_.kept->has_value() && (*options_.kept)->desc() == desc;
-    auto plan = again ? Result<AppendPlan>(**options_.kept) : make_plan();
+    const auto plan = make_plan();
     if (!plan.ok()) return testing::AssertionFailure() << "no plan: " << plan.error().message;
-    if (options_.kept != nullptr) *options_.kept = *plan;
     make_images();
     if (Status s = upload(); !s) return testing::AssertionFailure() << "uploading: " << s.error().message;
     if (Status s = execute(*plan); !s) return testing::AssertionFailure() << "running: " << s.error().message;
-    return compare();
+    auto result = compare();
+    return result ? result : result << "\n" << plan->describe();
   }
 
  private:
   [[nodiscard]] Result<AppendPlan> make_plan() const {
+    std::optional<AppendPlan>* const kept = test_.push_descriptors ? nullptr : options_.kept;
+    if (kept != nullptr && kept->has_value() && (*kept)->desc() == test_.desc) return **kept;
     AppendOptions options;
-    options.push_descriptors = options_.push_descriptors;
+    options.push_descriptors = test_.push_descriptors;
     options.pipeline_cache = runtime_.pipeline_cache();
-    return AppendPlan::create(options_.device.value_or(runtime_.device()), test_.desc, options);
+    auto plan = AppendPlan::create(options_.device.value_or(runtime_.device()), test_.desc, options);
+    if (plan.ok() && kept != nullptr) *kept = *plan;
+    return plan;
   }
 
   void make_images() {
     const AppendDesc& desc = test_.desc;
     using Tensors = AppendTensors;
-    const bool in_place = test_.in_place;
-    parts_.push_back({"key",
-                      desc.key,
-                      desc.cache_key,
-                      desc.kv_heads,
-                      desc.head_dim,
-                      true,
-                      true,
-                      &test_.key_scales,
-                      &Tensors::key,
-                      &Tensors::cache_key,
-                      {},
-                      {}});
-    parts_.push_back({"value",
-                      desc.value,
-                      desc.cache_value,
-                      desc.kv_heads,
-                      desc.value_dim,
-                      false,
-                      true,
-                      &test_.value_scales,
-                      &Tensors::value,
-                      &Tensors::cache_value,
-                      {},
-                      {}});
-    parts_.push_back({"query",
-                      desc.query,
-                      desc.query_output,
-                      desc.query_heads,
-                      desc.head_dim,
-                      true,
-                      false,
-                      nullptr,
-                      &Tensors::query,
-                      &Tensors::query_output,
-                      {},
-                      {}});
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      Part& part = parts_[i];
-      const TensorExtents source = new_row_extents(desc, part.heads, part.dims);
-      const TensorExtents target = part.cached ? cache_extents(desc, part.dims) : source;
-      part.from = tensor_image(part.source, source, 0x7fc0beefU);
-      fill(part, source, i);
-      const bool shares = in_place && !part.cached;
-      part.to = shares ? Image{} : tensor_image(part.target, target, 0xd5dbd1ddU);
-    }
+    add_part({"key", desc.key, desc.cache_key, desc.kv_heads, desc.head_dim, true, true, &test_.key_scales,
+              &Tensors::key, &Tensors::cache_key});
+    add_part({"value", desc.value, desc.cache_value, desc.kv_heads, desc.value_dim, false, true,
+              &test_.value_scales, &Tensors::value, &Tensors::cache_value});
+    add_part({"query", desc.query, desc.query_output, desc.query_heads, desc.head_dim, true, false, nullptr,
+              &Tensors::query, &Tensors::query_output});
     const auto numbers = [&](const auto& values, BufferRange AppendTensors::*range) {
       Image image = make_image(static_cast<std::int64_t>(values.size() * 4), test_.shift * 4, 3);
       if (!values.empty()) {
@@ -176,6 +182,16 @@ class AppendRun {
     if (desc.writes_kv_lengths) {
       kv_lengths_ = make_image(desc.batch * 4, test_.shift * 4, 0xd5dbd1ddU);
     }
+  }
+
+  void add_part(Part part) {
+    const TensorExtents source = new_row_extents(test_.desc, part.heads, part.dims);
+    const TensorExtents target = part.cached ? cache_extents(test_.desc, part.dims) : source;
+    part.from = tensor_image(part.source, source, 0x7fc0beefU);
+    fill(part, source, parts_.size());
+    const bool shares = test_.in_place && !part.cached;
+    if (!shares) part.to = tensor_image(part.target, target, 0xd5dbd1ddU);
+    parts_.push_back(std::move(part));
   }
 
   Image tensor_image(const TensorDesc& tensor, const TensorExtents& e, std::uint32_t filler) const {
@@ -238,7 +254,7 @@ class AppendRun {
     }
     for (const auto& [range, image] : numbers_) tensors.*range = image.range();
     tensors.kv_lengths = kv_lengths_.range();
-    if (options_.push_descriptors) {
+    if (test_.push_descriptors) {
       Status status;
       const auto time = runtime_.execute([&](VkCommandBuffer c) { status = plan.record(c, tensors); });
       return time.ok() ? status : Status(time.error());

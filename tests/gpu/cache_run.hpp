@@ -22,11 +22,23 @@ struct AppendCase {
   std::vector<float> frequencies, key_scales, value_scales;
   std::int64_t shift = 0;           ///< elements left free before each tensor in its buffer
   bool in_place = false;            ///< query_output is the query
+  bool push_descriptors = false;    ///< recorded with tensors in place of bindings
   bool any_bits = false;            ///< sources of random bits, in place of random numbers
   std::vector<float> key_elements;  ///< those of `key`, row by row, in place of random ones
   double magnitude = 1;
   std::uint64_t seed = 1;
 };
+
+/// Three batch entries of 3 KV heads and 5 new rows of 64 dims (32 in V), for a contiguous cache of 12.
+[[nodiscard]] AppendCase small_append(DataType source = DataType::kFloat32,
+                                      DataType cache = DataType::kFloat32);
+
+void use_ring(AppendCase& test, std::int64_t rows);
+/// So many for each batch entry; two are no entry's, and neighbours in the table lie apart.
+void use_pages(AppendCase& test, std::int64_t page_size, std::int64_t pages_per_entry);
+/// As many batch entries as the numbers say.
+void use_packed(AppendCase& test, const std::vector<std::int32_t>& cumulative_lengths, std::int64_t total);
+void use_positions(AppendCase& test, const std::vector<std::int32_t>& positions);
 
 /// Of all tensors of the descriptor: 0 for an element's size.
 void promise_alignment(AppendDesc& desc, std::uint32_t bytes);
@@ -40,7 +52,6 @@ struct AppendReport {
 
 struct AppendRunOptions {
   std::optional<Device> device;  ///< in place of the runtime's own
-  bool push_descriptors = false;
   AppendReport* report = nullptr;
   std::optional<AppendPlan>* kept = nullptr;  ///< the last plan on that device: taken again where it fits
 };

@@ -1,5 +1,5 @@
-// Appending to caches: every storage type, layout and mapping; lengths, positions and page tables of any
-// content; bindings and limits. Rotation has tests of its own (rotary_test.cpp).
+// The ends of appends: bits that are copied, quantisation, lengths, positions and page tables of any content,
+// many entries, many rows. cache_pairs_test.cpp has what a cache may be, rotary_test.cpp rotation.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,206 +15,49 @@
 namespace vkattn::tests {
 namespace {
 
-constexpr std::array kSourceTypes{DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
-constexpr std::array kCacheTypes{DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16,
-                                 DataType::kQ8_0,    DataType::kQ4_0,    DataType::kFloat8E4m3};
-
-/// Batch 2, 3 KV heads, 5 new rows for a cache of 12.
-AppendCase small_case(DataType source, DataType cache, std::int64_t head_dim = 64,
-                      std::int64_t value_dim = 32) {
-  AppendCase test;
-  AppendDesc& desc = test.desc;
-  desc.batch = 2;
-  desc.kv_heads = 3;
-  desc.new_length = 5;
-  desc.head_dim = head_dim;
-  desc.value_dim = value_dim;
-  desc.cache_length = 12;
-  desc.key.type = desc.value.type = source;
-  desc.cache_key.type = desc.cache_value.type = cache;
-  promise_alignment(desc, 0);
-  test.key_scales = {1.0F, 0.3F, 0.001F};
-  test.value_scales = {0.0625F, 7.0F, 0.02F};
-  return test;
-}
-
-void use_pages(AppendCase& test, std::int64_t page_size, std::int64_t pages_per_entry) {
-  AppendDesc& desc = test.desc;
-  desc.cache.mapping = KeyMapping::kPaged;
-  desc.cache.page_size = page_size;
-  desc.cache.page_table_stride = pages_per_entry;
-  desc.cache.page_count = desc.batch * pages_per_entry + 2;
-  const auto entries = static_cast<std::size_t>(desc.batch * pages_per_entry);
-  test.page_table.resize(entries);
-  // Neighbours in the table lie apart.
-  for (std::size_t i = 0; i < entries; ++i) {
-    test.page_table[i] = static_cast<std::int32_t>(desc.cache.page_count - 1 - static_cast<std::int64_t>(i));
-  }
-  std::rotate(test.page_table.begin(), test.page_table.begin() + 1, test.page_table.end());
-}
+using Numbers = std::vector<std::int32_t>;
+constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
+constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+constexpr std::array kMappings{KeyMapping::kContiguous, KeyMapping::kRing, KeyMapping::kPaged};
 
 using CacheTest = AppendTest;
 
-TEST_F(CacheTest, EveryStorageTypeIsExact) {
-  for (const DataType source : kSourceTypes) {
-    for (const DataType cache : kCacheTypes) {
-      AppendCase test = small_case(source, cache, 64, 0);
-      test.desc.position = 4;
-      expect_right(test, std::string(name(source)) + " to " + std::string(name(cache)));
-    }
-  }
-}
-
-TEST_F(CacheTest, KeysAndValuesOfDifferentTypes) {
-  AppendCase test = small_case(DataType::kFloat16, DataType::kQ8_0);
-  test.desc.value.type = DataType::kFloat32;
-  test.desc.cache_value.type = DataType::kQ4_0;
-  expect_right(test, "q8_0 keys, q4_0 values");
-  test.desc.cache_key.type = DataType::kFloat8E4m3;
-  test.desc.cache_value.type = DataType::kFloat16;
-  expect_right(test, "e4m3 keys, f16 values");
-}
-
-TEST_F(CacheTest, OddDimsAndUnalignedTensors) {
-  for (const DataType cache : {DataType::kFloat32, DataType::kFloat16, DataType::kFloat8E4m3}) {
-    for (const std::int64_t shift : {0, 1, 3}) {
-      AppendCase test = small_case(DataType::kBfloat16, cache, 7, 13);
-      test.shift = shift;
-      expect_right(test, std::string(name(cache)) + ", shift " + std::to_string(shift));
-    }
-  }
-  for (const DataType cache : {DataType::kQ8_0, DataType::kQ4_0}) {
-    AppendCase test = small_case(DataType::kFloat32, cache, 96, 32);
-    test.shift = 1;  // blocks begin at odd and even halves of words
-    expect_right(test, name(cache).data());
-  }
-  expect_right(small_case(DataType::kFloat32, DataType::kBfloat16, 1, 576), "dims 1 and 576");
-}
-
-TEST_F(CacheTest, AlignedTensorsAreMovedFourElementsAtATime) {
-  for (const DataType source : kSourceTypes) {
-    for (const DataType cache : {DataType::kFloat32, DataType::kFloat16, DataType::kFloat8E4m3}) {
-      AppendCase test = small_case(source, cache, 64, 44);
-      promise_alignment(test.desc, 16);
-      expect_right(test, std::string(name(source)) + " to " + std::string(name(cache)));
-    }
-  }
-}
-
-TEST_F(CacheTest, LayoutsAndPadding) {
-  for (const DataType cache : {DataType::kFloat16, DataType::kQ8_0, DataType::kFloat8E4m3}) {
-    for (const Layout layout : {Layout::kBshd, Layout::kPackedQkv}) {
-      AppendCase test = small_case(DataType::kFloat16, cache);
-      test.desc.set_layout(layout);
-      expect_right(test, name(cache).data());
-    }
-    AppendCase test = small_case(DataType::kFloat16, cache);
-    test.desc.key.strides = {10'000, 1'234, 131, 2};
-    test.desc.cache_key.strides = {4'800, 1'600, 96, 1};
-    expect_right(test, "padded");
-  }
-  AppendCase test = small_case(DataType::kFloat32, DataType::kBfloat16, 20, 6);
-  test.desc.cache_key.strides = {2'400, 800, 41, 2};
-  test.desc.cache_value.strides = {1'001, 6, 18, 1};
-  test.desc.value.strides = {0, 0, 6, 1};  // one head for all
-  EXPECT_TRUE(validate(test.desc).ok());
-  test.desc.value.strides->head = 30;
-  test.desc.value.strides->batch = 90;
-  expect_right(test, "strided");
-}
-
 TEST_F(CacheTest, BitsAreCopiedWhereTheTypeStays) {
-  for (const DataType type : kSourceTypes) {
-    AppendCase test = small_case(type, type, 40, 24);
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
+    AppendCase test = small_append(type, type);
     test.any_bits = true;  // NaN, infinities and subnormals among them
     expect_right(test, name(type).data());
   }
 }
 
-TEST_F(CacheTest, PositionsOfEachEntry) {
-  AppendCase test = small_case(DataType::kFloat16, DataType::kFloat16);
-  test.desc.has_positions = true;
-  test.positions = {0, 7};
-  expect_right(test, "positions");
-  test.desc.new_lengths = Lengths::kPerEntry;
-  test.new_lengths = {3, 0};
-  expect_right(test, "ragged");
-  test.desc.position = -99;  // has no meaning here
-  expect_right(test, "ragged");
-}
-
-TEST_F(CacheTest, Rings) {
-  for (const DataType cache : {DataType::kFloat32, DataType::kQ8_0}) {
-    for (const std::int64_t ring : {1, 4, 7}) {
-      AppendCase test = small_case(DataType::kFloat32, cache, 64, 0);
-      test.desc.cache.mapping = KeyMapping::kRing;
-      test.desc.cache.ring_length = ring;
-      test.desc.has_positions = true;
-      test.positions = {3, 2'000'000'001};
-      test.desc.new_lengths = Lengths::kPerEntry;
-      for (const std::int32_t length : {5, 2}) {
-        test.new_lengths = {length, 5};
-        expect_right(test, std::string(name(cache)) + ", ring of " + std::to_string(ring));
-      }
-    }
-  }
-}
-
-TEST_F(CacheTest, PagesOfEverySize) {
-  for (const std::int64_t page_size : {1, 16, 17}) {
-    for (const Layout layout : {Layout::kBhsd, Layout::kBshd}) {
-      const bool inside = layout == Layout::kBshd;  // heads are inside of rows
-      AppendCase test = small_case(DataType::kFloat16, inside ? DataType::kQ8_0 : DataType::kFloat16);
-      test.desc.cache_value.type = inside ? DataType::kFloat8E4m3 : DataType::kQ4_0;
-      test.desc.new_length = 40;
-      use_pages(test, page_size, page_size == 1 ? 60 : 4);
-      test.desc.set_layout(layout);
-      test.desc.has_positions = true;
-      test.positions = {0, 15};
-      expect_right(test, "pages of " + std::to_string(page_size));
-    }
-  }
-}
-
 /// Lengths that a decode loop would read next, also where they replace the positions.
 TEST_F(CacheTest, LengthsAreWritten) {
-  AppendCase test = small_case(DataType::kFloat32, DataType::kFloat32, 8, 8);
+  AppendCase test = small_append();
   test.desc.writes_kv_lengths = true;
   test.desc.position = 7;
   expect_right(test, "position 7");
-  test.desc.has_positions = true;
   test.desc.new_lengths = Lengths::kPerEntry;
-  constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
-  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
   for (const auto& [position, length] :
        {std::pair{0, 5}, {11, 5}, {12, 0}, {-3, 5}, {kLeast, 5}, {kMost, 5}, {3, kLeast}, {3, kMost}}) {
-    test.positions = {position, 2};
-    test.new_lengths = {length, 1};
+    use_positions(test, {position, 2, 2});
+    test.new_lengths = {length, 1, 0};
     expect_right(test, std::to_string(position) + " + " + std::to_string(length));
   }
-  test.desc.cache.mapping = KeyMapping::kRing;
-  test.desc.cache.ring_length = 3;
-  test.positions = {kMost - 2, 100};
-  test.new_lengths = {5, 5};
+  use_ring(test, 3);
+  use_positions(test, {kMost - 2, 100, 2'000'000'001});
+  test.new_lengths = {5, 5, 5};
   expect_right(test, "a ring has no end but int32's");
 }
 
 /// Whatever is in the buffers of positions, lengths and pages, nothing outside of the cache changes.
 TEST_F(CacheTest, GarbageStaysInside) {
-  const std::vector<std::int32_t> garbage{-1,
-                                          std::numeric_limits<std::int32_t>::min(),
-                                          std::numeric_limits<std::int32_t>::max(),
-                                          1 << 30,
-                                          -4,
-                                          11,
-                                          12,
-                                          std::numeric_limits<std::int32_t>::max() - 4};
-  for (const KeyMapping mapping : {KeyMapping::kContiguous, KeyMapping::kRing, KeyMapping::kPaged}) {
+  const Numbers garbage{-1, kLeast, kMost, 1 << 30, -4, 11, 12, kMost - 4};
+  for (const KeyMapping mapping : kMappings) {
     for (const DataType cache : {DataType::kFloat16, DataType::kQ8_0}) {
-      AppendCase test = small_case(DataType::kFloat16, cache, 64, 0);
+      AppendCase test = small_append(DataType::kFloat16, cache);
       test.desc.batch = static_cast<std::int64_t>(garbage.size());
-      test.desc.cache.mapping = mapping;
-      test.desc.cache.ring_length = 12;
+      test.desc.writes_kv_lengths = true;
+      if (mapping == KeyMapping::kRing) use_ring(test, 12);
       if (mapping == KeyMapping::kPaged) {
         use_pages(test, 4, 3);
         // Not the numbers of pages that other entries have: two rows in one place would race.
@@ -225,9 +68,7 @@ TEST_F(CacheTest, GarbageStaysInside) {
         // Of entry 2, which has rows.
         test.page_table[7] = static_cast<std::int32_t>(test.desc.cache.page_count);
       }
-      test.desc.writes_kv_lengths = true;
-      test.desc.has_positions = true;
-      test.positions = garbage;
+      use_positions(test, garbage);
       expect_right(test, "positions");
       test.desc.new_lengths = Lengths::kPerEntry;
       test.new_lengths = garbage;
@@ -235,6 +76,71 @@ TEST_F(CacheTest, GarbageStaysInside) {
       expect_right(test, "lengths");
     }
   }
+}
+
+/// Each entry has the rows that clamped cumulative lengths give it, and nothing else changes.
+TEST_F(CacheTest, GarbageInCumulativeLengthsStaysInside) {
+  // No two entries share a row.
+  const Numbers garbage[] = {
+      {kLeast, 2, 2, kMost}, {-7, 1 << 30, kMost, kMost}, {kMost, 3, 3, 4},      {1, kLeast, 1, 3},
+      {9, 12, 0, 12},        {kMost, kMost, kLeast, 5},   {11, 3, kMost, kMost}, {11, 10, kMost, -1},
+      {0, 5, 8, 6},          {6, 8, -1, kLeast}};
+  for (const KeyMapping mapping : kMappings) {
+    AppendCase test = small_append(DataType::kFloat16, DataType::kQ8_0);
+    test.desc.query_heads = 2;
+    test.desc.query.type = test.desc.query_output.type = DataType::kFloat16;
+    test.desc.writes_kv_lengths = true;
+    use_positions(test, {3, 4, 5});
+    if (mapping == KeyMapping::kRing) use_ring(test, 4);
+    if (mapping == KeyMapping::kPaged) use_pages(test, 3, 5);
+    for (const Numbers& numbers : garbage) {
+      use_packed(test, numbers, 12);
+      expect_right(test, testing::PrintToString(numbers));
+    }
+    use_positions(test, {kMost - 1, kLeast, -2});
+    expect_right(test, "garbage positions too");
+  }
+}
+
+/// More rows than the most of one entry, and more than there are: what is beyond is cut off.
+TEST_F(CacheTest, LongPackedLengthsAreCutOff) {
+  AppendCase test = small_append();
+  test.desc.cache_length = 40;
+  test.desc.writes_kv_lengths = true;
+  use_packed(test, {0, 9, 10, 30}, 13);
+  use_positions(test, {3, 4, 5});
+  expect_right(test, "cut off");
+  test.desc.new_length = 40;
+  use_positions(test, {37, 0, 27});  // only the last entry's fit
+  expect_right(test, "beyond the cache");
+  use_packed(test, {0, 0, 0, 0}, 13);
+  expect_right(test, "no rows");
+}
+
+/// A row of several entries is appended for one of them.
+TEST_F(CacheTest, SharedRowsStayInside) {
+  AppendCase test = small_append(DataType::kFloat16, DataType::kFloat16);
+  test.desc.writes_kv_lengths = true;
+  use_positions(test, {3, 4, 5, 6, 7});
+  for (const Numbers& numbers :
+       {Numbers{0, 4, 2, 7, 3, 12}, {0, 5, 0, 5, 0, 5}, {0, kMost, 0, kMost, kLeast, kMost}}) {
+    use_packed(test, numbers, 12);
+    expect_right(test, testing::PrintToString(numbers));
+  }
+}
+
+TEST_F(CacheTest, ManyPackedEntries) {
+  Numbers cumulative{0}, positions;
+  for (int b = 0; b < 131; ++b) {
+    cumulative.push_back(cumulative.back() + (b % 3 == 1 ? 0 : b % 4));
+    positions.push_back(b % 9);
+  }
+  AppendCase test = small_append();
+  use_packed(test, cumulative, cumulative.back());
+  use_positions(test, positions);
+  test.desc.kv_heads = 1;
+  test.desc.new_length = 3;
+  expect_right(test, "131 entries");
 }
 
 /// A whole tensor of rows of float32.
@@ -305,8 +211,12 @@ TEST_F(CacheTest, QuantisedBitForBit) {
 TEST_F(CacheTest, NothingToWriteRecordsNothing) {
   for (const auto& empty : std::vector<std::function<void(AppendDesc&)>>{
            [](AppendDesc& d) { d.batch = 0; }, [](AppendDesc& d) { d.new_length = 0; },
-           [](AppendDesc& d) { d.kv_heads = 0; }}) {
-    AppendDesc desc = small_case(DataType::kFloat32, DataType::kQ8_0).desc;
+           [](AppendDesc& d) { d.kv_heads = 0; },
+           [](AppendDesc& d) {
+             d.new_lengths = Lengths::kPacked;
+             d.total_new_length = 0;
+           }}) {
+    AppendDesc desc = small_append(DataType::kFloat32, DataType::kQ8_0).desc;
     empty(desc);
     EXPECT_TRUE(desc.is_empty());
     const auto plan = AppendPlan::create(runtime().device(), desc);
@@ -321,7 +231,7 @@ TEST_F(CacheTest, NothingToWriteRecordsNothing) {
 TEST_F(CacheTest, SeveralDispatchesAndFoldedGrids) {
   AppendRunOptions options;
   options.device = device_with([](Capabilities& c) { c.max_workgroup_count = {3, 65535, 65535}; });
-  AppendCase test = small_case(DataType::kFloat32, DataType::kFloat16, 96, 72);
+  const AppendCase test = small_append(DataType::kFloat32, DataType::kFloat16);
   EXPECT_TRUE(appends_right(runtime(), test, options));
   // Above 2^22 invocations: rows of one element, all of them the same.
   AppendDesc desc =

@@ -1,8 +1,8 @@
 // Recording allocates nothing: every kernel, with bindings and with push descriptors, through windows and
 // splits.
 #include "allocation_count.hpp"
+#include "gpu/mute_device.hpp"
 #include "gpu/support.hpp"
-#include "vulkan/device_state.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -15,29 +15,12 @@ class RecordTest : public GpuTest {
     if (!bench::allocations_of_this_thread()) GTEST_SKIP() << "a sanitizer's operator new counts nothing";
   }
 
-  /// The device with functions that record nothing, so that no driver or layer allocates in their place.
-  static Device mute_device(bool windows) {
-    const Device device = device_with([&](Capabilities& c) {
-      if (windows) c.max_storage_buffer_range = 64 * 1024;
-    });
-    // seen_through() made this state for this Device alone, and not as a constant.
-    detail::DeviceFunctions& vk = const_cast<detail::DeviceState&>(device.state()).vk;
-    vk.vkCmdBindPipeline = [](auto...) {};
-    vk.vkCmdBindDescriptorSets = [](auto...) {};
-    vk.vkCmdPushConstants = [](auto...) {};
-    vk.vkCmdPipelineBarrier = [](auto...) {};
-    vk.vkCmdDispatch = [](auto...) { ++dispatches; };
-    vk.vkCmdUpdateBuffer = [](auto...) { ++transfers; };
-    if (vk.vkCmdPushDescriptorSetKHR != nullptr) vk.vkCmdPushDescriptorSetKHR = [](auto...) {};
-    return device;
-  }
-
   /// Allocations of recording the plan twice.
   static std::uint64_t allocations_of(const AttentionPlan& plan, const AttentionTensors& tensors,
                                       const BufferRange& workspace, bool push_descriptors) {
     std::optional<Bindings> bindings;
     if (!push_descriptors) bindings.emplace(plan.make_bindings(tensors, workspace).value());
-    dispatches = transfers = 0;
+    MuteCounts::dispatches = MuteCounts::transfers = 0;
     const std::uint64_t before = *bench::allocations_of_this_thread();
     bool recorded = true;
     for (int i = 0; i < 2; ++i) {
@@ -49,13 +32,10 @@ class RecordTest : public GpuTest {
     }
     const std::uint64_t made = *bench::allocations_of_this_thread() - before;
     EXPECT_TRUE(recorded);
-    EXPECT_EQ(dispatches, 2 * plan.dispatches().size());
-    EXPECT_TRUE(push_descriptors || transfers == 0) << "bindings hold the parameters";
+    EXPECT_EQ(MuteCounts::dispatches, 2 * plan.dispatches().size());
+    EXPECT_TRUE(push_descriptors || MuteCounts::transfers == 0) << "bindings hold the parameters";
     return made;
   }
-
-  inline static std::size_t dispatches = 0;
-  inline static std::size_t transfers = 0;
 };
 
 TEST_F(RecordTest, TheCounterCounts) {
@@ -80,7 +60,10 @@ TEST_F(RecordTest, NoKernelAllocates) {
   std::size_t recorded = 0;
   for (const Case& c : kCases) {
     const Problem problem = parsed(c.problem);
-    const Device device = mute_device(c.windows);
+    const Device device = device_with([&](Capabilities& weaker) {
+      if (c.windows) weaker.max_storage_buffer_range = 64 * 1024;
+    });
+    mute(device);
     auto run = harness::ProblemRun::create(runtime(), problem);
     ASSERT_TRUE(run.ok()) << run.error().message;
     for (const KernelSupport& support : kernel_support(problem.desc, device.capabilities())) {
