@@ -141,7 +141,7 @@ TEST_P(BindingsTest, BindingsOfAnotherPlanAreNotRun) {
   expect_right(run);
 }
 
-TEST_P(BindingsTest, AWorkspaceOfUnknownSizeIsRefused) {
+TEST_P(BindingsTest, AWorkspaceThatIsMissingOrTooSmallIsRefused) {
   const Problem problem = parsed(fitted("h2 9x1024 d16"));
   RunOptions options{kernel()};
   options.kv_splits = 2;
@@ -150,14 +150,17 @@ TEST_P(BindingsTest, AWorkspaceOfUnknownSizeIsRefused) {
   const harness::ProblemRun run = ready(problem);
   const auto workspace = runtime().create_workspace(*plan);
   ASSERT_TRUE(workspace.ok());
-  BufferRange range = workspace->range();
-  EXPECT_TRUE(plan->make_bindings(run.tensors(), range).ok());
-  range.size = VK_WHOLE_SIZE;
-  const auto whole = plan->make_bindings(run.tensors(), range);
-  ASSERT_FALSE(whole.ok());
-  EXPECT_TRUE(names(whole.error(), ErrorCode::kInvalidArgument, {"workspace", "VK_WHOLE_SIZE"}));
-  range.size = plan->workspace_bytes() - 1;
-  EXPECT_FALSE(plan->make_bindings(run.tensors(), range).ok());
+  const VkBuffer buffer = workspace->handle();
+  EXPECT_TRUE(plan->make_bindings(run.tensors(), workspace->range()).ok());
+  const auto refused = [&](const BufferRange& range, const std::vector<std::string>& words) {
+    const auto bindings = plan->make_bindings(run.tensors(), range);
+    ASSERT_FALSE(bindings.ok());
+    EXPECT_TRUE(names(bindings.error(), ErrorCode::kInvalidArgument, words));
+  };
+  refused({}, {"workspace", "null"});
+  refused({buffer, 0, VK_WHOLE_SIZE}, {"workspace", "VK_WHOLE_SIZE"});
+  refused({buffer, 0, plan->workspace_bytes() - 1},
+          {"workspace", std::to_string(plan->workspace_bytes()), "range"});
 }
 
 TEST_P(BindingsTest, TwoProblemsInOneSubmission) {

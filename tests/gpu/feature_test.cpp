@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gpu/support.hpp"
+#include "gpu/any_kernel.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -75,83 +75,58 @@ Status share_prefix(const Runtime& runtime, const harness::ProblemRun& run) {
   return runtime.write(table.buffer, table.offset, std::as_bytes(std::span(pages)));
 }
 
-class Feature : public KernelTest {};
-class MatrixFeature : public MatrixKernelTest {};
+class Feature : public AnyKernelTest {
+ protected:
+  /// 3 rows for decode, 70 for others. Magnitudes and lengths are the same for all; 16-bit storage, and dims
+  /// that are multiples of 8, are what kernels on matrix units take.
+  static std::string sized(std::string_view words, std::string_view dims = "") {
+    if (dims.empty()) dims = is_on_matrix_units() ? "d24 dv16" : "d20 dv12";
+    return with_sizes(words, kernel() == "decode", "b2 hq4 hkv2 " + std::string(dims)) +
+           (is_on_matrix_units() ? " f16" : "");
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Kernels, Feature, testing::ValuesIn(kEveryKernelName), kernel_test_name);
 
 TEST_P(Feature, MatchesTheReference) {
-  RunOptions options;
-  options.kernel = kernel();
-  const bool few = kernel() == "decode";
   for (const char* const words : part_of<const char*>(kFeatures)) {
-    EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d20 dv12"), options));
+    EXPECT_TRUE(runs_right(runtime(), sized(words), {kernel()}));
   }
 }
 
 // Of a window with later keys of a row, the block mask is that of the window with the first ones.
 TEST_P(Feature, WindowsOfTheKeys) {
-  RunOptions options;
-  options.kernel = kernel();
-  const bool few = kernel() == "decode";
+  if (is_on_matrix_units()) GTEST_SKIP() << "limits_test.cpp has these";
+  RunOptions options{kernel()};
   options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 5 * 1024; });
   for (const char* const words :
        part_of({"mask=bits:bhqk hidden=0.8 block=16 sinks lse", "mask=bytes:q alibi causal"})) {
-    EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d20 dv12"), options));
+    EXPECT_TRUE(runs_right(runtime(), sized(words), options));
   }
 }
 
 TEST_P(Feature, PrefixesShareTheirPages) {
-  RunOptions options;
-  options.kernel = kernel();
-  const bool few = kernel() == "decode";
+  RunOptions options{kernel()};
   options.prepare = [](harness::ProblemRun& run) { return share_prefix(runtime(), run); };
   for (const char* const words :
        part_of({"page=16 lse", "page=7 kv_lengths=129,70 causal align=bottom-right lse",
                 "page=1 window=100,20 align=bottom-right weights=probabilities", "page=16 cache=q8_0"})) {
+    const std::string text = sized(words, "d32");
+    if (is_refused_by_matrix2(parsed(text).desc)) continue;
     for (const std::uint32_t kv_splits : {0U, 3U}) {
-      options.kv_splits = kv_splits;
-      EXPECT_TRUE(runs_right(runtime(), with_sizes(words, few, "b2 hq4 hkv2 d32"), options)) << kv_splits;
+      options.kv_splits = kernel() == "matrix" ? 0 : kv_splits;
+      EXPECT_TRUE(runs_right(runtime(), text, options)) << kv_splits;
     }
   }
 }
 
-TEST_P(MatrixFeature, MatchesTheReference) {
-  RunOptions options;
-  options.kernel = kernel();
-  for (const char* const words : part_of<const char*>(kFeatures)) {
-    // Magnitudes and lengths are the same; 16-bit storage is what these kernels take.
-    EXPECT_TRUE(runs_right(runtime(), with_sizes(words, false, "b2 hq4 hkv2 d24 dv16 f16"), options));
-  }
-}
+class MatrixFeature : public MatrixKernelTest {};
+INSTANTIATE_TEST_SUITE_P(Matrix, MatrixFeature, testing::Values("matrix"), kernel_test_name);
 
 TEST_P(MatrixFeature, QuantisedKeysAndValues) {
-  RunOptions options;
-  options.kernel = kernel();
   for (const char* const words : part_of<const char*>(kQuantisedOnMatrices)) {
-    const std::string text = with_sizes(words, false, "b2 hq4 hkv2 f16");
-    if (kernel() == std::string_view("matrix2")) {
-      EXPECT_NE(reason_against(runtime(), kernel(), text), "");
-      continue;
-    }
-    EXPECT_TRUE(runs_right(runtime(), text, options));
+    EXPECT_TRUE(runs_right(runtime(), with_sizes(words, false, "b2 hq4 hkv2 f16"), {kernel()}));
   }
 }
-
-TEST_P(MatrixFeature, PrefixesShareTheirPages) {
-  RunOptions options;
-  options.kernel = kernel();
-  options.prepare = [](harness::ProblemRun& run) { return share_prefix(runtime(), run); };
-  for (const char* const words :
-       part_of({"page=16 lse", "page=7 kv_lengths=129,70 causal align=bottom-right lse",
-                "page=1 window=100,20 align=bottom-right weights=probabilities"})) {
-    const std::string text = with_sizes(words, false, "b2 hq4 hkv2 d32 f16");
-    // As where keys in pages cannot be addressed as a tensor.
-    if (!reason_against(runtime(), kernel(), text).empty()) continue;
-    EXPECT_TRUE(runs_right(runtime(), text, options));
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Kernels, Feature, testing::ValuesIn(kKernelNames), kernel_test_name);
-INSTANTIATE_TEST_SUITE_P(Matrix, MatrixFeature, testing::ValuesIn(kMatrixKernelNames), kernel_test_name);
 
 using FeatureOfPlans = GpuTest;
 

@@ -12,9 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/support.hpp"
+#include "gpu/any_kernel.hpp"
 #include "harness/data.hpp"
 #include "harness/quantise.hpp"
+#include "support/cache_reference.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -38,26 +39,9 @@ Status write_numbers(const Runtime& runtime, const harness::ProblemRun::Tensor& 
 
 /// Stores as many values as a block has.
 void store_block(DataType type, std::span<const float> values, std::span<std::byte> block) {
-  std::uint16_t bits = 0;
-  switch (type) {
-    case DataType::kFloat32:
-      std::memcpy(block.data(), values.data(), sizeof(float));
-      return;
-    case DataType::kFloat16:
-      bits = float_to_half(values[0]);
-      break;
-    case DataType::kBfloat16:
-      bits = float_to_bfloat16(values[0]);
-      break;
-    case DataType::kFloat8E4m3:
-      block[0] = static_cast<std::byte>(harness::quantise_e4m3(values[0], harness::e4m3_scale(0.5F)));
-      return;
-    case DataType::kQ8_0:
-    case DataType::kQ4_0:
-      harness::quantise_block(type, values, block);
-      return;
-  }
-  std::memcpy(block.data(), &bits, sizeof(bits));
+  if (block_elements(type) > 1) return harness::quantise_block(type, values, block);
+  const std::uint32_t bits = encoded(type, values[0]);
+  std::memcpy(block.data(), &bits, block.size());
 }
 
 /// Finite numbers in all of a tensor: garbage may lead to rows that hold nothing of the problem.
@@ -96,21 +80,8 @@ Status write_garbage(const Runtime& runtime, const harness::ProblemRun& run, std
   return {};
 }
 
-constexpr const char* kAllKernelNames[] = {"lane", "tile", "decode", "matrix", "matrix2"};
-
-class Garbage : public KernelTest {
+class Garbage : public AnyKernelTest {
  protected:
-  void SetUp() override {
-    KernelTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    const std::string reason = reason_against(runtime(), kernel(), sized(""));
-    if (is_on_matrix_units() && !reason.empty()) {
-      GTEST_SKIP() << "the kernel " << kernel() << " cannot run here: " << reason;
-    }
-  }
-
-  [[nodiscard]] static bool is_on_matrix_units() { return kernel() == "matrix" || kernel() == "matrix2"; }
-
   /// 3 rows for decode, 40 for the others, with three batch entries.
   [[nodiscard]] static std::string sized(std::string_view words, std::string_view dims = "d20 dv12") {
     std::string text = kernel() == "decode" ? "3x129" : "40x129";
@@ -140,7 +111,7 @@ class Garbage : public KernelTest {
 /// In storage that matrix2 does not take.
 class QuantisedGarbage : public Garbage {};
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Garbage, testing::ValuesIn(kAllKernelNames), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, Garbage, testing::ValuesIn(kEveryKernelName), kernel_test_name);
 INSTANTIATE_TEST_SUITE_P(Kernels, QuantisedGarbage, testing::Values("lane", "tile", "decode", "matrix"),
                          kernel_test_name);
 

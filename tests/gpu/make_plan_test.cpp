@@ -23,6 +23,12 @@ class MakePlan : public GpuTest {
     write_file(folder_ / name, text);
     return folder_ / name;
   }
+  /// With a tuning file of one result, for "h2 64x64 d32" where no other problem is given.
+  [[nodiscard]] Result<Runtime> tuned_runtime(const char* kernel, const TileShape& tile,
+                                              const char* problem = "h2 64x64 d32") const {
+    const detail::TuningResult result{{problem, parsed(problem).desc, {kernel, tile}, 2}, 1, "lane", 2};
+    return fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value()));
+  }
   /// The file of self-test outcomes in the folder; empty where there is none.
   [[nodiscard]] std::filesystem::path outcomes() const {
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
@@ -66,17 +72,15 @@ TEST_F(MakePlan, DefaultsGiveTheToolsPipelines) {
 TEST_F(MakePlan, MeasuredBlockSizesComeBeforeTheTable) {
   const Problem problem = parsed("h2 70x90 d32 lse");
   const TileShape tile{0, 0, 0, 2, 8, 0};
-  const detail::TuningResult result{
-      {"h2 64x64 d32", parsed("h2 64x64 d32").desc, {"lane", tile}, 2}, 1, "lane", 2};
-  const auto path = write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value());
-  const auto tuned = fresh_runtime(path);
+  const auto tuned = tuned_runtime("lane", tile);
   ASSERT_TRUE(tuned.ok()) << tuned.error().message;
   const auto plan = tuned->make_plan(problem.desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->kernel_name(), "lane");
   EXPECT_EQ(plan->tile(), tile);
   EXPECT_EQ(plan->dispatches().back().pass, "combine") << "2 parts";
-  EXPECT_TRUE(contains(plan->describe(), "h2 64x64 d32") && contains(plan->describe(), path.string()))
+  EXPECT_TRUE(contains(plan->describe(), "h2 64x64 d32") &&
+              contains(plan->describe(), (folder_ / "tuning.json").string()))
       << plan->describe();
   auto run = harness::ProblemRun::create(*tuned, problem);
   ASSERT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok() && run->execute(*plan).ok());
@@ -88,10 +92,7 @@ TEST_F(MakePlan, MeasuredBlockSizesComeBeforeTheTable) {
 
 TEST_F(MakePlan, SenselessMeasuredBlockSizesAreLeftAside) {
   const TileShape tile{12345, 0, 0, 77, 3, 0};
-  const detail::TuningResult result{
-      {"h2 64x64 d32", parsed("h2 64x64 d32").desc, {"lane", tile}, 2}, 1, "lane", 2};
-  const auto runtime =
-      fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value()));
+  const auto runtime = tuned_runtime("lane", tile);
   ASSERT_TRUE(runtime.ok());
   const auto plan = runtime->make_plan(parsed("h2 64x64 d32").desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
@@ -105,9 +106,7 @@ TEST_F(MakePlan, WhatWasMeasuredAndDoesNotFitIsLeftAside) {
   RunOptions matrix{"matrix"};
   const auto whole = tests::make_plan(this->runtime(), desc, matrix);
   if (!whole.ok()) GTEST_SKIP() << whole.error().message;
-  const detail::TuningResult result{{kMatrixProblem, desc, {"matrix", whole->tile()}, 2}, 1, "lane", 2};
-  const auto runtime =
-      fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value()));
+  const auto runtime = tuned_runtime("matrix", whole->tile(), kMatrixProblem);
   ASSERT_TRUE(runtime.ok());
   const auto plan = runtime->make_plan(desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;

@@ -15,44 +15,11 @@ class Matrix : public MatrixKernelTest {};
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Matrix, testing::ValuesIn(kMatrixKernelNames), kernel_test_name);
 
-TEST_P(Matrix, OneTensorOfQueriesKeysAndValues) {
-  EXPECT_TRUE(runs_right(runtime(), "b2 hq4 hkv2 45x45 d40 f16 layout=packed", {kernel()}));
-}
-
-/// Strides that are no layout. Where the kernel loads by tensor addressing it may refuse them by name.
-TEST_P(Matrix, UnusualStrides) {
-  const auto right_or_refused = [](const Problem& problem, const char* what) {
-    const auto plan = make_plan(runtime(), problem.desc, {kernel()});
-    if (!plan.ok() && names(plan.error(), ErrorCode::kUnsupported, {"tensor addressing"})) return;
-    EXPECT_TRUE(runs_right(runtime(), problem, {kernel()})) << what;
-  };
-  Problem problem = parsed("b2 h3 19x45 d24 f16 shift=1");
-  problem.desc.key.strides = {3 * 24 * 47, 24 * 47, 1, 47};
-  right_or_refused(problem, "key transposed");
-  problem = parsed("b2 h3 19x45 d24 dv17 causal f16");
-  problem.desc.value.strides = {3 * 45 * 40, 45 * 40, 40, 2};
-  right_or_refused(problem, "value interleaved");
-  problem = parsed("b2 h3 19x45 d24 dv17 lse f16");
-  problem.desc.query.strides = {3 * 24 * 19, 24 * 19, 1, 19};
-  problem.desc.output.strides = {3 * 17 * 20, 17 * 20, 1, 20};
-  problem.desc.lse_strides = {1, 2, 6, 1};
-  right_or_refused(problem, "query and output transposed");
-  problem = parsed("b2 19x45 d8 f16");
-  problem.desc.key.strides->row = 0;
-  right_or_refused(problem, "one key row for all positions");
-  if (kernel() == std::string_view("matrix2")) return;  // takes no quantised keys
-  problem = parsed("b2 h3 19x45 d24 dv17 f16 cache=e4m3 output=f32");
-  problem.desc.key.strides = {3 * 24 * 47, 24 * 47, 1, 47};
-  problem.desc.value.strides = {3 * 45 * 40, 45 * 40, 40, 2};
-  right_or_refused(problem, "float8 keys transposed, values interleaved");
-}
-
 /// Scores so large that float32 counts in steps of 8, 16 and more. The tolerance is then above the outputs,
 /// so this tells little but that nothing overflowed.
 TEST_P(Matrix, ScoresInLargeStepsStayFinite) {
   for (const char* data :
-       part_of({"magnitude=1000 scale=1", "magnitude=1000 scale=4", "magnitude=1000 scale=10",
-                "magnitude=3000 scale=1", "magnitude=3000 scale=3"})) {
+       part_of({"magnitude=1000 scale=1", "magnitude=1000 scale=10", "magnitude=3000 scale=3"})) {
     const Problem problem = parsed(std::string("h2 45x177 d64 f16 lse ") + data);
     const auto plan = make_plan(runtime(), problem.desc, {kernel()});
     ASSERT_TRUE(plan.ok()) << plan.error().message;
@@ -73,12 +40,6 @@ TEST_P(Matrix, SplitsOverKeysOrRefusesByName) {
     ASSERT_FALSE(plan.ok());
     EXPECT_NE(plan.error().message.find("kv_splits"), std::string::npos) << plan.error().message;
     return;
-  }
-  for (const char* problem :
-       part_of({"hq6 hkv2 1x311 d24 f16 lse", "h2 5x129 d16 f16 output=f32 lse", "40x300 d16 f16 causal lse",
-                "b4 hq4 hkv1 3x300 d16 f16 lse kv_lengths=0,1,150,300", "40x300 d16 f16 causal align=-20 lse",
-                "b2 h2 7x200 d20 dv12 f16 layout=bshd pad=3 shift=1 output=bf16 causal align=90 lse"})) {
-    EXPECT_TRUE(runs_right(runtime(), problem, options));
   }
   options.inspect = [](const AttentionPlan& plan) {
     // 3 x 64 + 1, whether tiles have 16, 32 or 64 keys.

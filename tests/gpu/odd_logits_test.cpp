@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "gpu/support.hpp"
+#include "gpu/any_kernel.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -24,27 +24,17 @@ Status write_floats(const Runtime& runtime, const harness::ProblemRun::Tensor& t
   return {};
 }
 
-class OddLogits : public KernelTest {
+class OddLogits : public AnyKernelTest {
  protected:
-  void SetUp() override {
-    KernelTest::SetUp();
-    if (IsSkipped()) return;
-    if (const std::string reason = reason_against(runtime(), kernel(), sized("")); !reason.empty()) {
-      GTEST_SKIP() << reason;
-    }
-  }
-
   static void skip_without_nan() {
     if (!capabilities().preserves_nan_float32) {
       GTEST_SKIP() << "the device does not promise to keep NaN (shaderSignedZeroInfNanPreserveFloat32)";
     }
   }
 
-  static bool is_matrix() { return kernel() == "matrix" || kernel() == "matrix2"; }
-
   /// 7 queries of 4 heads and 150 keys with these words.
   static std::string sized(const std::string& words) {
-    return "hq4 hkv2 7x150 d16 lse " + words + (is_matrix() ? " f16 output=f32" : "");
+    return "hq4 hkv2 7x150 d16 lse " + words + (is_on_matrix_units() ? " f16 output=f32" : "");
   }
 
   /// That each row is the mean of the values first <= j < last: beside such biases scores vanish, so that the
@@ -87,8 +77,7 @@ class OddLogits : public KernelTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Kernels, OddLogits, testing::Values("lane", "tile", "decode", "matrix", "matrix2"),
-                         kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, OddLogits, testing::ValuesIn(kEveryKernelName), kernel_test_name);
 
 /// Frameworks write the lowest number where they mean that a key is hidden. It hides next to others, and rows
 /// that have nothing else average all their keys.

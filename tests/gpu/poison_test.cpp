@@ -1,17 +1,20 @@
-// NaN in every key and value that no row sees, however it is hidden: none may reach an output.
+// NaN and infinity in every key and value that no row sees, however it is hidden: none may reach an output.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "gpu/support.hpp"
+#include "gpu/any_kernel.hpp"
 #include "harness/tensor_memory.hpp"
 #include "reference/positions.hpp"
 #include "reference/reference.hpp"
+#include "support/cache_reference.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -71,11 +74,21 @@ KeyRows seen_rows(const AttentionDesc& desc, const reference::Inputs& inputs) {
   return seen;
 }
 
-/// Writes NaN into all other rows of a tensor; how many elements, or blocks.
+enum class Bad { kNan, kInfinity, kMinusInfinity };
+
+/// Blocks of 32 are NaN by their scale, which comes first; they and float8 have no infinity.
+harness::Pattern pattern_of(DataType type, Bad bad) {
+  const harness::Pattern nan = harness::input_filler(type);
+  if (bad == Bad::kNan || is_quantised(type)) return nan;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::uint32_t bits = encoded(type, bad == Bad::kInfinity ? kInfinity : -kInfinity);
+  return harness::pattern_of(type == DataType::kFloat32 ? bits : bits << 16 | bits);
+}
+
+/// Writes that into all other rows of a tensor; how many elements, or blocks.
 Result<std::size_t> poison_unseen(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                                  const harness::TensorShape& shape, const KeyRows& seen) {
-  // A block of 32 is NaN by its scale, which comes first.
-  const harness::Pattern nan = harness::input_filler(shape.desc.type);
+                                  const harness::TensorShape& shape, const KeyRows& seen, Bad bad) {
+  const harness::Pattern nan = pattern_of(shape.desc.type, bad);
   const harness::TensorShape blocks = harness::in_blocks(shape);
   const std::size_t size = block_bytes(shape.desc.type);
   std::vector<std::byte> bytes = read_back(runtime, tensor);
@@ -90,8 +103,8 @@ Result<std::size_t> poison_unseen(const Runtime& runtime, const harness::Problem
   return poisoned;
 }
 
-testing::AssertionResult hides_nan(const Runtime& runtime, const std::string& text, const char* kernel,
-                                   bool in_values) {
+testing::AssertionResult hides(const Runtime& runtime, const std::string& text, const std::string& kernel,
+                               bool in_values, Bad bad) {
   RunOptions options{kernel};
   options.prepare = [&](harness::ProblemRun& run) -> Status {
     const AttentionDesc& desc = run.problem().desc;
@@ -99,49 +112,56 @@ testing::AssertionResult hides_nan(const Runtime& runtime, const std::string& te
     Status status =
         run.visit_inputs([&](const reference::Inputs& inputs) { seen = seen_rows(desc, inputs); });
     if (!status.ok()) return status;
-    const auto keys = poison_unseen(runtime, run.key(), harness::key_shape(desc), seen);
+    const auto keys = poison_unseen(runtime, run.key(), harness::key_shape(desc), seen, bad);
     if (!keys.ok()) return keys.error();
     EXPECT_GT(*keys, 0U) << "nothing is hidden from all rows: " << text;
     if (!in_values) return {};
-    const auto values = poison_unseen(runtime, run.value(), harness::value_shape(desc), seen);
+    const auto values = poison_unseen(runtime, run.value(), harness::value_shape(desc), seen, bad);
     return values.ok() ? Status() : Status(values.error());
   };
   return runs_right(runtime, text, options);
 }
 
-std::string sized(const char* words, bool few_rows, const char* sizes) {
-  return std::string(few_rows ? "3x129 " : "70x129 ") + sizes + " " + words;
-}
+class Poison : public AnyKernelTest {
+ protected:
+  static std::string sized(const char* words, const char* dims) {
+    return std::string(kernel() == "decode" ? "3x129 " : "70x129 ") + "b2 hq4 hkv2 " + dims + " " + words +
+           (is_on_matrix_units() ? " f16" : "");
+  }
+};
 
-class Poison : public KernelTest {};
-class MatrixPoison : public MatrixKernelTest {};
-
+/// On matrix units it is promised of V only where no row of a block sees the key. A NaN as the scale of a
+/// hidden block reaches nothing, in V either.
 TEST_P(Poison, HiddenFromAllRowsNeverLeaks) {
-  const bool few = kernel() == "decode";
+  const bool on_matrices = is_on_matrix_units();
   for (const char* const words : part_of<const char*>(kHiding)) {
-    EXPECT_TRUE(hides_nan(runtime(), sized(words, few, "b2 hq4 hkv2 d20 dv12"), GetParam(), true));
+    const std::string text = sized(words, on_matrices ? "d24 dv16" : "d20 dv12");
+    for (const Bad bad : {Bad::kNan, Bad::kInfinity, Bad::kMinusInfinity}) {
+      EXPECT_TRUE(hides(runtime(), text, kernel(), !on_matrices, bad)) << static_cast<int>(bad);
+    }
   }
   for (const char* const words : part_of<const char*>(kQuantisedHiding)) {
-    EXPECT_TRUE(hides_nan(runtime(), sized(words, few, "b2 hq4 hkv2 d32"), GetParam(), true));
+    const std::string text = sized(words, "d32");
+    if (!reason_against(runtime(), kernel(), text).empty()) continue;  // of matrix2
+    const bool in_values = !on_matrices || text.find("e4m3") == std::string::npos;
+    EXPECT_TRUE(hides(runtime(), text, kernel(), in_values, Bad::kNan));
   }
 }
 
-// Of V it is promised only where no row of a block sees the key.
-TEST_P(MatrixPoison, HiddenKeysNeverLeak) {
-  for (const char* const words : part_of<const char*>(kHiding)) {
-    EXPECT_TRUE(hides_nan(runtime(), sized(words, false, "b2 hq4 hkv2 d24 dv16 f16"), GetParam(), false));
-  }
-  for (const char* const words : part_of<const char*>(kQuantisedHiding)) {
-    const std::string text = sized(words, false, "b2 hq4 hkv2 d32 f16");
-    if (!reason_against(runtime(), GetParam(), text).empty()) continue;
-    // A NaN as the scale of a hidden block reaches nothing, in V either.
-    const bool in_values = text.find("e4m3") == std::string::npos;
-    EXPECT_TRUE(hides_nan(runtime(), text, GetParam(), in_values));
+/// Beyond lengths and the diagonal of all rows kernels on matrix units keep V out too.
+TEST_P(Poison, BehindTheLastKeyNeverLeaks) {
+  if (!is_on_matrix_units()) GTEST_SKIP() << "HiddenFromAllRowsNeverLeaks has it";
+  for (const char* const problem :
+       part_of({"h2 37x150 d24 f16 kv_lengths=70 lse", "37x150 d24 f16 kv_lengths=129",
+                "3x150 d24 f16 kv_lengths=1 causal align=bottom-right", "37x150 d24 f16 kv_lengths=0 lse",
+                "h2 40x64 d24 f16 causal lse", "9x64 d8 f16 causal"})) {
+    for (const Bad bad : {Bad::kNan, Bad::kInfinity, Bad::kMinusInfinity}) {
+      EXPECT_TRUE(hides(runtime(), problem, kernel(), true, bad));
+    }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Poison, testing::ValuesIn(kKernelNames), kernel_test_name);
-INSTANTIATE_TEST_SUITE_P(Matrix, MatrixPoison, testing::ValuesIn(kMatrixKernelNames), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, Poison, testing::ValuesIn(kEveryKernelName), kernel_test_name);
 
 }  // namespace
 }  // namespace vkattn::tests

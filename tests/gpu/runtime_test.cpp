@@ -2,12 +2,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <span>
 #include <thread>
 
 #include "gpu/support.hpp"
+#include "support/temp_folder.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -134,31 +133,16 @@ TEST_F(RuntimeTest, HugeBuffersAreRefusedWithTheLimit) {
   EXPECT_NE(buffer.error().message.find("1152921504606846976"), std::string::npos) << buffer.error().message;
 }
 
-/// A folder that goes with the test.
-class CacheFolder {
- public:
-  CacheFolder() : path_(std::filesystem::temp_directory_path() / "vkattn-cache-test") {
-    std::filesystem::remove_all(path_);
+std::vector<std::filesystem::path> files_in(const TempFolder& folder) {
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
+    if (entry.is_regular_file()) found.push_back(entry.path());
   }
-  ~CacheFolder() { std::filesystem::remove_all(path_); }
-  CacheFolder(const CacheFolder&) = delete;
-  CacheFolder& operator=(const CacheFolder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] std::vector<std::filesystem::path> files() const {
-    std::vector<std::filesystem::path> found;
-    if (!std::filesystem::exists(path_)) return found;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_)) {
-      if (entry.is_regular_file()) found.push_back(entry.path());
-    }
-    return found;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+  return found;
+}
 
 /// Makes a plan in a runtime of its own that keeps its cache in the folder, and runs it.
-void run_with_cache(const CacheFolder& folder) {
+void run_with_cache(const TempFolder& folder) {
   RuntimeOptions options;
   options.cache_dir = folder.path();
   const auto other = Runtime::create(options);
@@ -169,21 +153,19 @@ void run_with_cache(const CacheFolder& folder) {
 }
 
 TEST_F(RuntimeTest, ThePipelineCacheIsKeptAndReadAgain) {
-  const CacheFolder folder;
+  const TempFolder folder;
   run_with_cache(folder);
-  ASSERT_EQ(folder.files().size(), 1U) << "one file, and no temporary one left";
+  ASSERT_EQ(files_in(folder).size(), 1U) << "one file, and no temporary one left";
   run_with_cache(folder);
-  EXPECT_EQ(folder.files().size(), 1U);
+  EXPECT_EQ(files_in(folder).size(), 1U);
 }
 
 TEST_F(RuntimeTest, ADamagedPipelineCacheDoesNoHarm) {
-  const CacheFolder folder;
+  const TempFolder folder;
   run_with_cache(folder);
-  ASSERT_EQ(folder.files().size(), 1U);
-  const std::filesystem::path file = folder.files().front();
-  std::ifstream in(file, std::ios::binary);
-  const std::string good{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  in.close();
+  ASSERT_EQ(files_in(folder).size(), 1U);
+  const std::filesystem::path file = files_in(folder).front();
+  const std::string good = read_file(file);
   std::vector<std::string> damaged{"", "x", good.substr(0, good.size() / 2), good + "more",
                                    std::string(4096, '\xff')};
   for (std::size_t i = 0; i < good.size() && i < 96; i += 5) {
@@ -192,16 +174,16 @@ TEST_F(RuntimeTest, ADamagedPipelineCacheDoesNoHarm) {
     damaged.push_back(flipped);
   }
   for (const std::string& content : damaged) {
-    std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
+    write_file(file, content);
     run_with_cache(folder);
   }
 }
 
 TEST_F(RuntimeTest, ACacheFolderThatCannotBeMadeDoesNoHarm) {
-  const CacheFolder folder;
-  std::ofstream(folder.path()) << "a file where the folder should be";
+  const TempFolder folder;
+  write_file(folder / "file", "a file where the folder should be");
   RuntimeOptions options;
-  options.cache_dir = folder.path() / "below";
+  options.cache_dir = folder / "file/below";
   const auto other = Runtime::create(options);
   ASSERT_TRUE(other.ok()) << other.error().message;
   EXPECT_TRUE(runs_right(other.value(), "4x4 d8", {"lane"}));

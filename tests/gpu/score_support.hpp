@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/support.hpp"
+#include "gpu/any_kernel.hpp"
 
 namespace vkattn::tests {
 
@@ -37,24 +37,12 @@ using Score = std::function<double(double s, const reference::RowIndex& row, std
 /// Both functions, and rows that see nothing. Every part of the position counts.
 [[nodiscard]] ScoreSetup both();
 
-class ScoreFunctions : public KernelTest {
+class ScoreFunctions : public AnyKernelTest {
  protected:
-  void SetUp() override {
-    KernelTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    const std::string reason = reason_against(runtime(), kernel(), fitted("64x64 d64 f16"));
-    if (!reason.empty()) GTEST_SKIP() << "the kernel " << kernel() << " cannot run here: " << reason;
-  }
-
   static RunOptions options(ScoreSetup score) {
     RunOptions options{kernel()};
     options.score = std::move(score);
     return options;
-  }
-  static bool is_matrix() { return kernel() == "matrix" || kernel() == "matrix2"; }
-  /// The problem in a type that the kernel takes, and with as many rows.
-  static std::string typed(std::string problem, const char* type = "") {
-    return fitted(problem + " " + (is_matrix() ? "f16" : type));
   }
 };
 

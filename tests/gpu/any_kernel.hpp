@@ -1,0 +1,36 @@
+// A test once for each of the five kernels, on problems that each of them takes.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "gpu/support.hpp"
+
+namespace vkattn::tests {
+
+inline constexpr const char* kEveryKernelName[] = {"lane", "tile", "decode", "matrix", "matrix2"};
+
+/// Skipped where the device does not run the kernel.
+class AnyKernelTest : public KernelTest {
+ protected:
+  void SetUp() override {
+    KernelTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const std::string reason = reason_against(runtime(), kernel(), fitted("64x64 d64 f16"));
+    if (!reason.empty()) GTEST_SKIP() << "the kernel " << kernel() << " cannot run here: " << reason;
+  }
+
+  [[nodiscard]] static bool is_on_matrix_units() { return kernel().starts_with("matrix"); }
+  /// The problem in a type that the kernel takes, and with as many rows.
+  [[nodiscard]] static std::string typed(std::string_view problem, std::string_view type = "") {
+    return fitted(std::string(problem) + " " + std::string(is_on_matrix_units() ? "f16" : type));
+  }
+  /// As where keys in pages, or with unusual strides, cannot be addressed as a tensor: matrix2 alone may.
+  [[nodiscard]] static bool is_refused_by_matrix2(const AttentionDesc& desc) {
+    if (kernel() != "matrix2") return false;
+    const auto plan = make_plan(runtime(), desc, {kernel()});
+    return !plan.ok() && plan.error().code == ErrorCode::kUnsupported;
+  }
+};
+
+}  // namespace vkattn::tests
