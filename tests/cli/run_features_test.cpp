@@ -45,7 +45,6 @@ TEST_F(ToolFeatures, ABoolMaskIsTheCausalOneWhereItSaysSo) {
   const auto causal = [](std::int64_t i, std::int64_t j) { return j <= i + 4; };
   write_visible(13, causal);
   expect_masked("--causal --align 4");
-  expect_masked("--window -1,0 --align bottom-right");
   write_visible(13, causal, ElementType::kUint8, 255);
   expect_masked("--causal --align 4");
   write_visible(13, [](std::int64_t i, std::int64_t j) { return j >= i - 2 && j <= i + 3; });
@@ -68,21 +67,14 @@ TEST_F(ToolFeatures, ShortMasksHideTheRest) {
 }
 
 TEST_F(ToolFeatures, LengthsOfEveryInteger) {
-  const auto lengths = [&] { return output_of("--kv-lengths lengths.npy"); };
-  write_list<std::int32_t>("lengths", {10, 13});
-  const Values expected = lengths();
-  write_list<std::uint32_t>("lengths", {10, 13});
-  EXPECT_EQ(lengths(), expected);
-  write_list<std::uint64_t>("lengths", {10, 13});
-  EXPECT_EQ(lengths(), expected);
-  write_list<std::uint32_t>("lengths", {3, 0xffffffffU});
-  for (const std::string option : {"--kv-lengths", "--query-lengths"}) {
-    refuses(attend(option + " lengths.npy"), "length 4294967295 at index 1 is not from 0 to");
-  }
-  write_list<std::uint64_t>("lengths", {~std::uint64_t{0}, 3});
-  refuses(attend("--kv-lengths lengths.npy"), "18446744073709551615 at index 0");
-  write_list<float>("lengths", {3, 3});
-  refuses(attend("--kv-lengths lengths.npy"), "float32, but --kv-lengths needs int32");
+  const auto with_lengths = [&] { return output_of("--kv-lengths lengths.npy"); };
+  write_list<std::int32_t>("lengths", {10, 0});
+  const Values expected = with_lengths();
+  for (std::size_t n = expected.size() / 2; n < expected.size(); ++n) EXPECT_EQ(expected[n], 0);
+  write_list<std::uint32_t>("lengths", {10, 0});
+  EXPECT_EQ(with_lengths(), expected);
+  write_list<std::int64_t>("lengths", {10, 0});
+  EXPECT_EQ(with_lengths(), expected);
 }
 
 TEST_F(ToolFeatures, FloatMasksAreAddedInEveryType) {
@@ -100,7 +92,7 @@ TEST_F(ToolFeatures, FloatMasksAreAddedInEveryType) {
 
 TEST_F(ToolFeatures, MasksBroadcastAsInNumPy) {
   // Each shape gives what the mask that is written out gives.
-  for (const Shape& shape : {Shape{}, Shape{13}, Shape{1, 13}, Shape{9, 1}, Shape{4, 1, 13},
+  for (const Shape& shape : {Shape{}, Shape{13}, Shape{1, 13}, Shape{9, 1}, Shape{4, 9, 13},
                              Shape{2, 1, 9, 1}, Shape{2, 4, 9, 13}, Shape{1, 4, 1, 1}}) {
     const Values values = noise(shape, 9);
     write("mask", shape, values);
@@ -117,16 +109,11 @@ TEST_F(ToolFeatures, MasksBroadcastAsInNumPy) {
     }
     write("whole", {2, 4, 9, 13}, whole);
     expect_masked("--mask whole.npy");
+    if (shape.size() != 3) continue;
+    write("mask", shape, turned(values, shape));
+    claim_fortran_order("mask");
+    expect_masked("--mask whole.npy");
   }
-}
-
-TEST_F(ToolFeatures, MasksInFortranOrder) {
-  const Shape shape = {4, 9, 13};
-  const Values values = noise(shape, 8);
-  write("whole", shape, values);
-  write("mask", shape, turned(values, shape));
-  claim_fortran_order("mask");
-  expect_masked("--mask whole.npy");
 }
 
 TEST_F(ToolFeatures, SoftcapAlibiAndSinks) {
@@ -264,81 +251,6 @@ TEST_F(ToolFeatures, PresentKeysAreInTheTypeOfTheRun) {
     EXPECT_EQ(present.type, ElementType::kFloat16);
     EXPECT_EQ(present.values, expected) << "as given, whatever the storage on the device";
   }
-}
-
-TEST_F(ToolFeatures, RefusesFilesThatDoNotFit) {
-  for (const Shape& shape : {Shape{9, 14}, Shape{8, 13}, Shape{3, 9, 13}, Shape{2, 2, 9, 13}}) {
-    write_noise("mask", shape);
-    refuses(attend("--mask mask.npy"), "does not broadcast to the scores (2, 4, 9, 13)");
-  }
-  write_noise("mask", {1, 1, 1, 9, 13});
-  refuses(attend("--mask mask.npy"), "5 axes");
-  write_list("mask", std::vector<std::int32_t>(13));
-  refuses(attend("--mask mask.npy"), "int32");
-  refuses(attend("--sink nothing.npy"), "no such file");
-  write_list<float>("sink", {1, 2});
-  refuses(attend("--sink sink.npy"), "shape (4,)");
-  refuses(attend("--alibi-slopes sink.npy"), "--alibi-slopes");
-  write_bools("sink", {4}, {0, 0, 0, 0});
-  refuses(attend("--sink sink.npy"), "bool");
-  write_list<std::int32_t>("lengths", {9, 10});
-  write_noise("past", {2, 2, 5, 16});
-  const std::pair<const char*, const char*> cases[] = {
-      {"--query-lengths lengths.npy", "10 at index 1"},
-      {"--kv-type q8_0",
-       "has rows of 16, but --kv-type q8_0 stores blocks of 32; pad the last dimension with zeros to 32"},
-      {"--past-key key.npy --past-value query.npy", "heads: 4 and 2"},
-      {"--past-key value.npy --past-value value.npy", "dimension: 8 and 16"},
-      {"--past-key past.npy --past-value value.npy", "length: 5 and 13"}};
-  for (const auto& [options, part] : cases) refuses(attend(options), part);
-  write_inputs({2, 4, 9, 32}, {2, 2, 13, 32}, {2, 2, 13, 32});
-  claim_fortran_order("key");
-  refuses(attend("--kv-type q8_0"), "numpy.ascontiguousarray");
-  refuses(attend("--past-key value.npy --past-value value.npy"), "numpy.ascontiguousarray");
-}
-
-TEST_F(Tool, RefusesFeaturesThatMakeNoSense) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"--window 5", "--window needs two counts of keys, left and right, such as 512,0"},
-      {"--window '5\n'", "--window needs two counts of keys, left and right, such as 512,0"},
-      {"--window 5,x", "--window needs a whole number"},
-      {"--window a,b", "--window needs a whole number"},
-      {"--window 3,4,5", "--window needs a whole number"},
-      {"--window ,", "--window needs a whole number"},
-      {"--window 99999999999999999999,1", "--window needs a whole number"},
-      {"--window -2,3", "must be from -1 to 1073741824"},
-      {"--window 0,1073741825", "must be from -1 to 1073741824"},
-      {"--softcap tanh", "--softcap needs a number, not"},
-      {"--softcap '5 '", "--softcap needs a number, not '5 '"},
-      {"--softcap 1e40", "--softcap needs a number that fits float32"},
-      {"--softcap -1", "must be finite and not negative"},
-      {"--softcap inf", "must be finite and not negative"},
-      {"--softcap nan", "must be finite and not negative"},
-      {"--softcap 1e31", "--softcap '1e31': softcap is 1e+31 but must be 0 or from 1e-30 to 1e30"},
-      {"--softcap 1e-31", "must be 0 or from 1e-30 to 1e30"},
-      {"--dropout x", "--dropout "},
-      {"--dropout ''", "--dropout "},
-      {"--dropout 0.99999999", "must be from 0 to below 1"},
-      {"--dropout 1", "must be from 0 to below 1"},
-      {"--dropout -0.5", "must be from 0 to below 1"},
-      {"--dropout nan", "must be from 0 to below 1"},
-      {"--scale inf", "must be finite"},
-      {"--scale nan", "must be finite"},
-      {"--alibi --alibi-slopes f", "one of them"},
-      {"--weights-stage scores", "--weights writes"},
-      {"--weights w --weights-stage mask", "did you mean 'masked'?"},
-      {"--seed 3", "--dropout"},
-      {"--dropout 0.5 --seed -3", "'-3'"},
-      {"--kv-type q8", "q8_0, q4_0 or e4m3"},
-      {"--kv-type q8_0,q4", "not 'q4'"},
-      {"--kv-type q8_0,q4_0,f16", "not 'q4_0,f16'"},
-      {"--kv-type q8_0,", "not ''"},
-      {"--type q8_0", "f32, f16 or bf16"},
-      {"--past-key p", "--past-value is missing"},
-      {"--present-key p", "--past-key"},
-      {"--align bottom-right", "--causal, --window or --alibi"}};
-  for (const auto& [options, part] : cases)
-    refuses("run --query q --key k --value v " + std::string(options), part);
 }
 
 }  // namespace

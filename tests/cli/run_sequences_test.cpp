@@ -138,28 +138,17 @@ TEST_F(ToolSequences, PackedQueriesOverPaddedKeys) {
   }
 }
 
-TEST_F(ToolSequences, FortranOrderOneHeadAndNothingAtAll) {
-  write_inputs({4, 9, 16}, {2, 13, 16}, {2, 13, 8});
-  const Values expected = output_of(kPacked);
-  write("key", {2, 13, 16}, turned(values("key"), {2, 13, 16}));
-  claim_fortran_order("key");
-  EXPECT_EQ(output_of(kPacked), expected);
-
+TEST_F(ToolSequences, OneHeadAndNothingAtAll) {
   write_inputs({9, 16}, {13, 16}, {13, 8});
   expect_checked(kPacked + outputs(""));
   EXPECT_EQ(shape("out"), (Shape{9, 8}));
   EXPECT_EQ(shape("lse"), Shape{9});
   EXPECT_EQ(shape("weights"), (Shape{3, 1, 5, 6}));
-
-  // No sequences, and sequences of nothing.
   write_inputs({4, 0, 16}, {2, 0, 16}, {2, 0, 8});
-  for (const std::int64_t ends : {1, 3}) {
-    for (const char* const name : {"ends_q", "ends_k"})
-      write(name, {ends}, Integers(static_cast<std::size_t>(ends)));
-    static_cast<void>(printed(attend(kPacked + outputs(""))));
-    EXPECT_EQ(shape("out"), (Shape{4, 0, 8}));
-    EXPECT_EQ(shape("weights"), (Shape{ends - 1, 4, 0, 0}));
-  }
+  for (const char* const name : {"ends_q", "ends_k"}) write(name, {3}, Integers(3));
+  static_cast<void>(printed(attend(kPacked + outputs(""))));
+  EXPECT_EQ(shape("out"), (Shape{4, 0, 8}));
+  EXPECT_EQ(shape("weights"), (Shape{2, 4, 0, 0}));
 }
 
 /// Lengths without keys leave rows that see nothing; a sequence without queries leaves no row.
@@ -171,64 +160,6 @@ TEST_F(ToolSequences, SequencesWithoutKeys) {
   const Values out = values("out"), lse = values("lse");
   for (std::size_t n = 0; n < out.size(); ++n) EXPECT_EQ(out[n] == 0, n / 8 % 9 < 4) << n;
   for (std::size_t n = 0; n < lse.size(); ++n) EXPECT_EQ(lse[n] == -kInfinity, n % 9 < 4) << n;
-}
-
-/// The host refuses before it opens a device.
-class ToolSequenceRefusals : public RunFolder {
- protected:
-  void SetUp() override {
-    write_inputs({4, 9, 16}, {2, 13, 16}, {2, 13, 8});
-    write_ends({0, 4, 4, 9}, {0, 6, 8, 13});
-  }
-  void write_ends(const Integers& queries, const Integers& keys) const {
-    write_list("ends_q", queries);
-    write_list("ends_k", keys);
-  }
-  void refuses_run(const std::string& options, const std::string& part) const {
-    refuses(attend(options), part, 2, kNoDevice);
-  }
-};
-
-TEST_F(ToolSequenceRefusals, NumbersThatDoNotFitTheArrays) {
-  const Integers queries = {0, 4, 4, 9}, keys = {0, 6, 8, 13};
-  refuses_run(
-      kPacked + "--layout bshd",
-      "ends at 9, but query query.npy (4, 9, 16) has 4 rows, as --layout bshd reads it; --layout bhsd takes "
-      "(heads, rows, dim)");
-  refuses_run(kPackedQueries,
-              "has 3 sequences but key key.npy (2, 13, 16) has batch size 1; where keys are packed too, give "
-              "--cumulative-kv-lengths");
-  const std::pair<std::pair<Integers, Integers>, const char*> cases[] = {
-      {{{1, 4, 4, 9}, keys},
-       "--cumulative-query-lengths begins with 1, but the first sequence begins at row 0"},
-      {{{0, 4, 3, 9}, keys}, "--cumulative-query-lengths falls from 4 to 3 at index 2"},
-      {{{0, 4, 4, 8}, keys}, "ends at 8, but query query.npy (4, 9, 16) has 9 rows"},
-      {{queries, {0, 6, 13}}, "ends_k.npy has 2 sequences"},
-      {{queries, {}}, "shape (0,) does not fit --cumulative-kv-lengths"}};
-  for (const auto& [ends, part] : cases) {
-    write_ends(ends.first, ends.second);
-    refuses_run(kPacked, part);
-  }
-  write("ends_k", {2, 2}, keys);
-  refuses_run(kPacked, "shape (2, 2) does not fit --cumulative-kv-lengths");
-  write_list<float>("ends_k", {0, 6, 8, 13});
-  refuses_run(kPacked, "float32, but --cumulative-kv-lengths needs int32");
-  write_ends(queries, keys);
-  write_inputs({1, 4, 9, 16}, {1, 2, 13, 16}, {1, 2, 13, 8});
-  refuses_run(kPacked, "has rank 4, but packed sequences have no batch axis");
-}
-
-TEST_F(ToolSequenceRefusals, OptionsThatDoNotGoTogether) {
-  write_bools("mask", {9, 13}, std::vector<std::uint8_t>(9 * 13));
-  const std::pair<std::string, const char*> cases[] = {
-      {"--cumulative-kv-lengths ends_k.npy", "give --cumulative-query-lengths with it"},
-      {kPackedQueries + "--query-lengths ends_q.npy", "leave out --query-lengths"},
-      {kPacked + "--kv-lengths ends_q.npy", "leave out --kv-lengths"},
-      {kPacked + "--past-key ends_q.npy --past-value ends_q.npy", "--cumulative-kv-lengths packs these"},
-      {kPacked + "--output ends_k.npy", "would overwrite the file of --cumulative-kv-lengths"},
-      {kPacked + "--lse ends_q.npy", "would overwrite the file of --cumulative-query-lengths"},
-      {kPacked + "--mask mask.npy", "does not broadcast to the scores (3, 4, 5, 6)"}};
-  for (const auto& [options, part] : cases) refuses_run(options, part);
 }
 
 }  // namespace
