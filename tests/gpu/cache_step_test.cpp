@@ -120,9 +120,9 @@ TEST_F(CacheStep, OneBufferOfLengthsServesAppendAndAttention) {
   const auto values = download<float>(cache_value, kEntries * kRoom * kDim);
   const auto got = download<float>(output, kTotal * kDim);
   reference::Inputs inputs;
-  inputs.query = query_rows.data();
-  inputs.key = keys.data();
-  inputs.value = values.data();
+  inputs.query = query_rows;
+  inputs.key = keys;
+  inputs.value = values;
   inputs.kv_lengths = held;
   inputs.cumulative_query_lengths = cumulative;
   const AttentionDesc desc = attention_desc().resolved();
