@@ -106,12 +106,15 @@ TEST_F(ToolRefusals, NoFileTakesThePlaceOfAnother) {
       {"--weights link.npy", " would overwrite the file of --query, 'q.npy'"},
       {"--output o.npy --lse " + up_and_down, "--output and --lse name the same file 'o.npy' ("},
       {"--output new.svg --lse dangling.svg", "--output and --lse name the same file"},
+      {"--past-key p --past-value o --present-key o",
+       "--present-key 'o' would overwrite the file of --past-value"},
+      {"--cumulative-query-lengths q --cumulative-kv-lengths o --lse o",
+       "would overwrite the file of --cumulative-kv-lengths"},
       {"--past-key p --past-value p --present-key o --output o",
        "--output and --present-key name the same file 'o'"},
       {"--score s --score-buffer t=f --lse f", "the file of --score-buffer"}};
-  for (const std::string option :
-       {"--mask", "--alibi-slopes", "--sink", "--kv-lengths", "--query-lengths", "--past-value",
-        "--cumulative-query-lengths", "--cumulative-kv-lengths", "--score", "--tuning"}) {
+  for (const std::string option : {"--mask", "--alibi-slopes", "--sink", "--kv-lengths", "--query-lengths",
+                                   "--cumulative-query-lengths", "--score", "--tuning"}) {
     of_run.push_back({option + " f --output ./f", "--output './f' would overwrite the file of " + option});
   }
   expect_refused("run --query q.npy --key k --value v ", of_run);
