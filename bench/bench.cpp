@@ -60,7 +60,7 @@ Result<double> time_piece(const Runtime& runtime, const Problem& piece, const Op
   if (!plan.ok()) return plan.error();
   Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, piece);
   if (!run.ok()) return run.error();
-  const Status filled = run->fill_inputs();
+  const Result<void> filled = run->fill_inputs();
   if (!filled.ok()) return filled.error();
   if (options.score_function && piece.score == ScoreKind::kNone) {
     run->set_score_function(options.score_buffers, {});
@@ -142,7 +142,7 @@ void note_tensor_bytes(Row& row, const harness::ProblemRun& run) {
 Result<bool> run_checked(Context& context, const harness::Runnable& plan, harness::ProblemRun& run) {
   Row& row = context.row;
   context.report(0, "first run");
-  for (const Status& status : {run.fill_inputs(), run.poison_outputs()}) {
+  for (const Result<void>& status : {run.fill_inputs(), run.poison_outputs()}) {
     if (!status.ok()) return status.error();
   }
   const auto start = Clock::now();

@@ -29,7 +29,7 @@ struct NamedProblem {
 
 struct Options {
   std::string kernel;             ///< empty: chosen by the library
-  std::optional<TileShape> tile;  ///< of `kernel`; nothing: chosen by the library
+  std::optional<TileSizes> tile;  ///< of `kernel`; nothing: chosen by the library
   std::uint32_t kv_splits = 0;    ///< PlanOptions::kv_splits
   std::uint32_t repeat = 30;      ///< timed executions
   double max_seconds = 10;        ///< for the executions of one problem

@@ -134,7 +134,7 @@ Result<CopyBuffers> make_copy_buffers(const Runtime& runtime) {
   for (std::uint32_t& word : piece) word = state = state * 1664525U + 1013904223U;
   for (std::uint64_t at = 0; at < buffers.bytes; at += kMebibyte) {
     for (const Buffer* const buffer : {&buffers.source, &buffers.destination}) {
-      const Status status = runtime.write(*buffer, at, std::as_bytes(std::span(piece)));
+      const Result<void> status = runtime.write(*buffer, at, std::as_bytes(std::span(piece)));
       if (!status.ok()) return status.error();
     }
   }
@@ -175,8 +175,8 @@ struct BestVariant {
 };
 
 /// Tries every variant of a mode on the whole buffers.
-Status find_best_variant(const Runtime& runtime, std::span<const std::uint32_t> words,
-                         const CopyBuffers& buffers, std::uint32_t mode, BestVariant& best) {
+Result<void> find_best_variant(const Runtime& runtime, std::span<const std::uint32_t> words,
+                               const CopyBuffers& buffers, std::uint32_t mode, BestVariant& best) {
   const Capabilities& capabilities = runtime.device().capabilities();
   for (const std::uint32_t size : kWorkgroupSizes) {
     for (const std::uint32_t vectors : {1U, 8U}) {
@@ -193,7 +193,7 @@ Status find_best_variant(const Runtime& runtime, std::span<const std::uint32_t> 
   return {};
 }
 
-Status measure_memory(const Runtime& runtime, const PeakProgress& progress, Peaks& peaks) {
+Result<void> measure_memory(const Runtime& runtime, const PeakProgress& progress, Peaks& peaks) {
   const Result<std::span<const std::uint32_t>> words = shader_words("peak_copy");
   if (!words.ok()) return words.error();
   const auto report = [&](double share) {
@@ -208,7 +208,7 @@ Status measure_memory(const Runtime& runtime, const PeakProgress& progress, Peak
                                    std::pair(VKATTN_PEAK_READ_UNIFORM, &read)}) {
     report(share);
     share += 0.2;
-    const Status status =
+    const Result<void> status =
         find_best_variant(runtime, *words, *buffers, static_cast<std::uint32_t>(mode), *best);
     if (!status.ok()) return status;
   }
@@ -298,7 +298,7 @@ Result<Peaks> measure_peaks(const Runtime& runtime, const PeakProgress& progress
   Result<std::vector<MatrixPeak>> matrix = measure_matrix_peaks(runtime);
   if (!matrix.ok()) return matrix.error();
   peaks.matrix = std::move(*matrix);
-  const Status status = measure_memory(runtime, progress, peaks);
+  const Result<void> status = measure_memory(runtime, progress, peaks);
   if (!status.ok()) return status.error();
   return peaks;
 }

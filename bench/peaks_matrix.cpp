@@ -67,7 +67,7 @@ Result<double> matrix_rate(const Runtime& runtime, const MatrixKind& kind,
   const std::vector<std::byte> data = operand_data(kind, largest * VKATTN_PEAK_MATRIX_ROWS);
   const Result<Buffer> operands = runtime.create_buffer(data.size());
   if (!operands.ok()) return operands.error();
-  const Status written = runtime.write(*operands, 0, data);
+  const Result<void> written = runtime.write(*operands, 0, data);
   if (!written.ok()) return written.error();
 
   const std::array<detail::SpecializationValue, 5> specialization = {
@@ -87,7 +87,7 @@ Result<double> matrix_rate(const Runtime& runtime, const MatrixKind& kind,
   const Result<double> seconds = time_unit_of_work(runtime, 16, 1ULL << 30U, record);
   if (!seconds.ok()) return seconds.error();
   float subgroups = 0;
-  const Status status = runtime.read(*results, 0, std::as_writable_bytes(std::span(&subgroups, 1)));
+  const Result<void> status = runtime.read(*results, 0, std::as_writable_bytes(std::span(&subgroups, 1)));
   if (!status.ok()) return status.error();
   constexpr double kProducts = 1.0 * VKATTN_PEAK_MATRIX_ROWS * VKATTN_PEAK_MATRIX_COLUMNS;
   const double flops_each = 2.0 * shape.m * shape.n * shape.k;

@@ -377,7 +377,7 @@ class Plot {
 
 }  // namespace
 
-Status check_plot_support() {
+Result<void> check_plot_support() {
   return {};
 }
 

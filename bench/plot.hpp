@@ -18,7 +18,7 @@ enum class PlotFormat { kPng, kSvg };
 [[nodiscard]] std::optional<PlotFormat> plot_format(std::string_view file_name);
 
 /// An error that says what to install, where this build cannot draw because cairo was not there.
-[[nodiscard]] Status check_plot_support();
+[[nodiscard]] Result<void> check_plot_support();
 
 /// The bytes of the picture's file. Refuses data without points.
 [[nodiscard]] Result<std::string> draw_plot(const PlotData& data, PlotFormat format);

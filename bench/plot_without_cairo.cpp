@@ -3,7 +3,7 @@
 
 namespace vkattn::bench {
 
-Status check_plot_support() {
+Result<void> check_plot_support() {
   return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                "--plot is not in this build: install cairo's development files (Debian: libcairo2-dev and "
                "pkg-config), configure again and rebuild"};

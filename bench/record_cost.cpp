@@ -34,7 +34,7 @@ Result<RecordCost> measure_record(const Runtime& runtime, const harness::Runnabl
   };
   const auto start = Clock::now();
   for (std::size_t i = 0; i < kCommandBuffers && (i == 0 || Clock::now() - start < kTimeLimit); ++i) {
-    if (const Status status = detail::record_only(runtime, record); !status.ok()) return status.error();
+    if (const Result<void> status = detail::record_only(runtime, record); !status.ok()) return status.error();
   }
   RecordCost cost;
   cost.median_ns = summarize(samples).median;

@@ -43,22 +43,24 @@ reference::ScoreHook ScoreRows::hook(std::shared_ptr<ScoreRows> rows) {
   };
 }
 
-Status ScoreRows::evaluate(const reference::RowIndex& row, std::int64_t first_key, std::span<double> scores) {
+Result<void> ScoreRows::evaluate(const reference::RowIndex& row, std::int64_t first_key,
+                                 std::span<double> scores) {
   const std::scoped_lock lock(mutex_);
   while (!scores.empty()) {
     const std::size_t count = std::min(scores.size(), piece_.size());
-    if (Status status = evaluate_piece(row, first_key, scores.first(count)); !status.ok()) return status;
+    if (Result<void> status = evaluate_piece(row, first_key, scores.first(count)); !status.ok())
+      return status;
     first_key += static_cast<std::int64_t>(count);
     scores = scores.subspan(count);
   }
   return {};
 }
 
-Status ScoreRows::evaluate_piece(const reference::RowIndex& row, std::int64_t first_key,
-                                 std::span<double> scores) {
+Result<void> ScoreRows::evaluate_piece(const reference::RowIndex& row, std::int64_t first_key,
+                                       std::span<double> scores) {
   const std::span<float> piece = std::span(piece_).first(scores.size());
   std::transform(scores.begin(), scores.end(), piece.begin(), [](double s) { return static_cast<float>(s); });
-  if (Status status = runtime_.write(scores_, 0, std::as_bytes(piece)); !status.ok()) return status;
+  if (Result<void> status = runtime_.write(scores_, 0, std::as_bytes(piece)); !status.ok()) return status;
   shared::ScoreRowsParams params{};
   params.batch = static_cast<std::uint32_t>(row.batch);
   params.head = static_cast<std::uint32_t>(row.head);
@@ -71,7 +73,8 @@ Status ScoreRows::evaluate_piece(const reference::RowIndex& row, std::int64_t fi
     pass_.record(commands, std::as_bytes(std::span(&params, 1)), groups);
   };
   if (auto time = runtime_.execute(record); !time.ok()) return time.error();
-  if (Status status = runtime_.read(scores_, 0, std::as_writable_bytes(piece)); !status.ok()) return status;
+  if (Result<void> status = runtime_.read(scores_, 0, std::as_writable_bytes(piece)); !status.ok())
+    return status;
   std::copy(piece.begin(), piece.end(), scores.begin());
   return {};
 }

@@ -32,10 +32,10 @@ class ScoreRows {
  private:
   ScoreRows(const Runtime& runtime, ComputePass pass, Buffer scores, std::size_t keys)
       : runtime_(runtime), pass_(std::move(pass)), scores_(std::move(scores)), piece_(keys) {}
-  [[nodiscard]] Status evaluate(const reference::RowIndex& row, std::int64_t first_key,
-                                std::span<double> scores);
-  [[nodiscard]] Status evaluate_piece(const reference::RowIndex& row, std::int64_t first_key,
+  [[nodiscard]] Result<void> evaluate(const reference::RowIndex& row, std::int64_t first_key,
                                       std::span<double> scores);
+  [[nodiscard]] Result<void> evaluate_piece(const reference::RowIndex& row, std::int64_t first_key,
+                                            std::span<double> scores);
 
   const Runtime& runtime_;
   ComputePass pass_;

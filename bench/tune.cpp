@@ -38,12 +38,13 @@ class Tuner {
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       const double share = 0.7 * static_cast<double>(i) / static_cast<double>(kernels.size());
       if (i > 0 && seconds_left() < 0.3 * options_.max_seconds) break;
-      if (Status status = measure({kernels[i], 0, 0}, kLeastRepeats, share); !status) return status.error();
+      if (Result<void> status = measure({kernels[i], 0, 0}, kLeastRepeats, share); !status)
+        return status.error();
     }
     if (measured_.empty()) return failed(first_message_);  // else the first that runs is the default
-    if (Status status = measure_again(); !status) return status.error();
+    if (Result<void> status = measure_again(); !status) return status.error();
     if (measured_.empty()) return failed("every candidate gave a wrong output");
-    if (Status status = measure_splits(); !status) return status.error();
+    if (Result<void> status = measure_splits(); !status) return status.error();
     return finish();
   }
 
@@ -62,7 +63,7 @@ class Tuner {
   }
 
   // Adds the candidate to what was measured, or counts it as left out.
-  Status measure(const Candidate& candidate, std::uint32_t repeat, double share) {
+  Result<void> measure(const Candidate& candidate, std::uint32_t repeat, double share) {
     Options options;
     options.kernel = candidate.kernel.kernel;
     options.tile = candidate.kernel.tile;
@@ -94,7 +95,7 @@ class Tuner {
   }
 
   // The default and the best once more, with as many executions as were asked for.
-  Status measure_again() {
+  Result<void> measure_again() {
     std::vector<Candidate> again = measured_;
     const Candidate first = measured_.front();
     const double limit = best().median_ns * kClose;
@@ -108,7 +109,7 @@ class Tuner {
     measured_.clear();
     for (const Candidate& candidate : again) {
       const std::size_t wrong = outcome_.wrong.size();
-      if (Status status = measure(candidate, options_.repeat, 0.8); !status) return status;
+      if (Result<void> status = measure(candidate, options_.repeat, 0.8); !status) return status;
       // A limit of time must not lose what was known; a wrong output must.
       const bool is_wrong = outcome_.wrong.size() > wrong;
       const bool is_measured = !measured_.empty() && measured_.back().kernel == candidate.kernel;
@@ -118,7 +119,7 @@ class Tuner {
     return {};
   }
 
-  Status measure_splits() {
+  Result<void> measure_splits() {
     const AttentionDesc& desc = problem_.problem.desc;
     const std::int64_t rows =
         desc.query_length * (desc.query_heads / std::max<std::int64_t>(desc.kv_heads, 1));
@@ -126,7 +127,8 @@ class Tuner {
     const Candidate whole = best();
     for (std::uint32_t parts = 1; parts <= 64; parts *= 2) {
       if (desc.kv_length / parts < kLeastPartKeys || seconds_left() <= 0) break;
-      if (Status status = measure({whole.kernel, parts, 0}, options_.repeat, 0.9); !status) return status;
+      if (Result<void> status = measure({whole.kernel, parts, 0}, options_.repeat, 0.9); !status)
+        return status;
     }
     return {};
   }

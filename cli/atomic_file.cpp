@@ -83,14 +83,14 @@ AtomicFile::~AtomicFile() {
   fs::remove(temporary_, ignored);
 }
 
-Status AtomicFile::write(std::span<const std::byte> bytes) {
+Result<void> AtomicFile::write(std::span<const std::byte> bytes) {
   errno = 0;
   stream_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   if (!stream_) return io_error(target_, "cannot be written: " + last_system_error());
   return {};
 }
 
-Status AtomicFile::commit() {
+Result<void> AtomicFile::commit() {
   errno = 0;
   stream_.close();
   if (!stream_) return io_error(target_, "cannot be written: " + last_system_error());

@@ -31,10 +31,10 @@ class AtomicFile {
   /// Removes the temporary file where commit() was not reached.
   ~AtomicFile();
 
-  [[nodiscard]] Status write(std::span<const std::byte> bytes);
-  [[nodiscard]] Status write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
+  [[nodiscard]] Result<void> write(std::span<const std::byte> bytes);
+  [[nodiscard]] Result<void> write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
   /// Closes the file and gives it its name.
-  [[nodiscard]] Status commit();
+  [[nodiscard]] Result<void> commit();
 
   /// As given to create().
   [[nodiscard]] const std::filesystem::path& target() const { return target_; }

@@ -124,7 +124,8 @@ std::optional<PlotFile> open_plot(const Arguments& arguments) {
     fail_usage("--plot writes .png and .svg files, and '" + console::printable(arguments.plot) +
                "' ends in neither");
   }
-  if (const Status status = bench::check_plot_support(); !status.ok()) fail_usage(status.error().message);
+  if (const Result<void> status = bench::check_plot_support(); !status.ok())
+    fail_usage(status.error().message);
   return PlotFile{take(AtomicFile::create(arguments.plot)), *format};
 }
 

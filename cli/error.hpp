@@ -54,7 +54,7 @@ T take(Result<T> result) {
   return std::move(result).value();
 }
 
-inline void require(const Status& status) {
+inline void require(const Result<void>& status) {
   if (!status.ok()) fail(status.error());
 }
 

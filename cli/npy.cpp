@@ -182,7 +182,7 @@ Result<Reader> Reader::open(const fs::path& path) {
   return reader;
 }
 
-Status Reader::read(std::span<std::byte> raw) {
+Result<void> Reader::read(std::span<std::byte> raw) {
   stream_.read(reinterpret_cast<char*>(raw.data()), static_cast<std::streamsize>(raw.size()));
   if (!stream_) return file_error(path_, "the file became shorter while it was read");
   return {};
@@ -220,7 +220,7 @@ Result<std::vector<std::byte>> read_small(Reader& reader, std::int64_t max_eleme
                                          " are needed");
   }
   std::vector<std::byte> raw(header.data_bytes());
-  const Status status = reader.read(raw);
+  const Result<void> status = reader.read(raw);
   if (!status.ok()) return status.error();
   return raw;
 }

@@ -61,7 +61,7 @@ class Reader {
   [[nodiscard]] const Header& header() const { return header_; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   /// The next elements as stored; `raw` holds a whole number of them.
-  [[nodiscard]] Status read(std::span<std::byte> raw);
+  [[nodiscard]] Result<void> read(std::span<std::byte> raw);
   /// Back to the first element.
   void rewind();
 

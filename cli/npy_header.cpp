@@ -49,9 +49,9 @@ class DictionaryParser {
   }
 
   std::optional<std::string_view> take_string();
-  Status take_value(std::string_view key);
-  Status take_shape();
-  Status take_descr();
+  Result<void> take_value(std::string_view key);
+  Result<void> take_shape();
+  Result<void> take_descr();
   Result<std::int64_t> take_integer();
 
   std::string_view text_;
@@ -90,7 +90,7 @@ Result<std::int64_t> DictionaryParser::take_integer() {
   return value;
 }
 
-Status DictionaryParser::take_shape() {
+Result<void> DictionaryParser::take_shape() {
   if (!take('(')) return expected("a shape such as (2, 3)");
   while (!take(')')) {
     Result<std::int64_t> size = take_integer();
@@ -119,7 +119,7 @@ Status DictionaryParser::take_shape() {
   return {};
 }
 
-Status DictionaryParser::take_descr() {
+Result<void> DictionaryParser::take_descr() {
   if (take('[')) {
     return format_error(
         "the array has a structured type with named fields; a plain float or integer array is needed");
@@ -154,22 +154,22 @@ Status DictionaryParser::take_descr() {
       "' is not one of bool, float16, float32, float64, int32, int64, uint8, uint32 and uint64");
 }
 
-Status DictionaryParser::take_value(std::string_view key) {
-  const auto once = [&](bool& seen) -> Status {
+Result<void> DictionaryParser::take_value(std::string_view key) {
+  const auto once = [&](bool& seen) -> Result<void> {
     if (seen) return format_error("the .npy header gives '" + std::string(key) + "' twice");
     seen = true;
     return {};
   };
   if (key == "descr") {
-    const Status status = once(has_descr_);
+    const Result<void> status = once(has_descr_);
     return status.ok() ? take_descr() : status;
   }
   if (key == "shape") {
-    const Status status = once(has_shape_);
+    const Result<void> status = once(has_shape_);
     return status.ok() ? take_shape() : status;
   }
   if (key == "fortran_order") {
-    const Status status = once(has_order_);
+    const Result<void> status = once(has_order_);
     if (!status.ok()) return status;
     header_.fortran_order = take_word("True");
     if (!header_.fortran_order && !take_word("False")) return expected("True or False");
@@ -184,7 +184,7 @@ Result<Header> DictionaryParser::parse() {
     const std::optional<std::string_view> key = take_string();
     if (!key) return expected("a key in quotes");
     if (!take(':')) return expected("':'");
-    const Status status = take_value(*key);
+    const Result<void> status = take_value(*key);
     if (!status.ok()) return status.error();
     if (take(',')) continue;
     if (!take('}')) return expected("',' or '}'");

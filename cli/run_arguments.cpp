@@ -149,7 +149,7 @@ void parse_words(const RunArguments& arguments, Problem& problem) {
     AttentionDesc of_no_arrays = desc;
     of_no_arrays.query_length = of_no_arrays.kv_length = 0;
     of_no_arrays.head_dim = 1;
-    if (const Status s = validate(of_no_arrays); !s.ok()) {
+    if (const Result<void> s = validate(of_no_arrays); !s.ok()) {
       fail_usage(option + " '" + console::printable(argument.text) + "': " + s.error().message);
     }
   }

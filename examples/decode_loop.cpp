@@ -29,7 +29,7 @@ T checked(vkattn::Result<T> result) {
   std::exit(1);
 }
 
-void checked(const vkattn::Status& status) {
+void checked(const vkattn::Result<void>& status) {
   if (status.ok()) return;
   std::fprintf(stderr, "%s\n", status.error().message.c_str());
   std::exit(1);

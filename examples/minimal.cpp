@@ -15,7 +15,7 @@ int main() {
   std::array<float, 4> output{};
 
   const vkattn::AttentionDesc desc{.query_length = 2, .kv_length = 2, .head_dim = 4, .value_dim = 2};
-  const vkattn::Status status =
+  const vkattn::Result<void> status =
       runtime->compute(desc, {.query = query, .key = query, .value = value, .output = output});
   if (!status) {
     std::fprintf(stderr, "attention failed: %s\n", status.error().message.c_str());

@@ -76,8 +76,8 @@ void fill_new_rows(const Problem& problem, TensorRole role, const SmallInputs& i
   });
 }
 
-Status expect_bytes(std::string_view name, const TensorBuffer& tensor, std::span<const std::byte> expected,
-                    std::span<const std::byte> got) {
+Result<void> expect_bytes(std::string_view name, const TensorBuffer& tensor,
+                          std::span<const std::byte> expected, std::span<const std::byte> got) {
   const auto [at, other] = std::mismatch(expected.begin(), expected.end(), got.begin());
   if (at == expected.end()) return {};
   const auto byte = (at - expected.begin()) - static_cast<std::ptrdiff_t>(tensor.offset);
@@ -98,14 +98,15 @@ struct Cached {
   TensorBuffer new_rows;
 };
 
-Status take_out(const Runtime& runtime, const Problem& problem, const SmallInputs& inputs, Cached& cached) {
+Result<void> take_out(const Runtime& runtime, const Problem& problem, const SmallInputs& inputs,
+                      Cached& cached) {
   const auto held = HostView::of(runtime, cached.tensor);
   if (!held.ok()) return held.error();
   cached.expected.assign(held->bytes().begin(), held->bytes().end());
   const auto keep = [&](const PutElement& put) {
     fill_tensor(problem, cached.role, inputs, put, Keys::kBeforeAppend);
   };
-  Status status = fill_with(runtime, cached.tensor, input_filler(cached.desc.type), keep);
+  Result<void> status = fill_with(runtime, cached.tensor, input_filler(cached.desc.type), keep);
   if (!status.ok()) return status;
   if (status = place(runtime, cached.new_shape, problem.shift, cached.new_rows); !status.ok()) return status;
   const auto fill = [&](const PutElement& put) {
@@ -114,19 +115,19 @@ Status take_out(const Runtime& runtime, const Problem& problem, const SmallInput
   return fill_with(runtime, cached.new_rows, input_filler(cached.new_shape.desc.type), fill);
 }
 
-Status run_append(const Runtime& runtime, const AppendDesc& desc, const AppendTensors& tensors) {
+Result<void> run_append(const Runtime& runtime, const AppendDesc& desc, const AppendTensors& tensors) {
   const auto plan = runtime.make_append_plan(desc);
   if (!plan.ok()) return plan.error();
   const auto bindings = plan->make_bindings(tensors);
   if (!bindings.ok()) return bindings.error();
   const auto time = runtime.execute([&](VkCommandBuffer commands) { plan->record(commands, *bindings); });
-  return time.ok() ? Status() : Status(time.error());
+  return time.ok() ? Result<void>() : Result<void>(time.error());
 }
 
 }  // namespace
 
-Status append_keys(const Runtime& runtime, const Problem& problem, const SmallInputs& inputs,
-                   const detail::PerTensor<TensorBuffer>& tensors) {
+Result<void> append_keys(const Runtime& runtime, const Problem& problem, const SmallInputs& inputs,
+                         const detail::PerTensor<TensorBuffer>& tensors) {
   const AppendDesc desc = append_desc(problem);
   if (desc.is_empty()) return {};
   const auto new_shape = [&](const TensorDesc& rows, std::int64_t dims) {
@@ -148,7 +149,7 @@ Status append_keys(const Runtime& runtime, const Problem& problem, const SmallIn
                       {},
                       {}}};
   for (Cached& cached : caches) {
-    if (Status s = take_out(runtime, problem, inputs, cached); !s.ok()) return s;
+    if (Result<void> s = take_out(runtime, problem, inputs, cached); !s.ok()) return s;
   }
   std::vector<std::int32_t> positions;
   for (std::int64_t b = 0; b < desc.batch; ++b) {
@@ -156,7 +157,7 @@ Status append_keys(const Runtime& runtime, const Problem& problem, const SmallIn
   }
   TensorBuffer position_buffer;
   const auto numbers = std::as_bytes(std::span(positions));
-  Status status = place(runtime, static_cast<std::int64_t>(numbers.size()), 0, position_buffer);
+  Result<void> status = place(runtime, static_cast<std::int64_t>(numbers.size()), 0, position_buffer);
   if (!status.ok()) return status;
   status =
       fill_with(runtime, position_buffer, pattern_of(0), [&](const PutElement& put) { put(0, numbers); });

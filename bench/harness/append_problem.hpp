@@ -14,7 +14,8 @@ namespace vkattn::harness {
 /// device append them: packed as the queries are, where these are packed alone. The bytes of K and V, and
 /// around them, must then be what they were; but where keys are turned, whose reference
 /// tests/gpu/rotary_test.cpp has. An error says where they are not.
-[[nodiscard]] Status append_keys(const Runtime& runtime, const Problem& problem, const SmallInputs& inputs,
-                                 const detail::PerTensor<TensorBuffer>& tensors);
+[[nodiscard]] Result<void> append_keys(const Runtime& runtime, const Problem& problem,
+                                       const SmallInputs& inputs,
+                                       const detail::PerTensor<TensorBuffer>& tensors);
 
 }  // namespace vkattn::harness

@@ -281,8 +281,8 @@ std::string CheckReport::to_string() const {
 namespace {
 
 /// Reads tensors of the table into views: those that are written, or those that are not.
-Status read_views(const Runtime& runtime, const detail::PerTensor<TensorBuffer>& tensors, bool written,
-                  detail::PerTensor<HostView>& views) {
+Result<void> read_views(const Runtime& runtime, const detail::PerTensor<TensorBuffer>& tensors, bool written,
+                        detail::PerTensor<HostView>& views) {
   for (const detail::TensorRow& row : detail::tensor_table()) {
     if (row.use.written != written) continue;
     Result<HostView> read = HostView::of(runtime, tensors[row.range]);
@@ -294,9 +294,9 @@ Status read_views(const Runtime& runtime, const detail::PerTensor<TensorBuffer>&
 
 }  // namespace
 
-Status ProblemRun::visit_inputs(const std::function<void(const reference::Inputs&)>& visit) const {
+Result<void> ProblemRun::visit_inputs(const std::function<void(const reference::Inputs&)>& visit) const {
   detail::PerTensor<HostView> views;
-  if (Status status = read_views(*runtime_, tensors_, false, views); !status.ok()) return status;
+  if (Result<void> status = read_views(*runtime_, tensors_, false, views); !status.ok()) return status;
   reference::Inputs inputs{
       detail::host_tensors([&](const detail::TensorRow& row) { return views[row.range].tensor(); })};
   inputs.dropout_seed = problem_.dropout_seed;
@@ -309,12 +309,12 @@ Status ProblemRun::visit_inputs(const std::function<void(const reference::Inputs
 Result<CheckReport> ProblemRun::check(const RowSelection& selection, const Progress& progress) const {
   const AttentionDesc& desc = problem_.desc;
   detail::PerTensor<HostView> views;
-  if (Status status = read_views(*runtime_, tensors_, true, views); !status.ok()) return status.error();
+  if (Result<void> status = read_views(*runtime_, tensors_, true, views); !status.ok()) return status.error();
   const HostView& output = views[&AttentionTensors::output];
   const HostView& lse = views[&AttentionTensors::lse];
   const HostView& weights = views[&AttentionTensors::weights];
   CheckReport report;
-  const Status status = visit_inputs([&](const reference::Inputs& inputs) {
+  const Result<void> status = visit_inputs([&](const reference::Inputs& inputs) {
     const OutputViews outputs{OutputView(output_shape(desc), output), OutputView(lse_shape(desc), lse),
                               OutputView(weights_shape(desc), weights)};
     const Comparison prototype(desc, inputs, outputs, probability_type_);

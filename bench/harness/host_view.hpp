@@ -18,7 +18,7 @@ class HostView {
     view.bytes_ = runtime.mapped(tensor.buffer);
     if (view.bytes_.empty()) {
       view.copy_.resize(static_cast<std::size_t>(tensor.buffer.size()));
-      if (Status s = runtime.read(tensor.buffer, 0, view.copy_); !s.ok()) return s.error();
+      if (Result<void> s = runtime.read(tensor.buffer, 0, view.copy_); !s.ok()) return s.error();
       view.bytes_ = view.copy_;  // a moved vector keeps its memory, so the span stays right
     }
     view.offset_ = static_cast<std::size_t>(tensor.offset);

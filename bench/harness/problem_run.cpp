@@ -16,7 +16,7 @@ namespace vkattn::harness {
 namespace {
 
 /// Tensors whose elements overlap cannot be filled element by element.
-Status check_nested(std::string_view name, const TensorShape& shape) {
+Result<void> check_nested(std::string_view name, const TensorShape& shape) {
   if (AddressOrder(shape).is_nested()) return {};
   return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                "the elements of " + std::string(name) +
@@ -24,17 +24,17 @@ Status check_nested(std::string_view name, const TensorShape& shape) {
 }
 
 /// Lengths are one for each batch entry.
-Status check_counts(const Problem& problem) {
+Result<void> check_counts(const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
   const bool of_keys = desc.kv_lengths != Lengths::kUniform;
   const bool of_queries = desc.query_lengths != Lengths::kUniform;
-  const auto check = [&](bool wanted, std::size_t count, const char* what) -> Status {
+  const auto check = [&](bool wanted, std::size_t count, const char* what) -> Result<void> {
     if (!wanted || std::cmp_equal(count, desc.batch)) return {};
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "the problem has " + std::to_string(count) + " " + what + " lengths but batch is " +
                      std::to_string(desc.batch)};
   };
-  if (Status s = check(of_keys, problem.kv_lengths.size(), "key"); !s.ok()) return s;
+  if (Result<void> s = check(of_keys, problem.kv_lengths.size(), "key"); !s.ok()) return s;
   return check(of_queries, problem.query_lengths.size(), "query");
 }
 
@@ -50,44 +50,46 @@ std::uint32_t spare_page(const AttentionDesc& desc, const SmallInputs& inputs) {
 
 Result<ProblemRun> ProblemRun::create(const Runtime& runtime, const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
-  if (Status s = validate(desc); !s.ok()) return s.error();
-  if (Status s = check_counts(problem); !s.ok()) return s.error();
+  if (Result<void> s = validate(desc); !s.ok()) return s.error();
+  if (Result<void> s = check_counts(problem); !s.ok()) return s.error();
   for (const detail::TensorRow& row : detail::tensor_table()) {
     if (row.use.written || !row.is_used(desc)) continue;
-    if (Status s = check_nested(row.name, tensor_shape(row.range, desc)); !s.ok()) return s.error();
+    if (Result<void> s = check_nested(row.name, tensor_shape(row.range, desc)); !s.ok()) return s.error();
   }
   ProblemRun run(runtime, problem);
-  if (Status s = run.place_tensors(); !s.ok()) return s.error();
-  if (Status s = run.place_score_function(); !s.ok()) return s.error();
+  if (Result<void> s = run.place_tensors(); !s.ok()) return s.error();
+  if (Result<void> s = run.place_score_function(); !s.ok()) return s.error();
   return run;
 }
 
 /// Tables are bound to their last element, as indices are clamped to what is bound.
-Status ProblemRun::place_score_function() {
+Result<void> ProblemRun::place_score_function() {
   ProblemScore score = make_score(problem_);
   for (std::size_t i = 0; i < score.tables.size(); ++i) {
     const auto bytes = std::as_bytes(std::span(score.tables[i]));
     Tensor& table = score_tables_.emplace_back();
-    if (Status s = place(*runtime_, static_cast<std::int64_t>(bytes.size()), 0, table); !s.ok()) return s;
+    if (Result<void> s = place(*runtime_, static_cast<std::int64_t>(bytes.size()), 0, table); !s.ok())
+      return s;
     const auto fill = [&](const PutElement& put) { put(0, bytes); };
-    if (Status s = fill_with(*runtime_, table, input_filler(DataType::kFloat32), fill); !s.ok()) return s;
+    if (Result<void> s = fill_with(*runtime_, table, input_filler(DataType::kFloat32), fill); !s.ok())
+      return s;
     score_buffers_[i] = {table.buffer.handle(), table.offset, table.bytes};
   }
   score_hook_ = std::move(score.hook);
   return {};
 }
 
-Status ProblemRun::place_tensors() {
+Result<void> ProblemRun::place_tensors() {
   const AttentionDesc& desc = problem_.desc;
   for (const detail::TensorRow& row : detail::tensor_table()) {
     if (!row.is_used(desc)) continue;
     const TensorShape shape = tensor_shape(row.range, desc);
-    if (Status s = place(*runtime_, shape, problem_.shift, tensors_[row.range]); !s.ok()) return s;
+    if (Result<void> s = place(*runtime_, shape, problem_.shift, tensors_[row.range]); !s.ok()) return s;
   }
   return {};
 }
 
-Status ProblemRun::fill_inputs() {
+Result<void> ProblemRun::fill_inputs() {
   const AttentionDesc& desc = problem_.desc;
   const SmallInputs small = make_small_inputs(problem_);
   const std::pair<TensorRole, const Tensor*> tensors[] = {
@@ -97,17 +99,18 @@ Status ProblemRun::fill_inputs() {
                                 : role == TensorRole::kKey ? desc.key
                                                            : desc.value;
     const auto fill = [&, role = role](const PutElement& put) { fill_tensor(problem_, role, small, put); };
-    if (Status s = fill_with(*runtime_, *tensor, input_filler(storage.type), fill); !s.ok()) return s;
+    if (Result<void> s = fill_with(*runtime_, *tensor, input_filler(storage.type), fill); !s.ok()) return s;
   }
   const auto fill = [&](const PutElement& put) { fill_mask(problem_, put); };
-  if (Status s = fill_with(*runtime_, tensor(&AttentionTensors::mask), mask_filler(desc.mask.type), fill);
+  if (Result<void> s =
+          fill_with(*runtime_, tensor(&AttentionTensors::mask), mask_filler(desc.mask.type), fill);
       !s.ok())
     return s;
-  if (Status s = fill_small_inputs(small); !s.ok() || problem_.appended == 0) return s;
+  if (Result<void> s = fill_small_inputs(small); !s.ok() || problem_.appended == 0) return s;
   return append_keys(*runtime_, problem_, small, tensors_);
 }
 
-Status ProblemRun::fill_small_inputs(const SmallInputs& inputs) {
+Result<void> ProblemRun::fill_small_inputs(const SmallInputs& inputs) {
   // Around lengths lie others that would show every key, NaN rows included; around page numbers one of a page
   // that holds nothing but NaN, where there is one.
   const Pattern longest = pattern_of(0x7fffffffU);
@@ -134,20 +137,20 @@ Status ProblemRun::fill_small_inputs(const SmallInputs& inputs) {
     return fill_with(*runtime_, tensor(small.tensor), small.around, fill);
   };
   for (const Small& small : all) {
-    if (Status s = write(small); !s.ok()) return s;
+    if (Result<void> s = write(small); !s.ok()) return s;
   }
   for (const detail::TensorRow& row : detail::tensor_table()) {
     if (row.cut != detail::TensorCut::kQueryHeads) continue;
-    if (Status s = write({row.range, bytes(inputs.per_head[row.range]), nan}); !s.ok()) return s;
+    if (Result<void> s = write({row.range, bytes(inputs.per_head[row.range]), nan}); !s.ok()) return s;
   }
   return {};
 }
 
-Status ProblemRun::poison_outputs() {
+Result<void> ProblemRun::poison_outputs() {
   for (const detail::TensorRow& row : detail::tensor_table()) {
     if (!row.use.written) continue;
     const Pattern poison = output_poison(row.storage(problem_.desc).type);
-    if (Status s = fill_pattern(*runtime_, tensors_[row.range], poison); !s.ok()) return s;
+    if (Result<void> s = fill_pattern(*runtime_, tensors_[row.range], poison); !s.ok()) return s;
   }
   return {};
 }

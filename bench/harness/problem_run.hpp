@@ -93,9 +93,9 @@ class ProblemRun {
   /// Fills Q, K and V with the problem's random data (never zeros) and writes every other input. Memory that
   /// holds nothing of the problem is poisoned: NaN, numbers that would show keys, spare pages. Keys that the
   /// problem appends come there by the device.
-  [[nodiscard]] Status fill_inputs();
+  [[nodiscard]] Result<void> fill_inputs();
   /// Fills output, lse and weights, with everything around them, with a pattern no kernel writes.
-  [[nodiscard]] Status poison_outputs();
+  [[nodiscard]] Result<void> poison_outputs();
   /// Makes bindings, executes the plan once and waits; nanoseconds of the execution.
   [[nodiscard]] Result<double> execute(const Runnable& plan);
   /// Compares with the reference of what the device's inputs hold, and checks the guard bands.
@@ -103,7 +103,7 @@ class ProblemRun {
                                           const Progress& progress = {}) const;
 
   /// Calls visit with what the reference reads of the device's inputs, as tests may have changed them.
-  [[nodiscard]] Status visit_inputs(const std::function<void(const reference::Inputs&)>& visit) const;
+  [[nodiscard]] Result<void> visit_inputs(const std::function<void(const reference::Inputs&)>& visit) const;
 
   /// The buffers of a score function, which must outlive the run, and what it does to scores in the
   /// reference: of one that the problem does not bring along.
@@ -133,9 +133,9 @@ class ProblemRun {
 
  private:
   ProblemRun(const Runtime& runtime, Problem problem) : runtime_(&runtime), problem_(std::move(problem)) {}
-  [[nodiscard]] Status place_tensors();
-  [[nodiscard]] Status place_score_function();
-  [[nodiscard]] Status fill_small_inputs(const SmallInputs& inputs);
+  [[nodiscard]] Result<void> place_tensors();
+  [[nodiscard]] Result<void> place_score_function();
+  [[nodiscard]] Result<void> fill_small_inputs(const SmallInputs& inputs);
 
   const Runtime* runtime_;
   Problem problem_;

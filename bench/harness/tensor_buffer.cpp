@@ -26,10 +26,10 @@ class PieceWriter {
     begin_piece();
   }
 
-  Status put(VkDeviceSize offset, std::span<const std::byte> element) {
+  Result<void> put(VkDeviceSize offset, std::span<const std::byte> element) {
     while (!element.empty()) {
       while (offset >= start_ + piece_.size()) {
-        if (Status s = flush(); !s.ok()) return s;
+        if (Result<void> s = flush(); !s.ok()) return s;
       }
       // A block may cross the border of a piece.
       const auto at = static_cast<std::size_t>(offset - start_);
@@ -41,16 +41,16 @@ class PieceWriter {
     return {};
   }
 
-  Status finish() {
+  Result<void> finish() {
     while (start_ < buffer_.size()) {
-      if (Status s = flush(); !s.ok()) return s;
+      if (Result<void> s = flush(); !s.ok()) return s;
     }
     return {};
   }
 
  private:
-  Status flush() {
-    if (Status s = runtime_.write(buffer_, start_, piece_); !s.ok()) return s;
+  Result<void> flush() {
+    if (Result<void> s = runtime_.write(buffer_, start_, piece_); !s.ok()) return s;
     start_ += piece_.size();
     begin_piece();
     return {};
@@ -72,7 +72,8 @@ class PieceWriter {
 }  // namespace
 
 /// Gives a tensor of `bytes` its buffer; one without elements gets none.
-Status place(const Runtime& runtime, std::int64_t bytes, std::int64_t shift_bytes, TensorBuffer& tensor) {
+Result<void> place(const Runtime& runtime, std::int64_t bytes, std::int64_t shift_bytes,
+                   TensorBuffer& tensor) {
   if (bytes == 0) return {};
   const std::int64_t offset = kGuardBytes + shift_bytes;
   // Whole guards after the end, then up to a multiple of 256: kernels without 16-bit storage read 32-bit
@@ -92,25 +93,26 @@ Status place(const Runtime& runtime, std::int64_t bytes, std::int64_t shift_byte
   return {};
 }
 
-Status place(const Runtime& runtime, const TensorShape& shape, std::int64_t shift, TensorBuffer& tensor) {
+Result<void> place(const Runtime& runtime, const TensorShape& shape, std::int64_t shift,
+                   TensorBuffer& tensor) {
   const Result<std::int64_t> bytes = shape.bytes();
   if (!bytes.ok()) return bytes.error();
   return place(runtime, *bytes, shift * element_bytes(shape.desc.type), tensor);
 }
 
 /// Writes what `fill` gives, and the pattern everywhere else.
-Status fill_with(const Runtime& runtime, const TensorBuffer& tensor, Pattern around,
-                 const std::function<void(const PutElement&)>& fill) {
+Result<void> fill_with(const Runtime& runtime, const TensorBuffer& tensor, Pattern around,
+                       const std::function<void(const PutElement&)>& fill) {
   if (tensor.bytes == 0) return {};
   PieceWriter writer(runtime, tensor.buffer, around);
-  Status status;
+  Result<void> status;
   fill([&](std::int64_t byte, std::span<const std::byte> element) {
     if (status.ok()) status = writer.put(tensor.offset + static_cast<VkDeviceSize>(byte), element);
   });
   return status.ok() ? writer.finish() : status;
 }
 
-Status fill_pattern(const Runtime& runtime, const TensorBuffer& tensor, Pattern pattern) {
+Result<void> fill_pattern(const Runtime& runtime, const TensorBuffer& tensor, Pattern pattern) {
   if (tensor.bytes == 0) return {};
   return PieceWriter(runtime, tensor.buffer, pattern).finish();
 }

@@ -20,16 +20,16 @@ struct TensorBuffer {
 };
 
 /// Gives a tensor of `bytes` its buffer, its first element at shift_bytes after the guard band.
-[[nodiscard]] Status place(const Runtime& runtime, std::int64_t bytes, std::int64_t shift_bytes,
-                           TensorBuffer& tensor);
+[[nodiscard]] Result<void> place(const Runtime& runtime, std::int64_t bytes, std::int64_t shift_bytes,
+                                 TensorBuffer& tensor);
 /// The same with a shift in elements.
-[[nodiscard]] Status place(const Runtime& runtime, const TensorShape& shape, std::int64_t shift,
-                           TensorBuffer& tensor);
+[[nodiscard]] Result<void> place(const Runtime& runtime, const TensorShape& shape, std::int64_t shift,
+                                 TensorBuffer& tensor);
 
 /// Writes what `fill` gives, lowest address first, and the pattern everywhere else.
-[[nodiscard]] Status fill_with(const Runtime& runtime, const TensorBuffer& tensor, Pattern around,
-                               const std::function<void(const PutElement&)>& fill);
-[[nodiscard]] Status fill_pattern(const Runtime& runtime, const TensorBuffer& tensor, Pattern pattern);
+[[nodiscard]] Result<void> fill_with(const Runtime& runtime, const TensorBuffer& tensor, Pattern around,
+                                     const std::function<void(const PutElement&)>& fill);
+[[nodiscard]] Result<void> fill_pattern(const Runtime& runtime, const TensorBuffer& tensor, Pattern pattern);
 
 /// What bindings get; null for a tensor without elements.
 [[nodiscard]] BufferRange range_of(const TensorBuffer& tensor);

@@ -51,7 +51,7 @@ std::int64_t most_iterations(const AttentionDesc& desc, const Rows& rows) {
 }
 
 /// That the problem is one for the baseline.
-Status check(const AttentionDesc& desc, const Capabilities& capabilities, const Rows& rows) {
+Result<void> check(const AttentionDesc& desc, const Capabilities& capabilities, const Rows& rows) {
   if (const std::string_view feature = detail::first_feature(desc); !feature.empty()) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS, message("unfused, the baseline, cannot do ", feature)};
   }
@@ -105,7 +105,7 @@ void bind_matrix(VkDeviceSize bytes, detail::ProgramBinding& binding) {
 Result<detail::ProgramDesc> describe(const AttentionDesc& desc, const Capabilities& capabilities,
                                      std::uint64_t max_dispatch_ns) {
   const Rows rows = choose_rows(desc, capabilities);
-  if (Status s = check(desc, capabilities, rows); !s) return s.error();
+  if (Result<void> s = check(desc, capabilities, rows); !s) return s.error();
   auto bytes = matrix_bytes(desc, capabilities);
   if (!bytes) return bytes.error();
 
@@ -146,7 +146,7 @@ Result<detail::ProgramDesc> describe(const AttentionDesc& desc, const Capabiliti
 
 Result<UnfusedPlan> UnfusedPlan::create(const Device& device, const AttentionDesc& desc,
                                         const PlanOptions& options) {
-  if (Status s = validate(desc); !s) return s.error();
+  if (Result<void> s = validate(desc); !s) return s.error();
   const AttentionDesc whole = desc.resolved();
   auto program = whole.is_empty() ? Result<detail::ProgramDesc>(detail::ProgramDesc{})
                                   : describe(whole, device.capabilities(), options.max_dispatch_ns);

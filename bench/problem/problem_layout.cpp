@@ -101,7 +101,7 @@ void ProblemParser::resolve_defaults() {
   if (has("query_lengths") && !desc.has_packed_queries()) desc.query_lengths = Lengths::kPerEntry;
 }
 
-Status ProblemParser::check_packed() const {
+Result<void> ProblemParser::check_packed() const {
   const AttentionDesc& desc = problem_.desc;
   if (problem_.desc.layout != Layout::kPackedQkv) return {};
   if (desc.has_packed_queries() && !desc.has_packed_keys()) {
@@ -134,7 +134,7 @@ Status ProblemParser::check_packed() const {
 }
 
 /// Buffers begin aligned to whatever is asked for, so the shift alone decides about the first element.
-Status ProblemParser::check_shift() const {
+Result<void> ProblemParser::check_shift() const {
   const AttentionDesc& desc = problem_.desc;
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   if (problem_.shift < 0 || problem_.shift > kMost || problem_.row_padding < 0 ||
@@ -153,7 +153,7 @@ Status ProblemParser::check_shift() const {
   return {};
 }
 
-Status ProblemParser::check_lengths() const {
+Result<void> ProblemParser::check_lengths() const {
   const AttentionDesc& desc = problem_.desc;
   if (desc.has_packed_keys() && (!has("query_lengths") || !has("kv_lengths"))) {
     return problem_error(
@@ -184,7 +184,7 @@ Status ProblemParser::check_lengths() const {
 }
 
 /// Words that only say something about others.
-Status ProblemParser::check_features() const {
+Result<void> ProblemParser::check_features() const {
   const AttentionDesc& desc = problem_.desc;
   if (has("align") && !desc.causal && desc.window == SlidingWindow{} && desc.alibi == Alibi::kNone) {
     return problem_error(quoted(word_of("align")) +
@@ -205,7 +205,7 @@ Status ProblemParser::check_features() const {
 }
 
 /// What an append takes; its own rules follow when it is planned.
-Status ProblemParser::check_append() const {
+Result<void> ProblemParser::check_append() const {
   const AttentionDesc& desc = problem_.desc;
   if (problem_.appended < 0 || problem_.appended > desc.kv_length) {
     return problem_error("the number of keys in " + quoted(word_of("append")) + " must be from 0 to " +
@@ -228,7 +228,7 @@ Status ProblemParser::check_append() const {
   return {};
 }
 
-Status ProblemParser::check_together() const {
+Result<void> ProblemParser::check_together() const {
   if (!has("q")) {
     return problem_error("the problem names no query length; add a word such as q512 or 512x512");
   }
@@ -238,18 +238,18 @@ Status ProblemParser::check_together() const {
   if (!has("d")) {
     return problem_error("the problem names no head dimension; add a word such as d64");
   }
-  if (Status s = check_features(); !s.ok()) return s;
-  if (Status s = check_append(); !s.ok()) return s;
+  if (Result<void> s = check_features(); !s.ok()) return s;
+  if (Result<void> s = check_append(); !s.ok()) return s;
   return check_lengths();
 }
 
 Result<Problem> ProblemParser::finish() {
   resolve_defaults();
-  if (Status s = check_together(); !s.ok()) return s.error();
-  if (Status s = check_shift(); !s.ok()) return s.error();
+  if (Result<void> s = check_together(); !s.ok()) return s.error();
+  if (Result<void> s = check_shift(); !s.ok()) return s.error();
   problem_.lay_out();
-  if (Status s = validate(problem_.desc); !s.ok()) return s.error();
-  if (Status s = check_packed(); !s.ok()) return s.error();
+  if (Result<void> s = validate(problem_.desc); !s.ok()) return s.error();
+  if (Result<void> s = check_packed(); !s.ok()) return s.error();
   return std::move(problem_);
 }
 

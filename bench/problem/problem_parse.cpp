@@ -67,7 +67,7 @@ std::string_view ProblemParser::word_of(std::string_view thing) const {
   return {};
 }
 
-Status ProblemParser::once(std::string_view thing, std::string_view word) {
+Result<void> ProblemParser::once(std::string_view thing, std::string_view word) {
   if (has(thing)) {
     return problem_error(quoted(word) + " sets again what " + quoted(word_of(thing)) +
                          " has set; give one of them");
@@ -76,27 +76,27 @@ Status ProblemParser::once(std::string_view thing, std::string_view word) {
   return {};
 }
 
-Status ProblemParser::read_word(std::string_view word) {
+Result<void> ProblemParser::read_word(std::string_view word) {
   const Parts parts = parts_of(word);
   const Word* const row = find_word(parts.form, parts.key);
   if (row == nullptr) {
     return problem_error("unknown word " + quoted(word) + " in the problem" + suggestion(word, parts));
   }
-  if (Status s = row->read({word, parts.value}, problem_); !s.ok()) return s;
+  if (Result<void> s = row->read({word, parts.value}, problem_); !s.ok()) return s;
   if (row->sets[0].empty()) return once(row->key, word);
   for (const std::string_view thing : row->sets) {
     if (thing.empty()) continue;
-    if (Status s = once(thing, word); !s.ok()) return s;
+    if (Result<void> s = once(thing, word); !s.ok()) return s;
   }
   return {};
 }
 
-Status ProblemParser::read(std::string_view text) {
+Result<void> ProblemParser::read(std::string_view text) {
   constexpr std::string_view kSpaces = " \t\r\n";
   std::size_t begin = text.find_first_not_of(kSpaces);
   while (begin != std::string_view::npos) {
     const std::size_t end = text.find_first_of(kSpaces, begin);
-    if (Status s = read_word(text.substr(begin, end - begin)); !s.ok()) return s;
+    if (Result<void> s = read_word(text.substr(begin, end - begin)); !s.ok()) return s;
     begin = text.find_first_not_of(kSpaces, end);
   }
   return {};
@@ -104,7 +104,7 @@ Status ProblemParser::read(std::string_view text) {
 
 Result<Problem> parse_problem(std::string_view text) {
   ProblemParser parser;
-  if (Status s = parser.read(text); !s.ok()) return s.error();
+  if (Result<void> s = parser.read(text); !s.ok()) return s.error();
   return parser.finish();
 }
 

@@ -12,13 +12,13 @@ namespace vkattn::bench {
 /// Reads the words of one string into a Problem.
 class ProblemParser {
  public:
-  Status read(std::string_view text);
+  Result<void> read(std::string_view text);
   Result<Problem> finish();
 
  private:
-  Status read_word(std::string_view word);
+  Result<void> read_word(std::string_view word);
   /// Remembers that the word sets a thing of that name.
-  Status once(std::string_view thing, std::string_view word);
+  Result<void> once(std::string_view thing, std::string_view word);
   /// The word that set the thing: see Word::sets. Empty where none did.
   [[nodiscard]] std::string_view word_of(std::string_view thing) const;
   [[nodiscard]] bool has(std::string_view thing) const { return !word_of(thing).empty(); }
@@ -26,12 +26,12 @@ class ProblemParser {
   // What the words give together.
   void resolve_types();
   void resolve_defaults();
-  [[nodiscard]] Status check_together() const;
-  [[nodiscard]] Status check_lengths() const;
-  [[nodiscard]] Status check_features() const;
-  [[nodiscard]] Status check_append() const;
-  [[nodiscard]] Status check_packed() const;
-  [[nodiscard]] Status check_shift() const;
+  [[nodiscard]] Result<void> check_together() const;
+  [[nodiscard]] Result<void> check_lengths() const;
+  [[nodiscard]] Result<void> check_features() const;
+  [[nodiscard]] Result<void> check_append() const;
+  [[nodiscard]] Result<void> check_packed() const;
+  [[nodiscard]] Result<void> check_shift() const;
 
   Problem problem_;
   std::vector<std::pair<std::string_view, std::string_view>> set_by_;  ///< things and words

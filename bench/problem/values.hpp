@@ -41,7 +41,7 @@ template <class T>
 
 /// Reads the whole of `piece`, which is part of what is given, as a number.
 template <class T>
-[[nodiscard]] Status read_piece(const Given& given, std::string_view piece, T& number) {
+[[nodiscard]] Result<void> read_piece(const Given& given, std::string_view piece, T& number) {
   const std::string kind = given.is_option ? number_kind<T>() : "a number";
   const std::string bits = std::to_string(sizeof(T) * 8);
   switch (read_number(piece, number)) {
@@ -61,8 +61,8 @@ template <class T>
 
 /// Reads one of the names.
 template <class T>
-[[nodiscard]] Status read_name(const Given& given, std::span<const std::type_identity_t<Name<T>>> names,
-                               T& value) {
+[[nodiscard]] Result<void> read_name(const Given& given, std::span<const std::type_identity_t<Name<T>>> names,
+                                     T& value) {
   std::vector<std::string_view> texts;
   for (const Name<T>& name : names) {
     if (name.text == given.value) {

@@ -21,7 +21,7 @@ auto& member(P& problem) {
 }
 
 template <auto target>
-Status read_plain(const Given& given, Problem& problem) {
+Result<void> read_plain(const Given& given, Problem& problem) {
   return read_piece(given, given.value, member<target>(problem));
 }
 
@@ -39,7 +39,7 @@ Text write_where(const Problem& problem) {
 }
 
 template <auto target>
-Status read_flag(const Given&, Problem& problem) {
+Result<void> read_flag(const Given&, Problem& problem) {
   member<target>(problem) = true;
   return {};
 }
@@ -50,7 +50,7 @@ Text write_flag(const Problem& problem) {
 }
 
 template <auto target, const auto& names>
-Status read_choice(const Given& given, Problem& problem) {
+Result<void> read_choice(const Given& given, Problem& problem) {
   return read_name(given, names, member<target>(problem));
 }
 

@@ -45,7 +45,7 @@ struct Word {
   std::string_view example;
   std::string_view help;
   /// Sets what the word says. Given::value is what follows the key.
-  Status (*read)(const Given& given, Problem& problem);
+  Result<void> (*read)(const Given& given, Problem& problem);
   Text (*write)(const Problem& problem);
   /// What it sets, each at most once in a string, named after the words that set it alone; the key where
   /// empty.

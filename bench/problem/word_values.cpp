@@ -7,7 +7,7 @@
 
 namespace vkattn::bench {
 
-Status read_nothing(const Given& /*given*/, Problem& /*problem*/) {
+Result<void> read_nothing(const Given& /*given*/, Problem& /*problem*/) {
   return {};
 }
 
@@ -23,8 +23,8 @@ bool drops(const Problem& problem) {
   return problem.desc.dropout != 0;
 }
 
-Status read_heads(const Given& given, Problem& problem) {
-  if (Status s = read_piece(given, given.value, problem.desc.query_heads); !s.ok()) return s;
+Result<void> read_heads(const Given& given, Problem& problem) {
+  if (Result<void> s = read_piece(given, given.value, problem.desc.query_heads); !s.ok()) return s;
   problem.desc.kv_heads = problem.desc.query_heads;
   return {};
 }
@@ -35,10 +35,10 @@ Text write_heads(const Problem& problem) {
   return number_text(desc.query_heads);
 }
 
-Status read_cross(const Given& given, Problem& problem) {
+Result<void> read_cross(const Given& given, Problem& problem) {
   const std::size_t cross = given.value.find('x');
   const std::string_view queries = given.value.substr(0, cross), keys = given.value.substr(cross + 1);
-  if (Status s = read_piece(given, queries, problem.desc.query_length); !s.ok()) return s;
+  if (Result<void> s = read_piece(given, queries, problem.desc.query_length); !s.ok()) return s;
   return read_piece(given, keys, problem.desc.kv_length);
 }
 
@@ -74,20 +74,20 @@ Text type_text(const AttentionDesc& desc, DataType type) {
   return type == common_type(desc) ? Text() : Text(name(type));
 }
 
-Status read_cache_type(const Given& given, Problem& problem) {
-  if (Status s = read_name(given, kTypeNames, problem.desc.key.type); !s.ok()) return s;
+Result<void> read_cache_type(const Given& given, Problem& problem) {
+  if (Result<void> s = read_name(given, kTypeNames, problem.desc.key.type); !s.ok()) return s;
   problem.desc.value.type = problem.desc.key.type;
   return {};
 }
 
-Status read_window(const Given& given, Problem& problem) {
+Result<void> read_window(const Given& given, Problem& problem) {
   const std::size_t comma = given.value.find(',');
   if (comma == std::string_view::npos) {
     const char* const example = given.is_option ? "512,0 (-1 for no bound)" : "window=512,0; -1 is unlimited";
     return refusal(given, std::string("needs two counts of keys, left and right, such as ") + example);
   }
   SlidingWindow& window = problem.desc.window;
-  if (Status s = read_piece(given, given.value.substr(0, comma), window.left); !s.ok()) return s;
+  if (Result<void> s = read_piece(given, given.value.substr(0, comma), window.left); !s.ok()) return s;
   return read_piece(given, given.value.substr(comma + 1), window.right);
 }
 
@@ -96,7 +96,7 @@ Text write_window(const Problem& problem) {
   return window == SlidingWindow{} ? Text() : number_text(window.left) + "," + number_text(window.right);
 }
 
-Status read_standard_alibi(const Given& /*given*/, Problem& problem) {
+Result<void> read_standard_alibi(const Given& /*given*/, Problem& problem) {
   problem.desc.alibi = Alibi::kStandard;
   return {};
 }
@@ -109,7 +109,7 @@ Text write_given_alibi(const Problem& problem) {
   return problem.desc.alibi == Alibi::kGiven ? Text(name_of(kAlibiNames, Alibi::kGiven)) : Text();
 }
 
-Status read_align(const Given& given, Problem& problem) {
+Result<void> read_align(const Given& given, Problem& problem) {
   AttentionDesc& desc = problem.desc;
   if (read_number(given.value, desc.offset) != NumberError::kMalformed) {
     desc.align = Align::kOffset;
@@ -129,7 +129,7 @@ Text write_align(const Problem& problem) {
                                       : std::string(name_of(kAlignNames, desc.align));
 }
 
-Status read_scale(const Given& given, Problem& problem) {
+Result<void> read_scale(const Given& given, Problem& problem) {
   return read_piece(given, given.value, problem.desc.scale.emplace());
 }
 
@@ -147,7 +147,8 @@ auto mask_letters(Dims& dims) {
   return std::array{&dims.batch, &dims.head, &dims.query, &dims.key};
 }
 
-Status read_mask_dims(const Given& given, std::string_view type, std::string_view letters, MaskDims& dims) {
+Result<void> read_mask_dims(const Given& given, std::string_view type, std::string_view letters,
+                            MaskDims& dims) {
   const auto varies = mask_letters(dims);
   std::size_t next = 0;
   for (bool* const dim : varies) *dim = false;
@@ -168,12 +169,12 @@ Status read_mask_dims(const Given& given, std::string_view type, std::string_vie
 
 }  // namespace
 
-Status read_mask(const Given& given, Problem& problem) {
+Result<void> read_mask(const Given& given, Problem& problem) {
   const std::size_t colon = given.value.find(':');
   const std::string_view type = given.value.substr(0, colon);
   if (colon != std::string_view::npos) {
     const std::string_view letters = given.value.substr(colon + 1);
-    if (Status s = read_mask_dims(given, type, letters, problem.mask_dims); !s.ok()) return s;
+    if (Result<void> s = read_mask_dims(given, type, letters, problem.mask_dims); !s.ok()) return s;
   }
   return read_name({given.typed, type, given.is_option}, kMaskNames, problem.desc.mask.type);
 }
@@ -190,19 +191,19 @@ Text write_mask(const Problem& problem) {
   return text;
 }
 
-Status read_hidden(const Given& given, Problem& problem) {
-  if (Status s = read_piece(given, given.value, problem.hidden_share); !s.ok()) return s;
+Result<void> read_hidden(const Given& given, Problem& problem) {
+  if (Result<void> s = read_piece(given, given.value, problem.hidden_share); !s.ok()) return s;
   if (problem.hidden_share >= 0 && problem.hidden_share <= 1) return {};
   return problem_error("the share in " + quoted(given.typed) + " must be from 0 to 1");
 }
 
-Status read_block(const Given& given, Problem& problem) {
-  if (Status s = read_piece(given, given.value, problem.hidden_block); !s.ok()) return s;
+Result<void> read_block(const Given& given, Problem& problem) {
+  if (Result<void> s = read_piece(given, given.value, problem.hidden_block); !s.ok()) return s;
   if (problem.hidden_block >= 1) return {};
   return problem_error("the number of positions in " + quoted(given.typed) + " must be at least 1");
 }
 
-Status read_packed(const Given& /*given*/, Problem& problem) {
+Result<void> read_packed(const Given& /*given*/, Problem& problem) {
   problem.desc.query_lengths = problem.desc.kv_lengths = Lengths::kPacked;
   return {};
 }
@@ -211,7 +212,7 @@ Text write_packed(const Problem& problem) {
   return problem.desc.has_packed_keys() ? Text("") : Text();
 }
 
-Status read_packed_queries(const Given& given, Problem& problem) {
+Result<void> read_packed_queries(const Given& given, Problem& problem) {
   static constexpr Name<Lengths> kPacked[] = {{"queries", Lengths::kPacked}};
   return read_name(given, kPacked, problem.desc.query_lengths);
 }
@@ -220,12 +221,12 @@ Text write_packed_queries(const Problem& problem) {
   return problem.desc.has_packed_queries() && !problem.desc.has_packed_keys() ? Text("queries") : Text();
 }
 
-Status read_length_list(const Given& given, std::vector<std::int32_t>& lengths) {
+Result<void> read_length_list(const Given& given, std::vector<std::int32_t>& lengths) {
   std::string_view text = given.value;
   std::string_view piece;
   if (text.empty()) text = {};  // no entries, for a batch of none
   while (next_piece(text, ',', piece)) {
-    if (Status s = read_piece(given, piece, lengths.emplace_back()); !s.ok()) return s;
+    if (Result<void> s = read_piece(given, piece, lengths.emplace_back()); !s.ok()) return s;
   }
   return {};
 }
@@ -255,7 +256,7 @@ std::uint32_t default_alignment(const Problem& problem) {
 }
 
 /// One promise for Q, K, V and O: what the words give together copies it.
-Status read_aligned(const Given& given, Problem& problem) {
+Result<void> read_aligned(const Given& given, Problem& problem) {
   return read_piece(given, given.value, problem.desc.query.alignment_bytes);
 }
 
@@ -264,8 +265,8 @@ Text write_aligned(const Problem& problem) {
   return alignment == default_alignment(problem) ? Text() : number_text(alignment);
 }
 
-Status read_magnitude(const Given& given, Problem& problem) {
-  if (Status s = read_piece(given, given.value, problem.magnitude); !s.ok()) return s;
+Result<void> read_magnitude(const Given& given, Problem& problem) {
+  if (Result<void> s = read_piece(given, given.value, problem.magnitude); !s.ok()) return s;
   if (std::isfinite(problem.magnitude) && problem.magnitude > 0) return {};
   return problem_error("the magnitude in " + quoted(given.typed) + " must be finite and above 0");
 }

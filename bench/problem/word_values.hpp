@@ -9,21 +9,21 @@
 namespace vkattn::bench {
 
 /// For words that are read where the string ends, and for those that others are written for.
-Status read_nothing(const Given& given, Problem& problem);
+Result<void> read_nothing(const Given& given, Problem& problem);
 Text write_nothing(const Problem& problem);
 
 [[nodiscard]] bool is_masked(const Problem& problem);
 [[nodiscard]] bool drops(const Problem& problem);
 
 // Sizes.
-Status read_heads(const Given& given, Problem& problem);
+Result<void> read_heads(const Given& given, Problem& problem);
 Text write_heads(const Problem& problem);
 template <auto heads>
 Text write_heads_apart(const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
   return desc.query_heads == desc.kv_heads ? Text() : number_text(desc.*heads);
 }
-Status read_cross(const Given& given, Problem& problem);
+Result<void> read_cross(const Given& given, Problem& problem);
 Text write_cross(const Problem& problem);
 Text write_head_dim(const Problem& problem);
 Text write_value_dim(const Problem& problem);
@@ -36,14 +36,14 @@ Text write_common_type(const Problem& problem) {
 }
 [[nodiscard]] Text type_text(const AttentionDesc& desc, DataType type);
 template <auto tensor, const auto& names>
-Status read_type(const Given& given, Problem& problem) {
+Result<void> read_type(const Given& given, Problem& problem) {
   return read_name(given, names, (problem.desc.*tensor).type);
 }
 template <auto tensor>
 Text write_type(const Problem& problem) {
   return type_text(problem.desc, (problem.desc.*tensor).type);
 }
-Status read_cache_type(const Given& given, Problem& problem);
+Result<void> read_cache_type(const Given& given, Problem& problem);
 /// As one word where K and V have one type, else apart.
 template <bool together, auto tensor>
 Text write_cache_type(const Problem& problem) {
@@ -52,34 +52,34 @@ Text write_cache_type(const Problem& problem) {
 }
 
 // Scores.
-Status read_window(const Given& given, Problem& problem);
+Result<void> read_window(const Given& given, Problem& problem);
 Text write_window(const Problem& problem);
-Status read_standard_alibi(const Given& given, Problem& problem);
+Result<void> read_standard_alibi(const Given& given, Problem& problem);
 Text write_standard_alibi(const Problem& problem);
 Text write_given_alibi(const Problem& problem);
-Status read_align(const Given& given, Problem& problem);
+Result<void> read_align(const Given& given, Problem& problem);
 Text write_align(const Problem& problem);
-Status read_scale(const Given& given, Problem& problem);
+Result<void> read_scale(const Given& given, Problem& problem);
 Text write_scale(const Problem& problem);
-Status read_mask(const Given& given, Problem& problem);
+Result<void> read_mask(const Given& given, Problem& problem);
 Text write_mask(const Problem& problem);
-Status read_hidden(const Given& given, Problem& problem);
-Status read_block(const Given& given, Problem& problem);
+Result<void> read_hidden(const Given& given, Problem& problem);
+Result<void> read_block(const Given& given, Problem& problem);
 
 // Lengths and caches.
-Status read_packed(const Given& given, Problem& problem);
+Result<void> read_packed(const Given& given, Problem& problem);
 Text write_packed(const Problem& problem);
-Status read_packed_queries(const Given& given, Problem& problem);
+Result<void> read_packed_queries(const Given& given, Problem& problem);
 Text write_packed_queries(const Problem& problem);
-Status read_length_list(const Given& given, std::vector<std::int32_t>& lengths);
+Result<void> read_length_list(const Given& given, std::vector<std::int32_t>& lengths);
 template <auto lengths>
-Status read_lengths(const Given& given, Problem& problem) {
+Result<void> read_lengths(const Given& given, Problem& problem) {
   return read_length_list(given, problem.*lengths);
 }
 Text write_query_lengths(const Problem& problem);
 Text write_kv_lengths(const Problem& problem);
 template <KeyMapping mapping, auto size>
-Status read_cache(const Given& given, Problem& problem) {
+Result<void> read_cache(const Given& given, Problem& problem) {
   problem.desc.cache.mapping = mapping;
   return read_piece(given, given.value, problem.desc.cache.*size);
 }
@@ -90,8 +90,8 @@ Text write_cache(const Problem& problem) {
 }
 
 // Memory and data.
-Status read_aligned(const Given& given, Problem& problem);
+Result<void> read_aligned(const Given& given, Problem& problem);
 Text write_aligned(const Problem& problem);
-Status read_magnitude(const Given& given, Problem& problem);
+Result<void> read_magnitude(const Given& given, Problem& problem);
 
 }  // namespace vkattn::bench

@@ -15,7 +15,7 @@ namespace vkattn {
 
 /// A size that was not given. What follows from other sizes is taken from them; of the rest validate() says
 /// which is missing.
-inline constexpr std::int64_t kUnset = std::numeric_limits<std::int64_t>::min();
+inline constexpr std::int64_t kUnset = INT64_MIN;
 
 /// Storage of Q, K, V or O: element type, strides, and what the caller promises about alignment.
 struct TensorDesc {
@@ -175,6 +175,6 @@ struct TensorExtents {
 [[nodiscard]] Result<std::int64_t> mask_bytes(const AttentionDesc& desc);
 
 /// Checks every rule that needs no device; the first broken one is the error. Sizes up to 2^30 rows.
-[[nodiscard]] Status validate(const AttentionDesc& desc);
+[[nodiscard]] Result<void> validate(const AttentionDesc& desc);
 
 }  // namespace vkattn

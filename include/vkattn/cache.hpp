@@ -136,7 +136,7 @@ struct AppendDesc {
                                        const TensorDesc& target);
 
 /// Checks every rule that needs no device; the first broken one is the error.
-[[nodiscard]] Status validate(const AppendDesc& desc);
+[[nodiscard]] Result<void> validate(const AppendDesc& desc);
 
 /// The tensors of one execution. Those without elements, or not asked for by the descriptor, may have null
 /// buffers. What is written must not overlap anything else, except as the descriptor says.
@@ -187,7 +187,7 @@ class AppendPlan {
   /// Checks the tensors against the descriptor and writes descriptor sets from a pool of its own.
   [[nodiscard]] Result<Bindings> make_bindings(const AppendTensors& tensors) const;
   /// Points existing bindings at other tensors, without allocating descriptors. Only while none is in use.
-  [[nodiscard]] Status rewrite(Bindings& bindings, const AppendTensors& tensors) const;
+  [[nodiscard]] Result<void> rewrite(Bindings& bindings, const AppendTensors& tensors) const;
 
   /// That the bindings were made by this plan or a copy of it.
   [[nodiscard]] bool has_made(const Bindings& bindings) const noexcept;
@@ -197,7 +197,7 @@ class AppendPlan {
   /// Bindings of another plan are an error of the caller's: nothing is recorded then.
   void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept;
   /// The same without an object, for plans made with AppendOptions::push_descriptors.
-  [[nodiscard]] Status record(VkCommandBuffer commands, const AppendTensors& tensors) const;
+  [[nodiscard]] Result<void> record(VkCommandBuffer commands, const AppendTensors& tensors) const;
 
  private:
   explicit AppendPlan(std::shared_ptr<const detail::AppendState> state) : state_(std::move(state)) {}

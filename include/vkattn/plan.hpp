@@ -47,7 +47,7 @@ struct PlanOptions {
   /// Use this kernel or fail with its reason; empty: the first of the ordered list that accepts.
   std::string kernel;
   /// Use these block sizes or fail; needs `kernel`. Without: the tile table's.
-  std::optional<TileShape> tile;
+  std::optional<TileSizes> tile;
   /// Measured block sizes: where a problem like this one was measured, they come before the tile table. Not
   /// used where `tile` or another kernel is asked for.
   std::shared_ptr<const Tuning> tuning;
@@ -104,7 +104,7 @@ class AttentionPlan {
   /// decode, lane, tile, matrix or matrix2.
   [[nodiscard]] std::string_view kernel_name() const;
   /// The block sizes it was made with.
-  [[nodiscard]] const TileShape& tile() const;
+  [[nodiscard]] const TileSizes& tile() const;
   /// Kernel, types, dims and block sizes in words, and a hash of the code and its constants: equal for plans
   /// whose pipelines do the same, for one driver.
   [[nodiscard]] std::string configuration() const;
@@ -150,8 +150,8 @@ class AttentionPlan {
   [[nodiscard]] Result<Bindings> make_bindings(const AttentionTensors& tensors,
                                                const BufferRange& workspace = {}) const;
   /// Points existing bindings at other tensors, without allocating descriptors. Only while none is in use.
-  [[nodiscard]] Status rewrite(Bindings& bindings, const AttentionTensors& tensors,
-                               const BufferRange& workspace = {}) const;
+  [[nodiscard]] Result<void> rewrite(Bindings& bindings, const AttentionTensors& tensors,
+                                     const BufferRange& workspace = {}) const;
 
   /// That the bindings were made by this plan or a copy of it.
   [[nodiscard]] bool has_made(const Bindings& bindings) const noexcept;
@@ -162,8 +162,8 @@ class AttentionPlan {
   void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept;
   /// The same without an object, for plans made with PlanOptions::push_descriptors. Where features need
   /// parameters, these go to the workspace by vkCmdUpdateBuffer (workspace_usage()).
-  [[nodiscard]] Status record(VkCommandBuffer commands, const AttentionTensors& tensors,
-                              const BufferRange& workspace = {}) const;
+  [[nodiscard]] Result<void> record(VkCommandBuffer commands, const AttentionTensors& tensors,
+                                    const BufferRange& workspace = {}) const;
 
  private:
   explicit AttentionPlan(std::shared_ptr<const detail::PlanState> state) : state_(std::move(state)) {}

@@ -1,4 +1,4 @@
-// Errors as values: every call that can fail returns a Result or a Status; nothing is thrown across the API.
+// Errors as values: every call that can fail returns a Result; nothing is thrown across the API.
 #pragma once
 
 #include <vulkan/vulkan_core.h>
@@ -56,10 +56,11 @@ class [[nodiscard]] Result {
 };
 
 /// Success, or an Error.
-class [[nodiscard]] Status {
+template <>
+class [[nodiscard]] Result<void> {
  public:
-  Status() = default;
-  Status(Error error) : error_(std::move(error)) {}  // NOLINT: implicit on purpose
+  Result() = default;
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT: implicit on purpose
 
   [[nodiscard]] bool ok() const { return !error_.has_value(); }
   explicit operator bool() const { return ok(); }

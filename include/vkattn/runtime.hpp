@@ -123,10 +123,11 @@ class Runtime {
   /// What make_bindings() of the plan takes as its workspace; an empty buffer where the plan needs none.
   [[nodiscard]] Result<Buffer> create_workspace(const AttentionPlan& plan) const;
   /// Copies host bytes into the buffer; staged in small pieces where the memory is not host-visible.
-  [[nodiscard]] Status write(const Buffer& buffer, VkDeviceSize offset,
-                             std::span<const std::byte> bytes) const;
+  [[nodiscard]] Result<void> write(const Buffer& buffer, VkDeviceSize offset,
+                                   std::span<const std::byte> bytes) const;
   /// Copies from the buffer to host memory.
-  [[nodiscard]] Status read(const Buffer& buffer, VkDeviceSize offset, std::span<std::byte> bytes) const;
+  [[nodiscard]] Result<void> read(const Buffer& buffer, VkDeviceSize offset,
+                                  std::span<std::byte> bytes) const;
   /// The buffer's memory where it is mapped, else empty. Only while the device does not use it.
   [[nodiscard]] std::span<std::byte> mapped(const Buffer& buffer) const;
 
@@ -145,14 +146,14 @@ class Runtime {
 
   /// Attention on arrays in host memory, in one call: copies them to the device, runs the plan, waits, copies
   /// the outputs back. An array that is smaller than its tensor is refused with both sizes.
-  [[nodiscard]] Status compute(const AttentionPlan& plan, const HostTensors& tensors) const;
+  [[nodiscard]] Result<void> compute(const AttentionPlan& plan, const HostTensors& tensors) const;
   /// The same with make_plan(desc); the plans of the last eight different descriptors are kept.
-  [[nodiscard]] Status compute(const AttentionDesc& desc, const HostTensors& tensors) const;
+  [[nodiscard]] Result<void> compute(const AttentionDesc& desc, const HostTensors& tensors) const;
 
   /// Validation messages collected so far (RuntimeOptions::validation, or a layer enabled from outside).
   [[nodiscard]] const std::vector<std::string>& validation_messages() const;
   /// Writes the pipeline cache now: to a temporary file that then takes the old one's place.
-  [[nodiscard]] Status save_pipeline_cache() const;
+  [[nodiscard]] Result<void> save_pipeline_cache() const;
 
  private:
   friend struct detail::RuntimeState;

@@ -13,23 +13,23 @@
 namespace vkattn {
 
 /// Sizes of a kernel's block of work. 0: not used by the kernel, or left to it.
-struct TileShape {
+struct TileSizes {
   std::uint32_t threads = 0;    ///< invocations of a workgroup
   std::uint32_t subgroups = 0;  ///< of a workgroup, for kernels that count in subgroups
   std::uint32_t columns = 0;    ///< threads along the keys of a block
   std::uint32_t rows = 0;  ///< query rows of an invocation; of matrix kernels, blocks of rows of a subgroup
   std::uint32_t keys = 0;  ///< keys of a step or block; of the tile kernel, keys of an invocation
   std::uint32_t dims = 0;  ///< head dims staged at a time
-  [[nodiscard]] bool operator==(const TileShape&) const = default;
+  [[nodiscard]] bool operator==(const TileSizes&) const = default;
 };
 
 /// "threads 256, columns 16, rows 4": what is not 0.
-[[nodiscard]] std::string to_string(const TileShape& tile);
+[[nodiscard]] std::string to_string(const TileSizes& tile);
 
 /// A kernel and its block sizes.
 struct KernelTile {
   std::string kernel;
-  TileShape tile;
+  TileSizes tile;
   [[nodiscard]] bool operator==(const KernelTile&) const = default;
 };
 

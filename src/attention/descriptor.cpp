@@ -55,24 +55,24 @@ struct Shape {
   std::int64_t rows;
 };
 
-Status check_sizes(const AttentionDesc& desc) {
-  if (Status s = check_size("batch", desc.batch, 0, kMaxHeads); !s.ok()) return s;
-  if (Status s = check_size("query_heads", desc.query_heads, 0, kMaxHeads); !s.ok()) return s;
-  if (Status s = check_size("kv_heads", desc.kv_heads, 0, kMaxHeads); !s.ok()) return s;
-  if (Status s = check_given("query_length", desc.query_length, kMaxRows); !s.ok()) return s;
-  if (Status s = check_given("kv_length", desc.kv_length, kMaxRows); !s.ok()) return s;
+Result<void> check_sizes(const AttentionDesc& desc) {
+  if (Result<void> s = check_size("batch", desc.batch, 0, kMaxHeads); !s.ok()) return s;
+  if (Result<void> s = check_size("query_heads", desc.query_heads, 0, kMaxHeads); !s.ok()) return s;
+  if (Result<void> s = check_size("kv_heads", desc.kv_heads, 0, kMaxHeads); !s.ok()) return s;
+  if (Result<void> s = check_given("query_length", desc.query_length, kMaxRows); !s.ok()) return s;
+  if (Result<void> s = check_given("kv_length", desc.kv_length, kMaxRows); !s.ok()) return s;
   if (desc.head_dim == kUnset) return invalid("head_dim is not set; give the elements of a query or key");
-  if (Status s = check_size("head_dim", desc.head_dim, 1, kMaxHeadDim); !s.ok()) return s;
-  if (Status s = check_size("value_dim", desc.value_dim, 1, kMaxHeadDim); !s.ok()) return s;
+  if (Result<void> s = check_size("head_dim", desc.head_dim, 1, kMaxHeadDim); !s.ok()) return s;
+  if (Result<void> s = check_size("value_dim", desc.value_dim, 1, kMaxHeadDim); !s.ok()) return s;
   // Both factors are below 2^31, so the product cannot wrap.
-  if (Status s = check_size("batch times query_heads", desc.batch * desc.query_heads, 0, kMaxHeads);
+  if (Result<void> s = check_size("batch times query_heads", desc.batch * desc.query_heads, 0, kMaxHeads);
       !s.ok()) {
     return s;
   }
   return {};
 }
 
-Status check_heads(const AttentionDesc& desc) {
+Result<void> check_heads(const AttentionDesc& desc) {
   if (desc.query_heads == 0) return {};
   if (desc.kv_heads == 0) {
     return invalid("kv_heads is 0 but query_heads is " + number(desc.query_heads) +
@@ -85,7 +85,7 @@ Status check_heads(const AttentionDesc& desc) {
   return {};
 }
 
-Status check_options(const AttentionDesc& desc) {
+Result<void> check_options(const AttentionDesc& desc) {
   if (desc.scale.has_value() && !std::isfinite(*desc.scale)) {
     return invalid("scale is " + std::to_string(*desc.scale) + " but must be finite");
   }
@@ -94,10 +94,12 @@ Status check_options(const AttentionDesc& desc) {
                                    " in magnitude, as scores are kept in log2 units: 1.4427 * scale must "
                                    "be a float"));
   }
-  if (Status s = check_enum("layout", desc.layout, Layout::kPackedQkv, "memory order"); !s) return s;
-  if (Status s = check_enum("query_lengths", desc.query_lengths, Lengths::kPacked, "kind of lengths"); !s)
+  if (Result<void> s = check_enum("layout", desc.layout, Layout::kPackedQkv, "memory order"); !s) return s;
+  if (Result<void> s = check_enum("query_lengths", desc.query_lengths, Lengths::kPacked, "kind of lengths");
+      !s)
     return s;
-  if (Status s = check_enum("kv_lengths", desc.kv_lengths, Lengths::kPacked, "kind of lengths"); !s) return s;
+  if (Result<void> s = check_enum("kv_lengths", desc.kv_lengths, Lengths::kPacked, "kind of lengths"); !s)
+    return s;
   if (desc.align != Align::kTopLeft && desc.align != Align::kBottomRight && desc.align != Align::kOffset) {
     return invalid("align holds " + number(static_cast<int>(desc.align)) + ", which names no alignment");
   }
@@ -185,16 +187,17 @@ TensorExtents score_extents(const AttentionDesc& desc) {
   return {desc.batch, desc.query_heads, desc.query_length, desc.kv_length};
 }
 
-Status validate(const AttentionDesc& given) {
+Result<void> validate(const AttentionDesc& given) {
   const AttentionDesc desc = given.resolved();
-  if (Status s = check_sizes(desc); !s.ok()) return s;
-  if (Status s = check_heads(desc); !s.ok()) return s;
-  if (Status s = check_options(desc); !s.ok()) return s;
-  if (Status s = detail::check_features(desc); !s.ok()) return s;
+  if (Result<void> s = check_sizes(desc); !s.ok()) return s;
+  if (Result<void> s = check_heads(desc); !s.ok()) return s;
+  if (Result<void> s = check_options(desc); !s.ok()) return s;
+  if (Result<void> s = detail::check_features(desc); !s.ok()) return s;
   for (const detail::TensorRow& row : detail::tensor_table()) {
     if (!row.is_used(desc)) continue;
     const TensorDesc storage = row.storage(desc);
-    if (Status s = check_tensor({row.name, storage, tensor_extents(row, desc)}, row.use); !s.ok()) return s;
+    if (Result<void> s = check_tensor({row.name, storage, tensor_extents(row, desc)}, row.use); !s.ok())
+      return s;
   }
   return {};
 }

@@ -47,11 +47,12 @@ std::uint32_t alibi_kind(Desc desc) {
   return static_cast<std::uint32_t>(desc.alibi);
 }
 
-Status check_mask(Desc desc) {
-  if (Status s = check_enum("mask.type", desc.mask.type, MaskType::kBits, "storage of masks"); !s) return s;
+Result<void> check_mask(Desc desc) {
+  if (Result<void> s = check_enum("mask.type", desc.mask.type, MaskType::kBits, "storage of masks"); !s)
+    return s;
   if (!has_mask(desc)) return {};
   const auto bytes = mask_bytes(desc);
-  return bytes ? Status() : Status(bytes.error());
+  return bytes ? Result<void>() : Result<void>(bytes.error());
 }
 
 // Strides of bits are in words.
@@ -64,8 +65,8 @@ void set_mask(Desc desc, const Window& /*window*/, FeatureParams& params) {
   params.mask_key_stride = narrow(strides.dim);
 }
 
-Status check_window(Desc desc) {
-  if (Status s = check_size("window.left", desc.window.left, kUnlimited, kMaxLength); !s) return s;
+Result<void> check_window(Desc desc) {
+  if (Result<void> s = check_size("window.left", desc.window.left, kUnlimited, kMaxLength); !s) return s;
   return check_size("window.right", desc.window.right, kUnlimited, kMaxLength);
 }
 
@@ -80,7 +81,7 @@ void set_window(Desc desc, const Window& window, FeatureParams& params) {
   params.position_offset = static_cast<std::int32_t>(position_offset(desc) + window.first_row);
 }
 
-Status check_softcap(Desc desc) {
+Result<void> check_softcap(Desc desc) {
   if (!std::isfinite(desc.softcap) || desc.softcap < 0) {
     return invalid("softcap is ", desc.softcap, " but must be finite and not negative; 0 is for none");
   }
@@ -97,7 +98,7 @@ void set_softcap(Desc desc, const Window& /*window*/, FeatureParams& params) {
   params.softcap_log2_inverse = desc.softcap == 0 ? 0 : static_cast<float>(1 / softcap_log2);
 }
 
-Status check_dropout(Desc desc) {
+Result<void> check_dropout(Desc desc) {
   if (desc.dropout >= 0 && desc.dropout < 1) return {};
   return invalid("dropout is ", desc.dropout, " but must be from 0 to below 1");
 }
@@ -112,7 +113,7 @@ std::string_view length_name(Lengths lengths) {
   return lengths == Lengths::kPacked ? "kPacked" : lengths == Lengths::kPerEntry ? "kPerEntry" : "kUniform";
 }
 
-Status check_packed_sequences(Desc desc) {
+Result<void> check_packed_sequences(Desc desc) {
   if (!desc.has_packed_keys()) return {};
   if (!desc.has_packed_queries()) {
     return invalid("kv_lengths is kPacked but query_lengths is ", length_name(desc.query_lengths),
@@ -126,7 +127,7 @@ Status check_packed_sequences(Desc desc) {
   return check_given("total_kv_length", desc.total_kv_length, kMaxTotalLength);
 }
 
-Status check_packed_queries(Desc desc) {
+Result<void> check_packed_queries(Desc desc) {
   if (!desc.has_packed_queries()) return {};
   return check_given("total_query_length", desc.total_query_length, kMaxTotalLength);
 }
@@ -145,15 +146,15 @@ void set_pages(Desc desc, const Window& /*window*/, FeatureParams& params) {
   params.page_count = narrow(desc.cache.page_count);
 }
 
-Status check_cached_keys(Desc desc) {
-  if (Status s = check_cache(desc.cache); !s) return s;
+Result<void> check_cached_keys(Desc desc) {
+  if (Result<void> s = check_cache(desc.cache); !s) return s;
   const std::int64_t most = cache_capacity(desc.cache, desc.kv_length);
   if (desc.kv_length <= most) return {};
   return invalid("kv_length is ", desc.kv_length, " but a page table with ", desc.cache.page_table_stride,
                  " pages of ", desc.cache.page_size, " keys holds ", most);
 }
 
-Status check_score_function(Desc desc) {
+Result<void> check_score_function(Desc desc) {
   const std::size_t buffers = desc.score_function ? desc.score_function->buffers().size() : 0;
   if (buffers <= kMaxScoreBuffers) return {};
   return invalid("the score function has ", buffers, " buffers but at most ", kMaxScoreBuffers,
@@ -213,7 +214,7 @@ constexpr std::array kTable{
 
 }  // namespace
 
-Status check_cache(const CacheLayout& cache) {
+Result<void> check_cache(const CacheLayout& cache) {
   switch (cache.mapping) {
     case KeyMapping::kContiguous:
       return {};
@@ -225,8 +226,8 @@ Status check_cache(const CacheLayout& cache) {
       return invalid("cache.mapping holds ", static_cast<std::uint32_t>(cache.mapping),
                      ", which names no mapping");
   }
-  if (Status s = check_size("cache.page_size", cache.page_size, 1, kMaxLength); !s) return s;
-  if (Status s = check_size("cache.page_count", cache.page_count, 1, kMaxLength); !s) return s;
+  if (Result<void> s = check_size("cache.page_size", cache.page_size, 1, kMaxLength); !s) return s;
+  if (Result<void> s = check_size("cache.page_count", cache.page_count, 1, kMaxLength); !s) return s;
   return check_size("cache.page_table_stride", cache.page_table_stride, 0, kMaxLength);
 }
 
@@ -246,10 +247,10 @@ std::span<const FeatureRow> feature_table() {
   return kTable;
 }
 
-Status check_features(Desc desc) {
+Result<void> check_features(Desc desc) {
   for (const FeatureRow& row : kTable) {
     if (row.check == nullptr) continue;
-    if (Status s = row.check(desc); !s) return s;
+    if (Result<void> s = row.check(desc); !s) return s;
   }
   return {};
 }

@@ -21,7 +21,7 @@ struct FeatureRow {
   std::string_view name;  ///< as in "cannot do softcap"
   bool (*is_used)(const AttentionDesc& desc);
   /// Its rules. Sizes have been checked. Called whether it is used or not.
-  Status (*check)(const AttentionDesc& desc);
+  Result<void> (*check)(const AttentionDesc& desc);
   /// Its specialization constants, for every shader with features.
   void (*specialize)(const AttentionDesc& desc, SpecializationValues& values);
   /// Its parameters for a window.
@@ -34,7 +34,7 @@ struct FeatureRow {
 [[nodiscard]] std::span<const FeatureRow> feature_table();
 
 /// The rules of all features.
-[[nodiscard]] Status check_features(const AttentionDesc& desc);
+[[nodiscard]] Result<void> check_features(const AttentionDesc& desc);
 
 /// The name of the first feature of the problem; empty where it has none.
 [[nodiscard]] std::string_view first_feature(const AttentionDesc& desc);
@@ -64,7 +64,7 @@ struct FeatureRow {
 }
 
 /// The rules of where a cache keeps its keys.
-[[nodiscard]] Status check_cache(const CacheLayout& cache);
+[[nodiscard]] Result<void> check_cache(const CacheLayout& cache);
 
 /// Key positions that a cache has room for; `contiguous` is what it is without ring or pages. A ring has no
 /// end but that of int32.

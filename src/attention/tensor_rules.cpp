@@ -24,7 +24,7 @@ std::string number(std::int64_t value) {
   return std::to_string(value);
 }
 
-Status check_type_and_alignment(const NamedTensor& tensor, bool may_be_quantised) {
+Result<void> check_type_and_alignment(const NamedTensor& tensor, bool may_be_quantised) {
   const auto type = static_cast<std::uint32_t>(tensor.desc.type);
   if (type > static_cast<std::uint32_t>(DataType::kFloat8E4m3)) {
     return invalid("the type of " + std::string(tensor.name) + " holds " + std::to_string(type) +
@@ -59,7 +59,7 @@ std::array<NamedStride, 4> named_strides(const Strides& strides, const TensorExt
 
 /// Elements do not overlap where each stride, from the smallest on, reaches beyond everything that the
 /// smaller ones span. (Interlocked strides can be free of overlap too, but no layout needs them.)
-Status check_no_overlap(const NamedTensor& tensor) {
+Result<void> check_no_overlap(const NamedTensor& tensor) {
   std::array<NamedStride, 4> dims = named_strides(*tensor.desc.strides, tensor.extents);
   std::sort(dims.begin(), dims.end(),
             [](const NamedStride& a, const NamedStride& b) { return a.stride < b.stride; });
@@ -78,19 +78,19 @@ Status check_no_overlap(const NamedTensor& tensor) {
 
 }  // namespace
 
-Status check_size(std::string_view what, std::int64_t value, std::int64_t least, std::int64_t most) {
+Result<void> check_size(std::string_view what, std::int64_t value, std::int64_t least, std::int64_t most) {
   if (value >= least && value <= most) return {};
   return invalid(std::string(what) + " is " + number(value) + " but must be from " + number(least) + " to " +
                  number(most));
 }
 
-Status check_given(std::string_view what, std::int64_t value, std::int64_t most) {
+Result<void> check_given(std::string_view what, std::int64_t value, std::int64_t most) {
   if (value == kUnset) return invalid(std::string(what) + " is not set; give it, or 0 for none");
   return check_size(what, value, 0, most);
 }
 
-Status check_tensor(const NamedTensor& tensor, const TensorUse& use) {
-  if (Status s = check_type_and_alignment(tensor, use.may_be_quantised); !s.ok()) return s;
+Result<void> check_tensor(const NamedTensor& tensor, const TensorUse& use) {
+  if (Result<void> s = check_type_and_alignment(tensor, use.may_be_quantised); !s.ok()) return s;
   const TensorExtents& e = tensor.extents;
   const Result<std::int64_t> bytes = tensor_bytes(tensor.desc, e.batch, e.heads, e.rows, e.dims);
   if (!bytes.ok()) return invalid(std::string(tensor.name) + ": " + bytes.error().message);

@@ -37,22 +37,22 @@ struct TensorUse {
 };
 
 /// That a size is from `least` to `most`.
-[[nodiscard]] Status check_size(std::string_view what, std::int64_t value, std::int64_t least,
-                                std::int64_t most);
+[[nodiscard]] Result<void> check_size(std::string_view what, std::int64_t value, std::int64_t least,
+                                      std::int64_t most);
 
 /// That an enumeration without negative values holds one of them, up to `last`; `names` is what they name.
 template <class Enum>
-[[nodiscard]] Status check_enum(std::string_view what, Enum value, Enum last, std::string_view names) {
+[[nodiscard]] Result<void> check_enum(std::string_view what, Enum value, Enum last, std::string_view names) {
   if (value <= last) return {};
   return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                message(what, " holds ", static_cast<std::uint32_t>(value), ", which names no ", names)};
 }
 
 /// That a size which nothing else gives was set, and is at most `most`.
-[[nodiscard]] Status check_given(std::string_view what, std::int64_t value, std::int64_t most);
+[[nodiscard]] Result<void> check_given(std::string_view what, std::int64_t value, std::int64_t most);
 
 /// The first rule that the tensor breaks. It has strides.
-[[nodiscard]] Status check_tensor(const NamedTensor& tensor, const TensorUse& use);
+[[nodiscard]] Result<void> check_tensor(const NamedTensor& tensor, const TensorUse& use);
 
 /// True where rows of the tensor can be read so many elements at a time (4, or 8 of 16 bits).
 [[nodiscard]] bool has_vector_loads(const TensorDesc& tensor, const TensorExtents& extents,

@@ -39,29 +39,29 @@ AttentionDesc attention_over_caches(const AppendDesc& desc) {
   return attention;
 }
 
-Status check_sizes(const AppendDesc& desc) {
-  if (Status s = check_size("batch", desc.batch, 0, kMaxHeads); !s) return s;
-  if (Status s = check_size("query_heads", desc.query_heads, 0, kMaxHeads); !s) return s;
-  if (Status s = check_given("kv_heads", desc.kv_heads, kMaxHeads); !s) return s;
-  if (Status s = check_given("new_length", desc.new_length, kMaxRows); !s) return s;
+Result<void> check_sizes(const AppendDesc& desc) {
+  if (Result<void> s = check_size("batch", desc.batch, 0, kMaxHeads); !s) return s;
+  if (Result<void> s = check_size("query_heads", desc.query_heads, 0, kMaxHeads); !s) return s;
+  if (Result<void> s = check_given("kv_heads", desc.kv_heads, kMaxHeads); !s) return s;
+  if (Result<void> s = check_given("new_length", desc.new_length, kMaxRows); !s) return s;
   if (desc.head_dim == kUnset) return invalid("head_dim is not set; give the elements of a key");
-  if (Status s = check_size("head_dim", desc.head_dim, 1, kMaxHeadDim); !s) return s;
-  if (Status s = check_size("value_dim", desc.value_dim, 0, kMaxHeadDim); !s) return s;
+  if (Result<void> s = check_size("head_dim", desc.head_dim, 1, kMaxHeadDim); !s) return s;
+  if (Result<void> s = check_size("value_dim", desc.value_dim, 0, kMaxHeadDim); !s) return s;
   // Both factors are below 2^31, so the products cannot wrap.
-  if (Status s = check_size("batch times query_heads", desc.batch * desc.query_heads, 0, kMaxHeads); !s)
+  if (Result<void> s = check_size("batch times query_heads", desc.batch * desc.query_heads, 0, kMaxHeads); !s)
     return s;
   return check_size("batch times kv_heads", desc.batch * desc.kv_heads, 0, kMaxHeads);
 }
 
-Status check_rows(const AppendDesc& desc) {
-  if (Status s = check_enum("layout", desc.layout, Layout::kPackedQkv, "memory order"); !s) return s;
-  if (Status s = check_enum("new_lengths", desc.new_lengths, Lengths::kPacked, "kind of lengths"); !s)
+Result<void> check_rows(const AppendDesc& desc) {
+  if (Result<void> s = check_enum("layout", desc.layout, Layout::kPackedQkv, "memory order"); !s) return s;
+  if (Result<void> s = check_enum("new_lengths", desc.new_lengths, Lengths::kPacked, "kind of lengths"); !s)
     return s;
   if (desc.new_lengths != Lengths::kPacked) return {};
   return check_given("total_new_length", desc.total_new_length, kMaxTotalRows);
 }
 
-Status check_rotary(const RotaryDesc& rotary, std::int64_t head_dim, DataType cache_key) {
+Result<void> check_rotary(const RotaryDesc& rotary, std::int64_t head_dim, DataType cache_key) {
   if (rotary.style > RotaryStyle::kHalfSplit) {
     return invalid("rotary.style holds ", static_cast<std::uint32_t>(rotary.style), ", which names no style");
   }
@@ -88,13 +88,13 @@ Status check_rotary(const RotaryDesc& rotary, std::int64_t head_dim, DataType ca
   return {};
 }
 
-Status check_place(const AppendDesc& desc) {
-  if (Status s = detail::check_cache(desc.cache); !s) return s;
+Result<void> check_place(const AppendDesc& desc) {
+  if (Result<void> s = detail::check_cache(desc.cache); !s) return s;
   if (desc.cache.mapping == KeyMapping::kContiguous) {
-    if (Status s = check_given("cache_length", desc.cache_length, kMaxRows); !s) return s;
+    if (Result<void> s = check_given("cache_length", desc.cache_length, kMaxRows); !s) return s;
   }
   if (!desc.has_positions) {
-    if (Status s = check_size("position", desc.position, 0, kMaxRows); !s) return s;
+    if (Result<void> s = check_size("position", desc.position, 0, kMaxRows); !s) return s;
   }
   const std::int64_t end = detail::most_new_rows(desc) + (desc.has_positions ? 0 : desc.position);
   const std::int64_t room = detail::append_capacity(desc);
@@ -104,9 +104,10 @@ Status check_place(const AppendDesc& desc) {
   return {};
 }
 
-Status check_tensors(const AppendDesc& desc) {
+Result<void> check_tensors(const AppendDesc& desc) {
   for (const detail::AppendTensorRow& row : detail::append_tensor_table()) {
-    if (Status s = check_tensor({row.name, row.storage(desc), row.extents(desc)}, row.use); !s) return s;
+    if (Result<void> s = check_tensor({row.name, row.storage(desc), row.extents(desc)}, row.use); !s)
+      return s;
   }
   return {};
 }
@@ -192,13 +193,13 @@ AppendDesc quantise_desc(const TensorExtents& extents, const TensorDesc& source,
   return desc;
 }
 
-Status validate(const AppendDesc& given) {
-  return detail::without_exceptions([&]() -> Status {
+Result<void> validate(const AppendDesc& given) {
+  return detail::without_exceptions([&]() -> Result<void> {
     const AppendDesc desc = given.resolved();
-    if (Status s = check_sizes(desc); !s) return s;
-    if (Status s = check_rows(desc); !s) return s;
-    if (Status s = check_rotary(desc.rotary, desc.head_dim, desc.cache_key.type); !s) return s;
-    if (Status s = check_place(desc); !s) return s;
+    if (Result<void> s = check_sizes(desc); !s) return s;
+    if (Result<void> s = check_rows(desc); !s) return s;
+    if (Result<void> s = check_rotary(desc.rotary, desc.head_dim, desc.cache_key.type); !s) return s;
+    if (Result<void> s = check_place(desc); !s) return s;
     return check_tensors(desc);
   });
 }

@@ -16,7 +16,7 @@ namespace {
 
 Result<std::shared_ptr<const AppendState>> make_plan(const Device& device, const AppendDesc& given,
                                                      const AppendOptions& options) {
-  if (Status s = validate(given); !s) return s.error();
+  if (Result<void> s = validate(given); !s) return s.error();
   const AppendDesc desc = given.resolved();
   auto tasks = append_program(desc, device.capabilities());
   if (!tasks) return tasks.error();
@@ -106,8 +106,8 @@ Result<Bindings> AppendPlan::make_bindings(const AppendTensors& tensors) const {
   });
 }
 
-Status AppendPlan::rewrite(Bindings& bindings, const AppendTensors& tensors) const {
-  return detail::without_exceptions([&]() -> Status {
+Result<void> AppendPlan::rewrite(Bindings& bindings, const AppendTensors& tensors) const {
+  return detail::without_exceptions([&]() -> Result<void> {
     return state_->program->rewrite(bindings.state(), detail::AppendCall(tensors).call());
   });
 }
@@ -120,9 +120,10 @@ void AppendPlan::record(VkCommandBuffer commands, const Bindings& bindings) cons
   if (has_made(bindings)) state_->program->record(commands, bindings.state());
 }
 
-Status AppendPlan::record(VkCommandBuffer commands, const AppendTensors& tensors) const {
-  return detail::without_exceptions(
-      [&]() -> Status { return state_->program->record(commands, detail::AppendCall(tensors).call()); });
+Result<void> AppendPlan::record(VkCommandBuffer commands, const AppendTensors& tensors) const {
+  return detail::without_exceptions([&]() -> Result<void> {
+    return state_->program->record(commands, detail::AppendCall(tensors).call());
+  });
 }
 
 }  // namespace vkattn

@@ -80,9 +80,9 @@ class TaskMaker {
 
  private:
   [[nodiscard]] Task begin(std::string_view name, std::uint32_t what) const;
-  [[nodiscard]] Status bind(Task& task, std::uint32_t binding, BufferRange AppendTensors::*range);
-  [[nodiscard]] Status bind_lengths(Task& task);
-  [[nodiscard]] Status bind_rows(Task& task, const Rows& rows);
+  [[nodiscard]] Result<void> bind(Task& task, std::uint32_t binding, BufferRange AppendTensors::*range);
+  [[nodiscard]] Result<void> bind_lengths(Task& task);
+  [[nodiscard]] Result<void> bind_rows(Task& task, const Rows& rows);
 
   const AppendDesc& desc_;
   const Capabilities& capabilities_;
@@ -111,7 +111,7 @@ Task TaskMaker::begin(std::string_view name, std::uint32_t what) const {
 }
 
 // Where the descriptor has a use for the tensor.
-Status TaskMaker::bind(Task& task, std::uint32_t binding, BufferRange AppendTensors::*range) {
+Result<void> TaskMaker::bind(Task& task, std::uint32_t binding, BufferRange AppendTensors::*range) {
   const std::size_t index = append_tensor_index(range);
   const AppendTensorRow& row = append_tensor_table()[index];
   const TensorDesc storage = row.storage(desc_);
@@ -141,21 +141,23 @@ Status TaskMaker::bind(Task& task, std::uint32_t binding, BufferRange AppendTens
 }
 
 // The tensors that say where rows are, and how many.
-Status TaskMaker::bind_lengths(Task& task) {
-  if (Status s = bind(task, VKATTN_APPEND_BINDING_POSITIONS, &AppendTensors::positions); !s) return s;
-  if (Status s = bind(task, VKATTN_APPEND_BINDING_NEW_LENGTHS, &AppendTensors::new_lengths); !s) return s;
+Result<void> TaskMaker::bind_lengths(Task& task) {
+  if (Result<void> s = bind(task, VKATTN_APPEND_BINDING_POSITIONS, &AppendTensors::positions); !s) return s;
+  if (Result<void> s = bind(task, VKATTN_APPEND_BINDING_NEW_LENGTHS, &AppendTensors::new_lengths); !s)
+    return s;
   return bind(task, VKATTN_APPEND_BINDING_NEW_LENGTHS, &AppendTensors::cumulative_new_lengths);
 }
 
-Status TaskMaker::bind_rows(Task& task, const Rows& rows) {
-  if (Status s = bind(task, VKATTN_APPEND_BINDING_SOURCE, rows.source); !s) return s;
-  if (Status s = bind(task, VKATTN_APPEND_BINDING_TARGET, rows.target); !s) return s;
-  if (Status s = bind_lengths(task); !s) return s;
+Result<void> TaskMaker::bind_rows(Task& task, const Rows& rows) {
+  if (Result<void> s = bind(task, VKATTN_APPEND_BINDING_SOURCE, rows.source); !s) return s;
+  if (Result<void> s = bind(task, VKATTN_APPEND_BINDING_TARGET, rows.target); !s) return s;
+  if (Result<void> s = bind_lengths(task); !s) return s;
   if (rows.rotated) {
-    if (Status s = bind(task, VKATTN_APPEND_BINDING_FREQUENCIES, &AppendTensors::frequencies); !s) return s;
+    if (Result<void> s = bind(task, VKATTN_APPEND_BINDING_FREQUENCIES, &AppendTensors::frequencies); !s)
+      return s;
   }
   if (!rows.cached) return {};
-  if (Status s = bind(task, VKATTN_APPEND_BINDING_PAGE_TABLE, &AppendTensors::page_table); !s) return s;
+  if (Result<void> s = bind(task, VKATTN_APPEND_BINDING_PAGE_TABLE, &AppendTensors::page_table); !s) return s;
   return bind(task, VKATTN_APPEND_BINDING_SCALES, rows.scales);
 }
 
@@ -233,7 +235,7 @@ void specialize_rows(const Side& source, const Side& target, const CacheLayout* 
 
 Result<Task> TaskMaker::rows_task(const Rows& rows) {
   Task task = begin(rows.name, VKATTN_APPEND_ROWS);
-  if (Status s = bind_rows(task, rows); !s) return s.error();
+  if (Result<void> s = bind_rows(task, rows); !s) return s.error();
   const Side source = side_of(desc_, rows.source);
   const Side target = side_of(desc_, rows.target);
   const RotaryDesc rotary = rows.rotated ? desc_.rotary : RotaryDesc{};
@@ -254,8 +256,9 @@ Result<Task> TaskMaker::rows_task(const Rows& rows) {
 
 Result<Task> TaskMaker::lengths_task() {
   Task task = begin("lengths", VKATTN_APPEND_LENGTHS);
-  if (Status s = bind_lengths(task); !s) return s.error();
-  if (Status s = bind(task, VKATTN_APPEND_BINDING_TARGET, &AppendTensors::kv_lengths); !s) return s.error();
+  if (Result<void> s = bind_lengths(task); !s) return s.error();
+  if (Result<void> s = bind(task, VKATTN_APPEND_BINDING_TARGET, &AppendTensors::kv_lengths); !s)
+    return s.error();
   task.units = static_cast<std::uint64_t>(desc_.batch);
   return task;
 }
@@ -273,7 +276,7 @@ void set_stand_ins(std::vector<ProgramBinding>& bindings) {
   }
 }
 
-Status add_task(Task task, const Capabilities& capabilities, ProgramDesc& program) {
+Result<void> add_task(Task task, const Capabilities& capabilities, ProgramDesc& program) {
   constexpr std::uint64_t kMaxUnits = ~std::uint32_t{0};
   if (task.units > kMaxUnits) {
     return limit_exceeded("the ", task.name, " take ", task.units, " invocations; at most ", kMaxUnits,
@@ -320,12 +323,12 @@ Result<ProgramDesc> append_program(const AppendDesc& desc, const Capabilities& c
     if (desc.batch == 0 || most_new_rows(desc) == 0 || e.heads == 0 || e.dims == 0) continue;
     auto task = maker.rows_task(rows);
     if (!task) return task.error();
-    if (Status s = add_task(*std::move(task), capabilities, program); !s) return s.error();
+    if (Result<void> s = add_task(*std::move(task), capabilities, program); !s) return s.error();
   }
   if (desc.writes_kv_lengths && desc.batch != 0) {
     auto task = maker.lengths_task();
     if (!task) return task.error();
-    if (Status s = add_task(*std::move(task), capabilities, program); !s) return s.error();
+    if (Result<void> s = add_task(*std::move(task), capabilities, program); !s) return s.error();
   }
   return program;
 }

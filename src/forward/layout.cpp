@@ -32,7 +32,7 @@ class Workspace {
   }
 
   /// That one buffer holds all of it.
-  [[nodiscard]] Status check() const {
+  [[nodiscard]] Result<void> check() const {
     const std::uint64_t most =
         std::min(capabilities_.max_buffer_size, capabilities_.max_memory_allocation_bytes);
     if (bytes_ <= most) return {};
@@ -112,7 +112,7 @@ Result<std::vector<WorkspaceArea>> row_areas(const LayoutRequest& request, const
     if (!area) return area.error();
     areas.push_back(*area);
   }
-  if (Status s = workspace.check(); !s) return s.error();
+  if (Result<void> s = workspace.check(); !s) return s.error();
   return areas;
 }
 
@@ -156,8 +156,8 @@ bool wants_block_mask(const AttentionDesc& desc, const KernelConfig& config) {
 
 // What features keep in the workspace for a window; windows with more keys of the rows before share what
 // passes over whole rows have left there.
-Status add_feature_areas(const LayoutRequest& request, Workspace& workspace, ForwardLayout& layout,
-                         std::size_t index) {
+Result<void> add_feature_areas(const LayoutRequest& request, Workspace& workspace, ForwardLayout& layout,
+                               std::size_t index) {
   PlannedWindow& window = layout.windows[index];
   if (request.params_in_workspace) {
     auto area = workspace.append("the feature parameters", sizeof(FeatureParams));
@@ -241,9 +241,9 @@ Result<ForwardLayout> lay_out(const LayoutRequest& request) {
   cut_keys(request.desc, *rows, areas, layout.windows);
   if (has_features(request.desc)) {
     for (std::size_t i = 0; i < layout.windows.size(); ++i) {
-      if (Status s = add_feature_areas(request, workspace, layout, i); !s) return s.error();
+      if (Result<void> s = add_feature_areas(request, workspace, layout, i); !s) return s.error();
     }
-    if (Status s = workspace.check(); !s) return s.error();
+    if (Result<void> s = workspace.check(); !s) return s.error();
   }
   layout.workspace_bytes = workspace.bytes();
   return layout;

@@ -14,7 +14,7 @@ namespace detail {
 
 namespace {
 
-Status check_options(const PlanOptions& options, const Capabilities& capabilities) {
+Result<void> check_options(const PlanOptions& options, const Capabilities& capabilities) {
   if (options.tile && options.kernel.empty()) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "PlanOptions::tile needs PlanOptions::kernel, whose block sizes they are"};
@@ -62,7 +62,7 @@ std::optional<Choice> tuned_choice(const AttentionDesc& desc, const Capabilities
     return std::nullopt;
   };
   // Of a file made by hand nothing is used that no test has seen.
-  const std::vector<TileShape> known = all_tiles(tuned->best.kernel);
+  const std::vector<TileSizes> known = all_tiles(tuned->best.kernel);
   if (std::find(known.begin(), known.end(), tuned->best.tile) == known.end()) {
     return cannot("these block sizes are not in the tile table");
   }
@@ -80,7 +80,7 @@ std::optional<Choice> tuned_choice(const AttentionDesc& desc, const Capabilities
 Result<Choice> choose(const AttentionDesc& desc, const Capabilities& capabilities, Attempt& attempt) {
   if (auto tuned = tuned_choice(desc, capabilities, attempt)) return *std::move(tuned);
   const PlanOptions& options = attempt.options;
-  const TileShape* const tile = options.tile ? &*options.tile : nullptr;
+  const TileSizes* const tile = options.tile ? &*options.tile : nullptr;
   auto selection =
       select_kernel(desc, capabilities, {options.kernel, tile, attempt.refusals, options.strict_nonfinite});
   if (!selection) return selection.error();
@@ -126,8 +126,8 @@ Result<ProgramDesc> plan_kernel(const Capabilities& capabilities, PlanState& pla
 
 Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const AttentionDesc& desc,
                                                    const PlanOptions& options) {
-  if (Status s = validate(desc); !s) return s.error();
-  if (Status s = check_options(options, device.capabilities()); !s) return s.error();
+  if (Result<void> s = validate(desc); !s) return s.error();
+  if (Result<void> s = check_options(options, device.capabilities()); !s) return s.error();
   auto plan = std::make_shared<PlanState>();
   plan->device = device.share();
   plan->desc = desc.resolved();
@@ -142,7 +142,7 @@ Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const A
   return std::shared_ptr<const PlanState>(std::move(plan));
 }
 
-Status check_block_mask(const PlanState& plan, const AttentionTensors& tensors) {
+Result<void> check_block_mask(const PlanState& plan, const AttentionTensors& tensors) {
   const bool missing = tensors.block_mask_complete && tensors.block_mask.buffer == VK_NULL_HANDLE;
   if (plan.layout.block_mask_bytes == 0 || !missing) return {};
   return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
@@ -170,7 +170,7 @@ Result<AttentionPlan> AttentionPlan::create(const Device& device, const Attentio
 Result<Bindings> AttentionPlan::make_bindings(const AttentionTensors& tensors,
                                               const BufferRange& workspace) const {
   return detail::without_exceptions([&]() -> Result<Bindings> {
-    if (Status s = detail::check_block_mask(*state_, tensors); !s) return s.error();
+    if (Result<void> s = detail::check_block_mask(*state_, tensors); !s) return s.error();
     const detail::ForwardCall call(tensors);
     auto bindings = state_->program->bind(call.call(workspace, detail::first_pass(*state_, tensors)));
     if (!bindings) return bindings.error();
@@ -178,10 +178,10 @@ Result<Bindings> AttentionPlan::make_bindings(const AttentionTensors& tensors,
   });
 }
 
-Status AttentionPlan::rewrite(Bindings& bindings, const AttentionTensors& tensors,
-                              const BufferRange& workspace) const {
-  return detail::without_exceptions([&]() -> Status {
-    if (Status s = detail::check_block_mask(*state_, tensors); !s) return s;
+Result<void> AttentionPlan::rewrite(Bindings& bindings, const AttentionTensors& tensors,
+                                    const BufferRange& workspace) const {
+  return detail::without_exceptions([&]() -> Result<void> {
+    if (Result<void> s = detail::check_block_mask(*state_, tensors); !s) return s;
     const detail::ForwardCall call(tensors);
     return state_->program->rewrite(bindings.state(),
                                     call.call(workspace, detail::first_pass(*state_, tensors)));
@@ -196,10 +196,10 @@ void AttentionPlan::record(VkCommandBuffer commands, const Bindings& bindings) c
   if (has_made(bindings)) state_->program->record(commands, bindings.state());
 }
 
-Status AttentionPlan::record(VkCommandBuffer commands, const AttentionTensors& tensors,
-                             const BufferRange& workspace) const {
-  return detail::without_exceptions([&]() -> Status {
-    if (Status s = detail::check_block_mask(*state_, tensors); !s) return s;
+Result<void> AttentionPlan::record(VkCommandBuffer commands, const AttentionTensors& tensors,
+                                   const BufferRange& workspace) const {
+  return detail::without_exceptions([&]() -> Result<void> {
+    if (Result<void> s = detail::check_block_mask(*state_, tensors); !s) return s;
     const detail::ForwardCall call(tensors);
     return state_->program->record(commands, call.call(workspace, detail::first_pass(*state_, tensors)));
   });

@@ -14,7 +14,7 @@ const AttentionDesc& AttentionPlan::desc() const {
 std::string_view AttentionPlan::kernel_name() const {
   return state_->selection.kernel.name;
 }
-const TileShape& AttentionPlan::tile() const {
+const TileSizes& AttentionPlan::tile() const {
   return state_->selection.config.tile;
 }
 std::uint32_t AttentionPlan::shared_memory_bytes() const {

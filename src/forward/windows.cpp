@@ -14,7 +14,7 @@ namespace vkattn::detail {
 
 namespace {
 
-Status check_whole_tensors(const AttentionDesc& desc, const Capabilities& capabilities) {
+Result<void> check_whole_tensors(const AttentionDesc& desc, const Capabilities& capabilities) {
   const Window whole = whole_window(desc);
   for (const TensorRow& row : tensor_table()) {
     const auto bytes = static_cast<std::uint64_t>(tensor_window(row, desc, whole).bytes);
@@ -95,7 +95,7 @@ bool shrink(const AttentionDesc& desc, TensorCut cut, Window& window) {
 
 Result<Windows> make_windows(const AttentionDesc& desc, const Capabilities& capabilities,
                              std::uint32_t key_step, std::int64_t workspace_row_bytes) {
-  if (Status status = check_whole_tensors(desc, capabilities); !status) return status.error();
+  if (Result<void> status = check_whole_tensors(desc, capabilities); !status) return status.error();
   const std::uint64_t slack = binding_alignment(capabilities) + 4;  // rounding down, and up to a whole word
   const std::uint64_t limit = capabilities.max_storage_buffer_range;
   const std::uint64_t range = limit > slack ? limit - slack : 0;

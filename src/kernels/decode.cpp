@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint32_t kMostColumns = 32;
 
 // Threads, sets of rows and keys in flight are powers of two, so that the groups divide evenly.
-bool is_possible(const TileShape& block) {
+bool is_possible(const TileSizes& block) {
   return is_power(block.threads, kMostColumns, 1024) && is_power(block.rows, 1, 16) &&
          is_power(block.keys, 1, 8);
 }
@@ -46,7 +46,7 @@ constexpr std::uint32_t kThreadsPerUnit = 512;
 
 // One configuration of the shader; the names are those of its constants.
 struct DecodeShape {
-  TileShape block{};       // its rows are the sets of rows that it takes at most
+  TileSizes block{};       // its rows are the sets of rows that it takes at most
   std::uint32_t rows = 1;  // of a thread
   std::uint32_t row_sets = 1;
   std::uint32_t columns = 1;  // threads that share a key
@@ -164,7 +164,7 @@ std::optional<DecodeShape> choose_block(DecodeShape shape, std::uint32_t rows,
                                         const Capabilities& capabilities, Tiles tiles) {
   choose_rows(shape, rows);
   for (; shape.row_sets != 0; shape.row_sets /= 2) {
-    for (const TileShape& block : tiles) {
+    for (const TileSizes& block : tiles) {
       if (!is_possible(block)) continue;
       shape.block = block;
       if (shape.row_sets > block.rows || shape.key_groups() == 0) continue;

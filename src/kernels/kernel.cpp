@@ -39,7 +39,7 @@ std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilitie
   return {matrix2, matrix, tile, lane, decode};
 }
 
-Error no_possible_tile(std::span<const TileShape> tiles) {
+Error no_possible_tile(std::span<const TileSizes> tiles) {
   return {ErrorCode::kUnsupported, VK_SUCCESS,
           tiles.empty() ? "the tile table has no block sizes for this problem on this device"
                         : message("cannot work with the block sizes ", to_string(tiles.front()))};
@@ -49,7 +49,7 @@ std::string feature_form(const AttentionDesc& desc, std::string_view base) {
   return message(base, has_features(desc) ? "_features" : "");
 }
 
-Status refuse_features(const AttentionDesc& desc) {
+Result<void> refuse_features(const AttentionDesc& desc) {
   const std::string_view feature = first_feature(desc);
   if (feature.empty()) return {};
   return Error{ErrorCode::kUnsupported, VK_SUCCESS, message("cannot do ", feature)};

@@ -39,7 +39,7 @@ struct PassConfig {
 
 /// A kernel's choices for one problem on one device. Nothing changes it afterwards.
 struct KernelConfig : PassConfig {
-  TileShape tile;  ///< the block sizes that the rest follows from
+  TileSizes tile;  ///< the block sizes that the rest follows from
   std::uint32_t rows_per_workgroup = 0;
   std::uint32_t shared_bytes = 0;
   bool whole_heads = false;    ///< the keys of one head must fit one descriptor, whatever key_step is
@@ -62,7 +62,7 @@ struct Kernel {
   /// The configuration with the first of the block sizes that the device takes, or the reason against this
   /// kernel as an Error.
   Result<KernelConfig> (*configure)(const AttentionDesc& desc, const Capabilities& capabilities,
-                                    std::span<const TileShape> tiles);
+                                    std::span<const TileSizes> tiles);
 };
 
 /// Every kernel, best first for the problem on the device.
@@ -70,14 +70,14 @@ struct Kernel {
                                                   const Capabilities& capabilities);
 
 /// Refuses a problem whose loops the driver might end early, by a bound on their iterations.
-[[nodiscard]] Status check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
-                                      const KernelConfig& config);
+[[nodiscard]] Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
+                                            const KernelConfig& config);
 
 /// The same, where one invocation takes `most` iterations of all its loops.
-[[nodiscard]] Status check_iterations(const Capabilities& capabilities, std::int64_t most);
+[[nodiscard]] Result<void> check_iterations(const Capabilities& capabilities, std::int64_t most);
 
 /// That a kernel can do nothing with any of the block sizes.
-[[nodiscard]] Error no_possible_tile(std::span<const TileShape> tiles);
+[[nodiscard]] Error no_possible_tile(std::span<const TileSizes> tiles);
 
 /// Rows of one KV head: the query heads that share it are packed (shaders/lib/grid.glsl).
 [[nodiscard]] inline std::int64_t packed_rows(const AttentionDesc& desc) {
@@ -96,7 +96,7 @@ inline constexpr std::int64_t kFewRows = 16;
 [[nodiscard]] std::string feature_form(const AttentionDesc& desc, std::string_view base);
 
 /// Refuses what a kernel cannot do of the features, in words.
-[[nodiscard]] Status refuse_features(const AttentionDesc& desc);
+[[nodiscard]] Result<void> refuse_features(const AttentionDesc& desc);
 
 /// The pass that finds out which blocks of rows and keys are hidden whole.
 [[nodiscard]] PassConfig configure_block_mask(const AttentionDesc& desc, const Capabilities& capabilities,
@@ -108,7 +108,7 @@ inline constexpr std::int64_t kFewRows = 16;
 [[nodiscard]] PassConfig configure_combine(const AttentionDesc& desc, const Capabilities& capabilities,
                                            std::int64_t parts);
 
-using Tiles = std::span<const TileShape>;
+using Tiles = std::span<const TileSizes>;
 [[nodiscard]] Result<KernelConfig> configure_decode(const AttentionDesc& desc,
                                                     const Capabilities& capabilities, Tiles tiles);
 [[nodiscard]] Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilities& capabilities,

@@ -15,12 +15,12 @@ constexpr std::uint32_t kMaskedKeys = 4;
 constexpr std::uint32_t kManyMaskedKeys = 16;
 
 // A workgroup of one SIMD vector is the smallest unit that spreads over the threads of a CPU.
-std::uint32_t workgroup_size(const TileShape& tile, const Capabilities& capabilities) {
+std::uint32_t workgroup_size(const TileSizes& tile, const Capabilities& capabilities) {
   return tile.threads != 0 ? tile.threads : std::clamp(capabilities.subgroup_size, 4U, 64U);
 }
 
 // Scores of a step are private: many of them are spilled, and compiling them takes long.
-bool is_possible(const TileShape& tile, const Capabilities& capabilities) {
+bool is_possible(const TileSizes& tile, const Capabilities& capabilities) {
   return tile.rows >= 1 && tile.rows <= 8 && tile.keys >= kMaskedKeys && tile.keys <= 64 &&
          (tile.keys <= kManyMaskedKeys ? tile.keys % kMaskedKeys : tile.keys % kManyMaskedKeys) == 0 &&
          tile.rows * tile.keys <= 256 &&
@@ -33,7 +33,7 @@ bool is_possible(const TileShape& tile, const Capabilities& capabilities) {
 Result<KernelConfig> configure_lane(const AttentionDesc& desc, const Capabilities& capabilities,
                                     Tiles tiles) {
   const auto found = std::find_if(tiles.begin(), tiles.end(),
-                                  [&](const TileShape& tile) { return is_possible(tile, capabilities); });
+                                  [&](const TileSizes& tile) { return is_possible(tile, capabilities); });
   if (found == tiles.end()) return no_possible_tile(tiles);
   KernelConfig config;
   config.tile = *found;

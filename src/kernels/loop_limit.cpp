@@ -17,7 +17,7 @@ namespace {
 std::int64_t kernel_iterations(const AttentionDesc& desc, const KernelConfig& config) {
   constexpr std::int64_t kMaskedKeys = 16;  // of a step, where lane looks at each score
   constexpr std::int64_t kEdgeKeys = 4;     // where only the ends of what rows see are masked
-  const TileShape& tile = config.tile;
+  const TileSizes& tile = config.tile;
   const std::int64_t key_step = std::max(config.key_step, 1U);
   const std::int64_t keys = scores_hide(desc) ? std::min(key_step, kMaskedKeys) : key_step;
   const std::int64_t edge_steps = (config.rows_per_workgroup + key_step) / kEdgeKeys + 1;
@@ -70,14 +70,14 @@ Error refusal(const Capabilities& capabilities, std::string_view reason) {
 
 }  // namespace
 
-Status check_iterations(const Capabilities& capabilities, std::int64_t most) {
+Result<void> check_iterations(const Capabilities& capabilities, std::int64_t most) {
   const std::int64_t limit = capabilities.max_loop_iterations;
   if (limit == 0 || most < limit) return {};
   return refusal(capabilities, message("this problem may take ", most));
 }
 
-Status check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
-                        const KernelConfig& config) {
+Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
+                              const KernelConfig& config) {
   if (capabilities.max_loop_iterations == 0 || desc.is_empty()) return {};
   // What their loops take is not counted above.
   if (config.uses_matrix_units) return refusal(capabilities, "kernels on matrix units may take more");

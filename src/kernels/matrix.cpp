@@ -124,7 +124,7 @@ Result<MatrixTile> choose_tile(const AttentionDesc& desc, const Capabilities& ca
   tile.keys_scaled = block_elements(desc.key.type) > 1;
   tile.values_scaled = block_elements(desc.value.type) > 1;
   std::uint32_t smallest = ~0U;
-  for (const TileShape& candidate : tiles) {
+  for (const TileSizes& candidate : tiles) {
     tile.keys = candidate.keys;
     tile.subgroups = candidate.subgroups;
     tile.row_blocks = candidate.rows;
@@ -151,9 +151,10 @@ Result<MatrixTile> choose_tile(const AttentionDesc& desc, const Capabilities& ca
                        " and maxComputeWorkGroupInvocations ", capabilities.max_workgroup_invocations)};
 }
 
-Status check_features(const Capabilities& capabilities, DataType operand) {
-  if (Status s = check_matrix_features(capabilities, operand); !s) return s;
-  if (Status s = need_feature(capabilities.subgroup_shuffle, "subgroup shuffles in compute shaders"); !s)
+Result<void> check_features(const Capabilities& capabilities, DataType operand) {
+  if (Result<void> s = check_matrix_features(capabilities, operand); !s) return s;
+  if (Result<void> s = need_feature(capabilities.subgroup_shuffle, "subgroup shuffles in compute shaders");
+      !s)
     return s;
   return need_feature(capabilities.subgroup_vote, "subgroup votes in compute shaders");
 }
@@ -183,9 +184,9 @@ void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
 
 Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilities& capabilities,
                                       Tiles tiles) {
-  if (Status status = check_matrix_types(desc, true); !status) return status.error();
+  if (Result<void> status = check_matrix_types(desc, true); !status) return status.error();
   const DataType operand = desc.query.type;
-  if (Status status = check_features(capabilities, operand); !status) return status.error();
+  if (Result<void> status = check_features(capabilities, operand); !status) return status.error();
   const auto shape = best_shape(capabilities, name(operand));
   if (!shape) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,

@@ -56,7 +56,7 @@ std::uint32_t block_dims(std::int64_t dims, std::uint32_t most, std::uint32_t gr
 
 // The tile of that size on matrices of that entry, where they allow it.
 std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabilities& capabilities,
-                                     const FlexibleMatrix& entry, const TileShape& size,
+                                     const FlexibleMatrix& entry, const TileSizes& size,
                                      std::uint32_t lanes) {
   const std::uint32_t invocations = size.threads != 0 ? size.threads : lanes;
   if (entry.scope == "workgroup" && entry.workgroup_invocations != invocations) return std::nullopt;
@@ -90,7 +90,7 @@ std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabiliti
 Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& capabilities,
                                 std::string_view operand, std::string_view scope, Tiles tiles) {
   std::optional<Matrix2Tile> last;
-  for (const TileShape& size : tiles) {
+  for (const TileSizes& size : tiles) {
     // Workgroup scope has workgroups of its own sizes; else a workgroup is one subgroup.
     if ((size.threads == 0) != (scope == "subgroup")) continue;
     for (const FlexibleMatrix& entry : capabilities.flexible_matrices) {
@@ -116,17 +116,20 @@ Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& c
                        " rows or columns, workgroups of 128 or 256 invocations)")};
 }
 
-Status check_features(const Capabilities& c, DataType operand) {
-  if (Status s = check_matrix_features(c, operand); !s) return s;
-  if (Status s = need_feature(c.api_version >= VK_API_VERSION_1_3, "Vulkan 1.3 (SPIR-V 1.6)"); !s) return s;
-  if (Status s = need_feature(c.maintenance4, "maintenance4"); !s) return s;
-  if (Status s = need_feature(c.matrix2_flexible_dimensions,
-                              "cooperativeMatrixFlexibleDimensions (VK_NV_cooperative_matrix2)");
+Result<void> check_features(const Capabilities& c, DataType operand) {
+  if (Result<void> s = check_matrix_features(c, operand); !s) return s;
+  if (Result<void> s = need_feature(c.api_version >= VK_API_VERSION_1_3, "Vulkan 1.3 (SPIR-V 1.6)"); !s)
+    return s;
+  if (Result<void> s = need_feature(c.maintenance4, "maintenance4"); !s) return s;
+  if (Result<void> s = need_feature(c.matrix2_flexible_dimensions,
+                                    "cooperativeMatrixFlexibleDimensions (VK_NV_cooperative_matrix2)");
       !s)
     return s;
-  if (Status s = need_feature(c.matrix2_reductions, "cooperativeMatrixReductions"); !s) return s;
-  if (Status s = need_feature(c.matrix2_conversions, "cooperativeMatrixConversions"); !s) return s;
-  if (Status s = need_feature(c.matrix2_per_element_operations, "cooperativeMatrixPerElementOperations"); !s)
+  if (Result<void> s = need_feature(c.matrix2_reductions, "cooperativeMatrixReductions"); !s) return s;
+  if (Result<void> s = need_feature(c.matrix2_conversions, "cooperativeMatrixConversions"); !s) return s;
+  if (Result<void> s =
+          need_feature(c.matrix2_per_element_operations, "cooperativeMatrixPerElementOperations");
+      !s)
     return s;
   // CPU implementations fetch element by element, to be tested: on a GPU the other kernels are better then.
   return need_feature(c.matrix2_tensor_addressing || c.is_cpu(), "cooperativeMatrixTensorAddressing");
@@ -145,8 +148,8 @@ bool is_tensor_addressable(const TensorDesc& tensor, std::int64_t batch, std::in
          (tensor.strides->dim == 1 || dims == 1) && (rows <= 1 || tensor.strides->row >= dims);
 }
 
-Status check_layout(const AttentionDesc& desc) {
-  const auto check = [&](std::string_view name, const TensorDesc& tensor, std::int64_t dims) -> Status {
+Result<void> check_layout(const AttentionDesc& desc) {
+  const auto check = [&](std::string_view name, const TensorDesc& tensor, std::int64_t dims) -> Result<void> {
     if (is_tensor_addressable(tensor, desc.batch, desc.kv_heads, desc.kv_length, dims)) return {};
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                  message("tensor addressing needs heads of ", name,
@@ -156,7 +159,7 @@ Status check_layout(const AttentionDesc& desc) {
                          tensor.strides->row, ", ", tensor.strides->dim, " and alignment_bytes is ",
                          tensor.alignment_bytes)};
   };
-  if (Status s = check("key", desc.key, desc.head_dim); !s) return s;
+  if (Result<void> s = check("key", desc.key, desc.head_dim); !s) return s;
   return check("value", desc.value, desc.value_dim);
 }
 
@@ -164,7 +167,9 @@ Status check_layout(const AttentionDesc& desc) {
 Result<std::string_view> choose_scope(const Capabilities& capabilities, std::string_view operand) {
   const std::string_view scope = capabilities.is_cpu() ? "subgroup" : "workgroup";
   if (!capabilities.is_cpu()) {
-    if (Status s = need_feature(capabilities.matrix2_workgroup_scope, "cooperativeMatrixWorkgroupScope"); !s)
+    if (Result<void> s =
+            need_feature(capabilities.matrix2_workgroup_scope, "cooperativeMatrixWorkgroupScope");
+        !s)
       return s.error();
   }
   if (has_entry(capabilities, operand, scope)) return scope;
@@ -186,16 +191,16 @@ Result<std::string_view> shader_name(DataType operand, bool is_cpu) {
 
 Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabilities& capabilities,
                                        Tiles tiles) {
-  if (Status status = check_matrix_types(desc, false); !status) return status.error();
+  if (Result<void> status = check_matrix_types(desc, false); !status) return status.error();
   const DataType operand = desc.query.type;
-  if (Status status = check_features(capabilities, operand); !status) return status.error();
+  if (Result<void> status = check_features(capabilities, operand); !status) return status.error();
   const auto scope = choose_scope(capabilities, name(operand));
   if (!scope) return scope.error();
   const auto shader = shader_name(operand, capabilities.is_cpu());
   if (!shader) return shader.error();
   const bool tensors = !capabilities.is_cpu();
   if (tensors) {
-    if (Status status = check_layout(desc); !status) return status.error();
+    if (Result<void> status = check_layout(desc); !status) return status.error();
     if (desc.cache.mapping != KeyMapping::kContiguous) {
       return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                    "tensor addressing needs keys one after the other; here they lie in a ring or in pages"};

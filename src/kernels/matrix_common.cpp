@@ -8,7 +8,7 @@
 
 namespace vkattn::detail {
 
-Status check_matrix_types(const AttentionDesc& desc, bool may_be_quantised) {
+Result<void> check_matrix_types(const AttentionDesc& desc, bool may_be_quantised) {
   const DataType type = desc.query.type;
   const auto fits = [&](DataType stored) {
     return stored == type || (may_be_quantised && is_quantised(stored));
@@ -20,18 +20,19 @@ Status check_matrix_types(const AttentionDesc& desc, bool may_be_quantised) {
                        name(type), ", ", name(desc.key.type), " and ", name(desc.value.type))};
 }
 
-Status need_feature(bool have, std::string_view feature) {
+Result<void> need_feature(bool have, std::string_view feature) {
   if (have) return {};
   return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                message("needs ", feature, ", which the device lacks or has not enabled")};
 }
 
-Status check_matrix_features(const Capabilities& c, DataType operand) {
-  if (Status s = need_feature(c.cooperative_matrix, "cooperativeMatrix (VK_KHR_cooperative_matrix)"); !s)
+Result<void> check_matrix_features(const Capabilities& c, DataType operand) {
+  if (Result<void> s = need_feature(c.cooperative_matrix, "cooperativeMatrix (VK_KHR_cooperative_matrix)");
+      !s)
     return s;
-  if (Status s = need_feature(c.vulkan_memory_model, "vulkanMemoryModel"); !s) return s;
-  if (Status s = need_feature(c.shader_float16, "shaderFloat16"); !s) return s;
-  if (Status s = need_feature(c.storage_buffer_16bit, "storageBuffer16BitAccess"); !s) return s;
+  if (Result<void> s = need_feature(c.vulkan_memory_model, "vulkanMemoryModel"); !s) return s;
+  if (Result<void> s = need_feature(c.shader_float16, "shaderFloat16"); !s) return s;
+  if (Result<void> s = need_feature(c.storage_buffer_16bit, "storageBuffer16BitAccess"); !s) return s;
   return need_feature(c.bfloat16_matrix || operand != DataType::kBfloat16,
                       "shaderBFloat16CooperativeMatrix (VK_KHR_shader_bfloat16)");
 }

@@ -14,13 +14,13 @@ namespace vkattn::detail {
 
 /// One common 16-bit type of Q, K and V, where `may_be_quantised` also with K, V or both quantised; or the
 /// reason against.
-[[nodiscard]] Status check_matrix_types(const AttentionDesc& desc, bool may_be_quantised);
+[[nodiscard]] Result<void> check_matrix_types(const AttentionDesc& desc, bool may_be_quantised);
 
 /// The refusal of a device without a feature, by its name.
-[[nodiscard]] Status need_feature(bool have, std::string_view feature);
+[[nodiscard]] Result<void> need_feature(bool have, std::string_view feature);
 
 /// What every kernel with cooperative matrices of that type needs.
-[[nodiscard]] Status check_matrix_features(const Capabilities& capabilities, DataType operand);
+[[nodiscard]] Result<void> check_matrix_features(const Capabilities& capabilities, DataType operand);
 
 /// The subgroup size for matrices of n columns: the one to ask for, or the only one there is.
 [[nodiscard]] Result<std::uint32_t> matrix_subgroup_size(const Capabilities& capabilities, std::uint32_t n);

@@ -18,19 +18,19 @@ namespace {
 
 // A configuration is of use only where the build has its shader.
 Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
-                               const Capabilities& capabilities, const TileShape* tile = nullptr) {
+                               const Capabilities& capabilities, const TileSizes* tile = nullptr) {
   if (capabilities.max_stage_storage_buffers < binding_count(desc)) {
     return Error{
         ErrorCode::kLimitExceeded, VK_SUCCESS,
         message("needs ", binding_count(desc), " storage buffers, maxPerStageDescriptorStorageBuffers is ",
                 capabilities.max_stage_storage_buffers)};
   }
-  const std::vector<TileShape> tiles =
+  const std::vector<TileSizes> tiles =
       tile != nullptr ? std::vector{*tile} : table_tiles(kernel.name, desc, capabilities);
   auto config = kernel.configure(desc, capabilities, tiles);
   if (!config) return config;
   config->name = kernel.name;
-  if (Status status = check_loop_limit(desc, capabilities, *config); !status) return status.error();
+  if (Result<void> status = check_loop_limit(desc, capabilities, *config); !status) return status.error();
   if (const auto words = built_shader(shader_binaries(), config->shader); !words) return words.error();
   return config;
 }
@@ -94,7 +94,7 @@ Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& c
 std::vector<KernelSupport> kernel_support(const AttentionDesc& given, const Capabilities& capabilities) {
   const AttentionDesc desc = given.resolved();
   std::vector<KernelSupport> support;
-  const Status valid = validate(desc);
+  const Result<void> valid = validate(desc);
   // The order follows from sizes, which may be anything where the descriptor is no valid one.
   const AttentionDesc ordered =
       valid ? desc : AttentionDesc{.query_length = 0, .kv_length = 0, .head_dim = 1};

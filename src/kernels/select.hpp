@@ -15,7 +15,7 @@ struct Selection {
 
 struct SelectionRequest {
   std::string_view kernel;          ///< the only one to consider; empty takes the first that accepts
-  const TileShape* tile = nullptr;  ///< the only block sizes to consider; null: those of the tile table
+  const TileSizes* tile = nullptr;  ///< the only block sizes to consider; null: those of the tile table
   std::span<const KernelRefusal> refusals;  ///< the caller's
   bool strict_nonfinite = false;            ///< see PlanOptions
 };

@@ -15,15 +15,15 @@ namespace {
 
 // Threads form columns x (threads / columns); a thread owns `rows` rows, `keys` keys, and 4 dims of each
 // chunk.
-std::uint32_t block_rows(const TileShape& shape) {
+std::uint32_t block_rows(const TileSizes& shape) {
   return shape.threads / shape.columns * shape.rows;
 }
-std::uint32_t block_keys(const TileShape& shape) {
+std::uint32_t block_keys(const TileSizes& shape) {
   return shape.columns * shape.keys;
 }
 
 // Rows are reduced in subgroups or through shared memory.
-std::uint32_t shared_bytes(const TileShape& shape, bool in_subgroups) {
+std::uint32_t shared_bytes(const TileSizes& shape, bool in_subgroups) {
   const std::uint32_t rows = block_rows(shape);
   const std::uint32_t keys = block_keys(shape);
   return 16 * VKATTN_TILE_ROW_STAGE4(rows, shape.dims, keys) +
@@ -32,7 +32,7 @@ std::uint32_t shared_bytes(const TileShape& shape, bool in_subgroups) {
 }
 
 // The size of the full subgroups that rows of the grid can be reduced in, or 0 where they cannot.
-std::uint32_t reducing_subgroup_size(const TileShape& shape, const Capabilities& capabilities) {
+std::uint32_t reducing_subgroup_size(const TileSizes& shape, const Capabilities& capabilities) {
   // CPU implementations are given other kernels; the form without needs nothing of them.
   if (!capabilities.subgroup_shuffle || capabilities.is_cpu()) return 0;
   const bool may_ask = may_ask_for_subgroup_size(capabilities);
@@ -48,7 +48,7 @@ std::uint32_t reducing_subgroup_size(const TileShape& shape, const Capabilities&
 // Quads of 4 elements that a thread fetches before it writes them to shared memory; they wait in registers.
 constexpr std::uint32_t kMaxFetches = 16;
 
-bool is_possible(const TileShape& shape) {
+bool is_possible(const TileSizes& shape) {
   const bool in_range = is_power(shape.columns, 4, 64) && is_power(shape.threads, shape.columns, 1024) &&
                         is_power(shape.rows, 1, 8) && is_power(shape.keys, 1, 8) &&
                         is_power(shape.dims, 8, 128);
@@ -61,7 +61,7 @@ bool is_possible(const TileShape& shape) {
 // Accumulators are value_dim / columns floats for each row of a thread: wide heads take fewer rows.
 constexpr std::uint32_t kMaxAccumulators = 96;
 
-TileShape for_value_dim(TileShape shape, std::int64_t value_dim) {
+TileSizes for_value_dim(TileSizes shape, std::int64_t value_dim) {
   const auto chunks = static_cast<std::uint32_t>((value_dim + shape.columns * 4 - 1) / (shape.columns * 4));
   while (shape.rows > 1 && shape.rows * chunks * 4 > kMaxAccumulators) shape.rows /= 2;
   return shape;
@@ -72,9 +72,9 @@ TileShape for_value_dim(TileShape shape, std::int64_t value_dim) {
 Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilities& capabilities,
                                     Tiles tiles) {
   std::uint32_t smallest = ~0U;
-  for (const TileShape& candidate : tiles) {
+  for (const TileSizes& candidate : tiles) {
     if (!is_possible(candidate)) continue;
-    const TileShape shape = for_value_dim(candidate, desc.value_dim);
+    const TileSizes shape = for_value_dim(candidate, desc.value_dim);
     const std::uint32_t subgroup_size = reducing_subgroup_size(shape, capabilities);
     const std::uint32_t bytes = shared_bytes(shape, subgroup_size != 0);
     smallest = std::min(smallest, bytes);

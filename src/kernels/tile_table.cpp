@@ -19,21 +19,21 @@ constexpr TileMatch wide(std::int64_t head_dim) {
   return {DeviceClass::kAny, Architecture::kAny, 0, head_dim};
 }
 
-constexpr TileShape lane(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
+constexpr TileSizes lane(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
   return {threads, 0, 0, rows, keys, 0};
 }
-constexpr TileShape tile(std::uint32_t threads, std::uint32_t columns, std::uint32_t rows,
+constexpr TileSizes tile(std::uint32_t threads, std::uint32_t columns, std::uint32_t rows,
                          std::uint32_t keys) {
   return {threads, 0, columns, rows, keys, 32};
 }
-constexpr TileShape matrix(std::uint32_t subgroups, std::uint32_t keys) {
+constexpr TileSizes matrix(std::uint32_t subgroups, std::uint32_t keys) {
   return {0, subgroups, 0, 1, keys, 0};
 }
 
-constexpr TileShape decode(std::uint32_t threads, std::uint32_t row_sets, std::uint32_t keys) {
+constexpr TileSizes decode(std::uint32_t threads, std::uint32_t row_sets, std::uint32_t keys) {
   return {threads, 0, 0, row_sets, keys, 0};
 }
-constexpr TileShape matrix2(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
+constexpr TileSizes matrix2(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
   return {threads, 0, 0, rows, keys, 0};
 }
 
@@ -109,7 +109,7 @@ bool matches(const TileMatch& match, const AttentionDesc& desc, const Capabiliti
   return desc.head_dim >= match.head_dim && packed_rows(desc) >= match.rows && desc.kv_length >= match.keys;
 }
 
-void add_once(std::vector<TileShape>& tiles, const TileShape& tile) {
+void add_once(std::vector<TileSizes>& tiles, const TileSizes& tile) {
   if (std::find(tiles.begin(), tiles.end(), tile) == tiles.end()) tiles.push_back(tile);
 }
 
@@ -134,22 +134,22 @@ Architecture architecture(const Capabilities& capabilities) {
   }
 }
 
-std::vector<TileShape> matching_tiles(std::span<const TileEntry> table, std::string_view kernel,
+std::vector<TileSizes> matching_tiles(std::span<const TileEntry> table, std::string_view kernel,
                                       const AttentionDesc& desc, const Capabilities& capabilities) {
-  std::vector<TileShape> tiles;
+  std::vector<TileSizes> tiles;
   for (const TileEntry& entry : table) {
     if (entry.kernel == kernel && matches(entry.match, desc, capabilities)) add_once(tiles, entry.tile);
   }
   return tiles;
 }
 
-std::vector<TileShape> table_tiles(std::string_view kernel, const AttentionDesc& desc,
+std::vector<TileSizes> table_tiles(std::string_view kernel, const AttentionDesc& desc,
                                    const Capabilities& capabilities) {
   return matching_tiles(kTable, kernel, desc, capabilities);
 }
 
-std::vector<TileShape> all_tiles(std::string_view kernel) {
-  std::vector<TileShape> tiles;
+std::vector<TileSizes> all_tiles(std::string_view kernel) {
+  std::vector<TileSizes> tiles;
   for (const TileEntry& entry : kTable) {
     if (entry.kernel == kernel) add_once(tiles, entry.tile);
   }

@@ -39,24 +39,24 @@ struct TileMatch {
 struct TileEntry {
   std::string_view kernel;
   TileMatch match;
-  TileShape tile;
+  TileSizes tile;
 };
 
 /// The kernel's block sizes of the entries that match, in the table's order, once each. So an entry for some
 /// devices or problems stands before the ones for all.
-[[nodiscard]] std::vector<TileShape> matching_tiles(std::span<const TileEntry> table, std::string_view kernel,
+[[nodiscard]] std::vector<TileSizes> matching_tiles(std::span<const TileEntry> table, std::string_view kernel,
                                                     const AttentionDesc& desc,
                                                     const Capabilities& capabilities);
 
 /// The kernel's block sizes for the problem on the device, best first. Whether they fit the device's limits
 /// is for the kernel to say.
-[[nodiscard]] std::vector<TileShape> table_tiles(std::string_view kernel, const AttentionDesc& desc,
+[[nodiscard]] std::vector<TileSizes> table_tiles(std::string_view kernel, const AttentionDesc& desc,
                                                  const Capabilities& capabilities);
 
 /// All block sizes of a kernel in the table, for any device and problem, once each.
-[[nodiscard]] std::vector<TileShape> all_tiles(std::string_view kernel);
+[[nodiscard]] std::vector<TileSizes> all_tiles(std::string_view kernel);
 
-/// Calls visit(name, size) for each size of a TileShape, by the names that files and messages use.
+/// Calls visit(name, size) for each size of a TileSizes, by the names that files and messages use.
 template <class Tile, class Visit>
 void for_each_size(Tile& tile, Visit&& visit) {
   visit("threads", tile.threads);

@@ -60,7 +60,7 @@ double difference(const TunedProblem& tuned, const AttentionDesc& desc) {
 
 }  // namespace
 
-std::string to_string(const TileShape& tile) {
+std::string to_string(const TileSizes& tile) {
   std::string text;
   detail::for_each_size(tile, [&](const char* name, std::uint32_t size) {
     if (size != 0) text += detail::message(text.empty() ? "" : ", ", name, " ", size);
@@ -93,11 +93,11 @@ std::vector<KernelTile> tuning_candidates(const AttentionDesc& given, const Capa
   std::vector<KernelTile> candidates;
   if (!validate(desc)) return candidates;
   for (const detail::Kernel& kernel : detail::ordered_kernels(desc, capabilities)) {
-    std::vector<TileShape> tiles = detail::table_tiles(kernel.name, desc, capabilities);
-    for (const TileShape& tile : detail::all_tiles(kernel.name)) {
+    std::vector<TileSizes> tiles = detail::table_tiles(kernel.name, desc, capabilities);
+    for (const TileSizes& tile : detail::all_tiles(kernel.name)) {
       if (std::find(tiles.begin(), tiles.end(), tile) == tiles.end()) tiles.push_back(tile);
     }
-    for (const TileShape& tile : tiles) {
+    for (const TileSizes& tile : tiles) {
       detail::SelectionRequest request;
       request.kernel = kernel.name;
       request.tile = &tile;

@@ -35,13 +35,14 @@ BindingsState::~BindingsState() {
   device.vk.vkDestroyDescriptorPool(device.device, pool, nullptr);
 }
 
-Status Program::check_range(const ProgramTensor& tensor, const BufferRange& range) const {
+Result<void> Program::check_range(const ProgramTensor& tensor, const BufferRange& range) const {
   const auto fail = [&](auto&&... parts) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, message("the ", tensor.name, " ", parts...)};
   };
   if (tensor.bytes == 0) return {};
   if (range.buffer == VK_NULL_HANDLE) {
-    return tensor.may_be_null ? Status() : fail("needs ", tensor.bytes, " bytes but its buffer is null");
+    return tensor.may_be_null ? Result<void>()
+                              : fail("needs ", tensor.bytes, " bytes but its buffer is null");
   }
   if (range.offset % tensor.alignment_bytes != 0) {
     return fail("begins at byte ", range.offset, ", which is no multiple of ", tensor.alignment_bytes, ", ",
@@ -63,9 +64,9 @@ Status Program::check_range(const ProgramTensor& tensor, const BufferRange& rang
   return {};
 }
 
-Status Program::check(const ProgramCall& call) const {
+Result<void> Program::check(const ProgramCall& call) const {
   for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
-    if (Status s = check_range(desc_.tensors[i], call.tensors[i]); !s) return s;
+    if (Result<void> s = check_range(desc_.tensors[i], call.tensors[i]); !s) return s;
   }
   return check_range(workspace_, call.workspace);
 }
@@ -168,11 +169,11 @@ Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call) co
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "this plan was made with push_descriptors: record it with tensors in place of bindings"};
   }
-  if (Status s = check(call); !s) return s.error();
+  if (Result<void> s = check(call); !s) return s.error();
   auto bindings = std::make_unique<BindingsState>();
   bindings->program = shared_from_this();
   if (desc_.steps.empty()) return bindings;
-  if (Status s =
+  if (Result<void> s =
           allocate_buffer_sets(*device_, layout_.set_layout(), static_cast<std::uint32_t>(desc_.sets.size()),
                                desc_.binding_count, bindings->pool, bindings->sets);
       !s) {
@@ -189,11 +190,11 @@ Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call) co
   return bindings;
 }
 
-Status Program::rewrite(BindingsState& bindings, const ProgramCall& call) const {
+Result<void> Program::rewrite(BindingsState& bindings, const ProgramCall& call) const {
   if (bindings.program.get() != this) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, "these bindings were made by another plan"};
   }
-  if (Status s = check(call); !s) return s;
+  if (Result<void> s = check(call); !s) return s;
   if (!desc_.steps.empty()) write(bindings, call);
   return {};
 }

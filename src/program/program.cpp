@@ -38,7 +38,8 @@ void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std:
   }
 }
 
-Status check_device(const ProgramDesc& program, bool push_descriptors, const Capabilities& capabilities) {
+Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
+                          const Capabilities& capabilities) {
   if (capabilities.max_push_constants_bytes < program.push_constant_bytes) {
     return limit_exceeded("needs ", program.push_constant_bytes,
                           " bytes of push constants; maxPushConstantsSize is ",
@@ -65,7 +66,7 @@ std::uint64_t binding_alignment(const Capabilities& capabilities) {
   return std::max<std::uint64_t>(capabilities.min_storage_offset_alignment, 16);
 }
 
-Status Program::compile(const ProgramOptions& options) {
+Result<void> Program::compile(const ProgramOptions& options) {
   auto layout = PipelineLayout::create(
       device_, {desc_.binding_count, desc_.push_constant_bytes, options.push_descriptors});
   if (!layout) return layout.error();
@@ -92,7 +93,8 @@ Status Program::compile(const ProgramOptions& options) {
 
 Result<std::shared_ptr<const Program>> Program::create(std::shared_ptr<const DeviceState> device,
                                                        ProgramDesc desc, const ProgramOptions& options) {
-  if (Status s = check_device(desc, options.push_descriptors, device->capabilities); !s) return s.error();
+  if (Result<void> s = check_device(desc, options.push_descriptors, device->capabilities); !s)
+    return s.error();
   const std::shared_ptr<Program> program(new Program(std::move(device)));
   program->desc_ = std::move(desc);
   program->push_descriptors_ = options.push_descriptors;
@@ -101,7 +103,7 @@ Result<std::shared_ptr<const Program>> Program::create(std::shared_ptr<const Dev
   program->workspace_.alignment_bytes = program->device_->capabilities.min_storage_offset_alignment;
   program->workspace_.alignment_name = "minStorageBufferOffsetAlignment";
   if (program->desc_.passes.empty()) return std::shared_ptr<const Program>(program);
-  if (Status s = program->compile(options); !s) return s.error();
+  if (Result<void> s = program->compile(options); !s) return s.error();
   return std::shared_ptr<const Program>(program);
 }
 

@@ -157,8 +157,8 @@ void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std:
                const UnitLimits& limits, const Capabilities& capabilities);
 
 /// Whether the device has what it takes to run the program, or the first limit in its way.
-[[nodiscard]] Status check_device(const ProgramDesc& program, bool push_descriptors,
-                                  const Capabilities& capabilities);
+[[nodiscard]] Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
+                                        const Capabilities& capabilities);
 
 /// The offset in bytes of a descriptor is a multiple of this. At least 16, so that what rounding leaves over
 /// keeps 16-byte loads aligned.
@@ -182,12 +182,12 @@ class Program : public std::enable_shared_from_this<Program> {
   /// Checks the call's ranges against the tensors and writes descriptor sets from a pool of its own.
   [[nodiscard]] Result<std::unique_ptr<BindingsState>> bind(const ProgramCall& call) const;
   /// Points bindings of this program at another call's tensors.
-  [[nodiscard]] Status rewrite(BindingsState& bindings, const ProgramCall& call) const;
+  [[nodiscard]] Result<void> rewrite(BindingsState& bindings, const ProgramCall& call) const;
 
   /// Records the steps. Neither allocates nor waits nor locks.
   void record(VkCommandBuffer commands, const BindingsState& bindings) const noexcept;
   /// The same without an object, for programs made with push descriptors.
-  [[nodiscard]] Status record(VkCommandBuffer commands, const ProgramCall& call) const;
+  [[nodiscard]] Result<void> record(VkCommandBuffer commands, const ProgramCall& call) const;
   /// Records one dispatch of a program with one step, with other push constants and as many workgroups,
   /// ordered after what was recorded before it.
   void record_dispatch(VkCommandBuffer commands, const BindingsState& bindings,
@@ -198,9 +198,9 @@ class Program : public std::enable_shared_from_this<Program> {
   struct BoundSet;
 
   explicit Program(std::shared_ptr<const DeviceState> device) : device_(std::move(device)) {}
-  [[nodiscard]] Status compile(const ProgramOptions& options);
-  [[nodiscard]] Status check(const ProgramCall& call) const;
-  [[nodiscard]] Status check_range(const ProgramTensor& tensor, const BufferRange& range) const;
+  [[nodiscard]] Result<void> compile(const ProgramOptions& options);
+  [[nodiscard]] Result<void> check(const ProgramCall& call) const;
+  [[nodiscard]] Result<void> check_range(const ProgramTensor& tensor, const BufferRange& range) const;
   [[nodiscard]] BoundSet resolve(const ProgramSet& set, const ProgramCall& call,
                                  const VkDescriptorBufferInfo& parameters) const;
   [[nodiscard]] std::size_t first_step(const ProgramCall& call) const noexcept;

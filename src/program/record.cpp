@@ -74,12 +74,12 @@ void Program::update_parameters(VkCommandBuffer commands, const ProgramCall& cal
   }
 }
 
-Status Program::record(VkCommandBuffer commands, const ProgramCall& call) const {
+Result<void> Program::record(VkCommandBuffer commands, const ProgramCall& call) const {
   if (!push_descriptors_) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "recording without bindings needs a plan made with push_descriptors"};
   }
-  if (Status s = check(call); !s) return s;
+  if (Result<void> s = check(call); !s) return s;
   if (desc_.steps.empty()) return {};
   const DeviceFunctions& vk = device_->vk;
   update_parameters(commands, call);

@@ -40,7 +40,7 @@ std::string device_file_name(std::string_view stem, const VkPhysicalDeviceProper
   return message(stem, "-", std::hex, properties.vendorID, "-", properties.deviceID, "-", uuid, suffix);
 }
 
-Status replace_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
+Result<void> replace_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   std::filesystem::path temporary = path;

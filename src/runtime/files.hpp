@@ -24,7 +24,7 @@ namespace vkattn::detail {
 
 /// Writes a new file beside the old one, which then takes its place, and makes the folder where there is
 /// none.
-[[nodiscard]] Status replace_file(const std::filesystem::path& path,
-                                  std::span<const std::string_view> pieces);
+[[nodiscard]] Result<void> replace_file(const std::filesystem::path& path,
+                                        std::span<const std::string_view> pieces);
 
 }  // namespace vkattn::detail

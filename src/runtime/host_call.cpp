@@ -28,11 +28,11 @@ Result<Buffer> upload(const Runtime& runtime, std::span<const std::byte> bytes) 
   // Whole words, as AttentionPlan::range_bytes() has them.
   auto buffer = runtime.create_buffer((bytes.size() + 3) / 4 * 4);
   if (!buffer) return buffer.error();
-  if (Status s = runtime.write(*buffer, 0, bytes); !s) return s.error();
+  if (Result<void> s = runtime.write(*buffer, 0, bytes); !s) return s.error();
   return buffer;
 }
 
-Status check_size(const TensorRow& row, std::size_t given, std::int64_t needed) {
+Result<void> check_size(const TensorRow& row, std::size_t given, std::int64_t needed) {
   if (std::cmp_greater_equal(given, needed)) return {};
   return Error{
       ErrorCode::kInvalidArgument, VK_SUCCESS,
@@ -41,13 +41,13 @@ Status check_size(const TensorRow& row, std::size_t given, std::int64_t needed) 
 }
 
 /// Outputs are uploaded too: what the problem does not write of them must come back as it was.
-Status upload_all(const Runtime& runtime, const AttentionDesc& desc, const HostTensors& host,
-                  AttentionTensors& tensors, PerTensor<Buffer>& buffers) {
+Result<void> upload_all(const Runtime& runtime, const AttentionDesc& desc, const HostTensors& host,
+                        AttentionTensors& tensors, PerTensor<Buffer>& buffers) {
   for (const TensorRow& row : tensor_table()) {
     if (!row.is_used(desc)) continue;
     const std::int64_t bytes = bytes_of(row, desc);
     const std::span<const std::byte> given = host_bytes(host, row);
-    if (Status s = check_size(row, given.size(), bytes); !s) return s;
+    if (Result<void> s = check_size(row, given.size(), bytes); !s) return s;
     if (bytes == 0) continue;
     auto buffer = upload(runtime, given.first(static_cast<std::size_t>(bytes)));
     if (!buffer) return buffer.error();
@@ -58,8 +58,8 @@ Status upload_all(const Runtime& runtime, const AttentionDesc& desc, const HostT
 }
 
 /// Uploads the tables of a score function.
-Status upload_score_buffers(const Runtime& runtime, const HostTensors& host, AttentionTensors& tensors,
-                            std::vector<Buffer>& buffers) {
+Result<void> upload_score_buffers(const Runtime& runtime, const HostTensors& host, AttentionTensors& tensors,
+                                  std::vector<Buffer>& buffers) {
   for (std::size_t i = 0; i < host.score_buffers.size(); ++i) {
     const std::span<const std::byte> bytes = host.score_buffers[i].bytes();
     if (bytes.empty()) continue;
@@ -71,14 +71,15 @@ Status upload_score_buffers(const Runtime& runtime, const HostTensors& host, Att
   return {};
 }
 
-Status download_all(const Runtime& runtime, const AttentionDesc& desc, const PerTensor<Buffer>& buffers,
-                    const HostTensors& host) {
+Result<void> download_all(const Runtime& runtime, const AttentionDesc& desc, const PerTensor<Buffer>& buffers,
+                          const HostTensors& host) {
   for (const TensorRow& row : tensor_table()) {
     const auto* const member = std::get_if<HostOutput HostTensors::*>(&row.host);
     const Buffer& buffer = buffers[row.range];
     if (member == nullptr || buffer.handle() == VK_NULL_HANDLE) continue;
     const std::span<std::byte> bytes = (host.**member).bytes();
-    if (Status s = runtime.read(buffer, 0, bytes.first(static_cast<std::size_t>(bytes_of(row, desc)))); !s) {
+    if (Result<void> s = runtime.read(buffer, 0, bytes.first(static_cast<std::size_t>(bytes_of(row, desc))));
+        !s) {
       return s;
     }
   }
@@ -87,8 +88,8 @@ Status download_all(const Runtime& runtime, const AttentionDesc& desc, const Per
 
 }  // namespace
 
-Status Runtime::compute(const AttentionPlan& plan, const HostTensors& host) const {
-  return detail::without_exceptions([&]() -> Status {
+Result<void> Runtime::compute(const AttentionPlan& plan, const HostTensors& host) const {
+  return detail::without_exceptions([&]() -> Result<void> {
     const AttentionDesc& desc = plan.desc();
     if (desc.is_empty()) return {};
     AttentionTensors tensors;
@@ -96,8 +97,8 @@ Status Runtime::compute(const AttentionPlan& plan, const HostTensors& host) cons
     tensors.dropout_offset = host.dropout_offset;
     PerTensor<Buffer> buffers;
     std::vector<Buffer> score_buffers;
-    if (Status s = upload_all(*this, desc, host, tensors, buffers); !s) return s;
-    if (Status s = upload_score_buffers(*this, host, tensors, score_buffers); !s) return s;
+    if (Result<void> s = upload_all(*this, desc, host, tensors, buffers); !s) return s;
+    if (Result<void> s = upload_score_buffers(*this, host, tensors, score_buffers); !s) return s;
     const auto workspace = create_workspace(plan);
     if (!workspace) return workspace.error();
     const auto bindings = plan.make_bindings(tensors, workspace->range());
@@ -107,8 +108,8 @@ Status Runtime::compute(const AttentionPlan& plan, const HostTensors& host) cons
   });
 }
 
-Status Runtime::compute(const AttentionDesc& desc, const HostTensors& host) const {
-  return detail::without_exceptions([&]() -> Status {
+Result<void> Runtime::compute(const AttentionDesc& desc, const HostTensors& host) const {
+  return detail::without_exceptions([&]() -> Result<void> {
     auto& kept = state_->kept_plans;
     const AttentionDesc whole = desc.resolved();
     const auto found = std::find_if(kept.begin(), kept.end(),

@@ -65,15 +65,15 @@ VkResult allocate(RuntimeState& state, BufferState& buffer, bool staging) {
 }
 
 // Copies between a buffer and the staging buffer on the device, ordered against everything before and after.
-Status copy_staged(RuntimeState& state, VkBuffer from, VkDeviceSize from_offset, VkBuffer to,
-                   VkDeviceSize to_offset, VkDeviceSize bytes) {
-  if (Status status = begin_commands(state); !status) return status;
+Result<void> copy_staged(RuntimeState& state, VkBuffer from, VkDeviceSize from_offset, VkBuffer to,
+                         VkDeviceSize to_offset, VkDeviceSize bytes) {
+  if (Result<void> status = begin_commands(state); !status) return status;
   const VkBufferCopy region{from_offset, to_offset, bytes};
   state.vk.vkCmdCopyBuffer(state.commands, from, to, 1, &region);
   return submit_and_wait(state);
 }
 
-Status check_range(const Buffer& buffer, VkDeviceSize offset, std::size_t bytes) {
+Result<void> check_range(const Buffer& buffer, VkDeviceSize offset, std::size_t bytes) {
   if (offset > buffer.size() || bytes > buffer.size() - offset) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  message("bytes ", offset, " to ", offset + bytes, " are outside of a buffer of ",
@@ -82,7 +82,7 @@ Status check_range(const Buffer& buffer, VkDeviceSize offset, std::size_t bytes)
   return {};
 }
 
-Status ensure_staging(RuntimeState& state) {
+Result<void> ensure_staging(RuntimeState& state) {
   if (state.staging) return {};
   auto staging = create_buffer(state, kStagingBytes, true);
   if (!staging) return staging.error();
@@ -163,20 +163,21 @@ std::span<std::byte> Runtime::mapped(const Buffer& buffer) const {
   return {static_cast<std::byte*>(buffer.state_->mapped), static_cast<std::size_t>(buffer.size())};
 }
 
-Status Runtime::write(const Buffer& buffer, VkDeviceSize offset, std::span<const std::byte> bytes) const {
-  return detail::without_exceptions([&]() -> Status {
-    if (Status status = detail::check_range(buffer, offset, bytes.size()); !status) return status;
+Result<void> Runtime::write(const Buffer& buffer, VkDeviceSize offset,
+                            std::span<const std::byte> bytes) const {
+  return detail::without_exceptions([&]() -> Result<void> {
+    if (Result<void> status = detail::check_range(buffer, offset, bytes.size()); !status) return status;
     if (bytes.empty()) return {};
     if (const auto target = mapped(buffer); !target.empty()) {
       std::memcpy(target.data() + offset, bytes.data(), bytes.size());
       return {};
     }
-    if (Status status = detail::ensure_staging(*state_); !status) return status;
+    if (Result<void> status = detail::ensure_staging(*state_); !status) return status;
     const BufferState& staging = *state_->staging;
     for (std::size_t done = 0; done < bytes.size(); done += staging.size) {
       const std::size_t piece = std::min<std::size_t>(bytes.size() - done, staging.size);
       std::memcpy(staging.mapped, bytes.data() + done, piece);
-      if (Status status =
+      if (Result<void> status =
               detail::copy_staged(*state_, staging.buffer, 0, buffer.handle(), offset + done, piece);
           !status) {
         return status;
@@ -186,19 +187,19 @@ Status Runtime::write(const Buffer& buffer, VkDeviceSize offset, std::span<const
   });
 }
 
-Status Runtime::read(const Buffer& buffer, VkDeviceSize offset, std::span<std::byte> bytes) const {
-  return detail::without_exceptions([&]() -> Status {
-    if (Status status = detail::check_range(buffer, offset, bytes.size()); !status) return status;
+Result<void> Runtime::read(const Buffer& buffer, VkDeviceSize offset, std::span<std::byte> bytes) const {
+  return detail::without_exceptions([&]() -> Result<void> {
+    if (Result<void> status = detail::check_range(buffer, offset, bytes.size()); !status) return status;
     if (bytes.empty()) return {};
     if (const auto source = mapped(buffer); !source.empty()) {
       std::memcpy(bytes.data(), source.data() + offset, bytes.size());
       return {};
     }
-    if (Status status = detail::ensure_staging(*state_); !status) return status;
+    if (Result<void> status = detail::ensure_staging(*state_); !status) return status;
     const BufferState& staging = *state_->staging;
     for (std::size_t done = 0; done < bytes.size(); done += staging.size) {
       const std::size_t piece = std::min<std::size_t>(bytes.size() - done, staging.size);
-      if (Status status =
+      if (Result<void> status =
               detail::copy_staged(*state_, buffer.handle(), offset + done, staging.buffer, 0, piece);
           !status) {
         return status;

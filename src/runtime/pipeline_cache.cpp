@@ -63,7 +63,7 @@ std::vector<char> load(const std::filesystem::path& path, const FileHeader& expe
 
 }  // namespace
 
-Status create_pipeline_cache(RuntimeState& state, const RuntimeOptions& options) {
+Result<void> create_pipeline_cache(RuntimeState& state, const RuntimeOptions& options) {
   VkPhysicalDeviceProperties properties;
   state.instance->vk.vkGetPhysicalDeviceProperties(state.physical_device, &properties);
   const FileHeader expected = header_for(properties);
@@ -83,7 +83,7 @@ Status create_pipeline_cache(RuntimeState& state, const RuntimeOptions& options)
   return {};
 }
 
-Status save_pipeline_cache(RuntimeState& state) {
+Result<void> save_pipeline_cache(RuntimeState& state) {
   if (state.cache_file.empty() || state.pipeline_cache == VK_NULL_HANDLE || state.lost) return {};
   std::size_t bytes = 0;
   VkResult result = state.vk.vkGetPipelineCacheData(state.handle, state.pipeline_cache, &bytes, nullptr);
@@ -100,7 +100,7 @@ Status save_pipeline_cache(RuntimeState& state) {
   if (header.checksum == state.cache_checksum) return {};  // nothing new
   const std::string_view pieces[] = {{reinterpret_cast<const char*>(&header), sizeof(header)},
                                      {data.data(), data.size()}};
-  if (Status status = replace_file(state.cache_file, pieces); !status) return status;
+  if (Result<void> status = replace_file(state.cache_file, pieces); !status) return status;
   state.cache_checksum = header.checksum;
   return {};
 }

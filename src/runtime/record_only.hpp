@@ -8,6 +8,7 @@
 namespace vkattn::detail {
 
 /// Has `record` record into a command buffer that is never submitted.
-[[nodiscard]] Status record_only(const Runtime& runtime, const std::function<void(VkCommandBuffer)>& record);
+[[nodiscard]] Result<void> record_only(const Runtime& runtime,
+                                       const std::function<void(VkCommandBuffer)>& record);
 
 }  // namespace vkattn::detail

@@ -26,7 +26,7 @@ std::string unwanted_extensions(const RuntimeOptions& options) {
   return option_or_variable(options.disabled_extensions, "VKATTN_DISABLE_EXTENSIONS");
 }
 
-Status create_device(RuntimeState& state, const PhysicalDevice& physical) {
+Result<void> create_device(RuntimeState& state, const PhysicalDevice& physical) {
   const RuntimeInstanceFunctions& vk = state.instance->vk;
   const float priority = 1.0F;
   VkDeviceQueueCreateInfo queue_info{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
@@ -103,14 +103,14 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   auto index = choose_device(*devices, wanted_device(options), state->choice);
   if (!index) return index.error();
   const PhysicalDevice& physical = (*devices)[*index];
-  if (Status s = create_device(*state, physical); !s) return s.error();
+  if (Result<void> s = create_device(*state, physical); !s) return s.error();
   read_timestamp_support(*state, physical);
   auto device = Device::borrow({state->instance->handle, physical.handle, state->handle,
                                 state->instance->loader.vkGetInstanceProcAddr, state->instance->api_version,
                                 physical.features->extensions, &physical.features->core, nullptr});
   if (!device) return device.error();
   state->device = *std::move(device);
-  if (Status status = create_pipeline_cache(*state, options); !status) return status.error();
+  if (Result<void> status = create_pipeline_cache(*state, options); !status) return status.error();
   state->run_self_tests = options.self_tests;
   load_tuning(*state, options);
   return state;
@@ -136,7 +136,7 @@ Error runtime_error(RuntimeState& state, VkResult result, const char* call) {
   return vulkan_error(result, call);
 }
 
-Status begin_commands(RuntimeState& state) {
+Result<void> begin_commands(RuntimeState& state) {
   if (state.lost) return vulkan_error(VK_ERROR_DEVICE_LOST, "an earlier submission");
   if (VkResult result = ensure_objects(state); result != VK_SUCCESS) {
     return runtime_error(state, result, "creating the command buffer");
@@ -149,7 +149,7 @@ Status begin_commands(RuntimeState& state) {
   return {};
 }
 
-Status submit_and_wait(RuntimeState& state) {
+Result<void> submit_and_wait(RuntimeState& state) {
   // Makes shader writes and copies visible to the host and to what is submitted next, which waits for the
   // fence.
   VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
@@ -285,7 +285,7 @@ const std::vector<std::string>& Runtime::validation_messages() const {
   return state_->instance->messages;
 }
 
-Status Runtime::save_pipeline_cache() const {
+Result<void> Runtime::save_pipeline_cache() const {
   return detail::without_exceptions([&] { return detail::save_pipeline_cache(*state_); });
 }
 
@@ -296,7 +296,7 @@ Result<std::vector<double>> Runtime::execute_commands(RecordFunction record, voi
     const bool timestamps = state.timestamp_mask != 0;
     std::vector<double> times;
     for (std::uint32_t i = 0; i < repeat; ++i) {
-      if (Status status = detail::begin_commands(state); !status) return status.error();
+      if (Result<void> status = detail::begin_commands(state); !status) return status.error();
       if (timestamps) {
         state.vk.vkCmdResetQueryPool(state.commands, state.queries, 0, 2);
         state.vk.vkCmdWriteTimestamp(state.commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, state.queries, 0);
@@ -306,7 +306,7 @@ Result<std::vector<double>> Runtime::execute_commands(RecordFunction record, voi
         state.vk.vkCmdWriteTimestamp(state.commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, state.queries, 1);
       }
       const auto start = std::chrono::steady_clock::now();
-      if (Status status = detail::submit_and_wait(state); !status) return status.error();
+      if (Result<void> status = detail::submit_and_wait(state); !status) return status.error();
       const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
       if (!timestamps) {
         times.push_back(elapsed.count());
@@ -326,10 +326,10 @@ Result<std::vector<double>> Runtime::execute_commands(RecordFunction record, voi
   });
 }
 
-Status detail::record_only(const Runtime& runtime, const std::function<void(VkCommandBuffer)>& record) {
-  return without_exceptions([&]() -> Status {
+Result<void> detail::record_only(const Runtime& runtime, const std::function<void(VkCommandBuffer)>& record) {
+  return without_exceptions([&]() -> Result<void> {
     RuntimeState& state = RuntimeState::of(runtime);
-    if (Status status = begin_commands(state); !status) return status;
+    if (Result<void> status = begin_commands(state); !status) return status;
     record(state.commands);
     if (VkResult result = state.vk.vkEndCommandBuffer(state.commands); result != VK_SUCCESS) {
       return runtime_error(state, result, "vkEndCommandBuffer");

@@ -138,12 +138,12 @@ struct RuntimeState {
 [[nodiscard]] Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDeviceSize bytes,
                                                                  bool staging);
 /// Begins the runtime's command buffer, submits it, waits.
-[[nodiscard]] Status begin_commands(RuntimeState& state);
-[[nodiscard]] Status submit_and_wait(RuntimeState& state);
+[[nodiscard]] Result<void> begin_commands(RuntimeState& state);
+[[nodiscard]] Result<void> submit_and_wait(RuntimeState& state);
 
 /// Makes the pipeline cache, from the file where it holds a valid one for this device.
-[[nodiscard]] Status create_pipeline_cache(RuntimeState& state, const RuntimeOptions& options);
-[[nodiscard]] Status save_pipeline_cache(RuntimeState& state);
+[[nodiscard]] Result<void> create_pipeline_cache(RuntimeState& state, const RuntimeOptions& options);
+[[nodiscard]] Result<void> save_pipeline_cache(RuntimeState& state);
 
 /// Reads the tuning file of the options or of VKATTN_TUNING.
 void load_tuning(RuntimeState& state, const RuntimeOptions& options);

@@ -218,7 +218,7 @@ Result<std::string> self_test(const Runtime& runtime, const AttentionPlan& plan)
   if (!small) return small.error();
   auto bytes = make_tensors(desc);
   const HostTensors host = host_tensors([&](const TensorRow& row) -> auto& { return bytes[row.range]; });
-  if (Status status = runtime.compute(*small, host); !status) return status.error();
+  if (Result<void> status = runtime.compute(*small, host); !status) return status.error();
   return first_difference(desc, host, small->probability_type());
 }
 

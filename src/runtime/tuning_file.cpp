@@ -66,7 +66,7 @@ bool is_device(const Json& entry, const Capabilities& device) {
          text(entry, "name") == device.device_name;
 }
 
-Json tile_json(const TileShape& tile) {
+Json tile_json(const TileSizes& tile) {
   Json json = Json::object();
   for_each_size(tile, [&](const char* name, std::uint32_t size) {
     if (size != 0) json[name] = size;
@@ -75,9 +75,9 @@ Json tile_json(const TileShape& tile) {
 }
 
 // Nothing where a value is there and is no number.
-std::optional<TileShape> tile_of(const Json& json) {
+std::optional<TileSizes> tile_of(const Json& json) {
   if (!json.is_object()) return std::nullopt;
-  TileShape tile;
+  TileSizes tile;
   bool good = true;
   for_each_size(tile, [&](const char* name, std::uint32_t& size) {
     if (member(json, name) == nullptr) return;

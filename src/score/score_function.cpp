@@ -175,7 +175,7 @@ Result<std::string> preprocessed(const ScoreFunctionDesc& desc) {
 }
 
 /// A buffer's name may be a word of GLSL, which no rule of ours can know.
-Status check_buffer_names(const ScoreFunctionDesc& desc) {
+Result<void> check_buffer_names(const ScoreFunctionDesc& desc) {
   for (const ScoreBuffer& buffer : desc.buffers) {
     const std::string text = message("#version 460\nvoid main() { int ", buffer.name, "; }\n");
     if (!compile_glsl({text, "", "vulkan1.1", ""}).words.empty()) continue;
@@ -187,12 +187,12 @@ Status check_buffer_names(const ScoreFunctionDesc& desc) {
 }
 
 Result<std::unique_ptr<ScoreFunctionState>> make_score_function(const ScoreFunctionDesc& desc) {
-  if (Status status = check_score_source(desc); !status) return status.error();
+  if (Result<void> status = check_score_source(desc); !status) return status.error();
   const auto text = preprocessed(desc);
   if (!text) return text.error();
   auto source = read_score_source(desc, *text);
   if (!source) return source.error();
-  if (Status status = check_buffer_names(desc); !status) return status.error();
+  if (Result<void> status = check_buffer_names(desc); !status) return status.error();
   auto state = std::make_unique<ScoreFunctionState>();
   state->desc = desc;
   state->source = *std::move(source);

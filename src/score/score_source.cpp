@@ -125,7 +125,7 @@ std::optional<std::string_view> refusal(std::string_view word) {
 }
 
 /// GLSL has nothing but ASCII outside of comments. A compiler would name the first byte of a character.
-Status check_characters(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens) {
+Result<void> check_characters(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens) {
   const auto is_ascii = [](char c) { return (static_cast<unsigned char>(c) & 0x80U) == 0; };
   const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; };
   for (const Token& token : tokens) {
@@ -140,7 +140,7 @@ Status check_characters(const ScoreFunctionDesc& desc, const std::vector<Token>&
   return {};
 }
 
-Status check_words(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens) {
+Result<void> check_words(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens) {
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const Token& token = tokens[i];
     if (!token.identifier && (token.text.ends_with("lf") || token.text.ends_with("LF"))) {
@@ -245,7 +245,7 @@ class Chain {
 };
 
 /// glslang's parser, tree walks and preprocessor recurse, and a stack that overflows ends the process.
-Status check_nesting(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens) {
+Result<void> check_nesting(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens) {
   constexpr std::size_t kMost = 500;  // takes less than 512 KiB of stack
   Chain chain;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -308,8 +308,8 @@ bool matches(const std::vector<Token>& tokens, std::size_t at, std::span<const s
 }
 
 /// Finds a function of the interface and checks its signature wherever it is declared.
-Status find_function(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens,
-                     std::span<const std::string_view> words, std::string_view signature, bool& found) {
+Result<void> find_function(const ScoreFunctionDesc& desc, const std::vector<Token>& tokens,
+                           std::span<const std::string_view> words, std::string_view signature, bool& found) {
   const std::vector<std::size_t> scope = file_scope(tokens);
   for (std::size_t i = 0; i + 1 < scope.size(); ++i) {
     const Token& token = tokens[scope[i]];
@@ -359,7 +359,7 @@ std::string prefixed(std::string_view text, const std::vector<Token>& tokens, co
   return result;
 }
 
-Status check_buffers(const ScoreFunctionDesc& desc) {
+Result<void> check_buffers(const ScoreFunctionDesc& desc) {
   const auto fail = [&](auto&&... parts) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, message(desc.name, ": ", parts...)};
   };
@@ -396,8 +396,8 @@ Error directive_error(const ScoreFunctionDesc& desc, int line, std::string_view 
   return source_error(desc, line, message("#", directive, " cannot be used in a score function"));
 }
 
-Status check_score_source(const ScoreFunctionDesc& desc) {
-  if (Status s = check_buffers(desc); !s) return s;
+Result<void> check_score_source(const ScoreFunctionDesc& desc) {
+  if (Result<void> s = check_buffers(desc); !s) return s;
   if (const std::size_t zero = desc.source.find('\0'); zero != std::string::npos) {
     const auto lines =
         std::count(desc.source.begin(), desc.source.begin() + static_cast<std::ptrdiff_t>(zero), '\n');
@@ -411,7 +411,7 @@ Status check_score_source(const ScoreFunctionDesc& desc) {
   if (const Token* const condition = open_condition(tokens)) {
     return source_error(desc, condition->line, message("'#", condition->text, "' is never closed"));
   }
-  if (Status s = check_characters(desc, tokens); !s) return s;
+  if (Result<void> s = check_characters(desc, tokens); !s) return s;
   return check_nesting(desc, tokens);
 }
 
@@ -420,14 +420,17 @@ Result<ScoreSource> read_score_source(const ScoreFunctionDesc& desc, std::string
   const auto breaks = static_cast<int>(std::count(desc.source.begin(), desc.source.end(), '\n'));
   source.lines = std::max(breaks + (desc.source.ends_with('\n') ? 0 : 1), 1);
   const std::vector<Token> tokens = Lexer(preprocessed).run();
-  if (Status s = check_nesting(desc, tokens); !s) return s.error();
-  if (Status s = check_words(desc, tokens); !s) return s.error();
+  if (Result<void> s = check_nesting(desc, tokens); !s) return s.error();
+  if (Result<void> s = check_words(desc, tokens); !s) return s.error();
   constexpr std::array<std::string_view, 9> score{"float", "score",    "(", "float", "*",
                                                   ",",     "Position", "*", ")"};
   constexpr std::array<std::string_view, 6> visible{"bool", "visible", "(", "Position", "*", ")"};
-  if (Status s = find_function(desc, tokens, score, "float score(float s, Position p)", source.has_score); !s)
+  if (Result<void> s =
+          find_function(desc, tokens, score, "float score(float s, Position p)", source.has_score);
+      !s)
     return s.error();
-  if (Status s = find_function(desc, tokens, visible, "bool visible(Position p)", source.has_visible); !s)
+  if (Result<void> s = find_function(desc, tokens, visible, "bool visible(Position p)", source.has_visible);
+      !s)
     return s.error();
   if (!source.has_score && !source.has_visible) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,

@@ -36,7 +36,7 @@ inline constexpr std::array<std::string_view, 5> kRefusedDirectives{"include", "
 
 /// What there is to say before a preprocessor reads the source: of buffers, characters, comments and #if
 /// without an end, and of expressions that would take a compiler's stack.
-[[nodiscard]] Status check_score_source(const ScoreFunctionDesc& desc);
+[[nodiscard]] Result<void> check_score_source(const ScoreFunctionDesc& desc);
 
 /// Reads what a preprocessor made of the source, or says what in it a score function cannot have.
 [[nodiscard]] Result<ScoreSource> read_score_source(const ScoreFunctionDesc& desc,

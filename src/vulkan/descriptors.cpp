@@ -5,9 +5,9 @@
 
 namespace vkattn::detail {
 
-Status allocate_buffer_sets(const DeviceState& device, VkDescriptorSetLayout layout, std::uint32_t count,
-                            std::uint32_t bindings, VkDescriptorPool& pool,
-                            std::vector<VkDescriptorSet>& sets) {
+Result<void> allocate_buffer_sets(const DeviceState& device, VkDescriptorSetLayout layout,
+                                  std::uint32_t count, std::uint32_t bindings, VkDescriptorPool& pool,
+                                  std::vector<VkDescriptorSet>& sets) {
   const DeviceFunctions& vk = device.vk;
   const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, count * bindings};
   VkDescriptorPoolCreateInfo pool_info{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};

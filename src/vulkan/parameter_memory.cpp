@@ -76,7 +76,7 @@ VkResult ParameterMemory::create_block(Block& block) const {
   return result;
 }
 
-Status ParameterMemory::add_block(VkDeviceSize bytes) {
+Result<void> ParameterMemory::add_block(VkDeviceSize bytes) {
   Block block;
   block.bytes = std::max(bytes, kBlockBytes);
   // Giving pieces back must not need memory.
@@ -113,7 +113,7 @@ Result<ParameterPiece> ParameterMemory::take(VkDeviceSize bytes) {
   for (Block& block : blocks_) {
     if (take_from(block, rounded, piece)) return piece;
   }
-  if (Status status = add_block(rounded); !status) return status.error();
+  if (Result<void> status = add_block(rounded); !status) return status.error();
   (void)take_from(blocks_.back(), rounded, piece);
   return piece;
 }

@@ -72,7 +72,7 @@ class ParameterMemory : public std::enable_shared_from_this<ParameterMemory> {
     std::vector<Free> free;  ///< by offset, no two of them neighbours
   };
 
-  [[nodiscard]] Status add_block(VkDeviceSize bytes);
+  [[nodiscard]] Result<void> add_block(VkDeviceSize bytes);
   [[nodiscard]] VkResult create_block(Block& block) const;
   [[nodiscard]] bool take_from(Block& block, VkDeviceSize bytes, ParameterPiece& piece);
   void give_back(const ParameterPiece& piece) noexcept;

@@ -123,7 +123,7 @@ TEST(Work, ShrinksToSoundSmallerProblems) {
     const double flops = bench::count_work(whole).flops;
     for (const double share : {2.0, 0.3, 0.01, 1e-5}) {
       const Problem piece = bench::shrink(whole, flops * share);
-      const Status status = validate(piece.desc);
+      const Result<void> status = validate(piece.desc);
       EXPECT_TRUE(status.ok()) << text << ": " << (status.ok() ? "" : status.error().message);
       EXPECT_LE(bench::count_work(piece).flops, flops) << text;
       EXPECT_GT(bench::count_work(piece).flops, 0) << text;

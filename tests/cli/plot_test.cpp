@@ -218,7 +218,7 @@ std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
 class PlotDrawing : public ::testing::Test {
  protected:
   void SetUp() override {
-    const Status support = bench::check_plot_support();
+    const Result<void> support = bench::check_plot_support();
     if (support.ok()) return;
     EXPECT_TRUE(has(support.error().message, "libcairo2-dev"));
     EXPECT_FALSE(bench::draw_plot({}, PlotFormat::kPng).ok());

@@ -66,7 +66,7 @@ std::string case_test_name(const testing::TestParamInfo<Case>& info) {
 
 void CaseTest::run_everywhere(const Compare& check_reference, const Compare& check_kernel) {
   const OperatorProblem problem = as_problem(GetParam());
-  const Status valid = validate(problem.desc);
+  const Result<void> valid = validate(problem.desc);
   ASSERT_TRUE(valid.ok()) << valid.error().message;
   const std::vector<reference::Row> rows = reference_rows(problem);
   EXPECT_EQ(compare(check_reference, problem, rows, reference_results(problem, rows)), "")

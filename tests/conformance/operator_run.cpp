@@ -30,7 +30,7 @@ T required(Result<T> result) {
   return std::move(result).value();
 }
 
-void require(const Status& status) {
+void require(const Result<void>& status) {
   if (!status.ok()) throw std::runtime_error(status.error().message);
 }
 

@@ -54,11 +54,11 @@ class BarrierTest : public testing::Test {
 
   /// Whole, the commands are clean; without any one of their barriers they are not.
   void expect_each_barrier_is_missed(const std::string& what,
-                                     const std::function<Status(VkCommandBuffer)>& record, int least) {
+                                     const std::function<Result<void>(VkCommandBuffer)>& record, int least) {
     BarrierFilter::reset(-1);
     const auto execute = [&] {
       const auto done = runtime_->execute([&](VkCommandBuffer commands) {
-        const Status status = record(commands);
+        const Result<void> status = record(commands);
         EXPECT_TRUE(status.ok()) << what << ": " << status.error().message;
       });
       ASSERT_TRUE(done.ok()) << what << ": " << done.error().message;
@@ -99,7 +99,7 @@ class BarrierTest : public testing::Test {
         std::string(kernel) + " " + text,
         [&](VkCommandBuffer commands) {
           plan->record(commands, *bindings);
-          return Status();
+          return Result<void>();
         },
         least);
   }
@@ -150,7 +150,7 @@ TEST_F(BarrierTest, TheBarrierOfAnAppendIsNeeded) {
       "append of keys, values and lengths",
       [&](VkCommandBuffer commands) {
         plan->record(commands, *bindings);
-        return Status();
+        return Result<void>();
       },
       1);
 }

@@ -116,7 +116,7 @@ TEST_P(BindingsTest, BindingsAreUsedAgainAndRewritten) {
   bad.key = {};
   EXPECT_FALSE(plan.rewrite(*bindings, bad).ok());
   const AttentionPlan other = plan_of(problem);
-  const Status foreign = other.rewrite(*bindings, second.tensors());
+  const Result<void> foreign = other.rewrite(*bindings, second.tensors());
   ASSERT_FALSE(foreign.ok());
   EXPECT_TRUE(names(foreign.error(), ErrorCode::kInvalidArgument, {"another plan"}));
 }
@@ -263,7 +263,7 @@ TEST_P(BindingsTest, PushDescriptors) {
         workspace = *std::move(buffer);
         workspace_range = workspace.range();
       }
-      Status status;
+      Result<void> status;
       auto record = [&](VkCommandBuffer commands) {
         status = plan.value().record(commands, run.tensors(), workspace_range);
       };

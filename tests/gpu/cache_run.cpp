@@ -138,8 +138,10 @@ class AppendRun {
     const auto plan = make_plan();
     if (!plan.ok()) return testing::AssertionFailure() << "no plan: " << plan.error().message;
     make_images();
-    if (Status s = upload(); !s) return testing::AssertionFailure() << "uploading: " << s.error().message;
-    if (Status s = execute(*plan); !s) return testing::AssertionFailure() << "running: " << s.error().message;
+    if (Result<void> s = upload(); !s)
+      return testing::AssertionFailure() << "uploading: " << s.error().message;
+    if (Result<void> s = execute(*plan); !s)
+      return testing::AssertionFailure() << "running: " << s.error().message;
     auto result = compare();
     return result ? result : result << "\n" << plan->describe();
   }
@@ -227,8 +229,8 @@ class AppendRun {
     return encoded(type, static_cast<float>(far_from_0 * test_.magnitude));
   }
 
-  Status upload() {
-    const auto send = [&](Image& image) -> Status {
+  Result<void> upload() {
+    const auto send = [&](Image& image) -> Result<void> {
       if (image.bytes.empty()) return {};
       auto buffer = runtime_.create_buffer(image.bytes.size());
       if (!buffer) return buffer.error();
@@ -236,16 +238,16 @@ class AppendRun {
       return runtime_.write(image.buffer, 0, image.bytes);
     };
     for (Part& part : parts_) {
-      if (Status s = send(part.from); !s) return s;
-      if (Status s = send(part.to); !s) return s;
+      if (Result<void> s = send(part.from); !s) return s;
+      if (Result<void> s = send(part.to); !s) return s;
     }
     for (auto& [range, image] : numbers_) {
-      if (Status s = send(image); !s) return s;
+      if (Result<void> s = send(image); !s) return s;
     }
     return send(kv_lengths_);
   }
 
-  Status execute(const AppendPlan& plan) const {
+  Result<void> execute(const AppendPlan& plan) const {
     AppendTensors tensors;
     for (const Part& part : parts_) {
       const bool shares = test_.in_place && !part.cached;
@@ -255,14 +257,14 @@ class AppendRun {
     for (const auto& [range, image] : numbers_) tensors.*range = image.range();
     tensors.kv_lengths = kv_lengths_.range();
     if (test_.push_descriptors) {
-      Status status;
+      Result<void> status;
       const auto time = runtime_.execute([&](VkCommandBuffer c) { status = plan.record(c, tensors); });
-      return time.ok() ? status : Status(time.error());
+      return time.ok() ? status : Result<void>(time.error());
     }
     const auto bindings = plan.make_bindings(tensors);
     if (!bindings) return bindings.error();
     const auto time = runtime_.execute([&](VkCommandBuffer c) { plan.record(c, *bindings); });
-    return time.ok() ? Status() : Status(time.error());
+    return time.ok() ? Result<void>() : Result<void>(time.error());
   }
 
   testing::AssertionResult compare() {
@@ -273,7 +275,7 @@ class AppendRun {
       if (target.bytes.empty()) continue;
       got_.offset = target.offset;
       got_.bytes.resize(target.bytes.size());
-      if (Status s = runtime_.read(target.buffer, 0, got_.bytes); !s)
+      if (Result<void> s = runtime_.read(target.buffer, 0, got_.bytes); !s)
         return testing::AssertionFailure() << s.error().message;
       // Expectations are made of the source, which in place is the target: row by row, elements read first.
       if (auto r = expect_rows(part, target); !r) return r;
@@ -298,7 +300,7 @@ class AppendRun {
   testing::AssertionResult same_bytes(const char* name, const Image* image) const {
     if (image == nullptr || image->bytes.empty()) return testing::AssertionSuccess();
     std::vector<std::byte> now(image->bytes.size());
-    if (Status s = runtime_.read(image->buffer, 0, now); !s)
+    if (Result<void> s = runtime_.read(image->buffer, 0, now); !s)
       return testing::AssertionFailure() << s.error().message;
     const auto [want, is] = std::mismatch(image->bytes.begin(), image->bytes.end(), now.begin());
     if (want == image->bytes.end()) return testing::AssertionSuccess();

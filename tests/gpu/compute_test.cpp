@@ -29,7 +29,7 @@ TEST_F(ComputeTest, TheWorkedExample) {
   std::vector<float> output(4), lse(2);
   const HostTensors tensors{.query = kRows, .key = kRows, .value = kValues, .output = output, .lse = lse};
   for (int call = 0; call < 2; ++call) {  // the second finds the plan of the first
-    const Status status = runtime().compute(desc, tensors);
+    const Result<void> status = runtime().compute(desc, tensors);
     ASSERT_TRUE(status.ok()) << status.error().message;
     const float p = 1 / (1 + std::exp(-1.0F));
     const std::vector<float> expected{2 * p + 5 * (1 - p), 3 * p + 7 * (1 - p), 5 * p + 2 * (1 - p),
@@ -49,7 +49,7 @@ TEST_F(ComputeTest, FeaturesTakeTheirArraysByName) {
   const std::vector<std::uint8_t> mask{0, 1, 1, 1};
   const std::vector<std::int32_t> one{1};
   std::vector<float> output(4, 9);
-  const Status status = runtime().compute(
+  const Result<void> status = runtime().compute(
       desc,
       {.query = kRows, .key = kRows, .value = kValues, .output = output, .query_lengths = one, .mask = mask});
   ASSERT_TRUE(status.ok()) << status.error().message;
@@ -58,16 +58,17 @@ TEST_F(ComputeTest, FeaturesTakeTheirArraysByName) {
 
 TEST_F(ComputeTest, ArraysThatAreMissingOrTooSmallAreNamed) {
   std::vector<float> output(4), small(3);
-  const Status missing = runtime().compute(two_by_two(), {.query = kRows, .key = kRows, .output = output});
+  const Result<void> missing =
+      runtime().compute(two_by_two(), {.query = kRows, .key = kRows, .output = output});
   ASSERT_FALSE(missing.ok());
   EXPECT_NE(missing.error().message.find("value has 0 bytes"), std::string::npos) << missing.error().message;
   EXPECT_NE(missing.error().message.find("HostTensors::value"), std::string::npos) << missing.error().message;
-  const Status too_small =
+  const Result<void> too_small =
       runtime().compute(two_by_two(), {.query = kRows, .key = kRows, .value = kValues, .output = small});
   ASSERT_FALSE(too_small.ok());
   EXPECT_NE(too_small.error().message.find("output has 12 bytes"), std::string::npos)
       << too_small.error().message;
-  const Status unset = runtime().compute(AttentionDesc{}, {});
+  const Result<void> unset = runtime().compute(AttentionDesc{}, {});
   ASSERT_FALSE(unset.ok());
   EXPECT_NE(unset.error().message.find("query_length is not set"), std::string::npos)
       << unset.error().message;
@@ -79,7 +80,8 @@ TEST_F(ComputeTest, OddAndEmptyArrays) {
   desc.set_type(DataType::kFloat16);
   const std::vector<std::uint16_t> one{float_to_half(1.0F)}, value{float_to_half(-3.5F)};
   std::vector<std::uint16_t> output(1);
-  const Status status = runtime().compute(desc, {.query = one, .key = one, .value = value, .output = output});
+  const Result<void> status =
+      runtime().compute(desc, {.query = one, .key = one, .value = value, .output = output});
   ASSERT_TRUE(status.ok()) << status.error().message;
   EXPECT_EQ(output, value);
   desc.query_length = 0;

@@ -65,10 +65,11 @@ std::string with_sizes(std::string_view words, bool few_rows, std::string_view s
 }
 
 /// Two batch entries with one prefix: the same pages first, then pages of their own.
-Status share_prefix(const Runtime& runtime, const harness::ProblemRun& run) {
+Result<void> share_prefix(const Runtime& runtime, const harness::ProblemRun& run) {
   const harness::ProblemRun::Tensor& table = run.tensor(&AttentionTensors::page_table);
   std::vector<std::int32_t> pages(table.bytes / sizeof(std::int32_t));
-  const Status status = runtime.read(table.buffer, table.offset, std::as_writable_bytes(std::span(pages)));
+  const Result<void> status =
+      runtime.read(table.buffer, table.offset, std::as_writable_bytes(std::span(pages)));
   if (!status.ok()) return status;
   const std::size_t of_entry = pages.size() / 2;
   for (std::size_t i = 0; i < of_entry * 2 / 5; ++i) pages[of_entry + i] = pages[i];

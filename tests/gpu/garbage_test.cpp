@@ -32,8 +32,8 @@ Numbers garbage(std::size_t first, std::size_t count) {
   return numbers;
 }
 
-Status write_numbers(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                     const Numbers& numbers) {
+Result<void> write_numbers(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
+                           const Numbers& numbers) {
   return runtime.write(tensor.buffer, tensor.offset, std::as_bytes(std::span(numbers)));
 }
 
@@ -45,8 +45,8 @@ void store_block(DataType type, std::span<const float> values, std::span<std::by
 }
 
 /// Finite numbers in all of a tensor: garbage may lead to rows that hold nothing of the problem.
-Status fill_whole(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, DataType type,
-                  std::uint64_t seed) {
+Result<void> fill_whole(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, DataType type,
+                        std::uint64_t seed) {
   std::vector<std::byte> bytes(tensor.bytes);
   const std::size_t size = block_bytes(type);
   const std::uint64_t stream = harness::stream_of(seed, 1000);
@@ -60,14 +60,14 @@ Status fill_whole(const Runtime& runtime, const harness::ProblemRun::Tensor& ten
 }
 
 /// K and V. A ring whose slots were written for other lengths holds NaN.
-Status fill_cache(const Runtime& runtime, const harness::ProblemRun& run, std::uint64_t seed) {
+Result<void> fill_cache(const Runtime& runtime, const harness::ProblemRun& run, std::uint64_t seed) {
   const AttentionDesc& desc = run.problem().desc;
-  if (Status status = fill_whole(runtime, run.key(), desc.key.type, seed); !status.ok()) return status;
+  if (Result<void> status = fill_whole(runtime, run.key(), desc.key.type, seed); !status.ok()) return status;
   return fill_whole(runtime, run.value(), desc.value.type, seed + 1);
 }
 
 /// Garbage from one of its numbers on, in whichever of lengths and page table the problem has.
-Status write_garbage(const Runtime& runtime, const harness::ProblemRun& run, std::size_t first) {
+Result<void> write_garbage(const Runtime& runtime, const harness::ProblemRun& run, std::size_t first) {
   const std::pair<const harness::ProblemRun::Tensor*, std::size_t> wanted[] = {
       {&run.tensor(&AttentionTensors::kv_lengths), first},
       {&run.tensor(&AttentionTensors::query_lengths), first + 5},
@@ -75,7 +75,7 @@ Status write_garbage(const Runtime& runtime, const harness::ProblemRun& run, std
   for (const auto& [tensor, from] : wanted) {
     if (tensor->bytes == 0) continue;
     const Numbers numbers = garbage(from, tensor->bytes / sizeof(std::int32_t));
-    if (Status status = write_numbers(runtime, *tensor, numbers); !status.ok()) return status;
+    if (Result<void> status = write_numbers(runtime, *tensor, numbers); !status.ok()) return status;
   }
   return {};
 }
@@ -91,7 +91,8 @@ class Garbage : public AnyKernelTest {
   }
 
   /// Writes garbage into an input, from one of its numbers on.
-  using WriteGarbage = Status (*)(const Runtime& runtime, const harness::ProblemRun& run, std::size_t first);
+  using WriteGarbage = Result<void> (*)(const Runtime& runtime, const harness::ProblemRun& run,
+                                        std::size_t first);
 
   /// Runs with garbage from every step-th of its numbers on.
   static void run_from_each(const std::string& problem, std::size_t step, WriteGarbage write) {
@@ -99,8 +100,8 @@ class Garbage : public AnyKernelTest {
     if (is_on_matrix_units() && !reason_against(runtime(), kernel(), problem).empty()) return;
     for (std::size_t first = 0; first < kGarbage.size(); first += step) {
       RunOptions options{kernel()};
-      options.prepare = [&](harness::ProblemRun& run) -> Status {
-        Status status = fill_cache(runtime(), run, 1);
+      options.prepare = [&](harness::ProblemRun& run) -> Result<void> {
+        Result<void> status = fill_cache(runtime(), run, 1);
         return status.ok() ? write(runtime(), run, first) : status;
       };
       EXPECT_TRUE(runs_right(runtime(), problem, options)) << "from number " << first;
@@ -176,8 +177,8 @@ TEST_P(Garbage, CumulativeLengthsAreClamped) {
     if (is_on_matrix_units() && !reason_against(runtime(), kernel(), sized(words)).empty()) continue;
     for (const Case& numbers : cases) {
       RunOptions options{kernel()};
-      options.prepare = [&](harness::ProblemRun& run) -> Status {
-        Status status = fill_whole(runtime(), run.query(), run.problem().desc.query.type, 5);
+      options.prepare = [&](harness::ProblemRun& run) -> Result<void> {
+        Result<void> status = fill_whole(runtime(), run.query(), run.problem().desc.query.type, 5);
         if (status.ok()) status = fill_cache(runtime(), run, 6);
         if (status.ok())
           status = write_numbers(runtime(), run.tensor(&AttentionTensors::cumulative_query_lengths),

@@ -24,7 +24,7 @@ class MakePlan : public GpuTest {
     return folder_ / name;
   }
   /// With a tuning file of one result, for "h2 64x64 d32" where no other problem is given.
-  [[nodiscard]] Result<Runtime> tuned_runtime(const char* kernel, const TileShape& tile,
+  [[nodiscard]] Result<Runtime> tuned_runtime(const char* kernel, const TileSizes& tile,
                                               const char* problem = "h2 64x64 d32") const {
     const detail::TuningResult result{{problem, parsed(problem).desc, {kernel, tile}, 2}, 1, "lane", 2};
     return fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value()));
@@ -71,7 +71,7 @@ TEST_F(MakePlan, DefaultsGiveTheToolsPipelines) {
 
 TEST_F(MakePlan, MeasuredBlockSizesComeBeforeTheTable) {
   const Problem problem = parsed("h2 70x90 d32 lse");
-  const TileShape tile{0, 0, 0, 2, 8, 0};
+  const TileSizes tile{0, 0, 0, 2, 8, 0};
   const auto tuned = tuned_runtime("lane", tile);
   ASSERT_TRUE(tuned.ok()) << tuned.error().message;
   const auto plan = tuned->make_plan(problem.desc);
@@ -91,7 +91,7 @@ TEST_F(MakePlan, MeasuredBlockSizesComeBeforeTheTable) {
 }
 
 TEST_F(MakePlan, SenselessMeasuredBlockSizesAreLeftAside) {
-  const TileShape tile{12345, 0, 0, 77, 3, 0};
+  const TileSizes tile{12345, 0, 0, 77, 3, 0};
   const auto runtime = tuned_runtime("lane", tile);
   ASSERT_TRUE(runtime.ok());
   const auto plan = runtime->make_plan(parsed("h2 64x64 d32").desc);

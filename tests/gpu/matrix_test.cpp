@@ -78,14 +78,14 @@ class MatrixVendors : public MatrixKernelTest {
  protected:
   struct Case {
     const char* problem;
-    TileShape tile;
+    TileSizes tile;
   };
 
   /// 16-bit types, lengths around tiles, dims around matrices, and what leaves tiles out. Tiles are such that
   /// registers for the next one are left on subgroups of 8.
   static std::vector<Case> cases() {
     const auto tile = [](std::uint32_t subgroups, std::uint32_t row_blocks, std::uint32_t keys) {
-      return TileShape{0, subgroups, 0, row_blocks, keys, 0};
+      return TileSizes{0, subgroups, 0, row_blocks, keys, 0};
     };
     return part_of<Case>({
         {"h2 1x1 d24 f16 lse", tile(1, 1, 8)},

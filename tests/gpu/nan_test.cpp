@@ -25,9 +25,9 @@ class Nan : public AnyKernelTest {
   /// Options that set keys first <= j < end of all heads.
   static RunOptions spoiled(std::int64_t first, std::int64_t end, float bad, Spoiled what) {
     RunOptions options{kernel()};
-    options.prepare = [=](harness::ProblemRun& run) -> Status {
+    options.prepare = [=](harness::ProblemRun& run) -> Result<void> {
       const AttentionDesc& desc = run.problem().desc;
-      Status status;
+      Result<void> status;
       for (std::int64_t b = 0; b < desc.batch; ++b) {
         for (std::int64_t h = 0; h < desc.kv_heads; ++h) {
           for (std::int64_t j = first; j < std::min(end, desc.kv_length); ++j) {
@@ -85,8 +85,8 @@ TEST_P(Nan, ScoresOfMinusInfinityHide) {
       if (is_on_matrix_units()) continue;
       RunOptions options = spoiled(first, kAll, -kInfinity, Spoiled::kKeys);
       options.strict_nonfinite = true;
-      options.prepare = [first, keys = options.prepare](harness::ProblemRun& run) -> Status {
-        const Status status = keys(run);
+      options.prepare = [first, keys = options.prepare](harness::ProblemRun& run) -> Result<void> {
+        const Result<void> status = keys(run);
         return status.ok() ? spoiled(first, kAll, kNan, Spoiled::kValues).prepare(run) : status;
       };
       EXPECT_TRUE(runs_right(runtime(), typed(text), options)) << "strict";

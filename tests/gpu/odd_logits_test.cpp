@@ -14,12 +14,12 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 
 /// float32 elements of a tensor that is one row of memory, such as sinks or a mask.
-Status write_floats(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, std::int64_t first,
-                    std::int64_t count, float value) {
+Result<void> write_floats(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
+                          std::int64_t first, std::int64_t count, float value) {
   TensorDesc desc;
   desc.type = DataType::kFloat32;
   for (std::int64_t i = first; i < first + count; ++i) {
-    if (Status status = write_element(runtime, tensor, desc, i, value); !status.ok()) return status;
+    if (Result<void> status = write_element(runtime, tensor, desc, i, value); !status.ok()) return status;
   }
   return {};
 }
@@ -108,11 +108,12 @@ TEST_P(OddLogits, SinksThatAreNoNumbersArrive) {
       if (parts != 1 && kernel() == "matrix") continue;  // does not split keys
       RunOptions options{kernel()};
       options.kv_splits = parts;
-      options.prepare = [&](harness::ProblemRun& run) -> Status {
+      options.prepare = [&](harness::ProblemRun& run) -> Result<void> {
         constexpr std::array kSinks{kNan, kInfinity, -kInfinity, kLargest};
         for (std::size_t h = 0; h < kSinks.size(); ++h) {
           const auto head = static_cast<std::int64_t>(h);
-          if (Status s = write_floats(runtime(), run.tensor(&AttentionTensors::sinks), head, 1, kSinks[h]);
+          if (Result<void> s =
+                  write_floats(runtime(), run.tensor(&AttentionTensors::sinks), head, 1, kSinks[h]);
               !s.ok())
             return s;
         }

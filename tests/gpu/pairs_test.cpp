@@ -301,7 +301,7 @@ TEST(PairSets, HaveEveryPairButThoseRefused) {
       const std::vector<PairProblem> problems = problems_of(set, few_rows);
       EXPECT_LE(problems.size(), 110 * kProblemsPerRow);
       for (const PairProblem& problem : problems) {
-        const Status valid = validate(parsed(problem.text).desc);
+        const Result<void> valid = validate(parsed(problem.text).desc);
         EXPECT_TRUE(valid.ok()) << problem.text << ": " << valid.error().message;
       }
     }

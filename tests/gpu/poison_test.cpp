@@ -99,17 +99,17 @@ Result<std::size_t> poison_unseen(const Runtime& runtime, const harness::Problem
     for (std::size_t i = 0; i < std::min(size, nan.size()); ++i) element[i] = nan[i];
     ++poisoned;
   });
-  if (Status status = runtime.write(tensor.buffer, 0, bytes); !status.ok()) return status.error();
+  if (Result<void> status = runtime.write(tensor.buffer, 0, bytes); !status.ok()) return status.error();
   return poisoned;
 }
 
 testing::AssertionResult hides(const Runtime& runtime, const std::string& text, const std::string& kernel,
                                bool in_values, Bad bad) {
   RunOptions options{kernel};
-  options.prepare = [&](harness::ProblemRun& run) -> Status {
+  options.prepare = [&](harness::ProblemRun& run) -> Result<void> {
     const AttentionDesc& desc = run.problem().desc;
     KeyRows seen;
-    Status status =
+    Result<void> status =
         run.visit_inputs([&](const reference::Inputs& inputs) { seen = seen_rows(desc, inputs); });
     if (!status.ok()) return status;
     const auto keys = poison_unseen(runtime, run.key(), harness::key_shape(desc), seen, bad);
@@ -117,7 +117,7 @@ testing::AssertionResult hides(const Runtime& runtime, const std::string& text, 
     EXPECT_GT(*keys, 0U) << "nothing is hidden from all rows: " << text;
     if (!in_values) return {};
     const auto values = poison_unseen(runtime, run.value(), harness::value_shape(desc), seen, bad);
-    return values.ok() ? Status() : Status(values.error());
+    return values.ok() ? Result<void>() : Result<void>(values.error());
   };
   return runs_right(runtime, text, options);
 }

@@ -148,7 +148,7 @@ void run_with_cache(const TempFolder& folder) {
   const auto other = Runtime::create(options);
   ASSERT_TRUE(other.ok()) << other.error().message;
   EXPECT_TRUE(runs_right(other.value(), "h2 9x20 d16 lse", {"lane"}));
-  const Status saved = other.value().save_pipeline_cache();
+  const Result<void> saved = other.value().save_pipeline_cache();
   EXPECT_TRUE(saved.ok()) << saved.error().message;
 }
 

@@ -53,12 +53,12 @@ TEST_P(ScoreFunctions, HideNan) {
       by_score, {}, {},
       [](double s, const reference::RowIndex&, std::int64_t key) { return key % 3 == 1 ? kHidden : s; });
   RunOptions run = options({});
-  run.prepare = [](harness::ProblemRun& filled) -> Status {
+  run.prepare = [](harness::ProblemRun& filled) -> Result<void> {
     const AttentionDesc& desc = filled.problem().desc;
     constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
     for (std::int64_t h = 0; h < desc.kv_heads; ++h) {
       for (std::int64_t j = 1; j < desc.kv_length; j += 3) {
-        Status status = write_row(runtime(), filled.key(), desc.key, 0, h, j, desc.head_dim, kNan);
+        Result<void> status = write_row(runtime(), filled.key(), desc.key, 0, h, j, desc.head_dim, kNan);
         if (!status.ok()) return status;
         if (is_on_matrix_units()) continue;  // promised for K only
         status = write_row(runtime(), filled.value(), desc.value, 0, h, j, desc.value_dim, kNan);

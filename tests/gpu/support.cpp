@@ -109,7 +109,7 @@ Result<std::vector<Buffer>> upload_tables(const Runtime& runtime, const ScoreSet
     const auto bytes = std::as_bytes(std::span(table));
     Result<Buffer> buffer = runtime.create_buffer(bytes.size());
     if (!buffer.ok()) return buffer.error();
-    if (Status status = runtime.write(*buffer, 0, bytes); !status.ok()) return status.error();
+    if (Result<void> status = runtime.write(*buffer, 0, bytes); !status.ok()) return status.error();
     buffers.push_back(*std::move(buffer));
   }
   return buffers;
@@ -265,7 +265,7 @@ testing::AssertionResult matches_reference(const Runtime& runtime, const Problem
     std::transform(tables->begin(), tables->end(), ranges.begin(), [](const Buffer& b) { return b.range(); });
     run->set_score_function(ranges, options.score->hook);
   }
-  Status status = run->fill_inputs();
+  Result<void> status = run->fill_inputs();
   if (status.ok() && options.prepare) status = options.prepare(*run);
   if (status.ok()) status = run->poison_outputs();
   if (!status.ok()) return failure(problem, options, "filling: " + status.error().message);
@@ -289,13 +289,13 @@ testing::AssertionResult runs_right(const Runtime& runtime, std::string_view pro
 
 std::vector<std::byte> read_back(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.buffer.size()));
-  const Status status = runtime.read(tensor.buffer, 0, bytes);
+  const Result<void> status = runtime.read(tensor.buffer, 0, bytes);
   EXPECT_TRUE(status.ok()) << status.error().message;
   return bytes;
 }
 
-Status write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                     const TensorDesc& desc, std::int64_t element, float value) {
+Result<void> write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
+                           const TensorDesc& desc, std::int64_t element, float value) {
   const auto size = element_bytes(desc.type);
   const VkDeviceSize offset = tensor.offset + static_cast<VkDeviceSize>(element) * size;
   if (desc.type == DataType::kFloat32)
@@ -305,12 +305,14 @@ Status write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& 
   return runtime.write(tensor.buffer, offset, std::as_bytes(std::span(&bits, 1)));
 }
 
-Status write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
-                 std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t dims, float value) {
+Result<void> write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
+                       const TensorDesc& desc, std::int64_t batch, std::int64_t head, std::int64_t row,
+                       std::int64_t dims, float value) {
   const Strides& s = *desc.strides;
   for (std::int64_t d = 0; d < dims; ++d) {
     const std::int64_t element = batch * s.batch + head * s.head + row * s.row + d * s.dim;
-    if (Status status = write_element(runtime, tensor, desc, element, value); !status.ok()) return status;
+    if (Result<void> status = write_element(runtime, tensor, desc, element, value); !status.ok())
+      return status;
   }
   return {};
 }
@@ -320,7 +322,7 @@ float read_element(const Runtime& runtime, const harness::ProblemRun::Tensor& te
   std::byte bytes[4] = {};
   const auto size = element_bytes(desc.type);
   const VkDeviceSize offset = tensor.offset + static_cast<VkDeviceSize>(element) * size;
-  const Status status = runtime.read(tensor.buffer, offset, std::span(bytes, size));
+  const Result<void> status = runtime.read(tensor.buffer, offset, std::span(bytes, size));
   EXPECT_TRUE(status.ok()) << status.error().message;
   float value = 0;
   std::uint16_t bits = 0;

@@ -86,10 +86,10 @@ struct RunOptions {
   std::uint64_t max_dispatch_ns = 100'000'000;
   std::uint32_t kv_splits = 0;
   bool strict_nonfinite = false;
-  std::optional<TileShape> tile;                        ///< in place of the tile table's
-  std::optional<ScoreSetup> score;                      ///< in place of the problem's own
-  std::function<Status(harness::ProblemRun&)> prepare;  ///< after the inputs are filled
-  std::function<void(const AttentionPlan&)> inspect;    ///< the plan before it runs
+  std::optional<TileSizes> tile;                              ///< in place of the tile table's
+  std::optional<ScoreSetup> score;                            ///< in place of the problem's own
+  std::function<Result<void>(harness::ProblemRun&)> prepare;  ///< after the inputs are filled
+  std::function<void(const AttentionPlan&)> inspect;          ///< the plan before it runs
 };
 
 /// Plans with the kernel, runs on poisoned outputs, compares with the reference and checks the guards. The
@@ -116,13 +116,13 @@ struct RunOptions {
                                                const harness::ProblemRun::Tensor& tensor);
 
 /// Writes one element of a tensor, given in float32, in its storage type.
-[[nodiscard]] Status write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                                   const TensorDesc& desc, std::int64_t element, float value);
+[[nodiscard]] Result<void> write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
+                                         const TensorDesc& desc, std::int64_t element, float value);
 
 /// Sets a whole row (one key of one head) to a value.
-[[nodiscard]] Status write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                               const TensorDesc& desc, std::int64_t batch, std::int64_t head,
-                               std::int64_t row, std::int64_t dims, float value);
+[[nodiscard]] Result<void> write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
+                                     const TensorDesc& desc, std::int64_t batch, std::int64_t head,
+                                     std::int64_t row, std::int64_t dims, float value);
 
 /// One element of a tensor as float32.
 [[nodiscard]] float read_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,

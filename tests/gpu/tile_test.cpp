@@ -25,7 +25,7 @@ class TileForms : public GpuTest {
       if (c.is_cpu()) c.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
       c.subgroup_size = c.min_subgroup_size = c.max_subgroup_size = size;
     });
-    options.tile = TileShape{std::max(64U, size), 0, std::min(16U, size), 4, 4, 32};
+    options.tile = TileSizes{std::max(64U, size), 0, std::min(16U, size), 4, 4, 32};
     options.inspect = [=](const AttentionPlan& plan) {
       const std::string way = "reduced in subgroups of " + std::to_string(size);
       EXPECT_NE(plan.describe().find(way), std::string::npos) << plan.describe();
@@ -85,7 +85,7 @@ TEST_F(TileForms, HiddenNanNeverLeaksAndSeenNanArrives) {
       const bool seen = desc.kv_lengths != Lengths::kPerEntry && (!desc.causal || key < desc.query_length);
       if (seen && !capabilities().preserves_nan_float32) continue;
       options.prepare = [&, key = key](harness::ProblemRun& run) {
-        const Status status = write_row(runtime(), run.key(), desc.key, 0, 0, key, desc.head_dim, kNan);
+        const Result<void> status = write_row(runtime(), run.key(), desc.key, 0, 0, key, desc.head_dim, kNan);
         if (!status.ok()) return status;
         return write_row(runtime(), run.value(), desc.value, 0, 0, key, desc.value_dim, kNan);
       };

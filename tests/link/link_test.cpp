@@ -49,7 +49,8 @@ TEST(Link, TheProgramsVulkanAndTheRuntimesStayApart) {
   const std::vector<float> one(8, 1.0F);
   std::vector<float> output(8, 0.0F);
   const AttentionDesc desc{.query_length = 1, .kv_length = 1, .head_dim = 8};
-  const Status computed = runtime->compute(desc, {.query = one, .key = one, .value = one, .output = output});
+  const Result<void> computed =
+      runtime->compute(desc, {.query = one, .key = one, .value = one, .output = output});
   ASSERT_TRUE(computed.ok()) << computed.error().message;
   EXPECT_EQ(output, one);
   runtime.reset();

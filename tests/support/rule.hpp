@@ -38,7 +38,7 @@ void expect_refused_by_name(const Desc& valid, const std::vector<Rule<Desc>>& ru
   for (const Rule<Desc>& rule : rules) {
     Desc desc = valid;
     rule.break_it(desc);
-    const Status status = validate(desc);
+    const Result<void> status = validate(desc);
     ASSERT_FALSE(status.ok()) << rule.words;
     EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument) << rule.words;
     for (const std::string& word : words_of(rule.words)) EXPECT_TRUE(has(status.error().message, word));

@@ -128,7 +128,7 @@ TEST(AppendDesc, WhatIsValid) {
       },  // of one batch entry
   };
   for (const auto& change : changes) {
-    const Status status = validate(desc_with(change));
+    const Result<void> status = validate(desc_with(change));
     EXPECT_TRUE(status.ok()) << &change - changes << ": " << status.error().message;
   }
 }

@@ -111,7 +111,7 @@ Capabilities device_of(VkPhysicalDeviceType type) {
   return capabilities;
 }
 
-TunedProblem tuned(const char* problem, const char* kernel, const TileShape& tile) {
+TunedProblem tuned(const char* problem, const char* kernel, const TileSizes& tile) {
   return {problem, desc_of(problem), {kernel, tile}, 0};
 }
 
@@ -128,7 +128,7 @@ TEST(TileTable, TheMostSpecificEntryComesFirst) {
 }
 
 /// Threads name the entry.
-TileShape named(std::uint32_t threads) {
+TileSizes named(std::uint32_t threads) {
   return {threads, 0, 0, 1, 8, 0};
 }
 
@@ -166,7 +166,7 @@ TEST(TileTable, EachColumnDecidesAndTheGeneralEntryComesLast) {
         {"64x1024 d128 f16", rdna, {1, 2, 4, 5, 6, 7, 10}},
         {"64x1024 d128", rdna, {2, 5, 6, 7, 10}}}) {  // one column of the first is not met
     Found found;
-    for (const TileShape& tile : matching_tiles(table_of_all_columns(), "lane", desc_of(problem), device))
+    for (const TileSizes& tile : matching_tiles(table_of_all_columns(), "lane", desc_of(problem), device))
       found.push_back(tile.threads);
     EXPECT_EQ(found, expected) << problem;
   }
@@ -194,9 +194,9 @@ TEST(TileTable, EveryDeviceHasBlockSizesAndCandidatesThatBeginWithTheDefault) {
 TEST(TileTable, SenselessBlockSizesAreRefused) {
   const Capabilities gpu = device_of(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
   for (const char* kernel : {"lane", "tile", "decode"}) {
-    for (const TileShape& tile : {TileShape{}, TileShape{8, 0, 0, 1, 24, 0}, TileShape{0, 0, 0, 0, 0, 0},
-                                  TileShape{~0U, ~0U, ~0U, ~0U, ~0U, ~0U}, TileShape{100, 3, 7, 5, 11, 13},
-                                  TileShape{1U << 31U, 0, 16, 1U << 31U, 1U << 30U, 32}}) {
+    for (const TileSizes& tile : {TileSizes{}, TileSizes{8, 0, 0, 1, 24, 0}, TileSizes{0, 0, 0, 0, 0, 0},
+                                  TileSizes{~0U, ~0U, ~0U, ~0U, ~0U, ~0U}, TileSizes{100, 3, 7, 5, 11, 13},
+                                  TileSizes{1U << 31U, 0, 16, 1U << 31U, 1U << 30U, 32}}) {
       const auto selection = select_kernel(desc_of("4x64 d64"), gpu, {kernel, &tile, {}});
       ASSERT_FALSE(selection.ok()) << kernel << ": " << to_string(tile);
       EXPECT_TRUE(has(selection.error().message, "block sizes"));

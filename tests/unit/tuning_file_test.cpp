@@ -28,7 +28,7 @@ Capabilities device() {
   return capabilities;
 }
 
-TuningResult result(const std::string& problem, const char* kernel, const TileShape& tile) {
+TuningResult result(const std::string& problem, const char* kernel, const TileSizes& tile) {
   return {{problem, parsed(problem).desc, {kernel, tile}, 3}, 1000, "lane", 2000};
 }
 
@@ -59,7 +59,7 @@ TEST(TuningFile, IsReadAsItWasWritten) {
   EXPECT_EQ(tuning.source, "my.json");
   ASSERT_EQ(tuning.problems.size(), 2U);
   EXPECT_EQ(tuning.problems[0].best.kernel, "tile");
-  EXPECT_EQ(tuning.problems[0].best.tile, (TileShape{256, 0, 16, 4, 4, 32}));
+  EXPECT_EQ(tuning.problems[0].best.tile, (TileSizes{256, 0, 16, 4, 4, 32}));
   EXPECT_EQ(tuning.problems[0].kv_splits, 3U);
   EXPECT_EQ(tuning.problems[1].problem, "hq8 hkv2 q1 kv4096 d128 f16");
 }

@@ -1,0 +1,75 @@
+// The public headers in a program that has included X11's and Windows' headers before: their macros are no
+// names.
+#include <gtest/gtest.h>
+#include <vulkan/vulkan_core.h>
+
+// What our headers include of the standard library, which is not in question here.
+#include <array>
+#include <cassert>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#define Status int
+#define TileShape 1
+#define None 0L
+#define Bool int
+#define True 1
+#define False 0
+#define Always 2
+#define Success 0
+#define Above 0
+#define Below 1
+#define Unsorted 0
+#define Complex 0
+#define Convex 2
+#define ERROR 0
+#define IN
+#define OUT
+#define OPTIONAL
+#define far
+#define near
+#define small char
+#define interface struct
+#define min(a, b) ((a) < (b) ? (a) : (b))
+#define max(a, b) ((a) > (b) ? (a) : (b))
+
+#include <vkattn/attention.hpp>
+#include <vkattn/attention_tensors.hpp>
+#include <vkattn/bindings.hpp>
+#include <vkattn/buffer_range.hpp>
+#include <vkattn/cache.hpp>
+#include <vkattn/capabilities.hpp>
+#include <vkattn/data_type.hpp>
+#include <vkattn/device.hpp>
+#include <vkattn/host_tensors.hpp>
+#include <vkattn/kernels.hpp>
+#include <vkattn/mask.hpp>
+#include <vkattn/plan.hpp>
+#include <vkattn/result.hpp>
+#include <vkattn/runtime.hpp>
+#include <vkattn/score_function.hpp>
+#include <vkattn/score_shaders.hpp>
+#include <vkattn/statistics.hpp>
+#include <vkattn/tuning.hpp>
+
+#undef min
+#undef max
+
+TEST(PublicHeaders, GoWithMacrosOfWindowSystems) {
+  vkattn::AttentionDesc desc;
+  EXPECT_FALSE(vkattn::validate(desc).ok());
+}
