@@ -46,7 +46,7 @@ constexpr std::array<CacheTypes, 7> kCaches{{{DataType::kFloat32, DataType::kFlo
 struct Dims {
   std::int64_t head, value;
 };
-constexpr std::array<Dims, 5> kHeadDims{{{64, 32}, {7, 13}, {96, 44}, {40, 20}, {576, 1}}};
+constexpr std::array<Dims, 5> kHeadDims{{{64, 32}, {7, 13}, {96, 44}, {36, 20}, {576, 1}}};
 
 enum class Turned { kNothing, kAll, kSome };
 struct Rotation {
