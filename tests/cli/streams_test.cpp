@@ -44,6 +44,7 @@ TEST_F(ToolStreams, ClosedStreamsAreNoFiles) {
   if (!has_device()) GTEST_SKIP() << "no Vulkan device";
   // What is printed does not become a file either.
   expect_write_error(kTune, "<&- >&-");
+  expect_write_error("bench '8x8 d8' --repeat 3 --plot plot.svg", "<&- >&-", "");
 }
 
 TEST_F(ToolStreams, AReaderThatLeftIsAnError) {
