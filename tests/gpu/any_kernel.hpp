@@ -23,7 +23,12 @@ class AnyKernelTest : public KernelTest {
   [[nodiscard]] static bool is_on_matrix_units() { return kernel().starts_with("matrix"); }
   /// The problem in a type that the kernel takes, and with as many rows.
   [[nodiscard]] static std::string typed(std::string_view problem, std::string_view type = "") {
-    return fitted(std::string(problem) + " " + std::string(is_on_matrix_units() ? "f16" : type));
+    std::string text(problem);
+    if (is_on_matrix_units()) {
+      if (const std::size_t at = text.find(" bf16"); at != std::string::npos) text.replace(at, 5, " f16");
+      type = text.find(" f16") == std::string::npos ? "f16" : "";
+    }
+    return fitted(text + " " + std::string(type));
   }
   /// As where keys in pages, or with unusual strides, cannot be addressed as a tensor: matrix2 alone may.
   [[nodiscard]] static bool is_refused_by_matrix2(const AttentionDesc& desc) {
