@@ -76,8 +76,7 @@ Result<void> place(const Runtime& runtime, std::int64_t bytes, std::int64_t shif
                    TensorBuffer& tensor) {
   if (bytes == 0) return {};
   const std::int64_t offset = kGuardBytes + shift_bytes;
-  // Whole guards after the end, then up to a multiple of 256: kernels without 16-bit storage read 32-bit
-  // words.
+  // Whole guards after the end, then up to a multiple of 256: ranges end with whole words.
   const std::int64_t end = detail::saturating_add(detail::saturating_add(offset, bytes), 2 * kGuardBytes - 1);
   if (end == detail::kMaxInt64) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,

@@ -7,7 +7,6 @@
 #include <vkattn/score_shaders.hpp>
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 
@@ -148,7 +147,8 @@ struct AttentionDesc {
 /// Largest head_dim and value_dim.
 inline constexpr std::int64_t kMaxHeadDim = 576;
 
-/// Bytes from a tensor's first element to the end of its last, 0 for a tensor with no elements; an error
+/// Bytes from a tensor's first element to the end of its last (a BufferRange reaches to the end of a 32-bit
+/// word: AttentionPlan::range_bytes()), 0 for a tensor with no elements; an error
 /// where it has no strides, the number does not fit 63 bits, or a size or stride is negative.
 [[nodiscard]] Result<std::int64_t> tensor_bytes(const TensorDesc& tensor, std::int64_t batch,
                                                 std::int64_t heads, std::int64_t rows, std::int64_t dims);

@@ -31,8 +31,8 @@ struct ScoreFunctionDesc {
   std::vector<ScoreBuffer> buffers;     ///< read as name(i); i is clamped to the elements that are bound
 };
 
-/// A compiled score function, for PlanOptions::score_function of any number of plans. Kernels are compiled
-/// when a plan first asks for them, and kept. Safe to share across threads.
+/// A compiled score function, for AttentionDesc::score_function of any number of problems. Kernels are
+/// compiled when a plan first asks for them, and kept. Safe to share across threads.
 class ScoreFunction final : public ScoreShaders {
  public:
   /// Checks the source. Faults come back as kInvalidArgument with the lines of the source:

@@ -79,10 +79,10 @@ struct RuntimeDeviceFunctions {
 
 /// Finds the Vulkan loader of the system; says what is missing where there is none.
 [[nodiscard]] Result<LoaderFunctions> load_loader();
-/// Fail where a function is missing, naming it.
-[[nodiscard]] Result<RuntimeInstanceFunctions> load_runtime_instance(const LoaderFunctions& loader,
-                                                                     VkInstance instance);
-[[nodiscard]] Result<RuntimeDeviceFunctions> load_runtime_device(const RuntimeInstanceFunctions& functions,
-                                                                 VkDevice device);
+/// Fail where a function is missing, naming it; the others are there, so that what was made can be destroyed.
+[[nodiscard]] Result<void> load_runtime_instance(const LoaderFunctions& loader, VkInstance instance,
+                                                 RuntimeInstanceFunctions& functions);
+[[nodiscard]] Result<void> load_runtime_device(const RuntimeInstanceFunctions& instance, VkDevice device,
+                                               RuntimeDeviceFunctions& functions);
 
 }  // namespace vkattn::detail

@@ -136,9 +136,7 @@ Result<std::unique_ptr<Instance>> create_instance(const RuntimeOptions& options)
     }
     return vulkan_error(result, "vkCreateInstance");
   }
-  auto functions = load_runtime_instance(*loader, instance->handle);
-  if (!functions) return functions.error();
-  instance->vk = *functions;
+  if (Result<void> s = load_runtime_instance(*loader, instance->handle, instance->vk); !s) return s.error();
   if (options.validation) {
     if (VkResult result = create_messenger(*instance); result != VK_SUCCESS) {
       return vulkan_error(result, "vkCreateDebugUtilsMessengerEXT");

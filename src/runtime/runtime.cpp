@@ -43,9 +43,7 @@ Result<void> create_device(RuntimeState& state, const PhysicalDevice& physical) 
       result != VK_SUCCESS) {
     return vulkan_error(result, "vkCreateDevice");
   }
-  auto functions = load_runtime_device(vk, state.handle);
-  if (!functions) return functions.error();
-  state.vk = *functions;
+  if (Result<void> s = load_runtime_device(vk, state.handle, state.vk); !s) return s;
   state.physical_device = physical.handle;
   state.queue_family = physical.queue_family;
   state.vk.vkGetDeviceQueue(state.handle, physical.queue_family, 0, &state.queue);
@@ -123,12 +121,13 @@ RuntimeState::~RuntimeState() {
   if (!lost && commands != VK_NULL_HANDLE) (void)vk.vkDeviceWaitIdle(handle);  // else nothing was submitted
   staging.reset();
   kept_plans.clear();
-  vk.vkDestroyPipelineCache(handle, pipeline_cache, nullptr);
-  vk.vkDestroyQueryPool(handle, queries, nullptr);
-  vk.vkDestroyFence(handle, fence, nullptr);
-  vk.vkDestroyCommandPool(handle, command_pool, nullptr);
+  // Where the driver lacks a function nothing was made with it.
+  if (pipeline_cache != VK_NULL_HANDLE) vk.vkDestroyPipelineCache(handle, pipeline_cache, nullptr);
+  if (queries != VK_NULL_HANDLE) vk.vkDestroyQueryPool(handle, queries, nullptr);
+  if (fence != VK_NULL_HANDLE) vk.vkDestroyFence(handle, fence, nullptr);
+  if (command_pool != VK_NULL_HANDLE) vk.vkDestroyCommandPool(handle, command_pool, nullptr);
   device.reset();  // and with it the memory that bindings had parameters in
-  vk.vkDestroyDevice(handle, nullptr);
+  if (vk.vkDestroyDevice != nullptr) vk.vkDestroyDevice(handle, nullptr);
 }
 
 Error runtime_error(RuntimeState& state, VkResult result, const char* call) {

@@ -231,6 +231,24 @@ void write_list(const std::filesystem::path& path, const std::vector<T>& values)
   write_npy(path, {static_cast<std::int64_t>(values.size())}, values);
 }
 
+TEST(Npy, SwapsBigEndianElements) {
+  Header header;
+  header.type = ElementType::kFloat32;
+  header.big_endian = true;
+  const std::array<std::byte, 4> raw = {std::byte{0x3f}, std::byte{0x80}, std::byte{0}, std::byte{0}};
+  std::array<std::byte, 4> stored{};
+  EXPECT_EQ(npy::convert(header, raw, DataType::kFloat32, stored), 0U);
+  EXPECT_EQ(std::bit_cast<float>(stored), 1.0F);
+  const TempFolder folder;
+  write_file(folder / "n.npy", header_of(1, dictionary(">i4", "False", "(2,)")) +
+                                   std::string("\x00\x00\x01\x00\xff\xff\xff\xff", 8));
+  Result<npy::Reader> reader = npy::Reader::open(folder / "n.npy");
+  ASSERT_TRUE(reader.ok()) << reader.error().message;
+  const Result<std::vector<std::int64_t>> values = npy::read_integers(*reader, 2);
+  ASSERT_TRUE(values.ok()) << values.error().message;
+  EXPECT_EQ(*values, (std::vector<std::int64_t>{256, -1}));
+}
+
 TEST(NpyLengths, CumulativeOnesBeginAtZeroAndNeverFall) {
   const TempFolder folder;
   const std::filesystem::path path = folder / "ends.npy";

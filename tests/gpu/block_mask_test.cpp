@@ -72,6 +72,7 @@ class MaskBlocks : public KernelTest {
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     const auto layout = plan->block_mask_layout();
     ASSERT_TRUE(layout.has_value());
+    EXPECT_EQ(plan->range_bytes(&AttentionTensors::block_mask), plan->block_mask_bytes());
     const auto buffer = runtime().create_buffer(plan->block_mask_bytes());
     ASSERT_TRUE(buffer.ok());
     auto run = harness::ProblemRun::create(runtime(), problem);

@@ -41,6 +41,9 @@ using CacheBindingsTest = GpuTest;
 TEST_F(CacheBindingsTest, WrongTensorsAreRefused) {
   const auto plan = AppendPlan::create(runtime().device(), small_desc());
   ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->range_bytes(&AppendTensors::key) % 4, 0U);
+  EXPECT_GT(plan->range_bytes(&AppendTensors::key), 0U);
+  EXPECT_EQ(plan->range_bytes(&AppendTensors::query), 0U);
   const auto buffer = runtime().create_buffer(1 << 16);
   ASSERT_TRUE(buffer.ok());
   const AppendTensors good = tensors_in(*buffer);

@@ -1,6 +1,5 @@
 // A covering set of appends: every two choices of storage, dims, rotation, place, lengths and memory meet in
-// one of them. What is at the ends of something is in cache_test.cpp, cache_packed_test.cpp and
-// rotary_test.cpp.
+// one of them. What is at the ends of something is in cache_test.cpp and rotary_test.cpp.
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -144,7 +144,7 @@ std::vector<std::filesystem::path> files_in(const TempFolder& folder) {
 /// Makes a plan in a runtime of its own that keeps its cache in the folder, and runs it.
 void run_with_cache(const TempFolder& folder) {
   RuntimeOptions options;
-  options.cache_dir = folder.path();
+  options.cache_dir = folder.path() / "made by it";
   const auto other = Runtime::create(options);
   ASSERT_TRUE(other.ok()) << other.error().message;
   EXPECT_TRUE(runs_right(other.value(), "h2 9x20 d16 lse", {"lane"}));

@@ -41,8 +41,11 @@ TEST_P(StridesTest, OfEveryKind) {
        [](AttentionDesc& d) { d.key.strides->batch = d.value.strides->head = d.query.strides->batch = 0; }},
       {"one key row for all positions", "b2 19x45 d8", [](AttentionDesc& d) { d.key.strides->row = 0; }}};
   for (const Case& one : cases) {
-    for (const char* type : part_of({"f32", "f16", "bf16", "key=e4m3 value=e4m3"})) {
-      Problem problem = parsed(typed(one.problem, type));
+    const std::vector<const char*> types = is_on_matrix_units()
+                                               ? std::vector{"", " cache=e4m3"}
+                                               : std::vector{"f32", "f16", "bf16", "key=e4m3 value=e4m3"};
+    for (const char* type : part_of<const char*>(types)) {
+      Problem problem = parsed(typed(one.problem, type) + (is_on_matrix_units() ? type : ""));
       one.change(problem.desc);
       if (is_refused_by_matrix2(problem.desc)) continue;
       EXPECT_TRUE(runs_right(runtime(), problem, {kernel()})) << one.what;

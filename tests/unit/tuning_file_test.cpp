@@ -35,6 +35,7 @@ TuningResult result(const std::string& problem, const char* kernel, const TileSi
 /// A score function that only the descriptor looks at.
 class SomeFunction : public ScoreShaders {
  public:
+  explicit SomeFunction(std::size_t buffers = 0) : buffers_(buffers) {}
   [[nodiscard]] std::string_view name() const noexcept override { return "some.glsl"; }
   [[nodiscard]] const std::vector<ScoreBuffer>& buffers() const noexcept override { return buffers_; }
   [[nodiscard]] bool hides_keys() const noexcept override { return false; }
@@ -45,6 +46,14 @@ class SomeFunction : public ScoreShaders {
  private:
   std::vector<ScoreBuffer> buffers_;
 };
+
+TEST(Validate, RefusesMoreTablesThanAScoreFunctionMayHave) {
+  AttentionDesc desc = parsed("8x8 d8").desc;
+  desc.score_function = std::make_shared<SomeFunction>(5);
+  const Result<void> refused = validate(desc);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_TRUE(has(refused.error().message, "5 buffers"));
+}
 
 std::string file() {
   return merge_tuning("", device(),
