@@ -43,7 +43,7 @@ TEST_F(CacheBindingsTest, WrongTensorsAreRefused) {
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->range_bytes(&AppendTensors::key) % 4, 0U);
   EXPECT_GT(plan->range_bytes(&AppendTensors::key), 0U);
-  EXPECT_EQ(plan->range_bytes(&AppendTensors::query), 0U);
+  EXPECT_EQ(plan->range_bytes(&AppendTensors::key_scales), 0U);
   const auto buffer = runtime().create_buffer(1 << 16);
   ASSERT_TRUE(buffer.ok());
   const AppendTensors good = tensors_in(*buffer);
