@@ -79,6 +79,33 @@ TEST_P(Edge, TheWorkedExample) {
   }
 }
 
+/// One key: the output is its value, rounded once. Ties, the ends of the subnormal numbers and of the range.
+TEST_P(Edge, OutputsAreRoundedToNearestEven) {
+  constexpr std::array<float, 16> kValues{
+      0x1.01p0F, 0x1.03p0F,    -0x1.03p0F,   0x1.0101p0F, 0x1.002p0F, 0x1.006p0F, -0x1.006p0F, 0x1.00201p0F,
+      0x1p-14F,  0x1.ffcp-15F, 0x1.554p-15F, -0x1.8p-24F, 0x1.8p-25F, 65504.0F,   65519.0F,    3.0e-5F};
+  for (const char* type : {"f16", "bf16"}) {
+    const Problem problem = parsed(std::string("1x1 d16 output=") + type);
+    const AttentionDesc& desc = problem.desc;
+    auto run = harness::ProblemRun::create(runtime(), problem);
+    ASSERT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok());
+    for (std::size_t i = 0; i < kValues.size(); ++i) {
+      ASSERT_TRUE(
+          write_element(runtime(), run->value(), desc.value, static_cast<std::int64_t>(i), kValues[i]).ok());
+    }
+    const auto plan = make_plan(runtime(), desc, {kernel()});
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    ASSERT_TRUE(run->execute(plan.value()).ok());
+    for (std::size_t i = 0; i < kValues.size(); ++i) {
+      const float rounded = desc.output.type == DataType::kFloat16
+                                ? half_to_float(float_to_half(kValues[i]))
+                                : bfloat16_to_float(float_to_bfloat16(kValues[i]));
+      EXPECT_EQ(read_element(runtime(), run->output(), desc.output, static_cast<std::int64_t>(i)), rounded)
+          << type << " of " << kValues[i];
+    }
+  }
+}
+
 TEST_P(Edge, TheSameBitsOnEachRun) {
   for (const char* text : part_of({"b2 hq4 hkv2 77x205 d72 causal align=bottom-right lse",
                                    "h3 33x300 d64 f16 lse", "b2 5x129 d80 bf16 kv_lengths=100,129"})) {
