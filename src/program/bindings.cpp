@@ -84,8 +84,7 @@ Program::BoundSet Program::resolve(const ProgramSet& set, const ProgramCall& cal
       const BufferRange& range = call.tensors[binding.index];
       const std::uint64_t first = range.offset + binding.first_byte;
       const std::uint64_t start = binding.exact ? first : first / alignment * alignment;
-      std::uint64_t end = first + (tensor.is_table ? range.size / 4 * 4 : binding.bytes);
-      end = whole_words(end);
+      std::uint64_t end = whole_words(first + (tensor.is_table ? range.size / 4 * 4 : binding.bytes));
       if (binding.to_end) {
         const std::uint64_t most = start + device_->capabilities.max_storage_buffer_range;
         end = std::max(end, std::min(range.offset + range.size, most));

@@ -92,21 +92,20 @@ double mask_bias(const HostInput& mask, const MaskDesc& desc, std::int64_t batch
                  std::int64_t query, std::int64_t key) {
   if (desc.type == MaskType::kNone) return 0;
   const Strides& s = *desc.strides;
-  const void* const first = mask.bytes().data();
   const std::int64_t element = batch * s.batch + head * s.head + query * s.row + key * s.dim;
   bool visible = true;
   switch (desc.type) {
     case MaskType::kNone:
       break;
     case MaskType::kFloat32:
-      return static_cast<double>(load_element<float>(first, element));
+      return static_cast<double>(number_at<float>(mask, element));
     case MaskType::kFloat16:
-      return static_cast<double>(half_to_float(load_element<std::uint16_t>(first, element)));
+      return static_cast<double>(half_to_float(number_at<std::uint16_t>(mask, element)));
     case MaskType::kBytes:
-      visible = load_element<std::uint8_t>(first, element) != 0;
+      visible = number_at<std::uint8_t>(mask, element) != 0;
       break;
     case MaskType::kBits:
-      visible = (load_element<std::uint32_t>(first, element / 32) >> (element % 32) & 1U) != 0;
+      visible = (number_at<std::uint32_t>(mask, element / 32) >> (element % 32) & 1U) != 0;
       break;
   }
   return visible ? 0 : -kInfinity;
