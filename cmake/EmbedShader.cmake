@@ -1,0 +1,34 @@
+# Script mode: packs the SPIR-V file SPV as the gzip file GZIP, and embeds that as the C++ source OUTPUT with the variable
+# shader_<NAME> of the namespace NAMESPACE. Where SPV is empty, GZIP is there already. Embedded as numbers: what compilers
+# take of string literals is limited.
+cmake_minimum_required(VERSION 3.25)
+if(SPV)
+  file(ARCHIVE_CREATE OUTPUT ${GZIP} PATHS ${SPV} FORMAT raw COMPRESSION GZip COMPRESSION_LEVEL 9)
+endif()
+file(READ ${GZIP} hex HEX)
+if(NOT hex MATCHES "^1f8b0800")
+  message(FATAL_ERROR "${GZIP} is no gzip file without a name; make it by file(ARCHIVE_CREATE) of CMake or gzip -n")
+endif()
+# The time at which it was packed would make every build another.
+string(SUBSTRING "${hex}" 16 -1 hex)
+string(PREPEND hex 1f8b080000000000)
+string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
+string(REPEAT "." 100 line)
+string(REGEX REPLACE "(${line})" "\\1\n    " bytes "${bytes}")
+file(WRITE ${OUTPUT} "// Generated: the shader ${NAME} as SPIR-V, packed by gzip.
+#include <cstdint>
+#include <span>
+
+namespace ${NAMESPACE} {
+namespace {
+
+constexpr std::uint8_t kBytes[] = {
+    ${bytes}};
+
+}  // namespace
+
+extern const std::span<const std::uint8_t> shader_${NAME};
+constexpr std::span<const std::uint8_t> shader_${NAME}(kBytes);
+
+}  // namespace ${NAMESPACE}
+")

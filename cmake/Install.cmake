@@ -1,0 +1,81 @@
+# What is installed: headers, libraries, the CMake package `vkattn` with a component for each library, and files for pkg-config.
+# In another project that has not set VKATTN_INSTALL nothing of it is installed unless asked for by component; the rules are there
+# all the same, so that the project can export targets that link ours.
+include(CMakePackageConfigHelpers)
+if(VKATTN_INSTALL)
+  include(GNUInstallDirs)
+else()
+  set(vkattn_not_by_default EXCLUDE_FROM_ALL)
+  # GNUInstallDirs would set these in the project's cache.
+  foreach(entry "LIBDIR lib" "BINDIR bin" "INCLUDEDIR include" "DATADIR share")
+    separate_arguments(entry)
+    list(POP_FRONT entry variable)
+    if(NOT CMAKE_INSTALL_${variable})
+      set(CMAKE_INSTALL_${variable} ${entry})
+    endif()
+  endforeach()
+endif()
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/vkattn)
+set(pkg_config_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# vkattn_install(COMPONENT TARGET): as vkattn::COMPONENT.
+function(vkattn_install COMPONENT TARGET)
+  set_target_properties(${TARGET} PROPERTIES EXPORT_NAME ${COMPONENT})
+  install(TARGETS ${TARGET} EXPORT vkattn-${COMPONENT}
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT vkattn_dev ${vkattn_not_by_default}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT vkattn_lib NAMELINK_COMPONENT vkattn_dev ${vkattn_not_by_default}
+    RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT vkattn_lib ${vkattn_not_by_default}
+    INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(EXPORT vkattn-${COMPONENT} NAMESPACE vkattn:: DESTINATION ${package_dir} COMPONENT vkattn_dev ${vkattn_not_by_default})
+endfunction()
+
+# vkattn_install_pkg_config(NAME DESCRIPTION LIBRARIES CFLAGS): relocatable, by the place of the file.
+function(vkattn_install_pkg_config NAME DESCRIPTION LIBRARIES CFLAGS)
+  cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE libdir)
+  cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE includedir)
+  file(RELATIVE_PATH up /prefix/${libdir}/pkgconfig /prefix)
+  string(REGEX REPLACE "/$" "" up "${up}")
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/vkattn.pc.in ${PROJECT_BINARY_DIR}/${NAME}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${NAME}.pc DESTINATION ${pkg_config_dir} COMPONENT vkattn_dev)
+endfunction()
+
+vkattn_install(core vkattn_core)
+if(TARGET vkattn_runtime)
+  vkattn_install(runtime vkattn_runtime)
+endif()
+if(TARGET vkattn_score_functions)
+  vkattn_install(score_functions vkattn_score_functions)
+endif()
+if(TARGET vkattn_shared)
+  vkattn_install(shared vkattn_shared)
+endif()
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/vkattn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT vkattn_dev
+        ${vkattn_not_by_default})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/vkattn-config.cmake.in ${PROJECT_BINARY_DIR}/vkattn-config.cmake
+  INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/vkattn-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/vkattn-config.cmake ${PROJECT_BINARY_DIR}/vkattn-config-version.cmake
+        DESTINATION ${package_dir} COMPONENT vkattn_dev ${vkattn_not_by_default})
+
+if(NOT VKATTN_INSTALL)
+  return()
+endif()
+# C programs that link the static library link C++'s libraries themselves.
+set(libraries -lvkattn_core)
+foreach(library IN LISTS CMAKE_CXX_IMPLICIT_LINK_LIBRARIES)
+  if(library MATCHES "^(stdc\\+\\+|c\\+\\+|c\\+\\+abi|m|pthread)$")
+    list(APPEND libraries -l${library})
+  endif()
+endforeach()
+list(JOIN libraries " " libraries)
+vkattn_install_pkg_config(vkattn "attention on any Vulkan device, static, in C++ and C" "${libraries}" "-I\${includedir}")
+if(TARGET vkattn_shared)
+  vkattn_install_pkg_config(vkattn-shared "attention on any Vulkan device, shared, in C" "-lvkattn"
+                            "-I\${includedir} -DVKATTN_SHARED")
+endif()
+if(TARGET vkattn)
+  install(TARGETS vkattn RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT vkattn_tool)
+endif()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/vkattn COMPONENT vkattn_dev)

@@ -1,0 +1,50 @@
+# Packages by CPack, where vkattn is built by itself: the target vkattn_source_archive makes an archive of the sources with packed
+# shaders, `cpack -G DEB` Debian packages of what is installed.
+set(prebuilt ${PROJECT_BINARY_DIR}/prebuilt)
+set(staging ${PROJECT_BINARY_DIR}/source_archive)
+
+set(CPACK_PACKAGE_NAME vkattn)
+set(CPACK_PACKAGE_CONTACT "The maintainers of vkattn")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_VERBATIM_VARIABLES ON)
+
+set(CPACK_SOURCE_GENERATOR TGZ)
+set(CPACK_SOURCE_PACKAGE_FILE_NAME vkattn-${PROJECT_VERSION})
+set(CPACK_SOURCE_INSTALLED_DIRECTORIES ${staging} /)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_ALL vkattn_lib vkattn_dev vkattn_tool)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_VKATTN_LIB_PACKAGE_NAME libvkattn${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+set(CPACK_DEBIAN_VKATTN_DEV_PACKAGE_NAME libvkattn-dev)
+set(CPACK_DEBIAN_VKATTN_DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_VKATTN_DEV_PACKAGE_DEPENDS "${CPACK_DEBIAN_VKATTN_LIB_PACKAGE_NAME} (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_VKATTN_TOOL_PACKAGE_NAME vkattn)
+set(CPACK_DEBIAN_VKATTN_TOOL_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_VKATTN_TOOL_PACKAGE_RECOMMENDS "libvulkan1")  # it is found at run time
+if(NOT TARGET vkattn)
+  list(REMOVE_ITEM CPACK_COMPONENTS_ALL vkattn_tool)
+endif()
+include(CPack)
+
+if(VKATTN_PREBUILT_SHADERS)
+  return()
+endif()
+set(shader_libraries vkattn_core_shaders)
+if(TARGET vkattn_bench_shaders)
+  list(APPEND shader_libraries vkattn_bench_shaders)
+endif()
+vkattn_add_prebuilt_shaders(${prebuilt} ${shader_libraries})
+add_custom_target(vkattn_source_archive
+  COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DPREBUILT=${prebuilt} -DSTAGING=${staging}
+          -P ${PROJECT_SOURCE_DIR}/cmake/StageSources.cmake
+  COMMAND ${CMAKE_CPACK_COMMAND} --config ${PROJECT_BINARY_DIR}/CPackSourceConfig.cmake
+  WORKING_DIRECTORY ${PROJECT_BINARY_DIR}
+  COMMENT "Packing the source archive"
+  VERBATIM)
+add_dependencies(vkattn_source_archive vkattn_prebuilt_shaders)

@@ -1,0 +1,13 @@
+# A program with vkattn built as a part of its project, which says nothing of it; and what the library says of problems that the
+# project has left out.
+include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
+configure_consumer(${SOURCE}/examples/packages/fetch_content -DVKATTN_SOURCE=${SOURCE} -DVKATTN_QUANTISED=OFF)
+if(step_output MATCHES "vkattn:|left out|Warning")
+  message(FATAL_ERROR "the project was told of vkattn:\n${step_output}")
+endif()
+step(${CMAKE_COMMAND} --build ${WORK}/build --target attend)
+attends(${WORK}/build/attend)
+
+file(GLOB_RECURSE core ${WORK}/build/_deps/*/libvkattn_core.a)
+step(${CXX_COMPILER} -std=c++20 -I${SOURCE}/include -o ${WORK}/left_out ${CMAKE_CURRENT_LIST_DIR}/left_out.cpp ${core})
+step(${WORK}/left_out)

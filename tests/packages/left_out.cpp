@@ -1,0 +1,40 @@
+// What a build with VKATTN_KERNELS=lane, VKATTN_FEATURES=OFF and VKATTN_QUANTISED=OFF says of problems that
+// need more: linked with its core, on a made-up device. Prints the reasons that are wrong.
+#include <vkattn/kernels.hpp>
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace {
+
+int wrong = 0;
+
+// The kernel's reason has these words; it takes the problem where there are none.
+void expect(const vkattn::AttentionDesc& desc, std::string_view kernel, std::string_view words) {
+  vkattn::Capabilities capabilities;
+  capabilities.max_stage_storage_buffers = 32;
+  for (const vkattn::KernelSupport& support : vkattn::kernel_support(desc, capabilities)) {
+    if (support.kernel != kernel) continue;
+    const std::string reason(support.reason);
+    if (words.empty() ? reason.empty() : reason.find(words) != std::string::npos) return;
+    std::printf("%s: '%s', which does not say '%s'\n", std::string(kernel).c_str(), reason.c_str(),
+                std::string(words).c_str());
+  }
+  ++wrong;
+}
+
+}  // namespace
+
+int main() {
+  vkattn::AttentionDesc desc;
+  desc.query_length = desc.kv_length = desc.head_dim = 64;
+  expect(desc, "lane", "");
+  expect(desc, "tile", "it was configured without tile in VKATTN_KERNELS");
+  desc.softcap = 30;
+  expect(desc, "lane", "it was configured with VKATTN_FEATURES=OFF");
+  desc.softcap = 0;
+  desc.key.type = vkattn::DataType::kQ8_0;
+  expect(desc, "lane", "this build left q8_0 out: it was configured with VKATTN_QUANTISED=OFF");
+  return wrong;
+}

@@ -1,0 +1,11 @@
+# Programs with libvulkan and with a volk of their own, each with the shared library and with static core and runtime.
+include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
+configure_consumer(${CMAKE_CURRENT_LIST_DIR}/link_matrix -DCMAKE_PREFIX_PATH=${INSTALLED} -DEXAMPLES=${SOURCE}/examples/packages)
+step(${CMAKE_COMMAND} --build ${WORK}/build)
+foreach(own libvulkan volk)
+  attends(${WORK}/build/${own}_shared)
+  attends(${WORK}/build/${own}_static 2)
+endforeach()
+if(EXISTS ${WORK}/build/score)
+  step(${WORK}/build/score)
+endif()

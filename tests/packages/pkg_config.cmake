@@ -1,0 +1,13 @@
+# Programs made by plain compilers and pkg-config, in a copy of the example.
+include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
+file(REMOVE_RECURSE ${WORK})
+file(COPY ${SOURCE}/examples/packages/ DESTINATION ${WORK})
+file(GLOB_RECURSE files ${INSTALLED}/*.pc)
+list(GET files 0 file)
+cmake_path(GET file PARENT_PATH folder)
+set(ENV{PKG_CONFIG_PATH} ${folder})
+step(${MAKE} -C ${WORK}/pkg_config CC=${C_COMPILER} CXX=${CXX_COMPILER})
+cmake_path(GET folder PARENT_PATH libraries)
+set(ENV{LD_LIBRARY_PATH} ${libraries})
+attends(${WORK}/pkg_config/attend_c)
+attends(${WORK}/pkg_config/attend_cpp)
