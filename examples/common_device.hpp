@@ -1,0 +1,245 @@
+// An instance with validation where its layer is installed, and a device with what attention gains from: by
+// libvulkan, or by a volk of the program's own where EXAMPLE_OWN_VOLK is defined.
+#pragma once
+
+#ifdef EXAMPLE_OWN_VOLK
+#include <volk.h>
+#else
+#include <vulkan/vulkan.h>
+#endif
+
+#include <vkattn/device.hpp>
+#include <vkattn/device_features.hpp>
+#include <vkattn/plan.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace example {
+
+// Ends the program where a call failed.
+inline void check(VkResult result, const char* what) {
+  if (result >= VK_SUCCESS) return;
+  std::fprintf(stderr, "%s failed: VkResult %d\n", what, static_cast<int>(result));
+  std::exit(1);
+}
+
+template <class T>
+T checked(vkattn::Result<T> result) {
+  if (!result.ok()) {
+    std::fprintf(stderr, "%s\n", result.error().message.c_str());
+    std::exit(1);
+  }
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+// For CTest: the program could not run here.
+[[noreturn]] inline void skip(const char* why) {
+  std::fprintf(stderr, "%s\n", why);
+  std::exit(77);
+}
+
+inline std::atomic<int> validation_errors = 0;
+
+// What main() returns, once all Vulkan objects are gone: validation speaks up to the end.
+inline int exit_code(bool results_are_right) {
+  if (!results_are_right) std::fprintf(stderr, "the results are not what they should be\n");
+  if (validation_errors != 0) std::fprintf(stderr, "%d validation errors\n", validation_errors.load());
+  return results_are_right && validation_errors == 0 ? 0 : 1;
+}
+
+inline VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT,
+                                                 VkDebugUtilsMessageTypeFlagsEXT,
+                                                 const VkDebugUtilsMessengerCallbackDataEXT* data, void*) {
+  std::fprintf(stderr, "%s\n", data->pMessage);
+  ++validation_errors;
+  return VK_FALSE;
+}
+
+// An instance, the best physical device with the Vulkan version asked for, and once open() was called a
+// device. Destroyed last: declare it before everything else.
+class Gpu {
+ public:
+  explicit Gpu(std::uint32_t api_version) : api_version_(api_version) {
+    create_instance();
+    choose_device();
+  }
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+  ~Gpu() {
+    attention_.reset();
+    if (device != VK_NULL_HANDLE) vkDestroyDevice(device, nullptr);
+    if (messenger_ != VK_NULL_HANDLE) {
+      function<PFN_vkDestroyDebugUtilsMessengerEXT>("vkDestroyDebugUtilsMessengerEXT")(instance, messenger_,
+                                                                                       nullptr);
+    }
+    vkDestroyInstance(instance, nullptr);
+  }
+
+  VkInstance instance = VK_NULL_HANDLE;
+  VkPhysicalDevice physical_device = VK_NULL_HANDLE;
+  VkDevice device = VK_NULL_HANDLE;
+  std::vector<VkQueueFamilyProperties> families;  // of the physical device
+
+  [[nodiscard]] const vkattn::Device& attention() const { return *attention_; }
+
+  // The first family with all of `flags` and none of `without`; nothing where there is none.
+  [[nodiscard]] std::optional<std::uint32_t> family(VkQueueFlags flags, VkQueueFlags without = 0) const {
+    for (std::uint32_t i = 0; i < families.size(); ++i) {
+      if ((families[i].queueFlags & flags) == flags && (families[i].queueFlags & without) == 0) return i;
+    }
+    return std::nullopt;
+  }
+
+  // Makes the device with the program's own chain of features, adds what attention gains from, and borrows
+  // it.
+  void open(std::span<const VkDeviceQueueCreateInfo> queues, void* features = nullptr) {
+    VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+    info.pNext = features;
+    info.queueCreateInfoCount = static_cast<std::uint32_t>(queues.size());
+    info.pQueueCreateInfos = queues.data();
+    vkattn::PhysicalDeviceDesc physical;
+    physical.instance = instance;
+    physical.physical_device = physical_device;
+    physical.get_instance_proc_addr = vkGetInstanceProcAddr;
+    physical.api_version = api_version_;
+    vkattn::EnableMemory memory{};
+    checked(vkattn::enable_wanted(physical, info, memory));
+    check(vkCreateDevice(physical_device, &info, nullptr, &device), "vkCreateDevice");
+#ifdef EXAMPLE_OWN_VOLK
+    volkLoadDevice(device);
+#endif
+    vkattn::DeviceDesc desc;
+    desc.instance = instance;
+    desc.physical_device = physical_device;
+    desc.device = device;
+    desc.get_instance_proc_addr = vkGetInstanceProcAddr;
+    desc.api_version = api_version_;
+    desc.enabled_extensions = {info.ppEnabledExtensionNames, info.enabledExtensionCount};
+    desc.enabled_features = info.pNext;
+    desc.enabled_core_features = info.pEnabledFeatures;
+    attention_ = checked(vkattn::Device::borrow(desc));
+  }
+
+  // Memory with all of `flags`; Vulkan promises a type that is host-visible and coherent for every buffer.
+  [[nodiscard]] VkDeviceMemory allocate(const VkMemoryRequirements& needs,
+                                        VkMemoryPropertyFlags flags) const {
+    VkPhysicalDeviceMemoryProperties types{};
+    vkGetPhysicalDeviceMemoryProperties(physical_device, &types);
+    VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+    info.allocationSize = needs.size;
+    while (info.memoryTypeIndex < types.memoryTypeCount &&
+           ((needs.memoryTypeBits >> info.memoryTypeIndex & 1U) == 0 ||
+            (types.memoryTypes[info.memoryTypeIndex].propertyFlags & flags) != flags)) {
+      ++info.memoryTypeIndex;
+    }
+    VkDeviceMemory memory = VK_NULL_HANDLE;
+    check(vkAllocateMemory(device, &info, nullptr, &memory), "vkAllocateMemory");
+    return memory;
+  }
+
+ private:
+  template <class Function>
+  [[nodiscard]] Function function(const char* name) const {
+    return reinterpret_cast<Function>(vkGetInstanceProcAddr(instance, name));
+  }
+  static bool has_layer(const char* name) {
+    std::uint32_t count = 0;
+    check(vkEnumerateInstanceLayerProperties(&count, nullptr), "vkEnumerateInstanceLayerProperties");
+    std::vector<VkLayerProperties> layers(count);
+    check(vkEnumerateInstanceLayerProperties(&count, layers.data()), "vkEnumerateInstanceLayerProperties");
+    return std::any_of(layers.begin(), layers.end(), [&](const VkLayerProperties& layer) {
+      return std::strcmp(layer.layerName, name) == 0;
+    });
+  }
+
+  // With validation of calls and of synchronization, where the layer is installed.
+  void create_instance() {
+#ifdef EXAMPLE_OWN_VOLK
+    if (volkInitialize() != VK_SUCCESS) skip("no Vulkan loader");
+#endif
+    const char* layer = "VK_LAYER_KHRONOS_validation";
+    const char* const extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
+                                      VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+    const VkValidationFeatureEnableEXT synchronization =
+        VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
+    VkValidationFeaturesEXT validation{VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT};
+    validation.enabledValidationFeatureCount = 1;
+    validation.pEnabledValidationFeatures = &synchronization;
+#ifdef VK_EXT_layer_settings
+    // Newer layers look at accesses in shaders only when told to.
+    const VkBool32 yes = VK_TRUE;
+    const VkLayerSettingEXT setting{layer, "syncval_shader_accesses_heuristic",
+                                    VK_LAYER_SETTING_TYPE_BOOL32_EXT, 1, &yes};
+    VkLayerSettingsCreateInfoEXT settings{VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT};
+    settings.settingCount = 1;
+    settings.pSettings = &setting;
+    validation.pNext = &settings;
+#endif
+    VkDebugUtilsMessengerCreateInfoEXT messages{VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT};
+    messages.messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+    messages.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
+    messages.pfnUserCallback = on_message;
+    VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO};
+    application.apiVersion = api_version_;
+    VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
+    info.pApplicationInfo = &application;
+    const bool validated = has_layer(layer);
+    if (validated) {
+      info.pNext = &validation;
+      info.enabledLayerCount = 1;
+      info.ppEnabledLayerNames = &layer;
+      info.enabledExtensionCount = 2;
+      info.ppEnabledExtensionNames = extensions;
+    }
+    const VkResult result = vkCreateInstance(&info, nullptr, &instance);
+    if (result == VK_ERROR_INCOMPATIBLE_DRIVER) skip("no Vulkan device: no driver was found");
+    check(result, "vkCreateInstance");
+#ifdef EXAMPLE_OWN_VOLK
+    volkLoadInstance(instance);
+#endif
+    if (!validated) return;
+    check(function<PFN_vkCreateDebugUtilsMessengerEXT>("vkCreateDebugUtilsMessengerEXT")(
+              instance, &messages, nullptr, &messenger_),
+          "vkCreateDebugUtilsMessengerEXT");
+  }
+
+  // A GPU where there is one, else a CPU.
+  void choose_device() {
+    std::uint32_t count = 0;
+    check(vkEnumeratePhysicalDevices(instance, &count, nullptr), "vkEnumeratePhysicalDevices");
+    std::vector<VkPhysicalDevice> devices(count);
+    check(vkEnumeratePhysicalDevices(instance, &count, devices.data()), "vkEnumeratePhysicalDevices");
+    VkPhysicalDeviceProperties best{};
+    for (const VkPhysicalDevice each : devices) {
+      VkPhysicalDeviceProperties properties{};
+      vkGetPhysicalDeviceProperties(each, &properties);
+      const bool is_better =
+          physical_device == VK_NULL_HANDLE || (best.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU &&
+                                                properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU);
+      if (properties.apiVersion < api_version_ || !is_better) continue;
+      physical_device = each;
+      best = properties;
+    }
+    if (physical_device == VK_NULL_HANDLE) skip("no Vulkan device of the version that this program needs");
+    std::printf("device: %s\n", best.deviceName);
+    vkGetPhysicalDeviceQueueFamilyProperties(physical_device, &count, nullptr);
+    families.resize(count);
+    vkGetPhysicalDeviceQueueFamilyProperties(physical_device, &count, families.data());
+  }
+
+  std::uint32_t api_version_;
+  VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
+  std::optional<vkattn::Device> attention_;
+};
+
+}  // namespace example

@@ -1,0 +1,72 @@
+// A crowd that speaks: many characters of a game, each with a line of its own behind a prompt that all share.
+// Projections are computed by the host, appends and attention by the device; the attention of a layer is one
+// execution in slices.
+#pragma once
+
+#include <vkattn/cache.hpp>
+#include <vkattn/frame_budget.hpp>
+
+#include <string>
+
+#include "common.hpp"
+#include "crowd/model.hpp"
+
+namespace crowd {
+
+using example::Buffer;
+using example::Gpu;
+
+constexpr std::size_t kSpeakers = 24, kPrompt = 200, kCapacity = 256;
+
+// A layer's cache, (speakers, capacity, dim), and what is bound to it.
+struct LayerCache {
+  Buffer key, value, lengths;
+  std::optional<vkattn::Bindings> append, attention, whole;
+};
+
+class Speakers {
+ public:
+  // `dispatch_ns`: what one dispatch may be estimated to take, a small part of the budget of a frame.
+  Speakers(const Gpu& gpu, VkQueue queue, const example::CommandPool& pool, std::uint64_t dispatch_ns);
+
+  // Nothing is recorded while the results of the last slice are awaited, and when the caches are full.
+  [[nodiscard]] bool has_work() const { return !is_waiting_ && lines_[0].size() + kPrompt < kCapacity; }
+  // Records the next slice of at most `budget_ns`. The caller submits slices in their order, tells what each
+  // took, and calls finish_layer() when the one after which is_waiting() holds has been executed.
+  [[nodiscard]] vkattn::RecordOptions record(VkCommandBuffer commands, double budget_ns);
+  // Behind the last slice of a layer that is checked: the same at once, to compare with.
+  void record_check(VkCommandBuffer commands) const;
+  void measured(const vkattn::RecordOptions& slice, double ns) { budget_.measured(slice, ns); }
+  void finish_layer();
+
+  [[nodiscard]] bool is_waiting() const { return is_waiting_; }
+  [[nodiscard]] const std::string& line(std::size_t speaker) const { return lines_[speaker]; }
+  [[nodiscard]] std::size_t executions() const { return executions_; }
+  [[nodiscard]] std::size_t dispatches() const { return attention_.requirements().dispatches; }
+  // Of the first executions: the bits of slices and whole, and the plain formula.
+  [[nodiscard]] bool is_right() const { return is_right_ && executions_ > 0; }
+
+ private:
+  static constexpr std::size_t kChecked = 2 * kLayers;  // executions that are checked
+
+  void make_caches(const Gpu& gpu);
+  void warm_up(VkQueue queue, const example::CommandPool& pool) const;
+  void read_prompt(const Gpu& gpu, VkQueue queue, const example::CommandPool& pool);
+  void speak();
+  void begin_layer();
+  void check_layer();
+
+  Model model_{2027};
+  vkattn::AppendPlan append_;
+  vkattn::AttentionPlan attention_;
+  vkattn::FrameBudget budget_;
+  Buffer query_, key_, value_, output_, whole_output_, workspace_, whole_workspace_;
+  std::vector<LayerCache> caches_;
+  std::vector<Random> dice_;
+  std::vector<std::string> lines_;
+  std::vector<float> x_;  // (speakers, hidden)
+  std::size_t layer_ = 0, executions_ = 0;
+  bool is_appended_ = false, is_waiting_ = false, is_right_ = true;
+};
+
+}  // namespace crowd
