@@ -5,7 +5,7 @@
 
 namespace vkattn::bench {
 
-Result<ComputePass> ComputePass::create(const Runtime& runtime, std::span<const std::uint32_t> spirv,
+Result<ComputePass> ComputePass::create(const Runtime& runtime, const detail::ShaderCode& code,
                                         std::span<const detail::SpecializationValue> specialization,
                                         std::span<const BufferRange> buffers,
                                         std::uint32_t push_constant_bytes) {
@@ -31,7 +31,7 @@ Result<ComputePass> ComputePass::create(const Runtime& runtime, std::span<const 
   desc.sets.push_back(std::move(set));
   detail::ProgramPass pass;
   pass.name = "measurement";
-  pass.words = spirv;
+  pass.code = code;
   pass.specialization.assign(specialization.begin(), specialization.end());
   desc.passes.push_back(std::move(pass));
   desc.steps.push_back({0, 0, 0, 1, 1, 1, 0});

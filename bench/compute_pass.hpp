@@ -16,8 +16,7 @@ namespace vkattn::bench {
 class ComputePass {
  public:
   /// Buffers take bindings 0, 1, … of set 0, each bound from its start over range.size bytes.
-  [[nodiscard]] static Result<ComputePass> create(const Runtime& runtime,
-                                                  std::span<const std::uint32_t> spirv,
+  [[nodiscard]] static Result<ComputePass> create(const Runtime& runtime, const detail::ShaderCode& code,
                                                   std::span<const detail::SpecializationValue> specialization,
                                                   std::span<const BufferRange> buffers,
                                                   std::uint32_t push_constant_bytes);

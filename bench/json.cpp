@@ -1,6 +1,8 @@
 // JSON forms that the commands of the tool share.
 #include "json.hpp"
 
+#include <vulkan/vulkan_core.h>
+
 namespace vkattn {
 
 std::string version_text(std::uint32_t vulkan_version) {
@@ -9,15 +11,15 @@ std::string version_text(std::uint32_t vulkan_version) {
          std::to_string(VK_API_VERSION_PATCH(vulkan_version));
 }
 
-std::string device_type_text(VkPhysicalDeviceType type) {
+std::string device_type_text(DeviceType type) {
   switch (type) {
-    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+    case DeviceType::kDiscreteGpu:
       return "discrete GPU";
-    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+    case DeviceType::kIntegratedGpu:
       return "integrated GPU";
-    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+    case DeviceType::kVirtualGpu:
       return "virtual GPU";
-    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+    case DeviceType::kCpu:
       return "CPU";
     default:
       return "other";

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 /// "1.3.230".
 [[nodiscard]] std::string version_text(std::uint32_t vulkan_version);
 /// discrete GPU, integrated GPU, virtual GPU, CPU or other.
-[[nodiscard]] std::string device_type_text(VkPhysicalDeviceType type);
+[[nodiscard]] std::string device_type_text(DeviceType type);
 
 /// What identifies a device in a result.
 [[nodiscard]] Json device_json(const Capabilities& device);

@@ -29,12 +29,12 @@ struct CopyParameters {
   std::uint32_t never = 0;
 };
 
-Result<std::span<const std::uint32_t>> shader_words(std::string_view name) {
+Result<detail::ShaderCode> shader_code(std::string_view name) {
   const detail::ShaderBinary* const binary = detail::find_shader(shader_binaries(), name);
-  if (binary == nullptr || binary->words.empty()) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS, "this build has no shader " + std::string(name)};
+  if (binary == nullptr || !binary->is_built()) {
+    return Error{ErrorCode::kUnsupported, {}, "this build has no shader " + std::string(name)};
   }
-  return binary->words;
+  return binary->code();
 }
 
 void keep_best(Peak& best, double rate, const std::string& variant) {
@@ -50,7 +50,7 @@ bool workgroup_fits(const Capabilities& capabilities, std::uint32_t size) {
 }
 
 /// One variant of the multiply-add kernel: operations per second.
-Result<double> multiply_add_rate(const Runtime& runtime, std::span<const std::uint32_t> words,
+Result<double> multiply_add_rate(const Runtime& runtime, const detail::ShaderCode& code,
                                  std::uint32_t workgroup_size, std::uint32_t vectors) {
   const Capabilities& capabilities = runtime.device().capabilities();
   // Enough for every lane of a large GPU several times over; a CPU needs some dozens of workgroups for each
@@ -64,7 +64,7 @@ Result<double> multiply_add_rate(const Runtime& runtime, std::span<const std::ui
       {{VKATTN_PEAK_WORKGROUP_SIZE_ID, workgroup_size}, {VKATTN_PEAK_VECTORS_ID, vectors}}};
   const std::array<BufferRange, 1> buffers = {results->range()};
   const Result<ComputePass> pass =
-      ComputePass::create(runtime, words, specialization, buffers, sizeof(MultiplyAddParameters));
+      ComputePass::create(runtime, code, specialization, buffers, sizeof(MultiplyAddParameters));
   if (!pass.ok()) return pass.error();
   const auto record = [&](VkCommandBuffer commands, std::uint64_t iterations) {
     MultiplyAddParameters parameters;
@@ -78,8 +78,8 @@ Result<double> multiply_add_rate(const Runtime& runtime, std::span<const std::ui
 }
 
 Result<Peak> measure_multiply_add(const Runtime& runtime, const PeakProgress& progress) {
-  const Result<std::span<const std::uint32_t>> words = shader_words("peak_multiply_add");
-  if (!words.ok()) return words.error();
+  const Result<detail::ShaderCode> code = shader_code("peak_multiply_add");
+  if (!code.ok()) return code.error();
   Peak best;
   double share = 0;
   for (const std::uint32_t vectors : {3U, 6U}) {
@@ -87,7 +87,7 @@ Result<Peak> measure_multiply_add(const Runtime& runtime, const PeakProgress& pr
       if (progress) progress(share, "multiply-add peak");
       share += 1.0 / (2 * kWorkgroupSizes.size());
       if (!workgroup_fits(runtime.device().capabilities(), size)) continue;
-      const Result<double> rate = multiply_add_rate(runtime, *words, size, vectors);
+      const Result<double> rate = multiply_add_rate(runtime, *code, size, vectors);
       if (!rate.ok()) return rate.error();
       keep_best(best, *rate, std::to_string(vectors * 4) + " chains, workgroups of " + std::to_string(size));
     }
@@ -142,7 +142,7 @@ Result<CopyBuffers> make_copy_buffers(const Runtime& runtime) {
 }
 
 /// Bytes per second of one variant over `bytes` of each buffer it touches.
-Result<double> memory_rate_of(const Runtime& runtime, std::span<const std::uint32_t> words,
+Result<double> memory_rate_of(const Runtime& runtime, const detail::ShaderCode& code,
                               const CopyBuffers& buffers, const CopyVariant& variant, std::uint64_t bytes) {
   const std::array<detail::SpecializationValue, 3> specialization = {
       {{VKATTN_PEAK_WORKGROUP_SIZE_ID, variant.workgroup_size},
@@ -150,7 +150,7 @@ Result<double> memory_rate_of(const Runtime& runtime, std::span<const std::uint3
        {VKATTN_PEAK_COPY_MODE_ID, variant.mode}}};
   const std::array<BufferRange, 2> ranges = {buffers.source.range(), buffers.destination.range()};
   const Result<ComputePass> pass =
-      ComputePass::create(runtime, words, specialization, ranges, sizeof(CopyParameters));
+      ComputePass::create(runtime, code, specialization, ranges, sizeof(CopyParameters));
   if (!pass.ok()) return pass.error();
   const std::uint64_t group_bytes = std::uint64_t{16} * variant.workgroup_size * variant.vectors;
   const std::uint32_t groups =
@@ -175,7 +175,7 @@ struct BestVariant {
 };
 
 /// Tries every variant of a mode on the whole buffers.
-Result<void> find_best_variant(const Runtime& runtime, std::span<const std::uint32_t> words,
+Result<void> find_best_variant(const Runtime& runtime, const detail::ShaderCode& code,
                                const CopyBuffers& buffers, std::uint32_t mode, BestVariant& best) {
   const Capabilities& capabilities = runtime.device().capabilities();
   for (const std::uint32_t size : kWorkgroupSizes) {
@@ -185,7 +185,7 @@ Result<void> find_best_variant(const Runtime& runtime, std::span<const std::uint
       if (mode == VKATTN_PEAK_READ_UNIFORM && (!capabilities.is_cpu() || size != kWorkgroupSizes.front()))
         continue;
       const CopyVariant variant{mode, size, vectors};
-      const Result<double> rate = memory_rate_of(runtime, words, buffers, variant, buffers.bytes);
+      const Result<double> rate = memory_rate_of(runtime, code, buffers, variant, buffers.bytes);
       if (!rate.ok()) return rate.error();
       if (*rate > best.peak.rate) best = BestVariant{variant, Peak{*rate, variant.name()}};
     }
@@ -194,8 +194,8 @@ Result<void> find_best_variant(const Runtime& runtime, std::span<const std::uint
 }
 
 Result<void> measure_memory(const Runtime& runtime, const PeakProgress& progress, Peaks& peaks) {
-  const Result<std::span<const std::uint32_t>> words = shader_words("peak_copy");
-  if (!words.ok()) return words.error();
+  const Result<detail::ShaderCode> code = shader_code("peak_copy");
+  if (!code.ok()) return code.error();
   const auto report = [&](double share) {
     if (progress) progress(share, "memory peak");
   };
@@ -209,7 +209,7 @@ Result<void> measure_memory(const Runtime& runtime, const PeakProgress& progress
     report(share);
     share += 0.2;
     const Result<void> status =
-        find_best_variant(runtime, *words, *buffers, static_cast<std::uint32_t>(mode), *best);
+        find_best_variant(runtime, *code, *buffers, static_cast<std::uint32_t>(mode), *best);
     if (!status.ok()) return status;
   }
   // The same variants where the data fits nearer memories.
@@ -218,9 +218,9 @@ Result<void> measure_memory(const Runtime& runtime, const PeakProgress& progress
     report(share);
     share += 0.05;
     if (bytes >= buffers->bytes) continue;
-    const Result<double> copied = memory_rate_of(runtime, *words, *buffers, copy.variant, bytes / 2);
+    const Result<double> copied = memory_rate_of(runtime, *code, *buffers, copy.variant, bytes / 2);
     if (!copied.ok()) return copied.error();
-    const Result<double> was_read = memory_rate_of(runtime, *words, *buffers, read.variant, bytes);
+    const Result<double> was_read = memory_rate_of(runtime, *code, *buffers, read.variant, bytes);
     if (!was_read.ok()) return was_read.error();
     peaks.memory.push_back({bytes, *copied, *was_read});
   }

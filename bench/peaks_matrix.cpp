@@ -56,8 +56,8 @@ bool is_of_kind(const MatrixShape& shape, const MatrixKind& kind) {
          shape.c_type == kind.accumulator && shape.result_type == kind.accumulator;
 }
 
-Result<double> matrix_rate(const Runtime& runtime, const MatrixKind& kind,
-                           std::span<const std::uint32_t> words, const MatrixShape& shape) {
+Result<double> matrix_rate(const Runtime& runtime, const MatrixKind& kind, const detail::ShaderCode& code,
+                           const MatrixShape& shape) {
   const Capabilities& capabilities = runtime.device().capabilities();
   const std::uint32_t size = std::min(256U, capabilities.max_workgroup_invocations);
   const std::uint32_t groups = capabilities.is_cpu() ? 64 : 2048;
@@ -78,7 +78,7 @@ Result<double> matrix_rate(const Runtime& runtime, const MatrixKind& kind,
        {VKATTN_PEAK_MATRIX_OPERAND_BYTES_ID, kind.operand_bytes}}};
   const std::array<BufferRange, 2> buffers = {results->range(), operands->range()};
   const Result<ComputePass> pass =
-      ComputePass::create(runtime, words, specialization, buffers, sizeof(MatrixParameters));
+      ComputePass::create(runtime, code, specialization, buffers, sizeof(MatrixParameters));
   if (!pass.ok()) return pass.error();
   const auto record = [&](VkCommandBuffer commands, std::uint64_t iterations) {
     const MatrixParameters parameters{-1.0F, static_cast<std::uint32_t>(iterations)};
@@ -108,14 +108,14 @@ Result<MatrixPeak> measure_kind(const Runtime& runtime, const MatrixKind& kind) 
     return result;
   }
   const detail::ShaderBinary* const binary = detail::find_shader(shader_binaries(), kind.shader);
-  if (binary == nullptr || binary->words.empty()) {
-    result.missing = "left out of this build: its GLSL compiler does not know " +
-                     std::string(binary == nullptr ? "cooperative matrices" : binary->missing);
+  if (binary == nullptr || !binary->is_built()) {
+    result.missing = "left out of this build: " +
+                     std::string(binary == nullptr ? "there is no such shader" : binary->reason);
     return result;
   }
   for (const MatrixShape& shape : capabilities.matrix_shapes) {
     if (!is_of_kind(shape, kind)) continue;
-    const Result<double> rate = matrix_rate(runtime, kind, binary->words, shape);
+    const Result<double> rate = matrix_rate(runtime, kind, binary->code(), shape);
     if (!rate.ok()) return rate.error();
     if (*rate > result.peak.rate) result.peak = Peak{*rate, shape_name(shape)};
   }

@@ -383,8 +383,8 @@ Result<void> check_plot_support() {
 
 Result<std::string> draw_plot(const PlotData& data, PlotFormat format) {
   if (data.points.empty()) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "no problem was measured, so that there is nothing to plot"};
+    return Error{
+        ErrorCode::kInvalidArgument, {}, "no problem was measured, so that there is nothing to plot"};
   }
   const double rows = static_cast<double>(data.points.size()) + (data.note.empty() ? 0 : 1);
   const double height = kTableTop + rows * kTableRow + kBottomMargin;

@@ -171,7 +171,8 @@ Result<std::string> draw_file(PlotFormat format, double width, double height,
   cairo_surface_finish(surface.get());  // an SVG is written now
   if (status == CAIRO_STATUS_SUCCESS) status = cairo_surface_status(surface.get());
   if (status != CAIRO_STATUS_SUCCESS) {
-    return Error{ErrorCode::kIo, VK_SUCCESS,
+    return Error{ErrorCode::kIo,
+                 {},
                  detail::message("the picture of ", width, " x ", height,
                                  " could not be drawn: ", cairo_status_to_string(status))};
   }

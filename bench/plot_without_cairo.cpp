@@ -4,7 +4,8 @@
 namespace vkattn::bench {
 
 Result<void> check_plot_support() {
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+  return Error{ErrorCode::kUnsupported,
+               {},
                "--plot is not in this build: install cairo's development files (Debian: libcairo2-dev and "
                "pkg-config), configure again and rebuild"};
 }

@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Error io_error(const fs::path& path, const std::string& what) {
-  return Error{ErrorCode::kIo, VK_SUCCESS, path.string() + ": " + what};
+  return Error{ErrorCode::kIo, {}, path.string() + ": " + what};
 }
 
 std::string last_system_error() {
@@ -40,8 +40,7 @@ fs::path behind_links(const fs::path& path) {
 }
 
 Result<AtomicFile> AtomicFile::create(const fs::path& target) {
-  if (target.empty())
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, "the name of the file to write is empty"};
+  if (target.empty()) return Error{ErrorCode::kInvalidArgument, {}, "the name of the file to write is empty"};
   AtomicFile file;
   file.target_ = target;
   file.resolved_ = behind_links(target);

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Error file_error(const fs::path& path, const std::string& what, ErrorCode code = ErrorCode::kIo) {
-  return Error{code, VK_SUCCESS, path.string() + ": " + what};
+  return Error{code, {}, path.string() + ": " + what};
 }
 
 /// Narrows to float32 so that a second rounding, to 16 bits, gives what one rounding would: toward zero, with

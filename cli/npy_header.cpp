@@ -15,7 +15,7 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kMaxRank = 32;  // NumPy's own limit before version 2
 
 Error format_error(const std::string& what) {
-  return Error{ErrorCode::kIo, VK_SUCCESS, what};
+  return Error{ErrorCode::kIo, {}, what};
 }
 
 /// Walks the text of the dictionary; every step either takes what it names or reports what stands there.

@@ -10,7 +10,7 @@ namespace vkattn::npy {
 namespace {
 
 Error refusal(const std::filesystem::path& path, const std::string& what) {
-  return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, path.string() + ": " + what};
+  return Error{ErrorCode::kInvalidArgument, {}, path.string() + ": " + what};
 }
 
 /// All integers of a file, whose shape is known to fit.

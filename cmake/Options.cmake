@@ -31,6 +31,8 @@ function(vkattn_precompile_headers TARGET)
     target_precompile_headers(${TARGET} PRIVATE <algorithm> <array> <cmath> <cstdint> <cstring> <filesystem> <fstream>
       <functional> <limits> <map> <memory> <optional> <set> <span> <string> <string_view> <utility> <vector>)
   else()
+    # Clang takes a precompiled header with the same flags only.
+    set_target_properties(${TARGET} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
     target_precompile_headers(${TARGET} REUSE_FROM vkattn_core)
   endif()
 endfunction()

@@ -1,12 +1,16 @@
 # GLSL to SPIR-V at build time. shaders/binaries.cmake lists every binary with vkattn_shader();
 # vkattn_add_shader_library() compiles the binaries of one set, validates each with spirv-val, and embeds them.
-# A binary whose GLSL extensions this compiler lacks is left out, and the summary says which and why.
+# A binary whose GLSL extensions this compiler lacks is left out, and the summary says which and why; so are those that
+# options leave out. With VKATTN_PREBUILT_SHADERS binaries come from there, and nothing is compiled.
 
-find_program(VKATTN_GLSLANG NAMES glslangValidator glslang REQUIRED)
-if(PROJECT_IS_TOP_LEVEL)
-  set(spirv_val_required REQUIRED)
+include(${CMAKE_CURRENT_LIST_DIR}/PrebuiltShaders.cmake)
+if(NOT VKATTN_PREBUILT_SHADERS)
+  find_program(VKATTN_GLSLANG NAMES glslangValidator glslang REQUIRED)
+  if(PROJECT_IS_TOP_LEVEL)
+    set(spirv_val_required REQUIRED)
+  endif()
+  find_program(VKATTN_SPIRV_VAL NAMES spirv-val ${spirv_val_required})
 endif()
-find_program(VKATTN_SPIRV_VAL NAMES spirv-val ${spirv_val_required})
 
 # Sets OUT to TRUE where the compiler knows the GLSL extension.
 function(vkattn_probe_glsl_extension EXTENSION OUT)
@@ -39,6 +43,33 @@ function(vkattn_form WORD)
   set_property(GLOBAL APPEND PROPERTY VKATTN_FORMS ${WORD})
 endfunction()
 
+# OUT: why the options leave the binary of FILE with these words out; empty where they do not.
+function(vkattn_reason_to_leave_out FILE WORDS OUT)
+  set(${OUT} "" PARENT_SCOPE)
+  string(REGEX REPLACE "/.*" "" kernel "${FILE}")
+  if("${kernel}" IN_LIST vkattn_kernels AND NOT "${kernel}" IN_LIST VKATTN_KERNELS)
+    set(${OUT} "it was configured without ${kernel} in VKATTN_KERNELS" PARENT_SCOPE)
+  elseif("features" IN_LIST WORDS AND NOT VKATTN_FEATURES)
+    set(${OUT} "it was configured with VKATTN_FEATURES=OFF, without masks, caches and the like" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# OUT: which of the GLSL extensions the compiler lacks, in words; empty where it has all.
+function(vkattn_reason_not_compiled EXTENSIONS OUT)
+  set(missing "")
+  foreach(extension IN LISTS EXTENSIONS)
+    vkattn_probe_glsl_extension(${extension} known)
+    if(NOT known)
+      list(APPEND missing ${extension})
+    endif()
+  endforeach()
+  set(${OUT} "" PARENT_SCOPE)
+  if(missing)
+    string(REPLACE ";" ", " missing "${missing}")
+    set(${OUT} "its compiler does not know ${missing}" PARENT_SCOPE)
+  endif()
+endfunction()
+
 # vkattn_shader(NAME SET FILE [FORM words ...])
 # declares one binary. FILE is relative to shaders/ unless absolute.
 function(vkattn_shader NAME SET FILE)
@@ -65,35 +96,50 @@ function(vkattn_shader NAME SET FILE)
     list(APPEND extensions ${form_GLSL_EXTENSIONS})
     list(APPEND features ${form_DEVICE_FEATURES})
   endforeach()
-  set(missing "")
-  foreach(extension IN LISTS extensions)
-    vkattn_probe_glsl_extension(${extension} known)
-    if(NOT known)
-      list(APPEND missing ${extension})
-    endif()
-  endforeach()
-  string(REPLACE ";" ", " missing "${missing}")
+  vkattn_reason_to_leave_out("${FILE}" "${ARG_FORM}" reason)
+  if(NOT reason AND VKATTN_PREBUILT_SHADERS)
+    vkattn_reason_not_prebuilt(${NAME} reason)
+  elseif(NOT reason)
+    vkattn_reason_not_compiled("${extensions}" reason)
+  endif()
+  if(NOT VKATTN_QUANTISED)
+    list(APPEND defines VKATTN_QUANTISED=0)
+  endif()
   string(REPLACE ";" ", " features "${features}")
   cmake_path(ABSOLUTE_PATH FILE BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/shaders)
   set_property(GLOBAL PROPERTY VKATTN_SHADER_${NAME}_FILE "${FILE}")
   set_property(GLOBAL PROPERTY VKATTN_SHADER_${NAME}_TARGET_ENV "${target_env}")
   set_property(GLOBAL PROPERTY VKATTN_SHADER_${NAME}_DEFINES "${defines}")
-  set_property(GLOBAL PROPERTY VKATTN_SHADER_${NAME}_MISSING "${missing}")
+  set_property(GLOBAL PROPERTY VKATTN_SHADER_${NAME}_REASON "${reason}")
   set_property(GLOBAL PROPERTY VKATTN_SHADER_${NAME}_FEATURES "${features}")
   set_property(GLOBAL APPEND PROPERTY VKATTN_SHADERS ${NAME})
   set_property(GLOBAL APPEND PROPERTY VKATTN_SHADER_SET_${SET} ${NAME})
 endfunction()
 
-# Compiles one declared binary; OUT gets its .spv path, empty where it is left out.
-function(vkattn_compile_shader NAME OUT)
-  foreach(field FILE TARGET_ENV DEFINES MISSING)
+# Compiles one declared binary, without names for debuggers, and embeds it: OUT gets the C++ source, empty where the binary
+# is left out.
+function(vkattn_embed_shader NAME NAMESPACE OUT)
+  foreach(field FILE TARGET_ENV DEFINES REASON)
     get_property(${field} GLOBAL PROPERTY VKATTN_SHADER_${NAME}_${field})
   endforeach()
   set(${OUT} "" PARENT_SCOPE)
-  if(MISSING)
+  if(REASON)
     return()
   endif()
-  set(spv ${CMAKE_CURRENT_BINARY_DIR}/shaders/${NAME}.spv)
+  set(base ${CMAKE_CURRENT_BINARY_DIR}/shaders/${NAME})
+  set(${OUT} ${base}.cpp PARENT_SCOPE)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/EmbedShader.cmake)
+  if(VKATTN_PREBUILT_SHADERS)
+    set(gzip ${VKATTN_PREBUILT_SHADERS}/${NAME}.spv.gz)
+    add_custom_command(
+      OUTPUT ${base}.cpp
+      COMMAND ${CMAKE_COMMAND} -DGZIP=${gzip} -DOUTPUT=${base}.cpp -DNAME=${NAME} -DNAMESPACE=${NAMESPACE} -P ${script}
+      DEPENDS ${gzip} ${script}
+      COMMENT "Embedding shader ${NAME}"
+      VERBATIM)
+    return()
+  endif()
+  set(spv ${base}.spv)
   list(TRANSFORM DEFINES PREPEND -D)
   set(validate "")
   if(VKATTN_SPIRV_VAL)
@@ -101,31 +147,44 @@ function(vkattn_compile_shader NAME OUT)
   endif()
   add_custom_command(
     OUTPUT ${spv}
-    COMMAND ${VKATTN_GLSLANG} -V --quiet --target-env ${TARGET_ENV} -I${PROJECT_SOURCE_DIR}/shaders ${DEFINES}
+    COMMAND ${VKATTN_GLSLANG} -V --quiet -g0 --target-env ${TARGET_ENV} -I${PROJECT_SOURCE_DIR}/shaders ${DEFINES}
             --depfile ${spv}.d -o ${spv} ${FILE}
     ${validate}
     DEPENDS ${FILE}
     DEPFILE ${spv}.d
     COMMENT "Compiling shader ${NAME}"
     VERBATIM)
-  set(${OUT} ${spv} PARENT_SCOPE)
+  add_custom_command(
+    OUTPUT ${base}.cpp
+    BYPRODUCTS ${spv}.gz
+    COMMAND ${CMAKE_COMMAND} -DSPV=${spv} -DGZIP=${spv}.gz -DOUTPUT=${base}.cpp -DNAME=${NAME} -DNAMESPACE=${NAMESPACE}
+            -P ${script}
+    DEPENDS ${spv} ${script}
+    COMMENT "Embedding shader ${NAME}"
+    VERBATIM)
 endfunction()
 
 # vkattn_add_shader_library(TARGET SET NAMESPACE): a library with `<namespace>::shader_binaries()`, declared in
-# the header <TARGET>.hpp, that holds the binaries of the set.
+# the header <TARGET>.hpp, that holds the binaries of the set: one source and object for each, and a table of them.
 function(vkattn_add_shader_library TARGET SET NAMESPACE)
   get_property(names GLOBAL PROPERTY VKATTN_SHADER_SET_${SET})
-  set(binaries "")
-  set(manifest "")
+  set(sources "")
+  set(declarations "")
+  set(table "")
   foreach(name IN LISTS names)
-    vkattn_compile_shader(${name} spv)
-    get_property(missing GLOBAL PROPERTY VKATTN_SHADER_${name}_MISSING)
+    vkattn_embed_shader(${name} ${NAMESPACE} source)
+    get_property(reason GLOBAL PROPERTY VKATTN_SHADER_${name}_REASON)
     get_property(features GLOBAL PROPERTY VKATTN_SHADER_${name}_FEATURES)
-    string(APPEND manifest "${name}|${spv}|${missing}|${features}\n")
-    list(APPEND binaries ${spv})
+    set(gzip nullptr)
+    if(source)
+      list(APPEND sources ${source})
+      string(APPEND declarations "extern const std::span<const std::uint8_t> shader_${name};\n")
+      set(gzip "&shader_${name}")
+    endif()
+    string(APPEND table "    {\"${name}\", ${gzip}, \"${reason}\", \"${features}\"},\n")
   endforeach()
+  list(LENGTH names count)
   set(base ${CMAKE_CURRENT_BINARY_DIR}/shaders/${TARGET})
-  file(CONFIGURE OUTPUT ${base}.manifest CONTENT "${manifest}" @ONLY)
   file(CONFIGURE OUTPUT ${base}.hpp CONTENT
 "// Generated: the shader binaries of the set '${SET}'.
 #pragma once
@@ -134,15 +193,31 @@ namespace ${NAMESPACE} {
 [[nodiscard]] std::span<const ::vkattn::detail::ShaderBinary> shader_binaries();
 }
 " @ONLY)
-  add_custom_command(
-    OUTPUT ${base}.cpp
-    COMMAND ${CMAKE_COMMAND} -DMANIFEST=${base}.manifest -DOUTPUT=${base}.cpp -DHEADER=${TARGET}.hpp
-            -DNAMESPACE=${NAMESPACE} -P ${PROJECT_SOURCE_DIR}/cmake/EmbedShaders.cmake
-    DEPENDS ${binaries} ${base}.manifest ${PROJECT_SOURCE_DIR}/cmake/EmbedShaders.cmake
-    COMMENT "Embedding shaders of ${TARGET}"
-    VERBATIM)
-  add_library(${TARGET} OBJECT ${base}.cpp)
-  target_include_directories(${TARGET} PUBLIC ${CMAKE_CURRENT_BINARY_DIR}/shaders ${PROJECT_SOURCE_DIR}/src)
+  file(CONFIGURE OUTPUT ${base}.cpp CONTENT
+"// Generated: the table of the shader binaries of the set '${SET}'.
+#include \"${TARGET}.hpp\"
+
+#include <array>
+
+namespace ${NAMESPACE} {
+
+${declarations}
+namespace {
+
+const std::array<::vkattn::detail::ShaderBinary, ${count}> kBinaries{{
+${table}}};
+
+}  // namespace
+
+std::span<const ::vkattn::detail::ShaderBinary> shader_binaries() { return kBinaries; }
+
+}  // namespace ${NAMESPACE}
+" @ONLY)
+  add_library(${TARGET} OBJECT ${base}.cpp ${sources})
+  list(TRANSFORM sources REPLACE "[.]cpp$" ".spv.gz" OUTPUT_VARIABLE packed)
+  set_target_properties(${TARGET} PROPERTIES VKATTN_PACKED_SHADERS "${packed}")
+  target_include_directories(${TARGET} PUBLIC ${CMAKE_CURRENT_BINARY_DIR}/shaders ${PROJECT_SOURCE_DIR}/src
+                                              ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(${TARGET} PRIVATE vkattn_options)
 endfunction()
 
@@ -181,17 +256,22 @@ endfunction()
 
 # Prints at configure time how many binaries are built, and which are left out and why.
 function(vkattn_print_shader_summary)
-  execute_process(COMMAND ${VKATTN_GLSLANG} --version OUTPUT_VARIABLE version ERROR_QUIET)
-  string(REGEX MATCH "Glslang Version: [^\n]*" version "${version}")
+  if(VKATTN_PREBUILT_SHADERS)
+    set(origin "of ${VKATTN_PREBUILT_SHADERS}")
+  else()
+    execute_process(COMMAND ${VKATTN_GLSLANG} --version OUTPUT_VARIABLE version ERROR_QUIET)
+    string(REGEX MATCH "Glslang Version: [^\n]*" version "${version}")
+    set(origin "by ${VKATTN_GLSLANG} (${version})")
+  endif()
   get_property(names GLOBAL PROPERTY VKATTN_SHADERS)
   set(built 0)
   foreach(name IN LISTS names)
-    get_property(missing GLOBAL PROPERTY VKATTN_SHADER_${name}_MISSING)
-    if(missing)
-      message(STATUS "vkattn: left out: ${name} (the compiler does not know ${missing})")
+    get_property(reason GLOBAL PROPERTY VKATTN_SHADER_${name}_REASON)
+    if(reason)
+      message(STATUS "vkattn: left out: ${name} (${reason})")
     else()
       math(EXPR built "${built} + 1")
     endif()
   endforeach()
-  message(STATUS "vkattn: ${built} shader binaries by ${VKATTN_GLSLANG} (${version})")
+  message(STATUS "vkattn: ${built} shader binaries ${origin}")
 endfunction()

@@ -21,9 +21,11 @@ readonly vkattn_run_packages=(libvulkan1 mesa-vulkan-drivers python3-numpy)
 # shellcheck disable=SC2034
 readonly vkattn_test_packages=(libgtest-dev vulkan-validationlayers)
 
-# Without these a build lacks something and says so: the pictures of vkattn bench --plot, and score functions.
+# Without these a build lacks something: pictures, score functions, a test of pkg-config, the benchmark of the host's part.
 # shellcheck disable=SC2034
-readonly vkattn_optional_packages=(libcairo2-dev pkg-config=pkg-config fonts-dejavu-core glslang-dev)
+readonly vkattn_optional_packages=(
+  libcairo2-dev pkg-config=pkg-config fonts-dejavu-core glslang-dev make=make libbenchmark-dev
+)
 
 # Not whatever python3 is first on the path: NumPy is installed for this one.
 # shellcheck disable=SC2034

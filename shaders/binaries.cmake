@@ -60,6 +60,8 @@ vkattn_shader(attention_block_mask_features    core passes/attention_block_mask.
 vkattn_shader(attention_weights_features       core passes/attention_weights.comp    FORM features 16bit)
 vkattn_shader(attention_weights_words_features core passes/attention_weights.comp    FORM features)
 
+vkattn_shader(attention_merge                  core passes/attention_merge.comp)
+
 vkattn_shader(cache_append            core cache/cache_append.comp        FORM 16bit)
 vkattn_shader(cache_append_words      core cache/cache_append.comp)
 

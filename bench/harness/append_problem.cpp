@@ -81,7 +81,8 @@ Result<void> expect_bytes(std::string_view name, const TensorBuffer& tensor,
   const auto [at, other] = std::mismatch(expected.begin(), expected.end(), got.begin());
   if (at == expected.end()) return {};
   const auto byte = (at - expected.begin()) - static_cast<std::ptrdiff_t>(tensor.offset);
-  return Error{ErrorCode::kVulkan, VK_SUCCESS,
+  return Error{ErrorCode::kVulkan,
+               {},
                "the append left " + std::to_string(std::to_integer<int>(*other)) + " in byte " +
                    std::to_string(byte) + " of " + std::string(name) + ", where filling it left " +
                    std::to_string(std::to_integer<int>(*at))};

@@ -18,7 +18,8 @@ namespace {
 /// Tensors whose elements overlap cannot be filled element by element.
 Result<void> check_nested(std::string_view name, const TensorShape& shape) {
   if (AddressOrder(shape).is_nested()) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+  return Error{ErrorCode::kUnsupported,
+               {},
                "the elements of " + std::string(name) +
                    " overlap by its strides, so that random data cannot be laid into it"};
 }
@@ -30,7 +31,8 @@ Result<void> check_counts(const Problem& problem) {
   const bool of_queries = desc.query_lengths != Lengths::kUniform;
   const auto check = [&](bool wanted, std::size_t count, const char* what) -> Result<void> {
     if (!wanted || std::cmp_equal(count, desc.batch)) return {};
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+    return Error{ErrorCode::kInvalidArgument,
+                 {},
                  "the problem has " + std::to_string(count) + " " + what + " lengths but batch is " +
                      std::to_string(desc.batch)};
   };

@@ -105,6 +105,9 @@ class ProblemRun {
   /// Calls visit with what the reference reads of the device's inputs, as tests may have changed them.
   [[nodiscard]] Result<void> visit_inputs(const std::function<void(const reference::Inputs&)>& visit) const;
 
+  /// AttentionPlan::probability_type() of a plan that the caller records himself: check() allows for it.
+  void set_probability_type(DataType type) { probability_type_ = type; }
+
   /// The buffers of a score function, which must outlive the run, and what it does to scores in the
   /// reference: of one that the problem does not bring along.
   void set_score_function(const std::array<BufferRange, kMaxScoreBuffers>& buffers,

@@ -79,7 +79,8 @@ Result<void> place(const Runtime& runtime, std::int64_t bytes, std::int64_t shif
   // Whole guards after the end, then up to a multiple of 256: ranges end with whole words.
   const std::int64_t end = detail::saturating_add(detail::saturating_add(offset, bytes), 2 * kGuardBytes - 1);
   if (end == detail::kMaxInt64) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+    return Error{ErrorCode::kInvalidArgument,
+                 {},
                  "a tensor of " + std::to_string(bytes) + " bytes leaves no room for guard bands in 63 bits"};
   }
   const auto size = static_cast<VkDeviceSize>(end / kGuardBytes * kGuardBytes);

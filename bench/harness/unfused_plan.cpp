@@ -85,12 +85,12 @@ Result<detail::ProgramPass> describe_pass(const AttentionDesc& desc, const Capab
   config.constants = {{VKATTN_SPEC_UNFUSED_PASS, stage.number},
                       {VKATTN_SPEC_UNFUSED_ROWS, rows.of_invocation},
                       {VKATTN_SPEC_UNFUSED_KEYS, static_cast<std::uint32_t>(kBlockKeys)}};
-  const auto words = detail::built_shader(bench::shader_binaries(), config.shader);
-  if (!words) return words.error();
+  const auto code = detail::built_shader(bench::shader_binaries(), config.shader);
+  if (!code) return code.error();
   detail::ProgramPass pass;
   pass.name = stage.name;
   pass.shader = config.shader;
-  pass.words = *words;
+  pass.code = *code;
   pass.specialization = detail::specialization(desc, config, {});
   pass.workgroup_size = config.workgroup_size;
   pass.barrier = detail::kAfterPasses;

@@ -6,7 +6,7 @@
 namespace vkattn::bench {
 
 Error problem_error(std::string message) {
-  return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, std::move(message)};
+  return Error{ErrorCode::kInvalidArgument, {}, std::move(message)};
 }
 
 std::string quoted(std::string_view text) {

@@ -1,4 +1,5 @@
-// What to compute: a value type without handles. docs/semantics.md defines every result.
+/// @file
+/// What to compute: a value type without handles. docs/semantics.md defines every result.
 #pragma once
 
 #include <vkattn/data_type.hpp>
@@ -10,6 +11,8 @@
 #include <memory>
 #include <optional>
 
+/// Attention on Vulkan devices: describe a problem, plan it, bind tensors, record. Everything of the library
+/// in C++ is here.
 namespace vkattn {
 
 /// A size that was not given. What follows from other sizes is taken from them; of the rest validate() says
@@ -18,7 +21,7 @@ inline constexpr std::int64_t kUnset = INT64_MIN;
 
 /// Storage of Q, K, V or O: element type, strides, and what the caller promises about alignment.
 struct TensorDesc {
-  DataType type = DataType::kFloat32;
+  DataType type = DataType::kFloat32;  ///< of Q and O float32, float16 or bfloat16; of K and V any
   /// Not given: those of the descriptor's `layout`.
   std::optional<Strides> strides{};
   /// What the caller promises of the first element's place in its buffer: a power of two, or 0 for the
@@ -27,12 +30,16 @@ struct TensorDesc {
   /// formats need strides that are multiples of 32 and a dim stride of 1.
   std::uint32_t alignment_bytes = 16;
 
-  bool operator==(const TensorDesc&) const = default;
+  bool operator==(const TensorDesc&) const = default;  ///< equal in every member
 };
 
-/// The usual memory orders, without padding: (batch, head, length, dim), (batch, length, head, dim), and one
-/// tensor of Q, K and V, (batch, length, query_heads + 2 * kv_heads, dim).
-enum class Layout : std::uint32_t { kBhsd = 0, kBshd = 1, kPackedQkv = 2 };
+/// The usual memory orders, without padding.
+enum class Layout : std::uint32_t {
+  kBhsd = 0,  ///< (batch, head, length, dim)
+  kBshd = 1,  ///< (batch, length, head, dim)
+  /// One tensor of Q, K and V, (batch, length, query_heads + 2 * kv_heads, dim). O is as in kBshd.
+  kPackedQkv = 2,
+};
 
 /// How many queries, or keys, or new rows a batch entry has.
 enum class Lengths : std::uint32_t {
@@ -56,30 +63,30 @@ enum class Align {
 /// V (batch, kv_heads, kv_length, value_dim), O (batch, query_heads, query_length, value_dim),
 /// lse (batch, query_heads, query_length), natural logarithm, float32.
 struct AttentionDesc {
-  std::int64_t batch = 1;
-  std::int64_t query_heads = 1;
-  std::int64_t kv_heads = kUnset;  ///< not given: query_heads
-  std::int64_t query_length = kUnset;
-  std::int64_t kv_length = kUnset;
-  std::int64_t head_dim = kUnset;
-  std::int64_t value_dim = kUnset;  ///< not given: head_dim
+  std::int64_t batch = 1;              ///< batch entries; batch * query_heads is below 2^31
+  std::int64_t query_heads = 1;        ///< a multiple of kv_heads
+  std::int64_t kv_heads = kUnset;      ///< not given: query_heads
+  std::int64_t query_length = kUnset;  ///< queries of a batch entry, or the most of one; must be given
+  std::int64_t kv_length = kUnset;     ///< keys of a batch entry, or the most of one; must be given
+  std::int64_t head_dim = kUnset;      ///< elements of a query or key, 1 to kMaxHeadDim; must be given
+  std::int64_t value_dim = kUnset;     ///< elements of a value, 1 to kMaxHeadDim; not given: head_dim
 
   /// Of Q, K, V and O where they have no strides of their own; of a ring or pages K and V lie in kBshd's
   /// order where that is asked for, else in kBhsd's. Lse is always (batch, head, row), weights and mask are
   /// (batch, head, query, key); rows of a mask of bits are whole words.
   Layout layout = Layout::kBhsd;
-  TensorDesc query{};
-  TensorDesc key{};
-  TensorDesc value{};
-  TensorDesc output{};
+  TensorDesc query{};   ///< Q
+  TensorDesc key{};     ///< K
+  TensorDesc value{};   ///< V
+  TensorDesc output{};  ///< O
 
-  /// Multiplies Q K^T; any finite value, 1/sqrt(head_dim) where not given.
+  /// Multiplies Q K^T; up to 2.358e38 in magnitude, 1/sqrt(head_dim) where not given.
   std::optional<float> scale{};
 
   /// Query i sees key j only where j <= i + offset, with the offset named by `align`.
   bool causal = false;
-  Align align = Align::kTopLeft;
-  std::int64_t offset = 0;
+  Align align = Align::kTopLeft;  ///< which key lines up with query 0, for causality, window and ALiBi
+  std::int64_t offset = 0;        ///< of Align::kOffset: a key position, -2^30 to 2^30
 
   /// kPerEntry: rows i >= query_lengths[b] are not written; values are clamped to [0, query_length] on the
   /// device. kPacked: Q, O and lse are tensors of total_query_length rows without a batch dimension, in which
@@ -97,12 +104,12 @@ struct AttentionDesc {
   /// Where K and V of a cache lie; kv_length is then the longest that may occur.
   CacheLayout cache{};
 
-  /// Above 0: scores become softcap * tanh(score / softcap), before bias and mask.
+  /// Above 0, from 1e-30 to 1e30: scores become softcap * tanh(score / softcap), before bias and mask.
   float softcap = 0;
-  MaskDesc mask{};
+  MaskDesc mask{};  ///< AttentionTensors::mask: what is added to scores, or which keys are hidden
   /// With `causal`, both hold.
   SlidingWindow window{};
-  Alibi alibi = Alibi::kNone;
+  Alibi alibi = Alibi::kNone;  ///< which slopes are subtracted, times the distance
   /// AttentionTensors::sinks, float32, one per query head: a logit in the softmax that has no value.
   bool has_sinks = false;
   /// Share of the probabilities that are dropped, 0 <= dropout < 1; the others grow by 1 / (1 - dropout).
@@ -116,13 +123,13 @@ struct AttentionDesc {
 
   /// Write the log-sum-exp of each row; -inf for a row that sees nothing. lse_strides.dim is ignored.
   bool has_lse = false;
-  std::optional<Strides> lse_strides{};
+  std::optional<Strides> lse_strides{};  ///< not given: (batch, head, row) without padding
 
   /// Write the weights of one stage, float32 (batch, query_heads, query_length, kv_length): the only thing
   /// here whose memory grows with query_length x kv_length. Of query i < query_lengths[b] every key is
   /// written.
   WeightsStage weights = WeightsStage::kNone;
-  std::optional<Strides> weights_strides{};
+  std::optional<Strides> weights_strides{};  ///< not given: (batch, head, query, key) without padding
 
   /// Sets `layout` and forgets all strides that were given.
   void set_layout(Layout new_layout);
@@ -130,7 +137,9 @@ struct AttentionDesc {
   void set_type(DataType type);
   /// The scale in force.
   [[nodiscard]] float effective_scale() const;
+  /// That Q, O and lse have no batch dimension.
   [[nodiscard]] bool has_packed_queries() const { return query_lengths == Lengths::kPacked; }
+  /// That K and V have no batch dimension.
   [[nodiscard]] bool has_packed_keys() const { return kv_lengths == Lengths::kPacked; }
   /// Nothing to write: batch, query_heads, query_length or, of packed queries, total_query_length is 0.
   [[nodiscard]] bool is_empty() const {
@@ -141,6 +150,7 @@ struct AttentionDesc {
   /// head_dim that were not given stay so.
   [[nodiscard]] AttentionDesc resolved() const;
 
+  /// Equal in every member; of score functions the same object.
   bool operator==(const AttentionDesc&) const = default;
 };
 
@@ -155,12 +165,12 @@ inline constexpr std::int64_t kMaxHeadDim = 576;
 
 /// The extents of a tensor of a problem: (batch, head, row, dim).
 struct TensorExtents {
-  std::int64_t batch = 0;
-  std::int64_t heads = 0;
-  std::int64_t rows = 0;
-  std::int64_t dims = 0;
+  std::int64_t batch = 0;  ///< batch entries; 1 of packed sequences; of pages, pages
+  std::int64_t heads = 0;  ///< query heads or KV heads
+  std::int64_t rows = 0;   ///< queries or keys
+  std::int64_t dims = 0;   ///< elements of a row
 
-  bool operator==(const TensorExtents&) const = default;
+  bool operator==(const TensorExtents&) const = default;  ///< equal in every member
 };
 
 /// Those of Q, O and lse: packed ones are one batch entry of total_query_length rows. `dims` is head_dim,

@@ -1,4 +1,5 @@
-// The tensors that one execution of attention works on.
+/// @file
+/// The tensors that one execution of attention works on.
 #pragma once
 
 #include <vkattn/buffer_range.hpp>
@@ -12,11 +13,11 @@ namespace vkattn {
 /// The tensors of one execution. A tensor without elements may have a null buffer; those from lse on are
 /// used only where the descriptor asks for them. Output, lse and weights must not overlap any other tensor.
 struct AttentionTensors {
-  BufferRange query{};
-  BufferRange key{};
-  BufferRange value{};
-  BufferRange output{};
-  BufferRange lse{};                       ///< float32
+  BufferRange query{};                     ///< Q
+  BufferRange key{};                       ///< K
+  BufferRange value{};                     ///< V
+  BufferRange output{};                    ///< O; written
+  BufferRange lse{};                       ///< float32; written
   BufferRange kv_lengths{};                ///< int32, one per batch entry (seqused_k)
   BufferRange query_lengths{};             ///< int32, one per batch entry
   BufferRange cumulative_query_lengths{};  ///< int32, batch + 1 (cu_seqlens_q)
@@ -27,7 +28,7 @@ struct AttentionTensors {
   BufferRange mask{};                      ///< AttentionDesc::mask
   BufferRange alibi_slopes{};              ///< float32, one per query head
   BufferRange sinks{};                     ///< float32, one per query head
-  BufferRange weights{};                   ///< float32
+  BufferRange weights{};                   ///< float32; written
   /// Those of AttentionDesc::score_function, each from a multiple of minStorageBufferOffsetAlignment on.
   std::array<BufferRange, kMaxScoreBuffers> score_buffers{};
   /// Where the block mask is kept, AttentionPlan::block_mask_bytes() from a multiple of
@@ -36,7 +37,7 @@ struct AttentionTensors {
   /// `block_mask` is what an execution of the same plan has left there, and mask, score function and its
   /// buffers are the same; or the caller has written it. It is not computed then.
   bool block_mask_complete = false;
-  std::uint64_t dropout_seed = 0;
+  std::uint64_t dropout_seed = 0;    ///< executions with one seed and dropout_offset drop the same
   std::uint32_t dropout_offset = 0;  ///< of the call, so that calls with one seed differ
 };
 

@@ -1,4 +1,5 @@
-// Tensors bound to a plan.
+/// @file
+/// Tensors bound to a plan.
 #pragma once
 
 #include <memory>
@@ -14,15 +15,20 @@ struct BindingsState;
 /// be idle when it is destroyed. Move-only; not thread-safe by itself.
 class Bindings {
  public:
+  /// Bindings that were moved from may be destroyed and assigned to; those assigned to must be idle.
+  /// @{
   Bindings(Bindings&&) noexcept;
   Bindings& operator=(Bindings&&) noexcept;
+  /// @}
   Bindings(const Bindings&) = delete;
   Bindings& operator=(const Bindings&) = delete;
   ~Bindings();
 
   /// For the library's own files.
+  /// @{
   explicit Bindings(std::unique_ptr<detail::BindingsState> state);
   [[nodiscard]] detail::BindingsState& state() const { return *state_; }
+  /// @}
 
  private:
   std::unique_ptr<detail::BindingsState> state_;

@@ -1,16 +1,19 @@
-// Writing new keys and values into a cache, in whatever layout and storage attention reads it, with rotary
-// embedding of queries and keys on the way: describe once, plan once, record as often as wanted.
+/// @file
+/// Writing new keys and values into a cache, in whatever layout and storage attention reads it, with rotary
+/// embedding of queries and keys on the way: describe once, plan once, record as often as wanted.
 #pragma once
 
 #include <vkattn/attention.hpp>
 #include <vkattn/bindings.hpp>
 #include <vkattn/buffer_range.hpp>
 #include <vkattn/device.hpp>
+#include <vkattn/recording.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace vkattn {
 
@@ -20,7 +23,7 @@ struct AppendState;
 
 /// Which dims of a head are turned together.
 enum class RotaryStyle : std::uint32_t {
-  kNone = 0,
+  kNone = 0,         ///< none: there is no rotation
   kInterleaved = 1,  ///< dims 2i and 2i + 1 (RoFormer, GPT-J)
   kHalfSplit = 2,    ///< dims i and i + dims / 2 (GPT-NeoX's or "NeoX style", Llama in Transformers)
 };
@@ -32,20 +35,20 @@ enum class RotaryStyle : std::uint32_t {
 /// 2^-20 times the larger magnitude of its pair, times `magnitude`, of the exact result at any position up to
 /// 2^24 (before it is rounded to its storage type). The device's own sin and cos are not used.
 struct RotaryDesc {
-  RotaryStyle style = RotaryStyle::kNone;
+  RotaryStyle style = RotaryStyle::kNone;  ///< with kNone the rest does not count
   /// Even, from 2 to head_dim; a multiple of 8 for kHalfSplit into keys that are stored in blocks.
   std::int64_t dims = 0;
-  /// f[i] = position_scale * base^(-2i / dims), in radians for each position.
+  /// f[i] = position_scale * base^(-2i / dims), in radians for each position. Above 1.
   double base = 10000;
   /// From above 0 to 1: 1/4 fits four times the positions into the angles of training (linear interpolation).
   double position_scale = 1;
   /// f is AppendTensors::frequencies instead, dims / 2 float32: frequencies that were changed one by one, as
   /// YaRN and others do. Magnitudes up to 2^20; each is taken as the exact number that it is.
   bool has_frequencies = false;
-  /// Multiplies the rotated dims (YaRN's attention factor).
+  /// Multiplies the rotated dims (YaRN's attention factor). Finite.
   float magnitude = 1;
 
-  bool operator==(const RotaryDesc&) const = default;
+  bool operator==(const RotaryDesc&) const = default;  ///< equal in every member
 };
 
 /// New rows of K and V and where they go. Row r of batch entry b has the position positions[b] + r; of a
@@ -55,33 +58,40 @@ struct RotaryDesc {
 /// and query_output (batch, query_heads, new_length, head_dim), cache_key and cache_value as CacheLayout has
 /// them.
 struct AppendDesc {
-  std::int64_t batch = 1;
+  std::int64_t batch = 1;        ///< batch entries; batch * query_heads and batch * kv_heads are below 2^31
   std::int64_t query_heads = 0;  ///< 0: there are no queries to rotate
   /// 0: nothing is appended. Not given: query_heads, where that is above 0.
   std::int64_t kv_heads = kUnset;
-  std::int64_t new_length = kUnset;
-  std::int64_t head_dim = kUnset;
-  std::int64_t value_dim = kUnset;  ///< 0: keys only; not given: head_dim
+  std::int64_t new_length = kUnset;  ///< new rows of a batch entry, or the most of one; must be given
+  std::int64_t head_dim = kUnset;    ///< elements of a query or key, 1 to kMaxHeadDim; must be given
+  std::int64_t value_dim = kUnset;   ///< elements of a value; 0: keys only; not given: head_dim
 
   /// Of the new rows and the query where they have no strides of their own; the caches lie in kBshd's order
   /// where that is asked for, else in kBhsd's.
   Layout layout = Layout::kBhsd;
 
   /// float32, float16 or bfloat16.
-  TensorDesc query{}, key{}, value{};
+  /// @{
+  TensorDesc query{};
+  TensorDesc key{};
+  TensorDesc value{};
+  /// @}
   /// The same types. May be the query itself, with its type and strides.
   TensorDesc query_output{};
   /// Any type. Elements that need no rounding and no rotation are copied bit for bit.
-  TensorDesc cache_key{}, cache_value{};
+  /// @{
+  TensorDesc cache_key{};
+  TensorDesc cache_value{};
+  /// @}
 
-  CacheLayout cache{};
+  CacheLayout cache{};                 ///< where the row of a key position lies in both
   std::int64_t cache_length = kUnset;  ///< rows of a contiguous cache; not given: 0 where there is none
 
   /// AppendTensors::positions, int32, one per batch entry: the number of keys that the cache holds already.
   /// Without it `position` holds for all. Rows at positions that the cache does not have, and rows on pages
   /// with numbers outside of [0, page_count - 1], are not written.
   bool has_positions = false;
-  std::int64_t position = 0;
+  std::int64_t position = 0;  ///< of the first new row of each batch entry, 0 to 2^30
 
   /// kPerEntry: of new_lengths[b], clamped to [0, new_length], rows from there on are not written, neither to
   /// the caches nor to query_output. kPacked, as in continuous batching: batch entry b has the rows
@@ -113,7 +123,7 @@ struct AppendDesc {
   /// Nothing to write.
   [[nodiscard]] bool is_empty() const;
 
-  bool operator==(const AppendDesc&) const = default;
+  bool operator==(const AppendDesc&) const = default;  ///< equal in every member
 };
 
 /// The extents of key, value, query and query_output: packed ones are one batch entry of total_new_length
@@ -141,12 +151,12 @@ struct AppendDesc {
 /// The tensors of one execution. Those without elements, or not asked for by the descriptor, may have null
 /// buffers. What is written must not overlap anything else, except as the descriptor says.
 struct AppendTensors {
-  BufferRange query{};
-  BufferRange key{};
-  BufferRange value{};
-  BufferRange query_output{};
-  BufferRange cache_key{};
-  BufferRange cache_value{};
+  BufferRange query{};                   ///< where query_heads is above 0
+  BufferRange key{};                     ///< new rows of K
+  BufferRange value{};                   ///< new rows of V
+  BufferRange query_output{};            ///< the rotated queries; written
+  BufferRange cache_key{};               ///< K, of which the new rows are written
+  BufferRange cache_value{};             ///< V, likewise
   BufferRange positions{};               ///< int32, one per batch entry
   BufferRange new_lengths{};             ///< int32, one per batch entry
   BufferRange cumulative_new_lengths{};  ///< int32, batch + 1
@@ -160,9 +170,11 @@ struct AppendTensors {
 /// How to plan an append.
 struct AppendOptions {
   /// Passed to pipeline creation; owned by the caller; may be null.
-  VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
+  VkPipelineCache pipeline_cache = {};
   /// Make the plan for record(command buffer, tensors): needs VK_KHR_push_descriptor enabled on the device.
   bool push_descriptors = false;
+  /// Leave compilation to AppendPlan::compile(). The pipeline cache must live until then.
+  bool deferred_compilation = false;
 };
 
 /// An immutable plan: compiled pipelines and a list of dispatches, one or more for each of keys, values,
@@ -175,29 +187,38 @@ class AppendPlan {
   [[nodiscard]] static Result<AppendPlan> create(const Device& device, const AppendDesc& desc,
                                                  const AppendOptions& options = {});
 
+  /// As AttentionPlan::compile().
+  [[nodiscard]] Result<void> compile() const;
+  /// As AttentionPlan::is_compiled().
+  [[nodiscard]] bool is_compiled() const noexcept;
+
   /// What it appends.
   [[nodiscard]] const AppendDesc& desc() const;
-  /// How many dispatches record() records; 0 where nothing is to be written.
-  [[nodiscard]] std::size_t dispatch_count() const;
+  /// As AttentionPlan::dispatches(), without estimates of their time.
+  [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
+  /// As AttentionPlan::requirements(). An append has no workspace; nothing is to be written where it has no
+  /// dispatches.
+  [[nodiscard]] PlanRequirements requirements() const;
   /// As AttentionPlan::range_bytes().
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange AppendTensors::*tensor, VkDeviceSize offset = 0) const;
   /// A few lines for a person: the shapes, the storage, the dispatches.
   [[nodiscard]] std::string describe() const;
 
-  /// Checks the tensors against the descriptor and writes descriptor sets from a pool of its own.
-  [[nodiscard]] Result<Bindings> make_bindings(const AppendTensors& tensors) const;
+  /// Checks the tensors against the descriptor and writes descriptor sets, as AttentionPlan::make_bindings().
+  [[nodiscard]] Result<Bindings> make_bindings(const AppendTensors& tensors,
+                                               VkDescriptorPool pool = {}) const;
   /// Points existing bindings at other tensors, without allocating descriptors. Only while none is in use.
   [[nodiscard]] Result<void> rewrite(Bindings& bindings, const AppendTensors& tensors) const;
 
   /// That the bindings were made by this plan or a copy of it.
   [[nodiscard]] bool has_made(const Bindings& bindings) const noexcept;
 
-  /// Records the work: binds, pushes, dispatches. No allocation, no wait, no lock. The caller orders it
-  /// against whatever writes the inputs and reads the outputs: shader reads and writes in the compute stage.
-  /// Bindings of another plan are an error of the caller's: nothing is recorded then.
-  void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept;
+  /// As AttentionPlan::record().
+  void record(VkCommandBuffer commands, const Bindings& bindings,
+              const RecordOptions& options = {}) const noexcept;
   /// The same without an object, for plans made with AppendOptions::push_descriptors.
-  [[nodiscard]] Result<void> record(VkCommandBuffer commands, const AppendTensors& tensors) const;
+  [[nodiscard]] Result<void> record(VkCommandBuffer commands, const AppendTensors& tensors,
+                                    const RecordOptions& options = {}) const;
 
  private:
   explicit AppendPlan(std::shared_ptr<const detail::AppendState> state) : state_(std::move(state)) {}

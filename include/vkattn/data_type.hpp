@@ -1,4 +1,5 @@
-// Storage types of tensor elements and their conversions on the host.
+/// @file
+/// Storage types of tensor elements and their conversions on the host.
 #pragma once
 
 #include <bit>
@@ -16,12 +17,12 @@ namespace vkattn {
 /// element. kFloat8E4m3 is the OCP 8-bit float without infinities (bias 7, NaN 0x7f and 0xff, largest 448),
 /// times a float32 scale of its KV head.
 enum class DataType : std::uint32_t {
-  kFloat32 = 0,
-  kFloat16 = 1,
-  kBfloat16 = 2,
-  kQ8_0 = 3,
-  kQ4_0 = 4,
-  kFloat8E4m3 = 5,
+  kFloat32 = 0,     ///< IEEE 754 binary32
+  kFloat16 = 1,     ///< IEEE 754 binary16
+  kBfloat16 = 2,    ///< the upper half of a binary32
+  kQ8_0 = 3,        ///< blocks of 32: 8 bits an element, 34 bytes
+  kQ4_0 = 4,        ///< blocks of 32: 4 bits an element, 18 bytes
+  kFloat8E4m3 = 5,  ///< 8 bits an element, with a scale for each KV head
 };
 
 /// Elements that are stored together: 32 for the block formats, else 1.

@@ -1,4 +1,5 @@
-// A device that the application owns, described by what it enabled.
+/// @file
+/// A device that the application owns, described by what it enabled.
 #pragma once
 
 #include <vkattn/capabilities.hpp>
@@ -6,6 +7,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 
 namespace vkattn {
 
@@ -13,16 +15,36 @@ namespace detail {
 struct DeviceState;
 }
 
+/// How much a message of the log matters.
+enum class LogLevel : std::uint32_t {
+  kDetail,   ///< devices and plans in words, as their describe() has them
+  kInfo,     ///< what was compiled, and how long it took
+  kWarning,  ///< what works less well than it could: a kernel passed over for a feature that is not enabled
+};
+
+/// A function of the caller's that is told what happens, one text without a newline at its end for each call.
+/// It is called by the thread that does the work, by several at once where several do, and must not call the
+/// library. Errors are not logged: they are returned.
+struct Log {
+  /// `text` ends with a 0 and lives during the call only.
+  using Write = void (*)(void* user, LogLevel level, const char* text);
+  Write write = nullptr;              ///< null: nothing is said
+  void* user = nullptr;               ///< what `write` is given; the caller's
+  LogLevel least = LogLevel::kInfo;   ///< what is below is not put into words
+  std::shared_ptr<const void> keeps;  ///< what `user` points to, where the log is to keep that alive
+};
+
 /// A borrowed VkDevice. Vulkan cannot tell what an application enabled on a VkDevice, so the application says
 /// it here. All pointers are read during Device::borrow only.
 struct DeviceDesc {
-  VkInstance instance = VK_NULL_HANDLE;
-  VkPhysicalDevice physical_device = VK_NULL_HANDLE;
-  VkDevice device = VK_NULL_HANDLE;
+  VkInstance instance = {};               ///< that has physical_device
+  VkPhysicalDevice physical_device = {};  ///< that `device` was made of
+  VkDevice device = {};                   ///< must outlive everything made with it
   /// The loader's entry point; the core library links no loader. With volk: vkGetInstanceProcAddr.
   PFN_vkGetInstanceProcAddr get_instance_proc_addr = nullptr;
-  /// VkApplicationInfo::apiVersion of the instance. The version used is the lower of this and the device's.
-  std::uint32_t api_version = VK_API_VERSION_1_1;
+  /// VkApplicationInfo::apiVersion of the instance: must be given, for nothing tells it afterwards. The
+  /// version used is the lower of this and the device's.
+  std::uint32_t api_version = 0;
   /// Device extensions that were enabled.
   std::span<const char* const> enabled_extensions;
   /// The pNext chain of VkDeviceCreateInfo as it was passed (VkPhysicalDeviceFeatures2 and feature structs);
@@ -30,6 +52,9 @@ struct DeviceDesc {
   const void* enabled_features = nullptr;
   /// VkDeviceCreateInfo::pEnabledFeatures, where that was used in place of VkPhysicalDeviceFeatures2.
   const VkPhysicalDeviceFeatures* enabled_core_features = nullptr;
+  /// Host memory of all Vulkan objects that the library makes; copied. Null: the driver's own.
+  const VkAllocationCallbacks* allocator = nullptr;
+  Log log;  ///< of the device and everything made with it
 };
 
 /// A handle to a borrowed device: its function table and its Capabilities. Cheap to copy, immutable, safe to
@@ -43,12 +68,16 @@ class Device {
 
   /// What it can do, read once by borrow().
   [[nodiscard]] const Capabilities& capabilities() const;
+  /// A few lines for a person: the device, what is enabled of what the library gains from, and what could be.
+  [[nodiscard]] std::string describe() const;
   /// The borrowed handle.
   [[nodiscard]] VkDevice handle() const;
 
   /// For the library's own files.
+  /// @{
   [[nodiscard]] const detail::DeviceState& state() const { return *state_; }
   [[nodiscard]] std::shared_ptr<const detail::DeviceState> share() const { return state_; }
+  /// @}
 
  private:
   friend struct detail::DeviceState;

@@ -1,4 +1,5 @@
-// Arrays in the program's own memory, for Runtime::compute().
+/// @file
+/// Arrays in the program's own memory, for Runtime::compute().
 #pragma once
 
 #include <vkattn/score_shaders.hpp>
@@ -24,11 +25,13 @@ concept ArrayInMemory = std::ranges::contiguous_range<Range> && std::ranges::siz
 /// Memory that is read: made from a vector, array or span of any elements, or none. It owns nothing.
 class HostInput {
  public:
-  HostInput() = default;
+  HostInput() = default;  ///< none
+  /// Refers to the range's elements, which must live as long as this is used.
   template <class Range>
   requires detail::ArrayInMemory<const Range> HostInput(const Range& range)
       : bytes_(std::as_bytes(std::span(range))) {}
 
+  /// All of it; empty: none.
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
@@ -38,13 +41,15 @@ class HostInput {
 /// Memory that is written: likewise. What the problem does not write of it is left as it is.
 class HostOutput {
  public:
-  HostOutput() = default;
+  HostOutput() = default;  ///< none
+  /// Refers to the range's elements, which must live as long as this is used.
   template <class Range>
   requires(detail::ArrayInMemory<Range>&& std::ranges::borrowed_range<Range> &&
            !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>)
       HostOutput(Range&& range)
       : bytes_(std::as_writable_bytes(std::span(range))) {}
 
+  /// All of it; empty: none.
   [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
 
  private:
@@ -54,6 +59,8 @@ class HostOutput {
 /// The tensors of one execution as arrays in host memory, in the storage types and strides of the descriptor:
 /// AttentionTensors says what each is. Those without elements, or not asked for, may be left out.
 struct HostTensors {
+  /// The member of AttentionTensors of this name.
+  /// @{
   HostInput query{};
   HostInput key{};
   HostInput value{};
@@ -73,6 +80,7 @@ struct HostTensors {
   std::array<HostInput, kMaxScoreBuffers> score_buffers{};
   std::uint64_t dropout_seed = 0;
   std::uint32_t dropout_offset = 0;
+  /// @}
 };
 
 }  // namespace vkattn

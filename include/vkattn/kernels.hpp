@@ -1,4 +1,5 @@
-// The kernels there are, and why a problem cannot run on one.
+/// @file
+/// The kernels there are, and why a problem cannot run on one.
 #pragma once
 
 #include <vkattn/attention.hpp>
@@ -12,14 +13,14 @@ namespace vkattn {
 
 /// A kernel that must not be used, and why: for what a program knows of a driver that the library does not.
 struct KernelRefusal {
-  std::string kernel;
-  std::string reason;
+  std::string kernel;  ///< its name: decode, lane, tile, matrix or matrix2
+  std::string reason;  ///< a sentence for errors and AttentionPlan::describe()
 };
 
-/// A kernel and whether the device and problem suit it: empty reason where they do.
+/// A kernel and whether the device and problem suit it.
 struct KernelSupport {
-  std::string_view kernel;
-  std::string reason;
+  std::string_view kernel;  ///< its name, which lives as long as the library
+  std::string reason;       ///< against it; empty: it can run
 };
 
 /// Every kernel of this build in the order of preference for the device, with the reason against each.

@@ -1,5 +1,6 @@
-// What a problem may do to its scores and which keys it hides, besides causality: value types without
-// handles. docs/semantics.md defines every result.
+/// @file
+/// What a problem may do to its scores and which keys it hides, besides causality: value types without
+/// handles. docs/semantics.md defines every result.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +12,17 @@ namespace vkattn {
 /// (batch, head, row, dim). A row is one query or key position. Inputs may repeat along a dimension with
 /// stride 0; elements of an output must not overlap. Strides are never negative.
 struct Strides {
-  std::int64_t batch = 0;
-  std::int64_t head = 0;
-  std::int64_t row = 0;
-  std::int64_t dim = 1;
+  std::int64_t batch = 0;  ///< between batch entries; of pages, between pages
+  std::int64_t head = 0;   ///< between heads
+  std::int64_t row = 0;    ///< between queries, or keys
+  std::int64_t dim = 1;    ///< between elements of a row
 
-  bool operator==(const Strides&) const = default;
+  bool operator==(const Strides&) const = default;  ///< equal in every member
 };
 
 /// How a mask is stored.
 enum class MaskType : std::uint32_t {
-  kNone = 0,
+  kNone = 0,     ///< there is no mask
   kFloat32 = 1,  ///< added to the score; -inf hides the key
   kFloat16 = 2,  ///< the same
   kBytes = 3,    ///< not 0: may be seen (true in PyTorch and ONNX)
@@ -32,10 +33,10 @@ enum class MaskType : std::uint32_t {
 /// strides.row is between queries, strides.dim between keys. Strides of kBits are in bits: those of batch,
 /// head and row are multiples of 32, that of keys is 1, or 0 where a row's first bit is that of all its keys.
 struct MaskDesc {
-  MaskType type = MaskType::kNone;
+  MaskType type = MaskType::kNone;   ///< its storage
   std::optional<Strides> strides{};  ///< not given: a mask that broadcasts nothing, without padding
 
-  bool operator==(const MaskDesc&) const = default;
+  bool operator==(const MaskDesc&) const = default;  ///< equal in every member
 };
 
 /// A side of a window without a bound.
@@ -44,16 +45,16 @@ inline constexpr std::int64_t kUnlimited = -1;
 /// Query i sees key j only where i + offset - left <= j <= i + offset + right, with the offset named by
 /// AttentionDesc::align. Each side is a count or kUnlimited. FlashAttention calls the two window_size.
 struct SlidingWindow {
-  std::int64_t left = kUnlimited;
-  std::int64_t right = kUnlimited;
+  std::int64_t left = kUnlimited;   ///< keys before the one that lines up with the query, up to 2^30
+  std::int64_t right = kUnlimited;  ///< keys after it, up to 2^30
 
-  bool operator==(const SlidingWindow&) const = default;
+  bool operator==(const SlidingWindow&) const = default;  ///< equal in every member
 };
 
 /// Attention with linear biases (Press, Smith and Lewis, arXiv:2108.12409): slope[h] * |i + offset - j| is
 /// subtracted from the score, with the offset named by AttentionDesc::align.
 enum class Alibi : std::uint32_t {
-  kNone = 0,
+  kNone = 0,      ///< nothing is subtracted
   kStandard = 1,  ///< the paper's slopes, for any number of heads: see standard_alibi_slope()
   kGiven = 2,     ///< AttentionTensors::alibi_slopes, float32, one per query head
 };
@@ -74,18 +75,18 @@ enum class KeyMapping : std::uint32_t {
 /// block_table of blocks elsewhere) is a device buffer of int32 (batch, page_table_stride); numbers in it are
 /// clamped to the pages that exist.
 struct CacheLayout {
-  KeyMapping mapping = KeyMapping::kContiguous;
-  std::int64_t ring_length = 0;
-  std::int64_t page_size = 0;
-  std::int64_t page_count = 0;
-  std::int64_t page_table_stride = 0;  ///< entries of the table for each batch entry
+  KeyMapping mapping = KeyMapping::kContiguous;  ///< which of the sizes below count
+  std::int64_t ring_length = 0;                  ///< of kRing: rows of the tensors, 1 to 2^30
+  std::int64_t page_size = 0;                    ///< of kPaged: rows of a page, 1 to 2^30
+  std::int64_t page_count = 0;                   ///< of kPaged: pages of the tensors, 1 to 2^30
+  std::int64_t page_table_stride = 0;            ///< of kPaged: entries of the table for each batch entry
 
-  bool operator==(const CacheLayout&) const = default;
+  bool operator==(const CacheLayout&) const = default;  ///< equal in every member
 };
 
 /// A stage at which the attention weights of every query and key can be had, as ONNX numbers them.
 enum class WeightsStage : std::uint32_t {
-  kNone = 0,
+  kNone = 0,           ///< none are written
   kScores = 1,         ///< scale * Q K^T
   kSoftcap = 2,        ///< after softcap
   kMasked = 3,         ///< after bias, ALiBi and masks: -inf where hidden

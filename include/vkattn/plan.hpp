@@ -1,4 +1,5 @@
-// From a descriptor to recorded commands: plan once, bind tensors, record as often as wanted.
+/// @file
+/// From a descriptor to recorded commands: plan once, bind tensors, record as often as wanted.
 #pragma once
 
 #include <vkattn/attention.hpp>
@@ -6,6 +7,7 @@
 #include <vkattn/bindings.hpp>
 #include <vkattn/device.hpp>
 #include <vkattn/kernels.hpp>
+#include <vkattn/recording.hpp>
 #include <vkattn/statistics.hpp>
 #include <vkattn/tuning.hpp>
 
@@ -35,11 +37,11 @@ enum class BlockVisibility : std::uint32_t {
 /// is computed as hidden where no lengths come from buffers; else only the mask and the score function show.
 /// One of the caller's own need not know of causality, windows and lengths: the kernels see to them anyway.
 struct BlockMaskLayout {
-  std::uint32_t rows = 0;  ///< of a block
-  std::uint32_t keys = 0;
+  std::uint32_t rows = 0;          ///< of a block
+  std::uint32_t keys = 0;          ///< of a block
   std::uint32_t batch_stride = 0;  ///< 0 where blocks do not depend on the batch entry
-  std::uint32_t head_stride = 0;   ///< likewise
-  std::uint32_t row_stride = 0;
+  std::uint32_t head_stride = 0;   ///< 0 where they do not depend on the KV head
+  std::uint32_t row_stride = 0;    ///< from a block of rows to the next: blocks along the keys
 };
 
 /// How to plan a problem; what is left at its default the library decides.
@@ -58,9 +60,13 @@ struct PlanOptions {
   /// costs them a comparison for each score.
   bool strict_nonfinite = false;
   /// Passed to pipeline creation; owned by the caller; may be null.
-  VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
-  /// Work is split so that no dispatch is estimated above this, on devices that are not a CPU.
-  std::uint64_t max_dispatch_ns = 100'000'000;
+  VkPipelineCache pipeline_cache = {};
+  /// Work is cut so that no dispatch is estimated above this, in nanoseconds. 0: 100 ms, so that a device ten
+  /// times slower than guessed stays below the 2 seconds after which watchdogs end a program, and whole on a
+  /// CPU, which has none. A dispatch has at least one block of rows over all its keys: where that is
+  /// estimated above the limit by itself (some hundred thousand keys), the log warns, and kv_splits cuts the
+  /// keys too.
+  std::uint64_t max_dispatch_ns = 0;
   /// Parts that the keys are cut into, to keep a device busy that few rows would not; 0: chosen by a rule.
   /// The parts' results are merged by a second dispatch and take workspace. 1: none, and no workspace, except
   /// where the keys of one head exceed maxStorageBufferRange.
@@ -70,16 +76,8 @@ struct PlanOptions {
   bool capture_statistics = false;
   /// Make the plan for record(command buffer, tensors): needs VK_KHR_push_descriptor enabled on the device.
   bool push_descriptors = false;
-};
-
-/// One dispatch of a plan, for reports and tests.
-struct DispatchInfo {
-  std::string_view pass;  ///< the kernel's name, or of what follows it: combine merges a split over keys
-  std::uint64_t first_tile =
-      0;  ///< of the pass's tiles (row tiles of all heads of all batch entries; or rows)
-  std::uint64_t tile_count = 0;
-  std::uint32_t workgroups[3] = {};  ///< what vkCmdDispatch gets
-  double estimated_ns = 0;           ///< a rough guess from the device class, never a measurement
+  /// Leave compilation, the slow part, to AttentionPlan::compile(). The pipeline cache must live until then.
+  bool deferred_compilation = false;
 };
 
 /// One pipeline of a plan, for reports and tests.
@@ -90,14 +88,21 @@ struct PipelineInfo {
 };
 
 /// An immutable plan: the chosen kernel, its compiled pipeline and the list of dispatches. All shader
-/// compilation that the library asks for happens in create(). Cheap to copy; safe to share across threads;
-/// the last copy, or the last of its Bindings, destroys the pipelines, which must be idle by then.
+/// compilation that the library asks for happens in create(), or in compile(). Cheap to copy; safe to share
+/// across threads; the last copy, or the last of its Bindings, destroys the pipelines, which must be idle by
+/// then.
 class AttentionPlan {
  public:
   /// validate -> select -> plan. Errors: a broken rule of the descriptor, a device limit (named, with both
   /// numbers), no kernel that accepts (each reason), or Vulkan's own.
   [[nodiscard]] static Result<AttentionPlan> create(const Device& device, const AttentionDesc& desc,
                                                     const PlanOptions& options = {});
+
+  /// Of plans made with PlanOptions::deferred_compilation: compiles the pipelines, on any thread. Later calls
+  /// do nothing, those at the same time wait for the first. Until then everything works but recording.
+  [[nodiscard]] Result<void> compile() const;
+  /// That it can be recorded.
+  [[nodiscard]] bool is_compiled() const noexcept;
 
   /// The problem that it computes, as AttentionDesc::resolved() gives it.
   [[nodiscard]] const AttentionDesc& desc() const;
@@ -113,9 +118,10 @@ class AttentionPlan {
   /// Bytes of workspace that record needs; 0 where none is. No score matrix is ever in it; only a block mask,
   /// of a word for each block, grows with query_length x kv_length.
   [[nodiscard]] VkDeviceSize workspace_bytes() const;
-  /// Usage flags that a workspace buffer needs; 0 where none is needed. Its range must begin at a multiple of
-  /// minStorageBufferOffsetAlignment. Executions that may overlap need workspaces of their own.
-  [[nodiscard]] VkBufferUsageFlags workspace_usage() const;
+  /// What the caller must provide, what to put into barriers, and what record() does to a command buffer.
+  /// Executions that may overlap need workspaces of their own; others may share one (see
+  /// RecordOptions::wait_for_earlier).
+  [[nodiscard]] PlanRequirements requirements() const;
   /// Bytes that the range of a tensor must have where it begins at byte `offset` of its buffer: from its
   /// first element to the end of the 32-bit word in which its last one ends, on every device the same. 0 for
   /// a tensor that the problem has no use for. Example: range_bytes(&AttentionTensors::key, 0).
@@ -144,11 +150,13 @@ class AttentionPlan {
   /// The driver's statistics of each pipeline, for plans made with PlanOptions::capture_statistics.
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings = false) const;
 
-  /// Checks the tensors against the descriptor, writes descriptor sets from a pool of its own, and what
-  /// features need into a few bytes of host-visible memory that belong to the bindings. For queues of one
-  /// family.
+  /// Checks the tensors against the descriptor, writes descriptor sets, and what features need into a few
+  /// bytes of host-visible memory that belong to the bindings. For queues of one family. The sets come from
+  /// pools that the plan's bindings share or from `pool`, which has room for requirements(); no other thread
+  /// uses it meanwhile, it outlives their last use, and they go with it.
   [[nodiscard]] Result<Bindings> make_bindings(const AttentionTensors& tensors,
-                                               const BufferRange& workspace = {}) const;
+                                               const BufferRange& workspace = {},
+                                               VkDescriptorPool pool = {}) const;
   /// Points existing bindings at other tensors, without allocating descriptors. Only while none is in use.
   [[nodiscard]] Result<void> rewrite(Bindings& bindings, const AttentionTensors& tensors,
                                      const BufferRange& workspace = {}) const;
@@ -157,13 +165,16 @@ class AttentionPlan {
   [[nodiscard]] bool has_made(const Bindings& bindings) const noexcept;
 
   /// Records the work: binds, pushes, dispatches. No allocation, no wait, no lock, no transfer. The caller
-  /// orders it against whatever writes the inputs and reads the outputs: shader reads and writes in the
-  /// compute stage. Bindings of another plan are an error of the caller's: nothing is recorded then.
-  void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept;
+  /// orders it against whatever writes the inputs and reads the outputs, and binds its own compute state
+  /// again afterwards: requirements() has both. Bindings of another plan, and a plan that is not compiled,
+  /// are errors of the caller's: nothing is recorded then.
+  void record(VkCommandBuffer commands, const Bindings& bindings,
+              const RecordOptions& options = {}) const noexcept;
   /// The same without an object, for plans made with PlanOptions::push_descriptors. Where features need
-  /// parameters, these go to the workspace by vkCmdUpdateBuffer (workspace_usage()).
+  /// parameters, these go to the workspace by vkCmdUpdateBuffer (requirements()).
   [[nodiscard]] Result<void> record(VkCommandBuffer commands, const AttentionTensors& tensors,
-                                    const BufferRange& workspace = {}) const;
+                                    const BufferRange& workspace = {},
+                                    const RecordOptions& options = {}) const;
 
  private:
   explicit AttentionPlan(std::shared_ptr<const detail::PlanState> state) : state_(std::move(state)) {}

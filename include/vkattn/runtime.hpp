@@ -1,6 +1,7 @@
-// The convenience layer for programs without Vulkan code of their own: instance, device choice, buffers,
-// queue, pipeline cache on disk, timestamps. Link vkattn::runtime. Not thread-safe: one thread uses a Runtime
-// at a time.
+/// @file
+/// The convenience layer for programs without Vulkan code of their own: instance, device choice, buffers,
+/// queue, pipeline cache on disk, timestamps. Link vkattn::runtime. Not thread-safe: one thread uses a
+/// Runtime at a time.
 #pragma once
 
 #include <vkattn/cache.hpp>
@@ -29,8 +30,9 @@ struct RuntimeOptions {
   /// CPU.
   std::string device;
   /// Device extensions to do without where a driver is not to be trusted with them, such as
-  /// VK_KHR_cooperative_matrix: names with commas between. What later versions of Vulkan took over of them
-  /// stays off too. Empty: the environment variable VKATTN_DISABLE_EXTENSIONS, and where that is unset none.
+  /// VK_KHR_cooperative_matrix, or single features, such as shaderFloat16: names with commas between. What
+  /// later versions of Vulkan took over of extensions stays off too. Empty: the environment variable
+  /// VKATTN_DISABLE_EXTENSIONS, and where that is unset none.
   std::string disabled_extensions;
   /// Enable VK_LAYER_KHRONOS_validation with synchronization validation; messages are collected.
   bool validation = false;
@@ -39,7 +41,8 @@ struct RuntimeOptions {
   bool gpu_assisted_validation = false;
   /// Keep compiled pipelines on disk between runs.
   bool pipeline_cache = true;
-  /// Where; empty: VKATTN_CACHE_DIR, else XDG_CACHE_HOME/vkattn, else HOME/.cache/vkattn.
+  /// Where; empty: VKATTN_CACHE_DIR, else XDG_CACHE_HOME/vkattn, else on Windows LOCALAPPDATA/vkattn/cache,
+  /// else HOME/.cache/vkattn.
   std::filesystem::path cache_dir;
   /// What `vkattn tune` measured; empty: the environment variable VKATTN_TUNING, and where that is unset
   /// none. A file that is corrupt or of another device is ignored; AttentionPlan::describe() says so.
@@ -53,18 +56,22 @@ struct RuntimeOptions {
 /// One device as found: what it could do, everything supported counted as enabled but what
 /// VKATTN_DISABLE_EXTENSIONS names.
 struct DeviceInfo {
-  std::uint32_t index = 0;
-  Capabilities capabilities;
-  std::string rejected;  ///< why the runtime cannot use it; empty where it can
+  std::uint32_t index = 0;    ///< in list_devices(), for RuntimeOptions::device
+  Capabilities capabilities;  ///< with every feature that could be enabled
+  std::string rejected;       ///< why the runtime cannot use it; empty where it can
 };
 
 /// Device memory for one buffer, in host-visible memory where the device has no other. Freed by the
 /// destructor. Move-only; the Runtime must outlive it.
 class Buffer {
  public:
+  /// No buffer.
   Buffer() noexcept;
+  /// What was moved from is no buffer. One that is assigned to must be idle.
+  /// @{
   Buffer(Buffer&&) noexcept;
   Buffer& operator=(Buffer&&) noexcept;
+  /// @}
   ~Buffer();
 
   /// Null where there is no buffer.
@@ -90,8 +97,11 @@ class Runtime {
   /// Errors: no loader, no device that fits (each with its reason), a layer or file that is missing.
   [[nodiscard]] static Result<Runtime> create(const RuntimeOptions& options = {});
 
+  /// One that was moved from may be destroyed and assigned to; assigning ends the runtime that was there.
+  /// @{
   Runtime(Runtime&&) noexcept;
   Runtime& operator=(Runtime&&) noexcept;
+  /// @}
   /// Waits for the device and saves the pipeline cache where it changed.
   ~Runtime();
 
@@ -111,8 +121,9 @@ class Runtime {
   [[nodiscard]] const std::string& device_choice() const;
   /// For PlanOptions and AppendOptions; kept on disk unless RuntimeOptions::pipeline_cache is off.
   [[nodiscard]] VkPipelineCache pipeline_cache() const;
-  /// The compute queue that all work goes to; its family is queue_family().
+  /// The compute queue that all work goes to.
   [[nodiscard]] VkQueue queue() const;
+  /// The family of queue().
   [[nodiscard]] std::uint32_t queue_family() const;
   /// Nanoseconds per timestamp tick; 0 where the queue has no timestamps.
   [[nodiscard]] double timestamp_period_ns() const;

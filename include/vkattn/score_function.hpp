@@ -1,6 +1,7 @@
-// Score functions of the user's own: a few lines of GLSL that change scores or hide keys, compiled into every
-// kernel. Link vkattn::score_functions, which is built where VKATTN_BUILD_SCORE_FUNCTIONS is on and brings
-// the glslang compiler with it. docs/score_functions.md has the rules and examples.
+/// @file
+/// Score functions of the user's own: a few lines of GLSL that change scores or hide keys, compiled into
+/// every kernel. Link vkattn::score_functions, which is built where VKATTN_BUILD_SCORE_FUNCTIONS is on and
+/// brings the glslang compiler with it. docs/score_functions.md has the rules and examples.
 #pragma once
 
 #include <vkattn/score_shaders.hpp>
@@ -26,7 +27,7 @@ struct ScoreFunctionState;
 /// hides the key too, but only visible() lets kernels pass by blocks of keys.
 // clang-format on
 struct ScoreFunctionDesc {
-  std::string source;
+  std::string source;                   ///< GLSL
   std::string name = "score function";  ///< in messages, before the line: a file's name, say
   std::vector<ScoreBuffer> buffers;     ///< read as name(i); i is clamped to the elements that are bound
 };

@@ -1,11 +1,13 @@
-// What a plan needs to know of a score function of the user's own: the core library compiles nothing, so the
-// component vkattn::score_functions (vkattn/score_function.hpp) hands it kernels with the function in them.
+/// @file
+/// What a plan needs to know of a score function of the user's own: the core library compiles nothing, so the
+/// component vkattn::score_functions (vkattn/score_function.hpp) hands it kernels with the function in them.
 #pragma once
 
 #include <vkattn/result.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,12 +16,16 @@
 namespace vkattn {
 
 /// Elements of a score function's buffer, 4 bytes each.
-enum class ScoreBufferType : std::uint32_t { kFloat, kInt, kUint };
+enum class ScoreBufferType : std::uint32_t {
+  kFloat,  ///< GLSL's float
+  kInt,    ///< GLSL's int
+  kUint,   ///< GLSL's uint
+};
 
-/// A table of the score function. `name` is how its GLSL reads it: element i is name(i).
+/// A table of the score function.
 struct ScoreBuffer {
-  std::string name;
-  ScoreBufferType type = ScoreBufferType::kFloat;
+  std::string name;                                ///< how its GLSL reads it: element i is name(i)
+  ScoreBufferType type = ScoreBufferType::kFloat;  ///< of its elements
 };
 
 /// Most buffers of one score function.
@@ -42,9 +48,25 @@ class ScoreShaders {
       std::string_view shader) const noexcept = 0;
 
  protected:
+  /// For classes that derive from it.
+  /// @{
   ScoreShaders() = default;
   ScoreShaders(const ScoreShaders&) = default;
   ScoreShaders& operator=(const ScoreShaders&) = default;
+  /// @}
 };
+
+/// The kernels of a score function as bytes to be kept: with them a program needs no compiler where it runs.
+/// `shaders` are names of binaries (PipelineInfo::shader of plans with the function), and where there are
+/// none all that this build has. Of all, what does not compile is left out; of those that are named, it
+/// is an error.
+[[nodiscard]] Result<std::vector<std::byte>> save_score_shaders(const ScoreShaders& function,
+                                                                std::span<const std::string> shaders = {});
+
+/// The same function from those bytes, which must come from where the program's own code comes from: they are
+/// code. An error where they are torn or made by a library with other shaders. A plan whose kernel was left
+/// out is refused by its name, or gets another kernel.
+[[nodiscard]] Result<std::shared_ptr<const ScoreShaders>> load_score_shaders(
+    std::span<const std::byte> saved);
 
 }  // namespace vkattn

@@ -1,6 +1,7 @@
-// Block sizes of the kernels, and which of them were measured to be fastest on a device. `vkattn tune`
-// measures and writes a file; the runtime reads it (RuntimeOptions::tuning_file, or the environment variable
-// VKATTN_TUNING) and hands it to every plan. Programs without the runtime fill a Tuning by themselves.
+/// @file
+/// Block sizes of the kernels, and which of them were measured to be fastest on a device. `vkattn tune`
+/// measures and writes a file; the runtime reads it (RuntimeOptions::tuning_file, or the environment variable
+/// VKATTN_TUNING) and hands it to every plan. Programs without the runtime fill a Tuning by themselves.
 #pragma once
 
 #include <vkattn/attention.hpp>
@@ -20,7 +21,7 @@ struct TileSizes {
   std::uint32_t rows = 0;  ///< query rows of an invocation; of matrix kernels, blocks of rows of a subgroup
   std::uint32_t keys = 0;  ///< keys of a step or block; of the tile kernel, keys of an invocation
   std::uint32_t dims = 0;  ///< head dims staged at a time
-  [[nodiscard]] bool operator==(const TileSizes&) const = default;
+  [[nodiscard]] bool operator==(const TileSizes&) const = default;  ///< equal in every member
 };
 
 /// "threads 256, columns 16, rows 4": what is not 0.
@@ -28,9 +29,9 @@ struct TileSizes {
 
 /// A kernel and its block sizes.
 struct KernelTile {
-  std::string kernel;
-  TileSizes tile;
-  [[nodiscard]] bool operator==(const KernelTile&) const = default;
+  std::string kernel;  ///< its name: decode, lane, tile, matrix or matrix2
+  TileSizes tile;      ///< as the tile table has them
+  [[nodiscard]] bool operator==(const KernelTile&) const = default;  ///< equal in every member
 };
 
 /// Every kernel and block size of the tile table that the device accepts for the problem, the default first.
@@ -39,15 +40,15 @@ struct KernelTile {
 
 /// A mask, a cache, softcap and the like of a measured problem.
 struct TunedFeature {
-  std::string name;
+  std::string name;        ///< as refusals name it, such as "softcap"
   std::uint32_t kind = 0;  ///< of masks and of ALiBi's slopes: which; else 0
 };
 
 /// What was measured to be best for one problem.
 struct TunedProblem {
-  std::string problem;  ///< a label, for reports
-  AttentionDesc desc;   ///< of a file's entry sizes, types, causality and window
-  KernelTile best;
+  std::string problem;                 ///< a label, for reports
+  AttentionDesc desc;                  ///< of a file's entry sizes, types, causality and window
+  KernelTile best;                     ///< what took the least time
   std::uint32_t kv_splits = 0;         ///< 0: by the rule
   std::vector<TunedFeature> features;  ///< of a file's entry: those that `desc` does not tell of
 };
@@ -56,7 +57,7 @@ struct TunedProblem {
 struct Tuning {
   std::string source;   ///< the file's name, for reports
   std::string warning;  ///< why nothing of the file is used, for AttentionPlan::describe(); empty where it is
-  std::vector<TunedProblem> problems;
+  std::vector<TunedProblem> problems;  ///< empty where there is a warning
 
   /// The measured problem that is nearest to `desc`: the same types, dims, causality and heads of a group,
   /// with rows and keys within a factor of 4; null where there is none. Each feature (a mask, a window,

@@ -184,6 +184,8 @@ vec4 rotated4(uint source, uint dim, int position) {
   return x * cosine + (in_second ? partner : -partner) * sine;
 }
 
+#if VKATTN_QUANTISED
+
 // One block. Its elements are made twice, for the scale and for the codes, rather than kept. Its words begin at an even
 // or an odd half of the buffer: the half that is left over is the first one or the last.
 void quantise_block(uint source, uint target, uint first_dim, int position) {
@@ -224,6 +226,13 @@ void quantise_block(uint source, uint target, uint first_dim, int position) {
 }
 
 bool has_blocks() { return kTargetType == VKATTN_TYPE_Q8_0 || kTargetType == VKATTN_TYPE_Q4_0; }
+
+#else
+
+void quantise_block(uint source, uint target, uint first_dim, int position) {}
+bool has_blocks() { return false; }
+
+#endif
 
 uint units_per_row() {
   if (has_blocks()) return kDims / kBlock;

@@ -10,6 +10,11 @@
 #define VKATTN_FEATURES 0
 #endif
 
+// Features with quantised keys and values; builds of the library may do without.
+#ifndef VKATTN_QUANTISED
+#define VKATTN_QUANTISED 1
+#endif
+
 // 16-bit elements are read and written as such; else as halves of 32-bit words.
 #ifndef VKATTN_STORAGE_16BIT
 #define VKATTN_STORAGE_16BIT 0

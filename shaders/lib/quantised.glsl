@@ -36,14 +36,14 @@ float decode_e4m3(uint bits) {
 //   float NAME_scale_of(row_index, dim)     their scale, and
 //   vec4  NAME_unscaled4(row_index, dim)    themselves without it
 // A row begins with a block: its number and that of the dim are told apart so that each is calculated once for several.
-// Only the forms of shaders with features have them.
+// Only the forms of shaders with features have them, in builds with quantised types.
 #define VKATTN_NO_QUANTISED_INPUT(NAME, TYPE, VECTOR_LOADS)                                                     \
   float NAME##_quantised(uint index) { return 0.0; }                                                            \
   vec4 NAME##_quantised4(uint row_index, uint dim) { return vec4(0.0); }                                        \
   float NAME##_scale_of(uint row_index, uint dim) { return 1.0; }                                               \
   vec4 NAME##_unscaled4(uint row_index, uint dim) { return vec4(0.0); }
 
-#if VKATTN_FEATURES
+#if VKATTN_FEATURES && VKATTN_QUANTISED
 #define VKATTN_QUANTISED_KEYS(NAME, TYPE, VECTOR_LOADS)                                                         \
   uint NAME##_block(uint index, uint halves) { return (params.NAME##_offset >> 1) + (index >> 5) * halves; }    \
                                                                                                                 \

@@ -2,7 +2,7 @@
 // they are the operands. Their scales, one for 32 dims of a key, never enter an operand by themselves, where they would be
 // rounded: those of keys multiply sums over 32 dims, those of values the probabilities before these are rounded once.
 //
-// Only shaders with features have quantised tensors: the others have functions that do nothing.
+// Only shaders with features have quantised tensors, in builds with them: the others have functions that do nothing.
 //   bool kKeysQuantised, kValuesQuantised            and of these, those that have a scale for 32 dims:
 //   bool kKeysScaled, kValuesScaled
 //   float key_head_scale(), value_head_scale()       of scores, of outputs: float8 has one scale for a head
@@ -20,7 +20,7 @@
 
 #extension GL_KHR_shader_subgroup_shuffle : require
 
-#if VKATTN_FEATURES
+#if VKATTN_FEATURES && VKATTN_QUANTISED
 
 const uint kScaleDims = 32;  // that share a scale
 const bool kKeysQuantised = kKeyType >= VKATTN_TYPE_Q8_0;

@@ -187,8 +187,9 @@ TensorExtents score_extents(const AttentionDesc& desc) {
   return {desc.batch, desc.query_heads, desc.query_length, desc.kv_length};
 }
 
-Result<void> validate(const AttentionDesc& given) {
-  const AttentionDesc desc = given.resolved();
+namespace {
+
+Result<void> check_all(const AttentionDesc& desc) {
   if (Result<void> s = check_sizes(desc); !s.ok()) return s;
   if (Result<void> s = check_heads(desc); !s.ok()) return s;
   if (Result<void> s = check_options(desc); !s.ok()) return s;
@@ -200,6 +201,12 @@ Result<void> validate(const AttentionDesc& given) {
       return s;
   }
   return {};
+}
+
+}  // namespace
+
+Result<void> validate(const AttentionDesc& given) {
+  return detail::without_exceptions([&] { return check_all(given.resolved()); });
 }
 
 }  // namespace vkattn

@@ -70,7 +70,7 @@ struct FeatureRow {
 /// end but that of int32.
 [[nodiscard]] std::int64_t cache_capacity(const CacheLayout& cache, std::int64_t contiguous);
 
-/// Storage buffers of the shaders that the problem takes.
+/// Storage buffers that the shaders of the problem name; storage_buffers() of tensor_table.hpp are in use.
 [[nodiscard]] inline std::uint32_t binding_count(const AttentionDesc& desc) {
   return has_features(desc) ? VKATTN_FEATURE_BINDING_COUNT : VKATTN_BINDING_COUNT;
 }

@@ -98,6 +98,18 @@ Result<void> check_tensor(const NamedTensor& tensor, const TensorUse& use) {
   return check_no_overlap(tensor);
 }
 
+Result<void> check_built([[maybe_unused]] std::initializer_list<DataType> types) {
+#ifdef VKATTN_WITHOUT_QUANTISED
+  for (const DataType type : types) {
+    if (!is_quantised(type)) continue;
+    return Error{
+        ErrorCode::kUnsupported, VK_SUCCESS,
+        message("this build left ", name(type), " out: it was configured with VKATTN_QUANTISED=OFF")};
+  }
+#endif
+  return {};
+}
+
 bool has_vector_loads(const TensorDesc& tensor, const TensorExtents& extents, std::uint32_t elements) {
   if (tensor.alignment_bytes < elements * element_bytes(tensor.type) || tensor.strides->dim != 1)
     return false;

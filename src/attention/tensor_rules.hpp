@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 
@@ -53,6 +54,9 @@ template <class Enum>
 
 /// The first rule that the tensor breaks. It has strides.
 [[nodiscard]] Result<void> check_tensor(const NamedTensor& tensor, const TensorUse& use);
+
+/// That the build can do all of the types: quantised ones may have been left out.
+[[nodiscard]] Result<void> check_built(std::initializer_list<DataType> types);
 
 /// True where rows of the tensor can be read so many elements at a time (4, or 8 of 16 bits).
 [[nodiscard]] bool has_vector_loads(const TensorDesc& tensor, const TensorExtents& extents,

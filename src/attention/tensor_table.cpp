@@ -215,6 +215,14 @@ std::span<const std::byte> host_bytes(const HostTensors& tensors, const TensorRo
   return std::visit(bytes, row.host);
 }
 
+std::uint32_t storage_buffers(Desc desc) {
+  std::uint32_t count = has_features(desc) ? 1U : 0U;  // FeatureParams
+  for (const TensorRow& row : kTable) count += row.is_used(desc) ? 1U : 0U;
+  if (needs_row_lse(desc) && !desc.has_lse) ++count;
+  if (desc.score_function) count += static_cast<std::uint32_t>(desc.score_function->buffers().size());
+  return count;
+}
+
 TensorExtents tensor_extents(const TensorRow& row, Desc desc) {
   const std::int64_t dims = row.dims(desc);
   switch (row.cut) {

@@ -90,6 +90,10 @@ template <class BytesOf>
   return tensors;
 }
 
+/// Storage buffers that the problem needs, without what a plan may do without: partial results and a block
+/// mask.
+[[nodiscard]] std::uint32_t storage_buffers(const AttentionDesc& desc);
+
 /// Extents of the whole tensor.
 [[nodiscard]] TensorExtents tensor_extents(const TensorRow& row, const AttentionDesc& desc);
 

@@ -2,6 +2,7 @@
 #include <array>
 #include <span>
 
+#include "attention/tensor_rules.hpp"
 #include "cache/append_sizes.hpp"
 #include "cache/append_state.hpp"
 #include "cache/append_tasks.hpp"
@@ -18,10 +19,13 @@ Result<std::shared_ptr<const AppendState>> make_plan(const Device& device, const
                                                      const AppendOptions& options) {
   if (Result<void> s = validate(given); !s) return s.error();
   const AppendDesc desc = given.resolved();
+  if (Result<void> s = detail::check_built({desc.cache_key.type, desc.cache_value.type}); !s)
+    return s.error();
   auto tasks = append_program(desc, device.capabilities());
   if (!tasks) return tasks.error();
-  auto program = Program::create(device.share(), *std::move(tasks),
-                                 {options.pipeline_cache, options.push_descriptors, false});
+  auto program = Program::create(
+      device.share(), *std::move(tasks),
+      {options.pipeline_cache, options.push_descriptors, false, options.deferred_compilation});
   if (!program) return program.error();
   return std::make_shared<const AppendState>(AppendState{desc, *std::move(program)});
 }
@@ -62,6 +66,14 @@ Result<AppendPlan> AppendPlan::create(const Device& device, const AppendDesc& de
   });
 }
 
+Result<void> AppendPlan::compile() const {
+  return detail::without_exceptions([&]() -> Result<void> { return state_->program->compile(); });
+}
+
+bool AppendPlan::is_compiled() const noexcept {
+  return state_->program->is_compiled();
+}
+
 const AppendDesc& AppendPlan::desc() const {
   return state_->desc;
 }
@@ -72,8 +84,12 @@ VkDeviceSize AppendPlan::range_bytes(BufferRange AppendTensors::*tensor, VkDevic
   return index < tensors.size() ? detail::Program::range_bytes(tensors[index], offset) : 0;
 }
 
-std::size_t AppendPlan::dispatch_count() const {
-  return state_->program->desc().steps.size();
+std::vector<DispatchInfo> AppendPlan::dispatches() const {
+  return state_->program->dispatches();
+}
+
+PlanRequirements AppendPlan::requirements() const {
+  return state_->program->requirements();
 }
 
 std::string AppendPlan::describe() const {
@@ -98,9 +114,9 @@ std::string AppendPlan::describe() const {
   return text;
 }
 
-Result<Bindings> AppendPlan::make_bindings(const AppendTensors& tensors) const {
+Result<Bindings> AppendPlan::make_bindings(const AppendTensors& tensors, VkDescriptorPool pool) const {
   return detail::without_exceptions([&]() -> Result<Bindings> {
-    auto bindings = state_->program->bind(detail::AppendCall(tensors).call());
+    auto bindings = state_->program->bind(detail::AppendCall(tensors).call(), pool);
     if (!bindings) return bindings.error();
     return Bindings(*std::move(bindings));
   });
@@ -116,13 +132,15 @@ bool AppendPlan::has_made(const Bindings& bindings) const noexcept {
   return bindings.state().program == state_->program;
 }
 
-void AppendPlan::record(VkCommandBuffer commands, const Bindings& bindings) const noexcept {
-  if (has_made(bindings)) state_->program->record(commands, bindings.state());
+void AppendPlan::record(VkCommandBuffer commands, const Bindings& bindings,
+                        const RecordOptions& options) const noexcept {
+  if (has_made(bindings)) state_->program->record(commands, bindings.state(), options);
 }
 
-Result<void> AppendPlan::record(VkCommandBuffer commands, const AppendTensors& tensors) const {
+Result<void> AppendPlan::record(VkCommandBuffer commands, const AppendTensors& tensors,
+                                const RecordOptions& options) const {
   return detail::without_exceptions([&]() -> Result<void> {
-    return state_->program->record(commands, detail::AppendCall(tensors).call());
+    return state_->program->record(commands, detail::AppendCall(tensors).call(), options);
   });
 }
 

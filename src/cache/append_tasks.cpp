@@ -282,8 +282,8 @@ Result<void> add_task(Task task, const Capabilities& capabilities, ProgramDesc& 
     return limit_exceeded("the ", task.name, " take ", task.units, " invocations; at most ", kMaxUnits,
                           " are possible, so split the batch");
   }
-  const auto words = built_shader(shader_binaries(), task.shader);
-  if (!words) return words.error();
+  const auto code = built_shader(shader_binaries(), task.shader);
+  if (!code) return code.error();
   set_stand_ins(task.set.bindings);
   task.set.push_constants.resize(sizeof(AppendParams));
   std::memcpy(task.set.push_constants.data(), &task.params, sizeof(AppendParams));
@@ -291,7 +291,7 @@ Result<void> add_task(Task task, const Capabilities& capabilities, ProgramDesc& 
   ProgramPass pass;
   pass.name = task.name;
   pass.shader = task.shader;
-  pass.words = *words;
+  pass.code = *code;
   pass.specialization = std::move(task.specialization);
   pass.workgroup_size = kWorkgroup;
   // Lengths may be written over the positions that the tasks before have read: they must be done.

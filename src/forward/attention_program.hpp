@@ -39,7 +39,10 @@ template <class Params>
 /// purpose. It bounds how long a dispatch may take, and is never shown as a speed.
 [[nodiscard]] double assumed_flops_per_ns(const Capabilities& capabilities);
 
-/// Units of `unit_ns` each that one dispatch may have. CPUs have no watchdog that long dispatches run into.
+/// What PlanOptions::max_dispatch_ns stands for; 0: no limit.
+[[nodiscard]] std::uint64_t dispatch_limit_ns(const Capabilities& capabilities,
+                                              std::uint64_t max_dispatch_ns);
+/// Units of `unit_ns` each that one dispatch may have: PlanOptions::max_dispatch_ns.
 [[nodiscard]] UnitLimits dispatch_limits(const Capabilities& capabilities, std::uint64_t max_dispatch_ns,
                                          double unit_ns);
 

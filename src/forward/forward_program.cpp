@@ -55,18 +55,20 @@ std::vector<PlannedPass> list_passes(const LayoutRequest& request, const Forward
 }
 
 // SPIR-V of a shader, with the score function in it where there is one.
-Result<std::span<const std::uint32_t>> shader_words(const AttentionDesc& desc, std::string_view shader) {
-  if (desc.score_function) return desc.score_function->binary(shader);
-  return built_shader(shader_binaries(), shader);
+Result<ShaderCode> shader_code(const AttentionDesc& desc, std::string_view shader) {
+  if (!desc.score_function) return built_shader(shader_binaries(), shader);
+  const auto words = desc.score_function->binary(shader);
+  if (!words) return words.error();
+  return ShaderCode(*words);
 }
 
 Result<ProgramPass> program_pass(const AttentionDesc& desc, const PlannedPass& planned) {
-  const auto words = shader_words(desc, planned.config.shader);
-  if (!words) return words.error();
+  const auto code = shader_code(desc, planned.config.shader);
+  if (!code) return code.error();
   ProgramPass pass;
   pass.name = planned.config.name;
   pass.shader = planned.config.shader;
-  pass.words = *words;
+  pass.code = *code;
   pass.specialization = specialization(desc, planned.config, planned.variant);
   pass.workgroup_size = planned.config.workgroup_size;
   pass.required_subgroup_size = planned.config.required_subgroup_size;

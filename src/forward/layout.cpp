@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "attention/features.hpp"
+#include "attention/tensor_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "forward/windows.hpp"
@@ -56,6 +57,11 @@ std::uint32_t window_key_step(const LayoutRequest& request) {
   return whole ? 0 : request.config.key_step;
 }
 
+// Storage buffers that the device has for partial results and a block mask.
+std::uint32_t spare_buffers(const LayoutRequest& request) {
+  return request.capabilities.max_stage_storage_buffers - storage_buffers(request.desc);
+}
+
 /// The windows of rows, before keys are cut, and what the workspace holds for each row.
 struct RowLayout {
   KvSplit split;
@@ -75,8 +81,14 @@ Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& window
   }
   const auto tile_count = static_cast<std::int64_t>(std::min(tiles, 1e9));
   const bool keys_cut = windows.max_keys < desc.kv_length;
-  KvSplit split =
-      choose_kv_split(desc, request.capabilities, config, tile_count, keys_cut, request.kv_splits);
+  const bool may_split = spare_buffers(request) > 0;
+  if (!may_split && (keys_cut || request.kv_splits > 1)) {
+    return limit_exceeded("splitting the keys needs ", storage_buffers(desc) + 1,
+                          " storage buffers; maxPerStageDescriptorStorageBuffers is ",
+                          request.capabilities.max_stage_storage_buffers);
+  }
+  KvSplit split = choose_kv_split(desc, request.capabilities, config, tile_count, keys_cut,
+                                  may_split ? request.kv_splits : 1);
   if (keys_cut && split.keys > windows.max_keys) {
     split = split_into(desc.kv_length, divide_up(desc.kv_length, windows.max_keys), config.key_step);
   }
@@ -88,7 +100,8 @@ Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& window
 Result<RowLayout> row_layout(const LayoutRequest& request, Windows windows, double tiles) {
   auto split = choose_split(request, windows, tiles);
   if (!split) return split.error();
-  const bool wants_sums = request.config.sums_in_workspace && request.kv_splits == 0;
+  const bool wants_sums =
+      request.config.sums_in_workspace && request.kv_splits == 0 && spare_buffers(request) > 0;
   RowLayout layout{*split, std::move(windows), 0, false};
   if (split->splits == 1 && !wants_sums) return layout;
   const std::int64_t row_bytes = 4 * split->splits * (request.desc.value_dim + 1);
@@ -236,7 +249,8 @@ Result<ForwardLayout> lay_out(const LayoutRequest& request) {
   layout.split = rows->split;
   layout.has_partials = rows->row_bytes != 0;
   layout.sums_in_workspace = rows->sums_in_workspace;
-  layout.has_block_mask = wants_block_mask(request.desc, request.config);
+  const std::uint32_t spare = spare_buffers(request) - (layout.has_partials ? 1U : 0U);
+  layout.has_block_mask = spare > 0 && wants_block_mask(request.desc, request.config);
   layout.whole = tensor_windows(request.desc, whole_window(request.desc));
   cut_keys(request.desc, *rows, areas, layout.windows);
   if (has_features(request.desc)) {

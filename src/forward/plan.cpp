@@ -2,11 +2,15 @@
 #include <vkattn/plan.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/message.hpp"
+#include "forward/attention_program.hpp"
 #include "forward/forward_program.hpp"
+#include "forward/hints.hpp"
 #include "forward/plan_state.hpp"
 #include "kernels/tile_table.hpp"
+#include "vulkan/debug.hpp"
 
 namespace vkattn {
 
@@ -134,9 +138,9 @@ Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const A
   plan->options = options;
   auto program = plan_kernel(device.capabilities(), *plan);
   if (!program) return program.error();
-  auto compiled =
-      Program::create(plan->device, *std::move(program),
-                      {options.pipeline_cache, options.push_descriptors, options.capture_statistics});
+  auto compiled = Program::create(plan->device, *std::move(program),
+                                  {options.pipeline_cache, options.push_descriptors,
+                                   options.capture_statistics, options.deferred_compilation});
   if (!compiled) return compiled.error();
   plan->program = *std::move(compiled);
   return std::shared_ptr<const PlanState>(std::move(plan));
@@ -147,6 +151,20 @@ Result<void> check_block_mask(const PlanState& plan, const AttentionTensors& ten
   if (plan.layout.block_mask_bytes == 0 || !missing) return {};
   return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                "the block mask is said to be complete but its buffer is null"};
+}
+
+// A block of rows over all its keys is not cut further.
+void warn_of_long_dispatches(const PlanState& plan) {
+  const Log& log = plan.device->log;
+  const std::uint64_t most = dispatch_limit_ns(plan.device->capabilities, plan.options.max_dispatch_ns);
+  if (!is_logged(log, LogLevel::kWarning) || most == 0) return;
+  for (const ProgramStep& step : plan.program->desc().steps) {
+    if (step.estimated_ns <= static_cast<double>(most)) continue;
+    write_log(log, LogLevel::kWarning, "a dispatch is estimated to take ",
+              std::llround(step.estimated_ns / 1e6),
+              " ms, above max_dispatch_ns: cut the keys with kv_splits");
+    return;
+  }
 }
 
 // A block mask that is complete is not computed: it is all that comes before the kernel.
@@ -163,16 +181,33 @@ Result<AttentionPlan> AttentionPlan::create(const Device& device, const Attentio
   return detail::without_exceptions([&]() -> Result<AttentionPlan> {
     auto state = detail::make_plan(device, desc, options);
     if (!state) return state.error();
-    return AttentionPlan(*std::move(state));
+    const AttentionPlan plan(*std::move(state));
+    const Log& log = device.state().log;
+    detail::warn_of_long_dispatches(*plan.state_);
+    if (detail::is_logged(log, LogLevel::kDetail)) {
+      detail::write_log(log, LogLevel::kDetail, plan.describe());
+    } else if (detail::is_logged(log, LogLevel::kWarning)) {
+      const std::string hint = detail::missed_form(*plan.state_);
+      if (!hint.empty()) detail::write_log(log, LogLevel::kWarning, hint);
+    }
+    return plan;
   });
 }
 
-Result<Bindings> AttentionPlan::make_bindings(const AttentionTensors& tensors,
-                                              const BufferRange& workspace) const {
+Result<void> AttentionPlan::compile() const {
+  return detail::without_exceptions([&]() -> Result<void> { return state_->program->compile(); });
+}
+
+bool AttentionPlan::is_compiled() const noexcept {
+  return state_->program->is_compiled();
+}
+
+Result<Bindings> AttentionPlan::make_bindings(const AttentionTensors& tensors, const BufferRange& workspace,
+                                              VkDescriptorPool pool) const {
   return detail::without_exceptions([&]() -> Result<Bindings> {
     if (Result<void> s = detail::check_block_mask(*state_, tensors); !s) return s.error();
     const detail::ForwardCall call(tensors);
-    auto bindings = state_->program->bind(call.call(workspace, detail::first_pass(*state_, tensors)));
+    auto bindings = state_->program->bind(call.call(workspace, detail::first_pass(*state_, tensors)), pool);
     if (!bindings) return bindings.error();
     return Bindings(*std::move(bindings));
   });
@@ -192,16 +227,18 @@ bool AttentionPlan::has_made(const Bindings& bindings) const noexcept {
   return bindings.state().program == state_->program;
 }
 
-void AttentionPlan::record(VkCommandBuffer commands, const Bindings& bindings) const noexcept {
-  if (has_made(bindings)) state_->program->record(commands, bindings.state());
+void AttentionPlan::record(VkCommandBuffer commands, const Bindings& bindings,
+                           const RecordOptions& options) const noexcept {
+  if (has_made(bindings)) state_->program->record(commands, bindings.state(), options);
 }
 
 Result<void> AttentionPlan::record(VkCommandBuffer commands, const AttentionTensors& tensors,
-                                   const BufferRange& workspace) const {
+                                   const BufferRange& workspace, const RecordOptions& options) const {
   return detail::without_exceptions([&]() -> Result<void> {
     if (Result<void> s = detail::check_block_mask(*state_, tensors); !s) return s;
     const detail::ForwardCall call(tensors);
-    return state_->program->record(commands, call.call(workspace, detail::first_pass(*state_, tensors)));
+    return state_->program->record(commands, call.call(workspace, detail::first_pass(*state_, tensors)),
+                                   options);
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include "attention/tensor_table.hpp"
 #include "common/message.hpp"
+#include "forward/hints.hpp"
 #include "forward/params.hpp"
 #include "forward/plan_state.hpp"
 
@@ -35,7 +36,7 @@ std::string AttentionPlan::configuration() const {
   const std::vector<detail::ProgramPass>& passes = plan.program->desc().passes;
   if (!passes.empty()) {
     const detail::ProgramPass& kernel = passes[plan.kernel_pass];
-    for (const std::uint32_t word : kernel.words) add(word);
+    for (const std::uint8_t byte : kernel.code.bytes()) add(byte);
     for (const detail::SpecializationValue& value : kernel.specialization) {
       add(value.id);
       add(value.value);
@@ -50,12 +51,8 @@ VkDeviceSize AttentionPlan::workspace_bytes() const {
   return state_->layout.workspace_bytes;
 }
 
-VkBufferUsageFlags AttentionPlan::workspace_usage() const {
-  if (workspace_bytes() == 0) return 0;
-  // Without bindings of their own, parameters are written by vkCmdUpdateBuffer.
-  const bool has_params = state_->layout.windows.front().feature_params.bytes != 0;
-  return has_params ? VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT
-                    : VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+PlanRequirements AttentionPlan::requirements() const {
+  return state_->program->requirements();
 }
 
 VkDeviceSize AttentionPlan::range_bytes(BufferRange AttentionTensors::*tensor, VkDeviceSize offset) const {
@@ -79,16 +76,7 @@ std::optional<BlockMaskLayout> AttentionPlan::block_mask_layout() const {
 }
 
 std::vector<DispatchInfo> AttentionPlan::dispatches() const {
-  const detail::ProgramDesc& program = state_->program->desc();
-  std::vector<DispatchInfo> all;
-  for (const detail::ProgramStep& step : program.steps) {
-    all.push_back({program.passes[step.pass].name,
-                   step.first_unit,
-                   step.unit_count,
-                   {step.groups_x, step.groups_y, 1},
-                   step.estimated_ns});
-  }
-  return all;
+  return state_->program->dispatches();
 }
 
 std::vector<PipelineInfo> AttentionPlan::pipelines() const {
@@ -121,6 +109,7 @@ std::string AttentionPlan::describe() const {
                             desc.score_function->hides_keys() ? ", hides keys" : "", "\n");
   }
   for (const std::string& note : plan.notes) text += note + "\n";
+  if (const std::string hint = detail::missed_form(plan); !hint.empty()) text += hint + "\n";
   text += detail::message("dispatches: ", plan.program->desc().steps.size(), " over ", layout.windows.size(),
                           layout.windows.size() == 1 ? " window" : " windows",
                           " of the tensors; workspace: ", layout.workspace_bytes, " bytes\n");

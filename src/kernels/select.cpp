@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "attention/features.hpp"
+#include "attention/tensor_rules.hpp"
+#include "attention/tensor_table.hpp"
 #include "common/message.hpp"
 #include "kernels/tile_table.hpp"
 #include "shared/attention_constants.h"
@@ -19,19 +21,18 @@ namespace {
 // A configuration is of use only where the build has its shader.
 Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
                                const Capabilities& capabilities, const TileSizes* tile = nullptr) {
-  if (capabilities.max_stage_storage_buffers < binding_count(desc)) {
-    return Error{
-        ErrorCode::kLimitExceeded, VK_SUCCESS,
-        message("needs ", binding_count(desc), " storage buffers, maxPerStageDescriptorStorageBuffers is ",
-                capabilities.max_stage_storage_buffers)};
+  if (const std::uint32_t needed = storage_buffers(desc); capabilities.max_stage_storage_buffers < needed) {
+    return limit_exceeded("needs ", needed, " storage buffers, maxPerStageDescriptorStorageBuffers is ",
+                          capabilities.max_stage_storage_buffers);
   }
+  if (Result<void> s = check_built({desc.key.type, desc.value.type}); !s) return s.error();
   const std::vector<TileSizes> tiles =
       tile != nullptr ? std::vector{*tile} : table_tiles(kernel.name, desc, capabilities);
   auto config = kernel.configure(desc, capabilities, tiles);
   if (!config) return config;
   config->name = kernel.name;
   if (Result<void> status = check_loop_limit(desc, capabilities, *config); !status) return status.error();
-  if (const auto words = built_shader(shader_binaries(), config->shader); !words) return words.error();
+  if (const auto code = built_shader(shader_binaries(), config->shader); !code) return code.error();
   return config;
 }
 

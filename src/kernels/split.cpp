@@ -47,7 +47,7 @@ std::int64_t most_visible_keys(const AttentionDesc& desc, std::int64_t rows) {
 std::int64_t concurrent_workgroups(const Capabilities& capabilities, const KernelConfig& config) {
   const std::int64_t units = capabilities.compute_units;
   if (capabilities.is_cpu()) return units != 0 ? units : 4;
-  const bool discrete = capabilities.device_type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  const bool discrete = capabilities.device_type == DeviceType::kDiscreteGpu;
   const std::int64_t guessed_units = discrete ? 64 : 12;
   return (units != 0 ? units : guessed_units) * config.workgroups_per_unit;
 }

@@ -31,8 +31,7 @@ std::uint64_t Program::range_bytes(const ProgramTensor& tensor, std::uint64_t of
 
 BindingsState::~BindingsState() {
   if (!program) return;
-  const DeviceState& device = *program->device_;
-  device.vk.vkDestroyDescriptorPool(device.device, pool, nullptr);
+  if (program->pools_) program->pools_->give_back(sets);
 }
 
 Result<void> Program::check_range(const ProgramTensor& tensor, const BufferRange& range) const {
@@ -104,6 +103,12 @@ Program::BoundSet Program::resolve(const ProgramSet& set, const ProgramCall& cal
   return bound;
 }
 
+Program::SlotBuffers Program::in_slots(const BoundSet& bound) const noexcept {
+  SlotBuffers buffers;
+  for (std::uint32_t i = 0; i < slots_.count(); ++i) buffers[i] = bound.buffers[slots_.bindings()[i]];
+  return buffers;
+}
+
 std::size_t Program::first_step(const ProgramCall& call) const noexcept {
   const auto first = std::find_if(desc_.steps.begin(), desc_.steps.end(),
                                   [&](const ProgramStep& step) { return step.pass >= call.first_pass; });
@@ -146,10 +151,10 @@ void Program::write(BindingsState& bindings, const ProgramCall& call) const {
     const VkDescriptorBufferInfo parameters{bindings.parameters.buffer(),
                                             bindings.parameters.offset() + parameter, set.parameters.size()};
     bound.push_back(resolve(set, call, parameters));
+    const SlotBuffers buffers = in_slots(bound[i]);
     std::array<VkWriteDescriptorSet, kMostBindings> writes;
-    const auto used = std::span(writes).first(desc_.binding_count);
-    fill_buffer_writes(bound[i].buffers, bindings.sets[i], used);
-    device_->vk.vkUpdateDescriptorSets(device_->device, desc_.binding_count, writes.data(), 0, nullptr);
+    fill_buffer_writes(buffers, bindings.sets.sets[i], std::span(writes).first(slots_.count()));
+    device_->vk.vkUpdateDescriptorSets(device_->device, slots_.count(), writes.data(), 0, nullptr);
     if (!set.parameters.empty()) {
       fill_parameters(set, bound[i], call, bindings.parameters.data() + parameter);
       parameter += parameter_bytes(set);
@@ -163,8 +168,8 @@ void Program::write(BindingsState& bindings, const ProgramCall& call) const {
   bindings.first_step = first_step(call);
 }
 
-Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call) const {
-  if (push_descriptors_) {
+Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call, VkDescriptorPool pool) const {
+  if (options_.push_descriptors) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "this plan was made with push_descriptors: record it with tensors in place of bindings"};
   }
@@ -172,12 +177,9 @@ Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call) co
   auto bindings = std::make_unique<BindingsState>();
   bindings->program = shared_from_this();
   if (desc_.steps.empty()) return bindings;
-  if (Result<void> s =
-          allocate_buffer_sets(*device_, layout_.set_layout(), static_cast<std::uint32_t>(desc_.sets.size()),
-                               desc_.binding_count, bindings->pool, bindings->sets);
-      !s) {
-    return s.error();
-  }
+  auto sets = pools_->take(static_cast<std::uint32_t>(desc_.sets.size()), pool);
+  if (!sets) return sets.error();
+  bindings->sets = *std::move(sets);
   std::uint64_t bytes = 0;
   for (const ProgramSet& set : desc_.sets) bytes += parameter_bytes(set);
   if (bytes != 0) {

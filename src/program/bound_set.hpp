@@ -7,9 +7,6 @@
 
 namespace vkattn::detail {
 
-/// Of the programs there are: attention with features has the most.
-inline constexpr std::size_t kMostBindings = 24;
-
 inline constexpr std::size_t kMostPushConstantBytes = 128;  // all that every device has
 inline constexpr std::size_t kMostParameterBytes = 256;
 

@@ -2,6 +2,8 @@
 #include "program/program.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "common/integers.hpp"
@@ -12,8 +14,14 @@ namespace vkattn::detail {
 namespace {
 
 bool same_pipeline(const ProgramPass& a, const ProgramPass& b) {
-  return a.words.data() == b.words.data() && a.specialization == b.specialization &&
+  return a.code == b.code && a.specialization == b.specialization &&
          a.required_subgroup_size == b.required_subgroup_size;
+}
+
+std::string pass_names(const ProgramDesc& program) {
+  std::string names;
+  for (const ProgramPass& pass : program.passes) names.append(names.empty() ? "" : ", ").append(pass.shader);
+  return names;
 }
 
 }  // namespace
@@ -45,8 +53,9 @@ Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
                           " bytes of push constants; maxPushConstantsSize is ",
                           capabilities.max_push_constants_bytes);
   }
-  if (capabilities.max_stage_storage_buffers < program.binding_count) {
-    return limit_exceeded("needs ", program.binding_count,
+  const std::uint32_t storage_buffers = Slots(program).count();
+  if (capabilities.max_stage_storage_buffers < storage_buffers) {
+    return limit_exceeded("needs ", storage_buffers,
                           " storage buffers; maxPerStageDescriptorStorageBuffers is ",
                           capabilities.max_stage_storage_buffers);
   }
@@ -55,8 +64,8 @@ Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                  "push_descriptors needs VK_KHR_push_descriptor enabled on the device"};
   }
-  if (capabilities.max_push_descriptors < program.binding_count) {
-    return limit_exceeded("needs ", program.binding_count, " push descriptors; maxPushDescriptors is ",
+  if (capabilities.max_push_descriptors < storage_buffers) {
+    return limit_exceeded("needs ", storage_buffers, " push descriptors; maxPushDescriptors is ",
                           capabilities.max_push_descriptors);
   }
   return {};
@@ -66,11 +75,16 @@ std::uint64_t binding_alignment(const Capabilities& capabilities) {
   return std::max<std::uint64_t>(capabilities.min_storage_offset_alignment, 16);
 }
 
-Result<void> Program::compile(const ProgramOptions& options) {
-  auto layout = PipelineLayout::create(
-      device_, {desc_.binding_count, desc_.push_constant_bytes, options.push_descriptors});
-  if (!layout) return layout.error();
-  layout_ = *std::move(layout);
+Program::Program(std::shared_ptr<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options)
+    : device_(std::move(device)), desc_(std::move(desc)), options_(options), slots_(desc_) {
+  workspace_.name = "workspace";
+  workspace_.bytes = desc_.workspace_bytes;
+  workspace_.alignment_bytes = device_->capabilities.min_storage_offset_alignment;
+  workspace_.alignment_name = "minStorageBufferOffsetAlignment";
+  for (const ProgramPass& pass : desc_.passes) labels_.push_back(message("vkattn ", pass.name));
+}
+
+Result<void> Program::make_pipelines() const {
   for (std::size_t i = 0; i < desc_.passes.size(); ++i) {
     const ProgramPass& pass = desc_.passes[i];
     const auto same =
@@ -81,9 +95,12 @@ Result<void> Program::compile(const ProgramOptions& options) {
       pipeline_of_pass_.push_back(pipeline_of_pass_[found]);
       continue;
     }
+    auto words = pass.code.words();
+    if (!words) return words.error();
+    slots_.renumber(*words);
     auto pipeline = Pipeline::create(
-        device_, {pass.words, pass.specialization, layout_.handle(), pass.required_subgroup_size,
-                  options.capture_statistics, options.pipeline_cache});
+        device_, {pass.shader, *words, pass.specialization, layout_.handle(), pass.required_subgroup_size,
+                  options_.capture_statistics, options_.pipeline_cache});
     if (!pipeline) return pipeline.error();
     pipeline_of_pass_.push_back(pipelines_.size());
     pipelines_.push_back(*std::move(pipeline));
@@ -91,24 +108,91 @@ Result<void> Program::compile(const ProgramOptions& options) {
   return {};
 }
 
+Result<void> Program::compile() const {
+  if (is_compiled()) return {};
+  const std::lock_guard lock(compile_mutex_);
+  if (is_compiled()) return {};
+  // Of an earlier call that failed or ran out of memory.
+  pipelines_.clear();
+  pipeline_of_pass_.clear();
+  const auto begin = std::chrono::steady_clock::now();
+  if (Result<void> s = make_pipelines(); !s) return s;
+  if (is_logged(device_->log, LogLevel::kInfo) && !pipelines_.empty()) {
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    write_log(device_->log, LogLevel::kInfo, "compiled ", pass_names(desc_), " in ",
+              std::llround(took.count()), " ms");
+  }
+  compiled_.store(true, std::memory_order_release);
+  return {};
+}
+
 Result<std::shared_ptr<const Program>> Program::create(std::shared_ptr<const DeviceState> device,
                                                        ProgramDesc desc, const ProgramOptions& options) {
   if (Result<void> s = check_device(desc, options.push_descriptors, device->capabilities); !s)
     return s.error();
-  const std::shared_ptr<Program> program(new Program(std::move(device)));
-  program->desc_ = std::move(desc);
-  program->push_descriptors_ = options.push_descriptors;
-  program->workspace_.name = "workspace";
-  program->workspace_.bytes = program->desc_.workspace_bytes;
-  program->workspace_.alignment_bytes = program->device_->capabilities.min_storage_offset_alignment;
-  program->workspace_.alignment_name = "minStorageBufferOffsetAlignment";
-  if (program->desc_.passes.empty()) return std::shared_ptr<const Program>(program);
-  if (Result<void> s = program->compile(options); !s) return s.error();
+  const std::shared_ptr<Program> program(new Program(std::move(device), std::move(desc), options));
+  if (!program->desc_.passes.empty()) {
+    const std::uint32_t storage_buffers = program->slots_.count();
+    auto layout = PipelineLayout::create(
+        program->device_, {storage_buffers, program->desc_.push_constant_bytes, options.push_descriptors});
+    if (!layout) return layout.error();
+    program->layout_ = *std::move(layout);
+    program->pools_ =
+        std::make_unique<DescriptorPools>(program->device_, program->layout_.set_layout(), storage_buffers);
+  }
+  if (!options.deferred) {
+    if (Result<void> s = program->compile(); !s) return s.error();
+  }
   return std::shared_ptr<const Program>(program);
+}
+
+bool Program::updates_parameters() const noexcept {
+  const auto has_parameters = [](const ProgramSet& set) { return !set.parameters.empty(); };
+  return options_.push_descriptors && std::any_of(desc_.sets.begin(), desc_.sets.end(), has_parameters);
+}
+
+std::vector<DispatchInfo> Program::dispatches() const {
+  std::vector<DispatchInfo> all;
+  for (const ProgramStep& step : desc_.steps) {
+    all.push_back({desc_.passes[step.pass].name,
+                   step.first_unit,
+                   step.unit_count,
+                   {step.groups_x, step.groups_y, 1},
+                   step.estimated_ns});
+  }
+  return all;
+}
+
+PlanRequirements Program::requirements() const {
+  PlanRequirements needs;
+  if (desc_.steps.empty()) return needs;
+  needs.tensor_usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+  needs.storage_buffers = slots_.count();
+  needs.descriptor_sets = options_.push_descriptors ? 0 : static_cast<std::uint32_t>(desc_.sets.size());
+  needs.dispatches = static_cast<std::uint32_t>(desc_.steps.size());
+  needs.push_constant_bytes = desc_.push_constant_bytes;
+  needs.first_stages = needs.last_stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+  needs.first_access = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+  needs.last_access = VK_ACCESS_SHADER_WRITE_BIT;
+  if (desc_.workspace_bytes == 0) return needs;
+  needs.workspace_bytes = desc_.workspace_bytes;
+  needs.workspace_alignment = workspace_.alignment_bytes;
+  needs.workspace_usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+  // Without bindings of their own, parameters are written by vkCmdUpdateBuffer.
+  if (updates_parameters()) {
+    needs.workspace_usage |= VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+    needs.first_stages |= VK_PIPELINE_STAGE_TRANSFER_BIT;
+    needs.first_access |= VK_ACCESS_TRANSFER_WRITE_BIT;
+  }
+  return needs;
 }
 
 Result<std::vector<PipelineStatistics>> Program::statistics(bool listings) const {
   std::vector<PipelineStatistics> all;
+  if (!is_compiled()) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 "statistics are those of compiled pipelines: call compile() first"};
+  }
   for (std::size_t i = 0; i < desc_.passes.size(); ++i) {
     const ProgramPass& pass = desc_.passes[i];
     auto found = read_statistics(*device_, pipelines_[pipeline_of_pass_[i]].handle(), pass.name, listings);

@@ -3,21 +3,31 @@
 // sets, parameters, barriers and recording are here and nowhere else.
 #pragma once
 
-#include <vkattn/buffer_range.hpp>
+#include <vkattn/recording.hpp>
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "program/slots.hpp"
+#include "vulkan/debug.hpp"
+#include "vulkan/descriptors.hpp"
 #include "vulkan/device_state.hpp"
 #include "vulkan/parameter_memory.hpp"
 #include "vulkan/pipeline.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::detail {
+
+/// Of the programs there are: attention with features has the most.
+inline constexpr std::size_t kMostBindings = 24;
 
 /// A tensor of the caller's.
 struct ProgramTensor {
@@ -81,8 +91,8 @@ struct PassBarrier {
 /// One pipeline.
 struct ProgramPass {
   std::string name;
-  std::string shader;                    ///< name in shaders/binaries.cmake, for reports
-  std::span<const std::uint32_t> words;  ///< its SPIR-V, read by create()
+  std::string shader;  ///< name in shaders/binaries.cmake, for reports
+  ShaderCode code;     ///< read by compile()
   SpecializationValues specialization;
   std::uint32_t workgroup_size = 0;          ///< invocations, for reports
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
@@ -103,8 +113,8 @@ struct ProgramDesc {
   std::vector<ProgramTensor> tensors;
   std::vector<ProgramPass> passes;
   std::vector<ProgramSet> sets;
-  std::vector<ProgramStep> steps;  ///< by pass
-  std::uint32_t binding_count = 0;
+  std::vector<ProgramStep> steps;   ///< by pass
+  std::uint32_t binding_count = 0;  ///< that its shaders name; descriptor sets have those in use (Slots)
   std::uint32_t push_constant_bytes = 0;
   std::optional<std::uint32_t>
       units_byte;  ///< of the push constants that a step's first_unit and unit_count go to
@@ -118,6 +128,7 @@ struct ProgramOptions {
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
   bool push_descriptors = false;
   bool capture_statistics = false;
+  bool deferred = false;  ///< compile() is called by the caller
 };
 
 /// What one execution works on.
@@ -133,8 +144,7 @@ class Program;
 /// A call resolved to descriptor sets and parameters. Keeps its program alive.
 struct BindingsState {
   std::shared_ptr<const Program> program;
-  VkDescriptorPool pool = VK_NULL_HANDLE;
-  std::vector<VkDescriptorSet> sets;
+  DescriptorSets sets;
   std::vector<std::byte> push_constants;  ///< of each step, side by side
   ParameterPiece parameters;              ///< of all sets
   std::size_t first_step = 0;
@@ -164,14 +174,24 @@ void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std:
 /// keeps 16-byte loads aligned.
 [[nodiscard]] std::uint64_t binding_alignment(const Capabilities& capabilities);
 
-/// A compiled description: immutable, safe to share across threads.
+/// A description with its pipelines: immutable once compiled, safe to share across threads.
 class Program : public std::enable_shared_from_this<Program> {
  public:
-  /// Compiles all passes; those that are the same share a pipeline.
+  /// Checks the description against the device and, unless that is deferred, compiles it.
   [[nodiscard]] static Result<std::shared_ptr<const Program>> create(
       std::shared_ptr<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options);
 
   [[nodiscard]] const ProgramDesc& desc() const { return desc_; }
+
+  /// Compiles all passes; those that are the same share a pipeline. From any thread; later calls do nothing.
+  [[nodiscard]] Result<void> compile() const;
+  /// What comes before it may be done without: bindings, but no recording.
+  [[nodiscard]] bool is_compiled() const noexcept { return compiled_.load(std::memory_order_acquire); }
+
+  /// What record() records. The names live as long as the program.
+  [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
+  /// What the caller must provide, and what record() does to a command buffer.
+  [[nodiscard]] PlanRequirements requirements() const;
 
   /// What the range of a tensor must have from an offset on: devices may access it by whole words of 32 bits,
   /// so it reaches to the next multiple of 4; 0 where the program has no use for it.
@@ -179,15 +199,19 @@ class Program : public std::enable_shared_from_this<Program> {
 
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings) const;
 
-  /// Checks the call's ranges against the tensors and writes descriptor sets from a pool of its own.
-  [[nodiscard]] Result<std::unique_ptr<BindingsState>> bind(const ProgramCall& call) const;
+  /// Checks the call's ranges against the tensors and writes descriptor sets, from `pool` where that is
+  /// given.
+  [[nodiscard]] Result<std::unique_ptr<BindingsState>> bind(const ProgramCall& call,
+                                                            VkDescriptorPool pool = VK_NULL_HANDLE) const;
   /// Points bindings of this program at another call's tensors.
   [[nodiscard]] Result<void> rewrite(BindingsState& bindings, const ProgramCall& call) const;
 
-  /// Records the steps. Neither allocates nor waits nor locks.
-  void record(VkCommandBuffer commands, const BindingsState& bindings) const noexcept;
+  /// Records the steps; nothing where the program is not compiled. Neither allocates nor waits nor locks.
+  void record(VkCommandBuffer commands, const BindingsState& bindings,
+              const RecordOptions& options = {}) const noexcept;
   /// The same without an object, for programs made with push descriptors.
-  [[nodiscard]] Result<void> record(VkCommandBuffer commands, const ProgramCall& call) const;
+  [[nodiscard]] Result<void> record(VkCommandBuffer commands, const ProgramCall& call,
+                                    const RecordOptions& options = {}) const;
   /// Records one dispatch of a program with one step, with other push constants and as many workgroups,
   /// ordered after what was recorded before it.
   void record_dispatch(VkCommandBuffer commands, const BindingsState& bindings,
@@ -196,31 +220,48 @@ class Program : public std::enable_shared_from_this<Program> {
  private:
   friend struct BindingsState;
   struct BoundSet;
+  using SlotBuffers = std::array<VkDescriptorBufferInfo, kMostBindings>;  ///< by slot
 
-  explicit Program(std::shared_ptr<const DeviceState> device) : device_(std::move(device)) {}
-  [[nodiscard]] Result<void> compile(const ProgramOptions& options);
+  /// Steps from `begin` to before `end`.
+  struct StepRange {
+    std::size_t begin = 0, end = 0;
+  };
+
+  Program(std::shared_ptr<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options);
+  [[nodiscard]] Result<void> make_pipelines() const;
+  [[nodiscard]] bool updates_parameters() const noexcept;
   [[nodiscard]] Result<void> check(const ProgramCall& call) const;
   [[nodiscard]] Result<void> check_range(const ProgramTensor& tensor, const BufferRange& range) const;
   [[nodiscard]] BoundSet resolve(const ProgramSet& set, const ProgramCall& call,
                                  const VkDescriptorBufferInfo& parameters) const;
+  [[nodiscard]] SlotBuffers in_slots(const BoundSet& bound) const noexcept;
   [[nodiscard]] std::size_t first_step(const ProgramCall& call) const noexcept;
   [[nodiscard]] std::uint64_t parameter_bytes(const ProgramSet& set) const noexcept;
   void fill_parameters(const ProgramSet& set, const BoundSet& bound, const ProgramCall& call,
                        std::byte* target) const noexcept;
   void fill_push_constants(const ProgramStep& step, const BoundSet& bound, std::byte* target) const noexcept;
   void write(BindingsState& bindings, const ProgramCall& call) const;
-  void begin_pass(VkCommandBuffer commands, std::size_t step, std::size_t first) const noexcept;
+  [[nodiscard]] StepRange steps_of(std::size_t first_step, const RecordOptions& options) const noexcept;
+  void wait_for_earlier(VkCommandBuffer commands) const noexcept;
+  void begin_pass(VkCommandBuffer commands, CommandLabels& labels, std::size_t step, std::size_t begin,
+                  std::size_t first_step) const noexcept;
   void barrier(VkCommandBuffer commands, const PassBarrier& access, VkPipelineStageFlags from,
                VkPipelineStageFlags to) const noexcept;
   void update_parameters(VkCommandBuffer commands, const ProgramCall& call) const;
 
   std::shared_ptr<const DeviceState> device_;
   ProgramDesc desc_;
-  bool push_descriptors_ = false;
+  ProgramOptions options_;
+  Slots slots_;
+  ProgramTensor workspace_;          ///< what check() asks of it
+  std::vector<std::string> labels_;  ///< of the passes, for captures
   PipelineLayout layout_;
-  std::vector<Pipeline> pipelines_;
-  std::vector<std::size_t> pipeline_of_pass_;
-  ProgramTensor workspace_;  ///< what check() asks of it
+  std::unique_ptr<DescriptorPools> pools_;
+  // Made by compile(), once.
+  mutable std::mutex compile_mutex_;
+  mutable std::atomic<bool> compiled_ = false;
+  mutable std::vector<Pipeline> pipelines_;
+  mutable std::vector<std::size_t> pipeline_of_pass_;
 };
 
 }  // namespace vkattn::detail

@@ -1,4 +1,5 @@
 // Recording: pipelines, sets, push constants, dispatches, and barriers between passes.
+#include <algorithm>
 #include <array>
 #include <cassert>
 
@@ -23,25 +24,47 @@ void Program::barrier(VkCommandBuffer commands, const PassBarrier& access, VkPip
   device_->vk.vkCmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
-void Program::begin_pass(VkCommandBuffer commands, std::size_t step, std::size_t first) const noexcept {
+void Program::wait_for_earlier(VkCommandBuffer commands) const noexcept {
+  const VkAccessFlags shader = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+  const VkAccessFlags update =
+      updates_parameters() ? VkAccessFlags{VK_ACCESS_TRANSFER_WRITE_BIT} : VkAccessFlags{0};
+  barrier(commands, {VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, shader | update},
+          kCompute | kTransfer, update != 0 ? kCompute | kTransfer : kCompute);
+}
+
+Program::StepRange Program::steps_of(std::size_t first_step, const RecordOptions& options) const noexcept {
+  const std::size_t all = desc_.steps.size();
+  const std::size_t begin = std::min<std::size_t>(options.first_dispatch, all);
+  const std::size_t end = begin + std::min<std::size_t>(options.dispatch_count, all - begin);
+  return {std::clamp(first_step, begin, end), end};
+}
+
+void Program::begin_pass(VkCommandBuffer commands, CommandLabels& labels, std::size_t step, std::size_t begin,
+                         std::size_t first_step) const noexcept {
   const std::uint32_t pass = desc_.steps[step].pass;
-  if (step != first && desc_.steps[step - 1].pass == pass) return;
+  if (step != begin && desc_.steps[step - 1].pass == pass) return;
+  labels.begin(labels_[pass]);
   device_->vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
                                 pipelines_[pipeline_of_pass_[pass]].handle());
-  if (step != first && desc_.passes[pass].barrier) {
+  // A slice may begin where an earlier one has left off, in the midst of the execution's first pass or later.
+  if (pass != desc_.steps[first_step].pass && desc_.passes[pass].barrier) {
     barrier(commands, *desc_.passes[pass].barrier, kCompute, kCompute);
   }
 }
 
-void Program::record(VkCommandBuffer commands, const BindingsState& bindings) const noexcept {
+void Program::record(VkCommandBuffer commands, const BindingsState& bindings,
+                     const RecordOptions& options) const noexcept {
   const DeviceFunctions& vk = device_->vk;
-  const std::size_t first = bindings.first_step;
-  for (std::size_t i = first; i < desc_.steps.size(); ++i) {
+  const StepRange range = steps_of(bindings.first_step, options);
+  if (!is_compiled() || range.begin == range.end) return;
+  CommandLabels labels(vk, commands);
+  if (options.wait_for_earlier) wait_for_earlier(commands);
+  for (std::size_t i = range.begin; i < range.end; ++i) {
     const ProgramStep& step = desc_.steps[i];
-    begin_pass(commands, i, first);
-    if (i == first || desc_.steps[i - 1].set != step.set) {
+    begin_pass(commands, labels, i, range.begin, bindings.first_step);
+    if (i == range.begin || desc_.steps[i - 1].set != step.set) {
       vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout_.handle(), 0, 1,
-                                 &bindings.sets[step.set], 0, nullptr);
+                                 &bindings.sets.sets[step.set], 0, nullptr);
     }
     vk.vkCmdPushConstants(commands, layout_.handle(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
                           desc_.push_constant_bytes,
@@ -74,30 +97,39 @@ void Program::update_parameters(VkCommandBuffer commands, const ProgramCall& cal
   }
 }
 
-Result<void> Program::record(VkCommandBuffer commands, const ProgramCall& call) const {
-  if (!push_descriptors_) {
+Result<void> Program::record(VkCommandBuffer commands, const ProgramCall& call,
+                             const RecordOptions& options) const {
+  if (!options_.push_descriptors) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "recording without bindings needs a plan made with push_descriptors"};
   }
+  if (!is_compiled()) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 "the plan is not compiled yet: call compile() on any thread and wait for it"};
+  }
   if (Result<void> s = check(call); !s) return s;
-  if (desc_.steps.empty()) return {};
+  const std::size_t first = first_step(call);
+  const StepRange range = steps_of(first, options);
+  if (range.begin == range.end) return {};
   const DeviceFunctions& vk = device_->vk;
-  update_parameters(commands, call);
+  if (options.wait_for_earlier) wait_for_earlier(commands);
+  if (range.begin == first) update_parameters(commands, call);
+  CommandLabels labels(vk, commands);
   BoundSet bound;
   std::array<std::byte, kMostPushConstantBytes> push_constants;
-  const std::size_t first = first_step(call);
-  for (std::size_t i = first; i < desc_.steps.size(); ++i) {
+  for (std::size_t i = range.begin; i < range.end; ++i) {
     const ProgramStep& step = desc_.steps[i];
-    begin_pass(commands, i, first);
-    if (i == first || desc_.steps[i - 1].set != step.set) {
+    begin_pass(commands, labels, i, range.begin, first);
+    if (i == range.begin || desc_.steps[i - 1].set != step.set) {
       const ProgramSet& set = desc_.sets[step.set];
       bound = resolve(
           set, call,
           {call.workspace.buffer, call.workspace.offset + set.parameters_byte, set.parameters.size()});
+      const SlotBuffers buffers = in_slots(bound);
       std::array<VkWriteDescriptorSet, kMostBindings> writes;
-      fill_buffer_writes(bound.buffers, VK_NULL_HANDLE, std::span(writes).first(desc_.binding_count));
+      fill_buffer_writes(buffers, VK_NULL_HANDLE, std::span(writes).first(slots_.count()));
       vk.vkCmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout_.handle(), 0,
-                                   desc_.binding_count, writes.data());
+                                   slots_.count(), writes.data());
     }
     fill_push_constants(step, bound, push_constants.data());
     vk.vkCmdPushConstants(commands, layout_.handle(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
@@ -116,9 +148,10 @@ void Program::record_dispatch(VkCommandBuffer commands, const BindingsState& bin
           {VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT},
           kCompute | kTransfer, kCompute);
-  begin_pass(commands, 0, 0);
+  CommandLabels labels(vk, commands);
+  begin_pass(commands, labels, 0, 0, 0);
   vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout_.handle(), 0, 1,
-                             bindings.sets.data(), 0, nullptr);
+                             bindings.sets.sets.data(), 0, nullptr);
   vk.vkCmdPushConstants(commands, layout_.handle(), VK_SHADER_STAGE_COMPUTE_BIT, 0, desc_.push_constant_bytes,
                         push_constants.data());
   vk.vkCmdDispatch(commands, groups, 1, 1);

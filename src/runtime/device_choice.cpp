@@ -1,98 +1,36 @@
 // Finding devices, what to enable on each, and which one to take.
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
-#include <cstring>
 #include <string_view>
 
 #include "runtime/runtime_state.hpp"
+#include "vulkan/device_feature_table.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn::detail {
 
 namespace {
 
-std::vector<std::string> supported_extensions(const Instance& instance, VkPhysicalDevice device) {
-  std::uint32_t count = 0;
-  if (instance.vk.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr) != VK_SUCCESS)
-    return {};
-  std::vector<VkExtensionProperties> properties(count);
-  if (instance.vk.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, properties.data()) <
-      VK_SUCCESS)
-    return {};
-  std::vector<std::string> names;
-  for (const VkExtensionProperties& property : properties) names.emplace_back(property.extensionName);
+// The names that can be disabled: of all that is enabled but extensions that only tell properties.
+std::vector<std::string_view> names_to_disable() {
+  std::vector<std::string_view> names;
+  const auto add = [&](std::string_view name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const DeviceFeatureRow& row : device_feature_table()) {
+    if (row.extension != nullptr) add(row.extension);
+  }
+  for (const DeviceFeatureRow& row : device_feature_table()) add(row.name);
+  // Whether or not Vulkan's headers knew them.
+  for (const char* name :
+       {"VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16", "VK_NV_cooperative_matrix2"}) {
+    add(name);
+  }
+  for (const DeviceExtensionRow& row : device_extension_table()) {
+    if (row.may_be_disabled) add(row.extension);
+  }
   return names;
-}
-
-// What can be disabled: all that query_features() asks for but extensions that only tell properties.
-constexpr std::array<std::string_view, 10> kFeatureExtensions{
-    VK_KHR_16BIT_STORAGE_EXTENSION_NAME, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME,
-    VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME,
-    VK_KHR_MAINTENANCE_4_EXTENSION_NAME, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME,
-    VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME,
-    // Spelt out, as older headers do not know them.
-    "VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16", "VK_NV_cooperative_matrix2"};
-
-// Asks for everything the library can use and that is not disabled. What is not supported comes back false
-// and stays disabled.
-std::unique_ptr<DeviceFeatures> query_features(const Instance& instance, VkPhysicalDevice device,
-                                               std::uint32_t version,
-                                               const std::vector<std::string>& disabled) {
-  auto features = std::make_unique<DeviceFeatures>();
-  const std::vector<std::string> supported = supported_extensions(instance, device);
-  const auto chain = [&](auto& structure) {
-    structure.pNext = features->core.pNext;
-    features->core.pNext = &structure;
-  };
-  const auto contains = [](const std::vector<std::string>& names, const char* name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  const auto extension = [&](const char* name) {
-    const bool enable = contains(supported, name) && !contains(disabled, name);
-    if (enable) features->extensions.push_back(name);
-    return enable;
-  };
-  // Of an extension that a version of Vulkan took in.
-  const auto feature = [&](std::uint32_t core_version, const char* name) {
-    return version >= core_version ? !contains(disabled, name) : extension(name);
-  };
-  if (feature(VK_API_VERSION_1_1, VK_KHR_16BIT_STORAGE_EXTENSION_NAME)) chain(features->storage16);
-  if (feature(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME)) chain(features->float16);
-  const bool memory_model = feature(VK_API_VERSION_1_2, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME);
-  if (memory_model) chain(features->memory_model);
-  if (feature(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
-    chain(features->subgroup_size);
-  // Not as an extension: what needs it needs SPIR-V 1.6 as well.
-  if (version >= VK_API_VERSION_1_3 && !contains(disabled, VK_KHR_MAINTENANCE_4_EXTENSION_NAME)) {
-    chain(features->maintenance4);
-  }
-  if (version < VK_API_VERSION_1_2) {
-    extension(VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME);
-    extension(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME);
-  }
-  extension("VK_KHR_portability_subset");  // must be enabled where it is there
-  if (extension(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME)) chain(features->executables);
-  extension(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
-  extension(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME);       // for the number of multiprocessors
-  extension(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME);  // for the number of compute units
-#ifdef VK_KHR_cooperative_matrix
-  const bool matrix = memory_model && extension(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
-  if (matrix) chain(features->matrix);
-#ifdef VK_KHR_shader_bfloat16
-  if (matrix && extension(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME)) chain(features->bfloat16);
-#endif
-#ifdef VK_NV_cooperative_matrix2
-  if (matrix && extension(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME)) chain(features->matrix2);
-#endif
-#endif
-  instance.vk.vkGetPhysicalDeviceFeatures2(device, &features->core);
-  const VkPhysicalDeviceFeatures all = features->core.features;
-  features->core.features = {};
-  features->core.features.shaderInt16 = all.shaderInt16;
-  features->core.features.shaderInt64 = all.shaderInt64;
-  return features;
 }
 
 // The compute queue family to use: one with timestamps where there is a choice.
@@ -119,14 +57,13 @@ Result<std::vector<std::string>> disabled_extensions(const std::string& list) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
     names.push_back(list.substr(begin, end - begin));
     begin = end + 1;
-    if (std::find(kFeatureExtensions.begin(), kFeatureExtensions.end(), names.back()) !=
-        kFeatureExtensions.end()) {
-      continue;
-    }
+    const std::vector<std::string_view> all = names_to_disable();
+    if (std::find(all.begin(), all.end(), names.back()) != all.end()) continue;
     std::string known;
-    for (const std::string_view name : kFeatureExtensions) known += message(known.empty() ? "" : ", ", name);
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 message("'", names.back(), "' is not an extension that can be disabled; those are ", known)};
+    for (const std::string_view name : all) known += message(known.empty() ? "" : ", ", name);
+    return Error{
+        ErrorCode::kInvalidArgument, VK_SUCCESS,
+        message("'", names.back(), "' is no extension or feature that can be disabled; those are ", known)};
   }
   return names;
 }
@@ -139,17 +76,30 @@ PhysicalDevice inspect_device(const Instance& instance, VkPhysicalDevice handle,
   VkPhysicalDeviceProperties properties;
   instance.vk.vkGetPhysicalDeviceProperties(handle, &properties);
   device.info.capabilities.device_name = properties.deviceName;
-  device.info.capabilities.device_type = properties.deviceType;
+  device.info.capabilities.device_type = static_cast<DeviceType>(properties.deviceType);
   device.info.capabilities.api_version = properties.apiVersion;
   const std::uint32_t version = std::min(instance.api_version, properties.apiVersion);
   if (version < VK_API_VERSION_1_1) {
     device.info.rejected = "offers Vulkan 1.0; 1.1 is needed";
     return device;
   }
-  device.features = query_features(instance, handle, version, disabled);
-  auto capabilities =
-      read_capabilities({instance.handle, handle, instance.loader.vkGetInstanceProcAddr, instance.api_version,
-                         device.features->extensions, &device.features->core, nullptr});
+  device.features = std::make_unique<DeviceFeatures>();
+  VkDeviceCreateInfo& info = device.features->info;
+  const std::vector<std::string_view> without(disabled.begin(), disabled.end());
+  const Result<void> enabled = enable_wanted(
+      {instance.handle, handle, instance.loader.vkGetInstanceProcAddr, instance.api_version, without}, info,
+      device.features->memory);
+  if (!enabled) {
+    device.info.rejected = enabled.error().message;
+    return device;
+  }
+  auto capabilities = read_capabilities({instance.handle,
+                                         handle,
+                                         instance.loader.vkGetInstanceProcAddr,
+                                         instance.api_version,
+                                         {info.ppEnabledExtensionNames, info.enabledExtensionCount},
+                                         info.pNext,
+                                         nullptr});
   if (!capabilities) {
     device.info.rejected = capabilities.error().message;
     return device;
@@ -160,15 +110,15 @@ PhysicalDevice inspect_device(const Instance& instance, VkPhysicalDevice handle,
   return device;
 }
 
-int rank(VkPhysicalDeviceType type) {
+int rank(DeviceType type) {
   switch (type) {
-    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+    case DeviceType::kDiscreteGpu:
       return 0;
-    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+    case DeviceType::kIntegratedGpu:
       return 1;
-    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+    case DeviceType::kVirtualGpu:
       return 2;
-    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+    case DeviceType::kCpu:
       return 4;
     default:
       return 3;

@@ -13,18 +13,29 @@
 #endif
 
 #include "common/message.hpp"
+#include "common/path_text.hpp"
 
 namespace vkattn::detail {
 
 std::filesystem::path environment_path(const char* name) {
+#ifdef _WIN32
+  // The narrow environment lacks the letters that are not in the system's code page.
+  const std::string_view narrow = name;  // ASCII
+  const wchar_t* value = _wgetenv(std::wstring(narrow.begin(), narrow.end()).c_str());
+  return value != nullptr ? value : L"";
+#else
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): read once, at start-up
   return value != nullptr ? value : "";
+#endif
 }
 
 std::filesystem::path cache_directory(const RuntimeOptions& options) {
   if (!options.cache_dir.empty()) return options.cache_dir;
   if (auto path = environment_path("VKATTN_CACHE_DIR"); !path.empty()) return path;
   if (auto path = environment_path("XDG_CACHE_HOME"); !path.empty()) return path / "vkattn";
+#ifdef _WIN32
+  if (auto path = environment_path("LOCALAPPDATA"); !path.empty()) return path / "vkattn" / "cache";
+#endif
   if (auto path = environment_path("HOME"); !path.empty()) return path / ".cache" / "vkattn";
   return {};
 }
@@ -51,7 +62,7 @@ Result<void> replace_file(const std::filesystem::path& path, std::span<const std
   if (file.good()) std::filesystem::rename(temporary, path, error);
   if (!file.good() || error) {
     std::filesystem::remove(temporary, error);
-    return Error{ErrorCode::kIo, VK_SUCCESS, message("the file ", path.string(), " cannot be written")};
+    return Error{ErrorCode::kIo, VK_SUCCESS, message("the file ", path_text(path), " cannot be written")};
   }
   return {};
 }

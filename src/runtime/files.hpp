@@ -1,6 +1,8 @@
 // Files that the runtime keeps between runs.
 #pragma once
 
+#include <vulkan/vulkan_core.h>
+
 #include <vkattn/runtime.hpp>
 
 #include <filesystem>
@@ -13,8 +15,8 @@ namespace vkattn::detail {
 /// The variable's value as a path; empty where it is unset.
 [[nodiscard]] std::filesystem::path environment_path(const char* name);
 
-/// RuntimeOptions::cache_dir, else VKATTN_CACHE_DIR, else XDG_CACHE_HOME/vkattn, else HOME/.cache/vkattn;
-/// empty where there is none of them.
+/// RuntimeOptions::cache_dir, else VKATTN_CACHE_DIR, else XDG_CACHE_HOME/vkattn, else on Windows
+/// LOCALAPPDATA/vkattn/cache, else HOME/.cache/vkattn; empty where there is none of them.
 [[nodiscard]] std::filesystem::path cache_directory(const RuntimeOptions& options);
 
 /// `stem`-vendor-device-uuid`suffix`: a file of its own for each device and driver.

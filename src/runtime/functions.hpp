@@ -36,20 +36,17 @@ namespace vkattn::detail {
   X(vkCreateBuffer)                        \
   X(vkCreateCommandPool)                   \
   X(vkCreateFence)                         \
-  X(vkCreatePipelineCache)                 \
   X(vkCreateQueryPool)                     \
   X(vkDestroyBuffer)                       \
   X(vkDestroyCommandPool)                  \
   X(vkDestroyDevice)                       \
   X(vkDestroyFence)                        \
-  X(vkDestroyPipelineCache)                \
   X(vkDestroyQueryPool)                    \
   X(vkDeviceWaitIdle)                      \
   X(vkEndCommandBuffer)                    \
   X(vkFreeMemory)                          \
   X(vkGetBufferMemoryRequirements)         \
   X(vkGetDeviceQueue)                      \
-  X(vkGetPipelineCacheData)                \
   X(vkGetQueryPoolResults)                 \
   X(vkMapMemory)                           \
   X(vkQueueSubmit)                         \

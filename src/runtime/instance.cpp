@@ -15,8 +15,12 @@ VKAPI_ATTR VkBool32 VKAPI_CALL collect_message(VkDebugUtilsMessageSeverityFlagBi
                                                VkDebugUtilsMessageTypeFlagsEXT,
                                                const VkDebugUtilsMessengerCallbackDataEXT* data, void* user) {
   auto* instance = static_cast<Instance*>(user);
-  const std::lock_guard lock(instance->messages_mutex);
-  instance->messages.emplace_back(data->pMessage);
+  // The layer that calls is no C++ of ours. A message that there is no memory for is lost.
+  (void)without_exceptions([&]() -> Result<void> {
+    const std::lock_guard lock(instance->messages_mutex);
+    instance->messages.emplace_back(data->pMessage);
+    return {};
+  });
   return VK_FALSE;
 }
 

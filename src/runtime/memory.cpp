@@ -27,9 +27,8 @@ int find_memory_type(const VkPhysicalDeviceMemoryProperties& memory, std::uint32
 int choose_memory_type(const RuntimeState& state, std::uint32_t allowed, bool staging) {
   constexpr VkMemoryPropertyFlags kMapped =
       VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-  const VkPhysicalDeviceType type = state.device->capabilities().device_type;
-  const bool shares_memory =
-      type == VK_PHYSICAL_DEVICE_TYPE_CPU || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+  const DeviceType type = state.device->capabilities().device_type;
+  const bool shares_memory = type == DeviceType::kCpu || type == DeviceType::kIntegratedGpu;
   std::vector<VkMemoryPropertyFlags> preferences;
   if (!staging && !shares_memory) preferences.push_back(VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
   preferences.push_back(kMapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
@@ -174,8 +173,9 @@ Result<void> Runtime::write(const Buffer& buffer, VkDeviceSize offset,
     }
     if (Result<void> status = detail::ensure_staging(*state_); !status) return status;
     const BufferState& staging = *state_->staging;
-    for (std::size_t done = 0; done < bytes.size(); done += staging.size) {
-      const std::size_t piece = std::min<std::size_t>(bytes.size() - done, staging.size);
+    const auto most = static_cast<std::size_t>(staging.size);
+    for (std::size_t done = 0; done < bytes.size(); done += most) {
+      const std::size_t piece = std::min(bytes.size() - done, most);
       std::memcpy(staging.mapped, bytes.data() + done, piece);
       if (Result<void> status =
               detail::copy_staged(*state_, staging.buffer, 0, buffer.handle(), offset + done, piece);
@@ -197,8 +197,9 @@ Result<void> Runtime::read(const Buffer& buffer, VkDeviceSize offset, std::span<
     }
     if (Result<void> status = detail::ensure_staging(*state_); !status) return status;
     const BufferState& staging = *state_->staging;
-    for (std::size_t done = 0; done < bytes.size(); done += staging.size) {
-      const std::size_t piece = std::min<std::size_t>(bytes.size() - done, staging.size);
+    const auto most = static_cast<std::size_t>(staging.size);
+    for (std::size_t done = 0; done < bytes.size(); done += most) {
+      const std::size_t piece = std::min(bytes.size() - done, most);
       if (Result<void> status =
               detail::copy_staged(*state_, buffer.handle(), offset + done, staging.buffer, 0, piece);
           !status) {

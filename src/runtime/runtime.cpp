@@ -1,4 +1,6 @@
 // The runtime: device creation, execution, timing.
+#include <vkattn/self_test.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -33,12 +35,9 @@ Result<void> create_device(RuntimeState& state, const PhysicalDevice& physical) 
   queue_info.queueFamilyIndex = physical.queue_family;
   queue_info.queueCount = 1;
   queue_info.pQueuePriorities = &priority;
-  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
-  info.pNext = &physical.features->core;
+  VkDeviceCreateInfo info = physical.features->info;
   info.queueCreateInfoCount = 1;
   info.pQueueCreateInfos = &queue_info;
-  info.enabledExtensionCount = static_cast<std::uint32_t>(physical.features->extensions.size());
-  info.ppEnabledExtensionNames = physical.features->extensions.data();
   if (VkResult result = vk.vkCreateDevice(physical.handle, &info, nullptr, &state.handle);
       result != VK_SUCCESS) {
     return vulkan_error(result, "vkCreateDevice");
@@ -103,9 +102,14 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   const PhysicalDevice& physical = (*devices)[*index];
   if (Result<void> s = create_device(*state, physical); !s) return s.error();
   read_timestamp_support(*state, physical);
-  auto device = Device::borrow({state->instance->handle, physical.handle, state->handle,
-                                state->instance->loader.vkGetInstanceProcAddr, state->instance->api_version,
-                                physical.features->extensions, &physical.features->core, nullptr});
+  const VkDeviceCreateInfo& enabled = physical.features->info;
+  auto device = Device::borrow({state->instance->handle,
+                                physical.handle,
+                                state->handle,
+                                state->instance->loader.vkGetInstanceProcAddr,
+                                state->instance->api_version,
+                                {enabled.ppEnabledExtensionNames, enabled.enabledExtensionCount},
+                                enabled.pNext});
   if (!device) return device.error();
   state->device = *std::move(device);
   if (Result<void> status = create_pipeline_cache(*state, options); !status) return status.error();
@@ -122,7 +126,7 @@ RuntimeState::~RuntimeState() {
   staging.reset();
   kept_plans.clear();
   // Where the driver lacks a function nothing was made with it.
-  if (pipeline_cache != VK_NULL_HANDLE) vk.vkDestroyPipelineCache(handle, pipeline_cache, nullptr);
+  pipeline_cache.reset();
   if (queries != VK_NULL_HANDLE) vk.vkDestroyQueryPool(handle, queries, nullptr);
   if (fence != VK_NULL_HANDLE) vk.vkDestroyFence(handle, fence, nullptr);
   if (command_pool != VK_NULL_HANDLE) vk.vkDestroyCommandPool(handle, command_pool, nullptr);
@@ -130,9 +134,13 @@ RuntimeState::~RuntimeState() {
   if (vk.vkDestroyDevice != nullptr) vk.vkDestroyDevice(handle, nullptr);
 }
 
+Error runtime_error(RuntimeState& state, Error error) {
+  if (error.code == ErrorCode::kDeviceLost) state.lost = true;
+  return error;
+}
+
 Error runtime_error(RuntimeState& state, VkResult result, const char* call) {
-  if (result == VK_ERROR_DEVICE_LOST) state.lost = true;
-  return vulkan_error(result, call);
+  return runtime_error(state, vulkan_error(result, call));
 }
 
 Result<void> begin_commands(RuntimeState& state) {
@@ -220,17 +228,17 @@ Result<AttentionPlan> Runtime::make_plan(const AttentionDesc& desc, const PlanOp
     PlanOptions full = options;
     // Statistics come from compiling.
     if (full.pipeline_cache == VK_NULL_HANDLE && !full.capture_statistics)
-      full.pipeline_cache = state_->pipeline_cache;
+      full.pipeline_cache = pipeline_cache();
     if (!full.tuning) full.tuning = state_->tuning;
     for (;;) {
       auto plan = AttentionPlan::create(*state_->device, desc, full);
-      if (!plan || !plan->uses_matrix_units() || desc.is_empty()) return plan;
+      if (!plan || !SelfTest::is_needed(*plan)) return plan;
       const std::string configuration = plan->configuration();
       std::optional<std::string> failure = state_->self_tests.find(configuration);
       if (!failure && !state_->run_self_tests) return plan;
       std::string what = "failed its self-test on this device";
       if (!failure) {
-        auto outcome = detail::self_test(*this, *plan);
+        auto outcome = detail::run_self_test(*this, *plan);
         if (!outcome && outcome.error().code == ErrorCode::kDeviceLost) {
           // The next runtime must not lose its device to the same test.
           state_->self_tests.add(configuration, "the device was lost");
@@ -249,7 +257,7 @@ Result<AttentionPlan> Runtime::make_plan(const AttentionDesc& desc, const PlanOp
 
 Result<AppendPlan> Runtime::make_append_plan(const AppendDesc& desc, const AppendOptions& options) const {
   AppendOptions full = options;
-  if (full.pipeline_cache == VK_NULL_HANDLE) full.pipeline_cache = state_->pipeline_cache;
+  if (full.pipeline_cache == VK_NULL_HANDLE) full.pipeline_cache = pipeline_cache();
   return AppendPlan::create(*state_->device, desc, full);
 }
 
@@ -269,7 +277,7 @@ const std::string& Runtime::device_choice() const {
   return state_->choice;
 }
 VkPipelineCache Runtime::pipeline_cache() const {
-  return state_->pipeline_cache;
+  return state_->pipeline_cache->handle();
 }
 VkQueue Runtime::queue() const {
   return state_->queue;

@@ -1,6 +1,10 @@
 // What the runtime's parts share.
 #pragma once
 
+#include <vulkan/vulkan_core.h>
+
+#include <vkattn/device_features.hpp>
+#include <vkattn/pipeline_cache.hpp>
 #include <vkattn/runtime.hpp>
 
 #include <memory>
@@ -10,7 +14,7 @@
 
 #include "common/message.hpp"
 #include "runtime/functions.hpp"
-#include "runtime/self_test.hpp"
+#include "runtime/test_outcomes.hpp"
 
 namespace vkattn::detail {
 
@@ -33,36 +37,10 @@ struct Instance {
 /// Loads the loader and makes an instance; says what is missing where that fails.
 [[nodiscard]] Result<std::unique_ptr<Instance>> create_instance(const RuntimeOptions& options);
 
-/// Feature structs chained as the device's version and extensions allow, and the extensions to enable.
+/// What is enabled on a device: a VkDeviceCreateInfo with nothing but that.
 struct DeviceFeatures {
-  VkPhysicalDeviceFeatures2 core{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
-  VkPhysicalDevice16BitStorageFeatures storage16{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES};
-  VkPhysicalDeviceShaderFloat16Int8Features float16{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES};
-  VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
-  VkPhysicalDeviceVulkanMemoryModelFeatures memory_model{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES};
-  VkPhysicalDeviceMaintenance4Features maintenance4{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES};
-  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR};
-#ifdef VK_KHR_cooperative_matrix
-  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
-#endif
-#ifdef VK_KHR_shader_bfloat16
-  VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR};
-#endif
-#ifdef VK_NV_cooperative_matrix2
-  VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV};
-#endif
-  std::vector<const char*> extensions;
-
-  DeviceFeatures() = default;
-  DeviceFeatures(const DeviceFeatures&) = delete;  // the chain points into the object
-  DeviceFeatures& operator=(const DeviceFeatures&) = delete;
+  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+  EnableMemory memory;
 };
 
 /// A physical device with what vkattn would enable on it.
@@ -113,9 +91,9 @@ struct RuntimeState {
   VkCommandBuffer commands = VK_NULL_HANDLE;
   VkFence fence = VK_NULL_HANDLE;
   VkQueryPool queries = VK_NULL_HANDLE;
-  VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
-  std::filesystem::path cache_file;  ///< empty: not kept on disk
-  std::uint64_t cache_checksum = 0;  ///< of what the file held when it was loaded
+  std::optional<PipelineCache> pipeline_cache;
+  std::filesystem::path cache_file;     ///< empty: not kept on disk
+  std::vector<std::byte> cached_bytes;  ///< what the file held when it was loaded
   std::unique_ptr<BufferState> staging;
   std::shared_ptr<const Tuning> tuning;  ///< null where no file was given
   bool run_self_tests = true;
@@ -133,6 +111,7 @@ struct RuntimeState {
 };
 
 /// Notes device loss and makes the Error.
+[[nodiscard]] Error runtime_error(RuntimeState& state, Error error);
 [[nodiscard]] Error runtime_error(RuntimeState& state, VkResult result, const char* call);
 
 [[nodiscard]] Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDeviceSize bytes,

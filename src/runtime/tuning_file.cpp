@@ -9,6 +9,7 @@
 
 #include "attention/features.hpp"
 #include "common/message.hpp"
+#include "common/path_text.hpp"
 #include "kernels/tile_table.hpp"
 #include "runtime/files.hpp"
 #include "runtime/runtime_state.hpp"
@@ -297,10 +298,10 @@ void load_tuning(RuntimeState& state, const RuntimeOptions& options) {
   auto tuning = std::make_shared<Tuning>();
   if (error || !file.good() || bytes > kMaxBytes) {
     tuning->warning = message(
-        "ignored ", path.string(),
+        "ignored ", path_text(path),
         bytes > kMaxBytes && !error ? ", which is too large to be a tuning file" : ", which cannot be read");
   } else {
-    *tuning = parse_tuning(text, path.string(), state.device->capabilities());
+    *tuning = parse_tuning(text, path_text(path), state.device->capabilities());
   }
   state.tuning = std::move(tuning);
 }

@@ -165,7 +165,9 @@ GlslOutput compile_glsl(const GlslInput& input) {
     add_messages(program.getInfoLog(), output.messages);
     return output;
   }
-  glslang::GlslangToSpv(*program.getIntermediate(EShLangCompute), output.words);
+  glslang::SpvOptions options;
+  options.stripDebugInfo = true;  // as the build does
+  glslang::GlslangToSpv(*program.getIntermediate(EShLangCompute), output.words, &options);
   return output;
 }
 

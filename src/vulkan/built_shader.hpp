@@ -8,14 +8,14 @@
 
 namespace vkattn::detail {
 
-/// The words of the binary of that name, or why the build has none.
-[[nodiscard]] inline Result<std::span<const std::uint32_t>> built_shader(std::span<const ShaderBinary> set,
-                                                                         std::string_view name) {
+/// The binary of that name, or why the build has none.
+[[nodiscard]] inline Result<ShaderCode> built_shader(std::span<const ShaderBinary> set,
+                                                     std::string_view name) {
   const ShaderBinary* const binary = find_shader(set, name);
-  if (binary != nullptr && !binary->words.empty()) return binary->words;
+  if (binary != nullptr && binary->is_built()) return binary->code();
   return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("this build left the shader ", name, " out: its compiler lacks ",
-                       binary != nullptr ? binary->missing : "it")};
+               message("this build left the shader ", name,
+                       " out: ", binary != nullptr ? binary->reason : "there is none of that name")};
 }
 
 }  // namespace vkattn::detail

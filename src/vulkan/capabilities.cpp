@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/message.hpp"
+#include "vulkan/device_feature_table.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn::detail {
@@ -14,134 +15,6 @@ namespace {
 bool has_extension(const CapabilitySource& source, std::string_view name) {
   return std::any_of(source.extensions.begin(), source.extensions.end(),
                      [&](const char* extension) { return name == extension; });
-}
-
-// Those that the device supports, enabled or not; empty where that cannot be asked.
-std::vector<VkExtensionProperties> supported_extensions(const CapabilitySource& source) {
-  const auto enumerate = reinterpret_cast<PFN_vkEnumerateDeviceExtensionProperties>(
-      source.get_instance_proc_addr(source.instance, "vkEnumerateDeviceExtensionProperties"));
-  std::uint32_t count = 0;
-  if (enumerate == nullptr || enumerate(source.physical_device, nullptr, &count, nullptr) != VK_SUCCESS)
-    return {};
-  std::vector<VkExtensionProperties> extensions(count);
-  if (enumerate(source.physical_device, nullptr, &count, extensions.data()) < VK_SUCCESS) return {};
-  extensions.resize(count);
-  return extensions;
-}
-
-void read_core_features(const VkPhysicalDeviceFeatures& features, Capabilities& capabilities) {
-  capabilities.shader_int16 = capabilities.shader_int16 || features.shaderInt16 == VK_TRUE;
-  capabilities.shader_int64 = capabilities.shader_int64 || features.shaderInt64 == VK_TRUE;
-}
-
-#ifdef VK_KHR_shader_bfloat16
-void read_bfloat16_features(const VkPhysicalDeviceShaderBfloat16FeaturesKHR& features,
-                            Capabilities& capabilities) {
-  capabilities.bfloat16_matrix |=
-      features.shaderBFloat16Type == VK_TRUE && features.shaderBFloat16CooperativeMatrix == VK_TRUE;
-}
-#endif
-
-#ifdef VK_NV_cooperative_matrix2
-void read_matrix2_features(const VkPhysicalDeviceCooperativeMatrix2FeaturesNV& features,
-                           Capabilities& capabilities) {
-  capabilities.matrix2_workgroup_scope |= features.cooperativeMatrixWorkgroupScope == VK_TRUE;
-  capabilities.matrix2_flexible_dimensions |= features.cooperativeMatrixFlexibleDimensions == VK_TRUE;
-  capabilities.matrix2_reductions |= features.cooperativeMatrixReductions == VK_TRUE;
-  capabilities.matrix2_conversions |= features.cooperativeMatrixConversions == VK_TRUE;
-  capabilities.matrix2_per_element_operations |= features.cooperativeMatrixPerElementOperations == VK_TRUE;
-  capabilities.matrix2_tensor_addressing |= features.cooperativeMatrixTensorAddressing == VK_TRUE;
-  capabilities.matrix2_block_loads |= features.cooperativeMatrixBlockLoads == VK_TRUE;
-}
-#endif
-
-// One struct of a features chain, of those that extensions brought and no version of Vulkan took in.
-void read_extension_struct(const VkBaseInStructure* base, Capabilities& capabilities) {
-  switch (base->sType) {
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR:
-      capabilities.pipeline_statistics |=
-          reinterpret_cast<const VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR*>(base)
-              ->pipelineExecutableInfo == VK_TRUE;
-      break;
-#ifdef VK_KHR_cooperative_matrix
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR:
-      capabilities.cooperative_matrix |=
-          reinterpret_cast<const VkPhysicalDeviceCooperativeMatrixFeaturesKHR*>(base)->cooperativeMatrix ==
-          VK_TRUE;
-      break;
-#endif
-#ifdef VK_KHR_shader_bfloat16
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR:
-      read_bfloat16_features(*reinterpret_cast<const VkPhysicalDeviceShaderBfloat16FeaturesKHR*>(base),
-                             capabilities);
-      break;
-#endif
-#ifdef VK_NV_cooperative_matrix2
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV:
-      read_matrix2_features(*reinterpret_cast<const VkPhysicalDeviceCooperativeMatrix2FeaturesNV*>(base),
-                            capabilities);
-      break;
-#endif
-    default:
-      break;
-  }
-}
-
-// One struct of a features chain.
-void read_feature_struct(const VkBaseInStructure* base, Capabilities& capabilities) {
-  switch (base->sType) {
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2:
-      read_core_features(reinterpret_cast<const VkPhysicalDeviceFeatures2*>(base)->features, capabilities);
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES:
-      capabilities.storage_buffer_16bit |=
-          reinterpret_cast<const VkPhysicalDevice16BitStorageFeatures*>(base)->storageBuffer16BitAccess ==
-          VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
-      capabilities.storage_buffer_16bit |=
-          reinterpret_cast<const VkPhysicalDeviceVulkan11Features*>(base)->storageBuffer16BitAccess ==
-          VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES:
-      capabilities.shader_float16 |=
-          reinterpret_cast<const VkPhysicalDeviceShaderFloat16Int8Features*>(base)->shaderFloat16 == VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES:
-      capabilities.shader_float16 |=
-          reinterpret_cast<const VkPhysicalDeviceVulkan12Features*>(base)->shaderFloat16 == VK_TRUE;
-      capabilities.vulkan_memory_model |=
-          reinterpret_cast<const VkPhysicalDeviceVulkan12Features*>(base)->vulkanMemoryModel == VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES:
-      capabilities.vulkan_memory_model |=
-          reinterpret_cast<const VkPhysicalDeviceVulkanMemoryModelFeatures*>(base)->vulkanMemoryModel ==
-          VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES:
-      capabilities.subgroup_size_control |=
-          reinterpret_cast<const VkPhysicalDeviceSubgroupSizeControlFeatures*>(base)->subgroupSizeControl ==
-          VK_TRUE;
-      capabilities.compute_full_subgroups |=
-          reinterpret_cast<const VkPhysicalDeviceSubgroupSizeControlFeatures*>(base)->computeFullSubgroups ==
-          VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES:
-      capabilities.subgroup_size_control |=
-          reinterpret_cast<const VkPhysicalDeviceVulkan13Features*>(base)->subgroupSizeControl == VK_TRUE;
-      capabilities.compute_full_subgroups |=
-          reinterpret_cast<const VkPhysicalDeviceVulkan13Features*>(base)->computeFullSubgroups == VK_TRUE;
-      capabilities.maintenance4 |=
-          reinterpret_cast<const VkPhysicalDeviceVulkan13Features*>(base)->maintenance4 == VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES:
-      capabilities.maintenance4 |=
-          reinterpret_cast<const VkPhysicalDeviceMaintenance4Features*>(base)->maintenance4 == VK_TRUE;
-      break;
-    default:
-      read_extension_struct(base, capabilities);
-      break;
-  }
 }
 
 void read_limits(const VkPhysicalDeviceLimits& limits, Capabilities& capabilities) {
@@ -179,7 +52,8 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
   const auto known = [&](std::uint32_t core, const char* extension) {
     return version >= core || has_extension(source, extension);
   };
-  const std::vector<VkExtensionProperties> supported = supported_extensions(source);
+  const std::vector<VkExtensionProperties> supported = device_extensions(vk, source.physical_device);
+  constexpr std::uint32_t kNever = ~std::uint32_t{0};
   const auto can_be_known = [&](std::uint32_t core, const char* extension) {
     return known(core, extension) ||
            std::any_of(supported.begin(), supported.end(), [&](const VkExtensionProperties& each) {
@@ -194,23 +68,28 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
   if (can_be_known(VK_API_VERSION_1_3, VK_KHR_MAINTENANCE_4_EXTENSION_NAME)) chain(maintenance4);
   VkPhysicalDeviceShaderSMBuiltinsPropertiesNV multiprocessors{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
-  if (has_extension(source, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) chain(multiprocessors);
+  if (can_be_known(kNever, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) chain(multiprocessors);
   VkPhysicalDeviceShaderCorePropertiesAMD cores{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
-  if (has_extension(source, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) chain(cores);
+  if (can_be_known(kNever, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) chain(cores);
 #ifdef VK_NV_cooperative_matrix2
   VkPhysicalDeviceCooperativeMatrix2PropertiesNV matrix2{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV};
   if (has_extension(source, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME)) chain(matrix2);
 #endif
-  const bool push_descriptors = has_extension(source, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
-  if (push_descriptors) chain(push);
+  const bool push_extension = has_extension(source, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+#ifdef VK_VERSION_1_4
+  constexpr std::uint32_t kPushDescriptorsInCore = VK_API_VERSION_1_4;
+#else
+  constexpr std::uint32_t kPushDescriptorsInCore = kNever;
+#endif
+  if (can_be_known(kPushDescriptorsInCore, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME)) chain(push);
   vk.vkGetPhysicalDeviceProperties2(source.physical_device, &properties);
 
   const VkPhysicalDeviceProperties& core = properties.properties;
   capabilities.device_name = core.deviceName;
   capabilities.driver_name = driver.driverName;
   capabilities.driver_info = driver.driverInfo;
-  capabilities.device_type = core.deviceType;
+  capabilities.device_type = static_cast<DeviceType>(core.deviceType);
   capabilities.vendor_id = core.vendorID;
   capabilities.device_id = core.deviceID;
   capabilities.driver_version = core.driverVersion;
@@ -246,7 +125,7 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
   capabilities.max_memory_allocation_bytes = maintenance3.maxMemoryAllocationSize;
   if (maintenance4.maxBufferSize != 0) capabilities.max_buffer_size = maintenance4.maxBufferSize;
   capabilities.preserves_nan_float32 = floats.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE;
-  capabilities.push_descriptors = push_descriptors;
+  capabilities.push_descriptors = push_extension;  // or by a feature of Vulkan 1.4
   capabilities.max_push_descriptors = push.maxPushDescriptors;
 #ifdef VK_NV_cooperative_matrix2
   capabilities.max_flexible_matrix_dimension = matrix2.cooperativeMatrixFlexibleDimensionsMaxDimension;
@@ -350,11 +229,9 @@ Result<Capabilities> read_capabilities(const CapabilitySource& source) {
                  message("MoltenVK ", capabilities.driver_info,
                          " ignores the sizes of specialized arrays; vkattn needs MoltenVK 1.3")};
   }
-  if (source.core_features != nullptr) read_core_features(*source.core_features, capabilities);
-  for (const auto* base = static_cast<const VkBaseInStructure*>(source.features); base != nullptr;
-       base = base->pNext) {
-    read_feature_struct(base, capabilities);
-  }
+  if (source.core_features != nullptr) read_features(*source.core_features, capabilities);
+  read_features(source.features, capabilities);
+  capabilities.bfloat16_matrix &= capabilities.bfloat16_type;
   capabilities.required_subgroup_size &= capabilities.subgroup_size_control;
 #ifdef VK_KHR_cooperative_matrix
   if (capabilities.cooperative_matrix) read_matrix_shapes(source, capabilities);

@@ -1,20 +1,48 @@
 // Device: borrowing a VkDevice.
 #include <vkattn/device.hpp>
+#include <vkattn/device_features.hpp>
 
 #include <algorithm>
 
 #include "common/message.hpp"
+#include "vulkan/debug.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn {
 
 namespace {
 
+// What the device could do; what it does where that cannot be asked.
+Capabilities supported(const DeviceDesc& desc, const Capabilities& enabled) {
+  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+  EnableMemory memory;
+  const Result<void> added = enable_wanted(
+      {desc.instance, desc.physical_device, desc.get_instance_proc_addr, desc.api_version, {}}, info, memory);
+  if (!added) return enabled;
+  auto all = detail::read_capabilities({desc.instance,
+                                        desc.physical_device,
+                                        desc.get_instance_proc_addr,
+                                        desc.api_version,
+                                        {info.ppEnabledExtensionNames, info.enabledExtensionCount},
+                                        info.pNext,
+                                        nullptr});
+  return all ? *std::move(all) : enabled;
+}
+
 Result<std::shared_ptr<const detail::DeviceState>> make_state(const DeviceDesc& desc) {
   if (desc.instance == VK_NULL_HANDLE || desc.physical_device == VK_NULL_HANDLE ||
       desc.device == VK_NULL_HANDLE || desc.get_instance_proc_addr == nullptr) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "DeviceDesc needs instance, physical_device, device and get_instance_proc_addr"};
+  }
+  if (desc.api_version == 0) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 "DeviceDesc::api_version is 0: give VkApplicationInfo::apiVersion of the instance"};
+  }
+  for (std::size_t i = 0; i < desc.enabled_extensions.size(); ++i) {
+    if (desc.enabled_extensions[i] != nullptr) continue;
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 detail::message("DeviceDesc::enabled_extensions[", i, "] is null")};
   }
   auto capabilities = detail::read_capabilities(
       {desc.instance, desc.physical_device, desc.get_instance_proc_addr, desc.api_version,
@@ -24,9 +52,18 @@ Result<std::shared_ptr<const detail::DeviceState>> make_state(const DeviceDesc& 
   if (!instance_functions) return instance_functions.error();
   auto functions = detail::load_device_functions(desc.device, instance_functions->vkGetDeviceProcAddr);
   if (!functions) return functions.error();
-  auto state = std::make_shared<detail::DeviceState>(detail::DeviceState{
-      desc.instance, desc.physical_device, desc.device, *functions, *std::move(capabilities), nullptr});
-  detail::ParameterMemory::DeviceHandles handles{desc.device, *functions, {}, 256};
+  detail::load_debug_functions(desc.instance, desc.get_instance_proc_addr, *functions);
+  auto state = std::make_shared<detail::DeviceState>();
+  state->instance = desc.instance;
+  state->physical_device = desc.physical_device;
+  state->device = desc.device;
+  state->vk = *functions;
+  state->instance_vk = *instance_functions;
+  state->allocator = detail::Allocator(desc.allocator);
+  state->log = desc.log;
+  state->capabilities = *std::move(capabilities);
+  state->supported = supported(desc, state->capabilities);
+  detail::ParameterMemory::DeviceHandles handles{desc.device, *functions, state->allocator};
   instance_functions->vkGetPhysicalDeviceMemoryProperties(desc.physical_device, &handles.memory);
   handles.alignment = std::max<VkDeviceSize>(state->capabilities.min_storage_offset_alignment, 64);
   state->parameters = std::make_shared<detail::ParameterMemory>(handles);
@@ -42,7 +79,11 @@ Result<Device> Device::borrow(const DeviceDesc& desc) {
   return detail::without_exceptions([&]() -> Result<Device> {
     auto state = make_state(desc);
     if (!state) return state.error();
-    return Device(*std::move(state));
+    const Device device(*std::move(state));
+    if (detail::is_logged(desc.log, LogLevel::kDetail)) {
+      detail::write_log(desc.log, LogLevel::kDetail, device.describe());
+    }
+    return device;
   });
 }
 

@@ -13,7 +13,11 @@ struct DeviceState {
   VkPhysicalDevice physical_device = VK_NULL_HANDLE;
   VkDevice device = VK_NULL_HANDLE;
   DeviceFunctions vk;
+  InstanceFunctions instance_vk;
+  Allocator allocator;
+  Log log;
   Capabilities capabilities;
+  Capabilities supported;                       ///< as if enable_wanted() had enabled everything
   std::shared_ptr<ParameterMemory> parameters;  ///< of all bindings on the device
 
   /// The same device seen through other capabilities, for tests of what a weaker device would do: lower a

@@ -5,6 +5,17 @@
 
 namespace vkattn::detail {
 
+std::vector<VkExtensionProperties> device_extensions(const InstanceFunctions& vk, VkPhysicalDevice device) {
+  std::uint32_t count = 0;
+  if (vk.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr) != VK_SUCCESS) return {};
+  std::vector<VkExtensionProperties> extensions(count);
+  if (vk.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, extensions.data()) < VK_SUCCESS) {
+    return {};
+  }
+  extensions.resize(count);
+  return extensions;
+}
+
 Error missing_function(const char* name) {
   return {ErrorCode::kUnsupported, VK_ERROR_INITIALIZATION_FAILED,
           message("the Vulkan driver does not provide ", name, "; vkattn needs Vulkan 1.1")};
@@ -31,11 +42,31 @@ Result<DeviceFunctions> load_device_functions(VkDevice device, PFN_vkGetDevicePr
 #define VKATTN_LOAD_OPTIONAL(NAME) \
   functions.NAME = reinterpret_cast<PFN_##NAME>(get_proc_addr(device, #NAME));
   VKATTN_LOAD_OPTIONAL(vkCmdPushDescriptorSetKHR)
+  if (functions.vkCmdPushDescriptorSetKHR == nullptr) {  // as Vulkan 1.4 has it
+    functions.vkCmdPushDescriptorSetKHR =
+        reinterpret_cast<PFN_vkCmdPushDescriptorSetKHR>(get_proc_addr(device, "vkCmdPushDescriptorSet"));
+  }
   VKATTN_LOAD_OPTIONAL(vkGetPipelineExecutablePropertiesKHR)
   VKATTN_LOAD_OPTIONAL(vkGetPipelineExecutableStatisticsKHR)
   VKATTN_LOAD_OPTIONAL(vkGetPipelineExecutableInternalRepresentationsKHR)
 #undef VKATTN_LOAD_OPTIONAL
   return functions;
+}
+
+void load_debug_functions(VkInstance instance, PFN_vkGetInstanceProcAddr get_proc_addr,
+                          DeviceFunctions& functions) {
+#define VKATTN_LOAD(NAME) const auto NAME = reinterpret_cast<PFN_##NAME>(get_proc_addr(instance, #NAME));
+  VKATTN_LOAD(vkSetDebugUtilsObjectNameEXT)
+  VKATTN_LOAD(vkCmdBeginDebugUtilsLabelEXT)
+  VKATTN_LOAD(vkCmdEndDebugUtilsLabelEXT)
+#undef VKATTN_LOAD
+  if (vkSetDebugUtilsObjectNameEXT == nullptr || vkCmdBeginDebugUtilsLabelEXT == nullptr ||
+      vkCmdEndDebugUtilsLabelEXT == nullptr) {
+    return;
+  }
+  functions.vkSetDebugUtilsObjectNameEXT = vkSetDebugUtilsObjectNameEXT;
+  functions.vkCmdBeginDebugUtilsLabelEXT = vkCmdBeginDebugUtilsLabelEXT;
+  functions.vkCmdEndDebugUtilsLabelEXT = vkCmdEndDebugUtilsLabelEXT;
 }
 
 }  // namespace vkattn::detail

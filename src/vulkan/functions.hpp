@@ -6,11 +6,15 @@
 
 #include <vkattn/result.hpp>
 
+#include <vector>
+
 namespace vkattn::detail {
 
-#define VKATTN_INSTANCE_FUNCTIONS(X)     \
-  X(vkGetPhysicalDeviceProperties2)      \
-  X(vkGetPhysicalDeviceMemoryProperties) \
+#define VKATTN_INSTANCE_FUNCTIONS(X)      \
+  X(vkGetPhysicalDeviceProperties2)       \
+  X(vkGetPhysicalDeviceFeatures2)         \
+  X(vkEnumerateDeviceExtensionProperties) \
+  X(vkGetPhysicalDeviceMemoryProperties)  \
   X(vkGetDeviceProcAddr)
 
 #define VKATTN_DEVICE_FUNCTIONS(X) \
@@ -29,9 +33,13 @@ namespace vkattn::detail {
   X(vkDestroyPipelineLayout)       \
   X(vkCreateComputePipelines)      \
   X(vkDestroyPipeline)             \
+  X(vkCreatePipelineCache)         \
+  X(vkDestroyPipelineCache)        \
+  X(vkGetPipelineCacheData)        \
   X(vkCreateDescriptorPool)        \
   X(vkDestroyDescriptorPool)       \
   X(vkAllocateDescriptorSets)      \
+  X(vkFreeDescriptorSets)          \
   X(vkUpdateDescriptorSets)        \
   X(vkCmdBindPipeline)             \
   X(vkCmdBindDescriptorSets)       \
@@ -54,9 +62,33 @@ struct DeviceFunctions {
   PFN_vkGetPipelineExecutableStatisticsKHR vkGetPipelineExecutableStatisticsKHR = nullptr;
   PFN_vkGetPipelineExecutableInternalRepresentationsKHR vkGetPipelineExecutableInternalRepresentationsKHR =
       nullptr;
+  // Null where the instance has no VK_EXT_debug_utils.
+  PFN_vkSetDebugUtilsObjectNameEXT vkSetDebugUtilsObjectNameEXT = nullptr;
+  PFN_vkCmdBeginDebugUtilsLabelEXT vkCmdBeginDebugUtilsLabelEXT = nullptr;
+  PFN_vkCmdEndDebugUtilsLabelEXT vkCmdEndDebugUtilsLabelEXT = nullptr;
 };
 
 #undef VKATTN_DECLARE_FUNCTION
+
+/// The extensions that a device supports; none where that cannot be asked.
+[[nodiscard]] std::vector<VkExtensionProperties> device_extensions(const InstanceFunctions& vk,
+                                                                   VkPhysicalDevice device);
+
+/// Host memory of Vulkan objects: the caller's callbacks, or the driver's own.
+class Allocator {
+ public:
+  Allocator() = default;
+  explicit Allocator(const VkAllocationCallbacks* callbacks) {
+    if (callbacks != nullptr) callbacks_ = *callbacks;
+  }
+  /// For vkCreate... and vkDestroy...
+  [[nodiscard]] const VkAllocationCallbacks* get() const {
+    return callbacks_.pfnAllocation != nullptr ? &callbacks_ : nullptr;
+  }
+
+ private:
+  VkAllocationCallbacks callbacks_{};
+};
 
 /// The error of a table that lacks a function.
 [[nodiscard]] Error missing_function(const char* name);
@@ -66,5 +98,8 @@ struct DeviceFunctions {
                                                                 PFN_vkGetInstanceProcAddr get_proc_addr);
 [[nodiscard]] Result<DeviceFunctions> load_device_functions(VkDevice device,
                                                             PFN_vkGetDeviceProcAddr get_proc_addr);
+/// Those of VK_EXT_debug_utils, an extension of the instance: all or none.
+void load_debug_functions(VkInstance instance, PFN_vkGetInstanceProcAddr get_proc_addr,
+                          DeviceFunctions& functions);
 
 }  // namespace vkattn::detail

@@ -48,8 +48,8 @@ ParameterMemory::~ParameterMemory() {
 }
 
 void ParameterMemory::destroy(const Block& block) const noexcept {
-  device_.vk.vkDestroyBuffer(device_.device, block.buffer, nullptr);
-  device_.vk.vkFreeMemory(device_.device, block.memory, nullptr);
+  device_.vk.vkDestroyBuffer(device_.device, block.buffer, device_.allocator.get());
+  device_.vk.vkFreeMemory(device_.device, block.memory, device_.allocator.get());
 }
 
 VkResult ParameterMemory::create_block(Block& block) const {
@@ -57,7 +57,7 @@ VkResult ParameterMemory::create_block(Block& block) const {
   VkBufferCreateInfo buffer_info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
   buffer_info.size = block.bytes;
   buffer_info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
-  VkResult result = vk.vkCreateBuffer(device_.device, &buffer_info, nullptr, &block.buffer);
+  VkResult result = vk.vkCreateBuffer(device_.device, &buffer_info, device_.allocator.get(), &block.buffer);
   if (result != VK_SUCCESS) return result;
   VkMemoryRequirements needs{};
   vk.vkGetBufferMemoryRequirements(device_.device, block.buffer, &needs);
@@ -66,7 +66,7 @@ VkResult ParameterMemory::create_block(Block& block) const {
   VkMemoryAllocateInfo memory_info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
   memory_info.allocationSize = needs.size;
   memory_info.memoryTypeIndex = *type;
-  result = vk.vkAllocateMemory(device_.device, &memory_info, nullptr, &block.memory);
+  result = vk.vkAllocateMemory(device_.device, &memory_info, device_.allocator.get(), &block.memory);
   if (result != VK_SUCCESS) return result;
   result = vk.vkBindBufferMemory(device_.device, block.buffer, block.memory, 0);
   if (result != VK_SUCCESS) return result;
@@ -80,7 +80,7 @@ Result<void> ParameterMemory::add_block(VkDeviceSize bytes) {
   Block block;
   block.bytes = std::max(bytes, kBlockBytes);
   // Giving pieces back must not need memory.
-  block.free.reserve(block.bytes / device_.alignment / 2 + 2);
+  block.free.reserve(static_cast<std::size_t>(block.bytes / device_.alignment / 2 + 2));
   block.free.push_back({0, block.bytes});
   blocks_.push_back(std::move(block));
   const VkResult result = create_block(blocks_.back());

@@ -48,6 +48,7 @@ class ParameterMemory : public std::enable_shared_from_this<ParameterMemory> {
   struct DeviceHandles {
     VkDevice device = VK_NULL_HANDLE;
     DeviceFunctions vk;
+    Allocator allocator{};
     VkPhysicalDeviceMemoryProperties memory{};
     VkDeviceSize alignment = 256;  ///< of each piece
   };

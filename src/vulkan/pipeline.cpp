@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/message.hpp"
+#include "vulkan/debug.hpp"
 
 namespace vkattn::detail {
 
@@ -17,8 +18,8 @@ PipelineLayout& PipelineLayout::operator=(PipelineLayout&& other) noexcept {
 
 void PipelineLayout::destroy() noexcept {
   if (!device_) return;
-  device_->vk.vkDestroyPipelineLayout(device_->device, layout_, nullptr);
-  device_->vk.vkDestroyDescriptorSetLayout(device_->device, set_layout_, nullptr);
+  device_->vk.vkDestroyPipelineLayout(device_->device, layout_, device_->allocator.get());
+  device_->vk.vkDestroyDescriptorSetLayout(device_->device, set_layout_, device_->allocator.get());
 }
 
 VkResult PipelineLayout::create_handles(const PipelineLayoutDesc& desc) {
@@ -31,7 +32,8 @@ VkResult PipelineLayout::create_handles(const PipelineLayoutDesc& desc) {
   set_info.bindingCount = desc.storage_buffers;
   set_info.pBindings = bindings.data();
   const DeviceFunctions& vk = device_->vk;
-  if (VkResult result = vk.vkCreateDescriptorSetLayout(device_->device, &set_info, nullptr, &set_layout_);
+  if (VkResult result =
+          vk.vkCreateDescriptorSetLayout(device_->device, &set_info, device_->allocator.get(), &set_layout_);
       result != VK_SUCCESS) {
     return result;
   }
@@ -41,7 +43,7 @@ VkResult PipelineLayout::create_handles(const PipelineLayoutDesc& desc) {
   layout_info.pSetLayouts = &set_layout_;
   layout_info.pushConstantRangeCount = desc.push_constant_bytes != 0 ? 1 : 0;
   layout_info.pPushConstantRanges = &range;
-  return vk.vkCreatePipelineLayout(device_->device, &layout_info, nullptr, &layout_);
+  return vk.vkCreatePipelineLayout(device_->device, &layout_info, device_->allocator.get(), &layout_);
 }
 
 Result<PipelineLayout> PipelineLayout::create(std::shared_ptr<const DeviceState> device,
@@ -51,6 +53,8 @@ Result<PipelineLayout> PipelineLayout::create(std::shared_ptr<const DeviceState>
   if (VkResult result = layout.create_handles(desc); result != VK_SUCCESS) {
     return vulkan_error(result, "creating the pipeline layout");
   }
+  name_object(*layout.device_, VK_OBJECT_TYPE_PIPELINE_LAYOUT, layout.layout_, "pipeline layout");
+  name_object(*layout.device_, VK_OBJECT_TYPE_DESCRIPTOR_SET_LAYOUT, layout.set_layout_, "set layout");
   return layout;
 }
 
@@ -61,7 +65,7 @@ Pipeline& Pipeline::operator=(Pipeline&& other) noexcept {
 }
 
 void Pipeline::destroy() noexcept {
-  if (device_) device_->vk.vkDestroyPipeline(device_->device, pipeline_, nullptr);
+  if (device_) device_->vk.vkDestroyPipeline(device_->device, pipeline_, device_->allocator.get());
 }
 
 VkResult Pipeline::create_handle(const PipelineDesc& desc) {
@@ -70,7 +74,8 @@ VkResult Pipeline::create_handle(const PipelineDesc& desc) {
   module_info.codeSize = desc.words.size_bytes();
   module_info.pCode = desc.words.data();
   VkShaderModule module = VK_NULL_HANDLE;
-  if (VkResult result = vk.vkCreateShaderModule(device_->device, &module_info, nullptr, &module);
+  if (VkResult result =
+          vk.vkCreateShaderModule(device_->device, &module_info, device_->allocator.get(), &module);
       result != VK_SUCCESS) {
     return result;
   }
@@ -101,9 +106,9 @@ VkResult Pipeline::create_handle(const PipelineDesc& desc) {
     info.flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
                  VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
   }
-  const VkResult result =
-      vk.vkCreateComputePipelines(device_->device, desc.cache, 1, &info, nullptr, &pipeline_);
-  vk.vkDestroyShaderModule(device_->device, module, nullptr);
+  const VkResult result = vk.vkCreateComputePipelines(device_->device, desc.cache, 1, &info,
+                                                      device_->allocator.get(), &pipeline_);
+  vk.vkDestroyShaderModule(device_->device, module, device_->allocator.get());
   return result;
 }
 
@@ -113,6 +118,7 @@ Result<Pipeline> Pipeline::create(std::shared_ptr<const DeviceState> device, con
   if (VkResult result = pipeline.create_handle(desc); result != VK_SUCCESS) {
     return vulkan_error(result, "creating the compute pipeline");
   }
+  name_object(*pipeline.device_, VK_OBJECT_TYPE_PIPELINE, pipeline.pipeline_, desc.name);
   return pipeline;
 }
 

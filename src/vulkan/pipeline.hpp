@@ -45,6 +45,7 @@ class PipelineLayout {
 };
 
 struct PipelineDesc {
+  std::string name;                      ///< in captures
   std::span<const std::uint32_t> words;  ///< SPIR-V
   std::span<const SpecializationValue> specialization;
   VkPipelineLayout layout = VK_NULL_HANDLE;

@@ -5,13 +5,19 @@
 #include <span>
 #include <string_view>
 
+#include "vulkan/shader_code.hpp"
+
 namespace vkattn::detail {
 
 struct ShaderBinary {
   std::string_view name;
-  std::span<const std::uint32_t> words;  ///< empty where the build left it out
-  std::string_view missing;              ///< the GLSL extensions that the build's compiler lacked
-  std::string_view device_features;      ///< what a device must have enabled to run it
+  const std::span<const std::uint8_t>* gzip = nullptr;  ///< null where the build left it out
+  std::string_view reason;                              ///< why it did: "its compiler lacks ..."
+  std::string_view device_features;                     ///< what a device must have enabled to run it
+
+  [[nodiscard]] bool is_built() const { return gzip != nullptr; }
+  /// Of a binary that is built.
+  [[nodiscard]] ShaderCode code() const { return ShaderCode::packed(*gzip); }
 };
 
 /// The binary of that name in a set; null where the set has none.

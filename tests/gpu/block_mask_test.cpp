@@ -108,8 +108,7 @@ TEST_P(MaskBlocks, AreExact) {
     options.device.reset();
     run(problem, options, found);
     if (HasFatalFailure()) return;
-    options.device =
-        device_with([](Capabilities& c) { c.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU; });
+    options.device = device_with([](Capabilities& c) { c.device_type = DeviceType::kDiscreteGpu; });
     run(problem, options, found);
     if (HasFatalFailure()) return;
   }

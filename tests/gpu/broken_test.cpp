@@ -38,9 +38,9 @@ class Broken : public GpuTest {
 
  private:
   static void execute(const harness::ProblemRun::Tensor& output, const Faults& faults) {
-    const auto words = detail::find_shader(shader_binaries(), "test_broken")->words;
+    const auto code = detail::find_shader(shader_binaries(), "test_broken")->code();
     const std::array<BufferRange, 1> buffers{output.buffer.range()};
-    const auto pass = bench::ComputePass::create(runtime(), words, {}, buffers, sizeof(Parameters));
+    const auto pass = bench::ComputePass::create(runtime(), code, {}, buffers, sizeof(Parameters));
     ASSERT_TRUE(pass.ok()) << pass.error().message;
     const Parameters parameters{static_cast<std::uint32_t>(output.offset / 4),
                                 static_cast<std::uint32_t>(output.bytes / 4), faults.skip, faults.before,

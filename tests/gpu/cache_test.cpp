@@ -221,7 +221,7 @@ TEST_F(CacheTest, NothingToWriteRecordsNothing) {
     EXPECT_TRUE(desc.is_empty());
     const auto plan = AppendPlan::create(runtime().device(), desc);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
-    EXPECT_EQ(plan->dispatch_count(), 0U);
+    EXPECT_EQ(plan->requirements().dispatches, 0U);
     const auto bindings = plan->make_bindings({});
     ASSERT_TRUE(bindings.ok()) << bindings.error().message;
     EXPECT_TRUE(runtime().execute([&](VkCommandBuffer c) { plan->record(c, *bindings); }).ok());
@@ -239,7 +239,7 @@ TEST_F(CacheTest, SeveralDispatchesAndFoldedGrids) {
                     {DataType::kFloat16, Strides{0, 0, 1, 1}, 0});
   const auto plan = AppendPlan::create(runtime().device(), desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_EQ(plan->dispatch_count(), 2U);
+  EXPECT_EQ(plan->requirements().dispatches, 2U);
   EXPECT_NE(plan->describe().find("dispatch: keys"), std::string::npos) << plan->describe();
   const std::vector<float> element{0.75F};
   std::vector<std::uint16_t> result(static_cast<std::size_t>(desc.new_length), 0xffffU);

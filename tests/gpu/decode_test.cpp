@@ -79,7 +79,7 @@ TEST_F(Decode, TileTakesDevicesWithoutKnownSubgroups) {
     RunOptions options{"decode"};
     options.device = device_with([&, &weaken = change](Capabilities& c) {
       weaken(c);
-      c.device_type = VK_PHYSICAL_DEVICE_TYPE_OTHER;  // in the order of preference of GPUs
+      c.device_type = DeviceType::kOther;  // in the order of preference of GPUs
     });
     const auto refused = make_plan(runtime(), parsed("hq4 hkv1 2x300 d64 f16 lse").desc, options);
     ASSERT_FALSE(refused.ok());

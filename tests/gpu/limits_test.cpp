@@ -60,7 +60,7 @@ TEST_P(Limits, GridsAreSplitWhereFoldingIsNotEnough) {
 
 TEST_P(Limits, LongWorkIsSplitOnDevicesThatAreNoCpu) {
   if (is_on_matrix_units()) GTEST_SKIP() << "CPU implementations cannot run the form for GPUs";
-  RunOptions options = weaker([](Capabilities& c) { c.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU; });
+  RunOptions options = weaker([](Capabilities& c) { c.device_type = DeviceType::kDiscreteGpu; });
   const Problem problem = parsed(typed("b2 h4 257x129 d32 lse"));
   double whole_ns = 0;
   options.inspect = [&](const AttentionPlan& plan) {
@@ -127,7 +127,7 @@ TEST_P(Limits, AreRefusedByName) {
   refuses("h2 4x300 d32 output=f32", {"key", "maxStorageBufferRange", "1000"},
           [](Capabilities& c) { c.max_storage_buffer_range = 1000; });
   refuses("4x4 d8", {"maxPushConstantsSize", "64"}, [](Capabilities& c) { c.max_push_constants_bytes = 64; });
-  refuses("4x4 d8", {"maxPerStageDescriptorStorageBuffers", "4"},
+  refuses("4x4 d8 lse", {"5", "maxPerStageDescriptorStorageBuffers", "4"},
           [](Capabilities& c) { c.max_stage_storage_buffers = 4; });
   if (is_on_matrix_units()) return;
   refuses("h2 4x300 d32", {"key", "76800", "maxBufferSize", "50000"},
@@ -151,7 +151,7 @@ TEST_P(Limits, TheSmallestDeviceRunsEverything) {
       c.subgroup_size = c.min_subgroup_size = c.max_subgroup_size = 1;
       c.subgroup_arithmetic = c.subgroup_shuffle = c.subgroup_size_control = false;
       c.shader_int16 = c.shader_int64 = c.shader_float16 = false;
-      c.device_type = VK_PHYSICAL_DEVICE_TYPE_OTHER;
+      c.device_type = DeviceType::kOther;
     });
     options.inspect = [](const AttentionPlan& plan) { EXPECT_LE(plan.shared_memory_bytes(), 16384U); };
     if (kernel() == "decode") {  // needs shuffles; that tile runs such problems is another test
@@ -182,7 +182,7 @@ TEST_F(LimitsOfOneKernel, TheNextKernelIsAskedWhereOneDoesNotFit) {
   // As a GPU, where a kernel on matrix units comes first if there is one: those cannot cut the keys.
   RunOptions options;
   options.device = device_with([](Capabilities& c) {
-    c.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    c.device_type = DeviceType::kDiscreteGpu;
     c.max_storage_buffer_range = 16 * 1024;
     c.matrix2_tensor_addressing = false;
   });
@@ -268,8 +268,7 @@ TEST_F(LimitsOfOneKernel, PassesBesideTheKernelAreSplitToo) {
   for (const char* problem :
        {"2x300 d32 weights=probabilities", "70x600 d32 mask=bits hidden=0.5 block=64"}) {
     RunOptions options{"lane"};
-    options.device =
-        device_with([](Capabilities& c) { c.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU; });
+    options.device = device_with([](Capabilities& c) { c.device_type = DeviceType::kDiscreteGpu; });
     options.max_dispatch_ns = 100;
     options.inspect = [](const AttentionPlan& plan) {
       for (const std::string_view pass : {"weights", "block_mask"}) {

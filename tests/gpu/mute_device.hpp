@@ -19,6 +19,8 @@ struct MuteCounts {
 inline void mute(const Device& device) {
   // seen_through() made this state for this Device alone, and not as a constant.
   detail::DeviceFunctions& vk = const_cast<detail::DeviceState&>(device.state()).vk;
+  vk.vkCmdBeginDebugUtilsLabelEXT = nullptr;
+  vk.vkCmdEndDebugUtilsLabelEXT = nullptr;
   vk.vkCmdBindPipeline = [](auto...) {};
   vk.vkCmdBindDescriptorSets = [](auto...) {};
   vk.vkCmdPushConstants = [](auto...) {};

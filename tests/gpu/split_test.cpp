@@ -44,7 +44,8 @@ TEST_P(Split, PartsAreWhatWasAskedFor) {
     EXPECT_EQ(plan.dispatches()[0].pass, kernel());
     EXPECT_EQ(plan.dispatches()[1].pass, "combine");
     EXPECT_EQ(plan.workspace_bytes(), 2U * 4U * 3U * 7U * (16U + 1U) * 4U);
-    EXPECT_EQ(plan.workspace_usage(), static_cast<VkBufferUsageFlags>(VK_BUFFER_USAGE_STORAGE_BUFFER_BIT));
+    EXPECT_EQ(plan.requirements().workspace_usage,
+              static_cast<VkBufferUsageFlags>(VK_BUFFER_USAGE_STORAGE_BUFFER_BIT));
   };
   EXPECT_TRUE(runs_right(runtime(), "b2 h4 3x896 d16 lse", options));
 }

@@ -1,6 +1,8 @@
 // What the tests on a device share: one Runtime for the process, and running a problem string on a kernel.
 #pragma once
 
+#include <vulkan/vulkan_core.h>
+
 #include <vkattn/runtime.hpp>
 
 #include <gtest/gtest.h>
@@ -83,7 +85,7 @@ struct ScoreSetup {
 struct RunOptions {
   std::string kernel;
   std::optional<Device> device;  ///< in place of the runtime's own
-  std::uint64_t max_dispatch_ns = 100'000'000;
+  std::uint64_t max_dispatch_ns = 0;
   std::uint32_t kv_splits = 0;
   bool strict_nonfinite = false;
   std::optional<TileSizes> tile;                              ///< in place of the tile table's

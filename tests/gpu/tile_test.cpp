@@ -22,7 +22,7 @@ class TileForms : public GpuTest {
   static RunOptions in_subgroups(std::uint32_t size) {
     RunOptions options{"tile"};
     options.device = device_with([=](Capabilities& c) {
-      if (c.is_cpu()) c.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+      if (c.is_cpu()) c.device_type = DeviceType::kDiscreteGpu;
       c.subgroup_size = c.min_subgroup_size = c.max_subgroup_size = size;
     });
     options.tile = TileSizes{std::max(64U, size), 0, std::min(16U, size), 4, 4, 32};
@@ -35,7 +35,7 @@ class TileForms : public GpuTest {
   static RunOptions through_shared_memory() {
     RunOptions options{"tile"};
     options.device = device_with([](Capabilities& c) {
-      if (c.is_cpu()) c.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+      if (c.is_cpu()) c.device_type = DeviceType::kDiscreteGpu;
       c.subgroup_shuffle = false;
     });
     options.inspect = [](const AttentionPlan& plan) {

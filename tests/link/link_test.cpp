@@ -1,5 +1,12 @@
 // A program with a Vulkan of its own, libvulkan linked in or volk, beside the runtime: neither may see the
 // other's functions. Built once with each.
+//
+// Our headers come first: they declare no function, so that they go with both.
+#include <vkattn/cache.hpp>
+#include <vkattn/device_features.hpp>
+#include <vkattn/frame_budget.hpp>
+#include <vkattn/runtime.hpp>
+
 #ifdef VKATTN_TEST_OWN_VOLK
 #define VOLK_IMPLEMENTATION
 #include <volk.h>
@@ -8,7 +15,6 @@
 #endif
 
 #include <gtest/gtest.h>
-#include <vkattn/runtime.hpp>
 
 #include <cstdlib>
 #include <optional>

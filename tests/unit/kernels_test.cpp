@@ -18,7 +18,7 @@ constexpr HostKernel kTile{"tile", configure_tile};
 
 Capabilities gpu(std::uint32_t shared_memory_bytes) {
   Capabilities c = made_up_gpu();
-  c.device_type = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+  c.device_type = DeviceType::kIntegratedGpu;
   c.max_shared_memory_bytes = shared_memory_bytes;
   c.max_workgroup_invocations = 256;
   c.max_workgroup_size = {256, 256, 64};
@@ -70,7 +70,7 @@ TEST(Tile, RowsAreReducedInSubgroupsWhereTheyAreGranted) {
       << "a row has more threads than a subgroup";
   EXPECT_EQ(shader_with([](auto& c) { set_subgroup_sizes(c, 256, 256); }), "attention_tile")
       << "the workgroup is no whole subgroup";
-  EXPECT_EQ(shader_with([](auto& c) { c.device_type = VK_PHYSICAL_DEVICE_TYPE_CPU; }), "attention_tile");
+  EXPECT_EQ(shader_with([](auto& c) { c.device_type = DeviceType::kCpu; }), "attention_tile");
 }
 
 TEST(Tile, ASubgroupSizeIsAskedForWhereThereAreSeveral) {
@@ -118,7 +118,7 @@ TEST(Decode, ATileHoldsAllRows) {
 }
 
 TEST(Decode, TheSmallestDeviceThatShufflesTakesEveryProblem) {
-  Capabilities smallest = with_lanes(small_device(VK_PHYSICAL_DEVICE_TYPE_OTHER), 32);
+  Capabilities smallest = with_lanes(small_device(DeviceType::kOther), 32);
   smallest.subgroup_shuffle = true;
   for (const char* problem : {"1x1 d1", "hq16 hkv1 1x99 d576 dv576", "hq4 hkv1 4x99 d576 dv512 f16",
                               "hq16 hkv1 1x99 d128 f16", "h2 16x99 d3", "0x5 d8", "hq0 hkv1 1x5 d8"}) {
@@ -161,7 +161,7 @@ TEST(Decode, RefusesByNameWithNumbers) {
   Capabilities small = with_lanes(gpu(), 8);
   EXPECT_EQ(kDecode.reason(problem, small), "");
   EXPECT_TRUE(has(kDecode.reason(wide, small), "144 elements"));
-  small.device_type = VK_PHYSICAL_DEVICE_TYPE_CPU;
+  small.device_type = DeviceType::kCpu;
   EXPECT_EQ(kDecode.reason(wide, small), "") << "no registers to spill";
 }
 

@@ -1,7 +1,6 @@
 // The public headers in a program that has included X11's and Windows' headers before: their macros are no
 // names.
 #include <gtest/gtest.h>
-#include <vulkan/vulkan_core.h>
 
 // What our headers include of the standard library, which is not in question here.
 #include <array>
@@ -55,10 +54,14 @@
 #include <vkattn/capabilities.hpp>
 #include <vkattn/data_type.hpp>
 #include <vkattn/device.hpp>
+#include <vkattn/device_features.hpp>
+#include <vkattn/frame_budget.hpp>
 #include <vkattn/host_tensors.hpp>
 #include <vkattn/kernels.hpp>
 #include <vkattn/mask.hpp>
+#include <vkattn/pipeline_cache.hpp>
 #include <vkattn/plan.hpp>
+#include <vkattn/recording.hpp>
 #include <vkattn/result.hpp>
 #include <vkattn/runtime.hpp>
 #include <vkattn/score_function.hpp>

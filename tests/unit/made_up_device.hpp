@@ -33,7 +33,7 @@ template <class Change>
 }
 
 /// The least that Vulkan 1.1 promises, with enough storage buffers.
-[[nodiscard]] inline Capabilities small_device(VkPhysicalDeviceType type) {
+[[nodiscard]] inline Capabilities small_device(DeviceType type) {
   Capabilities c;
   c.device_type = type;
   c.max_stage_storage_buffers = 8;
@@ -42,7 +42,7 @@ template <class Change>
 
 /// A GPU with large workgroups, subgroups of 32 and 48 KiB of shared memory.
 [[nodiscard]] inline Capabilities made_up_gpu() {
-  Capabilities c = small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  Capabilities c = small_device(DeviceType::kDiscreteGpu);
   c.max_shared_memory_bytes = 49152;
   c.max_workgroup_invocations = 1024;
   c.max_workgroup_size = {1024, 1024, 64};

@@ -51,7 +51,7 @@ Capabilities gpu_of(std::uint32_t vendor_id, std::uint32_t least, std::uint32_t 
 
 Capabilities cpu(const MatrixShape& matrix) {
   Capabilities c = with_lanes(gpu({matrix}), 8);
-  c.device_type = VK_PHYSICAL_DEVICE_TYPE_CPU;
+  c.device_type = DeviceType::kCpu;
   return c;
 }
 
@@ -82,7 +82,7 @@ Capabilities with_workgroup_scope() {
 /// As lavapipe lists it.
 Capabilities cpu_with_subgroup_scope() {
   Capabilities c = with_lanes(device_with_flexible_matrices(), 8);
-  c.device_type = VK_PHYSICAL_DEVICE_TYPE_CPU;
+  c.device_type = DeviceType::kCpu;
   c.flexible_matrices = {{8, 8, 8, "f16", "f16", "f32", "f32", "subgroup", 0}};
   return c;
 }

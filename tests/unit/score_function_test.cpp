@@ -259,7 +259,7 @@ TEST(ScoreFunctionTest, NamesDoNotCollideWithTheKernels) {
   ASSERT_TRUE(function) << function.error().message;
   EXPECT_TRUE((*function)->hides_keys());
   for (const detail::ShaderBinary& shader : detail::shader_binaries()) {
-    if (shader.words.empty()) continue;
+    if (!shader.is_built()) continue;
     const auto binary = (*function)->binary(shader.name);
     EXPECT_TRUE(binary) << binary.error().message;
   }
@@ -270,17 +270,17 @@ TEST(ScoreFunctionTest, KernelsAreThoseOfTheBuild) {
   for (const detail::ShaderRecipe& recipe : detail::shader_recipes()) {
     const detail::ShaderBinary* const built = detail::find_shader(detail::shader_binaries(), recipe.name);
     ASSERT_NE(built, nullptr) << recipe.name;
-    if (built->words.empty()) continue;
+    if (!built->is_built()) continue;
+    const auto words = built->code().words();
+    ASSERT_TRUE(words) << words.error().message;
     const auto text = std::find_if(detail::shader_texts().begin(), detail::shader_texts().end(),
                                    [&](const detail::ShaderText& file) { return file.path == recipe.file; });
     ASSERT_NE(text, detail::shader_texts().end()) << recipe.file;
     const detail::GlslOutput output =
         detail::compile_glsl({text->text, recipe.defines, recipe.target_environment, ""});
     ASSERT_FALSE(output.words.empty()) << recipe.name << ": " << output.messages.at(0).text;
-    if (output.words[2] != built->words[2]) GTEST_SKIP() << "the build used another version of glslang";
-    EXPECT_TRUE(
-        std::equal(output.words.begin(), output.words.end(), built->words.begin(), built->words.end()))
-        << recipe.name;
+    if (output.words[2] != (*words)[2]) GTEST_SKIP() << "the build used another version of glslang";
+    EXPECT_EQ(output.words, *words) << recipe.name;
     ++compared;
   }
   EXPECT_EQ(detail::shader_recipes().size(), detail::shader_binaries().size());
@@ -315,6 +315,47 @@ TEST(ScoreFunctionTest, CompilesFromSeveralThreads) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(words[0], 0U);
   for (const std::size_t count : words) EXPECT_EQ(count, words[0]);
+}
+
+// Saved kernels are the compiled ones, and bytes that are not whole are refused.
+TEST(SavedScoreFunction, IsTheSameFunction) {
+  const auto function = ScoreFunction::create({.source = "bool visible(Position p) { return at(p.key) > 0; }",
+                                               .name = "some keys",
+                                               .buffers = {{"at", ScoreBufferType::kInt}}});
+  ASSERT_TRUE(function.ok()) << function.error().message;
+  const std::string shaders[] = {"attention_block_mask_features"};
+  const auto saved = save_score_shaders(**function, shaders);
+  ASSERT_TRUE(saved.ok()) << saved.error().message;
+  const auto loaded = load_score_shaders(*saved);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ((*loaded)->name(), "some keys");
+  EXPECT_TRUE((*loaded)->hides_keys());
+  ASSERT_EQ((*loaded)->buffers().size(), 1U);
+  EXPECT_EQ((*loaded)->buffers()[0].name, "at");
+  EXPECT_EQ((*loaded)->buffers()[0].type, ScoreBufferType::kInt);
+  const auto words = (*loaded)->binary(shaders[0]);
+  ASSERT_TRUE(words.ok());
+  const auto original = (*function)->binary(shaders[0]);
+  EXPECT_TRUE(std::equal(words->begin(), words->end(), original->begin(), original->end()));
+  EXPECT_TRUE(tests::has((*loaded)->binary("attention_lane_features").error().message, "without the shader"));
+
+  for (std::size_t bytes = 0; bytes < saved->size(); bytes += bytes < 200 ? 1 : 97) {
+    EXPECT_FALSE(load_score_shaders(std::span(*saved).first(bytes)).ok()) << bytes << " bytes";
+  }
+  for (std::size_t at = 0; at < saved->size(); at += at < 200 ? 1 : 97) {
+    std::vector<std::byte> wrong = *saved;
+    wrong[at] ^= std::byte{0x10};
+    EXPECT_FALSE(load_score_shaders(wrong).ok()) << "byte " << at;
+  }
+}
+
+TEST(SavedScoreFunction, NothingToSaveIsAnError) {
+  const auto function = ScoreFunction::create({.source = "float score(float s, Position p) { return s; }"});
+  ASSERT_TRUE(function.ok());
+  const std::string shaders[] = {"no_such_shader"};
+  const auto saved = save_score_shaders(**function, shaders);
+  ASSERT_FALSE(saved.ok());
+  EXPECT_TRUE(tests::has(saved.error().message, "no_such_shader"));
 }
 
 }  // namespace

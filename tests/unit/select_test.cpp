@@ -37,8 +37,8 @@ TEST(Select, TheOrderFollowsTheDevice) {
     EXPECT_EQ(std::set<std::string_view>(names.begin(), names.end()).size(), 5U) << "each kernel once";
     return names;
   };
-  const Capabilities cpu = small_device(VK_PHYSICAL_DEVICE_TYPE_CPU);
-  Capabilities gpu = small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  const Capabilities cpu = small_device(DeviceType::kCpu);
+  Capabilities gpu = small_device(DeviceType::kDiscreteGpu);
   EXPECT_EQ(order("128x128 d64", cpu).front(), "lane");
   EXPECT_EQ(order("128x128 d64", cpu).back(), "matrix2") << "CPUs emulate matrices";
   EXPECT_EQ(order("128x128 d64", gpu)[0], "matrix2");
@@ -60,7 +60,7 @@ TEST(Select, TheOrderFollowsTheDevice) {
 TEST(Select, ABrokenDescriptorIsEachKernelsReason) {
   AttentionDesc desc = desc_of("hq8 hkv2 1x4096 d64");
   desc.value_dim = 0;
-  const Capabilities device = small_device(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  const Capabilities device = small_device(DeviceType::kDiscreteGpu);
   for (const KernelSupport& support : kernel_support(desc, device)) {
     EXPECT_TRUE(has(support.reason, "value_dim is 0")) << support.kernel;
   }
@@ -75,7 +75,7 @@ TEST(Select, ABrokenDescriptorIsEachKernelsReason) {
 
 /// llvmpipe of Mesa 22.3: problems of usual sizes run, those whose loops might be cut short are refused.
 TEST(Select, LoopsThatADriverMightEndAreRefusedByName) {
-  Capabilities capabilities = with_lanes(small_device(VK_PHYSICAL_DEVICE_TYPE_CPU), 8);
+  Capabilities capabilities = with_lanes(small_device(DeviceType::kCpu), 8);
   capabilities.max_stage_storage_buffers = 32;
   capabilities.max_shared_memory_bytes = 32768;
   capabilities.subgroup_shuffle = true;
@@ -104,7 +104,7 @@ TEST(Select, LoopsThatADriverMightEndAreRefusedByName) {
   }
 }
 
-Capabilities device_of(VkPhysicalDeviceType type) {
+Capabilities device_of(DeviceType type) {
   Capabilities capabilities = with_lanes(made_up_gpu(), 8);
   capabilities.device_type = type;
   capabilities.max_stage_storage_buffers = 16;
@@ -121,7 +121,7 @@ TEST(TileTable, TheMostSpecificEntryComesFirst) {
         {"512x40 d64", 4U, 16U},
         {"1x4096 d64", 1U, 32U},
         {"hq32 hkv1 1x4096 d64", 4U, 32U}}) {  // heads of a group are rows
-    const auto tiles = table_tiles("lane", desc_of(problem), device_of(VK_PHYSICAL_DEVICE_TYPE_CPU));
+    const auto tiles = table_tiles("lane", desc_of(problem), device_of(DeviceType::kCpu));
     EXPECT_EQ(tiles.front().rows, rows) << problem;
     EXPECT_EQ(tiles.front().keys, keys) << problem;
   }
@@ -147,9 +147,9 @@ std::vector<TileEntry> table_of_all_columns() {
 }
 
 TEST(TileTable, EachColumnDecidesAndTheGeneralEntryComesLast) {
-  const Capabilities cpu = device_of(VK_PHYSICAL_DEVICE_TYPE_CPU);
+  const Capabilities cpu = device_of(DeviceType::kCpu);
   const Capabilities swiftshader = changed(cpu, [](auto& c) { c.driver_name = "SwiftShader driver"; });
-  Capabilities rdna = device_of(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  Capabilities rdna = device_of(DeviceType::kDiscreteGpu);
   rdna.vendor_id = 0x1002;
   const Capabilities gcn = with_lanes(rdna, 64);
   using Found = std::vector<std::uint32_t>;
@@ -173,8 +173,8 @@ TEST(TileTable, EachColumnDecidesAndTheGeneralEntryComesLast) {
 }
 
 TEST(TileTable, EveryDeviceHasBlockSizesAndCandidatesThatBeginWithTheDefault) {
-  for (const auto type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
-                          VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, VK_PHYSICAL_DEVICE_TYPE_OTHER}) {
+  for (const auto type :
+       {DeviceType::kCpu, DeviceType::kDiscreteGpu, DeviceType::kIntegratedGpu, DeviceType::kOther}) {
     const Capabilities device = device_of(type);
     for (const char* problem : {"1x1 d1", "512x512 d64", "hq8 hkv1 1x4096 d64 f16", "4096x4096 d576 dv512"}) {
       const AttentionDesc desc = desc_of(problem);
@@ -192,7 +192,7 @@ TEST(TileTable, EveryDeviceHasBlockSizesAndCandidatesThatBeginWithTheDefault) {
 }
 
 TEST(TileTable, SenselessBlockSizesAreRefused) {
-  const Capabilities gpu = device_of(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+  const Capabilities gpu = device_of(DeviceType::kDiscreteGpu);
   for (const char* kernel : {"lane", "tile", "decode"}) {
     for (const TileSizes& tile : {TileSizes{}, TileSizes{8, 0, 0, 1, 24, 0}, TileSizes{0, 0, 0, 0, 0, 0},
                                   TileSizes{~0U, ~0U, ~0U, ~0U, ~0U, ~0U}, TileSizes{100, 3, 7, 5, 11, 13},
@@ -230,7 +230,7 @@ AttentionDesc with_keys(std::int64_t kv_length) {
 
 Capabilities gpu(std::uint32_t compute_units) {
   Capabilities capabilities;
-  capabilities.device_type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  capabilities.device_type = DeviceType::kDiscreteGpu;
   capabilities.compute_units = compute_units;
   return capabilities;
 }

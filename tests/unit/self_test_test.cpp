@@ -1,5 +1,5 @@
 // What a self-test calls right and wrong.
-#include "runtime/self_test.hpp"
+#include "self_test/small_problem.hpp"
 
 #include <gtest/gtest.h>
 

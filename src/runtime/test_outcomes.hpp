@@ -1,17 +1,13 @@
-// First-use self-tests. Drivers have claimed matrix shapes that gave wrong results: before a path on matrix
-// units is used for the first time on a device, it computes a small problem and is compared with the float64
-// reference.
+// First-use self-tests (vkattn/self_test.hpp) as the runtime runs them, and what came of them on this device
+// before.
 #pragma once
 
-#include <vkattn/host_tensors.hpp>
 #include <vkattn/runtime.hpp>
 
-#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace vkattn::detail {
 
@@ -31,13 +27,8 @@ class SelfTests {
   std::map<std::string, std::string> outcomes_;
 };
 
-/// The first output that differs from the float64 reference by more than its tolerance, in words; empty where
-/// none does. For a batch of 1, BHSD.
-[[nodiscard]] std::string first_difference(const AttentionDesc& desc, const HostTensors& host,
-                                           DataType probability_type);
-
 /// Runs a small problem of the plan's kind on the same kernel with the same block sizes. Empty where the
 /// results are right, else what is wrong with them; an Error where it could not run.
-[[nodiscard]] Result<std::string> self_test(const Runtime& runtime, const AttentionPlan& plan);
+[[nodiscard]] Result<std::string> run_self_test(const Runtime& runtime, const AttentionPlan& plan);
 
 }  // namespace vkattn::detail

@@ -1,56 +1,24 @@
-// First-use self-tests: see self_test.hpp.
-#include "runtime/self_test.hpp"
+// Small problems of self-tests: see small_problem.hpp.
+#include "self_test/small_problem.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <span>
-#include <utility>
-#include <vector>
 
-#include "attention/tensor_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "reference/reference.hpp"
-#include "runtime/files.hpp"
 
 namespace vkattn::detail {
 
 namespace {
 
-constexpr std::string_view kFirstLine = "vkattn self-tests 1";
-
 // Several tiles of rows and keys, the last ones not full.
 constexpr std::int64_t kQueryLength = 37;
 constexpr std::int64_t kKvLength = 75;
-
-// Has what the plan's problem does to its scores. Where its keys lie is of no matter to the matrices.
-AttentionDesc small_problem(const AttentionDesc& desc) {
-  AttentionDesc small = desc;
-  small.batch = 1;
-  small.query_heads = std::min<std::int64_t>(desc.query_heads / desc.kv_heads, 8);
-  small.kv_heads = 1;
-  small.query_length = kQueryLength;
-  small.kv_length = kKvLength;
-  small.offset = small.align == Align::kOffset ? kKvLength - kQueryLength : 0;
-  small.scale.reset();  // one of 0 would hide wrong scores
-  if (small.alibi == Alibi::kGiven) small.alibi = Alibi::kStandard;
-  small.query_lengths = Lengths::kUniform;
-  if (small.has_packed_keys()) small.kv_lengths = Lengths::kUniform;
-  small.cache = {};
-  small.weights = WeightsStage::kNone;
-  small.score_function.reset();  // the reference cannot run it
-  // What was left out calls for the shader with features, and so does softcap.
-  const bool left_out = desc.query_lengths != Lengths::kUniform || desc.cache != small.cache ||
-                        desc.weights != small.weights || desc.score_function;
-  if (left_out && small.softcap == 0) small.softcap = 30;
-  small.has_lse = true;
-  small.set_layout(Layout::kBhsd);
-  return small.resolved();
-}
 
 void append(std::vector<std::byte>& bytes, float value, DataType type) {
   std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
@@ -165,7 +133,34 @@ std::vector<std::byte> host_tensor(const TensorRow& row, const AttentionDesc& de
   }
 }
 
-PerTensor<std::vector<std::byte>> make_tensors(const AttentionDesc& desc) {
+}  // namespace
+
+// Has what the plan's problem does to its scores. Where its keys lie is of no matter to the matrices.
+AttentionDesc small_problem(const AttentionDesc& desc) {
+  AttentionDesc small = desc;
+  small.batch = 1;
+  small.query_heads = std::min<std::int64_t>(desc.query_heads / desc.kv_heads, 8);
+  small.kv_heads = 1;
+  small.query_length = kQueryLength;
+  small.kv_length = kKvLength;
+  small.offset = small.align == Align::kOffset ? kKvLength - kQueryLength : 0;
+  small.scale.reset();  // one of 0 would hide wrong scores
+  if (small.alibi == Alibi::kGiven) small.alibi = Alibi::kStandard;
+  small.query_lengths = Lengths::kUniform;
+  if (small.has_packed_keys()) small.kv_lengths = Lengths::kUniform;
+  small.cache = {};
+  small.weights = WeightsStage::kNone;
+  small.score_function.reset();  // the reference cannot run it
+  // What was left out calls for the shader with features, and so does softcap.
+  const bool left_out = desc.query_lengths != Lengths::kUniform || desc.cache != small.cache ||
+                        desc.weights != small.weights || desc.score_function;
+  if (left_out && small.softcap == 0) small.softcap = 30;
+  small.has_lse = true;
+  small.set_layout(Layout::kBhsd);
+  return small.resolved();
+}
+
+PerTensor<std::vector<std::byte>> small_tensors(const AttentionDesc& desc) {
   PerTensor<std::vector<std::byte>> host;
   std::uint64_t seed = 1;
   for (const TensorRow& row : tensor_table()) {
@@ -173,8 +168,6 @@ PerTensor<std::vector<std::byte>> make_tensors(const AttentionDesc& desc) {
   }
   return host;
 }
-
-}  // namespace
 
 std::string first_difference(const AttentionDesc& desc, const HostTensors& host, DataType probability_type) {
   const reference::Inputs inputs{host};
@@ -205,55 +198,6 @@ std::string first_difference(const AttentionDesc& desc, const HostTensors& host,
     }
   }
   return difference;
-}
-
-Result<std::string> self_test(const Runtime& runtime, const AttentionPlan& plan) {
-  const AttentionDesc desc = small_problem(plan.desc());
-  PlanOptions options;
-  options.kernel = plan.kernel_name();
-  options.tile = plan.tile();
-  options.pipeline_cache = runtime.pipeline_cache();
-  options.kv_splits = 1;
-  const auto small = AttentionPlan::create(runtime.device(), desc, options);
-  if (!small) return small.error();
-  auto bytes = make_tensors(desc);
-  const HostTensors host = host_tensors([&](const TensorRow& row) -> auto& { return bytes[row.range]; });
-  if (Result<void> status = runtime.compute(*small, host); !status) return status.error();
-  return first_difference(desc, host, small->probability_type());
-}
-
-void SelfTests::open(const std::filesystem::path& path) {
-  path_ = path;
-  std::ifstream file(path);
-  std::string line;
-  if (!std::getline(file, line) || line != kFirstLine) return;
-  // "passed CONFIGURATION" or "failed CONFIGURATION<tab>what went wrong"; other lines are ignored.
-  while (std::getline(file, line)) {
-    const std::size_t tab = line.find('\t');
-    if (line.rfind("passed ", 0) == 0) {
-      outcomes_[line.substr(7)].clear();
-    } else if (line.rfind("failed ", 0) == 0 && tab != std::string::npos && tab + 1 < line.size()) {
-      outcomes_[line.substr(7, tab - 7)] = line.substr(tab + 1);
-    }
-  }
-}
-
-std::optional<std::string> SelfTests::find(const std::string& configuration) const {
-  const auto found = outcomes_.find(configuration);
-  return found != outcomes_.end() ? std::optional(found->second) : std::nullopt;
-}
-
-void SelfTests::add(const std::string& configuration, const std::string& failure) {
-  outcomes_[configuration] = failure;
-  if (path_.empty()) return;
-  std::string text = std::string(kFirstLine) + "\n";
-  for (const auto& [name, outcome] : outcomes_) {
-    std::string one_line = outcome;
-    std::replace(one_line.begin(), one_line.end(), '\n', ' ');
-    text += outcome.empty() ? message("passed ", name, "\n") : message("failed ", name, "\t", one_line, "\n");
-  }
-  const std::string_view pieces[] = {text};
-  (void)replace_file(path_, pieces);
 }
 
 }  // namespace vkattn::detail

@@ -1,0 +1,18 @@
+// Constants that attention_merge.comp and the host share. Plain macros: read by GLSL and by C++.
+#ifndef VKATTN_SHARED_MERGE_CONSTANTS_H
+#define VKATTN_SHARED_MERGE_CONSTANTS_H
+
+// Bindings of set 0.
+#define VKATTN_MERGE_BINDING_PARTS 0
+#define VKATTN_MERGE_BINDING_PART_LSE 1
+#define VKATTN_MERGE_BINDING_OUTPUT 2
+#define VKATTN_MERGE_BINDING_LSE 3
+#define VKATTN_MERGE_BINDING_COUNT 4
+
+// Specialization constants.
+#define VKATTN_MERGE_SPEC_WORKGROUP_SIZE 0
+#define VKATTN_MERGE_SPEC_PART_TYPE 1    // storage types are those of attention_constants.h
+#define VKATTN_MERGE_SPEC_OUTPUT_TYPE 2
+#define VKATTN_MERGE_SPEC_WRITES_LSE 3   // the lse and no outputs
+
+#endif

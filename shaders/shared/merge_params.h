@@ -1,0 +1,18 @@
+// Push constants of attention_merge.comp: read by GLSL and by C++.
+#ifndef VKATTN_SHARED_MERGE_PARAMS_H
+#define VKATTN_SHARED_MERGE_PARAMS_H
+
+// Offsets are relative to the bound range, in elements. A unit is what one invocation does: a word of outputs, or a row's lse.
+struct MergeParams {
+  uint parts_offset;
+  uint part_lse_offset;
+  uint output_offset;
+  uint lse_offset;
+  uint parts;
+  uint rows;  // of a part
+  uint value_dim;
+  uint first_unit;  // of this dispatch
+  uint unit_count;
+};
+
+#endif

@@ -1,0 +1,143 @@
+// Devices, what to enable on them, and pipeline caches, in C.
+#include <vkattn/device_features.hpp>
+
+#include "c/handles.hpp"
+
+using vkattn::Result;
+namespace c = vkattn::c;
+
+namespace {
+
+Result<vkattn::PhysicalDeviceDesc> physical_device(const vkattn_physical_device* given) {
+  const auto device = c::read(given, vkattn_physical_device_init, "vkattn_physical_device");
+  if (!device) return device.error();
+  return vkattn::PhysicalDeviceDesc{
+      device->instance, device->physical_device, device->get_instance_proc_addr, device->api_version, {}};
+}
+
+struct CallersLog {
+  vkattn_log write;
+  void* user;
+};
+
+vkattn::Log log_of(const vkattn_device_desc& desc) {
+  const auto callers = std::make_shared<CallersLog>(CallersLog{desc.log, desc.log_user});
+  const auto write = [](void* user, vkattn::LogLevel level, const char* text) {
+    const auto* const log = static_cast<const CallersLog*>(user);
+    log->write(log->user, static_cast<vkattn_log_level>(level), text);
+  };
+  return {write, callers.get(), static_cast<vkattn::LogLevel>(desc.log_least), callers};
+}
+
+}  // namespace
+
+vkattn_result vkattn_query_wanted(const vkattn_physical_device* device, vkattn_wanted_feature* features,
+                                  uint32_t* count, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (count == nullptr) return c::invalid("count is null");
+    const auto desc = physical_device(device);
+    if (!desc) return desc.error();
+    const auto wanted = vkattn::wanted_features(*desc);
+    if (!wanted) return wanted.error();
+    for (std::size_t i = 0; features != nullptr && i < wanted->size() && i < *count; ++i) {
+      const vkattn::WantedFeature& each = (*wanted)[i];
+      // Literals, and so with a 0 at their end, or nothing.
+      const auto text = [](std::string_view view) { return view.empty() ? "" : view.data(); };
+      features[i] = {text(each.name), text(each.extension), text(each.gain), each.is_supported ? 1U : 0U};
+    }
+    *count = static_cast<uint32_t>(wanted->size());
+    return {};
+  });
+}
+
+vkattn_result vkattn_enable_wanted(const vkattn_physical_device* device, VkDeviceCreateInfo* info,
+                                   vkattn_enable_memory* memory, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (info == nullptr || memory == nullptr) return c::invalid("info or memory is null");
+    const auto desc = physical_device(device);
+    if (!desc) return desc.error();
+    // The same bytes: an array of as many words.
+    static_assert(sizeof(vkattn_enable_memory) == sizeof(vkattn::EnableMemory));
+    return vkattn::enable_wanted(*desc, *info, *reinterpret_cast<vkattn::EnableMemory*>(memory->words));
+  });
+}
+
+vkattn_result vkattn_device_create(const vkattn_device_desc* desc, vkattn_device** device,
+                                   vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (device == nullptr) return c::invalid("device is null");
+    *device = nullptr;
+    const auto given = c::read(desc, vkattn_device_desc_init, "vkattn_device_desc");
+    if (!given) return given.error();
+    vkattn::DeviceDesc made;
+    made.instance = given->instance;
+    made.physical_device = given->physical_device;
+    made.device = given->device;
+    made.get_instance_proc_addr = given->get_instance_proc_addr;
+    made.api_version = given->api_version;
+    if (given->enabled_extension_count != 0 && given->enabled_extensions == nullptr) {
+      return c::invalid(vkattn::detail::message(
+          "vkattn_device_desc::enabled_extensions is null and there are ", given->enabled_extension_count));
+    }
+    made.enabled_extensions = {given->enabled_extensions, given->enabled_extension_count};
+    made.enabled_features = given->enabled_features;
+    made.enabled_core_features = given->enabled_core_features;
+    made.allocator = given->allocator;
+    if (given->log != nullptr) made.log = log_of(*given);
+    auto borrowed = vkattn::Device::borrow(made);
+    if (!borrowed) return borrowed.error();
+    c::give(std::make_unique<vkattn_device>(*std::move(borrowed)), device);
+    return {};
+  });
+}
+
+size_t vkattn_device_describe(const vkattn_device* device, char* text, size_t capacity) {
+  std::size_t bytes = 0;
+  (void)c::run(nullptr, [&]() -> Result<void> {
+    bytes = c::copy_text(device != nullptr ? device->device.describe() : std::string(), text, capacity);
+    return {};
+  });
+  return bytes;
+}
+
+vkattn_result vkattn_device_retain(vkattn_device* device) {
+  return c::retain(device);
+}
+
+vkattn_result vkattn_device_release(vkattn_device* device) {
+  return c::release(device);
+}
+
+vkattn_result vkattn_pipeline_cache_create(vkattn_device* device, const void* blob, size_t blob_bytes,
+                                           char* ignored, size_t ignored_capacity,
+                                           vkattn_pipeline_cache** cache, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (device == nullptr || cache == nullptr) return c::invalid("device or cache is null");
+    *cache = nullptr;
+    if (blob == nullptr && blob_bytes != 0) return c::invalid("blob is null and blob_bytes is not 0");
+    auto made =
+        vkattn::PipelineCache::create(device->device, {static_cast<const std::byte*>(blob), blob_bytes});
+    if (!made) return made.error();
+    c::copy_text(made->ignored(), ignored, ignored_capacity);
+    c::give(std::make_unique<vkattn_pipeline_cache>(vkattn_pipeline_cache{*std::move(made)}), cache);
+    return {};
+  });
+}
+
+VkPipelineCache vkattn_pipeline_cache_handle(const vkattn_pipeline_cache* cache) {
+  return cache != nullptr ? cache->cache.handle() : VkPipelineCache{};
+}
+
+vkattn_result vkattn_pipeline_cache_save(const vkattn_pipeline_cache* cache, void* blob, size_t* bytes,
+                                         vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (cache == nullptr || bytes == nullptr) return c::invalid("cache or bytes is null");
+    const auto saved = cache->cache.save();
+    if (!saved) return saved.error();
+    return c::copy_blob(*saved, "the cache", blob, bytes);
+  });
+}
+
+vkattn_result vkattn_pipeline_cache_destroy(vkattn_pipeline_cache* cache) {
+  return c::destroy(cache);
+}

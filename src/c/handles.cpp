@@ -1,0 +1,78 @@
+// Outcomes and handles of the C interface.
+#include "c/handles.hpp"
+
+namespace vkattn::c {
+
+namespace {
+
+vkattn_result code_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return VKATTN_ERROR_INVALID_ARGUMENT;
+    case ErrorCode::kUnsupported:
+      return VKATTN_ERROR_UNSUPPORTED;
+    case ErrorCode::kLimitExceeded:
+      return VKATTN_ERROR_LIMIT_EXCEEDED;
+    case ErrorCode::kOutOfMemory:
+      return VKATTN_ERROR_OUT_OF_MEMORY;
+    case ErrorCode::kDeviceLost:
+      return VKATTN_ERROR_DEVICE_LOST;
+    case ErrorCode::kVulkan:
+      return VKATTN_ERROR_VULKAN;
+    case ErrorCode::kNotFound:
+      return VKATTN_ERROR_NOT_FOUND;
+    case ErrorCode::kIo:
+      break;
+  }
+  return VKATTN_ERROR_IO;
+}
+
+// Only what the caller's version of the structure has.
+void write(std::int32_t vk_result, std::string_view text, vkattn_error* target) {
+  constexpr std::size_t kBefore = offsetof(vkattn_error, message);
+  if (target == nullptr || target->struct_size <= kBefore) return;
+  target->vk_result = vk_result;
+  copy_text(text, target->message,
+            std::min<std::size_t>(target->struct_size - kBefore, sizeof(target->message)));
+}
+
+}  // namespace
+
+LiveHandles& live_handles() {
+  // Never destroyed: an application's own static objects may release handles when it ends.
+  static LiveHandles* const handles = new LiveHandles;
+  return *handles;
+}
+
+vkattn_result succeed(vkattn_error* target) {
+  write(0, {}, target);
+  return VKATTN_SUCCESS;
+}
+
+vkattn_result finish(const Error& error, vkattn_error* target) {
+  write(error.vk_result, error.message, target);
+  return code_of(error.code);
+}
+
+Result<void> copy_blob(std::span<const std::byte> from, const char* name, void* blob, std::size_t* bytes) {
+  const std::size_t capacity = *bytes;
+  *bytes = from.size();
+  if (blob == nullptr) return {};
+  if (capacity < from.size()) {
+    return invalid(
+        detail::message(name, " takes ", from.size(), " bytes and there are ", capacity, ": give more"));
+  }
+  std::memcpy(blob, from.data(), from.size());
+  return {};
+}
+
+std::size_t copy_text(std::string_view text, char* target, std::size_t capacity) {
+  if (target != nullptr && capacity != 0) {
+    const std::size_t bytes = std::min(text.size(), capacity - 1);
+    std::memcpy(target, text.data(), bytes);
+    target[bytes] = 0;
+  }
+  return text.size() + 1;
+}
+
+}  // namespace vkattn::c

@@ -1,0 +1,174 @@
+// The handles of the C interface, and how its functions end.
+#pragma once
+
+#include <vkattn/vkattn.h>
+#include <vkattn/cache.hpp>
+#include <vkattn/merge.hpp>
+#include <vkattn/pipeline_cache.hpp>
+#include <vkattn/plan.hpp>
+#include <vkattn/self_test.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "common/message.hpp"
+
+namespace vkattn::c {
+using AnyPlan = std::variant<AttentionPlan, AppendPlan, MergePlan>;
+}  // namespace vkattn::c
+
+struct vkattn_device {
+  std::atomic<std::uint32_t> references{1};
+  vkattn::Device device;
+  explicit vkattn_device(vkattn::Device borrowed) : device(std::move(borrowed)) {}
+};
+
+struct vkattn_plan {
+  std::atomic<std::uint32_t> references{1};
+  vkattn::c::AnyPlan plan;
+  explicit vkattn_plan(vkattn::AttentionPlan made) : plan(std::move(made)) {}
+  explicit vkattn_plan(vkattn::AppendPlan made) : plan(std::move(made)) {}
+  explicit vkattn_plan(vkattn::MergePlan made) : plan(std::move(made)) {}
+};
+
+struct vkattn_bindings {
+  vkattn::c::AnyPlan plan;  ///< that has made them
+  vkattn::Bindings bindings;
+};
+
+struct vkattn_score_function {
+  std::atomic<std::uint32_t> references{1};
+  std::shared_ptr<const vkattn::ScoreShaders> shaders;
+  explicit vkattn_score_function(std::shared_ptr<const vkattn::ScoreShaders> made)
+      : shaders(std::move(made)) {}
+};
+
+struct vkattn_self_test {
+  vkattn::SelfTest test;
+  std::optional<vkattn::Bindings> bindings;
+};
+
+struct vkattn_pipeline_cache {
+  vkattn::PipelineCache cache;
+};
+
+namespace vkattn::c {
+
+/// Handles that were given out and not taken back, so that one too many is noticed and not used.
+class LiveHandles {
+ public:
+  void add(const void* handle) {
+    const std::lock_guard lock(mutex_);
+    all_.insert(handle);
+  }
+  [[nodiscard]] bool remove(const void* handle) {
+    const std::lock_guard lock(mutex_);
+    return all_.erase(handle) == 1;
+  }
+  /// Calls `use` while the handle cannot be taken back; false where it is not alive.
+  template <class Use>
+  [[nodiscard]] bool with(const void* handle, Use&& use) {
+    const std::lock_guard lock(mutex_);
+    if (all_.count(handle) == 0) return false;
+    use(all_);
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<const void*> all_;
+};
+
+[[nodiscard]] LiveHandles& live_handles();
+
+/// Writes an outcome to the caller's memory, and gives its code. A null `error` is for callers who want none.
+vkattn_result finish(const Error& error, vkattn_error* target);
+vkattn_result succeed(vkattn_error* target);
+
+/// Runs the body of a function that can fail: it gives a Result<void>.
+template <class Body>
+vkattn_result run(vkattn_error* target, Body&& body) {
+  const Result<void> done = detail::without_exceptions([&]() -> Result<void> { return body(); });
+  return done ? succeed(target) : finish(done.error(), target);
+}
+
+[[nodiscard]] inline Error invalid(std::string text) {
+  return {ErrorCode::kInvalidArgument, VK_SUCCESS, std::move(text)};
+}
+
+/// One reference less; the last one destroys. Null is nothing.
+template <class Handle>
+vkattn_result release(Handle* handle) {
+  if (handle == nullptr) return VKATTN_SUCCESS;
+  bool is_last = false;
+  const bool is_alive = live_handles().with(handle, [&](std::set<const void*>& all) {
+    is_last = handle->references.fetch_sub(1) == 1;
+    if (is_last) all.erase(handle);
+  });
+  if (is_last) delete handle;
+  return is_alive ? VKATTN_SUCCESS : VKATTN_ERROR_INVALID_ARGUMENT;
+}
+
+template <class Handle>
+vkattn_result retain(Handle* handle) {
+  const bool is_alive =
+      live_handles().with(handle, [&](std::set<const void*>& /*all*/) { handle->references.fetch_add(1); });
+  return is_alive ? VKATTN_SUCCESS : VKATTN_ERROR_INVALID_ARGUMENT;
+}
+
+/// Destroys a handle without references. Null is nothing.
+template <class Handle>
+vkattn_result destroy(Handle* handle) {
+  if (handle == nullptr) return VKATTN_SUCCESS;
+  if (!live_handles().remove(handle)) return VKATTN_ERROR_INVALID_ARGUMENT;
+  delete handle;
+  return VKATTN_SUCCESS;
+}
+
+/// Gives a new handle out.
+template <class Handle>
+void give(std::unique_ptr<Handle> made, Handle** target) {
+  live_handles().add(made.get());
+  *target = made.release();
+}
+
+/// Copies as much of a text as fits, with a 0 at its end; the bytes that all of it takes.
+std::size_t copy_text(std::string_view text, char* target, std::size_t capacity);
+
+/// Copies bytes to memory of *bytes, where that is enough, and sets *bytes to what they take; `blob` may be
+/// null.
+[[nodiscard]] Result<void> copy_blob(std::span<const std::byte> from, const char* name, void* blob,
+                                     std::size_t* bytes);
+
+/// A structure of the caller's as this version has it: what an earlier version did not have is as its init
+/// function leaves it.
+template <class Struct>
+[[nodiscard]] Result<Struct> read(const Struct* given, void (*init)(Struct*), const char* name) {
+  if (given == nullptr) return invalid(detail::message(name, " is null"));
+  constexpr std::uint32_t kLeast = offsetof(Struct, next) + sizeof(void*);
+  std::uint32_t size = 0;
+  std::memcpy(&size, given, sizeof(size));
+  if (size < kLeast || size > sizeof(Struct)) {
+    return invalid(
+        detail::message(name, "::struct_size is ", size, " and this library knows up to ", sizeof(Struct),
+                        size > sizeof(Struct) ? ": it is older than the header that the program was made with"
+                                              : ": call its init function first"));
+  }
+  Struct copy;
+  init(&copy);
+  std::memcpy(&copy, given, size);
+  if (copy.next != nullptr) {
+    return invalid(detail::message(name, "::next must be null: no structure can follow in this version"));
+  }
+  return copy;
+}
+
+}  // namespace vkattn::c

@@ -1,0 +1,79 @@
+// Self-tests in C.
+#include <vkattn/self_test.hpp>
+
+#include <span>
+
+#include "c/handles.hpp"
+
+using vkattn::Result;
+using vkattn::SelfTest;
+namespace c = vkattn::c;
+
+namespace {
+
+const vkattn::AttentionPlan* attention(const vkattn_plan* plan) {
+  return plan != nullptr ? std::get_if<vkattn::AttentionPlan>(&plan->plan) : nullptr;
+}
+
+}  // namespace
+
+uint32_t vkattn_plan_needs_self_test(const vkattn_plan* plan) {
+  const auto* const it = attention(plan);
+  return it != nullptr && SelfTest::is_needed(*it) ? 1U : 0U;
+}
+
+vkattn_result vkattn_self_test_create(vkattn_device* device, const vkattn_plan* plan, VkPipelineCache cache,
+                                      vkattn_self_test** test, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (device == nullptr || plan == nullptr || test == nullptr) {
+      return c::invalid("device, plan or test is null");
+    }
+    *test = nullptr;
+    const auto* const it = attention(plan);
+    if (it == nullptr) return c::invalid("only plans of attention have self-tests");
+    auto made = SelfTest::create(device->device, *it, cache);
+    if (!made) return made.error();
+    c::give(std::make_unique<vkattn_self_test>(vkattn_self_test{*std::move(made), {}}), test);
+    return {};
+  });
+}
+
+VkDeviceSize vkattn_self_test_buffer_bytes(const vkattn_self_test* test) {
+  return test != nullptr ? test->test.buffer_bytes() : 0;
+}
+
+vkattn_result vkattn_self_test_fill(const vkattn_self_test* test, void* memory, size_t bytes,
+                                    vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (test == nullptr || memory == nullptr) return c::invalid("test or memory is null");
+    return test->test.fill({static_cast<std::byte*>(memory), bytes});
+  });
+}
+
+vkattn_result vkattn_self_test_record(vkattn_self_test* test, VkCommandBuffer commands, VkBuffer buffer,
+                                      VkDeviceSize offset, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (test == nullptr || commands == nullptr) return c::invalid("test or commands is null");
+    if (test->bindings) return c::invalid("this self-test was recorded already: make another");
+    auto bindings = test->test.make_bindings({buffer, offset, test->test.buffer_bytes()});
+    if (!bindings) return bindings.error();
+    test->bindings = *std::move(bindings);
+    test->test.record(commands, *test->bindings);
+    return {};
+  });
+}
+
+vkattn_result vkattn_self_test_check(const vkattn_self_test* test, const void* memory, size_t bytes,
+                                     char* difference, size_t capacity, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (test == nullptr || memory == nullptr) return c::invalid("test or memory is null");
+    const auto wrong = test->test.check({static_cast<const std::byte*>(memory), bytes});
+    if (!wrong) return wrong.error();
+    c::copy_text(*wrong, difference, capacity);
+    return {};
+  });
+}
+
+vkattn_result vkattn_self_test_destroy(vkattn_self_test* test) {
+  return c::destroy(test);
+}

@@ -1,0 +1,72 @@
+// Hints: see hints.hpp.
+#include "forward/hints.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "common/message.hpp"
+#include "vulkan/device_feature_table.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+using Rows = std::vector<const DeviceFeatureRow*>;
+
+// The device as it is, with more features enabled.
+Capabilities with(const DeviceState& device, const Rows& rows) {
+  Capabilities capabilities = device.capabilities;
+  for (const DeviceFeatureRow* const row : rows) capabilities.*row->member = true;
+  capabilities.bfloat16_matrix &= capabilities.bfloat16_type;
+  if (capabilities.subgroup_size_control) {
+    capabilities.required_subgroup_size = device.supported.required_subgroup_size;
+  }
+  if (!device.capabilities.cooperative_matrix) capabilities.matrix_shapes = device.supported.matrix_shapes;
+  if (!device.capabilities.matrix2_flexible_dimensions) {
+    capabilities.flexible_matrices = device.supported.flexible_matrices;
+    capabilities.max_flexible_matrix_dimension = device.supported.max_flexible_matrix_dimension;
+    capabilities.max_matrix_workgroup_size = device.supported.max_matrix_workgroup_size;
+    capabilities.matrix_reserved_shared_bytes = device.supported.matrix_reserved_shared_bytes;
+  }
+  return capabilities;
+}
+
+// Kernel and shader, as describe() has them; empty where none accepts.
+std::string form(const PlanState& plan, const Capabilities& capabilities) {
+  auto selection = select_kernel(plan.desc, capabilities,
+                                 {{}, nullptr, plan.options.refusals, plan.options.strict_nonfinite});
+  if (!selection) return {};
+  return message(selection->kernel.name, " (", selection->config.shader, ")");
+}
+
+}  // namespace
+
+std::string missed_form(const PlanState& plan) {
+  if (!plan.options.kernel.empty() || plan.desc.is_empty()) return {};
+  const DeviceState& device = *plan.device;
+  Rows missing;
+  for (const DeviceFeatureRow& row : device_feature_table()) {
+    if (device.supported.*row.member && !(device.capabilities.*row.member)) missing.push_back(&row);
+  }
+  if (missing.empty()) return {};
+  const std::string better = form(plan, with(device, missing));
+  if (better.empty() || better == form(plan, device.capabilities)) return {};
+  // What is not needed for it is left out, one after the other.
+  for (std::size_t i = missing.size(); i-- > 0;) {
+    Rows fewer = missing;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (form(plan, with(device, fewer)) == better) missing = std::move(fewer);
+  }
+  std::string names;
+  std::string extensions;
+  for (const DeviceFeatureRow* const row : missing) {
+    names += message(names.empty() ? "" : ", ", row->name);
+    const bool is_named = row->extension == nullptr || extensions.find(row->extension) != std::string::npos ||
+                          (row->core_version != 0 && device.capabilities.api_version >= row->core_version);
+    if (!is_named) extensions += message(extensions.empty() ? "" : ", ", row->extension);
+  }
+  return message("not enabled: ", names, extensions.empty() ? "" : " of ", extensions, ", with which ",
+                 better, " would be used");
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,52 @@
+// Slots: see slots.hpp.
+#include "program/slots.hpp"
+
+#include <algorithm>
+
+#include "program/program.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
+
+// What stands in for a binding: in the first set that has an opinion.
+std::uint32_t stand_in(const ProgramDesc& program, std::uint32_t binding) {
+  return program.sets.empty() ? 0 : program.sets.front().bindings[binding].index;
+}
+
+}  // namespace
+
+Slots::Slots(const ProgramDesc& program) : slots_(program.binding_count, kNoSlot) {
+  for (std::uint32_t binding = 0; binding < program.binding_count; ++binding) {
+    const bool is_bound = std::any_of(program.sets.begin(), program.sets.end(), [&](const ProgramSet& set) {
+      return set.bindings[binding].from != ProgramBinding::From::kStandIn;
+    });
+    if (!is_bound) continue;
+    slots_[binding] = count();
+    bindings_.push_back(binding);
+  }
+  for (std::uint32_t binding = 0; binding < program.binding_count; ++binding) {
+    if (slots_[binding] != kNoSlot) continue;
+    const std::uint32_t other = slots_[stand_in(program, binding)];
+    slots_[binding] = other != kNoSlot ? other : 0;
+  }
+}
+
+void Slots::renumber(std::span<std::uint32_t> spirv) const {
+  constexpr std::size_t kHeaderWords = 5;
+  constexpr std::uint32_t kOpDecorate = 71;
+  constexpr std::uint32_t kDecorationBinding = 33;
+  for (std::size_t i = kHeaderWords; i < spirv.size();) {
+    const std::size_t length = spirv[i] >> 16U;
+    if (length == 0 || length > spirv.size() - i) return;  // not SPIR-V: the driver will say so
+    const bool is_binding = (spirv[i] & 0xffffU) == kOpDecorate && length == 4;
+    if (is_binding && spirv[i + 2] == kDecorationBinding && spirv[i + 3] < slots_.size()) {
+      spirv[i + 3] = slots_[spirv[i + 3]];
+    }
+    i += length;
+  }
+}
+
+}  // namespace vkattn::detail

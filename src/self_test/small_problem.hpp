@@ -1,0 +1,27 @@
+// The problems that self-tests run, and what is wrong with their results.
+#pragma once
+
+#include <vkattn/attention.hpp>
+#include <vkattn/host_tensors.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "attention/tensor_table.hpp"
+
+namespace vkattn::detail {
+
+/// Of a batch of 1, BHSD and with lse: has what a problem does to its scores. Where its keys lie is of no
+/// matter to the matrices.
+[[nodiscard]] AttentionDesc small_problem(const AttentionDesc& desc);
+
+/// Its tensors: random inputs, the same on every machine, and outputs of which each element is a NaN.
+[[nodiscard]] PerTensor<std::vector<std::byte>> small_tensors(const AttentionDesc& desc);
+
+/// The first output that differs from the float64 reference by more than its tolerance, in words; empty where
+/// none does. For a batch of 1, BHSD.
+[[nodiscard]] std::string first_difference(const AttentionDesc& desc, const HostTensors& host,
+                                           DataType probability_type);
+
+}  // namespace vkattn::detail

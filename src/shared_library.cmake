@@ -1,0 +1,30 @@
+# libvkattn, the shared library: the objects of the core, of which the functions of vkattn/vkattn.h are visible and nothing else.
+add_library(vkattn_shared SHARED $<TARGET_OBJECTS:vkattn_core> $<TARGET_OBJECTS:vkattn_core_shaders>)
+add_library(vkattn::shared ALIAS vkattn_shared)
+# Before 1.0 a minor version may change the interface.
+set(soversion ${PROJECT_VERSION_MAJOR})
+if(soversion EQUAL 0)
+  set(soversion 0.${PROJECT_VERSION_MINOR})
+endif()
+set_target_properties(vkattn_shared PROPERTIES OUTPUT_NAME vkattn VERSION ${PROJECT_VERSION} SOVERSION ${soversion}
+                      LINKER_LANGUAGE CXX)
+target_include_directories(vkattn_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+target_compile_definitions(vkattn_shared INTERFACE VKATTN_SHARED)  # what Windows must be told
+target_link_libraries(vkattn_shared PRIVATE $<BUILD_INTERFACE:vkattn_options>)
+if(WIN32)
+  # The objects are those of the static library, which export nothing: a list does.
+  set(header ${PROJECT_SOURCE_DIR}/include/vkattn/vkattn.h)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+  file(READ ${header} text)
+  string(REGEX MATCHALL "VKATTN_API[^;(]*[^a-z_]vkattn_[a-z0-9_]+\\(" functions "${text}")
+  list(TRANSFORM functions REPLACE "^.*[^a-z_](vkattn_[a-z0-9_]+)\\($" "\\1")
+  list(JOIN functions "\n" functions)
+  file(CONFIGURE OUTPUT vkattn.def CONTENT "EXPORTS\n${functions}\n" @ONLY)
+  target_sources(vkattn_shared PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/vkattn.def)
+elseif(APPLE)
+  target_link_options(vkattn_shared PRIVATE "LINKER:-exported_symbol,_vkattn_*")
+else()
+  set(map ${PROJECT_SOURCE_DIR}/cmake/vkattn.map)
+  target_link_options(vkattn_shared PRIVATE LINKER:--version-script=${map} LINKER:--gc-sections)
+  set_target_properties(vkattn_shared PROPERTIES LINK_DEPENDS ${map})
+endif()

@@ -1,0 +1,267 @@
+// The table of device features: see device_feature_table.hpp.
+#include "vulkan/device_feature_table.hpp"
+
+#include <cstring>
+
+namespace vkattn::detail {
+
+namespace {
+
+#define VKATTN_PLACE(TYPE, STRUCTURE, MEMBER)            \
+  FeaturePlace {                                         \
+    TYPE, sizeof(STRUCTURE), offsetof(STRUCTURE, MEMBER) \
+  }
+#define VKATTN_IN_16BIT(MEMBER)                                          \
+  VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES, \
+               VkPhysicalDevice16BitStorageFeatures, MEMBER)
+#define VKATTN_IN_FLOAT16(MEMBER)                                              \
+  VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES, \
+               VkPhysicalDeviceShaderFloat16Int8Features, MEMBER)
+#define VKATTN_IN_MEMORY_MODEL(MEMBER)                                         \
+  VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES, \
+               VkPhysicalDeviceVulkanMemoryModelFeatures, MEMBER)
+#define VKATTN_IN_SUBGROUP_SIZE(MEMBER)                                          \
+  VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES, \
+               VkPhysicalDeviceSubgroupSizeControlFeatures, MEMBER)
+#define VKATTN_IN_MATRIX2(MEMBER)                                                  \
+  VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV, \
+               VkPhysicalDeviceCooperativeMatrix2FeaturesNV, MEMBER)
+#define VKATTN_IN_1_1(MEMBER)                                                                           \
+  VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, VkPhysicalDeviceVulkan11Features, \
+               MEMBER)
+#define VKATTN_IN_1_2(MEMBER)                                                                           \
+  VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VkPhysicalDeviceVulkan12Features, \
+               MEMBER)
+#define VKATTN_IN_1_3(MEMBER)                                                                           \
+  VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, VkPhysicalDeviceVulkan13Features, \
+               MEMBER)
+
+constexpr FeaturePlace in_core(std::size_t byte) {
+  return {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, sizeof(VkPhysicalDeviceFeatures2),
+          offsetof(VkPhysicalDeviceFeatures2, features) + byte};
+}
+
+using C = Capabilities;
+
+constexpr std::string_view kSixteenBit = "float16 and bfloat16 tensors are read as such, not by 32-bit words";
+constexpr std::string_view kMatrixUnits = "the kernel matrix, on matrix units";
+constexpr std::string_view kMatrix2 = "the kernel matrix2, on matrix units of a whole workgroup";
+constexpr std::string_view kSubgroups = "tile and matrix choose the size of subgroups";
+
+[[maybe_unused]] constexpr const char* kMatrixExtension = "VK_KHR_cooperative_matrix";
+
+constexpr DeviceFeatureRow kFeatures[] = {
+    {"storageBuffer16BitAccess", VK_KHR_16BIT_STORAGE_EXTENSION_NAME, VK_API_VERSION_1_1, true,
+     &C::storage_buffer_16bit, VKATTN_IN_16BIT(storageBuffer16BitAccess),
+     VKATTN_IN_1_1(storageBuffer16BitAccess), kSixteenBit},
+    {"shaderInt16",
+     nullptr,
+     VK_API_VERSION_1_0,
+     true,
+     &C::shader_int16,
+     in_core(offsetof(VkPhysicalDeviceFeatures, shaderInt16)),
+     {},
+     "16-bit integers in shaders"},
+    {"shaderInt64",
+     nullptr,
+     VK_API_VERSION_1_0,
+     true,
+     &C::shader_int64,
+     in_core(offsetof(VkPhysicalDeviceFeatures, shaderInt64)),
+     {},
+     "wide loads, on CPUs"},
+    {"shaderFloat16", VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VK_API_VERSION_1_2, true, &C::shader_float16,
+     VKATTN_IN_FLOAT16(shaderFloat16), VKATTN_IN_1_2(shaderFloat16), kMatrixUnits},
+    {"vulkanMemoryModel", VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_API_VERSION_1_2, true,
+     &C::vulkan_memory_model, VKATTN_IN_MEMORY_MODEL(vulkanMemoryModel), VKATTN_IN_1_2(vulkanMemoryModel),
+     kMatrixUnits},
+    // Where the memory model is enabled without it, atomics of any shader must not be visible to the device.
+    {"vulkanMemoryModelDeviceScope", VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_API_VERSION_1_2, true,
+     &C::vulkan_memory_model_device_scope, VKATTN_IN_MEMORY_MODEL(vulkanMemoryModelDeviceScope),
+     VKATTN_IN_1_2(vulkanMemoryModelDeviceScope),
+     "atomics, of which 16-bit elements are made without 16-bit storage"},
+    {"shaderInt8", VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VK_API_VERSION_1_2, true, &C::shader_int8,
+     VKATTN_IN_FLOAT16(shaderInt8), VKATTN_IN_1_2(shaderInt8), "measuring matrix units of 8 bits"},
+    {"subgroupSizeControl", VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3, true,
+     &C::subgroup_size_control, VKATTN_IN_SUBGROUP_SIZE(subgroupSizeControl),
+     VKATTN_IN_1_3(subgroupSizeControl), kSubgroups},
+    {"computeFullSubgroups", VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3, true,
+     &C::compute_full_subgroups, VKATTN_IN_SUBGROUP_SIZE(computeFullSubgroups),
+     VKATTN_IN_1_3(computeFullSubgroups), kSubgroups},
+    // Not as an extension: what needs it needs SPIR-V 1.6 as well.
+    {"maintenance4", VK_KHR_MAINTENANCE_4_EXTENSION_NAME, VK_API_VERSION_1_3, false, &C::maintenance4,
+     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES,
+                  VkPhysicalDeviceMaintenance4Features, maintenance4),
+     VKATTN_IN_1_3(maintenance4), kMatrix2},
+    {"pipelineExecutableInfo",
+     VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME,
+     0,
+     true,
+     &C::pipeline_statistics,
+     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+                  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR, pipelineExecutableInfo),
+     {},
+     "statistics of pipelines"},
+#ifdef VK_VERSION_1_4
+    // Only read: where a chain has no such structure, the extension does not get in the way of others.
+    {"pushDescriptor",
+     nullptr,
+     0,
+     false,
+     &C::push_descriptors,
+     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES, VkPhysicalDeviceVulkan14Features,
+                  pushDescriptor),
+     {},
+     "plans without bindings"},
+#endif
+#ifdef VK_KHR_cooperative_matrix
+    {"cooperativeMatrix",
+     VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME,
+     0,
+     true,
+     &C::cooperative_matrix,
+     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
+                  VkPhysicalDeviceCooperativeMatrixFeaturesKHR, cooperativeMatrix),
+     {},
+     kMatrixUnits,
+     nullptr,
+     &C::vulkan_memory_model},
+#endif
+#ifdef VK_KHR_shader_bfloat16
+    {"shaderBFloat16Type",
+     VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME,
+     0,
+     true,
+     &C::bfloat16_type,
+     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR,
+                  VkPhysicalDeviceShaderBfloat16FeaturesKHR, shaderBFloat16Type),
+     {},
+     "bfloat16 on matrix units",
+     kMatrixExtension,
+     &C::cooperative_matrix},
+    {"shaderBFloat16CooperativeMatrix",
+     VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME,
+     0,
+     true,
+     &C::bfloat16_matrix,
+     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR,
+                  VkPhysicalDeviceShaderBfloat16FeaturesKHR, shaderBFloat16CooperativeMatrix),
+     {},
+     "bfloat16 on matrix units",
+     kMatrixExtension,
+     &C::cooperative_matrix},
+#endif
+#ifdef VK_NV_cooperative_matrix2
+    {"cooperativeMatrixWorkgroupScope",
+     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
+     0,
+     true,
+     &C::matrix2_workgroup_scope,
+     VKATTN_IN_MATRIX2(cooperativeMatrixWorkgroupScope),
+     {},
+     kMatrix2,
+     kMatrixExtension,
+     &C::cooperative_matrix},
+    {"cooperativeMatrixFlexibleDimensions",
+     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
+     0,
+     true,
+     &C::matrix2_flexible_dimensions,
+     VKATTN_IN_MATRIX2(cooperativeMatrixFlexibleDimensions),
+     {},
+     kMatrix2,
+     kMatrixExtension,
+     &C::cooperative_matrix},
+    {"cooperativeMatrixReductions",
+     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
+     0,
+     true,
+     &C::matrix2_reductions,
+     VKATTN_IN_MATRIX2(cooperativeMatrixReductions),
+     {},
+     kMatrix2,
+     kMatrixExtension,
+     &C::cooperative_matrix},
+    {"cooperativeMatrixConversions",
+     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
+     0,
+     true,
+     &C::matrix2_conversions,
+     VKATTN_IN_MATRIX2(cooperativeMatrixConversions),
+     {},
+     kMatrix2,
+     kMatrixExtension,
+     &C::cooperative_matrix},
+    {"cooperativeMatrixPerElementOperations",
+     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
+     0,
+     true,
+     &C::matrix2_per_element_operations,
+     VKATTN_IN_MATRIX2(cooperativeMatrixPerElementOperations),
+     {},
+     kMatrix2,
+     kMatrixExtension,
+     &C::cooperative_matrix},
+    {"cooperativeMatrixTensorAddressing",
+     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
+     0,
+     true,
+     &C::matrix2_tensor_addressing,
+     VKATTN_IN_MATRIX2(cooperativeMatrixTensorAddressing),
+     {},
+     kMatrix2,
+     kMatrixExtension,
+     &C::cooperative_matrix},
+    {"cooperativeMatrixBlockLoads",
+     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
+     0,
+     true,
+     &C::matrix2_block_loads,
+     VKATTN_IN_MATRIX2(cooperativeMatrixBlockLoads),
+     {},
+     kMatrix2,
+     kMatrixExtension,
+     &C::cooperative_matrix},
+#endif
+};
+
+constexpr DeviceExtensionRow kExtensions[] = {
+    {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, 0, true, "plans without bindings"},
+    {VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, VK_API_VERSION_1_2, false,
+     "whether NaN is kept, which strict results depend on"},
+    {VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME, VK_API_VERSION_1_2, false, "the driver's name, in reports"},
+    {"VK_KHR_portability_subset", 0, false, "must be enabled where it is there"},
+};
+
+bool is_set(const VkBaseInStructure* structure, const FeaturePlace& place) {
+  if (structure->sType != place.type || !place.is_somewhere()) return false;
+  VkBool32 value = VK_FALSE;
+  std::memcpy(&value, reinterpret_cast<const std::byte*>(structure) + place.byte, sizeof(value));
+  return value == VK_TRUE;
+}
+
+}  // namespace
+
+std::span<const DeviceFeatureRow> device_feature_table() {
+  return kFeatures;
+}
+
+std::span<const DeviceExtensionRow> device_extension_table() {
+  return kExtensions;
+}
+
+void read_features(const void* chain, Capabilities& capabilities) {
+  for (const auto* base = static_cast<const VkBaseInStructure*>(chain); base != nullptr; base = base->pNext) {
+    for (const DeviceFeatureRow& row : kFeatures) {
+      if (is_set(base, row.place) || is_set(base, row.core_place)) capabilities.*row.member = true;
+    }
+  }
+}
+
+void read_features(const VkPhysicalDeviceFeatures& features, Capabilities& capabilities) {
+  VkPhysicalDeviceFeatures2 chain{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+  chain.features = features;
+  read_features(&chain, capabilities);
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,256 @@
+// What to enable: see device_features.hpp.
+#include <vkattn/device_features.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "common/message.hpp"
+#include "vulkan/device_feature_table.hpp"
+#include "vulkan/functions.hpp"
+
+namespace vkattn {
+
+namespace detail {
+
+namespace {
+
+/// What is known of a physical device before there is a VkDevice.
+class Offer {
+ public:
+  [[nodiscard]] static Result<Offer> of(const PhysicalDeviceDesc& desc);
+
+  /// Supported and not disabled; `core_version` is when it need not be named any more (0: never).
+  [[nodiscard]] bool has_extension(std::string_view name) const { return contains(extensions_, name); }
+  [[nodiscard]] bool is_disabled(std::string_view name) const {
+    return std::find(desc_.disabled_extensions.begin(), desc_.disabled_extensions.end(), name) !=
+           desc_.disabled_extensions.end();
+  }
+  [[nodiscard]] bool is_core(std::uint32_t core_version) const {
+    return core_version != 0 && version_ >= core_version;
+  }
+  /// That the device knows the feature's structure, and that it is not disabled.
+  [[nodiscard]] bool knows(const DeviceFeatureRow& row) const {
+    if (is_disabled(row.name) || (row.extension != nullptr && is_disabled(row.extension))) return false;
+    if (row.needs != nullptr && (is_disabled(row.needs) || !has_extension(row.needs))) return false;
+    return is_core(row.core_version) ||
+           (row.as_extension && row.extension != nullptr && has_extension(row.extension));
+  }
+  [[nodiscard]] bool has(const DeviceFeatureRow& row) const {
+    return supported_.*row.member && knows(row) && (row.needs_feature == nullptr || has(row.needs_feature));
+  }
+  [[nodiscard]] bool has(bool Capabilities::*feature) const {
+    const auto rows = device_feature_table();
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](const DeviceFeatureRow& row) { return row.member == feature && has(row); });
+  }
+  [[nodiscard]] bool has(const DeviceExtensionRow& row) const {
+    return has_extension(row.extension) && !is_disabled(row.extension);
+  }
+
+ private:
+  static bool contains(const std::vector<VkExtensionProperties>& all, std::string_view name) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const VkExtensionProperties& each) { return name == each.extensionName; });
+  }
+  void query_features(const InstanceFunctions& vk);
+
+  PhysicalDeviceDesc desc_;
+  std::uint32_t version_ = 0;
+  std::vector<VkExtensionProperties> extensions_;
+  Capabilities supported_;  ///< only the members of the table's rows
+};
+
+// Asks with a structure for each place of a row that the device knows.
+void Offer::query_features(const InstanceFunctions& vk) {
+  std::vector<std::vector<std::uint64_t>> structures;  // in whole words, for their alignment
+  std::vector<VkStructureType> types;
+  for (const DeviceFeatureRow& row : device_feature_table()) {
+    const bool is_there = std::find(types.begin(), types.end(), row.place.type) != types.end();
+    if (is_there || !knows(row)) continue;
+    types.push_back(row.place.type);
+    structures.emplace_back((row.place.bytes + 7) / 8);
+  }
+  // VkPhysicalDeviceFeatures2 comes first, whatever the table's order.
+  const auto core = std::find(types.begin(), types.end(), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
+  if (core == types.end()) return;
+  std::iter_swap(types.begin(), core);
+  std::swap(structures[0], structures[static_cast<std::size_t>(core - types.begin())]);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    VkBaseOutStructure head{types[i], nullptr};
+    if (i + 1 < types.size()) head.pNext = reinterpret_cast<VkBaseOutStructure*>(structures[i + 1].data());
+    std::memcpy(structures[i].data(), &head, sizeof(head));
+  }
+  auto* const chain = reinterpret_cast<VkPhysicalDeviceFeatures2*>(structures[0].data());
+  vk.vkGetPhysicalDeviceFeatures2(desc_.physical_device, chain);
+  read_features(chain, supported_);
+}
+
+Result<Offer> Offer::of(const PhysicalDeviceDesc& desc) {
+  if (desc.instance == VK_NULL_HANDLE || desc.physical_device == VK_NULL_HANDLE ||
+      desc.get_instance_proc_addr == nullptr || desc.api_version == 0) {
+    return Error{
+        ErrorCode::kInvalidArgument, VK_SUCCESS,
+        "PhysicalDeviceDesc needs instance, physical_device, get_instance_proc_addr and api_version"};
+  }
+  auto vk = load_instance_functions(desc.instance, desc.get_instance_proc_addr);
+  if (!vk) return vk.error();
+  Offer offer;
+  offer.desc_ = desc;
+  VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+  vk->vkGetPhysicalDeviceProperties2(desc.physical_device, &properties);
+  offer.version_ = std::min(desc.api_version, properties.properties.apiVersion);
+  if (offer.version_ < VK_API_VERSION_1_1) {
+    return Error{ErrorCode::kUnsupported, VK_ERROR_INCOMPATIBLE_DRIVER,
+                 message(properties.properties.deviceName, " offers Vulkan 1.0; vkattn needs 1.1")};
+  }
+  offer.extensions_ = device_extensions(*vk, desc.physical_device);
+  offer.query_features(*vk);
+  return offer;
+}
+
+/// Hands out pieces of an EnableMemory.
+class Pieces {
+ public:
+  explicit Pieces(EnableMemory& memory) : bytes_(std::as_writable_bytes(std::span(memory))) {}
+
+  /// Zeros; null where there is no room.
+  [[nodiscard]] std::byte* take(std::size_t bytes) {
+    const std::size_t whole = (bytes + 7) / 8 * 8;
+    if (whole > bytes_.size()) return nullptr;
+    std::byte* const piece = bytes_.data();
+    bytes_ = bytes_.subspan(whole);
+    std::memset(piece, 0, whole);
+    return piece;
+  }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+Error no_room() {
+  return {
+      ErrorCode::kLimitExceeded, VK_SUCCESS,
+      message("EnableMemory has no room for this many extensions: it has ", sizeof(EnableMemory), " bytes")};
+}
+
+/// A VkDeviceCreateInfo that is added to.
+class Creation {
+ public:
+  Creation(VkDeviceCreateInfo& info, EnableMemory& memory) : info_(info), pieces_(memory) {}
+
+  [[nodiscard]] bool has_extension(std::string_view name) const {
+    for (std::uint32_t i = 0; i < info_.enabledExtensionCount; ++i) {
+      if (name == info_.ppEnabledExtensionNames[i]) return true;
+    }
+    return std::find(added_.begin(), added_.end(), name) != added_.end();
+  }
+  void add_extension(const char* name) {
+    if (!has_extension(name)) added_.push_back(name);
+  }
+  [[nodiscard]] Result<void> set(const DeviceFeatureRow& row);
+  [[nodiscard]] Result<void> finish();
+
+ private:
+  [[nodiscard]] std::byte* find(VkStructureType type) const;
+
+  VkDeviceCreateInfo& info_;
+  Pieces pieces_;
+  std::vector<const char*> added_;
+};
+
+std::byte* Creation::find(VkStructureType type) const {
+  // The caller's structures, which enable_wanted() says must be writable.
+  auto* base = static_cast<VkBaseOutStructure*>(const_cast<void*>(info_.pNext));
+  for (; base != nullptr; base = base->pNext) {
+    if (base->sType == type) return reinterpret_cast<std::byte*>(base);
+  }
+  return nullptr;
+}
+
+Result<void> Creation::set(const DeviceFeatureRow& row) {
+  const VkBool32 yes = VK_TRUE;
+  const auto set_bit = [&](std::byte* structure, std::size_t byte) -> Result<void> {
+    std::memcpy(structure + byte, &yes, sizeof(yes));
+    return {};
+  };
+  if (row.place.type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2 && info_.pEnabledFeatures != nullptr) {
+    auto* const features = const_cast<VkPhysicalDeviceFeatures*>(info_.pEnabledFeatures);
+    return set_bit(reinterpret_cast<std::byte*>(features),
+                   row.place.byte - offsetof(VkPhysicalDeviceFeatures2, features));
+  }
+  if (row.core_place.is_somewhere()) {
+    if (std::byte* const all = find(row.core_place.type)) return set_bit(all, row.core_place.byte);
+  }
+  if (std::byte* const own = find(row.place.type)) return set_bit(own, row.place.byte);
+  std::byte* const added = pieces_.take(row.place.bytes);
+  if (added == nullptr) return no_room();
+  const VkBaseOutStructure head{row.place.type, nullptr};
+  std::memcpy(added, &head, sizeof(head));
+  auto* last = static_cast<VkBaseOutStructure*>(const_cast<void*>(info_.pNext));
+  while (last != nullptr && last->pNext != nullptr) last = last->pNext;
+  if (last == nullptr) {
+    info_.pNext = added;
+  } else {
+    last->pNext = reinterpret_cast<VkBaseOutStructure*>(added);
+  }
+  return set_bit(added, row.place.byte);
+}
+
+Result<void> Creation::finish() {
+  if (added_.empty()) return {};
+  const std::size_t before = info_.enabledExtensionCount;
+  std::byte* const memory = pieces_.take((before + added_.size()) * sizeof(const char*));
+  if (memory == nullptr) return no_room();
+  auto** const names = reinterpret_cast<const char**>(memory);
+  std::copy_n(info_.ppEnabledExtensionNames, before, names);
+  std::copy(added_.begin(), added_.end(), names + before);
+  info_.ppEnabledExtensionNames = names;
+  info_.enabledExtensionCount = static_cast<std::uint32_t>(before + added_.size());
+  return {};
+}
+
+Result<void> enable(const PhysicalDeviceDesc& device, VkDeviceCreateInfo& info, EnableMemory& memory) {
+  const auto offer = Offer::of(device);
+  if (!offer) return offer.error();
+  Creation creation(info, memory);
+  for (const DeviceFeatureRow& row : device_feature_table()) {
+    if (!offer->has(row)) continue;
+    if (!offer->is_core(row.core_version)) creation.add_extension(row.extension);
+    if (Result<void> s = creation.set(row); !s) return s;
+  }
+  for (const DeviceExtensionRow& row : device_extension_table()) {
+    if (offer->has(row) && !offer->is_core(row.core_version)) creation.add_extension(row.extension);
+  }
+  return creation.finish();
+}
+
+Result<std::vector<WantedFeature>> list(const PhysicalDeviceDesc& device) {
+  const auto offer = Offer::of(device);
+  if (!offer) return offer.error();
+  std::vector<WantedFeature> all;
+  for (const DeviceFeatureRow& row : device_feature_table()) {
+    const bool is_core = row.extension == nullptr || offer->is_core(row.core_version);
+    all.push_back({row.name, is_core ? std::string_view() : row.extension, row.gain, offer->has(row)});
+  }
+  for (const DeviceExtensionRow& row : device_extension_table()) {
+    if (!offer->is_core(row.core_version)) all.push_back({{}, row.extension, row.gain, offer->has(row)});
+  }
+  return all;
+}
+
+}  // namespace
+
+}  // namespace detail
+
+Result<std::vector<WantedFeature>> wanted_features(const PhysicalDeviceDesc& device) {
+  return detail::without_exceptions([&] { return detail::list(device); });
+}
+
+Result<void> enable_wanted(const PhysicalDeviceDesc& device, VkDeviceCreateInfo& info, EnableMemory& memory) {
+  return detail::without_exceptions([&] { return detail::enable(device, info, memory); });
+}
+
+}  // namespace vkattn

@@ -1,0 +1,213 @@
+// What is enabled on a device: all that is wanted, in whatever chain the caller has, and what is told of the
+// rest.
+#include <vkattn/device_features.hpp>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "gpu/support.hpp"
+#include "runtime/runtime_state.hpp"
+#include "vulkan/device_state.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+class DeviceFeaturesTest : public GpuTest {
+ protected:
+  static const detail::RuntimeState& state() { return detail::RuntimeState::of(runtime()); }
+  static PhysicalDeviceDesc physical() {
+    return {state().instance->handle,
+            state().physical_device,
+            state().instance->loader.vkGetInstanceProcAddr,
+            state().instance->api_version,
+            {}};
+  }
+
+  static const void* find(const void* chain, VkStructureType type) {
+    for (const auto* base = static_cast<const VkBaseInStructure*>(chain); base; base = base->pNext) {
+      if (base->sType == type) return base;
+    }
+    return nullptr;
+  }
+  static std::multiset<std::string> extensions(const VkDeviceCreateInfo& info) {
+    return {info.ppEnabledExtensionNames, info.ppEnabledExtensionNames + info.enabledExtensionCount};
+  }
+
+  /// Makes a device of it and borrows that, as a program would.
+  static void with_device(VkDeviceCreateInfo info, const std::function<void(const Device&)>& use) {
+    const float priority = 1;
+    VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
+    queue.queueFamilyIndex = state().queue_family;
+    queue.queueCount = 1;
+    queue.pQueuePriorities = &priority;
+    info.queueCreateInfoCount = 1;
+    info.pQueueCreateInfos = &queue;
+    VkDevice handle = VK_NULL_HANDLE;
+    ASSERT_EQ(state().instance->vk.vkCreateDevice(state().physical_device, &info, nullptr, &handle),
+              VK_SUCCESS);
+    {
+      DeviceDesc desc;
+      desc.instance = physical().instance;
+      desc.physical_device = physical().physical_device;
+      desc.device = handle;
+      desc.get_instance_proc_addr = physical().get_instance_proc_addr;
+      desc.api_version = physical().api_version;
+      desc.enabled_extensions = {info.ppEnabledExtensionNames, info.enabledExtensionCount};
+      desc.enabled_features = info.pNext;
+      desc.enabled_core_features = info.pEnabledFeatures;
+      const auto device = Device::borrow(desc);
+      ASSERT_TRUE(device.ok()) << device.error().message;
+      use(*device);
+    }
+    const auto destroy = reinterpret_cast<PFN_vkDestroyDevice>(
+        state().instance->loader.vkGetInstanceProcAddr(state().instance->handle, "vkDestroyDevice"));
+    destroy(handle, nullptr);
+  }
+
+  static void expect_everything(const Device& device) {
+    const Capabilities& c = device.capabilities();
+    const Capabilities& all = capabilities();
+    EXPECT_EQ(c.storage_buffer_16bit, all.storage_buffer_16bit);
+    EXPECT_EQ(c.shader_int64, all.shader_int64);
+    EXPECT_EQ(c.shader_float16, all.shader_float16);
+    EXPECT_EQ(c.vulkan_memory_model, all.vulkan_memory_model);
+    EXPECT_EQ(c.subgroup_size_control, all.subgroup_size_control);
+    EXPECT_EQ(c.required_subgroup_size, all.required_subgroup_size);
+    EXPECT_EQ(c.maintenance4, all.maintenance4);
+    EXPECT_EQ(c.push_descriptors, all.push_descriptors);
+    EXPECT_EQ(c.pipeline_statistics, all.pipeline_statistics);
+    EXPECT_EQ(c.cooperative_matrix, all.cooperative_matrix);
+    EXPECT_EQ(c.bfloat16_matrix, all.bfloat16_matrix);
+    EXPECT_EQ(c.matrix_shapes.size(), all.matrix_shapes.size());
+    EXPECT_EQ(c.flexible_matrices.size(), all.flexible_matrices.size());
+  }
+};
+
+TEST_F(DeviceFeaturesTest, TheListSaysWhatIsSupportedAndWhatItIsFor) {
+  const auto wanted = wanted_features(physical());
+  ASSERT_TRUE(wanted.ok()) << wanted.error().message;
+  std::set<std::string> names;
+  bool has_16bit = false;
+  for (const WantedFeature& each : *wanted) {
+    EXPECT_FALSE(each.gain.empty());
+    EXPECT_FALSE(each.name.empty() && each.extension.empty());
+    const std::string name(each.name.empty() ? each.extension : each.name);
+    EXPECT_TRUE(names.insert(name).second) << name << " is listed twice";
+    if (each.name == "storageBuffer16BitAccess") has_16bit = each.is_supported;
+  }
+  EXPECT_EQ(has_16bit, capabilities().storage_buffer_16bit);
+}
+
+TEST_F(DeviceFeaturesTest, EverythingIsEnabledFromNothing) {
+  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+  EnableMemory memory;
+  ASSERT_TRUE(enable_wanted(physical(), info, memory).ok());
+  with_device(info, expect_everything);
+  // A second time changes nothing.
+  const void* const chain = info.pNext;
+  const auto before = extensions(info);
+  EnableMemory more;
+  ASSERT_TRUE(enable_wanted(physical(), info, more).ok());
+  EXPECT_EQ(info.pNext, chain);
+  EXPECT_EQ(extensions(info), before);
+}
+
+TEST_F(DeviceFeaturesTest, StructuresThatAreThereAreAddedTo) {
+  if (state().instance->api_version < VK_API_VERSION_1_3 || capabilities().api_version < VK_API_VERSION_1_3) {
+    GTEST_SKIP() << "the device has no Vulkan 1.3";
+  }
+  VkPhysicalDeviceVulkan13Features v13{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES};
+  v13.synchronization2 = VK_TRUE;
+  VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, &v13};
+  v12.timelineSemaphore = VK_TRUE;
+  VkPhysicalDeviceVulkan11Features v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &v12};
+  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &v11};
+  VkPhysicalDeviceFeatures core{};
+  core.robustBufferAccess = VK_TRUE;
+  info.pEnabledFeatures = &core;
+  const char* const mine[] = {VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME};
+  info.ppEnabledExtensionNames = mine;
+  info.enabledExtensionCount = 1;
+  EnableMemory memory;
+  ASSERT_TRUE(enable_wanted(physical(), info, memory).ok());
+  EXPECT_EQ(v11.storageBuffer16BitAccess == VK_TRUE, capabilities().storage_buffer_16bit);
+  EXPECT_EQ(v12.shaderFloat16 == VK_TRUE, capabilities().shader_float16);
+  EXPECT_EQ(v13.subgroupSizeControl == VK_TRUE, capabilities().subgroup_size_control);
+  EXPECT_EQ(core.shaderInt64 == VK_TRUE, capabilities().shader_int64);
+  EXPECT_EQ(core.robustBufferAccess, VK_TRUE);
+  EXPECT_EQ(v12.timelineSemaphore, VK_TRUE);
+  for (const VkStructureType type : {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
+                                     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+                                     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2}) {
+    EXPECT_EQ(find(info.pNext, type), nullptr) << "what a chain must not have twice";
+  }
+  const auto names = extensions(info);
+  EXPECT_EQ(names.count(mine[0]), 1U);
+  for (const std::string& name : names) EXPECT_EQ(names.count(name), 1U) << name;
+  with_device(info, expect_everything);
+}
+
+TEST_F(DeviceFeaturesTest, WhatIsDisabledStaysOff) {
+  const std::string_view without[] = {VK_KHR_16BIT_STORAGE_EXTENSION_NAME, "VK_KHR_cooperative_matrix"};
+  PhysicalDeviceDesc desc = physical();
+  desc.disabled_extensions = without;
+  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+  EnableMemory memory;
+  ASSERT_TRUE(enable_wanted(desc, info, memory).ok());
+  const auto names = extensions(info);
+  EXPECT_EQ(names.count("VK_KHR_cooperative_matrix"), 0U);
+  EXPECT_EQ(names.count("VK_NV_cooperative_matrix2"), 0U) << "builds on what is disabled";
+  with_device(info, [](const Device& device) {
+    EXPECT_FALSE(device.capabilities().storage_buffer_16bit);
+    EXPECT_FALSE(device.capabilities().cooperative_matrix);
+  });
+}
+
+TEST_F(DeviceFeaturesTest, APlanTellsWhatWouldGiveItAnotherForm) {
+  if (!capabilities().storage_buffer_16bit) GTEST_SKIP() << "the device has no 16-bit storage";
+  const AttentionDesc desc = parsed("h2 64x64 d64 f16").desc;
+  const auto all = AttentionPlan::create(runtime().device(), desc);
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(all->describe().find("not enabled: "), std::string::npos) << all->describe();
+  const VkDeviceCreateInfo nothing{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+  with_device(nothing, [&](const Device& device) {
+    const auto plan = AttentionPlan::create(device, desc);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    const std::string text = plan->describe();
+    const std::size_t line = text.find("not enabled: ");
+    ASSERT_NE(line, std::string::npos) << text;
+    EXPECT_NE(text.find("storageBuffer16BitAccess", line), std::string::npos) << text;
+    EXPECT_NE(text.find(all->pipelines().front().shader, line), std::string::npos) << text;
+    EXPECT_EQ(text.find("pipelineExecutableInfo", line), std::string::npos) << "which changes nothing";
+    PlanOptions asked;
+    asked.kernel = "lane";
+    const auto lane = AttentionPlan::create(device, desc, asked);
+    ASSERT_TRUE(lane.ok());
+    EXPECT_EQ(lane->describe().find("not enabled: "), std::string::npos) << "the caller has chosen";
+  });
+}
+
+TEST_F(DeviceFeaturesTest, MistakesAreRefused) {
+  PhysicalDeviceDesc desc = physical();
+  desc.api_version = 0;
+  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+  EnableMemory memory;
+  EXPECT_TRUE(names(enable_wanted(desc, info, memory).error(), ErrorCode::kInvalidArgument, {"api_version"}));
+  desc.api_version = VK_API_VERSION_1_0;
+  EXPECT_TRUE(names(wanted_features(desc).error(), ErrorCode::kUnsupported, {"1.1"}));
+  const std::vector<const char*> many(2000, "VK_KHR_something");
+  info.ppEnabledExtensionNames = many.data();
+  info.enabledExtensionCount = 2000;
+  desc = physical();
+  EXPECT_TRUE(names(enable_wanted(desc, info, memory).error(), ErrorCode::kLimitExceeded, {"8192"}));
+  DeviceDesc borrowed;
+  borrowed.instance = desc.instance;
+  borrowed.physical_device = desc.physical_device;
+  borrowed.device = runtime().device().handle();
+  borrowed.get_instance_proc_addr = desc.get_instance_proc_addr;
+  EXPECT_TRUE(names(Device::borrow(borrowed).error(), ErrorCode::kInvalidArgument, {"api_version is 0"}));
+}
+
+}  // namespace
+}  // namespace vkattn::tests

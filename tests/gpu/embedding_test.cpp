@@ -1,0 +1,329 @@
+// What a program sees of the library beside results: its allocator, its log, names and labels in captures,
+// and what is changed of a command buffer; and that nothing depends on any one feature of its device.
+#include <vkattn/device_features.hpp>
+#include <vkattn/pipeline_cache.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gpu/support.hpp"
+#include "runtime/runtime_state.hpp"
+#include "vulkan/device_feature_table.hpp"
+#include "vulkan/device_state.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+/// Host memory of Vulkan objects, counted.
+class CountedMemory {
+ public:
+  CountedMemory() {
+    callbacks_.pUserData = this;
+    callbacks_.pfnAllocation = [](void* user, std::size_t bytes, std::size_t alignment,
+                                  VkSystemAllocationScope) {
+      return static_cast<CountedMemory*>(user)->take(bytes, alignment);
+    };
+    callbacks_.pfnReallocation = [](void* user, void* old, std::size_t bytes, std::size_t alignment,
+                                    VkSystemAllocationScope) {
+      return static_cast<CountedMemory*>(user)->retake(old, bytes, alignment);
+    };
+    callbacks_.pfnFree = [](void* user, void* memory) { static_cast<CountedMemory*>(user)->free(memory); };
+  }
+  [[nodiscard]] const VkAllocationCallbacks* callbacks() const { return &callbacks_; }
+  [[nodiscard]] std::size_t taken() const { return taken_; }
+  [[nodiscard]] std::size_t not_freed() const { return blocks_.size(); }
+  [[nodiscard]] bool freed_unknown() const { return freed_unknown_; }
+
+ private:
+  void* take(std::size_t bytes, std::size_t alignment) {
+    if (bytes == 0) return nullptr;
+    const std::size_t to = std::max(alignment, sizeof(void*));
+    void* const memory = std::aligned_alloc(to, (bytes + to - 1) / to * to);
+    const std::lock_guard lock(mutex_);
+    ++taken_;
+    blocks_[memory] = bytes;
+    return memory;
+  }
+  void* retake(void* old, std::size_t bytes, std::size_t alignment) {
+    void* const memory = take(bytes, alignment);
+    if (old != nullptr && memory != nullptr) std::memcpy(memory, old, std::min(bytes, blocks_[old]));
+    free(old);
+    return memory;
+  }
+  void free(void* memory) {
+    if (memory == nullptr) return;
+    {
+      const std::lock_guard lock(mutex_);
+      freed_unknown_ |= blocks_.erase(memory) == 0;
+    }
+    std::free(memory);
+  }
+
+  VkAllocationCallbacks callbacks_{};
+  std::mutex mutex_;
+  std::map<void*, std::size_t> blocks_;
+  std::size_t taken_ = 0;
+  bool freed_unknown_ = false;
+};
+
+class EmbeddingTest : public GpuTest {
+ protected:
+  /// The runtime's device, as a program that has made it would borrow it.
+  static DeviceDesc runtimes_device() {
+    const detail::RuntimeState& state = detail::RuntimeState::of(runtime());
+    const VkDeviceCreateInfo& info = enabled();
+    DeviceDesc desc;
+    desc.instance = state.instance->handle;
+    desc.physical_device = state.physical_device;
+    desc.device = state.handle;
+    desc.get_instance_proc_addr = state.instance->loader.vkGetInstanceProcAddr;
+    desc.api_version = state.instance->api_version;
+    desc.enabled_extensions = {info.ppEnabledExtensionNames, info.enabledExtensionCount};
+    desc.enabled_features = info.pNext;
+    return desc;
+  }
+  static Result<AttentionPlan> plan(const Device& device, const std::string& problem) {
+    return AttentionPlan::create(device, parsed(problem).desc);
+  }
+
+ private:
+  static const VkDeviceCreateInfo& enabled() {
+    static EnableMemory memory;
+    static const VkDeviceCreateInfo made = [] {
+      const detail::RuntimeState& state = detail::RuntimeState::of(runtime());
+      VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+      EXPECT_TRUE(enable_wanted({state.instance->handle,
+                                 state.physical_device,
+                                 state.instance->loader.vkGetInstanceProcAddr,
+                                 state.instance->api_version,
+                                 {}},
+                                info, memory)
+                      .ok());
+      return info;
+    }();
+    return made;
+  }
+};
+
+TEST_F(EmbeddingTest, WhatTheAllocatorGaveComesBack) {
+  CountedMemory memory;
+  {
+    DeviceDesc desc = runtimes_device();
+    desc.allocator = memory.callbacks();
+    const auto device = Device::borrow(desc);
+    ASSERT_TRUE(device.ok()) << device.error().message;
+    auto cache = PipelineCache::create(*device, {});
+    ASSERT_TRUE(cache.ok()) << cache.error().message;
+    // With features: parameters take memory of the device's; in parts: with a second pass.
+    const Problem problem = parsed("h2 3x200 d16 softcap=3");
+    PlanOptions options;
+    options.pipeline_cache = cache->handle();
+    options.kv_splits = 2;
+    const auto made = AttentionPlan::create(*device, problem.desc, options);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    const auto run = harness::ProblemRun::create(runtime(), problem);
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    const auto workspace = runtime().create_buffer(made->workspace_bytes());
+    ASSERT_TRUE(workspace.ok()) << workspace.error().message;
+    const auto bindings = made->make_bindings(run->tensors(), workspace->range());
+    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+    // A plan that is not made leaves nothing behind.
+    options.kernel = "tile";
+    options.tile = TileSizes{7, 7, 7};
+    EXPECT_FALSE(AttentionPlan::create(*device, problem.desc, options).ok());
+    EXPECT_GT(memory.not_freed(), 0U);
+  }
+  EXPECT_GT(memory.taken(), 0U);
+  EXPECT_EQ(memory.not_freed(), 0U);
+  EXPECT_FALSE(memory.freed_unknown());
+}
+
+using Lines = std::vector<std::pair<LogLevel, std::string>>;
+
+Log log_to(Lines& lines, LogLevel least) {
+  return {[](void* user, LogLevel level, const char* text) {
+            static_cast<Lines*>(user)->push_back({level, text});
+          },
+          &lines, least, nullptr};
+}
+
+bool says(const Lines& lines, LogLevel level, const std::string& words) {
+  return std::any_of(lines.begin(), lines.end(), [&](const auto& line) {
+    return line.first == level && line.second.find(words) != std::string::npos;
+  });
+}
+
+TEST_F(EmbeddingTest, TheLogSaysWhatWasDone) {
+  Lines lines;
+  DeviceDesc desc = runtimes_device();
+  desc.log = log_to(lines, LogLevel::kDetail);
+  const auto device = Device::borrow(desc);
+  ASSERT_TRUE(device.ok()) << device.error().message;
+  EXPECT_TRUE(says(lines, LogLevel::kDetail, "device: " + capabilities().device_name));
+  EXPECT_TRUE(says(lines, LogLevel::kDetail, "not supported: "));
+  ASSERT_TRUE(plan(*device, "h2 33x40 d32").ok());
+  EXPECT_TRUE(says(lines, LogLevel::kDetail, "kernel: "));
+  EXPECT_TRUE(says(lines, LogLevel::kInfo, "compiled "));
+  EXPECT_TRUE(says(lines, LogLevel::kInfo, " ms"));
+  const std::byte nonsense[] = {std::byte{1}, std::byte{2}};
+  ASSERT_TRUE(PipelineCache::create(*device, nonsense).ok());
+  EXPECT_TRUE(says(lines, LogLevel::kWarning, "pipeline cache"));
+}
+
+TEST_F(EmbeddingTest, TheLogHasWhatWasAskedForOnly) {
+  if (!capabilities().storage_buffer_16bit) GTEST_SKIP() << "nothing that can be left out";
+  Lines lines;
+  DeviceDesc desc = runtimes_device();
+  desc.log = log_to(lines, LogLevel::kWarning);
+  desc.enabled_features = nullptr;
+  desc.enabled_extensions = {};
+  const auto device = Device::borrow(desc);
+  ASSERT_TRUE(device.ok()) << device.error().message;
+  EXPECT_NE(device->describe().find("not enabled: storageBuffer16BitAccess: "), std::string::npos);
+  ASSERT_TRUE(plan(*device, "h2 33x40 d32 f16").ok());
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_TRUE(says(lines, LogLevel::kWarning, "not enabled"));
+}
+
+/// What is recorded of names, labels and state.
+struct Spy {
+  inline static std::vector<std::string> names, labels;
+  inline static int open_labels = 0;
+  inline static std::uint32_t pushed_bytes = 0;
+  inline static std::vector<std::string> unexpected;
+
+  static void reset() {
+    names.clear();
+    labels.clear();
+    unexpected.clear();
+    open_labels = 0;
+    pushed_bytes = 0;
+  }
+  static void expect(bool holds, const char* what) {
+    if (!holds) unexpected.emplace_back(what);
+  }
+  static void watch_debug(detail::DeviceFunctions& vk) {
+    vk.vkSetDebugUtilsObjectNameEXT = [](VkDevice, const VkDebugUtilsObjectNameInfoEXT* info) {
+      names.emplace_back(info->pObjectName);
+      return VK_SUCCESS;
+    };
+    vk.vkCmdBeginDebugUtilsLabelEXT = [](VkCommandBuffer, const VkDebugUtilsLabelEXT* info) {
+      labels.emplace_back(info->pLabelName);
+      ++open_labels;
+    };
+    vk.vkCmdEndDebugUtilsLabelEXT = [](VkCommandBuffer) { --open_labels; };
+  }
+  static void watch_state(detail::DeviceFunctions& vk) {
+    vk.vkCmdBeginDebugUtilsLabelEXT = nullptr;  // changes nothing, and there is no command buffer
+    vk.vkCmdEndDebugUtilsLabelEXT = nullptr;
+    vk.vkCmdBindPipeline = [](VkCommandBuffer, VkPipelineBindPoint point, VkPipeline) {
+      expect(point == VK_PIPELINE_BIND_POINT_COMPUTE, "a pipeline of another bind point");
+    };
+    vk.vkCmdBindDescriptorSets = [](VkCommandBuffer, VkPipelineBindPoint point, VkPipelineLayout,
+                                    std::uint32_t first, std::uint32_t count, const VkDescriptorSet*,
+                                    std::uint32_t dynamic, const std::uint32_t*) {
+      expect(point == VK_PIPELINE_BIND_POINT_COMPUTE && first == 0 && count == 1 && dynamic == 0,
+             "another descriptor set than 0");
+    };
+    vk.vkCmdPushConstants = [](VkCommandBuffer, VkPipelineLayout, VkShaderStageFlags stages,
+                               std::uint32_t offset, std::uint32_t size, const void*) {
+      expect(stages == VK_SHADER_STAGE_COMPUTE_BIT && offset == 0, "push constants of another stage");
+      pushed_bytes = std::max(pushed_bytes, size);
+    };
+    vk.vkCmdPipelineBarrier = [](VkCommandBuffer, VkPipelineStageFlags from, VkPipelineStageFlags to,
+                                 VkDependencyFlags, std::uint32_t, const VkMemoryBarrier*, std::uint32_t,
+                                 const VkBufferMemoryBarrier*, std::uint32_t, const VkImageMemoryBarrier*) {
+      const VkPipelineStageFlags ours = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+      expect(((from | to) & ~ours) == 0, "a barrier of other stages");
+    };
+    vk.vkCmdDispatch = [](auto...) {};
+  }
+};
+
+TEST_F(EmbeddingTest, PassesAndObjectsHaveNames) {
+  Device device = device_with([](Capabilities&) {});
+  Spy::reset();
+  auto& vk = const_cast<detail::DeviceState&>(device.state()).vk;
+  Spy::watch_state(vk);
+  Spy::watch_debug(vk);
+  PlanOptions options;
+  options.kernel = "tile";
+  options.kv_splits = 2;
+  const Problem problem = parsed("h2 3x200 d16");
+  const auto made = AttentionPlan::create(device, problem.desc, options);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_NE(std::find(Spy::names.begin(), Spy::names.end(), "vkattn pipeline layout"), Spy::names.end());
+  const auto run = harness::ProblemRun::create(runtime(), problem);
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  const auto workspace = runtime().create_buffer(made->workspace_bytes());
+  const auto bindings = made->make_bindings(run->tensors(), workspace->range());
+  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+  made->record(VK_NULL_HANDLE, *bindings);
+  EXPECT_EQ(Spy::labels, (std::vector<std::string>{"vkattn tile", "vkattn combine"}));
+  EXPECT_EQ(Spy::open_labels, 0);
+}
+
+TEST_F(EmbeddingTest, RecordingChangesWhatRequirementsListAndNothingElse) {
+  for (const char* text :
+       {"h2 33x40 d32", "b2 h2 3x200 d16 f16 softcap=3 lse", "hq8 hkv2 1x300 d64 causal"}) {
+    Device device = device_with([](Capabilities&) {});
+    Spy::reset();
+    Spy::watch_state(const_cast<detail::DeviceState&>(device.state()).vk);
+    const Problem problem = parsed(text);
+    const auto made = AttentionPlan::create(device, problem.desc);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    const auto run = harness::ProblemRun::create(runtime(), problem);
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    Buffer workspace;
+    if (made->workspace_bytes() != 0) workspace = runtime().create_buffer(made->workspace_bytes()).value();
+    const auto bindings = made->make_bindings(run->tensors(), workspace.range());
+    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+    RecordOptions how;
+    how.wait_for_earlier = true;
+    made->record(VK_NULL_HANDLE, *bindings, how);
+    EXPECT_EQ(made->requirements().descriptor_set, 0U);
+    EXPECT_EQ(made->requirements().push_constant_bytes, Spy::pushed_bytes) << text;
+    EXPECT_TRUE(Spy::unexpected.empty()) << text << ": " << Spy::unexpected.front();
+  }
+}
+
+// On real devices without the feature, so that validation would tell of a shader that has need of it.
+TEST_F(EmbeddingTest, NothingDependsOnAnyOneFeature) {
+  std::size_t tried = 0;
+  for (const detail::DeviceFeatureRow& row : detail::device_feature_table()) {
+    if (!(capabilities().*row.member)) continue;
+    RuntimeOptions options;
+    options.disabled_extensions = row.name;
+    options.validation = detail::RuntimeState::of(runtime()).instance->messenger != VK_NULL_HANDLE;
+    options.pipeline_cache = false;
+    const auto without = Runtime::create(options);
+    ASSERT_TRUE(without.ok()) << row.name << ": " << without.error().message;
+    // Push descriptors are an extension too.
+    const bool is_there = without->device().capabilities().*row.member;
+    EXPECT_TRUE(!is_there || row.name == "pushDescriptor") << row.name;
+    const std::string problem = "hq4 hkv2 3x70 d32 f16 softcap=3 lse";
+    std::vector<std::string> kernels =
+        accepting_kernels(parsed(problem).desc, without->device().capabilities());
+    // Where there is no time for all, each in turn, and in each part of the tests another.
+    const TestPart part = wanted_test_part();
+    if (part.count > 1) kernels = {kernels[(tried + part.index) % kernels.size()]};
+    for (const std::string& kernel : kernels) {
+      RunOptions how;
+      how.kernel = kernel;
+      EXPECT_TRUE(runs_right(*without, problem, how)) << "without " << row.name;
+    }
+    for (const std::string& message : without->validation_messages()) {
+      ADD_FAILURE() << "without " << row.name << ": " << message;
+    }
+    ++tried;
+  }
+  EXPECT_GT(tried, 0U);
+}
+
+}  // namespace
+}  // namespace vkattn::tests

@@ -1,0 +1,241 @@
+// What an engine does with a plan: compiles it later, records it in slices, takes descriptor sets from few
+// pools, and runs it on a device with few storage buffers.
+#include <vkattn/frame_budget.hpp>
+
+#include <atomic>
+#include <thread>
+
+#include "gpu/any_kernel.hpp"
+#include "vulkan/device_state.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+class RecordingTest : public AnyKernelTest {
+ protected:
+  struct Ready {
+    Problem problem;
+    AttentionPlan plan;
+    harness::ProblemRun run;
+    Buffer workspace;
+  };
+
+  static Result<Ready> ready(std::string_view text, const PlanOptions& options,
+                             const std::optional<Device>& device = std::nullopt) {
+    const Problem problem = parsed(typed(text));
+    PlanOptions all = options;
+    all.kernel = kernel();
+    auto plan = AttentionPlan::create(device ? *device : runtime().device(), problem.desc, all);
+    if (!plan.ok()) return plan.error();
+    auto run = harness::ProblemRun::create(runtime(), problem);
+    if (!run.ok()) return run.error();
+    if (Result<void> s = run->fill_inputs(); !s) return s.error();
+    if (Result<void> s = run->poison_outputs(); !s) return s.error();
+    run->set_probability_type(plan->probability_type());
+    auto workspace = runtime().create_workspace(*plan);
+    if (!workspace.ok()) return workspace.error();
+    return Ready{problem, *std::move(plan), *std::move(run), *std::move(workspace)};
+  }
+
+  static std::vector<std::byte> outputs(const harness::ProblemRun& run) {
+    std::vector<std::byte> all = read_back(runtime(), run.output());
+    const std::vector<std::byte> lse = read_back(runtime(), run.lse());
+    all.insert(all.end(), lse.begin(), lse.end());
+    return all;
+  }
+
+  static void expect_right(const harness::ProblemRun& run) {
+    const auto report = run.check();
+    ASSERT_TRUE(report.ok());
+    EXPECT_TRUE(report->passed()) << to_string(run.problem()) << ": " << report->to_string();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kernels, RecordingTest, testing::ValuesIn(kEveryKernelName), kernel_test_name);
+
+/// Submissions of their own, so that nothing of one slice's state is there for the next.
+TEST_P(RecordingTest, SlicesGiveTheBitsOfTheWhole) {
+  for (const char* text : {"b2 h4 70x96 d32 lse causal", "h2 40x1200 d32 lse mask=bytes"}) {
+    for (const bool push : {false, true}) {
+      if (push && !capabilities().push_descriptors) continue;
+      PlanOptions options;
+      options.max_dispatch_ns = 1;  // a dispatch for each workgroup
+      options.push_descriptors = push;
+      auto made = ready(text, options);
+      if (!made.ok() && made.error().code == ErrorCode::kUnsupported) continue;
+      ASSERT_TRUE(made.ok()) << made.error().message;
+      Ready& it = *made;
+      std::optional<Bindings> bindings;
+      if (!push) bindings.emplace(it.plan.make_bindings(it.run.tensors(), it.workspace.range()).value());
+      const auto execute = [&](const RecordOptions& slice) {
+        Result<void> recorded;
+        const auto done = runtime().execute([&](VkCommandBuffer commands) {
+          if (push) {
+            recorded = it.plan.record(commands, it.run.tensors(), it.workspace.range(), slice);
+          } else {
+            it.plan.record(commands, *bindings, slice);
+          }
+        });
+        ASSERT_TRUE(done.ok() && recorded.ok());
+      };
+      execute({});
+      expect_right(it.run);
+      const std::vector<std::byte> whole = outputs(it.run);
+      const auto count = static_cast<std::uint32_t>(it.plan.dispatches().size());
+      EXPECT_EQ(it.plan.requirements().dispatches, count);
+      EXPECT_GT(count, 2U) << text;
+      const std::uint32_t step = std::max(count / 5, 1U);
+      ASSERT_TRUE(it.run.poison_outputs().ok());
+      for (std::uint32_t first = 0; first < count; first += step) {
+        execute({.first_dispatch = first, .dispatch_count = step});
+        EXPECT_EQ(outputs(it.run) == whole, first + step >= count) << text << ", slice from " << first;
+      }
+      EXPECT_EQ(outputs(it.run), whole) << text << (push ? ", push descriptors" : "");
+      ASSERT_TRUE(it.run.poison_outputs().ok());
+      const std::vector<std::byte> poison = outputs(it.run);
+      execute({.first_dispatch = count});
+      execute({.dispatch_count = 0});
+      EXPECT_EQ(outputs(it.run), poison) << "slices without dispatches record nothing";
+    }
+  }
+}
+
+TEST_P(RecordingTest, PlansAreCompiledLaterByManyThreads) {
+  PlanOptions options;
+  options.deferred_compilation = true;
+  auto made = ready("h2 33x40 d24 lse", options);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  Ready& it = *made;
+  EXPECT_FALSE(it.plan.is_compiled());
+  const auto bindings = it.plan.make_bindings(it.run.tensors(), it.workspace.range());
+  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+  const std::vector<std::byte> poison = outputs(it.run);
+  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { it.plan.record(c, *bindings); }).ok());
+  EXPECT_EQ(outputs(it.run), poison) << "nothing is recorded before the plan is compiled";
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, copy = it.plan] { failures += copy.compile().ok() ? 0 : 1; });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+  EXPECT_TRUE(it.plan.is_compiled());
+  ASSERT_TRUE(runtime().execute(it.plan, *bindings).ok());
+  expect_right(it.run);
+}
+
+/// Vulkan grants four storage buffers a stage.
+TEST_P(RecordingTest, NoMoreStorageBuffersThanAProblemUses) {
+  struct Case {
+    const char* problem;
+    std::uint32_t buffers;
+  };
+  constexpr Case kCases[] = {{"h2 9x700 d32", 4},
+                             {"h2 9x40 d32 lse", 5},
+                             {"h2 9x40 d32 softcap=5", 5},
+                             {"h2 9x700 d32 mask=bytes", 6},
+                             {"b2 h2 9x40 d32 kv_lengths=3,40 sinks alibi lse", 8}};
+  for (const Case& each : kCases) {
+    const std::string problem = typed(each.problem);
+    RunOptions options{kernel()};
+    options.device = device_with([&](Capabilities& c) { c.max_stage_storage_buffers = each.buffers; });
+    options.inspect = [&](const AttentionPlan& plan) {
+      EXPECT_EQ(plan.requirements().storage_buffers, each.buffers) << problem;
+    };
+    EXPECT_TRUE(runs_right(runtime(), problem, options));
+    options.device = device_with([&](Capabilities& c) { c.max_stage_storage_buffers = each.buffers - 1; });
+    const auto plan = make_plan(runtime(), parsed(problem).desc, options);
+    ASSERT_FALSE(plan.ok()) << problem;
+    EXPECT_TRUE(names(plan.error(), ErrorCode::kLimitExceeded,
+                      {std::to_string(each.buffers) + " storage buffers",
+                       "maxPerStageDescriptorStorageBuffers", std::to_string(each.buffers - 1)}));
+  }
+  RunOptions split{kernel()};
+  split.kv_splits = 2;
+  if (!make_plan(runtime(), parsed(typed("h2 9x700 d32")).desc, split).ok()) return;  // it cuts no keys
+  split.device = device_with([](Capabilities& c) { c.max_stage_storage_buffers = 4; });
+  const auto plan = make_plan(runtime(), parsed(typed("h2 9x700 d32")).desc, split);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_TRUE(names(plan.error(), ErrorCode::kLimitExceeded, {"splitting the keys", "5", "4"}));
+}
+
+/// Counts pools, and lets them through.
+struct PoolCount {
+  inline static PFN_vkCreateDescriptorPool real = nullptr;
+  inline static int pools = 0;
+  static VKAPI_ATTR VkResult VKAPI_CALL create(VkDevice device, const VkDescriptorPoolCreateInfo* info,
+                                               const VkAllocationCallbacks* allocator,
+                                               VkDescriptorPool* pool) {
+    ++pools;
+    return real(device, info, allocator, pool);
+  }
+};
+
+TEST_P(RecordingTest, ManyBindingsTakeFewPools) {
+  const Device device = device_with([](Capabilities&) {});
+  auto& functions = const_cast<detail::DeviceState&>(device.state()).vk;
+  PoolCount::real = functions.vkCreateDescriptorPool;
+  functions.vkCreateDescriptorPool = &PoolCount::create;
+  PoolCount::pools = 0;
+  auto made = ready("h2 9x20 d32 lse", {}, device);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  Ready& it = *made;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Bindings> all;
+    for (int i = 0; i < 100; ++i) {
+      auto bindings = it.plan.make_bindings(it.run.tensors(), it.workspace.range());
+      ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+      all.push_back(*std::move(bindings));
+    }
+    ASSERT_TRUE(runtime().execute(it.plan, all.back()).ok());
+    expect_right(it.run);
+  }
+  EXPECT_LE(PoolCount::pools, 8) << "each as large as all before it";
+}
+
+TEST_P(RecordingTest, SetsComeFromAPoolOfTheCallers) {
+  auto made = ready("h2 9x20 d32 lse", {});
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  Ready& it = *made;
+  const PlanRequirements needs = it.plan.requirements();
+  const detail::DeviceState& device = runtime().device().state();
+  const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                  needs.storage_buffers * needs.descriptor_sets};
+  VkDescriptorPoolCreateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
+  info.maxSets = needs.descriptor_sets;
+  info.poolSizeCount = 1;
+  info.pPoolSizes = &size;
+  VkDescriptorPool pool = VK_NULL_HANDLE;
+  ASSERT_EQ(device.vk.vkCreateDescriptorPool(device.device, &info, nullptr, &pool), VK_SUCCESS);
+  {
+    const auto bindings = it.plan.make_bindings(it.run.tensors(), it.workspace.range(), pool);
+    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+    ASSERT_TRUE(runtime().execute(it.plan, *bindings).ok());
+    expect_right(it.run);
+  }
+  device.vk.vkDestroyDescriptorPool(device.device, pool, nullptr);
+}
+
+TEST_P(RecordingTest, RequirementsNameTheWorkspace) {
+  PlanOptions options;
+  options.kv_splits = 2;
+  const auto made = ready("h2 9x700 d32", options);
+  if (!made.ok() && made.error().message.find("cannot split the keys") != std::string::npos) {
+    GTEST_SKIP() << made.error().message;
+  }
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const PlanRequirements needs = made->plan.requirements();
+  EXPECT_EQ(needs.workspace_bytes, made->plan.workspace_bytes());
+  EXPECT_GT(needs.workspace_bytes, 0U);
+  EXPECT_EQ(needs.workspace_alignment, capabilities().min_storage_offset_alignment);
+  EXPECT_EQ(needs.workspace_usage, static_cast<VkBufferUsageFlags>(VK_BUFFER_USAGE_STORAGE_BUFFER_BIT));
+  EXPECT_EQ(needs.tensor_usage, static_cast<VkBufferUsageFlags>(VK_BUFFER_USAGE_STORAGE_BUFFER_BIT));
+  EXPECT_EQ(needs.first_stages, static_cast<VkPipelineStageFlags>(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT));
+  EXPECT_EQ(needs.dispatches, 2U);
+  EXPECT_EQ(needs.storage_buffers, 5U);
+  EXPECT_EQ(needs.descriptor_sets, 1U);
+  EXPECT_LE(needs.push_constant_bytes, 128U);
+}
+
+}  // namespace
+}  // namespace vkattn::tests

@@ -1,0 +1,58 @@
+/* The C interface from C99: everything in it is declared, and structures have the sizes that programs were compiled with.
+   Compared with tests/unit/c_interface.txt by c_interface_test.cpp. */
+#include <vkattn/vkattn.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/* Vulkan's own headers go with it in any order. */
+#include <vulkan/vulkan.h>
+
+int vkattn_test_abi(char* text, size_t capacity);
+
+#define VKATTN_LINE(...) used += (size_t)snprintf(text + used, used < capacity ? capacity - used : 0, __VA_ARGS__)
+#define VKATTN_SIZE(NAME) VKATTN_LINE("%s %u\n", #NAME, (unsigned)sizeof(NAME))
+#define VKATTN_PLACE(NAME, MEMBER) VKATTN_LINE("%s.%s %u\n", #NAME, #MEMBER, (unsigned)offsetof(NAME, MEMBER))
+
+/* Sizes of all structures, and the place of the last member of each. */
+int vkattn_test_abi(char* text, size_t capacity) {
+  size_t used = 0;
+  VKATTN_SIZE(vkattn_error);
+  VKATTN_PLACE(vkattn_error, message);
+  VKATTN_SIZE(vkattn_physical_device);
+  VKATTN_PLACE(vkattn_physical_device, api_version);
+  VKATTN_SIZE(vkattn_wanted_feature);
+  VKATTN_PLACE(vkattn_wanted_feature, is_supported);
+  VKATTN_SIZE(vkattn_enable_memory);
+  VKATTN_SIZE(vkattn_device_desc);
+  VKATTN_PLACE(vkattn_device_desc, allocator);
+  VKATTN_PLACE(vkattn_device_desc, log_least);
+  VKATTN_SIZE(vkattn_strides);
+  VKATTN_SIZE(vkattn_tensor_desc);
+  VKATTN_SIZE(vkattn_cache_layout);
+  VKATTN_SIZE(vkattn_attention_desc);
+  VKATTN_PLACE(vkattn_attention_desc, scale);
+  VKATTN_PLACE(vkattn_attention_desc, weights_strides);
+  VKATTN_PLACE(vkattn_attention_desc, score_function);
+  VKATTN_SIZE(vkattn_append_desc);
+  VKATTN_PLACE(vkattn_append_desc, rotary_base);
+  VKATTN_PLACE(vkattn_append_desc, rotary_magnitude);
+  VKATTN_SIZE(vkattn_plan_options);
+  VKATTN_PLACE(vkattn_plan_options, deferred_compilation);
+  VKATTN_PLACE(vkattn_plan_options, refusal_count);
+  VKATTN_SIZE(vkattn_requirements);
+  VKATTN_PLACE(vkattn_requirements, push_constant_bytes);
+  VKATTN_SIZE(vkattn_binding);
+  VKATTN_SIZE(vkattn_execution);
+  VKATTN_PLACE(vkattn_execution, dropout_offset);
+  VKATTN_PLACE(vkattn_execution, score_buffers);
+  VKATTN_SIZE(vkattn_record_options);
+  VKATTN_PLACE(vkattn_record_options, wait_for_earlier);
+  VKATTN_SIZE(vkattn_merge_desc);
+  VKATTN_PLACE(vkattn_merge_desc, has_lse);
+  VKATTN_SIZE(vkattn_kernel_refusal);
+  VKATTN_SIZE(vkattn_score_buffer);
+  VKATTN_SIZE(vkattn_score_function_desc);
+  VKATTN_PLACE(vkattn_score_function_desc, buffer_count);
+  return used < capacity;
+}
