@@ -43,7 +43,8 @@ using EnableMemory = std::array<std::uint64_t, 1024>;
 /// that are not there come to the end of the chain, and the list of extensions is replaced by a longer one,
 /// both in `memory`. Nothing is taken away, and nothing is added twice. Afterwards DeviceDesc takes the same:
 /// enabled_extensions is ppEnabledExtensionNames, enabled_features is pNext, enabled_core_features is
-/// pEnabledFeatures.
+/// pEnabledFeatures. Errors: as wanted_features(); kLimitExceeded where `memory` has no room, and then
+/// nothing is written.
 [[nodiscard]] Result<void> enable_wanted(const PhysicalDeviceDesc& device, VkDeviceCreateInfo& info,
                                          EnableMemory& memory);
 

@@ -116,49 +116,52 @@ class Pieces {
  public:
   explicit Pieces(EnableMemory& memory) : bytes_(std::as_writable_bytes(std::span(memory))) {}
 
-  /// Zeros; null where there is no room.
+  static constexpr std::size_t piece(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
+  [[nodiscard]] std::size_t room() const { return bytes_.size(); }
+  /// Zeros; needs room for piece(bytes).
   [[nodiscard]] std::byte* take(std::size_t bytes) {
-    const std::size_t whole = (bytes + 7) / 8 * 8;
-    if (whole > bytes_.size()) return nullptr;
-    std::byte* const piece = bytes_.data();
-    bytes_ = bytes_.subspan(whole);
-    std::memset(piece, 0, whole);
-    return piece;
+    std::byte* const taken = bytes_.data();
+    bytes_ = bytes_.subspan(piece(bytes));
+    std::memset(taken, 0, bytes);
+    return taken;
   }
 
  private:
   std::span<std::byte> bytes_;
 };
 
-Error no_room() {
-  return {
-      ErrorCode::kLimitExceeded, VK_SUCCESS,
-      message("EnableMemory has no room for this many extensions: it has ", sizeof(EnableMemory), " bytes")};
-}
-
-/// A VkDeviceCreateInfo that is added to.
+/// A VkDeviceCreateInfo that is added to. Nothing of it is written before write().
 class Creation {
  public:
   Creation(VkDeviceCreateInfo& info, EnableMemory& memory) : info_(info), pieces_(memory) {}
 
+  void add_extension(const char* name) {
+    if (!has_extension(name)) added_.push_back(name);
+  }
+  void set(const DeviceFeatureRow& row) { rows_.push_back(&row); }
+  [[nodiscard]] Result<void> write();
+
+ private:
   [[nodiscard]] bool has_extension(std::string_view name) const {
     for (std::uint32_t i = 0; i < info_.enabledExtensionCount; ++i) {
       if (name == info_.ppEnabledExtensionNames[i]) return true;
     }
     return std::find(added_.begin(), added_.end(), name) != added_.end();
   }
-  void add_extension(const char* name) {
-    if (!has_extension(name)) added_.push_back(name);
-  }
-  [[nodiscard]] Result<void> set(const DeviceFeatureRow& row);
-  [[nodiscard]] Result<void> finish();
-
- private:
   [[nodiscard]] std::byte* find(VkStructureType type) const;
+  /// The row's bit in a structure that the caller or write_structure() put there; null where there is none.
+  [[nodiscard]] std::byte* bit(const DeviceFeatureRow& row) const;
+  [[nodiscard]] std::size_t names_bytes() const {
+    return added_.empty() ? 0 : (info_.enabledExtensionCount + added_.size()) * sizeof(const char*);
+  }
+  [[nodiscard]] std::size_t needed_bytes() const;
+  void write_structure(const DeviceFeatureRow& row);
+  void write_names();
 
   VkDeviceCreateInfo& info_;
   Pieces pieces_;
   std::vector<const char*> added_;
+  std::vector<const DeviceFeatureRow*> rows_;
 };
 
 std::byte* Creation::find(VkStructureType type) const {
@@ -170,23 +173,33 @@ std::byte* Creation::find(VkStructureType type) const {
   return nullptr;
 }
 
-Result<void> Creation::set(const DeviceFeatureRow& row) {
-  const VkBool32 yes = VK_TRUE;
-  const auto set_bit = [&](std::byte* structure, std::size_t byte) -> Result<void> {
-    std::memcpy(structure + byte, &yes, sizeof(yes));
-    return {};
-  };
+std::byte* Creation::bit(const DeviceFeatureRow& row) const {
   if (row.place.type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2 && info_.pEnabledFeatures != nullptr) {
     auto* const features = const_cast<VkPhysicalDeviceFeatures*>(info_.pEnabledFeatures);
-    return set_bit(reinterpret_cast<std::byte*>(features),
-                   row.place.byte - offsetof(VkPhysicalDeviceFeatures2, features));
+    return reinterpret_cast<std::byte*>(features) + row.place.byte -
+           offsetof(VkPhysicalDeviceFeatures2, features);
   }
   if (row.core_place.is_somewhere()) {
-    if (std::byte* const all = find(row.core_place.type)) return set_bit(all, row.core_place.byte);
+    if (std::byte* const all = find(row.core_place.type)) return all + row.core_place.byte;
   }
-  if (std::byte* const own = find(row.place.type)) return set_bit(own, row.place.byte);
+  std::byte* const own = find(row.place.type);
+  return own == nullptr ? nullptr : own + row.place.byte;
+}
+
+std::size_t Creation::needed_bytes() const {
+  std::size_t bytes = Pieces::piece(names_bytes());
+  std::vector<VkStructureType> counted;
+  for (const DeviceFeatureRow* row : rows_) {
+    const VkStructureType type = row->place.type;
+    if (bit(*row) != nullptr || std::find(counted.begin(), counted.end(), type) != counted.end()) continue;
+    counted.push_back(type);
+    bytes += Pieces::piece(row->place.bytes);
+  }
+  return bytes;
+}
+
+void Creation::write_structure(const DeviceFeatureRow& row) {
   std::byte* const added = pieces_.take(row.place.bytes);
-  if (added == nullptr) return no_room();
   const VkBaseOutStructure head{row.place.type, nullptr};
   std::memcpy(added, &head, sizeof(head));
   auto* last = static_cast<VkBaseOutStructure*>(const_cast<void*>(info_.pNext));
@@ -196,19 +209,30 @@ Result<void> Creation::set(const DeviceFeatureRow& row) {
   } else {
     last->pNext = reinterpret_cast<VkBaseOutStructure*>(added);
   }
-  return set_bit(added, row.place.byte);
 }
 
-Result<void> Creation::finish() {
-  if (added_.empty()) return {};
+void Creation::write_names() {
   const std::size_t before = info_.enabledExtensionCount;
-  std::byte* const memory = pieces_.take((before + added_.size()) * sizeof(const char*));
-  if (memory == nullptr) return no_room();
-  auto** const names = reinterpret_cast<const char**>(memory);
+  auto** const names = reinterpret_cast<const char**>(pieces_.take(names_bytes()));
   std::copy_n(info_.ppEnabledExtensionNames, before, names);
   std::copy(added_.begin(), added_.end(), names + before);
   info_.ppEnabledExtensionNames = names;
   info_.enabledExtensionCount = static_cast<std::uint32_t>(before + added_.size());
+}
+
+Result<void> Creation::write() {
+  const std::size_t needed = needed_bytes();
+  if (needed > pieces_.room()) {
+    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
+                 message("EnableMemory has no room for this many extensions: ", needed,
+                         " bytes are needed, it has ", pieces_.room())};
+  }
+  const VkBool32 yes = VK_TRUE;
+  for (const DeviceFeatureRow* row : rows_) {
+    if (bit(*row) == nullptr) write_structure(*row);
+    std::memcpy(bit(*row), &yes, sizeof(yes));
+  }
+  if (!added_.empty()) write_names();
   return {};
 }
 
@@ -219,12 +243,12 @@ Result<void> enable(const PhysicalDeviceDesc& device, VkDeviceCreateInfo& info, 
   for (const DeviceFeatureRow& row : device_feature_table()) {
     if (!offer->has(row)) continue;
     if (!offer->is_core(row.core_version)) creation.add_extension(row.extension);
-    if (Result<void> s = creation.set(row); !s) return s;
+    creation.set(row);
   }
   for (const DeviceExtensionRow& row : device_extension_table()) {
     if (offer->has(row) && !offer->is_core(row.core_version)) creation.add_extension(row.extension);
   }
-  return creation.finish();
+  return creation.write();
 }
 
 Result<std::vector<WantedFeature>> list(const PhysicalDeviceDesc& device) {

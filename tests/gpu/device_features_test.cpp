@@ -3,6 +3,7 @@
 #include <vkattn/device_features.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <string>
 
@@ -196,17 +197,40 @@ TEST_F(DeviceFeaturesTest, MistakesAreRefused) {
   EXPECT_TRUE(names(enable_wanted(desc, info, memory).error(), ErrorCode::kInvalidArgument, {"api_version"}));
   desc.api_version = VK_API_VERSION_1_0;
   EXPECT_TRUE(names(wanted_features(desc).error(), ErrorCode::kUnsupported, {"1.1"}));
-  const std::vector<const char*> many(2000, "VK_KHR_something");
-  info.ppEnabledExtensionNames = many.data();
-  info.enabledExtensionCount = 2000;
-  desc = physical();
-  EXPECT_TRUE(names(enable_wanted(desc, info, memory).error(), ErrorCode::kLimitExceeded, {"8192"}));
   DeviceDesc borrowed;
   borrowed.instance = desc.instance;
   borrowed.physical_device = desc.physical_device;
   borrowed.device = runtime().device().handle();
   borrowed.get_instance_proc_addr = desc.get_instance_proc_addr;
   EXPECT_TRUE(names(Device::borrow(borrowed).error(), ErrorCode::kInvalidArgument, {"api_version is 0"}));
+}
+
+// All or nothing: a bit that was set without its extension would make an invalid device.
+TEST_F(DeviceFeaturesTest, WithoutRoomNothingIsWritten) {
+  const auto wanted = wanted_features(physical());
+  ASSERT_TRUE(wanted.ok());
+  const std::size_t named =
+      static_cast<std::size_t>(std::count_if(wanted->begin(), wanted->end(), [](const auto& each) {
+        return each.is_supported && !each.extension.empty();
+      }));
+  const std::vector<const char*> many(2000, "VK_KHR_something");
+  VkPhysicalDeviceFeatures features{};
+  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+  info.ppEnabledExtensionNames = many.data();
+  info.enabledExtensionCount = 2000;
+  info.pEnabledFeatures = &features;
+  EnableMemory memory;
+  const Result<void> result = enable_wanted(physical(), info, memory);
+  if (named == 0) {  // the caller's list stays where it is
+    EXPECT_TRUE(result.ok());
+    EXPECT_EQ(info.ppEnabledExtensionNames, many.data());
+    return;
+  }
+  EXPECT_TRUE(names(result.error(), ErrorCode::kLimitExceeded, {"8192"}));
+  EXPECT_EQ(info.enabledExtensionCount, 2000U);
+  EXPECT_EQ(info.pNext, nullptr);
+  const VkPhysicalDeviceFeatures none{};
+  EXPECT_EQ(std::memcmp(&features, &none, sizeof(none)), 0);
 }
 
 }  // namespace
