@@ -91,7 +91,9 @@ typedef struct vkattn_physical_device {
   VkPhysicalDevice physical_device;                 /**< what is asked */
   PFN_vkGetInstanceProcAddr get_instance_proc_addr; /**< the loader's vkGetInstanceProcAddr */
   uint32_t api_version;                             /**< VkApplicationInfo::apiVersion of the instance */
-  uint32_t reserved; /**< 0 */
+  uint32_t disabled_extension_count;                /**< how many there are */
+  /** extensions to do without, with what later versions of Vulkan took over of them, and features by name */
+  const char* const* disabled_extensions;
 } vkattn_physical_device;
 /** Sets struct_size, and every other member to its default. */
 VKATTN_API void vkattn_physical_device_init_sized(vkattn_physical_device* device, size_t bytes);
@@ -410,6 +412,28 @@ typedef struct vkattn_kernel_refusal {
   const char* reason; /**< one sentence */
 } vkattn_kernel_refusal;
 
+/** Block sizes of a kernel, 0 where it has no use for one: TileSizes of vkattn/tuning.hpp. */
+typedef struct vkattn_tile_sizes {
+  uint32_t threads, /**< invocations of a workgroup */
+      subgroups,    /**< of a workgroup, for kernels that count in subgroups */
+      columns,      /**< threads along the keys of a block */
+      rows,         /**< query rows of an invocation; of matrix kernels, blocks of rows of a subgroup */
+      keys,         /**< keys of a step or block; of the tile kernel, keys of an invocation */
+      dims;         /**< head dims staged at a time */
+} vkattn_tile_sizes;
+
+/** A kernel and its block sizes. */
+typedef struct vkattn_kernel_choice {
+  char kernel[32];        /**< its name */
+  vkattn_tile_sizes tile; /**< all that it has */
+} vkattn_kernel_choice;
+
+/** What a program may time to find the best for its problem on this device: every kernel and block size of the library's
+    table that the device accepts, the default first. A plan with vkattn_plan_options.kernel and .tile has it. Writes at
+    most *count of them to `choices` (which may be null) and sets *count to how many there are. */
+VKATTN_API vkattn_result vkattn_query_choices(const vkattn_device* device, const vkattn_attention_desc* desc,
+                                              vkattn_kernel_choice* choices, uint32_t* count, vkattn_error* error);
+
 /** How to plan; what is left at its default the library decides. */
 typedef struct vkattn_plan_options {
   uint32_t struct_size;                  /**< set by the init function */
@@ -425,7 +449,9 @@ typedef struct vkattn_plan_options {
   uint32_t deferred_compilation;         /**< vkattn_plan_compile is called later */
   const vkattn_kernel_refusal* refusals; /**< kernels to pass by */
   uint32_t refusal_count;                /**< how many there are */
-  uint32_t reserved; /**< 0 */
+  /** have the driver keep statistics of the pipelines: needs VK_KHR_pipeline_executable_properties */
+  uint32_t capture_statistics;
+  const vkattn_tile_sizes* tile;         /**< these block sizes, or fail; needs `kernel`. Null: the best known */
 } vkattn_plan_options;
 /** Sets struct_size, and every other member to its default. */
 VKATTN_API void vkattn_plan_options_init_sized(vkattn_plan_options* options, size_t bytes);
@@ -508,6 +534,36 @@ VKATTN_API size_t vkattn_plan_describe(const vkattn_plan* plan, char* text, size
 /** Kernel, types, dims and block sizes in words with a hash of the code, equal for plans whose pipelines do the same;
     an empty text for appends. Bytes as vkattn_plan_describe. */
 VKATTN_API size_t vkattn_plan_get_configuration(const vkattn_plan* plan, char* text, size_t capacity);
+
+/** The kernel of a plan of attention and its block sizes; an empty name for other plans. */
+VKATTN_API vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_kernel_choice* choice,
+                                                vkattn_error* error);
+
+/** One number that a driver tells of a pipeline, such as registers or spills. */
+typedef struct vkattn_statistic {
+  char pipeline[32];      /**< the kernel, or what follows it */
+  char name[96];          /**< the driver's words */
+  double value;           /**< in what unit the name says; 1 and 0 for yes and no */
+  uint32_t subgroup_size; /**< invocations, of the pipeline */
+  uint32_t reserved; /**< 0 */
+} vkattn_statistic;
+/** Tells the driver's statistics of a plan of attention that was made with capture_statistics and is compiled. Writes at
+    most *count of them to `statistics` (which may be null) and sets *count to how many there are. */
+VKATTN_API vkattn_result vkattn_plan_get_statistics(const vkattn_plan* plan, vkattn_statistic* statistics,
+                                                    uint32_t* count, vkattn_error* error);
+
+/** Where the word (uint32: 0 hidden, 1 mixed, 2 visible) of a block of the mask lies: BlockMaskLayout of
+    vkattn/plan.hpp, strides in words. */
+typedef struct vkattn_block_mask_layout {
+  uint32_t rows,    /**< of a block; 0: the plan has no block mask */
+      keys,         /**< of a block */
+      batch_stride, /**< 0 where blocks do not depend on the batch entry */
+      head_stride,  /**< 0 where they do not depend on the KV head */
+      row_stride;   /**< from a block of rows to the next: blocks along the keys */
+} vkattn_block_mask_layout;
+/** How a program's own block mask is laid out, for plans of attention that use one. */
+VKATTN_API vkattn_result vkattn_plan_get_block_mask_layout(const vkattn_plan* plan, vkattn_block_mask_layout* layout,
+                                                           vkattn_error* error);
 
 /* --- Tensors and recording ----------------------------------------------------------------------------------------- */
 
@@ -614,6 +670,30 @@ VKATTN_API vkattn_result vkattn_record(vkattn_plan* plan, VkCommandBuffer comman
 VKATTN_API vkattn_result vkattn_record_push(vkattn_plan* plan, VkCommandBuffer commands,
                                             const vkattn_execution* execution, const vkattn_record_options* options,
                                             vkattn_error* error);
+
+/* --- Slices for frames ---------------------------------------------------------------------------------------------- */
+
+/** Deals the dispatches of a plan out to frames, and learns from what they took: FrameBudget of
+    vkattn/frame_budget.hpp. Used by one thread at a time. */
+typedef struct vkattn_frame_budget vkattn_frame_budget;
+/** Of a plan, whose estimates it copies. */
+VKATTN_API vkattn_result vkattn_frame_budget_create(const vkattn_plan* plan, vkattn_frame_budget** budget,
+                                                    vkattn_error* error);
+/** Sets first_dispatch and dispatch_count of `slice`, which has been initialized, to the next slice that should take
+    no longer than `budget_ns` nanoseconds: one dispatch at least, and none where all were given out. */
+VKATTN_API vkattn_result vkattn_frame_budget_next(vkattn_frame_budget* budget, double budget_ns,
+                                                  vkattn_record_options* slice, vkattn_error* error);
+/** Tells what a slice took, in nanoseconds, by timestamps of the caller's, who may be some frames behind. */
+VKATTN_API vkattn_result vkattn_frame_budget_measured(vkattn_frame_budget* budget, const vkattn_record_options* slice,
+                                                      double ns, vkattn_error* error);
+/** What a slice is expected to take, in nanoseconds; below 0 where there is no such slice. */
+VKATTN_API double vkattn_frame_budget_estimate(const vkattn_frame_budget* budget, const vkattn_record_options* slice);
+/** 1 where all dispatches were given out, else 0. */
+VKATTN_API uint32_t vkattn_frame_budget_is_done(const vkattn_frame_budget* budget);
+/** Begin at the first dispatch again; what was learnt stays. */
+VKATTN_API vkattn_result vkattn_frame_budget_restart(vkattn_frame_budget* budget);
+/** Destroys it. Null is nothing; one that is not alive is refused. */
+VKATTN_API vkattn_result vkattn_frame_budget_destroy(vkattn_frame_budget* budget);
 
 /* --- Compiled pipelines between runs ------------------------------------------------------------------------------- */
 

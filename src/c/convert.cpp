@@ -217,6 +217,11 @@ PlanOptions attention_options(const vkattn_plan_options& given) {
   options.pipeline_cache = given.pipeline_cache;
   options.max_dispatch_ns = given.max_dispatch_ns;
   options.kv_splits = given.kv_splits;
+  options.capture_statistics = given.capture_statistics != 0;
+  if (given.tile != nullptr) {
+    const vkattn_tile_sizes& tile = *given.tile;
+    options.tile = TileSizes{tile.threads, tile.subgroups, tile.columns, tile.rows, tile.keys, tile.dims};
+  }
   options.strict_nonfinite = given.strict_nonfinite != 0;
   options.push_descriptors = given.push_descriptors != 0;
   options.deferred_compilation = given.deferred_compilation != 0;

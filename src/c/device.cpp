@@ -8,11 +8,28 @@ namespace c = vkattn::c;
 
 namespace {
 
-Result<vkattn::PhysicalDeviceDesc> physical_device(const vkattn_physical_device* given) {
+/// A description whose names lie beside it.
+struct PhysicalDevice {
+  std::vector<std::string_view> disabled;
+  vkattn::PhysicalDeviceDesc desc;
+};
+
+Result<PhysicalDevice> physical_device(const vkattn_physical_device* given) {
   const auto device = c::read(given, vkattn_physical_device_init, "vkattn_physical_device");
   if (!device) return device.error();
-  return vkattn::PhysicalDeviceDesc{
+  if (device->disabled_extension_count != 0 && device->disabled_extensions == nullptr) {
+    return c::invalid(
+        vkattn::detail::message("vkattn_physical_device::disabled_extensions is null and there are ",
+                                device->disabled_extension_count));
+  }
+  PhysicalDevice all;
+  for (const char* name : std::span(device->disabled_extensions, device->disabled_extension_count)) {
+    if (name == nullptr) return c::invalid("a name of vkattn_physical_device::disabled_extensions is null");
+    all.disabled.emplace_back(name);
+  }
+  all.desc = {
       device->instance, device->physical_device, device->get_instance_proc_addr, device->api_version, {}};
+  return all;
 }
 
 struct CallersLog {
@@ -35,9 +52,10 @@ vkattn_result vkattn_query_wanted(const vkattn_physical_device* device, vkattn_w
                                   uint32_t* count, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
     if (count == nullptr) return c::invalid("count is null");
-    const auto desc = physical_device(device);
-    if (!desc) return desc.error();
-    const auto wanted = vkattn::wanted_features(*desc);
+    auto described = physical_device(device);
+    if (!described) return described.error();
+    described->desc.disabled_extensions = described->disabled;
+    const auto wanted = vkattn::wanted_features(described->desc);
     if (!wanted) return wanted.error();
     for (std::size_t i = 0; features != nullptr && i < wanted->size() && i < *count; ++i) {
       const vkattn::WantedFeature& each = (*wanted)[i];
@@ -54,11 +72,13 @@ vkattn_result vkattn_enable_wanted(const vkattn_physical_device* device, VkDevic
                                    vkattn_enable_memory* memory, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
     if (info == nullptr || memory == nullptr) return c::invalid("info or memory is null");
-    const auto desc = physical_device(device);
-    if (!desc) return desc.error();
+    auto described = physical_device(device);
+    if (!described) return described.error();
+    described->desc.disabled_extensions = described->disabled;
     // The same bytes: an array of as many words.
     static_assert(sizeof(vkattn_enable_memory) == sizeof(vkattn::EnableMemory));
-    return vkattn::enable_wanted(*desc, *info, *reinterpret_cast<vkattn::EnableMemory*>(memory->words));
+    return vkattn::enable_wanted(described->desc, *info,
+                                 *reinterpret_cast<vkattn::EnableMemory*>(memory->words));
   });
 }
 

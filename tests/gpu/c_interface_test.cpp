@@ -71,7 +71,8 @@ class CInterfaceTest : public GpuTest {
     }
     return all;
   }
-  /// Problem strings as structures; strides as the layouts have them.
+  /// Problem strings as structures, which point at the strides of `desc`.
+  static vkattn_attention_desc desc_of(AttentionDesc&& desc) = delete;
   static vkattn_attention_desc desc_of(const AttentionDesc& desc) {
     vkattn_attention_desc c = initial(vkattn_attention_desc_init);
     c.batch = desc.batch;
@@ -100,6 +101,22 @@ class CInterfaceTest : public GpuTest {
     return c;
   }
 
+  /// Binds, records and executes a plan, and destroys its bindings.
+  void execute(vkattn_plan* plan, const vkattn_execution& execution) {
+    vkattn_bindings* bindings = nullptr;
+    ASSERT_EQ(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, &bindings, &error_), VKATTN_SUCCESS)
+        << error_.message;
+    ASSERT_EQ(vkattn_bindings_rewrite(bindings, &execution, &error_), VKATTN_SUCCESS) << error_.message;
+    vkattn_result recorded = VKATTN_SUCCESS;
+    ASSERT_TRUE(runtime()
+                    .execute([&](VkCommandBuffer commands) {
+                      recorded = vkattn_record(plan, commands, bindings, nullptr, &error_);
+                    })
+                    .ok());
+    ASSERT_EQ(recorded, VKATTN_SUCCESS) << error_.message;
+    EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
+  }
+
   vkattn_enable_memory memory_{};
   vkattn_error error_ = initial(vkattn_error_init);
   vkattn_device* device_ = nullptr;
@@ -107,7 +124,8 @@ class CInterfaceTest : public GpuTest {
 
 // On whatever kernel there is: those on matrix units are the ones that need it.
 TEST_F(CInterfaceTest, SelfTestsTellRightFromWrong) {
-  const vkattn_attention_desc desc = desc_of(parsed("hq4 hkv2 50x80 d32 f16 causal").desc);
+  const Problem problem = parsed("hq4 hkv2 50x80 d32 f16 causal");
+  const vkattn_attention_desc desc = desc_of(problem.desc);
   vkattn_plan* plan = nullptr;
   ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, nullptr, &plan, &error_), VKATTN_SUCCESS)
       << error_.message;
@@ -185,7 +203,8 @@ TEST_F(CInterfaceTest, AScoreFunctionWithoutACompiler) {
       << error_.message;
 
   // Two keys of equal scores, of which the first has log(3) more: weights 3/4 and 1/4.
-  vkattn_attention_desc desc = desc_of(parsed("1x2 d1").desc);
+  const Problem problem = parsed("1x2 d1");
+  vkattn_attention_desc desc = desc_of(problem.desc);
   desc.score_function = loaded;
   vkattn_plan_options options = initial(vkattn_plan_options_init);
   options.kernel = "tile";  // left out of the bytes
@@ -216,20 +235,10 @@ TEST_F(CInterfaceTest, AScoreFunctionWithoutACompiler) {
   execution.tensor_count = 4;
   execution.score_buffers = &table;
   execution.score_buffer_count = 1;
-  vkattn_bindings* bindings = nullptr;
-  ASSERT_EQ(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, &bindings, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  vkattn_result recorded = VKATTN_SUCCESS;
-  ASSERT_TRUE(runtime()
-                  .execute([&](VkCommandBuffer commands) {
-                    recorded = vkattn_record(plan, commands, bindings, nullptr, &error_);
-                  })
-                  .ok());
-  ASSERT_EQ(recorded, VKATTN_SUCCESS) << error_.message;
+  execute(plan, execution);
   float output = 0;
   ASSERT_TRUE(runtime().read(all, 512, std::as_writable_bytes(std::span(&output, 1))).ok());
   EXPECT_NEAR(output, 5.0F, 1e-5F);
-  EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
   EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
 }
 #endif
@@ -351,23 +360,12 @@ TEST_F(CInterfaceTest, AMergeIsRight) {
   vkattn_execution execution = initial(vkattn_execution_init);
   execution.tensors = tensors;
   execution.tensor_count = 4;
-  vkattn_bindings* bindings = nullptr;
-  ASSERT_EQ(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, &bindings, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  ASSERT_EQ(vkattn_bindings_rewrite(bindings, &execution, &error_), VKATTN_SUCCESS) << error_.message;
-  vkattn_result recorded = VKATTN_SUCCESS;
-  ASSERT_TRUE(runtime()
-                  .execute([&](VkCommandBuffer commands) {
-                    recorded = vkattn_record(plan, commands, bindings, nullptr, &error_);
-                  })
-                  .ok());
-  ASSERT_EQ(recorded, VKATTN_SUCCESS) << error_.message;
+  execute(plan, execution);
   float output = 0, lse = 0;
   ASSERT_TRUE(runtime().read(all, 256, std::as_writable_bytes(std::span(&output, 1))).ok());
   ASSERT_TRUE(runtime().read(all, 512, std::as_writable_bytes(std::span(&lse, 1))).ok());
   EXPECT_NEAR(output, 7.0F, 1e-5F);
   EXPECT_NEAR(lse, 2 + std::log(4.0F), 1e-5F);
-  EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
   EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
 }
 
@@ -397,20 +395,12 @@ TEST_F(CInterfaceTest, AnAppendIsRight) {
   vkattn_execution execution = initial(vkattn_execution_init);
   execution.tensors = tensors;
   execution.tensor_count = 4;
-  vkattn_bindings* bindings = nullptr;
-  ASSERT_EQ(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, &bindings, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  ASSERT_TRUE(runtime()
-                  .execute([&](VkCommandBuffer c) {
-                    EXPECT_EQ(vkattn_record(plan, c, bindings, nullptr, &error_), VKATTN_SUCCESS);
-                  })
-                  .ok());
+  execute(plan, execution);
   ASSERT_TRUE(runtime().read(cache, 0, std::as_writable_bytes(std::span(kept))).ok());
   for (std::size_t i = 0; i < kept.size(); ++i) {
     const std::size_t tensor = i / (kRows * kDim), row = i / kDim % kRows, dim = i % kDim;
     EXPECT_EQ(kept[i], row == 2 ? static_cast<float>(tensor * kDim + dim + 1) : -1.0F) << i;
   }
-  EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
   EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
 }
 
@@ -418,7 +408,8 @@ TEST_F(CInterfaceTest, ManyPlansAreCompiledByTheCallersWorkers) {
   std::vector<vkattn_plan*> plans;
   for (const char* text :
        {"33x40 d32", "33x40 d32 causal", "h2 1x64 d32", "9x20 d64 f16", "9x20 d64 softcap=3"}) {
-    const vkattn_attention_desc desc = desc_of(parsed(text).desc);
+    const Problem problem = parsed(text);
+    const vkattn_attention_desc desc = desc_of(problem.desc);
     vkattn_plan_options options = initial(vkattn_plan_options_init);
     options.deferred_compilation = 1;
     plans.push_back(nullptr);
@@ -458,7 +449,8 @@ TEST_F(CInterfaceTest, PipelinesAreKeptAsBytes) {
   EXPECT_EQ(ignored, "");
   vkattn_plan_options options = initial(vkattn_plan_options_init);
   options.pipeline_cache = vkattn_pipeline_cache_handle(first);
-  const vkattn_attention_desc desc = desc_of(parsed("33x40 d32").desc);
+  const Problem problem = parsed("33x40 d32");
+  const vkattn_attention_desc desc = desc_of(problem.desc);
   vkattn_plan* plan = nullptr;
   ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_), VKATTN_SUCCESS);
   size_t bytes = 0;
@@ -511,10 +503,128 @@ TEST_F(CInterfaceTest, WhatIsWantedIsListed) {
     EXPECT_NE(std::strlen(each.gain), 0U);
     EXPECT_NE(std::strlen(each.name) + std::strlen(each.extension), 0U);
   }
+  // What the program does without is not supported; and it is left out of what is enabled.
+  const auto push = [&] {
+    return *std::ranges::find_if(all, [](const vkattn_wanted_feature& each) {
+      return std::string_view(each.extension) == "VK_KHR_push_descriptor";
+    });
+  };
+  const char* const kDisabled[] = {"VK_KHR_push_descriptor"};
+  physical.disabled_extension_count = 1;
+  EXPECT_EQ(vkattn_query_wanted(&physical, all.data(), &count, &error_), VKATTN_ERROR_INVALID_ARGUMENT);
+  physical.disabled_extensions = kDisabled;
+  ASSERT_EQ(vkattn_query_wanted(&physical, all.data(), &count, &error_), VKATTN_SUCCESS) << error_.message;
+  EXPECT_EQ(push().is_supported, 0U);
+  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+  ASSERT_EQ(vkattn_enable_wanted(&physical, &info, &memory_, &error_), VKATTN_SUCCESS) << error_.message;
+  for (const char* name : std::span(info.ppEnabledExtensionNames, info.enabledExtensionCount)) {
+    EXPECT_STRNE(name, kDisabled[0]);
+  }
+}
+
+TEST_F(CInterfaceTest, EveryChoiceCanBeHad) {
+  const Problem problem = parsed("h2 33x40 d32");
+  const vkattn_attention_desc desc = desc_of(problem.desc);
+  std::uint32_t count = 0;
+  ASSERT_EQ(vkattn_query_choices(device_, &desc, nullptr, &count, &error_), VKATTN_SUCCESS) << error_.message;
+  ASSERT_GT(count, 1U);
+  std::vector<vkattn_kernel_choice> choices(count);
+  ASSERT_EQ(vkattn_query_choices(device_, &desc, choices.data(), &count, &error_), VKATTN_SUCCESS);
+  for (const vkattn_kernel_choice& choice : {choices.front(), choices.back()}) {
+    vkattn_plan_options options = initial(vkattn_plan_options_init);
+    options.kernel = choice.kernel;
+    options.tile = &choice.tile;
+    options.deferred_compilation = 1;
+    vkattn_plan* plan = nullptr;
+    ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_), VKATTN_SUCCESS)
+        << error_.message;
+    vkattn_kernel_choice made{};
+    ASSERT_EQ(vkattn_plan_get_choice(plan, &made, &error_), VKATTN_SUCCESS);
+    EXPECT_EQ(std::memcmp(&made.tile, &choice.tile, sizeof(choice.tile)), 0);
+    EXPECT_STREQ(made.kernel, choice.kernel);
+    EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+  }
+  vkattn_attention_desc wrong = desc;
+  wrong.head_dim = 0;
+  EXPECT_EQ(vkattn_query_choices(device_, &wrong, nullptr, &count, &error_), VKATTN_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(CInterfaceTest, TheDriverTellsOfPipelines) {
+  const Problem problem = parsed("h2 33x40 d32");
+  const vkattn_attention_desc desc = desc_of(problem.desc);
+  vkattn_plan_options options = initial(vkattn_plan_options_init);
+  vkattn_plan* plan = nullptr;
+  ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_), VKATTN_SUCCESS);
+  std::uint32_t count = 0;
+  EXPECT_NE(vkattn_plan_get_statistics(plan, nullptr, &count, &error_), VKATTN_SUCCESS) << "not asked for";
+  EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+  if (!capabilities().pipeline_statistics) GTEST_SKIP() << "the device tells nothing of its pipelines";
+  options.capture_statistics = 1;
+  ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_), VKATTN_SUCCESS);
+  ASSERT_EQ(vkattn_plan_get_statistics(plan, nullptr, &count, &error_), VKATTN_SUCCESS) << error_.message;
+  std::vector<vkattn_statistic> all(count);
+  ASSERT_EQ(vkattn_plan_get_statistics(plan, all.data(), &count, &error_), VKATTN_SUCCESS);
+  vkattn_kernel_choice choice{};
+  ASSERT_EQ(vkattn_plan_get_choice(plan, &choice, &error_), VKATTN_SUCCESS);
+  for (const vkattn_statistic& each : all) {
+    EXPECT_STREQ(each.pipeline, choice.kernel);
+    EXPECT_STRNE(each.name, "");
+  }
+  EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+}
+
+TEST_F(CInterfaceTest, BlockMasksHaveALayout) {
+  const Problem problem = parsed("h2 70x300 d32");
+  vkattn_attention_desc desc = desc_of(problem.desc);
+  vkattn_plan* plan = nullptr;
+  vkattn_block_mask_layout layout{1, 1, 1, 1, 1};
+  for (const bool has : {false, true}) {
+    desc.mask = has ? VKATTN_MASK_TYPE_BYTES : VKATTN_MASK_TYPE_NONE;
+    ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, nullptr, &plan, &error_), VKATTN_SUCCESS)
+        << error_.message;
+    ASSERT_EQ(vkattn_plan_get_block_mask_layout(plan, &layout, &error_), VKATTN_SUCCESS);
+    EXPECT_EQ(layout.rows != 0, has);
+    EXPECT_EQ(layout.row_stride * layout.keys >= 300, has);
+    EXPECT_EQ(vkattn_plan_tensor_range(plan, VKATTN_TENSOR_BLOCK_MASK, 0) != 0, has);
+    EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+  }
+}
+
+TEST_F(CInterfaceTest, SlicesForFrames) {
+  const Problem problem = parsed("h8 33x40 d32");
+  const vkattn_attention_desc desc = desc_of(problem.desc);
+  vkattn_plan_options options = initial(vkattn_plan_options_init);
+  options.max_dispatch_ns = 1;
+  vkattn_plan* plan = nullptr;
+  ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_), VKATTN_SUCCESS);
+  std::uint32_t dispatches = 0;
+  ASSERT_EQ(vkattn_plan_get_estimates(plan, nullptr, &dispatches, &error_), VKATTN_SUCCESS);
+  ASSERT_GT(dispatches, 3U);
+  vkattn_frame_budget* budget = nullptr;
+  ASSERT_EQ(vkattn_frame_budget_create(plan, &budget, &error_), VKATTN_SUCCESS);
+  EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS) << "it has its own estimates";
+  vkattn_record_options slice = initial(vkattn_record_options_init);
+  ASSERT_EQ(vkattn_frame_budget_next(budget, 1e6, &slice, &error_), VKATTN_SUCCESS);
+  EXPECT_EQ(slice.dispatch_count, 1U);
+  ASSERT_EQ(vkattn_frame_budget_measured(budget, &slice, 1e6, &error_), VKATTN_SUCCESS);
+  EXPECT_DOUBLE_EQ(vkattn_frame_budget_estimate(budget, &slice), 1e6);
+  EXPECT_LT(vkattn_frame_budget_estimate(budget, nullptr), 0);
+  // All that is left in a frame that is long enough, and then none.
+  ASSERT_EQ(vkattn_frame_budget_next(budget, 1e12, &slice, &error_), VKATTN_SUCCESS);
+  EXPECT_EQ(slice.first_dispatch, 1U);
+  EXPECT_EQ(slice.dispatch_count, dispatches - 1);
+  EXPECT_EQ(vkattn_frame_budget_is_done(budget), 1U);
+  EXPECT_EQ(vkattn_frame_budget_restart(budget), VKATTN_SUCCESS);
+  EXPECT_EQ(vkattn_frame_budget_is_done(budget), 0U);
+  slice.struct_size = 1;
+  EXPECT_EQ(vkattn_frame_budget_next(budget, 1e6, &slice, &error_), VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(vkattn_frame_budget_destroy(budget), VKATTN_SUCCESS);
+  EXPECT_EQ(vkattn_frame_budget_destroy(budget), VKATTN_ERROR_INVALID_ARGUMENT);
 }
 
 TEST_F(CInterfaceTest, PlansKeepTheirDevice) {
-  const vkattn_attention_desc desc = desc_of(parsed("33x40 d32").desc);
+  const Problem problem = parsed("33x40 d32");
+  const vkattn_attention_desc desc = desc_of(problem.desc);
   EXPECT_EQ(vkattn_device_retain(device_), VKATTN_SUCCESS);
   vkattn_plan* plan = nullptr;
   ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, nullptr, &plan, &error_), VKATTN_SUCCESS);

@@ -21,6 +21,7 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_PLACE(vkattn_error, message);
   VKATTN_SIZE(vkattn_physical_device);
   VKATTN_PLACE(vkattn_physical_device, api_version);
+  VKATTN_PLACE(vkattn_physical_device, disabled_extensions);
   VKATTN_SIZE(vkattn_wanted_feature);
   VKATTN_PLACE(vkattn_wanted_feature, is_supported);
   VKATTN_SIZE(vkattn_enable_memory);
@@ -40,6 +41,12 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_SIZE(vkattn_plan_options);
   VKATTN_PLACE(vkattn_plan_options, deferred_compilation);
   VKATTN_PLACE(vkattn_plan_options, refusal_count);
+  VKATTN_PLACE(vkattn_plan_options, tile);
+  VKATTN_SIZE(vkattn_tile_sizes);
+  VKATTN_SIZE(vkattn_kernel_choice);
+  VKATTN_SIZE(vkattn_statistic);
+  VKATTN_PLACE(vkattn_statistic, subgroup_size);
+  VKATTN_SIZE(vkattn_block_mask_layout);
   VKATTN_SIZE(vkattn_requirements);
   VKATTN_PLACE(vkattn_requirements, push_constant_bytes);
   VKATTN_SIZE(vkattn_binding);

@@ -1,0 +1,155 @@
+// What a program measures by, in C: choices of kernels, a driver's statistics, frames.
+#include <vkattn/frame_budget.hpp>
+
+#include "c/convert.hpp"
+#include "c/handles.hpp"
+
+using vkattn::AttentionPlan;
+using vkattn::Result;
+namespace c = vkattn::c;
+
+struct vkattn_frame_budget {
+  vkattn::FrameBudget budget;
+};
+
+namespace {
+
+vkattn_kernel_choice choice_of(std::string_view kernel, const vkattn::TileSizes& tile) {
+  vkattn_kernel_choice choice{{},
+                              {tile.threads, tile.subgroups, tile.columns, tile.rows, tile.keys, tile.dims}};
+  c::copy_text(kernel, choice.kernel, sizeof(choice.kernel));
+  return choice;
+}
+
+// Of a plan of attention; null for others.
+const AttentionPlan* attention_of(const vkattn_plan& plan) {
+  return std::get_if<AttentionPlan>(&plan.plan);
+}
+
+}  // namespace
+
+vkattn_result vkattn_query_choices(const vkattn_device* device, const vkattn_attention_desc* desc,
+                                   vkattn_kernel_choice* choices, uint32_t* count, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (device == nullptr || count == nullptr) return c::invalid("device or count is null");
+    const auto problem = c::attention_desc(desc);
+    if (!problem) return problem.error();
+    const auto valid = vkattn::validate(*problem);
+    if (!valid) return valid.error();
+    const auto all = vkattn::tuning_candidates(*problem, device->device.capabilities());
+    for (std::size_t i = 0; choices != nullptr && i < all.size() && i < *count; ++i) {
+      choices[i] = choice_of(all[i].kernel, all[i].tile);
+    }
+    *count = static_cast<std::uint32_t>(all.size());
+    return {};
+  });
+}
+
+vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_kernel_choice* choice,
+                                     vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (plan == nullptr || choice == nullptr) return c::invalid("plan or choice is null");
+    const AttentionPlan* const attention = attention_of(*plan);
+    *choice =
+        attention != nullptr ? choice_of(attention->kernel_name(), attention->tile()) : choice_of({}, {});
+    return {};
+  });
+}
+
+vkattn_result vkattn_plan_get_statistics(const vkattn_plan* plan, vkattn_statistic* statistics,
+                                         uint32_t* count, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (plan == nullptr || count == nullptr) return c::invalid("plan or count is null");
+    const AttentionPlan* const attention = attention_of(*plan);
+    if (attention == nullptr) return c::invalid("statistics are those of plans of attention");
+    const auto told = attention->statistics();
+    if (!told) return told.error();
+    std::uint32_t all = 0;
+    for (const vkattn::PipelineStatistics& pipeline : *told) {
+      for (const vkattn::PipelineStatistics::Entry& entry : pipeline.entries) {
+        if (statistics != nullptr && all < *count) {
+          vkattn_statistic& target = statistics[all];
+          target = {{}, {}, entry.value, pipeline.subgroup_size, 0};
+          c::copy_text(pipeline.pipeline, target.pipeline, sizeof(target.pipeline));
+          c::copy_text(entry.name, target.name, sizeof(target.name));
+        }
+        ++all;
+      }
+    }
+    *count = all;
+    return {};
+  });
+}
+
+vkattn_result vkattn_plan_get_block_mask_layout(const vkattn_plan* plan, vkattn_block_mask_layout* layout,
+                                                vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (plan == nullptr || layout == nullptr) return c::invalid("plan or layout is null");
+    const AttentionPlan* const attention = attention_of(*plan);
+    const auto has = attention != nullptr ? attention->block_mask_layout() : std::nullopt;
+    const vkattn::BlockMaskLayout it = has.value_or(vkattn::BlockMaskLayout{});
+    *layout = {it.rows, it.keys, it.batch_stride, it.head_stride, it.row_stride};
+    return {};
+  });
+}
+
+vkattn_result vkattn_frame_budget_create(const vkattn_plan* plan, vkattn_frame_budget** budget,
+                                         vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (plan == nullptr || budget == nullptr) return c::invalid("plan or budget is null");
+    *budget = nullptr;
+    const auto dispatches = std::visit([](const auto& it) { return it.dispatches(); }, plan->plan);
+    c::give(std::make_unique<vkattn_frame_budget>(vkattn_frame_budget{vkattn::FrameBudget(dispatches)}),
+            budget);
+    return {};
+  });
+}
+
+vkattn_result vkattn_frame_budget_next(vkattn_frame_budget* budget, double budget_ns,
+                                       vkattn_record_options* slice, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (budget == nullptr || slice == nullptr) return c::invalid("budget or slice is null");
+    const auto given = c::record_options(slice);
+    if (!given) return given.error();
+    const vkattn::RecordOptions next = budget->budget.next(budget_ns);
+    slice->first_dispatch = next.first_dispatch;
+    slice->dispatch_count = next.dispatch_count;
+    return {};
+  });
+}
+
+vkattn_result vkattn_frame_budget_measured(vkattn_frame_budget* budget, const vkattn_record_options* slice,
+                                           double ns, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (budget == nullptr || slice == nullptr) return c::invalid("budget or slice is null");
+    const auto given = c::record_options(slice);
+    if (!given) return given.error();
+    budget->budget.measured(*given, ns);
+    return {};
+  });
+}
+
+double vkattn_frame_budget_estimate(const vkattn_frame_budget* budget, const vkattn_record_options* slice) {
+  double ns = -1;
+  (void)c::run(nullptr, [&]() -> Result<void> {
+    if (budget == nullptr || slice == nullptr) return {};
+    const auto given = c::record_options(slice);
+    if (given) ns = budget->budget.estimated_ns(*given);
+    return {};
+  });
+  return ns;
+}
+
+uint32_t vkattn_frame_budget_is_done(const vkattn_frame_budget* budget) {
+  return budget == nullptr || budget->budget.is_done() ? 1U : 0U;
+}
+
+vkattn_result vkattn_frame_budget_restart(vkattn_frame_budget* budget) {
+  if (budget == nullptr) return VKATTN_ERROR_INVALID_ARGUMENT;
+  budget->budget.restart();
+  return VKATTN_SUCCESS;
+}
+
+vkattn_result vkattn_frame_budget_destroy(vkattn_frame_budget* budget) {
+  return c::destroy(budget);
+}
