@@ -55,7 +55,8 @@ class Renderer {
     VkPhysicalDeviceProperties properties{};
     vkGetPhysicalDeviceProperties(gpu.physical_device, &properties);
     tick_ns_ = static_cast<double>(properties.limits.timestampPeriod);
-    mask_ = ~std::uint64_t{0} >> (64 - gpu.families[family].timestampValidBits);
+    const std::uint32_t bits = gpu.families[family].timestampValidBits;  // 0: main() has refused the queue
+    mask_ = bits != 0 ? ~std::uint64_t{0} >> (64 - bits) : 0;
     times_.frame_ms = kFrameMs;
     times_.budget_ms = options.budget_ms;
     VkQueryPoolCreateInfo info{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};

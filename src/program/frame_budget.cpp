@@ -31,7 +31,7 @@ RecordOptions FrameBudget::next(double budget_ns) {
   double all = 0;
   while (!is_done()) {
     all += estimates_[next_] * correction_;
-    const bool is_enough = slice.dispatch_count > 0 && (correction_ <= 0 || all > budget_ns);
+    const bool is_enough = slice.dispatch_count > 0 && (correction_ <= 0 || !(all <= budget_ns));
     if (is_enough) break;
     ++slice.dispatch_count;
     ++next_;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 namespace vkattn {
@@ -60,6 +61,13 @@ TEST(FrameBudget, AFirstSliceThatWaitedForTheCompilerIsForgotten) {
   EXPECT_EQ(frames.next(1000).dispatch_count, 50U);
   frames.measured(one, 10);
   EXPECT_NEAR(frames.estimated_ns(one), 19, 0.1) << "the third is believed by and by";
+}
+
+// A program that has divided 0 by 0 must not get the whole plan in one frame.
+TEST(FrameBudget, ABudgetThatIsNoNumberIsNone) {
+  FrameBudget frames(dispatches(10, 10));
+  frames.measured(frames.next(20), 10);
+  EXPECT_EQ(frames.next(std::numeric_limits<double>::quiet_NaN()).dispatch_count, 1U);
 }
 
 TEST(FrameBudget, NonsenseTeachesNothing) {
