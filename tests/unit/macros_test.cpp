@@ -22,6 +22,11 @@
 #include <variant>
 #include <vector>
 
+// X11's own where it is installed, and those of its names that have been in the way, for machines without it.
+#if __has_include(<X11/Xlib.h>) && __has_include(<X11/Xutil.h>)
+#include <X11/Xlib.h>
+#include <X11/Xutil.h>
+#endif
 #define Status int
 #define TileShape 1
 #define None 0L
@@ -59,6 +64,7 @@
 #include <vkattn/host_tensors.hpp>
 #include <vkattn/kernels.hpp>
 #include <vkattn/mask.hpp>
+#include <vkattn/merge.hpp>
 #include <vkattn/pipeline_cache.hpp>
 #include <vkattn/plan.hpp>
 #include <vkattn/recording.hpp>
@@ -66,8 +72,10 @@
 #include <vkattn/runtime.hpp>
 #include <vkattn/score_function.hpp>
 #include <vkattn/score_shaders.hpp>
+#include <vkattn/self_test.hpp>
 #include <vkattn/statistics.hpp>
 #include <vkattn/tuning.hpp>
+#include <vkattn/vkattn.h>
 
 #undef min
 #undef max
