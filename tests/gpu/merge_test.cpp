@@ -93,6 +93,15 @@ class MergeTest : public GpuTest {
     return bytes;
   }
 
+  /// On the same physical device, with a VkDevice of its own.
+  static Result<Runtime> another_runtime() {
+    RuntimeOptions options;
+    options.pipeline_cache = false;
+    options.validation =
+        !runtime().validation_messages().empty() || std::getenv("VKATTN_VALIDATION") != nullptr;
+    return Runtime::create(options);
+  }
+
   static void run(const MergePlan& plan, const MergeTensors& tensors) {
     const auto bindings = plan.make_bindings(tensors);
     ASSERT_TRUE(bindings.ok()) << bindings.error().message;
@@ -194,6 +203,53 @@ TEST_F(MergeTest, OnePartMoreIsMergedIntoTheFirst) {
   expect_merged(parts, read(output_buffer, tensors.output), read(lse_buffer, tensors.lse));
 }
 
+// Batch entries, or KV heads with their query heads, are shared out by plans on parts of the same arrays:
+// nothing is merged.
+TEST_F(MergeTest, BatchOrHeadsOnTwoDevices) {
+  const auto other = another_runtime();
+  ASSERT_TRUE(other.ok()) << other.error().message;
+  const Runtime* const devices[] = {&runtime(), &*other};
+  for (const bool by_batch : {true, false}) {
+    AttentionDesc desc;
+    desc.batch = by_batch ? 3 : 1;
+    desc.query_heads = 6;
+    desc.kv_heads = 3;
+    desc.query_length = 17;
+    desc.kv_length = 90;
+    desc.head_dim = 16;
+    desc.causal = true;
+    desc.align = Align::kBottomRight;
+    std::mt19937 random(6);
+    std::normal_distribution<float> values;
+    const auto tensor = [&](std::int64_t heads, std::int64_t rows) {
+      std::vector<float> all(static_cast<std::size_t>(desc.batch * heads * rows * desc.head_dim));
+      for (float& value : all) value = values(random);
+      return all;
+    };
+    const std::vector<float> query = tensor(6, 17), key = tensor(3, 90), value = tensor(3, 90);
+    std::vector<float> whole(query.size()), shared(query.size());
+    ASSERT_TRUE(runtime().compute(desc, {.query = query, .key = key, .value = value, .output = whole}).ok());
+    // A third on the first device, the rest on the second.
+    for (std::size_t part = 0; part < 2; ++part) {
+      AttentionDesc its = desc;
+      const std::int64_t share = part == 0 ? 1 : 2;
+      (by_batch ? its.batch : its.kv_heads) = share;
+      if (!by_batch) its.query_heads = 2 * share;
+      const auto range = [&](auto& all) {
+        const std::size_t third = all.size() / 3;
+        return std::span(all).subspan(part * third, (1 + part) * third);
+      };
+      ASSERT_TRUE(
+          devices[part]
+              ->compute(
+                  its,
+                  {.query = range(query), .key = range(key), .value = range(value), .output = range(shared)})
+              .ok());
+    }
+    for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(shared[i], whole[i], 1e-5F) << i;
+  }
+}
+
 // Each of two devices has one half of the keys; the halves' results meet on the first.
 TEST_F(MergeTest, KeysOnTwoDevices) {
   const std::int64_t heads = 3, queries = 17, keys = 90, dim = 16;
@@ -217,11 +273,7 @@ TEST_F(MergeTest, KeysOnTwoDevices) {
           .compute(desc, {.query = query, .key = key, .value = value, .output = whole, .lse = whole_lse})
           .ok());
 
-  RuntimeOptions options;
-  options.pipeline_cache = false;
-  options.validation =
-      !runtime().validation_messages().empty() || std::getenv("VKATTN_VALIDATION") != nullptr;
-  const auto other = Runtime::create(options);
+  const auto other = another_runtime();
   ASSERT_TRUE(other.ok()) << other.error().message;
   const std::int64_t first_keys = 50;
   std::vector<float> outputs(2 * whole.size()), lse(2 * whole_lse.size());
