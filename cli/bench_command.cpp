@@ -12,6 +12,7 @@
 
 #include "atomic_file.hpp"
 #include "bench.hpp"
+#include "choice_options.hpp"
 #include "command.hpp"
 #include "console.hpp"
 #include "error.hpp"
@@ -35,6 +36,7 @@ struct Arguments {
   std::vector<std::string> problems;
   std::string suite, kernels, repeat, max_seconds, output, plot;
   DeviceArguments where;
+  ChoiceArguments choice;
   bool json = false, csv = false, list = false, no_peaks = false;
   ScoreArguments score;
 };
@@ -72,6 +74,8 @@ std::vector<std::string> read_kernels(const std::string& text) {
 
 bench::Options read_options(const Arguments& arguments) {
   bench::Options options;
+  options.tile = read_tile(arguments.choice, arguments.kernels);
+  options.kv_splits = read_kv_splits(arguments.choice);
   if (!arguments.repeat.empty()) {
     const std::int64_t repeat = parse_integer("--repeat", arguments.repeat);
     constexpr std::int64_t kMostRepeats = 1'000'000;
@@ -237,10 +241,11 @@ void set_repeat_options(const Arguments& arguments, bench::Report& report) {
   for (const std::string& buffer : arguments.score.buffers) {
     report.score_options += option("--score-buffer", buffer);
   }
-  report.repeat_options = option("--device", arguments.where.device) +
-                          option("--tuning", arguments.where.tuning) + option("--repeat", arguments.repeat) +
-                          option("--max-seconds", arguments.max_seconds) +
-                          (arguments.no_peaks ? " --no-peaks" : "");
+  report.repeat_options =
+      option("--tile", arguments.choice.tile) + option("--kv-splits", arguments.choice.kv_splits) +
+      option("--device", arguments.where.device) + option("--tuning", arguments.where.tuning) +
+      option("--repeat", arguments.repeat) + option("--max-seconds", arguments.max_seconds) +
+      (arguments.no_peaks ? " --no-peaks" : "");
 }
 
 int run_bench(const Arguments& arguments, const Invocation& invocation) {
@@ -311,6 +316,7 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
   add_value(app, "--kernel", a->kernels, "NAME[,NAME...]",
             "Use this kernel or fail (vkattn devices lists them), or unfused, the baseline; of several each "
             "in turn, with its time relative to the first");
+  add_choice_options(app, a->choice);
   add_device_option(app, a->where);
   add_tuning_option(app, a->where);
   add_value(app, "--repeat", a->repeat, "N", "Timed executions of each problem, default 30, at least 3");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "atomic_file.hpp"
+#include "choice_options.hpp"
 #include "command.hpp"
 #include "console.hpp"
 #include "error.hpp"
@@ -36,6 +37,7 @@ struct Arguments {
   std::vector<std::string> problem;
   std::string kernel, isa;
   DeviceArguments where;
+  ChoiceArguments choice;
   bool stats = false, json = false;
   ScoreArguments score;
 };
@@ -203,6 +205,8 @@ int show_kernels(const Arguments& arguments, const Invocation& invocation) {
   }
   PlanOptions options;
   options.kernel = arguments.kernel;
+  options.tile = read_tile(arguments.choice, arguments.kernel);
+  options.kv_splits = read_kv_splits(arguments.choice);
   options.capture_statistics = wanted;
   AttentionDesc desc = problem.desc;
   desc.score_function = score.function() ? score.function() : compile_score(problem);
@@ -236,6 +240,7 @@ Command add_kernels_command(CLI::App& parent, const Invocation& invocation) {
   add_value(app, "--isa", a->isa, "DIR",
             "Write the driver's listings, machine code among them, into a folder");
   add_value(app, "--kernel", a->kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
+  add_choice_options(app, a->choice);
   add_score_options(app, a->score);
   add_device_option(app, a->where);
   add_tuning_option(app, a->where);

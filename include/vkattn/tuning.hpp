@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vkattn {
@@ -26,6 +27,10 @@ struct TileSizes {
 
 /// "threads 256, columns 16, rows 4": what is not 0.
 [[nodiscard]] std::string to_string(const TileSizes& tile);
+
+/// Reads what to_string() writes; '=' may stand for a blank, and a comma's blank may be left out:
+/// "threads=256,columns=16". Errors: an unknown or repeated name, no whole number.
+[[nodiscard]] Result<TileSizes> parse_tile_sizes(std::string_view text);
 
 /// A kernel and its block sizes.
 struct KernelTile {

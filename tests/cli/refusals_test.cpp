@@ -41,6 +41,11 @@ TEST_F(ToolRefusals, WrongUsage) {
                       {"bench 'b99999999999999999999 8x8 d8'", "b99999999999999999999"}});
   const char* const picture = bench::check_plot_support().ok() ? "/nonexistent/x.png" : "libcairo2-dev";
   expect_refused("bench '8x8 d8' ", {{"--repeat two", "'two'"},
+                                     {"--tile rows=4", "--kernel"},
+                                     {"--kernel lane,tile --tile rows=4", "--kernel"},
+                                     {"--kernel tile --tile row=4", "no block size 'row'"},
+                                     {"--kv-splits 0", "--kv-splits 0"},
+                                     {"--kv-splits x", "'x'"},
                                      {"--repeat 1", "--repeat 1"},
                                      {"--max-seconds 0", "--max-seconds 0"},
                                      {"--json --csv", "not both"},

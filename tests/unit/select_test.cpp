@@ -128,6 +128,22 @@ TEST(TileTable, TheMostSpecificEntryComesFirst) {
 }
 
 /// Threads name the entry.
+TEST(TileSizes, AreReadAsTheyAreWritten) {
+  const TileSizes all{1, 2, 3, 4, 5, 6};
+  for (const std::string& text :
+       {to_string(all), std::string("dims=6,keys=5,rows=4,columns=3,subgroups=2,threads=1")}) {
+    ASSERT_TRUE(parse_tile_sizes(text).ok()) << text;
+    EXPECT_EQ(*parse_tile_sizes(text), all) << text;
+  }
+  EXPECT_EQ(parse_tile_sizes("rows 4, columns 8")->columns, 8U);
+  for (const char* wrong : {"rows", "rows=", "rows=x", "rows=-1", "rows=4x", "rows=99999999999", "row=4",
+                            "rows=4,,keys=2", "rows=4,rows=4", "=4", ", ", "rows  4", "none"}) {
+    const auto refused = parse_tile_sizes(wrong);
+    ASSERT_FALSE(refused.ok()) << wrong;
+    EXPECT_NE(refused.error().message.find("block sizes read like"), std::string::npos) << wrong;
+  }
+}
+
 TileSizes named(std::uint32_t threads) {
   return {threads, 0, 0, 1, 8, 0};
 }
