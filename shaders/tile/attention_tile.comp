@@ -120,7 +120,7 @@ void compute_scores(int first_key, int key_end, bool masked) {
     barrier();  // the stages are still read: by the previous chunk, or kv_stage by the previous block's values
     stage_queries_and_keys();
     barrier();  // the stages are complete
-    for (uint dim4 = 0; dim4 < kDimChunk / 4; ++dim4) {
+    [[dont_unroll]] for (uint dim4 = 0; dim4 < kDimChunk / 4; ++dim4) {
       vec4 keys[kKeys];
       [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = kv_stage[(column + k * kColumns) * kDimStride4 + dim4];
       [[unroll]] for (uint r = 0; r < kRows; ++r) {
@@ -180,7 +180,7 @@ void update_softmax(int first_key, bool masked) {
 
 // accumulator += P V for one chunk of dims. A masked block leaves hidden V rows out: 0 times NaN would be NaN.
 void accumulate_values(uint n, bool masked) {
-  for (uint key4 = 0; key4 < kBlockKeys / 4; ++key4) {
+  [[dont_unroll]] for (uint key4 = 0; key4 < kBlockKeys / 4; ++key4) {
     vec4 values[4];
     [[unroll]] for (uint k = 0; k < 4; ++k) values[k] = kv_stage[(key4 * 4 + k) * kValueStride4 + column];
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
