@@ -10,6 +10,7 @@
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/subgroup_size.hpp"
+#include "kernels/tile_table.hpp"
 #include "shared/attention_constants.h"
 #include "shared/shared_memory.h"
 
@@ -25,13 +26,31 @@ bool is_possible(const TileSizes& block) {
          is_power(block.keys, 1, 8);
 }
 
-// Rows and 32-bit registers of a thread: sums of a row's dims, keys and values in flight (4 for each 16
-// bytes), and queries. With these figures Mesa's compiler takes 64 to 128 registers for AMD's GPUs; 8 rows
-// take 216 to 256, and 16 spill.
-constexpr std::uint32_t kMaxRows = 4;
-constexpr std::uint32_t kMaxSums = 32;
-constexpr std::uint32_t kMaxInFlight = 40;
-constexpr std::uint32_t kMaxHeldQueries = 32;
+// What a thread holds at the most: rows, and 32-bit registers of sums of a row's dims, of keys and values in
+// flight (4 for each 16 bytes) and of queries; and how many threads share a key.
+struct Limits {
+  std::uint32_t rows, sums, in_flight, held_queries, columns;
+};
+
+// As compilers of Mesa take them, docs/compilers.txt. For AMD's GPUs 64 to 128 registers: 8 rows would be 216
+// to 256, and 16 spill. Wider subgroups of Intel's first devices leave each invocation fewer registers.
+Limits limits_of(const Capabilities& capabilities) {
+  switch (architecture(capabilities)) {
+    case Architecture::kNvidia:
+      return {4, 32, 16, 0, kMostColumns};
+    case Architecture::kIntelGen12:
+      return {2, 32, 40, 0, 8};
+    case Architecture::kIntelXe2:
+      return {2, 16, 40, 16, 16};
+    case Architecture::kMali:
+      return {2, 16, 16, 0, 16};
+    case Architecture::kAdreno:
+      return {2, 16, 40, 16, kMostColumns};
+    default:
+      return {4, 32, 40, 32, kMostColumns};
+  }
+}
+
 // Elements of one query row and one row's sums: above this more threads share a key, as long as there are
 // more.
 constexpr std::uint32_t kMaxRowElements = 24;
@@ -41,11 +60,12 @@ constexpr std::uint32_t kFewestColumns = 8;  // 128 bytes, a cache line on most 
 constexpr std::uint32_t kMergeBytes = 8192;
 // Of a mask that is worth a pass before the kernel.
 constexpr std::int64_t kFewestKeysOfBlockMask = 1024;
-// Threads that hide the latency of memory on one compute unit: 128 bytes in flight in each.
-constexpr std::uint32_t kThreadsPerUnit = 512;
+// In flight on one compute unit, to hide the latency of memory.
+constexpr std::uint32_t kBytesPerUnit = 65536;
 
 // One configuration of the shader; the names are those of its constants.
 struct DecodeShape {
+  Limits limits{};
   TileSizes block{};       // its rows are the sets of rows that it takes at most
   std::uint32_t rows = 1;  // of a thread
   std::uint32_t row_sets = 1;
@@ -61,7 +81,7 @@ struct DecodeShape {
   [[nodiscard]] std::uint32_t row_sums() const { return value_vectors * value_elements; }
   [[nodiscard]] std::uint32_t row_elements() const { return key_vectors * key_elements + row_sums(); }
   [[nodiscard]] std::uint32_t in_flight() const { return block.keys * 4 * (key_vectors + value_vectors); }
-  [[nodiscard]] bool query_in_registers() const { return query_floats() <= kMaxHeldQueries; }
+  [[nodiscard]] bool query_in_registers() const { return query_floats() <= limits.held_queries; }
   [[nodiscard]] std::uint32_t query_stage_bytes() const {
     return 16 * VKATTN_DECODE_QUERY_STAGE4(rows, key_vectors * key_elements / 4, row_sets, columns);
   }
@@ -123,8 +143,11 @@ Result<DecodeShape> choose_groups(const AttentionDesc& desc, const Capabilities&
     return refusal("needs subgroup shuffles in compute shaders, which the device lacks or has not enabled");
   }
   DecodeShape shape;
-  const std::uint32_t most = std::bit_floor(std::min(capabilities.max_subgroup_size, kMostColumns));
-  choose_columns(shape, desc, std::max(most, 1U));
+  shape.limits = limits_of(capabilities);
+  const std::uint32_t most = std::bit_floor(std::clamp(capabilities.max_subgroup_size, 1U, kMostColumns));
+  choose_columns(shape, desc, std::min(most, shape.limits.columns));
+  // Spilled registers are better than another kernel.
+  if (shape.row_elements() > kMaxRowElementsOfSmallSubgroups) choose_columns(shape, desc, most);
   shape.subgroup_size = subgroup_size_for(capabilities, shape.columns);
   if (shape.subgroup_size == 0) {
     return refusal(message(
@@ -153,7 +176,7 @@ bool fits(const DecodeShape& shape, const Capabilities& capabilities) {
 // Rows of a thread and sets of them; the sets are a power of two, as are the groups that they are spread
 // over.
 void choose_rows(DecodeShape& shape, std::uint32_t rows) {
-  const std::uint32_t most = std::clamp(kMaxSums / shape.row_sums(), 1U, kMaxRows);
+  const std::uint32_t most = std::clamp(shape.limits.sums / shape.row_sums(), 1U, shape.limits.rows);
   shape.row_sets = std::bit_ceil(divide_up(rows, most));
   shape.rows = divide_up(rows, shape.row_sets);
 }
@@ -171,7 +194,7 @@ std::optional<DecodeShape> choose_block(DecodeShape shape, std::uint32_t rows,
       const std::uint32_t merge_bytes = std::max(shape.query_stage_bytes(), kMergeBytes);
       shape.merge_rows = std::clamp(merge_bytes / shape.merge_row_bytes(), 1U, shape.rows);
       const bool last = block.keys == 1 || tiles.size() == 1;
-      if ((last || shape.in_flight() <= kMaxInFlight) && fits(shape, capabilities)) return shape;
+      if ((last || shape.in_flight() <= shape.limits.in_flight) && fits(shape, capabilities)) return shape;
     }
   }
   return std::nullopt;
@@ -229,7 +252,7 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
   config.key_step = shape.key_groups() * shape.block.keys;
   if (score_function_hides(desc) || desc.kv_length >= kFewestKeysOfBlockMask)
     config.block_mask_keys = config.key_step;
-  config.workgroups_per_unit = kThreadsPerUnit / shape.block.threads;
+  config.workgroups_per_unit = std::max(1U, kBytesPerUnit / (shape.block.threads * shape.in_flight() * 4));
   config.loops_over_dims = false;
   config.required_subgroup_size = required_subgroup_size(capabilities, shape.subgroup_size);
   add_specialization(desc, shape, config.constants);

@@ -9,6 +9,7 @@
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/matrix_common.hpp"
+#include "kernels/tile_table.hpp"
 #include "kernels/vendors.hpp"
 #include "shared/attention_constants.h"
 #include "shared/shared_memory.h"
@@ -17,10 +18,18 @@ namespace vkattn::detail {
 
 namespace {
 
-// Float32 sums of a lane; wider heads take several slices of value dims.
-constexpr std::uint32_t kMaxSums = 128;
-// 32-bit registers of a lane for sums, scores and queries; beyond it queries stay in shared memory.
-constexpr std::uint32_t kMaxHeldRegisters = 160;
+// Registers of 32 bits that a lane may hold.
+struct Limits {
+  std::uint32_t sums;  ///< of float32; wider heads take several slices of value dims
+  std::uint32_t held;  ///< for sums, scores and queries; beyond it queries stay in shared memory
+};
+
+// As compilers of Mesa take them, docs/compilers.txt: Intel's hold a matrix's operands unpacked.
+Limits limits_of(const Capabilities& capabilities) {
+  const Architecture it = architecture(capabilities);
+  const bool is_intel = it == Architecture::kIntelGen12 || it == Architecture::kIntelXe2;
+  return is_intel ? Limits{32, 0} : Limits{128, 160};
+}
 
 // Dims that share a scale in the quantised types that have one for each block.
 constexpr std::uint32_t kScaleDims = block_elements(DataType::kQ8_0);
@@ -93,13 +102,15 @@ std::uint32_t query_registers(const MatrixTile& tile, const Capabilities& capabi
 void set_dims(MatrixTile& tile, const AttentionDesc& desc, const Capabilities& capabilities) {
   tile.head_dims = round_up(static_cast<std::uint32_t>(desc.head_dim), tile.shape.k);
   const auto value_dim = static_cast<std::uint32_t>(desc.value_dim);
-  const std::uint32_t widest = std::max(tile.shape.n, kMaxSums * tile.subgroup_size / tile.subgroup_rows());
+  const Limits limits = limits_of(capabilities);
+  const std::uint32_t widest =
+      std::max(tile.shape.n, limits.sums * tile.subgroup_size / tile.subgroup_rows());
   const std::uint32_t slices = (value_dim + widest - 1) / widest;
   // A scale's dims lie in one slice.
   const std::uint32_t unit = tile.values_scaled ? kScaleDims : tile.shape.n;
   tile.slice_dims = round_up((value_dim + slices - 1) / slices, unit);
   const std::uint32_t held = tile.sums() + tile.scores() + query_registers(tile, capabilities);
-  tile.query_in_registers = held <= kMaxHeldRegisters;
+  tile.query_in_registers = held <= limits.held;
   // RDNA3 loads an operand's columns key by key; a transposed stage makes them neighbours.
   tile.values_transposed = capabilities.vendor_id == kVendorAmd;
   // 4 registers for each 8 elements. Not on RDNA3: the registers are worth more waves.
@@ -107,7 +118,7 @@ void set_dims(MatrixTile& tile, const AttentionDesc& desc, const Capabilities& c
   // Nor where they are decoded on the way.
   const bool decodes = is_quantised(desc.key.type) || is_quantised(desc.value.type);
   tile.prefetch = capabilities.vendor_id == kVendorNvidia && tile.query_in_registers && !decodes &&
-                  held + fetched <= kMaxHeldRegisters;
+                  held + fetched <= limits.held;
   // lavapipe (Mesa 26.1) treats a subgroup barrier as one of the workgroup: where the subgroups of
   // a workgroup meet different numbers of them, rows stay unwritten.
   tile.skip_tiles = !capabilities.is_cpu();

@@ -15,6 +15,10 @@ constexpr TileMatch cpu(std::int64_t rows, std::int64_t keys) {
   return {DeviceClass::kCpu, Architecture::kAny, 0, 0, rows, keys};
 }
 
+constexpr TileMatch gpu(Architecture architecture, std::int64_t head_dim = 0) {
+  return {DeviceClass::kGpu, architecture, 0, head_dim};
+}
+
 constexpr TileMatch wide(std::int64_t head_dim) {
   return {DeviceClass::kAny, Architecture::kAny, 0, head_dim};
 }
@@ -22,9 +26,9 @@ constexpr TileMatch wide(std::int64_t head_dim) {
 constexpr TileSizes lane(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
   return {threads, 0, 0, rows, keys, 0};
 }
-constexpr TileSizes tile(std::uint32_t threads, std::uint32_t columns, std::uint32_t rows,
-                         std::uint32_t keys) {
-  return {threads, 0, columns, rows, keys, 32};
+constexpr TileSizes tile(std::uint32_t threads, std::uint32_t columns, std::uint32_t rows, std::uint32_t keys,
+                         std::uint32_t dims = 32) {
+  return {threads, 0, columns, rows, keys, dims};
 }
 constexpr TileSizes matrix(std::uint32_t subgroups, std::uint32_t keys) {
   return {0, subgroups, 0, 1, keys, 0};
@@ -53,6 +57,23 @@ constexpr std::array kTable{
 
     // A CPU is given tile only where it is asked for. Fewer dims to a thread compile several times as fast.
     TileEntry{"tile", {DeviceClass::kCpu}, tile(128, 16, 4, 2)},
+    // What their compilers hold in registers, docs/compilers.txt: a thread's sums are rows * value_dim /
+    // columns.
+    TileEntry{"tile", gpu(Architecture::kIntelGen12, 160), tile(256, 8, 1, 4)},
+    TileEntry{"tile", gpu(Architecture::kIntelGen12, 65), tile(256, 8, 2, 4)},
+    TileEntry{"tile", gpu(Architecture::kIntelGen12), tile(256, 8, 4, 4, 16)},
+    TileEntry{"tile", gpu(Architecture::kIntelGen12), tile(64, 8, 2, 4)},
+    TileEntry{"tile", gpu(Architecture::kIntelXe2, 160), tile(256, 16, 2, 2)},
+    TileEntry{"tile", gpu(Architecture::kIntelXe2, 65), tile(256, 16, 4, 2)},
+    TileEntry{"tile", gpu(Architecture::kIntelXe2), tile(256, 16, 4, 4)},
+    TileEntry{"tile", gpu(Architecture::kIntelXe2), tile(64, 16, 2, 2)},
+    TileEntry{"tile", gpu(Architecture::kMali, 129), tile(128, 8, 1, 2, 16)},
+    TileEntry{"tile", gpu(Architecture::kMali, 97), tile(128, 32, 2, 1, 16)},
+    TileEntry{"tile", gpu(Architecture::kMali, 65), tile(128, 8, 1, 2, 16)},
+    TileEntry{"tile", gpu(Architecture::kMali), tile(128, 8, 1, 4, 16)},
+    TileEntry{"tile", gpu(Architecture::kMali), tile(64, 16, 1, 1, 16)},
+    TileEntry{"tile", gpu(Architecture::kAdreno), tile(128, 16, 4, 2, 16)},
+    TileEntry{"tile", gpu(Architecture::kAdreno), tile(128, 16, 1, 2, 16)},
     // Largest first: for devices with 48, 32 and 16 KiB of shared memory, then for few rows. Wide heads take
     // more columns, so that a thread has fewer dims and more rows of the output.
     TileEntry{"tile", wide(96), tile(256, 16, 4, 4)},
@@ -128,7 +149,11 @@ Architecture architecture(const Capabilities& capabilities) {
     case kVendorNvidia:
       return Architecture::kNvidia;
     case kVendorIntel:
-      return Architecture::kIntel;
+      return capabilities.min_subgroup_size >= 16 ? Architecture::kIntelXe2 : Architecture::kIntelGen12;
+    case kVendorArm:
+      return Architecture::kMali;
+    case kVendorQualcomm:
+      return Architecture::kAdreno;
     default:
       return Architecture::kOther;
   }

@@ -18,7 +18,10 @@ enum class Architecture : std::uint8_t {
   kAmdGcn,
   kAmdRdna,
   kNvidia,
-  kIntel,
+  kIntelGen12,  ///< to Arc A: a thread's 128 registers of 32 bytes are shared by 8, 16 or 32 invocations
+  kIntelXe2,    ///< Lunar Lake and Arc B on: registers of 64 bytes, 16 or 32 invocations
+  kMali,        ///< 64 registers, or 32 of twice as many invocations
+  kAdreno,      ///< fewer waves, the more registers
   kOther
 };
 

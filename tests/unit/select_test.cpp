@@ -14,6 +14,7 @@
 #include "common/checked.hpp"
 #include "kernels/select.hpp"
 #include "kernels/split.hpp"
+#include "kernels/vendors.hpp"
 #include "made_up_device.hpp"
 #include "support/problem_text.hpp"
 
@@ -127,7 +128,6 @@ TEST(TileTable, TheMostSpecificEntryComesFirst) {
   }
 }
 
-/// Threads name the entry.
 TEST(TileSizes, AreReadAsTheyAreWritten) {
   const TileSizes all{1, 2, 3, 4, 5, 6};
   for (const std::string& text :
@@ -144,6 +144,102 @@ TEST(TileSizes, AreReadAsTheyAreWritten) {
   }
 }
 
+/// As a driver of Mesa describes it.
+struct Family {
+  const char* name;
+  Architecture architecture;
+  std::uint32_t vendor_id, least, most, shared_bytes;
+  std::uint32_t matrix_m, matrix_n;  ///< 0: it lists no matrices
+};
+constexpr Family kFamilies[] = {
+    {"Tiger Lake", Architecture::kIntelGen12, kVendorIntel, 8, 32, 65536, 0, 0},
+    {"Meteor Lake with emulated matrices", Architecture::kIntelGen12, kVendorIntel, 8, 32, 65536, 8, 8},
+    {"Arc A", Architecture::kIntelGen12, kVendorIntel, 8, 32, 65536, 8, 8},
+    {"Lunar Lake", Architecture::kIntelXe2, kVendorIntel, 16, 32, 65536, 8, 16},
+    {"Mali", Architecture::kMali, kVendorArm, 16, 16, 32768, 0, 0},
+    {"Adreno", Architecture::kAdreno, kVendorQualcomm, 64, 128, 32768, 0, 0},
+    {"Ampere", Architecture::kNvidia, kVendorNvidia, 32, 32, 49152, 16, 16},
+    {"RDNA3", Architecture::kAmdRdna, kVendorAmd, 32, 64, 65536, 16, 16},
+};
+
+Capabilities device_of(const Family& family) {
+  Capabilities c = made_up_gpu();
+  c.vendor_id = family.vendor_id;
+  set_subgroup_sizes(c, family.least, family.most);
+  c.max_shared_memory_bytes = family.shared_bytes;
+  c.max_stage_storage_buffers = 32;
+  c.max_workgroup_subgroups = 64;
+  c.subgroup_shuffle = c.subgroup_vote = c.shader_float16 = c.vulkan_memory_model = true;
+  c.subgroup_size_control = c.required_subgroup_size = c.compute_full_subgroups = true;
+  if (family.matrix_m != 0) {
+    c.cooperative_matrix = true;
+    c.matrix_shapes = {{family.matrix_m, family.matrix_n, 16, "f16", "f16", "f32", "f32", "subgroup"}};
+  }
+  return c;
+}
+
+// What the table of compilers (docs/compilers.txt) was read for: kernels that no compiler of the family
+// spills.
+TEST(Select, EachFamilyHasWhatItsRegistersHold) {
+  struct Choice {
+    const char *prefill, *decode;  ///< beginnings of the plans' words
+  };
+  const Choice kChoices[] = {
+      {"tile (64 rows x 32 keys",
+       "decode (4 rows x 16 keys a step, 128 invocations, 8 to a key, subgroups of 8"},
+      {"tile (64 rows x 32 keys",
+       "decode (4 rows x 16 keys a step, 128 invocations, 8 to a key, subgroups of 8"},
+      {"tile (64 rows x 32 keys",
+       "decode (4 rows x 16 keys a step, 128 invocations, 8 to a key, subgroups of 8"},
+      {"matrix (32 rows x 32 keys",
+       "decode (4 rows x 16 keys a step, 128 invocations, 16 to a key, subgroups of 16"},
+      {"tile (8 rows x 32 keys",
+       "decode (4 rows x 8 keys a step, 128 invocations, 16 to a key, subgroups of 16"},
+      {"tile (32 rows x 32 keys",
+       "decode (4 rows x 16 keys a step, 128 invocations, 16 to a key, subgroups of 64"},
+      {"matrix (64 rows x 32 keys",
+       "decode (4 rows x 16 keys a step, 128 invocations, 16 to a key, subgroups of 32"},
+      {"matrix (64 rows x 32 keys",
+       "decode (4 rows x 32 keys a step, 128 invocations, 16 to a key, subgroups of 32"}};
+  // As select_kernel() does, but whatever shaders this build has.
+  const auto chosen = [](const char* problem, const Capabilities& device) {
+    const AttentionDesc desc = desc_of(problem);
+    for (const Kernel& kernel : ordered_kernels(desc, device)) {
+      const auto config = kernel.configure(desc, device, table_tiles(kernel.name, desc, device));
+      if (config.ok()) return std::string(kernel.name) + " (" + config->summary;
+    }
+    return std::string("none");
+  };
+  for (std::size_t i = 0; i < std::size(kFamilies); ++i) {
+    const Capabilities device = device_of(kFamilies[i]);
+    EXPECT_EQ(architecture(device), kFamilies[i].architecture) << kFamilies[i].name;
+    const std::string prefill = chosen("h8 1024x1024 d128 f16", device);
+    EXPECT_EQ(prefill.substr(0, std::string(kChoices[i].prefill).size()), kChoices[i].prefill)
+        << kFamilies[i].name;
+    const std::string decode = chosen("hq32 hkv8 1x4096 d128 f16", device);
+    EXPECT_EQ(decode.substr(0, std::string(kChoices[i].decode).size()), kChoices[i].decode)
+        << kFamilies[i].name;
+  }
+}
+
+// Every problem finds a kernel on every family, and heads that its registers do not hold decode all the same.
+TEST(Select, EachFamilyTakesEveryHead) {
+  for (const Family& family : kFamilies) {
+    const Capabilities device = device_of(family);
+    for (const char* problem :
+         {"1x64 d8", "9x64 d40 f16", "hq8 hkv1 2x4096 d256 f16", "1x4096 d576 dv512 f16",
+          "h8 1024x1024 d576 dv512", "h8 1024x1024 d192 dv128 f16"}) {
+      const auto selection = select_kernel(desc_of(problem), device, {});
+      EXPECT_TRUE(selection.ok()) << family.name << ": " << problem;
+    }
+    for (const char* problem : {"1x4096 d256 f16", "1x4096 d512 f16"}) {
+      if (family.most < 32) continue;
+      EXPECT_EQ(reason_against("decode", desc_of(problem), device), "") << family.name;
+    }
+  }
+}
+
+/// Threads name the entry.
 TileSizes named(std::uint32_t threads) {
   return {threads, 0, 0, 1, 8, 0};
 }
