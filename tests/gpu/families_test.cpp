@@ -1,0 +1,65 @@
+// What the tile table and the kernels choose for families of GPUs, as if this device were one of them.
+#include "gpu/support.hpp"
+#include "kernels/kernel.hpp"
+#include "kernels/tile_table.hpp"
+#include "kernels/vendors.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+class FamiliesTest : public GpuTest {
+ protected:
+  /// This device with another vendor's name: its subgroups, features and limits are its own.
+  static RunOptions on(std::uint32_t vendor_id, const char* kernel) {
+    RunOptions options{kernel};
+    options.device = device_with([=](Capabilities& c) {
+      c.vendor_id = vendor_id;
+      if (c.is_cpu()) c.device_type = DeviceType::kDiscreteGpu;
+    });
+    return options;
+  }
+};
+
+constexpr std::uint32_t kVendors[] = {detail::kVendorNvidia, detail::kVendorIntel, detail::kVendorArm,
+                                      detail::kVendorQualcomm};
+
+// Each block size once, on a problem whose last blocks are not full and one of fewer rows than a block has.
+TEST_F(FamiliesTest, EveryBlockOfTile) {
+  for (const TileSizes& tile : detail::all_tiles("tile")) {
+    RunOptions options = on(detail::kVendorIntel, "tile");
+    options.tile = tile;
+    const TileSizes tiles[] = {tile};
+    const auto fits =
+        detail::configure_tile(parsed("1x1 d8").desc.resolved(), options.device->capabilities(), tiles);
+    if (!fits.ok() && fits.error().code == ErrorCode::kLimitExceeded) continue;  // shared memory
+    for (const char* problem :
+         part_of({"hq4 hkv2 70x75 d72 f16 causal lse", "37x133 d128 dv40 kv_lengths=130",
+                  "h2 3x70 d33 dv17 softcap=4 window=20,20"})) {
+      EXPECT_TRUE(runs_right(runtime(), problem, options)) << to_string(tile);
+    }
+  }
+}
+
+TEST_F(FamiliesTest, Tile) {
+  for (const std::uint32_t vendor : kVendors) {
+    for (const char* problem :
+         part_of({"hq4 hkv2 70x75 d64 f16 causal lse", "9x70 d80", "h2 40x70 d256 f16 lse"})) {
+      EXPECT_TRUE(runs_right(runtime(), problem, on(vendor, "tile"))) << vendor;
+    }
+  }
+}
+
+TEST_F(FamiliesTest, Decode) {
+  if (!capabilities().subgroup_shuffle) GTEST_SKIP() << "the device has no subgroup shuffles";
+  for (const std::uint32_t vendor : kVendors) {
+    for (const char* problem :
+         part_of({"hq8 hkv2 1x300 d64 f16 lse", "hq4 hkv2 3x257 d48 causal align=bottom-right kv_lengths=250",
+                  "hq15 hkv1 1x130 d128 bf16 softcap=9"})) {
+      RunOptions options = on(vendor, "decode");
+      EXPECT_TRUE(runs_right(runtime(), problem, options)) << vendor;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vkattn::tests
