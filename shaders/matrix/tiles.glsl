@@ -17,19 +17,33 @@ uint value_dim8(uint i) { return kValuesTransposed ? i / (kBlockKeys / 2) : i % 
 bool has_key_vector(uint i) { return kKeyVectors % (kThreads * kKeyBatch) == 0 || i < kKeyVectors; }
 bool has_value_vector(uint i) { return kValueVectors % (kThreads * kValueBatch) == 0 || i < kValueVectors; }
 
-// Keys from key_end on are never read: zeros stand for them.
-uvec4 fetch_key(uint i, int first_key, int key_end) {
-  if (!has_key_vector(i) || first_key + int(key_of(i)) >= key_end) return uvec4(0u);
-  const uint row = key_row(tile.batch, tile.kv_head, uint(first_key) + key_of(i));
-  return kKeysQuantised ? key_operands8(row, key_dim8(i) * 8u) : key_bits8(row, key_dim8(i) * 8u);
+// Loads are not branched around: a compiler would wait for each before the next. Keys from key_end on are never read, nor
+// are vectors that are nobody's: the last one stands for them. first_key is below key_end.
+uint existing_key(uint key, int first_key, int key_end) { return uint(min(first_key + int(key), key_end - 1)); }
+
+// Scores of keys from key_end on are hidden, whatever they are. Zeros beyond the row, which meet the queries' padding.
+uvec4 fetch_key(uint number, int first_key, int key_end) {
+  const uint i = min(number, kKeyVectors - 1u);
+  const uint row = key_row(tile.batch, tile.kv_head, existing_key(key_of(i), first_key, key_end));
+  const uint dim = key_dim8(i) * 8u;
+  if (kKeysQuantised) return key_operands8(row, dim);
+  if (kHeadDim % kK == 0) return key_full_bits8(row, dim);
+  if (kHeadDim % 8 != 0) return key_bits8(row, dim);
+  const bool exists = dim < kHeadDim;
+  return mix(uvec4(0u), key_full_bits8(row, exists ? dim : 0u), bvec4(exists));
 }
 
-uvec4 fetch_value(uint i, uint odd, int first_key, int key_end, uint slice) {
+// Zeros for values from key_end on: an infinity times a probability of 0 would be NaN.
+uvec4 fetch_value(uint number, uint odd, int first_key, int key_end, uint slice) {
+  const uint i = min(number, kValueVectors - 1u);
   const uint key = value_pair(i) * 2u + odd;
-  if (!has_value_vector(i) || first_key + int(key) >= key_end) return uvec4(0u);
-  const uint row = value_row(tile.batch, tile.kv_head, uint(first_key) + key);
+  const uint row = value_row(tile.batch, tile.kv_head, existing_key(key, first_key, key_end));
   const uint dim = slice * kSliceDims + value_dim8(i) * 8u;
-  return kValuesQuantised ? value_operands8(row, dim) : value_bits8(row, dim);
+  const bool has_key = first_key + int(key) < key_end;
+  if (kValuesQuantised) return mix(uvec4(0u), value_operands8(row, dim), bvec4(has_key));
+  if (kValueDim % 8 != 0) return mix(uvec4(0u), value_bits8(row, dim), bvec4(has_key));
+  const bool has_dim = kValueDim % kSliceDims == 0 || dim < kValueDim;
+  return mix(uvec4(0u), value_full_bits8(row, has_dim ? dim : 0u), bvec4(has_key && has_dim));
 }
 
 void place_key(uint i, uvec4 elements) {
@@ -52,8 +66,9 @@ void place_values(uint i, uvec4 even, uvec4 odd) {
   }
 }
 
-// Reads this thread's part of a tile into registers.
+// Reads this thread's part of a tile into registers; nothing where there is none.
 void fetch_tile(int first_key, int key_end, uint slice) {
+  if (first_key >= key_end) return;
   VKATTN_UNROLL for (uint f = 0; f < kKeyFetches; ++f) {
     key_fetch[f] = fetch_key(gl_LocalInvocationIndex + f * kThreads, first_key, key_end);
   }
@@ -74,8 +89,10 @@ void place_tile() {
   }
 }
 
-// Both at once, a few loads in flight.
+// Both at once, a few loads in flight. lavapipe 26.1 passes once through a loop that nobody enters, under an empty mask,
+// and crashes where pages are looked up then; around all loads at once a branch costs nothing.
 void load_tile(int first_key, int key_end, uint slice) {
+  if (first_key >= key_end) return;
   VKATTN_UNROLL for (uint first = 0; first < kKeyFetches; first += kKeyBatch) {
     uvec4 keys[kKeyBatch];
     VKATTN_UNROLL for (uint f = 0; f < kKeyBatch; ++f) {
