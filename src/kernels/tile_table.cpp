@@ -15,9 +15,11 @@ constexpr TileMatch cpu(std::int64_t rows, std::int64_t keys) {
   return {DeviceClass::kCpu, Architecture::kAny, 0, 0, rows, keys};
 }
 
-constexpr TileMatch gpu(Architecture architecture, std::int64_t head_dim = 0) {
-  return {DeviceClass::kGpu, architecture, 0, head_dim};
+constexpr TileMatch gpu(Architecture architecture, std::int64_t head_dim = 0, std::int64_t rows = 0) {
+  return {DeviceClass::kGpu, architecture, 0, head_dim, rows};
 }
+
+constexpr std::int64_t kManyRows = 4096;  // of one KV head
 
 constexpr TileMatch wide(std::int64_t head_dim) {
   return {DeviceClass::kAny, Architecture::kAny, 0, head_dim};
@@ -97,6 +99,11 @@ constexpr std::array kTable{
     TileEntry{"decode", {}, decode(128, 16, 1)},
     TileEntry{"decode", {DeviceClass::kCpu}, decode(32, 16, 1)},
 
+    // 128 rows read keys and values once for twice as many, and have more waves (docs/performance.md); fewer
+    // rows would
+    // leave compute units without a workgroup.
+    TileEntry{"matrix", gpu(Architecture::kAmdRdna, 0, kManyRows), matrix(8, 32)},
+    TileEntry{"matrix", gpu(Architecture::kNvidia, 0, kManyRows), matrix(8, 32)},
     TileEntry{"matrix", {}, matrix(4, 32)},
     TileEntry{"matrix", {}, matrix(2, 32)},
     TileEntry{"matrix", {}, matrix(1, 32)},

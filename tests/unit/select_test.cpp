@@ -216,6 +216,10 @@ TEST(Select, EachFamilyHasWhatItsRegistersHold) {
     const std::string prefill = chosen("h8 1024x1024 d128 f16", device);
     EXPECT_EQ(prefill.substr(0, std::string(kChoices[i].prefill).size()), kChoices[i].prefill)
         << kFamilies[i].name;
+    const bool is_larger = device.vendor_id == kVendorAmd || device.vendor_id == kVendorNvidia;
+    const std::string large = chosen("h8 4096x4096 d128 f16", device);
+    EXPECT_EQ(large.find("128 rows x 32 keys") != std::string::npos, is_larger)
+        << kFamilies[i].name << ": " << large;
     const std::string decode = chosen("hq32 hkv8 1x4096 d128 f16", device);
     EXPECT_EQ(decode.substr(0, std::string(kChoices[i].decode).size()), kChoices[i].decode)
         << kFamilies[i].name;
