@@ -11,9 +11,19 @@ namespace vkattn::detail {
 namespace {
 
 constexpr std::int64_t kMaxSplits = 128;
-// A part below this is not worth its partial results and the merge.
-constexpr std::int64_t kMinKeysGpu = 256;
-constexpr std::int64_t kMinKeysCpu = 512;
+// Fewer keys are not worth the merge.
+constexpr std::int64_t kMinKeys = 512;
+// Nor are fewer in a part its partial results: on GPUs 128, or 64 where the device would be half empty with
+// these.
+constexpr std::int64_t kMinPartGpu = 128;
+constexpr std::int64_t kMinPartIdleGpu = 64;
+constexpr std::int64_t kMinPartCpu = 512;
+
+std::int64_t fewest_keys_of_part(const Capabilities& capabilities, std::int64_t span, std::int64_t tiles,
+                                 std::int64_t slots) {
+  if (capabilities.is_cpu()) return kMinPartCpu;
+  return tiles * (span / kMinPartGpu) * 2 < slots ? kMinPartIdleGpu : kMinPartGpu;
+}
 
 // The share of workgroup slots that are busy over all waves.
 double wave_efficiency(std::int64_t workgroups, std::int64_t slots) {
@@ -64,9 +74,9 @@ KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilit
   };
   if (wanted > 0) return in_parts(wanted);
   const std::int64_t slots = concurrent_workgroups(capabilities, config);
-  const std::int64_t min_keys = capabilities.is_cpu() ? kMinKeysCpu : kMinKeysGpu;
-  const std::int64_t most = std::min(kMaxSplits, span / min_keys);
-  if (tiles >= slots || most <= 1) return in_parts(1);
+  if (tiles >= slots || span < kMinKeys) return in_parts(1);
+  const std::int64_t most =
+      std::min(kMaxSplits, span / fewest_keys_of_part(capabilities, span, tiles, slots));
   double best = 0;
   for (std::int64_t parts = 1; parts <= most; ++parts)
     best = std::max(best, wave_efficiency(tiles * parts, slots));

@@ -408,6 +408,16 @@ TEST(KvSplit, CountsWhatATileOfRowsMaySee) {
   EXPECT_EQ(most_visible_keys(desc, 64), 300);
 }
 
+// A device that many keys fill has parts of 128 and more; one that they do not, of 64.
+TEST(KvSplit, PartsAreAsSmallAsTheDeviceIsLarge) {
+  KernelConfig config = steps_of(16);
+  config.workgroups_per_unit = 8;
+  EXPECT_EQ(choose_kv_split(with_keys(4096), gpu(132), config, 8, false, 0).keys, 80);
+  EXPECT_EQ(choose_kv_split(with_keys(4096), gpu(20), config, 8, false, 0).keys, 256);
+  EXPECT_EQ(choose_kv_split(with_keys(511), gpu(132), config, 8, false, 0).splits, 1);
+  EXPECT_EQ(choose_kv_split(with_keys(512), gpu(132), config, 8, false, 0).keys, 80);
+}
+
 TEST(KvSplit, CutsOnlyWhatAWindowShows) {
   AttentionDesc desc = with_keys(131072);
   desc.window = {1023, 0};
@@ -415,8 +425,8 @@ TEST(KvSplit, CutsOnlyWhatAWindowShows) {
   config.rows_per_workgroup = 16;
   // Of 131072 keys it would be 13 parts, of which one shows.
   const KvSplit split = choose_kv_split(desc, gpu(60), config, 8, false, 0);
-  EXPECT_EQ(split.keys, 256);
-  EXPECT_EQ(split.splits, 5) << "4 parts of 256, and one as they may begin within one";
+  EXPECT_EQ(split.keys, 160);
+  EXPECT_EQ(split.splits, 8) << "7 parts of 160, and one as they may begin within one";
   EXPECT_GE(choose_kv_split(desc, gpu(60), config, 8, true, 0).splits * 8, 102) << "windows of the keys";
   for (const std::int64_t span : {1, 31, 32, 33, 700}) {
     for (std::int64_t wanted = 1; wanted <= 97; ++wanted) {
