@@ -51,6 +51,7 @@
 #define min(a, b) ((a) < (b) ? (a) : (b))
 #define max(a, b) ((a) > (b) ? (a) : (b))
 
+#include <vkattn/vkattn.h>
 #include <vkattn/attention.hpp>
 #include <vkattn/attention_tensors.hpp>
 #include <vkattn/bindings.hpp>
@@ -75,7 +76,6 @@
 #include <vkattn/self_test.hpp>
 #include <vkattn/statistics.hpp>
 #include <vkattn/tuning.hpp>
-#include <vkattn/vkattn.h>
 
 #undef min
 #undef max
