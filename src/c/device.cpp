@@ -8,8 +8,10 @@ namespace c = vkattn::c;
 
 namespace {
 
-/// A description whose names lie beside it.
+/// A description whose names lie beside it: moved, they stay where they are.
 struct PhysicalDevice {
+  PhysicalDevice() = default;
+  PhysicalDevice(PhysicalDevice&&) = default;
   std::vector<std::string_view> disabled;
   vkattn::PhysicalDeviceDesc desc;
 };
@@ -29,6 +31,7 @@ Result<PhysicalDevice> physical_device(const vkattn_physical_device* given) {
   }
   all.desc = {
       device->instance, device->physical_device, device->get_instance_proc_addr, device->api_version, {}};
+  all.desc.disabled_extensions = all.disabled;
   return all;
 }
 
@@ -52,9 +55,8 @@ vkattn_result vkattn_query_wanted(const vkattn_physical_device* device, vkattn_w
                                   uint32_t* count, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
     if (count == nullptr) return c::invalid("count is null");
-    auto described = physical_device(device);
+    const auto described = physical_device(device);
     if (!described) return described.error();
-    described->desc.disabled_extensions = described->disabled;
     const auto wanted = vkattn::wanted_features(described->desc);
     if (!wanted) return wanted.error();
     for (std::size_t i = 0; features != nullptr && i < wanted->size() && i < *count; ++i) {
@@ -72,9 +74,8 @@ vkattn_result vkattn_enable_wanted(const vkattn_physical_device* device, VkDevic
                                    vkattn_enable_memory* memory, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
     if (info == nullptr || memory == nullptr) return c::invalid("info or memory is null");
-    auto described = physical_device(device);
+    const auto described = physical_device(device);
     if (!described) return described.error();
-    described->desc.disabled_extensions = described->disabled;
     // The same bytes: an array of as many words.
     static_assert(sizeof(vkattn_enable_memory) == sizeof(vkattn::EnableMemory));
     return vkattn::enable_wanted(described->desc, *info,

@@ -34,14 +34,12 @@ std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilitie
   // CPU implementations run barriers as coroutines, so the kernel without any is the faster one there. They
   // emulate matrices.
   if (capabilities.is_cpu()) return {lane, tile, decode, matrix, matrix2};
-  // Before Xe2 Intel's matrices take more registers than there are (150 spilled on Arc A), and on integrated
-  // GPUs, which list them too, the compiler makes scalar code of them: docs/compilers.txt.
-  if (architecture(capabilities) == Architecture::kIntelGen12 && packed_rows(desc) > kFewRows) {
-    return {matrix2, tile, matrix, lane, decode};
-  }
   // A few rows fill no matrix, and are bound by memory rather than arithmetic.
   if (packed_rows(desc) <= kFewRows) return {decode, tile, matrix2, matrix, lane};
-  if (leaves_idle(desc, capabilities)) return {matrix2, tile, matrix, lane, decode};
+  // Before Xe2 Intel's matrices take more registers than there are (150 spilled on Arc A), and on integrated
+  // GPUs, which list them too, the compiler makes scalar code of them: docs/compilers.txt.
+  const bool spills_matrices = architecture(capabilities) == Architecture::kIntelGen12;
+  if (spills_matrices || leaves_idle(desc, capabilities)) return {matrix2, tile, matrix, lane, decode};
   return {matrix2, matrix, tile, lane, decode};
 }
 
