@@ -46,7 +46,8 @@ struct BlockMaskLayout {
 
 /// How to plan a problem; what is left at its default the library decides.
 struct PlanOptions {
-  /// Use this kernel or fail with its reason; empty: the first of the ordered list that accepts.
+  /// Use this kernel or fail with its reason; empty: the first of the ordered list that accepts, and that the
+  /// driver compiles.
   std::string kernel;
   /// Use these block sizes or fail; needs `kernel`. Without: the tile table's.
   std::optional<TileSizes> tile;
@@ -99,7 +100,9 @@ class AttentionPlan {
                                                     const PlanOptions& options = {});
 
   /// Of plans made with PlanOptions::deferred_compilation: compiles the pipelines, on any thread. Later calls
-  /// do nothing, those at the same time wait for the first. Until then everything works but recording.
+  /// do nothing, those at the same time wait for the first. Until then everything works but recording. Where
+  /// the driver refuses a pipeline this fails (kUnsupported): make the plan again with its kernel in
+  /// PlanOptions::refusals. create() does that by itself.
   [[nodiscard]] Result<void> compile() const;
   /// That it can be recorded.
   [[nodiscard]] bool is_compiled() const noexcept;

@@ -101,23 +101,40 @@ Result<ProgramDesc> lay_out_choice(const Choice& choice, const Capabilities& cap
   return forward_program(request, plan.layout, plan.options, plan.kernel_pass);
 }
 
-// What a kernel accepts may still not fit the device, as where it cannot cut the keys of one head, and a
-// score function may not compile in it: then the next kernel is asked, unless one was asked for by name.
-Result<ProgramDesc> plan_kernel(const Capabilities& capabilities, PlanState& plan) {
+// Lays out and compiles what was chosen.
+Result<void> build_choice(const Choice& choice, PlanState& plan) {
+  const PlanOptions& options = plan.options;
+  auto desc = plan.desc.is_empty() ? Result<ProgramDesc>(ProgramDesc{})
+                                   : lay_out_choice(choice, plan.device->capabilities, plan);
+  if (!desc) return desc.error();
+  auto program = Program::create(plan.device, *std::move(desc),
+                                 {options.pipeline_cache, options.push_descriptors,
+                                  options.capture_statistics, options.deferred_compilation});
+  if (!program) return program.error();
+  plan.program = *std::move(program);
+  return {};
+}
+
+// What a kernel accepts may still not fit the device, as where it cannot cut the keys of one head, a score
+// function may not compile in it, and a driver may not compile it: then the next kernel is asked, unless one
+// was asked for by name.
+Result<void> plan_kernel(PlanState& plan) {
   Attempt attempt{plan.options, true, plan.options.refusals, {}};
   for (;;) {
-    auto choice = choose(plan.desc, capabilities, attempt);
+    auto choice = choose(plan.desc, plan.device->capabilities, attempt);
     if (!choice) return choice.error();
-    auto program = plan.desc.is_empty() ? Result<ProgramDesc>(ProgramDesc{})
-                                        : lay_out_choice(*choice, capabilities, plan);
-    if (program) {
+    const Result<void> built = build_choice(*choice, plan);
+    if (built) {
       plan.selection = std::move(choice->selection);
       plan.notes = std::move(attempt.notes);
-      return program;
+      return {};
     }
-    const Error& error = program.error();
+    const Error& error = built.error();
     const bool not_here = error.code == ErrorCode::kLimitExceeded || error.code == ErrorCode::kUnsupported;
     if (!not_here) return error;
+    if (error.vk_result != VK_SUCCESS) {
+      write_log(plan.device->log, LogLevel::kWarning, choice->selection.kernel.name, ": ", error.message);
+    }
     if (choice->tuned) {
       attempt.use_tuning = false;
       attempt.notes = {message(attempt.notes.back(), ": not used: ", error.message)};
@@ -136,13 +153,7 @@ Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const A
   plan->device = device.share();
   plan->desc = desc.resolved();
   plan->options = options;
-  auto program = plan_kernel(device.capabilities(), *plan);
-  if (!program) return program.error();
-  auto compiled = Program::create(plan->device, *std::move(program),
-                                  {options.pipeline_cache, options.push_descriptors,
-                                   options.capture_statistics, options.deferred_compilation});
-  if (!compiled) return compiled.error();
-  plan->program = *std::move(compiled);
+  if (Result<void> s = plan_kernel(*plan); !s) return s.error();
   return std::shared_ptr<const PlanState>(std::move(plan));
 }
 

@@ -116,7 +116,12 @@ Result<Pipeline> Pipeline::create(std::shared_ptr<const DeviceState> device, con
   Pipeline pipeline;
   pipeline.device_ = std::move(device);
   if (VkResult result = pipeline.create_handle(desc); result != VK_SUCCESS) {
-    return vulkan_error(result, "creating the compute pipeline");
+    pipeline.pipeline_ = VK_NULL_HANDLE;  // whatever the driver left there
+    Error error = vulkan_error(result, "creating the compute pipeline");
+    if (error.code != ErrorCode::kVulkan) return error;
+    // The shader is valid: it is this driver that cannot compile it.
+    return Error{ErrorCode::kUnsupported, result,
+                 message("the driver did not compile ", desc.name, " (", to_string(result), ")")};
   }
   name_object(*pipeline.device_, VK_OBJECT_TYPE_PIPELINE, pipeline.pipeline_, desc.name);
   return pipeline;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "gpu/any_kernel.hpp"
+#include "vulkan/device_state.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -290,6 +291,53 @@ TEST_F(LimitsOfOneKernel, TileNamesTheSharedMemoryItNeeds) {
   EXPECT_TRUE(names(plan.error(), ErrorCode::kLimitExceeded, {"tile", "maxComputeSharedMemorySize", "1024"}));
   options.kernel = "lane";
   EXPECT_TRUE(runs_right(runtime(), "4x4 d8", options)) << "lane needs none";
+}
+
+/// A device whose driver refuses to compile the next `left` pipelines.
+struct Stubborn {
+  inline static int left = 0;
+  inline static PFN_vkCreateComputePipelines compile = nullptr;
+
+  /// Of a device that GpuTest::device_with() made.
+  static void become(const Device& device) {
+    // seen_through() made this state for this Device alone, and not as a constant.
+    detail::DeviceFunctions& vk = const_cast<detail::DeviceState&>(device.state()).vk;
+    compile = vk.vkCreateComputePipelines;
+    vk.vkCreateComputePipelines = [](VkDevice handle, VkPipelineCache cache, std::uint32_t count,
+                                     const VkComputePipelineCreateInfo* infos,
+                                     const VkAllocationCallbacks* allocator, VkPipeline* pipelines) {
+      if (left == 0) return compile(handle, cache, count, infos, allocator, pipelines);
+      --left;
+      return VK_ERROR_UNKNOWN;
+    };
+  }
+};
+
+TEST_F(LimitsOfOneKernel, PipelinesThatADriverRefusesMakeTheNextKernelRun) {
+  const Problem problem = parsed("h2 33x40 d16 f16 causal");
+  RunOptions options;
+  options.device = device_with([](Capabilities&) {});
+  const auto first = make_plan(runtime(), problem.desc, options);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  Stubborn::become(*options.device);
+  Stubborn::left = 1;
+  const auto next = make_plan(runtime(), problem.desc, options);
+  ASSERT_TRUE(next.ok()) << next.error().message;
+  EXPECT_NE(next->kernel_name(), first->kernel_name());
+  EXPECT_NE(next->describe().find("the driver did not compile attention_"), std::string::npos)
+      << next->describe();
+  EXPECT_TRUE(matches_reference(runtime(), problem, *next, options));
+
+  Stubborn::left = 1000;
+  const auto none = make_plan(runtime(), problem.desc, options);
+  ASSERT_FALSE(none.ok());
+  EXPECT_TRUE(names(none.error(), ErrorCode::kUnsupported, {"lane", "tile", "VK_ERROR_UNKNOWN"}));
+  Stubborn::left = 1;
+  options.kernel = "tile";
+  const auto forced = make_plan(runtime(), problem.desc, options);
+  ASSERT_FALSE(forced.ok());
+  EXPECT_TRUE(names(forced.error(), ErrorCode::kUnsupported, {"attention_tile", "VK_ERROR_UNKNOWN"}));
+  EXPECT_EQ(forced.error().vk_result, VK_ERROR_UNKNOWN);
 }
 
 /// More than any one buffer range of lavapipe (128 MiB), in memory that is really there. Minutes in all, so
