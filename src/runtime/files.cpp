@@ -1,13 +1,20 @@
 // Files that the runtime keeps: see files.hpp.
 #include "runtime/files.hpp"
 
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 
 #ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#define NOMINMAX
 #include <process.h>
+#include <windows.h>
 #define VKATTN_PROCESS_ID _getpid
 #else
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 #define VKATTN_PROCESS_ID getpid
 #endif
@@ -65,6 +72,49 @@ Result<void> replace_file(const std::filesystem::path& path, std::span<const std
     return Error{ErrorCode::kIo, VK_SUCCESS, message("the file ", path_text(path), " cannot be written")};
   }
   return {};
+}
+
+#ifdef _WIN32
+// Nobody else can open what is shared with nobody.
+FileLock::Status FileLock::try_once(const std::filesystem::path& path) {
+  const HANDLE file =
+      CreateFileW(path.c_str(), GENERIC_WRITE, 0, nullptr, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, nullptr);
+  if (file == INVALID_HANDLE_VALUE)
+    return GetLastError() == ERROR_SHARING_VIOLATION ? Status::kBusy : Status::kImpossible;
+  file_ = reinterpret_cast<std::intptr_t>(file);
+  return Status::kTaken;
+}
+
+FileLock::~FileLock() {
+  if (file_ != -1) (void)CloseHandle(reinterpret_cast<HANDLE>(file_));
+}
+#else
+FileLock::Status FileLock::try_once(const std::filesystem::path& path) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (file == -1) return Status::kImpossible;
+  if (::flock(file, LOCK_EX | LOCK_NB) == 0) {
+    file_ = file;
+    return Status::kTaken;
+  }
+  const bool busy = errno == EWOULDBLOCK;
+  (void)::close(file);
+  return busy ? Status::kBusy : Status::kImpossible;
+}
+
+FileLock::~FileLock() {
+  if (file_ != -1) (void)::close(static_cast<int>(file_));
+}
+#endif
+
+FileLock::Status FileLock::take(const std::filesystem::path& path, std::chrono::milliseconds timeout) {
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    const Status status = try_once(path);
+    if (status != Status::kBusy || std::chrono::steady_clock::now() >= end) return status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 }  // namespace vkattn::detail

@@ -5,6 +5,8 @@
 
 #include <vkattn/runtime.hpp>
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -28,5 +30,22 @@ namespace vkattn::detail {
 /// none.
 [[nodiscard]] Result<void> replace_file(const std::filesystem::path& path,
                                         std::span<const std::string_view> pieces);
+
+/// Holds a file for itself among all programs, until destroyed or until its program ends, however it ends.
+class FileLock {
+ public:
+  enum class Status { kTaken, kBusy, kImpossible };
+
+  /// Tries for that long. The file is made where there is none, and stays.
+  [[nodiscard]] Status take(const std::filesystem::path& path, std::chrono::milliseconds timeout);
+  FileLock() = default;
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  ~FileLock();
+
+ private:
+  [[nodiscard]] Status try_once(const std::filesystem::path& path);
+  std::intptr_t file_ = -1;  ///< a descriptor, or on Windows a handle
+};
 
 }  // namespace vkattn::detail

@@ -198,6 +198,25 @@ TEST_F(MakePlan, AKernelThatFailedItsSelfTestIsNotUsed) {
   EXPECT_TRUE(runtime->make_plan(parsed(kMatrixProblem).desc).ok()) << "others are there";
 }
 
+TEST_F(MakePlan, ATestThatEndedItsProgramIsNotRunAgain) {
+  if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
+  PlanOptions options;
+  options.kernel = matrix_kernel();
+  ASSERT_TRUE(fresh_runtime()->make_plan(parsed(kMatrixProblem).desc, options).ok());
+  std::string text = read_file(outcomes());
+  const std::size_t line = text.find("passed ");
+  ASSERT_NE(line, std::string::npos);
+  write_file(outcomes(), text.replace(line, 6, "begun"));
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const auto forced = fresh_runtime()->make_plan(parsed(kMatrixProblem).desc, options);
+    ASSERT_FALSE(forced.ok());
+    EXPECT_TRUE(names(forced.error(), ErrorCode::kUnsupported,
+                      {options.kernel, "the program ended during the test", outcomes().string()}));
+  }
+  std::filesystem::remove(outcomes());
+  EXPECT_TRUE(fresh_runtime()->make_plan(parsed(kMatrixProblem).desc, options).ok()) << "as it says";
+}
+
 TEST_F(MakePlan, TornOutcomesAreTestedAgain) {
   if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
   PlanOptions options;
