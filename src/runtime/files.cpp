@@ -8,7 +8,9 @@
 
 #ifdef _WIN32
 #define WIN32_LEAN_AND_MEAN
+#ifndef NOMINMAX  // libstdc++ for Windows defines it too
 #define NOMINMAX
+#endif
 #include <process.h>
 #include <windows.h>
 #define VKATTN_PROCESS_ID _getpid
