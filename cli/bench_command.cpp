@@ -2,8 +2,6 @@
 #include <vkattn/runtime.hpp>
 
 #include <algorithm>
-#include <array>
-#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
@@ -103,15 +101,6 @@ void require_different_files(const Arguments& arguments) {
   add_tuning_file(files, arguments.where);
   files.add_output("--output", arguments.output);
   files.add_output("--plot", arguments.plot);
-}
-
-/// "2026-01-31 12:00 UTC".
-std::string date_text() {
-  const std::time_t now = std::time(nullptr);
-  const std::tm* const utc = std::gmtime(&now);  // one thread
-  std::array<char, 64> text{};
-  if (utc == nullptr || std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M UTC", utc) == 0) return {};
-  return text.data();
 }
 
 /// The file of --plot and what it will hold.

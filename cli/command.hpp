@@ -24,6 +24,7 @@ struct Command {
 struct Invocation {
   std::string version;
   std::string command_line;  ///< as typed, quoted for a shell where needed
+  std::string program;       ///< the tool's own name, as it was called
 };
 
 [[nodiscard]] Command add_devices_command(CLI::App& parent, const Invocation& invocation);
@@ -31,6 +32,7 @@ struct Invocation {
 [[nodiscard]] Command add_run_command(CLI::App& parent, const Invocation& invocation);
 [[nodiscard]] Command add_bench_command(CLI::App& parent, const Invocation& invocation);
 [[nodiscard]] Command add_tune_command(CLI::App& parent, const Invocation& invocation);
+[[nodiscard]] Command add_report_command(CLI::App& parent, const Invocation& invocation);
 
 /// Reads the words of a command line and does what they say; the exit code.
 int run_tool(int argc, const char* const* argv);
@@ -67,6 +69,9 @@ enum class KernelNames { kLibrary, kBenchmark };
 /// Fails where the library has no kernel of that name and, for the benchmark, it is not the baseline's
 /// either; empty is no name.
 void require_known_kernel(const std::string& kernel, KernelNames names = KernelNames::kLibrary);
+
+/// The time of the call: "2026-01-31 12:00 UTC".
+[[nodiscard]] std::string date_text();
 
 /// Prints to standard output, and fails where that does not take it all.
 void print(std::string_view text);

@@ -134,7 +134,7 @@ int parse_and_execute(CLI::App& app, const std::vector<Command>& commands, int a
 
 int run_tool(int argc, const char* const* argv) {
   try {
-    Invocation invocation{VKATTN_VERSION, "vkattn"};
+    Invocation invocation{VKATTN_VERSION, "vkattn", argc > 0 ? argv[0] : "vkattn"};
     for (int i = 1; i < argc; ++i) invocation.command_line += " " + console::shell_word(argv[i]);
     CLI::App app{kAbout, "vkattn"};
     app.set_version_flag("--version", "vkattn " + invocation.version, "Print the version and exit");
@@ -143,8 +143,8 @@ int run_tool(int argc, const char* const* argv) {
     app.allow_extras();
     const std::vector<Command> commands = {
         add_devices_command(app, invocation), add_run_command(app, invocation),
-        add_bench_command(app, invocation), add_tune_command(app, invocation),
-        add_kernels_command(app, invocation)};
+        add_bench_command(app, invocation),   add_tune_command(app, invocation),
+        add_kernels_command(app, invocation), add_report_command(app, invocation)};
     for (const Command& command : commands) command.app->allow_extras();
     return parse_and_execute(app, commands, argc, argv);
   } catch (const CommandError& error) {

@@ -1,0 +1,28 @@
+// A program run by this one, with a limit of time: what happens to it does not happen here.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace vkattn::cli {
+
+struct ChildResult {
+  enum class End {
+    kExited,      ///< by itself
+    kSignalled,   ///< by a signal: it crashed
+    kTimedOut,    ///< it was ended at the limit
+    kNotStarted,  ///< `err` says why
+  };
+  End end = End::kNotStarted;
+  int code = 0;          ///< exit code or signal
+  std::string out, err;  ///< the first 16 MiB of each stream
+  double seconds = 0;
+};
+
+/// Runs `words`, the first of which is the program's path, to its end or to the limit, and gives what it
+/// printed. It gets nothing to read. One that does not end when it is killed, as inside of a driver that
+/// hangs, is left behind.
+[[nodiscard]] ChildResult run_child(const std::vector<std::string>& words, std::chrono::milliseconds limit);
+
+}  // namespace vkattn::cli

@@ -1,0 +1,136 @@
+// `vkattn report`: all that a developer would ask of a device, in one call and one page.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "atomic_file.hpp"
+#include "command.hpp"
+#include "console.hpp"
+#include "error.hpp"
+#include "plot.hpp"
+#include "report/page.hpp"
+#include "report/steps.hpp"
+
+namespace vkattn::cli {
+namespace {
+
+constexpr const char* kDefaultFolder = "vkattn-report";
+constexpr double kDefaultMinutes = 10;
+
+/// The options as typed.
+struct Arguments {
+  std::string minutes, output = kDefaultFolder, device;
+};
+
+/// This program, for the children.
+std::string own_path(const Invocation& invocation) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? invocation.program : self.string();
+}
+
+ReportRequest read_request(const Arguments& arguments, const Invocation& invocation) {
+  ReportRequest request;
+  request.program = own_path(invocation);
+  request.device = arguments.device;
+  double minutes = kDefaultMinutes;
+  if (!arguments.minutes.empty()) {
+    minutes = parse_number("--minutes", arguments.minutes);
+    constexpr double kMost = 24 * 60;
+    if (!(minutes > 0) || minutes > kMost)
+      fail_usage("--minutes " + arguments.minutes + " is not above 0 and at most 1440");
+  }
+  request.seconds = minutes * 60;
+  std::error_code error;
+  std::filesystem::create_directories(arguments.output, error);
+  if (error)
+    fail_usage("the folder '" + console::printable(arguments.output) +
+               "' cannot be made: " + error.message());
+  request.folder = std::filesystem::absolute(arguments.output).string();
+  request.can_plot = bench::check_plot_support().ok();
+  return request;
+}
+
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  AtomicFile file = take(AtomicFile::create(path));
+  require(file.write(text));
+  require(file.commit());
+}
+
+std::string read_whole(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::size_t count_of(const Json& report, std::initializer_list<const char*> statuses) {
+  return static_cast<std::size_t>(std::ranges::count_if(report["steps"], [&](const Json& step) {
+    return std::ranges::find(statuses, step.value("status", "")) != statuses.end();
+  }));
+}
+
+int run_report(const Arguments& arguments, const Invocation& invocation) {
+  const ReportRequest request = read_request(arguments, invocation);
+  const std::filesystem::path folder = request.folder;
+  const std::filesystem::path picture = folder / "roofline.svg";
+  std::error_code ignored;
+  std::filesystem::remove(picture, ignored);  // of an earlier report
+  Json head{{"version", invocation.version}, {"date", date_text()}, {"command", invocation.command_line}};
+  console::ProgressBar bar;
+  const auto keep = [&](const Json& report, double share) {
+    write_file(folder / "report.json", dump_json(report));
+    write_file(folder / "report.html", report_page(report, read_whole(picture)));
+    const Json& last = report["steps"].back();
+    const std::string status = last.value("status", "");
+    if (status != "done" && status != "refused" && status != "left out") {
+      bar.clear();
+      print(status + ": " + console::printable(last.value("command", "")) + "\n  " +
+            console::printable(last.value("message", "")) + "\n");
+    }
+    bar.update(share, last.value("section", "") + ", " + last.value("name", ""));
+  };
+  const Json report = make_report(request, std::move(head), keep);
+  bar.clear();
+  const std::size_t bad = count_of(report, {"wrong", "failed", "crashed", "hung"});
+  print(console::count(count_of(report, {"done"}), "step") + " done, " +
+        std::to_string(count_of(report, {"refused"})) + " refused by a kernel, " +
+        std::to_string(count_of(report, {"left out"})) + " left out, " + std::to_string(bad) +
+        " went wrong\nwrote " + console::printable((folder / "report.html").string()) + " and report.json\n");
+  if (report["device"].is_null())
+    fail_device("no device was found: " + report["steps"][0].value("message", ""));
+  if (bad != 0) fail(console::count(bad, "step") + " went wrong, as the page's first table says");
+  return 0;
+}
+
+}  // namespace
+
+Command add_report_command(CLI::App& parent, const Invocation& invocation) {
+  CLI::App& app =
+      add_subcommand(parent, "report", "Check, time and tune a device, and write one page about it");
+  auto a = std::make_shared<Arguments>();
+  add_value(app, "--minutes", a->minutes, "M",
+            "Time for all of it, default 10; what does not fit is left out, the most telling comes first");
+  add_value(app, "--output", a->output, "FOLDER",
+            std::string("Where report.html and report.json go, default ") + kDefaultFolder);
+  add_value(app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
+  set_help(app, "vkattn report [OPTIONS]",
+           "Every kernel is checked on a spread of problems and its pipelines' statistics are asked for; "
+           "then come\n"
+           "the device's peaks, prefill, decode, the fixed cost of small problems, splits over the keys and "
+           "tuning.\n"
+           "Each step runs in a process of its own: a driver that crashes or hangs is a line in the report. "
+           "Files\n"
+           "are written after each step. Close the programs that use the device; attach report.json to an "
+           "issue.\n\n"
+           "Examples:\n"
+           "  vkattn report\n"
+           "  vkattn report --minutes 3 --device NVIDIA --output my-gpu\n");
+  return {&app, [a, invocation] { return run_report(*a, invocation); }};
+}
+
+}  // namespace vkattn::cli

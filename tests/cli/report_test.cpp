@@ -1,0 +1,197 @@
+// `vkattn report`: children that crash and hang, the steps with a tool that does so, charts.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "json.hpp"
+#include "report/chart.hpp"
+#include "report/child_process.hpp"
+#include "report/page.hpp"
+#include "report/steps.hpp"
+#include "support/temp_folder.hpp"
+#include "support/text.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+using cli::ChildResult;
+using cli::ReportRequest;
+using cli::run_child;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLong{20000};
+
+ChildResult run_script(const std::string& script, milliseconds limit = kLong) {
+  return run_child({"/bin/sh", "-c", script}, limit);
+}
+
+TEST(ChildProcess, GivesBothStreamsAndTheCode) {
+  const ChildResult child = run_script("echo to out; echo to err >&2; exit 3");
+  EXPECT_EQ(child.end, ChildResult::End::kExited);
+  EXPECT_EQ(child.code, 3);
+  EXPECT_EQ(child.out, "to out\n");
+  EXPECT_EQ(child.err, "to err\n");
+}
+
+TEST(ChildProcess, MoreThanAPipeHoldsComesWhole) {
+  const ChildResult child =
+      run_script("i=0; while [ $i -lt 40000 ]; do echo 0123456789; i=$((i+1)); done; echo end");
+  EXPECT_EQ(child.code, 0);
+  EXPECT_EQ(child.out.size(), 40000U * 11 + 4);
+  EXPECT_TRUE(child.out.ends_with("0123456789\nend\n"));
+}
+
+TEST(ChildProcess, ACrashIsASignal) {
+  const ChildResult child = run_script("echo before; kill -SEGV $$");
+  EXPECT_EQ(child.end, ChildResult::End::kSignalled);
+  EXPECT_EQ(child.code, SIGSEGV);
+  EXPECT_EQ(child.out, "before\n");
+}
+
+TEST(ChildProcess, IsEndedAtTheLimit) {
+  const auto begin = std::chrono::steady_clock::now();
+  const ChildResult child = run_script("echo before; exec sleep 60", milliseconds(300));
+  EXPECT_EQ(child.end, ChildResult::End::kTimedOut);
+  EXPECT_EQ(child.out, "before\n");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST(ChildProcess, WhatItLeftRunningIsNotWaitedFor) {
+  const auto begin = std::chrono::steady_clock::now();
+  const ChildResult child = run_script("sleep 15 & echo done");  // which holds both streams
+  EXPECT_EQ(child.end, ChildResult::End::kExited);
+  EXPECT_EQ(child.out, "done\n");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST(ChildProcess, ThatIsMissingSaysSo) {
+  const ChildResult child = run_child({"/nonexistent/vkattn", "devices"}, kLong);
+  EXPECT_EQ(child.end, ChildResult::End::kNotStarted);
+  EXPECT_TRUE(has(child.err, "/nonexistent/vkattn"));
+}
+
+/// In the tool's place: tile's driver crashes, matrix's hangs, decode's loses the device, lane is right but
+/// for one problem.
+constexpr const char* kBrokenTool = R"(#!/bin/sh
+case "$*" in
+  devices*) echo '{"choice": "device 0 Fake: chosen, the only one", "devices": [{"index": 0, "name": "Fake",
+    "features": {"pipeline_statistics": true}, "kernels": [{"name": "lane", "available": true},
+    {"name": "tile", "available": true}, {"name": "decode", "available": true},
+    {"name": "matrix", "available": true}, {"name": "matrix2", "available": false}]}]}' ;;
+  *"--kernel tile"*) kill -SEGV $$ ;;
+  *"--kernel matrix"*) exec sleep 60 ;;
+  *"--kernel decode"*) echo 'vkattn: the device was lost' >&2
+    echo '{"results": [{"problem": "p", "outcome": "failed", "message": "the device was lost"}]}'; exit 3 ;;
+  *"d80 f32"*"--kernel lane"*) echo '{"results": [{"problem": "p", "outcome": "measured"}]}'; exit 1 ;;
+  *d256*"--kernel lane"*) echo '{"results": [{"problem": "p", "outcome": "refused", "message": "<no>"}]}'; exit 3 ;;
+  bench*) echo '{"results": [{"problem": "h1 8x64 d64", "kernel": "lane", "outcome": "measured", "median_ms": 1,
+    "p5_ms": 1, "p95_ms": 2, "gflops_per_second": 12.5, "gbytes_per_second": 3,
+    "check": {"largest_share_of_tolerance": 0.25}}]}' ;;
+  *) echo '{}' ;;
+esac
+)";
+
+class ReportOfABrokenDriver : public testing::Test {
+ protected:
+  void SetUp() override {
+    namespace fs = std::filesystem;
+    write_file(folder_ / "vkattn", kBrokenTool);
+    fs::permissions(folder_ / "vkattn", fs::perms::owner_all);
+    request_.program = (folder_ / "vkattn").string();
+    request_.folder = folder_.path().string();
+    request_.limit_s = 0.5;
+    report_ = cli::make_report(request_, Json{{"version", "1"}}, [this](const Json& report, double share) {
+      EXPECT_EQ(report["steps"].size(), ++kept_) << "each step is kept as soon as it is over";
+      EXPECT_GE(share, share_);
+      share_ = share;
+    });
+  }
+
+  /// How many steps of a kernel's checks have that status.
+  [[nodiscard]] std::size_t count(const std::string& kernel, const std::string& status,
+                                  const std::string& section = "checks") const {
+    return static_cast<std::size_t>(std::ranges::count_if(report_["steps"], [&](const Json& step) {
+      return step["section"] == section && step["kernel"] == kernel && step["status"] == status;
+    }));
+  }
+
+  TempFolder folder_;
+  ReportRequest request_;
+  Json report_;
+  std::size_t kept_ = 0;
+  double share_ = 0;
+};
+
+TEST_F(ReportOfABrokenDriver, HasALineForWhateverHappened) {
+  EXPECT_EQ(report_["device"]["name"], "Fake");
+  EXPECT_EQ(share_, 1);
+  EXPECT_EQ(count("tile", "crashed"), 10U);
+  EXPECT_EQ(count("decode", "failed"), 10U);
+  EXPECT_EQ(count("lane", "wrong"), 1U);
+  EXPECT_EQ(count("lane", "refused"), 1U);
+  EXPECT_EQ(count("lane", "done"), 8U);
+  EXPECT_EQ(count("matrix", "hung", "statistics"), 1U);
+  EXPECT_EQ(count("matrix", "left out"), 10U) << "what hung once would hang ten times";
+  EXPECT_EQ(count("matrix2", "left out"), 0U) << "the device does not have it";
+}
+
+TEST_F(ReportOfABrokenDriver, ThePageShowsIt) {
+  const std::string page = cli::report_page(report_, "<?xml?><svg>roof</svg>");
+  EXPECT_TRUE(has(page, "ended by signal 11"));
+  EXPECT_TRUE(has(page, "ended after 500 ms"));
+  EXPECT_TRUE(has(page, "the device was lost"));
+  EXPECT_TRUE(has(page, "right, 0.25"));
+  EXPECT_TRUE(has(page, "<svg>roof</svg>"));
+  EXPECT_FALSE(has(page, "<?xml"));
+  EXPECT_FALSE(has(page, "<no>")) << "what others say is text, not markup";
+  EXPECT_TRUE(has(page, "vkattn bench &quot;") || has(page, "vkattn bench &#39;") ||
+              has(page, "vkattn bench '"))
+      << "with the command to repeat it";
+}
+
+TEST(Report, LeavesOutWhatTheTimeDoesNotSufficeFor) {
+  const TempFolder folder;
+  write_file(folder / "vkattn", kBrokenTool);
+  std::filesystem::permissions(folder / "vkattn", std::filesystem::perms::owner_all);
+  ReportRequest request;
+  request.program = (folder / "vkattn").string();
+  request.folder = folder.path().string();
+  request.seconds = 0.5;
+  const Json report = cli::make_report(request, Json::object(), [](const Json&, double) {});
+  ASSERT_GT(report["steps"].size(), 1U);
+  EXPECT_EQ(report["steps"].back()["status"], "left out");
+  EXPECT_TRUE(has(report["steps"].back()["message"].get<std::string>(), "the time was over"));
+}
+
+TEST(Report, ADeviceIsChosenByNumberOrName) {
+  const Json step = Json::parse(R"({"data": {"choice": "device 1 Second: chosen, as it is discrete",
+      "devices": [{"index": 0, "name": "First", "rejected": "no compute queue"}, {"index": 1, "name": "Second"}]}})");
+  EXPECT_EQ(cli::chosen_device(step, "")["name"], "Second");
+  EXPECT_EQ(cli::chosen_device(step, "0")["name"], "First");
+  EXPECT_EQ(cli::chosen_device(step, "Sec")["name"], "Second");
+  EXPECT_TRUE(cli::chosen_device(step, "Third").is_null());
+  EXPECT_TRUE(cli::chosen_device(Json::object(), "").is_null());
+}
+
+TEST(Chart, HasAMarkForEachPointAndNamesLines) {
+  const cli::Chart chart{"Rates <of two>",
+                         "keys",
+                         "GB/s",
+                         {{"one", {{64, 1.5}, {1024, 3}}}, {"two", {{64, 0}}}, {"nothing", {}}}};
+  const std::string svg = cli::draw_chart(chart);
+  EXPECT_TRUE(has(svg, "Rates &lt;of two&gt;"));
+  EXPECT_TRUE(has(svg, ">1k<"));
+  EXPECT_TRUE(has(svg, "one, 1024: 3"));
+  EXPECT_TRUE(has(svg, "two, 64: 0"));
+  EXPECT_FALSE(has(svg, "nothing"));
+  EXPECT_FALSE(has(svg, "nan"));
+  EXPECT_EQ(cli::draw_chart({"t", "x", "y", {{"none", {}}}}), "");
+}
+
+}  // namespace
+}  // namespace vkattn::tests
