@@ -118,18 +118,19 @@ Command add_report_command(CLI::App& parent, const Invocation& invocation) {
   add_value(app, "--output", a->output, "FOLDER",
             std::string("Where report.html and report.json go, default ") + kDefaultFolder);
   add_value(app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
-  set_help(app, "vkattn report [OPTIONS]",
-           "Every kernel is checked on a spread of problems and its pipelines' statistics are asked for; "
-           "then come\n"
-           "the device's peaks, prefill, decode, the fixed cost of small problems, splits over the keys and "
-           "tuning.\n"
-           "Each step runs in a process of its own: a driver that crashes or hangs is a line in the report. "
-           "Files\n"
-           "are written after each step. Close the programs that use the device; attach report.json to an "
-           "issue.\n\n"
-           "Examples:\n"
-           "  vkattn report\n"
-           "  vkattn report --minutes 3 --device NVIDIA --output my-gpu\n");
+  set_help(
+      app, "vkattn report [OPTIONS]",
+      "The device's peaks and a small suite come first; then what the driver's compiler says of each "
+      "kernel's\n"
+      "pipelines, each kernel checked on ten problems, prefill, decode, the fixed cost of small problems, "
+      "splits\n"
+      "over the keys and tuning. Each step runs in a process of its own: a driver that crashes or hangs is a "
+      "line\n"
+      "of the report. Files are written after each step. Close the programs that use the device; attach\n"
+      "report.json to an issue.\n\n"
+      "Examples:\n"
+      "  vkattn report\n"
+      "  vkattn report --minutes 3 --device NVIDIA --output my-gpu\n");
   return {&app, [a, invocation] { return run_report(*a, invocation); }};
 }
 
