@@ -166,18 +166,9 @@ struct PassWork {
 };
 
 PassWork kernel_work(const LayoutRequest& request, const ForwardLayout& layout, const Window& window) {
-  const AttentionDesc& desc = request.desc;
-  const KernelConfig& kernel = request.config;
-  // All but lane share what they read.
-  constexpr double kSharing = 4;
-  const double flops_per_ns =
-      assumed_flops_per_ns(request.capabilities) * (kernel.name == "lane" ? 1 : kSharing);
-  const std::int64_t tile_keys = most_visible_keys(desc, kernel.rows_per_workgroup);
-  const double tile_flops = 2.0 * kernel.rows_per_workgroup * static_cast<double>(tile_keys) *
-                            static_cast<double>(desc.head_dim + desc.value_dim);
   const auto tiles = static_cast<std::uint64_t>(row_tiles(request, window));
   return {tiles * static_cast<std::uint64_t>(window_parts(layout.split, window)),
-          tile_flops / flops_per_ns / static_cast<double>(layout.split.splits)};
+          row_tile_ns(request) / static_cast<double>(layout.split.splits)};
 }
 
 // Of passes before and after the kernel, whose invocations share nothing.

@@ -2,11 +2,13 @@
 #include "forward/layout.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "attention/features.hpp"
 #include "attention/tensor_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "forward/attention_program.hpp"
 #include "forward/windows.hpp"
 #include "program/program.hpp"
 
@@ -62,6 +64,16 @@ std::uint32_t spare_buffers(const LayoutRequest& request) {
   return request.capabilities.max_stage_storage_buffers - storage_buffers(request.desc);
 }
 
+// As many parts that the keys of a block of rows are below the limit of a dispatch. Not more than the rule
+// would make at the most: a part of fewer keys is not worth its partial results.
+std::int64_t parts_for_limit(const LayoutRequest& request) {
+  const std::uint64_t limit_ns = dispatch_limit_ns(request.capabilities, request.max_dispatch_ns);
+  if (limit_ns == 0 || request.kv_splits != 0 || request.config.key_step == 0) return 0;
+  const double parts = std::ceil(row_tile_ns(request) / static_cast<double>(limit_ns));
+  const std::int64_t most = most_kv_parts(request.desc, request.capabilities, request.config);
+  return static_cast<std::int64_t>(std::min(parts, static_cast<double>(most)));
+}
+
 /// The windows of rows, before keys are cut, and what the workspace holds for each row.
 struct RowLayout {
   KvSplit split;
@@ -71,7 +83,8 @@ struct RowLayout {
 };
 
 // How many parts the keys are cut into.
-Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& windows, double tiles) {
+Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& windows, double tiles,
+                             std::int64_t least_parts) {
   const AttentionDesc& desc = request.desc;
   const KernelConfig& config = request.config;
   if (request.kv_splits > 1 && config.key_step == 0) {
@@ -89,6 +102,9 @@ Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& window
   }
   KvSplit split = choose_kv_split(desc, request.capabilities, config, tile_count, keys_cut,
                                   may_split ? request.kv_splits : 1);
+  if (may_split && split.splits < least_parts) {
+    split = choose_kv_split(desc, request.capabilities, config, tile_count, keys_cut, least_parts);
+  }
   if (keys_cut && split.keys > windows.max_keys) {
     split = split_into(desc.kv_length, divide_up(desc.kv_length, windows.max_keys), config.key_step);
   }
@@ -97,8 +113,9 @@ Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& window
                         " are possible");
 }
 
-Result<RowLayout> row_layout(const LayoutRequest& request, Windows windows, double tiles) {
-  auto split = choose_split(request, windows, tiles);
+Result<RowLayout> row_layout(const LayoutRequest& request, Windows windows, double tiles,
+                             std::int64_t least_parts) {
+  auto split = choose_split(request, windows, tiles, least_parts);
   if (!split) return split.error();
   const bool wants_sums =
       request.config.sums_in_workspace && request.kv_splits == 0 && spare_buffers(request) > 0;
@@ -202,22 +219,7 @@ Result<void> add_feature_areas(const LayoutRequest& request, Workspace& workspac
   return {};
 }
 
-}  // namespace
-
-double row_tiles(const LayoutRequest& request, const Window& window) {
-  // The query heads of a KV head are packed into one list of rows (shaders/lib/grid.glsl).
-  const std::int64_t heads_per_kv = std::min(request.desc.query_heads / request.desc.kv_heads, window.heads);
-  const std::int64_t tiles_per_head =
-      divide_up(window.rows * heads_per_kv, std::int64_t{request.config.rows_per_workgroup});
-  return static_cast<double>(tiles_per_head) * static_cast<double>(window.heads / heads_per_kv) *
-         static_cast<double>(window.batch);
-}
-
-std::int64_t window_parts(const KvSplit& split, const Window& window) {
-  return split.splits == 1 ? 1 : std::min(split.splits, divide_up(window.keys, split.keys));
-}
-
-Result<ForwardLayout> lay_out(const LayoutRequest& request) {
+Result<ForwardLayout> lay_out_parts(const LayoutRequest& request, std::int64_t least_parts) {
   auto windows = make_windows(request.desc, request.capabilities, window_key_step(request));
   if (!windows) return windows.error();
   double tiles = 0;
@@ -230,7 +232,7 @@ Result<ForwardLayout> lay_out(const LayoutRequest& request) {
     tiles += count;
   }
   const Windows without_sums = *windows;
-  auto rows = row_layout(request, *std::move(windows), tiles);
+  auto rows = row_layout(request, *std::move(windows), tiles, least_parts);
   if (!rows) return rows.error();
   Workspace workspace(request.capabilities);
   std::vector<WorkspaceArea> areas;
@@ -261,6 +263,42 @@ Result<ForwardLayout> lay_out(const LayoutRequest& request) {
   }
   layout.workspace_bytes = workspace.bytes();
   return layout;
+}
+
+}  // namespace
+
+double row_tiles(const LayoutRequest& request, const Window& window) {
+  // The query heads of a KV head are packed into one list of rows (shaders/lib/grid.glsl).
+  const std::int64_t heads_per_kv = std::min(request.desc.query_heads / request.desc.kv_heads, window.heads);
+  const std::int64_t tiles_per_head =
+      divide_up(window.rows * heads_per_kv, std::int64_t{request.config.rows_per_workgroup});
+  return static_cast<double>(tiles_per_head) * static_cast<double>(window.heads / heads_per_kv) *
+         static_cast<double>(window.batch);
+}
+
+std::int64_t window_parts(const KvSplit& split, const Window& window) {
+  return split.splits == 1 ? 1 : std::min(split.splits, divide_up(window.keys, split.keys));
+}
+
+double row_tile_ns(const LayoutRequest& request) {
+  const AttentionDesc& desc = request.desc;
+  const KernelConfig& kernel = request.config;
+  // All but lane share what they read.
+  constexpr double kSharing = 4;
+  const double flops_per_ns =
+      assumed_flops_per_ns(request.capabilities) * (kernel.name == "lane" ? 1 : kSharing);
+  const std::int64_t keys = most_visible_keys(desc, kernel.rows_per_workgroup);
+  return 2.0 * kernel.rows_per_workgroup * static_cast<double>(keys) *
+         static_cast<double>(desc.head_dim + desc.value_dim) / flops_per_ns;
+}
+
+Result<ForwardLayout> lay_out(const LayoutRequest& request) {
+  const std::int64_t least_parts = parts_for_limit(request);
+  if (least_parts > 1) {
+    auto cut = lay_out_parts(request, least_parts);
+    if (cut) return cut;  // else there is no room for their results
+  }
+  return lay_out_parts(request, 0);
 }
 
 }  // namespace vkattn::detail

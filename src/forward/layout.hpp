@@ -55,15 +55,21 @@ struct LayoutRequest {
   const AttentionDesc& desc;
   const Capabilities& capabilities;
   const KernelConfig& config;
-  std::uint32_t kv_splits = 0;       ///< that are asked for; 0: by the rule
-  bool params_in_workspace = false;  ///< FeatureParams, of programs with push descriptors
+  std::uint32_t kv_splits = 0;        ///< that are asked for; 0: by the rule
+  bool params_in_workspace = false;   ///< FeatureParams, of programs with push descriptors
+  std::uint64_t max_dispatch_ns = 0;  ///< PlanOptions::max_dispatch_ns
 };
 
+/// Where one block of rows over all its keys is estimated above the limit of a dispatch, the keys are cut
+/// into parts that are below it, if the kernel can and the device's memory allows what parts take.
 /// Errors: a limit of the device, with both numbers; a split that the kernel cannot do.
 [[nodiscard]] Result<ForwardLayout> lay_out(const LayoutRequest& request);
 
 /// Row tiles of a window; in floating point, for the product may not fit.
 [[nodiscard]] double row_tiles(const LayoutRequest& request, const Window& window);
+
+/// What a block of rows over all the keys that it may see is estimated to take.
+[[nodiscard]] double row_tile_ns(const LayoutRequest& request);
 
 /// Parts of the keys that a window has.
 [[nodiscard]] std::int64_t window_parts(const KvSplit& split, const Window& window);

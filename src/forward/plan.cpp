@@ -93,8 +93,12 @@ Result<Choice> choose(const AttentionDesc& desc, const Capabilities& capabilitie
 
 // Layout and program of a choice.
 Result<ProgramDesc> lay_out_choice(const Choice& choice, const Capabilities& capabilities, PlanState& plan) {
-  const LayoutRequest request{plan.desc, capabilities, choice.selection.config, choice.kv_splits,
-                              plan.options.push_descriptors};
+  const LayoutRequest request{plan.desc,
+                              capabilities,
+                              choice.selection.config,
+                              choice.kv_splits,
+                              plan.options.push_descriptors,
+                              plan.options.max_dispatch_ns};
   auto layout = lay_out(request);
   if (!layout) return layout.error();
   plan.layout = *std::move(layout);

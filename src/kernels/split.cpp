@@ -62,6 +62,13 @@ std::int64_t concurrent_workgroups(const Capabilities& capabilities, const Kerne
   return (units != 0 ? units : guessed_units) * config.workgroups_per_unit;
 }
 
+std::int64_t most_kv_parts(const AttentionDesc& desc, const Capabilities& capabilities,
+                           const KernelConfig& config) {
+  const std::int64_t span = most_visible_keys(desc, config.rows_per_workgroup);
+  return std::clamp<std::int64_t>(span / (capabilities.is_cpu() ? kMinPartCpu : kMinPartGpu), 1,
+                                  kMaxKvSplits);
+}
+
 KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilities,
                         const KernelConfig& config, std::int64_t tiles, bool keys_cut, std::int64_t wanted) {
   if (desc.kv_length == 0 || config.key_step == 0) return {1, desc.kv_length};

@@ -30,6 +30,10 @@ struct KvSplit {
                                       const KernelConfig& config, std::int64_t tiles, bool keys_cut,
                                       std::int64_t wanted);
 
+/// The most parts that are worth their partial results, whatever they are for.
+[[nodiscard]] std::int64_t most_kv_parts(const AttentionDesc& desc, const Capabilities& capabilities,
+                                         const KernelConfig& config);
+
 /// At the most so many parts, of whole steps.
 [[nodiscard]] KvSplit split_into(std::int64_t kv_length, std::int64_t parts, std::int64_t step);
 /// Parts of which `parts` hold `span` keys, and as many as those touch wherever they begin.

@@ -283,6 +283,43 @@ TEST_F(LimitsOfOneKernel, PassesBesideTheKernelAreSplitToo) {
   }
 }
 
+TEST_F(LimitsOfOneKernel, KeysOfOneBlockOfRowsAreCutWhereTheyTakeTooLong) {
+  const Problem problem = parsed("h32 4x5000 d32 causal align=bottom-right lse");
+  const auto is_kernels = [](const DispatchInfo& info) { return info.pass == "tile" || info.pass == "lane"; };
+  for (const char* const kernel : {"lane", "tile"}) {
+    RunOptions options{kernel};
+    // So small that no keys are cut to keep it busy.
+    options.device = device_with([](Capabilities& c) {
+      c.device_type = DeviceType::kDiscreteGpu;
+      c.compute_units = 1;
+    });
+    options.kv_splits = 1;
+    options.max_dispatch_ns = 1;
+    const auto whole = make_plan(runtime(), problem.desc, options);
+    ASSERT_TRUE(whole.ok()) << whole.error().message;
+    const std::vector<DispatchInfo> blocks = whole->dispatches();
+    ASSERT_EQ(blocks.front().tile_count, 1U) << "a block of rows each, over all keys";
+    const double limit_ns = blocks.front().estimated_ns / 3;
+    options.kv_splits = 0;
+    options.max_dispatch_ns = static_cast<std::uint64_t>(limit_ns);
+    options.inspect = [&](const AttentionPlan& plan) {
+      for (const DispatchInfo& dispatch : plan.dispatches()) {
+        EXPECT_TRUE(!is_kernels(dispatch) || dispatch.estimated_ns <= limit_ns) << dispatch.estimated_ns;
+      }
+      EXPECT_GE(plan.dispatches().size(), 2 * blocks.size());
+    };
+    EXPECT_TRUE(runs_right(runtime(), problem, options));
+    // Without a buffer for the parts' results they stay whole, as slow as that is.
+    options.device = device_with([](Capabilities& c) {
+      c.device_type = DeviceType::kDiscreteGpu;
+      c.compute_units = 1;
+      c.max_stage_storage_buffers = 5;
+    });
+    options.inspect = [&](const AttentionPlan& plan) { EXPECT_EQ(plan.dispatches().size(), blocks.size()); };
+    EXPECT_TRUE(runs_right(runtime(), problem, options));
+  }
+}
+
 TEST_F(LimitsOfOneKernel, TileNamesTheSharedMemoryItNeeds) {
   RunOptions options{"tile"};
   options.device = device_with([](Capabilities& c) { c.max_shared_memory_bytes = 1024; });
