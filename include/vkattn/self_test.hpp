@@ -1,12 +1,14 @@
 /// @file
 /// First-use self-tests. Drivers have claimed matrix shapes that gave wrong results: before a plan on matrix
 /// units is trusted on a device, a small problem of its kind is run and compared with a float64 reference.
-/// The runtime does so by itself; programs with a device of their own can.
+/// The runtime does so by itself; programs with a device of their own can. Compilers also make ordinary code
+/// of matrices, or spill most of them: a larger problem shows which of the device's first kernels are slow.
 #pragma once
 
 #include <vkattn/plan.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +18,12 @@ namespace vkattn {
 namespace detail {
 struct SelfTestState;
 }  // namespace detail
+
+/// What a self-test is for.
+enum class TestPurpose : std::uint32_t {
+  kResults = 0,  ///< a small problem, for check()
+  kTime = 1,     ///< one that fills the device, to be timed; check() of it takes seconds
+};
 
 /// A small problem on the kernel of a plan with the same block sizes. Where its result is wrong, make the
 /// plan again with the kernel in PlanOptions::refusals. The outcome holds for AttentionPlan::configuration()
@@ -38,7 +46,8 @@ class SelfTest {
 
   /// Compiles what it runs. `device` is the plan's.
   [[nodiscard]] static Result<SelfTest> create(const Device& device, const AttentionPlan& plan,
-                                               VkPipelineCache pipeline_cache = {});
+                                               VkPipelineCache pipeline_cache = {},
+                                               TestPurpose purpose = TestPurpose::kResults);
   /// One that was moved from may be destroyed and assigned to.
   /// @{
   SelfTest(SelfTest&&) noexcept;
@@ -46,7 +55,8 @@ class SelfTest {
   /// @}
   ~SelfTest();
 
-  /// Of one buffer for all tensors and the workspace; some hundreds of kilobytes.
+  /// Of one buffer for all tensors and the workspace; some hundreds of kilobytes, or of
+  /// kTime some tens of megabytes.
   [[nodiscard]] VkDeviceSize buffer_bytes() const;
   /// Writes the inputs, and outputs that are no results, to the buffer's memory: buffer_bytes() of it.
   [[nodiscard]] Result<void> fill(std::span<std::byte> memory) const;
@@ -61,5 +71,18 @@ class SelfTest {
   explicit SelfTest(std::unique_ptr<detail::SelfTestState> state);
   std::unique_ptr<detail::SelfTestState> state_;
 };
+
+/// How many times as long as the fastest a kernel may take for a test of TestPurpose::kTime, and still be
+/// used before it.
+inline constexpr double kOverrulingFactor = 1.5;
+
+/// Which kernel to use, by the nanoseconds that each took for a test of TestPurpose::kTime, in the order in
+/// which the device prefers them: the first that took less than kOverrulingFactor times the least. 0 is a
+/// time that is not known: the first kernel then stays, and another is not used. Compare plans of one
+/// problem, as the runtime does: the one that is made first and those that are made with all before in
+/// PlanOptions::refusals, up to the first without matrix units. Let each run for some milliseconds, the first
+/// kernel last: a GPU that was idle is slow at first. Where another is to be used, put those before it into
+/// PlanOptions::refusals.
+[[nodiscard]] std::size_t kernel_by_time(std::span<const std::uint64_t> nanoseconds) noexcept;
 
 }  // namespace vkattn

@@ -54,12 +54,15 @@ std::int64_t most_visible_keys(const AttentionDesc& desc, std::int64_t rows) {
   return std::min(keys, saturating_add(sides, std::max<std::int64_t>(std::min(rows, desc.query_length), 1)));
 }
 
+std::int64_t compute_units(const Capabilities& capabilities) {
+  if (capabilities.compute_units != 0) return capabilities.compute_units;
+  if (capabilities.is_cpu()) return 4;
+  return capabilities.device_type == DeviceType::kDiscreteGpu ? 64 : 12;
+}
+
 std::int64_t concurrent_workgroups(const Capabilities& capabilities, const KernelConfig& config) {
-  const std::int64_t units = capabilities.compute_units;
-  if (capabilities.is_cpu()) return units != 0 ? units : 4;
-  const bool discrete = capabilities.device_type == DeviceType::kDiscreteGpu;
-  const std::int64_t guessed_units = discrete ? 64 : 12;
-  return (units != 0 ? units : guessed_units) * config.workgroups_per_unit;
+  const std::int64_t units = compute_units(capabilities);
+  return capabilities.is_cpu() ? units : units * config.workgroups_per_unit;
 }
 
 std::int64_t most_kv_parts(const AttentionDesc& desc, const Capabilities& capabilities,

@@ -43,7 +43,10 @@ struct KvSplit {
 /// What AttentionParams::window_parts can hold.
 inline constexpr std::int64_t kMaxKvSplits = 65535;
 
-/// Workgroups of a kernel that the device runs at a time, a guess where it does not say.
+/// Compute units of the device, a guess where it does not say.
+[[nodiscard]] std::int64_t compute_units(const Capabilities& capabilities);
+
+/// Workgroups of a kernel that the device runs at a time.
 [[nodiscard]] std::int64_t concurrent_workgroups(const Capabilities& capabilities,
                                                  const KernelConfig& config);
 

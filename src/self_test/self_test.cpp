@@ -8,6 +8,7 @@
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "kernels/split.hpp"
 #include "self_test/small_problem.hpp"
 #include "vulkan/device_state.hpp"
 
@@ -67,14 +68,18 @@ bool SelfTest::is_needed(const AttentionPlan& plan) noexcept {
 }
 
 Result<SelfTest> SelfTest::create(const Device& device, const AttentionPlan& plan,
-                                  VkPipelineCache pipeline_cache) {
+                                  VkPipelineCache pipeline_cache, TestPurpose purpose) {
   return detail::without_exceptions([&]() -> Result<SelfTest> {
     PlanOptions options;
     options.kernel = plan.kernel_name();
     options.tile = plan.tile();
     options.pipeline_cache = pipeline_cache;
     options.kv_splits = 1;
-    auto small = AttentionPlan::create(device, detail::small_problem(plan.desc()), options);
+    const AttentionDesc desc =
+        purpose == TestPurpose::kTime
+            ? detail::timed_problem(plan.desc(), detail::compute_units(device.capabilities()))
+            : detail::small_problem(plan.desc());
+    auto small = AttentionPlan::create(device, desc, options);
     if (!small) return small.error();
     return SelfTest(std::make_unique<detail::SelfTestState>(device.share(), *std::move(small)));
   });
@@ -132,6 +137,17 @@ Result<std::string> SelfTest::check(std::span<const std::byte> memory) const {
         detail::host_tensors([&](const detail::TensorRow& row) -> auto& { return bytes[row.range]; });
     return detail::first_difference(state_->plan.desc(), host, state_->plan.probability_type());
   });
+}
+
+std::size_t kernel_by_time(std::span<const std::uint64_t> nanoseconds) noexcept {
+  if (nanoseconds.empty() || nanoseconds.front() == 0) return 0;
+  std::uint64_t least = nanoseconds.front();
+  for (const std::uint64_t time : nanoseconds) least = time != 0 ? std::min(least, time) : least;
+  const auto is_fast = [&](std::uint64_t time) {
+    return time != 0 && static_cast<double>(time) < kOverrulingFactor * static_cast<double>(least);
+  };
+  return static_cast<std::size_t>(std::find_if(nanoseconds.begin(), nanoseconds.end(), is_fast) -
+                                  nanoseconds.begin());
 }
 
 }  // namespace vkattn

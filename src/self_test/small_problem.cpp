@@ -8,6 +8,7 @@
 #include <limits>
 #include <span>
 
+#include "attention/features.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "reference/reference.hpp"
@@ -19,6 +20,15 @@ namespace {
 // Several tiles of rows and keys, the last ones not full.
 constexpr std::int64_t kQueryLength = 37;
 constexpr std::int64_t kKvLength = 75;
+
+constexpr std::int64_t kTimedLength = 512;  // queries and keys
+// About a workgroup's, and enough where another has twice as many.
+constexpr std::int64_t kTimedRowsOfUnit = 128;
+constexpr std::int64_t kMostTimedHeads = 64;
+
+// More elements repeat the first ones: large tensors are made in little time. No head of a small problem
+// does.
+constexpr std::int64_t kDistinctElements = std::int64_t{1} << 18U;
 
 void append(std::vector<std::byte>& bytes, float value, DataType type) {
   std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
@@ -52,10 +62,19 @@ class Random {
   std::uint64_t state_;
 };
 
+void repeat(std::vector<std::byte>& bytes, std::size_t size) {
+  const std::size_t period = bytes.size();
+  bytes.resize(size);
+  for (std::size_t at = period; at < size; at += period) {
+    std::memcpy(&bytes[at], bytes.data(), std::min(period, size - at));
+  }
+}
+
 std::vector<std::byte> random_tensor(std::int64_t elements, DataType type, std::uint64_t seed) {
   std::vector<std::byte> bytes;
   Random random(seed);
-  for (std::int64_t i = 0; i < elements; ++i) append(bytes, random.next(), type);
+  for (std::int64_t i = 0; i < std::min(elements, kDistinctElements); ++i) append(bytes, random.next(), type);
+  repeat(bytes, static_cast<std::size_t>(elements) * element_bytes(type));
   return bytes;
 }
 
@@ -66,7 +85,8 @@ std::vector<std::byte> random_rows(std::int64_t rows, std::int64_t dims, DataTyp
   std::vector<std::byte> bytes;
   Random random(seed);
   const std::int64_t blocks = rows * dims / block_elements(type);
-  for (std::int64_t block = 0; block < blocks; ++block) {
+  const std::int64_t distinct = std::min(blocks, kDistinctElements / block_elements(type));
+  for (std::int64_t block = 0; block < distinct; ++block) {
     std::uint32_t elements = block_bytes(type);
     if (block_elements(type) > 1) {
       append(bytes, random.next() / 127.0F, DataType::kFloat16);
@@ -78,7 +98,9 @@ std::vector<std::byte> random_rows(std::int64_t rows, std::int64_t dims, DataTyp
       bytes.push_back(static_cast<std::byte>(is_nan ? 0U : bits));
     }
   }
-  bytes.resize(divide_up(bytes.size(), std::size_t{4}) * 4);
+  const std::size_t whole = static_cast<std::size_t>(blocks) * block_bytes(type);
+  repeat(bytes, whole);
+  bytes.resize(divide_up(whole, std::size_t{4}) * 4);
   return bytes;
 }
 
@@ -124,9 +146,9 @@ std::vector<std::byte> host_tensor(const TensorRow& row, const AttentionDesc& de
       return length;
     }
     case TensorCut::kKvHeads: {
-      std::vector<std::byte> scale;
-      append(scale, 1.0F / 128, DataType::kFloat32);
-      return scale;
+      std::vector<std::byte> scales;
+      for (std::int64_t head = 0; head < e.heads; ++head) append(scales, 1.0F / 128, DataType::kFloat32);
+      return scales;
     }
     default:
       return random_rows(e.heads * e.rows, e.dims, storage.type, seed);
@@ -158,6 +180,26 @@ AttentionDesc small_problem(const AttentionDesc& desc) {
   small.has_lse = true;
   small.set_layout(Layout::kBhsd);
   return small.resolved();
+}
+
+AttentionDesc timed_problem(const AttentionDesc& desc, std::int64_t compute_units) {
+  AttentionDesc timed = small_problem(desc);
+  const std::int64_t group = timed.query_heads;
+  timed.query_length = timed.kv_length = kTimedLength;
+  timed.offset = 0;
+  timed.kv_heads = std::clamp<std::int64_t>(divide_up(compute_units * kTimedRowsOfUnit, group * kTimedLength),
+                                            1, kMostTimedHeads);
+  timed.query_heads = timed.kv_heads * group;
+  // The right side is causality to a kernel, and how far a side reaches a parameter.
+  timed.causal = desc.causal || desc.window.right != kUnlimited;
+  timed.window.right = kUnlimited;
+  if (timed.window.left != kUnlimited) timed.window.left = kTimedLength / 4;
+  if (has_features(desc) && !has_features(timed)) timed.softcap = 30;
+  timed.set_layout(Layout::kBhsd);
+  timed = timed.resolved();
+  // Scores of every head would be most of the memory.
+  if (timed.mask.type != MaskType::kNone) timed.mask.strides->batch = timed.mask.strides->head = 0;
+  return timed;
 }
 
 PerTensor<std::vector<std::byte>> small_tensors(const AttentionDesc& desc) {

@@ -16,7 +16,11 @@ namespace vkattn::detail {
 /// matter to the matrices.
 [[nodiscard]] AttentionDesc small_problem(const AttentionDesc& desc);
 
-/// Its tensors: random inputs, the same on every machine, and outputs of which each element is a NaN.
+/// One that takes long enough to be timed: rows for all of the device's compute units, over 512 keys.
+/// Problems that one pipeline computes have the same, whatever their sizes, but for the heads of a group.
+[[nodiscard]] AttentionDesc timed_problem(const AttentionDesc& desc, std::int64_t compute_units);
+
+/// Tensors of either: random inputs, the same on every machine, and outputs of which each element is a NaN.
 [[nodiscard]] PerTensor<std::vector<std::byte>> small_tensors(const AttentionDesc& desc);
 
 /// The first output that differs from the float64 reference by more than its tolerance, in words; empty where

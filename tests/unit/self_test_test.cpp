@@ -46,5 +46,50 @@ TEST_F(FirstDifference, WrongLogSumExpsAreNamed) {
   EXPECT_TRUE(has(difference(), "query 1, lse"));
 }
 
+AttentionDesc timed(const char* problem, std::int64_t compute_units = 16) {
+  return timed_problem(tests::parsed(problem).desc, compute_units);
+}
+
+TEST(TimedProblem, IsOneForEveryProblemOfAPipeline) {
+  EXPECT_EQ(timed("h2 64x64 d32 f16"), timed("b3 h5 7x900 d32 f16"));
+  EXPECT_EQ(timed("hq8 hkv2 64x64 d32 f16"), timed("hq4 hkv1 9x64 d32 f16"));
+  EXPECT_EQ(timed("64x64 d32 window=3,4"), timed("64x64 d32 window=30,1 causal"));
+  EXPECT_EQ(timed("64x64 d32 window=3,1"), timed("64x64 d32 window=30,0 causal"));
+  EXPECT_EQ(timed("h2 64x64 d32 mask=f32:bhqk"), timed("h2 64x64 d32 mask=f32:k"));
+  EXPECT_NE(timed("64x64 d32 f16"), timed("64x64 d32 f16 causal"));
+  EXPECT_NE(timed("64x64 d32 f16"), timed("64x64 d32 bf16"));
+  EXPECT_NE(timed("64x64 d32"), timed("64x64 d32 page=16")) << "the form with features";
+}
+
+TEST(TimedProblem, FillsTheDevice) {
+  for (const char* const problem : {"h2 64x64 d32 f16", "hq8 hkv2 64x64 d32 f16"}) {
+    const AttentionDesc small = timed(problem, 1), large = timed(problem, 96), huge = timed(problem, 100'000);
+    EXPECT_EQ(small.kv_heads, 1);
+    EXPECT_GE(large.query_heads * large.query_length, 96 * 128);
+    EXPECT_EQ(huge.kv_heads, 64) << "but takes no more memory than that";
+  }
+}
+
+TEST(TimedProblem, IsValidWithTensorsOfItsSize) {
+  for (const char* const problem :
+       {"h2 64x64 d32", "hq4 hkv2 64x64 d17 f16 mask=bits:bhqk causal",
+        "h2 50x70 d64 mask=f16:k sinks softcap=5", "h3 60x60 d40 bf16 mask=bytes:bqk alibi=given dropout=0.1",
+        "h2 64x64 d32 f16 cache=q8_0 kv_lengths=50", "h2 64x64 d32 key=q4_0 value=e4m3",
+        "h2 64x64 d17 cache=e4m3 page=16", "64x64 d32 sequences query_lengths=40 kv_lengths=60",
+        "h2 64x64 d32 window=3,4 align=7 ring=50"}) {
+    const AttentionDesc desc = timed(problem);
+    ASSERT_TRUE(validate(desc).ok()) << problem << ": " << validate(desc).error().message;
+    const auto tensors = small_tensors(desc);
+    for (const TensorRow& row : tensor_table()) {
+      if (!row.is_used(desc)) continue;
+      const TensorExtents e = tensor_extents(row, desc);
+      const auto bytes =
+          static_cast<std::size_t>(tensor_bytes(row.storage(desc), e.batch, e.heads, e.rows, e.dims).value());
+      EXPECT_GE(tensors[row.range].size(), bytes) << problem << ", " << row.name;
+      EXPECT_LE(tensors[row.range].size(), bytes + 3) << problem << ", " << row.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace vkattn::detail
