@@ -56,6 +56,8 @@ struct PlanOptions {
   std::shared_ptr<const Tuning> tuning;
   /// Kernels that are passed over with these reasons; one that `kernel` asks for fails with its reason.
   std::vector<KernelRefusal> refusals;
+  /// Lines that describe() gives as they are: what the caller knows of the choice.
+  std::vector<std::string> notes;
   /// Refuse kernels in which a NaN or an infinity of a hidden row of V may reach the output: those on matrix
   /// units. The others then also leave out the rows of V whose scores infinities in Q or K made -inf, which
   /// costs them a comparison for each score.

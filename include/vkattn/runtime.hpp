@@ -48,8 +48,9 @@ struct RuntimeOptions {
   /// none. A file that is corrupt or of another device is ignored; AttentionPlan::describe() says so.
   std::filesystem::path tuning_file;
   /// Try each path on matrix units once on a small problem, and use another kernel where its results are
-  /// wrong. Outcomes are kept in the folder of the pipeline cache, unless `pipeline_cache` is off.
-  /// Off: only outcomes that are kept count.
+  /// wrong; on GPUs also time it on a larger one, and use the next kernel where that takes less than 1 / 1.5
+  /// of the time (some tens of milliseconds and the compilation of both, once). Outcomes are kept in the
+  /// folder of the pipeline cache, unless `pipeline_cache` is off. Off: only outcomes that are kept count.
   bool self_tests = true;
 };
 
@@ -108,7 +109,8 @@ class Runtime {
   /// For plans and for calls of the core layer. Copies must not outlive the Runtime.
   [[nodiscard]] const Device& device() const;
   /// AttentionPlan::create with the runtime's pipeline cache and tuning, where the options have none, and
-  /// with self-tests: the way to make plans on this device.
+  /// with self-tests: the way to make plans on this device. What `options` or a tuning file ask for is not
+  /// compared with other kernels' times.
   [[nodiscard]] Result<AttentionPlan> make_plan(const AttentionDesc& desc,
                                                 const PlanOptions& options = {}) const;
   /// AppendPlan::create with the runtime's pipeline cache, where the options have none.

@@ -109,6 +109,7 @@ std::string AttentionPlan::describe() const {
                             desc.score_function->hides_keys() ? ", hides keys" : "", "\n");
   }
   for (const std::string& note : plan.notes) text += note + "\n";
+  for (const std::string& note : plan.options.notes) text += note + "\n";
   if (const std::string hint = detail::missed_form(plan); !hint.empty()) text += hint + "\n";
   text += detail::message("dispatches: ", plan.program->desc().steps.size(), " over ", layout.windows.size(),
                           layout.windows.size() == 1 ? " window" : " windows",

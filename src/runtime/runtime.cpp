@@ -1,5 +1,5 @@
 // The runtime: device creation, execution, timing.
-#include <vkattn/self_test.hpp>
+#include <vkattn/runtime.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -114,6 +114,8 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   state->device = *std::move(device);
   if (Result<void> status = create_pipeline_cache(*state, options); !status) return status.error();
   state->run_self_tests = options.self_tests;
+  // On a CPU the kernel without matrices comes first anyway, and a problem takes long.
+  state->times_kernels = !state->device->capabilities().is_cpu();
   load_tuning(*state, options);
   return state;
 }
@@ -185,29 +187,6 @@ Result<void> submit_and_wait(RuntimeState& state) {
   return {};
 }
 
-namespace {
-
-// Why the plan's kernel is not to be used here, where it needs a self-test; empty where it may be.
-Result<std::string> reason_after_self_test(const Runtime& runtime, RuntimeState& state,
-                                           const AttentionPlan& plan) {
-  if (!SelfTest::is_needed(plan)) return std::string();
-  const std::string configuration = plan.configuration();
-  std::optional<std::string> failure = state.self_tests.find(configuration);
-  if (!failure) {
-    if (!state.run_self_tests) return std::string();
-    auto outcome = state.self_tests.run(configuration, [&] { return run_self_test(runtime, plan); });
-    if (!outcome && outcome.error().code == ErrorCode::kDeviceLost) return outcome.error();
-    // One that could not run, for lack of memory perhaps, is tried again another time.
-    if (!outcome)
-      return message("could not run its self-test on this device (", outcome.error().message, ")");
-    failure = *std::move(outcome);
-  }
-  if (failure->empty()) return std::string();
-  return message("failed its self-test on this device (", *failure, ")");
-}
-
-}  // namespace
-
 }  // namespace detail
 
 Runtime::Runtime(std::unique_ptr<detail::RuntimeState> state) : state_(std::move(state)) {}
@@ -243,32 +222,6 @@ Result<Runtime> Runtime::create(const RuntimeOptions& options) {
     auto state = detail::make_runtime(options);
     if (!state) return state.error();
     return Runtime(*std::move(state));
-  });
-}
-
-Result<AttentionPlan> Runtime::make_plan(const AttentionDesc& desc, const PlanOptions& options) const {
-  return detail::without_exceptions([&]() -> Result<AttentionPlan> {
-    PlanOptions full = options;
-    // Statistics come from compiling.
-    if (full.pipeline_cache == VK_NULL_HANDLE && !full.capture_statistics)
-      full.pipeline_cache = pipeline_cache();
-    if (!full.tuning) full.tuning = state_->tuning;
-    // Nothing that was never tested is compiled outside of its test, which may end the program.
-    full.deferred_compilation = true;
-    for (;;) {
-      auto plan = AttentionPlan::create(*state_->device, desc, full);
-      if (!plan) return plan;
-      auto reason = detail::reason_after_self_test(*this, *state_, *plan);
-      if (!reason) return reason.error();
-      if (reason->empty() && !options.deferred_compilation) {
-        const Result<void> compiled = plan->compile();
-        const bool refused = !compiled && compiled.error().code == ErrorCode::kUnsupported;
-        if (!compiled && (!refused || !options.kernel.empty())) return compiled.error();
-        if (refused) *reason = compiled.error().message;
-      }
-      if (reason->empty()) return plan;
-      full.refusals.push_back({std::string(plan->kernel_name()), *std::move(reason)});
-    }
   });
 }
 

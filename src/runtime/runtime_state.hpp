@@ -96,7 +96,8 @@ struct RuntimeState {
   std::vector<std::byte> cached_bytes;  ///< what the file held when it was loaded
   std::unique_ptr<BufferState> staging;
   std::shared_ptr<const Tuning> tuning;  ///< null where no file was given
-  bool run_self_tests = true;
+  bool run_self_tests = true;            ///< else only outcomes that are kept count
+  bool times_kernels = true;             ///< compares those on matrix units with the next without
   SelfTests self_tests;
   std::vector<AttentionPlan> kept_plans;  ///< of compute() by descriptor, the last one used at the end
   bool lost = false;                      ///< sticky: the device answers nothing any more

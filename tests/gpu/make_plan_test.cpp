@@ -1,9 +1,15 @@
-// Runtime::make_plan: measured block sizes and first-use self-tests.
+// Runtime::make_plan: measured block sizes, first-use self-tests and times.
+#include <vkattn/self_test.hpp>
+
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "gpu/support.hpp"
+#include "runtime/first_use.hpp"
+#include "runtime/runtime_state.hpp"
 #include "runtime/tuning_file.hpp"
 #include "support/temp_folder.hpp"
 
@@ -228,6 +234,160 @@ TEST_F(MakePlan, TornOutcomesAreTestedAgain) {
     EXPECT_TRUE(fresh_runtime()->make_plan(parsed(kMatrixProblem).desc, options).ok());
     EXPECT_TRUE(contains(read_file(outcomes()), text.substr(text.find("passed"))));
   }
+}
+
+TEST_F(MakePlan, KernelsTakeTheirTime) {
+  for (const char* const problem :
+       {"h2 64x64 d32", "hq2 hkv1 64x64 d32 f16 causal mask=bytes:qk window=9,9"}) {
+    for (const char* const kernel : {"lane", "tile"}) {
+      if (!reason_against(runtime(), kernel, problem).empty()) continue;
+      const auto plan = tests::make_plan(runtime(), parsed(problem).desc, {kernel});
+      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      const auto time = detail::time_kernel(runtime(), *plan);
+      ASSERT_TRUE(time.ok()) << time.error().message;
+      EXPECT_EQ(time->failure, "");
+      EXPECT_GT(time->nanoseconds, 1000U) << kernel;
+      EXPECT_LT(time->nanoseconds, 10'000'000'000U) << kernel;
+    }
+  }
+}
+
+TEST_F(MakePlan, WhatIsTimedIsRight) {
+  for (const char* const problem :
+       {"h2 64x64 d17 causal softcap=5", "hq4 hkv2 64x64 d32 f16 cache=e4m3 mask=f16:bhqk window=9,9"}) {
+    const auto plan = tests::make_plan(runtime(), parsed(problem).desc, {"lane"});
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    const auto test = SelfTest::create(runtime().device(), *plan, {}, TestPurpose::kTime);
+    ASSERT_TRUE(test.ok()) << test.error().message;
+    const auto buffer = runtime().create_buffer(test->buffer_bytes());
+    std::vector<std::byte> memory(static_cast<std::size_t>(test->buffer_bytes()));
+    ASSERT_TRUE(buffer.ok() && test->fill(memory).ok() && runtime().write(*buffer, 0, memory).ok());
+    const auto bindings = test->make_bindings(buffer->range());
+    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+    ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { test->record(c, *bindings); }).ok());
+    EXPECT_NE(test->check(memory).value(), "") << "nothing is written yet";
+    ASSERT_TRUE(runtime().read(*buffer, 0, memory).ok());
+    EXPECT_EQ(test->check(memory).value(), "") << problem;
+  }
+}
+
+/// Kernels on matrix units as on a GPU, where they come first: on a CPU those before are refused.
+class Times : public MakePlan {
+ protected:
+  void SetUp() override {
+    MakePlan::SetUp();
+    if (IsSkipped()) return;
+    for (const char* const kernel : {"matrix", "matrix2"}) {
+      if (reason_against(runtime(), kernel, kMatrixProblem).empty()) kernels_.push_back(kernel);
+    }
+    if (kernels_.size() < 2) GTEST_SKIP() << "the device runs fewer than two kernels on matrix units";
+    if (!capabilities().is_cpu()) GTEST_SKIP() << "times are those of the device";
+    for (const char* const kernel : {"lane", "tile", "decode"}) options_.refusals.push_back({kernel, "slow"});
+  }
+  /// One that compares times.
+  [[nodiscard]] Result<Runtime> timing_runtime() const {
+    auto runtime = fresh_runtime();
+    if (runtime.ok()) detail::RuntimeState::of(*runtime).times_kernels = true;
+    return runtime;
+  }
+  [[nodiscard]] Result<AttentionPlan> planned() const {
+    const auto runtime = timing_runtime();
+    if (!runtime.ok()) return runtime.error();
+    return runtime->make_plan(parsed(kMatrixProblem).desc, options_);
+  }
+  /// Makes the kept time of a kernel another one.
+  void set_time(const std::string& kernel, const std::string& nanoseconds) const {
+    std::string text = read_file(outcomes());
+    const std::size_t line = text.find("timed time with 1 query heads to a KV head: " + kernel + ",");
+    ASSERT_NE(line, std::string::npos) << text;
+    const std::size_t tab = text.find('\t', line);
+    write_file(outcomes(), text.replace(tab + 1, text.find('\n', tab) - tab - 1, nanoseconds));
+  }
+
+  std::vector<std::string> kernels_;
+  PlanOptions options_;
+};
+
+TEST_F(Times, AreKeptAndTold) {
+  const auto plan = planned();
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const std::string text = read_file(outcomes());
+  for (const std::string& kernel : kernels_) {
+    EXPECT_TRUE(contains(text, "timed time with 1 query heads to a KV head: " + kernel + ",")) << text;
+  }
+  EXPECT_TRUE(contains(plan->describe(), "timed on this device: matrix ")) << plan->describe();
+  const auto time = std::filesystem::last_write_time(outcomes());
+  EXPECT_EQ(planned()->kernel_name(), plan->kernel_name());
+  EXPECT_EQ(std::filesystem::last_write_time(outcomes()), time) << "nothing is timed again";
+}
+
+TEST_F(Times, ASlowKernelIsNotUsed) {
+  ASSERT_TRUE(planned().ok());
+  set_time("matrix", "571000000");
+  set_time("matrix2", "400000");
+  const auto plan = planned();
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->kernel_name(), "matrix2");
+  EXPECT_TRUE(contains(plan->describe(), "refused: matrix: took 571 ms on this device")) << plan->describe();
+  set_time("matrix2", "400000000");
+  EXPECT_EQ(planned()->kernel_name(), "matrix") << "the difference is small";
+}
+
+TEST_F(Times, OverruleNothingThatWasAskedFor) {
+  const auto first = planned();
+  ASSERT_TRUE(first.ok());
+  set_time("matrix", "571000000");
+  set_time("matrix2", "400000");
+  const auto runtime = timing_runtime();
+  ASSERT_TRUE(runtime.ok());
+  PlanOptions by_name = options_;
+  by_name.kernel = "matrix";
+  const AttentionDesc desc = parsed(kMatrixProblem).desc;
+  const auto forced = runtime->make_plan(desc, by_name);
+  ASSERT_TRUE(forced.ok()) << forced.error().message;
+  EXPECT_FALSE(contains(forced->describe(), "timed on")) << forced->describe();
+  const auto matrix = tests::make_plan(*runtime, desc, {"matrix"});
+  ASSERT_TRUE(matrix.ok());
+  PlanOptions tuned = options_;
+  tuned.tuning = std::make_shared<Tuning>(
+      Tuning{"a file", "", {{kMatrixProblem, desc, {"matrix", matrix->tile()}, 0, {}}}});
+  const auto measured = runtime->make_plan(desc, tuned);
+  ASSERT_TRUE(measured.ok()) << measured.error().message;
+  EXPECT_EQ(measured->kernel_name(), "matrix") << measured->describe();
+}
+
+TEST_F(Times, ThatEndedTheirProgramAreNotTakenAgain) {
+  ASSERT_TRUE(planned().ok());
+  std::string text = read_file(outcomes());
+  const std::size_t line = text.find("timed time with 1 query heads to a KV head: matrix,");
+  ASSERT_NE(line, std::string::npos);
+  const std::size_t tab = text.find('\t', line);
+  text.erase(tab, text.find('\n', tab) - tab);
+  write_file(outcomes(), text.replace(line, 5, "begun"));
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const auto plan = planned();
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    EXPECT_EQ(plan->kernel_name(), "matrix2");
+    EXPECT_TRUE(
+        contains(plan->describe(), "refused: matrix: was not timed on this device (the program ended"))
+        << plan->describe();
+  }
+}
+
+TEST_F(Times, AreNotTakenWithoutSelfTestsOrOnACpu) {
+  const auto cpu = fresh_runtime();
+  ASSERT_TRUE(cpu.ok());
+  ASSERT_TRUE(cpu->make_plan(parsed(kMatrixProblem).desc, options_).ok());
+  EXPECT_FALSE(contains(read_file(outcomes()), "timed ")) << "a CPU";
+  RuntimeOptions options;
+  options.device = capabilities().device_name;
+  options.cache_dir = folder_.path();
+  options.self_tests = false;
+  const auto off = Runtime::create(options);
+  ASSERT_TRUE(off.ok());
+  detail::RuntimeState::of(*off).times_kernels = true;
+  ASSERT_TRUE(off->make_plan(parsed(kMatrixProblem).desc, options_).ok());
+  EXPECT_FALSE(contains(read_file(outcomes()), "timed ")) << "self_tests is off";
 }
 
 }  // namespace
