@@ -1,4 +1,4 @@
-// NaN in keys and values: where a row is hidden it never leaks, where it is seen it arrives.
+// NaN and infinity in keys and values: where a row is hidden it never leaks, where it is seen it arrives.
 // Kernels on matrix units promise less: what hides a key from some rows of a tile only keeps its K out of
 // them, but not a V that is not finite. poison_test.cpp has keys that are hidden from all rows.
 #include <algorithm>
@@ -50,11 +50,14 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Nan, testing::ValuesIn(kEveryKernelName), kern
 /// Rows before the first bad key of a tile are right, those behind it are what the reference has there.
 TEST_P(Nan, HiddenFromSomeRowsOfATileDoesNotLeakIntoThem) {
   for (const char* problem : part_of({"h2 64x64 d24 causal lse", "64x64 d64 f16 output=f32 causal",
-                                      "hq4 hkv1 33x33 d8 causal", "33x70 d8 causal align=bottom-right"})) {
+                                      "hq4 hkv1 33x33 d8 causal", "33x70 d8 causal align=-1"})) {
     for (const std::int64_t first : {1, 5, 16, 31}) {
       for (const Spoiled what : {Spoiled::kKeys, Spoiled::kValues}) {
         if (is_on_matrix_units() && what == Spoiled::kValues) continue;
-        EXPECT_TRUE(runs_right(runtime(), typed(problem), spoiled(first, kAll, kNan, what))) << first;
+        for (const float bad : {kNan, kInfinity, -kInfinity}) {
+          EXPECT_TRUE(runs_right(runtime(), typed(problem), spoiled(first, kAll, bad, what)))
+              << bad << " from key " << first;
+        }
       }
     }
   }
