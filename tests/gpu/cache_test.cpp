@@ -30,6 +30,16 @@ TEST_F(CacheTest, BitsAreCopiedWhereTheTypeStays) {
   }
 }
 
+/// As wherever tensors are aligned.
+TEST_F(CacheTest, FourElementsAreStoredAtOnce) {
+  for (const DataType type :
+       {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8E4m3}) {
+    AppendCase test = small_append(DataType::kFloat32, type);
+    promise_alignment(test.desc, 16);
+    expect_right(test, name(type).data());
+  }
+}
+
 /// Lengths that a decode loop would read next, also where they replace the positions.
 TEST_F(CacheTest, LengthsAreWritten) {
   AppendCase test = small_append();

@@ -94,6 +94,22 @@ TEST_P(Feature, MatchesTheReference) {
   }
 }
 
+/// All rows of a tile see the last keys, and some of them earlier ones: two loops that share the keys.
+TEST_P(Feature, KeysOfAWindowCountOnce) {
+  EXPECT_TRUE(runs_right(runtime(), sized("window=20,-1 align=50 lse"), {kernel()}));
+}
+
+/// The last heads have their slopes from the next power of two.
+TEST_P(Feature, SlopesOfHeadsThatAreNoPowerOfTwo) {
+  EXPECT_TRUE(runs_right(runtime(), typed("hq5 hkv1 3x129 d24 alibi lse"), {kernel()}));
+}
+
+TEST_P(Feature, EachHeadHasItsScalesOfFloat8) {
+  const std::string text = typed("hq4 hkv2 3x40 d24 cache=e4m3 lse");
+  if (is_refused_by_matrix2(parsed(text).desc)) GTEST_SKIP() << "matrix2 takes no float8";
+  EXPECT_TRUE(runs_right(runtime(), text, {kernel()}));
+}
+
 // Of a window with later keys of a row, the block mask is that of the window with the first ones.
 TEST_P(Feature, WindowsOfTheKeys) {
   if (is_on_matrix_units()) GTEST_SKIP() << "limits_test.cpp has these";

@@ -91,6 +91,14 @@ TEST_P(Limits, TensorsBeyondTheBufferRangeAreCutIntoWindows) {
   }
 }
 
+/// What a row drops depends on its place in the whole problem.
+TEST_P(Limits, DropoutOfRowsInSeveralWindows) {
+  if (kernel() == "decode") GTEST_SKIP() << "takes too few rows to cut them";
+  RunOptions options = weaker([](Capabilities& c) { c.max_storage_buffer_range = 8 * 1024; });
+  options.inspect = [](const AttentionPlan& plan) { EXPECT_GT(plan.dispatches().size(), 1U); };
+  EXPECT_TRUE(runs_right(runtime(), typed("100x20 d64 dropout=0.3"), options));
+}
+
 TEST_P(Limits, KeysOfOneHeadBeyondTheBufferRangeAreCutToo) {
   RunOptions options = weaker([](Capabilities& c) { c.max_storage_buffer_range = 16 * 1024; });
   for (const char* text : part_of({"h2 4x300 d32 lse", "hq4 hkv2 70x301 d32 f16 layout=bshd causal lse",
