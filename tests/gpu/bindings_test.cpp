@@ -9,19 +9,6 @@ namespace {
 
 class BindingsTest : public KernelTest {
  protected:
-  /// A problem on poisoned outputs, ready to run.
-  static harness::ProblemRun ready(const Problem& problem) {
-    auto run = harness::ProblemRun::create(runtime(), problem);
-    EXPECT_TRUE(run.ok());
-    EXPECT_TRUE(run->fill_inputs().ok());
-    EXPECT_TRUE(run->poison_outputs().ok());
-    return std::move(run).value();
-  }
-  static void expect_right(const harness::ProblemRun& run) {
-    const auto report = run.check();
-    ASSERT_TRUE(report.ok());
-    EXPECT_TRUE(report.value().passed()) << to_string(run.problem()) << ": " << report.value().to_string();
-  }
   static AttentionPlan plan_of(const Problem& problem) {
     RunOptions options{kernel()};
     options.kv_splits = 1;  // these tests bind no workspace
@@ -36,7 +23,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, BindingsTest, testing::ValuesIn(kKernelNames),
 TEST_P(BindingsTest, WrongTensorsAreRefused) {
   const Problem problem = parsed("b2 h2 9x20 d16 f16 lse kv_lengths=3,20 aligned=16");
   const AttentionPlan plan = plan_of(problem);
-  const harness::ProblemRun run = ready(problem);
+  const harness::ProblemRun run = ready_run(problem);
   const AttentionTensors good = run.tensors();
   EXPECT_TRUE(plan.make_bindings(good).ok());
   const auto refused = [&](BufferRange AttentionTensors::*which, const BufferRange& range,
@@ -71,7 +58,7 @@ TEST_P(BindingsTest, RangesEndWithWholeWords) {
   EXPECT_EQ(plan.range_bytes(&AttentionTensors::query, 2), 42U);
   EXPECT_EQ(plan.range_bytes(&AttentionTensors::lse), 0U);
   EXPECT_EQ(plan.range_bytes(&AttentionTensors::block_mask), 0U);
-  const harness::ProblemRun run = ready(problem);
+  const harness::ProblemRun run = ready_run(problem);
   AttentionTensors tensors = run.tensors();
   const VkDeviceSize needed = plan.range_bytes(&AttentionTensors::query, tensors.query.offset);
   tensors.query.size = needed;
@@ -85,7 +72,7 @@ TEST_P(BindingsTest, RangesEndWithWholeWords) {
 TEST_P(BindingsTest, UnusedTensorsMayBeNull) {
   const Problem problem = parsed("h2 9x20 d16");
   const AttentionPlan plan = plan_of(problem);
-  harness::ProblemRun run = ready(problem);
+  harness::ProblemRun run = ready_run(problem);
   AttentionTensors tensors = run.tensors();
   tensors.lse = {};
   tensors.kv_lengths = {};
@@ -98,10 +85,10 @@ TEST_P(BindingsTest, UnusedTensorsMayBeNull) {
 TEST_P(BindingsTest, BindingsAreUsedAgainAndRewritten) {
   Problem problem = parsed(fitted("h2 33x40 d24 causal lse aligned=0"));
   const AttentionPlan plan = plan_of(problem);
-  harness::ProblemRun first = ready(problem);
+  harness::ProblemRun first = ready_run(problem);
   problem.seed = 2;
   problem.shift = 3;
-  harness::ProblemRun second = ready(problem);
+  harness::ProblemRun second = ready_run(problem);
   auto bindings = plan.make_bindings(first.tensors());
   ASSERT_TRUE(bindings.ok());
   ASSERT_TRUE(runtime().execute(plan, bindings.value()).ok());
@@ -125,7 +112,7 @@ TEST_P(BindingsTest, BindingsOfAnotherPlanAreNotRun) {
   const Problem problem = parsed(fitted("h2 33x40 d24 lse"));
   const AttentionPlan plan = plan_of(problem);
   const AttentionPlan other = plan_of(parsed(fitted("b3 h4 9x12 d24")));
-  harness::ProblemRun run = ready(problem);
+  harness::ProblemRun run = ready_run(problem);
   const auto bindings = plan.make_bindings(run.tensors());
   ASSERT_TRUE(bindings.ok());
   EXPECT_TRUE(plan.has_made(*bindings));
@@ -147,7 +134,7 @@ TEST_P(BindingsTest, AWorkspaceThatIsMissingOrTooSmallIsRefused) {
   options.kv_splits = 2;
   const auto plan = make_plan(runtime(), problem.desc, options);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const harness::ProblemRun run = ready(problem);
+  const harness::ProblemRun run = ready_run(problem);
   const auto workspace = runtime().create_workspace(*plan);
   ASSERT_TRUE(workspace.ok());
   const VkBuffer buffer = workspace->handle();
@@ -166,8 +153,8 @@ TEST_P(BindingsTest, AWorkspaceThatIsMissingOrTooSmallIsRefused) {
 TEST_P(BindingsTest, TwoProblemsInOneSubmission) {
   const Problem problem = parsed(fitted("h2 33x40 d24 lse"));
   const AttentionPlan plan = plan_of(problem);
-  const harness::ProblemRun first = ready(problem);
-  const harness::ProblemRun second = ready(problem);
+  const harness::ProblemRun first = ready_run(problem);
+  const harness::ProblemRun second = ready_run(problem);
   const auto first_bindings = plan.make_bindings(first.tensors());
   const auto second_bindings = plan.make_bindings(second.tensors());
   ASSERT_TRUE(first_bindings.ok() && second_bindings.ok());
@@ -182,7 +169,7 @@ TEST_P(BindingsTest, TwoProblemsInOneSubmission) {
 
 TEST_P(BindingsTest, PlansOutliveTheirFirstCopy) {
   const Problem problem = parsed("9x20 d16");
-  harness::ProblemRun run = ready(problem);
+  harness::ProblemRun run = ready_run(problem);
   std::optional<AttentionPlan> original = plan_of(problem);
   const AttentionPlan copy = *original;
   original.reset();
@@ -194,7 +181,7 @@ TEST_P(BindingsTest, OnePlanSharedByThreads) {
   // With a feature, whose parameters lie in memory that all bindings share.
   const Problem problem = parsed("h2 9x20 d16 lse softcap=3");
   const AttentionPlan plan = plan_of(problem);
-  const harness::ProblemRun run = ready(problem);
+  const harness::ProblemRun run = ready_run(problem);
   const AttentionTensors tensors = run.tensors();
   std::atomic<int> failures{0};
   std::vector<std::optional<Bindings>> made(4);
@@ -234,7 +221,7 @@ TEST_P(BindingsTest, PlansMadeByThreads) {
   for (std::thread& thread : threads) thread.join();
   for (const std::optional<AttentionPlan>& plan : plans) {
     ASSERT_TRUE(plan.has_value());
-    harness::ProblemRun run = ready(problem);
+    harness::ProblemRun run = ready_run(problem);
     ASSERT_TRUE(run.execute(*plan).ok());
     expect_right(run);
   }
@@ -254,7 +241,7 @@ TEST_P(BindingsTest, PushDescriptors) {
       options.push_descriptors = true;
       const auto plan = AttentionPlan::create(device, problem.desc, options);
       ASSERT_TRUE(plan.ok()) << plan.error().message;
-      const harness::ProblemRun run = ready(problem);
+      const harness::ProblemRun run = ready_run(problem);
       Buffer workspace;
       BufferRange workspace_range;
       if (plan->workspace_bytes() != 0) {

@@ -75,20 +75,17 @@ class MaskBlocks : public KernelTest {
     EXPECT_EQ(plan->range_bytes(&AttentionTensors::block_mask), plan->block_mask_bytes());
     const auto buffer = runtime().create_buffer(plan->block_mask_bytes());
     ASSERT_TRUE(buffer.ok());
-    auto run = harness::ProblemRun::create(runtime(), problem);
-    ASSERT_TRUE(run.ok()) << run.error().message;
-    ASSERT_TRUE(run->fill_inputs().ok() && run->poison_outputs().ok());
-    run->set_block_mask(buffer->range(), false);
-    const auto time = run->execute(*plan);
+    harness::ProblemRun run = ready_run(problem);
+    run.set_block_mask(buffer->range(), false);
+    const auto time = run.execute(*plan);
     ASSERT_TRUE(time.ok()) << time.error().message;
-    const auto report = run->check();
-    ASSERT_TRUE(report.ok() && report->passed());
+    expect_right(run);
     std::vector<BlockVisibility> words(plan->block_mask_bytes() / 4);
     ASSERT_TRUE(runtime().read(*buffer, 0, std::as_writable_bytes(std::span(words))).ok());
     const auto look = [&](const reference::Inputs& inputs) {
       expect_exact(problem.desc, *layout, inputs.mask, words, found);
     };
-    ASSERT_TRUE(run->visit_inputs(look).ok());
+    ASSERT_TRUE(run.visit_inputs(look).ok());
   }
 };
 

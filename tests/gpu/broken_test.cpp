@@ -26,12 +26,9 @@ class Broken : public GpuTest {
   /// Runs broken.comp on the output of a problem and checks.
   static harness::CheckReport report_of(const Faults& faults, const char* text = "h2 33x20 d16") {
     const Problem problem = parsed(text);
-    auto run = harness::ProblemRun::create(runtime(), problem);
-    EXPECT_TRUE(run.ok());
-    EXPECT_TRUE(run->fill_inputs().ok());
-    EXPECT_TRUE(run->poison_outputs().ok());
-    execute(run->output(), faults);
-    auto report = run->check();
+    const harness::ProblemRun run = ready_run(problem);
+    execute(run.output(), faults);
+    auto report = run.check();
     EXPECT_TRUE(report.ok());
     return std::move(report).value();
   }

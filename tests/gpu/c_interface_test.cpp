@@ -51,16 +51,6 @@ class CInterfaceTest : public GpuTest {
     GpuTest::TearDown();
   }
 
-  static harness::ProblemRun ready(const Problem& problem) {
-    auto run = harness::ProblemRun::create(runtime(), problem);
-    EXPECT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok());
-    return std::move(run).value();
-  }
-  static void expect_right(const harness::ProblemRun& run) {
-    const auto report = run.check();
-    ASSERT_TRUE(report.ok());
-    EXPECT_TRUE(report->passed()) << to_string(run.problem()) << ": " << report->to_string();
-  }
   static std::vector<vkattn_binding> bindings_of(const AttentionTensors& tensors) {
     std::vector<vkattn_binding> all;
     for (const c::TensorMembers& members : c::tensor_members()) {
@@ -246,7 +236,7 @@ TEST_F(CInterfaceTest, AScoreFunctionWithoutACompiler) {
 TEST_F(CInterfaceTest, AttentionIsRight) {
   for (const char* text : {"b2 hq4 hkv2 33x40 d32 f16 causal lse", "h2 9x700 d32 softcap=5 kv_lengths=600"}) {
     const Problem problem = parsed(text);
-    harness::ProblemRun run = ready(problem);
+    harness::ProblemRun run = ready_run(problem);
     const vkattn_attention_desc desc = desc_of(problem.desc);
     vkattn_plan_options options = initial(vkattn_plan_options_init);
     options.max_dispatch_ns = 1;
@@ -317,7 +307,7 @@ TEST_F(CInterfaceTest, AttentionIsRight) {
 TEST_F(CInterfaceTest, PushDescriptors) {
   if (!capabilities().push_descriptors) GTEST_SKIP() << "the device has no VK_KHR_push_descriptor";
   const Problem problem = parsed("h2 33x40 d32 causal lse");
-  harness::ProblemRun run = ready(problem);
+  harness::ProblemRun run = ready_run(problem);
   const vkattn_attention_desc desc = desc_of(problem.desc);
   vkattn_plan_options options = initial(vkattn_plan_options_init);
   options.push_descriptors = 1;

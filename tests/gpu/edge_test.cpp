@@ -46,36 +46,30 @@ TEST_P(Edge, TheWorkedExample) {
   for (const char* type : part_of({"f32", "f16", "bf16"})) {
     const Problem problem = parsed(std::string("2x2 d4 dv2 lse output=f32 ") + type);
     const AttentionDesc& desc = problem.desc;
-    auto run = harness::ProblemRun::create(runtime(), problem);
-    ASSERT_TRUE(run.ok()) << run.error().message;
-    ASSERT_TRUE(run->fill_inputs().ok());
+    harness::ProblemRun run = ready_run(problem);
     for (std::int64_t i = 0; i < 8; ++i) {
       const float element = kQk[static_cast<std::size_t>(i)];
-      ASSERT_TRUE(write_element(runtime(), run->query(), desc.query, i, element).ok());
-      ASSERT_TRUE(write_element(runtime(), run->key(), desc.key, i, element).ok());
+      ASSERT_TRUE(write_element(runtime(), run.query(), desc.query, i, element).ok());
+      ASSERT_TRUE(write_element(runtime(), run.key(), desc.key, i, element).ok());
     }
     for (std::int64_t i = 0; i < 4; ++i) {
-      ASSERT_TRUE(
-          write_element(runtime(), run->value(), desc.value, i, kV[static_cast<std::size_t>(i)]).ok());
+      ASSERT_TRUE(write_element(runtime(), run.value(), desc.value, i, kV[static_cast<std::size_t>(i)]).ok());
     }
-    ASSERT_TRUE(run->poison_outputs().ok());
     const auto plan = make_plan(runtime(), desc, {kernel()});
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     ASSERT_EQ(plan.value().kernel_name(), kernel());
-    ASSERT_TRUE(run->execute(plan.value()).ok());
+    ASSERT_TRUE(run.execute(plan.value()).ok());
     const double p = 1.0 / (1.0 + std::exp(-1.0));
     const std::array<double, 4> expected{2 * p + 5 * (1 - p), 3 * p + 7 * (1 - p), 2 * (1 - p) + 5 * p,
                                          3 * (1 - p) + 7 * p};
     for (std::int64_t i = 0; i < 4; ++i) {
-      const auto got = static_cast<double>(read_element(runtime(), run->output(), desc.output, i));
+      const auto got = static_cast<double>(read_element(runtime(), run.output(), desc.output, i));
       EXPECT_NEAR(got, expected[static_cast<std::size_t>(i)], 2e-5) << type << " element " << i;
     }
     const TensorDesc lse;
-    EXPECT_NEAR(static_cast<double>(read_element(runtime(), run->lse(), lse, 1)), std::log(std::exp(1.0) + 1),
+    EXPECT_NEAR(static_cast<double>(read_element(runtime(), run.lse(), lse, 1)), std::log(std::exp(1.0) + 1),
                 2e-5);
-    const auto report = run->check();
-    ASSERT_TRUE(report.ok());
-    EXPECT_TRUE(report.value().passed()) << report.value().to_string();
+    expect_right(run);
   }
 }
 
@@ -87,20 +81,19 @@ TEST_P(Edge, OutputsAreRoundedToNearestEven) {
   for (const char* type : {"f16", "bf16"}) {
     const Problem problem = parsed(std::string("1x1 d16 output=") + type);
     const AttentionDesc& desc = problem.desc;
-    auto run = harness::ProblemRun::create(runtime(), problem);
-    ASSERT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok());
+    harness::ProblemRun run = ready_run(problem);
     for (std::size_t i = 0; i < kValues.size(); ++i) {
       ASSERT_TRUE(
-          write_element(runtime(), run->value(), desc.value, static_cast<std::int64_t>(i), kValues[i]).ok());
+          write_element(runtime(), run.value(), desc.value, static_cast<std::int64_t>(i), kValues[i]).ok());
     }
     const auto plan = make_plan(runtime(), desc, {kernel()});
     ASSERT_TRUE(plan.ok()) << plan.error().message;
-    ASSERT_TRUE(run->execute(plan.value()).ok());
+    ASSERT_TRUE(run.execute(plan.value()).ok());
     for (std::size_t i = 0; i < kValues.size(); ++i) {
       const float rounded = desc.output.type == DataType::kFloat16
                                 ? half_to_float(float_to_half(kValues[i]))
                                 : bfloat16_to_float(float_to_bfloat16(kValues[i]));
-      EXPECT_EQ(read_element(runtime(), run->output(), desc.output, static_cast<std::int64_t>(i)), rounded)
+      EXPECT_EQ(read_element(runtime(), run.output(), desc.output, static_cast<std::int64_t>(i)), rounded)
           << type << " of " << kValues[i];
     }
   }
@@ -110,17 +103,15 @@ TEST_P(Edge, TheSameBitsOnEachRun) {
   for (const char* text : part_of({"b2 hq4 hkv2 77x205 d72 causal align=bottom-right lse",
                                    "h3 33x300 d64 f16 lse", "b2 5x129 d80 bf16 kv_lengths=100,129"})) {
     const Problem problem = parsed(fitted(text));
-    auto run = harness::ProblemRun::create(runtime(), problem);
-    ASSERT_TRUE(run.ok());
-    ASSERT_TRUE(run->fill_inputs().ok());
+    harness::ProblemRun run = ready_run(problem);
     const auto plan = make_plan(runtime(), problem.desc, {kernel()});
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     std::vector<std::byte> first_output, first_lse;
     for (int repeat = 0; repeat < 4; ++repeat) {
-      ASSERT_TRUE(run->poison_outputs().ok());
-      ASSERT_TRUE(run->execute(plan.value()).ok());
-      const auto output = read_back(runtime(), run->output());
-      const auto lse = problem.desc.has_lse ? read_back(runtime(), run->lse()) : std::vector<std::byte>();
+      ASSERT_TRUE(run.poison_outputs().ok());
+      ASSERT_TRUE(run.execute(plan.value()).ok());
+      const auto output = read_back(runtime(), run.output());
+      const auto lse = problem.desc.has_lse ? read_back(runtime(), run.lse()) : std::vector<std::byte>();
       if (repeat == 0) {
         first_output = output;
         first_lse = lse;

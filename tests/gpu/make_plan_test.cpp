@@ -88,9 +88,9 @@ TEST_F(MakePlan, MeasuredBlockSizesComeBeforeTheTable) {
   EXPECT_TRUE(contains(plan->describe(), "h2 64x64 d32") &&
               contains(plan->describe(), (folder_ / "tuning.json").string()))
       << plan->describe();
-  auto run = harness::ProblemRun::create(*tuned, problem);
-  ASSERT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok() && run->execute(*plan).ok());
-  EXPECT_TRUE(run->check()->passed());
+  harness::ProblemRun run = ready_run(problem, *tuned);
+  ASSERT_TRUE(run.execute(*plan).ok());
+  expect_right(run);
   PlanOptions forced;
   forced.kernel = "tile";
   EXPECT_EQ(tuned->make_plan(problem.desc, forced)->kernel_name(), "tile") << "what is asked for comes first";

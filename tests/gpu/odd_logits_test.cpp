@@ -43,12 +43,11 @@ class OddLogits : public AnyKernelTest {
                           std::int64_t last) {
     const Problem problem = parsed(text);
     const AttentionDesc& desc = problem.desc;
-    auto run = harness::ProblemRun::create(runtime(), problem);
-    ASSERT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok());
-    ASSERT_TRUE(options.prepare(*run).ok());
+    harness::ProblemRun run = ready_run(problem);
+    ASSERT_TRUE(options.prepare(run).ok());
     const auto plan = make_plan(runtime(), desc, options);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
-    ASSERT_TRUE(run->execute(*plan).ok());
+    ASSERT_TRUE(run.execute(*plan).ok());
     const auto at = [](const TensorDesc& tensor, std::int64_t head, std::int64_t row, std::int64_t dim) {
       return head * tensor.strides->head + row * tensor.strides->row + dim * tensor.strides->dim;
     };
@@ -57,11 +56,11 @@ class OddLogits : public AnyKernelTest {
         double mean = 0;
         for (std::int64_t j = first; j < last; ++j) {
           mean += static_cast<double>(
-              read_element(runtime(), run->value(), desc.value, at(desc.value, h / 2, j, d)));
+              read_element(runtime(), run.value(), desc.value, at(desc.value, h / 2, j, d)));
         }
         mean /= static_cast<double>(last - first);
         for (std::int64_t i = 0; i < desc.query_length; ++i) {
-          const float got = read_element(runtime(), run->output(), desc.output, at(desc.output, h, i, d));
+          const float got = read_element(runtime(), run.output(), desc.output, at(desc.output, h, i, d));
           ASSERT_NEAR(static_cast<double>(got), mean, 2e-3) << text << " head " << h << " query " << i;
         }
       }

@@ -27,14 +27,11 @@ class RecordingTest : public AnyKernelTest {
     all.kernel = kernel();
     auto plan = AttentionPlan::create(device ? *device : runtime().device(), problem.desc, all);
     if (!plan.ok()) return plan.error();
-    auto run = harness::ProblemRun::create(runtime(), problem);
-    if (!run.ok()) return run.error();
-    if (Result<void> s = run->fill_inputs(); !s) return s.error();
-    if (Result<void> s = run->poison_outputs(); !s) return s.error();
-    run->set_probability_type(plan->probability_type());
+    harness::ProblemRun run = ready_run(problem);
+    run.set_probability_type(plan->probability_type());
     auto workspace = runtime().create_workspace(*plan);
     if (!workspace.ok()) return workspace.error();
-    return Ready{problem, *std::move(plan), *std::move(run), *std::move(workspace)};
+    return Ready{problem, *std::move(plan), std::move(run), *std::move(workspace)};
   }
 
   static std::vector<std::byte> outputs(const harness::ProblemRun& run) {
@@ -42,12 +39,6 @@ class RecordingTest : public AnyKernelTest {
     const std::vector<std::byte> lse = read_back(runtime(), run.lse());
     all.insert(all.end(), lse.begin(), lse.end());
     return all;
-  }
-
-  static void expect_right(const harness::ProblemRun& run) {
-    const auto report = run.check();
-    ASSERT_TRUE(report.ok());
-    EXPECT_TRUE(report->passed()) << to_string(run.problem()) << ": " << report->to_string();
   }
 };
 

@@ -187,6 +187,18 @@ Device GpuTest::device_with(const std::function<void(Capabilities&)>& change) {
   return runtime().device().state().seen_through(std::move(changed));
 }
 
+harness::ProblemRun GpuTest::ready_run(const Problem& problem, const Runtime& on) {
+  auto run = harness::ProblemRun::create(on, problem);
+  EXPECT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok());
+  return std::move(run).value();
+}
+
+void GpuTest::expect_right(const harness::ProblemRun& run) {
+  const auto report = run.check();
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_TRUE(report->passed()) << to_string(run.problem()) << ": " << report->to_string();
+}
+
 std::string KernelTest::fitted(std::string_view problem) {
   constexpr std::int64_t kHeldRows = 16;
   const AttentionDesc desc = parsed(problem).desc;

@@ -41,6 +41,11 @@ class GpuTest : public testing::Test {
   /// The device as if it were weaker.
   [[nodiscard]] static Device device_with(const std::function<void(Capabilities&)>& change);
 
+  /// Memory of a problem with filled inputs and poisoned outputs.
+  [[nodiscard]] static harness::ProblemRun ready_run(const Problem& problem, const Runtime& on = runtime());
+  /// That what was executed is right and nothing else was written.
+  static void expect_right(const harness::ProblemRun& run);
+
  private:
   std::size_t messages_before_ = 0;
 };
