@@ -50,14 +50,21 @@ struct KeyRange {
   int end;         // to before here
   int full_begin;  // every row sees those from here
   int full_end;    // to before here; not before full_begin
-  int part_end;    // of the part
+  int part_begin;  // of the part
+  int part_end;
 };
 
-KeyRange visible_keys(int first_query, int last_query, int kv_length, uint split, int step) {
+// Where part `split` begins of a tile whose first row is at `first_query`.
+int part_begin_of(int first_query, int kv_length, uint split) {
+  const uint first_part = uint(first_part_begin(visible_key_begin(first_query, kv_length)));
+  return int(min(first_part + split * params.split_keys, params.kv_length));
+}
+
+// The part begins at part_begin, whichever tile of rows it is a part of.
+KeyRange visible_keys(int first_query, int last_query, int kv_length, int part_begin, int step) {
   KeyRange keys;
   const int first_key = visible_key_begin(first_query, kv_length);
-  const uint first_part = uint(first_part_begin(first_key));
-  const int part_begin = int(min(first_part + split * params.split_keys, params.kv_length));
+  keys.part_begin = part_begin;
   keys.part_end = int(min(uint(part_begin) + params.split_keys, params.kv_length));
   keys.end = min(visible_key_end(last_query, kv_length), keys.part_end);
   const int begin = max(first_key, part_begin);

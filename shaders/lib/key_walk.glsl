@@ -36,15 +36,16 @@ struct KeyWalk {
 };
 
 // What rows first_row .. first_row + rows - 1 see of a part, as far as they exist; the first one does.
-KeyRange keys_of_rows(uint first_row, uint rows, int kv_length, uint split, int step) {
+KeyRange keys_of_rows(uint first_row, uint rows, int kv_length, int part_begin, int step) {
   const uint last_row = min(first_row + rows, packed_row_count()) - 1u;
-  return visible_keys(int(packed_query(first_row)), int(packed_query(last_row)), kv_length, split, step);
+  return visible_keys(int(packed_query(first_row)), int(packed_query(last_row)), kv_length, part_begin, step);
 }
 
 // Of a tile of `rows` rows. Blocks of a block mask begin at multiples of full_step.
 KeyWalk walk_keys(TilePosition tile, uint rows, int kv_length, int step, int full_step) {
   KeyWalk walk;
-  walk.keys = keys_of_rows(tile.first_row, rows, kv_length, tile.split, step);
+  const int part_begin = part_begin_of(int(packed_query(tile.first_row)), kv_length, tile.split);
+  walk.keys = keys_of_rows(tile.first_row, rows, kv_length, part_begin, step);
   walk.batch = tile.batch;
   walk.kv_head = tile.kv_head;
   walk.first_row = tile.first_row;

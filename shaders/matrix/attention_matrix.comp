@@ -13,6 +13,7 @@
 #include "lib/dropout.glsl"
 #include "lib/key_walk.glsl"
 #include "lib/online_softmax.glsl"
+#include "lib/partials.glsl"
 #include "lib/scores.glsl"
 #include "lib/sinks.glsl"
 #include "matrix/quantised.glsl"
@@ -238,8 +239,9 @@ void store_stage(uint first, uint slice) {
     const uint dim = slice * kSliceDims + slice_dim;
     const uint packed = packed_row(row);
     if (packed >= packed_row_count() || slice_dim >= kSliceDims || dim >= kValueDim) continue;
-    const uint target = output_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
-    store_output(target, dim,
+    const uint head = packed_head(tile.kv_head, packed);
+    const uint target = result_row(tile.batch, head, packed_query(packed), tile.split);
+    store_result(target, dim,
                  uintBitsToFloat(score_stage[(subgroup_row + row) * kScoreStride4 + column / 4][column % 4]));
   }
 }
@@ -247,9 +249,9 @@ void store_stage(uint first, uint slice) {
 // Counts the sink of a row. Last, as probabilities relative to a sink far above the scores are beyond 16 bits. Returns
 // what the row's sums are to be multiplied by.
 float add_sink(uint head, inout float reference, inout float sum) {
-  const float weight = sink_weight(head, 0u);
+  const float weight = sink_weight(head, tile.split);
   if (weight == 0.0) return 1.0;
-  const float sink = sink_score(head, 0u);
+  const float sink = sink_score(head, tile.split);
   const float raised = max(reference, sink - kHeadroom);
   const float factor = rescale_factor(reference, raised);
   reference = raised;
@@ -272,7 +274,9 @@ void store_rows(uint slice) {
     const uint stage_row = subgroup_row + row;
     factor_stage[stage_row / 4][stage_row % 4] = sum == 0.0 ? 0.0 : factor * drop_scale() * value_head_scale() / sum;
     if (slice == 0 && packed < packed_row_count()) {
-      store_lse(tile.batch, head, packed_query(packed), row_reference[i], sum);
+      const uint query = packed_query(packed);
+      const uint target = result_row(tile.batch, head, query, tile.split);
+      store_result_lse(target, tile.batch, head, query, row_reference[i], sum);
     }
   }
   subgroupBarrier();  // factors are complete; the last tile's probabilities were read
@@ -316,7 +320,9 @@ void attend(uint slice, int kv_length) {
   // The same steps as the subgroup's own rows see them. One without rows sees nothing.
   KeyWalk own = walk;
   own.keys.end = 0;
-  if (first_row < packed_row_count()) own.keys = keys_of_rows(first_row, kSubgroupRows, kv_length, 0u, step);
+  if (first_row < packed_row_count()) {
+    own.keys = keys_of_rows(first_row, kSubgroupRows, kv_length, walk.keys.part_begin, step);
+  }
   const int key_end = walk.keys.end;
   int first_key = first_step(walk);
   if (kPrefetch) fetch_tile(first_key, key_end, slice);

@@ -87,11 +87,6 @@ Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& window
                              std::int64_t least_parts) {
   const AttentionDesc& desc = request.desc;
   const KernelConfig& config = request.config;
-  if (request.kv_splits > 1 && config.key_step == 0) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("the kernel ", config.name, " cannot split the keys (PlanOptions::kv_splits is ",
-                         request.kv_splits, ")")};
-  }
   const auto tile_count = static_cast<std::int64_t>(std::min(tiles, 1e9));
   const bool keys_cut = windows.max_keys < desc.kv_length;
   const bool may_split = spare_buffers(request) > 0;

@@ -2,28 +2,11 @@
 #include "kernels/kernel.hpp"
 
 #include "attention/features.hpp"
-#include "common/integers.hpp"
 #include "common/message.hpp"
-#include "kernels/split.hpp"
 #include "kernels/tile_table.hpp"
 #include "shared/attention_constants.h"
 
 namespace vkattn::detail {
-
-namespace {
-
-// That matrix, which does not split the keys, would leave three quarters of the device idle over many of
-// them. Then tile's parts on all compute units are faster than matrix units on few.
-bool leaves_idle(const AttentionDesc& desc, const Capabilities& capabilities) {
-  constexpr std::int64_t kMatrixRows = 64;
-  constexpr std::int64_t kManyKeys = 2048;
-  KernelConfig one_to_a_unit;
-  one_to_a_unit.workgroups_per_unit = 1;
-  const std::int64_t tiles = desc.batch * desc.kv_heads * divide_up(packed_rows(desc), kMatrixRows);
-  return desc.kv_length >= kManyKeys && tiles * 4 <= concurrent_workgroups(capabilities, one_to_a_unit);
-}
-
-}  // namespace
 
 std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilities& capabilities) {
   const Kernel lane{"lane", configure_lane};
@@ -39,7 +22,7 @@ std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilitie
   // Before Xe2 Intel's matrices take more registers than there are (150 spilled on Arc A), and on integrated
   // GPUs, which list them too, the compiler makes scalar code of them: docs/compilers.txt.
   const bool spills_matrices = architecture(capabilities) == Architecture::kIntelGen12;
-  if (spills_matrices || leaves_idle(desc, capabilities)) return {matrix2, tile, matrix, lane, decode};
+  if (spills_matrices) return {matrix2, tile, matrix, lane, decode};
   return {matrix2, matrix, tile, lane, decode};
 }
 

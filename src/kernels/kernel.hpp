@@ -6,6 +6,7 @@
 #include <vkattn/capabilities.hpp>
 #include <vkattn/tuning.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -44,8 +45,7 @@ struct KernelConfig : PassConfig {
   std::uint32_t shared_bytes = 0;
   bool whole_heads = false;    ///< the keys of one head must fit one descriptor, whatever key_step is
   std::uint32_t key_step = 0;  ///< keys visited at a time: parts of a split are multiples of it
-  /// That a compute unit runs at a time, to size a split; a guess that need not fit the device's limits.
-  std::uint32_t workgroups_per_unit = 2;
+  std::uint32_t workgroups_per_unit = 2;  ///< that a compute unit runs at a time, to size a split
   bool loops_over_dims = true;  ///< in a step; else each dim is of a thread's own, see check_loop_limit()
   bool uses_matrix_units = false;
   /// Keep running sums as float32 in the workspace where the keys are not split (kSumsInWorkspace).
@@ -83,6 +83,12 @@ struct Kernel {
 [[nodiscard]] inline std::int64_t packed_rows(const AttentionDesc& desc) {
   return desc.query_heads == 0 || desc.kv_heads == 0 ? 0
                                                      : desc.query_length * (desc.query_heads / desc.kv_heads);
+}
+
+/// Workgroups that a compute unit runs at a time: 256 threads of them, 2 at the least. A guess that need not
+/// fit the device's limits.
+[[nodiscard]] inline std::uint32_t workgroups_of_a_unit(std::uint32_t threads) {
+  return std::max(2U, 256 / threads);
 }
 
 /// Packed rows that count as few: decode rather than prefill.

@@ -18,7 +18,7 @@ std::int64_t kernel_iterations(const AttentionDesc& desc, const KernelConfig& co
   constexpr std::int64_t kMaskedKeys = 16;  // of a step, where lane looks at each score
   constexpr std::int64_t kEdgeKeys = 4;     // where only the ends of what rows see are masked
   const TileSizes& tile = config.tile;
-  const std::int64_t key_step = std::max(config.key_step, 1U);
+  const std::int64_t key_step = config.key_step;
   const std::int64_t keys = scores_hide(desc) ? std::min(key_step, kMaskedKeys) : key_step;
   const std::int64_t edge_steps = (config.rows_per_workgroup + key_step) / kEdgeKeys + 1;
   const std::int64_t visible = most_visible_keys(desc, config.rows_per_workgroup);
@@ -50,7 +50,7 @@ std::int64_t weights_iterations(const AttentionDesc& desc) {
 // With as many parts as there are steps.
 std::int64_t combine_iterations(const AttentionDesc& desc, const KernelConfig& config) {
   constexpr std::int64_t kFewestThreads = 8;
-  const std::int64_t parts = desc.kv_length / std::max(config.key_step, 1U) + 1;
+  const std::int64_t parts = desc.kv_length / config.key_step + 1;
   return (desc.value_dim / kFewestThreads + 1) * (parts / 8 + 3);
 }
 
@@ -58,8 +58,7 @@ std::int64_t most_iterations(const AttentionDesc& desc, const KernelConfig& conf
   std::int64_t most = kernel_iterations(desc, config);
   if (scores_hide(desc)) most = std::max(most, block_mask_iterations(config));
   if (desc.weights != WeightsStage::kNone) most = std::max(most, weights_iterations(desc));
-  if (config.key_step != 0) most = std::max(most, combine_iterations(desc, config));
-  return most;
+  return std::max(most, combine_iterations(desc, config));
 }
 
 Error refusal(const Capabilities& capabilities, std::string_view reason) {

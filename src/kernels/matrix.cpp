@@ -217,6 +217,8 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
   config.tile = {0, tile.subgroups, 0, tile.row_blocks, tile.keys, 0};
   config.workgroup_size = tile.threads();
   config.rows_per_workgroup = tile.block_rows();
+  config.key_step = tile.keys;
+  config.workgroups_per_unit = workgroups_of_a_unit(tile.threads());
   config.shared_bytes = tile.shared_bytes();
   config.probability_type = operand;
   config.uses_matrix_units = true;

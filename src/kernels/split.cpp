@@ -18,11 +18,15 @@ constexpr std::int64_t kMinKeys = 512;
 constexpr std::int64_t kMinPartGpu = 128;
 constexpr std::int64_t kMinPartIdleGpu = 64;
 constexpr std::int64_t kMinPartCpu = 512;
+// A part's partial results, float32 that is written and read, are then no more bytes than its keys and values
+// of 16 bits.
+constexpr std::int64_t kMinKeysOfRow = 2;
 
-std::int64_t fewest_keys_of_part(const Capabilities& capabilities, std::int64_t span, std::int64_t tiles,
-                                 std::int64_t slots) {
+std::int64_t fewest_keys_of_part(const Capabilities& capabilities, const KernelConfig& config,
+                                 std::int64_t span, std::int64_t tiles, std::int64_t slots) {
   if (capabilities.is_cpu()) return kMinPartCpu;
-  return tiles * (span / kMinPartGpu) * 2 < slots ? kMinPartIdleGpu : kMinPartGpu;
+  const std::int64_t fewest = tiles * (span / kMinPartGpu) * 2 < slots ? kMinPartIdleGpu : kMinPartGpu;
+  return std::max(fewest, kMinKeysOfRow * config.rows_per_workgroup);
 }
 
 // The share of workgroup slots that are busy over all waves.
@@ -74,7 +78,7 @@ std::int64_t most_kv_parts(const AttentionDesc& desc, const Capabilities& capabi
 
 KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilities,
                         const KernelConfig& config, std::int64_t tiles, bool keys_cut, std::int64_t wanted) {
-  if (desc.kv_length == 0 || config.key_step == 0) return {1, desc.kv_length};
+  if (desc.kv_length == 0) return {1, desc.kv_length};
   const std::int64_t span = keys_cut ? desc.kv_length : most_visible_keys(desc, config.rows_per_workgroup);
   const auto in_parts = [&](std::int64_t wanted_parts) {
     const std::int64_t parts = std::min(wanted_parts, kMaxKvSplits);
@@ -86,7 +90,7 @@ KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilit
   const std::int64_t slots = concurrent_workgroups(capabilities, config);
   if (tiles >= slots || span < kMinKeys) return in_parts(1);
   const std::int64_t most =
-      std::min(kMaxSplits, span / fewest_keys_of_part(capabilities, span, tiles, slots));
+      std::min(kMaxSplits, span / fewest_keys_of_part(capabilities, config, span, tiles, slots));
   double best = 0;
   for (std::int64_t parts = 1; parts <= most; ++parts)
     best = std::max(best, wave_efficiency(tiles * parts, slots));

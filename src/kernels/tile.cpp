@@ -98,7 +98,7 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
     config.shared_bytes = bytes;
     config.key_step = block_keys(shape);
     config.block_mask_keys = block_keys(shape);
-    config.workgroups_per_unit = std::max(2U, 256 / shape.threads);
+    config.workgroups_per_unit = workgroups_of_a_unit(shape.threads);
     config.constants.push_back({VKATTN_SPEC_TILE_COLUMNS, shape.columns});
     config.constants.push_back({VKATTN_SPEC_TILE_ROWS, shape.rows});
     config.constants.push_back({VKATTN_SPEC_TILE_KEYS, shape.keys});

@@ -130,7 +130,7 @@ TEST_P(Feature, PrefixesShareTheirPages) {
     const std::string text = sized(words, "d32");
     if (is_refused_by_matrix2(parsed(text).desc)) continue;
     for (const std::uint32_t kv_splits : {0U, 3U}) {
-      options.kv_splits = kernel() == "matrix" ? 0 : kv_splits;
+      options.kv_splits = kv_splits;
       EXPECT_TRUE(runs_right(runtime(), text, options)) << kv_splits;
     }
   }

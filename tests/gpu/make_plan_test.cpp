@@ -107,17 +107,16 @@ TEST_F(MakePlan, SenselessMeasuredBlockSizesAreLeftAside) {
 }
 
 TEST_F(MakePlan, WhatWasMeasuredAndDoesNotFitIsLeftAside) {
-  // A kernel that accepts but cannot split: the number of parts is none that the caller asked for.
-  const AttentionDesc desc = parsed(kMatrixProblem).desc;
-  RunOptions matrix{"matrix"};
-  const auto whole = tests::make_plan(this->runtime(), desc, matrix);
-  if (!whole.ok()) GTEST_SKIP() << whole.error().message;
-  const auto runtime = tuned_runtime("matrix", whole->tile(), kMatrixProblem);
-  ASSERT_TRUE(runtime.ok());
-  const auto plan = runtime->make_plan(desc);
+  // Two parts, on a device without a storage buffer for them: the number is none that the caller asked for.
+  const auto tuned = tuned_runtime("lane", TileSizes{0, 0, 0, 2, 8, 0});
+  ASSERT_TRUE(tuned.ok()) << tuned.error().message;
+  PlanOptions options;
+  options.tuning = tuned->tuning();
+  const Device device = device_with([](Capabilities& c) { c.max_stage_storage_buffers = 4; });
+  const auto plan = AttentionPlan::create(device, parsed("h2 64x64 d32").desc, options);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_NE(plan->kernel_name(), "matrix");
-  EXPECT_TRUE(contains(plan->describe(), "not used: the kernel matrix cannot split")) << plan->describe();
+  EXPECT_TRUE(contains(plan->describe(), "not used: splitting the keys needs 5 storage buffers"))
+      << plan->describe();
 }
 
 TEST_F(MakePlan, CorruptTuningFilesAreIgnoredWithAWarning) {

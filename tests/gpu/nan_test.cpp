@@ -70,7 +70,7 @@ TEST_P(Nan, WhatIsSeenArrives) {
       if (is_on_matrix_units() && what == Spoiled::kValues) continue;
       RunOptions options = spoiled(20, 21, kNan, what);
       for (const std::uint32_t parts : {1U, 3U}) {
-        options.kv_splits = kernel() == "matrix" ? 0 : parts;
+        options.kv_splits = parts;
         EXPECT_TRUE(runs_right(runtime(), typed(text), options)) << parts << " parts";
       }
     }

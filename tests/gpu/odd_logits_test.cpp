@@ -104,7 +104,6 @@ TEST_P(OddLogits, SinksThatAreNoNumbersArrive) {
   if (IsSkipped()) return;
   for (const char* const words : part_of({"sinks", "sinks kv_lengths=0", "sinks causal align=-4"})) {
     for (const std::uint32_t parts : {1U, 3U}) {
-      if (parts != 1 && kernel() == "matrix") continue;  // does not split keys
       RunOptions options{kernel()};
       options.kv_splits = parts;
       options.prepare = [&](harness::ProblemRun& run) -> Result<void> {

@@ -340,8 +340,7 @@ class Pairs : public KernelTest {
     for (const std::size_t first : part_of(std::span<const std::size_t>(rows))) {
       for (std::size_t i = first; i < first + kProblemsPerRow; ++i) {
         RunOptions options{kernel()};
-        options.kv_splits =
-            kernel() == "matrix" ? 0 : problems[i].kv_splits;  // matrix has all keys in one part
+        options.kv_splits = problems[i].kv_splits;
         if (problems[i].in_words) {
           options.device = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
         }

@@ -211,9 +211,6 @@ TEST_P(RecordingTest, RequirementsNameTheWorkspace) {
   PlanOptions options;
   options.kv_splits = 2;
   const auto made = ready("h2 9x700 d32", options);
-  if (!made.ok() && made.error().message.find("cannot split the keys") != std::string::npos) {
-    GTEST_SKIP() << made.error().message;
-  }
   ASSERT_TRUE(made.ok()) << made.error().message;
   const PlanRequirements needs = made->plan.requirements();
   EXPECT_EQ(needs.workspace_bytes, made->plan.workspace_bytes());

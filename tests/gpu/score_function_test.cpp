@@ -36,7 +36,6 @@ TEST_P(ScoreFunctions, SeeThePositionsOfTheWholeProblem) {
 }
 
 TEST_P(ScoreFunctions, GoWithSplitsOverKeys) {
-  if (kernel() == "matrix") GTEST_SKIP() << "does not split the keys";
   RunOptions run = options({});
   run.kv_splits = 5;
   for (const auto& score : part_of({both, relative_bias})) {
