@@ -40,24 +40,32 @@ uvec4 subgroup_query(uint row, uint dim) {
   return query_bits8(query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed)), dim);
 }
 
+void stage_queries(uint first_dim) {
+  const uint count = kSubgroupRows * (kStageDims / 8);
+  VKATTN_UNROLL for (uint n = 0; n < (count + kSubgroupSize - 1) / kSubgroupSize; ++n) {
+    const uint i = gl_SubgroupInvocationID + n * kSubgroupSize;
+    if (count % kSubgroupSize != 0 && i >= count) break;
+    const uint row = i / (kStageDims / 8);
+    const uint dim8 = i % (kStageDims / 8);
+    score_stage[(subgroup_row + row) * kScoreStride4 + dim8] = subgroup_query(row, first_dim + dim8 * 8u);
+  }
+}
+
+// By way of the stage, as many dims at a time as it holds. No loop is left around the matrices: RADV (Mesa 25.0) takes
+// those apart that a loop carries, and holds each 16-bit element in a register of its own from there on.
 void load_queries_to_registers() {
-  [[dont_unroll]] for (uint first = 0; first < kHeadBlocks * kK; first += kStageDims) {
-    for (uint i = gl_SubgroupInvocationID; i < kSubgroupRows * (kStageDims / 8); i += kSubgroupSize) {
-      const uint row = i / (kStageDims / 8);
-      const uint dim8 = i % (kStageDims / 8);
-      score_stage[(subgroup_row + row) * kScoreStride4 + dim8] = subgroup_query(row, first + dim8 * 8u);
+  VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
+    const uint stage_block = b % (kStageDims / kK);
+    if (stage_block == 0) {
+      if (b > 0) subgroupBarrier();  // the stage was read before the next dims overwrite it
+      stage_queries(b * kK);
+      subgroupBarrier();  // the stage is complete before other lanes load from it
     }
-    subgroupBarrier();  // the stage is complete before other lanes load from it
-    // Constant indices, so that the blocks stay in registers; the branch is uniform.
-    VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
-      if (b * kK / kStageDims != first / kStageDims) continue;
-      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
-        const uint offset = (subgroup_row + r * kM) * kScoreStride4 + (b * kK - first) / 8;
-        coopMatLoad(query_blocks[r * kHeadBlocks + b], score_stage, offset, kScoreStride4,
-                    gl_CooperativeMatrixLayoutRowMajor);
-      }
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+      coopMatLoad(query_blocks[r * kHeadBlocks + b], score_stage,
+                  (subgroup_row + r * kM) * kScoreStride4 + stage_block * (kK / 8), kScoreStride4,
+                  gl_CooperativeMatrixLayoutRowMajor);
     }
-    subgroupBarrier();  // the stage was read before the next dims overwrite it
   }
 }
 
