@@ -57,9 +57,9 @@ void load_queries_to_registers() {
   VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
     const uint stage_block = b % (kStageDims / kK);
     if (stage_block == 0) {
-      if (b > 0) subgroupBarrier();  // the stage was read before the next dims overwrite it
+      if (b > 0) subgroup_barrier();  // the stage was read before the next dims overwrite it
       stage_queries(b * kK);
-      subgroupBarrier();  // the stage is complete before other lanes load from it
+      subgroup_barrier();  // the stage is complete before other lanes load from it
     }
     VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
       coopMatLoad(query_blocks[r * kHeadBlocks + b], score_stage,
@@ -147,7 +147,7 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
   if (lane_part == 0) factor_stage[row / 4][row % 4] = rescale;
   float sum = row_sum[row_index] * rescale;
   // Probabilities lie over the row's scores, also over those of its other lanes, which must have read them.
-  if (kRowLanes > 1) subgroupBarrier();
+  if (kRowLanes > 1) subgroup_barrier();
   VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8; ++v) {
     vec4 low = exp2(scores[v * 2] - reference);
     vec4 high = exp2(scores[v * 2 + 1] - reference);
@@ -222,14 +222,14 @@ void process_tile(int first_key, int key_end, bool masked) {
   } else {
     compute_scores();
   }
-  subgroupBarrier();  // scores are complete before other lanes read them
+  subgroup_barrier();  // scores are complete before other lanes read them
   bool raised = false;
   if (masked) {
     raised = update_softmax(first_key, key_end, true);
   } else {
     raised = update_softmax(first_key, key_end, false);
   }
-  subgroupBarrier();  // probabilities and factors are complete before other lanes read them
+  subgroup_barrier();  // probabilities and factors are complete before other lanes read them
   if (subgroupAny(raised)) scale_sums();
   if (kValuesScaled) {
     accumulate_scaled_values();
@@ -268,7 +268,7 @@ float add_sink(uint head, inout float reference, inout float sum) {
 }
 
 void store_rows(uint slice) {
-  subgroupBarrier();  // the last tile's factors were read
+  subgroup_barrier();  // the last tile's factors were read
   [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
     float sum = row_sum[i];
     [[unroll]] for (uint lanes = kSubgroupRows; lanes < kSubgroupSize; lanes *= 2) {
@@ -287,7 +287,7 @@ void store_rows(uint slice) {
       store_result_lse(target, tile.batch, head, query, row_reference[i], sum);
     }
   }
-  subgroupBarrier();  // factors are complete; the last tile's probabilities were read
+  subgroup_barrier();  // factors are complete; the last tile's probabilities were read
   scale_sums();
   [[dont_unroll]] for (uint first = 0; first < kValueBlocks; first += kStageBlocks) {
     VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
@@ -299,9 +299,9 @@ void store_rows(uint slice) {
                      gl_CooperativeMatrixLayoutRowMajor);
       }
     }
-    subgroupBarrier();  // the blocks are complete before other lanes read them
+    subgroup_barrier();  // the blocks are complete before other lanes read them
     store_stage(first, slice);
-    subgroupBarrier();  // the blocks were read before the next ones, or the next slice's scores, overwrite them
+    subgroup_barrier();  // the blocks were read before the next ones, or the next slice's scores, overwrite them
   }
 }
 
@@ -336,7 +336,7 @@ void attend(uint slice, int kv_length) {
   if (kPrefetch) fetch_tile(first_key, key_end, slice);
   while (first_key < key_end) {  // tested at both ends, see lib/key_walk.glsl
     const int following_key = next_step(walk, first_key);
-    barrier();  // the stages of keys and values are still read by the previous tile or slice
+    workgroup_barrier();  // the stages of keys and values are still read by the previous tile or slice
     if (kPrefetch) {
       place_tile();
       fetch_tile(following_key, key_end, slice);
@@ -344,7 +344,7 @@ void attend(uint slice, int kv_length) {
       load_tile(first_key, key_end, slice);
     }
     load_scales(tile.batch, tile.kv_head, first_key, key_end, slice);
-    barrier();  // the stages are complete; so are queries in shared memory
+    workgroup_barrier();  // the stages are complete; so are queries in shared memory
     if (!kSkipTiles || (first_key < own.keys.end && first_key + step > own.keys.begin)) {
       process_tile(first_key, key_end, is_masked(own, first_key));
     }

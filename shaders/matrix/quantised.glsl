@@ -158,11 +158,11 @@ void place_row_products(uint scale, uint row) {
 // sums += P V of values that have a scale for each kScaleDims dims.
 void accumulate_scaled_values() {
   VKATTN_UNROLL for (uint s = 0; s < kValueScales; ++s) {
-    subgroupBarrier();  // products and factors were read before these overwrite them
+    subgroup_barrier();  // products and factors were read before these overwrite them
     [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
       place_row_products(s, subgroup_row + lane_row + i * kSubgroupSize);
     }
-    subgroupBarrier();  // products and factors are complete before other lanes read them
+    subgroup_barrier();  // products and factors are complete before other lanes read them
     MatrixC part[kRowBlocks * kScaleValueBlocks];
     VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kScaleValueBlocks; ++i) part[i] = MatrixC(0.0);
     VKATTN_UNROLL for (uint b = 0; b < kProductBlocks; ++b) {

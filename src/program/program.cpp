@@ -8,6 +8,7 @@
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "vulkan/shared_accesses.hpp"
 
 namespace vkattn::detail {
 
@@ -98,6 +99,7 @@ Result<void> Program::make_pipelines() const {
     auto words = pass.code.words();
     if (!words) return words.error();
     slots_.renumber(*words);
+    leave_shared_memory_to_barriers(*words);
     auto pipeline = Pipeline::create(
         device_, {pass.shader, *words, pass.specialization, layout_.handle(), pass.required_subgroup_size,
                   options_.capture_statistics, options_.pipeline_cache});

@@ -1,0 +1,123 @@
+// Accesses of shared memory in the build's shaders, as they are given to drivers.
+#include "vulkan/shared_accesses.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "vkattn_core_shaders.hpp"
+
+namespace vkattn::detail {
+namespace {
+
+using Words = std::vector<std::uint32_t>;
+
+constexpr std::uint32_t kOpMemoryModel = 14;
+constexpr std::uint32_t kOpConstant = 43;
+constexpr std::uint32_t kOpControlBarrier = 224;
+constexpr std::uint32_t kVulkanModel = 3;
+// Of a barrier's semantics: acquire and release, of workgroup memory, made available and visible.
+constexpr std::uint32_t kSharedBarrier = 0x8 | 0x100 | 0x2000 | 0x4000;
+
+constexpr std::uint32_t op(std::uint32_t code, std::uint32_t words) {
+  return words << 16U | code;
+}
+
+std::vector<Words> instructions(const Words& spirv) {
+  std::vector<Words> found;
+  for (std::size_t i = 5; i < spirv.size();) {
+    const std::size_t length = spirv[i] >> 16U;
+    if (length == 0 || length > spirv.size() - i) {
+      ADD_FAILURE() << "word " << i << " begins no instruction";
+      break;
+    }
+    found.emplace_back(spirv.begin() + static_cast<std::ptrdiff_t>(i),
+                       spirv.begin() + static_cast<std::ptrdiff_t>(i + length));
+    i += length;
+  }
+  return found;
+}
+
+// Types 1 (a pointer to shared memory) and 2 (to a buffer), a variable of each, and what follows.
+Words module(const std::vector<Words>& rest) {
+  Words words{0x07230203, 0x10300, 0, 99, 0};
+  const std::vector<Words> declarations{
+      {op(32, 4), 1, 4, 9}, {op(32, 4), 2, 12, 9}, {op(59, 4), 1, 11, 4}, {op(59, 4), 2, 12, 12}};
+  for (const auto* list : {&declarations, &rest}) {
+    for (const Words& instruction : *list) words.insert(words.end(), instruction.begin(), instruction.end());
+  }
+  return words;
+}
+
+TEST(SharedAccessesTest, OnlyWhatBarriersDoIsTakenAway) {
+  Words words = module({
+      {op(65, 5), 1, 13, 11, 8},                // an element of the shared variable
+      {op(61, 6), 9, 14, 13, 0x30, 7},          // load: visible, not private
+      {op(62, 6), 13, 14, 0x2a, 16, 7},         // store: aligned by 16, available, not private
+      {op(4457, 8), 9, 15, 11, 0, 6, 0x30, 7},  // matrices: the same
+      {op(4458, 7), 11, 15, 0, 6, 0x28, 7},
+      {op(61, 4), 9, 16, 11},           // no operands
+      {op(61, 6), 9, 17, 12, 0x30, 7},  // not shared memory
+  });
+  leave_shared_memory_to_barriers(words);
+  EXPECT_EQ(words, module({
+                       {op(65, 5), 1, 13, 11, 8},
+                       {op(61, 5), 9, 14, 13, 0x20},
+                       {op(62, 5), 13, 14, 0x22, 16},
+                       {op(4457, 7), 9, 15, 11, 0, 6, 0x20},
+                       {op(4458, 6), 11, 15, 0, 6, 0x20},
+                       {op(61, 4), 9, 16, 11},
+                       {op(61, 6), 9, 17, 12, 0x30, 7},
+                   }));
+}
+
+// Shaders with a user's functions may come from a file.
+TEST(SharedAccessesTest, WhatIsNoSpirvStaysAsItIs) {
+  const Words cases[] = {{},
+                         {1, 2, 3},
+                         module({{op(61, 6), 9, 14, 11}}),      // longer than the file
+                         module({{op(62, 4), 11, 14, 0x18}})};  // its scopes are missing
+  for (const Words& words : cases) {
+    Words changed = words;
+    leave_shared_memory_to_barriers(changed);
+    EXPECT_EQ(changed, words);
+  }
+  Words words = module({{op(62, 5), 11, 14, 0x28, 7}, {0, 5, 6}});
+  leave_shared_memory_to_barriers(words);
+  EXPECT_EQ(words, module({{op(62, 4), 11, 14, 0x20}, {0, 5, 6}}));
+}
+
+// Where accesses do not, each barrier of the shader makes shared memory available and visible.
+TEST(SharedAccessesTest, BarriersOfTheBuildDoWhatAccessesDoNot) {
+  std::size_t shaders = 0;
+  for (const ShaderBinary& shader : shader_binaries()) {
+    if (!shader.is_built()) continue;
+    auto words = shader.code().words();
+    ASSERT_TRUE(words) << shader.name;
+    const Words before = *words;
+    leave_shared_memory_to_barriers(*words);
+    if (*words == before) continue;
+    ++shaders;
+    bool is_vulkan_model = false;
+    std::map<std::uint32_t, std::uint32_t> constants;
+    for (const Words& instruction : instructions(*words)) {
+      const std::uint32_t code = instruction[0] & 0xffffU;
+      if (code == kOpMemoryModel) is_vulkan_model = instruction[2] == kVulkanModel;
+      if (code == kOpConstant && instruction.size() == 4) constants[instruction[2]] = instruction[3];
+      if (code != kOpControlBarrier) continue;
+      EXPECT_EQ(constants[instruction[3]] & kSharedBarrier, kSharedBarrier) << shader.name;
+    }
+    EXPECT_TRUE(is_vulkan_model) << shader.name;
+  }
+  // glslang before 14 compiles no kernel on matrix units.
+  const ShaderBinary* const matrix = find_shader(shader_binaries(), "attention_matrix");
+  ASSERT_NE(matrix, nullptr);
+  if (!matrix->is_built()) GTEST_SKIP() << "the build has no kernel on matrix units";
+  EXPECT_GT(shaders, 0U);
+}
+
+}  // namespace
+}  // namespace vkattn::detail
