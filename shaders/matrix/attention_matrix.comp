@@ -144,7 +144,7 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
   const bool raised = maximum - old_reference > kLimit;  // a sum would be rounded
   const float reference = raised ? maximum - kHeadroom : old_reference;
   const float rescale = rescale_factor(old_reference, reference);
-  if (lane_part == 0) factor_stage[row / 4][row % 4] = rescale;
+  if (lane_part == 0) factor_stage[row] = rescale;
   float sum = row_sum[row_index] * rescale;
   // Probabilities lie over the row's scores, also over those of its other lanes, which must have read them.
   if (kRowLanes > 1) subgroup_barrier();
@@ -191,7 +191,7 @@ bool update_softmax(int first_key, int key_end, bool masked) {
 void scale_sums() {
   VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
     MatrixC factors;
-    coopMatLoad(factors, factor_stage, (subgroup_row + r * kM) / 4, 0, gl_CooperativeMatrixLayoutColumnMajor);
+    coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
     VKATTN_UNROLL for (uint n = 0; n < kValueBlocks; ++n) {
       sums[r * kValueBlocks + n] = sums[r * kValueBlocks + n] * factors;
     }
@@ -280,7 +280,7 @@ void store_rows(uint slice) {
     const uint head = packed_head(tile.kv_head, min(packed, packed_row_count() - 1u));
     const float factor = add_sink(head, row_reference[i], sum);
     const uint stage_row = subgroup_row + row;
-    factor_stage[stage_row / 4][stage_row % 4] = sum == 0.0 ? 0.0 : factor * drop_scale() * value_head_scale() / sum;
+    factor_stage[stage_row] = sum == 0.0 ? 0.0 : factor * drop_scale() * value_head_scale() / sum;
     if (slice == 0 && packed < packed_row_count()) {
       const uint query = packed_query(packed);
       const uint target = result_row(tile.batch, head, query, tile.split);

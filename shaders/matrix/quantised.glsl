@@ -35,8 +35,8 @@ const uint kScaleHeadBlocks = kScaleDims / kK;                     // matrices a
 const uint kScaleValueBlocks = kScaleDims / kN;
 const uint kProductStride8 = VKATTN_MATRIX_STRIDE(kBlockKeys);
 
-// By scale, then by key. Vectors, as matrices are loaded from multiples of 16 bytes.
-shared vec4 key_scale_stage[VKATTN_MATRIX_SCALE_STAGE4(kBlockKeys, kKeyScales, kKeysScaled)];
+// By scale, then by key.
+shared float key_scale_stage[VKATTN_MATRIX_SCALE_STAGE4(kBlockKeys, kKeyScales, kKeysScaled) * 4];
 shared vec4 value_scale_stage[VKATTN_MATRIX_SCALE_STAGE4(kBlockKeys, kValueScales, kValuesScaled)];
 // By subgroup: probabilities times the scales of 32 value dims, as operands.
 shared uvec4 product_stage[VKATTN_MATRIX_PRODUCT_STAGE4(kBlockRows, kBlockKeys, kValuesScaled)];
@@ -76,7 +76,7 @@ void load_scales(uint batch, uint kv_head, int first_key, int key_end, uint slic
     [[dont_unroll]] for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kKeyScales; i += kThreads) {
       const uint key = uint(first_key) + i % kBlockKeys;
       const uint dim = i / kBlockKeys * kScaleDims;
-      key_scale_stage[i / 4][i % 4] = int(key) < key_end ? key_scale_of(key_row(batch, kv_head, key), dim) : 0.0;
+      key_scale_stage[i] = int(key) < key_end ? key_scale_of(key_row(batch, kv_head, key), dim) : 0.0;
     }
   }
   if (kValuesScaled) {
@@ -107,7 +107,7 @@ void compute_scaled_scores() {
         }
       }
       MatrixC scales;  // the same in every row
-      coopMatLoad(scales, key_scale_stage, (s * kBlockKeys + n * kN) / 4, 0, gl_CooperativeMatrixLayoutRowMajor);
+      coopMatLoad(scales, key_scale_stage, s * kBlockKeys + n * kN, 0, gl_CooperativeMatrixLayoutRowMajor);
       VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) scores[r] = scores[r] + part[r] * scales;
     }
     VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) store_scores(scores[r], r, n);
@@ -152,7 +152,7 @@ void place_row_products(uint scale, uint row) {
     product_stage[row * kProductStride8 + lane_part * kLaneKeys8 + v] =
         pack_operands8(products[v * 2] * normal, products[v * 2 + 1] * normal);
   }
-  if (lane_part == 0) factor_stage[row / 4][row % 4] = largest * (1.0 / kLargestProduct);
+  if (lane_part == 0) factor_stage[row] = largest * (1.0 / kLargestProduct);
 }
 
 // sums += P V of values that have a scale for each kScaleDims dims.
@@ -181,7 +181,7 @@ void accumulate_scaled_values() {
     }
     VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
       MatrixC factors;  // the same in every column
-      coopMatLoad(factors, factor_stage, (subgroup_row + r * kM) / 4, 0, gl_CooperativeMatrixLayoutColumnMajor);
+      coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
       VKATTN_UNROLL for (uint n = 0; n < kScaleValueBlocks; ++n) {
         const uint sum = r * kValueBlocks + s * kScaleValueBlocks + n;
         sums[sum] = sums[sum] + part[r * kScaleValueBlocks + n] * factors;

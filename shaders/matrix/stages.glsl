@@ -39,12 +39,13 @@ const uint kValueFetches = (kValueVectors + kThreads - 1) / kThreads;
 const uint kKeyBatch = kKeyFetches < 4 ? kKeyFetches : 4;
 const uint kValueBatch = kValueFetches < 2 ? kValueFetches : 2;
 
+// Each takes whole units of 16 bytes, and so begins at a multiple of 16, where matrices are loaded from.
 shared uvec4 key_stage[VKATTN_MATRIX_KEY_STAGE4(kBlockKeys, kHeadBlocks * kK)];
 shared uvec4 value_stage[VKATTN_MATRIX_VALUE_STAGE4(kBlockKeys, kSliceDims, kValuesTransposed)];
 shared uvec4 query_stage[VKATTN_MATRIX_QUERY_STAGE4(kBlockRows, kHeadBlocks * kK, kQueryInRegisters)];
 // By subgroup: scores, probabilities, at last outputs.
 shared uvec4 score_stage[VKATTN_MATRIX_SCORE_STAGE4(kBlockRows, kBlockKeys)];
-shared vec4 factor_stage[VKATTN_MATRIX_FACTOR_STAGE4(kBlockRows)];  // by subgroup: one factor per row
+shared float factor_stage[VKATTN_MATRIX_FACTOR_STAGE4(kBlockRows) * 4];  // by subgroup: one factor per row
 
 MatrixA query_blocks[kQueryInRegisters ? kRowBlocks * kHeadBlocks : 1];
 MatrixC sums[kRowBlocks * kValueBlocks];

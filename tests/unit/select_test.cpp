@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <string_view>
@@ -235,6 +236,27 @@ TEST(Select, EachFamilyTakesEveryHead) {
     for (const char* problem : {"1x4096 d256 f16", "1x4096 d512 f16"}) {
       if (family.most < 32) continue;
       EXPECT_EQ(reason_against("decode", desc_of(problem), device), "") << family.name;
+    }
+  }
+}
+
+// 16 KiB of shared memory are the least that Vulkan grants: there too tile takes no more rows and keys of a
+// thread than the family's registers hold.
+TEST(Select, LittleSharedMemoryLeavesAFamilyItsRegisters) {
+  for (const auto& [family, most] : {std::pair{kFamilies[0], 8U}, std::pair{kFamilies[3], 4U},
+                                     std::pair{kFamilies[4], 4U}, std::pair{kFamilies[5], 8U}}) {
+    Capabilities device = device_of(family);
+    device.max_shared_memory_bytes = 16384;
+    for (const char* problem : {"h8 1024x1024 d64 f16", "h8 1024x1024 d80 f16", "h8 1024x1024 d96",
+                                "h8 1024x1024 d128 f16", "h8 1024x1024 d192", "h8 1024x1024 d256 f16"}) {
+      const AttentionDesc desc = desc_of(problem);
+      const auto kernels = ordered_kernels(desc, device);
+      const auto tile = std::find_if(kernels.begin(), kernels.end(),
+                                     [](const Kernel& kernel) { return kernel.name == "tile"; });
+      ASSERT_NE(tile, kernels.end());
+      const auto config = tile->configure(desc, device, table_tiles("tile", desc, device));
+      ASSERT_TRUE(config.ok()) << family.name << ": " << problem;
+      EXPECT_LE(config->tile.rows * config->tile.keys, most) << family.name << ": " << problem;
     }
   }
 }
