@@ -67,7 +67,7 @@ struct PlanOptions {
   /// Work is cut so that no dispatch is estimated above this, in nanoseconds. 0: 100 ms, so that a device ten
   /// times slower than guessed stays below the 2 seconds after which watchdogs end a program, and whole on a
   /// CPU, which has none. Where one block of rows over all its keys is above that by itself, the keys
-  /// are cut into parts too, if the kernel can and there is memory for their results; else the log warns.
+  /// are cut into parts too, if there is memory for their results; else the log warns.
   std::uint64_t max_dispatch_ns = 0;
   /// Parts that the keys are cut into, to keep a device busy that few rows would not; 0: chosen by a rule.
   /// The parts' results are merged by a second dispatch and take workspace. 1: none, and no workspace, except

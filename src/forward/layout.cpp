@@ -68,7 +68,7 @@ std::uint32_t spare_buffers(const LayoutRequest& request) {
 // would make at the most: a part of fewer keys is not worth its partial results.
 std::int64_t parts_for_limit(const LayoutRequest& request) {
   const std::uint64_t limit_ns = dispatch_limit_ns(request.capabilities, request.max_dispatch_ns);
-  if (limit_ns == 0 || request.kv_splits != 0 || request.config.key_step == 0) return 0;
+  if (limit_ns == 0 || request.kv_splits != 0) return 0;
   const double parts = std::ceil(row_tile_ns(request) / static_cast<double>(limit_ns));
   const std::int64_t most = most_kv_parts(request.desc, request.capabilities, request.config);
   return static_cast<std::int64_t>(std::min(parts, static_cast<double>(most)));

@@ -61,8 +61,8 @@ struct LayoutRequest {
 };
 
 /// Where one block of rows over all its keys is estimated above the limit of a dispatch, the keys are cut
-/// into parts that are below it, if the kernel can and the device's memory allows what parts take.
-/// Errors: a limit of the device, with both numbers; a split that the kernel cannot do.
+/// into parts that are below it, if the device's memory allows what parts take.
+/// Errors: a limit of the device, with both numbers.
 [[nodiscard]] Result<ForwardLayout> lay_out(const LayoutRequest& request);
 
 /// Row tiles of a window; in floating point, for the product may not fit.
