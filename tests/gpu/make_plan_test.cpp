@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu/support.hpp"
@@ -289,10 +290,12 @@ class Times : public MakePlan {
     if (runtime.ok()) detail::RuntimeState::of(*runtime).times_kernels = true;
     return runtime;
   }
-  [[nodiscard]] Result<AttentionPlan> planned() const {
-    const auto runtime = timing_runtime();
+  /// As another program plans it. Its runtime outlives the plan.
+  [[nodiscard]] Result<AttentionPlan> planned() {
+    auto runtime = timing_runtime();
     if (!runtime.ok()) return runtime.error();
-    return runtime->make_plan(parsed(kMatrixProblem).desc, options_);
+    runtimes_.push_back(*std::move(runtime));
+    return runtimes_.back().make_plan(parsed(kMatrixProblem).desc, options_);
   }
   /// Makes the kept time of a kernel another one.
   void set_time(const std::string& kernel, const std::string& nanoseconds) const {
@@ -305,6 +308,7 @@ class Times : public MakePlan {
 
   std::vector<std::string> kernels_;
   PlanOptions options_;
+  std::vector<Runtime> runtimes_;
 };
 
 TEST_F(Times, AreKeptAndTold) {
