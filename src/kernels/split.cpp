@@ -72,8 +72,9 @@ std::int64_t concurrent_workgroups(const Capabilities& capabilities, const Kerne
 std::int64_t most_kv_parts(const AttentionDesc& desc, const Capabilities& capabilities,
                            const KernelConfig& config) {
   const std::int64_t span = most_visible_keys(desc, config.rows_per_workgroup);
-  return std::clamp<std::int64_t>(span / (capabilities.is_cpu() ? kMinPartCpu : kMinPartGpu), 1,
-                                  kMaxKvSplits);
+  const std::int64_t fewest =
+      capabilities.is_cpu() ? kMinPartCpu : std::max(kMinPartGpu, kMinKeysOfRow * config.rows_per_workgroup);
+  return std::clamp<std::int64_t>(span / fewest, 1, kMaxKvSplits);
 }
 
 KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilities,
