@@ -35,8 +35,9 @@ const uint kQueryFetches = (kQueryQuads + kThreads - 1) / kThreads;  // quads th
 const uint kKeyFetches = (kKeyQuads + kThreads - 1) / kThreads;
 const uint kValueFetches = (kValueQuads + kThreads - 1) / kThreads;
 
-// First queries, then probabilities; a row's stay in its own part.
-shared vec4 row_stage[VKATTN_TILE_ROW_STAGE4(kBlockRows, kDimChunk, kBlockKeys)];
+// First queries, then probabilities; a row's stay in its own part. Scalars, as neighbouring probabilities are of several
+// threads.
+shared float row_stage[VKATTN_TILE_ROW_STAGE4(kBlockRows, kDimChunk, kBlockKeys) * 4];
 shared vec4 kv_stage[VKATTN_TILE_KV_STAGE4(kBlockKeys, kDimChunk, kColumns)];  // first keys, then values
 
 vec4 accumulator[kRows * kValueChunks];
@@ -65,6 +66,16 @@ bool is_own_quad(uint n, uint quads) {
   return quads % kThreads == 0 || gl_LocalInvocationIndex + n * kThreads < quads;
 }
 
+vec4 staged_quad(uint row, uint quad) {
+  const uint i = (row * kRowStride4 + quad) * 4u;
+  return vec4(row_stage[i], row_stage[i + 1u], row_stage[i + 2u], row_stage[i + 3u]);
+}
+
+void stage_quad(uint row, uint quad, vec4 elements) {
+  const uint i = (row * kRowStride4 + quad) * 4u;
+  [[unroll]] for (uint d = 0; d < 4; ++d) row_stage[i + d] = elements[d];
+}
+
 // Keys behind the last repeat it: a masked block leaves them out.
 uint existing_key(int key, int key_end) { return uint(min(key, key_end - 1)); }
 
@@ -86,7 +97,7 @@ void fetch_queries_and_keys(int first_key, int key_end, uint dim) {
 void stage_queries_and_keys() {
   [[unroll]] for (uint n = 0; n < kQueryFetches; ++n) {
     const uint i = quad_index(n, kQueryQuads);
-    if (is_own_quad(n, kQueryQuads)) row_stage[i / kDimQuads * kRowStride4 + i % kDimQuads] = fetched_queries[n];
+    if (is_own_quad(n, kQueryQuads)) stage_quad(i / kDimQuads, i % kDimQuads, fetched_queries[n]);
   }
   [[unroll]] for (uint n = 0; n < kKeyFetches; ++n) {
     const uint i = quad_index(n, kKeyQuads);
@@ -124,7 +135,7 @@ void compute_scores(int first_key, int key_end, bool masked) {
       vec4 keys[kKeys];
       [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = kv_stage[(column + k * kColumns) * kDimStride4 + dim4];
       [[unroll]] for (uint r = 0; r < kRows; ++r) {
-        const vec4 query = row_stage[(block_row + r) * kRowStride4 + dim4];
+        const vec4 query = staged_quad(block_row + r, dim4);
         // Four multiply-adds; dot() would be a multiplication, three of them and an addition.
         [[unroll]] for (uint k = 0; k < kKeys; ++k) {
           [[unroll]] for (uint d = 0; d < 4; ++d) scores[r * kKeys + k] += query[d] * keys[k][d];
@@ -173,7 +184,7 @@ void update_softmax(int first_key, bool masked) {
         row_sum[r] += probability;
         probability = kept_probability(probability, score_rows[r], uint(first_key) + key);
       }
-      row_stage[(block_row + r) * kRowStride4 + key / 4][key % 4] = probability;
+      row_stage[(block_row + r) * kRowStride4 * 4u + key] = probability;
     }
   }
 }
@@ -184,7 +195,7 @@ void accumulate_values(uint n, bool masked) {
     vec4 values[4];
     [[unroll]] for (uint k = 0; k < 4; ++k) values[k] = kv_stage[(key4 * 4 + k) * kValueStride4 + column];
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      const vec4 probability = row_stage[(block_row + r) * kRowStride4 + key4];
+      const vec4 probability = staged_quad(block_row + r, key4);
       vec4 sum = accumulator[r * kValueChunks + n];
       [[unroll]] for (uint k = 0; k < 4; ++k) {
         if (!masked || !(probability[k] < 0.0)) sum += probability[k] * values[k];
