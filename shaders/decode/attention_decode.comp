@@ -10,7 +10,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-#include "decode/column_sums.glsl"
+#include "decode/own_scores.glsl"
 #include "lib/dropout.glsl"
 #include "lib/grid.glsl"
 #include "lib/key_walk.glsl"
@@ -61,16 +61,16 @@ vec4 queries[kQueryInRegisters ? kQueryParts : 1];
 uvec4 keys[kKeys * kKeyVectors];  // as they are stored
 uvec4 values[kKeys * kValueVectors];
 vec4 row_sums[kRows * kRowSums];  // of probabilities times values
-float row_maximum[kRows];
-ScoreRow score_rows[kRows];
-float row_weight[kRows];  // sum of the probabilities of the steps that are this thread's turn
+// Of the rows that this thread has scores of.
+ScoreRow score_rows[kOwnRows];
+float row_maximum[kOwnRows];
+float row_weight[kOwnRows];  // sum of its own probabilities, in the steps that are its turn
 
 TilePosition tile;
 uint thread;
-uint column;
 uint first_row;  // of this thread, in the tile
 uint key_group;
-uint turn;  // the column that adds up the step's probabilities
+uint turn;  // which of the threads with the same scores adds up the step's probabilities
 
 uint packed_row(uint row) { return min(tile.first_row + row, packed_row_count() - 1u); }
 
@@ -179,51 +179,62 @@ void compute_scores(int first_key, int key_end, bool masked) {
       }
     }
   }
-  sum_over_columns();
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    [[unroll]] for (uint u = 0; u < kKeys; ++u) {
-      const uint key = uint(min(step_key(first_key, u), key_end - 1));
-      scores[r * kKeys + u] = finish_score(scores[r * kKeys + u], score_rows[r], key, masked);
-    }
+  sum_to_own();
+  [[unroll]] for (uint i = 0; i < kOwnScores; ++i) {
+    const uint key = uint(min(step_key(first_key, own_key(i % kOwnKeys)), key_end - 1));
+    scores[i] = finish_score(scores[i], score_rows[i / kOwnKeys], key, masked);
   }
 }
 
-// That a row which sees keys row_begin .. row_end - 1 may see the group's key u of a masked step.
-bool is_visible(uint r, uint u, int first_key, int row_begin, int row_end) {
-  const int key = step_key(first_key, u);
-  return key < row_end && (!kHasKeyBegin || key >= row_begin) &&
-         (!kScoresHide || scores[r * kKeys + u] != kHiddenScore);
+// That a row which sees keys row_begin .. row_end - 1 may see the key of own score i of a masked step.
+bool is_visible(uint i, int first_key, int row_begin, int row_end) {
+  const int key = step_key(first_key, own_key(i % kOwnKeys));
+  return key < row_end && (!kHasKeyBegin || key >= row_begin) && (!kScoresHide || scores[i] != kHiddenScore);
 }
 
-// Turns scores into probabilities and rescales what was accumulated. The threads of a group have the same ones and
-// take turns to add them up: in one long sum of nearly equal terms the roundings would add up too.
+void scale_row(uint r, float factor) {
+  [[unroll]] for (uint i = 0; i < kRowSums; ++i) row_sums[r * kRowSums + i] *= factor;
+}
+
+// Scales the rows by what their owners have. Where all rows are own, that was done at once.
+void scale_told_rows(float factors[kOwnRows]) {
+  if (kRowOwners == 1) return;
+  [[unroll]] for (uint r = 0; r < kRows; ++r) scale_row(r, told_of_row(factors, r));
+}
+
+// Turns own scores into probabilities, tells them to the whole group and rescales what was accumulated. Threads with the
+// same ones take turns to add them up: in one long sum of nearly equal terms the roundings would add up too.
 void update_softmax(int first_key, int kv_length, int key_end, bool masked) {
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+  float rescale[kOwnRows];
+  [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
     const int query = int(score_rows[r].query);
     const int row_begin = masked ? visible_key_begin(query, kv_length) : 0;
     const int row_end = masked ? min(visible_key_end(query, kv_length), key_end) : 0;
     float maximum = row_maximum[r];
-    [[unroll]] for (uint u = 0; u < kKeys; ++u) {
-      if (!masked || is_visible(r, u, first_key, row_begin, row_end)) {
-        maximum = max(maximum, scores[r * kKeys + u]);
-      }
+    [[unroll]] for (uint k = 0; k < kOwnKeys; ++k) {
+      const uint i = r * kOwnKeys + k;
+      if (!masked || is_visible(i, first_key, row_begin, row_end)) maximum = max(maximum, scores[i]);
     }
+    maximum = maximum_of_keys(maximum);
     // Exactly 1 where the maximum stays: exp2(0) may be off, and there may be as many steps as keys.
-    const float rescale = maximum == row_maximum[r] ? 1.0 : rescale_factor(row_maximum[r], maximum);
+    rescale[r] = maximum == row_maximum[r] ? 1.0 : rescale_factor(row_maximum[r], maximum);
     row_maximum[r] = maximum;
-    [[unroll]] for (uint i = 0; i < kRowSums; ++i) row_sums[r * kRowSums + i] *= rescale;
+    if (kRowOwners == 1) scale_row(r, rescale[r]);
     float weight = 0.0;
-    [[unroll]] for (uint u = 0; u < kKeys; ++u) {
+    [[unroll]] for (uint k = 0; k < kOwnKeys; ++k) {
+      const uint i = r * kOwnKeys + k;
       float probability = kHiddenProbability;
-      if (!masked || is_visible(r, u, first_key, row_begin, row_end)) {
-        probability = exp2(scores[r * kKeys + u] - maximum);
+      if (!masked || is_visible(i, first_key, row_begin, row_end)) {
+        probability = exp2(scores[i] - maximum);
         weight += probability;
-        probability = kept_probability(probability, score_rows[r], uint(step_key(first_key, u)));
+        probability = kept_probability(probability, score_rows[r], uint(step_key(first_key, own_key(k))));
       }
-      scores[r * kKeys + u] = probability;
+      scores[i] = probability;
     }
-    row_weight[r] = row_weight[r] * rescale + (turn == column ? weight : 0.0);
+    row_weight[r] = row_weight[r] * rescale[r] + (turn == column / kOwners ? weight : 0.0);
   }
+  tell_scores();
+  scale_told_rows(rescale);
 }
 
 // row_sums += p v. Masked steps leave hidden values out: 0 times NaN would be NaN.
@@ -247,7 +258,7 @@ void process_step(int first_key, int kv_length, int key_end, bool masked) {
   compute_scores(first_key, key_end, masked);
   update_softmax(first_key, kv_length, key_end, looks_for_hidden(masked));
   accumulate_values(looks_for_hidden(masked));
-  turn = (turn + 1) % kColumns;
+  turn = (turn + 1) % (kColumns / kOwners);
 }
 
 // The steps that some row of the tile sees, those that all see whole without a test. Loops are tested at their end, see
@@ -287,18 +298,20 @@ float merged_maximum(uint row) {
 
 // Brings the softmax of every group to the maximum of all.
 void level_groups() {
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    if (column == 0) maximum_stage[(first_row + r) * kKeyGroups + key_group] = row_maximum[r];
+  [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
+    if (speaks_for_rows()) maximum_stage[(first_row + own_row(r)) * kKeyGroups + key_group] = row_maximum[r];
   }
   barrier();  // the maxima are complete; the queries were read by all
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    const float factor = rescale_factor(row_maximum[r], merged_maximum(first_row + r));
-    [[unroll]] for (uint u = 0; u < kKeys; ++u) scores[r * kKeys + u] = u == 0 ? row_weight[r] * factor : 0.0;
-    [[unroll]] for (uint i = 0; i < kRowSums; ++i) row_sums[r * kRowSums + i] *= factor;
+  float factors[kOwnRows];
+  [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
+    factors[r] = rescale_factor(row_maximum[r], merged_maximum(first_row + own_row(r)));
+    row_weight[r] *= factors[r];
+    if (kRowOwners == 1) scale_row(r, factors[r]);
   }
-  sum_over_columns();
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    if (column == 0) weight_stage[(first_row + r) * kKeyGroups + key_group] = scores[r * kKeys];
+  scale_told_rows(factors);
+  sum_of_rows(row_weight);
+  [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
+    if (speaks_for_rows()) weight_stage[(first_row + own_row(r)) * kKeyGroups + key_group] = row_weight[r];
   }
 }
 
@@ -343,17 +356,17 @@ void main() {
   tile = tile_position(kTileRows);
   if (!tile.valid) return;  // uniform over the workgroup, so no barrier is missed
   thread = thread_index();
-  column = thread % kColumns;
+  begin_own();
   first_row = thread / kColumns % kRowSets * kRows;
   key_group = thread / (kColumns * kRowSets);
   turn = 0;
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    const uint packed = packed_row(first_row + r);
+  [[unroll]] for (uint r = 0; r < kOwnRows; ++r) {
+    const uint packed = packed_row(first_row + own_row(r));
     const uint head = packed_head(tile.kv_head, packed);
     score_rows[r] = score_row(tile.batch, head, packed_query(packed));
-    // All threads of a group know its maximum; the weights of its threads are added up.
+    // All owners of a row know its maximum; their weights are added up.
     row_maximum[r] = key_group == 0u ? sink_score(head, tile.split) : kHiddenScore;
-    row_weight[r] = key_group == 0u && column == 0u ? sink_weight(head, tile.split) : 0.0;
+    row_weight[r] = key_group == 0u && speaks_for_rows() ? sink_weight(head, tile.split) : 0.0;
   }
   [[unroll]] for (uint i = 0; i < kRows * kRowSums; ++i) row_sums[i] = vec4(0.0);
   load_queries();

@@ -139,6 +139,7 @@
 #define VKATTN_SPEC_DECODE_MERGE_ROWS 54  // of a thread, merged at a time
 #define VKATTN_SPEC_DECODE_KEY_LOADS8 55  // rows are dense and start at multiples of 8 elements
 #define VKATTN_SPEC_DECODE_VALUE_LOADS8 56
+#define VKATTN_SPEC_DECODE_DEALS_SCORES 57
 
 #define VKATTN_SPEC_MATRIX2_ROWS 48
 #define VKATTN_SPEC_MATRIX2_KEYS 49

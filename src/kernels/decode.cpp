@@ -30,6 +30,9 @@ bool is_possible(const TileSizes& block) {
 // flight (4 for each 16 bytes) and of queries; and how many threads share a key.
 struct Limits {
   std::uint32_t rows, sums, in_flight, held_queries, columns;
+  // That scores are dealt out among the threads of a group (shaders/decode/own_scores.glsl) where these have
+  // several rows: a third more instructions on Mali and Adreno, whose compilers make several of a shuffle.
+  bool deals_scores;
 };
 
 // As compilers of Mesa take them, docs/compilers.txt. For AMD's GPUs 64 to 128 registers: 8 rows would be 216
@@ -37,17 +40,17 @@ struct Limits {
 Limits limits_of(const Capabilities& capabilities) {
   switch (architecture(capabilities)) {
     case Architecture::kNvidia:
-      return {4, 32, 16, 0, kMostColumns};
+      return {4, 32, 16, 0, kMostColumns, true};
     case Architecture::kIntelGen12:
-      return {2, 32, 40, 0, 8};
+      return {2, 32, 40, 0, 8, true};
     case Architecture::kIntelXe2:
-      return {2, 16, 40, 16, 16};
+      return {2, 16, 40, 16, 16, true};
     case Architecture::kMali:
-      return {2, 16, 16, 0, 16};
+      return {2, 16, 16, 0, 16, false};
     case Architecture::kAdreno:
-      return {2, 16, 40, 16, kMostColumns};
+      return {2, 16, 40, 16, kMostColumns, false};
     default:
-      return {4, 32, 40, 32, kMostColumns};
+      return {4, 32, 40, 32, kMostColumns, true};
   }
 }
 
@@ -216,6 +219,7 @@ void add_specialization(const AttentionDesc& desc, const DecodeShape& shape,
   add(VKATTN_SPEC_DECODE_SUBGROUP_SIZE, shape.subgroup_size);
   add(VKATTN_SPEC_DECODE_QUERY_IN_REGISTERS, shape.query_in_registers());
   add(VKATTN_SPEC_DECODE_MERGE_ROWS, shape.merge_rows);
+  add(VKATTN_SPEC_DECODE_DEALS_SCORES, shape.limits.deals_scores && shape.rows > 1);
   add(VKATTN_SPEC_DECODE_KEY_LOADS8, loads8(desc.key));
   add(VKATTN_SPEC_DECODE_VALUE_LOADS8, loads8(desc.value));
 }
