@@ -22,6 +22,13 @@
 #include <variant>
 #include <vector>
 
+// What brings Vulkan's headers before ours, where it is installed.
+#if __has_include(<vk_mem_alloc.h>)
+#include <vk_mem_alloc.h>
+#elif __has_include(<vma/vk_mem_alloc.h>)
+#include <vma/vk_mem_alloc.h>
+#endif
+
 // X11's own where it is installed, and those of its names that have been in the way, for machines without it.
 #if __has_include(<X11/Xlib.h>) && __has_include(<X11/Xutil.h>)
 #include <X11/Xlib.h>

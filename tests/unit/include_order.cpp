@@ -1,0 +1,27 @@
+// The public headers before those of a program's Vulkan code: these compile after ours as they would without.
+// (Ours after those of window systems: macros_test.cpp.) Compiled by itself, without anything included
+// before.
+#include <vkattn/vkattn.h>
+#include <vkattn/cache.hpp>
+#include <vkattn/device_features.hpp>
+#include <vkattn/frame_budget.hpp>
+#include <vkattn/merge.hpp>
+#include <vkattn/pipeline_cache.hpp>
+#include <vkattn/plan.hpp>
+#include <vkattn/runtime.hpp>
+#include <vkattn/score_function.hpp>
+#include <vkattn/self_test.hpp>
+
+#include <volk.h>
+
+#if __has_include(<vk_mem_alloc.h>)
+#include <vk_mem_alloc.h>
+#elif __has_include(<vma/vk_mem_alloc.h>)
+#include <vma/vk_mem_alloc.h>
+#endif
+
+#if __has_include(<X11/Xlib.h>)
+#include <X11/Xlib.h>
+#endif
+
+static_assert(sizeof(vkattn::BufferRange::buffer) == sizeof(VkBuffer), "handles are Vulkan's own");
