@@ -29,6 +29,17 @@ std::string file_text(const char* path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// vkattn.h with the headers that it is made of in their places.
+std::string interface_text(const std::string& folder) {
+  const std::string all = file_text((folder + "/vkattn/vkattn.h").c_str());
+  std::string text;
+  const std::regex part(R"(#include <(vkattn/c/\w+\.h)>)");
+  for (std::sregex_iterator i(all.begin(), all.end(), part), end; i != end; ++i) {
+    text += file_text((folder + "/" + (*i)[1].str()).c_str());
+  }
+  return text;
+}
+
 // Each enumerator with its number, and each member of a structure in its order.
 std::string declarations(const std::string& header) {
   const std::string code = std::regex_replace(header, std::regex(R"(/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)"), "");
@@ -54,7 +65,7 @@ TEST(CInterface, StructuresAndNamesAreThoseOfTheList) {
   std::string now(16384, ' ');
   ASSERT_NE(vkattn_test_abi(now.data(), now.size()), 0);
   now.resize(now.find('\0'));
-  const std::string header = file_text(VKATTN_TEST_HEADER);
+  const std::string header = interface_text(VKATTN_TEST_HEADERS);
   now += declarations(header);
   const std::regex function(R"(VKATTN_API[^;(]*\b(vkattn_\w+)\()");
   for (std::sregex_iterator i(header.begin(), header.end(), function), end; i != end; ++i) {

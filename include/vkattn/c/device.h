@@ -1,0 +1,118 @@
+/** @file
+   What to enable on a device, and the device. Part of vkattn/vkattn.h. */
+#ifndef VKATTN_C_DEVICE_H
+#define VKATTN_C_DEVICE_H
+
+#include <vkattn/c/result.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- What to enable on a device ------------------------------------------------------------------------------------ */
+
+/** A physical device that a VkDevice is to be made of. */
+typedef struct vkattn_physical_device {
+  uint32_t struct_size;                             /**< set by the init function */
+  const void* next;                                 /**< null */
+  VkInstance instance;                              /**< that has physical_device */
+  VkPhysicalDevice physical_device;                 /**< what is asked */
+  PFN_vkGetInstanceProcAddr get_instance_proc_addr; /**< the loader's vkGetInstanceProcAddr */
+  uint32_t api_version;                             /**< VkApplicationInfo::apiVersion of the instance */
+  uint32_t disabled_extension_count;                /**< how many there are */
+  /** extensions to do without, with what later versions of Vulkan took over of them, and features by name */
+  const char* const* disabled_extensions;
+} vkattn_physical_device;
+/** Sets struct_size, and every other member to its default. */
+VKATTN_API void vkattn_physical_device_init_sized(vkattn_physical_device* device, size_t bytes);
+/** Sets the defaults, with the size that this header gives the structure. */
+static inline void vkattn_physical_device_init(vkattn_physical_device* device) {
+  vkattn_physical_device_init_sized(device, sizeof(*device));
+}
+
+/** A feature, or an extension without one, that the library gains from. The texts live as long as the library. */
+typedef struct vkattn_wanted_feature {
+  const char* name;      /**< of the structure's member; empty: the extension alone */
+  const char* extension; /**< to be enabled with it; empty: none with this version of Vulkan */
+  const char* gain;      /**< what is had from it */
+  uint32_t is_supported; /**< by the device */
+} vkattn_wanted_feature;
+
+/** Tells every feature and extension that the library gains from. Writes at most *count of them to `features` (which
+    may be null) and sets *count to how many there are. */
+VKATTN_API vkattn_result vkattn_query_wanted(const vkattn_physical_device* device, vkattn_wanted_feature* features,
+                                             uint32_t* count, vkattn_error* error);
+
+/** Memory for what vkattn_enable_wanted adds. It must not be moved, and live until the device is made and borrowed. */
+typedef struct vkattn_enable_memory {
+  uint64_t words[1024]; /**< the library's */
+} vkattn_enable_memory;
+
+/** Adds all that is supported and wanted to the extensions and features of a VkDeviceCreateInfo, in place: bits are set
+    in the structures of its chain (or in pEnabledFeatures) that are there, which must be writable; others, and a longer
+    list of extensions, come to lie in `memory`. Nothing is taken away, and nothing is added twice. */
+VKATTN_API vkattn_result vkattn_enable_wanted(const vkattn_physical_device* device, VkDeviceCreateInfo* info,
+                                              vkattn_enable_memory* memory, vkattn_error* error);
+
+/* --- Devices ------------------------------------------------------------------------------------------------------- */
+
+/** A handle to a borrowed VkDevice, with counted references; may be used from any thread. */
+typedef struct vkattn_device vkattn_device;
+
+/** How much a message of the log matters. */
+typedef uint32_t vkattn_log_level;
+enum {
+  VKATTN_LOG_LEVEL_DETAIL = 0, /**< devices and plans in words, as their describe functions have them */
+  VKATTN_LOG_LEVEL_INFO = 1,   /**< what was compiled, and how long it took */
+  VKATTN_LOG_LEVEL_WARNING = 2 /**< what works less well than it could, such as for a feature that is not enabled */
+};
+
+/** Is told what happens, one text without a newline at its end for each call: by the thread that does the work, by
+    several at once where several do. It must not call the library. Errors are not logged: they are returned. */
+typedef void (*vkattn_log)(void* user, vkattn_log_level level, const char* text);
+
+/** A borrowed VkDevice, described by what was enabled on it. */
+typedef struct vkattn_device_desc {
+  uint32_t struct_size;                                  /**< set by the init function */
+  const void* next;                                      /**< null */
+  VkInstance instance;                                   /**< that has physical_device */
+  VkPhysicalDevice physical_device;                      /**< that `device` was made of */
+  VkDevice device;                                       /**< what is borrowed */
+  PFN_vkGetInstanceProcAddr get_instance_proc_addr;      /**< the loader's vkGetInstanceProcAddr */
+  uint32_t api_version;                                  /**< VkApplicationInfo::apiVersion of the instance */
+  uint32_t enabled_extension_count;                      /**< how many there are */
+  const char* const* enabled_extensions;                 /**< names of device extensions that were enabled */
+  const void* enabled_features;                          /**< VkDeviceCreateInfo::pNext as it was passed */
+  const VkPhysicalDeviceFeatures* enabled_core_features; /**< VkDeviceCreateInfo::pEnabledFeatures */
+  /** host memory of Vulkan objects, copied; null: the driver's own */
+  const VkAllocationCallbacks* allocator;
+  vkattn_log log;                                        /**< of the device and everything made with it; null: none */
+  void* log_user;                                        /**< what `log` is given; the caller's */
+  /** what is below is not put into words: at first VKATTN_LOG_LEVEL_INFO */
+  vkattn_log_level log_least;
+  uint32_t reserved; /**< 0 */
+} vkattn_device_desc;
+/** Sets struct_size, and every other member to its default. */
+VKATTN_API void vkattn_device_desc_init_sized(vkattn_device_desc* desc, size_t bytes);
+/** Sets the defaults, with the size that this header gives the structure. */
+static inline void vkattn_device_desc_init(vkattn_device_desc* desc) {
+  vkattn_device_desc_init_sized(desc, sizeof(*desc));
+}
+
+/** Borrows a VkDevice, which must outlive the handle and everything made with it. */
+VKATTN_API vkattn_result vkattn_device_create(const vkattn_device_desc* desc, vkattn_device** device,
+                                              vkattn_error* error);
+/** One reference more. A handle that is not alive is refused. */
+VKATTN_API vkattn_result vkattn_device_retain(vkattn_device* device);
+/** A few lines for a person: the device, what is enabled of what the library gains from, and what could be. Writes at
+    most `capacity` bytes with the 0 at the end, and returns the bytes that all of it takes, with the 0. */
+VKATTN_API size_t vkattn_device_describe(const vkattn_device* device, char* text, size_t capacity);
+/** Destroys it with the last reference; plans keep one of their own. Null is nothing. A handle that is not alive is
+    refused. */
+VKATTN_API vkattn_result vkattn_device_release(vkattn_device* device);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* VKATTN_C_DEVICE_H */

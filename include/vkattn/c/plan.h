@@ -1,0 +1,179 @@
+/** @file
+   Plans: made, compiled, asked. Part of vkattn/vkattn.h. */
+#ifndef VKATTN_C_PLAN_H
+#define VKATTN_C_PLAN_H
+
+#include <vkattn/c/device.h>
+#include <vkattn/c/problem.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A plan of attention, or of what goes with it, with counted references; may be used from any thread. */
+typedef struct vkattn_plan vkattn_plan;
+
+/** A kernel that must not be used, and why, for messages. */
+typedef struct vkattn_kernel_refusal {
+  const char* kernel; /**< its name */
+  const char* reason; /**< one sentence */
+} vkattn_kernel_refusal;
+
+/** Block sizes of a kernel, 0 where it has no use for one: TileSizes of vkattn/tuning.hpp. */
+typedef struct vkattn_tile_sizes {
+  uint32_t threads, /**< invocations of a workgroup */
+      subgroups,    /**< of a workgroup, for kernels that count in subgroups */
+      columns,      /**< threads along the keys of a block */
+      rows,         /**< query rows of an invocation; of matrix kernels, blocks of rows of a subgroup */
+      keys,         /**< keys of a step or block; of the tile kernel, keys of an invocation */
+      dims;         /**< head dims staged at a time */
+} vkattn_tile_sizes;
+
+/** A kernel and its block sizes. */
+typedef struct vkattn_kernel_choice {
+  char kernel[32];        /**< its name */
+  vkattn_tile_sizes tile; /**< all that it has */
+} vkattn_kernel_choice;
+
+/** What a program may time to find the best for its problem on this device: every kernel and block size of the library's
+    table that the device accepts, the default first. A plan with vkattn_plan_options.kernel and .tile has it. Writes at
+    most *count of them to `choices` (which may be null) and sets *count to how many there are. */
+VKATTN_API vkattn_result vkattn_query_choices(const vkattn_device* device, const vkattn_attention_desc* desc,
+                                              vkattn_kernel_choice* choices, uint32_t* count, vkattn_error* error);
+
+/** How to plan; what is left at its default the library decides. */
+typedef struct vkattn_plan_options {
+  uint32_t struct_size;                  /**< set by the init function */
+  const void* next;                      /**< null */
+  /** decode, lane, tile, matrix or matrix2, or fail; null: the best that accepts */
+  const char* kernel;
+  VkPipelineCache pipeline_cache;        /**< null: none. It must live until the plan is compiled */
+  uint64_t max_dispatch_ns;              /**< no dispatch is estimated above it; 0: 100 ms, and no limit on CPUs */
+  uint32_t kv_splits;                    /**< 0: by a rule */
+  /** 1: only kernels in which no NaN or infinity of a hidden row of V can reach the output */
+  uint32_t strict_nonfinite;
+  uint32_t push_descriptors;             /**< for vkattn_record_push */
+  uint32_t deferred_compilation;         /**< vkattn_plan_compile is called later */
+  const vkattn_kernel_refusal* refusals; /**< kernels to pass by */
+  uint32_t refusal_count;                /**< how many there are */
+  /** have the driver keep statistics of the pipelines: needs VK_KHR_pipeline_executable_properties */
+  uint32_t capture_statistics;
+  const vkattn_tile_sizes* tile;         /**< these block sizes, or fail; needs `kernel`. Null: the best known */
+} vkattn_plan_options;
+/** Sets struct_size, and every other member to its default. */
+VKATTN_API void vkattn_plan_options_init_sized(vkattn_plan_options* options, size_t bytes);
+/** Sets the defaults, with the size that this header gives the structure. */
+static inline void vkattn_plan_options_init(vkattn_plan_options* options) {
+  vkattn_plan_options_init_sized(options, sizeof(*options));
+}
+
+/** Plans attention, and compiles the plan unless that is deferred. `options` may be null. Of appends and merges only
+    pipeline_cache, push_descriptors and deferred_compilation count. */
+VKATTN_API vkattn_result vkattn_plan_create_attention(vkattn_device* device, const vkattn_attention_desc* desc,
+                                                      const vkattn_plan_options* options, vkattn_plan** plan,
+                                                      vkattn_error* error);
+/** Plans an append, likewise. */
+VKATTN_API vkattn_result vkattn_plan_create_append(vkattn_device* device, const vkattn_append_desc* desc,
+                                                   const vkattn_plan_options* options, vkattn_plan** plan,
+                                                   vkattn_error* error);
+/** Plans a merge, likewise. */
+VKATTN_API vkattn_result vkattn_plan_create_merge(vkattn_device* device, const vkattn_merge_desc* desc,
+                                                  const vkattn_plan_options* options, vkattn_plan** plan,
+                                                  vkattn_error* error);
+/** One reference more. A handle that is not alive is refused. */
+VKATTN_API vkattn_result vkattn_plan_retain(vkattn_plan* plan);
+/** One reference less. With the last one, and the last bindings, the pipelines are destroyed, which must be idle. Null
+    is nothing; a handle that is not alive is refused. */
+VKATTN_API vkattn_result vkattn_plan_release(vkattn_plan* plan);
+
+/** Compiles a plan with deferred compilation, on any thread; later calls do nothing. */
+VKATTN_API vkattn_result vkattn_plan_compile(vkattn_plan* plan, vkattn_error* error);
+/** 1 where the plan can be recorded, else 0. */
+VKATTN_API uint32_t vkattn_plan_is_compiled(const vkattn_plan* plan);
+
+/** A job of vkattn_prewarm, to be called once, from any thread, with the data that came with it. */
+typedef void (*vkattn_job)(void* data);
+/** Takes a job: a worker of the caller's is to run it as job(data), or it is run at once. */
+typedef void (*vkattn_submit)(void* user, vkattn_job job, void* data);
+/** Compiles many plans on workers of the caller's: `submit` is called once for each plan. Returns when all are done,
+    with the first error. */
+VKATTN_API vkattn_result vkattn_prewarm(vkattn_plan* const* plans, uint32_t count, vkattn_submit submit, void* user,
+                                        vkattn_error* error);
+
+/** PlanRequirements of vkattn/recording.hpp. */
+typedef struct vkattn_requirements {
+  uint32_t struct_size;               /**< set by the init function */
+  void* next;                         /**< null */
+  VkDeviceSize workspace_bytes;       /**< 0: no workspace is needed */
+  VkDeviceSize workspace_alignment;   /**< of its first byte in its buffer */
+  VkBufferUsageFlags workspace_usage; /**< of its buffer */
+  VkBufferUsageFlags tensor_usage;    /**< of every tensor's buffer */
+  uint32_t descriptor_sets,           /**< that vkattn_bindings_create() takes from a pool of the caller's */
+      storage_buffers;                /**< in each of them */
+  uint32_t dispatches;                /**< that vkattn_record() records */
+  VkPipelineStageFlags first_stages;  /**< what must come after the writes of the inputs */
+  VkAccessFlags first_access;         /**< likewise */
+  VkPipelineStageFlags last_stages;   /**< what must be over before the outputs are used */
+  VkAccessFlags last_access;          /**< likewise */
+  uint32_t descriptor_set,            /**< bound by recording, with the compute pipeline */
+      push_constant_bytes;            /**< of the compute stage, from 0 on: changed by recording */
+  uint32_t reserved; /**< 0 */
+} vkattn_requirements;
+/** Sets struct_size, and every other member to its default. */
+VKATTN_API void vkattn_requirements_init_sized(vkattn_requirements* requirements, size_t bytes);
+/** Sets the defaults, with the size that this header gives the structure. */
+static inline void vkattn_requirements_init(vkattn_requirements* requirements) {
+  vkattn_requirements_init_sized(requirements, sizeof(*requirements));
+}
+/** Fills `requirements`, for which its init function was called. */
+VKATTN_API vkattn_result vkattn_plan_get_requirements(const vkattn_plan* plan, vkattn_requirements* requirements,
+                                                      vkattn_error* error);
+
+/** A rough guess of what each dispatch takes, in nanoseconds, for slices (0 for appends and merges): writes at most *count of them
+    to `estimates` (which may be null) and sets *count to how many there are. */
+VKATTN_API vkattn_result vkattn_plan_get_estimates(const vkattn_plan* plan, double* estimates, uint32_t* count,
+                                                   vkattn_error* error);
+
+/** A few lines for a person: the problem, the kernel, every refusal, what is not enabled. Writes at most `capacity`
+    bytes with the 0 at the end, and returns the bytes that all of it takes, with the 0. */
+VKATTN_API size_t vkattn_plan_describe(const vkattn_plan* plan, char* text, size_t capacity);
+
+/** Kernel, types, dims and block sizes in words with a hash of the code, equal for plans whose pipelines do the same;
+    an empty text for appends. Bytes as vkattn_plan_describe. */
+VKATTN_API size_t vkattn_plan_get_configuration(const vkattn_plan* plan, char* text, size_t capacity);
+
+/** The kernel of a plan of attention and its block sizes; an empty name for other plans. */
+VKATTN_API vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_kernel_choice* choice,
+                                                vkattn_error* error);
+
+/** One number that a driver tells of a pipeline, such as registers or spills. */
+typedef struct vkattn_statistic {
+  char pipeline[32];      /**< the kernel, or what follows it */
+  char name[96];          /**< the driver's words */
+  double value;           /**< in what unit the name says; 1 and 0 for yes and no */
+  uint32_t subgroup_size; /**< invocations, of the pipeline */
+  uint32_t reserved; /**< 0 */
+} vkattn_statistic;
+/** Tells the driver's statistics of a plan of attention that was made with capture_statistics and is compiled. Writes at
+    most *count of them to `statistics` (which may be null) and sets *count to how many there are. */
+VKATTN_API vkattn_result vkattn_plan_get_statistics(const vkattn_plan* plan, vkattn_statistic* statistics,
+                                                    uint32_t* count, vkattn_error* error);
+
+/** Where the word (uint32: 0 hidden, 1 mixed, 2 visible) of a block of the mask lies: BlockMaskLayout of
+    vkattn/plan.hpp, strides in words. */
+typedef struct vkattn_block_mask_layout {
+  uint32_t rows,    /**< of a block; 0: the plan has no block mask */
+      keys,         /**< of a block */
+      batch_stride, /**< 0 where blocks do not depend on the batch entry */
+      head_stride,  /**< 0 where they do not depend on the KV head */
+      row_stride;   /**< from a block of rows to the next: blocks along the keys */
+} vkattn_block_mask_layout;
+/** How a program's own block mask is laid out, for plans of attention that use one. */
+VKATTN_API vkattn_result vkattn_plan_get_block_mask_layout(const vkattn_plan* plan, vkattn_block_mask_layout* layout,
+                                                           vkattn_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* VKATTN_C_PLAN_H */

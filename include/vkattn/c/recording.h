@@ -1,0 +1,146 @@
+/** @file
+   Tensors, bindings, recording, and slices for frames. Part of vkattn/vkattn.h. */
+#ifndef VKATTN_C_RECORDING_H
+#define VKATTN_C_RECORDING_H
+
+#include <vkattn/c/plan.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- Tensors and recording ----------------------------------------------------------------------------------------- */
+
+/** Which tensor a range is bound as. Shapes are those of the descriptor. */
+typedef uint32_t vkattn_tensor;
+enum {
+  VKATTN_TENSOR_QUERY = 0,                    /**< Q; of an append: the queries to rotate */
+  VKATTN_TENSOR_KEY = 1,                      /**< K; of an append: its new rows */
+  VKATTN_TENSOR_VALUE = 2,                    /**< V; of an append: its new rows */
+  VKATTN_TENSOR_OUTPUT = 3,                   /**< O; written */
+  VKATTN_TENSOR_LSE = 4,                      /**< float32; written */
+  VKATTN_TENSOR_KV_LENGTHS = 5,               /**< int32, one per batch entry; of an append: written */
+  VKATTN_TENSOR_QUERY_LENGTHS = 6,            /**< int32, one per batch entry */
+  VKATTN_TENSOR_CUMULATIVE_QUERY_LENGTHS = 7, /**< int32, batch + 1 */
+  VKATTN_TENSOR_CUMULATIVE_KV_LENGTHS = 8,    /**< int32, batch + 1 */
+  VKATTN_TENSOR_PAGE_TABLE = 9,               /**< int32 (batch, page_table_stride) */
+  VKATTN_TENSOR_KEY_SCALES = 10,              /**< float32, one per KV head, where K is float8 */
+  VKATTN_TENSOR_VALUE_SCALES = 11,            /**< float32, one per KV head, where V is float8 */
+  VKATTN_TENSOR_MASK = 12,                    /**< as vkattn_attention_desc.mask says */
+  VKATTN_TENSOR_ALIBI_SLOPES = 13,            /**< float32, one per query head */
+  VKATTN_TENSOR_SINKS = 14,                   /**< float32, one per query head */
+  VKATTN_TENSOR_WEIGHTS = 15,                 /**< float32; written */
+  VKATTN_TENSOR_BLOCK_MASK = 16,              /**< uint32; where the block mask is kept */
+  VKATTN_TENSOR_QUERY_OUTPUT = 17,            /**< the rotated queries, written; this and those below of appends */
+  VKATTN_TENSOR_CACHE_KEY = 18,               /**< K of the cache; written */
+  VKATTN_TENSOR_CACHE_VALUE = 19,             /**< V of the cache; written */
+  VKATTN_TENSOR_POSITIONS = 20,               /**< int32, one per batch entry */
+  VKATTN_TENSOR_NEW_LENGTHS = 21,             /**< int32, one per batch entry */
+  VKATTN_TENSOR_CUMULATIVE_NEW_LENGTHS = 22,  /**< int32, batch + 1 */
+  VKATTN_TENSOR_FREQUENCIES = 23,             /**< float32, rotary_dims / 2 */
+  /** (parts, rows, value_dim); this and the next of merges, which write output and lse */
+  VKATTN_TENSOR_PARTS = 24,
+  VKATTN_TENSOR_PART_LSE = 25                 /**< float32 (parts, rows) */
+};
+
+/** A part of a buffer that holds a tensor: `offset` is the byte of its first element. */
+typedef struct vkattn_binding {
+  vkattn_tensor tensor; /**< which it is */
+  VkBuffer buffer;      /**< with VK_BUFFER_USAGE_STORAGE_BUFFER_BIT */
+  VkDeviceSize offset,  /**< in bytes */
+      size;             /**< bytes from there: at least vkattn_plan_tensor_range() */
+} vkattn_binding;
+
+/** Bytes that the range of a tensor must have from `offset` on, on every device the same; 0: the plan has no use for
+    it. */
+VKATTN_API VkDeviceSize vkattn_plan_tensor_range(const vkattn_plan* plan, vkattn_tensor tensor, VkDeviceSize offset);
+
+/** What one execution works on. */
+typedef struct vkattn_execution {
+  uint32_t struct_size;                /**< set by the init function */
+  const void* next;                    /**< null */
+  const vkattn_binding* tensors;       /**< in any order, each at most once; those that are not used may be missing */
+  uint32_t tensor_count;               /**< how many there are */
+  uint32_t block_mask_complete;        /**< the block mask is there already: AttentionTensors::block_mask_complete */
+  VkBuffer workspace;                  /**< vkattn_requirements.workspace_bytes and so on */
+  VkDeviceSize workspace_offset,       /**< in bytes */
+      workspace_size;                  /**< bytes from there */
+  uint64_t dropout_seed;               /**< executions with one seed and dropout_offset drop the same */
+  uint32_t dropout_offset;             /**< of the call, so that calls with one seed differ */
+  /** those of the score function, in its order; their `tensor` is not looked at */
+  uint32_t score_buffer_count;
+  const vkattn_binding* score_buffers; /**< each from a multiple of minStorageBufferOffsetAlignment on */
+} vkattn_execution;
+/** Sets struct_size, and every other member to its default. */
+VKATTN_API void vkattn_execution_init_sized(vkattn_execution* execution, size_t bytes);
+/** Sets the defaults, with the size that this header gives the structure. */
+static inline void vkattn_execution_init(vkattn_execution* execution) {
+  vkattn_execution_init_sized(execution, sizeof(*execution));
+}
+
+/** Descriptor sets and parameters for one execution, used as often as wanted, by one thread at a time. */
+typedef struct vkattn_bindings vkattn_bindings;
+/** Makes bindings, from a pool of the caller's where `pool` is not null: then no other thread uses that meanwhile, and
+    it outlives the bindings' last use. */
+VKATTN_API vkattn_result vkattn_bindings_create(vkattn_plan* plan, const vkattn_execution* execution,
+                                                VkDescriptorPool pool, vkattn_bindings** bindings,
+                                                vkattn_error* error);
+/** Points them at other tensors. Only while none is in use by the device. */
+VKATTN_API vkattn_result vkattn_bindings_rewrite(vkattn_bindings* bindings, const vkattn_execution* execution,
+                                                 vkattn_error* error);
+/** Destroys bindings. They must be idle. Null is nothing; bindings that are not alive are refused. */
+VKATTN_API vkattn_result vkattn_bindings_destroy(vkattn_bindings* bindings);
+
+/** RecordOptions of vkattn/recording.hpp. */
+typedef struct vkattn_record_options {
+  uint32_t struct_size;      /**< set by the init function */
+  const void* next;          /**< null */
+  uint32_t first_dispatch,   /**< of a slice; 0 at first */
+      dispatch_count;        /**< of a slice; all at first */
+  uint32_t wait_for_earlier; /**< begin with a barrier after all compute and transfers recorded before */
+  uint32_t reserved; /**< 0 */
+} vkattn_record_options;
+/** Sets struct_size, and every other member to its default. */
+VKATTN_API void vkattn_record_options_init_sized(vkattn_record_options* options, size_t bytes);
+/** Sets the defaults, with the size that this header gives the structure. */
+static inline void vkattn_record_options_init(vkattn_record_options* options) {
+  vkattn_record_options_init_sized(options, sizeof(*options));
+}
+
+/** Records the work outside of a render pass. No allocation, no wait, no lock. `options` may be null. */
+VKATTN_API vkattn_result vkattn_record(vkattn_plan* plan, VkCommandBuffer commands, const vkattn_bindings* bindings,
+                                       const vkattn_record_options* options, vkattn_error* error);
+/** The same without bindings, of plans with push_descriptors. */
+VKATTN_API vkattn_result vkattn_record_push(vkattn_plan* plan, VkCommandBuffer commands,
+                                            const vkattn_execution* execution, const vkattn_record_options* options,
+                                            vkattn_error* error);
+
+/* --- Slices for frames ---------------------------------------------------------------------------------------------- */
+
+/** Deals the dispatches of a plan out to frames, and learns from what they took: FrameBudget of
+    vkattn/frame_budget.hpp. Used by one thread at a time. */
+typedef struct vkattn_frame_budget vkattn_frame_budget;
+/** Of a plan, whose estimates it copies. */
+VKATTN_API vkattn_result vkattn_frame_budget_create(const vkattn_plan* plan, vkattn_frame_budget** budget,
+                                                    vkattn_error* error);
+/** Sets first_dispatch and dispatch_count of `slice`, which has been initialized, to the next slice that should take
+    no longer than `budget_ns` nanoseconds: one dispatch at least, and none where all were given out. */
+VKATTN_API vkattn_result vkattn_frame_budget_next(vkattn_frame_budget* budget, double budget_ns,
+                                                  vkattn_record_options* slice, vkattn_error* error);
+/** Tells what a slice took, in nanoseconds, by timestamps of the caller's, who may be some frames behind. */
+VKATTN_API vkattn_result vkattn_frame_budget_measured(vkattn_frame_budget* budget, const vkattn_record_options* slice,
+                                                      double ns, vkattn_error* error);
+/** What a slice is expected to take, in nanoseconds; below 0 where there is no such slice. */
+VKATTN_API double vkattn_frame_budget_estimate(const vkattn_frame_budget* budget, const vkattn_record_options* slice);
+/** 1 where all dispatches were given out, else 0. */
+VKATTN_API uint32_t vkattn_frame_budget_is_done(const vkattn_frame_budget* budget);
+/** Begin at the first dispatch again; what was learnt stays. */
+VKATTN_API vkattn_result vkattn_frame_budget_restart(vkattn_frame_budget* budget);
+/** Destroys it. Null is nothing; one that is not alive is refused. */
+VKATTN_API vkattn_result vkattn_frame_budget_destroy(vkattn_frame_budget* budget);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* VKATTN_C_RECORDING_H */

@@ -1,0 +1,115 @@
+// What the tests of the C interface share: a device that it borrowed, and problems and tensors as its
+// structures.
+#pragma once
+
+#include <vkattn/vkattn.h>
+
+#include <utility>
+#include <vector>
+
+#include "c/convert.hpp"
+#include "c/handles.hpp"
+#include "gpu/any_kernel.hpp"
+#include "runtime/runtime_state.hpp"
+
+namespace vkattn::tests {
+
+template <class Struct>
+Struct initial(void (*init)(Struct*)) {
+  Struct made;
+  init(&made);
+  return made;
+}
+
+class CInterfaceTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const detail::RuntimeState& state = detail::RuntimeState::of(runtime());
+    vkattn_physical_device physical = initial(vkattn_physical_device_init);
+    physical.instance = state.instance->handle;
+    physical.physical_device = state.physical_device;
+    physical.get_instance_proc_addr = state.instance->loader.vkGetInstanceProcAddr;
+    physical.api_version = state.instance->api_version;
+    VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+    ASSERT_EQ(vkattn_enable_wanted(&physical, &info, &memory_, &error_), VKATTN_SUCCESS) << error_.message;
+    // The runtime's device, on which the same is enabled.
+    vkattn_device_desc desc = initial(vkattn_device_desc_init);
+    desc.instance = physical.instance;
+    desc.physical_device = physical.physical_device;
+    desc.device = state.handle;
+    desc.get_instance_proc_addr = physical.get_instance_proc_addr;
+    desc.api_version = physical.api_version;
+    desc.enabled_extensions = info.ppEnabledExtensionNames;
+    desc.enabled_extension_count = info.enabledExtensionCount;
+    desc.enabled_features = info.pNext;
+    ASSERT_EQ(vkattn_device_create(&desc, &device_, &error_), VKATTN_SUCCESS) << error_.message;
+  }
+  void TearDown() override {
+    EXPECT_EQ(vkattn_device_release(device_), VKATTN_SUCCESS);
+    GpuTest::TearDown();
+  }
+
+  static std::vector<vkattn_binding> bindings_of(const AttentionTensors& tensors) {
+    std::vector<vkattn_binding> all;
+    for (const c::TensorMembers& members : c::tensor_members()) {
+      if (members.attention == nullptr) continue;
+      const BufferRange& range = tensors.*members.attention;
+      if (range.buffer != VK_NULL_HANDLE)
+        all.push_back({members.tensor, range.buffer, range.offset, range.size});
+    }
+    return all;
+  }
+  /// Problem strings as structures, which point at the strides of `desc`.
+  static vkattn_attention_desc desc_of(AttentionDesc&& desc) = delete;
+  static vkattn_attention_desc desc_of(const AttentionDesc& desc) {
+    vkattn_attention_desc c = initial(vkattn_attention_desc_init);
+    c.batch = desc.batch;
+    c.query_heads = desc.query_heads;
+    c.kv_heads = desc.kv_heads;
+    c.query_length = desc.query_length;
+    c.kv_length = desc.kv_length;
+    c.head_dim = desc.head_dim;
+    c.value_dim = desc.value_dim;
+    c.layout = static_cast<vkattn_layout>(desc.layout);
+    const auto tensor = [](const TensorDesc& t) {
+      return vkattn_tensor_desc{static_cast<vkattn_data_type>(t.type), t.alignment_bytes,
+                                t.strides ? reinterpret_cast<const vkattn_strides*>(&*t.strides) : nullptr};
+    };
+    static_assert(sizeof(Strides) == sizeof(vkattn_strides));
+    c.query = tensor(desc.query);
+    c.key = tensor(desc.key);
+    c.value = tensor(desc.value);
+    c.output = tensor(desc.output);
+    c.causal = desc.causal ? 1 : 0;
+    c.softcap = desc.softcap;
+    c.has_lse = desc.has_lse ? 1 : 0;
+    c.kv_lengths = static_cast<vkattn_lengths>(desc.kv_lengths);
+    c.window_left = desc.window.left;
+    c.window_right = desc.window.right;
+    return c;
+  }
+
+  /// Binds, records and executes a plan, and destroys its bindings.
+  void execute(vkattn_plan* plan, const vkattn_execution& execution) {
+    vkattn_bindings* bindings = nullptr;
+    ASSERT_EQ(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, &bindings, &error_), VKATTN_SUCCESS)
+        << error_.message;
+    ASSERT_EQ(vkattn_bindings_rewrite(bindings, &execution, &error_), VKATTN_SUCCESS) << error_.message;
+    vkattn_result recorded = VKATTN_SUCCESS;
+    ASSERT_TRUE(runtime()
+                    .execute([&](VkCommandBuffer commands) {
+                      recorded = vkattn_record(plan, commands, bindings, nullptr, &error_);
+                    })
+                    .ok());
+    ASSERT_EQ(recorded, VKATTN_SUCCESS) << error_.message;
+    EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
+  }
+
+  vkattn_enable_memory memory_{};
+  vkattn_error error_ = initial(vkattn_error_init);
+  vkattn_device* device_ = nullptr;
+};
+
+}  // namespace vkattn::tests
