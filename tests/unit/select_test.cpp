@@ -405,12 +405,14 @@ TEST(KvSplit, PartsCoverAllKeysInWholeSteps) {
   }
 }
 
-// Of 64 rows of a tile, 128 keys: what a part writes is no more than what it reads.
+// Of 64 rows of a tile, 128 keys at the least: what a part writes is no more than what it reads.
 TEST(KvSplit, PartsAreAsLargeAsTheTileHasRows) {
   KernelConfig config = steps_of(32);
   for (const auto& [rows, keys] : {std::pair{16U, 64}, {64U, 128}, {128U, 256}}) {
     config.rows_per_workgroup = rows;
-    EXPECT_EQ(choose_kv_split(with_keys(4096), gpu(132), config, 1, false, 0).keys, keys) << rows;
+    const KvSplit split = choose_kv_split(with_keys(4096), gpu(132), config, 1, false, 0);
+    EXPECT_GE(split.keys, keys) << rows;
+    EXPECT_LT(split.keys, 2 * keys) << rows;
   }
 }
 
