@@ -27,7 +27,7 @@ class ToolRefusals : public RunFolder {
 TEST_F(ToolRefusals, WrongUsage) {
   expect_refused("", {{"", "a command is needed"},
                       {"rnu", "did you mean 'run'?"},
-                      {"transmogrify", "the commands are devices, run, bench, tune and kernels"},
+                      {"transmogrify", "the commands are devices, run, bench, tune, kernels and report"},
                       {"devices all", "'all'"},
                       {"run", "--query is missing"},
                       {"run --query --key K.npy", "--query needs a value"},
