@@ -11,6 +11,7 @@
 #include "console.hpp"
 #include "error.hpp"
 #include "json.hpp"
+#include "open_runtime.hpp"
 
 namespace vkattn::cli {
 namespace {
@@ -244,7 +245,7 @@ Json info_json(const DeviceInfo& info) {
   return json;
 }
 
-int list_devices(bool as_json, const Invocation& invocation) {
+int list_devices(bool as_json, const DeviceArguments& arguments, const Invocation& invocation) {
   Result<std::vector<DeviceInfo>> listed = Runtime::list_devices();
   if (!listed.ok()) fail_device(listed.error().message);
   const std::vector<DeviceInfo> devices = std::move(listed).value();
@@ -255,6 +256,7 @@ int list_devices(bool as_json, const Invocation& invocation) {
   }
   // The choice is the runtime's own, with its reasons; VKATTN_DEVICE may name a device that is not there.
   RuntimeOptions options;
+  options.device = arguments.device;
   options.pipeline_cache = false;
   const Result<Runtime> runtime = Runtime::create(options);
   const std::string choice = runtime.ok() ? runtime->device_choice() : "";
@@ -278,13 +280,15 @@ int list_devices(bool as_json, const Invocation& invocation) {
 Command add_devices_command(CLI::App& parent, const Invocation& invocation) {
   CLI::App& app = add_subcommand(parent, "devices", "List Vulkan devices and what each kernel says of them");
   auto as_json = std::make_shared<bool>(false);
+  auto device = std::make_shared<DeviceArguments>();
+  add_device_option(app, *device);
   add_switch(app, "--json", *as_json, "Print JSON");
-  set_help(app, "vkattn devices [--json]",
+  set_help(app, "vkattn devices [OPTIONS]",
            "Examples:\n"
            "  vkattn devices\n"
            "  vkattn devices --json\n"
            "  VKATTN_DEVICE=llvmpipe vkattn devices     what the variable chooses is shown at the end\n");
-  return {&app, [as_json, invocation] { return list_devices(*as_json, invocation); }};
+  return {&app, [as_json, device, invocation] { return list_devices(*as_json, *device, invocation); }};
 }
 
 }  // namespace vkattn::cli

@@ -13,6 +13,7 @@
 #include "command.hpp"
 #include "console.hpp"
 #include "error.hpp"
+#include "open_runtime.hpp"
 #include "plot.hpp"
 #include "report/page.hpp"
 #include "report/steps.hpp"
@@ -25,7 +26,8 @@ constexpr double kDefaultMinutes = 10;
 
 /// The options as typed.
 struct Arguments {
-  std::string minutes, output = kDefaultFolder, device;
+  std::string minutes, output = kDefaultFolder;
+  DeviceArguments device;
 };
 
 /// This program, for the children.
@@ -38,7 +40,7 @@ std::string own_path(const Invocation& invocation) {
 ReportRequest read_request(const Arguments& arguments, const Invocation& invocation) {
   ReportRequest request;
   request.program = own_path(invocation);
-  request.device = arguments.device;
+  request.device = arguments.device.device;
   double minutes = kDefaultMinutes;
   if (!arguments.minutes.empty()) {
     minutes = parse_number("--minutes", arguments.minutes);
@@ -117,7 +119,7 @@ Command add_report_command(CLI::App& parent, const Invocation& invocation) {
             "Time for all of it, default 10; what does not fit is left out, the most telling comes first");
   add_value(app, "--output", a->output, "FOLDER",
             std::string("Where report.html and report.json go, default ") + kDefaultFolder);
-  add_value(app, "--device", a->device, "N-or-name", "Device number or a part of its name (vkattn devices)");
+  add_device_option(app, a->device);
   set_help(
       app, "vkattn report [OPTIONS]",
       "The device's peaks and a small suite come first; then what the driver's compiler says of each "

@@ -31,14 +31,19 @@ constexpr const char* kCheckProblems[] = {
     "hq8 hkv2 2x512 d128 f16 cache=q8_0",
 };
 
+/// The words of a command, on the device that the report is about.
+std::vector<std::string> on_device(const ReportRequest& request, std::vector<std::string> words) {
+  if (!request.device.empty()) words.insert(words.end(), {"--device", request.device});
+  return words;
+}
+
 std::vector<std::string> bench_words(const ReportRequest& request, std::vector<std::string> problems,
                                      const std::vector<std::string>& options) {
   std::vector<std::string> words{"bench"};
   words.insert(words.end(), problems.begin(), problems.end());
   words.insert(words.end(), {"--json", "--no-peaks"});
   words.insert(words.end(), options.begin(), options.end());
-  if (!request.device.empty()) words.insert(words.end(), {"--device", request.device});
-  return words;
+  return on_device(request, std::move(words));
 }
 
 /// Seconds for one problem of a sweep.
@@ -61,15 +66,13 @@ ReportStep sweep(const ReportRequest& request, const char* section, const std::s
 void add_peaks(const ReportRequest& request, std::vector<ReportStep>& steps) {
   std::vector<std::string> words{"bench", "--suite", "smoke", "--json"};
   if (request.can_plot) words.insert(words.end(), {"--plot", request.folder + "/roofline.svg"});
-  if (!request.device.empty()) words.insert(words.end(), {"--device", request.device});
-  steps.push_back({"peaks", "peaks and suite smoke", words, {}, 120});
+  steps.push_back({"peaks", "peaks and suite smoke", on_device(request, std::move(words)), {}, 120});
 }
 
 void add_statistics(const ReportRequest& request, const std::string& kernel, std::vector<ReportStep>& steps) {
   for (const char* const problem : kStatisticsProblems) {
     std::vector<std::string> words{"kernels", problem, "--stats", "--json", "--kernel", kernel};
-    if (!request.device.empty()) words.insert(words.end(), {"--device", request.device});
-    steps.push_back({"statistics", problem, words, kernel, request.limit_s});
+    steps.push_back({"statistics", problem, on_device(request, std::move(words)), kernel, request.limit_s});
   }
 }
 
@@ -116,8 +119,7 @@ void add_tune(const ReportRequest& request, std::vector<ReportStep>& steps) {
     std::vector<std::string> words{"tune",          problem,
                                    "--max-seconds", console::fixed(seconds, 0),
                                    "--output",      request.folder + "/tuning.json"};
-    if (!request.device.empty()) words.insert(words.end(), {"--device", request.device});
-    steps.push_back({"tune", problem, words, {}, 3 * seconds + 60});
+    steps.push_back({"tune", problem, on_device(request, std::move(words)), {}, 3 * seconds + 60});
   }
 }
 
@@ -194,27 +196,21 @@ std::vector<std::string> kernels_of(const Json& device) {
 
 }  // namespace
 
-ReportStep device_step(const ReportRequest& /*request*/) {
-  return {"device", "devices", {"devices", "--json"}, {}, 60};
+ReportStep device_step(const ReportRequest& request) {
+  return {"device", "devices", on_device(request, {"devices", "--json"}), {}, 60};
 }
 
-Json chosen_device(const Json& step, const std::string& device) {
+Json chosen_device(const Json& step) {
   if (!step.contains("data") || !step["data"].is_object() || !step["data"].contains("devices")) return {};
   const Json& data = step["data"];
-  // "device 0 NAME: chosen", as `vkattn devices` says of what a command takes.
+  // A line for each, "device 0 NAME: chosen" or "chosen by 'WANTED'" of the one that commands take.
   const std::string choice = data.value("choice", "");
-  Json fallback;
   for (const Json& entry : data["devices"]) {
-    const std::string name = entry.value("name", "");
-    const std::string index = std::to_string(entry.value("index", 0));
-    if (!device.empty()) {
-      if (device == index || name.find(device) != std::string::npos) return entry;
-      continue;
-    }
-    if (choice.find("device " + index + " " + name + ": chosen") != std::string::npos) return entry;
-    if (fallback.is_null() && entry.value("rejected", "").empty()) fallback = entry;
+    const std::string line =
+        "device " + std::to_string(entry.value("index", 0)) + " " + entry.value("name", "") + ": chosen";
+    if (choice.find(line) != std::string::npos) return entry;
   }
-  return fallback;
+  return {};
 }
 
 std::vector<ReportStep> report_steps(const ReportRequest& request, const Json& device) {
@@ -262,7 +258,7 @@ Json make_report(const ReportRequest& request, Json head,
   report["device"] = nullptr;
   report["steps"] = Json::array();
   report["steps"].push_back(run_step(request, device_step(request), request.seconds));
-  report["device"] = chosen_device(report["steps"][0], request.device);
+  report["device"] = chosen_device(report["steps"][0]);
   keep(report, 0);
   if (report["device"].is_null()) return report;
   const std::vector<ReportStep> steps = report_steps(request, report["device"]);

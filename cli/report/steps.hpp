@@ -40,7 +40,7 @@ struct ReportRequest {
 [[nodiscard]] Json run_step(const ReportRequest& request, const ReportStep& step, double remaining_s);
 
 /// The device's entry in the answer of device_step(); null where there is none.
-[[nodiscard]] Json chosen_device(const Json& step, const std::string& device);
+[[nodiscard]] Json chosen_device(const Json& step);
 
 /// Asks everything, one step after the other, and calls `keep` with the report after each. What the time did
 /// not suffice for is left out with a word, as is the rest of a kernel's checks where one of them hung.

@@ -96,14 +96,20 @@ case "$*" in
 esac
 )";
 
+/// A report by that tool, written into the folder.
+ReportRequest broken_tool(const TempFolder& folder) {
+  write_file(folder / "vkattn", kBrokenTool);
+  std::filesystem::permissions(folder / "vkattn", std::filesystem::perms::owner_all);
+  ReportRequest request;
+  request.program = (folder / "vkattn").string();
+  request.folder = folder.path().string();
+  return request;
+}
+
 class ReportOfABrokenDriver : public testing::Test {
  protected:
   void SetUp() override {
-    namespace fs = std::filesystem;
-    write_file(folder_ / "vkattn", kBrokenTool);
-    fs::permissions(folder_ / "vkattn", fs::perms::owner_all);
-    request_.program = (folder_ / "vkattn").string();
-    request_.folder = folder_.path().string();
+    request_ = broken_tool(folder_);
     request_.limit_s = 0.5;
     report_ = cli::make_report(request_, Json{{"version", "1"}}, [this](const Json& report, double share) {
       EXPECT_EQ(report["steps"].size(), ++kept_) << "each step is kept as soon as it is over";
@@ -156,11 +162,7 @@ TEST_F(ReportOfABrokenDriver, ThePageShowsIt) {
 
 TEST(Report, LeavesOutWhatTheTimeDoesNotSufficeFor) {
   const TempFolder folder;
-  write_file(folder / "vkattn", kBrokenTool);
-  std::filesystem::permissions(folder / "vkattn", std::filesystem::perms::owner_all);
-  ReportRequest request;
-  request.program = (folder / "vkattn").string();
-  request.folder = folder.path().string();
+  ReportRequest request = broken_tool(folder);
   request.seconds = 0.5;
   const Json report = cli::make_report(request, Json::object(), [](const Json&, double) {});
   ASSERT_GT(report["steps"].size(), 1U);
@@ -168,14 +170,18 @@ TEST(Report, LeavesOutWhatTheTimeDoesNotSufficeFor) {
   EXPECT_TRUE(has(report["steps"].back()["message"].get<std::string>(), "the time was over"));
 }
 
-TEST(Report, ADeviceIsChosenByNumberOrName) {
-  const Json step = Json::parse(R"({"data": {"choice": "device 1 Second: chosen, as it is discrete",
-      "devices": [{"index": 0, "name": "First", "rejected": "no compute queue"}, {"index": 1, "name": "Second"}]}})");
-  EXPECT_EQ(cli::chosen_device(step, "")["name"], "Second");
-  EXPECT_EQ(cli::chosen_device(step, "0")["name"], "First");
-  EXPECT_EQ(cli::chosen_device(step, "Sec")["name"], "Second");
-  EXPECT_TRUE(cli::chosen_device(step, "Third").is_null());
-  EXPECT_TRUE(cli::chosen_device(Json::object(), "").is_null());
+TEST(Report, IsAboutTheDeviceThatTheRuntimeChose) {
+  Json step = Json::parse(
+      R"({"data": {"devices": [{"index": 0, "name": "First"}, {"index": 1, "name": "Second"}]}})");
+  const auto chosen = [&](const std::string& choice) {
+    step["data"]["choice"] = choice;
+    return cli::chosen_device(step);
+  };
+  EXPECT_EQ(chosen("device 0 First: not the best type\ndevice 1 Second: chosen\n")["name"], "Second");
+  EXPECT_EQ(chosen("device 0 First: chosen by 'fir'\ndevice 1 Second: not the one asked for\n")["name"],
+            "First");
+  EXPECT_TRUE(chosen("").is_null());
+  EXPECT_TRUE(cli::chosen_device(Json::object()).is_null());
 }
 
 TEST(Chart, HasAMarkForEachPointAndNamesLines) {
