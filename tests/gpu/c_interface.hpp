@@ -26,19 +26,14 @@ class CInterfaceTest : public GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    const detail::RuntimeState& state = detail::RuntimeState::of(runtime());
-    vkattn_physical_device physical = initial(vkattn_physical_device_init);
-    physical.instance = state.instance->handle;
-    physical.physical_device = state.physical_device;
-    physical.get_instance_proc_addr = state.instance->loader.vkGetInstanceProcAddr;
-    physical.api_version = state.instance->api_version;
+    const vkattn_physical_device physical = runtime_device();
     VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
     ASSERT_EQ(vkattn_enable_wanted(&physical, &info, &memory_, &error_), VKATTN_SUCCESS) << error_.message;
     // The runtime's device, on which the same is enabled.
     vkattn_device_desc desc = initial(vkattn_device_desc_init);
     desc.instance = physical.instance;
     desc.physical_device = physical.physical_device;
-    desc.device = state.handle;
+    desc.device = detail::RuntimeState::of(runtime()).handle;
     desc.get_instance_proc_addr = physical.get_instance_proc_addr;
     desc.api_version = physical.api_version;
     desc.enabled_extensions = info.ppEnabledExtensionNames;
@@ -51,6 +46,16 @@ class CInterfaceTest : public GpuTest {
     GpuTest::TearDown();
   }
 
+  /// The runtime's.
+  static vkattn_physical_device runtime_device() {
+    const detail::RuntimeState& state = detail::RuntimeState::of(runtime());
+    vkattn_physical_device physical = initial(vkattn_physical_device_init);
+    physical.instance = state.instance->handle;
+    physical.physical_device = state.physical_device;
+    physical.get_instance_proc_addr = state.instance->loader.vkGetInstanceProcAddr;
+    physical.api_version = state.instance->api_version;
+    return physical;
+  }
   static std::vector<vkattn_binding> bindings_of(const AttentionTensors& tensors) {
     std::vector<vkattn_binding> all;
     for (const c::TensorMembers& members : c::tensor_members()) {

@@ -93,12 +93,7 @@ TEST_F(CInterfaceTest, PipelinesAreKeptAsBytes) {
 }
 
 TEST_F(CInterfaceTest, WhatIsWantedIsListed) {
-  const detail::RuntimeState& state = detail::RuntimeState::of(runtime());
-  vkattn_physical_device physical = initial(vkattn_physical_device_init);
-  physical.instance = state.instance->handle;
-  physical.physical_device = state.physical_device;
-  physical.get_instance_proc_addr = state.instance->loader.vkGetInstanceProcAddr;
-  physical.api_version = state.instance->api_version;
+  vkattn_physical_device physical = runtime_device();
   std::uint32_t count = 0;
   ASSERT_EQ(vkattn_query_wanted(&physical, nullptr, &count, &error_), VKATTN_SUCCESS) << error_.message;
   ASSERT_GT(count, 5U);
