@@ -23,10 +23,9 @@ constexpr std::int64_t kMinPartCpu = 512;
 constexpr std::int64_t kMinKeysOfRow = 2;
 
 std::int64_t fewest_keys_of_part(const Capabilities& capabilities, const KernelConfig& config,
-                                 std::int64_t span, std::int64_t tiles, std::int64_t slots) {
+                                 std::int64_t fewest_on_gpu) {
   if (capabilities.is_cpu()) return kMinPartCpu;
-  const std::int64_t fewest = tiles * (span / kMinPartGpu) * 2 < slots ? kMinPartIdleGpu : kMinPartGpu;
-  return std::max(fewest, kMinKeysOfRow * config.rows_per_workgroup);
+  return std::max(fewest_on_gpu, kMinKeysOfRow * config.rows_per_workgroup);
 }
 
 // The share of workgroup slots that are busy over all waves.
@@ -72,8 +71,7 @@ std::int64_t concurrent_workgroups(const Capabilities& capabilities, const Kerne
 std::int64_t most_kv_parts(const AttentionDesc& desc, const Capabilities& capabilities,
                            const KernelConfig& config) {
   const std::int64_t span = most_visible_keys(desc, config.rows_per_workgroup);
-  const std::int64_t fewest =
-      capabilities.is_cpu() ? kMinPartCpu : std::max(kMinPartGpu, kMinKeysOfRow * config.rows_per_workgroup);
+  const std::int64_t fewest = fewest_keys_of_part(capabilities, config, kMinPartGpu);
   return std::clamp<std::int64_t>(span / fewest, 1, kMaxKvSplits);
 }
 
@@ -90,8 +88,10 @@ KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilit
   if (wanted > 0) return in_parts(wanted);
   const std::int64_t slots = concurrent_workgroups(capabilities, config);
   if (tiles >= slots || span < kMinKeys) return in_parts(1);
-  const std::int64_t most =
-      std::min(kMaxSplits, span / fewest_keys_of_part(capabilities, config, span, tiles, slots));
+  const bool is_idle = tiles * (span / kMinPartGpu) * 2 < slots;
+  const std::int64_t fewest =
+      fewest_keys_of_part(capabilities, config, is_idle ? kMinPartIdleGpu : kMinPartGpu);
+  const std::int64_t most = std::min(kMaxSplits, span / fewest);
   double best = 0;
   for (std::int64_t parts = 1; parts <= most; ++parts)
     best = std::max(best, wave_efficiency(tiles * parts, slots));
