@@ -24,7 +24,7 @@ float rescale_factor(float old_maximum, float new_maximum) {
 }
 
 // A row's log-sum-exp in log2 units from its maximum (or what else its scores were taken relative to) and sum;
-// kHiddenScore for a row that saw no key. Probabilities are at most 1, about 2^7 in matrix2 and 2^15 in matrix. So a
+// kHiddenScore for a row that saw no key. Probabilities are at most 1, and 2^15 on matrix units. So a
 // sum that is not finite comes from a NaN, which exp2 and log2 turn into numbers on some implementations.
 float log_sum_exp2(float maximum, float sum) {
   if ((floatBitsToUint(sum) & 0x7fffffffu) >= 0x7f800000u) return uintBitsToFloat(0x7fc00000u);

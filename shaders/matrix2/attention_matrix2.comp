@@ -1,6 +1,7 @@
 // Attention on matrix units with VK_NV_cooperative_matrix2: one matrix holds a whole block of rows by a whole tile of
 // keys, the driver spreads it over the workgroup (or the subgroup) and moves it through shared memory as it sees fit.
-// Masks, exponentials and stores are functions of an element and its place; row maxima and sums are reductions.
+// Masks, exponentials and stores are functions of an element and its place; row maxima and sums are reductions. A
+// number that each row has stands in all columns of a narrow matrix; a reduction brings it into other shapes.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -12,15 +13,17 @@
 #include "lib/sinks.glsl"
 #include "matrix2/matrices.glsl"
 
-// A probability is exp2(score - reference). The reference is the row's maximum less this, so that probabilities fill
-// float16's range: normal numbers down to 2^-21 of the maximum. Of large scores it is rounded, but never by so much
+// A probability is exp2(score - reference). The reference is the row's maximum less kHeadroom at the time it was last
+// raised; it is raised again where a score exceeds it by kLimit. So probabilities fill float16's range: at the most
+// 2^15, and normal numbers down to 2^-21 of the maximum. Of large scores the reference is rounded, but never by so much
 // that a probability overflows: steps of 16 are beyond twice the headroom, and the sum rounds back to the maximum.
 const float kHeadroom = 7.0;
+const float kLimit = 15.0;
 
 QueryMatrix queries[kHeadBlocks];
 SumMatrix sums[kValueBlocks];
-ScoreMatrix row_reference;  // the same in each column
-ScoreMatrix row_sum;        // of each column's keys only, until store_rows()
+RowMatrix row_reference;
+RowMatrix row_sum;
 
 TilePosition tile;
 int kv_length;  // of the batch entry
@@ -59,15 +62,19 @@ float raise_to_sink(const in uint row, const in uint column, const in float refe
   return sink == kHiddenScore ? reference : max(reference, sink - kHeadroom);
 }
 
-// It counts once, in the first column.
 float add_sink(const in uint row, const in uint column, const in float sum, const in float reference) {
   const uint head = score_row_at(row).head;
-  const float weight = column == 0u ? sink_weight(head, tile.split) : 0.0;
+  const float weight = sink_weight(head, tile.split);
   return weight == 0.0 ? sum : sum + weight * exp2(sink_score(head, tile.split) - reference);
 }
 
+// 1 where the row's reference must be raised, else 0: a NaN in another row does not hide it in their maximum.
+float exceeds(const in uint row, const in uint column, const in float reference, const in float maximum) {
+  return maximum - reference > kLimit ? 1.0 : 0.0;
+}
+
 float raise(const in uint row, const in uint column, const in float reference, const in float maximum) {
-  return max(reference, maximum - kHeadroom);
+  return maximum - reference > kLimit ? maximum - kHeadroom : reference;
 }
 
 float rescale(const in uint row, const in uint column, const in float old_reference, const in float reference) {
@@ -121,31 +128,44 @@ void compute_scores(out ScoreMatrix scores, int first_key, bool masked) {
   if (masked) coopMatPerElementNV(scores, scores, hide, first_key);
 }
 
-// Rescales what was accumulated.
-void raise_references(ScoreMatrix reference) {
-  ScoreMatrix factors;
+// Rescales what was accumulated to other references.
+void change_references(RowMatrix reference) {
+  RowMatrix factors;
   coopMatPerElementNV(factors, row_reference, rescale, reference);
   row_reference = reference;
   row_sum = row_sum * factors;
-  // The same factor in each column: a reduction brings it into the shape of the sums.
   SumMatrix sum_factors;
   coopMatReduceNV(sum_factors, factors, gl_CooperativeMatrixReduceRowNV, larger);
   VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * sum_factors;
 }
 
+// Most tiles raise no reference, and rescale nothing.
+void raise_references(ScoreMatrix scores) {
+  RowMatrix maxima;
+  coopMatReduceNV(maxima, scores, gl_CooperativeMatrixReduceRowNV, larger);
+  RowMatrix exceeded;
+  coopMatPerElementNV(exceeded, row_reference, exceeds, maxima);
+  coopMatReduceNV(exceeded, exceeded, gl_CooperativeMatrixReduceRowAndColumnNV, larger);
+  if (exceeded[0] == 0.0) return;  // each element is the same, so all invocations go the same way
+  RowMatrix reference;
+  coopMatPerElementNV(reference, row_reference, raise, maxima);
+  change_references(reference);
+}
+
 // Turns scores into probabilities and raises the rows' references.
 void update_softmax(inout ScoreMatrix scores, bool masked) {
-  ScoreMatrix maxima;
-  coopMatReduceNV(maxima, scores, gl_CooperativeMatrixReduceRowNV, larger);
-  ScoreMatrix reference;
-  coopMatPerElementNV(reference, row_reference, raise, maxima);
+  raise_references(scores);
+  ScoreMatrix references;
+  coopMatReduceNV(references, row_reference, gl_CooperativeMatrixReduceRowNV, larger);
   if (looks_for_hidden(masked)) {
-    coopMatPerElementNV(scores, scores, masked_probability, reference);
+    coopMatPerElementNV(scores, scores, masked_probability, references);
   } else {
-    coopMatPerElementNV(scores, scores, probability, reference);
+    coopMatPerElementNV(scores, scores, probability, references);
   }
-  raise_references(reference);
-  row_sum = row_sum + scores;
+  // Of probabilities that are not rounded yet: of rounded ones the log-sum-exp would be off by 2^-11.
+  RowMatrix tile_sum;
+  coopMatReduceNV(tile_sum, scores, gl_CooperativeMatrixReduceRowNV, plus);
+  row_sum = row_sum + tile_sum;
 }
 
 void process_tile(int first_key, bool masked) {
@@ -164,25 +184,23 @@ void process_tile(int first_key, bool masked) {
 void begin_rows() {
   VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) load_queries(queries[b], tile, b);
   VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) sums[b] = SumMatrix(0.0);
-  row_reference = ScoreMatrix(kHiddenScore);
-  row_sum = ScoreMatrix(0.0);
+  row_reference = RowMatrix(kHiddenScore);
+  row_sum = RowMatrix(0.0);
 }
 
 // Last, as probabilities relative to a sink far above the scores are beyond 16 bits.
 void add_sinks() {
-  ScoreMatrix reference;
+  RowMatrix reference;
   coopMatPerElementNV(reference, row_reference, raise_to_sink);
-  raise_references(reference);
+  change_references(reference);
   coopMatPerElementNV(row_sum, row_sum, add_sink, reference);
 }
 
 void store_rows() {
   if (kHasSinks) add_sinks();
-  ScoreMatrix totals;
-  coopMatReduceNV(totals, row_sum, gl_CooperativeMatrixReduceRowNV, plus);
-  if (kHasLse || kSplitKv) coopMatPerElementNV(totals, totals, store_row_lse, row_reference);
+  if (kHasLse || kSplitKv) coopMatPerElementNV(row_sum, row_sum, store_row_lse, row_reference);
   SumMatrix sum_totals;
-  coopMatReduceNV(sum_totals, totals, gl_CooperativeMatrixReduceRowNV, larger);
+  coopMatReduceNV(sum_totals, row_sum, gl_CooperativeMatrixReduceRowNV, larger);
   VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) {
     coopMatPerElementNV(sums[b], sums[b], store_sum, sum_totals, b * kValueBlock);
   }

@@ -25,6 +25,7 @@ layout(constant_id = VKATTN_SPEC_MATRIX2_ROWS) const uint kRows = 32;
 layout(constant_id = VKATTN_SPEC_MATRIX2_KEYS) const uint kKeys = 32;
 layout(constant_id = VKATTN_SPEC_MATRIX2_HEAD_BLOCK) const uint kHeadBlock = 32;    // dims of one matrix of Q or K
 layout(constant_id = VKATTN_SPEC_MATRIX2_VALUE_BLOCK) const uint kValueBlock = 32;  // dims of one matrix of V or O
+layout(constant_id = VKATTN_SPEC_MATRIX2_ROW_COLUMNS) const uint kRowColumns = 32;
 layout(constant_id = VKATTN_SPEC_MATRIX2_QUERY_TENSOR) const bool kQueryTensor = false;
 layout(constant_id = VKATTN_SPEC_MATRIX2_KEY_LOADS8) const bool kKeyLoads8 = false;
 layout(constant_id = VKATTN_SPEC_MATRIX2_VALUE_LOADS8) const bool kValueLoads8 = false;
@@ -38,6 +39,8 @@ const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
 #define ProbabilityMatrix coopmat<VKATTN_MATRIX_ELEMENT, VKATTN_MATRIX2_SCOPE, kRows, kKeys, gl_MatrixUseA>
 #define ValueMatrix coopmat<VKATTN_MATRIX_ELEMENT, VKATTN_MATRIX2_SCOPE, kKeys, kValueBlock, gl_MatrixUseB>
 #define SumMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kValueBlock, gl_MatrixUseAccumulator>
+// A number of each row, the same in each column.
+#define RowMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kRowColumns, gl_MatrixUseAccumulator>
 // Queries that a function fetches: as accumulators they can be converted to an operand.
 #define FetchedMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kHeadBlock, gl_MatrixUseAccumulator>
 

@@ -149,6 +149,7 @@
 #define VKATTN_SPEC_MATRIX2_KEY_LOADS8 53    // rows are dense and start at multiples of 8 elements
 #define VKATTN_SPEC_MATRIX2_VALUE_LOADS8 54
 
+#define VKATTN_SPEC_MATRIX2_ROW_COLUMNS 55  // of matrices that have one number for each row
 #define VKATTN_SPEC_WEIGHTS_STAGE 48
 
 #define VKATTN_SPEC_BLOCK_MASK_SHARED 48  // a workgroup shares a block; else each invocation has its own

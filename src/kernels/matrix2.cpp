@@ -19,6 +19,8 @@ constexpr std::uint32_t kMaxHeldRegisters = 224;
 // Dims of one matrix: wider heads take several, evenly.
 constexpr std::uint32_t kMaxBlockDims = 256;
 constexpr std::uint32_t kCpuBlockDims = 16;
+// Numbers of a row: reference, sum, and factor or maximum.
+constexpr std::uint32_t kRowNumbers = 3;
 
 // One configuration of the shader; the names are those of its constants.
 struct Matrix2Tile {
@@ -27,13 +29,16 @@ struct Matrix2Tile {
   std::uint32_t head_block = 0, value_block = 0;
   std::uint32_t head_dims = 0, value_dims = 0;  // whole blocks
 
-  // What an invocation holds: sums, scores, references, row sums; queries; one operand of K or V. 16-bit ones
-  // are two to a register.
+  // What an invocation holds: sums, scores, the rows' numbers; queries; one operand of K or V, or the
+  // references in the shape of the scores. 16-bit ones are two to a register.
   [[nodiscard]] std::uint32_t held_registers() const {
-    const std::uint32_t accumulators = rows * (value_dims + 3 * keys);
-    const std::uint32_t operands = rows * head_dims + keys * std::max(head_block, value_block);
-    return (accumulators + operands / 2) / invocations;
+    const std::uint32_t accumulators = rows * (value_dims + keys + kRowNumbers * row_columns());
+    const std::uint32_t loaded = keys * std::max(head_block, value_block) / 2;
+    return (accumulators + rows * head_dims / 2 + std::max(loaded, rows * keys)) / invocations;
   }
+
+  // The narrowest matrix that holds a number for each row.
+  [[nodiscard]] std::uint32_t row_columns() const { return matrices->n_granularity; }
 };
 
 bool is_usable(const FlexibleMatrix& entry, std::string_view operand, std::string_view scope) {
@@ -236,6 +241,7 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
   config.constants.push_back({VKATTN_SPEC_MATRIX2_KEYS, tile->keys});
   config.constants.push_back({VKATTN_SPEC_MATRIX2_HEAD_BLOCK, tile->head_block});
   config.constants.push_back({VKATTN_SPEC_MATRIX2_VALUE_BLOCK, tile->value_block});
+  config.constants.push_back({VKATTN_SPEC_MATRIX2_ROW_COLUMNS, tile->row_columns()});
   const auto dense = [&](const TensorDesc& tensor) {
     return has_vector_loads(tensor, key_extents(desc, 1), 8) ? 1U : 0U;
   };
