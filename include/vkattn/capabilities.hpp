@@ -101,13 +101,17 @@ struct Capabilities {
   bool vulkan_memory_model_device_scope = false;  ///< vulkanMemoryModelDeviceScope
   bool maintenance4 = false;           ///< a workgroup's size may be a specialization constant in SPIR-V 1.6
   bool preserves_nan_float32 = false;  ///< shaderSignedZeroInfNanPreserveFloat32
-  bool push_descriptors = false;       ///< VK_KHR_push_descriptor, or pushDescriptor of Vulkan 1.4
-  std::uint32_t max_push_descriptors = 0;  ///< of a set; 0 where the device has no push descriptors
-  bool pipeline_statistics = false;        ///< VK_KHR_pipeline_executable_properties
-  bool cooperative_matrix = false;         ///< cooperativeMatrix of VK_KHR_cooperative_matrix
-  bool bfloat16_type = false;              ///< shaderBFloat16Type
-  bool bfloat16_matrix = false;            ///< that and shaderBFloat16CooperativeMatrix
-  std::vector<MatrixShape> matrix_shapes;  ///< empty without cooperative_matrix
+  /// shaderRoundingModeRTEFloat16, and a shader may ask for it without a word about other widths.
+  bool rounds_float16_to_nearest = false;
+  bool maximal_reconvergence = false;          ///< shaderMaximalReconvergence
+  bool subgroup_uniform_control_flow = false;  ///< shaderSubgroupUniformControlFlow
+  bool push_descriptors = false;               ///< VK_KHR_push_descriptor, or pushDescriptor of Vulkan 1.4
+  std::uint32_t max_push_descriptors = 0;      ///< of a set; 0 where the device has no push descriptors
+  bool pipeline_statistics = false;            ///< VK_KHR_pipeline_executable_properties
+  bool cooperative_matrix = false;             ///< cooperativeMatrix of VK_KHR_cooperative_matrix
+  bool bfloat16_type = false;                  ///< shaderBFloat16Type
+  bool bfloat16_matrix = false;                ///< that and shaderBFloat16CooperativeMatrix
+  std::vector<MatrixShape> matrix_shapes;      ///< empty without cooperative_matrix
   /// A feature of VK_NV_cooperative_matrix2 by its name there (cooperativeMatrixWorkgroupScope and so on).
   /// @{
   bool matrix2_workgroup_scope = false;

@@ -8,6 +8,7 @@
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "vulkan/execution_modes.hpp"
 #include "vulkan/shared_accesses.hpp"
 
 namespace vkattn::detail {
@@ -86,6 +87,7 @@ Program::Program(std::shared_ptr<const DeviceState> device, ProgramDesc desc, co
 }
 
 Result<void> Program::make_pipelines() const {
+  const ExecutionModes modes = offered_modes(device_->capabilities);
   for (std::size_t i = 0; i < desc_.passes.size(); ++i) {
     const ProgramPass& pass = desc_.passes[i];
     const auto same =
@@ -100,6 +102,7 @@ Result<void> Program::make_pipelines() const {
     if (!words) return words.error();
     slots_.renumber(*words);
     leave_shared_memory_to_barriers(*words);
+    declare_execution_modes(*words, modes);
     auto pipeline = Pipeline::create(
         device_, {pass.shader, *words, pass.specialization, layout_.handle(), pass.required_subgroup_size,
                   options_.capture_statistics, options_.pipeline_cache});

@@ -23,8 +23,8 @@ std::vector<std::string_view> names_to_disable() {
   }
   for (const DeviceFeatureRow& row : device_feature_table()) add(row.name);
   // Whether or not Vulkan's headers knew them.
-  for (const char* name :
-       {"VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16", "VK_NV_cooperative_matrix2"}) {
+  for (const char* name : {"VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16", "VK_NV_cooperative_matrix2",
+                           "VK_KHR_shader_maximal_reconvergence"}) {
     add(name);
   }
   for (const DeviceExtensionRow& row : device_extension_table()) {

@@ -43,6 +43,7 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
   VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
   VkPhysicalDeviceFloatControlsProperties floats{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
+  floats.roundingModeIndependence = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
   VkPhysicalDeviceSubgroupSizeControlProperties sizes{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
   VkPhysicalDeviceMaintenance4Properties maintenance4{
@@ -125,6 +126,9 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
   capabilities.max_memory_allocation_bytes = maintenance3.maxMemoryAllocationSize;
   if (maintenance4.maxBufferSize != 0) capabilities.max_buffer_size = maintenance4.maxBufferSize;
   capabilities.preserves_nan_float32 = floats.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE;
+  capabilities.rounds_float16_to_nearest =
+      floats.shaderRoundingModeRTEFloat16 == VK_TRUE &&
+      floats.roundingModeIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
   capabilities.push_descriptors = push_extension;  // or by a feature of Vulkan 1.4
   capabilities.max_push_descriptors = push.maxPushDescriptors;
 #ifdef VK_NV_cooperative_matrix2

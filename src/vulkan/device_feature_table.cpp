@@ -47,6 +47,8 @@ constexpr std::string_view kSixteenBit = "float16 and bfloat16 tensors are read 
 constexpr std::string_view kMatrixUnits = "the kernel matrix, on matrix units";
 constexpr std::string_view kMatrix2 = "the kernel matrix2, on matrix units of a whole workgroup";
 constexpr std::string_view kSubgroups = "tile and matrix choose the size of subgroups";
+constexpr std::string_view kReconvergence =
+    "subgroups that are together again where shaders take it for granted";
 
 [[maybe_unused]] constexpr const char* kMatrixExtension = "VK_KHR_cooperative_matrix";
 
@@ -102,6 +104,27 @@ constexpr DeviceFeatureRow kFeatures[] = {
                   VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR, pipelineExecutableInfo),
      {},
      "statistics of pipelines"},
+#ifdef VK_KHR_shader_maximal_reconvergence
+    {"shaderMaximalReconvergence",
+     VK_KHR_SHADER_MAXIMAL_RECONVERGENCE_EXTENSION_NAME,
+     0,
+     true,
+     &C::maximal_reconvergence,
+     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_MAXIMAL_RECONVERGENCE_FEATURES_KHR,
+                  VkPhysicalDeviceShaderMaximalReconvergenceFeaturesKHR, shaderMaximalReconvergence),
+     {},
+     kReconvergence},
+#endif
+    {"shaderSubgroupUniformControlFlow",
+     VK_KHR_SHADER_SUBGROUP_UNIFORM_CONTROL_FLOW_EXTENSION_NAME,
+     0,
+     true,
+     &C::subgroup_uniform_control_flow,
+     VKATTN_PLACE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SUBGROUP_UNIFORM_CONTROL_FLOW_FEATURES_KHR,
+                  VkPhysicalDeviceShaderSubgroupUniformControlFlowFeaturesKHR,
+                  shaderSubgroupUniformControlFlow),
+     {},
+     kReconvergence},
 #ifdef VK_VERSION_1_4
     // Only read: where a chain has no such structure, the extension does not get in the way of others.
     {"pushDescriptor",
@@ -228,7 +251,7 @@ constexpr DeviceFeatureRow kFeatures[] = {
 constexpr DeviceExtensionRow kExtensions[] = {
     {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, 0, true, "plans without bindings"},
     {VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, VK_API_VERSION_1_2, false,
-     "whether NaN is kept, which strict results depend on"},
+     "whether NaN is kept, which strict results depend on, and how float16 is rounded"},
     {VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME, VK_API_VERSION_1_2, false, "the driver's name, in reports"},
     {"VK_KHR_portability_subset", 0, false, "must be enabled where it is there"},
 };

@@ -1,0 +1,110 @@
+// Execution modes: see execution_modes.hpp.
+#include "vulkan/execution_modes.hpp"
+
+#include <cstddef>
+#include <initializer_list>
+#include <string_view>
+
+namespace vkattn::detail {
+
+namespace {
+
+constexpr std::size_t kHeaderWords = 5;
+
+// Numbers of SPIR-V 1.6 and of SPV_KHR_maximal_reconvergence, SPV_KHR_subgroup_uniform_control_flow and
+// SPV_KHR_float_controls.
+constexpr std::uint32_t kOpExtension = 10;
+constexpr std::uint32_t kOpEntryPoint = 15;
+constexpr std::uint32_t kOpExecutionMode = 16;
+constexpr std::uint32_t kOpCapability = 17;
+constexpr std::uint32_t kFloat16 = 9;
+constexpr std::uint32_t kFirstOfSubgroups = 61;  // GroupNonUniform
+constexpr std::uint32_t kLastOfSubgroups = 68;   // GroupNonUniformQuad
+constexpr std::uint32_t kCooperativeMatrix = 6022;
+constexpr std::uint32_t kRoundingModeRte = 4467;
+constexpr std::uint32_t kModeSubgroupUniformControlFlow = 4421;
+constexpr std::uint32_t kModeRoundingRte = 4462;
+constexpr std::uint32_t kModeMaximallyReconverges = 6023;
+
+using Words = std::vector<std::uint32_t>;
+
+void add(Words& words, std::uint32_t op, std::initializer_list<std::uint32_t> operands) {
+  words.push_back(static_cast<std::uint32_t>(operands.size() + 1) << 16U | op);
+  words.insert(words.end(), operands);
+}
+
+void add_extension(Words& words, std::string_view name) {
+  const std::size_t length = name.size() / 4 + 1;  // with a zero at the end
+  words.push_back(static_cast<std::uint32_t>(length + 1) << 16U | kOpExtension);
+  const std::size_t begin = words.size();
+  words.resize(begin + length);
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    words[begin + i / 4] |= static_cast<std::uint32_t>(static_cast<unsigned char>(name[i])) << i % 4 * 8;
+  }
+}
+
+// What a shader is, and where declarations belong.
+struct Shader {
+  bool has_subgroups = false;
+  bool has_float16 = false;
+  std::size_t capabilities_end = 0;
+  std::size_t entry_end = 0;  // 0: none was found
+  std::uint32_t entry = 0;
+
+  explicit Shader(const Words& spirv) {
+    for (std::size_t i = kHeaderWords; i < spirv.size() && entry_end == 0;) {
+      const std::size_t length = spirv[i] >> 16U;
+      if (length == 0 || length > spirv.size() - i) return;  // not SPIR-V: the driver will say so
+      const std::uint32_t op = spirv[i] & 0xffffU;
+      if (op == kOpCapability && length == 2) {
+        const std::uint32_t capability = spirv[i + 1];
+        has_float16 |= capability == kFloat16;
+        has_subgroups |= capability == kCooperativeMatrix ||
+                         (capability >= kFirstOfSubgroups && capability <= kLastOfSubgroups);
+        capabilities_end = i + length;
+      }
+      if (op == kOpEntryPoint && length >= 4) {
+        entry = spirv[i + 2];
+        entry_end = i + length;
+      }
+      i += length;
+    }
+  }
+};
+
+}  // namespace
+
+ExecutionModes offered_modes(const Capabilities& capabilities) {
+  ExecutionModes modes;
+  modes.maximal_reconvergence = capabilities.maximal_reconvergence;
+  modes.subgroup_uniform_control_flow =
+      capabilities.subgroup_uniform_control_flow && !capabilities.maximal_reconvergence;
+  modes.float16_to_nearest = capabilities.rounds_float16_to_nearest;
+  return modes;
+}
+
+void declare_execution_modes(Words& spirv, const ExecutionModes& modes) {
+  const Shader shader(spirv);
+  if (shader.entry_end == 0 || shader.capabilities_end == 0) return;
+  Words capabilities, extensions, declarations;
+  if (modes.maximal_reconvergence && shader.has_subgroups) {
+    add_extension(extensions, "SPV_KHR_maximal_reconvergence");
+    add(declarations, kOpExecutionMode, {shader.entry, kModeMaximallyReconverges});
+  }
+  if (modes.subgroup_uniform_control_flow && shader.has_subgroups) {
+    add_extension(extensions, "SPV_KHR_subgroup_uniform_control_flow");
+    add(declarations, kOpExecutionMode, {shader.entry, kModeSubgroupUniformControlFlow});
+  }
+  if (modes.float16_to_nearest && shader.has_float16) {
+    add(capabilities, kOpCapability, {kRoundingModeRte});
+    add_extension(extensions, "SPV_KHR_float_controls");
+    constexpr std::uint32_t kBits = 16;
+    add(declarations, kOpExecutionMode, {shader.entry, kModeRoundingRte, kBits});
+  }
+  const auto at = [&](std::size_t word) { return spirv.begin() + static_cast<std::ptrdiff_t>(word); };
+  spirv.insert(at(shader.entry_end), declarations.begin(), declarations.end());
+  capabilities.insert(capabilities.end(), extensions.begin(), extensions.end());
+  spirv.insert(at(shader.capabilities_end), capabilities.begin(), capabilities.end());
+}
+
+}  // namespace vkattn::detail

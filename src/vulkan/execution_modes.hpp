@@ -1,0 +1,27 @@
+// What SPIR-V asks of the device that runs it, beside what GLSL has words for.
+#pragma once
+
+#include <vkattn/capabilities.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace vkattn::detail {
+
+/// What a shader is to be run with, where it has a use for it.
+struct ExecutionModes {
+  bool maximal_reconvergence = false;
+  bool subgroup_uniform_control_flow = false;
+  bool float16_to_nearest = false;  ///< float16 results are rounded to the nearest, ties to even
+
+  friend bool operator==(const ExecutionModes&, const ExecutionModes&) = default;
+};
+
+/// What the device offers. Maximal reconvergence includes what subgroup-uniform control flow promises.
+[[nodiscard]] ExecutionModes offered_modes(const Capabilities& capabilities);
+
+/// Declares the modes in a shader with one entry point. Reconvergence is of use to shaders with operations of
+/// a subgroup or matrices, rounding to those that compute in float16: others stay as they are.
+void declare_execution_modes(std::vector<std::uint32_t>& spirv, const ExecutionModes& modes);
+
+}  // namespace vkattn::detail
