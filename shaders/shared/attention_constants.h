@@ -114,6 +114,7 @@
 #define VKATTN_SPEC_TILE_ROWS 49
 #define VKATTN_SPEC_TILE_KEYS 50
 #define VKATTN_SPEC_TILE_DIM_CHUNK 51
+#define VKATTN_SPEC_TILE_PACKED 52  // keys and values stay float16 in shared memory
 
 #define VKATTN_SPEC_MATRIX_M 48  // the shape of one product: M x K times K x N
 #define VKATTN_SPEC_MATRIX_N 49
@@ -148,8 +149,8 @@
 #define VKATTN_SPEC_MATRIX2_QUERY_TENSOR 52  // query rows are loaded by tensor addressing; they are dense as below
 #define VKATTN_SPEC_MATRIX2_KEY_LOADS8 53    // rows are dense and start at multiples of 8 elements
 #define VKATTN_SPEC_MATRIX2_VALUE_LOADS8 54
-
 #define VKATTN_SPEC_MATRIX2_ROW_COLUMNS 55  // of matrices that have one number for each row
+
 #define VKATTN_SPEC_WEIGHTS_STAGE 48
 
 #define VKATTN_SPEC_BLOCK_MASK_SHARED 48  // a workgroup shares a block; else each invocation has its own

@@ -11,6 +11,9 @@
 #define VKATTN_TILE_ROW_STAGE4(ROWS, DIMS, KEYS) ((ROWS) * VKATTN_TILE_ROW_STRIDE4(DIMS, KEYS))
 // Keys, then values of 4 dims a column.
 #define VKATTN_TILE_KV_STAGE4(KEYS, DIMS, COLUMNS) ((KEYS) * (VKATTN_LARGER((DIMS) / 4, COLUMNS) + 1))
+// They lie in one of two stages, as QUADS of float32 or, packed, of 16 bits.
+#define VKATTN_TILE_FLOAT_STAGE4(QUADS, PACKED) ((PACKED) ? 1 : (QUADS))
+#define VKATTN_TILE_PACKED_STAGE2(QUADS, PACKED) ((PACKED) ? (QUADS) : 1)
 // What the columns of a row reduce, in words, where they do so through shared memory.
 #define VKATTN_TILE_REDUCE_STAGE(ROWS, COLUMNS) ((ROWS) * ((COLUMNS) + 1))
 

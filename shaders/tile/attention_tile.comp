@@ -19,6 +19,8 @@
 
 layout(constant_id = VKATTN_SPEC_TILE_KEYS) const uint kKeys = 2;
 layout(constant_id = VKATTN_SPEC_TILE_DIM_CHUNK) const uint kDimChunk = 32;
+// Keys and values stay float16 until they are multiplied. Rows are whole quads, and start at multiples of 4 elements.
+layout(constant_id = VKATTN_SPEC_TILE_PACKED) const bool kPacked = false;
 
 const uint kBlockKeys = kColumns * kKeys;
 const uint kValueChunk = kColumns * 4;                               // dims of the output staged at a time
@@ -38,13 +40,18 @@ const uint kValueFetches = (kValueQuads + kThreads - 1) / kThreads;
 // First queries, then probabilities; a row's stay in its own part. Scalars, as neighbouring probabilities are of several
 // threads.
 shared float row_stage[VKATTN_TILE_ROW_STAGE4(kBlockRows, kDimChunk, kBlockKeys) * 4];
-shared vec4 kv_stage[VKATTN_TILE_KV_STAGE4(kBlockKeys, kDimChunk, kColumns)];  // first keys, then values
+// First keys, then values, in one of the two.
+const uint kStageQuads = VKATTN_TILE_KV_STAGE4(kBlockKeys, kDimChunk, kColumns);
+shared vec4 float_stage[VKATTN_TILE_FLOAT_STAGE4(kStageQuads, kPacked)];
+shared uvec2 packed_stage[VKATTN_TILE_PACKED_STAGE2(kStageQuads, kPacked)];
 
 vec4 accumulator[kRows * kValueChunks];
 float scores[kRows * kKeys];
 vec4 fetched_queries[kQueryFetches];
 vec4 fetched_keys[kKeyFetches];
 vec4 fetched_values[kValueFetches];
+uvec2 packed_keys[kKeyFetches];
+uvec2 packed_values[kValueFetches];
 uint query_source[kQueryFetches];  // rows in memory
 float row_maximum[kRows];
 float row_sum[kRows];  // of this thread's keys only, until store_rows()
@@ -76,21 +83,60 @@ void stage_quad(uint row, uint quad, vec4 elements) {
   [[unroll]] for (uint d = 0; d < 4; ++d) row_stage[i + d] = elements[d];
 }
 
+void stage_kv(uint index, vec4 elements, uvec2 bits) {
+  if (kPacked) {
+    packed_stage[index] = bits;
+  } else {
+    float_stage[index] = elements;
+  }
+}
+
+vec4 staged_kv(uint index) {
+  if (!kPacked) return float_stage[index];
+  const uvec2 bits = packed_stage[index];
+  return vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y));
+}
+
 // Keys behind the last repeat it: a masked block leaves them out.
 uint existing_key(int key, int key_end) { return uint(min(key, key_end - 1)); }
 
+// Elements dim .. dim + 3 of a row of so many, or the last four, where it has whole quads: a branch around a load would
+// make compilers wait for it.
+uint existing_dim(uint dim, uint dims, uint chunk) { return dims % chunk == 0 ? dim : min(dim, dims - 4u); }
+bool is_existing_dim(uint dim, uint dims, uint chunk) { return dims % chunk == 0 || dim < dims; }
+
+vec4 query_quad(uint source, uint dim) {
+  if (kHeadDim % 4 != 0) return query_at4(source, dim);
+  const vec4 quad = query_full4(source, existing_dim(dim, kHeadDim, kDimChunk));
+  return is_existing_dim(dim, kHeadDim, kDimChunk) ? quad : vec4(0.0);
+}
+
+vec4 key_quad(uint source, uint dim) {
+  if (kHeadDim % 4 != 0) return key_at4(source, dim);
+  const vec4 quad = key_full4(source, existing_dim(dim, kHeadDim, kDimChunk));
+  return is_existing_dim(dim, kHeadDim, kDimChunk) ? quad : vec4(0.0);
+}
+
+uvec2 packed_key_quad(uint source, uint dim) {
+  const uvec2 quad = VKATTN_LOAD2(key, (source + existing_dim(dim, kHeadDim, kDimChunk)) >> 2);
+  return is_existing_dim(dim, kHeadDim, kDimChunk) ? quad : uvec2(0u);
+}
+
 // All of a thread's quads are fetched before the first is written, so that their latencies overlap.
 void fetch_queries_and_keys(int first_key, int key_end, uint dim) {
-  const bool whole = kHeadDim % kDimChunk == 0;
   [[unroll]] for (uint n = 0; n < kQueryFetches; ++n) {
     const uint at = dim + quad_index(n, kQueryQuads) % kDimQuads * 4u;
-    fetched_queries[n] = whole ? query_full4(query_source[n], at) : query_at4(query_source[n], at);
+    fetched_queries[n] = query_quad(query_source[n], at);
   }
   [[unroll]] for (uint n = 0; n < kKeyFetches; ++n) {
     const uint i = quad_index(n, kKeyQuads);
     const uint source = key_row(tile.batch, tile.kv_head, existing_key(first_key + int(i / kDimQuads), key_end));
     const uint at = dim + i % kDimQuads * 4u;
-    fetched_keys[n] = whole ? key_full4(source, at) : key_at4(source, at);
+    if (kPacked) {
+      packed_keys[n] = packed_key_quad(source, at);
+    } else {
+      fetched_keys[n] = key_quad(source, at);
+    }
   }
 }
 
@@ -101,25 +147,33 @@ void stage_queries_and_keys() {
   }
   [[unroll]] for (uint n = 0; n < kKeyFetches; ++n) {
     const uint i = quad_index(n, kKeyQuads);
-    if (is_own_quad(n, kKeyQuads)) kv_stage[i / kDimQuads * kDimStride4 + i % kDimQuads] = fetched_keys[n];
+    if (is_own_quad(n, kKeyQuads)) {
+      stage_kv(i / kDimQuads * kDimStride4 + i % kDimQuads, fetched_keys[n], packed_keys[n]);
+    }
   }
 }
 
 // Dims of the output behind the last are not stored.
 void fetch_values(int first_key, int key_end, uint dim) {
-  const bool whole = kValueDim % kValueChunk == 0;
   [[unroll]] for (uint n = 0; n < kValueFetches; ++n) {
     const uint i = quad_index(n, kValueQuads);
     const uint source = value_row(tile.batch, tile.kv_head, existing_key(first_key + int(i / kColumns), key_end));
     const uint at = dim + i % kColumns * 4u;
-    fetched_values[n] = whole ? value_full4(source, at) : value_at4(source, at);
+    const uint existing = existing_dim(at, kValueDim, kValueChunk);
+    if (kPacked) {
+      packed_values[n] = VKATTN_LOAD2(value, (source + existing) >> 2);
+    } else {
+      fetched_values[n] = kValueDim % 4 == 0 ? value_full4(source, existing) : value_at4(source, at);
+    }
   }
 }
 
 void stage_values() {
   [[unroll]] for (uint n = 0; n < kValueFetches; ++n) {
     const uint i = quad_index(n, kValueQuads);
-    if (is_own_quad(n, kValueQuads)) kv_stage[i / kColumns * kValueStride4 + i % kColumns] = fetched_values[n];
+    if (is_own_quad(n, kValueQuads)) {
+      stage_kv(i / kColumns * kValueStride4 + i % kColumns, fetched_values[n], packed_values[n]);
+    }
   }
 }
 
@@ -128,12 +182,12 @@ void compute_scores(int first_key, int key_end, bool masked) {
   [[unroll]] for (uint i = 0; i < kRows * kKeys; ++i) scores[i] = 0.0;
   for (uint dim = 0; dim < kHeadDim; dim += kDimChunk) {
     fetch_queries_and_keys(first_key, key_end, dim);
-    barrier();  // the stages are still read: by the previous chunk, or kv_stage by the previous block's values
+    barrier();  // the stages are still read: by the previous chunk, or keys' by the previous block's values
     stage_queries_and_keys();
     barrier();  // the stages are complete
     [[dont_unroll]] for (uint dim4 = 0; dim4 < kDimChunk / 4; ++dim4) {
       vec4 keys[kKeys];
-      [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = kv_stage[(column + k * kColumns) * kDimStride4 + dim4];
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = staged_kv((column + k * kColumns) * kDimStride4 + dim4);
       [[unroll]] for (uint r = 0; r < kRows; ++r) {
         const vec4 query = staged_quad(block_row + r, dim4);
         // Four multiply-adds; dot() would be a multiplication, three of them and an addition.
@@ -193,7 +247,7 @@ void update_softmax(int first_key, bool masked) {
 void accumulate_values(uint n, bool masked) {
   [[dont_unroll]] for (uint key4 = 0; key4 < kBlockKeys / 4; ++key4) {
     vec4 values[4];
-    [[unroll]] for (uint k = 0; k < 4; ++k) values[k] = kv_stage[(key4 * 4 + k) * kValueStride4 + column];
+    [[unroll]] for (uint k = 0; k < 4; ++k) values[k] = staged_kv((key4 * 4 + k) * kValueStride4 + column);
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       const vec4 probability = staged_quad(block_row + r, key4);
       vec4 sum = accumulator[r * kValueChunks + n];
@@ -210,9 +264,9 @@ void process_block(int first_key, int key_end, bool masked) {
   fetch_values(first_key, key_end, 0u);
   update_softmax(first_key, looks_for_hidden(masked));
   [[unroll]] for (uint n = 0; n < kValueChunks; ++n) {
-    barrier();  // kv_stage is still read: keys by compute_scores(), or the previous chunk; probabilities complete
+    barrier();  // the stage is still read: keys by compute_scores(), or the previous chunk; probabilities complete
     stage_values();
-    barrier();  // kv_stage is complete
+    barrier();  // the stage is complete
     if (n + 1u < kValueChunks) fetch_values(first_key, key_end, (n + 1u) * kValueChunk);
     // The branch is outside of the loop over keys.
     if (looks_for_hidden(masked)) {

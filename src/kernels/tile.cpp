@@ -1,10 +1,12 @@
 // Host half of the tile kernel (shaders/tile/attention_tile.comp): the block sizes that fit the device.
 #include <algorithm>
 
+#include "attention/tensor_rules.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/subgroup_size.hpp"
+#include "kernels/tile_table.hpp"
 #include "kernels/vendors.hpp"
 #include "shared/attention_constants.h"
 #include "shared/shared_memory.h"
@@ -23,11 +25,12 @@ std::uint32_t block_keys(const TileSizes& shape) {
 }
 
 // Rows are reduced in subgroups or through shared memory.
-std::uint32_t shared_bytes(const TileSizes& shape, bool in_subgroups) {
+std::uint32_t shared_bytes(const TileSizes& shape, bool in_subgroups, bool packed) {
   const std::uint32_t rows = block_rows(shape);
   const std::uint32_t keys = block_keys(shape);
-  return 16 * VKATTN_TILE_ROW_STAGE4(rows, shape.dims, keys) +
-         16 * VKATTN_TILE_KV_STAGE4(keys, shape.dims, shape.columns) +
+  const std::uint32_t quads = VKATTN_TILE_KV_STAGE4(keys, shape.dims, shape.columns);
+  return 16 * VKATTN_TILE_ROW_STAGE4(rows, shape.dims, keys) + 16 * VKATTN_TILE_FLOAT_STAGE4(quads, packed) +
+         8 * VKATTN_TILE_PACKED_STAGE2(quads, packed) +
          (in_subgroups ? 0 : 4 * VKATTN_TILE_REDUCE_STAGE(rows, shape.columns));
 }
 
@@ -43,6 +46,24 @@ std::uint32_t reducing_subgroup_size(const TileSizes& shape, const Capabilities&
   if (may_ask) size = std::clamp(size, capabilities.min_subgroup_size, capabilities.max_subgroup_size);
   if (size % shape.columns != 0 || shape.threads % size != 0) return 0;
   return may_ask && shape.threads / size > capabilities.max_workgroup_subgroups ? 0 : size;
+}
+
+// Whether keys and values stay float16 in shared memory: docs/performance.md has what compilers make of it.
+bool packs_keys(const AttentionDesc& desc, const Capabilities& capabilities) {
+  const auto is_packed = [&](const TensorDesc& tensor) {
+    return tensor.type == DataType::kFloat16 && has_vector_loads(tensor, key_extents(desc, 1));
+  };
+  if (!is_packed(desc.key) || !is_packed(desc.value) || desc.head_dim % 4 != 0 || desc.value_dim % 4 != 0) {
+    return false;
+  }
+  switch (architecture(capabilities)) {
+    case Architecture::kAmdGcn:
+      return desc.head_dim >= 96;
+    case Architecture::kAdreno:
+      return desc.head_dim <= 96;
+    default:
+      return false;
+  }
 }
 
 // Quads of 4 elements that a thread fetches before it writes them to shared memory; they wait in registers.
@@ -76,7 +97,8 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
     if (!is_possible(candidate)) continue;
     const TileSizes shape = for_value_dim(candidate, desc.value_dim);
     const std::uint32_t subgroup_size = reducing_subgroup_size(shape, capabilities);
-    const std::uint32_t bytes = shared_bytes(shape, subgroup_size != 0);
+    const bool packed = packs_keys(desc, capabilities);
+    const std::uint32_t bytes = shared_bytes(shape, subgroup_size != 0, packed);
     smallest = std::min(smallest, bytes);
     if (bytes > capabilities.max_shared_memory_bytes) continue;
     if (shape.threads > capabilities.max_workgroup_invocations ||
@@ -103,10 +125,12 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
     config.constants.push_back({VKATTN_SPEC_TILE_ROWS, shape.rows});
     config.constants.push_back({VKATTN_SPEC_TILE_KEYS, shape.keys});
     config.constants.push_back({VKATTN_SPEC_TILE_DIM_CHUNK, shape.dims});
+    config.constants.push_back({VKATTN_SPEC_TILE_PACKED, packed ? 1U : 0U});
     config.summary =
         message(block_rows(shape), " rows x ", block_keys(shape), " keys a block, ", shape.threads,
                 " invocations, ", config.shared_bytes, " bytes of shared memory, rows reduced in ",
-                subgroup_size != 0 ? message("subgroups of ", subgroup_size) : "shared memory");
+                subgroup_size != 0 ? message("subgroups of ", subgroup_size) : "shared memory",
+                packed ? ", K and V in float16 there" : "");
     return config;
   }
   if (smallest == ~0U) return no_possible_tile(tiles);

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "kernels/vendors.hpp"
 #include "made_up_device.hpp"
 #include "shared/attention_constants.h"
 
@@ -86,6 +87,35 @@ TEST(Tile, ASubgroupSizeIsAskedForWhereThereAreSeveral) {
   EXPECT_EQ(size_with([](auto& c) { c.min_subgroup_size = 16; }), 16U);
   EXPECT_EQ(size_with([](auto& c) { c.max_workgroup_subgroups = 1; }), 0U);
   EXPECT_EQ(size_with([](auto& c) { c.compute_full_subgroups = false; }), 0U);
+}
+
+// On which GPUs that saves registers: docs/performance.md.
+TEST(Tile, KeysAndValuesStayFloat16WhereThatSavesRegisters) {
+  const auto packs = [](std::uint32_t vendor_id, const char* problem, std::uint32_t subgroup_size = 64) {
+    Capabilities c = gpu(32768);
+    c.vendor_id = vendor_id;
+    set_subgroup_sizes(c, subgroup_size, subgroup_size);
+    return constant(kTile.configured(problem, c), VKATTN_SPEC_TILE_PACKED) == 1U;
+  };
+  for (const char* problem : {"512x512 d128 f16", "512x512 d96 dv100 f16"}) {
+    EXPECT_TRUE(packs(kVendorAmd, problem)) << problem;
+    EXPECT_FALSE(packs(kVendorAmd, problem, 32)) << "RDNA3 issues two float32 multiply-adds at a time";
+    EXPECT_FALSE(packs(kVendorIntel, problem)) << problem;
+  }
+  EXPECT_TRUE(packs(kVendorQualcomm, "512x512 d64 f16"));
+  EXPECT_FALSE(packs(kVendorQualcomm, "512x512 d128 f16"));
+  for (const char* problem :
+       {"512x512 d64 f16", "512x512 d128", "512x512 d128 bf16", "512x512 d128 f16 value=q8_0",
+        "512x512 d102 f16", "512x512 d128 dv126 f16", "512x512 d128 f16 pad=1", "512x512 d128 f16 shift=1"}) {
+    EXPECT_FALSE(packs(kVendorAmd, problem)) << problem;
+  }
+  Capabilities amd = gpu(49152);
+  const KernelConfig without = kTile.configured("512x512 d128 f16", amd);
+  amd.vendor_id = kVendorAmd;
+  set_subgroup_sizes(amd, 64, 64);
+  const KernelConfig with = kTile.configured("512x512 d128 f16", amd);
+  EXPECT_EQ(with.rows_per_workgroup, without.rows_per_workgroup);
+  EXPECT_LT(with.shared_bytes, without.shared_bytes * 4 / 5);
 }
 
 constexpr HostKernel kDecode{"decode", configure_decode};
