@@ -148,9 +148,13 @@ Result<DecodeShape> choose_groups(const AttentionDesc& desc, const Capabilities&
   DecodeShape shape;
   shape.limits = limits_of(capabilities);
   const std::uint32_t most = std::bit_floor(std::clamp(capabilities.max_subgroup_size, 1U, kMostColumns));
-  choose_columns(shape, desc, std::min(most, shape.limits.columns));
-  // Spilled registers are better than another kernel.
-  if (shape.row_elements() > kMaxRowElementsOfSmallSubgroups) choose_columns(shape, desc, most);
+  std::uint32_t columns = std::min(most, shape.limits.columns);
+  choose_columns(shape, desc, columns);
+  // Wider subgroups than the limits have may spill, which is better than another kernel.
+  while (shape.row_elements() > kMaxRowElementsOfSmallSubgroups && columns < most) {
+    columns *= 2;
+    choose_columns(shape, desc, columns);
+  }
   shape.subgroup_size = subgroup_size_for(capabilities, shape.columns);
   if (shape.subgroup_size == 0) {
     return refusal(message(
