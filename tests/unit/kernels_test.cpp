@@ -136,6 +136,21 @@ TEST(Decode, ThreadsShareAKeyBySixteenBytes) {
   }
 }
 
+// Wider subgroups of Intel before Xe2 leave each invocation fewer registers.
+TEST(Decode, WideHeadsTakeTheNextWiderSubgroupsOfIntel) {
+  Capabilities c = gpu();
+  c.vendor_id = kVendorIntel;
+  c.required_subgroup_size = c.compute_full_subgroups = true;
+  set_subgroup_sizes(c, 8, 32);
+  c.max_workgroup_subgroups = 64;
+  for (const auto& [problem, size] : {std::pair{"1x4096 d128 f16", 8U},
+                                      {"1x4096 d256 f16", 8U},
+                                      {"1x4096 d512 f16", 16U},
+                                      {"1x4096 d576 dv512 f16", 32U}}) {
+    EXPECT_EQ(kDecode.configured(problem, c).required_subgroup_size, size) << problem;
+  }
+}
+
 TEST(Decode, ATileHoldsAllRows) {
   for (std::uint32_t rows = 1; rows <= 16; ++rows) {
     for (const std::string dims : {"d3", "d64 f16", "d128 f16", "d128", "d256 bf16", "d320 dv256"}) {
