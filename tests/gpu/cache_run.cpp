@@ -4,118 +4,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 #include <span>
 #include <string>
 
+#include "gpu/cache_image.hpp"
 #include "harness/data.hpp"
 #include "harness/quantise.hpp"
 #include "support/cache_reference.hpp"
 
 namespace vkattn::tests {
 
-AppendCase small_append(DataType source, DataType cache) {
-  AppendCase test;
-  AppendDesc& desc = test.desc;
-  desc.batch = desc.kv_heads = 3;
-  desc.new_length = 5;
-  desc.head_dim = 64;
-  desc.value_dim = 32;
-  desc.cache_length = 12;
-  desc.key.type = desc.value.type = source;
-  desc.cache_key.type = desc.cache_value.type = cache;
-  promise_alignment(desc, 0);
-  test.key_scales = {0.5F, 0.03F, 0.004F};
-  test.value_scales = {0.0625F, 7.0F, 0.001F};
-  return test;
-}
-
-void use_ring(AppendCase& test, std::int64_t rows) {
-  test.desc.cache.mapping = KeyMapping::kRing;
-  test.desc.cache.ring_length = rows;
-}
-
-void use_pages(AppendCase& test, std::int64_t page_size, std::int64_t pages_per_entry) {
-  CacheLayout& cache = test.desc.cache;
-  cache.mapping = KeyMapping::kPaged;
-  cache.page_size = page_size;
-  cache.page_table_stride = pages_per_entry;
-  cache.page_count = test.desc.batch * pages_per_entry + 2;
-  test.page_table.resize(static_cast<std::size_t>(test.desc.batch * pages_per_entry));
-  std::iota(test.page_table.rbegin(), test.page_table.rend(), 2);
-  std::rotate(test.page_table.begin(), test.page_table.begin() + 1, test.page_table.end());
-}
-
-void use_packed(AppendCase& test, const std::vector<std::int32_t>& cumulative_lengths, std::int64_t total) {
-  test.desc.batch = static_cast<std::int64_t>(cumulative_lengths.size()) - 1;
-  test.desc.new_lengths = Lengths::kPacked;
-  test.desc.total_new_length = total;
-  test.cumulative_new_lengths = cumulative_lengths;
-}
-
-void use_positions(AppendCase& test, const std::vector<std::int32_t>& positions) {
-  test.desc.has_positions = true;
-  test.positions = positions;
-}
-
-void promise_alignment(AppendDesc& desc, std::uint32_t bytes) {
-  for (TensorDesc* tensor :
-       {&desc.query, &desc.key, &desc.value, &desc.query_output, &desc.cache_key, &desc.cache_value}) {
-    tensor->alignment_bytes = bytes;
-  }
-}
-
 namespace {
-
-constexpr std::size_t kGuardBytes = 256;
-
-/// A buffer and what should be in it.
-struct Image {
-  std::vector<std::byte> bytes;
-  std::size_t offset = 0;  ///< of the first element
-  Buffer buffer;
-
-  [[nodiscard]] BufferRange range() const {
-    return bytes.empty() ? BufferRange{} : BufferRange{buffer.handle(), offset, bytes.size() - offset};
-  }
-  [[nodiscard]] std::span<std::byte> at(std::int64_t byte, std::size_t count) {
-    return std::span(bytes).subspan(offset + static_cast<std::size_t>(byte), count);
-  }
-};
-
-/// An image without elements stays empty. Words differ from their neighbours.
-Image make_image(std::int64_t bytes, std::int64_t shift_bytes, std::uint32_t filler) {
-  Image image;
-  if (bytes == 0) return image;
-  image.offset = kGuardBytes + static_cast<std::size_t>(shift_bytes);
-  const std::size_t size = image.offset + static_cast<std::size_t>(bytes) + 2 * kGuardBytes;
-  image.bytes.resize(size / kGuardBytes * kGuardBytes);
-  for (std::size_t i = 0; i < image.bytes.size(); i += 4) {
-    const std::uint32_t word = filler ^ (static_cast<std::uint32_t>(i) & 0x3cU) << 2U;
-    std::memcpy(image.bytes.data() + i, &word, 4);
-  }
-  return image;
-}
-
-/// The byte of an element of a row-major tensor from its first one on; of a block, its first byte.
-std::int64_t byte_of(const TensorDesc& tensor, std::int64_t b, std::int64_t h, std::int64_t r,
-                     std::int64_t d) {
-  const Strides& s = *tensor.strides;
-  return (b * s.batch + h * s.head + r * s.row + d * s.dim) / block_elements(tensor.type) *
-         block_bytes(tensor.type);
-}
-
-std::uint32_t read_bits(Image& image, const TensorDesc& tensor, std::int64_t byte) {
-  std::uint32_t bits = 0;
-  const auto element = image.at(byte, block_bytes(tensor.type));
-  std::memcpy(&bits, element.data(), element.size());
-  return bits;
-}
-
-void write_bits(Image& image, const TensorDesc& tensor, std::int64_t byte, std::uint32_t bits) {
-  const auto element = image.at(byte, block_bytes(tensor.type));
-  std::memcpy(element.data(), &bits, element.size());
-}
 
 /// One of the tensors of new rows, with where it goes.
 struct Part {
