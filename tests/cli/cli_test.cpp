@@ -36,6 +36,21 @@ TEST_F(Tool, SaysWhereNoDeviceIs) {
   refuses("bench '8x8 d8'", "'no such device'", 3, "VKATTN_DEVICE='no such device'");
 }
 
+#ifdef __GLIBC__
+// volk asks for libvulkan.so.1 and then for libvulkan.so. glibc ends a search at a file of that name that is
+// no library, so that no folder behind this one is looked into.
+TEST_F(Tool, SaysWhereNoLoaderIs) {
+  refuses("devices", "no Vulkan device was found", 3, kNoDevice);  // there is a loader to be hidden
+  for (const char* const name : {"libvulkan.so.1", "libvulkan.so"}) {
+    write_file(folder_ / name, "no library, though longer than the header of one: " + std::string(64, '.'));
+  }
+  const std::string hidden = "LD_LIBRARY_PATH='" + folder_.path().string() + "'";
+  for (const char* const command : {"devices", "devices --json", "bench '8x8 d8'"}) {
+    refuses(command, "no Vulkan loader was found", 3, hidden);
+  }
+}
+#endif
+
 TEST_F(ToolOnDevice, ListsDevices) {
   const std::string text = printed("devices");
   for (const char* const part : {"driver", "subgroups of", "workgroups of", "16-bit", "matrix units",
