@@ -165,6 +165,8 @@ class AttentionPlan {
   [[nodiscard]] Result<void> rewrite(Bindings& bindings, const AttentionTensors& tensors,
                                      const BufferRange& workspace = {}) const;
 
+  /// That the plan was made on this VkDevice.
+  [[nodiscard]] bool is_on(const Device& device) const noexcept;
   /// That the bindings were made by this plan or a copy of it.
   [[nodiscard]] bool has_made(const Bindings& bindings) const noexcept;
 

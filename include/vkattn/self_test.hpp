@@ -44,7 +44,7 @@ class SelfTest {
   /// Whether the plan's kernel runs on matrix units, whose results depend on what a driver claims of them.
   [[nodiscard]] static bool is_needed(const AttentionPlan& plan) noexcept;
 
-  /// Compiles what it runs. `device` is the plan's.
+  /// Compiles what it runs. `device` is the plan's; plans of another are refused.
   [[nodiscard]] static Result<SelfTest> create(const Device& device, const AttentionPlan& plan,
                                                VkPipelineCache pipeline_cache = {},
                                                TestPurpose purpose = TestPurpose::kResults);

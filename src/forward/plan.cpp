@@ -238,6 +238,10 @@ Result<void> AttentionPlan::rewrite(Bindings& bindings, const AttentionTensors& 
   });
 }
 
+bool AttentionPlan::is_on(const Device& device) const noexcept {
+  return device.handle() == state_->device->device;
+}
+
 bool AttentionPlan::has_made(const Bindings& bindings) const noexcept {
   return bindings.state().program == state_->program;
 }

@@ -70,6 +70,10 @@ bool SelfTest::is_needed(const AttentionPlan& plan) noexcept {
 Result<SelfTest> SelfTest::create(const Device& device, const AttentionPlan& plan,
                                   VkPipelineCache pipeline_cache, TestPurpose purpose) {
   return detail::without_exceptions([&]() -> Result<SelfTest> {
+    if (!plan.is_on(device)) {
+      return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                   "the plan was made on another VkDevice: give the device that it was made on"};
+    }
     PlanOptions options;
     options.kernel = plan.kernel_name();
     options.tile = plan.tile();

@@ -26,29 +26,35 @@ class CInterfaceTest : public GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    const vkattn_physical_device physical = runtime_device();
-    VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
-    ASSERT_EQ(vkattn_enable_wanted(&physical, &info, &memory_, &error_), VKATTN_SUCCESS) << error_.message;
-    // The runtime's device, on which the same is enabled.
-    vkattn_device_desc desc = initial(vkattn_device_desc_init);
-    desc.instance = physical.instance;
-    desc.physical_device = physical.physical_device;
-    desc.device = detail::RuntimeState::of(runtime()).handle;
-    desc.get_instance_proc_addr = physical.get_instance_proc_addr;
-    desc.api_version = physical.api_version;
-    desc.enabled_extensions = info.ppEnabledExtensionNames;
-    desc.enabled_extension_count = info.enabledExtensionCount;
-    desc.enabled_features = info.pNext;
-    ASSERT_EQ(vkattn_device_create(&desc, &device_, &error_), VKATTN_SUCCESS) << error_.message;
+    device_ = borrowed(runtime());
+    ASSERT_NE(device_, nullptr);
   }
   void TearDown() override {
     EXPECT_EQ(vkattn_device_release(device_), VKATTN_SUCCESS);
     GpuTest::TearDown();
   }
 
-  /// The runtime's.
-  static vkattn_physical_device runtime_device() {
-    const detail::RuntimeState& state = detail::RuntimeState::of(runtime());
+  /// The device of a runtime, with all that this has enabled on it; released by the caller.
+  vkattn_device* borrowed(const Runtime& from) {
+    const vkattn_physical_device physical = physical_device(from);
+    VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+    vkattn_enable_memory memory{};
+    EXPECT_EQ(vkattn_enable_wanted(&physical, &info, &memory, &error_), VKATTN_SUCCESS) << error_.message;
+    vkattn_device_desc desc = initial(vkattn_device_desc_init);
+    desc.instance = physical.instance;
+    desc.physical_device = physical.physical_device;
+    desc.device = detail::RuntimeState::of(from).handle;
+    desc.get_instance_proc_addr = physical.get_instance_proc_addr;
+    desc.api_version = physical.api_version;
+    desc.enabled_extensions = info.ppEnabledExtensionNames;
+    desc.enabled_extension_count = info.enabledExtensionCount;
+    desc.enabled_features = info.pNext;
+    vkattn_device* device = nullptr;
+    EXPECT_EQ(vkattn_device_create(&desc, &device, &error_), VKATTN_SUCCESS) << error_.message;
+    return device;
+  }
+  static vkattn_physical_device physical_device(const Runtime& from) {
+    const detail::RuntimeState& state = detail::RuntimeState::of(from);
     vkattn_physical_device physical = initial(vkattn_physical_device_init);
     physical.instance = state.instance->handle;
     physical.physical_device = state.physical_device;
@@ -112,7 +118,6 @@ class CInterfaceTest : public GpuTest {
     EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
   }
 
-  vkattn_enable_memory memory_{};
   vkattn_error error_ = initial(vkattn_error_init);
   vkattn_device* device_ = nullptr;
 };

@@ -93,7 +93,7 @@ TEST_F(CInterfaceTest, PipelinesAreKeptAsBytes) {
 }
 
 TEST_F(CInterfaceTest, WhatIsWantedIsListed) {
-  vkattn_physical_device physical = runtime_device();
+  vkattn_physical_device physical = physical_device(runtime());
   std::uint32_t count = 0;
   ASSERT_EQ(vkattn_query_wanted(&physical, nullptr, &count, &error_), VKATTN_SUCCESS) << error_.message;
   ASSERT_GT(count, 5U);
@@ -116,7 +116,8 @@ TEST_F(CInterfaceTest, WhatIsWantedIsListed) {
   ASSERT_EQ(vkattn_query_wanted(&physical, all.data(), &count, &error_), VKATTN_SUCCESS) << error_.message;
   EXPECT_EQ(push().is_supported, 0U);
   VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
-  ASSERT_EQ(vkattn_enable_wanted(&physical, &info, &memory_, &error_), VKATTN_SUCCESS) << error_.message;
+  vkattn_enable_memory memory{};
+  ASSERT_EQ(vkattn_enable_wanted(&physical, &info, &memory, &error_), VKATTN_SUCCESS) << error_.message;
   for (const char* name : std::span(info.ppEnabledExtensionNames, info.enabledExtensionCount)) {
     EXPECT_STRNE(name, kDisabled[0]);
   }
@@ -237,6 +238,72 @@ TEST_F(CInterfaceTest, PlansKeepTheirDevice) {
   EXPECT_EQ(none, nullptr);
   EXPECT_NE(std::string(error_.message).find("head_dim"), std::string::npos);
   EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+}
+
+TEST_F(CInterfaceTest, WrongUsesAreSentences) {
+  const Problem problem = parsed("h2 33x40 d32");
+  const vkattn_attention_desc desc = desc_of(problem.desc);
+  vkattn_plan_options options = initial(vkattn_plan_options_init);
+  options.kv_splits = 2;  // so that there is a workspace
+  std::array<vkattn_plan*, 2> plans{};
+  for (vkattn_plan*& plan : plans) {
+    ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_), VKATTN_SUCCESS)
+        << error_.message;
+  }
+  vkattn_requirements needs = initial(vkattn_requirements_init);
+  ASSERT_EQ(vkattn_plan_get_requirements(plans[0], &needs, &error_), VKATTN_SUCCESS);
+  ASSERT_GT(needs.workspace_bytes, 4U);
+  const harness::ProblemRun run = ready_run(problem);
+  const Buffer workspace = runtime().create_buffer(needs.workspace_bytes).value();
+  std::vector<vkattn_binding> tensors = bindings_of(run.tensors());
+  vkattn_execution execution = initial(vkattn_execution_init);
+  execution.tensors = tensors.data();
+  execution.tensor_count = static_cast<std::uint32_t>(tensors.size());
+  execution.workspace = workspace.handle();
+  execution.workspace_size = needs.workspace_bytes;
+  vkattn_bindings* bindings = nullptr;
+  const auto refused = [&](const char* words) {
+    bindings = nullptr;
+    const vkattn_result result =
+        vkattn_bindings_create(plans[0], &execution, VK_NULL_HANDLE, &bindings, &error_);
+    EXPECT_EQ(result, VKATTN_ERROR_INVALID_ARGUMENT) << words;
+    EXPECT_EQ(bindings, nullptr) << words;
+    EXPECT_NE(std::strstr(error_.message, words), nullptr) << error_.message;
+  };
+  execution.workspace_size -= 4;
+  refused("workspace");
+  execution.workspace = VK_NULL_HANDLE;
+  refused("workspace");
+  execution.workspace = workspace.handle();
+  execution.workspace_size += 4;
+  const vkattn_binding query = tensors[0];
+  tensors[0].offset += 2;
+  refused("query");
+  tensors[0] = query;
+  tensors[0].size = 4;
+  refused("query");
+  tensors[0] = query;
+  --execution.tensor_count;
+  refused("its buffer is null");
+  ++execution.tensor_count;
+  execution.struct_size += 8;
+  refused("struct_size");
+  execution.struct_size -= 8;
+  ASSERT_EQ(vkattn_bindings_create(plans[0], &execution, VK_NULL_HANDLE, &bindings, &error_), VKATTN_SUCCESS)
+      << error_.message;
+  vkattn_result recorded = VKATTN_SUCCESS;
+  ASSERT_TRUE(runtime()
+                  .execute([&](VkCommandBuffer commands) {
+                    recorded = vkattn_record(plans[1], commands, bindings, nullptr, &error_);
+                  })
+                  .ok());
+  EXPECT_EQ(recorded, VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE(std::strstr(error_.message, "another plan"), nullptr) << error_.message;
+  EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
+  EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_ERROR_INVALID_ARGUMENT);
+  for (vkattn_plan* const plan : plans) EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+  EXPECT_EQ(vkattn_plan_release(plans[0]), VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(vkattn_plan_retain(plans[0]), VKATTN_ERROR_INVALID_ARGUMENT);
 }
 
 }  // namespace

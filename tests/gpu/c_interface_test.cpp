@@ -65,6 +65,35 @@ TEST_F(CInterfaceTest, SelfTestsTellRightFromWrong) {
   EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
 }
 
+TEST_F(CInterfaceTest, SelfTestsAreOfTheDeviceOfTheirPlan) {
+  const Problem problem = parsed("33x40 d32");
+  const vkattn_attention_desc desc = desc_of(problem.desc);
+  vkattn_plan_options options = initial(vkattn_plan_options_init);
+  options.deferred_compilation = 1;
+  vkattn_plan* plan = nullptr;
+  ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_), VKATTN_SUCCESS)
+      << error_.message;
+  RuntimeOptions kept_nowhere;
+  kept_nowhere.pipeline_cache = false;
+  const auto other = Runtime::create(kept_nowhere);
+  ASSERT_TRUE(other.ok()) << other.error().message;
+  vkattn_device* const other_device = borrowed(*other);
+  ASSERT_NE(other_device, nullptr);
+  vkattn_self_test* test = nullptr;
+  EXPECT_EQ(vkattn_self_test_create(other_device, plan, VK_NULL_HANDLE, &test, &error_),
+            VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(test, nullptr);
+  EXPECT_NE(std::strstr(error_.message, "another VkDevice"), nullptr) << error_.message;
+  EXPECT_EQ(vkattn_device_release(other_device), VKATTN_SUCCESS);
+  // Of the same VkDevice borrowed once more.
+  vkattn_device* const again = borrowed(runtime());
+  EXPECT_EQ(vkattn_self_test_create(again, plan, VK_NULL_HANDLE, &test, &error_), VKATTN_SUCCESS)
+      << error_.message;
+  EXPECT_EQ(vkattn_self_test_destroy(test), VKATTN_SUCCESS);
+  EXPECT_EQ(vkattn_device_release(again), VKATTN_SUCCESS);
+  EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+}
+
 #ifdef VKATTN_HAVE_SCORE_FUNCTIONS
 // Where it was compiled, and where its bytes were loaded.
 TEST_F(CInterfaceTest, AScoreFunctionWithoutACompiler) {

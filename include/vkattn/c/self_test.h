@@ -17,8 +17,8 @@ VKATTN_API uint32_t vkattn_plan_needs_self_test(const vkattn_plan* plan);
 
 /** A small problem on the kernel of a plan. */
 typedef struct vkattn_self_test vkattn_self_test;
-/** Makes the self-test of a plan of attention, and compiles what it runs. `device` is the plan's; `cache` may be
-    null. */
+/** Makes the self-test of a plan of attention, and compiles what it runs. `device` is the plan's: plans of
+    another are refused. `cache` may be null. */
 VKATTN_API vkattn_result vkattn_self_test_create(vkattn_device* device, const vkattn_plan* plan, VkPipelineCache cache,
                                                  vkattn_self_test** test, vkattn_error* error);
 /** Bytes of the one buffer that the test needs: host-visible and coherent, for storage. */
