@@ -9,6 +9,13 @@ namespace vkattn::detail {
 
 namespace {
 
+// The newest version whose features are read.
+#ifdef VK_VERSION_1_4
+constexpr std::uint32_t kNewestVersion = VK_API_VERSION_1_4;
+#else
+constexpr std::uint32_t kNewestVersion = VK_API_VERSION_1_3;
+#endif
+
 constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
 
 VKAPI_ATTR VkBool32 VKAPI_CALL collect_message(VkDebugUtilsMessageSeverityFlagBitsEXT,
@@ -127,7 +134,7 @@ Result<std::unique_ptr<Instance>> create_instance(const RuntimeOptions& options)
     return Error{ErrorCode::kUnsupported, VK_ERROR_INCOMPATIBLE_DRIVER,
                  "the Vulkan loader offers Vulkan 1.0; vkattn needs 1.1"};
   }
-  instance->api_version = std::min<std::uint32_t>(version, VK_API_VERSION_1_3);
+  instance->api_version = std::min(version, kNewestVersion);
   if (options.validation && !has_validation_layer(*loader)) {
     return Error{ErrorCode::kNotFound, VK_ERROR_LAYER_NOT_PRESENT,
                  message(kValidationLayer, " is not installed (the package vulkan-validationlayers)")};

@@ -1,4 +1,5 @@
 // The convenience layer: device choice, buffers, copies and the pipeline cache on disk.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -6,6 +7,7 @@
 #include <thread>
 
 #include "gpu/support.hpp"
+#include "runtime/runtime_state.hpp"
 #include "support/temp_folder.hpp"
 
 namespace vkattn::tests {
@@ -23,6 +25,20 @@ TEST_F(RuntimeTest, ListsTheDeviceItUses) {
   EXPECT_TRUE(found);
   EXPECT_NE(runtime().device_choice().find(capabilities().device_name), std::string::npos)
       << runtime().device_choice();
+}
+
+/// As far as the loader, the device and the headers that the library was compiled with know it.
+TEST_F(RuntimeTest, UsesTheNewestVersion) {
+  const auto& state = detail::RuntimeState::of(runtime());
+  std::uint32_t loader = VK_API_VERSION_1_0;
+  ASSERT_NE(state.instance->loader.vkEnumerateInstanceVersion, nullptr);
+  ASSERT_EQ(state.instance->loader.vkEnumerateInstanceVersion(&loader), VK_SUCCESS);
+  VkPhysicalDeviceProperties properties;
+  state.instance->vk.vkGetPhysicalDeviceProperties(state.physical_device, &properties);
+  const std::uint32_t headers = VK_HEADER_VERSION_COMPLETE;
+  const std::uint32_t minor = std::min({VK_API_VERSION_MINOR(loader), VK_API_VERSION_MINOR(headers),
+                                        VK_API_VERSION_MINOR(properties.apiVersion)});
+  EXPECT_EQ(VK_API_VERSION_MINOR(capabilities().api_version), minor);
 }
 
 TEST_F(RuntimeTest, ADeviceThatIsNotThereIsNotFound) {
