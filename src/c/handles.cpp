@@ -1,6 +1,9 @@
 // Outcomes and handles of the C interface.
 #include "c/handles.hpp"
 
+#include <cstddef>
+#include <new>
+
 namespace vkattn::c {
 
 namespace {
@@ -39,8 +42,10 @@ void write(std::int32_t vk_result, std::string_view text, vkattn_error* target) 
 }  // namespace
 
 LiveHandles& live_handles() {
-  // Never destroyed: an application's own static objects may release handles when it ends.
-  static LiveHandles* const handles = new LiveHandles;
+  // Never destroyed: an application's own static objects may release handles when it ends. No allocation: the
+  // first call may be a release, which cannot tell of one that failed.
+  alignas(LiveHandles) static std::byte memory[sizeof(LiveHandles)];
+  static LiveHandles* const handles = new (memory) LiveHandles;
   return *handles;
 }
 

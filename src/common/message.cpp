@@ -35,6 +35,10 @@ std::string to_string(VkResult result) {
       return "VK_ERROR_FRAGMENTED_POOL";
     case VK_ERROR_OUT_OF_POOL_MEMORY:
       return "VK_ERROR_OUT_OF_POOL_MEMORY";
+    case VK_ERROR_FRAGMENTATION:
+      return "VK_ERROR_FRAGMENTATION";
+    case VK_ERROR_INVALID_SHADER_NV:
+      return "VK_ERROR_INVALID_SHADER_NV";
     case VK_ERROR_UNKNOWN:
       return "VK_ERROR_UNKNOWN";
     default:

@@ -14,11 +14,12 @@
 
 namespace vkattn::detail {
 
-/// Joins its arguments, numbers in the C locale.
+/// Joins its arguments, numbers in the C locale. Throws where there is no memory: half a name is none.
 template <class... Parts>
 [[nodiscard]] std::string message(const Parts&... parts) {
   std::ostringstream stream;
   stream.imbue(std::locale::classic());
+  stream.exceptions(std::ios_base::badbit);
   (stream << ... << parts);
   return stream.str();
 }

@@ -68,8 +68,9 @@ Result<std::vector<std::string>> disabled_extensions(const std::string& list) {
   return names;
 }
 
-PhysicalDevice inspect_device(const Instance& instance, VkPhysicalDevice handle, std::uint32_t index,
-                              const std::vector<std::string>& disabled) {
+// Fails only where memory has run out, which says nothing of the device.
+Result<PhysicalDevice> inspect_device(const Instance& instance, VkPhysicalDevice handle, std::uint32_t index,
+                                      const std::vector<std::string>& disabled) {
   PhysicalDevice device;
   device.handle = handle;
   device.info.index = index;
@@ -90,6 +91,7 @@ PhysicalDevice inspect_device(const Instance& instance, VkPhysicalDevice handle,
       {instance.handle, handle, instance.loader.vkGetInstanceProcAddr, instance.api_version, without}, info,
       device.features->memory);
   if (!enabled) {
+    if (enabled.error().code == ErrorCode::kOutOfMemory) return enabled.error();
     device.info.rejected = enabled.error().message;
     return device;
   }
@@ -101,6 +103,7 @@ PhysicalDevice inspect_device(const Instance& instance, VkPhysicalDevice handle,
                                          info.pNext,
                                          nullptr});
   if (!capabilities) {
+    if (capabilities.error().code == ErrorCode::kOutOfMemory) return capabilities.error();
     device.info.rejected = capabilities.error().message;
     return device;
   }
@@ -164,8 +167,11 @@ Result<std::vector<PhysicalDevice>> enumerate_devices(const Instance& instance,
     return vulkan_error(result, "vkEnumeratePhysicalDevices");
   }
   std::vector<PhysicalDevice> devices;
-  for (std::uint32_t i = 0; i < count; ++i)
-    devices.push_back(inspect_device(instance, handles[i], i, *disabled));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    auto device = inspect_device(instance, handles[i], i, *disabled);
+    if (!device) return device.error();
+    devices.push_back(*std::move(device));
+  }
   return devices;
 }
 

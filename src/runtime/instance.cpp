@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "runtime/runtime_state.hpp"
+#include "vulkan/functions.hpp"
 
 namespace vkattn::detail {
 
@@ -42,29 +43,36 @@ VkDebugUtilsMessengerCreateInfoEXT messenger_info(Instance& instance) {
   return info;
 }
 
-bool has_validation_layer(const LoaderFunctions& loader) {
+Result<bool> has_validation_layer(const LoaderFunctions& loader) {
   std::uint32_t count = 0;
-  if (loader.vkEnumerateInstanceLayerProperties(&count, nullptr) != VK_SUCCESS) return false;
-  std::vector<VkLayerProperties> layers(count);
-  if (loader.vkEnumerateInstanceLayerProperties(&count, layers.data()) < VK_SUCCESS) return false;
+  std::vector<VkLayerProperties> layers;
+  VkResult result = loader.vkEnumerateInstanceLayerProperties(&count, nullptr);
+  if (result == VK_SUCCESS) {
+    layers.resize(count);
+    result = loader.vkEnumerateInstanceLayerProperties(&count, layers.data());
+  }
+  if (result < VK_SUCCESS) return vulkan_error(result, "vkEnumerateInstanceLayerProperties");
   return std::any_of(layers.begin(), layers.end(), [](const VkLayerProperties& layer) {
     return std::strcmp(layer.layerName, kValidationLayer) == 0;
   });
 }
 
 // Drivers that lack a part of Vulkan (MoltenVK) are listed only to those that ask for them.
-bool has_portability_enumeration(const LoaderFunctions& loader) {
+Result<bool> has_portability_enumeration(const LoaderFunctions& loader) {
   std::uint32_t count = 0;
-  if (loader.vkEnumerateInstanceExtensionProperties(nullptr, &count, nullptr) != VK_SUCCESS) return false;
-  std::vector<VkExtensionProperties> extensions(count);
-  if (loader.vkEnumerateInstanceExtensionProperties(nullptr, &count, extensions.data()) < VK_SUCCESS)
-    return false;
+  std::vector<VkExtensionProperties> extensions;
+  VkResult result = loader.vkEnumerateInstanceExtensionProperties(nullptr, &count, nullptr);
+  if (result == VK_SUCCESS) {
+    extensions.resize(count);
+    result = loader.vkEnumerateInstanceExtensionProperties(nullptr, &count, extensions.data());
+  }
+  if (result < VK_SUCCESS) return vulkan_error(result, "vkEnumerateInstanceExtensionProperties");
   return std::any_of(extensions.begin(), extensions.end(), [](const VkExtensionProperties& extension) {
     return std::strcmp(extension.extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME) == 0;
   });
 }
 
-VkResult create_handle(Instance& instance, const RuntimeOptions& options) {
+VkResult create_handle(Instance& instance, const RuntimeOptions& options, bool enumerates_portability) {
   VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO};
   application.pApplicationName = "vkattn";
   application.apiVersion = instance.api_version;
@@ -72,7 +80,7 @@ VkResult create_handle(Instance& instance, const RuntimeOptions& options) {
   info.pApplicationInfo = &application;
   const char* layer = kValidationLayer;
   std::vector<const char*> extensions;
-  if (has_portability_enumeration(instance.loader)) {
+  if (enumerates_portability) {
     extensions.push_back(VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
     info.flags |= VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
   }
@@ -104,13 +112,15 @@ VkResult create_handle(Instance& instance, const RuntimeOptions& options) {
   }
   info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
   info.ppEnabledExtensionNames = extensions.data();
-  return instance.loader.vkCreateInstance(&info, nullptr, &instance.handle);
+  return null_on_failure(instance.loader.vkCreateInstance(&info, nullptr, &instance.handle), instance.handle);
 }
 
 VkResult create_messenger(Instance& instance) {
   if (instance.vk.vkCreateDebugUtilsMessengerEXT == nullptr) return VK_ERROR_EXTENSION_NOT_PRESENT;
   const VkDebugUtilsMessengerCreateInfoEXT info = messenger_info(instance);
-  return instance.vk.vkCreateDebugUtilsMessengerEXT(instance.handle, &info, nullptr, &instance.messenger);
+  return null_on_failure(
+      instance.vk.vkCreateDebugUtilsMessengerEXT(instance.handle, &info, nullptr, &instance.messenger),
+      instance.messenger);
 }
 
 }  // namespace
@@ -129,17 +139,27 @@ Result<std::unique_ptr<Instance>> create_instance(const RuntimeOptions& options)
   auto instance = std::make_unique<Instance>();
   instance->loader = *loader;
   std::uint32_t version = VK_API_VERSION_1_0;
-  if (loader->vkEnumerateInstanceVersion != nullptr) loader->vkEnumerateInstanceVersion(&version);
+  if (loader->vkEnumerateInstanceVersion != nullptr) {
+    if (VkResult result = loader->vkEnumerateInstanceVersion(&version); result != VK_SUCCESS) {
+      return vulkan_error(result, "vkEnumerateInstanceVersion");
+    }
+  }
   if (version < VK_API_VERSION_1_1) {
     return Error{ErrorCode::kUnsupported, VK_ERROR_INCOMPATIBLE_DRIVER,
                  "the Vulkan loader offers Vulkan 1.0; vkattn needs 1.1"};
   }
   instance->api_version = std::min(version, kNewestVersion);
-  if (options.validation && !has_validation_layer(*loader)) {
-    return Error{ErrorCode::kNotFound, VK_ERROR_LAYER_NOT_PRESENT,
-                 message(kValidationLayer, " is not installed (the package vulkan-validationlayers)")};
+  if (options.validation) {
+    const auto is_there = has_validation_layer(*loader);
+    if (!is_there) return is_there.error();
+    if (!*is_there) {
+      return Error{ErrorCode::kNotFound, VK_ERROR_LAYER_NOT_PRESENT,
+                   message(kValidationLayer, " is not installed (the package vulkan-validationlayers)")};
+    }
   }
-  if (VkResult result = create_handle(*instance, options); result != VK_SUCCESS) {
+  const auto enumerates_portability = has_portability_enumeration(*loader);
+  if (!enumerates_portability) return enumerates_portability.error();
+  if (VkResult result = create_handle(*instance, options, *enumerates_portability); result != VK_SUCCESS) {
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {
       return Error{
           ErrorCode::kNotFound, result,

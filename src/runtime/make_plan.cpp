@@ -103,6 +103,7 @@ Result<TimesVerdict> compare_times(const Runtime& runtime, RuntimeState& state, 
 
 Result<AttentionPlan> Runtime::make_plan(const AttentionDesc& desc, const PlanOptions& options) const {
   return detail::without_exceptions([&]() -> Result<AttentionPlan> {
+    if (Result<void> s = detail::check_not_lost(*state_); !s) return s.error();
     PlanOptions full = options;
     // Statistics come from compiling.
     if (full.pipeline_cache == VK_NULL_HANDLE && !full.capture_statistics)

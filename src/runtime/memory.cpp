@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "runtime/runtime_state.hpp"
+#include "vulkan/functions.hpp"
 
 namespace vkattn {
 
@@ -49,7 +50,8 @@ VkResult allocate(RuntimeState& state, BufferState& buffer, bool staging) {
   VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
   info.allocationSize = requirements.size;
   info.memoryTypeIndex = static_cast<std::uint32_t>(type);
-  if (VkResult result = state.vk.vkAllocateMemory(state.handle, &info, nullptr, &buffer.memory);
+  if (VkResult result = null_on_failure(
+          state.vk.vkAllocateMemory(state.handle, &info, nullptr, &buffer.memory), buffer.memory);
       result != VK_SUCCESS) {
     return result;
   }
@@ -98,6 +100,7 @@ BufferState::~BufferState() {
 }
 
 Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDeviceSize bytes, bool staging) {
+  if (Result<void> s = check_not_lost(state); !s) return s.error();
   const Capabilities& capabilities = state.device->capabilities();
   if (bytes > capabilities.max_buffer_size) {
     return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
@@ -117,7 +120,8 @@ Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDevice
   info.size = std::max<VkDeviceSize>(bytes, 4);
   info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                VK_BUFFER_USAGE_TRANSFER_DST_BIT;
-  if (VkResult result = state.vk.vkCreateBuffer(state.handle, &info, nullptr, &buffer->buffer);
+  if (VkResult result = null_on_failure(
+          state.vk.vkCreateBuffer(state.handle, &info, nullptr, &buffer->buffer), buffer->buffer);
       result != VK_SUCCESS) {
     return runtime_error(state, result, "vkCreateBuffer");
   }
@@ -165,6 +169,7 @@ std::span<std::byte> Runtime::mapped(const Buffer& buffer) const {
 Result<void> Runtime::write(const Buffer& buffer, VkDeviceSize offset,
                             std::span<const std::byte> bytes) const {
   return detail::without_exceptions([&]() -> Result<void> {
+    if (Result<void> status = detail::check_not_lost(*state_); !status) return status;
     if (Result<void> status = detail::check_range(buffer, offset, bytes.size()); !status) return status;
     if (bytes.empty()) return {};
     if (const auto target = mapped(buffer); !target.empty()) {
@@ -189,6 +194,7 @@ Result<void> Runtime::write(const Buffer& buffer, VkDeviceSize offset,
 
 Result<void> Runtime::read(const Buffer& buffer, VkDeviceSize offset, std::span<std::byte> bytes) const {
   return detail::without_exceptions([&]() -> Result<void> {
+    if (Result<void> status = detail::check_not_lost(*state_); !status) return status;
     if (Result<void> status = detail::check_range(buffer, offset, bytes.size()); !status) return status;
     if (bytes.empty()) return {};
     if (const auto source = mapped(buffer); !source.empty()) {

@@ -43,7 +43,8 @@ Result<void> create_pipeline_cache(RuntimeState& state, const RuntimeOptions& op
 }
 
 Result<void> save_pipeline_cache(RuntimeState& state) {
-  if (state.cache_file.empty() || !state.pipeline_cache || state.lost) return {};
+  if (Result<void> s = check_not_lost(state); !s) return s;
+  if (state.cache_file.empty() || !state.pipeline_cache) return {};
   auto bytes = state.pipeline_cache->save();
   if (!bytes) return runtime_error(state, bytes.error());
   if (*bytes == state.cached_bytes) return {};  // nothing new

@@ -7,6 +7,7 @@
 
 #include "runtime/record_only.hpp"
 #include "runtime/runtime_state.hpp"
+#include "vulkan/functions.hpp"
 
 namespace vkattn {
 
@@ -38,7 +39,8 @@ Result<void> create_device(RuntimeState& state, const PhysicalDevice& physical) 
   VkDeviceCreateInfo info = physical.features->info;
   info.queueCreateInfoCount = 1;
   info.pQueueCreateInfos = &queue_info;
-  if (VkResult result = vk.vkCreateDevice(physical.handle, &info, nullptr, &state.handle);
+  if (VkResult result =
+          null_on_failure(vk.vkCreateDevice(physical.handle, &info, nullptr, &state.handle), state.handle);
       result != VK_SUCCESS) {
     return vulkan_error(result, "vkCreateDevice");
   }
@@ -58,24 +60,27 @@ VkResult ensure_objects(RuntimeState& state) {
     VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
     info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
     info.queueFamilyIndex = state.queue_family;
-    result = state.vk.vkCreateCommandPool(state.handle, &info, nullptr, &state.command_pool);
+    result = null_on_failure(state.vk.vkCreateCommandPool(state.handle, &info, nullptr, &state.command_pool),
+                             state.command_pool);
   }
   if (result == VK_SUCCESS && state.commands == VK_NULL_HANDLE) {
     VkCommandBufferAllocateInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
     info.commandPool = state.command_pool;
     info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
     info.commandBufferCount = 1;
-    result = state.vk.vkAllocateCommandBuffers(state.handle, &info, &state.commands);
+    result = null_on_failure(state.vk.vkAllocateCommandBuffers(state.handle, &info, &state.commands),
+                             state.commands);
   }
   if (result == VK_SUCCESS && state.fence == VK_NULL_HANDLE) {
     const VkFenceCreateInfo info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-    result = state.vk.vkCreateFence(state.handle, &info, nullptr, &state.fence);
+    result = null_on_failure(state.vk.vkCreateFence(state.handle, &info, nullptr, &state.fence), state.fence);
   }
   if (result == VK_SUCCESS && state.queries == VK_NULL_HANDLE && state.timestamp_mask != 0) {
     VkQueryPoolCreateInfo info{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};
     info.queryType = VK_QUERY_TYPE_TIMESTAMP;
     info.queryCount = 2;
-    result = state.vk.vkCreateQueryPool(state.handle, &info, nullptr, &state.queries);
+    result = null_on_failure(state.vk.vkCreateQueryPool(state.handle, &info, nullptr, &state.queries),
+                             state.queries);
   }
   return result;
 }
@@ -145,16 +150,46 @@ Error runtime_error(RuntimeState& state, VkResult result, const char* call) {
   return runtime_error(state, vulkan_error(result, call));
 }
 
-Result<void> begin_commands(RuntimeState& state) {
+Result<void> check_not_lost(const RuntimeState& state) {
   if (state.lost) return vulkan_error(VK_ERROR_DEVICE_LOST, "an earlier submission");
+  return {};
+}
+
+namespace {
+
+// Until what was submitted is done. It must not run on when its buffers go: where there is no memory for one
+// way of waiting there may be for the other.
+Result<void> wait(RuntimeState& state) {
+  if (!state.is_submitted) return {};
+  VkResult result = state.vk.vkWaitForFences(state.handle, 1, &state.fence, VK_TRUE, ~std::uint64_t{0});
+  if (result < VK_SUCCESS && result != VK_ERROR_DEVICE_LOST) result = state.vk.vkDeviceWaitIdle(state.handle);
+  if (result != VK_SUCCESS) return runtime_error(state, result, "waiting for the device");
+  state.is_submitted = false;
+  state.is_fence_signalled = true;
+  return {};
+}
+
+VkResult end_commands(RuntimeState& state) {
+  state.is_recording = false;
+  return state.vk.vkEndCommandBuffer(state.commands);
+}
+
+}  // namespace
+
+Result<void> begin_commands(RuntimeState& state) {
+  if (Result<void> s = check_not_lost(state); !s) return s;
   if (VkResult result = ensure_objects(state); result != VK_SUCCESS) {
     return runtime_error(state, result, "creating the command buffer");
   }
+  if (Result<void> s = wait(state); !s) return s;
+  // What records may throw in its midst; a command buffer that is not ended cannot be begun.
+  if (state.is_recording) (void)end_commands(state);
   VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
   info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
   if (VkResult result = state.vk.vkBeginCommandBuffer(state.commands, &info); result != VK_SUCCESS) {
     return runtime_error(state, result, "vkBeginCommandBuffer");
   }
+  state.is_recording = true;
   return {};
 }
 
@@ -168,8 +203,14 @@ Result<void> submit_and_wait(RuntimeState& state) {
                                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
                                 VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1,
                                 &barrier, 0, nullptr, 0, nullptr);
-  if (VkResult result = state.vk.vkEndCommandBuffer(state.commands); result != VK_SUCCESS) {
+  if (VkResult result = end_commands(state); result != VK_SUCCESS) {
     return runtime_error(state, result, "vkEndCommandBuffer");
+  }
+  if (state.is_fence_signalled) {
+    if (VkResult result = state.vk.vkResetFences(state.handle, 1, &state.fence); result != VK_SUCCESS) {
+      return runtime_error(state, result, "vkResetFences");
+    }
+    state.is_fence_signalled = false;
   }
   VkSubmitInfo submit{VK_STRUCTURE_TYPE_SUBMIT_INFO};
   submit.commandBufferCount = 1;
@@ -177,14 +218,8 @@ Result<void> submit_and_wait(RuntimeState& state) {
   if (VkResult result = state.vk.vkQueueSubmit(state.queue, 1, &submit, state.fence); result != VK_SUCCESS) {
     return runtime_error(state, result, "vkQueueSubmit");
   }
-  if (VkResult result = state.vk.vkWaitForFences(state.handle, 1, &state.fence, VK_TRUE, ~std::uint64_t{0});
-      result != VK_SUCCESS) {
-    return runtime_error(state, result, "vkWaitForFences");
-  }
-  if (VkResult result = state.vk.vkResetFences(state.handle, 1, &state.fence); result != VK_SUCCESS) {
-    return runtime_error(state, result, "vkResetFences");
-  }
-  return {};
+  state.is_submitted = true;
+  return wait(state);
 }
 
 }  // namespace detail
@@ -226,9 +261,12 @@ Result<Runtime> Runtime::create(const RuntimeOptions& options) {
 }
 
 Result<AppendPlan> Runtime::make_append_plan(const AppendDesc& desc, const AppendOptions& options) const {
-  AppendOptions full = options;
-  if (full.pipeline_cache == VK_NULL_HANDLE) full.pipeline_cache = pipeline_cache();
-  return AppendPlan::create(*state_->device, desc, full);
+  return detail::without_exceptions([&]() -> Result<AppendPlan> {
+    if (Result<void> s = detail::check_not_lost(*state_); !s) return s.error();
+    AppendOptions full = options;
+    if (full.pipeline_cache == VK_NULL_HANDLE) full.pipeline_cache = pipeline_cache();
+    return AppendPlan::create(*state_->device, desc, full);
+  });
 }
 
 Result<Buffer> Runtime::create_workspace(const AttentionPlan& plan) const {
@@ -308,7 +346,7 @@ Result<void> detail::record_only(const Runtime& runtime, const std::function<voi
     RuntimeState& state = RuntimeState::of(runtime);
     if (Result<void> status = begin_commands(state); !status) return status;
     record(state.commands);
-    if (VkResult result = state.vk.vkEndCommandBuffer(state.commands); result != VK_SUCCESS) {
+    if (VkResult result = end_commands(state); result != VK_SUCCESS) {
       return runtime_error(state, result, "vkEndCommandBuffer");
     }
     return {};  // the next begin throws away what was recorded

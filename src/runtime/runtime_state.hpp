@@ -101,6 +101,9 @@ struct RuntimeState {
   SelfTests self_tests;
   std::vector<AttentionPlan> kept_plans;  ///< of compute() by descriptor, the last one used at the end
   bool lost = false;                      ///< sticky: the device answers nothing any more
+  bool is_recording = false;              ///< `commands` was begun and not ended
+  bool is_submitted = false;              ///< `commands` may run still: nobody could wait for them
+  bool is_fence_signalled = false;
 
   /// That of a runtime, for the library's own files.
   [[nodiscard]] static RuntimeState& of(const Runtime& runtime) { return *runtime.state_; }
@@ -114,6 +117,8 @@ struct RuntimeState {
 /// Notes device loss and makes the Error.
 [[nodiscard]] Error runtime_error(RuntimeState& state, Error error);
 [[nodiscard]] Error runtime_error(RuntimeState& state, VkResult result, const char* call);
+/// The Error of a device that was lost earlier.
+[[nodiscard]] Result<void> check_not_lost(const RuntimeState& state);
 
 [[nodiscard]] Result<std::unique_ptr<BufferState>> create_buffer(RuntimeState& state, VkDeviceSize bytes,
                                                                  bool staging);

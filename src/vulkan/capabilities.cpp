@@ -31,8 +31,8 @@ void read_limits(const VkPhysicalDeviceLimits& limits, Capabilities& capabilitie
 // Property structs are asked for only where the version or an extension defines them. What says how the
 // device behaves whatever is enabled (its driver, its subgroup sizes, its buffers) needs no more than a
 // supported extension.
-void read_properties(const CapabilitySource& source, const InstanceFunctions& vk, std::uint32_t version,
-                     Capabilities& capabilities) {
+Result<void> read_properties(const CapabilitySource& source, const InstanceFunctions& vk,
+                             std::uint32_t version, Capabilities& capabilities) {
   VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
   const auto chain = [&](auto& structure) {
     structure.pNext = properties.pNext;
@@ -53,11 +53,12 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
   const auto known = [&](std::uint32_t core, const char* extension) {
     return version >= core || has_extension(source, extension);
   };
-  const std::vector<VkExtensionProperties> supported = device_extensions(vk, source.physical_device);
+  const auto supported = device_extensions(vk, source.physical_device);
+  if (!supported) return supported.error();
   constexpr std::uint32_t kNever = ~std::uint32_t{0};
   const auto can_be_known = [&](std::uint32_t core, const char* extension) {
     return known(core, extension) ||
-           std::any_of(supported.begin(), supported.end(), [&](const VkExtensionProperties& each) {
+           std::any_of(supported->begin(), supported->end(), [&](const VkExtensionProperties& each) {
              return std::string_view(each.extensionName) == extension;
            });
   };
@@ -136,6 +137,7 @@ void read_properties(const CapabilitySource& source, const InstanceFunctions& vk
   capabilities.max_matrix_workgroup_size = matrix2.cooperativeMatrixWorkgroupScopeMaxWorkgroupSize;
   capabilities.matrix_reserved_shared_bytes = matrix2.cooperativeMatrixWorkgroupScopeReservedSharedMemory;
 #endif
+  return {};
 }
 
 #ifdef VK_KHR_cooperative_matrix
@@ -168,35 +170,44 @@ std::string scope_name(VkScopeKHR scope) {
                                            : "other";
 }
 
-void read_matrix_shapes(const CapabilitySource& source, Capabilities& capabilities) {
+Result<void> read_matrix_shapes(const CapabilitySource& source, Capabilities& capabilities) {
   const auto query = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
       source.get_instance_proc_addr(source.instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
-  if (query == nullptr) return;
+  if (query == nullptr) return {};
   std::uint32_t count = 0;
-  if (query(source.physical_device, &count, nullptr) != VK_SUCCESS) return;
-  std::vector<VkCooperativeMatrixPropertiesKHR> shapes(count,
-                                                       {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR});
-  if (query(source.physical_device, &count, shapes.data()) < VK_SUCCESS) return;
+  std::vector<VkCooperativeMatrixPropertiesKHR> shapes;
+  VkResult result = query(source.physical_device, &count, nullptr);
+  if (result == VK_SUCCESS) {
+    shapes.resize(count, {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR});
+    result = query(source.physical_device, &count, shapes.data());
+  }
+  if (result < VK_SUCCESS) return vulkan_error(result, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
   shapes.resize(count);
   for (const VkCooperativeMatrixPropertiesKHR& shape : shapes) {
     capabilities.matrix_shapes.push_back({shape.MSize, shape.NSize, shape.KSize, component_name(shape.AType),
                                           component_name(shape.BType), component_name(shape.CType),
                                           component_name(shape.ResultType), scope_name(shape.scope)});
   }
+  return {};
 }
 #endif
 
 #ifdef VK_NV_cooperative_matrix2
-void read_flexible_matrices(const CapabilitySource& source, Capabilities& capabilities) {
+Result<void> read_flexible_matrices(const CapabilitySource& source, Capabilities& capabilities) {
   const auto query = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV>(
       source.get_instance_proc_addr(source.instance,
                                     "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV"));
-  if (query == nullptr) return;
+  if (query == nullptr) return {};
   std::uint32_t count = 0;
-  if (query(source.physical_device, &count, nullptr) != VK_SUCCESS) return;
-  std::vector<VkCooperativeMatrixFlexibleDimensionsPropertiesNV> entries(
-      count, {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV});
-  if (query(source.physical_device, &count, entries.data()) < VK_SUCCESS) return;
+  std::vector<VkCooperativeMatrixFlexibleDimensionsPropertiesNV> entries;
+  VkResult result = query(source.physical_device, &count, nullptr);
+  if (result == VK_SUCCESS) {
+    entries.resize(count, {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV});
+    result = query(source.physical_device, &count, entries.data());
+  }
+  if (result < VK_SUCCESS) {
+    return vulkan_error(result, "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV");
+  }
   entries.resize(count);
   for (const VkCooperativeMatrixFlexibleDimensionsPropertiesNV& entry : entries) {
     capabilities.flexible_matrices.push_back({entry.MGranularity, entry.NGranularity, entry.KGranularity,
@@ -204,6 +215,7 @@ void read_flexible_matrices(const CapabilitySource& source, Capabilities& capabi
                                               component_name(entry.CType), component_name(entry.ResultType),
                                               scope_name(entry.scope), entry.workgroupInvocations});
   }
+  return {};
 }
 #endif
 
@@ -225,7 +237,7 @@ Result<Capabilities> read_capabilities(const CapabilitySource& source) {
                 "; vkattn needs 1.1")};
   }
   Capabilities capabilities;
-  read_properties(source, vk, version, capabilities);
+  if (Result<void> s = read_properties(source, vk, version, capabilities); !s) return s.error();
   // Before, it left arrays at their default sizes, whatever the specialization constants say (MoltenVK#2423).
   constexpr std::uint32_t kMoltenVk1_3 = 10300;
   if (capabilities.driver_name == "MoltenVK" && capabilities.driver_version < kMoltenVk1_3) {
@@ -238,10 +250,14 @@ Result<Capabilities> read_capabilities(const CapabilitySource& source) {
   capabilities.bfloat16_matrix &= capabilities.bfloat16_type;
   capabilities.required_subgroup_size &= capabilities.subgroup_size_control;
 #ifdef VK_KHR_cooperative_matrix
-  if (capabilities.cooperative_matrix) read_matrix_shapes(source, capabilities);
+  if (capabilities.cooperative_matrix) {
+    if (Result<void> s = read_matrix_shapes(source, capabilities); !s) return s.error();
+  }
 #endif
 #ifdef VK_NV_cooperative_matrix2
-  if (capabilities.matrix2_flexible_dimensions) read_flexible_matrices(source, capabilities);
+  if (capabilities.matrix2_flexible_dimensions) {
+    if (Result<void> s = read_flexible_matrices(source, capabilities); !s) return s.error();
+  }
 #endif
   return capabilities;
 }

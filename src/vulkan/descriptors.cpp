@@ -53,8 +53,11 @@ Result<DescriptorSets> DescriptorPools::take(std::uint32_t count, VkDescriptorPo
   const std::lock_guard lock(mutex_);
   const auto has_room = [&](const Pool& pool) { return pool.sets - pool.used >= count; };
   for (Pool& pool : pools_) {
+    if (!has_room(pool)) continue;
+    const VkResult result = allocate(pool.handle, taken.sets);
     // A pool in pieces refuses what it has room for.
-    if (!has_room(pool) || allocate(pool.handle, taken.sets) != VK_SUCCESS) continue;
+    if (result == VK_ERROR_FRAGMENTED_POOL || result == VK_ERROR_OUT_OF_POOL_MEMORY) continue;
+    if (result != VK_SUCCESS) return vulkan_error(result, "vkAllocateDescriptorSets");
     pool.used += count;
     taken.pool = pool.handle;
     return taken;

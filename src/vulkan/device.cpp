@@ -12,21 +12,20 @@ namespace vkattn {
 
 namespace {
 
-// What the device could do; what it does where that cannot be asked.
-Capabilities supported(const DeviceDesc& desc, const Capabilities& enabled) {
+// What the device could do.
+Result<Capabilities> supported(const DeviceDesc& desc) {
   VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
   EnableMemory memory;
   const Result<void> added = enable_wanted(
       {desc.instance, desc.physical_device, desc.get_instance_proc_addr, desc.api_version, {}}, info, memory);
-  if (!added) return enabled;
-  auto all = detail::read_capabilities({desc.instance,
-                                        desc.physical_device,
-                                        desc.get_instance_proc_addr,
-                                        desc.api_version,
-                                        {info.ppEnabledExtensionNames, info.enabledExtensionCount},
-                                        info.pNext,
-                                        nullptr});
-  return all ? *std::move(all) : enabled;
+  if (!added) return added.error();
+  return detail::read_capabilities({desc.instance,
+                                    desc.physical_device,
+                                    desc.get_instance_proc_addr,
+                                    desc.api_version,
+                                    {info.ppEnabledExtensionNames, info.enabledExtensionCount},
+                                    info.pNext,
+                                    nullptr});
 }
 
 Result<std::shared_ptr<const detail::DeviceState>> make_state(const DeviceDesc& desc) {
@@ -62,7 +61,9 @@ Result<std::shared_ptr<const detail::DeviceState>> make_state(const DeviceDesc& 
   state->allocator = detail::Allocator(desc.allocator);
   state->log = desc.log;
   state->capabilities = *std::move(capabilities);
-  state->supported = supported(desc, state->capabilities);
+  auto all = supported(desc);
+  if (!all) return all.error();
+  state->supported = *std::move(all);
   detail::ParameterMemory::DeviceHandles handles{desc.device, *functions, state->allocator};
   instance_functions->vkGetPhysicalDeviceMemoryProperties(desc.physical_device, &handles.memory);
   handles.alignment = std::max<VkDeviceSize>(state->capabilities.min_storage_offset_alignment, 64);

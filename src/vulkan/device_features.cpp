@@ -106,7 +106,9 @@ Result<Offer> Offer::of(const PhysicalDeviceDesc& desc) {
     return Error{ErrorCode::kUnsupported, VK_ERROR_INCOMPATIBLE_DRIVER,
                  message(properties.properties.deviceName, " offers Vulkan 1.0; vkattn needs 1.1")};
   }
-  offer.extensions_ = device_extensions(*vk, desc.physical_device);
+  auto extensions = device_extensions(*vk, desc.physical_device);
+  if (!extensions) return extensions.error();
+  offer.extensions_ = *std::move(extensions);
   offer.query_features(*vk);
   return offer;
 }

@@ -5,13 +5,16 @@
 
 namespace vkattn::detail {
 
-std::vector<VkExtensionProperties> device_extensions(const InstanceFunctions& vk, VkPhysicalDevice device) {
+Result<std::vector<VkExtensionProperties>> device_extensions(const InstanceFunctions& vk,
+                                                             VkPhysicalDevice device) {
   std::uint32_t count = 0;
-  if (vk.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr) != VK_SUCCESS) return {};
-  std::vector<VkExtensionProperties> extensions(count);
-  if (vk.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, extensions.data()) < VK_SUCCESS) {
-    return {};
+  std::vector<VkExtensionProperties> extensions;
+  VkResult result = vk.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr);
+  if (result == VK_SUCCESS) {
+    extensions.resize(count);
+    result = vk.vkEnumerateDeviceExtensionProperties(device, nullptr, &count, extensions.data());
   }
+  if (result < VK_SUCCESS) return vulkan_error(result, "vkEnumerateDeviceExtensionProperties");
   extensions.resize(count);
   return extensions;
 }

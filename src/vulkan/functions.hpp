@@ -70,9 +70,16 @@ struct DeviceFunctions {
 
 #undef VKATTN_DECLARE_FUNCTION
 
-/// The extensions that a device supports; none where that cannot be asked.
-[[nodiscard]] std::vector<VkExtensionProperties> device_extensions(const InstanceFunctions& vk,
-                                                                   VkPhysicalDevice device);
+/// The extensions that a device supports.
+[[nodiscard]] Result<std::vector<VkExtensionProperties>> device_extensions(const InstanceFunctions& vk,
+                                                                           VkPhysicalDevice device);
+
+/// For the handle that a call was to create: what a failed call leaves there is undefined, and becomes null.
+template <class Handle>
+[[nodiscard]] VkResult null_on_failure(VkResult result, Handle& handle) noexcept {
+  if (result < VK_SUCCESS) handle = VK_NULL_HANDLE;
+  return result;
+}
 
 /// Host memory of Vulkan objects: the caller's callbacks, or the driver's own.
 class Allocator {

@@ -57,7 +57,8 @@ VkResult ParameterMemory::create_block(Block& block) const {
   VkBufferCreateInfo buffer_info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
   buffer_info.size = block.bytes;
   buffer_info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
-  VkResult result = vk.vkCreateBuffer(device_.device, &buffer_info, device_.allocator.get(), &block.buffer);
+  VkResult result = null_on_failure(
+      vk.vkCreateBuffer(device_.device, &buffer_info, device_.allocator.get(), &block.buffer), block.buffer);
   if (result != VK_SUCCESS) return result;
   VkMemoryRequirements needs{};
   vk.vkGetBufferMemoryRequirements(device_.device, block.buffer, &needs);
@@ -66,7 +67,9 @@ VkResult ParameterMemory::create_block(Block& block) const {
   VkMemoryAllocateInfo memory_info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
   memory_info.allocationSize = needs.size;
   memory_info.memoryTypeIndex = *type;
-  result = vk.vkAllocateMemory(device_.device, &memory_info, device_.allocator.get(), &block.memory);
+  result = null_on_failure(
+      vk.vkAllocateMemory(device_.device, &memory_info, device_.allocator.get(), &block.memory),
+      block.memory);
   if (result != VK_SUCCESS) return result;
   result = vk.vkBindBufferMemory(device_.device, block.buffer, block.memory, 0);
   if (result != VK_SUCCESS) return result;

@@ -32,8 +32,9 @@ VkResult PipelineLayout::create_handles(const PipelineLayoutDesc& desc) {
   set_info.bindingCount = desc.storage_buffers;
   set_info.pBindings = bindings.data();
   const DeviceFunctions& vk = device_->vk;
-  if (VkResult result =
-          vk.vkCreateDescriptorSetLayout(device_->device, &set_info, device_->allocator.get(), &set_layout_);
+  if (VkResult result = null_on_failure(
+          vk.vkCreateDescriptorSetLayout(device_->device, &set_info, device_->allocator.get(), &set_layout_),
+          set_layout_);
       result != VK_SUCCESS) {
     return result;
   }
@@ -43,7 +44,8 @@ VkResult PipelineLayout::create_handles(const PipelineLayoutDesc& desc) {
   layout_info.pSetLayouts = &set_layout_;
   layout_info.pushConstantRangeCount = desc.push_constant_bytes != 0 ? 1 : 0;
   layout_info.pPushConstantRanges = &range;
-  return vk.vkCreatePipelineLayout(device_->device, &layout_info, device_->allocator.get(), &layout_);
+  return null_on_failure(
+      vk.vkCreatePipelineLayout(device_->device, &layout_info, device_->allocator.get(), &layout_), layout_);
 }
 
 Result<PipelineLayout> PipelineLayout::create(std::shared_ptr<const DeviceState> device,
@@ -70,15 +72,6 @@ void Pipeline::destroy() noexcept {
 
 VkResult Pipeline::create_handle(const PipelineDesc& desc) {
   const DeviceFunctions& vk = device_->vk;
-  VkShaderModuleCreateInfo module_info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
-  module_info.codeSize = desc.words.size_bytes();
-  module_info.pCode = desc.words.data();
-  VkShaderModule module = VK_NULL_HANDLE;
-  if (VkResult result =
-          vk.vkCreateShaderModule(device_->device, &module_info, device_->allocator.get(), &module);
-      result != VK_SUCCESS) {
-    return result;
-  }
   std::vector<VkSpecializationMapEntry> entries;
   std::vector<std::uint32_t> values;
   for (const SpecializationValue& constant : desc.specialization) {
@@ -91,7 +84,6 @@ VkResult Pipeline::create_handle(const PipelineDesc& desc) {
   VkComputePipelineCreateInfo info{VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
   info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
   info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-  info.stage.module = module;
   info.stage.pName = "main";
   info.stage.pSpecializationInfo = &specialization;
   VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup_size{
@@ -106,9 +98,17 @@ VkResult Pipeline::create_handle(const PipelineDesc& desc) {
     info.flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
                  VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
   }
-  const VkResult result = vk.vkCreateComputePipelines(device_->device, desc.cache, 1, &info,
-                                                      device_->allocator.get(), &pipeline_);
-  vk.vkDestroyShaderModule(device_->device, module, device_->allocator.get());
+  // Behind all that may throw.
+  VkShaderModuleCreateInfo module_info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
+  module_info.codeSize = desc.words.size_bytes();
+  module_info.pCode = desc.words.data();
+  VkResult result =
+      vk.vkCreateShaderModule(device_->device, &module_info, device_->allocator.get(), &info.stage.module);
+  if (result != VK_SUCCESS) return result;
+  result = null_on_failure(vk.vkCreateComputePipelines(device_->device, desc.cache, 1, &info,
+                                                       device_->allocator.get(), &pipeline_),
+                           pipeline_);
+  vk.vkDestroyShaderModule(device_->device, info.stage.module, device_->allocator.get());
   return result;
 }
 
@@ -116,7 +116,6 @@ Result<Pipeline> Pipeline::create(std::shared_ptr<const DeviceState> device, con
   Pipeline pipeline;
   pipeline.device_ = std::move(device);
   if (VkResult result = pipeline.create_handle(desc); result != VK_SUCCESS) {
-    pipeline.pipeline_ = VK_NULL_HANDLE;  // whatever the driver left there
     Error error = vulkan_error(result, "creating the compute pipeline");
     if (error.code != ErrorCode::kVulkan) return error;
     // The shader is valid: it is this driver that cannot compile it.

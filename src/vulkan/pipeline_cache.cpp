@@ -106,7 +106,8 @@ Result<PipelineCache> PipelineCache::create(const Device& device, std::span<cons
     info.initialDataSize = data.size();
     info.pInitialData = data.data();
     const detail::DeviceState& it = device.state();
-    const VkResult result = it.vk.vkCreatePipelineCache(it.device, &info, it.allocator.get(), &state->handle);
+    const VkResult result = detail::null_on_failure(
+        it.vk.vkCreatePipelineCache(it.device, &info, it.allocator.get(), &state->handle), state->handle);
     if (result != VK_SUCCESS) return detail::vulkan_error(result, "vkCreatePipelineCache");
     return PipelineCache(std::move(state));
   });
