@@ -1,0 +1,249 @@
+// Of the C interface: the same calls with its codes, sentences and handles.
+#include <vkattn/vkattn.h>
+
+#include <array>
+#include <vector>
+
+#include "c/convert.hpp"
+#include "failing_driver/layer.hpp"
+#include "failing_driver/scenario.hpp"
+
+namespace vkattn::tests {
+
+namespace {
+
+template <class Struct>
+Struct initial(void (*init)(Struct*)) {
+  Struct made;
+  init(&made);
+  return made;
+}
+
+ErrorCode code_of(vkattn_result result) {
+  switch (result) {
+    case VKATTN_ERROR_UNSUPPORTED:
+      return ErrorCode::kUnsupported;
+    case VKATTN_ERROR_LIMIT_EXCEEDED:
+      return ErrorCode::kLimitExceeded;
+    case VKATTN_ERROR_OUT_OF_MEMORY:
+      return ErrorCode::kOutOfMemory;
+    case VKATTN_ERROR_DEVICE_LOST:
+      return ErrorCode::kDeviceLost;
+    case VKATTN_ERROR_VULKAN:
+      return ErrorCode::kVulkan;
+    case VKATTN_ERROR_NOT_FOUND:
+      return ErrorCode::kNotFound;
+    case VKATTN_ERROR_IO:
+      return ErrorCode::kIo;
+    default:
+      return ErrorCode::kInvalidArgument;
+  }
+}
+
+/// A handle that is taken back at the end.
+template <class Handle, vkattn_result (*kDestroy)(Handle*)>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  ~Owned() { (void)kDestroy(handle_); }
+  [[nodiscard]] Handle* get() const { return handle_; }
+  [[nodiscard]] Handle** target() { return &handle_; }
+
+ private:
+  Handle* handle_ = nullptr;
+};
+using OwnedDevice = Owned<vkattn_device, vkattn_device_release>;
+using OwnedPlan = Owned<vkattn_plan, vkattn_plan_release>;
+using OwnedBindings = Owned<vkattn_bindings, vkattn_bindings_destroy>;
+using OwnedCache = Owned<vkattn_pipeline_cache, vkattn_pipeline_cache_destroy>;
+using OwnedSelfTest = Owned<vkattn_self_test, vkattn_self_test_destroy>;
+
+class Interface : public Scenario {
+ public:
+  Interface() {
+    (void)create_device(device_.target());
+    const AttentionTensors made_up = made_up_tensors(small_attention());
+    for (const c::TensorMembers& members : c::tensor_members()) {
+      if (members.attention == nullptr) continue;
+      const BufferRange& range = made_up.*members.attention;
+      if (range.size == 0) continue;
+      attention_tensors_.push_back({members.tensor, range.buffer, range.offset, range.size});
+    }
+    step("vkattn_query_wanted", [this] {
+      const vkattn_physical_device physical = physical_device();
+      std::array<vkattn_wanted_feature, 64> all{};
+      std::uint32_t count = all.size();
+      return result(vkattn_query_wanted(&physical, all.data(), &count, &error_));
+    });
+    step("vkattn_device_create", [this] {
+      OwnedDevice device;
+      return create_device(device.target());
+    });
+    step("attention", [this] { return attend(); });
+    step("append", [this] { return append(); });
+    step("merge", [this] { return merge(); });
+    step("pipeline cache", [this] { return keep_pipelines(); });
+    step("self-test", [this] { return test_itself(); });
+  }
+
+ private:
+  static vkattn_physical_device physical_device() {
+    vkattn_physical_device physical = initial(vkattn_physical_device_init);
+    physical.instance = reinterpret_cast<VkInstance>(std::uintptr_t{0x30000});
+    physical.physical_device = reinterpret_cast<VkPhysicalDevice>(std::uintptr_t{1});
+    physical.get_instance_proc_addr = layer_get_instance_proc_addr;
+    physical.api_version = VK_API_VERSION_1_3;
+    return physical;
+  }
+
+  [[nodiscard]] Result<void> result(vkattn_result code) const {
+    if (code == VKATTN_SUCCESS) return {};
+    return Error{code_of(code), error_.vk_result, error_.message};
+  }
+
+  [[nodiscard]] Result<void> create_device(vkattn_device** device) {
+    const vkattn_physical_device physical = physical_device();
+    VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+    if (Result<void> s = result(vkattn_enable_wanted(&physical, &info, &memory_, &error_)); !s) return s;
+    vkattn_device_desc desc = initial(vkattn_device_desc_init);
+    desc.instance = physical.instance;
+    desc.physical_device = physical.physical_device;
+    desc.device = reinterpret_cast<VkDevice>(std::uintptr_t{0x40000});
+    desc.get_instance_proc_addr = physical.get_instance_proc_addr;
+    desc.api_version = physical.api_version;
+    desc.enabled_extensions = info.ppEnabledExtensionNames;
+    desc.enabled_extension_count = info.enabledExtensionCount;
+    desc.enabled_features = info.pNext;
+    return result(vkattn_device_create(&desc, device, &error_));
+  }
+
+  static vkattn_attention_desc attention() {
+    vkattn_attention_desc desc = initial(vkattn_attention_desc_init);
+    desc.query_heads = desc.kv_heads = 2;
+    desc.query_length = 3;
+    desc.kv_length = 200;
+    desc.head_dim = 16;
+    desc.softcap = 3;
+    return desc;
+  }
+
+  /// Binds and records, whatever the plan is of.
+  [[nodiscard]] Result<void> use(vkattn_plan* plan, std::span<const vkattn_binding> tensors) {
+    vkattn_execution execution = initial(vkattn_execution_init);
+    execution.tensors = tensors.data();
+    execution.tensor_count = static_cast<std::uint32_t>(tensors.size());
+    execution.workspace = made_up_buffer(100).buffer;
+    execution.workspace_size = made_up_buffer(100).size;
+    OwnedBindings bindings;
+    if (Result<void> s =
+            result(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, bindings.target(), &error_));
+        !s) {
+      return s;
+    }
+    if (Result<void> s = result(vkattn_bindings_rewrite(bindings.get(), &execution, &error_)); !s) return s;
+    std::uint32_t count = 0;
+    if (Result<void> s = result(vkattn_plan_get_estimates(plan, nullptr, &count, &error_)); !s) return s;
+    return result(vkattn_record(plan, made_up_commands(), bindings.get(), nullptr, &error_));
+  }
+
+  [[nodiscard]] Result<void> attend() {
+    const vkattn_attention_desc desc = attention();
+    vkattn_plan_options options = initial(vkattn_plan_options_init);
+    options.kernel = "tile";
+    options.kv_splits = 2;
+    OwnedPlan plan;
+    if (Result<void> s =
+            result(vkattn_plan_create_attention(device_.get(), &desc, &options, plan.target(), &error_));
+        !s) {
+      return s;
+    }
+    return use(plan.get(), attention_tensors_);
+  }
+
+  [[nodiscard]] Result<void> append() {
+    vkattn_append_desc desc = initial(vkattn_append_desc_init);
+    desc.kv_heads = 2;
+    desc.new_length = 3;
+    desc.head_dim = 16;
+    desc.cache_length = 8;
+    OwnedPlan plan;
+    if (Result<void> s =
+            result(vkattn_plan_create_append(device_.get(), &desc, nullptr, plan.target(), &error_));
+        !s) {
+      return s;
+    }
+    return use_of(plan.get(), {VKATTN_TENSOR_KEY, VKATTN_TENSOR_VALUE, VKATTN_TENSOR_CACHE_KEY,
+                               VKATTN_TENSOR_CACHE_VALUE});
+  }
+
+  [[nodiscard]] Result<void> merge() {
+    vkattn_merge_desc desc = initial(vkattn_merge_desc_init);
+    desc.rows = 4;
+    desc.value_dim = 16;
+    OwnedPlan plan;
+    if (Result<void> s =
+            result(vkattn_plan_create_merge(device_.get(), &desc, nullptr, plan.target(), &error_));
+        !s) {
+      return s;
+    }
+    return use_of(plan.get(),
+                  {VKATTN_TENSOR_PARTS, VKATTN_TENSOR_PART_LSE, VKATTN_TENSOR_OUTPUT, VKATTN_TENSOR_LSE});
+  }
+
+  [[nodiscard]] Result<void> use_of(vkattn_plan* plan, const std::array<std::uint32_t, 4>& names) {
+    std::array<vkattn_binding, 4> tensors{};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const BufferRange range = made_up_buffer(i + 1);
+      tensors[i] = {names[i], range.buffer, range.offset, range.size};
+    }
+    return use(plan, tensors);
+  }
+
+  [[nodiscard]] Result<void> keep_pipelines() {
+    OwnedCache cache;
+    std::array<char, 64> ignored{};
+    if (Result<void> s = result(vkattn_pipeline_cache_create(device_.get(), nullptr, 0, ignored.data(),
+                                                             ignored.size(), cache.target(), &error_));
+        !s) {
+      return s;
+    }
+    std::array<std::byte, 256> blob{};
+    std::size_t bytes = blob.size();
+    return result(vkattn_pipeline_cache_save(cache.get(), blob.data(), &bytes, &error_));
+  }
+
+  [[nodiscard]] Result<void> test_itself() {
+    const vkattn_attention_desc desc = attention();
+    vkattn_plan_options options = initial(vkattn_plan_options_init);
+    options.kernel = "tile";
+    OwnedPlan plan;
+    if (Result<void> s =
+            result(vkattn_plan_create_attention(device_.get(), &desc, &options, plan.target(), &error_));
+        !s) {
+      return s;
+    }
+    OwnedSelfTest test;
+    if (Result<void> s = result(
+            vkattn_self_test_create(device_.get(), plan.get(), VK_NULL_HANDLE, test.target(), &error_));
+        !s) {
+      return s;
+    }
+    return result(
+        vkattn_self_test_record(test.get(), made_up_commands(), made_up_buffer(1).buffer, 0, &error_));
+  }
+
+  vkattn_error error_ = initial(vkattn_error_init);
+  vkattn_enable_memory memory_{};
+  std::vector<vkattn_binding> attention_tensors_;
+  OwnedDevice device_;
+};
+
+}  // namespace
+
+std::vector<ScenarioRow> c_interface_scenarios() {
+  return {row<Interface>("CInterface", {"vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets"})};
+}
+
+}  // namespace vkattn::tests

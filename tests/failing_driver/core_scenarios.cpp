@@ -1,0 +1,261 @@
+// On a borrowed device: everything that the core does.
+#include <vkattn/cache.hpp>
+#include <vkattn/device_features.hpp>
+#include <vkattn/pipeline_cache.hpp>
+#include <vkattn/self_test.hpp>
+
+#include <array>
+#include <optional>
+
+#include "failing_driver/host_memory.hpp"
+#include "failing_driver/layer.hpp"
+#include "failing_driver/scenario.hpp"
+
+namespace vkattn::tests {
+
+namespace {
+
+constexpr std::array<const char*, 2> kExtensions{VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME,
+                                                 VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME};
+
+PhysicalDeviceDesc physical_device() {
+  return {reinterpret_cast<VkInstance>(std::uintptr_t{0x30000}),
+          reinterpret_cast<VkPhysicalDevice>(std::uintptr_t{1}),
+          layer_get_instance_proc_addr,
+          VK_API_VERSION_1_3,
+          {}};
+}
+
+Result<Device> borrow() {
+  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR};
+  executables.pipelineExecutableInfo = VK_TRUE;
+  VkPhysicalDevice16BitStorageFeatures storage{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
+                                               &executables};
+  storage.storageBuffer16BitAccess = VK_TRUE;
+  DeviceDesc desc;
+  desc.instance = physical_device().instance;
+  desc.physical_device = physical_device().physical_device;
+  desc.device = reinterpret_cast<VkDevice>(std::uintptr_t{0x40000});
+  desc.get_instance_proc_addr = layer_get_instance_proc_addr;
+  desc.api_version = VK_API_VERSION_1_3;
+  desc.enabled_extensions = kExtensions;
+  desc.enabled_features = &storage;
+  desc.log = {
+      [](void* /*user*/, LogLevel /*level*/, const char* /*text*/) {}, nullptr, LogLevel::kDetail, {}};
+  return Device::borrow(desc);
+}
+
+class Borrowing : public Scenario {
+ public:
+  Borrowing() {
+    step("wanted_features", [] { return outcome(wanted_features(physical_device())); });
+    step("enable_wanted", [] {
+      VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+      EnableMemory memory;
+      return enable_wanted(physical_device(), info, memory);
+    });
+    step("borrow", [] { return outcome(borrow()); });
+  }
+};
+
+class OnDevice : public Scenario {
+ protected:
+  Device device_ = borrow().value();
+};
+
+PlanOptions in_parts() {
+  PlanOptions options;
+  options.kernel = "tile";
+  options.kv_splits = 2;
+  return options;
+}
+
+class Planning : public OnDevice {
+ public:
+  Planning() {
+    step("create", [this] { return outcome(AttentionPlan::create(device_, small_attention(), in_parts())); });
+    step("compile", [this]() -> Result<void> {
+      PlanOptions options = in_parts();
+      options.deferred_compilation = true;
+      const auto plan = AttentionPlan::create(device_, small_attention(), options);
+      if (!plan) return plan.error();
+      // One that failed can be tried again.
+      if (Result<void> s = plan->compile(); !s) {
+        return plan->is_compiled() ? Error{ErrorCode::kIo, 0, "compiled in spite of an error"} : s.error();
+      }
+      return {};
+    });
+    step("statistics", [this]() -> Result<void> {
+      PlanOptions options = in_parts();
+      options.capture_statistics = true;
+      const auto plan = AttentionPlan::create(device_, small_attention(), options);
+      if (!plan) return plan.error();
+      return outcome(plan->statistics(true));
+    });
+  }
+};
+
+/// Where the driver refuses a kernel the next one is used.
+class Choosing : public OnDevice {
+ public:
+  Choosing() {
+    step("create", [this] { return outcome(AttentionPlan::create(device_, small_attention())); });
+  }
+};
+
+/// Of the caller's, made and destroyed where no fault is: the sets in it go with it.
+class OwnPool {
+ public:
+  OwnPool() {
+    const UncountedMemory ours;
+    the_layer().created("VkDescriptorPool", kHandle);
+  }
+  OwnPool(const OwnPool&) = delete;
+  OwnPool& operator=(const OwnPool&) = delete;
+  ~OwnPool() {
+    const UncountedMemory ours;
+    (void)the_layer().destroyed("VkDescriptorPool", kHandle);
+  }
+  [[nodiscard]] VkDescriptorPool get() const { return reinterpret_cast<VkDescriptorPool>(kHandle); }
+
+ private:
+  static constexpr std::uintptr_t kHandle = 0x50000;
+};
+
+class Binding : public OnDevice {
+ public:
+  Binding() {
+    // Many, so that pools and memory of parameters grow.
+    step("make_bindings", [this]() -> Result<void> {
+      std::array<std::optional<Bindings>, 5> all;
+      for (std::optional<Bindings>& one : all) {
+        auto made = plan_.make_bindings(tensors_, workspace_);
+        if (!made) return made.error();
+        one = *std::move(made);
+      }
+      plan_.record(made_up_commands(), *all.back());
+      return plan_.rewrite(*all.front(), tensors_, workspace_);
+    });
+    step("make_bindings from a pool of the caller's",
+         [this] { return outcome(plan_.make_bindings(tensors_, workspace_, OwnPool().get())); });
+  }
+
+ private:
+  AttentionPlan plan_ = AttentionPlan::create(device_, small_attention(), in_parts()).value();
+  AttentionTensors tensors_ = made_up_tensors(small_attention());
+  BufferRange workspace_ = made_up_buffer(100);
+};
+
+class Pushing : public OnDevice {
+ public:
+  Pushing() {
+    step("record", [this] { return plan_.record(made_up_commands(), tensors_, made_up_buffer(100)); });
+  }
+
+ private:
+  static PlanOptions options() {
+    PlanOptions options = in_parts();
+    options.push_descriptors = true;
+    return options;
+  }
+  AttentionPlan plan_ = AttentionPlan::create(device_, small_attention(), options()).value();
+  AttentionTensors tensors_ = made_up_tensors(small_attention());
+};
+
+class Appending : public OnDevice {
+ public:
+  Appending() {
+    step("append", [this]() -> Result<void> {
+      AppendDesc desc;
+      desc.kv_heads = 2;
+      desc.new_length = 3;
+      desc.head_dim = 16;
+      desc.cache_length = 8;
+      const auto plan = AppendPlan::create(device_, desc);
+      if (!plan) return plan.error();
+      AppendTensors tensors;
+      tensors.key = made_up_buffer(1);
+      tensors.value = made_up_buffer(2);
+      tensors.cache_key = made_up_buffer(3);
+      tensors.cache_value = made_up_buffer(4);
+      auto bindings = plan->make_bindings(tensors);
+      if (!bindings) return bindings.error();
+      plan->record(made_up_commands(), *bindings);
+      return plan->rewrite(*bindings, tensors);
+    });
+  }
+};
+
+class Merging : public OnDevice {
+ public:
+  Merging() {
+    step("merge", [this]() -> Result<void> {
+      MergeDesc desc;
+      desc.rows = 4;
+      desc.value_dim = 16;
+      const auto plan = MergePlan::create(device_, desc);
+      if (!plan) return plan.error();
+      const MergeTensors tensors{made_up_buffer(1), made_up_buffer(2), made_up_buffer(3), made_up_buffer(4)};
+      auto bindings = plan->make_bindings(tensors);
+      if (!bindings) return bindings.error();
+      plan->record(made_up_commands(), *bindings);
+      return plan->rewrite(*bindings, tensors);
+    });
+  }
+};
+
+class Caching : public OnDevice {
+ public:
+  Caching() {
+    step("pipeline cache", [this]() -> Result<void> {
+      const auto first = PipelineCache::create(device_, {});
+      if (!first) return first.error();
+      const auto blob = first->save();
+      if (!blob) return blob.error();
+      return outcome(PipelineCache::create(device_, *blob));
+    });
+  }
+};
+
+class SelfTesting : public OnDevice {
+ public:
+  SelfTesting() {
+    step("self-test", [this]() -> Result<void> {
+      const auto test = SelfTest::create(device_, plan_);
+      if (!test) return test.error();
+      {
+        const UncountedMemory ours;
+        memory_.resize(static_cast<std::size_t>(test->buffer_bytes()));
+      }
+      if (Result<void> s = test->fill(memory_); !s) return s;
+      const auto bindings = test->make_bindings({made_up_buffer(1).buffer, 0, test->buffer_bytes()});
+      if (!bindings) return bindings.error();
+      test->record(made_up_commands(), *bindings);
+      return {};
+    });
+  }
+
+ private:
+  std::vector<std::byte> memory_;
+  AttentionPlan plan_ = AttentionPlan::create(device_, small_attention(), in_parts()).value();
+};
+
+}  // namespace
+
+std::vector<ScenarioRow> core_scenarios() {
+  // Names of objects are a help; a pool that refuses has another take its place.
+  const char* const kName = "vkSetDebugUtilsObjectNameEXT";
+  const char* const kSets = "vkAllocateDescriptorSets";
+  return {row<Borrowing>("Borrow", {}),
+          row<Planning>("Plan", {kName}),
+          row<Choosing>("Choose", {kName, "vkCreateComputePipelines", "vkCreateShaderModule"}),
+          row<Binding>("Bindings", {kName, kSets}),
+          row<Pushing>("Push", {}),
+          row<Appending>("Append", {kName, kSets}),
+          row<Merging>("Merge", {kName, kSets}),
+          row<Caching>("PipelineCache", {}),
+          row<SelfTesting>("SelfTest", {kName, kSets})};
+}
+
+}  // namespace vkattn::tests

@@ -1,0 +1,173 @@
+// Each Vulkan function that the library calls fails with each error that is documented for it, at each of its
+// calls; and each allocation of host memory fails. Every time there must be the right status and nothing may
+// be left behind; and the same call works afterwards, unless the device is lost: then every call says so at
+// once.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "failing_driver/driver.hpp"
+#include "failing_driver/host_memory.hpp"
+#include "failing_driver/layer.hpp"
+#include "failing_driver/scenario.hpp"
+#include "support/main.hpp"
+
+namespace vkattn::detail {
+
+// In the place of the runtime's own, which finds the system's loader: the linker takes that out of its
+// archive only where there is none yet.
+PFN_vkGetInstanceProcAddr find_loader() {
+  return tests::layer_get_instance_proc_addr;
+}
+
+}  // namespace vkattn::detail
+
+namespace vkattn::tests {
+namespace {
+
+std::vector<ScenarioRow> all_scenarios() {
+  std::vector<ScenarioRow> all = core_scenarios();
+  for (auto more : {runtime_scenarios(), c_interface_scenarios()}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+class FailingDriver : public testing::TestWithParam<ScenarioRow> {
+ protected:
+  static void TearDownTestSuite() {
+    closing_line() = std::to_string(tried_) + " of (function, call, error) and " +
+                     std::to_string(allocations_) + " failing allocations tried";
+  }
+  void SetUp() override { the_layer().use(idle_driver_get_instance_proc_addr); }
+
+  static void expect_nothing_left() {
+    for (const auto& [type, count] : the_layer().live()) ADD_FAILURE() << count << " " << type << " are left";
+    for (const std::string& misuse : the_layer().misuses()) ADD_FAILURE() << misuse;
+  }
+
+  /// The calls of one run without a fault.
+  static std::map<std::string, std::uint32_t> calls_of(const ScenarioRow& row) {
+    const auto scenario = row.make();
+    the_layer().arm();
+    const Result<void> done = scenario->run();
+    EXPECT_TRUE(done.ok()) << done.error().message;
+    return the_layer().calls();
+  }
+
+  static void expect_status(const Result<void>& status, const Fault& fault) {
+    if (status.ok()) {
+      // The end of a runtime has nobody to tell.
+      const bool must_be_told = fault.error == VK_ERROR_DEVICE_LOST && fault.function != "vkDeviceWaitIdle";
+      EXPECT_TRUE(GetParam().got_over.count(fault.function) == 1 && !must_be_told) << "no error came of it";
+      return;
+    }
+    const Error& error = status.error();
+    EXPECT_EQ(static_cast<int>(error.code), static_cast<int>(expected_code(fault))) << error.message;
+    EXPECT_EQ(error.vk_result, fault.error) << error.message;
+    EXPECT_FALSE(error.message.empty());
+  }
+
+  /// After a fault, with none armed.
+  static void expect_works(const Scenario& scenario) {
+    the_layer().arm();
+    const Result<void> again = scenario.run();
+    EXPECT_TRUE(again.ok()) << "afterwards: " << again.error().message;
+  }
+
+  static void expect_lost(const Scenario& scenario) {
+    the_layer().arm();
+    for (const Step& step : scenario.steps()) {
+      const Result<void> status = step.run();
+      if (status.ok()) {
+        ADD_FAILURE() << step.name << " works on a lost device";
+        continue;
+      }
+      EXPECT_EQ(static_cast<int>(status.error().code), static_cast<int>(ErrorCode::kDeviceLost)) << step.name;
+      EXPECT_EQ(status.error().vk_result, VK_ERROR_DEVICE_LOST) << step.name;
+    }
+    EXPECT_TRUE(the_layer().calls().empty()) << the_layer().calls().begin()->first << " of a lost device";
+  }
+
+  /// What was made for good is there after some times: the same again leaves no more.
+  static void expect_no_growth(const Scenario& scenario, const Fault& fault) {
+    std::map<std::string, std::size_t> before;
+    for (int i = 0; i < 3 && !the_layer().is_lost(); ++i) {
+      before = the_layer().live();
+      the_layer().arm(fault);
+      (void)scenario.run();
+      if (!the_layer().is_lost()) expect_works(scenario);
+    }
+    if (!the_layer().is_lost()) {
+      EXPECT_EQ(the_layer().live(), before);
+    }
+  }
+
+  static void try_fault(const Fault& fault) {
+    SCOPED_TRACE(fault.function + ", call " + std::to_string(fault.call) + ": VkResult " +
+                 std::to_string(fault.error));
+    the_layer().use(idle_driver_get_instance_proc_addr);
+    auto scenario = GetParam().make();
+    the_layer().arm(fault);
+    expect_status(scenario->run(), fault);
+    EXPECT_TRUE(the_layer().has_fired());
+    if (the_layer().is_lost()) {
+      expect_lost(*scenario);
+    } else {
+      expect_works(*scenario);
+      expect_no_growth(*scenario, fault);
+    }
+    scenario.reset();
+    expect_nothing_left();
+    ++tried_;
+  }
+
+  inline static std::size_t tried_ = 0;
+  inline static std::uint64_t allocations_ = 0;
+};
+
+TEST_P(FailingDriver, EveryError) {
+  const auto calls = calls_of(GetParam());
+  expect_nothing_left();
+  for (const std::string& function : functions_with_results()) {
+    const auto found = calls.find(function);
+    const std::uint32_t count = found != calls.end() ? found->second : 0;
+    for (const VkResult error : documented_errors(function)) {
+      for (std::uint32_t call = 1; call <= count && !HasFailure(); ++call) try_fault({function, call, error});
+    }
+  }
+}
+
+TEST_P(FailingDriver, EveryAllocation) {
+  (void)calls_of(GetParam());  // what is made once in a program is there
+  std::uint64_t n = 1;
+  for (bool is_reached = true; is_reached && !HasFailure(); ++n) {
+    SCOPED_TRACE("allocation " + std::to_string(n));
+    the_layer().use(idle_driver_get_instance_proc_addr);
+    const std::int64_t before = live_allocations();
+    auto scenario = GetParam().make();
+    the_layer().arm();
+    fail_allocation(n);
+    {
+      const Result<void> status = scenario->run();
+      is_reached = allocation_failed();
+      fail_allocation(0);
+      if (!status.ok()) {
+        EXPECT_EQ(static_cast<int>(status.error().code), static_cast<int>(ErrorCode::kOutOfMemory))
+            << status.error().message;
+        EXPECT_EQ(status.error().vk_result, VK_ERROR_OUT_OF_HOST_MEMORY);
+      }
+    }
+    expect_works(*scenario);
+    scenario.reset();
+    expect_nothing_left();
+    EXPECT_EQ(live_allocations(), before) << "memory of the host is left";
+  }
+  allocations_ += n - 2;  // the last one was not reached
+}
+
+INSTANTIATE_TEST_SUITE_P(, FailingDriver, testing::ValuesIn(all_scenarios()),
+                         [](const auto& one) { return one.param.name; });
+
+}  // namespace
+}  // namespace vkattn::tests

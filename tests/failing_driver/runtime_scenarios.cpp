@@ -1,0 +1,129 @@
+// Of the runtime: what it makes, and everything that can be asked of one that is there.
+#include <vkattn/runtime.hpp>
+
+#include <array>
+#include <span>
+#include <string>
+
+#include "failing_driver/driver.hpp"
+#include "failing_driver/scenario.hpp"
+#include "support/temp_folder.hpp"
+
+namespace vkattn::tests {
+
+namespace {
+
+class WithFolder : public Scenario {
+ protected:
+  WithFolder() {
+    options_.device = "nothing";
+    options_.disabled_extensions = "VK_KHR_cooperative_matrix";  // whatever the environment says
+    options_.cache_dir = folder_.path();
+    under_validation_ = options_;
+    under_validation_.validation = true;
+  }
+
+  TempFolder folder_;
+  RuntimeOptions options_, under_validation_;
+};
+
+class Listing : public Scenario {
+ public:
+  Listing() {
+    step("list_devices", [] { return outcome(Runtime::list_devices()); });
+  }
+};
+
+class Living : public WithFolder {
+ public:
+  Living() {
+    step("create", [this] { return outcome(Runtime::create(options_)); });
+    step("create under validation", [this] { return outcome(Runtime::create(under_validation_)); });
+    step("create and execute", [this]() -> Result<void> {
+      const auto runtime = Runtime::create(options_);
+      if (!runtime) return runtime.error();
+      return outcome(runtime->execute([](VkCommandBuffer /*commands*/) {}));
+    });
+  }
+};
+
+/// What is to record is left in its midst.
+class Throwing : public WithFolder {
+ public:
+  Throwing() {
+    step("execute what throws", [this]() -> Result<void> {
+      const auto thrown = runtime_->execute([](VkCommandBuffer /*commands*/) { throw 1; });
+      if (thrown.ok()) return Error{ErrorCode::kIo, 0, "nobody was told"};
+      if (thrown.error().code != ErrorCode::kIo) return thrown.error();
+      return outcome(runtime_->execute([](VkCommandBuffer /*commands*/) {}));
+    });
+  }
+
+ private:
+  std::unique_ptr<Runtime> runtime_ = std::make_unique<Runtime>(Runtime::create(options_).value());
+};
+
+class Using : public WithFolder {
+ public:
+  explicit Using(bool is_memory_visible) {
+    make_memory_visible(is_memory_visible);
+    runtime_ = std::make_unique<Runtime>(Runtime::create(options_).value());
+    PlanOptions in_parts;
+    in_parts.kernel = "tile";
+    in_parts.kv_splits = 2;
+    plan_ = std::make_unique<AttentionPlan>(runtime_->make_plan(small_attention(), in_parts).value());
+    buffer_ = runtime_->create_buffer(256).value();
+    bindings_ = std::make_unique<Bindings>(
+        plan_->make_bindings(made_up_tensors(small_attention()), made_up_buffer(100)).value());
+    step("create_buffer", [this] { return outcome(runtime_->create_buffer(1000)); });
+    step("create_workspace", [this] { return outcome(runtime_->create_workspace(*plan_)); });
+    step("write", [this] { return runtime_->write(buffer_, 4, std::as_bytes(std::span(numbers_))); });
+    step("read", [this] { return runtime_->read(buffer_, 4, std::as_writable_bytes(std::span(numbers_))); });
+    step("make_plan", [this] { return outcome(runtime_->make_plan(small_attention())); });
+    step("make_append_plan", [this] {
+      AppendDesc desc;
+      desc.kv_heads = 2;
+      desc.new_length = 3;
+      desc.head_dim = 16;
+      desc.cache_length = 8;
+      return outcome(runtime_->make_append_plan(desc));
+    });
+    step("execute", [this] { return outcome(runtime_->execute(*plan_, *bindings_)); });
+    step("execute thrice",
+         [this] { return outcome(runtime_->execute([](VkCommandBuffer /*commands*/) {}, 3)); });
+    step("compute", [this] { return compute(); });
+    step("save_pipeline_cache", [this] { return runtime_->save_pipeline_cache(); });
+  }
+
+ private:
+  [[nodiscard]] Result<void> compute() {
+    AttentionDesc desc;
+    desc.query_length = desc.kv_length = 1;
+    desc.head_dim = 8;
+    const std::span<float> all(numbers_);
+    return runtime_->compute(desc, {.query = all, .key = all, .value = all, .output = all});
+  }
+
+  std::unique_ptr<Runtime> runtime_;
+  std::unique_ptr<AttentionPlan> plan_;
+  Buffer buffer_;
+  std::unique_ptr<Bindings> bindings_;
+  std::array<float, 8> numbers_{};
+};
+
+}  // namespace
+
+std::vector<ScenarioRow> runtime_scenarios() {
+  // Where one way of waiting fails another is tried.
+  const std::set<std::string> in_use{"vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets",
+                                     "vkCreateComputePipelines", "vkCreateShaderModule", "vkWaitForFences"};
+  return {row<Listing>("RuntimeList", {"vkCreateInstance"}),  // without a driver there are no devices
+                                                              // A cache that cannot be kept is no failure,
+                                                              // and at the end nobody is there to be told.
+          row<Living>("RuntimeLife", {"vkGetPipelineCacheData", "vkDeviceWaitIdle", "vkWaitForFences"}),
+          // The end of what is thrown away.
+          row<Throwing>("RuntimeThrown", {"vkEndCommandBuffer", "vkWaitForFences"}),
+          row<Using>("RuntimeStaged", in_use, false), row<Using>("RuntimeMapped", in_use, true)};
+}
+
+}  // namespace vkattn::tests

@@ -1,0 +1,107 @@
+// What is tried on the failing driver: calls of the library, with all that they need already made.
+#pragma once
+
+#include <vkattn/merge.hpp>
+#include <vkattn/plan.hpp>
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attention/tensor_table.hpp"
+
+namespace vkattn::tests {
+
+struct Step {
+  const char* name;
+  std::function<Result<void>()> run;  ///< can be called again
+};
+
+/// The steps of one scenario. Destroying it destroys all that it has made.
+class Scenario {
+ public:
+  Scenario() = default;
+  Scenario(const Scenario&) = delete;
+  Scenario& operator=(const Scenario&) = delete;
+  virtual ~Scenario() = default;
+
+  [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
+  /// All of them, up to the first that fails.
+  [[nodiscard]] Result<void> run() const {
+    for (const Step& step : steps_) {
+      if (Result<void> s = step.run(); !s) return s;
+    }
+    return {};
+  }
+
+ protected:
+  void step(const char* name, std::function<Result<void>()> run) { steps_.push_back({name, std::move(run)}); }
+
+ private:
+  std::vector<Step> steps_;
+};
+
+/// Success, where there is a value.
+template <class T>
+[[nodiscard]] Result<void> outcome(const Result<T>& result) {
+  return result ? Result<void>() : Result<void>(result.error());
+}
+
+struct ScenarioRow {
+  std::string name;
+  std::function<std::unique_ptr<Scenario>()> make;
+  /// Functions whose errors may be got over: the library does without, or takes another way.
+  std::set<std::string> got_over;
+};
+
+/// For GoogleTest's messages.
+inline void PrintTo(const ScenarioRow& row, std::ostream* out) {
+  *out << row.name;
+}
+
+template <class Kind, class... Arguments>
+[[nodiscard]] ScenarioRow row(std::string name, std::set<std::string> got_over, Arguments... arguments) {
+  return {std::move(name), [=] { return std::make_unique<Kind>(arguments...); }, std::move(got_over)};
+}
+
+/// On a borrowed device; of the runtime; of the C interface.
+/// @{
+[[nodiscard]] std::vector<ScenarioRow> core_scenarios();
+[[nodiscard]] std::vector<ScenarioRow> runtime_scenarios();
+[[nodiscard]] std::vector<ScenarioRow> c_interface_scenarios();
+/// @}
+
+/// A buffer of the program's own, which the library never looks into.
+[[nodiscard]] inline BufferRange made_up_buffer(std::uintptr_t number) {
+  return {reinterpret_cast<VkBuffer>(0x10000 + number), 0, VkDeviceSize{1} << 20U};
+}
+
+[[nodiscard]] inline VkCommandBuffer made_up_commands() {
+  return reinterpret_cast<VkCommandBuffer>(std::uintptr_t{0x20000});
+}
+
+/// Attention with a second pass and parameters of its own.
+[[nodiscard]] inline AttentionDesc small_attention() {
+  AttentionDesc desc;
+  desc.query_heads = desc.kv_heads = 2;
+  desc.query_length = 3;
+  desc.kv_length = 200;
+  desc.head_dim = 16;
+  desc.softcap = 3;
+  return desc;
+}
+
+[[nodiscard]] inline AttentionTensors made_up_tensors(const AttentionDesc& desc) {
+  AttentionTensors tensors;
+  std::uintptr_t number = 0;
+  for (const detail::TensorRow& row : detail::tensor_table()) {
+    if (row.is_used(desc)) tensors.*row.range = made_up_buffer(++number);
+  }
+  return tensors;
+}
+
+}  // namespace vkattn::tests
