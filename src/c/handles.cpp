@@ -67,14 +67,14 @@ Result<void> copy_blob(std::span<const std::byte> from, const char* name, void* 
     return invalid(
         detail::message(name, " takes ", from.size(), " bytes and there are ", capacity, ": give more"));
   }
-  std::memcpy(blob, from.data(), from.size());
+  std::copy(from.begin(), from.end(), static_cast<std::byte*>(blob));
   return {};
 }
 
 std::size_t copy_text(std::string_view text, char* target, std::size_t capacity) {
   if (target != nullptr && capacity != 0) {
     const std::size_t bytes = std::min(text.size(), capacity - 1);
-    std::memcpy(target, text.data(), bytes);
+    text.copy(target, bytes);  // from nowhere where there is none, which memcpy forbids
     target[bytes] = 0;
   }
   return text.size() + 1;

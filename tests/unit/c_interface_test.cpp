@@ -14,6 +14,7 @@
 
 #include "attention/tensor_table.hpp"
 #include "c/convert.hpp"
+#include "c/handles.hpp"
 #include "cache/append_tensors.hpp"
 #include "merge/merge_program.hpp"
 
@@ -301,6 +302,17 @@ TEST(CInterface, MistakesAreSentences) {
   EXPECT_EQ(vkattn_device_create(nullptr, &device, &small), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(small.message, "vkattn_");
   EXPECT_EQ(small.message[8], '#');
+}
+
+// As the kernel of a plan that has none: copying from nowhere is undefined behaviour, which the sanitizers
+// see.
+TEST(CInterface, ATextMayBeNone) {
+  std::array<char, 4> text{'#', '#', '#', '#'};
+  EXPECT_EQ(c::copy_text({}, text.data(), text.size()), 1U);
+  EXPECT_STREQ(text.data(), "");
+  std::size_t bytes = text.size();
+  EXPECT_TRUE(c::copy_blob({}, "nothing", text.data(), &bytes).ok());
+  EXPECT_EQ(bytes, 0U);
 }
 
 TEST(CInterface, ExecutionsBindEachTensorOnce) {
