@@ -1,0 +1,261 @@
+// The C interface as a sequence of calls. Handles are alive and pointers are what the header says, for the
+// library cannot know; every number may be any. Every call must end with an answer, what is recorded must be
+// within what was bound, and nothing may be left at the end.
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "fuzz/call_arguments.hpp"
+#include "fuzz/fake_vulkan.hpp"
+#include "fuzz/fuzz.hpp"
+
+namespace {
+
+using namespace vkattn;
+using fuzz::FakeVulkan;
+using fuzz::require;
+
+class Calls {
+ public:
+  Calls(const std::uint8_t* data, std::size_t size)
+      : draw_(data, size), vulkan_(draw_.device()), device_(FakeVulkan::borrow()) {
+    vkattn_error_init(&error_);
+    pool_ = FakeVulkan::pool();
+  }
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+
+  void run() {
+    for (int i = 0; i < 40 && !draw_.is_at_end(); ++i) call();
+    release_all();
+  }
+
+ private:
+  void call();
+  void make_plan();
+  void make_bindings();
+  void rewrite();
+  void record();
+  void record_push();
+  void ask_plan();
+  void query_choices();
+  void prewarm();
+  void budget();
+  void self_test();
+  void cache();
+  void release_one();
+  void release_all();
+
+  /// What every call promises: a message where it fails, and none where it does not.
+  bool ends(vkattn_result result) {
+    require(result <= VKATTN_SUCCESS && result >= VKATTN_ERROR_IO, "a result is one of the header's");
+    const bool is_cut = error_.message[sizeof(error_.message) - 1] == '\0';
+    require(is_cut, "a message ends in its memory");
+    require((error_.message[0] == '\0') == (result == VKATTN_SUCCESS), "a failure has a message");
+    return result == VKATTN_SUCCESS;
+  }
+  /// One of those that are alive; null where there is none.
+  template <class Handle>
+  Handle* pick(const std::vector<Handle*>& from) {
+    return from.empty() ? nullptr : from[draw_.choice(static_cast<std::uint32_t>(from.size() - 1))];
+  }
+
+  fuzz::CallArguments draw_;
+  FakeVulkan vulkan_;
+  vkattn_device* device_;
+  VkDescriptorPool pool_;
+  vkattn_error error_;
+  std::vector<vkattn_plan*> plans_;
+  std::vector<vkattn_bindings*> bindings_;
+  std::vector<vkattn_pipeline_cache*> caches_;
+};
+
+void Calls::make_plan() {
+  vkattn_plan_options options = draw_.options();
+  options.pipeline_cache = vkattn_pipeline_cache_handle(pick(caches_));
+  vkattn_plan* plan = nullptr;
+  vkattn_result result = VKATTN_SUCCESS;
+  const std::uint32_t kind = draw_.choice(3);
+  if (kind <= 1) {
+    const vkattn_attention_desc desc = draw_.attention();
+    result = vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_);
+  } else if (kind == 2) {
+    const vkattn_append_desc desc = draw_.append();
+    result = vkattn_plan_create_append(device_, &desc, &options, &plan, &error_);
+  } else {
+    const vkattn_merge_desc desc = draw_.merge();
+    result = vkattn_plan_create_merge(device_, &desc, &options, &plan, &error_);
+  }
+  require(ends(result) == (plan != nullptr), "there is a plan where the call succeeds");
+  if (plan != nullptr) plans_.push_back(plan);
+}
+
+void Calls::make_bindings() {
+  vkattn_plan* const plan = pick(plans_);
+  if (plan == nullptr) return;
+  const vkattn_execution execution = draw_.execution(plan);
+  vkattn_bindings* bindings = nullptr;
+  const VkDescriptorPool pool = draw_.rarely() ? pool_ : VkDescriptorPool{};
+  const bool is_made = ends(vkattn_bindings_create(plan, &execution, pool, &bindings, &error_));
+  require(is_made == (bindings != nullptr), "there are bindings where the call succeeds");
+  if (bindings != nullptr) bindings_.push_back(bindings);
+}
+
+void Calls::rewrite() {
+  vkattn_bindings* const bindings = pick(bindings_);
+  vkattn_plan* const plan = pick(plans_);
+  if (bindings == nullptr || plan == nullptr) return;
+  const vkattn_execution execution = draw_.execution(plan);
+  (void)ends(vkattn_bindings_rewrite(bindings, &execution, &error_));
+}
+
+void Calls::record() {
+  vkattn_plan* const plan = pick(plans_);
+  vkattn_bindings* const bindings = pick(bindings_);
+  const vkattn_record_options slice = draw_.slice();
+  FakeVulkan::begin_commands();
+  (void)ends(
+      vkattn_record(plan, FakeVulkan::commands(), bindings, draw_.rarely() ? nullptr : &slice, &error_));
+}
+
+void Calls::record_push() {
+  vkattn_plan* const plan = pick(plans_);
+  const vkattn_execution execution = draw_.execution(plan);
+  const vkattn_record_options slice = draw_.slice();
+  FakeVulkan::begin_commands();
+  (void)ends(vkattn_record_push(plan, FakeVulkan::commands(), &execution, &slice, &error_));
+}
+
+void Calls::ask_plan() {
+  const vkattn_plan* const plan = pick(plans_);
+  std::array<char, 64> text{};
+  const std::size_t capacity = draw_.choice(text.size());
+  const std::size_t bytes = vkattn_plan_describe(plan, text.data(), capacity);
+  require(capacity == 0 || text[std::min(bytes, capacity) - 1] == '\0', "a text ends in its memory");
+  (void)vkattn_plan_get_configuration(plan, nullptr, 0);
+  (void)vkattn_device_describe(device_, text.data(), capacity);
+  vkattn_kernel_choice choice;
+  (void)ends(vkattn_plan_get_choice(plan, &choice, &error_));
+  vkattn_block_mask_layout layout;
+  (void)ends(vkattn_plan_get_block_mask_layout(plan, &layout, &error_));
+  std::array<double, 4> estimates{};
+  std::uint32_t count = draw_.choice(4);
+  (void)ends(vkattn_plan_get_estimates(plan, estimates.data(), &count, &error_));
+  count = 0;
+  (void)ends(vkattn_plan_get_statistics(plan, nullptr, &count, &error_));
+  (void)ends(vkattn_plan_compile(pick(plans_), &error_));
+  (void)vkattn_plan_needs_self_test(plan);
+}
+
+void Calls::query_choices() {
+  const vkattn_attention_desc desc = draw_.attention();
+  std::array<vkattn_kernel_choice, 3> choices;
+  std::uint32_t count = draw_.choice(choices.size());
+  (void)ends(vkattn_query_choices(device_, &desc, choices.data(), &count, &error_));
+}
+
+void Calls::prewarm() {
+  const auto at_once = [](void*, vkattn_job job, void* data) { job(data); };
+  (void)ends(
+      vkattn_prewarm(plans_.data(), static_cast<std::uint32_t>(plans_.size()), at_once, nullptr, &error_));
+}
+
+void Calls::budget() {
+  const vkattn_plan* const plan = pick(plans_);
+  vkattn_frame_budget* budget = nullptr;
+  if (!ends(vkattn_frame_budget_create(plan, &budget, &error_))) return;
+  vkattn_requirements needs;
+  vkattn_requirements_init(&needs);
+  require(vkattn_plan_get_requirements(plan, &needs, nullptr) == VKATTN_SUCCESS, "a plan tells its needs");
+  for (int i = 0; i < 4; ++i) {
+    vkattn_record_options slice = draw_.slice();
+    if (draw_.flag()) (void)ends(vkattn_frame_budget_measured(budget, &slice, draw_.number(), &error_));
+    (void)vkattn_frame_budget_estimate(budget, &slice);
+    vkattn_record_options_init(&slice);
+    require(ends(vkattn_frame_budget_next(budget, draw_.number(), &slice, &error_)), "there is a next slice");
+    require(slice.first_dispatch <= needs.dispatches &&
+                slice.dispatch_count <= needs.dispatches - slice.first_dispatch,
+            "a slice is one of the plan's");
+    if (vkattn_frame_budget_is_done(budget) != 0) (void)vkattn_frame_budget_restart(budget);
+  }
+  require(vkattn_frame_budget_destroy(budget) == VKATTN_SUCCESS, "a budget can be destroyed");
+}
+
+void Calls::self_test() {
+  const vkattn_plan* const plan = pick(plans_);
+  vkattn_self_test* test = nullptr;
+  if (plan == nullptr || !ends(vkattn_self_test_create(device_, plan, VkPipelineCache{}, &test, &error_)))
+    return;
+  const VkDeviceSize bytes = vkattn_self_test_buffer_bytes(test);
+  require(bytes != 0 && bytes < (1U << 26U), "a self-test is small");
+  std::vector<std::byte> memory(bytes);
+  const std::size_t given = draw_.rarely() ? memory.size() / 2 : memory.size();
+  (void)ends(vkattn_self_test_fill(test, memory.data(), given, &error_));
+  const VkBuffer buffer = FakeVulkan::buffer(0, bytes);
+  FakeVulkan::begin_commands();
+  (void)ends(vkattn_self_test_record(test, FakeVulkan::commands(), buffer, 0, &error_));
+  std::array<char, 100> difference{};
+  (void)ends(
+      vkattn_self_test_check(test, memory.data(), given, difference.data(), difference.size(), &error_));
+  require(vkattn_self_test_destroy(test) == VKATTN_SUCCESS, "a self-test can be destroyed");
+}
+
+void Calls::cache() {
+  const std::vector<std::byte> blob = draw_.bytes(100);
+  vkattn_pipeline_cache* cache = nullptr;
+  if (ends(vkattn_pipeline_cache_create(device_, blob.data(), blob.size(), nullptr, 0, &cache, &error_))) {
+    caches_.push_back(cache);
+  }
+  std::size_t bytes = draw_.choice(100);
+  std::vector<std::byte> target(bytes);
+  (void)ends(vkattn_pipeline_cache_save(pick(caches_), target.data(), &bytes, &error_));
+}
+
+void Calls::release_one() {
+  if (draw_.flag()) {
+    vkattn_bindings* const bindings = pick(bindings_);
+    std::erase(bindings_, bindings);
+    require(vkattn_bindings_destroy(bindings) == VKATTN_SUCCESS, "bindings can be destroyed");
+    return;
+  }
+  vkattn_plan* const plan = pick(plans_);
+  std::erase(plans_, plan);
+  if (plan != nullptr && draw_.flag()) {
+    require(vkattn_plan_retain(plan) == VKATTN_SUCCESS, "a plan that is alive is retained");
+    require(vkattn_plan_release(plan) == VKATTN_SUCCESS, "a reference more is one to release");
+  }
+  require(vkattn_plan_release(plan) == VKATTN_SUCCESS, "a plan can be released");
+  if (plan == nullptr) return;
+  require(vkattn_plan_release(plan) == VKATTN_ERROR_INVALID_ARGUMENT, "a handle too many is noticed");
+  require(vkattn_plan_retain(plan) == VKATTN_ERROR_INVALID_ARGUMENT, "a dead handle is noticed");
+}
+
+void Calls::release_all() {
+  // Plans keep the device, and bindings their plan.
+  require(vkattn_device_release(device_) == VKATTN_SUCCESS, "a device can be released");
+  for (vkattn_plan* const plan : plans_) {
+    require(vkattn_plan_release(plan) == VKATTN_SUCCESS, "a plan can be released");
+  }
+  for (vkattn_bindings* const bindings : bindings_) {
+    require(vkattn_bindings_destroy(bindings) == VKATTN_SUCCESS, "bindings can be destroyed");
+  }
+  for (vkattn_pipeline_cache* const cache : caches_) {
+    require(vkattn_pipeline_cache_destroy(cache) == VKATTN_SUCCESS, "a cache can be destroyed");
+  }
+}
+
+void Calls::call() {
+  constexpr std::array kCalls = {&Calls::make_plan,     &Calls::make_bindings, &Calls::record,
+                                 &Calls::record_push,   &Calls::rewrite,       &Calls::ask_plan,
+                                 &Calls::query_choices, &Calls::budget,        &Calls::self_test,
+                                 &Calls::cache,         &Calls::prewarm,       &Calls::release_one};
+  (this->*kCalls[draw_.choice(kCalls.size() - 1)])();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Calls(data, size).run();
+  return 0;
+}

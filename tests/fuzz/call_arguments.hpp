@@ -1,0 +1,63 @@
+// Arguments of calls of the C interface, drawn from an input: mostly what a program would pass, now and then
+// any number.
+#pragma once
+
+#include <fuzzer/FuzzedDataProvider.h>
+
+#include <vkattn/vkattn.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "fuzz/fake_vulkan.hpp"
+
+namespace vkattn::fuzz {
+
+class CallArguments {
+ public:
+  CallArguments(const std::uint8_t* data, std::size_t size) : in_(data, size) {}
+
+  [[nodiscard]] bool is_at_end() { return in_.remaining_bytes() == 0; }
+  /// From 0 to `last`.
+  [[nodiscard]] std::uint32_t choice(std::uint32_t last) { return in_.ConsumeIntegralInRange(0U, last); }
+  [[nodiscard]] bool flag() { return in_.ConsumeBool(); }
+  /// Once in sixteen draws.
+  [[nodiscard]] bool rarely() { return choice(15) == 15; }
+  [[nodiscard]] std::uint64_t any() { return in_.ConsumeIntegral<std::uint64_t>(); }
+  [[nodiscard]] double number() { return in_.ConsumeFloatingPoint<double>(); }
+  [[nodiscard]] std::vector<std::byte> bytes(std::size_t most) {
+    return in_.ConsumeBytes<std::byte>(in_.ConsumeIntegralInRange<std::size_t>(0, most));
+  }
+
+  [[nodiscard]] FakeSettings device();
+  [[nodiscard]] vkattn_attention_desc attention();
+  [[nodiscard]] vkattn_append_desc append();
+  [[nodiscard]] vkattn_merge_desc merge();
+  [[nodiscard]] vkattn_plan_options options();
+  [[nodiscard]] vkattn_record_options slice();
+  /// What the plan needs, where nothing is drawn that is wrong. Valid until the next call.
+  [[nodiscard]] vkattn_execution execution(const vkattn_plan* plan);
+
+ private:
+  [[nodiscard]] std::int64_t size();
+  [[nodiscard]] std::int64_t size_or(std::int64_t kept) { return flag() ? size() : kept; }
+  [[nodiscard]] std::uint32_t enumerator(std::uint32_t last);
+  [[nodiscard]] float real();
+  [[nodiscard]] const vkattn_strides* strides();
+  [[nodiscard]] vkattn_tensor_desc tensor(std::uint32_t last_type);
+  [[nodiscard]] vkattn_cache_layout cache();
+  [[nodiscard]] vkattn_binding binding(vkattn_tensor tensor, std::uint64_t range, std::uint64_t offset);
+  /// Another size than the init function's, as of another version, or whatever was never initialized.
+  void spoil(std::uint32_t& struct_size);
+
+  FuzzedDataProvider in_;
+  std::deque<vkattn_strides> strides_;
+  std::deque<vkattn_tile_sizes> tiles_;
+  std::vector<vkattn_kernel_refusal> refusals_;
+  std::vector<vkattn_binding> bindings_;
+};
+
+}  // namespace vkattn::fuzz

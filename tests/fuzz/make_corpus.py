@@ -1,0 +1,111 @@
+#!/usr/bin/python3
+"""Writes the first inputs of the fuzz targets to tests/fuzz/corpus/TARGET/.
+
+    tests/fuzz/make_corpus.py
+
+Those of c_interface are no texts: they are what libFuzzer kept of longer runs (scripts/fuzz says how).
+"""
+import json
+import pathlib
+import struct
+
+CORPUS = pathlib.Path(__file__).parent / "corpus"
+
+
+def write(target, name, data):
+    folder = CORPUS / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def npy(descr, shape, data, order=False, version=(1, 0)):
+    header = f"{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}"
+    length_bytes = 2 if version == (1, 0) else 4
+    header += " " * (-(len(header) + 9 + length_bytes) % 64) + "\n"
+    length = len(header).to_bytes(length_bytes, "little")
+    return b"\x93NUMPY" + bytes(version) + length + header.encode() + data
+
+
+def make_npy():
+    floats = struct.pack("<6f", 0, 1, -2.5, 1e30, float("inf"), float("nan"))
+    write("npy", "float32", npy("<f4", (2, 3), floats))
+    write("npy", "float16", npy("<f2", (3,), bytes(6)))
+    write("npy", "float64_big_endian", npy(">f8", (2,), struct.pack(">2d", 1.5, 1e300)))
+    write("npy", "fortran_order", npy("<f4", (3, 2), floats, True, (2, 0)))
+    write("npy", "int32", npy("<i4", (3,), struct.pack("<3i", 0, 5, 9)))
+    write("npy", "int64", npy("<i8", (2,), struct.pack("<2q", 0, -1), version=(3, 0)))
+    write("npy", "uint64", npy("<u8", (1,), b"\xff" * 8))
+    write("npy", "uint8", npy("|u1", (2, 2), bytes(4)))
+    write("npy", "bool", npy("|b1", (2, 0), b""))
+    write("npy", "scalar", npy("<f4", (), bytes(4)))
+    write("npy", "truncated", npy("<f4", (2, 3), floats)[:-1])
+
+
+def make_problem():
+    for number, text in enumerate([
+            "b1 hq32 hkv8 q1 kv4096 d128 f16 causal align=bottom-right",
+            "b2 hq4 hkv2 33x40 d32 dv16 query=bf16 cache=q8_0 output=f32 lse causal",
+            "h8 512x512 d64 mask=f16 softcap=50 alibi window=127,0 sinks dropout=0.1",
+            "b2 512x512 d64 sequences query_lengths=9,512 kv_lengths=512,3 page=16",
+            "q1 kv4096 hq8 hkv2 d128 ring=256 append=1 rotary=half weights=scores",
+            "b3 7x9 d8 key=e4m3 value=q4_0 layout=bshd pad=3 offset=5 seed=7 data=uniform magnitude=2 scale=0.5"]):
+        write("problem", f"{number}", text)
+
+
+def make_tuning():
+    attention = {"batch": 1, "query_heads": 8, "kv_heads": 8, "query_length": 512, "kv_length": 512, "head_dim": 64,
+                 "value_dim": 64, "query_type": "f16", "key_type": "f16", "value_type": "f16", "output_type": "f16",
+                 "causal": False, "window_left": -1, "window_right": -1}
+    tile = {"threads": 256, "columns": 16, "rows": 4, "keys": 4, "dims": 32}
+    entry = {"problem": "h8 512x512 d64 f16", "attention": attention, "features": {}, "kernel": "tile", "tile": tile,
+             "kv_splits": 3, "median_ns": 1000, "default_kernel": "lane", "default_median_ns": 2000}
+    decode = dict(entry, problem="q1", kernel="lane", tile={"rows": 1, "keys": 8}, features={"softcap": 0},
+                  attention=dict(attention, kv_heads=2, query_length=1, kv_length=4096, head_dim=128, value_dim=128))
+    device = {"name": "A device", "vendor_id": 0x1234, "device_id": 7, "driver_version": 42, "driver": "its driver",
+              "problems": [entry, decode]}
+    other = dict(device, name="Another", driver_version=1, problems=[])
+    for name, devices in {"one": [device], "two": [other, device], "none": []}.items():
+        write("tuning", name, json.dumps({"format": "vkattn tuning", "version": 3, "devices": devices}))
+
+
+def make_self_tests():
+    first = "vkattn self-tests 2\n"
+    name = "matrix f16 dims 64"
+    write("self_tests", "empty", first)
+    write("self_tests", "all", first + f"passed a\nbegun b\nfailed {name}\twrong at row 3\ntimed c\t1234\n")
+    write("self_tests", "begun", first + f"begun {name}\nbegun a\n")
+    write("self_tests", "timed", first + f"timed {name}\t18446744073709551615\ntimed a\t0\n")
+    write("self_tests", "torn", first + f"passed {name}\npassed a")
+    write("self_tests", "other_version", f"vkattn self-tests 1\npassed {name}\n")
+
+
+def make_pipeline_cache():
+    header = b"vkattnP1" + struct.pack("<4I", 0x1234, 7, 42, 0) + bytes(16) + bytes(16)
+    write("pipeline_cache", "repaired", b"\x01" + header + b"data of a driver")
+    write("pipeline_cache", "repaired_empty", b"\x01" + header)
+    write("pipeline_cache", "torn", b"\x00" + header + b"data of a driver")
+    write("pipeline_cache", "none", b"\x00")
+    write("pipeline_cache", "other_device", b"\x01" + header[:12] + b"\x08" + header[13:])
+
+
+def make_score_function():
+    texts = {
+        "prefix": "bool visible(Position p) { return p.key <= p.query || p.key < uint(table(p.batch)); }\n",
+        "bias": "float score(float s, Position p) {\n  int distance = clamp(int(p.key) - int(p.query), -128, 128);\n"
+                "  return s + bias(int(p.head) * 257 + distance + 128);\n}\n",
+        "both": "// every third\n#define THIRD 3\nconst float kFall[2] = float[2](0.5, 1.5e-1);\n"
+                "struct Pair { float first; vec3 second[2]; };\n"
+                "float helper(in Pair pair, out float r) { r = pair.second[1].yz.x; for (int i = 0; i < 2; ++i) r += kFall[i]; return r; }\n"
+                "bool visible(Position p) { switch (p.head) { case 0u: return true; default: return p.key % THIRD == 0; } }\n"
+                "float score(float s, Position p) { Pair t; t.first = s; t.second[0] = vec3(1, 2, 3); float r; return helper(t, r); }\n",
+        "conditions": "#ifdef NOWHERE\nint score(int s) { return 1; }\n#elif 1 + 2 == 3\n"
+                      "#define F(n) float n(float s, Position p) { return s; }\n/* \u00e4 */ F(score)\n#else\n#error no\n#endif\n",
+        "refused": "layout(binding = 3) buffer B { float x; };\nvoid main() { barrier(); }\n",
+        "unclosed": "bool visible(Position p) { if (p.key > 3u) {\n",
+    }
+    for name, text in texts.items():
+        write("score_function", name, text)
+
+
+for make in (make_npy, make_problem, make_tuning, make_self_tests, make_pipeline_cache, make_score_function):
+    make()

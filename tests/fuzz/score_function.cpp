@@ -1,0 +1,20 @@
+// Score functions: a text is refused by name and line, or compiles into a kernel.
+#include <vkattn/score_function.hpp>
+
+#include "fuzz/fuzz.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace vkattn;
+  using fuzz::require;
+  const auto function = ScoreFunction::create(
+      {.source = std::string(fuzz::text_of(data, size)),
+       .name = "fuzz.glsl",
+       .buffers = {{"bias", ScoreBufferType::kFloat}, {"table", ScoreBufferType::kInt}}});
+  if (!function.ok()) {
+    require(function.error().message.starts_with("fuzz.glsl"), "a refusal names the text");
+    return 0;
+  }
+  const auto kernel = (*function)->binary("attention_block_mask_features");
+  require(kernel.ok() && !kernel->empty(), "what was taken compiles in a kernel");
+  return 0;
+}

@@ -1,0 +1,64 @@
+// Tuning files: whatever a file says, a plan is made or refused, and writing a file adds what was measured.
+#include <memory>
+#include <vector>
+
+#include "c/handles.hpp"
+#include "fuzz/fake_vulkan.hpp"
+#include "fuzz/fuzz.hpp"
+#include "problem/problem.hpp"
+#include "runtime/tuning_file.hpp"
+
+namespace {
+
+using namespace vkattn;
+using fuzz::require;
+
+AttentionDesc problem(std::string_view text) {
+  const auto parsed = bench::parse_problem(text);
+  require(parsed.ok(), "the target's own problems can be read");
+  return parsed->desc;
+}
+
+/// With block sizes and parts of the file's. The tile table has others where they cannot be used.
+void plan_with(const Device& device, const std::shared_ptr<const Tuning>& tuning) {
+  static const std::vector<AttentionDesc> problems = {problem("h8 512x512 d64 f16"),
+                                                      problem("hq8 hkv2 q1 kv4096 d128 f16 softcap=5")};
+  for (const AttentionDesc& desc : problems) {
+    PlanOptions options;
+    options.tuning = tuning;
+    options.deferred_compilation = true;
+    const auto plan = AttentionPlan::create(device, desc, options);
+    require(plan.ok(), "no tuning file stands in the way of a plan");
+    require(!plan->describe().empty(), "a plan can be described");
+  }
+}
+
+void write_again(std::string_view text, const Tuning& tuning, const Capabilities& device) {
+  std::vector<detail::TuningResult> results;
+  for (const TunedProblem& tuned : tuning.problems) results.push_back({tuned, 1000, "lane", 2000});
+  results.push_back({{"the target's own", problem("4x4 d8"), {"lane", {0, 0, 0, 1, 8, 0}}, 0}, 1, "lane", 1});
+  const auto merged = detail::merge_tuning(text, device, results);
+  if (!merged.ok()) {
+    require(tuning.problems.empty(), "a file that is read can be added to");
+    return;
+  }
+  const Tuning again = detail::parse_tuning(*merged, "again", device);
+  require(again.warning.empty() && again.problems.size() >= results.size(), "what was written can be read");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = fuzz::text_of(data, size);
+  const fuzz::FakeVulkan vulkan(fuzz::FakeSettings{});
+  vkattn_device* const handle = fuzz::FakeVulkan::borrow();
+  {
+    const Device device = handle->device;
+    auto tuning = std::make_shared<Tuning>(detail::parse_tuning(text, "fuzz.json", device.capabilities()));
+    require(tuning->problems.empty() != tuning->warning.empty(), "a file is used, or a warning says why not");
+    write_again(text, *tuning, device.capabilities());
+    plan_with(device, tuning);
+  }
+  require(vkattn_device_release(handle) == VKATTN_SUCCESS, "a device can be released");
+  return 0;
+}
