@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
+#include <random>
 #include <thread>
 
 #ifdef _WIN32
@@ -11,14 +12,11 @@
 #ifndef NOMINMAX  // libstdc++ for Windows defines it too
 #define NOMINMAX
 #endif
-#include <process.h>
 #include <windows.h>
-#define VKATTN_PROCESS_ID _getpid
 #else
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
-#define VKATTN_PROCESS_ID getpid
 #endif
 
 #include "common/message.hpp"
@@ -64,7 +62,9 @@ Result<void> replace_file(const std::filesystem::path& path, std::span<const std
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   std::filesystem::path temporary = path;
-  temporary += message(".", VKATTN_PROCESS_ID(), ".tmp");
+  // Not the process's number: another thread may write the same file, and containers count processes anew.
+  std::random_device random;
+  temporary += message(".", std::hex, random(), random(), ".tmp");
   std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
   for (std::string_view piece : pieces) file.write(piece.data(), static_cast<std::streamsize>(piece.size()));
   file.close();

@@ -27,7 +27,7 @@ namespace vkattn::detail {
                                            std::string_view suffix);
 
 /// Writes a new file beside the old one, which then takes its place, and makes the folder where there is
-/// none.
+/// none. Where several write at once, the file is that of one of them.
 [[nodiscard]] Result<void> replace_file(const std::filesystem::path& path,
                                         std::span<const std::string_view> pieces);
 

@@ -1,0 +1,186 @@
+// Many threads on one device, and many devices in one process: each thread has command buffers and bindings
+// of its own, and nothing is locked but the queue, as Vulkan asks for it.
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "gpu/support.hpp"
+#include "runtime/runtime_state.hpp"
+#include "support/temp_folder.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+/// A command buffer of one thread.
+class OwnCommands {
+ public:
+  explicit OwnCommands(const Runtime& runtime) : state_(detail::RuntimeState::of(runtime)) {
+    VkCommandPoolCreateInfo pool_info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+    pool_info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+    pool_info.queueFamilyIndex = state_.queue_family;
+    EXPECT_EQ(state_.vk.vkCreateCommandPool(state_.handle, &pool_info, nullptr, &pool_), VK_SUCCESS);
+    VkCommandBufferAllocateInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
+    info.commandPool = pool_;
+    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    info.commandBufferCount = 1;
+    EXPECT_EQ(state_.vk.vkAllocateCommandBuffers(state_.handle, &info, &commands_), VK_SUCCESS);
+    const VkFenceCreateInfo fence_info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    EXPECT_EQ(state_.vk.vkCreateFence(state_.handle, &fence_info, nullptr, &fence_), VK_SUCCESS);
+  }
+  OwnCommands(const OwnCommands&) = delete;
+  OwnCommands& operator=(const OwnCommands&) = delete;
+  ~OwnCommands() {
+    state_.vk.vkDestroyFence(state_.handle, fence_, nullptr);
+    state_.vk.vkDestroyCommandPool(state_.handle, pool_, nullptr);
+  }
+
+  /// Records the plan, submits it and waits.
+  [[nodiscard]] VkResult execute(const AttentionPlan& plan, const Bindings& bindings, std::mutex& queue) {
+    VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+    if (const VkResult result = state_.vk.vkBeginCommandBuffer(commands_, &info); result != VK_SUCCESS) {
+      return result;
+    }
+    plan.record(commands_, bindings);
+    VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
+    barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+    state_.vk.vkCmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                                   VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1,
+                                   &barrier, 0, nullptr, 0, nullptr);
+    if (const VkResult result = state_.vk.vkEndCommandBuffer(commands_); result != VK_SUCCESS) return result;
+    VkSubmitInfo submit{VK_STRUCTURE_TYPE_SUBMIT_INFO};
+    submit.commandBufferCount = 1;
+    submit.pCommandBuffers = &commands_;
+    {
+      const std::lock_guard lock(queue);
+      const VkResult result = state_.vk.vkQueueSubmit(state_.queue, 1, &submit, fence_);
+      if (result != VK_SUCCESS) return result;
+    }
+    const VkResult done = state_.vk.vkWaitForFences(state_.handle, 1, &fence_, VK_TRUE, ~std::uint64_t{0});
+    return done == VK_SUCCESS ? state_.vk.vkResetFences(state_.handle, 1, &fence_) : done;
+  }
+
+ private:
+  detail::RuntimeState& state_;
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+  VkCommandBuffer commands_ = VK_NULL_HANDLE;
+  VkFence fence_ = VK_NULL_HANDLE;
+};
+
+class ThreadsTest : public GpuTest {
+ protected:
+  /// A runtime's own, filled.
+  static harness::ProblemRun run_on(const Runtime& runtime, const Problem& problem) {
+    auto run = harness::ProblemRun::create(runtime, problem);
+    EXPECT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok());
+    return *std::move(run);
+  }
+
+  /// What came of a runtime and a problem on it; empty where all is right.
+  static std::string one_runtime(const RuntimeOptions& options, const Problem& problem,
+                                 std::vector<std::byte>& output) {
+    const auto made = Runtime::create(options);
+    if (!made.ok()) return made.error().message;
+    harness::ProblemRun run = run_on(*made, problem);
+    const auto plan = made->make_plan(problem.desc);
+    if (!plan.ok()) return plan.error().message;
+    const auto time = run.execute(*plan);
+    if (!time.ok()) return time.error().message;
+    output = read_back(*made, run.output());
+    const auto report = run.check();
+    return !report.ok() ? report.error().message : report->passed() ? "" : report->to_string();
+  }
+};
+
+TEST_F(ThreadsTest, MakePlansBindRecordAndExecuteOnOneDevice) {
+  constexpr const char* kProblems[] = {"h2 9x40 d16 lse softcap=3", "b2 h2 q2 kv90 d16 f16 causal"};
+  constexpr std::size_t kThreads = 8;
+  std::vector<harness::ProblemRun> runs;  // a runtime's buffers are made by one thread
+  std::vector<Buffer> workspaces;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    runs.push_back(run_on(runtime(), parsed(kProblems[i % 2])));
+    workspaces.push_back(runtime().create_buffer(1U << 20U).value());
+  }
+  std::mutex queue;
+  std::vector<std::string> failures(kThreads);
+  const auto work = [&](std::size_t i) -> std::string {
+    OwnCommands commands(runtime());
+    for (const char* kernel : {"lane", "decode"}) {
+      PlanOptions options;
+      options.kernel = kernel;
+      options.kv_splits = 2;
+      if (!reason_against(runtime(), kernel, to_string(runs[i].problem())).empty()) continue;
+      const auto plan = AttentionPlan::create(runtime().device(), runs[i].problem().desc, options);
+      if (!plan.ok()) return plan.error().message;
+      if (plan->describe().empty() || plan->workspace_bytes() > workspaces[i].size()) return "no plan";
+      for (int round = 0; round < 5; ++round) {
+        const auto bindings = plan->make_bindings(runs[i].tensors(), workspaces[i].range());
+        if (!bindings.ok()) return bindings.error().message;
+        if (commands.execute(*plan, *bindings, queue) != VK_SUCCESS) return "an execution failed";
+      }
+    }
+    return "";
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kThreads; ++i) threads.emplace_back([&, i] { failures[i] = work(i); });
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    EXPECT_EQ(failures[i], "");
+    expect_right(runs[i]);
+    EXPECT_EQ(read_back(runtime(), runs[i].output()), read_back(runtime(), runs[i % 2].output()));
+  }
+}
+
+/// All keep their caches in one folder.
+TEST_F(ThreadsTest, MakeRuntimesOfTheirOwnAgainAndAgain) {
+  const TempFolder folder;
+  const Problem problem = parsed("h2 9x40 d16 lse");
+  constexpr std::size_t kThreads = 3;
+  std::vector<std::string> failures(kThreads);
+  std::vector<std::vector<std::byte>> outputs(kThreads);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      RuntimeOptions options;
+      options.cache_dir = folder.path();
+      for (int round = 0; round < 3 && failures[i].empty(); ++round) {
+        failures[i] = one_runtime(options, problem, outputs[i]);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    EXPECT_EQ(failures[i], "");
+    EXPECT_EQ(outputs[i], outputs[0]);
+  }
+}
+
+/// Plans of one device must not reach the other.
+TEST_F(ThreadsTest, MeanwhileOfTwoDevicesBothAreUsed) {
+  RuntimeOptions options;
+  options.pipeline_cache = false;
+  const auto second = Runtime::create(options);
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  const Problem problem = parsed("h2 9x40 d16 lse softcap=3");
+  const Runtime* const runtimes[] = {&runtime(), &*second};
+  std::vector<std::string> failures(2);
+  std::vector<std::vector<std::byte>> outputs(2);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < 2; ++i) {
+    threads.emplace_back([&, i] {
+      harness::ProblemRun run = run_on(*runtimes[i], problem);
+      for (int round = 0; round < 5; ++round) {
+        const auto plan = AttentionPlan::create(runtimes[i]->device(), problem.desc, {.kernel = "lane"});
+        if (!plan.ok() || !run.execute(*plan).ok()) failures[i] = "an execution failed";
+      }
+      outputs[i] = read_back(*runtimes[i], run.output());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures[0] + failures[1], "");
+  EXPECT_EQ(outputs[0], outputs[1]);
+}
+
+}  // namespace
+}  // namespace vkattn::tests
