@@ -4,5 +4,5 @@ cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${STAGING})
 file(COPY ${SOURCE}/bench ${SOURCE}/cli ${SOURCE}/cmake ${SOURCE}/docs ${SOURCE}/examples ${SOURCE}/include ${SOURCE}/packaging
      ${SOURCE}/scripts ${SOURCE}/shaders ${SOURCE}/src ${SOURCE}/tests ${SOURCE}/CHANGELOG.md ${SOURCE}/CMakeLists.txt
-     ${SOURCE}/CMakePresets.json ${SOURCE}/CONTRIBUTING.md ${SOURCE}/LICENSE ${SOURCE}/README.md DESTINATION ${STAGING})
+     ${SOURCE}/CMakePresets.json ${SOURCE}/CONTRIBUTING.md ${SOURCE}/LICENSE ${SOURCE}/README.md ${SOURCE}/SECURITY.md DESTINATION ${STAGING})
 file(COPY ${PREBUILT}/ DESTINATION ${STAGING}/shaders/prebuilt)
