@@ -1,7 +1,6 @@
 // The options of `vkattn run`.
 #include "run_arguments.hpp"
 
-#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -11,13 +10,6 @@
 
 namespace vkattn::cli {
 namespace {
-
-/// An option's text as words of problem strings are read. No value has control characters.
-template <class Read>
-void read_option(std::string_view option, std::string_view text, Read&& read) {
-  const std::string printable = console::printable(text);
-  require(read(bench::Given{option, printable, true}));
-}
 
 template <class T>
 T choose(std::string_view option, std::string_view text, std::span<const bench::Name<T>> names) {
@@ -113,46 +105,17 @@ void parse_types(const RunArguments& arguments, RunOptions& options) {
                            : choose<DataType>("--kv-type", text.substr(comma + 1), bench::kTypeNames);
 }
 
-bool is_given(const RunArguments& arguments, std::string_view option) {
-  return std::ranges::any_of(arguments.words, [&](const WordArgument& argument) {
-    return argument.word->option.name == option && argument.is_given();
-  });
-}
-
 /// Options that only say something about others.
 void require_sense_of_words(const RunArguments& a) {
-  const bool slopes = is_given(a, "--alibi-slopes");
-  if (slopes && is_given(a, "--alibi")) {
+  if (is_given(a.words, "--alibi-slopes") && is_given(a.words, "--alibi")) {
     fail_usage("--alibi takes the standard slopes and --alibi-slopes those of a file; give one of them");
   }
-  if (is_given(a, "--align") && !is_given(a, "--causal") && !is_given(a, "--window") &&
-      !is_given(a, "--alibi") && !slopes) {
-    fail_usage("--align says where query 0 lies among the keys, so it needs --causal, --window or --alibi");
-  }
-  if (is_given(a, "--weights-stage") && a.weights.empty()) {
+  require_sense_of_align(a.words);
+  if (is_given(a.words, "--weights-stage") && a.weights.empty()) {
     fail_usage("--weights-stage says which weights --weights writes; give both");
   }
-  if (is_given(a, "--seed") && !is_given(a, "--dropout")) fail_usage("--seed is for --dropout; give both");
-}
-
-/// What the words give, checked by the library's rules, which are the same for arrays of any size.
-void parse_words(const RunArguments& arguments, Problem& problem) {
-  AttentionDesc& desc = problem.desc;
-  if (!arguments.weights.empty()) desc.weights = WeightsStage::kProbabilities;
-  desc.has_lse = !arguments.lse.empty();
-  for (const WordArgument& argument : arguments.words) {
-    if (!argument.is_given()) continue;
-    const std::string option(argument.word->option.name);
-    const bool is_file = argument.word->option.tensor != nullptr;
-    read_option(option, is_file ? argument.word->option.value : argument.text,
-                [&](const bench::Given& given) { return argument.word->read(given, problem); });
-    AttentionDesc of_no_arrays = desc;
-    of_no_arrays.query_length = of_no_arrays.kv_length = 0;
-    of_no_arrays.head_dim = 1;
-    if (const Result<void> s = validate(of_no_arrays); !s.ok()) {
-      fail_usage(option + " '" + console::printable(argument.text) + "': " + s.error().message);
-    }
-  }
+  if (is_given(a.words, "--seed") && !is_given(a.words, "--dropout"))
+    fail_usage("--seed is for --dropout; give both");
 }
 
 void add_file_options(CLI::App& app, RunArguments& a) {
@@ -179,14 +142,7 @@ void add_definition_options(CLI::App& app, RunArguments& a) {
   for (const bench::Word& word : bench::words()) {
     if (!word.option.name.empty()) a.words.push_back({&word, ""});
   }
-  for (WordArgument& argument : a.words) {
-    const bench::WordOption& option = argument.word->option;
-    if (option.metavar.empty()) {
-      add_switch(app, std::string(option.name), argument.is_switched, option.help);
-    } else {
-      add_value(app, std::string(option.name), argument.text, std::string(option.metavar), option.help);
-    }
-  }
+  add_word_options(app, a.words);
   add_value(app, "--mask", a.mask, "M.npy",
             "Added to the scores, or bool or uint8: what is not 0 may be seen. Of a shape that broadcasts to "
             "(batch, heads, "
@@ -264,7 +220,9 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   options.cumulative_query_lengths = arguments.cumulative_query_lengths;
   options.cumulative_kv_lengths = arguments.cumulative_kv_lengths;
   parse_types(arguments, options);
-  parse_words(arguments, options.problem);
+  if (!arguments.weights.empty()) options.problem.desc.weights = WeightsStage::kProbabilities;
+  options.problem.desc.has_lse = !arguments.lse.empty();
+  parse_words(arguments.words, options.problem);
   require_known_kernel(arguments.kernel);
   return options;
 }

@@ -6,20 +6,11 @@
 
 #include "command.hpp"
 #include "open_runtime.hpp"
-#include "problem/word_table.hpp"
 #include "run_inputs.hpp"
 #include "score_file.hpp"
+#include "word_options.hpp"
 
 namespace vkattn::cli {
-
-/// An option that is a word of problem strings.
-struct WordArgument {
-  const bench::Word* word;
-  std::string text;          ///< empty where not given; of a tensor its file
-  bool is_switched = false;  ///< of a word without a value
-
-  [[nodiscard]] bool is_given() const { return is_switched || !text.empty(); }
-};
 
 /// The options as typed.
 struct RunArguments {
