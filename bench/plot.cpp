@@ -9,6 +9,7 @@
 
 #include "console.hpp"
 #include "plot_canvas.hpp"
+#include "plot_colors.hpp"
 
 namespace vkattn::bench {
 namespace {
@@ -26,23 +27,14 @@ constexpr double kShareColumn = 984, kLimitColumn = 1084;
 constexpr double kMarkerRadius = 5;
 constexpr double kDiscRadius = 8.5;  // behind a number of the table
 
-constexpr Color kInk = {0.13, 0.15, 0.18};
-constexpr Color kSoftInk = {0.42, 0.45, 0.50};
-constexpr Color kGrid = {0.89, 0.90, 0.92};
-constexpr Color kFaintGrid = {0.955, 0.96, 0.965};
 constexpr Color kUnderRoof = {0.955, 0.97, 0.99};
 constexpr Color kRoofInk = {0.20, 0.27, 0.38};
-constexpr Color kWhite = {1, 1, 1};
-/// For kernels, told apart by colour-blind readers too (Okabe and Ito's palette).
-constexpr std::array kKernelColors = {Color{0.00, 0.45, 0.70}, Color{0.84, 0.37, 0.00},
-                                      Color{0.00, 0.62, 0.45}, Color{0.80, 0.47, 0.65},
-                                      Color{0.90, 0.62, 0.00}, Color{0.35, 0.35, 0.35}};
 
 constexpr TextStyle kLabelText = {12, kInk, false, TextAlign::kLeft, true};
 constexpr TextStyle kRoofText = {12, kRoofInk, true, TextAlign::kLeft, true};
 
 const Color& kernel_color(std::size_t index) {
-  return kKernelColors.at(std::min(index, kKernelColors.size() - 1));
+  return kSeriesColors.at(std::min(index, kSeriesColors.size() - 1));
 }
 
 struct Unit {

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <numbers>
 
@@ -46,6 +49,14 @@ Surface make_surface(PlotFormat format, double width, double height, std::string
   return surface;
 }
 
+/// A pixel of CAIRO_FORMAT_RGB24.
+std::uint32_t packed(const Color& color) {
+  const auto byte = [](double part) {
+    return static_cast<std::uint32_t>(std::lround(std::clamp(part, 0.0, 1.0) * 255));
+  };
+  return byte(color.red) << 16U | byte(color.green) << 8U | byte(color.blue);
+}
+
 bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U;
 }
@@ -83,10 +94,52 @@ void Canvas::fill(const PlotBox& box, const Color& color) const {
   cairo_fill(context_);
 }
 
+void Canvas::cells(const PlotBox& box, std::size_t columns, std::span<const Color> colors) const {
+  const std::size_t rows = columns == 0 ? 0 : colors.size() / columns;
+  if (rows == 0) return;
+  // Each cell is as many pixels of an image as it has on a PNG: an image that a viewer enlarges may be
+  // smoothed.
+  const auto pixels = [](double length, std::size_t count) {
+    return std::max(1, static_cast<int>(std::lround(length * kPngScale / static_cast<double>(count))));
+  };
+  const int across = pixels(box.width, columns), down = pixels(box.height, rows);
+  const int width = across * static_cast<int>(columns), height = down * static_cast<int>(rows);
+  const Surface image(cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height));
+  if (cairo_surface_status(image.get()) != CAIRO_STATUS_SUCCESS) return;
+  cairo_surface_flush(image.get());
+  unsigned char* const bytes = cairo_image_surface_get_data(image.get());
+  const int stride = cairo_image_surface_get_stride(image.get());
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      const std::size_t cell =
+          static_cast<std::size_t>(y / down) * columns + static_cast<std::size_t>(x / across);
+      const std::uint32_t pixel = packed(colors[cell]);
+      std::memcpy(bytes + static_cast<std::ptrdiff_t>(y) * stride + static_cast<std::ptrdiff_t>(x) * 4,
+                  &pixel, sizeof(pixel));
+    }
+  }
+  cairo_surface_mark_dirty(image.get());
+  cairo_save(context_);
+  cairo_translate(context_, box.x, box.y);
+  cairo_scale(context_, box.width / width, box.height / height);
+  cairo_set_source_surface(context_, image.get(), 0, 0);
+  cairo_pattern_set_filter(cairo_get_source(context_), CAIRO_FILTER_NEAREST);
+  cairo_paint(context_);
+  cairo_restore(context_);
+}
+
 void Canvas::line(const PlotLine& line, const Stroke& stroke) const {
   cairo_move_to(context_, line.from.x, line.from.y);
   cairo_line_to(context_, line.to.x, line.to.y);
   set(stroke);
+  cairo_stroke(context_);
+}
+
+void Canvas::lines(std::span<const PlotPosition> corners, const Stroke& stroke) const {
+  cairo_new_path(context_);
+  for (const PlotPosition& corner : corners) cairo_line_to(context_, corner.x, corner.y);
+  set(stroke);
+  cairo_set_line_join(context_, CAIRO_LINE_JOIN_ROUND);
   cairo_stroke(context_);
 }
 
@@ -151,6 +204,43 @@ void Canvas::clipped(const PlotBox& box, const std::function<void()>& draw) cons
   cairo_clip(context_);
   draw();
   cairo_restore(context_);
+}
+
+namespace {
+
+/// A canvas to measure text on.
+template <class Measure>
+void on_scratch(Measure&& measure) {
+  const Surface surface(cairo_image_surface_create(CAIRO_FORMAT_RGB24, 1, 1));
+  const Context context(cairo_create(surface.get()));
+  measure(Canvas(context.get()));
+}
+
+}  // namespace
+
+double widest(std::span<const std::string> texts, const TextStyle& style) {
+  double width = 0;
+  on_scratch([&](const Canvas& canvas) {
+    for (const std::string& text : texts) width = std::max(width, canvas.text_width(text, style));
+  });
+  return width;
+}
+
+std::vector<std::string> wrapped(const std::string& text, const TextStyle& style, double width) {
+  std::vector<std::string> lines;
+  on_scratch([&](const Canvas& canvas) {
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find(' ', begin), text.size());
+      const std::string word = text.substr(begin, end - begin);
+      begin = end + 1;
+      if (!lines.empty() && canvas.text_width(lines.back() + " " + word, style) <= width) {
+        lines.back() += " " + word;
+      } else if (!word.empty()) {
+        lines.push_back(word);
+      }
+    }
+  });
+  return lines;
 }
 
 Result<std::string> draw_file(PlotFormat format, double width, double height,

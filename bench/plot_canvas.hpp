@@ -1,4 +1,4 @@
-// What the picture is drawn with: lines, areas and text on a PNG or SVG, by cairo.
+// What pictures are drawn with: lines, areas and text on a PNG or SVG, by cairo.
 #pragma once
 
 #include <vkattn/result.hpp>
@@ -7,15 +7,13 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "plot.hpp"
+#include "plot_colors.hpp"
+#include "plot_format.hpp"
 #include "plot_layout.hpp"
 
 namespace vkattn::bench {
-
-struct Color {
-  double red = 0, green = 0, blue = 0, alpha = 1;
-};
 
 struct Stroke {
   Color color;
@@ -40,7 +38,10 @@ class Canvas {
 
   void fill(std::span<const PlotPosition> corners, const Color& color) const;
   void fill(const PlotBox& box, const Color& color) const;
+  /// Rows of so many cells, from the top, fill the box without gaps.
+  void cells(const PlotBox& box, std::size_t columns, std::span<const Color> colors) const;
   void line(const PlotLine& line, const Stroke& stroke) const;
+  void lines(std::span<const PlotPosition> corners, const Stroke& stroke) const;
   void outline(const PlotBox& box, const Stroke& stroke) const;
   void disc(const PlotPosition& center, double radius, const Color& color, const Stroke& border) const;
   /// At the left end, center or right end of the text's base line, turned by an angle around it.
@@ -57,6 +58,12 @@ class Canvas {
   void set_font(const TextStyle& style) const;
   cairo_t* context_;
 };
+
+/// The width of the widest of them.
+[[nodiscard]] double widest(std::span<const std::string> texts, const TextStyle& style);
+
+/// Lines that are no wider, but for single words; none of an empty text.
+[[nodiscard]] std::vector<std::string> wrapped(const std::string& text, const TextStyle& style, double width);
 
 /// The bytes of a white picture of that size with what `draw` draws. A PNG has two pixels to a unit, for fine
 /// screens.

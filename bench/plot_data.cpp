@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "console.hpp"
-#include "json.hpp"
-#include "plot.hpp"
+#include "plot_format.hpp"
 #include "report.hpp"
 
 namespace vkattn::bench {
@@ -53,13 +51,6 @@ std::size_t index_of(std::vector<std::string>& names, const std::string& name) {
   return names.size() - 1;
 }
 
-/// Text that can be drawn: no control characters, and bytes that are no UTF-8 (driver strings) are replaced.
-std::string drawable(const std::string& text) {
-  const std::string quoted =
-      Json(console::printable(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
-  return Json::parse(quoted).get<std::string>();
-}
-
 /// Driver strings repeat the driver's name more often than not.
 std::string driver_text(const Capabilities& device) {
   if (device.driver_info.empty()) return device.driver_name;
@@ -68,18 +59,6 @@ std::string driver_text(const Capabilities& device) {
 }
 
 }  // namespace
-
-std::optional<PlotFormat> plot_format(std::string_view file_name) {
-  constexpr std::size_t kEndingLength = 4;
-  if (file_name.size() <= kEndingLength) return std::nullopt;
-  std::string ending(file_name.substr(file_name.size() - kEndingLength));
-  for (char& c : ending) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  if (ending == ".png") return PlotFormat::kPng;
-  if (ending == ".svg") return PlotFormat::kSvg;
-  return std::nullopt;
-}
 
 PlotData plot_data(const Report& report) {
   PlotData data;

@@ -198,6 +198,47 @@ std::vector<PlotTick> LogAxis::ticks() const {
   return ticks;
 }
 
+RoundScale::RoundScale(double largest) {
+  if (!(largest > 0) || !std::isfinite(largest)) return;
+  const double rough = largest / 5;
+  const double decade = std::pow(10.0, std::floor(std::log10(rough)));
+  step_ = 10 * decade;
+  for (const double digit : {5.0, 2.0, 1.0}) {
+    if (digit * decade >= rough * (1 - 1e-9)) step_ = digit * decade;
+  }
+  top_ = step_ * std::ceil(largest / step_ - 1e-9);
+}
+
+std::vector<PlotTick> RoundScale::ticks() const {
+  const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(step_) + 1e-9)));
+  std::vector<PlotTick> ticks;
+  for (int i = 0; i * step_ <= top_ * (1 + 1e-9); ++i) {
+    ticks.push_back({i * step_, i == 0 ? "0" : console::fixed(i * step_, digits)});
+  }
+  return ticks;
+}
+
+std::vector<PlotTick> square_root_ticks(double top) {
+  const RoundScale scale(top);
+  std::vector<PlotTick> ticks = scale.ticks();
+  std::erase_if(ticks, [&](const PlotTick& tick) { return tick.value > top * (1 + 1e-9); });
+  const double small = scale.step() / 5;
+  const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(small) + 1e-9)));
+  ticks.push_back({small, console::fixed(small, digits)});
+  return ticks;
+}
+
+std::size_t label_stride(double cell, double room, bool numbers) {
+  if (cell >= room) return 1;
+  const auto least = static_cast<std::size_t>(std::ceil(room / cell));
+  if (!numbers) return least;
+  for (std::size_t decade = 1;; decade *= 10) {
+    for (const std::size_t digit : {1U, 2U, 5U}) {
+      if (digit * decade >= least) return digit * decade;
+    }
+  }
+}
+
 std::vector<PlacedLabel> place_labels(std::span<const PlotLabel> labels, const LabelRoom& room) {
   return LabelPlacer(labels, room).run();
 }

@@ -2,6 +2,7 @@
 // library. Lengths are in the picture's units; y grows downwards.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,6 +52,29 @@ class LogAxis {
  private:
   double low_, high_, from_, to_;
 };
+
+/// Of an axis from 0: a round number that is at least the largest value, and the distance of about five
+/// marks.
+class RoundScale {
+ public:
+  explicit RoundScale(double largest);
+
+  [[nodiscard]] double top() const { return top_; }
+  [[nodiscard]] double step() const { return step_; }
+  /// From 0 to the top, each with a label.
+  [[nodiscard]] std::vector<PlotTick> ticks() const;
+
+ private:
+  double top_ = 1, step_ = 0.2;
+};
+
+/// Of an axis on which a value lies at the square root of its share of `top`: 0, two small ones, and steps up
+/// to the top.
+[[nodiscard]] std::vector<PlotTick> square_root_ticks(double top);
+
+/// Of labels along cells: every n-th is drawn, where each needs so much room and cells are so far apart.
+/// Every second, fifth, tenth and so on of numbers.
+[[nodiscard]] std::size_t label_stride(double cell, double room, bool numbers);
 
 /// A label that belongs to a point.
 struct PlotLabel {

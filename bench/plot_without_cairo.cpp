@@ -1,4 +1,6 @@
-// In place of plot.cpp and plot_canvas.cpp where there is no cairo.
+// In place of what draws, where there is no cairo.
+#include "heat_map.hpp"
+#include "line_charts.hpp"
 #include "plot.hpp"
 
 namespace vkattn::bench {
@@ -11,6 +13,14 @@ Result<void> check_plot_support() {
 }
 
 Result<std::string> draw_plot(const PlotData& /*data*/, PlotFormat /*format*/) {
+  return check_plot_support().error();
+}
+
+Result<std::string> draw_heat_map(const HeatMap& /*map*/, PlotFormat /*format*/) {
+  return check_plot_support().error();
+}
+
+Result<std::string> draw_charts(const ChartPage& /*page*/, PlotFormat /*format*/) {
   return check_plot_support().error();
 }
 

@@ -18,6 +18,7 @@
 #include "host_memory.hpp"
 #include "open_runtime.hpp"
 #include "plot.hpp"
+#include "plot_file.hpp"
 #include "problem_list.hpp"
 #include "report.hpp"
 #include "score_file.hpp"
@@ -101,30 +102,6 @@ void require_different_files(const Arguments& arguments) {
   add_tuning_file(files, arguments.where);
   files.add_output("--output", arguments.output);
   files.add_output("--plot", arguments.plot);
-}
-
-/// The file of --plot and what it will hold.
-struct PlotFile {
-  AtomicFile file;
-  bench::PlotFormat format;
-};
-
-/// Refuses what cannot be drawn before anything is measured.
-std::optional<PlotFile> open_plot(const Arguments& arguments) {
-  if (arguments.plot.empty()) return std::nullopt;
-  const std::optional<bench::PlotFormat> format = bench::plot_format(arguments.plot);
-  if (!format) {
-    fail_usage("--plot writes .png and .svg files, and '" + console::printable(arguments.plot) +
-               "' ends in neither");
-  }
-  if (const Result<void> status = bench::check_plot_support(); !status.ok())
-    fail_usage(status.error().message);
-  return PlotFile{take(AtomicFile::create(arguments.plot)), *format};
-}
-
-void write_plot(PlotFile& plot, const bench::Report& report) {
-  require(plot.file.write(take(bench::draw_plot(bench::plot_data(report), plot.format))));
-  require(plot.file.commit());
 }
 
 bench::Peaks measure_peaks(const Runtime& runtime, console::ProgressBar& bar) {
@@ -261,7 +238,7 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
   report.suite = arguments.suite;
   report.date = date_text();
   const ScoreFile score(arguments.score);
-  std::optional<PlotFile> plot = open_plot(arguments);
+  std::optional<PlotFile> plot = open_plot(arguments.plot);
   std::optional<AtomicFile> file;
   if (!arguments.output.empty()) file.emplace(take(AtomicFile::create(arguments.output)));
 
@@ -287,7 +264,7 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
   }
   const auto measured = [](const bench::Row& row) { return row.outcome == bench::Outcome::kMeasured; };
   const bool any = std::any_of(report.rows.begin(), report.rows.end(), measured);
-  if (plot && any) write_plot(*plot, report);
+  if (plot && any) write_plot(*plot, bench::draw_plot(bench::plot_data(report), plot->format));
   const int exit_code = verdict(report);
   if (plot && !any) fail("no problem was measured, so that there is nothing to plot");
   return exit_code;

@@ -14,7 +14,7 @@
 #include "console.hpp"
 #include "error.hpp"
 #include "open_runtime.hpp"
-#include "plot.hpp"
+#include "plot_format.hpp"
 #include "report/page.hpp"
 #include "report/steps.hpp"
 

@@ -1,0 +1,43 @@
+// A picture of matrices: a panel of coloured cells for each, all on one scale of colours.
+#pragma once
+
+#include <vkattn/result.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "plot_format.hpp"
+
+namespace vkattn::bench {
+
+struct HeatPanel {
+  std::string title, note;
+  std::vector<double> values;  ///< row by row; NaN: no number
+};
+
+struct HeatMap {
+  std::string title, caption;
+  std::string warning;  ///< drawn so that nobody misses it; may be empty
+  std::string row_axis, column_axis, scale_axis;
+  std::string no_number;  ///< what cells without a number are, where there are some
+  std::vector<std::string> row_labels, column_labels;  ///< as many as rows and columns
+  bool labels_are_numbers = false;  ///< then every second, fifth or tenth may stand for all
+  std::vector<HeatPanel> panels;
+
+  [[nodiscard]] std::size_t rows() const { return row_labels.size(); }
+  [[nodiscard]] std::size_t columns() const { return column_labels.size(); }
+};
+
+/// The most rows or columns of a panel, and panels.
+inline constexpr std::size_t kMostHeatCells = 1024;
+inline constexpr std::size_t kMostHeatPanels = 16;
+
+/// Which labels are drawn, where each needs so much room and cells are so far apart: every n-th.
+[[nodiscard]] std::size_t label_stride(double cell, double room, bool numbers);
+
+/// The bytes of the picture's file. Refuses one without panels, with too many, or with panels that are too
+/// large.
+[[nodiscard]] Result<std::string> draw_heat_map(const HeatMap& map, PlotFormat format);
+
+}  // namespace vkattn::bench

@@ -1,0 +1,38 @@
+// The colours of pictures.
+#pragma once
+
+#include <array>
+
+namespace vkattn::bench {
+
+/// sRGB, each from 0 to 1.
+struct Color {
+  double red = 0, green = 0, blue = 0, alpha = 1;
+};
+
+inline constexpr Color kInk = {0.13, 0.15, 0.18};
+inline constexpr Color kSoftInk = {0.42, 0.45, 0.50};
+inline constexpr Color kGrid = {0.89, 0.90, 0.92};
+inline constexpr Color kFaintGrid = {0.955, 0.96, 0.965};
+inline constexpr Color kWhite = {1, 1, 1};
+
+/// Told apart by colour-blind readers too (Okabe and Ito's palette).
+inline constexpr std::array kSeriesColors = {Color{0.00, 0.45, 0.70}, Color{0.84, 0.37, 0.00},
+                                             Color{0.00, 0.62, 0.45}, Color{0.80, 0.47, 0.65},
+                                             Color{0.90, 0.62, 0.00}, Color{0.35, 0.35, 0.35}};
+
+/// Cells that show no number.
+inline constexpr Color kNoNumber = {0.90, 0.905, 0.915};
+
+/// A colour by how it looks: in the colour space Oklab (Ottosson, 2020) equal distances look equal.
+struct Oklab {
+  double lightness = 0, a = 0, b = 0;
+};
+[[nodiscard]] Oklab to_oklab(const Color& color);
+
+/// Of a share from 0 to 1, from dark blue over green to yellow. Perceptually uniform: a curve in Oklab with
+/// equal steps, on which lightness rises all the way, so that readers who do not see its hues, and prints
+/// without colours, can tell them apart.
+[[nodiscard]] Color scale_color(double share);
+
+}  // namespace vkattn::bench

@@ -1,0 +1,172 @@
+// Pictures of weights and of the sweep without a device: colours, scales, labels, and the files.
+#include "heat_map.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "line_charts.hpp"
+#include "plot_colors.hpp"
+#include "plot_layout.hpp"
+#include "support/text.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+using bench::Color;
+using bench::HeatMap;
+using bench::PlotFormat;
+using bench::RoundScale;
+
+TEST(PlotColors, EqualStepsOfTheScaleLookEqual) {
+  constexpr int kSteps = 64;
+  const auto color_at = [](int step) { return bench::scale_color(static_cast<double>(step) / kSteps); };
+  std::vector<double> steps;
+  for (int i = 0; i < kSteps; ++i) {
+    const bench::Oklab a = bench::to_oklab(color_at(i)), b = bench::to_oklab(color_at(i + 1));
+    EXPECT_GT(b.lightness, a.lightness + 0.005) << i;
+    // A part that was cut off at 0 or 1 would shorten a step.
+    steps.push_back(std::hypot(b.lightness - a.lightness, b.a - a.a, b.b - a.b));
+  }
+  for (const double step : steps) EXPECT_NEAR(step, steps[0], 0.03 * steps[0]);
+  EXPECT_GT(bench::to_oklab(color_at(kSteps)).lightness, bench::to_oklab(color_at(0)).lightness + 0.6);
+  EXPECT_LT(color_at(0).red, color_at(0).blue);
+  EXPECT_GT(color_at(kSteps).red, color_at(kSteps).blue);
+  EXPECT_EQ(bench::scale_color(7).red, bench::scale_color(1).red);
+  EXPECT_EQ(bench::scale_color(std::numeric_limits<double>::quiet_NaN()).red, bench::scale_color(0).red);
+}
+
+TEST(PlotAxis, RoundScalesEndAboveTheLargest) {
+  for (const double largest : {1e-6, 0.013, 0.2, 0.31, 0.5, 0.7310585, 1.0, 3.0, 12345.0}) {
+    const RoundScale scale(largest);
+    EXPECT_GE(scale.top(), largest * (1 - 1e-9));
+    EXPECT_LE(scale.top(), largest * 1.5);
+    const std::vector<bench::PlotTick> ticks = scale.ticks();
+    EXPECT_GE(ticks.size(), 3U);
+    EXPECT_LE(ticks.size(), 7U);
+    EXPECT_EQ(ticks.front().label, "0");
+    EXPECT_NEAR(ticks.back().value, scale.top(), largest * 1e-6);
+  }
+  EXPECT_EQ(RoundScale(0).top(), 1);
+  EXPECT_EQ(RoundScale(std::numeric_limits<double>::quiet_NaN()).top(), 1);
+  EXPECT_EQ(RoundScale(1).ticks().back().label, "1.0");
+}
+
+TEST(PlotAxis, SquareRootsHaveASmallTick) {
+  const std::vector<bench::PlotTick> ticks = bench::square_root_ticks(0.58);
+  std::vector<std::string> labels;
+  for (const bench::PlotTick& tick : ticks) labels.push_back(tick.label);
+  EXPECT_EQ(labels, (std::vector<std::string>{"0", "0.2", "0.4", "0.04"}));
+}
+
+TEST(PlotLabels, AreThinnedWhereCellsAreSmall) {
+  EXPECT_EQ(bench::label_stride(12, 12, false), 1U);
+  EXPECT_EQ(bench::label_stride(9, 12, false), 2U);
+  EXPECT_EQ(bench::label_stride(3, 10, false), 4U);
+  EXPECT_EQ(bench::label_stride(3, 10, true), 5U);
+  EXPECT_EQ(bench::label_stride(0.5, 30, true), 100U);
+}
+
+HeatMap made_up_map(std::size_t panels, std::size_t rows, std::size_t columns) {
+  HeatMap map;
+  map.title = "Weights of a test";
+  map.caption = "made up";
+  map.warning = "No weights of a model.";
+  map.row_axis = "query";
+  map.column_axis = "key";
+  map.scale_axis = "weight";
+  map.no_number = "hidden";
+  for (std::size_t i = 0; i < rows; ++i) map.row_labels.push_back("word" + std::to_string(i));
+  for (std::size_t i = 0; i < columns; ++i) map.column_labels.push_back("word" + std::to_string(i));
+  for (std::size_t i = 0; i < panels; ++i) {
+    bench::HeatPanel panel{"head " + std::to_string(i), "a note", {}};
+    for (std::size_t n = 0; n < rows * columns; ++n) {
+      const bool hidden = n % columns > n / columns;
+      panel.values.push_back(hidden ? std::numeric_limits<double>::quiet_NaN()
+                                    : 1.0 / static_cast<double>(1 + n / columns));
+    }
+    map.panels.push_back(panel);
+  }
+  return map;
+}
+
+std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i) value = value << 8U | static_cast<unsigned char>(bytes.at(at + i));
+  return value;
+}
+
+class HeatMapDrawing : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const Result<void> support = bench::check_plot_support();
+    if (support.ok()) return;
+    EXPECT_FALSE(bench::draw_heat_map({}, PlotFormat::kPng).ok());
+    EXPECT_FALSE(bench::draw_charts({}, PlotFormat::kPng).ok());
+    if (std::getenv("VKATTN_TEST_REQUIRE_PLOT") != nullptr) FAIL() << support.error().message;
+    GTEST_SKIP() << support.error().message;
+  }
+};
+
+TEST_F(HeatMapDrawing, AnyNumberOfHeadsAndTokensIsAPictureOfSaneSize) {
+  for (const std::size_t panels : {1U, 2U, 3U, 5U, 8U, 16U}) {
+    for (const std::size_t tokens : {2U, 11U, 64U}) {
+      const HeatMap map = made_up_map(panels, tokens, tokens);
+      const Result<std::string> png = bench::draw_heat_map(map, PlotFormat::kPng);
+      ASSERT_TRUE(png.ok()) << png.error().message;
+      EXPECT_EQ(png->substr(0, 8), "\x89PNG\r\n\x1a\n");
+      EXPECT_EQ(png->substr(png->size() - 8, 4), "IEND");
+      for (const std::size_t at : {16U, 20U}) {
+        EXPECT_GE(big_endian(*png, at), 500U) << panels << " x " << tokens;
+        EXPECT_LE(big_endian(*png, at), 6400U) << panels << " x " << tokens;
+      }
+      EXPECT_LT(png->size(), 1500000U);
+    }
+  }
+}
+
+TEST_F(HeatMapDrawing, SvgHasEachLabelAndWholeImages) {
+  const Result<std::string> svg = bench::draw_heat_map(made_up_map(4, 11, 7), PlotFormat::kSvg);
+  ASSERT_TRUE(svg.ok()) << svg.error().message;
+  EXPECT_EQ(svg->rfind("<?xml", 0), 0U);
+  EXPECT_TRUE(has(*svg, "<image"));
+  EXPECT_TRUE(has(*svg, "</svg>"));
+  EXPECT_LT(svg->size(), 1000000U);
+}
+
+TEST_F(HeatMapDrawing, TheFurthestEndsAreDrawnAndWhatIsBeyondIsRefused) {
+  EXPECT_TRUE(bench::draw_heat_map(made_up_map(1, 1024, 2), PlotFormat::kPng).ok());
+  EXPECT_TRUE(bench::draw_heat_map(made_up_map(2, 1, 1024), PlotFormat::kSvg).ok());
+  HeatMap equal = made_up_map(1, 3, 3);
+  equal.panels[0].values.assign(9, 0.0);
+  EXPECT_TRUE(bench::draw_heat_map(equal, PlotFormat::kPng).ok());
+  equal.panels[0].values.assign(9, std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(bench::draw_heat_map(equal, PlotFormat::kPng).ok());
+  const Result<std::string> many = bench::draw_heat_map(made_up_map(17, 2, 2), PlotFormat::kPng);
+  ASSERT_FALSE(many.ok());
+  EXPECT_TRUE(has(many.error().message, "16 panels"));
+  EXPECT_TRUE(has(many.error().message, "17 of 2 x 2"));
+  EXPECT_FALSE(bench::draw_heat_map(made_up_map(1, 1025, 2), PlotFormat::kPng).ok());
+  EXPECT_FALSE(bench::draw_heat_map({}, PlotFormat::kPng).ok());
+}
+
+TEST_F(HeatMapDrawing, ChartsTakeZerosAndShortLines) {
+  bench::ChartPage page{"Title", "caption", "x", {4, 512}, {}};
+  page.charts.push_back({"linear", "", {{"a", {0, 1}, 0, false}}, false, 1});
+  page.charts.push_back({"logarithmic", "", {{"a", {0, 0.3}, 0, false}, {"b", {1e-12, 1}, 5, true}}, true});
+  page.charts.push_back({"zeros", "", {{"a", {0, 0}, 0, false}}, true});
+  for (const PlotFormat format : {PlotFormat::kPng, PlotFormat::kSvg}) {
+    const Result<std::string> picture = bench::draw_charts(page, format);
+    ASSERT_TRUE(picture.ok()) << picture.error().message;
+    EXPECT_GT(picture->size(), 5000U);
+  }
+  page.x = {4};
+  EXPECT_FALSE(bench::draw_charts(page, PlotFormat::kPng).ok());
+}
+
+}  // namespace
+}  // namespace vkattn::tests
