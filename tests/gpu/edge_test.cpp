@@ -73,6 +73,53 @@ TEST_P(Edge, TheWorkedExample) {
   }
 }
 
+/// R. Karim's three tokens ("Illustrated: Self-Attention", 2019), which have no scale, and the same where no
+/// token sees a later one: docs/attention.md has the numbers.
+TEST_P(Edge, TheWorkedExampleOfThreeTokens) {
+  constexpr std::array<float, 9> kQ{1, 0, 2, 2, 2, 2, 2, 1, 3}, kK{0, 1, 1, 4, 4, 0, 2, 3, 1};
+  constexpr std::array<float, 9> kV{1, 2, 3, 2, 8, 0, 2, 6, 3};
+  constexpr std::array<double, 9> kScores{2, 4, 4, 4, 16, 12, 4, 12, 10};
+  for (const char* causal : {"", " causal"}) {
+    const Problem problem = parsed(std::string("3x3 d3 scale=1 weights=probabilities") + causal);
+    const AttentionDesc& desc = problem.desc;
+    harness::ProblemRun run = ready_run(problem);
+    for (std::size_t i = 0; i < 9; ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      ASSERT_TRUE(write_element(runtime(), run.query(), desc.query, at, kQ[i]).ok());
+      ASSERT_TRUE(write_element(runtime(), run.key(), desc.key, at, kK[i]).ok());
+      ASSERT_TRUE(write_element(runtime(), run.value(), desc.value, at, kV[i]).ok());
+    }
+    const auto plan = make_plan(runtime(), desc, {kernel()});
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    ASSERT_EQ(plan.value().kernel_name(), kernel());
+    ASSERT_TRUE(run.execute(plan.value()).ok());
+    for (std::size_t row = 0; row < 3; ++row) {
+      const std::size_t seen = desc.causal ? row + 1 : 3;
+      double total = 0, sum = 0;
+      for (std::size_t key = 0; key < seen; ++key) total += std::exp(kScores[3 * row + key]);
+      std::array<double, 3> output{};
+      for (std::size_t key = 0; key < 3; ++key) {
+        const double expected = key < seen ? std::exp(kScores[3 * row + key]) / total : 0;
+        const double got = static_cast<double>(read_element(runtime(), run.tensor(&AttentionTensors::weights),
+                                                            {}, static_cast<std::int64_t>(3 * row + key)));
+        EXPECT_NEAR(got, expected, 2e-6) << row << ", " << key;
+        if (key >= seen) {
+          EXPECT_EQ(got, 0) << row << ", " << key;
+        }
+        sum += got;
+        for (std::size_t d = 0; d < 3; ++d) output[d] += expected * static_cast<double>(kV[3 * key + d]);
+      }
+      EXPECT_NEAR(sum, 1, 2e-6);
+      for (std::size_t d = 0; d < 3; ++d) {
+        const auto at = static_cast<std::int64_t>(3 * row + d);
+        EXPECT_NEAR(static_cast<double>(read_element(runtime(), run.output(), desc.output, at)), output[d],
+                    2e-5);
+      }
+    }
+    expect_right(run);
+  }
+}
+
 /// One key: the output is its value, rounded once. Ties, the ends of the subnormal numbers and of the range.
 TEST_P(Edge, OutputsAreRoundedToNearestEven) {
   constexpr std::array<float, 16> kValues{
