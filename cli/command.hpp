@@ -28,6 +28,7 @@ struct Invocation {
 };
 
 [[nodiscard]] Command add_devices_command(CLI::App& parent, const Invocation& invocation);
+[[nodiscard]] Command add_inspect_command(CLI::App& parent, const Invocation& invocation);
 [[nodiscard]] Command add_kernels_command(CLI::App& parent, const Invocation& invocation);
 [[nodiscard]] Command add_run_command(CLI::App& parent, const Invocation& invocation);
 [[nodiscard]] Command add_bench_command(CLI::App& parent, const Invocation& invocation);

@@ -144,7 +144,8 @@ int run_tool(int argc, const char* const* argv) {
     const std::vector<Command> commands = {
         add_devices_command(app, invocation), add_run_command(app, invocation),
         add_bench_command(app, invocation),   add_tune_command(app, invocation),
-        add_kernels_command(app, invocation), add_report_command(app, invocation)};
+        add_kernels_command(app, invocation), add_inspect_command(app, invocation),
+        add_report_command(app, invocation)};
     for (const Command& command : commands) command.app->allow_extras();
     return parse_and_execute(app, commands, argc, argv);
   } catch (const CommandError& error) {

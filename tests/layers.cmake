@@ -35,7 +35,7 @@ set(runtime_may vulkan attention kernels)
 set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tuning bindings plan cache self_test runtime)
 
 set(bench_may vulkan attention kernels program forward reference runtime harness problem)
-set(cli_may attention reference runtime harness problem report)
+set(cli_may attention reference runtime harness problem inspect report)
 
 set(folders common vulkan attention kernels program forward cache merge reference self_test c score runtime)
 set(common_may "")

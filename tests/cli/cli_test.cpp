@@ -22,7 +22,7 @@ using npy::ElementType;
 
 TEST_F(Tool, ExplainsItselfWithExamples) {
   EXPECT_TRUE(printed("--version").starts_with("vkattn "));
-  for (const std::string command : {"", "devices", "run", "bench", "tune", "kernels"}) {
+  for (const std::string command : {"", "devices", "run", "bench", "tune", "kernels", "inspect"}) {
     const std::string help = printed(command + " --help");
     EXPECT_TRUE(has(help, "\n\nExamples:\n"));
     for (const std::string& line : lines_of(help)) EXPECT_LE(console::display_width(line), 104U) << line;

@@ -25,20 +25,21 @@ class ToolRefusals : public RunFolder {
 };
 
 TEST_F(ToolRefusals, WrongUsage) {
-  expect_refused("", {{"", "a command is needed"},
-                      {"rnu", "did you mean 'run'?"},
-                      {"transmogrify", "the commands are devices, run, bench, tune, kernels and report"},
-                      {"devices all", "'all'"},
-                      {"run", "--query is missing"},
-                      {"run --query --key K.npy", "--query needs a value"},
-                      {"run --output ''", "--output is given an empty value"},
-                      {"run --cuasal", "did you mean --causal?"},
-                      {"bench", "needs a problem"},
-                      {"bench --suite smok", "did you mean 'smoke'?"},
-                      {"bench smoke", "--suite smoke"},
-                      {"bench 'b1 h8 512x512 d64x'", "d64x"},
-                      {"bench 'b1 h8 512x512 d6400'", "6400"},
-                      {"bench 'b99999999999999999999 8x8 d8'", "b99999999999999999999"}});
+  expect_refused("",
+                 {{"", "a command is needed"},
+                  {"rnu", "did you mean 'run'?"},
+                  {"transmogrify", "the commands are devices, run, bench, tune, kernels, inspect and report"},
+                  {"devices all", "'all'"},
+                  {"run", "--query is missing"},
+                  {"run --query --key K.npy", "--query needs a value"},
+                  {"run --output ''", "--output is given an empty value"},
+                  {"run --cuasal", "did you mean --causal?"},
+                  {"bench", "needs a problem"},
+                  {"bench --suite smok", "did you mean 'smoke'?"},
+                  {"bench smoke", "--suite smoke"},
+                  {"bench 'b1 h8 512x512 d64x'", "d64x"},
+                  {"bench 'b1 h8 512x512 d6400'", "6400"},
+                  {"bench 'b99999999999999999999 8x8 d8'", "b99999999999999999999"}});
   const char* const picture = bench::check_plot_support().ok() ? "/nonexistent/x.png" : "libcairo2-dev";
   expect_refused("bench '8x8 d8' ", {{"--repeat two", "'two'"},
                                      {"--tile rows=4", "--kernel"},

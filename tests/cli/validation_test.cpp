@@ -21,6 +21,7 @@ TEST_F(ToolRun, NoCommandHasAValidationMessage) {
        {std::string("devices"), std::string("kernels 'h2 9x20 d16 f16'"), attend("--check --softcap 30"),
         std::string(
             "bench 'h2 33x64 d32 f16' --kernel lane,unfused --repeat 3"),  // with the peaks of the device
+        std::string("inspect --text 'a rose is a rose' --heads 2 --causal --check"),
         std::string("tune 'h2 33x64 d32' --max-seconds 1 --output tuning.json")}) {
     const ToolResult result = run(command, "VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation");
     EXPECT_EQ(result.exit_code, 0) << command << ": " << result.err;

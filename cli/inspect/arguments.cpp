@@ -1,0 +1,151 @@
+// See arguments.hpp.
+#include "inspect/arguments.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "error.hpp"
+#include "file_names.hpp"
+
+namespace vkattn::cli {
+namespace {
+
+/// Words that have a meaning for weights of one batch entry.
+constexpr std::array<std::string_view, 6> kWords = {"--causal", "--window", "--alibi",
+                                                    "--align",  "--scale",  "--softcap"};
+
+constexpr std::string_view mode_option(InspectMode mode) {
+  constexpr std::array<std::string_view, 4> kOptions = {"--text", "--query and --key", "--sweep-dim",
+                                                        "--memory"};
+  return kOptions.at(static_cast<std::size_t>(mode));
+}
+
+/// An option that was given, and the ways that it belongs to.
+struct Given {
+  std::string_view option;
+  bool is_given;
+  std::vector<InspectMode> belongs_to;
+};
+
+void require_belonging(InspectMode mode, const InspectArguments& a) {
+  using enum InspectMode;
+  std::vector<Given> all = {{"--heads", !a.heads.empty(), {kText, kMemory}},
+                            {"--head-dim", !a.head_dim.empty(), {kText, kMemory}},
+                            {"--seed", !a.seed.empty(), {kText, kSweep}},
+                            {"--layout", !a.layout.empty(), {kArrays}},
+                            {"--batch", !a.batch.empty(), {kArrays}},
+                            {"--labels", !a.labels.empty(), {kArrays}},
+                            {"--plot", !a.plot.empty(), {kText, kArrays, kSweep}},
+                            {"--check", a.check, {kText, kArrays, kSweep}}};
+  for (const WordArgument& word : a.words) {
+    all.push_back({word.word->option.name, word.is_given(), {kText, kArrays}});
+  }
+  for (const Given& given : all) {
+    if (!given.is_given || std::ranges::find(given.belongs_to, mode) != given.belongs_to.end()) continue;
+    std::string places;
+    for (const InspectMode each : given.belongs_to) {
+      places += (places.empty() ? "" : " or ") + std::string(mode_option(each));
+    }
+    fail_usage(std::string(given.option) + " has no meaning with " + std::string(mode_option(mode)) +
+               "; it goes with " + places);
+  }
+}
+
+}  // namespace
+
+InspectMode inspect_mode(const InspectArguments& a) {
+  const bool arrays = !a.query.empty() || !a.key.empty();
+  const std::array<std::pair<InspectMode, bool>, 4> ways = {
+      std::pair(InspectMode::kText, !a.text.empty()), std::pair(InspectMode::kArrays, arrays),
+      std::pair(InspectMode::kSweep, !a.sweep_dim.empty()),
+      std::pair(InspectMode::kMemory, !a.memory.empty())};
+  std::optional<InspectMode> mode;
+  for (const auto& [way, is_given] : ways) {
+    if (!is_given) continue;
+    if (mode) {
+      fail_usage("give one of " + std::string(mode_option(*mode)) + " and " + std::string(mode_option(way)) +
+                 ", not both");
+    }
+    mode = way;
+  }
+  if (!mode) fail_usage("inspect needs --query and --key, --text, --sweep-dim or --memory");
+  if (arrays && (a.query.empty() || a.key.empty())) {
+    fail_usage(std::string("--query and --key belong together; ") + (a.query.empty() ? "--query" : "--key") +
+               " is missing");
+  }
+  require_belonging(*mode, a);
+  require_sense_of_align(a.words);
+  FileNames files;
+  files.add_input("--query", a.query);
+  files.add_input("--key", a.key);
+  add_tuning_file(files, a.where);
+  files.add_output("--plot", a.plot);
+  return *mode;
+}
+
+std::int64_t number_of(const std::string& option, const std::string& text, std::int64_t least,
+                       std::int64_t most, std::int64_t otherwise) {
+  if (text.empty()) return otherwise;
+  const std::int64_t value = parse_integer(option, text);
+  if (value < least || value > most) {
+    fail_usage(option + " " + text + " is not from " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  return value;
+}
+
+std::uint64_t seed_of(const InspectArguments& arguments) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::uint64_t>(number_of("--seed", arguments.seed, 0, kMost, 1));
+}
+
+void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
+  add_value(
+      app, "--text", a.text, "TEXT",
+      "Words as tokens, with embeddings and projections from a seed: untrained, so that the weights show "
+      "the mechanism and carry no meaning");
+  add_value(app, "--heads", a.heads, "N", "Heads of --text (4, at most 16) and --memory (1)");
+  add_value(app, "--head-dim", a.head_dim, "N", "Their dimension, default 64");
+  add_value(app, "--seed", a.seed, "S", "Of --text and --sweep-dim, default 1");
+  add_value(app, "--query", a.query, "Q.npy",
+            "Queries (batch, heads, length, dim); rank 3: one batch entry, 2: one head");
+  add_value(app, "--key", a.key, "K.npy",
+            "Keys; heads may be fewer than the query's (grouped-query attention)");
+  add_value(app, "--layout", a.layout, "ORDER",
+            "Order of the axes: bhsd (batch, heads, length, dim; the default) or bshd");
+  add_value(app, "--batch", a.batch, "N", "The batch entry to look at, default 0");
+  add_value(app, "--labels", a.labels, "TEXT", "Words for the queries and keys, one for each");
+  for (const std::string_view name : kWords) {
+    for (const bench::Word& word : bench::words()) {
+      if (word.option.name == name) a.words.push_back({&word, ""});
+    }
+  }
+  add_word_options(app, a.words);
+  add_value(app, "--sweep-dim", a.sweep_dim, "D,D,...",
+            "Random unit-normal queries and keys of these dimensions: deviation of scores, entropy, largest "
+            "weight and gradient with and without the scale 1/sqrt(D)");
+  add_value(app, "--memory", a.memory, "N",
+            "What a score matrix of N x N would take, and what this library takes");
+  add_value(app, "--plot", a.plot, "FILE.png|.svg", "Also draw it: a heat map for each head, or the sweep");
+  add_device_option(app, a.where);
+  add_switch(app, "--check", a.check,
+             "Compare every weight with the float64 reference; exit 1 above the tolerance");
+  add_switch(app, "--json", a.json, "Print JSON, with every weight");
+  set_help(
+      app,
+      "vkattn inspect (--text TEXT | --query Q.npy --key K.npy | --sweep-dim D,D | --memory N) [OPTIONS]",
+      "Weights are computed on the device. Entropy is 0 bits where a row looks at one key, and log2 of the\n"
+      "keys that it sees where it looks at all alike.\n\n"
+      "Examples:\n"
+      "  vkattn inspect --text \"The animal didn't cross the street because it was too tired\" \\\n"
+      "                 --plot heads.png\n"
+      "  vkattn inspect --query Q.npy --key K.npy --causal --plot heads.svg --check\n"
+      "  vkattn inspect --query Q.npy --key K.npy --labels \"to be or not to be\" --json\n"
+      "  vkattn inspect --sweep-dim 4,16,64,256,512 --plot scale.png\n"
+      "  vkattn inspect --memory 4096 --heads 32 --head-dim 128\n");
+}
+
+}  // namespace vkattn::cli

@@ -1,0 +1,217 @@
+// `vkattn inspect` of queries and keys: a table and a heat map of each head's weights.
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "console.hpp"
+#include "error.hpp"
+#include "heat_map.hpp"
+#include "inspect/inputs.hpp"
+#include "inspect/reports.hpp"
+#include "inspect/weights.hpp"
+#include "open_runtime.hpp"
+#include "plot_file.hpp"
+#include "problem/problem.hpp"
+
+namespace vkattn::cli {
+namespace {
+
+/// A head's numbers as attention has them, and as they would be without the scale.
+struct Head {
+  WeightStatistics scaled, unscaled;
+};
+
+struct HeadsReport {
+  InspectInputs inputs;
+  Weights scaled, unscaled;
+  std::vector<Head> heads;
+  std::optional<WeightCheck> check;
+};
+
+std::string problem_text(const AttentionDesc& desc) {
+  bench::Problem problem;
+  problem.desc = desc;
+  problem.desc.value_dim = desc.head_dim;
+  problem.desc.set_layout(Layout::kBhsd);
+  return to_string(problem);
+}
+
+void compute(const Runtime& runtime, bool check, HeadsReport& report) {
+  WeightProblem problem{report.inputs.desc, report.inputs.query, report.inputs.key};
+  if (check) report.check.emplace();
+  report.scaled = compute_weights(runtime, problem);
+  if (check) check_weights(problem, report.scaled, *report.check);
+  problem.desc.scale = 1;
+  report.unscaled = compute_weights(runtime, problem);
+  if (check) check_weights(problem, report.unscaled, *report.check);
+  for (std::int64_t head = 0; head < problem.desc.query_heads; ++head) {
+    report.heads.push_back(
+        {weight_statistics(report.scaled.rows_of(head)), weight_statistics(report.unscaled.rows_of(head))});
+  }
+}
+
+std::string link_text(const InspectInputs& inputs, const WeightStatistics& statistics) {
+  return inputs.query_labels[static_cast<std::size_t>(statistics.largest_row)] + " -> " +
+         inputs.key_labels[static_cast<std::size_t>(statistics.largest_key)] + " " +
+         console::fixed(statistics.largest, 2);
+}
+
+std::string entropy_text(const WeightStatistics& statistics) {
+  return console::fixed(statistics.entropy_bits, 2) + " " +
+         console::pad_left("(" + console::fixed(statistics.entropy_share * 100, 0) + " %)", 7);
+}
+
+std::string table(const HeadsReport& report) {
+  using console::pad_left;
+  std::string text =
+      "head  deviation of scores    entropy, bits (of log2 n)     largest weight       strongest link\n"
+      "        scaled   unscaled       scaled       unscaled     scaled   unscaled\n";
+  for (std::size_t i = 0; i < report.heads.size(); ++i) {
+    const auto& [scaled, unscaled] = report.heads[i];
+    text += pad_left(std::to_string(i), 4) + pad_left(console::significant(scaled.score_deviation), 10) +
+            pad_left(console::significant(unscaled.score_deviation), 11) +
+            pad_left(entropy_text(scaled), 15) + pad_left(entropy_text(unscaled), 15) +
+            pad_left(console::fixed(scaled.mean_largest, 3), 10) +
+            pad_left(console::fixed(unscaled.mean_largest, 3), 11) + "   " +
+            link_text(report.inputs, scaled) + "\n";
+  }
+  return text;
+}
+
+std::string text_report(const Runtime& runtime, const HeadsReport& report) {
+  const InspectInputs& inputs = report.inputs;
+  const auto line = [](std::string_view label, const std::string& text) {
+    return console::labelled(label, text, 10);
+  };
+  std::string text = device_line(runtime) + line("input", inputs.source) +
+                     line("problem", problem_text(inputs.desc)) + line("kernel", report.scaled.kernel);
+  if (report.check) {
+    text += line("check", (report.check->passed() ? "passed: " : "FAILED: ") + check_text(*report.check));
+  }
+  text += "\n" + table(report) + "\n";
+  text +=
+      console::labelled("",
+                        "scaled: scores times " + scale_text(inputs.desc) +
+                            "; unscaled: times 1. Entropy and largest weight are means over the queries; a "
+                            "query that looks at all of its n keys alike has log2(n) bits.",
+                        0);
+  if (!inputs.warning.empty()) text += "\n" + console::labelled("", inputs.warning, 0);
+  return text;
+}
+
+/// A row for each query.
+Json matrix_json(std::span<const float> values, std::size_t columns) {
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < values.size(); i += columns) {
+    const std::span<const float> row = values.subspan(i, columns);
+    rows.push_back(std::vector<float>(row.begin(), row.end()));
+  }
+  return rows;
+}
+
+Json side_json(const Weights& weights, std::int64_t head, const WeightStatistics& statistics) {
+  Json json = statistics_json(statistics);
+  json["largest_weight"] = Json{
+      {"weight", statistics.largest}, {"query", statistics.largest_row}, {"key", statistics.largest_key}};
+  json["weights"] = matrix_json(weights.rows_of(head).weights, static_cast<std::size_t>(weights.keys));
+  return json;
+}
+
+std::string json_report(const Runtime& runtime, const HeadsReport& report, const Invocation& invocation) {
+  const InspectInputs& inputs = report.inputs;
+  Json json = json_head(runtime, invocation);
+  json["input"] = inputs.source;
+  json["problem"] = problem_text(inputs.desc);
+  json["kernel"] = report.scaled.kernel;
+  json["untrained"] = !inputs.warning.empty();
+  if (!inputs.warning.empty()) json["note"] = inputs.warning;
+  json["query_labels"] = inputs.query_labels;
+  json["key_labels"] = inputs.key_labels;
+  json["scale"] = inputs.desc.effective_scale();
+  Json heads = Json::array();
+  for (std::size_t i = 0; i < report.heads.size(); ++i) {
+    const auto head = static_cast<std::int64_t>(i);
+    heads.push_back(Json{{"head", head},
+                         {"scaled", side_json(report.scaled, head, report.heads[i].scaled)},
+                         {"unscaled", side_json(report.unscaled, head, report.heads[i].unscaled)}});
+  }
+  json["heads"] = std::move(heads);
+  if (report.check) json["check"] = check_json(*report.check);
+  return dump_json(json);
+}
+
+/// A head's weights, of hidden keys no number.
+std::vector<double> panel_values(const Weights& weights, std::int64_t head) {
+  const WeightRows rows = weights.rows_of(head);
+  std::vector<double> values(rows.weights.begin(), rows.weights.end());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto key = static_cast<std::int64_t>(i) % rows.keys;
+    const reference::KeyRange& range = rows.visible[i / static_cast<std::size_t>(rows.keys)];
+    if (key < range.begin || key >= range.end) values[i] = std::numeric_limits<double>::quiet_NaN();
+  }
+  return values;
+}
+
+bench::HeatMap heat_map(const HeadsReport& report, const std::string& device) {
+  const InspectInputs& inputs = report.inputs;
+  const AttentionDesc& desc = inputs.desc;
+  bench::HeatMap map;
+  map.title = "Attention weights: " + inputs.source;
+  map.caption = problem_text(desc);
+  if (!desc.scale) map.caption += ", scores times " + scale_text(desc);
+  map.caption += "  \xc2\xb7  " + device;
+  map.warning = inputs.warning;
+  map.row_axis = "query";
+  map.column_axis = "key";
+  map.scale_axis = "weight";
+  map.row_labels = inputs.query_labels;
+  map.column_labels = inputs.key_labels;
+  map.labels_are_numbers = inputs.labels_are_numbers;
+  const auto hides = [&](const reference::KeyRange& range) {
+    return range.end - range.begin < desc.kv_length;
+  };
+  if (std::ranges::any_of(report.scaled.visible, hides)) map.no_number = "hidden";
+  const std::size_t shown = std::min(report.heads.size(), bench::kMostHeatPanels);
+  if (shown < report.heads.size()) {
+    map.title = "Heads 0 to " + std::to_string(shown - 1) + " of " + std::to_string(report.heads.size()) +
+                ": " + inputs.source;
+  }
+  for (std::size_t i = 0; i < shown; ++i) {
+    const WeightStatistics& numbers = report.heads[i].scaled;
+    map.panels.push_back({"head " + std::to_string(i),
+                          console::fixed(numbers.entropy_bits, 2) + " bits (" +
+                              console::fixed(numbers.entropy_share * 100, 0) + " %), largest " +
+                              console::fixed(numbers.largest, 2),
+                          panel_values(report.scaled, static_cast<std::int64_t>(i))});
+  }
+  return map;
+}
+
+/// Said before anything is computed.
+void require_room_in_picture(const AttentionDesc& desc) {
+  constexpr auto kMost = static_cast<std::int64_t>(bench::kMostHeatCells);
+  if (std::max(desc.query_length, desc.kv_length) <= kMost) return;
+  fail_usage("--plot has room for " + std::to_string(kMost) + " queries and keys, and these are " +
+             std::to_string(desc.query_length) + " and " + std::to_string(desc.kv_length) +
+             "; leave it out, or give fewer");
+}
+
+}  // namespace
+
+int inspect_heads(const InspectArguments& arguments, InspectMode mode, const Invocation& invocation) {
+  HeadsReport report;
+  report.inputs = mode == InspectMode::kText ? inputs_of_text(arguments) : inputs_of_arrays(arguments);
+  if (!arguments.plot.empty()) require_room_in_picture(report.inputs.desc);
+  std::optional<PlotFile> plot = open_plot(arguments.plot);
+  const Runtime runtime = open_runtime(arguments.where);
+  compute(runtime, arguments.check, report);
+  print(arguments.json ? json_report(runtime, report, invocation) : text_report(runtime, report));
+  if (plot)
+    write_plot(*plot, draw_heat_map(heat_map(report, device_caption(runtime, invocation)), plot->format));
+  if (report.check) require_passed(*report.check);
+  return 0;
+}
+
+}  // namespace vkattn::cli

@@ -1,0 +1,28 @@
+// Queries and keys to look at, from files or from a text.
+#pragma once
+
+#include <vkattn/attention.hpp>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "inspect/arguments.hpp"
+
+namespace vkattn::cli {
+
+/// Of one batch entry. Weights do not depend on values: the keys stand in for them, as far as a problem needs
+/// some.
+struct InspectInputs {
+  AttentionDesc desc;             ///< float32, with no weights asked for yet
+  std::vector<float> query, key;  ///< as the descriptor's strides have them
+  std::vector<std::string> query_labels, key_labels;
+  bool labels_are_numbers = false;
+  std::string source;   ///< for a title: the text or the files
+  std::string warning;  ///< where the weights have no meaning
+};
+
+[[nodiscard]] InspectInputs inputs_of_text(const InspectArguments& arguments);
+[[nodiscard]] InspectInputs inputs_of_arrays(const InspectArguments& arguments);
+
+}  // namespace vkattn::cli

@@ -1,0 +1,92 @@
+// `vkattn inspect --memory`: what a score matrix would take, and what the library takes.
+#include <string>
+
+#include "console.hpp"
+#include "error.hpp"
+#include "inspect/reports.hpp"
+#include "open_runtime.hpp"
+
+namespace vkattn::cli {
+namespace {
+
+/// Bytes of one layer.
+struct Memory {
+  std::int64_t length = 0, heads = 1, head_dim = 64;
+  double tensors = 0;       ///< Q, K, V and O
+  double score_matrix = 0;  ///< of one head
+  double workspace = 0, lse = 0;
+
+  [[nodiscard]] double all_matrices() const { return score_matrix * static_cast<double>(heads); }
+  [[nodiscard]] double library() const { return workspace + lse; }
+};
+
+Memory measure(const Runtime& runtime, Memory memory) {
+  AttentionDesc desc;
+  desc.query_heads = memory.heads;
+  desc.query_length = desc.kv_length = memory.length;
+  desc.head_dim = memory.head_dim;
+  desc.has_lse = true;
+  PlanOptions options;
+  options.deferred_compilation = true;  // the plan is only asked what it needs
+  const AttentionPlan plan = take(runtime.make_plan(desc, options));
+  const auto length = static_cast<double>(memory.length);
+  memory.tensors = 4 * sizeof(float) * static_cast<double>(memory.heads * memory.head_dim) * length;
+  memory.score_matrix = sizeof(float) * length * length;
+  memory.workspace = static_cast<double>(plan.requirements().workspace_bytes);
+  memory.lse = static_cast<double>(plan.range_bytes(&AttentionTensors::lse));
+  return memory;
+}
+
+std::string text_report(const Runtime& runtime, const Memory& memory) {
+  constexpr std::size_t kLabel = 44, kNumber = 11;
+  const auto line = [&](const std::string& label, double bytes, const std::string& note = "") {
+    return console::pad_right(label, kLabel) + console::pad_left(console::bytes(bytes), kNumber) +
+           (note.empty() ? "" : "   " + note) + "\n";
+  };
+  const std::string matrix = std::to_string(memory.length) + " x " + std::to_string(memory.length);
+  std::string text = device_line(runtime) + "layer     " +
+                     console::count(static_cast<std::uint64_t>(memory.heads), "head") + " of dimension " +
+                     std::to_string(memory.head_dim) + ", " + std::to_string(memory.length) +
+                     " queries and keys, one batch entry, float32\n\n";
+  text += line("Q, K, V and O", memory.tensors, "either way");
+  text += line("score matrix " + matrix + ", of one head", memory.score_matrix);
+  if (memory.heads > 1) text += line("score matrices of all heads", memory.all_matrices());
+  text +=
+      "\nthis library, in place of the score " + std::string(memory.heads > 1 ? "matrices" : "matrix") + "\n";
+  text += line("  workspace of the plan", memory.workspace);
+  text += line("  log-sum-exp of each query", memory.lse);
+  text += line("  together", memory.library(),
+               console::significant(memory.all_matrices() / memory.library()) + " times less");
+  return text;
+}
+
+std::string json_report(const Runtime& runtime, const Memory& memory, const Invocation& invocation) {
+  Json json = json_head(runtime, invocation);
+  json["length"] = memory.length;
+  json["heads"] = memory.heads;
+  json["head_dim"] = memory.head_dim;
+  const auto whole = [](double bytes) { return static_cast<std::uint64_t>(bytes); };
+  json["tensor_bytes"] = whole(memory.tensors);
+  json["score_matrix_bytes_per_head"] = whole(memory.score_matrix);
+  json["score_matrix_bytes"] = whole(memory.all_matrices());
+  json["workspace_bytes"] = whole(memory.workspace);
+  json["lse_bytes"] = whole(memory.lse);
+  return dump_json(json);
+}
+
+}  // namespace
+
+int inspect_memory(const InspectArguments& arguments, const Invocation& invocation) {
+  // Below 2^63 bytes of matrices: 2^2 of a number, 2^48 of a matrix, 2^10 heads.
+  constexpr std::int64_t kMostLength = 1 << 24, kMostHeads = 1024;
+  Memory memory;
+  memory.length = number_of("--memory", arguments.memory, 1, kMostLength, 1);
+  memory.heads = number_of("--heads", arguments.heads, 1, kMostHeads, 1);
+  memory.head_dim = number_of("--head-dim", arguments.head_dim, 1, kMaxHeadDim, 64);
+  const Runtime runtime = open_runtime(arguments.where, false);
+  memory = measure(runtime, memory);
+  print(arguments.json ? json_report(runtime, memory, invocation) : text_report(runtime, memory));
+  return 0;
+}
+
+}  // namespace vkattn::cli
