@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reference/gradients.hpp"
 #include "reference/reference.hpp"
 
 namespace vkattn::reference {
@@ -83,6 +84,11 @@ double weight_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t 
   // One score's error is not averaged over keys as that of the output is, so it counts here by itself.
   return (arithmetic_tolerance(desc, row) + score_tolerance(desc) * row.score_magnitude) * row.weights[j] +
          0x1p-24;
+}
+
+double gradient_tolerance(const Gradient& gradient, std::size_t index, DataType type) {
+  return gradient.tolerances[index] + storage_tolerance(type, std::abs(gradient.values[index])) +
+         kLeastNormal;
 }
 
 }  // namespace vkattn::reference

@@ -1,0 +1,219 @@
+// Gradients in float64, row by row, as docs/semantics.md states them.
+#include "reference/gradients.hpp"
+
+#include <cassert>
+#include <cmath>
+#include <cstdlib>
+
+#include "reference/philox.hpp"
+#include "reference/positions.hpp"
+#include "reference/storage.hpp"
+
+namespace vkattn::reference {
+namespace {
+
+constexpr double kLeastNormal = 0x1p-126;
+
+double sum_of_products(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t d = 0; d < a.size(); ++d) sum += a[d] * b[d];
+  return sum;
+}
+
+double sum_of_magnitudes(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t d = 0; d < a.size(); ++d) sum += std::abs(a[d] * b[d]);
+  return sum;
+}
+
+/// What float32 can lose of a sum of so many terms, as a share of their magnitudes.
+double sum_tolerance(std::int64_t terms) {
+  return (16.0 + std::sqrt(static_cast<double>(terms))) * 0x1p-24;
+}
+
+TensorExtents mask_extents(const AttentionDesc& desc, const Strides& strides) {
+  const auto positions = [](std::int64_t stride, std::int64_t extent) { return stride == 0 ? 1 : extent; };
+  return {positions(strides.batch, desc.batch), positions(strides.head, desc.query_heads),
+          positions(strides.row, desc.query_length), positions(strides.dim, desc.kv_length)};
+}
+
+/// The gradient of one key's score, and of what it is made of.
+struct PairGradient {
+  double weight = 0;     ///< w[i,j]
+  double score = 0;      ///< of s[i,j]
+  double product = 0;    ///< of <q, k>
+  double tolerance = 0;  ///< of `score`
+  double magnitude = 0;  ///< of the terms of `score`
+  double slope = 0;      ///< of `product` to `score`, without its sign
+};
+
+class BackwardPass {
+ public:
+  BackwardPass(const AttentionDesc& desc, const BackwardInputs& inputs, Gradients& gradients)
+      : desc_(desc), inputs_(inputs), gradients_(gradients) {
+    desc_.weights = WeightsStage::kProbabilities;
+  }
+
+  void add_row(const RowIndex& row) {
+    row_ = row;
+    stored_ = stored_row(desc_, inputs_.forward, row);
+    forward_ = compute_row(desc_, inputs_.forward, row);
+    const RowIndex& s = stored_;
+    decode(vector_at(inputs_.forward.query, desc_.query, s.batch, s.head, s.query, desc_.head_dim), query_);
+    decode(
+        vector_at(inputs_.grad_output, inputs_.grad_output_desc, s.batch, s.head, s.query, desc_.value_dim),
+        grad_output_);
+    delta_ = sum_of_products(grad_output_, forward_.output);
+    delta_magnitude_ = sum_of_magnitudes(grad_output_, forward_.value_magnitude);
+    delta_tolerance_ = sum_tolerance(desc_.value_dim) * delta_magnitude_;
+    for (std::int64_t d = 0; d < desc_.value_dim; ++d) {
+      delta_tolerance_ += std::abs(grad_output_[static_cast<std::size_t>(d)]) *
+                          output_tolerance(desc_, forward_, d, inputs_.probability_type);
+    }
+    const KeyRange seen = seen_keys(desc_, inputs_.forward, row);
+    for (std::int64_t j = seen.begin; j < seen.end; ++j) {
+      if (!is_hidden(j)) add_key(j);
+    }
+    if (desc_.has_sinks) add_sink();
+  }
+
+ private:
+  [[nodiscard]] bool is_hidden(std::int64_t key) const {
+    return std::isinf(mask_bias(inputs_.forward.mask, desc_.mask, row_.batch, row_.head, row_.query, key));
+  }
+
+  /// Of a probability in float32, from its score and the row's lse.
+  [[nodiscard]] double probability_tolerance() const {
+    const double softcap = desc_.softcap > 0 ? 8 * 0x1p-24 : 0;
+    return (sum_tolerance(desc_.kv_length) + softcap) * (1 + forward_.score_magnitude) +
+           (sum_tolerance(desc_.head_dim) + softcap) * forward_.score_magnitude;
+  }
+
+  [[nodiscard]] double dropout_factor(std::int64_t key) const {
+    if (desc_.dropout == 0) return 1;
+    DropoutPosition position;
+    position.seed = inputs_.forward.dropout_seed;
+    position.offset = inputs_.forward.dropout_offset;
+    position.batch_head = static_cast<std::uint32_t>(row_.batch * desc_.query_heads + row_.head);
+    position.query = static_cast<std::uint32_t>(row_.query);
+    position.key = static_cast<std::uint32_t>(key);
+    return is_kept(position, desc_.dropout) ? 1 / (1 - static_cast<double>(desc_.dropout)) : 0;
+  }
+
+  /// Of the key whose vectors are key_ and value_.
+  [[nodiscard]] PairGradient pair_gradient(std::int64_t key) const {
+    PairGradient pair;
+    const double probability = forward_.weights[static_cast<std::size_t>(key)];
+    const double kept = dropout_factor(key);
+    const double of_weight = sum_of_products(grad_output_, value_);
+    pair.weight = probability * kept;
+    pair.score = probability * (kept * of_weight - delta_);
+    const double scale = static_cast<double>(desc_.effective_scale());
+    double slope = scale;
+    if (desc_.softcap > 0) {
+      const double cosh =
+          std::cosh(scale * sum_of_products(query_, key_) / static_cast<double>(desc_.softcap));
+      slope /= cosh * cosh;
+    }
+    pair.product = slope * pair.score;
+    pair.slope = std::abs(slope);
+    const double magnitude = kept * sum_of_magnitudes(grad_output_, value_) + delta_magnitude_;
+    pair.magnitude = (probability + kLeastNormal) * magnitude;
+    const double chain = desc_.softcap > 0 ? 2 * probability_tolerance() : 0;
+    pair.tolerance = (probability_tolerance() + sum_tolerance(desc_.value_dim) + chain) * pair.magnitude +
+                     kLeastNormal * magnitude + probability * delta_tolerance_;
+    return pair;
+  }
+
+  void add_key(std::int64_t key) {
+    const std::int64_t group = desc_.query_heads / desc_.kv_heads;
+    const std::int64_t kv_head = row_.head / group;
+    const KeyPlace place = stored_key(desc_, inputs_.forward, row_.batch, key);
+    decode(vector_at(inputs_.forward.key, desc_.key, place.batch, kv_head, place.row, desc_.head_dim), key_);
+    decode(vector_at(inputs_.forward.value, desc_.value, place.batch, kv_head, place.row, desc_.value_dim),
+           value_);
+    const PairGradient pair = pair_gradient(key);
+    const std::int64_t rows = desc_.query_length * group;
+    const double in_row = pair.slope * (pair.tolerance + sum_tolerance(desc_.kv_length) * pair.magnitude);
+    const double in_column = pair.slope * (pair.tolerance + sum_tolerance(rows) * pair.magnitude);
+    for (std::int64_t d = 0; d < desc_.head_dim; ++d) {
+      const double q = query_[static_cast<std::size_t>(d)], k = key_[static_cast<std::size_t>(d)];
+      gradients_.query.add(gradients_.query.index(stored_.batch, stored_.head, stored_.query, d),
+                           pair.product * k, in_row * std::abs(k) + kLeastNormal * (1 + std::abs(k)));
+      gradients_.key.add(gradients_.key.index(place.batch, kv_head, place.row, d), pair.product * q,
+                         in_column * std::abs(q) + kLeastNormal * (1 + std::abs(q)));
+    }
+    const double weight = (probability_tolerance() + sum_tolerance(rows)) * pair.weight + kLeastNormal;
+    for (std::int64_t d = 0; d < desc_.value_dim; ++d) {
+      const double g = grad_output_[static_cast<std::size_t>(d)];
+      gradients_.value.add(gradients_.value.index(place.batch, kv_head, place.row, d), pair.weight * g,
+                           weight * std::abs(g) + kLeastNormal);
+    }
+    add_score(key, pair);
+  }
+
+  /// What is added to scores or multiplies distances.
+  void add_score(std::int64_t key, const PairGradient& pair) {
+    const std::int64_t all = desc_.batch * desc_.query_heads * desc_.query_length * desc_.kv_length;
+    const double tolerance = pair.tolerance + sum_tolerance(all) * pair.magnitude;
+    const TensorExtents& e = gradients_.mask.extents;
+    const auto at = [](std::int64_t position, std::int64_t extent) { return extent == 1 ? 0 : position; };
+    gradients_.mask.add(gradients_.mask.index(at(row_.batch, e.batch), at(row_.head, e.heads),
+                                              at(row_.query, e.rows), at(key, e.dims)),
+                        pair.score, tolerance);
+    const std::int64_t aligned = row_.query + position_offset(desc_, inputs_.forward, row_.batch);
+    const auto distance = static_cast<double>(std::abs(aligned - key));
+    gradients_.alibi_slopes.add(static_cast<std::size_t>(row_.head), -pair.score * distance,
+                                tolerance * distance);
+  }
+
+  void add_sink() {
+    const auto sink = static_cast<double>(number_at<float>(inputs_.forward.sinks, row_.head));
+    const double probability = std::exp(sink - forward_.lse);
+    const std::int64_t rows = desc_.batch * desc_.query_length;
+    const double tolerance =
+        probability * ((probability_tolerance() + sum_tolerance(rows)) * delta_magnitude_ + delta_tolerance_);
+    gradients_.sinks.add(static_cast<std::size_t>(row_.head), -probability * delta_,
+                         tolerance + kLeastNormal * (1 + delta_magnitude_));
+  }
+
+  AttentionDesc desc_;
+  const BackwardInputs& inputs_;
+  Gradients& gradients_;
+  // Of the row.
+  RowIndex row_, stored_;
+  Row forward_;
+  std::vector<double> query_, grad_output_;
+  double delta_ = 0, delta_magnitude_ = 0, delta_tolerance_ = 0;
+  // Of the key.
+  std::vector<double> key_, value_;
+};
+
+}  // namespace
+
+Gradient::Gradient(const TensorExtents& of) : extents(of) {
+  const auto elements = static_cast<std::size_t>(of.batch * of.heads * of.rows * of.dims);
+  values.assign(elements, 0.0);
+  tolerances.assign(elements, 0.0);
+}
+
+Gradients compute_gradients(const AttentionDesc& desc, const BackwardInputs& inputs) {
+  assert(desc.cache.mapping == KeyMapping::kContiguous && !desc.score_function);
+  const bool adds = desc.mask.type == MaskType::kFloat32 || desc.mask.type == MaskType::kFloat16;
+  Gradients gradients{Gradient(query_extents(desc, desc.head_dim)),
+                      Gradient(key_extents(desc, desc.head_dim)),
+                      Gradient(key_extents(desc, desc.value_dim)),
+                      Gradient(adds ? mask_extents(desc, inputs.grad_mask) : TensorExtents{1, 1, 1, 1}),
+                      Gradient({1, desc.query_heads, 1, 1}),
+                      Gradient({1, desc.query_heads, 1, 1})};
+  BackwardPass pass(desc, inputs, gradients);
+  for (std::int64_t b = 0; b < desc.batch; ++b) {
+    const std::int64_t rows = query_length(desc, inputs.forward, b);
+    for (std::int64_t h = 0; h < desc.query_heads; ++h) {
+      for (std::int64_t i = 0; i < rows; ++i) pass.add_row({b, h, i});
+    }
+  }
+  return gradients;
+}
+
+}  // namespace vkattn::reference
