@@ -62,6 +62,26 @@ vkattn_shader(attention_weights_words_features core passes/attention_weights.com
 
 vkattn_shader(attention_merge                  core passes/attention_merge.comp)
 
+# The backward pass has the forms with features alone.
+function(backward NAME FILE)
+  cmake_parse_arguments(ARG "" "" "FORM" ${ARGN})
+  vkattn_shader(backward_${NAME} core backward/${FILE} FORM features ${ARG_FORM})
+endfunction()
+
+backward(lane_rows              lane_rows.comp    FORM 16bit)
+backward(lane_rows_words        lane_rows.comp)
+backward(lane_rows_wide         lane_rows.comp    FORM 16bit wide)
+backward(lane_keys              lane_keys.comp    FORM 16bit)
+backward(lane_keys_words        lane_keys.comp)
+backward(lane_keys_wide         lane_keys.comp    FORM 16bit wide)
+backward(tile_rows              tile_rows.comp    FORM 16bit)
+backward(tile_rows_words        tile_rows.comp)
+backward(tile_keys              tile_keys.comp    FORM 16bit)
+backward(tile_keys_words        tile_keys.comp)
+backward(mask                   mask_sums.comp    FORM 16bit)
+backward(mask_words             mask_sums.comp)
+backward(heads                  head_sums.comp)
+
 vkattn_shader(cache_append            core cache/cache_append.comp        FORM 16bit)
 vkattn_shader(cache_append_words      core cache/cache_append.comp)
 

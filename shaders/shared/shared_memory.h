@@ -24,6 +24,14 @@
 // One word of each row and group of threads: there are two such stages.
 #define VKATTN_DECODE_GROUP_STAGE(TILE_ROWS, KEY_GROUPS) ((TILE_ROWS) * (KEY_GROUPS))
 
+// The backward pass. Rows or keys that threads own, with dims of a product, pairs with VISITED of each column, or parts of
+// sums of each column; and those that they visit, with dims of a product or 4 of each column.
+#define VKATTN_BACKWARD_STAGE_DIMS 32
+#define VKATTN_BACKWARD_ROW_STAGE4(ROWS, COLUMNS, VISITED) \
+  ((ROWS) * (VKATTN_LARGER(VKATTN_BACKWARD_STAGE_DIMS, (COLUMNS) * (VISITED)) / 4 + 1))
+#define VKATTN_BACKWARD_KEY_STAGE4(KEYS, COLUMNS) \
+  ((KEYS) * (VKATTN_LARGER(VKATTN_BACKWARD_STAGE_DIMS / 4, COLUMNS) + 1))
+
 // matrix. Rows are in units of 8 elements of 16 bits, skewed by one against bank conflicts. HEAD_DIMS are padded to whole
 // matrices.
 #define VKATTN_MATRIX_STRIDE(ELEMENTS) ((ELEMENTS) / 8 + 1)

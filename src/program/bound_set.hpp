@@ -8,7 +8,7 @@
 namespace vkattn::detail {
 
 inline constexpr std::size_t kMostPushConstantBytes = 128;  // all that every device has
-inline constexpr std::size_t kMostParameterBytes = 256;
+inline constexpr std::size_t kMostParameterBytes = 512;
 
 struct Program::BoundSet {
   std::array<VkDescriptorBufferInfo, kMostBindings> buffers{};

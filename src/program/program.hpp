@@ -26,8 +26,8 @@
 
 namespace vkattn::detail {
 
-/// Of the programs there are: attention with features has the most.
-inline constexpr std::size_t kMostBindings = 24;
+/// Of the programs there are: the backward pass has the most.
+inline constexpr std::size_t kMostBindings = 32;
 
 /// A tensor of the caller's.
 struct ProgramTensor {

@@ -2,6 +2,7 @@
 // (Ours after those of window systems: macros_test.cpp.) Compiled by itself, without anything included
 // before.
 #include <vkattn/vkattn.h>
+#include <vkattn/backward.hpp>
 #include <vkattn/cache.hpp>
 #include <vkattn/device_features.hpp>
 #include <vkattn/frame_budget.hpp>

@@ -1,0 +1,120 @@
+// Tensors of the backward pass beside those of the forward one, as lib/tensors.glsl has these, and the workspace.
+//
+// For each gradient NAME that is written:
+//   uint NAME_row(batch, head, row)              index of the row's first element
+//   void store_NAME(row_index, dim, value)       one element, in its storage type
+#ifndef VKATTN_BACKWARD_GRADIENTS
+#define VKATTN_BACKWARD_GRADIENTS
+
+#include "lib/forms.glsl"
+
+#if VKATTN_FEATURES
+
+#include "lib/tensors.glsl"
+#include "shared/backward_constants.h"
+#include "shared/backward_params.h"
+
+layout(constant_id = VKATTN_SPEC_GRAD_OUTPUT_TYPE) const uint kGradOutputType = VKATTN_TYPE_FLOAT32;
+layout(constant_id = VKATTN_SPEC_GRAD_OUTPUT_DIM_STRIDE) const uint kGradOutputDimStride = 1;
+layout(constant_id = VKATTN_SPEC_GRAD_OUTPUT_VECTOR_LOADS) const bool kGradOutputVectorLoads = false;
+layout(constant_id = VKATTN_SPEC_OUTPUT_VECTOR_LOADS) const bool kOutputVectorLoads = false;
+layout(constant_id = VKATTN_SPEC_GRAD_QUERY_TYPE) const uint kGradQueryType = VKATTN_TYPE_FLOAT32;
+layout(constant_id = VKATTN_SPEC_GRAD_QUERY_DIM_STRIDE) const uint kGradQueryDimStride = 1;
+layout(constant_id = VKATTN_SPEC_GRAD_KEY_TYPE) const uint kGradKeyType = VKATTN_TYPE_FLOAT32;
+layout(constant_id = VKATTN_SPEC_GRAD_KEY_DIM_STRIDE) const uint kGradKeyDimStride = 1;
+layout(constant_id = VKATTN_SPEC_GRAD_VALUE_TYPE) const uint kGradValueType = VKATTN_TYPE_FLOAT32;
+layout(constant_id = VKATTN_SPEC_GRAD_VALUE_DIM_STRIDE) const uint kGradValueDimStride = 1;
+layout(constant_id = VKATTN_SPEC_GRAD_MASK_TYPE) const uint kGradMaskType = VKATTN_TYPE_FLOAT32;
+layout(constant_id = VKATTN_SPEC_HAS_GRAD_QUERY) const bool kHasGradQuery = true;
+layout(constant_id = VKATTN_SPEC_HAS_GRAD_KEY) const bool kHasGradKey = true;
+layout(constant_id = VKATTN_SPEC_HAS_GRAD_VALUE) const bool kHasGradValue = true;
+layout(constant_id = VKATTN_SPEC_HAS_GRAD_SLOPES) const bool kHasGradSlopes = false;
+layout(constant_id = VKATTN_SPEC_HAS_GRAD_SINKS) const bool kHasGradSinks = false;
+layout(constant_id = VKATTN_SPEC_KEEPS_SCORE_GRADIENTS) const bool kKeepsScoreGradients = false;
+
+layout(set = 0, binding = VKATTN_BINDING_FEATURE_PARAMS, std430) readonly buffer BackwardParameters {
+  FeatureParams before_backward;
+  BackwardParams backward;
+};
+
+#undef VKATTN_QUANTISED_INPUT
+#define VKATTN_QUANTISED_INPUT VKATTN_NO_QUANTISED_INPUT
+VKATTN_INPUT(grad_output, VKATTN_BINDING_GRAD_OUTPUT, kGradOutputType, kValueDim, kGradOutputDimStride,
+             kGradOutputVectorLoads)
+// What the forward pass has written: here it is read.
+VKATTN_INPUT(forward_output, VKATTN_BINDING_OUTPUT, kOutputType, kValueDim, kOutputDimStride, kOutputVectorLoads)
+
+// Two elements of 16 bits share a word: see store_output_16bit() of lib/tensors.glsl.
+#if VKATTN_STORAGE_16BIT
+#define VKATTN_GRADIENT_HALVES(NAME, BINDING) \
+  layout(set = 0, binding = BINDING, std430) buffer NAME##Halves { uint16_t NAME##_halves[]; }; \
+  void store_##NAME##_16bit(uint index, uint bits) { NAME##_halves[index] = uint16_t(bits); }
+#else
+#define VKATTN_GRADIENT_HALVES(NAME, BINDING)                        \
+  void store_##NAME##_16bit(uint index, uint bits) {                 \
+    const uint shift = (index & 1u) * 16u;                           \
+    atomicAnd(NAME##_words[index >> 1], ~(0xffffu << shift));        \
+    atomicOr(NAME##_words[index >> 1], bits << shift);               \
+  }
+#endif
+
+#define VKATTN_GRADIENT(NAME, BINDING, TYPE, DIM_STRIDE)                                \
+  layout(set = 0, binding = BINDING, std430) buffer NAME##Words { uint NAME##_words[]; }; \
+  VKATTN_GRADIENT_HALVES(NAME, BINDING)                                                 \
+  void store_##NAME(uint row_index, uint dim, float value) {                            \
+    const uint index = row_index + dim * DIM_STRIDE;                                    \
+    if (TYPE == VKATTN_TYPE_FLOAT32) {                                                  \
+      NAME##_words[index] = floatBitsToUint(value);                                     \
+    } else {                                                                            \
+      store_##NAME##_16bit(index, encode_16bit(value, TYPE));                           \
+    }                                                                                   \
+  }
+
+VKATTN_GRADIENT(grad_query, VKATTN_BINDING_GRAD_QUERY, kGradQueryType, kGradQueryDimStride)
+VKATTN_GRADIENT(grad_key, VKATTN_BINDING_GRAD_KEY, kGradKeyType, kGradKeyDimStride)
+VKATTN_GRADIENT(grad_value, VKATTN_BINDING_GRAD_VALUE, kGradValueType, kGradValueDimStride)
+
+uint grad_output_row(uint batch, uint head, uint row) {
+  return backward.grad_output_offset + batch * backward.grad_output_batch_stride +
+         head * backward.grad_output_head_stride + (query_first_row + row) * backward.grad_output_row_stride;
+}
+
+uint grad_query_row(uint batch, uint head, uint row) {
+  return backward.grad_query_offset + batch * backward.grad_query_batch_stride +
+         head * backward.grad_query_head_stride + (query_first_row + row) * backward.grad_query_row_stride;
+}
+
+uint grad_key_row(uint batch, uint head, uint key) {
+  const uvec2 slot = key_slot(batch, key);
+  return backward.grad_key_offset + slot.x * backward.grad_key_batch_stride + head * backward.grad_key_head_stride +
+         slot.y * backward.grad_key_row_stride;
+}
+
+uint grad_value_row(uint batch, uint head, uint key) {
+  const uvec2 slot = key_slot(batch, key);
+  return backward.grad_value_offset + slot.x * backward.grad_value_batch_stride +
+         head * backward.grad_value_head_stride + slot.y * backward.grad_value_row_stride;
+}
+
+// Running sums, and numbers of rows.
+layout(set = 0, binding = VKATTN_BINDING_SUMS, std430) buffer Sums { float sums[]; };
+
+// What is added up over a row's keys stays where it is, or, of 16-bit gradients, in the workspace.
+const bool kQuerySumsInPlace = kGradQueryType == VKATTN_TYPE_FLOAT32;
+
+float load_query_sum(uint row_index, uint sum_index, uint dim) {
+  return kQuerySumsInPlace ? uintBitsToFloat(grad_query_words[row_index + dim * kGradQueryDimStride])
+                           : sums[sum_index + dim];
+}
+
+void store_query_sum(uint row_index, uint sum_index, uint dim, float value) {
+  if (kQuerySumsInPlace) {
+    store_grad_query(row_index, dim, value);
+  } else {
+    sums[sum_index + dim] = value;
+  }
+}
+
+#endif
+
+#endif

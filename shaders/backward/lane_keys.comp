@@ -1,0 +1,218 @@
+// The keys' pass of the backward pass without barriers or shared memory: an invocation owns kKeys neighbouring keys of a
+// chunk and one KV head, and visits all rows of the query heads that share it, kRows a step. It adds up dO times the
+// probabilities and q times the gradients of the scores, which the rows' pass has left in the workspace.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+
+#include "backward/pairs.glsl"
+#include "lib/dropout.glsl"
+
+layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
+layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 8;
+layout(constant_id = VKATTN_SPEC_STEP_KEYS) const uint kKeys = 4;
+layout(constant_id = VKATTN_SPEC_STEP_ROWS) const uint kRows = 32;
+layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedRows = 4;
+
+ChunkTile tile;
+int kv_length;
+uint keys[kKeys];                                          // of this invocation
+uint key_index[kKeys], value_index[kKeys];                 // of the gradients' first elements
+uint key_sum_index[kKeys], value_sum_index[kKeys];
+uint query_index[kRows], grad_output_index[kRows];         // of the step's rows, the same for the whole workgroup
+float weight[kRows * kKeys], gradient[kRows * kKeys];      // by row
+
+// Sums of float32 gradients stay where they are.
+const bool kKeySumsInPlace = kGradKeyType == VKATTN_TYPE_FLOAT32;
+const bool kValueSumsInPlace = kGradValueType == VKATTN_TYPE_FLOAT32;
+
+float load_key_sum(uint k, uint dim) {
+  return kKeySumsInPlace ? uintBitsToFloat(grad_key_words[key_index[k] + dim * kGradKeyDimStride])
+                         : sums[key_sum_index[k] + dim];
+}
+
+void store_key_sum(uint k, uint dim, float value) {
+  if (kKeySumsInPlace) {
+    store_grad_key(key_index[k], dim, value);
+  } else {
+    sums[key_sum_index[k] + dim] = value;
+  }
+}
+
+float load_value_sum(uint k, uint dim) {
+  return kValueSumsInPlace ? uintBitsToFloat(grad_value_words[value_index[k] + dim * kGradValueDimStride])
+                           : sums[value_sum_index[k] + dim];
+}
+
+void store_value_sum(uint k, uint dim, float value) {
+  if (kValueSumsInPlace) {
+    store_grad_value(value_index[k], dim, value);
+  } else {
+    sums[value_sum_index[k] + dim] = value;
+  }
+}
+
+// Rows beyond the last repeat it, with weights of 0.
+uint source_row(uint first_row, uint r, bool masked) {
+  return masked ? min(first_row + r, packed_row_count() - 1u) : first_row + r;
+}
+
+void load_pairs(uint first_row, uint rows, uint end_row, bool masked) {
+  [[unroll]] for (uint r = 0; r < rows; ++r) {
+    const uint packed = source_row(first_row, r, masked);
+    const uint head = packed_head(tile.kv_head, packed);
+    const uint query = packed_query(packed);
+    query_index[r] = query_row(tile.batch, head, query);
+    grad_output_index[r] = grad_output_row(tile.batch, head, query);
+    const uint pair = pair_row(tile.batch, head, query) - tile.chunk * params.split_keys;
+    [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+      const vec2 found = load_pair(pair + keys[k]);
+      const bool visible = !masked || (first_row + r < end_row && sees_key(int(query), int(keys[k]), kv_length));
+      weight[r * kKeys + k] = visible ? found.x : 0.0;
+      gradient[r * kKeys + k] = visible ? found.y : 0.0;
+    }
+  }
+}
+
+// Adds dO times the weights to 4 dims (the first `dims` of them) of the values' gradients. Rows that a key is hidden from
+// are left out, not multiplied by 0.
+void add_grad_outputs(uint rows, bool masked, uint dim, uint dims) {
+  vec4 sum[kKeys];
+  [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+    [[unroll]] for (uint d = 0; d < dims; ++d) sum[k][d] = load_value_sum(k, dim + d);
+  }
+  [[unroll]] for (uint r = 0; r < rows; ++r) {
+    const vec4 grad = dims == 4 ? grad_output_full4(grad_output_index[r], dim) : grad_output_part4(grad_output_index[r], dim);
+    [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+      const float factor = weight[r * kKeys + k];
+      [[unroll]] for (uint d = 0; d < dims; ++d) {
+        const float term = factor * grad[d];
+        sum[k][d] += masked && factor == 0.0 ? 0.0 : term;
+      }
+    }
+  }
+  [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+    [[unroll]] for (uint d = 0; d < dims; ++d) store_value_sum(k, dim + d, sum[k][d]);
+  }
+}
+
+// The same of q times the gradients of the scores, for the keys' gradients.
+void add_queries(uint rows, bool masked, uint dim, uint dims) {
+  vec4 sum[kKeys];
+  [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+    [[unroll]] for (uint d = 0; d < dims; ++d) sum[k][d] = load_key_sum(k, dim + d);
+  }
+  [[unroll]] for (uint r = 0; r < rows; ++r) {
+    const vec4 query = dims == 4 ? query_full4(query_index[r], dim) : query_part4(query_index[r], dim);
+    [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+      const float factor = gradient[r * kKeys + k];
+      [[unroll]] for (uint d = 0; d < dims; ++d) {
+        const float term = factor * query[d];
+        sum[k][d] += masked && factor == 0.0 ? 0.0 : term;
+      }
+    }
+  }
+  [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+    [[unroll]] for (uint d = 0; d < dims; ++d) store_key_sum(k, dim + d, sum[k][d]);
+  }
+}
+
+// One step over `rows` rows, those before end_row of them. `rows` and `masked` are constants once inlined.
+void visit(uint first_row, uint rows, uint end_row, bool masked) {
+  load_pairs(first_row, rows, end_row, masked);
+  if (kHasGradValue) {
+    if (kValueDim >= 4) {
+      uint dim = 0;
+      [[dont_unroll]] do {
+        add_grad_outputs(rows, masked, dim, 4);
+        dim += 4;
+      } while (dim + 4 <= kValueDim);
+    }
+    if (kValueDim % 4 != 0) add_grad_outputs(rows, masked, kValueDim - kValueDim % 4, kValueDim % 4);
+  }
+  if (!kHasGradKey) return;
+  if (kHeadDim >= 4) {
+    uint dim = 0;
+    [[dont_unroll]] do {
+      add_queries(rows, masked, dim, 4);
+      dim += 4;
+    } while (dim + 4 <= kHeadDim);
+  }
+  if (kHeadDim % 4 != 0) add_queries(rows, masked, kHeadDim - kHeadDim % 4, kHeadDim % 4);
+}
+
+// Keys of this invocation beyond the last that has memory repeat it: all loads come before its stores.
+void begin_keys(uint first_key, uint last_key) {
+  [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+    keys[k] = min(first_key + k, last_key);
+    key_index[k] = grad_key_row(tile.batch, tile.kv_head, keys[k]);
+    value_index[k] = grad_value_row(tile.batch, tile.kv_head, keys[k]);
+    const uint in_chunk = first_key + k - tile.chunk * params.split_keys;
+    const uint number = (tile.batch * backward.kv_heads + tile.kv_head) * params.split_keys + in_chunk;
+    key_sum_index[k] = backward.key_sums + number * kHeadDim;
+    value_sum_index[k] = backward.value_sums + number * kValueDim;
+  }
+  if (kHasGradKey) {
+    [[dont_unroll]] for (uint dim = 0; dim < kHeadDim; ++dim) {
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) store_key_sum(k, dim, 0.0);
+    }
+  }
+  if (kHasGradValue) {
+    [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) store_value_sum(k, dim, 0.0);
+    }
+  }
+}
+
+void visit_rows(RowRange rows) {
+  const uint full_begin = rows.begin + (rows.full_begin - rows.begin + kMaskedRows - 1u) / kMaskedRows * kMaskedRows;
+  const uint full_end =
+      full_begin + (max(rows.full_end, full_begin) - full_begin) / kRows * kRows;
+  uint full = full_begin;
+  if (full < full_end) {  // loops are tested at their end, see lib/key_walk.glsl
+    [[dont_unroll]] do {
+      visit(full, kRows, full_end, false);
+      full += kRows;
+    } while (full < full_end);
+  }
+  uint row = rows.begin == full_begin ? full_end : rows.begin;
+  if (row < rows.end) {
+    [[dont_unroll]] do {
+      visit(row, kMaskedRows, rows.end, true);
+      row += kMaskedRows;
+      if (row == full_begin) row = full_end;
+    } while (row < rows.end);
+  }
+}
+
+void store_keys() {
+  if (kHasGradKey) {
+    [[dont_unroll]] for (uint dim = 0; dim < kHeadDim; ++dim) {
+      float result[kKeys];
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) result[k] = load_key_sum(k, dim) * backward.scale;
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) store_grad_key(key_index[k], dim, result[k]);
+    }
+  }
+  if (kHasGradValue) {
+    [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
+      float result[kKeys];
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) result[k] = load_value_sum(k, dim) * drop_scale();
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) store_grad_value(value_index[k], dim, result[k]);
+    }
+  }
+}
+
+void main() {
+  const uint tile_keys = kWorkgroupSize * kKeys;
+  tile = chunk_tile(params.split_keys, tile_keys);
+  if (!tile.valid) return;
+  kv_length = visible_kv_length(tile.batch);
+  // Keys behind the last of a batch entry have gradients of 0; packed ones are others'.
+  const uint key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(kv_length) : params.kv_length;
+  const uint tile_begin = tile.chunk * params.split_keys + tile.first;
+  const uint first_key = tile_begin + gl_LocalInvocationIndex * kKeys;
+  if (first_key >= key_count) return;
+  begin_keys(first_key, key_count - 1u);
+  // The same for the whole workgroup.
+  visit_rows(rows_of_keys(int(tile_begin), int(tile_begin + tile_keys), kv_length));
+  store_keys();
+}

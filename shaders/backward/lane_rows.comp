@@ -1,0 +1,243 @@
+// The rows' pass of the backward pass without barriers or shared memory: an invocation owns kRows neighbouring query rows
+// and visits the keys of a chunk, kKeys a step, as attention_lane.comp does. It computes scores and <dO, v> again, leaves
+// probabilities and gradients of scores in the workspace, and adds up the rows' gradients and what else is summed over keys.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+
+#include "backward/pairs.glsl"
+#include "backward/scores.glsl"
+#include "lib/key_walk.glsl"
+
+layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
+layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 8;
+layout(constant_id = VKATTN_SPEC_STEP_ROWS) const uint kRows = 4;
+layout(constant_id = VKATTN_SPEC_STEP_KEYS) const uint kKeys = 32;
+layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedKeys = 4;
+
+ChunkTile tile;
+uint query_index[kRows], grad_output_index[kRows], grad_index[kRows], sum_index[kRows];  // of the rows' first elements
+uint pair_index[kRows];
+ScoreRow score_rows[kRows];
+int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
+float row_lse[kRows], row_delta[kRows], row_slope[kRows];
+float score[kKeys * kRows];    // by key: <q, k>, then the gradient of that
+float product[kKeys * kRows];  // <dO, v>
+
+// The key to read for the step's key: those beyond the end repeat the last one.
+uint source_key(int first_key, uint key, bool masked) {
+  return uint(masked ? min(first_key + int(key), readable_kv_length() - 1) : first_key + int(key));
+}
+
+// Adds q . k over 4 dims.
+void add_scores(int first_key, uint keys, bool masked, uint dim, bool full) {
+  vec4 query[kRows];
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    query[r] = full ? query_full4(query_index[r], dim) : query_part4(query_index[r], dim);
+  }
+  [[unroll]] for (uint k = 0; k < keys; ++k) {
+    const uint index = key_row(tile.batch, tile.kv_head, source_key(first_key, k, masked));
+    const vec4 key = full ? key_full4(index, dim) : key_part4(index, dim);
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      float sum = score[k * kRows + r];
+      [[unroll]] for (uint d = 0; d < 4; ++d) sum += query[r][d] * key[d];
+      score[k * kRows + r] = sum;
+    }
+  }
+}
+
+// Adds dO . v over 4 dims.
+void add_products(int first_key, uint keys, bool masked, uint dim, bool full) {
+  vec4 grad[kRows];
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    grad[r] = full ? grad_output_full4(grad_output_index[r], dim) : grad_output_part4(grad_output_index[r], dim);
+  }
+  [[unroll]] for (uint k = 0; k < keys; ++k) {
+    const uint index = value_row(tile.batch, tile.kv_head, source_key(first_key, k, masked));
+    const vec4 value = full ? value_full4(index, dim) : value_part4(index, dim);
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      float sum = product[k * kRows + r];
+      [[unroll]] for (uint d = 0; d < 4; ++d) sum += grad[r][d] * value[d];
+      product[k * kRows + r] = sum;
+    }
+  }
+}
+
+// Adds the step's keys, times the gradients of their scores, to 4 dims (the first `dims` of them) of the rows' gradients.
+// Hidden keys are left out, not multiplied by 0.
+void add_keys(int first_key, uint keys, bool masked, uint dim, uint dims) {
+  vec4 sum[kRows];
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    [[unroll]] for (uint d = 0; d < dims; ++d) sum[r][d] = load_query_sum(grad_index[r], sum_index[r], dim + d);
+  }
+  [[unroll]] for (uint k = 0; k < keys; ++k) {
+    const uint index = key_row(tile.batch, tile.kv_head, source_key(first_key, k, masked));
+    const vec4 key = dims == 4 ? key_full4(index, dim) : key_part4(index, dim);
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      const float gradient = score[k * kRows + r];
+      [[unroll]] for (uint d = 0; d < dims; ++d) {
+        const float term = gradient * key[d];
+        sum[r][d] += masked && gradient == 0.0 ? 0.0 : term;
+      }
+    }
+  }
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    [[unroll]] for (uint d = 0; d < dims; ++d) store_query_sum(grad_index[r], sum_index[r], dim + d, sum[r][d]);
+  }
+}
+
+// Turns the step's scores into their gradients, and leaves the pairs in the workspace.
+void make_pairs(int first_key, uint keys, bool masked) {
+  const uint in_chunk = uint(first_key) - tile.chunk * params.split_keys;
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    [[unroll]] for (uint k = 0; k < keys; ++k) {
+      const int position = first_key + int(k);
+      const uint key = source_key(first_key, k, masked);
+      PairGradient pair = pair_gradient(score[k * kRows + r] * params.scale_log2, product[k * kRows + r], row_lse[r],
+                                        row_delta[r], score_rows[r], key, masked);
+      const bool hidden =
+          masked && (position >= row_key_end[r] || (kHasKeyBegin && position < row_key_begin[r]));
+      if (hidden) pair = PairGradient(0.0, 0.0, 0.0);
+      score[k * kRows + r] = pair.gradient;
+      store_pair(pair_index[r] + in_chunk + k, vec2(pair.weight, pair.gradient));
+      if (kKeepsScoreGradients) {
+        score_gradients[score_gradient_index(pair_index[r] + in_chunk + k)] = pair.score_gradient;
+      }
+      if (kHasGradSlopes) row_slope[r] -= pair.score_gradient * key_distance(score_rows[r].query, key);
+    }
+  }
+}
+
+// One step over `keys` keys. All arguments but the first are constants once inlined.
+void visit(int first_key, uint keys, bool masked) {
+  [[unroll]] for (uint i = 0; i < keys * kRows; ++i) score[i] = product[i] = 0.0;
+  if (kHeadDim >= 4) {
+    uint dim = 0;
+    [[dont_unroll]] do {
+      add_scores(first_key, keys, masked, dim, true);
+      dim += 4;
+    } while (dim + 4 <= kHeadDim);
+  }
+  if (kHeadDim % 4 != 0) add_scores(first_key, keys, masked, kHeadDim - kHeadDim % 4, false);
+  if (kValueDim >= 4) {
+    uint dim = 0;
+    [[dont_unroll]] do {
+      add_products(first_key, keys, masked, dim, true);
+      dim += 4;
+    } while (dim + 4 <= kValueDim);
+  }
+  if (kValueDim % 4 != 0) add_products(first_key, keys, masked, kValueDim - kValueDim % 4, false);
+
+  make_pairs(first_key, keys, masked);
+
+  if (!kHasGradQuery) return;
+  if (kHeadDim >= 4) {
+    uint dim = 0;
+    [[dont_unroll]] do {
+      add_keys(first_key, keys, masked, dim, 4);
+      dim += 4;
+    } while (dim + 4 <= kHeadDim);
+  }
+  if (kHeadDim % 4 != 0) add_keys(first_key, keys, masked, kHeadDim - kHeadDim % 4, kHeadDim % 4);
+}
+
+uint stored_row(uint packed) {
+  return workspace_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
+}
+
+void begin_rows(uint first_row, int kv_length) {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    // Rows beyond the last repeat it within this invocation: all loads come before its stores.
+    const uint packed = min(first_row + r, packed_row_count() - 1u);
+    const uint head = packed_head(tile.kv_head, packed);
+    const uint query = packed_query(packed);
+    query_index[r] = query_row(tile.batch, head, query);
+    grad_output_index[r] = grad_output_row(tile.batch, head, query);
+    grad_index[r] = grad_query_row(tile.batch, head, query);
+    sum_index[r] = backward.query_sums + stored_row(packed) * kHeadDim;
+    pair_index[r] = pair_row(tile.batch, head, query);
+    score_rows[r] = score_row(tile.batch, head, query);
+    row_key_begin[r] = visible_key_begin(int(query), kv_length);
+    row_key_end[r] = visible_key_end(int(query), kv_length);
+    row_lse[r] = kLog2E * uintBitsToFloat(lse_words[lse_index(tile.batch, head, query)]);
+    row_slope[r] = 0.0;
+    if (kHasGradSlopes && tile.chunk != 0u) row_slope[r] = sums[backward.slope_sums + stored_row(packed)];
+    row_delta[r] = 0.0;
+    const uint output_index = output_row(tile.batch, head, query);
+    [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
+      row_delta[r] += grad_output_at(grad_output_index[r], dim) * forward_output_at(output_index, dim);
+    }
+  }
+  if (!kHasGradQuery || tile.chunk != 0u) return;
+  [[dont_unroll]] for (uint dim = 0; dim < kHeadDim; ++dim) {
+    [[unroll]] for (uint r = 0; r < kRows; ++r) store_query_sum(grad_index[r], sum_index[r], dim, 0.0);
+  }
+}
+
+// What later chunks go on with, and passes over rows.
+void keep_rows(uint first_row) {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    const uint packed = first_row + r;
+    if (packed >= packed_row_count()) continue;
+    if (kHasGradSlopes) sums[backward.slope_sums + stored_row(packed)] = row_slope[r];
+    if (kHasGradSinks) sums[backward.delta_sums + stored_row(packed)] = row_delta[r];
+  }
+}
+
+void store_rows() {
+  [[dont_unroll]] for (uint dim = 0; dim < kHeadDim; ++dim) {
+    float result[kRows];
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      result[r] = load_query_sum(grad_index[r], sum_index[r], dim) * backward.scale;
+    }
+    [[unroll]] for (uint r = 0; r < kRows; ++r) store_grad_query(grad_index[r], dim, result[r]);
+  }
+}
+
+// Rows behind the last of a batch entry have no part in anything, so their gradients are 0; packed ones are others'.
+void clear_rows(uint first_row) {
+  if (kPackedQueries || !kHasGradQuery) return;
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    const uint packed = first_row + r;
+    if (packed < packed_row_count() || packed >= most_packed_rows()) continue;
+    const uint index = grad_query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
+    [[dont_unroll]] for (uint dim = 0; dim < kHeadDim; ++dim) store_grad_query(index, dim, 0.0);
+  }
+}
+
+void visit_keys(KeyRange keys) {
+  const int full_begin = first_full_step(keys, int(kMaskedKeys));
+  const int full_end = full_begin + (max(keys.full_end, full_begin) - full_begin) / int(kKeys) * int(kKeys);
+  int full = full_begin;
+  if (full < full_end) {  // loops are tested at their end, see lib/key_walk.glsl
+    [[dont_unroll]] do {
+      visit(full, kKeys, false);
+      full += int(kKeys);
+    } while (full < full_end);
+  }
+  int key = keys.begin == full_begin ? full_end : keys.begin;
+  if (key < keys.end) {
+    [[dont_unroll]] do {
+      visit(key, kMaskedKeys, true);
+      key += int(kMaskedKeys);
+      if (key == full_begin) key = full_end;
+    } while (key < keys.end);
+  }
+}
+
+void main() {
+  const uint tile_rows = kWorkgroupSize * kRows;
+  tile = chunk_tile(most_packed_rows(), tile_rows);
+  if (!tile.valid) return;
+  const uint first_row = tile.first + gl_LocalInvocationIndex * kRows;
+  const bool last = tile.chunk + 1u == params.kv_splits;
+  if (last) clear_rows(first_row);
+  if (first_row >= packed_row_count()) return;
+  const int kv_length = visible_kv_length(tile.batch);
+  // The same for the whole workgroup.
+  const KeyRange keys = keys_of_rows(tile.first, tile_rows, kv_length, int(tile.chunk * params.split_keys),
+                                     int(kMaskedKeys));
+  begin_rows(first_row, kv_length);
+  visit_keys(keys);
+  keep_rows(first_row);
+  if (last && kHasGradQuery) store_rows();
+}

@@ -1,0 +1,80 @@
+// The gradient of an additive mask from the gradients of scores that the rows' pass has left: an invocation owns an element,
+// and adds up the batch entries, heads and queries that it was broadcast to. Where it was broadcast to all keys too, each
+// chunk adds to the sum of those before it. The order of every sum is fixed.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+
+#include "backward/pairs.glsl"
+
+layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
+layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kWorkgroupSize = 64;
+
+VKATTN_GRADIENT(grad_mask, VKATTN_BINDING_GRAD_MASK, kGradMaskType, 1u)
+
+// Positions of the mask's gradient along a dimension, and the scores along it that belong to one.
+uint positions(uint stride, uint extent) { return stride == 0u ? 1u : extent; }
+uvec2 scores_of(uint stride, uint extent, uint position) {
+  return stride == 0u ? uvec2(0u, extent) : uvec2(position, position + 1u);
+}
+
+float score_gradient(uint pair) {
+  return kKeepsScoreGradients ? score_gradients[score_gradient_index(pair)] : load_pair(pair).y;
+}
+
+// Of one row, keys key_begin .. key_end - 1 as far as it sees them.
+float sum_of_row(uint batch, uint head, uint query, uvec2 keys, uint chunk_begin) {
+  const int kv_length = visible_kv_length(batch);
+  const int begin = max(int(keys.x), visible_key_begin(int(query), kv_length));
+  const int end = min(int(keys.y), visible_key_end(int(query), kv_length));
+  const uint pair = pair_row(batch, head, query) - chunk_begin;
+  float sum = 0.0;
+  for (int key = begin; key < end; ++key) sum += score_gradient(pair + uint(key));
+  return sum;
+}
+
+void main() {
+  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  const uint index = group * kWorkgroupSize + gl_LocalInvocationIndex;
+  if (index >= params.tile_count) return;
+  const uint batches = positions(backward.grad_mask_batch_stride, backward.batch);
+  const uint heads = positions(backward.grad_mask_head_stride, params.query_heads);
+  const uint rows = positions(backward.grad_mask_row_stride, features.problem_query_length);
+  const uint chunk_keys = positions(backward.grad_mask_key_stride, params.split_keys);
+  const uint unit = params.first_tile + index;
+  const uint chunk = unit / (batches * heads * rows * chunk_keys);
+  uint rest = unit - chunk * (batches * heads * rows * chunk_keys);
+  const uint element = rest;
+  const uint key = rest % chunk_keys;
+  rest /= chunk_keys;
+  const uint row = rest % rows;
+  rest /= rows;
+  const uint head = rest % heads;
+  const uint batch = rest / heads;
+
+  const uint chunk_begin = chunk * params.split_keys;
+  const uint chunk_end = min(chunk_begin + params.split_keys, params.kv_length);
+  const bool of_all_keys = backward.grad_mask_key_stride == 0u;
+  if (!of_all_keys && chunk_begin + key >= params.kv_length) return;
+  const uvec2 keys = of_all_keys ? uvec2(chunk_begin, chunk_end) : uvec2(chunk_begin + key, chunk_begin + key + 1u);
+  const uvec2 of_batch = scores_of(backward.grad_mask_batch_stride, backward.batch, batch);
+  const uvec2 of_heads = scores_of(backward.grad_mask_head_stride, params.query_heads, head);
+  const uvec2 of_rows = scores_of(backward.grad_mask_row_stride, features.problem_query_length, row);
+  float sum = 0.0;
+  if (of_all_keys && chunk != 0u) sum = sums[backward.mask_sums + element];
+  for (uint b = of_batch.x; b < of_batch.y; ++b) {
+    begin_entry(b, 0u);
+    for (uint h = of_heads.x; h < of_heads.y; ++h) {
+      for (uint i = of_rows.x; i < min(of_rows.y, visible_query_length()); ++i) {
+        sum += sum_of_row(b, h, i, keys, chunk_begin);
+      }
+    }
+  }
+  if (of_all_keys) {
+    sums[backward.mask_sums + element] = sum;
+    if (chunk + 1u != params.kv_splits) return;
+  }
+  const uint target = backward.grad_mask_offset + batch * backward.grad_mask_batch_stride +
+                      head * backward.grad_mask_head_stride + row * backward.grad_mask_row_stride +
+                      (of_all_keys ? 0u : keys.x) * backward.grad_mask_key_stride;
+  store_grad_mask(target, 0u, sum);
+}

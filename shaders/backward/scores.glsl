@@ -1,0 +1,48 @@
+// From a row's scores and lse to probabilities and gradients.
+#ifndef VKATTN_BACKWARD_SCORES
+#define VKATTN_BACKWARD_SCORES
+
+#include "lib/forms.glsl"
+
+#if VKATTN_FEATURES
+
+#include "lib/dropout.glsl"
+#include "lib/key_ranges.glsl"
+#include "lib/scores.glsl"
+
+// The derivative of softcap * tanh(score / softcap): 1 - tanh^2, which is 4 e / (1 + e)^2 with e = exp(-2 |x|), where nothing
+// cancels. The score is in log2 units.
+float softcap_slope(float score) {
+  if (!kHasSoftcap) return 1.0;
+  const float e = exp2(-2.0 * kLog2E * abs(score * features.softcap_log2_inverse));
+  return 4.0 * e / ((1.0 + e) * (1.0 + e));
+}
+
+// |i + offset - j| of ALiBi.
+float key_distance(uint query, uint key) {
+  const int shift = features.position_offset + (kAlignBottomRight ? entry_position_shift : 0);
+  return float(abs(int(query) + shift - int(key)));
+}
+
+struct PairGradient {
+  float weight;
+  float gradient;
+  float score_gradient;
+};
+
+// Of a key that the row sees by its position. `score` is scaled and in log2 units, as is the row's lse; `product` is
+// <dO, v>; `delta` is <dO, o>.
+PairGradient pair_gradient(float score, float product, float lse, float delta, ScoreRow row, uint key, bool masked) {
+  const float finished = finish_score(score, row, key, masked);
+  if (kScoresHide && finished == kHiddenScore) return PairGradient(0.0, 0.0, 0.0);
+  const float probability = exp2(finished - lse);
+  PairGradient pair;
+  pair.weight = kept_probability(probability, row, key);
+  pair.score_gradient = pair.weight * drop_scale() * product - probability * delta;
+  pair.gradient = pair.score_gradient * softcap_slope(score);
+  return pair;
+}
+
+#endif
+
+#endif

@@ -1,0 +1,133 @@
+// The keys' pass of the backward pass through shared memory: a workgroup owns a block of keys of a chunk and one KV head,
+// and either the gradients of the keys or those of the values: nothing of one is of use to the other. It stages blocks of
+// the rows of all query heads that share the KV head, with what the rows' pass has left of them in the workspace.
+//
+// Threads form a grid of kColumns x (workgroup size / kColumns). A thread owns kOwned keys and 4 dims of every 4 * kColumns.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+
+#include "backward/pairs.glsl"
+#include "backward/stages.glsl"
+#include "lib/dropout.glsl"
+
+const uint kBlockKeys = kThreads / kColumns * kOwned;
+const uint kBlockRows = kColumns * kVisited;
+const uint kKeys = kOwned;
+const uint kMostDims = kHeadDim > kValueDim ? kHeadDim : kValueDim;
+const uint kChunks = (kMostDims + kChunkDims - 1) / kChunkDims;
+
+// Weights, or gradients of scores, of the block: row by row of a key. Scalars, as neighbours are of several threads.
+shared float pair_stage[4 * VKATTN_BACKWARD_ROW_STAGE4(kBlockKeys, kColumns, kVisited)];
+shared vec4 row_stage[VKATTN_BACKWARD_KEY_STAGE4(kBlockRows, kColumns)];  // queries, or gradients of outputs
+
+ChunkTile tile;
+int kv_length;
+uint first_key;  // of the block
+uint column;     // 0 .. kColumns - 1
+uint block_key;  // the first of this thread's keys in the block
+vec4 accumulator[kKeys * kChunks];
+
+// 4 elements of a row of dO, or of Q.
+vec4 row_quad(uint packed, uint dim, bool of_values) {
+  const uint head = packed_head(tile.kv_head, packed);
+  const uint query = packed_query(packed);
+  return of_values ? grad_output_at4(grad_output_row(tile.batch, head, query), dim)
+                   : query_at4(query_row(tile.batch, head, query), dim);
+}
+
+// What stands before a row in the sum of a key; 0 for rows from end_row on.
+float factor_of(uint packed, uint end_row, uint key, bool of_values, bool masked) {
+  if (packed >= end_row) return 0.0;
+  const uint query = packed_query(packed);
+  const vec2 pair = load_pair(pair_row(tile.batch, packed_head(tile.kv_head, packed), query) + key -
+                              tile.chunk * params.split_keys);
+  const bool visible = !masked || sees_key(int(query), int(key), kv_length);
+  return visible ? (of_values ? pair.x : pair.y) : 0.0;
+}
+
+// One block of rows. of_values is a constant once inlined. A masked block leaves out what is hidden: 0 times NaN would be NaN.
+void visit(uint first_row, uint end_row, bool of_values, bool masked) {
+  barrier();  // pair_stage is still read by the previous block
+  for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kBlockRows; i += kThreads) {
+    // Neighbours read neighbouring keys of a row.
+    const uint key = i % kBlockKeys;
+    const uint row = i / kBlockKeys;
+    pair_stage[key * kPairStride4 * 4u + row] =
+        factor_of(first_row + row, end_row, first_key + key, of_values, masked);
+  }
+  const uint dims = of_values ? kValueDim : kHeadDim;
+  [[unroll]] for (uint n = 0; n < kChunks; ++n) {
+    if (n * kChunkDims >= dims) continue;  // the same for all
+    barrier();  // row_stage is still read by the previous chunk of dims, or block; pair_stage is complete
+    for (uint i = gl_LocalInvocationIndex; i < kBlockRows * kColumns; i += kThreads) {
+      const uint packed = min(first_row + i / kColumns, end_row - 1u);
+      const uint dim = n * kChunkDims + i % kColumns * 4u;
+      row_stage[i / kColumns * kChunkStride4 + i % kColumns] = row_quad(packed, dim, of_values);
+    }
+    barrier();  // row_stage is complete
+    [[dont_unroll]] for (uint quad = 0; quad < kBlockRows / 4; ++quad) {
+      vec4 rows[4];
+      [[unroll]] for (uint r = 0; r < 4; ++r) rows[r] = row_stage[(quad * 4 + r) * kChunkStride4 + column];
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+        const uint i = ((block_key + k) * kPairStride4 + quad) * 4u;
+        [[unroll]] for (uint r = 0; r < 4; ++r) {
+          const float factor = pair_stage[i + r];
+          if (!masked || factor != 0.0) accumulator[k * kChunks + n] += factor * rows[r];
+        }
+      }
+    }
+  }
+}
+
+void visit_rows(bool of_values) {
+  const RowRange rows = rows_of_keys(int(first_key), int(first_key + kBlockKeys), kv_length);
+  uint row = rows.begin;
+  while (row < rows.end) {  // tested at both ends, see lib/key_walk.glsl
+    const bool full = row >= rows.full_begin && row + kBlockRows <= rows.full_end;
+    visit(row, rows.end, of_values, !full);
+    row += kBlockRows;
+    if (row >= rows.end) break;
+  }
+}
+
+void store_keys(bool of_values, uint key_count) {
+  [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+    const uint key = first_key + block_key + k;
+    if (key >= key_count) continue;
+    [[unroll]] for (uint n = 0; n < kChunks; ++n) {
+      [[unroll]] for (uint d = 0; d < 4; ++d) {
+        const uint dim = n * kChunkDims + column * 4u + d;
+        const float sum = accumulator[k * kChunks + n][d];
+        if (of_values) {
+          if (dim < kValueDim) store_grad_value(grad_value_row(tile.batch, tile.kv_head, key), dim, sum * drop_scale());
+        } else {
+          if (dim < kHeadDim) store_grad_key(grad_key_row(tile.batch, tile.kv_head, key), dim, sum * backward.scale);
+        }
+      }
+    }
+  }
+}
+
+void main() {
+  // The blocks of a head come twice: for values and for keys.
+  tile = chunk_tile(2u * params.split_keys, kBlockKeys);
+  if (!tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
+  const uint number = tile.first / kBlockKeys;
+  const bool of_values = (number & 1u) == 0u;
+  if (of_values ? !kHasGradValue : !kHasGradKey) return;
+  first_key = tile.chunk * params.split_keys + number / 2u * kBlockKeys;
+  kv_length = visible_kv_length(tile.batch);
+  // Keys behind the last of a batch entry have gradients of 0; packed ones are others'.
+  const uint key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(kv_length) : params.kv_length;
+  if (first_key >= key_count) return;
+  column = gl_LocalInvocationIndex % kColumns;
+  block_key = gl_LocalInvocationIndex / kColumns * kKeys;
+  [[unroll]] for (uint i = 0; i < kKeys * kChunks; ++i) accumulator[i] = vec4(0.0);
+  if (of_values) {
+    visit_rows(true);
+    store_keys(true, key_count);
+  } else {
+    visit_rows(false);
+    store_keys(false, key_count);
+  }
+}

@@ -1,0 +1,278 @@
+// The rows' pass of the backward pass through shared memory: a workgroup owns a block of query rows and stages blocks of
+// keys and values of a chunk, as attention_tile.comp does. It computes scores and <dO, v> again, leaves probabilities and
+// gradients of scores in the workspace, and adds up the rows' gradients and what else is summed over keys.
+//
+// Threads form a grid of kColumns x (workgroup size / kColumns). Of scores a thread owns kRows rows and every kColumns-th key
+// of the block; of the rows' gradients the same rows and 4 dims of every 4 * kColumns.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+
+#include "backward/pairs.glsl"
+#include "backward/scores.glsl"
+#include "backward/stages.glsl"
+#include "lib/key_walk.glsl"
+
+const uint kBlockRows = kThreads / kColumns * kOwned;
+const uint kBlockKeys = kColumns * kVisited;
+const uint kRows = kOwned;
+const uint kKeys = kVisited;
+const uint kChunks = (kHeadDim + kChunkDims - 1) / kChunkDims;  // of the rows' gradients
+
+// First queries or gradients of outputs, then gradients of scores; at either end parts of sums over a row. Scalars, as
+// neighbours are of several threads.
+shared float row_stage[4 * VKATTN_BACKWARD_ROW_STAGE4(kBlockRows, kColumns, kVisited)];
+shared vec4 key_stage[VKATTN_BACKWARD_KEY_STAGE4(kBlockKeys, kColumns)];  // keys or values
+
+ChunkTile tile;
+uint column;     // 0 .. kColumns - 1
+uint block_row;  // the first of this thread's rows in the block
+vec4 accumulator[kRows * kChunks];
+float score[kRows * kKeys];    // <q, k>, then the gradient of that
+float product[kRows * kKeys];  // <dO, v>
+ScoreRow score_rows[kRows];
+uint pair_index[kRows];
+int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
+float row_lse[kRows], row_delta[kRows], row_slope[kRows];
+
+vec4 staged_quad(uint row, uint stride4, uint quad) {
+  const uint i = (row * stride4 + quad) * 4u;
+  return vec4(row_stage[i], row_stage[i + 1u], row_stage[i + 2u], row_stage[i + 3u]);
+}
+
+// A row of the block; those behind the last repeat it, and are not stored.
+uint packed_of(uint row) { return min(tile.first + row, packed_row_count() - 1u); }
+
+uint stored_row(uint packed) {
+  return workspace_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
+}
+
+// Keys behind the last repeat it: a masked block leaves them out.
+uint existing_key(int key, int key_end) { return uint(min(key, key_end - 1)); }
+
+// 4 elements of a row of Q, or of dO.
+vec4 row_quad(uint row, uint dim, bool of_output) {
+  const uint packed = packed_of(row);
+  const uint head = packed_head(tile.kv_head, packed);
+  const uint query = packed_query(packed);
+  return of_output ? grad_output_at4(grad_output_row(tile.batch, head, query), dim)
+                   : query_at4(query_row(tile.batch, head, query), dim);
+}
+
+vec4 key_quad(uint key, uint dim, bool of_value) {
+  return of_value ? value_at4(value_row(tile.batch, tile.kv_head, key), dim)
+                  : key_at4(key_row(tile.batch, tile.kv_head, key), dim);
+}
+
+// Q K^T for the block, or dO V^T. of_output is a constant once inlined.
+void multiply(int first_key, int key_end, bool of_output) {
+  const uint dims = of_output ? kValueDim : kHeadDim;
+  for (uint dim = 0; dim < dims; dim += kStageDims) {
+    barrier();  // the stages are still read: by the previous chunk of dims, or the previous block of keys
+    for (uint i = gl_LocalInvocationIndex; i < kBlockRows * kStageQuads; i += kThreads) {
+      const vec4 elements = row_quad(i / kStageQuads, dim + i % kStageQuads * 4u, of_output);
+      const uint place = (i / kStageQuads * kStageStride4 + i % kStageQuads) * 4u;
+      [[unroll]] for (uint d = 0; d < 4; ++d) row_stage[place + d] = elements[d];
+    }
+    for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kStageQuads; i += kThreads) {
+      key_stage[i / kStageQuads * kStageStride4 + i % kStageQuads] =
+          key_quad(existing_key(first_key + int(i / kStageQuads), key_end), dim + i % kStageQuads * 4u, of_output);
+    }
+    barrier();  // the stages are complete
+    [[dont_unroll]] for (uint quad = 0; quad < kStageQuads; ++quad) {
+      vec4 keys[kKeys];
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = key_stage[(column + k * kColumns) * kStageStride4 + quad];
+      [[unroll]] for (uint r = 0; r < kRows; ++r) {
+        const vec4 row = staged_quad(block_row + r, kStageStride4, quad);
+        [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+          float sum = of_output ? product[r * kKeys + k] : score[r * kKeys + k];
+          [[unroll]] for (uint d = 0; d < 4; ++d) sum += row[d] * keys[k][d];
+          if (of_output) {
+            product[r * kKeys + k] = sum;
+          } else {
+            score[r * kKeys + k] = sum;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Turns the block's scores into their gradients, and leaves the pairs in the workspace.
+void make_pairs(int first_key, int key_end, bool masked) {
+  const uint in_chunk = uint(first_key) - tile.chunk * params.split_keys;
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    const bool exists = tile.first + block_row + r < packed_row_count();
+    [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+      const uint in_block = column + k * kColumns;
+      const int position = first_key + int(in_block);
+      const uint key = existing_key(position, key_end);
+      PairGradient pair = pair_gradient(score[r * kKeys + k] * params.scale_log2, product[r * kKeys + k], row_lse[r],
+                                        row_delta[r], score_rows[r], key, masked);
+      const bool hidden =
+          masked && (position >= row_key_end[r] || (kHasKeyBegin && position < row_key_begin[r]));
+      if (hidden) pair = PairGradient(0.0, 0.0, 0.0);
+      score[r * kKeys + k] = pair.gradient;
+      if (kHasGradSlopes) row_slope[r] -= pair.score_gradient * key_distance(score_rows[r].query, key);
+      if (!exists) continue;
+      store_pair(pair_index[r] + in_chunk + in_block, vec2(pair.weight, pair.gradient));
+      if (kKeepsScoreGradients) {
+        score_gradients[score_gradient_index(pair_index[r] + in_chunk + in_block)] = pair.score_gradient;
+      }
+    }
+  }
+}
+
+// Adds the block's keys, times the gradients of their scores, to the rows' gradients. A masked block leaves hidden keys out:
+// 0 times NaN would be NaN.
+void add_keys(int first_key, int key_end, bool masked) {
+  barrier();  // row_stage is still read by multiply()
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+      const uint key = column + k * kColumns;
+      row_stage[(block_row + r) * kPairStride4 * 4u + key] = score[r * kKeys + k];
+    }
+  }
+  [[unroll]] for (uint n = 0; n < kChunks; ++n) {
+    barrier();  // key_stage is still read, by multiply() or the previous chunk of dims; gradients are complete
+    for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kColumns; i += kThreads) {
+      key_stage[i / kColumns * kChunkStride4 + i % kColumns] = key_quad(
+          existing_key(first_key + int(i / kColumns), key_end), n * kChunkDims + i % kColumns * 4u, false);
+    }
+    barrier();  // key_stage is complete
+    [[dont_unroll]] for (uint quad = 0; quad < kBlockKeys / 4; ++quad) {
+      vec4 keys[4];
+      [[unroll]] for (uint k = 0; k < 4; ++k) keys[k] = key_stage[(quad * 4 + k) * kChunkStride4 + column];
+      [[unroll]] for (uint r = 0; r < kRows; ++r) {
+        const vec4 gradient = staged_quad(block_row + r, kPairStride4, quad);
+        [[unroll]] for (uint k = 0; k < 4; ++k) {
+          if (!masked || gradient[k] != 0.0) accumulator[r * kChunks + n] += gradient[k] * keys[k];
+        }
+      }
+    }
+  }
+}
+
+void visit(int first_key, int key_end, bool masked) {
+  [[unroll]] for (uint i = 0; i < kRows * kKeys; ++i) score[i] = product[i] = 0.0;
+  multiply(first_key, key_end, false);
+  multiply(first_key, key_end, true);
+  make_pairs(first_key, key_end, masked);
+  if (kHasGradQuery) add_keys(first_key, key_end, masked);
+}
+
+// The sum over a row's threads of a number that each has for each of its rows.
+void sum_of_columns(inout float number[kRows]) {
+  barrier();  // row_stage is still read
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    row_stage[(block_row + r) * kPartStride + column] = number[r];
+  }
+  barrier();  // the parts are complete
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    number[r] = 0.0;
+    for (uint c = 0; c < kColumns; ++c) number[r] += row_stage[(block_row + r) * kPartStride + c];
+  }
+}
+
+uint gradient_row(uint packed) {
+  return grad_query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
+}
+
+void begin_rows(int kv_length) {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    const uint packed = packed_of(block_row + r);
+    const uint head = packed_head(tile.kv_head, packed);
+    const uint query = packed_query(packed);
+    pair_index[r] = pair_row(tile.batch, head, query);
+    score_rows[r] = score_row(tile.batch, head, query);
+    row_key_begin[r] = visible_key_begin(int(query), kv_length);
+    row_key_end[r] = visible_key_end(int(query), kv_length);
+    row_lse[r] = kLog2E * uintBitsToFloat(lse_words[lse_index(tile.batch, head, query)]);
+    row_slope[r] = 0.0;
+    row_delta[r] = 0.0;
+    const uint grad_index = grad_output_row(tile.batch, head, query);
+    const uint output_index = output_row(tile.batch, head, query);
+    for (uint dim = column; dim < kValueDim; dim += kColumns) {
+      row_delta[r] += grad_output_at(grad_index, dim) * forward_output_at(output_index, dim);
+    }
+    [[unroll]] for (uint n = 0; n < kChunks; ++n) {
+      accumulator[r * kChunks + n] = vec4(0.0);
+      if (!kHasGradQuery || tile.chunk == 0u) continue;
+      [[unroll]] for (uint d = 0; d < 4; ++d) {
+        const uint dim = n * kChunkDims + column * 4u + d;
+        if (dim >= kHeadDim) continue;
+        accumulator[r * kChunks + n][d] =
+            load_query_sum(gradient_row(packed), backward.query_sums + stored_row(packed) * kHeadDim, dim);
+      }
+    }
+  }
+  sum_of_columns(row_delta);
+}
+
+// What later chunks go on with, or what is left after the last.
+void store_rows(bool last) {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    const uint packed = tile.first + block_row + r;
+    if (packed >= packed_row_count()) continue;
+    [[unroll]] for (uint n = 0; n < kChunks; ++n) {
+      [[unroll]] for (uint d = 0; d < 4; ++d) {
+        const uint dim = n * kChunkDims + column * 4u + d;
+        if (dim >= kHeadDim) continue;
+        const float sum = accumulator[r * kChunks + n][d];
+        if (last) {
+          store_grad_query(gradient_row(packed), dim, sum * backward.scale);
+        } else {
+          store_query_sum(gradient_row(packed), backward.query_sums + stored_row(packed) * kHeadDim, dim, sum);
+        }
+      }
+    }
+  }
+}
+
+void keep_numbers() {
+  if (kHasGradSlopes) sum_of_columns(row_slope);
+  if (column != 0u) return;
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    const uint packed = tile.first + block_row + r;
+    if (packed >= packed_row_count()) continue;
+    const uint row = stored_row(packed);
+    if (kHasGradSlopes) {
+      const float before = tile.chunk == 0u ? 0.0 : sums[backward.slope_sums + row];
+      sums[backward.slope_sums + row] = before + row_slope[r];
+    }
+    if (kHasGradSinks) sums[backward.delta_sums + row] = row_delta[r];
+  }
+}
+
+// Rows behind the last of a batch entry have no part in anything, so their gradients are 0; packed ones are others'.
+void clear_rows() {
+  if (kPackedQueries || !kHasGradQuery) return;
+  const uint begin = max(tile.first, packed_row_count());
+  const uint end = min(tile.first + kBlockRows, most_packed_rows());
+  for (uint packed = begin; packed < end; ++packed) {
+    for (uint dim = gl_LocalInvocationIndex; dim < kHeadDim; dim += kThreads) {
+      store_grad_query(gradient_row(packed), dim, 0.0);
+    }
+  }
+}
+
+void main() {
+  tile = chunk_tile(most_packed_rows(), kBlockRows);
+  if (!tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
+  const bool last = tile.chunk + 1u == params.kv_splits;
+  if (last) clear_rows();
+  if (tile.first >= packed_row_count()) return;
+  column = gl_LocalInvocationIndex % kColumns;
+  block_row = gl_LocalInvocationIndex / kColumns * kRows;
+  const int kv_length = visible_kv_length(tile.batch);
+  const KeyRange keys =
+      keys_of_rows(tile.first, kBlockRows, kv_length, int(tile.chunk * params.split_keys), int(kBlockKeys));
+  begin_rows(kv_length);
+  int key = keys.begin;
+  while (key < keys.end) {  // tested at both ends, see lib/key_walk.glsl
+    visit(key, keys.end, !is_full_step(keys, key, kBlockKeys));
+    key += int(kBlockKeys);
+    if (key >= keys.end) break;
+  }
+  keep_numbers();
+  if (kHasGradQuery) store_rows(last);
+}

@@ -1,0 +1,43 @@
+// What the passes of the backward pass share with the host beyond attention_constants.h. Plain macros: read by GLSL and
+// by C++.
+#ifndef VKATTN_SHARED_BACKWARD_CONSTANTS_H
+#define VKATTN_SHARED_BACKWARD_CONSTANTS_H
+
+// Bindings of set 0, after those of attention with features.
+#define VKATTN_BINDING_GRAD_OUTPUT 21
+#define VKATTN_BINDING_GRAD_QUERY 22
+#define VKATTN_BINDING_GRAD_KEY 23
+#define VKATTN_BINDING_GRAD_VALUE 24
+#define VKATTN_BINDING_GRAD_MASK 25
+#define VKATTN_BINDING_GRAD_SLOPES 26
+#define VKATTN_BINDING_GRAD_SINKS 27
+#define VKATTN_BINDING_PAIRS 28  // in the workspace: probability and score gradient of each row and key of a chunk
+#define VKATTN_BINDING_SUMS 29   // in the workspace: running sums, and numbers of rows
+#define VKATTN_BACKWARD_BINDING_COUNT 30
+
+// Specialization constants.
+#define VKATTN_SPEC_GRAD_OUTPUT_TYPE 64
+#define VKATTN_SPEC_GRAD_OUTPUT_DIM_STRIDE 65
+#define VKATTN_SPEC_GRAD_OUTPUT_VECTOR_LOADS 66
+#define VKATTN_SPEC_OUTPUT_VECTOR_LOADS 67
+#define VKATTN_SPEC_GRAD_QUERY_TYPE 68
+#define VKATTN_SPEC_GRAD_QUERY_DIM_STRIDE 69
+#define VKATTN_SPEC_GRAD_KEY_TYPE 70
+#define VKATTN_SPEC_GRAD_KEY_DIM_STRIDE 71
+#define VKATTN_SPEC_GRAD_VALUE_TYPE 72
+#define VKATTN_SPEC_GRAD_VALUE_DIM_STRIDE 73
+#define VKATTN_SPEC_GRAD_MASK_TYPE 74
+#define VKATTN_SPEC_HAS_GRAD_QUERY 75
+#define VKATTN_SPEC_HAS_GRAD_KEY 76
+#define VKATTN_SPEC_HAS_GRAD_VALUE 77
+#define VKATTN_SPEC_HAS_GRAD_SLOPES 78
+#define VKATTN_SPEC_HAS_GRAD_SINKS 79
+#define VKATTN_SPEC_KEEPS_SCORE_GRADIENTS 80  // pairs have a third number: the gradient before softcap's slope
+// Of the forms.
+#define VKATTN_SPEC_STEP_ROWS 81
+#define VKATTN_SPEC_STEP_KEYS 82
+#define VKATTN_SPEC_MASKED_STEP 83  // rows or keys of a step in which some pair is hidden
+#define VKATTN_SPEC_STEP_OWNED 84  // rows or keys that a thread of the tile forms owns
+#define VKATTN_SPEC_STEP_VISITED 85
+
+#endif

@@ -1,0 +1,45 @@
+// What the backward pass needs beyond AttentionParams and FeatureParams, which it follows in their buffer. Read by GLSL
+// and by C++.
+#ifndef VKATTN_SHARED_BACKWARD_PARAMS_H
+#define VKATTN_SHARED_BACKWARD_PARAMS_H
+
+// Strides and offsets as in AttentionParams. Keys are taken in chunks of AttentionParams.split_keys, of which there are
+// kv_splits; the units of a pass are counted on from chunk to chunk.
+struct BackwardParams {
+  uint grad_output_batch_stride;
+  uint grad_output_head_stride;
+  uint grad_output_row_stride;
+  uint grad_output_offset;
+  uint grad_query_batch_stride;
+  uint grad_query_head_stride;
+  uint grad_query_row_stride;
+  uint grad_query_offset;
+  uint grad_key_batch_stride;
+  uint grad_key_head_stride;
+  uint grad_key_row_stride;
+  uint grad_key_offset;
+  uint grad_value_batch_stride;
+  uint grad_value_head_stride;
+  uint grad_value_row_stride;
+  uint grad_value_offset;
+  uint grad_mask_batch_stride;
+  uint grad_mask_head_stride;
+  uint grad_mask_row_stride;
+  uint grad_mask_key_stride;
+  uint grad_mask_offset;
+  uint grad_slopes_offset;
+  uint grad_sinks_offset;
+  float scale;
+  uint batch;
+  uint kv_heads;
+  uint pair_rows;      // rows of a chunk's pairs
+  // Places in the sums of the workspace.
+  uint delta_sums;     // of each row, where sinks have a gradient
+  uint slope_sums;     // of each row
+  uint query_sums;     // of the rows' gradients
+  uint key_sums;       // of a chunk's keys
+  uint value_sums;
+  uint mask_sums;
+};
+
+#endif

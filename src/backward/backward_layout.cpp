@@ -1,0 +1,119 @@
+// The layout of a backward pass: see backward_layout.hpp.
+#include "backward/backward_layout.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "attention/window.hpp"
+#include "backward/gradient_table.hpp"
+#include "common/integers.hpp"
+#include "common/message.hpp"
+#include "program/bound_set.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+std::uint64_t bytes_of_pair(const BackwardLayout& layout) {
+  return layout.keeps_score_gradients ? 12 : 8;
+}
+
+// Whole steps. A chunk's pairs should stay in a CPU's caches, and be enough to keep a GPU busy.
+void choose_chunk(const BackwardDesc& desc, const Capabilities& capabilities, std::uint32_t wanted,
+                  BackwardLayout& layout) {
+  constexpr std::uint64_t kMostKeys = 2048;
+  const std::uint64_t budget = std::uint64_t{capabilities.is_cpu() ? 32U : 256U} << 20U;
+  const auto keys = static_cast<std::uint64_t>(std::max<std::int64_t>(desc.attention.kv_length, 1));
+  const std::uint64_t row_bytes = std::max<std::uint64_t>(layout.rows * bytes_of_pair(layout), 1);
+  std::uint64_t most = std::min(budget, capabilities.max_storage_buffer_range) / row_bytes;
+  most = wanted != 0 ? wanted : std::clamp<std::uint64_t>(most, kChunkStep, kMostKeys);
+  most = most / kChunkStep * kChunkStep;
+  // Even chunks, no small last one.
+  const std::uint64_t chunks = divide_up(keys, most);
+  layout.chunk_keys =
+      static_cast<std::uint32_t>(divide_up(divide_up(keys, chunks), std::uint64_t{kChunkStep}) * kChunkStep);
+  layout.chunks = static_cast<std::uint32_t>(divide_up(keys, std::uint64_t{layout.chunk_keys}));
+}
+
+// Deals out the elements of the sums.
+std::uint64_t deal_out_sums(const BackwardDesc& desc, const BackwardKernel& kernel, BackwardLayout& layout) {
+  const AttentionDesc& attention = desc.attention;
+  std::uint64_t elements = 0;
+  const auto take = [&](std::uint32_t& place, bool used, std::uint64_t count) {
+    place = static_cast<std::uint32_t>(elements);
+    if (used) elements += count;
+  };
+  const auto head_dim = static_cast<std::uint64_t>(attention.head_dim);
+  const auto value_dim = static_cast<std::uint64_t>(attention.value_dim);
+  const std::uint64_t chunk_keys = static_cast<std::uint64_t>(attention.batch) *
+                                   static_cast<std::uint64_t>(attention.kv_heads) * layout.chunk_keys;
+  const auto is_16bit = [&](const std::optional<TensorDesc>& tensor) {
+    return element_bytes(tensor->type) == 2;
+  };
+  take(layout.delta_sums, desc.has_grad_sinks, layout.rows);
+  take(layout.slope_sums, desc.has_grad_alibi_slopes, layout.rows);
+  take(layout.query_sums, desc.has_grad_query && is_16bit(desc.grad_query), layout.rows * head_dim);
+  const bool keeps = kernel.key_sums_in_workspace;
+  take(layout.key_sums, keeps && desc.has_grad_key && is_16bit(desc.grad_key), chunk_keys * head_dim);
+  take(layout.value_sums, keeps && desc.has_grad_value && is_16bit(desc.grad_value), chunk_keys * value_dim);
+  take(layout.mask_sums, desc.has_grad_mask && mask_sums_all_keys(desc), mask_sum_units(desc, 1));
+  return elements;
+}
+
+}  // namespace
+
+bool mask_sums_all_keys(const BackwardDesc& desc) {
+  return desc.grad_mask->strides->dim == 0 || desc.attention.kv_length <= 1;
+}
+
+std::uint64_t mask_sum_units(const BackwardDesc& desc, std::uint32_t chunk_keys) {
+  const TensorExtents e = gradient_table()[gradient_index(&BackwardTensors::grad_mask)].extents(desc);
+  const std::uint64_t rows = static_cast<std::uint64_t>(e.batch) * static_cast<std::uint64_t>(e.heads) *
+                             static_cast<std::uint64_t>(e.rows);
+  return rows * (mask_sums_all_keys(desc) ? 1 : chunk_keys);
+}
+
+Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabilities& capabilities,
+                                        const BackwardKernel& kernel, const BackwardOptions& options) {
+  BackwardLayout layout;
+  layout.rows = static_cast<std::uint64_t>(workspace_rows(desc.attention, whole_window(desc.attention)));
+  layout.keeps_score_gradients = desc.has_grad_mask && desc.attention.softcap > 0;
+  if (options.chunk_keys % kChunkStep != 0) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 message("BackwardOptions::chunk_keys is ", options.chunk_keys, " but must be a multiple of ",
+                         kChunkStep, ", or 0")};
+  }
+  choose_chunk(desc, capabilities, options.chunk_keys, layout);
+  const std::uint64_t alignment = binding_alignment(capabilities);
+  const auto append = [&](std::uint64_t bytes) {
+    const WorkspaceArea area{divide_up(layout.workspace_bytes, alignment) * alignment, bytes};
+    if (bytes != 0) layout.workspace_bytes = area.offset + bytes;
+    return area;
+  };
+  layout.pairs = append(layout.rows * layout.chunk_keys * bytes_of_pair(layout));
+  layout.sums = append(4 * deal_out_sums(desc, kernel, layout));
+  if (options.push_descriptors) layout.parameters = append(kMostParameterBytes);
+  const auto check = [&](std::string_view what, std::uint64_t bytes, std::string_view limit,
+                         std::uint64_t most) -> Result<void> {
+    if (bytes <= most) return {};
+    return limit_exceeded(what, " of the backward pass take ", bytes, " bytes; ", limit, " is ", most);
+  };
+  const std::uint64_t range = capabilities.max_storage_buffer_range;
+  if (Result<void> s =
+          check("probabilities of a chunk of the keys", layout.pairs.bytes, "maxStorageBufferRange", range);
+      !s) {
+    return s.error();
+  }
+  if (Result<void> s = check("running sums", layout.sums.bytes, "maxStorageBufferRange", range); !s)
+    return s.error();
+  const std::uint64_t most = std::min(capabilities.max_buffer_size, capabilities.max_memory_allocation_bytes);
+  if (Result<void> s =
+          check("workspaces", layout.workspace_bytes,
+                most == capabilities.max_buffer_size ? "maxBufferSize" : "maxMemoryAllocationSize", most);
+      !s) {
+    return s.error();
+  }
+  return layout;
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,38 @@
+// The chunks that the keys of a backward pass are taken in, and its workspace. Plain data.
+#pragma once
+
+#include <vkattn/backward.hpp>
+#include <vkattn/capabilities.hpp>
+
+#include <cstdint>
+
+#include "backward/backward_kernel.hpp"
+#include "forward/layout.hpp"
+
+namespace vkattn::detail {
+
+struct BackwardLayout {
+  std::uint32_t chunk_keys = 0;
+  std::uint32_t chunks = 1;
+  std::uint64_t rows = 0;  ///< of queries, packed ones too
+  bool keeps_score_gradients = false;
+  WorkspaceArea pairs;
+  WorkspaceArea sums;
+  // Places in the sums, in elements.
+  std::uint32_t delta_sums = 0, slope_sums = 0, query_sums = 0, key_sums = 0, value_sums = 0, mask_sums = 0;
+  WorkspaceArea parameters;  ///< of programs with push descriptors
+  std::uint64_t workspace_bytes = 0;
+};
+
+/// Errors: a limit of the device, with both numbers.
+[[nodiscard]] Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc,
+                                                      const Capabilities& capabilities,
+                                                      const BackwardKernel& kernel,
+                                                      const BackwardOptions& options);
+
+/// Elements of the mask's gradient that one chunk has, or all where they are sums over all keys.
+[[nodiscard]] std::uint64_t mask_sum_units(const BackwardDesc& desc, std::uint32_t chunk_keys);
+/// That an element of the mask's gradient is a sum over all keys.
+[[nodiscard]] bool mask_sums_all_keys(const BackwardDesc& desc);
+
+}  // namespace vkattn::detail

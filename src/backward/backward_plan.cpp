@@ -1,0 +1,147 @@
+// The plan of a backward pass.
+#include <utility>
+
+#include "attention/tensor_table.hpp"
+#include "backward/backward_program.hpp"
+#include "common/message.hpp"
+
+namespace vkattn {
+
+namespace detail {
+
+struct BackwardState {
+  BackwardDesc desc;
+  BackwardKernel kernel;
+  BackwardLayout layout;
+  std::shared_ptr<const Program> program;
+};
+
+namespace {
+
+Result<std::shared_ptr<const BackwardState>> make_plan(const Device& device, const BackwardDesc& given,
+                                                       const BackwardOptions& options) {
+  if (Result<void> s = validate(given); !s) return s.error();
+  const BackwardDesc desc = given.resolved();
+  const Capabilities& capabilities = device.capabilities();
+  auto kernel = select_backward_kernel(desc, capabilities, options.kernel);
+  if (!kernel) return kernel.error();
+  auto layout = lay_out_backward(desc, capabilities, *kernel, options);
+  if (!layout) return layout.error();
+  auto passes = backward_program(desc, capabilities, *kernel, *layout, options);
+  if (!passes) return passes.error();
+  auto program = Program::create(
+      device.share(), *std::move(passes),
+      {options.pipeline_cache, options.push_descriptors, false, options.deferred_compilation});
+  if (!program) return program.error();
+  return std::make_shared<const BackwardState>(
+      BackwardState{desc, *std::move(kernel), *layout, *std::move(program)});
+}
+
+std::string gradient_names(const BackwardDesc& desc) {
+  std::string names;
+  for (const GradientRow& row : gradient_table()) {
+    if (!row.use.written || !row.is_used(desc)) continue;
+    names += message(names.empty() ? "" : ", ", row.name, " ", name(row.storage(desc).type));
+  }
+  return names;
+}
+
+}  // namespace
+
+}  // namespace detail
+
+Result<BackwardPlan> BackwardPlan::create(const Device& device, const BackwardDesc& desc,
+                                          const BackwardOptions& options) {
+  return detail::without_exceptions([&]() -> Result<BackwardPlan> {
+    auto state = detail::make_plan(device, desc, options);
+    if (!state) return state.error();
+    return BackwardPlan(*std::move(state));
+  });
+}
+
+Result<void> BackwardPlan::compile() const {
+  return detail::without_exceptions([&]() -> Result<void> { return state_->program->compile(); });
+}
+
+bool BackwardPlan::is_compiled() const noexcept {
+  return state_->program->is_compiled();
+}
+
+const BackwardDesc& BackwardPlan::desc() const {
+  return state_->desc;
+}
+
+std::string_view BackwardPlan::kernel_name() const {
+  return state_->kernel.name;
+}
+
+std::uint32_t BackwardPlan::chunk_keys() const {
+  return state_->layout.chunk_keys;
+}
+
+std::string BackwardPlan::describe() const {
+  const AttentionDesc& desc = state_->desc.attention;
+  const detail::BackwardLayout& layout = state_->layout;
+  return detail::message(
+      "backward: batch ", desc.batch, ", query_heads ", desc.query_heads, ", kv_heads ", desc.kv_heads,
+      ", query_length ", desc.query_length, ", kv_length ", desc.kv_length, ", head_dim ", desc.head_dim,
+      ", value_dim ", desc.value_dim, "\n", "gradients: ", detail::gradient_names(state_->desc), "\n",
+      "kernel: ", state_->kernel.name, ", ", state_->kernel.summary, "\n", "keys: ", layout.chunks,
+      layout.chunks == 1 ? " chunk of " : " chunks of ", layout.chunk_keys, ", ", layout.workspace_bytes,
+      " bytes of workspace\n", "dispatches: ", state_->program->desc().steps.size(), "\n");
+}
+
+std::vector<DispatchInfo> BackwardPlan::dispatches() const {
+  return state_->program->dispatches();
+}
+
+PlanRequirements BackwardPlan::requirements() const {
+  return state_->program->requirements();
+}
+
+VkDeviceSize BackwardPlan::workspace_bytes() const {
+  return state_->program->requirements().workspace_bytes;
+}
+
+VkDeviceSize BackwardPlan::range_bytes(BufferRange AttentionTensors::*tensor, VkDeviceSize offset) const {
+  return detail::Program::range_bytes(state_->program->desc().tensors[detail::tensor_index(tensor)], offset);
+}
+
+VkDeviceSize BackwardPlan::range_bytes(BufferRange BackwardTensors::*tensor, VkDeviceSize offset) const {
+  const std::size_t index = detail::kTensorCount + detail::gradient_index(tensor);
+  return detail::Program::range_bytes(state_->program->desc().tensors[index], offset);
+}
+
+Result<Bindings> BackwardPlan::make_bindings(const BackwardTensors& tensors, const BufferRange& workspace,
+                                             VkDescriptorPool pool) const {
+  return detail::without_exceptions([&]() -> Result<Bindings> {
+    auto bindings = state_->program->bind(detail::BackwardCall(tensors).call(workspace), pool);
+    if (!bindings) return bindings.error();
+    return Bindings(*std::move(bindings));
+  });
+}
+
+Result<void> BackwardPlan::rewrite(Bindings& bindings, const BackwardTensors& tensors,
+                                   const BufferRange& workspace) const {
+  return detail::without_exceptions([&]() -> Result<void> {
+    return state_->program->rewrite(bindings.state(), detail::BackwardCall(tensors).call(workspace));
+  });
+}
+
+bool BackwardPlan::has_made(const Bindings& bindings) const noexcept {
+  return bindings.state().program == state_->program;
+}
+
+void BackwardPlan::record(VkCommandBuffer commands, const Bindings& bindings,
+                          const RecordOptions& options) const noexcept {
+  if (has_made(bindings)) state_->program->record(commands, bindings.state(), options);
+}
+
+Result<void> BackwardPlan::record(VkCommandBuffer commands, const BackwardTensors& tensors,
+                                  const BufferRange& workspace, const RecordOptions& options) const {
+  return detail::without_exceptions([&]() -> Result<void> {
+    return state_->program->record(commands, detail::BackwardCall(tensors).call(workspace), options);
+  });
+}
+
+}  // namespace vkattn

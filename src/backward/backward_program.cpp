@@ -1,0 +1,326 @@
+// The program of a backward pass: see backward_program.hpp.
+#include "backward/backward_program.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "attention/features.hpp"
+#include "attention/tensor_table.hpp"
+#include "backward/backward_params.hpp"
+#include "common/integers.hpp"
+#include "common/message.hpp"
+#include "forward/attention_program.hpp"
+#include "forward/params.hpp"
+#include "kernels/specialization.hpp"
+#include "program/bound_set.hpp"
+#include "shared/backward_constants.h"
+#include "vkattn_core_shaders.hpp"
+#include "vulkan/built_shader.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+static_assert(VKATTN_BACKWARD_BINDING_COUNT <= kMostBindings);
+static_assert(sizeof(FeatureParams) + sizeof(BackwardParams) <= kMostParameterBytes);
+static_assert(kTensorCount + kGradientCount <= BackwardCall::kMostTensors);
+
+/// What the functions below make a program of.
+struct Request {
+  const BackwardDesc& desc;
+  const Capabilities& capabilities;
+  const BackwardKernel& kernel;
+  const BackwardLayout& layout;
+  const BackwardOptions& options;
+};
+
+std::uint32_t narrow(std::int64_t value) {
+  return static_cast<std::uint32_t>(value);
+}
+
+// --- Parameters and constants ---
+
+// An unused stride may be too large for the parameter.
+std::uint32_t stride32(std::int64_t stride, std::int64_t extent) {
+  return extent > 1 ? narrow(stride) : 0U;
+}
+
+BackwardParams backward_params(const Request& request) {
+  const BackwardDesc& desc = request.desc;
+  const AttentionDesc& attention = desc.attention;
+  const BackwardLayout& layout = request.layout;
+  BackwardParams p{};
+  const auto set = [](const TensorDesc& tensor, const TensorExtents& e, std::uint32_t& batch,
+                      std::uint32_t& head, std::uint32_t& row) {
+    batch = stride32(tensor.strides->batch, e.batch);
+    head = stride32(tensor.strides->head, e.heads);
+    row = stride32(tensor.strides->row, e.rows);
+  };
+  const TensorExtents queries = query_extents(attention, 1), keys = key_extents(attention, 1);
+  set(*desc.grad_output, queries, p.grad_output_batch_stride, p.grad_output_head_stride,
+      p.grad_output_row_stride);
+  set(*desc.grad_query, queries, p.grad_query_batch_stride, p.grad_query_head_stride,
+      p.grad_query_row_stride);
+  set(*desc.grad_key, keys, p.grad_key_batch_stride, p.grad_key_head_stride, p.grad_key_row_stride);
+  set(*desc.grad_value, keys, p.grad_value_batch_stride, p.grad_value_head_stride, p.grad_value_row_stride);
+  if (desc.has_grad_mask) {
+    const TensorExtents scores = score_extents(attention);
+    set(*desc.grad_mask, scores, p.grad_mask_batch_stride, p.grad_mask_head_stride, p.grad_mask_row_stride);
+    p.grad_mask_key_stride = stride32(desc.grad_mask->strides->dim, scores.dims);
+  }
+  p.scale = attention.effective_scale();
+  p.batch = narrow(attention.batch);
+  p.kv_heads = narrow(attention.kv_heads);
+  p.pair_rows = static_cast<std::uint32_t>(layout.rows);
+  p.delta_sums = layout.delta_sums;
+  p.slope_sums = layout.slope_sums;
+  p.query_sums = layout.query_sums;
+  p.key_sums = layout.key_sums;
+  p.value_sums = layout.value_sums;
+  p.mask_sums = layout.mask_sums;
+  return p;
+}
+
+SpecializationValues constants(const Request& request, const PassConfig& pass) {
+  const BackwardDesc& desc = request.desc;
+  const AttentionDesc& attention = desc.attention;
+  SpecializationValues values = specialization(attention, pass, {});
+  const auto flag = [](bool value) { return value ? 1U : 0U; };
+  const auto type = [](const TensorDesc& tensor) { return static_cast<std::uint32_t>(tensor.type); };
+  const auto dim_stride = [](const TensorDesc& tensor, std::int64_t dims) {
+    return dims == 1 ? 1U : narrow(tensor.strides->dim);
+  };
+  const TensorExtents queries = query_extents(attention, 1);
+  const SpecializationValue all[] = {
+      {VKATTN_SPEC_GRAD_OUTPUT_TYPE, type(*desc.grad_output)},
+      {VKATTN_SPEC_GRAD_OUTPUT_DIM_STRIDE, dim_stride(*desc.grad_output, attention.value_dim)},
+      {VKATTN_SPEC_GRAD_OUTPUT_VECTOR_LOADS, flag(has_vector_loads(*desc.grad_output, queries))},
+      {VKATTN_SPEC_OUTPUT_VECTOR_LOADS, flag(has_vector_loads(attention.output, queries))},
+      {VKATTN_SPEC_GRAD_QUERY_TYPE, type(*desc.grad_query)},
+      {VKATTN_SPEC_GRAD_QUERY_DIM_STRIDE, dim_stride(*desc.grad_query, attention.head_dim)},
+      {VKATTN_SPEC_GRAD_KEY_TYPE, type(*desc.grad_key)},
+      {VKATTN_SPEC_GRAD_KEY_DIM_STRIDE, dim_stride(*desc.grad_key, attention.head_dim)},
+      {VKATTN_SPEC_GRAD_VALUE_TYPE, type(*desc.grad_value)},
+      {VKATTN_SPEC_GRAD_VALUE_DIM_STRIDE, dim_stride(*desc.grad_value, attention.value_dim)},
+      {VKATTN_SPEC_GRAD_MASK_TYPE, desc.has_grad_mask ? type(*desc.grad_mask) : 0U},
+      {VKATTN_SPEC_HAS_GRAD_QUERY, flag(desc.has_grad_query)},
+      {VKATTN_SPEC_HAS_GRAD_KEY, flag(desc.has_grad_key)},
+      {VKATTN_SPEC_HAS_GRAD_VALUE, flag(desc.has_grad_value)},
+      {VKATTN_SPEC_HAS_GRAD_SLOPES, flag(desc.has_grad_alibi_slopes)},
+      {VKATTN_SPEC_HAS_GRAD_SINKS, flag(desc.has_grad_sinks)},
+      {VKATTN_SPEC_KEEPS_SCORE_GRADIENTS, flag(request.layout.keeps_score_gradients)},
+  };
+  values.insert(values.end(), std::begin(all), std::end(all));
+  return values;
+}
+
+// --- Tensors and bindings ---
+
+Result<void> check_bytes(std::string_view name, std::uint64_t bytes, const Capabilities& capabilities) {
+  const std::uint64_t slack = binding_alignment(capabilities) + 4;
+  if (bytes + slack <= capabilities.max_storage_buffer_range) return {};
+  return limit_exceeded("the ", name, " tensor takes ", bytes, " bytes, and up to ", slack,
+                        " more by its alignment; maxStorageBufferRange is ",
+                        capabilities.max_storage_buffer_range,
+                        ", so give the backward pass fewer batch entries or heads at once");
+}
+
+Result<void> check_sizes(const Request& request, const TensorWindows& whole) {
+  for (const TensorRow& row : tensor_table()) {
+    const auto bytes = static_cast<std::uint64_t>(whole[row.binding].bytes);
+    if (!row.is_used(request.desc.attention)) continue;
+    if (Result<void> s = check_bytes(row.name, bytes, request.capabilities); !s) return s;
+  }
+  for (const GradientRow& row : gradient_table()) {
+    const std::uint64_t bytes = gradient_bytes(row, request.desc);
+    if (Result<void> s = check_bytes(row.name, bytes, request.capabilities); !s) return s;
+  }
+  return {};
+}
+
+void add_gradients(const Request& request, ProgramDesc& program, ProgramSet& set) {
+  set.bindings.resize(VKATTN_BACKWARD_BINDING_COUNT);
+  for (std::size_t i = binding_count(request.desc.attention); i < set.bindings.size(); ++i) {
+    set.bindings[i].index = i >= VKATTN_BINDING_GRAD_QUERY ? VKATTN_BINDING_PAIRS : VKATTN_BINDING_QUERY;
+  }
+  for (const GradientRow& row : gradient_table()) {
+    const std::uint64_t bytes = gradient_bytes(row, request.desc);
+    ProgramTensor tensor;
+    tensor.name = message(row.name, " tensor");
+    tensor.bytes = bytes;
+    if (row.is_used(request.desc)) {
+      const TensorDesc storage = row.storage(request.desc);
+      tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
+      tensor.alignment_name = "its alignment (TensorDesc::alignment_bytes)";
+    }
+    program.tensors.push_back(std::move(tensor));
+    program.parameter_offsets.push_back(
+        {row.binding, static_cast<std::uint32_t>(sizeof(FeatureParams)) + row.offset_byte});
+    if (bytes == 0) continue;
+    ProgramBinding& binding = set.bindings[row.binding];
+    binding.from = ProgramBinding::From::kTensor;
+    binding.index = static_cast<std::uint32_t>(program.tensors.size() - 1);
+    binding.bytes = bytes;
+    binding.unit_bytes = element_bytes(row.storage(request.desc).type);
+    binding.to_end = row.use.written;
+  }
+}
+
+void bind_area(const WorkspaceArea& area, ProgramBinding& binding) {
+  if (area.bytes == 0) return;
+  binding.from = ProgramBinding::From::kWorkspace;
+  binding.workspace_byte = area.offset;
+  binding.bytes = area.bytes;
+}
+
+ProgramDesc program_without_passes(const Request& request, const TensorWindows& whole) {
+  const AttentionDesc& attention = request.desc.attention;
+  const BackwardLayout& layout = request.layout;
+  ProgramDesc program = attention_program(attention, whole);
+  program.binding_count = VKATTN_BACKWARD_BINDING_COUNT;
+  program.workspace_bytes = layout.workspace_bytes;
+  program.call_words = {{0, offsetof(FeatureParams, dropout_seed_low)},
+                        {1, offsetof(FeatureParams, dropout_seed_high)},
+                        {2, offsetof(FeatureParams, dropout_offset)}};
+  ProgramSet set;
+  set.bindings = window_bindings(attention, whole, whole);
+  add_gradients(request, program, set);
+  bind_area(layout.pairs, set.bindings[VKATTN_BINDING_PAIRS]);
+  bind_area(layout.sums, set.bindings[VKATTN_BINDING_SUMS]);
+  set.bindings[VKATTN_BINDING_FEATURE_PARAMS].from = ProgramBinding::From::kParameters;
+  PlannedWindow window;
+  window.window = whole_window(attention);
+  set.push_constants = bytes_of(window_params(attention, {layout.chunks, layout.chunk_keys}, window.window));
+  set.parameters = bytes_of(window_feature_params(attention, window));
+  const std::vector<std::byte> own = bytes_of(backward_params(request));
+  set.parameters.insert(set.parameters.end(), own.begin(), own.end());
+  set.parameters_byte = layout.parameters.offset;
+  program.sets.push_back(std::move(set));
+  return program;
+}
+
+// --- Passes ---
+
+/// Units of one chunk.
+struct PassWork {
+  std::uint64_t units = 0;
+  std::uint64_t units_per_group = 1;
+  double unit_flops = 0;
+};
+
+Result<void> add_pass(const Request& request, const PassConfig& config, const PassWork& work,
+                      std::uint32_t chunk, ProgramDesc& program) {
+  const auto code = built_shader(shader_binaries(), config.shader);
+  if (!code) return code.error();
+  ProgramPass pass;
+  pass.name = config.name;
+  pass.shader = config.shader;
+  pass.code = *code;
+  pass.specialization = constants(request, config);
+  pass.workgroup_size = config.workgroup_size;
+  pass.required_subgroup_size = config.required_subgroup_size;
+  pass.barrier = kAfterPasses;
+  const auto index = static_cast<std::uint32_t>(program.passes.size());
+  program.passes.push_back(std::move(pass));
+  UnitLimits limits = dispatch_limits(request.capabilities, request.options.max_dispatch_ns,
+                                      work.unit_flops / assumed_flops_per_ns(request.capabilities));
+  limits.units_per_group = work.units_per_group;
+  limits.most_units = limits.most_units / work.units_per_group * work.units_per_group;
+  const std::size_t first_step = program.steps.size();
+  add_steps(program, index, 0, work.units, limits, request.capabilities);
+  // Units are counted on from chunk to chunk.
+  for (std::size_t i = first_step; i < program.steps.size(); ++i) {
+    program.steps[i].first_unit += static_cast<std::uint32_t>(chunk * work.units);
+  }
+  return {};
+}
+
+std::uint64_t heads_of_batch(const AttentionDesc& desc) {
+  return static_cast<std::uint64_t>(desc.batch) * static_cast<std::uint64_t>(desc.kv_heads);
+}
+
+PassWork rows_work(const Request& request) {
+  const AttentionDesc& desc = request.desc.attention;
+  const Window window = whole_window(desc);
+  const auto rows = static_cast<std::uint64_t>(window.rows * (desc.query_heads / desc.kv_heads));
+  const auto dims = static_cast<double>(2 * desc.head_dim + desc.value_dim);
+  return {heads_of_batch(desc) * divide_up(rows, std::uint64_t{request.kernel.row_tile}), 1,
+          2.0 * dims * request.kernel.row_tile * request.layout.chunk_keys};
+}
+
+PassWork keys_work(const Request& request) {
+  const AttentionDesc& desc = request.desc.attention;
+  const auto dims = static_cast<double>(desc.head_dim + desc.value_dim);
+  const std::uint64_t tiles = divide_up(request.layout.chunk_keys, request.kernel.key_tile);
+  return {heads_of_batch(desc) * 2 * tiles / request.kernel.gradients_per_workgroup, 1,
+          2.0 * dims * request.kernel.key_tile * static_cast<double>(packed_rows(desc))};
+}
+
+PassWork mask_work(const Request& request, const PassConfig& pass) {
+  const std::uint64_t units = mask_sum_units(request.desc, request.layout.chunk_keys);
+  const double pairs = static_cast<double>(request.layout.rows) * request.layout.chunk_keys;
+  return {units, pass.workgroup_size, 4 * pairs / static_cast<double>(std::max<std::uint64_t>(units, 1))};
+}
+
+// What one invocation takes at the most, of all loops that the compiler may keep.
+Result<void> check_loops(const Request& request) {
+  const AttentionDesc& desc = request.desc.attention;
+  constexpr std::int64_t kMaskedStep = 4;
+  const std::int64_t dims = (2 * desc.head_dim + desc.value_dim) / 4 + 8;
+  const std::int64_t dropout = desc.dropout > 0 ? 11 * 4 : 1;
+  const std::int64_t of_rows =
+      request.layout.chunk_keys / kMaskedStep * (dims + dropout * kMaskedStep) + 3 * desc.head_dim;
+  const std::int64_t of_keys = (packed_rows(desc) / kMaskedStep + 1) * dims + 3 * desc.head_dim;
+  return check_iterations(request.capabilities, std::max(of_rows, of_keys));
+}
+
+Result<void> add_passes(const Request& request, ProgramDesc& program) {
+  const BackwardDesc& desc = request.desc;
+  const std::uint32_t chunks = request.layout.chunks;
+  for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
+    if (Result<void> s = add_pass(request, request.kernel.rows, rows_work(request), chunk, program); !s)
+      return s;
+    // Without keys there is nothing that later passes could write.
+    if (desc.attention.kv_length == 0) continue;
+    if (desc.has_grad_key || desc.has_grad_value) {
+      if (Result<void> s = add_pass(request, request.kernel.keys, keys_work(request), chunk, program); !s)
+        return s;
+    }
+    if (!desc.has_grad_mask) continue;
+    const PassConfig pass = configure_mask_sums(desc, request.capabilities);
+    if (Result<void> s = add_pass(request, pass, mask_work(request, pass), chunk, program); !s) return s;
+  }
+  if (!desc.has_grad_alibi_slopes && !desc.has_grad_sinks) return {};
+  const PassWork work{static_cast<std::uint64_t>(desc.attention.query_heads), 1, 0};
+  return add_pass(request, configure_head_sums(), work, 0, program);
+}
+
+}  // namespace
+
+Result<ProgramDesc> backward_program(const BackwardDesc& desc, const Capabilities& capabilities,
+                                     const BackwardKernel& kernel, const BackwardLayout& layout,
+                                     const BackwardOptions& options) {
+  const Request request{desc, capabilities, kernel, layout, options};
+  const AttentionDesc& attention = desc.attention;
+  const TensorWindows whole = tensor_windows(attention, whole_window(attention));
+  if (Result<void> s = check_sizes(request, whole); !s) return s.error();
+  if (Result<void> s = check_loops(request); !s) return s.error();
+  if (attention.batch == 0 || attention.query_heads == 0) {
+    ProgramDesc nothing = attention_program(attention, whole);
+    ProgramSet set;
+    add_gradients(request, nothing, set);
+    return nothing;
+  }
+  ProgramDesc program = program_without_passes(request, whole);
+  if (Result<void> s = add_passes(request, program); !s) return s.error();
+  return program;
+}
+
+BackwardCall::BackwardCall(const BackwardTensors& tensors) noexcept
+    : words{static_cast<std::uint32_t>(tensors.forward.dropout_seed),
+            static_cast<std::uint32_t>(tensors.forward.dropout_seed >> 32U), tensors.forward.dropout_offset} {
+  for (const TensorRow& row : tensor_table()) ranges[count++] = tensors.forward.*row.range;
+  for (const GradientRow& row : gradient_table()) ranges[count++] = tensors.*row.range;
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,249 @@
+// The backward pass against the float64 reference: sizes, types, features in pairs, what is hidden, and the
+// same bits each time.
+#include <vkattn/backward.hpp>
+
+#include <array>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpu/backward_run.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+class BackwardTest : public GpuTest, public testing::WithParamInterface<const char*> {
+ protected:
+  static BackwardOptions options(std::uint32_t chunk_keys = 0) {
+    BackwardOptions made;
+    made.kernel = GetParam();
+    made.chunk_keys = chunk_keys;
+    return made;
+  }
+
+  /// Runs the problem with all gradients that it has, and compares.
+  static void expect_gradients(const Problem& problem, const BackwardDesc& desc, const BackwardOptions& how) {
+    SCOPED_TRACE(to_string(problem));
+    auto run = BackwardRun::create(runtime(), problem, desc);
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    const auto plan = BackwardPlan::create(runtime().device(), desc, how);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    const Result<void> done = run->execute(*plan);
+    ASSERT_TRUE(done.ok()) << done.error().message;
+    double share = 0;
+    EXPECT_EQ(run->check(share), "") << plan->describe();
+    largest_share_ = std::max(largest_share_, share);
+  }
+  static void expect_gradients(std::string_view text, std::uint32_t chunk_keys = 0) {
+    const Problem problem = parsed(text);
+    expect_gradients(problem, with_all_gradients(problem.desc), options(chunk_keys));
+  }
+
+  void TearDown() override {
+    RecordProperty("largest_share", std::to_string(largest_share_));
+    GpuTest::TearDown();
+  }
+
+ private:
+  static inline double largest_share_ = 0;
+};
+INSTANTIATE_TEST_SUITE_P(Kernels, BackwardTest, testing::Values("lane", "tile"), kernel_test_name);
+
+TEST_P(BackwardTest, RaggedSizes) {
+  for (const char* const text : part_of<const char*>(
+           {"1x1 d1", "1x1 d3 dv2", "3x5 d4 b2", "33x17 d20 dv12 hq2", "70x129 d31 dv67 hq4 hkv2 b2 causal",
+            "5x300 d576 dv33", "64x64 d64 hq8 hkv1", "129x65 d40 causal align=bottom-right", "17x1 d16 hq3",
+            "1x257 d80 hq6 hkv3", "40x40 d128 dv576"})) {
+    expect_gradients(text);
+  }
+}
+
+TEST_P(BackwardTest, Types) {
+  for (const char* const text :
+       part_of<const char*>({"37x70 d20 dv12 f16", "37x70 d24 bf16",
+                             "37x70 d33 dv19 hq2 query=f16 key=bf16 value=f32 output=f16",
+                             "37x70 d16 query=f32 key=f16 value=bf16 output=bf16 causal",
+                             "37x70 d16 query=bf16 key=f32 value=f16 output=f32 hq4 hkv2"})) {
+    expect_gradients(text, 64);
+  }
+}
+
+TEST_P(BackwardTest, GradientsOfOtherTypesAndStrides) {
+  const Problem problem = parsed("37x70 d20 dv12 hq4 hkv2 b2 f16 causal");
+  BackwardDesc desc = with_all_gradients(problem.desc);
+  desc.grad_output = TensorDesc{DataType::kFloat32, Strides{37 * 4 * 13, 13, 4 * 13, 1}, 4};
+  desc.grad_query = TensorDesc{DataType::kBfloat16, Strides{4 * 37 * 41, 37 * 41, 41, 2}, 2};
+  desc.grad_key = TensorDesc{DataType::kFloat32, Strides{70 * 2 * 21, 21, 42, 1}, 4};
+  desc.grad_value = TensorDesc{DataType::kFloat16, Strides{1, 2 * 70 * 13 * 2, 26, 2}, 2};
+  expect_gradients(problem, desc, options(64));
+}
+
+TEST_P(BackwardTest, SomeGradientsOnly) {
+  const Problem problem = parsed("37x140 d20 dv12 hq4 hkv2 causal align=100");
+  for (int wanted = 1; wanted < 8; ++wanted) {
+    BackwardDesc desc = with_all_gradients(problem.desc);
+    desc.has_grad_query = (wanted & 1) != 0;
+    desc.has_grad_key = (wanted & 2) != 0;
+    desc.has_grad_value = (wanted & 4) != 0;
+    expect_gradients(problem, desc, options(64));
+  }
+}
+
+/// Each with all others; sizes are put before.
+constexpr std::array kFeatures{
+    "causal",
+    "causal align=bottom-right",
+    "window=20,5 align=30",
+    "window=7,-1 align=bottom-right",
+    "kv_lengths=100,41",
+    "query_lengths=33,70",
+    "sequences query_lengths=20,33 kv_lengths=100,29",
+    "sequences=queries query_lengths=20,33 kv_lengths=129,0",
+    "mask=f32:bhqk hidden=0.3",
+    "mask=f16:k",
+    "mask=bits:bhqk hidden=0.6 block=16",
+    "mask=bytes:q hidden=0.5",
+    "softcap=2",
+    "alibi=given",
+    "alibi",
+    "sinks",
+    "dropout=0.3",
+};
+
+TEST_P(BackwardTest, Features) {
+  for (const char* const words : part_of<const char*>(kFeatures)) {
+    expect_gradients(std::string("70x129 b2 hq4 hkv2 d20 dv12 ") + words, 64);
+  }
+}
+
+/// Of one subject only one of two can be.
+std::string_view subject(std::string_view words) {
+  const std::string_view first = words.substr(0, words.find_first_of("= "));
+  if (first == "query_lengths" || first == "kv_lengths") return "sequences";
+  return first == "window" ? "causal" : first;
+}
+
+TEST_P(BackwardTest, PairsOfFeatures) {
+  std::vector<std::string> problems;
+  for (std::size_t a = 0; a < kFeatures.size(); ++a) {
+    for (std::size_t b = a + 1; b < kFeatures.size(); ++b) {
+      if (subject(kFeatures[a]) == subject(kFeatures[b])) continue;
+      problems.push_back(std::string("45x130 b2 hq4 hkv2 d12 dv20 ") + kFeatures[a] + " " + kFeatures[b] +
+                         ((a + b) % 3 == 0 ? " f16" : ""));
+    }
+  }
+  for (std::string text : part_of<std::string>(problems)) {
+    for (const auto& [longer, shorter] : {std::pair{",70", ",45"}}) {
+      if (const std::size_t at = text.find(longer); at != std::string::npos) text.replace(at, 3, shorter);
+    }
+    expect_gradients(text, 64);
+  }
+}
+
+TEST_P(BackwardTest, MasksThatRepeat) {
+  for (const char* const text :
+       part_of<const char*>({"33x140 b2 hq4 hkv2 d8 mask=f32:q", "33x140 b2 hq4 hkv2 d8 mask=f16:bh",
+                             "33x140 b2 hq4 d8 mask=f32:hk", "33x140 b2 hq2 d8 mask=f16:bqk softcap=3",
+                             "33x1 hq2 d8 mask=f32:hk"})) {
+    expect_gradients(text, 64);
+  }
+}
+
+TEST_P(BackwardTest, SeeingNothingGivesZeros) {
+  for (const char* const text : part_of<const char*>(
+           {"30x40 d8 causal align=-10", "30x40 d8 mask=bits:bhqk hidden=1", "30x40 d8 window=3,3 align=60",
+            "30x40 d8 b2 kv_lengths=0,7", "30x40 d8 sinks mask=bits hidden=1", "30x0 d8", "0x40 d8 b2",
+            "sequences b2 10x10 query_lengths=0,0 kv_lengths=3,10 d8", "b0 3x3 d8"})) {
+    expect_gradients(text);
+  }
+}
+
+/// Chunks, tiles of the grid and dispatches in several pieces change nothing.
+TEST_P(BackwardTest, TheSameBitsEachTime) {
+  const Problem problem =
+      parsed("150x400 b2 hq4 hkv2 d20 dv12 causal align=bottom-right dropout=0.2 f16 sinks");
+  const BackwardDesc desc = with_all_gradients(problem.desc);
+  auto run = BackwardRun::create(runtime(), problem, desc);
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  std::vector<std::vector<std::byte>> first;
+  for (const std::uint64_t most_ns : {0ULL, 0ULL, 0ULL, 100'000ULL}) {
+    BackwardOptions how = options(128);
+    how.max_dispatch_ns = most_ns;
+    const auto plan = BackwardPlan::create(runtime().device(), desc, how);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    EXPECT_TRUE(most_ns == 0 || plan->dispatches().size() > 20);
+    ASSERT_TRUE(run->execute(*plan).ok());
+    if (first.empty()) first = run->bytes();
+    EXPECT_TRUE(run->bytes() == first);
+  }
+}
+
+/// NaN in rows of K and V that no query sees, and in rows of Q and dO that see nothing, reaches nothing.
+TEST_P(BackwardTest, HiddenRowsReachNothing) {
+  const Problem problem = parsed("40x200 d20 dv12 hq4 hkv2 causal align=-3 output=f32 dropout=0.1");
+  const BackwardDesc desc = with_all_gradients(problem.desc);
+  auto run = BackwardRun::create(runtime(), problem, desc);
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  const AttentionDesc& attention = desc.attention;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto poison = [&](const harness::TensorBuffer& tensor, const TensorDesc& storage, std::int64_t heads,
+                          std::int64_t begin, std::int64_t end, std::int64_t dims) {
+    for (std::int64_t head = 0; head < heads; ++head) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        ASSERT_TRUE(write_row(runtime(), tensor, storage, 0, head, row, dims, nan).ok());
+      }
+    }
+  };
+  const AttentionDesc full = attention.resolved();
+  poison(run->forward().key(), full.key, 2, 37, 200, 20);
+  poison(run->forward().value(), full.value, 2, 37, 200, 12);
+  poison(run->forward().query(), full.query, 4, 0, 3, 20);
+  poison(run->tensor(&BackwardTensors::grad_output), full.output, 4, 0, 3, 12);
+  const auto plan = BackwardPlan::create(runtime().device(), desc, options(64));
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  ASSERT_TRUE(run->execute(*plan).ok());
+  double share = 0;
+  EXPECT_EQ(run->check(share), "");
+}
+
+TEST_P(BackwardTest, DevicesWithout16BitStorage) {
+  const Problem problem = parsed("37x70 d20 dv13 hq4 hkv2 f16 mask=f16:hqk");
+  const BackwardDesc desc = with_all_gradients(problem.desc);
+  auto run = BackwardRun::create(runtime(), problem, desc);
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  const Device words = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
+  const auto plan = BackwardPlan::create(words, desc, options());
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  ASSERT_TRUE(run->execute(*plan).ok());
+  double share = 0;
+  EXPECT_EQ(run->check(share), "");
+}
+
+using BackwardPlans = GpuTest;
+
+TEST_F(BackwardPlans, MistakesAreRefused) {
+  const auto refused = [](const BackwardDesc& desc, const BackwardOptions& options = {}) {
+    const auto plan = BackwardPlan::create(runtime().device(), desc, options);
+    return plan.ok() ? std::string() : plan.error().message;
+  };
+  const BackwardDesc good = with_all_gradients(desc_of("8x8 d8"));
+  EXPECT_EQ(refused(good), "");
+  EXPECT_NE(refused(good, {.kernel = "slow"}).find("no kernel slow"), std::string::npos);
+  EXPECT_NE(refused(good, {.chunk_keys = 65}).find("chunk_keys is 65"), std::string::npos);
+  const Device small = device_with([](Capabilities& c) { c.max_storage_buffer_range = 4096; });
+  const auto plan = BackwardPlan::create(small, with_all_gradients(desc_of("800x800 d8")));
+  ASSERT_FALSE(plan.ok());
+  EXPECT_TRUE(names(plan.error(), ErrorCode::kLimitExceeded, {"maxStorageBufferRange", "4096"}));
+}
+
+TEST_F(BackwardPlans, WorkspaceIsLinearInLength) {
+  const auto bytes = [](const char* text) {
+    const auto plan = BackwardPlan::create(runtime().device(), with_all_gradients(desc_of(text)));
+    return plan.ok() ? plan->workspace_bytes() : 0;
+  };
+  EXPECT_LE(bytes("16384x16384 d16"), 2 * bytes("8192x8192 d16"));
+}
+
+}  // namespace
+}  // namespace vkattn::tests

@@ -1,0 +1,240 @@
+// The descriptor of a backward pass, and the reference's gradients against central differences.
+#include <vkattn/backward.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/tensor_memory.hpp"
+#include "reference/gradients.hpp"
+#include "support/host_problem.hpp"
+#include "support/problem_text.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+std::string refusal(const BackwardDesc& desc) {
+  const Result<void> status = validate(desc);
+  return status.ok() ? std::string() : status.error().message;
+}
+
+BackwardDesc backward_of(std::string_view text) {
+  BackwardDesc desc;
+  desc.attention = desc_of(text);
+  desc.attention.has_lse = true;
+  return desc;
+}
+
+TEST(BackwardDesc, GradientsAreStoredAsTheirTensors) {
+  BackwardDesc desc = backward_of("8x9 d4 dv6 hq2 f16 output=f32");
+  EXPECT_EQ(refusal(desc), "");
+  const BackwardDesc full = desc.resolved();
+  EXPECT_EQ(*full.grad_query, full.attention.query);
+  EXPECT_EQ(*full.grad_value, full.attention.value);
+  EXPECT_EQ(full.grad_output->type, DataType::kFloat32);
+  desc.grad_key = TensorDesc{DataType::kFloat32};
+  EXPECT_EQ(desc.resolved().grad_key->strides, full.attention.key.strides);
+}
+
+TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {
+  EXPECT_NE(refusal(backward_of("8x32 d32 key=q8_0")).find("type of key is q8_0"), std::string::npos);
+  EXPECT_NE(refusal(backward_of("8x32 d32 value=q4_0")).find("type of value is q4_0"), std::string::npos);
+  EXPECT_NE(refusal(backward_of("8x32 d32 page=16")).find("pages"), std::string::npos);
+  EXPECT_NE(refusal(backward_of("8x32 d32 ring=16")).find("ring"), std::string::npos);
+  BackwardDesc desc = backward_of("8x8 d8");
+  desc.attention.has_lse = false;
+  EXPECT_NE(refusal(desc).find("has_lse"), std::string::npos);
+  desc = backward_of("8x8 d8");
+  desc.has_grad_query = desc.has_grad_key = desc.has_grad_value = false;
+  EXPECT_NE(refusal(desc).find("no gradient"), std::string::npos);
+  desc.has_grad_mask = true;
+  EXPECT_NE(refusal(desc).find("not there"), std::string::npos);
+  desc.attention.mask.type = MaskType::kBits;
+  EXPECT_NE(refusal(desc).find("boolean"), std::string::npos);
+  desc = backward_of("8x8 d8 alibi");
+  desc.has_grad_alibi_slopes = true;
+  EXPECT_NE(refusal(desc).find("kGiven"), std::string::npos);
+  desc = backward_of("8x8 d8");
+  desc.has_grad_sinks = true;
+  EXPECT_NE(refusal(desc).find("has_sinks"), std::string::npos);
+}
+
+TEST(BackwardDesc, TensorsOfTheWrongFormAreRefused) {
+  BackwardDesc desc = backward_of("8x8 d8 hq2");
+  desc.grad_query = TensorDesc{DataType::kQ8_0};
+  EXPECT_NE(refusal(desc).find("grad_query"), std::string::npos);
+  desc = backward_of("8x8 d8 hq2");
+  desc.attention.key.strides = Strides{0, 0, 8, 1};
+  EXPECT_NE(refusal(desc).find("elements of grad_key overlap"), std::string::npos);
+  desc.grad_key = TensorDesc{DataType::kFloat32, Strides{128, 64, 8, 1}};
+  EXPECT_EQ(refusal(desc), "");
+  desc.attention.head_dim = 0;
+  EXPECT_NE(refusal(desc).find("head_dim"), std::string::npos);
+}
+
+/// A problem of float32 tensors with a gradient of its output: the number that all gradients are of is the
+/// sum of their products.
+class Differences {
+ public:
+  explicit Differences(std::string_view words)
+      : host(std::string("7x9 b2 hq4 hkv2 d5 dv3 ") + std::string(words)) {
+    const AttentionDesc& desc = host.problem.desc;
+    inputs.grad_output_desc = desc.output;
+    inputs.grad_mask = *desc.resolved().mask.strides;
+    grad_output.resize(static_cast<std::size_t>(*harness::output_shape(desc).bytes()) / 4);
+    for (std::size_t i = 0; i < grad_output.size(); ++i) {
+      grad_output[i] = static_cast<float>(std::sin(static_cast<double>(i) * 1.7 + 0.3));
+    }
+  }
+
+  [[nodiscard]] reference::Gradients gradients() {
+    inputs.forward = host.inputs();
+    inputs.grad_output = HostInput(grad_output);
+    return reference::compute_gradients(host.problem.desc.resolved(), inputs);
+  }
+
+  [[nodiscard]] double loss() const {
+    const AttentionDesc desc = host.problem.desc.resolved();
+    const Strides& s = *desc.output.strides;
+    double sum = 0;
+    for_each_row(host, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
+      const reference::Row row = host.row(b, h, i);
+      const reference::RowIndex at = reference::stored_row(desc, host.inputs(), {b, h, i});
+      for (std::int64_t d = 0; d < desc.value_dim; ++d) {
+        const std::int64_t element = at.batch * s.batch + at.head * s.head + at.query * s.row + d * s.dim;
+        sum += row.output[static_cast<std::size_t>(d)] *
+               static_cast<double>(grad_output[static_cast<std::size_t>(element)]);
+      }
+    });
+    return sum;
+  }
+
+  /// Of a number in the memory of an input.
+  [[nodiscard]] double difference(float& number) const {
+    const float before = number;
+    constexpr float kStep = 0x1p-10F;
+    number = before + kStep;
+    const double above = loss(), plus = static_cast<double>(number);
+    number = before - kStep;
+    const double below = loss(), minus = static_cast<double>(number);
+    number = before;
+    return (above - below) / (plus - minus);
+  }
+
+  /// Every third element of a tensor, whose memory is `bytes`.
+  void compare(std::vector<std::byte>& bytes, const TensorDesc& storage,
+               const reference::Gradient& gradient) const {
+    const harness::TensorShape shape = harness::shape_of(storage, gradient.extents);
+    std::int64_t number = 0;
+    double largest = 0;
+    harness::AddressOrder(shape).for_each([&](std::int64_t offset, const harness::Position& p) {
+      if (number++ % 3 != 0) return;
+      const double expected = gradient.values[gradient.index(p.batch, p.head, p.row, p.dim)];
+      float value = 0;
+      std::byte* const place = bytes.data() + offset * 4;
+      std::memcpy(&value, place, 4);
+      if (!std::isfinite(value)) {
+        EXPECT_EQ(expected, 0);
+        return;
+      }
+      // The reference reads the memory, so the number is changed in it.
+      constexpr float kStep = 0x1p-10F;
+      const auto loss_at = [&](float changed) {
+        std::memcpy(place, &changed, 4);
+        return loss();
+      };
+      const float above = value + kStep, below = value - kStep;
+      const double got =
+          (loss_at(above) - loss_at(below)) / (static_cast<double>(above) - static_cast<double>(below));
+      std::memcpy(place, &value, 4);
+      EXPECT_NEAR(got, expected, 2e-5 * (1 + std::abs(expected)))
+          << "(" << p.batch << ", " << p.head << ", " << p.row << ", " << p.dim << ")";
+      largest = std::max(largest, std::abs(expected));
+    });
+    EXPECT_GT(largest, 1e-3) << "a comparison without force";
+  }
+
+  HostProblem host;
+  std::vector<float> grad_output;
+  reference::BackwardInputs inputs;
+};
+
+class GradientReference : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(
+    Features, GradientReference,
+    testing::Values("", "causal", "causal align=bottom-right", "window=2,1 align=1", "kv_lengths=9,4",
+                    "query_lengths=3,7", "sequences query_lengths=3,5 kv_lengths=9,4",
+                    "mask=f32:bhqk hidden=0.2", "mask=f32:hk", "mask=bits:bhqk hidden=0.4", "softcap=1.5",
+                    "alibi=given", "sinks", "dropout=0.4",
+                    "softcap=2 mask=f32:q alibi=given sinks dropout=0.3 causal align=2"));
+
+TEST_P(GradientReference, IsTheCentralDifference) {
+  Differences differences(GetParam());
+  const AttentionDesc desc = differences.host.problem.desc.resolved();
+  HostProblem& host = differences.host;
+  const reference::Gradients gradients = differences.gradients();
+  {
+    SCOPED_TRACE("query");
+    differences.compare(host.query, desc.query, gradients.query);
+  }
+  {
+    SCOPED_TRACE("key");
+    differences.compare(host.key, desc.key, gradients.key);
+  }
+  {
+    SCOPED_TRACE("value");
+    differences.compare(host.value, desc.value, gradients.value);
+  }
+  if (desc.mask.type == MaskType::kFloat32) {
+    SCOPED_TRACE("mask");
+    differences.compare(host.mask, {DataType::kFloat32, desc.mask.strides, 0}, gradients.mask);
+  }
+}
+
+/// Of what is a number for each query head.
+TEST_P(GradientReference, IsTheCentralDifferenceOfNumbersOfHeads) {
+  Differences differences(GetParam());
+  const AttentionDesc& desc = differences.host.problem.desc;
+  const reference::Gradients gradients = differences.gradients();
+  const auto compare = [&](BufferRange AttentionTensors::*which, const reference::Gradient& gradient) {
+    std::vector<float>& numbers = differences.host.small.per_head[which];
+    ASSERT_EQ(numbers.size(), gradient.values.size());
+    for (std::size_t h = 0; h < numbers.size(); ++h) {
+      const double expected = gradient.values[h];
+      EXPECT_NEAR(differences.difference(numbers[h]), expected, 2e-5 * (1 + std::abs(expected))) << h;
+    }
+  };
+  if (desc.alibi == Alibi::kGiven) compare(&AttentionTensors::alibi_slopes, gradients.alibi_slopes);
+  if (desc.has_sinks) compare(&AttentionTensors::sinks, gradients.sinks);
+}
+
+/// One query, two keys of one element: p = (a, 1 - a).
+TEST(GradientsByHand, OfTwoKeys) {
+  HostProblem host("1x2 d1 scale=1");
+  put<float>(host.query, std::vector<float>{1});
+  put<float>(host.key, std::vector<float>{1, 0});
+  put<float>(host.value, std::vector<float>{3, 5});
+  const std::vector<float> grad_output{1};
+  reference::BackwardInputs inputs;
+  inputs.forward = host.inputs();
+  inputs.grad_output = HostInput(grad_output);
+  const AttentionDesc desc = host.problem.desc.resolved();
+  inputs.grad_output_desc = desc.output;
+  inputs.grad_mask = *desc.mask.strides;
+  const reference::Gradients gradients = reference::compute_gradients(desc, inputs);
+  const double a = 1 / (1 + std::exp(-1));
+  EXPECT_NEAR(gradients.value.values[0], a, 1e-12);
+  EXPECT_NEAR(gradients.value.values[1], 1 - a, 1e-12);
+  // dO/ds_0 = a (1 - a) (v_0 - v_1), and as much less for s_1.
+  EXPECT_NEAR(gradients.query.values[0], -2 * a * (1 - a), 1e-12);
+  EXPECT_NEAR(gradients.key.values[0], -2 * a * (1 - a), 1e-12);
+  EXPECT_NEAR(gradients.key.values[1], 2 * a * (1 - a), 1e-12);
+}
+
+}  // namespace
+}  // namespace vkattn::tests
