@@ -4,6 +4,7 @@
 /// Runtime at a time.
 #pragma once
 
+#include <vkattn/backward.hpp>
 #include <vkattn/cache.hpp>
 #include <vkattn/host_tensors.hpp>
 #include <vkattn/plan.hpp>
@@ -116,12 +117,15 @@ class Runtime {
   /// AppendPlan::create with the runtime's pipeline cache, where the options have none.
   [[nodiscard]] Result<AppendPlan> make_append_plan(const AppendDesc& desc,
                                                     const AppendOptions& options = {}) const;
+  /// BackwardPlan::create likewise.
+  [[nodiscard]] Result<BackwardPlan> make_backward_plan(const BackwardDesc& desc,
+                                                        const BackwardOptions& options = {}) const;
   /// What was measured on this device; null where no file was given.
   [[nodiscard]] std::shared_ptr<const Tuning> tuning() const;
 
   /// Why this device, and why not the others, one line each.
   [[nodiscard]] const std::string& device_choice() const;
-  /// For PlanOptions and AppendOptions; kept on disk unless RuntimeOptions::pipeline_cache is off.
+  /// For the options of plans; kept on disk unless RuntimeOptions::pipeline_cache is off.
   [[nodiscard]] VkPipelineCache pipeline_cache() const;
   /// The compute queue that all work goes to.
   [[nodiscard]] VkQueue queue() const;
@@ -135,6 +139,8 @@ class Runtime {
   [[nodiscard]] Result<Buffer> create_buffer(VkDeviceSize bytes) const;
   /// What make_bindings() of the plan takes as its workspace; an empty buffer where the plan needs none.
   [[nodiscard]] Result<Buffer> create_workspace(const AttentionPlan& plan) const;
+  /// The same of a backward pass.
+  [[nodiscard]] Result<Buffer> create_workspace(const BackwardPlan& plan) const;
   /// Copies host bytes into the buffer; staged in small pieces where the memory is not host-visible.
   [[nodiscard]] Result<void> write(const Buffer& buffer, VkDeviceSize offset,
                                    std::span<const std::byte> bytes) const;

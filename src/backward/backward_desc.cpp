@@ -1,6 +1,8 @@
 // The descriptor of a backward pass: what is not given, and every rule that needs no device.
 #include <vkattn/backward.hpp>
 
+#include <utility>
+
 #include "attention/tensor_rules.hpp"
 #include "backward/gradient_table.hpp"
 #include "common/message.hpp"

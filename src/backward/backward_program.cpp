@@ -219,6 +219,8 @@ Result<void> add_pass(const Request& request, const PassConfig& config, const Pa
   pass.specialization = constants(request, config);
   pass.workgroup_size = config.workgroup_size;
   pass.required_subgroup_size = config.required_subgroup_size;
+  // The rows' pass writes over the pairs of the chunk before, and others read its own. Those could do without
+  // a barrier between them, but validation counts what a shader may write, whatever stands in for it.
   pass.barrier = kAfterPasses;
   const auto index = static_cast<std::uint32_t>(program.passes.size());
   program.passes.push_back(std::move(pass));
@@ -276,23 +278,23 @@ Result<void> check_loops(const Request& request) {
 
 Result<void> add_passes(const Request& request, ProgramDesc& program) {
   const BackwardDesc& desc = request.desc;
-  const std::uint32_t chunks = request.layout.chunks;
-  for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
-    if (Result<void> s = add_pass(request, request.kernel.rows, rows_work(request), chunk, program); !s)
-      return s;
+  const auto add = [&](const PassConfig& pass, const PassWork& work, std::uint32_t chunk) {
+    return add_pass(request, pass, work, chunk, program);
+  };
+  for (std::uint32_t chunk = 0; chunk < request.layout.chunks; ++chunk) {
+    if (Result<void> s = add(request.kernel.rows, rows_work(request), chunk); !s) return s;
     // Without keys there is nothing that later passes could write.
     if (desc.attention.kv_length == 0) continue;
     if (desc.has_grad_key || desc.has_grad_value) {
-      if (Result<void> s = add_pass(request, request.kernel.keys, keys_work(request), chunk, program); !s)
-        return s;
+      if (Result<void> s = add(request.kernel.keys, keys_work(request), chunk); !s) return s;
     }
     if (!desc.has_grad_mask) continue;
     const PassConfig pass = configure_mask_sums(desc, request.capabilities);
-    if (Result<void> s = add_pass(request, pass, mask_work(request, pass), chunk, program); !s) return s;
+    if (Result<void> s = add(pass, mask_work(request, pass), chunk); !s) return s;
   }
   if (!desc.has_grad_alibi_slopes && !desc.has_grad_sinks) return {};
   const PassWork work{static_cast<std::uint64_t>(desc.attention.query_heads), 1, 0};
-  return add_pass(request, configure_head_sums(), work, 0, program);
+  return add(configure_head_sums(), work, 0);
 }
 
 }  // namespace

@@ -269,7 +269,19 @@ Result<AppendPlan> Runtime::make_append_plan(const AppendDesc& desc, const Appen
   });
 }
 
+Result<BackwardPlan> Runtime::make_backward_plan(const BackwardDesc& desc,
+                                                 const BackwardOptions& options) const {
+  BackwardOptions full = options;
+  if (full.pipeline_cache == VK_NULL_HANDLE) full.pipeline_cache = pipeline_cache();
+  return BackwardPlan::create(*state_->device, desc, full);
+}
+
 Result<Buffer> Runtime::create_workspace(const AttentionPlan& plan) const {
+  if (plan.workspace_bytes() == 0) return Buffer();
+  return create_buffer(plan.workspace_bytes());
+}
+
+Result<Buffer> Runtime::create_workspace(const BackwardPlan& plan) const {
   if (plan.workspace_bytes() == 0) return Buffer();
   return create_buffer(plan.workspace_bytes());
 }

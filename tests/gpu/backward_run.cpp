@@ -139,15 +139,11 @@ Result<void> BackwardRun::execute(const BackwardPlan& plan) {
     const harness::Pattern poison = harness::output_poison(table[i].storage(desc_).type);
     if (Result<void> s = fill_pattern(*runtime_, tensors_[i], poison); !s.ok()) return s;
   }
-  Buffer workspace;
-  if (plan.workspace_bytes() != 0) {
-    auto made = runtime_->create_buffer(plan.workspace_bytes());
-    if (!made.ok()) return made.error();
-    workspace = *std::move(made);
-    const std::vector<std::byte> poison(static_cast<std::size_t>(workspace.size()), std::byte{0xff});
-    if (Result<void> s = runtime_->write(workspace, 0, poison); !s.ok()) return s;
-  }
-  const auto bindings = plan.make_bindings(tensors(), workspace.range());
+  const auto workspace = runtime_->create_workspace(plan);
+  if (!workspace.ok()) return workspace.error();
+  const std::vector<std::byte> poison(static_cast<std::size_t>(plan.workspace_bytes()), std::byte{0xff});
+  if (Result<void> s = runtime_->write(*workspace, 0, poison); !s.ok()) return s;
+  const auto bindings = plan.make_bindings(tensors(), workspace->range());
   if (!bindings.ok()) return bindings.error();
   const auto done = runtime_->execute([&](VkCommandBuffer commands) { plan.record(commands, *bindings); });
   return done.ok() ? Result<void>() : done.error();

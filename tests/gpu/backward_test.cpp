@@ -27,7 +27,7 @@ class BackwardTest : public GpuTest, public testing::WithParamInterface<const ch
     SCOPED_TRACE(to_string(problem));
     auto run = BackwardRun::create(runtime(), problem, desc);
     ASSERT_TRUE(run.ok()) << run.error().message;
-    const auto plan = BackwardPlan::create(runtime().device(), desc, how);
+    const auto plan = runtime().make_backward_plan(desc, how);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     const Result<void> done = run->execute(*plan);
     ASSERT_TRUE(done.ok()) << done.error().message;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "gpu/backward_run.hpp"
 #include "gpu/support.hpp"
 #include "vulkan/device_state.hpp"
 
@@ -158,6 +159,29 @@ TEST_F(BarrierTest, TheBarrierOfAnAppendIsNeeded) {
         return Result<void>();
       },
       1);
+}
+
+// Two chunks, each of rows and keys, then the sums of heads.
+TEST_F(BarrierTest, OfBackwardPasses) {
+  const Problem problem = parsed("8x128 d8 sinks");
+  const BackwardDesc desc = with_all_gradients(problem.desc);
+  const auto run = BackwardRun::create(*runtime_, problem, desc);
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  BackwardOptions options;
+  options.chunk_keys = 64;
+  const auto plan = BackwardPlan::create(*device_, desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto workspace = runtime_->create_workspace(*plan);
+  ASSERT_TRUE(workspace.ok());
+  const auto bindings = plan->make_bindings(run->tensors(), workspace->range());
+  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+  expect_each_barrier_is_missed(
+      "backward pass in two chunks",
+      [&](VkCommandBuffer commands) {
+        plan->record(commands, *bindings);
+        return Result<void>();
+      },
+      4);
 }
 
 TEST_F(BarrierTest, OfMerges) {
