@@ -2,8 +2,9 @@
 // same bits each time.
 #include <vkattn/backward.hpp>
 
+#include <algorithm>
 #include <array>
-#include <cstdio>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -235,6 +236,39 @@ TEST_F(BackwardPlans, MistakesAreRefused) {
   const auto plan = BackwardPlan::create(small, with_all_gradients(desc_of("800x800 d8")));
   ASSERT_FALSE(plan.ok());
   EXPECT_TRUE(names(plan.error(), ErrorCode::kLimitExceeded, {"maxStorageBufferRange", "4096"}));
+}
+
+TEST_F(BackwardPlans, WithoutBindings) {
+  if (!capabilities().push_descriptors) GTEST_SKIP() << "the device has no push descriptors";
+  const Problem problem = parsed("20x130 d8 hq2 softcap=3 sinks");
+  const BackwardDesc desc = with_all_gradients(problem.desc);
+  auto run = BackwardRun::create(runtime(), problem, desc);
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  BackwardOptions options;
+  options.chunk_keys = 64;
+  options.push_descriptors = true;
+  const auto plan = BackwardPlan::create(runtime().device(), desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const Buffer workspace = runtime().create_workspace(*plan).value();
+  const auto done = runtime().execute([&](VkCommandBuffer commands) {
+    const Result<void> recorded = plan->record(commands, run->tensors(), workspace.range());
+    EXPECT_TRUE(recorded.ok()) << recorded.error().message;
+  });
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  const std::vector<std::vector<std::byte>> pushed = run->bytes();
+  options.push_descriptors = false;
+  const auto bound = BackwardPlan::create(runtime().device(), desc, options);
+  ASSERT_TRUE(bound.ok() && run->execute(*bound).ok());
+  double share = 0;
+  EXPECT_EQ(run->check(share), "");
+  const auto whole = run->bytes();
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const harness::TensorBuffer& tensor = run->tensor(detail::gradient_table()[i + 1].range);
+    const auto first = static_cast<std::ptrdiff_t>(tensor.offset);
+    const auto last = first + static_cast<std::ptrdiff_t>(tensor.bytes);
+    if (tensor.bytes == 0) continue;
+    EXPECT_TRUE(std::equal(whole[i].begin() + first, whole[i].begin() + last, pushed[i].begin() + first));
+  }
 }
 
 TEST_F(BackwardPlans, WorkspaceIsLinearInLength) {
