@@ -80,7 +80,7 @@ struct BackwardOptions {
   /// `tile` (shared memory; comes first elsewhere). Empty: the first that accepts.
   std::string kernel;
   /// Keys whose probabilities and gradients the workspace holds at a time, 8 bytes for each and each row; a
-  /// multiple of 64. 0: as many as fit some tens of MiB.
+  /// multiple of 64. 0: as many as fit 8 MiB on a CPU, 256 MiB elsewhere.
   std::uint32_t chunk_keys = 0;
   VkPipelineCache pipeline_cache = {};  ///< owned by the caller; may be null
   std::uint64_t max_dispatch_ns = 0;    ///< as PlanOptions::max_dispatch_ns

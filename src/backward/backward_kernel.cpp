@@ -31,7 +31,7 @@ bool has_16bit_tensor(const BackwardDesc& desc) {
 // implementations.
 Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const Capabilities& capabilities) {
   constexpr std::uint32_t kOwned = 4;     // rows or keys of an invocation
-  constexpr std::uint32_t kVisited = 16;  // keys or rows of a step
+  constexpr std::uint32_t kVisited = 32;  // keys or rows of a step
   const std::uint32_t threads = std::clamp(capabilities.subgroup_size, 4U, 16U);
   // Where every step is a masked one, it has to share loads and stores too.
   const std::uint32_t masked = scores_hide(desc.attention) ? 16 : 4;

@@ -22,7 +22,7 @@ std::uint64_t bytes_of_pair(const BackwardLayout& layout) {
 void choose_chunk(const BackwardDesc& desc, const Capabilities& capabilities, std::uint32_t wanted,
                   BackwardLayout& layout) {
   constexpr std::uint64_t kMostKeys = 2048;
-  const std::uint64_t budget = std::uint64_t{capabilities.is_cpu() ? 32U : 256U} << 20U;
+  const std::uint64_t budget = std::uint64_t{capabilities.is_cpu() ? 8U : 256U} << 20U;
   const auto keys = static_cast<std::uint64_t>(std::max<std::int64_t>(desc.attention.kv_length, 1));
   const std::uint64_t row_bytes = std::max<std::uint64_t>(layout.rows * bytes_of_pair(layout), 1);
   std::uint64_t most = std::min(budget, capabilities.max_storage_buffer_range) / row_bytes;
