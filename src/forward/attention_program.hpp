@@ -1,5 +1,5 @@
 // What all programs of attention have in common: the tensors of the table with the words that their offsets
-// go to, bindings for a window's parts of them, and how long a dispatch may take.
+// go to, and bindings for a window's parts of them.
 #pragma once
 
 #include <vkattn/attention.hpp>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "attention/window.hpp"
+#include "program/dispatch_limits.hpp"
 #include "program/program.hpp"
 
 namespace vkattn::detail {
@@ -34,16 +35,5 @@ template <class Params>
   std::memcpy(bytes.data(), &params, sizeof(params));
   return bytes;
 }
-
-/// Floating-point operations in a nanosecond of a shader whose invocations share nothing: a guess, low on
-/// purpose. It bounds how long a dispatch may take, and is never shown as a speed.
-[[nodiscard]] double assumed_flops_per_ns(const Capabilities& capabilities);
-
-/// What PlanOptions::max_dispatch_ns stands for; 0: no limit.
-[[nodiscard]] std::uint64_t dispatch_limit_ns(const Capabilities& capabilities,
-                                              std::uint64_t max_dispatch_ns);
-/// Units of `unit_ns` each that one dispatch may have: PlanOptions::max_dispatch_ns.
-[[nodiscard]] UnitLimits dispatch_limits(const Capabilities& capabilities, std::uint64_t max_dispatch_ns,
-                                         double unit_ns);
 
 }  // namespace vkattn::detail
