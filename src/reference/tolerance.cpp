@@ -4,32 +4,10 @@
 
 #include "reference/gradients.hpp"
 #include "reference/reference.hpp"
+#include "reference/storage_tolerance.hpp"
 
 namespace vkattn::reference {
 namespace {
-
-/// Of float32. Below it a device may flush to zero.
-constexpr double kLeastNormal = 0x1p-126;
-
-/// The distance of neighbouring numbers of a 16-bit type at |value|, as far down as its subnormals.
-double unit_in_last_place(DataType type, double magnitude) {
-  const bool half = type == DataType::kFloat16;
-  const int mantissa_bits = half ? 10 : 7;
-  const int least_exponent = half ? -14 : -126;
-  int exponent = least_exponent;
-  if (magnitude > 0 && std::isfinite(magnitude)) exponent = std::max(std::ilogb(magnitude), least_exponent);
-  return std::ldexp(1.0, exponent - mantissa_bits);
-}
-
-/// What storing a result may add to its error.
-double storage_tolerance(DataType type, double magnitude) {
-  if (type == DataType::kFloat32) return 0;
-  const double unit = unit_in_last_place(type, magnitude);
-  // Vulkan lets a device flush float16 subnormals to zero unless it promises to keep them, so below 2^-14 the
-  // whole number may be lost.
-  if (type == DataType::kFloat16 && magnitude < 0x1p-14 + unit) return std::max(unit, magnitude);
-  return unit;
-}
 
 /// What rounding the probabilities to nearest may add, as a share of sum p |v|.
 double probability_tolerance(DataType type) {
