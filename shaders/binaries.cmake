@@ -85,6 +85,13 @@ backward(heads                  head_sums.comp)
 vkattn_shader(cache_append            core cache/cache_append.comp        FORM 16bit)
 vkattn_shader(cache_append_words      core cache/cache_append.comp)
 
+# Matrix multiplication.
+vkattn_shader(matmul_lane             core matmul/matmul_lane.comp    FORM 16bit)
+vkattn_shader(matmul_lane_words       core matmul/matmul_lane.comp)
+vkattn_shader(matmul_lane_wide        core matmul/matmul_lane.comp    FORM 16bit wide)
+vkattn_shader(matmul_combine          core matmul/matmul_combine.comp FORM 16bit)
+vkattn_shader(matmul_combine_words    core matmul/matmul_combine.comp)
+
 # For comparing kernels that have a score function of the user's own with the reference.
 vkattn_shader(score_rows              core bench/score_rows.comp)
 

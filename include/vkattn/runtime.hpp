@@ -7,6 +7,7 @@
 #include <vkattn/backward.hpp>
 #include <vkattn/cache.hpp>
 #include <vkattn/host_tensors.hpp>
+#include <vkattn/matmul.hpp>
 #include <vkattn/plan.hpp>
 
 #include <cstddef>
@@ -120,6 +121,9 @@ class Runtime {
   /// BackwardPlan::create likewise.
   [[nodiscard]] Result<BackwardPlan> make_backward_plan(const BackwardDesc& desc,
                                                         const BackwardOptions& options = {}) const;
+  /// MatmulPlan::create likewise.
+  [[nodiscard]] Result<MatmulPlan> make_matmul_plan(const MatmulDesc& desc,
+                                                    const MatmulOptions& options = {}) const;
   /// What was measured on this device; null where no file was given.
   [[nodiscard]] std::shared_ptr<const Tuning> tuning() const;
 

@@ -276,6 +276,12 @@ Result<BackwardPlan> Runtime::make_backward_plan(const BackwardDesc& desc,
   return BackwardPlan::create(*state_->device, desc, full);
 }
 
+Result<MatmulPlan> Runtime::make_matmul_plan(const MatmulDesc& desc, const MatmulOptions& options) const {
+  MatmulOptions full = options;
+  if (full.pipeline_cache == VK_NULL_HANDLE) full.pipeline_cache = pipeline_cache();
+  return MatmulPlan::create(*state_->device, desc, full);
+}
+
 Result<Buffer> Runtime::create_workspace(const AttentionPlan& plan) const {
   if (plan.workspace_bytes() == 0) return Buffer();
   return create_buffer(plan.workspace_bytes());

@@ -6,6 +6,7 @@
 #include <vkattn/cache.hpp>
 #include <vkattn/device_features.hpp>
 #include <vkattn/frame_budget.hpp>
+#include <vkattn/matmul.hpp>
 #include <vkattn/merge.hpp>
 #include <vkattn/pipeline_cache.hpp>
 #include <vkattn/plan.hpp>

@@ -72,6 +72,7 @@
 #include <vkattn/host_tensors.hpp>
 #include <vkattn/kernels.hpp>
 #include <vkattn/mask.hpp>
+#include <vkattn/matmul.hpp>
 #include <vkattn/merge.hpp>
 #include <vkattn/pipeline_cache.hpp>
 #include <vkattn/plan.hpp>

@@ -1,0 +1,212 @@
+// Runs of matrix multiplications: see matmul_run.hpp.
+#include "harness/matmul_run.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "common/message.hpp"
+#include "harness/guard.hpp"
+#include "harness/host_view.hpp"
+#include "harness/quantise.hpp"
+#include "matmul/matmul_tensors.hpp"
+#include "reference/matmul.hpp"
+#include "reference/storage.hpp"
+
+namespace vkattn::harness {
+namespace {
+
+constexpr std::size_t kOutput = 3;
+constexpr std::uint64_t kFirstStream = 64;  // beyond those of data.hpp that attention draws from
+
+/// As a tensor of attention: without heads; of block formats the inner dimension is that of rows.
+TensorShape shape_of(const detail::MatmulTensor& tensor) {
+  TensorDesc desc{tensor.type, Strides{tensor.strides.batch, 0, tensor.strides.row, tensor.strides.column},
+                  tensor.alignment_bytes};
+  if (block_elements(tensor.type) == 1) return {desc, tensor.batch, 1, tensor.rows, tensor.columns};
+  std::swap(desc.strides->row, desc.strides->dim);
+  return {desc, tensor.batch, 1, tensor.columns, tensor.rows};
+}
+
+/// Gives each element or block of a tensor.
+class Elements {
+ public:
+  Elements(const TensorShape& shape, std::uint64_t seed, std::uint64_t number)
+      : shape_(shape), normal_(stream_of(seed, kFirstStream + number)) {}
+
+  void give(const PutElement& put) {
+    const TensorShape blocks = in_blocks(shape_);
+    const DataType type = shape_.desc.type;
+    const std::int64_t size = block_bytes(type);
+    AddressOrder(blocks).for_each([&](std::int64_t offset, Position position) {
+      position.dim *= block_elements(type);
+      put(offset * size, encoded(position, type));
+    });
+  }
+
+ private:
+  float value(const Position& p) {
+    const std::int64_t counter = (p.batch * shape_.rows + p.row) * shape_.dims + p.dim;
+    return static_cast<float>(normal_.at(static_cast<std::uint64_t>(counter)));
+  }
+
+  std::span<const std::byte> encoded(Position position, DataType type) {
+    const std::span<std::byte> bytes(bytes_.data(), block_bytes(type));
+    if (block_elements(type) > 1) {
+      for (float& element : values_) {
+        element = value(position);
+        ++position.dim;
+      }
+      quantise_block(type, values_, bytes, kLeastNormalScale);
+      return bytes;
+    }
+    const float element = value(position);
+    const std::uint32_t bits = type == DataType::kFloat16    ? normal_half(element)
+                               : type == DataType::kBfloat16 ? float_to_bfloat16(element)
+                                                             : std::bit_cast<std::uint32_t>(element);
+    const auto bits16 = static_cast<std::uint16_t>(bits);
+    std::memcpy(bytes.data(), bytes.size() == 4 ? static_cast<const void*>(&bits) : &bits16, bytes.size());
+    return bytes;
+  }
+
+  TensorShape shape_;
+  NormalNumbers normal_;
+  std::array<float, 32> values_{};
+  std::array<std::byte, 34> bytes_{};
+};
+
+double share_of(double got, double expected, double tolerance) {
+  if (std::isnan(expected)) return std::isnan(got) ? 0 : std::numeric_limits<double>::infinity();
+  if (got == expected) return 0;
+  const double share = std::abs(got - expected) / tolerance;
+  return std::isnan(share) ? std::numeric_limits<double>::infinity() : share;
+}
+
+}  // namespace
+
+std::string MatmulCheck::to_string() const {
+  std::string line = detail::message(elements, " elements: the largest error is ", largest_share,
+                                     " of its tolerance, at batch ", batch, ", row ", row, ", column ",
+                                     column, ", expected ", expected, ", got ", got);
+  if (unwritten != 0) line += detail::message("; ", unwritten, " elements were never written");
+  if (!guard_message.empty()) line += "; " + guard_message;
+  return line;
+}
+
+Result<MatmulRun> MatmulRun::create(const Runtime& runtime, const MatmulProblem& problem) {
+  if (Result<void> s = validate(problem.desc); !s.ok()) return s.error();
+  MatmulRun run(runtime, problem);
+  run.problem_.desc = problem.desc.resolved();
+  const auto tensors = detail::matmul_tensors(run.desc());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto bytes = static_cast<std::int64_t>(detail::tensor_bytes(tensors[i]));
+    const std::int64_t shift = problem.shift * element_bytes(tensors[i].type);
+    if (Result<void> s = place(runtime, bytes, shift, run.buffers_[i]); !s.ok()) return s.error();
+    if (i == kOutput || bytes == 0) continue;
+    if (Result<void> s = run.fill(i); !s.ok()) return s.error();
+  }
+  if (Result<void> s = run.poison_output(); !s.ok()) return s.error();
+  return run;
+}
+
+Result<void> MatmulRun::fill(std::size_t tensor) {
+  const TensorShape shape = shape_of(detail::matmul_tensors(desc())[tensor]);
+  if (!AddressOrder(in_blocks(shape)).is_nested()) {
+    return Error{
+        ErrorCode::kUnsupported,
+        {},
+        "the elements of a tensor overlap by its strides, so that random data cannot be laid into it"};
+  }
+  Elements elements(shape, problem_.seed, tensor);
+  const Pattern around = tensor == kOutput ? output_poison(shape.desc.type) : input_filler(shape.desc.type);
+  return fill_with(*runtime_, buffers_[tensor], around, [&](const PutElement& put) { elements.give(put); });
+}
+
+Result<void> MatmulRun::poison_output() {
+  if (buffers_[kOutput].bytes == 0) return {};
+  if (!desc().accumulates) {
+    return fill_pattern(*runtime_, buffers_[kOutput], output_poison(desc().output.type));
+  }
+  if (Result<void> s = fill(kOutput); !s.ok()) return s;
+  before_.resize(static_cast<std::size_t>(buffers_[kOutput].bytes));
+  return runtime_->read(buffers_[kOutput].buffer, buffers_[kOutput].offset, before_);
+}
+
+Result<void> MatmulRun::execute(const MatmulPlan& plan) {
+  Buffer workspace;
+  if (const VkDeviceSize bytes = plan.requirements().workspace_bytes; bytes != 0) {
+    auto made = runtime_->create_buffer(bytes);
+    if (!made.ok()) return made.error();
+    workspace = std::move(made).value();
+  }
+  const auto bindings = plan.make_bindings(tensors(), workspace.range());
+  if (!bindings.ok()) return bindings.error();
+  const auto times = runtime_->execute([&](VkCommandBuffer commands) { plan.record(commands, *bindings); });
+  if (!times.ok()) return times.error();
+  return {};
+}
+
+Result<MatmulCheck> MatmulRun::check(std::int64_t max_rows) const {
+  std::array<HostView, 4> views;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    auto view = HostView::of(*runtime_, buffers_[i]);
+    if (!view.ok()) return view.error();
+    views[i] = std::move(view).value();
+  }
+  MatmulCheck check;
+  reference::MatmulReference reference(
+      desc(), {views[0].tensor(), views[1].tensor(), views[2].tensor(), std::span(before_)});
+  const MatrixStrides& strides = *desc().output.strides;
+  const std::int64_t rows = desc().batch * desc().rows;
+  const std::int64_t count = desc().columns == 0 ? 0 : std::min(rows, max_rows);
+  std::vector<double> got;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t at = count < 2 ? 0 : i * (rows - 1) / (count - 1);
+    const std::int64_t batch = at / desc().rows, row = at % desc().rows;
+    const reference::MatmulRow& expected = reference.row(batch, row);
+    reference::decode({views[kOutput].tensor().data(), desc().output.type,
+                       batch * strides.batch + row * strides.row, strides.column, desc().columns},
+                      got);
+    for (std::int64_t column = 0; column < desc().columns; ++column) {
+      const auto c = static_cast<std::size_t>(column);
+      const double tolerance = reference.tolerance(column);
+      const double share = share_of(got[c], expected.output[c], tolerance);
+      ++check.elements;
+      if (std::abs(expected.output[c]) > tolerance) ++check.elements_telling;
+      if (check.elements > 1 && share <= check.largest_share) continue;
+      check.largest_share = share;
+      check.batch = batch;
+      check.row = row;
+      check.column = column;
+      check.expected = expected.output[c];
+      check.got = got[c];
+    }
+  }
+  CheckReport guards;
+  check_guards(
+      "output", shape_of(detail::matmul_tensors(desc())[kOutput]), buffers_[kOutput], views[kOutput].bytes(),
+      [](const Position&) { return true; }, guards);
+  check.unwritten = guards.elements_unwritten;
+  check.guard_message = guards.guard_message;
+  return check;
+}
+
+MatmulTensors MatmulRun::tensors() const {
+  return {range_of(buffers_[0]), range_of(buffers_[1]), range_of(buffers_[2]), range_of(buffers_[kOutput])};
+}
+
+Result<std::vector<std::byte>> MatmulRun::output_bytes() const {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(buffers_[kOutput].buffer.size()));
+  if (bytes.empty()) return bytes;
+  if (Result<void> s = runtime_->read(buffers_[kOutput].buffer, 0, bytes); !s.ok()) return s.error();
+  return bytes;
+}
+
+const TensorBuffer& MatmulRun::buffer(BufferRange MatmulTensors::*tensor) const {
+  return buffers_[detail::matmul_tensor_index(tensor)];
+}
+
+}  // namespace vkattn::harness

@@ -1,0 +1,16 @@
+// Adds up the sums over the parts of the inner dimension, in their order. An invocation has one element of the output.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+
+#include "matmul/results.glsl"
+
+void main() {
+  const uint unit = first_unit_of_group(kWorkgroupSize) + gl_LocalInvocationIndex;
+  if (!has_unit(unit)) return;
+  const uint column = unit % params.columns;
+  const uint row = unit / params.columns % params.rows;
+  const uint batch = unit / params.columns / params.rows;
+  float sum = 0.0;
+  for (uint part = 0; part < params.parts; ++part) sum += partials[partial_index(part, batch, row, column)];
+  store_output(batch, row, column, sum);
+}

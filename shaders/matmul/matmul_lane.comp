@@ -1,0 +1,100 @@
+// Matrix multiplication without barriers, shared memory or subgroup operations: an invocation owns kRows neighbouring rows
+// and kColumns columns of the output and visits kInner elements of the inner dimension a step. b is read at addresses
+// that are the same for all invocations of a workgroup. Made for CPU implementations, where that is one scalar load and a
+// broadcast; see attention_lane.comp for what lavapipe does with loops.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+
+#include "matmul/blocks.glsl"
+#include "matmul/operands.glsl"
+#include "matmul/results.glsl"
+
+// The first elements of the rows and columns; where they are loaded 4 at a time, every fourth counts. Those beyond the
+// last repeat it and are not stored.
+uint a_index[kRows], b_index[kColumns];
+float sums[kRows * kColumns];
+
+void find_operands(Block block, uint first_row) {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    const uint last = kALoads == VKATTN_MATMUL_LOADS_OUTER ? params.rows - 4u + r % 4u : params.rows - 1u;
+    a_index[r] = a_outer(block.batch, min(first_row + r, last));
+  }
+  [[unroll]] for (uint c = 0; c < kColumns; ++c) {
+    const uint last = kBLoads == VKATTN_MATMUL_LOADS_OUTER ? params.columns - 4u + c % 4u : params.columns - 1u;
+    b_index[c] = b_outer(block.batch, min(block.first_column + c, last));
+  }
+}
+
+// Adds the products of 4 elements of the inner dimension to all sums.
+void add_products4(uint inner) {
+  vec4 a[kRows];
+  if (kALoads == VKATTN_MATMUL_LOADS_OUTER) {
+    [[unroll]] for (uint r = 0; r < kRows; r += 4) {
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        const vec4 rows = a_outer4(a_index[r], inner + i);
+        // Only where kRows is a multiple of 4 are there such loads.
+        [[unroll]] for (uint d = 0; d < 4; ++d) a[min(r + d, kRows - 1)][i] = rows[d];
+      }
+    }
+  } else {
+    [[unroll]] for (uint r = 0; r < kRows; ++r) a[r] = a_inner4(a_index[r], inner);
+  }
+  [[unroll]] for (uint first = 0; first < kColumns; first += 4) {
+    vec4 b[4];
+    [[unroll]] for (uint c = 0; c < 4; ++c) {
+      if (kBLoads != VKATTN_MATMUL_LOADS_OUTER) {
+        b[c] = b_inner4(b_index[first + c], inner);
+      } else {
+        const vec4 columns = b_outer4(b_index[first], inner + c);
+        [[unroll]] for (uint d = 0; d < 4; ++d) b[d][c] = columns[d];
+      }
+    }
+    [[unroll]] for (uint c = 0; c < 4; ++c) {
+      [[unroll]] for (uint r = 0; r < kRows; ++r) {
+        float sum = sums[(first + c) * kRows + r];
+        [[unroll]] for (uint i = 0; i < 4; ++i) sum = fma(a[r][i], b[c][i], sum);
+        sums[(first + c) * kRows + r] = sum;
+      }
+    }
+  }
+}
+
+// The same of one element.
+void add_products(uint inner) {
+  float a[kRows];
+  [[unroll]] for (uint r = 0; r < kRows; ++r) a[r] = a_element(a_index[r], inner);
+  [[unroll]] for (uint c = 0; c < kColumns; ++c) {
+    const float b = b_element(b_index[c], inner);
+    [[unroll]] for (uint r = 0; r < kRows; ++r) sums[c * kRows + r] += a[r] * b;
+  }
+}
+
+void main() {
+  const uint unit = first_unit_of_group(1);
+  if (!has_unit(unit)) return;
+  const Block block = block_of(unit, kWorkgroupSize * kRows, kColumns);
+  const uint first_row = block.first_row + gl_LocalInvocationIndex * kRows;
+  find_operands(block, first_row);
+  [[unroll]] for (uint i = 0; i < kRows * kColumns; ++i) sums[i] = 0.0;
+  uint inner = block.inner_begin;
+  const uint whole_end = inner + (block.inner_end - inner) / kInner * kInner;
+  if (inner < whole_end) {
+    do {
+      [[unroll]] for (uint i = 0; i < kInner; i += 4) add_products4(inner + i);
+      inner += kInner;
+    } while (inner < whole_end);
+  }
+  if (inner < block.inner_end) {
+    do {
+      add_products(inner);
+      ++inner;
+    } while (inner < block.inner_end);
+  }
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    if (first_row + r >= params.rows) continue;
+    [[unroll]] for (uint c = 0; c < kColumns; ++c) {
+      if (block.first_column + c >= params.columns) continue;
+      store_sum(block.part, block.batch, first_row + r, block.first_column + c, sums[c * kRows + r]);
+    }
+  }
+}

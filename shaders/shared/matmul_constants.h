@@ -1,0 +1,39 @@
+// Constants that the shaders of matrix multiplication and the host share. Plain macros: read by GLSL and by C++.
+#ifndef VKATTN_SHARED_MATMUL_CONSTANTS_H
+#define VKATTN_SHARED_MATMUL_CONSTANTS_H
+
+// Bindings of set 0.
+#define VKATTN_MATMUL_BINDING_A 0
+#define VKATTN_MATMUL_BINDING_B 1
+#define VKATTN_MATMUL_BINDING_BIAS 2
+#define VKATTN_MATMUL_BINDING_OUTPUT 3
+#define VKATTN_MATMUL_BINDING_PARTIALS 4  // of a split over the inner dimension, in the workspace
+#define VKATTN_MATMUL_BINDING_COUNT 5
+
+// A matrix without storage, all ones, beside the storage types of attention_constants.h.
+#define VKATTN_MATMUL_TYPE_ONES 16
+
+// How the elements of an operand lie. An operand's outer dimension is the one that the output has too: rows of a, columns
+// of b.
+#define VKATTN_MATMUL_LOADS_SINGLE 0  // anyhow
+#define VKATTN_MATMUL_LOADS_INNER 1   // 4 neighbours along the inner dimension are 4 in memory, at a multiple of 4
+#define VKATTN_MATMUL_LOADS_OUTER 2   // the same along the outer dimension, whose size is a multiple of 4
+
+// Specialization constants.
+#define VKATTN_MATMUL_SPEC_WORKGROUP_SIZE 0
+#define VKATTN_MATMUL_SPEC_A_TYPE 1
+#define VKATTN_MATMUL_SPEC_B_TYPE 2
+#define VKATTN_MATMUL_SPEC_BIAS_TYPE 3
+#define VKATTN_MATMUL_SPEC_OUTPUT_TYPE 4
+#define VKATTN_MATMUL_SPEC_A_LOADS 5
+#define VKATTN_MATMUL_SPEC_B_LOADS 6
+#define VKATTN_MATMUL_SPEC_HAS_BIAS 7
+#define VKATTN_MATMUL_SPEC_ACCUMULATES 8
+#define VKATTN_MATMUL_SPEC_SPLIT 9  // sums of a part of the inner dimension go to the workspace
+
+// Block sizes: of an invocation, of the matrix kernel of a subgroup.
+#define VKATTN_MATMUL_SPEC_ROWS 16
+#define VKATTN_MATMUL_SPEC_COLUMNS 17
+#define VKATTN_MATMUL_SPEC_INNER 18
+
+#endif

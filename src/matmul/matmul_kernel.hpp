@@ -1,0 +1,83 @@
+// The host half of the kernels for matrix multiplication: what they accept and how their pipelines are
+// specialized. Plain data in and out, no Vulkan calls.
+#pragma once
+
+#include <vkattn/matmul.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vulkan/specialization.hpp"
+
+namespace vkattn::detail {
+
+/// A matrix as a kernel reads it. Its outer dimension is that of the output, its inner one that of the
+/// problem.
+struct MatmulOperand {
+  std::size_t tensor = 0;  ///< number among matmul_tensors()
+  std::uint32_t type = 0;  ///< as the shaders have it
+  std::int64_t outer = 0;  ///< size of the outer dimension
+  std::int64_t batch_stride = 0, outer_stride = 0, inner_stride = 0;
+  std::uint32_t loads = 0;  ///< VKATTN_MATMUL_LOADS_*
+};
+
+/// The product as a kernel computes it: of the descriptor, or exchanged, the output's transpose as b^T a^T.
+struct MatmulView {
+  std::int64_t batch = 0, rows = 0, columns = 0, inner = 0;
+  MatmulOperand a, b;
+  MatrixStrides output{};
+  bool bias_by_row = false;  ///< not by column
+};
+
+[[nodiscard]] MatmulView view_of(const MatmulDesc& desc, bool exchanged);
+
+/// A kernel's choices for one problem on one device.
+struct MatmulConfig {
+  std::string_view name;
+  std::string shader;              ///< name in shaders/binaries.cmake
+  SpecializationValues constants;  ///< its own: all kernels have others in common
+  MatmulView view;
+  MatmulTile tile;
+  std::uint32_t workgroup_size = 0;
+  std::uint32_t required_subgroup_size = 0;
+  std::uint32_t block_rows = 0, block_columns = 0;  ///< of a workgroup
+  std::string summary;                              ///< for describe(): block sizes in words
+};
+
+struct MatmulKernel {
+  std::string_view name;
+  /// The configuration, with the first of the block sizes that the device takes, or the reason against this
+  /// kernel as an Error.
+  Result<MatmulConfig> (*configure)(const MatmulDesc& desc, const Capabilities& capabilities,
+                                    std::span<const MatmulTile> tiles);
+};
+
+/// What was chosen and what was considered.
+struct MatmulSelection {
+  MatmulConfig config;
+  std::vector<KernelSupport> considered;
+};
+
+/// The first kernel that can run the resolved descriptor, or the one that is asked for.
+[[nodiscard]] Result<MatmulSelection> select_matmul_kernel(const MatmulDesc& desc,
+                                                           const Capabilities& capabilities,
+                                                           const MatmulOptions& options);
+
+/// `base` or its _words form, as the device has 16-bit storage.
+[[nodiscard]] std::string matmul_shader(const MatmulDesc& desc, const Capabilities& capabilities,
+                                        std::string_view base);
+
+/// Workgroups that have no more invocations than the device takes.
+[[nodiscard]] bool fits_workgroup(std::uint32_t threads, const Capabilities& capabilities);
+
+/// The refusal where no block sizes are possible.
+[[nodiscard]] Error no_possible_tile(std::span<const MatmulTile> tiles);
+
+using MatmulTiles = std::span<const MatmulTile>;
+[[nodiscard]] Result<MatmulConfig> configure_matmul_lane(const MatmulDesc& desc,
+                                                         const Capabilities& capabilities, MatmulTiles tiles);
+
+}  // namespace vkattn::detail

@@ -1,0 +1,189 @@
+// The plan of a matrix multiplication.
+#include <array>
+#include <utility>
+
+#include "attention/tensor_rules.hpp"
+#include "common/message.hpp"
+#include "matmul/matmul_program.hpp"
+#include "matmul/matmul_tensors.hpp"
+
+namespace vkattn {
+
+namespace detail {
+
+struct MatmulState {
+  MatmulDesc desc;
+  MatmulSelection selection;
+  InnerSplit split;
+  std::string device_name;
+  std::shared_ptr<const Program> program;
+};
+
+namespace {
+
+/// The ranges of a call in the order of the program's tensors. It refers to itself.
+struct MatmulCall {
+  std::array<BufferRange, kMatmulTensorCount> ranges;
+  BufferRange workspace;
+
+  MatmulCall(const MatmulTensors& tensors, const BufferRange& given) noexcept
+      : ranges{tensors.a, tensors.b, tensors.bias, tensors.output}, workspace(given) {}
+  [[nodiscard]] ProgramCall call() const noexcept { return {ranges, workspace, {}, 0}; }
+};
+
+bool overlap(const BufferRange& x, const BufferRange& y) {
+  return x.buffer != VkBuffer{} && x.buffer == y.buffer && x.offset < y.offset + y.size &&
+         y.offset < x.offset + x.size;
+}
+
+Result<void> check_places(const MatmulDesc& desc, const MatmulTensors& tensors) {
+  for (const MatmulTensor& tensor : matmul_tensors(desc)) {
+    if (tensor.written || tensor_bytes(tensor) == 0) continue;
+    // What is bound beyond the tensors does not count.
+    const auto exact = [](BufferRange range, std::uint64_t bytes) {
+      return BufferRange{range.buffer, range.offset, bytes};
+    };
+    const std::uint64_t written =
+        tensor_bytes(matmul_tensors(desc)[matmul_tensor_index(&MatmulTensors::output)]);
+    if (!overlap(exact(tensors.output, written), exact(tensors.*tensor.range, tensor_bytes(tensor))))
+      continue;
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 message("the output of a matrix multiplication, bytes ", tensors.output.offset, " to ",
+                         tensors.output.offset + written, " of its buffer, overlaps ", tensor.name,
+                         ", which begins at byte ", (tensors.*tensor.range).offset)};
+  }
+  return {};
+}
+
+Result<std::shared_ptr<const MatmulState>> make_plan(const Device& device, const MatmulDesc& given,
+                                                     const MatmulOptions& options) {
+  if (Result<void> s = validate(given); !s) return s.error();
+  const MatmulDesc desc = given.resolved();
+  if (Result<void> s = check_built({desc.b.type}); !s) return s.error();
+  const Capabilities& capabilities = device.capabilities();
+  auto selection = select_matmul_kernel(desc, capabilities, options);
+  if (!selection) return selection.error();
+  const InnerSplit split = choose_inner_split(selection->config, capabilities, options.inner_splits);
+  auto passes = matmul_program(desc, selection->config, split, options, capabilities);
+  if (!passes) return passes.error();
+  auto program = Program::create(device.share(), *std::move(passes),
+                                 {options.pipeline_cache, options.push_descriptors,
+                                  options.capture_statistics, options.deferred_compilation});
+  if (!program) return program.error();
+  return std::make_shared<const MatmulState>(
+      MatmulState{desc, *std::move(selection), split, capabilities.device_name, *std::move(program)});
+}
+
+}  // namespace
+
+}  // namespace detail
+
+Result<MatmulPlan> MatmulPlan::create(const Device& device, const MatmulDesc& desc,
+                                      const MatmulOptions& options) {
+  return detail::without_exceptions([&]() -> Result<MatmulPlan> {
+    auto state = detail::make_plan(device, desc, options);
+    if (!state) return state.error();
+    return MatmulPlan(*std::move(state));
+  });
+}
+
+Result<void> MatmulPlan::compile() const {
+  return detail::without_exceptions([&]() -> Result<void> { return state_->program->compile(); });
+}
+
+bool MatmulPlan::is_compiled() const noexcept {
+  return state_->program->is_compiled();
+}
+
+const MatmulDesc& MatmulPlan::desc() const {
+  return state_->desc;
+}
+
+std::string_view MatmulPlan::kernel_name() const {
+  return state_->selection.config.name;
+}
+
+MatmulTile MatmulPlan::tile() const {
+  return state_->selection.config.tile;
+}
+
+std::vector<DispatchInfo> MatmulPlan::dispatches() const {
+  return state_->program->dispatches();
+}
+
+PlanRequirements MatmulPlan::requirements() const {
+  return state_->program->requirements();
+}
+
+VkDeviceSize MatmulPlan::range_bytes(BufferRange MatmulTensors::*tensor, VkDeviceSize offset) const {
+  const auto& tensors = state_->program->desc().tensors;
+  return detail::Program::range_bytes(tensors[detail::matmul_tensor_index(tensor)], offset);
+}
+
+std::string MatmulPlan::describe() const {
+  const MatmulDesc& desc = state_->desc;
+  const detail::MatmulConfig& config = state_->selection.config;
+  const detail::ProgramDesc& program = state_->program->desc();
+  std::string text = detail::message(
+      "matmul: batch ", desc.batch, ", rows ", desc.rows, ", columns ", desc.columns, ", inner ", desc.inner,
+      ", ", desc.a_is_ones ? "ones" : name(desc.a.type), " x ", name(desc.b.type), " to ",
+      name(desc.output.type), desc.has_bias ? ", bias" : "", desc.accumulates ? ", accumulates" : "",
+      "\ndevice: ", state_->device_name, "\nkernel: ", config.name, " (", config.summary,
+      config.view.bias_by_row ? ", rows and columns exchanged" : "", ")\n");
+  for (const KernelSupport& support : state_->selection.considered) {
+    if (!support.reason.empty()) {
+      text += detail::message("refused: ", support.kernel, ": ", support.reason, "\n");
+    } else if (support.kernel != config.name) {
+      text += detail::message("not needed: ", support.kernel, "\n");
+    }
+  }
+  text += detail::message("dispatches: ", program.steps.size(), "; workspace: ", program.workspace_bytes,
+                          " bytes\n");
+  if (state_->split.parts > 1) {
+    text += detail::message("split over inner: ", state_->split.parts, " parts of ", state_->split.inner,
+                            ", added by the combine pass\n");
+  }
+  return text;
+}
+
+Result<std::vector<PipelineStatistics>> MatmulPlan::statistics(bool listings) const {
+  return detail::without_exceptions(
+      [&]() -> Result<std::vector<PipelineStatistics>> { return state_->program->statistics(listings); });
+}
+
+Result<Bindings> MatmulPlan::make_bindings(const MatmulTensors& tensors, const BufferRange& workspace,
+                                           VkDescriptorPool pool) const {
+  return detail::without_exceptions([&]() -> Result<Bindings> {
+    if (Result<void> s = detail::check_places(state_->desc, tensors); !s) return s.error();
+    auto bindings = state_->program->bind(detail::MatmulCall(tensors, workspace).call(), pool);
+    if (!bindings) return bindings.error();
+    return Bindings(*std::move(bindings));
+  });
+}
+
+Result<void> MatmulPlan::rewrite(Bindings& bindings, const MatmulTensors& tensors,
+                                 const BufferRange& workspace) const {
+  return detail::without_exceptions([&]() -> Result<void> {
+    if (Result<void> s = detail::check_places(state_->desc, tensors); !s) return s;
+    return state_->program->rewrite(bindings.state(), detail::MatmulCall(tensors, workspace).call());
+  });
+}
+
+bool MatmulPlan::has_made(const Bindings& bindings) const noexcept {
+  return bindings.state().program == state_->program;
+}
+
+void MatmulPlan::record(VkCommandBuffer commands, const Bindings& bindings,
+                        const RecordOptions& options) const noexcept {
+  if (has_made(bindings)) state_->program->record(commands, bindings.state(), options);
+}
+
+Result<void> MatmulPlan::record(VkCommandBuffer commands, const MatmulTensors& tensors,
+                                const BufferRange& workspace, const RecordOptions& options) const {
+  return detail::without_exceptions([&]() -> Result<void> {
+    if (Result<void> s = detail::check_places(state_->desc, tensors); !s) return s;
+    return state_->program->record(commands, detail::MatmulCall(tensors, workspace).call(), options);
+  });
+}
+
+}  // namespace vkattn

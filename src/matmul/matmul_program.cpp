@@ -1,0 +1,241 @@
+// Matrix multiplication: tensors, parameters, and the passes.
+#include "matmul/matmul_program.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "common/checked.hpp"
+#include "common/integers.hpp"
+#include "common/message.hpp"
+#include "kernels/split.hpp"
+#include "matmul/matmul_tensors.hpp"
+#include "program/dispatch_limits.hpp"
+#include "shared/matmul_constants.h"
+#include "vkattn_core_shaders.hpp"
+#include "vulkan/built_shader.hpp"
+
+namespace vkattn::detail {
+
+namespace shared {
+using uint = std::uint32_t;
+#include "shared/matmul_params.h"
+}  // namespace shared
+using shared::MatmulParams;
+
+static_assert(sizeof(MatmulParams) <= 128, "push constants of 128 bytes are all that every device has");
+static_assert(offsetof(MatmulParams, unit_count) == offsetof(MatmulParams, first_unit) + 4,
+              "ProgramDesc::units_byte");
+
+namespace {
+
+constexpr std::uint32_t kCombineWorkgroup = 64;
+// Parts begin at whole blocks of quantised elements.
+constexpr std::int64_t kPartUnit = 64;
+// Fewer elements are not worth a pass more.
+constexpr std::int64_t kMinPart = 256;
+constexpr std::int64_t kMaxParts = 64;
+
+std::uint32_t word(std::int64_t value) {
+  return static_cast<std::uint32_t>(value);
+}
+
+std::int64_t blocks(const MatmulConfig& config) {
+  const MatmulView& view = config.view;
+  return saturating_multiply(
+      view.batch, saturating_multiply(divide_up(view.rows, std::int64_t{config.block_rows}),
+                                      divide_up(view.columns, std::int64_t{config.block_columns})));
+}
+
+MatmulParams params_of(const MatmulView& view, const InnerSplit& split) {
+  MatmulParams params{};
+  params.a_batch_stride = word(view.a.batch_stride);
+  params.a_outer_stride = word(view.a.outer_stride);
+  params.a_inner_stride = word(view.a.inner_stride);
+  params.b_batch_stride = word(view.b.batch_stride);
+  params.b_outer_stride = word(view.b.outer_stride);
+  params.b_inner_stride = word(view.b.inner_stride);
+  params.output_batch_stride = word(view.output.batch);
+  params.output_row_stride = word(view.output.row);
+  params.output_column_stride = word(view.output.column);
+  params.bias_row_stride = view.bias_by_row ? 1 : 0;
+  params.bias_column_stride = view.bias_by_row ? 0 : 1;
+  params.batch = word(view.batch);
+  params.rows = word(view.rows);
+  params.columns = word(view.columns);
+  params.inner = word(view.inner);
+  params.parts = word(split.parts);
+  params.part_inner = word(split.inner);
+  return params;
+}
+
+Result<void> add_tensors(const MatmulDesc& desc, const Capabilities& capabilities, ProgramDesc& program) {
+  for (const MatmulTensor& tensor : matmul_tensors(desc)) {
+    const std::uint64_t bytes = tensor_bytes(tensor);
+    const std::uint64_t slack = binding_alignment(capabilities) + 4;
+    if (bytes + slack > capabilities.max_storage_buffer_range) {
+      return limit_exceeded("the ", tensor.name, " tensor takes ", bytes, " bytes, and up to ", slack,
+                            " more by its alignment; maxStorageBufferRange is ",
+                            capabilities.max_storage_buffer_range,
+                            ", so multiply fewer rows or columns at once");
+    }
+    ProgramTensor entry;
+    entry.name = message(tensor.name, " tensor");
+    entry.bytes = bytes;
+    entry.alignment_bytes = std::max(element_bytes(tensor.type), tensor.alignment_bytes);
+    entry.alignment_name = "its alignment (MatrixDesc::alignment_bytes)";
+    program.tensors.push_back(std::move(entry));
+  }
+  return {};
+}
+
+void bind(const MatmulDesc& desc, std::size_t index, const ProgramDesc& program, ProgramBinding& binding) {
+  const MatmulTensor tensor = matmul_tensors(desc)[index];
+  binding.index = VKATTN_MATMUL_BINDING_OUTPUT;  // what stands in where nothing is bound
+  if (program.tensors[index].bytes == 0) return;
+  binding.from = ProgramBinding::From::kTensor;
+  binding.index = static_cast<std::uint32_t>(index);
+  binding.bytes = program.tensors[index].bytes;
+  binding.unit_bytes = element_bytes(tensor.type);
+  binding.to_end = tensor.written;
+}
+
+void add_set(const MatmulDesc& desc, const MatmulConfig& config, const InnerSplit& split,
+             ProgramDesc& program) {
+  ProgramSet set;
+  set.bindings.resize(VKATTN_MATMUL_BINDING_COUNT);
+  bind(desc, config.view.a.tensor, program, set.bindings[VKATTN_MATMUL_BINDING_A]);
+  bind(desc, config.view.b.tensor, program, set.bindings[VKATTN_MATMUL_BINDING_B]);
+  bind(desc, matmul_tensor_index(&MatmulTensors::bias), program, set.bindings[VKATTN_MATMUL_BINDING_BIAS]);
+  bind(desc, matmul_tensor_index(&MatmulTensors::output), program,
+       set.bindings[VKATTN_MATMUL_BINDING_OUTPUT]);
+  ProgramBinding& partials = set.bindings[VKATTN_MATMUL_BINDING_PARTIALS];
+  partials.index = VKATTN_MATMUL_BINDING_OUTPUT;
+  if (split.parts > 1) {
+    partials.from = ProgramBinding::From::kWorkspace;
+    partials.bytes = program.workspace_bytes;
+  }
+  const MatmulParams params = params_of(config.view, split);
+  set.push_constants.resize(sizeof(params));
+  std::memcpy(set.push_constants.data(), &params, sizeof(params));
+  program.sets.push_back(std::move(set));
+}
+
+SpecializationValues constants_of(const MatmulDesc& desc, const MatmulConfig& config, bool splits) {
+  SpecializationValues values = config.constants;
+  const auto add = [&](std::uint32_t id, auto value) {
+    values.push_back({id, static_cast<std::uint32_t>(value)});
+  };
+  add(VKATTN_MATMUL_SPEC_WORKGROUP_SIZE, config.workgroup_size);
+  add(VKATTN_MATMUL_SPEC_A_TYPE, config.view.a.type);
+  add(VKATTN_MATMUL_SPEC_B_TYPE, config.view.b.type);
+  add(VKATTN_MATMUL_SPEC_BIAS_TYPE, desc.bias_type);
+  add(VKATTN_MATMUL_SPEC_OUTPUT_TYPE, desc.output.type);
+  add(VKATTN_MATMUL_SPEC_A_LOADS, config.view.a.loads);
+  add(VKATTN_MATMUL_SPEC_B_LOADS, config.view.b.loads);
+  add(VKATTN_MATMUL_SPEC_HAS_BIAS, desc.has_bias);
+  add(VKATTN_MATMUL_SPEC_ACCUMULATES, desc.accumulates);
+  add(VKATTN_MATMUL_SPEC_SPLIT, splits);
+  add(VKATTN_MATMUL_SPEC_ROWS, config.tile.rows);
+  add(VKATTN_MATMUL_SPEC_COLUMNS, config.tile.columns);
+  add(VKATTN_MATMUL_SPEC_INNER, config.tile.inner);
+  return values;
+}
+
+/// Appends a pass over so many units.
+Result<void> add_pass(ProgramPass pass, std::uint64_t units, UnitLimits limits,
+                      const Capabilities& capabilities, ProgramDesc& program) {
+  const auto code = built_shader(shader_binaries(), pass.shader);
+  if (!code) return code.error();
+  pass.code = *code;
+  const auto index = static_cast<std::uint32_t>(program.passes.size());
+  program.passes.push_back(std::move(pass));
+  add_steps(program, index, 0, units, limits, capabilities);
+  return {};
+}
+
+Result<void> add_product(const MatmulDesc& desc, const MatmulConfig& config, const InnerSplit& split,
+                         const MatmulOptions& options, const Capabilities& capabilities,
+                         ProgramDesc& program) {
+  ProgramPass pass;
+  pass.name = std::string(config.name);
+  pass.shader = config.shader;
+  pass.specialization = constants_of(desc, config, split.parts > 1);
+  pass.workgroup_size = config.workgroup_size;
+  pass.required_subgroup_size = config.required_subgroup_size;
+  const double flops = 2.0 * static_cast<double>(config.block_rows) *
+                       static_cast<double>(config.block_columns) * static_cast<double>(split.inner);
+  const UnitLimits limits =
+      dispatch_limits(capabilities, options.max_dispatch_ns, flops / assumed_flops_per_ns(capabilities));
+  return add_pass(std::move(pass), static_cast<std::uint64_t>(blocks(config) * split.parts), limits,
+                  capabilities, program);
+}
+
+Result<void> add_combine(const MatmulDesc& desc, const MatmulConfig& config, const InnerSplit& split,
+                         const MatmulOptions& options, const Capabilities& capabilities,
+                         ProgramDesc& program) {
+  ProgramPass pass;
+  pass.name = "combine";
+  pass.shader = matmul_shader(desc, capabilities, "matmul_combine");
+  MatmulConfig whole = config;
+  whole.constants.clear();
+  whole.workgroup_size = kCombineWorkgroup;
+  pass.specialization = constants_of(desc, whole, true);
+  pass.workgroup_size = kCombineWorkgroup;
+  pass.barrier = PassBarrier{VK_ACCESS_SHADER_WRITE_BIT, VK_ACCESS_SHADER_READ_BIT};
+  UnitLimits limits = dispatch_limits(capabilities, options.max_dispatch_ns,
+                                      static_cast<double>(split.parts) / assumed_flops_per_ns(capabilities));
+  limits.units_per_group = kCombineWorkgroup;
+  const auto elements = static_cast<std::uint64_t>(desc.batch * desc.rows * desc.columns);
+  return add_pass(std::move(pass), elements, limits, capabilities, program);
+}
+
+}  // namespace
+
+InnerSplit choose_inner_split(const MatmulConfig& config, const Capabilities& capabilities,
+                              std::uint32_t wanted) {
+  const std::int64_t inner = config.view.inner;
+  const auto into = [&](std::int64_t parts) {
+    if (parts <= 1 || inner == 0) return InnerSplit{1, inner};
+    const std::int64_t part = divide_up(divide_up(inner, parts), kPartUnit) * kPartUnit;
+    return InnerSplit{divide_up(inner, part), part};
+  };
+  if (wanted != 0) return into(std::min<std::int64_t>(wanted, kMaxParts));
+  constexpr std::int64_t kGroupsOfUnit = 2;
+  const std::int64_t busy = compute_units(capabilities) * (capabilities.is_cpu() ? 1 : kGroupsOfUnit);
+  const std::int64_t count = std::max<std::int64_t>(blocks(config), 1);
+  return into(std::min({busy / count, inner / kMinPart, kMaxParts}));
+}
+
+Result<ProgramDesc> matmul_program(const MatmulDesc& desc, const MatmulConfig& config,
+                                   const InnerSplit& split, const MatmulOptions& options,
+                                   const Capabilities& capabilities) {
+  ProgramDesc program;
+  program.binding_count = VKATTN_MATMUL_BINDING_COUNT;
+  program.push_constant_bytes = sizeof(MatmulParams);
+  program.units_byte = offsetof(MatmulParams, first_unit);
+  program.push_offsets = {{VKATTN_MATMUL_BINDING_A, offsetof(MatmulParams, a_offset)},
+                          {VKATTN_MATMUL_BINDING_B, offsetof(MatmulParams, b_offset)},
+                          {VKATTN_MATMUL_BINDING_BIAS, offsetof(MatmulParams, bias_offset)},
+                          {VKATTN_MATMUL_BINDING_OUTPUT, offsetof(MatmulParams, output_offset)}};
+  if (Result<void> s = add_tensors(desc, capabilities, program); !s) return s.error();
+  if (desc.batch == 0 || desc.rows == 0 || desc.columns == 0) return program;
+  if (split.parts > 1) {
+    program.workspace_bytes =
+        static_cast<std::uint64_t>(split.parts * desc.batch * desc.rows * desc.columns) * 4;
+    if (program.workspace_bytes > capabilities.max_storage_buffer_range) {
+      return limit_exceeded("the sums of ", split.parts, " parts take ", program.workspace_bytes,
+                            " bytes of workspace; maxStorageBufferRange is ",
+                            capabilities.max_storage_buffer_range, ", so ask for fewer inner_splits");
+    }
+  }
+  add_set(desc, config, split, program);
+  if (Result<void> s = add_product(desc, config, split, options, capabilities, program); !s) return s.error();
+  if (split.parts > 1) {
+    if (Result<void> s = add_combine(desc, config, split, options, capabilities, program); !s)
+      return s.error();
+  }
+  return program;
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,26 @@
+// The passes of a matrix multiplication.
+#pragma once
+
+#include <vkattn/matmul.hpp>
+
+#include "matmul/matmul_kernel.hpp"
+#include "program/program.hpp"
+
+namespace vkattn::detail {
+
+/// How `inner` is cut into parts, whose sums are added by a pass of their own.
+struct InnerSplit {
+  std::int64_t parts = 1;
+  std::int64_t inner = 0;  ///< of a part; the last may have fewer
+};
+
+/// As many parts as keep the device busy, or `wanted` where that is not 0.
+[[nodiscard]] InnerSplit choose_inner_split(const MatmulConfig& config, const Capabilities& capabilities,
+                                            std::uint32_t wanted);
+
+/// The program of a valid and resolved descriptor.
+[[nodiscard]] Result<ProgramDesc> matmul_program(const MatmulDesc& desc, const MatmulConfig& config,
+                                                 const InnerSplit& split, const MatmulOptions& options,
+                                                 const Capabilities& capabilities);
+
+}  // namespace vkattn::detail

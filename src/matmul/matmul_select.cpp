@@ -1,0 +1,168 @@
+// Kernels for matrix multiplication: views of the problem, block sizes, selection.
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "common/message.hpp"
+#include "matmul/matmul_kernel.hpp"
+#include "matmul/matmul_tensors.hpp"
+#include "shared/attention_constants.h"
+#include "shared/matmul_constants.h"
+#include "vkattn_core_shaders.hpp"
+#include "vulkan/built_shader.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+/// Whether and along which dimension 4 neighbours are 4 in memory, at a multiple of 4.
+std::uint32_t loads_of(const MatmulOperand& operand, const MatmulTensor& tensor, std::int64_t inner) {
+  if (!tensor.used || block_elements(tensor.type) > 1) return VKATTN_MATMUL_LOADS_SINGLE;
+  if (tensor.alignment_bytes < 4 * element_bytes(tensor.type)) return VKATTN_MATMUL_LOADS_SINGLE;
+  const auto aligned = [](std::int64_t extent, std::int64_t stride) {
+    return extent <= 1 || stride % 4 == 0;
+  };
+  if (!aligned(tensor.batch, operand.batch_stride)) return VKATTN_MATMUL_LOADS_SINGLE;
+  if (operand.inner_stride == 1 && aligned(operand.outer, operand.outer_stride)) {
+    return VKATTN_MATMUL_LOADS_INNER;
+  }
+  const bool outer = operand.outer_stride == 1 && operand.outer % 4 == 0 && operand.outer != 0 &&
+                     aligned(inner, operand.inner_stride);
+  return outer ? VKATTN_MATMUL_LOADS_OUTER : VKATTN_MATMUL_LOADS_SINGLE;
+}
+
+std::uint32_t shader_type(const MatmulTensor& tensor) {
+  return tensor.used ? static_cast<std::uint32_t>(tensor.type) : VKATTN_MATMUL_TYPE_ONES;
+}
+
+MatmulConfig named(MatmulConfig config, std::string_view name) {
+  config.name = name;
+  return config;
+}
+
+struct MatmulEntry {
+  std::string_view kernel;
+  bool on_cpu, on_gpu;
+  MatmulTile tile;
+};
+
+/// Block sizes, best first.
+constexpr std::array kTable{
+    // A workgroup of the lane kernel is one SIMD vector of a CPU (threads 0).
+    MatmulEntry{"lane", true, false, {0, 4, 32, 4}},
+    MatmulEntry{"lane", false, true, {64, 1, 8, 4}},
+};
+
+std::vector<MatmulTile> table_tiles(std::string_view kernel, const Capabilities& capabilities) {
+  std::vector<MatmulTile> tiles;
+  for (const MatmulEntry& entry : kTable) {
+    const bool matches = capabilities.is_cpu() ? entry.on_cpu : entry.on_gpu;
+    if (entry.kernel == kernel && matches) tiles.push_back(entry.tile);
+  }
+  return tiles;
+}
+
+std::vector<MatmulKernel> ordered_kernels(const Capabilities& /*capabilities*/) {
+  return {{"lane", configure_matmul_lane}};
+}
+
+Result<MatmulConfig> configure(const MatmulKernel& kernel, const MatmulDesc& desc,
+                               const Capabilities& capabilities, const MatmulOptions& options) {
+  const std::vector<MatmulTile> tiles =
+      options.tile ? std::vector{*options.tile} : table_tiles(kernel.name, capabilities);
+  auto config = kernel.configure(desc, capabilities, tiles);
+  if (!config) return config;
+  if (const auto code = built_shader(shader_binaries(), config->shader); !code) return code.error();
+  return named(*std::move(config), kernel.name);
+}
+
+std::string kernel_names(const std::vector<MatmulKernel>& kernels) {
+  std::string names;
+  for (const MatmulKernel& kernel : kernels) names += message(names.empty() ? "" : ", ", kernel.name);
+  return names;
+}
+
+}  // namespace
+
+MatmulView view_of(const MatmulDesc& desc, bool exchanged) {
+  const auto tensors = matmul_tensors(desc);
+  const MatrixStrides& a = tensors[0].strides;
+  const MatrixStrides& b = tensors[1].strides;
+  MatmulView view{desc.batch, desc.rows, desc.columns, desc.inner, {}, {}, *desc.output.strides, false};
+  view.a = {0, shader_type(tensors[0]), desc.rows, a.batch, a.row, a.column, 0};
+  view.b = {1, shader_type(tensors[1]), desc.columns, b.batch, b.column, b.row, 0};
+  for (MatmulOperand* operand : {&view.a, &view.b})
+    operand->loads = loads_of(*operand, tensors[operand->tensor], desc.inner);
+  if (!exchanged) return view;
+  std::swap(view.rows, view.columns);
+  std::swap(view.a, view.b);
+  std::swap(view.output.row, view.output.column);
+  view.bias_by_row = true;
+  return view;
+}
+
+std::string matmul_shader(const MatmulDesc& desc, const Capabilities& capabilities, std::string_view base) {
+  const auto is_16bit = [](DataType type) { return element_bytes(type) == 2; };
+  const bool any = is_16bit(desc.a.type) || is_16bit(desc.b.type) || is_16bit(desc.output.type);
+  return message(base, capabilities.storage_buffer_16bit && any ? "" : "_words");
+}
+
+bool fits_workgroup(std::uint32_t threads, const Capabilities& capabilities) {
+  return threads <= std::min(capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0]);
+}
+
+Error no_possible_tile(std::span<const MatmulTile> tiles) {
+  if (tiles.empty()) {
+    return {ErrorCode::kUnsupported, VK_SUCCESS, "it has no block sizes for this device"};
+  }
+  const MatmulTile& tile = tiles.front();
+  return {ErrorCode::kUnsupported, VK_SUCCESS,
+          message("cannot work with the block sizes threads ", tile.threads, ", rows ", tile.rows,
+                  ", columns ", tile.columns, ", inner ", tile.inner, " on this device")};
+}
+
+Result<MatmulSelection> select_matmul_kernel(const MatmulDesc& desc, const Capabilities& capabilities,
+                                             const MatmulOptions& options) {
+  std::vector<KernelSupport> considered;
+  std::optional<MatmulConfig> chosen;
+  ErrorCode code = ErrorCode::kNotFound;
+  const std::vector<MatmulKernel> kernels = ordered_kernels(capabilities);
+  for (const MatmulKernel& kernel : kernels) {
+    if (!options.kernel.empty() && kernel.name != options.kernel) continue;
+    auto config = configure(kernel, desc, capabilities, options);
+    considered.push_back({kernel.name, config ? std::string() : config.error().message});
+    if (!config) code = config.error().code;
+    if (config && !chosen) chosen = *std::move(config);
+  }
+  if (considered.empty()) {
+    return Error{ErrorCode::kNotFound, VK_SUCCESS,
+                 message("there is no kernel '", options.kernel,
+                         "' for matrix multiplication; the kernels are ", kernel_names(kernels))};
+  }
+  if (chosen) return MatmulSelection{*std::move(chosen), std::move(considered)};
+  std::string text = "no kernel can run this matrix multiplication on this device";
+  for (const KernelSupport& support : considered) text += message("; ", support.kernel, ": ", support.reason);
+  return Error{code, VK_SUCCESS, std::move(text)};
+}
+
+}  // namespace vkattn::detail
+
+namespace vkattn {
+
+std::vector<KernelSupport> kernel_support(const MatmulDesc& desc, const Capabilities& capabilities) {
+  std::vector<KernelSupport> support;
+  const Result<void> valid = validate(desc);
+  const MatmulDesc resolved = valid ? desc.resolved() : MatmulDesc{};
+  for (const detail::MatmulKernel& kernel : detail::ordered_kernels(capabilities)) {
+    std::string reason = valid ? std::string() : valid.error().message;
+    if (valid) {
+      const auto config = detail::configure(kernel, resolved, capabilities, {});
+      if (!config) reason = config.error().message;
+    }
+    support.push_back({kernel.name, std::move(reason)});
+  }
+  return support;
+}
+
+}  // namespace vkattn

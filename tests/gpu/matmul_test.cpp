@@ -1,0 +1,283 @@
+// Matrix multiplication against the float64 reference: each kernel forced.
+#include <vkattn/matmul.hpp>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/support.hpp"
+#include "harness/matmul_run.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+using harness::MatmulProblem;
+using harness::MatmulRun;
+
+constexpr DataType kPlain[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
+
+MatmulDesc sizes(std::int64_t rows, std::int64_t columns, std::int64_t inner, std::int64_t batch = 1) {
+  MatmulDesc desc;
+  desc.batch = batch;
+  desc.rows = rows;
+  desc.columns = columns;
+  desc.inner = inner;
+  return desc;
+}
+
+void set_types(MatmulDesc& desc, DataType a, DataType b, DataType output) {
+  desc.a.type = a;
+  desc.b.type = b;
+  desc.output.type = output;
+}
+
+/// The forms of a kernel that a CPU's choice of the tile table does not show are asked for by options.
+class MatmulTest : public GpuTest, public testing::WithParamInterface<const char*> {
+ protected:
+  [[nodiscard]] static std::string kernel() { return GetParam(); }
+
+  /// Empty where the kernel can run it.
+  [[nodiscard]] static std::string reason_against(const MatmulDesc& desc) {
+    for (const KernelSupport& support : kernel_support(desc, capabilities())) {
+      if (support.kernel == kernel()) return support.reason;
+    }
+    return "there is no such kernel";
+  }
+
+  static void run(const MatmulProblem& problem, MatmulOptions options = {}) {
+    options.kernel = kernel();
+    const auto plan = MatmulPlan::create(runtime().device(), problem.desc, options);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    SCOPED_TRACE(plan->describe());
+    EXPECT_EQ(plan->kernel_name(), kernel());
+    auto run = MatmulRun::create(runtime(), problem);
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    const auto done = run->execute(*plan);
+    ASSERT_TRUE(done.ok()) << done.error().message;
+    const auto check = run->check(1 << 20);
+    ASSERT_TRUE(check.ok()) << check.error().message;
+    EXPECT_TRUE(check->passed()) << check->to_string();
+    if (check->elements > 0) {
+      EXPECT_GT(check->elements_telling, 0) << "zeros would have passed";
+    }
+    // The same bits once more.
+    const auto first = run->output_bytes();
+    ASSERT_TRUE(run->poison_output().ok());
+    ASSERT_TRUE(run->execute(*plan).ok());
+    const auto second = run->output_bytes();
+    ASSERT_TRUE(first.ok() && second.ok());
+    EXPECT_TRUE(*first == *second) << "two runs differ";
+  }
+};
+
+TEST_P(MatmulTest, RaggedSizes) {
+  struct Size {
+    std::int64_t rows, columns, inner;
+  };
+  const std::vector<Size> all = part_of<Size>({{1, 1, 1},
+                                               {1, 70, 33},
+                                               {3, 31, 7},
+                                               {31, 33, 64},
+                                               {32, 32, 32},
+                                               {33, 65, 17},
+                                               {64, 64, 16},
+                                               {65, 4, 66},
+                                               {70, 129, 128},
+                                               {128, 96, 3},
+                                               {129, 1, 40},
+                                               {5, 257, 300}});
+  for (const Size& size : all) run({sizes(size.rows, size.columns, size.inner)});
+}
+
+TEST_P(MatmulTest, EveryTypeOfEachTensor) {
+  std::vector<MatmulDesc> all;
+  for (const DataType a : kPlain) {
+    for (const DataType b : kPlain) {
+      for (const DataType output : kPlain) {
+        MatmulDesc desc = sizes(37, 43, 52);
+        set_types(desc, a, b, output);
+        desc.has_bias = output != DataType::kFloat32;
+        desc.bias_type = a;
+        if (reason_against(desc).empty()) all.push_back(desc);
+      }
+    }
+  }
+  for (const MatmulDesc& desc : part_of(std::span<const MatmulDesc>(all))) run({desc, 3});
+}
+
+/// Each of the matrices transposed, padded, shifted: all ways of loading meet all others.
+TEST_P(MatmulTest, StridesAndTransposes) {
+  struct Form {
+    bool a_transposed, b_transposed, output_transposed;
+    std::int64_t padding;  // of rows, and matrices
+    std::int64_t shift;
+    std::uint32_t alignment;
+    DataType type;
+  };
+  std::vector<Form> all;
+  for (unsigned bits = 0; bits < 8; ++bits) {
+    for (const std::int64_t padding : {std::int64_t{0}, std::int64_t{4}, std::int64_t{3}}) {
+      const bool aligned = padding != 3;
+      const DataType type = bits % 3 == 0 ? DataType::kFloat16 : DataType::kFloat32;
+      all.push_back({(bits & 1U) != 0, (bits & 2U) != 0, (bits & 4U) != 0, padding, aligned ? 0 : 1,
+                     aligned ? 16U : 0U, type});
+    }
+  }
+  for (const Form& form : part_of(std::span<const Form>(all))) {
+    MatmulDesc desc = sizes(36, 40, 44, 2);
+    if (form.padding == 3) desc = sizes(35, 41, 47, 2);
+    set_types(desc, form.type, form.type, form.type);
+    if (const std::string reason = reason_against(desc); !reason.empty()) continue;
+    const auto lay = [&](MatrixDesc& matrix, std::int64_t rows, std::int64_t columns, bool transposed) {
+      const std::int64_t pitch = (transposed ? rows : columns) + form.padding;
+      const std::int64_t count = transposed ? columns : rows;
+      matrix.strides =
+          MatrixStrides{pitch * count + 2 * form.padding, transposed ? 1 : pitch, transposed ? pitch : 1};
+      matrix.alignment_bytes = form.alignment;
+    };
+    lay(desc.a, desc.rows, desc.inner, form.a_transposed);
+    lay(desc.b, desc.inner, desc.columns, form.b_transposed);
+    lay(desc.output, desc.rows, desc.columns, form.output_transposed);
+    desc.has_bias = form.a_transposed;
+    run({desc, 5, form.shift});
+  }
+}
+
+/// Elements two apart, in every matrix.
+TEST_P(MatmulTest, ElementsApart) {
+  MatmulDesc desc = sizes(19, 23, 29);
+  if (kernel() == "matrix") set_types(desc, DataType::kFloat16, DataType::kFloat16, DataType::kFloat16);
+  if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
+  desc.a.strides = MatrixStrides{0, 60, 2};
+  desc.b.strides = MatrixStrides{0, 2, 60};
+  desc.output.strides = MatrixStrides{0, 47, 2};
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
+    desc.output.type = type;
+    run({desc, 6});
+  }
+}
+
+TEST_P(MatmulTest, BroadcastOverTheBatch) {
+  MatmulDesc desc = sizes(20, 24, 36, 3);
+  const DataType type = kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32;
+  set_types(desc, type, type, DataType::kFloat32);
+  if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
+  desc.has_bias = true;
+  desc.b.strides = MatrixStrides{0, 24, 1};
+  run({desc, 7});
+  desc.a.strides = MatrixStrides{0, 36, 1};
+  run({desc, 8});
+}
+
+TEST_P(MatmulTest, AccumulatesWithBias) {
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
+    MatmulDesc desc = sizes(34, 39, 50, 2);
+    set_types(desc, kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32,
+              kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32, type);
+    desc.accumulates = true;
+    desc.has_bias = true;
+    if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
+    run({desc, 9});
+    MatmulOptions split;
+    split.inner_splits = 3;
+    desc.inner = 200;
+    run({desc, 9}, split);
+  }
+}
+
+TEST_P(MatmulTest, QuantisedWeights) {
+  std::vector<MatmulDesc> all;
+  for (const DataType type : {DataType::kQ8_0, DataType::kQ4_0}) {
+    for (const DataType a : kPlain) {
+      for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{37}}) {
+        MatmulDesc desc = sizes(rows, 45, 96, 2);
+        set_types(desc, a, type, a);
+        desc.has_bias = true;
+        if (reason_against(desc).empty()) all.push_back(desc);
+      }
+    }
+  }
+  if (all.empty()) GTEST_SKIP() << "no quantised weights";
+  for (const MatmulDesc& desc : part_of(std::span<const MatmulDesc>(all))) run({desc, 10});
+}
+
+TEST_P(MatmulTest, PartsOfTheInnerDimension) {
+  for (const std::uint32_t parts : {2U, 5U}) {
+    MatmulDesc desc = sizes(3, 70, 333, 2);
+    const DataType type = kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32;
+    set_types(desc, type, type, DataType::kFloat16);
+    desc.has_bias = true;
+    if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
+    MatmulOptions options;
+    options.inner_splits = parts;
+    run({desc, 11}, options);
+    std::swap(desc.rows, desc.columns);
+    run({desc, 12}, options);
+  }
+}
+
+TEST_P(MatmulTest, SumsOfColumns) {
+  for (const DataType type : kPlain) {
+    const MatmulDesc desc = MatmulDesc::sum_columns(301, 77, type);
+    if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
+    run({desc, 13});
+    MatmulOptions options;
+    options.inner_splits = 4;
+    run({desc, 13}, options);
+  }
+}
+
+TEST_P(MatmulTest, NothingToMultiply) {
+  for (const MatmulDesc& desc : {sizes(0, 5, 6), sizes(5, 0, 6), sizes(5, 6, 7, 0)}) {
+    const auto plan = MatmulPlan::create(runtime().device(), desc);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    EXPECT_TRUE(plan->dispatches().empty());
+  }
+  // Sums of nothing are 0, and the bias is added to them.
+  MatmulDesc desc = sizes(5, 6, 0);
+  const DataType type = kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32;
+  set_types(desc, type, type, DataType::kFloat32);
+  desc.has_bias = true;
+  if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
+  run({desc, 14});
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, MatmulTest, testing::Values("lane"),
+                         [](const auto& each) { return std::string(each.param); });
+
+class MatmulPlans : public GpuTest {};
+
+TEST_F(MatmulPlans, MistakesAreRefused) {
+  const auto refused = [](const MatmulDesc& desc, const MatmulOptions& options = {}) {
+    const auto plan = MatmulPlan::create(runtime().device(), desc, options);
+    return plan.ok() ? std::string() : plan.error().message;
+  };
+  MatmulOptions options;
+  options.kernel = "fast";
+  EXPECT_NE(refused(sizes(4, 4, 4), options).find("'fast'"), std::string::npos);
+  options.kernel = "lane";
+  options.tile = MatmulTile{0, 3, 4, 4};
+  EXPECT_NE(refused(sizes(4, 4, 4), options).find("rows 3"), std::string::npos);
+  EXPECT_NE(refused(sizes(1 << 20, 4, 1 << 11)).find("maxStorageBufferRange"), std::string::npos);
+}
+
+TEST_F(MatmulPlans, BindingsAreChecked) {
+  const auto plan = MatmulPlan::create(runtime().device(), sizes(8, 8, 8));
+  ASSERT_TRUE(plan.ok());
+  const Buffer buffer = runtime().create_buffer(1024).value();
+  const auto message = [&](const MatmulTensors& tensors) {
+    const auto bindings = plan->make_bindings(tensors);
+    return bindings.ok() ? std::string() : bindings.error().message;
+  };
+  const BufferRange a{buffer.handle(), 0, 256}, b{buffer.handle(), 256, 256},
+      output{buffer.handle(), 512, 256};
+  EXPECT_EQ(message({a, b, {}, output}), "");
+  EXPECT_NE(message({a, b, {}, {buffer.handle(), 128, 256}}).find("overlaps a"), std::string::npos);
+  EXPECT_NE(message({a, {}, {}, output}).find("the b tensor needs 256 bytes"), std::string::npos);
+  EXPECT_NE(message({a, {buffer.handle(), 260, 256}, {}, {buffer.handle(), 516, 256}}).find("multiple of 16"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace vkattn::tests

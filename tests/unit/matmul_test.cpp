@@ -1,0 +1,152 @@
+// Matrix multiplication without a device: rules with their numbers, strides that follow, choices, the
+// reference.
+#include <vkattn/matmul.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "matmul/matmul_program.hpp"
+#include "reference/matmul.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+MatmulDesc sizes(std::int64_t rows, std::int64_t columns, std::int64_t inner) {
+  MatmulDesc desc;
+  desc.rows = rows;
+  desc.columns = columns;
+  desc.inner = inner;
+  return desc;
+}
+
+std::string refusal(const MatmulDesc& desc) {
+  const Result<void> valid = validate(desc);
+  return valid.ok() ? std::string() : valid.error().message;
+}
+
+void expect_refused(const MatmulDesc& desc, const std::vector<std::string>& words) {
+  const std::string message = refusal(desc);
+  for (const std::string& word : words) EXPECT_NE(message.find(word), std::string::npos) << message;
+}
+
+Capabilities cpu() {
+  Capabilities capabilities;
+  capabilities.device_type = DeviceType::kCpu;
+  capabilities.subgroup_size = 8;
+  capabilities.compute_units = 2;
+  capabilities.storage_buffer_16bit = true;
+  capabilities.shader_int64 = true;
+  return capabilities;
+}
+
+TEST(Matmul, SizesMustBeGiven) {
+  expect_refused({}, {"MatmulDesc::rows is not set"});
+  MatmulDesc desc = sizes(1, 1, 1);
+  EXPECT_EQ(refusal(desc), "");
+  desc.inner = -2;
+  expect_refused(desc, {"inner is -2", "from 0 to"});
+  desc = sizes(std::int64_t{1} << 31, 1, 1);
+  expect_refused(desc, {"rows is 2147483648"});
+}
+
+TEST(Matmul, StridesThatFollow) {
+  MatmulDesc desc = sizes(3, 5, 64);
+  const MatmulDesc plain = desc.resolved();
+  EXPECT_EQ(*plain.a.strides, (MatrixStrides{192, 64, 1}));
+  EXPECT_EQ(*plain.b.strides, (MatrixStrides{320, 5, 1}));
+  EXPECT_EQ(*plain.output.strides, (MatrixStrides{15, 5, 1}));
+  desc.b.type = DataType::kQ4_0;
+  EXPECT_EQ(*desc.resolved().b.strides, (MatrixStrides{320, 1, 64}));
+  EXPECT_EQ(desc.resolved().resolved(), desc.resolved());
+}
+
+TEST(Matmul, RulesOfTensors) {
+  MatmulDesc desc = sizes(4, 6, 64);
+  desc.a.type = DataType::kQ8_0;
+  expect_refused(desc, {"type of a is q8_0", "f32, f16 or bf16"});
+  desc = sizes(4, 6, 65);
+  desc.b.type = DataType::kQ8_0;
+  expect_refused(desc, {"inner is 65", "96"});
+  desc.inner = 64;
+  desc.b.strides = MatrixStrides{0, 1, 80};
+  expect_refused(desc, {"0, 1 and 80", "multiples of 32"});
+  desc.b.strides = MatrixStrides{0, 1, 96};
+  EXPECT_EQ(refusal(desc), "");
+  desc.output.strides = MatrixStrides{0, 5, 1};
+  expect_refused(desc, {"output overlap", "row stride is 5", "above 5"});
+  desc.output.strides = MatrixStrides{0, 1, -4};
+  expect_refused(desc, {"column stride of output is -4"});
+  desc.output.strides = {};
+  desc.output.alignment_bytes = 2;
+  expect_refused(desc, {"alignment_bytes of output is 2", "at least 4"});
+  desc.output.alignment_bytes = 0;
+  desc.a.strides = MatrixStrides{0, std::int64_t{1} << 40, 1};
+  expect_refused(desc, {"a reaches over 3298534883392 elements"});
+  desc.a.strides = MatrixStrides{0, std::int64_t{1} << 62, 1};
+  expect_refused(desc, {"a reaches over more than 2^63 elements"});
+  // A matrix of ones has no storage that could break a rule.
+  desc.a_is_ones = true;
+  EXPECT_EQ(refusal(desc), "");
+}
+
+TEST(Matmul, KernelsTellTheirReasons) {
+  for (const KernelSupport& support : kernel_support(sizes(8, 8, 8), cpu())) {
+    if (support.kernel == "lane") {
+      EXPECT_EQ(support.reason, "");
+    }
+  }
+  for (const KernelSupport& support : kernel_support(MatmulDesc{}, cpu())) {
+    EXPECT_NE(support.reason.find("rows is not set"), std::string::npos);
+  }
+}
+
+/// One row gives invocations columns in place of rows.
+TEST(Matmul, FewRowsAreExchangedWithColumns) {
+  const auto lane = [](const MatmulDesc& desc) {
+    MatmulOptions options;
+    options.kernel = "lane";
+    return detail::select_matmul_kernel(desc.resolved(), cpu(), options).value().config.view;
+  };
+  EXPECT_FALSE(lane(sizes(64, 64, 64)).bias_by_row);
+  const detail::MatmulView view = lane(sizes(1, 64, 32));
+  EXPECT_TRUE(view.bias_by_row);
+  EXPECT_EQ(view.rows, 64);
+  EXPECT_EQ(view.a.tensor, 1U);
+  EXPECT_EQ(view.output.row, 1);
+}
+
+TEST(Matmul, PartsOfTheInnerDimension) {
+  const auto split = [](const MatmulDesc& desc, std::uint32_t wanted) {
+    const auto selection = detail::select_matmul_kernel(desc.resolved(), cpu(), {});
+    return detail::choose_inner_split(selection.value().config, cpu(), wanted);
+  };
+  EXPECT_EQ(split(sizes(512, 512, 512), 0).parts, 1);
+  EXPECT_EQ(split(sizes(4, 4, 4096), 0).parts, 2);  // compute units
+  EXPECT_EQ(split(sizes(4, 4, 100), 0).parts, 1);   // too little of it
+  EXPECT_EQ(split(sizes(4, 4, 200), 3).parts, 2);   // whole steps of 64
+  EXPECT_EQ(split(sizes(4, 4, 200), 3).inner, 128);
+  EXPECT_EQ(split(sizes(4, 4, 0), 3).parts, 1);
+}
+
+TEST(Matmul, ReferenceByHand) {
+  MatmulDesc desc = sizes(2, 2, 3);
+  desc.has_bias = true;
+  desc.accumulates = true;
+  desc.b.strides = MatrixStrides{0, 1, 3};  // transposed
+  const std::vector<float> a{1, 2, 3, 4, 5, 6}, b{1, 0, -1, 2, 1, 0}, bias{10, 20}, before{1, 1, 1, -1};
+  reference::MatmulReference reference(desc.resolved(), {a, b, bias, before});
+  EXPECT_EQ(reference.row(0, 0).output, (std::vector<double>{1 - 3 + 10 + 1, 2 + 2 + 20 + 1}));
+  EXPECT_EQ(reference.row(0, 1).output, (std::vector<double>{4 - 6 + 10 + 1, 8 + 5 + 20 - 1}));
+  EXPECT_EQ(reference.row(0, 1).magnitude[0], 21);
+  EXPECT_LT(reference.tolerance(0), 1e-4);
+  MatmulDesc sums = MatmulDesc::sum_columns(2, 3).resolved();
+  reference::MatmulReference of_columns(sums, {{}, a, {}, {}});
+  EXPECT_EQ(of_columns.row(0, 0).output, (std::vector<double>{5, 7, 9}));
+}
+
+}  // namespace
+}  // namespace vkattn::tests
