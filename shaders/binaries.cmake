@@ -89,6 +89,8 @@ vkattn_shader(cache_append_words      core cache/cache_append.comp)
 vkattn_shader(matmul_lane             core matmul/matmul_lane.comp    FORM 16bit)
 vkattn_shader(matmul_lane_words       core matmul/matmul_lane.comp)
 vkattn_shader(matmul_lane_wide        core matmul/matmul_lane.comp    FORM 16bit wide)
+vkattn_shader(matmul_tile             core matmul/matmul_tile.comp    FORM 16bit)
+vkattn_shader(matmul_tile_words       core matmul/matmul_tile.comp)
 vkattn_shader(matmul_combine          core matmul/matmul_combine.comp FORM 16bit)
 vkattn_shader(matmul_combine_words    core matmul/matmul_combine.comp)
 

@@ -39,22 +39,23 @@ void add_products4(uint inner) {
   } else {
     [[unroll]] for (uint r = 0; r < kRows; ++r) a[r] = a_inner4(a_index[r], inner);
   }
-  [[unroll]] for (uint first = 0; first < kColumns; first += 4) {
-    vec4 b[4];
-    [[unroll]] for (uint c = 0; c < 4; ++c) {
-      if (kBLoads != VKATTN_MATMUL_LOADS_OUTER) {
-        b[c] = b_inner4(b_index[first + c], inner);
-      } else {
-        const vec4 columns = b_outer4(b_index[first], inner + c);
-        [[unroll]] for (uint d = 0; d < 4; ++d) b[d][c] = columns[d];
+  // All loads before all products: the compiler puts branches around loads, over which sums would be spilled.
+  vec4 b[kColumns];
+  if (kBLoads == VKATTN_MATMUL_LOADS_OUTER) {
+    [[unroll]] for (uint c = 0; c < kColumns; c += 4) {
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        const vec4 columns = b_outer4(b_index[c], inner + i);
+        [[unroll]] for (uint d = 0; d < 4; ++d) b[c + d][i] = columns[d];
       }
     }
-    [[unroll]] for (uint c = 0; c < 4; ++c) {
-      [[unroll]] for (uint r = 0; r < kRows; ++r) {
-        float sum = sums[(first + c) * kRows + r];
-        [[unroll]] for (uint i = 0; i < 4; ++i) sum = fma(a[r][i], b[c][i], sum);
-        sums[(first + c) * kRows + r] = sum;
-      }
+  } else {
+    [[unroll]] for (uint c = 0; c < kColumns; ++c) b[c] = b_inner4(b_index[c], inner);
+  }
+  [[unroll]] for (uint c = 0; c < kColumns; ++c) {
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      float sum = sums[c * kRows + r];
+      [[unroll]] for (uint i = 0; i < 4; ++i) sum += a[r][i] * b[c][i];
+      sums[c * kRows + r] = sum;
     }
   }
 }

@@ -35,5 +35,6 @@
 #define VKATTN_MATMUL_SPEC_ROWS 16
 #define VKATTN_MATMUL_SPEC_COLUMNS 17
 #define VKATTN_MATMUL_SPEC_INNER 18
+#define VKATTN_MATMUL_SPEC_GRID_COLUMNS 19  // of the tile kernel: threads along the columns of a block
 
 #endif

@@ -47,4 +47,8 @@
 #define VKATTN_MATRIX_SCALE_STAGE4(KEYS, SCALES, SCALED) ((SCALED) ? (KEYS) / 4 * (SCALES) : 1)
 #define VKATTN_MATRIX_PRODUCT_STAGE4(ROWS, KEYS, SCALED) ((SCALED) ? (ROWS) * VKATTN_MATRIX_STRIDE(KEYS) : 1)
 
+// Matrix multiplication, tile. Words of an operand's block, by rows of the inner dimension, which are 4 words apart against
+// bank conflicts.
+#define VKATTN_MATMUL_TILE_STAGE(BLOCK, INNER) ((INNER) * ((BLOCK) + 4))
+
 #endif

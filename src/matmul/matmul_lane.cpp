@@ -16,6 +16,26 @@ bool is_possible(const MatmulTile& tile) {
          tile.rows * tile.columns <= 256 && tile.rows * tile.columns * tile.inner <= 4096;
 }
 
+// Which view gives invocations the operand that costs them least: theirs is gathered, the other is read at
+// one address for all of them.
+MatmulView lane_view(const MatmulDesc& desc, std::uint32_t threads) {
+  const MatmulView view = view_of(desc, false);
+  const auto few = [&](std::int64_t size) { return size < std::int64_t{threads}; };
+  const bool fewer_rows = few(desc.rows) && desc.rows < desc.columns;
+  // Four neighbours of one invocation lie beside those of the next.
+  const bool better = view.b.loads == VKATTN_MATMUL_LOADS_OUTER &&
+                      view.a.loads != VKATTN_MATMUL_LOADS_OUTER && !few(desc.columns);
+  return fewer_rows || better ? view_of(desc, true) : view;
+}
+
+// Whether another tile should be looked for: most of a block's rows or columns would be repeated ones, or
+// many rows of an invocation would be gathered one by one.
+bool is_wasteful(const MatmulTile& tile, std::uint32_t threads, const MatmulView& view) {
+  const bool gathers = tile.rows > 4 && view.a.loads != VKATTN_MATMUL_LOADS_OUTER;
+  return gathers || view.rows * 2 <= std::int64_t{threads} * tile.rows ||
+         view.columns * 2 <= std::int64_t{tile.columns};
+}
+
 }  // namespace
 
 Result<MatmulConfig> configure_matmul_lane(const MatmulDesc& desc, const Capabilities& capabilities,
@@ -26,8 +46,8 @@ Result<MatmulConfig> configure_matmul_lane(const MatmulDesc& desc, const Capabil
     const std::uint32_t threads = tile.threads != 0 ? tile.threads : simd;
     if (!is_possible(tile) || !fits_workgroup(threads, capabilities)) continue;
     MatmulConfig config;
-    // Rows are spread over invocations: where there are few, columns take their place.
-    config.view = view_of(desc, desc.rows < desc.columns && desc.rows < static_cast<std::int64_t>(threads));
+    config.view = lane_view(desc, threads);
+    if (&tile != &tiles.back() && is_wasteful(tile, threads, config.view)) continue;
     config.tile = tile;
     config.tile.threads = threads;
     config.workgroup_size = threads;

@@ -49,9 +49,22 @@ struct MatmulEntry {
 
 /// Block sizes, best first.
 constexpr std::array kTable{
-    // A workgroup of the lane kernel is one SIMD vector of a CPU (threads 0).
+    // A workgroup of the lane kernel is one SIMD vector of a CPU (threads 0). More than 128 sums of an
+    // invocation leave the
+    // caches of a core, fewer share their loads among fewer.
+    MatmulEntry{"lane", true, false, {0, 8, 16, 4}},
     MatmulEntry{"lane", true, false, {0, 4, 32, 4}},
+    MatmulEntry{"lane", true, false, {0, 4, 16, 4}},
+    MatmulEntry{"lane", true, false, {0, 4, 4, 4}},
+    MatmulEntry{"lane", true, false, {0, 1, 16, 4}},
+    MatmulEntry{"lane", true, false, {0, 1, 4, 4}},
     MatmulEntry{"lane", false, true, {64, 1, 8, 4}},
+
+    // Largest first; the small ones are for few rows or columns. A CPU is given tile only where it is asked
+    // for.
+    MatmulEntry{"tile", false, true, {256, 4, 4, 16}},
+    MatmulEntry{"tile", false, true, {64, 4, 4, 16}},
+    MatmulEntry{"tile", true, true, {64, 2, 4, 16}},
 };
 
 std::vector<MatmulTile> table_tiles(std::string_view kernel, const Capabilities& capabilities) {
@@ -63,8 +76,12 @@ std::vector<MatmulTile> table_tiles(std::string_view kernel, const Capabilities&
   return tiles;
 }
 
-std::vector<MatmulKernel> ordered_kernels(const Capabilities& /*capabilities*/) {
-  return {{"lane", configure_matmul_lane}};
+std::vector<MatmulKernel> ordered_kernels(const Capabilities& capabilities) {
+  const MatmulKernel lane{"lane", configure_matmul_lane};
+  const MatmulKernel tile{"tile", configure_matmul_tile};
+  // CPU implementations run barriers as coroutines, so the kernel without any is the faster one there.
+  if (capabilities.is_cpu()) return {lane, tile};
+  return {tile, lane};
 }
 
 Result<MatmulConfig> configure(const MatmulKernel& kernel, const MatmulDesc& desc,

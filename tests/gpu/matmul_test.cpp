@@ -243,7 +243,7 @@ TEST_P(MatmulTest, NothingToMultiply) {
   run({desc, 14});
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, MatmulTest, testing::Values("lane"),
+INSTANTIATE_TEST_SUITE_P(Kernels, MatmulTest, testing::Values("lane", "tile"),
                          [](const auto& each) { return std::string(each.param); });
 
 class MatmulPlans : public GpuTest {};

@@ -104,6 +104,35 @@ TEST(Matmul, KernelsTellTheirReasons) {
   }
 }
 
+TEST(Matmul, TileTakesTheBlockThatFits) {
+  Capabilities gpu;
+  gpu.device_type = DeviceType::kDiscreteGpu;
+  gpu.max_workgroup_invocations = 256;
+  gpu.max_workgroup_size = {256, 1, 1};
+  const auto chosen = [&](const MatmulDesc& desc) {
+    return detail::select_matmul_kernel(desc.resolved(), gpu, {}).value().config;
+  };
+  const detail::MatmulConfig large = chosen(sizes(512, 512, 512));
+  EXPECT_EQ(large.name, "tile");
+  EXPECT_EQ(large.tile, (MatmulTile{256, 4, 4, 16}));
+  EXPECT_EQ(large.block_rows, 64U);
+  EXPECT_EQ(chosen(sizes(8, 512, 512)).tile, (MatmulTile{64, 2, 4, 16}));
+  gpu.max_workgroup_invocations = 128;
+  EXPECT_EQ(chosen(sizes(512, 512, 512)).tile, (MatmulTile{64, 4, 4, 16}));
+  MatmulOptions options;
+  options.kernel = "tile";
+  options.tile = MatmulTile{64, 8, 8, 64};
+  const auto refused = detail::select_matmul_kernel(sizes(512, 512, 512).resolved(), gpu, options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("threads 64, rows 8"), std::string::npos);
+  options.tile = MatmulTile{64, 8, 8, 32};
+  gpu.max_shared_memory_bytes = 16384;
+  const auto too_large = detail::select_matmul_kernel(sizes(512, 512, 512).resolved(), gpu, options);
+  ASSERT_FALSE(too_large.ok());
+  EXPECT_NE(too_large.error().message.find("17408 bytes of shared memory"), std::string::npos)
+      << too_large.error().message;
+}
+
 /// One row gives invocations columns in place of rows.
 TEST(Matmul, FewRowsAreExchangedWithColumns) {
   const auto lane = [](const MatmulDesc& desc) {
@@ -111,7 +140,11 @@ TEST(Matmul, FewRowsAreExchangedWithColumns) {
     options.kernel = "lane";
     return detail::select_matmul_kernel(desc.resolved(), cpu(), options).value().config.view;
   };
-  EXPECT_FALSE(lane(sizes(64, 64, 64)).bias_by_row);
+  // Of two matrices by rows b has neighbours for an invocation.
+  EXPECT_TRUE(lane(sizes(64, 64, 64)).bias_by_row);
+  MatmulDesc transposed = sizes(64, 64, 64);
+  transposed.b.strides = MatrixStrides{0, 1, 64};
+  EXPECT_FALSE(lane(transposed).bias_by_row);
   const detail::MatmulView view = lane(sizes(1, 64, 32));
   EXPECT_TRUE(view.bias_by_row);
   EXPECT_EQ(view.rows, 64);
