@@ -4,6 +4,7 @@
 #define VKATTN_MATRIX_STAGES
 
 #include "lib/grid.glsl"
+#include "lib/matrix_barriers.glsl"
 #include "matrix/operands.glsl"
 #include "shared/shared_memory.h"
 
@@ -51,16 +52,6 @@ MatrixA query_blocks[kQueryInRegisters ? kRowBlocks * kHeadBlocks : 1];
 MatrixC sums[kRowBlocks * kValueBlocks];
 uvec4 key_fetch[kPrefetch ? kKeyFetches : 1];
 uvec4 value_fetch[kPrefetch ? kValueFetches * 2 : 1];
-
-// Barriers of shared memory. They make what was written before them available and visible, as single accesses do not:
-// src/vulkan/shared_accesses.hpp takes that from those.
-const int kOrdersShared = gl_SemanticsAcquireRelease | gl_SemanticsMakeAvailable | gl_SemanticsMakeVisible;
-void workgroup_barrier() {
-  controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, gl_StorageSemanticsShared, kOrdersShared);
-}
-void subgroup_barrier() {
-  controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, kOrdersShared);
-}
 
 TilePosition tile;
 uint subgroup_row;  // the subgroup's first row in the block

@@ -1,7 +1,6 @@
 // Host half of the matrix kernel (shaders/matrix/attention_matrix.comp): the matrix shape, and the tile that
 // fits the device.
 #include <algorithm>
-#include <optional>
 #include <string_view>
 
 #include "attention/features.hpp"
@@ -71,26 +70,6 @@ struct MatrixTile {
     return keys % shape.n == 0 && keys % shape.k == 0 && keys % (8 * row_lanes) == 0;
   }
 };
-
-bool is_usable(const MatrixShape& shape, std::string_view operand) {
-  const auto fits = [](std::uint32_t size) { return is_power(size, 8, 32); };
-  return shape.scope == "subgroup" && shape.a_type == operand && shape.b_type == operand &&
-         shape.c_type == "f32" && shape.result_type == "f32" && fits(shape.m) && fits(shape.n) &&
-         fits(shape.k);
-}
-
-// 16x16x16, which AMD and NVIDIA both list, where there is one, else the largest.
-std::optional<MatrixShape> best_shape(const Capabilities& capabilities, std::string_view operand) {
-  const auto rank = [](const MatrixShape& shape) {
-    const bool square = shape.m == 16 && shape.n == 16 && shape.k == 16;
-    return square ? ~0U : shape.m * shape.n * shape.k;
-  };
-  std::optional<MatrixShape> best;
-  for (const MatrixShape& shape : capabilities.matrix_shapes) {
-    if (is_usable(shape, operand) && (!best || rank(shape) > rank(*best))) best = shape;
-  }
-  return best;
-}
 
 // 32-bit registers of a lane for its part of the queries.
 std::uint32_t query_registers(const MatrixTile& tile, const Capabilities& capabilities) {
@@ -198,12 +177,8 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
   if (Result<void> status = check_matrix_types(desc, true); !status) return status.error();
   const DataType operand = desc.query.type;
   if (Result<void> status = check_features(capabilities, operand); !status) return status.error();
-  const auto shape = best_shape(capabilities, name(operand));
-  if (!shape) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("the device lists no matrix shape of ", name(operand), " x ", name(operand),
-                         " to f32 in a subgroup with sizes of 8, 16 or 32")};
-  }
+  const auto shape = best_matrix_shape(capabilities, name(operand));
+  if (!shape) return shape.error();
   const auto lanes = matrix_subgroup_size(capabilities, shape->n);
   if (!lanes) return lanes.error();
   auto chosen = choose_tile(desc, capabilities, *shape, *lanes, tiles);

@@ -2,11 +2,39 @@
 #include "kernels/matrix_common.hpp"
 
 #include <algorithm>
+#include <optional>
 
+#include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/vendors.hpp"
 
 namespace vkattn::detail {
+
+namespace {
+
+bool is_usable(const MatrixShape& shape, std::string_view operand) {
+  const auto fits = [](std::uint32_t size) { return is_power(size, 8, 32); };
+  return shape.scope == "subgroup" && shape.a_type == operand && shape.b_type == operand &&
+         shape.c_type == "f32" && shape.result_type == "f32" && fits(shape.m) && fits(shape.n) &&
+         fits(shape.k);
+}
+
+}  // namespace
+
+Result<MatrixShape> best_matrix_shape(const Capabilities& capabilities, std::string_view operand) {
+  const auto rank = [](const MatrixShape& shape) {
+    const bool square = shape.m == 16 && shape.n == 16 && shape.k == 16;
+    return square ? ~0U : shape.m * shape.n * shape.k;
+  };
+  std::optional<MatrixShape> best;
+  for (const MatrixShape& shape : capabilities.matrix_shapes) {
+    if (is_usable(shape, operand) && (!best || rank(shape) > rank(*best))) best = shape;
+  }
+  if (best) return *best;
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               message("the device lists no matrix shape of ", operand, " x ", operand,
+                       " to f32 in a subgroup with sizes of 8, 16 or 32")};
+}
 
 Result<void> check_matrix_types(const AttentionDesc& desc, bool may_be_quantised) {
   const DataType type = desc.query.type;

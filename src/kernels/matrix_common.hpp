@@ -22,6 +22,11 @@ namespace vkattn::detail {
 /// What every kernel with cooperative matrices of that type needs.
 [[nodiscard]] Result<void> check_matrix_features(const Capabilities& capabilities, DataType operand);
 
+/// The shape to multiply operands of that type (f16 or bf16) with, to float32: 16x16x16, which AMD and NVIDIA
+/// both list, where there is one, else the largest; or that there is none.
+[[nodiscard]] Result<MatrixShape> best_matrix_shape(const Capabilities& capabilities,
+                                                    std::string_view operand);
+
 /// The subgroup size for matrices of n columns: the one to ask for, or the only one there is.
 [[nodiscard]] Result<std::uint32_t> matrix_subgroup_size(const Capabilities& capabilities, std::uint32_t n);
 

@@ -1,0 +1,16 @@
+// Barriers of shared memory under the Vulkan memory model. They make what was written before them available and visible, as
+// single accesses do not: src/vulkan/shared_accesses.hpp takes that from those.
+#ifndef VKATTN_LIB_MATRIX_BARRIERS
+#define VKATTN_LIB_MATRIX_BARRIERS
+
+#include "lib/matrix_forms.glsl"
+
+const int kOrdersShared = gl_SemanticsAcquireRelease | gl_SemanticsMakeAvailable | gl_SemanticsMakeVisible;
+void workgroup_barrier() {
+  controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, gl_StorageSemanticsShared, kOrdersShared);
+}
+void subgroup_barrier() {
+  controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, kOrdersShared);
+}
+
+#endif
