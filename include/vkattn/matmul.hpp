@@ -92,10 +92,11 @@ struct MatmulTensors {
 
 /// Block sizes of a matrix multiplication; 0 where a kernel has no use for one.
 struct MatmulTile {
-  std::uint32_t threads = 0;  ///< of a workgroup
-  std::uint32_t rows = 0;     ///< of an invocation; of the matrix kernel, of a subgroup
-  std::uint32_t columns = 0;  ///< likewise
-  std::uint32_t inner = 0;    ///< elements of `inner` that are visited in one step
+  std::uint32_t threads = 0;    ///< of a workgroup
+  std::uint32_t rows = 0;       ///< of an invocation; of the matrix kernel, of a subgroup
+  std::uint32_t columns = 0;    ///< likewise
+  std::uint32_t inner = 0;      ///< elements of `inner` that are visited in one step
+  std::uint32_t subgroups = 0;  ///< of a workgroup, for the matrix kernel in place of threads
 
   bool operator==(const MatmulTile&) const = default;  ///< equal in every member
 };

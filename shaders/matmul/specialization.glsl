@@ -18,9 +18,9 @@ layout(constant_id = VKATTN_MATMUL_SPEC_B_LOADS) const uint kBLoads = VKATTN_MAT
 layout(constant_id = VKATTN_MATMUL_SPEC_HAS_BIAS) const bool kHasBias = false;
 layout(constant_id = VKATTN_MATMUL_SPEC_ACCUMULATES) const bool kAccumulates = false;
 layout(constant_id = VKATTN_MATMUL_SPEC_SPLIT) const bool kSplit = false;
-layout(constant_id = VKATTN_MATMUL_SPEC_ROWS) const uint kRows = 4;
-layout(constant_id = VKATTN_MATMUL_SPEC_COLUMNS) const uint kColumns = 4;
-layout(constant_id = VKATTN_MATMUL_SPEC_INNER) const uint kInner = 4;
+layout(constant_id = VKATTN_MATMUL_SPEC_ROWS) const uint kRows = 8;
+layout(constant_id = VKATTN_MATMUL_SPEC_COLUMNS) const uint kColumns = 8;
+layout(constant_id = VKATTN_MATMUL_SPEC_INNER) const uint kInner = 8;
 
 layout(push_constant, std430) uniform PushConstants { MatmulParams params; };
 

@@ -35,6 +35,13 @@
 #define VKATTN_MATMUL_SPEC_ROWS 16
 #define VKATTN_MATMUL_SPEC_COLUMNS 17
 #define VKATTN_MATMUL_SPEC_INNER 18
-#define VKATTN_MATMUL_SPEC_GRID_COLUMNS 19  // of the tile kernel: threads along the columns of a block
+#define VKATTN_MATMUL_SPEC_GRID_COLUMNS 19  // threads, or subgroups of the matrix kernel, along the columns of a block
+
+#define VKATTN_MATMUL_SPEC_MATRIX_M 24  // the shape of one product: M x K times K x N
+#define VKATTN_MATMUL_SPEC_MATRIX_N 25
+#define VKATTN_MATMUL_SPEC_MATRIX_K 26
+#define VKATTN_MATMUL_SPEC_SUBGROUP_SIZE 27
+#define VKATTN_MATMUL_SPEC_A_LOADS8 28  // 8 neighbours where VKATTN_MATMUL_SPEC_A_LOADS has 4
+#define VKATTN_MATMUL_SPEC_B_LOADS8 29
 
 #endif

@@ -50,5 +50,7 @@
 // Matrix multiplication, tile. Words of an operand's block, by rows of the inner dimension, which are 4 words apart against
 // bank conflicts.
 #define VKATTN_MATMUL_TILE_STAGE(BLOCK, INNER) ((INNER) * ((BLOCK) + 4))
+// The same on matrix units, in units of 16 bytes: LINES of NEIGHBOURS elements of 16 bits.
+#define VKATTN_MATMUL_MATRIX_STAGE4(LINES, NEIGHBOURS) ((LINES) * VKATTN_MATRIX_STRIDE(NEIGHBOURS))
 
 #endif

@@ -79,6 +79,9 @@ struct MatmulSelection {
 using MatmulTiles = std::span<const MatmulTile>;
 [[nodiscard]] Result<MatmulConfig> configure_matmul_lane(const MatmulDesc& desc,
                                                          const Capabilities& capabilities, MatmulTiles tiles);
+[[nodiscard]] Result<MatmulConfig> configure_matmul_matrix(const MatmulDesc& desc,
+                                                           const Capabilities& capabilities,
+                                                           MatmulTiles tiles);
 [[nodiscard]] Result<MatmulConfig> configure_matmul_tile(const MatmulDesc& desc,
                                                          const Capabilities& capabilities, MatmulTiles tiles);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/message.hpp"
+#include "kernels/tile_table.hpp"
 #include "matmul/matmul_kernel.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "shared/attention_constants.h"
@@ -65,6 +66,14 @@ constexpr std::array kTable{
     MatmulEntry{"tile", false, true, {256, 4, 4, 16}},
     MatmulEntry{"tile", false, true, {64, 4, 4, 16}},
     MatmulEntry{"tile", true, true, {64, 2, 4, 16}},
+
+    // Largest first. Intel's registers hold the sums of the second one on.
+    MatmulEntry{"matrix", false, true, {0, 64, 32, 32, 4}},
+    MatmulEntry{"matrix", false, true, {0, 32, 32, 32, 4}},
+    MatmulEntry{"matrix", true, true, {0, 16, 32, 32, 4}},
+    MatmulEntry{"matrix", true, true, {0, 16, 32, 32, 1}},
+    MatmulEntry{"matrix", true, true, {0, 16, 16, 16, 1}},
+    MatmulEntry{"matrix", true, true, {0, 32, 32, 32, 1}},
 };
 
 std::vector<MatmulTile> table_tiles(std::string_view kernel, const Capabilities& capabilities) {
@@ -79,9 +88,12 @@ std::vector<MatmulTile> table_tiles(std::string_view kernel, const Capabilities&
 std::vector<MatmulKernel> ordered_kernels(const Capabilities& capabilities) {
   const MatmulKernel lane{"lane", configure_matmul_lane};
   const MatmulKernel tile{"tile", configure_matmul_tile};
-  // CPU implementations run barriers as coroutines, so the kernel without any is the faster one there.
-  if (capabilities.is_cpu()) return {lane, tile};
-  return {tile, lane};
+  const MatmulKernel matrix{"matrix", configure_matmul_matrix};
+  // As attention's: CPU implementations run barriers as coroutines and emulate matrices, and before Xe2
+  // Intel's matrices take more registers than there are.
+  if (capabilities.is_cpu()) return {lane, tile, matrix};
+  if (architecture(capabilities) == Architecture::kIntelGen12) return {tile, matrix, lane};
+  return {matrix, tile, lane};
 }
 
 Result<MatmulConfig> configure(const MatmulKernel& kernel, const MatmulDesc& desc,

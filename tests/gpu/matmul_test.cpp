@@ -87,7 +87,12 @@ TEST_P(MatmulTest, RaggedSizes) {
                                                {128, 96, 3},
                                                {129, 1, 40},
                                                {5, 257, 300}});
-  for (const Size& size : all) run({sizes(size.rows, size.columns, size.inner)});
+  for (const Size& size : all) {
+    MatmulDesc desc = sizes(size.rows, size.columns, size.inner);
+    if (kernel() == "matrix") set_types(desc, DataType::kFloat16, DataType::kFloat16, DataType::kFloat32);
+    if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
+    run({desc});
+  }
 }
 
 TEST_P(MatmulTest, EveryTypeOfEachTensor) {
@@ -119,7 +124,7 @@ TEST_P(MatmulTest, StridesAndTransposes) {
   for (unsigned bits = 0; bits < 8; ++bits) {
     for (const std::int64_t padding : {std::int64_t{0}, std::int64_t{4}, std::int64_t{3}}) {
       const bool aligned = padding != 3;
-      const DataType type = bits % 3 == 0 ? DataType::kFloat16 : DataType::kFloat32;
+      const DataType type = bits % 3 == 0 || kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32;
       all.push_back({(bits & 1U) != 0, (bits & 2U) != 0, (bits & 4U) != 0, padding, aligned ? 0 : 1,
                      aligned ? 16U : 0U, type});
     }
@@ -243,7 +248,7 @@ TEST_P(MatmulTest, NothingToMultiply) {
   run({desc, 14});
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, MatmulTest, testing::Values("lane", "tile"),
+INSTANTIATE_TEST_SUITE_P(Kernels, MatmulTest, testing::Values("lane", "tile", "matrix"),
                          [](const auto& each) { return std::string(each.param); });
 
 class MatmulPlans : public GpuTest {};

@@ -133,6 +133,59 @@ TEST(Matmul, TileTakesTheBlockThatFits) {
       << too_large.error().message;
 }
 
+Capabilities matrix_gpu() {
+  Capabilities gpu;
+  gpu.device_type = DeviceType::kDiscreteGpu;
+  gpu.vendor_id = 0x10de;
+  gpu.max_workgroup_invocations = 1024;
+  gpu.max_workgroup_size = {1024, 1024, 64};
+  gpu.max_shared_memory_bytes = 49152;
+  gpu.subgroup_size = gpu.min_subgroup_size = gpu.max_subgroup_size = 32;
+  gpu.storage_buffer_16bit = gpu.shader_float16 = gpu.vulkan_memory_model = gpu.cooperative_matrix = true;
+  gpu.matrix_shapes = {{16, 16, 16, "f16", "f16", "f32", "f32", "subgroup"}};
+  return gpu;
+}
+
+TEST(Matmul, MatrixUnitsTakeOneTypeOf16Bits) {
+  const Capabilities gpu = matrix_gpu();
+  MatmulOptions options;
+  options.kernel = "matrix";
+  const auto refusal_of = [&](const MatmulDesc& desc, const Capabilities& capabilities) {
+    const auto selection = detail::select_matmul_kernel(desc.resolved(), capabilities, options);
+    return selection.ok() ? std::string() : selection.error().message;
+  };
+  MatmulDesc desc = sizes(512, 512, 512);
+  EXPECT_NE(refusal_of(desc, gpu).find("a is f32 and b f32"), std::string::npos);
+  desc.a.type = DataType::kFloat16;
+  EXPECT_NE(refusal_of(desc, gpu).find("a is f16 and b f32"), std::string::npos);
+  EXPECT_NE(refusal_of(MatmulDesc::sum_columns(4, 4, DataType::kFloat16), gpu).find("all ones"),
+            std::string::npos);
+  desc.b.type = DataType::kFloat16;
+  EXPECT_NE(refusal_of(desc, cpu()).find("cooperativeMatrix"), std::string::npos);
+  Capabilities without = gpu;
+  without.matrix_shapes[0].a_type = "s8";
+  EXPECT_NE(refusal_of(desc, without).find("no matrix shape of f16 x f16"), std::string::npos);
+}
+
+TEST(Matmul, MatrixBlocksFollowTheProblemAndTheDevice) {
+  const auto block = [](const MatmulDesc& desc, const Capabilities& gpu, MatmulTile tile = {}) {
+    MatmulDesc halves = desc;
+    halves.a.type = halves.b.type = DataType::kFloat16;
+    const std::vector<MatmulTile> table{{0, 64, 32, 32, 4}, {0, 32, 32, 32, 4}, {0, 16, 16, 16, 1}};
+    const std::vector<MatmulTile> one{tile};
+    const auto config = detail::configure_matmul_matrix(
+        halves.resolved(), gpu, tile.rows == 0 ? std::span<const MatmulTile>(table) : one);
+    return config.ok() ? config->tile : MatmulTile{};
+  };
+  Capabilities gpu = matrix_gpu();
+  EXPECT_EQ(block(sizes(512, 512, 512), gpu), (MatmulTile{0, 64, 32, 32, 4}));
+  EXPECT_EQ(block(sizes(64, 64, 64), gpu), (MatmulTile{0, 32, 32, 32, 4}));
+  EXPECT_EQ(block(sizes(1, 64, 64), gpu), (MatmulTile{0, 16, 16, 16, 1}));
+  EXPECT_EQ(block(sizes(512, 512, 512), gpu, {0, 24, 32, 32, 4}), MatmulTile{});
+  gpu.max_shared_memory_bytes = 16384;  // the largest takes 19456
+  EXPECT_EQ(block(sizes(512, 512, 512), gpu), (MatmulTile{0, 32, 32, 32, 4}));
+}
+
 /// One row gives invocations columns in place of rows.
 TEST(Matmul, FewRowsAreExchangedWithColumns) {
   const auto lane = [](const MatmulDesc& desc) {
