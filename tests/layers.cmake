@@ -36,18 +36,12 @@ set(self_test_headers ${problem_headers} kernels tuning bindings plan self_test)
 set(reference_may "")
 set(reference_headers ${problem_headers} kernels bindings matmul)
 set(runtime_may vulkan attention kernels)
-set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tuning bindings plan cache backward self_test runtime)
-
-set(bench_may vulkan attention kernels program forward reference runtime harness problem)
-set(cli_may attention reference runtime harness problem inspect report)
-
-set(folders common vulkan attention kernels program forward backward cache merge reference self_test c score runtime)
-set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tuning bindings plan cache matmul self_test runtime)
+set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tuning bindings plan cache backward matmul self_test runtime)
 
 set(bench_may vulkan attention kernels program forward matmul reference runtime harness problem)
-set(cli_may attention reference runtime harness problem report)
+set(cli_may attention reference runtime harness problem inspect report)
 
-set(folders common vulkan attention kernels program forward cache merge matmul reference self_test c score runtime)
+set(folders common vulkan attention kernels program forward backward cache merge matmul reference self_test c score runtime)
 set(common_may "")
 set(common_headers "")
 set(above bench cli)
