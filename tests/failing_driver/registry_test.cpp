@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "common/message.hpp"
 #include "failing_driver/driver.hpp"
 #include "failing_driver/layer.hpp"
 
@@ -26,38 +27,8 @@ const char* const kOfOthers[] = {"VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS_KHR",
                                  "VK_ERROR_VALIDATION_FAILED_EXT"};
 
 std::string name_of(VkResult error) {
-  switch (error) {
-    case VK_ERROR_OUT_OF_HOST_MEMORY:
-      return "VK_ERROR_OUT_OF_HOST_MEMORY";
-    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
-      return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
-    case VK_ERROR_INITIALIZATION_FAILED:
-      return "VK_ERROR_INITIALIZATION_FAILED";
-    case VK_ERROR_DEVICE_LOST:
-      return "VK_ERROR_DEVICE_LOST";
-    case VK_ERROR_MEMORY_MAP_FAILED:
-      return "VK_ERROR_MEMORY_MAP_FAILED";
-    case VK_ERROR_LAYER_NOT_PRESENT:
-      return "VK_ERROR_LAYER_NOT_PRESENT";
-    case VK_ERROR_EXTENSION_NOT_PRESENT:
-      return "VK_ERROR_EXTENSION_NOT_PRESENT";
-    case VK_ERROR_FEATURE_NOT_PRESENT:
-      return "VK_ERROR_FEATURE_NOT_PRESENT";
-    case VK_ERROR_INCOMPATIBLE_DRIVER:
-      return "VK_ERROR_INCOMPATIBLE_DRIVER";
-    case VK_ERROR_TOO_MANY_OBJECTS:
-      return "VK_ERROR_TOO_MANY_OBJECTS";
-    case VK_ERROR_FRAGMENTED_POOL:
-      return "VK_ERROR_FRAGMENTED_POOL";
-    case VK_ERROR_OUT_OF_POOL_MEMORY:
-      return "VK_ERROR_OUT_OF_POOL_MEMORY";
-    case VK_ERROR_FRAGMENTATION:
-      return "VK_ERROR_FRAGMENTATION_EXT";
-    case VK_ERROR_INVALID_SHADER_NV:
-      return "VK_ERROR_INVALID_SHADER_NV";
-    default:
-      return "VkResult " + std::to_string(error);
-  }
+  // The registry has the extension's name.
+  return error == VK_ERROR_FRAGMENTATION ? "VK_ERROR_FRAGMENTATION_EXT" : detail::to_string(error);
 }
 
 /// The errors of each command in the text of vk.xml, with commas between.
