@@ -117,12 +117,8 @@ SpecializationValues constants(const Request& request, const PassConfig& pass) {
 // --- Tensors and bindings ---
 
 Result<void> check_bytes(std::string_view name, std::uint64_t bytes, const Capabilities& capabilities) {
-  const std::uint64_t slack = binding_alignment(capabilities) + 4;
-  if (bytes + slack <= capabilities.max_storage_buffer_range) return {};
-  return limit_exceeded("the ", name, " tensor takes ", bytes, " bytes, and up to ", slack,
-                        " more by its alignment; maxStorageBufferRange is ",
-                        capabilities.max_storage_buffer_range,
-                        ", so give the backward pass fewer batch entries or heads at once");
+  return check_tensor_bytes(name, bytes, capabilities,
+                            ", so give the backward pass fewer batch entries or heads at once");
 }
 
 Result<void> check_sizes(const Request& request, const TensorWindows& whole) {

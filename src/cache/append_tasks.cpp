@@ -119,13 +119,7 @@ Result<void> TaskMaker::bind(Task& task, std::uint32_t binding, BufferRange Appe
   const auto bytes =
       static_cast<std::uint64_t>(tensor_bytes(storage, e.batch, e.heads, e.rows, e.dims).value());
   if (bytes == 0) return {};
-  // Descriptors begin at a multiple of the device's alignment, and end at a whole word.
-  const std::uint64_t slack = binding_alignment(capabilities_) + 4;
-  if (bytes + slack > capabilities_.max_storage_buffer_range) {
-    return limit_exceeded("the ", row.name, " tensor takes ", bytes, " bytes, and up to ", slack,
-                          " more by its alignment; maxStorageBufferRange is ",
-                          capabilities_.max_storage_buffer_range);
-  }
+  if (Result<void> s = check_tensor_bytes(row.name, bytes, capabilities_); !s) return s.error();
   ProgramTensor& tensor = program_.tensors[index];
   tensor.name = message(row.name, " tensor");
   tensor.bytes = bytes;

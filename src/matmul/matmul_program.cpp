@@ -72,12 +72,10 @@ MatmulParams params_of(const MatmulView& view, const InnerSplit& split) {
 Result<void> add_tensors(const MatmulDesc& desc, const Capabilities& capabilities, ProgramDesc& program) {
   for (const MatmulTensor& tensor : matmul_tensors(desc)) {
     const std::uint64_t bytes = tensor_bytes(tensor);
-    const std::uint64_t slack = binding_alignment(capabilities) + 4;
-    if (bytes + slack > capabilities.max_storage_buffer_range) {
-      return limit_exceeded("the ", tensor.name, " tensor takes ", bytes, " bytes, and up to ", slack,
-                            " more by its alignment; maxStorageBufferRange is ",
-                            capabilities.max_storage_buffer_range,
-                            ", so multiply fewer rows or columns at once");
+    if (Result<void> s = check_tensor_bytes(tensor.name, bytes, capabilities,
+                                            ", so multiply fewer rows or columns at once");
+        !s) {
+      return s.error();
     }
     ProgramTensor entry;
     entry.name = message(tensor.name, " tensor");

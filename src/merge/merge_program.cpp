@@ -61,11 +61,9 @@ Result<void> add_tensors(const MergeDesc& desc, const Capabilities& capabilities
   for (std::size_t i = 0; i < kMergeTensorCount; ++i) {
     const MergeTensorRow& row = kTensors[i];
     const std::uint64_t bytes = row.bytes(desc);
-    const std::uint64_t slack = binding_alignment(capabilities) + 4;
-    if (bytes + slack > capabilities.max_storage_buffer_range) {
-      return limit_exceeded("the ", row.name, " tensor takes ", bytes, " bytes, and up to ", slack,
-                            " more by its alignment; maxStorageBufferRange is ",
-                            capabilities.max_storage_buffer_range, ", so merge fewer rows at once");
+    if (Result<void> s = check_tensor_bytes(row.name, bytes, capabilities, ", so merge fewer rows at once");
+        !s) {
+      return s.error();
     }
     ProgramTensor tensor;
     tensor.name = message(row.name, " tensor");

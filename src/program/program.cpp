@@ -77,6 +77,16 @@ std::uint64_t binding_alignment(const Capabilities& capabilities) {
   return std::max<std::uint64_t>(capabilities.min_storage_offset_alignment, 16);
 }
 
+Result<void> check_tensor_bytes(std::string_view name, std::uint64_t bytes, const Capabilities& capabilities,
+                                std::string_view advice) {
+  // Descriptors begin at a multiple of the device's alignment, and end at a whole word.
+  const std::uint64_t slack = binding_alignment(capabilities) + 4;
+  if (bytes + slack <= capabilities.max_storage_buffer_range) return {};
+  return limit_exceeded("the ", name, " tensor takes ", bytes, " bytes, and up to ", slack,
+                        " more by its alignment; maxStorageBufferRange is ",
+                        capabilities.max_storage_buffer_range, advice);
+}
+
 Program::Program(std::shared_ptr<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options)
     : device_(std::move(device)), desc_(std::move(desc)), options_(options), slots_(desc_) {
   workspace_.name = "workspace";

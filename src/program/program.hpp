@@ -173,6 +173,9 @@ void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std:
 /// The offset in bytes of a descriptor is a multiple of this. At least 16, so that what rounding leaves over
 /// keeps 16-byte loads aligned.
 [[nodiscard]] std::uint64_t binding_alignment(const Capabilities& capabilities);
+/// That a tensor which is bound whole fits maxStorageBufferRange. `advice` ends the sentence: ", so ...".
+[[nodiscard]] Result<void> check_tensor_bytes(std::string_view name, std::uint64_t bytes,
+                                              const Capabilities& capabilities, std::string_view advice = "");
 
 /// A description with its pipelines: immutable once compiled, safe to share across threads.
 class Program : public std::enable_shared_from_this<Program> {
