@@ -3,7 +3,8 @@
 # spaces.
 cmake_minimum_required(VERSION 3.25)
 
-# String literals longer than this are too long for some compilers; neighbours are joined.
+# String literals longer than this are too long for some compilers; neighbours are joined. Their suffix gives the length:
+# counting it while compiling is more than Clang allows for all shaders together.
 set(piece_length 8000)
 
 set(texts "")
@@ -15,7 +16,7 @@ foreach(path IN LISTS files)
   set(at 0)
   while(at LESS length)
     string(SUBSTRING "${text}" ${at} ${piece_length} piece)
-    string(APPEND pieces "\n     R\"vkattn(${piece})vkattn\"")
+    string(APPEND pieces "\n     R\"vkattn(${piece})vkattn\"sv")
     math(EXPR at "${at} + ${piece_length}")
   endwhile()
   string(APPEND texts "    {\"${path}\",${pieces}},\n")
@@ -33,6 +34,8 @@ file(WRITE ${OUTPUT} "// Generated: shaders as text, and how each binary is made
 
 namespace vkattn::detail {
 namespace {
+
+using namespace std::string_view_literals;
 
 constexpr ShaderText kTexts[] = {
 ${texts}};

@@ -39,6 +39,8 @@ std::map<std::string, std::string> errors_of_registry(const std::string& text) {
     const std::size_t begin = at + kName.size();
     const std::string name = text.substr(begin, text.find('<', begin) - begin);
     const std::string head = text.substr(text.rfind("<command ", at), at - text.rfind("<command ", at));
+    // Newer registries describe a command of Vulkan SC, which has errors of its own, a second time.
+    if (head.find("api=\"vulkansc\"") != std::string::npos) continue;
     const std::string kErrors = "errorcodes=\"";
     const std::size_t errors = head.find(kErrors);
     if (errors == std::string::npos) continue;
