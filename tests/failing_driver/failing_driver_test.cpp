@@ -89,8 +89,11 @@ class FailingDriver : public testing::TestWithParam<ScenarioRow> {
     EXPECT_TRUE(the_layer().calls().empty()) << the_layer().calls().begin()->first << " of a lost device";
   }
 
-  /// What was made for good is there after some times: the same again leaves no more.
-  static void expect_no_growth(const Scenario& scenario, const Fault& fault) {
+  /// What was made for good is there after some times: the same again leaves no more; sanitizers see it at
+  /// once.
+  static void expect_no_growth([[maybe_unused]] const Scenario& scenario,
+                               [[maybe_unused]] const Fault& fault) {
+#ifndef VKATTN_SANITIZED
     std::map<std::string, std::size_t> before;
     for (int i = 0; i < 3 && !the_layer().is_lost(); ++i) {
       before = the_layer().live();
@@ -101,6 +104,7 @@ class FailingDriver : public testing::TestWithParam<ScenarioRow> {
     if (!the_layer().is_lost()) {
       EXPECT_EQ(the_layer().live(), before);
     }
+#endif
   }
 
   static void try_fault(const Fault& fault) {
