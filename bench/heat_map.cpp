@@ -14,8 +14,6 @@
 namespace vkattn::bench {
 namespace {
 
-constexpr double kMargin = 40;
-constexpr double kWidth = 1200;      // of the picture, where its panels can do with it
 constexpr double kLeastWidth = 660;  // for title and caption
 constexpr double kLargestCell = 56;  // so that a panel of two by two is no wall
 constexpr double kReadableCell = 9;  // each has a label of its own
@@ -27,7 +25,7 @@ constexpr double kPanelHead = 44;   // title and note
 constexpr double kLeastSlot = 196;  // room for a panel's note
 constexpr double kAxisTitle = 22;
 constexpr double kMostLabel = 104;
-constexpr double kBarGap = 34, kBarWidth = 16, kBarText = 64;
+constexpr double kScaleGap = 34, kScaleWidth = 16, kScaleText = 64;
 
 enum class LabelTurn { kNone, kSlanted, kUpright };
 
@@ -60,9 +58,10 @@ double whole_pixels(double length) {
 
 double cell_size(const HeatMap& map, std::size_t across, double row_label_width) {
   const auto columns = static_cast<double>(map.columns()), rows = static_cast<double>(map.rows());
-  const double sides = 2 * kMargin + kAxisTitle + row_label_width + kBarGap + kBarWidth + kBarText;
+  const double sides =
+      2 * kPictureMargin + kAxisTitle + row_label_width + kScaleGap + kScaleWidth + kScaleText;
   const double gaps = kGap * static_cast<double>(across - 1);
-  const double panel = (kWidth - sides - gaps) / static_cast<double>(across);
+  const double panel = (kPictureWidth - sides - gaps) / static_cast<double>(across);
   const double fitting = std::min({panel / columns, kTallestPanel / rows, kLargestCell});
   const double readable = std::min(kReadableCell, kReadablePanel / std::max(columns, rows));
   return whole_pixels(std::max(fitting, readable));
@@ -102,12 +101,12 @@ Layout make_layout(const HeatMap& map) {
   layout.panel_height = layout.cell * static_cast<double>(map.rows());
   layout.slot_width = std::max(layout.panel_width, kLeastSlot);
   layout.slot_height = kPanelHead + layout.panel_height + layout.column_label_height + kAxisTitle + kGap;
-  layout.left = kMargin + kAxisTitle + layout.row_label_width;
+  layout.left = kPictureMargin + kAxisTitle + layout.row_label_width;
   const auto slots = static_cast<double>(layout.across);
   layout.width = std::max(kLeastWidth, layout.left + slots * layout.slot_width + (slots - 1) * kGap +
-                                           kBarGap + kBarWidth + kBarText + kMargin);
-  layout.caption = wrapped(map.caption, kCaption, layout.width - 2 * kMargin);
-  layout.warning = wrapped(map.warning, kWarning, layout.width - 2 * kMargin);
+                                           kScaleGap + kScaleWidth + kScaleText + kPictureMargin);
+  layout.caption = wrapped(map.caption, kCaption, layout.width - 2 * kPictureMargin);
+  layout.warning = wrapped(map.warning, kWarning, layout.width - 2 * kPictureMargin);
   layout.top = 64 + kCaptionLine * static_cast<double>(layout.caption.size() + layout.warning.size());
   constexpr double kLeastBar = 190;
   layout.height = layout.top + std::max(static_cast<double>(layout.down) * layout.slot_height,
@@ -144,13 +143,14 @@ class Drawing {
 
   void draw_captions() const {
     const TextStyle title = {21, kInk, true};
-    canvas_.text({kMargin, 38}, canvas_.fitted(map_.title, title, layout_.width - 2 * kMargin), title);
+    canvas_.text({kPictureMargin, 38}, canvas_.fitted(map_.title, title, layout_.width - 2 * kPictureMargin),
+                 title);
     double y = 42;
     for (const std::string& line : layout_.caption)
-      canvas_.text({kMargin, y += kCaptionLine}, line, kCaption);
+      canvas_.text({kPictureMargin, y += kCaptionLine}, line, kCaption);
     y += 2;
     for (const std::string& line : layout_.warning)
-      canvas_.text({kMargin, y += kCaptionLine}, line, kWarning);
+      canvas_.text({kPictureMargin, y += kCaptionLine}, line, kWarning);
   }
 
   [[nodiscard]] PlotBox panel_box(std::size_t index) const {
@@ -212,7 +212,7 @@ class Drawing {
                    style);
     }
     const TextStyle title = {12, kSoftInk, false, TextAlign::kCenter};
-    canvas_.text({kMargin + 8, box.center().y}, map_.row_axis, title, -std::numbers::pi / 2);
+    canvas_.text({kPictureMargin + 8, box.center().y}, map_.row_axis, title, -std::numbers::pi / 2);
   }
 
   void draw_column_labels(const PlotBox& box) const {
@@ -238,8 +238,8 @@ class Drawing {
     constexpr std::size_t kSteps = 128;
     constexpr double kLeast = 120, kMost = 320;
     const PlotBox first = panel_box(0), last = panel_box(layout_.across - 1);
-    const double x = std::max(last.right(), last.x + layout_.slot_width) + kBarGap;
-    const PlotBox bar = {x, first.y, kBarWidth, std::clamp(first.height, kLeast, kMost)};
+    const double x = std::max(last.right(), last.x + layout_.slot_width) + kScaleGap;
+    const PlotBox bar = {x, first.y, kScaleWidth, std::clamp(first.height, kLeast, kMost)};
     std::vector<Color> colors;
     for (std::size_t i = 0; i < kSteps; ++i) {
       colors.push_back(scale_color(1 - (static_cast<double>(i) + 0.5) / kSteps));
@@ -253,7 +253,7 @@ class Drawing {
       canvas_.text({bar.right() + 8, y + 4}, tick.label, text);
     }
     if (map_.no_number.empty()) return;
-    const PlotBox sample = {bar.x, bar.bottom() + 22, kBarWidth, kBarWidth};
+    const PlotBox sample = {bar.x, bar.bottom() + 22, kScaleWidth, kScaleWidth};
     canvas_.fill(sample, kNoNumber);
     canvas_.text({sample.right() + 8, sample.bottom() - 4}, map_.no_number, text);
   }

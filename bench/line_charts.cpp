@@ -13,7 +13,6 @@
 namespace vkattn::bench {
 namespace {
 
-constexpr double kWidth = 1200, kMargin = 40;
 constexpr double kTop = 112;  // beneath captions and legend
 constexpr std::size_t kAcross = 2;
 constexpr double kFrameWidth = 490, kFrameHeight = 236, kTickRoom = 56;
@@ -111,7 +110,7 @@ void draw_legend(const Canvas& canvas, const ChartPage& page) {
   constexpr double kSample = 26;
   const TextStyle text = {13, kInk};
   std::vector<std::string> known;
-  double x = kMargin;
+  double x = kPictureMargin;
   for (const Chart& chart : page.charts) {
     for (const ChartLine& line : chart.lines) {
       if (std::ranges::find(known, line.name) != known.end()) continue;
@@ -135,15 +134,17 @@ Result<std::string> draw_charts(const ChartPage& page, PlotFormat format) {
   }
   const auto down = static_cast<double>((page.charts.size() + kAcross - 1) / kAcross);
   const double height = kTop + down * (kHead + kFrameHeight + kFoot);
-  return draw_file(format, kWidth, height, [&](const Canvas& canvas) {
+  return draw_file(format, kPictureWidth, height, [&](const Canvas& canvas) {
     const TextStyle title = {21, kInk, true}, caption = {13, kSoftInk};
-    canvas.text({kMargin, 38}, canvas.fitted(page.title, title, kWidth - 2 * kMargin), title);
-    canvas.text({kMargin, 62}, canvas.fitted(page.caption, caption, kWidth - 2 * kMargin), caption);
+    canvas.text({kPictureMargin, 38}, canvas.fitted(page.title, title, kPictureWidth - 2 * kPictureMargin),
+                title);
+    canvas.text({kPictureMargin, 62},
+                canvas.fitted(page.caption, caption, kPictureWidth - 2 * kPictureMargin), caption);
     draw_legend(canvas, page);
     for (std::size_t i = 0; i < page.charts.size(); ++i) {
       const auto column = static_cast<double>(i % kAcross), row = static_cast<double>(i / kAcross);
-      const double apart = (kWidth - 2 * kMargin) / static_cast<double>(kAcross);
-      const PlotBox frame = {kMargin + column * (apart + kTickRoom / 4) + kTickRoom,
+      const double apart = (kPictureWidth - 2 * kPictureMargin) / static_cast<double>(kAcross);
+      const PlotBox frame = {kPictureMargin + column * (apart + kTickRoom / 4) + kTickRoom,
                              kTop + row * (kHead + kFrameHeight + kFoot) + kHead, kFrameWidth, kFrameHeight};
       draw_chart(canvas, page, page.charts[i], frame);
     }

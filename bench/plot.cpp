@@ -14,7 +14,6 @@
 namespace vkattn::bench {
 namespace {
 
-constexpr double kWidth = 1200;
 constexpr PlotBox kFrame = {86, 84, 1082, 540};
 constexpr double kTableTop = 704;
 constexpr double kTableRow = 24;
@@ -380,7 +379,7 @@ Result<std::string> draw_plot(const PlotData& data, PlotFormat format) {
   }
   const double rows = static_cast<double>(data.points.size()) + (data.note.empty() ? 0 : 1);
   const double height = kTableTop + rows * kTableRow + kBottomMargin;
-  return draw_file(format, kWidth, height, [&](const Canvas& canvas) { Plot(canvas, data).draw(); });
+  return draw_file(format, kPictureWidth, height, [&](const Canvas& canvas) { Plot(canvas, data).draw(); });
 }
 
 }  // namespace vkattn::bench

@@ -15,6 +15,8 @@
 
 namespace vkattn::bench {
 
+inline constexpr double kPictureWidth = 1200, kPictureMargin = 40;  ///< of whole pictures, in pixels
+
 struct Stroke {
   Color color;
   double width = 1;

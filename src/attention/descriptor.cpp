@@ -19,6 +19,7 @@ using detail::check_enum;
 using detail::check_given;
 using detail::check_size;
 using detail::check_tensor;
+using detail::invalid;
 using detail::saturating_add;
 using detail::saturating_multiply;
 
@@ -26,14 +27,6 @@ constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;
 /// Rounded down: the largest float times 1 / log2(e) is 2.35865e38.
 constexpr float kMaxScale = 2.358e38F;
 constexpr std::int64_t kMaxHeads = (std::int64_t{1} << 31) - 1;
-
-Error invalid(std::string message) {
-  return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, std::move(message)};
-}
-
-std::string number(std::int64_t value) {
-  return std::to_string(value);
-}
 
 /// Strides of sizes that are not known yet, or wrong, are never used.
 std::int64_t known(std::int64_t size) {
@@ -75,12 +68,12 @@ Result<void> check_sizes(const AttentionDesc& desc) {
 Result<void> check_heads(const AttentionDesc& desc) {
   if (desc.query_heads == 0) return {};
   if (desc.kv_heads == 0) {
-    return invalid("kv_heads is 0 but query_heads is " + number(desc.query_heads) +
+    return invalid("kv_heads is 0 but query_heads is " + std::to_string(desc.query_heads) +
                    "; every query head reads a key/value head");
   }
   if (desc.query_heads % desc.kv_heads != 0) {
-    return invalid("query_heads is " + number(desc.query_heads) +
-                   " but must be a multiple of kv_heads, which is " + number(desc.kv_heads));
+    return invalid("query_heads is " + std::to_string(desc.query_heads) +
+                   " but must be a multiple of kv_heads, which is " + std::to_string(desc.kv_heads));
   }
   return {};
 }
@@ -90,9 +83,9 @@ Result<void> check_options(const AttentionDesc& desc) {
     return invalid("scale is " + std::to_string(*desc.scale) + " but must be finite");
   }
   if (desc.scale.has_value() && std::abs(*desc.scale) > kMaxScale) {
-    return invalid(detail::message("scale is ", *desc.scale, " but must be at most ", kMaxScale,
-                                   " in magnitude, as scores are kept in log2 units: 1.4427 * scale must "
-                                   "be a float"));
+    return invalid("scale is ", *desc.scale, " but must be at most ", kMaxScale,
+                   " in magnitude, as scores are kept in log2 units: 1.4427 * scale must "
+                   "be a float");
   }
   if (Result<void> s = check_enum("layout", desc.layout, Layout::kPackedQkv, "memory order"); !s) return s;
   if (Result<void> s = check_enum("query_lengths", desc.query_lengths, Lengths::kPacked, "kind of lengths");
@@ -101,7 +94,8 @@ Result<void> check_options(const AttentionDesc& desc) {
   if (Result<void> s = check_enum("kv_lengths", desc.kv_lengths, Lengths::kPacked, "kind of lengths"); !s)
     return s;
   if (desc.align != Align::kTopLeft && desc.align != Align::kBottomRight && desc.align != Align::kOffset) {
-    return invalid("align holds " + number(static_cast<int>(desc.align)) + ", which names no alignment");
+    return invalid("align holds " + std::to_string(static_cast<int>(desc.align)) +
+                   ", which names no alignment");
   }
   // A larger offset shows or hides every key, which this range says as well, and i + offset stays in 32 bits.
   return check_size("offset", desc.offset, -kMaxRows, kMaxRows);

@@ -20,11 +20,6 @@ namespace {
 constexpr std::int64_t kMaxLength = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxTotalLength = (std::int64_t{1} << 31) - 1;  // int32 lengths count to it
 
-template <class... Parts>
-Error invalid(Parts&&... parts) {
-  return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, message(parts...)};
-}
-
 using Desc = const AttentionDesc&;
 
 std::uint32_t narrow(std::int64_t value) {
@@ -168,7 +163,7 @@ void set_weights(Desc desc, const Window& /*window*/, FeatureParams& params) {
   params.weights_key_stride = narrow(desc.weights_strides->dim);
 }
 
-constexpr std::array kTable{
+constexpr std::array kFeatures{
     FeatureRow{"a mask", has_mask, check_mask,
                [](Desc d, SpecializationValues& v) { add(v, VKATTN_SPEC_MASK_TYPE, mask_kind(d)); }, set_mask,
                mask_kind},
@@ -244,11 +239,11 @@ std::int64_t cache_capacity(const CacheLayout& cache, std::int64_t contiguous) {
 }
 
 std::span<const FeatureRow> feature_table() {
-  return kTable;
+  return kFeatures;
 }
 
 Result<void> check_features(Desc desc) {
-  for (const FeatureRow& row : kTable) {
+  for (const FeatureRow& row : kFeatures) {
     if (row.check == nullptr) continue;
     if (Result<void> s = row.check(desc); !s) return s;
   }
@@ -256,7 +251,7 @@ Result<void> check_features(Desc desc) {
 }
 
 std::string_view first_feature(Desc desc) {
-  for (const FeatureRow& row : kTable) {
+  for (const FeatureRow& row : kFeatures) {
     if (row.is_used(desc)) return row.name;
   }
   return {};

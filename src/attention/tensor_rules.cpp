@@ -16,10 +16,6 @@ namespace detail {
 
 namespace {
 
-Error invalid(std::string message) {
-  return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, std::move(message)};
-}
-
 std::string number(std::int64_t value) {
   return std::to_string(value);
 }

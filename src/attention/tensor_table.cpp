@@ -53,7 +53,7 @@ constexpr OffsetParam feature(std::size_t byte) {
   return {false, static_cast<std::uint32_t>(byte)};
 }
 
-constexpr std::array<TensorRow, kTensorCount> kTable{{
+constexpr std::array<TensorRow, kTensorCount> kTensors{{
     TensorRow{"query", VKATTN_BINDING_QUERY, &Tensors::query, &HostTensors::query, TensorCut::kQueryRows,
               always, [](Desc d) { return d.query; }, head_dim,
               push(offsetof(AttentionParams, query_offset))},
@@ -203,11 +203,11 @@ Block block_of(TensorCut cut, Desc desc, const Window& w) {
 }  // namespace
 
 std::span<const TensorRow, kTensorCount> tensor_table() {
-  return kTable;
+  return kTensors;
 }
 
 std::size_t tensor_index(BufferRange AttentionTensors::*range) {
-  return row_index(std::span<const TensorRow>(kTable), range);
+  return row_index(std::span<const TensorRow>(kTensors), range);
 }
 
 std::span<const std::byte> host_bytes(const HostTensors& tensors, const TensorRow& row) {
@@ -217,7 +217,7 @@ std::span<const std::byte> host_bytes(const HostTensors& tensors, const TensorRo
 
 std::uint32_t storage_buffers(Desc desc) {
   std::uint32_t count = has_features(desc) ? 1U : 0U;  // FeatureParams
-  for (const TensorRow& row : kTable) count += row.is_used(desc) ? 1U : 0U;
+  for (const TensorRow& row : kTensors) count += row.is_used(desc) ? 1U : 0U;
   if (needs_row_lse(desc) && !desc.has_lse) ++count;
   if (desc.score_function) count += static_cast<std::uint32_t>(desc.score_function->buffers().size());
   return count;
@@ -270,7 +270,7 @@ Window whole_window(Desc desc) {
 
 TensorWindows tensor_windows(Desc desc, const Window& window) {
   TensorWindows parts;
-  for (const TensorRow& row : kTable) {
+  for (const TensorRow& row : kTensors) {
     if (row.is_used(desc)) parts[row.binding] = tensor_window(row, desc, window);
   }
   return parts;

@@ -100,9 +100,7 @@ vkattn_result run(vkattn_error* target, Body&& body) {
   return done ? succeed(target) : finish(done.error(), target);
 }
 
-[[nodiscard]] inline Error invalid(std::string text) {
-  return {ErrorCode::kInvalidArgument, VK_SUCCESS, std::move(text)};
-}
+using detail::invalid;
 
 /// One reference less; the last one destroys. Null is nothing.
 template <class Handle>

@@ -16,15 +16,11 @@ using detail::check_enum;
 using detail::check_given;
 using detail::check_size;
 using detail::check_tensor;
+using detail::invalid;
 
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxHeads = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t kMaxTotalRows = (std::int64_t{1} << 31) - 1;  // int32 lengths count to it
-
-template <class... Parts>
-Error invalid(const Parts&... parts) {
-  return Error{ErrorCode::kInvalidArgument, VK_SUCCESS, detail::message(parts...)};
-}
 
 /// Attention over the caches: its layouts and extents are theirs.
 AttentionDesc attention_over_caches(const AppendDesc& desc) {

@@ -30,6 +30,12 @@ template <class... Parts>
 /// The Error for a failed Vulkan call: device loss and lack of memory get their own codes.
 [[nodiscard]] Error vulkan_error(VkResult result, const char* call);
 
+/// The Error for an argument that breaks a rule.
+template <class... Parts>
+[[nodiscard]] Error invalid(const Parts&... parts) {
+  return {ErrorCode::kInvalidArgument, VK_SUCCESS, message(parts...)};
+}
+
 /// The Error for a limit of the device, which the sentence names with both numbers.
 template <class... Parts>
 [[nodiscard]] Error limit_exceeded(const Parts&... parts) {

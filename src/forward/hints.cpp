@@ -11,10 +11,10 @@ namespace vkattn::detail {
 
 namespace {
 
-using Rows = std::vector<const DeviceFeatureRow*>;
+using FeatureRows = std::vector<const DeviceFeatureRow*>;
 
 // The device as it is, with more features enabled.
-Capabilities with(const DeviceState& device, const Rows& rows) {
+Capabilities with(const DeviceState& device, const FeatureRows& rows) {
   Capabilities capabilities = device.capabilities;
   for (const DeviceFeatureRow* const row : rows) capabilities.*row->member = true;
   capabilities.bfloat16_matrix &= capabilities.bfloat16_type;
@@ -44,7 +44,7 @@ std::string form(const PlanState& plan, const Capabilities& capabilities) {
 std::string missed_form(const PlanState& plan) {
   if (!plan.options.kernel.empty() || plan.desc.is_empty()) return {};
   const DeviceState& device = *plan.device;
-  Rows missing;
+  FeatureRows missing;
   for (const DeviceFeatureRow& row : device_feature_table()) {
     if (device.supported.*row.member && !(device.capabilities.*row.member)) missing.push_back(&row);
   }
@@ -53,7 +53,7 @@ std::string missed_form(const PlanState& plan) {
   if (better.empty() || better == form(plan, device.capabilities)) return {};
   // What is not needed for it is left out, one after the other.
   for (std::size_t i = missing.size(); i-- > 0;) {
-    Rows fewer = missing;
+    FeatureRows fewer = missing;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
     if (form(plan, with(device, fewer)) == better) missing = std::move(fewer);
   }

@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint32_t kMostColumns = 32;
 
 // Threads, sets of rows and keys in flight are powers of two, so that the groups divide evenly.
-bool is_possible(const TileSizes& block) {
+bool is_possible_block(const TileSizes& block) {
   return is_power(block.threads, kMostColumns, 1024) && is_power(block.rows, 1, 16) &&
          is_power(block.keys, 1, 8);
 }
@@ -195,7 +195,7 @@ std::optional<DecodeShape> choose_block(DecodeShape shape, std::uint32_t rows,
   choose_rows(shape, rows);
   for (; shape.row_sets != 0; shape.row_sets /= 2) {
     for (const TileSizes& block : tiles) {
-      if (!is_possible(block)) continue;
+      if (!is_possible_block(block)) continue;
       shape.block = block;
       if (shape.row_sets > block.rows || shape.key_groups() == 0) continue;
       const std::uint32_t merge_bytes = std::max(shape.query_stage_bytes(), kMergeBytes);
@@ -232,7 +232,7 @@ void add_specialization(const AttentionDesc& desc, const DecodeShape& shape,
 
 Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilities& capabilities,
                                       Tiles tiles) {
-  if (std::none_of(tiles.begin(), tiles.end(), is_possible)) return no_possible_tile(tiles);
+  if (std::none_of(tiles.begin(), tiles.end(), is_possible_block)) return no_possible_tile(tiles);
   if (packed_rows(desc) > kFewRows) {
     return refusal(message("holds ", kFewRows, " query rows of one KV head; here are ", packed_rows(desc),
                            " (query_length x query heads of a KV head)"));

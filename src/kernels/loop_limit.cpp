@@ -15,11 +15,11 @@ namespace {
 
 // lane, tile and decode, as if one part had all keys that a tile of rows may see.
 std::int64_t kernel_iterations(const AttentionDesc& desc, const KernelConfig& config) {
-  constexpr std::int64_t kMaskedKeys = 16;  // of a step, where lane looks at each score
-  constexpr std::int64_t kEdgeKeys = 4;     // where only the ends of what rows see are masked
+  constexpr std::int64_t kLaneMaskedKeys = 16;  // of a step, where lane looks at each score
+  constexpr std::int64_t kEdgeKeys = 4;         // where only the ends of what rows see are masked
   const TileSizes& tile = config.tile;
   const std::int64_t key_step = config.key_step;
-  const std::int64_t keys = scores_hide(desc) ? std::min(key_step, kMaskedKeys) : key_step;
+  const std::int64_t keys = scores_hide(desc) ? std::min(key_step, kLaneMaskedKeys) : key_step;
   const std::int64_t edge_steps = (config.rows_per_workgroup + key_step) / kEdgeKeys + 1;
   const std::int64_t visible = most_visible_keys(desc, config.rows_per_workgroup);
   const std::int64_t steps = divide_up(visible, keys) + 1 + 2 * edge_steps;

@@ -18,16 +18,16 @@ namespace vkattn::detail {
 namespace {
 
 // Registers of 32 bits that a lane may hold.
-struct Limits {
+struct FragmentLimits {
   std::uint32_t sums;  ///< of float32; wider heads take several slices of value dims
   std::uint32_t held;  ///< for sums, scores and queries; beyond it queries stay in shared memory
 };
 
 // As compilers of Mesa take them, docs/compilers.txt: Intel's hold a matrix's operands unpacked.
-Limits limits_of(const Capabilities& capabilities) {
+FragmentLimits fragment_limits(const Capabilities& capabilities) {
   const Architecture it = architecture(capabilities);
   const bool is_intel = it == Architecture::kIntelGen12 || it == Architecture::kIntelXe2;
-  return is_intel ? Limits{32, 0} : Limits{128, 160};
+  return is_intel ? FragmentLimits{32, 0} : FragmentLimits{128, 160};
 }
 
 // Dims that share a scale in the quantised types that have one for each block.
@@ -81,7 +81,7 @@ std::uint32_t query_registers(const MatrixTile& tile, const Capabilities& capabi
 void set_dims(MatrixTile& tile, const AttentionDesc& desc, const Capabilities& capabilities) {
   tile.head_dims = round_up(static_cast<std::uint32_t>(desc.head_dim), tile.shape.k);
   const auto value_dim = static_cast<std::uint32_t>(desc.value_dim);
-  const Limits limits = limits_of(capabilities);
+  const FragmentLimits limits = fragment_limits(capabilities);
   const std::uint32_t widest =
       std::max(tile.shape.n, limits.sums * tile.subgroup_size / tile.subgroup_rows());
   const std::uint32_t slices = (value_dim + widest - 1) / widest;
@@ -104,8 +104,8 @@ void set_dims(MatrixTile& tile, const AttentionDesc& desc, const Capabilities& c
 }
 
 // The first of the tiles, largest first, that fits the device, or the reason.
-Result<MatrixTile> choose_tile(const AttentionDesc& desc, const Capabilities& capabilities,
-                               const MatrixShape& shape, std::uint32_t lanes, Tiles tiles) {
+Result<MatrixTile> choose_fragments(const AttentionDesc& desc, const Capabilities& capabilities,
+                                    const MatrixShape& shape, std::uint32_t lanes, Tiles tiles) {
   MatrixTile tile;
   tile.shape = shape;
   tile.subgroup_size = lanes;
@@ -141,7 +141,7 @@ Result<MatrixTile> choose_tile(const AttentionDesc& desc, const Capabilities& ca
                        " and maxComputeWorkGroupInvocations ", capabilities.max_workgroup_invocations)};
 }
 
-Result<void> check_features(const Capabilities& capabilities, DataType operand) {
+Result<void> check_khr_features(const Capabilities& capabilities, DataType operand) {
   if (Result<void> s = check_matrix_features(capabilities, operand); !s) return s;
   if (Result<void> s = need_feature(capabilities.subgroup_shuffle, "subgroup shuffles in compute shaders");
       !s)
@@ -176,12 +176,12 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
                                       Tiles tiles) {
   if (Result<void> status = check_matrix_types(desc, true); !status) return status.error();
   const DataType operand = desc.query.type;
-  if (Result<void> status = check_features(capabilities, operand); !status) return status.error();
+  if (Result<void> status = check_khr_features(capabilities, operand); !status) return status.error();
   const auto shape = best_matrix_shape(capabilities, name(operand));
   if (!shape) return shape.error();
   const auto lanes = matrix_subgroup_size(capabilities, shape->n);
   if (!lanes) return lanes.error();
-  auto chosen = choose_tile(desc, capabilities, *shape, *lanes, tiles);
+  auto chosen = choose_fragments(desc, capabilities, *shape, *lanes, tiles);
   if (!chosen) return chosen.error();
   const MatrixTile& tile = *chosen;
   KernelConfig config;

@@ -11,7 +11,7 @@ namespace vkattn::detail {
 namespace {
 
 // Sums are private, and a step's multiply-adds are all written out.
-bool is_possible(const MatmulTile& tile) {
+bool is_lane_tile(const MatmulTile& tile) {
   return is_power(tile.rows, 1, 8) && is_power(tile.columns, 4, 64) && is_power(tile.inner, 4, 32) &&
          tile.rows * tile.columns <= 256 && tile.rows * tile.columns * tile.inner <= 4096;
 }
@@ -44,7 +44,7 @@ Result<MatmulConfig> configure_matmul_lane(const MatmulDesc& desc, const Capabil
   const std::uint32_t simd = std::clamp(capabilities.subgroup_size, 4U, 64U);
   for (const MatmulTile& tile : tiles) {
     const std::uint32_t threads = tile.threads != 0 ? tile.threads : simd;
-    if (!is_possible(tile) || !fits_workgroup(threads, capabilities)) continue;
+    if (!is_lane_tile(tile) || !fits_workgroup(threads, capabilities)) continue;
     MatmulConfig config;
     config.view = lane_view(desc, threads);
     if (&tile != &tiles.back() && is_wasteful(tile, threads, config.view)) continue;

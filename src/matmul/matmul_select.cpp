@@ -85,7 +85,7 @@ std::vector<MatmulTile> table_tiles(std::string_view kernel, const Capabilities&
   return tiles;
 }
 
-std::vector<MatmulKernel> ordered_kernels(const Capabilities& capabilities) {
+std::vector<MatmulKernel> kernels_in_order(const Capabilities& capabilities) {
   const MatmulKernel lane{"lane", configure_matmul_lane};
   const MatmulKernel tile{"tile", configure_matmul_tile};
   const MatmulKernel matrix{"matrix", configure_matmul_matrix};
@@ -156,7 +156,7 @@ Result<MatmulSelection> select_matmul_kernel(const MatmulDesc& desc, const Capab
   std::vector<KernelSupport> considered;
   std::optional<MatmulConfig> chosen;
   ErrorCode code = ErrorCode::kNotFound;
-  const std::vector<MatmulKernel> kernels = ordered_kernels(capabilities);
+  const std::vector<MatmulKernel> kernels = kernels_in_order(capabilities);
   for (const MatmulKernel& kernel : kernels) {
     if (!options.kernel.empty() && kernel.name != options.kernel) continue;
     auto config = configure(kernel, desc, capabilities, options);
@@ -183,7 +183,7 @@ std::vector<KernelSupport> kernel_support(const MatmulDesc& desc, const Capabili
   std::vector<KernelSupport> support;
   const Result<void> valid = validate(desc);
   const MatmulDesc resolved = valid ? desc.resolved() : MatmulDesc{};
-  for (const detail::MatmulKernel& kernel : detail::ordered_kernels(capabilities)) {
+  for (const detail::MatmulKernel& kernel : detail::kernels_in_order(capabilities)) {
     std::string reason = valid ? std::string() : valid.error().message;
     if (valid) {
       const auto config = detail::configure(kernel, resolved, capabilities, {});

@@ -31,7 +31,7 @@ std::uint32_t shared_bytes(const MatmulTile& tile) {
 // Elements in quads that a thread fetches before it writes them to shared memory; they wait in registers.
 constexpr std::uint32_t kMaxFetches = 8;
 
-bool is_possible(const MatmulTile& tile) {
+bool is_block_tile(const MatmulTile& tile) {
   const bool in_range = is_power(tile.threads, 16, 1024) && is_power(tile.rows, 1, 8) &&
                         is_power(tile.columns, 1, 8) && is_power(tile.inner, 4, 64);
   if (!in_range || block_rows(tile) < 4 || block_columns(tile) < 4) return false;
@@ -45,7 +45,7 @@ Result<MatmulConfig> configure_matmul_tile(const MatmulDesc& desc, const Capabil
                                            MatmulTiles tiles) {
   std::uint32_t smallest = ~0U;
   for (const MatmulTile& tile : tiles) {
-    if (!is_possible(tile)) continue;
+    if (!is_block_tile(tile)) continue;
     smallest = std::min(smallest, shared_bytes(tile));
     if (shared_bytes(tile) > capabilities.max_shared_memory_bytes) continue;
     if (!fits_workgroup(tile.threads, capabilities)) continue;

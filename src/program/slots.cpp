@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "program/program.hpp"
+#include "vulkan/spirv.hpp"
 
 namespace vkattn::detail {
 
@@ -35,10 +36,9 @@ Slots::Slots(const ProgramDesc& program) : slots_(program.binding_count, kNoSlot
 }
 
 void Slots::renumber(std::span<std::uint32_t> spirv) const {
-  constexpr std::size_t kHeaderWords = 5;
   constexpr std::uint32_t kOpDecorate = 71;
   constexpr std::uint32_t kDecorationBinding = 33;
-  for (std::size_t i = kHeaderWords; i < spirv.size();) {
+  for (std::size_t i = kSpirvHeaderWords; i < spirv.size();) {
     const std::size_t length = spirv[i] >> 16U;
     if (length == 0 || length > spirv.size() - i) return;  // not SPIR-V: the driver will say so
     const bool is_binding = (spirv[i] & 0xffffU) == kOpDecorate && length == 4;

@@ -8,11 +8,10 @@
 #include "reference/philox.hpp"
 #include "reference/positions.hpp"
 #include "reference/storage.hpp"
+#include "reference/storage_tolerance.hpp"
 
 namespace vkattn::reference {
 namespace {
-
-constexpr double kLeastNormal = 0x1p-126;
 
 double sum_of_products(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;

@@ -9,8 +9,6 @@
 namespace vkattn::reference {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 template <class Storage>
 Storage load(const void* memory, std::int64_t byte) {
   Storage stored;
@@ -108,7 +106,7 @@ double mask_bias(const HostInput& mask, const MaskDesc& desc, std::int64_t batch
       visible = (number_at<std::uint32_t>(mask, element / 32) >> (element % 32) & 1U) != 0;
       break;
   }
-  return visible ? 0 : -kInfinity;
+  return visible ? 0 : -std::numeric_limits<double>::infinity();
 }
 
 }  // namespace vkattn::reference

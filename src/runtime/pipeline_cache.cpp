@@ -12,13 +12,13 @@ namespace vkattn::detail {
 
 namespace {
 
-constexpr std::streamoff kMaxBytes = std::streamoff{256} << 20U;  // larger files are not ours
+constexpr std::streamoff kMaxCacheBytes = std::streamoff{256} << 20U;  // larger files are not ours
 
 // The bytes of a file; none where there is no such file.
 std::vector<std::byte> load(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const std::streamoff bytes = file ? static_cast<std::streamoff>(file.tellg()) : 0;
-  if (bytes <= 0 || bytes > kMaxBytes) return {};
+  if (bytes <= 0 || bytes > kMaxCacheBytes) return {};
   std::vector<std::byte> data(static_cast<std::size_t>(bytes));
   file.seekg(0);
   if (!file.read(reinterpret_cast<char*>(data.data()), bytes)) return {};

@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "vkattn tuning";
 constexpr int kVersion = 3;
-constexpr std::uintmax_t kMaxBytes = std::uintmax_t{16} << 20U;  // larger files are not ours
+constexpr std::uintmax_t kMaxTuningBytes = std::uintmax_t{16} << 20U;  // larger files are not ours
 constexpr int kMaxDepth = 16;
 
 // A parsed text, or null where it is no JSON or is nested as no file of ours is.
@@ -292,14 +292,14 @@ void load_tuning(RuntimeState& state, const RuntimeOptions& options) {
   if (path.empty()) return;
   std::error_code error;
   const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-  std::string text(!error && bytes <= kMaxBytes ? static_cast<std::size_t>(bytes) : 0, '\0');
+  std::string text(!error && bytes <= kMaxTuningBytes ? static_cast<std::size_t>(bytes) : 0, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   auto tuning = std::make_shared<Tuning>();
-  if (error || !file.good() || bytes > kMaxBytes) {
-    tuning->warning = message(
-        "ignored ", path_text(path),
-        bytes > kMaxBytes && !error ? ", which is too large to be a tuning file" : ", which cannot be read");
+  if (error || !file.good() || bytes > kMaxTuningBytes) {
+    tuning->warning = message("ignored ", path_text(path),
+                              bytes > kMaxTuningBytes && !error ? ", which is too large to be a tuning file"
+                                                                : ", which cannot be read");
   } else {
     *tuning = parse_tuning(text, path_text(path), state.device->capabilities());
   }

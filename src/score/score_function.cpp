@@ -27,7 +27,7 @@ struct ScoreFunctionState {
 namespace {
 
 /// The name of the user's text in #line, so that messages about it are known.
-constexpr std::string_view kUserFile = "vkattn_user";
+constexpr std::string_view kUserText = "vkattn_user";
 
 /// Calls both functions, where nothing but what is promised can be seen by them.
 constexpr std::string_view kTrialShader = R"(#version 460
@@ -85,7 +85,7 @@ std::string buffer_text(const ScoreBuffer& buffer, std::size_t number) {
 std::string functions_text(const ScoreFunctionDesc& desc, const ScoreSource& source) {
   std::string text(kPositionText);
   for (std::size_t i = 0; i < desc.buffers.size(); ++i) text += buffer_text(desc.buffers[i], i);
-  text += message("#line 1 \"", kUserFile, "\"\n", source.text, "\n\n");
+  text += message("#line 1 \"", kUserText, "\"\n", source.text, "\n\n");
   text += message("float vkattn_score(float s, Position p) { return ",
                   source.has_score ? "vkattn_user_score(s, p)" : "s", "; }\n",  //
                   "bool vkattn_visible(Position p) { return ",
@@ -142,7 +142,7 @@ Error compile_error(const ScoreFunctionDesc& desc, const ScoreSource& source, co
   int last_line = 0;
   for (const GlslMessage& found : output.messages) {
     const std::string sentence = readable(found.text);
-    if (found.file == kUserFile && found.line <= source.lines) {
+    if (found.file == kUserText && found.line <= source.lines) {
       if (found.line == last_line) continue;
       last_line = found.line;
       add(source_error(desc, found.line, sentence).message);
@@ -164,7 +164,7 @@ Error compile_error(const ScoreFunctionDesc& desc, const ScoreSource& source, co
 /// The source after directives and macros. What a preprocessor says is the user's line by line.
 Result<std::string> preprocessed(const ScoreFunctionDesc& desc) {
   // Of a last line that does not end it would not know what to do with its end.
-  GlslText output = preprocess_glsl(desc.source + "\n", std::string(kUserFile));
+  GlslText output = preprocess_glsl(desc.source + "\n", std::string(kUserText));
   if (output.messages.empty()) return std::move(output.text);
   const GlslMessage& first = output.messages.front();
   for (const std::string_view directive : kRefusedDirectives) {
@@ -207,7 +207,7 @@ Result<std::unique_ptr<ScoreFunctionState>> make_score_function(const ScoreFunct
 Error kernel_error(const ScoreFunctionState& state, std::string_view shader, const GlslOutput& output) {
   std::string text = message("the shader ", shader, " does not compile with ", state.desc.name);
   for (const GlslMessage& found : output.messages) {
-    const bool in_user_text = found.file == kUserFile && found.line <= state.source.lines;
+    const bool in_user_text = found.file == kUserText && found.line <= state.source.lines;
     text += message(found.text.empty() ? "" : ": ", in_user_text ? state.desc.name : found.file, ":",
                     found.line, ": ", readable(found.text));
   }

@@ -5,11 +5,11 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "vulkan/spirv.hpp"
+
 namespace vkattn::detail {
 
 namespace {
-
-constexpr std::size_t kHeaderWords = 5;
 
 // Numbers of SPIR-V 1.6 and of SPV_KHR_maximal_reconvergence, SPV_KHR_subgroup_uniform_control_flow and
 // SPV_KHR_float_controls.
@@ -52,7 +52,7 @@ struct Shader {
   std::uint32_t entry = 0;
 
   explicit Shader(const Words& spirv) {
-    for (std::size_t i = kHeaderWords; i < spirv.size() && entry_end == 0;) {
+    for (std::size_t i = kSpirvHeaderWords; i < spirv.size() && entry_end == 0;) {
       const std::size_t length = spirv[i] >> 16U;
       if (length == 0 || length > spirv.size() - i) return;  // not SPIR-V: the driver will say so
       const std::uint32_t op = spirv[i] & 0xffffU;

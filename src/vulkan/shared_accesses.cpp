@@ -7,11 +7,12 @@
 #include <span>
 #include <unordered_set>
 
+#include "vulkan/spirv.hpp"
+
 namespace vkattn::detail {
 
 namespace {
 
-constexpr std::size_t kHeaderWords = 5;
 constexpr std::uint32_t kStorageWorkgroup = 4;
 constexpr std::uint32_t kAligned = 0x2;  // has an operand of its own, as have the next two, in this order
 constexpr std::uint32_t kMakeAvailable = 0x8;  // of MemoryAccess, SPIR-V 1.6, section 3.26
@@ -85,7 +86,8 @@ std::size_t without_coherence(std::span<std::uint32_t> instruction, std::size_t 
 
 void leave_shared_memory_to_barriers(std::vector<std::uint32_t>& spirv) {
   SharedPointers shared;
-  std::size_t end = std::min(kHeaderWords, spirv.size());  // of what is written, never beyond what is read
+  std::size_t end =
+      std::min(kSpirvHeaderWords, spirv.size());  // of what is written, never beyond what is read
   for (std::size_t i = end; i < spirv.size();) {
     std::size_t length = spirv[i] >> 16U;
     if (length == 0 || length > spirv.size() - i) length = spirv.size() - i;  // as above

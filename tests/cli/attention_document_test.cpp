@@ -17,8 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kSentence = "The animal didn't cross the street because it was too tired";
-
 class AttentionDocument : public RunFolder {
  protected:
   void SetUp() override {

@@ -12,6 +12,7 @@
 #include "line_charts.hpp"
 #include "plot_colors.hpp"
 #include "plot_layout.hpp"
+#include "png_bytes.hpp"
 #include "support/text.hpp"
 
 namespace vkattn::tests {
@@ -94,12 +95,6 @@ HeatMap made_up_map(std::size_t panels, std::size_t rows, std::size_t columns) {
   return map;
 }
 
-std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) value = value << 8U | static_cast<unsigned char>(bytes.at(at + i));
-  return value;
-}
-
 class HeatMapDrawing : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -120,7 +115,7 @@ TEST_F(HeatMapDrawing, AnyNumberOfHeadsAndTokensIsAPictureOfSaneSize) {
       ASSERT_TRUE(png.ok()) << png.error().message;
       EXPECT_EQ(png->substr(0, 8), "\x89PNG\r\n\x1a\n");
       EXPECT_EQ(png->substr(png->size() - 8, 4), "IEND");
-      for (const std::size_t at : {16U, 20U}) {
+      for (const std::size_t at : {kPngWidth, kPngHeight}) {
         EXPECT_GE(big_endian(*png, at), 500U) << panels << " x " << tokens;
         EXPECT_LE(big_endian(*png, at), 6400U) << panels << " x " << tokens;
       }

@@ -17,8 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kSentence = "The animal didn't cross the street because it was too tired";
-
 /// Scores and weights of one head, computed plainly.
 struct PlainHead {
   std::vector<std::vector<double>> scores, weights;  ///< of each query; hidden keys are left out

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "plot_layout.hpp"
+#include "png_bytes.hpp"
 #include "suites.hpp"
 #include "support/text.hpp"
 
@@ -209,12 +210,6 @@ TEST(PlotFormats, FollowTheFileName) {
     EXPECT_FALSE(bench::plot_format(name).has_value()) << name;
 }
 
-std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) value = value << 8U | static_cast<unsigned char>(bytes.at(at + i));
-  return value;
-}
-
 class PlotDrawing : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -239,9 +234,9 @@ TEST_F(PlotDrawing, PngGrowsWithItsTable) {
     EXPECT_EQ(png.substr(0, 8), "\x89PNG\r\n\x1a\n");
     EXPECT_EQ(png.substr(12, 4), "IHDR");
     EXPECT_EQ(png.substr(png.size() - 8, 4), "IEND");
-    EXPECT_EQ(big_endian(png, 16), 2400U);
+    EXPECT_EQ(big_endian(png, kPngWidth), 2400U);
   }
-  EXPECT_EQ(big_endian(*many, 20) - big_endian(*one, 20), 16U * 48U);
+  EXPECT_EQ(big_endian(*many, kPngHeight) - big_endian(*one, kPngHeight), 16U * 48U);
 }
 
 TEST_F(PlotDrawing, SvgIsWhole) {

@@ -1,13 +1,13 @@
 // `vkattn run` with masks, windows, caches and the other features: what they give, and what is refused.
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "npy.hpp"
+#include "support/special_numbers.hpp"
 #include "tool_run.hpp"
 
 namespace vkattn::tests {
@@ -15,8 +15,6 @@ namespace {
 
 using npy::ElementType;
 using Values = std::vector<float>;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// Queries (2, 4, 9, 16), keys (2, 2, 13, 16), values (2, 2, 13, 8).
 class ToolFeatures : public ToolRun {

@@ -1,10 +1,10 @@
 // `vkattn run` on packed sequences: each gives what it gives alone, and what does not fit is refused.
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "npy.hpp"
+#include "support/special_numbers.hpp"
 #include "tool_run.hpp"
 
 namespace vkattn::tests {
@@ -13,7 +13,6 @@ namespace {
 using Values = std::vector<float>;
 using Integers = std::vector<std::int32_t>;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 const std::string kPackedQueries = "--cumulative-query-lengths ends_q.npy ";
 const std::string kPacked = kPackedQueries + "--cumulative-kv-lengths ends_k.npy ";
 

@@ -29,6 +29,9 @@ struct Shell {
 /// True where the tool finds a device.
 [[nodiscard]] bool has_device();
 
+/// What README and docs/attention.md have `vkattn inspect` read.
+inline const std::string kSentence = "The animal didn't cross the street because it was too tired";
+
 /// Where it finds none.
 constexpr const char* kNoDevice = "VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent";
 

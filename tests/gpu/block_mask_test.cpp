@@ -89,8 +89,8 @@ class MaskBlocks : public KernelTest {
   }
 };
 
-constexpr const char* kBlockKernels[] = {"lane", "tile", "decode"};
-INSTANTIATE_TEST_SUITE_P(Kernels, MaskBlocks, testing::ValuesIn(kBlockKernels), kernel_test_name);
+constexpr const char* kMaskKernels[] = {"lane", "tile", "decode"};
+INSTANTIATE_TEST_SUITE_P(Kernels, MaskBlocks, testing::ValuesIn(kMaskKernels), kernel_test_name);
 
 /// Also by a workgroup for each block, as GPUs do it.
 TEST_P(MaskBlocks, AreExact) {

@@ -285,25 +285,25 @@ TEST_F(CInterfaceTest, AMergeIsRight) {
 
 /// One row after another into a contiguous cache, read back.
 TEST_F(CInterfaceTest, AnAppendIsRight) {
-  constexpr std::int64_t kDim = 8, kRows = 4;
+  constexpr std::int64_t kDim = 8, kSlots = 4;
   vkattn_append_desc desc = initial(vkattn_append_desc_init);
   desc.kv_heads = desc.new_length = 1;
   desc.head_dim = kDim;
-  desc.cache_length = kRows;
+  desc.cache_length = kSlots;
   desc.position = 2;
   vkattn_plan* plan = nullptr;
   ASSERT_EQ(vkattn_plan_create_append(device_, &desc, nullptr, &plan, &error_), VKATTN_SUCCESS)
       << error_.message;
   const Buffer rows = runtime().create_buffer(2 * kDim * 4).value();
-  const Buffer cache = runtime().create_buffer(2 * kRows * kDim * 4).value();
+  const Buffer cache = runtime().create_buffer(2 * kSlots * kDim * 4).value();
   std::vector<float> given(2 * kDim);
   for (std::size_t i = 0; i < given.size(); ++i) given[i] = static_cast<float>(i + 1);
-  std::vector<float> kept(2 * kRows * kDim, -1);
+  std::vector<float> kept(2 * kSlots * kDim, -1);
   ASSERT_TRUE(runtime().write(rows, 0, std::as_bytes(std::span(given))).ok());
   ASSERT_TRUE(runtime().write(cache, 0, std::as_bytes(std::span(kept))).ok());
   const vkattn_binding tensors[] = {
-      {VKATTN_TENSOR_CACHE_VALUE, cache.handle(), kRows * kDim * 4, kRows * kDim * 4},
-      {VKATTN_TENSOR_CACHE_KEY, cache.handle(), 0, kRows * kDim * 4},
+      {VKATTN_TENSOR_CACHE_VALUE, cache.handle(), kSlots * kDim * 4, kSlots * kDim * 4},
+      {VKATTN_TENSOR_CACHE_KEY, cache.handle(), 0, kSlots * kDim * 4},
       {VKATTN_TENSOR_KEY, rows.handle(), 0, kDim * 4},
       {VKATTN_TENSOR_VALUE, rows.handle(), kDim * 4, kDim * 4}};
   vkattn_execution execution = initial(vkattn_execution_init);
@@ -312,7 +312,7 @@ TEST_F(CInterfaceTest, AnAppendIsRight) {
   execute(plan, execution);
   ASSERT_TRUE(runtime().read(cache, 0, std::as_writable_bytes(std::span(kept))).ok());
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    const std::size_t tensor = i / (kRows * kDim), row = i / kDim % kRows, dim = i % kDim;
+    const std::size_t tensor = i / (kSlots * kDim), row = i / kDim % kSlots, dim = i % kDim;
     EXPECT_EQ(kept[i], row == 2 ? static_cast<float>(tensor * kDim + dim + 1) : -1.0F) << i;
   }
   EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);

@@ -11,13 +11,12 @@
 #include "gpu/cache_run.hpp"
 #include "gpu/support.hpp"
 #include "harness/data.hpp"
+#include "support/special_numbers.hpp"
 
 namespace vkattn::tests {
 namespace {
 
 using Numbers = std::vector<std::int32_t>;
-constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
-constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
 constexpr std::array kMappings{KeyMapping::kContiguous, KeyMapping::kRing, KeyMapping::kPaged};
 
 using CacheTest = AppendTest;

@@ -16,7 +16,7 @@ namespace {
 using ComputeTest = GpuTest;
 
 /// Two queries and keys whose scaled scores are 1 on the diagonal and 0 beside it.
-const std::vector<float> kRows{1, 0, 1, 0, 0, 1, 0, 1};
+const std::vector<float> kTwoRows{1, 0, 1, 0, 0, 1, 0, 1};
 const std::vector<float> kValues{2, 3, 5, 7};
 
 AttentionDesc two_by_two() {
@@ -27,7 +27,8 @@ TEST_F(ComputeTest, TheWorkedExample) {
   AttentionDesc desc = two_by_two();
   desc.has_lse = true;
   std::vector<float> output(4), lse(2);
-  const HostTensors tensors{.query = kRows, .key = kRows, .value = kValues, .output = output, .lse = lse};
+  const HostTensors tensors{
+      .query = kTwoRows, .key = kTwoRows, .value = kValues, .output = output, .lse = lse};
   for (int call = 0; call < 2; ++call) {  // the second finds the plan of the first
     const Result<void> status = runtime().compute(desc, tensors);
     ASSERT_TRUE(status.ok()) << status.error().message;
@@ -49,9 +50,12 @@ TEST_F(ComputeTest, FeaturesTakeTheirArraysByName) {
   const std::vector<std::uint8_t> mask{0, 1, 1, 1};
   const std::vector<std::int32_t> one{1};
   std::vector<float> output(4, 9);
-  const Result<void> status = runtime().compute(
-      desc,
-      {.query = kRows, .key = kRows, .value = kValues, .output = output, .query_lengths = one, .mask = mask});
+  const Result<void> status = runtime().compute(desc, {.query = kTwoRows,
+                                                       .key = kTwoRows,
+                                                       .value = kValues,
+                                                       .output = output,
+                                                       .query_lengths = one,
+                                                       .mask = mask});
   ASSERT_TRUE(status.ok()) << status.error().message;
   EXPECT_EQ(output, (std::vector<float>{5, 7, 9, 9}));
 }
@@ -59,12 +63,12 @@ TEST_F(ComputeTest, FeaturesTakeTheirArraysByName) {
 TEST_F(ComputeTest, ArraysThatAreMissingOrTooSmallAreNamed) {
   std::vector<float> output(4), small(3);
   const Result<void> missing =
-      runtime().compute(two_by_two(), {.query = kRows, .key = kRows, .output = output});
+      runtime().compute(two_by_two(), {.query = kTwoRows, .key = kTwoRows, .output = output});
   ASSERT_FALSE(missing.ok());
   EXPECT_NE(missing.error().message.find("value has 0 bytes"), std::string::npos) << missing.error().message;
   EXPECT_NE(missing.error().message.find("HostTensors::value"), std::string::npos) << missing.error().message;
-  const Result<void> too_small =
-      runtime().compute(two_by_two(), {.query = kRows, .key = kRows, .value = kValues, .output = small});
+  const Result<void> too_small = runtime().compute(
+      two_by_two(), {.query = kTwoRows, .key = kTwoRows, .value = kValues, .output = small});
   ASSERT_FALSE(too_small.ok());
   EXPECT_NE(too_small.error().message.find("output has 12 bytes"), std::string::npos)
       << too_small.error().message;

@@ -15,7 +15,7 @@ namespace {
 
 /// Words that a problem gets besides its sizes. Q, A and B stand for the query length and for two that are
 /// shorter.
-constexpr std::array kFeatures{
+constexpr std::array kFeatureWords{
     "window=300,-1 align=310 lse",
     "window=-1,300 align=-295 lse",
     "window=0,0 align=bottom-right kv_lengths=129,40",
@@ -89,7 +89,7 @@ class Feature : public AnyKernelTest {
 INSTANTIATE_TEST_SUITE_P(Kernels, Feature, testing::ValuesIn(kEveryKernelName), kernel_test_name);
 
 TEST_P(Feature, MatchesTheReference) {
-  for (const char* const words : part_of<const char*>(kFeatures)) {
+  for (const char* const words : part_of<const char*>(kFeatureWords)) {
     EXPECT_TRUE(runs_right(runtime(), sized(words), {kernel()}));
   }
 }

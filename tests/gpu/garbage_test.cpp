@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,13 +15,12 @@
 #include "harness/data.hpp"
 #include "harness/quantise.hpp"
 #include "support/cache_reference.hpp"
+#include "support/special_numbers.hpp"
 
 namespace vkattn::tests {
 namespace {
 
 using Numbers = std::vector<std::int32_t>;
-constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
-constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
 constexpr std::array kGarbage{kLeast, -1, kMost, 1 << 30, -77, 130, kMost - 1, kLeast + 1, 40, 0};
 
 /// The garbage from one of its numbers on, as many as wanted.

@@ -15,7 +15,7 @@ namespace {
 using harness::MatmulProblem;
 using harness::MatmulRun;
 
-constexpr DataType kPlain[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
+constexpr DataType kStoredTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
 
 MatmulDesc sizes(std::int64_t rows, std::int64_t columns, std::int64_t inner, std::int64_t batch = 1) {
   MatmulDesc desc;
@@ -97,9 +97,9 @@ TEST_P(MatmulTest, RaggedSizes) {
 
 TEST_P(MatmulTest, EveryTypeOfEachTensor) {
   std::vector<MatmulDesc> all;
-  for (const DataType a : kPlain) {
-    for (const DataType b : kPlain) {
-      for (const DataType output : kPlain) {
+  for (const DataType a : kStoredTypes) {
+    for (const DataType b : kStoredTypes) {
+      for (const DataType output : kStoredTypes) {
         MatmulDesc desc = sizes(37, 43, 52);
         set_types(desc, a, b, output);
         desc.has_bias = output != DataType::kFloat32;
@@ -194,7 +194,7 @@ TEST_P(MatmulTest, AccumulatesWithBias) {
 TEST_P(MatmulTest, QuantisedWeights) {
   std::vector<MatmulDesc> all;
   for (const DataType type : {DataType::kQ8_0, DataType::kQ4_0}) {
-    for (const DataType a : kPlain) {
+    for (const DataType a : kStoredTypes) {
       for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{37}}) {
         MatmulDesc desc = sizes(rows, 45, 96, 2);
         set_types(desc, a, type, a);
@@ -223,7 +223,7 @@ TEST_P(MatmulTest, PartsOfTheInnerDimension) {
 }
 
 TEST_P(MatmulTest, SumsOfColumns) {
-  for (const DataType type : kPlain) {
+  for (const DataType type : kStoredTypes) {
     const MatmulDesc desc = MatmulDesc::sum_columns(301, 77, type);
     if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
     run({desc, 13});

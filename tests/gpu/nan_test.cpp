@@ -5,12 +5,10 @@
 #include <limits>
 
 #include "gpu/any_kernel.hpp"
+#include "support/special_numbers.hpp"
 
 namespace vkattn::tests {
 namespace {
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 class Nan : public AnyKernelTest {
  protected:

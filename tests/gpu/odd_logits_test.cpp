@@ -5,12 +5,11 @@
 #include <string>
 
 #include "gpu/any_kernel.hpp"
+#include "support/special_numbers.hpp"
 
 namespace vkattn::tests {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 
 /// float32 elements of a tensor that is one row of memory, such as sinks or a mask.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gpu/score_support.hpp"
+#include "support/special_numbers.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -54,7 +55,6 @@ TEST_P(ScoreFunctions, HideNan) {
   RunOptions run = options({});
   run.prepare = [](harness::ProblemRun& filled) -> Result<void> {
     const AttentionDesc& desc = filled.problem().desc;
-    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
     for (std::int64_t h = 0; h < desc.kv_heads; ++h) {
       for (std::int64_t j = 1; j < desc.kv_length; j += 3) {
         Result<void> status = write_row(runtime(), filled.key(), desc.key, 0, h, j, desc.head_dim, kNan);

@@ -1,9 +1,9 @@
 // The tile kernel's two ways to reduce rows: in subgroups, and through shared memory.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "gpu/support.hpp"
+#include "support/special_numbers.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -75,7 +75,6 @@ TEST_F(TileForms, Problems) {
 }
 
 TEST_F(TileForms, HiddenNanNeverLeaksAndSeenNanArrives) {
-  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   for (RunOptions& options : forms()) {
     for (const auto& [text, key] :
          {std::pair{"40x64 d24 causal lse", 50}, std::pair{"37x150 d64 f16 kv_lengths=70", 70},

@@ -10,6 +10,7 @@
 #include "common/message.hpp"
 #include "support/problem_text.hpp"
 #include "support/rule.hpp"
+#include "support/special_numbers.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -17,9 +18,6 @@ namespace {
 using detail::message;
 
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kTwo30 = std::int64_t{1} << 30;
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 AttentionDesc valid_desc() {
   return desc_of("b2 hq6 hkv3 5x70 d64 dv32");

@@ -7,19 +7,16 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <numbers>
 
 #include "cache/rotary.hpp"
 #include "shared/cache_constants.h"
 #include "support/cache_reference.hpp"
 #include "support/rule.hpp"
+#include "support/special_numbers.hpp"
 
 namespace vkattn::tests {
 namespace {
-
-constexpr std::int64_t kTwo30 = std::int64_t{1} << 30;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 /// A valid descriptor with something changed before its layout follows.
 AppendDesc desc_with(const std::function<void(AppendDesc&)>& change) {
@@ -190,7 +187,7 @@ TEST(AppendDesc, RefusesRotationsByName) {
        {"rotary.base nan", [](auto& d) { d.rotary.base = kNan; }},
        {"rotary.position_scale 0", [](auto& d) { d.rotary.position_scale = 0; }},
        {"rotary.position_scale 1.5", [](auto& d) { d.rotary.position_scale = 1.5; }},
-       {"rotary.magnitude nan", [](auto& d) { d.rotary.magnitude = static_cast<float>(kNan); }}});
+       {"rotary.magnitude nan", [](auto& d) { d.rotary.magnitude = kNan; }}});
 }
 
 /// 64-bit fractions of a turn: the first frequency is 1 / (2 pi), the ratio of neighbours base^(-2 / dims).

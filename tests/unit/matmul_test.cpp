@@ -133,7 +133,7 @@ TEST(Matmul, TileTakesTheBlockThatFits) {
       << too_large.error().message;
 }
 
-Capabilities matrix_gpu() {
+Capabilities matmul_gpu() {
   Capabilities gpu;
   gpu.device_type = DeviceType::kDiscreteGpu;
   gpu.vendor_id = 0x10de;
@@ -147,7 +147,7 @@ Capabilities matrix_gpu() {
 }
 
 TEST(Matmul, MatrixUnitsTakeOneTypeOf16Bits) {
-  const Capabilities gpu = matrix_gpu();
+  const Capabilities gpu = matmul_gpu();
   MatmulOptions options;
   options.kernel = "matrix";
   const auto refusal_of = [&](const MatmulDesc& desc, const Capabilities& capabilities) {
@@ -177,7 +177,7 @@ TEST(Matmul, MatrixBlocksFollowTheProblemAndTheDevice) {
         halves.resolved(), gpu, tile.rows == 0 ? std::span<const MatmulTile>(table) : one);
     return config.ok() ? config->tile : MatmulTile{};
   };
-  Capabilities gpu = matrix_gpu();
+  Capabilities gpu = matmul_gpu();
   EXPECT_EQ(block(sizes(512, 512, 512), gpu), (MatmulTile{0, 64, 32, 32, 4}));
   EXPECT_EQ(block(sizes(64, 64, 64), gpu), (MatmulTile{0, 32, 32, 32, 4}));
   EXPECT_EQ(block(sizes(1, 64, 64), gpu), (MatmulTile{0, 16, 16, 16, 1}));

@@ -30,7 +30,7 @@ MatrixShape shape(std::uint32_t m, std::uint32_t n, std::uint32_t k) {
 }
 
 /// A GPU with 16x16x16 matrices in subgroups of 32.
-Capabilities gpu(const std::vector<MatrixShape>& shapes = {shape(16, 16, 16)}) {
+Capabilities matrix_gpu(const std::vector<MatrixShape>& shapes = {shape(16, 16, 16)}) {
   Capabilities c = made_up_gpu();
   c.max_stage_storage_buffers = 32;
   c.subgroup_shuffle = c.subgroup_vote = true;
@@ -42,7 +42,7 @@ Capabilities gpu(const std::vector<MatrixShape>& shapes = {shape(16, 16, 16)}) {
 /// One whose pipelines may ask for any size of subgroups in the range.
 Capabilities gpu_of(std::uint32_t vendor_id, std::uint32_t least, std::uint32_t most,
                     const MatrixShape& matrix = shape(16, 16, 16)) {
-  Capabilities c = gpu({matrix});
+  Capabilities c = matrix_gpu({matrix});
   c.vendor_id = vendor_id;
   set_subgroup_sizes(c, least, most);
   c.subgroup_size_control = c.required_subgroup_size = c.compute_full_subgroups = true;
@@ -50,7 +50,7 @@ Capabilities gpu_of(std::uint32_t vendor_id, std::uint32_t least, std::uint32_t 
 }
 
 Capabilities cpu(const MatrixShape& matrix) {
-  Capabilities c = with_lanes(gpu({matrix}), 8);
+  Capabilities c = with_lanes(matrix_gpu({matrix}), 8);
   c.device_type = DeviceType::kCpu;
   return c;
 }
@@ -105,7 +105,7 @@ void expect_named(const HostKernel& kernel, const Capabilities& device, std::vec
 }
 
 TEST(MatrixKernels, NameEachMissingFeature) {
-  expect_named(kMatrix, gpu(),
+  expect_named(kMatrix, matrix_gpu(),
                {{"subgroup shuffles", &Capabilities::subgroup_shuffle},
                 {"subgroup votes", &Capabilities::subgroup_vote}});
   expect_named(kMatrix2, with_workgroup_scope(),
@@ -119,7 +119,7 @@ TEST(MatrixKernels, NameEachMissingFeature) {
   const auto named = [](const HostKernel& kernel, const Capabilities& device, const char* what, auto change) {
     EXPECT_TRUE(has(kernel.reason("64x64 d64 f16", changed(device, change)), what));
   };
-  named(kMatrix, gpu(), "subgroupSizeControl", [](auto& c) { c.max_subgroup_size = 64; });
+  named(kMatrix, matrix_gpu(), "subgroupSizeControl", [](auto& c) { c.max_subgroup_size = 64; });
   const Capabilities device = with_workgroup_scope();
   named(kMatrix2, device, "Vulkan 1.3", [](auto& c) { c.api_version = VK_API_VERSION_1_2; });
   named(kMatrix2, device, "f16 x f16 to f32", [](auto& c) { c.flexible_matrices.clear(); });
@@ -130,17 +130,20 @@ TEST(MatrixKernels, NameEachMissingFeature) {
 }
 
 TEST(MatrixKernels, NameTheTypesTheyCannotTake) {
-  for (const auto& [kernel, device] : {std::pair{kMatrix, gpu()}, {kMatrix2, with_workgroup_scope()}}) {
+  for (const auto& [kernel, device] :
+       {std::pair{kMatrix, matrix_gpu()}, {kMatrix2, with_workgroup_scope()}}) {
     EXPECT_TRUE(has(kernel.reason("64x64 d64", device), "float16"));
     EXPECT_TRUE(has(kernel.reason("64x64 d64 query=f16 key=bf16", device), "bf16"));
     EXPECT_TRUE(has(kernel.reason("64x64 d64 bf16", device), "shaderBFloat16CooperativeMatrix"));
     const Capabilities bfloat16 = changed(device, [](auto& c) { c.bfloat16_matrix = true; });
     EXPECT_TRUE(has(kernel.reason("64x64 d64 bf16", bfloat16), "bf16 x bf16"));
   }
+  EXPECT_TRUE(has(kMatrix.reason("512x512 d64 f16 key=f32 value=q8_0", matrix_gpu()),
+                  "quantised; here they are f16, f32"));
   EXPECT_TRUE(
-      has(kMatrix.reason("512x512 d64 f16 key=f32 value=q8_0", gpu()), "quantised; here they are f16, f32"));
-  EXPECT_TRUE(has(kMatrix.reason("512x512 d64 cache=q8_0", gpu()), "here they are f32, q8_0 and q8_0"));
-  Capabilities bfloat16 = gpu({shape(16, 16, 16), {16, 16, 16, "bf16", "bf16", "f32", "f32", "subgroup"}});
+      has(kMatrix.reason("512x512 d64 cache=q8_0", matrix_gpu()), "here they are f32, q8_0 and q8_0"));
+  Capabilities bfloat16 =
+      matrix_gpu({shape(16, 16, 16), {16, 16, 16, "bf16", "bf16", "f32", "f32", "subgroup"}});
   bfloat16.bfloat16_matrix = true;
   const KernelConfig config = kMatrix.configured("64x64 d64 bf16", bfloat16);
   EXPECT_EQ(config.shader, "attention_matrix_bfloat16");
@@ -149,7 +152,7 @@ TEST(MatrixKernels, NameTheTypesTheyCannotTake) {
 
 TEST(Matrix, TakesTheSquareShapeElseTheLargestThatItCanUse) {
   const auto chosen = [](const std::vector<MatrixShape>& shapes) {
-    const KernelConfig config = kMatrix.configured("512x512 d64 f16", gpu(shapes));
+    const KernelConfig config = kMatrix.configured("512x512 d64 f16", matrix_gpu(shapes));
     return message(constant(config, VKATTN_SPEC_MATRIX_M), "x", constant(config, VKATTN_SPEC_MATRIX_N), "x",
                    constant(config, VKATTN_SPEC_MATRIX_K));
   };
@@ -159,7 +162,7 @@ TEST(Matrix, TakesTheSquareShapeElseTheLargestThatItCanUse) {
   EXPECT_EQ(chosen({shape(16, 8, 16), shape(8, 16, 16)}), "16x8x16") << "the first of two as large";
   EXPECT_EQ(chosen({shape(16, 8, 16), shape(16, 16, 16), shape(8, 8, 8)}), "16x16x16");
   EXPECT_EQ(chosen({shape(32, 32, 32), shape(16, 16, 16)}), "16x16x16");
-  EXPECT_TRUE(has(kMatrix.reason("64x64 d64 f16", gpu({})), "no matrix shape of f16 x f16 to f32"));
+  EXPECT_TRUE(has(kMatrix.reason("64x64 d64 f16", matrix_gpu({})), "no matrix shape of f16 x f16 to f32"));
   for (const MatrixShape& other : {MatrixShape{16, 16, 16, "f16", "f16", "f16", "f16", "subgroup"},
                                    {16, 16, 16, "f16", "f16", "f32", "f32", "workgroup"},
                                    {16, 16, 16, "s8", "s8", "s32", "s32", "subgroup"},
@@ -168,7 +171,7 @@ TEST(Matrix, TakesTheSquareShapeElseTheLargestThatItCanUse) {
                                    shape(4, 16, 16),
                                    shape(16, 64, 16),
                                    shape(16, 16, 24)}) {
-    EXPECT_TRUE(has(kMatrix.reason("64x64 d64 f16", gpu({other})), "no matrix shape"));
+    EXPECT_TRUE(has(kMatrix.reason("64x64 d64 f16", matrix_gpu({other})), "no matrix shape"));
     EXPECT_EQ(chosen({other, shape(8, 8, 8), other}), "8x8x8");
   }
 }
@@ -185,7 +188,8 @@ TEST(Matrix, SubgroupSizesAreThoseOfTheVendors) {
     EXPECT_EQ(config.required_subgroup_size, size);
     EXPECT_EQ(constant(config, VKATTN_SPEC_MATRIX_SUBGROUP_SIZE), size);
   }
-  EXPECT_EQ(kMatrix.configured("512x512 d64 f16", gpu()).required_subgroup_size, 0U) << "there is but one";
+  EXPECT_EQ(kMatrix.configured("512x512 d64 f16", matrix_gpu()).required_subgroup_size, 0U)
+      << "there is but one";
 }
 
 /// That values are transposed on AMD's GPUs and tiles prefetched on NVIDIA's alone is in
@@ -214,13 +218,13 @@ TEST(Matrix, FormsAreThoseOfTheVendors) {
   EXPECT_TRUE(prefetches("512x512 d32 f16", changed(on_cpu, [](auto& c) { c.vendor_id = kVendorNvidia; })))
       << "what the tests on a CPU run";
   EXPECT_EQ(kMatrix.configured("512x512 d32 f16", on_cpu).shader, "attention_matrix_loops");
-  EXPECT_EQ(kMatrix.configured("512x512 d32 f16", gpu()).shader, "attention_matrix");
+  EXPECT_EQ(kMatrix.configured("512x512 d32 f16", matrix_gpu()).shader, "attention_matrix");
 }
 
 /// Subgroups and keys of a tile on a device with so many bytes of shared memory.
 TEST(Matrix, TheFirstTileThatFitsTheSharedMemory) {
   const auto tile = [](const char* problem, std::uint32_t bytes) {
-    const Capabilities device = changed(gpu(), [=](auto& c) { c.max_shared_memory_bytes = bytes; });
+    const Capabilities device = changed(matrix_gpu(), [=](auto& c) { c.max_shared_memory_bytes = bytes; });
     const auto config = kMatrix(problem, device);
     if (config.ok()) return message(config->tile.subgroups, "x", config->tile.keys);
     return kMatrix.reason(problem, device, ErrorCode::kLimitExceeded);
@@ -239,7 +243,7 @@ TEST(Matrix, TheFirstTileThatFitsTheSharedMemory) {
 
 TEST(Matrix, FewRowsAndSmallWorkgroupsTakeFewSubgroups) {
   const auto subgroups = [](const char* problem, auto change) {
-    return kMatrix.configured(problem, changed(gpu(), change)).tile.subgroups;
+    return kMatrix.configured(problem, changed(matrix_gpu(), change)).tile.subgroups;
   };
   for (const auto& [problem, expected] : {std::pair{"h8 33x512 d64 f16", 4U},
                                           {"h8 32x512 d64 f16", 2U},  // half of 64 rows
@@ -254,7 +258,7 @@ TEST(Matrix, FewRowsAndSmallWorkgroupsTakeFewSubgroups) {
   EXPECT_EQ(subgroups(many, [](auto& c) { c.max_workgroup_size[0] = 64; }), 2U);
   EXPECT_EQ(subgroups(many, [](auto& c) { c.max_workgroup_subgroups = 3; }), 2U);
   EXPECT_EQ(subgroups(many, [](auto& c) { c.max_workgroup_subgroups = 1; }), 1U);
-  const Capabilities none = changed(gpu(), [](auto& c) { c.max_workgroup_invocations = 16; });
+  const Capabilities none = changed(matrix_gpu(), [](auto& c) { c.max_workgroup_invocations = 16; });
   EXPECT_TRUE(
       has(kMatrix.reason(many, none, ErrorCode::kLimitExceeded), "maxComputeWorkGroupInvocations 16"));
 }
@@ -269,7 +273,7 @@ TEST(Matrix, WideValuesTakeSlices) {
         {"d64 dv288 cache=q8_0", shape(16, 8, 16), 160U},  // a scale's dims lie in one slice
         {"d64 dv288 cache=e4m3", shape(16, 8, 16), 144U}}) {
     const std::string problem = std::string("512x512 f16 ") + values;
-    const KernelConfig config = kMatrix.configured(problem, gpu({matrix}));
+    const KernelConfig config = kMatrix.configured(problem, matrix_gpu({matrix}));
     EXPECT_EQ(constant(config, VKATTN_SPEC_MATRIX_SLICE_DIMS), dims) << problem;
     const std::int64_t slices = (desc_of(problem).value_dim + dims - 1) / dims;
     EXPECT_EQ(has(config.summary, message("values in ", slices, " slices")), slices > 1) << config.summary;
@@ -350,7 +354,7 @@ TEST(Matrix, IsConsistentOrRefusesByName) {
     for (const std::uint32_t lanes : {8U, 16U, 32U, 64U}) {
       for (const std::uint32_t vendor_id : {kVendorAmd, kVendorNvidia, kVendorIntel}) {
         for (const std::uint32_t bytes : {16384U, 32768U, 49152U}) {
-          Capabilities device = with_lanes(gpu({matrix}), lanes);
+          Capabilities device = with_lanes(matrix_gpu({matrix}), lanes);
           device.vendor_id = vendor_id;
           device.max_shared_memory_bytes = bytes;
           check(device, matrix.m == 16 || lanes != 64);

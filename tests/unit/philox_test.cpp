@@ -11,17 +11,17 @@ namespace {
 using vkattn::reference::DropoutPosition;
 using vkattn::reference::is_kept;
 using vkattn::reference::philox4x32;
-using Words = std::array<std::uint32_t, 4>;
+using Block = std::array<std::uint32_t, 4>;
 
 /// The known answers that the generator's authors give with their implementation (Random123).
 TEST(Philox, KnownAnswers) {
   constexpr std::uint32_t kOnes = 0xffffffffU;
-  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5U, 0xe169c58dU, 0xbc57ac4cU, 0x9b00dbd8U}));
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5U, 0xe169c58dU, 0xbc57ac4cU, 0x9b00dbd8U}));
   EXPECT_EQ(philox4x32({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}),
-            (Words{0x408f276dU, 0x41c83b0eU, 0xa20bc7c6U, 0x6d5451fdU}));
+            (Block{0x408f276dU, 0x41c83b0eU, 0xa20bc7c6U, 0x6d5451fdU}));
   // Counter and key are digits of pi.
   EXPECT_EQ(philox4x32({0x243f6a88U, 0x85a308d3U, 0x13198a2eU, 0x03707344U}, {0xa4093822U, 0x299f31d0U}),
-            (Words{0xd16cfe09U, 0x94fdccebU, 0x5001e420U, 0x24126ea1U}));
+            (Block{0xd16cfe09U, 0x94fdccebU, 0x5001e420U, 0x24126ea1U}));
 }
 
 /// The counter is (j / 4, i, b * Hq + h, offset) and the key the seed, low half first; j % 4 is the word.

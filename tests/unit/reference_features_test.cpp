@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "support/host_problem.hpp"
+#include "support/special_numbers.hpp"
 
 namespace vkattn::tests {
 namespace {
 
 using reference::Row;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 /// Queries 1 and 2, keys 3 and 1, values 10 and 20, scale 1: scores 3, 1 and 6, 2.
@@ -77,7 +77,7 @@ TEST(TwoByTwo, BytesAndBits) {
 
 TEST(TwoByTwo, AHiddenKeyIsHiddenWhateverItHolds) {
   TwoByTwo host("mask=bytes", std::vector<std::uint8_t>{0, 1, 1, 0});
-  put(host.key, 0, std::numeric_limits<float>::quiet_NaN());
+  put(host.key, 0, kNan);
   put(host.value, 0, std::numeric_limits<float>::infinity());
   EXPECT_EQ(host.row(0).output[0], 20);
   EXPECT_EQ(host.row(0).lse, 1);

@@ -12,6 +12,7 @@
 #include "support/cache_reference.hpp"
 #include "support/host_problem.hpp"
 #include "support/problem_text.hpp"
+#include "support/special_numbers.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -21,9 +22,7 @@ using reference::Inputs;
 using reference::Row;
 using reference::RowIndex;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kFloatInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 /// An element of a tensor in the host's memory.
 double element(const std::vector<std::byte>& bytes, const TensorDesc& tensor, const harness::Position& p) {

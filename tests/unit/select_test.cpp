@@ -362,7 +362,7 @@ AttentionDesc with_keys(std::int64_t kv_length) {
   return parsed("q1 kv" + std::to_string(kv_length) + " d64").desc;
 }
 
-Capabilities gpu(std::uint32_t compute_units) {
+Capabilities gpu_of_units(std::uint32_t compute_units) {
   Capabilities capabilities;
   capabilities.device_type = DeviceType::kDiscreteGpu;
   capabilities.compute_units = compute_units;
@@ -377,7 +377,8 @@ KernelConfig steps_of(std::uint32_t keys) {
 
 TEST(KvSplit, LeavesBusyDevicesAndShortKeysAlone) {
   for (const auto& [keys, tiles] : {std::pair{65536, 120}, {65536, 5000}, {0, 1}, {256, 1}}) {
-    EXPECT_EQ(choose_kv_split(with_keys(keys), gpu(60), steps_of(32), tiles, false, 0).splits, 1) << keys;
+    EXPECT_EQ(choose_kv_split(with_keys(keys), gpu_of_units(60), steps_of(32), tiles, false, 0).splits, 1)
+        << keys;
   }
 }
 
@@ -386,7 +387,7 @@ TEST(KvSplit, FillsAnIdleDevice) {
   for (const std::uint32_t per_unit : {2U, 4U}) {
     KernelConfig config = steps_of(32);
     config.workgroups_per_unit = per_unit;
-    const KvSplit split = choose_kv_split(with_keys(131072), gpu(60), config, 8, false, 0);
+    const KvSplit split = choose_kv_split(with_keys(131072), gpu_of_units(60), config, 8, false, 0);
     EXPECT_GE(split.splits * 8, 51 * per_unit);
     EXPECT_LE(split.splits * 8, 60 * per_unit);
   }
@@ -395,7 +396,8 @@ TEST(KvSplit, FillsAnIdleDevice) {
 TEST(KvSplit, PartsCoverAllKeysInWholeSteps) {
   for (const std::int64_t kv_length : {1, 31, 32, 33, 1000, 4096, 4097}) {
     for (std::int64_t wanted = 1; wanted <= 97; ++wanted) {
-      const KvSplit split = choose_kv_split(with_keys(kv_length), gpu(60), steps_of(32), 1, false, wanted);
+      const KvSplit split =
+          choose_kv_split(with_keys(kv_length), gpu_of_units(60), steps_of(32), 1, false, wanted);
       EXPECT_LE(split.splits, wanted);
       if (split.splits == 1) continue;
       EXPECT_EQ(split.keys % 32, 0);
@@ -410,7 +412,7 @@ TEST(KvSplit, PartsAreAsLargeAsTheTileHasRows) {
   KernelConfig config = steps_of(32);
   for (const auto& [rows, keys] : {std::pair{16U, 64}, {64U, 128}, {128U, 256}}) {
     config.rows_per_workgroup = rows;
-    const KvSplit split = choose_kv_split(with_keys(4096), gpu(132), config, 1, false, 0);
+    const KvSplit split = choose_kv_split(with_keys(4096), gpu_of_units(132), config, 1, false, 0);
     EXPECT_GE(split.keys, keys) << rows;
     EXPECT_LT(split.keys, 2 * keys) << rows;
   }
@@ -441,10 +443,10 @@ TEST(KvSplit, CountsWhatATileOfRowsMaySee) {
 TEST(KvSplit, PartsAreAsSmallAsTheDeviceIsLarge) {
   KernelConfig config = steps_of(16);
   config.workgroups_per_unit = 8;
-  EXPECT_EQ(choose_kv_split(with_keys(4096), gpu(132), config, 8, false, 0).keys, 80);
-  EXPECT_EQ(choose_kv_split(with_keys(4096), gpu(20), config, 8, false, 0).keys, 256);
-  EXPECT_EQ(choose_kv_split(with_keys(511), gpu(132), config, 8, false, 0).splits, 1);
-  EXPECT_EQ(choose_kv_split(with_keys(512), gpu(132), config, 8, false, 0).keys, 80);
+  EXPECT_EQ(choose_kv_split(with_keys(4096), gpu_of_units(132), config, 8, false, 0).keys, 80);
+  EXPECT_EQ(choose_kv_split(with_keys(4096), gpu_of_units(20), config, 8, false, 0).keys, 256);
+  EXPECT_EQ(choose_kv_split(with_keys(511), gpu_of_units(132), config, 8, false, 0).splits, 1);
+  EXPECT_EQ(choose_kv_split(with_keys(512), gpu_of_units(132), config, 8, false, 0).keys, 80);
 }
 
 TEST(KvSplit, CutsOnlyWhatAWindowShows) {
@@ -453,10 +455,11 @@ TEST(KvSplit, CutsOnlyWhatAWindowShows) {
   KernelConfig config = steps_of(32);
   config.rows_per_workgroup = 16;
   // Of 131072 keys it would be 13 parts, of which one shows.
-  const KvSplit split = choose_kv_split(desc, gpu(60), config, 8, false, 0);
+  const KvSplit split = choose_kv_split(desc, gpu_of_units(60), config, 8, false, 0);
   EXPECT_EQ(split.keys, 160);
   EXPECT_EQ(split.splits, 8) << "7 parts of 160, and one as they may begin within one";
-  EXPECT_GE(choose_kv_split(desc, gpu(60), config, 8, true, 0).splits * 8, 102) << "windows of the keys";
+  EXPECT_GE(choose_kv_split(desc, gpu_of_units(60), config, 8, true, 0).splits * 8, 102)
+      << "windows of the keys";
   for (const std::int64_t span : {1, 31, 32, 33, 700}) {
     for (std::int64_t wanted = 1; wanted <= 97; ++wanted) {
       const KvSplit parts = split_span(1000, span, wanted, 32);

@@ -17,11 +17,10 @@
 
 #include "harness/quantise.hpp"
 #include "support/cache_reference.hpp"
+#include "support/special_numbers.hpp"
 
 namespace vkattn::tests {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// A type of fewer than 32 bits: a sign, an exponent, and a mantissa.
 struct Format {
@@ -169,7 +168,7 @@ TEST(Quantise, EndsOfTheRange) {
       for (const float decoded : block_elements_of(type, block)) EXPECT_EQ(decoded, 0.0F) << element;
       EXPECT_EQ(block.back(), type == DataType::kQ8_0 ? std::byte{0} : std::byte{0x88});
     }
-    for (const float element : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+    for (const float element : {kInfinity, -kInfinity, kNan}) {
       std::vector<float> values(32, 1.0F);
       values[5] = element;
       EXPECT_TRUE(std::isnan(scale_of(block_of(type, values)))) << element;
