@@ -39,3 +39,17 @@ function(vkattn_precompile_headers TARGET)
     target_precompile_headers(${TARGET} REUSE_FROM vkattn_core)
   endif()
 endfunction()
+
+# Where CMAKE_UNITY_BUILD asks for it, the sources of a folder are compiled as one: names of unnamed namespaces are unique in a
+# folder, not beyond.
+function(vkattn_unity_by_folder TARGET)
+  set_target_properties(${TARGET} PROPERTIES UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${TARGET} SOURCES)
+  foreach(source IN LISTS sources)
+    if(source MATCHES "\\.cpp$")
+      cmake_path(GET source PARENT_PATH folder)
+      cmake_path(GET folder FILENAME folder)
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${folder}_")
+    endif()
+  endforeach()
+endfunction()

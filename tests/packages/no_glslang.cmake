@@ -3,7 +3,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 file(REMOVE_RECURSE ${WORK})
 # Here both are installed: were they looked for, they would be found.
 configure_consumer(${SOURCE}/examples/packages/no_glslang -DVKATTN_ARCHIVE=${ARCHIVE} -DVKATTN_GLSLANG=GLSLANG-NOTFOUND
-                   -DVKATTN_SPIRV_VAL=SPIRV_VAL-NOTFOUND)
+                   -DVKATTN_SPIRV_VAL=SPIRV_VAL-NOTFOUND -DCMAKE_UNITY_BUILD=ON)
 file(STRINGS ${WORK}/build/CMakeCache.txt looked_for REGEX "^VKATTN_(GLSLANG|SPIRV_VAL)")
 if(NOT looked_for MATCHES "GLSLANG-NOTFOUND.*SPIRV_VAL-NOTFOUND")
   message(FATAL_ERROR "the archive's build has looked for ${looked_for}")
