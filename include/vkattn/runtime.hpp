@@ -141,10 +141,12 @@ class Runtime {
   /// A storage buffer that can also be copied from and to. `bytes` above the device's limits is refused by
   /// name.
   [[nodiscard]] Result<Buffer> create_buffer(VkDeviceSize bytes) const;
-  /// What make_bindings() of the plan takes as its workspace; an empty buffer where the plan needs none.
-  [[nodiscard]] Result<Buffer> create_workspace(const AttentionPlan& plan) const;
-  /// The same of a backward pass.
-  [[nodiscard]] Result<Buffer> create_workspace(const BackwardPlan& plan) const;
+  /// What make_bindings() of the plan, of any kind, takes as its workspace; an empty buffer where the plan
+  /// needs none.
+  template <class Plan>
+  [[nodiscard]] Result<Buffer> create_workspace(const Plan& plan) const {
+    return create_workspace_of(plan.requirements().workspace_bytes);
+  }
   /// Copies host bytes into the buffer; staged in small pieces where the memory is not host-visible.
   [[nodiscard]] Result<void> write(const Buffer& buffer, VkDeviceSize offset,
                                    std::span<const std::byte> bytes) const;
@@ -180,6 +182,7 @@ class Runtime {
 
  private:
   friend struct detail::RuntimeState;
+  [[nodiscard]] Result<Buffer> create_workspace_of(VkDeviceSize bytes) const;
   using RecordFunction = void (*)(VkCommandBuffer commands, void* user);
   [[nodiscard]] Result<std::vector<double>> execute_commands(RecordFunction record, void* user,
                                                              std::uint32_t repeat) const;

@@ -282,14 +282,9 @@ Result<MatmulPlan> Runtime::make_matmul_plan(const MatmulDesc& desc, const Matmu
   return MatmulPlan::create(*state_->device, desc, full);
 }
 
-Result<Buffer> Runtime::create_workspace(const AttentionPlan& plan) const {
-  if (plan.workspace_bytes() == 0) return Buffer();
-  return create_buffer(plan.workspace_bytes());
-}
-
-Result<Buffer> Runtime::create_workspace(const BackwardPlan& plan) const {
-  if (plan.workspace_bytes() == 0) return Buffer();
-  return create_buffer(plan.workspace_bytes());
+Result<Buffer> Runtime::create_workspace_of(VkDeviceSize bytes) const {
+  if (bytes == 0) return Buffer();
+  return create_buffer(bytes);
 }
 
 std::shared_ptr<const Tuning> Runtime::tuning() const {
