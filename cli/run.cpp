@@ -16,6 +16,7 @@
 #include "json.hpp"
 #include "open_runtime.hpp"
 #include "run_arguments.hpp"
+#include "run_gradients.hpp"
 #include "run_inputs.hpp"
 #include "run_transfer.hpp"
 #include "score_file.hpp"
@@ -32,6 +33,7 @@ struct Outcome {
   double execute_ns = 0;
   std::vector<std::string> warnings;
   std::optional<harness::CheckReport> check;
+  std::optional<GradientOutcome> gradients;
 };
 
 double nanoseconds_since(Clock::time_point start) {
@@ -52,18 +54,31 @@ RunOutputs open_outputs(const RunArguments& arguments, const RunInputs& inputs) 
   };
   const npy::ElementType present_type = type_of(problem.desc.query.type);
   const npy::ElementType float32 = npy::ElementType::kFloat32;
-  return {open_output(arguments.output, type_of(problem.desc.output.type), output_shape(problem, rank)),
-          open_output(arguments.lse, float32, lse_shape(problem, rank)),
-          open_output(arguments.weights, float32, weights_shape(problem, rank)),
-          open_output(arguments.present_key, present_type, present_shape(problem, key_rank, false)),
-          open_output(arguments.present_value, present_type, present_shape(problem, key_rank, true))};
+  const GradientArguments& gradients = arguments.gradients;
+  const auto key_shape = [&](bool of_value) {  // with the past, where there is one
+    if (inputs.past_key) return present_shape(problem, key_rank, of_value);
+    return (of_value ? inputs.value : inputs.key).reader.header().shape;
+  };
+  return {
+      open_output(arguments.output, type_of(problem.desc.output.type), output_shape(problem, rank)),
+      open_output(arguments.lse, float32, lse_shape(problem, rank)),
+      open_output(arguments.weights, float32, weights_shape(problem, rank)),
+      open_output(arguments.present_key, present_type, present_shape(problem, key_rank, false)),
+      open_output(arguments.present_value, present_type, present_shape(problem, key_rank, true)),
+      open_output(gradients.grad_query, type_of(problem.desc.query.type), inputs.query.reader.header().shape),
+      open_output(gradients.grad_key, type_of(problem.desc.key.type), key_shape(false)),
+      open_output(gradients.grad_value, type_of(problem.desc.value.type), key_shape(true)),
+      open_output(gradients.grad_alibi_slopes, float32, {problem.desc.query_heads}),
+      open_output(gradients.grad_sink, float32, {problem.desc.query_heads})};
 }
 
 /// Where a run takes place, and with what.
 struct PreparedRun {
   const Runtime& runtime;
   const AttentionPlan& plan;
-  harness::ProblemRun& run;
+  harness::ProblemRun& run;  ///< taken over by the backward pass, where there is one
+  const Problem& problem;
+  std::optional<BackwardDesc> gradients;
 };
 
 Outcome execute(const PreparedRun& prepared, RunInputs& inputs, RunOutputs& outputs, bool check) {
@@ -80,6 +95,9 @@ Outcome execute(const PreparedRun& prepared, RunInputs& inputs, RunOutputs& outp
   download(transfer, outputs);
   if (check)
     outcome.check = take(run.check({}, [&](double share) { bar.update(share, "checking every row"); }));
+  if (prepared.gradients)
+    outcome.gradients = run_gradients(transfer, *prepared.gradients, *inputs.grad_output, outputs, check);
+  commit(outputs);
   return outcome;
 }
 
@@ -100,6 +118,13 @@ std::string check_text(const harness::CheckReport& check) {
          console::count(static_cast<std::uint64_t>(check.rows_checked), "row") + " compared)";
 }
 
+std::string gradients_text(const GradientOutcome& gradients) {
+  std::string text = gradients.kernel + ", " + console::duration(gradients.execute_ns) + " (first execution)";
+  if (!gradients.is_checked) return text;
+  if (!gradients.wrong.empty()) return text + "; FAILED: " + gradients.wrong;
+  return text + "; passed: at most " + console::percent(gradients.largest_share) + " of the tolerance";
+}
+
 std::string output_text(const OutputFile& output) {
   return console::printable(output.file.target().string()) + "  " + std::string(npy::name(output.type)) +
          " " + npy::shape_text(output.shape);
@@ -113,7 +138,7 @@ std::string text_report(const PreparedRun& prepared, const Outcome& outcome, Run
   };
   std::string text =
       line("device", console::printable(device.device_name) + " - " + device_type_text(device.device_type));
-  text += line("problem", to_string(prepared.run.problem()));
+  text += line("problem", to_string(prepared.problem));
   text += line("kernel", std::string(prepared.plan.kernel_name()));
   text += line("time", console::duration(outcome.execute_ns) + " (first execution; reading the inputs took " +
                            console::duration(outcome.upload_ns) + ", planning " +
@@ -122,7 +147,17 @@ std::string text_report(const PreparedRun& prepared, const Outcome& outcome, Run
   if (outcome.check) {
     text += line("check", (outcome.check->passed() ? "passed: " : "FAILED: ") + check_text(*outcome.check));
   }
+  if (outcome.gradients) text += line("gradients", gradients_text(*outcome.gradients));
   return text;
+}
+
+Json gradients_json(const GradientOutcome& gradients) {
+  Json json{{"kernel", gradients.kernel}, {"execute_ms", gradients.execute_ns * 1e-6}};
+  if (gradients.is_checked) {
+    json["passed"] = gradients.wrong.empty();
+    json["largest_share_of_tolerance"] = gradients.largest_share;
+  }
+  return json;
 }
 
 std::string json_report(const PreparedRun& prepared, const Outcome& outcome, RunOutputs& outputs,
@@ -130,7 +165,7 @@ std::string json_report(const PreparedRun& prepared, const Outcome& outcome, Run
   Json json{{"version", invocation.version},
             {"command", invocation.command_line},
             {"device", device_json(prepared.runtime.device().capabilities())},
-            {"problem", to_string(prepared.run.problem())},
+            {"problem", to_string(prepared.problem)},
             {"kernel", prepared.plan.kernel_name()},
             {"execute_ms", outcome.execute_ns * 1e-6},
             {"upload_ms", outcome.upload_ns * 1e-6},
@@ -142,6 +177,7 @@ std::string json_report(const PreparedRun& prepared, const Outcome& outcome, Run
                             {"shape", named.file->shape}};
   }
   if (outcome.check) json["check"] = check_json(*outcome.check);
+  if (outcome.gradients) json["gradients"] = gradients_json(*outcome.gradients);
   return dump_json(json);
 }
 
@@ -168,7 +204,12 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
     if (arguments.check) hook = score_on_device.hook(problem.desc.kv_length);
     run.set_score_function(score_on_device.buffers(), std::move(hook));
   }
-  const PreparedRun prepared{runtime, plan, run};
+  PreparedRun prepared{runtime, plan, run, problem};
+  if (arguments.gradients.any()) {
+    prepared.gradients = gradient_desc(arguments.gradients, problem);
+    prepared.gradients->attention.score_function = desc.score_function;
+    require(validate(*prepared.gradients));
+  }
   Outcome outcome = execute(prepared, inputs, outputs, arguments.check);
   outcome.plan_ns = plan_ns;
 
@@ -180,6 +221,8 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
   if (outcome.check && !outcome.check->passed()) {
     fail("the output is not within tolerance of the reference: " + check_text(*outcome.check));
   }
+  if (outcome.gradients && !outcome.gradients->wrong.empty())
+    fail("the gradients are not within tolerance of the reference: " + outcome.gradients->wrong);
   return 0;
 }
 

@@ -83,6 +83,7 @@ void require_different_files(const RunArguments& a) {
     }
   }
   add_score_files(files, a.score);
+  add_gradient_files(files, a.gradients);
   add_tuning_file(files, a.where);
   files.add_output("--output", a.output);
   files.add_output("--lse", a.lse);
@@ -154,6 +155,7 @@ void add_definition_options(CLI::App& app, RunArguments& a) {
 void add_run_arguments(CLI::App& app, RunArguments& a) {
   add_file_options(app, a);
   add_definition_options(app, a);
+  add_gradient_options(app, a.gradients);
   add_value(app, "--kv-lengths", a.kv_lengths, "N.npy",
             "Keys in use of each batch entry, of any integer type (batch,)");
   add_value(app, "--query-lengths", a.query_lengths, "N.npy",
@@ -191,6 +193,8 @@ void add_run_arguments(CLI::App& app, RunArguments& a) {
            "  vkattn run --query Q.npy --key K.npy --value V.npy --past-key PK.npy \\\n"
            "             --past-value PV.npy --present-key NK.npy --present-value NV.npy \\\n"
            "             --output O.npy --causal --align bottom-right\n"
+           "  vkattn run --query Q.npy --key K.npy --value V.npy --causal --grad-output DO.npy \\\n"
+           "             --grad-query DQ.npy --grad-key DK.npy --grad-value DV.npy --check\n"
            "  vkattn run --query Q.npy --key K.npy --value V.npy --output O.npy \\\n"
            "             --score documents.glsl --score-buffer document=ids.npy\n"
            "  vkattn run --query Q.npy --key K.npy --value V.npy --output O.npy --layout bshd \\\n"
@@ -202,6 +206,8 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   require_inputs(arguments);
   require_sense_of_packing(arguments);
   require_sense_of_words(arguments);
+  require_sense_of_gradients(arguments.gradients, {is_given(arguments.words, "--alibi-slopes"),
+                                                   is_given(arguments.words, "--sink")});
   require_different_files(arguments);
   RunOptions options;
   options.query = arguments.query;
@@ -209,6 +215,7 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   options.value = arguments.value;
   options.past_key = arguments.past_key;
   options.past_value = arguments.past_value;
+  options.grad_output = arguments.gradients.grad_output;
   options.mask = arguments.mask;
   for (const WordArgument& argument : arguments.words) {
     const bench::WordOption& option = argument.word->option;
@@ -221,7 +228,7 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   options.cumulative_kv_lengths = arguments.cumulative_kv_lengths;
   parse_types(arguments, options);
   if (!arguments.weights.empty()) options.problem.desc.weights = WeightsStage::kProbabilities;
-  options.problem.desc.has_lse = !arguments.lse.empty();
+  options.problem.desc.has_lse = !arguments.lse.empty() || arguments.gradients.any();
   parse_words(arguments.words, options.problem);
   require_known_kernel(arguments.kernel);
   return options;

@@ -6,6 +6,7 @@
 
 #include "command.hpp"
 #include "open_runtime.hpp"
+#include "run_gradients.hpp"
 #include "run_inputs.hpp"
 #include "score_file.hpp"
 #include "word_options.hpp"
@@ -23,6 +24,7 @@ struct RunArguments {
   std::string layout = "bhsd";
   bool strict_nonfinite = false, check = false, json = false;
   ScoreArguments score;
+  GradientArguments gradients;
 };
 
 /// Adds them to the command, with its help.

@@ -185,6 +185,18 @@ void open_past(RunInputs& inputs, const RunOptions& options) {
   }
 }
 
+void open_grad_output(RunInputs& inputs, const RunOptions& options) {
+  if (options.grad_output.empty()) return;
+  inputs.grad_output = open_input("gradient of the output", options.grad_output, options.problem.desc.layout);
+  const npy::Header& header = inputs.grad_output->reader.header();
+  const std::vector<std::int64_t> shape = output_shape(inputs.problem, inputs.query.rank());
+  if (header.shape != shape) {
+    fail_usage(inputs.grad_output->text() + " has to have the shape of the output, " +
+               npy::shape_text(shape));
+  }
+  require_c_order(*inputs.grad_output, "--grad-output");
+}
+
 /// The inputs beside Q, K and V.
 void open_features(RunInputs& inputs, const RunOptions& options) {
   Problem& problem = inputs.problem;
@@ -232,6 +244,7 @@ RunInputs open_run_inputs(const RunOptions& options) {
   set_sequences(options, inputs);
   set_storage(inputs, options);
   open_features(inputs, options);
+  open_grad_output(inputs, options);
   require(validate(desc));
   return inputs;
 }

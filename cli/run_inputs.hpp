@@ -53,7 +53,7 @@ struct PerHeadNumbers {
 
 /// What the options say of the problem, and the files they name, empty where not given.
 struct RunOptions {
-  std::string query, key, value, past_key, past_value, mask, kv_lengths, query_lengths;
+  std::string query, key, value, past_key, past_value, grad_output, mask, kv_lengths, query_lengths;
   std::string cumulative_query_lengths, cumulative_kv_lengths;
   std::vector<PerHeadFile> per_head;
   std::optional<DataType> type;                  ///< else float16 where all inputs are, else float32
@@ -64,7 +64,7 @@ struct RunOptions {
 /// The files of a run, opened, and the problem that they make.
 struct RunInputs {
   InputFile query, key, value;
-  std::optional<InputFile> past_key, past_value;
+  std::optional<InputFile> past_key, past_value, grad_output;
   std::optional<MaskFile> mask;
   std::vector<PerHeadNumbers> per_head;
   std::vector<std::int32_t> cumulative_query_lengths, cumulative_kv_lengths;  ///< empty where not packed

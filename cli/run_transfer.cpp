@@ -273,17 +273,18 @@ void upload_mask(const Transfer& transfer, MaskFile& mask) {
 class RowFill {
  public:
   /// A row is `unit` elements; those of one batch entry follow each other, `repeats` times over all queries.
-  RowFill(const Problem& problem, std::int64_t unit, std::int64_t repeats, float value)
-      : lengths_(problem.query_lengths),
+  RowFill(const Problem& problem, DataType type, std::int64_t unit, std::int64_t repeats, float value)
+      : type_(type),
+        lengths_(problem.query_lengths),
         queries_(problem.desc.query_length),
         unit_(unit),
         repeats_(repeats),
         value_(value) {}
 
   /// `stored` begins with element number `first`.
-  void apply(std::int64_t first, std::span<std::byte> stored, DataType type) const {
+  void operator()(std::int64_t first, std::span<std::byte> stored) const {
     if (lengths_.empty() || unit_ == 0) return;
-    const std::size_t size = element_bytes(type);
+    const std::size_t size = element_bytes(type_);
     for (std::size_t i = 0; i * size < stored.size(); ++i) {
       const std::int64_t row = (first + static_cast<std::int64_t>(i)) / unit_;
       const std::int64_t batch = row / (queries_ * repeats_);
@@ -298,6 +299,7 @@ class RowFill {
   }
 
  private:
+  DataType type_;
   const std::vector<std::int32_t>& lengths_;
   std::int64_t queries_;
   std::int64_t unit_;
@@ -305,8 +307,10 @@ class RowFill {
   float value_;
 };
 
+/// edit(first element, elements as stored) on the way.
+template <class Edit>
 void download_tensor(const Transfer& transfer, const harness::ProblemRun::Tensor& tensor, DataType type,
-                     const RowFill& fill, OutputFile& output) {
+                     const Edit& edit, OutputFile& output) {
   require(output.file.write(npy::make_header(output.type, output.shape)));
   const std::size_t size = element_bytes(type);
   std::vector<std::byte> stored;
@@ -314,7 +318,7 @@ void download_tensor(const Transfer& transfer, const harness::ProblemRun::Tensor
     stored.resize(
         static_cast<std::size_t>(std::min<VkDeviceSize>(kPieceElements * size, tensor.bytes - done)));
     require(transfer.runtime.read(tensor.buffer, tensor.offset + done, stored));
-    fill.apply(static_cast<std::int64_t>(done / size), stored, type);
+    edit(static_cast<std::int64_t>(done / size), std::span(stored));
     done += stored.size();
     write_values(output, type, stored);
   }
@@ -332,6 +336,11 @@ std::vector<RunOutputs::Named> RunOutputs::files() {
   add("weights", "weights", weights);
   add("present_key", "present K", present_key);
   add("present_value", "present V", present_value);
+  add("grad_query", "dQ", grad_query);
+  add("grad_key", "dK", grad_key);
+  add("grad_value", "dV", grad_value);
+  add("grad_alibi_slopes", "dslopes", grad_alibi_slopes);
+  add("grad_sink", "dsinks", grad_sink);
   return named;
 }
 
@@ -371,20 +380,35 @@ void download(const Transfer& transfer, RunOutputs& outputs) {
   // Every row of packed ones belongs to a sequence, so none is filled.
   const std::int64_t filled = desc.has_packed_queries() ? 0 : 1;
   if (outputs.output) {
-    const RowFill fill(problem, filled * (bshd ? desc.query_heads * desc.value_dim : desc.value_dim),
+    const RowFill fill(problem, desc.output.type,
+                       filled * (bshd ? desc.query_heads * desc.value_dim : desc.value_dim),
                        bshd ? 1 : desc.query_heads, 0);
     download_tensor(transfer, run.output(), desc.output.type, fill, *outputs.output);
   }
   if (outputs.lse) {
-    const RowFill fill(problem, filled, desc.query_heads, hidden);
+    const RowFill fill(problem, DataType::kFloat32, filled, desc.query_heads, hidden);
     download_tensor(transfer, run.lse(), DataType::kFloat32, fill, *outputs.lse);
   }
   if (outputs.weights) {
-    const RowFill fill(problem, desc.kv_length, desc.query_heads,
+    const RowFill fill(problem, DataType::kFloat32, desc.kv_length, desc.query_heads,
                        desc.weights == WeightsStage::kProbabilities ? 0 : hidden);
     download_tensor(transfer, run.tensor(&AttentionTensors::weights), DataType::kFloat32, fill,
                     *outputs.weights);
   }
+}
+
+void upload_gradient(const Transfer& transfer, InputFile& file, DataType type,
+                     const harness::TensorBuffer& tensor) {
+  upload_array(transfer, Source(file, nullptr, Layout::kBhsd), {type, tensor});
+}
+
+void download_gradient(const Transfer& transfer, const harness::TensorBuffer& tensor, DataType type,
+                       OutputFile& output) {
+  download_tensor(
+      transfer, tensor, type, [](std::int64_t, std::span<std::byte>) {}, output);
+}
+
+void commit(RunOutputs& outputs) {
   for (const RunOutputs::Named& named : outputs.files()) require(named.file->file.commit());
 }
 

@@ -23,6 +23,7 @@ struct OutputFile {
 
 struct RunOutputs {
   std::optional<OutputFile> output, lse, weights, present_key, present_value;
+  std::optional<OutputFile> grad_query, grad_key, grad_value, grad_alibi_slopes, grad_sink;
 
   /// Those that were asked for, with their names in JSON and, shorter, in text.
   struct Named {
@@ -46,5 +47,16 @@ void upload(const Transfer& transfer, RunInputs& inputs, RunOutputs& outputs);
 
 /// Writes the results to their files. Rows that were not written to are 0, in the lse and the scores -inf.
 void download(const Transfer& transfer, RunOutputs& outputs);
+
+/// The same of a backward pass.
+/// @{
+void upload_gradient(const Transfer& transfer, InputFile& file, DataType type,
+                     const harness::TensorBuffer& tensor);
+void download_gradient(const Transfer& transfer, const harness::TensorBuffer& tensor, DataType type,
+                       OutputFile& output);
+/// @}
+
+/// Puts all files into their places.
+void commit(RunOutputs& outputs);
 
 }  // namespace vkattn::cli

@@ -38,7 +38,7 @@ set(reference_headers ${problem_headers} kernels bindings matmul)
 set(runtime_may vulkan attention kernels)
 set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tuning bindings plan cache backward matmul self_test runtime)
 
-set(bench_may vulkan attention kernels program forward matmul reference runtime harness problem)
+set(bench_may vulkan attention kernels program forward backward matmul reference runtime harness problem)
 set(cli_may attention reference runtime harness problem inspect report)
 
 set(folders common vulkan attention kernels program forward backward cache merge matmul reference self_test c score runtime)

@@ -14,6 +14,7 @@
 #include "harness/host_view.hpp"
 #include "harness/problem_run.hpp"
 #include "harness/row_selection.hpp"
+#include "harness/share.hpp"
 #include "harness/tensor_memory.hpp"
 
 namespace vkattn::harness {
@@ -66,26 +67,6 @@ class OutputView {
   const std::byte* first_;
   Pattern poison_;
 };
-
-/// The largest number that a storage type holds, with the half step that still rounds to it.
-double overflow_threshold(DataType type) {
-  return type == DataType::kFloat16 ? 65520.0 : type == DataType::kBfloat16 ? 0x1.ffp127 : 0x1.ffffffp127;
-}
-
-/// An error as a share of what is allowed.
-double share_of(double expected, double got, double tolerance, DataType type) {
-  if (std::isnan(expected) || std::isnan(got)) return std::isnan(expected) && std::isnan(got) ? 0 : kInfinity;
-  if (expected == got) return 0;
-  if (std::isinf(got) && std::isfinite(expected)) {
-    const bool overflowed = std::abs(expected) + tolerance >= overflow_threshold(type);
-    return overflowed && std::signbit(expected) == std::signbit(got) ? 0 : kInfinity;
-  }
-  if (std::isinf(expected) || std::isinf(got)) return kInfinity;
-  const double error = std::abs(expected - got);
-  return error <= tolerance ? (tolerance > 0 ? error / tolerance : 0)
-         : tolerance > 0    ? error / tolerance
-                            : kInfinity;
-}
 
 struct OutputViews {
   OutputView output;

@@ -12,6 +12,7 @@
 #include "harness/guard.hpp"
 #include "harness/host_view.hpp"
 #include "harness/quantise.hpp"
+#include "harness/share.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "reference/matmul.hpp"
 #include "reference/storage.hpp"
@@ -77,13 +78,6 @@ class Elements {
   std::array<float, 32> values_{};
   std::array<std::byte, 34> bytes_{};
 };
-
-double share_of(double got, double expected, double tolerance) {
-  if (std::isnan(expected)) return std::isnan(got) ? 0 : std::numeric_limits<double>::infinity();
-  if (got == expected) return 0;
-  const double share = std::abs(got - expected) / tolerance;
-  return std::isnan(share) ? std::numeric_limits<double>::infinity() : share;
-}
 
 }  // namespace
 
@@ -173,7 +167,7 @@ Result<MatmulCheck> MatmulRun::check(std::int64_t max_rows) const {
     for (std::int64_t column = 0; column < desc().columns; ++column) {
       const auto c = static_cast<std::size_t>(column);
       const double tolerance = reference.tolerance(column);
-      const double share = share_of(got[c], expected.output[c], tolerance);
+      const double share = share_of(expected.output[c], got[c], tolerance, desc().output.type);
       ++check.elements;
       if (std::abs(expected.output[c]) > tolerance) ++check.elements_telling;
       if (check.elements > 1 && share <= check.largest_share) continue;

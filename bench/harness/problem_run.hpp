@@ -107,6 +107,7 @@ class ProblemRun {
 
   /// AttentionPlan::probability_type() of a plan that the caller records himself: check() allows for it.
   void set_probability_type(DataType type) { probability_type_ = type; }
+  [[nodiscard]] DataType probability_type() const { return probability_type_; }
 
   /// The buffers of a score function, which must outlive the run, and what it does to scores in the
   /// reference: of one that the problem does not bring along.

@@ -9,10 +9,14 @@
 #include <string_view>
 #include <vector>
 
-#include "gpu/backward_run.hpp"
+#include "gpu/support.hpp"
+#include "harness/backward_run.hpp"
 
 namespace vkattn::tests {
 namespace {
+
+using harness::BackwardRun;
+using harness::with_all_gradients;
 
 class BackwardTest : public GpuTest, public testing::WithParamInterface<const char*> {
  protected:
@@ -30,7 +34,7 @@ class BackwardTest : public GpuTest, public testing::WithParamInterface<const ch
     ASSERT_TRUE(run.ok()) << run.error().message;
     const auto plan = runtime().make_backward_plan(desc, how);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
-    const Result<void> done = run->execute(*plan);
+    const auto done = run->execute(*plan);
     ASSERT_TRUE(done.ok()) << done.error().message;
     double share = 0;
     EXPECT_EQ(run->check(share), "") << plan->describe();
@@ -175,8 +179,10 @@ TEST_P(BackwardTest, TheSameBitsEachTime) {
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     EXPECT_TRUE(most_ns == 0 || plan->dispatches().size() > 20);
     ASSERT_TRUE(run->execute(*plan).ok());
-    if (first.empty()) first = run->bytes();
-    EXPECT_TRUE(run->bytes() == first);
+    const auto bytes = run->bytes();
+    ASSERT_TRUE(bytes.ok()) << bytes.error().message;
+    if (first.empty()) first = *bytes;
+    EXPECT_TRUE(*bytes == first);
   }
 }
 
@@ -255,19 +261,21 @@ TEST_F(BackwardPlans, WithoutBindings) {
     EXPECT_TRUE(recorded.ok()) << recorded.error().message;
   });
   ASSERT_TRUE(done.ok()) << done.error().message;
-  const std::vector<std::vector<std::byte>> pushed = run->bytes();
+  const auto pushed = run->bytes();
   options.push_descriptors = false;
   const auto bound = BackwardPlan::create(runtime().device(), desc, options);
   ASSERT_TRUE(bound.ok() && run->execute(*bound).ok());
   double share = 0;
   EXPECT_EQ(run->check(share), "");
   const auto whole = run->bytes();
-  for (std::size_t i = 0; i < whole.size(); ++i) {
+  ASSERT_TRUE(pushed.ok() && whole.ok());
+  for (std::size_t i = 0; i < whole->size(); ++i) {
     const harness::TensorBuffer& tensor = run->tensor(detail::gradient_table()[i + 1].range);
     const auto first = static_cast<std::ptrdiff_t>(tensor.offset);
     const auto last = first + static_cast<std::ptrdiff_t>(tensor.bytes);
     if (tensor.bytes == 0) continue;
-    EXPECT_TRUE(std::equal(whole[i].begin() + first, whole[i].begin() + last, pushed[i].begin() + first));
+    EXPECT_TRUE(
+        std::equal((*whole)[i].begin() + first, (*whole)[i].begin() + last, (*pushed)[i].begin() + first));
   }
 }
 

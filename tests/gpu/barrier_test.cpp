@@ -7,12 +7,15 @@
 #include <functional>
 #include <string>
 
-#include "gpu/backward_run.hpp"
 #include "gpu/support.hpp"
+#include "harness/backward_run.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn::tests {
 namespace {
+
+using harness::BackwardRun;
+using harness::with_all_gradients;
 
 /// Stands between the library and vkCmdPipelineBarrier: counts barriers and leaves one of them out.
 struct BarrierFilter {

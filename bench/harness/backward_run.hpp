@@ -4,58 +4,65 @@
 
 #include <vkattn/backward.hpp>
 
-#include <gtest/gtest.h>
-
 #include <array>
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "backward/gradient_table.hpp"
-#include "gpu/support.hpp"
-#include "harness/host_view.hpp"
+#include "harness/problem_run.hpp"
 #include "reference/gradients.hpp"
 
-namespace vkattn::tests {
+namespace vkattn::harness {
 
 /// What of a problem's gradients is asked for, beyond those of Q, K and V.
 [[nodiscard]] BackwardDesc with_all_gradients(const AttentionDesc& desc);
 
 class BackwardRun {
  public:
-  /// Runs the forward pass. The descriptor's problem is the problem's own.
+  /// Runs the forward pass of kernel lane and makes up a gradient of its output. The descriptor's problem is
+  /// the problem's own.
   [[nodiscard]] static Result<BackwardRun> create(const Runtime& runtime, const Problem& problem,
                                                   const BackwardDesc& desc);
+  /// After a forward pass that wrote its lse. The gradient of its output is still to be written.
+  [[nodiscard]] static Result<BackwardRun> after(const Runtime& runtime, ProblemRun forward,
+                                                 const BackwardDesc& desc);
 
   [[nodiscard]] const BackwardDesc& desc() const { return desc_; }
-  [[nodiscard]] harness::ProblemRun& forward() { return forward_; }
+  [[nodiscard]] ProblemRun& forward() { return forward_; }
   [[nodiscard]] BackwardTensors tensors() const;
-  [[nodiscard]] const harness::TensorBuffer& tensor(BufferRange BackwardTensors::*which) const {
+  [[nodiscard]] const TensorBuffer& tensor(BufferRange BackwardTensors::*which) const {
     return tensors_[detail::gradient_index(which)];
   }
 
-  /// Poisons the gradients, and the workspace with NaN, and runs the plan.
-  [[nodiscard]] Result<void> execute(const BackwardPlan& plan);
+  /// What its elements are stored as.
+  [[nodiscard]] DataType type(BufferRange BackwardTensors::*which) const {
+    return detail::gradient_table()[detail::gradient_index(which)].storage(desc_).type;
+  }
+
+  /// Poisons the gradients, and the workspace with NaN, and runs the plan; nanoseconds of the execution.
+  [[nodiscard]] Result<double> execute(const BackwardPlan& plan);
   /// Every gradient against the reference, and guard bands; a message where something is wrong. The largest
   /// share of a tolerance goes to `share`.
   [[nodiscard]] std::string check(double& share) const;
   /// The bytes of all gradients with what lies around them.
-  [[nodiscard]] std::vector<std::vector<std::byte>> bytes() const;
+  [[nodiscard]] Result<std::vector<std::vector<std::byte>>> bytes() const;
 
  private:
-  BackwardRun(const Runtime& runtime, harness::ProblemRun forward, BackwardDesc desc)
+  BackwardRun(const Runtime& runtime, ProblemRun forward, BackwardDesc desc)
       : runtime_(&runtime), forward_(std::move(forward)), desc_(std::move(desc)) {}
   [[nodiscard]] Result<void> fill_grad_output();
   [[nodiscard]] std::string check_all(const reference::Inputs& inputs, double& share) const;
   [[nodiscard]] std::string check_gradient(const detail::GradientRow& row,
                                            const reference::Gradient& expected,
-                                           const std::function<bool(const harness::Position&)>& is_written,
+                                           const std::function<bool(const Position&)>& is_written,
                                            double& share) const;
 
   const Runtime* runtime_;
-  harness::ProblemRun forward_;
+  ProblemRun forward_;
   BackwardDesc desc_;
-  std::array<harness::TensorBuffer, detail::kGradientCount> tensors_;
+  std::array<TensorBuffer, detail::kGradientCount> tensors_;
 };
 
-}  // namespace vkattn::tests
+}  // namespace vkattn::harness

@@ -1,0 +1,112 @@
+// Gradients on files: see run_gradients.hpp.
+#include "run_gradients.hpp"
+
+#include <span>
+#include <utility>
+
+#include "error.hpp"
+
+namespace vkattn::cli {
+namespace {
+
+struct GradientOption {
+  const char* name;
+  std::string GradientArguments::*path;
+};
+
+constexpr GradientOption kWritten[] = {{"--grad-query", &GradientArguments::grad_query},
+                                       {"--grad-key", &GradientArguments::grad_key},
+                                       {"--grad-value", &GradientArguments::grad_value},
+                                       {"--grad-alibi-slopes", &GradientArguments::grad_alibi_slopes},
+                                       {"--grad-sink", &GradientArguments::grad_sink}};
+
+/// As the file has it: rows without padding.
+TensorDesc in_c_order(AttentionDesc desc, TensorDesc AttentionDesc::*tensor) {
+  (desc.*tensor).strides.reset();
+  return desc.resolved().*tensor;
+}
+
+}  // namespace
+
+bool GradientArguments::any() const {
+  for (const GradientOption& option : kWritten) {
+    if (!(this->*option.path).empty()) return true;
+  }
+  return false;
+}
+
+void add_gradient_options(CLI::App& app, GradientArguments& a) {
+  add_value(app, "--grad-output", a.grad_output, "G.npy",
+            "The gradient of a loss with respect to the output, of O.npy's shape: what the gradients of the "
+            "inputs are made of");
+  add_value(app, "--grad-query", a.grad_query, "G.npy", "Write the gradient of the queries, of their shape");
+  add_value(app, "--grad-key", a.grad_key, "G.npy", "Write the gradient of the keys");
+  add_value(app, "--grad-value", a.grad_value, "G.npy", "Write the gradient of the values");
+  add_value(app, "--grad-alibi-slopes", a.grad_alibi_slopes, "G.npy",
+            "Write the gradient of --alibi-slopes, float32 (heads,)");
+  add_value(app, "--grad-sink", a.grad_sink, "G.npy", "Write the gradient of --sink, float32 (heads,)");
+}
+
+void add_gradient_files(FileNames& files, const GradientArguments& a) {
+  files.add_input("--grad-output", a.grad_output);
+  for (const GradientOption& option : kWritten) files.add_output(option.name, a.*option.path);
+}
+
+void require_sense_of_gradients(const GradientArguments& a, const GradientContext& context) {
+  for (const GradientOption& option : kWritten) {
+    if ((a.*option.path).empty() || !a.grad_output.empty()) continue;
+    fail_usage(std::string(option.name) +
+               " is made of the gradient of the output; give --grad-output with it");
+  }
+  if (!a.grad_output.empty() && !a.any()) {
+    fail_usage(
+        "--grad-output is what gradients are made of; say which to write: --grad-query, --grad-key, "
+        "--grad-value, --grad-alibi-slopes or --grad-sink");
+  }
+  if (!a.grad_alibi_slopes.empty() && !context.has_alibi_slopes)
+    fail_usage("--grad-alibi-slopes is the gradient of --alibi-slopes; give both");
+  if (!a.grad_sink.empty() && !context.has_sinks)
+    fail_usage("--grad-sink is the gradient of --sink; give both");
+}
+
+BackwardDesc gradient_desc(const GradientArguments& arguments, const Problem& problem) {
+  BackwardDesc desc;
+  desc.attention = problem.desc;
+  desc.attention.has_lse = true;
+  desc.has_grad_query = !arguments.grad_query.empty();
+  desc.has_grad_key = !arguments.grad_key.empty();
+  desc.has_grad_value = !arguments.grad_value.empty();
+  desc.has_grad_alibi_slopes = !arguments.grad_alibi_slopes.empty();
+  desc.has_grad_sinks = !arguments.grad_sink.empty();
+  desc.grad_query = in_c_order(problem.desc, &AttentionDesc::query);
+  desc.grad_key = in_c_order(problem.desc, &AttentionDesc::key);
+  desc.grad_value = in_c_order(problem.desc, &AttentionDesc::value);
+  return desc;
+}
+
+GradientOutcome run_gradients(const Transfer& transfer, const BackwardDesc& desc, InputFile& grad_output,
+                              RunOutputs& outputs, bool check) {
+  const BackwardPlan plan = take(transfer.runtime.make_backward_plan(desc));
+  harness::BackwardRun run =
+      take(harness::BackwardRun::after(transfer.runtime, std::move(transfer.run), desc));
+  upload_gradient(transfer, grad_output, run.desc().grad_output->type,
+                  run.tensor(&BackwardTensors::grad_output));
+  transfer.bar.update(0, "computing gradients");
+  GradientOutcome outcome{std::string(plan.kernel_name()), take(run.execute(plan)), check};
+  const std::pair<std::optional<OutputFile>*, BufferRange BackwardTensors::*> written[] = {
+      {&outputs.grad_query, &BackwardTensors::grad_query},
+      {&outputs.grad_key, &BackwardTensors::grad_key},
+      {&outputs.grad_value, &BackwardTensors::grad_value},
+      {&outputs.grad_alibi_slopes, &BackwardTensors::grad_alibi_slopes},
+      {&outputs.grad_sink, &BackwardTensors::grad_sinks}};
+  for (const auto& [file, tensor] : written) {
+    if (file->has_value()) download_gradient(transfer, run.tensor(tensor), run.type(tensor), **file);
+  }
+  if (check) {
+    transfer.bar.update(0, "checking gradients");
+    outcome.wrong = run.check(outcome.largest_share);
+  }
+  return outcome;
+}
+
+}  // namespace vkattn::cli

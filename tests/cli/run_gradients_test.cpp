@@ -1,0 +1,76 @@
+// `vkattn run --grad-*`: gradients against the reference and against what they are by hand, and what is
+// refused.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "npy.hpp"
+#include "tool_run.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+/// Queries (2, 4, 9, 16), keys (2, 2, 13, 16), values (2, 2, 13, 8).
+class ToolGradients : public ToolRun {
+ protected:
+  void SetUp() override {
+    ToolRun::SetUp();
+    if (!IsSkipped()) write_noise("grad", {2, 4, 9, 8});
+  }
+};
+
+constexpr const char* kAll =
+    "--grad-output grad.npy --grad-query dq.npy --grad-key dk.npy --grad-value dv.npy ";
+
+TEST_F(ToolGradients, OfEverythingThatIsAskedFor) {
+  write_noise("sinks", {4});
+  write_noise("slopes", {4});
+  const std::string out =
+      printed(attend(kAll + std::string("--grad-sink ds.npy --grad-alibi-slopes da.npy --sink sinks.npy "
+                                        "--alibi-slopes slopes.npy --causal --align bottom-right --check")));
+  EXPECT_NE(out.find("passed: at most"), std::string::npos) << out;
+  EXPECT_EQ(shape("dq"), (Shape{2, 4, 9, 16}));
+  EXPECT_EQ(shape("dk"), (Shape{2, 2, 13, 16}));
+  EXPECT_EQ(shape("dv"), (Shape{2, 2, 13, 8}));
+  EXPECT_EQ(shape("ds"), (Shape{4}));
+  EXPECT_EQ(shape("da"), (Shape{4}));
+}
+
+/// Each row of weights sums to 1, so that the gradients of all values of a head sum to those of its outputs.
+TEST_F(ToolGradients, OfValuesSumToThoseOfOutputs) {
+  claim_fortran_order("value");  // other numbers, and the file's gradient in C order all the same
+  (void)printed(attend("--grad-output grad.npy --grad-value dv.npy"));
+  EXPECT_FALSE(std::filesystem::exists(file("dq")));
+  const std::vector<float> given = values("grad"), made = values("dv");
+  EXPECT_NEAR(std::accumulate(given.begin(), given.end(), 0.0),
+              std::accumulate(made.begin(), made.end(), 0.0), 1e-4);
+}
+
+TEST_F(ToolGradients, ThePastHasThemToo) {
+  write_noise("past_key", {2, 2, 3, 16});
+  write_noise("past_value", {2, 2, 3, 8});
+  (void)printed(attend(kAll + std::string("--past-key past_key.npy --past-value past_value.npy --check")));
+  EXPECT_EQ(shape("dk"), (Shape{2, 2, 16, 16}));
+  EXPECT_EQ(shape("dv"), (Shape{2, 2, 16, 8}));
+}
+
+TEST_F(ToolGradients, AreRefusedWithoutWhatTheyNeed) {
+  refuses(attend("--grad-query dq.npy"),
+          "--grad-query is made of the gradient of the output; give --grad-output");
+  refuses(attend("--grad-output grad.npy"), "say which to write: --grad-query");
+  refuses(attend("--grad-output grad.npy --grad-sink ds.npy"),
+          "--grad-sink is the gradient of --sink; give both");
+  refuses(attend("--grad-output grad.npy --grad-alibi-slopes da.npy"), "give both");
+  refuses(attend("--grad-output grad.npy --grad-query grad.npy"), "would overwrite");
+  write_noise("wrong", {2, 4, 9, 9});
+  refuses(attend("--grad-output wrong.npy --grad-query dq.npy"),
+          "(2, 4, 9, 9) has to have the shape of the output, (2, 4, 9, 8)");
+  refuses(attend(kAll + std::string("--kv-type e4m3")), "the type of key is e4m3, which has no gradients", 3);
+  EXPECT_FALSE(std::filesystem::exists(file("dq")));
+}
+
+}  // namespace
+}  // namespace vkattn::tests
