@@ -187,6 +187,12 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
   RunOutputs outputs = open_outputs(arguments, inputs);
 
   const ScoreFile score(arguments.score);
+  std::optional<BackwardDesc> gradients;
+  if (arguments.gradients.any()) {
+    gradients = gradient_desc(arguments.gradients, problem);
+    gradients->attention.score_function = score.function();
+    require(validate(*gradients));
+  }
 
   const Runtime runtime = open_runtime(arguments.where);
   const ScoreOnDevice score_on_device(runtime, score);
@@ -204,12 +210,7 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
     if (arguments.check) hook = score_on_device.hook(problem.desc.kv_length);
     run.set_score_function(score_on_device.buffers(), std::move(hook));
   }
-  PreparedRun prepared{runtime, plan, run, problem};
-  if (arguments.gradients.any()) {
-    prepared.gradients = gradient_desc(arguments.gradients, problem);
-    prepared.gradients->attention.score_function = desc.score_function;
-    require(validate(*prepared.gradients));
-  }
+  const PreparedRun prepared{runtime, plan, run, problem, std::move(gradients)};
   Outcome outcome = execute(prepared, inputs, outputs, arguments.check);
   outcome.plan_ns = plan_ns;
 
