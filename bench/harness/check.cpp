@@ -1,7 +1,6 @@
 // The comparison of a run's outputs with the float64 reference.
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -41,24 +40,7 @@ class OutputView {
     const std::byte* const at = first_ + index * size;
     Element result;
     result.written = std::memcmp(at, poison_.data(), size) != 0;
-    std::uint32_t bits32 = 0;
-    std::uint16_t bits16 = 0;
-    if (size == 4) {
-      std::memcpy(&bits32, at, size);
-    } else {
-      std::memcpy(&bits16, at, size);
-    }
-    switch (shape_.desc.type) {
-      default:
-        result.value = static_cast<double>(std::bit_cast<float>(bits32));
-        break;
-      case DataType::kFloat16:
-        result.value = static_cast<double>(half_to_float(bits16));
-        break;
-      case DataType::kBfloat16:
-        result.value = static_cast<double>(bfloat16_to_float(bits16));
-        break;
-    }
+    result.value = loaded(at, shape_.desc.type);
     return result;
   }
 

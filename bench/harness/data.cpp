@@ -59,6 +59,18 @@ std::uint16_t normal_half(float value) {
   return static_cast<std::uint16_t>((bits & 0x8000U) | std::max(magnitude, 0x0400U));
 }
 
+std::uint32_t stored_bits(float value, DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+      return normal_half(value);
+    case DataType::kBfloat16:
+      return float_to_bfloat16(value);
+    default:
+      break;
+  }
+  return std::bit_cast<std::uint32_t>(value);
+}
+
 TensorData::TensorData(const Problem& problem, TensorRole role)
     : problem_(problem),
       role_(role),
@@ -117,16 +129,7 @@ double TensorData::element(const Position& position) {
 }
 
 std::uint32_t TensorData::stored(const Position& position) {
-  const auto value = static_cast<float>(element(position));
-  switch (type_) {
-    case DataType::kFloat16:
-      return normal_half(value);
-    case DataType::kBfloat16:
-      return float_to_bfloat16(value);
-    default:
-      break;
-  }
-  return std::bit_cast<std::uint32_t>(value);
+  return stored_bits(static_cast<float>(element(position)), type_);
 }
 
 }  // namespace vkattn::harness

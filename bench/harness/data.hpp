@@ -51,6 +51,9 @@ class NormalNumbers {
 
 /// To float16, neither subnormal nor zero: Vulkan lets devices flush subnormals, in loads too.
 [[nodiscard]] std::uint16_t normal_half(float value);
+/// A number as a type of floats stores it, in the low bits: rounded to nearest even; float16 by
+/// normal_half().
+[[nodiscard]] std::uint32_t stored_bits(float value, DataType type);
 
 /// Makes the elements of one tensor, by the positions of the problem whatever its memory: of a cache the key
 /// position, of packed sequences that within the sequence. Not thread-safe.

@@ -2,10 +2,8 @@
 #include "harness/matmul_run.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "common/message.hpp"
@@ -64,10 +62,7 @@ class Elements {
       quantise_block(type, values_, bytes, kLeastNormalScale);
       return bytes;
     }
-    const float element = value(position);
-    const std::uint32_t bits = type == DataType::kFloat16    ? normal_half(element)
-                               : type == DataType::kBfloat16 ? float_to_bfloat16(element)
-                                                             : std::bit_cast<std::uint32_t>(element);
+    const std::uint32_t bits = stored_bits(value(position), type);
     const auto bits16 = static_cast<std::uint16_t>(bits);
     std::memcpy(bytes.data(), bytes.size() == 4 ? static_cast<const void*>(&bits) : &bits16, bytes.size());
     return bytes;

@@ -1,12 +1,30 @@
-// How far a stored result is from the reference.
+// A stored result, and how far it is from the reference.
 #pragma once
 
 #include <vkattn/data_type.hpp>
 
+#include <bit>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 
 namespace vkattn::harness {
+
+/// The element of a type of floats that begins there.
+[[nodiscard]] inline double loaded(const std::byte* at, DataType type) {
+  std::uint32_t bits32 = 0;
+  std::uint16_t bits16 = 0;
+  if (element_bytes(type) == 4) {
+    std::memcpy(&bits32, at, sizeof(bits32));
+  } else {
+    std::memcpy(&bits16, at, sizeof(bits16));
+  }
+  if (type == DataType::kFloat16) return static_cast<double>(half_to_float(bits16));
+  if (type == DataType::kBfloat16) return static_cast<double>(bfloat16_to_float(bits16));
+  return static_cast<double>(std::bit_cast<float>(bits32));
+}
 
 /// The largest number that a storage type holds, with the half step that still rounds to it.
 inline double overflow_threshold(DataType type) {
