@@ -22,6 +22,7 @@ int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end -
 float row_lse[kRows], row_delta[kRows], row_slope[kRows];
 float score[kKeys * kRows];    // by key: <q, k>, then the gradient of that
 float product[kKeys * kRows];  // <dO, v>
+uint kept_keys[kRows];         // by dropout: a bit for each key of the step, of which there are 32 at most
 
 // The key to read for the step's key: those beyond the end repeat the last one.
 uint source_key(int first_key, uint key, bool masked) {
@@ -93,7 +94,7 @@ void make_pairs(int first_key, uint keys, bool masked) {
       const int position = first_key + int(k);
       const uint key = source_key(first_key, k, masked);
       PairGradient pair = pair_gradient(score[k * kRows + r] * params.scale_log2, product[k * kRows + r], row_lse[r],
-                                        row_delta[r], score_rows[r], key, masked);
+                                        row_delta[r], score_rows[r], key, is_kept(kept_keys[r], k), masked);
       const bool hidden =
           masked && (position >= row_key_end[r] || (kHasKeyBegin && position < row_key_begin[r]));
       if (hidden) pair = PairGradient(0.0, 0.0, 0.0);
@@ -109,6 +110,10 @@ void make_pairs(int first_key, uint keys, bool masked) {
 
 // One step over `keys` keys. All arguments but the first are constants once inlined.
 void visit(int first_key, uint keys, bool masked) {
+  // Before there are scores: while they are alive, a loop takes a CPU's compiler very long.
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    kept_keys[r] = keys_that_are_kept(score_rows[r], uint(first_key), keys);
+  }
   [[unroll]] for (uint i = 0; i < keys * kRows; ++i) score[i] = product[i] = 0.0;
   if (kHeadDim >= 4) {
     uint dim = 0;

@@ -31,13 +31,14 @@ struct PairGradient {
 };
 
 // Of a key that the row sees by its position. `score` is scaled and in log2 units, as is the row's lse; `product` is
-// <dO, v>; `delta` is <dO, o>.
-PairGradient pair_gradient(float score, float product, float lse, float delta, ScoreRow row, uint key, bool masked) {
+// <dO, v>; `delta` is <dO, o>; dropout has `kept` the key.
+PairGradient pair_gradient(float score, float product, float lse, float delta, ScoreRow row, uint key, bool kept,
+                           bool masked) {
   const float finished = finish_score(score, row, key, masked);
   if (kScoresHide && finished == kHiddenScore) return PairGradient(0.0, 0.0, 0.0);
   const float probability = exp2(finished - lse);
   PairGradient pair;
-  pair.weight = kept_probability(probability, row, key);
+  pair.weight = kept ? probability : 0.0;
   pair.score_gradient = pair.weight * drop_scale() * product - probability * delta;
   pair.gradient = pair.score_gradient * softcap_slope(score);
   return pair;

@@ -106,8 +106,9 @@ void make_pairs(int first_key, int key_end, bool masked) {
       const uint in_block = column + k * kColumns;
       const int position = first_key + int(in_block);
       const uint key = existing_key(position, key_end);
+      const bool kept = kept_probability(1.0, score_rows[r], key) != 0.0;
       PairGradient pair = pair_gradient(score[r * kKeys + k] * params.scale_log2, product[r * kKeys + k], row_lse[r],
-                                        row_delta[r], score_rows[r], key, masked);
+                                        row_delta[r], score_rows[r], key, kept, masked);
       const bool hidden =
           masked && (position >= row_key_end[r] || (kHasKeyBegin && position < row_key_begin[r]));
       if (hidden) pair = PairGradient(0.0, 0.0, 0.0);

@@ -34,6 +34,7 @@ ScoreRow score_rows[kRows];
 int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
 float row_maximum[kRows], row_sum[kRows], row_rescale[kRows];
 float probability[kKeys * kRows];              // scores, then probabilities, by key; kHiddenProbability: hidden
+uint kept_keys[kHasDropout ? (kKeys + 31) / 32 * kRows : 1];  // by key: which the rows keep, a bit for each
 float private_sums[kSumsInBuffer ? 1 : kRows * kValueDim];
 uint batch, kv_head, split;
 // Rows of the step's keys where they are looked up: once a step, not once for each 4 dims.
@@ -178,6 +179,15 @@ void add_quantised_values(int first_key, uint keys, bool masked, uint dim) {
   }
 }
 
+// Before there are scores: while they are alive, a loop takes a CPU's compiler very long.
+void look_up_kept(int first_key, uint keys) {
+  [[unroll]] for (uint k = 0; k < keys; k += 32) {
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      kept_keys[k / 32 * kRows + r] = keys_that_are_kept(score_rows[r], uint(first_key) + k, min(keys - k, 32));
+    }
+  }
+}
+
 bool is_hidden(uint row, int key) {
   return key >= row_key_end[row] || (kHasKeyBegin && key < row_key_begin[row]);
 }
@@ -201,8 +211,7 @@ void update_softmax(int first_key, uint keys, bool masked) {
           looks_for_hidden(masked) &&
           (kScoresHide ? probability[k * kRows + r] == kHiddenScore : is_hidden(r, first_key + int(k)));
       const float weight = exp2(probability[k * kRows + r] - maximum);
-      const float kept = kept_probability(weight, score_rows[r], source_key(first_key, k, masked));
-      probability[k * kRows + r] = hidden ? kHiddenProbability : kept;
+      probability[k * kRows + r] = hidden ? kHiddenProbability : is_kept(kept_keys[k / 32 * kRows + r], k % 32) ? weight : 0.0;
       total += hidden ? 0.0 : weight;
     }
     row_sum[r] = row_sum[r] * row_rescale[r] + total;
@@ -212,6 +221,7 @@ void update_softmax(int first_key, uint keys, bool masked) {
 // One step over `keys` keys. All arguments but the first are constants once inlined.
 void attend(int first_key, uint keys, bool masked) {
   if (kLooksUpKeys) look_up_keys(first_key, keys, masked);
+  if (kHasDropout) look_up_kept(first_key, keys);
   [[unroll]] for (uint i = 0; i < keys * kRows; ++i) probability[i] = 0.0;
   if (kQuantisedKeys) {
     uint dim = 0;

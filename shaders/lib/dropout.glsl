@@ -20,13 +20,32 @@ uvec4 philox(uvec4 counter, uvec2 key) {
   return counter;
 }
 
+// Those of keys 4 * four to 4 * four + 3.
+uvec4 drop_words(ScoreRow row, uint four) {
+  const uint head = (features.first_batch + row.batch) * features.problem_heads + features.first_head + row.head;
+  const uvec4 counter = uvec4(four, features.first_row + row.query, head, features.dropout_offset);
+  return philox(counter, uvec2(features.dropout_seed_low, features.dropout_seed_high));
+}
+
 // A probability, or 0 where it is dropped. drop_scale() makes up for it.
 float kept_probability(float probability, ScoreRow row, uint key) {
   if (!kHasDropout) return probability;
-  const uint head = (features.first_batch + row.batch) * features.problem_heads + features.first_head + row.head;
-  const uvec4 counter = uvec4(key / 4u, features.first_row + row.query, head, features.dropout_offset);
-  const uvec4 words = philox(counter, uvec2(features.dropout_seed_low, features.dropout_seed_high));
-  return words[key & 3u] >= features.dropout_threshold ? probability : 0.0;
+  return drop_words(row, key / 4u)[key & 3u] >= features.dropout_threshold ? probability : 0.0;
+}
+
+// Which of up to 32 neighbouring keys are kept, a bit for each: four share their words, and code that is unrolled over keys
+// has philox() once.
+uint keys_that_are_kept(ScoreRow row, uint first_key, uint keys) {
+  if (!kHasDropout) return 0xffffffffu;
+  const uint before = first_key & 3u;  // keys of the first four that come before
+  uint bits = 0, place = 0;
+  [[dont_unroll]] do {
+    const uvec4 kept = uvec4(greaterThanEqual(drop_words(row, (first_key + place) / 4u), uvec4(features.dropout_threshold)));
+    const uint four = kept.x | kept.y << 1 | kept.z << 2 | kept.w << 3;
+    bits |= place < before ? four >> before : four << place - before;
+    place += 4;
+  } while (place < before + keys);
+  return bits;
 }
 
 float drop_scale() { return kHasDropout ? features.dropout_scale : 1.0; }
@@ -35,8 +54,11 @@ float drop_scale() { return kHasDropout ? features.dropout_scale : 1.0; }
 
 const bool kHasDropout = false;
 float kept_probability(float probability, ScoreRow row, uint key) { return probability; }
+uint keys_that_are_kept(ScoreRow row, uint first_key, uint keys) { return 0xffffffffu; }
 float drop_scale() { return 1.0; }
 
 #endif
+
+bool is_kept(uint kept, uint key) { return !kHasDropout || (kept >> key & 1u) != 0u; }
 
 #endif
