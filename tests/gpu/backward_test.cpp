@@ -86,7 +86,7 @@ TEST_P(BackwardTest, GradientsOfOtherTypesAndStrides) {
 
 TEST_P(BackwardTest, SomeGradientsOnly) {
   const Problem problem = parsed("37x140 d20 dv12 hq4 hkv2 causal align=100");
-  for (int wanted = 1; wanted < 8; ++wanted) {
+  for (const int wanted : part_of<int>({1, 2, 3, 4, 5, 6, 7})) {
     BackwardDesc desc = with_all_gradients(problem.desc);
     desc.has_grad_query = (wanted & 1) != 0;
     desc.has_grad_key = (wanted & 2) != 0;
