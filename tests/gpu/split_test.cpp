@@ -1,5 +1,8 @@
 // Keys cut into parts whose results are merged by log-sum-exp: any number of parts gives the right result.
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
 
 #include "gpu/support.hpp"
 
@@ -20,10 +23,10 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Split, testing::ValuesIn(kKernelNames), kernel
 /// Every number where long tests are wanted, else some: each is a plan of its own, which a CPU implementation
 /// compiles anew.
 TEST_P(Split, FromOnePartToNinetySeven) {
-  const bool all = long_tests_are_wanted();
-  for (std::uint32_t parts = 1; parts <= 97; ++parts) {
-    const bool chosen = parts <= 3 || parts == 5 || parts == 8 || parts == 13 || parts == 32 || parts >= 96;
-    if (!all && !chosen) continue;
+  std::vector<std::uint32_t> all(97);
+  std::iota(all.begin(), all.end(), 1U);
+  for (const std::uint32_t parts :
+       long_tests_are_wanted() ? all : part_of<std::uint32_t>({1, 2, 3, 5, 8, 13, 32, 96, 97})) {
     EXPECT_TRUE(runs_right(runtime(), "hq6 hkv2 1x3110 d24 lse", in_parts(parts))) << parts << " parts";
   }
 }
