@@ -1,0 +1,14 @@
+// The module vkattn._native: a thin layer over the runtime, used by the package's Python files alone.
+#include "module.hpp"
+
+#include "errors.hpp"
+#include "problem.hpp"
+#include "session.hpp"
+
+PYBIND11_MODULE(_native, module) {
+  module.attr("__version__") = VKATTN_VERSION;
+  vkattn::python::register_errors(module);
+  vkattn::python::register_session(module);
+  vkattn::python::register_problem(module);
+  vkattn::python::register_attention(module);
+}

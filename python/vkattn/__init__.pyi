@@ -1,0 +1,57 @@
+from typing import Any, Literal, Protocol, Sequence, Tuple, Union, overload
+
+import numpy as np
+import numpy.typing as npt
+
+class _DLPack(Protocol):
+    def __dlpack__(self) -> Any: ...
+    def __dlpack_device__(self) -> Tuple[int, int]: ...
+
+_Array = Union[npt.NDArray[Any], _DLPack]
+_Align = Union[Literal["top-left", "bottom-right"], int]
+_Window = Union[Tuple[Union[int, None], Union[int, None]], None]
+_Slopes = Union[bool, _Array, Sequence[float], None]
+_PerHead = Union[_Array, Sequence[float], None]
+_Counts = Union[_Array, Sequence[int], None]
+_Stage = Literal["scores", "softcap", "masked", "probabilities"]
+_Device = Union["Device", str, int, None]
+_Result = npt.NDArray[Any]
+
+__version__: str
+
+class Error(Exception):
+    code: str
+
+class RuleError(Error, ValueError): ...
+
+class Device:
+    @property
+    def index(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def driver(self) -> str: ...
+    @property
+    def matrix_units(self) -> bool: ...
+    @property
+    def rejected(self) -> str: ...
+
+def devices() -> list[Device]: ...
+@overload
+def attention(
+    query: _Array, key: _Array, value: _Array, mask: Union[_Array, None] = None, *, is_causal: bool = False,
+    align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    dropout: float = 0.0, seed: Union[int, None] = None, return_lse: Literal[False] = False,
+    return_weights: None = None, device: _Device = None, kernel: Union[str, None] = None,
+) -> _Result: ...
+@overload
+def attention(
+    query: _Array, key: _Array, value: _Array, mask: Union[_Array, None] = None, *, is_causal: bool = False,
+    align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    dropout: float = 0.0, seed: Union[int, None] = None, return_lse: bool = False,
+    return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
+) -> Tuple[_Result, ...]: ...
