@@ -22,13 +22,6 @@ std::int64_t reach_of(const py::array& array) {
   return reach;
 }
 
-/// Without gaps, in C order: the array itself where it is so.
-py::array without_gaps(const py::array& array) {
-  const py::array copy = py::array::ensure(array, py::array::c_style);
-  if (!copy) throw py::error_already_set();
-  return copy;
-}
-
 }  // namespace
 
 DataType element_type(const py::array& array, const char* name) {
@@ -82,6 +75,12 @@ py::array list_of(const py::array& array, std::int64_t count, const char* name, 
          " but must have one number for " + one_for_each + ", (" + std::to_string(count) + ",)");
   }
   return without_gaps(array);
+}
+
+py::array without_gaps(const py::array& array) {
+  py::array copy = py::array::ensure(array, py::array::c_style);
+  if (!copy) throw py::error_already_set();
+  return copy;
 }
 
 std::span<const std::byte> bytes_of(const py::array& array) {

@@ -48,6 +48,9 @@ class InputArray {
 [[nodiscard]] pybind11::array list_of(const pybind11::array& array, std::int64_t count, const char* name,
                                       const char* one_for_each);
 
+/// The array without gaps, in C order: itself where it is so, else a copy.
+[[nodiscard]] pybind11::array without_gaps(const pybind11::array& array);
+
 /// The memory of an array without gaps.
 [[nodiscard]] std::span<const std::byte> bytes_of(const pybind11::array& array);
 [[nodiscard]] std::span<std::byte> writable_bytes_of(pybind11::array& array);

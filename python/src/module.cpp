@@ -11,4 +11,5 @@ PYBIND11_MODULE(_native, module) {
   vkattn::python::register_session(module);
   vkattn::python::register_problem(module);
   vkattn::python::register_attention(module);
+  vkattn::python::register_backward(module);
 }

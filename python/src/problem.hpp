@@ -45,9 +45,13 @@ class Problem {
   [[nodiscard]] AttentionDesc dense_desc() const;
   /// Its inputs; outputs are the caller's to add.
   [[nodiscard]] HostTensors host_tensors() const;
+
+  [[nodiscard]] const Extents& query_extents() const { return query_.extents(); }
+  [[nodiscard]] const Extents& key_extents() const { return key_.extents(); }
+  [[nodiscard]] const Extents& value_extents() const { return value_.extents(); }
+  [[nodiscard]] const Extents& mask_extents() const { return mask_.extents(); }
   /// Which dimensions of the scores the mask broadcasts.
   [[nodiscard]] const std::array<bool, 4>& mask_repeats() const { return mask_repeats_; }
-  [[nodiscard]] const Extents& mask_extents() const { return mask_.extents(); }
 
   [[nodiscard]] std::vector<std::int64_t> output_shape() const;
   [[nodiscard]] std::vector<std::int64_t> lse_shape() const;

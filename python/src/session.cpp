@@ -95,9 +95,13 @@ const AttentionPlan& Session::attention_plan(const AttentionDesc& desc, const st
   });
 }
 
-const BackwardPlan& Session::backward_plan(const BackwardDesc& desc) {
+const BackwardPlan& Session::backward_plan(const BackwardDesc& desc, const std::string& kernel) {
   const BackwardDesc whole = desc.resolved();
-  return backward_plans_.get(whole, {}, [&] { return take(runtime_.make_backward_plan(whole)); });
+  return backward_plans_.get(whole, kernel, [&] {
+    BackwardOptions options;
+    options.kernel = kernel;
+    return take(runtime_.make_backward_plan(whole, options));
+  });
 }
 
 bool Session::is_lost() {

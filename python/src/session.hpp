@@ -36,7 +36,7 @@ class Session {
 
   /// Within use(): the plan of a problem, kept or new.
   const AttentionPlan& attention_plan(const AttentionDesc& desc, const std::string& kernel);
-  const BackwardPlan& backward_plan(const BackwardDesc& desc);
+  const BackwardPlan& backward_plan(const BackwardDesc& desc, const std::string& kernel);
 
   /// That the device is gone: a new session has to be opened.
   [[nodiscard]] bool is_lost();

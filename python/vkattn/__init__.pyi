@@ -1,4 +1,4 @@
-from typing import Any, Literal, Protocol, Sequence, Tuple, Union, overload
+from typing import Any, Literal, NamedTuple, Protocol, Sequence, Tuple, Union, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -55,3 +55,20 @@ def attention(
     dropout: float = 0.0, seed: Union[int, None] = None, return_lse: bool = False,
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
 ) -> Tuple[_Result, ...]: ...
+
+class Gradients(NamedTuple):
+    query: Union[_Result, None] = None
+    key: Union[_Result, None] = None
+    value: Union[_Result, None] = None
+    mask: Union[_Result, None] = None
+    alibi: Union[_Result, None] = None
+    sinks: Union[_Result, None] = None
+
+def attention_backward(
+    grad_output: _Array, query: _Array, key: _Array, value: _Array, output: _Array, lse: _Array,
+    mask: Union[_Array, None] = None, *, is_causal: bool = False, align: _Align = "top-left",
+    scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    dropout: float = 0.0, seed: Union[int, None] = None, gradients: Sequence[str] = ("query", "key", "value"),
+    device: _Device = None, kernel: Union[str, None] = None,
+) -> Gradients: ...

@@ -23,9 +23,13 @@ def host_array(x, name):
     return np.asarray(x)
 
 
+# bfloat16 without ml_dtypes, for vkattn.torch.
+BFLOAT16_BITS = np.dtype([("bfloat16", np.uint16)])
+
+
 def is_bfloat16(dtype):
-    """Whether it is ml_dtypes.bfloat16, which NumPy itself does not have."""
-    return dtype.itemsize == 2 and dtype.name == "bfloat16"
+    """Whether it is bfloat16, of ml_dtypes or as bits, which NumPy itself does not have."""
+    return dtype.itemsize == 2 and (dtype.name == "bfloat16" or dtype == BFLOAT16_BITS)
 
 
 def tensor(x, name):
@@ -57,6 +61,14 @@ def per_head(x, name):
     if array.dtype.kind not in "fiu" and not is_bfloat16(array.dtype):
         raise TypeError(f"{name} is {array.dtype} but must hold one number for each query head")
     return array.astype(np.float32, copy=False)
+
+
+def per_row(x):
+    """The lse of an earlier call."""
+    array = host_array(x, "lse")
+    if array.dtype != _FLOAT32:
+        raise TypeError(f"lse is {array.dtype} but must be float32, as attention returned it")
+    return array
 
 
 def kv_lengths(x, lead):

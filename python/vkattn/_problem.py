@@ -1,6 +1,9 @@
 """From the arguments of a call to a problem of the native module."""
+import math
 import operator
 import os
+
+import numpy as np
 
 from . import _arrays, _native
 from ._errors import RuleError
@@ -20,6 +23,14 @@ class Layout:
         if self.rank == 2:
             return array[0, 0]
         return array.reshape(self.lead + array.shape[1:])
+
+    def batched(self, array):
+        """The inverse of restore()."""
+        if len(self.lead) == 1:
+            return array
+        if self.rank == 2:
+            return array[np.newaxis, np.newaxis]
+        return array.reshape((math.prod(self.lead),) + array.shape[len(self.lead):])
 
 
 def device_name(device):
