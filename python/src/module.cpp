@@ -1,6 +1,7 @@
 // The module vkattn._native: a thin layer over the runtime, used by the package's Python files alone.
 #include "module.hpp"
 
+#include "device_arrays.hpp"
 #include "errors.hpp"
 #include "problem.hpp"
 #include "session.hpp"
@@ -12,4 +13,6 @@ PYBIND11_MODULE(_native, module) {
   vkattn::python::register_problem(module);
   vkattn::python::register_attention(module);
   vkattn::python::register_backward(module);
+  vkattn::python::register_device_arrays(module);
+  vkattn::python::register_plan(module);
 }

@@ -1,9 +1,11 @@
 """Attention on any Vulkan device.
 
-    attention   softmax(scale * query @ key^T + mask) @ value on NumPy and DLPack arrays
+    attention            softmax(scale * query @ key^T + mask) @ value on NumPy and DLPack arrays
     attention_backward   its gradients
-    devices     the Vulkan devices of this machine
-    Error       what the package raises
+    plan, array          the same for arrays that stay on the device
+    devices              the Vulkan devices of this machine
+    torch                PyTorch's attention by vkattn, a module to import
+    Error                what the package raises
 
 It needs a Vulkan driver: that of a GPU, or Mesa's lavapipe for the CPU.
 """
@@ -11,11 +13,16 @@ import atexit as _atexit
 
 from ._attention import attention
 from ._backward import Gradients, attention_backward
+from ._device_arrays import Array, array
 from ._errors import Error, RuleError
 from ._native import Device, __version__, devices
 from ._native import close_all as _close_all
+from ._plan import Plan, plan
 
-__all__ = ["Device", "Error", "Gradients", "RuleError", "attention", "attention_backward", "devices"]
+__all__ = [
+    "Array", "Device", "Error", "Gradients", "Plan", "RuleError", "array", "attention", "attention_backward",
+    "devices", "plan",
+]
 
 # Devices write what their drivers compiled to the cache on disk as they are closed.
 _atexit.register(_close_all)
