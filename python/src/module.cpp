@@ -15,4 +15,5 @@ PYBIND11_MODULE(_native, module) {
   vkattn::python::register_backward(module);
   vkattn::python::register_device_arrays(module);
   vkattn::python::register_plan(module);
+  vkattn::python::register_cache(module);
 }

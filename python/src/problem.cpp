@@ -51,6 +51,18 @@ MaskType mask_type(const py::array& mask) {
 
 }  // namespace
 
+void set_options(AttentionDesc& desc, const Options& options) {
+  desc.causal = options.is_causal;
+  set_align(desc, options.align);
+  if (options.scale) desc.scale = static_cast<float>(*options.scale);
+  desc.window = {options.window.first.value_or(kUnlimited), options.window.second.value_or(kUnlimited)};
+  desc.softcap = static_cast<float>(options.softcap);
+  if (options.standard_alibi) desc.alibi = Alibi::kStandard;
+  desc.dropout = static_cast<float>(options.dropout);
+  desc.has_lse = options.has_lse;
+  desc.weights = stage_of(options.weights);
+}
+
 Problem::Problem(const py::array& query, const py::array& key, const py::array& value,
                  const OptionalArray& mask, const OptionalArray& kv_lengths,
                  const OptionalArray& alibi_slopes, const OptionalArray& sinks, const Options& options)
@@ -59,7 +71,7 @@ Problem::Problem(const py::array& query, const py::array& key, const py::array& 
   desc_.key.type = element_type(key, "key");
   desc_.value.type = element_type(value, "value");
   set_sizes();
-  set_options(options);
+  set_options(desc_, options);
   if (mask) set_mask(*mask);
   if (kv_lengths) {
     kv_lengths_ = list_of(*kv_lengths, desc_.batch, "kv_lengths", "each batch entry");
@@ -95,18 +107,6 @@ void Problem::set_sizes() {
   desc_.query.strides = query_.strides();
   desc_.key.strides = key_.strides();
   desc_.value.strides = value_.strides();
-}
-
-void Problem::set_options(const Options& options) {
-  desc_.causal = options.is_causal;
-  set_align(desc_, options.align);
-  if (options.scale) desc_.scale = static_cast<float>(*options.scale);
-  desc_.window = {options.window.first.value_or(kUnlimited), options.window.second.value_or(kUnlimited)};
-  desc_.softcap = static_cast<float>(options.softcap);
-  if (options.standard_alibi) desc_.alibi = Alibi::kStandard;
-  desc_.dropout = static_cast<float>(options.dropout);
-  desc_.has_lse = options.has_lse;
-  desc_.weights = stage_of(options.weights);
 }
 
 void Problem::set_mask(const py::array& mask) {

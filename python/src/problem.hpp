@@ -28,6 +28,9 @@ struct Options {
   std::string weights;  ///< a stage's name; empty: none
 };
 
+/// Sets what they say of a descriptor.
+void set_options(AttentionDesc& desc, const Options& options);
+
 /// A problem with its arrays: query (batch, query_heads, query_length, head_dim), key and value likewise,
 /// mask with a 1 for each dimension of the scores that it broadcasts. Made with the interpreter's lock,
 /// which reading it does not need.
@@ -59,7 +62,6 @@ class Problem {
 
  private:
   void set_sizes();
-  void set_options(const Options& options);
   void set_mask(const pybind11::array& mask);
 
   AttentionDesc desc_;

@@ -3,6 +3,7 @@
     attention            softmax(scale * query @ key^T + mask) @ value on NumPy and DLPack arrays
     attention_backward   its gradients
     plan, array          the same for arrays that stay on the device
+    Cache                keys and values on the device, for decoding
     devices              the Vulkan devices of this machine
     torch                PyTorch's attention by vkattn, a module to import
     Error                what the package raises
@@ -13,6 +14,7 @@ import atexit as _atexit
 
 from ._attention import attention
 from ._backward import Gradients, attention_backward
+from ._cache import Cache
 from ._device_arrays import Array, array
 from ._errors import Error, RuleError
 from ._native import Device, __version__, devices
@@ -20,7 +22,7 @@ from ._native import close_all as _close_all
 from ._plan import Plan, plan
 
 __all__ = [
-    "Array", "Device", "Error", "Gradients", "Plan", "RuleError", "array", "attention", "attention_backward",
+    "Array", "Cache", "Device", "Error", "Gradients", "Plan", "RuleError", "array", "attention", "attention_backward",
     "devices", "plan",
 ]
 

@@ -110,3 +110,25 @@ def plan(
     kv_lengths: Union[_Counts, Array] = None, dropout: float = 0.0, return_lse: bool = False,
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
 ) -> Plan: ...
+
+class Cache:
+    capacity: int
+    def __init__(
+        self, batch: int, kv_heads: int, capacity: int, head_dim: int, value_dim: Union[int, None] = None, *,
+        dtype: Any = "float32", device: _Device = None,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def clear(self) -> None: ...
+    def append(self, key: _Array, value: _Array) -> None: ...
+    @overload
+    def attention(
+        self, query: _Array, *, is_causal: bool = True, align: _Align = "bottom-right",
+        scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
+        alibi: bool = False, return_lse: Literal[False] = False,
+    ) -> _Result: ...
+    @overload
+    def attention(
+        self, query: _Array, *, is_causal: bool = True, align: _Align = "bottom-right",
+        scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
+        alibi: bool = False, return_lse: bool = False,
+    ) -> Tuple[_Result, _Result]: ...

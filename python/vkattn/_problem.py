@@ -56,7 +56,8 @@ def seed_of(seed, dropout):
     return int.from_bytes(os.urandom(8), "little") if dropout else 0
 
 
-def _window(window):
+def window_of(window):
+    """(left, right) of what was given."""
     if window is None:
         return None, None
     try:
@@ -86,7 +87,7 @@ def make(query, key, value, mask, *, is_causal, align, scale, enable_gqa, window
         _require_equal_heads(query, key)
     has_slopes = alibi is not None and not isinstance(alibi, bool)
     options = _native.Options(
-        is_causal=is_causal, align=align, scale=scale, window=_window(window), softcap=softcap or 0.0,
+        is_causal=is_causal, align=align, scale=scale, window=window_of(window), softcap=softcap or 0.0,
         standard_alibi=alibi is True, dropout=dropout, has_lse=return_lse, weights=return_weights or "",
     )
     problem = _native.Problem(
