@@ -109,6 +109,10 @@ bool Session::is_lost() {
   return lost_;
 }
 
+std::vector<std::string> Session::validation_messages() {
+  return use([](const Runtime& runtime) { return runtime.validation_messages(); });
+}
+
 std::string Session::device_name() const {
   return runtime_.device().capabilities().device_name;
 }
@@ -129,6 +133,7 @@ std::shared_ptr<Session> open_session(const std::string& device) {
 void register_session(py::module_& module) {
   register_devices(module);
   py::class_<Session, std::shared_ptr<Session>>(module, "Session")
+      .def("validation_messages", &Session::validation_messages)
       .def_property_readonly("device_name", &Session::device_name);
   module.def("open", &open_session);
   module.def("close_all", [] {

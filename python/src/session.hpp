@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "errors.hpp"
 #include "kept_plans.hpp"
@@ -40,6 +41,8 @@ class Session {
 
   /// That the device is gone: a new session has to be opened.
   [[nodiscard]] bool is_lost();
+  /// What the validation layer has said, where it was enabled from outside.
+  [[nodiscard]] std::vector<std::string> validation_messages();
   /// The device's name.
   [[nodiscard]] std::string device_name() const;
 

@@ -4,6 +4,20 @@ import numpy as np
 import pytest
 
 import vkattn
+from vkattn import _native
+
+if os.environ.get("VKATTN_VALIDATION") == "1":
+    # The loader and the layer read these when the first device is opened.
+    os.environ.setdefault("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation")
+    os.environ.setdefault("VK_LAYER_ENABLES", "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT")
+
+
+@pytest.fixture(autouse=True)
+def no_validation_messages():
+    """Any message of the validation layer is a failure."""
+    yield
+    if os.environ.get("VKATTN_VALIDATION") == "1":
+        assert _native.open("").validation_messages() == []
 
 
 def pytest_sessionstart(session):
