@@ -139,7 +139,8 @@ def run(program, **environment):
 def test_no_driver():
     """One sentence, and the process goes on."""
     done = run("import vkattn, numpy\nx = numpy.zeros((1, 1, 1, 4), 'f4')\ntry: vkattn.attention(x, x, x)\n"
-               "except vkattn.Error as e: print('said:', e)", VK_DRIVER_FILES="/none.json", VK_ICD_FILENAMES="/none.json")
+               "except vkattn.Error as e: print('said:', e)", VK_DRIVER_FILES="/none.json",
+               VK_ICD_FILENAMES="/none.json")
     assert done.returncode == 0 and done.stdout.startswith("said: "), done.stderr
 
 

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+torch = pytest.importorskip("torch", minversion="2.5", reason="PyTorch 2.5 or later is not installed")
 
 import vkattn.torch  # noqa: E402
 

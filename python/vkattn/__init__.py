@@ -4,6 +4,7 @@
     attention_backward   its gradients
     plan, array          the same for arrays that stay on the device
     Cache                keys and values on the device, for decoding
+    show                 a picture of weights, by matplotlib
     devices              the Vulkan devices of this machine
     torch                PyTorch's attention by vkattn, a module to import
     Error                what the package raises
@@ -20,10 +21,11 @@ from ._errors import Error, RuleError
 from ._native import Device, __version__, devices
 from ._native import close_all as _close_all
 from ._plan import Plan, plan
+from ._show import show
 
 __all__ = [
     "Array", "Cache", "Device", "Error", "Gradients", "Plan", "RuleError", "array", "attention", "attention_backward",
-    "devices", "plan",
+    "devices", "plan", "show",
 ]
 
 # Devices write what their drivers compiled to the cache on disk as they are closed.

@@ -132,3 +132,7 @@ class Cache:
         scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
         alibi: bool = False, return_lse: bool = False,
     ) -> Tuple[_Result, _Result]: ...
+
+def show(
+    weights: _Array, tokens: Union[Sequence[str], None] = None, key_tokens: Union[Sequence[str], None] = None
+) -> Any: ...

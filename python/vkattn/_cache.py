@@ -72,7 +72,9 @@ class Cache:
         array, dtype = _arrays.tensor(query, "query")
         batch, _, dim = self._shapes["key"]
         if array.ndim != 4 or array.shape[0] != batch or array.shape[3] != dim:
-            raise RuleError(f"query has the shape {array.shape} but must be ({batch}, query_heads, query_length, {dim})")
+            raise RuleError(
+                f"query has the shape {array.shape} but must be ({batch}, query_heads, query_length, {dim})"
+            )
         options = _native.Options(
             is_causal=is_causal, align=align, scale=scale, window=_problem.window_of(window), softcap=softcap or 0.0,
             standard_alibi=bool(alibi), dropout=0.0, has_lse=return_lse, weights="",

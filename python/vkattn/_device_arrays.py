@@ -50,7 +50,9 @@ class Array:
         """Replaces all elements by those of an array of the same shape and type."""
         given = _arrays.host_array(x, "array")
         if given.shape != self.shape or given.dtype != self.dtype:
-            raise RuleError(f"a {given.dtype} array of shape {given.shape} does not fit a {self.dtype} one of {self.shape}")
+            raise RuleError(
+                f"a {given.dtype} array of shape {given.shape} does not fit a {self.dtype} one of {self.shape}"
+            )
         if given.size:
             self._native.write(given)
 

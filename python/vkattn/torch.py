@@ -17,6 +17,9 @@ from ._attention import attention
 from ._backward import attention_backward
 from ._errors import Error
 
+if tuple(int(number) for number in torch.__version__.split(".")[:2]) < (2, 5):
+    raise ImportError(f"vkattn.torch needs PyTorch 2.5 or later, which has enable_gqa; this is {torch.__version__}")
+
 __all__ = ["replaces_sdpa", "scaled_dot_product_attention"]
 
 _pytorch = torch.nn.functional.scaled_dot_product_attention
