@@ -2,7 +2,6 @@
 import pathlib
 import re
 
-
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
 
 

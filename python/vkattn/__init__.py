@@ -17,8 +17,9 @@ from ._attention import attention
 from ._backward import Gradients, attention_backward
 from ._cache import Cache
 from ._device_arrays import Array, array
+from ._devices import Device, devices
 from ._errors import Error, RuleError
-from ._native import Device, __version__, devices
+from ._native import __version__
 from ._native import close_all as _close_all
 from ._plan import Plan, plan
 from ._show import show
