@@ -3,6 +3,8 @@
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${STAGING})
 file(COPY ${SOURCE}/bench ${SOURCE}/cli ${SOURCE}/cmake ${SOURCE}/docs ${SOURCE}/examples ${SOURCE}/include ${SOURCE}/packaging
-     ${SOURCE}/scripts ${SOURCE}/shaders ${SOURCE}/src ${SOURCE}/tests ${SOURCE}/CHANGELOG.md ${SOURCE}/CMakeLists.txt
-     ${SOURCE}/CMakePresets.json ${SOURCE}/CONTRIBUTING.md ${SOURCE}/LICENSE ${SOURCE}/README.md ${SOURCE}/SECURITY.md DESTINATION ${STAGING})
+     ${SOURCE}/python ${SOURCE}/scripts ${SOURCE}/shaders ${SOURCE}/src ${SOURCE}/tests ${SOURCE}/CHANGELOG.md ${SOURCE}/CMakeLists.txt
+     ${SOURCE}/CMakePresets.json ${SOURCE}/CONTRIBUTING.md ${SOURCE}/LICENSE ${SOURCE}/README.md ${SOURCE}/SECURITY.md
+     ${SOURCE}/pyproject.toml DESTINATION ${STAGING}
+     PATTERN __pycache__ EXCLUDE)
 file(COPY ${PREBUILT}/ DESTINATION ${STAGING}/shaders/prebuilt)

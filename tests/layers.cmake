@@ -4,8 +4,8 @@ cmake_minimum_required(VERSION 3.25)
 #
 # Each folder of src/ with the folders and the public headers that its files may include. Its own folder, common/ and
 # shared/ (constants of the shaders), the headers that a build makes, and the first ones of the list of public headers are
-# everyone's. The laboratory (bench/) and the tool (cli/) may include every public header; of src/ the laboratory sees what
-# programs of its own, the harness and the benchmark need, and the tool little.
+# everyone's. The laboratory (bench/), the tool (cli/) and the Python package may include every public header; of src/ the
+# laboratory sees what programs of its own, the harness and the benchmark need, the tool little, and Python nothing.
 set(everyones_headers vulkan_types buffer_range recording capabilities data_type device result statistics)
 set(problem_headers attention attention_tensors host_tensors mask score_shaders)
 
@@ -40,11 +40,12 @@ set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tu
 
 set(bench_may vulkan attention kernels program forward backward matmul reference runtime harness problem)
 set(cli_may attention reference runtime harness problem inspect report)
+set(python_may "")
 
 set(folders common vulkan attention kernels program forward backward cache merge matmul reference self_test c score runtime)
 set(common_may "")
 set(common_headers "")
-set(above bench cli)
+set(above bench cli python)
 
 set(wrong 0)
 foreach(folder ${folders} ${above})

@@ -1,0 +1,67 @@
+// NumPy arrays as tensors of the library: element types, strides, memory.
+#pragma once
+
+#include <pybind11/numpy.h>
+
+#include <vkattn/attention.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vkattn::python {
+
+/// Sizes along (batch, head, row, dim), or along the dimensions of scores.
+using Extents = std::array<std::int64_t, 4>;
+
+/// How Python's side of the package hands types over: bfloat16, which NumPy does not have, as uint16.
+[[nodiscard]] DataType element_type(const pybind11::array& array, const char* name);
+[[nodiscard]] pybind11::dtype numpy_type(DataType type);
+
+/// An array of four dimensions to be read: its strides as the library has them, and its memory, which the
+/// array object keeps alive. Made with the interpreter's lock.
+class InputArray {
+ public:
+  InputArray() = default;
+  /// Takes the array as it lies in memory; a copy of it where strides are negative or no multiples of an
+  /// element, and where its memory is more than twice its elements, so that the copy is less than what would
+  /// go to the device.
+  InputArray(const pybind11::array& array, const char* name);
+
+  [[nodiscard]] const Extents& extents() const { return extents_; }
+  [[nodiscard]] const Strides& strides() const { return strides_; }
+  /// From the first element to the end of the last.
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  pybind11::object kept_;
+  Extents extents_{};
+  Strides strides_{};
+  std::span<const std::byte> bytes_;
+};
+
+/// A list of numbers, one for each batch entry or query head, without gaps. The array's type is checked by
+/// Python's side.
+[[nodiscard]] pybind11::array list_of(const pybind11::array& array, std::int64_t count, const char* name,
+                                      const char* one_for_each);
+
+/// The array without gaps, in C order: itself where it is so, else a copy.
+[[nodiscard]] pybind11::array without_gaps(const pybind11::array& array);
+
+/// The memory of an array without gaps.
+[[nodiscard]] std::span<const std::byte> bytes_of(const pybind11::array& array);
+[[nodiscard]] std::span<std::byte> writable_bytes_of(pybind11::array& array);
+
+/// Strides of an array without gaps. Dimensions that `repeated` marks have stride 0 and take no memory.
+[[nodiscard]] Strides dense_strides(const Extents& extents, const std::array<bool, 4>& repeated = {});
+
+/// A new array without gaps, in C order.
+[[nodiscard]] pybind11::array new_array(DataType type, const std::vector<std::int64_t>& shape);
+
+/// As Python writes a shape: (2, 8, 512, 64).
+[[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
+
+}  // namespace vkattn::python

@@ -1,0 +1,193 @@
+// Gradients of attention on arrays in host memory, in one call.
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "device_arrays.hpp"
+#include "module.hpp"
+#include "problem.hpp"
+#include "session.hpp"
+
+namespace py = pybind11;
+
+namespace vkattn::python {
+namespace {
+
+/// Which gradients are wanted.
+struct Wanted {
+  bool query = false;
+  bool key = false;
+  bool value = false;
+  bool mask = false;
+  bool alibi = false;
+  bool sinks = false;
+};
+
+/// What the forward pass has written, and the gradient of its output.
+struct Past {
+  py::array output;
+  py::array lse;
+  InputArray grad_output;
+  DataType grad_output_type;
+};
+
+Past past_of(const Problem& problem, const py::array& output, const py::array& lse,
+             const py::array& grad_output) {
+  const std::vector<std::int64_t> shape = problem.output_shape();
+  const auto require_shape = [](const py::array& array, const std::vector<std::int64_t>& wanted,
+                                const char* name) {
+    const std::span given(array.shape(), static_cast<std::size_t>(array.ndim()));
+    if (std::equal(given.begin(), given.end(), wanted.begin(), wanted.end())) return;
+    fail(std::string(name) + " has the shape " + shape_text(given) + " but the forward pass gives " +
+         shape_text(wanted));
+  };
+  require_shape(output, shape, "output");
+  require_shape(lse, problem.lse_shape(), "lse");
+  require_shape(grad_output, shape, "grad_output");
+  return {without_gaps(output), without_gaps(lse), InputArray(grad_output, "grad_output"),
+          element_type(grad_output, "grad_output")};
+}
+
+BackwardDesc backward_desc(const Problem& problem, const Past& past, const Wanted& wanted) {
+  BackwardDesc desc;
+  AttentionDesc& attention = desc.attention = problem.desc();
+  attention.has_lse = true;
+  attention.weights = WeightsStage::kNone;
+  desc.has_grad_query = wanted.query;
+  desc.has_grad_key = wanted.key;
+  desc.has_grad_value = wanted.value;
+  desc.has_grad_mask = wanted.mask;
+  desc.has_grad_alibi_slopes = wanted.alibi;
+  desc.has_grad_sinks = wanted.sinks;
+  desc.grad_output = TensorDesc{past.grad_output_type, past.grad_output.strides()};
+  desc.grad_query = TensorDesc{attention.query.type, dense_strides(problem.query_extents())};
+  desc.grad_key = TensorDesc{attention.key.type, dense_strides(problem.key_extents())};
+  desc.grad_value = TensorDesc{attention.value.type, dense_strides(problem.value_extents())};
+  if (wanted.mask) {
+    const DataType type = attention.mask.type == MaskType::kFloat16 ? DataType::kFloat16 : DataType::kFloat32;
+    desc.grad_mask = TensorDesc{type, dense_strides(problem.mask_extents(), problem.mask_repeats())};
+  }
+  return desc;
+}
+
+/// A gradient on its way from the device.
+struct Gradient {
+  BufferRange BackwardTensors::*tensor;
+  py::array array;
+  std::span<std::byte> bytes;
+};
+
+std::vector<Gradient> new_gradients(const Problem& problem, const BackwardDesc& desc) {
+  std::vector<Gradient> gradients;
+  const auto add = [&](bool wanted, BufferRange BackwardTensors::*tensor, DataType type,
+                       const std::vector<std::int64_t>& shape) {
+    if (!wanted) return;
+    py::array array = new_array(type, shape);
+    const std::span<std::byte> bytes = writable_bytes_of(array);
+    gradients.push_back({tensor, std::move(array), bytes});
+  };
+  const auto shape_of = [](const Extents& e) { return std::vector<std::int64_t>(e.begin(), e.end()); };
+  const std::vector<std::int64_t> heads = {desc.attention.query_heads};
+  using T = BackwardTensors;
+  add(desc.has_grad_query, &T::grad_query, desc.grad_query->type, shape_of(problem.query_extents()));
+  add(desc.has_grad_key, &T::grad_key, desc.grad_key->type, shape_of(problem.key_extents()));
+  add(desc.has_grad_value, &T::grad_value, desc.grad_value->type, shape_of(problem.value_extents()));
+  if (desc.grad_mask) add(true, &T::grad_mask, desc.grad_mask->type, shape_of(problem.mask_extents()));
+  add(desc.has_grad_alibi_slopes, &T::grad_alibi_slopes, DataType::kFloat32, heads);
+  add(desc.has_grad_sinks, &T::grad_sinks, DataType::kFloat32, heads);
+  return gradients;
+}
+
+/// What one execution reads and writes, in the device's memory.
+class DeviceRun {
+ public:
+  DeviceRun(const Runtime& runtime, const HostTensors& host, std::span<const std::byte> output,
+            std::span<const std::byte> lse, std::span<const std::byte> grad_output)
+      : runtime_(runtime) {
+    using T = AttentionTensors;
+    AttentionTensors& forward = tensors_.forward;
+    forward.dropout_seed = host.dropout_seed;
+    for (const auto& [tensor, bytes] :
+         {std::pair(&T::query, host.query.bytes()), std::pair(&T::key, host.key.bytes()),
+          std::pair(&T::value, host.value.bytes()), std::pair(&T::output, output), std::pair(&T::lse, lse),
+          std::pair(&T::mask, host.mask.bytes()), std::pair(&T::kv_lengths, host.kv_lengths.bytes()),
+          std::pair(&T::alibi_slopes, host.alibi_slopes.bytes()), std::pair(&T::sinks, host.sinks.bytes())}) {
+      forward.*tensor = keep(upload(runtime, bytes));
+    }
+    tensors_.grad_output = keep(upload(runtime, grad_output));
+  }
+
+  void execute(const BackwardPlan& plan, const std::vector<Gradient>& gradients) {
+    std::vector<Buffer> written;
+    for (const Gradient& gradient : gradients) {
+      written.push_back(device_buffer(runtime_, gradient.bytes.size()));
+      tensors_.*gradient.tensor = written.back().range();
+    }
+    const Buffer workspace = take(runtime_.create_workspace(plan));
+    const Bindings bindings = take(plan.make_bindings(tensors_, workspace.range()));
+    take(runtime_.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
+    for (std::size_t i = 0; i < gradients.size(); ++i) take(runtime_.read(written[i], 0, gradients[i].bytes));
+  }
+
+ private:
+  BufferRange keep(Buffer buffer) {
+    kept_.push_back(std::move(buffer));
+    return kept_.back().range();
+  }
+
+  const Runtime& runtime_;
+  BackwardTensors tensors_;
+  std::vector<Buffer> kept_;
+};
+
+/// A dictionary of the wanted gradients, each without gaps.
+py::dict backward(Session& session, const Problem& problem, const std::string& kernel, std::uint64_t seed,
+                  const py::array& output, const py::array& lse, const py::array& grad_output,
+                  const Wanted& wanted) {
+  const Past past = past_of(problem, output, lse, grad_output);
+  const BackwardDesc desc = backward_desc(problem, past, wanted);
+  take(validate(desc));
+  const std::vector<Gradient> gradients = new_gradients(problem, desc);
+  HostTensors host = problem.host_tensors();
+  host.dropout_seed = seed;
+  const std::span output_bytes = bytes_of(past.output);
+  const std::span lse_bytes = bytes_of(past.lse);
+  if (desc.attention.batch > 0 && desc.attention.query_heads > 0) {
+    session.use([&](const Runtime& runtime) {
+      DeviceRun run(runtime, host, output_bytes, lse_bytes, past.grad_output.bytes());
+      run.execute(session.backward_plan(desc, kernel), gradients);
+    });
+  } else {
+    for (const Gradient& gradient : gradients)  // sums over nothing
+      std::fill(gradient.bytes.begin(), gradient.bytes.end(), std::byte{0});
+  }
+  using T = BackwardTensors;
+  py::dict all;
+  for (const auto& [name, tensor] :
+       {std::pair("query", &T::grad_query), std::pair("key", &T::grad_key),
+        std::pair("value", &T::grad_value), std::pair("mask", &T::grad_mask),
+        std::pair("alibi", &T::grad_alibi_slopes), std::pair("sinks", &T::grad_sinks)}) {
+    for (const Gradient& gradient : gradients) {
+      if (gradient.tensor == tensor) all[name] = gradient.array;
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+void register_backward(py::module_& module) {
+  py::class_<Wanted>(module, "Wanted")
+      .def(py::init<>())
+      .def_readwrite("query", &Wanted::query)
+      .def_readwrite("key", &Wanted::key)
+      .def_readwrite("value", &Wanted::value)
+      .def_readwrite("mask", &Wanted::mask)
+      .def_readwrite("alibi", &Wanted::alibi)
+      .def_readwrite("sinks", &Wanted::sinks);
+  module.def("backward", &backward, py::arg("session"), py::arg("problem"), py::arg("kernel"),
+             py::arg("seed"), py::arg("output"), py::arg("lse"), py::arg("grad_output"), py::arg("wanted"));
+}
+
+}  // namespace vkattn::python

@@ -1,0 +1,50 @@
+// Errors: see errors.hpp.
+#include "errors.hpp"
+
+namespace py = pybind11;
+
+namespace vkattn::python {
+namespace {
+
+/// Error.code in Python.
+const char* code_name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return "invalid_argument";
+    case ErrorCode::kUnsupported:
+      return "unsupported";
+    case ErrorCode::kLimitExceeded:
+      return "limit_exceeded";
+    case ErrorCode::kOutOfMemory:
+      return "out_of_memory";
+    case ErrorCode::kDeviceLost:
+      return "device_lost";
+    case ErrorCode::kNotFound:
+      return "not_found";
+    case ErrorCode::kIo:
+      return "io";
+    case ErrorCode::kVulkan:
+      break;
+  }
+  return "vulkan";
+}
+
+}  // namespace
+
+void fail(std::string message) {
+  throw LibraryError({ErrorCode::kInvalidArgument, 0, std::move(message)});
+}
+
+void register_errors(py::module_& /*module*/) {
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const LibraryError& e) {
+      const py::object made =
+          py::module_::import("vkattn._errors").attr("make")(code_name(e.error().code), e.error().message);
+      PyErr_SetObject(py::type::handle_of(made).ptr(), made.ptr());
+    }
+  });
+}
+
+}  // namespace vkattn::python

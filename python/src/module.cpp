@@ -1,0 +1,19 @@
+// The module vkattn._native: a thin layer over the runtime, used by the package's Python files alone.
+#include "module.hpp"
+
+#include "device_arrays.hpp"
+#include "errors.hpp"
+#include "problem.hpp"
+#include "session.hpp"
+
+PYBIND11_MODULE(_native, module) {
+  module.attr("__version__") = VKATTN_VERSION;
+  vkattn::python::register_errors(module);
+  vkattn::python::register_session(module);
+  vkattn::python::register_problem(module);
+  vkattn::python::register_attention(module);
+  vkattn::python::register_backward(module);
+  vkattn::python::register_device_arrays(module);
+  vkattn::python::register_plan(module);
+  vkattn::python::register_cache(module);
+}

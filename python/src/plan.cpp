@@ -1,0 +1,92 @@
+// Plans for arrays that stay on the device.
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "device_arrays.hpp"
+#include "module.hpp"
+#include "problem.hpp"
+#include "session.hpp"
+
+namespace py = pybind11;
+
+namespace vkattn::python {
+namespace {
+
+using ArrayPointer = std::shared_ptr<DeviceArray>;
+
+/// The arrays of a plan's execution, in the order in which Python gives them; null where there is none.
+constexpr BufferRange AttentionTensors::*kPlanTensors[] = {
+    &AttentionTensors::query,  &AttentionTensors::key,        &AttentionTensors::value,
+    &AttentionTensors::mask,   &AttentionTensors::kv_lengths, &AttentionTensors::alibi_slopes,
+    &AttentionTensors::sinks,  &AttentionTensors::output,     &AttentionTensors::lse,
+    &AttentionTensors::weights};
+
+/// A compiled problem with its workspace and bindings.
+class Plan {
+ public:
+  Plan(std::shared_ptr<Session> session, const Problem& problem, const std::string& kernel)
+      : session_(std::move(session)) {
+    const AttentionDesc desc = problem.dense_desc();
+    session_->use([&](const Runtime& runtime) {
+      plan_ = session_->attention_plan(desc, kernel);
+      workspace_ = take(runtime.create_workspace(*plan_));
+    });
+  }
+
+  /// Reads and writes the arrays, and waits. Those of the last run are kept, as bindings name them.
+  void run(const std::vector<ArrayPointer>& arrays, std::uint64_t seed) {
+    if (arrays.size() != std::size(kPlanTensors)) fail("a plan takes 10 arrays");
+    for (const ArrayPointer& array : arrays) {
+      if (array && !array->is_on(*session_))
+        fail("an array lies on another device than the plan's, " + device_name());
+    }
+    session_->use([&](const Runtime& runtime) {
+      if (plan_->desc().is_empty()) return;
+      if (!bindings_ || arrays != bound_ || seed != seed_) bind(arrays, seed);
+      take(runtime.execute(*plan_, *bindings_));
+    });
+  }
+
+  [[nodiscard]] std::string kernel() const { return std::string(plan_->kernel_name()); }
+  [[nodiscard]] std::string describe() const { return plan_->describe(); }
+  [[nodiscard]] std::string device_name() const { return session_->device_name(); }
+
+ private:
+  void bind(const std::vector<ArrayPointer>& arrays, std::uint64_t seed) {
+    AttentionTensors tensors;
+    tensors.dropout_seed = seed;
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      if (arrays[i]) tensors.*kPlanTensors[i] = arrays[i]->range();
+    }
+    if (bindings_) {
+      take(plan_->rewrite(*bindings_, tensors, workspace_.range()));
+    } else {
+      bindings_ = take(plan_->make_bindings(tensors, workspace_.range()));
+    }
+    bound_ = arrays;
+    seed_ = seed;
+  }
+
+  std::shared_ptr<Session> session_;  // outlives the rest
+  std::optional<AttentionPlan> plan_;
+  Buffer workspace_;
+  std::vector<ArrayPointer> bound_;
+  std::uint64_t seed_ = 0;
+  std::optional<Bindings> bindings_;
+};
+
+}  // namespace
+
+void register_plan(py::module_& module) {
+  py::class_<Plan>(module, "Plan")
+      .def(py::init<std::shared_ptr<Session>, const Problem&, const std::string&>())
+      .def("run", &Plan::run)
+      .def_property_readonly("kernel", &Plan::kernel)
+      .def_property_readonly("device_name", &Plan::device_name)
+      .def("describe", &Plan::describe);
+}
+
+}  // namespace vkattn::python

@@ -1,0 +1,40 @@
+"""Attention in float64 by NumPy, as docs/semantics.md defines it, sharing nothing with the package."""
+import numpy as np
+
+
+def attention(query, key, value, mask=None, *, is_causal=False, align="top-left", scale=None, window=None, softcap=0,
+              alibi=None, sinks=None, kv_lengths=None):
+    """(output, lse, weights by stage) of (batch, heads, length, dim)."""
+    q, k, v = (np.asarray(x).astype(np.float64) for x in (query, key, value))
+    group = q.shape[1] // k.shape[1]
+    k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
+    queries, keys = q.shape[2], k.shape[2]
+    offset = {"top-left": 0, "bottom-right": keys - queries}.get(align, align)
+    weights = {"scores": (1 / np.sqrt(q.shape[3]) if scale is None else scale) * (q @ np.swapaxes(k, -1, -2))}
+    scores = weights["softcap"] = softcap * np.tanh(weights["scores"] / softcap) if softcap else weights["scores"]
+    i, j = np.arange(queries)[:, None] + offset, np.arange(keys)[None, :]
+    if mask is not None:
+        mask = np.asarray(mask)
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask.astype(np.float64)
+    if alibi is not None:
+        scores = scores - np.asarray(alibi, np.float64)[:, None, None] * np.abs(i - j)
+    hidden = np.zeros((q.shape[0], 1, queries, keys), bool)
+    if is_causal:
+        hidden |= j > i
+    if window is not None:
+        left, right = window
+        hidden |= (j < i - left) if left is not None else False
+        hidden |= (j > i + right) if right is not None else False
+    if kv_lengths is not None:
+        hidden |= j >= np.asarray(kv_lengths)[:, None, None, None]
+    scores = weights["masked"] = np.where(hidden, -np.inf, scores)
+    logits = scores if sinks is None else np.concatenate(
+        [scores, np.broadcast_to(np.asarray(sinks, np.float64)[:, None, None], scores.shape[:3] + (1,))], axis=-1
+    )
+    with np.errstate(all="ignore"):
+        largest = logits.max(axis=-1, keepdims=True, initial=-np.inf)
+        exps = np.where(np.isneginf(logits), 0, np.exp(logits - largest))
+        total = exps.sum(axis=-1, keepdims=True)
+        probabilities = weights["probabilities"] = np.where(total > 0, exps[..., :keys] / total, 0)
+        lse = (largest + np.log(total))[..., 0]
+    return probabilities @ v, lse, weights

@@ -1,0 +1,131 @@
+"""Every keyword, against float64."""
+import numpy as np
+import pytest
+
+import reference
+import vkattn
+
+INF = float("inf")
+
+
+def check(query, key, value, mask=None, tolerance=2e-5, kernel=None, **keywords):
+    """Output and lse of a call are those of the reference."""
+    output, lse = vkattn.attention(query, key, value, mask, return_lse=True, enable_gqa=True, kernel=kernel, **keywords)
+    expected, expected_lse, _ = reference.attention(query, key, value, mask, **keywords)
+    assert output.dtype == query.dtype and output.shape == expected.shape
+    np.testing.assert_allclose(output.astype(np.float64), expected, atol=tolerance, rtol=tolerance)
+    np.testing.assert_allclose(lse, expected_lse, atol=2e-5, rtol=2e-5)
+    return output
+
+
+@pytest.mark.parametrize("batch, query_heads, kv_heads, queries, keys, dim, value_dim", [
+    (1, 1, 1, 1, 1, 1, 1),
+    (2, 4, 2, 17, 33, 24, 40),
+    (3, 6, 1, 1, 70, 64, 64),
+])
+def test_shapes(qkv, batch, query_heads, kv_heads, queries, keys, dim, value_dim):
+    check(*qkv(batch, query_heads, kv_heads, queries, keys, dim, value_dim))
+
+
+def test_float16(qkv):
+    check(*qkv(dtype=np.float16), tolerance=2e-3)
+
+
+def test_types_may_differ(qkv):
+    query, key, value = qkv()
+    check(query, key.astype(np.float16), value.astype(np.float16))
+
+
+def test_bfloat16(qkv):
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    check(*qkv(dtype=bfloat16), tolerance=2e-2)
+
+
+@pytest.mark.parametrize("keywords", [
+    {"is_causal": True},
+    {"is_causal": True, "align": "bottom-right", "scale": 0.3},
+    {"is_causal": True, "align": 2, "window": (3, None)},
+    {"window": (4, 1), "align": "bottom-right", "softcap": 2.0},
+    {"alibi": [0.5, 0.25], "sinks": [0.5, -1.0]},
+])
+def test_keywords(qkv, keywords):
+    check(*qkv(), **keywords)
+
+
+def test_standard_alibi(qkv):
+    query, key, value = qkv(query_heads=4, kv_heads=4)
+    got = vkattn.attention(query, key, value, alibi=True)
+    expected, _, _ = reference.attention(query, key, value, alibi=[2.0 ** (-2 * (h + 1)) for h in range(4)])
+    np.testing.assert_allclose(got, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("shape", [(9, 13), (2, 1, 9, 13), (3, 1, 13), (9, 1), (2, 3, 9, 13), ()])
+@pytest.mark.parametrize("kind", ["bool", "float32"])
+def test_masks_broadcast(qkv, random, shape, kind):
+    arrays = qkv(batch=2, query_heads=3, kv_heads=3)
+    mask = random.random(shape) > 0.4 if kind == "bool" else random.standard_normal(shape).astype(np.float32)
+    check(*arrays, np.asarray(mask))
+
+
+def test_masks_of_other_types(qkv, random):
+    arrays = qkv()
+    numbers = random.standard_normal((9, 13))
+    numbers[:, 3] = -INF
+    for mask in (numbers, numbers.astype(np.float16)):
+        check(*arrays, mask)
+
+
+def test_masks_with_strides(qkv, random):
+    mask = random.random((13, 18)) > 0.5
+    check(*qkv(), mask.T[::2])
+    check(*qkv(), mask.T[::-2])
+
+
+def test_mask_and_causality_both_hold(qkv, random):
+    check(*qkv(), random.random((9, 13)) > 0.3, is_causal=True)
+
+
+def test_rows_that_see_nothing_are_zero(qkv):
+    query, key, value = qkv()
+    output, lse = vkattn.attention(query, key, value, np.zeros((9, 13), bool), return_lse=True)
+    assert not output.any() and np.isneginf(lse).all()
+
+
+def test_kv_lengths(qkv):
+    check(*qkv(batch=3), kv_lengths=np.array([13, 0, 5]))
+    query, key, value = qkv(batch=2)
+    output = vkattn.attention(query, key, value, kv_lengths=[1 << 40, -5])  # clamped
+    expected, _, _ = reference.attention(query, key, value, kv_lengths=[13, 0])
+    np.testing.assert_allclose(output, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("stage", ["scores", "softcap", "masked", "probabilities"])
+def test_weights(qkv, stage):
+    query, key, value = qkv()
+    keywords = {"softcap": 1.5, "is_causal": True}
+    output, weights = vkattn.attention(query, key, value, return_weights=stage, **keywords)
+    expected, _, stages = reference.attention(query, key, value, **keywords)
+    np.testing.assert_allclose(output, expected, atol=2e-5)
+    np.testing.assert_allclose(weights, stages[stage], atol=2e-5)
+    _, lse, again = vkattn.attention(query, key, value, return_weights=stage, return_lse=True, **keywords)
+    assert lse.shape == (1, 2, 9) and (again == weights).all()
+
+
+def test_dropout(qkv):
+    query, key, _ = qkv(queries=64, keys=64)
+    value = np.broadcast_to(np.eye(64, dtype=np.float32), (1, 2, 64, 64))  # the output is the weights
+    plain = vkattn.attention(query, key, value)
+    one, same, other = (vkattn.attention(query, key, value, dropout=0.25, seed=seed) for seed in (1, 1, 2))
+    assert (one == same).all() and (one != other).any()
+    kept = one != 0
+    assert abs(kept.mean() - 0.75) < 0.02  # 4.2 standard deviations of 8192 draws
+    np.testing.assert_allclose(one[kept], plain[kept] / 0.75, rtol=1e-4)
+    unseeded = [vkattn.attention(query, key, value, dropout=0.25) for _ in range(2)]
+    assert (unseeded[0] != unseeded[1]).any()
+
+
+@pytest.mark.parametrize("kernel", ["lane", "tile"])
+def test_kernel(qkv, kernel):
+    check(*qkv(), kernel=kernel)
+    with pytest.raises(vkattn.Error):
+        vkattn.attention(*qkv(queries=64), kernel="decode")

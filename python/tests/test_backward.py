@@ -1,0 +1,136 @@
+"""Gradients against differences of the float64 reference."""
+import numpy as np
+import pytest
+
+import reference
+import vkattn
+
+
+def differences(loss, array, random, count=6, step=1e-4):
+    """((index, derivative), …) of a few elements, by central differences."""
+    for _ in range(count):
+        index = tuple(random.integers(size) for size in array.shape)
+        ends = []
+        for sign in (1, -1):
+            moved = array.astype(np.float64)
+            moved[index] += sign * step
+            ends.append(loss(moved))
+        yield index, (ends[0] - ends[1]) / (2 * step)
+
+
+def backward(*arguments, **keywords):
+    """By tile, whose shaders a CPU driver compiles in a tenth of the time of lane's."""
+    return vkattn.attention_backward(*arguments, kernel="tile", **keywords)
+
+
+def check(random, arrays, gradients=("query", "key", "value"), kernel="tile", **keywords):
+    """`arrays` has query, key and value, and whatever of mask, alibi and sinks the problem has."""
+    given = {**arrays, **keywords}
+    output, lse = vkattn.attention(**given, return_lse=True, enable_gqa=True)
+    grad_output = random.standard_normal(output.shape).astype(np.float32)
+    found = vkattn.attention_backward(grad_output, output=output, lse=lse, **given, enable_gqa=True,
+                                      gradients=gradients, kernel=kernel)
+    for name in gradients:
+        gradient = getattr(found, name)
+        assert gradient.shape == arrays[name].shape and gradient.dtype == arrays[name].dtype
+
+        def loss(moved):
+            return (reference.attention(**{**given, name: moved})[0] * grad_output).sum()
+
+        for index, expected in differences(loss, arrays[name], random):
+            np.testing.assert_allclose(gradient[index], expected, atol=2e-4, rtol=2e-3)
+    assert all(getattr(found, name) is None for name in found._fields if name not in gradients)
+
+
+@pytest.mark.parametrize("keywords", [{"kernel": "lane"}, {"is_causal": True, "align": "bottom-right", "softcap": 2.0}])
+def test_gradients(qkv, random, keywords):
+    query, key, value = qkv(batch=2, query_heads=4, kv_heads=2, value_dim=24)
+    check(random, {"query": query, "key": key, "value": value}, **keywords)
+
+
+def test_of_mask_slopes_and_sinks(qkv, random):
+    query, key, value = qkv(batch=2)
+    arrays = {"query": query, "key": key, "value": value,
+              "mask": random.standard_normal((2, 1, 13)).astype(np.float32),
+              "alibi": np.array([0.5, 0.1], np.float32), "sinks": np.array([0.5, -0.5], np.float32)}
+    check(random, arrays, ("query", "mask", "alibi", "sinks"))
+
+
+def test_of_what_is_broadcast(random):
+    query = random.standard_normal((2, 3, 2, 5, 8)).astype(np.float32)
+    key = random.standard_normal((3, 2, 7, 8)).astype(np.float32)
+    value = random.standard_normal((2, 7, 8)).astype(np.float32)
+    mask = random.standard_normal((2, 1, 1, 5, 7)).astype(np.float32)
+    output, lse = vkattn.attention(query, key, value, mask, return_lse=True)
+    grad_output = random.standard_normal(output.shape).astype(np.float32)
+    found = backward(grad_output, query, key, value, output, lse, mask,
+                                      gradients=("query", "key", "value", "mask"))
+    whole = [np.ascontiguousarray(np.broadcast_to(array, query.shape[:2] + array.shape[-3:]))
+             for array in (query, key, value, mask)]
+    plain = backward(grad_output, *whole[:3], output, lse, whole[3],
+                                      gradients=("query", "key", "value", "mask"))
+    np.testing.assert_allclose(found.query, plain.query, atol=1e-5)
+    np.testing.assert_allclose(found.key, plain.key.sum(axis=0), atol=1e-5)
+    np.testing.assert_allclose(found.value, plain.value.sum(axis=(0, 1)), atol=1e-5)
+    np.testing.assert_allclose(found.mask, plain.mask.sum(axis=1, keepdims=True), atol=1e-5)
+
+
+def test_two_dimensions(random):
+    query, key = (random.standard_normal(shape).astype(np.float32) for shape in ((5, 8), (7, 8)))
+    output, lse = vkattn.attention(query, key, key, return_lse=True)
+    flat = backward(output, query, key, key, output, lse)
+    whole = backward(*(x[None, None] for x in (output, query, key, key, output, lse)))
+    for got, expected in zip(flat[:3], whole[:3]):
+        np.testing.assert_array_equal(got, expected[0, 0])
+
+
+def test_float16_and_strides(qkv):
+    arrays = qkv(queries=12, keys=12)
+    output, lse = vkattn.attention(*arrays, return_lse=True)
+    ones = np.broadcast_to(np.float32(1), output.shape)  # what a sum's gradient is, with strides of 0
+    expected = backward(ones, *arrays, output, lse)
+    strided = [np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2) for x in arrays]
+    for got, wanted in zip(backward(ones, *strided, output, lse)[:3], expected[:3]):
+        np.testing.assert_allclose(got, wanted, atol=1e-6)
+    halves = [x.astype(np.float16) for x in (ones, *arrays, output)]
+    for got, wanted in zip(backward(*halves, lse)[:3], expected[:3]):
+        assert got.dtype == np.float16
+        np.testing.assert_allclose(got, wanted, atol=2e-2)
+
+
+def test_dropout_draws_the_same_bits(qkv):
+    """The gradient of the values is the transposed weights with dropout times that of the output."""
+    query, key, _ = qkv(queries=16, keys=16)
+    value = np.broadcast_to(np.eye(16, dtype=np.float32), (1, 2, 16, 16))
+    weights, lse = vkattn.attention(query, key, value, dropout=0.5, seed=3, return_lse=True)
+    grad_output = np.broadcast_to(np.eye(16, dtype=np.float32), weights.shape)
+    found = backward(grad_output, query, key, value, weights, lse, dropout=0.5, seed=3,
+                                      gradients=("value",))
+    np.testing.assert_allclose(found.value, weights.swapaxes(-1, -2), atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 0, 3, 4), (0, 2, 3, 4), (1, 2, 0, 4)])
+def test_empty(shape):
+    array = np.ones(shape, np.float32)
+    key = np.ones(shape[:2] + (5, 4), np.float32)
+    mask = np.zeros((shape[2], 5), np.float32)
+    output, lse = vkattn.attention(array, key, key, mask, return_lse=True)
+    found = backward(output, array, key, key, output, lse, mask,
+                                      gradients=("query", "key", "value", "mask"))
+    assert found.query.shape == shape and found.key.shape == key.shape
+    assert not any(gradient.any() for gradient in found[:4])
+
+
+def test_refusals(qkv):
+    arrays = qkv()
+    output, lse = vkattn.attention(*arrays, return_lse=True)
+    with pytest.raises(ValueError, match="no gradient of 'scale'"):
+        backward(output, *arrays, output, lse, gradients=("scale",))
+    with pytest.raises(ValueError, match="dropout has no seed"):
+        backward(output, *arrays, output, lse, dropout=0.5)
+    with pytest.raises(ValueError, match="grad_output has the shape"):
+        backward(output[:, :1], *arrays, output, lse)
+    with pytest.raises(TypeError, match="lse is float64"):
+        backward(output, *arrays, output, lse.astype(np.float64))
+    with pytest.raises(vkattn.Error, match="mask"):
+        backward(output, *arrays, output, lse, np.ones((9, 13), bool), gradients=("mask",))

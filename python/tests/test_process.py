@@ -1,0 +1,159 @@
+"""Devices, threads, interrupts, memory, and the end of a process."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import reference
+import vkattn
+
+
+def test_devices(qkv):
+    devices = vkattn.devices()
+    usable = [device for device in devices if not device.rejected]
+    assert usable and [device.index for device in devices] == list(range(len(devices)))
+    first = usable[0]
+    assert first.name in repr(first) and first.driver and isinstance(first.matrix_units, bool)
+    expected = vkattn.attention(*qkv(), device=first)
+    for name in (first.index, str(first.index), first.name):
+        np.testing.assert_allclose(vkattn.attention(*qkv(), device=name).mean(), expected.mean(), atol=1)
+
+
+def test_unknown_device(qkv):
+    with pytest.raises(vkattn.Error, match="no such device") as raised:
+        vkattn.attention(*qkv(), device="no such device")
+    assert raised.value.code == "not_found" and not isinstance(raised.value, ValueError)
+
+
+def test_unknown_kernel(qkv):
+    with pytest.raises(vkattn.Error, match="no kernel 'none'"):
+        vkattn.attention(*qkv(), kernel="none")
+
+
+def test_version():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", vkattn.__version__)
+
+
+def test_stubs_have_every_public_name():
+    stub = (pathlib.Path(vkattn.__file__).parent / "__init__.pyi").read_text()
+    for name in vkattn.__all__:
+        assert re.search(rf"^(def|class) {name}\b", stub, re.MULTILINE), f"__init__.pyi lacks {name}"
+        assert getattr(vkattn, name).__doc__
+
+
+def test_threads(qkv):
+    """Eight threads on one device, each with a problem of its own shape: results are each thread's own."""
+    problems = [qkv(queries=3 + 2 * (i % 3)) for i in range(8)]
+    expected = [reference.attention(*arrays)[0] for arrays in problems]
+    wrong = []
+
+    def work(index):
+        for _ in range(20):
+            if not np.allclose(vkattn.attention(*problems[index]), expected[index], atol=2e-5):
+                wrong.append(index)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def seconds_of_work(qkv):
+    """A problem that takes the device long enough to notice, compiled."""
+    arrays = qkv(query_heads=8, kv_heads=8, queries=512, keys=512, dim=64)
+    vkattn.attention(*arrays)
+    start = time.perf_counter()
+    vkattn.attention(*arrays)
+    return arrays, time.perf_counter() - start
+
+
+def test_other_threads_run_meanwhile(qkv):
+    arrays, duration = seconds_of_work(qkv)
+    if duration < 0.05:
+        pytest.skip("the device is too fast to see")
+    thread = threading.Thread(target=vkattn.attention, args=arrays)
+    thread.start()
+    steps = 0
+    while thread.is_alive():
+        time.sleep(0.001)
+        steps += 1
+    thread.join()
+    assert steps > 5  # with the interpreter's lock held it would be one or two
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs pthread_kill")
+def test_interrupt(qkv):
+    """It arrives when the call ends, and the device works on."""
+    arrays, duration = seconds_of_work(qkv)
+    timer = threading.Timer(duration / 4, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        timer.start()
+        vkattn.attention(*arrays)
+        timer.join()  # on a faster device than the first time
+        time.sleep(0.1)
+    small = qkv()
+    np.testing.assert_allclose(vkattn.attention(*small), reference.attention(*small)[0], atol=2e-5)
+
+
+def resident_kib():
+    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path("/proc/self/status").read_text())[1])
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
+def test_no_leak(qkv):
+    """VKATTN_TEST_CALLS=10000 takes minutes. The output has 64 KiB: it would be seen if one in ten were left."""
+    calls = int(os.environ.get("VKATTN_TEST_CALLS", "400"))
+    arrays = qkv(queries=256, keys=4, dim=32)
+    mask = np.ones((256, 4), bool)
+    wrong = [np.zeros((1, 2, 3), np.float64)] * 3
+
+    def call():
+        vkattn.attention(*arrays, mask, return_lse=True)
+        with pytest.raises(TypeError):
+            vkattn.attention(*wrong)
+        with pytest.raises(ValueError):
+            vkattn.attention(*arrays, dropout=2.0)
+
+    for _ in range(50):
+        call()
+    before = resident_kib()
+    for _ in range(calls):
+        call()
+    assert resident_kib() - before < calls * 64 // 10 + 2048
+
+
+def run(program, **environment):
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          env={**os.environ, **environment})
+
+
+def test_no_driver():
+    """One sentence, and the process goes on."""
+    done = run("import vkattn, numpy\nx = numpy.zeros((1, 1, 1, 4), 'f4')\ntry: vkattn.attention(x, x, x)\n"
+               "except vkattn.Error as e: print('said:', e)", VK_DRIVER_FILES="/none.json",
+               VK_ICD_FILENAMES="/none.json")
+    assert done.returncode == 0 and done.stdout.startswith("said: "), done.stderr
+
+
+def test_results_outlive_the_device(qkv):
+    """At the end of a process devices are closed before what is left of their objects."""
+    done = run("import vkattn, numpy\nx = numpy.ones((1, 1, 1, 4), 'f4')\nkept = vkattn.attention(x, x, x)\n"
+               "print(kept.sum())")
+    assert done.returncode == 0 and done.stdout == "4.0\n" and not done.stderr, done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_opens_its_own_device():
+    done = run("import vkattn, numpy, os\nx = numpy.ones((1, 1, 1, 4), 'f4')\nvkattn.attention(x, x, x)\n"
+               "child = os.fork()\nif child == 0:\n    ok = vkattn.attention(x, x, x).sum() == 4\n"
+               "    os._exit(0 if ok else 1)\nprint(os.waitpid(child, 0)[1])")
+    assert done.stdout == "0\n", done.stderr

@@ -1,0 +1,33 @@
+"""Attention on any Vulkan device.
+
+    attention            softmax(scale * query @ key^T + mask) @ value on NumPy and DLPack arrays
+    attention_backward   its gradients
+    plan, array          the same for arrays that stay on the device
+    Cache                keys and values on the device, for decoding
+    show                 a picture of weights, by matplotlib
+    devices              the Vulkan devices of this machine
+    torch                PyTorch's attention by vkattn, a module to import
+    Error                what the package raises
+
+It needs a Vulkan driver: that of a GPU, or Mesa's lavapipe for the CPU.
+"""
+import atexit as _atexit
+
+from ._attention import attention
+from ._backward import Gradients, attention_backward
+from ._cache import Cache
+from ._device_arrays import Array, array
+from ._devices import Device, devices
+from ._errors import Error, RuleError
+from ._native import __version__
+from ._native import close_all as _close_all
+from ._plan import Plan, plan
+from ._show import show
+
+__all__ = [
+    "Array", "Cache", "Device", "Error", "Gradients", "Plan", "RuleError", "array", "attention", "attention_backward",
+    "devices", "plan", "show",
+]
+
+# Devices write what their drivers compiled to the cache on disk as they are closed.
+_atexit.register(_close_all)

@@ -1,0 +1,138 @@
+from typing import Any, Literal, NamedTuple, Protocol, Sequence, Tuple, Union, overload
+
+import numpy as np
+import numpy.typing as npt
+
+class _DLPack(Protocol):
+    def __dlpack__(self) -> Any: ...
+    def __dlpack_device__(self) -> Tuple[int, int]: ...
+
+_Array = Union[npt.NDArray[Any], _DLPack]
+_Align = Union[Literal["top-left", "bottom-right"], int]
+_Window = Union[Tuple[Union[int, None], Union[int, None]], None]
+_Slopes = Union[bool, _Array, Sequence[float], None]
+_PerHead = Union[_Array, Sequence[float], None]
+_Counts = Union[_Array, Sequence[int], None]
+_Stage = Literal["scores", "softcap", "masked", "probabilities"]
+_Device = Union["Device", str, int, None]
+_Result = npt.NDArray[Any]
+
+__version__: str
+
+class Error(Exception):
+    code: str
+
+class RuleError(Error, ValueError): ...
+
+class Device:
+    @property
+    def index(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def driver(self) -> str: ...
+    @property
+    def matrix_units(self) -> bool: ...
+    @property
+    def rejected(self) -> str: ...
+
+def devices() -> list[Device]: ...
+@overload
+def attention(
+    query: _Array, key: _Array, value: _Array, mask: Union[_Array, None] = None, *, is_causal: bool = False,
+    align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    dropout: float = 0.0, seed: Union[int, None] = None, return_lse: Literal[False] = False,
+    return_weights: None = None, device: _Device = None, kernel: Union[str, None] = None,
+) -> _Result: ...
+@overload
+def attention(
+    query: _Array, key: _Array, value: _Array, mask: Union[_Array, None] = None, *, is_causal: bool = False,
+    align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    dropout: float = 0.0, seed: Union[int, None] = None, return_lse: bool = False,
+    return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
+) -> Tuple[_Result, ...]: ...
+
+class Gradients(NamedTuple):
+    query: Union[_Result, None] = None
+    key: Union[_Result, None] = None
+    value: Union[_Result, None] = None
+    mask: Union[_Result, None] = None
+    alibi: Union[_Result, None] = None
+    sinks: Union[_Result, None] = None
+
+def attention_backward(
+    grad_output: _Array, query: _Array, key: _Array, value: _Array, output: _Array, lse: _Array,
+    mask: Union[_Array, None] = None, *, is_causal: bool = False, align: _Align = "top-left",
+    scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
+    softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None,
+    dropout: float = 0.0, seed: Union[int, None] = None, gradients: Sequence[str] = ("query", "key", "value"),
+    device: _Device = None, kernel: Union[str, None] = None,
+) -> Gradients: ...
+
+class Array:
+    shape: Tuple[int, ...]
+    dtype: np.dtype[Any]
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def device(self) -> str: ...
+    def numpy(self) -> _Result: ...
+    def write(self, x: _Array) -> None: ...
+    def __array__(self, dtype: Any = None, copy: Union[bool, None] = None) -> _Result: ...
+
+_Any = Union[Array, _Array]
+
+def array(x: _Array, device: _Device = None) -> Array: ...
+
+class Plan:
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    def describe(self) -> str: ...
+    def __call__(
+        self, query: _Any, key: _Any, value: _Any, mask: Union[_Any, None] = None, *,
+        kv_lengths: Union[_Any, Sequence[int], None] = None, alibi: Union[_Any, Sequence[float], None] = None,
+        sinks: Union[_Any, Sequence[float], None] = None, seed: Union[int, None] = None,
+        out: Union[Array, Sequence[Array], None] = None,
+    ) -> Any: ...
+
+def plan(
+    query: _Any, key: _Any, value: _Any, mask: Union[_Any, None] = None, *, is_causal: bool = False,
+    align: _Align = "top-left", scale: Union[float, None] = None, enable_gqa: bool = False, window: _Window = None,
+    softcap: Union[float, None] = None, alibi: Union[_Slopes, Array] = None, sinks: Union[_PerHead, Array] = None,
+    kv_lengths: Union[_Counts, Array] = None, dropout: float = 0.0, return_lse: bool = False,
+    return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
+) -> Plan: ...
+
+class Cache:
+    capacity: int
+    def __init__(
+        self, batch: int, kv_heads: int, capacity: int, head_dim: int, value_dim: Union[int, None] = None, *,
+        dtype: Any = "float32", device: _Device = None,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def clear(self) -> None: ...
+    def append(self, key: _Array, value: _Array) -> None: ...
+    @overload
+    def attention(
+        self, query: _Array, *, is_causal: bool = True, align: _Align = "bottom-right",
+        scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
+        alibi: bool = False, return_lse: Literal[False] = False,
+    ) -> _Result: ...
+    @overload
+    def attention(
+        self, query: _Array, *, is_causal: bool = True, align: _Align = "bottom-right",
+        scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
+        alibi: bool = False, return_lse: bool = False,
+    ) -> Tuple[_Result, _Result]: ...
+
+def show(
+    weights: _Array, tokens: Union[Sequence[str], None] = None, key_tokens: Union[Sequence[str], None] = None
+) -> Any: ...

@@ -1,0 +1,130 @@
+"""From what callers give to NumPy arrays of four dimensions, as the native module takes them."""
+import math
+
+import numpy as np
+
+from ._errors import RuleError
+
+# DLPack's numbers of devices whose memory the host reads: the CPU, and host memory pinned for CUDA and ROCm.
+_HOST_DEVICES = (1, 3, 11)
+_FLOAT32 = np.dtype(np.float32)
+_FLOAT16 = np.dtype(np.float16)
+
+
+def host_array(x, name):
+    """The NumPy array that x is, or that shares x's memory."""
+    if isinstance(x, np.ndarray):
+        return x
+    if hasattr(x, "__dlpack__"):
+        device = int(x.__dlpack_device__()[0])
+        if device not in _HOST_DEVICES:
+            raise TypeError(f"{name} lies on a device (DLPack's type {device}); give it in host memory")
+        return np.from_dlpack(x)
+    return np.asarray(x)
+
+
+# bfloat16 without ml_dtypes, for vkattn.torch.
+BFLOAT16_BITS = np.dtype([("bfloat16", np.uint16)])
+
+
+def is_bfloat16(dtype):
+    """Whether it is bfloat16, of ml_dtypes or as bits, which NumPy itself does not have."""
+    return dtype.itemsize == 2 and (dtype.name == "bfloat16" or dtype == BFLOAT16_BITS)
+
+
+def tensor(x, name):
+    """(array as the native module takes it, its dtype): bfloat16 goes as uint16."""
+    array = host_array(x, name)
+    dtype = array.dtype
+    if dtype == _FLOAT32 or dtype == _FLOAT16:
+        return array, dtype
+    if is_bfloat16(dtype):
+        return array.view(np.uint16), dtype
+    raise TypeError(f"{name} is {dtype} but must be float32, float16 or bfloat16 (of ml_dtypes)")
+
+
+def mask_array(x):
+    """bool as bytes, float32 and float16 as they are, float64 and bfloat16 as float32."""
+    array = host_array(x, "mask")
+    if array.dtype == np.bool_:
+        return array.view(np.uint8)
+    if array.dtype == _FLOAT32 or array.dtype == _FLOAT16:
+        return array
+    if array.dtype == np.float64 or is_bfloat16(array.dtype):
+        return array.astype(np.float32)
+    raise TypeError(f"mask is {array.dtype} but must be bool (True takes part) or of floating point (added)")
+
+
+def per_head(x, name):
+    """One float32 for each query head."""
+    array = host_array(x, name)
+    if array.dtype.kind not in "fiu" and not is_bfloat16(array.dtype):
+        raise TypeError(f"{name} is {array.dtype} but must hold one number for each query head")
+    return array.astype(np.float32, copy=False)
+
+
+def per_row(x):
+    """The lse of an earlier call."""
+    array = host_array(x, "lse")
+    if array.dtype != _FLOAT32:
+        raise TypeError(f"lse is {array.dtype} but must be float32, as attention returned it")
+    return array
+
+
+def kv_lengths(x, lead):
+    """One int32 for each batch entry. The library clamps them to the keys that there are."""
+    array = host_array(x, "kv_lengths")
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"kv_lengths is {array.dtype} but must hold one integer for each batch entry")
+    limits = np.iinfo(np.int32)
+    return broadcast(array, lead, "kv_lengths").reshape(-1).clip(limits.min, limits.max).astype(np.int32)
+
+
+def broadcast(array, shape, name):
+    """numpy.broadcast_to with a sentence of ours."""
+    if array.shape == shape:
+        return array
+    try:
+        return np.broadcast_to(array, shape)
+    except ValueError:
+        raise RuleError(f"{name} has the shape {array.shape}, which does not broadcast to {shape}") from None
+
+
+def leading_shape(query, key, value):
+    """The dimensions before (heads, length, dim), broadcast."""
+    for name, array in (("query", query), ("key", key), ("value", value)):
+        if array.ndim < 2:
+            raise RuleError(f"{name} has the shape {array.shape} but must end in (heads, length, dim)")
+    lead = query.shape[:-3]
+    if key.shape[:-3] == lead and value.shape[:-3] == lead:
+        return lead
+    try:
+        return np.broadcast_shapes(lead, key.shape[:-3], value.shape[:-3])
+    except ValueError:
+        raise RuleError(
+            f"the dimensions before (heads, length, dim) of query {query.shape}, key {key.shape} and value "
+            f"{value.shape} do not broadcast"
+        ) from None
+
+
+def batched(array, lead, name):
+    """(batch, heads, length, dim), a view where NumPy can make one."""
+    if array.ndim == 4 and array.shape[:1] == lead:
+        return array
+    if array.ndim == 2:
+        array = array[np.newaxis]
+    inner = array.shape[-3:]
+    return broadcast(array, lead + inner, name).reshape((math.prod(lead),) + inner)
+
+
+def batched_mask(mask, lead):
+    """(batch, heads, queries, keys) with a 1 for each that it broadcasts."""
+    if mask.ndim > len(lead) + 3:
+        raise RuleError(f"mask of shape {mask.shape} has more dimensions than the scores")
+    mask = mask[(np.newaxis,) * (len(lead) + 3 - mask.ndim)]
+    inner = mask.shape[-3:]
+    if all(size == 1 for size in mask.shape[:-3]):
+        return mask.reshape((1,) + inner)
+    if len(lead) == 1:
+        return mask
+    return broadcast(mask, lead + inner, "mask").reshape((math.prod(lead),) + inner)

@@ -1,0 +1,85 @@
+"""vkattn.attention_backward."""
+from typing import NamedTuple, Optional
+
+import numpy as np
+
+from . import _arrays, _native, _problem
+from ._errors import RuleError
+
+
+class Gradients(NamedTuple):
+    """Gradients by the name of their input, each of its shape and type; None where not asked for."""
+
+    query: Optional[np.ndarray] = None
+    key: Optional[np.ndarray] = None
+    value: Optional[np.ndarray] = None
+    mask: Optional[np.ndarray] = None
+    alibi: Optional[np.ndarray] = None
+    sinks: Optional[np.ndarray] = None
+
+
+def _wanted(names):
+    wanted = _native.Wanted()
+    for name in names:
+        if name not in Gradients._fields:
+            raise RuleError(f"there is no gradient of {name!r}; there are those of {', '.join(Gradients._fields)}")
+        setattr(wanted, name, True)
+    return wanted
+
+
+def _of_shape(gradient, shape, lead):
+    """From (batch, heads, rows, dims) to the shape of the array: sums over what it was broadcast to."""
+    if gradient.shape == shape:
+        return gradient
+    own = (1,) * (len(lead) + 3 - len(shape)) + tuple(shape)
+    if gradient.shape[0] == 1 and all(size == 1 for size in own[:-3]):
+        return gradient.reshape(shape)
+    gradient = gradient.reshape(lead + gradient.shape[1:])
+    axes = tuple(i for i in range(len(lead)) if own[i] == 1 and gradient.shape[i] != 1)
+    total = gradient.sum(axis=axes, keepdims=True, dtype=np.float32) if axes else gradient
+    return total.astype(gradient.dtype, copy=False).reshape(shape)
+
+
+def attention_backward(grad_output, query, key, value, output, lse, mask=None, *, is_causal=False, align="top-left",
+                       scale=None, enable_gqa=False, window=None, softcap=None, alibi=None, sinks=None,
+                       kv_lengths=None, dropout=0.0, seed=None, gradients=("query", "key", "value"), device=None,
+                       kernel=None):
+    """The gradients of attention's inputs, from that of its output.
+
+    With L a number made of the output: `grad_output` is dL/doutput, of the output's shape, and the result has
+    dL/dquery, dL/dkey and the others that `gradients` names: of 'query', 'key', 'value', 'mask' (of floating
+    point), 'alibi' (of given slopes) and 'sinks'. `output` and `lse` are what
+
+        output, lse = vkattn.attention(query, key, value, mask, return_lse=True, …)
+
+    gave, and all keywords are those of that call: with dropout also the seed, which must have been given.
+    Sums are float32 in an order that does not change: the same inputs give the same bits.
+
+    Returns Gradients, with each gradient of the shape and type of its array; what was broadcast gets the sum.
+    kernel: lane or tile.
+
+        >>> output, lse = vkattn.attention(q, k, v, return_lse=True)
+        >>> grads = vkattn.attention_backward(numpy.ones_like(output), q, k, v, output, lse)
+        >>> grads.query.shape == q.shape
+        True
+    """
+    if dropout and seed is None:
+        raise RuleError("dropout has no seed; give the one that attention was given")
+    problem, layout = _problem.make(
+        query, key, value, mask, is_causal=is_causal, align=align, scale=scale, enable_gqa=enable_gqa, window=window,
+        softcap=softcap, alibi=alibi, sinks=sinks, kv_lengths=kv_lengths, dropout=dropout, return_lse=True,
+        return_weights=None,
+    )
+    wanted = _wanted(gradients)
+    output, _ = _arrays.tensor(output, "output")
+    grad_output, _ = _arrays.tensor(grad_output, "grad_output")
+    found = _native.backward(
+        _problem.session(device), problem, kernel or "", _problem.seed_of(seed, dropout), layout.batched(output),
+        layout.batched(_arrays.per_row(lse)), layout.batched(grad_output), wanted,
+    )
+    for name, given in (("query", query), ("key", key), ("value", value), ("mask", mask)):
+        if name in found:
+            given = _arrays.host_array(given, name)
+            gradient = found[name] if name == "mask" else found[name].view(given.dtype)
+            found[name] = _of_shape(gradient, given.shape, layout.lead)
+    return Gradients(**found)

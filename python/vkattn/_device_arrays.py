@@ -1,0 +1,82 @@
+"""Arrays in a device's memory: vkattn.Array and vkattn.array."""
+import math
+
+import numpy as np
+
+from . import _arrays, _native, _problem
+from ._errors import RuleError
+
+
+class Array:
+    """An array in a device's memory, in C order: made by array() and by plans.
+
+    shape   as of NumPy
+    dtype   of NumPy, or bfloat16 of ml_dtypes
+
+    numpy() copies it to the host, as numpy.asarray() does. The memory is freed with the last reference.
+    """
+
+    __slots__ = ("_native", "_session", "dtype", "shape")
+
+    def __init__(self, session, shape, dtype):
+        self._session = session
+        self.shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+        self._native = _native.DeviceArray(session, self.nbytes)
+
+    @property
+    def ndim(self):
+        """Its dimensions."""
+        return len(self.shape)
+
+    @property
+    def nbytes(self):
+        """Bytes of its elements."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def device(self):
+        """The device's name."""
+        return self._session.device_name
+
+    def numpy(self):
+        """A copy in host memory."""
+        array = np.empty(self.shape, self.dtype)
+        if array.size:
+            self._native.read(array.view(np.uint8) if array.ndim else array)
+        return array
+
+    def write(self, x):
+        """Replaces all elements by those of an array of the same shape and type."""
+        given = _arrays.host_array(x, "array")
+        if given.shape != self.shape or given.dtype != self.dtype:
+            raise RuleError(
+                f"a {given.dtype} array of shape {given.shape} does not fit a {self.dtype} one of {self.shape}"
+            )
+        if given.size:
+            self._native.write(given)
+
+    def __array__(self, dtype=None, copy=None):
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __repr__(self):
+        return f"<vkattn.Array {self.shape} {self.dtype} on {self.device}>"
+
+
+def array(x, device=None):
+    """A copy of a NumPy or DLPack array in a device's memory, of any type: what plans take without copying.
+
+        >>> on_device = vkattn.array(numpy.ones((1, 8, 512, 64), "float32"))
+        >>> on_device.numpy().shape
+        (1, 8, 512, 64)
+    """
+    return upload(_problem.session(device), _arrays.host_array(x, "array"))
+
+
+def upload(session, given):
+    """An Array of a NumPy array."""
+    made = Array(session, given.shape, given.dtype)
+    if given.size:
+        made._native.write(given)
+    return made

@@ -1,0 +1,23 @@
+"""What the package raises, beside TypeError for arguments of a wrong type."""
+
+
+class Error(Exception):
+    """vkattn cannot do what was asked for; str() is the library's sentence, with the numbers.
+
+    `code` is for programs: 'invalid_argument', 'unsupported' (this device or build cannot), 'limit_exceeded',
+    'out_of_memory', 'device_lost' (the next call opens the device anew), 'vulkan', 'not_found' (no such device,
+    kernel or loader) or 'io'.
+    """
+
+    def __init__(self, message, code="invalid_argument"):
+        super().__init__(message)
+        self.code = code
+
+
+class RuleError(Error, ValueError):
+    """Arguments break a rule: an Error whose code is 'invalid_argument', and a ValueError."""
+
+
+def make(code, message):
+    """The exception of an error of the library."""
+    return (RuleError if code == "invalid_argument" else Error)(message, code)

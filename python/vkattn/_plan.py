@@ -1,0 +1,153 @@
+"""vkattn.plan."""
+import math
+
+import numpy as np
+
+from . import _arrays, _native, _problem
+from ._device_arrays import Array, upload
+from ._errors import RuleError
+
+_STAGED = ("query", "key", "value", "mask", "kv_lengths", "alibi", "sinks")
+
+
+def _stored(x, name):
+    """A NumPy array as it goes to the device: masks and numbers for each head in a type of the library's."""
+    x = _arrays.host_array(x, name)
+    if name in ("alibi", "sinks"):
+        return _arrays.per_head(x, name)
+    if name == "mask" and x.dtype != np.bool_:
+        return _arrays.mask_array(x)
+    return x
+
+
+def _empty(x, name):
+    """Something of x's shape and type on the device. Only small arrays are looked at."""
+    if not isinstance(x, Array):
+        x = _stored(x, name)
+    return np.zeros(x.shape, x.dtype) if x.ndim < 2 else np.empty(x.shape, x.dtype)
+
+
+def _require_whole_batches(lead, **arrays):
+    """What lies on a device has one stride for all batch entries."""
+    for name, array in arrays.items():
+        own = () if array is None else array.shape[:-3]
+        if own != lead and math.prod(own) != 1:
+            raise RuleError(
+                f"a plan takes {name} with {lead} before (heads, length, dim), or with none, but it has {own}; "
+                "repeat it, or call attention"
+            )
+
+
+class Plan:
+    """A problem that is compiled: plan(query, key, value, …) computes it. Made by vkattn.plan().
+
+    kernel   the kernel that was chosen
+    device   the device's name
+    """
+
+    def __init__(self, query, key, value, mask, session, kernel, keywords):
+        examples = {"query": query, "key": key, "value": value, "mask": mask}
+        for name in ("kv_lengths", "sinks", "alibi"):
+            given = keywords[name]
+            examples[name] = None if given is None or isinstance(given, bool) else given
+        empty = {name: None if x is None else _empty(x, name) for name, x in examples.items()}
+        problem, self._layout = _problem.make(
+            *(empty[name] for name in ("query", "key", "value", "mask")),
+            **{**keywords, **{name: empty[name] for name in ("kv_lengths", "sinks") if empty[name] is not None},
+               **({"alibi": empty["alibi"]} if empty["alibi"] is not None else {})},
+        )
+        lead = self._layout.lead
+        _require_whole_batches(lead, **{name: empty[name] for name in ("query", "key", "value", "mask")})
+        self._session = session
+        self._native = _native.Plan(session, problem, kernel or "")
+        self._dropout = keywords["dropout"]
+        self._shapes = {name: None if x is None else (x.shape, x.dtype) for name, x in empty.items()}
+        if empty["kv_lengths"] is not None:
+            self._shapes["kv_lengths"] = ((math.prod(lead),), np.dtype(np.int32))
+        self._set_results(empty, keywords)
+
+    def _set_results(self, empty, keywords):
+        """Shapes and types of what is returned; None for what is not."""
+        query, key, value = empty["query"], empty["key"], empty["value"]
+        rows = (self._layout.lead + query.shape[-3:-1]) if self._layout.rank > 2 else query.shape[-2:-1]
+        float32 = np.dtype(np.float32)
+        self._results = (
+            (rows + value.shape[-1:], query.dtype),
+            (rows, float32) if keywords["return_lse"] else None,
+            (rows + key.shape[-2:-1], float32) if keywords["return_weights"] else None,
+        )
+
+    @property
+    def kernel(self):
+        return self._native.kernel
+
+    @property
+    def device(self):
+        return self._native.device_name
+
+    def describe(self):
+        """A few lines for a person: the problem, the kernel and why, the dispatches."""
+        return self._native.describe()
+
+    def _staged(self, name, x):
+        """The native array of an argument, copied to the device where it is not there."""
+        expected = self._shapes[name]
+        if (x is None) != (expected is None):
+            raise RuleError(f"the plan was made {'without' if expected is None else 'with'} {name}")
+        if x is None:
+            return None
+        if not isinstance(x, Array):
+            x = _arrays.kv_lengths(x, self._layout.lead) if name == "kv_lengths" else _stored(x, name)
+        if (x.shape, x.dtype) != expected:
+            raise RuleError(
+                f"{name} is a {x.dtype} array of shape {x.shape}, but the plan is for {expected[1]} of {expected[0]}"
+            )
+        return (x if isinstance(x, Array) else upload(self._session, x))._native
+
+    def _outputs(self, out):
+        wanted = [result for result in self._results if result is not None]
+        if out is None:
+            return [Array(self._session, *result) for result in wanted]
+        out = list(out) if isinstance(out, (tuple, list)) else [out]
+        if [(x.shape, x.dtype) for x in out] != wanted:
+            raise RuleError(f"out does not fit what the plan returns, {', '.join(f'{t} of {s}' for s, t in wanted)}")
+        return out
+
+    def __call__(self, query, key, value, mask=None, *, kv_lengths=None, alibi=None, sinks=None, seed=None, out=None):
+        """Computes it, waits, and returns Arrays: what vkattn.attention would return.
+
+        Arguments are vkattn.Arrays on the plan's device, which are not copied, or NumPy arrays, which are; of the
+        shapes and types that the plan was made of. kv_lengths on the device is int32, one for each batch entry.
+        out: the Arrays to write, in place of new ones.
+        """
+        given = (query, key, value, mask, kv_lengths, alibi, sinks)
+        staged = [self._staged(name, x) for name, x in zip(_STAGED, given)]
+        outputs = self._outputs(out)
+        written = iter(outputs)
+        staged += [None if result is None else next(written)._native for result in self._results]
+        self._native.run(staged, _problem.seed_of(seed, self._dropout))
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def __repr__(self):
+        shape, dtype = self._shapes["query"]
+        return f"<vkattn.Plan for query {shape} {dtype}, kernel {self.kernel}, on {self.device}>"
+
+
+def plan(query, key, value, mask=None, *, is_causal=False, align="top-left", scale=None, enable_gqa=False,
+         window=None, softcap=None, alibi=None, sinks=None, kv_lengths=None, dropout=0.0, return_lse=False,
+         return_weights=None, device=None, kernel=None):
+    """Compiles a problem for arrays that stay on the device, to be computed again and again.
+
+    All arrays are examples, NumPy's or vkattn's: their shapes and types count, not what is in them. Keywords are
+    those of vkattn.attention.
+
+        >>> q, k, v = (vkattn.array(x) for x in (query, key, value))
+        >>> attend = vkattn.plan(q, k, v, is_causal=True)
+        >>> output = attend(q, k, v)         # a vkattn.Array
+        >>> output = attend(output, k, v)    # nothing is copied
+        >>> output.numpy()
+    """
+    keywords = dict(is_causal=is_causal, align=align, scale=scale, enable_gqa=enable_gqa, window=window,
+                    softcap=softcap, alibi=alibi, sinks=sinks, kv_lengths=kv_lengths, dropout=dropout,
+                    return_lse=return_lse, return_weights=return_weights)
+    return Plan(query, key, value, mask, _problem.session(device), kernel, keywords)
