@@ -11,9 +11,9 @@ namespace vkattn {
 /// A distribution around 0, whose width follows from the number of inputs and outputs of a layer, so that
 /// activations and gradients keep their size from layer to layer.
 enum class Initialisation : std::uint32_t {
-  kXavierUniform = 0,  ///< from -b to below b, b = sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010)
+  kXavierUniform = 0,  ///< from -b to b, b = sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010)
   kXavierNormal = 1,   ///< standard deviation sqrt(2 / (fan_in + fan_out))
-  kHeUniform = 2,      ///< from -b to below b, b = sqrt(6 / fan_in) (He et al., arXiv:1502.01852)
+  kHeUniform = 2,      ///< from -b to b, b = sqrt(6 / fan_in) (He et al., arXiv:1502.01852)
   kHeNormal = 3,       ///< standard deviation sqrt(2 / fan_in)
 };
 
