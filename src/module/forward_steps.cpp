@@ -63,24 +63,26 @@ Result<void> ForwardSteps::add_append() {
   const Place query = between_.projection(kQuery, shape_, desc_.type);
   const Place key = between_.projection(kKey, shape_, desc_.type);
   const Place value = between_.projection(kValue, shape_, desc_.type);
-  return program_.add("append", append_desc(desc_), [query, key, value](const ModuleCall& call) {
-    const AttentionTensors& given = call.forward.attention;
-    AppendTensors tensors;
-    tensors.query = tensors.query_output = query.in(call);
-    tensors.key = key.in(call);
-    tensors.value = value.in(call);
-    tensors.cache_key = call.forward.cache_key;
-    tensors.cache_value = call.forward.cache_value;
-    tensors.positions = call.forward.positions;
-    tensors.new_lengths = given.query_lengths;
-    tensors.cumulative_new_lengths = given.cumulative_query_lengths;
-    tensors.page_table = given.page_table;
-    tensors.key_scales = given.key_scales;
-    tensors.value_scales = given.value_scales;
-    tensors.frequencies = call.forward.frequencies;
-    tensors.kv_lengths = given.kv_lengths;
-    return tensors;
-  });
+  return program_.add("append", append_desc(desc_),
+                      [query, turned = between_.turned, key, value](const ModuleCall& call) {
+                        const AttentionTensors& given = call.forward.attention;
+                        AppendTensors tensors;
+                        tensors.query = query.in(call);
+                        tensors.query_output = turned.in(call);
+                        tensors.key = key.in(call);
+                        tensors.value = value.in(call);
+                        tensors.cache_key = call.forward.cache_key;
+                        tensors.cache_value = call.forward.cache_value;
+                        tensors.positions = call.forward.positions;
+                        tensors.new_lengths = given.query_lengths;
+                        tensors.cumulative_new_lengths = given.cumulative_query_lengths;
+                        tensors.page_table = given.page_table;
+                        tensors.key_scales = given.key_scales;
+                        tensors.value_scales = given.value_scales;
+                        tensors.frequencies = call.forward.frequencies;
+                        tensors.kv_lengths = given.kv_lengths;
+                        return tensors;
+                      });
 }
 
 void ForwardSteps::add_attention(const AttentionPlan& plan) {

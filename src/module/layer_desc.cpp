@@ -37,13 +37,19 @@ void set_storage(MultiHeadAttentionDesc& desc) {
                       alignment_behind(16, behind)};
   };
   attention.query = projected(kQuery, attention.query_length, attention.head_dim);
+  const auto rows_of = [&](std::int64_t width, std::int64_t dims) {
+    ProjectionGroup rows;
+    rows.width = width;
+    return TensorDesc{desc.type, head_strides(rows, attention.query_length, dims), 16};
+  };
+  if (has_turned_queries(desc)) {
+    attention.query = rows_of(shape.projections[kQuery].width, attention.head_dim);
+  }
   if (!desc.has_cache) {
     attention.key = projected(kKey, attention.kv_length, attention.head_dim);
     attention.value = projected(kValue, attention.kv_length, attention.value_dim);
   }
-  ProjectionGroup heads;
-  heads.width = shape.heads_width;
-  attention.output = {desc.type, head_strides(heads, attention.query_length, attention.value_dim), 16};
+  attention.output = rows_of(shape.heads_width, attention.value_dim);
 }
 
 Result<void> check_types(const MultiHeadAttentionDesc& desc) {

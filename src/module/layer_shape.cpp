@@ -83,6 +83,10 @@ LayerMemory layer_memory(const MultiHeadAttentionDesc& resolved, const LayerShap
   for (const ProjectionGroup& group : shape.groups) {
     memory.projected.push_back(pieces.take(matrix_bytes(group.rows, group.width, resolved.type)));
   }
+  if (has_turned_queries(resolved)) {
+    memory.turned =
+        pieces.take(matrix_bytes(shape.query_rows, shape.projections[kQuery].width, resolved.type));
+  }
   memory.heads = pieces.take(matrix_bytes(shape.query_rows, shape.heads_width, resolved.type));
   if (resolved.saves_for_gradients) {
     memory.lse =

@@ -39,6 +39,11 @@ struct LayerShape {
   std::int64_t heads_width = 0;  ///< elements of a row of what the heads put out: query_heads * value_dim
 };
 
+/// That queries are rotated on their way to a place of their own, as keys are to a cache.
+[[nodiscard]] inline bool has_turned_queries(const MultiHeadAttentionDesc& desc) {
+  return desc.has_cache && desc.rotary.style != RotaryStyle::kNone;
+}
+
 /// Of a descriptor whose sizes are known and not negative.
 [[nodiscard]] LayerShape layer_shape(const MultiHeadAttentionDesc& desc);
 
@@ -67,6 +72,7 @@ class PieceList {
 /// What the forward pass leaves for the backward pass, or its own later steps.
 struct LayerMemory {
   std::vector<Piece> projected;  ///< of each group
+  Piece turned;                  ///< rotated queries, where keys are rotated on their way to a cache
   Piece heads;                   ///< what attention puts out
   Piece lse;                     ///< where gradients need it
   VkDeviceSize bytes = 0;        ///< of all

@@ -23,7 +23,8 @@ AppendDesc append_desc(const MultiHeadAttentionDesc& desc) {
     return TensorDesc{desc.type, head_strides(shape.groups[0], attention.query_length, dims),
                       alignment_behind(16, behind)};
   };
-  append.query = append.query_output = rows(kQuery, attention.head_dim);
+  append.query = rows(kQuery, attention.head_dim);
+  append.query_output = attention.query;
   append.key = rows(kKey, attention.head_dim);
   append.value = rows(kValue, attention.value_dim);
   append.cache_key = attention.key;
@@ -123,6 +124,7 @@ Place BetweenSteps::projection(std::size_t which, const LayerShape& shape, DataT
 BetweenSteps between_steps(const LayerMemory& memory, Place (*place)(const Piece&)) {
   BetweenSteps between;
   for (const Piece& piece : memory.projected) between.projected.push_back(place(piece));
+  between.turned = place(memory.turned);
   between.heads = place(memory.heads);
   between.lse = place(memory.lse);
   return between;
@@ -131,7 +133,9 @@ BetweenSteps between_steps(const LayerMemory& memory, Place (*place)(const Piece
 AttentionTensors attention_tensors(const ModuleCall& call, const BetweenSteps& between,
                                    const MultiHeadAttentionDesc& desc, const LayerShape& shape) {
   AttentionTensors tensors = call.forward.attention;
-  tensors.query = between.projection(kQuery, shape, desc.type).in(call);
+  const Place query =
+      has_turned_queries(desc) ? between.turned : between.projection(kQuery, shape, desc.type);
+  tensors.query = query.in(call);
   if (desc.has_cache) {
     tensors.key = call.forward.cache_key;
     tensors.value = call.forward.cache_value;

@@ -8,7 +8,7 @@ namespace vkattn::detail {
 /// What lies between the steps, or its gradients: a place for each piece of the memory.
 struct BetweenSteps {
   std::vector<Place> projected;  ///< of each group
-  Place heads, lse;
+  Place turned, heads, lse;
 
   /// Q, K or V: the first element of its first head.
   [[nodiscard]] Place projection(std::size_t which, const LayerShape& shape, DataType type) const;

@@ -130,16 +130,19 @@ Result<void> LayerRun::add(const std::string& name, std::int64_t rows, std::int6
   return {};
 }
 
-Result<void> LayerRun::poison(const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    const Tensor& tensor = tensors_.at(name);
-    if (Result<void> s = harness::fill_pattern(*runtime_, tensor.buffer, harness::output_poison(tensor.type));
-        !s.ok()) {
-      return s;
+Result<void> LayerRun::prepare(const std::string& name, bool adds) {
+  Tensor& tensor = tensors_.at(name);
+  tensor.adds = adds;
+  if (std::find(written_.begin(), written_.end(), name) == written_.end()) written_.push_back(name);
+  const harness::Pattern poison = harness::output_poison(tensor.type);
+  if (!adds) return harness::fill_pattern(*runtime_, tensor.buffer, poison);
+  const std::uint32_t one = encoded(tensor.type, 1.0F);
+  const auto size = std::size_t{element_bytes(tensor.type)};
+  return harness::fill_with(*runtime_, tensor.buffer, poison, [&](const harness::PutElement& put) {
+    for (std::int64_t i = 0; i < tensor.rows * tensor.columns; ++i) {
+      put(i * static_cast<std::int64_t>(size), std::as_bytes(std::span(&one, 1)).first(size));
     }
-    if (std::find(written_.begin(), written_.end(), name) == written_.end()) written_.push_back(name);
-  }
-  return {};
+  });
 }
 
 Result<Buffer> LayerRun::poisoned_buffer(VkDeviceSize bytes) const {
@@ -186,48 +189,65 @@ MultiHeadAttentionBackwardTensors LayerRun::backward_tensors() const {
   return backward;
 }
 
-Result<void> LayerRun::execute(const MultiHeadAttentionPlan& plan) {
-  std::vector<std::string> names{"output"};
-  for (const char* const name : {"weights", "averaged_weights"}) {
-    if (tensors_.contains(name)) names.emplace_back(name);
-  }
-  if (Result<void> s = poison(names); !s.ok()) return s;
-  auto saved = poisoned_buffer(plan.saved_bytes());
-  if (!saved.ok()) return saved.error();
-  saved_ = *std::move(saved);
+template <class Plan, class CallTensors>
+Result<void> LayerRun::run_plan(const Plan& plan, const CallTensors& call_tensors,
+                                std::uint32_t slice) const {
   const auto workspace = poisoned_buffer(plan.requirements().workspace_bytes);
   if (!workspace.ok()) return workspace.error();
   const auto bindings =
-      plan.make_bindings(tensors(), workspace->size() == 0 ? BufferRange{} : workspace->range());
+      plan.make_bindings(call_tensors, workspace->size() == 0 ? BufferRange{} : workspace->range());
   if (!bindings.ok()) return bindings.error();
-  const auto done = runtime_->execute([&](VkCommandBuffer commands) { plan.record(commands, *bindings); });
-  return done.ok() ? Result<void>() : done.error();
+  const std::uint32_t all = plan.requirements().dispatches;
+  for (std::uint32_t first = 0; first < all; first += std::min(slice, all - first)) {
+    const auto done = runtime_->execute([&](VkCommandBuffer commands) {
+      plan.record(commands, *bindings, {.first_dispatch = first, .dispatch_count = slice});
+    });
+    if (!done.ok()) return done.error();
+  }
+  return {};
 }
 
-Result<void> LayerRun::execute(const MultiHeadAttentionBackwardPlan& plan) {
+Result<void> LayerRun::execute(const MultiHeadAttentionPlan& plan, std::uint32_t slice) {
+  if (Result<void> s = prepare("output", desc_.adds_to_output); !s.ok()) return s;
+  for (const char* const name : {"weights", "averaged_weights"}) {
+    if (!tensors_.contains(name)) continue;
+    if (Result<void> s = prepare(name, false); !s.ok()) return s;
+  }
+  auto saved = poisoned_buffer(plan.saved_bytes());
+  if (!saved.ok()) return saved.error();
+  saved_ = *std::move(saved);
+  return run_plan(plan, tensors(), slice);
+}
+
+Result<void> LayerRun::execute(const MultiHeadAttentionBackwardPlan& plan, std::uint32_t slice) {
   const MultiHeadAttentionBackwardDesc& desc = plan.desc();
-  std::vector<std::string> names;
   const bool wanted[] = {desc.has_grad_query, desc.has_grad_key, desc.has_grad_value};
   for (std::size_t i = 0; i < 3; ++i) {
-    if (wanted[i] && tensors_.contains(kInputs[i])) names.push_back(std::string("grad_") + kInputs[i]);
+    if (!wanted[i] || !tensors_.contains(kInputs[i])) continue;
+    if (Result<void> s = prepare(std::string("grad_") + kInputs[i], desc.adds_to_inputs); !s.ok()) return s;
   }
   if (desc.has_grad_parameters) {
     for (const ParameterShape& parameter : parameters(desc_)) {
-      const Tensor& weight = tensors_.at(std::string(parameter.name));
+      const auto [rows, columns] = std::pair{tensors_.at(std::string(parameter.name)).rows,
+                                             tensors_.at(std::string(parameter.name)).columns};
       const std::string name = "grad " + std::string(parameter.name);
-      if (Result<void> s = add(name, weight.rows, weight.columns, *desc.grad_parameter_type, nullptr);
-          !s.ok())
-        return s;
-      names.push_back(name);
+      if (Result<void> s = add(name, rows, columns, *desc.grad_parameter_type, nullptr); !s.ok()) return s;
+      if (Result<void> s = prepare(name, desc.adds_to_parameters); !s.ok()) return s;
     }
   }
-  if (Result<void> s = poison(names); !s.ok()) return s;
-  const auto workspace = poisoned_buffer(plan.requirements().workspace_bytes);
-  if (!workspace.ok()) return workspace.error();
-  const auto bindings = plan.make_bindings(backward_tensors(), workspace->range());
-  if (!bindings.ok()) return bindings.error();
-  const auto done = runtime_->execute([&](VkCommandBuffer commands) { plan.record(commands, *bindings); });
-  return done.ok() ? Result<void>() : done.error();
+  return run_plan(plan, backward_tensors(), slice);
+}
+
+std::vector<float> LayerRun::read(const std::string& name) const {
+  const Tensor& tensor = tensors_.at(name);
+  std::vector<float> values;
+  const auto view = harness::HostView::of(*runtime_, tensor.buffer);
+  if (!view.ok()) return values;
+  const std::size_t size = element_bytes(tensor.type);
+  for (std::size_t at = 0; at < view->tensor().size(); at += size) {
+    values.push_back(static_cast<float>(harness::loaded(view->tensor().data() + at, tensor.type)));
+  }
+  return values;
 }
 
 std::string LayerRun::check(const LayerResults& expected, double& share) const {
@@ -258,6 +278,7 @@ std::string LayerRun::compare(const std::string& name, const std::vector<double>
   };
   double largest = 0;
   for (const double value : expected) largest = std::max(largest, std::abs(value));
+  if (tensor.adds) largest += 1;
   const double tolerance = kUnits * std::max(roundoff(desc_.type), roundoff(tensor.type)) * largest;
   std::string message;
   double worst = 1;
@@ -265,14 +286,14 @@ std::string LayerRun::compare(const std::string& name, const std::vector<double>
     const std::int64_t row = static_cast<std::int64_t>(i) / tensor.columns;
     if (!is_written(row)) continue;
     const double got = harness::loaded(view->tensor().data() + i * element_bytes(tensor.type), tensor.type);
-    const double its = harness::share_of(expected[i], got, tolerance, tensor.type);
+    const double right = expected[i] + (tensor.adds ? 1 : 0);
+    const double its = harness::share_of(right, got, tolerance, tensor.type);
     share = std::max(share, its);
     if (its <= worst) continue;
     worst = its;
     message = name + " at row " + std::to_string(row) + ", column " +
               std::to_string(static_cast<std::int64_t>(i) % tensor.columns) + " is " + std::to_string(got) +
-              " and should be " + std::to_string(expected[i]) + ": " + std::to_string(its) +
-              " of the tolerance. ";
+              " and should be " + std::to_string(right) + ": " + std::to_string(its) + " of the tolerance. ";
   }
   harness::CheckReport report;
   harness::check_guards(

@@ -28,15 +28,18 @@ class LayerRun {
                                                const LayerData& data, const AttentionTensors& features,
                                                std::int64_t shift = 0);
 
-  /// Poisons what the plan writes, runs it and waits.
+  /// Poisons what the plan writes, or fills it with ones where the plan adds to it, runs it and waits.
+  /// Dispatches are submitted `slice` at a time.
   /// @{
-  [[nodiscard]] Result<void> execute(const MultiHeadAttentionPlan& plan);
-  [[nodiscard]] Result<void> execute(const MultiHeadAttentionBackwardPlan& plan);
+  [[nodiscard]] Result<void> execute(const MultiHeadAttentionPlan& plan, std::uint32_t slice = ~0U);
+  [[nodiscard]] Result<void> execute(const MultiHeadAttentionBackwardPlan& plan, std::uint32_t slice = ~0U);
   /// @}
 
   /// What was written, against what is expected: a message where something is wrong. The largest share of a
   /// tolerance goes to `share`.
   [[nodiscard]] std::string check(const LayerResults& expected, double& share) const;
+  /// The numbers of a tensor, by the name of its member.
+  [[nodiscard]] std::vector<float> read(const std::string& name) const;
   /// Every byte of what was written, and what lies around it.
   [[nodiscard]] Result<std::map<std::string, std::vector<std::byte>>> bytes() const;
 
@@ -51,6 +54,7 @@ class LayerRun {
     harness::TensorBuffer buffer;
     DataType type = DataType::kFloat32;
     std::int64_t rows = 0, columns = 0;
+    bool adds = false;  ///< what is written is added to ones
   };
   using Tensors = std::map<std::string, Tensor>;
 
@@ -59,9 +63,12 @@ class LayerRun {
   [[nodiscard]] Result<void> add(const std::string& name, std::int64_t rows, std::int64_t columns,
                                  DataType type, const std::vector<float>* values);
   [[nodiscard]] Result<void> place_all(const LayerData& data);
-  [[nodiscard]] Result<void> poison(const std::vector<std::string>& names);
+  [[nodiscard]] Result<void> prepare(const std::string& name, bool adds);
   [[nodiscard]] Result<Buffer> poisoned_buffer(VkDeviceSize bytes) const;
   [[nodiscard]] BufferRange range(const std::string& name) const;
+  template <class Plan, class CallTensors>
+  [[nodiscard]] Result<void> run_plan(const Plan& plan, const CallTensors& call_tensors,
+                                      std::uint32_t slice) const;
   [[nodiscard]] std::string compare(const std::string& name, const std::vector<double>& expected,
                                     double& share) const;
 

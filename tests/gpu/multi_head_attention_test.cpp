@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpu/layer_run.hpp"
@@ -196,6 +199,97 @@ TEST_F(MultiHeadAttentionTest, WithoutBiasesAndSomeGradients) {
     backward.has_grad_parameters = (wanted & 8) != 0;
     expect_right(problem, desc, backward);
   }
+}
+
+TEST_F(MultiHeadAttentionTest, AddsToWhatIsThere) {
+  for (const bool packed : {true, false}) {
+    const char* const problem = "19x19 b2 d12 hq2 causal";
+    MultiHeadAttentionDesc desc = layer(problem, 28);
+    desc.packed_weights = packed;
+    desc.adds_to_output = true;
+    MultiHeadAttentionBackwardDesc backward;
+    backward.adds_to_inputs = backward.adds_to_parameters = true;
+    expect_right(problem, desc, backward);
+  }
+}
+
+/// Without a mask, rows of the input in another order give those rows of the output in that order; weights
+/// of a row sum to 1.
+TEST_F(MultiHeadAttentionTest, OrderAndSums) {
+  const char* const problem = "33x33 hq3 d12";
+  MultiHeadAttentionDesc desc = layer(problem, 36);
+  desc.saves_for_gradients = false;
+  desc.attention.weights = WeightsStage::kProbabilities;
+  LayerData data = random_layer_data(desc, 3);
+  const auto plan = runtime().make_multi_head_attention_plan(desc);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto outputs = [&]() -> std::pair<std::vector<float>, std::vector<float>> {
+    auto run = LayerRun::create(runtime(), desc, data, {});
+    if (!run.ok() || !run->execute(*plan).ok()) return {};
+    return {run->read("output"), run->read("weights")};
+  };
+  const auto [first, weights] = outputs();
+  ASSERT_EQ(first.size(), 33U * 36);
+  for (std::size_t row = 0; row < 3 * 33; ++row) {
+    const auto begin = weights.begin() + static_cast<std::ptrdiff_t>(row * 33);
+    EXPECT_NEAR(std::accumulate(begin, begin + 33, 0.0), 1.0, 0x1p-20);
+  }
+  std::vector<float>& input = data.inputs[0];
+  std::rotate(input.begin(), input.begin() + 5 * 36, input.end());
+  const auto second = outputs().first;
+  ASSERT_EQ(second.size(), first.size());
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    EXPECT_NEAR(second[i], first[(i + 5 * 36) % first.size()], 0x1p-17F);
+  }
+}
+
+/// Dispatches in slices, each in a submission of its own, and less at a time, give the same bits.
+TEST_F(MultiHeadAttentionTest, Slices) {
+  const char* const problem = "40x40 b2 hq4 d12 causal";
+  const MultiHeadAttentionDesc desc = layer(problem, 36);
+  const LayerData data = random_layer_data(desc, 3);
+  auto run = LayerRun::create(runtime(), desc, data, {});
+  const auto plan = runtime().make_multi_head_attention_plan(desc);
+  const auto backward = runtime().make_multi_head_attention_backward_plan({.forward = desc});
+  ASSERT_TRUE(run.ok() && plan.ok() && backward.ok());
+  ASSERT_TRUE(run->execute(*plan).ok() && run->execute(*backward).ok());
+  EXPECT_EQ(plan->dispatches().size(), plan->requirements().dispatches);
+  const auto whole = run->bytes();
+  ASSERT_TRUE(run->execute(*plan, 1).ok() && run->execute(*backward, 2).ok());
+  const auto sliced = run->bytes();
+  ASSERT_TRUE(whole.ok() && sliced.ok());
+  EXPECT_TRUE(*whole == *sliced);
+}
+
+TEST_F(MultiHeadAttentionTest, MistakesAreRefused) {
+  const MultiHeadAttentionDesc desc = layer("8x8 b2 hq2 d4", 8);
+  const LayerData data = random_layer_data(desc, 3);
+  auto run = LayerRun::create(runtime(), desc, data, {});
+  const auto plan = runtime().make_multi_head_attention_plan(desc);
+  ASSERT_TRUE(run.ok() && plan.ok());
+  ASSERT_TRUE(run->execute(*plan).ok());
+  const Buffer workspace = runtime().create_buffer(1 << 20).value();
+  const auto refused = [&](const std::function<void(MultiHeadAttentionTensors&)>& change) {
+    MultiHeadAttentionTensors tensors = run->tensors();
+    change(tensors);
+    const auto bindings = plan->make_bindings(tensors, workspace.range());
+    return bindings.ok() ? std::string() : bindings.error().message;
+  };
+  EXPECT_EQ(refused([](MultiHeadAttentionTensors&) {}), "");
+  EXPECT_EQ(refused([](MultiHeadAttentionTensors& t) { t.parameters.in_proj_weight.size = 700; }),
+            "in_proj_weight is (24, 8) f32, which takes a range of 768 bytes, but its range has 700");
+  EXPECT_EQ(refused([](MultiHeadAttentionTensors& t) { t.query = {}; }),
+            "query is (2, 8, 8) f32, 512 bytes, but its buffer is null");
+  EXPECT_NE(refused([](MultiHeadAttentionTensors& t) { t.output.offset += 4; }).find("no multiple of 16"),
+            std::string::npos);
+  EXPECT_NE(refused([](MultiHeadAttentionTensors& t) { t.saved.size -= 4; }).find("saved is ("),
+            std::string::npos);
+  MultiHeadAttentionOptions options;
+  options.attention_plan = runtime().make_plan(desc_of("8x8 d4")).value();
+  EXPECT_FALSE(runtime().make_multi_head_attention_plan(desc, options).ok());
+  options = {};
+  options.matmul_kernel = "fast";
+  EXPECT_FALSE(runtime().make_multi_head_attention_plan(desc, options).ok());
 }
 
 TEST_F(MultiHeadAttentionTest, Rotary) {
