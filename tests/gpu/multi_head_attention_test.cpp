@@ -3,10 +3,10 @@
 #include <vkattn/multi_head_attention.hpp>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,40 +20,49 @@
 namespace vkattn::tests {
 namespace {
 
+/// A layer whose attention is what a problem string says, with gradients.
+MultiHeadAttentionDesc layer(std::string_view problem, std::int64_t d_model,
+                             LayerInputs inputs = LayerInputs::kSelf) {
+  MultiHeadAttentionDesc desc;
+  desc.attention = desc_of(problem);
+  AttentionDesc& heads = desc.attention;
+  for (TensorDesc* tensor : {&heads.query, &heads.key, &heads.value, &heads.output}) tensor->strides.reset();
+  desc.d_model = d_model;
+  desc.inputs = inputs;
+  desc.saves_for_gradients = true;
+  return desc;
+}
+
+/// A layer, its gradients, and how its tensors lie.
+struct LayerForm {
+  std::string problem;  ///< of its attention
+  MultiHeadAttentionDesc desc;
+  MultiHeadAttentionBackwardDesc backward{};
+  std::int64_t shift = 0;
+  std::vector<float> frequencies{};
+};
+
 class MultiHeadAttentionTest : public GpuTest {
  protected:
-  /// A layer whose attention is what a problem string says, with gradients.
-  static MultiHeadAttentionDesc layer(std::string_view problem, std::int64_t d_model,
-                                      LayerInputs inputs = LayerInputs::kSelf) {
-    MultiHeadAttentionDesc desc;
-    desc.attention = desc_of(problem);
-    AttentionDesc& heads = desc.attention;
-    for (TensorDesc* tensor : {&heads.query, &heads.key, &heads.value, &heads.output})
-      tensor->strides.reset();
-    desc.d_model = d_model;
-    desc.inputs = inputs;
-    desc.saves_for_gradients = true;
-    return desc;
-  }
-
   /// Runs a layer's passes; compares what they write, and what they write once more.
-  void expect_right(std::string_view problem, const MultiHeadAttentionDesc& desc,
-                    MultiHeadAttentionBackwardDesc backward = {}, std::int64_t shift = 0) {
-    SCOPED_TRACE(problem);
-    const Problem its = parsed(problem);
+  void expect_right(const LayerForm& form) {
+    SCOPED_TRACE(form.problem);
+    const MultiHeadAttentionDesc& desc = form.desc;
+    const Problem its = parsed(form.problem);
     const HostProblem host(its);
     auto features = harness::ProblemRun::create(runtime(), its);
     ASSERT_TRUE(features.ok()) << features.error().message;
     ASSERT_TRUE(features->fill_inputs().ok());
     LayerData data = random_layer_data(desc, 7);
     data.features = host.inputs();
-    data.frequencies = frequencies;
-    auto run = LayerRun::create(runtime(), desc, data, features->tensors(), shift);
+    data.frequencies = form.frequencies;
+    auto run = LayerRun::create(runtime(), desc, data, features->tensors(), form.shift);
     ASSERT_TRUE(run.ok()) << run.error().message;
     const auto plan = runtime().make_multi_head_attention_plan(desc);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     std::optional<MultiHeadAttentionBackwardPlan> gradients;
     if (desc.saves_for_gradients) {
+      MultiHeadAttentionBackwardDesc backward = form.backward;
       backward.forward = desc;
       auto made = runtime().make_multi_head_attention_backward_plan(backward);
       ASSERT_TRUE(made.ok()) << made.error().message;
@@ -75,16 +84,10 @@ class MultiHeadAttentionTest : public GpuTest {
     ASSERT_TRUE(first.ok() && second.ok());
     EXPECT_TRUE(*first == *second) << "two runs differ";
   }
-  void expect_right(std::string_view problem, std::int64_t d_model, LayerInputs inputs = LayerInputs::kSelf) {
-    expect_right(problem, layer(problem, d_model, inputs));
-  }
-
   void TearDown() override {
     RecordProperty("largest_share", std::to_string(largest_share_));
     GpuTest::TearDown();
   }
-
-  std::vector<float> frequencies;
 
  private:
   double largest_share_ = 0;
@@ -102,115 +105,118 @@ TEST_F(MultiHeadAttentionTest, RaggedSizes) {
                                          {"17x17 b3 d8 hq3", 31},
                                          {"64x64 d32 hq2", 70},
                                          {"129x129 d5 dv7 hq3", 17}})) {
-    expect_right(size.problem, size.d_model);
+    expect_right({size.problem, layer(size.problem, size.d_model)});
   }
 }
 
-TEST_F(MultiHeadAttentionTest, InputsAndWeights) {
-  struct Form {
-    LayerInputs inputs;
+/// Inputs and their sizes, weights in one tensor or several.
+void add_inputs(std::vector<LayerForm>& forms) {
+  const char* const problem = "19x45 b2 d12 dv20 hq4 hkv2";
+  for (const LayerInputs inputs : {LayerInputs::kCross, LayerInputs::kSeparate}) {
+    for (const bool packed : {true, false}) {
+      LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 40, inputs)});
+      form.desc.packed_weights = packed;
+      if (packed) continue;
+      form.desc.key_input_dim = 24;
+      form.desc.value_input_dim = inputs == LayerInputs::kCross ? 24 : 33;
+    }
+  }
+}
+
+/// What is asked for and what is left out, by the bits of a number.
+void add_outputs(std::vector<LayerForm>& forms) {
+  for (const unsigned wanted : {1U, 2U, 4U, 8U, 13U, 7U}) {
+    const char* const problem = "19x45 b2 d12 hq4";
+    LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 28, LayerInputs::kSeparate)});
+    form.desc.has_input_bias = wanted > 7;
+    form.desc.has_output_bias = wanted % 3 == 1;
+    form.backward.has_grad_query = (wanted & 1U) != 0;
+    form.backward.has_grad_key = (wanted & 2U) != 0;
+    form.backward.has_grad_value = (wanted & 4U) != 0;
+    form.backward.has_grad_parameters = (wanted & 8U) != 0;
+  }
+  for (const bool packed : {true, false}) {
+    const char* const problem = "19x19 b2 d12 hq2 causal";
+    LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 28)});
+    form.desc.packed_weights = packed;
+    form.desc.adds_to_output = form.backward.adds_to_inputs = form.backward.adds_to_parameters = true;
+  }
+}
+
+TEST_F(MultiHeadAttentionTest, InputsAndOutputs) {
+  std::vector<LayerForm> forms;
+  add_inputs(forms);
+  add_outputs(forms);
+  for (const LayerForm& form : part_of(std::span<const LayerForm>(forms))) expect_right(form);
+}
+
+void add_types(std::vector<LayerForm>& forms) {
+  struct Types {
+    DataType rows, parameters, gradients;
     bool packed;
-    std::int64_t key_input_dim, value_input_dim;
   };
-  for (const Form& form : part_of<Form>({{LayerInputs::kCross, true, 40, 40},
-                                         {LayerInputs::kSeparate, true, 40, 40},
-                                         {LayerInputs::kCross, false, 24, 24},
-                                         {LayerInputs::kSeparate, false, 24, 33}})) {
-    const char* const problem = "19x45 b2 d12 dv20 hq4 hkv2";
-    MultiHeadAttentionDesc desc = layer(problem, 40, form.inputs);
-    desc.packed_weights = form.packed;
-    desc.key_input_dim = form.key_input_dim;
-    desc.value_input_dim = form.value_input_dim;
-    expect_right(problem, desc);
+  constexpr DataType k32 = DataType::kFloat32, k16 = DataType::kFloat16, kB = DataType::kBfloat16;
+  for (const Types& types : {Types{k16, k16, k16, true},
+                             {kB, kB, kB, false},
+                             {k16, k32, k32, false},
+                             {kB, k32, k32, true},
+                             {k32, kB, k32, true},
+                             {kB, k16, kB, true}}) {
+    const char* const problem = "37x37 b2 hq4 hkv2 d16 dv8 causal";
+    LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 33)});
+    form.desc.type = types.rows;
+    form.desc.parameter_type = types.parameters;
+    form.desc.packed_weights = types.packed;
+    form.desc.alignment_bytes = 0;
+    form.backward.grad_parameter_type = types.gradients;
+    form.shift = 1;
   }
 }
 
-TEST_F(MultiHeadAttentionTest, SeparateWeightsOfOneInput) {
-  const char* const problem = "37x37 b2 d12 hq4 hkv2 causal";
-  MultiHeadAttentionDesc desc = layer(problem, 45);
-  desc.packed_weights = false;
-  desc.rotary.style = RotaryStyle::kHalfSplit;
-  desc.rotary.dims = 12;
-  expect_right(problem, desc);
+void add_rotary(std::vector<LayerForm>& forms) {
+  for (const char* const problem :
+       {"40x40 b2 hq4 hkv2 d12 dv20 causal",
+        "40x40 b2 hq4 d12 causal sequences query_lengths=20,33 kv_lengths=20,33"}) {
+    for (const bool packed : {true, false}) {
+      LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 36)});
+      form.desc.packed_weights = packed;
+      form.desc.rotary.style = packed ? RotaryStyle::kInterleaved : RotaryStyle::kHalfSplit;
+      form.desc.rotary.dims = 8;
+      form.desc.rotary.magnitude = 1.1F;
+      form.desc.rotary.has_frequencies = packed;
+      if (packed) form.frequencies = {1.0F, 0.5F, -0.3F, 0.01F};
+    }
+  }
 }
 
-TEST_F(MultiHeadAttentionTest, Features) {
+TEST_F(MultiHeadAttentionTest, FeaturesAndTypes) {
+  std::vector<LayerForm> forms;
+  add_types(forms);
+  add_rotary(forms);
   for (const char* const words :
-       part_of<const char*>({"causal", "causal align=bottom-right", "window=9,3", "kv_lengths=31,40",
-                             "sequences query_lengths=20,33 kv_lengths=20,33", "mask=f32:bhqk hidden=0.3",
-                             "mask=bytes:bk hidden=0.3", "mask=bits:qk hidden=0.5", "softcap=2", "alibi",
-                             "sinks", "dropout=0.3", "dropout=0.1 causal kv_lengths=31,40"})) {
-    expect_right(std::string("40x40 b2 hq4 hkv2 d12 dv20 ") + words, 36);
+       {"causal", "causal align=bottom-right", "window=9,3", "kv_lengths=31,40",
+        "sequences query_lengths=20,33 kv_lengths=20,33", "mask=f32:bhqk hidden=0.3",
+        "mask=bytes:bk hidden=0.3", "mask=bits:qk hidden=0.5", "softcap=2", "alibi", "sinks", "dropout=0.3",
+        "dropout=0.1 causal kv_lengths=31,40"}) {
+    const std::string problem = std::string("40x40 b2 hq4 hkv2 d12 dv20 ") + words;
+    forms.push_back({problem, layer(problem, 36)});
   }
+  for (const LayerForm& form : part_of(std::span<const LayerForm>(forms))) expect_right(form);
 }
 
-TEST_F(MultiHeadAttentionTest, LengthsOfQueriesGoForwardOnly) {
-  const char* const problem = "40x40 b2 hq2 d12 query_lengths=17,40 kv_lengths=20,40";
-  MultiHeadAttentionDesc desc = layer(problem, 24);
-  desc.saves_for_gradients = false;
-  expect_right(problem, desc);
-}
-
-TEST_F(MultiHeadAttentionTest, Weights) {
+TEST_F(MultiHeadAttentionTest, WithoutGradients) {
   for (const char* const problem :
        part_of<const char*>({"33x33 b2 hq4 d8 causal", "40x40 b2 hq3 d12 kv_lengths=31,40 dropout=0.2"})) {
     MultiHeadAttentionDesc desc = layer(problem, 36);
     desc.saves_for_gradients = false;
     desc.attention.weights = WeightsStage::kProbabilities;
     desc.has_averaged_weights = true;
-    expect_right(problem, desc);
+    expect_right({problem, desc});
   }
-}
-
-TEST_F(MultiHeadAttentionTest, Types) {
-  struct Types {
-    DataType rows, parameters, gradients;
-    bool packed;
-  };
-  constexpr DataType k32 = DataType::kFloat32, k16 = DataType::kFloat16, kB = DataType::kBfloat16;
-  for (const Types& types : part_of<Types>({{k16, k16, k16, true},
-                                            {kB, kB, kB, false},
-                                            {k16, k32, k32, false},
-                                            {kB, k32, k32, true},
-                                            {k32, kB, k32, true},
-                                            {kB, k16, kB, true}})) {
-    const char* const problem = "37x37 b2 hq4 hkv2 d16 dv8 causal";
-    MultiHeadAttentionDesc desc = layer(problem, 33);
-    desc.type = types.rows;
-    desc.parameter_type = types.parameters;
-    desc.packed_weights = types.packed;
-    desc.alignment_bytes = 0;
-    MultiHeadAttentionBackwardDesc backward;
-    backward.grad_parameter_type = types.gradients;
-    expect_right(problem, desc, backward, 1);
-  }
-}
-
-TEST_F(MultiHeadAttentionTest, WithoutBiasesAndSomeGradients) {
-  for (const int wanted : part_of<int>({1, 2, 4, 8, 13, 7})) {
-    const char* const problem = "19x45 b2 d12 hq4";
-    MultiHeadAttentionDesc desc = layer(problem, 28, LayerInputs::kSeparate);
-    desc.has_input_bias = wanted > 7;
-    desc.has_output_bias = wanted % 3 == 1;
-    MultiHeadAttentionBackwardDesc backward;
-    backward.has_grad_query = (wanted & 1) != 0;
-    backward.has_grad_key = (wanted & 2) != 0;
-    backward.has_grad_value = (wanted & 4) != 0;
-    backward.has_grad_parameters = (wanted & 8) != 0;
-    expect_right(problem, desc, backward);
-  }
-}
-
-TEST_F(MultiHeadAttentionTest, AddsToWhatIsThere) {
-  for (const bool packed : {true, false}) {
-    const char* const problem = "19x19 b2 d12 hq2 causal";
-    MultiHeadAttentionDesc desc = layer(problem, 28);
-    desc.packed_weights = packed;
-    desc.adds_to_output = true;
-    MultiHeadAttentionBackwardDesc backward;
-    backward.adds_to_inputs = backward.adds_to_parameters = true;
-    expect_right(problem, desc, backward);
-  }
+  const char* const problem = "40x40 b2 hq2 d12 query_lengths=17,40 kv_lengths=20,40";
+  MultiHeadAttentionDesc desc = layer(problem, 24);
+  desc.saves_for_gradients = false;
+  expect_right({problem, desc});
 }
 
 /// Without a mask, rows of the input in another order give those rows of the output in that order; weights
@@ -261,6 +267,26 @@ TEST_F(MultiHeadAttentionTest, Slices) {
   EXPECT_TRUE(*whole == *sliced);
 }
 
+TEST_F(MultiHeadAttentionTest, LinesOfTheReadme) {
+  MultiHeadAttentionDesc layer;
+  layer.d_model = 64;
+  layer.attention.batch = 2;
+  layer.attention.query_length = 32;
+  layer.attention.query_heads = 4;
+  layer.attention.causal = true;
+  LayerData data = random_layer_data(layer, 1);
+  auto plan = runtime().make_multi_head_attention_plan(layer);
+  std::uint64_t seed = 1;
+  for (const ParameterShape& parameter : parameters(layer)) {
+    data.parameters[std::string(parameter.name)] =
+        initial_values(parameter, Initialisation::kXavierUniform, seed++);
+  }
+  auto run = LayerRun::create(runtime(), layer, data, {});
+  ASSERT_TRUE(plan.ok() && run.ok() && run->execute(*plan).ok());
+  double share = 0;
+  EXPECT_EQ(run->check(layer_reference(layer.resolved(), data), share), "");
+}
+
 TEST_F(MultiHeadAttentionTest, MistakesAreRefused) {
   const MultiHeadAttentionDesc desc = layer("8x8 b2 hq2 d4", 8);
   const LayerData data = random_layer_data(desc, 3);
@@ -290,27 +316,6 @@ TEST_F(MultiHeadAttentionTest, MistakesAreRefused) {
   options = {};
   options.matmul_kernel = "fast";
   EXPECT_FALSE(runtime().make_multi_head_attention_plan(desc, options).ok());
-}
-
-TEST_F(MultiHeadAttentionTest, Rotary) {
-  struct Form {
-    RotaryStyle style;
-    const char* problem;
-    std::vector<float> frequencies;
-  };
-  for (const Form& form :
-       part_of<Form>({{RotaryStyle::kInterleaved, "40x40 b2 hq4 hkv2 d12 dv20 causal", {}},
-                      {RotaryStyle::kHalfSplit,
-                       "40x40 b2 hq4 d12 causal sequences query_lengths=20,33 kv_lengths=20,33",
-                       {1.0F, 0.5F, -0.3F, 0.01F}}})) {
-    MultiHeadAttentionDesc desc = layer(form.problem, 36);
-    desc.rotary.style = form.style;
-    desc.rotary.dims = 8;
-    desc.rotary.magnitude = 1.1F;
-    frequencies = form.frequencies;
-    desc.rotary.has_frequencies = !frequencies.empty();
-    expect_right(form.problem, desc);
-  }
 }
 
 }  // namespace
