@@ -114,8 +114,8 @@ struct MultiHeadAttentionParameters {
 struct ParameterShape {
   std::string_view
       name;  ///< as nn.MultiheadAttention's state_dict has it: in_proj_weight, out_proj.weight, …
-  BufferRange MultiHeadAttentionParameters::*range = nullptr;
-  std::int64_t rows = 0;     ///< outputs; of a bias its elements
+  BufferRange MultiHeadAttentionParameters::*range = nullptr;  ///< its member
+  std::int64_t rows = 0;                                       ///< outputs; of a bias its elements
   std::int64_t columns = 0;  ///< inputs; 0 of a bias, which has one dimension
 
   /// All of them.
