@@ -47,6 +47,8 @@ struct RotaryDesc {
   bool has_frequencies = false;
   /// Multiplies the rotated dims (YaRN's attention factor). Finite.
   float magnitude = 1;
+  /// Pairs are turned by -p * f[i], times `magnitude`: the transpose, which gradients of turned rows take.
+  bool inverse = false;
 
   bool operator==(const RotaryDesc&) const = default;  ///< equal in every member
 };

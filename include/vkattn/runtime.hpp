@@ -8,6 +8,7 @@
 #include <vkattn/cache.hpp>
 #include <vkattn/host_tensors.hpp>
 #include <vkattn/matmul.hpp>
+#include <vkattn/multi_head_attention.hpp>
 #include <vkattn/plan.hpp>
 
 #include <cstddef>
@@ -124,6 +125,12 @@ class Runtime {
   /// MatmulPlan::create likewise.
   [[nodiscard]] Result<MatmulPlan> make_matmul_plan(const MatmulDesc& desc,
                                                     const MatmulOptions& options = {}) const;
+  /// MultiHeadAttentionPlan::create likewise, with make_plan() for its attention where the options have none.
+  [[nodiscard]] Result<MultiHeadAttentionPlan> make_multi_head_attention_plan(
+      const MultiHeadAttentionDesc& desc, const MultiHeadAttentionOptions& options = {}) const;
+  /// MultiHeadAttentionBackwardPlan::create with the runtime's pipeline cache.
+  [[nodiscard]] Result<MultiHeadAttentionBackwardPlan> make_multi_head_attention_backward_plan(
+      const MultiHeadAttentionBackwardDesc& desc, const MultiHeadAttentionOptions& options = {}) const;
   /// What was measured on this device; null where no file was given.
   [[nodiscard]] std::shared_ptr<const Tuning> tuning() const;
 

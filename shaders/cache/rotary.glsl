@@ -12,6 +12,7 @@
 layout(constant_id = VKATTN_APPEND_SPEC_ROTARY_STYLE) const uint kRotaryStyle = VKATTN_ROTARY_NONE;
 layout(constant_id = VKATTN_APPEND_SPEC_ROTARY_DIMS) const uint kRotaryDims = 2;
 layout(constant_id = VKATTN_APPEND_SPEC_ROTARY_MAGNITUDE) const float kRotaryMagnitude = 1.0;
+layout(constant_id = VKATTN_APPEND_SPEC_ROTARY_INVERSE) const bool kRotaryInverse = false;
 layout(constant_id = VKATTN_APPEND_SPEC_HAS_FREQUENCIES) const bool kHasFrequencies = false;
 layout(constant_id = VKATTN_APPEND_SPEC_FIRST_FREQUENCY) const uint kFirstFrequencyHigh = 0;
 layout(constant_id = VKATTN_APPEND_SPEC_FIRST_FREQUENCY + 1) const uint kFirstFrequencyLow = 0;
@@ -120,7 +121,7 @@ void rotary_cos_sin(uint first_pair, int position, out vec4 cosine, out vec4 sin
   const uint distance = uint(abs(position));
   umulExtended(low, uvec4(distance), carry, dropped);
   uvec4 turns = high * distance + carry;  // 2^-32 of a turn; whole turns are gone
-  turns = mix(turns, 0u - turns, notEqual(negative, bvec4(position < 0)));
+  turns = mix(turns, 0u - turns, notEqual(negative, bvec4((position < 0) != kRotaryInverse)));
   // The nearest quarter of a turn, and the angle from there: Taylor's series to the powers 8 and 9 are within 2^-25.
   const uvec4 quarter = (turns + 0x20000000u) >> 30;
   const vec4 angle = vec4(ivec4(turns - (quarter << 30))) * 1.4629180792671596e-9;  // 2 pi / 2^32

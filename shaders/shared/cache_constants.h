@@ -53,5 +53,6 @@
 #define VKATTN_APPEND_SPEC_FIRST_FREQUENCY 18  // of pair 0, 64-bit: the high word, then the low one
 // Ratios of frequencies 2^k pairs apart, for k from 0, 64-bit in the same way.
 #define VKATTN_APPEND_SPEC_RATIOS 20
+#define VKATTN_APPEND_SPEC_ROTARY_INVERSE 38  // behind the words of all ratios
 
 #endif

@@ -32,6 +32,7 @@ SpecializationValues rotary_specialization(const RotaryDesc& rotary) {
       {VKATTN_APPEND_SPEC_ROTARY_STYLE, static_cast<std::uint32_t>(rotary.style)},
       {VKATTN_APPEND_SPEC_ROTARY_DIMS, static_cast<std::uint32_t>(rotary.dims)},
       {VKATTN_APPEND_SPEC_ROTARY_MAGNITUDE, std::bit_cast<std::uint32_t>(rotary.magnitude)},
+      {VKATTN_APPEND_SPEC_ROTARY_INVERSE, rotary.inverse ? 1U : 0U},
       {VKATTN_APPEND_SPEC_HAS_FREQUENCIES, rotary.has_frequencies ? 1U : 0U}};
   if (rotary.has_frequencies) return values;
   add_fraction(values, VKATTN_APPEND_SPEC_FIRST_FREQUENCY, rotary.position_scale / (2 * std::numbers::pi));

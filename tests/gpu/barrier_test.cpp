@@ -2,11 +2,13 @@
 // left out in turn is reported.
 #include <vkattn/cache.hpp>
 #include <vkattn/merge.hpp>
+#include <vkattn/multi_head_attention.hpp>
 
 #include <cstddef>
 #include <functional>
 #include <string>
 
+#include "gpu/layer_run.hpp"
 #include "gpu/support.hpp"
 #include "harness/backward_run.hpp"
 #include "vulkan/device_state.hpp"
@@ -185,6 +187,44 @@ TEST_F(BarrierTest, OfBackwardPasses) {
         return Result<void>();
       },
       4);
+}
+
+// Each weight is a multiplication of its own: Q and K are turned, attention, output; and all of that back,
+// with sums over the projections of one input.
+TEST_F(BarrierTest, OfLayers) {
+  MultiHeadAttentionDesc desc;
+  desc.d_model = 16;
+  desc.attention.query_length = 8;
+  desc.attention.query_heads = 2;
+  desc.packed_weights = false;
+  desc.saves_for_gradients = true;
+  desc.rotary.style = RotaryStyle::kHalfSplit;
+  desc.rotary.dims = 8;
+  const auto plan = MultiHeadAttentionPlan::create(*device_, desc);
+  const auto backward = MultiHeadAttentionBackwardPlan::create(*device_, {.forward = desc});
+  ASSERT_TRUE(plan.ok() && backward.ok());
+  auto run = LayerRun::create(*runtime_, desc, random_layer_data(desc, 1), {});
+  ASSERT_TRUE(run.ok() && run->execute(*plan).ok() && run->execute(*backward).ok());
+  const auto workspace = runtime_->create_buffer(1 << 20);
+  ASSERT_TRUE(workspace.ok());
+  const auto forward_bindings = plan->make_bindings(run->tensors(), workspace->range());
+  ASSERT_TRUE(forward_bindings.ok()) << forward_bindings.error().message;
+  expect_each_barrier_is_missed(
+      "a layer",
+      [&](VkCommandBuffer commands) {
+        plan->record(commands, *forward_bindings);
+        return Result<void>();
+      },
+      3);
+  const auto backward_bindings = backward->make_bindings(run->backward_tensors(), workspace->range());
+  ASSERT_TRUE(backward_bindings.ok()) << backward_bindings.error().message;
+  expect_each_barrier_is_missed(
+      "the gradients of a layer",
+      [&](VkCommandBuffer commands) {
+        backward->record(commands, *backward_bindings);
+        return Result<void>();
+      },
+      5);
 }
 
 TEST_F(BarrierTest, OfMerges) {

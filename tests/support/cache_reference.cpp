@@ -60,7 +60,7 @@ std::vector<double> rotated(std::span<const float> row, const RotaryDesc& rotary
     const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(rotary.dims);
     const double frequency = rotary.has_frequencies ? static_cast<double>(frequencies[i])
                                                     : rotary.position_scale * std::pow(rotary.base, exponent);
-    const double angle = static_cast<double>(position) * frequency;
+    const double angle = static_cast<double>(rotary.inverse ? -position : position) * frequency;
     const double cosine = std::cos(angle) * static_cast<double>(rotary.magnitude);
     const double sine = std::sin(angle) * static_cast<double>(rotary.magnitude);
     const bool interleaved = rotary.style == RotaryStyle::kInterleaved;

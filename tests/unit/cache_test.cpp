@@ -209,7 +209,7 @@ TEST(Rotary, FrequenciesAsFractions) {
   rotary.base = std::nextafter(1.0, 2.0);  // a ratio that rounds to 1
   EXPECT_LT(value_of(detail::rotary_specialization(rotary), VKATTN_APPEND_SPEC_RATIOS), 1.0 + 1e-15);
   rotary.has_frequencies = true;
-  EXPECT_EQ(detail::rotary_specialization(rotary).size(), 4U);
+  EXPECT_EQ(detail::rotary_specialization(rotary).size(), 5U);
   EXPECT_TRUE(detail::rotary_specialization({}).empty());
 }
 

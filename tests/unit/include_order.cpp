@@ -6,8 +6,10 @@
 #include <vkattn/cache.hpp>
 #include <vkattn/device_features.hpp>
 #include <vkattn/frame_budget.hpp>
+#include <vkattn/initialisation.hpp>
 #include <vkattn/matmul.hpp>
 #include <vkattn/merge.hpp>
+#include <vkattn/multi_head_attention.hpp>
 #include <vkattn/pipeline_cache.hpp>
 #include <vkattn/plan.hpp>
 #include <vkattn/runtime.hpp>

@@ -1,0 +1,320 @@
+/// @file
+/// Multi-head attention as a layer: projections, attention, output projection, and its gradients.
+/// docs/semantics.md ("Multi-head attention") defines every result. Parameters lie as PyTorch's
+/// nn.MultiheadAttention stores them.
+#pragma once
+
+#include <vkattn/attention.hpp>
+#include <vkattn/attention_tensors.hpp>
+#include <vkattn/buffer_range.hpp>
+#include <vkattn/cache.hpp>
+#include <vkattn/data_type.hpp>
+#include <vkattn/device.hpp>
+#include <vkattn/initialisation.hpp>
+#include <vkattn/plan.hpp>
+#include <vkattn/recording.hpp>
+#include <vkattn/result.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vkattn {
+
+namespace detail {
+struct ModuleBindingsState;
+struct ModuleState;
+}  // namespace detail
+
+/// Which inputs a layer has.
+enum class LayerInputs : std::uint32_t {
+  kSelf = 0,      ///< one: Q, K and V are projections of `query`
+  kCross = 1,     ///< two: K and V are projections of `key`, the memory of a decoder
+  kSeparate = 2,  ///< three, as the arguments query, key and value of nn.MultiheadAttention
+};
+
+/// A layer: with W_Q, W_K, W_V and W_O stored (outputs, inputs) and x one row of an input,
+///
+///     Q = x_query W_Q^T + b_Q     K = x_key W_K^T + b_K     V = x_value W_V^T + b_V
+///     output = concat over query heads of attention(Q, K, V)[head]  W_O^T + b_O
+///
+/// Shapes: inputs `query` and `output` (batch, query_length, d_model), `key` (batch, kv_length,
+/// key_input_dim), `value` (batch, kv_length, value_input_dim), all without padding; packed sequences have
+/// rows in place of batch and length. Head h of Q is its elements h * head_dim on, of K and V likewise; these
+/// are read where the projections put them.
+struct MultiHeadAttentionDesc {
+  /// The problem of the heads: batch, lengths, heads, dims, causality, masks, dropout, weights and all else
+  /// that AttentionDesc has. head_dim not given: d_model / query_heads. kv_length not given where K and V are
+  /// of `query`: query_length. Storage of Q, K, V and O, and has_lse, are the layer's own and stay at their
+  /// defaults here; with a cache `layout`, `key` and `value` are those of the cache.
+  AttentionDesc attention{};
+  std::int64_t d_model = kUnset;            ///< elements of a row of `query` and `output`; must be given
+  LayerInputs inputs = LayerInputs::kSelf;  ///< which tensors the projections read
+  std::int64_t key_input_dim = kUnset;      ///< of a row of `key`; not given: d_model (kdim in PyTorch)
+  std::int64_t value_input_dim = kUnset;    ///< of a row of `value`; not given: key_input_dim of kCross, else
+                                            ///< d_model (vdim)
+
+  /// W_Q, W_K and W_V are one tensor, in_proj_weight; else q_proj_weight, k_proj_weight and v_proj_weight.
+  /// Packed ones need one input dim, and make one multiplication of those that read one input.
+  bool packed_weights = true;
+  bool has_input_bias = true;   ///< in_proj_bias: b_Q, b_K and b_V, packed in either case
+  bool has_output_bias = true;  ///< out_proj_bias: b_O
+
+  /// Of inputs, output and what lies between: float32, float16 or bfloat16. Sums are float32.
+  DataType type = DataType::kFloat32;
+  /// Of weights and biases likewise; not given: `type`.
+  std::optional<DataType> parameter_type{};
+  /// As TensorDesc::alignment_bytes, of inputs, output, parameters and their gradients.
+  std::uint32_t alignment_bytes = 16;
+
+  /// Rotary embedding of Q and K before attention. Only of kSelf. Positions are counted from 0 in each batch
+  /// entry, or from `positions` where there is a cache.
+  RotaryDesc rotary{};
+
+  /// K and V of the rows of `query`, which are new, are appended to cache_key and cache_value, and attention
+  /// is over all that the cache holds: attention.kv_length is then its most rows, attention.cache its
+  /// mapping, attention.key and attention.value its storage (any type), and query_length is the most new rows
+  /// of a batch entry. Of kSelf; causality and windows take Align::kBottomRight.
+  bool has_cache = false;
+
+  /// Write averaged_weights, float32 (batch, query_length, kv_length): the mean of the weights over the query
+  /// heads (need_weights with average_attn_weights in PyTorch, where dropout is in them). Of each head:
+  /// attention.weights = WeightsStage::kProbabilities.
+  bool has_averaged_weights = false;
+  /// What `output` holds is added to it, as of a residual connection.
+  bool adds_to_output = false;
+  /// Keep what gradients need in MultiHeadAttentionTensors::saved, else in the workspace.
+  bool saves_for_gradients = false;
+
+  /// The same with everything given that follows: dims, lengths and the whole attention problem, with the
+  /// strides by which it reads projections. What the plan has as desc(). Of a descriptor that validate()
+  /// refuses it is of no use.
+  [[nodiscard]] MultiHeadAttentionDesc resolved() const;
+
+  bool operator==(const MultiHeadAttentionDesc&) const = default;  ///< equal in every member
+};
+
+/// Where parameters lie, or their gradients; those that the layer has not are null. Weights are (outputs,
+/// inputs), rows without padding.
+struct MultiHeadAttentionParameters {
+  BufferRange in_proj_weight{};   ///< rows of W_Q, W_K, W_V; where packed_weights
+  BufferRange q_proj_weight{};    ///< W_Q (query_heads * head_dim, d_model); where not packed_weights
+  BufferRange k_proj_weight{};    ///< W_K (kv_heads * head_dim, key_input_dim); likewise
+  BufferRange v_proj_weight{};    ///< W_V (kv_heads * value_dim, value_input_dim); likewise
+  BufferRange in_proj_bias{};     ///< b_Q, b_K, b_V, side by side; where has_input_bias
+  BufferRange out_proj_weight{};  ///< W_O (d_model, query_heads * value_dim)
+  BufferRange out_proj_bias{};    ///< b_O (d_model); where has_output_bias
+};
+
+/// A parameter that a layer has.
+struct ParameterShape {
+  std::string_view
+      name;  ///< as nn.MultiheadAttention's state_dict has it: in_proj_weight, out_proj.weight, …
+  BufferRange MultiHeadAttentionParameters::*range = nullptr;  ///< its member
+  std::int64_t rows = 0;                                       ///< outputs; of a bias its elements
+  std::int64_t columns = 0;  ///< inputs; 0 of a bias, which has one dimension
+
+  /// All of them.
+  [[nodiscard]] std::int64_t elements() const { return columns == 0 ? rows : rows * columns; }
+};
+
+/// The parameters of a valid descriptor, in the order of MultiHeadAttentionParameters.
+[[nodiscard]] std::vector<ParameterShape> parameters(const MultiHeadAttentionDesc& desc);
+/// That a tensor of a file is this parameter of a valid descriptor; else an error with both shapes, or the
+/// names that there are.
+[[nodiscard]] Result<void> check_parameter(const MultiHeadAttentionDesc& desc, std::string_view name,
+                                           std::span<const std::int64_t> shape);
+/// First values of a parameter: a bias is 0; a weight has its columns as fan_in, its rows as fan_out, the
+/// packed one all of them, as nn.MultiheadAttention does it.
+[[nodiscard]] std::vector<float> initial_values(const ParameterShape& parameter, Initialisation how,
+                                                std::uint64_t seed);
+
+/// The tensors of one execution. What the descriptor has no use for may be null. What is written must not
+/// overlap any other tensor.
+struct MultiHeadAttentionTensors {
+  BufferRange query{};                        ///< the input of Q, and of K and V where LayerInputs::kSelf
+  BufferRange key{};                          ///< the input of K, and of V where LayerInputs::kCross
+  BufferRange value{};                        ///< the input of V, of LayerInputs::kSeparate
+  BufferRange output{};                       ///< written
+  MultiHeadAttentionParameters parameters{};  ///< read
+  /// MultiHeadAttentionPlan::saved_bytes() from a multiple of 16 on: written, and read by the backward pass.
+  BufferRange saved{};
+  BufferRange averaged_weights{};  ///< float32; written
+  /// Tensors that features of `attention` ask for: kv_lengths, mask, weights (written), …, and the dropout
+  /// seed. Its query, key, value, output and lse are not looked at. With a cache, kv_lengths are written
+  /// (`positions` plus new rows) and then read by attention; they may be `positions` itself.
+  AttentionTensors attention{};
+  BufferRange cache_key{};    ///< of which the new rows are written
+  BufferRange cache_value{};  ///< likewise
+  BufferRange positions{};    ///< int32, one per batch entry: rows that the cache holds already
+  BufferRange frequencies{};  ///< float32, rotary.dims / 2, where rotary.has_frequencies
+};
+
+/// How to plan a layer; what is left at its default the library decides.
+struct MultiHeadAttentionOptions {
+  VkPipelineCache pipeline_cache = {};  ///< owned by the caller; may be null
+  PlanOptions attention{};  ///< of the attention in the forward pass; pipeline_cache is taken from above
+  /// In place of one made with `attention`: a plan for MultiHeadAttentionDesc::resolved().attention.
+  std::optional<AttentionPlan> attention_plan{};
+  std::string matmul_kernel;          ///< as MatmulOptions::kernel, of every projection
+  std::string backward_kernel;        ///< as BackwardOptions::kernel
+  std::uint64_t max_dispatch_ns = 0;  ///< as PlanOptions::max_dispatch_ns
+  bool deferred_compilation = false;  ///< leave compilation to compile()
+};
+
+/// Checks every rule that needs no device; the first broken one is the error.
+[[nodiscard]] Result<void> validate(const MultiHeadAttentionDesc& desc);
+
+/// Descriptor sets and parameters for one set of tensors, made by a plan of a layer. As Bindings: reusable,
+/// move-only, not thread-safe by itself, idle when it is destroyed.
+class MultiHeadAttentionBindings {
+ public:
+  /// Those that were moved from may be destroyed and assigned to; those assigned to must be idle.
+  /// @{
+  MultiHeadAttentionBindings(MultiHeadAttentionBindings&&) noexcept;
+  MultiHeadAttentionBindings& operator=(MultiHeadAttentionBindings&&) noexcept;
+  /// @}
+  ~MultiHeadAttentionBindings();
+
+  /// For the library's own files.
+  /// @{
+  explicit MultiHeadAttentionBindings(std::unique_ptr<detail::ModuleBindingsState> state);
+  [[nodiscard]] detail::ModuleBindingsState& state() const { return *state_; }
+  /// @}
+
+ private:
+  std::unique_ptr<detail::ModuleBindingsState> state_;
+};
+
+/// An immutable plan of the forward pass: multiplications, an append where there is a cache, attention, and
+/// the barriers between them. Cheap to copy; safe to share across threads; the last copy, or the last of its
+/// bindings, destroys the pipelines, which must be idle by then.
+class MultiHeadAttentionPlan {
+ public:
+  /// Errors: a broken rule of the descriptor, a device limit (each tensor must fit maxStorageBufferRange), no
+  /// kernel that accepts, or Vulkan's own.
+  [[nodiscard]] static Result<MultiHeadAttentionPlan> create(const Device& device,
+                                                             const MultiHeadAttentionDesc& desc,
+                                                             const MultiHeadAttentionOptions& options = {});
+
+  /// As AttentionPlan::compile().
+  [[nodiscard]] Result<void> compile() const;
+  /// That nothing is left to compile.
+  [[nodiscard]] bool is_compiled() const noexcept;
+
+  /// What it computes, as MultiHeadAttentionDesc::resolved() gives it.
+  [[nodiscard]] const MultiHeadAttentionDesc& desc() const;
+  /// The plan of its attention.
+  [[nodiscard]] const AttentionPlan& attention() const;
+  /// Lines for a person: the layer, and each step with its kernel.
+  [[nodiscard]] std::string describe() const;
+  /// As AttentionPlan::dispatches(), of all steps one after the other; first_tile counts within a step.
+  [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
+  /// As AttentionPlan::requirements(). The workspace holds what lies between the steps.
+  [[nodiscard]] PlanRequirements requirements() const;
+  /// Bytes of MultiHeadAttentionTensors::saved; 0 without saves_for_gradients.
+  [[nodiscard]] VkDeviceSize saved_bytes() const;
+  /// As AttentionPlan::range_bytes(), of inputs, output, averaged_weights and what a cache has.
+  [[nodiscard]] VkDeviceSize range_bytes(BufferRange MultiHeadAttentionTensors::*tensor,
+                                         VkDeviceSize offset = 0) const;
+  /// The same of a parameter.
+  [[nodiscard]] VkDeviceSize range_bytes(BufferRange MultiHeadAttentionParameters::*tensor,
+                                         VkDeviceSize offset = 0) const;
+
+  /// As AttentionPlan::make_bindings(). A range that is too small is refused with the tensor's shape.
+  [[nodiscard]] Result<MultiHeadAttentionBindings> make_bindings(const MultiHeadAttentionTensors& tensors,
+                                                                 const BufferRange& workspace = {},
+                                                                 VkDescriptorPool pool = {}) const;
+  /// Points existing bindings at other tensors. Only while none is in use. After an error they are to be
+  /// rewritten once more before they are recorded.
+  [[nodiscard]] Result<void> rewrite(MultiHeadAttentionBindings& bindings,
+                                     const MultiHeadAttentionTensors& tensors,
+                                     const BufferRange& workspace = {}) const;
+  /// That the bindings were made by this plan or a copy of it.
+  [[nodiscard]] bool has_made(const MultiHeadAttentionBindings& bindings) const noexcept;
+
+  /// As AttentionPlan::record().
+  void record(VkCommandBuffer commands, const MultiHeadAttentionBindings& bindings,
+              const RecordOptions& options = {}) const noexcept;
+
+ private:
+  explicit MultiHeadAttentionPlan(std::shared_ptr<const detail::ModuleState> state)
+      : state_(std::move(state)) {}
+  std::shared_ptr<const detail::ModuleState> state_;
+};
+
+/// The gradients of a layer. With L a number that depends on `output` alone, grad_output is dL/doutput.
+struct MultiHeadAttentionBackwardDesc {
+  MultiHeadAttentionDesc forward{};  ///< as the forward pass was planned, with saves_for_gradients
+
+  bool has_grad_query = true;       ///< write grad_query: all of the input's of LayerInputs::kSelf
+  bool has_grad_key = true;         ///< write grad_key, where the layer has this input
+  bool has_grad_value = true;       ///< write grad_value, likewise
+  bool has_grad_parameters = true;  ///< write the gradients of all parameters
+  bool adds_to_inputs = false;      ///< what grad_query, grad_key and grad_value hold is added to them
+  bool adds_to_parameters = false;  ///< likewise of parameters: sums over several batches
+  /// Of the parameters' gradients: float32, float16 or bfloat16; not given: parameter_type.
+  std::optional<DataType> grad_parameter_type{};
+
+  /// The same with everything given.
+  [[nodiscard]] MultiHeadAttentionBackwardDesc resolved() const;
+
+  bool operator==(const MultiHeadAttentionBackwardDesc&) const = default;  ///< equal in every member
+};
+
+/// The tensors of one execution. No gradient may overlap another tensor.
+struct MultiHeadAttentionBackwardTensors {
+  MultiHeadAttentionTensors
+      forward{};              ///< those of the forward pass, with `saved` as it has written it; read
+  BufferRange grad_output{};  ///< with the shape of output; read
+  BufferRange grad_query{};   ///< with the shape of query; written
+  BufferRange grad_key{};     ///< with the shape of key; written
+  BufferRange grad_value{};   ///< with the shape of value; written
+  MultiHeadAttentionParameters grad_parameters{};  ///< written
+};
+
+/// Checks every rule that needs no device; the first broken one is the error.
+[[nodiscard]] Result<void> validate(const MultiHeadAttentionBackwardDesc& desc);
+
+/// An immutable plan of the gradients, as MultiHeadAttentionPlan. Two runs with the same inputs give the same
+/// bits.
+class MultiHeadAttentionBackwardPlan {
+ public:
+  /// As MultiHeadAttentionPlan::create().
+  [[nodiscard]] static Result<MultiHeadAttentionBackwardPlan> create(
+      const Device& device, const MultiHeadAttentionBackwardDesc& desc,
+      const MultiHeadAttentionOptions& options = {});
+
+  /// As those of MultiHeadAttentionPlan.
+  /// @{
+  [[nodiscard]] Result<void> compile() const;
+  [[nodiscard]] bool is_compiled() const noexcept;
+  [[nodiscard]] const MultiHeadAttentionBackwardDesc& desc() const;
+  [[nodiscard]] std::string describe() const;
+  [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
+  [[nodiscard]] PlanRequirements requirements() const;
+  [[nodiscard]] Result<MultiHeadAttentionBindings> make_bindings(
+      const MultiHeadAttentionBackwardTensors& tensors, const BufferRange& workspace = {},
+      VkDescriptorPool pool = {}) const;
+  [[nodiscard]] Result<void> rewrite(MultiHeadAttentionBindings& bindings,
+                                     const MultiHeadAttentionBackwardTensors& tensors,
+                                     const BufferRange& workspace = {}) const;
+  [[nodiscard]] bool has_made(const MultiHeadAttentionBindings& bindings) const noexcept;
+  void record(VkCommandBuffer commands, const MultiHeadAttentionBindings& bindings,
+              const RecordOptions& options = {}) const noexcept;
+  /// @}
+  /// As MultiHeadAttentionPlan::range_bytes(), of a parameter's gradient; those of inputs are as the inputs.
+  [[nodiscard]] VkDeviceSize range_bytes(BufferRange MultiHeadAttentionParameters::*gradient,
+                                         VkDeviceSize offset = 0) const;
+
+ private:
+  explicit MultiHeadAttentionBackwardPlan(std::shared_ptr<const detail::ModuleState> state)
+      : state_(std::move(state)) {}
+  std::shared_ptr<const detail::ModuleState> state_;
+};
+
+}  // namespace vkattn

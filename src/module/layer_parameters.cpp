@@ -1,0 +1,62 @@
+// The parameters of a layer: their names, shapes and first values.
+#include <algorithm>
+
+#include "common/message.hpp"
+#include "module/layer_shape.hpp"
+
+namespace vkattn {
+
+namespace {
+
+std::string shape_text(std::span<const std::int64_t> shape) {
+  std::string text;
+  for (const std::int64_t size : shape) text += detail::message(text.empty() ? "(" : ", ", size);
+  return text.empty() ? "()" : text + ")";
+}
+
+}  // namespace
+
+std::vector<ParameterShape> parameters(const MultiHeadAttentionDesc& given) {
+  using P = MultiHeadAttentionParameters;
+  const MultiHeadAttentionDesc desc = given.resolved();
+  const detail::LayerShape shape = detail::layer_shape(desc);
+  const auto& [query, key, value] = shape.projections;
+  const std::int64_t packed_rows = value.first_row + value.width;
+  std::vector<ParameterShape> all;
+  if (desc.packed_weights) {
+    all.push_back({"in_proj_weight", &P::in_proj_weight, packed_rows, desc.d_model});
+  } else {
+    all.push_back({"q_proj_weight", &P::q_proj_weight, query.width, desc.d_model});
+    all.push_back({"k_proj_weight", &P::k_proj_weight, key.width, desc.key_input_dim});
+    all.push_back({"v_proj_weight", &P::v_proj_weight, value.width, desc.value_input_dim});
+  }
+  if (desc.has_input_bias) all.push_back({"in_proj_bias", &P::in_proj_bias, packed_rows, 0});
+  all.push_back({"out_proj.weight", &P::out_proj_weight, desc.d_model, shape.heads_width});
+  if (desc.has_output_bias) all.push_back({"out_proj.bias", &P::out_proj_bias, desc.d_model, 0});
+  return all;
+}
+
+Result<void> check_parameter(const MultiHeadAttentionDesc& desc, std::string_view name,
+                             std::span<const std::int64_t> shape) {
+  return detail::without_exceptions([&]() -> Result<void> {
+    std::string names;
+    for (const ParameterShape& parameter : parameters(desc)) {
+      names += detail::message(names.empty() ? "" : ", ", parameter.name);
+      if (parameter.name != name) continue;
+      std::vector<std::int64_t> own{parameter.rows};
+      if (parameter.columns != 0) own.push_back(parameter.columns);
+      if (std::equal(own.begin(), own.end(), shape.begin(), shape.end())) return {};
+      return detail::invalid(name, " has the shape ", shape_text(shape), ", but the layer's is ",
+                             shape_text(own));
+    }
+    return detail::invalid("the layer has no parameter ", name, "; it has ", names);
+  });
+}
+
+std::vector<float> initial_values(const ParameterShape& parameter, Initialisation how, std::uint64_t seed) {
+  std::vector<float> values(static_cast<std::size_t>(parameter.elements()));
+  if (parameter.columns != 0) initialise(values, parameter.columns, parameter.rows, how, seed);
+  return values;
+}
+
+}  // namespace vkattn

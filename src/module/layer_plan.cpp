@@ -1,0 +1,270 @@
+// The plans of a layer.
+#include <algorithm>
+#include <utility>
+
+#include "common/message.hpp"
+#include "module/layer_steps.hpp"
+#include "vulkan/device_state.hpp"
+
+namespace vkattn {
+
+namespace detail {
+
+namespace {
+
+Result<AttentionPlan> attention_plan(const Device& device, const MultiHeadAttentionDesc& desc,
+                                     const MultiHeadAttentionOptions& options) {
+  if (const auto& given = options.attention_plan) {
+    if (given->is_on(device) && given->desc() == desc.attention) return *given;
+    return invalid("MultiHeadAttentionOptions::attention_plan is of another problem or device; make it of ",
+                   "MultiHeadAttentionDesc::resolved().attention");
+  }
+  PlanOptions how = options.attention;
+  how.pipeline_cache = options.pipeline_cache;
+  if (how.max_dispatch_ns == 0) how.max_dispatch_ns = options.max_dispatch_ns;
+  how.deferred_compilation = options.deferred_compilation;
+  return AttentionPlan::create(device, desc.attention, how);
+}
+
+Result<std::shared_ptr<const ModuleState>> make_forward(const Device& device,
+                                                        const MultiHeadAttentionDesc& given,
+                                                        const MultiHeadAttentionOptions& options) {
+  if (Result<void> s = validate(given); !s) return s.error();
+  if (options.attention.push_descriptors) {
+    return invalid("MultiHeadAttentionOptions::attention has push_descriptors, but a layer has bindings");
+  }
+  auto made = std::make_shared<ModuleState>(device, options);
+  ModuleState& state = *made;
+  state.desc = given.resolved();
+  auto attention = attention_plan(device, state.desc, options);
+  if (!attention) return attention.error();
+  const LayerShape shape = layer_shape(state.desc);
+  state.memory = layer_memory(state.desc, shape);
+  add_layer_tensors(state.desc, shape, state.memory.bytes, state.program);
+  add_output_tensors(state.desc, shape, state.program);
+  if (Result<void> s = add_forward_steps(state.desc, *attention, state.program); !s) return s.error();
+  state.attention = *std::move(attention);
+  return std::shared_ptr<const ModuleState>(std::move(made));
+}
+
+Result<std::shared_ptr<const ModuleState>> make_backward(const Device& device,
+                                                         const MultiHeadAttentionBackwardDesc& given,
+                                                         const MultiHeadAttentionOptions& options) {
+  if (Result<void> s = validate(given); !s) return s.error();
+  auto made = std::make_shared<ModuleState>(device, options);
+  ModuleState& state = *made;
+  state.backward = given.resolved();
+  state.desc = state.backward.forward;
+  const LayerShape shape = layer_shape(state.desc);
+  state.memory = layer_memory(state.desc, shape);
+  add_layer_tensors(state.desc, shape, state.memory.bytes, state.program);
+  add_gradient_tensors(state.backward, shape, state.program);
+  if (Result<void> s = add_backward_steps(state.backward, state.program); !s) return s.error();
+  return std::shared_ptr<const ModuleState>(std::move(made));
+}
+
+/// Only the forward pass averages weights.
+Result<ParameterPiece> make_head_shares(const ModuleState& state) {
+  if (!state.desc.has_averaged_weights || !state.attention) return ParameterPiece();
+  const auto heads = static_cast<std::size_t>(state.desc.attention.query_heads);
+  auto piece = state.program.device().state().parameters->take(heads * sizeof(float));
+  if (!piece) return piece.error();
+  std::fill_n(reinterpret_cast<float*>(piece->data()), heads, 1.0F / static_cast<float>(heads));
+  return piece;
+}
+
+BufferRange range_of(const ParameterPiece& shares, const ModuleState& state) {
+  if (shares.buffer() == VkBuffer{}) return {};
+  const auto heads = static_cast<VkDeviceSize>(state.desc.attention.query_heads);
+  return {shares.buffer(), shares.offset(), heads * sizeof(float)};
+}
+
+ModuleCall call_of(const MultiHeadAttentionTensors& tensors, const BufferRange& workspace,
+                   const ParameterPiece& shares, const ModuleState& state) {
+  return {tensors, nullptr, workspace, range_of(shares, state)};
+}
+
+ModuleCall call_of(const MultiHeadAttentionBackwardTensors& tensors, const BufferRange& workspace,
+                   const ParameterPiece& shares, const ModuleState& state) {
+  return {tensors.forward, &tensors, workspace, range_of(shares, state)};
+}
+
+template <class Tensors>
+Result<MultiHeadAttentionBindings> bind_layer(const std::shared_ptr<const ModuleState>& state,
+                                              const Tensors& tensors, const BufferRange& workspace,
+                                              VkDescriptorPool pool) {
+  auto bindings = std::make_unique<ModuleBindingsState>();
+  bindings->plan = state;
+  auto shares = make_head_shares(*state);
+  if (!shares) return shares.error();
+  bindings->head_shares = *std::move(shares);
+  auto steps = state->program.bind(call_of(tensors, workspace, bindings->head_shares, *state), pool);
+  if (!steps) return steps.error();
+  bindings->steps = *std::move(steps);
+  return MultiHeadAttentionBindings(std::move(bindings));
+}
+
+template <class Tensors>
+Result<void> rewrite_layer(const std::shared_ptr<const ModuleState>& state,
+                           const MultiHeadAttentionBindings& bindings, const Tensors& tensors,
+                           const BufferRange& workspace) {
+  ModuleBindingsState& own = bindings.state();
+  if (own.plan != state) return invalid("these bindings were made by another plan");
+  return state->program.rewrite(own.steps, call_of(tensors, workspace, own.head_shares, *state));
+}
+
+std::string summary(const MultiHeadAttentionDesc& desc) {
+  constexpr const char* kInputs[] = {"self-attention", "cross-attention", "separate inputs"};
+  return message(kInputs[static_cast<std::size_t>(desc.inputs)], ", d_model ", desc.d_model, ", ",
+                 desc.packed_weights ? "packed" : "separate", " weights ", name(*desc.parameter_type),
+                 ", rows ", name(desc.type), desc.has_cache ? ", cache" : "",
+                 desc.rotary.style == RotaryStyle::kNone ? "" : ", rotary", "\n");
+}
+
+}  // namespace
+
+}  // namespace detail
+
+MultiHeadAttentionBindings::MultiHeadAttentionBindings(std::unique_ptr<detail::ModuleBindingsState> state)
+    : state_(std::move(state)) {}
+MultiHeadAttentionBindings::MultiHeadAttentionBindings(MultiHeadAttentionBindings&&) noexcept = default;
+MultiHeadAttentionBindings& MultiHeadAttentionBindings::operator=(MultiHeadAttentionBindings&&) noexcept =
+    default;
+MultiHeadAttentionBindings::~MultiHeadAttentionBindings() = default;
+
+Result<MultiHeadAttentionPlan> MultiHeadAttentionPlan::create(const Device& device,
+                                                              const MultiHeadAttentionDesc& desc,
+                                                              const MultiHeadAttentionOptions& options) {
+  return detail::without_exceptions([&]() -> Result<MultiHeadAttentionPlan> {
+    auto state = detail::make_forward(device, desc, options);
+    if (!state) return state.error();
+    return MultiHeadAttentionPlan(*std::move(state));
+  });
+}
+
+Result<void> MultiHeadAttentionPlan::compile() const {
+  return detail::without_exceptions([&] { return state_->program.compile(); });
+}
+
+bool MultiHeadAttentionPlan::is_compiled() const noexcept {
+  return state_->program.is_compiled();
+}
+
+const MultiHeadAttentionDesc& MultiHeadAttentionPlan::desc() const {
+  return state_->desc;
+}
+
+const AttentionPlan& MultiHeadAttentionPlan::attention() const {
+  return *state_->attention;
+}
+
+std::string MultiHeadAttentionPlan::describe() const {
+  return "layer: " + detail::summary(state_->desc) + state_->program.describe();
+}
+
+std::vector<DispatchInfo> MultiHeadAttentionPlan::dispatches() const {
+  return state_->program.dispatches();
+}
+
+PlanRequirements MultiHeadAttentionPlan::requirements() const {
+  return state_->program.requirements();
+}
+
+VkDeviceSize MultiHeadAttentionPlan::saved_bytes() const {
+  return state_->desc.saves_for_gradients ? state_->memory.bytes : 0;
+}
+
+VkDeviceSize MultiHeadAttentionPlan::range_bytes(BufferRange MultiHeadAttentionTensors::*tensor,
+                                                 VkDeviceSize offset) const {
+  return state_->program.range_bytes(detail::place_of(tensor), offset);
+}
+
+VkDeviceSize MultiHeadAttentionPlan::range_bytes(BufferRange MultiHeadAttentionParameters::*tensor,
+                                                 VkDeviceSize offset) const {
+  return state_->program.range_bytes(detail::place_of(tensor), offset);
+}
+
+Result<MultiHeadAttentionBindings> MultiHeadAttentionPlan::make_bindings(
+    const MultiHeadAttentionTensors& tensors, const BufferRange& workspace, VkDescriptorPool pool) const {
+  return detail::without_exceptions([&] { return detail::bind_layer(state_, tensors, workspace, pool); });
+}
+
+Result<void> MultiHeadAttentionPlan::rewrite(MultiHeadAttentionBindings& bindings,
+                                             const MultiHeadAttentionTensors& tensors,
+                                             const BufferRange& workspace) const {
+  return detail::without_exceptions(
+      [&] { return detail::rewrite_layer(state_, bindings, tensors, workspace); });
+}
+
+bool MultiHeadAttentionPlan::has_made(const MultiHeadAttentionBindings& bindings) const noexcept {
+  return bindings.state().plan == state_;
+}
+
+void MultiHeadAttentionPlan::record(VkCommandBuffer commands, const MultiHeadAttentionBindings& bindings,
+                                    const RecordOptions& options) const noexcept {
+  if (has_made(bindings)) state_->program.record(commands, bindings.state().steps, options);
+}
+
+Result<MultiHeadAttentionBackwardPlan> MultiHeadAttentionBackwardPlan::create(
+    const Device& device, const MultiHeadAttentionBackwardDesc& desc,
+    const MultiHeadAttentionOptions& options) {
+  return detail::without_exceptions([&]() -> Result<MultiHeadAttentionBackwardPlan> {
+    auto state = detail::make_backward(device, desc, options);
+    if (!state) return state.error();
+    return MultiHeadAttentionBackwardPlan(*std::move(state));
+  });
+}
+
+Result<void> MultiHeadAttentionBackwardPlan::compile() const {
+  return detail::without_exceptions([&] { return state_->program.compile(); });
+}
+
+bool MultiHeadAttentionBackwardPlan::is_compiled() const noexcept {
+  return state_->program.is_compiled();
+}
+
+const MultiHeadAttentionBackwardDesc& MultiHeadAttentionBackwardPlan::desc() const {
+  return state_->backward;
+}
+
+std::string MultiHeadAttentionBackwardPlan::describe() const {
+  return "gradients of a layer: " + detail::summary(state_->desc) + state_->program.describe();
+}
+
+std::vector<DispatchInfo> MultiHeadAttentionBackwardPlan::dispatches() const {
+  return state_->program.dispatches();
+}
+
+PlanRequirements MultiHeadAttentionBackwardPlan::requirements() const {
+  return state_->program.requirements();
+}
+
+VkDeviceSize MultiHeadAttentionBackwardPlan::range_bytes(BufferRange MultiHeadAttentionParameters::*gradient,
+                                                         VkDeviceSize offset) const {
+  return state_->program.range_bytes(detail::gradient_of(gradient), offset);
+}
+
+Result<MultiHeadAttentionBindings> MultiHeadAttentionBackwardPlan::make_bindings(
+    const MultiHeadAttentionBackwardTensors& tensors, const BufferRange& workspace,
+    VkDescriptorPool pool) const {
+  return detail::without_exceptions([&] { return detail::bind_layer(state_, tensors, workspace, pool); });
+}
+
+Result<void> MultiHeadAttentionBackwardPlan::rewrite(MultiHeadAttentionBindings& bindings,
+                                                     const MultiHeadAttentionBackwardTensors& tensors,
+                                                     const BufferRange& workspace) const {
+  return detail::without_exceptions(
+      [&] { return detail::rewrite_layer(state_, bindings, tensors, workspace); });
+}
+
+bool MultiHeadAttentionBackwardPlan::has_made(const MultiHeadAttentionBindings& bindings) const noexcept {
+  return bindings.state().plan == state_;
+}
+
+void MultiHeadAttentionBackwardPlan::record(VkCommandBuffer commands,
+                                            const MultiHeadAttentionBindings& bindings,
+                                            const RecordOptions& options) const noexcept {
+  if (has_made(bindings)) state_->program.record(commands, bindings.state().steps, options);
+}
+
+}  // namespace vkattn

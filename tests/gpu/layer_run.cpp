@@ -1,0 +1,319 @@
+// A layer on a device: see layer_run.hpp.
+#include "gpu/layer_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "harness/guard.hpp"
+#include "harness/host_view.hpp"
+#include "harness/share.hpp"
+#include "support/cache_reference.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+constexpr const char* kInputs[] = {"query", "key", "value"};
+
+std::vector<float> random_numbers(std::int64_t count, double deviation, DataType type, std::uint64_t seed,
+                                  std::uint64_t number) {
+  harness::NormalNumbers normal(harness::stream_of(seed, 512 + number));
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = decoded(type, harness::stored_bits(static_cast<float>(normal.at(i) * deviation), type));
+  }
+  return values;
+}
+
+double roundoff(DataType type) {
+  return type == DataType::kFloat32 ? 0x1p-24 : type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
+}
+
+harness::TensorShape matrix_shape(DataType type, std::int64_t rows, std::int64_t columns) {
+  return {TensorDesc{type, Strides{0, 0, columns, 1}, 0}, 1, 1, rows, columns};
+}
+
+}  // namespace
+
+LayerData random_layer_data(const MultiHeadAttentionDesc& given, std::uint64_t seed) {
+  const MultiHeadAttentionDesc desc = given.resolved();
+  LayerData data;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const InputSize size = input_size(desc, i);
+    data.inputs[i] = random_numbers(size.rows * size.columns, 1, desc.type, seed, i);
+  }
+  std::uint64_t number = 3;
+  for (const ParameterShape& parameter : parameters(desc)) {
+    const double deviation =
+        parameter.columns == 0 ? 0.5 : 1 / std::sqrt(static_cast<double>(parameter.columns));
+    data.parameters[std::string(parameter.name)] =
+        random_numbers(parameter.elements(), deviation, *desc.parameter_type, seed, number++);
+  }
+  if (!desc.saves_for_gradients) return data;
+  const InputSize output = input_size(desc, 0);
+  data.grad_output = random_numbers(output.rows * output.columns, 1, desc.type, seed, number);
+  return data;
+}
+
+Result<LayerRun> LayerRun::create(const Runtime& runtime, const MultiHeadAttentionDesc& desc,
+                                  const LayerData& data, const AttentionTensors& features,
+                                  std::int64_t shift) {
+  LayerRun run(runtime, desc.resolved());
+  run.features_ = features;
+  run.shift_ = shift;
+  if (Result<void> s = run.place_all(data); !s.ok()) return s.error();
+  const AttentionDesc& a = run.desc_.attention;
+  if (a.query_lengths != Lengths::kPerEntry) return run;
+  for (std::int64_t b = 0; b < a.batch; ++b) {
+    const std::int64_t length = reference::query_length(a, data.features, b);
+    for (std::int64_t i = 0; i < a.query_length; ++i) run.is_row_written_.push_back(i < length);
+  }
+  return run;
+}
+
+Result<void> LayerRun::place_all(const LayerData& data) {
+  const AttentionDesc& a = desc_.attention;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto [rows, columns] = input_size(desc_, i);
+    if (rows == 0) continue;
+    if (Result<void> s = add(kInputs[i], rows, columns, desc_.type, &data.inputs[i]); !s.ok()) return s;
+    const std::string gradient = std::string("grad_") + kInputs[i];
+    if (Result<void> s = add(gradient, rows, columns, desc_.type, nullptr); !s.ok()) return s;
+  }
+  for (const ParameterShape& parameter : parameters(desc_)) {
+    const std::string name(parameter.name);
+    const std::int64_t columns = parameter.columns == 0 ? parameter.rows : parameter.columns;
+    const std::int64_t rows = parameter.columns == 0 ? 1 : parameter.rows;
+    if (Result<void> s = add(name, rows, columns, *desc_.parameter_type, &data.parameters.at(name)); !s.ok())
+      return s;
+  }
+  const auto [rows, columns] = input_size(desc_, 0);
+  if (Result<void> s = add("output", rows, columns, desc_.type, nullptr); !s.ok()) return s;
+  if (!data.grad_output.empty()) {
+    if (Result<void> s = add("grad_output", rows, columns, desc_.type, &data.grad_output); !s.ok()) return s;
+  }
+  if (!data.frequencies.empty()) {
+    const auto count = static_cast<std::int64_t>(data.frequencies.size());
+    if (Result<void> s = add("frequencies", 1, count, DataType::kFloat32, &data.frequencies); !s.ok())
+      return s;
+  }
+  if (a.weights != WeightsStage::kNone) {
+    const std::int64_t all = a.batch * a.query_heads * a.query_length;
+    if (Result<void> s = add("weights", all, a.kv_length, DataType::kFloat32, nullptr); !s.ok()) return s;
+  }
+  if (!desc_.has_averaged_weights) return {};
+  return add("averaged_weights", a.batch * a.query_length, a.kv_length, DataType::kFloat32, nullptr);
+}
+
+Result<void> LayerRun::add(const std::string& name, std::int64_t rows, std::int64_t columns, DataType type,
+                           const std::vector<float>* values) {
+  Tensor tensor{{}, type, rows, columns};
+  const std::int64_t size = element_bytes(type);
+  if (Result<void> s = harness::place(*runtime_, rows * columns * size, shift_ * size, tensor.buffer);
+      !s.ok())
+    return s;
+  if (values != nullptr) {
+    const auto fill = [&](const harness::PutElement& put) {
+      for (std::size_t i = 0; i < values->size(); ++i) {
+        const std::uint32_t bits = encoded(type, (*values)[i]);
+        put(static_cast<std::int64_t>(i) * size,
+            std::as_bytes(std::span(&bits, 1)).first(static_cast<std::size_t>(size)));
+      }
+    };
+    if (Result<void> s = harness::fill_with(*runtime_, tensor.buffer, harness::input_filler(type), fill);
+        !s.ok())
+      return s;
+  }
+  tensors_[name] = std::move(tensor);
+  return {};
+}
+
+Result<void> LayerRun::prepare(const std::string& name, bool adds) {
+  Tensor& tensor = tensors_.at(name);
+  tensor.adds = adds;
+  if (std::find(written_.begin(), written_.end(), name) == written_.end()) written_.push_back(name);
+  const harness::Pattern poison = harness::output_poison(tensor.type);
+  if (!adds) return harness::fill_pattern(*runtime_, tensor.buffer, poison);
+  const std::uint32_t one = encoded(tensor.type, 1.0F);
+  const auto size = std::size_t{element_bytes(tensor.type)};
+  return harness::fill_with(*runtime_, tensor.buffer, poison, [&](const harness::PutElement& put) {
+    for (std::int64_t i = 0; i < tensor.rows * tensor.columns; ++i) {
+      put(i * static_cast<std::int64_t>(size), std::as_bytes(std::span(&one, 1)).first(size));
+    }
+  });
+}
+
+Result<Buffer> LayerRun::poisoned_buffer(VkDeviceSize bytes) const {
+  if (bytes == 0) return Buffer();
+  auto buffer = runtime_->create_buffer(bytes);
+  if (!buffer.ok()) return buffer.error();
+  const std::vector<std::byte> poison(static_cast<std::size_t>(bytes), std::byte{0xff});
+  if (Result<void> s = runtime_->write(*buffer, 0, poison); !s.ok()) return s.error();
+  return buffer;
+}
+
+BufferRange LayerRun::range(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? BufferRange{} : harness::range_of(found->second.buffer);
+}
+
+MultiHeadAttentionTensors LayerRun::tensors() const {
+  MultiHeadAttentionTensors tensors;
+  tensors.query = range("query");
+  tensors.key = range("key");
+  tensors.value = range("value");
+  tensors.output = range("output");
+  for (const ParameterShape& parameter : parameters(desc_)) {
+    tensors.parameters.*parameter.range = range(std::string(parameter.name));
+  }
+  tensors.saved = saved_.size() == 0 ? BufferRange{} : saved_.range();
+  tensors.averaged_weights = range("averaged_weights");
+  tensors.attention = features_;
+  tensors.attention.weights = range("weights");
+  tensors.frequencies = range("frequencies");
+  return tensors;
+}
+
+MultiHeadAttentionBackwardTensors LayerRun::backward_tensors() const {
+  MultiHeadAttentionBackwardTensors backward;
+  backward.forward = tensors();
+  backward.grad_output = range("grad_output");
+  backward.grad_query = range("grad_query");
+  backward.grad_key = range("grad_key");
+  backward.grad_value = range("grad_value");
+  for (const ParameterShape& parameter : parameters(desc_)) {
+    backward.grad_parameters.*parameter.range = range("grad " + std::string(parameter.name));
+  }
+  return backward;
+}
+
+template <class Plan, class CallTensors>
+Result<void> LayerRun::run_plan(const Plan& plan, const CallTensors& call_tensors,
+                                std::uint32_t slice) const {
+  const auto workspace = poisoned_buffer(plan.requirements().workspace_bytes);
+  if (!workspace.ok()) return workspace.error();
+  const auto bindings =
+      plan.make_bindings(call_tensors, workspace->size() == 0 ? BufferRange{} : workspace->range());
+  if (!bindings.ok()) return bindings.error();
+  const std::uint32_t all = plan.requirements().dispatches;
+  for (std::uint32_t first = 0; first < all; first += std::min(slice, all - first)) {
+    const auto done = runtime_->execute([&](VkCommandBuffer commands) {
+      plan.record(commands, *bindings, {.first_dispatch = first, .dispatch_count = slice});
+    });
+    if (!done.ok()) return done.error();
+  }
+  return {};
+}
+
+Result<void> LayerRun::execute(const MultiHeadAttentionPlan& plan, std::uint32_t slice) {
+  if (Result<void> s = prepare("output", desc_.adds_to_output); !s.ok()) return s;
+  for (const char* const name : {"weights", "averaged_weights"}) {
+    if (!tensors_.contains(name)) continue;
+    if (Result<void> s = prepare(name, false); !s.ok()) return s;
+  }
+  auto saved = poisoned_buffer(plan.saved_bytes());
+  if (!saved.ok()) return saved.error();
+  saved_ = *std::move(saved);
+  return run_plan(plan, tensors(), slice);
+}
+
+Result<void> LayerRun::execute(const MultiHeadAttentionBackwardPlan& plan, std::uint32_t slice) {
+  const MultiHeadAttentionBackwardDesc& desc = plan.desc();
+  const bool wanted[] = {desc.has_grad_query, desc.has_grad_key, desc.has_grad_value};
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (!wanted[i] || !tensors_.contains(kInputs[i])) continue;
+    if (Result<void> s = prepare(std::string("grad_") + kInputs[i], desc.adds_to_inputs); !s.ok()) return s;
+  }
+  if (desc.has_grad_parameters) {
+    for (const ParameterShape& parameter : parameters(desc_)) {
+      const auto [rows, columns] = std::pair{tensors_.at(std::string(parameter.name)).rows,
+                                             tensors_.at(std::string(parameter.name)).columns};
+      const std::string name = "grad " + std::string(parameter.name);
+      if (Result<void> s = add(name, rows, columns, *desc.grad_parameter_type, nullptr); !s.ok()) return s;
+      if (Result<void> s = prepare(name, desc.adds_to_parameters); !s.ok()) return s;
+    }
+  }
+  return run_plan(plan, backward_tensors(), slice);
+}
+
+std::vector<float> LayerRun::read(const std::string& name) const {
+  const Tensor& tensor = tensors_.at(name);
+  std::vector<float> values;
+  const auto view = harness::HostView::of(*runtime_, tensor.buffer);
+  if (!view.ok()) return values;
+  const std::size_t size = element_bytes(tensor.type);
+  for (std::size_t at = 0; at < view->tensor().size(); at += size) {
+    values.push_back(static_cast<float>(harness::loaded(view->tensor().data() + at, tensor.type)));
+  }
+  return values;
+}
+
+std::string LayerRun::check(const LayerResults& expected, double& share) const {
+  std::string message;
+  for (const std::string& name : written_) {
+    if (name == "output") message += compare(name, expected.output, share);
+    if (name == "weights") message += compare(name, expected.weights, share);
+    if (name == "averaged_weights") message += compare(name, expected.averaged_weights, share);
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (name == std::string("grad_") + kInputs[i]) message += compare(name, expected.grad_inputs[i], share);
+    }
+    if (name.starts_with("grad "))
+      message += compare(name, expected.grad_parameters.at(name.substr(5)), share);
+  }
+  return message;
+}
+
+std::string LayerRun::compare(const std::string& name, const std::vector<double>& expected,
+                              double& share) const {
+  const Tensor& tensor = tensors_.at(name);
+  const auto view = harness::HostView::of(*runtime_, tensor.buffer);
+  if (!view.ok()) return view.error().message;
+  if (static_cast<std::int64_t>(expected.size()) != tensor.rows * tensor.columns) {
+    return name + " has another size than what is expected. ";
+  }
+  const auto is_written = [&](std::int64_t row) {
+    return is_row_written_.empty() || name != "output" || is_row_written_[static_cast<std::size_t>(row)];
+  };
+  double largest = 0;
+  for (const double value : expected) largest = std::max(largest, std::abs(value));
+  if (tensor.adds) largest += 1;
+  const double tolerance = kUnits * std::max(roundoff(desc_.type), roundoff(tensor.type)) * largest;
+  std::string message;
+  double worst = 1;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const std::int64_t row = static_cast<std::int64_t>(i) / tensor.columns;
+    if (!is_written(row)) continue;
+    const double got = harness::loaded(view->tensor().data() + i * element_bytes(tensor.type), tensor.type);
+    const double right = expected[i] + (tensor.adds ? 1 : 0);
+    const double its = harness::share_of(right, got, tolerance, tensor.type);
+    share = std::max(share, its);
+    if (its <= worst) continue;
+    worst = its;
+    message = name + " at row " + std::to_string(row) + ", column " +
+              std::to_string(static_cast<std::int64_t>(i) % tensor.columns) + " is " + std::to_string(got) +
+              " and should be " + std::to_string(right) + ": " + std::to_string(its) + " of the tolerance. ";
+  }
+  harness::CheckReport report;
+  harness::check_guards(
+      name, matrix_shape(tensor.type, tensor.rows, tensor.columns), tensor.buffer, view->bytes(),
+      [&](const harness::Position&) { return true; }, report);
+  if (!report.guard_intact) message += report.guard_message + ". ";
+  if (report.elements_unwritten != 0 && is_row_written_.empty()) {
+    message += std::to_string(report.elements_unwritten) + " elements of " + name + " were not written. ";
+  }
+  return message;
+}
+
+Result<std::map<std::string, std::vector<std::byte>>> LayerRun::bytes() const {
+  std::map<std::string, std::vector<std::byte>> all;
+  for (const std::string& name : written_) {
+    const auto view = harness::HostView::of(*runtime_, tensors_.at(name).buffer);
+    if (!view.ok()) return view.error();
+    all[name].assign(view->bytes().begin(), view->bytes().end());
+  }
+  return all;
+}
+
+}  // namespace vkattn::tests

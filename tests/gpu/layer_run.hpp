@@ -1,0 +1,85 @@
+// A layer of multi-head attention on a device: inputs between NaN, poisoned outputs between guard bands, a
+// poisoned workspace, and the comparison with results of the same layer in float64.
+#pragma once
+
+#include <vkattn/multi_head_attention.hpp>
+#include <vkattn/runtime.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/tensor_buffer.hpp"
+#include "support/layer_reference.hpp"
+
+namespace vkattn::tests {
+
+/// Random numbers for everything that a layer reads but features, rounded to its storage types.
+[[nodiscard]] LayerData random_layer_data(const MultiHeadAttentionDesc& desc, std::uint64_t seed);
+
+class LayerRun {
+ public:
+  /// Allocates and writes. `features` is MultiHeadAttentionTensors::attention; tensors begin `shift` elements
+  /// behind an aligned place.
+  [[nodiscard]] static Result<LayerRun> create(const Runtime& runtime, const MultiHeadAttentionDesc& desc,
+                                               const LayerData& data, const AttentionTensors& features,
+                                               std::int64_t shift = 0);
+
+  /// Poisons what the plan writes, or fills it with ones where the plan adds to it, runs it and waits.
+  /// Dispatches are submitted `slice` at a time.
+  /// @{
+  [[nodiscard]] Result<void> execute(const MultiHeadAttentionPlan& plan, std::uint32_t slice = ~0U);
+  [[nodiscard]] Result<void> execute(const MultiHeadAttentionBackwardPlan& plan, std::uint32_t slice = ~0U);
+  /// @}
+
+  /// What was written, against what is expected: a message where something is wrong. The largest share of a
+  /// tolerance goes to `share`.
+  [[nodiscard]] std::string check(const LayerResults& expected, double& share) const;
+  /// The numbers of a tensor, by the name of its member.
+  [[nodiscard]] std::vector<float> read(const std::string& name) const;
+  /// Every byte of what was written, and what lies around it.
+  [[nodiscard]] Result<std::map<std::string, std::vector<std::byte>>> bytes() const;
+
+  [[nodiscard]] MultiHeadAttentionTensors tensors() const;
+  [[nodiscard]] MultiHeadAttentionBackwardTensors backward_tensors() const;
+  /// What an element must be off by at most: so many times the unit roundoff of the coarsest type on its way,
+  /// times the largest magnitude of its tensor.
+  static constexpr double kUnits = 64;
+
+ private:
+  struct Tensor {
+    harness::TensorBuffer buffer;
+    DataType type = DataType::kFloat32;
+    std::int64_t rows = 0, columns = 0;
+    bool adds = false;  ///< what is written is added to ones
+  };
+  using Tensors = std::map<std::string, Tensor>;
+
+  LayerRun(const Runtime& runtime, MultiHeadAttentionDesc desc)
+      : runtime_(&runtime), desc_(std::move(desc)) {}
+  [[nodiscard]] Result<void> add(const std::string& name, std::int64_t rows, std::int64_t columns,
+                                 DataType type, const std::vector<float>* values);
+  [[nodiscard]] Result<void> place_all(const LayerData& data);
+  [[nodiscard]] Result<void> prepare(const std::string& name, bool adds);
+  [[nodiscard]] Result<Buffer> poisoned_buffer(VkDeviceSize bytes) const;
+  [[nodiscard]] BufferRange range(const std::string& name) const;
+  template <class Plan, class CallTensors>
+  [[nodiscard]] Result<void> run_plan(const Plan& plan, const CallTensors& call_tensors,
+                                      std::uint32_t slice) const;
+  [[nodiscard]] std::string compare(const std::string& name, const std::vector<double>& expected,
+                                    double& share) const;
+
+  const Runtime* runtime_;
+  MultiHeadAttentionDesc desc_;
+  AttentionTensors features_;
+  std::int64_t shift_ = 0;
+  Tensors tensors_;
+  Buffer saved_;
+  std::vector<bool> is_row_written_;  ///< of the output; empty: all are
+  std::vector<std::string> written_;  ///< by the last execution of each plan
+};
+
+}  // namespace vkattn::tests

@@ -1,0 +1,322 @@
+// Layers of multi-head attention against float64: inputs, sizes, features, types, gradients, and the same
+// bits each time.
+#include <vkattn/multi_head_attention.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gpu/layer_run.hpp"
+#include "gpu/support.hpp"
+#include "harness/problem_run.hpp"
+#include "support/host_problem.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+/// A layer whose attention is what a problem string says, with gradients.
+MultiHeadAttentionDesc layer(std::string_view problem, std::int64_t d_model,
+                             LayerInputs inputs = LayerInputs::kSelf) {
+  MultiHeadAttentionDesc desc;
+  desc.attention = desc_of(problem);
+  AttentionDesc& heads = desc.attention;
+  for (TensorDesc* tensor : {&heads.query, &heads.key, &heads.value, &heads.output}) tensor->strides.reset();
+  desc.d_model = d_model;
+  desc.inputs = inputs;
+  desc.saves_for_gradients = true;
+  return desc;
+}
+
+/// A layer, its gradients, and how its tensors lie.
+struct LayerForm {
+  std::string problem;  ///< of its attention
+  MultiHeadAttentionDesc desc;
+  MultiHeadAttentionBackwardDesc backward{};
+  std::int64_t shift = 0;
+  std::vector<float> frequencies{};
+};
+
+class MultiHeadAttentionTest : public GpuTest {
+ protected:
+  /// Runs a layer's passes; compares what they write, and what they write once more.
+  void expect_right(const LayerForm& form) {
+    SCOPED_TRACE(form.problem);
+    const MultiHeadAttentionDesc& desc = form.desc;
+    const Problem its = parsed(form.problem);
+    const HostProblem host(its);
+    auto features = harness::ProblemRun::create(runtime(), its);
+    ASSERT_TRUE(features.ok()) << features.error().message;
+    ASSERT_TRUE(features->fill_inputs().ok());
+    LayerData data = random_layer_data(desc, 7);
+    data.features = host.inputs();
+    data.frequencies = form.frequencies;
+    auto run = LayerRun::create(runtime(), desc, data, features->tensors(), form.shift);
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    const auto plan = runtime().make_multi_head_attention_plan(desc);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    std::optional<MultiHeadAttentionBackwardPlan> gradients;
+    if (desc.saves_for_gradients) {
+      MultiHeadAttentionBackwardDesc backward = form.backward;
+      backward.forward = desc;
+      auto made = runtime().make_multi_head_attention_backward_plan(backward);
+      ASSERT_TRUE(made.ok()) << made.error().message;
+      gradients = *made;
+    }
+    const auto execute = [&] {
+      const Result<void> forward = run->execute(*plan);
+      if (!forward.ok() || !gradients) return forward;
+      return run->execute(*gradients);
+    };
+    const Result<void> done = execute();
+    ASSERT_TRUE(done.ok()) << done.error().message;
+    double share = 0;
+    EXPECT_EQ(run->check(layer_reference(desc.resolved(), data), share), "") << plan->describe();
+    largest_share_ = std::max(largest_share_, share);
+    const auto first = run->bytes();
+    ASSERT_TRUE(execute().ok());
+    const auto second = run->bytes();
+    ASSERT_TRUE(first.ok() && second.ok());
+    EXPECT_TRUE(*first == *second) << "two runs differ";
+  }
+  void TearDown() override {
+    RecordProperty("largest_share", std::to_string(largest_share_));
+    GpuTest::TearDown();
+  }
+
+ private:
+  double largest_share_ = 0;
+};
+
+TEST_F(MultiHeadAttentionTest, RaggedSizes) {
+  struct Size {
+    const char* problem;
+    std::int64_t d_model;
+  };
+  for (const Size& size : part_of<Size>({{"1x1 d1", 1},
+                                         {"3x3 b2 d4", 5},
+                                         {"33x33 d20 dv12 hq2", 33},
+                                         {"65x65 b2 d16 hq4", 64},
+                                         {"17x17 b3 d8 hq3", 31},
+                                         {"64x64 d32 hq2", 70},
+                                         {"129x129 d5 dv7 hq3", 17}})) {
+    expect_right({size.problem, layer(size.problem, size.d_model)});
+  }
+}
+
+/// Inputs and their sizes, weights in one tensor or several.
+void add_inputs(std::vector<LayerForm>& forms) {
+  const char* const problem = "19x45 b2 d12 dv20 hq4 hkv2";
+  for (const LayerInputs inputs : {LayerInputs::kCross, LayerInputs::kSeparate}) {
+    for (const bool packed : {true, false}) {
+      LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 40, inputs)});
+      form.desc.packed_weights = packed;
+      if (packed) continue;
+      form.desc.key_input_dim = 24;
+      form.desc.value_input_dim = inputs == LayerInputs::kCross ? 24 : 33;
+    }
+  }
+}
+
+/// What is asked for and what is left out, by the bits of a number.
+void add_outputs(std::vector<LayerForm>& forms) {
+  for (const unsigned wanted : {1U, 2U, 4U, 8U, 13U, 7U}) {
+    const char* const problem = "19x45 b2 d12 hq4";
+    LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 28, LayerInputs::kSeparate)});
+    form.desc.has_input_bias = wanted > 7;
+    form.desc.has_output_bias = wanted % 3 == 1;
+    form.backward.has_grad_query = (wanted & 1U) != 0;
+    form.backward.has_grad_key = (wanted & 2U) != 0;
+    form.backward.has_grad_value = (wanted & 4U) != 0;
+    form.backward.has_grad_parameters = (wanted & 8U) != 0;
+  }
+  for (const bool packed : {true, false}) {
+    const char* const problem = "19x19 b2 d12 hq2 causal";
+    LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 28)});
+    form.desc.packed_weights = packed;
+    form.desc.adds_to_output = form.backward.adds_to_inputs = form.backward.adds_to_parameters = true;
+  }
+}
+
+TEST_F(MultiHeadAttentionTest, InputsAndOutputs) {
+  std::vector<LayerForm> forms;
+  add_inputs(forms);
+  add_outputs(forms);
+  for (const LayerForm& form : part_of(std::span<const LayerForm>(forms))) expect_right(form);
+}
+
+void add_types(std::vector<LayerForm>& forms) {
+  struct Types {
+    DataType rows, parameters, gradients;
+    bool packed;
+  };
+  constexpr DataType k32 = DataType::kFloat32, k16 = DataType::kFloat16, kB = DataType::kBfloat16;
+  for (const Types& types : {Types{k16, k16, k16, true},
+                             {kB, kB, kB, false},
+                             {k16, k32, k32, false},
+                             {kB, k32, k32, true},
+                             {k32, kB, k32, true},
+                             {kB, k16, kB, true}}) {
+    const char* const problem = "37x37 b2 hq4 hkv2 d16 dv8 causal";
+    LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 33)});
+    form.desc.type = types.rows;
+    form.desc.parameter_type = types.parameters;
+    form.desc.packed_weights = types.packed;
+    form.desc.alignment_bytes = 0;
+    form.backward.grad_parameter_type = types.gradients;
+    form.shift = 1;
+  }
+}
+
+void add_rotary(std::vector<LayerForm>& forms) {
+  for (const char* const problem :
+       {"40x40 b2 hq4 hkv2 d12 dv20 causal",
+        "40x40 b2 hq4 d12 causal sequences query_lengths=20,33 kv_lengths=20,33"}) {
+    for (const bool packed : {true, false}) {
+      LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 36)});
+      form.desc.packed_weights = packed;
+      form.desc.rotary.style = packed ? RotaryStyle::kInterleaved : RotaryStyle::kHalfSplit;
+      form.desc.rotary.dims = 8;
+      form.desc.rotary.magnitude = 1.1F;
+      form.desc.rotary.has_frequencies = packed;
+      if (packed) form.frequencies = {1.0F, 0.5F, -0.3F, 0.01F};
+    }
+  }
+}
+
+TEST_F(MultiHeadAttentionTest, FeaturesAndTypes) {
+  std::vector<LayerForm> forms;
+  add_types(forms);
+  add_rotary(forms);
+  for (const char* const words :
+       {"causal", "causal align=bottom-right", "window=9,3", "kv_lengths=31,40",
+        "sequences query_lengths=20,33 kv_lengths=20,33", "mask=f32:bhqk hidden=0.3",
+        "mask=bytes:bk hidden=0.3", "mask=bits:qk hidden=0.5", "softcap=2", "alibi", "sinks", "dropout=0.3",
+        "dropout=0.1 causal kv_lengths=31,40"}) {
+    const std::string problem = std::string("40x40 b2 hq4 hkv2 d12 dv20 ") + words;
+    forms.push_back({problem, layer(problem, 36)});
+  }
+  for (const LayerForm& form : part_of(std::span<const LayerForm>(forms))) expect_right(form);
+}
+
+TEST_F(MultiHeadAttentionTest, WithoutGradients) {
+  for (const char* const problem :
+       part_of<const char*>({"33x33 b2 hq4 d8 causal", "40x40 b2 hq3 d12 kv_lengths=31,40 dropout=0.2"})) {
+    MultiHeadAttentionDesc desc = layer(problem, 36);
+    desc.saves_for_gradients = false;
+    desc.attention.weights = WeightsStage::kProbabilities;
+    desc.has_averaged_weights = true;
+    expect_right({problem, desc});
+  }
+  const char* const problem = "40x40 b2 hq2 d12 query_lengths=17,40 kv_lengths=20,40";
+  MultiHeadAttentionDesc desc = layer(problem, 24);
+  desc.saves_for_gradients = false;
+  expect_right({problem, desc});
+}
+
+/// Without a mask, rows of the input in another order give those rows of the output in that order; weights
+/// of a row sum to 1.
+TEST_F(MultiHeadAttentionTest, OrderAndSums) {
+  const char* const problem = "33x33 hq3 d12";
+  MultiHeadAttentionDesc desc = layer(problem, 36);
+  desc.saves_for_gradients = false;
+  desc.attention.weights = WeightsStage::kProbabilities;
+  LayerData data = random_layer_data(desc, 3);
+  const auto plan = runtime().make_multi_head_attention_plan(desc);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto outputs = [&]() -> std::pair<std::vector<float>, std::vector<float>> {
+    auto run = LayerRun::create(runtime(), desc, data, {});
+    if (!run.ok() || !run->execute(*plan).ok()) return {};
+    return {run->read("output"), run->read("weights")};
+  };
+  const auto [first, weights] = outputs();
+  ASSERT_EQ(first.size(), 33U * 36);
+  for (std::size_t row = 0; row < 3 * 33; ++row) {
+    const auto begin = weights.begin() + static_cast<std::ptrdiff_t>(row * 33);
+    EXPECT_NEAR(std::accumulate(begin, begin + 33, 0.0), 1.0, 0x1p-20);
+  }
+  std::vector<float>& input = data.inputs[0];
+  std::rotate(input.begin(), input.begin() + 5 * 36, input.end());
+  const auto second = outputs().first;
+  ASSERT_EQ(second.size(), first.size());
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    EXPECT_NEAR(second[i], first[(i + 5 * 36) % first.size()], 0x1p-17F);
+  }
+}
+
+/// Dispatches in slices, each in a submission of its own, and less at a time, give the same bits.
+TEST_F(MultiHeadAttentionTest, Slices) {
+  const char* const problem = "40x40 b2 hq4 d12 causal";
+  const MultiHeadAttentionDesc desc = layer(problem, 36);
+  const LayerData data = random_layer_data(desc, 3);
+  auto run = LayerRun::create(runtime(), desc, data, {});
+  const auto plan = runtime().make_multi_head_attention_plan(desc);
+  const auto backward = runtime().make_multi_head_attention_backward_plan({.forward = desc});
+  ASSERT_TRUE(run.ok() && plan.ok() && backward.ok());
+  ASSERT_TRUE(run->execute(*plan).ok() && run->execute(*backward).ok());
+  EXPECT_EQ(plan->dispatches().size(), plan->requirements().dispatches);
+  const auto whole = run->bytes();
+  ASSERT_TRUE(run->execute(*plan, 1).ok() && run->execute(*backward, 2).ok());
+  const auto sliced = run->bytes();
+  ASSERT_TRUE(whole.ok() && sliced.ok());
+  EXPECT_TRUE(*whole == *sliced);
+}
+
+TEST_F(MultiHeadAttentionTest, LinesOfTheReadme) {
+  MultiHeadAttentionDesc layer;
+  layer.d_model = 64;
+  layer.attention.batch = 2;
+  layer.attention.query_length = 32;
+  layer.attention.query_heads = 4;
+  layer.attention.causal = true;
+  LayerData data = random_layer_data(layer, 1);
+  auto plan = runtime().make_multi_head_attention_plan(layer);
+  std::uint64_t seed = 1;
+  for (const ParameterShape& parameter : parameters(layer)) {
+    data.parameters[std::string(parameter.name)] =
+        initial_values(parameter, Initialisation::kXavierUniform, seed++);
+  }
+  auto run = LayerRun::create(runtime(), layer, data, {});
+  ASSERT_TRUE(plan.ok() && run.ok() && run->execute(*plan).ok());
+  double share = 0;
+  EXPECT_EQ(run->check(layer_reference(layer.resolved(), data), share), "");
+}
+
+TEST_F(MultiHeadAttentionTest, MistakesAreRefused) {
+  const MultiHeadAttentionDesc desc = layer("8x8 b2 hq2 d4", 8);
+  const LayerData data = random_layer_data(desc, 3);
+  auto run = LayerRun::create(runtime(), desc, data, {});
+  const auto plan = runtime().make_multi_head_attention_plan(desc);
+  ASSERT_TRUE(run.ok() && plan.ok());
+  ASSERT_TRUE(run->execute(*plan).ok());
+  const Buffer workspace = runtime().create_buffer(1 << 20).value();
+  const auto refused = [&](const std::function<void(MultiHeadAttentionTensors&)>& change) {
+    MultiHeadAttentionTensors tensors = run->tensors();
+    change(tensors);
+    const auto bindings = plan->make_bindings(tensors, workspace.range());
+    return bindings.ok() ? std::string() : bindings.error().message;
+  };
+  EXPECT_EQ(refused([](MultiHeadAttentionTensors&) {}), "");
+  EXPECT_EQ(refused([](MultiHeadAttentionTensors& t) { t.parameters.in_proj_weight.size = 700; }),
+            "in_proj_weight is (24, 8) f32, which takes a range of 768 bytes, but its range has 700");
+  EXPECT_EQ(refused([](MultiHeadAttentionTensors& t) { t.query = {}; }),
+            "query is (2, 8, 8) f32, 512 bytes, but its buffer is null");
+  EXPECT_NE(refused([](MultiHeadAttentionTensors& t) { t.output.offset += 4; }).find("no multiple of 16"),
+            std::string::npos);
+  EXPECT_NE(refused([](MultiHeadAttentionTensors& t) { t.saved.size -= 4; }).find("saved is ("),
+            std::string::npos);
+  MultiHeadAttentionOptions options;
+  options.attention_plan = runtime().make_plan(desc_of("8x8 d4")).value();
+  EXPECT_FALSE(runtime().make_multi_head_attention_plan(desc, options).ok());
+  options = {};
+  options.matmul_kernel = "fast";
+  EXPECT_FALSE(runtime().make_multi_head_attention_plan(desc, options).ok());
+}
+
+}  // namespace
+}  // namespace vkattn::tests

@@ -1,0 +1,183 @@
+// Layers over a cache: a prompt and single rows behind it give what the whole sequence gives at once.
+#include <vkattn/multi_head_attention.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/layer_run.hpp"
+#include "gpu/support.hpp"
+#include "support/cache_reference.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+constexpr std::int64_t kBatch = 2, kPrompt = 6, kLength = 9;  // rows one by one behind the prompt
+
+struct DecodeForm {
+  const char* name;
+  KeyMapping mapping;
+  DataType type, cache_type;
+  Layout layout;
+  RotaryStyle rotary;
+};
+
+MultiHeadAttentionDesc whole_layer(const DecodeForm& form) {
+  MultiHeadAttentionDesc desc;
+  desc.d_model = 36;
+  desc.type = form.type;
+  desc.parameter_type = DataType::kFloat32;
+  desc.attention.batch = kBatch;
+  desc.attention.query_heads = 4;
+  desc.attention.kv_heads = 2;
+  desc.attention.head_dim = 32;
+  desc.attention.query_length = kLength;
+  desc.attention.causal = true;
+  desc.rotary.style = form.rotary;
+  desc.rotary.dims = 16;
+  return desc;
+}
+
+MultiHeadAttentionDesc cached_layer(const DecodeForm& form, std::int64_t rows) {
+  MultiHeadAttentionDesc desc = whole_layer(form);
+  AttentionDesc& heads = desc.attention;
+  desc.has_cache = true;
+  heads.query_length = rows;
+  heads.kv_length = 12;
+  heads.align = Align::kBottomRight;
+  heads.layout = form.layout;
+  heads.key.type = heads.value.type = form.cache_type;
+  heads.cache.mapping = form.mapping;
+  if (form.mapping == KeyMapping::kPaged) {
+    heads.cache.page_size = 4;
+    heads.cache.page_count = 8;
+    heads.cache.page_table_stride = 3;
+  }
+  if (form.mapping == KeyMapping::kRing) heads.cache.ring_length = 10;
+  return desc;
+}
+
+/// A cache and all else that stays from step to step.
+class Decoder {
+ public:
+  Decoder(const Runtime& runtime, const DecodeForm& form, const LayerData& data)
+      : runtime_(runtime), form_(form), data_(data) {
+    const AttentionDesc heads = cached_layer(form, 1).resolved().attention;
+    const TensorExtents extents = key_extents(heads, heads.head_dim);
+    for (Buffer* const cache : {&key_, &value_}) {
+      const auto bytes = static_cast<std::size_t>(
+          *tensor_bytes(heads.key, extents.batch, extents.heads, extents.rows, extents.dims));
+      // Rows that nothing was appended to are NaN.
+      fill(*cache, std::vector<std::byte>((bytes + 3) / 4 * 4, std::byte{0xff}));
+    }
+    fill(lengths_, std::vector<std::int32_t>(kBatch, 0));
+    fill(pages_, std::vector<std::int32_t>{5, 2, 7, 0, 3, 1});
+    for (const ParameterShape& parameter : parameters(whole_layer(form))) {
+      Buffer buffer;
+      fill(buffer, data.parameters.at(std::string(parameter.name)));
+      parameters_.*parameter.range = buffer.range();
+      kept_.push_back(std::move(buffer));
+    }
+  }
+
+  /// Rows of the output, of each batch entry those from `first` on.
+  [[nodiscard]] std::vector<float> step(std::int64_t first, std::int64_t rows) {
+    const auto plan = runtime_.make_multi_head_attention_plan(cached_layer(form_, rows));
+    EXPECT_TRUE(plan.ok()) << plan.error().message;
+    if (!plan.ok()) return {};
+    Buffer input, output;
+    const std::size_t size = element_bytes(form_.type);
+    std::vector<std::byte> bytes;
+    for (std::int64_t b = 0; b < kBatch; ++b) {
+      for (std::int64_t i = (b * kLength + first) * 36; i < (b * kLength + first + rows) * 36; ++i) {
+        const std::uint32_t bits = encoded(form_.type, data_.inputs[0][static_cast<std::size_t>(i)]);
+        const auto element = std::as_bytes(std::span(&bits, 1)).first(size);
+        bytes.insert(bytes.end(), element.begin(), element.end());
+      }
+    }
+    fill(input, bytes);
+    fill(output, bytes);
+    const auto workspace = runtime_.create_workspace(*plan);
+    EXPECT_TRUE(workspace.ok());
+    MultiHeadAttentionTensors tensors;
+    tensors.query = input.range();
+    tensors.output = output.range();
+    tensors.parameters = parameters_;
+    tensors.cache_key = key_.range();
+    tensors.cache_value = value_.range();
+    tensors.positions = tensors.attention.kv_lengths = lengths_.range();
+    tensors.attention.page_table = pages_.range();
+    const auto bindings = plan->make_bindings(tensors, workspace->range());
+    EXPECT_TRUE(bindings.ok()) << bindings.error().message;
+    if (!bindings.ok()) return {};
+    EXPECT_TRUE(runtime_.execute([&](VkCommandBuffer commands) { plan->record(commands, *bindings); }).ok());
+    EXPECT_TRUE(runtime_.read(output, 0, bytes).ok());
+    std::vector<float> values;
+    for (std::size_t at = 0; at < bytes.size(); at += size) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, bytes.data() + at, size);
+      values.push_back(decoded(form_.type, bits));
+    }
+    return values;
+  }
+
+ private:
+  template <class T>
+  void fill(Buffer& buffer, const std::vector<T>& values) const {
+    const auto bytes = std::as_bytes(std::span(values));
+    buffer = runtime_.create_buffer(bytes.size()).value();
+    EXPECT_TRUE(runtime_.write(buffer, 0, bytes).ok());
+  }
+
+  const Runtime& runtime_;
+  const DecodeForm& form_;
+  const LayerData& data_;
+  Buffer key_, value_, lengths_, pages_;
+  std::vector<Buffer> kept_;
+  MultiHeadAttentionParameters parameters_;
+};
+
+class MultiHeadAttentionDecode : public GpuTest {};
+
+TEST_F(MultiHeadAttentionDecode, EqualsTheWholeSequence) {
+  constexpr DataType k32 = DataType::kFloat32, k16 = DataType::kFloat16;
+  for (const DecodeForm& form : part_of<DecodeForm>(
+           {{"contiguous", KeyMapping::kContiguous, k32, k32, Layout::kBhsd, RotaryStyle::kNone},
+            {"pages", KeyMapping::kPaged, k32, k32, Layout::kBshd, RotaryStyle::kHalfSplit},
+            {"ring", KeyMapping::kRing, k32, k32, Layout::kBhsd, RotaryStyle::kInterleaved},
+            {"16 bits", KeyMapping::kContiguous, k16, k16, Layout::kBshd, RotaryStyle::kHalfSplit},
+            {"quantised", KeyMapping::kContiguous, k32, DataType::kQ8_0, Layout::kBhsd,
+             RotaryStyle::kNone}})) {
+    SCOPED_TRACE(form.name);
+    const LayerData data = random_layer_data(whole_layer(form), 11);
+    const LayerResults expected = layer_reference(whole_layer(form).resolved(), data);
+    double largest = 0;
+    for (const double value : expected.output) largest = std::max(largest, std::abs(value));
+    // A block of q8_0 holds 1/254 of its largest element.
+    const double roundoff = form.cache_type == DataType::kQ8_0 ? 1.0 / 64
+                            : form.type == k32                 ? 0x1p-18
+                                                               : 0x1p-8;
+    Decoder decoder(runtime(), form, data);
+    for (std::int64_t first = 0; first < kLength;) {
+      const std::int64_t rows = first == 0 ? kPrompt : 1;
+      const std::vector<float> got = decoder.step(first, rows);
+      ASSERT_EQ(got.size(), static_cast<std::size_t>(kBatch * rows * 36));
+      for (std::int64_t b = 0; b < kBatch; ++b) {
+        for (std::int64_t i = 0; i < rows * 36; ++i) {
+          const double right = expected.output[static_cast<std::size_t>((b * kLength + first) * 36 + i)];
+          ASSERT_NEAR(static_cast<double>(got[static_cast<std::size_t>(b * rows * 36 + i)]), right,
+                      roundoff * largest)
+              << "batch entry " << b << ", row " << first + i / 36;
+        }
+      }
+      first += rows;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vkattn::tests
