@@ -121,6 +121,18 @@ constexpr std::array kLarge = {
     SuiteProblem{"decode 131072", "b1 hq32 hkv8 q1 kv131072 d128 f16"},
 };
 
+// What a step of training takes: backward passes, which the report compares with their forward passes.
+constexpr std::array kTraining = {
+    SuiteProblem{"backward 1024", "b1 h8 1024x1024 d64 f32 backward"},
+    SuiteProblem{"backward 1024, d128", "b1 h8 1024x1024 d128 f32 backward"},
+    SuiteProblem{"backward 2048", "b1 h8 2048x2048 d64 f32 backward"},
+    SuiteProblem{"backward 2048, d128", "b1 h8 2048x2048 d128 f32 backward"},
+    SuiteProblem{"GPT-2 backward 1024", "b1 h12 1024x1024 d64 f16 causal backward"},
+    SuiteProblem{"Llama-3 8B backward 2048", "b1 hq32 hkv8 2048x2048 d128 bf16 causal backward"},
+    SuiteProblem{"BERT backward, dropout",
+                 "b4 h12 512x512 d64 f16 dropout=0.1 kv_lengths=512,384,200,64 backward"},
+};
+
 const std::array kSuites = {
     Suite{"smoke", "a few seconds on any device", kSmoke},
     Suite{"llm", "GPT-2, Llama-3, Gemma and DeepSeek: prefill and decode", kLlm},
@@ -128,6 +140,7 @@ const std::array kSuites = {
     Suite{"vision", "ViT, CLIP and Whisper", kVision},
     Suite{"game", "64 to 256 tokens with small heads", kGame},
     Suite{"features", "masks, windows, caches and quantised keys beside plain problems", kFeatures},
+    Suite{"training", "backward passes, and how many times their forward passes they take", kTraining},
     Suite{"large", "long prefills and decodes that fill a large GPU", kLarge},
 };
 

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "problem/gradients.hpp"
+
 namespace vkattn::bench {
 namespace {
 
@@ -72,8 +74,31 @@ Seen count_seen(const AttentionDesc& desc, const Entry& entry) {
 
 }  // namespace
 
+namespace {
+
+double row_bytes(std::int64_t dim, const TensorDesc& tensor) {
+  return static_cast<double>(dim) * block_bytes(tensor.type) / block_elements(tensor.type);
+}
+
+/// What the backward pass moves beside the tensors of the forward one.
+double gradient_bytes(const AttentionDesc& given, double rows, double seen_keys) {
+  const BackwardDesc all = with_all_gradients(given).resolved();
+  const AttentionDesc& desc = all.attention;
+  double bytes =
+      rows * (row_bytes(desc.value_dim, *all.grad_output) + row_bytes(desc.head_dim, *all.grad_query)) +
+      seen_keys * static_cast<double>(desc.kv_heads) *
+          (row_bytes(desc.head_dim, *all.grad_key) + row_bytes(desc.value_dim, *all.grad_value));
+  if (all.has_grad_mask) {
+    if (const Result<std::int64_t> mask = mask_bytes(desc); mask.ok()) bytes += static_cast<double>(*mask);
+  }
+  return bytes;
+}
+
+}  // namespace
+
 Work count_work(const Problem& problem) {
   const AttentionDesc& desc = problem.desc;
+  const bool backward = problem.operation == Operation::kBackward;
   Work work;
   double seen_keys = 0;  // over batch entries
   double rows = 0;       // and heads
@@ -86,12 +111,10 @@ Work count_work(const Problem& problem) {
   }
   // Of a random mask, what it is expected to leave.
   if (desc.mask.type != MaskType::kNone) work.visible_pairs *= 1 - problem.hidden_share;
-  const auto dims = static_cast<double>(desc.head_dim + desc.value_dim);
+  const auto dims =
+      static_cast<double>(backward ? 3 * desc.head_dim + 2 * desc.value_dim : desc.head_dim + desc.value_dim);
   work.flops = 2 * work.visible_pairs * dims;
 
-  const auto row_bytes = [](std::int64_t dim, const TensorDesc& tensor) {
-    return static_cast<double>(dim) * block_bytes(tensor.type) / block_elements(tensor.type);
-  };
   work.bytes = rows * (row_bytes(desc.head_dim, desc.query) + row_bytes(desc.value_dim, desc.output)) +
                seen_keys * static_cast<double>(desc.kv_heads) *
                    (row_bytes(desc.head_dim, desc.key) + row_bytes(desc.value_dim, desc.value));
@@ -101,6 +124,7 @@ Work count_work(const Problem& problem) {
     const Result<std::int64_t> bytes = mask_bytes(desc);
     if (bytes.ok()) work.bytes += static_cast<double>(*bytes);
   }
+  if (backward) work.bytes += gradient_bytes(desc, rows, seen_keys);
   return work;
 }
 

@@ -183,8 +183,11 @@ std::string text(double value) {
 
 std::string CheckedElement::to_string() const {
   const std::string place = "batch " + std::to_string(row.batch) + ", head " + std::to_string(row.head) +
-                            ", query " + std::to_string(row.query) + ", ";
+                            (output == CheckedOutput::kGradient ? ", row " : ", query ") +
+                            std::to_string(row.query) + ", ";
   switch (output) {
+    case CheckedOutput::kGradient:
+      return place + "dim " + std::to_string(index) + " of " + std::string(tensor);
     case CheckedOutput::kOutput:
       return place + "dim " + std::to_string(index);
     case CheckedOutput::kLse:
@@ -208,7 +211,7 @@ void ElementCount::add(const ElementCount& other) {
 }
 
 std::string CheckReport::where_text() const {
-  const std::string text = CheckedElement{where, where_output, where_index}.to_string();
+  const std::string text = worst().to_string();
   return text.substr(text.rfind(", ") + 2);
 }
 
@@ -229,10 +232,8 @@ std::string CheckReport::to_string() const {
   std::string line =
       std::to_string(rows_checked) + " rows, " + std::to_string(elements_checked) + " elements";
   if (elements_checked > 0) {
-    line += ": largest error " + text(largest_error) + ", " + text(largest_share) +
-            " of the tolerance, at batch " + std::to_string(where.batch) + ", head " +
-            std::to_string(where.head) + ", query " + std::to_string(where.query) + ", " + where_text() +
-            ", expected " + text(expected) + ", got " + text(got);
+    line += ": largest error " + text(largest_error) + ", " + text(largest_share) + " of the tolerance, at " +
+            worst().to_string() + ", expected " + text(expected) + ", got " + text(got);
   }
   if (const std::string nan = nan_text(); !nan.empty()) line += "; " + nan;
   if (elements_unwritten > 0)

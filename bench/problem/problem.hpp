@@ -39,8 +39,15 @@ enum class ScoreKind {
   kBias,       ///< a number for each head and distance of up to 128 either way, added
 };
 
+/// What is computed of a problem.
+enum class Operation {
+  kForward,
+  kBackward,  ///< the gradients, by the output and lse of a forward pass: gradients.hpp
+};
+
 /// A descriptor with everything that is needed to make its data again.
 struct Problem {
+  Operation operation = Operation::kForward;
   AttentionDesc desc;
   std::int64_t row_padding = 0;  ///< elements left free after each row of Q, K, V and O
   std::int64_t shift = 0;        ///< elements left free before each tensor in its buffer

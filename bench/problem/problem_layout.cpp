@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/checked.hpp"
+#include "problem/gradients.hpp"
 #include "problem/problem_parser.hpp"
 
 namespace vkattn::bench {
@@ -96,6 +97,7 @@ void ProblemParser::resolve_defaults() {
   desc.key.alignment_bytes = alignment;
   desc.value.alignment_bytes = alignment;
   desc.output.alignment_bytes = alignment;
+  if (problem_.operation == Operation::kBackward) desc.has_lse = true;
   // What is packed has cumulative lengths in place of these.
   if (has("kv_lengths") && !desc.has_packed_keys()) desc.kv_lengths = Lengths::kPerEntry;
   if (has("query_lengths") && !desc.has_packed_queries()) desc.query_lengths = Lengths::kPerEntry;
@@ -228,6 +230,22 @@ Result<void> ProblemParser::check_append() const {
   return {};
 }
 
+/// What has no gradients; the library names types and caches that have none.
+Result<void> ProblemParser::check_backward() const {
+  if (problem_.operation != Operation::kBackward) return {};
+  if (has("score")) {
+    return problem_error(
+        quoted(word_of("score")) +
+        " has no gradients, as the library does not know the derivative of a score function; leave "
+        "it or the word backward out");
+  }
+  if (has("weights")) {
+    return problem_error(quoted(word_of("weights")) +
+                         " asks for an output of the forward pass; leave it or the word backward out");
+  }
+  return validate(with_all_gradients(problem_.desc));
+}
+
 Result<void> ProblemParser::check_together() const {
   if (!has("q")) {
     return problem_error("the problem names no query length; add a word such as q512 or 512x512");
@@ -250,6 +268,7 @@ Result<Problem> ProblemParser::finish() {
   problem_.lay_out();
   if (Result<void> s = validate(problem_.desc); !s.ok()) return s.error();
   if (Result<void> s = check_packed(); !s.ok()) return s.error();
+  if (Result<void> s = check_backward(); !s.ok()) return s.error();
   return std::move(problem_);
 }
 

@@ -32,6 +32,7 @@ class ProblemParser {
   [[nodiscard]] Result<void> check_append() const;
   [[nodiscard]] Result<void> check_packed() const;
   [[nodiscard]] Result<void> check_shift() const;
+  [[nodiscard]] Result<void> check_backward() const;
 
   Problem problem_;
   std::vector<std::pair<std::string_view, std::string_view>> set_by_;  ///< things and words

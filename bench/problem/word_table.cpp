@@ -157,7 +157,9 @@ constexpr Word kWords[] = {
     row(kSetting, "dropout_offset", "", "", read_plain<&P::dropout_offset>,
         write_where<drops, &P::dropout_offset>),
 
-    flag<&D::has_lse>("lse", "write the log-sum-exp of each row"),
+    row(kFlag, "backward", "backward", "the gradients, all that the problem has, in place of the output",
+        read_operation<Operation::kBackward>, write_operation<Operation::kBackward>, {"operation"}),
+    row(kFlag, "lse", "lse", "write the log-sum-exp of each row", read_flag<&D::has_lse>, write_lse),
     choice<&D::weights, kWeightsNames>(
         "weights", "weights=scores", "write the weights: scores, softcap, masked, probabilities",
         {"--weights-stage", "STAGE",

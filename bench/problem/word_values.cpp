@@ -23,6 +23,10 @@ bool drops(const Problem& problem) {
   return problem.desc.dropout != 0;
 }
 
+Text write_lse(const Problem& problem) {
+  return problem.desc.has_lse && problem.operation != Operation::kBackward ? Text("") : Text();
+}
+
 Result<void> read_heads(const Given& given, Problem& problem) {
   if (Result<void> s = read_piece(given, given.value, problem.desc.query_heads); !s.ok()) return s;
   problem.desc.kv_heads = problem.desc.query_heads;

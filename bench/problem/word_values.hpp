@@ -15,6 +15,19 @@ Text write_nothing(const Problem& problem);
 [[nodiscard]] bool is_masked(const Problem& problem);
 [[nodiscard]] bool drops(const Problem& problem);
 
+// What is computed.
+template <Operation operation>
+Result<void> read_operation(const Given& /*given*/, Problem& problem) {
+  problem.operation = operation;
+  return {};
+}
+template <Operation operation>
+Text write_operation(const Problem& problem) {
+  return problem.operation == operation ? Text("") : Text();
+}
+/// Gradients need it, so that their problems need not say it.
+Text write_lse(const Problem& problem);
+
 // Sizes.
 Result<void> read_heads(const Given& given, Problem& problem);
 Text write_heads(const Problem& problem);

@@ -32,11 +32,14 @@ class ToolKernels : public ToolOnDevice {
     for (std::size_t i = 0; i < passes.size(); ++i) {
       EXPECT_EQ(pipelines[i]["pipeline"], passes[i]);
       const std::string shader = pipelines[i]["shader"].get<std::string>();
-      EXPECT_TRUE(shader.starts_with("attention_")) << shader;
+      EXPECT_TRUE(
+          shader.starts_with(problem.find("backward") == std::string::npos ? "attention_" : "backward_"))
+          << shader;
       const int size = pipelines[i]["workgroup_size"].get<int>();
       EXPECT_GT(size, 0);
       EXPECT_FALSE(pipelines[i].contains("statistics"));
-      EXPECT_EQ(words_of(rows[i + 1]), (std::vector{passes[i], shader, std::to_string(size)})) << text;
+      EXPECT_EQ(words_of(rows[i + 1]), words_of(passes[i] + " " + shader + " " + std::to_string(size)))
+          << text;
       EXPECT_EQ(rows[i + 1].find(shader), rows[0].find("shader")) << text;
       EXPECT_EQ(console::display_width(rows[i + 1]), console::display_width(rows[0])) << text;
     }
@@ -47,6 +50,23 @@ TEST_F(ToolKernels, ListsThePipelinesOfAPlan) {
   expect_pipelines("h2 50x70 d16", "lane", {"lane"});
   expect_pipelines("h2 50x70 d16 mask=bytes", "tile", {"block_mask", "tile"});
   expect_pipelines("h2 50x70 d16 mask=bytes weights=probabilities", "tile", {"tile", "weights"});
+}
+
+TEST_F(ToolKernels, ListsThePipelinesOfABackwardPass) {
+  const std::string problem = "h2 50x300 d16 backward";
+  expect_pipelines(problem, "lane", {"rows", "keys"});
+  expect_pipelines("h2 50x70 d16 mask=f32 sinks backward", "tile",
+                   {"rows", "keys", "mask sums", "head sums"});
+  const std::string text = printed("kernels '" + problem + "'");
+  for (const char* const part : {"gradients: grad_query f32, grad_key f32, grad_value f32", "dispatches: "}) {
+    EXPECT_TRUE(has(text, part)) << text;
+  }
+  const json kernels = json::parse(printed("kernels '" + problem + "' --json"))["kernels"];
+  ASSERT_EQ(kernels.size(), 2U);
+  for (const json& kernel : kernels) EXPECT_TRUE(kernel["available"].get<bool>()) << kernel;
+  refuses("kernels '" + problem + "' --kernel decode", "there is no kernel decode of the backward pass");
+  refuses("kernels '" + problem + "' --kernel tile --tile threads=64", "of attention alone");
+  refuses("kernels '8x32 d32 cache=q8_0 backward'", "q8_0, which has no gradients", 3);
 }
 
 /// The entry of that name, or null.

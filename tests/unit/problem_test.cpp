@@ -159,6 +159,23 @@ TEST(ParseProblem, Appends) {
   EXPECT_EQ(harness::new_rows(parsed("b2 q3 kv40 d8 query_lengths=3,1 append=2"), 1), 2) << "padded";
 }
 
+TEST(ParseProblem, Backward) {
+  const Problem problem = parsed("h2 4x5 d8 alibi=given sinks backward");
+  EXPECT_EQ(problem.operation, bench::Operation::kBackward);
+  EXPECT_TRUE(problem.desc.has_lse) << "gradients need it";
+  EXPECT_EQ(parsed("4x5 d8").operation, bench::Operation::kForward);
+  expect_refused(
+      {{"4x32 d32 cache=q8_0 backward", "the type of key is q8_0"},
+       {"4x32 d32 value=q4_0 backward", "the type of value is q4_0"},
+       {"4x32 d32 value=e4m3 backward", "the type of value is e4m3"},
+       {"4x32 d32 page=16 backward", "keys lie in pages"},
+       {"4x32 d32 ring=16 backward", "keys lie in a ring"},
+       {"4x4 d8 score=alibi backward", "'score=alibi' has no gradients"},
+       {"4x4 d8 weights=scores backward", "'weights=scores' asks for an output of the forward pass"},
+       {"4x4 d8 backward backward", "'backward' sets again"},
+       {"4x4 d8 backwards", "did you mean 'backward'?"}});
+}
+
 TEST(ParseProblem, LayOutFollowsTheSizes) {
   Problem problem = parsed("b4 h2 8x64 d8 page=16 mask=bytes:bqk pad=3 query_lengths=1,2,3,4");
   problem.desc.batch = 1;
@@ -192,6 +209,8 @@ TEST(ToString, CanonicalStringsComeBack) {
         "4x4 d8 window=-1,0 alibi=given",
         "4x4 d8 mask=f32",
         "h3 4x4 d8 sinks lse",
+        "h3 4x4 d8 f16 causal sinks backward",
+        "b2 4x7 d8 backward sequences query_lengths=1,4 kv_lengths=7,3",
         "b2 h2 4x4 d8 mask=f16:bhqk hidden=0.5 block=16 score=documents",
         "4x4 d8 mask=bytes:k hidden=0",
         "4x4 d8 mask=bits:hqk dropout=0.17 weights=scores",
@@ -219,6 +238,7 @@ TEST(ToString, SaysTheSameShorter) {
       "4x5 d8");
   EXPECT_EQ(to_string(parsed("d8 causal align=top-left 4x5 query=f16 key=f16 value=f16 output=f16 hkv2 hq2")),
             "h2 4x5 d8 f16 causal");
+  EXPECT_EQ(to_string(parsed("lse 4x5 d8 backward")), "4x5 d8 backward");
   Problem problem = parsed("4x4 d8");
   for (const float scale : {0.1F, 1.0F / 3.0F, -1.17549435e-38F, 2.3e38F}) {
     problem.desc.scale = scale;
