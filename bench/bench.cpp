@@ -195,7 +195,8 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   Row& row = context.row;
   row.name = named.name;
   row.problem = to_string(named.problem);
-  row.type = named.problem.desc.query.type;
+  const bool is_matmul = named.problem.operation == Operation::kMatmul;
+  row.type = is_matmul ? named.problem.matmul.b.type : named.problem.desc.query.type;
   const bool is_users = options.score_function && named.problem.score == ScoreKind::kNone;
   row.has_score_function = is_users;
   row.work = count_work(named.problem);

@@ -58,7 +58,7 @@ struct Row {
   std::string message;
   std::string kernel;
   std::size_t kernel_index = 0;        ///< in Report::kernels
-  DataType type = DataType::kFloat32;  ///< of the query
+  DataType type = DataType::kFloat32;  ///< of the query, or of the matrix b
   bool has_score_function = false;     ///< of the user's own, which the problem does not name
   Work work;
   bool work_known = true;  ///< else `work` is empty, and there is no rate to tell

@@ -94,9 +94,25 @@ double gradient_bytes(const AttentionDesc& given, double rows, double seen_keys)
   return bytes;
 }
 
+Work count_matmul(const MatmulDesc& desc) {
+  const auto batch = static_cast<double>(desc.batch), rows = static_cast<double>(desc.rows),
+             columns = static_cast<double>(desc.columns), inner = static_cast<double>(desc.inner);
+  const auto bytes = [](DataType type) {
+    return static_cast<double>(block_bytes(type)) / block_elements(type);
+  };
+  Work work;
+  work.flops = (desc.a_is_ones ? 1 : 2) * batch * rows * columns * inner;
+  work.bytes = batch * (inner * columns * bytes(desc.b.type) +
+                        (desc.accumulates ? 2 : 1) * rows * columns * bytes(desc.output.type));
+  if (!desc.a_is_ones) work.bytes += batch * rows * inner * bytes(desc.a.type);
+  if (desc.has_bias) work.bytes += columns * bytes(desc.bias_type);
+  return work;
+}
+
 }  // namespace
 
 Work count_work(const Problem& problem) {
+  if (problem.operation == Operation::kMatmul) return count_matmul(problem.matmul);
   const AttentionDesc& desc = problem.desc;
   const bool backward = problem.operation == Operation::kBackward;
   Work work;
@@ -157,9 +173,27 @@ void cut_lengths(std::vector<std::int32_t>& lengths, std::int64_t longest) {
   }
 }
 
+/// Fewer products, then fewer rows, columns and elements of inner.
+Problem shrink_matmul(const Problem& problem, double flops) {
+  Problem piece = problem;
+  MatmulDesc& desc = piece.matmul;
+  for (std::int64_t* const size : {&desc.batch, &desc.rows, &desc.columns, &desc.inner}) {
+    const double excess = count_work(piece).flops / std::max(flops, 1.0);
+    if (excess <= 1) break;
+    // Whole blocks of quantised weights, and of what kernels load at once.
+    const std::int64_t unit = size == &desc.batch || *size % 32 != 0 ? 1 : 32;
+    const auto least = static_cast<std::int64_t>(std::ceil(static_cast<double>(*size / unit) / excess));
+    *size = unit * std::max<std::int64_t>(1, least);
+  }
+  piece.shift = 0;
+  piece.lay_out();
+  return piece;
+}
+
 }  // namespace
 
 Problem shrink(const Problem& problem, double flops) {
+  if (problem.operation == Operation::kMatmul) return shrink_matmul(problem, flops);
   Problem piece = problem;
   const auto excess = [&] { return count_work(piece).flops / std::max(flops, 1.0); };
   const auto divide = [&](std::int64_t size) {

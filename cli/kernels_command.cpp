@@ -193,6 +193,7 @@ std::vector<KernelSupport> support(const Problem& problem, const Capabilities& d
   if (problem.operation == bench::Operation::kBackward) {
     return kernel_support(bench::with_all_gradients(problem.desc), device);
   }
+  if (problem.operation == bench::Operation::kMatmul) return kernel_support(problem.matmul, device);
   return kernel_support(problem.desc, device);
 }
 
@@ -258,6 +259,7 @@ Command add_kernels_command(CLI::App& parent, const Invocation& invocation) {
            "  vkattn kernels \"b1 hq32 hkv8 q1 kv4096 d128 f16\"\n"
            "  vkattn kernels \"b1 h8 1024x1024 d128 f16\" --kernel tile --stats\n"
            "  vkattn kernels \"b1 h8 1024x1024 d64 backward\"\n"
+           "  vkattn kernels \"matmul 512x512x512 f16\" --kernel tile --stats\n"
            "  RADV_FORCE_FAMILY=navi31 vkattn kernels --stats --isa listings   for an AMD GPU that is not "
            "there\n");
   return {&app, [a, invocation] { return show_kernels(*a, invocation); }};

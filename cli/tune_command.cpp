@@ -98,8 +98,8 @@ int run_tune(const Arguments& arguments) {
   });
   if (problems.empty()) {
     fail_usage(
-        "only problems with score functions or gradients are given; leave the words score=… and backward out "
-        "to tune attention for them");
+        "only problems with score functions, gradients or matrix multiplications are given; leave the words "
+        "score=… and backward out to tune attention for them");
   }
   const bench::TuneOptions options = read_options(arguments);
   const Runtime runtime = open_runtime(arguments.where);

@@ -21,11 +21,25 @@ std::uint64_t bytes_of(const BackwardRun& run) {
   return bytes;
 }
 
+std::uint64_t bytes_of(const MatmulRun& run) {
+  std::uint64_t bytes = 0;
+  for (BufferRange MatmulTensors::*const tensor :
+       {&MatmulTensors::a, &MatmulTensors::b, &MatmulTensors::bias, &MatmulTensors::output}) {
+    bytes += run.buffer(tensor).bytes;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Result<AnyRun> AnyRun::create(const Runtime& runtime, const Problem& problem) {
   if (problem.operation == bench::Operation::kBackward) {
     auto run = BackwardRun::create(runtime, problem, with_all_gradients(problem.desc), {});
+    if (!run.ok()) return run.error();
+    return AnyRun(*std::move(run));
+  }
+  if (problem.operation == bench::Operation::kMatmul) {
+    auto run = MatmulRun::create(runtime, {problem.matmul, problem.seed, problem.shift});
     if (!run.ok()) return run.error();
     return AnyRun(*std::move(run));
   }
@@ -42,6 +56,7 @@ Result<double> AnyRun::execute(const Runnable& plan) {
 
 Result<CheckReport> AnyRun::check(const RowSelection& selection, const Progress& progress) const {
   if (const auto* const run = std::get_if<BackwardRun>(&run_)) return run->check(selection);
+  if (const auto* const run = std::get_if<MatmulRun>(&run_)) return run->check(selection);
   return std::get_if<ProblemRun>(&run_)->check(selection, progress);
 }
 

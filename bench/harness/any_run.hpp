@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "harness/backward_run.hpp"
+#include "harness/matmul_run.hpp"
 
 namespace vkattn::harness {
 
@@ -21,14 +22,15 @@ class AnyRun {
   [[nodiscard]] AnyTensors tensors() const;
   /// Of inputs and outputs as they are stored, but for small ones.
   [[nodiscard]] std::uint64_t tensor_bytes() const;
-  /// The forward pass, of the problem itself or before its backward pass.
+  /// The forward pass, of the problem itself or before its backward pass; a matrix multiplication has none.
   [[nodiscard]] ProblemRun& forward();
 
  private:
   explicit AnyRun(ProblemRun run) : run_(std::move(run)) {}
   explicit AnyRun(BackwardRun run) : run_(std::move(run)) {}
+  explicit AnyRun(MatmulRun run) : run_(std::move(run)) {}
 
-  std::variant<ProblemRun, BackwardRun> run_;
+  std::variant<ProblemRun, BackwardRun, MatmulRun> run_;
 };
 
 }  // namespace vkattn::harness

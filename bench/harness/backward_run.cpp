@@ -2,7 +2,6 @@
 #include "harness/backward_run.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <span>
 
@@ -210,22 +209,10 @@ Result<void> BackwardRun::check_gradient(const detail::GradientRow& row, const r
     if (!is_written(p) || expected.is_partial[expected.row_index(p.batch, p.head, p.row)]) return;
     const std::size_t element = expected.index(p.batch, p.head, p.row, p.dim);
     const std::size_t at = tensors_[index].offset + static_cast<std::size_t>(offset) * element_bytes(type);
-    const double wanted = expected.values[element];
-    const double got = loaded(bytes.data() + at, type);
-    const double tolerance = reference::gradient_tolerance(expected, element, type);
     if (p.dim == 0) ++report.rows_checked;
-    ++report.elements_checked;
-    if (std::abs(wanted) > tolerance) ++report.elements_telling;
-    const double share = share_of(wanted, got, tolerance, type);
-    if (report.elements_checked > 1 && share <= report.largest_share) return;
-    report.largest_share = share;
-    report.largest_error = wanted == got ? 0 : std::abs(wanted - got);
-    report.where = {p.batch, p.head, p.row};
-    report.where_output = CheckedOutput::kGradient;
-    report.where_index = p.dim;
-    report.where_tensor = row.name;
-    report.expected = wanted;
-    report.got = got;
+    report.add({{p.batch, p.head, p.row}, CheckedOutput::kGradient, p.dim, row.name},
+               expected.values[element], loaded(bytes.data() + at, type),
+               reference::gradient_tolerance(expected, element, type), type);
   });
   check_guards(row.name, shape, tensors_[index], bytes, is_written, report);
   return {};

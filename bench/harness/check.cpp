@@ -186,6 +186,9 @@ std::string CheckedElement::to_string() const {
                             (output == CheckedOutput::kGradient ? ", row " : ", query ") +
                             std::to_string(row.query) + ", ";
   switch (output) {
+    case CheckedOutput::kProduct:
+      return "batch " + std::to_string(row.batch) + ", row " + std::to_string(row.query) + ", column " +
+             std::to_string(index);
     case CheckedOutput::kGradient:
       return place + "dim " + std::to_string(index) + " of " + std::string(tensor);
     case CheckedOutput::kOutput:
@@ -208,6 +211,22 @@ void ElementCount::add(const ElementCount& other) {
     first_row = other.first_row;
   }
   elements += other.elements;
+}
+
+void CheckReport::add(const CheckedElement& element, double wanted, double found, double tolerance,
+                      DataType type) {
+  ++elements_checked;
+  if (std::abs(wanted) > tolerance) ++elements_telling;
+  const double share = share_of(wanted, found, tolerance, type);
+  if (elements_checked > 1 && share <= largest_share) return;
+  largest_share = share;
+  largest_error = wanted == found ? 0 : std::abs(wanted - found);
+  where = element.row;
+  where_output = element.output;
+  where_index = element.index;
+  where_tensor = element.tensor;
+  expected = wanted;
+  got = found;
 }
 
 std::string CheckReport::where_text() const {

@@ -20,7 +20,7 @@
 namespace vkattn::harness {
 
 /// What an element that was compared belongs to.
-enum class CheckedOutput { kOutput, kLse, kWeights, kGradient };
+enum class CheckedOutput { kOutput, kLse, kWeights, kGradient, kProduct };
 
 /// An element that was compared.
 struct CheckedElement {
@@ -30,7 +30,7 @@ struct CheckedElement {
   std::string_view tensor = {};  ///< of a gradient its name, which lives as long as the program
 
   /// "batch 0, head 1, query 2, dim 4"; at the end "lse" or "weight of key 7" of other outputs; of gradients
-  /// "batch 0, head 1, row 2, dim 4 of grad_key".
+  /// "batch 0, head 1, row 2, dim 4 of grad_key"; of products "batch 0, row 3, column 4".
   [[nodiscard]] std::string to_string() const;
 };
 
@@ -65,7 +65,9 @@ struct CheckReport {
   [[nodiscard]] bool passed() const {
     return guard_intact && elements_unwritten == 0 && largest_share <= 1.0;
   }
-  /// That element.
+  /// Takes an element into account that was written, of a gradient or a product.
+  void add(const CheckedElement& element, double wanted, double found, double tolerance, DataType type);
+  /// The element with the largest share.
   [[nodiscard]] CheckedElement worst() const { return {where, where_output, where_index, where_tensor}; }
   /// Where in the row it is: "dim 4", "lse" or "weight of key 7".
   [[nodiscard]] std::string where_text() const;

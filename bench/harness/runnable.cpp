@@ -19,6 +19,11 @@ struct TensorsOf<BackwardPlan> {
   using Type = BackwardTensors;
 };
 
+template <>
+struct TensorsOf<MatmulPlan> {
+  using Type = MatmulTensors;
+};
+
 template <class Plan>
 Result<Runnable> runnable(Result<Plan> plan) {
   if (!plan.ok()) return plan.error();
@@ -42,6 +47,20 @@ Result<Runnable> create_backward(const Runtime& runtime, const AttentionDesc& de
   return runnable(runtime.make_backward_plan(bench::with_all_gradients(desc), own));
 }
 
+Result<Runnable> create_matmul(const Runtime& runtime, const bench::Problem& problem,
+                               const PlanOptions& options) {
+  if (options.tile || options.kv_splits != 0) return not_for("matrix multiplication");
+  if (problem.desc.score_function) {
+    return Error{
+        ErrorCode::kInvalidArgument, {}, "a matrix multiplication has no scores for a function to change"};
+  }
+  MatmulOptions own;
+  own.kernel = options.kernel;
+  own.capture_statistics = options.capture_statistics;
+  own.max_dispatch_ns = options.max_dispatch_ns;
+  return runnable(runtime.make_matmul_plan(problem.matmul, own));
+}
+
 }  // namespace
 
 Result<Runnable> Runnable::create(const Runtime& runtime, const AttentionDesc& desc,
@@ -57,6 +76,8 @@ Result<Runnable> Runnable::create(const Runtime& runtime, const bench::Problem& 
   switch (problem.operation) {
     case bench::Operation::kBackward:
       return create_backward(runtime, problem.desc, options);
+    case bench::Operation::kMatmul:
+      return create_matmul(runtime, problem, options);
     case bench::Operation::kForward:
       break;
   }
@@ -105,7 +126,15 @@ Result<std::vector<PipelineStatistics>> Runnable::statistics(bool listings) cons
 }
 
 Result<Buffer> Runnable::create_workspace(const Runtime& runtime) const {
-  const VkDeviceSize bytes = std::visit([](const auto& plan) { return plan.workspace_bytes(); }, plan_);
+  const VkDeviceSize bytes = std::visit(
+      [](const auto& plan) -> VkDeviceSize {
+        if constexpr (requires { plan.workspace_bytes(); }) {
+          return plan.workspace_bytes();
+        } else {
+          return plan.requirements().workspace_bytes;
+        }
+      },
+      plan_);
   return bytes == 0 ? Result<Buffer>(Buffer()) : runtime.create_buffer(bytes);
 }
 
@@ -125,6 +154,7 @@ Result<Bindings> Runnable::make_bindings(const AnyTensors& tensors, const Buffer
 void Runnable::record(VkCommandBuffer commands, const Bindings& bindings) const noexcept {
   if (const auto* const plan = std::get_if<AttentionPlan>(&plan_)) return plan->record(commands, bindings);
   if (const auto* const plan = std::get_if<BackwardPlan>(&plan_)) return plan->record(commands, bindings);
+  if (const auto* const plan = std::get_if<MatmulPlan>(&plan_)) return plan->record(commands, bindings);
   std::get_if<UnfusedPlan>(&plan_)->record(commands, bindings);
 }
 

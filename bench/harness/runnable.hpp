@@ -3,8 +3,10 @@
 
 #include <vkattn/runtime.hpp>
 
+#include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "harness/unfused_plan.hpp"
 #include "problem/problem.hpp"
@@ -12,7 +14,7 @@
 namespace vkattn::harness {
 
 /// What plans are bound to.
-using AnyTensors = std::variant<AttentionTensors, BackwardTensors>;
+using AnyTensors = std::variant<AttentionTensors, BackwardTensors, MatmulTensors>;
 
 /// A plan of the library's or the laboratory's baseline. Cheap to copy.
 class Runnable {
@@ -20,6 +22,7 @@ class Runnable {
   Runnable(AttentionPlan plan) : plan_(std::move(plan)) {}
   Runnable(UnfusedPlan plan) : plan_(std::move(plan)) {}
   Runnable(BackwardPlan plan) : plan_(std::move(plan)) {}
+  Runnable(MatmulPlan plan) : plan_(std::move(plan)) {}
   /// As Runtime::make_plan; PlanOptions::kernel may also name the baseline.
   [[nodiscard]] static Result<Runnable> create(const Runtime& runtime, const AttentionDesc& desc,
                                                const PlanOptions& options);
@@ -43,7 +46,7 @@ class Runnable {
   void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept;
 
  private:
-  std::variant<AttentionPlan, UnfusedPlan, BackwardPlan> plan_;
+  std::variant<AttentionPlan, UnfusedPlan, BackwardPlan, MatmulPlan> plan_;
 };
 
 }  // namespace vkattn::harness

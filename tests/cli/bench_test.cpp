@@ -125,6 +125,23 @@ TEST(Work, OfABackwardPassIsFiveProductsAndItsGradients) {
   EXPECT_LT(bench::count_work(piece).flops, 2e7);
 }
 
+TEST(Work, OfAMatrixMultiplicationIsItsSizes) {
+  const bench::Work work =
+      bench::count_work(parsed("matmul b2 4x5x32 f16 b=q8_0 output=f32 bias=f32 accumulates"));
+  EXPECT_DOUBLE_EQ(work.flops, 2 * 2 * 4 * 5 * 32);
+  EXPECT_DOUBLE_EQ(work.bytes, 2 * (4 * 32 * 2 + 5 * 34 + 2 * 4 * 5 * 4) + 5 * 4);
+  EXPECT_DOUBLE_EQ(bench::count_work(parsed("matmul 1x5x32 a=ones")).flops, 5 * 32);
+  for (const char* const text :
+       {"matmul b3 512x512x512", "matmul 1x4096x4096 b=q8_0", "matmul 5x7x100000 f16"}) {
+    const Problem whole = parsed(text);
+    const Problem piece = bench::shrink(whole, 1e5);
+    EXPECT_TRUE(validate(piece.matmul).ok()) << text;
+    EXPECT_GE(bench::count_work(piece).flops, 1e5) << text;
+    EXPECT_LT(bench::count_work(piece).flops, 1e7) << text;
+    EXPECT_EQ(bench::shrink(whole, 1e12).matmul, whole.matmul) << text;
+  }
+}
+
 TEST(Work, ShrinksToSoundSmallerProblems) {
   for (const char* const text :
        {"b2 h12 1024x4096 d64 causal align=bottom-right", "h1 q1 kv131072 d576 dv512", "b1 h1 4x4 d1",
@@ -153,7 +170,7 @@ TEST(Work, ShrinksToSoundSmallerProblems) {
 TEST(Suites, HoldSoundProblemsWithShortNames) {
   ASSERT_FALSE(bench::suites().empty());
   for (const char* const name :
-       {"smoke", "llm", "diffusion", "vision", "game", "features", "training", "large"}) {
+       {"smoke", "llm", "diffusion", "vision", "game", "features", "training", "projections", "large"}) {
     ASSERT_NE(bench::find_suite(name), nullptr) << name;
   }
   EXPECT_EQ(bench::find_suite("smok"), nullptr);

@@ -290,6 +290,21 @@ TEST_F(ToolBench, ComparesABackwardPassWithItsForwardPass) {
           3);
 }
 
+TEST_F(ToolBench, MeasuresMatrixMultiplications) {
+  const std::string problem = "'matmul 40x50x64 f16 b=q8_0 bias' 'matmul 1x50x70 a=ones'";
+  const json report =
+      json::parse(printed("bench " + problem + " --kernel lane,tile --no-peaks --repeat 3 --json"));
+  ASSERT_EQ(report["results"].size(), 4U);
+  for (const json& row : report["results"]) {
+    EXPECT_EQ(row["outcome"], "measured") << row;
+    EXPECT_TRUE(row["check"]["passed"].get<bool>());
+    EXPECT_GT(row["gflops_per_second"].get<double>(), 0.0);
+    EXPECT_FALSE(row.contains("times_forward"));
+  }
+  EXPECT_EQ(report["results"][0]["check"]["elements"], 40 * 50);
+  refuses("bench 'matmul 4x4x4 causal'", "'causal' is of attention");
+}
+
 TEST_F(ToolBench, LeavesOutPeaksWhereTheyAreNotWanted) {
   const std::string command = "bench 'h2 40x40 d16' --no-peaks --repeat 3";
   EXPECT_TRUE(has(printed(command), "not measured"));

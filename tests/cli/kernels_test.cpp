@@ -32,9 +32,10 @@ class ToolKernels : public ToolOnDevice {
     for (std::size_t i = 0; i < passes.size(); ++i) {
       EXPECT_EQ(pipelines[i]["pipeline"], passes[i]);
       const std::string shader = pipelines[i]["shader"].get<std::string>();
-      EXPECT_TRUE(
-          shader.starts_with(problem.find("backward") == std::string::npos ? "attention_" : "backward_"))
-          << shader;
+      const std::string own = has(problem, "backward") ? "backward_"
+                              : has(problem, "matmul") ? "matmul_"
+                                                       : "attention_";
+      EXPECT_TRUE(shader.starts_with(own)) << shader;
       const int size = pipelines[i]["workgroup_size"].get<int>();
       EXPECT_GT(size, 0);
       EXPECT_FALSE(pipelines[i].contains("statistics"));
@@ -45,6 +46,13 @@ class ToolKernels : public ToolOnDevice {
     }
   }
 };
+
+/// The entry of that name, or null.
+json named(const json& list, const json& name) {
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const json& one) { return one["name"] == name; });
+  return found == list.end() ? json() : *found;
+}
 
 TEST_F(ToolKernels, ListsThePipelinesOfAPlan) {
   expect_pipelines("h2 50x70 d16", "lane", {"lane"});
@@ -69,11 +77,18 @@ TEST_F(ToolKernels, ListsThePipelinesOfABackwardPass) {
   refuses("kernels '8x32 d32 cache=q8_0 backward'", "q8_0, which has no gradients", 3);
 }
 
-/// The entry of that name, or null.
-json named(const json& list, const json& name) {
-  const auto found =
-      std::find_if(list.begin(), list.end(), [&](const json& one) { return one["name"] == name; });
-  return found == list.end() ? json() : *found;
+TEST_F(ToolKernels, ListsThePipelinesOfAMatrixMultiplication) {
+  const std::string problem = "matmul 60x50x64 f16 b=q8_0 bias";
+  expect_pipelines(problem, "lane", {"lane"});
+  expect_pipelines("matmul 60x50x64", "tile", {"tile"});
+  const json kernels = json::parse(printed("kernels '" + problem + "' --json"))["kernels"];
+  ASSERT_EQ(kernels.size(), 3U);
+  EXPECT_TRUE(has(named(kernels, "matrix")["reason"].get<std::string>(), "b q8_0")) << kernels;
+  EXPECT_TRUE(
+      has(printed("kernels '" + problem + "'"), "rows 60, columns 50, inner 64, f16 x q8_0 to f16, bias"));
+  refuses("kernels '" + problem + "' --kernel decode",
+          "there is no kernel 'decode' for matrix multiplication");
+  refuses("kernels '" + problem + "' --kv-splits 2", "of attention alone");
 }
 
 TEST_F(ToolKernels, DevicesTellTheTypesThatKernelsTake) {
