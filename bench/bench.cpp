@@ -43,27 +43,24 @@ struct Context {
   }
 };
 
-Result<harness::Runnable> make_plan(const Runtime& runtime, const AttentionDesc& desc,
-                                    const Options& options) {
+Result<harness::Runnable> make_plan(const Runtime& runtime, const Problem& problem, const Options& options) {
   PlanOptions plan_options;
   plan_options.kernel = options.kernel;
   plan_options.tile = options.tile;
   plan_options.kv_splits = options.kv_splits;
-  AttentionDesc whole = desc;
-  whole.score_function = options.score_function;
+  Problem whole = problem;
+  whole.desc.score_function = options.score_function;
   return harness::Runnable::create(runtime, whole, plan_options);
 }
 
 /// Nanoseconds of one warm execution of a problem that is small.
 Result<double> time_piece(const Runtime& runtime, const Problem& piece, const Options& options) {
-  const Result<harness::Runnable> plan = make_plan(runtime, piece.desc, options);
+  const Result<harness::Runnable> plan = make_plan(runtime, piece, options);
   if (!plan.ok()) return plan.error();
-  Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, piece);
+  Result<harness::AnyRun> run = harness::AnyRun::create(runtime, piece);
   if (!run.ok()) return run.error();
-  const Result<void> filled = run->fill_inputs();
-  if (!filled.ok()) return filled.error();
   if (options.score_function && piece.score == ScoreKind::kNone) {
-    run->set_score_function(options.score_buffers, {});
+    run->forward().set_score_function(options.score_buffers, {});
   }
   Result<double> time = run->execute(*plan);  // the driver compiles here
   if (!time.ok()) return time;
@@ -99,18 +96,26 @@ std::uint32_t affordable_repeats(const Options& options, double budget_left_ns, 
   return static_cast<std::uint32_t>(bounded);
 }
 
-/// Recording alone, warm-up, then timed executions in batches, so that progress shows and the budget holds.
-Result<Statistics> time_runs(Context& context, const harness::Runnable& plan, const harness::ProblemRun& run,
-                             double budget_ns) {
+/// A plan that is bound to tensors.
+struct Bound {
+  const harness::Runnable& plan;
+  Buffer workspace;
+  Bindings bindings;
+
+  static Result<Bound> create(const Runtime& runtime, const harness::Runnable& plan,
+                              const harness::AnyTensors& tensors) {
+    Result<Buffer> workspace = plan.create_workspace(runtime);
+    if (!workspace.ok()) return workspace.error();
+    Result<Bindings> bindings = plan.make_bindings(tensors, workspace->range());
+    if (!bindings.ok()) return bindings.error();
+    return Bound{plan, *std::move(workspace), *std::move(bindings)};
+  }
+};
+
+/// Warm-up, then timed executions in batches, so that progress shows and the budget holds.
+Result<Statistics> time_runs(const Context& context, const Bound& bound, double budget_ns) {
   const Runtime& runtime = context.runtime;
-  const Result<Buffer> workspace = plan.create_workspace(runtime);
-  if (!workspace.ok()) return workspace.error();
-  const Result<Bindings> bindings = plan.make_bindings(run.tensors(), workspace->range());
-  if (!bindings.ok()) return bindings.error();
-  const Result<RecordCost> record_cost = measure_record(runtime, plan, *bindings);
-  if (!record_cost.ok()) return record_cost.error();
-  context.row.record = *record_cost;
-  auto record = [&](VkCommandBuffer commands) { plan.record(commands, *bindings); };
+  auto record = [&](VkCommandBuffer commands) { bound.plan.record(commands, bound.bindings); };
   const auto start = Clock::now();
   const Result<std::vector<double>> warm = runtime.execute(record, 1);
   if (!warm.ok()) return warm.error();
@@ -132,19 +137,34 @@ Result<Statistics> time_runs(Context& context, const harness::Runnable& plan, co
   return summarize(samples);
 }
 
-void note_tensor_bytes(Row& row, const harness::ProblemRun& run) {
-  for (const auto* const tensor : {&run.query(), &run.key(), &run.value(), &run.output(), &run.lse()}) {
-    row.tensor_bytes += tensor->bytes;
-  }
+/// What recording costs, then the times; of a backward pass those of its forward pass too.
+Result<void> time_plan(Context& context, const harness::Runnable& plan, harness::AnyRun& run,
+                       const Problem& problem, double budget_ns) {
+  Row& row = context.row;
+  const Result<Bound> bound = Bound::create(context.runtime, plan, run.tensors());
+  if (!bound.ok()) return bound.error();
+  const Result<RecordCost> record_cost = measure_record(context.runtime, plan, bound->bindings);
+  if (!record_cost.ok()) return record_cost.error();
+  row.record = *record_cost;
+  const Result<Statistics> statistics = time_runs(context, *bound, budget_ns);
+  if (!statistics.ok()) return statistics.error();
+  row.time_ns = *statistics;
+  if (problem.operation != Operation::kBackward) return {};
+  const auto forward = harness::Runnable::create(context.runtime, problem.desc, PlanOptions{});
+  if (!forward.ok()) return forward.error();
+  const Result<Bound> forward_bound = Bound::create(context.runtime, *forward, run.forward().tensors());
+  if (!forward_bound.ok()) return forward_bound.error();
+  const Result<Statistics> forward_times = time_runs(context, *forward_bound, budget_ns);
+  if (!forward_times.ok()) return forward_times.error();
+  row.forward_kernel = forward->kernel_name();
+  row.forward_ns = forward_times->median;
+  return {};
 }
 
 /// First execution and check; true where the problem may be timed, else the row is finished.
-Result<bool> run_checked(Context& context, const harness::Runnable& plan, harness::ProblemRun& run) {
+Result<bool> run_checked(Context& context, const harness::Runnable& plan, harness::AnyRun& run) {
   Row& row = context.row;
   context.report(0, "first run");
-  for (const Result<void>& status : {run.fill_inputs(), run.poison_outputs()}) {
-    if (!status.ok()) return status.error();
-  }
   const auto start = Clock::now();
   const Result<double> first = run.execute(plan);
   if (!first.ok()) return first.error();
@@ -175,7 +195,8 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   Row& row = context.row;
   row.name = named.name;
   row.problem = to_string(named.problem);
-  row.type = named.problem.desc.query.type;
+  const bool is_matmul = named.problem.operation == Operation::kMatmul;
+  row.type = is_matmul ? named.problem.matmul.b.type : named.problem.desc.query.type;
   const bool is_users = options.score_function && named.problem.score == ScoreKind::kNone;
   row.has_score_function = is_users;
   row.work = count_work(named.problem);
@@ -184,7 +205,7 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   row.host_before_bytes = resident_memory_bytes();
 
   const auto plan_start = Clock::now();
-  const Result<harness::Runnable> plan = make_plan(runtime, named.problem.desc, options);
+  const Result<harness::Runnable> plan = make_plan(runtime, named.problem, options);
   if (!plan.ok()) return context.fail(plan.error());
   row.plan_ns = nanoseconds_since(plan_start);
   row.kernel = plan->kernel_name();
@@ -201,25 +222,24 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   if (!row.work_known) row.work = {};
   if (*predicted * (kLeastRepeats + 1) > budget_ns) return context.finish(Outcome::kSkipped, "");
 
-  Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, named.problem);
+  Result<harness::AnyRun> run = harness::AnyRun::create(runtime, named.problem);
   if (!run.ok()) return context.fail(run.error());
-  note_tensor_bytes(row, *run);
+  row.tensor_bytes = run->tensor_bytes();
   std::shared_ptr<ScoreRows> score_rows;
   if (is_users) {
     Result<std::shared_ptr<ScoreRows>> made = ScoreRows::create(
         runtime, *options.score_function, options.score_buffers, named.problem.desc.kv_length);
     if (!made.ok()) return context.fail(made.error());
     score_rows = *std::move(made);
-    run->set_score_function(options.score_buffers, ScoreRows::hook(score_rows));
+    run->forward().set_score_function(options.score_buffers, ScoreRows::hook(score_rows));
   }
   const Result<bool> passed = run_checked(context, *plan, *run);
   if (!passed.ok()) return context.fail(passed.error());
   if (!*passed) return context.finish(Outcome::kWrong, row.check.to_string());
 
   reset_peak_memory();  // the check's memory is not the run's
-  const Result<Statistics> statistics = time_runs(context, *plan, *run, budget_ns);
-  if (!statistics.ok()) return context.fail(statistics.error());
-  row.time_ns = *statistics;
+  const Result<void> timed = time_plan(context, *plan, *run, named.problem, budget_ns);
+  if (!timed.ok()) return context.fail(timed.error());
   row.host_peak_bytes = std::max(row.host_peak_bytes, peak_memory_bytes());
   set_shares(row, peaks);
   return context.finish(Outcome::kMeasured, "");

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/problem_run.hpp"
+#include "harness/any_run.hpp"
 #include "peaks.hpp"
 #include "problem/problem.hpp"
 #include "record_cost.hpp"
@@ -58,7 +58,7 @@ struct Row {
   std::string message;
   std::string kernel;
   std::size_t kernel_index = 0;        ///< in Report::kernels
-  DataType type = DataType::kFloat32;  ///< of the query
+  DataType type = DataType::kFloat32;  ///< of the query, or of the matrix b
   bool has_score_function = false;     ///< of the user's own, which the problem does not name
   Work work;
   bool work_known = true;  ///< else `work` is empty, and there is no rate to tell
@@ -74,6 +74,10 @@ struct Row {
   std::uint64_t host_peak_bytes = 0;  ///< resident memory at the most, without the check
   double compute_share = 0;           ///< of the peak; above 1 is a bug of the measurement
   double memory_share = 0;
+  /// Of a backward pass: the forward pass of the same problem, by the kernel that the library chooses, right
+  /// after it.
+  std::string forward_kernel;
+  double forward_ns = 0;  ///< median
 
   [[nodiscard]] double flops_per_second() const {
     return time_ns.median > 0 ? work.flops / time_ns.median * 1e9 : 0;
@@ -81,6 +85,8 @@ struct Row {
   [[nodiscard]] double bytes_per_second() const {
     return time_ns.median > 0 ? work.bytes / time_ns.median * 1e9 : 0;
   }
+  /// The time of a backward pass in units of its forward pass.
+  [[nodiscard]] double times_forward() const { return forward_ns > 0 ? time_ns.median / forward_ns : 0; }
   [[nodiscard]] bool above_peak() const { return compute_share > 1 || memory_share > 1; }
 };
 

@@ -157,8 +157,12 @@ std::string TextReport::head() const {
 std::string TextReport::remark(const Row& row) const {
   switch (row.outcome) {
     case Outcome::kMeasured:
-      return row.above_peak() ? "above 100 % of the measured peak: a bug of the measurement, please report it"
-                              : "";
+      if (row.above_peak()) {
+        return "above 100 % of the measured peak: a bug of the measurement, please report it";
+      }
+      return row.forward_ns > 0 ? significant(row.times_forward()) + " x its forward pass, " +
+                                      console::duration(row.forward_ns) + " by " + row.forward_kernel
+                                : "";
     case Outcome::kSkipped:
       return "skipped: one run would take about " + console::duration(row.predicted_ns) + ", and " +
              std::to_string(kLeastRepeats + 1) + " of them do not fit --max-seconds " +

@@ -73,6 +73,11 @@ Json row_json(const Row& row, const Peaks& peaks) {
                    {"tensor_bytes", row.tensor_bytes},
                    {"host_before_bytes", row.host_before_bytes},
                    {"host_peak_bytes", row.host_peak_bytes}});
+  if (row.forward_ns > 0) {
+    json.update(Json{{"forward_kernel", row.forward_kernel},
+                     {"forward_median_ms", to_ms(row.forward_ns)},
+                     {"times_forward", row.times_forward()}});
+  }
   return json;
 }
 
@@ -121,7 +126,7 @@ std::string to_csv(const Report& report) {
       "allocations,gflops_per_second,"
       "share_of_compute_peak,gbytes_per_second,share_of_memory_peak,predicted_ms,plan_ms,first_run_ms,check_"
       "rows,"
-      "check_share_of_tolerance,tensor_bytes,host_peak_bytes,device\n";
+      "check_share_of_tolerance,forward_median_ms,tensor_bytes,host_peak_bytes,device\n";
   for (const Row& row : report.rows) {
     for (const std::string& field :
          {row.name, row.problem, std::string(name(row.outcome)), row.message, row.kernel}) {
@@ -142,8 +147,9 @@ std::string to_csv(const Report& report) {
     add(has_work, row.bytes_per_second() * 1e-9);
     add(has_peaks, row.memory_share);
     for (const double time : {row.predicted_ns, row.plan_ns, row.first_run_ns}) add(time > 0, to_ms(time));
-    text += std::to_string(row.check.rows_checked) + "," + csv_number(row.check.largest_share) + "," +
-            std::to_string(row.tensor_bytes) + "," + std::to_string(row.host_peak_bytes) + "," +
+    text += std::to_string(row.check.rows_checked) + "," + csv_number(row.check.largest_share) + ",";
+    add(row.forward_ns > 0, to_ms(row.forward_ns));
+    text += std::to_string(row.tensor_bytes) + "," + std::to_string(row.host_peak_bytes) + "," +
             csv_field(report.device.device_name) + "\n";
   }
   return text;

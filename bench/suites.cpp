@@ -121,6 +121,33 @@ constexpr std::array kLarge = {
     SuiteProblem{"decode 131072", "b1 hq32 hkv8 q1 kv131072 d128 f16"},
 };
 
+// What a step of training takes: backward passes, which the report compares with their forward passes.
+constexpr std::array kTraining = {
+    SuiteProblem{"backward 1024", "b1 h8 1024x1024 d64 f32 backward"},
+    SuiteProblem{"backward 1024, d128", "b1 h8 1024x1024 d128 f32 backward"},
+    SuiteProblem{"backward 2048", "b1 h8 2048x2048 d64 f32 backward"},
+    SuiteProblem{"backward 2048, d128", "b1 h8 2048x2048 d128 f32 backward"},
+    SuiteProblem{"GPT-2 backward 1024", "b1 h12 1024x1024 d64 f16 causal backward"},
+    SuiteProblem{"Llama-3 8B backward 2048", "b1 hq32 hkv8 2048x2048 d128 bf16 causal backward"},
+    SuiteProblem{"BERT backward, dropout",
+                 "b4 h12 512x512 d64 f16 dropout=0.1 kv_lengths=512,384,200,64 backward"},
+};
+
+// Projections around attention and their gradients; squares to compare devices by.
+constexpr std::array kProjections = {
+    SuiteProblem{"matmul 512", "matmul 512x512x512 f32"},
+    SuiteProblem{"matmul 1024", "matmul 1024x1024x1024 f32"},
+    SuiteProblem{"matmul 512, float16", "matmul 512x512x512 f16"},
+    SuiteProblem{"matmul 1024, float16", "matmul 1024x1024x1024 f16"},
+    SuiteProblem{"GPT-2 QKV, 1024 tokens", "matmul 1024x2304x768 f16 bias"},
+    SuiteProblem{"GPT-2 QKV, of X", "matmul 1024x768x2304 f16 transposed=b"},
+    SuiteProblem{"GPT-2 QKV, of W", "matmul 768x2304x1024 f16 output=f32 transposed=a"},
+    SuiteProblem{"GPT-2 QKV, of the bias", "matmul 1x2304x1024 f16 a=ones output=f32"},
+    SuiteProblem{"Llama-3 8B Q, a token", "matmul 1x4096x4096 f16"},
+    SuiteProblem{"Llama-3 8B Q, a token, q8_0", "matmul 1x4096x4096 f16 b=q8_0"},
+    SuiteProblem{"Llama-3 8B Q, 512, q4_0", "matmul 512x4096x4096 f16 b=q4_0"},
+};
+
 const std::array kSuites = {
     Suite{"smoke", "a few seconds on any device", kSmoke},
     Suite{"llm", "GPT-2, Llama-3, Gemma and DeepSeek: prefill and decode", kLlm},
@@ -128,6 +155,8 @@ const std::array kSuites = {
     Suite{"vision", "ViT, CLIP and Whisper", kVision},
     Suite{"game", "64 to 256 tokens with small heads", kGame},
     Suite{"features", "masks, windows, caches and quantised keys beside plain problems", kFeatures},
+    Suite{"training", "backward passes, and how many times their forward passes they take", kTraining},
+    Suite{"projections", "matrix multiplications around attention, and their gradients", kProjections},
     Suite{"large", "long prefills and decodes that fill a large GPU", kLarge},
 };
 

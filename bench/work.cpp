@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "problem/gradients.hpp"
+
 namespace vkattn::bench {
 namespace {
 
@@ -72,8 +74,47 @@ Seen count_seen(const AttentionDesc& desc, const Entry& entry) {
 
 }  // namespace
 
+namespace {
+
+double row_bytes(std::int64_t dim, const TensorDesc& tensor) {
+  return static_cast<double>(dim) * block_bytes(tensor.type) / block_elements(tensor.type);
+}
+
+/// What the backward pass moves beside the tensors of the forward one.
+double gradient_bytes(const AttentionDesc& given, double rows, double seen_keys) {
+  const BackwardDesc all = with_all_gradients(given).resolved();
+  const AttentionDesc& desc = all.attention;
+  double bytes =
+      rows * (row_bytes(desc.value_dim, *all.grad_output) + row_bytes(desc.head_dim, *all.grad_query)) +
+      seen_keys * static_cast<double>(desc.kv_heads) *
+          (row_bytes(desc.head_dim, *all.grad_key) + row_bytes(desc.value_dim, *all.grad_value));
+  if (all.has_grad_mask) {
+    if (const Result<std::int64_t> mask = mask_bytes(desc); mask.ok()) bytes += static_cast<double>(*mask);
+  }
+  return bytes;
+}
+
+Work count_matmul(const MatmulDesc& desc) {
+  const auto batch = static_cast<double>(desc.batch), rows = static_cast<double>(desc.rows),
+             columns = static_cast<double>(desc.columns), inner = static_cast<double>(desc.inner);
+  const auto bytes = [](DataType type) {
+    return static_cast<double>(block_bytes(type)) / block_elements(type);
+  };
+  Work work;
+  work.flops = (desc.a_is_ones ? 1 : 2) * batch * rows * columns * inner;
+  work.bytes = batch * (inner * columns * bytes(desc.b.type) +
+                        (desc.accumulates ? 2 : 1) * rows * columns * bytes(desc.output.type));
+  if (!desc.a_is_ones) work.bytes += batch * rows * inner * bytes(desc.a.type);
+  if (desc.has_bias) work.bytes += columns * bytes(desc.bias_type);
+  return work;
+}
+
+}  // namespace
+
 Work count_work(const Problem& problem) {
+  if (problem.operation == Operation::kMatmul) return count_matmul(problem.matmul);
   const AttentionDesc& desc = problem.desc;
+  const bool backward = problem.operation == Operation::kBackward;
   Work work;
   double seen_keys = 0;  // over batch entries
   double rows = 0;       // and heads
@@ -86,12 +127,10 @@ Work count_work(const Problem& problem) {
   }
   // Of a random mask, what it is expected to leave.
   if (desc.mask.type != MaskType::kNone) work.visible_pairs *= 1 - problem.hidden_share;
-  const auto dims = static_cast<double>(desc.head_dim + desc.value_dim);
+  const auto dims =
+      static_cast<double>(backward ? 3 * desc.head_dim + 2 * desc.value_dim : desc.head_dim + desc.value_dim);
   work.flops = 2 * work.visible_pairs * dims;
 
-  const auto row_bytes = [](std::int64_t dim, const TensorDesc& tensor) {
-    return static_cast<double>(dim) * block_bytes(tensor.type) / block_elements(tensor.type);
-  };
   work.bytes = rows * (row_bytes(desc.head_dim, desc.query) + row_bytes(desc.value_dim, desc.output)) +
                seen_keys * static_cast<double>(desc.kv_heads) *
                    (row_bytes(desc.head_dim, desc.key) + row_bytes(desc.value_dim, desc.value));
@@ -101,6 +140,7 @@ Work count_work(const Problem& problem) {
     const Result<std::int64_t> bytes = mask_bytes(desc);
     if (bytes.ok()) work.bytes += static_cast<double>(*bytes);
   }
+  if (backward) work.bytes += gradient_bytes(desc, rows, seen_keys);
   return work;
 }
 
@@ -133,9 +173,27 @@ void cut_lengths(std::vector<std::int32_t>& lengths, std::int64_t longest) {
   }
 }
 
+/// Fewer products, then fewer rows, columns and elements of inner.
+Problem shrink_matmul(const Problem& problem, double flops) {
+  Problem piece = problem;
+  MatmulDesc& desc = piece.matmul;
+  for (std::int64_t* const size : {&desc.batch, &desc.rows, &desc.columns, &desc.inner}) {
+    const double excess = count_work(piece).flops / std::max(flops, 1.0);
+    if (excess <= 1) break;
+    // Whole blocks of quantised weights, and of what kernels load at once.
+    const std::int64_t unit = size == &desc.batch || *size % 32 != 0 ? 1 : 32;
+    const auto least = static_cast<std::int64_t>(std::ceil(static_cast<double>(*size / unit) / excess));
+    *size = unit * std::max<std::int64_t>(1, least);
+  }
+  piece.shift = 0;
+  piece.lay_out();
+  return piece;
+}
+
 }  // namespace
 
 Problem shrink(const Problem& problem, double flops) {
+  if (problem.operation == Operation::kMatmul) return shrink_matmul(problem, flops);
   Problem piece = problem;
   const auto excess = [&] { return count_work(piece).flops / std::max(flops, 1.0); };
   const auto divide = [&](std::int64_t size) {

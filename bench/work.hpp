@@ -11,11 +11,13 @@ struct Work {
   /// (query, key) pairs that are visible, over all batch entries and query heads. Of a random mask the
   /// number to be expected.
   double visible_pairs = 0;
-  /// 2 * visible pairs * (head_dim + value_dim): multiplications and additions of both matrix products. The
-  /// softmax is not counted.
+  /// 2 * visible pairs * (head_dim + value_dim): multiplications and additions of both matrix products; of
+  /// the five of a backward pass 2 * visible pairs * (3 * head_dim + 2 * value_dim). The softmax is not
+  /// counted. Of a matrix multiplication 2 * rows * columns * inner, half of it where a is all ones.
   double flops = 0;
   /// Every byte that has to move at least once: Q, O, lse, weights and mask, and those rows of K and V that
-  /// some query may see but for the mask.
+  /// some query may see but for the mask. A backward pass reads all of them, and dO, and writes the gradients
+  /// of Q, K, V and a mask. A matrix multiplication: its matrices, the output twice where it is added to.
   double bytes = 0;
 };
 

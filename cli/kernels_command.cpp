@@ -17,8 +17,10 @@
 #include "command.hpp"
 #include "console.hpp"
 #include "error.hpp"
+#include "harness/runnable.hpp"
 #include "json.hpp"
 #include "open_runtime.hpp"
+#include "problem/gradients.hpp"
 #include "problem/problem.hpp"
 #include "score_file.hpp"
 
@@ -46,7 +48,7 @@ struct Arguments {
 struct Pipelines {
   std::string problem;
   std::string kernel;
-  std::string plan;  ///< AttentionPlan::describe()
+  std::string plan;  ///< its describe()
   std::vector<KernelSupport> kernels;
   std::vector<PipelineInfo> pipelines;
   std::vector<PipelineStatistics> statistics;  ///< of each executable of each pipeline, where asked for
@@ -187,8 +189,16 @@ std::vector<std::string> write_listings(const std::vector<PipelineStatistics>& s
   return paths;
 }
 
+std::vector<KernelSupport> support(const Problem& problem, const Capabilities& device) {
+  if (problem.operation == bench::Operation::kBackward) {
+    return kernel_support(bench::with_all_gradients(problem.desc), device);
+  }
+  if (problem.operation == bench::Operation::kMatmul) return kernel_support(problem.matmul, device);
+  return kernel_support(problem.desc, device);
+}
+
 int show_kernels(const Arguments& arguments, const Invocation& invocation) {
-  const Problem problem =
+  Problem problem =
       take(parse_problem(arguments.problem.empty() ? kDefaultProblem : joined(arguments.problem)));
   require_known_kernel(arguments.kernel);
   if (!arguments.score.file.empty() && problem.score != ScoreKind::kNone) {
@@ -208,15 +218,14 @@ int show_kernels(const Arguments& arguments, const Invocation& invocation) {
   options.tile = read_tile(arguments.choice, arguments.kernel);
   options.kv_splits = read_kv_splits(arguments.choice);
   options.capture_statistics = wanted;
-  AttentionDesc desc = problem.desc;
-  desc.score_function = score.function() ? score.function() : compile_score(problem);
-  const AttentionPlan plan = take(runtime.make_plan(desc, options));
+  problem.desc.score_function = score.function() ? score.function() : compile_score(problem);
+  const harness::Runnable plan = take(harness::Runnable::create(runtime, problem, options));
   Pipelines found;
   found.problem = to_string(problem);
   found.kernel = plan.kernel_name();
   found.plan = plan.describe();
   found.pipelines = plan.pipelines();
-  found.kernels = kernel_support(desc, device);
+  found.kernels = support(problem, device);
   if (wanted) found.statistics = take(plan.statistics(!arguments.isa.empty()));
   print(arguments.json ? to_json_text(found, device, invocation) : to_text(found, arguments.stats));
   if (arguments.isa.empty()) return 0;
@@ -249,6 +258,8 @@ Command add_kernels_command(CLI::App& parent, const Invocation& invocation) {
            "Examples:\n"
            "  vkattn kernels \"b1 hq32 hkv8 q1 kv4096 d128 f16\"\n"
            "  vkattn kernels \"b1 h8 1024x1024 d128 f16\" --kernel tile --stats\n"
+           "  vkattn kernels \"b1 h8 1024x1024 d64 backward\"\n"
+           "  vkattn kernels \"matmul 512x512x512 f16\" --kernel tile --stats\n"
            "  RADV_FORCE_FAMILY=navi31 vkattn kernels --stats --isa listings   for an AMD GPU that is not "
            "there\n");
   return {&app, [a, invocation] { return show_kernels(*a, invocation); }};

@@ -91,11 +91,15 @@ bench::TuneOptions read_options(const Arguments& arguments) {
 
 int run_tune(const Arguments& arguments) {
   std::vector<bench::NamedProblem> problems = read_problems("tune", arguments.problems, arguments.suite);
-  // A plan with a score function reads what was measured for the same problem without it.
-  std::erase_if(problems,
-                [](const bench::NamedProblem& named) { return named.problem.score != ScoreKind::kNone; });
+  // A plan with a score function reads what was measured for the same problem without it. Only kernels of
+  // attention have block sizes in tuning files.
+  std::erase_if(problems, [](const bench::NamedProblem& named) {
+    return named.problem.score != ScoreKind::kNone || named.problem.operation != bench::Operation::kForward;
+  });
   if (problems.empty()) {
-    fail_usage("only problems with score functions are given; leave the word score=… out to tune for them");
+    fail_usage(
+        "only problems with score functions, gradients or matrix multiplications are given; leave the words "
+        "score=… and backward out to tune attention for them");
   }
   const bench::TuneOptions options = read_options(arguments);
   const Runtime runtime = open_runtime(arguments.where);

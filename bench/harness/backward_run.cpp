@@ -2,8 +2,10 @@
 #include "harness/backward_run.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 
+#include "common/integers.hpp"
 #include "harness/guard.hpp"
 #include "harness/host_view.hpp"
 #include "harness/runnable.hpp"
@@ -34,25 +36,30 @@ std::vector<bool> written_keys(const AttentionDesc& desc, const reference::Input
   return written;
 }
 
-std::string text_of(const Position& p) {
-  return "(" + std::to_string(p.batch) + ", " + std::to_string(p.head) + ", " + std::to_string(p.row) + ", " +
-         std::to_string(p.dim) + ")";
+/// Where the whole would take a float64 reference more than about a second: rows and keys from one end to the
+/// other of the first and the last KV head, or of the last alone.
+reference::GradientSelection selected(const AttentionDesc& desc, const RowSelection& selection) {
+  constexpr double kFewPairs = 1 << 19, kManyPairs = 1 << 21;
+  const double of_head = static_cast<double>(desc.query_length) * static_cast<double>(desc.kv_length) *
+                         static_cast<double>(desc.query_heads / std::max<std::int64_t>(desc.kv_heads, 1));
+  const std::int64_t heads = desc.batch * desc.kv_heads;
+  reference::GradientSelection chosen;
+  if (selection.max_rows < 0 || of_head * static_cast<double>(heads) <= kFewPairs) return chosen;
+  chosen.heads = {{desc.batch - 1, desc.kv_heads - 1}};
+  if (heads > 1 && of_head <= kManyPairs) chosen.heads.emplace_back(0, 0);
+  const std::int64_t each =
+      std::max<std::int64_t>(1, selection.max_rows / static_cast<std::int64_t>(chosen.heads.size()));
+  // An odd step comes to all places in blocks.
+  const auto step = [&](std::int64_t length) { return detail::divide_up(length, each) | 1; };
+  chosen.row_step = step(desc.query_length);
+  chosen.key_step = step(desc.kv_length);
+  return chosen;
 }
 
 }  // namespace
 
-BackwardDesc with_all_gradients(const AttentionDesc& desc) {
-  BackwardDesc all;
-  all.attention = desc;
-  all.attention.has_lse = true;
-  all.has_grad_mask = desc.mask.type == MaskType::kFloat32 || desc.mask.type == MaskType::kFloat16;
-  all.has_grad_alibi_slopes = desc.alibi == Alibi::kGiven;
-  all.has_grad_sinks = desc.has_sinks;
-  return all;
-}
-
 Result<BackwardRun> BackwardRun::create(const Runtime& runtime, const Problem& given,
-                                        const BackwardDesc& desc) {
+                                        const BackwardDesc& desc, std::string_view forward_kernel) {
   Problem problem = given;
   problem.desc.has_lse = true;
   auto forward = ProblemRun::create(runtime, problem);
@@ -60,7 +67,7 @@ Result<BackwardRun> BackwardRun::create(const Runtime& runtime, const Problem& g
   if (Result<void> s = forward->fill_inputs(); !s.ok()) return s.error();
   if (Result<void> s = forward->poison_outputs(); !s.ok()) return s.error();
   PlanOptions options;
-  options.kernel = "lane";
+  options.kernel = forward_kernel;
   const auto plan = Runnable::create(runtime, problem.desc, options);
   if (!plan.ok()) return plan.error();
   if (const auto done = forward->execute(*plan); !done.ok()) return done.error();
@@ -114,16 +121,16 @@ BackwardTensors BackwardRun::tensors() const {
   return tensors;
 }
 
-Result<double> BackwardRun::execute(const BackwardPlan& plan) {
+Result<double> BackwardRun::execute(const Runnable& plan) {
   const auto table = detail::gradient_table();
   for (std::size_t i = 0; i < table.size(); ++i) {
     if (!table[i].use.written || !table[i].is_used(desc_)) continue;
     const Pattern poison = output_poison(table[i].storage(desc_).type);
     if (Result<void> s = fill_pattern(*runtime_, tensors_[i], poison); !s.ok()) return s.error();
   }
-  const auto workspace = runtime_->create_workspace(plan);
+  const auto workspace = plan.create_workspace(*runtime_);
   if (!workspace.ok()) return workspace.error();
-  const std::vector<std::byte> poison(static_cast<std::size_t>(plan.workspace_bytes()), std::byte{0xff});
+  const std::vector<std::byte> poison(static_cast<std::size_t>(workspace->size()), std::byte{0xff});
   if (Result<void> s = runtime_->write(*workspace, 0, poison); !s.ok()) return s.error();
   const auto bindings = plan.make_bindings(tensors(), workspace->range());
   if (!bindings.ok()) return bindings.error();
@@ -142,24 +149,28 @@ Result<std::vector<std::vector<std::byte>>> BackwardRun::bytes() const {
   return all;
 }
 
-std::string BackwardRun::check(double& share) const {
-  std::string message;
-  const Result<void> visited =
-      forward_.visit_inputs([&](const reference::Inputs& inputs) { message = check_all(inputs, share); });
-  return visited.ok() ? message : visited.error().message;
+Result<CheckReport> BackwardRun::check(const RowSelection& selection) const {
+  CheckReport report;
+  Result<void> checked;
+  const Result<void> visited = forward_.visit_inputs(
+      [&](const reference::Inputs& inputs) { checked = check_all(inputs, selection, report); });
+  if (!visited.ok()) return visited.error();
+  if (!checked.ok()) return checked.error();
+  return report;
 }
 
-std::string BackwardRun::check_all(const reference::Inputs& inputs, double& share) const {
+Result<void> BackwardRun::check_all(const reference::Inputs& inputs, const RowSelection& selection,
+                                    CheckReport& report) const {
   const AttentionDesc& desc = desc_.attention;
   const auto grad_output = HostView::of(*runtime_, tensors_[0]);
-  if (!grad_output.ok()) return grad_output.error().message;
+  if (!grad_output.ok()) return grad_output.error();
   reference::BackwardInputs all;
   all.forward = inputs;
   all.grad_output = HostInput(grad_output->tensor());
   all.grad_output_desc = *desc_.grad_output;
   all.grad_mask = *desc_.grad_mask->strides;
   all.probability_type = forward_.probability_type();
-  const reference::Gradients gradients = reference::compute_gradients(desc, all);
+  const reference::Gradients gradients = reference::compute_gradients(desc, all, selected(desc, selection));
   const WrittenRows rows(desc, inputs);
   const std::vector<bool> keys = written_keys(desc, inputs);
   const std::int64_t key_rows = key_extents(desc, 1).rows;
@@ -168,49 +179,43 @@ std::string BackwardRun::check_all(const reference::Inputs& inputs, double& shar
   const auto of_key = [&](const Position& p) {
     return keys[static_cast<std::size_t>(p.batch * key_rows + p.row)];
   };
+  struct Expected {
+    const reference::Gradient& gradient;
+    std::function<bool(const Position&)> is_written;
+  };
+  const Expected expected[] = {{gradients.query, of_query},      {gradients.key, of_key},
+                               {gradients.value, of_key},        {gradients.mask, always},
+                               {gradients.alibi_slopes, always}, {gradients.sinks, always}};
   const auto table = detail::gradient_table();
-  return check_gradient(table[1], gradients.query, of_query, share) +
-         check_gradient(table[2], gradients.key, of_key, share) +
-         check_gradient(table[3], gradients.value, of_key, share) +
-         check_gradient(table[4], gradients.mask, always, share) +
-         check_gradient(table[5], gradients.alibi_slopes, always, share) +
-         check_gradient(table[6], gradients.sinks, always, share);
+  for (std::size_t i = 0; i < std::size(expected); ++i) {
+    const Expected& each = expected[i];
+    if (Result<void> s = check_gradient(table[i + 1], each.gradient, each.is_written, report); !s.ok())
+      return s;
+  }
+  return {};
 }
 
-std::string BackwardRun::check_gradient(const detail::GradientRow& row, const reference::Gradient& expected,
-                                        const std::function<bool(const Position&)>& is_written,
-                                        double& share) const {
+Result<void> BackwardRun::check_gradient(const detail::GradientRow& row, const reference::Gradient& expected,
+                                         const std::function<bool(const Position&)>& is_written,
+                                         CheckReport& report) const {
   if (!row.is_used(desc_)) return {};
   const auto index = static_cast<std::size_t>(&row - detail::gradient_table().data());
   const TensorShape shape = shape_of_row(row, desc_);
+  const DataType type = shape.desc.type;
   const auto view = HostView::of(*runtime_, tensors_[index]);
-  if (!view.ok()) return view.error().message;
+  if (!view.ok()) return view.error();
   const std::span<const std::byte> bytes = view->bytes();
-  std::string message;
-  double worst = 1;
   AddressOrder(shape).for_each([&](std::int64_t offset, const Position& p) {
-    if (!is_written(p)) return;
+    if (!is_written(p) || expected.is_partial[expected.row_index(p.batch, p.head, p.row)]) return;
     const std::size_t element = expected.index(p.batch, p.head, p.row, p.dim);
-    const std::size_t at =
-        tensors_[index].offset + static_cast<std::size_t>(offset) * element_bytes(shape.desc.type);
-    const double got = loaded(bytes.data() + at, shape.desc.type);
-    const double its =
-        share_of(expected.values[element], got,
-                 reference::gradient_tolerance(expected, element, shape.desc.type), shape.desc.type);
-    share = std::max(share, its);
-    if (its <= worst) return;
-    worst = its;
-    message = std::string(row.name) + text_of(p) + " is " + std::to_string(got) + " and should be " +
-              std::to_string(expected.values[element]) + ": " + std::to_string(its) + " of the tolerance. ";
+    const std::size_t at = tensors_[index].offset + static_cast<std::size_t>(offset) * element_bytes(type);
+    if (p.dim == 0) ++report.rows_checked;
+    report.add({{p.batch, p.head, p.row}, CheckedOutput::kGradient, p.dim, row.name},
+               expected.values[element], loaded(bytes.data() + at, type),
+               reference::gradient_tolerance(expected, element, type), type);
   });
-  CheckReport report;
   check_guards(row.name, shape, tensors_[index], bytes, is_written, report);
-  if (!report.guard_intact) message += report.guard_message + ". ";
-  if (report.elements_unwritten != 0) {
-    message += std::to_string(report.elements_unwritten) + " elements of " + std::string(row.name) +
-               " were not written. ";
-  }
-  return message;
+  return {};
 }
 
 }  // namespace vkattn::harness

@@ -7,30 +7,32 @@
 #include <array>
 #include <cstddef>
 #include <functional>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "backward/gradient_table.hpp"
 #include "harness/problem_run.hpp"
+#include "problem/gradients.hpp"
 #include "reference/gradients.hpp"
 
 namespace vkattn::harness {
 
-/// What of a problem's gradients is asked for, beyond those of Q, K and V.
-[[nodiscard]] BackwardDesc with_all_gradients(const AttentionDesc& desc);
+using bench::with_all_gradients;
 
 class BackwardRun {
  public:
-  /// Runs the forward pass of kernel lane and makes up a gradient of its output. The descriptor's problem is
-  /// the problem's own.
+  /// Runs the forward pass, by the kernel of that name or by the library's choice, and makes up a gradient of
+  /// its output. The descriptor's problem is the problem's own.
   [[nodiscard]] static Result<BackwardRun> create(const Runtime& runtime, const Problem& problem,
-                                                  const BackwardDesc& desc);
+                                                  const BackwardDesc& desc,
+                                                  std::string_view forward_kernel = "lane");
   /// After a forward pass that wrote its lse. The gradient of its output is still to be written.
   [[nodiscard]] static Result<BackwardRun> after(const Runtime& runtime, ProblemRun forward,
                                                  const BackwardDesc& desc);
 
   [[nodiscard]] const BackwardDesc& desc() const { return desc_; }
   [[nodiscard]] ProblemRun& forward() { return forward_; }
+  [[nodiscard]] const ProblemRun& forward() const { return forward_; }
   [[nodiscard]] BackwardTensors tensors() const;
   [[nodiscard]] const TensorBuffer& tensor(BufferRange BackwardTensors::*which) const {
     return tensors_[detail::gradient_index(which)];
@@ -42,10 +44,10 @@ class BackwardRun {
   }
 
   /// Poisons the gradients, and the workspace with NaN, and runs the plan; nanoseconds of the execution.
-  [[nodiscard]] Result<double> execute(const BackwardPlan& plan);
-  /// Every gradient against the reference, and guard bands; a message where something is wrong. The largest
-  /// share of a tolerance goes to `share`.
-  [[nodiscard]] std::string check(double& share) const;
+  [[nodiscard]] Result<double> execute(const Runnable& plan);
+  /// Compares gradients with the reference, and checks the guard bands. Where not all rows are wanted and
+  /// there are many, of Q, K and V about so many each, and nothing of what is summed over all of them.
+  [[nodiscard]] Result<CheckReport> check(const RowSelection& selection = {}) const;
   /// The bytes of all gradients with what lies around them.
   [[nodiscard]] Result<std::vector<std::vector<std::byte>>> bytes() const;
 
@@ -53,11 +55,12 @@ class BackwardRun {
   BackwardRun(const Runtime& runtime, ProblemRun forward, BackwardDesc desc)
       : runtime_(&runtime), forward_(std::move(forward)), desc_(std::move(desc)) {}
   [[nodiscard]] Result<void> fill_grad_output();
-  [[nodiscard]] std::string check_all(const reference::Inputs& inputs, double& share) const;
-  [[nodiscard]] std::string check_gradient(const detail::GradientRow& row,
-                                           const reference::Gradient& expected,
-                                           const std::function<bool(const Position&)>& is_written,
-                                           double& share) const;
+  [[nodiscard]] Result<void> check_all(const reference::Inputs& inputs, const RowSelection& selection,
+                                       CheckReport& report) const;
+  [[nodiscard]] Result<void> check_gradient(const detail::GradientRow& row,
+                                            const reference::Gradient& expected,
+                                            const std::function<bool(const Position&)>& is_written,
+                                            CheckReport& report) const;
 
   const Runtime* runtime_;
   ProblemRun forward_;

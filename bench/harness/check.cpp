@@ -183,8 +183,14 @@ std::string text(double value) {
 
 std::string CheckedElement::to_string() const {
   const std::string place = "batch " + std::to_string(row.batch) + ", head " + std::to_string(row.head) +
-                            ", query " + std::to_string(row.query) + ", ";
+                            (output == CheckedOutput::kGradient ? ", row " : ", query ") +
+                            std::to_string(row.query) + ", ";
   switch (output) {
+    case CheckedOutput::kProduct:
+      return "batch " + std::to_string(row.batch) + ", row " + std::to_string(row.query) + ", column " +
+             std::to_string(index);
+    case CheckedOutput::kGradient:
+      return place + "dim " + std::to_string(index) + " of " + std::string(tensor);
     case CheckedOutput::kOutput:
       return place + "dim " + std::to_string(index);
     case CheckedOutput::kLse:
@@ -207,8 +213,24 @@ void ElementCount::add(const ElementCount& other) {
   elements += other.elements;
 }
 
+void CheckReport::add(const CheckedElement& element, double wanted, double found, double tolerance,
+                      DataType type) {
+  ++elements_checked;
+  if (std::abs(wanted) > tolerance) ++elements_telling;
+  const double share = share_of(wanted, found, tolerance, type);
+  if (elements_checked > 1 && share <= largest_share) return;
+  largest_share = share;
+  largest_error = wanted == found ? 0 : std::abs(wanted - found);
+  where = element.row;
+  where_output = element.output;
+  where_index = element.index;
+  where_tensor = element.tensor;
+  expected = wanted;
+  got = found;
+}
+
 std::string CheckReport::where_text() const {
-  const std::string text = CheckedElement{where, where_output, where_index}.to_string();
+  const std::string text = worst().to_string();
   return text.substr(text.rfind(", ") + 2);
 }
 
@@ -229,10 +251,8 @@ std::string CheckReport::to_string() const {
   std::string line =
       std::to_string(rows_checked) + " rows, " + std::to_string(elements_checked) + " elements";
   if (elements_checked > 0) {
-    line += ": largest error " + text(largest_error) + ", " + text(largest_share) +
-            " of the tolerance, at batch " + std::to_string(where.batch) + ", head " +
-            std::to_string(where.head) + ", query " + std::to_string(where.query) + ", " + where_text() +
-            ", expected " + text(expected) + ", got " + text(got);
+    line += ": largest error " + text(largest_error) + ", " + text(largest_share) + " of the tolerance, at " +
+            worst().to_string() + ", expected " + text(expected) + ", got " + text(got);
   }
   if (const std::string nan = nan_text(); !nan.empty()) line += "; " + nan;
   if (elements_unwritten > 0)

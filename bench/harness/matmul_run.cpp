@@ -10,7 +10,6 @@
 #include "harness/guard.hpp"
 #include "harness/host_view.hpp"
 #include "harness/quantise.hpp"
-#include "harness/share.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "reference/matmul.hpp"
 #include "reference/storage.hpp"
@@ -76,15 +75,6 @@ class Elements {
 
 }  // namespace
 
-std::string MatmulCheck::to_string() const {
-  std::string line = detail::message(elements, " elements: the largest error is ", largest_share,
-                                     " of its tolerance, at batch ", batch, ", row ", row, ", column ",
-                                     column, ", expected ", expected, ", got ", got);
-  if (unwritten != 0) line += detail::message("; ", unwritten, " elements were never written");
-  if (!guard_message.empty()) line += "; " + guard_message;
-  return line;
-}
-
 Result<MatmulRun> MatmulRun::create(const Runtime& runtime, const MatmulProblem& problem) {
   if (Result<void> s = validate(problem.desc); !s.ok()) return s.error();
   MatmulRun run(runtime, problem);
@@ -124,33 +114,30 @@ Result<void> MatmulRun::poison_output() {
   return runtime_->read(buffers_[kOutput].buffer, buffers_[kOutput].offset, before_);
 }
 
-Result<void> MatmulRun::execute(const MatmulPlan& plan) {
-  Buffer workspace;
-  if (const VkDeviceSize bytes = plan.requirements().workspace_bytes; bytes != 0) {
-    auto made = runtime_->create_buffer(bytes);
-    if (!made.ok()) return made.error();
-    workspace = std::move(made).value();
-  }
-  const auto bindings = plan.make_bindings(tensors(), workspace.range());
+Result<double> MatmulRun::execute(const Runnable& plan) {
+  const Result<Buffer> workspace = plan.create_workspace(*runtime_);
+  if (!workspace.ok()) return workspace.error();
+  const auto bindings = plan.make_bindings(tensors(), workspace->range());
   if (!bindings.ok()) return bindings.error();
   const auto times = runtime_->execute([&](VkCommandBuffer commands) { plan.record(commands, *bindings); });
   if (!times.ok()) return times.error();
-  return {};
+  return times->front();
 }
 
-Result<MatmulCheck> MatmulRun::check(std::int64_t max_rows) const {
+Result<CheckReport> MatmulRun::check(const RowSelection& selection) const {
   std::array<HostView, 4> views;
   for (std::size_t i = 0; i < views.size(); ++i) {
     auto view = HostView::of(*runtime_, buffers_[i]);
     if (!view.ok()) return view.error();
     views[i] = std::move(view).value();
   }
-  MatmulCheck check;
+  CheckReport report;
   reference::MatmulReference reference(
       desc(), {views[0].tensor(), views[1].tensor(), views[2].tensor(), std::span(before_)});
   const MatrixStrides& strides = *desc().output.strides;
   const std::int64_t rows = desc().batch * desc().rows;
-  const std::int64_t count = desc().columns == 0 ? 0 : std::min(rows, max_rows);
+  const std::int64_t wanted = selection.max_rows < 0 ? rows : std::min(rows, selection.max_rows);
+  const std::int64_t count = desc().columns == 0 ? 0 : wanted;
   std::vector<double> got;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t at = count < 2 ? 0 : i * (rows - 1) / (count - 1);
@@ -159,28 +146,17 @@ Result<MatmulCheck> MatmulRun::check(std::int64_t max_rows) const {
     reference::decode({views[kOutput].tensor().data(), desc().output.type,
                        batch * strides.batch + row * strides.row, strides.column, desc().columns},
                       got);
+    ++report.rows_checked;
     for (std::int64_t column = 0; column < desc().columns; ++column) {
       const auto c = static_cast<std::size_t>(column);
-      const double tolerance = reference.tolerance(column);
-      const double share = share_of(expected.output[c], got[c], tolerance, desc().output.type);
-      ++check.elements;
-      if (std::abs(expected.output[c]) > tolerance) ++check.elements_telling;
-      if (check.elements > 1 && share <= check.largest_share) continue;
-      check.largest_share = share;
-      check.batch = batch;
-      check.row = row;
-      check.column = column;
-      check.expected = expected.output[c];
-      check.got = got[c];
+      report.add({{batch, 0, row}, CheckedOutput::kProduct, column}, expected.output[c], got[c],
+                 reference.tolerance(column), desc().output.type);
     }
   }
-  CheckReport guards;
   check_guards(
       "output", shape_of(detail::matmul_tensors(desc())[kOutput]), buffers_[kOutput], views[kOutput].bytes(),
-      [](const Position&) { return true; }, guards);
-  check.unwritten = guards.elements_unwritten;
-  check.guard_message = guards.guard_message;
-  return check;
+      [](const Position&) { return true; }, report);
+  return report;
 }
 
 MatmulTensors MatmulRun::tensors() const {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/tensor_buffer.hpp"
+#include "harness/problem_run.hpp"
 
 namespace vkattn::harness {
 
@@ -22,22 +22,6 @@ struct MatmulProblem {
   std::int64_t shift = 0;  ///< elements between an aligned place and the first element of each tensor
 };
 
-/// The outcome of a comparison with the reference.
-struct MatmulCheck {
-  std::int64_t elements = 0;                    ///< compared
-  std::int64_t elements_telling = 0;            ///< of those, where a zero would have failed
-  std::int64_t unwritten = 0;                   ///< of all elements: what still holds the poison
-  double largest_share = 0;                     ///< of the tolerance; NaN against a number is infinity
-  std::int64_t batch = 0, row = 0, column = 0;  ///< of that element
-  double expected = 0, got = 0;                 ///< there
-  std::string guard_message;                    ///< where bytes outside of the output were written
-  [[nodiscard]] bool passed() const {
-    return largest_share <= 1.0 && unwritten == 0 && guard_message.empty();
-  }
-  /// One line.
-  [[nodiscard]] std::string to_string() const;
-};
-
 /// Buffers of one problem.
 class MatmulRun {
  public:
@@ -46,11 +30,11 @@ class MatmulRun {
 
   /// Fills the output once more with what it had at first.
   [[nodiscard]] Result<void> poison_output();
-  /// Makes bindings, executes the plan once and waits.
-  [[nodiscard]] Result<void> execute(const MatmulPlan& plan);
-  /// Compares up to so many rows of all products, spread over them; guard bands and elements that were not
-  /// written are those of all.
-  [[nodiscard]] Result<MatmulCheck> check(std::int64_t max_rows) const;
+  /// Makes bindings, executes the plan once and waits; nanoseconds of the execution.
+  [[nodiscard]] Result<double> execute(const Runnable& plan);
+  /// Compares rows of all products, spread over them; guard bands and elements that were not written are
+  /// those of all.
+  [[nodiscard]] Result<CheckReport> check(const RowSelection& selection = {}) const;
 
   /// The resolved descriptor.
   [[nodiscard]] const MatmulDesc& desc() const { return problem_.desc; }

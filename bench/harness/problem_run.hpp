@@ -20,15 +20,17 @@
 namespace vkattn::harness {
 
 /// What an element that was compared belongs to.
-enum class CheckedOutput { kOutput, kLse, kWeights };
+enum class CheckedOutput { kOutput, kLse, kWeights, kGradient, kProduct };
 
 /// An element that was compared.
 struct CheckedElement {
   reference::RowIndex row;
   CheckedOutput output = CheckedOutput::kOutput;
-  std::int64_t index = 0;  ///< its dim, or of the weights the key
+  std::int64_t index = 0;        ///< its dim, or of the weights the key
+  std::string_view tensor = {};  ///< of a gradient its name, which lives as long as the program
 
-  /// "batch 0, head 1, query 2, dim 4"; at the end "lse" or "weight of key 7" of other outputs.
+  /// "batch 0, head 1, query 2, dim 4"; at the end "lse" or "weight of key 7" of other outputs; of gradients
+  /// "batch 0, head 1, row 2, dim 4 of grad_key"; of products "batch 0, row 3, column 4".
   [[nodiscard]] std::string to_string() const;
 };
 
@@ -53,16 +55,21 @@ struct CheckReport {
   double largest_share = 0;   ///< of its tolerance: above 1 is a failure; NaN against a number is infinity
   reference::RowIndex where;  ///< of that element
   CheckedOutput where_output = CheckedOutput::kOutput;
-  std::int64_t where_index = 0;  ///< its dim, or of the weights the key
-  double expected = 0, got = 0;  ///< at that element
-  ElementCount nan_for_number;   ///< NaN where the reference has a number
-  ElementCount nan_expected;     ///< NaN in both
-  bool guard_intact = true;      ///< no byte outside of the outputs was written
-  std::string guard_message;     ///< where not
+  std::int64_t where_index = 0;        ///< its dim, or of the weights the key
+  std::string_view where_tensor = {};  ///< CheckedElement::tensor
+  double expected = 0, got = 0;        ///< at that element
+  ElementCount nan_for_number;         ///< NaN where the reference has a number
+  ElementCount nan_expected;           ///< NaN in both
+  bool guard_intact = true;            ///< no byte outside of the outputs was written
+  std::string guard_message;           ///< where not
   [[nodiscard]] bool passed() const {
     return guard_intact && elements_unwritten == 0 && largest_share <= 1.0;
   }
-  /// Where in the row that element is: "dim 4", "lse" or "weight of key 7".
+  /// Takes an element into account that was written, of a gradient or a product.
+  void add(const CheckedElement& element, double wanted, double found, double tolerance, DataType type);
+  /// The element with the largest share.
+  [[nodiscard]] CheckedElement worst() const { return {where, where_output, where_index, where_tensor}; }
+  /// Where in the row it is: "dim 4", "lse" or "weight of key 7".
   [[nodiscard]] std::string where_text() const;
   /// How many NaN there are and where the first is; empty where there is none.
   [[nodiscard]] std::string nan_text() const;

@@ -21,6 +21,8 @@ inline constexpr Name<DataType> kTypeNames[] = {
     {name(DataType::kFloat32), DataType::kFloat32},   {name(DataType::kFloat16), DataType::kFloat16},
     {name(DataType::kBfloat16), DataType::kBfloat16}, {name(DataType::kQ8_0), DataType::kQ8_0},
     {name(DataType::kQ4_0), DataType::kQ4_0},         {name(DataType::kFloat8E4m3), DataType::kFloat8E4m3}};
+/// Those of the second operand of a matrix multiplication.
+inline constexpr std::span<const Name<DataType>> kWeightNames(kTypeNames, 5);
 /// Those that every tensor may have.
 inline constexpr std::span<const Name<DataType>> kFloatNames(kTypeNames, 3);
 
@@ -52,6 +54,9 @@ inline constexpr Name<ScoreKind> kScoreNames[] = {{"alibi", ScoreKind::kAlibi},
 
 inline constexpr Name<RotaryStyle> kRotaryNames[] = {{"interleaved", RotaryStyle::kInterleaved},
                                                      {"half-split", RotaryStyle::kHalfSplit}};
+
+inline constexpr Name<Transposed> kTransposedNames[] = {
+    {"a", Transposed::kA}, {"b", Transposed::kB}, {"ab", Transposed::kBoth}};
 
 inline constexpr Name<DataKind> kDataNames[] = {{"normal", DataKind::kNormal},
                                                 {"uniform", DataKind::kUniform},

@@ -34,7 +34,9 @@ std::string help_lines(std::string_view example, std::string_view text) {
 
 std::string to_string(const Problem& problem) {
   std::string text;
+  const Subject other = problem.operation == Operation::kMatmul ? Subject::kAttention : Subject::kMatmul;
   for (const Word& word : words()) {
+    if (word.subject == other) continue;
     const Text value = word.write(problem);
     if (!value.has_value()) continue;
     if (!text.empty()) text += ' ';

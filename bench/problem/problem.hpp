@@ -3,6 +3,7 @@
 
 #include <vkattn/attention.hpp>
 #include <vkattn/cache.hpp>
+#include <vkattn/matmul.hpp>
 
 #include <cstdint>
 #include <string>
@@ -39,9 +40,22 @@ enum class ScoreKind {
   kBias,       ///< a number for each head and distance of up to 128 either way, added
 };
 
+/// What is computed of a problem.
+enum class Operation {
+  kForward,
+  kBackward,  ///< the gradients, by the output and lse of a forward pass: gradients.hpp
+  kMatmul,    ///< a matrix multiplication
+};
+
+/// Operands of a matrix multiplication that lie in memory as their transposes do.
+enum class Transposed { kNone, kA, kB, kBoth };
+
 /// A descriptor with everything that is needed to make its data again.
 struct Problem {
-  AttentionDesc desc;
+  Operation operation = Operation::kForward;
+  AttentionDesc desc;  ///< but of Operation::kMatmul, which has only what follows, shift and seed
+  MatmulDesc matmul;
+  Transposed transposed = Transposed::kNone;
   std::int64_t row_padding = 0;  ///< elements left free after each row of Q, K, V and O
   std::int64_t shift = 0;        ///< elements left free before each tensor in its buffer
   /// One per batch entry where desc.kv_lengths or desc.query_lengths is kPerEntry; of packed sequences and
@@ -68,6 +82,9 @@ struct Problem {
   /// Sets what follows from the other fields: strides with padding, a mask's too, the totals of packed
   /// sequences, and a page table that holds kv_length keys with pages to spare.
   void lay_out();
+
+ private:
+  void lay_out_matmul();
 };
 
 /// Pages of a paged problem that belong to no batch entry.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/checked.hpp"
+#include "problem/gradients.hpp"
 #include "problem/problem_parser.hpp"
 
 namespace vkattn::bench {
@@ -52,6 +53,7 @@ std::int64_t sum_of(const std::vector<std::int32_t>& lengths) {
 }  // namespace
 
 void Problem::lay_out() {
+  if (operation == Operation::kMatmul) return lay_out_matmul();
   if (desc.has_packed_queries()) desc.total_query_length = sum_of(query_lengths);
   if (desc.has_packed_keys()) desc.total_kv_length = sum_of(kv_lengths);
   CacheLayout& cache = desc.cache;
@@ -96,6 +98,7 @@ void ProblemParser::resolve_defaults() {
   desc.key.alignment_bytes = alignment;
   desc.value.alignment_bytes = alignment;
   desc.output.alignment_bytes = alignment;
+  if (problem_.operation == Operation::kBackward) desc.has_lse = true;
   // What is packed has cumulative lengths in place of these.
   if (has("kv_lengths") && !desc.has_packed_keys()) desc.kv_lengths = Lengths::kPerEntry;
   if (has("query_lengths") && !desc.has_packed_queries()) desc.query_lengths = Lengths::kPerEntry;
@@ -135,7 +138,20 @@ Result<void> ProblemParser::check_packed() const {
 
 /// Buffers begin aligned to whatever is asked for, so the shift alone decides about the first element.
 Result<void> ProblemParser::check_shift() const {
+  struct Stored {
+    DataType type;
+    std::uint32_t alignment_bytes;
+  };
+  std::vector<Stored> stored;
   const AttentionDesc& desc = problem_.desc;
+  const MatmulDesc& matmul = problem_.matmul;
+  const bool is_matmul = problem_.operation == Operation::kMatmul;
+  for (const TensorDesc* tensor : {&desc.query, &desc.key, &desc.value, &desc.output}) {
+    if (!is_matmul) stored.push_back({tensor->type, tensor->alignment_bytes});
+  }
+  for (const MatrixDesc* matrix : {&matmul.a, &matmul.b, &matmul.output}) {
+    if (is_matmul) stored.push_back({matrix->type, matrix->alignment_bytes});
+  }
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   if (problem_.shift < 0 || problem_.shift > kMost || problem_.row_padding < 0 ||
       problem_.row_padding > kMost) {
@@ -143,12 +159,12 @@ Result<void> ProblemParser::check_shift() const {
                          std::to_string(problem_.shift) + " but each must be from 0 to " +
                          std::to_string(kMost));
   }
-  for (const TensorDesc* tensor : {&desc.query, &desc.key, &desc.value, &desc.output}) {
-    const std::int64_t bytes = problem_.shift * element_bytes(tensor->type);
-    if (tensor->alignment_bytes == 0 || bytes % tensor->alignment_bytes == 0) continue;
+  for (const Stored& tensor : stored) {
+    const std::int64_t bytes = problem_.shift * element_bytes(tensor.type);
+    if (tensor.alignment_bytes == 0 || bytes % tensor.alignment_bytes == 0) continue;
     return problem_error("shift=" + std::to_string(problem_.shift) + " puts the first " +
-                         std::string(name(tensor->type)) + " element at byte " + std::to_string(bytes) +
-                         ", which is no multiple of aligned=" + std::to_string(tensor->alignment_bytes));
+                         std::string(name(tensor.type)) + " element at byte " + std::to_string(bytes) +
+                         ", which is no multiple of aligned=" + std::to_string(tensor.alignment_bytes));
   }
   return {};
 }
@@ -228,6 +244,22 @@ Result<void> ProblemParser::check_append() const {
   return {};
 }
 
+/// What has no gradients; the library names types and caches that have none.
+Result<void> ProblemParser::check_backward() const {
+  if (problem_.operation != Operation::kBackward) return {};
+  if (has("score")) {
+    return problem_error(
+        quoted(word_of("score")) +
+        " has no gradients, as the library does not know the derivative of a score function; leave "
+        "it or the word backward out");
+  }
+  if (has("weights")) {
+    return problem_error(quoted(word_of("weights")) +
+                         " asks for an output of the forward pass; leave it or the word backward out");
+  }
+  return validate(with_all_gradients(problem_.desc));
+}
+
 Result<void> ProblemParser::check_together() const {
   if (!has("q")) {
     return problem_error("the problem names no query length; add a word such as q512 or 512x512");
@@ -244,12 +276,19 @@ Result<void> ProblemParser::check_together() const {
 }
 
 Result<Problem> ProblemParser::finish() {
+  if (Result<void> s = check_subject(); !s.ok()) return s.error();
+  if (problem_.operation == Operation::kMatmul) {
+    if (Result<void> s = finish_matmul(); !s.ok()) return s.error();
+    return std::move(problem_);
+  }
+  problem_.matmul = {};
   resolve_defaults();
   if (Result<void> s = check_together(); !s.ok()) return s.error();
   if (Result<void> s = check_shift(); !s.ok()) return s.error();
   problem_.lay_out();
   if (Result<void> s = validate(problem_.desc); !s.ok()) return s.error();
   if (Result<void> s = check_packed(); !s.ok()) return s.error();
+  if (Result<void> s = check_backward(); !s.ok()) return s.error();
   return std::move(problem_);
 }
 

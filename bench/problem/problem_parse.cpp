@@ -1,4 +1,5 @@
 // Reading problem strings: finds each word in the table, and one error for whatever is not there.
+#include <algorithm>
 #include <optional>
 
 #include "problem/problem_parser.hpp"
@@ -38,7 +39,8 @@ Parts parts_of(std::string_view word) {
   if (digit != std::string_view::npos) {
     const std::string_view letters = word.substr(0, digit);
     if (find_word(Form::kSize, letters) != nullptr) return {Form::kSize, letters, word.substr(digit)};
-    if (digit == 0 && word.find('x') != std::string_view::npos) return {Form::kCross, "", word};
+    const auto crosses = std::ranges::count(word, 'x');
+    if (digit == 0 && crosses > 0) return {crosses == 1 ? Form::kCross : Form::kProduct, "", word};
   }
   return {Form::kFlag, word, word};
 }
@@ -83,6 +85,8 @@ Result<void> ProblemParser::read_word(std::string_view word) {
     return problem_error("unknown word " + quoted(word) + " in the problem" + suggestion(word, parts));
   }
   if (Result<void> s = row->read({word, parts.value}, problem_); !s.ok()) return s;
+  if (row->subject == Subject::kAttention && attention_word_.empty()) attention_word_ = word;
+  if (row->subject == Subject::kMatmul && matmul_word_.empty()) matmul_word_ = word;
   if (row->sets[0].empty()) return once(row->key, word);
   for (const std::string_view thing : row->sets) {
     if (thing.empty()) continue;

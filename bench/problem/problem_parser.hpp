@@ -32,9 +32,14 @@ class ProblemParser {
   [[nodiscard]] Result<void> check_append() const;
   [[nodiscard]] Result<void> check_packed() const;
   [[nodiscard]] Result<void> check_shift() const;
+  [[nodiscard]] Result<void> check_backward() const;
+  /// Words of attention and of a matrix multiplication do not go together.
+  [[nodiscard]] Result<void> check_subject() const;
+  Result<void> finish_matmul();
 
   Problem problem_;
   std::vector<std::pair<std::string_view, std::string_view>> set_by_;  ///< things and words
+  std::string_view attention_word_, matmul_word_;                      ///< the first of each subject alone
 };
 
 }  // namespace vkattn::bench

@@ -86,11 +86,24 @@ constexpr Word choice(std::string_view key, std::string_view example, std::strin
              option);
 }
 
+constexpr Word about(Subject subject, Word word) {
+  word.subject = subject;
+  return word;
+}
+
 using D = AttentionDesc;
+using M = MatmulDesc;
 using P = Problem;
 
 constexpr Word kWords[] = {
-    row(kSize, "b", "b2", "batch (1)", read_plain<&D::batch>, write_plain<&D::batch>),
+    about(Subject::kBoth, row(kSize, "b", "b2", "batch (1)", read_batch, write_batch)),
+    about(Subject::kMatmul,
+          row(kFlag, "matmul", "matmul",
+              "a matrix multiplication in place of attention, output = a b + bias, with the words b2, f16, "
+              "output=, shift=, aligned= and seed= of the above, and",
+              read_operation<Operation::kMatmul>, write_operation<Operation::kMatmul>, {"operation"})),
+    about(Subject::kMatmul, row(kProduct, "", "512x256x1024", "rows, columns and the inner size", read_sizes,
+                                write_sizes, {"sizes"})),
     row(kSize, "h", "h8, or hq32 hkv8", "query and key/value heads (1; one given alone is both)", read_heads,
         write_heads, {"hq", "hkv"}),
     row(kSize, "hq", "", "", read_plain<&D::query_heads>, write_heads_apart<&D::query_heads>),
@@ -103,9 +116,12 @@ constexpr Word kWords[] = {
         write_head_dim),
     row(kSize, "dv", "", "", read_plain<&D::value_dim>, write_value_dim),
 
-    row(kFlag, "f32", "f32 f16 bf16", "storage of all tensors (f32)", read_nothing, write_nothing, {"type"}),
-    row(kFlag, "f16", "", "", read_nothing, write_common_type<DataType::kFloat16>, {"type"}),
-    row(kFlag, "bf16", "", "", read_nothing, write_common_type<DataType::kBfloat16>, {"type"}),
+    about(Subject::kBoth, row(kFlag, "f32", "f32 f16 bf16", "storage of all tensors (f32)", read_nothing,
+                              write_nothing, {"type"})),
+    about(Subject::kBoth,
+          row(kFlag, "f16", "", "", read_nothing, write_common_type<DataType::kFloat16>, {"type"})),
+    about(Subject::kBoth,
+          row(kFlag, "bf16", "", "", read_nothing, write_common_type<DataType::kBfloat16>, {"type"})),
     row(kSetting, "query", "query=f16", "storage of one; also key=, value=, output=",
         read_type<&D::query, kFloatNames>, write_type<&D::query>),
     row(kSetting, "cache", "cache=q8_0",
@@ -113,7 +129,7 @@ constexpr Word kWords[] = {
         read_cache_type, write_cache_type<true, &D::key>, {"key", "value"}),
     row(kSetting, "key", "", "", read_type<&D::key, kTypeNames>, write_cache_type<false, &D::key>),
     row(kSetting, "value", "", "", read_type<&D::value, kTypeNames>, write_cache_type<false, &D::value>),
-    row(kSetting, "output", "", "", read_type<&D::output, kFloatNames>, write_type<&D::output>),
+    about(Subject::kBoth, row(kSetting, "output", "", "", read_output_type, write_output_type)),
 
     flag<&D::causal>("causal", "a query sees no later key",
                      {"--causal", "", "A query sees no key after its own position"}),
@@ -157,7 +173,9 @@ constexpr Word kWords[] = {
     row(kSetting, "dropout_offset", "", "", read_plain<&P::dropout_offset>,
         write_where<drops, &P::dropout_offset>),
 
-    flag<&D::has_lse>("lse", "write the log-sum-exp of each row"),
+    row(kFlag, "backward", "backward", "the gradients, all that the problem has, in place of the output",
+        read_operation<Operation::kBackward>, write_operation<Operation::kBackward>, {"operation"}),
+    row(kFlag, "lse", "lse", "write the log-sum-exp of each row", read_flag<&D::has_lse>, write_lse),
     choice<&D::weights, kWeightsNames>(
         "weights", "weights=scores", "write the weights: scores, softcap, masked, probabilities",
         {"--weights-stage", "STAGE",
@@ -190,14 +208,28 @@ constexpr Word kWords[] = {
     choice<&D::layout, kLayoutNames>("layout", "layout=bshd",
                                      "memory order: bhsd (the default), bshd or packed"),
     plain<&P::row_padding>("pad", "pad=3", "free elements after each row"),
-    plain<&P::shift>("shift", "shift=1", "free elements before each tensor"),
-    row(kSetting, "aligned", "aligned=4",
-        "promised alignment of each tensor in bytes, 0 for its element's size (16, or 0 with a shift)",
-        read_aligned, write_aligned),
+    about(Subject::kBoth, plain<&P::shift>("shift", "shift=1", "free elements before each tensor")),
+    about(Subject::kBoth,
+          row(kSetting, "aligned", "aligned=4",
+              "promised alignment of each tensor in bytes, 0 for its element's size (16, or 0 with a shift)",
+              read_aligned, write_aligned)),
     choice<&P::data, kDataNames>("data", "data=uniform", "normal (the default), uniform, dominant or equal"),
     row(kSetting, "magnitude", "magnitude=10", "factor of the data (1)", read_magnitude,
         write_plain<&P::magnitude>),
-    plain<&P::seed>("seed", "seed=7", "of the data (1)"),
+    about(Subject::kBoth, plain<&P::seed>("seed", "seed=7", "of the data (1)")),
+
+    about(Subject::kMatmul,
+          row(kSetting, "a", "a=bf16", "storage of a; a=ones has none and sums the columns of b", read_a_type,
+              write_a_type)),
+    about(Subject::kMatmul, row(kSetting, "b", "b=q8_0", "of b, which may also be q8_0 or q4_0", read_b_type,
+                                write_b_type, {"b="})),
+    about(Subject::kMatmul, row(kFlag, "bias", "bias", "one for each column; bias=f32 with a type of its own",
+                                read_bias, write_bias)),
+    about(Subject::kMatmul, row(kSetting, "bias", "", "", read_bias_type, write_bias_type)),
+    about(Subject::kMatmul, row(kFlag, "accumulates", "accumulates", "added to what the output holds",
+                                read_accumulates, write_accumulates)),
+    about(Subject::kMatmul, choice<&P::transposed, kTransposedNames>("transposed", "transposed=b",
+                                                                     "in memory: a, b or both, ab")),
 };
 
 }  // namespace

@@ -20,8 +20,12 @@ enum class Form {
   kFlag,     ///< causal
   kSize,     ///< b2
   kCross,    ///< 512x512
+  kProduct,  ///< 512x512x512
   kSetting,  ///< key=value
 };
+
+/// What a word says something about.
+enum class Subject { kAttention, kMatmul, kBoth };
 
 /// What a word is written with: behind a size's letters or a setting's =; nothing where it need not be
 /// written.
@@ -51,6 +55,7 @@ struct Word {
   /// empty.
   std::array<std::string_view, 2> sets = {};
   WordOption option = {};
+  Subject subject = Subject::kAttention;
 };
 
 /// All words, in the order in which they are written.

@@ -23,6 +23,22 @@ bool drops(const Problem& problem) {
   return problem.desc.dropout != 0;
 }
 
+Text write_lse(const Problem& problem) {
+  return problem.desc.has_lse && problem.operation != Operation::kBackward ? Text("") : Text();
+}
+
+Result<void> read_batch(const Given& given, Problem& problem) {
+  if (Result<void> s = read_piece(given, given.value, problem.desc.batch); !s.ok()) return s;
+  problem.matmul.batch = problem.desc.batch;
+  return {};
+}
+
+Text write_batch(const Problem& problem) {
+  const std::int64_t batch =
+      problem.operation == Operation::kMatmul ? problem.matmul.batch : problem.desc.batch;
+  return batch == 1 ? Text() : Text(number_text(batch));
+}
+
 Result<void> read_heads(const Given& given, Problem& problem) {
   if (Result<void> s = read_piece(given, given.value, problem.desc.query_heads); !s.ok()) return s;
   problem.desc.kv_heads = problem.desc.query_heads;
@@ -55,10 +71,17 @@ Text write_value_dim(const Problem& problem) {
   return desc.value_dim == desc.head_dim ? Text() : number_text(desc.value_dim);
 }
 
-DataType common_type(const AttentionDesc& desc) {
+DataType common_type(const Problem& problem) {
   std::array<int, std::size(kTypeNames)> counts{};
-  for (const TensorDesc* const tensor : {&desc.query, &desc.key, &desc.value, &desc.output}) {
-    ++counts[static_cast<std::size_t>(tensor->type)];
+  const auto count = [&](DataType type) { ++counts[static_cast<std::size_t>(type)]; };
+  if (problem.operation == Operation::kMatmul) {
+    const MatmulDesc& matmul = problem.matmul;
+    if (!matmul.a_is_ones) count(matmul.a.type);
+    for (const MatrixDesc* const matrix : {&matmul.b, &matmul.output}) count(matrix->type);
+  } else {
+    const AttentionDesc& desc = problem.desc;
+    for (const TensorDesc* const tensor : {&desc.query, &desc.key, &desc.value, &desc.output})
+      count(tensor->type);
   }
   auto common = DataType::kFloat32;
   for (const Name<DataType>& name : kFloatNames) {
@@ -70,8 +93,19 @@ DataType common_type(const AttentionDesc& desc) {
   return common;
 }
 
-Text type_text(const AttentionDesc& desc, DataType type) {
-  return type == common_type(desc) ? Text() : Text(name(type));
+Text type_text(const Problem& problem, DataType type) {
+  return type == common_type(problem) ? Text() : Text(name(type));
+}
+
+Result<void> read_output_type(const Given& given, Problem& problem) {
+  if (Result<void> s = read_name(given, kFloatNames, problem.desc.output.type); !s.ok()) return s;
+  problem.matmul.output.type = problem.desc.output.type;
+  return {};
+}
+
+Text write_output_type(const Problem& problem) {
+  const bool is_matmul = problem.operation == Operation::kMatmul;
+  return type_text(problem, is_matmul ? problem.matmul.output.type : problem.desc.output.type);
 }
 
 Result<void> read_cache_type(const Given& given, Problem& problem) {
@@ -261,7 +295,9 @@ Result<void> read_aligned(const Given& given, Problem& problem) {
 }
 
 Text write_aligned(const Problem& problem) {
-  const std::uint32_t alignment = problem.desc.query.alignment_bytes;
+  const bool is_matmul = problem.operation == Operation::kMatmul;
+  const std::uint32_t alignment =
+      is_matmul ? problem.matmul.output.alignment_bytes : problem.desc.query.alignment_bytes;
   return alignment == default_alignment(problem) ? Text() : number_text(alignment);
 }
 

@@ -15,7 +15,22 @@ Text write_nothing(const Problem& problem);
 [[nodiscard]] bool is_masked(const Problem& problem);
 [[nodiscard]] bool drops(const Problem& problem);
 
+// What is computed.
+template <Operation operation>
+Result<void> read_operation(const Given& /*given*/, Problem& problem) {
+  problem.operation = operation;
+  return {};
+}
+template <Operation operation>
+Text write_operation(const Problem& problem) {
+  return problem.operation == operation ? Text("") : Text();
+}
+/// Gradients need it, so that their problems need not say it.
+Text write_lse(const Problem& problem);
+
 // Sizes.
+Result<void> read_batch(const Given& given, Problem& problem);
+Text write_batch(const Problem& problem);
 Result<void> read_heads(const Given& given, Problem& problem);
 Text write_heads(const Problem& problem);
 template <auto heads>
@@ -29,20 +44,22 @@ Text write_head_dim(const Problem& problem);
 Text write_value_dim(const Problem& problem);
 
 // Types: the commonest type of floats is one word, the exceptions are named.
-[[nodiscard]] DataType common_type(const AttentionDesc& desc);
+[[nodiscard]] DataType common_type(const Problem& problem);
 template <DataType type>
 Text write_common_type(const Problem& problem) {
-  return common_type(problem.desc) == type ? Text("") : Text();
+  return common_type(problem) == type ? Text("") : Text();
 }
-[[nodiscard]] Text type_text(const AttentionDesc& desc, DataType type);
+[[nodiscard]] Text type_text(const Problem& problem, DataType type);
 template <auto tensor, const auto& names>
 Result<void> read_type(const Given& given, Problem& problem) {
   return read_name(given, names, (problem.desc.*tensor).type);
 }
 template <auto tensor>
 Text write_type(const Problem& problem) {
-  return type_text(problem.desc, (problem.desc.*tensor).type);
+  return type_text(problem, (problem.desc.*tensor).type);
 }
+Result<void> read_output_type(const Given& given, Problem& problem);
+Text write_output_type(const Problem& problem);
 Result<void> read_cache_type(const Given& given, Problem& problem);
 /// As one word where K and V have one type, else apart.
 template <bool together, auto tensor>
@@ -88,6 +105,20 @@ Text write_cache(const Problem& problem) {
   const CacheLayout& cache = problem.desc.cache;
   return cache.mapping == mapping ? Text(number_text(cache.*size)) : Text();
 }
+
+// Matrix multiplications.
+Result<void> read_sizes(const Given& given, Problem& problem);
+Text write_sizes(const Problem& problem);
+Result<void> read_a_type(const Given& given, Problem& problem);
+Text write_a_type(const Problem& problem);
+Result<void> read_b_type(const Given& given, Problem& problem);
+Text write_b_type(const Problem& problem);
+Result<void> read_bias(const Given& given, Problem& problem);
+Text write_bias(const Problem& problem);
+Result<void> read_bias_type(const Given& given, Problem& problem);
+Text write_bias_type(const Problem& problem);
+Result<void> read_accumulates(const Given& given, Problem& problem);
+Text write_accumulates(const Problem& problem);
 
 // Memory and data.
 Result<void> read_aligned(const Given& given, Problem& problem);

@@ -7,13 +7,17 @@
 #include <vkattn/attention_tensors.hpp>
 #include <vkattn/bindings.hpp>
 #include <vkattn/buffer_range.hpp>
+#include <vkattn/capabilities.hpp>
 #include <vkattn/device.hpp>
+#include <vkattn/kernels.hpp>
 #include <vkattn/recording.hpp>
+#include <vkattn/statistics.hpp>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vkattn {
@@ -86,10 +90,15 @@ struct BackwardOptions {
   std::uint64_t max_dispatch_ns = 0;    ///< as PlanOptions::max_dispatch_ns
   bool push_descriptors = false;        ///< for record(command buffer, tensors, workspace)
   bool deferred_compilation = false;    ///< leave compilation to BackwardPlan::compile()
+  bool capture_statistics = false;      ///< for BackwardPlan::statistics()
 };
 
 /// Checks every rule that needs no device; the first broken one is the error.
 [[nodiscard]] Result<void> validate(const BackwardDesc& desc);
+
+/// Every kernel of the backward pass in the order of preference, with the reason against each.
+[[nodiscard]] std::vector<KernelSupport> kernel_support(const BackwardDesc& desc,
+                                                        const Capabilities& capabilities);
 
 /// An immutable plan of passes over chunks of the keys. Cheap to copy; safe to share across threads; the last
 /// copy, or the last of its Bindings, destroys the pipelines, which must be idle by then.
@@ -111,10 +120,14 @@ class BackwardPlan {
   [[nodiscard]] std::string_view kernel_name() const;
   /// Keys of a chunk.
   [[nodiscard]] std::uint32_t chunk_keys() const;
-  /// A few lines for a person.
+  /// Lines for a person: the problem, the kernel with its block sizes, the reasons against others.
   [[nodiscard]] std::string describe() const;
   /// As AttentionPlan::dispatches().
   [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
+  /// As AttentionPlan::pipelines(); those of all chunks are the same.
+  [[nodiscard]] std::vector<PipelineInfo> pipelines() const;
+  /// As AttentionPlan::statistics().
+  [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings = false) const;
   /// As AttentionPlan::requirements().
   [[nodiscard]] PlanRequirements requirements() const;
   /// Bytes of workspace that record needs: it grows with query rows and with head_dim, not with their product

@@ -145,6 +145,8 @@ class MatmulPlan {
   [[nodiscard]] MatmulTile tile() const;
   /// As AttentionPlan::dispatches().
   [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
+  /// As AttentionPlan::pipelines().
+  [[nodiscard]] std::vector<PipelineInfo> pipelines() const;
   /// As AttentionPlan::requirements(): a split over `inner` takes a workspace.
   [[nodiscard]] PlanRequirements requirements() const;
   /// As AttentionPlan::range_bytes().

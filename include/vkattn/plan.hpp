@@ -82,13 +82,6 @@ struct PlanOptions {
   bool deferred_compilation = false;
 };
 
-/// One pipeline of a plan, for reports and tests.
-struct PipelineInfo {
-  std::string_view pass;             ///< as in DispatchInfo
-  std::string_view shader;           ///< name of the binary
-  std::uint32_t workgroup_size = 0;  ///< invocations
-};
-
 /// An immutable plan: the chosen kernel, its compiled pipeline and the list of dispatches. All shader
 /// compilation that the library asks for happens in create(), or in compile(). Cheap to copy; safe to share
 /// across threads; the last copy, or the last of its Bindings, destroys the pipelines, which must be idle by

@@ -1,12 +1,20 @@
 /// @file
-/// What a driver's compiler says of pipelines.
+/// The pipelines of plans, and what a driver's compiler says of them.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vkattn {
+
+/// One pipeline of a plan, for reports and tests.
+struct PipelineInfo {
+  std::string_view pass;             ///< as in DispatchInfo
+  std::string_view shader;           ///< name of the binary
+  std::uint32_t workgroup_size = 0;  ///< invocations
+};
 
 /// Of one executable of a pipeline (VK_KHR_pipeline_executable_properties).
 struct PipelineStatistics {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <utility>
 
 #include "attention/features.hpp"
 #include "backward/gradient_table.hpp"
@@ -119,26 +121,27 @@ std::string backward_shader(const BackwardDesc& desc, const Capabilities& capabi
   return message(base, capabilities.storage_buffer_16bit && has_16bit_tensor(desc) ? "" : "_words");
 }
 
-Result<BackwardKernel> select_backward_kernel(const BackwardDesc& desc, const Capabilities& capabilities,
-                                              std::string_view wanted) {
-  std::string reasons;
-  bool known = wanted.empty();
+Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc, const Capabilities& capabilities,
+                                                 std::string_view wanted) {
+  std::vector<KernelSupport> considered;
+  std::optional<BackwardKernel> chosen;
   const auto kernels = ordered(capabilities);
   for (const NamedKernel& kernel : kernels) {
     if (!wanted.empty() && kernel.name != wanted) continue;
-    known = true;
     auto configured = kernel.configure(desc, capabilities);
-    if (configured) return configured;
-    reasons += message(reasons.empty() ? "" : "; ", kernel.name, ": ", configured.error().message);
+    considered.push_back({kernel.name, configured ? std::string() : configured.error().message});
+    if (configured && !chosen) chosen = *std::move(configured);
   }
-  if (!known) {
+  if (chosen) return BackwardSelection{*std::move(chosen), std::move(considered)};
+  if (considered.empty()) {
     std::string names;
     for (const NamedKernel& kernel : kernels) names += message(names.empty() ? "" : ", ", kernel.name);
     return Error{ErrorCode::kNotFound, VK_SUCCESS,
                  message("there is no kernel ", wanted, " of the backward pass; there are: ", names)};
   }
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("no kernel of the backward pass accepts the problem: ", reasons)};
+  std::string text = "no kernel of the backward pass accepts the problem";
+  for (const KernelSupport& support : considered) text += message("; ", support.kernel, ": ", support.reason);
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS, std::move(text)};
 }
 
 PassConfig configure_mask_sums(const BackwardDesc& desc, const Capabilities& capabilities) {
@@ -158,3 +161,22 @@ PassConfig configure_head_sums() {
 }
 
 }  // namespace vkattn::detail
+
+namespace vkattn {
+
+std::vector<KernelSupport> kernel_support(const BackwardDesc& desc, const Capabilities& capabilities) {
+  std::vector<KernelSupport> support;
+  const Result<void> valid = validate(desc);
+  const BackwardDesc resolved = valid ? desc.resolved() : BackwardDesc{};
+  for (const detail::NamedKernel& kernel : detail::ordered(capabilities)) {
+    std::string reason = valid ? std::string() : valid.error().message;
+    if (valid) {
+      const auto configured = kernel.configure(resolved, capabilities);
+      if (!configured) reason = configured.error().message;
+    }
+    support.push_back({kernel.name, std::move(reason)});
+  }
+  return support;
+}
+
+}  // namespace vkattn

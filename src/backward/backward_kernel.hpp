@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/kernel.hpp"
 
@@ -27,10 +28,16 @@ struct BackwardKernel {
   std::string summary;                        ///< for describe()
 };
 
+/// What was chosen and what was considered.
+struct BackwardSelection {
+  BackwardKernel kernel;
+  std::vector<KernelSupport> considered;
+};
+
 /// The kernel that is asked for, or the first that accepts; else each one's reason.
-[[nodiscard]] Result<BackwardKernel> select_backward_kernel(const BackwardDesc& desc,
-                                                            const Capabilities& capabilities,
-                                                            std::string_view wanted);
+[[nodiscard]] Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc,
+                                                               const Capabilities& capabilities,
+                                                               std::string_view wanted);
 
 /// The pass that sums up the mask's gradient.
 [[nodiscard]] PassConfig configure_mask_sums(const BackwardDesc& desc, const Capabilities& capabilities);

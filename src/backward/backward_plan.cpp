@@ -11,8 +11,9 @@ namespace detail {
 
 struct BackwardState {
   BackwardDesc desc;
-  BackwardKernel kernel;
+  BackwardSelection selection;
   BackwardLayout layout;
+  std::string device_name;
   std::shared_ptr<const Program> program;
 };
 
@@ -23,18 +24,18 @@ Result<std::shared_ptr<const BackwardState>> make_plan(const Device& device, con
   if (Result<void> s = validate(given); !s) return s.error();
   const BackwardDesc desc = given.resolved();
   const Capabilities& capabilities = device.capabilities();
-  auto kernel = select_backward_kernel(desc, capabilities, options.kernel);
-  if (!kernel) return kernel.error();
-  auto layout = lay_out_backward(desc, capabilities, *kernel, options);
+  auto selection = select_backward_kernel(desc, capabilities, options.kernel);
+  if (!selection) return selection.error();
+  auto layout = lay_out_backward(desc, capabilities, selection->kernel, options);
   if (!layout) return layout.error();
-  auto passes = backward_program(desc, capabilities, *kernel, *layout, options);
+  auto passes = backward_program(desc, capabilities, selection->kernel, *layout, options);
   if (!passes) return passes.error();
-  auto program = Program::create(
-      device.share(), *std::move(passes),
-      {options.pipeline_cache, options.push_descriptors, false, options.deferred_compilation});
+  auto program = Program::create(device.share(), *std::move(passes),
+                                 {options.pipeline_cache, options.push_descriptors,
+                                  options.capture_statistics, options.deferred_compilation});
   if (!program) return program.error();
   return std::make_shared<const BackwardState>(
-      BackwardState{desc, *std::move(kernel), *layout, *std::move(program)});
+      BackwardState{desc, *std::move(selection), *layout, capabilities.device_name, *std::move(program)});
 }
 
 std::string gradient_names(const BackwardDesc& desc) {
@@ -72,7 +73,7 @@ const BackwardDesc& BackwardPlan::desc() const {
 }
 
 std::string_view BackwardPlan::kernel_name() const {
-  return state_->kernel.name;
+  return state_->selection.kernel.name;
 }
 
 std::uint32_t BackwardPlan::chunk_keys() const {
@@ -82,17 +83,35 @@ std::uint32_t BackwardPlan::chunk_keys() const {
 std::string BackwardPlan::describe() const {
   const AttentionDesc& desc = state_->desc.attention;
   const detail::BackwardLayout& layout = state_->layout;
-  return detail::message(
+  std::string text = detail::message(
       "backward: batch ", desc.batch, ", query_heads ", desc.query_heads, ", kv_heads ", desc.kv_heads,
       ", query_length ", desc.query_length, ", kv_length ", desc.kv_length, ", head_dim ", desc.head_dim,
-      ", value_dim ", desc.value_dim, "\n", "gradients: ", detail::gradient_names(state_->desc), "\n",
-      "kernel: ", state_->kernel.name, ", ", state_->kernel.summary, "\n", "keys: ", layout.chunks,
-      layout.chunks == 1 ? " chunk of " : " chunks of ", layout.chunk_keys, ", ", layout.workspace_bytes,
-      " bytes of workspace\n", "dispatches: ", state_->program->desc().steps.size(), "\n");
+      ", value_dim ", desc.value_dim, desc.causal ? ", causal" : "",
+      "\ngradients: ", detail::gradient_names(state_->desc), "\ndevice: ", state_->device_name,
+      "\nkernel: ", kernel_name(), " (", state_->selection.kernel.summary, ")\n");
+  for (const KernelSupport& support : state_->selection.considered) {
+    if (!support.reason.empty()) {
+      text += detail::message("refused: ", support.kernel, ": ", support.reason, "\n");
+    } else if (support.kernel != kernel_name()) {
+      text += detail::message("not needed: ", support.kernel, "\n");
+    }
+  }
+  return text + detail::message("dispatches: ", state_->program->desc().steps.size(), " over ", layout.chunks,
+                                layout.chunks == 1 ? " chunk of " : " chunks of ", layout.chunk_keys,
+                                " keys; workspace: ", layout.workspace_bytes, " bytes\n");
 }
 
 std::vector<DispatchInfo> BackwardPlan::dispatches() const {
   return state_->program->dispatches();
+}
+
+std::vector<PipelineInfo> BackwardPlan::pipelines() const {
+  return state_->program->pipelines();
+}
+
+Result<std::vector<PipelineStatistics>> BackwardPlan::statistics(bool listings) const {
+  return detail::without_exceptions(
+      [&]() -> Result<std::vector<PipelineStatistics>> { return state_->program->statistics(listings); });
 }
 
 PlanRequirements BackwardPlan::requirements() const {

@@ -80,11 +80,7 @@ std::vector<DispatchInfo> AttentionPlan::dispatches() const {
 }
 
 std::vector<PipelineInfo> AttentionPlan::pipelines() const {
-  std::vector<PipelineInfo> all;
-  for (const detail::ProgramPass& pass : state_->program->desc().passes) {
-    all.push_back({pass.name, pass.shader, pass.workgroup_size});
-  }
-  return all;
+  return state_->program->pipelines();
 }
 
 std::string AttentionPlan::describe() const {

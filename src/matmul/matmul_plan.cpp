@@ -111,6 +111,10 @@ std::vector<DispatchInfo> MatmulPlan::dispatches() const {
   return state_->program->dispatches();
 }
 
+std::vector<PipelineInfo> MatmulPlan::pipelines() const {
+  return state_->program->pipelines();
+}
+
 PlanRequirements MatmulPlan::requirements() const {
   return state_->program->requirements();
 }

@@ -20,6 +20,19 @@ bool same_pipeline(const ProgramPass& a, const ProgramPass& b) {
          a.required_subgroup_size == b.required_subgroup_size;
 }
 
+// The first of those that have a name and a pipeline in common, such as those of each chunk of the keys.
+std::vector<std::size_t> distinct_passes(const ProgramDesc& program) {
+  std::vector<std::size_t> distinct;
+  for (std::size_t i = 0; i < program.passes.size(); ++i) {
+    const ProgramPass& pass = program.passes[i];
+    const bool known = std::any_of(distinct.begin(), distinct.end(), [&](std::size_t other) {
+      return program.passes[other].name == pass.name && same_pipeline(program.passes[other], pass);
+    });
+    if (!known) distinct.push_back(i);
+  }
+  return distinct;
+}
+
 std::string pass_names(const ProgramDesc& program) {
   std::string names;
   for (const ProgramPass& pass : program.passes) names.append(names.empty() ? "" : ", ").append(pass.shader);
@@ -202,13 +215,22 @@ PlanRequirements Program::requirements() const {
   return needs;
 }
 
+std::vector<PipelineInfo> Program::pipelines() const {
+  std::vector<PipelineInfo> all;
+  for (const std::size_t i : distinct_passes(desc_)) {
+    const ProgramPass& pass = desc_.passes[i];
+    all.push_back({pass.name, pass.shader, pass.workgroup_size});
+  }
+  return all;
+}
+
 Result<std::vector<PipelineStatistics>> Program::statistics(bool listings) const {
   std::vector<PipelineStatistics> all;
   if (!is_compiled()) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "statistics are those of compiled pipelines: call compile() first"};
   }
-  for (std::size_t i = 0; i < desc_.passes.size(); ++i) {
+  for (const std::size_t i : distinct_passes(desc_)) {
     const ProgramPass& pass = desc_.passes[i];
     auto found = read_statistics(*device_, pipelines_[pipeline_of_pass_[i]].handle(), pass.name, listings);
     if (!found) return found.error();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vkattn/recording.hpp>
+#include <vkattn/statistics.hpp>
 
 #include <array>
 #include <atomic>
@@ -200,6 +201,8 @@ class Program : public std::enable_shared_from_this<Program> {
   /// so it reaches to the next multiple of 4; 0 where the program has no use for it.
   [[nodiscard]] static std::uint64_t range_bytes(const ProgramTensor& tensor, std::uint64_t offset) noexcept;
 
+  /// In the order of their first dispatches, each once. The names live as long as the program.
+  [[nodiscard]] std::vector<PipelineInfo> pipelines() const;
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings) const;
 
   /// Checks the call's ranges against the tensors and writes descriptor sets, from `pool` where that is

@@ -1,6 +1,7 @@
 // Gradients in float64, row by row, as docs/semantics.md states them.
 #include "reference/gradients.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstdlib>
@@ -48,8 +49,9 @@ struct PairGradient {
 
 class BackwardPass {
  public:
-  BackwardPass(const AttentionDesc& desc, const BackwardInputs& inputs, Gradients& gradients)
-      : desc_(desc), inputs_(inputs), gradients_(gradients) {
+  BackwardPass(const AttentionDesc& desc, const BackwardInputs& inputs, const GradientSelection& selection,
+               Gradients& gradients)
+      : desc_(desc), inputs_(inputs), selection_(selection), gradients_(gradients) {
     desc_.weights = WeightsStage::kProbabilities;
   }
 
@@ -70,8 +72,11 @@ class BackwardPass {
                           output_tolerance(desc_, forward_, d, inputs_.probability_type);
     }
     const KeyRange seen = seen_keys(desc_, inputs_.forward, row);
+    const bool is_whole = row.query % selection_.row_step == 0;
+    Gradient& query = gradients_.query;
+    query.is_partial[query.row_index(stored_.batch, stored_.head, stored_.query)] = !is_whole;
     for (std::int64_t j = seen.begin; j < seen.end; ++j) {
-      if (!is_hidden(j)) add_key(j);
+      if ((is_whole || j % selection_.key_step == 0) && !is_hidden(j)) add_key(j);
     }
     if (desc_.has_sinks) add_sink();
   }
@@ -128,6 +133,9 @@ class BackwardPass {
     const std::int64_t group = desc_.query_heads / desc_.kv_heads;
     const std::int64_t kv_head = row_.head / group;
     const KeyPlace place = stored_key(desc_, inputs_.forward, row_.batch, key);
+    const std::size_t key_row = gradients_.key.row_index(place.batch, kv_head, place.row);
+    gradients_.key.is_partial[key_row] = gradients_.value.is_partial[key_row] =
+        key % selection_.key_step != 0;
     decode(vector_at(inputs_.forward.key, desc_.key, place.batch, kv_head, place.row, desc_.head_dim), key_);
     decode(vector_at(inputs_.forward.value, desc_.value, place.batch, kv_head, place.row, desc_.value_dim),
            value_);
@@ -178,6 +186,7 @@ class BackwardPass {
 
   AttentionDesc desc_;
   const BackwardInputs& inputs_;
+  const GradientSelection& selection_;
   Gradients& gradients_;
   // Of the row.
   RowIndex row_, stored_;
@@ -194,9 +203,20 @@ Gradient::Gradient(const TensorExtents& of) : extents(of) {
   const auto elements = static_cast<std::size_t>(of.batch * of.heads * of.rows * of.dims);
   values.assign(elements, 0.0);
   tolerances.assign(elements, 0.0);
+  is_partial.assign(static_cast<std::size_t>(of.batch * of.heads * of.rows), false);
 }
 
-Gradients compute_gradients(const AttentionDesc& desc, const BackwardInputs& inputs) {
+namespace {
+
+bool is_selected(const GradientSelection& selection, std::int64_t batch, std::int64_t kv_head) {
+  return selection.heads.empty() ||
+         std::ranges::find(selection.heads, std::pair(batch, kv_head)) != selection.heads.end();
+}
+
+}  // namespace
+
+Gradients compute_gradients(const AttentionDesc& desc, const BackwardInputs& inputs,
+                            const GradientSelection& selection) {
   assert(desc.cache.mapping == KeyMapping::kContiguous && !desc.score_function);
   const bool adds = desc.mask.type == MaskType::kFloat32 || desc.mask.type == MaskType::kFloat16;
   Gradients gradients{Gradient(query_extents(desc, desc.head_dim)),
@@ -205,10 +225,18 @@ Gradients compute_gradients(const AttentionDesc& desc, const BackwardInputs& inp
                       Gradient(adds ? mask_extents(desc, inputs.grad_mask) : TensorExtents{1, 1, 1, 1}),
                       Gradient({1, desc.query_heads, 1, 1}),
                       Gradient({1, desc.query_heads, 1, 1})};
-  BackwardPass pass(desc, inputs, gradients);
+  if (!selection.is_all()) {
+    // Rows that are summed up whole tell so themselves.
+    for (Gradient* const each : {&gradients.query, &gradients.key, &gradients.value, &gradients.mask,
+                                 &gradients.alibi_slopes, &gradients.sinks}) {
+      each->is_partial.assign(each->is_partial.size(), true);
+    }
+  }
+  BackwardPass pass(desc, inputs, selection, gradients);
   for (std::int64_t b = 0; b < desc.batch; ++b) {
     const std::int64_t rows = query_length(desc, inputs.forward, b);
     for (std::int64_t h = 0; h < desc.query_heads; ++h) {
+      if (!is_selected(selection, b, h / (desc.query_heads / desc.kv_heads))) continue;
       for (std::int64_t i = 0; i < rows; ++i) pass.add_row({b, h, i});
     }
   }

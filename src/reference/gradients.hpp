@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "reference/reference.hpp"
@@ -18,12 +19,18 @@ struct Gradient {
   TensorExtents extents;
   std::vector<double> values;
   std::vector<double> tolerances;  ///< what float32 arithmetic may lose of each, without its storage
+  /// Rows, all heads of all batch entries in one list, of which not all that they are the sum of was added.
+  std::vector<bool> is_partial;
 
   explicit Gradient(const TensorExtents& of);
   [[nodiscard]] std::size_t index(std::int64_t batch, std::int64_t head, std::int64_t row,
                                   std::int64_t dim) const {
     return static_cast<std::size_t>(((batch * extents.heads + head) * extents.rows + row) * extents.dims +
                                     dim);
+  }
+  /// The number of a row in is_partial.
+  [[nodiscard]] std::size_t row_index(std::int64_t batch, std::int64_t head, std::int64_t row) const {
+    return static_cast<std::size_t>((batch * extents.heads + head) * extents.rows + row);
   }
   void add(std::size_t at, double value, double tolerance) {
     values[at] += value;
@@ -38,6 +45,15 @@ struct Gradients {
   Gradient alibi_slopes, sinks;  ///< (1, query_heads, 1, 1)
 };
 
+/// What of the gradients of Q, K and V to compute: of some KV heads every so manyth row and key. Others, and
+/// those that no query sees, are partial then, as are all gradients that are summed over rows and keys.
+struct GradientSelection {
+  std::vector<std::pair<std::int64_t, std::int64_t>> heads;  ///< batch and KV head; none: all
+  std::int64_t row_step = 1, key_step = 1;
+
+  [[nodiscard]] bool is_all() const { return heads.empty() && row_step == 1 && key_step == 1; }
+};
+
 /// What the forward pass was given, and the gradient of what it wrote.
 struct BackwardInputs {
   Inputs forward;
@@ -49,7 +65,8 @@ struct BackwardInputs {
 };
 
 /// The descriptor is resolved; its keys lie in one piece, are not quantised, and have no score function.
-[[nodiscard]] Gradients compute_gradients(const AttentionDesc& desc, const BackwardInputs& inputs);
+[[nodiscard]] Gradients compute_gradients(const AttentionDesc& desc, const BackwardInputs& inputs,
+                                          const GradientSelection& selection = {});
 
 /// The largest |g - ref| allowed for an element that is stored in a type (docs/semantics.md, "Gradients").
 [[nodiscard]] double gradient_tolerance(const Gradient& gradient, std::size_t index, DataType type);

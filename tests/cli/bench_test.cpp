@@ -111,6 +111,37 @@ TEST(Work, CountsLengthsCachesMasksAndBlocks) {
   EXPECT_NEAR(huge.visible_pairs, 0x1p59, 0x1p30);
 }
 
+TEST(Work, OfABackwardPassIsFiveProductsAndItsGradients) {
+  const std::string text = "b2 hq4 hkv2 7x9 d8 dv6 f16 causal mask=f32:bhqk hidden=0";
+  const bench::Work forward = bench::count_work(parsed(text + " lse"));
+  const bench::Work backward = bench::count_work(parsed(text + " backward"));
+  EXPECT_DOUBLE_EQ(backward.visible_pairs, forward.visible_pairs);
+  EXPECT_DOUBLE_EQ(backward.flops, 2 * forward.visible_pairs * (3 * 8 + 2 * 6));
+  const double rows = 2 * 4 * 7, keys = 2 * 2 * 7, mask = 2 * 4 * 7 * 9 * 4;  // no row sees the last two keys
+  EXPECT_DOUBLE_EQ(backward.bytes - forward.bytes, (rows + keys) * (8 + 6) * 2 + mask);
+  const Problem piece = bench::shrink(parsed("b2 h8 200x300 d16 backward"), 5e6);
+  EXPECT_EQ(piece.operation, bench::Operation::kBackward);
+  EXPECT_GE(bench::count_work(piece).flops, 5e6);
+  EXPECT_LT(bench::count_work(piece).flops, 2e7);
+}
+
+TEST(Work, OfAMatrixMultiplicationIsItsSizes) {
+  const bench::Work work =
+      bench::count_work(parsed("matmul b2 4x5x32 f16 b=q8_0 output=f32 bias=f32 accumulates"));
+  EXPECT_DOUBLE_EQ(work.flops, 2 * 2 * 4 * 5 * 32);
+  EXPECT_DOUBLE_EQ(work.bytes, 2 * (4 * 32 * 2 + 5 * 34 + 2 * 4 * 5 * 4) + 5 * 4);
+  EXPECT_DOUBLE_EQ(bench::count_work(parsed("matmul 1x5x32 a=ones")).flops, 5 * 32);
+  for (const char* const text :
+       {"matmul b3 512x512x512", "matmul 1x4096x4096 b=q8_0", "matmul 5x7x100000 f16"}) {
+    const Problem whole = parsed(text);
+    const Problem piece = bench::shrink(whole, 1e5);
+    EXPECT_TRUE(validate(piece.matmul).ok()) << text;
+    EXPECT_GE(bench::count_work(piece).flops, 1e5) << text;
+    EXPECT_LT(bench::count_work(piece).flops, 1e7) << text;
+    EXPECT_EQ(bench::shrink(whole, 1e12).matmul, whole.matmul) << text;
+  }
+}
+
 TEST(Work, ShrinksToSoundSmallerProblems) {
   for (const char* const text :
        {"b2 h12 1024x4096 d64 causal align=bottom-right", "h1 q1 kv131072 d576 dv512", "b1 h1 4x4 d1",
@@ -138,7 +169,8 @@ TEST(Work, ShrinksToSoundSmallerProblems) {
 
 TEST(Suites, HoldSoundProblemsWithShortNames) {
   ASSERT_FALSE(bench::suites().empty());
-  for (const char* const name : {"smoke", "llm", "diffusion", "vision", "game", "features", "large"}) {
+  for (const char* const name :
+       {"smoke", "llm", "diffusion", "vision", "game", "features", "training", "projections", "large"}) {
     ASSERT_NE(bench::find_suite(name), nullptr) << name;
   }
   EXPECT_EQ(bench::find_suite("smok"), nullptr);
@@ -287,6 +319,22 @@ TEST(Report, JsonHasUnitsInItsNames) {
   EXPECT_FALSE(json["results"][1].contains("median_ms"));
   EXPECT_DOUBLE_EQ(json["results"][1]["predicted_ms"].get<double>(), 12000.0);
   EXPECT_DOUBLE_EQ(json["peaks"]["multiply_add_f32"]["flops_per_second"].get<double>(), 12.5e12);
+}
+
+TEST(Report, BackwardPassesAreComparedWithTheirForwardPasses) {
+  bench::Report report = made_up_report();
+  report.rows.resize(1);
+  bench::Row& row = report.rows.front();
+  row.compute_share = 0.5;
+  row.forward_kernel = "matrix";
+  row.forward_ns = 0.8e6;
+  const bench::TextReport text(report, named_problems(report));
+  EXPECT_TRUE(has(text.row(row), "  2.50 x its forward pass, 800 us by matrix\n")) << text.row(row);
+  const nlohmann::json json = nlohmann::json::parse(bench::to_json(report))["results"][0];
+  EXPECT_DOUBLE_EQ(json["times_forward"].get<double>(), 2.5);
+  EXPECT_DOUBLE_EQ(json["forward_median_ms"].get<double>(), 0.8);
+  EXPECT_EQ(json["forward_kernel"], "matrix");
+  EXPECT_TRUE(has(lines_of(bench::to_csv(report)).back(), ",0.8,"));
 }
 
 TEST(Report, CsvHasAsManyFieldsInEveryLine) {

@@ -271,6 +271,40 @@ TEST_F(ToolBench, ReportsAndFlagsNothing) {
   EXPECT_GE(report["results"][0]["check"]["rows"].get<int>(), 64);
 }
 
+TEST_F(ToolBench, ComparesABackwardPassWithItsForwardPass) {
+  const std::string command =
+      "bench 'h2 40x50 d16 causal sinks backward' --kernel lane,tile --no-peaks --repeat 3";
+  const json report = json::parse(printed(command + " --json"));
+  ASSERT_EQ(report["results"].size(), 2U);
+  for (const json& row : report["results"]) {
+    EXPECT_EQ(row["outcome"], "measured") << row;
+    EXPECT_TRUE(row["check"]["passed"].get<bool>());
+    EXPECT_EQ(row["check"]["rows"], 2 * (40 + 50 + 50) + 2) << "of the gradients of Q, K, V and sinks";
+    EXPECT_GT(row["forward_median_ms"].get<double>(), 0.0);
+    EXPECT_DOUBLE_EQ(row["times_forward"].get<double>(),
+                     row["median_ms"].get<double>() / row["forward_median_ms"].get<double>());
+  }
+  EXPECT_EQ(report["results"][1]["kernel"], "tile");
+  EXPECT_TRUE(has(printed(command), " x its forward pass, "));
+  refuses("bench '40x50 d16 backward' --kernel decode --no-peaks", "no kernel decode of the backward pass",
+          3);
+}
+
+TEST_F(ToolBench, MeasuresMatrixMultiplications) {
+  const std::string problem = "'matmul 40x50x64 f16 b=q8_0 bias' 'matmul 1x50x70 a=ones'";
+  const json report =
+      json::parse(printed("bench " + problem + " --kernel lane,tile --no-peaks --repeat 3 --json"));
+  ASSERT_EQ(report["results"].size(), 4U);
+  for (const json& row : report["results"]) {
+    EXPECT_EQ(row["outcome"], "measured") << row;
+    EXPECT_TRUE(row["check"]["passed"].get<bool>());
+    EXPECT_GT(row["gflops_per_second"].get<double>(), 0.0);
+    EXPECT_FALSE(row.contains("times_forward"));
+  }
+  EXPECT_EQ(report["results"][0]["check"]["elements"], 40 * 50);
+  refuses("bench 'matmul 4x4x4 causal'", "'causal' is of attention");
+}
+
 TEST_F(ToolBench, LeavesOutPeaksWhereTheyAreNotWanted) {
   const std::string command = "bench 'h2 40x40 d16' --no-peaks --repeat 3";
   EXPECT_TRUE(has(printed(command), "not measured"));

@@ -32,16 +32,27 @@ class ToolKernels : public ToolOnDevice {
     for (std::size_t i = 0; i < passes.size(); ++i) {
       EXPECT_EQ(pipelines[i]["pipeline"], passes[i]);
       const std::string shader = pipelines[i]["shader"].get<std::string>();
-      EXPECT_TRUE(shader.starts_with("attention_")) << shader;
+      const std::string own = has(problem, "backward") ? "backward_"
+                              : has(problem, "matmul") ? "matmul_"
+                                                       : "attention_";
+      EXPECT_TRUE(shader.starts_with(own)) << shader;
       const int size = pipelines[i]["workgroup_size"].get<int>();
       EXPECT_GT(size, 0);
       EXPECT_FALSE(pipelines[i].contains("statistics"));
-      EXPECT_EQ(words_of(rows[i + 1]), (std::vector{passes[i], shader, std::to_string(size)})) << text;
+      EXPECT_EQ(words_of(rows[i + 1]), words_of(passes[i] + " " + shader + " " + std::to_string(size)))
+          << text;
       EXPECT_EQ(rows[i + 1].find(shader), rows[0].find("shader")) << text;
       EXPECT_EQ(console::display_width(rows[i + 1]), console::display_width(rows[0])) << text;
     }
   }
 };
+
+/// The entry of that name, or null.
+json named(const json& list, const json& name) {
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const json& one) { return one["name"] == name; });
+  return found == list.end() ? json() : *found;
+}
 
 TEST_F(ToolKernels, ListsThePipelinesOfAPlan) {
   expect_pipelines("h2 50x70 d16", "lane", {"lane"});
@@ -49,11 +60,35 @@ TEST_F(ToolKernels, ListsThePipelinesOfAPlan) {
   expect_pipelines("h2 50x70 d16 mask=bytes weights=probabilities", "tile", {"tile", "weights"});
 }
 
-/// The entry of that name, or null.
-json named(const json& list, const json& name) {
-  const auto found =
-      std::find_if(list.begin(), list.end(), [&](const json& one) { return one["name"] == name; });
-  return found == list.end() ? json() : *found;
+TEST_F(ToolKernels, ListsThePipelinesOfABackwardPass) {
+  const std::string problem = "h2 50x300 d16 backward";
+  expect_pipelines(problem, "lane", {"rows", "keys"});
+  expect_pipelines("h2 50x70 d16 mask=f32 sinks backward", "tile",
+                   {"rows", "keys", "mask sums", "head sums"});
+  const std::string text = printed("kernels '" + problem + "'");
+  for (const char* const part : {"gradients: grad_query f32, grad_key f32, grad_value f32", "dispatches: "}) {
+    EXPECT_TRUE(has(text, part)) << text;
+  }
+  const json kernels = json::parse(printed("kernels '" + problem + "' --json"))["kernels"];
+  ASSERT_EQ(kernels.size(), 2U);
+  for (const json& kernel : kernels) EXPECT_TRUE(kernel["available"].get<bool>()) << kernel;
+  refuses("kernels '" + problem + "' --kernel decode", "there is no kernel decode of the backward pass");
+  refuses("kernels '" + problem + "' --kernel tile --tile threads=64", "of attention alone");
+  refuses("kernels '8x32 d32 cache=q8_0 backward'", "q8_0, which has no gradients", 3);
+}
+
+TEST_F(ToolKernels, ListsThePipelinesOfAMatrixMultiplication) {
+  const std::string problem = "matmul 60x50x64 f16 b=q8_0 bias";
+  expect_pipelines(problem, "lane", {"lane"});
+  expect_pipelines("matmul 60x50x64", "tile", {"tile"});
+  const json kernels = json::parse(printed("kernels '" + problem + "' --json"))["kernels"];
+  ASSERT_EQ(kernels.size(), 3U);
+  EXPECT_TRUE(has(named(kernels, "matrix")["reason"].get<std::string>(), "b q8_0")) << kernels;
+  EXPECT_TRUE(
+      has(printed("kernels '" + problem + "'"), "rows 60, columns 50, inner 64, f16 x q8_0 to f16, bias"));
+  refuses("kernels '" + problem + "' --kernel decode",
+          "there is no kernel 'decode' for matrix multiplication");
+  refuses("kernels '" + problem + "' --kv-splits 2", "of attention alone");
 }
 
 TEST_F(ToolKernels, DevicesTellTheTypesThatKernelsTake) {

@@ -159,6 +159,68 @@ TEST(ParseProblem, Appends) {
   EXPECT_EQ(harness::new_rows(parsed("b2 q3 kv40 d8 query_lengths=3,1 append=2"), 1), 2) << "padded";
 }
 
+TEST(ParseProblem, Backward) {
+  const Problem problem = parsed("h2 4x5 d8 alibi=given sinks backward");
+  EXPECT_EQ(problem.operation, bench::Operation::kBackward);
+  EXPECT_TRUE(problem.desc.has_lse) << "gradients need it";
+  EXPECT_EQ(parsed("4x5 d8").operation, bench::Operation::kForward);
+  expect_refused(
+      {{"4x32 d32 cache=q8_0 backward", "the type of key is q8_0"},
+       {"4x32 d32 value=q4_0 backward", "the type of value is q4_0"},
+       {"4x32 d32 value=e4m3 backward", "the type of value is e4m3"},
+       {"4x32 d32 page=16 backward", "keys lie in pages"},
+       {"4x32 d32 ring=16 backward", "keys lie in a ring"},
+       {"4x4 d8 score=alibi backward", "'score=alibi' has no gradients"},
+       {"4x4 d8 weights=scores backward", "'weights=scores' asks for an output of the forward pass"},
+       {"4x4 d8 backward backward", "'backward' sets again"},
+       {"4x4 d8 backwards", "did you mean 'backward'?"}});
+}
+
+TEST(ParseProblem, MatrixMultiplications) {
+  const Problem problem =
+      parsed("matmul b2 4x5x6 f16 b=bf16 output=f32 bias=f32 accumulates transposed=ab seed=3");
+  EXPECT_EQ(problem.operation, bench::Operation::kMatmul);
+  EXPECT_EQ(problem.seed, 3U);
+  const MatmulDesc& desc = problem.matmul;
+  EXPECT_EQ(desc.batch, 2);
+  EXPECT_EQ(desc.rows, 4);
+  EXPECT_EQ(desc.columns, 5);
+  EXPECT_EQ(desc.inner, 6);
+  EXPECT_EQ(desc.a.type, DataType::kFloat16);
+  EXPECT_EQ(desc.b.type, DataType::kBfloat16);
+  EXPECT_EQ(desc.output.type, DataType::kFloat32);
+  EXPECT_TRUE(desc.has_bias && desc.accumulates && !desc.a_is_ones);
+  EXPECT_EQ(desc.bias_type, DataType::kFloat32);
+  EXPECT_EQ(desc.a.strides, (MatrixStrides{24, 1, 4}));
+  EXPECT_EQ(desc.b.strides, (MatrixStrides{30, 1, 6}));
+  EXPECT_EQ(desc.output.strides, (MatrixStrides{20, 5, 1}));
+  EXPECT_EQ(parsed("matmul 4x5x6").matmul.a.strides, (MatrixStrides{24, 6, 1}));
+  EXPECT_TRUE(parsed("matmul 1x5x6 a=ones").matmul.a_is_ones);
+  EXPECT_EQ(parsed("matmul 4x5x64 f16 b=q8_0 bias").matmul.bias_type, DataType::kFloat16);
+  EXPECT_EQ(parsed("matmul 4x5x6 f16 shift=1").matmul.b.alignment_bytes, 0U);
+  EXPECT_EQ(parsed("4x5 d6 b3").matmul, MatmulDesc{}) << "a problem is of one or the other";
+  EXPECT_EQ(problem.desc, AttentionDesc{});
+  expect_refused(
+      {{"matmul 4x5x6 causal", "'causal' is of attention; the words of a matrix multiplication are b2"},
+       {"matmul 4x5x6 d8", "'d8' is of attention"},
+       {"matmul 4x5", "'4x5' is of attention"},
+       {"matmul", "names no sizes"},
+       {"4x5 d6 bias", "'bias' is of a matrix multiplication"},
+       {"4x5x6", "add the word matmul"},
+       {"matmul 4x5x6x7", "'6x7'"},
+       {"matmul 4x5x6 3x4x5", "sets again"},
+       {"matmul 4x5x6 bias bias=f16", "sets again"},
+       {"matmul 4x5x6 backward", "'backward' sets again what 'matmul' has set"},
+       {"matmul 4x5x6 a=q8_0", "f32, f16, bf16, ones"},
+       {"matmul 4x5x6 b=e4m3", "f32, f16, bf16, q8_0, q4_0"},
+       {"matmul 4x5x6 b=q8_0", "inner is 6"},
+       {"matmul 4x5x32 b=q8_0 transposed=b", "leave out 'transposed=b'"},
+       {"matmul 4x5x6 transposed=c", "a, b, ab"},
+       {"matmul 4x5x6 shift=1 aligned=16", "byte 4"},
+       {"matmul 4x5x-6", "inner is -6"},
+       {"mathmul 4x5x6", "did you mean 'matmul'?"}});
+}
+
 TEST(ParseProblem, LayOutFollowsTheSizes) {
   Problem problem = parsed("b4 h2 8x64 d8 page=16 mask=bytes:bqk pad=3 query_lengths=1,2,3,4");
   problem.desc.batch = 1;
@@ -192,6 +254,13 @@ TEST(ToString, CanonicalStringsComeBack) {
         "4x4 d8 window=-1,0 alibi=given",
         "4x4 d8 mask=f32",
         "h3 4x4 d8 sinks lse",
+        "h3 4x4 d8 f16 causal sinks backward",
+        "matmul 4x5x6",
+        "b3 matmul 0x5x64 f16 b=q4_0 bias transposed=a",
+        "matmul 4x5x6 shift=1 seed=9 a=f16 b=bf16 bias accumulates",
+        "matmul 4x5x6 bf16 b=f16 bias=f32",
+        "matmul 1x5x6 f16 aligned=2 a=ones",
+        "b2 4x7 d8 backward sequences query_lengths=1,4 kv_lengths=7,3",
         "b2 h2 4x4 d8 mask=f16:bhqk hidden=0.5 block=16 score=documents",
         "4x4 d8 mask=bytes:k hidden=0",
         "4x4 d8 mask=bits:hqk dropout=0.17 weights=scores",
@@ -219,6 +288,7 @@ TEST(ToString, SaysTheSameShorter) {
       "4x5 d8");
   EXPECT_EQ(to_string(parsed("d8 causal align=top-left 4x5 query=f16 key=f16 value=f16 output=f16 hkv2 hq2")),
             "h2 4x5 d8 f16 causal");
+  EXPECT_EQ(to_string(parsed("lse 4x5 d8 backward")), "4x5 d8 backward");
   Problem problem = parsed("4x4 d8");
   for (const float scale : {0.1F, 1.0F / 3.0F, -1.17549435e-38F, 2.3e38F}) {
     problem.desc.scale = scale;

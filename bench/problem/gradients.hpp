@@ -1,0 +1,11 @@
+// The gradients of a problem.
+#pragma once
+
+#include <vkattn/backward.hpp>
+
+namespace vkattn::bench {
+
+/// All that a problem has.
+[[nodiscard]] BackwardDesc with_all_gradients(const AttentionDesc& desc);
+
+}  // namespace vkattn::bench
