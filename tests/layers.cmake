@@ -39,6 +39,7 @@ set(reference_may "")
 set(reference_headers ${problem_headers} kernels bindings matmul)
 set(runtime_may vulkan attention kernels)
 set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tuning bindings plan cache backward matmul initialisation multi_head_attention self_test runtime)
+set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tuning bindings plan cache backward matmul self_test runtime safetensors)
 
 set(bench_may vulkan attention kernels program forward backward matmul reference runtime harness problem)
 set(cli_may attention reference runtime harness problem inspect report)

@@ -89,6 +89,31 @@ def make_pipeline_cache():
     write("pipeline_cache", "other_device", b"\x01" + header[:12] + b"\x08" + header[13:])
 
 
+def make_safetensors():
+    def file(header, data):
+        text = header if isinstance(header, str) else json.dumps(header)
+        return struct.pack("<Q", len(text)) + text.encode() + data
+
+    def tensor(dtype, shape, begin, end):
+        return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+    two = {"__metadata__": {"format": "pt", "step": "7"}, "a.weight": tensor("F32", [2, 3], 0, 24),
+           "b": tensor("BF16", [2], 24, 28)}
+    write("safetensors", "two", file(two, bytes(28)))
+    write("safetensors", "torn", file(two, bytes(27)))
+    write("safetensors", "padded", file(json.dumps({"h": tensor("F16", [4], 0, 8)}) + "    ", bytes(8)))
+    write("safetensors", "none", file({}, b""))
+    write("safetensors", "scalar", file({"s": tensor("F64", [], 0, 8), "none": tensor("I64", [0, 3], 8, 8)}, bytes(8)))
+    write("safetensors", "small", file({"m": tensor("BOOL", [1], 0, 1), "e": tensor("F8_E4M3", [1], 1, 2)}, bytes(2)))
+    write("safetensors", "overlap", file({"a": tensor("U8", [4], 0, 4), "b": tensor("U8", [4], 2, 6)}, bytes(6)))
+    write("safetensors", "hole", file({"a": tensor("I8", [4], 0, 4), "b": tensor("I16", [1], 6, 8)}, bytes(8)))
+    write("safetensors", "twice", file('{"a":{},"a":{}}', b""))
+    write("safetensors", "names", file({"\u00fc \"\\\n": tensor("U32", [1], 0, 4)}, bytes(4)))
+    write("safetensors", "large", file({"a": tensor("U64", [2**32, 2**32, 0], 0, 0)}, b""))
+    write("safetensors", "deep", file('{"a":' * 30, b""))
+    write("safetensors", "longest", struct.pack("<Q", 100_000_001) + b"{}")
+
+
 def make_score_function():
     texts = {
         "prefix": "bool visible(Position p) { return p.key <= p.query || p.key < uint(table(p.batch)); }\n",
@@ -108,5 +133,5 @@ def make_score_function():
         write("score_function", name, text)
 
 
-for make in (make_npy, make_problem, make_tuning, make_self_tests, make_pipeline_cache, make_score_function):
+for make in (make_npy, make_problem, make_tuning, make_self_tests, make_pipeline_cache, make_safetensors, make_score_function):
     make()

@@ -2,6 +2,7 @@
 // and all of their sources are compiled without. Argument 'device': on a device too, else what needs none.
 #include <vkattn/kernels.hpp>
 #include <vkattn/runtime.hpp>
+#include <vkattn/safetensors.hpp>
 #ifdef VKATTN_HAVE_SCORE_FUNCTIONS
 #include <vkattn/score_function.hpp>
 #endif
@@ -9,6 +10,11 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -82,6 +88,27 @@ bool is_right(const AttentionDesc& given, SmallArrays& arrays) {
   return right;
 }
 
+// Texts that are no JSON or no UTF-8 are refused, and a file that was written is read.
+void test_safetensors() {
+  const std::filesystem::path path = std::filesystem::temp_directory_path() /
+                                     ("vkattn-no-exceptions-" + std::to_string(std::random_device()()));
+  const std::vector<float> values = numbers(6, 1);
+  TensorToStore tensor{"w", StoredType::kFloat32, {2, 3}, std::as_bytes(std::span(values))};
+  expect(write_safetensors(path, {&tensor, 1}, {{"key", "value"}}).ok(), "a file of tensors is written");
+  Result<SafetensorsFile> file = SafetensorsFile::open(path);
+  expect(file.ok(), "a file of tensors is opened");
+  if (file.ok()) {
+    const Result<std::vector<float>> read = file->read_floats("w");
+    expect(read.ok() && *read == values, "a tensor is read as it was written");
+  }
+  tensor.name = "\xff";
+  expect(!write_safetensors(path, {&tensor, 1}).ok(), "a name that is not UTF-8 is refused");
+  std::ofstream(path, std::ios::binary) << std::string("\x02\0\0\0\0\0\0\0{\xff", 10);
+  expect(!SafetensorsFile::open(path).ok(), "a header that is no JSON is refused");
+  std::error_code error;
+  std::filesystem::remove(path, error);
+}
+
 void test_without_device() {
   AttentionDesc desc = small_problem();
   expect(validate(desc).ok(), "a good problem is valid");
@@ -100,6 +127,8 @@ void test_without_device() {
   }
   expect(!detail::merge_tuning("[", Capabilities{}, {}).ok(), "a broken tuning file is not merged");
   expect(detail::merge_tuning("", Capabilities{}, {}).ok(), "a tuning file is begun");
+
+  test_safetensors();
 
 #ifdef VKATTN_HAVE_SCORE_FUNCTIONS
   ScoreFunctionDesc score;

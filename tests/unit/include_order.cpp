@@ -13,6 +13,7 @@
 #include <vkattn/pipeline_cache.hpp>
 #include <vkattn/plan.hpp>
 #include <vkattn/runtime.hpp>
+#include <vkattn/safetensors.hpp>
 #include <vkattn/score_function.hpp>
 #include <vkattn/self_test.hpp>
 

@@ -9,8 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -79,6 +81,7 @@
 #include <vkattn/recording.hpp>
 #include <vkattn/result.hpp>
 #include <vkattn/runtime.hpp>
+#include <vkattn/safetensors.hpp>
 #include <vkattn/score_function.hpp>
 #include <vkattn/score_shaders.hpp>
 #include <vkattn/self_test.hpp>

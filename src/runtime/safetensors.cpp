@@ -1,0 +1,206 @@
+// Files of named tensors: see safetensors.hpp.
+#include <vkattn/safetensors.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include <vkattn/data_type.hpp>
+
+#include "common/message.hpp"
+#include "common/path_text.hpp"
+#include "runtime/files.hpp"
+#include "runtime/safetensors_header.hpp"
+
+namespace vkattn {
+
+namespace {
+
+constexpr std::uint64_t kLengthBytes = 8;
+
+Error about_file(const std::filesystem::path& path, ErrorCode code, const std::string& what) {
+  return {code, 0, detail::message(detail::path_text(path), ": ", what)};
+}
+
+Error unreadable(const std::filesystem::path& path) {
+  return about_file(path, ErrorCode::kIo, "cannot be read");
+}
+
+std::uint64_t length_of(const std::array<char, kLengthBytes>& bytes) {
+  std::uint64_t length = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) length = length << 8U | static_cast<unsigned char>(bytes[i]);
+  return length;
+}
+
+// The header's text, and how many bytes of data follow it.
+struct HeaderText {
+  std::string text;
+  std::uint64_t data_bytes = 0;
+};
+
+Result<HeaderText> read_header_text(const std::filesystem::path& path, std::ifstream& stream) {
+  std::error_code error;
+  const std::uintmax_t file_bytes = std::filesystem::file_size(path, error);
+  if (error || !stream) return unreadable(path);
+  const auto refuse = [&](const std::string& what) {
+    return about_file(path, ErrorCode::kInvalidArgument, what);
+  };
+  if (file_bytes < kLengthBytes)
+    return refuse(detail::message("has ", file_bytes, " bytes, too few for the length of a header"));
+  std::array<char, kLengthBytes> start{};
+  if (!stream.read(start.data(), start.size())) return unreadable(path);
+  const std::uint64_t length = length_of(start);
+  if (length > kMaxSafetensorsHeaderBytes)
+    return refuse(detail::message("its header takes ", length, " bytes, more than the ",
+                                  kMaxSafetensorsHeaderBytes,
+                                  " that are read; perhaps it is no safetensors file"));
+  if (length > file_bytes - kLengthBytes)
+    return refuse(detail::message("its header takes ", length, " bytes, but the file has ",
+                                  file_bytes - kLengthBytes, " behind the header's length"));
+  HeaderText header{std::string(static_cast<std::size_t>(length), '\0'), file_bytes - kLengthBytes - length};
+  if (!stream.read(header.text.data(), static_cast<std::streamsize>(length))) return unreadable(path);
+  return header;
+}
+
+bool is_float(StoredType type) {
+  return type == StoredType::kFloat16 || type == StoredType::kBfloat16 || type == StoredType::kFloat32;
+}
+
+float float_at(StoredType type, const std::byte* at) {
+  float value = 0;
+  std::uint16_t bits = 0;
+  if (type == StoredType::kFloat32) return std::memcpy(&value, at, sizeof value), value;
+  std::memcpy(&bits, at, sizeof bits);
+  return type == StoredType::kFloat16 ? half_to_float(bits) : bfloat16_to_float(bits);
+}
+
+// Largest elements first, then names: those of the format's own writer.
+std::vector<const TensorToStore*> in_stored_order(std::span<const TensorToStore> tensors) {
+  std::vector<const TensorToStore*> sorted;
+  for (const TensorToStore& tensor : tensors) sorted.push_back(&tensor);
+  std::ranges::sort(sorted, [](const TensorToStore* a, const TensorToStore* b) {
+    return a->type != b->type ? a->type > b->type : a->name < b->name;
+  });
+  return sorted;
+}
+
+Result<void> check_to_store(const TensorToStore& tensor) {
+  if (tensor.name == "__metadata__")
+    return detail::invalid("no tensor can have the name '__metadata__', which the format keeps for itself");
+  if (static_cast<std::size_t>(tensor.type) > static_cast<std::size_t>(StoredType::kUint64))
+    return detail::invalid("tensor ", detail::quoted_name(tensor.name), " has a type that is none");
+  const std::optional<std::uint64_t> bytes = detail::stored_bytes(tensor.type, tensor.shape);
+  if (bytes != tensor.bytes.size())
+    return detail::invalid("tensor ", detail::quoted_name(tensor.name), " of shape ",
+                           detail::shape_text(tensor.shape), " and dtype ", name(tensor.type), " takes ",
+                           bytes ? detail::message(*bytes) : "no number of", " bytes, and was given ",
+                           tensor.bytes.size());
+  return {};
+}
+
+// That it is read as the same: names that are there twice, or are not UTF-8, show here.
+Result<void> check_to_write(std::string_view header, const std::vector<StoredTensor>& tensors,
+                            const std::map<std::string, std::string>& metadata) {
+  if (header.size() > kMaxSafetensorsHeaderBytes)
+    return detail::invalid("its header would take ", header.size(), " bytes, and ",
+                           kMaxSafetensorsHeaderBytes, " are the most");
+  const std::uint64_t data_bytes = tensors.empty() ? 0 : tensors.back().offset + tensors.back().bytes;
+  const auto again = detail::parse_safetensors_header(header, data_bytes);
+  if (!again) return again.error();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (again->tensors[i] != tensors[i])
+      return detail::invalid("the name of tensor ", detail::quoted_name(tensors[i].name), " is not UTF-8");
+  }
+  if (again->metadata != metadata) return detail::invalid("its metadata are not UTF-8");
+  return {};
+}
+
+}  // namespace
+
+Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path) {
+  return detail::without_exceptions([&]() -> Result<SafetensorsFile> {
+    SafetensorsFile file;
+    file.path_ = path;
+    file.stream_.open(path, std::ios::binary);
+    Result<HeaderText> text = read_header_text(path, file.stream_);
+    if (!text) return text.error();
+    file.data_offset_ = kLengthBytes + text->text.size();
+    auto header = detail::parse_safetensors_header(text->text, text->data_bytes);
+    if (!header) return about_file(path, header.error().code, header.error().message);
+    file.tensors_ = std::move(header->tensors);
+    file.metadata_ = std::move(header->metadata);
+    return file;
+  });
+}
+
+const StoredTensor* SafetensorsFile::find(std::string_view name) const {
+  const auto found = std::ranges::find(tensors_, name, &StoredTensor::name);
+  return found != tensors_.end() ? &*found : nullptr;
+}
+
+Result<void> SafetensorsFile::read(const StoredTensor& tensor, std::span<std::byte> bytes) {
+  return detail::without_exceptions([&]() -> Result<void> {
+    if (bytes.size() != tensor.bytes)
+      return about_file(path_, ErrorCode::kInvalidArgument,
+                        detail::message("tensor ", detail::quoted_name(tensor.name), " takes ", tensor.bytes,
+                                        " bytes, and there is room for ", bytes.size()));
+    stream_.clear();
+    stream_.seekg(static_cast<std::streamoff>(data_offset_ + tensor.offset));
+    stream_.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    if (!stream_) return unreadable(path_);
+    return {};
+  });
+}
+
+Result<std::vector<float>> SafetensorsFile::read_floats(std::string_view name,
+                                                        std::optional<std::span<const std::int64_t>> shape) {
+  return detail::without_exceptions([&]() -> Result<std::vector<float>> {
+    const auto refuse = [&](const auto&... what) {
+      return about_file(path_, ErrorCode::kInvalidArgument, detail::message(what...));
+    };
+    const StoredTensor* const tensor = find(name);
+    if (tensor == nullptr) return refuse("has no tensor ", detail::quoted_name(name));
+    if (shape && !std::ranges::equal(*shape, tensor->shape))
+      return refuse("tensor ", detail::quoted_name(name), " has the shape ",
+                    detail::shape_text(tensor->shape), ", not ", detail::shape_text(*shape));
+    if (!is_float(tensor->type))
+      return refuse("tensor ", detail::quoted_name(name), " has the dtype ", vkattn::name(tensor->type),
+                    "; floats are F16, BF16 and F32");
+    std::vector<std::byte> stored(static_cast<std::size_t>(tensor->bytes));
+    if (Result<void> status = read(*tensor, stored); !status) return status.error();
+    const std::size_t size = element_bytes(tensor->type);
+    std::vector<float> values(stored.size() / size);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = float_at(tensor->type, stored.data() + i * size);
+    return values;
+  });
+}
+
+Result<void> write_safetensors(const std::filesystem::path& path, std::span<const TensorToStore> tensors,
+                               const std::map<std::string, std::string>& metadata) {
+  return detail::without_exceptions([&]() -> Result<void> {
+    std::vector<StoredTensor> stored;
+    std::vector<std::string_view> pieces(2);
+    std::uint64_t end = 0;
+    for (const TensorToStore* const tensor : in_stored_order(tensors)) {
+      if (Result<void> status = check_to_store(*tensor); !status)
+        return about_file(path, status.error().code, status.error().message);
+      stored.push_back({tensor->name, tensor->type, tensor->shape, end, tensor->bytes.size()});
+      pieces.emplace_back(reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size());
+      end += tensor->bytes.size();
+    }
+    const std::string header = detail::safetensors_header_text(stored, metadata);
+    if (Result<void> status = check_to_write(header, stored, metadata); !status)
+      return about_file(path, status.error().code, status.error().message);
+    std::array<char, kLengthBytes> length{};
+    for (std::size_t i = 0; i < length.size(); ++i)
+      length[i] = static_cast<char>(static_cast<unsigned char>(header.size() >> 8U * i));
+    pieces[0] = {length.data(), length.size()};
+    pieces[1] = header;
+    return detail::replace_file(path, pieces);
+  });
+}
+
+}  // namespace vkattn

@@ -1,0 +1,272 @@
+// Files of named tensors: what the format's own implementation writes is read and written byte for byte, and
+// what breaks a rule of the format is refused by name.
+#include <vkattn/safetensors.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/temp_folder.hpp"
+#include "support/text.hpp"
+
+namespace vkattn {
+namespace {
+
+using tests::has;
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& values) {
+  return std::as_bytes(std::span(values));
+}
+
+std::string file_of(const std::string& header, const std::string& data) {
+  std::string text(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(header.size() >> 8U * i & 0xffU);
+  return text + header + data;
+}
+
+/// The sentence that a file is refused with.
+std::string refusal_of(const std::string& content) {
+  const tests::TempFolder folder;
+  tests::write_file(folder / "model.safetensors", content);
+  const auto file = SafetensorsFile::open(folder / "model.safetensors");
+  if (file.ok()) return "not refused";
+  EXPECT_EQ(file.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(has(file.error().message, "model.safetensors: "));
+  EXPECT_LT(file.error().message.size(), 500U);
+  return file.error().message;
+}
+
+/// One tensor of 2 x 3 float32 whose entry has these members, over 24 bytes of data.
+std::string refusal_of_entry(const std::string& members) {
+  return refusal_of(file_of(R"({"w":{)" + members + "}}", std::string(24, 'x')));
+}
+
+const std::array<float, 6> kWeight = {0, 1, -2.5F, 1e30F, 0.1F, -0.0F};
+const std::array<float, 3> kBias = {1, 2, 3};
+const std::array<std::uint16_t, 4> kHalf = {0x3e00, 0xfbff, 0x0001, 0};
+const std::array<std::uint16_t, 2> kBrain = {0x3f80, 0xc049};
+const std::array<double, 1> kScalar = {0.5};
+const std::array<std::int64_t, 2> kSteps = {-1, std::int64_t{1} << 40};
+const std::array<std::uint8_t, 3> kMask = {1, 0, 1};
+const std::array<std::uint8_t, 1> kByte = {255};
+
+/// Those of tests/golden/make_safetensors.py.
+std::vector<TensorToStore> golden_tensors() {
+  return {{"layer.weight", StoredType::kFloat32, {2, 3}, bytes_of(kWeight)},
+          {"layer.bias", StoredType::kFloat32, {3}, bytes_of(kBias)},
+          {"half", StoredType::kFloat16, {2, 2}, bytes_of(kHalf)},
+          {"brain", StoredType::kBfloat16, {2}, bytes_of(kBrain)},
+          {"scalar", StoredType::kFloat64, {}, bytes_of(kScalar)},
+          {"empty", StoredType::kFloat32, {0, 4}, {}},
+          {"steps", StoredType::kInt64, {2}, bytes_of(kSteps)},
+          {"mask", StoredType::kBool, {3}, bytes_of(kMask)},
+          {"\xc3\xbc \"quoted\" \\ \n", StoredType::kUint8, {1}, bytes_of(kByte)}};
+}
+
+const char* const kGolden = VKATTN_TEST_GOLDEN_DIR "/weights.safetensors";
+
+TEST(Safetensors, ReadsWhatTheFormatsOwnImplementationWrites) {
+  auto file = SafetensorsFile::open(kGolden);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  const auto expected = golden_tensors();
+  EXPECT_EQ(file->tensors().size(), expected.size());
+  EXPECT_EQ(file->metadata(), (std::map<std::string, std::string>{{"format", "pt"}}));
+  for (const TensorToStore& tensor : expected) {
+    const StoredTensor* const found = file->find(tensor.name);
+    ASSERT_NE(found, nullptr) << tensor.name;
+    EXPECT_EQ(found->type, tensor.type) << tensor.name;
+    EXPECT_EQ(found->shape, tensor.shape) << tensor.name;
+    std::vector<std::byte> bytes(tensor.bytes.size());
+    ASSERT_TRUE(file->read(*found, bytes).ok()) << tensor.name;
+    EXPECT_TRUE(std::ranges::equal(bytes, tensor.bytes)) << tensor.name;
+  }
+}
+
+TEST(Safetensors, WritesTheBytesOfTheFormatsOwnImplementation) {
+  const tests::TempFolder folder;
+  const auto tensors = golden_tensors();
+  ASSERT_TRUE(write_safetensors(folder / "w.safetensors", tensors, {{"format", "pt"}}).ok());
+  EXPECT_EQ(tests::read_file(folder / "w.safetensors"), tests::read_file(kGolden));
+  EXPECT_EQ(folder.file_count(), 1U) << "nothing is left beside it";
+}
+
+TEST(Safetensors, FloatsOfEachTypeAreReadExactly) {
+  auto file = SafetensorsFile::open(kGolden);
+  ASSERT_TRUE(file.ok());
+  const std::array<std::int64_t, 2> shape = {2, 3};
+  auto values = file->read_floats("layer.weight", shape);
+  ASSERT_TRUE(values.ok()) << values.error().message;
+  EXPECT_EQ(std::memcmp(values->data(), kWeight.data(), sizeof kWeight), 0);
+  values = file->read_floats("half");
+  ASSERT_TRUE(values.ok());
+  EXPECT_EQ(*values, (std::vector<float>{1.5F, -65504, 0x1p-24F, 0}));
+  values = file->read_floats("brain");
+  ASSERT_TRUE(values.ok());
+  EXPECT_EQ(*values, (std::vector<float>{1, -3.140625F}));
+  values = file->read_floats("empty");
+  ASSERT_TRUE(values.ok());
+  EXPECT_TRUE(values->empty());
+}
+
+TEST(Safetensors, WhatIsNotThereAsAskedForIsNamedWithBothShapes) {
+  auto file = SafetensorsFile::open(kGolden);
+  ASSERT_TRUE(file.ok());
+  const std::array<std::int64_t, 1> six = {6};
+  EXPECT_TRUE(has(file->read_floats("layer.weight", six).error().message,
+                  "tensor 'layer.weight' has the shape (2, 3), not (6,)"));
+  EXPECT_TRUE(has(file->read_floats("weight").error().message, "has no tensor 'weight'"));
+  EXPECT_TRUE(has(file->read_floats("steps").error().message, "has the dtype I64"));
+  std::vector<std::byte> few(3);
+  EXPECT_TRUE(has(file->read(*file->find("half"), few).error().message, "8 bytes, and there is room for 3"));
+}
+
+TEST(Safetensors, FilesThatAreTornAreRefused) {
+  const std::string whole = tests::read_file(kGolden);
+  EXPECT_TRUE(has(refusal_of(""), "has 0 bytes, too few"));
+  EXPECT_TRUE(has(refusal_of(whole.substr(0, 7)), "has 7 bytes, too few"));
+  for (std::size_t bytes = 8; bytes < whole.size(); ++bytes)
+    ASSERT_NE(refusal_of(whole.substr(0, bytes)), "not refused") << bytes;
+  EXPECT_TRUE(has(refusal_of(whole.substr(0, 100)), "takes 600 bytes, but the file has 92 behind"));
+  EXPECT_TRUE(has(refusal_of(whole.substr(0, 650)), "of the data, of which the file has 42"));
+  EXPECT_TRUE(has(refusal_of(whole + "x"), "bytes 76 to 76 of the data belong to no tensor"));
+}
+
+TEST(Safetensors, HeadersThatAreTooLargeOrNoObjectAreRefused) {
+  EXPECT_TRUE(has(refusal_of("\x01\xe1\xf5\x05" + std::string(4, '\0')), "takes 100000001 bytes, more than"));
+  EXPECT_TRUE(has(refusal_of(std::string(16, '\xff')), "perhaps it is no safetensors file"));
+  EXPECT_TRUE(has(refusal_of(file_of("", "")), "does not begin with {"));
+  EXPECT_TRUE(has(refusal_of(file_of(" {}", "")), "does not begin with {"));
+  EXPECT_TRUE(has(refusal_of(file_of("[]", "")), "does not begin with {"));
+  EXPECT_TRUE(has(refusal_of(file_of("{} {}", "")), "no JSON from its byte 4"));
+  EXPECT_TRUE(has(refusal_of(file_of("{\"w\":", "")), "no JSON from its byte"));
+  EXPECT_TRUE(has(refusal_of(file_of("{\"\xff\":{}}", "")), "no JSON from its byte"));
+  EXPECT_TRUE(has(refusal_of(file_of(R"({"w":3})", "")), "'w' is a number, not an object"));
+  EXPECT_TRUE(has(refusal_of(file_of(R"({"w":null})", "")), "'w' is null, not an object"));
+  EXPECT_EQ(refusal_of(file_of("{}      ", "")), "not refused");
+}
+
+TEST(Safetensors, DeepHeadersAreRefusedAtTheFirstLevelTooMany) {
+  std::string deep = R"({"w":)";
+  for (int i = 0; i < 1'000'000; ++i) deep += R"({"a":)";
+  EXPECT_TRUE(has(refusal_of(file_of(deep, "")), "tensor 'w' has 'a', which is none of"));
+  EXPECT_TRUE(has(refusal_of(file_of(R"({"w":{"shape":)" + std::string(1'000'000, '['), "")),
+                  "tensor 'w' has an array in its shape"));
+}
+
+TEST(Safetensors, NamesThatAreThereTwiceAreRefused) {
+  const std::string entry = R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+  EXPECT_TRUE(has(refusal_of(file_of(R"({"w":)" + entry + R"(,"w":)" + entry + "}", "")), "has 'w' twice"));
+  EXPECT_TRUE(
+      has(refusal_of(file_of(R"({"__metadata__":{},"__metadata__":{}})", "")), "'__metadata__' twice"));
+  EXPECT_TRUE(has(refusal_of(file_of(R"({"__metadata__":{"a":"1","a":"2"}})", "")), "have 'a' twice"));
+  EXPECT_TRUE(has(refusal_of_entry(R"("dtype":"F32","dtype":"F32")"), "tensor 'w' has 'dtype' twice"));
+  const std::string longest(100'000, 'n');
+  EXPECT_TRUE(
+      has(refusal_of(file_of("{\"" + longest + "\":" + entry + ",\"" + longest + "\":" + entry + "}", "")),
+          "nnn\xe2\x80\xa6' twice"));
+}
+
+TEST(Safetensors, EntriesThatAreNotWhatTheFormatHasAreRefused) {
+  EXPECT_TRUE(has(refusal_of_entry(R"("dtype":"F99","shape":[2,3],"data_offsets":[0,24])"),
+                  "tensor 'w' has the unknown dtype 'F99'"));
+  EXPECT_TRUE(has(refusal_of_entry(R"("dtype":7)"), "has a number as its dtype"));
+  EXPECT_TRUE(has(refusal_of_entry(R"("dtype":"F32","shape":[2,3])"), "has no data_offsets"));
+  EXPECT_TRUE(has(refusal_of_entry(R"("dtype":"F32","data_offsets":[0,24])"), "has no shape"));
+  EXPECT_TRUE(has(refusal_of_entry(R"("shape":[2,3],"data_offsets":[0,24])"), "has no dtype"));
+  EXPECT_TRUE(has(refusal_of_entry(R"("stride":[3,1])"), "has 'stride', which is none of"));
+  EXPECT_TRUE(has(refusal_of_entry(R"("shape":[2,-3])"), "has a negative number in its shape"));
+  EXPECT_TRUE(has(refusal_of_entry(R"("shape":[2.5])"), "has a fraction in its shape"));
+  EXPECT_TRUE(has(refusal_of_entry(R"("shape":[1e400])"), "the header is no JSON"));
+  EXPECT_TRUE(has(refusal_of_entry(R"("shape":["2"])"), "has a text in its shape"));
+  EXPECT_TRUE(has(refusal_of_entry(R"("shape":[true])"), "has true or false in its shape"));
+  EXPECT_TRUE(has(refusal_of_entry(R"("shape":[9223372036854775808])"), "does not fit 63 bits"));
+  EXPECT_TRUE(has(refusal_of_entry(R"("data_offsets":[0])"), "has 1 data_offsets, not two"));
+  EXPECT_TRUE(has(refusal_of_entry(R"("data_offsets":[0,1,2])"), "has more than two data_offsets"));
+  EXPECT_TRUE(
+      has(refusal_of_entry(R"("data_offsets":[24,0])"), "ends at byte 0 and begins behind it, at 24"));
+  EXPECT_TRUE(
+      has(refusal_of(file_of(R"({"__metadata__":{"a":1}})", "")), "have a number as 'a', not a text"));
+}
+
+TEST(Safetensors, SizesThatDoNotFitAreRefusedWithTheNumbers) {
+  const auto refusal = [](const std::string& shape, const std::string& offsets) {
+    return refusal_of_entry(R"("dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets);
+  };
+  EXPECT_EQ(refusal("[2,3]", "[0,24]"), "not refused");
+  EXPECT_TRUE(
+      has(refusal("[2,4]", "[0,24]"),
+          "tensor 'w' of shape (2, 4) and dtype F32 takes 32 bytes, but its data_offsets give it 24"));
+  EXPECT_TRUE(has(refusal("[2,3]", "[0,25]"), "takes 24 bytes, but its data_offsets give it 25"));
+  EXPECT_TRUE(has(refusal("[4294967296,4294967296]", "[0,24]"), "takes more than 2^63 bytes"));
+  EXPECT_TRUE(has(refusal("[9223372036854775807,9223372036854775807,0]", "[0,24]"), "takes 0 bytes"));
+  EXPECT_TRUE(has(refusal("[2,3]", "[4,28]"), "ends at byte 28 of the data, of which the file has 24"));
+  EXPECT_TRUE(
+      has(refusal("[2,3]", "[9223372036854775783,9223372036854775807]"), "ends at byte 9223372036854775807"));
+  EXPECT_TRUE(has(refusal("[5]", "[0,20]"), "bytes 20 to 23 of the data belong to no tensor"));
+  EXPECT_TRUE(has(refusal("[5]", "[4,24]"), "bytes 0 to 3 of the data belong to no tensor"));
+}
+
+TEST(Safetensors, TensorsThatOverlapAreRefusedByBothNames) {
+  const std::string header = R"({"a":{"dtype":"U8","shape":[6],"data_offsets":[0,6]},)"
+                             R"("b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})";
+  EXPECT_TRUE(has(refusal_of(file_of(header, "12345678")),
+                  "tensor 'b' begins at byte 4 of the data, before 'a' ends at 6"));
+}
+
+TEST(Safetensors, FilesThatAreNotThereAreErrors) {
+  const tests::TempFolder folder;
+  for (const auto& path : {folder / "none.safetensors", folder.path()}) {
+    const auto file = SafetensorsFile::open(path);
+    ASSERT_FALSE(file.ok());
+    EXPECT_EQ(file.error().code, ErrorCode::kIo);
+    EXPECT_TRUE(has(file.error().message, path.string() + ": cannot be read"));
+  }
+}
+
+TEST(Safetensors, WhatCannotBeStoredIsRefusedAndTheOldFileStays) {
+  const tests::TempFolder folder;
+  const auto path = folder / "w.safetensors";
+  tests::write_file(path, "old");
+  const auto refusal = [&](std::vector<TensorToStore> tensors,
+                           const std::map<std::string, std::string>& metadata = {}) {
+    const auto status = write_safetensors(path, tensors, metadata);
+    EXPECT_FALSE(status.ok());
+    EXPECT_EQ(tests::read_file(path), "old");
+    EXPECT_EQ(folder.file_count(), 1U);
+    return status.ok() ? "not refused" : status.error().message;
+  };
+  const TensorToStore good{"w", StoredType::kFloat32, {6}, bytes_of(kWeight)};
+  TensorToStore bad = good;
+  bad.shape = {7};
+  EXPECT_TRUE(has(refusal({bad}), "tensor 'w' of shape (7,) and dtype F32 takes 28 bytes, and was given 24"));
+  bad.shape = {-6};
+  EXPECT_TRUE(has(refusal({bad}), "of shape (-6,)"));
+  EXPECT_TRUE(has(refusal({good, good}), "has 'w' twice"));
+  bad = good;
+  bad.name = "__metadata__";
+  EXPECT_TRUE(has(refusal({bad}), "no tensor can have the name '__metadata__'"));
+  bad.name = "\xff";
+  EXPECT_TRUE(has(refusal({bad}), "is not UTF-8"));
+  EXPECT_TRUE(has(refusal({good}, {{"key", "\xc3"}}), "metadata are not UTF-8"));
+  bad.name = std::string(kMaxSafetensorsHeaderBytes, 'n');
+  EXPECT_TRUE(has(refusal({bad}), "100000000 are the most"));
+  const auto status = write_safetensors(path / "within", std::vector{good});
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ErrorCode::kIo);
+}
+
+TEST(Safetensors, AFileWithoutTensorsIsAFile) {
+  const tests::TempFolder folder;
+  ASSERT_TRUE(write_safetensors(folder / "w.safetensors", {}).ok());
+  const auto file = SafetensorsFile::open(folder / "w.safetensors");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_TRUE(file->tensors().empty());
+}
+
+}  // namespace
+}  // namespace vkattn
