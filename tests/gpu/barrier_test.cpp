@@ -5,6 +5,7 @@
 #include <vkattn/multi_head_attention.hpp>
 
 #include <cstddef>
+#include <cstdlib>
 #include <functional>
 #include <string>
 
@@ -44,6 +45,8 @@ struct BarrierFilter {
 class BarrierTest : public testing::Test {
  protected:
   void SetUp() override {
+    // Layers of 2025 report a message of one kind ten times and no more.
+    ASSERT_EQ(setenv("VK_KHRONOS_VALIDATION_ENABLE_MESSAGE_LIMIT", "false", 1), 0);
     RuntimeOptions options;
     options.validation = true;
     options.pipeline_cache = false;
