@@ -10,6 +10,7 @@
 #include "backward/gradient_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "kernels/tile_table.hpp"
 #include "shared/attention_constants.h"
 #include "shared/backward_constants.h"
 #include "shared/shared_memory.h"
@@ -30,14 +31,16 @@ bool has_16bit_tensor(const BackwardDesc& desc) {
 }
 
 // Invocations without barriers (shaders/backward/lane_rows.comp, lane_keys.comp): made for CPU
-// implementations.
+// implementations. What a step of theirs has in caches a GPU has to hold in registers, so its steps are
+// small.
 Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const Capabilities& capabilities) {
-  constexpr std::uint32_t kOwned = 4;     // rows or keys of an invocation
-  constexpr std::uint32_t kVisited = 32;  // keys or rows of a step
-  const std::uint32_t threads = std::clamp(capabilities.subgroup_size, 4U, 16U);
+  const bool is_cpu = capabilities.is_cpu();
+  const std::uint32_t owned = is_cpu ? 4 : 1;     // rows or keys of an invocation
+  const std::uint32_t visited = is_cpu ? 32 : 8;  // keys or rows of a step
+  const std::uint32_t threads = is_cpu ? std::clamp(capabilities.subgroup_size, 4U, 16U) : 64;
   // Where every step is a masked one, it has to share loads and stores too.
-  const std::uint32_t masked = scores_hide(desc.attention) ? 16 : 4;
-  const bool wide = capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
+  const std::uint32_t masked = is_cpu && scores_hide(desc.attention) ? 16 : 4;
+  const bool wide = is_cpu && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
   const auto shader = [&](std::string_view base) {
     return wide ? message(base, "_wide") : backward_shader(desc, capabilities, base);
   };
@@ -47,57 +50,103 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
   kernel.rows.shader = shader("backward_lane_rows");
   kernel.rows.workgroup_size = threads;
   kernel.rows.constants = {
-      {VKATTN_SPEC_STEP_ROWS, kOwned}, {VKATTN_SPEC_STEP_KEYS, kVisited}, {VKATTN_SPEC_MASKED_STEP, masked}};
-  kernel.row_tile = threads * kOwned;
+      {VKATTN_SPEC_STEP_ROWS, owned}, {VKATTN_SPEC_STEP_KEYS, visited}, {VKATTN_SPEC_MASKED_STEP, masked}};
+  kernel.row_tile = threads * owned;
   kernel.keys.name = "keys";
   kernel.keys.shader = shader("backward_lane_keys");
   kernel.keys.workgroup_size = threads;
   kernel.keys.constants = {
-      {VKATTN_SPEC_STEP_KEYS, kOwned}, {VKATTN_SPEC_STEP_ROWS, kVisited}, {VKATTN_SPEC_MASKED_STEP, masked}};
-  kernel.key_tile = threads * kOwned;
+      {VKATTN_SPEC_STEP_KEYS, owned}, {VKATTN_SPEC_STEP_ROWS, visited}, {VKATTN_SPEC_MASKED_STEP, masked}};
+  kernel.key_tile = threads * owned;
   kernel.key_sums_in_workspace = true;
-  kernel.summary = message(threads, " invocations a workgroup, ", kOwned, " rows or keys each, ", kVisited,
+  kernel.summary = message(threads, " invocations a workgroup, ", owned, " rows or keys each, ", visited,
                            " keys or rows a step");
   return kernel;
 }
 
-// Threads that share stages (shaders/backward/tile_rows.comp, tile_keys.comp).
-Result<BackwardKernel> configure_tile_backward(const BackwardDesc& desc, const Capabilities& capabilities) {
-  constexpr std::uint32_t kThreads = 128, kColumns = 16, kVisited = 2;
-  constexpr std::uint32_t kMaxAccumulators = 96;  // of a thread
-  constexpr std::uint32_t kChunkDims = 4 * kColumns;
-  const auto dims = static_cast<std::uint32_t>(std::max(desc.attention.head_dim, desc.attention.value_dim));
-  std::uint32_t owned = 4;
-  while (owned > 1 && owned * divide_up(dims, kChunkDims) * 4 > kMaxAccumulators) owned /= 2;
-  const std::uint32_t block = kThreads / kColumns * owned;
-  const std::uint32_t shared_bytes = 16 * VKATTN_BACKWARD_ROW_STAGE4(block, kColumns, kVisited) +
-                                     16 * VKATTN_BACKWARD_KEY_STAGE4(kColumns * kVisited, kColumns);
-  if (shared_bytes > capabilities.max_shared_memory_bytes) {
-    return limit_exceeded("needs ", shared_bytes, " bytes of shared memory; maxComputeSharedMemorySize is ",
+// Of a pass of the kernel tile: its grid of threads, and rows or keys that one of them owns and visits.
+struct BackwardTile {
+  std::uint32_t threads = 0, columns = 0, owned = 0, visited = 0;
+
+  [[nodiscard]] std::uint32_t block() const { return threads / columns * owned; }
+  [[nodiscard]] std::uint32_t visited_block() const { return columns * visited; }
+  [[nodiscard]] std::uint32_t shared_bytes() const {
+    return 16 * VKATTN_BACKWARD_ROW_STAGE4(block(), columns, visited) +
+           16 * VKATTN_BACKWARD_KEY_STAGE4(visited_block(), columns);
+  }
+};
+
+// For devices of an architecture, and heads with at least so many dims.
+struct BackwardEntry {
+  Architecture architecture;
+  std::int64_t dims;
+  BackwardTile rows, keys;
+};
+
+// The first that matches and fits. A thread's sums are owned * dims / columns; Mali has 64 registers for all
+// that a thread has, docs/compilers.txt.
+constexpr std::array kTileBlocks{
+    BackwardEntry{Architecture::kMali, 129, {128, 32, 1, 1}, {128, 32, 1, 1}},
+    BackwardEntry{Architecture::kMali, 65, {128, 32, 2, 1}, {128, 32, 2, 1}},
+    BackwardEntry{Architecture::kMali, 0, {128, 16, 2, 2}, {128, 16, 2, 2}},
+    BackwardEntry{Architecture::kAny, 385, {128, 16, 2, 2}, {128, 16, 2, 2}},
+    BackwardEntry{Architecture::kAny, 0, {128, 16, 4, 2}, {128, 16, 4, 2}},
+};
+
+Result<void> check_fits(const BackwardTile& tile, const Capabilities& capabilities) {
+  if (tile.shared_bytes() > capabilities.max_shared_memory_bytes) {
+    return limit_exceeded("needs ", tile.shared_bytes(),
+                          " bytes of shared memory; maxComputeSharedMemorySize is ",
                           capabilities.max_shared_memory_bytes);
   }
-  if (kThreads > std::min(capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0])) {
-    return limit_exceeded("needs ", kThreads, " invocations; maxComputeWorkGroupInvocations is ",
+  if (tile.threads > std::min(capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0])) {
+    return limit_exceeded("needs ", tile.threads, " invocations; maxComputeWorkGroupInvocations is ",
                           capabilities.max_workgroup_invocations);
   }
+  return {};
+}
+
+std::string summary_of(const BackwardTile& tile, std::string_view owned, std::string_view visited) {
+  return message(tile.block(), " ", owned, " x ", tile.visited_block(), " ", visited, ", ", tile.threads,
+                 " invocations, ", tile.shared_bytes(), " bytes of shared memory");
+}
+
+BackwardKernel tile_kernel(const BackwardDesc& desc, const Capabilities& capabilities,
+                           const BackwardEntry& entry) {
   BackwardKernel kernel;
   kernel.name = "tile";
   kernel.rows.name = "rows";
   kernel.rows.shader = backward_shader(desc, capabilities, "backward_tile_rows");
   kernel.keys.name = "keys";
   kernel.keys.shader = backward_shader(desc, capabilities, "backward_tile_keys");
-  for (PassConfig* const pass : {&kernel.rows, &kernel.keys}) {
-    pass->workgroup_size = kThreads;
-    pass->constants = {{VKATTN_SPEC_TILE_COLUMNS, kColumns},
-                       {VKATTN_SPEC_STEP_OWNED, owned},
-                       {VKATTN_SPEC_STEP_VISITED, kVisited}};
-  }
-  kernel.row_tile = block;
-  kernel.key_tile = block;
+  const auto set = [](PassConfig& pass, const BackwardTile& tile) {
+    pass.workgroup_size = tile.threads;
+    pass.constants = {{VKATTN_SPEC_TILE_COLUMNS, tile.columns},
+                      {VKATTN_SPEC_STEP_OWNED, tile.owned},
+                      {VKATTN_SPEC_STEP_VISITED, tile.visited}};
+  };
+  set(kernel.rows, entry.rows);
+  set(kernel.keys, entry.keys);
+  kernel.row_tile = entry.rows.block();
+  kernel.key_tile = entry.keys.block();
   kernel.gradients_per_workgroup = 1;
-  kernel.summary = message(block, " rows or keys x ", kColumns * kVisited, " keys or rows a block, ",
-                           kThreads, " invocations, ", shared_bytes, " bytes of shared memory");
+  kernel.summary = summary_of(entry.rows, "rows", "keys") + "; " + summary_of(entry.keys, "keys", "rows");
   return kernel;
+}
+
+// Threads that share stages (shaders/backward/tile_rows.comp, tile_keys.comp).
+Result<BackwardKernel> configure_tile_backward(const BackwardDesc& desc, const Capabilities& capabilities) {
+  const Architecture own = architecture(capabilities);
+  const std::int64_t dims = std::max(desc.attention.head_dim, desc.attention.value_dim);
+  Result<void> fits;
+  for (const BackwardEntry& entry : kTileBlocks) {
+    if (entry.architecture != Architecture::kAny && entry.architecture != own) continue;
+    if (dims < entry.dims) continue;
+    fits = check_fits(entry.rows, capabilities);
+    if (fits) fits = check_fits(entry.keys, capabilities);
+    if (fits) return tile_kernel(desc, capabilities, entry);
+  }
+  return fits.error();
 }
 
 struct NamedKernel {

@@ -66,6 +66,9 @@ struct MatmulSelection {
                                                            const Capabilities& capabilities,
                                                            const MatmulOptions& options);
 
+/// Block sizes of a kernel for a device, best first.
+[[nodiscard]] std::vector<MatmulTile> matmul_tiles(std::string_view kernel, const Capabilities& capabilities);
+
 /// `base` or its _words form, as the device has 16-bit storage.
 [[nodiscard]] std::string matmul_shader(const MatmulDesc& desc, const Capabilities& capabilities,
                                         std::string_view base);

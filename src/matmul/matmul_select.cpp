@@ -46,6 +46,7 @@ struct MatmulEntry {
   std::string_view kernel;
   bool on_cpu, on_gpu;
   MatmulTile tile;
+  Architecture architecture = Architecture::kAny;
 };
 
 /// Block sizes, best first.
@@ -67,7 +68,11 @@ constexpr std::array kTable{
     MatmulEntry{"tile", false, true, {64, 4, 4, 16}},
     MatmulEntry{"tile", true, true, {64, 2, 4, 16}},
 
-    // Largest first. Intel's registers hold the sums of the second one on.
+    // Largest first. Registers of Intel's GPUs hold less beside the sums, docs/compilers.txt.
+    MatmulEntry{"matrix", false, true, {0, 16, 32, 16, 4}, Architecture::kIntelXe2},
+    MatmulEntry{"matrix", false, true, {0, 16, 32, 16, 1}, Architecture::kIntelXe2},
+    MatmulEntry{"matrix", false, true, {0, 16, 16, 16, 4}, Architecture::kIntelGen12},
+    MatmulEntry{"matrix", false, true, {0, 16, 16, 16, 1}, Architecture::kIntelGen12},
     MatmulEntry{"matrix", false, true, {0, 64, 32, 32, 4}},
     MatmulEntry{"matrix", false, true, {0, 32, 32, 32, 4}},
     MatmulEntry{"matrix", true, true, {0, 16, 32, 32, 4}},
@@ -75,15 +80,6 @@ constexpr std::array kTable{
     MatmulEntry{"matrix", true, true, {0, 16, 16, 16, 1}},
     MatmulEntry{"matrix", true, true, {0, 32, 32, 32, 1}},
 };
-
-std::vector<MatmulTile> table_tiles(std::string_view kernel, const Capabilities& capabilities) {
-  std::vector<MatmulTile> tiles;
-  for (const MatmulEntry& entry : kTable) {
-    const bool matches = capabilities.is_cpu() ? entry.on_cpu : entry.on_gpu;
-    if (entry.kernel == kernel && matches) tiles.push_back(entry.tile);
-  }
-  return tiles;
-}
 
 std::vector<MatmulKernel> kernels_in_order(const Capabilities& capabilities) {
   const MatmulKernel lane{"lane", configure_matmul_lane};
@@ -99,7 +95,7 @@ std::vector<MatmulKernel> kernels_in_order(const Capabilities& capabilities) {
 Result<MatmulConfig> configure(const MatmulKernel& kernel, const MatmulDesc& desc,
                                const Capabilities& capabilities, const MatmulOptions& options) {
   const std::vector<MatmulTile> tiles =
-      options.tile ? std::vector{*options.tile} : table_tiles(kernel.name, capabilities);
+      options.tile ? std::vector{*options.tile} : matmul_tiles(kernel.name, capabilities);
   auto config = kernel.configure(desc, capabilities, tiles);
   if (!config) return config;
   if (const auto code = built_shader(shader_binaries(), config->shader); !code) return code.error();
@@ -113,6 +109,17 @@ std::string kernel_names(const std::vector<MatmulKernel>& kernels) {
 }
 
 }  // namespace
+
+std::vector<MatmulTile> matmul_tiles(std::string_view kernel, const Capabilities& capabilities) {
+  std::vector<MatmulTile> tiles;
+  for (const MatmulEntry& entry : kTable) {
+    const bool matches =
+        (capabilities.is_cpu() ? entry.on_cpu : entry.on_gpu) &&
+        (entry.architecture == Architecture::kAny || entry.architecture == architecture(capabilities));
+    if (entry.kernel == kernel && matches) tiles.push_back(entry.tile);
+  }
+  return tiles;
+}
 
 MatmulView view_of(const MatmulDesc& desc, bool exchanged) {
   const auto tensors = matmul_tensors(desc);

@@ -11,6 +11,7 @@
 
 #include "gpu/support.hpp"
 #include "harness/backward_run.hpp"
+#include "kernels/vendors.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -232,6 +233,30 @@ TEST_P(BackwardTest, DevicesWithout16BitStorage) {
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   ASSERT_TRUE(run->execute(*plan).ok());
   largest_share(*run, plan->describe());
+}
+
+/// As if this device were a GPU of that vendor: blocks of Mali for each range of head dims, and the small
+/// steps of lane, on problems whose last blocks are not full.
+TEST_P(BackwardTest, BlocksOfOtherDevices) {
+  for (const std::uint32_t vendor : {detail::kVendorArm, detail::kVendorIntel}) {
+    const Device device = device_with([=](Capabilities& c) {
+      c.vendor_id = vendor;
+      if (c.is_cpu()) c.device_type = DeviceType::kDiscreteGpu;
+    });
+    for (const char* const text : part_of<const char*>(
+             {"hq4 hkv2 37x75 d40 f16 causal", "21x130 d100 dv72 softcap=4", "h2 9x70 d136 dv200 bf16",
+              "b2 33x66 d64 kv_lengths=66,31 dropout=0.2", "5x70 d400 dv20"})) {
+      SCOPED_TRACE(text);
+      const Problem problem = parsed(text);
+      const BackwardDesc desc = with_all_gradients(problem.desc);
+      auto run = BackwardRun::create(runtime(), problem, desc);
+      ASSERT_TRUE(run.ok()) << run.error().message;
+      const auto plan = BackwardPlan::create(device, desc, options(64));
+      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      ASSERT_TRUE(run->execute(*plan).ok());
+      largest_share(*run, plan->describe());
+    }
+  }
 }
 
 using BackwardPlans = GpuTest;

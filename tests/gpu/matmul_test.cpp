@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpu/support.hpp"
@@ -219,6 +220,26 @@ TEST_P(MatmulTest, PartsOfTheInnerDimension) {
     run({desc, 11}, options);
     std::swap(desc.rows, desc.columns);
     run({desc, 12}, options);
+  }
+}
+
+/// Those that a CPU is not given by itself.
+TEST_P(MatmulTest, BlocksOfOtherDevices) {
+  struct Block {
+    std::string_view kernel;
+    MatmulTile tile;
+  };
+  for (const Block& block :
+       {Block{"lane", {64, 1, 8, 4}}, Block{"tile", {256, 4, 4, 16}}, Block{"matrix", {0, 16, 32, 16, 4}},
+        Block{"matrix", {0, 16, 32, 16, 1}}, Block{"matrix", {0, 16, 16, 16, 4}}}) {
+    if (block.kernel != kernel()) continue;
+    MatmulDesc desc = sizes(70, 75, 52);
+    const DataType type = kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32;
+    set_types(desc, type, type, DataType::kFloat32);
+    if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
+    MatmulOptions options;
+    options.tile = block.tile;
+    run({desc, 15}, options);
   }
 }
 

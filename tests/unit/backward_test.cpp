@@ -10,10 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "backward/backward_kernel.hpp"
 #include "harness/tensor_memory.hpp"
+#include "kernels/vendors.hpp"
 #include "reference/gradients.hpp"
 #include "support/host_problem.hpp"
 #include "support/problem_text.hpp"
+#include "unit/made_up_device.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -39,6 +42,30 @@ TEST(BackwardDesc, GradientsAreStoredAsTheirTensors) {
   EXPECT_EQ(full.grad_output->type, DataType::kFloat32);
   desc.grad_key = TensorDesc{DataType::kFloat32};
   EXPECT_EQ(desc.resolved().grad_key->strides, full.attention.key.strides);
+}
+
+/// docs/compilers.txt: more rows or keys of a thread spill on Mali.
+TEST(BackwardKernels, BlocksFollowTheDevice) {
+  const auto tiles = [](const char* problem, const Capabilities& gpu) {
+    const auto chosen = detail::select_backward_kernel(backward_of(problem).resolved(), gpu, {});
+    return chosen.ok() ? detail::message(chosen->kernel.name, " ", chosen->kernel.row_tile, " ",
+                                         chosen->kernel.key_tile)
+                       : chosen.error().message;
+  };
+  const Capabilities gpu = made_up_gpu();
+  EXPECT_EQ(tiles("64x64 d128", gpu), "tile 32 32");
+  EXPECT_EQ(tiles("64x64 d400", gpu), "tile 16 16");
+  const Capabilities mali = changed(gpu, [](Capabilities& c) { c.vendor_id = detail::kVendorArm; });
+  EXPECT_EQ(tiles("64x64 d64", mali), "tile 16 16");
+  EXPECT_EQ(tiles("64x64 d65", mali), "tile 8 8");
+  EXPECT_EQ(tiles("64x64 d64 dv129", mali), "tile 4 4");
+  const Capabilities small = changed(gpu, [](Capabilities& c) { c.max_workgroup_invocations = 64; });
+  EXPECT_EQ(tiles("64x64 d64", small), "lane 64 64");
+  const auto support = kernel_support(backward_of("64x64 d64"), small);
+  ASSERT_EQ(support.size(), 2U);
+  EXPECT_NE(support[0].reason.find("needs 128 invocations; maxComputeWorkGroupInvocations is 64"),
+            std::string::npos);
+  EXPECT_EQ(support[1].reason, "");
 }
 
 TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/vendors.hpp"
 #include "matmul/matmul_program.hpp"
 #include "reference/matmul.hpp"
 
@@ -184,6 +185,19 @@ TEST(Matmul, MatrixBlocksFollowTheProblemAndTheDevice) {
   EXPECT_EQ(block(sizes(512, 512, 512), gpu, {0, 24, 32, 32, 4}), MatmulTile{});
   gpu.max_shared_memory_bytes = 16384;  // the largest takes 19456
   EXPECT_EQ(block(sizes(512, 512, 512), gpu), (MatmulTile{0, 32, 32, 32, 4}));
+}
+
+/// docs/compilers.txt: larger ones spill there.
+TEST(Matmul, MatrixBlocksOfIntel) {
+  const auto best = [](std::uint32_t least_lanes) {
+    Capabilities gpu = matmul_gpu();
+    gpu.vendor_id = detail::kVendorIntel;
+    gpu.min_subgroup_size = least_lanes;
+    return detail::matmul_tiles("matrix", gpu).front();
+  };
+  EXPECT_EQ(best(16), (MatmulTile{0, 16, 32, 16, 4}));
+  EXPECT_EQ(best(8), (MatmulTile{0, 16, 16, 16, 4}));
+  EXPECT_EQ(detail::matmul_tiles("matrix", matmul_gpu()).front(), (MatmulTile{0, 64, 32, 32, 4}));
 }
 
 /// One row gives invocations columns in place of rows.
