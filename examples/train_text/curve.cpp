@@ -1,3 +1,4 @@
+// The picture of a training: see curve.hpp.
 #include "train_text/curve.hpp"
 
 #include <cairo.h>
@@ -52,6 +53,7 @@ class Canvas {
   }
   template <class Value>
   void curve(std::size_t steps, const Value& value) const {
+    cairo_new_path(cairo_);  // not on from a text before
     for (std::size_t i = 0; i < steps; ++i) cairo_line_to(cairo_, x(static_cast<double>(i + 1)), y(value(i)));
     cairo_stroke(cairo_);
   }
