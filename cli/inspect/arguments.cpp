@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, 6> kWords = {"--causal", "--window", "--a
                                                     "--align",  "--scale",  "--softcap"};
 
 constexpr std::string_view mode_option(InspectMode mode) {
-  constexpr std::array<std::string_view, 4> kOptions = {"--text", "--query and --key", "--sweep-dim",
-                                                        "--memory"};
+  constexpr std::array<std::string_view, 5> kOptions = {"--text", "--query and --key",
+                                                        "--input and --weights", "--sweep-dim", "--memory"};
   return kOptions.at(static_cast<std::size_t>(mode));
 }
 
@@ -33,16 +33,17 @@ struct Given {
 
 void require_belonging(InspectMode mode, const InspectArguments& a) {
   using enum InspectMode;
-  std::vector<Given> all = {{"--heads", !a.heads.empty(), {kText, kMemory}},
+  std::vector<Given> all = {{"--heads", !a.heads.empty(), {kText, kLayer, kMemory}},
                             {"--head-dim", !a.head_dim.empty(), {kText, kMemory}},
                             {"--seed", !a.seed.empty(), {kText, kSweep}},
                             {"--layout", !a.layout.empty(), {kArrays}},
                             {"--batch", !a.batch.empty(), {kArrays}},
+                            {"--layer", !a.layer.empty(), {kLayer}},
                             {"--labels", !a.labels.empty(), {kArrays}},
-                            {"--plot", !a.plot.empty(), {kText, kArrays, kSweep}},
-                            {"--check", a.check, {kText, kArrays, kSweep}}};
+                            {"--plot", !a.plot.empty(), {kText, kArrays, kLayer, kSweep}},
+                            {"--check", a.check, {kText, kArrays, kLayer, kSweep}}};
   for (const WordArgument& word : a.words) {
-    all.push_back({word.word->option.name, word.is_given(), {kText, kArrays}});
+    all.push_back({word.word->option.name, word.is_given(), {kText, kArrays, kLayer}});
   }
   for (const Given& given : all) {
     if (!given.is_given || std::ranges::find(given.belongs_to, mode) != given.belongs_to.end()) continue;
@@ -59,9 +60,10 @@ void require_belonging(InspectMode mode, const InspectArguments& a) {
 
 InspectMode inspect_mode(const InspectArguments& a) {
   const bool arrays = !a.query.empty() || !a.key.empty();
-  const std::array<std::pair<InspectMode, bool>, 4> ways = {
+  const bool layer = !a.input.empty() || !a.weights.empty();
+  const std::array<std::pair<InspectMode, bool>, 5> ways = {
       std::pair(InspectMode::kText, !a.text.empty()), std::pair(InspectMode::kArrays, arrays),
-      std::pair(InspectMode::kSweep, !a.sweep_dim.empty()),
+      std::pair(InspectMode::kLayer, layer), std::pair(InspectMode::kSweep, !a.sweep_dim.empty()),
       std::pair(InspectMode::kMemory, !a.memory.empty())};
   std::optional<InspectMode> mode;
   for (const auto& [way, is_given] : ways) {
@@ -72,16 +74,23 @@ InspectMode inspect_mode(const InspectArguments& a) {
     }
     mode = way;
   }
-  if (!mode) fail_usage("inspect needs --query and --key, --text, --sweep-dim or --memory");
+  if (!mode)
+    fail_usage("inspect needs --query and --key, --input and --weights, --text, --sweep-dim or --memory");
   if (arrays && (a.query.empty() || a.key.empty())) {
     fail_usage(std::string("--query and --key belong together; ") + (a.query.empty() ? "--query" : "--key") +
                " is missing");
+  }
+  if (layer && (a.input.empty() || a.weights.empty())) {
+    fail_usage(std::string("--input and --weights belong together; ") +
+               (a.input.empty() ? "--input" : "--weights") + " is missing");
   }
   require_belonging(*mode, a);
   require_sense_of_align(a.words);
   FileNames files;
   files.add_input("--query", a.query);
   files.add_input("--key", a.key);
+  files.add_input("--input", a.input);
+  files.add_input("--weights", a.weights);
   add_tuning_file(files, a.where);
   files.add_output("--plot", a.plot);
   return *mode;
@@ -107,13 +116,23 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
       app, "--text", a.text, "TEXT",
       "Words as tokens, with embeddings and projections from a seed: untrained, so that the weights show "
       "the mechanism and carry no meaning");
-  add_value(app, "--heads", a.heads, "N", "Heads of --text (4, at most 16) and --memory (1)");
+  add_value(app, "--heads", a.heads, "N",
+            "Heads of --text (4, at most 16), --weights (must be given) and --memory (1)");
   add_value(app, "--head-dim", a.head_dim, "N", "Their dimension, default 64");
   add_value(app, "--seed", a.seed, "S", "Of --text and --sweep-dim, default 1");
   add_value(app, "--query", a.query, "Q.npy",
             "Queries (batch, heads, length, dim); rank 3: one batch entry, 2: one head");
   add_value(app, "--key", a.key, "K.npy",
             "Keys; heads may be fewer than the query's (grouped-query attention)");
+  add_value(
+      app, "--input", a.input, "X.safetensors|.npy",
+      "The input of a layer, (length, width): of the first kind of file its tensor LAYER.input, with the "
+      "metadata 'labels', a line for each row");
+  add_value(app, "--weights", a.weights, "W.safetensors",
+            "The layer's in_proj_weight, or q_proj_weight and k_proj_weight, and in_proj_bias, as "
+            "nn.MultiheadAttention of PyTorch has them");
+  add_value(app, "--layer", a.layer, "NAME",
+            "What comes before these names and a dot, such as blocks.0.attention");
   add_value(app, "--layout", a.layout, "ORDER",
             "Order of the axes: bhsd (batch, heads, length, dim; the default) or bshd");
   add_value(app, "--batch", a.batch, "N", "The batch entry to look at, default 0");
@@ -136,7 +155,8 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
   add_switch(app, "--json", a.json, "Print JSON, with every weight");
   set_help(
       app,
-      "vkattn inspect (--text TEXT | --query Q.npy --key K.npy | --sweep-dim D,D | --memory N) [OPTIONS]",
+      "vkattn inspect (--text TEXT | --query Q.npy --key K.npy | --input X --weights W | --sweep-dim D,D | "
+      "--memory N) [OPTIONS]",
       "Weights are computed on the device. Entropy is 0 bits where a row looks at one key, and log2 of the\n"
       "keys that it sees where it looks at all alike.\n\n"
       "Examples:\n"
@@ -144,6 +164,8 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
       "                 --plot heads.png\n"
       "  vkattn inspect --query Q.npy --key K.npy --causal --plot heads.svg --check\n"
       "  vkattn inspect --query Q.npy --key K.npy --labels \"to be or not to be\" --json\n"
+      "  vkattn inspect --input X.npy --weights model.safetensors --layer blocks.0.attention --heads 4 "
+      "--causal\n"
       "  vkattn inspect --sweep-dim 4,16,64,256,512 --plot scale.png\n"
       "  vkattn inspect --memory 4096 --heads 32 --head-dim 128\n");
 }

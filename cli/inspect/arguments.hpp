@@ -13,7 +13,7 @@ namespace vkattn::cli {
 
 /// The options as typed.
 struct InspectArguments {
-  std::string text, query, key, sweep_dim, memory;
+  std::string text, query, key, input, weights, layer, sweep_dim, memory;
   std::string heads, head_dim, seed, layout, batch, labels, plot;
   std::vector<WordArgument> words;
   DeviceArguments where;
@@ -21,7 +21,7 @@ struct InspectArguments {
 };
 
 /// What it is to show.
-enum class InspectMode { kText, kArrays, kSweep, kMemory };
+enum class InspectMode { kText, kArrays, kLayer, kSweep, kMemory };
 
 inline constexpr std::int64_t kMostTextHeads = 16;
 inline constexpr std::int64_t kMostTokens = 512;

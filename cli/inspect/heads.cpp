@@ -202,7 +202,9 @@ void require_room_in_picture(const AttentionDesc& desc) {
 
 int inspect_heads(const InspectArguments& arguments, InspectMode mode, const Invocation& invocation) {
   HeadsReport report;
-  report.inputs = mode == InspectMode::kText ? inputs_of_text(arguments) : inputs_of_arrays(arguments);
+  report.inputs = mode == InspectMode::kText    ? inputs_of_text(arguments)
+                  : mode == InspectMode::kLayer ? inputs_of_layer(arguments)
+                                                : inputs_of_arrays(arguments);
   if (!arguments.plot.empty()) require_room_in_picture(report.inputs.desc);
   std::optional<PlotFile> plot = open_plot(arguments.plot);
   const Runtime runtime = open_runtime(arguments.where);

@@ -17,29 +17,6 @@
 namespace vkattn::cli {
 namespace {
 
-/// Words that say which keys are seen, and how scores become weights.
-AttentionDesc desc_of_words(const InspectArguments& arguments) {
-  Problem problem;
-  parse_words(arguments.words, problem);
-  return problem.desc;
-}
-
-/// One element of each key, where it lies, is value enough.
-void set_stand_in_values(AttentionDesc& desc) {
-  desc = desc.resolved();
-  desc.value = desc.key;
-  desc.value_dim = 1;
-  desc.output = {};
-  desc = desc.resolved();
-  require(validate(desc));
-}
-
-std::vector<std::string> numbers(std::int64_t count) {
-  std::vector<std::string> labels;
-  for (std::int64_t i = 0; i < count; ++i) labels.push_back(std::to_string(i));
-  return labels;
-}
-
 /// The array of a file from the chosen batch entry on.
 std::vector<float> read_entry(InputFile& input, std::int64_t batch, const TensorDesc& storage) {
   if (batch >= input.batch) {
@@ -71,6 +48,31 @@ void require_sizes(const RunInputs& files) {
 }
 
 }  // namespace
+
+AttentionDesc desc_of_words(const InspectArguments& arguments) {
+  Problem problem;
+  parse_words(arguments.words, problem);
+  return problem.desc;
+}
+
+void set_stand_in_values(AttentionDesc& desc) {
+  desc = desc.resolved();
+  desc.value = desc.key;
+  desc.value_dim = 1;
+  desc.output = {};
+  desc = desc.resolved();
+  require(validate(desc));
+}
+
+std::vector<std::string> number_labels(std::int64_t count) {
+  std::vector<std::string> labels;
+  for (std::int64_t i = 0; i < count; ++i) labels.push_back(std::to_string(i));
+  return labels;
+}
+
+std::string file_label(const std::string& path) {
+  return bench::drawable(std::filesystem::path(path).filename().string());
+}
 
 InspectInputs inputs_of_text(const InspectArguments& arguments) {
   InspectInputs inputs;
@@ -117,14 +119,11 @@ InspectInputs inputs_of_arrays(const InspectArguments& arguments) {
   inputs.key = read_entry(files.key, batch, inputs.desc.key);
   inputs.desc.batch = 1;
   set_stand_in_values(inputs.desc);
-  const auto stem = [](const std::string& path) {
-    return bench::drawable(std::filesystem::path(path).filename().string());
-  };
-  inputs.source = stem(arguments.query);
-  if (arguments.key != arguments.query) inputs.source += " and " + stem(arguments.key);
+  inputs.source = file_label(arguments.query);
+  if (arguments.key != arguments.query) inputs.source += " and " + file_label(arguments.key);
   if (files.query.batch > 1) inputs.source += ", batch entry " + std::to_string(batch);
-  inputs.query_labels = numbers(inputs.desc.query_length);
-  inputs.key_labels = numbers(inputs.desc.kv_length);
+  inputs.query_labels = number_labels(inputs.desc.query_length);
+  inputs.key_labels = number_labels(inputs.desc.kv_length);
   inputs.labels_are_numbers = arguments.labels.empty();
   if (inputs.labels_are_numbers) return inputs;
   const std::vector<std::string> labels = read_tokens("--labels", arguments.labels);

@@ -24,5 +24,18 @@ struct InspectInputs {
 
 [[nodiscard]] InspectInputs inputs_of_text(const InspectArguments& arguments);
 [[nodiscard]] InspectInputs inputs_of_arrays(const InspectArguments& arguments);
+/// Of a layer's input and its weights, as nn.MultiheadAttention stores them.
+[[nodiscard]] InspectInputs inputs_of_layer(const InspectArguments& arguments);
+
+/// What these have in common.
+/// @{
+/// Words that say which keys are seen, and how scores become weights.
+[[nodiscard]] AttentionDesc desc_of_words(const InspectArguments& arguments);
+/// One element of each key, where it lies, is value enough.
+void set_stand_in_values(AttentionDesc& desc);
+[[nodiscard]] std::vector<std::string> number_labels(std::int64_t count);
+/// A file's name, for a title.
+[[nodiscard]] std::string file_label(const std::string& path);
+/// @}
 
 }  // namespace vkattn::cli

@@ -17,6 +17,7 @@ int run_inspect(const InspectArguments& arguments, const Invocation& invocation)
       return inspect_memory(arguments, invocation);
     case InspectMode::kText:
     case InspectMode::kArrays:
+    case InspectMode::kLayer:
       break;
   }
   return inspect_heads(arguments, mode, invocation);

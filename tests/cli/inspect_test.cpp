@@ -285,7 +285,7 @@ TEST_F(ToolInspectRefusals, AreOneSentenceWithTheNumbers) {
   for (int i = 0; i < 513; ++i) many += "w ";
   const std::string plot = bench::check_plot_support().ok() ? "/nonexistent/x.png" : "libcairo2-dev";
   const std::vector<std::pair<std::string, std::string>> refusals = {
-      {"", "needs --query and --key, --text, --sweep-dim or --memory"},
+      {"", "needs --query and --key, --input and --weights, --text, --sweep-dim or --memory"},
       {"--text ''", "--text is given an empty value"},
       {"--text ' '", "--text has 0 tokens; inspect takes from 2 to 512"},
       {"--text one", "--text has 1 token; inspect takes from 2 to 512"},

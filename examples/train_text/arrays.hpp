@@ -1,0 +1,60 @@
+// Numbers on the device, and what ends the program.
+#pragma once
+
+#include <vkattn/runtime.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace train_text {
+
+// The value, or the end of the program: the error says what and why.
+template <class T>
+T checked(vkattn::Result<T> result) {
+  if (result.ok()) return *std::move(result);
+  std::fprintf(stderr, "%s\n", result.error().message.c_str());
+  std::exit(1);
+}
+
+inline void checked(const vkattn::Result<void>& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", status.error().message.c_str());
+  std::exit(1);
+}
+
+// Numbers of 32 bits in a buffer, and how the host gets at them. The Runtime outlives it.
+template <class T>
+class Array {
+  static_assert(sizeof(T) == 4);
+
+ public:
+  Array(const vkattn::Runtime& runtime, std::int64_t count)
+      : runtime_(&runtime),
+        count_(static_cast<std::size_t>(count)),
+        buffer_(checked(runtime.create_buffer(count_ * sizeof(T)))) {}
+
+  void write(std::span<const T> values) const { checked(runtime_->write(buffer_, 0, std::as_bytes(values))); }
+  [[nodiscard]] std::vector<T> read() const {
+    std::vector<T> values(count_);
+    checked(runtime_->read(buffer_, 0, std::as_writable_bytes(std::span(values))));
+    return values;
+  }
+  // From an element on.
+  [[nodiscard]] vkattn::BufferRange range(std::int64_t first = 0) const {
+    return buffer_.range(static_cast<VkDeviceSize>(first) * sizeof(T));
+  }
+
+ private:
+  const vkattn::Runtime* runtime_;
+  std::size_t count_;
+  vkattn::Buffer buffer_;
+};
+
+using Floats = Array<float>;
+using Indices = Array<std::uint32_t>;
+
+}  // namespace train_text

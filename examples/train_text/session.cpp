@@ -1,0 +1,288 @@
+// See session.hpp.
+#include "train_text/session.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <span>
+
+#if defined(_WIN32)
+#include <io.h>
+#else
+#include <unistd.h>
+#endif
+
+#include "train_text/curve.hpp"
+#include "train_text/sample.hpp"
+#include "train_text/text.hpp"
+
+namespace train_text {
+
+double smoothed(const std::vector<float>& losses, std::size_t step) {
+  constexpr std::size_t kWindow = 20;
+  const std::size_t count = std::min(step + 1, kWindow);
+  double sum = 0;
+  for (std::size_t i = step + 1 - count; i <= step; ++i) sum += static_cast<double>(losses[i]);
+  return sum / static_cast<double>(count);
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+volatile std::sig_atomic_t is_interrupted = 0;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+bool is_terminal() {
+#if defined(_WIN32)
+  return _isatty(_fileno(stderr)) != 0;
+#else
+  return isatty(STDERR_FILENO) != 0;
+#endif
+}
+
+[[noreturn]] void refuse(const std::string& sentence) {
+  std::fprintf(stderr, "%s\n", sentence.c_str());
+  std::exit(1);
+}
+
+// One line that is drawn over and over at a terminal; elsewhere a line every ten seconds.
+class ProgressLine {
+ public:
+  void show(const std::vector<float>& losses, double share, bool last) {
+    const bool draws = is_terminal_;
+    const auto every = draws ? std::chrono::milliseconds(200) : std::chrono::seconds(10);
+    if (!last && shown_ && Clock::now() - shown_at_ < every) return;
+    const std::size_t step = losses.size();
+    const double loss = smoothed(losses, step - 1), seconds = seconds_since(begin_);
+    if (draws) {
+      constexpr std::size_t kBar = 24;
+      const auto filled = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * kBar));
+      std::fprintf(stderr, "\r[%s%s] step %zu  loss %.3f  %.0f s\x1b[K", std::string(filled, '#').c_str(),
+                   std::string(kBar - filled, '.').c_str(), step, loss, seconds);
+      if (last) std::fprintf(stderr, "\r\x1b[K");
+    }
+    if (!draws || last) std::printf("step %zu: loss %.3f after %.0f s\n", step, loss, seconds);
+    std::fflush(stdout);
+    shown_ = true;
+    shown_at_ = Clock::now();
+  }
+
+ private:
+  bool is_terminal_ = is_terminal(), shown_ = false;
+  Clock::time_point begin_ = Clock::now(), shown_at_{};
+};
+
+// Slow at first, while AdamW's means are of few steps, and slower again later. It depends on the step alone,
+// so that a training that is continued takes the same steps.
+float rate_at(float rate, std::int64_t step) {
+  constexpr float kWarmUp = 20, kSteady = 300;
+  const auto at = static_cast<float>(step);
+  return rate * std::min(1.0F, at / kWarmUp) * std::min(1.0F, std::sqrt(kSteady / at));
+}
+
+vkattn::Runtime make_runtime(const Options& options) {
+  vkattn::RuntimeOptions runtime;
+  runtime.device = options.device;
+  runtime.validation = options.validation;
+  return checked(vkattn::Runtime::create(runtime));
+}
+
+// The shaders of this folder bind arrays whole and count elements in 32 bits.
+void check_sizes(const vkattn::Runtime& runtime, const Progress& progress, std::int64_t parameters) {
+  const Shape& shape = progress.shape;
+  const std::int64_t rows = progress.batch * shape.context;
+  const std::int64_t largest = std::max({parameters, rows * shape.hidden(), rows * shape.vocabulary});
+  const std::uint64_t range = runtime.device().capabilities().max_storage_buffer_range;
+  const auto most = static_cast<std::int64_t>(std::min<std::uint64_t>(range / sizeof(float), INT32_MAX));
+  if (largest <= most) return;
+  refuse("this model and batch need an array of " + std::to_string(largest) +
+         " numbers, and this device binds at most " + std::to_string(most) +
+         "; a smaller --batch, --context or --d-model needs less");
+}
+
+// A new training, or the one in the folder.
+Progress begin_progress(const Options& options, const std::string& text) {
+  if (options.resume) return checked(load_progress(options.output));
+  Progress progress;
+  progress.shape = options.shape;
+  progress.batch = options.batch;
+  progress.seed = options.seed;
+  progress.rate = options.rate;
+  progress.vocabulary = checked(Vocabulary::of(text)).all();
+  return progress;
+}
+
+// Everything that a training holds on the device.
+class Session {
+ public:
+  Session(const Options& options, const std::string& text)
+      : options_(options),
+        progress_(begin_progress(options, text)),
+        vocabulary_(checked(Vocabulary::of(progress_.vocabulary))),
+        corpus_(checked(Corpus::create(checked(vocabulary_.tokens(text)), progress_.shape.context))),
+        prompt_(checked(vocabulary_.tokens(prompt_of(options, text)))),
+        runtime_(make_runtime(options)) {
+    progress_.shape.vocabulary = vocabulary_.size();
+  }
+
+  Outcome run();
+
+ private:
+  static std::string prompt_of(const Options& options, const std::string& text) {
+    if (!options.prompt.empty()) return options.prompt;
+    return text.find('\n') != std::string::npos ? "\n" : text.substr(0, 1);
+  }
+  void train(const Trainer& trainer, const Parameters& parameters);
+  [[nodiscard]] std::optional<double> measure(const Trainer& trainer) const;
+  void draw_curve(const Outcome& outcome) const;
+  void write_sample(const Builder& build, Outcome& outcome) const;
+  void prepare_inspect(const Reader& reader, std::span<const std::uint32_t> tokens) const;
+
+  Options options_;
+  Progress progress_;
+  Vocabulary vocabulary_;
+  Corpus corpus_;
+  std::vector<std::uint32_t> prompt_;
+  vkattn::Runtime runtime_;
+};
+
+void Session::train(const Trainer& trainer, const Parameters& parameters) {
+  constexpr double kSaveSeconds = 60;
+  const auto begin = Clock::now();
+  double saved = 0;
+  ProgressLine line;
+  std::vector<float>& losses = progress_.losses;
+  const auto share = [&] {
+    const double steps =
+        options_.steps > 0 ? static_cast<double>(losses.size()) / static_cast<double>(options_.steps) : 0;
+    const double time = options_.minutes > 0 ? seconds_since(begin) / (60 * options_.minutes) : 0;
+    return std::max(steps, time);
+  };
+  is_interrupted = 0;
+  const auto before = std::signal(SIGINT, [](int) { is_interrupted = 1; });
+  while (share() < 1 && is_interrupted == 0) {
+    const auto step = static_cast<std::int64_t>(losses.size()) + 1;
+    const Batch batch = corpus_.draw(progress_.batch, progress_.seed, step);
+    const double loss = trainer.train(batch, {.rate = rate_at(progress_.rate, step)}, step);
+    losses.push_back(static_cast<float>(loss));
+    if (!std::isfinite(loss))
+      refuse("the loss is no number any more at step " + std::to_string(step) +
+             "; a smaller --rate may help");
+    line.show(losses, share(), false);
+    if (seconds_since(begin) - saved < kSaveSeconds) continue;
+    checked(save(options_.output, progress_, parameters));
+    saved = seconds_since(begin);
+  }
+  (void)std::signal(SIGINT, before);
+  if (!losses.empty()) line.show(losses, 1, true);
+}
+
+std::optional<double> Session::measure(const Trainer& trainer) const {
+  double sum = 0;
+  const std::vector<Batch> batches = corpus_.kept_back(progress_.batch);
+  if (batches.empty()) return std::nullopt;
+  for (const Batch& batch : batches) sum += trainer.loss(batch);
+  return sum / static_cast<double>(batches.size());
+}
+
+void Session::draw_curve(const Outcome& outcome) const {
+  const Shape& shape = progress_.shape;
+  Curve curve;
+  curve.losses = progress_.losses;
+  curve.vocabulary = static_cast<double>(shape.vocabulary);
+  curve.kept_back = outcome.kept_back.value_or(0);
+  curve.caption = std::to_string(shape.layers) + " layers, " + std::to_string(shape.heads) +
+                  " heads, width " + std::to_string(shape.width) + "; " + std::to_string(progress_.batch) +
+                  " sequences of " + std::to_string(shape.context) + " characters a step; " +
+                  runtime_.device().capabilities().device_name;
+  const std::string path = (options_.output / "loss.png").string();
+  if (!has_pictures()) {
+    std::printf("no picture of the loss: this build has no cairo\n");
+  } else if (draw(curve, path)) {
+    std::printf("%s has the losses\n", path.c_str());
+  } else {
+    refuse(path + " cannot be written");
+  }
+}
+
+// One line for a token: what cannot be seen has a sign.
+std::string label(const std::string& character) {
+  if (character == " ") return "\xc2\xb7";
+  if (character == "\n") return "\\n";
+  return static_cast<unsigned char>(character[0]) < 0x20 ? "?" : character;
+}
+
+void Session::prepare_inspect(const Reader& reader, std::span<const std::uint32_t> tokens) const {
+  constexpr std::int64_t kMostTokens = 32;
+  const auto count = static_cast<std::size_t>(
+      std::min({static_cast<std::int64_t>(tokens.size()), progress_.shape.context, kMostTokens}));
+  std::vector<std::string> labels;
+  for (const std::uint32_t token : tokens.first(count)) labels.push_back(label(vocabulary_.character(token)));
+  checked(save_attention_inputs(options_.output, attention_inputs(reader, tokens.first(count)), labels));
+  const std::string folder = options_.output.string();
+  std::printf(
+      "\nTo look at the heads of the last layer over the first %zu characters of it:\n"
+      "  vkattn inspect --input %s/inspect.safetensors --weights %s/model.safetensors --layer "
+      "%sattention --heads %lld --causal --plot %s/heads.png\n",
+      count, folder.c_str(), folder.c_str(), block_name(progress_.shape.layers - 1).c_str(),
+      static_cast<long long>(progress_.shape.heads), folder.c_str());
+}
+
+void Session::write_sample(const Builder& build, Outcome& outcome) const {
+  const Reader reader(build);
+  const std::vector<std::uint32_t> tokens =
+      sample(reader, prompt_,
+             {.count = options_.sample, .temperature = options_.temperature, .seed = progress_.seed});
+  outcome.text = vocabulary_.text(tokens);
+  if (options_.sample > 0) std::printf("\nA sample:\n%s\n", outcome.text.c_str());
+  prepare_inspect(reader, tokens);
+}
+
+Outcome Session::run() {
+  Shaders shaders(runtime_);
+  Plans plans(runtime_);
+  const Parameters parameters(runtime_, progress_.shape);
+  check_sizes(runtime_, progress_, parameters.size());
+  if (options_.resume)
+    checked(load_parameters(options_.output, parameters));
+  else
+    parameters.initialise(progress_.seed);
+  std::printf("%lld parameters, a vocabulary of %lld characters: ln(%lld) = %.2f; %s\n",
+              static_cast<long long>(parameters.count()), static_cast<long long>(vocabulary_.size()),
+              static_cast<long long>(vocabulary_.size()), std::log(static_cast<double>(vocabulary_.size())),
+              runtime_.device().capabilities().device_name.c_str());
+  const Builder build{runtime_, shaders, plans, parameters, progress_.shape};
+  Outcome outcome;
+  {
+    const Trainer trainer(build, progress_.batch);
+    train(trainer, parameters);
+    outcome.kept_back = measure(trainer);
+  }
+  if (outcome.kept_back) std::printf("loss on text that was not learned from: %.3f\n", *outcome.kept_back);
+  checked(save(options_.output, progress_, parameters));
+  std::printf("%s has the weights; --resume goes on from there\n",
+              (options_.output / "model.safetensors").string().c_str());
+  if (!progress_.losses.empty()) draw_curve(outcome);
+  write_sample(build, outcome);
+  outcome.progress = progress_;
+  outcome.validation_messages = runtime_.validation_messages();
+  return outcome;
+}
+
+}  // namespace
+
+Outcome run(const Options& options) {
+  const std::string text = checked(read_files(options.files));
+  std::error_code error;
+  std::filesystem::create_directories(options.output, error);
+  if (error) refuse(options.output.string() + " cannot be made: " + error.message());
+  return Session(options, text).run();
+}
+
+}  // namespace train_text

@@ -1,0 +1,42 @@
+// A training from its options to its files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train_text/checkpoint.hpp"
+
+namespace train_text {
+
+struct Options {
+  std::vector<std::filesystem::path> files;  // the text
+  std::filesystem::path output;              // a folder
+  Shape shape;
+  std::int64_t batch = 16;
+  std::uint64_t seed = 1;
+  float rate = 4e-3F;
+  std::int64_t steps = 0;  // in all, those before --resume too; 0: no limit
+  double minutes = 0;      // of this run; 0: no limit
+  bool resume = false;     // shape, batch, seed and rate are then those of the training that is continued
+  std::int64_t sample = 500;
+  std::string prompt;  // empty: a new line, or the first character of the text
+  float temperature = 0.8F;
+  std::string device;
+  bool validation = false;  // collect messages of the validation layer
+};
+
+struct Outcome {
+  Progress progress;
+  std::optional<double> kept_back;  // mean loss over text that was not learned from
+  std::string text;                 // the sample, with its prompt
+  std::vector<std::string> validation_messages;
+};
+
+// Trains, saves, draws, samples, and prints what it does. Ends the program with a sentence where something is
+// wrong. An interrupt ends the training early, and all else is done.
+Outcome run(const Options& options);
+
+}  // namespace train_text

@@ -1,0 +1,113 @@
+// What a command buffer is made of: passes of the library and of this folder's own shaders, each after what
+// was recorded before it.
+#pragma once
+
+#include <vulkan/vulkan.h>
+
+#include <vkattn/runtime.hpp>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "train_text/arrays.hpp"
+
+namespace train_text {
+
+using Step = std::function<void(VkCommandBuffer)>;
+using Steps = std::vector<Step>;
+
+inline void record_all(VkCommandBuffer commands, const Steps& steps) {
+  for (const Step& step : steps) step(commands);
+}
+
+// This folder's shaders, in the order of their table in steps.cpp.
+enum class Shader {
+  kEmbed,
+  kEmbedGradient,
+  kNorm,
+  kNormGradient,
+  kGelu,
+  kGeluGradient,
+  kCrossEntropy,
+  kAdamw
+};
+inline constexpr std::size_t kShaders = 8;
+
+// Push constants: words, each a number as the shader has it there.
+using Words = std::array<std::uint32_t, 8>;
+
+// Pipelines of the shaders, and descriptor sets for their dispatches. The Runtime outlives it.
+class Shaders {
+ public:
+  explicit Shaders(const vkattn::Runtime& runtime);
+  Shaders(const Shaders&) = delete;
+  Shaders& operator=(const Shaders&) = delete;
+  ~Shaders();
+
+  // A dispatch over these buffers, in the order of the shader's bindings.
+  struct Dispatch {
+    VkPipeline pipeline;
+    VkPipelineLayout layout;
+    VkDescriptorSet set;
+    std::uint32_t columns, rows;  // of workgroups
+    void record(VkCommandBuffer commands, const Words& push) const;
+  };
+  [[nodiscard]] Dispatch make_dispatch(Shader shader, std::span<const vkattn::BufferRange> buffers,
+                                       std::int64_t items);
+  // The same with push constants that stay.
+  [[nodiscard]] Step make_step(Shader shader, std::initializer_list<vkattn::BufferRange> buffers,
+                               std::int64_t items, const Words& push);
+
+ private:
+  struct Pipeline {
+    VkDescriptorSetLayout set_layout = VK_NULL_HANDLE;
+    VkPipelineLayout layout = VK_NULL_HANDLE;
+    VkPipeline pipeline = VK_NULL_HANDLE;
+  };
+  void create(Pipeline& pipeline, std::span<const std::uint32_t> code, std::uint32_t buffers,
+              VkPipelineCache cache) const;
+  VkDevice device_;
+  VkDescriptorPool pool_ = VK_NULL_HANDLE;
+  std::array<Pipeline, kShaders> pipelines_{};
+};
+
+// Plans of the library, one for all layers that do the same, with one workspace: steps come one after the
+// other. The Runtime outlives it.
+class Plans {
+ public:
+  explicit Plans(const vkattn::Runtime& runtime) : runtime_(&runtime) {}
+
+  [[nodiscard]] Step matmul(const vkattn::MatmulDesc& desc, const vkattn::MatmulTensors& tensors);
+  // Multi-head attention with its projections. Whose plan tells what else it needs.
+  [[nodiscard]] const vkattn::MultiHeadAttentionPlan& layer(const vkattn::MultiHeadAttentionDesc& desc);
+  [[nodiscard]] Step layer_step(const vkattn::MultiHeadAttentionDesc& desc,
+                                const vkattn::MultiHeadAttentionTensors& tensors);
+  [[nodiscard]] Step layer_backward(const vkattn::MultiHeadAttentionBackwardDesc& desc,
+                                    const vkattn::MultiHeadAttentionBackwardTensors& tensors);
+
+ private:
+  template <class Desc, class Plan>
+  struct Made {
+    Desc desc;
+    Plan plan;
+    vkattn::Buffer workspace;
+  };
+  // The plan that was made for this descriptor, or a new one.
+  template <class Desc, class Plan, class Make>
+  Made<Desc, Plan>& plan_for(std::vector<Made<Desc, Plan>>& all, const Desc& desc, const Make& make);
+  [[nodiscard]] Made<vkattn::MultiHeadAttentionDesc, vkattn::MultiHeadAttentionPlan>& made_layer(
+      const vkattn::MultiHeadAttentionDesc& desc);
+
+  const vkattn::Runtime* runtime_;
+  std::vector<Made<vkattn::MatmulDesc, vkattn::MatmulPlan>> matmuls_;
+  std::vector<Made<vkattn::MultiHeadAttentionDesc, vkattn::MultiHeadAttentionPlan>> layers_;
+  std::vector<Made<vkattn::MultiHeadAttentionBackwardDesc, vkattn::MultiHeadAttentionBackwardPlan>>
+      layer_backwards_;
+};
+
+}  // namespace train_text

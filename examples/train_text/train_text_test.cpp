@@ -1,0 +1,238 @@
+// The example on a small text: its gradients against differences, what it learns in a few seconds, that a
+// training that was broken off goes on to the same bits, and that reading token by token is the same as whole
+// sequences.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "train_text/sample.hpp"
+#include "train_text/session.hpp"
+#include "train_text/text.hpp"
+
+namespace train_text {
+namespace {
+
+int failures = 0;
+
+void expect(bool holds, const std::string& what) {
+  if (holds) return;
+  std::fprintf(stderr, "failed: %s\n", what.c_str());
+  ++failures;
+}
+
+std::string file_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A folder that goes with the program.
+class Folder {
+ public:
+  Folder()
+      : path_(std::filesystem::temp_directory_path() /
+              ("vkattn-train-text-" + std::to_string(std::random_device()()))) {
+    std::filesystem::create_directories(path_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  [[nodiscard]] std::filesystem::path operator/(const char* name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Whether the layer is there to be asked for.
+bool has_validation() {
+  vkattn::RuntimeOptions options;
+  options.validation = true;
+  return vkattn::Runtime::create(options).ok();
+}
+
+// A small model with values of one size everywhere, so that every gradient counts.
+struct SmallModel {
+  explicit SmallModel(const vkattn::Runtime& runtime)
+      : shape{.vocabulary = 7, .context = 6, .layers = 2, .heads = 2, .width = 12},
+        shaders(runtime),
+        plans(runtime),
+        parameters(runtime, shape),
+        build{runtime, shaders, plans, parameters, shape} {
+    std::mt19937 random(3);
+    values.resize(static_cast<std::size_t>(parameters.size()));
+    for (const Parameter& each : parameters.all()) {
+      for (std::int64_t i = 0; i < each.elements(); ++i)
+        values[static_cast<std::size_t>(each.offset + i)] = static_cast<float>(random() % 2001) / 2500 - 0.4F;
+    }
+    parameters.values.write(values);
+    for (std::int64_t i = 0; i < 3 * shape.context; ++i) {
+      batch.tokens.push_back(static_cast<std::uint32_t>(random() % 7));
+      batch.targets.push_back(static_cast<std::uint32_t>(random() % 7));
+    }
+  }
+  Shape shape;
+  Shaders shaders;
+  Plans plans;
+  Parameters parameters;
+  Builder build;
+  std::vector<float> values;
+  Batch batch;
+};
+
+// Of each parameter along a random direction: by its gradient, and by how the loss differs.
+void test_gradients(const vkattn::Runtime& runtime) {
+  SmallModel model(runtime);
+  const Trainer trainer(model.build, 3);
+  (void)trainer.gradients(model.batch);
+  const std::vector<float> gradients = model.parameters.gradients.read();
+  std::mt19937 random(5);
+  for (const Parameter& each : model.parameters.all()) {
+    constexpr float kStep = 4e-3F;
+    std::vector<float> more = model.values, less = model.values;
+    double expected = 0, square = 0;
+    for (auto i = static_cast<std::size_t>(each.offset);
+         i < static_cast<std::size_t>(each.offset + each.elements()); ++i) {
+      const bool grows = random() % 2 == 0;
+      more[i] += grows ? kStep : -kStep;
+      less[i] -= grows ? kStep : -kStep;
+      expected += static_cast<double>(grows ? gradients[i] : -gradients[i]);
+      square += static_cast<double>(gradients[i]) * static_cast<double>(gradients[i]);
+    }
+    model.parameters.values.write(more);
+    const double upper = trainer.loss(model.batch);
+    model.parameters.values.write(less);
+    const double lower = trainer.loss(model.batch);
+    const double got = (upper - lower) / (2 * static_cast<double>(kStep));
+    std::printf("%-36s along a direction: %9.5f by differences, %9.5f by gradients of length %.4f\n",
+                each.name.c_str(), got, expected, std::sqrt(square));
+    expect(square > 0 && std::abs(got - expected) <= 0.01 * std::sqrt(square),
+           "the gradient of " + each.name + " is that of the loss");
+  }
+}
+
+// The loss of a sequence that is read with the cache is that of the whole.
+void test_reading(const vkattn::Runtime& runtime) {
+  const SmallModel model(runtime);
+  Batch batch;
+  const auto length = static_cast<std::ptrdiff_t>(model.shape.context);
+  batch.tokens.assign(model.batch.tokens.begin(), model.batch.tokens.begin() + length);
+  batch.targets.assign(model.batch.targets.begin(), model.batch.targets.begin() + length);
+  const double whole = Trainer(model.build, 1).loss(batch);
+  const Reader reader(model.build);
+  double sum = 0;
+  for (std::size_t i = 0; i < batch.tokens.size(); ++i) {
+    const std::vector<float> logits = reader.read(batch.tokens[i], static_cast<std::int64_t>(i));
+    double all = 0;
+    for (const float logit : logits) all += std::exp(static_cast<double>(logit));
+    sum += std::log(all) - static_cast<double>(logits[batch.targets[i]]);
+  }
+  const double read = sum / static_cast<double>(batch.tokens.size());
+  std::printf("loss of a sequence: %.6f whole, %.6f token by token\n", whole, read);
+  expect(std::abs(whole - read) < 1e-5, "reading with a cache gives the loss of the whole sequence");
+}
+
+Options small_options(const Folder& folder, const char* output) {
+  Options options;
+  options.files = {folder / "text.txt"};
+  options.output = folder / output;
+  options.shape = {.context = 16, .layers = 2, .heads = 2, .width = 32};
+  options.batch = 8;
+  options.steps = 120;
+  options.sample = 60;
+  options.temperature = 0;
+  options.validation = has_validation();
+  return options;
+}
+
+// Two sentences over and over: after 120 steps the model knows them.
+void test_training() {
+  const Folder folder;
+  const std::string sentences =
+      "look at me, said the key to the query.\nwhat do you hold, asked the query.\n";
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += sentences;
+  std::ofstream(folder / "text.txt", std::ios::binary) << text;
+
+  const Outcome whole = run(small_options(folder, "whole"));
+  const double first = static_cast<double>(whole.progress.losses.front());
+  const auto vocabulary = static_cast<double>(whole.progress.shape.vocabulary);
+  expect(std::abs(first - std::log(vocabulary)) < 1e-3, "the loss begins at ln(vocabulary)");
+  expect(whole.kept_back.has_value() && *whole.kept_back < 0.2 * first, "it has learned the sentences");
+  const std::string line = whole.text.substr(1, whole.text.find('\n', 1));
+  expect(line.size() > 30 && sentences.find(line) != std::string::npos, "and can say one");
+
+  Options options = small_options(folder, "broken");
+  options.steps = 70;
+  const Outcome half = run(options);
+  expect(half.progress.losses.size() == 70, "it stops where it is told");
+  options = small_options(folder, "broken");
+  options.resume = true;
+  const Outcome resumed = run(options);
+  expect(resumed.progress.losses == whole.progress.losses && resumed.text == whole.text,
+         "a training that goes on has the losses and the sample of one without a break");
+  for (const char* name : {"model.safetensors", "training.safetensors", "inspect.safetensors"}) {
+    const std::string bytes = file_text(folder / "whole" / name);
+    expect(!bytes.empty() && bytes == file_text(folder / "broken" / name),
+           std::string(name) + " has the same bits");
+  }
+  for (const Outcome* outcome : {&whole, &half, &resumed}) {
+    for (const std::string& message : outcome->validation_messages) expect(false, message);
+  }
+}
+
+void test_refusals() {
+  const auto refusal = [](const std::string& text) {
+    const auto vocabulary = Vocabulary::of(text);
+    return vocabulary.ok() ? "" : vocabulary.error().message;
+  };
+  expect(refusal("") == "the text is empty", "an empty text is refused");
+  expect(refusal("aaa").find("one character only, 3 times") != std::string::npos,
+         "so is one of one character");
+  expect(refusal("ab\xff").find("no UTF-8 at its byte 2") != std::string::npos, "and one that is no UTF-8");
+  expect(refusal("ab\xc3").find("no UTF-8 at its byte 2") != std::string::npos, "also at its end");
+  std::string many;
+  for (unsigned code = 0; code < 5000; ++code) {
+    many += static_cast<char>(0xe4U + code / 4096);
+    many += static_cast<char>(0x80U + code / 64 % 64);
+    many += static_cast<char>(0x80U + code % 64);
+  }
+  expect(refusal(many).find("5000 different characters, more than the 4096") != std::string::npos,
+         "a vocabulary that is too large is refused with both numbers");
+  const auto vocabulary = checked(Vocabulary::of("abc\xc3\xbc"));
+  expect(vocabulary.size() == 4 && vocabulary.tokens("xa").error().message.find("'x'") != std::string::npos,
+         "a character that the model does not know is named");
+  const auto corpus = Corpus::create({0, 1, 2}, 8);
+  expect(!corpus.ok() && corpus.error().message.find("has 3 characters; sequences of 8") != std::string::npos,
+         "a text that is too short is refused with both lengths");
+}
+
+}  // namespace
+}  // namespace train_text
+
+int main() {
+  using namespace train_text;
+  test_refusals();
+  vkattn::RuntimeOptions options;
+  options.validation = has_validation();
+  std::printf("validation: %s\n", options.validation ? "on" : "its layer is not there");
+  {
+    const auto runtime = vkattn::Runtime::create(options);
+    if (!runtime) {
+      std::fprintf(stderr, "%s\n", runtime.error().message.c_str());
+      return failures == 0 ? 77 : 1;
+    }
+    test_gradients(*runtime);
+    test_reading(*runtime);
+    for (const std::string& message : runtime->validation_messages()) expect(false, message);
+  }
+  test_training();
+  std::printf("%d failed\n", failures);
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,150 @@
+// `vkattn inspect` of a layer: its input and weights in safetensors give what its queries and keys give.
+#include <vkattn/safetensors.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/text.hpp"
+#include "tool_run.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kRows = 7, kWidth = 6, kHeadDim = 4;
+
+using LayerTensors = std::vector<std::pair<std::string, std::pair<Shape, std::vector<float>>>>;
+
+/// x W^T + b of rows `first` on of a weight, as (heads, length, head_dim).
+std::vector<float> projected(const std::vector<float>& x, const std::vector<float>& weight,
+                             const std::vector<float>& bias, std::int64_t first, std::int64_t outputs) {
+  std::vector<float> result;
+  for (std::int64_t head = 0; head < outputs / kHeadDim; ++head) {
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      for (std::int64_t dim = 0; dim < kHeadDim; ++dim) {
+        const std::int64_t output = first + head * kHeadDim + dim;
+        float sum = bias.empty() ? 0 : bias[static_cast<std::size_t>(output)];
+        for (std::int64_t i = 0; i < kWidth; ++i) {
+          sum += x[static_cast<std::size_t>(row * kWidth + i)] *
+                 weight[static_cast<std::size_t>(output * kWidth + i)];
+        }
+        result.push_back(sum);
+      }
+    }
+  }
+  return result;
+}
+
+class ToolInspectLayer : public RunFolder {
+ protected:
+  void write_tensors(const std::string& name, const LayerTensors& tensors,
+                     const std::map<std::string, std::string>& metadata = {}) const {
+    std::vector<TensorToStore> stored;
+    for (const auto& [tensor, content] : tensors) {
+      stored.push_back(
+          {tensor, StoredType::kFloat32, content.first, std::as_bytes(std::span(content.second))});
+    }
+    const Result<void> done = write_safetensors(folder_ / name, stored, metadata);
+    ASSERT_TRUE(done.ok()) << done.error().message;
+  }
+  [[nodiscard]] json inspected(const std::string& options) const {
+    return json::parse(printed("inspect " + options + " --json"));
+  }
+  static void expect_close_weights(const json& got, const json& expected) {
+    ASSERT_EQ(got["heads"].size(), expected["heads"].size());
+    for (std::size_t head = 0; head < expected["heads"].size(); ++head) {
+      const json& a = got["heads"][head]["scaled"]["weights"];
+      const json& b = expected["heads"][head]["scaled"]["weights"];
+      ASSERT_EQ(a.size(), b.size());
+      for (std::size_t row = 0; row < b.size(); ++row) {
+        ASSERT_EQ(a[row].size(), b[row].size());
+        for (std::size_t key = 0; key < b[row].size(); ++key) {
+          EXPECT_NEAR(a[row][key].get<double>(), b[row][key].get<double>(), 1e-5);
+        }
+      }
+    }
+  }
+};
+
+TEST_F(ToolInspectLayer, GivesTheWeightsOfItsQueriesAndKeys) {
+  if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
+  const std::vector<float> x = noise({kRows, kWidth}, 1), packed = noise({36, kWidth}, 2);
+  const std::vector<float> bias = noise({36}, 3);
+  write("query", {3, kRows, kHeadDim}, projected(x, packed, bias, 0, 12));
+  write("key", {3, kRows, kHeadDim}, projected(x, packed, bias, 12, 12));
+  write_tensors("model.safetensors",
+                {{"decoder.in_proj_weight", {{36, kWidth}, packed}}, {"decoder.in_proj_bias", {{36}, bias}}});
+  write_tensors("x.safetensors", {{"decoder.input", {{kRows, kWidth}, x}}},
+                {{"labels", "a\nb\nc\nd\ne\nf\n "}});
+  write("x", {kRows, kWidth}, x);
+  const json expected = inspected("--query query.npy --key key.npy --causal");
+  const std::string layer = " --weights model.safetensors --layer decoder --heads 3 --causal --check";
+  const json named = inspected("--input x.safetensors" + layer);
+  expect_close_weights(named, expected);
+  EXPECT_EQ(named["query_labels"][5], "f");
+  EXPECT_FALSE(named["untrained"].get<bool>());
+  const json numbered = inspected("--input x.npy" + layer);
+  expect_close_weights(numbered, expected);
+  EXPECT_EQ(numbered["key_labels"][5], "5");
+}
+
+TEST_F(ToolInspectLayer, TakesWeightsOfFewerKeyHeads) {
+  if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
+  const std::vector<float> x = noise({kRows, kWidth}, 1), query = noise({16, kWidth}, 2),
+                           key = noise({8, kWidth}, 3);
+  write("query", {4, kRows, kHeadDim}, projected(x, query, {}, 0, 16));
+  write("key", {2, kRows, kHeadDim}, projected(x, key, {}, 0, 8));
+  write_tensors("model.safetensors",
+                {{"q_proj_weight", {{16, kWidth}, query}}, {"k_proj_weight", {{8, kWidth}, key}}});
+  write("x", {kRows, kWidth}, x);
+  expect_close_weights(inspected("--input x.npy --weights model.safetensors --heads 4"),
+                       inspected("--query query.npy --key key.npy"));
+}
+
+TEST_F(ToolInspectLayer, RefusesWhatDoesNotFit) {
+  write("x", {kRows, kWidth}, noise({kRows, kWidth}, 1));
+  write("wide", {kRows, 5}, noise({kRows, 5}, 1));
+  write("one", {1, kWidth}, noise({1, kWidth}, 1));
+  write("deep", {2, kRows, kWidth}, noise({2, kRows, kWidth}, 1));
+  write_tensors("model.safetensors",
+                {{"a.in_proj_weight", {{36, kWidth}, noise({36, kWidth}, 2)}},
+                 {"b.in_proj_weight", {{35, kWidth}, noise({35, kWidth}, 2)}},
+                 {"c.in_proj_weight", {{36, kWidth}, noise({36, kWidth}, 2)}},
+                 {"c.in_proj_bias", {{23}, noise({23}, 2)}},
+                 {"c.input", {{kRows, kWidth}, noise({kRows, kWidth}, 2)}}},
+                {{"labels", "a\nb"}});
+  write_file(folder_ / "torn.safetensors", "12345678{");
+  const std::string a = " --weights model.safetensors --layer a --heads ";
+  for (const auto& [options, words] : std::vector<std::pair<std::string, std::string>>{
+           {"--input x.npy", "--weights is missing"},
+           {"--weights model.safetensors", "--input is missing"},
+           {"--input x.npy --weights model.safetensors --layer a", "needs --heads"},
+           {"--input x.npy" + a + "5", "has 12 rows of queries and 12 of keys, which are no such heads"},
+           {"--input x.npy --weights model.safetensors --heads 3",
+            "has neither in_proj_weight nor q_proj_weight and k_proj_weight there; it has a.in_proj_weight"},
+           {"--input wide.npy" + a + "3", "is (12, 6) and wide.npy (7, 5); the widths differ"},
+           {"--input one.npy" + a + "3", "has 1 row; inspect takes from 2 to 512"},
+           {"--input deep.npy" + a + "3", "(2, 7, 6); --input takes (length, width)"},
+           {"--input x.npy --weights model.safetensors --layer b --heads 3",
+            "has 35 rows, which are no three matrices"},
+           {"--input x.npy --weights model.safetensors --layer c --heads 3",
+            "has 23 elements; Q and K need 24"},
+           {"--input model.safetensors --weights model.safetensors --layer c --heads 3",
+            "has 2 labels for 7 rows"},
+           {"--input model.safetensors" + a + "3", "has no a.input"},
+           {"--input x.npy --weights torn.safetensors --heads 3", "torn.safetensors"},
+           {"--input x.npy --text 'a b'", "--text and --input and --weights"},
+           {"--text 'a b' --layer a", "--layer has no meaning with --text"}}) {
+    refuses("inspect " + options, words, 2, kNoDevice);
+  }
+}
+
+}  // namespace
+}  // namespace vkattn::tests
