@@ -154,9 +154,7 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
              "Compare every weight with the float64 reference; exit 1 above the tolerance");
   add_switch(app, "--json", a.json, "Print JSON, with every weight");
   set_help(
-      app,
-      "vkattn inspect (--text TEXT | --query Q.npy --key K.npy | --input X --weights W | --sweep-dim D,D | "
-      "--memory N) [OPTIONS]",
+      app, "vkattn inspect (--text | --query --key | --input --weights | --sweep-dim | --memory) [OPTIONS]",
       "Weights are computed on the device. Entropy is 0 bits where a row looks at one key, and log2 of the\n"
       "keys that it sees where it looks at all alike.\n\n"
       "Examples:\n"

@@ -7,8 +7,8 @@ namespace vkattn::detail {
 
 namespace {
 
-using P = MultiHeadAttentionParameters;
-using G = MultiHeadAttentionBackwardTensors;
+using ParameterRanges = MultiHeadAttentionParameters;
+using GradientRanges = MultiHeadAttentionBackwardTensors;
 
 /// Adds the steps of one layer's gradients.
 class BackwardSteps {
@@ -91,7 +91,7 @@ Result<void> BackwardSteps::add_bias(std::string name, const MatrixDesc& rows, c
 Result<void> BackwardSteps::add_output_gradients() {
   const StoredWeight weight = output_weight(forward_, shape_);
   const MatrixDesc rows{forward_.type, MatrixStrides{0, forward_.d_model, 1}, forward_.alignment_bytes};
-  const Place grad_output = place_of(&G::grad_output);
+  const Place grad_output = place_of(&GradientRanges::grad_output);
   MatmulDesc matmul;
   matmul.rows = shape_.query_rows;
   matmul.columns = shape_.heads_width;
@@ -113,7 +113,7 @@ Result<void> BackwardSteps::add_output_gradients() {
   }
   if (!forward_.has_output_bias) return {};
   return add_bias("gradient of out_proj.bias", rows, grad_output, shape_.query_rows, forward_.d_model,
-                  gradient_of(&P::out_proj_bias));
+                  gradient_of(&ParameterRanges::out_proj_bias));
 }
 
 Result<void> BackwardSteps::add_attention() {
@@ -148,8 +148,8 @@ Result<void> BackwardSteps::add_group(std::size_t g) {
     }
     if (forward_.has_input_bias) {
       const auto first = static_cast<VkDeviceSize>(shape_.projections[group.first].first_row);
-      const Place bias =
-          gradient_of(&P::in_proj_bias).behind(first * element_bytes(*desc_.grad_parameter_type));
+      const Place bias = gradient_of(&ParameterRanges::in_proj_bias)
+                             .behind(first * element_bytes(*desc_.grad_parameter_type));
       if (Result<void> s = add_bias("gradient of the biases of the " + name_of(group), rows,
                                     gradients_.projected[g], group.rows, group.width, bias);
           !s) {
@@ -162,7 +162,8 @@ Result<void> BackwardSteps::add_group(std::size_t g) {
 
 // dX = dY W. Of groups that read one input, each after the first adds to what the others gave.
 Result<void> BackwardSteps::add_input(std::size_t g) {
-  constexpr std::array kGradients{&G::grad_query, &G::grad_key, &G::grad_value};
+  constexpr std::array kGradients{&GradientRanges::grad_query, &GradientRanges::grad_key,
+                                  &GradientRanges::grad_value};
   const ProjectionGroup& group = shape_.groups[g];
   const StoredWeight weight = projection_weight(forward_, shape_, group.first);
   MatmulDesc matmul;
