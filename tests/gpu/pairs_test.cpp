@@ -355,7 +355,8 @@ class Pairs : public KernelTest {
       }
     }
     EXPECT_GT(number, 0U);
-    EXPECT_LE(without_force, 1 + number / 20) << "problems whose comparison zeros would have passed";
+    // A 25th over whole sets; a part of one has few problems, of which two may be such by chance.
+    EXPECT_LE(without_force, 2 + number / 25) << "problems whose comparison zeros would have passed";
   }
 };
 class MatrixPairs : public Pairs {
