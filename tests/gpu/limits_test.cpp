@@ -291,7 +291,7 @@ TEST_F(LimitsOfOneKernel, PassesBesideTheKernelAreSplitToo) {
 }
 
 TEST_F(LimitsOfOneKernel, KeysOfOneBlockOfRowsAreCutWhereTheyTakeTooLong) {
-  const Problem problem = parsed("h32 4x5000 d32 causal align=bottom-right lse");
+  const Problem problem = parsed("hq32 hkv2 4x5000 d32 causal align=bottom-right lse");
   const auto is_kernels = [](const DispatchInfo& info) { return info.pass == "tile" || info.pass == "lane"; };
   for (const char* const kernel : {"lane", "tile"}) {
     RunOptions options{kernel};
