@@ -33,7 +33,8 @@ TEST_P(Split, FromOnePartToNinetySeven) {
 
 /// As the rule splits them, also where the parts are of pages.
 TEST_P(Split, LongKeys) {
-  for (const char* problem : {"1x131072 d64 f16 lse", "hq2 hkv1 1x20000 d40 page=16 kv_lengths=19999"}) {
+  for (const char* problem :
+       part_of({"1x131072 d64 f16 lse", "hq2 hkv1 1x20000 d40 page=16 kv_lengths=19999"})) {
     const std::string reason = reason_against(runtime(), kernel(), problem);
     if (reason.find("needs Mesa 25") != std::string::npos) GTEST_SKIP() << reason;
     EXPECT_TRUE(runs_right(runtime(), problem, {kernel()}));
