@@ -2,7 +2,6 @@
 #include "c/convert.hpp"
 
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "c/handles.hpp"

@@ -1,6 +1,5 @@
 // Parameters of a layer in C.
 #include <algorithm>
-#include <limits>
 
 #include "c/convert.hpp"
 #include "c/handles.hpp"

@@ -1,6 +1,9 @@
 // What a program measures by, in C: choices of kernels, a driver's statistics, frames.
 #include <vkattn/frame_budget.hpp>
 
+#include <string_view>
+#include <vector>
+
 #include "c/convert.hpp"
 #include "c/handles.hpp"
 

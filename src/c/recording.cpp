@@ -1,4 +1,5 @@
 // Tensors, bindings and recording in C.
+#include <type_traits>
 #include <utility>
 
 #include "c/convert.hpp"
@@ -16,8 +17,7 @@ constexpr bool kIsLayer =
 
 /// Calls `call` with the tensors of the plan's kind and, where that takes one, the workspace.
 template <class Plan, class Call>
-auto with_tensors(const Plan& /*plan*/, const vkattn_execution& given, const Call& call)
-    -> decltype(c::tensors_of<Plan>(given).error(), Result<void>()) {
+Result<void> with_tensors(const Plan& /*plan*/, const vkattn_execution& given, const Call& call) {
   const auto tensors = c::tensors_of<Plan>(given);
   if (!tensors) return tensors.error();
   if constexpr (c::Kind<Plan>::kHasWorkspace) {

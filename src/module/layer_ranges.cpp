@@ -1,6 +1,8 @@
 // Bytes of a layer's tensors: its own by their shapes, others by the steps that use them.
 #include <algorithm>
 #include <array>
+#include <type_traits>
+#include <variant>
 
 #include "module/module_program.hpp"
 
