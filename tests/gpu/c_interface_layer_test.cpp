@@ -335,6 +335,35 @@ TEST_F(CInterfaceLayers, GradientsAndProductsTakePushDescriptors) {
   EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
 }
 
+/// Statistics are the driver's of every kernel, or a sentence.
+TEST_F(CInterfaceLayers, GradientsAndProductsHaveStatistics) {
+  vkattn_attention_desc attention = heads();
+  attention.kv_length = attention.head_dim = 8;
+  attention.has_lse = 1;
+  vkattn_backward_desc backward = initial(vkattn_backward_desc_init);
+  backward.attention = &attention;
+  vkattn_matmul_desc product = initial(vkattn_matmul_desc_init);
+  product.rows = product.columns = product.inner = 4;
+  vkattn_plan_options options = initial(vkattn_plan_options_init);
+  options.capture_statistics = 1;
+  vkattn_plan* plans[2] = {};
+  const vkattn_result results[] = {
+      vkattn_plan_create_backward(device_, &backward, &options, &plans[0], &error_),
+      vkattn_plan_create_matmul(device_, &product, &options, &plans[1], &error_)};
+  for (int i = 0; i < 2; ++i) {
+    if (!capabilities().pipeline_statistics) {
+      EXPECT_EQ(results[i], VKATTN_ERROR_UNSUPPORTED);
+      EXPECT_NE(std::strstr(error_.message, "VK_KHR_pipeline_executable_properties"), nullptr);
+      continue;
+    }
+    ASSERT_EQ(results[i], VKATTN_SUCCESS) << error_.message;
+    std::uint32_t count = 0;
+    EXPECT_EQ(vkattn_plan_get_statistics(plans[i], nullptr, &count, &error_), VKATTN_SUCCESS)
+        << error_.message;
+    EXPECT_EQ(vkattn_plan_release(plans[i]), VKATTN_SUCCESS);
+  }
+}
+
 /// Each mistake with a word of the sentence that it gives.
 TEST_F(CInterfaceLayers, WrongProblemsAreRefusedByName) {
   vkattn_plan* plan = nullptr;
@@ -441,6 +470,8 @@ TEST_F(CInterfaceLayers, WrongUsesAreRefusedByName) {
   ASSERT_EQ(vkattn_plan_create_append(device_, &append, &options, &other, &error_), VKATTN_SUCCESS)
       << error_.message;
   refused(vkattn_plan_get_statistics(other, nullptr, &count, &error_), "statistics");
+  refused(vkattn_plan_get_statistics(product, nullptr, &count, &error_), "capture_statistics");
+  refused(vkattn_plan_get_statistics(layer, nullptr, &count, &error_), "capture_statistics");
   vkattn_self_test* test = nullptr;
   refused(vkattn_self_test_create(device_, product, VK_NULL_HANDLE, &test, &error_), "self-tests");
   EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
