@@ -218,11 +218,14 @@ class MultiHeadAttentionPlan {
   [[nodiscard]] PlanRequirements requirements() const;
   /// Bytes of MultiHeadAttentionTensors::saved; 0 without saves_for_gradients.
   [[nodiscard]] VkDeviceSize saved_bytes() const;
-  /// As AttentionPlan::range_bytes(), of inputs, output, averaged_weights and what a cache has.
+  /// As AttentionPlan::range_bytes(), of the layer's own tensors; 0 for those that it has no use for.
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange MultiHeadAttentionTensors::*tensor,
                                          VkDeviceSize offset = 0) const;
   /// The same of a parameter.
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange MultiHeadAttentionParameters::*tensor,
+                                         VkDeviceSize offset = 0) const;
+  /// The same of what features of attention ask for.
+  [[nodiscard]] VkDeviceSize range_bytes(BufferRange AttentionTensors::*tensor,
                                          VkDeviceSize offset = 0) const;
 
   /// As AttentionPlan::make_bindings(). A range that is too small is refused with the tensor's shape.
@@ -307,9 +310,21 @@ class MultiHeadAttentionBackwardPlan {
   void record(VkCommandBuffer commands, const MultiHeadAttentionBindings& bindings,
               const RecordOptions& options = {}) const noexcept;
   /// @}
-  /// As MultiHeadAttentionPlan::range_bytes(), of a parameter's gradient; those of inputs are as the inputs.
+  /// As MultiHeadAttentionPlan::range_bytes(), of grad_output and the gradients of inputs.
+  [[nodiscard]] VkDeviceSize range_bytes(BufferRange MultiHeadAttentionBackwardTensors::*tensor,
+                                         VkDeviceSize offset = 0) const;
+  /// The same of a parameter's gradient.
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange MultiHeadAttentionParameters::*gradient,
                                          VkDeviceSize offset = 0) const;
+  /// The same of MultiHeadAttentionBackwardTensors::forward, which is read.
+  /// @{
+  [[nodiscard]] VkDeviceSize forward_range_bytes(BufferRange MultiHeadAttentionTensors::*tensor,
+                                                 VkDeviceSize offset = 0) const;
+  [[nodiscard]] VkDeviceSize forward_range_bytes(BufferRange MultiHeadAttentionParameters::*tensor,
+                                                 VkDeviceSize offset = 0) const;
+  [[nodiscard]] VkDeviceSize forward_range_bytes(BufferRange AttentionTensors::*tensor,
+                                                 VkDeviceSize offset = 0) const;
+  /// @}
 
  private:
   explicit MultiHeadAttentionBackwardPlan(std::shared_ptr<const detail::ModuleState> state)

@@ -1,8 +1,9 @@
 /** @file
-   vkattn in C: attention and cache appends on a Vulkan device of the caller's, for every language that calls C. C99.
+   vkattn in C: attention, its gradients, cache appends, projections and whole layers on a Vulkan device of the caller's,
+   for every language that calls C. C99.
 
    docs/semantics.md defines every result, docs/embedding.md who does what. What the fields of a problem mean is said in
-   vkattn/attention.hpp and vkattn/cache.hpp, whose names these are.
+   vkattn/attention.hpp and the C++ headers of other problems, whose names these are.
 
    The rules of the interface:
    - Structures with an init function begin with struct_size and next. That function sets struct_size, null for next (no
@@ -26,5 +27,8 @@
 #include <vkattn/c/pipeline_cache.h>
 #include <vkattn/c/self_test.h>
 #include <vkattn/c/score_function.h>
+#include <vkattn/c/backward.h>
+#include <vkattn/c/matmul.h>
+#include <vkattn/c/multi_head_attention.h>
 
 #endif /* VKATTN_VKATTN_H */

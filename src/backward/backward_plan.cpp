@@ -123,6 +123,7 @@ VkDeviceSize BackwardPlan::workspace_bytes() const {
 }
 
 VkDeviceSize BackwardPlan::range_bytes(BufferRange AttentionTensors::*tensor, VkDeviceSize offset) const {
+  if (tensor == &AttentionTensors::block_mask) return 0;
   return detail::Program::range_bytes(state_->program->desc().tensors[detail::tensor_index(tensor)], offset);
 }
 

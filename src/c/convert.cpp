@@ -1,9 +1,7 @@
-// Conversions from C: see convert.hpp.
+// Problems from C: see convert.hpp.
 #include "c/convert.hpp"
 
-#include <array>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "c/handles.hpp"
@@ -12,15 +10,9 @@ namespace vkattn::c {
 
 namespace {
 
-constexpr vkattn_tensor kTensorCount = VKATTN_TENSOR_PART_LSE + 1;
-
 std::optional<Strides> strides(const vkattn_strides* given) {
   if (given == nullptr) return std::nullopt;
   return Strides{given->batch, given->head, given->row, given->dim};
-}
-
-const char* text(const char* given) {
-  return given != nullptr ? given : "";
 }
 
 /// Reads enumerators that the caller may have set to any number; the first that does not exist is kept.
@@ -33,8 +25,11 @@ class Enums {
     if (!wrong_) wrong_ = invalid(detail::message(name, " is ", number, "; the largest there is is ", most));
     return Enum{};
   }
+  [[nodiscard]] DataType type(vkattn_data_type given, const char* name) {
+    return read(given, DataType::kFloat8E4m3, name);
+  }
   [[nodiscard]] TensorDesc tensor(const vkattn_tensor_desc& given, const char* name) {
-    return {read(given.type, DataType::kFloat8E4m3, name), strides(given.strides), given.alignment_bytes};
+    return {type(given.type, name), strides(given.strides), given.alignment_bytes};
   }
   [[nodiscard]] CacheLayout cache(const vkattn_cache_layout& given) {
     return {read(given.mapping, KeyMapping::kPaged, "cache.mapping"), given.ring_length, given.page_size,
@@ -47,64 +42,27 @@ class Enums {
   std::optional<Error> wrong_;
 };
 
-using A = AttentionTensors;
-using P = AppendTensors;
-using M = MergeTensors;
-
-constexpr std::array<TensorMembers, kTensorCount> kMembers{{
-    {VKATTN_TENSOR_QUERY, &A::query, &P::query, nullptr},
-    {VKATTN_TENSOR_KEY, &A::key, &P::key, nullptr},
-    {VKATTN_TENSOR_VALUE, &A::value, &P::value, nullptr},
-    {VKATTN_TENSOR_OUTPUT, &A::output, nullptr, &M::output},
-    {VKATTN_TENSOR_LSE, &A::lse, nullptr, &M::lse},
-    {VKATTN_TENSOR_KV_LENGTHS, &A::kv_lengths, &P::kv_lengths, nullptr},
-    {VKATTN_TENSOR_QUERY_LENGTHS, &A::query_lengths, nullptr, nullptr},
-    {VKATTN_TENSOR_CUMULATIVE_QUERY_LENGTHS, &A::cumulative_query_lengths, nullptr, nullptr},
-    {VKATTN_TENSOR_CUMULATIVE_KV_LENGTHS, &A::cumulative_kv_lengths, nullptr, nullptr},
-    {VKATTN_TENSOR_PAGE_TABLE, &A::page_table, &P::page_table, nullptr},
-    {VKATTN_TENSOR_KEY_SCALES, &A::key_scales, &P::key_scales, nullptr},
-    {VKATTN_TENSOR_VALUE_SCALES, &A::value_scales, &P::value_scales, nullptr},
-    {VKATTN_TENSOR_MASK, &A::mask, nullptr, nullptr},
-    {VKATTN_TENSOR_ALIBI_SLOPES, &A::alibi_slopes, nullptr, nullptr},
-    {VKATTN_TENSOR_SINKS, &A::sinks, nullptr, nullptr},
-    {VKATTN_TENSOR_WEIGHTS, &A::weights, nullptr, nullptr},
-    {VKATTN_TENSOR_BLOCK_MASK, &A::block_mask, nullptr, nullptr},
-    {VKATTN_TENSOR_QUERY_OUTPUT, nullptr, &P::query_output, nullptr},
-    {VKATTN_TENSOR_CACHE_KEY, nullptr, &P::cache_key, nullptr},
-    {VKATTN_TENSOR_CACHE_VALUE, nullptr, &P::cache_value, nullptr},
-    {VKATTN_TENSOR_POSITIONS, nullptr, &P::positions, nullptr},
-    {VKATTN_TENSOR_NEW_LENGTHS, nullptr, &P::new_lengths, nullptr},
-    {VKATTN_TENSOR_CUMULATIVE_NEW_LENGTHS, nullptr, &P::cumulative_new_lengths, nullptr},
-    {VKATTN_TENSOR_FREQUENCIES, nullptr, &P::frequencies, nullptr},
-    {VKATTN_TENSOR_PARTS, nullptr, nullptr, &M::parts},
-    {VKATTN_TENSOR_PART_LSE, nullptr, nullptr, &M::part_lse},
-}};
-
-// Of a kind of plan; `member` is its pointer in TensorMembers.
-template <class Tensors, class Member>
-Result<Tensors> bound_tensors(const vkattn_execution& given, Member member, const char* kind) {
-  Tensors tensors;
-  std::array<bool, kTensorCount> seen{};
-  if (given.tensor_count != 0 && given.tensors == nullptr) {
-    return invalid(
-        detail::message("vkattn_execution::tensors is null and tensor_count is ", given.tensor_count));
+MatrixDesc matrix(const vkattn_matrix_desc& given, const char* name, Enums& enums) {
+  MatrixDesc desc{enums.type(given.type, name), std::nullopt, given.alignment_bytes};
+  if (given.strides != nullptr) {
+    desc.strides = MatrixStrides{given.strides->batch, given.strides->row, given.strides->column};
   }
-  for (const vkattn_binding& binding : std::span(given.tensors, given.tensor_count)) {
-    if (binding.tensor >= kTensorCount || kMembers[binding.tensor].*member == nullptr) {
-      return invalid(detail::message("there is no tensor ", binding.tensor, " of ", kind));
-    }
-    if (seen[binding.tensor]) return invalid(detail::message("tensor ", binding.tensor, " is bound twice"));
-    seen[binding.tensor] = true;
-    tensors.*(kMembers[binding.tensor].*member) = {binding.buffer, binding.offset, binding.size};
-  }
-  return tensors;
+  return desc;
+}
+
+// Appends and layers have the same members.
+template <class Struct>
+RotaryDesc rotary(const Struct& c, Enums& enums) {
+  return {enums.read(c.rotary_style, RotaryStyle::kHalfSplit, "rotary_style"),
+          c.rotary_dims,
+          c.rotary_base,
+          c.rotary_position_scale,
+          c.rotary_has_frequencies != 0,
+          c.rotary_magnitude,
+          c.rotary_inverse != 0};
 }
 
 }  // namespace
-
-std::span<const TensorMembers> tensor_members() {
-  return kMembers;
-}
 
 Result<AttentionDesc> attention_desc(const vkattn_attention_desc* given) {
   const auto read_desc = read(given, vkattn_attention_desc_init, "vkattn_attention_desc");
@@ -174,12 +132,7 @@ Result<AppendDesc> append_desc(const vkattn_append_desc* given) {
   desc.new_lengths = enums.read(c.new_lengths, Lengths::kPacked, "new_lengths");
   desc.total_new_length = c.total_new_length;
   desc.writes_kv_lengths = c.writes_kv_lengths != 0;
-  desc.rotary.style = enums.read(c.rotary_style, RotaryStyle::kHalfSplit, "rotary_style");
-  desc.rotary.dims = c.rotary_dims;
-  desc.rotary.base = c.rotary_base;
-  desc.rotary.position_scale = c.rotary_position_scale;
-  desc.rotary.has_frequencies = c.rotary_has_frequencies != 0;
-  desc.rotary.magnitude = c.rotary_magnitude;
+  desc.rotary = rotary(c, enums);
   if (enums.wrong()) return *enums.wrong();
   return desc;
 }
@@ -192,93 +145,109 @@ Result<MergeDesc> merge_desc(const vkattn_merge_desc* given) {
   desc.rows = c->rows;
   desc.value_dim = c->value_dim;
   desc.parts = c->parts;
-  desc.part_type = enums.read(c->part_type, DataType::kFloat8E4m3, "part_type");
-  desc.output_type = enums.read(c->output_type, DataType::kFloat8E4m3, "output_type");
+  desc.part_type = enums.type(c->part_type, "part_type");
+  desc.output_type = enums.type(c->output_type, "output_type");
   desc.has_lse = c->has_lse != 0;
   if (enums.wrong()) return *enums.wrong();
   return desc;
 }
 
-Result<vkattn_plan_options> plan_options(const vkattn_plan_options* given) {
-  vkattn_plan_options options;
-  vkattn_plan_options_init(&options);
-  if (given == nullptr) return options;
-  auto copy = read(given, vkattn_plan_options_init, "vkattn_plan_options");
-  if (copy && copy->refusal_count != 0 && copy->refusals == nullptr) {
-    return invalid(
-        detail::message("vkattn_plan_options::refusals is null and refusal_count is ", copy->refusal_count));
-  }
-  return copy;
-}
-
-PlanOptions attention_options(const vkattn_plan_options& given) {
-  PlanOptions options;
-  if (given.kernel != nullptr) options.kernel = given.kernel;
-  options.pipeline_cache = given.pipeline_cache;
-  options.max_dispatch_ns = given.max_dispatch_ns;
-  options.kv_splits = given.kv_splits;
-  options.capture_statistics = given.capture_statistics != 0;
-  if (given.tile != nullptr) {
-    const vkattn_tile_sizes& tile = *given.tile;
-    options.tile = TileSizes{tile.threads, tile.subgroups, tile.columns, tile.rows, tile.keys, tile.dims};
-  }
-  options.strict_nonfinite = given.strict_nonfinite != 0;
-  options.push_descriptors = given.push_descriptors != 0;
-  options.deferred_compilation = given.deferred_compilation != 0;
-  for (const vkattn_kernel_refusal& refusal : std::span(given.refusals, given.refusal_count)) {
-    options.refusals.push_back({text(refusal.kernel), text(refusal.reason)});
-  }
-  return options;
-}
-
-AppendOptions append_options(const vkattn_plan_options& given) {
-  AppendOptions options;
-  options.pipeline_cache = given.pipeline_cache;
-  options.push_descriptors = given.push_descriptors != 0;
-  options.deferred_compilation = given.deferred_compilation != 0;
-  return options;
-}
-
-MergeOptions merge_options(const vkattn_plan_options& given) {
-  return {given.pipeline_cache, given.push_descriptors != 0, given.deferred_compilation != 0};
-}
-
-Result<RecordOptions> record_options(const vkattn_record_options* given) {
-  if (given == nullptr) return RecordOptions{};
-  const auto c = read(given, vkattn_record_options_init, "vkattn_record_options");
+Result<BackwardDesc> backward_desc(const vkattn_backward_desc* given) {
+  const auto c = read(given, vkattn_backward_desc_init, "vkattn_backward_desc");
   if (!c) return c.error();
-  return RecordOptions{c->first_dispatch, c->dispatch_count, c->wait_for_earlier != 0};
+  const auto attention = attention_desc(c->attention);
+  if (!attention) return attention.error();
+  Enums enums;
+  BackwardDesc desc;
+  desc.attention = *attention;
+  desc.has_grad_query = c->has_grad_query != 0;
+  desc.has_grad_key = c->has_grad_key != 0;
+  desc.has_grad_value = c->has_grad_value != 0;
+  desc.has_grad_mask = c->has_grad_mask != 0;
+  desc.has_grad_alibi_slopes = c->has_grad_alibi_slopes != 0;
+  desc.has_grad_sinks = c->has_grad_sinks != 0;
+  const auto tensor = [&](const vkattn_tensor_desc* of, const char* name) -> std::optional<TensorDesc> {
+    return of != nullptr ? std::optional(enums.tensor(*of, name)) : std::nullopt;
+  };
+  desc.grad_output = tensor(c->grad_output, "grad_output.type");
+  desc.grad_query = tensor(c->grad_query, "grad_query.type");
+  desc.grad_key = tensor(c->grad_key, "grad_key.type");
+  desc.grad_value = tensor(c->grad_value, "grad_value.type");
+  desc.grad_mask = tensor(c->grad_mask, "grad_mask.type");
+  if (enums.wrong()) return *enums.wrong();
+  return desc;
 }
 
-Result<vkattn_execution> execution(const vkattn_execution* given) {
-  return read(given, vkattn_execution_init, "vkattn_execution");
+Result<MatmulDesc> matmul_desc(const vkattn_matmul_desc* given) {
+  const auto c = read(given, vkattn_matmul_desc_init, "vkattn_matmul_desc");
+  if (!c) return c.error();
+  Enums enums;
+  MatmulDesc desc;
+  desc.batch = c->batch;
+  desc.rows = c->rows;
+  desc.columns = c->columns;
+  desc.inner = c->inner;
+  desc.a = matrix(c->a, "a.type", enums);
+  desc.b = matrix(c->b, "b.type", enums);
+  desc.output = matrix(c->output, "output.type", enums);
+  desc.has_bias = c->has_bias != 0;
+  desc.bias_type = enums.type(c->bias_type, "bias_type");
+  desc.accumulates = c->accumulates != 0;
+  desc.a_is_ones = c->a_is_ones != 0;
+  if (enums.wrong()) return *enums.wrong();
+  return desc;
 }
 
-Result<AttentionTensors> attention_tensors(const vkattn_execution& given) {
-  auto tensors = bound_tensors<AttentionTensors>(given, &TensorMembers::attention, "attention");
-  if (!tensors) return tensors;
-  tensors->block_mask_complete = given.block_mask_complete != 0;
-  tensors->dropout_seed = given.dropout_seed;
-  tensors->dropout_offset = given.dropout_offset;
-  if (given.score_buffer_count > kMaxScoreBuffers ||
-      (given.score_buffer_count != 0 && !given.score_buffers)) {
-    return invalid(detail::message("vkattn_execution::score_buffer_count is ", given.score_buffer_count,
-                                   given.score_buffers ? "; the most there can be is " : " and there are ",
-                                   given.score_buffers ? kMaxScoreBuffers : 0));
+Result<MultiHeadAttentionDesc> multi_head_attention_desc(const vkattn_multi_head_attention_desc* given) {
+  const auto read_desc =
+      read(given, vkattn_multi_head_attention_desc_init, "vkattn_multi_head_attention_desc");
+  if (!read_desc) return read_desc.error();
+  const vkattn_multi_head_attention_desc& c = *read_desc;
+  const auto attention = attention_desc(c.attention);
+  if (!attention) return attention.error();
+  Enums enums;
+  MultiHeadAttentionDesc desc;
+  desc.attention = *attention;
+  desc.d_model = c.d_model;
+  desc.inputs = enums.read(c.inputs, LayerInputs::kSeparate, "inputs");
+  desc.key_input_dim = c.key_input_dim;
+  desc.value_input_dim = c.value_input_dim;
+  desc.packed_weights = c.packed_weights != 0;
+  desc.has_input_bias = c.has_input_bias != 0;
+  desc.has_output_bias = c.has_output_bias != 0;
+  desc.type = enums.type(c.type, "type");
+  if (c.parameter_type != nullptr) desc.parameter_type = enums.type(*c.parameter_type, "parameter_type");
+  desc.alignment_bytes = c.alignment_bytes;
+  desc.rotary = rotary(c, enums);
+  desc.has_cache = c.has_cache != 0;
+  desc.has_averaged_weights = c.has_averaged_weights != 0;
+  desc.adds_to_output = c.adds_to_output != 0;
+  desc.saves_for_gradients = c.saves_for_gradients != 0;
+  if (enums.wrong()) return *enums.wrong();
+  return desc;
+}
+
+Result<MultiHeadAttentionBackwardDesc> multi_head_attention_backward_desc(
+    const vkattn_multi_head_attention_backward_desc* given) {
+  const auto c = read(given, vkattn_multi_head_attention_backward_desc_init,
+                      "vkattn_multi_head_attention_backward_desc");
+  if (!c) return c.error();
+  const auto forward = multi_head_attention_desc(c->forward);
+  if (!forward) return forward.error();
+  Enums enums;
+  MultiHeadAttentionBackwardDesc desc;
+  desc.forward = *forward;
+  desc.has_grad_query = c->has_grad_query != 0;
+  desc.has_grad_key = c->has_grad_key != 0;
+  desc.has_grad_value = c->has_grad_value != 0;
+  desc.has_grad_parameters = c->has_grad_parameters != 0;
+  desc.adds_to_inputs = c->adds_to_inputs != 0;
+  desc.adds_to_parameters = c->adds_to_parameters != 0;
+  if (c->grad_parameter_type != nullptr) {
+    desc.grad_parameter_type = enums.type(*c->grad_parameter_type, "grad_parameter_type");
   }
-  for (std::uint32_t i = 0; i < given.score_buffer_count; ++i) {
-    const vkattn_binding& binding = given.score_buffers[i];
-    tensors->score_buffers[i] = {binding.buffer, binding.offset, binding.size};
-  }
-  return tensors;
-}
-
-Result<AppendTensors> append_tensors(const vkattn_execution& given) {
-  return bound_tensors<AppendTensors>(given, &TensorMembers::append, "an append");
-}
-
-Result<MergeTensors> merge_tensors(const vkattn_execution& given) {
-  return bound_tensors<MergeTensors>(given, &TensorMembers::merge, "a merge");
+  if (enums.wrong()) return *enums.wrong();
+  return desc;
 }
 
 }  // namespace vkattn::c

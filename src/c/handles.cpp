@@ -59,6 +59,11 @@ vkattn_result finish(const Error& error, vkattn_error* target) {
   return code_of(error.code);
 }
 
+const AttentionPlan* attention_of(const vkattn_plan& plan) {
+  if (const auto* const layer = std::get_if<MultiHeadAttentionPlan>(&plan.plan)) return &layer->attention();
+  return std::get_if<AttentionPlan>(&plan.plan);
+}
+
 Result<void> copy_blob(std::span<const std::byte> from, const char* name, void* blob, std::size_t* bytes) {
   const std::size_t capacity = *bytes;
   *bytes = from.size();

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <vkattn/vkattn.h>
+#include <vkattn/backward.hpp>
 #include <vkattn/cache.hpp>
+#include <vkattn/matmul.hpp>
 #include <vkattn/merge.hpp>
+#include <vkattn/multi_head_attention.hpp>
 #include <vkattn/pipeline_cache.hpp>
 #include <vkattn/plan.hpp>
 #include <vkattn/self_test.hpp>
@@ -22,7 +25,9 @@
 #include "common/message.hpp"
 
 namespace vkattn::c {
-using AnyPlan = std::variant<AttentionPlan, AppendPlan, MergePlan>;
+using AnyPlan = std::variant<AttentionPlan, AppendPlan, MergePlan, BackwardPlan, MatmulPlan,
+                             MultiHeadAttentionPlan, MultiHeadAttentionBackwardPlan>;
+using AnyBindings = std::variant<Bindings, MultiHeadAttentionBindings>;
 }  // namespace vkattn::c
 
 struct vkattn_device {
@@ -34,14 +39,12 @@ struct vkattn_device {
 struct vkattn_plan {
   std::atomic<std::uint32_t> references{1};
   vkattn::c::AnyPlan plan;
-  explicit vkattn_plan(vkattn::AttentionPlan made) : plan(std::move(made)) {}
-  explicit vkattn_plan(vkattn::AppendPlan made) : plan(std::move(made)) {}
-  explicit vkattn_plan(vkattn::MergePlan made) : plan(std::move(made)) {}
+  explicit vkattn_plan(vkattn::c::AnyPlan made) : plan(std::move(made)) {}
 };
 
 struct vkattn_bindings {
   vkattn::c::AnyPlan plan;  ///< that has made them
-  vkattn::Bindings bindings;
+  vkattn::c::AnyBindings bindings;
 };
 
 struct vkattn_score_function {
@@ -137,6 +140,9 @@ void give(std::unique_ptr<Handle> made, Handle** target) {
   live_handles().add(made.get());
   *target = made.release();
 }
+
+/// The plan of attention that a plan is, or that a layer has; null for others.
+[[nodiscard]] const AttentionPlan* attention_of(const vkattn_plan& plan);
 
 /// Copies as much of a text as fits, with a 0 at its end; the bytes that all of it takes.
 std::size_t copy_text(std::string_view text, char* target, std::size_t capacity);

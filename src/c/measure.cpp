@@ -1,6 +1,9 @@
 // What a program measures by, in C: choices of kernels, a driver's statistics, frames.
 #include <vkattn/frame_budget.hpp>
 
+#include <string_view>
+#include <vector>
+
 #include "c/convert.hpp"
 #include "c/handles.hpp"
 
@@ -21,9 +24,42 @@ vkattn_kernel_choice choice_of(std::string_view kernel, const vkattn::TileSizes&
   return choice;
 }
 
-// Of a plan of attention; null for others.
-const AttentionPlan* attention_of(const vkattn_plan& plan) {
-  return std::get_if<AttentionPlan>(&plan.plan);
+/// The kernel of a plan that has one of its own, or of its attention; an empty name for others.
+/// @{
+vkattn_kernel_choice choice_of(const AttentionPlan& plan) {
+  return choice_of(plan.kernel_name(), plan.tile());
+}
+vkattn_kernel_choice choice_of(const vkattn::MultiHeadAttentionPlan& plan) {
+  return choice_of(plan.attention());
+}
+vkattn_kernel_choice choice_of(const vkattn::BackwardPlan& plan) {
+  return choice_of(plan.kernel_name(), {});
+}
+vkattn_kernel_choice choice_of(const vkattn::MatmulPlan& plan) {
+  const vkattn::MatmulTile tile = plan.tile();
+  return choice_of(plan.kernel_name(),
+                   {tile.threads, tile.subgroups, tile.columns, tile.rows, tile.inner, 0});
+}
+template <class Plan>
+vkattn_kernel_choice choice_of(const Plan& /*others*/) {
+  return choice_of({}, {});
+}
+/// @}
+
+using AllStatistics = Result<std::vector<vkattn::PipelineStatistics>>;
+
+AllStatistics statistics_of(const vkattn_plan& plan) {
+  return std::visit(
+      [](const auto& it) -> AllStatistics {
+        if constexpr (requires { it.statistics(); }) {
+          return it.statistics();
+        } else if constexpr (requires { it.attention(); }) {
+          return it.attention().statistics();
+        } else {
+          return c::invalid("statistics are those of plans of attention, gradients of it and products");
+        }
+      },
+      plan.plan);
 }
 
 }  // namespace
@@ -49,9 +85,7 @@ vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_kernel_choi
                                      vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
     if (plan == nullptr || choice == nullptr) return c::invalid("plan or choice is null");
-    const AttentionPlan* const attention = attention_of(*plan);
-    *choice =
-        attention != nullptr ? choice_of(attention->kernel_name(), attention->tile()) : choice_of({}, {});
+    *choice = std::visit([](const auto& it) { return choice_of(it); }, plan->plan);
     return {};
   });
 }
@@ -60,9 +94,7 @@ vkattn_result vkattn_plan_get_statistics(const vkattn_plan* plan, vkattn_statist
                                          uint32_t* count, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
     if (plan == nullptr || count == nullptr) return c::invalid("plan or count is null");
-    const AttentionPlan* const attention = attention_of(*plan);
-    if (attention == nullptr) return c::invalid("statistics are those of plans of attention");
-    const auto told = attention->statistics();
+    const AllStatistics told = statistics_of(*plan);
     if (!told) return told.error();
     std::uint32_t all = 0;
     for (const vkattn::PipelineStatistics& pipeline : *told) {
@@ -85,7 +117,7 @@ vkattn_result vkattn_plan_get_block_mask_layout(const vkattn_plan* plan, vkattn_
                                                 vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
     if (plan == nullptr || layout == nullptr) return c::invalid("plan or layout is null");
-    const AttentionPlan* const attention = attention_of(*plan);
+    const AttentionPlan* const attention = c::attention_of(*plan);
     const auto has = attention != nullptr ? attention->block_mask_layout() : std::nullopt;
     const vkattn::BlockMaskLayout it = has.value_or(vkattn::BlockMaskLayout{});
     *layout = {it.rows, it.keys, it.batch_stride, it.head_stride, it.row_stride};

@@ -1,38 +1,31 @@
-// Plans, bindings and recording in C.
+// Plans in C: made, compiled, asked.
 #include <algorithm>
 #include <condition_variable>
-#include <span>
 #include <vector>
 
 #include "c/convert.hpp"
 #include "c/handles.hpp"
 
-using vkattn::AppendPlan;
-using vkattn::AttentionPlan;
-using vkattn::MergePlan;
 using vkattn::Result;
 namespace c = vkattn::c;
 
 namespace {
 
-template <class... Calls>
-struct Overloaded : Calls... {
-  using Calls::operator()...;
-};
-template <class... Calls>
-Overloaded(Calls...) -> Overloaded<Calls...>;
-
-vkattn::BufferRange workspace(const vkattn_execution& execution) {
-  return {execution.workspace, execution.workspace_offset, execution.workspace_size};
-}
-
-// Of a plan that the caller wants made.
-template <class Make>
-vkattn_result create(vkattn_device* device, vkattn_plan** plan, vkattn_error* error, const Make& make) {
+/// Of every kind of plan: `to_desc` and `to_options` are its conversions.
+template <class Plan, class Given, class Desc, class Options>
+vkattn_result create(vkattn_device* device, const Given* desc, const vkattn_plan_options* options,
+                     vkattn_plan** plan, vkattn_error* error, Result<Desc> (*to_desc)(const Given*),
+                     Result<Options> (*to_options)(const vkattn_plan_options&)) {
   return c::run(error, [&]() -> Result<void> {
     if (device == nullptr || plan == nullptr) return c::invalid("device or plan is null");
     *plan = nullptr;
-    auto made = make();
+    const auto problem = to_desc(desc);
+    if (!problem) return problem.error();
+    const auto given = c::plan_options(options);
+    if (!given) return given.error();
+    const auto how = to_options(*given);
+    if (!how) return how.error();
+    auto made = Plan::create(device->device, *problem, *how);
     if (!made) return made.error();
     c::give(std::make_unique<vkattn_plan>(*std::move(made)), plan);
     return {};
@@ -44,37 +37,48 @@ vkattn_result create(vkattn_device* device, vkattn_plan** plan, vkattn_error* er
 vkattn_result vkattn_plan_create_attention(vkattn_device* device, const vkattn_attention_desc* desc,
                                            const vkattn_plan_options* options, vkattn_plan** plan,
                                            vkattn_error* error) {
-  return create(device, plan, error, [&]() -> Result<AttentionPlan> {
-    const auto problem = c::attention_desc(desc);
-    if (!problem) return problem.error();
-    const auto given = c::plan_options(options);
-    if (!given) return given.error();
-    return AttentionPlan::create(device->device, *problem, c::attention_options(*given));
-  });
+  return create<vkattn::AttentionPlan>(device, desc, options, plan, error, c::attention_desc,
+                                       c::attention_options);
 }
 
 vkattn_result vkattn_plan_create_append(vkattn_device* device, const vkattn_append_desc* desc,
                                         const vkattn_plan_options* options, vkattn_plan** plan,
                                         vkattn_error* error) {
-  return create(device, plan, error, [&]() -> Result<AppendPlan> {
-    const auto problem = c::append_desc(desc);
-    if (!problem) return problem.error();
-    const auto given = c::plan_options(options);
-    if (!given) return given.error();
-    return AppendPlan::create(device->device, *problem, c::append_options(*given));
-  });
+  return create<vkattn::AppendPlan>(device, desc, options, plan, error, c::append_desc, c::append_options);
 }
 
 vkattn_result vkattn_plan_create_merge(vkattn_device* device, const vkattn_merge_desc* desc,
                                        const vkattn_plan_options* options, vkattn_plan** plan,
                                        vkattn_error* error) {
-  return create(device, plan, error, [&]() -> Result<MergePlan> {
-    const auto problem = c::merge_desc(desc);
-    if (!problem) return problem.error();
-    const auto given = c::plan_options(options);
-    if (!given) return given.error();
-    return MergePlan::create(device->device, *problem, c::merge_options(*given));
-  });
+  return create<vkattn::MergePlan>(device, desc, options, plan, error, c::merge_desc, c::merge_options);
+}
+
+vkattn_result vkattn_plan_create_backward(vkattn_device* device, const vkattn_backward_desc* desc,
+                                          const vkattn_plan_options* options, vkattn_plan** plan,
+                                          vkattn_error* error) {
+  return create<vkattn::BackwardPlan>(device, desc, options, plan, error, c::backward_desc,
+                                      c::backward_options);
+}
+
+vkattn_result vkattn_plan_create_matmul(vkattn_device* device, const vkattn_matmul_desc* desc,
+                                        const vkattn_plan_options* options, vkattn_plan** plan,
+                                        vkattn_error* error) {
+  return create<vkattn::MatmulPlan>(device, desc, options, plan, error, c::matmul_desc, c::matmul_options);
+}
+
+vkattn_result vkattn_plan_create_multi_head_attention(vkattn_device* device,
+                                                      const vkattn_multi_head_attention_desc* desc,
+                                                      const vkattn_plan_options* options, vkattn_plan** plan,
+                                                      vkattn_error* error) {
+  return create<vkattn::MultiHeadAttentionPlan>(device, desc, options, plan, error,
+                                                c::multi_head_attention_desc, c::layer_options);
+}
+
+vkattn_result vkattn_plan_create_multi_head_attention_backward(
+    vkattn_device* device, const vkattn_multi_head_attention_backward_desc* desc,
+    const vkattn_plan_options* options, vkattn_plan** plan, vkattn_error* error) {
+  return create<vkattn::MultiHeadAttentionBackwardPlan>(
+      device, desc, options, plan, error, c::multi_head_attention_backward_desc, c::layer_options);
 }
 
 vkattn_result vkattn_plan_retain(vkattn_plan* plan) {
@@ -209,132 +213,9 @@ size_t vkattn_plan_describe(const vkattn_plan* plan, char* text, size_t capacity
 size_t vkattn_plan_get_configuration(const vkattn_plan* plan, char* text, size_t capacity) {
   std::size_t bytes = 0;
   (void)c::run(nullptr, [&]() -> Result<void> {
-    const auto* const attention = plan != nullptr ? std::get_if<AttentionPlan>(&plan->plan) : nullptr;
+    const vkattn::AttentionPlan* const attention = plan != nullptr ? c::attention_of(*plan) : nullptr;
     bytes = c::copy_text(attention != nullptr ? attention->configuration() : std::string(), text, capacity);
     return {};
   });
   return bytes;
-}
-
-VkDeviceSize vkattn_plan_tensor_range(const vkattn_plan* plan, vkattn_tensor tensor, VkDeviceSize offset) {
-  if (plan == nullptr || tensor >= c::tensor_members().size()) return 0;
-  const c::TensorMembers& members = c::tensor_members()[tensor];
-  return std::visit(
-      Overloaded{[&](const AttentionPlan& it) -> VkDeviceSize {
-                   return members.attention != nullptr ? it.range_bytes(members.attention, offset) : 0;
-                 },
-                 [&](const AppendPlan& it) -> VkDeviceSize {
-                   return members.append != nullptr ? it.range_bytes(members.append, offset) : 0;
-                 },
-                 [&](const MergePlan& it) -> VkDeviceSize {
-                   return members.merge != nullptr ? it.range_bytes(members.merge, offset) : 0;
-                 }},
-      plan->plan);
-}
-
-vkattn_result vkattn_bindings_create(vkattn_plan* plan, const vkattn_execution* execution,
-                                     VkDescriptorPool pool, vkattn_bindings** bindings, vkattn_error* error) {
-  return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || bindings == nullptr) return c::invalid("plan or bindings is null");
-    *bindings = nullptr;
-    const auto given = c::execution(execution);
-    if (!given) return given.error();
-    auto made = std::visit(Overloaded{[&](const AttentionPlan& it) -> Result<vkattn::Bindings> {
-                                        const auto tensors = c::attention_tensors(*given);
-                                        if (!tensors) return tensors.error();
-                                        return it.make_bindings(*tensors, workspace(*given), pool);
-                                      },
-                                      [&](const AppendPlan& it) -> Result<vkattn::Bindings> {
-                                        const auto tensors = c::append_tensors(*given);
-                                        if (!tensors) return tensors.error();
-                                        return it.make_bindings(*tensors, pool);
-                                      },
-                                      [&](const MergePlan& it) -> Result<vkattn::Bindings> {
-                                        const auto tensors = c::merge_tensors(*given);
-                                        if (!tensors) return tensors.error();
-                                        return it.make_bindings(*tensors, pool);
-                                      }},
-                           plan->plan);
-    if (!made) return made.error();
-    c::give(std::make_unique<vkattn_bindings>(vkattn_bindings{plan->plan, *std::move(made)}), bindings);
-    return {};
-  });
-}
-
-vkattn_result vkattn_bindings_rewrite(vkattn_bindings* bindings, const vkattn_execution* execution,
-                                      vkattn_error* error) {
-  return c::run(error, [&]() -> Result<void> {
-    if (bindings == nullptr) return c::invalid("bindings is null");
-    const auto given = c::execution(execution);
-    if (!given) return given.error();
-    return std::visit(Overloaded{[&](const AttentionPlan& it) -> Result<void> {
-                                   const auto tensors = c::attention_tensors(*given);
-                                   if (!tensors) return tensors.error();
-                                   return it.rewrite(bindings->bindings, *tensors, workspace(*given));
-                                 },
-                                 [&](const AppendPlan& it) -> Result<void> {
-                                   const auto tensors = c::append_tensors(*given);
-                                   if (!tensors) return tensors.error();
-                                   return it.rewrite(bindings->bindings, *tensors);
-                                 },
-                                 [&](const MergePlan& it) -> Result<void> {
-                                   const auto tensors = c::merge_tensors(*given);
-                                   if (!tensors) return tensors.error();
-                                   return it.rewrite(bindings->bindings, *tensors);
-                                 }},
-                      bindings->plan);
-  });
-}
-
-vkattn_result vkattn_bindings_destroy(vkattn_bindings* bindings) {
-  return c::destroy(bindings);
-}
-
-vkattn_result vkattn_record(vkattn_plan* plan, VkCommandBuffer commands, const vkattn_bindings* bindings,
-                            const vkattn_record_options* options, vkattn_error* error) {
-  return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || commands == nullptr || bindings == nullptr) {
-      return c::invalid("plan, commands or bindings is null");
-    }
-    const auto how = c::record_options(options);
-    if (!how) return how.error();
-    return std::visit(
-        [&](const auto& it) -> Result<void> {
-          if (!it.has_made(bindings->bindings)) return c::invalid("these bindings were made by another plan");
-          if (!it.is_compiled()) {
-            return c::invalid("the plan is not compiled yet: call vkattn_plan_compile and wait for it");
-          }
-          it.record(commands, bindings->bindings, *how);
-          return {};
-        },
-        plan->plan);
-  });
-}
-
-vkattn_result vkattn_record_push(vkattn_plan* plan, VkCommandBuffer commands,
-                                 const vkattn_execution* execution, const vkattn_record_options* options,
-                                 vkattn_error* error) {
-  return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || commands == nullptr) return c::invalid("plan or commands is null");
-    const auto given = c::execution(execution);
-    if (!given) return given.error();
-    const auto how = c::record_options(options);
-    if (!how) return how.error();
-    return std::visit(Overloaded{[&](const AttentionPlan& it) -> Result<void> {
-                                   const auto tensors = c::attention_tensors(*given);
-                                   if (!tensors) return tensors.error();
-                                   return it.record(commands, *tensors, workspace(*given), *how);
-                                 },
-                                 [&](const AppendPlan& it) -> Result<void> {
-                                   const auto tensors = c::append_tensors(*given);
-                                   if (!tensors) return tensors.error();
-                                   return it.record(commands, *tensors, *how);
-                                 },
-                                 [&](const MergePlan& it) -> Result<void> {
-                                   const auto tensors = c::merge_tensors(*given);
-                                   if (!tensors) return tensors.error();
-                                   return it.record(commands, *tensors, *how);
-                                 }},
-                      plan->plan);
-  });
 }

@@ -9,16 +9,8 @@ using vkattn::Result;
 using vkattn::SelfTest;
 namespace c = vkattn::c;
 
-namespace {
-
-const vkattn::AttentionPlan* attention(const vkattn_plan* plan) {
-  return plan != nullptr ? std::get_if<vkattn::AttentionPlan>(&plan->plan) : nullptr;
-}
-
-}  // namespace
-
 uint32_t vkattn_plan_needs_self_test(const vkattn_plan* plan) {
-  const auto* const it = attention(plan);
+  const vkattn::AttentionPlan* const it = plan != nullptr ? c::attention_of(*plan) : nullptr;
   return it != nullptr && SelfTest::is_needed(*it) ? 1U : 0U;
 }
 
@@ -29,8 +21,8 @@ vkattn_result vkattn_self_test_create(vkattn_device* device, const vkattn_plan* 
       return c::invalid("device, plan or test is null");
     }
     *test = nullptr;
-    const auto* const it = attention(plan);
-    if (it == nullptr) return c::invalid("only plans of attention have self-tests");
+    const vkattn::AttentionPlan* const it = c::attention_of(*plan);
+    if (it == nullptr) return c::invalid("only plans of attention, and of layers, have self-tests");
     auto made = SelfTest::create(device->device, *it, cache);
     if (!made) return made.error();
     c::give(std::make_unique<vkattn_self_test>(vkattn_self_test{*std::move(made), {}}), test);

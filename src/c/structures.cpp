@@ -24,10 +24,15 @@ vkattn_tensor_desc tensor(const TensorDesc& desc) {
   return {static_cast<vkattn_data_type>(desc.type), desc.alignment_bytes, nullptr};
 }
 
+vkattn_matrix_desc matrix(const MatrixDesc& desc) {
+  return {static_cast<vkattn_data_type>(desc.type), desc.alignment_bytes, nullptr};
+}
+
 }  // namespace
 
 }  // namespace vkattn::c
 
+using vkattn::c::matrix;
 using vkattn::c::set_defaults;
 using vkattn::c::tensor;
 
@@ -90,6 +95,53 @@ void vkattn_merge_desc_init_sized(vkattn_merge_desc* desc, size_t bytes) {
   vkattn_merge_desc made{};
   made.parts = defaults.parts;
   made.has_lse = defaults.has_lse ? 1 : 0;
+  set_defaults(desc, bytes, made);
+}
+
+void vkattn_backward_desc_init_sized(vkattn_backward_desc* desc, size_t bytes) {
+  const vkattn::BackwardDesc defaults;
+  vkattn_backward_desc made{};
+  made.has_grad_query = defaults.has_grad_query ? 1 : 0;
+  made.has_grad_key = defaults.has_grad_key ? 1 : 0;
+  made.has_grad_value = defaults.has_grad_value ? 1 : 0;
+  set_defaults(desc, bytes, made);
+}
+
+void vkattn_matmul_desc_init_sized(vkattn_matmul_desc* desc, size_t bytes) {
+  const vkattn::MatmulDesc defaults;
+  vkattn_matmul_desc made{};
+  made.batch = defaults.batch;
+  made.rows = defaults.rows;
+  made.columns = defaults.columns;
+  made.inner = defaults.inner;
+  made.a = made.b = made.output = matrix(defaults.a);
+  set_defaults(desc, bytes, made);
+}
+
+void vkattn_multi_head_attention_desc_init_sized(vkattn_multi_head_attention_desc* desc, size_t bytes) {
+  const vkattn::MultiHeadAttentionDesc defaults;
+  vkattn_multi_head_attention_desc made{};
+  made.d_model = defaults.d_model;
+  made.key_input_dim = defaults.key_input_dim;
+  made.value_input_dim = defaults.value_input_dim;
+  made.packed_weights = defaults.packed_weights ? 1 : 0;
+  made.has_input_bias = defaults.has_input_bias ? 1 : 0;
+  made.has_output_bias = defaults.has_output_bias ? 1 : 0;
+  made.alignment_bytes = defaults.alignment_bytes;
+  made.rotary_base = defaults.rotary.base;
+  made.rotary_position_scale = defaults.rotary.position_scale;
+  made.rotary_magnitude = defaults.rotary.magnitude;
+  set_defaults(desc, bytes, made);
+}
+
+void vkattn_multi_head_attention_backward_desc_init_sized(vkattn_multi_head_attention_backward_desc* desc,
+                                                          size_t bytes) {
+  const vkattn::MultiHeadAttentionBackwardDesc defaults;
+  vkattn_multi_head_attention_backward_desc made{};
+  made.has_grad_query = defaults.has_grad_query ? 1 : 0;
+  made.has_grad_key = defaults.has_grad_key ? 1 : 0;
+  made.has_grad_value = defaults.has_grad_value ? 1 : 0;
+  made.has_grad_parameters = defaults.has_grad_parameters ? 1 : 0;
   set_defaults(desc, bytes, made);
 }
 

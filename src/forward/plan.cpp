@@ -23,12 +23,8 @@ Result<void> check_options(const PlanOptions& options, const Capabilities& capab
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "PlanOptions::tile needs PlanOptions::kernel, whose block sizes they are"};
   }
-  if (options.capture_statistics && !capabilities.pipeline_statistics) {
-    return Error{
-        ErrorCode::kUnsupported, VK_SUCCESS,
-        "PlanOptions::capture_statistics needs VK_KHR_pipeline_executable_properties enabled on the device"};
-  }
-  return {};
+  // Here already, so that no kernel is refused for it.
+  return check_statistics(options.capture_statistics, capabilities);
 }
 
 /// What is tried: a kernel with its configuration, and how often the keys are split.
@@ -262,13 +258,8 @@ Result<void> AttentionPlan::record(VkCommandBuffer commands, const AttentionTens
 }
 
 Result<std::vector<PipelineStatistics>> AttentionPlan::statistics(bool listings) const {
-  return detail::without_exceptions([&]() -> Result<std::vector<PipelineStatistics>> {
-    if (!state_->options.capture_statistics) {
-      return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                   "statistics need a plan made with PlanOptions::capture_statistics"};
-    }
-    return state_->program->statistics(listings);
-  });
+  return detail::without_exceptions(
+      [&]() -> Result<std::vector<PipelineStatistics>> { return state_->program->statistics(listings); });
 }
 
 }  // namespace vkattn

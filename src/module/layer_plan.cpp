@@ -174,16 +174,6 @@ VkDeviceSize MultiHeadAttentionPlan::saved_bytes() const {
   return state_->desc.saves_for_gradients ? state_->memory.bytes : 0;
 }
 
-VkDeviceSize MultiHeadAttentionPlan::range_bytes(BufferRange MultiHeadAttentionTensors::*tensor,
-                                                 VkDeviceSize offset) const {
-  return state_->program.range_bytes(detail::place_of(tensor), offset);
-}
-
-VkDeviceSize MultiHeadAttentionPlan::range_bytes(BufferRange MultiHeadAttentionParameters::*tensor,
-                                                 VkDeviceSize offset) const {
-  return state_->program.range_bytes(detail::place_of(tensor), offset);
-}
-
 Result<MultiHeadAttentionBindings> MultiHeadAttentionPlan::make_bindings(
     const MultiHeadAttentionTensors& tensors, const BufferRange& workspace, VkDescriptorPool pool) const {
   return detail::without_exceptions([&] { return detail::bind_layer(state_, tensors, workspace, pool); });
@@ -237,11 +227,6 @@ std::vector<DispatchInfo> MultiHeadAttentionBackwardPlan::dispatches() const {
 
 PlanRequirements MultiHeadAttentionBackwardPlan::requirements() const {
   return state_->program.requirements();
-}
-
-VkDeviceSize MultiHeadAttentionBackwardPlan::range_bytes(BufferRange MultiHeadAttentionParameters::*gradient,
-                                                         VkDeviceSize offset) const {
-  return state_->program.range_bytes(detail::gradient_of(gradient), offset);
 }
 
 Result<MultiHeadAttentionBindings> MultiHeadAttentionBackwardPlan::make_bindings(

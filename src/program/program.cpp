@@ -86,6 +86,12 @@ Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
   return {};
 }
 
+Result<void> check_statistics(bool capture_statistics, const Capabilities& capabilities) {
+  if (!capture_statistics || capabilities.pipeline_statistics) return {};
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               "capture_statistics needs VK_KHR_pipeline_executable_properties enabled on the device"};
+}
+
 std::uint64_t binding_alignment(const Capabilities& capabilities) {
   return std::max<std::uint64_t>(capabilities.min_storage_offset_alignment, 16);
 }
@@ -158,6 +164,8 @@ Result<std::shared_ptr<const Program>> Program::create(std::shared_ptr<const Dev
                                                        ProgramDesc desc, const ProgramOptions& options) {
   if (Result<void> s = check_device(desc, options.push_descriptors, device->capabilities); !s)
     return s.error();
+  if (Result<void> s = check_statistics(options.capture_statistics, device->capabilities); !s)
+    return s.error();
   const std::shared_ptr<Program> program(new Program(std::move(device), std::move(desc), options));
   if (!program->desc_.passes.empty()) {
     const std::uint32_t storage_buffers = program->slots_.count();
@@ -226,6 +234,10 @@ std::vector<PipelineInfo> Program::pipelines() const {
 
 Result<std::vector<PipelineStatistics>> Program::statistics(bool listings) const {
   std::vector<PipelineStatistics> all;
+  if (!options_.capture_statistics) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 "statistics need a plan made with capture_statistics"};
+  }
   if (!is_compiled()) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "statistics are those of compiled pipelines: call compile() first"};

@@ -171,6 +171,9 @@ void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std:
 [[nodiscard]] Result<void> check_device(const ProgramDesc& program, bool push_descriptors,
                                         const Capabilities& capabilities);
 
+/// That the driver can keep statistics of pipelines, where they are wanted.
+[[nodiscard]] Result<void> check_statistics(bool capture_statistics, const Capabilities& capabilities);
+
 /// The offset in bytes of a descriptor is a multiple of this. At least 16, so that what rounding leaves over
 /// keeps 16-byte loads aligned.
 [[nodiscard]] std::uint64_t binding_alignment(const Capabilities& capabilities);

@@ -2,9 +2,11 @@
 #include <vkattn/vkattn.h>
 
 #include <array>
-#include <vector>
+#include <cstdint>
+#include <set>
+#include <string>
 
-#include "c/convert.hpp"
+#include "c/tensors.hpp"
 #include "failing_driver/layer.hpp"
 #include "failing_driver/scenario.hpp"
 
@@ -60,35 +62,11 @@ using OwnedBindings = Owned<vkattn_bindings, vkattn_bindings_destroy>;
 using OwnedCache = Owned<vkattn_pipeline_cache, vkattn_pipeline_cache_destroy>;
 using OwnedSelfTest = Owned<vkattn_self_test, vkattn_self_test_destroy>;
 
-class Interface : public Scenario {
- public:
-  Interface() {
-    (void)create_device(device_.target());
-    const AttentionTensors made_up = made_up_tensors(small_attention());
-    for (const c::TensorMembers& members : c::tensor_members()) {
-      if (members.attention == nullptr) continue;
-      const BufferRange& range = made_up.*members.attention;
-      if (range.size == 0) continue;
-      attention_tensors_.push_back({members.tensor, range.buffer, range.offset, range.size});
-    }
-    step("vkattn_query_wanted", [this] {
-      const vkattn_physical_device physical = physical_device();
-      std::array<vkattn_wanted_feature, 64> all{};
-      std::uint32_t count = all.size();
-      return result(vkattn_query_wanted(&physical, all.data(), &count, &error_));
-    });
-    step("vkattn_device_create", [this] {
-      OwnedDevice device;
-      return create_device(device.target());
-    });
-    step("attention", [this] { return attend(); });
-    step("append", [this] { return append(); });
-    step("merge", [this] { return merge(); });
-    step("pipeline cache", [this] { return keep_pipelines(); });
-    step("self-test", [this] { return test_itself(); });
-  }
+/// A device that was borrowed, and what scenarios do with plans of any kind.
+class InterfaceOnDevice : public Scenario {
+ protected:
+  InterfaceOnDevice() { (void)create_device(device_.target()); }
 
- private:
   static vkattn_physical_device physical_device() {
     vkattn_physical_device physical = initial(vkattn_physical_device_init);
     physical.instance = reinterpret_cast<VkInstance>(std::uintptr_t{0x30000});
@@ -129,11 +107,26 @@ class Interface : public Scenario {
     return desc;
   }
 
-  /// Binds and records, whatever the plan is of.
-  [[nodiscard]] Result<void> use(vkattn_plan* plan, std::span<const vkattn_binding> tensors) {
+  /// Makes a plan, binds what it has a use for, and records it.
+  template <class Desc>
+  [[nodiscard]] Result<void> use(vkattn_result (*create)(vkattn_device*, const Desc*,
+                                                         const vkattn_plan_options*, vkattn_plan**,
+                                                         vkattn_error*),
+                                 const Desc& desc, const vkattn_plan_options& options) {
+    OwnedPlan plan;
+    if (Result<void> s = result(create(device_.get(), &desc, &options, plan.target(), &error_)); !s) return s;
+    return bind_and_record(plan.get());
+  }
+
+  [[nodiscard]] Result<void> bind_and_record(vkattn_plan* plan) {
+    std::array<vkattn_binding, c::kTensorNumbers> tensors{};
     vkattn_execution execution = initial(vkattn_execution_init);
     execution.tensors = tensors.data();
-    execution.tensor_count = static_cast<std::uint32_t>(tensors.size());
+    for (vkattn_tensor tensor = 0; tensor < c::kTensorNumbers; ++tensor) {
+      if (vkattn_plan_tensor_range(plan, tensor, 0) == 0) continue;
+      const BufferRange range = made_up_buffer(tensor + 1);
+      tensors[execution.tensor_count++] = {tensor, range.buffer, range.offset, range.size};
+    }
     execution.workspace = made_up_buffer(100).buffer;
     execution.workspace_size = made_up_buffer(100).size;
     OwnedBindings bindings;
@@ -148,18 +141,37 @@ class Interface : public Scenario {
     return result(vkattn_record(plan, made_up_commands(), bindings.get(), nullptr, &error_));
   }
 
+  vkattn_error error_ = initial(vkattn_error_init);
+  vkattn_enable_memory memory_{};
+  OwnedDevice device_;
+};
+
+class Interface : public InterfaceOnDevice {
+ public:
+  Interface() {
+    step("vkattn_query_wanted", [this] {
+      const vkattn_physical_device physical = physical_device();
+      std::array<vkattn_wanted_feature, 64> all{};
+      std::uint32_t count = all.size();
+      return result(vkattn_query_wanted(&physical, all.data(), &count, &error_));
+    });
+    step("vkattn_device_create", [this] {
+      OwnedDevice device;
+      return create_device(device.target());
+    });
+    step("attention", [this] { return attend(); });
+    step("append", [this] { return append(); });
+    step("merge", [this] { return merge(); });
+    step("pipeline cache", [this] { return keep_pipelines(); });
+    step("self-test", [this] { return test_itself(); });
+  }
+
+ private:
   [[nodiscard]] Result<void> attend() {
-    const vkattn_attention_desc desc = attention();
     vkattn_plan_options options = initial(vkattn_plan_options_init);
     options.kernel = "tile";
     options.kv_splits = 2;
-    OwnedPlan plan;
-    if (Result<void> s =
-            result(vkattn_plan_create_attention(device_.get(), &desc, &options, plan.target(), &error_));
-        !s) {
-      return s;
-    }
-    return use(plan.get(), attention_tensors_);
+    return use(vkattn_plan_create_attention, attention(), options);
   }
 
   [[nodiscard]] Result<void> append() {
@@ -168,37 +180,14 @@ class Interface : public Scenario {
     desc.new_length = 3;
     desc.head_dim = 16;
     desc.cache_length = 8;
-    OwnedPlan plan;
-    if (Result<void> s =
-            result(vkattn_plan_create_append(device_.get(), &desc, nullptr, plan.target(), &error_));
-        !s) {
-      return s;
-    }
-    return use_of(plan.get(), {VKATTN_TENSOR_KEY, VKATTN_TENSOR_VALUE, VKATTN_TENSOR_CACHE_KEY,
-                               VKATTN_TENSOR_CACHE_VALUE});
+    return use(vkattn_plan_create_append, desc, initial(vkattn_plan_options_init));
   }
 
   [[nodiscard]] Result<void> merge() {
     vkattn_merge_desc desc = initial(vkattn_merge_desc_init);
     desc.rows = 4;
     desc.value_dim = 16;
-    OwnedPlan plan;
-    if (Result<void> s =
-            result(vkattn_plan_create_merge(device_.get(), &desc, nullptr, plan.target(), &error_));
-        !s) {
-      return s;
-    }
-    return use_of(plan.get(),
-                  {VKATTN_TENSOR_PARTS, VKATTN_TENSOR_PART_LSE, VKATTN_TENSOR_OUTPUT, VKATTN_TENSOR_LSE});
-  }
-
-  [[nodiscard]] Result<void> use_of(vkattn_plan* plan, const std::array<std::uint32_t, 4>& names) {
-    std::array<vkattn_binding, 4> tensors{};
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const BufferRange range = made_up_buffer(i + 1);
-      tensors[i] = {names[i], range.buffer, range.offset, range.size};
-    }
-    return use(plan, tensors);
+    return use(vkattn_plan_create_merge, desc, initial(vkattn_plan_options_init));
   }
 
   [[nodiscard]] Result<void> keep_pipelines() {
@@ -233,17 +222,67 @@ class Interface : public Scenario {
     return result(
         vkattn_self_test_record(test.get(), made_up_commands(), made_up_buffer(1).buffer, 0, &error_));
   }
+};
 
-  vkattn_error error_ = initial(vkattn_error_init);
-  vkattn_enable_memory memory_{};
-  std::vector<vkattn_binding> attention_tensors_;
-  OwnedDevice device_;
+/// What trains: gradients, products, and a layer, which has plans of several kinds.
+class InterfaceTraining : public InterfaceOnDevice {
+ public:
+  InterfaceTraining() {
+    step("gradients", [this] { return take_gradients(); });
+    step("product", [this] { return multiply(); });
+    step("layer", [this] { return run_layer(); });
+    step("gradients of a layer", [this] { return take_layer_gradients(); });
+  }
+
+ private:
+  [[nodiscard]] Result<void> take_gradients() {
+    vkattn_attention_desc forward = attention();
+    forward.has_lse = 1;
+    vkattn_backward_desc desc = initial(vkattn_backward_desc_init);
+    desc.attention = &forward;
+    return use(vkattn_plan_create_backward, desc, initial(vkattn_plan_options_init));
+  }
+
+  [[nodiscard]] Result<void> multiply() {
+    vkattn_matmul_desc desc = initial(vkattn_matmul_desc_init);
+    desc.rows = desc.columns = 4;
+    desc.inner = 300;
+    vkattn_plan_options options = initial(vkattn_plan_options_init);
+    options.inner_splits = 2;
+    return use(vkattn_plan_create_matmul, desc, options);
+  }
+
+  [[nodiscard]] Result<void> run_layer() {
+    vkattn_plan_options options = initial(vkattn_plan_options_init);
+    options.kernel = "tile";  // else another would take its place
+    return use(vkattn_plan_create_multi_head_attention, layer(), options);
+  }
+
+  [[nodiscard]] Result<void> take_layer_gradients() {
+    const vkattn_multi_head_attention_desc forward = layer();
+    vkattn_multi_head_attention_backward_desc desc = initial(vkattn_multi_head_attention_backward_desc_init);
+    desc.forward = &forward;
+    return use(vkattn_plan_create_multi_head_attention_backward, desc, initial(vkattn_plan_options_init));
+  }
+
+  [[nodiscard]] vkattn_multi_head_attention_desc layer() {
+    heads_ = attention();
+    heads_.kv_length = VKATTN_UNSET;
+    vkattn_multi_head_attention_desc desc = initial(vkattn_multi_head_attention_desc_init);
+    desc.attention = &heads_;
+    desc.d_model = 32;
+    desc.saves_for_gradients = 1;
+    return desc;
+  }
+
+  vkattn_attention_desc heads_{};
 };
 
 }  // namespace
 
 std::vector<ScenarioRow> c_interface_scenarios() {
-  return {row<Interface>("CInterface", {"vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets"})};
+  const std::set<std::string> got_over{"vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets"};
+  return {row<Interface>("CInterface", got_over), row<InterfaceTraining>("CInterfaceTraining", got_over)};
 }
 
 }  // namespace vkattn::tests

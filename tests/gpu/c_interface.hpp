@@ -9,6 +9,7 @@
 
 #include "c/convert.hpp"
 #include "c/handles.hpp"
+#include "c/tensors.hpp"
 #include "gpu/any_kernel.hpp"
 #include "runtime/runtime_state.hpp"
 
@@ -62,13 +63,14 @@ class CInterfaceTest : public GpuTest {
     physical.api_version = state.instance->api_version;
     return physical;
   }
-  static std::vector<vkattn_binding> bindings_of(const AttentionTensors& tensors) {
+  /// Of any kind of plan.
+  template <class Tensors>
+  static std::vector<vkattn_binding> bindings_of(Tensors tensors) {
     std::vector<vkattn_binding> all;
-    for (const c::TensorMembers& members : c::tensor_members()) {
-      if (members.attention == nullptr) continue;
-      const BufferRange& range = tensors.*members.attention;
-      if (range.buffer != VK_NULL_HANDLE)
-        all.push_back({members.tensor, range.buffer, range.offset, range.size});
+    for (vkattn_tensor tensor = 0; tensor < c::kTensorNumbers; ++tensor) {
+      const BufferRange* const range = c::place(tensors, tensor);
+      if (range == nullptr || range->buffer == VK_NULL_HANDLE) continue;
+      all.push_back({tensor, range->buffer, range->offset, range->size});
     }
     return all;
   }

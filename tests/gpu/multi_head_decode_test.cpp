@@ -111,6 +111,7 @@ class Decoder {
     tensors.cache_value = value_.range();
     tensors.positions = tensors.attention.kv_lengths = lengths_.range();
     tensors.attention.page_table = pages_.range();
+    expect_ranges(*plan);
     const auto bindings = plan->make_bindings(tensors, workspace->range());
     EXPECT_TRUE(bindings.ok()) << bindings.error().message;
     if (!bindings.ok()) return {};
@@ -126,6 +127,17 @@ class Decoder {
   }
 
  private:
+  /// Of what the cache brings.
+  void expect_ranges(const MultiHeadAttentionPlan& plan) const {
+    EXPECT_EQ(plan.range_bytes(&MultiHeadAttentionTensors::cache_key), key_.size());
+    EXPECT_EQ(plan.range_bytes(&MultiHeadAttentionTensors::cache_value), value_.size());
+    EXPECT_EQ(plan.range_bytes(&MultiHeadAttentionTensors::positions), kBatch * 4U);
+    EXPECT_EQ(plan.range_bytes(&MultiHeadAttentionTensors::key), 0U);
+    EXPECT_EQ(plan.range_bytes(&AttentionTensors::kv_lengths), kBatch * 4U);
+    EXPECT_EQ(plan.range_bytes(&AttentionTensors::page_table),
+              form_.mapping == KeyMapping::kPaged ? pages_.size() : 0);
+    EXPECT_EQ(plan.range_bytes(&AttentionTensors::key), 0U) << "in the workspace";
+  }
   template <class T>
   void fill(Buffer& buffer, const std::vector<T>& values) const {
     const auto bytes = std::as_bytes(std::span(values));

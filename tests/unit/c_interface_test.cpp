@@ -9,13 +9,17 @@
 #include <fstream>
 #include <iterator>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 
 #include "attention/tensor_table.hpp"
+#include "backward/gradient_table.hpp"
 #include "c/convert.hpp"
 #include "c/handles.hpp"
+#include "c/tensors.hpp"
 #include "cache/append_tensors.hpp"
+#include "matmul/matmul_tensors.hpp"
 #include "merge/merge_program.hpp"
 
 std::uint32_t vkattn_test_cpp17();
@@ -80,143 +84,54 @@ TEST(CInterface, IsTheSameFromCpp17) {
   EXPECT_EQ(vkattn_test_cpp17(), sizeof(vkattn_attention_desc));
 }
 
-TEST(CInterface, DefaultsAreThoseOfCpp) {
-  vkattn_attention_desc attention;
-  vkattn_attention_desc_init(&attention);
-  EXPECT_TRUE(c::attention_desc(&attention).value() == AttentionDesc{});
-  vkattn_append_desc append;
-  vkattn_append_desc_init(&append);
-  EXPECT_TRUE(c::append_desc(&append).value() == AppendDesc{});
-  vkattn_merge_desc merge;
-  vkattn_merge_desc_init(&merge);
-  EXPECT_EQ(c::merge_desc(&merge)->parts, MergeDesc{}.parts);
-  EXPECT_EQ(c::merge_desc(&merge)->has_lse, MergeDesc{}.has_lse);
-  const PlanOptions options = c::attention_options(c::plan_options(nullptr).value());
-  EXPECT_EQ(options.max_dispatch_ns, PlanOptions{}.max_dispatch_ns);
-  EXPECT_EQ(options.kernel, "");
-  EXPECT_FALSE(options.push_descriptors || options.deferred_compilation || options.strict_nonfinite);
-  EXPECT_EQ(c::record_options(nullptr)->dispatch_count, RecordOptions{}.dispatch_count);
-}
-
-// Each field is set to something else than its default, so that a conversion that forgets one shows.
-TEST(CInterface, EveryFieldOfAProblemArrives) {
-  const vkattn_strides strides{1, 2, 3, 4};
-  const Strides as_cpp{1, 2, 3, 4};
-  vkattn_attention_desc given;
-  vkattn_attention_desc_init(&given);
-  AttentionDesc expected;
-  given.batch = expected.batch = 2;
-  given.query_heads = expected.query_heads = 6;
-  given.kv_heads = expected.kv_heads = 3;
-  given.query_length = expected.query_length = 7;
-  given.kv_length = expected.kv_length = 9;
-  given.head_dim = expected.head_dim = 16;
-  given.value_dim = expected.value_dim = 24;
-  given.layout = VKATTN_LAYOUT_BSHD;
-  expected.layout = Layout::kBshd;
-  given.query = {VKATTN_DATA_TYPE_FLOAT16, 2, &strides};
-  expected.query = {DataType::kFloat16, as_cpp, 2};
-  given.key = {VKATTN_DATA_TYPE_Q8_0, 4, nullptr};
-  expected.key = {DataType::kQ8_0, {}, 4};
-  given.value = {VKATTN_DATA_TYPE_Q4_0, 8, nullptr};
-  expected.value = {DataType::kQ4_0, {}, 8};
-  given.output = {VKATTN_DATA_TYPE_BFLOAT16, 16, &strides};
-  expected.output = {DataType::kBfloat16, as_cpp, 16};
-  given.scale = 0.5F;
-  expected.scale = 0.5F;
-  given.causal = 1;
-  expected.causal = true;
-  given.align = VKATTN_ALIGN_OFFSET;
-  expected.align = Align::kOffset;
-  given.offset = expected.offset = 5;
-  given.query_lengths = VKATTN_LENGTHS_PACKED;
-  expected.query_lengths = Lengths::kPacked;
-  given.kv_lengths = VKATTN_LENGTHS_PER_ENTRY;
-  expected.kv_lengths = Lengths::kPerEntry;
-  given.total_query_length = expected.total_query_length = 11;
-  given.total_kv_length = expected.total_kv_length = 13;
-  given.cache = {VKATTN_KEY_MAPPING_PAGED, 1, 2, 3, 4};
-  expected.cache = {KeyMapping::kPaged, 1, 2, 3, 4};
-  given.softcap = expected.softcap = 3;
-  given.mask = VKATTN_MASK_TYPE_BITS;
-  given.mask_strides = &strides;
-  expected.mask = {MaskType::kBits, as_cpp};
-  given.window_left = expected.window.left = 17;
-  given.window_right = expected.window.right = 19;
-  given.alibi = VKATTN_ALIBI_SLOPES_GIVEN;
-  expected.alibi = Alibi::kGiven;
-  given.has_sinks = 1;
-  expected.has_sinks = true;
-  given.dropout = expected.dropout = 0.25F;
-  given.has_lse = 1;
-  expected.has_lse = true;
-  given.lse_strides = &strides;
-  expected.lse_strides = as_cpp;
-  given.weights = VKATTN_WEIGHTS_STAGE_MASKED;
-  expected.weights = WeightsStage::kMasked;
-  given.weights_strides = &strides;
-  expected.weights_strides = as_cpp;
-  EXPECT_TRUE(c::attention_desc(&given).value() == expected);
-}
-
-TEST(CInterface, EveryFieldOfAnAppendArrives) {
-  vkattn_append_desc given;
-  vkattn_append_desc_init(&given);
-  AppendDesc expected;
-  given.batch = expected.batch = 2;
-  given.query_heads = expected.query_heads = 6;
-  given.kv_heads = expected.kv_heads = 3;
-  given.new_length = expected.new_length = 7;
-  given.head_dim = expected.head_dim = 16;
-  given.value_dim = expected.value_dim = 24;
-  given.layout = VKATTN_LAYOUT_PACKED_QKV;
-  expected.layout = Layout::kPackedQkv;
-  const std::array<vkattn_tensor_desc vkattn_append_desc::*, 6> tensors{
-      &vkattn_append_desc::query,        &vkattn_append_desc::key,       &vkattn_append_desc::value,
-      &vkattn_append_desc::query_output, &vkattn_append_desc::cache_key, &vkattn_append_desc::cache_value};
-  const std::array<TensorDesc AppendDesc::*, 6> as_cpp{&AppendDesc::query,     &AppendDesc::key,
-                                                       &AppendDesc::value,     &AppendDesc::query_output,
-                                                       &AppendDesc::cache_key, &AppendDesc::cache_value};
-  for (std::uint32_t i = 0; i < 6; ++i) {
-    given.*tensors[i] = {i, 1U << i, nullptr};
-    expected.*as_cpp[i] = {static_cast<DataType>(i), {}, 1U << i};
+// That each tensor of a table has a number, under which it is bound.
+template <class Tensors, class Table>
+void expect_numbers(const Table& table) {
+  Tensors tensors;
+  for (const auto& row : table) {
+    std::uint32_t count = 0;
+    for (vkattn_tensor tensor = 0; tensor < c::kTensorNumbers; ++tensor) {
+      if (c::place(tensors, tensor) == &(tensors.*row.range)) ++count;
+    }
+    EXPECT_EQ(count, 1U) << row.name;
   }
-  given.cache = {VKATTN_KEY_MAPPING_RING, 5, 0, 0, 0};
-  expected.cache = {KeyMapping::kRing, 5};
-  given.cache_length = expected.cache_length = 29;
-  given.has_positions = 1;
-  expected.has_positions = true;
-  given.position = expected.position = 31;
-  given.new_lengths = VKATTN_LENGTHS_PER_ENTRY;
-  expected.new_lengths = Lengths::kPerEntry;
-  given.total_new_length = expected.total_new_length = 37;
-  given.writes_kv_lengths = 1;
-  expected.writes_kv_lengths = true;
-  given.rotary_style = VKATTN_ROTARY_STYLE_HALF_SPLIT;
-  given.rotary_dims = 8;
-  given.rotary_base = 500;
-  given.rotary_position_scale = 0.5;
-  given.rotary_has_frequencies = 1;
-  given.rotary_magnitude = 1.5F;
-  expected.rotary = {RotaryStyle::kHalfSplit, 8, 500, 0.5, true, 1.5F};
-  EXPECT_TRUE(c::append_desc(&given).value() == expected);
 }
 
 TEST(CInterface, EveryTensorHasItsNumber) {
-  const auto members = c::tensor_members();
-  for (std::uint32_t i = 0; i < members.size(); ++i) EXPECT_EQ(members[i].tensor, i);
-  for (const detail::TensorRow& row : detail::tensor_table()) {
-    EXPECT_TRUE(std::any_of(members.begin(), members.end(), [&](auto& m) {
-      return m.attention == row.range;
-    })) << row.name;
-  }
-  for (const auto& row : detail::append_tensor_table()) {
-    EXPECT_TRUE(std::any_of(members.begin(), members.end(), [&](auto& m) { return m.append == row.range; }))
-        << row.name;
-  }
-  for (const auto& row : detail::merge_tensor_table()) {
-    EXPECT_TRUE(std::any_of(members.begin(), members.end(), [&](auto& m) { return m.merge == row.range; }))
-        << row.name;
+  expect_numbers<AttentionTensors>(detail::tensor_table());
+  expect_numbers<AppendTensors>(detail::append_tensor_table());
+  expect_numbers<MergeTensors>(detail::merge_tensor_table());
+  expect_numbers<BackwardTensors>(detail::gradient_table());
+  MatmulDesc product;
+  product.rows = product.columns = product.inner = 4;
+  expect_numbers<MatmulTensors>(detail::matmul_tensors(product.resolved()));
+}
+
+TEST(CInterface, NoTwoTensorsOfALayerAreOne) {
+  const auto places = [](auto tensors) {
+    std::set<const BufferRange*> all;
+    for (vkattn_tensor tensor = 0; tensor < c::kTensorNumbers; ++tensor) {
+      const BufferRange* const range = c::place(tensors, tensor);
+      if (range == nullptr) continue;
+      EXPECT_TRUE(all.insert(range).second) << tensor;
+    }
+    return all.size();
+  };
+  // 10 of its own, 7 parameters, and of attention all but query, key, value, output and lse.
+  EXPECT_EQ(places(MultiHeadAttentionTensors{}), 29U);
+  EXPECT_EQ(places(MultiHeadAttentionBackwardTensors{}), 40U) << "4 more, and 7 gradients of parameters";
+  MultiHeadAttentionTensors layer;
+  EXPECT_EQ(c::place(layer, VKATTN_TENSOR_QUERY), &layer.query);
+  EXPECT_EQ(c::place(layer, VKATTN_TENSOR_MASK), &layer.attention.mask);
+  EXPECT_EQ(c::place(layer, VKATTN_TENSOR_LSE), nullptr);
+  BackwardTensors backward;
+  EXPECT_EQ(c::place(backward, VKATTN_TENSOR_LSE), &backward.forward.lse);
+  for (BufferRange MultiHeadAttentionParameters::*const parameter :
+       {&MultiHeadAttentionParameters::in_proj_weight, &MultiHeadAttentionParameters::out_proj_bias}) {
+    MultiHeadAttentionBackwardTensors gradients;
+    const c::ParameterNumbers numbers = c::numbers_of(parameter);
+    EXPECT_EQ(c::place(gradients, numbers.tensor), &(gradients.forward.parameters.*parameter));
+    EXPECT_EQ(c::place(gradients, numbers.gradient), &(gradients.grad_parameters.*parameter));
   }
 }
 
@@ -242,6 +157,14 @@ TEST(CInterface, StructuresOfOtherVersions) {
     ASSERT_FALSE(refused.ok()) << size;
     EXPECT_NE(refused.error().message.find("struct_size is " + std::to_string(size)), std::string::npos);
   }
+  vkattn_append_desc append;
+  vkattn_append_desc_init(&append);
+  append.rotary_magnitude = 2;
+  append.rotary_inverse = 1;
+  append.struct_size = 288;  // of the first version
+  ASSERT_TRUE(c::append_desc(&append).ok());
+  EXPECT_EQ(c::append_desc(&append)->rotary.magnitude, 2.0F);
+  EXPECT_FALSE(c::append_desc(&append)->rotary.inverse);
   vkattn_record_options_init(&options);
   options.next = &options;
   EXPECT_NE(c::record_options(&options).error().message.find("next must be null"), std::string::npos);
@@ -321,7 +244,7 @@ TEST(CInterface, ExecutionsBindEachTensorOnce) {
   vkattn_execution_init(&execution);
   execution.tensors = bindings.data();
   execution.tensor_count = 2;
-  const auto attention = [&] { return c::attention_tensors(c::execution(&execution).value()); };
+  const auto attention = [&] { return c::tensors_of<AttentionPlan>(c::execution(&execution).value()); };
   bindings[0] = {VKATTN_TENSOR_KEY, {}, 4, 8};
   bindings[1] = {VKATTN_TENSOR_VALUE, {}, 12, 16};
   ASSERT_TRUE(attention().ok());
@@ -333,6 +256,12 @@ TEST(CInterface, ExecutionsBindEachTensorOnce) {
   EXPECT_EQ(attention().error().message, "there is no tensor 18 of attention");
   bindings[1].tensor = 1000;
   EXPECT_EQ(attention().error().message, "there is no tensor 1000 of attention");
+  bindings[1].tensor = VKATTN_TENSOR_BIAS;
+  EXPECT_EQ(c::tensors_of<BackwardPlan>(execution).error().message,
+            "there is no tensor 35 of gradients of attention");
+  bindings[1].tensor = VKATTN_TENSOR_LSE;
+  EXPECT_EQ(c::tensors_of<MultiHeadAttentionBackwardPlan>(execution).error().message,
+            "there is no tensor 4 of gradients of a layer");
   execution.tensors = nullptr;
   EXPECT_FALSE(attention().ok());
 }

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/** A plan of attention, or of what goes with it, with counted references; may be used from any thread. */
+/** A plan of attention, of what goes with it, or of a layer, with counted references; may be used from any thread. */
 typedef struct vkattn_plan vkattn_plan;
 
 /** A kernel that must not be used, and why, for messages. */
@@ -19,13 +19,16 @@ typedef struct vkattn_kernel_refusal {
   const char* reason; /**< one sentence */
 } vkattn_kernel_refusal;
 
-/** Block sizes of a kernel, 0 where it has no use for one: TileSizes of vkattn/tuning.hpp. */
+/** Block sizes of a kernel, 0 where it has no use for one: TileSizes of vkattn/tuning.hpp; of products MatmulTile of
+    vkattn/matmul.hpp. */
 typedef struct vkattn_tile_sizes {
   uint32_t threads, /**< invocations of a workgroup */
       subgroups,    /**< of a workgroup, for kernels that count in subgroups */
-      columns,      /**< threads along the keys of a block */
-      rows,         /**< query rows of an invocation; of matrix kernels, blocks of rows of a subgroup */
-      keys,         /**< keys of a step or block; of the tile kernel, keys of an invocation */
+      columns,      /**< threads along the keys of a block; of a product columns of an invocation or subgroup */
+      /** query rows of an invocation; of matrix kernels blocks of rows of a subgroup; of a product rows of either */
+      rows,
+      /** keys of a step or block; of the tile kernel keys of an invocation; of a product `inner` of a step */
+      keys,
       dims;         /**< head dims staged at a time */
 } vkattn_tile_sizes;
 
@@ -45,20 +48,25 @@ VKATTN_API vkattn_result vkattn_query_choices(const vkattn_device* device, const
 typedef struct vkattn_plan_options {
   uint32_t struct_size;                  /**< set by the init function */
   const void* next;                      /**< null */
-  /** decode, lane, tile, matrix or matrix2, or fail; null: the best that accepts */
+  /** decode, lane, tile, matrix or matrix2, of gradients lane or tile, of products lane, tile or matrix, or fail; null:
+      the best that accepts. Of a layer that of its attention */
   const char* kernel;
   VkPipelineCache pipeline_cache;        /**< null: none. It must live until the plan is compiled */
   uint64_t max_dispatch_ns;              /**< no dispatch is estimated above it; 0: 100 ms, and no limit on CPUs */
   uint32_t kv_splits;                    /**< 0: by a rule */
   /** 1: only kernels in which no NaN or infinity of a hidden row of V can reach the output */
   uint32_t strict_nonfinite;
-  uint32_t push_descriptors;             /**< for vkattn_record_push */
+  uint32_t push_descriptors;             /**< for vkattn_record_push; not of layers */
   uint32_t deferred_compilation;         /**< vkattn_plan_compile is called later */
   const vkattn_kernel_refusal* refusals; /**< kernels to pass by */
   uint32_t refusal_count;                /**< how many there are */
   /** have the driver keep statistics of the pipelines: needs VK_KHR_pipeline_executable_properties */
   uint32_t capture_statistics;
   const vkattn_tile_sizes* tile;         /**< these block sizes, or fail; needs `kernel`. Null: the best known */
+  const char* matmul_kernel;             /**< of a layer: `kernel` of its products */
+  const char* backward_kernel;           /**< of a layer: `kernel` of the gradients of its attention */
+  uint32_t chunk_keys;                   /**< of gradients: BackwardOptions::chunk_keys; 0: by a rule */
+  uint32_t inner_splits;                 /**< of a product: MatmulOptions::inner_splits; 0: by a rule */
 } vkattn_plan_options;
 /** Sets struct_size, and every other member to its default. */
 VKATTN_API void vkattn_plan_options_init_sized(vkattn_plan_options* options, size_t bytes);
@@ -67,8 +75,8 @@ static inline void vkattn_plan_options_init(vkattn_plan_options* options) {
   vkattn_plan_options_init_sized(options, sizeof(*options));
 }
 
-/** Plans attention, and compiles the plan unless that is deferred. `options` may be null. Of appends and merges only
-    pipeline_cache, push_descriptors and deferred_compilation count. */
+/** Plans attention, and compiles the plan unless that is deferred. `options` may be null. What a kind of plan has no use
+    for of them does not count: of appends and merges all but pipeline_cache, push_descriptors and deferred_compilation. */
 VKATTN_API vkattn_result vkattn_plan_create_attention(vkattn_device* device, const vkattn_attention_desc* desc,
                                                       const vkattn_plan_options* options, vkattn_plan** plan,
                                                       vkattn_error* error);
@@ -129,8 +137,8 @@ static inline void vkattn_requirements_init(vkattn_requirements* requirements) {
 VKATTN_API vkattn_result vkattn_plan_get_requirements(const vkattn_plan* plan, vkattn_requirements* requirements,
                                                       vkattn_error* error);
 
-/** A rough guess of what each dispatch takes, in nanoseconds, for slices (0 for appends and merges): writes at most *count of them
-    to `estimates` (which may be null) and sets *count to how many there are. */
+/** A rough guess of what each dispatch takes, in nanoseconds, for slices (0 for appends and merges): writes
+    at most *count of them to `estimates` (which may be null) and sets *count to how many there are. */
 VKATTN_API vkattn_result vkattn_plan_get_estimates(const vkattn_plan* plan, double* estimates, uint32_t* count,
                                                    vkattn_error* error);
 
@@ -138,11 +146,12 @@ VKATTN_API vkattn_result vkattn_plan_get_estimates(const vkattn_plan* plan, doub
     bytes with the 0 at the end, and returns the bytes that all of it takes, with the 0. */
 VKATTN_API size_t vkattn_plan_describe(const vkattn_plan* plan, char* text, size_t capacity);
 
-/** Kernel, types, dims and block sizes in words with a hash of the code, equal for plans whose pipelines do the same;
-    an empty text for appends. Bytes as vkattn_plan_describe. */
+/** Kernel, types, dims and block sizes in words with a hash of the code, equal for plans whose pipelines do the same: of
+    attention, and of a layer's attention; an empty text for other plans. Bytes as vkattn_plan_describe. */
 VKATTN_API size_t vkattn_plan_get_configuration(const vkattn_plan* plan, char* text, size_t capacity);
 
-/** The kernel of a plan of attention and its block sizes; an empty name for other plans. */
+/** The kernel and its block sizes: of attention, of a layer's attention, and of a product; of gradients the kernel alone.
+    An empty name for other plans. */
 VKATTN_API vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_kernel_choice* choice,
                                                 vkattn_error* error);
 
@@ -154,8 +163,9 @@ typedef struct vkattn_statistic {
   uint32_t subgroup_size; /**< invocations, of the pipeline */
   uint32_t reserved; /**< 0 */
 } vkattn_statistic;
-/** Tells the driver's statistics of a plan of attention that was made with capture_statistics and is compiled. Writes at
-    most *count of them to `statistics` (which may be null) and sets *count to how many there are. */
+/** Tells the driver's statistics of a plan of attention, gradients or a product that was made with capture_statistics
+    and is compiled; of a layer those of its attention. Writes at most *count of them to
+    `statistics` (which may be null) and sets *count to how many there are. */
 VKATTN_API vkattn_result vkattn_plan_get_statistics(const vkattn_plan* plan, vkattn_statistic* statistics,
                                                     uint32_t* count, vkattn_error* error);
 
@@ -168,7 +178,7 @@ typedef struct vkattn_block_mask_layout {
       head_stride,  /**< 0 where they do not depend on the KV head */
       row_stride;   /**< from a block of rows to the next: blocks along the keys */
 } vkattn_block_mask_layout;
-/** How a program's own block mask is laid out, for plans of attention that use one. */
+/** How a program's own block mask is laid out, for plans of attention that use one, and layers whose attention does. */
 VKATTN_API vkattn_result vkattn_plan_get_block_mask_layout(const vkattn_plan* plan, vkattn_block_mask_layout* layout,
                                                            vkattn_error* error);
 

@@ -198,6 +198,8 @@ typedef struct vkattn_append_desc {
       rotary_position_scale;        /**< from above 0 to 1 */
   uint32_t rotary_has_frequencies;  /**< 1: f is VKATTN_TENSOR_FREQUENCIES */
   float rotary_magnitude;           /**< multiplies the rotated dims */
+  uint32_t rotary_inverse;          /**< 1: turned back, which gradients of turned rows take */
+  uint32_t reserved; /**< 0 */
 } vkattn_append_desc;
 /** Sets struct_size, and every other member to its default. */
 VKATTN_API void vkattn_append_desc_init_sized(vkattn_append_desc* desc, size_t bytes);

@@ -14,12 +14,12 @@ extern "C" {
 /** Which tensor a range is bound as. Shapes are those of the descriptor. */
 typedef uint32_t vkattn_tensor;
 enum {
-  VKATTN_TENSOR_QUERY = 0,                    /**< Q; of an append: the queries to rotate */
-  VKATTN_TENSOR_KEY = 1,                      /**< K; of an append: its new rows */
-  VKATTN_TENSOR_VALUE = 2,                    /**< V; of an append: its new rows */
-  VKATTN_TENSOR_OUTPUT = 3,                   /**< O; written */
-  VKATTN_TENSOR_LSE = 4,                      /**< float32; written */
-  VKATTN_TENSOR_KV_LENGTHS = 5,               /**< int32, one per batch entry; of an append: written */
+  VKATTN_TENSOR_QUERY = 0,                    /**< Q; of an append: the queries to rotate; of a layer: its input */
+  VKATTN_TENSOR_KEY = 1,                      /**< K; of an append: its new rows; of a layer: the input of K */
+  VKATTN_TENSOR_VALUE = 2,                    /**< V; of an append: its new rows; of a layer: the input of V */
+  VKATTN_TENSOR_OUTPUT = 3,                   /**< O; written, but read by gradients of attention */
+  VKATTN_TENSOR_LSE = 4,                      /**< float32; likewise */
+  VKATTN_TENSOR_KV_LENGTHS = 5,               /**< int32, one per batch entry; written by appends and layers with a cache */
   VKATTN_TENSOR_QUERY_LENGTHS = 6,            /**< int32, one per batch entry */
   VKATTN_TENSOR_CUMULATIVE_QUERY_LENGTHS = 7, /**< int32, batch + 1 */
   VKATTN_TENSOR_CUMULATIVE_KV_LENGTHS = 8,    /**< int32, batch + 1 */
@@ -40,7 +40,36 @@ enum {
   VKATTN_TENSOR_FREQUENCIES = 23,             /**< float32, rotary_dims / 2 */
   /** (parts, rows, value_dim); this and the next of merges, which write output and lse */
   VKATTN_TENSOR_PARTS = 24,
-  VKATTN_TENSOR_PART_LSE = 25                 /**< float32 (parts, rows) */
+  VKATTN_TENSOR_PART_LSE = 25,                /**< float32 (parts, rows) */
+  /** with the shape of O, or of a layer's output; this and those up to 32 of gradients */
+  VKATTN_TENSOR_GRAD_OUTPUT = 26,
+  VKATTN_TENSOR_GRAD_QUERY = 27,              /**< with the shape of Q, or of a layer's query; written */
+  VKATTN_TENSOR_GRAD_KEY = 28,                /**< with the shape of K, or of a layer's key; written */
+  VKATTN_TENSOR_GRAD_VALUE = 29,              /**< with the shape of V, or of a layer's value; written */
+  VKATTN_TENSOR_GRAD_MASK = 30,               /**< vkattn_backward_desc.grad_mask; written */
+  VKATTN_TENSOR_GRAD_ALIBI_SLOPES = 31,       /**< float32, one per query head; written */
+  VKATTN_TENSOR_GRAD_SINKS = 32,              /**< float32, one per query head; written */
+  /** (batch, rows, inner); this and the next two of products, which write OUTPUT (batch, rows, columns) */
+  VKATTN_TENSOR_A = 33,
+  VKATTN_TENSOR_B = 34,                       /**< (batch, inner, columns) */
+  VKATTN_TENSOR_BIAS = 35,                    /**< (columns) */
+  /** W_Q, W_K and W_V, (outputs, inputs) as all weights; this and those below of layers */
+  VKATTN_TENSOR_IN_PROJ_WEIGHT = 36,
+  VKATTN_TENSOR_Q_PROJ_WEIGHT = 37,           /**< W_Q */
+  VKATTN_TENSOR_K_PROJ_WEIGHT = 38,           /**< W_K */
+  VKATTN_TENSOR_V_PROJ_WEIGHT = 39,           /**< W_V */
+  VKATTN_TENSOR_IN_PROJ_BIAS = 40,            /**< b_Q, b_K and b_V */
+  VKATTN_TENSOR_OUT_PROJ_WEIGHT = 41,         /**< W_O */
+  VKATTN_TENSOR_OUT_PROJ_BIAS = 42,           /**< b_O */
+  VKATTN_TENSOR_SAVED = 43,                   /**< what gradients need of the forward pass, which writes it */
+  VKATTN_TENSOR_AVERAGED_WEIGHTS = 44,        /**< float32 (batch, query_length, kv_length); written */
+  VKATTN_TENSOR_GRAD_IN_PROJ_WEIGHT = 45,     /**< the gradient of parameter 36; written, as all that follow */
+  VKATTN_TENSOR_GRAD_Q_PROJ_WEIGHT = 46,      /**< of 37 */
+  VKATTN_TENSOR_GRAD_K_PROJ_WEIGHT = 47,      /**< of 38 */
+  VKATTN_TENSOR_GRAD_V_PROJ_WEIGHT = 48,      /**< of 39 */
+  VKATTN_TENSOR_GRAD_IN_PROJ_BIAS = 49,       /**< of 40 */
+  VKATTN_TENSOR_GRAD_OUT_PROJ_WEIGHT = 50,    /**< of 41 */
+  VKATTN_TENSOR_GRAD_OUT_PROJ_BIAS = 51       /**< of 42 */
 };
 
 /** A part of a buffer that holds a tensor: `offset` is the byte of its first element. */
@@ -85,7 +114,8 @@ typedef struct vkattn_bindings vkattn_bindings;
 VKATTN_API vkattn_result vkattn_bindings_create(vkattn_plan* plan, const vkattn_execution* execution,
                                                 VkDescriptorPool pool, vkattn_bindings** bindings,
                                                 vkattn_error* error);
-/** Points them at other tensors. Only while none is in use by the device. */
+/** Points them at other tensors. Only while none is in use by the device. Those of a layer are to be rewritten once more
+    after an error, before they are recorded. */
 VKATTN_API vkattn_result vkattn_bindings_rewrite(vkattn_bindings* bindings, const vkattn_execution* execution,
                                                  vkattn_error* error);
 /** Destroys bindings. They must be idle. Null is nothing; bindings that are not alive are refused. */
@@ -110,7 +140,7 @@ static inline void vkattn_record_options_init(vkattn_record_options* options) {
 /** Records the work outside of a render pass. No allocation, no wait, no lock. `options` may be null. */
 VKATTN_API vkattn_result vkattn_record(vkattn_plan* plan, VkCommandBuffer commands, const vkattn_bindings* bindings,
                                        const vkattn_record_options* options, vkattn_error* error);
-/** The same without bindings, of plans with push_descriptors. */
+/** The same without bindings, of plans with push_descriptors; layers have none. */
 VKATTN_API vkattn_result vkattn_record_push(vkattn_plan* plan, VkCommandBuffer commands,
                                             const vkattn_execution* execution, const vkattn_record_options* options,
                                             vkattn_error* error);

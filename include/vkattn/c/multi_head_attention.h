@@ -1,0 +1,129 @@
+/** @file
+   Multi-head attention as a layer: projections, attention, output projection, and its gradients. Part of
+   vkattn/vkattn.h. */
+#ifndef VKATTN_C_MULTI_HEAD_ATTENTION_H
+#define VKATTN_C_MULTI_HEAD_ATTENTION_H
+
+#include <vkattn/c/recording.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Which inputs a layer has. */
+typedef uint32_t vkattn_layer_inputs;
+enum {
+  VKATTN_LAYER_INPUTS_SELF = 0,    /**< one: Q, K and V are projections of VKATTN_TENSOR_QUERY */
+  VKATTN_LAYER_INPUTS_CROSS = 1,   /**< two: K and V are projections of VKATTN_TENSOR_KEY */
+  VKATTN_LAYER_INPUTS_SEPARATE = 2 /**< three, as the arguments query, key and value of nn.MultiheadAttention */
+};
+
+/** A layer: MultiHeadAttentionDesc of vkattn/multi_head_attention.hpp, which has the formula. Inputs and output are
+    (batch, length, elements of a row) without padding; of packed sequences (rows, elements). Parameters lie as PyTorch's
+    nn.MultiheadAttention stores them: weights (outputs, inputs). */
+typedef struct vkattn_multi_head_attention_desc {
+  uint32_t struct_size;                   /**< set by the init function */
+  const void* next;                       /**< null */
+  /** the problem of the heads; must be given. Storage of Q, K, V and O, and has_lse, stay at their defaults; with a cache
+      layout, key and value are those of the cache. head_dim not given: d_model / query_heads */
+  const vkattn_attention_desc* attention;
+  int64_t d_model;                        /**< elements of a row of query and output; must be given */
+  int64_t key_input_dim;                  /**< of a row of key; not given: d_model */
+  int64_t value_input_dim;                /**< of a row of value; not given: that of key of cross, else d_model */
+  vkattn_layer_inputs inputs;             /**< which tensors the projections read */
+  uint32_t packed_weights;                /**< 1, as at first: W_Q, W_K and W_V are one tensor */
+  uint32_t has_input_bias,                /**< 1, as at first: VKATTN_TENSOR_IN_PROJ_BIAS */
+      has_output_bias;                    /**< 1, as at first: VKATTN_TENSOR_OUT_PROJ_BIAS */
+  vkattn_data_type type;                  /**< of inputs and output: float32, float16 or bfloat16 */
+  uint32_t alignment_bytes;               /**< as promised of inputs, output, parameters and gradients; 16 at first */
+  const vkattn_data_type* parameter_type; /**< of weights and biases likewise; null: `type` */
+  vkattn_rotary_style rotary_style;       /**< of Q and K before attention; members as those of vkattn_append_desc */
+  uint32_t rotary_has_frequencies;        /**< 1: VKATTN_TENSOR_FREQUENCIES */
+  int64_t rotary_dims;                    /**< the first so many of a head; even, from 2 to head_dim */
+  double rotary_base,                     /**< f[i] = position_scale * base^(-2i / dims) */
+      rotary_position_scale;              /**< from above 0 to 1 */
+  float rotary_magnitude;                 /**< multiplies the rotated dims */
+  uint32_t rotary_inverse;                /**< 1: turned back */
+  uint32_t has_cache;                     /**< 1: K and V are appended to a cache of kv_length rows, which is attended */
+  uint32_t has_averaged_weights;          /**< 1: VKATTN_TENSOR_AVERAGED_WEIGHTS */
+  uint32_t adds_to_output;                /**< 1: what the output holds is added, as of a residual connection */
+  uint32_t saves_for_gradients;           /**< 1: VKATTN_TENSOR_SAVED is written for the backward pass */
+} vkattn_multi_head_attention_desc;
+/** Sets struct_size, and every other member to its default. */
+VKATTN_API void vkattn_multi_head_attention_desc_init_sized(vkattn_multi_head_attention_desc* desc, size_t bytes);
+/** Sets the defaults, with the size that this header gives the structure. */
+static inline void vkattn_multi_head_attention_desc_init(vkattn_multi_head_attention_desc* desc) {
+  vkattn_multi_head_attention_desc_init_sized(desc, sizeof(*desc));
+}
+
+/** Plans a layer's forward pass, as vkattn_plan_create_attention; it is recorded with bindings. Of the options all but
+    push_descriptors, chunk_keys and inner_splits count: kernel, tile, kv_splits, refusals and capture_statistics for its
+    attention. */
+VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention(vkattn_device* device,
+                                                                 const vkattn_multi_head_attention_desc* desc,
+                                                                 const vkattn_plan_options* options,
+                                                                 vkattn_plan** plan, vkattn_error* error);
+
+/** The gradients of a layer: MultiHeadAttentionBackwardDesc of vkattn/multi_head_attention.hpp. With L a number that
+    depends on the output alone, VKATTN_TENSOR_GRAD_OUTPUT is dL/doutput. */
+typedef struct vkattn_multi_head_attention_backward_desc {
+  uint32_t struct_size;                            /**< set by the init function */
+  const void* next;                                /**< null */
+  /** as the forward pass was planned, with saves_for_gradients; must be given */
+  const vkattn_multi_head_attention_desc* forward;
+  uint32_t has_grad_query,                         /**< 1, as at first: VKATTN_TENSOR_GRAD_QUERY is written */
+      has_grad_key,                                /**< likewise, where the layer has this input */
+      has_grad_value,                              /**< likewise */
+      has_grad_parameters;                         /**< 1, as at first: the gradients of all parameters are written */
+  uint32_t adds_to_inputs;                         /**< 1: what GRAD_QUERY, GRAD_KEY and GRAD_VALUE hold is added */
+  uint32_t adds_to_parameters;                     /**< 1: likewise of parameters, for sums over several batches */
+  /** of the parameters' gradients: float32, float16 or bfloat16; null: parameter_type */
+  const vkattn_data_type* grad_parameter_type;
+} vkattn_multi_head_attention_backward_desc;
+/** Sets struct_size, and every other member to its default. */
+VKATTN_API void vkattn_multi_head_attention_backward_desc_init_sized(vkattn_multi_head_attention_backward_desc* desc,
+                                                                     size_t bytes);
+/** Sets the defaults, with the size that this header gives the structure. */
+static inline void vkattn_multi_head_attention_backward_desc_init(vkattn_multi_head_attention_backward_desc* desc) {
+  vkattn_multi_head_attention_backward_desc_init_sized(desc, sizeof(*desc));
+}
+
+/** Plans a layer's gradients, likewise. An execution has the tensors of the forward pass, with VKATTN_TENSOR_SAVED as it
+    has written it and without its outputs, and the gradients; what is written overlaps nothing. Of the options
+    matmul_kernel, backward_kernel, max_dispatch_ns, pipeline_cache and deferred_compilation count. */
+VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention_backward(
+    vkattn_device* device, const vkattn_multi_head_attention_backward_desc* desc, const vkattn_plan_options* options,
+    vkattn_plan** plan, vkattn_error* error);
+
+/** A parameter of a layer. */
+typedef struct vkattn_parameter {
+  /** as nn.MultiheadAttention's state_dict has it, such as out_proj.weight; lives as long as the library */
+  const char* name;
+  vkattn_tensor tensor,   /**< that it is bound as */
+      gradient;           /**< that its gradient is bound as */
+  int64_t rows,           /**< outputs; of a bias its elements */
+      columns;            /**< inputs; 0 of a bias, which has one dimension */
+} vkattn_parameter;
+/** Tells the parameters of a layer. Writes at most *count of them to `parameters` (which may be null) and sets *count to
+    how many there are. */
+VKATTN_API vkattn_result vkattn_query_parameters(const vkattn_multi_head_attention_desc* desc,
+                                                 vkattn_parameter* parameters, uint32_t* count, vkattn_error* error);
+
+/** Distributions of first values, Xavier's and He's: Initialisation of vkattn/initialisation.hpp. */
+typedef uint32_t vkattn_initialisation;
+enum {
+  VKATTN_INITIALISATION_XAVIER_UNIFORM = 0, /**< from -b to b, b = sqrt(6 / (fan_in + fan_out)) */
+  VKATTN_INITIALISATION_XAVIER_NORMAL = 1,  /**< standard deviation sqrt(2 / (fan_in + fan_out)) */
+  VKATTN_INITIALISATION_HE_UNIFORM = 2,     /**< from -b to b, b = sqrt(6 / fan_in) */
+  VKATTN_INITIALISATION_HE_NORMAL = 3       /**< standard deviation sqrt(2 / fan_in) */
+};
+/** Fills `values` with the first values of a parameter, the same on every platform: a weight has its columns as fan_in
+    and its rows as fan_out, a bias is 0. `count` is rows * columns, or rows of a bias. On the host, by any thread. */
+VKATTN_API vkattn_result vkattn_initial_values(const vkattn_parameter* parameter, vkattn_initialisation how,
+                                               uint64_t seed, float* values, size_t count, vkattn_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* VKATTN_C_MULTI_HEAD_ATTENTION_H */

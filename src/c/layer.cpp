@@ -1,0 +1,57 @@
+// Parameters of a layer in C.
+#include <algorithm>
+
+#include "c/convert.hpp"
+#include "c/handles.hpp"
+#include "c/tensors.hpp"
+#include "common/checked.hpp"
+
+using vkattn::Result;
+namespace c = vkattn::c;
+
+vkattn_result vkattn_query_parameters(const vkattn_multi_head_attention_desc* desc,
+                                      vkattn_parameter* parameters, uint32_t* count, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (count == nullptr) return c::invalid("count is null");
+    const auto layer = c::multi_head_attention_desc(desc);
+    if (!layer) return layer.error();
+    if (Result<void> s = vkattn::validate(*layer); !s) return s;
+    const auto all = vkattn::parameters(*layer);
+    for (std::size_t i = 0; parameters != nullptr && i < all.size() && i < *count; ++i) {
+      const c::ParameterNumbers numbers = c::numbers_of(all[i].range);
+      // The names are literals, which end in a 0.
+      parameters[i] = {all[i].name.data(), numbers.tensor, numbers.gradient, all[i].rows, all[i].columns};
+    }
+    *count = static_cast<std::uint32_t>(all.size());
+    return {};
+  });
+}
+
+vkattn_result vkattn_initial_values(const vkattn_parameter* parameter, vkattn_initialisation how,
+                                    uint64_t seed, float* values, size_t count, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (parameter == nullptr || (values == nullptr && count != 0)) {
+      return c::invalid("parameter or values is null");
+    }
+    constexpr auto kLast = vkattn::Initialisation::kHeNormal;
+    if (how > static_cast<vkattn_initialisation>(kLast)) {
+      return c::invalid(vkattn::detail::message("how is ", how, "; the largest there is is ",
+                                                static_cast<vkattn_initialisation>(kLast)));
+    }
+    const std::int64_t rows = parameter->rows, columns = parameter->columns;
+    if (rows < 0 || columns < 0) {
+      return c::invalid(
+          vkattn::detail::message("a parameter cannot have ", rows, " rows and ", columns, " columns"));
+    }
+    const auto elements =
+        static_cast<std::uint64_t>(columns == 0 ? rows : vkattn::detail::saturating_multiply(rows, columns));
+    if (elements != count) {
+      return c::invalid(
+          vkattn::detail::message("the parameter has ", elements, " elements, but count is ", count));
+    }
+    const vkattn::ParameterShape shape{{}, nullptr, rows, columns};
+    const auto first = vkattn::initial_values(shape, static_cast<vkattn::Initialisation>(how), seed);
+    std::copy(first.begin(), first.end(), values);
+    return {};
+  });
+}

@@ -1,0 +1,127 @@
+// Tensors, bindings and recording in C.
+#include <type_traits>
+#include <utility>
+
+#include "c/convert.hpp"
+#include "c/handles.hpp"
+#include "c/tensors.hpp"
+
+using vkattn::Result;
+namespace c = vkattn::c;
+
+namespace {
+
+template <class Plan>
+constexpr bool kIsLayer =
+    std::is_same_v<typename c::Kind<Plan>::Bindings, vkattn::MultiHeadAttentionBindings>;
+
+/// Calls `call` with the tensors of the plan's kind and, where that takes one, the workspace.
+template <class Plan, class Call>
+Result<void> with_tensors(const Plan& /*plan*/, const vkattn_execution& given, const Call& call) {
+  const auto tensors = c::tensors_of<Plan>(given);
+  if (!tensors) return tensors.error();
+  if constexpr (c::Kind<Plan>::kHasWorkspace) {
+    return call(*tensors, vkattn::BufferRange{given.workspace, given.workspace_offset, given.workspace_size});
+  } else {
+    return call(*tensors);
+  }
+}
+
+/// The bindings where they are of the plan's kind and made by it, else null.
+template <class Plan>
+const typename c::Kind<Plan>::Bindings* own_bindings(const Plan& plan, const vkattn_bindings& bindings) {
+  const auto* const own = std::get_if<typename c::Kind<Plan>::Bindings>(&bindings.bindings);
+  return own != nullptr && plan.has_made(*own) ? own : nullptr;
+}
+
+}  // namespace
+
+VkDeviceSize vkattn_plan_tensor_range(const vkattn_plan* plan, vkattn_tensor tensor, VkDeviceSize offset) {
+  if (plan == nullptr) return 0;
+  return std::visit([&](const auto& it) { return c::range_bytes(it, tensor, offset); }, plan->plan);
+}
+
+vkattn_result vkattn_bindings_create(vkattn_plan* plan, const vkattn_execution* execution,
+                                     VkDescriptorPool pool, vkattn_bindings** bindings, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (plan == nullptr || bindings == nullptr) return c::invalid("plan or bindings is null");
+    *bindings = nullptr;
+    const auto given = c::execution(execution);
+    if (!given) return given.error();
+    return std::visit(
+        [&](const auto& it) {
+          return with_tensors(it, *given, [&](const auto&... bound) -> Result<void> {
+            auto made = it.make_bindings(bound..., pool);
+            if (!made) return made.error();
+            c::give(std::make_unique<vkattn_bindings>(vkattn_bindings{plan->plan, *std::move(made)}),
+                    bindings);
+            return {};
+          });
+        },
+        plan->plan);
+  });
+}
+
+vkattn_result vkattn_bindings_rewrite(vkattn_bindings* bindings, const vkattn_execution* execution,
+                                      vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (bindings == nullptr) return c::invalid("bindings is null");
+    const auto given = c::execution(execution);
+    if (!given) return given.error();
+    return std::visit(
+        [&](const auto& it) {
+          using Own = typename c::Kind<std::decay_t<decltype(it)>>::Bindings;
+          auto& own = std::get<Own>(bindings->bindings);
+          return with_tensors(it, *given, [&](const auto&... bound) { return it.rewrite(own, bound...); });
+        },
+        bindings->plan);
+  });
+}
+
+vkattn_result vkattn_bindings_destroy(vkattn_bindings* bindings) {
+  return c::destroy(bindings);
+}
+
+vkattn_result vkattn_record(vkattn_plan* plan, VkCommandBuffer commands, const vkattn_bindings* bindings,
+                            const vkattn_record_options* options, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (plan == nullptr || commands == nullptr || bindings == nullptr) {
+      return c::invalid("plan, commands or bindings is null");
+    }
+    const auto how = c::record_options(options);
+    if (!how) return how.error();
+    return std::visit(
+        [&](const auto& it) -> Result<void> {
+          const auto* const own = own_bindings(it, *bindings);
+          if (own == nullptr) return c::invalid("these bindings were made by another plan");
+          if (!it.is_compiled()) {
+            return c::invalid("the plan is not compiled yet: call vkattn_plan_compile and wait for it");
+          }
+          it.record(commands, *own, *how);
+          return {};
+        },
+        plan->plan);
+  });
+}
+
+vkattn_result vkattn_record_push(vkattn_plan* plan, VkCommandBuffer commands,
+                                 const vkattn_execution* execution, const vkattn_record_options* options,
+                                 vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (plan == nullptr || commands == nullptr) return c::invalid("plan or commands is null");
+    const auto given = c::execution(execution);
+    if (!given) return given.error();
+    const auto how = c::record_options(options);
+    if (!how) return how.error();
+    return std::visit(
+        [&](const auto& it) -> Result<void> {
+          if constexpr (kIsLayer<std::decay_t<decltype(it)>>) {
+            return c::invalid("a layer is recorded with bindings: call vkattn_record");
+          } else {
+            return with_tensors(it, *given,
+                                [&](const auto&... bound) { return it.record(commands, bound..., *how); });
+          }
+        },
+        plan->plan);
+  });
+}

@@ -1,0 +1,300 @@
+// Tensors from C: see tensors.hpp.
+#include "c/tensors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "c/handles.hpp"
+
+namespace vkattn::c {
+
+namespace {
+
+using A = AttentionTensors;
+using P = AppendTensors;
+using M = MergeTensors;
+using B = BackwardTensors;
+using T = MatmulTensors;
+using L = MultiHeadAttentionTensors;
+using G = MultiHeadAttentionBackwardTensors;
+using W = MultiHeadAttentionParameters;
+
+/// A tensor's number and the member that it is.
+template <class Tensors>
+struct Member {
+  vkattn_tensor tensor;
+  BufferRange Tensors::*range;
+};
+
+constexpr std::array<Member<A>, 17> kAttention{{
+    {VKATTN_TENSOR_QUERY, &A::query},
+    {VKATTN_TENSOR_KEY, &A::key},
+    {VKATTN_TENSOR_VALUE, &A::value},
+    {VKATTN_TENSOR_OUTPUT, &A::output},
+    {VKATTN_TENSOR_LSE, &A::lse},
+    {VKATTN_TENSOR_KV_LENGTHS, &A::kv_lengths},
+    {VKATTN_TENSOR_QUERY_LENGTHS, &A::query_lengths},
+    {VKATTN_TENSOR_CUMULATIVE_QUERY_LENGTHS, &A::cumulative_query_lengths},
+    {VKATTN_TENSOR_CUMULATIVE_KV_LENGTHS, &A::cumulative_kv_lengths},
+    {VKATTN_TENSOR_PAGE_TABLE, &A::page_table},
+    {VKATTN_TENSOR_KEY_SCALES, &A::key_scales},
+    {VKATTN_TENSOR_VALUE_SCALES, &A::value_scales},
+    {VKATTN_TENSOR_MASK, &A::mask},
+    {VKATTN_TENSOR_ALIBI_SLOPES, &A::alibi_slopes},
+    {VKATTN_TENSOR_SINKS, &A::sinks},
+    {VKATTN_TENSOR_WEIGHTS, &A::weights},
+    {VKATTN_TENSOR_BLOCK_MASK, &A::block_mask},
+}};
+
+constexpr std::array<Member<P>, 14> kAppend{{
+    {VKATTN_TENSOR_QUERY, &P::query},
+    {VKATTN_TENSOR_KEY, &P::key},
+    {VKATTN_TENSOR_VALUE, &P::value},
+    {VKATTN_TENSOR_KV_LENGTHS, &P::kv_lengths},
+    {VKATTN_TENSOR_PAGE_TABLE, &P::page_table},
+    {VKATTN_TENSOR_KEY_SCALES, &P::key_scales},
+    {VKATTN_TENSOR_VALUE_SCALES, &P::value_scales},
+    {VKATTN_TENSOR_QUERY_OUTPUT, &P::query_output},
+    {VKATTN_TENSOR_CACHE_KEY, &P::cache_key},
+    {VKATTN_TENSOR_CACHE_VALUE, &P::cache_value},
+    {VKATTN_TENSOR_POSITIONS, &P::positions},
+    {VKATTN_TENSOR_NEW_LENGTHS, &P::new_lengths},
+    {VKATTN_TENSOR_CUMULATIVE_NEW_LENGTHS, &P::cumulative_new_lengths},
+    {VKATTN_TENSOR_FREQUENCIES, &P::frequencies},
+}};
+
+constexpr std::array<Member<M>, 4> kMerge{{
+    {VKATTN_TENSOR_PARTS, &M::parts},
+    {VKATTN_TENSOR_PART_LSE, &M::part_lse},
+    {VKATTN_TENSOR_OUTPUT, &M::output},
+    {VKATTN_TENSOR_LSE, &M::lse},
+}};
+
+constexpr std::array<Member<B>, 7> kBackward{{
+    {VKATTN_TENSOR_GRAD_OUTPUT, &B::grad_output},
+    {VKATTN_TENSOR_GRAD_QUERY, &B::grad_query},
+    {VKATTN_TENSOR_GRAD_KEY, &B::grad_key},
+    {VKATTN_TENSOR_GRAD_VALUE, &B::grad_value},
+    {VKATTN_TENSOR_GRAD_MASK, &B::grad_mask},
+    {VKATTN_TENSOR_GRAD_ALIBI_SLOPES, &B::grad_alibi_slopes},
+    {VKATTN_TENSOR_GRAD_SINKS, &B::grad_sinks},
+}};
+
+constexpr std::array<Member<T>, 4> kMatmul{{
+    {VKATTN_TENSOR_A, &T::a},
+    {VKATTN_TENSOR_B, &T::b},
+    {VKATTN_TENSOR_BIAS, &T::bias},
+    {VKATTN_TENSOR_OUTPUT, &T::output},
+}};
+
+constexpr std::array<Member<L>, 10> kLayer{{
+    {VKATTN_TENSOR_QUERY, &L::query},
+    {VKATTN_TENSOR_KEY, &L::key},
+    {VKATTN_TENSOR_VALUE, &L::value},
+    {VKATTN_TENSOR_OUTPUT, &L::output},
+    {VKATTN_TENSOR_SAVED, &L::saved},
+    {VKATTN_TENSOR_AVERAGED_WEIGHTS, &L::averaged_weights},
+    {VKATTN_TENSOR_CACHE_KEY, &L::cache_key},
+    {VKATTN_TENSOR_CACHE_VALUE, &L::cache_value},
+    {VKATTN_TENSOR_POSITIONS, &L::positions},
+    {VKATTN_TENSOR_FREQUENCIES, &L::frequencies},
+}};
+
+constexpr std::array<Member<W>, 7> kParameters{{
+    {VKATTN_TENSOR_IN_PROJ_WEIGHT, &W::in_proj_weight},
+    {VKATTN_TENSOR_Q_PROJ_WEIGHT, &W::q_proj_weight},
+    {VKATTN_TENSOR_K_PROJ_WEIGHT, &W::k_proj_weight},
+    {VKATTN_TENSOR_V_PROJ_WEIGHT, &W::v_proj_weight},
+    {VKATTN_TENSOR_IN_PROJ_BIAS, &W::in_proj_bias},
+    {VKATTN_TENSOR_OUT_PROJ_WEIGHT, &W::out_proj_weight},
+    {VKATTN_TENSOR_OUT_PROJ_BIAS, &W::out_proj_bias},
+}};
+// From the number of a parameter to that of its gradient.
+constexpr vkattn_tensor kToGradient = VKATTN_TENSOR_GRAD_IN_PROJ_WEIGHT - VKATTN_TENSOR_IN_PROJ_WEIGHT;
+
+constexpr std::array<Member<G>, 4> kLayerGradients{{
+    {VKATTN_TENSOR_GRAD_OUTPUT, &G::grad_output},
+    {VKATTN_TENSOR_GRAD_QUERY, &G::grad_query},
+    {VKATTN_TENSOR_GRAD_KEY, &G::grad_key},
+    {VKATTN_TENSOR_GRAD_VALUE, &G::grad_value},
+}};
+
+// Null where the table has no such tensor.
+template <class Tensors, std::size_t kCount>
+BufferRange Tensors::*find(const std::array<Member<Tensors>, kCount>& table, vkattn_tensor tensor) {
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const auto& row) { return row.tensor == tensor; });
+  return found != table.end() ? found->range : nullptr;
+}
+
+BufferRange W::*find_gradient(vkattn_tensor tensor) {
+  return tensor < kToGradient ? nullptr : find(kParameters, tensor - kToGradient);
+}
+
+// What a layer takes of attention's: not the heads' own tensors, which lie in its workspace.
+BufferRange A::*find_feature(vkattn_tensor tensor) {
+  return tensor == VKATTN_TENSOR_LSE || find(kLayer, tensor) != nullptr ? nullptr : find(kAttention, tensor);
+}
+
+template <class Tensors>
+BufferRange* member_of(Tensors& tensors, BufferRange Tensors::*range) {
+  return range != nullptr ? &(tensors.*range) : nullptr;
+}
+
+template <class Plan, class Tensors>
+VkDeviceSize bytes_of(const Plan& plan, BufferRange Tensors::*range, VkDeviceSize offset) {
+  return range != nullptr ? plan.range_bytes(range, offset) : 0;
+}
+
+/// Where attention's numbers beside tensors go; null where a kind of plan has no attention.
+/// @{
+A* attention_in(A& tensors) {
+  return &tensors;
+}
+A* attention_in(B& tensors) {
+  return &tensors.forward;
+}
+A* attention_in(L& tensors) {
+  return &tensors.attention;
+}
+A* attention_in(G& tensors) {
+  return &tensors.forward.attention;
+}
+template <class Tensors>
+A* attention_in(Tensors& /*others*/) {
+  return nullptr;
+}
+/// @}
+
+Result<void> read_attention(const vkattn_execution& given, A& tensors) {
+  tensors.block_mask_complete = given.block_mask_complete != 0;
+  tensors.dropout_seed = given.dropout_seed;
+  tensors.dropout_offset = given.dropout_offset;
+  if (given.score_buffer_count > kMaxScoreBuffers ||
+      (given.score_buffer_count != 0 && !given.score_buffers)) {
+    return invalid(detail::message("vkattn_execution::score_buffer_count is ", given.score_buffer_count,
+                                   given.score_buffers ? "; the most there can be is " : " and there are ",
+                                   given.score_buffers ? kMaxScoreBuffers : 0));
+  }
+  for (std::uint32_t i = 0; i < given.score_buffer_count; ++i) {
+    const vkattn_binding& binding = given.score_buffers[i];
+    tensors.score_buffers[i] = {binding.buffer, binding.offset, binding.size};
+  }
+  return {};
+}
+
+}  // namespace
+
+BufferRange* place(A& tensors, vkattn_tensor tensor) {
+  return member_of(tensors, find(kAttention, tensor));
+}
+
+BufferRange* place(P& tensors, vkattn_tensor tensor) {
+  return member_of(tensors, find(kAppend, tensor));
+}
+
+BufferRange* place(M& tensors, vkattn_tensor tensor) {
+  return member_of(tensors, find(kMerge, tensor));
+}
+
+BufferRange* place(B& tensors, vkattn_tensor tensor) {
+  if (BufferRange* const own = member_of(tensors, find(kBackward, tensor))) return own;
+  return place(tensors.forward, tensor);
+}
+
+BufferRange* place(T& tensors, vkattn_tensor tensor) {
+  return member_of(tensors, find(kMatmul, tensor));
+}
+
+BufferRange* place(L& tensors, vkattn_tensor tensor) {
+  if (BufferRange* const own = member_of(tensors, find(kLayer, tensor))) return own;
+  if (BufferRange* const own = member_of(tensors.parameters, find(kParameters, tensor))) return own;
+  return member_of(tensors.attention, find_feature(tensor));
+}
+
+BufferRange* place(G& tensors, vkattn_tensor tensor) {
+  if (BufferRange* const own = member_of(tensors, find(kLayerGradients, tensor))) return own;
+  if (BufferRange* const own = member_of(tensors.grad_parameters, find_gradient(tensor))) return own;
+  return place(tensors.forward, tensor);
+}
+
+ParameterNumbers numbers_of(BufferRange W::*parameter) {
+  const auto row = std::find_if(kParameters.begin(), kParameters.end(),
+                                [&](const Member<W>& each) { return each.range == parameter; });
+  return {row->tensor, row->tensor + kToGradient};
+}
+
+VkDeviceSize range_bytes(const AttentionPlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
+  return bytes_of(plan, find(kAttention, tensor), offset);
+}
+
+VkDeviceSize range_bytes(const AppendPlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
+  return bytes_of(plan, find(kAppend, tensor), offset);
+}
+
+VkDeviceSize range_bytes(const MergePlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
+  return bytes_of(plan, find(kMerge, tensor), offset);
+}
+
+VkDeviceSize range_bytes(const BackwardPlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
+  if (BufferRange B::*const own = find(kBackward, tensor)) return plan.range_bytes(own, offset);
+  return bytes_of(plan, find(kAttention, tensor), offset);
+}
+
+VkDeviceSize range_bytes(const MatmulPlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
+  return bytes_of(plan, find(kMatmul, tensor), offset);
+}
+
+VkDeviceSize range_bytes(const MultiHeadAttentionPlan& plan, vkattn_tensor tensor, VkDeviceSize offset) {
+  if (BufferRange L::*const own = find(kLayer, tensor)) return plan.range_bytes(own, offset);
+  if (BufferRange W::*const own = find(kParameters, tensor)) return plan.range_bytes(own, offset);
+  return bytes_of(plan, find_feature(tensor), offset);
+}
+
+VkDeviceSize range_bytes(const MultiHeadAttentionBackwardPlan& plan, vkattn_tensor tensor,
+                         VkDeviceSize offset) {
+  if (BufferRange G::*const own = find(kLayerGradients, tensor)) return plan.range_bytes(own, offset);
+  if (BufferRange W::*const own = find_gradient(tensor)) return plan.range_bytes(own, offset);
+  if (BufferRange L::*const own = find(kLayer, tensor)) return plan.forward_range_bytes(own, offset);
+  if (BufferRange W::*const own = find(kParameters, tensor)) return plan.forward_range_bytes(own, offset);
+  BufferRange A::*const feature = find_feature(tensor);
+  return feature != nullptr ? plan.forward_range_bytes(feature, offset) : 0;
+}
+
+Result<vkattn_execution> execution(const vkattn_execution* given) {
+  return read(given, vkattn_execution_init, "vkattn_execution");
+}
+
+template <class Plan>
+Result<typename Kind<Plan>::Tensors> tensors_of(const vkattn_execution& given) {
+  typename Kind<Plan>::Tensors tensors;
+  std::array<bool, kTensorNumbers> seen{};
+  if (given.tensor_count != 0 && given.tensors == nullptr) {
+    return invalid(
+        detail::message("vkattn_execution::tensors is null and tensor_count is ", given.tensor_count));
+  }
+  for (const vkattn_binding& binding : std::span(given.tensors, given.tensor_count)) {
+    BufferRange* const target = place(tensors, binding.tensor);
+    if (target == nullptr) {
+      return invalid(detail::message("there is no tensor ", binding.tensor, " of ", Kind<Plan>::kName));
+    }
+    if (seen[binding.tensor]) return invalid(detail::message("tensor ", binding.tensor, " is bound twice"));
+    seen[binding.tensor] = true;
+    *target = {binding.buffer, binding.offset, binding.size};
+  }
+  if (A* const attention = attention_in(tensors)) {
+    if (Result<void> s = read_attention(given, *attention); !s) return s.error();
+  }
+  return tensors;
+}
+
+template Result<A> tensors_of<AttentionPlan>(const vkattn_execution&);
+template Result<P> tensors_of<AppendPlan>(const vkattn_execution&);
+template Result<M> tensors_of<MergePlan>(const vkattn_execution&);
+template Result<B> tensors_of<BackwardPlan>(const vkattn_execution&);
+template Result<T> tensors_of<MatmulPlan>(const vkattn_execution&);
+template Result<L> tensors_of<MultiHeadAttentionPlan>(const vkattn_execution&);
+template Result<G> tensors_of<MultiHeadAttentionBackwardPlan>(const vkattn_execution&);
+
+}  // namespace vkattn::c

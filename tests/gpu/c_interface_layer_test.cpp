@@ -1,0 +1,483 @@
+// The C interface on a device: gradients, products and layers, whose bits are those of the C++ classes.
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "gpu/c_interface.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+/// One buffer for the tensors of a test.
+class TensorArena {
+ public:
+  explicit TensorArena(const Runtime& runtime)
+      : runtime_(runtime), buffer_(runtime.create_buffer(kBytes).value()), first_(kBytes / 4) {
+    // Small numbers of both signs, each another one.
+    for (std::size_t i = 0; i < first_.size(); ++i) {
+      first_[i] = static_cast<float>((i * 2654435761U >> 8U) % 4001) / 2000 - 1;
+    }
+  }
+  /// `elements` of float32.
+  [[nodiscard]] BufferRange take(std::int64_t elements) {
+    const VkDeviceSize bytes = static_cast<VkDeviceSize>(elements) * 4;
+    const BufferRange range{buffer_.handle(), used_, bytes};
+    used_ = (used_ + bytes + 255) / 256 * 256;
+    EXPECT_LE(used_, kBytes);
+    return range;
+  }
+  /// Integers of small size, which features may take as lengths.
+  void zero(const BufferRange& range) {
+    std::fill_n(first_.begin() + static_cast<std::ptrdiff_t>(range.offset / 4), range.size / 4, 0.0F);
+  }
+  void reset() const { EXPECT_TRUE(runtime_.write(buffer_, 0, std::as_bytes(std::span(first_))).ok()); }
+  [[nodiscard]] std::vector<float> read() const {
+    std::vector<float> all(first_.size());
+    EXPECT_TRUE(runtime_.read(buffer_, 0, std::as_writable_bytes(std::span(all))).ok());
+    return all;
+  }
+  /// That a range holds other bits than at first.
+  [[nodiscard]] bool has_changed(const BufferRange& range, const std::vector<float>& now) const {
+    return std::memcmp(now.data() + range.offset / 4, first_.data() + range.offset / 4, range.size) != 0;
+  }
+
+ private:
+  static constexpr VkDeviceSize kBytes = 1U << 19U;
+  const Runtime& runtime_;
+  Buffer buffer_;
+  std::vector<float> first_;
+  VkDeviceSize used_ = 0;
+};
+
+class CInterfaceLayers : public CInterfaceTest {
+ protected:
+  /// Runs both on the same numbers and compares every byte.
+  template <class Plan, class Tensors>
+  void expect_the_same(const Plan& plan, vkattn_plan* c_plan, const Tensors& tensors,
+                       const TensorArena& arena, std::vector<BufferRange> written) {
+    const VkDeviceSize bytes = plan.requirements().workspace_bytes;
+    Buffer workspace;
+    if (bytes != 0) workspace = runtime().create_buffer(bytes).value();
+    vkattn_requirements needs = initial(vkattn_requirements_init);
+    ASSERT_EQ(vkattn_plan_get_requirements(c_plan, &needs, &error_), VKATTN_SUCCESS) << error_.message;
+    EXPECT_EQ(needs.workspace_bytes, bytes);
+    arena.reset();
+    const auto bindings = plan.make_bindings(tensors, bytes != 0 ? workspace.range() : BufferRange{});
+    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+    ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { plan.record(c, *bindings); }).ok());
+    const std::vector<float> expected = arena.read();
+    for (const BufferRange& range : written) EXPECT_TRUE(arena.has_changed(range, expected)) << range.offset;
+    const std::vector<vkattn_binding> bound = bindings_of(tensors);
+    for (const vkattn_binding& each : bound) {
+      EXPECT_EQ(vkattn_plan_tensor_range(c_plan, each.tensor, each.offset), each.size) << each.tensor;
+    }
+    vkattn_execution execution = initial(vkattn_execution_init);
+    execution.tensors = bound.data();
+    execution.tensor_count = static_cast<std::uint32_t>(bound.size());
+    execution.workspace = workspace.handle();
+    execution.workspace_size = bytes;
+    arena.reset();
+    execute(c_plan, execution);
+    EXPECT_EQ(std::memcmp(arena.read().data(), expected.data(), expected.size() * 4), 0);
+    arena.reset();
+    execute_slices(c_plan, execution);
+    EXPECT_EQ(std::memcmp(arena.read().data(), expected.data(), expected.size() * 4), 0) << "in slices";
+    expect_report(plan, c_plan);
+  }
+  /// One dispatch at a time.
+  void execute_slices(vkattn_plan* plan, const vkattn_execution& execution) {
+    vkattn_bindings* bindings = nullptr;
+    ASSERT_EQ(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, &bindings, &error_), VKATTN_SUCCESS)
+        << error_.message;
+    std::uint32_t count = 0;
+    ASSERT_EQ(vkattn_plan_get_estimates(plan, nullptr, &count, &error_), VKATTN_SUCCESS);
+    vkattn_record_options slice = initial(vkattn_record_options_init);
+    slice.dispatch_count = 1;
+    for (; slice.first_dispatch < count; ++slice.first_dispatch) {
+      vkattn_result recorded = VKATTN_SUCCESS;
+      ASSERT_TRUE(runtime()
+                      .execute([&](VkCommandBuffer c) {
+                        recorded = vkattn_record(plan, c, bindings, &slice, &error_);
+                      })
+                      .ok());
+      ASSERT_EQ(recorded, VKATTN_SUCCESS) << error_.message;
+    }
+    EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
+  }
+  template <class Plan>
+  void expect_report(const Plan& plan, vkattn_plan* c_plan) {
+    std::string text(vkattn_plan_describe(c_plan, nullptr, 0), ' ');
+    (void)vkattn_plan_describe(c_plan, text.data(), text.size());
+    text.pop_back();
+    EXPECT_EQ(text, plan.describe());
+    std::uint32_t count = 0;
+    ASSERT_EQ(vkattn_plan_get_estimates(c_plan, nullptr, &count, &error_), VKATTN_SUCCESS);
+    EXPECT_EQ(count, plan.dispatches().size());
+    EXPECT_EQ(vkattn_plan_release(c_plan), VKATTN_SUCCESS);
+  }
+
+  /// Four heads of self-attention over rows of 32, with slopes of ALiBi from a buffer.
+  static vkattn_attention_desc heads() {
+    vkattn_attention_desc desc = initial(vkattn_attention_desc_init);
+    desc.batch = 2;
+    desc.query_heads = 4;
+    desc.kv_heads = 2;
+    desc.query_length = 5;
+    desc.causal = 1;
+    desc.alibi = VKATTN_ALIBI_SLOPES_GIVEN;
+    return desc;
+  }
+  static vkattn_multi_head_attention_desc layer_of(const vkattn_attention_desc& attention) {
+    vkattn_multi_head_attention_desc desc = initial(vkattn_multi_head_attention_desc_init);
+    desc.attention = &attention;
+    desc.d_model = 32;
+    return desc;
+  }
+  static MultiHeadAttentionParameters take_parameters(const MultiHeadAttentionDesc& desc,
+                                                      TensorArena& arena) {
+    MultiHeadAttentionParameters all;
+    for (const ParameterShape& shape : parameters(desc)) all.*shape.range = arena.take(shape.elements());
+    return all;
+  }
+};
+
+TEST_F(CInterfaceLayers, GradientsAreThoseOfCpp) {
+  AttentionDesc attention = parsed("b2 hq4 hkv2 9x20 d16 causal softcap=3 lse").desc;
+  vkattn_attention_desc c_attention = desc_of(attention);
+  attention.has_sinks = true;
+  c_attention.has_sinks = 1;
+  BackwardDesc desc;
+  desc.attention = attention;
+  desc.has_grad_sinks = true;
+  vkattn_backward_desc c_desc = initial(vkattn_backward_desc_init);
+  c_desc.attention = &c_attention;
+  c_desc.has_grad_sinks = 1;
+  const auto plan = BackwardPlan::create(runtime().device(), desc);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  vkattn_plan* c_plan = nullptr;
+  ASSERT_EQ(vkattn_plan_create_backward(device_, &c_desc, nullptr, &c_plan, &error_), VKATTN_SUCCESS)
+      << error_.message;
+  vkattn_kernel_choice choice{};
+  ASSERT_EQ(vkattn_plan_get_choice(c_plan, &choice, &error_), VKATTN_SUCCESS);
+  EXPECT_EQ(choice.kernel, plan->kernel_name());
+  EXPECT_EQ(vkattn_plan_tensor_range(c_plan, VKATTN_TENSOR_BLOCK_MASK, 0), 0U);
+  EXPECT_EQ(vkattn_plan_tensor_range(c_plan, VKATTN_TENSOR_GRAD_MASK, 0), 0U);
+  TensorArena arena(runtime());
+  BackwardTensors tensors;
+  const std::int64_t query = 2 * 4 * 9 * 16, key = 2 * 2 * 20 * 16;
+  for (BufferRange* const range :
+       {&tensors.forward.query, &tensors.forward.output, &tensors.grad_output, &tensors.grad_query}) {
+    *range = arena.take(query);
+  }
+  for (BufferRange* const range :
+       {&tensors.forward.key, &tensors.forward.value, &tensors.grad_key, &tensors.grad_value}) {
+    *range = arena.take(key);
+  }
+  tensors.forward.lse = arena.take(2 * 4 * 9);
+  tensors.forward.sinks = arena.take(4);
+  tensors.grad_sinks = arena.take(4);
+  expect_the_same(*plan, c_plan, tensors, arena,
+                  {tensors.grad_query, tensors.grad_key, tensors.grad_value, tensors.grad_sinks});
+}
+
+TEST_F(CInterfaceLayers, ProductsAreThoseOfCpp) {
+  MatmulDesc desc;
+  desc.batch = 2;
+  desc.rows = 13;
+  desc.columns = 20;
+  desc.inner = 300;
+  desc.has_bias = desc.accumulates = true;
+  desc.b.strides = MatrixStrides{0, 1, 300};  // a weight, transposed
+  const vkattn_matrix_strides strides{0, 1, 300};
+  vkattn_matmul_desc c_desc = initial(vkattn_matmul_desc_init);
+  c_desc.batch = 2;
+  c_desc.rows = 13;
+  c_desc.columns = 20;
+  c_desc.inner = 300;
+  c_desc.has_bias = c_desc.accumulates = 1;
+  c_desc.b.strides = &strides;
+  MatmulOptions options;
+  options.inner_splits = 2;
+  options.kernel = "tile";
+  vkattn_plan_options c_options = initial(vkattn_plan_options_init);
+  c_options.inner_splits = 2;
+  c_options.kernel = "tile";
+  const auto plan = MatmulPlan::create(runtime().device(), desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  vkattn_plan* c_plan = nullptr;
+  ASSERT_EQ(vkattn_plan_create_matmul(device_, &c_desc, &c_options, &c_plan, &error_), VKATTN_SUCCESS)
+      << error_.message;
+  // Its block sizes, asked for by name.
+  vkattn_kernel_choice choice{};
+  ASSERT_EQ(vkattn_plan_get_choice(c_plan, &choice, &error_), VKATTN_SUCCESS);
+  EXPECT_STREQ(choice.kernel, "tile");
+  EXPECT_EQ(choice.tile.keys, plan->tile().inner);
+  EXPECT_EQ(vkattn_plan_release(c_plan), VKATTN_SUCCESS);
+  c_options.tile = &choice.tile;
+  ASSERT_EQ(vkattn_plan_create_matmul(device_, &c_desc, &c_options, &c_plan, &error_), VKATTN_SUCCESS)
+      << error_.message;
+  TensorArena arena(runtime());
+  const MatmulTensors tensors{arena.take(2 * 13 * 300), arena.take(20 * 300), arena.take(20),
+                              arena.take(2 * 13 * 20)};
+  expect_the_same(*plan, c_plan, tensors, arena, {tensors.output});
+}
+
+TEST_F(CInterfaceLayers, LayersAndTheirGradientsAreThoseOfCpp) {
+  vkattn_attention_desc attention = heads();
+  attention.weights = VKATTN_WEIGHTS_STAGE_PROBABILITIES;
+  vkattn_multi_head_attention_desc c_desc = layer_of(attention);
+  c_desc.has_averaged_weights = c_desc.saves_for_gradients = 1;
+  c_desc.rotary_style = VKATTN_ROTARY_STYLE_HALF_SPLIT;
+  c_desc.rotary_dims = 8;
+  const MultiHeadAttentionDesc desc = c::multi_head_attention_desc(&c_desc).value();
+  const auto plan = MultiHeadAttentionPlan::create(runtime().device(), desc);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  vkattn_plan* c_plan = nullptr;
+  ASSERT_EQ(vkattn_plan_create_multi_head_attention(device_, &c_desc, nullptr, &c_plan, &error_),
+            VKATTN_SUCCESS)
+      << error_.message;
+  TensorArena arena(runtime());
+  MultiHeadAttentionBackwardTensors all;
+  MultiHeadAttentionTensors& tensors = all.forward;
+  tensors.query = arena.take(2 * 5 * 32);
+  tensors.output = arena.take(2 * 5 * 32);
+  tensors.parameters = take_parameters(desc, arena);
+  tensors.saved = arena.take(static_cast<std::int64_t>(plan->saved_bytes() / 4));
+  tensors.averaged_weights = arena.take(2 * 5 * 5);
+  tensors.attention.weights = arena.take(2 * 4 * 5 * 5);
+  tensors.attention.alibi_slopes = arena.take(4);
+  EXPECT_EQ(vkattn_plan_needs_self_test(c_plan) != 0, plan->attention().uses_matrix_units());
+  expect_the_same(*plan, c_plan, tensors, arena,
+                  {tensors.output, tensors.saved, tensors.averaged_weights, tensors.attention.weights});
+
+  vkattn_multi_head_attention_backward_desc c_backward =
+      initial(vkattn_multi_head_attention_backward_desc_init);
+  c_backward.forward = &c_desc;
+  c_backward.adds_to_parameters = 1;
+  const auto gradients = MultiHeadAttentionBackwardPlan::create(
+      runtime().device(), c::multi_head_attention_backward_desc(&c_backward).value());
+  ASSERT_TRUE(gradients.ok()) << gradients.error().message;
+  ASSERT_EQ(vkattn_plan_create_multi_head_attention_backward(device_, &c_backward, nullptr, &c_plan, &error_),
+            VKATTN_SUCCESS)
+      << error_.message;
+  // What the forward pass wrote beside `saved` is not bound.
+  tensors.output = tensors.averaged_weights = tensors.attention.weights = {};
+  all.grad_output = arena.take(2 * 5 * 32);
+  all.grad_query = arena.take(2 * 5 * 32);
+  all.grad_parameters = take_parameters(desc, arena);
+  expect_the_same(*gradients, c_plan, all, arena,
+                  {all.grad_query, all.grad_parameters.in_proj_weight, all.grad_parameters.in_proj_bias,
+                   all.grad_parameters.out_proj_weight, all.grad_parameters.out_proj_bias});
+}
+
+TEST_F(CInterfaceLayers, LayersOverACacheAreThoseOfCpp) {
+  vkattn_attention_desc attention = heads();
+  attention.query_length = 2;
+  attention.kv_length = 7;
+  attention.align = VKATTN_ALIGN_BOTTOM_RIGHT;
+  vkattn_multi_head_attention_desc c_desc = layer_of(attention);
+  c_desc.has_cache = 1;
+  const MultiHeadAttentionDesc desc = c::multi_head_attention_desc(&c_desc).value();
+  const auto plan = MultiHeadAttentionPlan::create(runtime().device(), desc);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  vkattn_plan* c_plan = nullptr;
+  ASSERT_EQ(vkattn_plan_create_multi_head_attention(device_, &c_desc, nullptr, &c_plan, &error_),
+            VKATTN_SUCCESS)
+      << error_.message;
+  TensorArena arena(runtime());
+  MultiHeadAttentionTensors tensors;
+  tensors.query = arena.take(2 * 2 * 32);
+  tensors.output = arena.take(2 * 2 * 32);
+  tensors.parameters = take_parameters(desc, arena);
+  tensors.cache_key = arena.take(2 * 2 * 7 * 8);
+  tensors.cache_value = arena.take(2 * 2 * 7 * 8);
+  tensors.positions = arena.take(2);
+  arena.zero(tensors.positions);
+  tensors.attention.kv_lengths = arena.take(2);
+  tensors.attention.alibi_slopes = arena.take(4);
+  expect_the_same(*plan, c_plan, tensors, arena,
+                  {tensors.output, tensors.cache_key, tensors.cache_value, tensors.attention.kv_lengths});
+}
+
+TEST_F(CInterfaceLayers, GradientsAndProductsTakePushDescriptors) {
+  if (!capabilities().push_descriptors) GTEST_SKIP() << "the device has no VK_KHR_push_descriptor";
+  vkattn_matmul_desc desc = initial(vkattn_matmul_desc_init);
+  desc.rows = 1;
+  desc.columns = 3;
+  desc.inner = 4;
+  desc.a_is_ones = 1;
+  vkattn_plan_options options = initial(vkattn_plan_options_init);
+  options.push_descriptors = 1;
+  options.inner_splits = 1;
+  vkattn_plan* plan = nullptr;
+  ASSERT_EQ(vkattn_plan_create_matmul(device_, &desc, &options, &plan, &error_), VKATTN_SUCCESS)
+      << error_.message;
+  TensorArena arena(runtime());
+  const BufferRange b = arena.take(12), output = arena.take(3);
+  arena.reset();
+  const vkattn_binding bound[] = {{VKATTN_TENSOR_B, b.buffer, b.offset, b.size},
+                                  {VKATTN_TENSOR_OUTPUT, output.buffer, output.offset, output.size}};
+  vkattn_execution execution = initial(vkattn_execution_init);
+  execution.tensors = bound;
+  execution.tensor_count = 2;
+  vkattn_result result = VKATTN_SUCCESS;
+  ASSERT_TRUE(runtime()
+                  .execute([&](VkCommandBuffer commands) {
+                    result = vkattn_record_push(plan, commands, &execution, nullptr, &error_);
+                  })
+                  .ok());
+  ASSERT_EQ(result, VKATTN_SUCCESS) << error_.message;
+  const std::vector<float> now = arena.read();
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(now[output.offset / 4 + i], now[i] + now[i + 3] + now[i + 6] + now[i + 9], 1e-6F);
+  }
+  EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+}
+
+/// Statistics are the driver's of every kernel, or a sentence.
+TEST_F(CInterfaceLayers, GradientsAndProductsHaveStatistics) {
+  vkattn_attention_desc attention = heads();
+  attention.kv_length = attention.head_dim = 8;
+  attention.has_lse = 1;
+  vkattn_backward_desc backward = initial(vkattn_backward_desc_init);
+  backward.attention = &attention;
+  vkattn_matmul_desc product = initial(vkattn_matmul_desc_init);
+  product.rows = product.columns = product.inner = 4;
+  vkattn_plan_options options = initial(vkattn_plan_options_init);
+  options.capture_statistics = 1;
+  vkattn_plan* plans[2] = {};
+  const vkattn_result results[] = {
+      vkattn_plan_create_backward(device_, &backward, &options, &plans[0], &error_),
+      vkattn_plan_create_matmul(device_, &product, &options, &plans[1], &error_)};
+  for (int i = 0; i < 2; ++i) {
+    if (!capabilities().pipeline_statistics) {
+      EXPECT_EQ(results[i], VKATTN_ERROR_UNSUPPORTED);
+      EXPECT_NE(std::strstr(error_.message, "VK_KHR_pipeline_executable_properties"), nullptr);
+      continue;
+    }
+    ASSERT_EQ(results[i], VKATTN_SUCCESS) << error_.message;
+    std::uint32_t count = 0;
+    EXPECT_EQ(vkattn_plan_get_statistics(plans[i], nullptr, &count, &error_), VKATTN_SUCCESS)
+        << error_.message;
+    EXPECT_EQ(vkattn_plan_release(plans[i]), VKATTN_SUCCESS);
+  }
+}
+
+/// Each mistake with a word of the sentence that it gives.
+TEST_F(CInterfaceLayers, WrongProblemsAreRefusedByName) {
+  vkattn_plan* plan = nullptr;
+  const auto refused = [&](vkattn_result result, const char* words) {
+    EXPECT_EQ(result, VKATTN_ERROR_INVALID_ARGUMENT) << words;
+    EXPECT_EQ(plan, nullptr) << words;
+    EXPECT_NE(std::strstr(error_.message, words), nullptr) << error_.message;
+  };
+  vkattn_attention_desc attention = heads();
+  vkattn_backward_desc backward = initial(vkattn_backward_desc_init);
+  const auto gradients = [&] {
+    return vkattn_plan_create_backward(device_, &backward, nullptr, &plan, &error_);
+  };
+  refused(gradients(), "vkattn_attention_desc is null");
+  attention.kv_length = attention.head_dim = 8;
+  backward.attention = &attention;
+  refused(gradients(), "has_lse");
+  attention.has_lse = 1;
+  const vkattn_tensor_desc block{VKATTN_DATA_TYPE_Q8_0, 0, nullptr};
+  backward.grad_key = &block;
+  refused(gradients(), "grad_key");
+  vkattn_matmul_desc product = initial(vkattn_matmul_desc_init);
+  refused(vkattn_plan_create_matmul(device_, &product, nullptr, &plan, &error_), "rows");
+  refused(vkattn_plan_create_matmul(device_, nullptr, nullptr, &plan, &error_), "vkattn_matmul_desc is null");
+
+  attention = heads();
+  vkattn_multi_head_attention_desc layer = layer_of(attention);
+  vkattn_plan_options options = initial(vkattn_plan_options_init);
+  options.push_descriptors = 1;
+  const auto forward = [&] {
+    return vkattn_plan_create_multi_head_attention(device_, &layer, &options, &plan, &error_);
+  };
+  refused(forward(), "push_descriptors");
+  options.push_descriptors = 0;
+  layer.d_model = VKATTN_UNSET;
+  refused(forward(), "d_model");
+  layer.struct_size += 16;
+  refused(forward(), "vkattn_multi_head_attention_desc::struct_size");
+  layer = layer_of(attention);
+  vkattn_multi_head_attention_backward_desc layer_gradients =
+      initial(vkattn_multi_head_attention_backward_desc_init);
+  layer_gradients.forward = &layer;
+  refused(
+      vkattn_plan_create_multi_head_attention_backward(device_, &layer_gradients, nullptr, &plan, &error_),
+      "saves_for_gradients");
+}
+
+TEST_F(CInterfaceLayers, WrongUsesAreRefusedByName) {
+  const vkattn_attention_desc attention = heads();
+  const vkattn_multi_head_attention_desc desc = layer_of(attention);
+  vkattn_plan_options options = initial(vkattn_plan_options_init);
+  options.deferred_compilation = 1;
+  vkattn_plan* layer = nullptr;
+  ASSERT_EQ(vkattn_plan_create_multi_head_attention(device_, &desc, &options, &layer, &error_),
+            VKATTN_SUCCESS)
+      << error_.message;
+  vkattn_matmul_desc sum = initial(vkattn_matmul_desc_init);
+  sum.rows = sum.columns = sum.inner = 1;
+  sum.a_is_ones = 1;
+  vkattn_plan* product = nullptr;
+  ASSERT_EQ(vkattn_plan_create_matmul(device_, &sum, &options, &product, &error_), VKATTN_SUCCESS)
+      << error_.message;
+  const Buffer buffer = runtime().create_buffer(64).value();
+  vkattn_binding bound[] = {{VKATTN_TENSOR_B, buffer.handle(), 0, 4},
+                            {VKATTN_TENSOR_OUTPUT, buffer.handle(), 16, 4}};
+  vkattn_execution execution = initial(vkattn_execution_init);
+  execution.tensors = bound;
+  execution.tensor_count = 2;
+  vkattn_bindings* bindings = nullptr;
+  ASSERT_EQ(vkattn_bindings_create(product, &execution, VK_NULL_HANDLE, &bindings, &error_), VKATTN_SUCCESS)
+      << error_.message;
+  const auto refused = [&](vkattn_result result, const char* words) {
+    EXPECT_EQ(result, VKATTN_ERROR_INVALID_ARGUMENT) << words;
+    EXPECT_NE(std::strstr(error_.message, words), nullptr) << error_.message;
+  };
+  vkattn_result by_product = VKATTN_SUCCESS, by_layer = VKATTN_SUCCESS, pushed = VKATTN_SUCCESS;
+  std::string first, second;
+  ASSERT_TRUE(runtime()
+                  .execute([&](VkCommandBuffer commands) {
+                    by_product = vkattn_record(product, commands, bindings, nullptr, &error_);
+                    first = error_.message;
+                    by_layer = vkattn_record(layer, commands, bindings, nullptr, &error_);
+                    second = error_.message;
+                    pushed = vkattn_record_push(layer, commands, &execution, nullptr, &error_);
+                  })
+                  .ok());
+  EXPECT_EQ(by_product, VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE(first.find("vkattn_plan_compile"), std::string::npos) << first;
+  EXPECT_EQ(by_layer, VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE(second.find("another plan"), std::string::npos) << second;
+  refused(pushed, "vkattn_record");
+  vkattn_bindings* none = nullptr;
+  const auto bind = [&] { return vkattn_bindings_create(layer, &execution, VK_NULL_HANDLE, &none, &error_); };
+  refused(bind(), "there is no tensor 34 of a layer");
+  bound[0].tensor = VKATTN_TENSOR_LSE;
+  refused(bind(), "there is no tensor 4 of a layer");
+  bound[0].tensor = VKATTN_TENSOR_QUERY;
+  refused(bind(), "query is (2, 5, 32) f32");
+  EXPECT_EQ(none, nullptr);
+  std::uint32_t count = 0;
+  vkattn_append_desc append = initial(vkattn_append_desc_init);
+  append.kv_heads = append.new_length = append.head_dim = append.cache_length = 1;
+  vkattn_plan* other = nullptr;
+  ASSERT_EQ(vkattn_plan_create_append(device_, &append, &options, &other, &error_), VKATTN_SUCCESS)
+      << error_.message;
+  refused(vkattn_plan_get_statistics(other, nullptr, &count, &error_), "statistics");
+  refused(vkattn_plan_get_statistics(product, nullptr, &count, &error_), "capture_statistics");
+  refused(vkattn_plan_get_statistics(layer, nullptr, &count, &error_), "capture_statistics");
+  vkattn_self_test* test = nullptr;
+  refused(vkattn_self_test_create(device_, product, VK_NULL_HANDLE, &test, &error_), "self-tests");
+  EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
+  for (vkattn_plan* const plan : {layer, product, other})
+    EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+}
+
+}  // namespace
+}  // namespace vkattn::tests

@@ -1,0 +1,114 @@
+// The C interface by many threads: plans are made, asked and given back beside one that is recorded.
+#include <atomic>
+#include <cstring>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "gpu/c_interface.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+/// What one thread does again and again; each has an error of its own.
+class Planner {
+ public:
+  Planner(vkattn_device* device, vkattn_plan* shared, const vkattn_execution& execution)
+      : device_(device), shared_(shared), execution_(execution) {}
+
+  [[nodiscard]] std::string run() {
+    for (int round = 0; round < 3; ++round) {
+      if (!make_each_kind() || !use_shared()) return std::string("a call failed: ") + error_.message;
+    }
+    return "";
+  }
+
+ private:
+  [[nodiscard]] bool make_each_kind() {
+    vkattn_plan_options options = initial(vkattn_plan_options_init);
+    options.kernel = "lane";
+    vkattn_attention_desc attention = initial(vkattn_attention_desc_init);
+    attention.query_length = attention.kv_length = 3;
+    attention.head_dim = 4;
+    attention.has_lse = 1;
+    if (!is_done(vkattn_plan_create_attention(device_, &attention, &options, &plan_, &error_))) {
+      return false;
+    }
+    vkattn_backward_desc backward = initial(vkattn_backward_desc_init);
+    backward.attention = &attention;
+    if (!is_done(vkattn_plan_create_backward(device_, &backward, &options, &plan_, &error_))) {
+      return false;
+    }
+    vkattn_matmul_desc product = initial(vkattn_matmul_desc_init);
+    product.rows = product.columns = product.inner = 5;
+    options.deferred_compilation = 1;
+    if (!is_done(vkattn_plan_create_matmul(device_, &product, &options, &plan_, &error_))) return false;
+    attention.has_lse = 0;
+    vkattn_multi_head_attention_desc layer = initial(vkattn_multi_head_attention_desc_init);
+    layer.attention = &attention;
+    layer.d_model = 8;
+    return is_done(vkattn_plan_create_multi_head_attention(device_, &layer, &options, &plan_, &error_));
+  }
+  /// Asks a plan that was made and gives it back.
+  [[nodiscard]] bool is_done(vkattn_result result) {
+    if (result != VKATTN_SUCCESS) return false;
+    vkattn_requirements needs = initial(vkattn_requirements_init);
+    return vkattn_plan_compile(plan_, &error_) == VKATTN_SUCCESS &&
+           vkattn_plan_describe(plan_, nullptr, 0) > 1 &&
+           vkattn_plan_get_requirements(plan_, &needs, &error_) == VKATTN_SUCCESS &&
+           vkattn_plan_release(plan_) == VKATTN_SUCCESS;
+  }
+  /// The plan that another thread records meanwhile.
+  [[nodiscard]] bool use_shared() {
+    if (vkattn_plan_retain(shared_) != VKATTN_SUCCESS) return false;
+    vkattn_bindings* bindings = nullptr;
+    const bool is_bound =
+        vkattn_plan_tensor_range(shared_, VKATTN_TENSOR_QUERY, 0) != 0 &&
+        vkattn_bindings_create(shared_, &execution_, VK_NULL_HANDLE, &bindings, &error_) == VKATTN_SUCCESS &&
+        vkattn_bindings_rewrite(bindings, &execution_, &error_) == VKATTN_SUCCESS;
+    return vkattn_bindings_destroy(bindings) == VKATTN_SUCCESS && is_bound &&
+           vkattn_plan_release(shared_) == VKATTN_SUCCESS;
+  }
+
+  vkattn_device* device_;
+  vkattn_plan* shared_;
+  vkattn_plan* plan_ = nullptr;  ///< of its own
+  vkattn_execution execution_;
+  vkattn_error error_ = initial(vkattn_error_init);
+};
+
+TEST_F(CInterfaceTest, ThreadsMakePlansMeanwhileOneIsRecorded) {
+  const Problem problem = parsed("h2 9x40 d16 softcap=3");
+  const vkattn_attention_desc desc = desc_of(problem.desc);
+  vkattn_plan_options options = initial(vkattn_plan_options_init);
+  options.kernel = "lane";
+  vkattn_plan* shared = nullptr;
+  ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &shared, &error_), VKATTN_SUCCESS)
+      << error_.message;
+  const harness::ProblemRun run = ready_run(problem);
+  const std::vector<vkattn_binding> tensors = bindings_of(run.tensors());
+  vkattn_execution execution = initial(vkattn_execution_init);
+  execution.tensors = tensors.data();
+  execution.tensor_count = static_cast<std::uint32_t>(tensors.size());
+  constexpr std::size_t kThreads = 4;
+  std::vector<std::string> failures(kThreads, "not run");
+  std::atomic<std::size_t> running = kThreads;
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      failures[i] = Planner(device_, shared, execution).run();
+      --running;
+    });
+  }
+  do {
+    execute(shared, execution);
+  } while (running != 0 && !HasFatalFailure());
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& failure : failures) EXPECT_EQ(failure, "");
+  expect_right(run);
+  EXPECT_EQ(vkattn_plan_release(shared), VKATTN_SUCCESS);
+  EXPECT_EQ(vkattn_plan_retain(shared), VKATTN_ERROR_INVALID_ARGUMENT) << "every reference was given back";
+}
+
+}  // namespace
+}  // namespace vkattn::tests
