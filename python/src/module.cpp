@@ -1,4 +1,3 @@
-// The module vkattn._native: a thin layer over the runtime, used by the package's Python files alone.
 #include "module.hpp"
 
 #include "device_arrays.hpp"
@@ -10,6 +9,7 @@ PYBIND11_MODULE(_native, module) {
   module.attr("__version__") = VKATTN_VERSION;
   vkattn::python::register_errors(module);
   vkattn::python::register_session(module);
+  vkattn::python::register_score_inputs(module);
   vkattn::python::register_problem(module);
   vkattn::python::register_attention(module);
   vkattn::python::register_backward(module);

@@ -38,3 +38,20 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
         probabilities = weights["probabilities"] = np.where(total > 0, exps[..., :keys] / total, 0)
         lse = (largest + np.log(total))[..., 0]
     return probabilities @ v, lse, weights
+
+
+def rotated(rows, positions, *, style="half-split", dims=None, base=10000.0, position_scale=1.0, magnitude=1.0,
+            frequencies=None):
+    """Rotary embedding of (batch, heads, length, dim) at positions (batch, length), in float64."""
+    rows = np.asarray(rows).astype(np.float64)
+    dims = rows.shape[-1] if dims is None else dims
+    half = dims // 2
+    if frequencies is None:
+        frequencies = position_scale * base ** (-2 * np.arange(half) / dims)
+    angles = np.asarray(positions)[:, None, :, None] * np.asarray(frequencies, np.float64)
+    first, second = ((slice(0, half), slice(half, dims)) if style == "half-split"
+                     else (slice(0, dims, 2), slice(1, dims, 2)))
+    x, y, turned = rows[..., first], rows[..., second], rows.copy()
+    turned[..., first] = magnitude * (x * np.cos(angles) - y * np.sin(angles))
+    turned[..., second] = magnitude * (x * np.sin(angles) + y * np.cos(angles))
+    return turned

@@ -4,6 +4,7 @@
     attention_backward   its gradients
     plan, array          the same for arrays that stay on the device
     Cache                keys and values on the device, for decoding
+    Rotary               rotary position embedding, of a Cache
     show                 a picture of weights, by matplotlib
     devices              the Vulkan devices of this machine
     torch                PyTorch's attention by vkattn, a module to import
@@ -22,11 +23,12 @@ from ._errors import Error, RuleError
 from ._native import __version__
 from ._native import close_all as _close_all
 from ._plan import Plan, plan
+from ._rotary import Rotary
 from ._show import show
 
 __all__ = [
-    "Array", "Cache", "Device", "Error", "Gradients", "Plan", "RuleError", "array", "attention", "attention_backward",
-    "devices", "plan", "show",
+    "Array", "Cache", "Device", "Error", "Gradients", "Plan", "Rotary", "RuleError", "array", "attention",
+    "attention_backward", "devices", "plan", "show",
 ]
 
 # Devices write what their drivers compiled to the cache on disk as they are closed.

@@ -111,27 +111,44 @@ def plan(
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
 ) -> Plan: ...
 
+class Rotary(NamedTuple):
+    style: Literal["half-split", "interleaved"] = "half-split"
+    dims: Union[int, None] = None
+    base: float = 10000.0
+    position_scale: float = 1.0
+    magnitude: float = 1.0
+    frequencies: Union[Sequence[float], None] = None
+
 class Cache:
     capacity: int
+    rotary: Union[Rotary, None]
     def __init__(
         self, batch: int, kv_heads: int, capacity: int, head_dim: int, value_dim: Union[int, None] = None, *,
-        dtype: Any = "float32", device: _Device = None,
+        dtype: Any = "float32", key_scales: _PerHead = None, value_scales: _PerHead = None, ring: bool = False,
+        page_size: Union[int, None] = None, page_count: Union[int, None] = None,
+        page_table: Union[_Array, Sequence[Sequence[int]], None] = None, rotary: Union[Rotary, None] = None,
+        device: _Device = None,
     ) -> None: ...
     def __len__(self) -> int: ...
-    def clear(self) -> None: ...
-    def append(self, key: _Array, value: _Array) -> None: ...
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]: ...
+    def set_page_table(self, page_table: Union[_Array, Sequence[Sequence[int]]]) -> None: ...
+    def clear(self, entries: Union[Sequence[int], npt.NDArray[Any], None] = None) -> None: ...
+    def append(self, key: _Array, value: _Array, *, counts: _Counts = None) -> None: ...
     @overload
     def attention(
-        self, query: _Array, *, is_causal: bool = True, align: _Align = "bottom-right",
-        scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
-        alibi: bool = False, return_lse: Literal[False] = False,
+        self, query: _Array, mask: Union[_Array, None] = None, *, counts: _Counts = None, is_causal: bool = True,
+        align: _Align = "bottom-right", scale: Union[float, None] = None, window: _Window = None,
+        softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None,
+        return_lse: Literal[False] = False, return_weights: None = None,
     ) -> _Result: ...
     @overload
     def attention(
-        self, query: _Array, *, is_causal: bool = True, align: _Align = "bottom-right",
-        scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
-        alibi: bool = False, return_lse: bool = False,
-    ) -> Tuple[_Result, _Result]: ...
+        self, query: _Array, mask: Union[_Array, None] = None, *, counts: _Counts = None, is_causal: bool = True,
+        align: _Align = "bottom-right", scale: Union[float, None] = None, window: _Window = None,
+        softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None,
+        return_lse: bool = False, return_weights: Union[_Stage, None] = None,
+    ) -> Tuple[_Result, ...]: ...
 
 def show(
     weights: _Array, tokens: Union[Sequence[str], None] = None, key_tokens: Union[Sequence[str], None] = None
