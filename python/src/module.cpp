@@ -1,3 +1,4 @@
+// The module vkattn._native: a thin layer over the runtime, used by the package's Python files alone.
 #include "module.hpp"
 
 #include "device_arrays.hpp"
@@ -16,4 +17,5 @@ PYBIND11_MODULE(_native, module) {
   vkattn::python::register_device_arrays(module);
   vkattn::python::register_plan(module);
   vkattn::python::register_cache(module);
+  vkattn::python::register_layer(module);
 }

@@ -32,6 +32,17 @@ def is_bfloat16(dtype):
     return dtype.itemsize == 2 and (dtype.name == "bfloat16" or dtype == BFLOAT16_BITS)
 
 
+def float_type(dtype):
+    """A dtype by its name or as it is; bfloat16 is that of ml_dtypes."""
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise TypeError("bfloat16 needs the package ml_dtypes, as NumPy does not have it") from None
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(dtype)
+
+
 def tensor(x, name):
     """(array as the native module takes it, its dtype): bfloat16 goes as uint16."""
     array = host_array(x, name)

@@ -167,16 +167,11 @@ class Cache:
             keys *= 2
         return min(keys, _MOST_KEYS)
 
-    def _mask(self, mask, keys):
-        """With a column for each of `keys`, or one for all."""
-        if mask is None:
-            return None
-        mask = _arrays.mask_array(mask)
-        held = len(self)
-        if mask.ndim and mask.shape[-1] == held and held not in (1, keys):
-            columns = [(0, 0)] * (mask.ndim - 1) + [(0, keys - held)]
-            mask = np.pad(mask, columns)
-        return _arrays.batched_mask(mask, self._lengths.shape)
+    def _padded(self, mask, keys, held):
+        """With a column for each of `keys`, or one for all; nothing is to be seen behind those that are held."""
+        if mask is None or not mask.ndim or mask.shape[-1] != held or held in (1, keys):
+            return mask
+        return np.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, keys - held)])
 
     def _first_positions(self, align, queries, counts):
         """Of each batch entry's first query, as `align` has it."""
@@ -202,8 +197,11 @@ class Cache:
             )
         counts = self._counts(counts, array.shape[2])
         keys = self._kv_length()
+        if mask is not None:
+            mask = self._padded(_arrays.mask_array(mask), keys, len(self))
+            mask = _arrays.batched_mask(mask, self._lengths.shape)
         options, scores = _problem.score_inputs(
-            self._mask(mask, keys), is_causal=is_causal, align=align, scale=scale, window=window, softcap=softcap,
+            mask, is_causal=is_causal, align=align, scale=scale, window=window, softcap=softcap,
             alibi=alibi, sinks=sinks, return_lse=return_lse, return_weights=return_weights,
         )
         positions = self._first_positions(align, array.shape[2], counts).astype(np.int32)
