@@ -41,6 +41,8 @@ def test_cross_attention_and_masks(random):
     x, memory, other = rows_of(random, 2, 5, 32), rows_of(random, 2, 7, 32), rows_of(random, 2, 7, 32)
     expected, _ = reference.multi_head_attention(x, memory, memory, state, 4, kv_heads=2)
     np.testing.assert_allclose(layer(x, memory)[0], expected, atol=3e-5)
+    swapped = reference.multi_head_attention(x, other[:, :5], x, state, 4, kv_heads=2)[0]
+    np.testing.assert_allclose(layer(x, other[:, :5], x)[0], swapped, atol=3e-5)
     hidden, padding = random.random((8, 5, 7)) < 0.3, np.zeros((2, 7), bool)
     padding[1, 4:] = True
     takes_part = ~hidden.reshape(2, 4, 5, 7) & ~padding[:, None, None, :]
@@ -237,7 +239,7 @@ def test_refusals(random):
     with pytest.raises(TypeError, match="mask is int64"):
         layer(x, attn_mask=np.zeros((3, 3), int))
     cache = layer.make_cache(1, 4)
-    with pytest.raises(ValueError, match="give neither key nor value"):
+    with pytest.raises(ValueError, match="give no key, value or kv_lengths"):
         layer(x, rows_of(random, 1, 3, 16), cache=cache)
     with pytest.raises(ValueError, match="make it by make_cache"):
         layer(x, cache=vkattn.Cache(1, 2, 4, 16))

@@ -50,6 +50,22 @@ def _both(one, other):
     return added[0] + added[1]
 
 
+def _distinct(query, key, value):
+    """(key, value), each None where it is the array before it."""
+    key = query if key is None else key
+    value = key if value is None else value
+    if value is not key:
+        return key, value
+    return None if key is query else key, None
+
+
+def _aligned(align, cache):
+    """What `align` stands for where it is not given."""
+    if align is not None:
+        return align
+    return "top-left" if cache is None else "bottom-right"
+
+
 class MultiHeadAttention:
     """A layer as torch.nn.MultiheadAttention, with its parameters on the device, by PyTorch's names.
 
@@ -155,7 +171,7 @@ class MultiHeadAttention:
                               kv_length)
         cache                 of make_cache(): keys and values of the query's rows are appended, and attention is
                               over all that it then holds; kv_length is len(cache) after that
-        counts                with a cache, (batch,): rows of each entry that count; output behind them is 0
+        counts                with a cache, (batch,): rows of each entry that count; results behind them are 0
         align                 None: 'bottom-right' with a cache, else 'top-left'
         dropout, seed         of the weights of this call, as of vkattn.attention
         return_saved          also return what backward() takes
@@ -167,10 +183,7 @@ class MultiHeadAttention:
         dropout is of a call and draws bits of its own.
         """
         rank = _arrays.host_array(query, "query").ndim
-        key = None if key is query else key
-        value = None if value is query or value is key else value
-        if key is None and value is not None:
-            key = query
+        key, value = _distinct(query, key, value)
         query, dtype = self._rows(query, "query", rank)
         key, value = (None if x is None else self._rows(x, name, rank)[0]
                       for name, x in (("key", key), ("value", value)))
@@ -179,12 +192,13 @@ class MultiHeadAttention:
         mask = _both(self._attn_mask(attn_mask, entries), self._padding_mask(key_padding_mask, entries))
         grown, keys = None, 0
         if cache is not None:
-            grown, keys = self._cache_call(cache, key, entries, new, counts)
+            self._require_own(cache, entries, key is not None or kv_lengths is not None)
+            grown, keys = cache._grown(new, counts), cache._kv_length(new)
             mask = cache._padded(mask, keys, int(grown.max(initial=0)))
         options, scores = _problem.score_inputs(
             None if mask is None else _arrays.batched_mask(_arrays.mask_array(mask), (entries,)),
-            is_causal=is_causal, align=align or ("top-left" if cache is None else "bottom-right"), scale=scale,
-            window=window, softcap=softcap, alibi=alibi, sinks=sinks,
+            is_causal=is_causal, align=_aligned(align, cache), scale=scale, window=window, softcap=softcap, alibi=alibi,
+            sinks=sinks,
             kv_lengths=None if kv_lengths is None else _arrays.kv_lengths(kv_lengths, (entries,)), dropout=dropout,
             return_weights="probabilities" if need_weights else None,
         )
@@ -200,6 +214,8 @@ class MultiHeadAttention:
             weights = weights[..., :len(cache)]
         for entry, count in enumerate(() if counts is None else counts):
             output[entry, count:] = 0
+            if weights is not None:
+                weights[entry, ..., count:, :] = 0
         if rank == 2:
             output, weights = output[0], None if weights is None else weights[0]
         if not return_saved:
@@ -261,8 +277,8 @@ class MultiHeadAttention:
             raise RuleError(f"key_padding_mask has the shape {mask.shape} but must be ({entries}, kv_length)")
         return mask[:, np.newaxis, np.newaxis, :]
 
-    def _cache_call(self, cache, key, entries, new, counts):
-        """(the cache's lengths after the call, the most keys of the plan)."""
+    def _require_own(self, cache, entries, has_keys):
+        """That the cache fits the layer, and that no keys are given beside it."""
         sizes = (entries, self.kv_heads, self.head_dim, self.value_dim)
         own = (*cache._shapes["key"], cache._shapes["value"][2])
         if own != sizes or not _rotary.same(cache.rotary, self.rotary):
@@ -270,9 +286,8 @@ class MultiHeadAttention:
                 f"the cache is of (batch, kv_heads, head_dim, value_dim) {own} and {cache.rotary}, but the call is of "
                 f"{sizes} and {self.rotary}; make it by make_cache({entries}, …)"
             )
-        if key is not None:
-            raise RuleError("with a cache keys and values are of the query's rows; give neither key nor value")
-        return cache._grown(new, counts), cache._kv_length(new)
+        if has_keys:
+            raise RuleError("with a cache keys and values are of the query's rows; give no key, value or kv_lengths")
 
     def __repr__(self):
         return f"<vkattn.MultiHeadAttention of {self.num_heads} heads over rows of {self.embed_dim} {self.dtype}>"
