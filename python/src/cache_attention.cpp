@@ -16,9 +16,10 @@ class CacheResults {
             new_array(desc.output.type, {desc.batch, desc.query_heads, desc.query_length, desc.value_dim})),
         output_bytes_(writable_bytes_of(output_)) {
     const std::vector<std::int64_t> rows = {desc.batch, desc.query_heads, desc.query_length};
-    if (desc.has_lse) lse_bytes_ = add(lse_, rows);
+    if (desc.has_lse) lse_bytes_ = new_float_array(lse_, rows);
     if (desc.weights != WeightsStage::kNone) {
-      weights_bytes_ = add(weights_, {desc.batch, desc.query_heads, desc.query_length, desc.kv_length});
+      weights_bytes_ =
+          new_float_array(weights_, {desc.batch, desc.query_heads, desc.query_length, desc.kv_length});
     }
   }
 
@@ -32,13 +33,6 @@ class CacheResults {
   [[nodiscard]] py::tuple arrays() const { return py::make_tuple(output_, lse_, weights_); }
 
  private:
-  static std::span<std::byte> add(py::object& target, const std::vector<std::int64_t>& shape) {
-    py::array array = new_array(DataType::kFloat32, shape);
-    const std::span bytes = writable_bytes_of(array);
-    target = std::move(array);
-    return bytes;
-  }
-
   py::array output_;
   py::object lse_ = py::none();
   py::object weights_ = py::none();
