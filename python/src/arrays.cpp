@@ -106,6 +106,13 @@ py::array new_array(DataType type, const std::vector<std::int64_t>& shape) {
   return {numpy_type(type), shape};
 }
 
+std::span<std::byte> new_float_array(py::object& target, const std::vector<std::int64_t>& shape) {
+  py::array array = new_array(DataType::kFloat32, shape);
+  const std::span bytes = writable_bytes_of(array);
+  target = std::move(array);
+  return bytes;
+}
+
 std::string shape_text(std::span<const std::int64_t> shape) {
   std::string text = "(";
   for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);

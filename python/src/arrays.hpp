@@ -61,6 +61,10 @@ class InputArray {
 /// A new array without gaps, in C order.
 [[nodiscard]] pybind11::array new_array(DataType type, const std::vector<std::int64_t>& shape);
 
+/// Makes one of float32 and gives its memory.
+[[nodiscard]] std::span<std::byte> new_float_array(pybind11::object& target,
+                                                   const std::vector<std::int64_t>& shape);
+
 /// As Python writes a shape: (2, 8, 512, 64).
 [[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
 

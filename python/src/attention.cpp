@@ -1,6 +1,10 @@
 // Attention on arrays in host memory, in one call.
 #include <pybind11/stl.h>
 
+#include <chrono>
+#include <utility>
+#include <vector>
+
 #include "module.hpp"
 #include "problem.hpp"
 #include "session.hpp"
@@ -10,28 +14,48 @@ namespace py = pybind11;
 namespace vkattn::python {
 namespace {
 
-/// (output, lse or None, weights or None).
-py::tuple attention(Session& session, const Problem& problem, const std::string& kernel, std::uint64_t seed) {
-  const AttentionDesc& desc = problem.desc();
-  py::array output = new_array(desc.output.type, problem.output_shape());
+/// The results of a call, and its tensors in host memory.
+struct Call {
+  py::array output;
   py::object lse = py::none();
   py::object weights = py::none();
-  HostTensors tensors = problem.host_tensors();
-  tensors.output = writable_bytes_of(output);
-  if (desc.has_lse) {
-    py::array array = new_array(DataType::kFloat32, problem.lse_shape());
-    tensors.lse = writable_bytes_of(array);
-    lse = std::move(array);
+  HostTensors tensors;
+
+  Call(const Problem& problem, std::uint64_t seed)
+      : output(new_array(problem.desc().output.type, problem.output_shape())),
+        tensors(problem.host_tensors()) {
+    const AttentionDesc& desc = problem.desc();
+    tensors.output = writable_bytes_of(output);
+    if (desc.has_lse) tensors.lse = new_float_array(lse, problem.lse_shape());
+    if (desc.weights != WeightsStage::kNone)
+      tensors.weights = new_float_array(weights, problem.weights_shape());
+    tensors.dropout_seed = seed;
   }
-  if (desc.weights != WeightsStage::kNone) {
-    py::array array = new_array(DataType::kFloat32, problem.weights_shape());
-    tensors.weights = writable_bytes_of(array);
-    weights = std::move(array);
-  }
-  tensors.dropout_seed = seed;
-  session.use(
-      [&](const Runtime& runtime) { take(runtime.compute(session.attention_plan(desc, kernel), tensors)); });
-  return py::make_tuple(std::move(output), std::move(lse), std::move(weights));
+};
+
+/// (output, lse or None, weights or None).
+py::tuple attention(Session& session, const Problem& problem, const std::string& kernel, std::uint64_t seed) {
+  const Call call(problem, seed);
+  session.use([&](const Runtime& runtime) {
+    take(runtime.compute(session.attention_plan(problem.desc(), kernel), call.tensors));
+  });
+  return py::make_tuple(call.output, call.lse, call.weights);
+}
+
+/// Seconds of each of so many calls of the library alone, for measurements of what Python adds.
+std::vector<double> attention_seconds(Session& session, const Problem& problem, int repeat) {
+  using Clock = std::chrono::steady_clock;
+  const Call call(problem, 0);
+  std::vector<double> seconds;
+  session.use([&](const Runtime& runtime) {
+    const AttentionPlan& plan = session.attention_plan(problem.desc(), {});
+    for (int i = 0; i < repeat; ++i) {
+      const Clock::time_point start = Clock::now();
+      take(runtime.compute(plan, call.tensors));
+      seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    }
+  });
+  return seconds;
 }
 
 }  // namespace
@@ -39,6 +63,8 @@ py::tuple attention(Session& session, const Problem& problem, const std::string&
 void register_attention(py::module_& module) {
   module.def("attention", &attention, py::arg("session"), py::arg("problem"), py::arg("kernel"),
              py::arg("seed"));
+  module.def("attention_seconds", &attention_seconds, py::arg("session"), py::arg("problem"),
+             py::arg("repeat"));
 }
 
 }  // namespace vkattn::python

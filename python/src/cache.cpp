@@ -1,14 +1,11 @@
-// A cache of keys and values on the device, for a decode loop.
+// Making a cache and appending to it: see cache.hpp.
+#include "cache.hpp"
+
 #include <pybind11/stl.h>
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
-#include "device_arrays.hpp"
 #include "module.hpp"
-#include "problem.hpp"
-#include "session.hpp"
 
 namespace py = pybind11;
 
@@ -16,161 +13,215 @@ namespace vkattn::python {
 namespace {
 
 DataType storage_type(const std::string& type_name) {
-  for (const DataType type :
-       {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kQ8_0, DataType::kQ4_0}) {
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kQ8_0,
+                              DataType::kQ4_0, DataType::kFloat8E4m3}) {
     if (type_name == name(type)) return type;
   }
-  fail("a cache stores f32, f16, bf16, q8_0 or q4_0, not '" + type_name + "'");
+  fail("a cache stores f32, f16, bf16, q8_0, q4_0 or e4m3, not '" + type_name + "'");
 }
 
-struct CacheSizes {
-  std::int64_t batch;
-  std::int64_t kv_heads;
-  std::int64_t capacity;
-  std::int64_t head_dim;
-  std::int64_t value_dim;
-};
+RotaryStyle rotary_style(const std::string& style) {
+  if (style == "half-split") return RotaryStyle::kHalfSplit;
+  if (style == "interleaved") return RotaryStyle::kInterleaved;
+  fail("a rotary style is 'half-split' or 'interleaved', not '" + style + "'");
+}
 
-/// Keys and values in one piece, (batch, kv_heads, capacity, dim), and how many each batch entry has, which
-/// stays on the device.
-class Cache {
- public:
-  Cache(std::shared_ptr<Session> session, const CacheSizes& sizes, const std::string& type)
-      : session_(std::move(session)), sizes_(sizes), type_(storage_type(type)) {
-    const AttentionDesc desc = attention_desc(1, DataType::kFloat32).resolved();
-    take(validate(desc));
-    const auto bytes = [&](const TensorDesc& tensor, std::int64_t dims) {
-      const TensorExtents e = key_extents(desc, dims);
-      return static_cast<std::size_t>(take(tensor_bytes(tensor, e.batch, e.heads, e.rows, e.dims)));
-    };
-    const std::size_t key_bytes = bytes(desc.key, sizes.head_dim);
-    const std::size_t value_bytes = bytes(desc.value, sizes.value_dim);
-    session_->use([&](const Runtime& runtime) {
-      key_ = device_buffer(runtime, key_bytes);
-      value_ = device_buffer(runtime, value_bytes);
-      lengths_ = device_buffer(runtime, static_cast<std::size_t>(sizes.batch) * sizeof(std::int32_t));
-      empty(runtime);
-    });
+std::size_t bytes_of_keys(const AttentionDesc& desc, const TensorDesc& tensor, std::int64_t dims) {
+  const TensorExtents e = key_extents(desc, dims);
+  return static_cast<std::size_t>(take(tensor_bytes(tensor, e.batch, e.heads, e.rows, e.dims)));
+}
+
+/// The numbers without gaps, as many as the cache reads.
+std::optional<py::array> checked_list(const CacheLists::OptionalArray& array, std::int64_t count,
+                                      const char* name, const char* one_for_each) {
+  if (!array) return {};
+  return list_of(*array, count, name, one_for_each);
+}
+
+}  // namespace
+
+Cache::Cache(std::shared_ptr<Session> session, const CacheOptions& options, const CacheLists& lists)
+    : session_(std::move(session)), options_(options) {
+  AttentionDesc desc;
+  desc.query_heads = options.kv_heads;
+  desc.query_length = 1;
+  desc.head_dim = options.head_dim;
+  describe_keys(desc, options.capacity);
+  desc = desc.resolved();
+  take(validate(desc));
+  take(validate(append_desc(0)));
+  const std::size_t key_bytes = bytes_of_keys(desc, desc.key, options.head_dim);
+  const std::size_t value_bytes = bytes_of_keys(desc, desc.value, options.value_dim);
+  const auto key_scales = checked_list(lists.key_scales, options.kv_heads, "key_scales", "each KV head");
+  const auto value_scales =
+      checked_list(lists.value_scales, options.kv_heads, "value_scales", "each KV head");
+  const auto frequencies =
+      checked_list(lists.frequencies, options.rotary.dims / 2, "frequencies", "each pair of dims");
+  const auto bytes = [](const std::optional<py::array>& array) {
+    return array ? bytes_of(*array) : std::span<const std::byte>();
+  };
+  const std::span key_scale_bytes = bytes(key_scales);
+  const std::span value_scale_bytes = bytes(value_scales);
+  const std::span frequency_bytes = bytes(frequencies);
+  session_->use([&](const Runtime& runtime) {
+    key_ = device_buffer(runtime, key_bytes);
+    value_ = device_buffer(runtime, value_bytes);
+    const std::vector<std::int32_t> none(static_cast<std::size_t>(options.batch), 0);
+    lengths_ = upload(runtime, std::as_bytes(std::span(none)));
+    key_scales_ = upload(runtime, key_scale_bytes);
+    value_scales_ = upload(runtime, value_scale_bytes);
+    frequencies_ = upload(runtime, frequency_bytes);
+  });
+  if (lists.page_table) set_page_table(*lists.page_table);
+}
+
+void Cache::describe_keys(AttentionDesc& desc, std::int64_t kv_length) const {
+  desc.batch = options_.batch;
+  desc.kv_heads = options_.kv_heads;
+  desc.kv_length = kv_length;
+  desc.kv_lengths = Lengths::kPerEntry;
+  desc.value_dim = options_.value_dim;
+  desc.key.type = options_.key_type;
+  desc.value.type = options_.value_type;
+  desc.cache = options_.layout;
+}
+
+void Cache::add_to(AttentionTensors& tensors) const {
+  tensors.key = key_.range();
+  tensors.value = value_.range();
+  tensors.kv_lengths = lengths_.range();
+  tensors.page_table = page_table_.range();
+  tensors.key_scales = key_scales_.range();
+  tensors.value_scales = value_scales_.range();
+}
+
+void Cache::add_to(MultiHeadAttentionTensors& tensors) const {
+  add_to(tensors.attention);
+  tensors.cache_key = key_.range();
+  tensors.cache_value = value_.range();
+  tensors.positions = lengths_.range();
+}
+
+void Cache::set_page_table(const py::array& table) {
+  const py::array dense = without_gaps(table);
+  const std::span bytes = bytes_of(dense);
+  session_->use([&](const Runtime& runtime) { page_table_ = upload(runtime, bytes); });
+}
+
+void Cache::set_lengths(const py::array& lengths) {
+  const py::array dense = list_of(lengths, options_.batch, "lengths", "each batch entry");
+  const std::span bytes = bytes_of(dense);
+  session_->use([&](const Runtime& runtime) { take(runtime.write(lengths_, 0, bytes)); });
+}
+
+AppendDesc Cache::append_desc(std::int64_t new_length) const {
+  AppendDesc desc;
+  desc.batch = options_.batch;
+  desc.kv_heads = options_.kv_heads;
+  desc.new_length = new_length;
+  desc.head_dim = options_.head_dim;
+  desc.value_dim = options_.value_dim;
+  desc.cache_key.type = options_.key_type;
+  desc.cache_value.type = options_.value_type;
+  desc.cache = options_.layout;
+  desc.cache_length = options_.capacity;
+  desc.has_positions = desc.writes_kv_lengths = true;
+  desc.rotary = options_.rotary;
+  return desc;
+}
+
+void Cache::append(const py::array& key, const py::array& value, const std::optional<py::array>& counts) {
+  const InputArray keys(key, "key");
+  const InputArray values(value, "value");
+  AppendDesc desc = append_desc(keys.extents()[2]);
+  desc.key = {element_type(key, "key"), keys.strides()};
+  desc.value = {element_type(value, "value"), values.strides()};
+  std::span<const std::byte> count_bytes;
+  if (counts) {
+    desc.new_lengths = Lengths::kPerEntry;
+    count_bytes = bytes_of(*counts);
   }
+  session_->use([&](const Runtime& runtime) {
+    RunMemory memory(runtime);
+    AppendTensors tensors;
+    tensors.key = memory.upload(keys.bytes());
+    tensors.value = memory.upload(values.bytes());
+    tensors.cache_key = key_.range();
+    tensors.cache_value = value_.range();
+    tensors.positions = tensors.kv_lengths = lengths_.range();
+    if (!count_bytes.empty()) tensors.new_lengths = memory.upload(count_bytes);
+    tensors.page_table = page_table_.range();
+    tensors.key_scales = key_scales_.range();
+    tensors.value_scales = value_scales_.range();
+    tensors.frequencies = frequencies_.range();
+    execute_append(runtime, desc, tensors);
+  });
+}
 
-  void clear() {
-    session_->use([&](const Runtime& runtime) { empty(runtime); });
-  }
+void Cache::execute_append(const Runtime& runtime, const AppendDesc& desc, const AppendTensors& tensors) {
+  const AppendDesc whole = desc.resolved();
+  const AppendPlan& plan =
+      append_plans_.get(whole, {}, [&] { return take(runtime.make_append_plan(whole)); });
+  if (whole.is_empty()) return;
+  const Bindings bindings = take(plan.make_bindings(tensors));
+  take(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
+}
 
-  /// New rows of each batch entry. Python's side has seen to it that there is room for them.
-  void append(const py::array& key, const py::array& value) {
-    const InputArray keys(key, "key");
-    const InputArray values(value, "value");
-    AppendDesc desc;
-    desc.batch = sizes_.batch;
-    desc.kv_heads = sizes_.kv_heads;
-    desc.new_length = keys.extents()[2];
-    desc.head_dim = sizes_.head_dim;
-    desc.value_dim = sizes_.value_dim;
-    desc.key = {element_type(key, "key"), keys.strides()};
-    desc.value = {element_type(value, "value"), values.strides()};
-    desc.cache_key.type = desc.cache_value.type = type_;
-    desc.cache_length = sizes_.capacity;
-    desc.has_positions = desc.writes_kv_lengths = true;
-    session_->use([&](const Runtime& runtime) {
-      const AppendDesc whole = desc.resolved();
-      const AppendPlan& plan =
-          append_plans_.get(whole, {}, [&] { return take(runtime.make_append_plan(whole)); });
-      if (whole.is_empty()) return;
-      const Buffer new_keys = upload(runtime, keys.bytes());
-      const Buffer new_values = upload(runtime, values.bytes());
-      AppendTensors tensors;
-      tensors.key = new_keys.range();
-      tensors.value = new_values.range();
-      tensors.cache_key = key_.range();
-      tensors.cache_value = value_.range();
-      tensors.positions = tensors.kv_lengths = lengths_.range();
-      const Bindings bindings = take(plan.make_bindings(tensors));
-      take(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
-    });
-  }
+namespace {
 
-  /// (output, lse or None) of queries over all keys that the cache holds.
-  py::tuple attention(const py::array& query, const Options& options) {
-    const InputArray queries(query, "query");
-    const Extents& extents = queries.extents();
-    AttentionDesc desc = attention_desc(extents[2], element_type(query, "query"));
-    desc.query_heads = extents[1];
-    desc.query.strides = queries.strides();
-    set_options(desc, options);
-    take(validate(desc));
-    py::array output = new_array(desc.output.type, {sizes_.batch, extents[1], extents[2], sizes_.value_dim});
-    py::array lse = new_array(DataType::kFloat32, {sizes_.batch, extents[1], extents[2]});
-    const std::span output_bytes = writable_bytes_of(output);
-    const std::span lse_bytes = writable_bytes_of(lse);
-    session_->use([&](const Runtime& runtime) {
-      if (!desc.is_empty()) attend(runtime, desc, queries.bytes(), output_bytes, lse_bytes);
-    });
-    return py::make_tuple(std::move(output), options.has_lse ? py::object(std::move(lse)) : py::none());
-  }
-
- private:
-  [[nodiscard]] AttentionDesc attention_desc(std::int64_t query_length, DataType query_type) const {
-    AttentionDesc desc;
-    desc.batch = sizes_.batch;
-    desc.query_heads = desc.kv_heads = sizes_.kv_heads;
-    desc.query_length = query_length;
-    desc.kv_length = sizes_.capacity;
-    desc.kv_lengths = Lengths::kPerEntry;
-    desc.head_dim = sizes_.head_dim;
-    desc.value_dim = sizes_.value_dim;
-    desc.query.type = desc.output.type = query_type;
-    desc.key.type = desc.value.type = type_;
-    return desc;
-  }
-
-  void empty(const Runtime& runtime) {
-    const std::vector<std::int32_t> none(static_cast<std::size_t>(sizes_.batch), 0);
-    take(runtime.write(lengths_, 0, std::as_bytes(std::span(none))));
-  }
-
-  void attend(const Runtime& runtime, const AttentionDesc& desc, std::span<const std::byte> query,
-              std::span<std::byte> output_bytes, std::span<std::byte> lse_bytes) {
-    const AttentionPlan& plan = session_->attention_plan(desc, {});
-    const Buffer queries = upload(runtime, query);
-    const Buffer output = device_buffer(runtime, output_bytes.size());
-    const Buffer lse = desc.has_lse ? device_buffer(runtime, lse_bytes.size()) : Buffer();
-    AttentionTensors tensors;
-    tensors.query = queries.range();
-    tensors.key = key_.range();
-    tensors.value = value_.range();
-    tensors.output = output.range();
-    tensors.lse = lse.range();
-    tensors.kv_lengths = lengths_.range();
-    const Buffer workspace = take(runtime.create_workspace(plan));
-    const Bindings bindings = take(plan.make_bindings(tensors, workspace.range()));
-    take(runtime.execute(plan, bindings));
-    take(runtime.read(output, 0, output_bytes));
-    if (desc.has_lse) take(runtime.read(lse, 0, lse_bytes));
-  }
-
-  std::shared_ptr<Session> session_;  // outlives the rest
-  CacheSizes sizes_;
-  DataType type_;
-  Buffer key_;
-  Buffer value_;
-  Buffer lengths_;
-  KeptPlans<AppendDesc, AppendPlan> append_plans_;
-};
+void register_options(py::module_& module) {
+  py::class_<RotaryDesc>(module, "Rotary")
+      .def(py::init([](const std::string& style, std::int64_t dims, double base, double position_scale,
+                       bool has_frequencies, double magnitude) {
+             return RotaryDesc{rotary_style(style),          dims, base, position_scale, has_frequencies,
+                               static_cast<float>(magnitude)};
+           }),
+           py::arg("style"), py::arg("dims"), py::arg("base"), py::arg("position_scale"),
+           py::arg("has_frequencies"), py::arg("magnitude"));
+  py::class_<CacheOptions>(module, "CacheOptions")
+      .def(py::init<>())
+      .def_readwrite("batch", &CacheOptions::batch)
+      .def_readwrite("kv_heads", &CacheOptions::kv_heads)
+      .def_readwrite("capacity", &CacheOptions::capacity)
+      .def_readwrite("head_dim", &CacheOptions::head_dim)
+      .def_readwrite("value_dim", &CacheOptions::value_dim)
+      .def("set_types",
+           [](CacheOptions& options, const std::string& key, const std::string& value) {
+             options.key_type = storage_type(key);
+             options.value_type = storage_type(value);
+           })
+      .def("set_ring",
+           [](CacheOptions& options) {
+             options.layout.mapping = KeyMapping::kRing;
+             options.layout.ring_length = options.capacity;
+           })
+      .def("set_pages",
+           [](CacheOptions& options, std::int64_t size, std::int64_t count, std::int64_t entries) {
+             options.layout = {KeyMapping::kPaged, 0, size, count, entries};
+           })
+      .def_readwrite("rotary", &CacheOptions::rotary);
+}
 
 }  // namespace
 
 void register_cache(py::module_& module) {
-  py::class_<Cache>(module, "Cache")
-      .def(py::init([](std::shared_ptr<Session> session, std::int64_t batch, std::int64_t kv_heads,
-                       std::int64_t capacity, std::int64_t head_dim, std::int64_t value_dim,
-                       const std::string& type) {
-        return std::make_unique<Cache>(std::move(session),
-                                       CacheSizes{batch, kv_heads, capacity, head_dim, value_dim}, type);
+  using OptionalArray = CacheLists::OptionalArray;
+  register_options(module);
+  py::class_<Cache, std::shared_ptr<Cache>>(module, "Cache")
+      .def(py::init([](std::shared_ptr<Session> session, const CacheOptions& options,
+                       const OptionalArray& page_table, const OptionalArray& key_scales,
+                       const OptionalArray& value_scales, const OptionalArray& frequencies) {
+        return std::make_shared<Cache>(std::move(session), options,
+                                       CacheLists{page_table, key_scales, value_scales, frequencies});
       }))
+      .def("set_page_table", &Cache::set_page_table)
+      .def("set_lengths", &Cache::set_lengths)
       .def("append", &Cache::append)
-      .def("attention", &Cache::attention)
-      .def("clear", &Cache::clear);
+      .def("attention",
+           [](Cache& cache, const py::array& query, std::int64_t kv_length, const OptionalArray& counts,
+              const py::array& positions, const ScoreArrays& arrays, const Options& options) {
+             return cache.attention({query, kv_length, counts, positions}, arrays, options);
+           });
 }
 
 }  // namespace vkattn::python

@@ -20,6 +20,37 @@ Buffer upload(const Runtime& runtime, std::span<const std::byte> bytes) {
   return buffer;
 }
 
+BufferRange RunMemory::upload(std::span<const std::byte> bytes) {
+  buffers_.push_back(python::upload(runtime_, bytes));
+  return buffers_.back().range();
+}
+
+BufferRange RunMemory::create(std::size_t bytes) {
+  buffers_.push_back(device_buffer(runtime_, bytes));
+  return buffers_.back().range();
+}
+
+BufferRange RunMemory::result(std::span<std::byte> bytes) {
+  if (bytes.empty()) return {};
+  results_.push_back({buffers_.size(), bytes});
+  return create(bytes.size());
+}
+
+void RunMemory::read_results() const {
+  for (const Result& result : results_) take(runtime_.read(buffers_[result.buffer], 0, result.bytes));
+}
+
+void upload_score_inputs(const ScoreInputs& inputs, RunMemory& memory, AttentionTensors& tensors) {
+  HostTensors host;
+  inputs.add_to(host);
+  using T = AttentionTensors;
+  for (const auto& [tensor, given] :
+       {std::pair(&T::mask, &host.mask), std::pair(&T::kv_lengths, &host.kv_lengths),
+        std::pair(&T::alibi_slopes, &host.alibi_slopes), std::pair(&T::sinks, &host.sinks)}) {
+    if (!given->bytes().empty()) tensors.*tensor = memory.upload(given->bytes());
+  }
+}
+
 DeviceArray::DeviceArray(std::shared_ptr<Session> session, std::size_t bytes) : session_(std::move(session)) {
   session_->use([&](const Runtime& runtime) { buffer_ = device_buffer(runtime, bytes); });
 }

@@ -8,7 +8,10 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
+#include "score_inputs.hpp"
 #include "session.hpp"
 
 namespace vkattn::python {
@@ -18,6 +21,35 @@ namespace vkattn::python {
 
 /// With these bytes in it; no buffer where there are none.
 [[nodiscard]] Buffer upload(const Runtime& runtime, std::span<const std::byte> bytes);
+
+/// The memory on the device that one execution reads and writes.
+class RunMemory {
+ public:
+  explicit RunMemory(const Runtime& runtime) : runtime_(runtime) {}
+
+  /// With these bytes in it; a null range where there are none.
+  [[nodiscard]] BufferRange upload(std::span<const std::byte> bytes);
+  /// For what only the device looks at.
+  [[nodiscard]] BufferRange create(std::size_t bytes);
+  /// For what read_results() copies to these bytes.
+  [[nodiscard]] BufferRange result(std::span<std::byte> bytes);
+  void read_results() const;
+  /// All of it, for whoever needs it longer.
+  [[nodiscard]] std::vector<Buffer> take_buffers() { return std::move(buffers_); }
+
+ private:
+  struct Result {
+    std::size_t buffer;
+    std::span<std::byte> bytes;
+  };
+
+  const Runtime& runtime_;
+  std::vector<Buffer> buffers_;
+  std::vector<Result> results_;
+};
+
+/// Uploads the lists and the mask of a call for the members of AttentionTensors of their names.
+void upload_score_inputs(const ScoreInputs& inputs, RunMemory& memory, AttentionTensors& tensors);
 
 /// Bytes on a device, for as long as somebody holds them; shape and type are Python's to know.
 class DeviceArray {

@@ -8,6 +8,7 @@ namespace vkattn::python {
 void register_attention(pybind11::module_& module);
 void register_backward(pybind11::module_& module);
 void register_cache(pybind11::module_& module);
+void register_layer(pybind11::module_& module);
 void register_plan(pybind11::module_& module);
 
 }  // namespace vkattn::python

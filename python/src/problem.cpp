@@ -2,9 +2,7 @@
 // say; all others are validate()'s.
 #include "problem.hpp"
 
-#include <pybind11/stl.h>
-
-#include <string_view>
+#include <utility>
 
 #include "errors.hpp"
 
@@ -19,72 +17,16 @@ void require_equal(const char* what, const char* a_name, std::int64_t a, const c
        std::to_string(b));
 }
 
-void set_align(AttentionDesc& desc, const std::variant<std::int64_t, std::string>& align) {
-  if (const auto* offset = std::get_if<std::int64_t>(&align)) {
-    desc.align = Align::kOffset;
-    desc.offset = *offset;
-    return;
-  }
-  const std::string& name = std::get<std::string>(align);
-  if (name == "bottom-right") {
-    desc.align = Align::kBottomRight;
-  } else if (name != "top-left") {
-    fail("align is '" + name + "' but must be 'top-left', 'bottom-right' or a key position");
-  }
-}
-
-WeightsStage stage_of(std::string_view name) {
-  if (name.empty()) return WeightsStage::kNone;
-  if (name == "scores") return WeightsStage::kScores;
-  if (name == "softcap") return WeightsStage::kSoftcap;
-  if (name == "masked") return WeightsStage::kMasked;
-  if (name == "probabilities") return WeightsStage::kProbabilities;
-  fail("return_weights is '" + std::string(name) +
-       "' but must be 'scores', 'softcap', 'masked' or 'probabilities'");
-}
-
-MaskType mask_type(const py::array& mask) {
-  const py::dtype type = mask.dtype();
-  if (type.kind() == 'f' && type.itemsize() == 2) return MaskType::kFloat16;
-  return type.kind() == 'f' ? MaskType::kFloat32 : MaskType::kBytes;
-}
-
 }  // namespace
 
-void set_options(AttentionDesc& desc, const Options& options) {
-  desc.causal = options.is_causal;
-  set_align(desc, options.align);
-  if (options.scale) desc.scale = static_cast<float>(*options.scale);
-  desc.window = {options.window.first.value_or(kUnlimited), options.window.second.value_or(kUnlimited)};
-  desc.softcap = static_cast<float>(options.softcap);
-  if (options.standard_alibi) desc.alibi = Alibi::kStandard;
-  desc.dropout = static_cast<float>(options.dropout);
-  desc.has_lse = options.has_lse;
-  desc.weights = stage_of(options.weights);
-}
-
 Problem::Problem(const py::array& query, const py::array& key, const py::array& value,
-                 const OptionalArray& mask, const OptionalArray& kv_lengths,
-                 const OptionalArray& alibi_slopes, const OptionalArray& sinks, const Options& options)
+                 const ScoreArrays& arrays, const Options& options)
     : query_(query, "query"), key_(key, "key"), value_(value, "value") {
   desc_.query.type = desc_.output.type = element_type(query, "query");
   desc_.key.type = element_type(key, "key");
   desc_.value.type = element_type(value, "value");
   set_sizes();
-  set_options(desc_, options);
-  if (mask) set_mask(*mask);
-  if (kv_lengths) {
-    kv_lengths_ = list_of(*kv_lengths, desc_.batch, "kv_lengths", "each batch entry");
-    desc_.kv_lengths = Lengths::kPerEntry;
-  }
-  if (alibi_slopes) {
-    alibi_slopes_ = list_of(*alibi_slopes, desc_.query_heads, "alibi", "each query head");
-    desc_.alibi = Alibi::kGiven;
-  }
-  if (sinks) {
-    sinks_ = list_of(*sinks, desc_.query_heads, "sinks", "each query head");
-    desc_.has_sinks = true;
-  }
+  inputs_ = ScoreInputs(arrays, options, desc_);
   take(validate(desc_));
 }
 
@@ -109,24 +51,6 @@ void Problem::set_sizes() {
   desc_.value.strides = value_.strides();
 }
 
-void Problem::set_mask(const py::array& mask) {
-  const Extents scores = {desc_.batch, desc_.query_heads, desc_.query_length, desc_.kv_length};
-  mask_ = InputArray(mask, "mask");
-  desc_.mask.type = mask_type(mask);
-  Strides strides = mask_.strides();
-  const std::array<std::int64_t*, 4> all = {&strides.batch, &strides.head, &strides.row, &strides.dim};
-  for (std::size_t i = 0; i < 4; ++i) {
-    const std::int64_t size = mask_.extents()[i];
-    if (size != 1 && size != scores[i]) {
-      fail("mask of shape " + shape_text(mask_.extents()) + " does not broadcast to the scores, " +
-           shape_text(scores));
-    }
-    mask_repeats_[i] = size == 1 && scores[i] != 1;
-    if (mask_repeats_[i]) *all[i] = 0;
-  }
-  desc_.mask.strides = strides;
-}
-
 AttentionDesc Problem::dense_desc() const {
   AttentionDesc desc = desc_;
   for (const auto& [tensor, array] :
@@ -135,7 +59,7 @@ AttentionDesc Problem::dense_desc() const {
     const bool repeats_batch = array->strides().batch == 0 && extents[0] > 1;
     tensor->strides = dense_strides(extents, {repeats_batch, false, false, false});
   }
-  if (desc.mask.type != MaskType::kNone) desc.mask.strides = dense_strides(mask_.extents(), mask_repeats_);
+  if (desc.mask.type != MaskType::kNone) desc.mask.strides = dense_strides(mask_extents(), mask_repeats());
   return desc;
 }
 
@@ -144,10 +68,7 @@ HostTensors Problem::host_tensors() const {
   tensors.query = query_.bytes();
   tensors.key = key_.bytes();
   tensors.value = value_.bytes();
-  tensors.mask = mask_.bytes();
-  if (kv_lengths_) tensors.kv_lengths = bytes_of(*kv_lengths_);
-  if (alibi_slopes_) tensors.alibi_slopes = bytes_of(*alibi_slopes_);
-  if (sinks_) tensors.sinks = bytes_of(*sinks_);
+  inputs_.add_to(tensors);
   return tensors;
 }
 
@@ -162,23 +83,10 @@ std::vector<std::int64_t> Problem::weights_shape() const {
 }
 
 void register_problem(py::module_& module) {
-  py::class_<Options>(module, "Options")
-      .def(py::init(
-               [](bool is_causal, std::variant<std::int64_t, std::string> align, std::optional<double> scale,
-                  std::pair<std::optional<std::int64_t>, std::optional<std::int64_t>> window, double softcap,
-                  bool standard_alibi, double dropout, bool has_lse, std::string weights) {
-                 return Options{is_causal,      std::move(align), scale,   std::move(window), softcap,
-                                standard_alibi, dropout,          has_lse, std::move(weights)};
-               }),
-           py::arg("is_causal"), py::arg("align"), py::arg("scale"), py::arg("window"), py::arg("softcap"),
-           py::arg("standard_alibi"), py::arg("dropout"), py::arg("has_lse"), py::arg("weights"));
   py::class_<Problem>(module, "Problem")
-      .def(py::init<const py::array&, const py::array&, const py::array&, const Problem::OptionalArray&,
-                    const Problem::OptionalArray&, const Problem::OptionalArray&,
-                    const Problem::OptionalArray&, const Options&>(),
-           py::arg("query"), py::arg("key"), py::arg("value"), py::arg("mask").none(true),
-           py::arg("kv_lengths").none(true), py::arg("alibi_slopes").none(true), py::arg("sinks").none(true),
-           py::arg("options"));
+      .def(py::init<const py::array&, const py::array&, const py::array&, const ScoreArrays&,
+                    const Options&>(),
+           py::arg("query"), py::arg("key"), py::arg("value"), py::arg("arrays"), py::arg("options"));
 }
 
 }  // namespace vkattn::python

@@ -104,6 +104,18 @@ const BackwardPlan& Session::backward_plan(const BackwardDesc& desc, const std::
   });
 }
 
+const MultiHeadAttentionPlan& Session::layer_plan(const MultiHeadAttentionDesc& desc) {
+  const MultiHeadAttentionDesc whole = desc.resolved();
+  return layer_plans_.get(whole, {}, [&] { return take(runtime_.make_multi_head_attention_plan(whole)); });
+}
+
+const MultiHeadAttentionBackwardPlan& Session::layer_backward_plan(
+    const MultiHeadAttentionBackwardDesc& desc) {
+  const MultiHeadAttentionBackwardDesc whole = desc.resolved();
+  return layer_backward_plans_.get(
+      whole, {}, [&] { return take(runtime_.make_multi_head_attention_backward_plan(whole)); });
+}
+
 bool Session::is_lost() {
   const std::lock_guard lock(mutex_);
   return lost_;

@@ -38,6 +38,8 @@ class Session {
   /// Within use(): the plan of a problem, kept or new.
   const AttentionPlan& attention_plan(const AttentionDesc& desc, const std::string& kernel);
   const BackwardPlan& backward_plan(const BackwardDesc& desc, const std::string& kernel);
+  const MultiHeadAttentionPlan& layer_plan(const MultiHeadAttentionDesc& desc);
+  const MultiHeadAttentionBackwardPlan& layer_backward_plan(const MultiHeadAttentionBackwardDesc& desc);
 
   /// That the device is gone: a new session has to be opened.
   [[nodiscard]] bool is_lost();
@@ -51,6 +53,8 @@ class Session {
   Runtime runtime_;  // outlives the plans
   KeptPlans<AttentionDesc, AttentionPlan> attention_plans_;
   KeptPlans<BackwardDesc, BackwardPlan> backward_plans_;
+  KeptPlans<MultiHeadAttentionDesc, MultiHeadAttentionPlan> layer_plans_;
+  KeptPlans<MultiHeadAttentionBackwardDesc, MultiHeadAttentionBackwardPlan> layer_backward_plans_;
   bool lost_ = false;
 };
 

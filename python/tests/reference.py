@@ -38,3 +38,46 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
         probabilities = weights["probabilities"] = np.where(total > 0, exps[..., :keys] / total, 0)
         lse = (largest + np.log(total))[..., 0]
     return probabilities @ v, lse, weights
+
+
+def rotated(rows, positions, *, style="half-split", dims=None, base=10000.0, position_scale=1.0, magnitude=1.0,
+            frequencies=None):
+    """Rotary embedding of (batch, heads, length, dim) at positions (batch, length), in float64."""
+    rows = np.asarray(rows).astype(np.float64)
+    dims = rows.shape[-1] if dims is None else dims
+    half = dims // 2
+    if frequencies is None:
+        frequencies = position_scale * base ** (-2 * np.arange(half) / dims)
+    angles = np.asarray(positions)[:, None, :, None] * np.asarray(frequencies, np.float64)
+    first, second = ((slice(0, half), slice(half, dims)) if style == "half-split"
+                     else (slice(0, dims, 2), slice(1, dims, 2)))
+    x, y, turned = rows[..., first], rows[..., second], rows.copy()
+    turned[..., first] = magnitude * (x * np.cos(angles) - y * np.sin(angles))
+    turned[..., second] = magnitude * (x * np.sin(angles) + y * np.cos(angles))
+    return turned
+
+
+def multi_head_attention(query, key, value, state, heads, *, kv_heads=None, rotary=None, **keywords):
+    """(output, weights of each head) of (batch, length, elements) by a layer's parameters, in float64."""
+    kv_heads = heads if kv_heads is None else kv_heads
+    state = {name: np.asarray(x).astype(np.float64) for name, x in state.items()}
+    if "in_proj_weight" in state:
+        value_width = state["out_proj.weight"].shape[1] // heads * kv_heads
+        behind_keys = state["in_proj_weight"].shape[0] - value_width
+        behind_queries = behind_keys * heads // (heads + kv_heads)
+        weights = np.split(state["in_proj_weight"], [behind_queries, behind_keys])
+    else:
+        weights = [state[f"{letter}_proj_weight"] for letter in "qkv"]
+    biases = [0, 0, 0]
+    if "in_proj_bias" in state:
+        biases = np.split(state["in_proj_bias"], np.cumsum([w.shape[0] for w in weights])[:2])
+    split = []
+    for x, weight, bias, count in zip((query, key, value), weights, biases, (heads, kv_heads, kv_heads)):
+        rows = np.asarray(x).astype(np.float64) @ weight.T + bias
+        split.append(rows.reshape(rows.shape[:2] + (count, -1)).swapaxes(1, 2))
+    if rotary is not None:
+        positions = np.tile(np.arange(split[0].shape[2]), (split[0].shape[0], 1))
+        split[:2] = (rotated(x, positions, **rotary._asdict()) for x in split[:2])
+    output, _, stages = attention(*split, **keywords)
+    joined = output.swapaxes(1, 2).reshape(output.shape[0], output.shape[2], -1)
+    return joined @ state["out_proj.weight"].T + state.get("out_proj.bias", 0), stages["probabilities"]

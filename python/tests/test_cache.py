@@ -2,10 +2,12 @@
 import numpy as np
 import pytest
 
+import reference
 import vkattn
 
 
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 2e-5), ("float16", 4e-3), ("q8_0", 4e-2)])
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 2e-5), ("float16", 4e-3), ("q8_0", 4e-2),
+                                              (("float32", "q8_0"), 4e-2)])
 def test_decode_loop(random, dtype, tolerance):
     """A prompt of five tokens and three steps: the rows of causal attention over all of them."""
     query, key, value = (random.standard_normal((2, heads, 8, 32)).astype(np.float32) for heads in (4, 2, 2))
@@ -34,6 +36,136 @@ def test_options_and_types(random):
     expected = vkattn.attention(query, key[:, :, ::-1], value[:, :, ::-1], window=(2, 1), softcap=3.0, scale=0.2)
     assert output.dtype == np.float16
     np.testing.assert_allclose(output.astype(float), expected.astype(float), atol=4e-3)
+
+
+def rows_of(random, *shape):
+    return random.standard_normal(shape).astype(np.float32)
+
+
+def test_float8_with_scales(random):
+    """Numbers that 8-bit floats hold exactly, times scales of each head."""
+    scales = np.array([0.25, 2.0], np.float32)
+    query = rows_of(random, 1, 4, 3, 16)
+    key, value = (random.integers(-8, 8, (1, 2, 3, 16)).astype(np.float32) * scales[:, None, None] for _ in range(2))
+    cache = vkattn.Cache(1, 2, 8, 16, dtype="e4m3", key_scales=scales, value_scales=list(scales))
+    cache.append(key, value)
+    expected = reference.attention(query, key, value, is_causal=True)[0]
+    np.testing.assert_allclose(cache.attention(query), expected, atol=2e-5)
+
+
+def test_ring_keeps_the_newest(random):
+    """Steps over three turns of a ring: causal attention with a window of its length."""
+    query, key, value = (rows_of(random, 1, 2, 25, 16) for _ in range(3))
+    expected, lse, stages = reference.attention(query, key, value, is_causal=True, window=(7, None))
+    cache = vkattn.Cache(1, 2, 8, 16, ring=True)
+    for step in range(25):
+        rows = slice(step, step + 1)
+        cache.append(key[:, :, rows], value[:, :, rows])
+        np.testing.assert_allclose(cache.attention(query[:, :, rows]), expected[:, :, rows], atol=2e-5)
+    assert len(cache) == 25 and list(cache.lengths) == [25]
+    mask = np.zeros(25, np.float32)
+    output, weights = cache.attention(query[:, :, rows], mask, return_weights="probabilities")
+    np.testing.assert_allclose(weights, stages["probabilities"][:, :, rows], atol=2e-6)
+    mask[20] = -np.inf
+    hidden = reference.attention(query, key, value, mask == 0, is_causal=True, window=(7, None))[0]
+    np.testing.assert_allclose(cache.attention(query[:, :, rows], mask), hidden[:, :, rows], atol=2e-5)
+    cache.clear()
+    cache.append(key[:, :, :1], value[:, :, :1])
+    np.testing.assert_allclose(cache.attention(query[:, :, :1]), expected[:, :, :1], atol=2e-5)
+
+
+def test_pages(random):
+    """Two batch entries that share their first page, then go on with pages of their own, out of order."""
+    begin, ends = rows_of(random, 1, 2, 4, 16), rows_of(random, 2, 2, 5, 16)
+    key = np.concatenate([np.repeat(begin, 2, axis=0), ends], axis=2)
+    query = rows_of(random, 2, 4, 9, 16)
+    cache = vkattn.Cache(2, 2, 12, 16, page_size=4, page_count=6, page_table=[[3, -1, -1], [3, -1, -1]])
+    cache.append(key[:, :, :4], key[:, :, :4])
+    cache.set_page_table(np.array([[3, 5, 0], [3, 1, 2]]))
+    cache.append(key[:, :, 4:], key[:, :, 4:])
+    expected = reference.attention(query, key, key, is_causal=True)[0]
+    np.testing.assert_allclose(cache.attention(query), expected, atol=2e-5)
+    own = vkattn.Cache(2, 2, 10, 16, page_size=4, dtype="float16")
+    own.append(key, key)
+    np.testing.assert_allclose(own.attention(query), expected, atol=4e-3)
+
+
+@pytest.mark.parametrize("rotary", [
+    vkattn.Rotary(), vkattn.Rotary("interleaved", dims=8, base=500.0, position_scale=0.5, magnitude=1.5),
+    vkattn.Rotary(dims=4, frequencies=[0.5, 0.01]),
+])
+def test_rotary(random, rotary):
+    query, key, value = rows_of(random, 2, 4, 8, 16), *(rows_of(random, 2, 2, 8, 16) for _ in range(2))
+    positions = np.tile(np.arange(8), (2, 1))
+    turned = [reference.rotated(x, positions, **rotary._asdict()) for x in (query, key)]
+    expected = reference.attention(*turned, value, is_causal=True)[0]
+    cache = vkattn.Cache(2, 2, 8, 16, rotary=rotary)
+    for rows in (slice(0, 5), slice(5, 6), slice(6, 8)):
+        cache.append(key[:, :, rows], value[:, :, rows])
+        np.testing.assert_allclose(cache.attention(query[:, :, rows]), expected[:, :, rows], atol=3e-5)
+    again = cache.attention(query[:, :, 2:4], align=2)  # queries in the middle, by their position
+    np.testing.assert_allclose(again, expected[:, :, 2:4], atol=3e-5)
+
+
+def test_what_changes_scores(random):
+    query, key, value = rows_of(random, 2, 4, 7, 16), *(rows_of(random, 2, 2, 7, 16) for _ in range(2))
+    given = {"mask": rows_of(random, 4, 7, 7), "sinks": [0.5, -1.0, 0.25, 2.0],
+             "alibi": np.array([0.5, 0.25, 0.125, 1.0], np.float32), "softcap": 5.0, "window": (3, 0), "scale": 0.3}
+    expected, lse, stages = reference.attention(query, key, value, is_causal=True, **given)
+    cache = vkattn.Cache(2, 2, 12, 16)
+    cache.append(key, value)
+    results = cache.attention(query, **given, return_lse=True, return_weights="probabilities")
+    for got, wanted in zip(results, (expected, lse, stages["probabilities"])):
+        assert got.shape == wanted.shape
+        np.testing.assert_allclose(got, wanted, atol=3e-5)
+    some = np.array([True] * 6 + [False])
+    np.testing.assert_allclose(cache.attention(query, some), reference.attention(query, key, value, some,
+                                                                                 is_causal=True)[0], atol=2e-5)
+
+
+def test_entries_of_different_lengths(random):
+    query, key = rows_of(random, 3, 2, 5, 16), rows_of(random, 3, 2, 5, 16)
+    counts, cache = [5, 2, 0], vkattn.Cache(3, 2, 6, 16)
+    cache.append(key, key, counts=counts)
+    assert list(cache.lengths) == counts and len(cache) == 5
+    output, lse = cache.attention(query, counts=counts, return_lse=True)
+    for entry, count in enumerate(counts):
+        part = (slice(entry, entry + 1), slice(None), slice(0, count))
+        np.testing.assert_allclose(output[part], reference.attention(query[part], key[part], key[part],
+                                                                     is_causal=True)[0], atol=2e-5)
+        assert not output[entry, :, count:].any() and not lse[entry, :, count:].any()
+    cache.clear([0])
+    cache.append(key[:, :, :1], key[:, :, :1])
+    assert list(cache.lengths) == [1, 3, 1]
+    np.testing.assert_allclose(cache.attention(query[:, :, :1])[0], np.repeat(key[:1, :, :1], 1, axis=0)[0], atol=2e-5)
+
+
+def test_refusals_of_layouts(random):
+    key = rows_of(random, 1, 2, 1, 16)
+    with pytest.raises(ValueError, match="a ring or has pages, not both"):
+        vkattn.Cache(1, 2, 8, 16, ring=True, page_size=4)
+    with pytest.raises(ValueError, match="pages need page_size"):
+        vkattn.Cache(1, 2, 8, 16, page_count=4)
+    with pytest.raises(ValueError, match="page_size is 0"):
+        vkattn.Cache(1, 2, 8, 16, page_size=0)
+    with pytest.raises(ValueError, match="one integer for each page"):
+        vkattn.Cache(1, 2, 8, 16, page_size=4, page_table=[[0]])
+    with pytest.raises(ValueError, match="the cache has no pages"):
+        vkattn.Cache(1, 2, 8, 16).set_page_table([[0]])
+    with pytest.raises(ValueError, match="rotary.dims is 7"):
+        vkattn.Cache(1, 2, 8, 16, rotary=vkattn.Rotary(dims=7))
+    with pytest.raises(ValueError, match="a rotary style is"):
+        vkattn.Cache(1, 2, 8, 16, rotary=vkattn.Rotary("other"))
+    with pytest.raises(ValueError, match="frequencies has the shape"):
+        vkattn.Cache(1, 2, 8, 16, rotary=vkattn.Rotary(frequencies=[1.0]))
+    with pytest.raises(ValueError, match="key_scales"):
+        vkattn.Cache(1, 2, 8, 16, dtype="e4m3").append(key, key)
+    cache = vkattn.Cache(1, 2, 8, 16)
+    with pytest.raises(TypeError, match="counts is float64"):
+        cache.append(key, key, counts=[1.0])
+    with pytest.raises(ValueError, match="does not broadcast to the scores"):
+        cache.attention(key, np.zeros(5, np.float32))
+    assert len(cache) == 0
 
 
 def test_refusals():

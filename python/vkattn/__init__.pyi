@@ -1,4 +1,5 @@
-from typing import Any, Literal, NamedTuple, Protocol, Sequence, Tuple, Union, overload
+import os
+from typing import Any, Literal, Mapping, NamedTuple, Protocol, Sequence, Tuple, Union, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -111,27 +112,98 @@ def plan(
     return_weights: Union[_Stage, None] = None, device: _Device = None, kernel: Union[str, None] = None,
 ) -> Plan: ...
 
+class Rotary(NamedTuple):
+    style: Literal["half-split", "interleaved"] = "half-split"
+    dims: Union[int, None] = None
+    base: float = 10000.0
+    position_scale: float = 1.0
+    magnitude: float = 1.0
+    frequencies: Union[Sequence[float], None] = None
+
 class Cache:
     capacity: int
+    rotary: Union[Rotary, None]
     def __init__(
         self, batch: int, kv_heads: int, capacity: int, head_dim: int, value_dim: Union[int, None] = None, *,
-        dtype: Any = "float32", device: _Device = None,
+        dtype: Any = "float32", key_scales: _PerHead = None, value_scales: _PerHead = None, ring: bool = False,
+        page_size: Union[int, None] = None, page_count: Union[int, None] = None,
+        page_table: Union[_Array, Sequence[Sequence[int]], None] = None, rotary: Union[Rotary, None] = None,
+        device: _Device = None,
     ) -> None: ...
     def __len__(self) -> int: ...
-    def clear(self) -> None: ...
-    def append(self, key: _Array, value: _Array) -> None: ...
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]: ...
+    def set_page_table(self, page_table: Union[_Array, Sequence[Sequence[int]]]) -> None: ...
+    def clear(self, entries: Union[Sequence[int], npt.NDArray[Any], None] = None) -> None: ...
+    def append(self, key: _Array, value: _Array, *, counts: _Counts = None) -> None: ...
     @overload
     def attention(
-        self, query: _Array, *, is_causal: bool = True, align: _Align = "bottom-right",
-        scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
-        alibi: bool = False, return_lse: Literal[False] = False,
+        self, query: _Array, mask: Union[_Array, None] = None, *, counts: _Counts = None, is_causal: bool = True,
+        align: _Align = "bottom-right", scale: Union[float, None] = None, window: _Window = None,
+        softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None,
+        return_lse: Literal[False] = False, return_weights: None = None,
     ) -> _Result: ...
     @overload
     def attention(
-        self, query: _Array, *, is_causal: bool = True, align: _Align = "bottom-right",
+        self, query: _Array, mask: Union[_Array, None] = None, *, counts: _Counts = None, is_causal: bool = True,
+        align: _Align = "bottom-right", scale: Union[float, None] = None, window: _Window = None,
+        softcap: Union[float, None] = None, alibi: _Slopes = None, sinks: _PerHead = None,
+        return_lse: bool = False, return_weights: Union[_Stage, None] = None,
+    ) -> Tuple[_Result, ...]: ...
+
+class LayerGradients(NamedTuple):
+    query: _Result
+    key: Union[_Result, None]
+    value: Union[_Result, None]
+    parameters: dict[str, _Result]
+
+class SavedCall: ...
+
+class MultiHeadAttention:
+    embed_dim: int
+    num_heads: int
+    kv_heads: int
+    head_dim: int
+    value_dim: int
+    rotary: Union[Rotary, None]
+    dtype: np.dtype[Any]
+    def __init__(
+        self, embed_dim: int, num_heads: int, *, bias: bool = True, kdim: Union[int, None] = None,
+        vdim: Union[int, None] = None, kv_heads: Union[int, None] = None, head_dim: Union[int, None] = None,
+        value_dim: Union[int, None] = None, rotary: Union[Rotary, None] = None, dtype: Any = "float32",
+        seed: Union[int, None] = None, device: _Device = None,
+    ) -> None: ...
+    def state_dict(self) -> dict[str, _Result]: ...
+    def load_state_dict(self, state: Mapping[str, _Array]) -> None: ...
+    def load(self, path: Union[str, os.PathLike[str]], prefix: str = "") -> None: ...
+    def save(self, path: Union[str, os.PathLike[str]], prefix: str = "") -> None: ...
+    def make_cache(
+        self, batch: int, capacity: int, *, dtype: Any = "float32", key_scales: _PerHead = None,
+        value_scales: _PerHead = None, ring: bool = False, page_size: Union[int, None] = None,
+        page_count: Union[int, None] = None, page_table: Union[_Array, Sequence[Sequence[int]], None] = None,
+    ) -> Cache: ...
+    @overload
+    def forward(
+        self, query: _Array, key: Union[_Array, None] = None, value: Union[_Array, None] = None, *,
+        key_padding_mask: Union[_Array, None] = None, need_weights: bool = False,
+        attn_mask: Union[_Array, None] = None, average_attn_weights: bool = True, is_causal: bool = False,
+        cache: Union[Cache, None] = None, counts: _Counts = None, align: Union[_Align, None] = None,
         scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
-        alibi: bool = False, return_lse: bool = False,
-    ) -> Tuple[_Result, _Result]: ...
+        alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None, dropout: float = 0.0,
+        seed: Union[int, None] = None, return_saved: Literal[False] = False,
+    ) -> Tuple[_Result, Union[_Result, None]]: ...
+    @overload
+    def forward(
+        self, query: _Array, key: Union[_Array, None] = None, value: Union[_Array, None] = None, *,
+        key_padding_mask: Union[_Array, None] = None, need_weights: bool = False,
+        attn_mask: Union[_Array, None] = None, average_attn_weights: bool = True, is_causal: bool = False,
+        cache: Union[Cache, None] = None, counts: _Counts = None, align: Union[_Align, None] = None,
+        scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
+        alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None, dropout: float = 0.0,
+        seed: Union[int, None] = None, return_saved: Literal[True],
+    ) -> Tuple[_Result, Union[_Result, None], SavedCall]: ...
+    __call__ = forward
+    def backward(self, saved: SavedCall, grad_output: _Array) -> LayerGradients: ...
 
 def show(
     weights: _Array, tokens: Union[Sequence[str], None] = None, key_tokens: Union[Sequence[str], None] = None

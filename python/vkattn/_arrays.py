@@ -32,6 +32,17 @@ def is_bfloat16(dtype):
     return dtype.itemsize == 2 and (dtype.name == "bfloat16" or dtype == BFLOAT16_BITS)
 
 
+def float_type(dtype):
+    """A dtype by its name or as it is; bfloat16 is that of ml_dtypes."""
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise TypeError("bfloat16 needs the package ml_dtypes, as NumPy does not have it") from None
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(dtype)
+
+
 def tensor(x, name):
     """(array as the native module takes it, its dtype): bfloat16 goes as uint16."""
     array = host_array(x, name)
@@ -56,10 +67,10 @@ def mask_array(x):
 
 
 def per_head(x, name):
-    """One float32 for each query head."""
+    """One float32 for each head."""
     array = host_array(x, name)
     if array.dtype.kind not in "fiu" and not is_bfloat16(array.dtype):
-        raise TypeError(f"{name} is {array.dtype} but must hold one number for each query head")
+        raise TypeError(f"{name} is {array.dtype} but must hold one number for each head")
     return array.astype(np.float32, copy=False)
 
 
@@ -71,13 +82,13 @@ def per_row(x):
     return array
 
 
-def kv_lengths(x, lead):
+def kv_lengths(x, lead, name="kv_lengths"):
     """One int32 for each batch entry. The library clamps them to the keys that there are."""
-    array = host_array(x, "kv_lengths")
+    array = host_array(x, name)
     if array.dtype.kind not in "iu":
-        raise TypeError(f"kv_lengths is {array.dtype} but must hold one integer for each batch entry")
+        raise TypeError(f"{name} is {array.dtype} but must hold one integer for each batch entry")
     limits = np.iinfo(np.int32)
-    return broadcast(array, lead, "kv_lengths").reshape(-1).clip(limits.min, limits.max).astype(np.int32)
+    return broadcast(array, lead, name).reshape(-1).clip(limits.min, limits.max).astype(np.int32)
 
 
 def broadcast(array, shape, name):

@@ -1,10 +1,17 @@
 """vkattn.Cache."""
 import numpy as np
 
-from . import _arrays, _native, _problem
+from . import _arrays, _native, _problem, _rotary
 from ._errors import RuleError
 
-_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "q8_0": "q8_0", "q4_0": "q4_0"}
+_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3"}
+# Most keys that the library counts, as of a ring, whose lengths go on.
+_MOST_KEYS = 2**30
+
+
+def _type_name(dtype):
+    name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    return _TYPES.get(name, name)
 
 
 class Cache:
@@ -13,11 +20,24 @@ class Cache:
         batch, kv_heads      of keys and values
         capacity             keys that each batch entry has room for
         head_dim, value_dim  elements of a key, and of a value (None: head_dim)
-        dtype                as what they are stored: 'float32', 'float16', 'bfloat16', or in blocks of 32 with
-                             'q8_0' (8 bits) or 'q4_0' (4 bits); whatever the type of what is appended
+        dtype                as what they are stored: 'float32', 'float16', 'bfloat16', or fewer bits: 'q8_0' and
+                             'q4_0' (8 and 4 bits in blocks of 32 with a scale), 'e4m3' (8-bit floats, with a scale
+                             for each head); or a pair of two, of keys and of values. What is appended may have
+                             another type
+        key_scales, value_scales
+                             (kv_heads,): a key of 'e4m3' is its stored number times its head's scale; both are
+                             given where they are stored so
+        ring                 True: there is no end: the newest `capacity` keys of each batch entry are kept, at
+                             their positions
+        page_size            keys lie on pages of so many, which `page_table` names
+        page_count           pages that there are. None: as many as page_table names
+        page_table           (batch, pages of an entry): the number of the page of each page_size positions, which
+                             several entries may share; -1: none yet. None: each entry has pages of its own
+        rotary               a vkattn.Rotary: keys are turned by their positions as they are appended, queries as
+                             they attend
         device               as of vkattn.attention
 
-    len() is the number of keys of each batch entry.
+    len() is the number of keys of the longest batch entry, `lengths` that of each.
 
         >>> cache = vkattn.Cache(batch=1, kv_heads=8, capacity=4096, head_dim=128, dtype="float16")
         >>> for query, key, value in steps:            # (1, 32, 1, 128), (1, 8, 1, 128) twice
@@ -25,25 +45,84 @@ class Cache:
         ...     output = cache.attention(query)        # (1, 32, 1, 128)
     """
 
-    def __init__(self, batch, kv_heads, capacity, head_dim, value_dim=None, *, dtype="float32", device=None):
+    def __init__(self, batch, kv_heads, capacity, head_dim, value_dim=None, *, dtype="float32", key_scales=None,
+                 value_scales=None, ring=False, page_size=None, page_count=None, page_table=None, rotary=None,
+                 device=None):
         value_dim = head_dim if value_dim is None else value_dim
-        name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
-        self._native = _native.Cache(_problem.session(device), batch, kv_heads, capacity, head_dim, value_dim,
-                                     _TYPES.get(name, name))
+        types = dtype if isinstance(dtype, (tuple, list)) else (dtype, dtype)
+        options = _native.CacheOptions()
+        options.batch, options.kv_heads, options.capacity = batch, kv_heads, capacity
+        options.head_dim, options.value_dim = head_dim, value_dim
+        options.set_types(*(_type_name(one) for one in types))
+        turned, frequencies = _rotary.native(rotary, head_dim)
+        if turned is not None:
+            options.rotary = turned
+        if ring and page_size is not None:
+            raise RuleError("a cache is a ring or has pages, not both")
+        self._table_shape = None
+        if ring:
+            options.set_ring()
+        elif page_size is not None:
+            page_table = self._set_pages(options, page_size, page_count, page_table)
+        elif page_count is not None or page_table is not None:
+            raise RuleError("pages need page_size")
+        self._native = _native.Cache(
+            _problem.session(device), options, page_table,
+            *(None if x is None else _arrays.per_head(x, name)
+              for name, x in (("key_scales", key_scales), ("value_scales", value_scales))),
+            frequencies,
+        )
         self._shapes = {"key": (batch, kv_heads, head_dim), "value": (batch, kv_heads, value_dim)}
         self.capacity = capacity
-        self._length = 0
+        self.rotary = rotary
+        self._is_ring = ring
+        self._lengths = np.zeros(batch, np.int64)
+
+    def _set_pages(self, options, page_size, page_count, page_table):
+        """The table as the native module takes it."""
+        entries = -(-options.capacity // page_size) if page_size > 0 else 0
+        self._table_shape = (options.batch, entries)
+        if page_table is None:
+            page_table = np.arange(options.batch * entries).reshape(self._table_shape)
+        table = self._table(page_table)
+        options.set_pages(page_size, int(table.max(initial=0)) + 1 if page_count is None else page_count, entries)
+        return table
+
+    def _table(self, page_table):
+        table = _arrays.host_array(page_table, "page_table")
+        if table.dtype.kind not in "iu" or table.shape != self._table_shape:
+            raise RuleError(
+                f"page_table is a {table.dtype} array of shape {table.shape} but must have one integer for each "
+                f"page of a batch entry, {self._table_shape}"
+            )
+        return table.astype(np.int32)
 
     def __len__(self):
-        return self._length
+        return int(self._lengths.max(initial=0))
 
-    def clear(self):
-        """Forgets all keys and values."""
-        self._native.clear()
-        self._length = 0
+    @property
+    def lengths(self):
+        """How many keys each batch entry has; of a ring, how many it was given."""
+        return self._lengths.copy()
 
-    def append(self, key, value):
-        """Adds new_length rows for each batch entry: key (batch, kv_heads, new_length, head_dim), value likewise."""
+    def set_page_table(self, page_table):
+        """Names other pages: of batch entries that grow, or that share what they begin with."""
+        if self._table_shape is None:
+            raise RuleError("the cache has no pages")
+        self._native.set_page_table(self._table(page_table))
+
+    def clear(self, entries=None):
+        """Forgets all keys and values, or those of the batch entries with these numbers."""
+        lengths = self._lengths.copy()
+        lengths[slice(None) if entries is None else entries] = 0
+        self._native.set_lengths(lengths.astype(np.int32))
+        self._lengths = lengths
+
+    def append(self, key, value, *, counts=None):
+        """Adds new_length rows for each batch entry: key (batch, kv_heads, new_length, head_dim), value likewise.
+
+        counts (batch,): the rows of each entry that are added, where entries differ; those from there on are padding.
+        """
         arrays = {}
         for name, x in (("key", key), ("value", value)):
             array, _ = _arrays.tensor(x, name)
@@ -54,20 +133,61 @@ class Cache:
         new = arrays["key"].shape[2]
         if arrays["value"].shape[2] != new:
             raise RuleError(f"key and value differ in length: {new} and {arrays['value'].shape[2]}")
-        if self._length + new > self.capacity:
-            raise RuleError(
-                f"the cache holds {self._length} keys and has room for {self.capacity}; {new} more do not fit"
-            )
-        self._native.append(arrays["key"], arrays["value"])
-        self._length += new
+        counts = self._counts(counts, new)
+        grown = self._grown(new, counts)
+        self._native.append(arrays["key"], arrays["value"], counts)
+        self._lengths = grown
 
-    def attention(self, query, *, is_causal=True, align="bottom-right", scale=None, window=None, softcap=None,
-                  alibi=False, return_lse=False):
+    def _counts(self, counts, most):
+        """As the native module takes them."""
+        if counts is None:
+            return None
+        counts = _arrays.kv_lengths(counts, self._lengths.shape, "counts")
+        return counts.clip(0, most)
+
+    def _grown(self, new, counts):
+        """The lengths after an append."""
+        grown = self._lengths + (new if counts is None else counts)
+        room = _MOST_KEYS if self._is_ring else self.capacity
+        if (grown > room).any():
+            entry = int(grown.argmax())
+            held = int(self._lengths[entry])
+            raise RuleError(
+                f"the cache holds {held} keys and has room for {room}; {int(grown[entry]) - held} more do not fit"
+            )
+        return grown
+
+    def _kv_length(self, new=0):
+        """The most keys of a plan, of which a mask and weights have a column each.
+
+        A new number is a new plan: a ring's is doubled where positions come to lie beyond it.
+        """
+        keys = self.capacity
+        while self._is_ring and keys < len(self) + new:
+            keys *= 2
+        return min(keys, _MOST_KEYS)
+
+    def _padded(self, mask, keys, held):
+        """With a column for each of `keys`, or one for all; nothing is to be seen behind those that are held."""
+        if mask is None or not mask.ndim or mask.shape[-1] != held or held in (1, keys):
+            return mask
+        return np.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, keys - held)])
+
+    def _first_positions(self, align, queries, counts):
+        """Of each batch entry's first query, as `align` has it."""
+        if align == "bottom-right":
+            return self._lengths - (queries if counts is None else counts)
+        return np.full(self._lengths.shape, 0 if isinstance(align, str) else align)
+
+    def attention(self, query, mask=None, *, counts=None, is_causal=True, align="bottom-right", scale=None,
+                  window=None, softcap=None, alibi=None, sinks=None, return_lse=False, return_weights=None):
         """Attention of query (batch, query_heads, query_length, head_dim) over the keys that the cache holds.
 
         query_heads is a multiple of kv_heads. As they are, the keywords say that the queries are the last ones
-        that keys were appended for. Others as of vkattn.attention. Returns the output (batch, query_heads,
-        query_length, value_dim), or (output, lse).
+        that keys were appended for. counts (batch,): the queries of each entry, as of append(); results of those
+        from there on are 0. mask broadcasts to (batch, query_heads, query_length, len(cache)). Others as of
+        vkattn.attention. Returns the output (batch, query_heads, query_length, value_dim), or (output, lse),
+        (output, weights) or (output, lse, weights).
         """
         array, dtype = _arrays.tensor(query, "query")
         batch, _, dim = self._shapes["key"]
@@ -75,12 +195,25 @@ class Cache:
             raise RuleError(
                 f"query has the shape {array.shape} but must be ({batch}, query_heads, query_length, {dim})"
             )
-        options = _native.Options(
-            is_causal=is_causal, align=align, scale=scale, window=_problem.window_of(window), softcap=softcap or 0.0,
-            standard_alibi=bool(alibi), dropout=0.0, has_lse=return_lse, weights="",
+        counts = self._counts(counts, array.shape[2])
+        keys = self._kv_length()
+        if mask is not None:
+            mask = self._padded(_arrays.mask_array(mask), keys, len(self))
+            mask = _arrays.batched_mask(mask, self._lengths.shape)
+        options, scores = _problem.score_inputs(
+            mask, is_causal=is_causal, align=align, scale=scale, window=window, softcap=softcap,
+            alibi=alibi, sinks=sinks, return_lse=return_lse, return_weights=return_weights,
         )
-        output, lse = self._native.attention(array, options)
-        return (output.view(dtype), lse) if return_lse else output.view(dtype)
+        positions = self._first_positions(align, array.shape[2], counts).astype(np.int32)
+        output, lse, weights = self._native.attention(array, keys, counts, positions, scores, options)
+        if weights is not None:
+            weights = weights[..., :len(self)]
+        results = [x for x in (output.view(dtype), lse, weights) if x is not None]
+        for entry, count in enumerate(() if counts is None else counts):
+            for result in results:
+                result[entry, :, count:] = 0
+        return results[0] if len(results) == 1 else tuple(results)
 
     def __repr__(self):
-        return f"<vkattn.Cache of {self._length} keys, with room for {self.capacity}>"
+        kind = "ring" if self._is_ring else "cache" if self._table_shape is None else "cache on pages"
+        return f"<vkattn.Cache, a {kind} of {len(self)} keys, with room for {self.capacity}>"

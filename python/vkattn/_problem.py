@@ -76,6 +76,23 @@ def _require_equal_heads(query, key):
     )
 
 
+def score_inputs(mask, *, is_causal, align, scale, window, softcap, alibi, sinks, kv_lengths=None, dropout=0.0,
+                 return_lse=False, return_weights=None):
+    """(native Options, native ScoreArrays) of a mask with four dimensions and lists."""
+    has_slopes = alibi is not None and not isinstance(alibi, bool)
+    options = _native.Options(
+        is_causal=is_causal, align=align, scale=scale, window=window_of(window), softcap=softcap or 0.0,
+        standard_alibi=alibi is True, dropout=dropout, has_lse=return_lse, weights=return_weights or "",
+    )
+    arrays = _native.ScoreArrays(
+        mask=mask,
+        kv_lengths=kv_lengths,
+        alibi_slopes=_arrays.per_head(alibi, "alibi") if has_slopes else None,
+        sinks=None if sinks is None else _arrays.per_head(sinks, "sinks"),
+    )
+    return options, arrays
+
+
 def make(query, key, value, mask, *, is_causal, align, scale, enable_gqa, window, softcap, alibi, sinks, kv_lengths,
          dropout, return_lse, return_weights):
     """(native Problem, Layout)."""
@@ -85,19 +102,14 @@ def make(query, key, value, mask, *, is_causal, align, scale, enable_gqa, window
     lead = _arrays.leading_shape(query, key, value)
     if not enable_gqa:
         _require_equal_heads(query, key)
-    has_slopes = alibi is not None and not isinstance(alibi, bool)
-    options = _native.Options(
-        is_causal=is_causal, align=align, scale=scale, window=window_of(window), softcap=softcap or 0.0,
-        standard_alibi=alibi is True, dropout=dropout, has_lse=return_lse, weights=return_weights or "",
+    options, arrays = score_inputs(
+        None if mask is None else _arrays.batched_mask(_arrays.mask_array(mask), lead), is_causal=is_causal,
+        align=align, scale=scale, window=window, softcap=softcap, alibi=alibi, sinks=sinks,
+        kv_lengths=None if kv_lengths is None else _arrays.kv_lengths(kv_lengths, lead), dropout=dropout,
+        return_lse=return_lse, return_weights=return_weights,
     )
     problem = _native.Problem(
-        _arrays.batched(query, lead, "query"),
-        _arrays.batched(key, lead, "key"),
-        _arrays.batched(value, lead, "value"),
-        None if mask is None else _arrays.batched_mask(_arrays.mask_array(mask), lead),
-        None if kv_lengths is None else _arrays.kv_lengths(kv_lengths, lead),
-        _arrays.per_head(alibi, "alibi") if has_slopes else None,
-        None if sinks is None else _arrays.per_head(sinks, "sinks"),
-        options,
+        _arrays.batched(query, lead, "query"), _arrays.batched(key, lead, "key"),
+        _arrays.batched(value, lead, "value"), arrays, options,
     )
     return problem, Layout(lead, max(query.ndim, key.ndim, value.ndim), dtype)

@@ -1,4 +1,5 @@
 """vkattn.show."""
+import io
 import math
 
 from . import _arrays
@@ -17,8 +18,6 @@ def show(weights, tokens=None, key_tokens=None):
         >>> _, weights = vkattn.attention(q, k, v, return_weights="probabilities")
         >>> vkattn.show(weights, "the cat sat".split()).savefig("heads.png")
     """
-    from matplotlib.figure import Figure
-
     heads = _arrays.host_array(weights, "weights")
     if heads.ndim == 4 and heads.shape[0] == 1:
         heads = heads[0]
@@ -30,7 +29,20 @@ def show(weights, tokens=None, key_tokens=None):
     for name, words, size in (("tokens", tokens, heads.shape[1]), ("key_tokens", key_tokens, heads.shape[2])):
         if words is not None and len(words) != size:
             raise RuleError(f"{name} has {len(words)} words for {size} {'queries' if name == 'tokens' else 'keys'}")
-    return _draw(Figure, heads.astype(float), tokens, key_tokens)
+    return _draw(_figure_class(), heads.astype(float), tokens, key_tokens)
+
+
+def _figure_class():
+    """matplotlib's figure, which a notebook draws without pyplot and its state of windows."""
+    from matplotlib.figure import Figure
+
+    class Shown(Figure):
+        def _repr_png_(self):
+            picture = io.BytesIO()
+            self.savefig(picture, format="png")
+            return picture.getvalue()
+
+    return Shown
 
 
 def _draw(figure_class, heads, tokens, key_tokens):

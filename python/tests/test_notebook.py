@@ -1,0 +1,33 @@
+"""The notebook: its cells one after the other, and in Jupyter's own way where that is installed."""
+import importlib.util
+import json
+import pathlib
+
+import pytest
+
+NOTEBOOK = pathlib.Path(__file__).parents[2] / "examples" / "attention.ipynb"
+
+
+def test_cells():
+    """Without matplotlib those that draw are left out. The cells check their numbers by themselves."""
+    has_matplotlib = importlib.util.find_spec("matplotlib") is not None
+    names = {}
+    ran = 0
+    for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]:
+        draws = "matplotlib" in cell["metadata"].get("tags", [])
+        if cell["cell_type"] == "code" and (has_matplotlib or not draws):
+            exec("".join(cell["source"]), names)
+            ran += 1
+    assert ran >= 5
+
+
+def test_in_jupyter():
+    for package in ("ipykernel", "matplotlib"):
+        pytest.importorskip(package)
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+    pictures = [output for cell in notebook.cells for output in cell.get("outputs", [])
+                if "image/png" in output.get("data", {})]
+    assert len(pictures) == 1

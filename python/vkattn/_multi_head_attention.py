@@ -1,0 +1,293 @@
+"""vkattn.MultiHeadAttention."""
+import os
+from typing import Dict, NamedTuple, Optional
+
+import numpy as np
+
+from . import _arrays, _native, _problem, _rotary
+from ._cache import Cache
+from ._errors import RuleError
+
+
+class LayerGradients(NamedTuple):
+    """Gradients of a layer's inputs, each of its shape and type, and of its parameters by their names.
+
+    Where queries, keys and values came of one array, all of its gradient is `query`; where keys and values did, all
+    of theirs is `key`. The others are None.
+    """
+
+    query: np.ndarray
+    key: Optional[np.ndarray]
+    value: Optional[np.ndarray]
+    parameters: Dict[str, np.ndarray]
+
+
+class SavedCall:
+    """What MultiHeadAttention.backward needs of a call, in the device's memory."""
+
+    def __init__(self, native, version, dtype, rank):
+        self._native = native
+        self._version = version  # of the parameters
+        self._dtype = dtype
+        self._rank = rank
+
+
+def _takes_part(x, name):
+    """A mask as vkattn.attention has it. PyTorch's layer hides where a boolean one is True."""
+    mask = _arrays.host_array(x, name)
+    _arrays.mask_array(mask)  # refuses other types
+    return ~mask if mask.dtype == np.bool_ else mask
+
+
+def _both(one, other):
+    """What two masks say together, each None or of four dimensions."""
+    if one is None or other is None:
+        return other if one is None else one
+    if one.dtype == other.dtype == np.bool_:
+        return one & other
+    added = [np.where(x, np.float32(0), np.float32(-np.inf)) if x.dtype == np.bool_ else x.astype(np.float32)
+             for x in (one, other)]
+    return added[0] + added[1]
+
+
+def _distinct(query, key, value):
+    """(key, value), each None where it is the array before it."""
+    key = query if key is None else key
+    value = key if value is None else value
+    if value is not key:
+        return key, value
+    return None if key is query else key, None
+
+
+def _aligned(align, cache):
+    """What `align` stands for where it is not given."""
+    if align is not None:
+        return align
+    return "top-left" if cache is None else "bottom-right"
+
+
+class MultiHeadAttention:
+    """A layer as torch.nn.MultiheadAttention, with its parameters on the device, by PyTorch's names.
+
+        embed_dim      elements of a row of query and output
+        num_heads      query heads
+        bias           whether there are in_proj_bias and out_proj.bias
+        kdim, vdim     elements of a row of key and of value (None: embed_dim)
+        kv_heads       heads of keys and values, which groups of query heads share (None: num_heads)
+        head_dim       elements of a query or key (None: embed_dim / num_heads)
+        value_dim      elements of a value (None: head_dim)
+        rotary         a vkattn.Rotary, which turns queries and keys; for self-attention
+        dtype          of the parameters: 'float32', 'float16' or 'bfloat16'. Inputs may have another
+        seed           an integer: decides the first values of weights, which are Xavier's, uniform; biases are 0.
+                       None: new ones each time
+        device         as of vkattn.attention
+
+    The parameters are in_proj_weight (rows of W_Q, W_K and W_V; where kdim or vdim differ q_proj_weight,
+    k_proj_weight and v_proj_weight), in_proj_bias, out_proj.weight and out_proj.bias: state_dict(),
+    load_state_dict(), load() and save() read and write them.
+
+        >>> layer = vkattn.MultiHeadAttention(512, 8)
+        >>> output, _ = layer(x, is_causal=True)                    # (batch, length, 512)
+        >>> output, weights = layer(x, memory, need_weights=True)   # keys and values of another array
+    """
+
+    def __init__(self, embed_dim, num_heads, *, bias=True, kdim=None, vdim=None, kv_heads=None, head_dim=None,
+                 value_dim=None, rotary=None, dtype="float32", seed=None, device=None):
+        self.embed_dim = embed_dim
+        self.num_heads = num_heads
+        self.rotary = rotary
+        self.dtype = _arrays.float_type(dtype)
+        self._device = device
+        self._session = _problem.session(device)
+        elements = head_dim if head_dim is not None else embed_dim // max(num_heads, 1)
+        turned, frequencies = _rotary.native(rotary, elements)
+        stored = np.dtype(np.uint16) if _arrays.is_bfloat16(self.dtype) else self.dtype
+        self._native = _native.Layer(
+            session=self._session, d_model=embed_dim, query_heads=num_heads, kv_heads=kv_heads, head_dim=head_dim,
+            value_dim=value_dim, key_input_dim=embed_dim if kdim is None else kdim,
+            value_input_dim=embed_dim if vdim is None else vdim, has_bias=bias, parameter_type=stored, rotary=turned,
+            frequencies=frequencies,
+        )
+        self._native.initialise(_problem.seed_of(seed, True))
+        self.kv_heads, self.head_dim, self.value_dim = self._native.head_sizes
+        self._version = 0
+
+    def state_dict(self):
+        """The parameters by their names, copied from the device."""
+        return {name: self._native.read(name).view(self.dtype) for name in self._native.names()}
+
+    def load_state_dict(self, state):
+        """Sets all parameters: NumPy or DLPack arrays by their names, which become `dtype`."""
+        names = self._native.names()
+        missing = [name for name in names if name not in state]
+        if missing:
+            raise RuleError(f"the parameters {', '.join(missing)} are not among {', '.join(state) or 'them'}")
+        arrays = {}
+        for name, x in state.items():
+            array = _arrays.host_array(x, name)
+            self._native.check(name, array.shape)
+            if array.dtype.kind != "f" and not _arrays.is_bfloat16(array.dtype):
+                raise TypeError(f"{name} is {array.dtype} but must be of floating point")
+            array = array.astype(self.dtype, copy=False)
+            arrays[name] = array.view(np.uint16) if _arrays.is_bfloat16(self.dtype) else array
+        for name, array in arrays.items():
+            self._native.write(name, array)
+        self._version += 1
+
+    def load(self, path, prefix=""):
+        """Sets all parameters from a safetensors file, where their names begin with `prefix`.
+
+            >>> layer.load("model.safetensors", prefix="decoder.layers.0.self_attn.")
+        """
+        self._native.load(os.fspath(path), prefix)
+        self._version += 1
+
+    def save(self, path, prefix=""):
+        """Writes a safetensors file of all parameters, their names behind `prefix`."""
+        self._native.save(os.fspath(path), prefix)
+
+    def make_cache(self, batch, capacity, **keywords):
+        """A vkattn.Cache for this layer; keywords are dtype, ring, pages and others of its own."""
+        return Cache(batch, self.kv_heads, capacity, self.head_dim, self.value_dim, rotary=self.rotary,
+                     device=self._device, **keywords)
+
+    def forward(self, query, key=None, value=None, *, key_padding_mask=None, need_weights=False, attn_mask=None,
+                average_attn_weights=True, is_causal=False, cache=None, counts=None, align=None, scale=None,
+                window=None, softcap=None, alibi=None, sinks=None, kv_lengths=None, dropout=0.0, seed=None,
+                return_saved=False):
+        """(output, weights or None): projections, attention of each head, output projection.
+
+        query       (batch, query_length, embed_dim), or without batch
+        key         (batch, kv_length, kdim); None: query, as of self-attention
+        value       (batch, kv_length, vdim); None: key
+        output      (batch, query_length, embed_dim), of the query's type, which is that of all three
+
+        key_padding_mask      (batch, kv_length): bool, True hides the key; or of floating point, added
+        attn_mask             (query_length, kv_length), (batch * num_heads, …), or what broadcasts to (batch,
+                              num_heads, query_length, kv_length): bool, True hides; or of floating point, added.
+                              It is vkattn.attention's mask the other way round, as in PyTorch
+        need_weights          also give the weights, float32 (batch, query_length, kv_length): the mean of those of
+                              the heads; with average_attn_weights=False of each, (batch, num_heads, query_length,
+                              kv_length)
+        cache                 of make_cache(): keys and values of the query's rows are appended, and attention is
+                              over all that it then holds; kv_length is len(cache) after that
+        counts                with a cache, (batch,): rows of each entry that count; results behind them are 0
+        align                 None: 'bottom-right' with a cache, else 'top-left'
+        dropout, seed         of the weights of this call, as of vkattn.attention
+        return_saved          also return what backward() takes
+
+        is_causal and all others are as of vkattn.attention.
+
+        Where it differs from torch.nn.MultiheadAttention: the batch comes first; weights are not given unless asked
+        for, and without dropout in them; is_causal hides by itself; a row that sees no key is out_proj.bias;
+        dropout is of a call and draws bits of its own.
+        """
+        rank = _arrays.host_array(query, "query").ndim
+        key, value = _distinct(query, key, value)
+        query, dtype = self._rows(query, "query", rank)
+        key, value = (None if x is None else self._rows(x, name, rank)[0]
+                      for name, x in (("key", key), ("value", value)))
+        entries, new = query.shape[:2]
+        counts = None if counts is None else _arrays.kv_lengths(counts, (entries,), "counts").clip(0, new)
+        mask = _both(self._attn_mask(attn_mask, entries), self._padding_mask(key_padding_mask, entries))
+        grown, keys = None, 0
+        if cache is not None:
+            self._require_own(cache, entries, key is not None or kv_lengths is not None)
+            grown, keys = cache._grown(new, counts), cache._kv_length(new)
+            mask = cache._padded(mask, keys, int(grown.max(initial=0)))
+        options, scores = _problem.score_inputs(
+            None if mask is None else _arrays.batched_mask(_arrays.mask_array(mask), (entries,)),
+            is_causal=is_causal, align=_aligned(align, cache), scale=scale, window=window, softcap=softcap, alibi=alibi,
+            sinks=sinks,
+            kv_lengths=None if kv_lengths is None else _arrays.kv_lengths(kv_lengths, (entries,)), dropout=dropout,
+            return_weights="probabilities" if need_weights else None,
+        )
+        call = _native.LayerOptions(
+            attention=options, has_averaged_weights=bool(need_weights and average_attn_weights), saves=return_saved,
+            seed=_problem.seed_of(seed, dropout), cache=None if cache is None else cache._native, kv_length=keys,
+        )
+        results, saved = self._native.forward(query, key, value, scores, counts, call)
+        if cache is not None:
+            cache._lengths = grown
+        output, weights = results["output"].view(dtype), results.get("weights")
+        if weights is not None and cache is not None:
+            weights = weights[..., :len(cache)]
+        for entry, count in enumerate(() if counts is None else counts):
+            output[entry, count:] = 0
+            if weights is not None:
+                weights[entry, ..., count:, :] = 0
+        if rank == 2:
+            output, weights = output[0], None if weights is None else weights[0]
+        if not return_saved:
+            return output, weights
+        return output, weights, SavedCall(saved, self._version, dtype, rank)
+
+    __call__ = forward
+
+    def backward(self, saved, grad_output):
+        """The gradients of a call, from that of its output.
+
+        With L a number made of the output: grad_output is dL/doutput, of the output's shape and type, and the
+        result is LayerGradients: dL/dquery, …, and dL/dparameter by its name. The parameters must be those of the
+        call.
+
+            >>> output, _, saved = layer(x, is_causal=True, return_saved=True)
+            >>> grads = layer.backward(saved, grad_output)
+            >>> layer.load_state_dict({name: value - 0.1 * grads.parameters[name]
+            ...                        for name, value in layer.state_dict().items()})
+        """
+        if saved._version != self._version:
+            raise RuleError("the layer's parameters were changed since the call; call it again")
+        grad_output, _ = self._rows(grad_output, "grad_output", saved._rank)
+        found = self._native.backward(saved._native, grad_output)
+        inputs = [found.pop(name, None) for name in ("query", "key", "value")]
+        inputs = [x if x is None else x.view(saved._dtype) for x in inputs]
+        if saved._rank == 2:
+            inputs = [x if x is None else x[0] for x in inputs]
+        return LayerGradients(*inputs, {name: x.view(self.dtype) for name, x in found.items()})
+
+    def _rows(self, x, name, rank):
+        """(array of three dimensions, its dtype)."""
+        array, dtype = _arrays.tensor(x, name)
+        if array.ndim != rank or rank not in (2, 3):
+            wanted = "(length, elements)" if rank == 2 else "(batch, length, elements)"
+            raise RuleError(f"{name} has the shape {array.shape} but must be {wanted}")
+        return (array[np.newaxis] if rank == 2 else array), dtype
+
+    def _attn_mask(self, mask, entries):
+        if mask is None:
+            return None
+        mask = _takes_part(mask, "attn_mask")
+        if mask.ndim == 3:
+            heads = entries * self.num_heads
+            if mask.shape[0] != heads:
+                raise RuleError(
+                    f"attn_mask has the shape {mask.shape} but must be (batch * num_heads, …), which is {heads}"
+                )
+            mask = mask.reshape((entries, self.num_heads) + mask.shape[1:])
+        return mask
+
+    def _padding_mask(self, mask, entries):
+        if mask is None:
+            return None
+        mask = _takes_part(mask, "key_padding_mask")
+        if mask.ndim == 1:
+            mask = mask[np.newaxis]
+        if mask.ndim != 2 or mask.shape[0] != entries:
+            raise RuleError(f"key_padding_mask has the shape {mask.shape} but must be ({entries}, kv_length)")
+        return mask[:, np.newaxis, np.newaxis, :]
+
+    def _require_own(self, cache, entries, has_keys):
+        """That the cache fits the layer, and that no keys are given beside it."""
+        sizes = (entries, self.kv_heads, self.head_dim, self.value_dim)
+        own = (*cache._shapes["key"], cache._shapes["value"][2])
+        if own != sizes or not _rotary.same(cache.rotary, self.rotary):
+            raise RuleError(
+                f"the cache is of (batch, kv_heads, head_dim, value_dim) {own} and {cache.rotary}, but the call is of "
+                f"{sizes} and {self.rotary}; make it by make_cache({entries}, …)"
+            )
+        if has_keys:
+            raise RuleError("with a cache keys and values are of the query's rows; give no key, value or kv_lengths")
+
+    def __repr__(self):
+        return f"<vkattn.MultiHeadAttention of {self.num_heads} heads over rows of {self.embed_dim} {self.dtype}>"

@@ -1,0 +1,46 @@
+"""vkattn.Rotary."""
+from typing import NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from . import _native
+
+
+class Rotary(NamedTuple):
+    """Rotary position embedding of queries and keys, for Cache and MultiHeadAttention.
+
+    style           'half-split': dims i and i + dims / 2 are turned together (GPT-NeoX, Llama in Transformers), or
+                    'interleaved': dims 2i and 2i + 1 (RoFormer, GPT-J)
+    dims            the first so many elements of a head; None: all
+    base            pair i of a row at position p is turned by p * position_scale * base^(-2i / dims) radians
+    position_scale  above 0 to 1: 1/4 fits four times the positions into the angles of training
+    magnitude       multiplies what is turned (YaRN's attention factor)
+    frequencies     dims / 2 numbers in place of position_scale * base^(-2i / dims)
+    """
+
+    style: str = "half-split"
+    dims: Optional[int] = None
+    base: float = 10000.0
+    position_scale: float = 1.0
+    magnitude: float = 1.0
+    frequencies: Optional[Sequence[float]] = None
+
+
+def native(rotary, head_dim):
+    """(native Rotary, frequencies), each None where there is none."""
+    if rotary is None:
+        return None, None
+    frequencies = rotary.frequencies
+    made = _native.Rotary(
+        style=rotary.style, dims=head_dim if rotary.dims is None else rotary.dims, base=rotary.base,
+        position_scale=rotary.position_scale, has_frequencies=frequencies is not None, magnitude=rotary.magnitude,
+    )
+    return made, None if frequencies is None else np.asarray(frequencies, np.float32)
+
+
+def same(a, b):
+    """Whether two of them, or None, turn rows alike."""
+    if a is None or b is None:
+        return a is b
+    listed = [None if r.frequencies is None else np.asarray(r.frequencies, np.float32).tolist() for r in (a, b)]
+    return a[:-1] == b[:-1] and listed[0] == listed[1]
