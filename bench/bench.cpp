@@ -46,11 +46,11 @@ struct Context {
 Result<harness::Runnable> make_plan(const Runtime& runtime, const Problem& problem, const Options& options) {
   PlanOptions plan_options;
   plan_options.kernel = options.kernel;
-  plan_options.tile = options.tile;
+  plan_options.tile = options.tile.attention;
   plan_options.kv_splits = options.kv_splits;
   Problem whole = problem;
   whole.desc.score_function = options.score_function;
-  return harness::Runnable::create(runtime, whole, plan_options);
+  return harness::Runnable::create(runtime, whole, plan_options, options.tile.matmul);
 }
 
 /// Nanoseconds of one warm execution of a problem that is small.

@@ -18,6 +18,7 @@
 #include "problem/problem.hpp"
 #include "record_cost.hpp"
 #include "statistics.hpp"
+#include "tile_choice.hpp"
 #include "work.hpp"
 
 namespace vkattn::bench {
@@ -28,11 +29,12 @@ struct NamedProblem {
 };
 
 struct Options {
-  std::string kernel;             ///< empty: chosen by the library
-  std::optional<TileSizes> tile;  ///< of `kernel`; nothing: chosen by the library
-  std::uint32_t kv_splits = 0;    ///< PlanOptions::kv_splits
-  std::uint32_t repeat = 30;      ///< timed executions
-  double max_seconds = 10;        ///< for the executions of one problem
+  std::string kernel;  ///< empty: chosen by the library
+  TileChoice tile;     ///< of `kernel`; nothing: chosen by the library
+  std::uint32_t kv_splits =
+      0;                      ///< PlanOptions::kv_splits, or of a multiplication MatmulOptions::inner_splits
+  std::uint32_t repeat = 30;  ///< timed executions
+  double max_seconds = 10;    ///< for the executions of one problem
   std::int64_t check_rows = 64;
   std::shared_ptr<const ScoreShaders> score_function;
   /// Those of a function that is not the problem's own; the problem brings along its own.

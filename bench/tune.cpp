@@ -66,7 +66,7 @@ class Tuner {
   Result<void> measure(const Candidate& candidate, std::uint32_t repeat, double share) {
     Options options;
     options.kernel = candidate.kernel.kernel;
-    options.tile = candidate.kernel.tile;
+    options.tile.attention = candidate.kernel.tile;
     options.kv_splits = candidate.kv_splits;
     options.repeat = repeat;
     options.check_rows = 16;

@@ -71,9 +71,23 @@ std::vector<std::string> read_kernels(const std::string& text) {
   return kernels;
 }
 
-bench::Options read_options(const Arguments& arguments) {
+/// That of all problems, where there are block sizes, which are those of one kernel.
+bench::Operation operation_of(const std::vector<bench::NamedProblem>& problems, const Arguments& arguments) {
+  const bench::Operation operation = problems.front().problem.operation;
+  const auto is_other = [&](const bench::NamedProblem& named) {
+    return named.problem.operation != operation;
+  };
+  if (!arguments.choice.tile.empty() && std::any_of(problems.begin(), problems.end(), is_other)) {
+    fail_usage(
+        "--tile gives block sizes of one kernel, but these problems are attention, gradients and matrix "
+        "multiplications; give one kind of them");
+  }
+  return operation;
+}
+
+bench::Options read_options(const Arguments& arguments, bench::Operation operation) {
   bench::Options options;
-  options.tile = read_tile(arguments.choice, arguments.kernels);
+  options.tile = read_tile(arguments.choice, arguments.kernels, operation);
   options.kv_splits = read_kv_splits(arguments.choice);
   if (!arguments.repeat.empty()) {
     const std::int64_t repeat = parse_integer("--repeat", arguments.repeat);
@@ -231,7 +245,7 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
   bench::Report report;
   report.kernels = read_kernels(arguments.kernels);
   require_different_files(arguments);
-  report.options = read_options(arguments);
+  report.options = read_options(arguments, operation_of(problems, arguments));
   report.version = invocation.version;
   report.command = invocation.command_line;
   set_repeat_options(arguments, report);

@@ -9,17 +9,19 @@ namespace vkattn::cli {
 void add_choice_options(CLI::App& app, ChoiceArguments& arguments) {
   add_value(app, "--tile", arguments.tile, "SIZES",
             "Use these block sizes or fail: threads=256,columns=16,rows=4 and so on, as vkattn tune prints "
-            "them; needs --kernel");
-  add_value(app, "--kv-splits", arguments.kv_splits, "N",
-            "Cut the keys into so many parts, default: by the library's rule");
+            "them, of a matmul threads=64,rows=4,columns=4,inner=16; needs --kernel");
+  add_value(
+      app, "--kv-splits", arguments.kv_splits, "N",
+      "Cut the keys, of a matmul its inner dimension, into so many parts, default: by the library's rule");
 }
 
-std::optional<TileSizes> read_tile(const ChoiceArguments& arguments, const std::string& kernel) {
-  if (arguments.tile.empty()) return std::nullopt;
+bench::TileChoice read_tile(const ChoiceArguments& arguments, const std::string& kernel,
+                            bench::Operation operation) {
+  if (arguments.tile.empty()) return {};
   if (kernel.empty() || kernel.find(',') != std::string::npos) {
     fail_usage("--tile gives block sizes of one kernel: name it with --kernel");
   }
-  const auto tile = parse_tile_sizes(arguments.tile);
+  const auto tile = bench::parse_tile_choice(arguments.tile, operation);
   if (!tile) fail_usage("--tile: " + console::printable(tile.error().message));
   return *tile;
 }

@@ -1,13 +1,11 @@
 // --tile and --kv-splits: what the library chooses at other times.
 #pragma once
 
-#include <vkattn/tuning.hpp>
-
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "command.hpp"
+#include "tile_choice.hpp"
 
 namespace vkattn::cli {
 
@@ -19,8 +17,9 @@ struct ChoiceArguments {
 void add_choice_options(CLI::App& app, ChoiceArguments& arguments);
 
 /// Nothing where they were not given; fails where they make no sense. `kernel` is the one that --kernel
-/// names.
-[[nodiscard]] std::optional<TileSizes> read_tile(const ChoiceArguments& arguments, const std::string& kernel);
+/// names, `operation` what it is a kernel of.
+[[nodiscard]] bench::TileChoice read_tile(const ChoiceArguments& arguments, const std::string& kernel,
+                                          bench::Operation operation);
 [[nodiscard]] std::uint32_t read_kv_splits(const ChoiceArguments& arguments);
 
 }  // namespace vkattn::cli

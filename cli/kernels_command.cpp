@@ -215,11 +215,12 @@ int show_kernels(const Arguments& arguments, const Invocation& invocation) {
   }
   PlanOptions options;
   options.kernel = arguments.kernel;
-  options.tile = read_tile(arguments.choice, arguments.kernel);
+  const bench::TileChoice tile = read_tile(arguments.choice, arguments.kernel, problem.operation);
+  options.tile = tile.attention;
   options.kv_splits = read_kv_splits(arguments.choice);
   options.capture_statistics = wanted;
   problem.desc.score_function = score.function() ? score.function() : compile_score(problem);
-  const harness::Runnable plan = take(harness::Runnable::create(runtime, problem, options));
+  const harness::Runnable plan = take(harness::Runnable::create(runtime, problem, options, tile.matmul));
   Pipelines found;
   found.problem = to_string(problem);
   found.kernel = plan.kernel_name();

@@ -55,6 +55,9 @@ RunOutputs open_outputs(const RunArguments& arguments, const RunInputs& inputs) 
   const npy::ElementType present_type = type_of(problem.desc.query.type);
   const npy::ElementType float32 = npy::ElementType::kFloat32;
   const GradientArguments& gradients = arguments.gradients;
+  const npy::ElementType mask_type =
+      problem.desc.mask.type == MaskType::kFloat16 ? npy::ElementType::kFloat16 : float32;
+  const auto mask_shape = inputs.mask ? inputs.mask->reader.header().shape : std::vector<std::int64_t>();
   const auto key_shape = [&](bool of_value) {  // with the past, where there is one
     if (inputs.past_key) return present_shape(problem, key_rank, of_value);
     return (of_value ? inputs.value : inputs.key).reader.header().shape;
@@ -68,6 +71,7 @@ RunOutputs open_outputs(const RunArguments& arguments, const RunInputs& inputs) 
       open_output(gradients.grad_query, type_of(problem.desc.query.type), inputs.query.reader.header().shape),
       open_output(gradients.grad_key, type_of(problem.desc.key.type), key_shape(false)),
       open_output(gradients.grad_value, type_of(problem.desc.value.type), key_shape(true)),
+      open_output(gradients.grad_mask, mask_type, mask_shape),
       open_output(gradients.grad_alibi_slopes, float32, {problem.desc.query_heads}),
       open_output(gradients.grad_sink, float32, {problem.desc.query_heads})};
 }
@@ -184,6 +188,7 @@ std::string json_report(const PreparedRun& prepared, const Outcome& outcome, Run
 int run_files(const RunArguments& arguments, const Invocation& invocation) {
   RunInputs inputs = open_run_inputs(parse_run_arguments(arguments));
   const Problem& problem = inputs.problem;
+  require_mask_with_gradient(arguments.gradients, inputs);
   RunOutputs outputs = open_outputs(arguments, inputs);
 
   const ScoreFile score(arguments.score);

@@ -206,8 +206,9 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   require_inputs(arguments);
   require_sense_of_packing(arguments);
   require_sense_of_words(arguments);
-  require_sense_of_gradients(arguments.gradients, {is_given(arguments.words, "--alibi-slopes"),
-                                                   is_given(arguments.words, "--sink")});
+  require_sense_of_gradients(arguments.gradients,
+                             {!arguments.mask.empty(), is_given(arguments.words, "--alibi-slopes"),
+                              is_given(arguments.words, "--sink")});
   require_different_files(arguments);
   RunOptions options;
   options.query = arguments.query;

@@ -17,6 +17,7 @@ struct GradientOption {
 constexpr GradientOption kWritten[] = {{"--grad-query", &GradientArguments::grad_query},
                                        {"--grad-key", &GradientArguments::grad_key},
                                        {"--grad-value", &GradientArguments::grad_value},
+                                       {"--grad-mask", &GradientArguments::grad_mask},
                                        {"--grad-alibi-slopes", &GradientArguments::grad_alibi_slopes},
                                        {"--grad-sink", &GradientArguments::grad_sink}};
 
@@ -24,6 +25,28 @@ constexpr GradientOption kWritten[] = {{"--grad-query", &GradientArguments::grad
 TensorDesc in_c_order(AttentionDesc desc, TensorDesc AttentionDesc::*tensor) {
   (desc.*tensor).strides.reset();
   return desc.resolved().*tensor;
+}
+
+/// Of the mask's shape, which has a size of 1 along the dimensions that it repeats along: there gradients are
+/// summed.
+TensorDesc mask_in_c_order(const Problem& problem) {
+  const TensorExtents scores = score_extents(problem.desc);
+  const bench::MaskDims& dims = problem.mask_dims;
+  TensorDesc gradient;
+  gradient.type = problem.desc.mask.type == MaskType::kFloat16 ? DataType::kFloat16 : DataType::kFloat32;
+  Strides strides{0, 0, 0, 0};
+  std::int64_t reach = 1;
+  const auto take_axis = [&](bool is_there, std::int64_t extent, std::int64_t& stride) {
+    if (!is_there) return;
+    stride = reach;
+    reach *= extent;
+  };
+  take_axis(dims.key, scores.dims, strides.dim);
+  take_axis(dims.query, scores.rows, strides.row);
+  take_axis(dims.head, scores.heads, strides.head);
+  take_axis(dims.batch, scores.batch, strides.batch);
+  gradient.strides = strides;
+  return gradient;
 }
 
 }  // namespace
@@ -42,6 +65,8 @@ void add_gradient_options(CLI::App& app, GradientArguments& a) {
   add_value(app, "--grad-query", a.grad_query, "G.npy", "Write the gradient of the queries, of their shape");
   add_value(app, "--grad-key", a.grad_key, "G.npy", "Write the gradient of the keys");
   add_value(app, "--grad-value", a.grad_value, "G.npy", "Write the gradient of the values");
+  add_value(app, "--grad-mask", a.grad_mask, "G.npy",
+            "Write the gradient of --mask, an additive one, of its shape");
   add_value(app, "--grad-alibi-slopes", a.grad_alibi_slopes, "G.npy",
             "Write the gradient of --alibi-slopes, float32 (heads,)");
   add_value(app, "--grad-sink", a.grad_sink, "G.npy", "Write the gradient of --sink, float32 (heads,)");
@@ -61,12 +86,27 @@ void require_sense_of_gradients(const GradientArguments& a, const GradientContex
   if (!a.grad_output.empty() && !a.any()) {
     fail_usage(
         "--grad-output is what gradients are made of; say which to write: --grad-query, --grad-key, "
-        "--grad-value, --grad-alibi-slopes or --grad-sink");
+        "--grad-value, --grad-mask, --grad-alibi-slopes or --grad-sink");
   }
+  if (!a.grad_mask.empty() && !context.has_mask)
+    fail_usage("--grad-mask is the gradient of --mask; give both");
   if (!a.grad_alibi_slopes.empty() && !context.has_alibi_slopes)
     fail_usage("--grad-alibi-slopes is the gradient of --alibi-slopes; give both");
   if (!a.grad_sink.empty() && !context.has_sinks)
     fail_usage("--grad-sink is the gradient of --sink; give both");
+}
+
+void require_mask_with_gradient(const GradientArguments& arguments, const RunInputs& inputs) {
+  if (arguments.grad_mask.empty()) return;
+  const npy::Reader& mask = inputs.mask->reader;
+  const std::string text = "mask " + mask.path().string() + " " + npy::shape_text(mask.header().shape);
+  if (inputs.problem.desc.mask.type == MaskType::kBytes) {
+    fail_usage(text + " is boolean, so there is no gradient for --grad-mask; an additive one has floats");
+  }
+  if (inputs.mask->missing != 0) {
+    fail_usage(text + " has fewer keys than the " + std::to_string(inputs.problem.desc.kv_length) +
+               " that there are, which --grad-mask needs all; pad it with -inf");
+  }
 }
 
 BackwardDesc gradient_desc(const GradientArguments& arguments, const Problem& problem) {
@@ -76,6 +116,8 @@ BackwardDesc gradient_desc(const GradientArguments& arguments, const Problem& pr
   desc.has_grad_query = !arguments.grad_query.empty();
   desc.has_grad_key = !arguments.grad_key.empty();
   desc.has_grad_value = !arguments.grad_value.empty();
+  desc.has_grad_mask = !arguments.grad_mask.empty();
+  if (desc.has_grad_mask) desc.grad_mask = mask_in_c_order(problem);
   desc.has_grad_alibi_slopes = !arguments.grad_alibi_slopes.empty();
   desc.has_grad_sinks = !arguments.grad_sink.empty();
   desc.grad_query = in_c_order(problem.desc, &AttentionDesc::query);
@@ -97,6 +139,7 @@ GradientOutcome run_gradients(const Transfer& transfer, const BackwardDesc& desc
       {&outputs.grad_query, &BackwardTensors::grad_query},
       {&outputs.grad_key, &BackwardTensors::grad_key},
       {&outputs.grad_value, &BackwardTensors::grad_value},
+      {&outputs.grad_mask, &BackwardTensors::grad_mask},
       {&outputs.grad_alibi_slopes, &BackwardTensors::grad_alibi_slopes},
       {&outputs.grad_sink, &BackwardTensors::grad_sinks}};
   for (const auto& [file, tensor] : written) {

@@ -17,20 +17,23 @@ namespace vkattn::cli {
 /// The options as typed: a file to read and those to write.
 struct GradientArguments {
   std::string grad_output;
-  std::string grad_query, grad_key, grad_value, grad_alibi_slopes, grad_sink;
+  std::string grad_query, grad_key, grad_value, grad_mask, grad_alibi_slopes, grad_sink;
 
   [[nodiscard]] bool any() const;  ///< that a gradient is to be written
 };
 
 /// What is to be given for them, beside the files of the forward pass.
 struct GradientContext {
-  bool has_alibi_slopes = false, has_sinks = false;
+  bool has_mask = false, has_alibi_slopes = false, has_sinks = false;
 };
 
 void add_gradient_options(CLI::App& app, GradientArguments& arguments);
 void add_gradient_files(FileNames& files, const GradientArguments& arguments);
 /// Throws CommandError where an option lacks another.
 void require_sense_of_gradients(const GradientArguments& arguments, const GradientContext& context);
+
+/// That the mask has the gradient that is asked for; throws CommandError.
+void require_mask_with_gradient(const GradientArguments& arguments, const RunInputs& inputs);
 
 /// The backward pass of a run's problem, which keeps its lse; gradients are stored as the tensors are, in C
 /// order.

@@ -339,6 +339,7 @@ std::vector<RunOutputs::Named> RunOutputs::files() {
   add("grad_query", "dQ", grad_query);
   add("grad_key", "dK", grad_key);
   add("grad_value", "dV", grad_value);
+  add("grad_mask", "dmask", grad_mask);
   add("grad_alibi_slopes", "dslopes", grad_alibi_slopes);
   add("grad_sink", "dsinks", grad_sink);
   return named;

@@ -23,7 +23,7 @@ struct OutputFile {
 
 struct RunOutputs {
   std::optional<OutputFile> output, lse, weights, present_key, present_value;
-  std::optional<OutputFile> grad_query, grad_key, grad_value, grad_alibi_slopes, grad_sink;
+  std::optional<OutputFile> grad_query, grad_key, grad_value, grad_mask, grad_alibi_slopes, grad_sink;
 
   /// Those that were asked for, with their names in JSON and, shorter, in text.
   struct Named {

@@ -89,17 +89,29 @@ bench::TuneOptions read_options(const Arguments& arguments) {
   return options;
 }
 
+/// Tuning files have block sizes of its kernels alone.
+void require_attention(const std::vector<bench::NamedProblem>& problems) {
+  for (const bench::NamedProblem& named : problems) {
+    if (named.problem.operation == bench::Operation::kForward) continue;
+    fail_usage(
+        "'" + console::printable(named.name) +
+        "' is no forward pass of attention, of which alone tuning files have block sizes; leave it out" +
+        (named.problem.operation == bench::Operation::kMatmul
+             ? ", and try those of a matrix multiplication by vkattn bench --tile"
+             : ""));
+  }
+}
+
 int run_tune(const Arguments& arguments) {
   std::vector<bench::NamedProblem> problems = read_problems("tune", arguments.problems, arguments.suite);
-  // A plan with a score function reads what was measured for the same problem without it. Only kernels of
-  // attention have block sizes in tuning files.
-  std::erase_if(problems, [](const bench::NamedProblem& named) {
-    return named.problem.score != ScoreKind::kNone || named.problem.operation != bench::Operation::kForward;
-  });
+  require_attention(problems);
+  // A plan with a score function reads what was measured for the same problem without it.
+  std::erase_if(problems,
+                [](const bench::NamedProblem& named) { return named.problem.score != ScoreKind::kNone; });
   if (problems.empty()) {
     fail_usage(
-        "only problems with score functions, gradients or matrix multiplications are given; leave the words "
-        "score=… and backward out to tune attention for them");
+        "only problems with score functions are given; leave the words score=… out to tune attention for "
+        "them");
   }
   const bench::TuneOptions options = read_options(arguments);
   const Runtime runtime = open_runtime(arguments.where);

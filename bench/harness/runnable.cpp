@@ -30,16 +30,13 @@ Result<Runnable> runnable(Result<Plan> plan) {
   return Runnable(*std::move(plan));
 }
 
-Error not_for(std::string_view what) {
-  return {ErrorCode::kInvalidArgument,
-          {},
-          "block sizes and parts of the keys are given for the kernels of attention alone; " +
-              std::string(what) + " has its own"};
-}
-
 Result<Runnable> create_backward(const Runtime& runtime, const AttentionDesc& desc,
                                  const PlanOptions& options) {
-  if (options.tile || options.kv_splits != 0) return not_for("the backward pass");
+  if (options.tile || options.kv_splits != 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 {},
+                 "the backward pass has block sizes and chunks of the keys of its own: none can be given"};
+  }
   BackwardOptions own;
   own.kernel = options.kernel;
   own.capture_statistics = options.capture_statistics;
@@ -48,14 +45,15 @@ Result<Runnable> create_backward(const Runtime& runtime, const AttentionDesc& de
 }
 
 Result<Runnable> create_matmul(const Runtime& runtime, const bench::Problem& problem,
-                               const PlanOptions& options) {
-  if (options.tile || options.kv_splits != 0) return not_for("matrix multiplication");
+                               const PlanOptions& options, const std::optional<MatmulTile>& tile) {
   if (problem.desc.score_function) {
     return Error{
         ErrorCode::kInvalidArgument, {}, "a matrix multiplication has no scores for a function to change"};
   }
   MatmulOptions own;
   own.kernel = options.kernel;
+  own.tile = tile;
+  own.inner_splits = options.kv_splits;
   own.capture_statistics = options.capture_statistics;
   own.max_dispatch_ns = options.max_dispatch_ns;
   return runnable(runtime.make_matmul_plan(problem.matmul, own));
@@ -72,12 +70,12 @@ Result<Runnable> Runnable::create(const Runtime& runtime, const AttentionDesc& d
 }
 
 Result<Runnable> Runnable::create(const Runtime& runtime, const bench::Problem& problem,
-                                  const PlanOptions& options) {
+                                  const PlanOptions& options, const std::optional<MatmulTile>& matmul_tile) {
   switch (problem.operation) {
     case bench::Operation::kBackward:
       return create_backward(runtime, problem.desc, options);
     case bench::Operation::kMatmul:
-      return create_matmul(runtime, problem, options);
+      return create_matmul(runtime, problem, options, matmul_tile);
     case bench::Operation::kForward:
       break;
   }

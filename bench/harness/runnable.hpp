@@ -3,6 +3,7 @@
 
 #include <vkattn/runtime.hpp>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -26,9 +27,11 @@ class Runnable {
   /// As Runtime::make_plan; PlanOptions::kernel may also name the baseline.
   [[nodiscard]] static Result<Runnable> create(const Runtime& runtime, const AttentionDesc& desc,
                                                const PlanOptions& options);
-  /// Of what the problem asks for. Options that its plans have not are errors.
+  /// Of what the problem asks for. Options that its plans have not are errors; a matrix multiplication has
+  /// kv_splits as parts of its inner dimension.
   [[nodiscard]] static Result<Runnable> create(const Runtime& runtime, const bench::Problem& problem,
-                                               const PlanOptions& options);
+                                               const PlanOptions& options,
+                                               const std::optional<MatmulTile>& matmul_tile = {});
 
   [[nodiscard]] std::string_view kernel_name() const;
   /// AttentionPlan::probability_type().

@@ -220,7 +220,7 @@ Chart splits_chart(const Json& report) {
 
 std::string sweep_table(const Json& report) {
   std::string rows;
-  for (const char* const name : {"peaks", "prefill", "decode", "fixed", "splits"}) {
+  for (const char* const name : {"peaks", "prefill", "decode", "fixed", "splits", "backward", "matmul"}) {
     for (const Json* const step : steps_of(report, name)) {
       for (const Json& row : rows_of(*step)) {
         const bool measured = text_of(row, "outcome") == "measured";
@@ -257,6 +257,10 @@ std::string charts(const Json& report) {
       sweep_chart(report, "fixed",
                   {"Fixed cost: one token, 32 query and 8 KV heads", "keys", "microseconds", {}}, micros));
   html += draw_chart(splits_chart(report));
+  html += draw_chart(
+      sweep_chart(report, "backward", {"Gradients, 16 heads", "queries and keys", "GFLOP/s", {}}, tflops));
+  html += draw_chart(sweep_chart(
+      report, "matmul", {"Matrix multiplication, square", "rows and columns", "GFLOP/s", {}}, tflops));
   return html + sweep_table(report);
 }
 

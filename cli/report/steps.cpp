@@ -1,6 +1,9 @@
 // The steps of `vkattn report`: see steps.hpp.
 #include "report/steps.hpp"
 
+#include <vkattn/backward.hpp>
+#include <vkattn/matmul.hpp>
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -9,13 +12,16 @@
 
 #include "console.hpp"
 #include "error.hpp"
+#include "problem/problem.hpp"
 #include "report/child_process.hpp"
 
 namespace vkattn::cli {
 namespace {
 
-constexpr const char* kStatisticsProblems[] = {"h8 1024x1024 d64 f16", "h8 1024x1024 d128 f16",
-                                               "hq32 hkv8 1x4096 d128 f16"};
+constexpr const char* kStatisticsProblems[] = {
+    "h8 1024x1024 d64 f16",          "h8 1024x1024 d128 f16",          "hq32 hkv8 1x4096 d128 f16",
+    "h8 1024x1024 d64 f16 backward", "h8 1024x1024 d128 f16 backward", "matmul 1024x2304x768 f16 bias",
+    "matmul 1024x1024x1024 f32"};
 
 /// A spread over types, dims, few and many rows, and features.
 constexpr const char* kCheckProblems[] = {
@@ -29,7 +35,30 @@ constexpr const char* kCheckProblems[] = {
     "b3 h2 40x100 d64 f16 kv_lengths=100,3,77 window=20,0",
     "hq8 hkv2 2x512 d128 f16 page=16",
     "hq8 hkv2 2x512 d128 f16 cache=q8_0",
+    "h2 100x130 d64 f16 causal backward",
+    "hq4 hkv2 65x129 d40 bf16 mask=f32 sinks alibi=given backward",
+    "b2 h2 70x130 d128 f32 dropout=0.1 kv_lengths=130,77 backward",
+    "matmul 130x72x200 f16 bias",
+    "matmul b2 65x129x96 f32 transposed=a",
+    "matmul 1x300x512 bf16 b=q8_0",
 };
+
+/// Whether a problem's operation has a kernel of that name.
+bool has_kernel(const char* problem, std::string_view kernel) {
+  const auto names = [&](const std::vector<KernelSupport>& all) {
+    return std::ranges::find(all, kernel, &KernelSupport::kernel) != all.end();
+  };
+  // Names do not depend on the device, and of an invalid problem they come with the reason against it.
+  switch (take(bench::parse_problem(problem)).operation) {
+    case bench::Operation::kBackward:
+      return names(kernel_support(BackwardDesc{}, Capabilities{}));
+    case bench::Operation::kMatmul:
+      return names(kernel_support(MatmulDesc{}, Capabilities{}));
+    case bench::Operation::kForward:
+      break;
+  }
+  return true;
+}
 
 /// The words of a command, on the device that the report is about.
 std::vector<std::string> on_device(const ReportRequest& request, std::vector<std::string> words) {
@@ -71,6 +100,7 @@ void add_peaks(const ReportRequest& request, std::vector<ReportStep>& steps) {
 
 void add_statistics(const ReportRequest& request, const std::string& kernel, std::vector<ReportStep>& steps) {
   for (const char* const problem : kStatisticsProblems) {
+    if (!has_kernel(problem, kernel)) continue;
     std::vector<std::string> words{"kernels", problem, "--stats", "--json", "--kernel", kernel};
     steps.push_back({"statistics", problem, on_device(request, std::move(words)), kernel, request.limit_s});
   }
@@ -78,10 +108,30 @@ void add_statistics(const ReportRequest& request, const std::string& kernel, std
 
 void add_checks(const ReportRequest& request, const std::string& kernel, std::vector<ReportStep>& steps) {
   for (const char* const problem : kCheckProblems) {
+    if (!has_kernel(problem, kernel)) continue;
     steps.push_back(
         {"checks", problem,
          bench_words(request, {problem}, {"--kernel", kernel, "--repeat", "3", "--max-seconds", "2"}), kernel,
          request.limit_s});
+  }
+}
+
+void add_training_sweeps(const ReportRequest& request, std::vector<ReportStep>& steps) {
+  for (const char* const words : {"d64 f16", "d128 f16", "d128 f16 causal", "d128 f32"}) {
+    std::vector<std::string> problems;
+    for (const int length : {512, 1024, 2048, 4096}) {
+      const std::string size = std::to_string(length);
+      problems.push_back("h16 " + size + "x" + size + " " + words + " backward");
+    }
+    steps.push_back(sweep(request, "backward", words, problems));
+  }
+  for (const char* const words : {"f16", "bf16", "f32", "f16 b=q8_0"}) {
+    std::vector<std::string> problems;
+    for (const int length : {256, 512, 1024, 2048, 4096}) {
+      const std::string size = std::to_string(length);
+      problems.push_back("matmul " + size + "x" + size + "x" + size + " " + words);
+    }
+    steps.push_back(sweep(request, "matmul", words, problems));
   }
 }
 
@@ -223,6 +273,7 @@ std::vector<ReportStep> report_steps(const ReportRequest& request, const Json& d
   }
   for (const std::string& kernel : kernels) add_checks(request, kernel, steps);
   add_sweeps(request, steps);
+  add_training_sweeps(request, steps);
   add_tune(request, steps);
   return steps;
 }

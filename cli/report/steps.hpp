@@ -14,8 +14,9 @@ namespace vkattn::cli {
 
 /// One command and where its answer stands in the report.
 struct ReportStep {
-  std::string section;  ///< device, peaks, statistics, checks, prefill, decode, fixed, splits or tune
-  std::string name;     ///< within the section
+  std::string
+      section;  ///< device, peaks, statistics, checks, prefill, decode, fixed, splits, backward, matmul, tune
+  std::string name;                    ///< within the section
   std::vector<std::string> arguments;  ///< behind `vkattn`
   std::string kernel;                  ///< where one is asked for
   double limit_s = 60;                 ///< then it hangs

@@ -2,13 +2,12 @@
 #include <vkattn/tuning.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "attention/features.hpp"
-#include "common/message.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/select.hpp"
+#include "kernels/size_text.hpp"
 #include "kernels/tile_table.hpp"
 
 namespace vkattn {
@@ -16,6 +15,8 @@ namespace vkattn {
 namespace {
 
 constexpr double kFarthest = 2.0;  // powers of two
+
+constexpr auto kEachSize = [](auto& tile, auto&& visit) { detail::for_each_size(tile, visit); };
 
 // Powers of two between two sizes.
 double distance(std::int64_t a, std::int64_t b) {
@@ -62,43 +63,11 @@ double difference(const TunedProblem& tuned, const AttentionDesc& desc) {
 }  // namespace
 
 std::string to_string(const TileSizes& tile) {
-  std::string text;
-  detail::for_each_size(tile, [&](const char* name, std::uint32_t size) {
-    if (size != 0) text += detail::message(text.empty() ? "" : ", ", name, " ", size);
-  });
-  return text.empty() ? "none" : text;
+  return detail::sizes_text(tile, kEachSize);
 }
 
 Result<TileSizes> parse_tile_sizes(std::string_view text) {
-  const auto wrong = [&](auto&&... parts) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 detail::message(parts..., "; block sizes read like threads=256,columns=16,rows=4")};
-  };
-  TileSizes tile;
-  TileSizes seen;
-  for (std::string_view left = text; !left.empty();) {
-    std::string_view entry = left.substr(0, left.find(','));
-    left.remove_prefix(std::min(entry.size() + 1, left.size()));
-    entry.remove_prefix(std::min(entry.find_first_not_of(' '), entry.size()));
-    const std::size_t middle = std::min(entry.find_first_of("= "), entry.size());
-    const std::string_view name = entry.substr(0, middle);
-    const std::string_view digits = entry.substr(std::min(middle + 1, entry.size()));
-    std::uint32_t size = 0;
-    const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
-    if (code != std::errc() || end != digits.data() + digits.size()) {
-      return wrong("'", entry, "' is no name and whole number");
-    }
-    bool is_known = false, is_first = false;
-    detail::for_each_size(seen, [&](const char* known, std::uint32_t& count) {
-      if (name == known) is_known = true, is_first = ++count == 1;
-    });
-    if (!is_known) return wrong("there is no block size '", name, "'");
-    if (!is_first) return wrong("'", name, "' is given twice");
-    detail::for_each_size(tile, [&](const char* known, std::uint32_t& target) {
-      if (name == known) target = size;
-    });
-  }
-  return tile;
+  return detail::parse_sizes<TileSizes>(text, "threads=256,columns=16,rows=4", kEachSize);
 }
 
 const TunedProblem* Tuning::nearest(const AttentionDesc& given) const {

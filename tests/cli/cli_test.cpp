@@ -303,6 +303,12 @@ TEST_F(ToolBench, MeasuresMatrixMultiplications) {
   }
   EXPECT_EQ(report["results"][0]["check"]["elements"], 40 * 50);
   refuses("bench 'matmul 4x4x4 causal'", "'causal' is of attention");
+  EXPECT_TRUE(
+      has(printed("bench 'matmul 40x50x640' --kernel tile --tile threads=64,rows=2,columns=4,inner=16 "
+                  "--kv-splits 3 --no-peaks --repeat 3"),
+          "all within tolerance"));
+  refuses("bench '4x4 d4' 'matmul 4x4x4' --kernel tile --tile threads=64",
+          "--tile gives block sizes of one kernel");
 }
 
 TEST_F(ToolBench, LeavesOutPeaksWhereTheyAreNotWanted) {

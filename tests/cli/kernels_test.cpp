@@ -73,7 +73,9 @@ TEST_F(ToolKernels, ListsThePipelinesOfABackwardPass) {
   ASSERT_EQ(kernels.size(), 2U);
   for (const json& kernel : kernels) EXPECT_TRUE(kernel["available"].get<bool>()) << kernel;
   refuses("kernels '" + problem + "' --kernel decode", "there is no kernel decode of the backward pass");
-  refuses("kernels '" + problem + "' --kernel tile --tile threads=64", "of attention alone");
+  refuses("kernels '" + problem + "' --kernel tile --tile threads=64",
+          "block sizes of its own for each device");
+  refuses("kernels '" + problem + "' --kv-splits 2", "chunks of the keys of its own");
   refuses("kernels '8x32 d32 cache=q8_0 backward'", "q8_0, which has no gradients", 3);
 }
 
@@ -88,7 +90,13 @@ TEST_F(ToolKernels, ListsThePipelinesOfAMatrixMultiplication) {
       has(printed("kernels '" + problem + "'"), "rows 60, columns 50, inner 64, f16 x q8_0 to f16, bias"));
   refuses("kernels '" + problem + "' --kernel decode",
           "there is no kernel 'decode' for matrix multiplication");
-  refuses("kernels '" + problem + "' --kv-splits 2", "of attention alone");
+  const std::string pipelines = printed("kernels 'matmul 3x50x640' --kernel lane --kv-splits 3");
+  EXPECT_TRUE(has(pipelines, "combine")) << pipelines;
+  const std::string sizes = " --kernel tile --tile ";
+  EXPECT_TRUE(has(printed("kernels '" + problem + "'" + sizes + "threads=64,rows=2,columns=4,inner=16"),
+                  "16 rows x 32 columns a block"));
+  refuses("kernels '" + problem + "'" + sizes + "threads=64,keys=2", "there is no block size 'keys'");
+  refuses("kernels '" + problem + "'" + sizes + "threads=5,rows=2,columns=4,inner=16", "threads 5", 3);
 }
 
 TEST_F(ToolKernels, DevicesTellTheTypesThatKernelsTake) {

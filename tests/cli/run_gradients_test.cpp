@@ -57,6 +57,31 @@ TEST_F(ToolGradients, ThePastHasThemToo) {
   EXPECT_EQ(shape("dv"), (Shape{2, 2, 16, 8}));
 }
 
+/// Of a whole mask, and of one that is broadcast, whose gradient is the sum of the whole one's.
+TEST_F(ToolGradients, OfMasks) {
+  write_noise("whole", {2, 4, 9, 13});
+  const std::string options = "--grad-output grad.npy --check ";
+  (void)printed(attend(options + "--mask whole.npy --grad-mask whole_gradient.npy --causal"));
+  EXPECT_EQ(shape("whole_gradient"), (Shape{2, 4, 9, 13}));
+  const std::vector<float> whole = values("whole_gradient");
+  EXPECT_EQ(whole.at(1), 0) << "a key behind the causal mask";
+  EXPECT_NE(whole.at(13), 0);
+
+  write_noise("of_heads", {4, 1, 13});
+  (void)printed(attend(options + "--mask of_heads.npy --grad-mask sums.npy"));
+  EXPECT_EQ(shape("sums"), (Shape{4, 1, 13}));
+  // Each row of scores has gradients that add up to 0.
+  const std::vector<float> sums = values("sums");
+  for (std::ptrdiff_t head = 0; head < 4; ++head) {
+    const auto first = sums.begin() + head * 13;
+    EXPECT_NEAR(std::accumulate(first, first + 13, 0.0), 0, 1e-5);
+    EXPECT_NE(*first, 0);
+  }
+  claim_fortran_order("of_heads");
+  (void)printed(attend(options + "--mask of_heads.npy --grad-mask sums.npy"));
+  EXPECT_EQ(shape("sums"), (Shape{4, 1, 13}));
+}
+
 TEST_F(ToolGradients, AreRefusedWithoutWhatTheyNeed) {
   refuses(attend("--grad-query dq.npy"),
           "--grad-query is made of the gradient of the output; give --grad-output");
@@ -64,6 +89,14 @@ TEST_F(ToolGradients, AreRefusedWithoutWhatTheyNeed) {
   refuses(attend("--grad-output grad.npy --grad-sink ds.npy"),
           "--grad-sink is the gradient of --sink; give both");
   refuses(attend("--grad-output grad.npy --grad-alibi-slopes da.npy"), "give both");
+  refuses(attend("--grad-output grad.npy --grad-mask dm.npy"),
+          "--grad-mask is the gradient of --mask; give both");
+  write_noise("short", {9, 5});
+  refuses(attend("--grad-output grad.npy --grad-mask dm.npy --mask short.npy"),
+          "has fewer keys than the 13 that there are");
+  write_bools("allowed", {9, 13}, std::vector<std::uint8_t>(117, 1));
+  refuses(attend("--grad-output grad.npy --grad-mask dm.npy --mask allowed.npy"), "(9, 13) is boolean");
+  EXPECT_FALSE(std::filesystem::exists(file("dm")));
   refuses(attend("--grad-output grad.npy --grad-query grad.npy"), "would overwrite");
   write_noise("wrong", {2, 4, 9, 9});
   refuses(attend("--grad-output wrong.npy --grad-query dq.npy"),

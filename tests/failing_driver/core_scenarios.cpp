@@ -8,43 +8,11 @@
 #include <optional>
 
 #include "failing_driver/host_memory.hpp"
-#include "failing_driver/layer.hpp"
-#include "failing_driver/scenario.hpp"
+#include "failing_driver/on_device.hpp"
 
 namespace vkattn::tests {
 
 namespace {
-
-constexpr std::array<const char*, 2> kExtensions{VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME,
-                                                 VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME};
-
-PhysicalDeviceDesc physical_device() {
-  return {reinterpret_cast<VkInstance>(std::uintptr_t{0x30000}),
-          reinterpret_cast<VkPhysicalDevice>(std::uintptr_t{1}),
-          layer_get_instance_proc_addr,
-          VK_API_VERSION_1_3,
-          {}};
-}
-
-Result<Device> borrow() {
-  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR};
-  executables.pipelineExecutableInfo = VK_TRUE;
-  VkPhysicalDevice16BitStorageFeatures storage{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
-                                               &executables};
-  storage.storageBuffer16BitAccess = VK_TRUE;
-  DeviceDesc desc;
-  desc.instance = physical_device().instance;
-  desc.physical_device = physical_device().physical_device;
-  desc.device = reinterpret_cast<VkDevice>(std::uintptr_t{0x40000});
-  desc.get_instance_proc_addr = layer_get_instance_proc_addr;
-  desc.api_version = VK_API_VERSION_1_3;
-  desc.enabled_extensions = kExtensions;
-  desc.enabled_features = &storage;
-  desc.log = {
-      [](void* /*user*/, LogLevel /*level*/, const char* /*text*/) {}, nullptr, LogLevel::kDetail, {}};
-  return Device::borrow(desc);
-}
 
 class Borrowing : public Scenario {
  public:
@@ -55,13 +23,8 @@ class Borrowing : public Scenario {
       EnableMemory memory;
       return enable_wanted(physical_device(), info, memory);
     });
-    step("borrow", [] { return outcome(borrow()); });
+    step("borrow", [] { return outcome(borrow_device()); });
   }
-};
-
-class OnDevice : public Scenario {
- protected:
-  Device device_ = borrow().value();
 };
 
 PlanOptions in_parts() {
@@ -102,25 +65,6 @@ class Choosing : public OnDevice {
   Choosing() {
     step("create", [this] { return outcome(AttentionPlan::create(device_, small_attention())); });
   }
-};
-
-/// Of the caller's, made and destroyed where no fault is: the sets in it go with it.
-class OwnPool {
- public:
-  OwnPool() {
-    const UncountedMemory ours;
-    the_layer().created("VkDescriptorPool", kHandle);
-  }
-  OwnPool(const OwnPool&) = delete;
-  OwnPool& operator=(const OwnPool&) = delete;
-  ~OwnPool() {
-    const UncountedMemory ours;
-    (void)the_layer().destroyed("VkDescriptorPool", kHandle);
-  }
-  [[nodiscard]] VkDescriptorPool get() const { return reinterpret_cast<VkDescriptorPool>(kHandle); }
-
- private:
-  static constexpr std::uintptr_t kHandle = 0x50000;
 };
 
 class Binding : public OnDevice {

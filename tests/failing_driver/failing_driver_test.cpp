@@ -27,7 +27,7 @@ namespace {
 
 std::vector<ScenarioRow> all_scenarios() {
   std::vector<ScenarioRow> all = core_scenarios();
-  for (auto more : {runtime_scenarios(), c_interface_scenarios()}) {
+  for (auto more : {training_scenarios(), runtime_scenarios(), c_interface_scenarios()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
