@@ -31,7 +31,7 @@ using bench::problem_help;
 using bench::ScoreKind;
 
 /// The options as typed.
-struct Arguments {
+struct BenchArguments {
   std::vector<std::string> problems;
   std::string suite, kernels, repeat, max_seconds, output, plot;
   DeviceArguments where;
@@ -72,7 +72,8 @@ std::vector<std::string> read_kernels(const std::string& text) {
 }
 
 /// That of all problems, where there are block sizes, which are those of one kernel.
-bench::Operation operation_of(const std::vector<bench::NamedProblem>& problems, const Arguments& arguments) {
+bench::Operation operation_of(const std::vector<bench::NamedProblem>& problems,
+                              const BenchArguments& arguments) {
   const bench::Operation operation = problems.front().problem.operation;
   const auto is_other = [&](const bench::NamedProblem& named) {
     return named.problem.operation != operation;
@@ -85,7 +86,7 @@ bench::Operation operation_of(const std::vector<bench::NamedProblem>& problems, 
   return operation;
 }
 
-bench::Options read_options(const Arguments& arguments, bench::Operation operation) {
+bench::Options read_options(const BenchArguments& arguments, bench::Operation operation) {
   bench::Options options;
   options.tile = read_tile(arguments.choice, arguments.kernels, operation);
   options.kv_splits = read_kv_splits(arguments.choice);
@@ -110,7 +111,7 @@ bench::Options read_options(const Arguments& arguments, bench::Operation operati
 }
 
 /// Neither the report nor the picture may take the place of another file.
-void require_different_files(const Arguments& arguments) {
+void require_different_files(const BenchArguments& arguments) {
   FileNames files;
   add_score_files(files, arguments.score);
   add_tuning_file(files, arguments.where);
@@ -213,7 +214,7 @@ int verdict(const bench::Report& report) {
 }
 
 /// What a row's line "repeat with" needs of the command line. Where and how to report is left out.
-void set_repeat_options(const Arguments& arguments, bench::Report& report) {
+void set_repeat_options(const BenchArguments& arguments, bench::Report& report) {
   const auto option = [](const char* name, const std::string& value) {
     return value.empty() ? std::string() : std::string(" ") + name + " " + console::shell_word(value);
   };
@@ -228,7 +229,7 @@ void set_repeat_options(const Arguments& arguments, bench::Report& report) {
       (arguments.no_peaks ? " --no-peaks" : "");
 }
 
-int run_bench(const Arguments& arguments, const Invocation& invocation) {
+int run_bench(const BenchArguments& arguments, const Invocation& invocation) {
   if (arguments.list) {
     print(suites_text());
     return 0;
@@ -289,7 +290,7 @@ int run_bench(const Arguments& arguments, const Invocation& invocation) {
 Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
   CLI::App& app =
       add_subcommand(parent, "bench", "Check and time problems against the device's measured peaks");
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<BenchArguments>();
   add_words(app, "PROBLEM", a->problems, "Problem strings, each in quotes");
   add_value(app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
   add_switch(app, "--list", a->list, "Print the problems of every suite and exit");

@@ -16,15 +16,15 @@
 namespace vkattn::cli {
 namespace {
 
-constexpr std::size_t kLabelWidth = 16;
-constexpr std::size_t kIndent = 3;
+constexpr std::size_t kDeviceLabelWidth = 16;
+constexpr std::size_t kDeviceIndent = 3;
 
 std::string yes_no(bool value) {
   return value ? "yes" : "no";
 }
 
 std::string fact(std::string_view label, const std::string& text) {
-  return console::labelled(label, console::printable(text), kLabelWidth, kIndent);
+  return console::labelled(label, console::printable(text), kDeviceLabelWidth, kDeviceIndent);
 }
 
 /// A limit in bytes; the largest number stands for "not said".
@@ -138,7 +138,7 @@ std::string device_text(const DeviceInfo& info) {
   const Capabilities& device = info.capabilities;
   std::string text = console::labelled(
       std::to_string(info.index),
-      console::printable(device.device_name) + " - " + device_type_text(device.device_type), kIndent);
+      console::printable(device.device_name) + " - " + device_type_text(device.device_type), kDeviceIndent);
   if (!info.rejected.empty()) return text + fact("cannot be used", info.rejected);
   text += fact("driver", device.driver_name + " " + device.driver_info);
   text += fact("Vulkan", version_text(device.api_version));
@@ -149,10 +149,11 @@ std::string device_text(const DeviceInfo& info) {
   text += fact("16-bit", "storage " + yes_no(device.storage_buffer_16bit) + ", float16 " +
                              yes_no(device.shader_float16) + ", int16 " + yes_no(device.shader_int16));
   text += fact("64-bit", "int64 " + yes_no(device.shader_int64));
-  text += console::labelled_list("matrix units", matrix_entries(device), kLabelWidth, kIndent);
+  text += console::labelled_list("matrix units", matrix_entries(device), kDeviceLabelWidth, kDeviceIndent);
   const std::vector<std::string> matrix2 = matrix2_entries(device);
-  if (!matrix2.empty()) text += console::labelled_list("matrix units 2", matrix2, kLabelWidth, kIndent);
-  text += console::labelled_list("limits", limit_entries(device), kLabelWidth, kIndent);
+  if (!matrix2.empty())
+    text += console::labelled_list("matrix units 2", matrix2, kDeviceLabelWidth, kDeviceIndent);
+  text += console::labelled_list("limits", limit_entries(device), kDeviceLabelWidth, kDeviceIndent);
   for (const KernelEntry& entry : kernel_entries(device)) {
     text += fact("kernel " + entry.kernel, kernel_text(entry));
   }

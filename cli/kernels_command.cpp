@@ -30,12 +30,12 @@ namespace {
 using bench::parse_problem;
 using bench::ScoreKind;
 
-constexpr std::size_t kLabelWidth = 28;
-constexpr std::size_t kIndent = 3;
+constexpr std::size_t kStatisticLabelWidth = 28;
+constexpr std::size_t kPipelineIndent = 3;
 constexpr const char* kDefaultProblem = "b1 h8 512x512 d64";
 
 /// The options as typed.
-struct Arguments {
+struct KernelsArguments {
   std::vector<std::string> problem;
   std::string kernel, isa;
   DeviceArguments where;
@@ -105,7 +105,7 @@ std::string to_json_text(const Pipelines& found, const Capabilities& device, con
 }
 
 std::string pipeline_table(const std::vector<PipelineInfo>& pipelines) {
-  const std::string indent(kIndent, ' ');
+  const std::string indent(kPipelineIndent, ' ');
   if (pipelines.empty()) return indent + "pipelines: none, as there is nothing to compute\n";
   const std::string titles[] = {"pipeline", "shader", "workgroup size"};
   std::size_t names = titles[0].size(), shaders = titles[1].size();
@@ -130,8 +130,8 @@ std::string pipeline_table(const std::vector<PipelineInfo>& pipelines) {
 std::string plan_line(std::string_view line) {
   constexpr std::size_t kWidth = 96;
   std::string text;
-  for (const std::string& part : console::wrap(line, kWidth - 2 * kIndent)) {
-    text.append(text.empty() ? kIndent : 2 * kIndent, ' ').append(part).append("\n");
+  for (const std::string& part : console::wrap(line, kWidth - 2 * kPipelineIndent)) {
+    text.append(text.empty() ? kPipelineIndent : 2 * kPipelineIndent, ' ').append(part).append("\n");
   }
   return text;
 }
@@ -149,8 +149,8 @@ std::string to_text(const Pipelines& found, bool stats) {
     text += "\npipeline " + pipeline.pipeline + " (" + pipeline.shader + ", subgroups of " +
             std::to_string(pipeline.subgroup_size) + ")\n";
     for (const PipelineStatistics::Entry& entry : pipeline.entries) {
-      text +=
-          console::labelled(console::printable(entry.name), number_text(entry.value), kLabelWidth, kIndent);
+      text += console::labelled(console::printable(entry.name), number_text(entry.value),
+                                kStatisticLabelWidth, kPipelineIndent);
     }
   }
   return text;
@@ -197,7 +197,7 @@ std::vector<KernelSupport> support(const Problem& problem, const Capabilities& d
   return kernel_support(problem.desc, device);
 }
 
-int show_kernels(const Arguments& arguments, const Invocation& invocation) {
+int show_kernels(const KernelsArguments& arguments, const Invocation& invocation) {
   Problem problem =
       take(parse_problem(arguments.problem.empty() ? kDefaultProblem : joined(arguments.problem)));
   require_known_kernel(arguments.kernel);
@@ -242,7 +242,7 @@ int show_kernels(const Arguments& arguments, const Invocation& invocation) {
 
 Command add_kernels_command(CLI::App& parent, const Invocation& invocation) {
   CLI::App& app = add_subcommand(parent, "kernels", "Show the pipelines that a plan uses");
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<KernelsArguments>();
   add_words(app, "PROBLEM", a->problem, std::string("A problem string, default ") + kDefaultProblem);
   add_switch(app, "--stats", a->stats,
              "The driver's statistics: registers, spills, shared memory, occupancy, code size (where it has "

@@ -25,7 +25,7 @@ using bench::ScoreKind;
 constexpr const char* kDefaultFile = "vkattn-tuning.json";
 
 /// The options as typed.
-struct Arguments {
+struct TuneArguments {
   std::vector<std::string> problems;
   std::string suite, max_seconds, output = kDefaultFile;
   DeviceArguments where;
@@ -80,7 +80,7 @@ void print_outcome(const Table& table, const bench::TuneOutcome& outcome) {
   }
 }
 
-bench::TuneOptions read_options(const Arguments& arguments) {
+bench::TuneOptions read_options(const TuneArguments& arguments) {
   bench::TuneOptions options;
   if (!arguments.max_seconds.empty()) {
     options.max_seconds = parse_number("--max-seconds", arguments.max_seconds);
@@ -102,7 +102,7 @@ void require_attention(const std::vector<bench::NamedProblem>& problems) {
   }
 }
 
-int run_tune(const Arguments& arguments) {
+int run_tune(const TuneArguments& arguments) {
   std::vector<bench::NamedProblem> problems = read_problems("tune", arguments.problems, arguments.suite);
   require_attention(problems);
   // A plan with a score function reads what was measured for the same problem without it.
@@ -157,7 +157,7 @@ int run_tune(const Arguments& arguments) {
 Command add_tune_command(CLI::App& parent, const Invocation& /*invocation*/) {
   CLI::App& app =
       add_subcommand(parent, "tune", "Measure which kernel and block sizes are fastest on this device");
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<TuneArguments>();
   add_words(app, "PROBLEM", a->problems, "Problem strings, each in quotes");
   add_value(app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
   add_device_option(app, a->where);

@@ -25,7 +25,7 @@ constexpr const char* kDefaultFolder = "vkattn-report";
 constexpr double kDefaultMinutes = 10;
 
 /// The options as typed.
-struct Arguments {
+struct ReportArguments {
   std::string minutes, output = kDefaultFolder;
   DeviceArguments device;
 };
@@ -37,7 +37,7 @@ std::string own_path(const Invocation& invocation) {
   return error ? invocation.program : self.string();
 }
 
-ReportRequest read_request(const Arguments& arguments, const Invocation& invocation) {
+ReportRequest read_request(const ReportArguments& arguments, const Invocation& invocation) {
   ReportRequest request;
   request.program = own_path(invocation);
   request.device = arguments.device.device;
@@ -76,7 +76,7 @@ std::size_t count_of(const Json& report, std::initializer_list<const char*> stat
   }));
 }
 
-int run_report(const Arguments& arguments, const Invocation& invocation) {
+int run_report(const ReportArguments& arguments, const Invocation& invocation) {
   const ReportRequest request = read_request(arguments, invocation);
   const std::filesystem::path folder = request.folder;
   const std::filesystem::path picture = folder / "roofline.svg";
@@ -114,7 +114,7 @@ int run_report(const Arguments& arguments, const Invocation& invocation) {
 Command add_report_command(CLI::App& parent, const Invocation& invocation) {
   CLI::App& app =
       add_subcommand(parent, "report", "Check, time and tune a device, and write one page about it");
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ReportArguments>();
   add_value(app, "--minutes", a->minutes, "M",
             "Time for all of it, default 10; what does not fit is left out, the most telling comes first");
   add_value(app, "--output", a->output, "FOLDER",
