@@ -155,13 +155,18 @@ std::vector<std::byte> host_tensor(const TensorRow& row, const AttentionDesc& de
   }
 }
 
+// To each KV head; 1 where the problem has none of either.
+std::int64_t query_heads_of_one(const AttentionDesc& desc) {
+  return desc.kv_heads == 0 ? 1 : std::max<std::int64_t>(desc.query_heads / desc.kv_heads, 1);
+}
+
 }  // namespace
 
 // Has what the plan's problem does to its scores. Where its keys lie is of no matter to the matrices.
 AttentionDesc small_problem(const AttentionDesc& desc) {
   AttentionDesc small = desc;
   small.batch = 1;
-  small.query_heads = std::min<std::int64_t>(desc.query_heads / desc.kv_heads, 8);
+  small.query_heads = std::min<std::int64_t>(query_heads_of_one(desc), 8);
   small.kv_heads = 1;
   small.query_length = kQueryLength;
   small.kv_length = kKvLength;

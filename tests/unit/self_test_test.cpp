@@ -46,6 +46,17 @@ TEST_F(FirstDifference, WrongLogSumExpsAreNamed) {
   EXPECT_TRUE(has(difference(), "query 1, lse"));
 }
 
+TEST(SmallProblem, HasAHeadWhereTheProblemHasNone) {
+  AttentionDesc desc = tests::parsed("64x64 d32").desc;
+  for (const std::int64_t kv_heads : {0, 2}) {
+    desc.query_heads = 0;
+    desc.kv_heads = kv_heads;
+    EXPECT_TRUE(validate(desc).ok());
+    EXPECT_EQ(small_problem(desc).query_heads, 1) << kv_heads;
+    EXPECT_GE(timed_problem(desc, 16).query_heads, 1) << kv_heads;
+  }
+}
+
 AttentionDesc timed(const char* problem, std::int64_t compute_units = 16) {
   return timed_problem(tests::parsed(problem).desc, compute_units);
 }
