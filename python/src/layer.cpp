@@ -2,6 +2,7 @@
 #include "layer.hpp"
 
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <vkattn/safetensors.hpp>
 
@@ -112,7 +113,7 @@ py::array Layer::read(const std::string& name) const {
   return array;
 }
 
-void Layer::load(const std::string& path, const std::string& prefix) {
+void Layer::load(const std::filesystem::path& path, const std::string& prefix) {
   std::map<std::string, std::vector<float>> values;
   {
     const py::gil_scoped_release released;
@@ -129,7 +130,7 @@ void Layer::load(const std::string& path, const std::string& prefix) {
   write_all(values);
 }
 
-void Layer::save(const std::string& path, const std::string& prefix) const {
+void Layer::save(const std::filesystem::path& path, const std::string& prefix) const {
   std::vector<std::vector<std::byte>> contents;
   std::vector<TensorToStore> tensors;
   session_->use([&](const Runtime& runtime) {

@@ -6,6 +6,7 @@
 #include <vkattn/runtime.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -65,8 +66,8 @@ class Layer {
   void write(const std::string& name, const pybind11::array& array);
   [[nodiscard]] pybind11::array read(const std::string& name) const;
   /// All parameters, each by its name behind `prefix`. None is changed where one does not fit.
-  void load(const std::string& path, const std::string& prefix);
-  void save(const std::string& path, const std::string& prefix) const;
+  void load(const std::filesystem::path& path, const std::string& prefix);
+  void save(const std::filesystem::path& path, const std::string& prefix) const;
 
   /// (a dictionary of `output` and, where asked for, `weights`; SavedCall or None).
   [[nodiscard]] pybind11::tuple forward(const LayerArrays& arrays, const LayerOptions& options) const;

@@ -2,13 +2,18 @@
 import pathlib
 import re
 
+import numpy as np
+
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
 
 
-def test_examples():
+def test_examples(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     names = {}
     for block in blocks:
         if "model(batch)" not in block:  # test_torch.py has one
             exec(block.replace("512, 64", "16, 64"), names)
-    assert len(blocks) == 5 and names["output"].shape == names["grads"].query.shape == (1, 8, 16, 64)
+    assert len(blocks) == 6 and names["grads"].query.shape == (1, 8, 16, 64)
+    assert np.allclose(np.concatenate(names["steps"], axis=1), names["whole"], atol=1e-5)
+    assert names["gradients"].query.shape == names["x"].shape

@@ -1,5 +1,4 @@
 """vkattn.MultiHeadAttention."""
-import os
 from typing import Dict, NamedTuple, Optional
 
 import numpy as np
@@ -139,12 +138,12 @@ class MultiHeadAttention:
 
             >>> layer.load("model.safetensors", prefix="decoder.layers.0.self_attn.")
         """
-        self._native.load(os.fspath(path), prefix)
+        self._native.load(path, prefix)
         self._version += 1
 
     def save(self, path, prefix=""):
         """Writes a safetensors file of all parameters, their names behind `prefix`."""
-        self._native.save(os.fspath(path), prefix)
+        self._native.save(path, prefix)
 
     def make_cache(self, batch, capacity, **keywords):
         """A vkattn.Cache for this layer; keywords are dtype, ring, pages and others of its own."""
