@@ -33,7 +33,9 @@ class Calls {
 
  private:
   void call();
+  [[nodiscard]] vkattn_result create(const vkattn_plan_options& options, vkattn_plan*& plan);
   void make_plan();
+  void ask_layer();
   void make_bindings();
   void rewrite();
   void record();
@@ -71,24 +73,58 @@ class Calls {
   std::vector<vkattn_pipeline_cache*> caches_;
 };
 
+vkattn_result Calls::create(const vkattn_plan_options& options, vkattn_plan*& plan) {
+  switch (draw_.choice(7)) {
+    case 2: {
+      const vkattn_append_desc desc = draw_.append();
+      return vkattn_plan_create_append(device_, &desc, &options, &plan, &error_);
+    }
+    case 3: {
+      const vkattn_merge_desc desc = draw_.merge();
+      return vkattn_plan_create_merge(device_, &desc, &options, &plan, &error_);
+    }
+    case 4: {
+      const vkattn_backward_desc desc = draw_.backward();
+      return vkattn_plan_create_backward(device_, &desc, &options, &plan, &error_);
+    }
+    case 5: {
+      const vkattn_matmul_desc desc = draw_.matmul();
+      return vkattn_plan_create_matmul(device_, &desc, &options, &plan, &error_);
+    }
+    case 6: {
+      const vkattn_multi_head_attention_desc desc = draw_.layer();
+      return vkattn_plan_create_multi_head_attention(device_, &desc, &options, &plan, &error_);
+    }
+    case 7: {
+      const vkattn_multi_head_attention_backward_desc desc = draw_.layer_backward();
+      return vkattn_plan_create_multi_head_attention_backward(device_, &desc, &options, &plan, &error_);
+    }
+    default: {
+      const vkattn_attention_desc desc = draw_.attention();
+      return vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_);
+    }
+  }
+}
+
 void Calls::make_plan() {
   vkattn_plan_options options = draw_.options();
   options.pipeline_cache = vkattn_pipeline_cache_handle(pick(caches_));
   vkattn_plan* plan = nullptr;
-  vkattn_result result = VKATTN_SUCCESS;
-  const std::uint32_t kind = draw_.choice(3);
-  if (kind <= 1) {
-    const vkattn_attention_desc desc = draw_.attention();
-    result = vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_);
-  } else if (kind == 2) {
-    const vkattn_append_desc desc = draw_.append();
-    result = vkattn_plan_create_append(device_, &desc, &options, &plan, &error_);
-  } else {
-    const vkattn_merge_desc desc = draw_.merge();
-    result = vkattn_plan_create_merge(device_, &desc, &options, &plan, &error_);
-  }
-  require(ends(result) == (plan != nullptr), "there is a plan where the call succeeds");
+  require(ends(create(options, plan)) == (plan != nullptr), "there is a plan where the call succeeds");
   if (plan != nullptr) plans_.push_back(plan);
+}
+
+void Calls::ask_layer() {
+  const vkattn_multi_head_attention_desc desc = draw_.layer();
+  std::array<vkattn_parameter, 3> parameters;
+  std::uint32_t count = draw_.choice(parameters.size());
+  (void)ends(vkattn_query_parameters(&desc, parameters.data(), &count, &error_));
+  const vkattn_parameter parameter = draw_.parameter();
+  std::array<float, 64> values{};
+  const auto elements =
+      static_cast<std::uint64_t>(parameter.rows) * static_cast<std::uint64_t>(parameter.columns);
+  (void)ends(vkattn_initial_values(&parameter, draw_.choice(4), draw_.any(), values.data(),
+                                   std::min<std::uint64_t>(elements, values.size()), &error_));
 }
 
 void Calls::make_bindings() {
@@ -246,10 +282,10 @@ void Calls::release_all() {
 }
 
 void Calls::call() {
-  constexpr std::array kCalls = {&Calls::make_plan,     &Calls::make_bindings, &Calls::record,
-                                 &Calls::record_push,   &Calls::rewrite,       &Calls::ask_plan,
-                                 &Calls::query_choices, &Calls::budget,        &Calls::self_test,
-                                 &Calls::cache,         &Calls::prewarm,       &Calls::release_one};
+  constexpr std::array kCalls = {
+      &Calls::make_plan, &Calls::make_bindings, &Calls::record,   &Calls::record_push, &Calls::rewrite,
+      &Calls::ask_plan,  &Calls::query_choices, &Calls::budget,   &Calls::self_test,   &Calls::cache,
+      &Calls::prewarm,   &Calls::release_one,   &Calls::ask_layer};
   (this->*kCalls[draw_.choice(kCalls.size() - 1)])();
 }
 

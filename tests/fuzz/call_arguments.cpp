@@ -5,6 +5,12 @@
 
 namespace vkattn::fuzz {
 
+namespace {
+
+constexpr vkattn_tensor kLastTensor = VKATTN_TENSOR_GRAD_OUT_PROJ_BIAS;
+
+}  // namespace
+
 FakeSettings CallArguments::device() {
   constexpr std::uint32_t kSubgroups[][2] = {{32, 32}, {64, 64}, {32, 64}, {8, 32}, {4, 4}, {1, 1}};
   constexpr std::uint32_t kBuffers[] = {16, 4, 5, 8, 1U << 20U};
@@ -69,6 +75,27 @@ vkattn_tensor_desc CallArguments::tensor(std::uint32_t last_type) {
           : flag() ? 1U << choice(10)
                    : 0,
           strides()};
+}
+
+const vkattn_tensor_desc* CallArguments::tensor_or_none() {
+  if (!rarely()) return nullptr;
+  tensors_.push_back(tensor(5));
+  return &tensors_.back();
+}
+
+vkattn_matrix_desc CallArguments::matrix(std::uint32_t last_type) {
+  vkattn_matrix_desc desc{enumerator(last_type), flag() ? 1U << choice(10) : 0, nullptr};
+  if (choice(3) == 3) {
+    matrix_strides_.push_back({size(), size(), flag() ? 1 : size()});
+    desc.strides = &matrix_strides_.back();
+  }
+  return desc;
+}
+
+const vkattn_data_type* CallArguments::type_or_none() {
+  if (!flag()) return nullptr;
+  types_.push_back(enumerator(2));
+  return &types_.back();
 }
 
 vkattn_cache_layout CallArguments::cache() {
@@ -165,6 +192,111 @@ vkattn_merge_desc CallArguments::merge() {
   return desc;
 }
 
+vkattn_matmul_desc CallArguments::matmul() {
+  vkattn_matmul_desc desc;
+  vkattn_matmul_desc_init(&desc);
+  desc.batch = size_or(1);
+  desc.rows = size();
+  desc.columns = size();
+  desc.inner = size();
+  if (flag()) desc.a = matrix(2);
+  if (flag()) desc.b = matrix(4);
+  if (flag()) desc.output = matrix(2);
+  desc.has_bias = choice(1);
+  desc.bias_type = enumerator(2);
+  desc.accumulates = choice(1);
+  desc.a_is_ones = rarely() ? 1 : 0;
+  spoil(desc.struct_size);
+  return desc;
+}
+
+vkattn_backward_desc CallArguments::backward() {
+  attentions_.push_back(attention());
+  attentions_.back().has_lse = rarely() ? 0 : 1;
+  vkattn_backward_desc desc;
+  vkattn_backward_desc_init(&desc);
+  desc.attention = rarely() ? nullptr : &attentions_.back();
+  desc.has_grad_query = choice(1);
+  desc.has_grad_key = choice(1);
+  desc.has_grad_value = choice(1);
+  desc.has_grad_mask = choice(1);
+  desc.has_grad_alibi_slopes = rarely() ? 1 : 0;
+  desc.has_grad_sinks = rarely() ? 1 : 0;
+  desc.grad_output = tensor_or_none();
+  desc.grad_query = tensor_or_none();
+  desc.grad_key = tensor_or_none();
+  desc.grad_value = tensor_or_none();
+  desc.grad_mask = tensor_or_none();
+  spoil(desc.struct_size);
+  return desc;
+}
+
+// Of what its attention has of its own only little, as most of that is refused in a layer.
+vkattn_multi_head_attention_desc CallArguments::layer() {
+  vkattn_attention_desc heads;
+  vkattn_attention_desc_init(&heads);
+  heads.batch = size_or(1);
+  heads.query_heads = size_or(2);
+  heads.kv_heads = size_or(VKATTN_UNSET);
+  heads.query_length = size();
+  if (flag()) heads.kv_length = size();
+  if (flag()) heads.head_dim = size();
+  heads.causal = choice(1);
+  if (flag()) heads.align = enumerator(2);
+  if (flag()) heads.query_lengths = enumerator(2);
+  if (flag()) heads.kv_lengths = enumerator(2);
+  if (flag()) heads.total_query_length = size();
+  if (flag()) heads.cache = cache();
+  if (flag()) heads.mask = enumerator(4);
+  if (flag()) heads.alibi = enumerator(2);
+  heads.has_sinks = choice(1);
+  if (flag()) heads.weights = enumerator(4);
+  attentions_.push_back(rarely() ? attention() : heads);
+  vkattn_multi_head_attention_desc desc;
+  vkattn_multi_head_attention_desc_init(&desc);
+  desc.attention = rarely() ? nullptr : &attentions_.back();
+  desc.d_model = size_or(64);
+  desc.key_input_dim = size_or(VKATTN_UNSET);
+  desc.value_input_dim = size_or(VKATTN_UNSET);
+  desc.inputs = enumerator(2);
+  desc.packed_weights = choice(1);
+  desc.has_input_bias = choice(1);
+  desc.has_output_bias = choice(1);
+  if (flag()) desc.type = enumerator(2);
+  if (flag()) desc.alignment_bytes = 1U << choice(6);
+  desc.parameter_type = type_or_none();
+  if (rarely()) desc.rotary_style = enumerator(2);
+  desc.rotary_dims = size_or(8);
+  desc.rotary_has_frequencies = choice(1);
+  desc.has_cache = rarely() ? 1 : 0;
+  desc.has_averaged_weights = choice(1);
+  desc.adds_to_output = choice(1);
+  desc.saves_for_gradients = choice(1);
+  spoil(desc.struct_size);
+  return desc;
+}
+
+vkattn_multi_head_attention_backward_desc CallArguments::layer_backward() {
+  layers_.push_back(layer());
+  layers_.back().saves_for_gradients = rarely() ? 0 : 1;
+  vkattn_multi_head_attention_backward_desc desc;
+  vkattn_multi_head_attention_backward_desc_init(&desc);
+  desc.forward = rarely() ? nullptr : &layers_.back();
+  desc.has_grad_query = choice(1);
+  desc.has_grad_key = choice(1);
+  desc.has_grad_value = choice(1);
+  desc.has_grad_parameters = choice(1);
+  desc.adds_to_inputs = choice(1);
+  desc.adds_to_parameters = choice(1);
+  desc.grad_parameter_type = type_or_none();
+  spoil(desc.struct_size);
+  return desc;
+}
+
+vkattn_parameter CallArguments::parameter() {
+  return {nullptr, 0, 0, flag() ? choice(8) : size(), flag() ? choice(8) : size()};
+}
+
 vkattn_plan_options CallArguments::options() {
   constexpr const char* kKernels[] = {nullptr, "decode", "lane", "tile", "matrix", "matrix2", "none"};
   vkattn_plan_options options;
@@ -184,6 +316,10 @@ vkattn_plan_options CallArguments::options() {
     tiles_.push_back({part(), part(), part(), part(), part(), part()});
     options.tile = &tiles_.back();
   }
+  if (rarely()) options.matmul_kernel = kKernels[choice(6)];
+  if (rarely()) options.backward_kernel = kKernels[choice(6)];
+  if (rarely()) options.chunk_keys = flag() ? 64U << choice(4) : static_cast<std::uint32_t>(any());
+  if (rarely()) options.inner_splits = flag() ? choice(40) : static_cast<std::uint32_t>(any());
   spoil(options.struct_size);
   return options;
 }
@@ -209,12 +345,13 @@ vkattn_execution CallArguments::execution(const vkattn_plan* plan) {
   vkattn_execution execution;
   vkattn_execution_init(&execution);
   bindings_.clear();
-  for (vkattn_tensor tensor = 0; tensor <= VKATTN_TENSOR_PART_LSE; ++tensor) {
+  for (vkattn_tensor tensor = 0; tensor <= kLastTensor; ++tensor) {
+    if (vkattn_plan_tensor_range(plan, tensor, 0) == 0) continue;
     const std::uint64_t offset = rarely() ? any() : flag() ? 4U << choice(16) : 0;
     const std::uint64_t range = vkattn_plan_tensor_range(plan, tensor, offset);
     if (range != 0 && !rarely()) bindings_.push_back(binding(tensor, range, offset));
   }
-  if (rarely()) bindings_.push_back(binding(enumerator(VKATTN_TENSOR_PART_LSE), any(), any()));
+  if (rarely()) bindings_.push_back(binding(enumerator(kLastTensor), any(), any()));
   execution.tensors = bindings_.data();
   execution.tensor_count = static_cast<std::uint32_t>(bindings_.size());
   vkattn_requirements needs;

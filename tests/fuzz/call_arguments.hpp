@@ -36,6 +36,14 @@ class CallArguments {
   [[nodiscard]] vkattn_attention_desc attention();
   [[nodiscard]] vkattn_append_desc append();
   [[nodiscard]] vkattn_merge_desc merge();
+  [[nodiscard]] vkattn_matmul_desc matmul();
+  /// Those of the forward problems that they point to are valid until the end.
+  /// @{
+  [[nodiscard]] vkattn_backward_desc backward();
+  [[nodiscard]] vkattn_multi_head_attention_desc layer();
+  [[nodiscard]] vkattn_multi_head_attention_backward_desc layer_backward();
+  /// @}
+  [[nodiscard]] vkattn_parameter parameter();
   [[nodiscard]] vkattn_plan_options options();
   [[nodiscard]] vkattn_record_options slice();
   /// What the plan needs, where nothing is drawn that is wrong. Valid until the next call.
@@ -48,6 +56,9 @@ class CallArguments {
   [[nodiscard]] float real();
   [[nodiscard]] const vkattn_strides* strides();
   [[nodiscard]] vkattn_tensor_desc tensor(std::uint32_t last_type);
+  [[nodiscard]] const vkattn_tensor_desc* tensor_or_none();
+  [[nodiscard]] vkattn_matrix_desc matrix(std::uint32_t last_type);
+  [[nodiscard]] const vkattn_data_type* type_or_none();
   [[nodiscard]] vkattn_cache_layout cache();
   [[nodiscard]] vkattn_binding binding(vkattn_tensor tensor, std::uint64_t range, std::uint64_t offset);
   /// Another size than the init function's, as of another version, or whatever was never initialized.
@@ -55,6 +66,11 @@ class CallArguments {
 
   FuzzedDataProvider in_;
   std::deque<vkattn_strides> strides_;
+  std::deque<vkattn_matrix_strides> matrix_strides_;
+  std::deque<vkattn_tensor_desc> tensors_;
+  std::deque<vkattn_data_type> types_;
+  std::deque<vkattn_attention_desc> attentions_;
+  std::deque<vkattn_multi_head_attention_desc> layers_;
   std::deque<vkattn_tile_sizes> tiles_;
   std::vector<vkattn_kernel_refusal> refusals_;
   std::vector<vkattn_binding> bindings_;

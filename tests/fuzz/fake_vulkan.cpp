@@ -338,8 +338,9 @@ void check_buffer(const VkDescriptorBufferInfo& info) {
   const Object& buffer = object(number_of(info.buffer), Kind::kBuffer);
   require(info.range != 0 && info.range <= settings.range, "a range is one that the device takes");
   require(info.offset % settings.offset_alignment == 0, "a range begins where the device allows it");
-  // The part of the caller's may begin between two places that the device allows.
-  const VkDeviceSize begin = buffer.offset - buffer.offset % settings.offset_alignment;
+  // The part of the caller's may begin between two places that the device allows, or two multiples of 16,
+  // where descriptors begin for the sake of 16-byte loads.
+  const VkDeviceSize begin = buffer.offset - buffer.offset % std::max(settings.offset_alignment, 16U);
   require(info.offset >= begin && info.range <= buffer.offset + buffer.size - info.offset,
           "a range lies in the part that was given");
 }
