@@ -97,7 +97,7 @@ TEST(BackwardKernels, MatricesComeFirstWhereTheyAreFast) {
   EXPECT_EQ(chosen("64x64 d192 f16", gpu), "matrix 16 64");
   EXPECT_EQ(chosen("8x64 hq2 hkv1 d64 f16", gpu), "tile 32 32") << "few rows";
   EXPECT_EQ(chosen("64x64 d256 f16", gpu),
-            "tile 32 32: the smallest block needs 56832 bytes of shared memory and 64 invocations; "
+            "tile 32 32: the smallest block needs 56640 bytes of shared memory and 64 invocations; "
             "maxComputeSharedMemorySize is 49152 and maxComputeWorkGroupInvocations 1024");
   EXPECT_EQ(chosen("64x64 d64 f16 output=f32", gpu),
             "tile 32 32: takes a gradient of the output in the type of Q, f16; here it is f32");
