@@ -128,6 +128,7 @@ Result<double> BackwardRun::execute(const Runnable& plan) {
     const Pattern poison = output_poison(table[i].storage(desc_).type);
     if (Result<void> s = fill_pattern(*runtime_, tensors_[i], poison); !s.ok()) return s.error();
   }
+  factor_type_ = plan.probability_type();
   const auto workspace = plan.create_workspace(*runtime_);
   if (!workspace.ok()) return workspace.error();
   const std::vector<std::byte> poison(static_cast<std::size_t>(workspace->size()), std::byte{0xff});
@@ -170,6 +171,7 @@ Result<void> BackwardRun::check_all(const reference::Inputs& inputs, const RowSe
   all.grad_output_desc = *desc_.grad_output;
   all.grad_mask = *desc_.grad_mask->strides;
   all.probability_type = forward_.probability_type();
+  all.factor_type = factor_type_;
   const reference::Gradients gradients = reference::compute_gradients(desc, all, selected(desc, selection));
   const WrittenRows rows(desc, inputs);
   const std::vector<bool> keys = written_keys(desc, inputs);

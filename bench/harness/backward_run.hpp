@@ -66,6 +66,7 @@ class BackwardRun {
   ProblemRun forward_;
   BackwardDesc desc_;
   std::array<TensorBuffer, detail::kGradientCount> tensors_;
+  DataType factor_type_ = DataType::kFloat32;  ///< BackwardPlan::probability_type() of the plan executed last
 };
 
 }  // namespace vkattn::harness

@@ -92,8 +92,12 @@ std::string_view Runnable::kernel_name() const {
 }
 
 DataType Runnable::probability_type() const {
-  const auto* const plan = std::get_if<AttentionPlan>(&plan_);
-  return plan != nullptr ? plan->probability_type() : DataType::kFloat32;
+  return std::visit(
+      [](const auto& plan) {
+        if constexpr (requires { plan.probability_type(); }) return plan.probability_type();
+        return DataType::kFloat32;
+      },
+      plan_);
 }
 
 std::string Runnable::describe() const {

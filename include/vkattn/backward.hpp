@@ -80,8 +80,9 @@ struct BackwardTensors {
 
 /// How to plan a backward pass; what is left at its default the library decides.
 struct BackwardOptions {
-  /// Use this kernel or fail with its reason: `lane` (no barriers; comes first on CPU implementations) or
-  /// `tile` (shared memory; comes first elsewhere). Empty: the first that accepts.
+  /// Use this kernel or fail with its reason: `lane` (no barriers; comes first on CPU implementations),
+  /// `tile` (shared memory) or `matrix` (VK_KHR_cooperative_matrix, 16-bit Q, K, V and dO). Empty: the first
+  /// that accepts, on GPUs matrix but for few rows and on Intel before Xe2. No self-test runs before it.
   std::string kernel;
   /// Keys whose probabilities and gradients the workspace holds at a time, 8 bytes for each and each row; a
   /// multiple of 64. 0: as many as fit 8 MiB on a CPU, 256 MiB elsewhere.
@@ -118,6 +119,9 @@ class BackwardPlan {
   [[nodiscard]] const BackwardDesc& desc() const;
   /// The kernel's name.
   [[nodiscard]] std::string_view kernel_name() const;
+  /// The type that the kernel rounds probabilities and gradients of scores to before it multiplies them with
+  /// dO, K and Q: it widens the tolerance.
+  [[nodiscard]] DataType probability_type() const;
   /// Keys of a chunk.
   [[nodiscard]] std::uint32_t chunk_keys() const;
   /// Lines for a person: the problem, the kernel with its block sizes, the reasons against others.

@@ -7,7 +7,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-#include "backward/pairs.glsl"
+#include "backward/rows.glsl"
 #include "backward/scores.glsl"
 #include "backward/stages.glsl"
 #include "lib/key_walk.glsl"
@@ -23,7 +23,6 @@ const uint kChunks = (kHeadDim + kChunkDims - 1) / kChunkDims;  // of the rows' 
 shared float row_stage[4 * VKATTN_BACKWARD_ROW_STAGE4(kBlockRows, kColumns, kVisited)];
 shared vec4 key_stage[VKATTN_BACKWARD_KEY_STAGE4(kBlockKeys, kColumns)];  // keys or values
 
-ChunkTile tile;
 uint column;     // 0 .. kColumns - 1
 uint block_row;  // the first of this thread's rows in the block
 vec4 accumulator[kRows * kChunks];
@@ -38,16 +37,6 @@ vec4 staged_quad(uint row, uint stride4, uint quad) {
   const uint i = (row * stride4 + quad) * 4u;
   return vec4(row_stage[i], row_stage[i + 1u], row_stage[i + 2u], row_stage[i + 3u]);
 }
-
-// A row of the block; those behind the last repeat it, and are not stored.
-uint packed_of(uint row) { return min(tile.first + row, packed_row_count() - 1u); }
-
-uint stored_row(uint packed) {
-  return workspace_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
-}
-
-// Keys behind the last repeat it: a masked block leaves them out.
-uint existing_key(int key, int key_end) { return uint(min(key, key_end - 1)); }
 
 // 4 elements of a row of Q, or of dO.
 vec4 row_quad(uint row, uint dim, bool of_output) {
@@ -174,10 +163,6 @@ void sum_of_columns(inout float number[kRows]) {
   }
 }
 
-uint gradient_row(uint packed) {
-  return grad_query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
-}
-
 void begin_rows(int kv_length) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const uint packed = packed_of(block_row + r);
@@ -244,23 +229,11 @@ void keep_numbers() {
   }
 }
 
-// Rows behind the last of a batch entry have no part in anything, so their gradients are 0; packed ones are others'.
-void clear_rows() {
-  if (kPackedQueries || !kHasGradQuery) return;
-  const uint begin = max(tile.first, packed_row_count());
-  const uint end = min(tile.first + kBlockRows, most_packed_rows());
-  for (uint packed = begin; packed < end; ++packed) {
-    for (uint dim = gl_LocalInvocationIndex; dim < kHeadDim; dim += kThreads) {
-      store_grad_query(gradient_row(packed), dim, 0.0);
-    }
-  }
-}
-
 void main() {
   tile = chunk_tile(most_packed_rows(), kBlockRows);
   if (!tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
   const bool last = tile.chunk + 1u == params.kv_splits;
-  if (last) clear_rows();
+  if (last) clear_rows(kBlockRows, kThreads);
   if (tile.first >= packed_row_count()) return;
   column = gl_LocalInvocationIndex % kColumns;
   block_row = gl_LocalInvocationIndex / kColumns * kRows;

@@ -116,10 +116,6 @@
 #define VKATTN_SPEC_TILE_DIM_CHUNK 51
 #define VKATTN_SPEC_TILE_PACKED 52  // keys and values stay float16 in shared memory
 
-#define VKATTN_SPEC_MATRIX_M 48  // the shape of one product: M x K times K x N
-#define VKATTN_SPEC_MATRIX_N 49
-#define VKATTN_SPEC_MATRIX_K 50
-#define VKATTN_SPEC_MATRIX_SUBGROUP_SIZE 51
 #define VKATTN_SPEC_MATRIX_ROW_BLOCKS 52
 #define VKATTN_SPEC_MATRIX_KEYS 53
 #define VKATTN_SPEC_MATRIX_SLICE_DIMS 54
@@ -151,6 +147,12 @@
 #define VKATTN_SPEC_MATRIX2_VALUE_LOADS8 54
 #define VKATTN_SPEC_MATRIX2_ROW_COLUMNS 55  // of matrices that have one number for each row
 
+// Of all kernels with VK_KHR_cooperative_matrix. Ids are above the number of constants of any pipeline: validation layer 1.4.309
+// takes an id for the place of a constant among those given, and checks the defaults where there is none.
+#define VKATTN_SPEC_MATRIX_M 96  // the shape of one product: M x K times K x N
+#define VKATTN_SPEC_MATRIX_N 97
+#define VKATTN_SPEC_MATRIX_K 98
+#define VKATTN_SPEC_MATRIX_SUBGROUP_SIZE 99
 #define VKATTN_SPEC_WEIGHTS_STAGE 48
 
 #define VKATTN_SPEC_BLOCK_MASK_SHARED 48  // a workgroup shares a block; else each invocation has its own

@@ -37,7 +37,9 @@
 #define VKATTN_SPEC_STEP_ROWS 81
 #define VKATTN_SPEC_STEP_KEYS 82
 #define VKATTN_SPEC_MASKED_STEP 83  // rows or keys of a step in which some pair is hidden
-#define VKATTN_SPEC_STEP_OWNED 84  // rows or keys that a thread of the tile forms owns
+#define VKATTN_SPEC_STEP_OWNED 84  // rows or keys that a thread of the tile forms owns, or a workgroup of the matrix ones
 #define VKATTN_SPEC_STEP_VISITED 85
+#define VKATTN_SPEC_GRID_COLUMNS 86  // of the grid of subgroups of the matrix forms
+#define VKATTN_SPEC_GRAD_OUTPUT_LOADS8 87  // rows are dense and start at multiples of 8 elements
 
 #endif

@@ -47,6 +47,16 @@
 #define VKATTN_MATRIX_SCALE_STAGE4(KEYS, SCALES, SCALED) ((SCALED) ? (KEYS) / 4 * (SCALES) : 1)
 #define VKATTN_MATRIX_PRODUCT_STAGE4(ROWS, KEYS, SCALED) ((SCALED) ? (ROWS) * VKATTN_MATRIX_STRIDE(KEYS) : 1)
 
+// The backward pass on matrix units. Dims are padded to whole matrices of each column of the grid of subgroups. Both passes
+// have factors and visited rows as operands, rows like VKATTN_MATRIX_KEY_STAGE4, and a float of each row. That of the rows
+// has scores, and products of dO and V, likewise by rows. Sums leave by a matrix of each subgroup, in the place of scores.
+#define VKATTN_BACKWARD_DIM_UNIT(K, N, COLUMNS) VKATTN_LARGER(K, (N) * (COLUMNS))
+#define VKATTN_BACKWARD_PADDED(DIMS, K, N, COLUMNS)                                    \
+  (((DIMS) + VKATTN_BACKWARD_DIM_UNIT(K, N, COLUMNS) - 1) / VKATTN_BACKWARD_DIM_UNIT(K, N, COLUMNS) * \
+   VKATTN_BACKWARD_DIM_UNIT(K, N, COLUMNS))
+#define VKATTN_BACKWARD_SUM_STAGE4(SUBGROUPS, M, N) ((SUBGROUPS) * (M) * (N) / 4)
+#define VKATTN_BACKWARD_PART_STAGE4(THREADS) ((THREADS) / 4)
+
 // Matrix multiplication, tile. Words of an operand's block, by rows of the inner dimension, which are 4 words apart against
 // bank conflicts.
 #define VKATTN_MATMUL_TILE_STAGE(BLOCK, INNER) ((INNER) * ((BLOCK) + 4))

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "attention/features.hpp"
+#include "backward/backward_forms.hpp"
 #include "backward/gradient_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
@@ -14,6 +15,8 @@
 #include "shared/attention_constants.h"
 #include "shared/backward_constants.h"
 #include "shared/shared_memory.h"
+#include "vkattn_core_shaders.hpp"
+#include "vulkan/built_shader.hpp"
 
 namespace vkattn::detail {
 
@@ -156,11 +159,26 @@ struct NamedKernel {
 
 constexpr NamedKernel kLane{"lane", configure_lane_backward};
 constexpr NamedKernel kTile{"tile", configure_tile_backward};
+constexpr NamedKernel kMatrix{"matrix", configure_matrix_backward};
 
-// In the device's order.
-std::array<NamedKernel, 2> ordered(const Capabilities& capabilities) {
-  if (capabilities.is_cpu()) return {kLane, kTile};
-  return {kTile, kLane};
+// As the forward pass's: CPU implementations emulate matrices, few rows fill none, and before Xe2 Intel's
+// take more registers than there are.
+std::array<NamedKernel, 3> ordered(const BackwardDesc& desc, const Capabilities& capabilities) {
+  if (capabilities.is_cpu()) return {kLane, kTile, kMatrix};
+  const bool few_rows = packed_rows(desc.attention) <= kFewRows;
+  if (few_rows || architecture(capabilities) == Architecture::kIntelGen12) return {kTile, kMatrix, kLane};
+  return {kMatrix, kTile, kLane};
+}
+
+// A form that this build of the library has left out is refused, by its shader's name.
+Result<BackwardKernel> configured(const NamedKernel& kernel, const BackwardDesc& desc,
+                                  const Capabilities& capabilities) {
+  auto made = kernel.configure(desc, capabilities);
+  if (!made) return made;
+  for (const PassConfig* pass : {&made->rows, &made->keys}) {
+    if (const auto code = built_shader(shader_binaries(), pass->shader); !code) return code.error();
+  }
+  return made;
 }
 
 }  // namespace
@@ -174,12 +192,12 @@ Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc, const
                                                  std::string_view wanted) {
   std::vector<KernelSupport> considered;
   std::optional<BackwardKernel> chosen;
-  const auto kernels = ordered(capabilities);
+  const auto kernels = ordered(desc, capabilities);
   for (const NamedKernel& kernel : kernels) {
     if (!wanted.empty() && kernel.name != wanted) continue;
-    auto configured = kernel.configure(desc, capabilities);
-    considered.push_back({kernel.name, configured ? std::string() : configured.error().message});
-    if (configured && !chosen) chosen = *std::move(configured);
+    auto made = configured(kernel, desc, capabilities);
+    considered.push_back({kernel.name, made ? std::string() : made.error().message});
+    if (made && !chosen) chosen = *std::move(made);
   }
   if (chosen) return BackwardSelection{*std::move(chosen), std::move(considered)};
   if (considered.empty()) {
@@ -217,11 +235,11 @@ std::vector<KernelSupport> kernel_support(const BackwardDesc& desc, const Capabi
   std::vector<KernelSupport> support;
   const Result<void> valid = validate(desc);
   const BackwardDesc resolved = valid ? desc.resolved() : BackwardDesc{};
-  for (const detail::NamedKernel& kernel : detail::ordered(capabilities)) {
+  for (const detail::NamedKernel& kernel : detail::ordered(valid ? resolved : desc, capabilities)) {
     std::string reason = valid ? std::string() : valid.error().message;
     if (valid) {
-      const auto configured = kernel.configure(resolved, capabilities);
-      if (!configured) reason = configured.error().message;
+      const auto made = detail::configured(kernel, resolved, capabilities);
+      if (!made) reason = made.error().message;
     }
     support.push_back({kernel.name, std::move(reason)});
   }

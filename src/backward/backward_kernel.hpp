@@ -25,7 +25,9 @@ struct BackwardKernel {
   std::uint32_t key_tile = 0;                 ///< keys of a workgroup
   std::uint32_t gradients_per_workgroup = 2;  ///< of keys and values; 1: each tile of keys comes twice
   bool key_sums_in_workspace = false;         ///< those of 16-bit gradients
-  std::string summary;                        ///< for describe()
+  /// What probabilities and gradients of scores are rounded to before they are multiplied.
+  DataType probability_type = DataType::kFloat32;
+  std::string summary;  ///< for describe()
 };
 
 /// What was chosen and what was considered.

@@ -76,6 +76,10 @@ std::string_view BackwardPlan::kernel_name() const {
   return state_->selection.kernel.name;
 }
 
+DataType BackwardPlan::probability_type() const {
+  return state_->selection.kernel.probability_type;
+}
+
 std::uint32_t BackwardPlan::chunk_keys() const {
   return state_->layout.chunk_keys;
 }

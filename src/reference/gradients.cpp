@@ -143,18 +143,20 @@ class BackwardPass {
     const std::int64_t rows = desc_.query_length * group;
     const double in_row = pair.slope * (pair.tolerance + sum_tolerance(desc_.kv_length) * pair.magnitude);
     const double in_column = pair.slope * (pair.tolerance + sum_tolerance(rows) * pair.magnitude);
+    const double rounding = rounding_tolerance(inputs_.factor_type);
     for (std::int64_t d = 0; d < desc_.head_dim; ++d) {
       const double q = query_[static_cast<std::size_t>(d)], k = key_[static_cast<std::size_t>(d)];
-      gradients_.query.add(gradients_.query.index(stored_.batch, stored_.head, stored_.query, d),
-                           pair.product * k, in_row * std::abs(k) + kLeastNormal * (1 + std::abs(k)));
-      gradients_.key.add(gradients_.key.index(place.batch, kv_head, place.row, d), pair.product * q,
-                         in_column * std::abs(q) + kLeastNormal * (1 + std::abs(q)));
+      gradients_.query.add_product(gradients_.query.index(stored_.batch, stored_.head, stored_.query, d),
+                                   pair.product, k, in_row * std::abs(k) + kLeastNormal * (1 + std::abs(k)),
+                                   rounding);
+      gradients_.key.add_product(gradients_.key.index(place.batch, kv_head, place.row, d), pair.product, q,
+                                 in_column * std::abs(q) + kLeastNormal * (1 + std::abs(q)), rounding);
     }
     const double weight = (probability_tolerance() + sum_tolerance(rows)) * pair.weight + kLeastNormal;
     for (std::int64_t d = 0; d < desc_.value_dim; ++d) {
       const double g = grad_output_[static_cast<std::size_t>(d)];
-      gradients_.value.add(gradients_.value.index(place.batch, kv_head, place.row, d), pair.weight * g,
-                           weight * std::abs(g) + kLeastNormal);
+      gradients_.value.add_product(gradients_.value.index(place.batch, kv_head, place.row, d), pair.weight, g,
+                                   weight * std::abs(g) + kLeastNormal, rounding);
     }
     add_score(key, pair);
   }
@@ -203,7 +205,10 @@ Gradient::Gradient(const TensorExtents& of) : extents(of) {
   const auto elements = static_cast<std::size_t>(of.batch * of.heads * of.rows * of.dims);
   values.assign(elements, 0.0);
   tolerances.assign(elements, 0.0);
-  is_partial.assign(static_cast<std::size_t>(of.batch * of.heads * of.rows), false);
+  factored.assign(elements, 0.0);
+  const auto rows = static_cast<std::size_t>(of.batch * of.heads * of.rows);
+  largest_factors.assign(rows, 0.0);
+  is_partial.assign(rows, false);
 }
 
 namespace {
@@ -232,6 +237,8 @@ Gradients compute_gradients(const AttentionDesc& desc, const BackwardInputs& inp
       each->is_partial.assign(each->is_partial.size(), true);
     }
   }
+  for (Gradient* const each : {&gradients.query, &gradients.key, &gradients.value})
+    each->least_factor = least_weight(inputs.factor_type);
   BackwardPass pass(desc, inputs, selection, gradients);
   for (std::int64_t b = 0; b < desc.batch; ++b) {
     const std::int64_t rows = query_length(desc, inputs.forward, b);

@@ -5,6 +5,8 @@
 #include <vkattn/attention.hpp>
 #include <vkattn/host_tensors.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -21,6 +23,10 @@ struct Gradient {
   std::vector<double> tolerances;  ///< what float32 arithmetic may lose of each, without its storage
   /// Rows, all heads of all batch entries in one list, of which not all that they are the sum of was added.
   std::vector<bool> is_partial;
+  // Where factors are rounded: the largest of each row, and of each element the magnitudes that they
+  // multiply.
+  std::vector<double> largest_factors, factored;
+  double least_factor = 0;  ///< what may be lost of each factor, as a share of the row's largest
 
   explicit Gradient(const TensorExtents& of);
   [[nodiscard]] std::size_t index(std::int64_t batch, std::int64_t head, std::int64_t row,
@@ -35,6 +41,13 @@ struct Gradient {
   void add(std::size_t at, double value, double tolerance) {
     values[at] += value;
     tolerances[at] += tolerance;
+  }
+  /// A product whose factor is rounded by `rounding` of itself.
+  void add_product(std::size_t at, double factor, double number, double tolerance, double rounding) {
+    add(at, factor * number, tolerance + rounding * std::abs(factor * number));
+    double& largest = largest_factors[at / static_cast<std::size_t>(extents.dims)];
+    largest = std::max(largest, std::abs(factor));
+    factored[at] += std::abs(number);
   }
 };
 
@@ -62,6 +75,8 @@ struct BackwardInputs {
   Strides grad_mask;            ///< of the mask's gradient: those of 0 are summed over
   /// What the kernel of the forward pass has rounded probabilities to: the output that it left is used.
   DataType probability_type = DataType::kFloat32;
+  /// What the kernel of the backward pass rounds probabilities and gradients of scores to.
+  DataType factor_type = DataType::kFloat32;
 };
 
 /// The descriptor is resolved; its keys lie in one piece, are not quantised, and have no score function.

@@ -9,17 +9,6 @@
 namespace vkattn::reference {
 namespace {
 
-/// What rounding the probabilities to nearest may add, as a share of sum p |v|.
-double probability_tolerance(DataType type) {
-  return type == DataType::kFloat32 ? 0 : type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
-}
-
-/// The weight that may be lost of each key. Kernels keep a row's largest probability at 2^7 or more before
-/// they round it to float16, whose last place is 2^-24.
-double least_weight(DataType probability_type) {
-  return probability_type == DataType::kFloat16 ? 0x1p-32 : kLeastNormal;
-}
-
 /// A tanh of float32 may be off by 4 units in the last place, which are 8 halves of one.
 double softcap_factor(const AttentionDesc& desc) {
   return desc.softcap > 0 ? 8.0 : 0.0;
@@ -38,6 +27,14 @@ double score_tolerance(const AttentionDesc& desc) {
 
 }  // namespace
 
+double rounding_tolerance(DataType type) {
+  return type == DataType::kFloat32 ? 0 : type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
+}
+
+double least_weight(DataType type) {
+  return type == DataType::kFloat16 ? 0x1p-32 : kLeastNormal;
+}
+
 double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim,
                         DataType probability_type) {
   const auto d = static_cast<std::size_t>(dim);
@@ -45,8 +42,7 @@ double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t 
   // their products with values, and results.
   const double flushed = kLeastNormal * (1.0 + static_cast<double>(row.visible_keys)) +
                          least_weight(probability_type) * row.value_sum[d];
-  return (arithmetic_tolerance(desc, row) + probability_tolerance(probability_type)) *
-             row.value_magnitude[d] +
+  return (arithmetic_tolerance(desc, row) + rounding_tolerance(probability_type)) * row.value_magnitude[d] +
          storage_tolerance(desc.output.type, std::abs(row.output[d])) + flushed;
 }
 
@@ -65,8 +61,9 @@ double weight_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t 
 }
 
 double gradient_tolerance(const Gradient& gradient, std::size_t index, DataType type) {
-  return gradient.tolerances[index] + storage_tolerance(type, std::abs(gradient.values[index])) +
-         kLeastNormal;
+  const double largest = gradient.largest_factors[index / static_cast<std::size_t>(gradient.extents.dims)];
+  return gradient.tolerances[index] + gradient.least_factor * largest * gradient.factored[index] +
+         storage_tolerance(type, std::abs(gradient.values[index])) + kLeastNormal;
 }
 
 }  // namespace vkattn::reference

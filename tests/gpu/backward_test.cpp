@@ -32,6 +32,30 @@ double largest_share(const BackwardRun& run, const std::string& plan) {
 
 class BackwardTest : public GpuTest, public testing::WithParamInterface<const char*> {
  protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped() || !on_matrices()) return;
+    const std::string reason = reason_against(with_all_gradients(desc_of("8x8 d8 f16")));
+    if (!reason.empty()) GTEST_SKIP() << reason;
+  }
+
+  [[nodiscard]] static bool on_matrices() { return std::string_view(GetParam()) == "matrix"; }
+
+  /// Why the kernel cannot run the problem; empty where it can.
+  [[nodiscard]] static std::string reason_against(const BackwardDesc& desc) {
+    for (const KernelSupport& support : kernel_support(desc, capabilities())) {
+      if (support.kernel == GetParam()) return support.reason;
+    }
+    return "there is no such kernel";
+  }
+
+  /// Matrices are of 16-bit elements: there a problem of float32 tensors is one of float16.
+  [[nodiscard]] static Problem parsed(std::string_view text) {
+    const bool has_type =
+        text.find(" f16") != text.npos || text.find("query=") != text.npos || text.find("bf16") != text.npos;
+    return tests::parsed(std::string(text) + (on_matrices() && !has_type ? " f16" : ""));
+  }
+
   static BackwardOptions options(std::uint32_t chunk_keys = 0) {
     BackwardOptions made;
     made.kernel = GetParam();
@@ -63,7 +87,7 @@ class BackwardTest : public GpuTest, public testing::WithParamInterface<const ch
  private:
   static inline double largest_share_ = 0;
 };
-INSTANTIATE_TEST_SUITE_P(Kernels, BackwardTest, testing::Values("lane", "tile"), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, BackwardTest, testing::Values("lane", "tile", "matrix"), kernel_test_name);
 
 TEST_P(BackwardTest, RaggedSizes) {
   for (const char* const text : part_of<const char*>(
@@ -79,15 +103,24 @@ TEST_P(BackwardTest, Types) {
        part_of<const char*>({"37x70 d20 dv12 f16", "37x70 d24 bf16",
                              "37x70 d33 dv19 hq2 query=f16 key=bf16 value=f32 output=f16",
                              "37x70 d16 query=f32 key=f16 value=bf16 output=bf16 causal",
-                             "37x70 d16 query=bf16 key=f32 value=f16 output=f32 hq4 hkv2"})) {
-    expect_gradients(text, 64);
+                             "37x70 d16 query=bf16 key=f32 value=f16 output=f32 hq4 hkv2",
+                             "37x70 d16 query=f16 key=f16 value=f16 output=f32"})) {
+    const std::string reason = reason_against(with_all_gradients(parsed(text).desc));
+    if (reason.empty()) {
+      expect_gradients(text, 64);
+    } else {
+      EXPECT_TRUE(on_matrices() &&
+                  (reason.starts_with("takes ") || reason.find("bfloat16") != std::string::npos))
+          << reason;
+    }
   }
 }
 
 TEST_P(BackwardTest, GradientsOfOtherTypesAndStrides) {
   const Problem problem = parsed("37x70 d20 dv12 hq4 hkv2 b2 f16 causal");
   BackwardDesc desc = with_all_gradients(problem.desc);
-  desc.grad_output = TensorDesc{DataType::kFloat32, Strides{37 * 4 * 13, 13, 4 * 13, 1}, 4};
+  const DataType type = on_matrices() ? DataType::kFloat16 : DataType::kFloat32;
+  desc.grad_output = TensorDesc{type, Strides{37 * 4 * 13, 13, 4 * 13, 1}, element_bytes(type)};
   desc.grad_query = TensorDesc{DataType::kBfloat16, Strides{4 * 37 * 41, 37 * 41, 41, 2}, 2};
   desc.grad_key = TensorDesc{DataType::kFloat32, Strides{70 * 2 * 21, 21, 42, 1}, 4};
   desc.grad_value = TensorDesc{DataType::kFloat16, Strides{1, 2 * 70 * 13 * 2, 26, 2}, 2};
@@ -198,7 +231,8 @@ TEST_P(BackwardTest, TheSameBitsEachTime) {
 
 /// NaN in rows of K and V that no query sees, and in rows of Q and dO that see nothing, reaches nothing.
 TEST_P(BackwardTest, HiddenRowsReachNothing) {
-  const Problem problem = parsed("40x200 d20 dv12 hq4 hkv2 causal align=-3 output=f32 dropout=0.1");
+  const Problem problem = parsed(std::string("40x200 d20 dv12 hq4 hkv2 causal align=-3 dropout=0.1") +
+                                 (on_matrices() ? "" : " output=f32"));
   const BackwardDesc desc = with_all_gradients(problem.desc);
   auto run = BackwardRun::create(runtime(), problem, desc);
   ASSERT_TRUE(run.ok()) << run.error().message;
@@ -229,6 +263,12 @@ TEST_P(BackwardTest, DevicesWithout16BitStorage) {
   auto run = BackwardRun::create(runtime(), problem, desc);
   ASSERT_TRUE(run.ok()) << run.error().message;
   const Device words = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
+  if (on_matrices()) {
+    const auto refused = BackwardPlan::create(words, desc, options());
+    ASSERT_FALSE(refused.ok());
+    EXPECT_TRUE(names(refused.error(), ErrorCode::kUnsupported, {"storageBuffer16BitAccess"}));
+    return;
+  }
   const auto plan = BackwardPlan::create(words, desc, options());
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   ASSERT_TRUE(run->execute(*plan).ok());
@@ -256,6 +296,42 @@ TEST_P(BackwardTest, BlocksOfOtherDevices) {
       ASSERT_TRUE(run->execute(*plan).ok());
       largest_share(*run, plan->describe());
     }
+  }
+}
+
+class BackwardOnMatrices : public BackwardTest {};
+INSTANTIATE_TEST_SUITE_P(Kernels, BackwardOnMatrices, testing::Values("matrix"), kernel_test_name);
+
+/// Dims around those of matrices, and blocks that fit beside wide heads.
+TEST_P(BackwardOnMatrices, HeadDims) {
+  for (const char* const text :
+       part_of<const char*>({"40x70 d64 hq2", "40x70 d128 causal", "19x70 d80 dv96 f16 mask=f16:qk softcap=4",
+                             "33x129 d192 dv128", "17x70 d256"})) {
+    expect_gradients(text);
+  }
+}
+
+/// Units of factors are raised where gradients are large or tiny, and where they grow along the sums.
+TEST_P(BackwardOnMatrices, Magnitudes) {
+  for (const char* const text :
+       part_of<const char*>({"40x200 d16 magnitude=0.0001 scale=1", "40x200 d16 magnitude=30",
+                             "200x200 d16 causal alibi=given f16 magnitude=3", "9x9 d8 magnitude=1000"})) {
+    expect_gradients(text, 64);
+  }
+}
+
+TEST_P(BackwardOnMatrices, EveryShapeThatTheDeviceLists) {
+  for (const MatrixShape& shape : capabilities().matrix_shapes) {
+    if (shape.a_type != "f16" || shape.result_type != "f32" || shape.scope != "subgroup") continue;
+    const Device device = device_with([&](Capabilities& c) { c.matrix_shapes = {shape}; });
+    const Problem problem = parsed("hq4 hkv2 37x70 d24 dv40 causal");
+    const BackwardDesc desc = with_all_gradients(problem.desc);
+    auto run = BackwardRun::create(runtime(), problem, desc);
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    const auto plan = BackwardPlan::create(device, desc, options());
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    ASSERT_TRUE(run->execute(*plan).ok());
+    largest_share(*run, plan->describe());
   }
 }
 

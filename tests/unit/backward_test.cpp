@@ -16,6 +16,7 @@
 #include "reference/gradients.hpp"
 #include "support/host_problem.hpp"
 #include "support/problem_text.hpp"
+#include "support/text.hpp"
 #include "unit/made_up_device.hpp"
 
 namespace vkattn::tests {
@@ -62,10 +63,62 @@ TEST(BackwardKernels, BlocksFollowTheDevice) {
   const Capabilities small = changed(gpu, [](Capabilities& c) { c.max_workgroup_invocations = 64; });
   EXPECT_EQ(tiles("64x64 d64", small), "lane 64 64");
   const auto support = kernel_support(backward_of("64x64 d64"), small);
-  ASSERT_EQ(support.size(), 2U);
-  EXPECT_NE(support[0].reason.find("needs 128 invocations; maxComputeWorkGroupInvocations is 64"),
+  ASSERT_EQ(support.size(), 3U);
+  EXPECT_NE(support[0].reason.find("takes float16"), std::string::npos) << support[0].reason;
+  EXPECT_NE(support[1].reason.find("needs 128 invocations; maxComputeWorkGroupInvocations is 64"),
             std::string::npos);
-  EXPECT_EQ(support[1].reason, "");
+  EXPECT_EQ(support[2].reason, "");
+}
+
+MatrixShape shape_of_float16(std::uint32_t m, std::uint32_t n, std::uint32_t k) {
+  return {m, n, k, "f16", "f16", "f32", "f32", "subgroup"};
+}
+
+/// Kernels, block sizes and reasons against matrix of devices with matrix units.
+TEST(BackwardKernels, MatricesComeFirstWhereTheyAreFast) {
+  const Capabilities gpu = changed(made_up_gpu(), [](Capabilities& c) {
+    c.cooperative_matrix = c.vulkan_memory_model = c.shader_float16 = true;
+    c.subgroup_shuffle = c.subgroup_vote = true;
+    c.max_workgroup_subgroups = 32;
+    c.matrix_shapes = {shape_of_float16(16, 16, 16)};
+  });
+  const auto chosen = [](const char* problem, const Capabilities& device) {
+    const auto selection = detail::select_backward_kernel(backward_of(problem).resolved(), device, {});
+    if (!selection.ok()) return selection.error().message;
+    const detail::BackwardKernel& kernel = selection->kernel;
+    std::string text = detail::message(kernel.name, " ", kernel.row_tile, " ", kernel.key_tile);
+    for (const KernelSupport& support : selection->considered) {
+      if (support.kernel == "matrix" && !support.reason.empty()) text += ": " + support.reason;
+    }
+    return text;
+  };
+  if (has(chosen("64x64 d64 f16", gpu), "this build left the shader")) GTEST_SKIP() << "no matrices in GLSL";
+  EXPECT_EQ(chosen("64x64 d64 f16", gpu), "matrix 32 64");
+  EXPECT_EQ(chosen("64x64 d192 f16", gpu), "matrix 16 64");
+  EXPECT_EQ(chosen("8x64 hq2 hkv1 d64 f16", gpu), "tile 32 32") << "few rows";
+  EXPECT_EQ(chosen("64x64 d256 f16", gpu),
+            "tile 32 32: the smallest block needs 56640 bytes of shared memory and 64 invocations; "
+            "maxComputeSharedMemorySize is 49152 and maxComputeWorkGroupInvocations 1024");
+  EXPECT_EQ(chosen("64x64 d64 f16 output=f32", gpu),
+            "tile 32 32: takes a gradient of the output in the type of Q, f16; here it is f32");
+  const Capabilities without = changed(gpu, [](Capabilities& c) { c.vulkan_memory_model = false; });
+  EXPECT_EQ(chosen("64x64 d64 f16", without),
+            "tile 32 32: needs vulkanMemoryModel, which the device lacks or has not enabled");
+  const Capabilities cpu = changed(gpu, [](Capabilities& c) { c.device_type = DeviceType::kCpu; });
+  EXPECT_TRUE(chosen("64x64 d64 f16", cpu).starts_with("lane ")) << "emulated matrices";
+  const auto intel = [&](std::uint32_t n, std::uint32_t least) {
+    return changed(gpu, [&](Capabilities& c) {
+      c.vendor_id = detail::kVendorIntel;
+      set_subgroup_sizes(c, least, 32);
+      c.subgroup_size_control = c.required_subgroup_size = c.compute_full_subgroups = true;
+      c.matrix_shapes = {shape_of_float16(8, n, 16)};
+    });
+  };
+  EXPECT_EQ(chosen("64x64 d64 f16", intel(16, 16)), "matrix 32 32");
+  EXPECT_EQ(chosen("64x64 d65 f16", intel(16, 16)), "matrix 16 32");
+  EXPECT_EQ(chosen("64x64 d129 f16", intel(16, 16)),
+            "tile 32 32: takes heads of up to 128 dims on this device; here they have 129");
+  EXPECT_EQ(chosen("64x64 d64 f16", intel(8, 8)), "tile 32 32") << "before Xe2";
 }
 
 TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {

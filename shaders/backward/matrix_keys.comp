@@ -1,0 +1,124 @@
+// The keys' pass of the backward pass on matrix units: as tile_keys.comp, a workgroup owns a block of keys of a chunk and one
+// KV head, and either the gradients of the keys or those of the values. It stages blocks of the rows of all query heads that
+// share the KV head, and has as factors what the rows' pass has left of them in the workspace.
+//
+// Of factors a thread has one key, whose neighbours are its neighbours', and four rows at a time.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_vote : require
+
+#include "backward/pairs.glsl"
+#include "lib/dropout.glsl"
+
+const uint kGradientDims = kHeadDim > kValueDim ? kHeadDim : kValueDim;
+
+#include "backward/matrix_sums.glsl"
+
+VKATTN_PADDED_BITS(query, kHeadDim, kSumDims)
+VKATTN_PADDED_BITS(grad_output, kValueDim, kSumDims)
+
+shared uvec4 row_stage[VKATTN_MATRIX_KEY_STAGE4(kVisited, kSumDims)];
+shared vec4 sum_stage[VKATTN_BACKWARD_SUM_STAGE4(kSubgroups, kM, kN)];
+shared uint part_stage[VKATTN_BACKWARD_PART_STAGE4(kThreads) * 4];  // the largest factor of each thread, as bits
+
+ChunkTile tile;
+bool of_values;  // the workgroup's gradient; one code for both, which is half as long
+int kv_length;
+uint first_key;  // of the block
+uint key_count;
+uint own_key;    // of the thread, in the block
+uint own_part;   // which of the kOwnerThreads that share the key this is
+// Of the step.
+uint step_first, step_end;
+
+uvec4 fetch_row(uint row, uint dim) {
+  const uint packed = min(step_first + row, step_end - 1u);
+  const uint head = packed_head(tile.kv_head, packed);
+  const uint query = packed_query(packed);
+  return of_values ? grad_output_padded8(grad_output_row(tile.batch, head, query), dim)
+                   : query_padded8(query_row(tile.batch, head, query), dim);
+}
+
+// What stands before a row in the sum of the thread's key; 0 for rows from step_end on, and for those that do not see it.
+float factor_of(uint packed, bool masked) {
+  const uint existing = min(packed, step_end - 1u);
+  const uint query = packed_query(existing);
+  const uint key = first_key + own_key;
+  const vec2 pair = load_pair(pair_row(tile.batch, packed_head(tile.kv_head, existing), query) + key -
+                              tile.chunk * params.split_keys);
+  const bool visible = packed < step_end && (!masked || sees_key(int(query), int(key), kv_length));
+  return visible ? (of_values ? pair.x : pair.y) : 0.0;
+}
+
+// One block of rows.
+void visit(uint first_row, uint end_row, bool masked) {
+  step_first = first_row;
+  step_end = end_row;
+  vec4 factors[kQuads];
+  uint largest = 0u;
+  VKATTN_UNROLL for (uint q = 0; q < kQuads; ++q) {
+    [[unroll]] for (uint r = 0; r < 4; ++r) {
+      factors[q][r] = factor_of(first_row + (own_part + q * kOwnerThreads) * 4u + r, masked);
+    }
+    largest = larger_magnitude(largest, factors[q]);
+  }
+  workgroup_barrier();  // rows and factors are still read by the previous step
+  part_stage[own_part * kOwned + own_key] = largest;
+  VKATTN_FILL_STAGE(row_stage, kVisited, kSumDims, fetch_row)
+  workgroup_barrier();  // rows and the largest factors are complete
+  for (uint part = 0; part < kOwnerThreads; ++part) largest = max(largest, part_stage[part * kOwned + own_key]);
+  const float factor = raise_unit(largest);
+  if (own_part == 0u) factor_stage[own_key] = factor;
+  VKATTN_UNROLL for (uint q = 0; q < kQuads; ++q) {
+    place_factors(own_key, (own_part + q * kOwnerThreads) * 4u, factors[q]);
+  }
+  workgroup_barrier();  // the factors of rows and sums are complete
+  VKATTN_ADD_PRODUCTS(row_stage, kSumDims)
+}
+
+void visit_rows() {
+  const RowRange rows = rows_of_keys(int(first_key), int(first_key + kOwned), kv_length);
+  uint row = rows.begin;
+  while (row < rows.end) {  // tested at both ends, see lib/key_walk.glsl
+    const bool full = row >= rows.full_begin && row + kVisited <= rows.full_end;
+    visit(row, rows.end, !full);
+    row += kVisited;
+    if (row >= rows.end) break;
+  }
+}
+
+void store_sum(uint owned, uint dim, float sum) {
+  const uint key = first_key + owned;
+  if (key >= key_count || dim >= (of_values ? kValueDim : kHeadDim)) return;
+  if (of_values) {
+    store_grad_value(grad_value_row(tile.batch, tile.kv_head, key), dim, sum * drop_scale());
+  } else {
+    store_grad_key(grad_key_row(tile.batch, tile.kv_head, key), dim, sum * backward.scale);
+  }
+}
+
+void store_keys() {
+  workgroup_barrier();  // the last step's factors were read
+  if (own_part == 0u) factor_stage[own_key] = power_of_two(int(unit_exponent));
+  workgroup_barrier();  // the units are complete
+  VKATTN_STORE_SUMS(sum_stage, store_sum)
+}
+
+void main() {
+  // The blocks of a head come twice: for values and for keys.
+  tile = chunk_tile(2u * params.split_keys, kOwned);
+  if (!tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
+  const uint number = tile.first / kOwned;
+  of_values = (number & 1u) == 0u;
+  if (of_values ? !kHasGradValue : !kHasGradKey) return;
+  first_key = tile.chunk * params.split_keys + number / 2u * kOwned;
+  kv_length = visible_kv_length(tile.batch);
+  // Keys behind the last of a batch entry have gradients of 0; packed ones are others'.
+  key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(kv_length) : params.kv_length;
+  if (first_key >= key_count) return;
+  own_key = gl_LocalInvocationIndex % kOwned;
+  own_part = gl_LocalInvocationIndex / kOwned;
+  begin_sums();
+  visit_rows();
+  store_keys();
+}

@@ -1,0 +1,252 @@
+// The rows' pass of the backward pass on matrix units: a workgroup owns a block of query rows, whose rows of Q and dO stay
+// in shared memory, and stages blocks of keys and values of a chunk. It computes scores and <dO, v> again, leaves
+// probabilities and gradients of scores in the workspace, as tile_rows.comp does, and adds up the rows' gradients.
+//
+// Scores and their gradients go through shared memory, as the layout of a matrix over the lanes is the driver's own: there
+// kOwnerThreads neighbouring threads share a row, and take four keys at a time.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_vote : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+
+#include "backward/rows.glsl"
+#include "backward/scores.glsl"
+#include "lib/key_walk.glsl"
+
+const uint kGradientDims = kHeadDim;
+
+#include "backward/matrix_sums.glsl"
+
+layout(constant_id = VKATTN_SPEC_MATRIX_KEY_LOADS8) const bool kKeyLoads8 = false;
+layout(constant_id = VKATTN_SPEC_MATRIX_VALUE_LOADS8) const bool kValueLoads8 = false;
+
+VKATTN_INPUT_BITS(key, kHeadDim, kKeyDimStride, kKeyLoads8, kKeyVectorLoads)
+VKATTN_INPUT_BITS(value, kValueDim, kValueDimStride, kValueLoads8, kValueVectorLoads)
+
+const uint kHeadPadded = VKATTN_BACKWARD_PADDED(kHeadDim, kK, kN, kGridColumns);
+const uint kValuePadded = VKATTN_BACKWARD_PADDED(kValueDim, kK, kN, kGridColumns);
+VKATTN_PADDED_BITS(query, kHeadDim, kHeadPadded)
+VKATTN_PADDED_BITS(key, kHeadDim, kHeadPadded)
+VKATTN_PADDED_BITS(value, kValueDim, kValuePadded)
+VKATTN_PADDED_BITS(grad_output, kValueDim, kValuePadded)
+
+const uint kKeyBlocks = kVisited / kGridColumns / kN;  // of a subgroup's scores
+const uint kScoreStride4 = VKATTN_MATRIX_SCORE_STRIDE4(kVisited);
+
+shared uvec4 query_stage[VKATTN_MATRIX_KEY_STAGE4(kOwned, kHeadPadded)];
+shared uvec4 grad_output_stage[VKATTN_MATRIX_KEY_STAGE4(kOwned, kValuePadded)];
+shared uvec4 key_stage[VKATTN_MATRIX_KEY_STAGE4(kVisited, kHeadPadded)];
+shared uvec4 value_stage[VKATTN_MATRIX_KEY_STAGE4(kVisited, kValuePadded)];
+shared vec4 score_stage[VKATTN_MATRIX_SCORE_STAGE4(kOwned, kVisited)];    // <q, k>, at last sums
+shared vec4 product_stage[VKATTN_MATRIX_SCORE_STAGE4(kOwned, kVisited)];  // <dO, v>
+
+// Two pairs at once: load_pair() of backward/pairs.glsl has one.
+layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) writeonly buffer PairQuads { vec4 pair_quads[]; };
+
+// Of the thread's row.
+uint own_row;   // in the block
+uint own_part;  // which of the kOwnerThreads that share the row this is
+bool row_exists;
+ScoreRow row_scores;
+uint pair_index;
+int row_key_begin, row_key_end;  // it sees keys begin .. end - 1
+float row_lse, row_delta, row_slope;
+// Of the step.
+int step_first, step_end;
+
+float sum_of_row(float number) {
+  [[unroll]] for (uint lanes = 1; lanes < kOwnerThreads; lanes *= 2) number += subgroupShuffleXor(number, lanes);
+  return number;
+}
+
+uvec4 fetch_query(uint row, uint dim) {
+  const uint packed = packed_of(row);
+  return query_padded8(query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed)), dim);
+}
+
+uvec4 fetch_grad_output(uint row, uint dim) {
+  const uint packed = packed_of(row);
+  return grad_output_padded8(grad_output_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed)), dim);
+}
+
+uvec4 fetch_key(uint key, uint dim) {
+  return key_padded8(key_row(tile.batch, tile.kv_head, existing_key(step_first + int(key), step_end)), dim);
+}
+
+uvec4 fetch_value(uint key, uint dim) {
+  return value_padded8(value_row(tile.batch, tile.kv_head, existing_key(step_first + int(key), step_end)), dim);
+}
+
+// RESULT = ROWS KEYS^T of the subgroup's rows and its keys of the step.
+#define VKATTN_MULTIPLY(ROWS, KEYS, DIMS, RESULT)                                                                  \
+  {                                                                                                                \
+    MatrixC results[kRowBlocks * kKeyBlocks];                                                                      \
+    VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) results[i] = MatrixC(0.0);                    \
+    VKATTN_UNROLL for (uint b = 0; b < (DIMS) / kK; ++b) {                                                         \
+      MatrixA rows[kRowBlocks];                                                                                    \
+      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {                                                        \
+        coopMatLoad(rows[r], ROWS, (subgroup_row + r * kM) * VKATTN_MATRIX_STRIDE(DIMS) + b * (kK / 8u),           \
+                    VKATTN_MATRIX_STRIDE(DIMS), gl_CooperativeMatrixLayoutRowMajor);                               \
+      }                                                                                                            \
+      VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) {                                                        \
+        MatrixB keys;                                                                                              \
+        coopMatLoad(keys, KEYS,                                                                                    \
+                    (subgroup_column * kKeyBlocks + n) * kN * VKATTN_MATRIX_STRIDE(DIMS) + b * (kK / 8u),          \
+                    VKATTN_MATRIX_STRIDE(DIMS), gl_CooperativeMatrixLayoutColumnMajor);                            \
+        VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {                                                      \
+          results[r * kKeyBlocks + n] = coopMatMulAdd(rows[r], keys, results[r * kKeyBlocks + n]);                 \
+        }                                                                                                          \
+      }                                                                                                            \
+    }                                                                                                              \
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {                                                          \
+      VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) {                                                        \
+        coopMatStore(results[r * kKeyBlocks + n], RESULT,                                                          \
+                     (subgroup_row + r * kM) * kScoreStride4 + (subgroup_column * kKeyBlocks + n) * (kN / 4u),     \
+                     kScoreStride4, gl_CooperativeMatrixLayoutRowMajor);                                           \
+      }                                                                                                            \
+    }                                                                                                              \
+  }
+
+// Leaves the pairs of the thread's row and four neighbouring keys in the workspace. Returns the gradients of <q, k>.
+vec4 make_pairs(uint first_key, vec4 scores, vec4 products, bool masked) {
+  const int position = step_first + int(first_key);
+  const uint kept = keys_that_are_kept(row_scores, uint(position), 4u);
+  vec4 weights, gradients, score_gradient;
+  [[unroll]] for (uint k = 0; k < 4; ++k) {
+    const uint key = existing_key(position + int(k), step_end);
+    PairGradient pair = pair_gradient(scores[k] * params.scale_log2, products[k], row_lse, row_delta, row_scores, key,
+                                      is_kept(kept, k), masked);
+    const bool hidden = masked && (position + int(k) >= row_key_end ||
+                                   (kHasKeyBegin && position + int(k) < row_key_begin));
+    if (hidden) pair = PairGradient(0.0, 0.0, 0.0);
+    if (kHasGradSlopes) row_slope -= pair.score_gradient * key_distance(row_scores.query, key);
+    weights[k] = pair.weight;
+    gradients[k] = pair.gradient;
+    score_gradient[k] = pair.score_gradient;
+  }
+  if (!row_exists) return gradients;
+  const uint index = pair_index + uint(position) - tile.chunk * params.split_keys;
+  pair_quads[index / 2u] = vec4(weights.x, gradients.x, weights.y, gradients.y);
+  pair_quads[index / 2u + 1u] = vec4(weights.z, gradients.z, weights.w, gradients.w);
+  if (kKeepsScoreGradients) {
+    [[unroll]] for (uint k = 0; k < 4; ++k) score_gradients[score_gradient_index(index + k)] = score_gradient[k];
+  }
+  return gradients;
+}
+
+// Turns the step's scores into factors of its keys.
+void make_factors(bool masked) {
+  vec4 factors[kQuads];
+  uint largest = 0u;
+  VKATTN_UNROLL for (uint q = 0; q < kQuads; ++q) {
+    const uint quad = own_part + q * kOwnerThreads;
+    const uint place = own_row * kScoreStride4 + quad;
+    factors[q] = make_pairs(quad * 4u, score_stage[place], product_stage[place], masked);
+    largest = larger_magnitude(largest, factors[q]);
+  }
+  if (!kHasGradQuery) return;
+  [[unroll]] for (uint lanes = 1; lanes < kOwnerThreads; lanes *= 2) {
+    largest = max(largest, subgroupShuffleXor(largest, lanes));
+  }
+  const float factor = raise_unit(largest);
+  if (own_part == 0u) factor_stage[own_row] = factor;
+  VKATTN_UNROLL for (uint q = 0; q < kQuads; ++q) {
+    place_factors(own_row, (own_part + q * kOwnerThreads) * 4u, factors[q]);
+  }
+}
+
+void visit(int first_key, int key_end, bool masked) {
+  step_first = first_key;
+  step_end = key_end;
+  workgroup_barrier();  // keys and factors are still read by the previous step
+  VKATTN_FILL_STAGE(key_stage, kVisited, kHeadPadded, fetch_key)
+  VKATTN_FILL_STAGE(value_stage, kVisited, kValuePadded, fetch_value)
+  workgroup_barrier();  // keys and values are complete, as are the block's rows
+  VKATTN_MULTIPLY(query_stage, key_stage, kHeadPadded, score_stage)
+  VKATTN_MULTIPLY(grad_output_stage, value_stage, kValuePadded, product_stage)
+  workgroup_barrier();  // scores and products are complete
+  if (masked) {
+    make_factors(true);
+  } else {
+    make_factors(false);
+  }
+  if (!kHasGradQuery) return;
+  workgroup_barrier();  // the factors of keys and sums are complete
+  VKATTN_ADD_PRODUCTS(key_stage, kHeadPadded)
+}
+
+void begin_rows(int kv_length) {
+  own_row = gl_LocalInvocationIndex / kOwnerThreads;
+  own_part = gl_LocalInvocationIndex % kOwnerThreads;
+  row_exists = tile.first + own_row < packed_row_count();
+  const uint packed = packed_of(own_row);
+  const uint head = packed_head(tile.kv_head, packed);
+  const uint query = packed_query(packed);
+  pair_index = pair_row(tile.batch, head, query);
+  row_scores = score_row(tile.batch, head, query);
+  row_key_begin = visible_key_begin(int(query), kv_length);
+  row_key_end = visible_key_end(int(query), kv_length);
+  row_lse = kLog2E * uintBitsToFloat(lse_words[lse_index(tile.batch, head, query)]);
+  row_slope = 0.0;
+  float delta = 0.0;
+  const uint grad_index = grad_output_row(tile.batch, head, query);
+  const uint output_index = output_row(tile.batch, head, query);
+  for (uint dim = own_part * 4u; dim < kValueDim; dim += kOwnerThreads * 4u) {
+    delta += dot(grad_output_at4(grad_index, dim), forward_output_at4(output_index, dim));
+  }
+  row_delta = sum_of_row(delta);
+  VKATTN_FILL_STAGE(query_stage, kOwned, kHeadPadded, fetch_query)
+  VKATTN_FILL_STAGE(grad_output_stage, kOwned, kValuePadded, fetch_grad_output)
+}
+
+// What later chunks go on with, or what is left after the last.
+void store_sum(uint row, uint dim, float sum) {
+  const uint packed = tile.first + row;
+  if (packed >= packed_row_count() || dim >= kHeadDim) return;
+  const uint row_index = gradient_row(packed);
+  const uint sum_index = backward.query_sums + stored_row(packed) * kHeadDim;
+  if (tile.chunk != 0u) sum += load_query_sum(row_index, sum_index, dim);
+  if (tile.chunk + 1u == params.kv_splits) {
+    store_grad_query(row_index, dim, sum * backward.scale);
+  } else {
+    store_query_sum(row_index, sum_index, dim, sum);
+  }
+}
+
+void store_rows() {
+  workgroup_barrier();  // the last step's factors and scores were read
+  if (own_part == 0u) factor_stage[own_row] = power_of_two(int(unit_exponent));
+  workgroup_barrier();  // the units are complete
+  VKATTN_STORE_SUMS(score_stage, store_sum)
+}
+
+void keep_numbers() {
+  if (kHasGradSlopes) row_slope = sum_of_row(row_slope);
+  if (own_part != 0u || !row_exists) return;
+  const uint row = stored_row(tile.first + own_row);
+  if (kHasGradSlopes) {
+    const float before = tile.chunk == 0u ? 0.0 : sums[backward.slope_sums + row];
+    sums[backward.slope_sums + row] = before + row_slope;
+  }
+  if (kHasGradSinks) sums[backward.delta_sums + row] = row_delta;
+}
+
+void main() {
+  tile = chunk_tile(most_packed_rows(), kOwned);
+  if (!tile.valid) return;  // uniform over the workgroup, as all returns, so no barrier is missed
+  if (tile.chunk + 1u == params.kv_splits) clear_rows(kOwned, kThreads);
+  if (tile.first >= packed_row_count()) return;
+  const int kv_length = visible_kv_length(tile.batch);
+  const KeyRange keys =
+      keys_of_rows(tile.first, kOwned, kv_length, int(tile.chunk * params.split_keys), int(kVisited));
+  begin_sums();
+  begin_rows(kv_length);
+  int key = keys.begin;
+  while (key < keys.end) {  // tested at both ends, see lib/key_walk.glsl
+    visit(key, keys.end, !is_full_step(keys, key, kVisited));
+    key += int(kVisited);
+    if (key >= keys.end) break;
+  }
+  keep_numbers();
+  if (kHasGradQuery) store_rows();
+}

@@ -1,0 +1,180 @@
+// The gradients that a workgroup of the matrix forms adds up: kOwned rows or keys, whose gradients are sums over rows or
+// keys that it visits kVisited at a time,
+//   sums += F X      F: factors, kOwned x kVisited; X: what is visited, kVisited x kGradientDims, 16-bit in shared memory
+// Subgroups are a grid over rows and columns of a product.
+//
+// Factors are float32, and of any size. As operands they are multiples of their row's unit, a power of two: where a step's
+// largest factor of a row exceeds 2^15 units, the unit is raised so that it is 2^7 to 2^8. So float16 holds them, as normal
+// numbers down to 2^-21 of the largest.
+//
+// Before this file: kGradientDims, a constant.
+#ifndef VKATTN_BACKWARD_MATRIX_SUMS
+#define VKATTN_BACKWARD_MATRIX_SUMS
+
+#include "lib/forms.glsl"
+
+#if VKATTN_FEATURES
+
+#include "backward/gradients.glsl"
+#include "lib/matrix_barriers.glsl"
+#include "lib/matrix_operands.glsl"
+#include "lib/tensor_bits.glsl"
+#include "shared/backward_constants.h"
+#include "shared/shared_memory.h"
+
+layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
+layout(constant_id = VKATTN_SPEC_STEP_OWNED) const uint kOwned = 16;
+layout(constant_id = VKATTN_SPEC_STEP_VISITED) const uint kVisited = 16;
+layout(constant_id = VKATTN_SPEC_GRID_COLUMNS) const uint kGridColumns = 2;
+layout(constant_id = VKATTN_SPEC_MATRIX_QUERY_LOADS8) const bool kQueryLoads8 = false;
+layout(constant_id = VKATTN_SPEC_GRAD_OUTPUT_LOADS8) const bool kGradOutputLoads8 = false;
+
+VKATTN_INPUT_BITS(query, kHeadDim, kQueryDimStride, kQueryLoads8, kQueryVectorLoads)
+VKATTN_INPUT_BITS(grad_output, kValueDim, kGradOutputDimStride, kGradOutputLoads8, kGradOutputVectorLoads)
+
+const uint kSubgroups = kThreads / kSubgroupSize;
+const uint kGridRows = kSubgroups / kGridColumns;
+const uint kRowBlocks = kOwned / kGridRows / kM;  // of a subgroup
+const uint kSumDims = VKATTN_BACKWARD_PADDED(kGradientDims, kK, kN, kGridColumns);
+const uint kSumBlocks = kSumDims / kGridColumns / kN;  // along the dims
+const uint kOwnerThreads = kThreads / kOwned;          // that share a row of factors
+const uint kQuads = kVisited / kOwnerThreads / 4;      // of factors of a thread
+// Rows of shared memory, in units of 16 bytes, and of 8.
+const uint kOperandStride2 = VKATTN_MATRIX_STRIDE(kVisited) * 2;
+
+shared uvec2 operand_stage[2 * VKATTN_MATRIX_KEY_STAGE4(kOwned, kVisited)];
+shared float factor_stage[VKATTN_MATRIX_FACTOR_STAGE4(kOwned) * 4];  // what sums of a row are multiplied by
+
+MatrixC gradient_sums[kRowBlocks * kSumBlocks];
+uint subgroup_row;     // the subgroup's first row of all products
+uint subgroup_column;  // its place in a row of the grid
+uint unit_exponent;    // biased: of the unit of this thread's row of factors
+
+// Elements dim .. dim + 7, with zeros behind the last. A row that exists is read where the dims do not: a branch would wait
+// for each load.
+#define VKATTN_PADDED_BITS(NAME, DIMS, PADDED_DIMS)                                  \
+  uvec4 NAME##_padded8(uint row, uint dim) {                                       \
+    if (DIMS == PADDED_DIMS) return NAME##_full_bits8(row, dim);                   \
+    if (DIMS % 8u != 0u) return NAME##_bits8(row, dim);                            \
+    const bool exists = dim < DIMS;                                                \
+    return mix(uvec4(0u), NAME##_full_bits8(row, exists ? dim : 0u), bvec4(exists)); \
+  }
+
+// STAGE[ROWS][DIMS / 8, and one more] = FETCH(row, dim), a few loads in flight.
+#define VKATTN_FILL_STAGE(STAGE, ROWS, DIMS, FETCH)                                                      \
+  {                                                                                                      \
+    const uint vectors = (ROWS) * ((DIMS) / 8u);                                                         \
+    const uint fetches = (vectors + kThreads - 1u) / kThreads;                                           \
+    const uint batch = fetches < 4u ? fetches : 4u;                                                      \
+    VKATTN_UNROLL for (uint first = 0; first < fetches; first += batch) {                                \
+      uvec4 loaded[4];                                                                                   \
+      VKATTN_UNROLL for (uint f = 0; f < batch; ++f) {                                                   \
+        const uint i = min(gl_LocalInvocationIndex + (first + f) * kThreads, vectors - 1u);              \
+        loaded[f] = FETCH(i / ((DIMS) / 8u), i % ((DIMS) / 8u) * 8u);                                    \
+      }                                                                                                  \
+      VKATTN_UNROLL for (uint f = 0; f < batch; ++f) {                                                   \
+        const uint i = gl_LocalInvocationIndex + (first + f) * kThreads;                                 \
+        if (i < vectors) STAGE[i / ((DIMS) / 8u) * VKATTN_MATRIX_STRIDE(DIMS) + i % ((DIMS) / 8u)] = loaded[f]; \
+      }                                                                                                  \
+    }                                                                                                    \
+  }
+
+void begin_sums() {
+  subgroup_row = gl_SubgroupID / kGridColumns * (kRowBlocks * kM);
+  subgroup_column = gl_SubgroupID % kGridColumns;
+  unit_exponent = 17u;  // 2^-110
+  VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) gradient_sums[i] = MatrixC(0.0);
+}
+
+// 2^exponent of a biased exponent; 0 for those that are too small.
+float power_of_two(int exponent) { return uintBitsToFloat(uint(max(exponent, 0)) << 23); }
+
+// The largest of factors, as bits of its magnitude: NaN is above infinity, and infinity above numbers.
+uint larger_magnitude(uint largest, vec4 factors) {
+  const uvec4 bits = floatBitsToUint(factors) & 0x7fffffffu;
+  return max(max(largest, max(bits.x, bits.y)), max(bits.z, bits.w));
+}
+
+// Raises the unit of the thread's row where its largest factor asks for it. Returns what the row's sums are to be multiplied
+// by.
+float raise_unit(uint largest) {
+  const uint exponent = largest >> 23;
+  const uint before = unit_exponent;
+  if (exponent > before + 14u && exponent < 255u) unit_exponent = exponent - 7u;
+  return power_of_two(127 + int(before) - int(unit_exponent));
+}
+
+// Four neighbouring factors of row `owned`.
+void place_factors(uint owned, uint visited, vec4 factors) {
+  factors *= power_of_two(254 - int(unit_exponent));
+  operand_stage[owned * kOperandStride2 + visited / 4u] = uvec2(pack_operands(factors.xy), pack_operands(factors.zw));
+}
+
+// Multiplies the sums by the factors of their rows.
+void scale_sums() {
+  VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+    MatrixC factors;
+    coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
+    VKATTN_UNROLL for (uint n = 0; n < kSumBlocks; ++n) {
+      gradient_sums[r * kSumBlocks + n] = gradient_sums[r * kSumBlocks + n] * factors;
+    }
+  }
+}
+
+// That a unit of the subgroup's rows was raised.
+bool is_raised() {
+  bool raised = false;
+  for (uint row = gl_SubgroupInvocationID; row < kRowBlocks * kM; row += kSubgroupSize) {
+    raised = raised || factor_stage[subgroup_row + row] != 1.0;
+  }
+  return subgroupAny(raised);
+}
+
+// sums += F X of the staged factors and STAGE, which has rows of DIMS.
+#define VKATTN_ADD_PRODUCTS(STAGE, DIMS)                                                                          \
+  {                                                                                                               \
+    if (is_raised()) scale_sums();                                                                                \
+    VKATTN_UNROLL for (uint b = 0; b < kVisited / kK; ++b) {                                                      \
+      MatrixA factors[kRowBlocks];                                                                                \
+      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {                                                       \
+        coopMatLoad(factors[r], operand_stage, (subgroup_row + r * kM) * kOperandStride2 + b * (kK / 4u),         \
+                    kOperandStride2, gl_CooperativeMatrixLayoutRowMajor);                                         \
+      }                                                                                                           \
+      VKATTN_UNROLL for (uint n = 0; n < kSumBlocks; ++n) {                                                       \
+        MatrixB visited;                                                                                          \
+        coopMatLoad(visited, STAGE,                                                                               \
+                    b * kK * VKATTN_MATRIX_STRIDE(DIMS) + (subgroup_column * kSumBlocks + n) * (kN / 8u),         \
+                    VKATTN_MATRIX_STRIDE(DIMS), gl_CooperativeMatrixLayoutRowMajor);                              \
+        VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {                                                     \
+          const uint sum = r * kSumBlocks + n;                                                                    \
+          gradient_sums[sum] = coopMatMulAdd(factors[r], visited, gradient_sums[sum]);                            \
+        }                                                                                                         \
+      }                                                                                                           \
+    }                                                                                                             \
+  }
+
+// Hands each sum to STORE(owned, dim, sum), by way of the subgroup's part of STAGE, which holds kM * kN numbers of each, in
+// quads. The sums are in units: factor_stage has those of the rows.
+#define VKATTN_STORE_SUMS(STAGE, STORE)                                                                            \
+  {                                                                                                                \
+    scale_sums();                                                                                                  \
+    const uint first = gl_SubgroupID * (kM * kN / 4u);                                                             \
+    [[dont_unroll]] for (uint block = 0; block < kRowBlocks * kSumBlocks; ++block) {                               \
+      /* Constant indices, so that the sums stay in registers; the branch is uniform. */                          \
+      VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) {                                           \
+        if (i != block) continue;                                                                                  \
+        coopMatStore(gradient_sums[i], STAGE, first, kN / 4u, gl_CooperativeMatrixLayoutRowMajor);                 \
+      }                                                                                                            \
+      subgroup_barrier(); /* lanes read what others have written */                                                \
+      const uint row = subgroup_row + block / kSumBlocks * kM;                                                     \
+      const uint dim = (subgroup_column * kSumBlocks + block % kSumBlocks) * kN;                                   \
+      for (uint i = gl_SubgroupInvocationID; i < kM * kN; i += kSubgroupSize) {                                    \
+        STORE(row + i / kN, dim + i % kN, STAGE[first + i / 4u][i % 4u]);                                          \
+      }                                                                                                            \
+      subgroup_barrier(); /* the next matrix is written over this one */                                           \
+    }                                                                                                              \
+  }
+
+#endif
+
+#endif

@@ -1,0 +1,12 @@
+// The forms of the backward pass, of which backward_kernel.cpp chooses. Each gives its configuration for a
+// problem on a device or its reason against.
+#pragma once
+
+#include "backward/backward_kernel.hpp"
+
+namespace vkattn::detail {
+
+[[nodiscard]] Result<BackwardKernel> configure_matrix_backward(const BackwardDesc& desc,
+                                                               const Capabilities& capabilities);
+
+}  // namespace vkattn::detail

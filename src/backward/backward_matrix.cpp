@@ -1,0 +1,221 @@
+// Host half of the backward pass on matrix units (shaders/backward/matrix_rows.comp, matrix_keys.comp): the
+// matrix shape, and blocks that fit the device.
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "attention/tensor_rules.hpp"
+#include "backward/backward_forms.hpp"
+#include "backward/gradient_table.hpp"
+#include "common/message.hpp"
+#include "kernels/matrix_common.hpp"
+#include "kernels/tile_table.hpp"
+#include "shared/attention_constants.h"
+#include "shared/backward_constants.h"
+#include "shared/shared_memory.h"
+
+namespace vkattn::detail {
+
+namespace {
+
+// Of a pass: rows or keys that a workgroup owns and visits, and its grid of subgroups.
+struct MatrixBlock {
+  std::uint32_t owned = 0, visited = 0, grid_rows = 0, grid_columns = 0;
+};
+
+// For devices of an architecture, kLavapipe for all CPU implementations, and heads with at most so many dims.
+struct MatrixBlockEntry {
+  Architecture architecture;
+  std::uint32_t most_dims;
+  MatrixBlock block;
+};
+
+constexpr std::uint32_t kAnyDims = ~0U;
+
+// Largest first. Intel's registers hold no more, docs/compilers.txt: more subgroups share a block there.
+constexpr std::array kMatrixRowBlocks{
+    MatrixBlockEntry{Architecture::kIntelGen12, 64, {32, 32, 4, 4}},
+    MatrixBlockEntry{Architecture::kIntelGen12, 128, {8, 64, 1, 8}},
+    MatrixBlockEntry{Architecture::kIntelXe2, 64, {32, 32, 4, 2}},
+    MatrixBlockEntry{Architecture::kIntelXe2, 128, {16, 32, 2, 2}},
+    MatrixBlockEntry{Architecture::kAny, kAnyDims, {32, 32, 2, 2}},
+    MatrixBlockEntry{Architecture::kAny, kAnyDims, {16, 32, 1, 2}},
+    MatrixBlockEntry{Architecture::kLavapipe, kAnyDims, {16, 16, 2, 2}},
+    MatrixBlockEntry{Architecture::kLavapipe, kAnyDims, {8, 16, 1, 2}},
+    MatrixBlockEntry{Architecture::kLavapipe, kAnyDims, {8, 8, 1, 1}},
+};
+constexpr std::array kMatrixKeyBlocks{
+    MatrixBlockEntry{Architecture::kIntelGen12, 64, {32, 32, 4, 4}},
+    MatrixBlockEntry{Architecture::kIntelGen12, 128, {8, 64, 1, 8}},
+    MatrixBlockEntry{Architecture::kIntelXe2, 128, {32, 32, 4, 2}},
+    MatrixBlockEntry{Architecture::kAny, kAnyDims, {64, 32, 2, 2}},
+    MatrixBlockEntry{Architecture::kAny, kAnyDims, {32, 32, 2, 2}},
+    MatrixBlockEntry{Architecture::kAny, kAnyDims, {16, 32, 1, 2}},
+    MatrixBlockEntry{Architecture::kLavapipe, kAnyDims, {16, 16, 2, 2}},
+    MatrixBlockEntry{Architecture::kLavapipe, kAnyDims, {8, 16, 1, 2}},
+    MatrixBlockEntry{Architecture::kLavapipe, kAnyDims, {8, 8, 1, 1}},
+};
+
+// Whose blocks a device takes.
+Architecture architecture_of_blocks(const Capabilities& capabilities) {
+  if (capabilities.is_cpu()) return Architecture::kLavapipe;
+  const Architecture own = architecture(capabilities);
+  const bool is_intel = own == Architecture::kIntelGen12 || own == Architecture::kIntelXe2;
+  return is_intel ? own : Architecture::kAny;
+}
+
+// A block on a device; the names are those of the shaders.
+struct MatrixPass {
+  MatrixBlock block;
+  MatrixShape shape;
+  std::uint32_t subgroup_size = 0;
+  std::uint32_t head_dim = 0, value_dim = 0;
+
+  [[nodiscard]] std::uint32_t subgroups() const { return block.grid_rows * block.grid_columns; }
+  [[nodiscard]] std::uint32_t threads() const { return subgroups() * subgroup_size; }
+  [[nodiscard]] std::uint32_t padded(std::uint32_t dims) const {
+    return VKATTN_BACKWARD_PADDED(dims, shape.k, shape.n, block.grid_columns);
+  }
+  // Of both passes.
+  [[nodiscard]] std::uint32_t factor_stages4() const {
+    return VKATTN_MATRIX_KEY_STAGE4(block.owned, block.visited) + VKATTN_MATRIX_FACTOR_STAGE4(block.owned);
+  }
+  [[nodiscard]] std::uint32_t shared_bytes_of_rows() const {
+    const std::uint32_t rows = block.owned + block.visited;
+    return 16 * (factor_stages4() + VKATTN_MATRIX_KEY_STAGE4(rows, padded(head_dim)) +
+                 VKATTN_MATRIX_KEY_STAGE4(rows, padded(value_dim)) +
+                 2 * VKATTN_MATRIX_SCORE_STAGE4(block.owned, block.visited));
+  }
+  [[nodiscard]] std::uint32_t shared_bytes_of_keys() const {
+    return 16 * (factor_stages4() +
+                 VKATTN_MATRIX_KEY_STAGE4(block.visited, padded(std::max(head_dim, value_dim))) +
+                 VKATTN_BACKWARD_SUM_STAGE4(subgroups(), shape.m, shape.n) +
+                 VKATTN_BACKWARD_PART_STAGE4(threads()));
+  }
+  // What the shaders' division of a block among subgroups and threads asks for.
+  [[nodiscard]] bool is_possible(bool of_rows) const {
+    const std::uint32_t owners = threads() / block.owned;  // threads of a row of factors
+    return threads() % block.owned == 0 && block.owned % (block.grid_rows * shape.m) == 0 &&
+           block.visited % shape.k == 0 && block.visited % (4 * owners) == 0 &&
+           (!of_rows || (owners <= subgroup_size && block.visited % (block.grid_columns * shape.n) == 0));
+  }
+};
+
+bool fits_device(const MatrixPass& pass, std::uint32_t shared_bytes, const Capabilities& capabilities) {
+  const std::uint32_t most =
+      std::min(capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0]);
+  return shared_bytes <= capabilities.max_shared_memory_bytes && pass.threads() <= most &&
+         pass.subgroups() <= capabilities.max_workgroup_subgroups;
+}
+
+// The first of the blocks that fits the device, or the reason.
+Result<MatrixPass> choose_block(std::span<const MatrixBlockEntry> entries, MatrixPass pass, bool of_rows,
+                                const Capabilities& capabilities) {
+  const Architecture own = architecture_of_blocks(capabilities);
+  const std::uint32_t dims = std::max(pass.head_dim, pass.value_dim);
+  std::uint32_t smallest = ~0U, most_dims = 0;
+  for (const MatrixBlockEntry& entry : entries) {
+    if (entry.architecture != own) continue;
+    pass.block = entry.block;
+    if (!pass.is_possible(of_rows)) continue;
+    most_dims = std::max(most_dims, entry.most_dims);
+    if (dims > entry.most_dims) continue;
+    const std::uint32_t bytes = of_rows ? pass.shared_bytes_of_rows() : pass.shared_bytes_of_keys();
+    if (fits_device(pass, bytes, capabilities)) return pass;
+    smallest = std::min(smallest, bytes);
+  }
+  if (most_dims == 0) {
+    const MatrixShape& shape = pass.shape;
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("has no block for matrices of ", shape.m, "x", shape.n, "x", shape.k,
+                         " in subgroups of ", pass.subgroup_size)};
+  }
+  if (dims > most_dims) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("takes heads of up to ", most_dims, " dims on this device; here they have ", dims)};
+  }
+  return limit_exceeded("the smallest block needs ", smallest, " bytes of shared memory and ", pass.threads(),
+                        " invocations; maxComputeSharedMemorySize is ", capabilities.max_shared_memory_bytes,
+                        " and maxComputeWorkGroupInvocations ", capabilities.max_workgroup_invocations);
+}
+
+Result<void> check_support(const BackwardDesc& desc, const Capabilities& capabilities) {
+  const DataType operand = desc.attention.query.type;
+  if (Result<void> s = check_matrix_types(desc.attention, false); !s) return s;
+  if (desc.grad_output->type != operand) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("takes a gradient of the output in the type of Q, ", name(operand), "; here it is ",
+                         name(desc.grad_output->type))};
+  }
+  if (Result<void> s = check_matrix_features(capabilities, operand); !s) return s;
+  if (Result<void> s = need_feature(capabilities.subgroup_shuffle, "subgroup shuffles in compute shaders");
+      !s)
+    return s;
+  return need_feature(capabilities.subgroup_vote, "subgroup votes in compute shaders");
+}
+
+void set_pass(const BackwardDesc& desc, const Capabilities& capabilities, const MatrixPass& pass,
+              std::string_view shader, PassConfig& config) {
+  const AttentionDesc& attention = desc.attention;
+  const bool is_bfloat16 = attention.query.type == DataType::kBfloat16;
+  config.shader = message(shader, is_bfloat16 ? "_bfloat16" : capabilities.is_cpu() ? "_loops" : "");
+  config.workgroup_size = pass.threads();
+  config.required_subgroup_size = required_subgroup_size(capabilities, pass.subgroup_size);
+  const auto add = [&](std::uint32_t id, auto value) {
+    config.constants.push_back({id, static_cast<std::uint32_t>(value)});
+  };
+  add(VKATTN_SPEC_MATRIX_M, pass.shape.m);
+  add(VKATTN_SPEC_MATRIX_N, pass.shape.n);
+  add(VKATTN_SPEC_MATRIX_K, pass.shape.k);
+  add(VKATTN_SPEC_MATRIX_SUBGROUP_SIZE, pass.subgroup_size);
+  add(VKATTN_SPEC_STEP_OWNED, pass.block.owned);
+  add(VKATTN_SPEC_STEP_VISITED, pass.block.visited);
+  add(VKATTN_SPEC_GRID_COLUMNS, pass.block.grid_columns);
+  add(VKATTN_SPEC_MATRIX_QUERY_LOADS8, has_vector_loads(attention.query, query_extents(attention, 1), 8));
+  add(VKATTN_SPEC_MATRIX_KEY_LOADS8, has_vector_loads(attention.key, key_extents(attention, 1), 8));
+  add(VKATTN_SPEC_MATRIX_VALUE_LOADS8, has_vector_loads(attention.value, key_extents(attention, 1), 8));
+  add(VKATTN_SPEC_GRAD_OUTPUT_LOADS8, has_vector_loads(*desc.grad_output, query_extents(attention, 1), 8));
+}
+
+std::string matrix_summary(const MatrixPass& pass, std::string_view owned, std::string_view visited,
+                           std::uint32_t shared_bytes) {
+  return message(pass.block.owned, " ", owned, " x ", pass.block.visited, " ", visited, ", ",
+                 pass.subgroups(), " subgroups, ", shared_bytes, " bytes of shared memory");
+}
+
+}  // namespace
+
+Result<BackwardKernel> configure_matrix_backward(const BackwardDesc& desc, const Capabilities& capabilities) {
+  if (Result<void> s = check_support(desc, capabilities); !s) return s.error();
+  const DataType operand = desc.attention.query.type;
+  const auto shape = best_matrix_shape(capabilities, name(operand));
+  if (!shape) return shape.error();
+  const auto lanes = matrix_subgroup_size(capabilities, shape->n);
+  if (!lanes) return lanes.error();
+  MatrixPass pass;
+  pass.shape = *shape;
+  pass.subgroup_size = *lanes;
+  pass.head_dim = static_cast<std::uint32_t>(desc.attention.head_dim);
+  pass.value_dim = static_cast<std::uint32_t>(desc.attention.value_dim);
+  const auto rows = choose_block(kMatrixRowBlocks, pass, true, capabilities);
+  if (!rows) return rows.error();
+  const auto keys = choose_block(kMatrixKeyBlocks, pass, false, capabilities);
+  if (!keys) return keys.error();
+  BackwardKernel kernel;
+  kernel.name = "matrix";
+  kernel.rows.name = "rows";
+  kernel.keys.name = "keys";
+  set_pass(desc, capabilities, *rows, "backward_matrix_rows", kernel.rows);
+  set_pass(desc, capabilities, *keys, "backward_matrix_keys", kernel.keys);
+  kernel.row_tile = rows->block.owned;
+  kernel.key_tile = keys->block.owned;
+  kernel.gradients_per_workgroup = 1;
+  kernel.probability_type = operand;
+  kernel.summary = message("matrices of ", shape->m, "x", shape->n, "x", shape->k, ", subgroups of ", *lanes,
+                           ": ", matrix_summary(*rows, "rows", "keys", rows->shared_bytes_of_rows()), "; ",
+                           matrix_summary(*keys, "keys", "rows", keys->shared_bytes_of_keys()));
+  return kernel;
+}
+
+}  // namespace vkattn::detail
