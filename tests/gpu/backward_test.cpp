@@ -190,12 +190,17 @@ TEST_P(BackwardTest, PairsOfFeatures) {
 }
 
 TEST_P(BackwardTest, MasksThatRepeat) {
-  for (const char* const text :
-       part_of<const char*>({"33x140 b2 hq4 hkv2 d8 mask=f32:q", "33x140 b2 hq4 hkv2 d8 mask=f16:bh",
-                             "33x140 b2 hq4 d8 mask=f32:hk", "33x140 b2 hq2 d8 mask=f16:bqk softcap=3",
-                             "33x1 hq2 d8 mask=f32:hk"})) {
+  for (const char* const text : part_of<const char*>(
+           {"33x140 b2 hq4 hkv2 d8 mask=f32:q", "33x140 b2 hq4 hkv2 d8 mask=f16:bh",
+            "33x140 b2 hq4 d8 mask=f32:hk", "33x140 b2 hq2 d8 mask=f16:bqk softcap=3",
+            "33x1 hq2 d8 mask=f32:hk", "33x140 b2 hq2 d8 mask=f32:bk query_lengths=33,20"})) {
     expect_gradients(text, 64);
   }
+}
+
+/// Where the tanh is flat on either side, its slope is 0 and no infinity.
+TEST_P(BackwardTest, ScoresFarBeyondTheSoftcap) {
+  expect_gradients("20x70 hq2 d8 softcap=0.1 magnitude=4");
 }
 
 TEST_P(BackwardTest, SeeingNothingGivesZeros) {

@@ -154,6 +154,7 @@ void add_types(std::vector<LayerForm>& forms) {
   struct Types {
     DataType rows, parameters, gradients;
     bool packed;
+    LayerInputs inputs = LayerInputs::kSelf;
   };
   constexpr DataType k32 = DataType::kFloat32, k16 = DataType::kFloat16, kB = DataType::kBfloat16;
   for (const Types& types : {Types{k16, k16, k16, true},
@@ -161,9 +162,11 @@ void add_types(std::vector<LayerForm>& forms) {
                              {k16, k32, k32, false},
                              {kB, k32, k32, true},
                              {k32, kB, k32, true},
-                             {kB, k16, kB, true}}) {
+                             {kB, k16, kB, true},
+                             // Gradients of packed weights that begin elsewhere than the weights do.
+                             {k32, k16, k32, true, LayerInputs::kCross}}) {
     const char* const problem = "37x37 b2 hq4 hkv2 d16 dv8 causal";
-    LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 33)});
+    LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 33, types.inputs)});
     form.desc.type = types.rows;
     form.desc.parameter_type = types.parameters;
     form.desc.packed_weights = types.packed;

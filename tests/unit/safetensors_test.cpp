@@ -218,6 +218,15 @@ TEST(Safetensors, TensorsThatOverlapAreRefusedByBothNames) {
                   "tensor 'b' begins at byte 4 of the data, before 'a' ends at 6"));
 }
 
+/// A tensor without elements has no bytes for another to overlap, wherever the header has it.
+TEST(Safetensors, TensorsWithoutElementsLieAnywhere) {
+  const std::string header = R"({"a":{"dtype":"U8","shape":[6],"data_offsets":[0,6]},)"
+                             R"("none":{"dtype":"F32","shape":[0,2],"data_offsets":[0,0]},)"
+                             R"("b":{"dtype":"U8","shape":[2],"data_offsets":[6,8]},)"
+                             R"("too":{"dtype":"U8","shape":[0],"data_offsets":[6,6]}})";
+  EXPECT_EQ(refusal_of(file_of(header, "12345678")), "not refused");
+}
+
 TEST(Safetensors, FilesThatAreNotThereAreErrors) {
   const tests::TempFolder folder;
   for (const auto& path : {folder / "none.safetensors", folder.path()}) {
