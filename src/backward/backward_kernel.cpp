@@ -161,13 +161,11 @@ constexpr NamedKernel kLane{"lane", configure_lane_backward};
 constexpr NamedKernel kTile{"tile", configure_tile_backward};
 constexpr NamedKernel kMatrix{"matrix", configure_matrix_backward};
 
-// As the forward pass's: CPU implementations emulate matrices, few rows fill none, and before Xe2 Intel's
-// take more registers than there are.
-std::array<NamedKernel, 3> ordered(const BackwardDesc& desc, const Capabilities& capabilities) {
+// Drivers have listed matrix shapes that gave wrong results, and no self-test runs before a backward pass: it
+// is on matrix units where it is asked for by name, or where nothing else accepts.
+std::array<NamedKernel, 3> ordered(const Capabilities& capabilities) {
   if (capabilities.is_cpu()) return {kLane, kTile, kMatrix};
-  const bool few_rows = packed_rows(desc.attention) <= kFewRows;
-  if (few_rows || architecture(capabilities) == Architecture::kIntelGen12) return {kTile, kMatrix, kLane};
-  return {kMatrix, kTile, kLane};
+  return {kTile, kMatrix, kLane};
 }
 
 // A form that this build of the library has left out is refused, by its shader's name.
@@ -192,7 +190,7 @@ Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc, const
                                                  std::string_view wanted) {
   std::vector<KernelSupport> considered;
   std::optional<BackwardKernel> chosen;
-  const auto kernels = ordered(desc, capabilities);
+  const auto kernels = ordered(capabilities);
   for (const NamedKernel& kernel : kernels) {
     if (!wanted.empty() && kernel.name != wanted) continue;
     auto made = configured(kernel, desc, capabilities);
@@ -235,7 +233,7 @@ std::vector<KernelSupport> kernel_support(const BackwardDesc& desc, const Capabi
   std::vector<KernelSupport> support;
   const Result<void> valid = validate(desc);
   const BackwardDesc resolved = valid ? desc.resolved() : BackwardDesc{};
-  for (const detail::NamedKernel& kernel : detail::ordered(valid ? resolved : desc, capabilities)) {
+  for (const detail::NamedKernel& kernel : detail::ordered(capabilities)) {
     std::string reason = valid ? std::string() : valid.error().message;
     if (valid) {
       const auto made = detail::configured(kernel, resolved, capabilities);
