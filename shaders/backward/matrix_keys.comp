@@ -5,14 +5,11 @@
 // Of factors a thread has one key, whose neighbours are its neighbours', and four rows at a time.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#extension GL_KHR_shader_subgroup_vote : require
 
+#define VKATTN_GRADIENT_DIMS (kHeadDim > kValueDim ? kHeadDim : kValueDim)
+#include "backward/matrix_sums.glsl"
 #include "backward/pairs.glsl"
 #include "lib/dropout.glsl"
-
-const uint kGradientDims = kHeadDim > kValueDim ? kHeadDim : kValueDim;
-
-#include "backward/matrix_sums.glsl"
 
 VKATTN_PADDED_BITS(query, kHeadDim, kSumDims)
 VKATTN_PADDED_BITS(grad_output, kValueDim, kSumDims)

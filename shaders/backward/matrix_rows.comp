@@ -6,16 +6,12 @@
 // kOwnerThreads neighbouring threads share a row, and take four keys at a time.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 
+#include "backward/matrix_sums.glsl"
 #include "backward/rows.glsl"
 #include "backward/scores.glsl"
 #include "lib/key_walk.glsl"
-
-const uint kGradientDims = kHeadDim;
-
-#include "backward/matrix_sums.glsl"
 
 layout(constant_id = VKATTN_SPEC_MATRIX_KEY_LOADS8) const bool kKeyLoads8 = false;
 layout(constant_id = VKATTN_SPEC_MATRIX_VALUE_LOADS8) const bool kValueLoads8 = false;

@@ -6,14 +6,14 @@
 // Factors are float32, and of any size. As operands they are multiples of their row's unit, a power of two: where a step's
 // largest factor of a row exceeds 2^15 units, the unit is raised so that it is 2^7 to 2^8. So float16 holds them, as normal
 // numbers down to 2^-21 of the largest.
-//
-// Before this file: kGradientDims, a constant.
 #ifndef VKATTN_BACKWARD_MATRIX_SUMS
 #define VKATTN_BACKWARD_MATRIX_SUMS
 
 #include "lib/forms.glsl"
 
 #if VKATTN_FEATURES
+
+#extension GL_KHR_shader_subgroup_vote : require
 
 #include "backward/gradients.glsl"
 #include "lib/matrix_barriers.glsl"
@@ -31,6 +31,12 @@ layout(constant_id = VKATTN_SPEC_GRAD_OUTPUT_LOADS8) const bool kGradOutputLoads
 
 VKATTN_INPUT_BITS(query, kHeadDim, kQueryDimStride, kQueryLoads8, kQueryVectorLoads)
 VKATTN_INPUT_BITS(grad_output, kValueDim, kGradOutputDimStride, kGradOutputLoads8, kGradOutputVectorLoads)
+
+// The dims of the longest gradient of the pass, which may be defined before this file.
+#ifndef VKATTN_GRADIENT_DIMS
+#define VKATTN_GRADIENT_DIMS kHeadDim
+#endif
+const uint kGradientDims = VKATTN_GRADIENT_DIMS;
 
 const uint kSubgroups = kThreads / kSubgroupSize;
 const uint kGridRows = kSubgroups / kGridColumns;
