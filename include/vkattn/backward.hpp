@@ -82,8 +82,8 @@ struct BackwardTensors {
 struct BackwardOptions {
   /// Use this kernel or fail with its reason: `lane` (no barriers; comes first on CPU implementations),
   /// `tile` (shared memory) or `matrix` (VK_KHR_cooperative_matrix, 16-bit Q, K, V and dO). Empty: the first
-  /// that accepts, matrix as the last but one on GPUs: no self-test runs before it, so compare its gradients
-  /// with tile's once on each driver before you ask for it.
+  /// that accepts, matrix as the last: no self-test runs before it, so compare its gradients with tile's once
+  /// on each driver before you ask for it.
   std::string kernel;
   /// Keys whose probabilities and gradients the workspace holds at a time, 8 bytes for each and each row; a
   /// multiple of 64. 0: as many as fit 8 MiB on a CPU, 256 MiB elsewhere.

@@ -165,7 +165,7 @@ constexpr NamedKernel kMatrix{"matrix", configure_matrix_backward};
 // is on matrix units where it is asked for by name, or where nothing else accepts.
 std::array<NamedKernel, 3> ordered(const Capabilities& capabilities) {
   if (capabilities.is_cpu()) return {kLane, kTile, kMatrix};
-  return {kTile, kMatrix, kLane};
+  return {kTile, kLane, kMatrix};
 }
 
 // A form that this build of the library has left out is refused, by its shader's name.

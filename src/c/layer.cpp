@@ -1,5 +1,7 @@
 // Parameters of a layer in C.
 #include <algorithm>
+#include <limits>
+#include <span>
 
 #include "c/convert.hpp"
 #include "c/handles.hpp"
@@ -43,15 +45,17 @@ vkattn_result vkattn_initial_values(const vkattn_parameter* parameter, vkattn_in
       return c::invalid(
           vkattn::detail::message("a parameter cannot have ", rows, " rows and ", columns, " columns"));
     }
-    const auto elements =
-        static_cast<std::uint64_t>(columns == 0 ? rows : vkattn::detail::saturating_multiply(rows, columns));
-    if (elements != count) {
-      return c::invalid(
-          vkattn::detail::message("the parameter has ", elements, " elements, but count is ", count));
+    const std::int64_t elements = columns == 0 ? rows : vkattn::detail::saturating_multiply(rows, columns);
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    if (elements == kMost || static_cast<std::uint64_t>(elements) != count) {
+      return c::invalid(vkattn::detail::message("the parameter has ", elements == kMost ? "at least " : "",
+                                                elements, " elements, but count is ", count));
     }
-    const vkattn::ParameterShape shape{{}, nullptr, rows, columns};
-    const auto first = vkattn::initial_values(shape, static_cast<vkattn::Initialisation>(how), seed);
-    std::copy(first.begin(), first.end(), values);
+    const std::span<float> all(values, count);
+    if (columns == 0)
+      std::fill(all.begin(), all.end(), 0.0F);  // a bias
+    else
+      vkattn::initialise(all, columns, rows, static_cast<vkattn::Initialisation>(how), seed);
     return {};
   });
 }

@@ -36,8 +36,24 @@ VkDeviceSize feature_bytes(const ModuleProgram& program, BufferRange Features::*
   constexpr std::array kOwn{&Features::query, &Features::key, &Features::value, &Features::output,
                             &Features::lse};
   if (std::find(kOwn.begin(), kOwn.end(), tensor) != kOwn.end()) return 0;
-  return std::max(bytes_in_steps<AttentionPlan>(program, tensor, offset),
-                  bytes_in_steps<BackwardPlan>(program, tensor, offset));
+  VkDeviceSize most = std::max(bytes_in_steps<AttentionPlan>(program, tensor, offset),
+                               bytes_in_steps<BackwardPlan>(program, tensor, offset));
+  // An attention of no rows takes nothing, while the append or rotation before it does.
+  struct AppendRow {
+    BufferRange Features::*tensor;
+    BufferRange AppendTensors::*append;
+  };
+  constexpr std::array<AppendRow, 6> kAppended{
+      {{&Features::kv_lengths, &AppendTensors::kv_lengths},
+       {&Features::query_lengths, &AppendTensors::new_lengths},
+       {&Features::cumulative_query_lengths, &AppendTensors::cumulative_new_lengths},
+       {&Features::page_table, &AppendTensors::page_table},
+       {&Features::key_scales, &AppendTensors::key_scales},
+       {&Features::value_scales, &AppendTensors::value_scales}}};
+  for (const AppendRow& row : kAppended) {
+    if (row.tensor == tensor) most = std::max(most, bytes_in_steps<AppendPlan>(program, row.append, offset));
+  }
+  return most;
 }
 
 VkDeviceSize layer_bytes(const ModuleProgram& program, BufferRange Layer::*tensor, VkDeviceSize offset) {

@@ -191,5 +191,17 @@ TEST_F(MultiHeadAttentionDecode, EqualsTheWholeSequence) {
   }
 }
 
+/// The append before it still has its tensors.
+TEST_F(MultiHeadAttentionDecode, AStepWithoutRowsTellsTheBytesOfLengths) {
+  MultiHeadAttentionDesc desc = cached_layer({"", KeyMapping::kContiguous, DataType::kFloat32,
+                                              DataType::kFloat32, Layout::kBhsd, RotaryStyle::kNone},
+                                             0);
+  desc.attention.query_lengths = Lengths::kPerEntry;
+  const auto plan = runtime().make_multi_head_attention_plan(desc);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->range_bytes(&AttentionTensors::kv_lengths), kBatch * 4U);
+  EXPECT_EQ(plan->range_bytes(&AttentionTensors::query_lengths), kBatch * 4U);
+}
+
 }  // namespace
 }  // namespace vkattn::tests

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -354,6 +355,7 @@ TEST(CInterface, FirstValuesAreOfAParameterThatCanBe) {
   refused(0, 11, "has 12 elements, but count is 11");
   parameter.rows = std::int64_t{1} << 62;
   refused(0, values.size(), "but count is 12");
+  refused(0, static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max()), "has at least");
   parameter.rows = -3;
   refused(0, values.size(), "cannot have -3 rows");
   EXPECT_EQ(vkattn_initial_values(nullptr, 0, 1, values.data(), 12, &error), VKATTN_ERROR_INVALID_ARGUMENT);

@@ -56,8 +56,8 @@ static inline void vkattn_multi_head_attention_desc_init(vkattn_multi_head_atten
   vkattn_multi_head_attention_desc_init_sized(desc, sizeof(*desc));
 }
 
-/** Plans a layer's forward pass, as vkattn_plan_create_attention; it is recorded with bindings. Of the options all but
-    push_descriptors, chunk_keys and inner_splits count: kernel, tile, kv_splits, refusals and capture_statistics for its
+/** Plans a layer's forward pass, as vkattn_plan_create_attention; it is recorded with bindings. push_descriptors
+    are refused; of the other options all but chunk_keys, inner_splits and backward_kernel count: kernel, tile, kv_splits, refusals and capture_statistics for its
     attention. */
 VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention(vkattn_device* device,
                                                                  const vkattn_multi_head_attention_desc* desc,

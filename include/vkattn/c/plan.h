@@ -48,8 +48,8 @@ VKATTN_API vkattn_result vkattn_query_choices(const vkattn_device* device, const
 typedef struct vkattn_plan_options {
   uint32_t struct_size;                  /**< set by the init function */
   const void* next;                      /**< null */
-  /** decode, lane, tile, matrix or matrix2, of gradients lane or tile, of products lane, tile or matrix, or fail; null:
-      the best that accepts. Of a layer that of its attention */
+  /** decode, lane, tile, matrix or matrix2, of gradients and products lane, tile or matrix, or fail; null: the
+      best that accepts. Of a layer that of its attention */
   const char* kernel;
   VkPipelineCache pipeline_cache;        /**< null: none. It must live until the plan is compiled */
   uint64_t max_dispatch_ns;              /**< no dispatch is estimated above it; 0: 100 ms, and no limit on CPUs */
@@ -76,7 +76,8 @@ static inline void vkattn_plan_options_init(vkattn_plan_options* options) {
 }
 
 /** Plans attention, and compiles the plan unless that is deferred. `options` may be null. What a kind of plan has no use
-    for of them does not count: of appends and merges all but pipeline_cache, push_descriptors and deferred_compilation. */
+    for of them does not count: of appends and merges all but pipeline_cache, push_descriptors and deferred_compilation;
+    layers refuse push_descriptors. */
 VKATTN_API vkattn_result vkattn_plan_create_attention(vkattn_device* device, const vkattn_attention_desc* desc,
                                                       const vkattn_plan_options* options, vkattn_plan** plan,
                                                       vkattn_error* error);
