@@ -297,6 +297,9 @@ TEST_P(BackwardTest, BlocksOfOtherDevices) {
       auto run = BackwardRun::create(runtime(), problem, desc);
       ASSERT_TRUE(run.ok()) << run.error().message;
       const auto plan = BackwardPlan::create(device, desc, options(64));
+      // Operands of wide heads stay in shared memory, of which this device may have less than those have.
+      if (on_matrices() && !plan.ok() && names(plan.error(), ErrorCode::kUnsupported, {"shared memory"}))
+        continue;
       ASSERT_TRUE(plan.ok()) << plan.error().message;
       ASSERT_TRUE(run->execute(*plan).ok());
       largest_share(*run, plan->describe());
