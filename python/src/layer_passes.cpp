@@ -143,6 +143,9 @@ MultiHeadAttentionDesc Layer::call_desc(const LayerArrays& arrays, const LayerOp
 }
 
 py::tuple Layer::forward(const LayerArrays& arrays, const LayerOptions& options) const {
+  if (options.cache && !options.cache->is_on(*session_)) {
+    fail("the cache is on another device than the layer; make it by make_cache()");
+  }
   MultiHeadAttentionDesc desc = call_desc(arrays, options);
   const ScoreInputs scores(arrays.scores, options.attention, desc.attention);
   take(validate(desc));

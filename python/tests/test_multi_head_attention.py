@@ -294,3 +294,13 @@ def test_against_pytorch(random, inputs, keywords):
         np.testing.assert_allclose(gradient, tensor.grad, atol=5e-5, rtol=1e-4)
     for name, parameter in theirs.named_parameters():
         np.testing.assert_allclose(found.parameters[name], parameter.grad, atol=1e-4, rtol=1e-4)
+
+
+def test_memory_of_others_is_refused():
+    layer, other = vkattn.MultiHeadAttention(16, 2), vkattn.MultiHeadAttention(16, 2)
+    x = np.ones((1, 3, 16), np.float32)
+    saved = layer(x, return_saved=True)[2]
+    with pytest.raises(vkattn.Error, match="another layer's"):
+        other.backward(saved, x)
+    with pytest.raises(vkattn.Error, match="on another device than the layer"):
+        layer(x, is_causal=True, cache=vkattn.Cache(1, 2, 8, 8, device=0))

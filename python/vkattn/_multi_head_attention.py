@@ -24,9 +24,10 @@ class LayerGradients(NamedTuple):
 class SavedCall:
     """What MultiHeadAttention.backward needs of a call, in the device's memory."""
 
-    def __init__(self, native, version, dtype, rank):
+    def __init__(self, native, layer, dtype, rank):
         self._native = native
-        self._version = version  # of the parameters
+        self._layer = layer  # whose parameters' memory the call has
+        self._version = layer._version  # of the parameters
         self._dtype = dtype
         self._rank = rank
 
@@ -129,17 +130,17 @@ class MultiHeadAttention:
                 raise TypeError(f"{name} is {array.dtype} but must be of floating point")
             array = array.astype(self.dtype, copy=False)
             arrays[name] = array.view(np.uint16) if _arrays.is_bfloat16(self.dtype) else array
+        self._version += 1  # also where not all are written
         for name, array in arrays.items():
             self._native.write(name, array)
-        self._version += 1
 
     def load(self, path, prefix=""):
         """Sets all parameters from a safetensors file, where their names begin with `prefix`.
 
             >>> layer.load("model.safetensors", prefix="decoder.layers.0.self_attn.")
         """
+        self._version += 1  # also where not all are written
         self._native.load(path, prefix)
-        self._version += 1
 
     def save(self, path, prefix=""):
         """Writes a safetensors file of all parameters, their names behind `prefix`."""
@@ -219,7 +220,7 @@ class MultiHeadAttention:
             output, weights = output[0], None if weights is None else weights[0]
         if not return_saved:
             return output, weights
-        return output, weights, SavedCall(saved, self._version, dtype, rank)
+        return output, weights, SavedCall(saved, self, dtype, rank)
 
     __call__ = forward
 
@@ -235,6 +236,8 @@ class MultiHeadAttention:
             >>> layer.load_state_dict({name: value - 0.1 * grads.parameters[name]
             ...                        for name, value in layer.state_dict().items()})
         """
+        if saved._layer is not self:
+            raise RuleError("the call is another layer's; give it to that one's backward")
         if saved._version != self._version:
             raise RuleError("the layer's parameters were changed since the call; call it again")
         grad_output, _ = self._rows(grad_output, "grad_output", saved._rank)
