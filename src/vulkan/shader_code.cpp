@@ -20,17 +20,6 @@ void to_host_order(std::span<std::uint32_t> words) {
 
 }  // namespace
 
-ShaderCode ShaderCode::packed(std::span<const std::uint8_t> gzip) {
-  ShaderCode code;
-  code.gzip_ = gzip;
-  return code;
-}
-
-std::span<const std::uint8_t> ShaderCode::bytes() const {
-  if (!gzip_.empty()) return gzip_;
-  return {reinterpret_cast<const std::uint8_t*>(words_.data()), words_.size_bytes()};
-}
-
 Result<std::vector<std::uint32_t>> ShaderCode::words() const {
   if (gzip_.empty()) return std::vector<std::uint32_t>(words_.begin(), words_.end());
   std::vector<std::uint32_t> words(unpacked_bytes(gzip_).value_or(0) / sizeof(std::uint32_t));

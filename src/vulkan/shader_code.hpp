@@ -15,13 +15,21 @@ class ShaderCode {
  public:
   ShaderCode() = default;
   ShaderCode(std::span<const std::uint32_t> words) : words_(words) {}  // NOLINT: words are code
-  [[nodiscard]] static ShaderCode packed(std::span<const std::uint8_t> gzip);
+  [[nodiscard]] static ShaderCode packed(std::span<const std::uint8_t> gzip) {
+    ShaderCode code;
+    code.gzip_ = gzip;
+    return code;
+  }
 
-  /// A copy of the words, unpacked. Fails where the file is damaged.
+  /// A copy of the words, unpacked. Fails where the file is damaged. Alone in its source file: a test has
+  /// another.
   [[nodiscard]] Result<std::vector<std::uint32_t>> words() const;
 
   /// What is kept of it, packed or not: others have other bytes.
-  [[nodiscard]] std::span<const std::uint8_t> bytes() const;
+  [[nodiscard]] std::span<const std::uint8_t> bytes() const {
+    if (!gzip_.empty()) return gzip_;
+    return {reinterpret_cast<const std::uint8_t*>(words_.data()), words_.size_bytes()};
+  }
 
   /// That it is the same memory.
   [[nodiscard]] bool operator==(const ShaderCode& other) const {

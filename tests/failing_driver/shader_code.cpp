@@ -1,5 +1,5 @@
-// What src/vulkan/shader_code.cpp has, in its place: binaries are unpacked once. A test makes the same
-// pipelines thousands of times, and unpacking them would be most of its time.
+// ShaderCode::words() in the place of that of src/vulkan/shader_code.cpp: binaries are unpacked once. A test
+// makes the same pipelines thousands of times, and unpacking them would be most of its time.
 #include "vulkan/shader_code.hpp"
 
 #include <map>
@@ -24,17 +24,6 @@ std::span<const std::uint32_t> unpacked_once(std::span<const std::uint8_t> gzip)
 }
 
 }  // namespace
-
-ShaderCode ShaderCode::packed(std::span<const std::uint8_t> gzip) {
-  ShaderCode code;
-  code.gzip_ = gzip;
-  return code;
-}
-
-std::span<const std::uint8_t> ShaderCode::bytes() const {
-  if (!gzip_.empty()) return gzip_;
-  return {reinterpret_cast<const std::uint8_t*>(words_.data()), words_.size_bytes()};
-}
 
 Result<std::vector<std::uint32_t>> ShaderCode::words() const {
   const std::span<const std::uint32_t> words = gzip_.empty() ? words_ : unpacked_once(gzip_);
