@@ -13,6 +13,19 @@ const char* text(const char* given) {
   return given != nullptr ? given : "";
 }
 
+// What plans of attention, of gradients and of products have alike.
+template <class Options>
+Options options_of_kernels(const vkattn_plan_options& given) {
+  Options options;
+  options.kernel = text(given.kernel);
+  options.pipeline_cache = given.pipeline_cache;
+  options.max_dispatch_ns = given.max_dispatch_ns;
+  options.push_descriptors = given.push_descriptors != 0;
+  options.deferred_compilation = given.deferred_compilation != 0;
+  options.capture_statistics = given.capture_statistics != 0;
+  return options;
+}
+
 }  // namespace
 
 Result<vkattn_plan_options> plan_options(const vkattn_plan_options* given) {
@@ -28,19 +41,13 @@ Result<vkattn_plan_options> plan_options(const vkattn_plan_options* given) {
 }
 
 Result<PlanOptions> attention_options(const vkattn_plan_options& given) {
-  PlanOptions options;
-  options.kernel = text(given.kernel);
-  options.pipeline_cache = given.pipeline_cache;
-  options.max_dispatch_ns = given.max_dispatch_ns;
+  auto options = options_of_kernels<PlanOptions>(given);
   options.kv_splits = given.kv_splits;
-  options.capture_statistics = given.capture_statistics != 0;
   if (given.tile != nullptr) {
     const vkattn_tile_sizes& tile = *given.tile;
     options.tile = TileSizes{tile.threads, tile.subgroups, tile.columns, tile.rows, tile.keys, tile.dims};
   }
   options.strict_nonfinite = given.strict_nonfinite != 0;
-  options.push_descriptors = given.push_descriptors != 0;
-  options.deferred_compilation = given.deferred_compilation != 0;
   for (const vkattn_kernel_refusal& refusal : std::span(given.refusals, given.refusal_count)) {
     options.refusals.push_back({text(refusal.kernel), text(refusal.reason)});
   }
@@ -60,30 +67,18 @@ Result<MergeOptions> merge_options(const vkattn_plan_options& given) {
 }
 
 Result<BackwardOptions> backward_options(const vkattn_plan_options& given) {
-  BackwardOptions options;
-  options.kernel = text(given.kernel);
+  auto options = options_of_kernels<BackwardOptions>(given);
   options.chunk_keys = given.chunk_keys;
-  options.pipeline_cache = given.pipeline_cache;
-  options.max_dispatch_ns = given.max_dispatch_ns;
-  options.push_descriptors = given.push_descriptors != 0;
-  options.deferred_compilation = given.deferred_compilation != 0;
-  options.capture_statistics = given.capture_statistics != 0;
   return options;
 }
 
 Result<MatmulOptions> matmul_options(const vkattn_plan_options& given) {
-  MatmulOptions options;
-  options.pipeline_cache = given.pipeline_cache;
-  options.kernel = text(given.kernel);
+  auto options = options_of_kernels<MatmulOptions>(given);
   if (given.tile != nullptr) {
     const vkattn_tile_sizes& tile = *given.tile;
     options.tile = MatmulTile{tile.threads, tile.rows, tile.columns, tile.keys, tile.subgroups};
   }
   options.inner_splits = given.inner_splits;
-  options.max_dispatch_ns = given.max_dispatch_ns;
-  options.push_descriptors = given.push_descriptors != 0;
-  options.deferred_compilation = given.deferred_compilation != 0;
-  options.capture_statistics = given.capture_statistics != 0;
   return options;
 }
 
