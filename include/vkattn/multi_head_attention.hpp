@@ -132,6 +132,9 @@ struct ParameterShape {
 /// packed one all of them, as nn.MultiheadAttention does it.
 [[nodiscard]] std::vector<float> initial_values(const ParameterShape& parameter, Initialisation how,
                                                 std::uint64_t seed);
+/// The same, written to memory of parameter.elements() numbers.
+void initial_values(const ParameterShape& parameter, Initialisation how, std::uint64_t seed,
+                    std::span<float> values);
 
 /// The tensors of one execution. What the descriptor has no use for may be null. What is written must not
 /// overlap any other tensor.

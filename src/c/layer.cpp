@@ -1,7 +1,5 @@
 // Parameters of a layer in C.
-#include <algorithm>
 #include <limits>
-#include <span>
 
 #include "c/convert.hpp"
 #include "c/handles.hpp"
@@ -51,11 +49,8 @@ vkattn_result vkattn_initial_values(const vkattn_parameter* parameter, vkattn_in
       return c::invalid(vkattn::detail::message("the parameter has ", elements == kMost ? "at least " : "",
                                                 elements, " elements, but count is ", count));
     }
-    const std::span<float> all(values, count);
-    if (columns == 0)
-      std::fill(all.begin(), all.end(), 0.0F);  // a bias
-    else
-      vkattn::initialise(all, columns, rows, static_cast<vkattn::Initialisation>(how), seed);
+    vkattn::initial_values({{}, nullptr, rows, columns}, static_cast<vkattn::Initialisation>(how), seed,
+                           {values, count});
     return {};
   });
 }

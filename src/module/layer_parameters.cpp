@@ -55,8 +55,17 @@ Result<void> check_parameter(const MultiHeadAttentionDesc& desc, std::string_vie
 
 std::vector<float> initial_values(const ParameterShape& parameter, Initialisation how, std::uint64_t seed) {
   std::vector<float> values(static_cast<std::size_t>(parameter.elements()));
-  if (parameter.columns != 0) initialise(values, parameter.columns, parameter.rows, how, seed);
+  initial_values(parameter, how, seed, values);
   return values;
+}
+
+void initial_values(const ParameterShape& parameter, Initialisation how, std::uint64_t seed,
+                    std::span<float> values) {
+  if (parameter.columns == 0) {
+    std::fill(values.begin(), values.end(), 0.0F);
+  } else {
+    initialise(values, parameter.columns, parameter.rows, how, seed);
+  }
 }
 
 }  // namespace vkattn
