@@ -283,6 +283,7 @@ TEST_P(BackwardTest, DevicesWithout16BitStorage) {
 /// As if this device were a GPU of that vendor: blocks of Mali for each range of head dims, and the small
 /// steps of lane, on problems whose last blocks are not full.
 TEST_P(BackwardTest, BlocksOfOtherDevices) {
+  const UnrolledLoops unrolled;  // of hundreds of dims
   for (const std::uint32_t vendor : {detail::kVendorArm, detail::kVendorIntel}) {
     const Device device = device_with([=](Capabilities& c) {
       c.vendor_id = vendor;

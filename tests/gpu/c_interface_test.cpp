@@ -158,6 +158,7 @@ TEST_F(CInterfaceTest, AScoreFunctionWithoutACompiler) {
 #endif
 
 TEST_F(CInterfaceTest, AttentionIsRight) {
+  const UnrolledLoops unrolled;
   for (const char* text : {"b2 hq4 hkv2 33x40 d32 f16 causal lse", "h2 9x700 d32 softcap=5 kv_lengths=600"}) {
     const Problem problem = parsed(text);
     harness::ProblemRun run = ready_run(problem);

@@ -253,6 +253,7 @@ TEST_F(MakePlan, KernelsTakeTheirTime) {
 }
 
 TEST_F(MakePlan, WhatIsTimedIsRight) {
+  const UnrolledLoops unrolled;
   for (const char* const problem :
        {"h2 64x64 d17 causal softcap=5", "hq4 hkv2 64x64 d32 f16 cache=e4m3 mask=f16:bhqk window=9,9"}) {
     const auto plan = tests::make_plan(runtime(), parsed(problem).desc, {"lane"});

@@ -223,6 +223,7 @@ Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& des
   plan_options.kv_splits = options.kv_splits;
   plan_options.strict_nonfinite = options.strict_nonfinite;
   plan_options.tile = options.tile;
+  const UnrolledLoops unrolled(options.kernel == "lane" || desc.kv_length >= 4096);
   AttentionDesc whole = desc;
   if (options.score) whole.score_function = options.score->function;
   return AttentionPlan::create(options.device.value_or(runtime.device()), whole, plan_options);

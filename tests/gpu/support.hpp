@@ -19,6 +19,7 @@
 #include "problem/problem.hpp"
 #include "support/problem_text.hpp"
 #include "support/test_part.hpp"
+#include "support/unrolled_loops.hpp"
 
 namespace vkattn::tests {
 

@@ -1,0 +1,201 @@
+// A Vulkan layer under which lavapipe before Mesa 25 keeps loops as they are written: it sets DontUnroll at
+// each OpLoopMerge of the shaders that such a device is given, and changes nothing on others. That driver
+// takes most of a test's time over unrolled code, for pipelines that run once. Results are the same, but for
+// invocations beyond the 65535 iterations after which it leaves them (Capabilities::max_loop_iterations):
+// loops that it no longer unrolls count too. SPIR-V 1.6, 3.23 Loop Control; the loader's interface:
+// LoaderLayerInterface.md of Vulkan-Loader.
+#include <vulkan/vk_layer.h>
+#include <vulkan/vulkan.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kHeaderWords = 5;
+constexpr std::uint32_t kOpLoopMerge = 246;
+constexpr std::uint32_t kUnroll = 1;
+constexpr std::uint32_t kDontUnroll = 2;
+
+struct InstanceFunctions {
+  VkInstance instance = nullptr;
+  PFN_vkGetInstanceProcAddr get = nullptr;
+  PFN_vkDestroyInstance destroy = nullptr;
+  PFN_vkGetPhysicalDeviceProperties properties = nullptr;
+};
+
+struct DeviceFunctions {
+  PFN_vkGetDeviceProcAddr get = nullptr;
+  PFN_vkDestroyDevice destroy = nullptr;
+  PFN_vkCreateShaderModule create_module = nullptr;
+  bool unrolls_much = false;
+};
+
+// By the loader's table that a dispatchable handle begins with: a physical device has its instance's.
+template <typename Functions>
+class Kept {
+ public:
+  template <typename Handle>
+  void put(Handle handle, const Functions& functions) {
+    const std::lock_guard lock(mutex_);
+    kept_[table(handle)] = functions;
+  }
+  template <typename Handle>
+  Functions get(Handle handle) {
+    const std::lock_guard lock(mutex_);
+    return kept_[table(handle)];
+  }
+  template <typename Handle>
+  Functions take(Handle handle) {
+    const std::lock_guard lock(mutex_);
+    const Functions functions = kept_[table(handle)];
+    kept_.erase(table(handle));
+    return functions;
+  }
+
+ private:
+  template <typename Handle>
+  static const void* table(Handle handle) {
+    return *reinterpret_cast<const void* const*>(handle);
+  }
+  std::mutex mutex_;
+  std::map<const void*, Functions> kept_;
+};
+
+Kept<InstanceFunctions>& instances() {
+  static Kept<InstanceFunctions> kept;
+  return kept;
+}
+
+Kept<DeviceFunctions>& devices() {
+  static Kept<DeviceFunctions> kept;
+  return kept;
+}
+
+// The loader's link of the chain to the next layer.
+template <typename Link>
+Link* link_of(const void* next, VkStructureType type) {
+  for (auto* each = static_cast<const VkBaseInStructure*>(next); each != nullptr; each = each->pNext) {
+    if (each->sType != type) continue;
+    const auto* link = reinterpret_cast<const Link*>(each);
+    if (link->function == VK_LAYER_LINK_INFO) return const_cast<Link*>(link);
+  }
+  return nullptr;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* info,
+                                               const VkAllocationCallbacks* allocator, VkInstance* instance) {
+  auto* link = link_of<VkLayerInstanceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
+  if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  const auto get = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+  const auto create = reinterpret_cast<PFN_vkCreateInstance>(get(nullptr, "vkCreateInstance"));
+  if (create == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  const VkResult result = create(info, allocator, instance);
+  if (result != VK_SUCCESS) return result;
+  instances().put(
+      *instance,
+      {*instance, get, reinterpret_cast<PFN_vkDestroyInstance>(get(*instance, "vkDestroyInstance")),
+       reinterpret_cast<PFN_vkGetPhysicalDeviceProperties>(get(*instance, "vkGetPhysicalDeviceProperties"))});
+  return VK_SUCCESS;
+}
+
+VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance, const VkAllocationCallbacks* allocator) {
+  if (instance != nullptr) instances().take(instance).destroy(instance, allocator);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
+                                             const VkAllocationCallbacks* allocator, VkDevice* device) {
+  auto* link = link_of<VkLayerDeviceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
+  if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  const auto get_of_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+  const auto get = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
+  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+  const InstanceFunctions functions = instances().get(physical);
+  const auto create =
+      reinterpret_cast<PFN_vkCreateDevice>(get_of_instance(functions.instance, "vkCreateDevice"));
+  if (create == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  const VkResult result = create(physical, info, allocator, device);
+  if (result != VK_SUCCESS) return result;
+  VkPhysicalDeviceProperties properties{};
+  functions.properties(physical, &properties);
+  devices().put(*device, {get, reinterpret_cast<PFN_vkDestroyDevice>(get(*device, "vkDestroyDevice")),
+                          reinterpret_cast<PFN_vkCreateShaderModule>(get(*device, "vkCreateShaderModule")),
+                          std::string_view(properties.deviceName).starts_with("llvmpipe") &&
+                              VK_API_VERSION_MAJOR(properties.driverVersion) < 25});
+  return VK_SUCCESS;
+}
+
+VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* allocator) {
+  if (device != nullptr) devices().take(device).destroy(device, allocator);
+}
+
+void keep_loops(std::vector<std::uint32_t>& spirv) {
+  for (std::size_t i = kHeaderWords; i < spirv.size();) {
+    const std::size_t length = spirv[i] >> 16U;
+    if (length == 0 || length > spirv.size() - i) return;  // not SPIR-V: the driver will say so
+    if ((spirv[i] & 0xffffU) == kOpLoopMerge && length >= 4) {
+      spirv[i + 3] = (spirv[i + 3] & ~kUnroll) | kDontUnroll;
+    }
+    i += length;
+  }
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(VkDevice device, const VkShaderModuleCreateInfo* info,
+                                                    const VkAllocationCallbacks* allocator,
+                                                    VkShaderModule* module) {
+  const DeviceFunctions functions = devices().get(device);
+  // Set by tests of long loops: tests/support/unrolled_loops.hpp.
+  if (!functions.unrolls_much || std::getenv("VKATTN_TEST_UNROLLED_LOOPS") != nullptr) {
+    return functions.create_module(device, info, allocator, module);
+  }
+  std::vector<std::uint32_t> spirv(info->pCode, info->pCode + info->codeSize / sizeof(std::uint32_t));
+  keep_loops(spirv);
+  VkShaderModuleCreateInfo changed = *info;
+  changed.pCode = spirv.data();
+  return functions.create_module(device, &changed, allocator, module);
+}
+
+struct Named {
+  std::string_view name;
+  PFN_vkVoidFunction function;
+};
+
+template <typename Function>
+PFN_vkVoidFunction erased(Function* function) {
+  return reinterpret_cast<PFN_vkVoidFunction>(function);
+}
+
+}  // namespace
+
+extern "C" {
+
+VK_LAYER_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetDeviceProcAddr(VkDevice device,
+                                                                             const char* name) {
+  for (const Named& own : {Named{"vkGetDeviceProcAddr", erased(vkGetDeviceProcAddr)},
+                           Named{"vkDestroyDevice", erased(destroy_device)},
+                           Named{"vkCreateShaderModule", erased(create_shader_module)}}) {
+    if (own.name == name) return own.function;
+  }
+  return devices().get(device).get(device, name);
+}
+
+VK_LAYER_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance instance,
+                                                                               const char* name) {
+  for (const Named& own :
+       {Named{"vkGetInstanceProcAddr", erased(vkGetInstanceProcAddr)},
+        Named{"vkCreateInstance", erased(create_instance)},
+        Named{"vkDestroyInstance", erased(destroy_instance)}, Named{"vkCreateDevice", erased(create_device)},
+        Named{"vkGetDeviceProcAddr", erased(vkGetDeviceProcAddr)},
+        Named{"vkDestroyDevice", erased(destroy_device)},
+        Named{"vkCreateShaderModule", erased(create_shader_module)}}) {
+    if (own.name == name) return own.function;
+  }
+  return instance == nullptr ? nullptr : instances().get(instance).get(instance, name);
+}
+}
