@@ -11,6 +11,7 @@
 #include "backward/gradient_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "kernels/select.hpp"
 #include "kernels/tile_table.hpp"
 #include "shared/attention_constants.h"
 #include "shared/backward_constants.h"
@@ -187,13 +188,15 @@ std::string backward_shader(const BackwardDesc& desc, const Capabilities& capabi
 }
 
 Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc, const Capabilities& capabilities,
-                                                 std::string_view wanted) {
+                                                 std::string_view wanted,
+                                                 std::span<const KernelRefusal> refusals) {
   std::vector<KernelSupport> considered;
   std::optional<BackwardKernel> chosen;
   const auto kernels = ordered(capabilities);
   for (const NamedKernel& kernel : kernels) {
     if (!wanted.empty() && kernel.name != wanted) continue;
-    auto made = configured(kernel, desc, capabilities);
+    const Result<void> allowed = check_not_refused(kernel.name, refusals);
+    auto made = allowed ? configured(kernel, desc, capabilities) : Result<BackwardKernel>(allowed.error());
     considered.push_back({kernel.name, made ? std::string() : made.error().message});
     if (made && !chosen) chosen = *std::move(made);
   }
