@@ -81,9 +81,9 @@ struct BackwardTensors {
 /// How to plan a backward pass; what is left at its default the library decides.
 struct BackwardOptions {
   /// Use this kernel or fail with its reason: `lane` (no barriers; comes first on CPU implementations),
-  /// `tile` (shared memory) or `matrix` (VK_KHR_cooperative_matrix, 16-bit Q, K, V and dO). Empty: the first
-  /// that accepts, matrix as the last: no self-test runs before it, so compare its gradients with tile's once
-  /// on each driver before you ask for it.
+  /// `tile` (shared memory) or `matrix` (VK_KHR_cooperative_matrix, 16-bit Q, K, V and dO; comes first on
+  /// GPUs with such matrices, but on Intel before Xe2). Empty: the first that accepts, and that the driver
+  /// compiles.
   std::string kernel;
   std::vector<KernelRefusal> refusals;  ///< as PlanOptions::refusals
   /// Keys whose probabilities and gradients the workspace holds at a time, 8 bytes for each and each row; a
