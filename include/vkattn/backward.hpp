@@ -81,10 +81,11 @@ struct BackwardTensors {
 /// How to plan a backward pass; what is left at its default the library decides.
 struct BackwardOptions {
   /// Use this kernel or fail with its reason: `lane` (no barriers; comes first on CPU implementations),
-  /// `tile` (shared memory) or `matrix` (VK_KHR_cooperative_matrix, 16-bit Q, K, V and dO). Empty: the first
-  /// that accepts, matrix as the last: no self-test runs before it, so compare its gradients with tile's once
-  /// on each driver before you ask for it.
+  /// `tile` (shared memory) or `matrix` (VK_KHR_cooperative_matrix, 16-bit Q, K, V and dO; comes first on
+  /// GPUs with such matrices, but on Intel before Xe2). Empty: the first that accepts, and that the driver
+  /// compiles.
   std::string kernel;
+  std::vector<KernelRefusal> refusals;  ///< as PlanOptions::refusals
   /// Keys whose probabilities and gradients the workspace holds at a time, 8 bytes for each and each row; a
   /// multiple of 64. 0: as many as fit 8 MiB on a CPU, 256 MiB elsewhere.
   std::uint32_t chunk_keys = 0;
@@ -123,6 +124,10 @@ class BackwardPlan {
   /// The type that the kernel rounds probabilities and gradients of scores to before it multiplies them with
   /// dO, K and Q: it widens the tolerance.
   [[nodiscard]] DataType probability_type() const;
+  /// As AttentionPlan::configuration().
+  [[nodiscard]] std::string configuration() const;
+  /// As AttentionPlan::uses_matrix_units().
+  [[nodiscard]] bool uses_matrix_units() const;
   /// Keys of a chunk.
   [[nodiscard]] std::uint32_t chunk_keys() const;
   /// Lines for a person: the problem, the kernel with its block sizes, the reasons against others.
@@ -151,6 +156,8 @@ class BackwardPlan {
   /// Points existing bindings at other tensors. Only while none is in use.
   [[nodiscard]] Result<void> rewrite(Bindings& bindings, const BackwardTensors& tensors,
                                      const BufferRange& workspace = {}) const;
+  /// That the plan was made on this VkDevice.
+  [[nodiscard]] bool is_on(const Device& device) const noexcept;
   /// That the bindings were made by this plan or a copy of it.
   [[nodiscard]] bool has_made(const Bindings& bindings) const noexcept;
 

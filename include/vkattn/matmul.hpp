@@ -105,6 +105,7 @@ struct MatmulTile {
 struct MatmulOptions {
   VkPipelineCache pipeline_cache = {};  ///< owned by the caller; may be null
   std::string kernel;                   ///< forces one: lane, tile or matrix. Empty: the best that can run
+  std::vector<KernelRefusal> refusals;  ///< as PlanOptions::refusals
   std::optional<MatmulTile> tile{};     ///< in place of the kernel's own block sizes
   /// Parts that `inner` is cut into, whose sums are added by a second pass: for few rows and columns. 0: as
   /// many as the device needs to be busy. 1: none, and no workspace.
@@ -143,6 +144,10 @@ class MatmulPlan {
   [[nodiscard]] std::string_view kernel_name() const;
   /// The block sizes in force.
   [[nodiscard]] MatmulTile tile() const;
+  /// As AttentionPlan::configuration().
+  [[nodiscard]] std::string configuration() const;
+  /// As AttentionPlan::uses_matrix_units().
+  [[nodiscard]] bool uses_matrix_units() const;
   /// As AttentionPlan::dispatches().
   [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
   /// As AttentionPlan::pipelines().
@@ -163,6 +168,8 @@ class MatmulPlan {
   /// Points existing bindings at other tensors. Only while none is in use.
   [[nodiscard]] Result<void> rewrite(Bindings& bindings, const MatmulTensors& tensors,
                                      const BufferRange& workspace = {}) const;
+  /// That the plan was made on this VkDevice.
+  [[nodiscard]] bool is_on(const Device& device) const noexcept;
   /// That the bindings were made by this plan or a copy of it.
   [[nodiscard]] bool has_made(const Bindings& bindings) const noexcept;
 

@@ -6,16 +6,19 @@
 
 #include <vkattn/attention.hpp>
 #include <vkattn/attention_tensors.hpp>
+#include <vkattn/backward.hpp>
 #include <vkattn/buffer_range.hpp>
 #include <vkattn/cache.hpp>
 #include <vkattn/data_type.hpp>
 #include <vkattn/device.hpp>
 #include <vkattn/initialisation.hpp>
+#include <vkattn/matmul.hpp>
 #include <vkattn/plan.hpp>
 #include <vkattn/recording.hpp>
 #include <vkattn/result.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -167,6 +170,13 @@ struct MultiHeadAttentionOptions {
   std::string backward_kernel;        ///< as BackwardOptions::kernel
   std::uint64_t max_dispatch_ns = 0;  ///< as PlanOptions::max_dispatch_ns
   bool deferred_compilation = false;  ///< leave compilation to compile()
+  /// What makes the plans of steps, on the layer's device, in place of their create(): so that each can be
+  /// tested before it is used (self_test.hpp). Called while the layer is planned, not later.
+  /// @{
+  std::function<Result<AttentionPlan>(const AttentionDesc&, const PlanOptions&)> make_attention{};
+  std::function<Result<BackwardPlan>(const BackwardDesc&, const BackwardOptions&)> make_backward{};
+  std::function<Result<MatmulPlan>(const MatmulDesc&, const MatmulOptions&)> make_matmul{};
+  /// @}
 };
 
 /// Checks every rule that needs no device; the first broken one is the error.

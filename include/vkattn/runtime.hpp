@@ -119,16 +119,17 @@ class Runtime {
   /// AppendPlan::create with the runtime's pipeline cache, where the options have none.
   [[nodiscard]] Result<AppendPlan> make_append_plan(const AppendDesc& desc,
                                                     const AppendOptions& options = {}) const;
-  /// BackwardPlan::create likewise.
+  /// BackwardPlan::create likewise, with self-tests: a kernel on matrix units runs its test at first use.
   [[nodiscard]] Result<BackwardPlan> make_backward_plan(const BackwardDesc& desc,
                                                         const BackwardOptions& options = {}) const;
-  /// MatmulPlan::create likewise.
+  /// MatmulPlan::create likewise, with self-tests.
   [[nodiscard]] Result<MatmulPlan> make_matmul_plan(const MatmulDesc& desc,
                                                     const MatmulOptions& options = {}) const;
-  /// MultiHeadAttentionPlan::create likewise, with make_plan() for its attention where the options have none.
+  /// MultiHeadAttentionPlan::create likewise, with the plans of its steps from this runtime where the options
+  /// have none that make them.
   [[nodiscard]] Result<MultiHeadAttentionPlan> make_multi_head_attention_plan(
       const MultiHeadAttentionDesc& desc, const MultiHeadAttentionOptions& options = {}) const;
-  /// MultiHeadAttentionBackwardPlan::create with the runtime's pipeline cache.
+  /// MultiHeadAttentionBackwardPlan::create likewise.
   [[nodiscard]] Result<MultiHeadAttentionBackwardPlan> make_multi_head_attention_backward_plan(
       const MultiHeadAttentionBackwardDesc& desc, const MultiHeadAttentionOptions& options = {}) const;
   /// What was measured on this device; null where no file was given.

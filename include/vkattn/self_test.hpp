@@ -5,6 +5,8 @@
 /// of matrices, or spill most of them: a larger problem shows which of the device's first kernels are slow.
 #pragma once
 
+#include <vkattn/backward.hpp>
+#include <vkattn/matmul.hpp>
 #include <vkattn/plan.hpp>
 
 #include <cstddef>
@@ -25,9 +27,10 @@ enum class TestPurpose : std::uint32_t {
   kTime = 1,     ///< one that fills the device, to be timed; check() of it takes seconds
 };
 
-/// A small problem on the kernel of a plan with the same block sizes. Where its result is wrong, make the
-/// plan again with the kernel in PlanOptions::refusals. The outcome holds for AttentionPlan::configuration()
-/// on this device with this driver: keep it by that text.
+/// A small problem on the kernel of a plan (of attention, gradients or a product) with the same block sizes.
+/// Where its result is wrong, make the plan again with the kernel in the options' refusals. The outcome holds
+/// for the plan's configuration() on this device with this driver: keep it by that text. Plans in a layer are
+/// tested where they are made: MultiHeadAttentionOptions has what makes them.
 ///
 ///     if (SelfTest::is_needed(plan) && !known(plan.configuration())) {
 ///       auto test = SelfTest::create(device, plan);
@@ -42,12 +45,23 @@ enum class TestPurpose : std::uint32_t {
 class SelfTest {
  public:
   /// Whether the plan's kernel runs on matrix units, whose results depend on what a driver claims of them.
+  /// @{
   [[nodiscard]] static bool is_needed(const AttentionPlan& plan) noexcept;
+  [[nodiscard]] static bool is_needed(const BackwardPlan& plan) noexcept;
+  [[nodiscard]] static bool is_needed(const MatmulPlan& plan) noexcept;
+  /// @}
 
-  /// Compiles what it runs. `device` is the plan's; plans of another are refused.
+  /// Compiles what it runs. `device` is the plan's; plans of another are refused. Gradients and products have
+  /// tests of results alone.
+  /// @{
   [[nodiscard]] static Result<SelfTest> create(const Device& device, const AttentionPlan& plan,
                                                VkPipelineCache pipeline_cache = {},
                                                TestPurpose purpose = TestPurpose::kResults);
+  [[nodiscard]] static Result<SelfTest> create(const Device& device, const BackwardPlan& plan,
+                                               VkPipelineCache pipeline_cache = {});
+  [[nodiscard]] static Result<SelfTest> create(const Device& device, const MatmulPlan& plan,
+                                               VkPipelineCache pipeline_cache = {});
+  /// @}
   /// One that was moved from may be destroyed and assigned to.
   /// @{
   SelfTest(SelfTest&&) noexcept;

@@ -11,6 +11,7 @@
 #include "backward/gradient_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "kernels/select.hpp"
 #include "kernels/tile_table.hpp"
 #include "shared/attention_constants.h"
 #include "shared/backward_constants.h"
@@ -161,11 +162,14 @@ constexpr NamedKernel kLane{"lane", configure_lane_backward};
 constexpr NamedKernel kTile{"tile", configure_tile_backward};
 constexpr NamedKernel kMatrix{"matrix", configure_matrix_backward};
 
-// Drivers have listed matrix shapes that gave wrong results, and no self-test runs before a backward pass: it
-// is on matrix units where it is asked for by name, or where nothing else accepts.
-std::array<NamedKernel, 3> ordered(const Capabilities& capabilities) {
+// As attention's: CPU implementations run barriers as coroutines and emulate matrices, a few rows fill no
+// matrix, and before Xe2 Intel's matrices take more registers than there are.
+std::array<NamedKernel, 3> ordered(const AttentionDesc& desc, const Capabilities& capabilities) {
   if (capabilities.is_cpu()) return {kLane, kTile, kMatrix};
-  return {kTile, kLane, kMatrix};
+  const bool is_slow_on_matrices =
+      packed_rows(desc) <= kFewRows || architecture(capabilities) == Architecture::kIntelGen12;
+  if (is_slow_on_matrices) return {kTile, kMatrix, kLane};
+  return {kMatrix, kTile, kLane};
 }
 
 // A form that this build of the library has left out is refused, by its shader's name.
@@ -187,13 +191,15 @@ std::string backward_shader(const BackwardDesc& desc, const Capabilities& capabi
 }
 
 Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc, const Capabilities& capabilities,
-                                                 std::string_view wanted) {
+                                                 std::string_view wanted,
+                                                 std::span<const KernelRefusal> refusals) {
   std::vector<KernelSupport> considered;
   std::optional<BackwardKernel> chosen;
-  const auto kernels = ordered(capabilities);
+  const auto kernels = ordered(desc.attention, capabilities);
   for (const NamedKernel& kernel : kernels) {
     if (!wanted.empty() && kernel.name != wanted) continue;
-    auto made = configured(kernel, desc, capabilities);
+    const Result<void> allowed = check_not_refused(kernel.name, refusals);
+    auto made = allowed ? configured(kernel, desc, capabilities) : Result<BackwardKernel>(allowed.error());
     considered.push_back({kernel.name, made ? std::string() : made.error().message});
     if (made && !chosen) chosen = *std::move(made);
   }
@@ -233,7 +239,7 @@ std::vector<KernelSupport> kernel_support(const BackwardDesc& desc, const Capabi
   std::vector<KernelSupport> support;
   const Result<void> valid = validate(desc);
   const BackwardDesc resolved = valid ? desc.resolved() : BackwardDesc{};
-  for (const detail::NamedKernel& kernel : detail::ordered(capabilities)) {
+  for (const detail::NamedKernel& kernel : detail::ordered(resolved.attention, capabilities)) {
     std::string reason = valid ? std::string() : valid.error().message;
     if (valid) {
       const auto made = detail::configured(kernel, resolved, capabilities);

@@ -6,6 +6,7 @@
 #include <vkattn/capabilities.hpp>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,7 @@ struct BackwardKernel {
   bool key_sums_in_workspace = false;         ///< those of 16-bit gradients
   /// What probabilities and gradients of scores are rounded to before they are multiplied.
   DataType probability_type = DataType::kFloat32;
+  bool uses_matrix_units = false;
   std::string summary;  ///< for describe()
 };
 
@@ -36,10 +38,11 @@ struct BackwardSelection {
   std::vector<KernelSupport> considered;
 };
 
-/// The kernel that is asked for, or the first that accepts; else each one's reason.
+/// The kernel that is asked for, or the first that accepts and is not refused; else each one's reason.
 [[nodiscard]] Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc,
                                                                const Capabilities& capabilities,
-                                                               std::string_view wanted);
+                                                               std::string_view wanted,
+                                                               std::span<const KernelRefusal> refusals = {});
 
 /// The pass that sums up the mask's gradient.
 [[nodiscard]] PassConfig configure_mask_sums(const BackwardDesc& desc, const Capabilities& capabilities);

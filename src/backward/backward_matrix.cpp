@@ -212,6 +212,7 @@ Result<BackwardKernel> configure_matrix_backward(const BackwardDesc& desc, const
   kernel.key_tile = keys->block.owned;
   kernel.gradients_per_workgroup = 1;
   kernel.probability_type = operand;
+  kernel.uses_matrix_units = true;
   kernel.summary = message("matrices of ", shape->m, "x", shape->n, "x", shape->k, ", subgroups of ", *lanes,
                            ": ", matrix_summary(*rows, "rows", "keys", rows->shared_bytes_of_rows()), "; ",
                            matrix_summary(*keys, "keys", "rows", keys->shared_bytes_of_keys()));

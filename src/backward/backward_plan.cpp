@@ -1,31 +1,35 @@
 // The plan of a backward pass.
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "attention/tensor_table.hpp"
 #include "backward/backward_program.hpp"
 #include "common/message.hpp"
+#include "kernels/next_kernel.hpp"
 
 namespace vkattn {
 
 namespace detail {
 
 struct BackwardState {
+  std::shared_ptr<const DeviceState> device;
   BackwardDesc desc;
   BackwardSelection selection;
   BackwardLayout layout;
-  std::string device_name;
   std::shared_ptr<const Program> program;
 };
 
 namespace {
 
-Result<std::shared_ptr<const BackwardState>> make_plan(const Device& device, const BackwardDesc& given,
-                                                       const BackwardOptions& options) {
-  if (Result<void> s = validate(given); !s) return s.error();
-  const BackwardDesc desc = given.resolved();
+/// With the first kernel that is not refused.
+Result<std::shared_ptr<const BackwardState>> plan_kernel(const Device& device, const BackwardDesc& desc,
+                                                         const BackwardOptions& options,
+                                                         std::string_view& kernel) {
   const Capabilities& capabilities = device.capabilities();
-  auto selection = select_backward_kernel(desc, capabilities, options.kernel);
+  auto selection = select_backward_kernel(desc, capabilities, options.kernel, options.refusals);
   if (!selection) return selection.error();
+  kernel = selection->kernel.name;
   auto layout = lay_out_backward(desc, capabilities, selection->kernel, options);
   if (!layout) return layout.error();
   auto passes = backward_program(desc, capabilities, selection->kernel, *layout, options);
@@ -35,7 +39,17 @@ Result<std::shared_ptr<const BackwardState>> make_plan(const Device& device, con
                                   options.capture_statistics, options.deferred_compilation});
   if (!program) return program.error();
   return std::make_shared<const BackwardState>(
-      BackwardState{desc, *std::move(selection), *layout, capabilities.device_name, *std::move(program)});
+      BackwardState{device.share(), desc, *std::move(selection), *layout, *std::move(program)});
+}
+
+Result<std::shared_ptr<const BackwardState>> make_plan(const Device& device, const BackwardDesc& given,
+                                                       const BackwardOptions& options) {
+  if (Result<void> s = validate(given); !s) return s.error();
+  const BackwardDesc desc = given.resolved();
+  return with_next_kernels(device.state().log, options,
+                           [&](const BackwardOptions& attempt, std::string_view& kernel) {
+                             return plan_kernel(device, desc, attempt, kernel);
+                           });
 }
 
 std::string gradient_names(const BackwardDesc& desc) {
@@ -80,6 +94,24 @@ DataType BackwardPlan::probability_type() const {
   return state_->selection.kernel.probability_type;
 }
 
+std::string BackwardPlan::configuration() const {
+  const BackwardDesc& desc = state_->desc;
+  const AttentionDesc& attention = desc.attention;
+  // Those of other chunks are the same, and other passes are no kernel of its own.
+  const std::size_t kernel_passes = desc.has_grad_key || desc.has_grad_value ? 2 : 1;
+  std::span<const detail::ProgramPass> passes = state_->program->desc().passes;
+  passes = passes.first(std::min(passes.size(), kernel_passes));
+  return detail::message("backward ", kernel_name(), ", ", name(attention.query.type), " ",
+                         name(attention.key.type), " ", name(attention.value.type), " ",
+                         name(desc.grad_output->type), ", d", attention.head_dim, " dv", attention.value_dim,
+                         ", ", state_->selection.kernel.summary, ", code ", std::hex,
+                         detail::hash_of(passes));
+}
+
+bool BackwardPlan::uses_matrix_units() const {
+  return state_->selection.kernel.uses_matrix_units;
+}
+
 std::uint32_t BackwardPlan::chunk_keys() const {
   return state_->layout.chunk_keys;
 }
@@ -87,12 +119,13 @@ std::uint32_t BackwardPlan::chunk_keys() const {
 std::string BackwardPlan::describe() const {
   const AttentionDesc& desc = state_->desc.attention;
   const detail::BackwardLayout& layout = state_->layout;
-  std::string text = detail::message(
-      "backward: batch ", desc.batch, ", query_heads ", desc.query_heads, ", kv_heads ", desc.kv_heads,
-      ", query_length ", desc.query_length, ", kv_length ", desc.kv_length, ", head_dim ", desc.head_dim,
-      ", value_dim ", desc.value_dim, desc.causal ? ", causal" : "",
-      "\ngradients: ", detail::gradient_names(state_->desc), "\ndevice: ", state_->device_name,
-      "\nkernel: ", kernel_name(), " (", state_->selection.kernel.summary, ")\n");
+  std::string text =
+      detail::message("backward: batch ", desc.batch, ", query_heads ", desc.query_heads, ", kv_heads ",
+                      desc.kv_heads, ", query_length ", desc.query_length, ", kv_length ", desc.kv_length,
+                      ", head_dim ", desc.head_dim, ", value_dim ", desc.value_dim,
+                      desc.causal ? ", causal" : "", "\ngradients: ", detail::gradient_names(state_->desc),
+                      "\ndevice: ", state_->device->capabilities.device_name, "\nkernel: ", kernel_name(),
+                      " (", state_->selection.kernel.summary, ")\n");
   for (const KernelSupport& support : state_->selection.considered) {
     if (!support.reason.empty()) {
       text += detail::message("refused: ", support.kernel, ": ", support.reason, "\n");
@@ -150,6 +183,10 @@ Result<void> BackwardPlan::rewrite(Bindings& bindings, const BackwardTensors& te
   return detail::without_exceptions([&]() -> Result<void> {
     return state_->program->rewrite(bindings.state(), detail::BackwardCall(tensors).call(workspace));
   });
+}
+
+bool BackwardPlan::is_on(const Device& device) const noexcept {
+  return device.handle() == state_->device->device;
 }
 
 bool BackwardPlan::has_made(const Bindings& bindings) const noexcept {

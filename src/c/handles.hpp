@@ -144,6 +144,16 @@ void give(std::unique_ptr<Handle> made, Handle** target) {
 /// The plan of attention that a plan is, or that a layer has; null for others.
 [[nodiscard]] const AttentionPlan* attention_of(const vkattn_plan& plan);
 
+/// Calls `use` with the plan that can run on matrix units: one of attention, gradients or a product, of a
+/// layer that of its attention. Of others nothing but `none`.
+template <class None, class Use>
+[[nodiscard]] None with_kernel_plan(const vkattn_plan& plan, None none, Use&& use) {
+  if (const AttentionPlan* const it = attention_of(plan)) return use(*it);
+  if (const auto* const it = std::get_if<BackwardPlan>(&plan.plan)) return use(*it);
+  if (const auto* const it = std::get_if<MatmulPlan>(&plan.plan)) return use(*it);
+  return none;
+}
+
 /// Copies as much of a text as fits, with a 0 at its end; the bytes that all of it takes.
 std::size_t copy_text(std::string_view text, char* target, std::size_t capacity);
 

@@ -23,6 +23,9 @@ Options options_of_kernels(const vkattn_plan_options& given) {
   options.push_descriptors = given.push_descriptors != 0;
   options.deferred_compilation = given.deferred_compilation != 0;
   options.capture_statistics = given.capture_statistics != 0;
+  for (const vkattn_kernel_refusal& refusal : std::span(given.refusals, given.refusal_count)) {
+    options.refusals.push_back({text(refusal.kernel), text(refusal.reason)});
+  }
   return options;
 }
 
@@ -48,9 +51,6 @@ Result<PlanOptions> attention_options(const vkattn_plan_options& given) {
     options.tile = TileSizes{tile.threads, tile.subgroups, tile.columns, tile.rows, tile.keys, tile.dims};
   }
   options.strict_nonfinite = given.strict_nonfinite != 0;
-  for (const vkattn_kernel_refusal& refusal : std::span(given.refusals, given.refusal_count)) {
-    options.refusals.push_back({text(refusal.kernel), text(refusal.reason)});
-  }
   return options;
 }
 

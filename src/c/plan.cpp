@@ -213,8 +213,10 @@ size_t vkattn_plan_describe(const vkattn_plan* plan, char* text, size_t capacity
 size_t vkattn_plan_get_configuration(const vkattn_plan* plan, char* text, size_t capacity) {
   std::size_t bytes = 0;
   (void)c::run(nullptr, [&]() -> Result<void> {
-    const vkattn::AttentionPlan* const attention = plan != nullptr ? c::attention_of(*plan) : nullptr;
-    bytes = c::copy_text(attention != nullptr ? attention->configuration() : std::string(), text, capacity);
+    const auto configuration = [](const auto& it) { return it.configuration(); };
+    bytes = c::copy_text(
+        plan != nullptr ? c::with_kernel_plan(*plan, std::string(), configuration) : std::string(), text,
+        capacity);
     return {};
   });
   return bytes;

@@ -10,8 +10,8 @@ using vkattn::SelfTest;
 namespace c = vkattn::c;
 
 uint32_t vkattn_plan_needs_self_test(const vkattn_plan* plan) {
-  const vkattn::AttentionPlan* const it = plan != nullptr ? c::attention_of(*plan) : nullptr;
-  return it != nullptr && SelfTest::is_needed(*it) ? 1U : 0U;
+  const auto is_needed = [](const auto& it) { return SelfTest::is_needed(it); };
+  return plan != nullptr && c::with_kernel_plan(*plan, false, is_needed) ? 1U : 0U;
 }
 
 vkattn_result vkattn_self_test_create(vkattn_device* device, const vkattn_plan* plan, VkPipelineCache cache,
@@ -21,9 +21,11 @@ vkattn_result vkattn_self_test_create(vkattn_device* device, const vkattn_plan* 
       return c::invalid("device, plan or test is null");
     }
     *test = nullptr;
-    const vkattn::AttentionPlan* const it = c::attention_of(*plan);
-    if (it == nullptr) return c::invalid("only plans of attention, and of layers, have self-tests");
-    auto made = SelfTest::create(device->device, *it, cache);
+    auto made = c::with_kernel_plan(
+        *plan,
+        Result<SelfTest>(c::invalid("only plans of attention, gradients and products have self-tests, and "
+                                    "layers that of their attention")),
+        [&](const auto& it) { return SelfTest::create(device->device, it, cache); });
     if (!made) return made.error();
     c::give(std::make_unique<vkattn_self_test>(vkattn_self_test{*std::move(made), {}}), test);
     return {};

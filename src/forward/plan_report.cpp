@@ -1,6 +1,8 @@
 // What a plan tells of itself.
 #include <vkattn/plan.hpp>
 
+#include <span>
+
 #include "attention/tensor_table.hpp"
 #include "common/message.hpp"
 #include "forward/hints.hpp"
@@ -31,20 +33,12 @@ bool AttentionPlan::uses_matrix_units() const {
 std::string AttentionPlan::configuration() const {
   const detail::PlanState& plan = *state_;
   const AttentionDesc& desc = plan.desc;
-  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, 64 bits (Fowler, Noll and Vo)
-  const auto add = [&](std::uint32_t word) { hash = (hash ^ word) * 0x100000001b3ULL; };
-  const std::vector<detail::ProgramPass>& passes = plan.program->desc().passes;
-  if (!passes.empty()) {
-    const detail::ProgramPass& kernel = passes[plan.kernel_pass];
-    for (const std::uint8_t byte : kernel.code.bytes()) add(byte);
-    for (const detail::SpecializationValue& value : kernel.specialization) {
-      add(value.id);
-      add(value.value);
-    }
-  }
+  std::span<const detail::ProgramPass> passes = plan.program->desc().passes;
+  if (!passes.empty()) passes = passes.subspan(plan.kernel_pass, 1);
   return detail::message(kernel_name(), ", ", name(desc.query.type), " ", name(desc.key.type), " ",
                          name(desc.value.type), " ", name(desc.output.type), ", d", desc.head_dim, " dv",
-                         desc.value_dim, ", ", plan.selection.config.summary, ", code ", std::hex, hash);
+                         desc.value_dim, ", ", plan.selection.config.summary, ", code ", std::hex,
+                         detail::hash_of(passes));
 }
 
 VkDeviceSize AttentionPlan::workspace_bytes() const {

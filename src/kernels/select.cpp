@@ -38,11 +38,7 @@ Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
 
 Result<KernelConfig> consider(const Kernel& kernel, const AttentionDesc& desc,
                               const Capabilities& capabilities, const SelectionRequest& request) {
-  const auto is_of_kernel = [&](const KernelRefusal& refusal) { return refusal.kernel == kernel.name; };
-  const auto refusal = std::find_if(request.refusals.begin(), request.refusals.end(), is_of_kernel);
-  if (refusal != request.refusals.end()) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS, refusal->reason};
-  }
+  if (Result<void> s = check_not_refused(kernel.name, request.refusals); !s) return s.error();
   auto config = configure(kernel, desc, capabilities, request.tile);
   // Kernels on matrix units multiply hidden rows of V by 0, which NaN and infinities survive.
   if (config && request.strict_nonfinite && config->uses_matrix_units) {
@@ -66,6 +62,13 @@ Error nothing_accepts(const std::vector<KernelSupport>& considered, ErrorCode co
 }
 
 }  // namespace
+
+Result<void> check_not_refused(std::string_view kernel, std::span<const KernelRefusal> refusals) {
+  const auto is_of_kernel = [&](const KernelRefusal& refusal) { return refusal.kernel == kernel; };
+  const auto refusal = std::find_if(refusals.begin(), refusals.end(), is_of_kernel);
+  if (refusal == refusals.end()) return {};
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS, refusal->reason};
+}
 
 Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& capabilities,
                                 const SelectionRequest& request) {

@@ -20,6 +20,10 @@ struct SelectionRequest {
   bool strict_nonfinite = false;            ///< see PlanOptions
 };
 
+/// The refusal of a kernel as an Error; nothing where it may be used.
+[[nodiscard]] Result<void> check_not_refused(std::string_view kernel,
+                                             std::span<const KernelRefusal> refusals);
+
 [[nodiscard]] Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& capabilities,
                                               const SelectionRequest& request);
 

@@ -43,6 +43,7 @@ struct MatmulConfig {
   MatmulTile tile;
   std::uint32_t workgroup_size = 0;
   std::uint32_t required_subgroup_size = 0;
+  bool uses_matrix_units = false;
   std::uint32_t block_rows = 0, block_columns = 0;  ///< of a workgroup
   std::string summary;                              ///< for describe(): block sizes in words
 };

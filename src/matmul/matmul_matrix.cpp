@@ -144,6 +144,7 @@ Result<MatmulConfig> configure_matmul_matrix(const MatmulDesc& desc, const Capab
   const MatrixTile& tile = *chosen;
   config.tile = {0, tile.rows, tile.columns, tile.inner, tile.subgroups};
   config.workgroup_size = tile.threads();
+  config.uses_matrix_units = true;
   config.required_subgroup_size = required_subgroup_size(capabilities, *lanes);
   config.block_rows = tile.block_rows();
   config.block_columns = tile.block_columns();

@@ -1,9 +1,12 @@
 // The plan of a matrix multiplication.
+#include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "attention/tensor_rules.hpp"
 #include "common/message.hpp"
+#include "kernels/next_kernel.hpp"
 #include "matmul/matmul_program.hpp"
 #include "matmul/matmul_tensors.hpp"
 
@@ -12,10 +15,10 @@ namespace vkattn {
 namespace detail {
 
 struct MatmulState {
+  std::shared_ptr<const DeviceState> device;
   MatmulDesc desc;
   MatmulSelection selection;
   InnerSplit split;
-  std::string device_name;
   std::shared_ptr<const Program> program;
 };
 
@@ -55,14 +58,14 @@ Result<void> check_places(const MatmulDesc& desc, const MatmulTensors& tensors) 
   return {};
 }
 
-Result<std::shared_ptr<const MatmulState>> make_plan(const Device& device, const MatmulDesc& given,
-                                                     const MatmulOptions& options) {
-  if (Result<void> s = validate(given); !s) return s.error();
-  const MatmulDesc desc = given.resolved();
-  if (Result<void> s = check_built({desc.b.type}); !s) return s.error();
+/// With the first kernel that is not refused.
+Result<std::shared_ptr<const MatmulState>> plan_kernel(const Device& device, const MatmulDesc& desc,
+                                                       const MatmulOptions& options,
+                                                       std::string_view& kernel) {
   const Capabilities& capabilities = device.capabilities();
   auto selection = select_matmul_kernel(desc, capabilities, options);
   if (!selection) return selection.error();
+  kernel = selection->config.name;
   const InnerSplit split = choose_inner_split(selection->config, capabilities, options.inner_splits);
   auto passes = matmul_program(desc, selection->config, split, options, capabilities);
   if (!passes) return passes.error();
@@ -71,7 +74,18 @@ Result<std::shared_ptr<const MatmulState>> make_plan(const Device& device, const
                                   options.capture_statistics, options.deferred_compilation});
   if (!program) return program.error();
   return std::make_shared<const MatmulState>(
-      MatmulState{desc, *std::move(selection), split, capabilities.device_name, *std::move(program)});
+      MatmulState{device.share(), desc, *std::move(selection), split, *std::move(program)});
+}
+
+Result<std::shared_ptr<const MatmulState>> make_plan(const Device& device, const MatmulDesc& given,
+                                                     const MatmulOptions& options) {
+  if (Result<void> s = validate(given); !s) return s.error();
+  const MatmulDesc desc = given.resolved();
+  if (Result<void> s = check_built({desc.b.type}); !s) return s.error();
+  return with_next_kernels(device.state().log, options,
+                           [&](const MatmulOptions& attempt, std::string_view& kernel) {
+                             return plan_kernel(device, desc, attempt, kernel);
+                           });
 }
 
 }  // namespace
@@ -107,6 +121,20 @@ MatmulTile MatmulPlan::tile() const {
   return state_->selection.config.tile;
 }
 
+std::string MatmulPlan::configuration() const {
+  const MatmulDesc& desc = state_->desc;
+  std::span<const detail::ProgramPass> passes = state_->program->desc().passes;
+  // The combine pass is no kernel of its own.
+  passes = passes.first(std::min<std::size_t>(passes.size(), 1));
+  return detail::message("matmul ", kernel_name(), ", ", desc.a_is_ones ? "ones" : name(desc.a.type), " ",
+                         name(desc.b.type), " ", name(desc.output.type), ", ",
+                         state_->selection.config.summary, ", code ", std::hex, detail::hash_of(passes));
+}
+
+bool MatmulPlan::uses_matrix_units() const {
+  return state_->selection.config.uses_matrix_units;
+}
+
 std::vector<DispatchInfo> MatmulPlan::dispatches() const {
   return state_->program->dispatches();
 }
@@ -132,7 +160,7 @@ std::string MatmulPlan::describe() const {
       "matmul: batch ", desc.batch, ", rows ", desc.rows, ", columns ", desc.columns, ", inner ", desc.inner,
       ", ", desc.a_is_ones ? "ones" : name(desc.a.type), " x ", name(desc.b.type), " to ",
       name(desc.output.type), desc.has_bias ? ", bias" : "", desc.accumulates ? ", accumulates" : "",
-      "\ndevice: ", state_->device_name, "\nkernel: ", config.name, " (", config.summary,
+      "\ndevice: ", state_->device->capabilities.device_name, "\nkernel: ", config.name, " (", config.summary,
       config.view.bias_by_row ? ", rows and columns exchanged" : "", ")\n");
   for (const KernelSupport& support : state_->selection.considered) {
     if (!support.reason.empty()) {
@@ -171,6 +199,10 @@ Result<void> MatmulPlan::rewrite(Bindings& bindings, const MatmulTensors& tensor
     if (Result<void> s = detail::check_places(state_->desc, tensors); !s) return s;
     return state_->program->rewrite(bindings.state(), detail::MatmulCall(tensors, workspace).call());
   });
+}
+
+bool MatmulPlan::is_on(const Device& device) const noexcept {
+  return device.handle() == state_->device->device;
 }
 
 bool MatmulPlan::has_made(const Bindings& bindings) const noexcept {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/message.hpp"
+#include "kernels/select.hpp"
 #include "kernels/tile_table.hpp"
 #include "matmul/matmul_kernel.hpp"
 #include "matmul/matmul_tensors.hpp"
@@ -94,6 +95,7 @@ std::vector<MatmulKernel> kernels_in_order(const Capabilities& capabilities) {
 
 Result<MatmulConfig> configure(const MatmulKernel& kernel, const MatmulDesc& desc,
                                const Capabilities& capabilities, const MatmulOptions& options) {
+  if (Result<void> s = check_not_refused(kernel.name, options.refusals); !s) return s.error();
   const std::vector<MatmulTile> tiles =
       options.tile ? std::vector{*options.tile} : matmul_tiles(kernel.name, capabilities);
   auto config = kernel.configure(desc, capabilities, tiles);

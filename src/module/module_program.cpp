@@ -151,7 +151,7 @@ Result<void> ModuleProgram::add(std::string name, const MatmulDesc& desc, const 
   how.kernel = options_.matmul_kernel;
   how.max_dispatch_ns = options_.max_dispatch_ns;
   how.deferred_compilation = options_.deferred_compilation;
-  auto plan = MatmulPlan::create(device_, desc, how);
+  auto plan = made_by(options_.make_matmul, device_, desc, how);
   if (!plan)
     return Error{plan.error().code, plan.error().vk_result, message(name, ": ", plan.error().message)};
   push<MatmulPlan, MatmulTensors>(std::move(name), *std::move(plan), [places](const ModuleCall& call) {
@@ -178,7 +178,7 @@ Result<void> ModuleProgram::add(std::string name, const BackwardDesc& desc,
   how.kernel = options_.backward_kernel;
   how.max_dispatch_ns = options_.max_dispatch_ns;
   how.deferred_compilation = options_.deferred_compilation;
-  auto plan = BackwardPlan::create(device_, desc, how);
+  auto plan = made_by(options_.make_backward, device_, desc, how);
   if (!plan) return plan.error();
   push(std::move(name), *std::move(plan), std::move(tensors));
   return {};
@@ -190,6 +190,9 @@ void ModuleProgram::add(std::string name, AttentionPlan plan,
 }
 
 void ModuleProgram::finish() {
+  options_.make_attention = nullptr;
+  options_.make_backward = nullptr;
+  options_.make_matmul = nullptr;
   // Workspaces of one phase are in use at the same time; those of different phases lie in one place.
   const VkDeviceSize shared = pieces_.bytes();
   workspace_bytes_ = shared;

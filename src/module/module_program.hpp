@@ -83,6 +83,13 @@ struct ModuleStep {
   bool waits = false;  ///< the first of its phase that records something, and not the first of all
 };
 
+/// A plan by what makes it, where there is such, else by its create().
+template <class Plan, class Desc, class Options>
+[[nodiscard]] Result<Plan> made_by(const std::function<Result<Plan>(const Desc&, const Options&)>& make,
+                                   const Device& device, const Desc& desc, const Options& options) {
+  return make ? make(desc, options) : Plan::create(device, desc, options);
+}
+
 struct MatmulPlaces {
   Place a, b, bias, output;
 };

@@ -41,6 +41,19 @@ std::string pass_names(const ProgramDesc& program) {
 
 }  // namespace
 
+std::uint64_t hash_of(std::span<const ProgramPass> passes) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, 64 bits (Fowler, Noll and Vo)
+  const auto add = [&](std::uint32_t word) { hash = (hash ^ word) * 0x100000001b3ULL; };
+  for (const ProgramPass& pass : passes) {
+    for (const std::uint8_t byte : pass.code.bytes()) add(byte);
+    for (const SpecializationValue& value : pass.specialization) {
+      add(value.id);
+      add(value.value);
+    }
+  }
+  return hash;
+}
+
 void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std::uint64_t units,
                const UnitLimits& limits, const Capabilities& capabilities) {
   if (units == 0) return;

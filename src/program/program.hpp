@@ -100,6 +100,9 @@ struct ProgramPass {
   std::optional<PassBarrier> barrier;        ///< before it, unless it is the first to be recorded
 };
 
+/// Of code and constants: equal for passes whose pipelines do the same, for one driver.
+[[nodiscard]] std::uint64_t hash_of(std::span<const ProgramPass> passes);
+
 /// One dispatch: a run of a pass's units on a set.
 struct ProgramStep {
   std::uint32_t pass = 0;

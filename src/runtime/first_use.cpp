@@ -25,8 +25,7 @@ struct LoadedTest {
   void record(VkCommandBuffer commands) const { test.record(commands, bindings); }
 };
 
-Result<LoadedTest> load_test(const Runtime& runtime, const AttentionPlan& plan, TestPurpose purpose) {
-  auto test = SelfTest::create(runtime.device(), plan, runtime.pipeline_cache(), purpose);
+Result<LoadedTest> load_test(const Runtime& runtime, Result<SelfTest> test) {
   if (!test) return test.error();
   auto buffer = runtime.create_buffer(test->buffer_bytes());
   if (!buffer) return buffer.error();
@@ -38,15 +37,8 @@ Result<LoadedTest> load_test(const Runtime& runtime, const AttentionPlan& plan, 
   return LoadedTest{*std::move(test), std::move(bytes), *std::move(buffer), *std::move(bindings)};
 }
 
-std::string milliseconds(std::uint64_t nanoseconds) {
-  const double time = static_cast<double>(nanoseconds) * 1e-6;
-  return time < 100 ? message(std::setprecision(3), time, " ms") : message(std::llround(time), " ms");
-}
-
-}  // namespace
-
-Result<TestOutcome> run_self_test(const Runtime& runtime, const AttentionPlan& plan) {
-  auto loaded = load_test(runtime, plan, TestPurpose::kResults);
+Result<TestOutcome> run_test(const Runtime& runtime, Result<SelfTest> test) {
+  auto loaded = load_test(runtime, std::move(test));
   if (!loaded) return loaded.error();
   const auto done = runtime.execute([&](VkCommandBuffer commands) { loaded->record(commands); });
   if (!done) return done.error();
@@ -56,11 +48,31 @@ Result<TestOutcome> run_self_test(const Runtime& runtime, const AttentionPlan& p
   return TestOutcome{*std::move(failure), 0};
 }
 
+std::string milliseconds(std::uint64_t nanoseconds) {
+  const double time = static_cast<double>(nanoseconds) * 1e-6;
+  return time < 100 ? message(std::setprecision(3), time, " ms") : message(std::llround(time), " ms");
+}
+
+}  // namespace
+
+Result<TestOutcome> run_self_test(const Runtime& runtime, const AttentionPlan& plan) {
+  return run_test(runtime, SelfTest::create(runtime.device(), plan, runtime.pipeline_cache()));
+}
+
+Result<TestOutcome> run_self_test(const Runtime& runtime, const BackwardPlan& plan) {
+  return run_test(runtime, SelfTest::create(runtime.device(), plan, runtime.pipeline_cache()));
+}
+
+Result<TestOutcome> run_self_test(const Runtime& runtime, const MatmulPlan& plan) {
+  return run_test(runtime, SelfTest::create(runtime.device(), plan, runtime.pipeline_cache()));
+}
+
 Result<TestOutcome> time_kernel(const Runtime& runtime, const AttentionPlan& plan) {
   constexpr double kEnoughNs = 10e6;
   constexpr double kSlowNs = 100e6;
   constexpr int kMostRuns = 16;
-  const auto loaded = load_test(runtime, plan, TestPurpose::kTime);
+  const auto loaded = load_test(
+      runtime, SelfTest::create(runtime.device(), plan, runtime.pipeline_cache(), TestPurpose::kTime));
   if (!loaded) return loaded.error();
   double least = HUGE_VAL, sum = 0;
   for (int run = 0; run < kMostRuns && sum < kEnoughNs; ++run) {

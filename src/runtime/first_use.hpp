@@ -13,9 +13,13 @@
 
 namespace vkattn::detail {
 
-/// Runs a small problem of the plan's kind on the same kernel with the same block sizes, and compares with
-/// the reference. An Error where it could not run.
+/// Runs a small problem of the plan's kind (attention, gradients or a product) on the same kernel with the
+/// same block sizes, and compares with the reference. An Error where it could not run.
+/// @{
 [[nodiscard]] Result<TestOutcome> run_self_test(const Runtime& runtime, const AttentionPlan& plan);
+[[nodiscard]] Result<TestOutcome> run_self_test(const Runtime& runtime, const BackwardPlan& plan);
+[[nodiscard]] Result<TestOutcome> run_self_test(const Runtime& runtime, const MatmulPlan& plan);
+/// @}
 
 /// The time of a problem of the plan's kind that fills the device: the least of a few runs, within some ten
 /// milliseconds; of a kernel that is far slower than that, of one run.

@@ -14,8 +14,8 @@ namespace detail {
 namespace {
 
 // Why the plan's kernel is not to be used here, where it needs a self-test; empty where it may be.
-Result<std::string> reason_after_self_test(const Runtime& runtime, RuntimeState& state,
-                                           const AttentionPlan& plan) {
+template <class Plan>
+Result<std::string> reason_after_self_test(const Runtime& runtime, RuntimeState& state, const Plan& plan) {
   if (!SelfTest::is_needed(plan)) return std::string();
   const std::string configuration = plan.configuration();
   std::optional<TestOutcome> known = state.self_tests.find(configuration);
@@ -97,41 +97,117 @@ Result<TimesVerdict> compare_times(const Runtime& runtime, RuntimeState& state, 
   return verdict;
 }
 
+// By those of all first kernels: puts what is too slow into the refusals, and says whether that makes another
+// plan.
+Result<bool> add_times(const Runtime& runtime, RuntimeState& state, const AttentionPlan& plan,
+                       PlanOptions& options) {
+  auto verdict = compare_times(runtime, state, plan, options);
+  if (!verdict) return verdict.error();
+  const bool changes = !verdict->refusals.empty() || !verdict->note.empty();
+  options.refusals.insert(options.refusals.end(), verdict->refusals.begin(), verdict->refusals.end());
+  if (!verdict->note.empty()) options.notes.push_back(std::move(verdict->note));
+  return changes;
+}
+
+// No problems of these kinds are timed.
+Result<bool> add_times(const Runtime& /*runtime*/, RuntimeState& /*state*/, const BackwardPlan& /*plan*/,
+                       BackwardOptions& /*options*/) {
+  return false;
+}
+Result<bool> add_times(const Runtime& /*runtime*/, RuntimeState& /*state*/, const MatmulPlan& /*plan*/,
+                       MatmulOptions& /*options*/) {
+  return false;
+}
+
+// A plan whose kernel has passed its self-test: where one fails, it is refused and the plan made again.
+template <class Plan, class Desc, class Options>
+Result<Plan> make_tested_plan(const Runtime& runtime, RuntimeState& state, const Desc& desc,
+                              Options options) {
+  if (Result<void> s = check_not_lost(state); !s) return s.error();
+  // Statistics come from compiling.
+  if (options.pipeline_cache == VK_NULL_HANDLE && !options.capture_statistics)
+    options.pipeline_cache = runtime.pipeline_cache();
+  // Nothing that was never tested is compiled outside of its test, which may end the program.
+  const bool compiles = !std::exchange(options.deferred_compilation, true);
+  for (bool is_compared = false;;) {
+    auto plan = Plan::create(*state.device, desc, options);
+    if (!plan) return plan;
+    auto reason = reason_after_self_test(runtime, state, *plan);
+    if (!reason) return reason.error();
+    if (reason->empty() && !std::exchange(is_compared, true)) {
+      const auto changes = add_times(runtime, state, *plan, options);
+      if (!changes) return changes.error();
+      if (*changes) continue;
+    }
+    if (reason->empty() && compiles) {
+      const Result<void> compiled = plan->compile();
+      const bool refused = !compiled && compiled.error().code == ErrorCode::kUnsupported;
+      if (!compiled && (!refused || !options.kernel.empty())) return compiled.error();
+      if (refused) *reason = compiled.error().message;
+    }
+    if (reason->empty()) return plan;
+    options.refusals.push_back({std::string(plan->kernel_name()), *std::move(reason)});
+  }
+}
+
+// Plans of a layer are the runtime's too, where the caller makes none.
+MultiHeadAttentionOptions with_tested_plans(const Runtime& runtime, MultiHeadAttentionOptions options) {
+  if (options.pipeline_cache == VK_NULL_HANDLE) options.pipeline_cache = runtime.pipeline_cache();
+  if (!options.make_attention) {
+    options.make_attention = [&runtime](const AttentionDesc& desc, const PlanOptions& how) {
+      return runtime.make_plan(desc, how);
+    };
+  }
+  if (!options.make_backward) {
+    options.make_backward = [&runtime](const BackwardDesc& desc, const BackwardOptions& how) {
+      return runtime.make_backward_plan(desc, how);
+    };
+  }
+  if (!options.make_matmul) {
+    options.make_matmul = [&runtime](const MatmulDesc& desc, const MatmulOptions& how) {
+      return runtime.make_matmul_plan(desc, how);
+    };
+  }
+  return options;
+}
+
 }  // namespace
 
 }  // namespace detail
 
 Result<AttentionPlan> Runtime::make_plan(const AttentionDesc& desc, const PlanOptions& options) const {
-  return detail::without_exceptions([&]() -> Result<AttentionPlan> {
-    if (Result<void> s = detail::check_not_lost(*state_); !s) return s.error();
+  return detail::without_exceptions([&] {
     PlanOptions full = options;
-    // Statistics come from compiling.
-    if (full.pipeline_cache == VK_NULL_HANDLE && !full.capture_statistics)
-      full.pipeline_cache = pipeline_cache();
     if (!full.tuning) full.tuning = state_->tuning;
-    // Nothing that was never tested is compiled outside of its test, which may end the program.
-    full.deferred_compilation = true;
-    for (bool is_compared = false;;) {
-      auto plan = AttentionPlan::create(*state_->device, desc, full);
-      if (!plan) return plan;
-      auto reason = detail::reason_after_self_test(*this, *state_, *plan);
-      if (!reason) return reason.error();
-      if (reason->empty() && !std::exchange(is_compared, true)) {
-        auto verdict = detail::compare_times(*this, *state_, *plan, full);
-        if (!verdict) return verdict.error();
-        full.refusals.insert(full.refusals.end(), verdict->refusals.begin(), verdict->refusals.end());
-        if (!verdict->note.empty()) full.notes.push_back(std::move(verdict->note));
-        if (!verdict->refusals.empty() || full.notes.size() != options.notes.size()) continue;
-      }
-      if (reason->empty() && !options.deferred_compilation) {
-        const Result<void> compiled = plan->compile();
-        const bool refused = !compiled && compiled.error().code == ErrorCode::kUnsupported;
-        if (!compiled && (!refused || !options.kernel.empty())) return compiled.error();
-        if (refused) *reason = compiled.error().message;
-      }
-      if (reason->empty()) return plan;
-      full.refusals.push_back({std::string(plan->kernel_name()), *std::move(reason)});
-    }
+    return detail::make_tested_plan<AttentionPlan>(*this, *state_, desc, std::move(full));
+  });
+}
+
+Result<BackwardPlan> Runtime::make_backward_plan(const BackwardDesc& desc,
+                                                 const BackwardOptions& options) const {
+  return detail::without_exceptions(
+      [&] { return detail::make_tested_plan<BackwardPlan>(*this, *state_, desc, options); });
+}
+
+Result<MatmulPlan> Runtime::make_matmul_plan(const MatmulDesc& desc, const MatmulOptions& options) const {
+  return detail::without_exceptions(
+      [&] { return detail::make_tested_plan<MatmulPlan>(*this, *state_, desc, options); });
+}
+
+Result<MultiHeadAttentionPlan> Runtime::make_multi_head_attention_plan(
+    const MultiHeadAttentionDesc& desc, const MultiHeadAttentionOptions& options) const {
+  return detail::without_exceptions([&]() -> Result<MultiHeadAttentionPlan> {
+    if (Result<void> s = detail::check_not_lost(*state_); !s) return s.error();
+    return MultiHeadAttentionPlan::create(*state_->device, desc, detail::with_tested_plans(*this, options));
+  });
+}
+
+Result<MultiHeadAttentionBackwardPlan> Runtime::make_multi_head_attention_backward_plan(
+    const MultiHeadAttentionBackwardDesc& desc, const MultiHeadAttentionOptions& options) const {
+  return detail::without_exceptions([&]() -> Result<MultiHeadAttentionBackwardPlan> {
+    if (Result<void> s = detail::check_not_lost(*state_); !s) return s.error();
+    return MultiHeadAttentionBackwardPlan::create(*state_->device, desc,
+                                                  detail::with_tested_plans(*this, options));
   });
 }
 

@@ -269,49 +269,6 @@ Result<AppendPlan> Runtime::make_append_plan(const AppendDesc& desc, const Appen
   });
 }
 
-Result<BackwardPlan> Runtime::make_backward_plan(const BackwardDesc& desc,
-                                                 const BackwardOptions& options) const {
-  BackwardOptions full = options;
-  if (full.pipeline_cache == VK_NULL_HANDLE) full.pipeline_cache = pipeline_cache();
-  return BackwardPlan::create(*state_->device, desc, full);
-}
-
-Result<MatmulPlan> Runtime::make_matmul_plan(const MatmulDesc& desc, const MatmulOptions& options) const {
-  MatmulOptions full = options;
-  if (full.pipeline_cache == VK_NULL_HANDLE) full.pipeline_cache = pipeline_cache();
-  return MatmulPlan::create(*state_->device, desc, full);
-}
-
-Result<MultiHeadAttentionPlan> Runtime::make_multi_head_attention_plan(
-    const MultiHeadAttentionDesc& desc, const MultiHeadAttentionOptions& options) const {
-  return detail::without_exceptions([&]() -> Result<MultiHeadAttentionPlan> {
-    if (Result<void> s = detail::check_not_lost(*state_); !s) return s.error();
-    MultiHeadAttentionOptions full = options;
-    if (full.pipeline_cache == VK_NULL_HANDLE) full.pipeline_cache = pipeline_cache();
-    if (!full.attention_plan) {
-      if (Result<void> s = validate(desc); !s) return s.error();
-      PlanOptions attention = full.attention;
-      attention.pipeline_cache = full.pipeline_cache;
-      attention.deferred_compilation = full.deferred_compilation;
-      if (attention.max_dispatch_ns == 0) attention.max_dispatch_ns = full.max_dispatch_ns;
-      auto plan = make_plan(desc.resolved().attention, attention);
-      if (!plan) return plan.error();
-      full.attention_plan = *std::move(plan);
-    }
-    return MultiHeadAttentionPlan::create(*state_->device, desc, full);
-  });
-}
-
-Result<MultiHeadAttentionBackwardPlan> Runtime::make_multi_head_attention_backward_plan(
-    const MultiHeadAttentionBackwardDesc& desc, const MultiHeadAttentionOptions& options) const {
-  return detail::without_exceptions([&]() -> Result<MultiHeadAttentionBackwardPlan> {
-    if (Result<void> s = detail::check_not_lost(*state_); !s) return s.error();
-    MultiHeadAttentionOptions full = options;
-    if (full.pipeline_cache == VK_NULL_HANDLE) full.pipeline_cache = pipeline_cache();
-    return MultiHeadAttentionBackwardPlan::create(*state_->device, desc, full);
-  });
-}
-
 Result<Buffer> Runtime::create_workspace_of(VkDeviceSize bytes) const {
   if (bytes == 0) return Buffer();
   return create_buffer(bytes);

@@ -10,6 +10,7 @@
 #include "common/message.hpp"
 #include "kernels/split.hpp"
 #include "self_test/small_problem.hpp"
+#include "self_test/small_test.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn {
@@ -18,24 +19,20 @@ namespace detail {
 
 struct SelfTestState {
   std::shared_ptr<const DeviceState> device;
-  AttentionPlan plan;
-  AttentionTensors places;  ///< ranges in the buffer
+  std::unique_ptr<SmallTest> test;
+  std::vector<BufferRange> places;  ///< ranges in the buffer, empty for tensors that are not used
   BufferRange workspace;
   VkDeviceSize bytes = 0;
 
-  SelfTestState(std::shared_ptr<const DeviceState> on, AttentionPlan made)
-      : device(std::move(on)), plan(std::move(made)) {
-    const PerTensor<std::vector<std::byte>> tensors = small_tensors(plan.desc());
-    for (const TensorRow& row : tensor_table()) {
-      if (!tensors[row.range].empty()) places.*row.range = take(tensors[row.range].size());
-    }
-    if (plan.workspace_bytes() != 0) workspace = take(plan.workspace_bytes());
+  SelfTestState(std::shared_ptr<const DeviceState> on, std::unique_ptr<SmallTest> made)
+      : device(std::move(on)), test(std::move(made)) {
+    for (const std::vector<std::byte>& tensor : test->tensors()) places.push_back(take(tensor.size()));
+    workspace = take(test->workspace_bytes());
   }
 
   /// The memory of a tensor.
   template <class Bytes>
-  [[nodiscard]] Bytes part(Bytes memory, const TensorRow& row) const {
-    const BufferRange& place = places.*row.range;
+  [[nodiscard]] Bytes part(Bytes memory, const BufferRange& place) const {
     return memory.subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.size));
   }
 
@@ -47,6 +44,7 @@ struct SelfTestState {
 
  private:
   BufferRange take(VkDeviceSize size) {
+    if (size == 0) return {};
     // Whole words, as tensors are accessed.
     const VkDeviceSize alignment =
         std::max<VkDeviceSize>(device->capabilities.min_storage_offset_alignment, 64);
@@ -55,6 +53,24 @@ struct SelfTestState {
     return range;
   }
 };
+
+namespace {
+
+/// A test on the plan of the small problem that `desc_of()` gives.
+template <class Plan, class Options, class DescOf>
+Result<std::unique_ptr<SelfTestState>> make_test(const Device& device, const Plan& plan, Options options,
+                                                 const DescOf& desc_of) {
+  if (!plan.is_on(device)) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 "the plan was made on another VkDevice: give the device that it was made on"};
+  }
+  options.kernel = plan.kernel_name();
+  auto small = Plan::create(device, desc_of(), options);
+  if (!small) return small.error();
+  return std::make_unique<SelfTestState>(device.share(), small_test(*std::move(small)));
+}
+
+}  // namespace
 
 }  // namespace detail
 
@@ -67,25 +83,57 @@ bool SelfTest::is_needed(const AttentionPlan& plan) noexcept {
   return plan.uses_matrix_units() && !plan.desc().is_empty();
 }
 
+bool SelfTest::is_needed(const BackwardPlan& plan) noexcept {
+  return plan.uses_matrix_units() && !plan.desc().attention.is_empty();
+}
+
+bool SelfTest::is_needed(const MatmulPlan& plan) noexcept {
+  const MatmulDesc& desc = plan.desc();
+  return plan.uses_matrix_units() && desc.batch != 0 && desc.rows != 0 && desc.columns != 0;
+}
+
 Result<SelfTest> SelfTest::create(const Device& device, const AttentionPlan& plan,
                                   VkPipelineCache pipeline_cache, TestPurpose purpose) {
   return detail::without_exceptions([&]() -> Result<SelfTest> {
-    if (!plan.is_on(device)) {
-      return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                   "the plan was made on another VkDevice: give the device that it was made on"};
-    }
     PlanOptions options;
-    options.kernel = plan.kernel_name();
     options.tile = plan.tile();
     options.pipeline_cache = pipeline_cache;
     options.kv_splits = 1;
-    const AttentionDesc desc =
-        purpose == TestPurpose::kTime
-            ? detail::timed_problem(plan.desc(), detail::compute_units(device.capabilities()))
-            : detail::small_problem(plan.desc());
-    auto small = AttentionPlan::create(device, desc, options);
-    if (!small) return small.error();
-    return SelfTest(std::make_unique<detail::SelfTestState>(device.share(), *std::move(small)));
+    auto state = detail::make_test(device, plan, options, [&] {
+      return purpose == TestPurpose::kTime
+                 ? detail::timed_problem(plan.desc(), detail::compute_units(device.capabilities()))
+                 : detail::small_problem(plan.desc());
+    });
+    if (!state) return state.error();
+    return SelfTest(*std::move(state));
+  });
+}
+
+Result<SelfTest> SelfTest::create(const Device& device, const BackwardPlan& plan,
+                                  VkPipelineCache pipeline_cache) {
+  return detail::without_exceptions([&]() -> Result<SelfTest> {
+    BackwardOptions options;
+    options.pipeline_cache = pipeline_cache;
+    // Block sizes follow from types and dims, which are the same.
+    auto state =
+        detail::make_test(device, plan, options, [&] { return detail::small_backward(plan.desc()); });
+    if (!state) return state.error();
+    return SelfTest(*std::move(state));
+  });
+}
+
+Result<SelfTest> SelfTest::create(const Device& device, const MatmulPlan& plan,
+                                  VkPipelineCache pipeline_cache) {
+  return detail::without_exceptions([&]() -> Result<SelfTest> {
+    MatmulOptions options;
+    options.tile = plan.tile();
+    options.pipeline_cache = pipeline_cache;
+    // A split one writes other results, to the workspace.
+    options.inner_splits = plan.requirements().workspace_bytes == 0 ? 1 : 2;
+    auto state = detail::make_test(device, plan, options,
+                                   [&] { return detail::small_product(plan.desc(), plan.tile()); });
+    if (!state) return state.error();
+    return SelfTest(*std::move(state));
   });
 }
 
@@ -96,10 +144,10 @@ VkDeviceSize SelfTest::buffer_bytes() const {
 Result<void> SelfTest::fill(std::span<std::byte> memory) const {
   return detail::without_exceptions([&]() -> Result<void> {
     if (Result<void> s = state_->check_size(memory.size()); !s) return s;
-    const auto tensors = detail::small_tensors(state_->plan.desc());
-    for (const detail::TensorRow& row : detail::tensor_table()) {
-      const std::vector<std::byte>& bytes = tensors[row.range];
-      if (!bytes.empty()) std::memcpy(state_->part(memory, row).data(), bytes.data(), bytes.size());
+    const detail::TestBytes tensors = state_->test->tensors();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].empty()) continue;
+      std::memcpy(state_->part(memory, state_->places[i]).data(), tensors[i].data(), tensors[i].size());
     }
     return {};
   });
@@ -112,16 +160,14 @@ Result<Bindings> SelfTest::make_bindings(const BufferRange& buffer) const {
       if (place.size == 0) return {};
       return {buffer.buffer, buffer.offset + place.offset, place.size};
     };
-    AttentionTensors tensors;
-    for (const detail::TensorRow& row : detail::tensor_table()) {
-      tensors.*row.range = placed(state_->places.*row.range);
-    }
-    return state_->plan.make_bindings(tensors, placed(state_->workspace));
+    std::vector<BufferRange> tensors;
+    for (const BufferRange& place : state_->places) tensors.push_back(placed(place));
+    return state_->test->make_bindings(tensors, placed(state_->workspace));
   });
 }
 
 void SelfTest::record(VkCommandBuffer commands, const Bindings& bindings) const noexcept {
-  state_->plan.record(commands, bindings);
+  state_->test->record(commands, bindings);
   VkMemoryBarrier results{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
   results.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
   results.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
@@ -132,14 +178,12 @@ void SelfTest::record(VkCommandBuffer commands, const Bindings& bindings) const 
 Result<std::string> SelfTest::check(std::span<const std::byte> memory) const {
   return detail::without_exceptions([&]() -> Result<std::string> {
     if (Result<void> s = state_->check_size(memory.size()); !s) return s.error();
-    detail::PerTensor<std::vector<std::byte>> bytes;
-    for (const detail::TensorRow& row : detail::tensor_table()) {
-      const auto part = state_->part(memory, row);
-      bytes[row.range].assign(part.begin(), part.end());
+    detail::TestBytes tensors;
+    for (const BufferRange& place : state_->places) {
+      const auto part = state_->part(memory, place);
+      tensors.emplace_back(part.begin(), part.end());
     }
-    const HostTensors host =
-        detail::host_tensors([&](const detail::TensorRow& row) -> auto& { return bytes[row.range]; });
-    return detail::first_difference(state_->plan.desc(), host, state_->plan.probability_type());
+    return state_->test->first_difference(tensors);
   });
 }
 

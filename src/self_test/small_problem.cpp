@@ -2,16 +2,13 @@
 #include "self_test/small_problem.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <limits>
-#include <span>
 
 #include "attention/features.hpp"
 #include "common/integers.hpp"
-#include "common/message.hpp"
 #include "reference/reference.hpp"
+#include "self_test/small_numbers.hpp"
 
 namespace vkattn::detail {
 
@@ -25,84 +22,6 @@ constexpr std::int64_t kTimedLength = 512;  // queries and keys
 // About a workgroup's, and enough where another has twice as many.
 constexpr std::int64_t kTimedRowsOfUnit = 128;
 constexpr std::int64_t kMostTimedHeads = 64;
-
-// More elements repeat the first ones: large tensors are made in little time. No head of a small problem
-// does.
-constexpr std::int64_t kDistinctElements = std::int64_t{1} << 18U;
-
-void append(std::vector<std::byte>& bytes, float value, DataType type) {
-  std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
-  if (type == DataType::kFloat16) bits = float_to_half(value);
-  if (type == DataType::kBfloat16) bits = float_to_bfloat16(value);
-  for (std::uint32_t i = 0; i < element_bytes(type); ++i)
-    bytes.push_back(static_cast<std::byte>(bits >> 8U * i));
-}
-
-float element(std::span<const std::byte> bytes, std::size_t index, DataType type) {
-  if (type == DataType::kFloat32) {
-    float value = 0;
-    std::memcpy(&value, &bytes[index * 4], 4);
-    return value;
-  }
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, &bytes[index * 2], 2);
-  return type == DataType::kFloat16 ? half_to_float(bits) : bfloat16_to_float(bits);
-}
-
-// Uniform in [-2, 2), by a linear congruential generator (Knuth, MMIX): the same on every machine.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  float next() {
-    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
-    return static_cast<float>(static_cast<double>(state_ >> 40U) / double{1 << 22} - 2.0);
-  }
-
- private:
-  std::uint64_t state_;
-};
-
-void repeat(std::vector<std::byte>& bytes, std::size_t size) {
-  const std::size_t period = bytes.size();
-  bytes.resize(size);
-  for (std::size_t at = period; at < size; at += period) {
-    std::memcpy(&bytes[at], bytes.data(), std::min(period, size - at));
-  }
-}
-
-std::vector<std::byte> random_tensor(std::int64_t elements, DataType type, std::uint64_t seed) {
-  std::vector<std::byte> bytes;
-  Random random(seed);
-  for (std::int64_t i = 0; i < std::min(elements, kDistinctElements); ++i) append(bytes, random.next(), type);
-  repeat(bytes, static_cast<std::size_t>(elements) * element_bytes(type));
-  return bytes;
-}
-
-// In blocks where the type has some: scales up to 2 / 127, or that of the head, times any elements but NaN.
-// Whole words, as tensors of bytes are read.
-std::vector<std::byte> random_rows(std::int64_t rows, std::int64_t dims, DataType type, std::uint64_t seed) {
-  if (!is_quantised(type)) return random_tensor(rows * dims, type, seed);
-  std::vector<std::byte> bytes;
-  Random random(seed);
-  const std::int64_t blocks = rows * dims / block_elements(type);
-  const std::int64_t distinct = std::min(blocks, kDistinctElements / block_elements(type));
-  for (std::int64_t block = 0; block < distinct; ++block) {
-    std::uint32_t elements = block_bytes(type);
-    if (block_elements(type) > 1) {
-      append(bytes, random.next() / 127.0F, DataType::kFloat16);
-      elements -= 2;
-    }
-    for (std::uint32_t i = 0; i < elements; ++i) {
-      const auto bits = static_cast<unsigned>((random.next() + 2) * 64);
-      const bool is_nan = type == DataType::kFloat8E4m3 && (bits & 0x7fU) == 0x7fU;
-      bytes.push_back(static_cast<std::byte>(is_nan ? 0U : bits));
-    }
-  }
-  const std::size_t whole = static_cast<std::size_t>(blocks) * block_bytes(type);
-  repeat(bytes, whole);
-  bytes.resize(divide_up(whole, std::size_t{4}) * 4);
-  return bytes;
-}
 
 // A quarter of the keys hidden; in a mask of bits as many as the generator's bits say. Whole words, as masks
 // are read.
@@ -123,11 +42,6 @@ std::vector<std::byte> random_mask(const AttentionDesc& desc, std::uint64_t seed
     }
   }
   return bytes;
-}
-
-// What no kernel writes: a NaN of its own, so that a row that is left out is found.
-std::vector<std::byte> unwritten(std::int64_t bytes) {
-  return {static_cast<std::size_t>(bytes), std::byte{0xff}};
 }
 
 std::vector<std::byte> host_tensor(const TensorRow& row, const AttentionDesc& desc, std::uint64_t seed) {
@@ -218,33 +132,26 @@ PerTensor<std::vector<std::byte>> small_tensors(const AttentionDesc& desc) {
 
 std::string first_difference(const AttentionDesc& desc, const HostTensors& host, DataType probability_type) {
   const reference::Inputs inputs{host};
-  std::string difference;
-  const auto is_right = [&](double got, double expected, double tolerance, std::int64_t head,
-                            std::int64_t query, const std::string& what) {
-    if (got == expected || std::abs(got - expected) <= tolerance) return true;  // false for NaN
-    difference = message("head ", head, ", query ", query, ", ", what, " is ", got, " where ", expected,
-                         " was expected");
-    return false;
-  };
   for (std::int64_t head = 0; head < desc.query_heads; ++head) {
     for (std::int64_t query = 0; query < desc.query_length; ++query) {
       const reference::Row row = reference::compute_row(desc, inputs, {0, head, query});
       const auto row_index = static_cast<std::size_t>(head * desc.query_length + query);
       const double lse = static_cast<double>(element(host.lse.bytes(), row_index, DataType::kFloat32));
-      if (!is_right(lse, row.lse, reference::lse_tolerance(desc, row), head, query, "lse")) return difference;
+      std::string wrong = difference(lse, row.lse, reference::lse_tolerance(desc, row), "head ", head,
+                                     ", query ", query, ", lse");
+      if (!wrong.empty()) return wrong;
       for (std::int64_t dim = 0; dim < desc.value_dim; ++dim) {
         const std::size_t index =
             row_index * static_cast<std::size_t>(desc.value_dim) + static_cast<std::size_t>(dim);
         const double got = static_cast<double>(element(host.output.bytes(), index, desc.output.type));
-        if (!is_right(got, row.output[static_cast<std::size_t>(dim)],
-                      reference::output_tolerance(desc, row, dim, probability_type), head, query,
-                      message("dim ", dim))) {
-          return difference;
-        }
+        wrong = difference(got, row.output[static_cast<std::size_t>(dim)],
+                           reference::output_tolerance(desc, row, dim, probability_type), "head ", head,
+                           ", query ", query, ", dim ", dim);
+        if (!wrong.empty()) return wrong;
       }
     }
   }
-  return difference;
+  return {};
 }
 
 }  // namespace vkattn::detail

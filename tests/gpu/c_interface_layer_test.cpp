@@ -163,6 +163,10 @@ TEST_F(CInterfaceLayers, GradientsAreThoseOfCpp) {
   EXPECT_EQ(choice.kernel, plan->kernel_name());
   EXPECT_EQ(vkattn_plan_tensor_range(c_plan, VKATTN_TENSOR_BLOCK_MASK, 0), 0U);
   EXPECT_EQ(vkattn_plan_tensor_range(c_plan, VKATTN_TENSOR_GRAD_MASK, 0), 0U);
+  vkattn_self_test* test = nullptr;
+  EXPECT_EQ(vkattn_self_test_create(device_, c_plan, VK_NULL_HANDLE, &test, &error_), VKATTN_SUCCESS)
+      << error_.message;
+  EXPECT_EQ(vkattn_self_test_destroy(test), VKATTN_SUCCESS);
   TensorArena arena(runtime());
   BackwardTensors tensors;
   const std::int64_t query = 2 * 4 * 9 * 16, key = 2 * 2 * 20 * 16;
@@ -212,6 +216,15 @@ TEST_F(CInterfaceLayers, ProductsAreThoseOfCpp) {
   vkattn_kernel_choice choice{};
   ASSERT_EQ(vkattn_plan_get_choice(c_plan, &choice, &error_), VKATTN_SUCCESS);
   EXPECT_STREQ(choice.kernel, "tile");
+  char configuration[512];
+  ASSERT_LT(vkattn_plan_get_configuration(c_plan, configuration, sizeof(configuration)),
+            sizeof(configuration));
+  EXPECT_EQ(configuration, plan->configuration());
+  EXPECT_EQ(vkattn_plan_needs_self_test(c_plan), 0U);
+  vkattn_self_test* test = nullptr;
+  EXPECT_EQ(vkattn_self_test_create(device_, c_plan, VK_NULL_HANDLE, &test, &error_), VKATTN_SUCCESS)
+      << error_.message;
+  EXPECT_EQ(vkattn_self_test_destroy(test), VKATTN_SUCCESS);
   EXPECT_EQ(choice.tile.keys, plan->tile().inner);
   EXPECT_EQ(vkattn_plan_release(c_plan), VKATTN_SUCCESS);
   c_options.tile = &choice.tile;
@@ -473,7 +486,7 @@ TEST_F(CInterfaceLayers, WrongUsesAreRefusedByName) {
   refused(vkattn_plan_get_statistics(product, nullptr, &count, &error_), "capture_statistics");
   refused(vkattn_plan_get_statistics(layer, nullptr, &count, &error_), "capture_statistics");
   vkattn_self_test* test = nullptr;
-  refused(vkattn_self_test_create(device_, product, VK_NULL_HANDLE, &test, &error_), "self-tests");
+  refused(vkattn_self_test_create(device_, other, VK_NULL_HANDLE, &test, &error_), "self-tests");
   EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
   for (vkattn_plan* const plan : {layer, product, other})
     EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);

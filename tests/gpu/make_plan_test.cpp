@@ -1,6 +1,4 @@
 // Runtime::make_plan: measured block sizes, first-use self-tests and times.
-#include <vkattn/self_test.hpp>
-
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -249,26 +247,6 @@ TEST_F(MakePlan, KernelsTakeTheirTime) {
       EXPECT_GT(time->nanoseconds, 1000U) << kernel;
       EXPECT_LT(time->nanoseconds, 10'000'000'000U) << kernel;
     }
-  }
-}
-
-TEST_F(MakePlan, WhatIsTimedIsRight) {
-  const UnrolledLoops unrolled;
-  for (const char* const problem :
-       {"h2 64x64 d17 causal softcap=5", "hq4 hkv2 64x64 d32 f16 cache=e4m3 mask=f16:bhqk window=9,9"}) {
-    const auto plan = tests::make_plan(runtime(), parsed(problem).desc, {"lane"});
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    const auto test = SelfTest::create(runtime().device(), *plan, {}, TestPurpose::kTime);
-    ASSERT_TRUE(test.ok()) << test.error().message;
-    const auto buffer = runtime().create_buffer(test->buffer_bytes());
-    std::vector<std::byte> memory(static_cast<std::size_t>(test->buffer_bytes()));
-    ASSERT_TRUE(buffer.ok() && test->fill(memory).ok() && runtime().write(*buffer, 0, memory).ok());
-    const auto bindings = test->make_bindings(buffer->range());
-    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-    ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { test->record(c, *bindings); }).ok());
-    EXPECT_NE(test->check(memory).value(), "") << "nothing is written yet";
-    ASSERT_TRUE(runtime().read(*buffer, 0, memory).ok());
-    EXPECT_EQ(test->check(memory).value(), "") << problem;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,10 +65,10 @@ TEST(BackwardKernels, BlocksFollowTheDevice) {
   EXPECT_EQ(tiles("64x64 d64", small), "lane 64 64");
   const auto support = kernel_support(backward_of("64x64 d64"), small);
   ASSERT_EQ(support.size(), 3U);
-  EXPECT_NE(support[2].reason.find("takes float16"), std::string::npos) << support[2].reason;
-  EXPECT_NE(support[0].reason.find("needs 128 invocations; maxComputeWorkGroupInvocations is 64"),
+  EXPECT_NE(support[0].reason.find("takes float16"), std::string::npos) << support[0].reason;
+  EXPECT_NE(support[1].reason.find("needs 128 invocations; maxComputeWorkGroupInvocations is 64"),
             std::string::npos);
-  EXPECT_EQ(support[1].reason, "");
+  EXPECT_EQ(support[2].reason, "");
 }
 
 MatrixShape shape_of_float16(std::uint32_t m, std::uint32_t n, std::uint32_t k) {
@@ -75,15 +76,17 @@ MatrixShape shape_of_float16(std::uint32_t m, std::uint32_t n, std::uint32_t k) 
 }
 
 /// Kernels, block sizes and reasons against matrix of devices with matrix units.
-TEST(BackwardKernels, MatricesAreForThoseWhoAsk) {
+TEST(BackwardKernels, MatricesComeFirstWhereTheyAreFast) {
   const Capabilities gpu = changed(made_up_gpu(), [](Capabilities& c) {
     c.cooperative_matrix = c.vulkan_memory_model = c.shader_float16 = true;
     c.subgroup_shuffle = c.subgroup_vote = true;
     c.max_workgroup_subgroups = 32;
     c.matrix_shapes = {shape_of_float16(16, 16, 16)};
   });
-  const auto chosen = [](const char* problem, const Capabilities& device, std::string_view wanted = {}) {
-    const auto selection = detail::select_backward_kernel(backward_of(problem).resolved(), device, wanted);
+  const auto chosen = [](const char* problem, const Capabilities& device, std::string_view wanted = {},
+                         std::span<const KernelRefusal> refusals = {}) {
+    const auto selection =
+        detail::select_backward_kernel(backward_of(problem).resolved(), device, wanted, refusals);
     if (!selection.ok()) return selection.error().message;
     const detail::BackwardKernel& kernel = selection->kernel;
     std::string text = detail::message(kernel.name, " ", kernel.row_tile, " ", kernel.key_tile);
@@ -94,8 +97,13 @@ TEST(BackwardKernels, MatricesAreForThoseWhoAsk) {
   };
   if (has(chosen("64x64 d64 f16", gpu), "this build left the shader")) GTEST_SKIP() << "no matrices in GLSL";
   EXPECT_EQ(chosen("64x64 d64 f16", gpu, "matrix"), "matrix 32 64");
-  EXPECT_EQ(chosen("64x64 d64 f16", gpu), "tile 32 32");
-  EXPECT_EQ(chosen("64x64 d192 f16", gpu, "matrix"), "matrix 16 64");
+  EXPECT_EQ(chosen("64x64 d64 f16", gpu), "matrix 32 64");
+  EXPECT_EQ(chosen("64x64 d192 f16", gpu), "matrix 16 64");
+  EXPECT_EQ(chosen("hq4 hkv1 4x64 d64 f16", gpu), "tile 32 32") << "few rows";
+  EXPECT_EQ(chosen("hq4 hkv1 5x64 d64 f16", gpu), "matrix 32 64");
+  const KernelRefusal wrong[] = {{"matrix", "was wrong"}};
+  EXPECT_EQ(chosen("64x64 d64 f16", gpu, {}, wrong), "tile 32 32: was wrong");
+  EXPECT_TRUE(chosen("64x64 d64 f16", gpu, "matrix", wrong).ends_with("matrix: was wrong"));
   EXPECT_EQ(chosen("64x64 d256 f16", gpu),
             "tile 32 32: the smallest block needs 56640 bytes of shared memory and 64 invocations; "
             "maxComputeSharedMemorySize is 49152 and maxComputeWorkGroupInvocations 1024");
@@ -114,11 +122,12 @@ TEST(BackwardKernels, MatricesAreForThoseWhoAsk) {
       c.matrix_shapes = {shape_of_float16(8, n, 16)};
     });
   };
-  EXPECT_EQ(chosen("64x64 d64 f16", intel(16, 16), "matrix"), "matrix 32 32");
-  EXPECT_EQ(chosen("64x64 d65 f16", intel(16, 16), "matrix"), "matrix 16 32");
+  EXPECT_EQ(chosen("64x64 d64 f16", intel(16, 16)), "matrix 32 32");
+  EXPECT_EQ(chosen("64x64 d65 f16", intel(16, 16)), "matrix 16 32");
   EXPECT_EQ(chosen("64x64 d129 f16", intel(16, 16)),
             "tile 32 32: takes heads of up to 128 dims on this device; here they have 129");
-  EXPECT_TRUE(chosen("64x64 d64 f16", intel(8, 8), "matrix").starts_with("matrix ")) << "before Xe2";
+  EXPECT_EQ(chosen("64x64 d64 f16", intel(8, 8)), "tile 32 32") << "before Xe2";
+  EXPECT_TRUE(chosen("64x64 d64 f16", intel(8, 8), "matrix").starts_with("matrix "));
 }
 
 TEST(BackwardDesc, WhatHasNoGradientsIsRefusedByName) {

@@ -162,6 +162,15 @@ TEST(Matmul, MatrixUnitsTakeOneTypeOf16Bits) {
   EXPECT_NE(refusal_of(MatmulDesc::sum_columns(4, 4, DataType::kFloat16), gpu).find("all ones"),
             std::string::npos);
   desc.b.type = DataType::kFloat16;
+  options.kernel.clear();
+  options.refusals = {{"matrix", "was wrong"}};
+  const auto others = detail::select_matmul_kernel(desc.resolved(), gpu, options);
+  ASSERT_TRUE(others.ok()) << others.error().message;
+  EXPECT_EQ(others->config.name, "tile");
+  EXPECT_EQ(others->considered.front().reason, "was wrong");
+  options.kernel = "matrix";
+  EXPECT_NE(refusal_of(desc, gpu).find("was wrong"), std::string::npos);
+  options.refusals.clear();
   EXPECT_NE(refusal_of(desc, cpu()).find("cooperativeMatrix"), std::string::npos);
   Capabilities without = gpu;
   without.matrix_shapes[0].a_type = "s8";

@@ -1,0 +1,38 @@
+// Self-tests of attention.
+#include "self_test/small_problem.hpp"
+#include "self_test/small_test.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+class AttentionTest final : public SmallTestOf<AttentionPlan> {
+ public:
+  using SmallTestOf::SmallTestOf;
+
+  [[nodiscard]] TestBytes tensors() const override {
+    PerTensor<std::vector<std::byte>> all = small_tensors(plan().desc());
+    TestBytes bytes;
+    for (const TensorRow& row : tensor_table()) bytes.push_back(std::move(all[row.range]));
+    return bytes;
+  }
+  [[nodiscard]] Result<Bindings> make_bindings(std::span<const BufferRange> tensors,
+                                               const BufferRange& workspace) const override {
+    AttentionTensors bound;
+    for (std::size_t i = 0; i < kTensorCount; ++i) bound.*tensor_table()[i].range = tensors[i];
+    return plan().make_bindings(bound, workspace);
+  }
+  [[nodiscard]] std::string first_difference(TestBytes& tensors) const override {
+    const HostTensors host =
+        host_tensors([&](const TensorRow& row) -> auto& { return tensors[tensor_index(row.range)]; });
+    return detail::first_difference(plan().desc(), host, plan().probability_type());
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<SmallTest> small_test(AttentionPlan plan) {
+  return std::make_unique<AttentionTest>(std::move(plan));
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,135 @@
+// Self-tests of gradients.
+#include <array>
+
+#include "backward/gradient_table.hpp"
+#include "reference/gradients.hpp"
+#include "self_test/small_numbers.hpp"
+#include "self_test/small_problem.hpp"
+#include "self_test/small_test.hpp"
+
+namespace vkattn::detail {
+
+namespace {
+
+constexpr std::uint64_t kGradOutputSeed = 101;
+
+// What a forward pass that makes no error leaves, for batch 1 and BHSD.
+void add_forward_results(const AttentionDesc& desc, TestBytes& tensors) {
+  const auto bytes = [&](const TensorRow& row) -> auto& {
+    return tensors[tensor_index(row.range)];
+  };
+  const reference::Inputs inputs{host_tensors(bytes)};
+  std::vector<std::byte> output, lse;
+  for (std::int64_t head = 0; head < desc.query_heads; ++head) {
+    for (std::int64_t query = 0; query < desc.query_length; ++query) {
+      const reference::Row row = reference::compute_row(desc, inputs, {0, head, query});
+      append(lse, static_cast<float>(row.lse), DataType::kFloat32);
+      for (const double number : row.output) append(output, static_cast<float>(number), desc.output.type);
+    }
+  }
+  tensors[tensor_index(&AttentionTensors::output)] = std::move(output);
+  tensors[tensor_index(&AttentionTensors::lse)] = std::move(lse);
+}
+
+std::string first_difference_of(const GradientRow& row, const BackwardDesc& desc,
+                                const reference::Gradient& expected, std::span<const std::byte> bytes) {
+  const TensorDesc storage = row.storage(desc);
+  const Strides& strides = *storage.strides;
+  const TensorExtents e = row.extents(desc);
+  for (std::int64_t head = 0; head < e.heads; ++head) {
+    for (std::int64_t at = 0; at < e.rows; ++at) {
+      for (std::int64_t dim = 0; dim < e.dims; ++dim) {
+        const auto place =
+            static_cast<std::size_t>(head * strides.head + at * strides.row + dim * strides.dim);
+        const std::size_t index = expected.index(0, head, at, dim);
+        std::string wrong =
+            difference(static_cast<double>(element(bytes, place, storage.type)), expected.values[index],
+                       reference::gradient_tolerance(expected, index, storage.type), row.name, ", head ",
+                       head, ", row ", at, ", dim ", dim);
+        if (!wrong.empty()) return wrong;
+      }
+    }
+  }
+  return {};
+}
+
+class BackwardTest final : public SmallTestOf<BackwardPlan> {
+ public:
+  using SmallTestOf::SmallTestOf;
+
+  // The forward pass's, then the gradients.
+  [[nodiscard]] TestBytes tensors() const override {
+    const BackwardDesc& desc = plan().desc();
+    PerTensor<std::vector<std::byte>> forward = small_tensors(desc.attention);
+    TestBytes bytes;
+    for (const TensorRow& row : tensor_table()) bytes.push_back(std::move(forward[row.range]));
+    add_forward_results(desc.attention, bytes);
+    for (const GradientRow& row : gradient_table()) {
+      const auto size = static_cast<std::int64_t>(gradient_bytes(row, desc));
+      const DataType type = row.storage(desc).type;
+      bytes.push_back(row.use.written ? unwritten(size)
+                                      : random_tensor(size / element_bytes(type), type, kGradOutputSeed));
+    }
+    return bytes;
+  }
+
+  [[nodiscard]] Result<Bindings> make_bindings(std::span<const BufferRange> tensors,
+                                               const BufferRange& workspace) const override {
+    BackwardTensors bound;
+    for (std::size_t i = 0; i < kTensorCount; ++i) bound.forward.*tensor_table()[i].range = tensors[i];
+    for (std::size_t i = 0; i < kGradientCount; ++i) {
+      bound.*gradient_table()[i].range = tensors[kTensorCount + i];
+    }
+    return plan().make_bindings(bound, workspace);
+  }
+
+  [[nodiscard]] std::string first_difference(TestBytes& tensors) const override {
+    const BackwardDesc& desc = plan().desc();
+    const auto place = [](BufferRange BackwardTensors::*range) {
+      return kTensorCount + gradient_index(range);
+    };
+    reference::BackwardInputs inputs;
+    inputs.forward = reference::Inputs{
+        host_tensors([&](const TensorRow& row) -> auto& { return tensors[tensor_index(row.range)]; })};
+    inputs.grad_output = HostInput(tensors[place(&BackwardTensors::grad_output)]);
+    inputs.grad_output_desc = *desc.grad_output;
+    inputs.grad_mask = *desc.grad_mask->strides;
+    inputs.factor_type = plan().probability_type();
+    const reference::Gradients gradients = reference::compute_gradients(desc.attention, inputs);
+    const std::pair<BufferRange BackwardTensors::*, const reference::Gradient*> all[] = {
+        {&BackwardTensors::grad_query, &gradients.query},
+        {&BackwardTensors::grad_key, &gradients.key},
+        {&BackwardTensors::grad_value, &gradients.value},
+        {&BackwardTensors::grad_mask, &gradients.mask},
+        {&BackwardTensors::grad_sinks, &gradients.sinks}};
+    for (const auto& [range, expected] : all) {
+      const GradientRow& row = gradient_table()[gradient_index(range)];
+      if (!row.is_used(desc)) continue;
+      std::string wrong = first_difference_of(row, desc, *expected, tensors[place(range)]);
+      if (!wrong.empty()) return wrong;
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+BackwardDesc small_backward(const BackwardDesc& desc) {
+  BackwardDesc small = desc;
+  small.attention = small_problem(desc.attention);
+  small.has_grad_alibi_slopes = false;
+  const bool any = small.has_grad_query || small.has_grad_key || small.has_grad_value ||
+                   small.has_grad_mask || small.has_grad_sinks;
+  if (!any) small.has_grad_query = true;
+  for (auto* const gradient :
+       {&small.grad_output, &small.grad_query, &small.grad_key, &small.grad_value, &small.grad_mask}) {
+    if (*gradient) (*gradient)->strides.reset();
+  }
+  return small.resolved();
+}
+
+std::unique_ptr<SmallTest> small_test(BackwardPlan plan) {
+  return std::make_unique<BackwardTest>(std::move(plan));
+}
+
+}  // namespace vkattn::detail

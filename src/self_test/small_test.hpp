@@ -1,0 +1,69 @@
+// A small problem of a plan of any kind, as a self-test runs it.
+#pragma once
+
+#include <vkattn/backward.hpp>
+#include <vkattn/matmul.hpp>
+#include <vkattn/plan.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vkattn::detail {
+
+/// Of each tensor its bytes, in the order of the tables of its kind; none where it has no use.
+using TestBytes = std::vector<std::vector<std::byte>>;
+
+class SmallTest {
+ public:
+  SmallTest() = default;
+  SmallTest(const SmallTest&) = delete;
+  SmallTest& operator=(const SmallTest&) = delete;
+  virtual ~SmallTest() = default;
+
+  /// What the test starts from, results being what no kernel writes: the same at each call.
+  [[nodiscard]] virtual TestBytes tensors() const = 0;
+  [[nodiscard]] virtual VkDeviceSize workspace_bytes() const = 0;
+  /// In the order of tensors().
+  [[nodiscard]] virtual Result<Bindings> make_bindings(std::span<const BufferRange> tensors,
+                                                       const BufferRange& workspace) const = 0;
+  virtual void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept = 0;
+  /// What is wrong with the results among the tensors, in words; empty where they are right.
+  [[nodiscard]] virtual std::string first_difference(TestBytes& tensors) const = 0;
+};
+
+/// What kinds of plan have alike.
+template <class Plan>
+class SmallTestOf : public SmallTest {
+ public:
+  explicit SmallTestOf(Plan plan) : plan_(std::move(plan)) {}
+
+  [[nodiscard]] const Plan& plan() const { return plan_; }
+  [[nodiscard]] VkDeviceSize workspace_bytes() const override { return plan_.requirements().workspace_bytes; }
+  void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept override {
+    plan_.record(commands, bindings);
+  }
+
+ private:
+  Plan plan_;
+};
+
+/// Tests on a plan of small_problem() or timed_problem(), small_backward() and small_product().
+/// @{
+[[nodiscard]] std::unique_ptr<SmallTest> small_test(AttentionPlan plan);
+[[nodiscard]] std::unique_ptr<SmallTest> small_test(BackwardPlan plan);
+[[nodiscard]] std::unique_ptr<SmallTest> small_test(MatmulPlan plan);
+/// @}
+
+/// Gradients of a small_problem(), of the types that the plan's problem has. Slopes are the standard ones,
+/// which have no gradient.
+[[nodiscard]] BackwardDesc small_backward(const BackwardDesc& desc);
+
+/// A product of a few blocks of so many rows, columns and elements of `inner`, the last ones not full; loaded
+/// and stored as that of the descriptor, which is resolved.
+[[nodiscard]] MatmulDesc small_product(const MatmulDesc& desc, const MatmulTile& tile);
+
+}  // namespace vkattn::detail

@@ -1,0 +1,306 @@
+// Self-tests of each kind of plan: right results pass, wrong ones are told, and the runtime goes by that.
+#include <vkattn/self_test.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gpu/support.hpp"
+#include "problem/gradients.hpp"
+#include "self_test/small_test.hpp"
+#include "support/temp_folder.hpp"
+#include "support/text.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+BackwardDesc gradients_of(std::string_view text) {
+  AttentionDesc attention = parsed(text).desc;
+  attention.has_lse = true;
+  return bench::with_all_gradients(attention);
+}
+
+MatmulDesc product(std::int64_t rows, std::int64_t columns, std::int64_t inner, DataType type) {
+  MatmulDesc desc;
+  desc.rows = rows;
+  desc.columns = columns;
+  desc.inner = inner;
+  desc.a.type = desc.b.type = desc.output.type = type;
+  return desc;
+}
+
+class SelfTestTest : public GpuTest {
+ protected:
+  /// What a test's buffer holds when it has run.
+  static void run(const SelfTest& test, std::vector<std::byte>& memory) {
+    const auto buffer = runtime().create_buffer(test.buffer_bytes());
+    ASSERT_TRUE(buffer.ok() && runtime().write(*buffer, 0, memory).ok());
+    const auto bindings = test.make_bindings(buffer->range());
+    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+    ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { test.record(c, *bindings); }).ok());
+    ASSERT_TRUE(runtime().read(*buffer, 0, memory).ok());
+  }
+
+  /// That the results are right, and that a device which lies about one element is found out.
+  static void expect_tells(const Result<SelfTest>& test) {
+    ASSERT_TRUE(test.ok()) << test.error().message;
+    std::vector<std::byte> memory(static_cast<std::size_t>(test->buffer_bytes()));
+    ASSERT_TRUE(test->fill(memory).ok());
+    const std::vector<std::byte> before = memory;
+    run(*test, memory);
+    EXPECT_EQ(test->check(memory).value(), "");
+    // Results begin as words of ones, and nothing else does.
+    std::vector<std::size_t> results;
+    for (std::size_t at = 0; at + 4 <= memory.size(); at += 4) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, &before[at], 4);
+      if (word == ~0U) results.push_back(at);
+    }
+    ASSERT_FALSE(results.empty());
+    const std::size_t at = results[results.size() / 2];
+    memory[at + 1] ^= std::byte{0x40};  // the exponent of the first of two, and of what is one number
+    memory[at + 3] ^= std::byte{0x40};
+    EXPECT_NE(test->check(memory).value(), "") << "byte " << at;
+  }
+
+  template <class Desc>
+  static bool takes(const Desc& desc, std::string_view kernel) {
+    for (const KernelSupport& support : kernel_support(desc, capabilities())) {
+      if (support.kernel == kernel) return support.reason.empty();
+    }
+    return false;
+  }
+};
+
+constexpr const char* kKinds[] = {"lane", "tile", "matrix"};
+
+TEST_F(SelfTestTest, OfGradientsTellsRightFromWrong) {
+  // What attention's self-test carries of a problem, this one carries too.
+  for (const char* const problem :
+       {"hq4 hkv2 9x20 d17 dv24 bf16 causal softcap=5 mask=f16:bhqk sinks",
+        "h2 64x64 d40 f16 mask=f32:k window=20,9 align=7 alibi=given dropout=0.2 kv_lengths=50"}) {
+    const BackwardDesc desc = gradients_of(problem);
+    for (const char* const kernel : {"tile", "matrix"}) {
+      if (!takes(desc, kernel)) continue;
+      BackwardOptions options;
+      options.kernel = kernel;
+      const auto plan = BackwardPlan::create(runtime().device(), desc, options);
+      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      SCOPED_TRACE(plan->configuration());
+      EXPECT_EQ(SelfTest::is_needed(*plan), kernel == std::string_view("matrix"));
+      expect_tells(SelfTest::create(runtime().device(), *plan));
+    }
+  }
+}
+
+TEST_F(SelfTestTest, OfProductsTellsRightFromWrong) {
+  std::vector<MatmulDesc> all{
+      product(64, 64, 64, DataType::kFloat16), product(33, 7, 130, DataType::kBfloat16),
+      product(16, 16, 4096, DataType::kFloat16), product(20, 30, 64, DataType::kFloat32),
+      MatmulDesc::sum_columns(40, 30, DataType::kFloat16)};
+  all[0].has_bias = true;
+  all[1].output.type = DataType::kFloat32;
+  all[2].a.strides = MatrixStrides{0, 1, 16};
+  all[2].b.strides = MatrixStrides{0, 1, 4099};
+  all[3].b.type = DataType::kQ8_0;
+  for (const MatmulDesc& desc : all) {
+    for (const char* const kernel : kKinds) {
+      if (!takes(desc, kernel)) continue;
+      MatmulOptions options;
+      options.kernel = kernel;
+      if (desc.inner == 4096) options.inner_splits = 2;
+      const auto plan = MatmulPlan::create(runtime().device(), desc, options);
+      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      SCOPED_TRACE(plan->configuration());
+      EXPECT_EQ(SelfTest::is_needed(*plan), kernel == std::string_view("matrix"));
+      expect_tells(SelfTest::create(runtime().device(), *plan));
+    }
+  }
+}
+
+/// The test of a product runs the code that the product does.
+TEST_F(SelfTestTest, OfProductsLoadAsTheirProducts) {
+  MatmulDesc odd = product(33, 70, 129, DataType::kFloat16);
+  MatmulDesc turned = product(64, 64, 64, DataType::kFloat16);
+  turned.a.strides = MatrixStrides{0, 1, 64};
+  for (const MatmulDesc& desc : {odd, turned, product(64, 64, 64, DataType::kFloat16)}) {
+    const auto plan = MatmulPlan::create(runtime().device(), desc);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    MatmulOptions same;
+    same.kernel = plan->kernel_name();
+    same.tile = plan->tile();
+    const auto small =
+        MatmulPlan::create(runtime().device(), detail::small_product(plan->desc(), plan->tile()), same);
+    ASSERT_TRUE(small.ok()) << small.error().message;
+    EXPECT_EQ(small->configuration(), plan->configuration());
+  }
+}
+
+TEST_F(SelfTestTest, OfTimesIsRight) {
+  const UnrolledLoops unrolled;
+  for (const char* const problem :
+       {"h2 64x64 d17 causal softcap=5", "hq4 hkv2 64x64 d32 f16 cache=e4m3 mask=f16:bhqk window=9,9"}) {
+    const auto plan = tests::make_plan(runtime(), parsed(problem).desc, {"lane"});
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    const auto test = SelfTest::create(runtime().device(), *plan, {}, TestPurpose::kTime);
+    ASSERT_TRUE(test.ok()) << test.error().message;
+    std::vector<std::byte> memory(static_cast<std::size_t>(test->buffer_bytes()));
+    ASSERT_TRUE(test->fill(memory).ok());
+    EXPECT_NE(test->check(memory).value(), "") << "nothing is written yet";
+    run(*test, memory);
+    EXPECT_EQ(test->check(memory).value(), "") << problem;
+  }
+}
+
+/// What the runtime makes of outcomes, in a folder of its own.
+class FirstUse : public SelfTestTest {
+ protected:
+  [[nodiscard]] Runtime fresh_runtime() const {
+    RuntimeOptions options;
+    options.device = capabilities().device_name;
+    options.cache_dir = folder_.path();
+    return Runtime::create(options).value();
+  }
+  [[nodiscard]] std::filesystem::path outcomes() const {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+      if (entry.path().filename().string().rfind("self-tests-", 0) == 0) return entry.path();
+    }
+    return {};
+  }
+  /// That the next runtime believes of every test that it failed.
+  void fail_all() const {
+    std::string text = read_file(outcomes());
+    for (std::size_t at = text.find("passed "); at != text.npos; at = text.find("passed ", at)) {
+      text.replace(at, 6, "failed").insert(text.find('\n', at), "\tdim 3 is 7 where 8 was expected");
+    }
+    write_file(outcomes(), text);
+  }
+  /// `make` makes a plan with a runtime and options.
+  template <class Options, class Make>
+  void expect_tested(const std::string& what, const Make& make) const {
+    Options by_name, by_refusals;
+    by_name.kernel = "matrix";
+    // On a CPU those come before.
+    by_refusals.refusals = {{"lane", "slow"}, {"tile", "slow"}};
+    {
+      const Runtime first = fresh_runtime();
+      const auto plan = make(first, by_refusals);
+      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      EXPECT_EQ(plan->kernel_name(), "matrix");
+      EXPECT_TRUE(has(read_file(outcomes()), "passed " + what + " matrix, ")) << read_file(outcomes());
+      const auto time = std::filesystem::last_write_time(outcomes());
+      EXPECT_TRUE(make(fresh_runtime(), by_name).ok());
+      EXPECT_EQ(std::filesystem::last_write_time(outcomes()), time) << "nothing is tested again";
+    }
+    fail_all();
+    const Runtime later = fresh_runtime();
+    for (const Options& options : {by_name, by_refusals}) {
+      const auto refused = make(later, options);
+      ASSERT_FALSE(refused.ok());
+      EXPECT_TRUE(names(refused.error(), ErrorCode::kUnsupported,
+                        {"matrix", "self-test", "dim 3 is 7 where 8 was expected"}));
+    }
+    by_refusals.refusals = {{"lane", "slow"}};
+    const auto other = make(later, by_refusals);
+    ASSERT_TRUE(other.ok()) << other.error().message;
+    EXPECT_EQ(other->kernel_name(), "tile");
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(FirstUse, OfGradientsOnMatrixUnitsIsTested) {
+  const BackwardDesc desc = gradients_of("h2 20x30 d16 f16");
+  if (!takes(desc, "matrix")) GTEST_SKIP() << "the device runs no gradients on matrix units";
+  expect_tested<BackwardOptions>("backward", [&](const Runtime& on, const BackwardOptions& options) {
+    return on.make_backward_plan(desc, options);
+  });
+}
+
+TEST_F(FirstUse, OfProductsOnMatrixUnitsIsTested) {
+  const MatmulDesc desc = product(20, 30, 40, DataType::kFloat16);
+  if (!takes(desc, "matrix")) GTEST_SKIP() << "the device runs no products on matrix units";
+  expect_tested<MatmulOptions>("matmul", [&](const Runtime& on, const MatmulOptions& options) {
+    return on.make_matmul_plan(desc, options);
+  });
+}
+
+MultiHeadAttentionDesc small_layer() {
+  MultiHeadAttentionDesc desc;
+  desc.attention.query_heads = 2;
+  desc.attention.query_length = 6;
+  desc.d_model = 32;
+  desc.type = DataType::kFloat16;
+  desc.saves_for_gradients = true;
+  return desc;
+}
+
+TEST_F(FirstUse, OfStepsOfALayerIsTested) {
+  if (!takes(gradients_of("h2 6x6 d16 f16"), "matrix")) GTEST_SKIP() << "the device has no matrix units";
+  MultiHeadAttentionOptions options;
+  options.attention.kernel = options.matmul_kernel = options.backward_kernel = "matrix";
+  MultiHeadAttentionOptions of_gradients = options;
+  of_gradients.matmul_kernel.clear();  // of sums of columns there are none on matrix units
+  const MultiHeadAttentionBackwardDesc backward{.forward = small_layer()};
+  {
+    const Runtime first = fresh_runtime();
+    const auto plan = first.make_multi_head_attention_plan(small_layer(), options);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    const auto gradients = first.make_multi_head_attention_backward_plan(backward, of_gradients);
+    ASSERT_TRUE(gradients.ok()) << gradients.error().message;
+    const std::string text = read_file(outcomes());
+    for (const char* const kind : {"passed matrix, ", "passed matmul matrix, ", "passed backward matrix, "}) {
+      EXPECT_TRUE(has(text, kind)) << text;
+    }
+  }
+  fail_all();
+  const Runtime later = fresh_runtime();
+  const auto refused = later.make_multi_head_attention_backward_plan(backward, of_gradients);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_TRUE(names(refused.error(), ErrorCode::kUnsupported, {"matrix", "self-test"}));
+  options.attention.kernel.clear();
+  const auto products = later.make_multi_head_attention_plan(small_layer(), options);
+  ASSERT_FALSE(products.ok());
+  EXPECT_TRUE(names(products.error(), ErrorCode::kUnsupported, {"matrix", "self-test"}));
+  EXPECT_TRUE(later.make_multi_head_attention_plan(small_layer()).ok()) << "others are there";
+}
+
+/// Programs with a device of their own test the steps of a layer where they are made.
+TEST_F(SelfTestTest, LayersTakeTheirPlansFromTheCaller) {
+  int attentions = 0, products = 0, gradients = 0;
+  const Device& device = runtime().device();
+  MultiHeadAttentionOptions options;
+  options.make_attention = [&](const AttentionDesc& desc, const PlanOptions& how) {
+    ++attentions;
+    return AttentionPlan::create(device, desc, how);
+  };
+  options.make_matmul = [&](const MatmulDesc& desc, const MatmulOptions& how) {
+    ++products;
+    return MatmulPlan::create(device, desc, how);
+  };
+  options.make_backward = [&](const BackwardDesc& desc, const BackwardOptions& how) -> Result<BackwardPlan> {
+    ++gradients;
+    if (how.kernel == "lane") return BackwardPlan::create(device, desc, how);
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS, "of no use"};
+  };
+  options.backward_kernel = "lane";
+  const auto plan = MultiHeadAttentionPlan::create(device, small_layer(), options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(attentions, 1);
+  EXPECT_EQ(products, 2) << "packed inputs, and the output";
+  const auto backward = MultiHeadAttentionBackwardPlan::create(device, {.forward = small_layer()}, options);
+  ASSERT_TRUE(backward.ok()) << backward.error().message;
+  EXPECT_EQ(gradients, 1);
+  options.backward_kernel.clear();
+  const auto refused = MultiHeadAttentionBackwardPlan::create(device, {.forward = small_layer()}, options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message, "of no use");
+}
+
+}  // namespace
+}  // namespace vkattn::tests
