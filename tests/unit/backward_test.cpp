@@ -96,9 +96,17 @@ TEST(BackwardKernels, MatricesAreForThoseWhoAsk) {
   EXPECT_EQ(chosen("64x64 d64 f16", gpu, "matrix"), "matrix 32 64");
   EXPECT_EQ(chosen("64x64 d64 f16", gpu), "tile 32 32");
   EXPECT_EQ(chosen("64x64 d192 f16", gpu, "matrix"), "matrix 16 64");
-  EXPECT_EQ(chosen("64x64 d256 f16", gpu),
-            "tile 32 32: the smallest block needs 56640 bytes of shared memory and 64 invocations; "
-            "maxComputeSharedMemorySize is 49152 and maxComputeWorkGroupInvocations 1024");
+  EXPECT_EQ(
+      chosen("64x64 d256 f16", gpu),
+      "tile 32 32: the smallest block needs 56640 bytes of shared memory; maxComputeSharedMemorySize is "
+      "49152");
+  // The limit that the smallest block exceeds, and no other.
+  const Capabilities narrow = changed(gpu, [](Capabilities& c) { c.max_workgroup_subgroups = 1; });
+  EXPECT_NE(chosen("64x64 d64 f16", narrow)
+                .find("the smallest block needs 2 subgroups; "
+                      "maxComputeWorkgroupSubgroups is 1"),
+            std::string::npos)
+      << chosen("64x64 d64 f16", narrow);
   EXPECT_EQ(chosen("64x64 d64 f16 output=f32", gpu),
             "tile 32 32: takes a gradient of the output in the type of Q, f16; here it is f32");
   const Capabilities without = changed(gpu, [](Capabilities& c) { c.vulkan_memory_model = false; });
