@@ -97,6 +97,13 @@ vkattn_result vkattn_record(vkattn_plan* plan, VkCommandBuffer commands, const v
           if (!it.is_compiled()) {
             return c::invalid("the plan is not compiled yet: call vkattn_plan_compile and wait for it");
           }
+          if constexpr (kIsLayer<std::decay_t<decltype(it)>>) {
+            if (!own->is_complete()) {
+              return c::invalid(
+                  "these bindings are not complete, as vkattn_bindings_rewrite failed in the middle: rewrite "
+                  "them once more");
+            }
+          }
           it.record(commands, *own, *how);
           return {};
         },

@@ -114,8 +114,8 @@ typedef struct vkattn_bindings vkattn_bindings;
 VKATTN_API vkattn_result vkattn_bindings_create(vkattn_plan* plan, const vkattn_execution* execution,
                                                 VkDescriptorPool pool, vkattn_bindings** bindings,
                                                 vkattn_error* error);
-/** Points them at other tensors. Only while none is in use by the device. Those of a layer are to be rewritten once more
-    after an error, before they are recorded. */
+/** Points them at other tensors. Only while none is in use by the device. Those of a layer are not
+    complete after an error in the middle, and are not recorded until they are rewritten once more. */
 VKATTN_API vkattn_result vkattn_bindings_rewrite(vkattn_bindings* bindings, const vkattn_execution* execution,
                                                  vkattn_error* error);
 /** Destroys bindings. They must be idle. Null is nothing; bindings that are not alive are refused. */
