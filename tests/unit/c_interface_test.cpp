@@ -64,6 +64,9 @@ std::string declarations(const std::string& header) {
   return all;
 }
 
+// What the list ends with: NAME SIZE of structures as programs may have been compiled with them.
+constexpr const char* kEarlierSizes = "earlier sizes\n";
+
 // Every line of the list was in a release, or will be in the next: lines are added, and never changed.
 TEST(CInterface, StructuresAndNamesAreThoseOfTheList) {
   if (sizeof(void*) != 8) GTEST_SKIP() << "the list is that of 64 bits";
@@ -76,7 +79,8 @@ TEST(CInterface, StructuresAndNamesAreThoseOfTheList) {
   for (std::sregex_iterator i(header.begin(), header.end(), function), end; i != end; ++i) {
     now += (*i)[1].str() + "()\n";
   }
-  EXPECT_EQ(file_text(VKATTN_TEST_LIST), now)
+  const std::string list = file_text(VKATTN_TEST_LIST);
+  EXPECT_EQ(list.substr(0, list.find(kEarlierSizes)), now)
       << "a program that was compiled with an earlier header would break: add to the ends of structures";
 }
 
@@ -168,6 +172,77 @@ TEST(CInterface, StructuresOfOtherVersions) {
   vkattn_record_options_init(&options);
   options.next = &options;
   EXPECT_NE(c::record_options(&options).error().message.find("next must be null"), std::string::npos);
+}
+
+// A structure that the first `bytes` are known of, as every function reads it.
+template <class Struct>
+void expect_size_works(std::size_t bytes, void (*init_sized)(Struct*, std::size_t), void (*init)(Struct*)) {
+  std::array<std::byte, sizeof(Struct)> memory;
+  memory.fill(std::byte{0xa5});
+  auto* const given = reinterpret_cast<Struct*>(memory.data());
+  init_sized(given, bytes);
+  EXPECT_TRUE(std::all_of(memory.begin() + static_cast<std::ptrdiff_t>(bytes), memory.end(),
+                          [](std::byte each) { return each == std::byte{0xa5}; }))
+      << "beyond what the caller has";
+  EXPECT_EQ(given->struct_size, bytes);
+  const auto read = c::read(given, init, "it");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  Struct expected;
+  init(&expected);
+  const auto behind = [bytes](const Struct& it) { return reinterpret_cast<const std::byte*>(&it) + bytes; };
+  EXPECT_EQ(std::memcmp(behind(*read), behind(expected), sizeof(Struct) - bytes), 0) << "at its default";
+}
+
+struct SizedStructure {
+  const char* name;
+  std::size_t size;
+  void (*expect)(std::size_t bytes);
+};
+#define VKATTN_SIZED(NAME)                                                                                   \
+  {                                                                                                          \
+#NAME, sizeof(NAME), [](std::size_t bytes) { expect_size_works(bytes, NAME##_init_sized, NAME##_init); } \
+  }
+constexpr std::array<SizedStructure, 14> kSizedStructures{{
+    VKATTN_SIZED(vkattn_physical_device),
+    VKATTN_SIZED(vkattn_device_desc),
+    VKATTN_SIZED(vkattn_attention_desc),
+    VKATTN_SIZED(vkattn_append_desc),
+    VKATTN_SIZED(vkattn_merge_desc),
+    VKATTN_SIZED(vkattn_backward_desc),
+    VKATTN_SIZED(vkattn_matmul_desc),
+    VKATTN_SIZED(vkattn_multi_head_attention_desc),
+    VKATTN_SIZED(vkattn_multi_head_attention_backward_desc),
+    VKATTN_SIZED(vkattn_plan_options),
+    VKATTN_SIZED(vkattn_requirements),
+    VKATTN_SIZED(vkattn_execution),
+    VKATTN_SIZED(vkattn_record_options),
+    VKATTN_SIZED(vkattn_score_function_desc),
+}};
+#undef VKATTN_SIZED
+
+// A size that was once given out is added to the end of the list when the structure grows, and works for
+// good.
+TEST(CInterface, EarlierSizesGoOnWorking) {
+  const std::string list = file_text(VKATTN_TEST_LIST);
+  const std::size_t begin = list.find(kEarlierSizes);
+  ASSERT_NE(begin, std::string::npos);
+  std::istringstream lines(list.substr(begin + std::strlen(kEarlierSizes)));
+  std::size_t count = 0;
+  for (std::string name; lines >> name; ++count) {
+    std::size_t bytes = 0;
+    lines >> bytes;
+    const auto* const structure = std::find_if(kSizedStructures.begin(), kSizedStructures.end(),
+                                               [&](const SizedStructure& each) { return each.name == name; });
+    ASSERT_NE(structure, kSizedStructures.end()) << name;
+    SCOPED_TRACE(name + " " + std::to_string(bytes));
+    EXPECT_LT(bytes, structure->size) << "it is that of today";
+    structure->expect(bytes);
+  }
+  EXPECT_GE(count, 4U);
+  for (const SizedStructure& structure : kSizedStructures) {
+    SCOPED_TRACE(structure.name);
+    structure.expect(structure.size);
+  }
 }
 
 // The caller's header decides how much an init function writes, whatever the library's has.
