@@ -266,6 +266,69 @@ TEST(CInterface, InitFunctionsKnowTheSizeOfTheCallers) {
   EXPECT_NE(c::plan_options(&all.options).error().message.find("older than the header"), std::string::npos);
 }
 
+struct KindOfPlan {
+  char letter;
+  Result<void> (*convert)(const vkattn_plan_options& options);
+};
+template <auto kConvert>
+Result<void> converted(const vkattn_plan_options& options) {
+  const auto made = kConvert(options);
+  return made ? Result<void>() : Result<void>(made.error());
+}
+
+// Each option with the kinds of plan that use it; what the others would pass over is an error.
+TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
+  static const vkattn_tile_sizes tile{64, 0, 4, 4, 16, 0};
+  static const vkattn_kernel_refusal refusal{"tile", "it is not wanted"};
+  using O = vkattn_plan_options;
+  const std::array<KindOfPlan, 6> kinds{{{'a', converted<c::attention_options>},
+                                         {'c', converted<c::append_options>},
+                                         {'m', converted<c::merge_options>},
+                                         {'g', converted<c::backward_options>},
+                                         {'p', converted<c::matmul_options>},
+                                         {'l', converted<c::layer_options>}}};
+  struct Row {
+    const char* name;
+    const char* users;
+    void (*set)(O&);
+  };
+  for (const Row& row : {
+           Row{"kernel", "agpl", [](O& o) { o.kernel = "tile"; }},
+           Row{"max_dispatch_ns", "acmgpl", [](O& o) { o.max_dispatch_ns = 1000; }},
+           Row{"kv_splits", "al", [](O& o) { o.kv_splits = 2; }},
+           Row{"strict_nonfinite", "al", [](O& o) { o.strict_nonfinite = 1; }},
+           Row{"push_descriptors", "acmgp", [](O& o) { o.push_descriptors = 1; }},
+           Row{"deferred_compilation", "acmgpl", [](O& o) { o.deferred_compilation = 1; }},
+           Row{"refusal_count", "al", [](O& o) { o.refusals = &refusal, o.refusal_count = 1; }},
+           Row{"capture_statistics", "agpl", [](O& o) { o.capture_statistics = 1; }},
+           Row{"tile", "apl", [](O& o) { o.tile = &tile; }},
+           Row{"matmul_kernel", "l", [](O& o) { o.matmul_kernel = "tile"; }},
+           Row{"backward_kernel", "l", [](O& o) { o.backward_kernel = "tile"; }},
+           Row{"chunk_keys", "g", [](O& o) { o.chunk_keys = 64; }},
+           Row{"inner_splits", "p", [](O& o) { o.inner_splits = 2; }},
+       }) {
+    O options;
+    vkattn_plan_options_init(&options);
+    row.set(options);
+    for (const KindOfPlan& kind : kinds) {
+      const Result<void> done = kind.convert(options);
+      const bool is_used = std::strchr(row.users, kind.letter) != nullptr;
+      EXPECT_EQ(done.ok(), is_used) << row.name << " of " << kind.letter;
+      if (done) continue;
+      EXPECT_EQ(done.error().code, ErrorCode::kInvalidArgument);
+      const std::string words = std::string("vkattn_plan_options::") + row.name + " is set";
+      EXPECT_NE(done.error().message.find(words), std::string::npos) << done.error().message;
+    }
+  }
+  vkattn_tile_sizes wrong = tile;
+  wrong.dims = 8;
+  O options;
+  vkattn_plan_options_init(&options);
+  options.tile = &wrong;
+  EXPECT_EQ(c::matmul_options(options).error().message,
+            "vkattn_tile_sizes::dims is 8, but is not used by a matrix multiplication: leave it 0");
+}
+
 TEST(CInterface, MistakesAreSentences) {
   vkattn_error error = cleared();
   vkattn_device* device = nullptr;

@@ -39,8 +39,7 @@ static inline void vkattn_backward_desc_init(vkattn_backward_desc* desc) {
 
 /** Plans the gradients of attention, as vkattn_plan_create_attention. An execution has the tensors of the forward pass,
     OUTPUT and LSE as it has written them, its dropout_seed and dropout_offset, and the gradients; what is written
-    overlaps nothing. Of the options kernel, chunk_keys, max_dispatch_ns, capture_statistics and what appends take
-    count. */
+    overlaps nothing. Gradients are written, not added to what is there. */
 VKATTN_API vkattn_result vkattn_plan_create_backward(vkattn_device* device, const vkattn_backward_desc* desc,
                                                      const vkattn_plan_options* options, vkattn_plan** plan,
                                                      vkattn_error* error);

@@ -51,8 +51,7 @@ static inline void vkattn_matmul_desc_init(vkattn_matmul_desc* desc) {
   vkattn_matmul_desc_init_sized(desc, sizeof(*desc));
 }
 
-/** Plans a matrix multiplication, as vkattn_plan_create_attention. The output overlaps no other tensor. Of the options
-    kernel, tile, inner_splits, max_dispatch_ns, capture_statistics and what appends take count. */
+/** Plans a matrix multiplication, as vkattn_plan_create_attention. The output overlaps no other tensor. */
 VKATTN_API vkattn_result vkattn_plan_create_matmul(vkattn_device* device, const vkattn_matmul_desc* desc,
                                                    const vkattn_plan_options* options, vkattn_plan** plan,
                                                    vkattn_error* error);

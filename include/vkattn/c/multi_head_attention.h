@@ -56,9 +56,9 @@ static inline void vkattn_multi_head_attention_desc_init(vkattn_multi_head_atten
   vkattn_multi_head_attention_desc_init_sized(desc, sizeof(*desc));
 }
 
-/** Plans a layer's forward pass, as vkattn_plan_create_attention; it is recorded with bindings. push_descriptors
-    are refused; of the other options all but chunk_keys, inner_splits and backward_kernel count: kernel, tile, kv_splits, refusals and capture_statistics for its
-    attention. */
+/** Plans a layer's forward pass, as vkattn_plan_create_attention; it is recorded with bindings. Options that both passes
+    of a layer take may be the same for both. kernel, tile, kv_splits, strict_nonfinite, refusals and capture_statistics
+    are of the attention in its forward pass. */
 VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention(vkattn_device* device,
                                                                  const vkattn_multi_head_attention_desc* desc,
                                                                  const vkattn_plan_options* options,
@@ -89,8 +89,8 @@ static inline void vkattn_multi_head_attention_backward_desc_init(vkattn_multi_h
 }
 
 /** Plans a layer's gradients, likewise. An execution has the tensors of the forward pass, with VKATTN_TENSOR_SAVED as it
-    has written it and without its outputs, and the gradients; what is written overlaps nothing. Of the options
-    matmul_kernel, backward_kernel, max_dispatch_ns, pipeline_cache and deferred_compilation count. */
+    has written it and without its outputs, and the gradients; what is written overlaps nothing. Its products are of
+    matmul_kernel and the gradients of its attention of backward_kernel. */
 VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention_backward(
     vkattn_device* device, const vkattn_multi_head_attention_backward_desc* desc, const vkattn_plan_options* options,
     vkattn_plan** plan, vkattn_error* error);
