@@ -59,13 +59,12 @@ vkattn_result vkattn_query_wanted(const vkattn_physical_device* device, vkattn_w
     if (!described) return described.error();
     const auto wanted = vkattn::wanted_features(described->desc);
     if (!wanted) return wanted.error();
-    for (std::size_t i = 0; features != nullptr && i < wanted->size() && i < *count; ++i) {
-      const vkattn::WantedFeature& each = (*wanted)[i];
+    c::copy_list(*wanted, features, count, [](const vkattn::WantedFeature& each) {
       // Literals, and so with a 0 at their end, or nothing.
       const auto text = [](std::string_view view) { return view.empty() ? "" : view.data(); };
-      features[i] = {text(each.name), text(each.extension), text(each.gain), each.is_supported ? 1U : 0U};
-    }
-    *count = static_cast<uint32_t>(wanted->size());
+      return vkattn_wanted_feature{text(each.name), text(each.extension), text(each.gain),
+                                   each.is_supported ? 1U : 0U};
+    });
     return {};
   });
 }

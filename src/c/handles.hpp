@@ -152,6 +152,16 @@ std::size_t copy_text(std::string_view text, char* target, std::size_t capacity)
 [[nodiscard]] Result<void> copy_blob(std::span<const std::byte> from, const char* name, void* blob,
                                      std::size_t* bytes);
 
+/// Writes at most *count elements of a list, converted, and sets *count to how many there are; `target` may
+/// be null.
+template <class List, class Target, class Convert>
+void copy_list(const List& list, Target* target, std::uint32_t* count, const Convert& convert) {
+  for (std::size_t i = 0; target != nullptr && i < list.size() && i < *count; ++i) {
+    target[i] = convert(list[i]);
+  }
+  *count = static_cast<std::uint32_t>(list.size());
+}
+
 /// A structure of the caller's as this version has it: what an earlier version did not have is as its init
 /// function leaves it.
 template <class Struct>

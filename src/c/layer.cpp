@@ -16,13 +16,11 @@ vkattn_result vkattn_query_parameters(const vkattn_multi_head_attention_desc* de
     const auto layer = c::multi_head_attention_desc(desc);
     if (!layer) return layer.error();
     if (Result<void> s = vkattn::validate(*layer); !s) return s;
-    const auto all = vkattn::parameters(*layer);
-    for (std::size_t i = 0; parameters != nullptr && i < all.size() && i < *count; ++i) {
-      const c::ParameterNumbers numbers = c::numbers_of(all[i].range);
+    c::copy_list(vkattn::parameters(*layer), parameters, count, [](const vkattn::ParameterShape& shape) {
+      const c::ParameterNumbers numbers = c::numbers_of(shape.range);
       // The names are literals, which end in a 0.
-      parameters[i] = {all[i].name.data(), numbers.tensor, numbers.gradient, all[i].rows, all[i].columns};
-    }
-    *count = static_cast<std::uint32_t>(all.size());
+      return vkattn_parameter{shape.name.data(), numbers.tensor, numbers.gradient, shape.rows, shape.columns};
+    });
     return {};
   });
 }

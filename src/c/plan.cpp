@@ -185,19 +185,6 @@ vkattn_result vkattn_plan_get_requirements(const vkattn_plan* plan, vkattn_requi
   });
 }
 
-vkattn_result vkattn_plan_get_estimates(const vkattn_plan* plan, double* estimates, uint32_t* count,
-                                        vkattn_error* error) {
-  return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || count == nullptr) return c::invalid("plan or count is null");
-    const auto dispatches = std::visit([](const auto& it) { return it.dispatches(); }, plan->plan);
-    for (std::size_t i = 0; estimates != nullptr && i < dispatches.size() && i < *count; ++i) {
-      estimates[i] = dispatches[i].estimated_ns;
-    }
-    *count = static_cast<uint32_t>(dispatches.size());
-    return {};
-  });
-}
-
 size_t vkattn_plan_describe(const vkattn_plan* plan, char* text, size_t capacity) {
   std::size_t bytes = 0;
   (void)c::run(nullptr, [&]() -> Result<void> {

@@ -114,7 +114,54 @@ class CInterfaceLayers : public CInterfaceTest {
     std::uint32_t count = 0;
     ASSERT_EQ(vkattn_plan_get_estimates(c_plan, nullptr, &count, &error_), VKATTN_SUCCESS);
     EXPECT_EQ(count, plan.dispatches().size());
+    expect_same_passes(plan, c_plan);
     EXPECT_EQ(vkattn_plan_release(c_plan), VKATTN_SUCCESS);
+  }
+
+  /// Dispatches of every plan; pipelines and the probability type where the class, or its attention, has
+  /// them.
+  template <class Plan>
+  void expect_same_passes(const Plan& plan, vkattn_plan* c_plan) {
+    const std::vector<DispatchInfo> expected = plan.dispatches();
+    std::vector<vkattn_dispatch> told(expected.size());
+    auto count = static_cast<std::uint32_t>(told.size());
+    ASSERT_EQ(vkattn_plan_get_dispatches(c_plan, told.data(), &count, &error_), VKATTN_SUCCESS);
+    ASSERT_EQ(count, expected.size());
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      EXPECT_EQ(told[i].pass, expected[i].pass);
+      EXPECT_EQ(told[i].tile_count, expected[i].tile_count);
+      EXPECT_EQ(told[i].workgroups[0], expected[i].workgroups[0]);
+      EXPECT_EQ(told[i].estimated_ns, expected[i].estimated_ns);
+    }
+    if constexpr (requires { plan.attention(); }) {
+      expect_same_kernel(plan.attention(), c_plan);
+    } else {
+      expect_same_kernel(plan, c_plan);
+    }
+  }
+  template <class Plan>
+  void expect_same_kernel(const Plan& plan, vkattn_plan* c_plan) {
+    vkattn_data_type type = 99;
+    const vkattn_result result = vkattn_plan_get_probability_type(c_plan, &type, &error_);
+    if constexpr (requires { plan.probability_type(); }) {
+      EXPECT_EQ(result, VKATTN_SUCCESS) << error_.message;
+      EXPECT_EQ(type, static_cast<vkattn_data_type>(plan.probability_type()));
+    } else {
+      EXPECT_EQ(result, VKATTN_ERROR_INVALID_ARGUMENT);
+      EXPECT_NE(std::strstr(error_.message, "there are no probability types of "), nullptr) << error_.message;
+    }
+    if constexpr (requires { plan.pipelines(); }) {
+      const std::vector<PipelineInfo> expected = plan.pipelines();
+      std::vector<vkattn_pipeline> told(expected.size());
+      auto count = static_cast<std::uint32_t>(told.size());
+      ASSERT_EQ(vkattn_plan_get_pipelines(c_plan, told.data(), &count, &error_), VKATTN_SUCCESS);
+      ASSERT_EQ(count, expected.size());
+      for (std::size_t i = 0; i < told.size(); ++i) {
+        EXPECT_EQ(told[i].pass, expected[i].pass);
+        EXPECT_EQ(told[i].shader, expected[i].shader);
+        EXPECT_EQ(told[i].workgroup_size, expected[i].workgroup_size);
+      }
+    }
   }
 
   static MultiHeadAttentionParameters take_parameters(const MultiHeadAttentionDesc& desc,

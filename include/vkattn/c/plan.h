@@ -145,6 +145,20 @@ static inline void vkattn_requirements_init(vkattn_requirements* requirements) {
 VKATTN_API vkattn_result vkattn_plan_get_requirements(const vkattn_plan* plan, vkattn_requirements* requirements,
                                                       vkattn_error* error);
 
+/** One dispatch of a plan: DispatchInfo of vkattn/recording.hpp. */
+typedef struct vkattn_dispatch {
+  char pass[32];          /**< the kernel, or what follows it, as in vkattn_statistic and the labels of a recording */
+  uint64_t first_tile,    /**< of the pass's tiles: row tiles of all heads of all batch entries, or rows */
+      tile_count;         /**< from there on */
+  double estimated_ns;    /**< as vkattn_plan_get_estimates */
+  uint32_t workgroups[3]; /**< what vkCmdDispatch gets */
+  uint32_t reserved; /**< 0 */
+} vkattn_dispatch;
+/** Tells what vkattn_record records, in this order. Writes at most *count of them to `dispatches` (which may be null) and
+    sets *count to how many there are. */
+VKATTN_API vkattn_result vkattn_plan_get_dispatches(const vkattn_plan* plan, vkattn_dispatch* dispatches,
+                                                    uint32_t* count, vkattn_error* error);
+
 /** A rough guess of what each dispatch takes, in nanoseconds, for slices (0 for appends and merges): writes
     at most *count of them to `estimates` (which may be null) and sets *count to how many there are. */
 VKATTN_API vkattn_result vkattn_plan_get_estimates(const vkattn_plan* plan, double* estimates, uint32_t* count,
@@ -162,6 +176,25 @@ VKATTN_API size_t vkattn_plan_get_configuration(const vkattn_plan* plan, char* t
     An empty name for other plans. */
 VKATTN_API vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_kernel_choice* choice,
                                                 vkattn_error* error);
+
+/** The type that the kernel rounds probabilities to before it multiplies them with V, of gradients also those of scores
+    before they are multiplied with Q and K: it widens the tolerance. Of attention, of a layer's attention and of
+    gradients of attention; refused for other plans. */
+VKATTN_API vkattn_result vkattn_plan_get_probability_type(const vkattn_plan* plan, vkattn_data_type* type,
+                                                          vkattn_error* error);
+
+/** One pipeline of a plan: PipelineInfo of vkattn/statistics.hpp. */
+typedef struct vkattn_pipeline {
+  char pass[32];           /**< as in vkattn_dispatch */
+  char shader[96];         /**< the binary, by whose name vkattn_score_function_save takes it */
+  uint32_t workgroup_size; /**< invocations */
+  uint32_t reserved; /**< 0 */
+} vkattn_pipeline;
+/** Tells the pipelines of a plan of attention, gradients or a product in the order of their dispatches, of a layer those
+    of its attention. Writes at most *count of them to `pipelines` (which may be null) and sets *count to how many there
+    are. */
+VKATTN_API vkattn_result vkattn_plan_get_pipelines(const vkattn_plan* plan, vkattn_pipeline* pipelines,
+                                                   uint32_t* count, vkattn_error* error);
 
 /** One number that a driver tells of a pipeline, such as registers or spills. */
 typedef struct vkattn_statistic {
