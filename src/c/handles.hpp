@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -104,6 +105,16 @@ vkattn_result run(vkattn_error* target, Body&& body) {
 }
 
 using detail::invalid;
+
+/// An argument of a call, by its name.
+struct Given {
+  const void* pointer;
+  const char* name;
+};
+/// The first that is null is the error.
+[[nodiscard]] Result<void> check_given(std::initializer_list<Given> arguments);
+/// A list that is null where there is something in it is the error.
+[[nodiscard]] Result<void> check_list(const void* list, std::size_t count, const char* name);
 
 /// One reference less; the last one destroys. Null is nothing.
 template <class Handle>

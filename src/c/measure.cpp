@@ -88,7 +88,7 @@ vkattn_pipeline pipeline_of(const vkattn::PipelineInfo& info) {
 vkattn_result vkattn_query_choices(const vkattn_device* device, const vkattn_attention_desc* desc,
                                    vkattn_kernel_choice* choices, uint32_t* count, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (device == nullptr || count == nullptr) return c::invalid("device or count is null");
+    if (Result<void> s = c::check_given({{device, "device"}, {count, "count"}}); !s) return s;
     const auto problem = c::attention_desc(desc);
     if (!problem) return problem.error();
     const auto valid = vkattn::validate(*problem);
@@ -102,7 +102,7 @@ vkattn_result vkattn_query_choices(const vkattn_device* device, const vkattn_att
 vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_kernel_choice* choice,
                                      vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || choice == nullptr) return c::invalid("plan or choice is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}, {choice, "choice"}}); !s) return s;
     *choice = std::visit([](const auto& it) { return choice_of(it); }, plan->plan);
     return {};
   });
@@ -111,7 +111,7 @@ vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_kernel_choi
 vkattn_result vkattn_plan_get_probability_type(const vkattn_plan* plan, vkattn_data_type* type,
                                                vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || type == nullptr) return c::invalid("plan or type is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}, {type, "type"}}); !s) return s;
     const auto told = ask_kernel<vkattn::DataType>(
         *plan, "probability types", "attention and gradients of it",
         [](const auto& it) -> decltype(it.probability_type()) { return it.probability_type(); });
@@ -124,7 +124,7 @@ vkattn_result vkattn_plan_get_probability_type(const vkattn_plan* plan, vkattn_d
 vkattn_result vkattn_plan_get_pipelines(const vkattn_plan* plan, vkattn_pipeline* pipelines, uint32_t* count,
                                         vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || count == nullptr) return c::invalid("plan or count is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
     const auto told = ask_kernel<std::vector<vkattn::PipelineInfo>>(
         *plan, "pipelines", kOfKernels,
         [](const auto& it) -> decltype(it.pipelines()) { return it.pipelines(); });
@@ -137,7 +137,7 @@ vkattn_result vkattn_plan_get_pipelines(const vkattn_plan* plan, vkattn_pipeline
 vkattn_result vkattn_plan_get_dispatches(const vkattn_plan* plan, vkattn_dispatch* dispatches,
                                          uint32_t* count, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || count == nullptr) return c::invalid("plan or count is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
     c::copy_list(std::visit([](const auto& it) { return it.dispatches(); }, plan->plan), dispatches, count,
                  dispatch_of);
     return {};
@@ -147,7 +147,7 @@ vkattn_result vkattn_plan_get_dispatches(const vkattn_plan* plan, vkattn_dispatc
 vkattn_result vkattn_plan_get_estimates(const vkattn_plan* plan, double* estimates, uint32_t* count,
                                         vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || count == nullptr) return c::invalid("plan or count is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
     c::copy_list(std::visit([](const auto& it) { return it.dispatches(); }, plan->plan), estimates, count,
                  [](const vkattn::DispatchInfo& info) { return info.estimated_ns; });
     return {};
@@ -157,7 +157,7 @@ vkattn_result vkattn_plan_get_estimates(const vkattn_plan* plan, double* estimat
 vkattn_result vkattn_plan_get_statistics(const vkattn_plan* plan, vkattn_statistic* statistics,
                                          uint32_t* count, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || count == nullptr) return c::invalid("plan or count is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
     const auto told = ask_kernel<std::vector<vkattn::PipelineStatistics>>(
         *plan, "statistics", kOfKernels,
         [](const auto& it) -> decltype(it.statistics()) { return it.statistics(); });
@@ -182,7 +182,7 @@ vkattn_result vkattn_plan_get_statistics(const vkattn_plan* plan, vkattn_statist
 vkattn_result vkattn_plan_get_block_mask_layout(const vkattn_plan* plan, vkattn_block_mask_layout* layout,
                                                 vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || layout == nullptr) return c::invalid("plan or layout is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}, {layout, "layout"}}); !s) return s;
     const AttentionPlan* const attention = c::attention_of(*plan);
     const auto has = attention != nullptr ? attention->block_mask_layout() : std::nullopt;
     const vkattn::BlockMaskLayout it = has.value_or(vkattn::BlockMaskLayout{});
@@ -194,7 +194,7 @@ vkattn_result vkattn_plan_get_block_mask_layout(const vkattn_plan* plan, vkattn_
 vkattn_result vkattn_frame_budget_create(const vkattn_plan* plan, vkattn_frame_budget** budget,
                                          vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || budget == nullptr) return c::invalid("plan or budget is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}, {budget, "budget"}}); !s) return s;
     *budget = nullptr;
     const auto dispatches = std::visit([](const auto& it) { return it.dispatches(); }, plan->plan);
     c::give(std::make_unique<vkattn_frame_budget>(vkattn_frame_budget{vkattn::FrameBudget(dispatches)}),
@@ -206,7 +206,7 @@ vkattn_result vkattn_frame_budget_create(const vkattn_plan* plan, vkattn_frame_b
 vkattn_result vkattn_frame_budget_next(vkattn_frame_budget* budget, double budget_ns,
                                        vkattn_record_options* slice, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (budget == nullptr || slice == nullptr) return c::invalid("budget or slice is null");
+    if (Result<void> s = c::check_given({{budget, "budget"}, {slice, "slice"}}); !s) return s;
     const auto given = c::record_options(slice);
     if (!given) return given.error();
     const vkattn::RecordOptions next = budget->budget.next(budget_ns);
@@ -219,7 +219,7 @@ vkattn_result vkattn_frame_budget_next(vkattn_frame_budget* budget, double budge
 vkattn_result vkattn_frame_budget_measured(vkattn_frame_budget* budget, const vkattn_record_options* slice,
                                            double ns, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (budget == nullptr || slice == nullptr) return c::invalid("budget or slice is null");
+    if (Result<void> s = c::check_given({{budget, "budget"}, {slice, "slice"}}); !s) return s;
     const auto given = c::record_options(slice);
     if (!given) return given.error();
     budget->budget.measured(*given, ns);

@@ -78,11 +78,10 @@ Result<vkattn_plan_options> plan_options(const vkattn_plan_options* given) {
   vkattn_plan_options options;
   vkattn_plan_options_init(&options);
   if (given == nullptr) return options;
-  auto copy = read(given, vkattn_plan_options_init, "vkattn_plan_options");
-  if (copy && copy->refusal_count != 0 && copy->refusals == nullptr) {
-    return invalid(
-        detail::message("vkattn_plan_options::refusals is null and refusal_count is ", copy->refusal_count));
-  }
+  const auto copy = read(given, vkattn_plan_options_init, "vkattn_plan_options");
+  if (!copy) return copy;
+  if (Result<void> s = check_list(copy->refusals, copy->refusal_count, "vkattn_plan_options::refusals"); !s)
+    return s.error();
   return copy;
 }
 

@@ -343,7 +343,7 @@ TEST(CInterface, MistakesAreSentences) {
   vkattn_plan* plan = nullptr;
   EXPECT_EQ(vkattn_plan_create_attention(nullptr, nullptr, nullptr, &plan, &error),
             VKATTN_ERROR_INVALID_ARGUMENT);
-  EXPECT_STREQ(error.message, "device or plan is null");
+  EXPECT_STREQ(error.message, "device is null");
   EXPECT_EQ(vkattn_plan_compile(nullptr, &error), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(vkattn_plan_is_compiled(nullptr), 0U);
   EXPECT_EQ(vkattn_plan_tensor_range(nullptr, VKATTN_TENSOR_QUERY, 0), 0U);
@@ -351,6 +351,13 @@ TEST(CInterface, MistakesAreSentences) {
   EXPECT_EQ(vkattn_plan_release(nullptr), VKATTN_SUCCESS);
   EXPECT_EQ(vkattn_bindings_destroy(nullptr), VKATTN_SUCCESS);
   EXPECT_EQ(vkattn_record(nullptr, nullptr, nullptr, nullptr, &error), VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "plan is null");
+  vkattn_physical_device physical;
+  vkattn_physical_device_init(&physical);
+  physical.disabled_extension_count = 3;
+  std::uint32_t wanted = 0;
+  EXPECT_EQ(vkattn_query_wanted(&physical, nullptr, &wanted, &error), VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "vkattn_physical_device::disabled_extensions is null, but its count is 3");
   // An enumerator that there is not.
   vkattn_attention_desc attention;
   vkattn_attention_desc_init(&attention);
@@ -389,19 +396,20 @@ TEST(CInterface, ExecutionsBindEachTensorOnce) {
   EXPECT_EQ(attention()->key.offset, 4U);
   EXPECT_EQ(attention()->value.size, 16U);
   bindings[1].tensor = VKATTN_TENSOR_KEY;
-  EXPECT_EQ(attention().error().message, "tensor 1 is bound twice");
+  EXPECT_EQ(attention().error().message, "tensor 1 is bound twice: leave out one of its bindings");
+  constexpr const char* kHint = ": vkattn_plan_tensor_range is above 0 for those that a plan takes";
   bindings[1].tensor = VKATTN_TENSOR_CACHE_KEY;
-  EXPECT_EQ(attention().error().message, "there is no tensor 18 of attention");
+  EXPECT_EQ(attention().error().message, std::string("there is no tensor 18 of attention") + kHint);
   bindings[1].tensor = 1000;
-  EXPECT_EQ(attention().error().message, "there is no tensor 1000 of attention");
+  EXPECT_EQ(attention().error().message, std::string("there is no tensor 1000 of attention") + kHint);
   bindings[1].tensor = VKATTN_TENSOR_BIAS;
   EXPECT_EQ(c::tensors_of<BackwardPlan>(execution).error().message,
-            "there is no tensor 35 of gradients of attention");
+            std::string("there is no tensor 35 of gradients of attention") + kHint);
   bindings[1].tensor = VKATTN_TENSOR_LSE;
   EXPECT_EQ(c::tensors_of<MultiHeadAttentionBackwardPlan>(execution).error().message,
-            "there is no tensor 4 of gradients of a layer");
+            std::string("there is no tensor 4 of gradients of a layer") + kHint);
   execution.tensors = nullptr;
-  EXPECT_FALSE(attention().ok());
+  EXPECT_EQ(attention().error().message, "vkattn_execution::tensors is null, but its count is 2");
 }
 
 }  // namespace
