@@ -11,7 +11,8 @@ extern "C" {
 
 /** The gradients of a forward problem: BackwardDesc of vkattn/backward.hpp. With L a number that depends on O alone,
     VKATTN_TENSOR_GRAD_OUTPUT is dL/dO, and those that are written are dL/dQ, dL/dK, …. Two runs with the same inputs
-    give the same bits. */
+    give the same bits. Keys and values lie in one piece and are not quantised; there are no gradients through score
+    functions. */
 typedef struct vkattn_backward_desc {
   uint32_t struct_size;                   /**< set by the init function */
   const void* next;                       /**< null */
