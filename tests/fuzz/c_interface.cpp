@@ -130,11 +130,11 @@ void Calls::ask_layer() {
   const std::uint64_t elements = columns == 0 ? rows : rows * columns;
   const bool is_whole = columns == 0 || elements / columns == rows;
   const bool is_too_many = !is_whole || elements >= static_cast<std::uint64_t>(INT64_MAX);
-  const std::uint64_t count = is_too_many && draw_.flag() ? static_cast<std::uint64_t>(INT64_MAX)
+  const std::uint64_t given = is_too_many && draw_.flag() ? static_cast<std::uint64_t>(INT64_MAX)
                                                           : std::min<std::uint64_t>(elements, values.size());
   const bool is_filled =
-      ends(vkattn_initial_values(&parameter, draw_.choice(4), draw_.any(), values.data(), count, &error_));
-  require(!is_filled || (is_whole && count == elements), "as many values are written as there is room for");
+      ends(vkattn_initial_values(&parameter, draw_.choice(4), draw_.any(), values.data(), given, &error_));
+  require(!is_filled || (is_whole && given == elements), "as many values are written as there is room for");
 }
 
 void Calls::make_bindings() {
