@@ -105,6 +105,10 @@ vkattn_result vkattn_device_create(const vkattn_device_desc* desc, vkattn_device
     made.enabled_features = given->enabled_features;
     made.enabled_core_features = given->enabled_core_features;
     made.allocator = given->allocator;
+    if (given->log_least > VKATTN_LOG_LEVEL_WARNING) {
+      return c::invalid(vkattn::detail::message("vkattn_device_desc::log_least is ", given->log_least,
+                                                "; the largest there is is ", VKATTN_LOG_LEVEL_WARNING));
+    }
     if (given->log != nullptr) made.log = log_of(*given);
     auto borrowed = vkattn::Device::borrow(made);
     if (!borrowed) return borrowed.error();

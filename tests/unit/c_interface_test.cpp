@@ -340,6 +340,9 @@ TEST(CInterface, MistakesAreSentences) {
   EXPECT_NE(std::string(error.message).find("get_instance_proc_addr"), std::string::npos);
   EXPECT_EQ(vkattn_device_create(&desc, &device, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(device, nullptr);
+  desc.log_least = 77;
+  EXPECT_EQ(vkattn_device_create(&desc, &device, &error), VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "vkattn_device_desc::log_least is 77; the largest there is is 2");
   vkattn_plan* plan = nullptr;
   EXPECT_EQ(vkattn_plan_create_attention(nullptr, nullptr, nullptr, &plan, &error),
             VKATTN_ERROR_INVALID_ARGUMENT);
