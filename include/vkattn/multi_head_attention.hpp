@@ -193,6 +193,10 @@ class MultiHeadAttentionBindings {
   /// @}
   ~MultiHeadAttentionBindings();
 
+  /// That all steps point at the tensors of one call. Not so after a rewrite() that failed in a step, until
+  /// one succeeds: nothing is recorded meanwhile.
+  [[nodiscard]] bool is_complete() const noexcept;
+
   /// For the library's own files.
   /// @{
   explicit MultiHeadAttentionBindings(std::unique_ptr<detail::ModuleBindingsState> state);
@@ -245,8 +249,8 @@ class MultiHeadAttentionPlan {
   [[nodiscard]] Result<MultiHeadAttentionBindings> make_bindings(const MultiHeadAttentionTensors& tensors,
                                                                  const BufferRange& workspace = {},
                                                                  VkDescriptorPool pool = {}) const;
-  /// Points existing bindings at other tensors. Only while none is in use. After an error they are to be
-  /// rewritten once more before they are recorded.
+  /// Points existing bindings at other tensors. Only while none is in use. An error that a step
+  /// gives, and that names it, leaves them incomplete: rewrite them once more before they are recorded.
   [[nodiscard]] Result<void> rewrite(MultiHeadAttentionBindings& bindings,
                                      const MultiHeadAttentionTensors& tensors,
                                      const BufferRange& workspace = {}) const;

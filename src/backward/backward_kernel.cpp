@@ -11,6 +11,7 @@
 #include "backward/gradient_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "kernels/block_limits.hpp"
 #include "kernels/select.hpp"
 #include "kernels/tile_table.hpp"
 #include "shared/attention_constants.h"
@@ -98,16 +99,7 @@ constexpr std::array kTileBlocks{
 };
 
 Result<void> check_fits(const BackwardTile& tile, const Capabilities& capabilities) {
-  if (tile.shared_bytes() > capabilities.max_shared_memory_bytes) {
-    return limit_exceeded("needs ", tile.shared_bytes(),
-                          " bytes of shared memory; maxComputeSharedMemorySize is ",
-                          capabilities.max_shared_memory_bytes);
-  }
-  if (tile.threads > std::min(capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0])) {
-    return limit_exceeded("needs ", tile.threads, " invocations; maxComputeWorkGroupInvocations is ",
-                          capabilities.max_workgroup_invocations);
-  }
-  return {};
+  return check_limits({tile.shared_bytes(), tile.threads, 0}, capabilities);
 }
 
 std::string summary_of(const BackwardTile& tile, std::string_view owned, std::string_view visited) {

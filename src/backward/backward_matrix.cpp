@@ -9,6 +9,7 @@
 #include "backward/backward_forms.hpp"
 #include "backward/gradient_table.hpp"
 #include "common/message.hpp"
+#include "kernels/block_limits.hpp"
 #include "kernels/matrix_common.hpp"
 #include "kernels/tile_table.hpp"
 #include "shared/attention_constants.h"
@@ -102,19 +103,13 @@ struct MatrixPass {
   }
 };
 
-bool fits_device(const MatrixPass& pass, std::uint32_t shared_bytes, const Capabilities& capabilities) {
-  const std::uint32_t most =
-      std::min(capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0]);
-  return shared_bytes <= capabilities.max_shared_memory_bytes && pass.threads() <= most &&
-         pass.subgroups() <= capabilities.max_workgroup_subgroups;
-}
-
 // The first of the blocks that fits the device, or the reason.
 Result<MatrixPass> choose_block(std::span<const MatrixBlockEntry> entries, MatrixPass pass, bool of_rows,
                                 const Capabilities& capabilities) {
   const Architecture own = architecture_of_blocks(capabilities);
   const std::uint32_t dims = std::max(pass.head_dim, pass.value_dim);
-  std::uint32_t smallest = ~0U, most_dims = 0;
+  std::uint32_t most_dims = 0;
+  Result<void> fits;
   for (const MatrixBlockEntry& entry : entries) {
     if (entry.architecture != own) continue;
     pass.block = entry.block;
@@ -122,8 +117,8 @@ Result<MatrixPass> choose_block(std::span<const MatrixBlockEntry> entries, Matri
     most_dims = std::max(most_dims, entry.most_dims);
     if (dims > entry.most_dims) continue;
     const std::uint32_t bytes = of_rows ? pass.shared_bytes_of_rows() : pass.shared_bytes_of_keys();
-    if (fits_device(pass, bytes, capabilities)) return pass;
-    smallest = std::min(smallest, bytes);
+    fits = check_limits({bytes, pass.threads(), pass.subgroups()}, capabilities);
+    if (fits) return pass;
   }
   if (most_dims == 0) {
     const MatrixShape& shape = pass.shape;
@@ -135,9 +130,7 @@ Result<MatrixPass> choose_block(std::span<const MatrixBlockEntry> entries, Matri
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                  message("takes heads of up to ", most_dims, " dims on this device; here they have ", dims)};
   }
-  return limit_exceeded("the smallest block needs ", smallest, " bytes of shared memory and ", pass.threads(),
-                        " invocations; maxComputeSharedMemorySize is ", capabilities.max_shared_memory_bytes,
-                        " and maxComputeWorkGroupInvocations ", capabilities.max_workgroup_invocations);
+  return no_block_fits(fits);
 }
 
 Result<void> check_support(const BackwardDesc& desc, const Capabilities& capabilities) {

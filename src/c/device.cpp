@@ -19,14 +19,16 @@ struct PhysicalDevice {
 Result<PhysicalDevice> physical_device(const vkattn_physical_device* given) {
   const auto device = c::read(given, vkattn_physical_device_init, "vkattn_physical_device");
   if (!device) return device.error();
-  if (device->disabled_extension_count != 0 && device->disabled_extensions == nullptr) {
-    return c::invalid(
-        vkattn::detail::message("vkattn_physical_device::disabled_extensions is null and there are ",
-                                device->disabled_extension_count));
-  }
+  if (Result<void> s = c::check_list(device->disabled_extensions, device->disabled_extension_count,
+                                     "vkattn_physical_device::disabled_extensions");
+      !s)
+    return s.error();
   PhysicalDevice all;
   for (const char* name : std::span(device->disabled_extensions, device->disabled_extension_count)) {
-    if (name == nullptr) return c::invalid("a name of vkattn_physical_device::disabled_extensions is null");
+    if (name == nullptr) {
+      return c::invalid(vkattn::detail::message("vkattn_physical_device::disabled_extensions[",
+                                                all.disabled.size(), "] is null"));
+    }
     all.disabled.emplace_back(name);
   }
   all.desc = {
@@ -54,18 +56,17 @@ vkattn::Log log_of(const vkattn_device_desc& desc) {
 vkattn_result vkattn_query_wanted(const vkattn_physical_device* device, vkattn_wanted_feature* features,
                                   uint32_t* count, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (count == nullptr) return c::invalid("count is null");
+    if (Result<void> s = c::check_given({{count, "count"}}); !s) return s;
     const auto described = physical_device(device);
     if (!described) return described.error();
     const auto wanted = vkattn::wanted_features(described->desc);
     if (!wanted) return wanted.error();
-    for (std::size_t i = 0; features != nullptr && i < wanted->size() && i < *count; ++i) {
-      const vkattn::WantedFeature& each = (*wanted)[i];
+    c::copy_list(*wanted, features, count, [](const vkattn::WantedFeature& each) {
       // Literals, and so with a 0 at their end, or nothing.
       const auto text = [](std::string_view view) { return view.empty() ? "" : view.data(); };
-      features[i] = {text(each.name), text(each.extension), text(each.gain), each.is_supported ? 1U : 0U};
-    }
-    *count = static_cast<uint32_t>(wanted->size());
+      return vkattn_wanted_feature{text(each.name), text(each.extension), text(each.gain),
+                                   each.is_supported ? 1U : 0U};
+    });
     return {};
   });
 }
@@ -73,7 +74,7 @@ vkattn_result vkattn_query_wanted(const vkattn_physical_device* device, vkattn_w
 vkattn_result vkattn_enable_wanted(const vkattn_physical_device* device, VkDeviceCreateInfo* info,
                                    vkattn_enable_memory* memory, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (info == nullptr || memory == nullptr) return c::invalid("info or memory is null");
+    if (Result<void> s = c::check_given({{info, "info"}, {memory, "memory"}}); !s) return s;
     const auto described = physical_device(device);
     if (!described) return described.error();
     // The same bytes: an array of as many words.
@@ -86,7 +87,7 @@ vkattn_result vkattn_enable_wanted(const vkattn_physical_device* device, VkDevic
 vkattn_result vkattn_device_create(const vkattn_device_desc* desc, vkattn_device** device,
                                    vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (device == nullptr) return c::invalid("device is null");
+    if (Result<void> s = c::check_given({{device, "device"}}); !s) return s;
     *device = nullptr;
     const auto given = c::read(desc, vkattn_device_desc_init, "vkattn_device_desc");
     if (!given) return given.error();
@@ -96,14 +97,18 @@ vkattn_result vkattn_device_create(const vkattn_device_desc* desc, vkattn_device
     made.device = given->device;
     made.get_instance_proc_addr = given->get_instance_proc_addr;
     made.api_version = given->api_version;
-    if (given->enabled_extension_count != 0 && given->enabled_extensions == nullptr) {
-      return c::invalid(vkattn::detail::message(
-          "vkattn_device_desc::enabled_extensions is null and there are ", given->enabled_extension_count));
-    }
+    if (Result<void> s = c::check_list(given->enabled_extensions, given->enabled_extension_count,
+                                       "vkattn_device_desc::enabled_extensions");
+        !s)
+      return s;
     made.enabled_extensions = {given->enabled_extensions, given->enabled_extension_count};
     made.enabled_features = given->enabled_features;
     made.enabled_core_features = given->enabled_core_features;
     made.allocator = given->allocator;
+    if (given->log_least > VKATTN_LOG_LEVEL_WARNING) {
+      return c::invalid(vkattn::detail::message("vkattn_device_desc::log_least is ", given->log_least,
+                                                "; the largest there is is ", VKATTN_LOG_LEVEL_WARNING));
+    }
     if (given->log != nullptr) made.log = log_of(*given);
     auto borrowed = vkattn::Device::borrow(made);
     if (!borrowed) return borrowed.error();
@@ -133,9 +138,9 @@ vkattn_result vkattn_pipeline_cache_create(vkattn_device* device, const void* bl
                                            char* ignored, size_t ignored_capacity,
                                            vkattn_pipeline_cache** cache, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (device == nullptr || cache == nullptr) return c::invalid("device or cache is null");
+    if (Result<void> s = c::check_given({{device, "device"}, {cache, "cache"}}); !s) return s;
     *cache = nullptr;
-    if (blob == nullptr && blob_bytes != 0) return c::invalid("blob is null and blob_bytes is not 0");
+    if (Result<void> s = c::check_list(blob, blob_bytes, "blob"); !s) return s;
     auto made =
         vkattn::PipelineCache::create(device->device, {static_cast<const std::byte*>(blob), blob_bytes});
     if (!made) return made.error();
@@ -152,7 +157,7 @@ VkPipelineCache vkattn_pipeline_cache_handle(const vkattn_pipeline_cache* cache)
 vkattn_result vkattn_pipeline_cache_save(const vkattn_pipeline_cache* cache, void* blob, size_t* bytes,
                                          vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (cache == nullptr || bytes == nullptr) return c::invalid("cache or bytes is null");
+    if (Result<void> s = c::check_given({{cache, "cache"}, {bytes, "bytes"}}); !s) return s;
     const auto saved = cache->cache.save();
     if (!saved) return saved.error();
     return c::copy_blob(*saved, "the cache", blob, bytes);

@@ -59,6 +59,18 @@ vkattn_result finish(const Error& error, vkattn_error* target) {
   return code_of(error.code);
 }
 
+Result<void> check_given(std::initializer_list<Given> arguments) {
+  for (const Given& argument : arguments) {
+    if (argument.pointer == nullptr) return invalid(detail::message(argument.name, " is null"));
+  }
+  return {};
+}
+
+Result<void> check_list(const void* list, std::size_t count, const char* name) {
+  if (list != nullptr || count == 0) return {};
+  return invalid(detail::message(name, " is null, but its count is ", count));
+}
+
 const AttentionPlan* attention_of(const vkattn_plan& plan) {
   if (const auto* const layer = std::get_if<MultiHeadAttentionPlan>(&plan.plan)) return &layer->attention();
   return std::get_if<AttentionPlan>(&plan.plan);

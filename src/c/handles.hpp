@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -105,6 +106,16 @@ vkattn_result run(vkattn_error* target, Body&& body) {
 
 using detail::invalid;
 
+/// An argument of a call, by its name.
+struct Given {
+  const void* pointer;
+  const char* name;
+};
+/// The first that is null is the error.
+[[nodiscard]] Result<void> check_given(std::initializer_list<Given> arguments);
+/// A list that is null where there is something in it is the error.
+[[nodiscard]] Result<void> check_list(const void* list, std::size_t count, const char* name);
+
 /// One reference less; the last one destroys. Null is nothing.
 template <class Handle>
 vkattn_result release(Handle* handle) {
@@ -161,6 +172,16 @@ std::size_t copy_text(std::string_view text, char* target, std::size_t capacity)
 /// null.
 [[nodiscard]] Result<void> copy_blob(std::span<const std::byte> from, const char* name, void* blob,
                                      std::size_t* bytes);
+
+/// Writes at most *count elements of a list, converted, and sets *count to how many there are; `target` may
+/// be null.
+template <class List, class Target, class Convert>
+void copy_list(const List& list, Target* target, std::uint32_t* count, const Convert& convert) {
+  for (std::size_t i = 0; target != nullptr && i < list.size() && i < *count; ++i) {
+    target[i] = convert(list[i]);
+  }
+  *count = static_cast<std::uint32_t>(list.size());
+}
 
 /// A structure of the caller's as this version has it: what an earlier version did not have is as its init
 /// function leaves it.

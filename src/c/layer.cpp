@@ -12,17 +12,15 @@ namespace c = vkattn::c;
 vkattn_result vkattn_query_parameters(const vkattn_multi_head_attention_desc* desc,
                                       vkattn_parameter* parameters, uint32_t* count, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (count == nullptr) return c::invalid("count is null");
+    if (Result<void> s = c::check_given({{count, "count"}}); !s) return s;
     const auto layer = c::multi_head_attention_desc(desc);
     if (!layer) return layer.error();
     if (Result<void> s = vkattn::validate(*layer); !s) return s;
-    const auto all = vkattn::parameters(*layer);
-    for (std::size_t i = 0; parameters != nullptr && i < all.size() && i < *count; ++i) {
-      const c::ParameterNumbers numbers = c::numbers_of(all[i].range);
+    c::copy_list(vkattn::parameters(*layer), parameters, count, [](const vkattn::ParameterShape& shape) {
+      const c::ParameterNumbers numbers = c::numbers_of(shape.range);
       // The names are literals, which end in a 0.
-      parameters[i] = {all[i].name.data(), numbers.tensor, numbers.gradient, all[i].rows, all[i].columns};
-    }
-    *count = static_cast<std::uint32_t>(all.size());
+      return vkattn_parameter{shape.name.data(), numbers.tensor, numbers.gradient, shape.rows, shape.columns};
+    });
     return {};
   });
 }
@@ -30,9 +28,8 @@ vkattn_result vkattn_query_parameters(const vkattn_multi_head_attention_desc* de
 vkattn_result vkattn_initial_values(const vkattn_parameter* parameter, vkattn_initialisation how,
                                     uint64_t seed, float* values, size_t count, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (parameter == nullptr || (values == nullptr && count != 0)) {
-      return c::invalid("parameter or values is null");
-    }
+    if (Result<void> s = c::check_given({{parameter, "parameter"}}); !s) return s;
+    if (Result<void> s = c::check_list(values, count, "values"); !s) return s;
     constexpr auto kLast = vkattn::Initialisation::kHeNormal;
     if (how > static_cast<vkattn_initialisation>(kLast)) {
       return c::invalid(vkattn::detail::message("how is ", how, "; the largest there is is ",
@@ -47,7 +44,8 @@ vkattn_result vkattn_initial_values(const vkattn_parameter* parameter, vkattn_in
     constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
     if (elements == kMost || static_cast<std::uint64_t>(elements) != count) {
       return c::invalid(vkattn::detail::message("the parameter has ", elements == kMost ? "at least " : "",
-                                                elements, " elements, but count is ", count));
+                                                elements, " elements, but count is ", count,
+                                                ": give rows * columns, or rows where columns is 0"));
     }
     vkattn::initial_values({{}, nullptr, rows, columns}, static_cast<vkattn::Initialisation>(how), seed,
                            {values, count});

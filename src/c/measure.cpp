@@ -1,11 +1,14 @@
 // What a program measures by, in C: choices of kernels, a driver's statistics, frames.
 #include <vkattn/frame_budget.hpp>
 
+#include <algorithm>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "c/convert.hpp"
 #include "c/handles.hpp"
+#include "c/tensors.hpp"
 
 using vkattn::AttentionPlan;
 using vkattn::Result;
@@ -46,20 +49,38 @@ vkattn_kernel_choice choice_of(const Plan& /*others*/) {
 }
 /// @}
 
-using AllStatistics = Result<std::vector<vkattn::PipelineStatistics>>;
+constexpr const char* kOfKernels = "attention, gradients of it and products";
 
-AllStatistics statistics_of(const vkattn_plan& plan) {
+/// What `ask` gives of a plan that has it, or of a layer's attention; else a sentence with those that have.
+template <class Answer, class Ask>
+Result<Answer> ask_kernel(const vkattn_plan& plan, const char* name, const char* whose, const Ask& ask) {
   return std::visit(
-      [](const auto& it) -> AllStatistics {
-        if constexpr (requires { it.statistics(); }) {
-          return it.statistics();
+      [&](const auto& it) -> Result<Answer> {
+        if constexpr (requires { ask(it); }) {
+          return ask(it);
         } else if constexpr (requires { it.attention(); }) {
-          return it.attention().statistics();
+          return ask(it.attention());
         } else {
-          return c::invalid("statistics are those of plans of attention, gradients of it and products");
+          return c::invalid(vkattn::detail::message("there are no ", name, " of ",
+                                                    c::Kind<std::decay_t<decltype(it)>>::kName, ", only of ",
+                                                    whose));
         }
       },
       plan.plan);
+}
+
+vkattn_dispatch dispatch_of(const vkattn::DispatchInfo& info) {
+  vkattn_dispatch dispatch{{}, info.first_tile, info.tile_count, info.estimated_ns, {}, 0};
+  c::copy_text(info.pass, dispatch.pass, sizeof(dispatch.pass));
+  std::copy_n(info.workgroups, 3, dispatch.workgroups);
+  return dispatch;
+}
+
+vkattn_pipeline pipeline_of(const vkattn::PipelineInfo& info) {
+  vkattn_pipeline pipeline{{}, {}, info.workgroup_size, 0};
+  c::copy_text(info.pass, pipeline.pass, sizeof(pipeline.pass));
+  c::copy_text(info.shader, pipeline.shader, sizeof(pipeline.shader));
+  return pipeline;
 }
 
 }  // namespace
@@ -67,16 +88,13 @@ AllStatistics statistics_of(const vkattn_plan& plan) {
 vkattn_result vkattn_query_choices(const vkattn_device* device, const vkattn_attention_desc* desc,
                                    vkattn_kernel_choice* choices, uint32_t* count, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (device == nullptr || count == nullptr) return c::invalid("device or count is null");
+    if (Result<void> s = c::check_given({{device, "device"}, {count, "count"}}); !s) return s;
     const auto problem = c::attention_desc(desc);
     if (!problem) return problem.error();
     const auto valid = vkattn::validate(*problem);
     if (!valid) return valid.error();
     const auto all = vkattn::tuning_candidates(*problem, device->device.capabilities());
-    for (std::size_t i = 0; choices != nullptr && i < all.size() && i < *count; ++i) {
-      choices[i] = choice_of(all[i].kernel, all[i].tile);
-    }
-    *count = static_cast<std::uint32_t>(all.size());
+    c::copy_list(all, choices, count, [](const auto& each) { return choice_of(each.kernel, each.tile); });
     return {};
   });
 }
@@ -84,8 +102,54 @@ vkattn_result vkattn_query_choices(const vkattn_device* device, const vkattn_att
 vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_kernel_choice* choice,
                                      vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || choice == nullptr) return c::invalid("plan or choice is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}, {choice, "choice"}}); !s) return s;
     *choice = std::visit([](const auto& it) { return choice_of(it); }, plan->plan);
+    return {};
+  });
+}
+
+vkattn_result vkattn_plan_get_probability_type(const vkattn_plan* plan, vkattn_data_type* type,
+                                               vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (Result<void> s = c::check_given({{plan, "plan"}, {type, "type"}}); !s) return s;
+    const auto told = ask_kernel<vkattn::DataType>(
+        *plan, "probability types", "attention and gradients of it",
+        [](const auto& it) -> decltype(it.probability_type()) { return it.probability_type(); });
+    if (!told) return told.error();
+    *type = static_cast<vkattn_data_type>(*told);
+    return {};
+  });
+}
+
+vkattn_result vkattn_plan_get_pipelines(const vkattn_plan* plan, vkattn_pipeline* pipelines, uint32_t* count,
+                                        vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
+    const auto told = ask_kernel<std::vector<vkattn::PipelineInfo>>(
+        *plan, "pipelines", kOfKernels,
+        [](const auto& it) -> decltype(it.pipelines()) { return it.pipelines(); });
+    if (!told) return told.error();
+    c::copy_list(*told, pipelines, count, pipeline_of);
+    return {};
+  });
+}
+
+vkattn_result vkattn_plan_get_dispatches(const vkattn_plan* plan, vkattn_dispatch* dispatches,
+                                         uint32_t* count, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
+    c::copy_list(std::visit([](const auto& it) { return it.dispatches(); }, plan->plan), dispatches, count,
+                 dispatch_of);
+    return {};
+  });
+}
+
+vkattn_result vkattn_plan_get_estimates(const vkattn_plan* plan, double* estimates, uint32_t* count,
+                                        vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
+    c::copy_list(std::visit([](const auto& it) { return it.dispatches(); }, plan->plan), estimates, count,
+                 [](const vkattn::DispatchInfo& info) { return info.estimated_ns; });
     return {};
   });
 }
@@ -93,8 +157,10 @@ vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_kernel_choi
 vkattn_result vkattn_plan_get_statistics(const vkattn_plan* plan, vkattn_statistic* statistics,
                                          uint32_t* count, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || count == nullptr) return c::invalid("plan or count is null");
-    const AllStatistics told = statistics_of(*plan);
+    if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
+    const auto told = ask_kernel<std::vector<vkattn::PipelineStatistics>>(
+        *plan, "statistics", kOfKernels,
+        [](const auto& it) -> decltype(it.statistics()) { return it.statistics(); });
     if (!told) return told.error();
     std::uint32_t all = 0;
     for (const vkattn::PipelineStatistics& pipeline : *told) {
@@ -116,7 +182,7 @@ vkattn_result vkattn_plan_get_statistics(const vkattn_plan* plan, vkattn_statist
 vkattn_result vkattn_plan_get_block_mask_layout(const vkattn_plan* plan, vkattn_block_mask_layout* layout,
                                                 vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || layout == nullptr) return c::invalid("plan or layout is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}, {layout, "layout"}}); !s) return s;
     const AttentionPlan* const attention = c::attention_of(*plan);
     const auto has = attention != nullptr ? attention->block_mask_layout() : std::nullopt;
     const vkattn::BlockMaskLayout it = has.value_or(vkattn::BlockMaskLayout{});
@@ -128,7 +194,7 @@ vkattn_result vkattn_plan_get_block_mask_layout(const vkattn_plan* plan, vkattn_
 vkattn_result vkattn_frame_budget_create(const vkattn_plan* plan, vkattn_frame_budget** budget,
                                          vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || budget == nullptr) return c::invalid("plan or budget is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}, {budget, "budget"}}); !s) return s;
     *budget = nullptr;
     const auto dispatches = std::visit([](const auto& it) { return it.dispatches(); }, plan->plan);
     c::give(std::make_unique<vkattn_frame_budget>(vkattn_frame_budget{vkattn::FrameBudget(dispatches)}),
@@ -140,7 +206,7 @@ vkattn_result vkattn_frame_budget_create(const vkattn_plan* plan, vkattn_frame_b
 vkattn_result vkattn_frame_budget_next(vkattn_frame_budget* budget, double budget_ns,
                                        vkattn_record_options* slice, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (budget == nullptr || slice == nullptr) return c::invalid("budget or slice is null");
+    if (Result<void> s = c::check_given({{budget, "budget"}, {slice, "slice"}}); !s) return s;
     const auto given = c::record_options(slice);
     if (!given) return given.error();
     const vkattn::RecordOptions next = budget->budget.next(budget_ns);
@@ -153,7 +219,7 @@ vkattn_result vkattn_frame_budget_next(vkattn_frame_budget* budget, double budge
 vkattn_result vkattn_frame_budget_measured(vkattn_frame_budget* budget, const vkattn_record_options* slice,
                                            double ns, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (budget == nullptr || slice == nullptr) return c::invalid("budget or slice is null");
+    if (Result<void> s = c::check_given({{budget, "budget"}, {slice, "slice"}}); !s) return s;
     const auto given = c::record_options(slice);
     if (!given) return given.error();
     budget->budget.measured(*given, ns);

@@ -1,9 +1,11 @@
 // How to plan and record, from C: see convert.hpp.
+#include <array>
 #include <span>
 #include <utility>
 
 #include "c/convert.hpp"
 #include "c/handles.hpp"
+#include "c/tensors.hpp"
 
 namespace vkattn::c {
 
@@ -11,6 +13,50 @@ namespace {
 
 const char* text(const char* given) {
   return given != nullptr ? given : "";
+}
+
+bool is_text(const char* given) {
+  return given != nullptr && *given != '\0';
+}
+
+// Kinds of plans as bits.
+using Kinds = std::uint32_t;
+constexpr Kinds kOfAttention = 1, kOfAppend = 2, kOfMerge = 4, kOfBackward = 8, kOfMatmul = 16, kOfLayer = 32;
+constexpr Kinds kWithKernels = kOfAttention | kOfBackward | kOfMatmul | kOfLayer;
+
+/// An option that not every kind of plan uses, and which do: those whose options in C++ have it. Both passes
+/// of a layer take the same. (max_dispatch_ns is taken by all: appends and merges have no estimates to cut
+/// by.)
+struct OptionRow {
+  const char* name;
+  const char* unset;
+  Kinds users;
+  bool (*is_set)(const vkattn_plan_options&);
+};
+using O = vkattn_plan_options;
+constexpr std::array<OptionRow, 11> kOptionRows{{
+    {"kernel", "null", kWithKernels, [](const O& o) { return is_text(o.kernel); }},
+    {"kv_splits", "0", kOfAttention | kOfLayer, [](const O& o) { return o.kv_splits != 0; }},
+    {"strict_nonfinite", "0", kOfAttention | kOfLayer, [](const O& o) { return o.strict_nonfinite != 0; }},
+    {"push_descriptors", "0", ~kOfLayer, [](const O& o) { return o.push_descriptors != 0; }},
+    {"refusal_count", "0", kWithKernels, [](const O& o) { return o.refusal_count != 0; }},
+    {"capture_statistics", "0", kWithKernels, [](const O& o) { return o.capture_statistics != 0; }},
+    {"tile", "null", kOfAttention | kOfMatmul | kOfLayer, [](const O& o) { return o.tile != nullptr; }},
+    {"matmul_kernel", "null", kOfLayer, [](const O& o) { return is_text(o.matmul_kernel); }},
+    {"backward_kernel", "null", kOfLayer, [](const O& o) { return is_text(o.backward_kernel); }},
+    {"chunk_keys", "0", kOfBackward, [](const O& o) { return o.chunk_keys != 0; }},
+    {"inner_splits", "0", kOfMatmul, [](const O& o) { return o.inner_splits != 0; }},
+}};
+
+// What is asked for and cannot be had is an error, as `kernel` is.
+Result<void> check_used(const vkattn_plan_options& given, Kinds kind, const char* name) {
+  for (const OptionRow& row : kOptionRows) {
+    if ((row.users & kind) == 0 && row.is_set(given)) {
+      return invalid(detail::message("vkattn_plan_options::", row.name, " is set, but is not used by ", name,
+                                     ": leave it ", row.unset));
+    }
+  }
+  return {};
 }
 
 // What plans of attention, of gradients and of products have alike.
@@ -35,15 +81,16 @@ Result<vkattn_plan_options> plan_options(const vkattn_plan_options* given) {
   vkattn_plan_options options;
   vkattn_plan_options_init(&options);
   if (given == nullptr) return options;
-  auto copy = read(given, vkattn_plan_options_init, "vkattn_plan_options");
-  if (copy && copy->refusal_count != 0 && copy->refusals == nullptr) {
-    return invalid(
-        detail::message("vkattn_plan_options::refusals is null and refusal_count is ", copy->refusal_count));
-  }
+  const auto copy = read(given, vkattn_plan_options_init, "vkattn_plan_options");
+  if (!copy) return copy;
+  if (Result<void> s = check_list(copy->refusals, copy->refusal_count, "vkattn_plan_options::refusals"); !s)
+    return s.error();
   return copy;
 }
 
-Result<PlanOptions> attention_options(const vkattn_plan_options& given) {
+namespace {
+
+PlanOptions options_of_attention(const vkattn_plan_options& given) {
   auto options = options_of_kernels<PlanOptions>(given);
   options.kv_splits = given.kv_splits;
   if (given.tile != nullptr) {
@@ -54,7 +101,15 @@ Result<PlanOptions> attention_options(const vkattn_plan_options& given) {
   return options;
 }
 
+}  // namespace
+
+Result<PlanOptions> attention_options(const vkattn_plan_options& given) {
+  if (Result<void> s = check_used(given, kOfAttention, Kind<AttentionPlan>::kName); !s) return s.error();
+  return options_of_attention(given);
+}
+
 Result<AppendOptions> append_options(const vkattn_plan_options& given) {
+  if (Result<void> s = check_used(given, kOfAppend, Kind<AppendPlan>::kName); !s) return s.error();
   AppendOptions options;
   options.pipeline_cache = given.pipeline_cache;
   options.push_descriptors = given.push_descriptors != 0;
@@ -63,19 +118,26 @@ Result<AppendOptions> append_options(const vkattn_plan_options& given) {
 }
 
 Result<MergeOptions> merge_options(const vkattn_plan_options& given) {
+  if (Result<void> s = check_used(given, kOfMerge, Kind<MergePlan>::kName); !s) return s.error();
   return MergeOptions{given.pipeline_cache, given.push_descriptors != 0, given.deferred_compilation != 0};
 }
 
 Result<BackwardOptions> backward_options(const vkattn_plan_options& given) {
+  if (Result<void> s = check_used(given, kOfBackward, Kind<BackwardPlan>::kName); !s) return s.error();
   auto options = options_of_kernels<BackwardOptions>(given);
   options.chunk_keys = given.chunk_keys;
   return options;
 }
 
 Result<MatmulOptions> matmul_options(const vkattn_plan_options& given) {
+  if (Result<void> s = check_used(given, kOfMatmul, Kind<MatmulPlan>::kName); !s) return s.error();
   auto options = options_of_kernels<MatmulOptions>(given);
   if (given.tile != nullptr) {
     const vkattn_tile_sizes& tile = *given.tile;
+    if (tile.dims != 0) {
+      return invalid(detail::message("vkattn_tile_sizes::dims is ", tile.dims, ", but is not used by ",
+                                     Kind<MatmulPlan>::kName, ": leave it 0"));
+    }
     options.tile = MatmulTile{tile.threads, tile.rows, tile.columns, tile.keys, tile.subgroups};
   }
   options.inner_splits = given.inner_splits;
@@ -83,15 +145,10 @@ Result<MatmulOptions> matmul_options(const vkattn_plan_options& given) {
 }
 
 Result<MultiHeadAttentionOptions> layer_options(const vkattn_plan_options& given) {
-  if (given.push_descriptors != 0) {
-    return invalid(
-        "vkattn_plan_options::push_descriptors is set, but a layer is recorded with bindings: clear it");
-  }
-  auto attention = attention_options(given);
-  if (!attention) return attention.error();
+  if (Result<void> s = check_used(given, kOfLayer, Kind<MultiHeadAttentionPlan>::kName); !s) return s.error();
   MultiHeadAttentionOptions options;
   options.pipeline_cache = given.pipeline_cache;
-  options.attention = *std::move(attention);
+  options.attention = options_of_attention(given);
   options.matmul_kernel = text(given.matmul_kernel);
   options.backward_kernel = text(given.backward_kernel);
   options.max_dispatch_ns = given.max_dispatch_ns;

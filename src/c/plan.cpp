@@ -17,7 +17,7 @@ vkattn_result create(vkattn_device* device, const Given* desc, const vkattn_plan
                      vkattn_plan** plan, vkattn_error* error, Result<Desc> (*to_desc)(const Given*),
                      Result<Options> (*to_options)(const vkattn_plan_options&)) {
   return c::run(error, [&]() -> Result<void> {
-    if (device == nullptr || plan == nullptr) return c::invalid("device or plan is null");
+    if (Result<void> s = c::check_given({{device, "device"}, {plan, "plan"}}); !s) return s;
     *plan = nullptr;
     const auto problem = to_desc(desc);
     if (!problem) return problem.error();
@@ -91,7 +91,7 @@ vkattn_result vkattn_plan_release(vkattn_plan* plan) {
 
 vkattn_result vkattn_plan_compile(vkattn_plan* plan, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr) return c::invalid("plan is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}}); !s) return s;
     return std::visit([](const auto& it) { return it.compile(); }, plan->plan);
   });
 }
@@ -138,10 +138,11 @@ vkattn_result vkattn_prewarm(vkattn_plan* const* plans, uint32_t count, vkattn_s
                              vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
     if (count == 0) return {};
-    if (plans == nullptr || submit == nullptr) return c::invalid("plans or submit is null");
+    if (Result<void> s = c::check_list(plans, count, "plans"); !s) return s;
+    if (submit == nullptr) return c::invalid("submit is null");
     std::vector<PrewarmJob> jobs(count);
     for (std::uint32_t i = 0; i < count; ++i) {
-      if (plans[i] == nullptr) return c::invalid(vkattn::detail::message("plan ", i, " is null"));
+      if (plans[i] == nullptr) return c::invalid(vkattn::detail::message("plans[", i, "] is null"));
       jobs[i].plan = plans[i];
     }
     {
@@ -161,7 +162,7 @@ vkattn_result vkattn_prewarm(vkattn_plan* const* plans, uint32_t count, vkattn_s
 vkattn_result vkattn_plan_get_requirements(const vkattn_plan* plan, vkattn_requirements* requirements,
                                            vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr) return c::invalid("plan is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}}); !s) return s;
     const auto given = c::read(requirements, vkattn_requirements_init, "vkattn_requirements");
     if (!given) return given.error();
     const vkattn::PlanRequirements needs =
@@ -181,19 +182,6 @@ vkattn_result vkattn_plan_get_requirements(const vkattn_plan* plan, vkattn_requi
     all.descriptor_set = needs.descriptor_set;
     all.push_constant_bytes = needs.push_constant_bytes;
     std::memcpy(requirements, &all, given->struct_size);
-    return {};
-  });
-}
-
-vkattn_result vkattn_plan_get_estimates(const vkattn_plan* plan, double* estimates, uint32_t* count,
-                                        vkattn_error* error) {
-  return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || count == nullptr) return c::invalid("plan or count is null");
-    const auto dispatches = std::visit([](const auto& it) { return it.dispatches(); }, plan->plan);
-    for (std::size_t i = 0; estimates != nullptr && i < dispatches.size() && i < *count; ++i) {
-      estimates[i] = dispatches[i].estimated_ns;
-    }
-    *count = static_cast<uint32_t>(dispatches.size());
     return {};
   });
 }

@@ -44,7 +44,7 @@ VkDeviceSize vkattn_plan_tensor_range(const vkattn_plan* plan, vkattn_tensor ten
 vkattn_result vkattn_bindings_create(vkattn_plan* plan, const vkattn_execution* execution,
                                      VkDescriptorPool pool, vkattn_bindings** bindings, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || bindings == nullptr) return c::invalid("plan or bindings is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}, {bindings, "bindings"}}); !s) return s;
     *bindings = nullptr;
     const auto given = c::execution(execution);
     if (!given) return given.error();
@@ -65,7 +65,7 @@ vkattn_result vkattn_bindings_create(vkattn_plan* plan, const vkattn_execution* 
 vkattn_result vkattn_bindings_rewrite(vkattn_bindings* bindings, const vkattn_execution* execution,
                                       vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (bindings == nullptr) return c::invalid("bindings is null");
+    if (Result<void> s = c::check_given({{bindings, "bindings"}}); !s) return s;
     const auto given = c::execution(execution);
     if (!given) return given.error();
     return std::visit(
@@ -85,17 +85,24 @@ vkattn_result vkattn_bindings_destroy(vkattn_bindings* bindings) {
 vkattn_result vkattn_record(vkattn_plan* plan, VkCommandBuffer commands, const vkattn_bindings* bindings,
                             const vkattn_record_options* options, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || commands == nullptr || bindings == nullptr) {
-      return c::invalid("plan, commands or bindings is null");
-    }
+    if (Result<void> s = c::check_given({{plan, "plan"}, {commands, "commands"}, {bindings, "bindings"}}); !s)
+      return s;
     const auto how = c::record_options(options);
     if (!how) return how.error();
     return std::visit(
         [&](const auto& it) -> Result<void> {
           const auto* const own = own_bindings(it, *bindings);
-          if (own == nullptr) return c::invalid("these bindings were made by another plan");
+          if (own == nullptr)
+            return c::invalid("these bindings were made by another plan: record them with that one");
           if (!it.is_compiled()) {
             return c::invalid("the plan is not compiled yet: call vkattn_plan_compile and wait for it");
+          }
+          if constexpr (kIsLayer<std::decay_t<decltype(it)>>) {
+            if (!own->is_complete()) {
+              return c::invalid(
+                  "these bindings are not complete, as vkattn_bindings_rewrite failed in the middle: rewrite "
+                  "them once more");
+            }
           }
           it.record(commands, *own, *how);
           return {};
@@ -108,7 +115,7 @@ vkattn_result vkattn_record_push(vkattn_plan* plan, VkCommandBuffer commands,
                                  const vkattn_execution* execution, const vkattn_record_options* options,
                                  vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (plan == nullptr || commands == nullptr) return c::invalid("plan or commands is null");
+    if (Result<void> s = c::check_given({{plan, "plan"}, {commands, "commands"}}); !s) return s;
     const auto given = c::execution(execution);
     if (!given) return given.error();
     const auto how = c::record_options(options);

@@ -12,12 +12,11 @@ vkattn_result vkattn_score_function_save(const vkattn_score_function* function, 
                                          uint32_t shader_count, void* blob, size_t* bytes,
                                          vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (function == nullptr || bytes == nullptr) return c::invalid("function or bytes is null");
-    if (shaders == nullptr && shader_count != 0)
-      return c::invalid("shaders is null and shader_count is not 0");
+    if (Result<void> s = c::check_given({{function, "function"}, {bytes, "bytes"}}); !s) return s;
+    if (Result<void> s = c::check_list(shaders, shader_count, "shaders"); !s) return s;
     std::vector<std::string> names;
     for (const char* const name : std::span(shaders, shader_count)) {
-      if (name == nullptr) return c::invalid(vkattn::detail::message("shader ", names.size(), " is null"));
+      if (name == nullptr) return c::invalid(vkattn::detail::message("shaders[", names.size(), "] is null"));
       names.emplace_back(name);
     }
     const auto saved = vkattn::save_score_shaders(*function->shaders, names);
@@ -29,7 +28,7 @@ vkattn_result vkattn_score_function_save(const vkattn_score_function* function, 
 vkattn_result vkattn_score_function_load(const void* blob, size_t bytes, vkattn_score_function** function,
                                          vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (blob == nullptr || function == nullptr) return c::invalid("blob or function is null");
+    if (Result<void> s = c::check_given({{blob, "blob"}, {function, "function"}}); !s) return s;
     *function = nullptr;
     auto loaded = vkattn::load_score_shaders({static_cast<const std::byte*>(blob), bytes});
     if (!loaded) return loaded.error();

@@ -171,12 +171,14 @@ Result<void> read_attention(const vkattn_execution& given, A& tensors) {
   tensors.block_mask_complete = given.block_mask_complete != 0;
   tensors.dropout_seed = given.dropout_seed;
   tensors.dropout_offset = given.dropout_offset;
-  if (given.score_buffer_count > kMaxScoreBuffers ||
-      (given.score_buffer_count != 0 && !given.score_buffers)) {
+  if (given.score_buffer_count > kMaxScoreBuffers) {
     return invalid(detail::message("vkattn_execution::score_buffer_count is ", given.score_buffer_count,
-                                   given.score_buffers ? "; the most there can be is " : " and there are ",
-                                   given.score_buffers ? kMaxScoreBuffers : 0));
+                                   "; the most there can be is ", kMaxScoreBuffers));
   }
+  if (Result<void> s =
+          check_list(given.score_buffers, given.score_buffer_count, "vkattn_execution::score_buffers");
+      !s)
+    return s;
   for (std::uint32_t i = 0; i < given.score_buffer_count; ++i) {
     const vkattn_binding& binding = given.score_buffers[i];
     tensors.score_buffers[i] = {binding.buffer, binding.offset, binding.size};
@@ -270,16 +272,17 @@ template <class Plan>
 Result<typename Kind<Plan>::Tensors> tensors_of(const vkattn_execution& given) {
   typename Kind<Plan>::Tensors tensors;
   std::array<bool, kTensorNumbers> seen{};
-  if (given.tensor_count != 0 && given.tensors == nullptr) {
-    return invalid(
-        detail::message("vkattn_execution::tensors is null and tensor_count is ", given.tensor_count));
-  }
+  if (Result<void> s = check_list(given.tensors, given.tensor_count, "vkattn_execution::tensors"); !s)
+    return s.error();
   for (const vkattn_binding& binding : std::span(given.tensors, given.tensor_count)) {
     BufferRange* const target = place(tensors, binding.tensor);
     if (target == nullptr) {
-      return invalid(detail::message("there is no tensor ", binding.tensor, " of ", Kind<Plan>::kName));
+      return invalid(detail::message("there is no tensor ", binding.tensor, " of ", Kind<Plan>::kName,
+                                     ": vkattn_plan_tensor_range is above 0 for those that a plan takes"));
     }
-    if (seen[binding.tensor]) return invalid(detail::message("tensor ", binding.tensor, " is bound twice"));
+    if (seen[binding.tensor])
+      return invalid(
+          detail::message("tensor ", binding.tensor, " is bound twice: leave out one of its bindings"));
     seen[binding.tensor] = true;
     *target = {binding.buffer, binding.offset, binding.size};
   }

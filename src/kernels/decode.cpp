@@ -2,12 +2,12 @@
 // the block that fits the device.
 #include <algorithm>
 #include <bit>
-#include <optional>
 
 #include "attention/features.hpp"
 #include "attention/tensor_rules.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "kernels/block_limits.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/subgroup_size.hpp"
 #include "kernels/tile_table.hpp"
@@ -171,13 +171,12 @@ Result<DecodeShape> choose_groups(const AttentionDesc& desc, const Capabilities&
   return shape;
 }
 
-bool fits(const DecodeShape& shape, const Capabilities& capabilities) {
-  const std::uint32_t threads = shape.block.threads;
-  if (shape.shared_bytes() > capabilities.max_shared_memory_bytes) return false;
-  if (threads > capabilities.max_workgroup_invocations || threads > capabilities.max_workgroup_size[0])
-    return false;
-  const std::uint32_t size = shape.subgroup_size;
-  return threads % size == 0 && threads / size <= capabilities.max_workgroup_subgroups;
+Result<void> check_fits(const DecodeShape& shape, const Capabilities& capabilities) {
+  const std::uint32_t threads = shape.block.threads, size = shape.subgroup_size;
+  if (threads % size != 0) {
+    return refusal(message("has ", threads, " invocations, which are no whole subgroups of ", size));
+  }
+  return check_limits({shape.shared_bytes(), threads, threads / size}, capabilities);
 }
 
 // Rows of a thread and sets of them; the sets are a power of two, as are the groups that they are spread
@@ -189,10 +188,11 @@ void choose_rows(DecodeShape& shape, std::uint32_t rows) {
 }
 
 // The first block that fits the device and a thread's registers. Where none has room for all rows, they take
-// several tiles. The widest heads take the last block as it is.
-std::optional<DecodeShape> choose_block(DecodeShape shape, std::uint32_t rows,
-                                        const Capabilities& capabilities, Tiles tiles) {
+// several tiles. The widest heads take the last block as it is. Or the reason.
+Result<DecodeShape> choose_block(DecodeShape shape, std::uint32_t rows, const Capabilities& capabilities,
+                                 Tiles tiles) {
   choose_rows(shape, rows);
+  Result<void> fits = refusal("has no room for a row in the registers of a thread");
   for (; shape.row_sets != 0; shape.row_sets /= 2) {
     for (const TileSizes& block : tiles) {
       if (!is_possible_block(block)) continue;
@@ -201,10 +201,12 @@ std::optional<DecodeShape> choose_block(DecodeShape shape, std::uint32_t rows,
       const std::uint32_t merge_bytes = std::max(shape.query_stage_bytes(), kMergeBytes);
       shape.merge_rows = std::clamp(merge_bytes / shape.merge_row_bytes(), 1U, shape.rows);
       const bool last = block.keys == 1 || tiles.size() == 1;
-      if ((last || shape.in_flight() <= shape.limits.in_flight) && fits(shape, capabilities)) return shape;
+      if (!last && shape.in_flight() > shape.limits.in_flight) continue;
+      fits = check_fits(shape, capabilities);
+      if (fits) return shape;
     }
   }
-  return std::nullopt;
+  return no_block_fits(fits);
 }
 
 void add_specialization(const AttentionDesc& desc, const DecodeShape& shape,
@@ -241,15 +243,7 @@ Result<KernelConfig> configure_decode(const AttentionDesc& desc, const Capabilit
   const auto groups = choose_groups(desc, capabilities);
   if (!groups) return groups.error();
   auto chosen = choose_block(*groups, rows, capabilities, tiles);
-  if (!chosen) {
-    DecodeShape smallest = *groups;
-    smallest.block = tiles.back();
-    return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-                 message("the smallest block needs ", smallest.shared_bytes(), " bytes of shared memory and ",
-                         smallest.block.threads, " invocations; maxComputeSharedMemorySize is ",
-                         capabilities.max_shared_memory_bytes, " and maxComputeWorkGroupInvocations ",
-                         capabilities.max_workgroup_invocations)};
-  }
+  if (!chosen) return chosen.error();
   const DecodeShape& shape = *chosen;
   KernelConfig config;
   config.tile = shape.block;

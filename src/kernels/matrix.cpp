@@ -1,12 +1,14 @@
 // Host half of the matrix kernel (shaders/matrix/attention_matrix.comp): the matrix shape, and the tile that
 // fits the device.
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "attention/features.hpp"
 #include "attention/tensor_rules.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "kernels/block_limits.hpp"
 #include "kernels/matrix_common.hpp"
 #include "kernels/tile_table.hpp"
 #include "kernels/vendors.hpp"
@@ -113,32 +115,24 @@ Result<MatrixTile> choose_fragments(const AttentionDesc& desc, const Capabilitie
   tile.head_dim = static_cast<std::uint32_t>(desc.head_dim);
   tile.keys_scaled = block_elements(desc.key.type) > 1;
   tile.values_scaled = block_elements(desc.value.type) > 1;
-  std::uint32_t smallest = ~0U;
+  std::optional<Result<void>> fits;
   for (const TileSizes& candidate : tiles) {
     tile.keys = candidate.keys;
     tile.subgroups = candidate.subgroups;
     tile.row_blocks = candidate.rows;
     if (!tile.is_possible()) continue;
     set_dims(tile, desc, capabilities);
-    smallest = std::min(smallest, tile.shared_bytes());
-    if (tile.shared_bytes() > capabilities.max_shared_memory_bytes) continue;
-    const std::uint32_t most =
-        std::min(capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0]);
-    if (tile.threads() > most || tile.subgroups > capabilities.max_workgroup_subgroups) continue;
+    fits = check_limits({tile.shared_bytes(), tile.threads(), tile.subgroups}, capabilities);
+    if (!*fits) continue;
     // Subgroups without rows would only help to load.
     const bool wasteful = packed_rows(desc) * 2 <= static_cast<std::int64_t>(tile.block_rows());
     if (wasteful && tile.subgroups > 1 && tiles.size() > 1) continue;
     return tile;
   }
-  if (smallest == ~0U) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("has no tile for matrices of ", shape.m, "x", shape.n, "x", shape.k,
-                         " in subgroups of ", lanes)};
-  }
-  return Error{ErrorCode::kLimitExceeded, VK_SUCCESS,
-               message("the smallest tile needs ", smallest, " bytes of shared memory and ", lanes,
-                       " invocations; maxComputeSharedMemorySize is ", capabilities.max_shared_memory_bytes,
-                       " and maxComputeWorkGroupInvocations ", capabilities.max_workgroup_invocations)};
+  if (fits) return no_block_fits(*fits);
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               message("has no tile for matrices of ", shape.m, "x", shape.n, "x", shape.k,
+                       " in subgroups of ", lanes)};
 }
 
 Result<void> check_khr_features(const Capabilities& capabilities, DataType operand) {

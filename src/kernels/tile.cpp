@@ -1,9 +1,11 @@
 // Host half of the tile kernel (shaders/tile/attention_tile.comp): the block sizes that fit the device.
 #include <algorithm>
+#include <optional>
 
 #include "attention/tensor_rules.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "kernels/block_limits.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/subgroup_size.hpp"
 #include "kernels/tile_table.hpp"
@@ -92,19 +94,15 @@ TileSizes for_value_dim(TileSizes shape, std::int64_t value_dim) {
 
 Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilities& capabilities,
                                     Tiles tiles) {
-  std::uint32_t smallest = ~0U;
+  std::optional<Result<void>> fits;
   for (const TileSizes& candidate : tiles) {
     if (!is_possible(candidate)) continue;
     const TileSizes shape = for_value_dim(candidate, desc.value_dim);
     const std::uint32_t subgroup_size = reducing_subgroup_size(shape, capabilities);
     const bool packed = packs_keys(desc, capabilities);
     const std::uint32_t bytes = shared_bytes(shape, subgroup_size != 0, packed);
-    smallest = std::min(smallest, bytes);
-    if (bytes > capabilities.max_shared_memory_bytes) continue;
-    if (shape.threads > capabilities.max_workgroup_invocations ||
-        shape.threads > capabilities.max_workgroup_size[0]) {
-      continue;
-    }
+    fits = check_limits({bytes, shape.threads, 0}, capabilities);
+    if (!*fits) continue;
     // A large block is wasted on few rows.
     const bool last = &candidate == &tiles.back();
     if (!last && packed_rows(desc) * 2 <= static_cast<std::int64_t>(block_rows(shape))) continue;
@@ -133,12 +131,7 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
                 packed ? ", K and V in float16 there" : "");
     return config;
   }
-  if (smallest == ~0U) return no_possible_tile(tiles);
-  return Error{
-      ErrorCode::kLimitExceeded, VK_SUCCESS,
-      message("the smallest block needs ", smallest, " bytes of shared memory and ", tiles.back().threads,
-              " invocations; maxComputeSharedMemorySize is ", capabilities.max_shared_memory_bytes,
-              " and maxComputeWorkGroupInvocations ", capabilities.max_workgroup_invocations)};
+  return fits ? no_block_fits(*fits) : no_possible_tile(tiles);
 }
 
 }  // namespace vkattn::detail

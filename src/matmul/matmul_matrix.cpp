@@ -5,6 +5,7 @@
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "kernels/block_limits.hpp"
 #include "kernels/matrix_common.hpp"
 #include "kernels/tile_table.hpp"
 #include "matmul/matmul_kernel.hpp"
@@ -70,17 +71,11 @@ bool has_loads8(const MatmulOperand& operand, const MatmulDesc& desc) {
          aligned(desc.inner, operand.inner_stride);
 }
 
-bool fits_device(const MatrixTile& tile, const Capabilities& capabilities) {
-  return tile.shared_bytes() <= capabilities.max_shared_memory_bytes &&
-         fits_workgroup(tile.threads(), capabilities) &&
-         tile.subgroups <= capabilities.max_workgroup_subgroups;
-}
-
 // The first of the tiles that fits the device, has registers for its sums and is not mostly wasted; where
 // there is none, the smallest that fits; or the reason.
 Result<MatrixTile> choose_tile(const MatmulDesc& desc, const Capabilities& capabilities, MatrixTile tile,
                                MatmulTiles tiles) {
-  std::uint32_t least_bytes = ~0U;
+  std::optional<Result<void>> fits;
   std::optional<MatrixTile> smallest;
   for (const MatmulTile& candidate : tiles) {
     tile.subgroups = candidate.subgroups;
@@ -88,8 +83,8 @@ Result<MatrixTile> choose_tile(const MatmulDesc& desc, const Capabilities& capab
     tile.columns = candidate.columns;
     tile.inner = candidate.inner;
     if (!tile.is_possible()) continue;
-    least_bytes = std::min(least_bytes, tile.shared_bytes());
-    if (!fits_device(tile, capabilities)) continue;
+    fits = check_limits({tile.shared_bytes(), tile.threads(), tile.subgroups}, capabilities);
+    if (!*fits) continue;
     const bool wasteful = desc.rows * 2 <= std::int64_t{tile.block_rows()} ||
                           desc.columns * 2 <= std::int64_t{tile.block_columns()};
     if (!wasteful && tile.sums() <= most_sums(capabilities)) return tile;
@@ -97,15 +92,10 @@ Result<MatrixTile> choose_tile(const MatmulDesc& desc, const Capabilities& capab
     if (!smallest || area(tile) < area(*smallest)) smallest = tile;
   }
   if (smallest) return *smallest;
+  if (fits) return no_block_fits(*fits);
   const MatrixShape& shape = tile.shape;
-  if (least_bytes == ~0U) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("has no block sizes for matrices of ", shape.m, "x", shape.n, "x", shape.k)};
-  }
-  return limit_exceeded("the smallest block needs ", least_bytes, " bytes of shared memory and ",
-                        tile.subgroup_size, " invocations; maxComputeSharedMemorySize is ",
-                        capabilities.max_shared_memory_bytes, " and maxComputeWorkGroupInvocations ",
-                        capabilities.max_workgroup_invocations);
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               message("has no block sizes for matrices of ", shape.m, "x", shape.n, "x", shape.k)};
 }
 
 void add_constants(const MatmulDesc& desc, const MatrixTile& tile, MatmulConfig& config) {

@@ -1,9 +1,11 @@
 // Host half of the tile kernel for matrix multiplication (shaders/matmul/matmul_tile.comp).
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "kernels/block_limits.hpp"
 #include "matmul/matmul_kernel.hpp"
 #include "shared/matmul_constants.h"
 #include "shared/shared_memory.h"
@@ -43,12 +45,11 @@ bool is_block_tile(const MatmulTile& tile) {
 
 Result<MatmulConfig> configure_matmul_tile(const MatmulDesc& desc, const Capabilities& capabilities,
                                            MatmulTiles tiles) {
-  std::uint32_t smallest = ~0U;
+  std::optional<Result<void>> fits;
   for (const MatmulTile& tile : tiles) {
     if (!is_block_tile(tile)) continue;
-    smallest = std::min(smallest, shared_bytes(tile));
-    if (shared_bytes(tile) > capabilities.max_shared_memory_bytes) continue;
-    if (!fits_workgroup(tile.threads, capabilities)) continue;
+    fits = check_limits({shared_bytes(tile), tile.threads, 0}, capabilities);
+    if (!*fits) continue;
     // A large block is wasted on few rows or columns.
     const auto wastes = [](std::int64_t size, std::uint32_t block) {
       return size * 2 <= std::int64_t{block};
@@ -69,11 +70,7 @@ Result<MatmulConfig> configure_matmul_tile(const MatmulDesc& desc, const Capabil
                              shared_bytes(tile), " bytes of shared memory");
     return config;
   }
-  if (smallest == ~0U) return no_possible_tile(tiles);
-  return limit_exceeded("the smallest block needs ", smallest, " bytes of shared memory and ",
-                        tiles.back().threads, " invocations; maxComputeSharedMemorySize is ",
-                        capabilities.max_shared_memory_bytes, " and maxComputeWorkGroupInvocations ",
-                        capabilities.max_workgroup_invocations);
+  return fits ? no_block_fits(*fits) : no_possible_tile(tiles);
 }
 
 }  // namespace vkattn::detail

@@ -110,7 +110,18 @@ Result<void> rewrite_layer(const std::shared_ptr<const ModuleState>& state,
                            const BufferRange& workspace) {
   ModuleBindingsState& own = bindings.state();
   if (own.plan != state) return invalid("these bindings were made by another plan");
-  return state->program.rewrite(own.steps, call_of(tensors, workspace, own.head_shares, *state));
+  const ModuleCall call = call_of(tensors, workspace, own.head_shares, *state);
+  if (Result<void> s = state->program.check(call); !s) return s;
+  own.is_complete = false;
+  const Result<void> s = state->program.rewrite(own.steps, call);
+  own.is_complete = s.ok();
+  return s;
+}
+
+void record_layer(const std::shared_ptr<const ModuleState>& state, VkCommandBuffer commands,
+                  const MultiHeadAttentionBindings& bindings, const RecordOptions& options) noexcept {
+  const ModuleBindingsState& own = bindings.state();
+  if (own.plan == state && own.is_complete) state->program.record(commands, own.steps, options);
 }
 
 std::string summary(const MultiHeadAttentionDesc& desc) {
@@ -131,6 +142,10 @@ MultiHeadAttentionBindings::MultiHeadAttentionBindings(MultiHeadAttentionBinding
 MultiHeadAttentionBindings& MultiHeadAttentionBindings::operator=(MultiHeadAttentionBindings&&) noexcept =
     default;
 MultiHeadAttentionBindings::~MultiHeadAttentionBindings() = default;
+
+bool MultiHeadAttentionBindings::is_complete() const noexcept {
+  return state_->is_complete;
+}
 
 Result<MultiHeadAttentionPlan> MultiHeadAttentionPlan::create(const Device& device,
                                                               const MultiHeadAttentionDesc& desc,
@@ -192,7 +207,7 @@ bool MultiHeadAttentionPlan::has_made(const MultiHeadAttentionBindings& bindings
 
 void MultiHeadAttentionPlan::record(VkCommandBuffer commands, const MultiHeadAttentionBindings& bindings,
                                     const RecordOptions& options) const noexcept {
-  if (has_made(bindings)) state_->program.record(commands, bindings.state().steps, options);
+  detail::record_layer(state_, commands, bindings, options);
 }
 
 Result<MultiHeadAttentionBackwardPlan> MultiHeadAttentionBackwardPlan::create(
@@ -249,7 +264,7 @@ bool MultiHeadAttentionBackwardPlan::has_made(const MultiHeadAttentionBindings& 
 void MultiHeadAttentionBackwardPlan::record(VkCommandBuffer commands,
                                             const MultiHeadAttentionBindings& bindings,
                                             const RecordOptions& options) const noexcept {
-  if (has_made(bindings)) state_->program.record(commands, bindings.state().steps, options);
+  detail::record_layer(state_, commands, bindings, options);
 }
 
 }  // namespace vkattn

@@ -62,6 +62,10 @@ Result<void> rewrite_step(const StepOf<Plan, Tensors>& step, Bindings& bindings,
   }
 }
 
+Error of_step(const ModuleStep& step, const Error& error) {
+  return {error.code, error.vk_result, message(step.name, ": ", error.message)};
+}
+
 BufferRange part_of_range(const BufferRange& range, VkDeviceSize byte, VkDeviceSize bytes) {
   if (range.buffer == VkBuffer{}) return {};
   const VkDeviceSize rest = range.size < byte ? 0 : range.size - byte;
@@ -300,20 +304,18 @@ Result<std::vector<Bindings>> ModuleProgram::bind(const ModuleCall& call, VkDesc
   for (const ModuleStep& step : steps_) {
     auto made = std::visit(
         [&](const auto& of) { return bind_step(of, call, workspace_of(step, call), pool); }, step.of);
-    if (!made)
-      return Error{made.error().code, made.error().vk_result, message(step.name, ": ", made.error().message)};
+    if (!made) return of_step(step, made.error());
     all.push_back(*std::move(made));
   }
   return all;
 }
 
 Result<void> ModuleProgram::rewrite(std::vector<Bindings>& bindings, const ModuleCall& call) const {
-  if (Result<void> s = check(call); !s) return s;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const Result<void> s = std::visit(
         [&](const auto& of) { return rewrite_step(of, bindings[i], call, workspace_of(steps_[i], call)); },
         steps_[i].of);
-    if (!s) return s;
+    if (!s) return of_step(steps_[i], s.error());
   }
   return {};
 }

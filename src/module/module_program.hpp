@@ -128,6 +128,9 @@ class ModuleProgram {
   [[nodiscard]] VkDeviceSize range_bytes(const Place& place, VkDeviceSize offset) const;
 
   [[nodiscard]] Result<std::vector<Bindings>> bind(const ModuleCall& call, VkDescriptorPool pool) const;
+  /// What can be known before a step looks at the call.
+  [[nodiscard]] Result<void> check(const ModuleCall& call) const;
+  /// Of a call that was checked. After an error some steps are of this call and some of the one before.
   [[nodiscard]] Result<void> rewrite(std::vector<Bindings>& bindings, const ModuleCall& call) const;
   void record(VkCommandBuffer commands, const std::vector<Bindings>& bindings,
               const RecordOptions& options) const noexcept;
@@ -135,7 +138,6 @@ class ModuleProgram {
  private:
   template <class Plan, class Tensors>
   void push(std::string name, Plan plan, std::function<Tensors(const ModuleCall&)> tensors);
-  [[nodiscard]] Result<void> check(const ModuleCall& call) const;
 
   Device device_;
   MultiHeadAttentionOptions options_;
@@ -161,6 +163,7 @@ struct ModuleBindingsState {
   std::shared_ptr<const ModuleState> plan;
   std::vector<Bindings> steps;
   ParameterPiece head_shares;
+  bool is_complete = true;  ///< all steps are of one call
 };
 
 }  // namespace vkattn::detail

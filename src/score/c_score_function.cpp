@@ -2,6 +2,7 @@
 #include <vkattn/score_function.hpp>
 
 #include <span>
+#include <string>
 
 #include "c/handles.hpp"
 
@@ -11,21 +12,25 @@ namespace c = vkattn::c;
 vkattn_result vkattn_score_function_compile(const vkattn_score_function_desc* desc,
                                             vkattn_score_function** function, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (function == nullptr) return c::invalid("function is null");
+    if (Result<void> s = c::check_given({{function, "function"}}); !s) return s;
     *function = nullptr;
     const auto given = c::read(desc, vkattn_score_function_desc_init, "vkattn_score_function_desc");
     if (!given) return given.error();
-    if (given->source == nullptr || (given->buffer_count != 0 && given->buffers == nullptr)) {
-      return c::invalid("vkattn_score_function_desc::source or buffers is null");
-    }
+    if (Result<void> s = c::check_given({{given->source, "vkattn_score_function_desc::source"}}); !s)
+      return s;
+    if (Result<void> s =
+            c::check_list(given->buffers, given->buffer_count, "vkattn_score_function_desc::buffers");
+        !s)
+      return s;
     vkattn::ScoreFunctionDesc made;
     made.source = given->source;
     if (given->name != nullptr) made.name = given->name;
     for (const vkattn_score_buffer& buffer : std::span(given->buffers, given->buffer_count)) {
-      if (buffer.name == nullptr || buffer.type > VKATTN_SCORE_BUFFER_UINT) {
-        return c::invalid(
-            vkattn::detail::message("buffer ", made.buffers.size(), " of the score function has ",
-                                    buffer.name == nullptr ? "no name" : "a type that does not exist"));
+      const std::string each = vkattn::detail::message("buffers[", made.buffers.size(), "]");
+      if (buffer.name == nullptr) return c::invalid(vkattn::detail::message(each, ".name is null"));
+      if (buffer.type > VKATTN_SCORE_BUFFER_UINT) {
+        return c::invalid(vkattn::detail::message(each, ".type is ", buffer.type,
+                                                  "; the largest there is is ", VKATTN_SCORE_BUFFER_UINT));
       }
       made.buffers.push_back({buffer.name, static_cast<vkattn::ScoreBufferType>(buffer.type)});
     }

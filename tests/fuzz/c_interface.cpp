@@ -33,7 +33,8 @@ class Calls {
 
  private:
   void call();
-  [[nodiscard]] vkattn_result create(const vkattn_plan_options& options, vkattn_plan*& plan);
+  [[nodiscard]] vkattn_result create(fuzz::PlanKind kind, const vkattn_plan_options& options,
+                                     vkattn_plan*& plan);
   void make_plan();
   void ask_layer();
   void make_bindings();
@@ -73,29 +74,29 @@ class Calls {
   std::vector<vkattn_pipeline_cache*> caches_;
 };
 
-vkattn_result Calls::create(const vkattn_plan_options& options, vkattn_plan*& plan) {
-  switch (draw_.choice(7)) {
-    case 2: {
+vkattn_result Calls::create(fuzz::PlanKind kind, const vkattn_plan_options& options, vkattn_plan*& plan) {
+  switch (kind) {
+    case fuzz::PlanKind::kAppend: {
       const vkattn_append_desc desc = draw_.append();
       return vkattn_plan_create_append(device_, &desc, &options, &plan, &error_);
     }
-    case 3: {
+    case fuzz::PlanKind::kMerge: {
       const vkattn_merge_desc desc = draw_.merge();
       return vkattn_plan_create_merge(device_, &desc, &options, &plan, &error_);
     }
-    case 4: {
+    case fuzz::PlanKind::kBackward: {
       const vkattn_backward_desc desc = draw_.backward();
       return vkattn_plan_create_backward(device_, &desc, &options, &plan, &error_);
     }
-    case 5: {
+    case fuzz::PlanKind::kMatmul: {
       const vkattn_matmul_desc desc = draw_.matmul();
       return vkattn_plan_create_matmul(device_, &desc, &options, &plan, &error_);
     }
-    case 6: {
+    case fuzz::PlanKind::kLayer: {
       const vkattn_multi_head_attention_desc desc = draw_.layer();
       return vkattn_plan_create_multi_head_attention(device_, &desc, &options, &plan, &error_);
     }
-    case 7: {
+    case fuzz::PlanKind::kLayerBackward: {
       const vkattn_multi_head_attention_backward_desc desc = draw_.layer_backward();
       return vkattn_plan_create_multi_head_attention_backward(device_, &desc, &options, &plan, &error_);
     }
@@ -107,10 +108,11 @@ vkattn_result Calls::create(const vkattn_plan_options& options, vkattn_plan*& pl
 }
 
 void Calls::make_plan() {
-  vkattn_plan_options options = draw_.options();
+  const fuzz::PlanKind kind = draw_.kind();
+  vkattn_plan_options options = draw_.options(kind);
   options.pipeline_cache = vkattn_pipeline_cache_handle(pick(caches_));
   vkattn_plan* plan = nullptr;
-  require(ends(create(options, plan)) == (plan != nullptr), "there is a plan where the call succeeds");
+  require(ends(create(kind, options, plan)) == (plan != nullptr), "there is a plan where the call succeeds");
   if (plan != nullptr) plans_.push_back(plan);
 }
 
@@ -121,10 +123,18 @@ void Calls::ask_layer() {
   (void)ends(vkattn_query_parameters(&desc, parameters.data(), &count, &error_));
   const vkattn_parameter parameter = draw_.parameter();
   std::array<float, 64> values{};
-  const auto elements =
-      static_cast<std::uint64_t>(parameter.rows) * static_cast<std::uint64_t>(parameter.columns);
-  (void)ends(vkattn_initial_values(&parameter, draw_.choice(4), draw_.any(), values.data(),
-                                   std::min<std::uint64_t>(elements, values.size()), &error_));
+  // As the library counts, but modulo 2^64: more than there are values must be refused by whatever is given
+  // for them, and so must be what no memory has.
+  const auto rows = static_cast<std::uint64_t>(parameter.rows);
+  const auto columns = static_cast<std::uint64_t>(parameter.columns);
+  const std::uint64_t elements = columns == 0 ? rows : rows * columns;
+  const bool is_whole = columns == 0 || elements / columns == rows;
+  const bool is_too_many = !is_whole || elements >= static_cast<std::uint64_t>(INT64_MAX);
+  const std::uint64_t given = is_too_many && draw_.flag() ? static_cast<std::uint64_t>(INT64_MAX)
+                                                          : std::min<std::uint64_t>(elements, values.size());
+  const bool is_filled =
+      ends(vkattn_initial_values(&parameter, draw_.choice(4), draw_.any(), values.data(), given, &error_));
+  require(!is_filled || (is_whole && given == elements), "as many values are written as there is room for");
 }
 
 void Calls::make_bindings() {
@@ -178,6 +188,14 @@ void Calls::ask_plan() {
   std::array<double, 4> estimates{};
   std::uint32_t count = draw_.choice(4);
   (void)ends(vkattn_plan_get_estimates(plan, estimates.data(), &count, &error_));
+  std::array<vkattn_dispatch, 3> dispatches;
+  count = draw_.choice(dispatches.size());
+  (void)ends(vkattn_plan_get_dispatches(plan, dispatches.data(), &count, &error_));
+  std::array<vkattn_pipeline, 3> pipelines;
+  count = draw_.choice(pipelines.size());
+  (void)ends(vkattn_plan_get_pipelines(plan, pipelines.data(), &count, &error_));
+  vkattn_data_type type = 0;
+  (void)ends(vkattn_plan_get_probability_type(plan, &type, &error_));
   count = 0;
   (void)ends(vkattn_plan_get_statistics(plan, nullptr, &count, &error_));
   (void)ends(vkattn_plan_compile(pick(plans_), &error_));

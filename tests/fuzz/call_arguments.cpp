@@ -48,7 +48,7 @@ std::int64_t CallArguments::size() {
     case 8:
       return in_.ConsumeIntegral<std::int64_t>();
     case 9:
-      return VKATTN_UNSET;
+      return flag() ? VKATTN_UNSET : INT64_MAX;
     default:
       return in_.ConsumeIntegralInRange<std::int64_t>(1, 16);
   }
@@ -175,6 +175,7 @@ vkattn_append_desc CallArguments::append() {
   if (rarely()) desc.rotary_position_scale = number();
   desc.rotary_has_frequencies = choice(1);
   if (rarely()) desc.rotary_magnitude = real();
+  desc.rotary_inverse = choice(1);
   spoil(desc.struct_size);
   return desc;
 }
@@ -268,6 +269,7 @@ vkattn_multi_head_attention_desc CallArguments::layer() {
   if (rarely()) desc.rotary_style = enumerator(2);
   desc.rotary_dims = size_or(8);
   desc.rotary_has_frequencies = choice(1);
+  desc.rotary_inverse = choice(1);
   desc.has_cache = rarely() ? 1 : 0;
   desc.has_averaged_weights = choice(1);
   desc.adds_to_output = choice(1);
@@ -294,10 +296,33 @@ vkattn_multi_head_attention_backward_desc CallArguments::layer_backward() {
 }
 
 vkattn_parameter CallArguments::parameter() {
-  return {nullptr, 0, 0, flag() ? choice(8) : size(), flag() ? choice(8) : size()};
+  const auto part = [&]() -> std::int64_t { return flag() ? choice(8) : size(); };
+  const std::int64_t rows = part();
+  return {nullptr, 0, 0, rows, flag() ? 0 : part()};  // a bias has no columns
 }
 
-vkattn_plan_options CallArguments::options() {
+// As the table of src/c/options.cpp has them.
+void CallArguments::keep_used(vkattn_plan_options& options, PlanKind kind) {
+  const bool of_attention = kind <= PlanKind::kAttentionAgain, of_layer = kind >= PlanKind::kLayer;
+  const bool has_kernels = kind != PlanKind::kAppend && kind != PlanKind::kMerge;
+  if (!has_kernels) {
+    options.kernel = nullptr;
+    options.capture_statistics = options.refusal_count = 0;
+  }
+  if (!of_attention && !of_layer) {
+    options.kv_splits = options.strict_nonfinite = 0;
+    if (kind != PlanKind::kMatmul) options.tile = nullptr;
+  }
+  if (of_layer) {
+    options.push_descriptors = 0;
+  } else {
+    options.matmul_kernel = options.backward_kernel = nullptr;
+  }
+  if (kind != PlanKind::kBackward) options.chunk_keys = 0;
+  if (kind != PlanKind::kMatmul) options.inner_splits = 0;
+}
+
+vkattn_plan_options CallArguments::options(PlanKind kind) {
   constexpr const char* kKernels[] = {nullptr, "decode", "lane", "tile", "matrix", "matrix2", "none"};
   vkattn_plan_options options;
   vkattn_plan_options_init(&options);
@@ -314,12 +339,14 @@ vkattn_plan_options CallArguments::options() {
   if (rarely()) {
     const auto part = [&] { return rarely() ? static_cast<std::uint32_t>(any()) : 1U << choice(9); };
     tiles_.push_back({part(), part(), part(), part(), part(), part()});
+    if (kind == PlanKind::kMatmul) tiles_.back().dims = 0;
     options.tile = &tiles_.back();
   }
   if (rarely()) options.matmul_kernel = kKernels[choice(6)];
   if (rarely()) options.backward_kernel = kKernels[choice(6)];
   if (rarely()) options.chunk_keys = flag() ? 64U << choice(4) : static_cast<std::uint32_t>(any());
   if (rarely()) options.inner_splits = flag() ? choice(40) : static_cast<std::uint32_t>(any());
+  if (!rarely()) keep_used(options, kind);
   spoil(options.struct_size);
   return options;
 }

@@ -16,6 +16,18 @@
 
 namespace vkattn::fuzz {
 
+/// Attention twice, so that it is drawn more often.
+enum class PlanKind {
+  kAttention,
+  kAttentionAgain,
+  kAppend,
+  kMerge,
+  kBackward,
+  kMatmul,
+  kLayer,
+  kLayerBackward
+};
+
 class CallArguments {
  public:
   CallArguments(const std::uint8_t* data, std::size_t size) : in_(data, size) {}
@@ -44,7 +56,11 @@ class CallArguments {
   [[nodiscard]] vkattn_multi_head_attention_backward_desc layer_backward();
   /// @}
   [[nodiscard]] vkattn_parameter parameter();
-  [[nodiscard]] vkattn_plan_options options();
+  [[nodiscard]] PlanKind kind() {
+    return static_cast<PlanKind>(choice(static_cast<std::uint32_t>(PlanKind::kLayerBackward)));
+  }
+  /// Now and then with some that the kind refuses.
+  [[nodiscard]] vkattn_plan_options options(PlanKind kind);
   [[nodiscard]] vkattn_record_options slice();
   /// What the plan needs, where nothing is drawn that is wrong. Valid until the next call.
   [[nodiscard]] vkattn_execution execution(const vkattn_plan* plan);
@@ -61,6 +77,7 @@ class CallArguments {
   [[nodiscard]] const vkattn_data_type* type_or_none();
   [[nodiscard]] vkattn_cache_layout cache();
   [[nodiscard]] vkattn_binding binding(vkattn_tensor tensor, std::uint64_t range, std::uint64_t offset);
+  static void keep_used(vkattn_plan_options& options, PlanKind kind);
   /// Another size than the init function's, as of another version, or whatever was never initialized.
   void spoil(std::uint32_t& struct_size);
 

@@ -104,6 +104,24 @@ class CInterfaceTest : public GpuTest {
     return c;
   }
 
+  /// Four heads of self-attention over rows of 32, with slopes of ALiBi from a buffer.
+  static vkattn_attention_desc heads() {
+    vkattn_attention_desc desc = initial(vkattn_attention_desc_init);
+    desc.batch = 2;
+    desc.query_heads = 4;
+    desc.kv_heads = 2;
+    desc.query_length = 5;
+    desc.causal = 1;
+    desc.alibi = VKATTN_ALIBI_SLOPES_GIVEN;
+    return desc;
+  }
+  static vkattn_multi_head_attention_desc layer_of(const vkattn_attention_desc& attention) {
+    vkattn_multi_head_attention_desc desc = initial(vkattn_multi_head_attention_desc_init);
+    desc.attention = &attention;
+    desc.d_model = 32;
+    return desc;
+  }
+
   /// Binds, records and executes a plan, and destroys its bindings.
   void execute(vkattn_plan* plan, const vkattn_execution& execution) {
     vkattn_bindings* bindings = nullptr;

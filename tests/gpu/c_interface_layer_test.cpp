@@ -114,26 +114,56 @@ class CInterfaceLayers : public CInterfaceTest {
     std::uint32_t count = 0;
     ASSERT_EQ(vkattn_plan_get_estimates(c_plan, nullptr, &count, &error_), VKATTN_SUCCESS);
     EXPECT_EQ(count, plan.dispatches().size());
+    expect_same_passes(plan, c_plan);
     EXPECT_EQ(vkattn_plan_release(c_plan), VKATTN_SUCCESS);
   }
 
-  /// Four heads of self-attention over rows of 32, with slopes of ALiBi from a buffer.
-  static vkattn_attention_desc heads() {
-    vkattn_attention_desc desc = initial(vkattn_attention_desc_init);
-    desc.batch = 2;
-    desc.query_heads = 4;
-    desc.kv_heads = 2;
-    desc.query_length = 5;
-    desc.causal = 1;
-    desc.alibi = VKATTN_ALIBI_SLOPES_GIVEN;
-    return desc;
+  /// Dispatches of every plan; pipelines and the probability type where the class, or its attention, has
+  /// them.
+  template <class Plan>
+  void expect_same_passes(const Plan& plan, vkattn_plan* c_plan) {
+    const std::vector<DispatchInfo> expected = plan.dispatches();
+    std::vector<vkattn_dispatch> told(expected.size());
+    auto count = static_cast<std::uint32_t>(told.size());
+    ASSERT_EQ(vkattn_plan_get_dispatches(c_plan, told.data(), &count, &error_), VKATTN_SUCCESS);
+    ASSERT_EQ(count, expected.size());
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      EXPECT_EQ(told[i].pass, expected[i].pass);
+      EXPECT_EQ(told[i].tile_count, expected[i].tile_count);
+      EXPECT_EQ(told[i].workgroups[0], expected[i].workgroups[0]);
+      EXPECT_EQ(told[i].estimated_ns, expected[i].estimated_ns);
+    }
+    if constexpr (requires { plan.attention(); }) {
+      expect_same_kernel(plan.attention(), c_plan);
+    } else {
+      expect_same_kernel(plan, c_plan);
+    }
   }
-  static vkattn_multi_head_attention_desc layer_of(const vkattn_attention_desc& attention) {
-    vkattn_multi_head_attention_desc desc = initial(vkattn_multi_head_attention_desc_init);
-    desc.attention = &attention;
-    desc.d_model = 32;
-    return desc;
+  template <class Plan>
+  void expect_same_kernel(const Plan& plan, vkattn_plan* c_plan) {
+    vkattn_data_type type = 99;
+    const vkattn_result result = vkattn_plan_get_probability_type(c_plan, &type, &error_);
+    if constexpr (requires { plan.probability_type(); }) {
+      EXPECT_EQ(result, VKATTN_SUCCESS) << error_.message;
+      EXPECT_EQ(type, static_cast<vkattn_data_type>(plan.probability_type()));
+    } else {
+      EXPECT_EQ(result, VKATTN_ERROR_INVALID_ARGUMENT);
+      EXPECT_NE(std::strstr(error_.message, "there are no probability types of "), nullptr) << error_.message;
+    }
+    if constexpr (requires { plan.pipelines(); }) {
+      const std::vector<PipelineInfo> expected = plan.pipelines();
+      std::vector<vkattn_pipeline> told(expected.size());
+      auto count = static_cast<std::uint32_t>(told.size());
+      ASSERT_EQ(vkattn_plan_get_pipelines(c_plan, told.data(), &count, &error_), VKATTN_SUCCESS);
+      ASSERT_EQ(count, expected.size());
+      for (std::size_t i = 0; i < told.size(); ++i) {
+        EXPECT_EQ(told[i].pass, expected[i].pass);
+        EXPECT_EQ(told[i].shader, expected[i].shader);
+        EXPECT_EQ(told[i].workgroup_size, expected[i].workgroup_size);
+      }
+    }
   }
+
   static MultiHeadAttentionParameters take_parameters(const MultiHeadAttentionDesc& desc,
                                                       TensorArena& arena) {
     MultiHeadAttentionParameters all;
@@ -375,121 +405,6 @@ TEST_F(CInterfaceLayers, GradientsAndProductsHaveStatistics) {
         << error_.message;
     EXPECT_EQ(vkattn_plan_release(plans[i]), VKATTN_SUCCESS);
   }
-}
-
-/// Each mistake with a word of the sentence that it gives.
-TEST_F(CInterfaceLayers, WrongProblemsAreRefusedByName) {
-  vkattn_plan* plan = nullptr;
-  const auto refused = [&](vkattn_result result, const char* words) {
-    EXPECT_EQ(result, VKATTN_ERROR_INVALID_ARGUMENT) << words;
-    EXPECT_EQ(plan, nullptr) << words;
-    EXPECT_NE(std::strstr(error_.message, words), nullptr) << error_.message;
-  };
-  vkattn_attention_desc attention = heads();
-  vkattn_backward_desc backward = initial(vkattn_backward_desc_init);
-  const auto gradients = [&] {
-    return vkattn_plan_create_backward(device_, &backward, nullptr, &plan, &error_);
-  };
-  refused(gradients(), "vkattn_attention_desc is null");
-  attention.kv_length = attention.head_dim = 8;
-  backward.attention = &attention;
-  refused(gradients(), "has_lse");
-  attention.has_lse = 1;
-  const vkattn_tensor_desc block{VKATTN_DATA_TYPE_Q8_0, 0, nullptr};
-  backward.grad_key = &block;
-  refused(gradients(), "grad_key");
-  vkattn_matmul_desc product = initial(vkattn_matmul_desc_init);
-  refused(vkattn_plan_create_matmul(device_, &product, nullptr, &plan, &error_), "rows");
-  refused(vkattn_plan_create_matmul(device_, nullptr, nullptr, &plan, &error_), "vkattn_matmul_desc is null");
-
-  attention = heads();
-  vkattn_multi_head_attention_desc layer = layer_of(attention);
-  vkattn_plan_options options = initial(vkattn_plan_options_init);
-  options.push_descriptors = 1;
-  const auto forward = [&] {
-    return vkattn_plan_create_multi_head_attention(device_, &layer, &options, &plan, &error_);
-  };
-  refused(forward(), "push_descriptors");
-  options.push_descriptors = 0;
-  layer.d_model = VKATTN_UNSET;
-  refused(forward(), "d_model");
-  layer.struct_size += 16;
-  refused(forward(), "vkattn_multi_head_attention_desc::struct_size");
-  layer = layer_of(attention);
-  vkattn_multi_head_attention_backward_desc layer_gradients =
-      initial(vkattn_multi_head_attention_backward_desc_init);
-  layer_gradients.forward = &layer;
-  refused(
-      vkattn_plan_create_multi_head_attention_backward(device_, &layer_gradients, nullptr, &plan, &error_),
-      "saves_for_gradients");
-}
-
-TEST_F(CInterfaceLayers, WrongUsesAreRefusedByName) {
-  const vkattn_attention_desc attention = heads();
-  const vkattn_multi_head_attention_desc desc = layer_of(attention);
-  vkattn_plan_options options = initial(vkattn_plan_options_init);
-  options.deferred_compilation = 1;
-  vkattn_plan* layer = nullptr;
-  ASSERT_EQ(vkattn_plan_create_multi_head_attention(device_, &desc, &options, &layer, &error_),
-            VKATTN_SUCCESS)
-      << error_.message;
-  vkattn_matmul_desc sum = initial(vkattn_matmul_desc_init);
-  sum.rows = sum.columns = sum.inner = 1;
-  sum.a_is_ones = 1;
-  vkattn_plan* product = nullptr;
-  ASSERT_EQ(vkattn_plan_create_matmul(device_, &sum, &options, &product, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  const Buffer buffer = runtime().create_buffer(64).value();
-  vkattn_binding bound[] = {{VKATTN_TENSOR_B, buffer.handle(), 0, 4},
-                            {VKATTN_TENSOR_OUTPUT, buffer.handle(), 16, 4}};
-  vkattn_execution execution = initial(vkattn_execution_init);
-  execution.tensors = bound;
-  execution.tensor_count = 2;
-  vkattn_bindings* bindings = nullptr;
-  ASSERT_EQ(vkattn_bindings_create(product, &execution, VK_NULL_HANDLE, &bindings, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  const auto refused = [&](vkattn_result result, const char* words) {
-    EXPECT_EQ(result, VKATTN_ERROR_INVALID_ARGUMENT) << words;
-    EXPECT_NE(std::strstr(error_.message, words), nullptr) << error_.message;
-  };
-  vkattn_result by_product = VKATTN_SUCCESS, by_layer = VKATTN_SUCCESS, pushed = VKATTN_SUCCESS;
-  std::string first, second;
-  ASSERT_TRUE(runtime()
-                  .execute([&](VkCommandBuffer commands) {
-                    by_product = vkattn_record(product, commands, bindings, nullptr, &error_);
-                    first = error_.message;
-                    by_layer = vkattn_record(layer, commands, bindings, nullptr, &error_);
-                    second = error_.message;
-                    pushed = vkattn_record_push(layer, commands, &execution, nullptr, &error_);
-                  })
-                  .ok());
-  EXPECT_EQ(by_product, VKATTN_ERROR_INVALID_ARGUMENT);
-  EXPECT_NE(first.find("vkattn_plan_compile"), std::string::npos) << first;
-  EXPECT_EQ(by_layer, VKATTN_ERROR_INVALID_ARGUMENT);
-  EXPECT_NE(second.find("another plan"), std::string::npos) << second;
-  refused(pushed, "vkattn_record");
-  vkattn_bindings* none = nullptr;
-  const auto bind = [&] { return vkattn_bindings_create(layer, &execution, VK_NULL_HANDLE, &none, &error_); };
-  refused(bind(), "there is no tensor 34 of a layer");
-  bound[0].tensor = VKATTN_TENSOR_LSE;
-  refused(bind(), "there is no tensor 4 of a layer");
-  bound[0].tensor = VKATTN_TENSOR_QUERY;
-  refused(bind(), "query is (2, 5, 32) f32");
-  EXPECT_EQ(none, nullptr);
-  std::uint32_t count = 0;
-  vkattn_append_desc append = initial(vkattn_append_desc_init);
-  append.kv_heads = append.new_length = append.head_dim = append.cache_length = 1;
-  vkattn_plan* other = nullptr;
-  ASSERT_EQ(vkattn_plan_create_append(device_, &append, &options, &other, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  refused(vkattn_plan_get_statistics(other, nullptr, &count, &error_), "statistics");
-  refused(vkattn_plan_get_statistics(product, nullptr, &count, &error_), "capture_statistics");
-  refused(vkattn_plan_get_statistics(layer, nullptr, &count, &error_), "capture_statistics");
-  vkattn_self_test* test = nullptr;
-  refused(vkattn_self_test_create(device_, other, VK_NULL_HANDLE, &test, &error_), "self-tests");
-  EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
-  for (vkattn_plan* const plan : {layer, product, other})
-    EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
 }
 
 }  // namespace

@@ -103,6 +103,20 @@ TEST_F(CInterfaceTest, AScoreFunctionWithoutACompiler) {
   source.buffers = &buffer;
   source.buffer_count = 1;
   vkattn_score_function* compiled = nullptr;
+  const auto refused = [&](const vkattn_score_function_desc& wrong, const char* sentence) {
+    EXPECT_EQ(vkattn_score_function_compile(&wrong, &compiled, &error_), VKATTN_ERROR_INVALID_ARGUMENT);
+    EXPECT_STREQ(error_.message, sentence);
+    EXPECT_EQ(compiled, nullptr);
+  };
+  vkattn_score_function_desc wrong = source;
+  const vkattn_score_buffer no_such_type{"bias", 9};
+  wrong.buffer_count = 1;
+  wrong.buffers = nullptr;
+  refused(wrong, "vkattn_score_function_desc::buffers is null, but its count is 1");
+  wrong.buffers = &no_such_type;
+  refused(wrong, "buffers[0].type is 9; the largest there is is 2");
+  wrong.source = nullptr;
+  refused(wrong, "vkattn_score_function_desc::source is null");
   ASSERT_EQ(vkattn_score_function_compile(&source, &compiled, &error_), VKATTN_SUCCESS) << error_.message;
   std::size_t bytes = 0;
   const char* const shaders[] = {"attention_lane_features", "attention_lane_wide_features",

@@ -104,9 +104,17 @@ TEST(BackwardKernels, MatricesComeFirstWhereTheyAreFast) {
   const KernelRefusal wrong[] = {{"matrix", "was wrong"}};
   EXPECT_EQ(chosen("64x64 d64 f16", gpu, {}, wrong), "tile 32 32: was wrong");
   EXPECT_TRUE(chosen("64x64 d64 f16", gpu, "matrix", wrong).ends_with("matrix: was wrong"));
-  EXPECT_EQ(chosen("64x64 d256 f16", gpu),
-            "tile 32 32: the smallest block needs 56640 bytes of shared memory and 64 invocations; "
-            "maxComputeSharedMemorySize is 49152 and maxComputeWorkGroupInvocations 1024");
+  EXPECT_EQ(
+      chosen("64x64 d256 f16", gpu),
+      "tile 32 32: the smallest block needs 56640 bytes of shared memory; maxComputeSharedMemorySize is "
+      "49152");
+  // The limit that the smallest block exceeds, and no other.
+  const Capabilities narrow = changed(gpu, [](Capabilities& c) { c.max_workgroup_subgroups = 1; });
+  EXPECT_NE(chosen("64x64 d64 f16", narrow)
+                .find("the smallest block needs 2 subgroups; "
+                      "maxComputeWorkgroupSubgroups is 1"),
+            std::string::npos)
+      << chosen("64x64 d64 f16", narrow);
   EXPECT_EQ(chosen("64x64 d64 f16 output=f32", gpu),
             "tile 32 32: takes a gradient of the output in the type of Q, f16; here it is f32");
   const Capabilities without = changed(gpu, [](Capabilities& c) { c.vulkan_memory_model = false; });

@@ -49,6 +49,10 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_SIZE(vkattn_statistic);
   VKATTN_PLACE(vkattn_statistic, subgroup_size);
   VKATTN_SIZE(vkattn_block_mask_layout);
+  VKATTN_SIZE(vkattn_dispatch);
+  VKATTN_PLACE(vkattn_dispatch, workgroups);
+  VKATTN_SIZE(vkattn_pipeline);
+  VKATTN_PLACE(vkattn_pipeline, workgroup_size);
   VKATTN_SIZE(vkattn_requirements);
   VKATTN_PLACE(vkattn_requirements, push_constant_bytes);
   VKATTN_SIZE(vkattn_binding);

@@ -64,6 +64,9 @@ std::string declarations(const std::string& header) {
   return all;
 }
 
+// What the list ends with: NAME SIZE of structures as programs may have been compiled with them.
+constexpr const char* kEarlierSizes = "earlier sizes\n";
+
 // Every line of the list was in a release, or will be in the next: lines are added, and never changed.
 TEST(CInterface, StructuresAndNamesAreThoseOfTheList) {
   if (sizeof(void*) != 8) GTEST_SKIP() << "the list is that of 64 bits";
@@ -76,7 +79,8 @@ TEST(CInterface, StructuresAndNamesAreThoseOfTheList) {
   for (std::sregex_iterator i(header.begin(), header.end(), function), end; i != end; ++i) {
     now += (*i)[1].str() + "()\n";
   }
-  EXPECT_EQ(file_text(VKATTN_TEST_LIST), now)
+  const std::string list = file_text(VKATTN_TEST_LIST);
+  EXPECT_EQ(list.substr(0, list.find(kEarlierSizes)), now)
       << "a program that was compiled with an earlier header would break: add to the ends of structures";
 }
 
@@ -170,6 +174,77 @@ TEST(CInterface, StructuresOfOtherVersions) {
   EXPECT_NE(c::record_options(&options).error().message.find("next must be null"), std::string::npos);
 }
 
+// A structure that the first `bytes` are known of, as every function reads it.
+template <class Struct>
+void expect_size_works(std::size_t bytes, void (*init_sized)(Struct*, std::size_t), void (*init)(Struct*)) {
+  std::array<std::byte, sizeof(Struct)> memory;
+  memory.fill(std::byte{0xa5});
+  auto* const given = reinterpret_cast<Struct*>(memory.data());
+  init_sized(given, bytes);
+  EXPECT_TRUE(std::all_of(memory.begin() + static_cast<std::ptrdiff_t>(bytes), memory.end(),
+                          [](std::byte each) { return each == std::byte{0xa5}; }))
+      << "beyond what the caller has";
+  EXPECT_EQ(given->struct_size, bytes);
+  const auto read = c::read(given, init, "it");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  Struct expected;
+  init(&expected);
+  const auto behind = [bytes](const Struct& it) { return reinterpret_cast<const std::byte*>(&it) + bytes; };
+  EXPECT_EQ(std::memcmp(behind(*read), behind(expected), sizeof(Struct) - bytes), 0) << "at its default";
+}
+
+struct SizedStructure {
+  const char* name;
+  std::size_t size;
+  void (*expect)(std::size_t bytes);
+};
+#define VKATTN_SIZED(NAME)                                                                                   \
+  {                                                                                                          \
+#NAME, sizeof(NAME), [](std::size_t bytes) { expect_size_works(bytes, NAME##_init_sized, NAME##_init); } \
+  }
+constexpr std::array<SizedStructure, 14> kSizedStructures{{
+    VKATTN_SIZED(vkattn_physical_device),
+    VKATTN_SIZED(vkattn_device_desc),
+    VKATTN_SIZED(vkattn_attention_desc),
+    VKATTN_SIZED(vkattn_append_desc),
+    VKATTN_SIZED(vkattn_merge_desc),
+    VKATTN_SIZED(vkattn_backward_desc),
+    VKATTN_SIZED(vkattn_matmul_desc),
+    VKATTN_SIZED(vkattn_multi_head_attention_desc),
+    VKATTN_SIZED(vkattn_multi_head_attention_backward_desc),
+    VKATTN_SIZED(vkattn_plan_options),
+    VKATTN_SIZED(vkattn_requirements),
+    VKATTN_SIZED(vkattn_execution),
+    VKATTN_SIZED(vkattn_record_options),
+    VKATTN_SIZED(vkattn_score_function_desc),
+}};
+#undef VKATTN_SIZED
+
+// A size that was once given out is added to the end of the list when the structure grows, and works for
+// good.
+TEST(CInterface, EarlierSizesGoOnWorking) {
+  const std::string list = file_text(VKATTN_TEST_LIST);
+  const std::size_t begin = list.find(kEarlierSizes);
+  ASSERT_NE(begin, std::string::npos);
+  std::istringstream lines(list.substr(begin + std::strlen(kEarlierSizes)));
+  std::size_t count = 0;
+  for (std::string name; lines >> name; ++count) {
+    std::size_t bytes = 0;
+    lines >> bytes;
+    const auto* const structure = std::find_if(kSizedStructures.begin(), kSizedStructures.end(),
+                                               [&](const SizedStructure& each) { return each.name == name; });
+    ASSERT_NE(structure, kSizedStructures.end()) << name;
+    SCOPED_TRACE(name + " " + std::to_string(bytes));
+    EXPECT_LT(bytes, structure->size) << "it is that of today";
+    structure->expect(bytes);
+  }
+  EXPECT_GE(count, 4U);
+  for (const SizedStructure& structure : kSizedStructures) {
+    SCOPED_TRACE(structure.name);
+    structure.expect(structure.size);
+  }
+}
+
 // The caller's header decides how much an init function writes, whatever the library's has.
 TEST(CInterface, InitFunctionsKnowTheSizeOfTheCallers) {
   struct Guarded {
@@ -191,6 +266,69 @@ TEST(CInterface, InitFunctionsKnowTheSizeOfTheCallers) {
   EXPECT_NE(c::plan_options(&all.options).error().message.find("older than the header"), std::string::npos);
 }
 
+struct KindOfPlan {
+  char letter;
+  Result<void> (*convert)(const vkattn_plan_options& options);
+};
+template <auto kConvert>
+Result<void> converted(const vkattn_plan_options& options) {
+  const auto made = kConvert(options);
+  return made ? Result<void>() : Result<void>(made.error());
+}
+
+// Each option with the kinds of plan that use it; what the others would pass over is an error.
+TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
+  static const vkattn_tile_sizes tile{64, 0, 4, 4, 16, 0};
+  static const vkattn_kernel_refusal refusal{"tile", "it is not wanted"};
+  using O = vkattn_plan_options;
+  const std::array<KindOfPlan, 6> kinds{{{'a', converted<c::attention_options>},
+                                         {'c', converted<c::append_options>},
+                                         {'m', converted<c::merge_options>},
+                                         {'g', converted<c::backward_options>},
+                                         {'p', converted<c::matmul_options>},
+                                         {'l', converted<c::layer_options>}}};
+  struct Row {
+    const char* name;
+    const char* users;
+    void (*set)(O&);
+  };
+  for (const Row& row : {
+           Row{"kernel", "agpl", [](O& o) { o.kernel = "tile"; }},
+           Row{"max_dispatch_ns", "acmgpl", [](O& o) { o.max_dispatch_ns = 1000; }},
+           Row{"kv_splits", "al", [](O& o) { o.kv_splits = 2; }},
+           Row{"strict_nonfinite", "al", [](O& o) { o.strict_nonfinite = 1; }},
+           Row{"push_descriptors", "acmgp", [](O& o) { o.push_descriptors = 1; }},
+           Row{"deferred_compilation", "acmgpl", [](O& o) { o.deferred_compilation = 1; }},
+           Row{"refusal_count", "agpl", [](O& o) { o.refusals = &refusal, o.refusal_count = 1; }},
+           Row{"capture_statistics", "agpl", [](O& o) { o.capture_statistics = 1; }},
+           Row{"tile", "apl", [](O& o) { o.tile = &tile; }},
+           Row{"matmul_kernel", "l", [](O& o) { o.matmul_kernel = "tile"; }},
+           Row{"backward_kernel", "l", [](O& o) { o.backward_kernel = "tile"; }},
+           Row{"chunk_keys", "g", [](O& o) { o.chunk_keys = 64; }},
+           Row{"inner_splits", "p", [](O& o) { o.inner_splits = 2; }},
+       }) {
+    O options;
+    vkattn_plan_options_init(&options);
+    row.set(options);
+    for (const KindOfPlan& kind : kinds) {
+      const Result<void> done = kind.convert(options);
+      const bool is_used = std::strchr(row.users, kind.letter) != nullptr;
+      EXPECT_EQ(done.ok(), is_used) << row.name << " of " << kind.letter;
+      if (done) continue;
+      EXPECT_EQ(done.error().code, ErrorCode::kInvalidArgument);
+      const std::string words = std::string("vkattn_plan_options::") + row.name + " is set";
+      EXPECT_NE(done.error().message.find(words), std::string::npos) << done.error().message;
+    }
+  }
+  vkattn_tile_sizes wrong = tile;
+  wrong.dims = 8;
+  O options;
+  vkattn_plan_options_init(&options);
+  options.tile = &wrong;
+  EXPECT_EQ(c::matmul_options(options).error().message,
+            "vkattn_tile_sizes::dims is 8, but is not used by a matrix multiplication: leave it 0");
+}
+
 TEST(CInterface, MistakesAreSentences) {
   vkattn_error error = cleared();
   vkattn_device* device = nullptr;
@@ -202,10 +340,13 @@ TEST(CInterface, MistakesAreSentences) {
   EXPECT_NE(std::string(error.message).find("get_instance_proc_addr"), std::string::npos);
   EXPECT_EQ(vkattn_device_create(&desc, &device, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(device, nullptr);
+  desc.log_least = 77;
+  EXPECT_EQ(vkattn_device_create(&desc, &device, &error), VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "vkattn_device_desc::log_least is 77; the largest there is is 2");
   vkattn_plan* plan = nullptr;
   EXPECT_EQ(vkattn_plan_create_attention(nullptr, nullptr, nullptr, &plan, &error),
             VKATTN_ERROR_INVALID_ARGUMENT);
-  EXPECT_STREQ(error.message, "device or plan is null");
+  EXPECT_STREQ(error.message, "device is null");
   EXPECT_EQ(vkattn_plan_compile(nullptr, &error), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(vkattn_plan_is_compiled(nullptr), 0U);
   EXPECT_EQ(vkattn_plan_tensor_range(nullptr, VKATTN_TENSOR_QUERY, 0), 0U);
@@ -213,6 +354,13 @@ TEST(CInterface, MistakesAreSentences) {
   EXPECT_EQ(vkattn_plan_release(nullptr), VKATTN_SUCCESS);
   EXPECT_EQ(vkattn_bindings_destroy(nullptr), VKATTN_SUCCESS);
   EXPECT_EQ(vkattn_record(nullptr, nullptr, nullptr, nullptr, &error), VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "plan is null");
+  vkattn_physical_device physical;
+  vkattn_physical_device_init(&physical);
+  physical.disabled_extension_count = 3;
+  std::uint32_t wanted = 0;
+  EXPECT_EQ(vkattn_query_wanted(&physical, nullptr, &wanted, &error), VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "vkattn_physical_device::disabled_extensions is null, but its count is 3");
   // An enumerator that there is not.
   vkattn_attention_desc attention;
   vkattn_attention_desc_init(&attention);
@@ -251,19 +399,20 @@ TEST(CInterface, ExecutionsBindEachTensorOnce) {
   EXPECT_EQ(attention()->key.offset, 4U);
   EXPECT_EQ(attention()->value.size, 16U);
   bindings[1].tensor = VKATTN_TENSOR_KEY;
-  EXPECT_EQ(attention().error().message, "tensor 1 is bound twice");
+  EXPECT_EQ(attention().error().message, "tensor 1 is bound twice: leave out one of its bindings");
+  constexpr const char* kHint = ": vkattn_plan_tensor_range is above 0 for those that a plan takes";
   bindings[1].tensor = VKATTN_TENSOR_CACHE_KEY;
-  EXPECT_EQ(attention().error().message, "there is no tensor 18 of attention");
+  EXPECT_EQ(attention().error().message, std::string("there is no tensor 18 of attention") + kHint);
   bindings[1].tensor = 1000;
-  EXPECT_EQ(attention().error().message, "there is no tensor 1000 of attention");
+  EXPECT_EQ(attention().error().message, std::string("there is no tensor 1000 of attention") + kHint);
   bindings[1].tensor = VKATTN_TENSOR_BIAS;
   EXPECT_EQ(c::tensors_of<BackwardPlan>(execution).error().message,
-            "there is no tensor 35 of gradients of attention");
+            std::string("there is no tensor 35 of gradients of attention") + kHint);
   bindings[1].tensor = VKATTN_TENSOR_LSE;
   EXPECT_EQ(c::tensors_of<MultiHeadAttentionBackwardPlan>(execution).error().message,
-            "there is no tensor 4 of gradients of a layer");
+            std::string("there is no tensor 4 of gradients of a layer") + kHint);
   execution.tensors = nullptr;
-  EXPECT_FALSE(attention().ok());
+  EXPECT_EQ(attention().error().message, "vkattn_execution::tensors is null, but its count is 2");
 }
 
 }  // namespace

@@ -236,8 +236,8 @@ TEST(Matrix, TheFirstTileThatFitsTheSharedMemory) {
   EXPECT_EQ(tile("512x512 d256 f16", 32768), "1x16");
   EXPECT_EQ(tile("512x512 d256 f16", 49152), "1x32");
   EXPECT_EQ(tile("512x512 d576 dv512 f16", 49152), "1x16");
-  EXPECT_TRUE(has(tile("512x512 d256 f16", 16384), "smallest tile needs 26688"));
-  EXPECT_TRUE(has(tile("512x512 d576 dv512 f16", 32768), "smallest tile needs 47168"));
+  EXPECT_TRUE(has(tile("512x512 d256 f16", 16384), "smallest block needs 26688"));
+  EXPECT_TRUE(has(tile("512x512 d576 dv512 f16", 32768), "smallest block needs 47168"));
   EXPECT_TRUE(has(tile("512x512 d576 dv512 f16", 32768), "maxComputeSharedMemorySize is 32768"));
 }
 
@@ -259,8 +259,9 @@ TEST(Matrix, FewRowsAndSmallWorkgroupsTakeFewSubgroups) {
   EXPECT_EQ(subgroups(many, [](auto& c) { c.max_workgroup_subgroups = 3; }), 2U);
   EXPECT_EQ(subgroups(many, [](auto& c) { c.max_workgroup_subgroups = 1; }), 1U);
   const Capabilities none = changed(matrix_gpu(), [](auto& c) { c.max_workgroup_invocations = 16; });
-  EXPECT_TRUE(
-      has(kMatrix.reason(many, none, ErrorCode::kLimitExceeded), "maxComputeWorkGroupInvocations 16"));
+  const std::string reason = kMatrix.reason(many, none, ErrorCode::kLimitExceeded);
+  EXPECT_TRUE(has(reason, "needs 32 invocations; maxComputeWorkGroupInvocations is 16"));
+  EXPECT_FALSE(has(reason, "maxComputeSharedMemorySize")) << "which is enough";
 }
 
 TEST(Matrix, WideValuesTakeSlices) {
@@ -346,7 +347,7 @@ TEST(Matrix, IsConsistentOrRefusesByName) {
         EXPECT_TRUE(has(kMatrix.reason(problem, device), "has no tile for matrices of 8x"));
       } else if (!config.ok()) {
         EXPECT_TRUE(
-            has(kMatrix.reason(problem, device, ErrorCode::kLimitExceeded), "the smallest tile needs "));
+            has(kMatrix.reason(problem, device, ErrorCode::kLimitExceeded), "the smallest block needs "));
       }
     }
   };

@@ -11,7 +11,8 @@ extern "C" {
 
 /** The gradients of a forward problem: BackwardDesc of vkattn/backward.hpp. With L a number that depends on O alone,
     VKATTN_TENSOR_GRAD_OUTPUT is dL/dO, and those that are written are dL/dQ, dL/dK, …. Two runs with the same inputs
-    give the same bits. */
+    give the same bits. Keys and values lie in one piece and are not quantised; there are no gradients through score
+    functions. */
 typedef struct vkattn_backward_desc {
   uint32_t struct_size;                   /**< set by the init function */
   const void* next;                       /**< null */
@@ -39,8 +40,7 @@ static inline void vkattn_backward_desc_init(vkattn_backward_desc* desc) {
 
 /** Plans the gradients of attention, as vkattn_plan_create_attention. An execution has the tensors of the forward pass,
     OUTPUT and LSE as it has written them, its dropout_seed and dropout_offset, and the gradients; what is written
-    overlaps nothing. Of the options kernel, chunk_keys, max_dispatch_ns, capture_statistics and what appends take
-    count. */
+    overlaps nothing. Gradients are written, not added to what is there. */
 VKATTN_API vkattn_result vkattn_plan_create_backward(vkattn_device* device, const vkattn_backward_desc* desc,
                                                      const vkattn_plan_options* options, vkattn_plan** plan,
                                                      vkattn_error* error);

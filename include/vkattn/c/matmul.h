@@ -21,9 +21,11 @@ typedef struct vkattn_matrix_strides {
 /** Storage of a batch of matrices: MatrixDesc of vkattn/matmul.hpp. */
 typedef struct vkattn_matrix_desc {
   vkattn_data_type type;                /**< float32, float16 or bfloat16; of `b` also Q8_0 or Q4_0 */
-  /** of the first element's place, as promised: a power of two, or 0 for its size alone */
+  /** of the first element's place, as promised: a power of two, 16 at first, or 0 for its size alone */
   uint32_t alignment_bytes;
-  const vkattn_matrix_strides* strides; /**< null: (batch, row, column) without padding */
+  /** null: (batch, row, column) without padding. Q8_0 and Q4_0 have blocks along `inner`: there b is (batch, column, row),
+      as weights (outputs, inputs) are stored, with a row stride of 1 and others that are multiples of 32 */
+  const vkattn_matrix_strides* strides;
 } vkattn_matrix_desc;
 
 /** output = a b + bias for each batch entry: MatmulDesc of vkattn/matmul.hpp. Sums are float32. Transposed matrices are
@@ -35,7 +37,7 @@ typedef struct vkattn_matmul_desc {
   int64_t batch,              /**< products; 1 at first */
       rows,                   /**< of a and output; must be given */
       columns,                /**< of b and output; must be given */
-      inner;                  /**< columns of a, rows of b; must be given */
+      inner;                  /**< columns of a, rows of b; must be given. 0: the sums are 0 */
   vkattn_matrix_desc a,       /**< (batch, rows, inner): VKATTN_TENSOR_A */
       b,                      /**< (batch, inner, columns): VKATTN_TENSOR_B */
       output;                 /**< (batch, rows, columns): VKATTN_TENSOR_OUTPUT */
@@ -51,8 +53,7 @@ static inline void vkattn_matmul_desc_init(vkattn_matmul_desc* desc) {
   vkattn_matmul_desc_init_sized(desc, sizeof(*desc));
 }
 
-/** Plans a matrix multiplication, as vkattn_plan_create_attention. The output overlaps no other tensor. Of the options
-    kernel, tile, inner_splits, max_dispatch_ns, capture_statistics and what appends take count. */
+/** Plans a matrix multiplication, as vkattn_plan_create_attention. The output overlaps no other tensor. */
 VKATTN_API vkattn_result vkattn_plan_create_matmul(vkattn_device* device, const vkattn_matmul_desc* desc,
                                                    const vkattn_plan_options* options, vkattn_plan** plan,
                                                    vkattn_error* error);

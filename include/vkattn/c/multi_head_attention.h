@@ -25,7 +25,8 @@ typedef struct vkattn_multi_head_attention_desc {
   uint32_t struct_size;                   /**< set by the init function */
   const void* next;                       /**< null */
   /** the problem of the heads; must be given. Storage of Q, K, V and O, and has_lse, stay at their defaults; with a cache
-      layout, key and value are those of the cache. head_dim not given: d_model / query_heads */
+      layout, key and value are those of the cache. head_dim not given: d_model / query_heads. kv_length not given where
+      K and V are of the query: query_length */
   const vkattn_attention_desc* attention;
   int64_t d_model;                        /**< elements of a row of query and output; must be given */
   int64_t key_input_dim;                  /**< of a row of key; not given: d_model */
@@ -37,15 +38,21 @@ typedef struct vkattn_multi_head_attention_desc {
   vkattn_data_type type;                  /**< of inputs and output: float32, float16 or bfloat16 */
   uint32_t alignment_bytes;               /**< as promised of inputs, output, parameters and gradients; 16 at first */
   const vkattn_data_type* parameter_type; /**< of weights and biases likewise; null: `type` */
-  vkattn_rotary_style rotary_style;       /**< of Q and K before attention; members as those of vkattn_append_desc */
+  /** of Q and K before attention, of VKATTN_LAYER_INPUTS_SELF; members as those of vkattn_append_desc. Positions are counted
+      from 0 in each batch entry, or from VKATTN_TENSOR_POSITIONS where there is a cache */
+  vkattn_rotary_style rotary_style;
   uint32_t rotary_has_frequencies;        /**< 1: VKATTN_TENSOR_FREQUENCIES */
   int64_t rotary_dims;                    /**< the first so many of a head; even, from 2 to head_dim */
   double rotary_base,                     /**< f[i] = position_scale * base^(-2i / dims) */
       rotary_position_scale;              /**< from above 0 to 1 */
   float rotary_magnitude;                 /**< multiplies the rotated dims */
   uint32_t rotary_inverse;                /**< 1: turned back */
-  uint32_t has_cache;                     /**< 1: K and V are appended to a cache of kv_length rows, which is attended */
-  uint32_t has_averaged_weights;          /**< 1: VKATTN_TENSOR_AVERAGED_WEIGHTS */
+  /** 1, of VKATTN_LAYER_INPUTS_SELF: K and V are appended to a cache of kv_length rows, which is attended: CACHE_KEY,
+      CACHE_VALUE, POSITIONS (rows that it holds already) and KV_LENGTHS, which is written and may be POSITIONS itself.
+      Causality and windows take VKATTN_ALIGN_BOTTOM_RIGHT */
+  uint32_t has_cache;
+  /** 1: VKATTN_TENSOR_AVERAGED_WEIGHTS, the mean over the query heads. Of each head: attention->weights */
+  uint32_t has_averaged_weights;
   uint32_t adds_to_output;                /**< 1: what the output holds is added, as of a residual connection */
   uint32_t saves_for_gradients;           /**< 1: VKATTN_TENSOR_SAVED is written for the backward pass */
 } vkattn_multi_head_attention_desc;
@@ -56,9 +63,9 @@ static inline void vkattn_multi_head_attention_desc_init(vkattn_multi_head_atten
   vkattn_multi_head_attention_desc_init_sized(desc, sizeof(*desc));
 }
 
-/** Plans a layer's forward pass, as vkattn_plan_create_attention; it is recorded with bindings. push_descriptors
-    are refused; of the other options all but chunk_keys, inner_splits and backward_kernel count: kernel, tile, kv_splits, refusals and capture_statistics for its
-    attention. */
+/** Plans a layer's forward pass, as vkattn_plan_create_attention; it is recorded with bindings. Options that both passes
+    of a layer take may be the same for both. kernel, tile, kv_splits, strict_nonfinite, refusals and capture_statistics
+    are of the attention in its forward pass. */
 VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention(vkattn_device* device,
                                                                  const vkattn_multi_head_attention_desc* desc,
                                                                  const vkattn_plan_options* options,
@@ -71,7 +78,8 @@ typedef struct vkattn_multi_head_attention_backward_desc {
   const void* next;                                /**< null */
   /** as the forward pass was planned, with saves_for_gradients; must be given */
   const vkattn_multi_head_attention_desc* forward;
-  uint32_t has_grad_query,                         /**< 1, as at first: VKATTN_TENSOR_GRAD_QUERY is written */
+  /** 1, as at first: VKATTN_TENSOR_GRAD_QUERY is written, of VKATTN_LAYER_INPUTS_SELF all of the input's */
+  uint32_t has_grad_query,
       has_grad_key,                                /**< likewise, where the layer has this input */
       has_grad_value,                              /**< likewise */
       has_grad_parameters;                         /**< 1, as at first: the gradients of all parameters are written */
@@ -89,8 +97,8 @@ static inline void vkattn_multi_head_attention_backward_desc_init(vkattn_multi_h
 }
 
 /** Plans a layer's gradients, likewise. An execution has the tensors of the forward pass, with VKATTN_TENSOR_SAVED as it
-    has written it and without its outputs, and the gradients; what is written overlaps nothing. Of the options
-    matmul_kernel, backward_kernel, max_dispatch_ns, pipeline_cache and deferred_compilation count. */
+    has written it and without its outputs, and the gradients; what is written overlaps nothing. Its products are of
+    matmul_kernel and the gradients of its attention of backward_kernel. */
 VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention_backward(
     vkattn_device* device, const vkattn_multi_head_attention_backward_desc* desc, const vkattn_plan_options* options,
     vkattn_plan** plan, vkattn_error* error);

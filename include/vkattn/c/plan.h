@@ -44,25 +44,32 @@ typedef struct vkattn_kernel_choice {
 VKATTN_API vkattn_result vkattn_query_choices(const vkattn_device* device, const vkattn_attention_desc* desc,
                                               vkattn_kernel_choice* choices, uint32_t* count, vkattn_error* error);
 
-/** How to plan; what is left at its default the library decides. */
+/** How to plan; what is left at its default the library decides. What a kind of plan does not use is refused by its name
+    where it is set, so that nothing is asked for in vain: members that say nothing of it are of all kinds, and "layers"
+    are both passes of one. */
 typedef struct vkattn_plan_options {
   uint32_t struct_size;                  /**< set by the init function */
   const void* next;                      /**< null */
   /** decode, lane, tile, matrix or matrix2, of gradients and products lane, tile or matrix, or fail; null: the
-      best that accepts. Of a layer that of its attention */
+      best that accepts. Of a layer that of its attention; not of appends and merges */
   const char* kernel;
   VkPipelineCache pipeline_cache;        /**< null: none. It must live until the plan is compiled */
-  uint64_t max_dispatch_ns;              /**< no dispatch is estimated above it; 0: 100 ms, and no limit on CPUs */
-  uint32_t kv_splits;                    /**< 0: by a rule */
-  /** 1: only kernels in which no NaN or infinity of a hidden row of V can reach the output */
+  /** no dispatch is estimated above it; 0: 100 ms, and no limit on CPUs. Appends and merges have no estimates, and are
+      not cut by it */
+  uint64_t max_dispatch_ns;
+  /** of attention and layers: parts that the keys are cut into, PlanOptions::kv_splits; 0: by a rule */
+  uint32_t kv_splits;
+  /** 1, of attention and layers: only kernels in which no NaN or infinity of a hidden row of V can reach the output */
   uint32_t strict_nonfinite;
   uint32_t push_descriptors;             /**< for vkattn_record_push; not of layers */
   uint32_t deferred_compilation;         /**< vkattn_plan_compile is called later */
-  const vkattn_kernel_refusal* refusals; /**< kernels to pass by */
+  const vkattn_kernel_refusal* refusals; /**< of plans with kernels: those to pass by */
   uint32_t refusal_count;                /**< how many there are */
-  /** have the driver keep statistics of the pipelines: needs VK_KHR_pipeline_executable_properties */
+  /** 1: have the driver keep statistics of the pipelines for vkattn_plan_get_statistics, which appends and merges do not
+      have; needs VK_KHR_pipeline_executable_properties. Of a layer those of its attention */
   uint32_t capture_statistics;
-  const vkattn_tile_sizes* tile;         /**< these block sizes, or fail; needs `kernel`. Null: the best known */
+  /** of attention, products and layers: these block sizes, or fail; needs `kernel`. Null: the best known */
+  const vkattn_tile_sizes* tile;
   const char* matmul_kernel;             /**< of a layer: `kernel` of its products */
   const char* backward_kernel;           /**< of a layer: `kernel` of the gradients of its attention */
   uint32_t chunk_keys;                   /**< of gradients: BackwardOptions::chunk_keys; 0: by a rule */
@@ -75,9 +82,9 @@ static inline void vkattn_plan_options_init(vkattn_plan_options* options) {
   vkattn_plan_options_init_sized(options, sizeof(*options));
 }
 
-/** Plans attention, and compiles the plan unless that is deferred. `options` may be null. What a kind of plan has no use
-    for of them does not count: of appends and merges all but pipeline_cache, push_descriptors and deferred_compilation;
-    layers refuse push_descriptors. */
+/** Plans attention, and compiles the plan unless that is deferred. `options` may be null. `plan` is null after an
+    error: of a rule of the descriptor or an option, a limit of the device with both numbers, no kernel that accepts with
+    the reason of each, or Vulkan's own. What pointers point to is read during the call only, but for pipeline_cache. */
 VKATTN_API vkattn_result vkattn_plan_create_attention(vkattn_device* device, const vkattn_attention_desc* desc,
                                                       const vkattn_plan_options* options, vkattn_plan** plan,
                                                       vkattn_error* error);
@@ -138,6 +145,20 @@ static inline void vkattn_requirements_init(vkattn_requirements* requirements) {
 VKATTN_API vkattn_result vkattn_plan_get_requirements(const vkattn_plan* plan, vkattn_requirements* requirements,
                                                       vkattn_error* error);
 
+/** One dispatch of a plan: DispatchInfo of vkattn/recording.hpp. */
+typedef struct vkattn_dispatch {
+  char pass[32];          /**< the kernel, or what follows it, as in vkattn_statistic and the labels of a recording */
+  uint64_t first_tile,    /**< of the pass's tiles: row tiles of all heads of all batch entries, or rows */
+      tile_count;         /**< from there on */
+  double estimated_ns;    /**< as vkattn_plan_get_estimates */
+  uint32_t workgroups[3]; /**< what vkCmdDispatch gets */
+  uint32_t reserved; /**< 0 */
+} vkattn_dispatch;
+/** Tells what vkattn_record records, in this order. Writes at most *count of them to `dispatches` (which may be null) and
+    sets *count to how many there are. */
+VKATTN_API vkattn_result vkattn_plan_get_dispatches(const vkattn_plan* plan, vkattn_dispatch* dispatches,
+                                                    uint32_t* count, vkattn_error* error);
+
 /** A rough guess of what each dispatch takes, in nanoseconds, for slices (0 for appends and merges): writes
     at most *count of them to `estimates` (which may be null) and sets *count to how many there are. */
 VKATTN_API vkattn_result vkattn_plan_get_estimates(const vkattn_plan* plan, double* estimates, uint32_t* count,
@@ -155,6 +176,25 @@ VKATTN_API size_t vkattn_plan_get_configuration(const vkattn_plan* plan, char* t
     An empty name for other plans. */
 VKATTN_API vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_kernel_choice* choice,
                                                 vkattn_error* error);
+
+/** The type that the kernel rounds probabilities to before it multiplies them with V, of gradients also those of scores
+    before they are multiplied with Q and K: it widens the tolerance. Of attention, of a layer's attention and of
+    gradients of attention; refused for other plans. */
+VKATTN_API vkattn_result vkattn_plan_get_probability_type(const vkattn_plan* plan, vkattn_data_type* type,
+                                                          vkattn_error* error);
+
+/** One pipeline of a plan: PipelineInfo of vkattn/statistics.hpp. */
+typedef struct vkattn_pipeline {
+  char pass[32];           /**< as in vkattn_dispatch */
+  char shader[96];         /**< the binary, by whose name vkattn_score_function_save takes it */
+  uint32_t workgroup_size; /**< invocations */
+  uint32_t reserved; /**< 0 */
+} vkattn_pipeline;
+/** Tells the pipelines of a plan of attention, gradients or a product in the order of their dispatches, of a layer those
+    of its attention. Writes at most *count of them to `pipelines` (which may be null) and sets *count to how many there
+    are. */
+VKATTN_API vkattn_result vkattn_plan_get_pipelines(const vkattn_plan* plan, vkattn_pipeline* pipelines,
+                                                   uint32_t* count, vkattn_error* error);
 
 /** One number that a driver tells of a pipeline, such as registers or spills. */
 typedef struct vkattn_statistic {

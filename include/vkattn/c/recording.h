@@ -31,13 +31,14 @@ enum {
   VKATTN_TENSOR_SINKS = 14,                   /**< float32, one per query head */
   VKATTN_TENSOR_WEIGHTS = 15,                 /**< float32; written */
   VKATTN_TENSOR_BLOCK_MASK = 16,              /**< uint32; where the block mask is kept */
-  VKATTN_TENSOR_QUERY_OUTPUT = 17,            /**< the rotated queries, written; this and those below of appends */
-  VKATTN_TENSOR_CACHE_KEY = 18,               /**< K of the cache; written */
-  VKATTN_TENSOR_CACHE_VALUE = 19,             /**< V of the cache; written */
-  VKATTN_TENSOR_POSITIONS = 20,               /**< int32, one per batch entry */
+  VKATTN_TENSOR_QUERY_OUTPUT = 17,            /**< the rotated queries, written; this and those up to 23 of appends */
+  VKATTN_TENSOR_CACHE_KEY = 18,               /**< K of the cache; its new rows are written; of layers with a cache too */
+  VKATTN_TENSOR_CACHE_VALUE = 19,             /**< V of the cache, likewise */
+  /** int32, one per batch entry: rows that the cache holds already; of layers with a cache too */
+  VKATTN_TENSOR_POSITIONS = 20,
   VKATTN_TENSOR_NEW_LENGTHS = 21,             /**< int32, one per batch entry */
   VKATTN_TENSOR_CUMULATIVE_NEW_LENGTHS = 22,  /**< int32, batch + 1 */
-  VKATTN_TENSOR_FREQUENCIES = 23,             /**< float32, rotary_dims / 2 */
+  VKATTN_TENSOR_FREQUENCIES = 23,             /**< float32, rotary_dims / 2; of layers too */
   /** (parts, rows, value_dim); this and the next of merges, which write output and lse */
   VKATTN_TENSOR_PARTS = 24,
   VKATTN_TENSOR_PART_LSE = 25,                /**< float32 (parts, rows) */
@@ -61,7 +62,8 @@ enum {
   VKATTN_TENSOR_IN_PROJ_BIAS = 40,            /**< b_Q, b_K and b_V */
   VKATTN_TENSOR_OUT_PROJ_WEIGHT = 41,         /**< W_O */
   VKATTN_TENSOR_OUT_PROJ_BIAS = 42,           /**< b_O */
-  VKATTN_TENSOR_SAVED = 43,                   /**< what gradients need of the forward pass, which writes it */
+  /** what gradients need of the forward pass, which writes it: vkattn_plan_tensor_range bytes from a multiple of 16 on */
+  VKATTN_TENSOR_SAVED = 43,
   VKATTN_TENSOR_AVERAGED_WEIGHTS = 44,        /**< float32 (batch, query_length, kv_length); written */
   VKATTN_TENSOR_GRAD_IN_PROJ_WEIGHT = 45,     /**< the gradient of parameter 36; written, as all that follow */
   VKATTN_TENSOR_GRAD_Q_PROJ_WEIGHT = 46,      /**< of 37 */
@@ -114,8 +116,8 @@ typedef struct vkattn_bindings vkattn_bindings;
 VKATTN_API vkattn_result vkattn_bindings_create(vkattn_plan* plan, const vkattn_execution* execution,
                                                 VkDescriptorPool pool, vkattn_bindings** bindings,
                                                 vkattn_error* error);
-/** Points them at other tensors. Only while none is in use by the device. Those of a layer are to be rewritten once more
-    after an error, before they are recorded. */
+/** Points them at other tensors. Only while none is in use by the device. Those of a layer are not
+    complete after an error in the middle, and are not recorded until they are rewritten once more. */
 VKATTN_API vkattn_result vkattn_bindings_rewrite(vkattn_bindings* bindings, const vkattn_execution* execution,
                                                  vkattn_error* error);
 /** Destroys bindings. They must be idle. Null is nothing; bindings that are not alive are refused. */

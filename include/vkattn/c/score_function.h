@@ -45,7 +45,7 @@ VKATTN_COMPONENT_API vkattn_result vkattn_score_function_compile(const vkattn_sc
                                                                  vkattn_score_function** function,
                                                                  vkattn_error* error);
 /** The function with its kernels compiled, as bytes for vkattn_score_function_load: for programs that bring no
-    compiler. `shaders` names binaries; none: all. Writes where *bytes is enough, and sets *bytes to what it takes;
+    compiler. `shaders` names binaries, as vkattn_plan_get_pipelines tells those of a plan; none: all. Writes where *bytes is enough, and sets *bytes to what it takes;
     `blob` may be null. */
 VKATTN_API vkattn_result vkattn_score_function_save(const vkattn_score_function* function, const char* const* shaders,
                                                     uint32_t shader_count, void* blob, size_t* bytes,
