@@ -257,14 +257,20 @@ class MultiHeadAttentionPlan {
 struct MultiHeadAttentionBackwardDesc {
   MultiHeadAttentionDesc forward{};  ///< as the forward pass was planned, with saves_for_gradients
 
-  bool has_grad_query = true;       ///< write grad_query: all of the input's of LayerInputs::kSelf
-  bool has_grad_key = true;         ///< write grad_key, where the layer has this input
-  bool has_grad_value = true;       ///< write grad_value, likewise
-  bool has_grad_parameters = true;  ///< write the gradients of all parameters
-  bool adds_to_inputs = false;      ///< what grad_query, grad_key and grad_value hold is added to them
-  bool adds_to_parameters = false;  ///< likewise of parameters: sums over several batches
+  bool has_grad_query = true;          ///< write grad_query: all of the input's of LayerInputs::kSelf
+  bool has_grad_key = true;            ///< write grad_key, where the layer has this input
+  bool has_grad_value = true;          ///< write grad_value, likewise
+  bool has_grad_parameters = true;     ///< write the gradients of all parameters
+  bool has_grad_mask = false;          ///< write grad_mask, of attention.mask where it is of numbers
+  bool has_grad_alibi_slopes = false;  ///< write grad_alibi_slopes, of Alibi::kGiven
+  bool has_grad_sinks = false;         ///< write grad_sinks, of attention.has_sinks
+  bool adds_to_inputs = false;         ///< what grad_query, grad_key and grad_value hold is added to them
+  bool adds_to_parameters = false;     ///< likewise of parameters: sums over several batches
   /// Of the parameters' gradients: float32, float16 or bfloat16; not given: parameter_type.
   std::optional<DataType> grad_parameter_type{};
+  /// As BackwardDesc::grad_mask: over (batch, query_head, query, key), summed along a dimension with stride
+  /// 0. Float32 or float16; not given: type and strides of the mask.
+  std::optional<TensorDesc> grad_mask{};
 
   /// The same with everything given.
   [[nodiscard]] MultiHeadAttentionBackwardDesc resolved() const;
@@ -281,6 +287,9 @@ struct MultiHeadAttentionBackwardTensors {
   BufferRange grad_key{};     ///< with the shape of key; written
   BufferRange grad_value{};   ///< with the shape of value; written
   MultiHeadAttentionParameters grad_parameters{};  ///< written
+  BufferRange grad_mask{};                         ///< MultiHeadAttentionBackwardDesc::grad_mask; written
+  BufferRange grad_alibi_slopes{};                 ///< float32, one per query head; written
+  BufferRange grad_sinks{};                        ///< float32, one per query head; written
 };
 
 /// Checks every rule that needs no device; the first broken one is the error.
@@ -313,7 +322,8 @@ class MultiHeadAttentionBackwardPlan {
   void record(VkCommandBuffer commands, const MultiHeadAttentionBindings& bindings,
               const RecordOptions& options = {}) const noexcept;
   /// @}
-  /// As MultiHeadAttentionPlan::range_bytes(), of grad_output and the gradients of inputs.
+  /// As MultiHeadAttentionPlan::range_bytes(), of grad_output and all gradients but those
+  /// of parameters.
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange MultiHeadAttentionBackwardTensors::*tensor,
                                          VkDeviceSize offset = 0) const;
   /// The same of a parameter's gradient.

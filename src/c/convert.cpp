@@ -241,11 +241,15 @@ Result<MultiHeadAttentionBackwardDesc> multi_head_attention_backward_desc(
   desc.has_grad_key = c->has_grad_key != 0;
   desc.has_grad_value = c->has_grad_value != 0;
   desc.has_grad_parameters = c->has_grad_parameters != 0;
+  desc.has_grad_mask = c->has_grad_mask != 0;
+  desc.has_grad_alibi_slopes = c->has_grad_alibi_slopes != 0;
+  desc.has_grad_sinks = c->has_grad_sinks != 0;
   desc.adds_to_inputs = c->adds_to_inputs != 0;
   desc.adds_to_parameters = c->adds_to_parameters != 0;
   if (c->grad_parameter_type != nullptr) {
     desc.grad_parameter_type = enums.type(*c->grad_parameter_type, "grad_parameter_type");
   }
+  if (c->grad_mask != nullptr) desc.grad_mask = enums.tensor(*c->grad_mask, "grad_mask.type");
   if (enums.wrong()) return *enums.wrong();
   return desc;
 }

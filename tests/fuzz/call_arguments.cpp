@@ -286,9 +286,13 @@ vkattn_multi_head_attention_backward_desc CallArguments::layer_backward() {
   desc.has_grad_key = choice(1);
   desc.has_grad_value = choice(1);
   desc.has_grad_parameters = choice(1);
+  desc.has_grad_mask = choice(1);
+  desc.has_grad_alibi_slopes = choice(1);
+  desc.has_grad_sinks = choice(1);
   desc.adds_to_inputs = choice(1);
   desc.adds_to_parameters = choice(1);
   desc.grad_parameter_type = type_or_none();
+  desc.grad_mask = tensor_or_none();
   spoil(desc.struct_size);
   return desc;
 }

@@ -186,6 +186,9 @@ MultiHeadAttentionBackwardTensors LayerRun::backward_tensors() const {
   for (const ParameterShape& parameter : parameters(desc_)) {
     backward.grad_parameters.*parameter.range = range("grad " + std::string(parameter.name));
   }
+  backward.grad_mask = range("grad_mask");
+  backward.grad_alibi_slopes = range("grad_alibi_slopes");
+  backward.grad_sinks = range("grad_sinks");
   return backward;
 }
 
@@ -235,7 +238,30 @@ Result<void> LayerRun::execute(const MultiHeadAttentionBackwardPlan& plan, std::
       if (Result<void> s = prepare(name, desc.adds_to_parameters); !s.ok()) return s;
     }
   }
+  if (Result<void> s = prepare_score_gradients(desc); !s.ok()) return s;
   return run_plan(plan, backward_tensors(), slice);
+}
+
+Result<void> LayerRun::prepare_score_gradients(const MultiHeadAttentionBackwardDesc& desc) {
+  const AttentionDesc& a = desc_.attention;
+  const auto prepare_new = [&](const char* name, std::int64_t rows, std::int64_t columns, DataType type) {
+    const Result<void> added = add(name, rows, columns, type, nullptr);
+    return added.ok() ? prepare(name, false) : added;
+  };
+  if (desc.has_grad_mask) {
+    const Strides& strides = *desc.grad_mask->strides;
+    const auto positions = [](std::int64_t stride, std::int64_t extent) { return stride == 0 ? 1 : extent; };
+    const std::int64_t rows = positions(strides.batch, a.batch) * positions(strides.head, a.query_heads) *
+                              positions(strides.row, a.query_length);
+    const std::int64_t keys = positions(strides.dim, a.kv_length);
+    if (Result<void> s = prepare_new("grad_mask", rows, keys, desc.grad_mask->type); !s.ok()) return s;
+  }
+  for (const auto& [wanted, name] : {std::pair{desc.has_grad_alibi_slopes, "grad_alibi_slopes"},
+                                     std::pair{desc.has_grad_sinks, "grad_sinks"}}) {
+    if (!wanted) continue;
+    if (Result<void> s = prepare_new(name, 1, a.query_heads, DataType::kFloat32); !s.ok()) return s;
+  }
+  return {};
 }
 
 std::vector<float> LayerRun::read(const std::string& name) const {
@@ -256,6 +282,9 @@ std::string LayerRun::check(const LayerResults& expected, double& share) const {
     if (name == "output") message += compare(name, expected.output, share);
     if (name == "weights") message += compare(name, expected.weights, share);
     if (name == "averaged_weights") message += compare(name, expected.averaged_weights, share);
+    if (name == "grad_mask") message += compare(name, expected.grad_mask, share);
+    if (name == "grad_alibi_slopes") message += compare(name, expected.grad_alibi_slopes, share);
+    if (name == "grad_sinks") message += compare(name, expected.grad_sinks, share);
     for (std::size_t i = 0; i < 3; ++i) {
       if (name == std::string("grad_") + kInputs[i]) message += compare(name, expected.grad_inputs[i], share);
     }

@@ -64,6 +64,8 @@ class LayerRun {
                                  DataType type, const std::vector<float>* values);
   [[nodiscard]] Result<void> place_all(const LayerData& data);
   [[nodiscard]] Result<void> prepare(const std::string& name, bool adds);
+  /// Of the mask, which is written without padding, of slopes and of sinks.
+  [[nodiscard]] Result<void> prepare_score_gradients(const MultiHeadAttentionBackwardDesc& desc);
   [[nodiscard]] Result<Buffer> poisoned_buffer(VkDeviceSize bytes) const;
   [[nodiscard]] BufferRange range(const std::string& name) const;
   template <class Plan, class CallTensors>

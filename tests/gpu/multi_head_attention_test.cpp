@@ -15,6 +15,7 @@
 #include "gpu/layer_run.hpp"
 #include "gpu/support.hpp"
 #include "harness/problem_run.hpp"
+#include "problem/gradients.hpp"
 #include "support/host_problem.hpp"
 
 namespace vkattn::tests {
@@ -62,8 +63,7 @@ class MultiHeadAttentionTest : public GpuTest {
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     std::optional<MultiHeadAttentionBackwardPlan> gradients;
     if (desc.saves_for_gradients) {
-      MultiHeadAttentionBackwardDesc backward = form.backward;
-      backward.forward = desc;
+      const MultiHeadAttentionBackwardDesc backward = wanted_gradients(form, data);
       auto made = runtime().make_multi_head_attention_backward_plan(backward);
       ASSERT_TRUE(made.ok()) << made.error().message;
       gradients = *made;
@@ -83,6 +83,17 @@ class MultiHeadAttentionTest : public GpuTest {
     const auto second = run->bytes();
     ASSERT_TRUE(first.ok() && second.ok());
     EXPECT_TRUE(*first == *second) << "two runs differ";
+  }
+  /// Those that the form asks for, and all of what its scores are made of.
+  static MultiHeadAttentionBackwardDesc wanted_gradients(const LayerForm& form, LayerData& data) {
+    MultiHeadAttentionBackwardDesc backward = form.backward;
+    backward.forward = form.desc;
+    const BackwardDesc all = bench::with_all_gradients(form.desc.attention);
+    backward.has_grad_mask = all.has_grad_mask;
+    backward.has_grad_alibi_slopes = all.has_grad_alibi_slopes;
+    backward.has_grad_sinks = all.has_grad_sinks;
+    data.grad_mask = *backward.resolved().grad_mask->strides;
+    return backward;
   }
   void TearDown() override {
     RecordProperty("largest_share", std::to_string(largest_share_));
@@ -192,6 +203,17 @@ void add_rotary(std::vector<LayerForm>& forms) {
   }
 }
 
+/// Nothing but the gradients of what scores are made of; that of the mask summed over the batch, where the
+/// mask repeats nothing.
+void add_score_gradients(std::vector<LayerForm>& forms) {
+  const char* const problem = "20x20 b2 hq4 hkv2 d12 mask=f32:bhqk hidden=0.3 sinks";
+  LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 36)});
+  form.desc.type = DataType::kFloat16;
+  MultiHeadAttentionBackwardDesc& wanted = form.backward;
+  wanted.has_grad_query = wanted.has_grad_key = wanted.has_grad_value = wanted.has_grad_parameters = false;
+  wanted.grad_mask = TensorDesc{DataType::kFloat16, Strides{0, 20 * 20, 20, 1}, 0};
+}
+
 TEST_F(MultiHeadAttentionTest, FeaturesAndTypes) {
   std::vector<LayerForm> forms;
   add_types(forms);
@@ -199,11 +221,13 @@ TEST_F(MultiHeadAttentionTest, FeaturesAndTypes) {
   for (const char* const words :
        {"causal", "causal align=bottom-right", "window=9,3", "kv_lengths=31,40",
         "sequences query_lengths=20,33 kv_lengths=20,33", "mask=f32:bhqk hidden=0.3",
-        "mask=bytes:bk hidden=0.3", "mask=bits:qk hidden=0.5", "softcap=2", "alibi", "sinks", "dropout=0.3",
-        "dropout=0.1 causal kv_lengths=31,40"}) {
+        "mask=bytes:bk hidden=0.3", "mask=bits:qk hidden=0.5", "softcap=2", "alibi", "alibi=given align=3",
+        "sinks", "dropout=0.3", "dropout=0.1 causal kv_lengths=31,40",
+        "mask=f16:hq alibi=given sinks softcap=2 dropout=0.2 kv_lengths=31,40"}) {
     const std::string problem = std::string("40x40 b2 hq4 hkv2 d12 dv20 ") + words;
     forms.push_back({problem, layer(problem, 36)});
   }
+  add_score_gradients(forms);
   for (const LayerForm& form : part_of(std::span<const LayerForm>(forms))) expect_right(form);
 }
 

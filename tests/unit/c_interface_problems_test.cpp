@@ -264,6 +264,12 @@ TEST(CInterface, EveryFieldOfALayerArrives) {
   as_cpp.adds_to_inputs = as_cpp.adds_to_parameters = true;
   backward.grad_parameter_type = &gradients;
   as_cpp.grad_parameter_type = DataType::kFloat32;
+  backward.has_grad_mask = backward.has_grad_alibi_slopes = backward.has_grad_sinks = 1;
+  as_cpp.has_grad_mask = as_cpp.has_grad_alibi_slopes = as_cpp.has_grad_sinks = true;
+  const vkattn_strides strides{0, 25, 5, 1};
+  const vkattn_tensor_desc mask{VKATTN_DATA_TYPE_FLOAT16, 0, &strides};
+  backward.grad_mask = &mask;
+  as_cpp.grad_mask = TensorDesc{DataType::kFloat16, Strides{0, 25, 5, 1}, 0};
   EXPECT_TRUE(c::multi_head_attention_backward_desc(&backward).value() == as_cpp);
 }
 

@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "support/host_problem.hpp"
+#include "support/layer_reference.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -94,6 +99,17 @@ TEST(MultiHeadAttentionDescTest, MistakesAreRefused) {
   EXPECT_TRUE(has(validate(backward).error().message, "saves_for_gradients"));
   backward.forward.saves_for_gradients = true;
   EXPECT_TRUE(validate(backward).ok());
+  backward.has_grad_sinks = true;
+  EXPECT_TRUE(has(validate(backward).error().message, "set has_sinks"));
+  backward.forward.attention.has_sinks = true;
+  backward.has_grad_query = backward.has_grad_key = backward.has_grad_value = false;
+  backward.has_grad_parameters = false;
+  EXPECT_TRUE(validate(backward).ok());
+  EXPECT_EQ(backward.resolved().resolved(), backward.resolved());
+  backward.has_grad_sinks = false;
+  EXPECT_TRUE(has(validate(backward).error().message, "no gradient is asked for"));
+  backward.has_grad_mask = true;
+  EXPECT_TRUE(has(validate(backward).error().message, "the mask is not there"));
   backward.forward.attention.query_lengths = Lengths::kPerEntry;
   EXPECT_TRUE(has(validate(backward).error().message, "query_lengths is kPerEntry"));
 }
@@ -116,6 +132,71 @@ TEST(MultiHeadAttentionDescTest, Parameters) {
             "out_proj.bias");
   desc.packed_weights = desc.has_input_bias = desc.has_output_bias = false;
   EXPECT_EQ(parameters(desc).size(), 4U);
+}
+
+/// Numbers of both signs, each another one.
+std::vector<float> waves(std::int64_t count, double frequency) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(std::sin(static_cast<double>(i) * frequency + 0.3));
+  return values;
+}
+
+/// The reference's gradients of a mask, of slopes and of sinks are the central differences of its output.
+TEST(LayerReference, GradientsOfScoresAreCentralDifferences) {
+  HostProblem host("5x7 b2 hq4 hkv2 d3 dv2 mask=f32:bqk alibi=given sinks softcap=2 dropout=0.2");
+  MultiHeadAttentionDesc desc;
+  desc.attention = host.problem.desc;
+  AttentionDesc& heads = desc.attention;
+  for (TensorDesc* tensor : {&heads.query, &heads.key, &heads.value, &heads.output}) tensor->strides.reset();
+  desc.d_model = 6;
+  desc.inputs = LayerInputs::kCross;
+  desc = desc.resolved();
+  LayerData data;
+  data.inputs = {waves(2 * 5 * 6, 1.1), waves(2 * 7 * 6, 1.3), {}};
+  double frequency = 0.7;
+  for (const ParameterShape& each : parameters(desc))
+    data.parameters[std::string(each.name)] = waves(each.elements(), frequency += 0.2);
+  data.grad_mask = *desc.attention.mask.strides;
+  const std::vector<float> weights = waves(2 * 5 * 6, 1.7);
+  const auto loss = [&] {
+    data.features = host.inputs();
+    const std::vector<double> output = layer_reference(desc, data).output;
+    double sum = 0;
+    for (std::size_t i = 0; i < output.size(); ++i) sum += output[i] * static_cast<double>(weights[i]);
+    return sum;
+  };
+  std::vector<float> mask = numbers<float>(host.mask);
+  data.features = host.inputs();
+  data.grad_output = weights;
+  const LayerResults analytic = layer_reference(desc, data);
+  data.grad_output.clear();
+  const auto compare = [&](std::vector<float>& given, const std::vector<double>& gradient, auto put_back) {
+    ASSERT_EQ(given.size(), gradient.size());
+    double largest = 0;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (!std::isfinite(given[i])) {
+        EXPECT_EQ(gradient[i], 0);
+        continue;
+      }
+      const auto loss_at = [&](float number) {
+        std::swap(given[i], number);
+        put_back();
+        const double result = loss();
+        std::swap(given[i], number);
+        return result;
+      };
+      const float above = given[i] + 0x1p-10F, below = given[i] - 0x1p-10F;
+      const double step = static_cast<double>(above) - static_cast<double>(below);
+      EXPECT_NEAR((loss_at(above) - loss_at(below)) / step, gradient[i], 2e-5 * (1 + std::abs(gradient[i])));
+      largest = std::max(largest, std::abs(gradient[i]));
+    }
+    put_back();
+    EXPECT_GT(largest, 1e-2) << "a comparison without force";
+  };
+  compare(mask, analytic.grad_mask, [&] { put<float>(host.mask, mask); });
+  compare(host.small.per_head[&AttentionTensors::alibi_slopes], analytic.grad_alibi_slopes, [] {});
+  compare(host.small.per_head[&AttentionTensors::sinks], analytic.grad_sinks, [] {});
 }
 
 TEST(InitialisationTest, WidthsAndRepeats) {
