@@ -68,6 +68,10 @@ struct MultiHeadAttentionDesc {
   DataType type = DataType::kFloat32;
   /// Of weights and biases likewise; not given: `type`.
   std::optional<DataType> parameter_type{};
+  /// Of weights alone, where it is not parameter_type: also q8_0 or q4_0, blocks of 32 along the inputs,
+  /// which quantise_desc(ParameterShape) makes of floats. Rows are then multiples of 32, and the layer has no
+  /// gradients.
+  std::optional<DataType> weight_type{};
   /// As TensorDesc::alignment_bytes, of inputs, output, parameters and their gradients.
   std::uint32_t alignment_bytes = 16;
 
@@ -116,7 +120,8 @@ struct ParameterShape {
       name;  ///< as nn.MultiheadAttention's state_dict has it: in_proj_weight, out_proj.weight, …
   BufferRange MultiHeadAttentionParameters::*range = nullptr;  ///< its member
   std::int64_t rows = 0;                                       ///< outputs; of a bias its elements
-  std::int64_t columns = 0;  ///< inputs; 0 of a bias, which has one dimension
+  std::int64_t columns = 0;            ///< inputs; 0 of a bias, which has one dimension
+  DataType type = DataType::kFloat32;  ///< that it is stored as
 
   /// All of them.
   [[nodiscard]] std::int64_t elements() const { return columns == 0 ? rows : rows * columns; }
@@ -128,6 +133,9 @@ struct ParameterShape {
 /// names that there are.
 [[nodiscard]] Result<void> check_parameter(const MultiHeadAttentionDesc& desc, std::string_view name,
                                            std::span<const std::int64_t> shape);
+/// Converting a weight of floats, from AppendTensors::key to AppendTensors::cache_key, to the q8_0 or q4_0
+/// that its `type` says: the other quantise_desc(), over blocks.
+[[nodiscard]] AppendDesc quantise_desc(const ParameterShape& weight, DataType source = DataType::kFloat32);
 /// First values of a parameter: a bias is 0; a weight has its columns as fan_in, its rows as fan_out, the
 /// packed one all of them, as nn.MultiheadAttention does it.
 [[nodiscard]] std::vector<float> initial_values(const ParameterShape& parameter, Initialisation how,

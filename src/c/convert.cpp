@@ -217,6 +217,7 @@ Result<MultiHeadAttentionDesc> multi_head_attention_desc(const vkattn_multi_head
   desc.has_output_bias = c.has_output_bias != 0;
   desc.type = enums.type(c.type, "type");
   if (c.parameter_type != nullptr) desc.parameter_type = enums.type(*c.parameter_type, "parameter_type");
+  if (c.weight_type != nullptr) desc.weight_type = enums.type(*c.weight_type, "weight_type");
   desc.alignment_bytes = c.alignment_bytes;
   desc.rotary = rotary(c, enums);
   desc.has_cache = c.has_cache != 0;

@@ -265,6 +265,7 @@ vkattn_multi_head_attention_desc CallArguments::layer() {
   if (flag()) desc.type = enumerator(2);
   if (flag()) desc.alignment_bytes = 1U << choice(6);
   desc.parameter_type = type_or_none();
+  desc.weight_type = type_or_none();
   if (rarely()) desc.rotary_style = enumerator(2);
   desc.rotary_dims = size_or(8);
   desc.rotary_has_frequencies = choice(1);

@@ -246,6 +246,51 @@ TEST_F(MultiHeadAttentionTest, WithoutGradients) {
   expect_right({problem, desc});
 }
 
+/// Weights in blocks, of which those of K begin within a tensor, and rows that begin anywhere.
+TEST_F(MultiHeadAttentionTest, QuantisedWeights) {
+  struct Form {
+    DataType type, rows;
+    bool packed;
+    LayerInputs inputs;
+  };
+  constexpr DataType k32 = DataType::kFloat32, k16 = DataType::kFloat16;
+  for (const Form& each : part_of<Form>({{DataType::kQ8_0, k32, true, LayerInputs::kCross},
+                                         {DataType::kQ4_0, k16, true, LayerInputs::kSelf},
+                                         {DataType::kQ4_0, k32, false, LayerInputs::kSeparate}})) {
+    const char* const problem = "9x9 b2 hq3 d12 dv32";
+    MultiHeadAttentionDesc desc = layer(problem, 64, each.inputs);
+    desc.saves_for_gradients = false;
+    desc.type = each.rows;
+    desc.parameter_type = k32;
+    desc.weight_type = each.type;
+    desc.packed_weights = each.packed;
+    desc.alignment_bytes = 0;
+    expect_right({problem, desc, {}, 1});
+  }
+}
+
+/// The append that makes blocks of a weight writes what the format says.
+TEST_F(MultiHeadAttentionTest, WeightsAreQuantisedOnTheDevice) {
+  const ParameterShape weight{"", nullptr, 3, 1600, DataType::kQ4_0};  // more than a head may have
+  std::vector<float> numbers(static_cast<std::size_t>(weight.elements()));
+  initialise(numbers, weight.columns, weight.rows, Initialisation::kHeNormal, 5);
+  const std::vector<std::byte> expected = stored_parameter(weight, numbers);
+  const Buffer floats = runtime().create_buffer(numbers.size() * sizeof(float)).value();
+  const Buffer blocks = runtime().create_buffer(expected.size()).value();
+  ASSERT_TRUE(runtime().write(floats, 0, std::as_bytes(std::span(numbers))).ok());
+  const auto plan = runtime().make_append_plan(quantise_desc(weight));
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  AppendTensors tensors;
+  tensors.key = floats.range();
+  tensors.cache_key = blocks.range();
+  const auto bindings = plan->make_bindings(tensors);
+  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer commands) { plan->record(commands, *bindings); }).ok());
+  std::vector<std::byte> got(expected.size());
+  ASSERT_TRUE(runtime().read(blocks, 0, got).ok());
+  EXPECT_TRUE(got == expected);
+}
+
 /// Without a mask, rows of the input in another order give those rows of the output in that order; weights
 /// of a row sum to 1.
 TEST_F(MultiHeadAttentionTest, OrderAndSums) {

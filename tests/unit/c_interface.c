@@ -69,6 +69,7 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_SIZE(vkattn_multi_head_attention_desc);
   VKATTN_PLACE(vkattn_multi_head_attention_desc, parameter_type);
   VKATTN_PLACE(vkattn_multi_head_attention_desc, saves_for_gradients);
+  VKATTN_PLACE(vkattn_multi_head_attention_desc, weight_type);
   VKATTN_SIZE(vkattn_multi_head_attention_backward_desc);
   VKATTN_PLACE(vkattn_multi_head_attention_backward_desc, grad_parameter_type);
   VKATTN_PLACE(vkattn_multi_head_attention_backward_desc, has_grad_sinks);

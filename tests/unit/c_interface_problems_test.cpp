@@ -215,7 +215,8 @@ TEST(CInterface, EveryFieldOfAProductArrives) {
 }
 
 TEST(CInterface, EveryFieldOfALayerArrives) {
-  const vkattn_data_type parameters = VKATTN_DATA_TYPE_BFLOAT16, gradients = VKATTN_DATA_TYPE_FLOAT32;
+  const vkattn_data_type parameters = VKATTN_DATA_TYPE_BFLOAT16, gradients = VKATTN_DATA_TYPE_FLOAT32,
+                         weights = VKATTN_DATA_TYPE_Q4_0;
   vkattn_attention_desc attention;
   vkattn_attention_desc_init(&attention);
   attention.causal = 1;
@@ -236,6 +237,8 @@ TEST(CInterface, EveryFieldOfALayerArrives) {
   given.alignment_bytes = expected.alignment_bytes = 4;
   given.parameter_type = &parameters;
   expected.parameter_type = DataType::kBfloat16;
+  given.weight_type = &weights;
+  expected.weight_type = DataType::kQ4_0;
   given.rotary_style = VKATTN_ROTARY_STYLE_INTERLEAVED;
   given.rotary_dims = 8;
   given.rotary_base = 500;

@@ -95,6 +95,20 @@ TEST(MultiHeadAttentionDescTest, MistakesAreRefused) {
                     d.rotary.dims = 12;
                   }),
                   "rotary.dims is 12"));
+  EXPECT_EQ(refused([](D& d) { d.weight_type = DataType::kQ8_0; }), "");
+  EXPECT_TRUE(has(refused([](D& d) { d.parameter_type = DataType::kQ8_0; }), "parameter_type is q8_0"));
+  EXPECT_TRUE(has(refused([](D& d) { d.weight_type = DataType::kFloat8E4m3; }), "weight_type is e4m3"));
+  EXPECT_EQ(refused([](D& d) {
+              d.weight_type = DataType::kQ4_0;
+              d.attention.value_dim = 9;
+            }),
+            "out_proj.weight is q4_0, blocks of 32 along its inputs, but it has 36 of them; take another "
+            "weight_type");
+  EXPECT_TRUE(has(refused([](D& d) {
+                    d.weight_type = DataType::kQ8_0;
+                    d.saves_for_gradients = true;
+                  }),
+                  "weight_type is q8_0, which has no gradients"));
   MultiHeadAttentionBackwardDesc backward{.forward = small_layer()};
   EXPECT_TRUE(has(validate(backward).error().message, "saves_for_gradients"));
   backward.forward.saves_for_gradients = true;
@@ -121,6 +135,7 @@ TEST(MultiHeadAttentionDescTest, Parameters) {
   EXPECT_EQ(all[0].name, "in_proj_weight");
   EXPECT_EQ(all[0].rows, 64);
   EXPECT_EQ(all[0].columns, 32);
+  EXPECT_EQ(all[0].type, DataType::kFloat32);
   EXPECT_EQ(all[1].elements(), 64);
   EXPECT_EQ(all[3].name, "out_proj.bias");
   const std::vector<std::int64_t> wrong{64, 30}, right{64, 32};
@@ -132,6 +147,9 @@ TEST(MultiHeadAttentionDescTest, Parameters) {
             "out_proj.bias");
   desc.packed_weights = desc.has_input_bias = desc.has_output_bias = false;
   EXPECT_EQ(parameters(desc).size(), 4U);
+  desc.weight_type = DataType::kQ4_0;
+  EXPECT_EQ(parameters(desc)[2].type, DataType::kQ4_0);
+  EXPECT_TRUE(validate(quantise_desc(parameters(desc)[2])).ok());
 }
 
 /// Numbers of both signs, each another one.

@@ -48,6 +48,7 @@ typedef struct vkattn_multi_head_attention_desc {
   uint32_t has_averaged_weights;          /**< 1: VKATTN_TENSOR_AVERAGED_WEIGHTS */
   uint32_t adds_to_output;                /**< 1: what the output holds is added, as of a residual connection */
   uint32_t saves_for_gradients;           /**< 1: VKATTN_TENSOR_SAVED is written for the backward pass */
+  const vkattn_data_type* weight_type;    /**< of weights alone, also q8_0 or q4_0 without gradients; null: parameter_type */
 } vkattn_multi_head_attention_desc;
 /** Sets struct_size, and every other member to its default. */
 VKATTN_API void vkattn_multi_head_attention_desc_init_sized(vkattn_multi_head_attention_desc* desc, size_t bytes);
