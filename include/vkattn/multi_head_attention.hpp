@@ -129,8 +129,11 @@ struct ParameterShape {
 
 /// The parameters of a valid descriptor, in the order of MultiHeadAttentionParameters.
 [[nodiscard]] std::vector<ParameterShape> parameters(const MultiHeadAttentionDesc& desc);
+/// That no parameter of nn.MultiheadAttention which no layer here has is called so (bias_k and bias_v, of
+/// add_bias_kv): a file with one of them holds another function than its other parameters do.
+[[nodiscard]] Result<void> check_parameter_name(std::string_view name);
 /// That a tensor of a file is this parameter of a valid descriptor; else an error with both shapes, or the
-/// names that there are.
+/// names that there are, or that of check_parameter_name().
 [[nodiscard]] Result<void> check_parameter(const MultiHeadAttentionDesc& desc, std::string_view name,
                                            std::span<const std::int64_t> shape);
 /// Converting a weight of floats, from AppendTensors::key to AppendTensors::cache_key, to the q8_0 or q4_0

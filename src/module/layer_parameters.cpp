@@ -43,9 +43,20 @@ AppendDesc quantise_desc(const ParameterShape& weight, DataType source) {
   return quantise_desc({1, 1, weight.elements() / block, block}, {source}, {weight.type});
 }
 
+Result<void> check_parameter_name(std::string_view name) {
+  if (name != "bias_k" && name != "bias_v") return {};
+  return detail::without_exceptions([&]() -> Result<void> {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 detail::message(name, " is a key or value that nn.MultiheadAttention(add_bias_kv=True) learns "
+                                       "beside those of the input, which is not supported; train the model "
+                                       "without add_bias_kv")};
+  });
+}
+
 Result<void> check_parameter(const MultiHeadAttentionDesc& desc, std::string_view name,
                              std::span<const std::int64_t> shape) {
   return detail::without_exceptions([&]() -> Result<void> {
+    if (Result<void> s = check_parameter_name(name); !s) return s;
     std::string names;
     for (const ParameterShape& parameter : parameters(desc)) {
       names += detail::message(names.empty() ? "" : ", ", parameter.name);

@@ -142,8 +142,13 @@ TEST(MultiHeadAttentionDescTest, Parameters) {
   EXPECT_TRUE(check_parameter(desc, "in_proj_weight", right).ok());
   EXPECT_EQ(check_parameter(desc, "in_proj_weight", wrong).error().message,
             "in_proj_weight has the shape (64, 30), but the layer's is (64, 32)");
-  EXPECT_EQ(check_parameter(desc, "bias_k", wrong).error().message,
-            "the layer has no parameter bias_k; it has in_proj_weight, in_proj_bias, out_proj.weight, "
+  EXPECT_EQ(check_parameter(desc, "bias_k", wrong).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(
+      check_parameter(desc, "bias_k", wrong).error().message,
+      "bias_k is a key or value that nn.MultiheadAttention(add_bias_kv=True) learns beside those of the "
+      "input, which is not supported; train the model without add_bias_kv");
+  EXPECT_EQ(check_parameter(desc, "bias", wrong).error().message,
+            "the layer has no parameter bias; it has in_proj_weight, in_proj_bias, out_proj.weight, "
             "out_proj.bias");
   desc.packed_weights = desc.has_input_bias = desc.has_output_bias = false;
   EXPECT_EQ(parameters(desc).size(), 4U);
