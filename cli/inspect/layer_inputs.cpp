@@ -1,4 +1,5 @@
 // Queries and keys that a trained layer makes of its input: X and a weights file, see inputs.hpp.
+#include <vkattn/multi_head_attention.hpp>
 #include <vkattn/safetensors.hpp>
 
 #include <algorithm>
@@ -78,6 +79,10 @@ Matrix part_of_rows(const Matrix& matrix, std::int64_t first, std::int64_t rows)
 
 LayerWeights read_weights(const InspectArguments& arguments) {
   SafetensorsFile file = take(SafetensorsFile::open(arguments.weights));
+  for (const char* const name : {"bias_k", "bias_v"}) {
+    if (file.find(name_in_layer(arguments, name)) == nullptr) continue;
+    fail_usage(file.path().string() + ": " + check_parameter_name(name).error().message);
+  }
   LayerWeights weights;
   if (const auto packed = find_matrix(file, name_in_layer(arguments, "in_proj_weight"))) {
     if (packed->rows % 3 != 0) {

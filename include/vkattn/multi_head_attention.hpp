@@ -71,6 +71,10 @@ struct MultiHeadAttentionDesc {
   DataType type = DataType::kFloat32;
   /// Of weights and biases likewise; not given: `type`.
   std::optional<DataType> parameter_type{};
+  /// Of weights alone, where it is not parameter_type: also q8_0 or q4_0, blocks of 32 along the inputs,
+  /// which quantise_desc(ParameterShape) makes of floats. Rows are then multiples of 32, and the layer has no
+  /// gradients.
+  std::optional<DataType> weight_type{};
   /// As TensorDesc::alignment_bytes, of inputs, output, parameters and their gradients.
   std::uint32_t alignment_bytes = 16;
 
@@ -119,7 +123,8 @@ struct ParameterShape {
       name;  ///< as nn.MultiheadAttention's state_dict has it: in_proj_weight, out_proj.weight, …
   BufferRange MultiHeadAttentionParameters::*range = nullptr;  ///< its member
   std::int64_t rows = 0;                                       ///< outputs; of a bias its elements
-  std::int64_t columns = 0;  ///< inputs; 0 of a bias, which has one dimension
+  std::int64_t columns = 0;            ///< inputs; 0 of a bias, which has one dimension
+  DataType type = DataType::kFloat32;  ///< that it is stored as
 
   /// All of them.
   [[nodiscard]] std::int64_t elements() const { return columns == 0 ? rows : rows * columns; }
@@ -127,10 +132,16 @@ struct ParameterShape {
 
 /// The parameters of a valid descriptor, in the order of MultiHeadAttentionParameters.
 [[nodiscard]] std::vector<ParameterShape> parameters(const MultiHeadAttentionDesc& desc);
+/// That no parameter of nn.MultiheadAttention which no layer here has is called so (bias_k and bias_v, of
+/// add_bias_kv): a file with one of them holds another function than its other parameters do.
+[[nodiscard]] Result<void> check_parameter_name(std::string_view name);
 /// That a tensor of a file is this parameter of a valid descriptor; else an error with both shapes, or the
-/// names that there are.
+/// names that there are, or that of check_parameter_name().
 [[nodiscard]] Result<void> check_parameter(const MultiHeadAttentionDesc& desc, std::string_view name,
                                            std::span<const std::int64_t> shape);
+/// Converting a weight of floats, from AppendTensors::key to AppendTensors::cache_key, to the q8_0 or q4_0
+/// that its `type` says: the other quantise_desc(), over blocks.
+[[nodiscard]] AppendDesc quantise_desc(const ParameterShape& weight, DataType source = DataType::kFloat32);
 /// First values of a parameter: a bias is 0; a weight has its columns as fan_in, its rows as fan_out, the
 /// packed one all of them, as nn.MultiheadAttention does it.
 [[nodiscard]] std::vector<float> initial_values(const ParameterShape& parameter, Initialisation how,
@@ -271,14 +282,20 @@ class MultiHeadAttentionPlan {
 struct MultiHeadAttentionBackwardDesc {
   MultiHeadAttentionDesc forward{};  ///< as the forward pass was planned, with saves_for_gradients
 
-  bool has_grad_query = true;       ///< write grad_query: all of the input's of LayerInputs::kSelf
-  bool has_grad_key = true;         ///< write grad_key, where the layer has this input
-  bool has_grad_value = true;       ///< write grad_value, likewise
-  bool has_grad_parameters = true;  ///< write the gradients of all parameters
-  bool adds_to_inputs = false;      ///< what grad_query, grad_key and grad_value hold is added to them
-  bool adds_to_parameters = false;  ///< likewise of parameters: sums over several batches
+  bool has_grad_query = true;          ///< write grad_query: all of the input's of LayerInputs::kSelf
+  bool has_grad_key = true;            ///< write grad_key, where the layer has this input
+  bool has_grad_value = true;          ///< write grad_value, likewise
+  bool has_grad_parameters = true;     ///< write the gradients of all parameters
+  bool has_grad_mask = false;          ///< write grad_mask, of attention.mask where it is of numbers
+  bool has_grad_alibi_slopes = false;  ///< write grad_alibi_slopes, of Alibi::kGiven
+  bool has_grad_sinks = false;         ///< write grad_sinks, of attention.has_sinks
+  bool adds_to_inputs = false;         ///< what grad_query, grad_key and grad_value hold is added to them
+  bool adds_to_parameters = false;     ///< likewise of parameters: sums over several batches
   /// Of the parameters' gradients: float32, float16 or bfloat16; not given: parameter_type.
   std::optional<DataType> grad_parameter_type{};
+  /// As BackwardDesc::grad_mask: over (batch, query_head, query, key), summed along a dimension with stride
+  /// 0. Float32 or float16; not given: type and strides of the mask.
+  std::optional<TensorDesc> grad_mask{};
 
   /// The same with everything given.
   [[nodiscard]] MultiHeadAttentionBackwardDesc resolved() const;
@@ -295,6 +312,9 @@ struct MultiHeadAttentionBackwardTensors {
   BufferRange grad_key{};     ///< with the shape of key; written
   BufferRange grad_value{};   ///< with the shape of value; written
   MultiHeadAttentionParameters grad_parameters{};  ///< written
+  BufferRange grad_mask{};                         ///< MultiHeadAttentionBackwardDesc::grad_mask; written
+  BufferRange grad_alibi_slopes{};                 ///< float32, one per query head; written
+  BufferRange grad_sinks{};                        ///< float32, one per query head; written
 };
 
 /// Checks every rule that needs no device; the first broken one is the error.
@@ -327,7 +347,8 @@ class MultiHeadAttentionBackwardPlan {
   void record(VkCommandBuffer commands, const MultiHeadAttentionBindings& bindings,
               const RecordOptions& options = {}) const noexcept;
   /// @}
-  /// As MultiHeadAttentionPlan::range_bytes(), of grad_output and the gradients of inputs.
+  /// As MultiHeadAttentionPlan::range_bytes(), of grad_output and all gradients but those
+  /// of parameters.
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange MultiHeadAttentionBackwardTensors::*tensor,
                                          VkDeviceSize offset = 0) const;
   /// The same of a parameter's gradient.

@@ -252,7 +252,9 @@ def test_refusals(random):
     state = layer.state_dict()
     with pytest.raises(ValueError, match="parameters out_proj.bias are not among"):
         layer.load_state_dict({name: x for name, x in state.items() if name != "out_proj.bias"})
-    with pytest.raises(ValueError, match="the layer has no parameter bias_k"):
+    with pytest.raises(ValueError, match="the layer has no parameter bias; it has"):
+        layer.load_state_dict({**state, "bias": np.zeros(1)})
+    with pytest.raises(vkattn.Error, match="bias_k is a key .* not supported"):
         layer.load_state_dict({**state, "bias_k": np.zeros(1)})
     _, _, saved = layer(x, return_saved=True)
     layer.load_state_dict(state)

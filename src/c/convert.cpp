@@ -217,6 +217,7 @@ Result<MultiHeadAttentionDesc> multi_head_attention_desc(const vkattn_multi_head
   desc.has_output_bias = c.has_output_bias != 0;
   desc.type = enums.type(c.type, "type");
   if (c.parameter_type != nullptr) desc.parameter_type = enums.type(*c.parameter_type, "parameter_type");
+  if (c.weight_type != nullptr) desc.weight_type = enums.type(*c.weight_type, "weight_type");
   desc.alignment_bytes = c.alignment_bytes;
   desc.rotary = rotary(c, enums);
   desc.has_cache = c.has_cache != 0;
@@ -241,11 +242,15 @@ Result<MultiHeadAttentionBackwardDesc> multi_head_attention_backward_desc(
   desc.has_grad_key = c->has_grad_key != 0;
   desc.has_grad_value = c->has_grad_value != 0;
   desc.has_grad_parameters = c->has_grad_parameters != 0;
+  desc.has_grad_mask = c->has_grad_mask != 0;
+  desc.has_grad_alibi_slopes = c->has_grad_alibi_slopes != 0;
+  desc.has_grad_sinks = c->has_grad_sinks != 0;
   desc.adds_to_inputs = c->adds_to_inputs != 0;
   desc.adds_to_parameters = c->adds_to_parameters != 0;
   if (c->grad_parameter_type != nullptr) {
     desc.grad_parameter_type = enums.type(*c->grad_parameter_type, "grad_parameter_type");
   }
+  if (c->grad_mask != nullptr) desc.grad_mask = enums.tensor(*c->grad_mask, "grad_mask.type");
   if (enums.wrong()) return *enums.wrong();
   return desc;
 }

@@ -113,11 +113,14 @@ constexpr std::array<Member<W>, 7> kParameters{{
 // From the number of a parameter to that of its gradient.
 constexpr vkattn_tensor kToGradient = VKATTN_TENSOR_GRAD_IN_PROJ_WEIGHT - VKATTN_TENSOR_IN_PROJ_WEIGHT;
 
-constexpr std::array<Member<G>, 4> kLayerGradients{{
+constexpr std::array<Member<G>, 7> kLayerGradients{{
     {VKATTN_TENSOR_GRAD_OUTPUT, &G::grad_output},
     {VKATTN_TENSOR_GRAD_QUERY, &G::grad_query},
     {VKATTN_TENSOR_GRAD_KEY, &G::grad_key},
     {VKATTN_TENSOR_GRAD_VALUE, &G::grad_value},
+    {VKATTN_TENSOR_GRAD_MASK, &G::grad_mask},
+    {VKATTN_TENSOR_GRAD_ALIBI_SLOPES, &G::grad_alibi_slopes},
+    {VKATTN_TENSOR_GRAD_SINKS, &G::grad_sinks},
 }};
 
 // Null where the table has no such tensor.

@@ -127,6 +127,8 @@ Result<void> BackwardSteps::add_attention() {
         tensors.grad_query = gradients.projection(kQuery, shape, desc.type).in(call);
         tensors.grad_key = gradients.projection(kKey, shape, desc.type).in(call);
         tensors.grad_value = gradients.projection(kValue, shape, desc.type).in(call);
+        for (const ScoreGradient& each : kScoreGradients)
+          tensors.*each.attention = call.backward->*each.layer;
         return tensors;
       });
 }
@@ -183,6 +185,10 @@ Result<void> BackwardSteps::add_input(std::size_t g) {
 BackwardDesc attention_gradients(const MultiHeadAttentionBackwardDesc& desc) {
   BackwardDesc backward;
   backward.attention = desc.forward.attention;
+  backward.has_grad_mask = desc.has_grad_mask;
+  backward.has_grad_alibi_slopes = desc.has_grad_alibi_slopes;
+  backward.has_grad_sinks = desc.has_grad_sinks;
+  backward.grad_mask = desc.grad_mask;
   return backward;
 }
 

@@ -52,6 +52,19 @@ void set_storage(MultiHeadAttentionDesc& desc) {
   attention.output = rows_of(shape.heads_width, attention.value_dim);
 }
 
+Result<void> check_weight_type(const MultiHeadAttentionDesc& desc) {
+  const DataType type = *desc.weight_type;
+  if (is_plain(type)) return {};
+  if (block_elements(type) == 1) {
+    return invalid("MultiHeadAttentionDesc::weight_type is ", name(type),
+                   " but must be f32, f16, bf16, q8_0 or q4_0");
+  }
+  if (!desc.saves_for_gradients) return {};
+  return invalid("MultiHeadAttentionDesc::weight_type is ", name(type),
+                 ", which has no gradients, but saves_for_gradients is set; train float weights and quantise "
+                 "them afterwards");
+}
+
 Result<void> check_types(const MultiHeadAttentionDesc& desc) {
   if (desc.inputs > LayerInputs::kSeparate) {
     return invalid("MultiHeadAttentionDesc::inputs holds ", static_cast<std::uint32_t>(desc.inputs),
@@ -63,7 +76,9 @@ Result<void> check_types(const MultiHeadAttentionDesc& desc) {
       return invalid("MultiHeadAttentionDesc::", what, " is ", name(type), " but must be f32, f16 or bf16");
     }
   }
-  const std::uint32_t least = std::max(element_bytes(desc.type), element_bytes(*desc.parameter_type));
+  if (Result<void> s = check_weight_type(desc); !s) return s;
+  const std::uint32_t least = std::max(
+      {element_bytes(desc.type), element_bytes(*desc.parameter_type), element_bytes(*desc.weight_type)});
   const std::uint32_t alignment = desc.alignment_bytes;
   if (alignment == 0 || (std::has_single_bit(alignment) && alignment >= least)) return {};
   return invalid("MultiHeadAttentionDesc::alignment_bytes is ", alignment,
@@ -98,6 +113,16 @@ Result<void> check_dims(const MultiHeadAttentionDesc& given, const MultiHeadAtte
   if (given.attention.head_dim == kUnset && desc.d_model % heads != 0) {
     return invalid("d_model is ", desc.d_model, ", which is no multiple of query_heads, ", heads,
                    "; give attention.head_dim");
+  }
+  return {};
+}
+
+Result<void> check_blocks(const MultiHeadAttentionDesc& desc) {
+  for (const ParameterShape& parameter : parameters(desc)) {
+    const std::int64_t block = block_elements(parameter.type);
+    if (parameter.columns % block == 0) continue;
+    return invalid(parameter.name, " is ", name(parameter.type), ", blocks of ", block,
+                   " along its inputs, but it has ", parameter.columns, " of them; take another weight_type");
   }
   return {};
 }
@@ -192,6 +217,7 @@ Result<void> check_all(const MultiHeadAttentionDesc& given) {
   if (Result<void> s = check_types(desc); !s) return s;
   if (Result<void> s = check_dims(given, desc); !s) return s;
   if (Result<void> s = validate(desc.attention); !s) return s;
+  if (Result<void> s = check_blocks(desc); !s) return s;
   if (Result<void> s = check_self(desc); !s) return s;
   if (Result<void> s = check_storage(given, desc); !s) return s;
   if (Result<void> s = check_cache(desc); !s) return s;
@@ -213,8 +239,9 @@ Result<void> check_backward(const MultiHeadAttentionBackwardDesc& desc) {
         "attention.query_lengths is kPerEntry, but gradients of weights are sums over all rows; take "
         "packed sequences, or whole rows with a gradient of 0");
   }
-  const bool any =
-      desc.has_grad_query || desc.has_grad_key || desc.has_grad_value || desc.has_grad_parameters;
+  const bool any = desc.has_grad_query || desc.has_grad_key || desc.has_grad_value ||
+                   desc.has_grad_parameters || desc.has_grad_mask || desc.has_grad_alibi_slopes ||
+                   desc.has_grad_sinks;
   if (!any) return invalid("no gradient is asked for; set has_grad_query or another of them");
   return validate(attention_gradients(desc));
 }
@@ -231,6 +258,7 @@ MultiHeadAttentionDesc MultiHeadAttentionDesc::resolved() const {
     full.value_input_dim = inputs == LayerInputs::kCross ? full.key_input_dim : d_model;
   }
   if (!parameter_type) full.parameter_type = type;
+  if (!weight_type) full.weight_type = full.parameter_type;
   if (heads.kv_heads == kUnset) heads.kv_heads = heads.query_heads;
   if (heads.head_dim == kUnset && heads.query_heads > 0 && d_model > 0) {
     heads.head_dim = d_model / heads.query_heads;
@@ -251,6 +279,7 @@ MultiHeadAttentionBackwardDesc MultiHeadAttentionBackwardDesc::resolved() const 
   MultiHeadAttentionBackwardDesc full = *this;
   full.forward = forward.resolved();
   if (!grad_parameter_type) full.grad_parameter_type = full.forward.parameter_type;
+  full.grad_mask = detail::attention_gradients(full).resolved().grad_mask;
   return full;
 }
 

@@ -22,23 +22,42 @@ std::vector<ParameterShape> parameters(const MultiHeadAttentionDesc& given) {
   const detail::LayerShape shape = detail::layer_shape(desc);
   const auto& [query, key, value] = shape.projections;
   const std::int64_t packed_rows = value.first_row + value.width;
+  const DataType weights = *desc.weight_type, biases = *desc.parameter_type;
   std::vector<ParameterShape> all;
   if (desc.packed_weights) {
-    all.push_back({"in_proj_weight", &P::in_proj_weight, packed_rows, desc.d_model});
+    all.push_back({"in_proj_weight", &P::in_proj_weight, packed_rows, desc.d_model, weights});
   } else {
-    all.push_back({"q_proj_weight", &P::q_proj_weight, query.width, desc.d_model});
-    all.push_back({"k_proj_weight", &P::k_proj_weight, key.width, desc.key_input_dim});
-    all.push_back({"v_proj_weight", &P::v_proj_weight, value.width, desc.value_input_dim});
+    all.push_back({"q_proj_weight", &P::q_proj_weight, query.width, desc.d_model, weights});
+    all.push_back({"k_proj_weight", &P::k_proj_weight, key.width, desc.key_input_dim, weights});
+    all.push_back({"v_proj_weight", &P::v_proj_weight, value.width, desc.value_input_dim, weights});
   }
-  if (desc.has_input_bias) all.push_back({"in_proj_bias", &P::in_proj_bias, packed_rows, 0});
-  all.push_back({"out_proj.weight", &P::out_proj_weight, desc.d_model, shape.heads_width});
-  if (desc.has_output_bias) all.push_back({"out_proj.bias", &P::out_proj_bias, desc.d_model, 0});
+  if (desc.has_input_bias) all.push_back({"in_proj_bias", &P::in_proj_bias, packed_rows, 0, biases});
+  all.push_back({"out_proj.weight", &P::out_proj_weight, desc.d_model, shape.heads_width, weights});
+  if (desc.has_output_bias) all.push_back({"out_proj.bias", &P::out_proj_bias, desc.d_model, 0, biases});
   return all;
+}
+
+AppendDesc quantise_desc(const ParameterShape& weight, DataType source) {
+  // Rows are whole blocks, and lie side by side.
+  const std::int64_t block = block_elements(weight.type);
+  return quantise_desc({1, 1, weight.elements() / block, block}, {source}, {weight.type});
+}
+
+Result<void> check_parameter_name(std::string_view name) {
+  if (name != "bias_k" && name != "bias_v") return {};
+  return detail::without_exceptions([&]() -> Result<void> {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 detail::message(name,
+                                 " is a key or value that nn.MultiheadAttention(add_bias_kv=True) learns "
+                                 "beside those of the input, which is not supported; train the model "
+                                 "without add_bias_kv")};
+  });
 }
 
 Result<void> check_parameter(const MultiHeadAttentionDesc& desc, std::string_view name,
                              std::span<const std::int64_t> shape) {
   return detail::without_exceptions([&]() -> Result<void> {
+    if (Result<void> s = check_parameter_name(name); !s) return s;
     std::string names;
     for (const ParameterShape& parameter : parameters(desc)) {
       names += detail::message(names.empty() ? "" : ", ", parameter.name);

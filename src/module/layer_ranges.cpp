@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "module/module_program.hpp"
+#include "module/layer_steps.hpp"
 
 namespace vkattn {
 
@@ -92,6 +92,10 @@ VkDeviceSize MultiHeadAttentionPlan::range_bytes(BufferRange AttentionTensors::*
 
 VkDeviceSize MultiHeadAttentionBackwardPlan::range_bytes(
     BufferRange MultiHeadAttentionBackwardTensors::*tensor, VkDeviceSize offset) const {
+  for (const detail::ScoreGradient& each : detail::kScoreGradients) {
+    if (each.layer == tensor)
+      return detail::bytes_in_steps<BackwardPlan>(state_->program, each.attention, offset);
+  }
   return state_->program.range_bytes(detail::place_of(tensor), offset);
 }
 

@@ -85,22 +85,22 @@ StoredWeight projection_weight(const MultiHeadAttentionDesc& desc, const LayerSh
                                std::size_t which) {
   using P = MultiHeadAttentionParameters;
   StoredWeight weight;
-  weight.type = *desc.parameter_type;
+  weight.type = *desc.weight_type;
   weight.inputs = shape.groups[shape.projections[which].group].inner;
   weight.alignment_bytes = desc.alignment_bytes;
   if (!desc.packed_weights) {
     weight.place = place_of(std::array{&P::q_proj_weight, &P::k_proj_weight, &P::v_proj_weight}[which]);
     return weight;
   }
-  const auto bytes = static_cast<std::uint64_t>(shape.projections[which].first_row * weight.inputs) *
-                     element_bytes(weight.type);
+  const auto elements = static_cast<std::uint64_t>(shape.projections[which].first_row * weight.inputs);
+  const std::uint64_t bytes = elements / block_elements(weight.type) * block_bytes(weight.type);
   weight.place = place_of(&P::in_proj_weight).behind(bytes);
   weight.alignment_bytes = alignment_behind(desc.alignment_bytes, bytes);
   return weight;
 }
 
 StoredWeight output_weight(const MultiHeadAttentionDesc& desc, const LayerShape& shape) {
-  return {place_of(&MultiHeadAttentionParameters::out_proj_weight), shape.heads_width, *desc.parameter_type,
+  return {place_of(&MultiHeadAttentionParameters::out_proj_weight), shape.heads_width, *desc.weight_type,
           desc.alignment_bytes};
 }
 

@@ -1,6 +1,8 @@
 // The steps of a layer's passes, and the problems that they are.
 #pragma once
 
+#include <array>
+
 #include "module/module_program.hpp"
 
 namespace vkattn::detail {
@@ -22,6 +24,15 @@ struct BetweenSteps {
 /// Adds all of it, on what `rows` are the projections of.
 [[nodiscard]] Result<void> add_rotation_steps(const MultiHeadAttentionDesc& desc, const BetweenSteps& rows,
                                               bool back, ModuleProgram& program);
+/// Gradients of what features of attention ask for, which are attention's own and the caller's.
+struct ScoreGradient {
+  BufferRange MultiHeadAttentionBackwardTensors::*layer;
+  BufferRange BackwardTensors::*attention;
+};
+inline constexpr std::array<ScoreGradient, 3> kScoreGradients{
+    {{&MultiHeadAttentionBackwardTensors::grad_mask, &BackwardTensors::grad_mask},
+     {&MultiHeadAttentionBackwardTensors::grad_alibi_slopes, &BackwardTensors::grad_alibi_slopes},
+     {&MultiHeadAttentionBackwardTensors::grad_sinks, &BackwardTensors::grad_sinks}}};
 /// The gradients of its attention.
 [[nodiscard]] BackwardDesc attention_gradients(const MultiHeadAttentionBackwardDesc& desc);
 

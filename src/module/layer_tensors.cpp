@@ -36,7 +36,7 @@ void add_layer_tensors(const MultiHeadAttentionDesc& desc, const LayerShape& sha
   }
   for (const ParameterShape& parameter : parameters(desc)) {
     program.add_tensor({std::string(parameter.name), place_of(parameter.range), shape_of(parameter),
-                        *desc.parameter_type, desc.alignment_bytes});
+                        parameter.type, desc.alignment_bytes});
   }
   if (!desc.saves_for_gradients) return;
   program.add_tensor(

@@ -24,7 +24,7 @@ std::string text_of(const LayerTensor& tensor) {
 VkDeviceSize bytes_of(const LayerTensor& tensor) {
   std::int64_t elements = 1;
   for (const std::int64_t size : tensor.shape) elements = saturating_multiply(elements, size);
-  return static_cast<VkDeviceSize>(elements) * element_bytes(tensor.type);
+  return static_cast<VkDeviceSize>(elements) / block_elements(tensor.type) * block_bytes(tensor.type);
 }
 
 Result<void> check_range(const LayerTensor& tensor, const BufferRange& range) {

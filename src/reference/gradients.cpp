@@ -144,19 +144,25 @@ class BackwardPass {
     const double in_row = pair.slope * (pair.tolerance + sum_tolerance(desc_.kv_length) * pair.magnitude);
     const double in_column = pair.slope * (pair.tolerance + sum_tolerance(rows) * pair.magnitude);
     const double rounding = rounding_tolerance(inputs_.factor_type);
-    for (std::int64_t d = 0; d < desc_.head_dim; ++d) {
-      const double q = query_[static_cast<std::size_t>(d)], k = key_[static_cast<std::size_t>(d)];
-      gradients_.query.add_product(gradients_.query.index(stored_.batch, stored_.head, stored_.query, d),
-                                   pair.product, k, in_row * std::abs(k) + kLeastNormal * (1 + std::abs(k)),
-                                   rounding);
-      gradients_.key.add_product(gradients_.key.index(place.batch, kv_head, place.row, d), pair.product, q,
+    const std::size_t query_row = gradients_.query.row_index(stored_.batch, stored_.head, stored_.query);
+    gradients_.query.note_factor(query_row, pair.product);
+    gradients_.key.note_factor(key_row, pair.product);
+    // A row's elements lie side by side.
+    const auto query_first = query_row * query_.size(), key_first = key_row * key_.size();
+    for (std::size_t d = 0; d < query_.size(); ++d) {
+      const double q = query_[d], k = key_[d];
+      gradients_.query.add_product(query_first + d, pair.product, k,
+                                   in_row * std::abs(k) + kLeastNormal * (1 + std::abs(k)), rounding);
+      gradients_.key.add_product(key_first + d, pair.product, q,
                                  in_column * std::abs(q) + kLeastNormal * (1 + std::abs(q)), rounding);
     }
     const double weight = (probability_tolerance() + sum_tolerance(rows)) * pair.weight + kLeastNormal;
-    for (std::int64_t d = 0; d < desc_.value_dim; ++d) {
-      const double g = grad_output_[static_cast<std::size_t>(d)];
-      gradients_.value.add_product(gradients_.value.index(place.batch, kv_head, place.row, d), pair.weight, g,
-                                   weight * std::abs(g) + kLeastNormal, rounding);
+    gradients_.value.note_factor(key_row, pair.weight);
+    const auto value_first = key_row * value_.size();
+    for (std::size_t d = 0; d < value_.size(); ++d) {
+      const double g = grad_output_[d];
+      gradients_.value.add_product(value_first + d, pair.weight, g, weight * std::abs(g) + kLeastNormal,
+                                   rounding);
     }
     add_score(key, pair);
   }

@@ -45,9 +45,11 @@ struct Gradient {
   /// A product whose factor is rounded by `rounding` of itself.
   void add_product(std::size_t at, double factor, double number, double tolerance, double rounding) {
     add(at, factor * number, tolerance + rounding * std::abs(factor * number));
-    double& largest = largest_factors[at / static_cast<std::size_t>(extents.dims)];
-    largest = std::max(largest, std::abs(factor));
     factored[at] += std::abs(number);
+  }
+  /// Once for the products of a row, which have one factor.
+  void note_factor(std::size_t row, double factor) {
+    largest_factors[row] = std::max(largest_factors[row], std::abs(factor));
   }
 };
 

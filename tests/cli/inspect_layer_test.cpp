@@ -118,6 +118,8 @@ TEST_F(ToolInspectLayer, RefusesWhatDoesNotFit) {
                  {"b.in_proj_weight", {{35, kWidth}, noise({35, kWidth}, 2)}},
                  {"c.in_proj_weight", {{36, kWidth}, noise({36, kWidth}, 2)}},
                  {"c.in_proj_bias", {{23}, noise({23}, 2)}},
+                 {"d.in_proj_weight", {{36, kWidth}, noise({36, kWidth}, 2)}},
+                 {"d.bias_v", {{1, 1, 12}, noise({1, 1, 12}, 2)}},
                  {"c.input", {{kRows, kWidth}, noise({kRows, kWidth}, 2)}}},
                 {{"labels", "a\nb"}});
   write_file(folder_ / "torn.safetensors", "12345678{");
@@ -136,6 +138,8 @@ TEST_F(ToolInspectLayer, RefusesWhatDoesNotFit) {
             "has 35 rows, which are no three matrices"},
            {"--input x.npy --weights model.safetensors --layer c --heads 3",
             "has 23 elements; Q and K need 24"},
+           {"--input x.npy --weights model.safetensors --layer d --heads 3",
+            "bias_v is a key or value that nn.MultiheadAttention(add_bias_kv=True) learns"},
            {"--input model.safetensors --weights model.safetensors --layer c --heads 3",
             "has 2 labels for 7 rows"},
            {"--input model.safetensors" + a + "3", "has no a.input"},

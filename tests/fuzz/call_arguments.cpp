@@ -266,6 +266,7 @@ vkattn_multi_head_attention_desc CallArguments::layer() {
   if (flag()) desc.type = enumerator(2);
   if (flag()) desc.alignment_bytes = 1U << choice(6);
   desc.parameter_type = type_or_none();
+  desc.weight_type = type_or_none();
   if (rarely()) desc.rotary_style = enumerator(2);
   desc.rotary_dims = size_or(8);
   desc.rotary_has_frequencies = choice(1);
@@ -288,9 +289,13 @@ vkattn_multi_head_attention_backward_desc CallArguments::layer_backward() {
   desc.has_grad_key = choice(1);
   desc.has_grad_value = choice(1);
   desc.has_grad_parameters = choice(1);
+  desc.has_grad_mask = choice(1);
+  desc.has_grad_alibi_slopes = choice(1);
+  desc.has_grad_sinks = choice(1);
   desc.adds_to_inputs = choice(1);
   desc.adds_to_parameters = choice(1);
   desc.grad_parameter_type = type_or_none();
+  desc.grad_mask = tensor_or_none();
   spoil(desc.struct_size);
   return desc;
 }

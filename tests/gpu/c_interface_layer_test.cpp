@@ -297,7 +297,7 @@ TEST_F(CInterfaceLayers, LayersAndTheirGradientsAreThoseOfCpp) {
   vkattn_multi_head_attention_backward_desc c_backward =
       initial(vkattn_multi_head_attention_backward_desc_init);
   c_backward.forward = &c_desc;
-  c_backward.adds_to_parameters = 1;
+  c_backward.adds_to_parameters = c_backward.has_grad_alibi_slopes = 1;
   const auto gradients = MultiHeadAttentionBackwardPlan::create(
       runtime().device(), c::multi_head_attention_backward_desc(&c_backward).value());
   ASSERT_TRUE(gradients.ok()) << gradients.error().message;
@@ -309,9 +309,11 @@ TEST_F(CInterfaceLayers, LayersAndTheirGradientsAreThoseOfCpp) {
   all.grad_output = arena.take(2 * 5 * 32);
   all.grad_query = arena.take(2 * 5 * 32);
   all.grad_parameters = take_parameters(desc, arena);
+  all.grad_alibi_slopes = arena.take(4);
   expect_the_same(*gradients, c_plan, all, arena,
-                  {all.grad_query, all.grad_parameters.in_proj_weight, all.grad_parameters.in_proj_bias,
-                   all.grad_parameters.out_proj_weight, all.grad_parameters.out_proj_bias});
+                  {all.grad_query, all.grad_alibi_slopes, all.grad_parameters.in_proj_weight,
+                   all.grad_parameters.in_proj_bias, all.grad_parameters.out_proj_weight,
+                   all.grad_parameters.out_proj_bias});
 }
 
 TEST_F(CInterfaceLayers, LayersOverACacheAreThoseOfCpp) {

@@ -2,6 +2,7 @@
 #include "gpu/layer_run.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -9,6 +10,7 @@
 
 #include "harness/guard.hpp"
 #include "harness/host_view.hpp"
+#include "harness/quantise.hpp"
 #include "harness/share.hpp"
 #include "support/cache_reference.hpp"
 
@@ -31,6 +33,15 @@ double roundoff(DataType type) {
   return type == DataType::kFloat32 ? 0x1p-24 : type == DataType::kFloat16 ? 0x1p-11 : 0x1p-8;
 }
 
+std::vector<float> decoded_blocks(DataType type, std::span<const std::byte> bytes) {
+  std::vector<float> values;
+  for (std::size_t at = 0; at < bytes.size(); at += block_bytes(type)) {
+    const std::array<float, 32> block = block_elements_of(type, bytes.subspan(at, block_bytes(type)));
+    values.insert(values.end(), block.begin(), block.end());
+  }
+  return values;
+}
+
 harness::TensorShape matrix_shape(DataType type, std::int64_t rows, std::int64_t columns) {
   return {TensorDesc{type, Strides{0, 0, columns, 1}, 0}, 1, 1, rows, columns};
 }
@@ -48,13 +59,32 @@ LayerData random_layer_data(const MultiHeadAttentionDesc& given, std::uint64_t s
   for (const ParameterShape& parameter : parameters(desc)) {
     const double deviation =
         parameter.columns == 0 ? 0.5 : 1 / std::sqrt(static_cast<double>(parameter.columns));
-    data.parameters[std::string(parameter.name)] =
-        random_numbers(parameter.elements(), deviation, *desc.parameter_type, seed, number++);
+    std::vector<float>& values = data.parameters[std::string(parameter.name)];
+    const bool has_blocks = block_elements(parameter.type) > 1;
+    values = random_numbers(parameter.elements(), deviation, has_blocks ? DataType::kFloat32 : parameter.type,
+                            seed, number++);
+    if (has_blocks) values = decoded_blocks(parameter.type, stored_parameter(parameter, values));
   }
   if (!desc.saves_for_gradients) return data;
   const InputSize output = input_size(desc, 0);
   data.grad_output = random_numbers(output.rows * output.columns, 1, desc.type, seed, number);
   return data;
+}
+
+std::vector<std::byte> stored_parameter(const ParameterShape& parameter, std::span<const float> values) {
+  const std::size_t block = block_elements(parameter.type), size = block_bytes(parameter.type);
+  std::vector<std::byte> bytes(values.size() / block * size);
+  for (std::size_t i = 0; i < values.size() / block; ++i) {
+    const auto target = std::span(bytes).subspan(i * size, size);
+    if (block > 1) {
+      harness::quantise_block(parameter.type, values.subspan(i * block, block), target,
+                              harness::kLeastNormalScale);
+    } else {
+      const std::uint32_t bits = encoded(parameter.type, values[i]);
+      std::memcpy(target.data(), &bits, size);
+    }
+  }
+  return bytes;
 }
 
 Result<LayerRun> LayerRun::create(const Runtime& runtime, const MultiHeadAttentionDesc& desc,
@@ -83,11 +113,8 @@ Result<void> LayerRun::place_all(const LayerData& data) {
     if (Result<void> s = add(gradient, rows, columns, desc_.type, nullptr); !s.ok()) return s;
   }
   for (const ParameterShape& parameter : parameters(desc_)) {
-    const std::string name(parameter.name);
-    const std::int64_t columns = parameter.columns == 0 ? parameter.rows : parameter.columns;
-    const std::int64_t rows = parameter.columns == 0 ? 1 : parameter.rows;
-    if (Result<void> s = add(name, rows, columns, *desc_.parameter_type, &data.parameters.at(name)); !s.ok())
-      return s;
+    const std::vector<float>& values = data.parameters.at(std::string(parameter.name));
+    if (Result<void> s = add_parameter(parameter, values); !s.ok()) return s;
   }
   const auto [rows, columns] = input_size(desc_, 0);
   if (Result<void> s = add("output", rows, columns, desc_.type, nullptr); !s.ok()) return s;
@@ -127,6 +154,24 @@ Result<void> LayerRun::add(const std::string& name, std::int64_t rows, std::int6
       return s;
   }
   tensors_[name] = std::move(tensor);
+  return {};
+}
+
+Result<void> LayerRun::add_parameter(const ParameterShape& parameter, std::span<const float> values) {
+  const bool is_bias = parameter.columns == 0;
+  Tensor tensor{
+      {}, parameter.type, is_bias ? 1 : parameter.rows, is_bias ? parameter.rows : parameter.columns};
+  const std::vector<std::byte> bytes = stored_parameter(parameter, values);
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  if (Result<void> s = harness::place(*runtime_, size, shift_ * element_bytes(parameter.type), tensor.buffer);
+      !s.ok())
+    return s;
+  const auto fill = [&](const harness::PutElement& put) { put(0, bytes); };
+  if (Result<void> s =
+          harness::fill_with(*runtime_, tensor.buffer, harness::input_filler(parameter.type), fill);
+      !s.ok())
+    return s;
+  tensors_[std::string(parameter.name)] = std::move(tensor);
   return {};
 }
 
@@ -186,6 +231,9 @@ MultiHeadAttentionBackwardTensors LayerRun::backward_tensors() const {
   for (const ParameterShape& parameter : parameters(desc_)) {
     backward.grad_parameters.*parameter.range = range("grad " + std::string(parameter.name));
   }
+  backward.grad_mask = range("grad_mask");
+  backward.grad_alibi_slopes = range("grad_alibi_slopes");
+  backward.grad_sinks = range("grad_sinks");
   return backward;
 }
 
@@ -235,7 +283,30 @@ Result<void> LayerRun::execute(const MultiHeadAttentionBackwardPlan& plan, std::
       if (Result<void> s = prepare(name, desc.adds_to_parameters); !s.ok()) return s;
     }
   }
+  if (Result<void> s = prepare_score_gradients(desc); !s.ok()) return s;
   return run_plan(plan, backward_tensors(), slice);
+}
+
+Result<void> LayerRun::prepare_score_gradients(const MultiHeadAttentionBackwardDesc& desc) {
+  const AttentionDesc& a = desc_.attention;
+  const auto prepare_new = [&](const char* name, std::int64_t rows, std::int64_t columns, DataType type) {
+    const Result<void> added = add(name, rows, columns, type, nullptr);
+    return added.ok() ? prepare(name, false) : added;
+  };
+  if (desc.has_grad_mask) {
+    const Strides& strides = *desc.grad_mask->strides;
+    const auto positions = [](std::int64_t stride, std::int64_t extent) { return stride == 0 ? 1 : extent; };
+    const std::int64_t rows = positions(strides.batch, a.batch) * positions(strides.head, a.query_heads) *
+                              positions(strides.row, a.query_length);
+    const std::int64_t keys = positions(strides.dim, a.kv_length);
+    if (Result<void> s = prepare_new("grad_mask", rows, keys, desc.grad_mask->type); !s.ok()) return s;
+  }
+  for (const auto& [wanted, name] : {std::pair{desc.has_grad_alibi_slopes, "grad_alibi_slopes"},
+                                     std::pair{desc.has_grad_sinks, "grad_sinks"}}) {
+    if (!wanted) continue;
+    if (Result<void> s = prepare_new(name, 1, a.query_heads, DataType::kFloat32); !s.ok()) return s;
+  }
+  return {};
 }
 
 std::vector<float> LayerRun::read(const std::string& name) const {
@@ -256,6 +327,9 @@ std::string LayerRun::check(const LayerResults& expected, double& share) const {
     if (name == "output") message += compare(name, expected.output, share);
     if (name == "weights") message += compare(name, expected.weights, share);
     if (name == "averaged_weights") message += compare(name, expected.averaged_weights, share);
+    if (name == "grad_mask") message += compare(name, expected.grad_mask, share);
+    if (name == "grad_alibi_slopes") message += compare(name, expected.grad_alibi_slopes, share);
+    if (name == "grad_sinks") message += compare(name, expected.grad_sinks, share);
     for (std::size_t i = 0; i < 3; ++i) {
       if (name == std::string("grad_") + kInputs[i]) message += compare(name, expected.grad_inputs[i], share);
     }

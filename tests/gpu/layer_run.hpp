@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ namespace vkattn::tests {
 
 /// Random numbers for everything that a layer reads but features, rounded to its storage types.
 [[nodiscard]] LayerData random_layer_data(const MultiHeadAttentionDesc& desc, std::uint64_t seed);
+
+/// The numbers of a parameter as it is stored; those of random_layer_data() are stored exactly.
+[[nodiscard]] std::vector<std::byte> stored_parameter(const ParameterShape& parameter,
+                                                      std::span<const float> values);
 
 class LayerRun {
  public:
@@ -62,8 +67,11 @@ class LayerRun {
       : runtime_(&runtime), desc_(std::move(desc)) {}
   [[nodiscard]] Result<void> add(const std::string& name, std::int64_t rows, std::int64_t columns,
                                  DataType type, const std::vector<float>* values);
+  [[nodiscard]] Result<void> add_parameter(const ParameterShape& parameter, std::span<const float> values);
   [[nodiscard]] Result<void> place_all(const LayerData& data);
   [[nodiscard]] Result<void> prepare(const std::string& name, bool adds);
+  /// Of the mask, which is written without padding, of slopes and of sinks.
+  [[nodiscard]] Result<void> prepare_score_gradients(const MultiHeadAttentionBackwardDesc& desc);
   [[nodiscard]] Result<Buffer> poisoned_buffer(VkDeviceSize bytes) const;
   [[nodiscard]] BufferRange range(const std::string& name) const;
   template <class Plan, class CallTensors>

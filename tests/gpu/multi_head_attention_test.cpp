@@ -15,6 +15,7 @@
 #include "gpu/layer_run.hpp"
 #include "gpu/support.hpp"
 #include "harness/problem_run.hpp"
+#include "problem/gradients.hpp"
 #include "support/host_problem.hpp"
 
 namespace vkattn::tests {
@@ -62,8 +63,7 @@ class MultiHeadAttentionTest : public GpuTest {
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     std::optional<MultiHeadAttentionBackwardPlan> gradients;
     if (desc.saves_for_gradients) {
-      MultiHeadAttentionBackwardDesc backward = form.backward;
-      backward.forward = desc;
+      const MultiHeadAttentionBackwardDesc backward = wanted_gradients(form, data);
       auto made = runtime().make_multi_head_attention_backward_plan(backward);
       ASSERT_TRUE(made.ok()) << made.error().message;
       gradients = *made;
@@ -83,6 +83,17 @@ class MultiHeadAttentionTest : public GpuTest {
     const auto second = run->bytes();
     ASSERT_TRUE(first.ok() && second.ok());
     EXPECT_TRUE(*first == *second) << "two runs differ";
+  }
+  /// Those that the form asks for, and all of what its scores are made of.
+  static MultiHeadAttentionBackwardDesc wanted_gradients(const LayerForm& form, LayerData& data) {
+    MultiHeadAttentionBackwardDesc backward = form.backward;
+    backward.forward = form.desc;
+    const BackwardDesc all = bench::with_all_gradients(form.desc.attention);
+    backward.has_grad_mask = all.has_grad_mask;
+    backward.has_grad_alibi_slopes = all.has_grad_alibi_slopes;
+    backward.has_grad_sinks = all.has_grad_sinks;
+    data.grad_mask = *backward.resolved().grad_mask->strides;
+    return backward;
   }
   void TearDown() override {
     RecordProperty("largest_share", std::to_string(largest_share_));
@@ -192,6 +203,17 @@ void add_rotary(std::vector<LayerForm>& forms) {
   }
 }
 
+/// Nothing but the gradients of what scores are made of; that of the mask summed over the batch, where the
+/// mask repeats nothing.
+void add_score_gradients(std::vector<LayerForm>& forms) {
+  const char* const problem = "20x20 b2 hq4 hkv2 d12 mask=f32:bhqk hidden=0.3 sinks";
+  LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 36)});
+  form.desc.type = DataType::kFloat16;
+  MultiHeadAttentionBackwardDesc& wanted = form.backward;
+  wanted.has_grad_query = wanted.has_grad_key = wanted.has_grad_value = wanted.has_grad_parameters = false;
+  wanted.grad_mask = TensorDesc{DataType::kFloat16, Strides{0, 20 * 20, 20, 1}, 0};
+}
+
 TEST_F(MultiHeadAttentionTest, FeaturesAndTypes) {
   std::vector<LayerForm> forms;
   add_types(forms);
@@ -199,11 +221,13 @@ TEST_F(MultiHeadAttentionTest, FeaturesAndTypes) {
   for (const char* const words :
        {"causal", "causal align=bottom-right", "window=9,3", "kv_lengths=31,40",
         "sequences query_lengths=20,33 kv_lengths=20,33", "mask=f32:bhqk hidden=0.3",
-        "mask=bytes:bk hidden=0.3", "mask=bits:qk hidden=0.5", "softcap=2", "alibi", "sinks", "dropout=0.3",
-        "dropout=0.1 causal kv_lengths=31,40"}) {
+        "mask=bytes:bk hidden=0.3", "mask=bits:qk hidden=0.5", "softcap=2", "alibi", "alibi=given align=3",
+        "sinks", "dropout=0.3", "dropout=0.1 causal kv_lengths=31,40",
+        "mask=f16:hq alibi=given sinks softcap=2 dropout=0.2 kv_lengths=31,40"}) {
     const std::string problem = std::string("40x40 b2 hq4 hkv2 d12 dv20 ") + words;
     forms.push_back({problem, layer(problem, 36)});
   }
+  add_score_gradients(forms);
   for (const LayerForm& form : part_of(std::span<const LayerForm>(forms))) expect_right(form);
 }
 
@@ -220,6 +244,51 @@ TEST_F(MultiHeadAttentionTest, WithoutGradients) {
   MultiHeadAttentionDesc desc = layer(problem, 24);
   desc.saves_for_gradients = false;
   expect_right({problem, desc});
+}
+
+/// Weights in blocks, of which those of K begin within a tensor, and rows that begin anywhere.
+TEST_F(MultiHeadAttentionTest, QuantisedWeights) {
+  struct Form {
+    DataType type, rows;
+    bool packed;
+    LayerInputs inputs;
+  };
+  constexpr DataType k32 = DataType::kFloat32, k16 = DataType::kFloat16;
+  for (const Form& each : part_of<Form>({{DataType::kQ8_0, k32, true, LayerInputs::kCross},
+                                         {DataType::kQ4_0, k16, true, LayerInputs::kSelf},
+                                         {DataType::kQ4_0, k32, false, LayerInputs::kSeparate}})) {
+    const char* const problem = "9x9 b2 hq3 d12 dv32";
+    MultiHeadAttentionDesc desc = layer(problem, 64, each.inputs);
+    desc.saves_for_gradients = false;
+    desc.type = each.rows;
+    desc.parameter_type = k32;
+    desc.weight_type = each.type;
+    desc.packed_weights = each.packed;
+    desc.alignment_bytes = 0;
+    expect_right({problem, desc, {}, 1});
+  }
+}
+
+/// The append that makes blocks of a weight writes what the format says.
+TEST_F(MultiHeadAttentionTest, WeightsAreQuantisedOnTheDevice) {
+  const ParameterShape weight{"", nullptr, 3, 1600, DataType::kQ4_0};  // more than a head may have
+  std::vector<float> numbers(static_cast<std::size_t>(weight.elements()));
+  initialise(numbers, weight.columns, weight.rows, Initialisation::kHeNormal, 5);
+  const std::vector<std::byte> expected = stored_parameter(weight, numbers);
+  const Buffer floats = runtime().create_buffer(numbers.size() * sizeof(float)).value();
+  const Buffer blocks = runtime().create_buffer(expected.size()).value();
+  ASSERT_TRUE(runtime().write(floats, 0, std::as_bytes(std::span(numbers))).ok());
+  const auto plan = runtime().make_append_plan(quantise_desc(weight));
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  AppendTensors tensors;
+  tensors.key = floats.range();
+  tensors.cache_key = blocks.range();
+  const auto bindings = plan->make_bindings(tensors);
+  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer commands) { plan->record(commands, *bindings); }).ok());
+  std::vector<std::byte> got(expected.size());
+  ASSERT_TRUE(runtime().read(blocks, 0, got).ok());
+  EXPECT_TRUE(got == expected);
 }
 
 /// Without a mask, rows of the input in another order give those rows of the output in that order; weights

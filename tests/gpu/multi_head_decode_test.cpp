@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,13 +25,16 @@ struct DecodeForm {
   DataType type, cache_type;
   Layout layout;
   RotaryStyle rotary;
+  std::int64_t d_model = 36;
+  std::optional<DataType> weight_type{};
 };
 
 MultiHeadAttentionDesc whole_layer(const DecodeForm& form) {
   MultiHeadAttentionDesc desc;
-  desc.d_model = 36;
+  desc.d_model = form.d_model;
   desc.type = form.type;
   desc.parameter_type = DataType::kFloat32;
+  desc.weight_type = form.weight_type;
   desc.attention.batch = kBatch;
   desc.attention.query_heads = 4;
   desc.attention.kv_heads = 2;
@@ -78,7 +82,7 @@ class Decoder {
     fill(pages_, std::vector<std::int32_t>{5, 2, 7, 0, 3, 1});
     for (const ParameterShape& parameter : parameters(whole_layer(form))) {
       Buffer buffer;
-      fill(buffer, data.parameters.at(std::string(parameter.name)));
+      fill(buffer, stored_parameter(parameter, data.parameters.at(std::string(parameter.name))));
       parameters_.*parameter.range = buffer.range();
       kept_.push_back(std::move(buffer));
     }
@@ -93,7 +97,8 @@ class Decoder {
     const std::size_t size = element_bytes(form_.type);
     std::vector<std::byte> bytes;
     for (std::int64_t b = 0; b < kBatch; ++b) {
-      for (std::int64_t i = (b * kLength + first) * 36; i < (b * kLength + first + rows) * 36; ++i) {
+      const std::int64_t width = form_.d_model, row = b * kLength + first;
+      for (std::int64_t i = row * width; i < (row + rows) * width; ++i) {
         const std::uint32_t bits = encoded(form_.type, data_.inputs[0][static_cast<std::size_t>(i)]);
         const auto element = std::as_bytes(std::span(&bits, 1)).first(size);
         bytes.insert(bytes.end(), element.begin(), element.end());
@@ -162,8 +167,9 @@ TEST_F(MultiHeadAttentionDecode, EqualsTheWholeSequence) {
             {"pages", KeyMapping::kPaged, k32, k32, Layout::kBshd, RotaryStyle::kHalfSplit},
             {"ring", KeyMapping::kRing, k32, k32, Layout::kBhsd, RotaryStyle::kInterleaved},
             {"16 bits", KeyMapping::kContiguous, k16, k16, Layout::kBshd, RotaryStyle::kHalfSplit},
-            {"quantised", KeyMapping::kContiguous, k32, DataType::kQ8_0, Layout::kBhsd,
-             RotaryStyle::kNone}})) {
+            {"quantised", KeyMapping::kContiguous, k32, DataType::kQ8_0, Layout::kBhsd, RotaryStyle::kNone},
+            {"quantised weights", KeyMapping::kContiguous, k32, k32, Layout::kBhsd, RotaryStyle::kHalfSplit,
+             32, DataType::kQ4_0}})) {
     SCOPED_TRACE(form.name);
     const LayerData data = random_layer_data(whole_layer(form), 11);
     const LayerResults expected = layer_reference(whole_layer(form).resolved(), data);
@@ -177,13 +183,14 @@ TEST_F(MultiHeadAttentionDecode, EqualsTheWholeSequence) {
     for (std::int64_t first = 0; first < kLength;) {
       const std::int64_t rows = first == 0 ? kPrompt : 1;
       const std::vector<float> got = decoder.step(first, rows);
-      ASSERT_EQ(got.size(), static_cast<std::size_t>(kBatch * rows * 36));
+      const std::int64_t width = form.d_model;
+      ASSERT_EQ(got.size(), static_cast<std::size_t>(kBatch * rows * width));
       for (std::int64_t b = 0; b < kBatch; ++b) {
-        for (std::int64_t i = 0; i < rows * 36; ++i) {
-          const double right = expected.output[static_cast<std::size_t>((b * kLength + first) * 36 + i)];
-          ASSERT_NEAR(static_cast<double>(got[static_cast<std::size_t>(b * rows * 36 + i)]), right,
+        for (std::int64_t i = 0; i < rows * width; ++i) {
+          const double right = expected.output[static_cast<std::size_t>((b * kLength + first) * width + i)];
+          ASSERT_NEAR(static_cast<double>(got[static_cast<std::size_t>(b * rows * width + i)]), right,
                       roundoff * largest)
-              << "batch entry " << b << ", row " << first + i / 36;
+              << "batch entry " << b << ", row " << first + i / width;
         }
       }
       first += rows;

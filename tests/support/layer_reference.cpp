@@ -188,8 +188,11 @@ class Layer {
     backward.forward = inputs_;
     backward.grad_output = grad_heads;
     backward.grad_output_desc = problem_.output;
-    backward.grad_mask = {};
+    backward.grad_mask = data_.grad_mask;
     const reference::Gradients gradients = reference::compute_gradients(problem_, backward);
+    results_.grad_mask = gradients.mask.values;
+    results_.grad_alibi_slopes = gradients.alibi_slopes.values;
+    results_.grad_sinks = gradients.sinks.values;
     const std::array all{&gradients.query, &gradients.key, &gradients.value};
     for (std::size_t i = 0; i < 3; ++i) add_projection(i, by_rows(*all[i]));
   }

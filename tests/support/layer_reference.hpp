@@ -21,6 +21,7 @@ struct LayerData {
   std::vector<float> grad_output;
   std::vector<float> frequencies;
   reference::Inputs features;  ///< mask, lengths, slopes, …; what it refers to outlives this
+  Strides grad_mask;           ///< of the mask's gradient: those of 0 are summed over
 };
 
 /// Everything that a layer may write, without padding.
@@ -30,6 +31,8 @@ struct LayerResults {
   std::vector<double> averaged_weights;  ///< (batch, query_length, kv_length)
   std::array<std::vector<double>, 3> grad_inputs;
   std::map<std::string, std::vector<double>> grad_parameters;
+  /// Of what attention's scores are made of; of what it has not there is no telling what they hold.
+  std::vector<double> grad_mask, grad_alibi_slopes, grad_sinks;
 };
 
 /// Of a resolved descriptor without a cache. Gradients where data have a grad_output.

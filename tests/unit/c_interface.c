@@ -73,8 +73,11 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_SIZE(vkattn_multi_head_attention_desc);
   VKATTN_PLACE(vkattn_multi_head_attention_desc, parameter_type);
   VKATTN_PLACE(vkattn_multi_head_attention_desc, saves_for_gradients);
+  VKATTN_PLACE(vkattn_multi_head_attention_desc, weight_type);
   VKATTN_SIZE(vkattn_multi_head_attention_backward_desc);
   VKATTN_PLACE(vkattn_multi_head_attention_backward_desc, grad_parameter_type);
+  VKATTN_PLACE(vkattn_multi_head_attention_backward_desc, has_grad_sinks);
+  VKATTN_PLACE(vkattn_multi_head_attention_backward_desc, grad_mask);
   VKATTN_SIZE(vkattn_parameter);
   VKATTN_SIZE(vkattn_kernel_refusal);
   VKATTN_SIZE(vkattn_score_buffer);

@@ -215,7 +215,8 @@ TEST(CInterface, EveryFieldOfAProductArrives) {
 }
 
 TEST(CInterface, EveryFieldOfALayerArrives) {
-  const vkattn_data_type parameters = VKATTN_DATA_TYPE_BFLOAT16, gradients = VKATTN_DATA_TYPE_FLOAT32;
+  const vkattn_data_type parameters = VKATTN_DATA_TYPE_BFLOAT16, gradients = VKATTN_DATA_TYPE_FLOAT32,
+                         weights = VKATTN_DATA_TYPE_Q4_0;
   vkattn_attention_desc attention;
   vkattn_attention_desc_init(&attention);
   attention.causal = 1;
@@ -236,6 +237,8 @@ TEST(CInterface, EveryFieldOfALayerArrives) {
   given.alignment_bytes = expected.alignment_bytes = 4;
   given.parameter_type = &parameters;
   expected.parameter_type = DataType::kBfloat16;
+  given.weight_type = &weights;
+  expected.weight_type = DataType::kQ4_0;
   given.rotary_style = VKATTN_ROTARY_STYLE_INTERLEAVED;
   given.rotary_dims = 8;
   given.rotary_base = 500;
@@ -264,6 +267,12 @@ TEST(CInterface, EveryFieldOfALayerArrives) {
   as_cpp.adds_to_inputs = as_cpp.adds_to_parameters = true;
   backward.grad_parameter_type = &gradients;
   as_cpp.grad_parameter_type = DataType::kFloat32;
+  backward.has_grad_mask = backward.has_grad_alibi_slopes = backward.has_grad_sinks = 1;
+  as_cpp.has_grad_mask = as_cpp.has_grad_alibi_slopes = as_cpp.has_grad_sinks = true;
+  const vkattn_strides strides{0, 25, 5, 1};
+  const vkattn_tensor_desc mask{VKATTN_DATA_TYPE_FLOAT16, 0, &strides};
+  backward.grad_mask = &mask;
+  as_cpp.grad_mask = TensorDesc{DataType::kFloat16, Strides{0, 25, 5, 1}, 0};
   EXPECT_TRUE(c::multi_head_attention_backward_desc(&backward).value() == as_cpp);
 }
 

@@ -123,7 +123,7 @@ TEST(CInterface, NoTwoTensorsOfALayerAreOne) {
   };
   // 10 of its own, 7 parameters, and of attention all but query, key, value, output and lse.
   EXPECT_EQ(places(MultiHeadAttentionTensors{}), 29U);
-  EXPECT_EQ(places(MultiHeadAttentionBackwardTensors{}), 40U) << "4 more, and 7 gradients of parameters";
+  EXPECT_EQ(places(MultiHeadAttentionBackwardTensors{}), 43U) << "7 more, and 7 gradients of parameters";
   MultiHeadAttentionTensors layer;
   EXPECT_EQ(c::place(layer, VKATTN_TENSOR_QUERY), &layer.query);
   EXPECT_EQ(c::place(layer, VKATTN_TENSOR_MASK), &layer.attention.mask);

@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "support/host_problem.hpp"
+#include "support/layer_reference.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -90,10 +95,35 @@ TEST(MultiHeadAttentionDescTest, MistakesAreRefused) {
                     d.rotary.dims = 12;
                   }),
                   "rotary.dims is 12"));
+  EXPECT_EQ(refused([](D& d) { d.weight_type = DataType::kQ8_0; }), "");
+  EXPECT_TRUE(has(refused([](D& d) { d.parameter_type = DataType::kQ8_0; }), "parameter_type is q8_0"));
+  EXPECT_TRUE(has(refused([](D& d) { d.weight_type = DataType::kFloat8E4m3; }), "weight_type is e4m3"));
+  EXPECT_EQ(refused([](D& d) {
+              d.weight_type = DataType::kQ4_0;
+              d.attention.value_dim = 9;
+            }),
+            "out_proj.weight is q4_0, blocks of 32 along its inputs, but it has 36 of them; take another "
+            "weight_type");
+  EXPECT_TRUE(has(refused([](D& d) {
+                    d.weight_type = DataType::kQ8_0;
+                    d.saves_for_gradients = true;
+                  }),
+                  "weight_type is q8_0, which has no gradients"));
   MultiHeadAttentionBackwardDesc backward{.forward = small_layer()};
   EXPECT_TRUE(has(validate(backward).error().message, "saves_for_gradients"));
   backward.forward.saves_for_gradients = true;
   EXPECT_TRUE(validate(backward).ok());
+  backward.has_grad_sinks = true;
+  EXPECT_TRUE(has(validate(backward).error().message, "set has_sinks"));
+  backward.forward.attention.has_sinks = true;
+  backward.has_grad_query = backward.has_grad_key = backward.has_grad_value = false;
+  backward.has_grad_parameters = false;
+  EXPECT_TRUE(validate(backward).ok());
+  EXPECT_EQ(backward.resolved().resolved(), backward.resolved());
+  backward.has_grad_sinks = false;
+  EXPECT_TRUE(has(validate(backward).error().message, "no gradient is asked for"));
+  backward.has_grad_mask = true;
+  EXPECT_TRUE(has(validate(backward).error().message, "the mask is not there"));
   backward.forward.attention.query_lengths = Lengths::kPerEntry;
   EXPECT_TRUE(has(validate(backward).error().message, "query_lengths is kPerEntry"));
 }
@@ -105,17 +135,91 @@ TEST(MultiHeadAttentionDescTest, Parameters) {
   EXPECT_EQ(all[0].name, "in_proj_weight");
   EXPECT_EQ(all[0].rows, 64);
   EXPECT_EQ(all[0].columns, 32);
+  EXPECT_EQ(all[0].type, DataType::kFloat32);
   EXPECT_EQ(all[1].elements(), 64);
   EXPECT_EQ(all[3].name, "out_proj.bias");
   const std::vector<std::int64_t> wrong{64, 30}, right{64, 32};
   EXPECT_TRUE(check_parameter(desc, "in_proj_weight", right).ok());
   EXPECT_EQ(check_parameter(desc, "in_proj_weight", wrong).error().message,
             "in_proj_weight has the shape (64, 30), but the layer's is (64, 32)");
-  EXPECT_EQ(check_parameter(desc, "bias_k", wrong).error().message,
-            "the layer has no parameter bias_k; it has in_proj_weight, in_proj_bias, out_proj.weight, "
+  EXPECT_EQ(check_parameter(desc, "bias_k", wrong).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(
+      check_parameter(desc, "bias_k", wrong).error().message,
+      "bias_k is a key or value that nn.MultiheadAttention(add_bias_kv=True) learns beside those of the "
+      "input, which is not supported; train the model without add_bias_kv");
+  EXPECT_EQ(check_parameter(desc, "bias", wrong).error().message,
+            "the layer has no parameter bias; it has in_proj_weight, in_proj_bias, out_proj.weight, "
             "out_proj.bias");
   desc.packed_weights = desc.has_input_bias = desc.has_output_bias = false;
   EXPECT_EQ(parameters(desc).size(), 4U);
+  desc.weight_type = DataType::kQ4_0;
+  EXPECT_EQ(parameters(desc)[2].type, DataType::kQ4_0);
+  EXPECT_TRUE(validate(quantise_desc(parameters(desc)[2])).ok());
+}
+
+/// Numbers of both signs, each another one.
+std::vector<float> waves(std::int64_t count, double frequency) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(std::sin(static_cast<double>(i) * frequency + 0.3));
+  return values;
+}
+
+/// The reference's gradients of a mask, of slopes and of sinks are the central differences of its output.
+TEST(LayerReference, GradientsOfScoresAreCentralDifferences) {
+  HostProblem host("5x7 b2 hq4 hkv2 d3 dv2 mask=f32:bqk alibi=given sinks softcap=2 dropout=0.2");
+  MultiHeadAttentionDesc desc;
+  desc.attention = host.problem.desc;
+  AttentionDesc& heads = desc.attention;
+  for (TensorDesc* tensor : {&heads.query, &heads.key, &heads.value, &heads.output}) tensor->strides.reset();
+  desc.d_model = 6;
+  desc.inputs = LayerInputs::kCross;
+  desc = desc.resolved();
+  LayerData data;
+  data.inputs = {waves(2 * 5 * 6, 1.1), waves(2 * 7 * 6, 1.3), {}};
+  double frequency = 0.7;
+  for (const ParameterShape& each : parameters(desc))
+    data.parameters[std::string(each.name)] = waves(each.elements(), frequency += 0.2);
+  data.grad_mask = *desc.attention.mask.strides;
+  const std::vector<float> weights = waves(2 * 5 * 6, 1.7);
+  const auto loss = [&] {
+    data.features = host.inputs();
+    const std::vector<double> output = layer_reference(desc, data).output;
+    double sum = 0;
+    for (std::size_t i = 0; i < output.size(); ++i) sum += output[i] * static_cast<double>(weights[i]);
+    return sum;
+  };
+  std::vector<float> mask = numbers<float>(host.mask);
+  data.features = host.inputs();
+  data.grad_output = weights;
+  const LayerResults analytic = layer_reference(desc, data);
+  data.grad_output.clear();
+  const auto compare = [&](std::vector<float>& given, const std::vector<double>& gradient, auto put_back) {
+    ASSERT_EQ(given.size(), gradient.size());
+    double largest = 0;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (!std::isfinite(given[i])) {
+        EXPECT_EQ(gradient[i], 0);
+        continue;
+      }
+      const auto loss_at = [&](float number) {
+        std::swap(given[i], number);
+        put_back();
+        const double result = loss();
+        std::swap(given[i], number);
+        return result;
+      };
+      const float above = given[i] + 0x1p-10F, below = given[i] - 0x1p-10F;
+      const double step = static_cast<double>(above) - static_cast<double>(below);
+      EXPECT_NEAR((loss_at(above) - loss_at(below)) / step, gradient[i], 2e-5 * (1 + std::abs(gradient[i])));
+      largest = std::max(largest, std::abs(gradient[i]));
+    }
+    put_back();
+    EXPECT_GT(largest, 1e-2) << "a comparison without force";
+  };
+  compare(mask, analytic.grad_mask, [&] { put<float>(host.mask, mask); });
+  compare(host.small.per_head[&AttentionTensors::alibi_slopes], analytic.grad_alibi_slopes, [] {});
+  compare(host.small.per_head[&AttentionTensors::sinks], analytic.grad_sinks, [] {});
 }
 
 TEST(InitialisationTest, WidthsAndRepeats) {

@@ -55,6 +55,7 @@ typedef struct vkattn_multi_head_attention_desc {
   uint32_t has_averaged_weights;
   uint32_t adds_to_output;                /**< 1: what the output holds is added, as of a residual connection */
   uint32_t saves_for_gradients;           /**< 1: VKATTN_TENSOR_SAVED is written for the backward pass */
+  const vkattn_data_type* weight_type;    /**< of weights alone, also q8_0 or q4_0 without gradients; null: parameter_type */
 } vkattn_multi_head_attention_desc;
 /** Sets struct_size, and every other member to its default. */
 VKATTN_API void vkattn_multi_head_attention_desc_init_sized(vkattn_multi_head_attention_desc* desc, size_t bytes);
@@ -87,6 +88,11 @@ typedef struct vkattn_multi_head_attention_backward_desc {
   uint32_t adds_to_parameters;                     /**< 1: likewise of parameters, for sums over several batches */
   /** of the parameters' gradients: float32, float16 or bfloat16; null: parameter_type */
   const vkattn_data_type* grad_parameter_type;
+  uint32_t has_grad_mask,                          /**< 1: VKATTN_TENSOR_GRAD_MASK is written, of a mask of numbers */
+      has_grad_alibi_slopes,                       /**< 1: VKATTN_TENSOR_GRAD_ALIBI_SLOPES, of VKATTN_ALIBI_SLOPES_GIVEN */
+      has_grad_sinks;                              /**< 1: VKATTN_TENSOR_GRAD_SINKS */
+  /** over (batch, head, query, key), summed along a dimension with stride 0; float32 or float16; null: as the mask */
+  const vkattn_tensor_desc* grad_mask;
 } vkattn_multi_head_attention_backward_desc;
 /** Sets struct_size, and every other member to its default. */
 VKATTN_API void vkattn_multi_head_attention_backward_desc_init_sized(vkattn_multi_head_attention_backward_desc* desc,

@@ -47,7 +47,7 @@ enum {
   VKATTN_TENSOR_GRAD_QUERY = 27,              /**< with the shape of Q, or of a layer's query; written */
   VKATTN_TENSOR_GRAD_KEY = 28,                /**< with the shape of K, or of a layer's key; written */
   VKATTN_TENSOR_GRAD_VALUE = 29,              /**< with the shape of V, or of a layer's value; written */
-  VKATTN_TENSOR_GRAD_MASK = 30,               /**< vkattn_backward_desc.grad_mask; written */
+  VKATTN_TENSOR_GRAD_MASK = 30,               /**< grad_mask of attention's or a layer's gradients; written */
   VKATTN_TENSOR_GRAD_ALIBI_SLOPES = 31,       /**< float32, one per query head; written */
   VKATTN_TENSOR_GRAD_SINKS = 32,              /**< float32, one per query head; written */
   /** (batch, rows, inner); this and the next two of products, which write OUTPUT (batch, rows, columns) */
