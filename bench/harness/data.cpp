@@ -6,23 +6,14 @@
 #include <cmath>
 #include <numbers>
 
+#include "common/mix.hpp"
+
 namespace vkattn::harness {
 namespace {
 
 using bench::DataKind;
-
-/// A bijection of 64-bit numbers in which every input bit moves about half of the output bits: two rounds of
-/// xor-shift and odd multiplication (the finalizer of splitmix64; Steele, Lea, Flood, OOPSLA 2014).
-std::uint64_t mix(std::uint64_t x) {
-  x ^= x >> 30U;
-  x *= 0xbf58476d1ce4e5b9U;
-  x ^= x >> 27U;
-  x *= 0x94d049bb133111ebU;
-  x ^= x >> 31U;
-  return x;
-}
-
-constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;
+using detail::kGolden;
+using detail::mix;
 
 }  // namespace
 

@@ -90,7 +90,7 @@ struct MatmulTensors {
   BufferRange output{};  ///< as MatmulDesc::output says
 };
 
-/// Block sizes of a matrix multiplication; 0 where a kernel has no use for one.
+/// Block sizes of a matrix multiplication; 0 where a kernel has no use for one, which it refuses.
 struct MatmulTile {
   std::uint32_t threads = 0;    ///< of a workgroup
   std::uint32_t rows = 0;       ///< of an invocation; of the matrix kernel, of a subgroup
@@ -108,7 +108,8 @@ struct MatmulOptions {
   std::vector<KernelRefusal> refusals;  ///< as PlanOptions::refusals
   std::optional<MatmulTile> tile{};     ///< in place of the kernel's own block sizes
   /// Parts that `inner` is cut into, whose sums are added by a second pass: for few rows and columns. 0: as
-  /// many as the device needs to be busy. 1: none, and no workspace.
+  /// many as the device needs to be busy. 1: none, and no workspace. At most 64; as parts have multiples of
+  /// 64 elements, there may be fewer.
   std::uint32_t inner_splits = 0;
   std::uint64_t max_dispatch_ns = 0;  ///< as PlanOptions::max_dispatch_ns
   bool push_descriptors = false;      ///< for record(command buffer, tensors, workspace)

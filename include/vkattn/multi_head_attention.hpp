@@ -143,7 +143,8 @@ struct ParameterShape {
 /// that its `type` says: the other quantise_desc(), over blocks.
 [[nodiscard]] AppendDesc quantise_desc(const ParameterShape& weight, DataType source = DataType::kFloat32);
 /// First values of a parameter: a bias is 0; a weight has its columns as fan_in, its rows as fan_out, the
-/// packed one all of them, as nn.MultiheadAttention does it.
+/// packed one all of them, as nn.MultiheadAttention does it. The parameter's name counts as the seed does:
+/// one seed for all parameters of a layer gives each numbers of its own, and so does the next seed.
 [[nodiscard]] std::vector<float> initial_values(const ParameterShape& parameter, Initialisation how,
                                                 std::uint64_t seed);
 /// The same, written to memory of parameter.elements() numbers.

@@ -3,6 +3,8 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "module.hpp"
@@ -17,7 +19,7 @@ DataType storage_type(const std::string& type_name) {
                               DataType::kQ4_0, DataType::kFloat8E4m3}) {
     if (type_name == name(type)) return type;
   }
-  fail("a cache stores f32, f16, bf16, q8_0, q4_0 or e4m3, not '" + type_name + "'");
+  fail("a cache stores float32, float16, bfloat16, q8_0, q4_0 or e4m3, not '" + type_name + "'");
 }
 
 RotaryStyle rotary_style(const std::string& style) {
@@ -41,7 +43,9 @@ std::optional<py::array> checked_list(const CacheLists::OptionalArray& array, st
 }  // namespace
 
 Cache::Cache(std::shared_ptr<Session> session, const CacheOptions& options, const CacheLists& lists)
-    : session_(std::move(session)), options_(options) {
+    : session_(std::move(session)),
+      options_(options),
+      host_lengths_(static_cast<std::size_t>(std::max<std::int64_t>(options.batch, 0))) {
   AttentionDesc desc;
   desc.query_heads = options.kv_heads;
   desc.query_length = 1;
@@ -111,7 +115,27 @@ void Cache::set_page_table(const py::array& table) {
 void Cache::set_lengths(const py::array& lengths) {
   const py::array dense = list_of(lengths, options_.batch, "lengths", "each batch entry");
   const std::span bytes = bytes_of(dense);
-  session_->use([&](const Runtime& runtime) { take(runtime.write(lengths_, 0, bytes)); });
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(options_.batch));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  session_->use([&](const Runtime& runtime) {
+    take(runtime.write(lengths_, 0, bytes));
+    const std::lock_guard lock(host_lengths_mutex_);
+    host_lengths_.assign(numbers.begin(), numbers.end());
+  });
+}
+
+std::vector<std::int64_t> Cache::lengths() const {
+  const std::lock_guard lock(host_lengths_mutex_);
+  return host_lengths_;
+}
+
+void Cache::grow(std::int64_t new_length, std::span<const std::byte> counts) {
+  const std::lock_guard lock(host_lengths_mutex_);
+  for (std::size_t i = 0; i < host_lengths_.size(); ++i) {
+    std::int32_t count = 0;
+    if (!counts.empty()) std::memcpy(&count, counts.data() + i * sizeof count, sizeof count);
+    host_lengths_[i] += counts.empty() ? new_length : count;
+  }
 }
 
 AppendDesc Cache::append_desc(std::int64_t new_length) const {
@@ -155,6 +179,7 @@ void Cache::append(const py::array& key, const py::array& value, const std::opti
     tensors.value_scales = value_scales_.range();
     tensors.frequencies = frequencies_.range();
     execute_append(runtime, desc, tensors);
+    grow(desc.new_length, count_bytes);
   });
 }
 
@@ -216,6 +241,7 @@ void register_cache(py::module_& module) {
       }))
       .def("set_page_table", &Cache::set_page_table)
       .def("set_lengths", &Cache::set_lengths)
+      .def("lengths", &Cache::lengths)
       .def("append", &Cache::append)
       .def("attention",
            [](Cache& cache, const py::array& query, std::int64_t kv_length, const OptionalArray& counts,

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -56,6 +57,8 @@ class Cache {
   void set_page_table(const pybind11::array& table);
   /// How many keys each batch entry has, int32.
   void set_lengths(const pybind11::array& lengths);
+  /// The same, as the last execution that changed them has left them on the device.
+  [[nodiscard]] std::vector<std::int64_t> lengths() const;
   /// New rows of each batch entry, of the first so many where counts, int32, are given. Python's side has
   /// seen to it that there is room for them.
   void append(const pybind11::array& key, const pybind11::array& value,
@@ -71,6 +74,8 @@ class Cache {
   void describe_keys(AttentionDesc& desc, std::int64_t kv_length) const;
   /// Sets what the layer reads and writes of the cache.
   void add_to(MultiHeadAttentionTensors& tensors) const;
+  /// Adds to lengths() what was appended: new_length for each batch entry, or its count, int32.
+  void grow(std::int64_t new_length, std::span<const std::byte> counts);
   /// @}
 
  private:
@@ -89,6 +94,10 @@ class Cache {
   Buffer key_;
   Buffer value_;
   Buffer lengths_;
+  // What lengths_ holds. Written where the device has executed, so that no interrupt and no other thread of
+  // Python's comes between the two.
+  mutable std::mutex host_lengths_mutex_;
+  std::vector<std::int64_t> host_lengths_;
   Buffer page_table_;
   Buffer key_scales_;
   Buffer value_scales_;

@@ -94,7 +94,7 @@ void Layer::write_all(const std::map<std::string, std::vector<float>>& values) {
 void Layer::initialise(std::uint64_t seed) {
   std::map<std::string, std::vector<float>> values;
   for (const ParameterShape& parameter : shapes_)
-    values[std::string(parameter.name)] = initial_values(parameter, Initialisation::kXavierUniform, seed++);
+    values[std::string(parameter.name)] = initial_values(parameter, Initialisation::kXavierUniform, seed);
   write_all(values);
 }
 

@@ -175,6 +175,7 @@ py::tuple Layer::forward(const LayerArrays& arrays, const LayerOptions& options)
     bind_forward_results(results, desc, memory, tensors);
     if (desc.saves_for_gradients) tensors.saved = memory.create(plan.saved_bytes());
     execute_layer(runtime, plan, tensors);
+    if (options.cache) options.cache->grow(desc.attention.query_length, counts);
     memory.read_results();
     if (desc.saves_for_gradients) saved->buffers = memory.take_buffers();
   });

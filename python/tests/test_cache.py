@@ -1,4 +1,6 @@
 """A decode loop over keys and values on the device."""
+import threading
+
 import numpy as np
 import pytest
 
@@ -140,6 +142,99 @@ def test_entries_of_different_lengths(random):
     np.testing.assert_allclose(cache.attention(query[:, :, :1])[0], np.repeat(key[:1, :, :1], 1, axis=0)[0], atol=2e-5)
 
 
+class Interrupted:
+    """A native object whose `method` works, and is followed by Ctrl-C before Python goes on."""
+
+    def __init__(self, native, method):
+        self._native, self._method = native, method
+
+    def __getattr__(self, name):
+        found = getattr(self._native, name)
+        if name != self._method:
+            return found
+
+        def call(*arguments):
+            found(*arguments)
+            raise KeyboardInterrupt
+
+        return call
+
+
+def test_an_interrupted_append_has_been_made(random):
+    """The next one goes on behind it, as the device does."""
+    query, key = rows_of(random, 1, 2, 4, 16), rows_of(random, 1, 2, 4, 16)
+    cache = vkattn.Cache(1, 2, 8, 16, page_size=4)
+    native, cache._native = cache._native, Interrupted(cache._native, "append")
+    with pytest.raises(KeyboardInterrupt):
+        cache.append(key[:, :, :3], key[:, :, :3])
+    cache._native = native
+    assert len(cache) == 3
+    cache.append(key[:, :, 3:], key[:, :, 3:])
+    expected = reference.attention(query, key, key, is_causal=True)[0]
+    np.testing.assert_allclose(cache.attention(query), expected, atol=2e-5)
+    cache._native = Interrupted(native, "set_lengths")
+    with pytest.raises(KeyboardInterrupt):
+        cache.clear()
+    cache._native = native
+    assert len(cache) == 0
+    layer, x = vkattn.MultiHeadAttention(32, 2, seed=0), rows_of(random, 1, 4, 32)
+    whole, used = layer(x, is_causal=True)[0], layer.make_cache(1, 4)
+    native, layer._native = layer._native, Interrupted(layer._native, "forward")
+    with pytest.raises(KeyboardInterrupt):
+        layer(x[:, :3], cache=used, is_causal=True)
+    layer._native = native
+    np.testing.assert_allclose(layer(x[:, 3:], cache=used, is_causal=True)[0], whole[:, 3:], atol=2e-5)
+
+
+def test_threads_append_to_one_cache():
+    """As many rows as there is room for are taken, and none is lost: the mean of all is that of what was appended."""
+    cache, query = vkattn.Cache(1, 1, 60, 16), np.zeros((1, 1, 1, 16), np.float32)
+    taken = []
+
+    def work(index):
+        for _ in range(8):
+            try:
+                cache.append(query, np.full((1, 1, 1, 16), index, np.float32))
+                taken.append(index)
+            except ValueError:
+                pass
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(cache) == len(taken) == 60
+    np.testing.assert_allclose(cache.attention(query), np.mean(taken), atol=1e-5)
+
+
+def test_refusals_of_pages(random):
+    key = rows_of(random, 2, 1, 5, 16)
+
+    def cache(table, **keywords):
+        return vkattn.Cache(2, 1, 12, 16, page_size=4, page_table=table, **keywords)
+
+    with pytest.raises(ValueError, match=r"page_table\[1, 2\] is 6 but must be the number of a page, 0 to 5, or -1"):
+        cache([[0, 1, 2], [3, 4, 6]], page_count=6)
+    for number in (2**32 + 1, 2**31):
+        with pytest.raises(ValueError, match=rf"page_table\[0, 1\] is {number} but must be the number of a page"):
+            cache([[0, number, 2], [3, 4, 5]])
+    with pytest.raises(ValueError, match=r"page_table\[0, 0\] is -2 but must be"):
+        cache([[-2, 1, 2], [3, 4, 5]])
+    with pytest.raises(ValueError, match="page_table is a float64 array"):
+        cache([[0.5, 1, 2], [3, 4, 5]])
+    growing = cache([[0, 1, 2], [3, -1, -1]], page_count=6)
+    missing = r"page_table\[1, 1\] is -1, none yet, but 5 keys of batch entry 1 take pages 0 to 1 of it"
+    with pytest.raises(ValueError, match=missing):
+        growing.append(key, key)
+    assert len(growing) == 0
+    growing.append(key, key, counts=[5, 4])
+    growing.set_page_table([[0, 1, 2], [3, 5, -1]])
+    growing.append(key[:, :, :1], key[:, :, :1])
+    with pytest.raises(ValueError, match=missing):
+        growing.set_page_table([[0, 1, 2], [3, -1, -1]])
+
+
 def test_refusals_of_layouts(random):
     key = rows_of(random, 1, 2, 1, 16)
     with pytest.raises(ValueError, match="a ring or has pages, not both"):
@@ -163,8 +258,11 @@ def test_refusals_of_layouts(random):
     cache = vkattn.Cache(1, 2, 8, 16)
     with pytest.raises(TypeError, match="counts is float64"):
         cache.append(key, key, counts=[1.0])
-    with pytest.raises(ValueError, match="does not broadcast to the scores"):
+    cache.append(key, key)
+    cache.append(key, key)
+    with pytest.raises(ValueError, match=r"mask has the shape \(5,\), but its last dimension must be 2, the keys"):
         cache.attention(key, np.zeros(5, np.float32))
+    cache.clear(0)
     assert len(cache) == 0
 
 
@@ -179,8 +277,11 @@ def test_refusals():
         cache.attention(array[0])
     with pytest.raises(ValueError, match="query_heads is 3"):
         cache.attention(np.zeros((1, 3, 1, 16), np.float32))
-    with pytest.raises(ValueError, match="a cache stores f32"):
-        vkattn.Cache(1, 2, 4, 16, dtype="int8")
+    for dtype, said in (("int8", "int8"), (np.dtype(">f4"), ">f4"), ((np.float16, np.uint16), "uint16")):
+        with pytest.raises(ValueError, match=f"a cache stores float32, float16, bfloat16, .*, not '{said}'"):
+            vkattn.Cache(1, 2, 4, 16, dtype=dtype)
+    with pytest.raises(ValueError, match="dtype names 3 types but must be one, or a pair"):
+        vkattn.Cache(1, 2, 4, 16, dtype=["float32"] * 3)
     with pytest.raises(ValueError, match="blocks of 32"):
         vkattn.Cache(1, 2, 4, 16, dtype="q8_0")
     assert len(cache) == 0

@@ -13,7 +13,9 @@ def test_examples(tmp_path, monkeypatch):
     names = {}
     for block in blocks:
         if "model(batch)" not in block:  # test_torch.py has one
+            if "attention_backward" in block:  # heads of 16, whose gradients the layer above has compiled
+                names.update({name: names[name][..., :16] for name in ("query", "key", "value")})
             exec(block.replace("512, 64", "16, 64"), names)
-    assert len(blocks) == 6 and names["grads"].query.shape == (1, 8, 16, 64)
+    assert len(blocks) == 6 and names["grads"].query.shape == (1, 8, 16, 16)
     assert np.allclose(np.concatenate(names["steps"], axis=1), names["whole"], atol=1e-5)
     assert names["gradients"].query.shape == names["x"].shape

@@ -133,28 +133,29 @@ def check_gradients(random, layer, state, inputs, **keywords):
         check(found.parameters[name], x, lambda moved, name=name: loss({**state, name: moved}, *inputs))
 
 
+# Heads of 16, as other tests have them: a driver on the CPU compiles a backward pass for seconds.
 def test_gradients_of_self_attention(random):
-    layer, state = layer_with_biases(random, 32, 4, rotary=vkattn.Rotary())
-    check_gradients(random, layer, state, [rows_of(random, 2, 6, 32)], is_causal=True)
+    layer, state = layer_with_biases(random, 64, 4, rotary=vkattn.Rotary())
+    check_gradients(random, layer, state, [rows_of(random, 2, 6, 64)], is_causal=True)
 
 
 def test_gradients_of_separate_inputs(random):
-    layer, state = layer_with_biases(random, 32, 4, kv_heads=2, kdim=20, vdim=12)
+    layer, state = layer_with_biases(random, 64, 4, kv_heads=2, kdim=20, vdim=12)
     assert list(state)[:3] == ["q_proj_weight", "k_proj_weight", "v_proj_weight"]
-    inputs = [rows_of(random, 2, 5, 32), rows_of(random, 2, 6, 20), rows_of(random, 2, 6, 12)]
+    inputs = [rows_of(random, 2, 5, 64), rows_of(random, 2, 6, 20), rows_of(random, 2, 6, 12)]
     check_gradients(random, layer, state, inputs)
 
 
 def test_gradients_of_a_memory(random):
-    layer, state = layer_with_biases(random, 32, 4, bias=False)
+    layer, state = layer_with_biases(random, 64, 4, bias=False)
     assert list(state) == ["in_proj_weight", "out_proj.weight"]
-    check_gradients(random, layer, state, [rows_of(random, 2, 5, 32), rows_of(random, 2, 6, 32)])
+    check_gradients(random, layer, state, [rows_of(random, 2, 5, 64), rows_of(random, 2, 6, 64)])
 
 
 def test_it_learns(random):
     """A few steps down the gradient: to give each row the next one's numbers."""
-    layer = vkattn.MultiHeadAttention(16, 2, seed=1)
-    x = rows_of(random, 4, 8, 16)
+    layer = vkattn.MultiHeadAttention(32, 2, seed=1)
+    x = rows_of(random, 4, 8, 32)
     target, losses = np.roll(x, 1, axis=1), []
     for _ in range(20):
         output, _, saved = layer(x, return_saved=True)
@@ -171,12 +172,23 @@ def test_dropout_has_a_seed(random):
     assert (first != other).any()
 
 
+def test_neighbouring_seeds_share_no_numbers():
+    """All weights have one bound, so a number of the generator would be one value; a few meet by chance."""
+    states = [vkattn.MultiHeadAttention(32, 4, kdim=32, vdim=33, seed=seed).state_dict() for seed in range(4)]
+    numbers = np.concatenate([x.ravel() for state in states for name, x in state.items()
+                              if name in ("q_proj_weight", "k_proj_weight", "out_proj.weight")])
+    assert numbers.size == 4 * 3 * 32 * 32 and np.unique(numbers).size > numbers.size - 30
+
+
 def test_seeds_and_float16(random):
     one, same, other = (vkattn.MultiHeadAttention(32, 4, seed=seed, dtype="float16").state_dict() for seed in (1, 1, 2))
     for name, x in one.items():
         assert x.dtype == np.float16
         np.testing.assert_array_equal(x, same[name])
     assert (one["in_proj_weight"] != other["in_proj_weight"]).any() and not one["in_proj_bias"].any()
+    for dtype in ("uint16", ">f4", "float64"):
+        with pytest.raises(TypeError, match=f"dtype is {dtype} but must be float32, float16 or bfloat16"):
+            vkattn.MultiHeadAttention(32, 4, dtype=dtype)
     layer = vkattn.MultiHeadAttention(32, 4, dtype=np.float16)
     layer.load_state_dict(one)
     x = rows_of(random, 2, 9, 32, dtype=np.float16)
@@ -236,8 +248,15 @@ def test_refusals(random):
         layer(x, attn_mask=np.zeros((3, 3, 3), bool))
     with pytest.raises(ValueError, match="key_padding_mask has the shape"):
         layer(x, key_padding_mask=np.zeros((2, 3), bool))
-    with pytest.raises(TypeError, match="mask is int64"):
-        layer(x, attn_mask=np.zeros((3, 3), int))
+    for name in ("attn_mask", "key_padding_mask"):
+        with pytest.raises(TypeError, match=rf"{name} is int64 but must be bool \(True hides\)"):
+            layer(x, **{name: np.zeros((1, 3), int)})
+        with pytest.raises(ValueError, match=rf"{name} has the shape .*4\), but its last dimension must be 3, the keys"):
+            layer(x, **{name: np.zeros((1, 4), bool)})
+    with pytest.raises(ValueError, match=r"do not broadcast to each other: .* \(3, 1, 3, 3\) and \(2, 1, 1, 3\)"):
+        layer(np.repeat(x, 2, axis=0), attn_mask=np.zeros((3, 1, 3, 3), bool), key_padding_mask=np.zeros((2, 3), bool))
+    with pytest.raises(ValueError, match="counts are of the rows that a cache takes"):
+        layer(x, counts=[2])
     cache = layer.make_cache(1, 4)
     with pytest.raises(ValueError, match="give no key, value or kv_lengths"):
         layer(x, rows_of(random, 1, 3, 16), cache=cache)
@@ -245,6 +264,8 @@ def test_refusals(random):
         layer(x, cache=vkattn.Cache(1, 2, 4, 16))
     with pytest.raises(ValueError, match="a cache has no gradients"):
         layer(x, cache=cache, return_saved=True)
+    with pytest.raises(ValueError, match=r"attn_mask has the shape \(3, 2\), but its last dimension must be 3, the keys"):
+        layer(x, cache=cache, attn_mask=np.zeros((3, 2), bool))
     layer(x, cache=cache)
     with pytest.raises(ValueError, match="holds 3 keys and has room for 4; 3 more do not fit"):
         layer(x, cache=cache)

@@ -118,7 +118,7 @@ class Rotary(NamedTuple):
     base: float = 10000.0
     position_scale: float = 1.0
     magnitude: float = 1.0
-    frequencies: Union[Sequence[float], None] = None
+    frequencies: Union[Sequence[float], npt.NDArray[Any], None] = None
 
 class Cache:
     capacity: int
@@ -134,7 +134,7 @@ class Cache:
     @property
     def lengths(self) -> npt.NDArray[np.int64]: ...
     def set_page_table(self, page_table: Union[_Array, Sequence[Sequence[int]]]) -> None: ...
-    def clear(self, entries: Union[Sequence[int], npt.NDArray[Any], None] = None) -> None: ...
+    def clear(self, entries: Union[int, Sequence[int], npt.NDArray[Any], None] = None) -> None: ...
     def append(self, key: _Array, value: _Array, *, counts: _Counts = None) -> None: ...
     @overload
     def attention(
@@ -202,6 +202,18 @@ class MultiHeadAttention:
         alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None, dropout: float = 0.0,
         seed: Union[int, None] = None, return_saved: Literal[True],
     ) -> Tuple[_Result, Union[_Result, None], SavedCall]: ...
+    @overload
+    def forward(
+        self, query: _Array, key: Union[_Array, None] = None, value: Union[_Array, None] = None, *,
+        key_padding_mask: Union[_Array, None] = None, need_weights: bool = False,
+        attn_mask: Union[_Array, None] = None, average_attn_weights: bool = True, is_causal: bool = False,
+        cache: Union[Cache, None] = None, counts: _Counts = None, align: Union[_Align, None] = None,
+        scale: Union[float, None] = None, window: _Window = None, softcap: Union[float, None] = None,
+        alibi: _Slopes = None, sinks: _PerHead = None, kv_lengths: _Counts = None, dropout: float = 0.0,
+        seed: Union[int, None] = None, return_saved: bool = False,
+    ) -> Union[
+        Tuple[_Result, Union[_Result, None]], Tuple[_Result, Union[_Result, None], SavedCall]
+    ]: ...
     __call__ = forward
     def backward(self, saved: SavedCall, grad_output: _Array) -> LayerGradients: ...
 

@@ -33,14 +33,17 @@ def is_bfloat16(dtype):
 
 
 def float_type(dtype):
-    """A dtype by its name or as it is; bfloat16 is that of ml_dtypes."""
+    """float32, float16 or bfloat16, by its name or as it is; bfloat16 is that of ml_dtypes."""
     if isinstance(dtype, str) and dtype == "bfloat16":
         try:
             import ml_dtypes
         except ImportError:
             raise TypeError("bfloat16 needs the package ml_dtypes, as NumPy does not have it") from None
         return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(dtype)
+    given = np.dtype(dtype)
+    if given not in (_FLOAT32, _FLOAT16) and not is_bfloat16(given):
+        raise TypeError(f"dtype is {given} but must be float32, float16 or bfloat16 (of ml_dtypes)")
+    return given
 
 
 def tensor(x, name):
@@ -54,16 +57,19 @@ def tensor(x, name):
     raise TypeError(f"{name} is {dtype} but must be float32, float16 or bfloat16 (of ml_dtypes)")
 
 
-def mask_array(x):
-    """bool as bytes, float32 and float16 as they are, float64 and bfloat16 as float32."""
-    array = host_array(x, "mask")
+def mask_array(x, name="mask", true="takes part"):
+    """bool as bytes, float32 and float16 as they are, float64 and bfloat16 as float32.
+
+    `true` is what a True does, for whoever is told what a mask may be.
+    """
+    array = host_array(x, name)
     if array.dtype == np.bool_:
         return array.view(np.uint8)
     if array.dtype == _FLOAT32 or array.dtype == _FLOAT16:
         return array
     if array.dtype == np.float64 or is_bfloat16(array.dtype):
         return array.astype(np.float32)
-    raise TypeError(f"mask is {array.dtype} but must be bool (True takes part) or of floating point (added)")
+    raise TypeError(f"{name} is {array.dtype} but must be bool (True {true}) or of floating point (added)")
 
 
 def per_head(x, name):

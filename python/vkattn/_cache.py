@@ -1,17 +1,34 @@
 """vkattn.Cache."""
+import functools
+import threading
+
 import numpy as np
 
 from . import _arrays, _native, _problem, _rotary
-from ._errors import RuleError
+from ._errors import Error, RuleError
 
+# By the library's names. Others go to it as they are, which knows or refuses them.
 _TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3"}
 # Most keys that the library counts, as of a ring, whose lengths go on.
 _MOST_KEYS = 2**30
+# The table has int32.
+_MOST_PAGES = 2**31 - 1
 
 
 def _type_name(dtype):
-    name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    name = dtype if isinstance(dtype, str) else str(np.dtype(dtype))
     return _TYPES.get(name, name)
+
+
+def _one_at_a_time(method):
+    """What a method reads of the cache is so until it returns: other threads' calls wait."""
+
+    @functools.wraps(method)
+    def locked(self, *arguments, **keywords):
+        with self._lock:
+            return method(self, *arguments, **keywords)
+
+    return locked
 
 
 class Cache:
@@ -32,12 +49,15 @@ class Cache:
         page_size            keys lie on pages of so many, which `page_table` names
         page_count           pages that there are. None: as many as page_table names
         page_table           (batch, pages of an entry): the number of the page of each page_size positions, which
-                             several entries may share; -1: none yet. None: each entry has pages of its own
+                             several entries may share; -1: none yet, of positions that hold no keys. None: each
+                             entry has pages of its own
         rotary               a vkattn.Rotary: keys are turned by their positions as they are appended, queries as
                              they attend
         device               as of vkattn.attention
 
-    len() is the number of keys of the longest batch entry, `lengths` that of each.
+    len() is the number of keys of the longest batch entry, `lengths` that of each. Calls of several threads wait for
+    each other. After an interrupt (KeyboardInterrupt) the cache either has what was appended, or has not: len() says
+    which. After the loss of its device a cache is of no use: make another and append again.
 
         >>> cache = vkattn.Cache(batch=1, kv_heads=8, capacity=4096, head_dim=128, dtype="float16")
         >>> for query, key, value in steps:            # (1, 32, 1, 128), (1, 8, 1, 128) twice
@@ -50,6 +70,8 @@ class Cache:
                  device=None):
         value_dim = head_dim if value_dim is None else value_dim
         types = dtype if isinstance(dtype, (tuple, list)) else (dtype, dtype)
+        if len(types) != 2:
+            raise RuleError(f"dtype names {len(types)} types but must be one, or a pair, of keys and of values")
         options = _native.CacheOptions()
         options.batch, options.kv_heads, options.capacity = batch, kv_heads, capacity
         options.head_dim, options.value_dim = head_dim, value_dim
@@ -59,7 +81,9 @@ class Cache:
             options.rotary = turned
         if ring and page_size is not None:
             raise RuleError("a cache is a ring or has pages, not both")
-        self._table_shape = None
+        self._lock = threading.RLock()
+        self._pages = None  # of the table: its numbers, how many pages there are, and the keys of one
+        self._page_count, self._page_size = 0, page_size
         if ring:
             options.set_ring()
         elif page_size is not None:
@@ -76,26 +100,54 @@ class Cache:
         self.capacity = capacity
         self.rotary = rotary
         self._is_ring = ring
-        self._lengths = np.zeros(batch, np.int64)
 
     def _set_pages(self, options, page_size, page_count, page_table):
         """The table as the native module takes it."""
         entries = -(-options.capacity // page_size) if page_size > 0 else 0
-        self._table_shape = (options.batch, entries)
+        shape = (options.batch, entries)
         if page_table is None:
-            page_table = np.arange(options.batch * entries).reshape(self._table_shape)
-        table = self._table(page_table)
-        options.set_pages(page_size, int(table.max(initial=0)) + 1 if page_count is None else page_count, entries)
-        return table
-
-    def _table(self, page_table):
+            page_table = np.arange(options.batch * entries).reshape(shape)
         table = _arrays.host_array(page_table, "page_table")
-        if table.dtype.kind not in "iu" or table.shape != self._table_shape:
+        if page_count is None:
+            page_count = int(table.max(initial=0)) + 1 if table.dtype.kind in "iu" else 0
+        self._page_count = page_count
+        self._pages = self._table(table, shape)
+        options.set_pages(page_size, page_count, entries)
+        return self._pages
+
+    def _table(self, table, shape):
+        """It as int32, with pages that there are, or -1."""
+        if table.dtype.kind not in "iu" or table.shape != shape:
             raise RuleError(
                 f"page_table is a {table.dtype} array of shape {table.shape} but must have one integer for each "
-                f"page of a batch entry, {self._table_shape}"
+                f"page of a batch entry, {shape}"
+            )
+        most = min(self._page_count, _MOST_PAGES) - 1
+        wrong = (table > most) if table.dtype.kind == "u" else (table < -1) | (table > most)
+        if wrong.any():
+            entry, page = (int(i) for i in np.argwhere(wrong)[0])
+            raise RuleError(
+                f"page_table[{entry}, {page}] is {table[entry, page]} but must be the number of a page, 0 to {most}, "
+                "or -1 for none yet"
             )
         return table.astype(np.int32)
+
+    def _require_pages(self, table, lengths):
+        """That all keys of each batch entry lie on pages."""
+        if table is None:
+            return
+        used = np.arange(table.shape[1]) * self._page_size < lengths[:, np.newaxis]
+        missing = used & (table < 0)
+        if missing.any():
+            entry, page = (int(i) for i in np.argwhere(missing)[0])
+            raise RuleError(
+                f"page_table[{entry}, {page}] is -1, none yet, but {int(lengths[entry])} keys of batch entry {entry} "
+                f"take pages 0 to {(int(lengths[entry]) - 1) // self._page_size} of it; name one by set_page_table()"
+            )
+
+    @property
+    def _lengths(self):
+        return np.array(self._native.lengths(), np.int64)
 
     def __len__(self):
         return int(self._lengths.max(initial=0))
@@ -103,21 +155,31 @@ class Cache:
     @property
     def lengths(self):
         """How many keys each batch entry has; of a ring, how many it was given."""
-        return self._lengths.copy()
+        return self._lengths
 
+    @_one_at_a_time
     def set_page_table(self, page_table):
         """Names other pages: of batch entries that grow, or that share what they begin with."""
-        if self._table_shape is None:
+        if self._pages is None:
             raise RuleError("the cache has no pages")
-        self._native.set_page_table(self._table(page_table))
+        before = self._pages
+        table = self._table(_arrays.host_array(page_table, "page_table"), before.shape)
+        self._require_pages(table, self._lengths)
+        self._pages = table
+        try:
+            self._native.set_page_table(table)
+        except Error:
+            self._pages = before
+            raise
 
+    @_one_at_a_time
     def clear(self, entries=None):
-        """Forgets all keys and values, or those of the batch entries with these numbers."""
-        lengths = self._lengths.copy()
+        """Forgets all keys and values, or those of the batch entry with this number, or of those with these."""
+        lengths = self._lengths
         lengths[slice(None) if entries is None else entries] = 0
         self._native.set_lengths(lengths.astype(np.int32))
-        self._lengths = lengths
 
+    @_one_at_a_time
     def append(self, key, value, *, counts=None):
         """Adds new_length rows for each batch entry: key (batch, kv_heads, new_length, head_dim), value likewise.
 
@@ -134,27 +196,28 @@ class Cache:
         if arrays["value"].shape[2] != new:
             raise RuleError(f"key and value differ in length: {new} and {arrays['value'].shape[2]}")
         counts = self._counts(counts, new)
-        grown = self._grown(new, counts)
+        self._grown(new, counts)
         self._native.append(arrays["key"], arrays["value"], counts)
-        self._lengths = grown
 
     def _counts(self, counts, most):
         """As the native module takes them."""
         if counts is None:
             return None
-        counts = _arrays.kv_lengths(counts, self._lengths.shape, "counts")
+        counts = _arrays.kv_lengths(counts, self._shapes["key"][:1], "counts")
         return counts.clip(0, most)
 
     def _grown(self, new, counts):
-        """The lengths after an append."""
-        grown = self._lengths + (new if counts is None else counts)
+        """The lengths after an append, for which there are room and pages."""
+        lengths = self._lengths
+        grown = lengths + (new if counts is None else counts)
         room = _MOST_KEYS if self._is_ring else self.capacity
         if (grown > room).any():
             entry = int(grown.argmax())
-            held = int(self._lengths[entry])
+            held = int(lengths[entry])
             raise RuleError(
                 f"the cache holds {held} keys and has room for {room}; {int(grown[entry]) - held} more do not fit"
             )
+        self._require_pages(self._pages, grown)
         return grown
 
     def _kv_length(self, new=0):
@@ -167,18 +230,24 @@ class Cache:
             keys *= 2
         return min(keys, _MOST_KEYS)
 
-    def _padded(self, mask, keys, held):
+    def _padded(self, mask, name, keys, held):
         """With a column for each of `keys`, or one for all; nothing is to be seen behind those that are held."""
-        if mask is None or not mask.ndim or mask.shape[-1] != held or held in (1, keys):
+        if mask is None or not mask.ndim or mask.shape[-1] in (1, keys):
             return mask
+        if mask.shape[-1] != held:
+            raise RuleError(
+                f"{name} has the shape {mask.shape}, but its last dimension must be {held}, the keys that the cache "
+                "holds, or 1"
+            )
         return np.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, keys - held)])
 
     def _first_positions(self, align, queries, counts):
         """Of each batch entry's first query, as `align` has it."""
         if align == "bottom-right":
             return self._lengths - (queries if counts is None else counts)
-        return np.full(self._lengths.shape, 0 if isinstance(align, str) else align)
+        return np.full(self._shapes["key"][:1], 0 if isinstance(align, str) else align)
 
+    @_one_at_a_time
     def attention(self, query, mask=None, *, counts=None, is_causal=True, align="bottom-right", scale=None,
                   window=None, softcap=None, alibi=None, sinks=None, return_lse=False, return_weights=None):
         """Attention of query (batch, query_heads, query_length, head_dim) over the keys that the cache holds.
@@ -198,8 +267,8 @@ class Cache:
         counts = self._counts(counts, array.shape[2])
         keys = self._kv_length()
         if mask is not None:
-            mask = self._padded(_arrays.mask_array(mask), keys, len(self))
-            mask = _arrays.batched_mask(mask, self._lengths.shape)
+            mask = self._padded(_arrays.mask_array(mask), "mask", keys, len(self))
+            mask = _arrays.batched_mask(mask, (batch,))
         options, scores = _problem.score_inputs(
             mask, is_causal=is_causal, align=align, scale=scale, window=window, softcap=softcap,
             alibi=alibi, sinks=sinks, return_lse=return_lse, return_weights=return_weights,
@@ -215,5 +284,5 @@ class Cache:
         return results[0] if len(results) == 1 else tuple(results)
 
     def __repr__(self):
-        kind = "ring" if self._is_ring else "cache" if self._table_shape is None else "cache on pages"
+        kind = "ring" if self._is_ring else "cache" if self._pages is None else "cache on pages"
         return f"<vkattn.Cache, a {kind} of {len(self)} keys, with room for {self.capacity}>"

@@ -5,8 +5,8 @@ class Error(Exception):
     """vkattn cannot do what was asked for; str() is the library's sentence, with the numbers.
 
     `code` is for programs: 'invalid_argument', 'unsupported' (this device or build cannot), 'limit_exceeded',
-    'out_of_memory', 'device_lost' (the next call opens the device anew), 'vulkan', 'not_found' (no such device,
-    kernel or loader) or 'io'.
+    'out_of_memory', 'device_lost' (the next call opens the device anew; arrays, plans, caches and layers of the
+    lost one are to be made again), 'vulkan', 'not_found' (no such device, kernel or loader) or 'io'.
     """
 
     def __init__(self, message, code="invalid_argument"):

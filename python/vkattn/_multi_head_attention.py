@@ -1,4 +1,6 @@
 """vkattn.MultiHeadAttention."""
+import contextlib
+import functools
 from typing import Dict, NamedTuple, Optional
 
 import numpy as np
@@ -35,14 +37,26 @@ class SavedCall:
 def _takes_part(x, name):
     """A mask as vkattn.attention has it. PyTorch's layer hides where a boolean one is True."""
     mask = _arrays.host_array(x, name)
-    _arrays.mask_array(mask)  # refuses other types
+    _arrays.mask_array(mask, name, "hides")  # refuses other types
     return ~mask if mask.dtype == np.bool_ else mask
 
 
+def _require_width(mask, name, keys):
+    if mask is not None and mask.ndim and mask.shape[-1] not in (1, keys):
+        raise RuleError(f"{name} has the shape {mask.shape}, but its last dimension must be {keys}, the keys, or 1")
+
+
 def _both(one, other):
-    """What two masks say together, each None or of four dimensions."""
+    """What attn_mask and key_padding_mask say together, each None or as it broadcasts to the scores."""
     if one is None or other is None:
         return other if one is None else one
+    try:
+        np.broadcast_shapes(one.shape, other.shape)
+    except ValueError:
+        raise RuleError(
+            f"attn_mask and key_padding_mask do not broadcast to each other: as (batch, num_heads, query_length, "
+            f"kv_length) they are {one.shape} and {other.shape}"
+        ) from None
     if one.dtype == other.dtype == np.bool_:
         return one & other
     added = [np.where(x, np.float32(0), np.float32(-np.inf)) if x.dtype == np.bool_ else x.astype(np.float32)
@@ -66,6 +80,17 @@ def _aligned(align, cache):
     return "top-left" if cache is None else "bottom-right"
 
 
+def _holds_cache(method):
+    """What a call reads of its cache is so until it returns: other threads' calls on the cache wait."""
+
+    @functools.wraps(method)
+    def locked(self, *arguments, cache=None, **keywords):
+        with contextlib.nullcontext() if cache is None else cache._lock:
+            return method(self, *arguments, cache=cache, **keywords)
+
+    return locked
+
+
 class MultiHeadAttention:
     """A layer as torch.nn.MultiheadAttention, with its parameters on the device, by PyTorch's names.
 
@@ -84,7 +109,8 @@ class MultiHeadAttention:
 
     The parameters are in_proj_weight (rows of W_Q, W_K and W_V; where kdim or vdim differ q_proj_weight,
     k_proj_weight and v_proj_weight), in_proj_bias, out_proj.weight and out_proj.bias: state_dict(),
-    load_state_dict(), load() and save() read and write them.
+    load_state_dict(), load() and save() read and write them. After the loss of its device a layer is of no use: make
+    another and load them.
 
         >>> layer = vkattn.MultiHeadAttention(512, 8)
         >>> output, _ = layer(x, is_causal=True)                    # (batch, length, 512)
@@ -151,6 +177,7 @@ class MultiHeadAttention:
         return Cache(batch, self.kv_heads, capacity, self.head_dim, self.value_dim, rotary=self.rotary,
                      device=self._device, **keywords)
 
+    @_holds_cache
     def forward(self, query, key=None, value=None, *, key_padding_mask=None, need_weights=False, attn_mask=None,
                 average_attn_weights=True, is_causal=False, cache=None, counts=None, align=None, scale=None,
                 window=None, softcap=None, alibi=None, sinks=None, kv_lengths=None, dropout=0.0, seed=None,
@@ -182,6 +209,8 @@ class MultiHeadAttention:
         for, and without dropout in them; is_causal hides by itself; a row that sees no key is out_proj.bias;
         dropout is of a call and draws bits of its own.
         """
+        if counts is not None and cache is None:
+            raise RuleError("counts are of the rows that a cache takes; without one give kv_lengths")
         rank = _arrays.host_array(query, "query").ndim
         key, value = _distinct(query, key, value)
         query, dtype = self._rows(query, "query", rank)
@@ -189,12 +218,15 @@ class MultiHeadAttention:
                       for name, x in (("key", key), ("value", value)))
         entries, new = query.shape[:2]
         counts = None if counts is None else _arrays.kv_lengths(counts, (entries,), "counts").clip(0, new)
-        mask = _both(self._attn_mask(attn_mask, entries), self._padding_mask(key_padding_mask, entries))
-        grown, keys = None, 0
-        if cache is not None:
+        masks, keys = self._masks(attn_mask, key_padding_mask, entries), 0
+        if cache is None:
+            for name, mask in masks.items():
+                _require_width(mask, name, (query if key is None else key).shape[1])
+        else:
             self._require_own(cache, entries, key is not None or kv_lengths is not None)
-            grown, keys = cache._grown(new, counts), cache._kv_length(new)
-            mask = cache._padded(mask, keys, int(grown.max(initial=0)))
+            held, keys = int(cache._grown(new, counts).max(initial=0)), cache._kv_length(new)
+            masks = {name: cache._padded(mask, name, keys, held) for name, mask in masks.items()}
+        mask = _both(*masks.values())
         options, scores = _problem.score_inputs(
             None if mask is None else _arrays.batched_mask(_arrays.mask_array(mask), (entries,)),
             is_causal=is_causal, align=_aligned(align, cache), scale=scale, window=window, softcap=softcap, alibi=alibi,
@@ -207,8 +239,6 @@ class MultiHeadAttention:
             seed=_problem.seed_of(seed, dropout), cache=None if cache is None else cache._native, kv_length=keys,
         )
         results, saved = self._native.forward(query, key, value, scores, counts, call)
-        if cache is not None:
-            cache._lengths = grown
         output, weights = results["output"].view(dtype), results.get("weights")
         if weights is not None and cache is not None:
             weights = weights[..., :len(cache)]
@@ -255,6 +285,11 @@ class MultiHeadAttention:
             wanted = "(length, elements)" if rank == 2 else "(batch, length, elements)"
             raise RuleError(f"{name} has the shape {array.shape} but must be {wanted}")
         return (array[np.newaxis] if rank == 2 else array), dtype
+
+    def _masks(self, attn_mask, key_padding_mask, entries):
+        """Both by their names, as vkattn.attention has masks, each None or as it broadcasts to the scores."""
+        return {"attn_mask": self._attn_mask(attn_mask, entries),
+                "key_padding_mask": self._padding_mask(key_padding_mask, entries)}
 
     def _attn_mask(self, mask, entries):
         if mask is None:

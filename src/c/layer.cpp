@@ -1,5 +1,6 @@
 // Parameters of a layer in C.
 #include <limits>
+#include <string_view>
 
 #include "c/convert.hpp"
 #include "c/handles.hpp"
@@ -47,8 +48,9 @@ vkattn_result vkattn_initial_values(const vkattn_parameter* parameter, vkattn_in
                                                 elements, " elements, but count is ", count,
                                                 ": give rows * columns, or rows where columns is 0"));
     }
-    vkattn::initial_values({{}, nullptr, rows, columns}, static_cast<vkattn::Initialisation>(how), seed,
-                           {values, count});
+    const std::string_view parameter_name = parameter->name == nullptr ? "" : parameter->name;
+    vkattn::initial_values({parameter_name, nullptr, rows, columns}, static_cast<vkattn::Initialisation>(how),
+                           seed, {values, count});
     return {};
   });
 }

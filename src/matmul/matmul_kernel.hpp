@@ -54,6 +54,7 @@ struct MatmulKernel {
   /// kernel as an Error.
   Result<MatmulConfig> (*configure)(const MatmulDesc& desc, const Capabilities& capabilities,
                                     std::span<const MatmulTile> tiles);
+  bool has_subgroups = false;  ///< its workgroups are sized by MatmulTile::subgroups, not by threads
 };
 
 /// What was chosen and what was considered.

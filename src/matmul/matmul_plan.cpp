@@ -66,15 +66,16 @@ Result<std::shared_ptr<const MatmulState>> plan_kernel(const Device& device, con
   auto selection = select_matmul_kernel(desc, capabilities, options);
   if (!selection) return selection.error();
   kernel = selection->config.name;
-  const InnerSplit split = choose_inner_split(selection->config, capabilities, options.inner_splits);
-  auto passes = matmul_program(desc, selection->config, split, options, capabilities);
+  const auto split = choose_inner_split(selection->config, capabilities, options.inner_splits);
+  if (!split) return split.error();
+  auto passes = matmul_program(desc, selection->config, *split, options, capabilities);
   if (!passes) return passes.error();
   auto program = Program::create(device.share(), *std::move(passes),
                                  {options.pipeline_cache, options.push_descriptors,
                                   options.capture_statistics, options.deferred_compilation});
   if (!program) return program.error();
   return std::make_shared<const MatmulState>(
-      MatmulState{device.share(), desc, *std::move(selection), split, *std::move(program)});
+      MatmulState{device.share(), desc, *std::move(selection), *split, *std::move(program)});
 }
 
 Result<std::shared_ptr<const MatmulState>> make_plan(const Device& device, const MatmulDesc& given,

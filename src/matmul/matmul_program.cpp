@@ -190,15 +190,18 @@ Result<void> add_combine(const MatmulDesc& desc, const MatmulConfig& config, con
 
 }  // namespace
 
-InnerSplit choose_inner_split(const MatmulConfig& config, const Capabilities& capabilities,
-                              std::uint32_t wanted) {
+Result<InnerSplit> choose_inner_split(const MatmulConfig& config, const Capabilities& capabilities,
+                                      std::uint32_t wanted) {
   const std::int64_t inner = config.view.inner;
   const auto into = [&](std::int64_t parts) {
     if (parts <= 1 || inner == 0) return InnerSplit{1, inner};
     const std::int64_t part = divide_up(divide_up(inner, parts), kPartUnit) * kPartUnit;
     return InnerSplit{divide_up(inner, part), part};
   };
-  if (wanted != 0) return into(std::min<std::int64_t>(wanted, kMaxParts));
+  if (wanted > kMaxParts) {
+    return limit_exceeded("inner_splits is ", wanted, " but inner is cut into at most ", kMaxParts, " parts");
+  }
+  if (wanted != 0) return into(wanted);
   constexpr std::int64_t kGroupsOfUnit = 2;
   const std::int64_t busy = compute_units(capabilities) * (capabilities.is_cpu() ? 1 : kGroupsOfUnit);
   const std::int64_t count = std::max<std::int64_t>(blocks(config), 1);

@@ -14,9 +14,10 @@ struct InnerSplit {
   std::int64_t inner = 0;  ///< of a part; the last may have fewer
 };
 
-/// As many parts as keep the device busy, or `wanted` where that is not 0.
-[[nodiscard]] InnerSplit choose_inner_split(const MatmulConfig& config, const Capabilities& capabilities,
-                                            std::uint32_t wanted);
+/// As many parts as keep the device busy, or `wanted` where that is not 0; an error where those are more than
+/// there can be.
+[[nodiscard]] Result<InnerSplit> choose_inner_split(const MatmulConfig& config,
+                                                    const Capabilities& capabilities, std::uint32_t wanted);
 
 /// The program of a valid and resolved descriptor.
 [[nodiscard]] Result<ProgramDesc> matmul_program(const MatmulDesc& desc, const MatmulConfig& config,

@@ -85,7 +85,7 @@ constexpr std::array kTable{
 std::vector<MatmulKernel> kernels_in_order(const Capabilities& capabilities) {
   const MatmulKernel lane{"lane", configure_matmul_lane};
   const MatmulKernel tile{"tile", configure_matmul_tile};
-  const MatmulKernel matrix{"matrix", configure_matmul_matrix};
+  const MatmulKernel matrix{"matrix", configure_matmul_matrix, true};
   // As attention's: CPU implementations run barriers as coroutines and emulate matrices, and before Xe2
   // Intel's matrices take more registers than there are.
   if (capabilities.is_cpu()) return {lane, tile, matrix};
@@ -93,9 +93,25 @@ std::vector<MatmulKernel> kernels_in_order(const Capabilities& capabilities) {
   return {matrix, tile, lane};
 }
 
+/// That a size was given which the kernel has no use for.
+Result<void> check_sizes(const MatmulKernel& kernel, const MatmulTile& tile) {
+  if (kernel.has_subgroups && tile.threads != 0) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("has no block size threads (", tile.threads, " were given) but subgroups")};
+  }
+  if (!kernel.has_subgroups && tile.subgroups != 0) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("has no block size subgroups (", tile.subgroups, " were given) but threads")};
+  }
+  return {};
+}
+
 Result<MatmulConfig> configure(const MatmulKernel& kernel, const MatmulDesc& desc,
                                const Capabilities& capabilities, const MatmulOptions& options) {
   if (Result<void> s = check_not_refused(kernel.name, options.refusals); !s) return s.error();
+  if (options.tile) {
+    if (Result<void> s = check_sizes(kernel, *options.tile); !s) return s.error();
+  }
   const std::vector<MatmulTile> tiles =
       options.tile ? std::vector{*options.tile} : matmul_tiles(kernel.name, capabilities);
   auto config = kernel.configure(desc, capabilities, tiles);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/message.hpp"
+#include "common/mix.hpp"
 #include "module/layer_shape.hpp"
 
 namespace vkattn {
@@ -12,6 +13,15 @@ std::string shape_text(std::span<const std::int64_t> shape) {
   std::string text;
   for (const std::int64_t size : shape) text += detail::message(text.empty() ? "(" : ", ", size);
   return text.empty() ? "()" : text + ")";
+}
+
+/// Another seed for each name, and for names of neighbouring seeds: neither parameters of one layer nor
+/// layers whose seeds follow on each other share numbers.
+std::uint64_t seed_of(std::string_view parameter_name, std::uint64_t seed) {
+  std::uint64_t state = seed;
+  for (const char letter : parameter_name)
+    state = detail::mix(state + detail::kGolden) ^ static_cast<unsigned char>(letter);
+  return detail::mix(state + detail::kGolden);
 }
 
 }  // namespace
@@ -83,7 +93,7 @@ void initial_values(const ParameterShape& parameter, Initialisation how, std::ui
   if (parameter.columns == 0) {
     std::fill(values.begin(), values.end(), 0.0F);
   } else {
-    initialise(values, parameter.columns, parameter.rows, how, seed);
+    initialise(values, parameter.columns, parameter.rows, how, seed_of(parameter.name, seed));
   }
 }
 

@@ -99,6 +99,15 @@ TEST_F(ToolKernels, ListsThePipelinesOfAMatrixMultiplication) {
                   "16 rows x 32 columns a block"));
   refuses("kernels '" + problem + "'" + sizes + "threads=64,keys=2", "there is no block size 'keys'");
   refuses("kernels '" + problem + "'" + sizes + "threads=5,rows=2,columns=4,inner=16", "threads 5", 3);
+  for (const char* const kernel : {"lane", "tile"}) {
+    refuses("kernels '" + problem + "' --kernel " + kernel +
+                " --tile threads=64,subgroups=4,rows=2,columns=4,inner=16",
+            "has no block size subgroups (4 were given) but threads", 3);
+  }
+  refuses(
+      "kernels '" + problem + "' --kernel matrix --tile threads=64,subgroups=4,rows=16,columns=16,inner=16",
+      "has no block size threads (64 were given) but subgroups", 3);
+  refuses("kernels '" + problem + "' --kernel lane --kv-splits 65", "is cut into at most 64 parts", 3);
 }
 
 TEST_F(ToolKernels, DevicesTellTheTypesThatKernelsTake) {

@@ -348,10 +348,10 @@ TEST_F(MultiHeadAttentionTest, LinesOfTheReadme) {
   layer.attention.causal = true;
   LayerData data = random_layer_data(layer, 1);
   auto plan = runtime().make_multi_head_attention_plan(layer);
-  std::uint64_t seed = 1;
+  const std::uint64_t seed = 1;
   for (const ParameterShape& parameter : parameters(layer)) {
     data.parameters[std::string(parameter.name)] =
-        initial_values(parameter, Initialisation::kXavierUniform, seed++);
+        initial_values(parameter, Initialisation::kXavierUniform, seed);
   }
   auto run = LayerRun::create(runtime(), layer, data, {});
   ASSERT_TRUE(plan.ok() && run.ok() && run->execute(*plan).ok());

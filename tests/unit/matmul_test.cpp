@@ -231,7 +231,7 @@ TEST(Matmul, FewRowsAreExchangedWithColumns) {
 TEST(Matmul, PartsOfTheInnerDimension) {
   const auto split = [](const MatmulDesc& desc, std::uint32_t wanted) {
     const auto selection = detail::select_matmul_kernel(desc.resolved(), cpu(), {});
-    return detail::choose_inner_split(selection.value().config, cpu(), wanted);
+    return detail::choose_inner_split(selection.value().config, cpu(), wanted).value();
   };
   EXPECT_EQ(split(sizes(512, 512, 512), 0).parts, 1);
   EXPECT_EQ(split(sizes(4, 4, 4096), 0).parts, 2);  // compute units
@@ -239,6 +239,10 @@ TEST(Matmul, PartsOfTheInnerDimension) {
   EXPECT_EQ(split(sizes(4, 4, 200), 3).parts, 2);   // whole steps of 64
   EXPECT_EQ(split(sizes(4, 4, 200), 3).inner, 128);
   EXPECT_EQ(split(sizes(4, 4, 0), 3).parts, 1);
+  EXPECT_EQ(split(sizes(4, 4, 8192), 64).parts, 64);
+  const auto selection = detail::select_matmul_kernel(sizes(4, 4, 8192).resolved(), cpu(), {});
+  EXPECT_EQ(detail::choose_inner_split(selection.value().config, cpu(), 65).error().message,
+            "inner_splits is 65 but inner is cut into at most 64 parts");
 }
 
 TEST(Matmul, ReferenceByHand) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -266,6 +267,28 @@ TEST(InitialisationTest, TheSameNumbersEverywhere) {
   const std::vector<float> expected_normal{0x1.4b37d0p+0F, 0x1.68f438p-1F, 0x1.978762p-2F, -0x1.25efc2p-1F};
   EXPECT_EQ(uniform, expected_uniform);
   EXPECT_EQ(normal, expected_normal);
+}
+
+/// Numbers of all parameters of layers with neighbouring seeds: none occurs twice but by chance, of which
+/// 2^-23 steps of a float leave room for a few.
+TEST(InitialisationTest, NeighbouringSeedsShareNoNumbers) {
+  MultiHeadAttentionDesc desc = small_layer();
+  desc.packed_weights = false;
+  std::set<float> different;
+  std::size_t count = 0;
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    for (const ParameterShape& parameter : parameters(desc)) {
+      if (parameter.columns == 0) continue;
+      // As wide for all, so that one number of the generator would be one value.
+      const ParameterShape square{parameter.name, parameter.range, 16, 16};
+      const std::vector<float> values = initial_values(square, Initialisation::kXavierUniform, seed);
+      EXPECT_EQ(values, initial_values(square, Initialisation::kXavierUniform, seed));
+      different.insert(values.begin(), values.end());
+      count += values.size();
+    }
+  }
+  EXPECT_EQ(count, 4U * 4 * 256);
+  EXPECT_GE(different.size(), count - 16);
 }
 
 }  // namespace

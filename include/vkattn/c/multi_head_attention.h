@@ -132,7 +132,9 @@ enum {
   VKATTN_INITIALISATION_HE_NORMAL = 3       /**< standard deviation sqrt(2 / fan_in) */
 };
 /** Fills `values` with the first values of a parameter, the same on every platform: a weight has its columns as fan_in
-    and its rows as fan_out, a bias is 0. `count` is rows * columns, or rows of a bias. On the host, by any thread. */
+    and its rows as fan_out, a bias is 0. The name (which may be null) counts as the seed does: one seed for all
+    parameters of a layer gives each numbers of its own, and so does the next seed. `count` is rows * columns, or rows of
+    a bias. On the host, by any thread. */
 VKATTN_API vkattn_result vkattn_initial_values(const vkattn_parameter* parameter, vkattn_initialisation how,
                                                uint64_t seed, float* values, size_t count, vkattn_error* error);
 

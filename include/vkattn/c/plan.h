@@ -169,7 +169,7 @@ VKATTN_API vkattn_result vkattn_plan_get_estimates(const vkattn_plan* plan, doub
 VKATTN_API size_t vkattn_plan_describe(const vkattn_plan* plan, char* text, size_t capacity);
 
 /** Kernel, types, dims and block sizes in words with a hash of the code, equal for plans whose pipelines do the same: of
-    attention, and of a layer's attention; an empty text for other plans. Bytes as vkattn_plan_describe. */
+    attention, gradients and products, and of a layer's attention; an empty text for other plans. Bytes as vkattn_plan_describe. */
 VKATTN_API size_t vkattn_plan_get_configuration(const vkattn_plan* plan, char* text, size_t capacity);
 
 /** The kernel and its block sizes: of attention, of a layer's attention, and of a product; of gradients the kernel alone.
