@@ -95,13 +95,16 @@ want_packages() {
 }
 
 # configure BUILD_DIR [CMAKE OPTIONS...], in the project's root. The log stays in BUILD_DIR/configure.log. Warnings are
-# errors where VKATTN_WARNINGS_AS_ERRORS says ON.
+# errors where VKATTN_WARNINGS_AS_ERRORS says ON. Words of VKATTN_CMAKE_OPTIONS are further options.
 configure() {
   local build=$1
   shift
   mkdir -p "$build"
   # Precompiled headers are cached only where ccache may take them for unchanged by their content.
   export CCACHE_SLOPPINESS=pch_defines,time_macros
+  local further
+  read -ra further <<<"${VKATTN_CMAKE_OPTIONS:-}"
+  set -- "$@" "${further[@]}"
   if command -v ccache >/dev/null; then set -- -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "$@"; fi
   run cmake -S . -B "$build" -G Ninja -DVKATTN_BUILD_SCORE_FUNCTIONS=AUTO \
     -DVKATTN_WARNINGS_AS_ERRORS="${VKATTN_WARNINGS_AS_ERRORS:-OFF}" "$@" 2>&1 | tee "$build/configure.log"

@@ -8,11 +8,12 @@ import pytest
 NOTEBOOK = pathlib.Path(__file__).parents[2] / "examples" / "attention.ipynb"
 
 
-def test_cells():
+def test_cells(monkeypatch):
     """Without matplotlib those that draw are left out. The cells check their numbers by themselves."""
     has_matplotlib = importlib.util.find_spec("matplotlib") is not None
     names = {}
     ran = 0
+    monkeypatch.setenv("VKATTN_TEST_UNROLLED_LOOPS", "1")  # tests/support/unrolled_loops.hpp: long problems
     for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]:
         draws = "matplotlib" in cell["metadata"].get("tags", [])
         if cell["cell_type"] == "code" and (has_matplotlib or not draws):
