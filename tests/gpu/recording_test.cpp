@@ -25,7 +25,7 @@ class RecordingTest : public AnyKernelTest {
     const Problem problem = parsed(typed(text));
     PlanOptions all = options;
     all.kernel = kernel();
-    const UnrolledLoops unrolled(kernel() == "lane");
+    const UnrolledLoops unrolled(kernel() == "lane" && problem.desc.kv_length > 500);
     auto plan = AttentionPlan::create(device ? *device : runtime().device(), problem.desc, all);
     if (!plan.ok()) return plan.error();
     harness::ProblemRun run = ready_run(problem);

@@ -7,9 +7,9 @@ namespace vkattn::tests {
 
 /// Shaders that are given to a driver while one lives have their loops unrolled where the driver likes, as
 /// without the layer: for invocations whose loops, all of them counted, would take more than the 65535
-/// iterations after which lavapipe before Mesa 25 leaves them with wrong results. Those are most of the
-/// kernel lane, and of others where keys times dims are some hundred thousand. Changes the environment: not
-/// while other threads read it.
+/// iterations after which lavapipe before Mesa 25 leaves them with wrong results. Those are of the
+/// kernel lane where keys times dims are ten thousand, and of others where they are some hundred thousand.
+/// Changes the environment: not while other threads read it.
 class UnrolledLoops {
  public:
   explicit UnrolledLoops(bool wanted = true) : sets_(wanted && std::getenv(kName) == nullptr) {
