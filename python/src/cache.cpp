@@ -43,9 +43,7 @@ std::optional<py::array> checked_list(const CacheLists::OptionalArray& array, st
 }  // namespace
 
 Cache::Cache(std::shared_ptr<Session> session, const CacheOptions& options, const CacheLists& lists)
-    : session_(std::move(session)),
-      options_(options),
-      host_lengths_(static_cast<std::size_t>(std::max<std::int64_t>(options.batch, 0))) {
+    : session_(std::move(session)), options_(options) {
   AttentionDesc desc;
   desc.query_heads = options.kv_heads;
   desc.query_length = 1;
@@ -54,6 +52,7 @@ Cache::Cache(std::shared_ptr<Session> session, const CacheOptions& options, cons
   desc = desc.resolved();
   take(validate(desc));
   take(validate(append_desc(0)));
+  host_lengths_.assign(static_cast<std::size_t>(options.batch), 0);
   const std::size_t key_bytes = bytes_of_keys(desc, desc.key, options.head_dim);
   const std::size_t value_bytes = bytes_of_keys(desc, desc.value, options.value_dim);
   const auto key_scales = checked_list(lists.key_scales, options.kv_heads, "key_scales", "each KV head");
@@ -115,7 +114,8 @@ void Cache::set_page_table(const py::array& table) {
 void Cache::set_lengths(const py::array& lengths) {
   const py::array dense = list_of(lengths, options_.batch, "lengths", "each batch entry");
   const std::span bytes = bytes_of(dense);
-  std::vector<std::int32_t> numbers(static_cast<std::size_t>(options_.batch));
+  std::vector<std::int32_t> numbers(bytes.size() / sizeof(std::int32_t));
+  if (numbers.size() != static_cast<std::size_t>(options_.batch)) fail("lengths must be int32");
   std::memcpy(numbers.data(), bytes.data(), bytes.size());
   session_->use([&](const Runtime& runtime) {
     take(runtime.write(lengths_, 0, bytes));

@@ -127,8 +127,8 @@ void record_layer(const std::shared_ptr<const ModuleState>& state, VkCommandBuff
 std::string summary(const MultiHeadAttentionDesc& desc) {
   constexpr const char* kInputs[] = {"self-attention", "cross-attention", "separate inputs"};
   return message(kInputs[static_cast<std::size_t>(desc.inputs)], ", d_model ", desc.d_model, ", ",
-                 desc.packed_weights ? "packed" : "separate", " weights ", name(*desc.parameter_type),
-                 ", rows ", name(desc.type), desc.has_cache ? ", cache" : "",
+                 desc.packed_weights ? "packed" : "separate", " weights ", name(*desc.weight_type), ", rows ",
+                 name(desc.type), desc.has_cache ? ", cache" : "",
                  desc.rotary.style == RotaryStyle::kNone ? "" : ", rotary", "\n");
 }
 

@@ -285,7 +285,6 @@ TEST_P(BackwardTest, DevicesWithout16BitStorage) {
 /// As if this device were a GPU of that vendor: blocks of Mali for each range of head dims, and the small
 /// steps of lane, on problems whose last blocks are not full.
 TEST_P(BackwardTest, BlocksOfOtherDevices) {
-  const UnrolledLoops unrolled;  // of hundreds of dims
   for (const std::uint32_t vendor : {detail::kVendorArm, detail::kVendorIntel}) {
     const Device device = device_with([=](Capabilities& c) {
       c.vendor_id = vendor;
@@ -299,6 +298,7 @@ TEST_P(BackwardTest, BlocksOfOtherDevices) {
       const BackwardDesc desc = with_all_gradients(problem.desc);
       auto run = BackwardRun::create(runtime(), problem, desc);
       ASSERT_TRUE(run.ok()) << run.error().message;
+      const UnrolledLoops unrolled(problem.desc.head_dim >= 100);
       const auto plan = BackwardPlan::create(device, desc, options(64));
       // Operands of wide heads stay in shared memory, of which this device may have less than those have.
       const auto lacks = [&](const char* what) {

@@ -173,11 +173,15 @@ PFN_vkVoidFunction erased(Function* function) {
 
 }  // namespace
 
+// Names of their own, as a program that links libvulkan has functions of the usual ones. The manifest tells
+// the loader.
+#define VKATTN_TEST_EXPORT __attribute__((visibility("default")))
+
 extern "C" {
 
-VK_LAYER_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetDeviceProcAddr(VkDevice device,
-                                                                             const char* name) {
-  for (const Named& own : {Named{"vkGetDeviceProcAddr", erased(vkGetDeviceProcAddr)},
+VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_rolled_loops_device(VkDevice device,
+                                                                                       const char* name) {
+  for (const Named& own : {Named{"vkGetDeviceProcAddr", erased(vkattn_rolled_loops_device)},
                            Named{"vkDestroyDevice", erased(destroy_device)},
                            Named{"vkCreateShaderModule", erased(create_shader_module)}}) {
     if (own.name == name) return own.function;
@@ -185,13 +189,13 @@ VK_LAYER_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetDeviceProcAddr(VkD
   return devices().get(device).get(device, name);
 }
 
-VK_LAYER_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance instance,
-                                                                               const char* name) {
+VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_rolled_loops_instance(VkInstance instance,
+                                                                                         const char* name) {
   for (const Named& own :
-       {Named{"vkGetInstanceProcAddr", erased(vkGetInstanceProcAddr)},
+       {Named{"vkGetInstanceProcAddr", erased(vkattn_rolled_loops_instance)},
         Named{"vkCreateInstance", erased(create_instance)},
         Named{"vkDestroyInstance", erased(destroy_instance)}, Named{"vkCreateDevice", erased(create_device)},
-        Named{"vkGetDeviceProcAddr", erased(vkGetDeviceProcAddr)},
+        Named{"vkGetDeviceProcAddr", erased(vkattn_rolled_loops_device)},
         Named{"vkDestroyDevice", erased(destroy_device)},
         Named{"vkCreateShaderModule", erased(create_shader_module)}}) {
     if (own.name == name) return own.function;
