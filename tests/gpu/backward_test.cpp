@@ -66,6 +66,8 @@ class BackwardTest : public GpuTest, public testing::WithParamInterface<const ch
   /// Runs the problem with all gradients that it has, and compares.
   static void expect_gradients(const Problem& problem, const BackwardDesc& desc, const BackwardOptions& how) {
     SCOPED_TRACE(to_string(problem));
+    const AttentionDesc& attention = desc.attention;  // its forward pass is lane's
+    const UnrolledLoops unrolled(attention.kv_length * (attention.head_dim + attention.value_dim) >= 5000);
     auto run = BackwardRun::create(runtime(), problem, desc);
     ASSERT_TRUE(run.ok()) << run.error().message;
     BackwardOptions with_cache = how;
@@ -285,6 +287,7 @@ TEST_P(BackwardTest, DevicesWithout16BitStorage) {
 /// As if this device were a GPU of that vendor: blocks of Mali for each range of head dims, and the small
 /// steps of lane, on problems whose last blocks are not full.
 TEST_P(BackwardTest, BlocksOfOtherDevices) {
+  const UnrolledLoops unrolled;  // up to hundreds of dims, forward too
   for (const std::uint32_t vendor : {detail::kVendorArm, detail::kVendorIntel}) {
     const Device device = device_with([=](Capabilities& c) {
       c.vendor_id = vendor;
@@ -298,7 +301,6 @@ TEST_P(BackwardTest, BlocksOfOtherDevices) {
       const BackwardDesc desc = with_all_gradients(problem.desc);
       auto run = BackwardRun::create(runtime(), problem, desc);
       ASSERT_TRUE(run.ok()) << run.error().message;
-      const UnrolledLoops unrolled;  // whose blocks have more of a step in one invocation
       const auto plan = BackwardPlan::create(device, desc, options(64));
       // Operands of wide heads stay in shared memory, of which this device may have less than those have.
       const auto lacks = [&](const char* what) {
