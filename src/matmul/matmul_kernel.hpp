@@ -75,9 +75,6 @@ struct MatmulSelection {
 [[nodiscard]] std::string matmul_shader(const MatmulDesc& desc, const Capabilities& capabilities,
                                         std::string_view base);
 
-/// Workgroups that have no more invocations than the device takes.
-[[nodiscard]] bool fits_workgroup(std::uint32_t threads, const Capabilities& capabilities);
-
 /// The refusal where no block sizes are possible.
 [[nodiscard]] Error no_possible_tile(std::span<const MatmulTile> tiles);
 

@@ -3,6 +3,7 @@
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "kernels/block_limits.hpp"
 #include "matmul/matmul_kernel.hpp"
 #include "shared/matmul_constants.h"
 
@@ -44,7 +45,7 @@ Result<MatmulConfig> configure_matmul_lane(const MatmulDesc& desc, const Capabil
   const std::uint32_t simd = std::clamp(capabilities.subgroup_size, 4U, 64U);
   for (const MatmulTile& tile : tiles) {
     const std::uint32_t threads = tile.threads != 0 ? tile.threads : simd;
-    if (!is_lane_tile(tile) || !fits_workgroup(threads, capabilities)) continue;
+    if (!is_lane_tile(tile) || !check_limits({0, threads, 0}, capabilities)) continue;
     MatmulConfig config;
     config.view = lane_view(desc, threads);
     if (&tile != &tiles.back() && is_wasteful(tile, threads, config.view)) continue;

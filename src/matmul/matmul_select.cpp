@@ -1,5 +1,4 @@
 // Kernels for matrix multiplication: views of the problem, block sizes, selection.
-#include <algorithm>
 #include <array>
 #include <iterator>
 #include <utility>
@@ -160,10 +159,6 @@ std::string matmul_shader(const MatmulDesc& desc, const Capabilities& capabiliti
   const auto is_16bit = [](DataType type) { return element_bytes(type) == 2; };
   const bool any = is_16bit(desc.a.type) || is_16bit(desc.b.type) || is_16bit(desc.output.type);
   return message(base, capabilities.storage_buffer_16bit && any ? "" : "_words");
-}
-
-bool fits_workgroup(std::uint32_t threads, const Capabilities& capabilities) {
-  return threads <= std::min(capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0]);
 }
 
 Error no_possible_tile(std::span<const MatmulTile> tiles) {

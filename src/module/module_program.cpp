@@ -62,8 +62,8 @@ Result<void> rewrite_step(const StepOf<Plan, Tensors>& step, Bindings& bindings,
   }
 }
 
-Error of_step(const ModuleStep& step, const Error& error) {
-  return {error.code, error.vk_result, message(step.name, ": ", error.message)};
+Error of_step(std::string_view name, const Error& error) {
+  return {error.code, error.vk_result, message(name, ": ", error.message)};
 }
 
 BufferRange part_of_range(const BufferRange& range, VkDeviceSize byte, VkDeviceSize bytes) {
@@ -156,8 +156,7 @@ Result<void> ModuleProgram::add(std::string name, const MatmulDesc& desc, const 
   how.max_dispatch_ns = options_.max_dispatch_ns;
   how.deferred_compilation = options_.deferred_compilation;
   auto plan = made_by(options_.make_matmul, device_, desc, how);
-  if (!plan)
-    return Error{plan.error().code, plan.error().vk_result, message(name, ": ", plan.error().message)};
+  if (!plan) return of_step(name, plan.error());
   push<MatmulPlan, MatmulTensors>(std::move(name), *std::move(plan), [places](const ModuleCall& call) {
     return MatmulTensors{places.a.in(call), places.b.in(call), places.bias.in(call), places.output.in(call)};
   });
@@ -304,7 +303,7 @@ Result<std::vector<Bindings>> ModuleProgram::bind(const ModuleCall& call, VkDesc
   for (const ModuleStep& step : steps_) {
     auto made = std::visit(
         [&](const auto& of) { return bind_step(of, call, workspace_of(step, call), pool); }, step.of);
-    if (!made) return of_step(step, made.error());
+    if (!made) return of_step(step.name, made.error());
     all.push_back(*std::move(made));
   }
   return all;
@@ -315,7 +314,7 @@ Result<void> ModuleProgram::rewrite(std::vector<Bindings>& bindings, const Modul
     const Result<void> s = std::visit(
         [&](const auto& of) { return rewrite_step(of, bindings[i], call, workspace_of(steps_[i], call)); },
         steps_[i].of);
-    if (!s) return of_step(steps_[i], s.error());
+    if (!s) return of_step(steps_[i].name, s.error());
   }
   return {};
 }
