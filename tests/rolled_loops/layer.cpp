@@ -15,9 +15,10 @@
 #include <string_view>
 #include <vector>
 
+#include "vulkan/spirv.hpp"
+
 namespace {
 
-constexpr std::size_t kHeaderWords = 5;
 constexpr std::uint32_t kOpLoopMerge = 246;
 constexpr std::uint32_t kUnroll = 1;
 constexpr std::uint32_t kDontUnroll = 2;
@@ -136,7 +137,7 @@ VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCal
 }
 
 void keep_loops(std::vector<std::uint32_t>& spirv) {
-  for (std::size_t i = kHeaderWords; i < spirv.size();) {
+  for (std::size_t i = vkattn::detail::kSpirvHeaderWords; i < spirv.size();) {
     const std::size_t length = spirv[i] >> 16U;
     if (length == 0 || length > spirv.size() - i) return;  // not SPIR-V: the driver will say so
     if ((spirv[i] & 0xffffU) == kOpLoopMerge && length >= 4) {
