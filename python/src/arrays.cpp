@@ -68,13 +68,15 @@ InputArray::InputArray(const py::array& array, const char* name) {
   kept_ = std::move(taken);
 }
 
-py::array list_of(const py::array& array, std::int64_t count, const char* name, const char* one_for_each) {
+InputList::InputList(const py::array& array, std::int64_t count, const char* name, const char* one_for_each) {
   if (array.ndim() != 1 || array.shape(0) != count) {
     fail(std::string(name) + " has the shape " +
          shape_text({array.shape(), static_cast<std::size_t>(array.ndim())}) +
          " but must have one number for " + one_for_each + ", (" + std::to_string(count) + ",)");
   }
-  return without_gaps(array);
+  py::array dense = without_gaps(array);
+  bytes_ = bytes_of(dense);
+  kept_ = std::move(dense);
 }
 
 py::array without_gaps(const py::array& array) {

@@ -43,15 +43,25 @@ class InputArray {
   std::span<const std::byte> bytes_;
 };
 
-/// A list of numbers, one for each batch entry or query head, without gaps. The array's type is checked by
-/// Python's side.
-[[nodiscard]] pybind11::array list_of(const pybind11::array& array, std::int64_t count, const char* name,
-                                      const char* one_for_each);
+/// A list of numbers to be read, one for each batch entry or query head, without gaps; or none. The array's
+/// type is checked by Python's side. Made with the interpreter's lock.
+class InputList {
+ public:
+  InputList() = default;
+  InputList(const pybind11::array& array, std::int64_t count, const char* name, const char* one_for_each);
+
+  /// Empty: none.
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  pybind11::object kept_;
+  std::span<const std::byte> bytes_;
+};
 
 /// The array without gaps, in C order: itself where it is so, else a copy.
 [[nodiscard]] pybind11::array without_gaps(const pybind11::array& array);
 
-/// The memory of an array without gaps.
+/// The memory of an array without gaps. Needs the interpreter's lock: the array asks its type for its size.
 [[nodiscard]] std::span<const std::byte> bytes_of(const pybind11::array& array);
 [[nodiscard]] std::span<std::byte> writable_bytes_of(pybind11::array& array);
 

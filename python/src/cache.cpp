@@ -33,11 +33,10 @@ std::size_t bytes_of_keys(const AttentionDesc& desc, const TensorDesc& tensor, s
   return static_cast<std::size_t>(take(tensor_bytes(tensor, e.batch, e.heads, e.rows, e.dims)));
 }
 
-/// The numbers without gaps, as many as the cache reads.
-std::optional<py::array> checked_list(const CacheLists::OptionalArray& array, std::int64_t count,
-                                      const char* name, const char* one_for_each) {
-  if (!array) return {};
-  return list_of(*array, count, name, one_for_each);
+/// As many numbers as the cache reads.
+InputList checked_list(const CacheLists::OptionalArray& array, std::int64_t count, const char* name,
+                       const char* one_for_each) {
+  return array ? InputList(*array, count, name, one_for_each) : InputList();
 }
 
 }  // namespace
@@ -55,25 +54,19 @@ Cache::Cache(std::shared_ptr<Session> session, const CacheOptions& options, cons
   host_lengths_.assign(static_cast<std::size_t>(options.batch), 0);
   const std::size_t key_bytes = bytes_of_keys(desc, desc.key, options.head_dim);
   const std::size_t value_bytes = bytes_of_keys(desc, desc.value, options.value_dim);
-  const auto key_scales = checked_list(lists.key_scales, options.kv_heads, "key_scales", "each KV head");
-  const auto value_scales =
+  const InputList key_scales = checked_list(lists.key_scales, options.kv_heads, "key_scales", "each KV head");
+  const InputList value_scales =
       checked_list(lists.value_scales, options.kv_heads, "value_scales", "each KV head");
-  const auto frequencies =
+  const InputList frequencies =
       checked_list(lists.frequencies, options.rotary.dims / 2, "frequencies", "each pair of dims");
-  const auto bytes = [](const std::optional<py::array>& array) {
-    return array ? bytes_of(*array) : std::span<const std::byte>();
-  };
-  const std::span key_scale_bytes = bytes(key_scales);
-  const std::span value_scale_bytes = bytes(value_scales);
-  const std::span frequency_bytes = bytes(frequencies);
   session_->use([&](const Runtime& runtime) {
     key_ = device_buffer(runtime, key_bytes);
     value_ = device_buffer(runtime, value_bytes);
     const std::vector<std::int32_t> none(static_cast<std::size_t>(options.batch), 0);
     lengths_ = upload(runtime, std::as_bytes(std::span(none)));
-    key_scales_ = upload(runtime, key_scale_bytes);
-    value_scales_ = upload(runtime, value_scale_bytes);
-    frequencies_ = upload(runtime, frequency_bytes);
+    key_scales_ = upload(runtime, key_scales.bytes());
+    value_scales_ = upload(runtime, value_scales.bytes());
+    frequencies_ = upload(runtime, frequencies.bytes());
   });
   if (lists.page_table) set_page_table(*lists.page_table);
 }
@@ -112,8 +105,8 @@ void Cache::set_page_table(const py::array& table) {
 }
 
 void Cache::set_lengths(const py::array& lengths) {
-  const py::array dense = list_of(lengths, options_.batch, "lengths", "each batch entry");
-  const std::span bytes = bytes_of(dense);
+  const InputList list(lengths, options_.batch, "lengths", "each batch entry");
+  const std::span bytes = list.bytes();
   std::vector<std::int32_t> numbers(bytes.size() / sizeof(std::int32_t));
   if (numbers.size() != static_cast<std::size_t>(options_.batch)) fail("lengths must be int32");
   std::memcpy(numbers.data(), bytes.data(), bytes.size());

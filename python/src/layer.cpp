@@ -56,18 +56,14 @@ Layer::Layer(std::shared_ptr<Session> session, const MultiHeadAttentionDesc& des
   if (!desc.packed_weights) one.inputs = LayerInputs::kSeparate;
   take(validate(one));
   shapes_ = parameters(desc);
-  std::optional<py::array> dense;
-  std::span<const std::byte> bytes;
-  if (frequencies) {
-    dense = list_of(*frequencies, desc.rotary.dims / 2, "frequencies", "each pair of dims");
-    bytes = bytes_of(*dense);
-  }
+  InputList list;
+  if (frequencies) list = {*frequencies, desc.rotary.dims / 2, "frequencies", "each pair of dims"};
   session_->use([&](const Runtime& runtime) {
     for (const ParameterShape& parameter : shapes_) {
       buffers_[std::string(parameter.name)] =
           device_buffer(runtime, bytes_of_parameter(parameter, parameter_type()));
     }
-    frequencies_ = upload(runtime, bytes);
+    frequencies_ = upload(runtime, list.bytes());
   });
 }
 

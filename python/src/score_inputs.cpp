@@ -63,15 +63,15 @@ ScoreInputs::ScoreInputs(const ScoreArrays& arrays, const Options& options, Atte
     desc.mask = set_mask(*arrays.mask, {desc.batch, desc.query_heads, desc.query_length, desc.kv_length});
   }
   if (arrays.kv_lengths) {
-    lists_.kv_lengths = list_of(*arrays.kv_lengths, desc.batch, "kv_lengths", "each batch entry");
+    kv_lengths_ = {*arrays.kv_lengths, desc.batch, "kv_lengths", "each batch entry"};
     desc.kv_lengths = Lengths::kPerEntry;
   }
   if (arrays.alibi_slopes) {
-    lists_.alibi_slopes = list_of(*arrays.alibi_slopes, desc.query_heads, "alibi", "each query head");
+    alibi_slopes_ = {*arrays.alibi_slopes, desc.query_heads, "alibi", "each query head"};
     desc.alibi = Alibi::kGiven;
   }
   if (arrays.sinks) {
-    lists_.sinks = list_of(*arrays.sinks, desc.query_heads, "sinks", "each query head");
+    sinks_ = {*arrays.sinks, desc.query_heads, "sinks", "each query head"};
     desc.has_sinks = true;
   }
 }
@@ -94,9 +94,9 @@ MaskDesc ScoreInputs::set_mask(const py::array& mask, const Extents& scores) {
 
 void ScoreInputs::add_to(HostTensors& tensors) const {
   tensors.mask = mask_.bytes();
-  if (lists_.kv_lengths) tensors.kv_lengths = bytes_of(*lists_.kv_lengths);
-  if (lists_.alibi_slopes) tensors.alibi_slopes = bytes_of(*lists_.alibi_slopes);
-  if (lists_.sinks) tensors.sinks = bytes_of(*lists_.sinks);
+  tensors.kv_lengths = kv_lengths_.bytes();
+  tensors.alibi_slopes = alibi_slopes_.bytes();
+  tensors.sinks = sinks_.bytes();
 }
 
 void register_score_inputs(py::module_& module) {

@@ -57,7 +57,9 @@ class ScoreInputs {
 
   InputArray mask_;
   std::array<bool, 4> mask_repeats_{};
-  ScoreArrays lists_;  // without gaps; the mask is not among them
+  InputList kv_lengths_;
+  InputList alibi_slopes_;
+  InputList sinks_;
 };
 
 void register_score_inputs(pybind11::module_& module);
