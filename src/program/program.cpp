@@ -10,6 +10,7 @@
 #include "common/message.hpp"
 #include "vulkan/execution_modes.hpp"
 #include "vulkan/shared_accesses.hpp"
+#include "vulkan/shared_pipelines.hpp"
 
 namespace vkattn::detail {
 
@@ -145,8 +146,8 @@ Result<void> Program::make_pipelines() const {
     slots_.renumber(*words);
     leave_shared_memory_to_barriers(*words);
     declare_execution_modes(*words, modes);
-    auto pipeline = Pipeline::create(
-        device_, {pass.shader, *words, pass.specialization, layout_.handle(), pass.required_subgroup_size,
+    auto pipeline = device_->pipelines->get(
+        device_, {pass.shader, *words, pass.specialization, layout_, pass.required_subgroup_size,
                   options_.capture_statistics, options_.pipeline_cache});
     if (!pipeline) return pipeline.error();
     pipeline_of_pass_.push_back(pipelines_.size());
@@ -185,9 +186,9 @@ Result<std::shared_ptr<const Program>> Program::create(std::shared_ptr<const Dev
     auto layout = PipelineLayout::create(
         program->device_, {storage_buffers, program->desc_.push_constant_bytes, options.push_descriptors});
     if (!layout) return layout.error();
-    program->layout_ = *std::move(layout);
+    program->layout_ = std::make_shared<const PipelineLayout>(*std::move(layout));
     program->pools_ =
-        std::make_unique<DescriptorPools>(program->device_, program->layout_.set_layout(), storage_buffers);
+        std::make_unique<DescriptorPools>(program->device_, program->layout_->set_layout(), storage_buffers);
   }
   if (!options.deferred) {
     if (Result<void> s = program->compile(); !s) return s.error();
@@ -257,7 +258,7 @@ Result<std::vector<PipelineStatistics>> Program::statistics(bool listings) const
   }
   for (const std::size_t i : distinct_passes(desc_)) {
     const ProgramPass& pass = desc_.passes[i];
-    auto found = read_statistics(*device_, pipelines_[pipeline_of_pass_[i]].handle(), pass.name, listings);
+    auto found = read_statistics(*device_, pipelines_[pipeline_of_pass_[i]]->handle(), pass.name, listings);
     if (!found) return found.error();
     for (PipelineStatistics& entry : *found) {
       entry.shader = pass.shader;

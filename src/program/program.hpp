@@ -267,12 +267,12 @@ class Program : public std::enable_shared_from_this<Program> {
   Slots slots_;
   ProgramTensor workspace_;          ///< what check() asks of it
   std::vector<std::string> labels_;  ///< of the passes, for captures
-  PipelineLayout layout_;
+  std::shared_ptr<const PipelineLayout> layout_;
   std::unique_ptr<DescriptorPools> pools_;
   // Made by compile(), once.
   mutable std::mutex compile_mutex_;
   mutable std::atomic<bool> compiled_ = false;
-  mutable std::vector<Pipeline> pipelines_;
+  mutable std::vector<std::shared_ptr<const Pipeline>> pipelines_;
   mutable std::vector<std::size_t> pipeline_of_pass_;
 };
 

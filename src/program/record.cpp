@@ -45,7 +45,7 @@ void Program::begin_pass(VkCommandBuffer commands, CommandLabels& labels, std::s
   if (step != begin && desc_.steps[step - 1].pass == pass) return;
   labels.begin(labels_[pass]);
   device_->vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
-                                pipelines_[pipeline_of_pass_[pass]].handle());
+                                pipelines_[pipeline_of_pass_[pass]]->handle());
   // A slice may begin where an earlier one has left off, in the midst of the execution's first pass or later.
   if (pass != desc_.steps[first_step].pass && desc_.passes[pass].barrier) {
     barrier(commands, *desc_.passes[pass].barrier, kCompute, kCompute);
@@ -63,10 +63,10 @@ void Program::record(VkCommandBuffer commands, const BindingsState& bindings,
     const ProgramStep& step = desc_.steps[i];
     begin_pass(commands, labels, i, range.begin, bindings.first_step);
     if (i == range.begin || desc_.steps[i - 1].set != step.set) {
-      vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout_.handle(), 0, 1,
+      vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout_->handle(), 0, 1,
                                  &bindings.sets.sets[step.set], 0, nullptr);
     }
-    vk.vkCmdPushConstants(commands, layout_.handle(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
+    vk.vkCmdPushConstants(commands, layout_->handle(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
                           desc_.push_constant_bytes,
                           bindings.push_constants.data() + i * desc_.push_constant_bytes);
     vk.vkCmdDispatch(commands, step.groups_x, step.groups_y, 1);
@@ -128,11 +128,11 @@ Result<void> Program::record(VkCommandBuffer commands, const ProgramCall& call,
       const SlotBuffers buffers = in_slots(bound);
       std::array<VkWriteDescriptorSet, kMostBindings> writes;
       fill_buffer_writes(buffers, VK_NULL_HANDLE, std::span(writes).first(slots_.count()));
-      vk.vkCmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout_.handle(), 0,
+      vk.vkCmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout_->handle(), 0,
                                    slots_.count(), writes.data());
     }
     fill_push_constants(step, bound, push_constants.data());
-    vk.vkCmdPushConstants(commands, layout_.handle(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
+    vk.vkCmdPushConstants(commands, layout_->handle(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
                           desc_.push_constant_bytes, push_constants.data());
     vk.vkCmdDispatch(commands, step.groups_x, step.groups_y, 1);
   }
@@ -150,10 +150,10 @@ void Program::record_dispatch(VkCommandBuffer commands, const BindingsState& bin
           kCompute | kTransfer, kCompute);
   CommandLabels labels(vk, commands);
   begin_pass(commands, labels, 0, 0, 0);
-  vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout_.handle(), 0, 1,
+  vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout_->handle(), 0, 1,
                              bindings.sets.sets.data(), 0, nullptr);
-  vk.vkCmdPushConstants(commands, layout_.handle(), VK_SHADER_STAGE_COMPUTE_BIT, 0, desc_.push_constant_bytes,
-                        push_constants.data());
+  vk.vkCmdPushConstants(commands, layout_->handle(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                        desc_.push_constant_bytes, push_constants.data());
   vk.vkCmdDispatch(commands, groups, 1, 1);
 }
 

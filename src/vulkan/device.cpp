@@ -7,6 +7,7 @@
 #include "common/message.hpp"
 #include "vulkan/debug.hpp"
 #include "vulkan/device_state.hpp"
+#include "vulkan/shared_pipelines.hpp"
 
 namespace vkattn {
 
@@ -68,6 +69,7 @@ Result<std::shared_ptr<const detail::DeviceState>> make_state(const DeviceDesc& 
   instance_functions->vkGetPhysicalDeviceMemoryProperties(desc.physical_device, &handles.memory);
   handles.alignment = std::max<VkDeviceSize>(state->capabilities.min_storage_offset_alignment, 64);
   state->parameters = std::make_shared<detail::ParameterMemory>(handles);
+  state->pipelines = std::make_shared<detail::SharedPipelines>();
   if (state->vk.vkCmdPushDescriptorSetKHR == nullptr) state->capabilities.push_descriptors = false;
   if (state->vk.vkGetPipelineExecutablePropertiesKHR == nullptr)
     state->capabilities.pipeline_statistics = false;

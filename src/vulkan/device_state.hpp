@@ -8,6 +8,8 @@
 
 namespace vkattn::detail {
 
+class SharedPipelines;
+
 struct DeviceState {
   VkInstance instance = VK_NULL_HANDLE;
   VkPhysicalDevice physical_device = VK_NULL_HANDLE;
@@ -19,6 +21,7 @@ struct DeviceState {
   Capabilities capabilities;
   Capabilities supported;                       ///< as if enable_wanted() had enabled everything
   std::shared_ptr<ParameterMemory> parameters;  ///< of all bindings on the device
+  std::shared_ptr<SharedPipelines> pipelines;   ///< of all programs on it
 
   /// The same device seen through other capabilities, for tests of what a weaker device would do: lower a
   /// limit, clear a feature. Claiming more than the device has is undefined.

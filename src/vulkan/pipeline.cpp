@@ -11,6 +11,7 @@ namespace vkattn::detail {
 
 PipelineLayout& PipelineLayout::operator=(PipelineLayout&& other) noexcept {
   std::swap(device_, other.device_);
+  std::swap(desc_, other.desc_);
   std::swap(set_layout_, other.set_layout_);
   std::swap(layout_, other.layout_);
   return *this;
@@ -22,14 +23,14 @@ void PipelineLayout::destroy() noexcept {
   device_->vk.vkDestroyDescriptorSetLayout(device_->device, set_layout_, device_->allocator.get());
 }
 
-VkResult PipelineLayout::create_handles(const PipelineLayoutDesc& desc) {
+VkResult PipelineLayout::create_handles() {
   std::vector<VkDescriptorSetLayoutBinding> bindings;
-  for (std::uint32_t i = 0; i < desc.storage_buffers; ++i) {
+  for (std::uint32_t i = 0; i < desc_.storage_buffers; ++i) {
     bindings.push_back({i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
   }
   VkDescriptorSetLayoutCreateInfo set_info{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO};
-  if (desc.push_descriptors) set_info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR;
-  set_info.bindingCount = desc.storage_buffers;
+  if (desc_.push_descriptors) set_info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR;
+  set_info.bindingCount = desc_.storage_buffers;
   set_info.pBindings = bindings.data();
   const DeviceFunctions& vk = device_->vk;
   if (VkResult result = null_on_failure(
@@ -38,11 +39,11 @@ VkResult PipelineLayout::create_handles(const PipelineLayoutDesc& desc) {
       result != VK_SUCCESS) {
     return result;
   }
-  const VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, desc.push_constant_bytes};
+  const VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, desc_.push_constant_bytes};
   VkPipelineLayoutCreateInfo layout_info{VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
   layout_info.setLayoutCount = 1;
   layout_info.pSetLayouts = &set_layout_;
-  layout_info.pushConstantRangeCount = desc.push_constant_bytes != 0 ? 1 : 0;
+  layout_info.pushConstantRangeCount = desc_.push_constant_bytes != 0 ? 1 : 0;
   layout_info.pPushConstantRanges = &range;
   return null_on_failure(
       vk.vkCreatePipelineLayout(device_->device, &layout_info, device_->allocator.get(), &layout_), layout_);
@@ -52,7 +53,8 @@ Result<PipelineLayout> PipelineLayout::create(std::shared_ptr<const DeviceState>
                                               const PipelineLayoutDesc& desc) {
   PipelineLayout layout;
   layout.device_ = std::move(device);
-  if (VkResult result = layout.create_handles(desc); result != VK_SUCCESS) {
+  layout.desc_ = desc;
+  if (VkResult result = layout.create_handles(); result != VK_SUCCESS) {
     return vulkan_error(result, "creating the pipeline layout");
   }
   name_object(*layout.device_, VK_OBJECT_TYPE_PIPELINE_LAYOUT, layout.layout_, "pipeline layout");
@@ -62,6 +64,7 @@ Result<PipelineLayout> PipelineLayout::create(std::shared_ptr<const DeviceState>
 
 Pipeline& Pipeline::operator=(Pipeline&& other) noexcept {
   std::swap(device_, other.device_);
+  std::swap(layout_, other.layout_);
   std::swap(pipeline_, other.pipeline_);
   return *this;
 }
@@ -93,7 +96,7 @@ VkResult Pipeline::create_handle(const PipelineDesc& desc) {
     info.stage.pNext = &subgroup_size;
     info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
   }
-  info.layout = desc.layout;
+  info.layout = desc.layout->handle();
   if (desc.capture_statistics) {
     info.flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
                  VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
@@ -115,6 +118,7 @@ VkResult Pipeline::create_handle(const PipelineDesc& desc) {
 Result<Pipeline> Pipeline::create(std::shared_ptr<const DeviceState> device, const PipelineDesc& desc) {
   Pipeline pipeline;
   pipeline.device_ = std::move(device);
+  pipeline.layout_ = desc.layout;
   if (VkResult result = pipeline.create_handle(desc); result != VK_SUCCESS) {
     Error error = vulkan_error(result, "creating the compute pipeline");
     if (error.code != ErrorCode::kVulkan) return error;

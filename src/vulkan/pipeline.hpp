@@ -18,6 +18,8 @@ struct PipelineLayoutDesc {
   std::uint32_t storage_buffers = 0;  ///< bindings 0 .. n-1 of set 0
   std::uint32_t push_constant_bytes = 0;
   bool push_descriptors = false;
+
+  [[nodiscard]] bool operator==(const PipelineLayoutDesc&) const = default;
 };
 
 /// Owns its Vulkan objects. Move-only; empty when default-constructed.
@@ -34,12 +36,14 @@ class PipelineLayout {
 
   [[nodiscard]] VkPipelineLayout handle() const { return layout_; }
   [[nodiscard]] VkDescriptorSetLayout set_layout() const { return set_layout_; }
+  [[nodiscard]] const PipelineLayoutDesc& desc() const { return desc_; }
 
  private:
-  [[nodiscard]] VkResult create_handles(const PipelineLayoutDesc& desc);
+  [[nodiscard]] VkResult create_handles();
   void destroy() noexcept;
 
   std::shared_ptr<const DeviceState> device_;
+  PipelineLayoutDesc desc_;
   VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
 };
@@ -48,13 +52,14 @@ struct PipelineDesc {
   std::string name;                      ///< in captures
   std::span<const std::uint32_t> words;  ///< SPIR-V
   std::span<const SpecializationValue> specialization;
-  VkPipelineLayout layout = VK_NULL_HANDLE;
+  std::shared_ptr<const PipelineLayout> layout;
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   bool capture_statistics = false;           ///< for read_statistics()
   VkPipelineCache cache = VK_NULL_HANDLE;
 };
 
-/// Owns its Vulkan object. Move-only; empty when default-constructed.
+/// Owns its Vulkan object, and keeps its layout alive, as Vulkan before 1.3 asks. Move-only; empty when
+/// default-constructed. To be used with any layout of an equal descriptor.
 class Pipeline {
  public:
   Pipeline() = default;
@@ -73,6 +78,7 @@ class Pipeline {
   void destroy() noexcept;
 
   std::shared_ptr<const DeviceState> device_;
+  std::shared_ptr<const PipelineLayout> layout_;
   VkPipeline pipeline_ = VK_NULL_HANDLE;
 };
 

@@ -13,6 +13,7 @@
 
 #include "harness/score_problem.hpp"
 #include "vulkan/device_state.hpp"
+#include "vulkan/shared_pipelines.hpp"
 #ifdef VKATTN_HAVE_SCORE_FUNCTIONS
 #include <vkattn/score_function.hpp>
 #endif
@@ -36,13 +37,8 @@ struct SharedRuntime : testing::Environment {
   std::string error;
   bool tried = false;
 
-  /// The last plan, for tests that run one problem on several data: it saves compiling again.
-  std::optional<AttentionPlan> plan;
-  std::string plan_kernel;
-  std::uint32_t plan_splits = 0;  ///< that were asked for
-
   void TearDown() override {
-    plan.reset();
+    if (runtime) pipelines().keep(0);
     runtime.reset();
   }
 
@@ -57,6 +53,7 @@ struct SharedRuntime : testing::Environment {
     Result<Runtime> made = Runtime::create(options);
     if (made.ok()) {
       runtime = std::make_unique<Runtime>(std::move(made).value());
+      pipelines().keep(64);  // many tests run several problems that need the same
       testing::Test::RecordProperty("device", capabilities().device_name);
     } else {
       error = made.error().message;
@@ -64,6 +61,7 @@ struct SharedRuntime : testing::Environment {
   }
 
   [[nodiscard]] const Capabilities& capabilities() const { return runtime->device().capabilities(); }
+  [[nodiscard]] detail::SharedPipelines& pipelines() const { return *runtime->device().state().pipelines; }
 };
 
 SharedRuntime& shared() {
@@ -81,25 +79,6 @@ harness::RowSelection rows_to_check(const Problem& problem) {
   const std::int64_t row_work = std::max<std::int64_t>(1, desc.kv_length) * (desc.head_dim + desc.value_dim);
   constexpr std::int64_t kMostWork = 10'000'000;
   return {std::max<std::int64_t>(64, kMostWork / row_work), problem.seed};
-}
-
-/// A plan from make_plan(), or the last one again.
-Result<AttentionPlan> plan_of(const Runtime& runtime, const AttentionDesc& desc, const RunOptions& options) {
-  SharedRuntime& last = shared();
-  const bool shareable = &runtime == last.runtime.get() && !options.device.has_value() && !options.tile &&
-                         !options.score && !options.strict_nonfinite &&
-                         options.max_dispatch_ns == RunOptions{}.max_dispatch_ns;
-  if (shareable && last.plan.has_value() && last.plan->desc() == desc && last.plan_kernel == options.kernel &&
-      last.plan_splits == options.kv_splits) {
-    return *last.plan;
-  }
-  Result<AttentionPlan> plan = make_plan(runtime, desc, options);
-  if (shareable && plan.ok()) {
-    last.plan = plan.value();
-    last.plan_kernel = options.kernel;
-    last.plan_splits = options.kv_splits;
-  }
-  return plan;
 }
 
 /// The tables in buffers of their own.
@@ -253,7 +232,7 @@ testing::AssertionResult runs_right(const Runtime& runtime, const Problem& probl
     with_score.score = *std::move(score);
     return runs_right(runtime, problem, with_score);
   }
-  const Result<AttentionPlan> plan = plan_of(runtime, problem.desc, options);
+  const Result<AttentionPlan> plan = make_plan(runtime, problem.desc, options);
   const Device device = options.device.value_or(runtime.device());
   if (!plan.ok() && device.capabilities().max_loop_iterations != 0 &&
       plan.error().message.find("ends the loops of an invocation") != std::string::npos) {

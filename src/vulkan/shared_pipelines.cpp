@@ -1,0 +1,63 @@
+// Pipelines that programs have in common: see shared_pipelines.hpp.
+#include "vulkan/shared_pipelines.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/mix.hpp"
+
+namespace vkattn::detail {
+
+SharedPipelines::Key::Key(const PipelineDesc& desc)
+    : code{desc.words.size(), ~std::uint64_t{desc.words.size()}},
+      specialization(desc.specialization.begin(), desc.specialization.end()),
+      layout(desc.layout->desc()),
+      required_subgroup_size(desc.required_subgroup_size),
+      capture_statistics(desc.capture_statistics),
+      cache(desc.cache) {
+  for (std::size_t i = 0; i < desc.words.size(); i += 2) {
+    const std::uint64_t high = i + 1 < desc.words.size() ? desc.words[i + 1] : 0;
+    const std::uint64_t pair = high << 32U | desc.words[i];
+    code[0] = mix(code[0] ^ pair);
+    code[1] = mix(code[1] + pair * kGolden);
+  }
+}
+
+std::shared_ptr<const Pipeline> SharedPipelines::find(const Key& key) const {
+  for (const Entry& entry : entries_) {
+    if (!(entry.key == key)) continue;
+    if (std::shared_ptr<const Pipeline> pipeline = entry.pipeline.lock()) return pipeline;
+  }
+  return nullptr;
+}
+
+void SharedPipelines::keep(std::size_t most) {
+  std::deque<std::shared_ptr<const Pipeline>> dropped;  // they are destroyed without the lock
+  const std::lock_guard lock(mutex_);
+  most_kept_ = most;
+  kept_.swap(dropped);
+}
+
+Result<std::shared_ptr<const Pipeline>> SharedPipelines::get(std::shared_ptr<const DeviceState> device,
+                                                             const PipelineDesc& desc) {
+  Key key(desc);
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::shared_ptr<const Pipeline> known = find(key)) return known;
+  }
+  // Without the lock: it takes long, and other threads compile others.
+  auto made = Pipeline::create(std::move(device), desc);
+  if (!made) return made.error();
+  auto pipeline = std::make_shared<const Pipeline>(*std::move(made));
+  const std::lock_guard lock(mutex_);
+  if (std::shared_ptr<const Pipeline> other = find(key)) return other;
+  std::erase_if(entries_, [](const Entry& entry) { return entry.pipeline.expired(); });
+  entries_.push_back({std::move(key), pipeline});
+  if (most_kept_ > 0) {
+    if (kept_.size() == most_kept_) kept_.pop_front();
+    kept_.push_back(pipeline);
+  }
+  return std::shared_ptr<const Pipeline>(std::move(pipeline));
+}
+
+}  // namespace vkattn::detail

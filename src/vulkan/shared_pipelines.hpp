@@ -1,0 +1,58 @@
+// Pipelines that programs of one device have in common.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "vulkan/pipeline.hpp"
+
+namespace vkattn::detail {
+
+/// Hands out one pipeline to all who ask for the same while it lives: plans whose problems differ in lengths
+/// and batches only, the steps of a layer, and a plan and the small problem that tests it. Keeps none alive
+/// unless told to. One for each device; safe to use from several threads.
+class SharedPipelines {
+ public:
+  /// The pipeline that was made of the same code, values and options, or a new one. Two threads that ask at
+  /// once may both compile; one of the results is kept. Errors: those of Pipeline::create().
+  [[nodiscard]] Result<std::shared_ptr<const Pipeline>> get(std::shared_ptr<const DeviceState> device,
+                                                            const PipelineDesc& desc);
+
+  /// From now on the last `most` new ones stay alive: for tests, which make many plans one after the other.
+  /// They keep the device's state alive too, until 0 lets go of them.
+  void keep(std::size_t most);
+
+ private:
+  /// What a pipeline depends on. Its code is known by two hashes of 64 bits, since code of several score
+  /// functions may lie in the same memory one after the other.
+  struct Key {
+    explicit Key(const PipelineDesc& desc);
+    [[nodiscard]] bool operator==(const Key&) const = default;
+
+    std::array<std::uint64_t, 2> code{};
+    std::vector<SpecializationValue> specialization;
+    PipelineLayoutDesc layout;
+    std::uint32_t required_subgroup_size = 0;
+    bool capture_statistics = false;
+    VkPipelineCache cache = VK_NULL_HANDLE;  ///< each is given what is asked for with it
+  };
+  struct Entry {
+    Key key;
+    std::weak_ptr<const Pipeline> pipeline;
+  };
+
+  /// With the lock held. Null: none lives.
+  [[nodiscard]] std::shared_ptr<const Pipeline> find(const Key& key) const;
+
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+  std::size_t most_kept_ = 0;
+  std::deque<std::shared_ptr<const Pipeline>> kept_;
+};
+
+}  // namespace vkattn::detail

@@ -1,0 +1,87 @@
+// Plans of one device compile what they have in common once.
+#include "vulkan/shared_pipelines.hpp"
+
+#include <memory>
+#include <string>
+
+#include "gpu/support.hpp"
+#include "vulkan/device_state.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+class SharedPipelinesTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    options_.kernel = "lane";
+    options_.device = device_with([](Capabilities&) {});
+    // device_with() made this state for this Device alone, and not as a constant.
+    auto& state = const_cast<detail::DeviceState&>(options_.device->state());
+    state.pipelines = std::make_shared<detail::SharedPipelines>();
+    compiled_ = 0;
+    compile_ = state.vk.vkCreateComputePipelines;
+    state.vk.vkCreateComputePipelines = [](VkDevice handle, VkPipelineCache cache, std::uint32_t count,
+                                           const VkComputePipelineCreateInfo* infos,
+                                           const VkAllocationCallbacks* allocator, VkPipeline* pipelines) {
+      compiled_ += count;
+      return compile_(handle, cache, count, infos, allocator, pipelines);
+    };
+  }
+  [[nodiscard]] AttentionPlan plan(const std::string& problem) const {
+    auto made = make_plan(runtime(), parsed(problem).desc, options_);
+    if (!made.ok()) ADD_FAILURE() << made.error().message;
+    return *std::move(made);
+  }
+  [[nodiscard]] testing::AssertionResult is_right(const std::string& problem,
+                                                  const AttentionPlan& plan) const {
+    return matches_reference(runtime(), parsed(problem), plan, options_);
+  }
+
+  RunOptions options_;
+  inline static std::uint32_t compiled_ = 0;
+  inline static PFN_vkCreateComputePipelines compile_ = nullptr;
+};
+
+TEST_F(SharedPipelinesTest, PlansThatDifferInLengthsShareOne) {
+  const std::string shorter = "b2 h2 30x41 d16 causal", longer = "b2 h2 31x44 d16 causal";
+  {
+    auto first = std::make_unique<AttentionPlan>(plan(shorter));
+    EXPECT_EQ(compiled_, 1U);
+    const AttentionPlan second = plan(longer);
+    EXPECT_EQ(compiled_, 1U);
+    EXPECT_EQ(first->configuration(), second.configuration());
+    EXPECT_TRUE(is_right(shorter, *first));
+    first.reset();
+    EXPECT_TRUE(is_right(longer, second)) << "after the plan that compiled it is gone";
+    EXPECT_TRUE(is_right(shorter, plan(shorter)));
+    EXPECT_EQ(compiled_, 1U);
+  }
+  EXPECT_TRUE(is_right(shorter, plan(shorter)));
+  EXPECT_EQ(compiled_, 2U) << "nothing keeps the pipelines of plans that are gone";
+}
+
+TEST_F(SharedPipelinesTest, PlansThatDifferInCodeOrOptionsDoNot) {
+  const AttentionPlan plain = plan("h2 30x41 d16");
+  ASSERT_EQ(compiled_, 1U);
+  const std::string softcapped = "h2 30x41 d16 softcap=5", wider = "h2 30x41 d24";
+  const AttentionPlan feature = plan(softcapped);
+  EXPECT_EQ(compiled_, 2U);
+  const AttentionPlan dims = plan(wider);
+  EXPECT_EQ(compiled_, 3U);
+  EXPECT_TRUE(is_right(softcapped, feature));
+  EXPECT_TRUE(is_right(wider, dims));
+  const VkPipelineCacheCreateInfo info{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+  const detail::DeviceState& state = options_.device->state();
+  PlanOptions with_cache;
+  with_cache.kernel = "lane";
+  ASSERT_EQ(state.vk.vkCreatePipelineCache(state.device, &info, nullptr, &with_cache.pipeline_cache),
+            VK_SUCCESS);
+  EXPECT_TRUE(AttentionPlan::create(*options_.device, parsed("h2 30x41 d16").desc, with_cache).ok());
+  EXPECT_EQ(compiled_, 4U) << "a cache is given what is made with it";
+  state.vk.vkDestroyPipelineCache(state.device, with_cache.pipeline_cache, nullptr);
+}
+
+}  // namespace
+}  // namespace vkattn::tests
