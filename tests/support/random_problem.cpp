@@ -17,7 +17,7 @@ class Draw {
   Draw(std::uint64_t seed, bool with_score_functions)
       : random_(seed), with_score_functions_(with_score_functions) {}
 
-  std::string problem() {
+  std::string problem(std::uint64_t variant) {
     sizes();
     storage();
     positions();
@@ -32,6 +32,7 @@ class Draw {
     packed_queries();
     append();
     many_keys();
+    if (variant > 0) other_lengths(variant);
     add_lasting();
     return text_;
   }
@@ -226,6 +227,7 @@ class Draw {
     const bool turns = with_chance(40) && may_turn;
     const std::int64_t few = std::min<std::int64_t>(between(1, 20), kv_length_);
     const std::int64_t some = one_of<std::int64_t>({1, few, kv_length_});
+    appends_ = true;
     add("append=" + std::to_string(turns ? query_length_ : some));
     if (turns) add("rotary=" + one_of<std::string>({"half-split", "interleaved"}));
   }
@@ -234,6 +236,21 @@ class Draw {
   void many_keys() {
     if (!with_chance(4) || layout_ == "packed" || !kv_lengths_.empty()) return;
     enlarge(kv_length_, between(3001, 60'000));
+  }
+
+  /// Of the last quarter of a length, so that most often the same blocks suit it.
+  std::int64_t shortened(std::int64_t length) { return length - between(0, length / 4); }
+
+  /// Drawn after all else, so that variants differ in nothing else. Appended keys stay as many as there are.
+  void other_lengths(std::uint64_t variant) {
+    random_.discard(variant);
+    if (appends_) return;
+    query_length_ = shortened(query_length_);
+    kv_length_ = shortened(kv_length_);
+    if (layout_ == "packed") query_length_ = kv_length_ = std::max(query_length_, kv_length_);
+    if (!query_lengths_.empty()) query_lengths_ = list(query_length_);
+    if (!kv_lengths_.empty())
+      kv_lengths_ = sequences_ && layout_ == "packed" ? query_lengths_ : list(kv_length_);
   }
 
   void add_given(const char* word, const std::string& value) {
@@ -266,7 +283,7 @@ class Draw {
   std::int64_t batch_ = 1, kv_heads_ = 1, group_ = 1, query_length_ = 1, kv_length_ = 1;
   std::int64_t head_dim_ = 1, value_dim_ = 1, shift_ = 0;
   bool quantised_ = false, blocks_ = false, sequences_ = false, packed_queries_ = false, contiguous_ = true;
-  bool has_dropout_ = false;
+  bool has_dropout_ = false, appends_ = false;
   /// Values of words; empty where the problem has no such word.
   std::string type_, output_, layout_, query_lengths_, kv_lengths_, mask_, mask_dims_, scale_, data_,
       magnitude_;
@@ -274,8 +291,8 @@ class Draw {
 
 }  // namespace
 
-std::string random_problem(std::uint64_t seed, bool with_score_functions) {
-  return Draw(seed, with_score_functions).problem();
+std::string random_problem(std::uint64_t seed, bool with_score_functions, std::uint64_t variant) {
+  return Draw(seed, with_score_functions).problem(variant);
 }
 
 }  // namespace vkattn::tests

@@ -7,6 +7,9 @@
 namespace vkattn::tests {
 
 /// The problem string of a seed, always the same. Its arithmetic takes a CPU about a second at the most.
-[[nodiscard]] std::string random_problem(std::uint64_t seed, bool with_score_functions);
+/// Another `variant` is the same problem with somewhat shorter queries and keys, and other lengths of batch
+/// entries, which most often needs no other pipeline.
+[[nodiscard]] std::string random_problem(std::uint64_t seed, bool with_score_functions,
+                                         std::uint64_t variant = 0);
 
 }  // namespace vkattn::tests
