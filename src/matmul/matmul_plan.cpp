@@ -83,10 +83,12 @@ Result<std::shared_ptr<const MatmulState>> make_plan(const Device& device, const
   if (Result<void> s = validate(given); !s) return s.error();
   const MatmulDesc desc = given.resolved();
   if (Result<void> s = check_built({desc.b.type}); !s) return s.error();
-  return with_next_kernels(device.state().log, options,
-                           [&](const MatmulOptions& attempt, std::string_view& kernel) {
-                             return plan_kernel(device, desc, attempt, kernel);
-                           });
+  return with_next_kernels(
+      device.state().log, options,
+      [&](const MatmulOptions& attempt, std::string_view& kernel) {
+        return plan_kernel(device, desc, attempt, kernel);
+      },
+      is_not_compiled);
 }
 
 }  // namespace
