@@ -302,5 +302,47 @@ TEST_F(SelfTestTest, LayersTakeTheirPlansFromTheCaller) {
   EXPECT_EQ(refused.error().message, "of no use");
 }
 
+/// Tensors of a layer would be bound to other shapes, or handles of one device given to another.
+TEST_F(SelfTestTest, LayersRefusePlansOfOtherProblemsAndDevices) {
+  const Device& device = runtime().device();
+  const auto forward = [&](const MultiHeadAttentionOptions& options, const char* name, const char* what) {
+    const auto refused = MultiHeadAttentionPlan::create(device, small_layer(), options);
+    ASSERT_FALSE(refused.ok()) << name;
+    EXPECT_TRUE(names(refused.error(), ErrorCode::kInvalidArgument, {name, what}));
+  };
+  const auto backward = [&](const MultiHeadAttentionOptions& options, const char* what) {
+    const auto refused = MultiHeadAttentionBackwardPlan::create(device, {.forward = small_layer()}, options);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_TRUE(names(refused.error(), ErrorCode::kInvalidArgument, {"make_backward", what}));
+  };
+  RuntimeOptions again;
+  again.device = capabilities().device_name;
+  again.pipeline_cache = false;
+  const Runtime other = Runtime::create(again).value();
+  const auto with = [&](const Device& on, bool changes) {
+    MultiHeadAttentionOptions attention, products, gradients;
+    attention.make_attention = [&on, changes](AttentionDesc desc, const PlanOptions& how) {
+      if (changes) desc.softcap = 5;
+      return AttentionPlan::create(on, desc, how);
+    };
+    products.make_matmul = [&on, changes](MatmulDesc desc, const MatmulOptions& how) {
+      if (changes) desc.has_bias = !desc.has_bias;
+      return MatmulPlan::create(on, desc, how);
+    };
+    gradients.make_backward = [&on, changes](BackwardDesc desc, const BackwardOptions& how) {
+      if (changes) desc.has_grad_query = !desc.has_grad_query;
+      return BackwardPlan::create(on, desc, how);
+    };
+    for (MultiHeadAttentionOptions* const each : {&attention, &products, &gradients})
+      each->deferred_compilation = true;
+    const char* const what = changes ? "another problem" : "another VkDevice";
+    forward(attention, "make_attention", what);
+    forward(products, "make_matmul", what);
+    backward(gradients, what);
+  };
+  with(other.device(), false);
+  with(device, true);
+}
+
 }  // namespace
 }  // namespace vkattn::tests
