@@ -107,7 +107,7 @@ std::string BackwardPlan::configuration() const {
                          name(attention.key.type), " ", name(attention.value.type), " ",
                          name(desc.grad_output->type), ", d", attention.head_dim, " dv", attention.value_dim,
                          ", ", state_->selection.kernel.summary, ", code ", std::hex,
-                         detail::hash_of(passes));
+                         detail::hash_of(passes, detail::offered_modes(state_->device->capabilities)));
 }
 
 bool BackwardPlan::uses_matrix_units() const {

@@ -131,7 +131,8 @@ std::string MatmulPlan::configuration() const {
   passes = passes.first(std::min<std::size_t>(passes.size(), 1));
   return detail::message("matmul ", kernel_name(), ", ", desc.a_is_ones ? "ones" : name(desc.a.type), " ",
                          name(desc.b.type), " ", name(desc.output.type), ", ",
-                         state_->selection.config.summary, ", code ", std::hex, detail::hash_of(passes));
+                         state_->selection.config.summary, ", code ", std::hex,
+                         detail::hash_of(passes, detail::offered_modes(state_->device->capabilities)));
 }
 
 bool MatmulPlan::uses_matrix_units() const {

@@ -2,6 +2,7 @@
 #include <vkattn/self_test.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -139,6 +140,27 @@ TEST_F(SelfTestTest, OfProductsLoadAsTheirProducts) {
     ASSERT_TRUE(small.ok()) << small.error().message;
     EXPECT_EQ(small->configuration(), plan->configuration());
   }
+}
+
+/// Outcomes are kept by it.
+TEST_F(SelfTestTest, ConfigurationsTellTheModesOfTheDevice) {
+  const MatmulDesc desc = product(64, 64, 64, DataType::kFloat32);
+  const AttentionDesc attention = parsed("h2 64x64 d32").desc;
+  const BackwardDesc gradients = gradients_of("h2 64x64 d32");
+  const auto configurations = [&](const Device& device) {
+    const auto products = MatmulPlan::create(device, desc, {.kernel = "lane", .deferred_compilation = true});
+    const auto forward =
+        AttentionPlan::create(device, attention, {.kernel = "lane", .deferred_compilation = true});
+    const auto backward =
+        BackwardPlan::create(device, gradients, {.kernel = "lane", .deferred_compilation = true});
+    return std::array{products.value().configuration(), forward.value().configuration(),
+                      backward.value().configuration()};
+  };
+  const auto own = configurations(runtime().device());
+  const auto other = configurations(
+      device_with([](Capabilities& c) { c.rounds_float16_to_nearest = !c.rounds_float16_to_nearest; }));
+  for (std::size_t i = 0; i < own.size(); ++i) EXPECT_NE(own[i], other[i]);
+  EXPECT_EQ(configurations(device_with([](Capabilities&) {})), own);
 }
 
 TEST_F(SelfTestTest, OfTimesIsRight) {

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
+#include "program/program.hpp"
 #include "support/problem_text.hpp"
 #include "support/text.hpp"
 
@@ -100,6 +102,23 @@ TEST(TimedProblem, IsValidWithTensorsOfItsSize) {
       EXPECT_LE(tensors[row.range].size(), bytes + 3) << problem << ", " << row.name;
     }
   }
+}
+
+/// The key of an outcome.
+TEST(HashOfPasses, TellsSubgroupSizesAndModes) {
+  std::vector<ProgramPass> passes(1);
+  passes[0].specialization = {{1, 2}};
+  const std::uint64_t any = hash_of(passes, {});
+  EXPECT_EQ(hash_of(passes, {}), any);
+  EXPECT_NE(hash_of(passes, {.maximal_reconvergence = true}), any);
+  EXPECT_NE(hash_of(passes, {.subgroup_uniform_control_flow = true}),
+            hash_of(passes, {.maximal_reconvergence = true}));
+  EXPECT_NE(hash_of(passes, {.float16_to_nearest = true}), any);
+  passes[0].required_subgroup_size = 16;
+  const std::uint64_t of_16 = hash_of(passes, {});
+  passes[0].required_subgroup_size = 32;
+  EXPECT_NE(of_16, any);
+  EXPECT_NE(hash_of(passes, {}), of_16);
 }
 
 }  // namespace
