@@ -183,7 +183,8 @@ struct MultiHeadAttentionOptions {
   std::uint64_t max_dispatch_ns = 0;  ///< as PlanOptions::max_dispatch_ns
   bool deferred_compilation = false;  ///< leave compilation to compile()
   /// What makes the plans of steps, on the layer's device, in place of their create(): so that each can be
-  /// tested before it is used (self_test.hpp). Called while the layer is planned, not later.
+  /// tested before it is used (self_test.hpp). Called while the layer is planned, not later. Plans on another
+  /// device or of another descriptor than they are called with are refused.
   /// @{
   std::function<Result<AttentionPlan>(const AttentionDesc&, const PlanOptions&)> make_attention{};
   std::function<Result<BackwardPlan>(const BackwardDesc&, const BackwardOptions&)> make_backward{};

@@ -107,8 +107,9 @@ class AttentionPlan {
   [[nodiscard]] std::string_view kernel_name() const;
   /// The block sizes it was made with.
   [[nodiscard]] const TileSizes& tile() const;
-  /// Kernel, types, dims and block sizes in words, and a hash of the code and its constants: equal for plans
-  /// whose pipelines do the same, for one driver.
+  /// Kernel, types, dims and block sizes in words, and a hash of the code, its constants, the subgroup size
+  /// that it asks for and the execution modes that the device offers: equal for plans whose pipelines do the
+  /// same, for one driver.
   [[nodiscard]] std::string configuration() const;
   /// A few lines for a person: the problem, the kernel and its configuration, every refusal, the dispatches.
   [[nodiscard]] std::string describe() const;

@@ -51,9 +51,10 @@ struct RuntimeOptions {
   /// none. A file that is corrupt or of another device is ignored; AttentionPlan::describe() says so.
   std::filesystem::path tuning_file;
   /// Try each path on matrix units once on a small problem, and use another kernel where its results are
-  /// wrong; on GPUs also time it on a larger one, and use the next kernel where that takes less than 1 / 1.5
-  /// of the time (some tens of milliseconds and the compilation of both, once). Outcomes are kept in the
-  /// folder of the pipeline cache, unless `pipeline_cache` is off. Off: only outcomes that are kept count.
+  /// wrong. Of attention alone, on GPUs, also time it on a larger one, and use the next kernel where that
+  /// takes less than 1 / 1.5 of the time (some tens of milliseconds and the compilation of both, once):
+  /// gradients and products are not timed. Outcomes are kept in the folder of the pipeline cache, unless
+  /// `pipeline_cache` is off. Off: only outcomes that are kept count.
   bool self_tests = true;
 };
 

@@ -74,7 +74,7 @@ class SelfTest {
   [[nodiscard]] VkDeviceSize buffer_bytes() const;
   /// Writes the inputs, and outputs that are no results, to the buffer's memory: buffer_bytes() of it.
   [[nodiscard]] Result<void> fill(std::span<std::byte> memory) const;
-  /// `buffer` begins at a multiple of minStorageBufferOffsetAlignment and has buffer_bytes().
+  /// `buffer` begins at a multiple of minStorageBufferOffsetAlignment and of 16, and has buffer_bytes().
   [[nodiscard]] Result<Bindings> make_bindings(const BufferRange& buffer) const;
   /// With a barrier that makes the results visible to the host.
   void record(VkCommandBuffer commands, const Bindings& bindings) const noexcept;

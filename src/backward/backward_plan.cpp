@@ -46,10 +46,12 @@ Result<std::shared_ptr<const BackwardState>> make_plan(const Device& device, con
                                                        const BackwardOptions& options) {
   if (Result<void> s = validate(given); !s) return s.error();
   const BackwardDesc desc = given.resolved();
-  return with_next_kernels(device.state().log, options,
-                           [&](const BackwardOptions& attempt, std::string_view& kernel) {
-                             return plan_kernel(device, desc, attempt, kernel);
-                           });
+  return with_next_kernels(
+      device.state().log, options,
+      [&](const BackwardOptions& attempt, std::string_view& kernel) {
+        return plan_kernel(device, desc, attempt, kernel);
+      },
+      is_not_compiled);
 }
 
 std::string gradient_names(const BackwardDesc& desc) {
@@ -105,7 +107,7 @@ std::string BackwardPlan::configuration() const {
                          name(attention.key.type), " ", name(attention.value.type), " ",
                          name(desc.grad_output->type), ", d", attention.head_dim, " dv", attention.value_dim,
                          ", ", state_->selection.kernel.summary, ", code ", std::hex,
-                         detail::hash_of(passes));
+                         detail::hash_of(passes, detail::offered_modes(state_->device->capabilities)));
 }
 
 bool BackwardPlan::uses_matrix_units() const {

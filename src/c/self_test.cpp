@@ -17,9 +17,7 @@ uint32_t vkattn_plan_needs_self_test(const vkattn_plan* plan) {
 vkattn_result vkattn_self_test_create(vkattn_device* device, const vkattn_plan* plan, VkPipelineCache cache,
                                       vkattn_self_test** test, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (device == nullptr || plan == nullptr || test == nullptr) {
-      return c::invalid("device, plan or test is null");
-    }
+    if (Result<void> s = c::check_given({{device, "device"}, {plan, "plan"}, {test, "test"}}); !s) return s;
     *test = nullptr;
     auto made = c::with_kernel_plan(
         *plan,
@@ -39,7 +37,7 @@ VkDeviceSize vkattn_self_test_buffer_bytes(const vkattn_self_test* test) {
 vkattn_result vkattn_self_test_fill(const vkattn_self_test* test, void* memory, size_t bytes,
                                     vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (test == nullptr || memory == nullptr) return c::invalid("test or memory is null");
+    if (Result<void> s = c::check_given({{test, "test"}, {memory, "memory"}}); !s) return s;
     return test->test.fill({static_cast<std::byte*>(memory), bytes});
   });
 }
@@ -47,7 +45,7 @@ vkattn_result vkattn_self_test_fill(const vkattn_self_test* test, void* memory, 
 vkattn_result vkattn_self_test_record(vkattn_self_test* test, VkCommandBuffer commands, VkBuffer buffer,
                                       VkDeviceSize offset, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (test == nullptr || commands == nullptr) return c::invalid("test or commands is null");
+    if (Result<void> s = c::check_given({{test, "test"}, {commands, "commands"}}); !s) return s;
     if (test->bindings) return c::invalid("this self-test was recorded already: make another");
     auto bindings = test->test.make_bindings({buffer, offset, test->test.buffer_bytes()});
     if (!bindings) return bindings.error();
@@ -60,7 +58,7 @@ vkattn_result vkattn_self_test_record(vkattn_self_test* test, VkCommandBuffer co
 vkattn_result vkattn_self_test_check(const vkattn_self_test* test, const void* memory, size_t bytes,
                                      char* difference, size_t capacity, vkattn_error* error) {
   return c::run(error, [&]() -> Result<void> {
-    if (test == nullptr || memory == nullptr) return c::invalid("test or memory is null");
+    if (Result<void> s = c::check_given({{test, "test"}, {memory, "memory"}}); !s) return s;
     const auto wrong = test->test.check({static_cast<const std::byte*>(memory), bytes});
     if (!wrong) return wrong.error();
     c::copy_text(*wrong, difference, capacity);

@@ -9,6 +9,7 @@
 #include "forward/forward_program.hpp"
 #include "forward/hints.hpp"
 #include "forward/plan_state.hpp"
+#include "kernels/next_kernel.hpp"
 #include "kernels/tile_table.hpp"
 #include "vulkan/debug.hpp"
 
@@ -31,34 +32,23 @@ Result<void> check_options(const PlanOptions& options, const Capabilities& capab
 struct Choice {
   Selection selection;
   std::uint32_t kv_splits = 0;
-  bool tuned = false;  ///< by PlanOptions::tuning
 };
 
-/// What planning goes by: the options less what was found not to work.
-struct Attempt {
-  const PlanOptions& options;
-  bool use_tuning = true;
-  std::vector<KernelRefusal> refusals;
-  std::vector<std::string> notes;
-};
-
-// What was measured for a problem like this one, where that can be used.
-std::optional<Choice> tuned_choice(const AttentionDesc& desc, const Capabilities& capabilities,
-                                   Attempt& attempt) {
-  const PlanOptions& options = attempt.options;
-  if (!attempt.use_tuning || !options.tuning || options.tile) return std::nullopt;
-  attempt.notes.clear();  // of the attempt before, which tried the same
+// What was measured for a problem like this one, where that can be used. Notes say what was found.
+std::optional<Choice> tuned_choice(const PlanState& plan, std::vector<std::string>& notes) {
+  const PlanOptions& options = plan.options;
+  if (!options.tuning || options.tile) return std::nullopt;
   if (!options.tuning->warning.empty()) {
-    attempt.notes.push_back(message("tuning: ", options.tuning->warning));
+    notes.push_back(message("tuning: ", options.tuning->warning));
     return std::nullopt;
   }
-  const TunedProblem* const tuned = options.tuning->nearest(desc);
+  const TunedProblem* const tuned = options.tuning->nearest(plan.desc);
   if (tuned == nullptr || (!options.kernel.empty() && options.kernel != tuned->best.kernel))
     return std::nullopt;
   const std::string what = message(tuned->best.kernel, " (", to_string(tuned->best.tile), "), measured for '",
                                    tuned->problem, "' in ", options.tuning->source);
   const auto cannot = [&](const std::string& reason) {
-    attempt.notes.push_back(message("tuning: cannot use ", what, ": ", reason));
+    notes.push_back(message("tuning: cannot use ", what, ": ", reason));
     return std::nullopt;
   };
   // Of a file made by hand nothing is used that no test has seen.
@@ -67,24 +57,14 @@ std::optional<Choice> tuned_choice(const AttentionDesc& desc, const Capabilities
     return cannot("these block sizes are not in the tile table");
   }
   auto selection =
-      select_kernel(desc, capabilities,
-                    {tuned->best.kernel, &tuned->best.tile, attempt.refusals, options.strict_nonfinite});
+      select_kernel(plan.desc, plan.device->capabilities,
+                    {tuned->best.kernel, &tuned->best.tile, options.refusals, options.strict_nonfinite});
   if (!selection) return cannot(selection.error().message);
-  attempt.notes.push_back(message("tuning: ", what));
+  notes.push_back(message("tuning: ", what));
   // What a window leaves of the keys decides how often to split them.
-  const bool same_window = tuned->desc.window == desc.window;
+  const bool same_window = tuned->desc.window == plan.desc.window;
   const std::uint32_t splits = options.kv_splits == 0 && same_window ? tuned->kv_splits : options.kv_splits;
-  return Choice{*std::move(selection), splits, true};
-}
-
-Result<Choice> choose(const AttentionDesc& desc, const Capabilities& capabilities, Attempt& attempt) {
-  if (auto tuned = tuned_choice(desc, capabilities, attempt)) return *std::move(tuned);
-  const PlanOptions& options = attempt.options;
-  const TileSizes* const tile = options.tile ? &*options.tile : nullptr;
-  auto selection =
-      select_kernel(desc, capabilities, {options.kernel, tile, attempt.refusals, options.strict_nonfinite});
-  if (!selection) return selection.error();
-  return Choice{*std::move(selection), options.kv_splits, false};
+  return Choice{*std::move(selection), splits};
 }
 
 // Layout and program of a choice.
@@ -101,8 +81,8 @@ Result<ProgramDesc> lay_out_choice(const Choice& choice, const Capabilities& cap
   return forward_program(request, plan.layout, plan.options, plan.kernel_pass);
 }
 
-// Lays out and compiles what was chosen.
-Result<void> build_choice(const Choice& choice, PlanState& plan) {
+// Lays out and compiles what was chosen, and makes it the plan's.
+Result<void> build_choice(Choice choice, PlanState& plan) {
   const PlanOptions& options = plan.options;
   auto desc = plan.desc.is_empty() ? Result<ProgramDesc>(ProgramDesc{})
                                    : lay_out_choice(choice, plan.device->capabilities, plan);
@@ -112,37 +92,38 @@ Result<void> build_choice(const Choice& choice, PlanState& plan) {
                                   options.capture_statistics, options.deferred_compilation});
   if (!program) return program.error();
   plan.program = *std::move(program);
+  plan.selection = std::move(choice.selection);
   return {};
 }
 
 // What a kernel accepts may still not fit the device, as where it cannot cut the keys of one head, a score
-// function may not compile in it, and a driver may not compile it: then the next kernel is asked, unless one
-// was asked for by name.
-Result<void> plan_kernel(PlanState& plan) {
-  Attempt attempt{plan.options, true, plan.options.refusals, {}};
-  for (;;) {
-    auto choice = choose(plan.desc, plan.device->capabilities, attempt);
-    if (!choice) return choice.error();
-    const Result<void> built = build_choice(*choice, plan);
-    if (built) {
-      plan.selection = std::move(choice->selection);
-      plan.notes = std::move(attempt.notes);
-      return {};
-    }
-    const Error& error = built.error();
-    const bool not_here = error.code == ErrorCode::kLimitExceeded || error.code == ErrorCode::kUnsupported;
-    if (!not_here) return error;
-    if (error.vk_result != VK_SUCCESS) {
-      write_log(plan.device->log, LogLevel::kWarning, choice->selection.kernel.name, ": ", error.message);
-    }
-    if (choice->tuned) {
-      attempt.use_tuning = false;
-      attempt.notes = {message(attempt.notes.back(), ": not used: ", error.message)};
-      continue;
-    }
-    if (!plan.options.kernel.empty()) return error;
-    attempt.refusals.push_back({std::string(choice->selection.kernel.name), error.message});
-  }
+// function may not compile in it, and a driver may not compile it.
+bool is_of_kernel(const Error& error) {
+  return error.code == ErrorCode::kLimitExceeded || error.code == ErrorCode::kUnsupported;
+}
+
+// By the tuning file, and whether it has worked out.
+Result<bool> plan_tuned_kernel(PlanState& plan) {
+  auto choice = tuned_choice(plan, plan.notes);
+  if (!choice) return false;
+  const std::string_view kernel = choice->selection.kernel.name;
+  const Result<void> built = build_choice(*std::move(choice), plan);
+  if (built) return true;
+  const Error& error = built.error();
+  if (!is_of_kernel(error)) return error;
+  log_refused_kernel(plan.device->log, kernel, error);
+  plan.notes.back() += message(": not used: ", error.message);
+  return false;
+}
+
+// In the device's order of preference.
+Result<void> plan_kernel(const PlanOptions& options, PlanState& plan, std::string_view& kernel) {
+  const TileSizes* const tile = options.tile ? &*options.tile : nullptr;
+  auto selection = select_kernel(plan.desc, plan.device->capabilities,
+                                 {options.kernel, tile, options.refusals, options.strict_nonfinite});
+  if (!selection) return selection.error();
+  kernel = selection->kernel.name;
+  return build_choice({*std::move(selection), options.kv_splits}, plan);
 }
 
 Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const AttentionDesc& desc,
@@ -153,7 +134,17 @@ Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const A
   plan->device = device.share();
   plan->desc = desc.resolved();
   plan->options = options;
-  if (Result<void> s = plan_kernel(*plan); !s) return s.error();
+  const auto tuned = plan_tuned_kernel(*plan);
+  if (!tuned) return tuned.error();
+  if (!*tuned) {
+    const Result<void> made = with_next_kernels(
+        plan->device->log, options,
+        [&](const PlanOptions& attempt, std::string_view& kernel) {
+          return plan_kernel(attempt, *plan, kernel);
+        },
+        is_of_kernel);
+    if (!made) return made.error();
+  }
   return std::shared_ptr<const PlanState>(std::move(plan));
 }
 

@@ -38,7 +38,7 @@ std::string AttentionPlan::configuration() const {
   return detail::message(kernel_name(), ", ", name(desc.query.type), " ", name(desc.key.type), " ",
                          name(desc.value.type), " ", name(desc.output.type), ", d", desc.head_dim, " dv",
                          desc.value_dim, ", ", plan.selection.config.summary, ", code ", std::hex,
-                         detail::hash_of(passes));
+                         detail::hash_of(passes, detail::offered_modes(plan.device->capabilities)));
 }
 
 VkDeviceSize AttentionPlan::workspace_bytes() const {

@@ -18,7 +18,7 @@ struct BlockNeeds {
 /// The first limit of the device that a block exceeds, with both numbers: "needs ...; LIMIT is ...".
 [[nodiscard]] Result<void> check_limits(const BlockNeeds& needs, const Capabilities& capabilities);
 
-/// The refusal of a kernel by what the last of its blocks exceeds.
+/// The refusal of a kernel by what the smallest of its blocks exceeds.
 [[nodiscard]] Error no_block_fits(const Result<void>& smallest);
 
 }  // namespace vkattn::detail

@@ -34,6 +34,9 @@ struct MatmulView {
 
 [[nodiscard]] MatmulView view_of(const MatmulDesc& desc, bool exchanged);
 
+/// Whether 8 neighbours of a 16-bit operand can be loaded where 4 can.
+[[nodiscard]] bool has_loads8(const MatmulOperand& operand, const MatmulDesc& desc);
+
 /// A kernel's choices for one problem on one device.
 struct MatmulConfig {
   std::string_view name;

@@ -38,6 +38,7 @@ struct MatrixTile {
     return 16 * (stage(block_rows(), a_by_outer) + stage(block_columns(), b_by_outer)) +
            4 * subgroups * shape.m * shape.n;
   }
+  [[nodiscard]] BlockNeeds needs() const { return {shared_bytes(), threads(), subgroups}; }
   [[nodiscard]] bool is_possible() const {
     return is_power(subgroups, 1, 16) && is_power(rows, 8, 128) && is_power(columns, 8, 128) &&
            is_power(inner, 8, 128) && rows % shape.m == 0 && columns % shape.n == 0 && inner % shape.k == 0;
@@ -59,40 +60,27 @@ Result<void> check_types(const MatmulDesc& desc) {
               desc.a_is_ones ? "all ones" : name(desc.a.type), " and b ", name(desc.b.type))};
 }
 
-// Whether 8 neighbours can be loaded where 4 can.
-bool has_loads8(const MatmulOperand& operand, const MatmulDesc& desc) {
-  const MatmulTensor tensor = matmul_tensors(desc)[operand.tensor];
-  const auto aligned = [](std::int64_t extent, std::int64_t stride) {
-    return extent <= 1 || stride % 8 == 0;
-  };
-  if (tensor.alignment_bytes < 16 || !aligned(desc.batch, operand.batch_stride)) return false;
-  if (operand.loads == VKATTN_MATMUL_LOADS_INNER) return aligned(operand.outer, operand.outer_stride);
-  return operand.loads == VKATTN_MATMUL_LOADS_OUTER && operand.outer % 8 == 0 &&
-         aligned(desc.inner, operand.inner_stride);
-}
-
 // The first of the tiles that fits the device, has registers for its sums and is not mostly wasted; where
-// there is none, the smallest that fits; or the reason.
+// there is none, the smallest that fits; or what the smallest of all exceeds.
 Result<MatrixTile> choose_tile(const MatmulDesc& desc, const Capabilities& capabilities, MatrixTile tile,
                                MatmulTiles tiles) {
-  std::optional<Result<void>> fits;
-  std::optional<MatrixTile> smallest;
+  std::optional<MatrixTile> smallest, smallest_too_large;
   for (const MatmulTile& candidate : tiles) {
     tile.subgroups = candidate.subgroups;
     tile.rows = candidate.rows;
     tile.columns = candidate.columns;
     tile.inner = candidate.inner;
     if (!tile.is_possible()) continue;
-    fits = check_limits({tile.shared_bytes(), tile.threads(), tile.subgroups}, capabilities);
-    if (!*fits) continue;
+    const bool fits = check_limits(tile.needs(), capabilities).ok();
     const bool wasteful = desc.rows * 2 <= std::int64_t{tile.block_rows()} ||
                           desc.columns * 2 <= std::int64_t{tile.block_columns()};
-    if (!wasteful && tile.sums() <= most_sums(capabilities)) return tile;
+    if (fits && !wasteful && tile.sums() <= most_sums(capabilities)) return tile;
     const auto area = [](const MatrixTile& it) { return it.block_rows() * it.block_columns(); };
-    if (!smallest || area(tile) < area(*smallest)) smallest = tile;
+    std::optional<MatrixTile>& least = fits ? smallest : smallest_too_large;
+    if (!least || area(tile) < area(*least)) least = tile;
   }
   if (smallest) return *smallest;
-  if (fits) return no_block_fits(*fits);
+  if (smallest_too_large) return no_block_fits(check_limits(smallest_too_large->needs(), capabilities));
   const MatrixShape& shape = tile.shape;
   return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                message("has no block sizes for matrices of ", shape.m, "x", shape.n, "x", shape.k)};
@@ -112,6 +100,17 @@ void add_constants(const MatmulDesc& desc, const MatrixTile& tile, MatmulConfig&
 }
 
 }  // namespace
+
+bool has_loads8(const MatmulOperand& operand, const MatmulDesc& desc) {
+  const MatmulTensor tensor = matmul_tensors(desc)[operand.tensor];
+  const auto aligned = [](std::int64_t extent, std::int64_t stride) {
+    return extent <= 1 || stride % 8 == 0;
+  };
+  if (tensor.alignment_bytes < 16 || !aligned(desc.batch, operand.batch_stride)) return false;
+  if (operand.loads == VKATTN_MATMUL_LOADS_INNER) return aligned(operand.outer, operand.outer_stride);
+  return operand.loads == VKATTN_MATMUL_LOADS_OUTER && operand.outer % 8 == 0 &&
+         aligned(desc.inner, operand.inner_stride);
+}
 
 Result<MatmulConfig> configure_matmul_matrix(const MatmulDesc& desc, const Capabilities& capabilities,
                                              MatmulTiles tiles) {

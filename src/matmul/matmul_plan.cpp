@@ -83,10 +83,12 @@ Result<std::shared_ptr<const MatmulState>> make_plan(const Device& device, const
   if (Result<void> s = validate(given); !s) return s.error();
   const MatmulDesc desc = given.resolved();
   if (Result<void> s = check_built({desc.b.type}); !s) return s.error();
-  return with_next_kernels(device.state().log, options,
-                           [&](const MatmulOptions& attempt, std::string_view& kernel) {
-                             return plan_kernel(device, desc, attempt, kernel);
-                           });
+  return with_next_kernels(
+      device.state().log, options,
+      [&](const MatmulOptions& attempt, std::string_view& kernel) {
+        return plan_kernel(device, desc, attempt, kernel);
+      },
+      is_not_compiled);
 }
 
 }  // namespace
@@ -129,7 +131,8 @@ std::string MatmulPlan::configuration() const {
   passes = passes.first(std::min<std::size_t>(passes.size(), 1));
   return detail::message("matmul ", kernel_name(), ", ", desc.a_is_ones ? "ones" : name(desc.a.type), " ",
                          name(desc.b.type), " ", name(desc.output.type), ", ",
-                         state_->selection.config.summary, ", code ", std::hex, detail::hash_of(passes));
+                         state_->selection.config.summary, ", code ", std::hex,
+                         detail::hash_of(passes, detail::offered_modes(state_->device->capabilities)));
 }
 
 bool MatmulPlan::uses_matrix_units() const {

@@ -30,8 +30,6 @@ static_assert(offsetof(MatmulParams, unit_count) == offsetof(MatmulParams, first
 namespace {
 
 constexpr std::uint32_t kCombineWorkgroup = 64;
-// Parts begin at whole blocks of quantised elements.
-constexpr std::int64_t kPartUnit = 64;
 // Fewer elements are not worth a pass more.
 constexpr std::int64_t kMinPart = 256;
 constexpr std::int64_t kMaxParts = 64;

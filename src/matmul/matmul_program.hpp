@@ -8,6 +8,9 @@
 
 namespace vkattn::detail {
 
+/// Parts of `inner` have multiples of it: they begin at whole blocks of quantised elements.
+inline constexpr std::int64_t kPartUnit = 64;
+
 /// How `inner` is cut into parts, whose sums are added by a pass of their own.
 struct InnerSplit {
   std::int64_t parts = 1;

@@ -23,7 +23,7 @@ Result<AttentionPlan> attention_plan(const Device& device, const MultiHeadAttent
   how.pipeline_cache = options.pipeline_cache;
   if (how.max_dispatch_ns == 0) how.max_dispatch_ns = options.max_dispatch_ns;
   how.deferred_compilation = options.deferred_compilation;
-  return made_by(options.make_attention, device, desc.attention, how);
+  return made_by(options.make_attention, "make_attention", device, desc.attention, how);
 }
 
 Result<std::shared_ptr<const ModuleState>> make_forward(const Device& device,

@@ -155,7 +155,7 @@ Result<void> ModuleProgram::add(std::string name, const MatmulDesc& desc, const 
   how.kernel = options_.matmul_kernel;
   how.max_dispatch_ns = options_.max_dispatch_ns;
   how.deferred_compilation = options_.deferred_compilation;
-  auto plan = made_by(options_.make_matmul, device_, desc, how);
+  auto plan = made_by(options_.make_matmul, "make_matmul", device_, desc, how);
   if (!plan) return of_step(name, plan.error());
   push<MatmulPlan, MatmulTensors>(std::move(name), *std::move(plan), [places](const ModuleCall& call) {
     return MatmulTensors{places.a.in(call), places.b.in(call), places.bias.in(call), places.output.in(call)};
@@ -181,7 +181,7 @@ Result<void> ModuleProgram::add(std::string name, const BackwardDesc& desc,
   how.kernel = options_.backward_kernel;
   how.max_dispatch_ns = options_.max_dispatch_ns;
   how.deferred_compilation = options_.deferred_compilation;
-  auto plan = made_by(options_.make_backward, device_, desc, how);
+  auto plan = made_by(options_.make_backward, "make_backward", device_, desc, how);
   if (!plan) return plan.error();
   push(std::move(name), *std::move(plan), std::move(tensors));
   return {};

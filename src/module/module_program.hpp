@@ -12,9 +12,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "common/message.hpp"
 #include "module/layer_shape.hpp"
 #include "vulkan/parameter_memory.hpp"
 
@@ -83,11 +85,24 @@ struct ModuleStep {
   bool waits = false;  ///< the first of its phase that records something, and not the first of all
 };
 
-/// A plan by what makes it, where there is such, else by its create().
+/// A plan by what makes it, where there is such, else by its create(). `name` is that of the option; plans on
+/// another device or of another problem are refused.
 template <class Plan, class Desc, class Options>
 [[nodiscard]] Result<Plan> made_by(const std::function<Result<Plan>(const Desc&, const Options&)>& make,
-                                   const Device& device, const Desc& desc, const Options& options) {
-  return make ? make(desc, options) : Plan::create(device, desc, options);
+                                   std::string_view name, const Device& device, const Desc& desc,
+                                   const Options& options) {
+  if (!make) return Plan::create(device, desc, options);
+  auto plan = make(desc, options);
+  if (!plan) return plan;
+  if (!plan->is_on(device)) {
+    return invalid("MultiHeadAttentionOptions::", name,
+                   " made a plan on another VkDevice: make it on the one that the layer is planned on");
+  }
+  if (plan->desc() != desc.resolved()) {
+    return invalid("MultiHeadAttentionOptions::", name,
+                   " made a plan of another problem: make it of the descriptor that it is called with");
+  }
+  return plan;
 }
 
 struct MatmulPlaces {

@@ -42,7 +42,7 @@ std::string pass_names(const ProgramDesc& program) {
 
 }  // namespace
 
-std::uint64_t hash_of(std::span<const ProgramPass> passes) {
+std::uint64_t hash_of(std::span<const ProgramPass> passes, const ExecutionModes& modes) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, 64 bits (Fowler, Noll and Vo)
   const auto add = [&](std::uint32_t word) { hash = (hash ^ word) * 0x100000001b3ULL; };
   for (const ProgramPass& pass : passes) {
@@ -51,6 +51,11 @@ std::uint64_t hash_of(std::span<const ProgramPass> passes) {
       add(value.id);
       add(value.value);
     }
+    add(pass.required_subgroup_size);
+  }
+  for (const bool mode :
+       {modes.maximal_reconvergence, modes.subgroup_uniform_control_flow, modes.float16_to_nearest}) {
+    add(mode ? 1 : 0);
   }
   return hash;
 }

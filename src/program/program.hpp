@@ -21,6 +21,7 @@
 #include "vulkan/debug.hpp"
 #include "vulkan/descriptors.hpp"
 #include "vulkan/device_state.hpp"
+#include "vulkan/execution_modes.hpp"
 #include "vulkan/parameter_memory.hpp"
 #include "vulkan/pipeline.hpp"
 #include "vulkan/shader_code.hpp"
@@ -100,8 +101,9 @@ struct ProgramPass {
   std::optional<PassBarrier> barrier;        ///< before it, unless it is the first to be recorded
 };
 
-/// Of code and constants: equal for passes whose pipelines do the same, for one driver.
-[[nodiscard]] std::uint64_t hash_of(std::span<const ProgramPass> passes);
+/// Of code, constants, subgroup sizes and the modes that the device offers: equal for passes whose pipelines
+/// do the same, for one driver.
+[[nodiscard]] std::uint64_t hash_of(std::span<const ProgramPass> passes, const ExecutionModes& modes);
 
 /// One dispatch: a run of a pass's units on a set.
 struct ProgramStep {

@@ -1,4 +1,5 @@
 // Self-tests of attention.
+#include "kernels/split.hpp"
 #include "self_test/small_problem.hpp"
 #include "self_test/small_test.hpp"
 
@@ -30,6 +31,19 @@ class AttentionTest final : public SmallTestOf<AttentionPlan> {
 };
 
 }  // namespace
+
+Result<AttentionPlan> small_plan(const Device& device, const AttentionPlan& plan,
+                                 VkPipelineCache pipeline_cache, TestPurpose purpose) {
+  PlanOptions options;
+  options.kernel = plan.kernel_name();
+  options.tile = plan.tile();
+  options.pipeline_cache = pipeline_cache;
+  options.kv_splits = 1;
+  const AttentionDesc desc = purpose == TestPurpose::kTime
+                                 ? timed_problem(plan.desc(), compute_units(device.capabilities()))
+                                 : small_problem(plan.desc());
+  return AttentionPlan::create(device, desc, options);
+}
 
 std::unique_ptr<SmallTest> small_test(AttentionPlan plan) {
   return std::make_unique<AttentionTest>(std::move(plan));

@@ -1,4 +1,5 @@
 // Self-tests of gradients.
+#include <algorithm>
 #include <array>
 
 #include "backward/gradient_table.hpp"
@@ -123,9 +124,20 @@ BackwardDesc small_backward(const BackwardDesc& desc) {
   if (!any) small.has_grad_query = true;
   for (auto* const gradient :
        {&small.grad_output, &small.grad_query, &small.grad_key, &small.grad_value, &small.grad_mask}) {
-    if (*gradient) (*gradient)->strides.reset();
+    if (!*gradient) continue;
+    (*gradient)->strides.reset();
+    (*gradient)->alignment_bytes = std::min((*gradient)->alignment_bytes, kSmallAlignment);
   }
   return small.resolved();
+}
+
+Result<BackwardPlan> small_plan(const Device& device, const BackwardPlan& plan,
+                                VkPipelineCache pipeline_cache) {
+  BackwardOptions options;
+  options.kernel = plan.kernel_name();
+  options.pipeline_cache = pipeline_cache;
+  // Block sizes follow from types and dims, which are the same.
+  return BackwardPlan::create(device, small_backward(plan.desc()), options);
 }
 
 std::unique_ptr<SmallTest> small_test(BackwardPlan plan) {

@@ -2,10 +2,13 @@
 #include <algorithm>
 
 #include "common/integers.hpp"
+#include "matmul/matmul_program.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "reference/matmul.hpp"
 #include "self_test/small_numbers.hpp"
+#include "self_test/small_problem.hpp"
 #include "self_test/small_test.hpp"
+#include "shared/matmul_constants.h"
 
 namespace vkattn::detail {
 
@@ -14,19 +17,38 @@ namespace {
 // What kernels load at a time divides this, or what they are given has the same remainder.
 constexpr std::int64_t kLoads = 8;
 
-// One matrix of the small sizes with neighbours as the other has them, and its distances' remainders.
-MatrixDesc small_matrix(const MatrixDesc& desc, std::int64_t rows, std::int64_t columns) {
+// The least distance between lines of so many elements that has the remainder.
+std::int64_t line(std::int64_t elements, std::int64_t remainder) {
+  return elements + ((remainder - elements) % kLoads + kLoads) % kLoads;
+}
+
+// Strides of an operand of other sizes that is loaded as the plan's. The plan's own would not do: those of
+// extents of 1 and those between batches decide as well, and the small product has neither.
+MatrixStrides small_strides(const MatmulDesc& desc, const MatmulOperand& operand, std::int64_t outer,
+                            std::int64_t inner, bool outer_is_row) {
+  const bool single = operand.loads == VKATTN_MATMUL_LOADS_SINGLE;
+  const bool along_outer =
+      single ? operand.outer_stride < operand.inner_stride : operand.loads == VKATTN_MATMUL_LOADS_OUTER;
+  const std::int64_t step = single ? 2 : 1;
+  const std::int64_t remainder = single ? 1 : has_loads8(operand, desc) ? 0 : 4;
+  const std::int64_t distance = line((along_outer ? outer : inner) * step, remainder);
+  return along_outer == outer_is_row ? MatrixStrides{0, step, distance} : MatrixStrides{0, distance, step};
+}
+
+MatrixDesc small_matrix(const MatrixDesc& desc, const MatrixStrides& strides) {
   MatrixDesc small = desc;
+  small.alignment_bytes = std::min(desc.alignment_bytes, kSmallAlignment);
   small.strides.reset();
-  if (block_elements(desc.type) > 1) return small;
-  const MatrixStrides& given = *desc.strides;
-  const auto line = [](std::int64_t compact, std::int64_t stride) {
-    return compact + ((stride - compact) % kLoads + kLoads) % kLoads;
-  };
-  const bool by_column = given.row == 1 && given.column != 1;
-  small.strides = by_column ? MatrixStrides{0, 1, line(rows, given.column)}
-                            : MatrixStrides{0, line(columns, given.row), 1};
+  if (block_elements(desc.type) == 1) small.strides = strides;
   return small;
+}
+
+// More than one block of a subgroup's, the last not full, with the remainder that decides what is loaded at a
+// time. Fewer than the invocations of a workgroup stay as many: lane gives them the other matrix.
+std::int64_t small_size(std::int64_t given, std::int64_t blocks, const MatmulTile& tile) {
+  if (given != 0 && given < std::int64_t{tile.threads}) return given;
+  const std::int64_t least = std::max<std::int64_t>(blocks, tile.threads);
+  return divide_up(least, kLoads) * kLoads + kLoads + given % kLoads;
 }
 
 class MatmulTest final : public SmallTestOf<MatmulPlan> {
@@ -77,19 +99,33 @@ class MatmulTest final : public SmallTestOf<MatmulPlan> {
 }  // namespace
 
 MatmulDesc small_product(const MatmulDesc& desc, const MatmulTile& tile) {
-  // Of each size more than one block, and the remainder that decides what is loaded at a time.
-  const auto size = [](std::int64_t blocks, std::int64_t given) { return blocks + kLoads + given % kLoads; };
   MatmulDesc small = desc;
   small.batch = 1;
-  small.rows = size(std::int64_t{tile.rows} * std::max(tile.subgroups, 1U), desc.rows);
-  small.columns = size(std::int64_t{tile.columns} * 2, desc.columns);
-  small.inner = size(std::int64_t{tile.inner} * 3, desc.inner);
+  small.rows = small_size(desc.rows, std::int64_t{tile.rows} * std::max(tile.subgroups, 1U), tile);
+  small.columns = small_size(desc.columns, std::int64_t{tile.columns} * 2, tile);
+  // Several steps, and enough of them for two parts.
+  const std::int64_t steps = std::max(std::int64_t{tile.inner} * 3, kPartUnit * 2);
   const std::int64_t block = block_elements(desc.b.type);
-  small.inner = divide_up(small.inner, block) * block;
-  small.a = small_matrix(desc.a, small.rows, small.inner);
-  small.b = small_matrix(desc.b, small.inner, small.columns);
-  small.output = small_matrix(desc.output, small.rows, small.columns);
+  small.inner = divide_up(steps + kLoads + desc.inner % kLoads, block) * block;
+  const MatmulView view = view_of(desc, false);
+  small.a = small_matrix(desc.a, small_strides(desc, view.a, small.rows, small.inner, true));
+  small.b = small_matrix(desc.b, small_strides(desc, view.b, small.columns, small.inner, false));
+  const MatrixStrides& output = *desc.output.strides;
+  const bool by_column = output.row == 1 && output.column != 1;
+  small.output =
+      small_matrix(desc.output, by_column ? MatrixStrides{0, 1, line(small.rows, output.column % kLoads)}
+                                          : MatrixStrides{0, line(small.columns, output.row % kLoads), 1});
   return small.resolved();
+}
+
+Result<MatmulPlan> small_plan(const Device& device, const MatmulPlan& plan, VkPipelineCache pipeline_cache) {
+  MatmulOptions options;
+  options.kernel = plan.kernel_name();
+  options.tile = plan.tile();
+  options.pipeline_cache = pipeline_cache;
+  // A split one writes other results, to the workspace.
+  options.inner_splits = plan.requirements().workspace_bytes == 0 ? 1 : 2;
+  return MatmulPlan::create(device, small_product(plan.desc(), plan.tile()), options);
 }
 
 std::unique_ptr<SmallTest> small_test(MatmulPlan plan) {

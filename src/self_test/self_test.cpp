@@ -8,8 +8,6 @@
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
-#include "kernels/split.hpp"
-#include "self_test/small_problem.hpp"
 #include "self_test/small_test.hpp"
 #include "vulkan/device_state.hpp"
 
@@ -56,16 +54,15 @@ struct SelfTestState {
 
 namespace {
 
-/// A test on the plan of the small problem that `desc_of()` gives.
-template <class Plan, class Options, class DescOf>
-Result<std::unique_ptr<SelfTestState>> make_test(const Device& device, const Plan& plan, Options options,
-                                                 const DescOf& desc_of) {
+/// A test on the plan that small_plan() makes of it.
+template <class Plan, class... More>
+Result<std::unique_ptr<SelfTestState>> make_test(const Device& device, const Plan& plan,
+                                                 VkPipelineCache pipeline_cache, More... more) {
   if (!plan.is_on(device)) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "the plan was made on another VkDevice: give the device that it was made on"};
   }
-  options.kernel = plan.kernel_name();
-  auto small = Plan::create(device, desc_of(), options);
+  auto small = small_plan(device, plan, pipeline_cache, more...);
   if (!small) return small.error();
   return std::make_unique<SelfTestState>(device.share(), small_test(*std::move(small)));
 }
@@ -95,15 +92,7 @@ bool SelfTest::is_needed(const MatmulPlan& plan) noexcept {
 Result<SelfTest> SelfTest::create(const Device& device, const AttentionPlan& plan,
                                   VkPipelineCache pipeline_cache, TestPurpose purpose) {
   return detail::without_exceptions([&]() -> Result<SelfTest> {
-    PlanOptions options;
-    options.tile = plan.tile();
-    options.pipeline_cache = pipeline_cache;
-    options.kv_splits = 1;
-    auto state = detail::make_test(device, plan, options, [&] {
-      return purpose == TestPurpose::kTime
-                 ? detail::timed_problem(plan.desc(), detail::compute_units(device.capabilities()))
-                 : detail::small_problem(plan.desc());
-    });
+    auto state = detail::make_test(device, plan, pipeline_cache, purpose);
     if (!state) return state.error();
     return SelfTest(*std::move(state));
   });
@@ -112,11 +101,7 @@ Result<SelfTest> SelfTest::create(const Device& device, const AttentionPlan& pla
 Result<SelfTest> SelfTest::create(const Device& device, const BackwardPlan& plan,
                                   VkPipelineCache pipeline_cache) {
   return detail::without_exceptions([&]() -> Result<SelfTest> {
-    BackwardOptions options;
-    options.pipeline_cache = pipeline_cache;
-    // Block sizes follow from types and dims, which are the same.
-    auto state =
-        detail::make_test(device, plan, options, [&] { return detail::small_backward(plan.desc()); });
+    auto state = detail::make_test(device, plan, pipeline_cache);
     if (!state) return state.error();
     return SelfTest(*std::move(state));
   });
@@ -125,13 +110,7 @@ Result<SelfTest> SelfTest::create(const Device& device, const BackwardPlan& plan
 Result<SelfTest> SelfTest::create(const Device& device, const MatmulPlan& plan,
                                   VkPipelineCache pipeline_cache) {
   return detail::without_exceptions([&]() -> Result<SelfTest> {
-    MatmulOptions options;
-    options.tile = plan.tile();
-    options.pipeline_cache = pipeline_cache;
-    // A split one writes other results, to the workspace.
-    options.inner_splits = plan.requirements().workspace_bytes == 0 ? 1 : 2;
-    auto state = detail::make_test(device, plan, options,
-                                   [&] { return detail::small_product(plan.desc(), plan.tile()); });
+    auto state = detail::make_test(device, plan, pipeline_cache);
     if (!state) return state.error();
     return SelfTest(*std::move(state));
   });

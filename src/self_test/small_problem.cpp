@@ -96,6 +96,9 @@ AttentionDesc small_problem(const AttentionDesc& desc) {
   const bool left_out = desc.query_lengths != Lengths::kUniform || desc.cache != small.cache ||
                         desc.weights != small.weights || desc.score_function;
   if (left_out && small.softcap == 0) small.softcap = 30;
+  for (TensorDesc* const tensor : {&small.query, &small.key, &small.value, &small.output}) {
+    tensor->alignment_bytes = std::min(tensor->alignment_bytes, kSmallAlignment);
+  }
   small.has_lse = true;
   small.set_layout(Layout::kBhsd);
   return small.resolved();

@@ -5,12 +5,17 @@
 #include <vkattn/host_tensors.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "attention/tensor_table.hpp"
 
 namespace vkattn::detail {
+
+/// What tensors of small problems promise of their places, at most. It is that of every tensor in the buffer,
+/// whatever more the plan's were promised to have, and no kernel loads more bytes at a time.
+inline constexpr std::uint32_t kSmallAlignment = 16;
 
 /// Of a batch of 1, BHSD and with lse: has what a problem does to its scores. Where its keys lie is of no
 /// matter to the matrices.

@@ -4,6 +4,7 @@
 #include <vkattn/backward.hpp>
 #include <vkattn/matmul.hpp>
 #include <vkattn/plan.hpp>
+#include <vkattn/self_test.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -51,6 +52,17 @@ class SmallTestOf : public SmallTest {
   Plan plan_;
 };
 
+/// What stands for a plan in its test: a plan of small_problem() or timed_problem(), small_backward() and
+/// small_product() with the plan's kernel and block sizes.
+/// @{
+[[nodiscard]] Result<AttentionPlan> small_plan(const Device& device, const AttentionPlan& plan,
+                                               VkPipelineCache pipeline_cache, TestPurpose purpose);
+[[nodiscard]] Result<BackwardPlan> small_plan(const Device& device, const BackwardPlan& plan,
+                                              VkPipelineCache pipeline_cache);
+[[nodiscard]] Result<MatmulPlan> small_plan(const Device& device, const MatmulPlan& plan,
+                                            VkPipelineCache pipeline_cache);
+/// @}
+
 /// Tests on a plan of small_problem() or timed_problem(), small_backward() and small_product().
 /// @{
 [[nodiscard]] std::unique_ptr<SmallTest> small_test(AttentionPlan plan);
@@ -62,8 +74,9 @@ class SmallTestOf : public SmallTest {
 /// which have no gradient.
 [[nodiscard]] BackwardDesc small_backward(const BackwardDesc& desc);
 
-/// A product of a few blocks of so many rows, columns and elements of `inner`, the last ones not full; loaded
-/// and stored as that of the descriptor, which is resolved.
+/// A product of a few blocks of so many rows, columns and elements of `inner`, the last ones not full, which
+/// can be split; loaded as that of the descriptor, which is resolved: its configuration() is that of the
+/// plan.
 [[nodiscard]] MatmulDesc small_product(const MatmulDesc& desc, const MatmulTile& tile);
 
 }  // namespace vkattn::detail

@@ -66,8 +66,7 @@ class BackwardTest : public GpuTest, public testing::WithParamInterface<const ch
   /// Runs the problem with all gradients that it has, and compares.
   static void expect_gradients(const Problem& problem, const BackwardDesc& desc, const BackwardOptions& how) {
     SCOPED_TRACE(to_string(problem));
-    const AttentionDesc& attention = desc.attention;  // its forward pass is lane's
-    const UnrolledLoops unrolled(attention.kv_length * (attention.head_dim + attention.value_dim) >= 5000);
+    const UnrolledLoops unrolled(are_long(LoopsOf::kGradients, desc.attention));
     auto run = BackwardRun::create(runtime(), problem, desc);
     ASSERT_TRUE(run.ok()) << run.error().message;
     BackwardOptions with_cache = how;

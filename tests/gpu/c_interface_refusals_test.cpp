@@ -119,6 +119,8 @@ TEST_F(CInterfaceTest, WrongUsesOfLayersAreRefusedByName) {
   refused(vkattn_plan_get_statistics(layer, nullptr, &count, &error_), "capture_statistics");
   vkattn_self_test* test = nullptr;
   refused(vkattn_self_test_create(device_, other, VK_NULL_HANDLE, &test, &error_), "self-tests");
+  refused(vkattn_self_test_create(device_, nullptr, VK_NULL_HANDLE, &test, &error_), "plan is null");
+  refused(vkattn_self_test_fill(nullptr, nullptr, 0, &error_), "test is null");
   EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
   for (vkattn_plan* const plan : {layer, product, other})
     EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);

@@ -2,6 +2,7 @@
 #include <vkattn/self_test.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -68,6 +69,15 @@ class SelfTestTest : public GpuTest {
     EXPECT_NE(test->check(memory).value(), "") << "byte " << at;
   }
 
+  /// That the test's plan runs the same code: its outcome is kept by that.
+  static void expect_stands_for(const MatmulPlan& plan) {
+    const auto small = detail::small_plan(runtime().device(), plan, {});
+    ASSERT_TRUE(small.ok()) << small.error().message;
+    EXPECT_EQ(small->configuration(), plan.configuration());
+    EXPECT_EQ(small->requirements().workspace_bytes != 0, plan.requirements().workspace_bytes != 0)
+        << "one is split, the other is not";
+  }
+
   template <class Desc>
   static bool takes(const Desc& desc, std::string_view kernel) {
     for (const KernelSupport& support : kernel_support(desc, capabilities())) {
@@ -117,27 +127,96 @@ TEST_F(SelfTestTest, OfProductsTellsRightFromWrong) {
       const auto plan = MatmulPlan::create(runtime().device(), desc, options);
       ASSERT_TRUE(plan.ok()) << plan.error().message;
       SCOPED_TRACE(plan->configuration());
+      if (desc.inner == 4096) {
+        EXPECT_NE(plan->requirements().workspace_bytes, 0U) << "it is split";
+      }
+      expect_stands_for(*plan);
       EXPECT_EQ(SelfTest::is_needed(*plan), kernel == std::string_view("matrix"));
       expect_tells(SelfTest::create(runtime().device(), *plan));
     }
   }
 }
 
-/// The test of a product runs the code that the product does.
+/// The test of a product runs the code that the product does, whichever kernel that is.
 TEST_F(SelfTestTest, OfProductsLoadAsTheirProducts) {
   MatmulDesc odd = product(33, 70, 129, DataType::kFloat16);
   MatmulDesc turned = product(64, 64, 64, DataType::kFloat16);
   turned.a.strides = MatrixStrides{0, 1, 64};
-  for (const MatmulDesc& desc : {odd, turned, product(64, 64, 64, DataType::kFloat16)}) {
-    const auto plan = MatmulPlan::create(runtime().device(), desc);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    MatmulOptions same;
-    same.kernel = plan->kernel_name();
-    same.tile = plan->tile();
-    const auto small =
-        MatmulPlan::create(runtime().device(), detail::small_product(plan->desc(), plan->tile()), same);
-    ASSERT_TRUE(small.ok()) << small.error().message;
-    EXPECT_EQ(small->configuration(), plan->configuration());
+  MatmulDesc apart = product(64, 64, 64, DataType::kFloat16);
+  apart.a.strides = MatrixStrides{0, 128, 2};
+  MatmulDesc of_one_row = product(1, 64, 33, DataType::kFloat16);
+  MatmulDesc batches = product(64, 64, 64, DataType::kFloat16);
+  batches.batch = 2;
+  batches.b.strides = MatrixStrides{4099, 64, 1};
+  batches.output.strides = MatrixStrides{4096, 64, 1};
+  for (const MatmulDesc& desc :
+       {odd, turned, apart, of_one_row, batches, product(64, 64, 64, DataType::kFloat16)}) {
+    for (const char* const kernel : kKinds) {
+      if (!takes(desc, kernel)) continue;
+      for (const std::uint32_t splits : {1U, 3U}) {
+        MatmulOptions options;
+        options.kernel = kernel;
+        options.inner_splits = splits;
+        options.deferred_compilation = true;
+        const auto plan = MatmulPlan::create(runtime().device(), desc, options);
+        ASSERT_TRUE(plan.ok()) << plan.error().message;
+        expect_stands_for(*plan);
+      }
+    }
+  }
+}
+
+/// Outcomes are kept by it.
+TEST_F(SelfTestTest, ConfigurationsTellTheModesOfTheDevice) {
+  const MatmulDesc desc = product(64, 64, 64, DataType::kFloat32);
+  const AttentionDesc attention = parsed("h2 64x64 d32").desc;
+  const BackwardDesc gradients = gradients_of("h2 64x64 d32");
+  const auto configurations = [&](const Device& device) {
+    const auto products = MatmulPlan::create(device, desc, {.kernel = "lane", .deferred_compilation = true});
+    const auto forward =
+        AttentionPlan::create(device, attention, {.kernel = "lane", .deferred_compilation = true});
+    const auto backward =
+        BackwardPlan::create(device, gradients, {.kernel = "lane", .deferred_compilation = true});
+    return std::array{products.value().configuration(), forward.value().configuration(),
+                      backward.value().configuration()};
+  };
+  const auto own = configurations(runtime().device());
+  const auto other = configurations(
+      device_with([](Capabilities& c) { c.rounds_float16_to_nearest = !c.rounds_float16_to_nearest; }));
+  for (std::size_t i = 0; i < own.size(); ++i) EXPECT_NE(own[i], other[i]);
+  EXPECT_EQ(configurations(device_with([](Capabilities&) {})), own);
+}
+
+/// The one buffer has places for alignments of 16 bytes.
+TEST_F(SelfTestTest, TensorsMayPromiseMoreThanTheBufferHas) {
+  constexpr std::uint32_t kMore = 256;
+  const Device& device = runtime().device();
+  AttentionDesc attention = parsed("h2 64x64 d32 f16 lse").desc;
+  for (TensorDesc* const tensor : {&attention.query, &attention.key, &attention.value, &attention.output})
+    tensor->alignment_bytes = kMore;
+  BackwardDesc gradients = bench::with_all_gradients(attention).resolved();
+  for (auto* const gradient :
+       {&gradients.grad_output, &gradients.grad_query, &gradients.grad_key, &gradients.grad_value})
+    (*gradient)->alignment_bytes = kMore;
+  MatmulDesc desc = product(64, 64, 64, DataType::kFloat16);
+  for (MatrixDesc* const matrix : {&desc.a, &desc.b, &desc.output}) matrix->alignment_bytes = kMore;
+  for (const char* const kernel : kKinds) {
+    SCOPED_TRACE(kernel);
+    if (takes(desc, kernel)) {
+      const auto plan = MatmulPlan::create(device, desc, {.kernel = kernel});
+      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      expect_tells(SelfTest::create(device, *plan));
+    }
+    if (takes(gradients, kernel)) {
+      const auto plan = BackwardPlan::create(device, gradients, {.kernel = kernel});
+      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      expect_tells(SelfTest::create(device, *plan));
+    }
+    if (takes(attention, kernel)) {
+      const auto plan = AttentionPlan::create(device, attention, {.kernel = kernel});
+      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      expect_tells(SelfTest::create(device, *plan));
+    }
   }
 }
 
@@ -246,23 +325,40 @@ TEST_F(FirstUse, OfStepsOfALayerIsTested) {
   options.attention.kernel = options.matmul_kernel = options.backward_kernel = "matrix";
   MultiHeadAttentionOptions of_gradients = options;
   of_gradients.matmul_kernel.clear();  // of sums of columns there are none on matrix units
+  int products_on_matrices = 0;
+  const auto set_products = [&](const Runtime& on) {
+    of_gradients.make_matmul = [&](const MatmulDesc& desc, const MatmulOptions& how) {
+      MatmulOptions own = how;
+      if (takes(desc, "matrix")) {
+        own.kernel = "matrix";
+        ++products_on_matrices;
+      }
+      return on.make_matmul_plan(desc, own);
+    };
+  };
   const MultiHeadAttentionBackwardDesc backward{.forward = small_layer()};
   {
     const Runtime first = fresh_runtime();
     const auto plan = first.make_multi_head_attention_plan(small_layer(), options);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
+    set_products(first);
     const auto gradients = first.make_multi_head_attention_backward_plan(backward, of_gradients);
     ASSERT_TRUE(gradients.ok()) << gradients.error().message;
     const std::string text = read_file(outcomes());
     for (const char* const kind : {"passed matrix, ", "passed matmul matrix, ", "passed backward matrix, "}) {
       EXPECT_TRUE(has(text, kind)) << text;
     }
+    EXPECT_GE(products_on_matrices, 4) << "inputs and weights, of packed inputs and of the output";
   }
   fail_all();
   const Runtime later = fresh_runtime();
-  const auto refused = later.make_multi_head_attention_backward_plan(backward, of_gradients);
-  ASSERT_FALSE(refused.ok());
-  EXPECT_TRUE(names(refused.error(), ErrorCode::kUnsupported, {"matrix", "self-test"}));
+  set_products(later);
+  for (const char* const kernel : {"matrix", "lane"}) {
+    of_gradients.backward_kernel = kernel;
+    const auto refused = later.make_multi_head_attention_backward_plan(backward, of_gradients);
+    ASSERT_FALSE(refused.ok()) << kernel;
+    EXPECT_TRUE(names(refused.error(), ErrorCode::kUnsupported, {"matrix", "self-test"}));
+  }
   options.attention.kernel.clear();
   const auto products = later.make_multi_head_attention_plan(small_layer(), options);
   ASSERT_FALSE(products.ok());
@@ -300,6 +396,48 @@ TEST_F(SelfTestTest, LayersTakeTheirPlansFromTheCaller) {
   const auto refused = MultiHeadAttentionBackwardPlan::create(device, {.forward = small_layer()}, options);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().message, "of no use");
+}
+
+/// Tensors of a layer would be bound to other shapes, or handles of one device given to another.
+TEST_F(SelfTestTest, LayersRefusePlansOfOtherProblemsAndDevices) {
+  const Device& device = runtime().device();
+  const auto forward = [&](const MultiHeadAttentionOptions& options, const char* name, const char* what) {
+    const auto refused = MultiHeadAttentionPlan::create(device, small_layer(), options);
+    ASSERT_FALSE(refused.ok()) << name;
+    EXPECT_TRUE(names(refused.error(), ErrorCode::kInvalidArgument, {name, what}));
+  };
+  const auto backward = [&](const MultiHeadAttentionOptions& options, const char* what) {
+    const auto refused = MultiHeadAttentionBackwardPlan::create(device, {.forward = small_layer()}, options);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_TRUE(names(refused.error(), ErrorCode::kInvalidArgument, {"make_backward", what}));
+  };
+  RuntimeOptions again;
+  again.device = capabilities().device_name;
+  again.pipeline_cache = false;
+  const Runtime other = Runtime::create(again).value();
+  const auto with = [&](const Device& on, bool changes) {
+    MultiHeadAttentionOptions attention, products, gradients;
+    attention.make_attention = [&on, changes](AttentionDesc desc, const PlanOptions& how) {
+      if (changes) desc.softcap = 5;
+      return AttentionPlan::create(on, desc, how);
+    };
+    products.make_matmul = [&on, changes](MatmulDesc desc, const MatmulOptions& how) {
+      if (changes) desc.has_bias = !desc.has_bias;
+      return MatmulPlan::create(on, desc, how);
+    };
+    gradients.make_backward = [&on, changes](BackwardDesc desc, const BackwardOptions& how) {
+      if (changes) desc.has_grad_query = !desc.has_grad_query;
+      return BackwardPlan::create(on, desc, how);
+    };
+    for (MultiHeadAttentionOptions* const each : {&attention, &products, &gradients})
+      each->deferred_compilation = true;
+    const char* const what = changes ? "another problem" : "another VkDevice";
+    forward(attention, "make_attention", what);
+    forward(products, "make_matmul", what);
+    backward(gradients, what);
+  };
+  with(other.device(), false);
+  with(device, true);
 }
 
 }  // namespace

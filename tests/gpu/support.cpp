@@ -202,10 +202,7 @@ Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& des
   plan_options.kv_splits = options.kv_splits;
   plan_options.strict_nonfinite = options.strict_nonfinite;
   plan_options.tile = options.tile;
-  const AttentionDesc all = desc.resolved();
-  const double elements =
-      static_cast<double>(all.kv_length) * static_cast<double>(all.head_dim + all.value_dim);
-  const UnrolledLoops unrolled(elements >= (options.kernel == "lane" ? 4e3 : 2e5));
+  const UnrolledLoops unrolled(are_long(options.kernel == "lane" ? LoopsOf::kLane : LoopsOf::kOthers, desc));
   AttentionDesc whole = desc;
   if (options.score) whole.score_function = options.score->function;
   return AttentionPlan::create(options.device.value_or(runtime.device()), whole, plan_options);

@@ -1,9 +1,28 @@
 // What tests of long loops tell the layer of tests/rolled_loops.
 #pragma once
 
+#include <vkattn/attention.hpp>
+
+#include <cstdint>
 #include <cstdlib>
 
 namespace vkattn::tests {
+
+/// What a plan's invocations loop over, for the loops that are long.
+enum class LoopsOf : std::uint8_t {
+  kLane,       ///< attention by the kernel lane
+  kGradients,  ///< gradients by any kernel, behind a forward pass of lane's
+  kOthers,     ///< attention by other kernels, whose threads share the keys
+};
+
+/// Whether invocations come near the iterations that UnrolledLoops is for: by keys times dims.
+[[nodiscard]] inline bool are_long(LoopsOf loops, const AttentionDesc& given) {
+  const AttentionDesc desc = given.resolved();
+  const double elements =
+      static_cast<double>(desc.kv_length) * static_cast<double>(desc.head_dim + desc.value_dim);
+  if (loops == LoopsOf::kLane) return elements >= 4e3;
+  return elements >= (loops == LoopsOf::kGradients ? 5e3 : 2e5);
+}
 
 /// Shaders that are given to a driver while one lives have their loops unrolled where the driver likes, as
 /// without the layer: for invocations whose loops, all of them counted, would take more than the 65535

@@ -196,6 +196,22 @@ TEST(Matmul, MatrixBlocksFollowTheProblemAndTheDevice) {
   EXPECT_EQ(block(sizes(512, 512, 512), gpu), (MatmulTile{0, 32, 32, 32, 4}));
 }
 
+/// The table's last is not.
+TEST(Matmul, MatrixNamesWhatItsSmallestBlockExceeds) {
+  Capabilities gpu = matmul_gpu();
+  gpu.max_shared_memory_bytes = 1024;
+  MatmulDesc desc = sizes(512, 512, 512);
+  desc.a.type = desc.b.type = DataType::kFloat16;
+  const std::vector<MatmulTile> smallest{{0, 16, 16, 16, 1}};
+  const std::vector<MatmulTile> table = detail::matmul_tiles("matrix", gpu);
+  EXPECT_NE(table.back(), smallest.front());
+  const auto refused = detail::configure_matmul_matrix(desc.resolved(), gpu, table);
+  const auto expected = detail::configure_matmul_matrix(desc.resolved(), gpu, smallest);
+  ASSERT_FALSE(refused.ok());
+  ASSERT_FALSE(expected.ok());
+  EXPECT_EQ(refused.error().message, expected.error().message);
+}
+
 /// docs/compilers.txt: larger ones spill there.
 TEST(Matmul, MatrixBlocksOfIntel) {
   const auto best = [](std::uint32_t least_lanes) {

@@ -3,12 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
+#include "kernels/vendors.hpp"
+#include "matmul/matmul_program.hpp"
+#include "self_test/small_test.hpp"
 #include "support/problem_text.hpp"
 #include "support/text.hpp"
+#include "unit/made_up_device.hpp"
 
 namespace vkattn::detail {
 namespace {
@@ -100,6 +107,148 @@ TEST(TimedProblem, IsValidWithTensorsOfItsSize) {
       EXPECT_LE(tensors[row.range].size(), bytes + 3) << problem << ", " << row.name;
     }
   }
+}
+
+TEST(SmallProblem, PromisesTheAlignmentOfItsBuffer) {
+  AttentionDesc desc = tests::parsed("64x64 d32 f16").desc;
+  desc.query.alignment_bytes = desc.value.alignment_bytes = 256;
+  desc.key.alignment_bytes = 8;
+  BackwardDesc gradients;
+  gradients.attention = desc;
+  gradients.attention.has_lse = true;
+  gradients.has_grad_query = true;
+  gradients.grad_query = TensorDesc{DataType::kFloat32, {}, 1024};
+  const BackwardDesc small = small_backward(gradients.resolved());
+  for (const AttentionDesc& each : {small_problem(desc.resolved()), small.attention}) {
+    EXPECT_EQ(each.query.alignment_bytes, 16U);
+    EXPECT_EQ(each.key.alignment_bytes, 8U) << "no more than it was";
+    EXPECT_EQ(each.value.alignment_bytes, 16U);
+  }
+  EXPECT_EQ(small.grad_query->alignment_bytes, 16U);
+}
+
+/// A kernel for products and what it takes of them.
+struct ProductKernel {
+  const char* name;
+  decltype(&configure_matmul_lane) configure;
+};
+constexpr std::array kProductKernels{ProductKernel{"lane", configure_matmul_lane},
+                                     ProductKernel{"tile", configure_matmul_tile},
+                                     ProductKernel{"matrix", configure_matmul_matrix}};
+
+std::vector<Capabilities> devices_with_products() {
+  const auto gpu = [](std::uint32_t vendor, std::uint32_t least, std::uint32_t most, std::uint32_t n) {
+    Capabilities c = tests::made_up_gpu();
+    c.vendor_id = vendor;
+    tests::set_subgroup_sizes(c, least, most);
+    c.required_subgroup_size = c.shader_float16 = c.vulkan_memory_model = c.cooperative_matrix = true;
+    c.compute_full_subgroups = true;
+    c.matrix_shapes = {{n == 16 ? 16U : 8U, n, 16, "f16", "f16", "f32", "f32", "subgroup"}};
+    return c;
+  };
+  Capabilities cpu = tests::with_lanes(tests::small_device(DeviceType::kCpu), 8);
+  cpu.storage_buffer_16bit = cpu.shader_int64 = true;
+  return {cpu, gpu(kVendorNvidia, 32, 32, 16), gpu(kVendorIntel, 16, 32, 16), gpu(kVendorIntel, 8, 32, 8)};
+}
+
+/// Each of a form of its own to the kernels that load it.
+std::vector<MatmulDesc> products(DataType type) {
+  std::vector<MatmulDesc> all;
+  const auto add = [&](std::int64_t rows, std::int64_t columns, std::int64_t inner) -> MatmulDesc& {
+    MatmulDesc desc;
+    desc.rows = rows;
+    desc.columns = columns;
+    desc.inner = inner;
+    desc.a.type = desc.b.type = desc.output.type = type;
+    return all.emplace_back(desc);
+  };
+  add(64, 64, 64);
+  add(512, 512, 512);
+  add(33, 70, 129);
+  add(36, 44, 20);
+  add(64, 64, 64).a.strides = MatrixStrides{0, 1, 64};
+  add(36, 64, 64).a.strides = MatrixStrides{0, 1, 40};
+  add(64, 64, 64).a.strides = MatrixStrides{0, 1, 68};
+  add(64, 64, 64).b.strides = MatrixStrides{0, 68, 1};
+  add(64, 64, 64).b.strides = MatrixStrides{0, 1, 65};
+  // Neighbours that are apart, and rows that are one.
+  add(64, 64, 64).a.strides = MatrixStrides{0, 128, 2};
+  add(64, 64, 64).b.strides = MatrixStrides{0, 2, 128};
+  add(64, 64, 64).a.strides = MatrixStrides{0, 0, 1};
+  // Strides of extents of 1 are not looked at.
+  add(1, 64, 33).a.strides = MatrixStrides{0, 33, 1};
+  add(64, 1, 32).b.strides = MatrixStrides{0, 1, 33};
+  add(64, 64, 1).a.strides = MatrixStrides{0, 1, 1};
+  add(64, 64, 1).b.strides = MatrixStrides{0, 65, 1};
+  // Those between batches are.
+  for (const std::int64_t batch_stride : {4097, 4100, 4104}) {
+    MatmulDesc& desc = add(64, 64, 64);
+    desc.batch = 3;
+    desc.a.strides = MatrixStrides{batch_stride, 64, 1};
+    desc.b.strides = MatrixStrides{batch_stride, 1, 64};
+    desc.output.strides = MatrixStrides{4096, 64, 1};
+  }
+  for (const std::uint32_t alignment : {4U, 8U, 256U}) {
+    MatmulDesc& desc = add(64, 64, 64);
+    desc.a.alignment_bytes = desc.b.alignment_bytes = desc.output.alignment_bytes = alignment;
+  }
+  all.push_back(MatmulDesc::sum_columns(40, 30, type));
+  MatmulDesc& blocks = add(40, 30, 64);
+  blocks.b.type = DataType::kQ8_0;
+  return all;
+}
+
+/// Its outcome is the plan's: what is specialized is the same.
+TEST(SmallProduct, RunsTheCodeOfItsProduct) {
+  std::array<int, kProductKernels.size()> seen{};
+  for (const Capabilities& device : devices_with_products()) {
+    for (std::size_t k = 0; k < kProductKernels.size(); ++k) {
+      const ProductKernel& kernel = kProductKernels[k];
+      for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) {
+        const std::vector<MatmulDesc> all = products(type);
+        for (std::size_t i = 0; i < all.size(); ++i) {
+          SCOPED_TRACE(
+              message(kernel.name, ", vendor ", device.vendor_id, ", ", name(type), ", product ", i));
+          ASSERT_TRUE(validate(all[i]).ok()) << validate(all[i]).error().message;
+          const auto plan = kernel.configure(all[i].resolved(), device, matmul_tiles(kernel.name, device));
+          if (!plan.ok()) continue;
+          ++seen[k];
+          const MatmulDesc desc = small_product(all[i].resolved(), plan->tile);
+          ASSERT_TRUE(validate(desc).ok()) << validate(desc).error().message;
+          const std::array tiles{plan->tile};
+          const auto small = kernel.configure(desc, device, tiles);
+          ASSERT_TRUE(small.ok()) << small.error().message;
+          EXPECT_EQ(small->shader, plan->shader);
+          EXPECT_EQ(small->summary, plan->summary);
+          EXPECT_TRUE(small->constants == plan->constants);
+          EXPECT_EQ(small->view.a.loads, plan->view.a.loads);
+          EXPECT_EQ(small->view.b.loads, plan->view.b.loads);
+          EXPECT_EQ(small->view.a.type, plan->view.a.type);
+          EXPECT_EQ(small->view.bias_by_row, plan->view.bias_by_row);
+          EXPECT_EQ(choose_inner_split(*small, device, 2)->parts, 2) << "inner is " << desc.inner;
+          EXPECT_LE(desc.a.alignment_bytes, 16U);
+        }
+      }
+    }
+  }
+  for (const int count : seen) EXPECT_GT(count, 30);
+}
+
+/// The key of an outcome.
+TEST(HashOfPasses, TellsSubgroupSizesAndModes) {
+  std::vector<ProgramPass> passes(1);
+  passes[0].specialization = {{1, 2}};
+  const std::uint64_t any = hash_of(passes, {});
+  EXPECT_EQ(hash_of(passes, {}), any);
+  EXPECT_NE(hash_of(passes, {.maximal_reconvergence = true}), any);
+  EXPECT_NE(hash_of(passes, {.subgroup_uniform_control_flow = true}),
+            hash_of(passes, {.maximal_reconvergence = true}));
+  EXPECT_NE(hash_of(passes, {.float16_to_nearest = true}), any);
+  passes[0].required_subgroup_size = 16;
+  const std::uint64_t of_16 = hash_of(passes, {});
+  passes[0].required_subgroup_size = 32;
+  EXPECT_NE(of_16, any);
+  EXPECT_NE(hash_of(passes, {}), of_16);
 }
 
 }  // namespace

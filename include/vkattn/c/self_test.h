@@ -29,7 +29,7 @@ VKATTN_API VkDeviceSize vkattn_self_test_buffer_bytes(const vkattn_self_test* te
 VKATTN_API vkattn_result vkattn_self_test_fill(const vkattn_self_test* test, void* memory, size_t bytes,
                                                vkattn_error* error);
 /** Records the test with a barrier before the host's reads. Once for each test; `offset` is a multiple of
-    minStorageBufferOffsetAlignment. */
+    minStorageBufferOffsetAlignment and of 16. */
 VKATTN_API vkattn_result vkattn_self_test_record(vkattn_self_test* test, VkCommandBuffer commands, VkBuffer buffer,
                                                  VkDeviceSize offset, vkattn_error* error);
 /** Looks at the buffer's memory when all is done. `difference` gets what is wrong, in words; an empty text: the results
