@@ -338,7 +338,8 @@ vkattn_plan_options CallArguments::options(PlanKind kind) {
   options.push_descriptors = choice(1);
   options.deferred_compilation = choice(1);
   options.capture_statistics = rarely() ? 1 : 0;
-  refusals_.assign(choice(2), {kKernels[choice(6)], flag() ? "it is not wanted" : nullptr});
+  refusals_.assign(choice(2),
+                   {kKernels[rarely() ? choice(6) : 1 + choice(4)], flag() ? "it is not wanted" : nullptr});
   options.refusals = refusals_.data();
   options.refusal_count = static_cast<std::uint32_t>(refusals_.size());
   if (rarely()) {

@@ -55,6 +55,11 @@ TEST_F(CInterfaceTest, SelfTestsTellRightFromWrong) {
   vkattn_plan* other = nullptr;
   EXPECT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &other, &error_),
             VKATTN_ERROR_INVALID_ARGUMENT);
+  const vkattn_kernel_refusal unknown{"tiles", "it was wrong"};
+  options.refusals = &unknown;
+  EXPECT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &other, &error_),
+            VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE(std::strstr(error_.message, "refusals[0] names 'tiles'"), nullptr) << error_.message;
   options.refusals = &refusal;
   ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &other, &error_), VKATTN_SUCCESS)
       << error_.message;
