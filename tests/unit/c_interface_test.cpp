@@ -306,6 +306,10 @@ TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
            Row{"tile", "apl", [](O& o) { o.tile = &tile; }},
            Row{"matmul_kernel", "l", [](O& o) { o.matmul_kernel = "tile"; }},
            Row{"backward_kernel", "l", [](O& o) { o.backward_kernel = "tile"; }},
+           Row{"matmul_refusal_count", "l",
+               [](O& o) { o.matmul_refusals = &refusal, o.matmul_refusal_count = 1; }},
+           Row{"backward_refusal_count", "l",
+               [](O& o) { o.backward_refusals = &refusal, o.backward_refusal_count = 1; }},
            Row{"chunk_keys", "g", [](O& o) { o.chunk_keys = 64; }},
            Row{"inner_splits", "p", [](O& o) { o.inner_splits = 2; }},
        }) {

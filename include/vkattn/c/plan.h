@@ -64,7 +64,8 @@ typedef struct vkattn_plan_options {
   uint32_t strict_nonfinite;
   uint32_t push_descriptors;             /**< for vkattn_record_push; not of layers */
   uint32_t deferred_compilation;         /**< vkattn_plan_compile is called later */
-  const vkattn_kernel_refusal* refusals; /**< of plans with kernels: those to pass by */
+  /** of plans with kernels: those to pass by; of a layer in its attention */
+  const vkattn_kernel_refusal* refusals;
   uint32_t refusal_count;                /**< how many there are */
   /** 1: have the driver keep statistics of the pipelines for vkattn_plan_get_statistics, which appends and merges do not
       have; needs VK_KHR_pipeline_executable_properties. Of a layer those of its attention */
@@ -75,6 +76,10 @@ typedef struct vkattn_plan_options {
   const char* backward_kernel;           /**< of a layer: `kernel` of the gradients of its attention */
   uint32_t chunk_keys;                   /**< of gradients: BackwardOptions::chunk_keys; 0: by a rule */
   uint32_t inner_splits;                 /**< of a product: MatmulOptions::inner_splits; 0: by a rule */
+  const vkattn_kernel_refusal* matmul_refusals;   /**< of a layer: `refusals` of its products */
+  const vkattn_kernel_refusal* backward_refusals; /**< of a layer: `refusals` of the gradients of its attention */
+  uint32_t matmul_refusal_count;         /**< how many there are */
+  uint32_t backward_refusal_count;       /**< likewise */
 } vkattn_plan_options;
 /** Sets struct_size, and every other member to its default. */
 VKATTN_API void vkattn_plan_options_init_sized(vkattn_plan_options* options, size_t bytes);
