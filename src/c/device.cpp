@@ -2,7 +2,7 @@
 #include <vkattn/device_features.hpp>
 
 #include "c/handles.hpp"
-#include "vulkan/device_members.hpp"
+#include "common/device_members.hpp"
 
 using vkattn::Result;
 namespace c = vkattn::c;

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "common/device_members.hpp"
 #include "common/message.hpp"
 #include "vulkan/debug.hpp"
-#include "vulkan/device_members.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn {

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "common/device_members.hpp"
 #include "common/message.hpp"
 #include "vulkan/device_feature_table.hpp"
-#include "vulkan/device_members.hpp"
 #include "vulkan/functions.hpp"
 
 namespace vkattn {
