@@ -24,6 +24,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace vkattn {
@@ -178,10 +179,12 @@ struct MultiHeadAttentionOptions {
   PlanOptions attention{};  ///< of the attention in the forward pass; pipeline_cache is taken from above
   /// In place of one made with `attention`: a plan for MultiHeadAttentionDesc::resolved().attention.
   std::optional<AttentionPlan> attention_plan{};
-  std::string matmul_kernel;          ///< as MatmulOptions::kernel, of every projection
-  std::string backward_kernel;        ///< as BackwardOptions::kernel
-  std::uint64_t max_dispatch_ns = 0;  ///< as PlanOptions::max_dispatch_ns
-  bool deferred_compilation = false;  ///< leave compilation to compile()
+  std::string matmul_kernel;                     ///< as MatmulOptions::kernel, of every projection
+  std::string backward_kernel;                   ///< as BackwardOptions::kernel
+  std::vector<KernelRefusal> matmul_refusals;    ///< as MatmulOptions::refusals, of every projection
+  std::vector<KernelRefusal> backward_refusals;  ///< as BackwardOptions::refusals
+  std::uint64_t max_dispatch_ns = 0;             ///< as PlanOptions::max_dispatch_ns
+  bool deferred_compilation = false;             ///< leave compilation to compile()
   /// What makes the plans of steps, on the layer's device, in place of their create(): so that each can be
   /// tested before it is used (self_test.hpp). Called while the layer is planned, not later. Plans on another
   /// device or of another descriptor than they are called with are refused.
@@ -190,6 +193,12 @@ struct MultiHeadAttentionOptions {
   std::function<Result<BackwardPlan>(const BackwardDesc&, const BackwardOptions&)> make_backward{};
   std::function<Result<MatmulPlan>(const MatmulDesc&, const MatmulOptions&)> make_matmul{};
   /// @}
+};
+
+/// A plan that a layer is made of. It computes its part by itself, and shares its pipelines with the layer.
+struct LayerStep {
+  std::string name;  ///< as the layer's describe() has it: projection to Q K V, attention, …
+  std::variant<MatmulPlan, AttentionPlan, BackwardPlan, AppendPlan> plan;  ///< what computes it
 };
 
 /// Checks every rule that needs no device; the first broken one is the error.
@@ -240,6 +249,8 @@ class MultiHeadAttentionPlan {
   [[nodiscard]] const MultiHeadAttentionDesc& desc() const;
   /// The plan of its attention.
   [[nodiscard]] const AttentionPlan& attention() const;
+  /// The plans that it is made of, in the order in which they are recorded.
+  [[nodiscard]] std::vector<LayerStep> steps() const;
   /// Lines for a person: the layer, and each step with its kernel.
   [[nodiscard]] std::string describe() const;
   /// As AttentionPlan::dispatches(), of all steps one after the other; first_tile counts within a step.
@@ -336,6 +347,7 @@ class MultiHeadAttentionBackwardPlan {
   [[nodiscard]] Result<void> compile() const;
   [[nodiscard]] bool is_compiled() const noexcept;
   [[nodiscard]] const MultiHeadAttentionBackwardDesc& desc() const;
+  [[nodiscard]] std::vector<LayerStep> steps() const;
   [[nodiscard]] std::string describe() const;
   [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
   [[nodiscard]] PlanRequirements requirements() const;

@@ -30,7 +30,7 @@ enum class TestPurpose : std::uint32_t {
 /// A small problem on the kernel of a plan (of attention, gradients or a product) with the same block sizes.
 /// Where its result is wrong, make the plan again with the kernel in the options' refusals. The outcome holds
 /// for the plan's configuration() on this device with this driver: keep it by that text. Plans in a layer are
-/// tested where they are made: MultiHeadAttentionOptions has what makes them.
+/// its steps(), or are tested where they are made: MultiHeadAttentionOptions has what makes them.
 ///
 ///     if (SelfTest::is_needed(plan) && !known(plan.configuration())) {
 ///       auto test = SelfTest::create(device, plan);

@@ -185,6 +185,7 @@ std::string backward_shader(const BackwardDesc& desc, const Capabilities& capabi
 Result<BackwardSelection> select_backward_kernel(const BackwardDesc& desc, const Capabilities& capabilities,
                                                  std::string_view wanted,
                                                  std::span<const KernelRefusal> refusals) {
+  if (Result<void> s = check_refusals(refusals); !s) return s.error();
   std::vector<KernelSupport> considered;
   std::optional<BackwardKernel> chosen;
   const auto kernels = ordered(desc.attention, capabilities);

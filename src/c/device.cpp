@@ -2,6 +2,7 @@
 #include <vkattn/device_features.hpp>
 
 #include "c/handles.hpp"
+#include "common/device_members.hpp"
 
 using vkattn::Result;
 namespace c = vkattn::c;
@@ -31,6 +32,7 @@ Result<PhysicalDevice> physical_device(const vkattn_physical_device* given) {
     }
     all.disabled.emplace_back(name);
   }
+  if (Result<void> s = vkattn::detail::check_members(*device, "vkattn_physical_device"); !s) return s.error();
   all.desc = {
       device->instance, device->physical_device, device->get_instance_proc_addr, device->api_version, {}};
   all.desc.disabled_extensions = all.disabled;
@@ -110,6 +112,7 @@ vkattn_result vkattn_device_create(const vkattn_device_desc* desc, vkattn_device
                                                 "; the largest there is is ", VKATTN_LOG_LEVEL_WARNING));
     }
     if (given->log != nullptr) made.log = log_of(*given);
+    if (Result<void> s = vkattn::detail::check_members(*given, "vkattn_device_desc"); !s) return s.error();
     auto borrowed = vkattn::Device::borrow(made);
     if (!borrowed) return borrowed.error();
     c::give(std::make_unique<vkattn_device>(*std::move(borrowed)), device);

@@ -1,6 +1,9 @@
-// Parameters of a layer in C.
+// Steps and parameters of a layer in C.
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <string_view>
+#include <vector>
 
 #include "c/convert.hpp"
 #include "c/handles.hpp"
@@ -9,6 +12,57 @@
 
 using vkattn::Result;
 namespace c = vkattn::c;
+
+namespace {
+
+/// Handles that the caller is given, taken back where not all of them could be made.
+struct StepHandles {
+  std::vector<vkattn_plan*> all;
+
+  StepHandles() = default;
+  StepHandles(const StepHandles&) = delete;
+  StepHandles& operator=(const StepHandles&) = delete;
+  ~StepHandles() {
+    for (vkattn_plan* const plan : all) (void)c::release(plan);
+  }
+};
+
+// By the place of a kind of plan in vkattn::LayerStep.
+constexpr std::array<vkattn_step_kind, 4> kStepKinds{VKATTN_STEP_KIND_MATMUL, VKATTN_STEP_KIND_ATTENTION,
+                                                     VKATTN_STEP_KIND_BACKWARD, VKATTN_STEP_KIND_APPEND};
+
+}  // namespace
+
+vkattn_result vkattn_plan_get_steps(const vkattn_plan* plan, vkattn_layer_step* steps, uint32_t* count,
+                                    vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (Result<void> s = c::check_given({{plan, "plan"}, {count, "count"}}); !s) return s;
+    const auto made = std::visit(
+        [](const auto& it) -> Result<std::vector<vkattn::LayerStep>> {
+          if constexpr (requires { it.steps(); }) {
+            return it.steps();
+          } else {
+            return c::invalid("only a layer and its gradients have steps");
+          }
+        },
+        plan->plan);
+    if (!made) return made.error();
+    StepHandles handles;
+    handles.all.resize(steps == nullptr ? 0 : std::min<std::size_t>(*count, made->size()));
+    for (std::size_t i = 0; i < handles.all.size(); ++i) {
+      const auto handle = [](const auto& it) { return std::make_unique<vkattn_plan>(it); };
+      c::give(std::visit(handle, (*made)[i].plan), &handles.all[i]);
+    }
+    for (std::size_t i = 0; i < handles.all.size(); ++i) {
+      const vkattn::LayerStep& step = (*made)[i];
+      steps[i] = {{}, handles.all[i], kStepKinds[step.plan.index()], 0};
+      c::copy_text(step.name, steps[i].name, sizeof(steps[i].name));
+    }
+    handles.all.clear();
+    *count = static_cast<std::uint32_t>(made->size());
+    return {};
+  });
+}
 
 vkattn_result vkattn_query_parameters(const vkattn_multi_head_attention_desc* desc,
                                       vkattn_parameter* parameters, uint32_t* count, vkattn_error* error) {

@@ -2,6 +2,7 @@
 #include <array>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "c/convert.hpp"
 #include "c/handles.hpp"
@@ -34,7 +35,7 @@ struct OptionRow {
   bool (*is_set)(const vkattn_plan_options&);
 };
 using O = vkattn_plan_options;
-constexpr std::array<OptionRow, 11> kOptionRows{{
+constexpr std::array<OptionRow, 13> kOptionRows{{
     {"kernel", "null", kWithKernels, [](const O& o) { return is_text(o.kernel); }},
     {"kv_splits", "0", kOfAttention | kOfLayer, [](const O& o) { return o.kv_splits != 0; }},
     {"strict_nonfinite", "0", kOfAttention | kOfLayer, [](const O& o) { return o.strict_nonfinite != 0; }},
@@ -44,6 +45,8 @@ constexpr std::array<OptionRow, 11> kOptionRows{{
     {"tile", "null", kOfAttention | kOfMatmul | kOfLayer, [](const O& o) { return o.tile != nullptr; }},
     {"matmul_kernel", "null", kOfLayer, [](const O& o) { return is_text(o.matmul_kernel); }},
     {"backward_kernel", "null", kOfLayer, [](const O& o) { return is_text(o.backward_kernel); }},
+    {"matmul_refusal_count", "0", kOfLayer, [](const O& o) { return o.matmul_refusal_count != 0; }},
+    {"backward_refusal_count", "0", kOfLayer, [](const O& o) { return o.backward_refusal_count != 0; }},
     {"chunk_keys", "0", kOfBackward, [](const O& o) { return o.chunk_keys != 0; }},
     {"inner_splits", "0", kOfMatmul, [](const O& o) { return o.inner_splits != 0; }},
 }};
@@ -59,6 +62,14 @@ Result<void> check_used(const vkattn_plan_options& given, Kinds kind, const char
   return {};
 }
 
+std::vector<KernelRefusal> refusals_of(const vkattn_kernel_refusal* given, std::uint32_t count) {
+  std::vector<KernelRefusal> all;
+  for (const vkattn_kernel_refusal& each : std::span(given, count)) {
+    all.push_back({text(each.kernel), text(each.reason)});
+  }
+  return all;
+}
+
 // What plans of attention, of gradients and of products have alike.
 template <class Options>
 Options options_of_kernels(const vkattn_plan_options& given) {
@@ -69,9 +80,7 @@ Options options_of_kernels(const vkattn_plan_options& given) {
   options.push_descriptors = given.push_descriptors != 0;
   options.deferred_compilation = given.deferred_compilation != 0;
   options.capture_statistics = given.capture_statistics != 0;
-  for (const vkattn_kernel_refusal& refusal : std::span(given.refusals, given.refusal_count)) {
-    options.refusals.push_back({text(refusal.kernel), text(refusal.reason)});
-  }
+  options.refusals = refusals_of(given.refusals, given.refusal_count);
   return options;
 }
 
@@ -83,8 +92,13 @@ Result<vkattn_plan_options> plan_options(const vkattn_plan_options* given) {
   if (given == nullptr) return options;
   const auto copy = read(given, vkattn_plan_options_init, "vkattn_plan_options");
   if (!copy) return copy;
-  if (Result<void> s = check_list(copy->refusals, copy->refusal_count, "vkattn_plan_options::refusals"); !s)
-    return s.error();
+  const O& o = *copy;
+  Result<void> s = check_list(o.refusals, o.refusal_count, "vkattn_plan_options::refusals");
+  if (s) s = check_list(o.matmul_refusals, o.matmul_refusal_count, "vkattn_plan_options::matmul_refusals");
+  if (s) {
+    s = check_list(o.backward_refusals, o.backward_refusal_count, "vkattn_plan_options::backward_refusals");
+  }
+  if (!s) return s.error();
   return copy;
 }
 
@@ -151,6 +165,8 @@ Result<MultiHeadAttentionOptions> layer_options(const vkattn_plan_options& given
   options.attention = options_of_attention(given);
   options.matmul_kernel = text(given.matmul_kernel);
   options.backward_kernel = text(given.backward_kernel);
+  options.matmul_refusals = refusals_of(given.matmul_refusals, given.matmul_refusal_count);
+  options.backward_refusals = refusals_of(given.backward_refusals, given.backward_refusal_count);
   options.max_dispatch_ns = given.max_dispatch_ns;
   options.deferred_compilation = given.deferred_compilation != 0;
   return options;

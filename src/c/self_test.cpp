@@ -1,6 +1,7 @@
 // Self-tests in C.
 #include <vkattn/self_test.hpp>
 
+#include <algorithm>
 #include <span>
 
 #include "c/handles.hpp"
@@ -9,9 +10,49 @@ using vkattn::Result;
 using vkattn::SelfTest;
 namespace c = vkattn::c;
 
+namespace {
+
+/// Of a plan that can run on matrix units, or of any step of a layer.
+struct IsNeeded {
+  template <class Plan>
+  bool operator()(const Plan& plan) const {
+    if constexpr (requires { plan.steps(); }) {
+      const auto steps = plan.steps();
+      return std::any_of(steps.begin(), steps.end(),
+                         [&](const vkattn::LayerStep& step) { return std::visit(*this, step.plan); });
+    } else if constexpr (requires { SelfTest::is_needed(plan); }) {
+      return SelfTest::is_needed(plan);
+    } else {
+      return false;
+    }
+  }
+};
+
+/// The self-test of a plan that has one.
+struct Create {
+  const vkattn_device& device;
+  VkPipelineCache cache;
+  template <class Plan>
+  Result<SelfTest> operator()(const Plan& plan) const {
+    if constexpr (requires { plan.steps(); }) {
+      return c::invalid("a layer's self-tests are those of its steps: vkattn_plan_get_steps");
+    } else if constexpr (requires { SelfTest::create(device.device, plan, cache); }) {
+      return SelfTest::create(device.device, plan, cache);
+    } else {
+      return c::invalid("only plans of attention, gradients and products have self-tests");
+    }
+  }
+};
+
+}  // namespace
+
 uint32_t vkattn_plan_needs_self_test(const vkattn_plan* plan) {
-  const auto is_needed = [](const auto& it) { return SelfTest::is_needed(it); };
-  return plan != nullptr && c::with_kernel_plan(*plan, false, is_needed) ? 1U : 0U;
+  bool is_needed = false;
+  (void)c::run(nullptr, [&]() -> Result<void> {
+    is_needed = plan != nullptr && std::visit(IsNeeded{}, plan->plan);
+    return {};
+  });
+  return is_needed ? 1U : 0U;
 }
 
 vkattn_result vkattn_self_test_create(vkattn_device* device, const vkattn_plan* plan, VkPipelineCache cache,
@@ -19,11 +60,7 @@ vkattn_result vkattn_self_test_create(vkattn_device* device, const vkattn_plan* 
   return c::run(error, [&]() -> Result<void> {
     if (Result<void> s = c::check_given({{device, "device"}, {plan, "plan"}, {test, "test"}}); !s) return s;
     *test = nullptr;
-    auto made = c::with_kernel_plan(
-        *plan,
-        Result<SelfTest>(c::invalid("only plans of attention, gradients and products have self-tests, and "
-                                    "layers that of their attention")),
-        [&](const auto& it) { return SelfTest::create(device->device, it, cache); });
+    auto made = std::visit(Create{*device, cache}, plan->plan);
     if (!made) return made.error();
     c::give(std::make_unique<vkattn_self_test>(vkattn_self_test{*std::move(made), {}}), test);
     return {};

@@ -63,6 +63,17 @@ Error nothing_accepts(const std::vector<KernelSupport>& considered, ErrorCode co
 
 }  // namespace
 
+Result<void> check_refusals(std::span<const KernelRefusal> refusals) {
+  const std::vector<Kernel> kernels = ordered_kernels({}, {});  // all, in some order
+  for (std::size_t i = 0; i < refusals.size(); ++i) {
+    const auto is_named = [&](const Kernel& kernel) { return kernel.name == refusals[i].kernel; };
+    if (std::any_of(kernels.begin(), kernels.end(), is_named)) continue;
+    return invalid("refusals[", i, "] names '", refusals[i].kernel,
+                   "', and there is no such kernel; the kernels are ", kernel_names(kernels));
+  }
+  return {};
+}
+
 Result<void> check_not_refused(std::string_view kernel, std::span<const KernelRefusal> refusals) {
   const auto is_of_kernel = [&](const KernelRefusal& refusal) { return refusal.kernel == kernel; };
   const auto refusal = std::find_if(refusals.begin(), refusals.end(), is_of_kernel);
@@ -72,6 +83,7 @@ Result<void> check_not_refused(std::string_view kernel, std::span<const KernelRe
 
 Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& capabilities,
                                 const SelectionRequest& request) {
+  if (Result<void> s = check_refusals(request.refusals); !s) return s.error();
   std::vector<KernelSupport> considered;
   std::optional<Selection> chosen;
   ErrorCode code = ErrorCode::kNotFound;

@@ -173,6 +173,7 @@ Error no_possible_tile(std::span<const MatmulTile> tiles) {
 
 Result<MatmulSelection> select_matmul_kernel(const MatmulDesc& desc, const Capabilities& capabilities,
                                              const MatmulOptions& options) {
+  if (Result<void> s = check_refusals(options.refusals); !s) return s.error();
   std::vector<KernelSupport> considered;
   std::optional<MatmulConfig> chosen;
   ErrorCode code = ErrorCode::kNotFound;

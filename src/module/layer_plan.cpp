@@ -173,6 +173,10 @@ const AttentionPlan& MultiHeadAttentionPlan::attention() const {
   return *state_->attention;
 }
 
+std::vector<LayerStep> MultiHeadAttentionPlan::steps() const {
+  return state_->program.plans();
+}
+
 std::string MultiHeadAttentionPlan::describe() const {
   return "layer: " + detail::summary(state_->desc) + state_->program.describe();
 }
@@ -230,6 +234,10 @@ bool MultiHeadAttentionBackwardPlan::is_compiled() const noexcept {
 
 const MultiHeadAttentionBackwardDesc& MultiHeadAttentionBackwardPlan::desc() const {
   return state_->backward;
+}
+
+std::vector<LayerStep> MultiHeadAttentionBackwardPlan::steps() const {
+  return state_->program.plans();
 }
 
 std::string MultiHeadAttentionBackwardPlan::describe() const {

@@ -153,6 +153,7 @@ Result<void> ModuleProgram::add(std::string name, const MatmulDesc& desc, const 
   MatmulOptions how;
   how.pipeline_cache = options_.pipeline_cache;
   how.kernel = options_.matmul_kernel;
+  how.refusals = options_.matmul_refusals;
   how.max_dispatch_ns = options_.max_dispatch_ns;
   how.deferred_compilation = options_.deferred_compilation;
   auto plan = made_by(options_.make_matmul, "make_matmul", device_, desc, how);
@@ -179,6 +180,7 @@ Result<void> ModuleProgram::add(std::string name, const BackwardDesc& desc,
   BackwardOptions how;
   how.pipeline_cache = options_.pipeline_cache;
   how.kernel = options_.backward_kernel;
+  how.refusals = options_.backward_refusals;
   how.max_dispatch_ns = options_.max_dispatch_ns;
   how.deferred_compilation = options_.deferred_compilation;
   auto plan = made_by(options_.make_backward, "make_backward", device_, desc, how);
@@ -190,6 +192,14 @@ Result<void> ModuleProgram::add(std::string name, const BackwardDesc& desc,
 void ModuleProgram::add(std::string name, AttentionPlan plan,
                         std::function<AttentionTensors(const ModuleCall&)> tensors) {
   push(std::move(name), std::move(plan), std::move(tensors));
+}
+
+std::vector<LayerStep> ModuleProgram::plans() const {
+  std::vector<LayerStep> all;
+  for (const ModuleStep& step : steps_) {
+    std::visit([&](const auto& of) { all.push_back({step.name, of.plan}); }, step.of);
+  }
+  return all;
 }
 
 void ModuleProgram::finish() {

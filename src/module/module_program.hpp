@@ -134,6 +134,8 @@ class ModuleProgram {
   [[nodiscard]] const Device& device() const { return device_; }
   [[nodiscard]] const MultiHeadAttentionOptions& options() const { return options_; }
   [[nodiscard]] const std::vector<ModuleStep>& steps() const { return steps_; }
+  /// The same for the caller.
+  [[nodiscard]] std::vector<LayerStep> plans() const;
   [[nodiscard]] Result<void> compile() const;
   [[nodiscard]] bool is_compiled() const noexcept;
   [[nodiscard]] std::string describe() const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/device_members.hpp"
 #include "common/message.hpp"
 #include "vulkan/debug.hpp"
 #include "vulkan/device_state.hpp"
@@ -30,15 +31,7 @@ Result<Capabilities> supported(const DeviceDesc& desc) {
 }
 
 Result<std::shared_ptr<const detail::DeviceState>> make_state(const DeviceDesc& desc) {
-  if (desc.instance == VK_NULL_HANDLE || desc.physical_device == VK_NULL_HANDLE ||
-      desc.device == VK_NULL_HANDLE || desc.get_instance_proc_addr == nullptr) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "DeviceDesc needs instance, physical_device, device and get_instance_proc_addr"};
-  }
-  if (desc.api_version == 0) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 "DeviceDesc::api_version is 0: give VkApplicationInfo::apiVersion of the instance"};
-  }
+  if (Result<void> s = detail::check_members(desc, "DeviceDesc"); !s) return s.error();
   for (std::size_t i = 0; i < desc.enabled_extensions.size(); ++i) {
     if (desc.enabled_extensions[i] != nullptr) continue;
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/device_members.hpp"
 #include "common/message.hpp"
 #include "vulkan/device_feature_table.hpp"
 #include "vulkan/functions.hpp"
@@ -89,12 +90,7 @@ void Offer::query_features(const InstanceFunctions& vk) {
 }
 
 Result<Offer> Offer::of(const PhysicalDeviceDesc& desc) {
-  if (desc.instance == VK_NULL_HANDLE || desc.physical_device == VK_NULL_HANDLE ||
-      desc.get_instance_proc_addr == nullptr || desc.api_version == 0) {
-    return Error{
-        ErrorCode::kInvalidArgument, VK_SUCCESS,
-        "PhysicalDeviceDesc needs instance, physical_device, get_instance_proc_addr and api_version"};
-  }
+  if (Result<void> s = check_members(desc, "PhysicalDeviceDesc"); !s) return s.error();
   auto vk = load_instance_functions(desc.instance, desc.get_instance_proc_addr);
   if (!vk) return vk.error();
   Offer offer;

@@ -232,6 +232,7 @@ class InterfaceTraining : public InterfaceOnDevice {
     step("product", [this] { return multiply(); });
     step("layer", [this] { return run_layer(); });
     step("gradients of a layer", [this] { return take_layer_gradients(); });
+    step("steps of a layer", [this] { return take_steps(); });
   }
 
  private:
@@ -263,6 +264,23 @@ class InterfaceTraining : public InterfaceOnDevice {
     vkattn_multi_head_attention_backward_desc desc = initial(vkattn_multi_head_attention_backward_desc_init);
     desc.forward = &forward;
     return use(vkattn_plan_create_multi_head_attention_backward, desc, initial(vkattn_plan_options_init));
+  }
+
+  [[nodiscard]] Result<void> take_steps() {
+    const vkattn_multi_head_attention_desc desc = layer();
+    vkattn_plan_options options = initial(vkattn_plan_options_init);
+    options.deferred_compilation = 1;
+    OwnedPlan plan;
+    if (Result<void> s = result(
+            vkattn_plan_create_multi_head_attention(device_.get(), &desc, &options, plan.target(), &error_));
+        !s) {
+      return s;
+    }
+    std::array<vkattn_layer_step, 8> steps{};
+    auto count = static_cast<std::uint32_t>(steps.size());
+    const Result<void> given = result(vkattn_plan_get_steps(plan.get(), steps.data(), &count, &error_));
+    for (const vkattn_layer_step& step : steps) (void)vkattn_plan_release(step.plan);
+    return given;
   }
 
   [[nodiscard]] vkattn_multi_head_attention_desc layer() {

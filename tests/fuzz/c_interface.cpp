@@ -200,6 +200,11 @@ void Calls::ask_plan() {
   (void)ends(vkattn_plan_get_statistics(plan, nullptr, &count, &error_));
   (void)ends(vkattn_plan_compile(pick(plans_), &error_));
   (void)vkattn_plan_needs_self_test(plan);
+  std::array<vkattn_layer_step, 3> steps;
+  const std::uint32_t room = count = draw_.choice(steps.size());
+  if (!ends(vkattn_plan_get_steps(plan, steps.data(), &count, &error_))) return;
+  // They are plans as others are.
+  for (std::uint32_t i = 0; i < std::min(room, count); ++i) plans_.push_back(steps[i].plan);
 }
 
 void Calls::query_choices() {

@@ -322,6 +322,7 @@ void CallArguments::keep_used(vkattn_plan_options& options, PlanKind kind) {
     options.push_descriptors = 0;
   } else {
     options.matmul_kernel = options.backward_kernel = nullptr;
+    options.matmul_refusal_count = options.backward_refusal_count = 0;
   }
   if (kind != PlanKind::kBackward) options.chunk_keys = 0;
   if (kind != PlanKind::kMatmul) options.inner_splits = 0;
@@ -338,9 +339,13 @@ vkattn_plan_options CallArguments::options(PlanKind kind) {
   options.push_descriptors = choice(1);
   options.deferred_compilation = choice(1);
   options.capture_statistics = rarely() ? 1 : 0;
-  refusals_.assign(choice(2), {kKernels[choice(6)], flag() ? "it is not wanted" : nullptr});
+  refusals_.assign(choice(2),
+                   {kKernels[rarely() ? choice(6) : 1 + choice(4)], flag() ? "it is not wanted" : nullptr});
   options.refusals = refusals_.data();
+  options.matmul_refusals = options.backward_refusals = refusals_.data();
   options.refusal_count = static_cast<std::uint32_t>(refusals_.size());
+  if (rarely()) options.matmul_refusal_count = options.refusal_count;
+  if (rarely()) options.backward_refusal_count = options.refusal_count;
   if (rarely()) {
     const auto part = [&] { return rarely() ? static_cast<std::uint32_t>(any()) : 1U << choice(9); };
     tiles_.push_back({part(), part(), part(), part(), part(), part()});

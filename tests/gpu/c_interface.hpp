@@ -4,6 +4,8 @@
 
 #include <vkattn/vkattn.h>
 
+#include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -62,6 +64,39 @@ class CInterfaceTest : public GpuTest {
     physical.get_instance_proc_addr = state.instance->loader.vkGetInstanceProcAddr;
     physical.api_version = state.instance->api_version;
     return physical;
+  }
+  /// That the self-test of a plan sees that nothing has run, and that results are right.
+  void expect_self_test_tells(const vkattn_plan* plan) {
+    vkattn_self_test* test = nullptr;
+    ASSERT_EQ(vkattn_self_test_create(device_, plan, VK_NULL_HANDLE, &test, &error_), VKATTN_SUCCESS)
+        << error_.message;
+    std::vector<std::byte> memory(vkattn_self_test_buffer_bytes(test));
+    const auto buffer = runtime().create_buffer(memory.size());
+    ASSERT_TRUE(buffer.ok());
+    EXPECT_EQ(vkattn_self_test_fill(test, memory.data(), memory.size() - 1, &error_),
+              VKATTN_ERROR_INVALID_ARGUMENT);
+    ASSERT_EQ(vkattn_self_test_fill(test, memory.data(), memory.size(), &error_), VKATTN_SUCCESS);
+    char difference[256] = "untouched";
+    // Before anything ran the outputs are no results.
+    ASSERT_EQ(
+        vkattn_self_test_check(test, memory.data(), memory.size(), difference, sizeof(difference), &error_),
+        VKATTN_SUCCESS);
+    EXPECT_NE(std::string(difference), "");
+    ASSERT_TRUE(runtime().write(*buffer, 0, memory).ok());
+    vkattn_result recorded = VKATTN_SUCCESS;
+    ASSERT_TRUE(runtime()
+                    .execute([&](VkCommandBuffer commands) {
+                      recorded = vkattn_self_test_record(test, commands, buffer->handle(), 0, &error_);
+                    })
+                    .ok());
+    ASSERT_EQ(recorded, VKATTN_SUCCESS) << error_.message;
+    ASSERT_TRUE(runtime().read(*buffer, 0, memory).ok());
+    ASSERT_EQ(
+        vkattn_self_test_check(test, memory.data(), memory.size(), difference, sizeof(difference), &error_),
+        VKATTN_SUCCESS);
+    EXPECT_EQ(std::string(difference), "");
+    EXPECT_EQ(vkattn_self_test_destroy(test), VKATTN_SUCCESS);
+    EXPECT_EQ(vkattn_self_test_destroy(test), VKATTN_ERROR_INVALID_ARGUMENT);
   }
   /// Of any kind of plan.
   template <class Tensors>

@@ -17,36 +17,7 @@ TEST_F(CInterfaceTest, SelfTestsTellRightFromWrong) {
   char configuration[512];
   ASSERT_LT(vkattn_plan_get_configuration(plan, configuration, sizeof(configuration)), sizeof(configuration));
   EXPECT_EQ(vkattn_plan_needs_self_test(plan) != 0, std::strstr(configuration, "matrix") == configuration);
-  vkattn_self_test* test = nullptr;
-  ASSERT_EQ(vkattn_self_test_create(device_, plan, VK_NULL_HANDLE, &test, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  std::vector<std::byte> memory(vkattn_self_test_buffer_bytes(test));
-  const auto buffer = runtime().create_buffer(memory.size());
-  ASSERT_TRUE(buffer.ok());
-  EXPECT_EQ(vkattn_self_test_fill(test, memory.data(), memory.size() - 1, &error_),
-            VKATTN_ERROR_INVALID_ARGUMENT);
-  ASSERT_EQ(vkattn_self_test_fill(test, memory.data(), memory.size(), &error_), VKATTN_SUCCESS);
-  char difference[256] = "untouched";
-  // Before anything ran the outputs are no results.
-  ASSERT_EQ(
-      vkattn_self_test_check(test, memory.data(), memory.size(), difference, sizeof(difference), &error_),
-      VKATTN_SUCCESS);
-  EXPECT_NE(std::string(difference), "");
-  ASSERT_TRUE(runtime().write(*buffer, 0, memory).ok());
-  vkattn_result recorded = VKATTN_SUCCESS;
-  ASSERT_TRUE(runtime()
-                  .execute([&](VkCommandBuffer commands) {
-                    recorded = vkattn_self_test_record(test, commands, buffer->handle(), 0, &error_);
-                  })
-                  .ok());
-  ASSERT_EQ(recorded, VKATTN_SUCCESS) << error_.message;
-  ASSERT_TRUE(runtime().read(*buffer, 0, memory).ok());
-  ASSERT_EQ(
-      vkattn_self_test_check(test, memory.data(), memory.size(), difference, sizeof(difference), &error_),
-      VKATTN_SUCCESS);
-  EXPECT_EQ(std::string(difference), "");
-  EXPECT_EQ(vkattn_self_test_destroy(test), VKATTN_SUCCESS);
-  EXPECT_EQ(vkattn_self_test_destroy(test), VKATTN_ERROR_INVALID_ARGUMENT);
+  expect_self_test_tells(plan);
   // A kernel that failed is passed over, with the reason in describe().
   const std::string kernel(configuration, std::strcspn(configuration, ","));
   const vkattn_kernel_refusal refusal{kernel.c_str(), "it was wrong"};
@@ -55,6 +26,11 @@ TEST_F(CInterfaceTest, SelfTestsTellRightFromWrong) {
   vkattn_plan* other = nullptr;
   EXPECT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &other, &error_),
             VKATTN_ERROR_INVALID_ARGUMENT);
+  const vkattn_kernel_refusal unknown{"tiles", "it was wrong"};
+  options.refusals = &unknown;
+  EXPECT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &other, &error_),
+            VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE(std::strstr(error_.message, "refusals[0] names 'tiles'"), nullptr) << error_.message;
   options.refusals = &refusal;
   ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &other, &error_), VKATTN_SUCCESS)
       << error_.message;

@@ -10,14 +10,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <map>
-#include <mutex>
 #include <string_view>
 #include <vector>
 
+#include "support/vulkan_layer.hpp"
 #include "vulkan/spirv.hpp"
 
 namespace {
+
+using namespace vkattn::tests;
 
 constexpr std::uint32_t kOpLoopMerge = 246;
 constexpr std::uint32_t kUnroll = 1;
@@ -37,37 +38,6 @@ struct DeviceFunctions {
   bool unrolls_much = false;
 };
 
-// By the loader's table that a dispatchable handle begins with: a physical device has its instance's.
-template <typename Functions>
-class Kept {
- public:
-  template <typename Handle>
-  void put(Handle handle, const Functions& functions) {
-    const std::lock_guard lock(mutex_);
-    kept_[table(handle)] = functions;
-  }
-  template <typename Handle>
-  Functions get(Handle handle) {
-    const std::lock_guard lock(mutex_);
-    return kept_[table(handle)];
-  }
-  template <typename Handle>
-  Functions take(Handle handle) {
-    const std::lock_guard lock(mutex_);
-    const Functions functions = kept_[table(handle)];
-    kept_.erase(table(handle));
-    return functions;
-  }
-
- private:
-  template <typename Handle>
-  static const void* table(Handle handle) {
-    return *reinterpret_cast<const void* const*>(handle);
-  }
-  std::mutex mutex_;
-  std::map<const void*, Functions> kept_;
-};
-
 Kept<InstanceFunctions>& instances() {
   static Kept<InstanceFunctions> kept;
   return kept;
@@ -76,17 +46,6 @@ Kept<InstanceFunctions>& instances() {
 Kept<DeviceFunctions>& devices() {
   static Kept<DeviceFunctions> kept;
   return kept;
-}
-
-// The loader's link of the chain to the next layer.
-template <typename Link>
-Link* link_of(const void* next, VkStructureType type) {
-  for (auto* each = static_cast<const VkBaseInStructure*>(next); each != nullptr; each = each->pNext) {
-    if (each->sType != type) continue;
-    const auto* link = reinterpret_cast<const Link*>(each);
-    if (link->function == VK_LAYER_LINK_INFO) return const_cast<Link*>(link);
-  }
-  return nullptr;
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* info,
@@ -162,22 +121,10 @@ VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(VkDevice device, const VkSha
   return functions.create_module(device, &changed, allocator, module);
 }
 
-struct Named {
-  std::string_view name;
-  PFN_vkVoidFunction function;
-};
-
-template <typename Function>
-PFN_vkVoidFunction erased(Function* function) {
-  return reinterpret_cast<PFN_vkVoidFunction>(function);
-}
-
 }  // namespace
 
 // Names of their own, as a program that links libvulkan has functions of the usual ones. The manifest tells
 // the loader.
-#define VKATTN_TEST_EXPORT __attribute__((visibility("default")))
-
 extern "C" {
 
 VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_rolled_loops_device(VkDevice device,

@@ -1,5 +1,5 @@
-/* The C interface from C99: everything in it is declared, and structures have the sizes that programs were compiled with.
-   Compared with tests/unit/c_interface.txt by c_interface_test.cpp. */
+/* The C interface from C99: everything in it is declared, and structures have the sizes that programs were
+   compiled with. Compared with tests/unit/c_interface.txt by c_interface_test.cpp. */
 #include <vkattn/vkattn.h>
 
 #include <stdio.h>
@@ -10,7 +10,8 @@
 
 int vkattn_test_abi(char* text, size_t capacity);
 
-#define VKATTN_LINE(...) used += (size_t)snprintf(text + used, used < capacity ? capacity - used : 0, __VA_ARGS__)
+#define VKATTN_LINE(...) \
+  used += (size_t)snprintf(text + used, used < capacity ? capacity - used : 0, __VA_ARGS__)
 #define VKATTN_SIZE(NAME) VKATTN_LINE("%s %u\n", #NAME, (unsigned)sizeof(NAME))
 #define VKATTN_PLACE(NAME, MEMBER) VKATTN_LINE("%s.%s %u\n", #NAME, #MEMBER, (unsigned)offsetof(NAME, MEMBER))
 
@@ -44,6 +45,7 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_PLACE(vkattn_plan_options, refusal_count);
   VKATTN_PLACE(vkattn_plan_options, tile);
   VKATTN_PLACE(vkattn_plan_options, inner_splits);
+  VKATTN_PLACE(vkattn_plan_options, backward_refusal_count);
   VKATTN_SIZE(vkattn_tile_sizes);
   VKATTN_SIZE(vkattn_kernel_choice);
   VKATTN_SIZE(vkattn_statistic);
@@ -78,6 +80,8 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_PLACE(vkattn_multi_head_attention_backward_desc, grad_parameter_type);
   VKATTN_PLACE(vkattn_multi_head_attention_backward_desc, has_grad_sinks);
   VKATTN_PLACE(vkattn_multi_head_attention_backward_desc, grad_mask);
+  VKATTN_SIZE(vkattn_layer_step);
+  VKATTN_PLACE(vkattn_layer_step, kind);
   VKATTN_SIZE(vkattn_parameter);
   VKATTN_SIZE(vkattn_kernel_refusal);
   VKATTN_SIZE(vkattn_score_buffer);

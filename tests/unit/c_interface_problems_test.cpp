@@ -309,6 +309,11 @@ TEST(CInterface, EachKindOfPlanTakesItsOptions) {
   given = all;
   given.matmul_kernel = "lane";
   given.backward_kernel = "other";
+  const vkattn_kernel_refusal refusals[] = {{"lane", "is slow"}, {"tile", "is wrong"}};
+  given.matmul_refusals = refusals;
+  given.matmul_refusal_count = 2;
+  given.backward_refusals = refusals + 1;
+  given.backward_refusal_count = 1;
   given.kv_splits = 8;
   given.strict_nonfinite = 1;
   given.tile = &tile;
@@ -318,6 +323,10 @@ TEST(CInterface, EachKindOfPlanTakesItsOptions) {
   EXPECT_TRUE(layer.attention.strict_nonfinite && layer.attention.tile);
   EXPECT_EQ(layer.matmul_kernel, "lane");
   EXPECT_EQ(layer.backward_kernel, "other");
+  ASSERT_EQ(layer.matmul_refusals.size(), 2U);
+  EXPECT_EQ(layer.matmul_refusals[1].kernel, "tile");
+  ASSERT_EQ(layer.backward_refusals.size(), 1U);
+  EXPECT_EQ(layer.backward_refusals[0].reason, "is wrong");
   EXPECT_EQ(layer.max_dispatch_ns, 7U);
   EXPECT_TRUE(layer.deferred_compilation);
 }

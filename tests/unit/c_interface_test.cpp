@@ -1,5 +1,7 @@
 // The C interface without a device: what may never change, defaults, and what is refused.
 #include <vkattn/vkattn.h>
+#include <vkattn/device.hpp>
+#include <vkattn/device_features.hpp>
 
 #include <gtest/gtest.h>
 
@@ -335,6 +337,10 @@ TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
            Row{"tile", "apl", [](O& o) { o.tile = &tile; }},
            Row{"matmul_kernel", "l", [](O& o) { o.matmul_kernel = "tile"; }},
            Row{"backward_kernel", "l", [](O& o) { o.backward_kernel = "tile"; }},
+           Row{"matmul_refusal_count", "l",
+               [](O& o) { o.matmul_refusals = &refusal, o.matmul_refusal_count = 1; }},
+           Row{"backward_refusal_count", "l",
+               [](O& o) { o.backward_refusals = &refusal, o.backward_refusal_count = 1; }},
            Row{"chunk_keys", "g", [](O& o) { o.chunk_keys = 64; }},
            Row{"inner_splits", "p", [](O& o) { o.inner_splits = 2; }},
        }) {
@@ -368,7 +374,7 @@ TEST(CInterface, MistakesAreSentences) {
   vkattn_device_desc desc;
   vkattn_device_desc_init(&desc);
   EXPECT_EQ(vkattn_device_create(&desc, &device, &error), VKATTN_ERROR_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(error.message).find("get_instance_proc_addr"), std::string::npos);
+  EXPECT_NE(std::string(error.message).find("vkattn_device_desc::instance"), std::string::npos);
   EXPECT_EQ(vkattn_device_create(&desc, &device, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(device, nullptr);
   desc.log_least = 77;
@@ -404,6 +410,61 @@ TEST(CInterface, MistakesAreSentences) {
   EXPECT_EQ(vkattn_device_create(nullptr, &device, &small), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(small.message, "vkattn_");
   EXPECT_EQ(small.message[8], '#');
+}
+
+// Of what a device needs each member is named that was not given, in C++ and in C: the one that is left out.
+TEST(CInterface, WhatADeviceLacksIsNamed) {
+  const auto loader = [](VkInstance /*instance*/, const char* /*name*/) -> PFN_vkVoidFunction {
+    ADD_FAILURE() << "nothing is asked before all is there";
+    return nullptr;
+  };
+  const auto fill = [&](auto& desc, std::string_view without) {
+    const auto is_given = [&](std::string_view member) { return member != without; };
+    if (is_given("instance")) desc.instance = reinterpret_cast<VkInstance>(std::uintptr_t{8});
+    if (is_given("physical_device")) {
+      desc.physical_device = reinterpret_cast<VkPhysicalDevice>(std::uintptr_t{8});
+    }
+    if constexpr (requires { desc.device; }) {
+      if (is_given("device")) desc.device = reinterpret_cast<VkDevice>(std::uintptr_t{8});
+    }
+    if (is_given("get_instance_proc_addr")) desc.get_instance_proc_addr = loader;
+    if (is_given("api_version")) desc.api_version = 1U << 22U;
+  };
+  struct Member {
+    const char* name;
+    const char* sentence;
+  };
+  for (const Member& member :
+       {Member{"instance", " is null: give the VkInstance that has physical_device"},
+        Member{"physical_device", " is null: give the VkPhysicalDevice that the VkDevice is made of"},
+        Member{"device", " is null: give the VkDevice that all is to be made on"},
+        Member{"get_instance_proc_addr",
+               " is null: give the loader's vkGetInstanceProcAddr, as vkattn links no loader"},
+        Member{"api_version", " is 0: give VkApplicationInfo::apiVersion of the instance"}}) {
+    const auto expected = [&](const char* structure) {
+      return std::string(structure) + "::" + member.name + member.sentence;
+    };
+    DeviceDesc desc;
+    fill(desc, member.name);
+    EXPECT_EQ(Device::borrow(desc).error().message, expected("DeviceDesc"));
+    vkattn_device_desc c_desc;
+    vkattn_device_desc_init(&c_desc);
+    fill(c_desc, member.name);
+    vkattn_error error = cleared();
+    vkattn_device* device = nullptr;
+    EXPECT_EQ(vkattn_device_create(&c_desc, &device, &error), VKATTN_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(error.message, expected("vkattn_device_desc"));
+    if (std::string_view(member.name) == "device") continue;
+    PhysicalDeviceDesc physical;
+    fill(physical, member.name);
+    EXPECT_EQ(wanted_features(physical).error().message, expected("PhysicalDeviceDesc"));
+    vkattn_physical_device c_physical;
+    vkattn_physical_device_init(&c_physical);
+    fill(c_physical, member.name);
+    std::uint32_t count = 0;
+    EXPECT_EQ(vkattn_query_wanted(&c_physical, nullptr, &count, &error), VKATTN_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(error.message, expected("vkattn_physical_device"));
+  }
 }
 
 // As the kernel of a plan that has none: copying from nowhere is undefined behaviour, which the sanitizers

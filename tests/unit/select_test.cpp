@@ -12,11 +12,13 @@
 #include <utility>
 #include <vector>
 
+#include "backward/backward_kernel.hpp"
 #include "common/checked.hpp"
 #include "kernels/select.hpp"
 #include "kernels/split.hpp"
 #include "kernels/vendors.hpp"
 #include "made_up_device.hpp"
+#include "matmul/matmul_kernel.hpp"
 #include "support/problem_text.hpp"
 
 namespace vkattn::tests {
@@ -123,6 +125,34 @@ TEST(TileTable, TheMostSpecificEntryComesFirst) {
     EXPECT_EQ(tiles.front().rows, rows) << problem;
     EXPECT_EQ(tiles.front().keys, keys) << problem;
   }
+}
+
+/// One list may be for plans of every kind, so that each kind knows the kernels of all.
+TEST(Select, ARefusalOfAKernelThatThereIsNotIsAnError) {
+  const Capabilities gpu = with_lanes(small_device(DeviceType::kDiscreteGpu), 32);
+  MatmulDesc product;
+  product.rows = product.columns = product.inner = 8;
+  BackwardDesc gradients;
+  gradients.attention = desc_of("16x16 d64");
+  gradients.attention.has_lse = true;
+  const auto errors = [&](const std::vector<KernelRefusal>& refusals) {
+    MatmulOptions options;
+    options.refusals = refusals;
+    const auto text = [](const auto& made) { return made ? std::string() : made.error().message; };
+    return std::vector{text(select_kernel(desc_of("16x16 d64").resolved(), gpu, {{}, nullptr, refusals})),
+                       text(select_backward_kernel(gradients.resolved(), gpu, {}, refusals)),
+                       text(select_matmul_kernel(product.resolved(), gpu, options))};
+  };
+  for (const std::string& error : errors({{"matrix2", "is wrong"}, {"decode", "is slow"}})) {
+    EXPECT_EQ(error, "");
+  }
+  for (const std::string& error : errors({{"matrix", "is wrong"}, {"tiles", "are slow"}})) {
+    EXPECT_TRUE(has(error, "refusals[1] names 'tiles', and there is no such kernel; the kernels are "));
+    for (const char* kernel : {"decode", "lane", "tile", "matrix", "matrix2"}) {
+      EXPECT_TRUE(has(error, kernel));
+    }
+  }
+  for (const std::string& error : errors({{"", ""}})) EXPECT_TRUE(has(error, "refusals[0] names ''"));
 }
 
 TEST(TileSizes, AreReadAsTheyAreWritten) {

@@ -66,7 +66,7 @@ static inline void vkattn_multi_head_attention_desc_init(vkattn_multi_head_atten
 
 /** Plans a layer's forward pass, as vkattn_plan_create_attention; it is recorded with bindings. Options that both passes
     of a layer take may be the same for both. kernel, tile, kv_splits, strict_nonfinite, refusals and capture_statistics
-    are of the attention in its forward pass. */
+    are of the attention in its forward pass, matmul_kernel and matmul_refusals of its products. */
 VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention(vkattn_device* device,
                                                                  const vkattn_multi_head_attention_desc* desc,
                                                                  const vkattn_plan_options* options,
@@ -103,11 +103,32 @@ static inline void vkattn_multi_head_attention_backward_desc_init(vkattn_multi_h
 }
 
 /** Plans a layer's gradients, likewise. An execution has the tensors of the forward pass, with VKATTN_TENSOR_SAVED as it
-    has written it and without its outputs, and the gradients; what is written overlaps nothing. Its products are of
-    matmul_kernel and the gradients of its attention of backward_kernel. */
+    has written it and without its outputs, and the gradients; what is written overlaps nothing. matmul_kernel and
+    matmul_refusals are of its products, backward_kernel and backward_refusals of the gradients of its attention. */
 VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention_backward(
     vkattn_device* device, const vkattn_multi_head_attention_backward_desc* desc, const vkattn_plan_options* options,
     vkattn_plan** plan, vkattn_error* error);
+
+/** What a step of a layer computes. */
+typedef uint32_t vkattn_step_kind;
+enum {
+  VKATTN_STEP_KIND_MATMUL = 0,    /**< a product: matmul_kernel and matmul_refusals of the layer's options are of it */
+  VKATTN_STEP_KIND_ATTENTION = 1, /**< kernel and refusals are of it */
+  VKATTN_STEP_KIND_BACKWARD = 2,  /**< gradients of attention: backward_kernel and backward_refusals are of it */
+  VKATTN_STEP_KIND_APPEND = 3     /**< new rows of a cache, or rotary embedding: it has one kernel and no choice */
+};
+/** A plan that a layer is made of. */
+typedef struct vkattn_layer_step {
+  char name[64];         /**< as vkattn_plan_describe of the layer has it: projection to Q K V, attention, ... */
+  vkattn_plan* plan;     /**< shares its pipelines with the layer; a handle of its own, released by the caller */
+  vkattn_step_kind kind; /**< what it computes */
+  uint32_t reserved;     /**< 0 */
+} vkattn_layer_step;
+/** Gives the plans that a layer, or its gradients, is made of, in the order in which they are recorded; of other plans it
+    is an error. Writes at most *count of them to `steps` (which may be null), each with a handle to release, and sets
+    *count to how many there are. */
+VKATTN_API vkattn_result vkattn_plan_get_steps(const vkattn_plan* plan, vkattn_layer_step* steps, uint32_t* count,
+                                               vkattn_error* error);
 
 /** A parameter of a layer. */
 typedef struct vkattn_parameter {

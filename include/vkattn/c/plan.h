@@ -13,9 +13,10 @@ extern "C" {
 /** A plan of attention, of what goes with it, or of a layer, with counted references; may be used from any thread. */
 typedef struct vkattn_plan vkattn_plan;
 
-/** A kernel that must not be used, and why, for messages. */
+/** A kernel that must not be used, and why, for messages. Plans of any kind take a refusal of any of these names, also of
+    kernels that the kind has none of, and refuse other names. */
 typedef struct vkattn_kernel_refusal {
-  const char* kernel; /**< its name */
+  const char* kernel; /**< its name: decode, lane, tile, matrix or matrix2 */
   const char* reason; /**< one sentence */
 } vkattn_kernel_refusal;
 
@@ -63,7 +64,8 @@ typedef struct vkattn_plan_options {
   uint32_t strict_nonfinite;
   uint32_t push_descriptors;             /**< for vkattn_record_push; not of layers */
   uint32_t deferred_compilation;         /**< vkattn_plan_compile is called later */
-  const vkattn_kernel_refusal* refusals; /**< of plans with kernels: those to pass by */
+  /** of plans with kernels: those to pass by; of a layer in its attention */
+  const vkattn_kernel_refusal* refusals;
   uint32_t refusal_count;                /**< how many there are */
   /** 1: have the driver keep statistics of the pipelines for vkattn_plan_get_statistics, which appends and merges do not
       have; needs VK_KHR_pipeline_executable_properties. Of a layer those of its attention */
@@ -74,6 +76,10 @@ typedef struct vkattn_plan_options {
   const char* backward_kernel;           /**< of a layer: `kernel` of the gradients of its attention */
   uint32_t chunk_keys;                   /**< of gradients: BackwardOptions::chunk_keys; 0: by a rule */
   uint32_t inner_splits;                 /**< of a product: MatmulOptions::inner_splits; 0: by a rule */
+  const vkattn_kernel_refusal* matmul_refusals;   /**< of a layer: `refusals` of its products */
+  const vkattn_kernel_refusal* backward_refusals; /**< of a layer: `refusals` of the gradients of its attention */
+  uint32_t matmul_refusal_count;         /**< how many there are */
+  uint32_t backward_refusal_count;       /**< likewise */
 } vkattn_plan_options;
 /** Sets struct_size, and every other member to its default. */
 VKATTN_API void vkattn_plan_options_init_sized(vkattn_plan_options* options, size_t bytes);

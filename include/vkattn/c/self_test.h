@@ -9,18 +9,18 @@
 extern "C" {
 #endif
 
-/** 1 where the plan of attention, gradients or a product, or a layer's attention, runs on matrix units, else 0. Drivers have
-    claimed matrix shapes that gave wrong results. Before a plan that needs it is trusted, a small problem of its kind can be run on the same
-    kernel and compared with a float64 reference: vkattn/self_test.hpp. Where the result is wrong, make the plan again with
-    its kernel refused. The outcome holds for vkattn_plan_get_configuration on this device with this driver. A layer does not
-    show the plans of its products and gradients: test plans of such by themselves, and where they are wrong give the layer
-    another kernel by name (vkattn_plan_options::matmul_kernel and backward_kernel). */
+/** 1 where the plan of attention, gradients or a product, or any step of a layer or of its gradients, runs on matrix units,
+    else 0. Drivers have claimed matrix shapes that gave wrong results. Before a plan that needs it is trusted, a small
+    problem of its kind can be run on the same kernel and compared with a float64 reference: vkattn/self_test.hpp. Where
+    the result is wrong, make the plan again with its kernel refused. The outcome holds for vkattn_plan_get_configuration
+    on this device with this driver. Of a layer test each step that needs it (vkattn_plan_get_steps), and refuse a kernel
+    that was wrong for what the step computes: vkattn_plan_options::refusals, matmul_refusals or backward_refusals. */
 VKATTN_API uint32_t vkattn_plan_needs_self_test(const vkattn_plan* plan);
 
 /** A small problem on the kernel of a plan. */
 typedef struct vkattn_self_test vkattn_self_test;
-/** Makes the self-test of a plan of attention, gradients or a product, or of a layer's attention, and compiles what it runs. `device` is the
-    plan's: plans of another are refused. `cache` may be null. */
+/** Makes the self-test of a plan of attention, gradients or a product, which may be a step of a layer, and compiles what it
+    runs. `device` is the plan's: plans of another are refused. `cache` may be null. */
 VKATTN_API vkattn_result vkattn_self_test_create(vkattn_device* device, const vkattn_plan* plan, VkPipelineCache cache,
                                                  vkattn_self_test** test, vkattn_error* error);
 /** Bytes of the one buffer that the test needs: host-visible and coherent, for storage. */

@@ -1,0 +1,35 @@
+// What a caller must give of a device, in C++ and in C.
+#pragma once
+
+#include <vkattn/result.hpp>
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/message.hpp"
+
+namespace vkattn::detail {
+
+/// The first member that was not given is the error. `structure` is the caller's name for what has them.
+template <class Desc>
+[[nodiscard]] Result<void> check_members(const Desc& desc, std::string_view structure) {
+  const auto is_null = [&](std::string_view member, std::string_view give) {
+    return invalid(structure, "::", member, " is null: give ", give);
+  };
+  if (desc.instance == VK_NULL_HANDLE) return is_null("instance", "the VkInstance that has physical_device");
+  if (desc.physical_device == VK_NULL_HANDLE) {
+    return is_null("physical_device", "the VkPhysicalDevice that the VkDevice is made of");
+  }
+  if constexpr (requires { desc.device; }) {
+    if (desc.device == VK_NULL_HANDLE) return is_null("device", "the VkDevice that all is to be made on");
+  }
+  if (desc.get_instance_proc_addr == nullptr) {
+    return is_null("get_instance_proc_addr", "the loader's vkGetInstanceProcAddr, as vkattn links no loader");
+  }
+  if (desc.api_version == 0) {
+    return invalid(structure, "::api_version is 0: give VkApplicationInfo::apiVersion of the instance");
+  }
+  return {};
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,295 @@
+// A Vulkan layer under which a device has one queue family more: for compute, with one queue, which is the
+// first family's. lavapipe has one family, and a program that hands buffers from one to another could not be
+// tried there. Under the validation layer, which sees two families and reports an acquire without a release;
+// what it does not report, a release without an acquire, this layer does. The driver below is told of one
+// family. For programs with vkQueueSubmit and vkCmdPipelineBarrier that record each handover once.
+#include <vulkan/vk_layer.h>
+#include <vulkan/vulkan.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "support/vulkan_layer.hpp"
+
+namespace {
+
+using namespace vkattn::tests;
+
+struct InstanceFunctions {
+  VkInstance instance = nullptr;
+  PFN_vkGetInstanceProcAddr get = nullptr;
+  PFN_vkDestroyInstance destroy = nullptr;
+  PFN_vkGetPhysicalDeviceQueueFamilyProperties families = nullptr;
+};
+
+/// A handle of our own: the loader's table comes first, as in all that are dispatched by it.
+struct SecondQueue {
+  const void* table = nullptr;
+  VkQueue below = nullptr;
+};
+
+struct DeviceFunctions {
+  PFN_vkGetDeviceProcAddr get = nullptr;
+  PFN_vkDestroyDevice destroy = nullptr;
+  PFN_vkGetDeviceQueue queue = nullptr;
+  PFN_vkQueueSubmit submit = nullptr;
+  PFN_vkQueueWaitIdle wait_idle = nullptr;
+  PFN_vkCreateCommandPool create_pool = nullptr;
+  PFN_vkAllocateCommandBuffers allocate = nullptr;
+  PFN_vkCmdPipelineBarrier barrier = nullptr;
+  std::uint32_t added_family = 0;
+  std::shared_ptr<SecondQueue> second;
+};
+
+Kept<InstanceFunctions>& instances() {
+  static Kept<InstanceFunctions> kept;
+  return kept;
+}
+
+Kept<DeviceFunctions>& devices() {
+  static Kept<DeviceFunctions> kept;
+  return kept;
+}
+
+std::vector<VkQueueFamilyProperties> families_below(VkPhysicalDevice physical) {
+  const InstanceFunctions functions = instances().get(physical);
+  std::uint32_t count = 0;
+  functions.families(physical, &count, nullptr);
+  std::vector<VkQueueFamilyProperties> all(count);
+  functions.families(physical, &count, all.data());
+  return all;
+}
+
+std::vector<VkQueueFamilyProperties> families_of(VkPhysicalDevice physical) {
+  std::vector<VkQueueFamilyProperties> all = families_below(physical);
+  all.push_back(all.front());
+  all.back().queueFlags = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT;
+  all.back().queueCount = 1;
+  return all;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* info,
+                                               const VkAllocationCallbacks* allocator, VkInstance* instance) {
+  auto* link = link_of<VkLayerInstanceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
+  if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  const auto get = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+  const auto create = reinterpret_cast<PFN_vkCreateInstance>(get(nullptr, "vkCreateInstance"));
+  if (create == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  const VkResult result = create(info, allocator, instance);
+  if (result != VK_SUCCESS) return result;
+  instances().put(*instance, {*instance, get,
+                              reinterpret_cast<PFN_vkDestroyInstance>(get(*instance, "vkDestroyInstance")),
+                              reinterpret_cast<PFN_vkGetPhysicalDeviceQueueFamilyProperties>(
+                                  get(*instance, "vkGetPhysicalDeviceQueueFamilyProperties"))});
+  return VK_SUCCESS;
+}
+
+VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance, const VkAllocationCallbacks* allocator) {
+  if (instance != nullptr) instances().take(instance).destroy(instance, allocator);
+}
+
+VKAPI_ATTR void VKAPI_CALL get_families(VkPhysicalDevice physical, std::uint32_t* count,
+                                        VkQueueFamilyProperties* properties) {
+  const std::vector<VkQueueFamilyProperties> all = families_of(physical);
+  *count = properties == nullptr ? static_cast<std::uint32_t>(all.size())
+                                 : std::min(*count, static_cast<std::uint32_t>(all.size()));
+  if (properties != nullptr) std::copy_n(all.begin(), *count, properties);
+}
+
+// What may follow each of the structures is left as it is.
+VKAPI_ATTR void VKAPI_CALL get_families2(VkPhysicalDevice physical, std::uint32_t* count,
+                                         VkQueueFamilyProperties2* properties) {
+  const std::vector<VkQueueFamilyProperties> all = families_of(physical);
+  *count = properties == nullptr ? static_cast<std::uint32_t>(all.size())
+                                 : std::min(*count, static_cast<std::uint32_t>(all.size()));
+  for (std::uint32_t i = 0; properties != nullptr && i < *count; ++i) {
+    properties[i].queueFamilyProperties = all[i];
+  }
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
+                                             const VkAllocationCallbacks* allocator, VkDevice* device) {
+  auto* link = link_of<VkLayerDeviceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
+  if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  const auto get_of_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+  const auto get = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
+  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+  const auto create = reinterpret_cast<PFN_vkCreateDevice>(
+      get_of_instance(instances().get(physical).instance, "vkCreateDevice"));
+  if (create == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  const auto added = static_cast<std::uint32_t>(families_below(physical).size());
+  std::vector<VkDeviceQueueCreateInfo> queues;
+  for (std::uint32_t i = 0; i < info->queueCreateInfoCount; ++i) {
+    if (info->pQueueCreateInfos[i].queueFamilyIndex != added) queues.push_back(info->pQueueCreateInfos[i]);
+  }
+  VkDeviceCreateInfo below = *info;
+  below.queueCreateInfoCount = static_cast<std::uint32_t>(queues.size());
+  below.pQueueCreateInfos = queues.data();
+  const VkResult result = create(physical, &below, allocator, device);
+  if (result != VK_SUCCESS) return result;
+  DeviceFunctions functions;
+  const auto load = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::decay_t<decltype(function)>>(get(*device, name));
+  };
+  functions.get = get;
+  load(functions.destroy, "vkDestroyDevice");
+  load(functions.queue, "vkGetDeviceQueue");
+  load(functions.submit, "vkQueueSubmit");
+  load(functions.wait_idle, "vkQueueWaitIdle");
+  load(functions.create_pool, "vkCreateCommandPool");
+  load(functions.allocate, "vkAllocateCommandBuffers");
+  load(functions.barrier, "vkCmdPipelineBarrier");
+  functions.added_family = added;
+  functions.second = std::make_shared<SecondQueue>();
+  devices().put(*device, functions);
+  return VK_SUCCESS;
+}
+
+/// Of the added family: its pools and their command buffers. Of all: whether each buffer that was released
+/// was acquired as often.
+class Handovers {
+ public:
+  void add_pool(VkCommandPool pool) {
+    const std::lock_guard lock(mutex_);
+    pools_.insert(pool);
+  }
+  void add_commands(VkCommandPool pool, VkCommandBuffer commands) {
+    const std::lock_guard lock(mutex_);
+    if (pools_.count(pool) != 0) commands_.insert(commands);
+  }
+  void add(VkCommandBuffer commands, const VkBufferMemoryBarrier& barrier, std::uint32_t added_family) {
+    const std::lock_guard lock(mutex_);
+    const bool is_from_added = barrier.srcQueueFamilyIndex == added_family;
+    const bool is_release = is_from_added == (commands_.count(commands) != 0);
+    released_[barrier.buffer] += is_release ? 1 : -1;
+  }
+  [[nodiscard]] bool are_whole() {
+    const std::lock_guard lock(mutex_);
+    return std::all_of(released_.begin(), released_.end(), [](const auto& each) { return each.second == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<VkCommandPool> pools_;
+  std::set<VkCommandBuffer> commands_;
+  std::map<VkBuffer, int> released_;
+};
+
+Handovers& handovers() {
+  static Handovers all;
+  return all;
+}
+
+VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* allocator) {
+  if (!handovers().are_whole()) std::fprintf(stderr, "a handover between queue families has one half only\n");
+  if (device != nullptr) devices().take(device).destroy(device, allocator);
+}
+
+VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice device, std::uint32_t family, std::uint32_t index,
+                                     VkQueue* queue) {
+  const DeviceFunctions functions = devices().get(device);
+  if (family != functions.added_family) return functions.queue(device, family, index, queue);
+  functions.queue(device, 0, 0, &functions.second->below);
+  functions.second->table = *reinterpret_cast<const void* const*>(device);
+  *queue = reinterpret_cast<VkQueue>(functions.second.get());
+}
+
+// The driver's queue.
+VkQueue below(VkQueue queue, const DeviceFunctions& functions) {
+  return queue == reinterpret_cast<VkQueue>(functions.second.get()) ? functions.second->below : queue;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, std::uint32_t count, const VkSubmitInfo* submits,
+                                      VkFence fence) {
+  const DeviceFunctions functions = devices().get(queue);
+  return functions.submit(below(queue, functions), count, submits, fence);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL wait_idle(VkQueue queue) {
+  const DeviceFunctions functions = devices().get(queue);
+  return functions.wait_idle(below(queue, functions));
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL create_pool(VkDevice device, const VkCommandPoolCreateInfo* info,
+                                           const VkAllocationCallbacks* allocator, VkCommandPool* pool) {
+  const DeviceFunctions functions = devices().get(device);
+  VkCommandPoolCreateInfo changed = *info;
+  const bool is_added = changed.queueFamilyIndex == functions.added_family;
+  if (is_added) changed.queueFamilyIndex = 0;
+  const VkResult result = functions.create_pool(device, &changed, allocator, pool);
+  if (result == VK_SUCCESS && is_added) handovers().add_pool(*pool);
+  return result;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkCommandBufferAllocateInfo* info,
+                                        VkCommandBuffer* commands) {
+  const VkResult result = devices().get(device).allocate(device, info, commands);
+  for (std::uint32_t i = 0; result == VK_SUCCESS && i < info->commandBufferCount; ++i) {
+    handovers().add_commands(info->commandPool, commands[i]);
+  }
+  return result;
+}
+
+VKAPI_ATTR void VKAPI_CALL barrier(VkCommandBuffer commands, VkPipelineStageFlags from,
+                                   VkPipelineStageFlags to, VkDependencyFlags flags,
+                                   std::uint32_t memory_count, const VkMemoryBarrier* memory,
+                                   std::uint32_t buffer_count, const VkBufferMemoryBarrier* buffers,
+                                   std::uint32_t image_count, const VkImageMemoryBarrier* images) {
+  const DeviceFunctions functions = devices().get(commands);
+  std::vector<VkBufferMemoryBarrier> changed(buffers, buffers + buffer_count);
+  for (VkBufferMemoryBarrier& each : changed) {
+    if (each.srcQueueFamilyIndex != each.dstQueueFamilyIndex) {
+      handovers().add(commands, each, functions.added_family);
+    }
+    each.srcQueueFamilyIndex = each.dstQueueFamilyIndex = VK_QUEUE_FAMILY_IGNORED;
+  }
+  functions.barrier(commands, from, to, flags, memory_count, memory, buffer_count, changed.data(),
+                    image_count, images);
+}
+
+}  // namespace
+
+extern "C" {
+
+VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_two_families_device(VkDevice device,
+                                                                                       const char* name) {
+  for (const Named& own :
+       {Named{"vkGetDeviceProcAddr", erased(vkattn_two_families_device)},
+        Named{"vkDestroyDevice", erased(destroy_device)}, Named{"vkGetDeviceQueue", erased(get_queue)},
+        Named{"vkQueueSubmit", erased(submit)}, Named{"vkQueueWaitIdle", erased(wait_idle)},
+        Named{"vkCreateCommandPool", erased(create_pool)},
+        Named{"vkAllocateCommandBuffers", erased(allocate)},
+        Named{"vkCmdPipelineBarrier", erased(barrier)}}) {
+    if (own.name == name) return own.function;
+  }
+  return devices().get(device).get(device, name);
+}
+
+VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_two_families_instance(VkInstance instance,
+                                                                                         const char* name) {
+  for (const Named& own :
+       {Named{"vkGetInstanceProcAddr", erased(vkattn_two_families_instance)},
+        Named{"vkCreateInstance", erased(create_instance)},
+        Named{"vkDestroyInstance", erased(destroy_instance)}, Named{"vkCreateDevice", erased(create_device)},
+        Named{"vkGetPhysicalDeviceQueueFamilyProperties", erased(get_families)},
+        Named{"vkGetPhysicalDeviceQueueFamilyProperties2", erased(get_families2)},
+        Named{"vkGetPhysicalDeviceQueueFamilyProperties2KHR", erased(get_families2)},
+        Named{"vkGetDeviceProcAddr", erased(vkattn_two_families_device)},
+        Named{"vkDestroyDevice", erased(destroy_device)}, Named{"vkGetDeviceQueue", erased(get_queue)},
+        Named{"vkQueueSubmit", erased(submit)}, Named{"vkQueueWaitIdle", erased(wait_idle)},
+        Named{"vkCreateCommandPool", erased(create_pool)},
+        Named{"vkAllocateCommandBuffers", erased(allocate)},
+        Named{"vkCmdPipelineBarrier", erased(barrier)}}) {
+    if (own.name == name) return own.function;
+  }
+  return instance == nullptr ? nullptr : instances().get(instance).get(instance, name);
+}
+}
