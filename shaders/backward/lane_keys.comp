@@ -15,7 +15,7 @@ layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedRows = 4;
 
 ChunkTile tile;
 int kv_length;
-uint keys[kKeys], place[kKeys];                            // of this invocation, and of its pairs in a row
+uint keys[kKeys], place[kKeys];                            // of this invocation, and of its pairs behind a row's
 uint key_index[kKeys], value_index[kKeys];                 // of the gradients' first elements
 uint key_sum_index[kKeys], value_sum_index[kKeys];
 uint query_index[kRows], grad_output_index[kRows];         // of the step's rows, the same for the whole workgroup
@@ -33,7 +33,7 @@ void load_pairs(uint first_row, uint rows, uint end_row, bool masked) {
     const uint query = packed_query(packed);
     query_index[r] = query_row(tile.batch, head, query);
     grad_output_index[r] = grad_output_row(tile.batch, head, query);
-    const uint pair = pair_row(tile.batch, head, query);
+    const uint pair = pair_row(tile.batch, head, query) - (kPairTile == 0u ? tile.chunk * params.split_keys : 0u);
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
       const vec2 found = load_pair(pair + place[k]);
       const bool visible = !masked || (first_row + r < end_row && sees_key(int(query), int(keys[k]), kv_length));
@@ -138,7 +138,7 @@ void visit(uint first_row, uint rows, uint end_row, bool masked) {
 void begin_keys(uint first_key, uint last_key) {
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
     keys[k] = min(first_key + k, last_key);
-    place[k] = pair_place(keys[k] - tile.chunk * params.split_keys);
+    place[k] = kPairTile == 0u ? keys[k] : pair_place(keys[k] - tile.chunk * params.split_keys);
     key_index[k] = grad_key_row(tile.batch, tile.kv_head, keys[k]);
     value_index[k] = grad_value_row(tile.batch, tile.kv_head, keys[k]);
     const uint in_chunk = first_key + k - tile.chunk * params.split_keys;
