@@ -87,7 +87,7 @@ struct BackwardOptions {
   std::string kernel;
   std::vector<KernelRefusal> refusals;  ///< as PlanOptions::refusals
   /// Keys whose probabilities and gradients the workspace holds at a time, 8 bytes for each and each row; a
-  /// multiple of 64. 0: as many as fit 8 MiB on a CPU, 256 MiB elsewhere.
+  /// multiple of 64. 0: as many as fit 16 MiB on a CPU, 256 MiB elsewhere.
   std::uint32_t chunk_keys = 0;
   VkPipelineCache pipeline_cache = {};  ///< owned by the caller; may be null
   std::uint64_t max_dispatch_ns = 0;    ///< as PlanOptions::max_dispatch_ns

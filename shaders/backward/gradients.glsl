@@ -24,12 +24,17 @@ layout(constant_id = VKATTN_SPEC_GRAD_KEY_TYPE) const uint kGradKeyType = VKATTN
 layout(constant_id = VKATTN_SPEC_GRAD_KEY_DIM_STRIDE) const uint kGradKeyDimStride = 1;
 layout(constant_id = VKATTN_SPEC_GRAD_VALUE_TYPE) const uint kGradValueType = VKATTN_TYPE_FLOAT32;
 layout(constant_id = VKATTN_SPEC_GRAD_VALUE_DIM_STRIDE) const uint kGradValueDimStride = 1;
+layout(constant_id = VKATTN_SPEC_GRAD_QUERY_VECTORS) const bool kGradQueryVectors = false;
+layout(constant_id = VKATTN_SPEC_GRAD_KEY_VECTORS) const bool kGradKeyVectors = false;
+layout(constant_id = VKATTN_SPEC_GRAD_VALUE_VECTORS) const bool kGradValueVectors = false;
 layout(constant_id = VKATTN_SPEC_GRAD_MASK_TYPE) const uint kGradMaskType = VKATTN_TYPE_FLOAT32;
 layout(constant_id = VKATTN_SPEC_HAS_GRAD_QUERY) const bool kHasGradQuery = true;
 layout(constant_id = VKATTN_SPEC_HAS_GRAD_KEY) const bool kHasGradKey = true;
 layout(constant_id = VKATTN_SPEC_HAS_GRAD_VALUE) const bool kHasGradValue = true;
 layout(constant_id = VKATTN_SPEC_HAS_GRAD_SLOPES) const bool kHasGradSlopes = false;
 layout(constant_id = VKATTN_SPEC_HAS_GRAD_SINKS) const bool kHasGradSinks = false;
+layout(constant_id = VKATTN_SPEC_PAIR_TILE) const uint kPairTile = 0;
+layout(constant_id = VKATTN_SPEC_KEEPS_DELTAS) const bool kKeepsDeltas = false;
 layout(constant_id = VKATTN_SPEC_KEEPS_SCORE_GRADIENTS) const bool kKeepsScoreGradients = false;
 
 layout(set = 0, binding = VKATTN_BINDING_FEATURE_PARAMS, std430) readonly buffer BackwardParameters {
@@ -99,21 +104,80 @@ uint grad_value_row(uint batch, uint head, uint key) {
 // Running sums, and numbers of rows.
 layout(set = 0, binding = VKATTN_BINDING_SUMS, std430) buffer Sums { float sums[]; };
 
-// What is added up over a row's keys stays where it is, or, of 16-bit gradients, in the workspace.
-const bool kQuerySumsInPlace = kGradQueryType == VKATTN_TYPE_FLOAT32;
-
-float load_query_sum(uint row_index, uint sum_index, uint dim) {
-  return kQuerySumsInPlace ? uintBitsToFloat(grad_query_words[row_index + dim * kGradQueryDimStride])
-                           : sums[sum_index + dim];
-}
-
-void store_query_sum(uint row_index, uint sum_index, uint dim, float value) {
-  if (kQuerySumsInPlace) {
-    store_grad_query(row_index, dim, value);
-  } else {
-    sums[sum_index + dim] = value;
+// What is added up for a gradient NAME stays where it is, or, of 16-bit gradients, in the workspace. In rows of the gradient
+// that begin at row_index, and of the workspace that begin at sum_index:
+//   float load_NAME_sum(row_index, sum_index, dim)
+//   void  store_NAME_sum(row_index, sum_index, dim, value)
+//   vec4  load_NAME_sum4(row_index, sum_index, dim)   dims dim .. dim + 3, all of them dims of the tensor
+//   void  store_NAME_sum4(row_index, sum_index, dim, value)
+#define VKATTN_SUMS(NAME, TYPE, DIM_STRIDE)                                                                         \
+  float load_##NAME##_sum(uint row_index, uint sum_index, uint dim) {                                               \
+    return TYPE == VKATTN_TYPE_FLOAT32 ? uintBitsToFloat(NAME##_words[row_index + dim * DIM_STRIDE])                \
+                                       : sums[sum_index + dim];                                                     \
+  }                                                                                                                 \
+                                                                                                                    \
+  void store_##NAME##_sum(uint row_index, uint sum_index, uint dim, float value) {                                  \
+    if (TYPE == VKATTN_TYPE_FLOAT32) {                                                                              \
+      store_##NAME(row_index, dim, value);                                                                          \
+    } else {                                                                                                        \
+      sums[sum_index + dim] = value;                                                                                \
+    }                                                                                                               \
   }
-}
+
+#if VKATTN_WIDE_LOADS
+// A CPU takes lanes of a vector to memory one by one, 8 bytes as fast as 4.
+layout(set = 0, binding = VKATTN_BINDING_SUMS, std430) buffer SumWides { uint64_t sum_wides[]; };
+#define VKATTN_SUMS4(NAME, BINDING, TYPE, DIMS, VECTORS)                                                            \
+  layout(set = 0, binding = BINDING, std430) buffer NAME##Wides { uint64_t NAME##_wides[]; };                       \
+                                                                                                                    \
+  vec4 load_##NAME##_sum4(uint row_index, uint sum_index, uint dim) {                                               \
+    if (TYPE == VKATTN_TYPE_FLOAT32 ? VECTORS : DIMS % 4 == 0) {                                                    \
+      const uint wide = ((TYPE == VKATTN_TYPE_FLOAT32 ? row_index : sum_index) + dim) >> 1;                         \
+      return TYPE == VKATTN_TYPE_FLOAT32                                                                            \
+                 ? uintBitsToFloat(uvec4(unpackUint2x32(NAME##_wides[wide]     ),                                   \
+                                         unpackUint2x32(NAME##_wides[wide + 1u]     )))                             \
+                 : uintBitsToFloat(uvec4(unpackUint2x32(sum_wides[wide]     ),                                      \
+                                         unpackUint2x32(sum_wides[wide + 1u]     )));                               \
+    }                                                                                                               \
+    vec4 result;                                                                                                    \
+    [[unroll]] for (uint d = 0; d < 4; ++d) result[d] = load_##NAME##_sum(row_index, sum_index, dim + d);           \
+    return result;                                                                                                  \
+  }                                                                                                                 \
+                                                                                                                    \
+  void store_##NAME##_sum4(uint row_index, uint sum_index, uint dim, vec4 value) {                                  \
+    if (TYPE == VKATTN_TYPE_FLOAT32 ? VECTORS : DIMS % 4 == 0) {                                                    \
+      const uint wide = ((TYPE == VKATTN_TYPE_FLOAT32 ? row_index : sum_index) + dim) >> 1;                         \
+      const uint64_t low = packUint2x32(floatBitsToUint(value.xy)), high = packUint2x32(floatBitsToUint(value.zw)); \
+      if (TYPE == VKATTN_TYPE_FLOAT32) {                                                                            \
+        NAME##_wides[wide]      = low;                                                                              \
+        NAME##_wides[wide + 1u]      = high;                                                                        \
+      } else {                                                                                                      \
+        sum_wides[wide]      = low;                                                                                 \
+        sum_wides[wide + 1u]      = high;                                                                           \
+      }                                                                                                             \
+      return;                                                                                                       \
+    }                                                                                                               \
+    [[unroll]] for (uint d = 0; d < 4; ++d) store_##NAME##_sum(row_index, sum_index, dim + d, value[d]);            \
+  }
+#else
+#define VKATTN_SUMS4(NAME, BINDING, TYPE, DIMS, VECTORS)                                                            \
+  vec4 load_##NAME##_sum4(uint row_index, uint sum_index, uint dim) {                                               \
+    vec4 result;                                                                                                    \
+    [[unroll]] for (uint d = 0; d < 4; ++d) result[d] = load_##NAME##_sum(row_index, sum_index, dim + d);           \
+    return result;                                                                                                  \
+  }                                                                                                                 \
+                                                                                                                    \
+  void store_##NAME##_sum4(uint row_index, uint sum_index, uint dim, vec4 value) {                                  \
+    [[unroll]] for (uint d = 0; d < 4; ++d) store_##NAME##_sum(row_index, sum_index, dim + d, value[d]);            \
+  }
+#endif
+
+VKATTN_SUMS(grad_query, kGradQueryType, kGradQueryDimStride)
+VKATTN_SUMS(grad_key, kGradKeyType, kGradKeyDimStride)
+VKATTN_SUMS(grad_value, kGradValueType, kGradValueDimStride)
+VKATTN_SUMS4(grad_query, VKATTN_BINDING_GRAD_QUERY, kGradQueryType, kHeadDim, kGradQueryVectors)
+VKATTN_SUMS4(grad_key, VKATTN_BINDING_GRAD_KEY, kGradKeyType, kHeadDim, kGradKeyVectors)
+VKATTN_SUMS4(grad_value, VKATTN_BINDING_GRAD_VALUE, kGradValueType, kValueDim, kGradValueVectors)
 
 #endif
 

@@ -15,41 +15,11 @@ layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedRows = 4;
 
 ChunkTile tile;
 int kv_length;
-uint keys[kKeys];                                          // of this invocation
+uint keys[kKeys], place[kKeys];                            // of this invocation, and of its pairs behind a row's
 uint key_index[kKeys], value_index[kKeys];                 // of the gradients' first elements
 uint key_sum_index[kKeys], value_sum_index[kKeys];
 uint query_index[kRows], grad_output_index[kRows];         // of the step's rows, the same for the whole workgroup
 float weight[kRows * kKeys], gradient[kRows * kKeys];      // by row
-
-// Sums of float32 gradients stay where they are.
-const bool kKeySumsInPlace = kGradKeyType == VKATTN_TYPE_FLOAT32;
-const bool kValueSumsInPlace = kGradValueType == VKATTN_TYPE_FLOAT32;
-
-float load_key_sum(uint k, uint dim) {
-  return kKeySumsInPlace ? uintBitsToFloat(grad_key_words[key_index[k] + dim * kGradKeyDimStride])
-                         : sums[key_sum_index[k] + dim];
-}
-
-void store_key_sum(uint k, uint dim, float value) {
-  if (kKeySumsInPlace) {
-    store_grad_key(key_index[k], dim, value);
-  } else {
-    sums[key_sum_index[k] + dim] = value;
-  }
-}
-
-float load_value_sum(uint k, uint dim) {
-  return kValueSumsInPlace ? uintBitsToFloat(grad_value_words[value_index[k] + dim * kGradValueDimStride])
-                           : sums[value_sum_index[k] + dim];
-}
-
-void store_value_sum(uint k, uint dim, float value) {
-  if (kValueSumsInPlace) {
-    store_grad_value(value_index[k], dim, value);
-  } else {
-    sums[value_sum_index[k] + dim] = value;
-  }
-}
 
 // Rows beyond the last repeat it, with weights of 0.
 uint source_row(uint first_row, uint r, bool masked) {
@@ -63,9 +33,9 @@ void load_pairs(uint first_row, uint rows, uint end_row, bool masked) {
     const uint query = packed_query(packed);
     query_index[r] = query_row(tile.batch, head, query);
     grad_output_index[r] = grad_output_row(tile.batch, head, query);
-    const uint pair = pair_row(tile.batch, head, query) - tile.chunk * params.split_keys;
+    const uint pair = pair_row(tile.batch, head, query) - (kPairTile == 0u ? tile.chunk * params.split_keys : 0u);
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-      const vec2 found = load_pair(pair + keys[k]);
+      const vec2 found = load_pair(pair + place[k]);
       const bool visible = !masked || (first_row + r < end_row && sees_key(int(query), int(keys[k]), kv_length));
       weight[r * kKeys + k] = visible ? found.x : 0.0;
       gradient[r * kKeys + k] = visible ? found.y : 0.0;
@@ -78,7 +48,13 @@ void load_pairs(uint first_row, uint rows, uint end_row, bool masked) {
 void add_grad_outputs(uint rows, bool masked, uint dim, uint dims) {
   vec4 sum[kKeys];
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-    [[unroll]] for (uint d = 0; d < dims; ++d) sum[k][d] = load_value_sum(k, dim + d);
+    if (dims == 4) {
+      sum[k] = load_grad_value_sum4(value_index[k], value_sum_index[k], dim);
+    } else {
+      [[unroll]] for (uint d = 0; d < dims; ++d) {
+        sum[k][d] = load_grad_value_sum(value_index[k], value_sum_index[k], dim + d);
+      }
+    }
   }
   [[unroll]] for (uint r = 0; r < rows; ++r) {
     const vec4 grad = dims == 4 ? grad_output_full4(grad_output_index[r], dim) : grad_output_part4(grad_output_index[r], dim);
@@ -91,7 +67,13 @@ void add_grad_outputs(uint rows, bool masked, uint dim, uint dims) {
     }
   }
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-    [[unroll]] for (uint d = 0; d < dims; ++d) store_value_sum(k, dim + d, sum[k][d]);
+    if (dims == 4) {
+      store_grad_value_sum4(value_index[k], value_sum_index[k], dim, sum[k]);
+    } else {
+      [[unroll]] for (uint d = 0; d < dims; ++d) {
+        store_grad_value_sum(value_index[k], value_sum_index[k], dim + d, sum[k][d]);
+      }
+    }
   }
 }
 
@@ -99,7 +81,13 @@ void add_grad_outputs(uint rows, bool masked, uint dim, uint dims) {
 void add_queries(uint rows, bool masked, uint dim, uint dims) {
   vec4 sum[kKeys];
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-    [[unroll]] for (uint d = 0; d < dims; ++d) sum[k][d] = load_key_sum(k, dim + d);
+    if (dims == 4) {
+      sum[k] = load_grad_key_sum4(key_index[k], key_sum_index[k], dim);
+    } else {
+      [[unroll]] for (uint d = 0; d < dims; ++d) {
+        sum[k][d] = load_grad_key_sum(key_index[k], key_sum_index[k], dim + d);
+      }
+    }
   }
   [[unroll]] for (uint r = 0; r < rows; ++r) {
     const vec4 query = dims == 4 ? query_full4(query_index[r], dim) : query_part4(query_index[r], dim);
@@ -112,7 +100,13 @@ void add_queries(uint rows, bool masked, uint dim, uint dims) {
     }
   }
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-    [[unroll]] for (uint d = 0; d < dims; ++d) store_key_sum(k, dim + d, sum[k][d]);
+    if (dims == 4) {
+      store_grad_key_sum4(key_index[k], key_sum_index[k], dim, sum[k]);
+    } else {
+      [[unroll]] for (uint d = 0; d < dims; ++d) {
+        store_grad_key_sum(key_index[k], key_sum_index[k], dim + d, sum[k][d]);
+      }
+    }
   }
 }
 
@@ -144,6 +138,7 @@ void visit(uint first_row, uint rows, uint end_row, bool masked) {
 void begin_keys(uint first_key, uint last_key) {
   [[unroll]] for (uint k = 0; k < kKeys; ++k) {
     keys[k] = min(first_key + k, last_key);
+    place[k] = kPairTile == 0u ? keys[k] : pair_place(keys[k] - tile.chunk * params.split_keys);
     key_index[k] = grad_key_row(tile.batch, tile.kv_head, keys[k]);
     value_index[k] = grad_value_row(tile.batch, tile.kv_head, keys[k]);
     const uint in_chunk = first_key + k - tile.chunk * params.split_keys;
@@ -153,12 +148,12 @@ void begin_keys(uint first_key, uint last_key) {
   }
   if (kHasGradKey) {
     [[dont_unroll]] for (uint dim = 0; dim < kHeadDim; ++dim) {
-      [[unroll]] for (uint k = 0; k < kKeys; ++k) store_key_sum(k, dim, 0.0);
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) store_grad_key_sum(key_index[k], key_sum_index[k], dim, 0.0);
     }
   }
   if (kHasGradValue) {
     [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
-      [[unroll]] for (uint k = 0; k < kKeys; ++k) store_value_sum(k, dim, 0.0);
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) store_grad_value_sum(value_index[k], value_sum_index[k], dim, 0.0);
     }
   }
 }
@@ -188,14 +183,14 @@ void store_keys() {
   if (kHasGradKey) {
     [[dont_unroll]] for (uint dim = 0; dim < kHeadDim; ++dim) {
       float result[kKeys];
-      [[unroll]] for (uint k = 0; k < kKeys; ++k) result[k] = load_key_sum(k, dim) * backward.scale;
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) result[k] = load_grad_key_sum(key_index[k], key_sum_index[k], dim) * backward.scale;
       [[unroll]] for (uint k = 0; k < kKeys; ++k) store_grad_key(key_index[k], dim, result[k]);
     }
   }
   if (kHasGradValue) {
     [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
       float result[kKeys];
-      [[unroll]] for (uint k = 0; k < kKeys; ++k) result[k] = load_value_sum(k, dim) * drop_scale();
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) result[k] = load_grad_value_sum(value_index[k], value_sum_index[k], dim) * drop_scale();
       [[unroll]] for (uint k = 0; k < kKeys; ++k) store_grad_value(value_index[k], dim, result[k]);
     }
   }

@@ -16,7 +16,7 @@ layout(constant_id = VKATTN_SPEC_MASKED_STEP) const uint kMaskedKeys = 4;
 
 ChunkTile tile;
 uint query_index[kRows], grad_output_index[kRows], grad_index[kRows], sum_index[kRows];  // of the rows' first elements
-uint pair_index[kRows];
+uint row_pairs[kRows];
 ScoreRow score_rows[kRows];
 int row_key_begin[kRows], row_key_end[kRows];  // a row sees keys begin .. end - 1
 float row_lse[kRows], row_delta[kRows], row_slope[kRows];
@@ -68,7 +68,11 @@ void add_products(int first_key, uint keys, bool masked, uint dim, bool full) {
 void add_keys(int first_key, uint keys, bool masked, uint dim, uint dims) {
   vec4 sum[kRows];
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    [[unroll]] for (uint d = 0; d < dims; ++d) sum[r][d] = load_query_sum(grad_index[r], sum_index[r], dim + d);
+    if (dims == 4) {
+      sum[r] = load_grad_query_sum4(grad_index[r], sum_index[r], dim);
+    } else {
+      [[unroll]] for (uint d = 0; d < dims; ++d) sum[r][d] = load_grad_query_sum(grad_index[r], sum_index[r], dim + d);
+    }
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
     const uint index = key_row(tile.batch, tile.kv_head, source_key(first_key, k, masked));
@@ -82,16 +86,25 @@ void add_keys(int first_key, uint keys, bool masked, uint dim, uint dims) {
     }
   }
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    [[unroll]] for (uint d = 0; d < dims; ++d) store_query_sum(grad_index[r], sum_index[r], dim + d, sum[r][d]);
+    if (dims == 4) {
+      store_grad_query_sum4(grad_index[r], sum_index[r], dim, sum[r]);
+    } else {
+      [[unroll]] for (uint d = 0; d < dims; ++d) {
+        store_grad_query_sum(grad_index[r], sum_index[r], dim + d, sum[r][d]);
+      }
+    }
   }
 }
 
 // Turns the step's scores into their gradients, and leaves the pairs in the workspace.
 void make_pairs(int first_key, uint keys, bool masked) {
   const uint in_chunk = uint(first_key) - tile.chunk * params.split_keys;
+  // Steps begin at multiples of their keys, so that so many places follow each other.
+  const uint neighbours = kPairTile == 0u ? keys : min(keys, kPairTile);
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     [[unroll]] for (uint k = 0; k < keys; ++k) {
       const int position = first_key + int(k);
+      const uint pair_index = row_pairs[r] + pair_place(in_chunk + k - k % neighbours) + k % neighbours;
       const uint key = source_key(first_key, k, masked);
       PairGradient pair = pair_gradient(score[k * kRows + r] * params.scale_log2, product[k * kRows + r], row_lse[r],
                                         row_delta[r], score_rows[r], key, is_kept(kept_keys[r], k), masked);
@@ -99,9 +112,9 @@ void make_pairs(int first_key, uint keys, bool masked) {
           masked && (position >= row_key_end[r] || (kHasKeyBegin && position < row_key_begin[r]));
       if (hidden) pair = PairGradient(0.0, 0.0, 0.0);
       score[k * kRows + r] = pair.gradient;
-      store_pair(pair_index[r] + in_chunk + k, vec2(pair.weight, pair.gradient));
+      store_pair(pair_index, vec2(pair.weight, pair.gradient));
       if (kKeepsScoreGradients) {
-        score_gradients[score_gradient_index(pair_index[r] + in_chunk + k)] = pair.score_gradient;
+        score_gradients[score_gradient_index(pair_index)] = pair.score_gradient;
       }
       if (kHasGradSlopes) row_slope[r] -= pair.score_gradient * key_distance(score_rows[r].query, key);
     }
@@ -159,13 +172,17 @@ void begin_rows(uint first_row, int kv_length) {
     grad_output_index[r] = grad_output_row(tile.batch, head, query);
     grad_index[r] = grad_query_row(tile.batch, head, query);
     sum_index[r] = backward.query_sums + stored_row(packed) * kHeadDim;
-    pair_index[r] = pair_row(tile.batch, head, query);
+    row_pairs[r] = pair_row(tile.batch, head, query);
     score_rows[r] = score_row(tile.batch, head, query);
     row_key_begin[r] = visible_key_begin(int(query), kv_length);
     row_key_end[r] = visible_key_end(int(query), kv_length);
     row_lse[r] = kLog2E * uintBitsToFloat(lse_words[lse_index(tile.batch, head, query)]);
     row_slope[r] = 0.0;
     if (kHasGradSlopes && tile.chunk != 0u) row_slope[r] = sums[backward.slope_sums + stored_row(packed)];
+    if (kKeepsDeltas && tile.chunk != 0u) {
+      row_delta[r] = sums[backward.delta_sums + stored_row(packed)];
+      continue;
+    }
     row_delta[r] = 0.0;
     const uint output_index = output_row(tile.batch, head, query);
     [[dont_unroll]] for (uint dim = 0; dim < kValueDim; ++dim) {
@@ -174,7 +191,7 @@ void begin_rows(uint first_row, int kv_length) {
   }
   if (!kHasGradQuery || tile.chunk != 0u) return;
   [[dont_unroll]] for (uint dim = 0; dim < kHeadDim; ++dim) {
-    [[unroll]] for (uint r = 0; r < kRows; ++r) store_query_sum(grad_index[r], sum_index[r], dim, 0.0);
+    [[unroll]] for (uint r = 0; r < kRows; ++r) store_grad_query_sum(grad_index[r], sum_index[r], dim, 0.0);
   }
 }
 
@@ -184,7 +201,7 @@ void keep_rows(uint first_row) {
     const uint packed = first_row + r;
     if (packed >= packed_row_count()) continue;
     if (kHasGradSlopes) sums[backward.slope_sums + stored_row(packed)] = row_slope[r];
-    if (kHasGradSinks) sums[backward.delta_sums + stored_row(packed)] = row_delta[r];
+    if (kHasGradSinks || kKeepsDeltas) sums[backward.delta_sums + stored_row(packed)] = row_delta[r];
   }
 }
 
@@ -192,7 +209,7 @@ void store_rows() {
   [[dont_unroll]] for (uint dim = 0; dim < kHeadDim; ++dim) {
     float result[kRows];
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      result[r] = load_query_sum(grad_index[r], sum_index[r], dim) * backward.scale;
+      result[r] = load_grad_query_sum(grad_index[r], sum_index[r], dim) * backward.scale;
     }
     [[unroll]] for (uint r = 0; r < kRows; ++r) store_grad_query(grad_index[r], dim, result[r]);
   }
@@ -210,7 +227,8 @@ void clear_rows(uint first_row) {
 }
 
 void visit_keys(KeyRange keys) {
-  const int full_begin = first_full_step(keys, int(kMaskedKeys));
+  int full_begin = first_full_step(keys, int(kMaskedKeys));
+  if (kPairTile != 0u && kHasKeyBegin) full_begin = (full_begin + int(kKeys) - 1) / int(kKeys) * int(kKeys);
   const int full_end = full_begin + (max(keys.full_end, full_begin) - full_begin) / int(kKeys) * int(kKeys);
   int full = full_begin;
   if (full < full_end) {  // loops are tested at their end, see lib/key_walk.glsl

@@ -26,9 +26,9 @@ float sum_of_row(uint batch, uint head, uint query, uvec2 keys, uint chunk_begin
   const int kv_length = visible_kv_length(batch);
   const int begin = max(int(keys.x), visible_key_begin(int(query), kv_length));
   const int end = min(int(keys.y), visible_key_end(int(query), kv_length));
-  const uint pair = pair_row(batch, head, query) - chunk_begin;
+  const uint pair = pair_row(batch, head, query);
   float sum = 0.0;
-  for (int key = begin; key < end; ++key) sum += score_gradient(pair + uint(key));
+  for (int key = begin; key < end; ++key) sum += score_gradient(pair + pair_place(uint(key) - chunk_begin));
   return sum;
 }
 

@@ -201,11 +201,11 @@ void store_sum(uint row, uint dim, float sum) {
   if (packed >= packed_row_count() || dim >= kHeadDim) return;
   const uint row_index = gradient_row(packed);
   const uint sum_index = backward.query_sums + stored_row(packed) * kHeadDim;
-  if (tile.chunk != 0u) sum += load_query_sum(row_index, sum_index, dim);
+  if (tile.chunk != 0u) sum += load_grad_query_sum(row_index, sum_index, dim);
   if (tile.chunk + 1u == params.kv_splits) {
     store_grad_query(row_index, dim, sum * backward.scale);
   } else {
-    store_query_sum(row_index, sum_index, dim, sum);
+    store_grad_query_sum(row_index, sum_index, dim, sum);
   }
 }
 

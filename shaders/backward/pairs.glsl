@@ -29,8 +29,15 @@ layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) buffer ScoreGradients { 
 
 uint score_gradient_index(uint pair_index) { return 2u * backward.pair_rows * params.split_keys + pair_index; }
 
-// The first pair of a row in a chunk; the others follow key by key.
-uint pair_row(uint batch, uint head, uint query) { return workspace_row(batch, head, query) * params.split_keys; }
+// Where the pairs of a row begin, and how far behind that of a key of the chunk lies. The pass over keys reads tiles of
+// kPairTile keys: where these lie together a CPU fetches the next rows ahead.
+uint pair_row(uint batch, uint head, uint query) {
+  return workspace_row(batch, head, query) * (kPairTile == 0u ? params.split_keys : kPairTile);
+}
+uint pair_place(uint key_in_chunk) {
+  if (kPairTile == 0u) return key_in_chunk;
+  return key_in_chunk / kPairTile * (backward.pair_rows * kPairTile) + key_in_chunk % kPairTile;
+}
 
 // Whether the row may see the key by its position.
 bool sees_key(int query, int key, int kv_length) {

@@ -187,7 +187,7 @@ void begin_rows(int kv_length) {
         const uint dim = n * kChunkDims + column * 4u + d;
         if (dim >= kHeadDim) continue;
         accumulator[r * kChunks + n][d] =
-            load_query_sum(gradient_row(packed), backward.query_sums + stored_row(packed) * kHeadDim, dim);
+            load_grad_query_sum(gradient_row(packed), backward.query_sums + stored_row(packed) * kHeadDim, dim);
       }
     }
   }
@@ -207,7 +207,7 @@ void store_rows(bool last) {
         if (last) {
           store_grad_query(gradient_row(packed), dim, sum * backward.scale);
         } else {
-          store_query_sum(gradient_row(packed), backward.query_sums + stored_row(packed) * kHeadDim, dim, sum);
+          store_grad_query_sum(gradient_row(packed), backward.query_sums + stored_row(packed) * kHeadDim, dim, sum);
         }
       }
     }

@@ -41,5 +41,10 @@
 #define VKATTN_SPEC_STEP_VISITED 85
 #define VKATTN_SPEC_GRID_COLUMNS 86  // of the grid of subgroups of the matrix forms
 #define VKATTN_SPEC_GRAD_OUTPUT_LOADS8 87  // rows are dense and start at multiples of 8 elements
+#define VKATTN_SPEC_GRAD_QUERY_VECTORS 88  // rows are dense and start at multiples of 4 elements
+#define VKATTN_SPEC_GRAD_KEY_VECTORS 89
+#define VKATTN_SPEC_GRAD_VALUE_VECTORS 90
+#define VKATTN_SPEC_PAIR_TILE 92  // keys whose pairs lie together, row by row; 0: all of a chunk
+#define VKATTN_SPEC_KEEPS_DELTAS 91  // chunks after the first read <dO, o> of a row from the sums
 
 #endif

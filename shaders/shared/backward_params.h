@@ -34,7 +34,7 @@ struct BackwardParams {
   uint kv_heads;
   uint pair_rows;      // rows of a chunk's pairs
   // Places in the sums of the workspace.
-  uint delta_sums;     // of each row, where sinks have a gradient
+  uint delta_sums;     // of each row, where sinks have a gradient or later chunks read them
   uint slope_sums;     // of each row
   uint query_sums;     // of the rows' gradients
   uint key_sums;       // of a chunk's keys

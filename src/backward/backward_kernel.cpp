@@ -35,13 +35,20 @@ bool has_16bit_tensor(const BackwardDesc& desc) {
   return false;
 }
 
+// A step's rows share loads and stores of sums; those that fill no step take small ones.
+std::uint32_t visited_rows_on_cpu(const AttentionDesc& desc) {
+  constexpr std::uint32_t kMany = 64, kFew = 32;
+  return packed_rows(desc) % kMany < kFew ? kMany : kFew;
+}
+
 // Invocations without barriers (shaders/backward/lane_rows.comp, lane_keys.comp): made for CPU
 // implementations. What a step of theirs has in caches a GPU has to hold in registers, so its steps are
 // small.
 Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const Capabilities& capabilities) {
   const bool is_cpu = capabilities.is_cpu();
-  const std::uint32_t owned = is_cpu ? 4 : 1;     // rows or keys of an invocation
-  const std::uint32_t visited = is_cpu ? 32 : 8;  // keys or rows of a step
+  const std::uint32_t owned = is_cpu ? 4 : 1;          // rows or keys of an invocation
+  const std::uint32_t visited_keys = is_cpu ? 32 : 8;  // of a step
+  const std::uint32_t visited_rows = is_cpu ? visited_rows_on_cpu(desc.attention) : 8;
   const std::uint32_t threads = is_cpu ? std::clamp(capabilities.subgroup_size, 4U, 16U) : 64;
   // Where every step is a masked one, it has to share loads and stores too.
   const std::uint32_t masked = is_cpu && scores_hide(desc.attention) ? 16 : 4;
@@ -54,18 +61,22 @@ Result<BackwardKernel> configure_lane_backward(const BackwardDesc& desc, const C
   kernel.rows.name = "rows";
   kernel.rows.shader = shader("backward_lane_rows");
   kernel.rows.workgroup_size = threads;
-  kernel.rows.constants = {
-      {VKATTN_SPEC_STEP_ROWS, owned}, {VKATTN_SPEC_STEP_KEYS, visited}, {VKATTN_SPEC_MASKED_STEP, masked}};
+  kernel.rows.constants = {{VKATTN_SPEC_STEP_ROWS, owned},
+                           {VKATTN_SPEC_STEP_KEYS, visited_keys},
+                           {VKATTN_SPEC_MASKED_STEP, masked}};
   kernel.row_tile = threads * owned;
   kernel.keys.name = "keys";
   kernel.keys.shader = shader("backward_lane_keys");
   kernel.keys.workgroup_size = threads;
-  kernel.keys.constants = {
-      {VKATTN_SPEC_STEP_KEYS, owned}, {VKATTN_SPEC_STEP_ROWS, visited}, {VKATTN_SPEC_MASKED_STEP, masked}};
+  kernel.keys.constants = {{VKATTN_SPEC_STEP_KEYS, owned},
+                           {VKATTN_SPEC_STEP_ROWS, visited_rows},
+                           {VKATTN_SPEC_MASKED_STEP, masked}};
   kernel.key_tile = threads * owned;
   kernel.key_sums_in_workspace = true;
-  kernel.summary = message(threads, " invocations a workgroup, ", owned, " rows or keys each, ", visited,
-                           " keys or rows a step");
+  kernel.keeps_deltas = is_cpu;
+  if (is_cpu) kernel.pair_tile = kernel.key_tile;
+  kernel.summary = message(threads, " invocations a workgroup, ", owned, " rows or keys each, ", visited_keys,
+                           " keys or ", visited_rows, " rows a step");
   return kernel;
 }
 

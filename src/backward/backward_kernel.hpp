@@ -26,6 +26,8 @@ struct BackwardKernel {
   std::uint32_t key_tile = 0;                 ///< keys of a workgroup
   std::uint32_t gradients_per_workgroup = 2;  ///< of keys and values; 1: each tile of keys comes twice
   bool key_sums_in_workspace = false;         ///< those of 16-bit gradients
+  std::uint32_t pair_tile = 0;                ///< keys whose pairs lie together; 0: all of a chunk
+  bool keeps_deltas = false;                  ///< later chunks read <dO, o> of a row from the sums
   /// What probabilities and gradients of scores are rounded to before they are multiplied.
   DataType probability_type = DataType::kFloat32;
   bool uses_matrix_units = false;

@@ -22,7 +22,7 @@ std::uint64_t bytes_of_pair(const BackwardLayout& layout) {
 void choose_chunk(const BackwardDesc& desc, const Capabilities& capabilities, std::uint32_t wanted,
                   BackwardLayout& layout) {
   constexpr std::uint64_t kMostKeys = 2048;
-  const std::uint64_t budget = std::uint64_t{capabilities.is_cpu() ? 8U : 256U} << 20U;
+  const std::uint64_t budget = std::uint64_t{capabilities.is_cpu() ? 16U : 256U} << 20U;
   const auto keys = static_cast<std::uint64_t>(std::max<std::int64_t>(desc.attention.kv_length, 1));
   const std::uint64_t row_bytes = std::max<std::uint64_t>(layout.rows * bytes_of_pair(layout), 1);
   std::uint64_t most = std::min(budget, capabilities.max_storage_buffer_range) / row_bytes;
@@ -35,13 +35,13 @@ void choose_chunk(const BackwardDesc& desc, const Capabilities& capabilities, st
   layout.chunks = static_cast<std::uint32_t>(divide_up(keys, std::uint64_t{layout.chunk_keys}));
 }
 
-// Deals out the elements of the sums.
+// Deals out the elements of the sums, at multiples of 4.
 std::uint64_t deal_out_sums(const BackwardDesc& desc, const BackwardKernel& kernel, BackwardLayout& layout) {
   const AttentionDesc& attention = desc.attention;
   std::uint64_t elements = 0;
   const auto take = [&](std::uint32_t& place, bool used, std::uint64_t count) {
     place = static_cast<std::uint32_t>(elements);
-    if (used) elements += count;
+    if (used) elements += divide_up(count, std::uint64_t{4}) * 4;
   };
   const auto head_dim = static_cast<std::uint64_t>(attention.head_dim);
   const auto value_dim = static_cast<std::uint64_t>(attention.value_dim);
@@ -50,7 +50,7 @@ std::uint64_t deal_out_sums(const BackwardDesc& desc, const BackwardKernel& kern
   const auto is_16bit = [&](const std::optional<TensorDesc>& tensor) {
     return element_bytes(tensor->type) == 2;
   };
-  take(layout.delta_sums, desc.has_grad_sinks, layout.rows);
+  take(layout.delta_sums, desc.has_grad_sinks || layout.keeps_deltas, layout.rows);
   take(layout.slope_sums, desc.has_grad_alibi_slopes, layout.rows);
   take(layout.query_sums, desc.has_grad_query && is_16bit(desc.grad_query), layout.rows * head_dim);
   const bool keeps = kernel.key_sums_in_workspace;
@@ -84,6 +84,7 @@ Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabili
                          kChunkStep, ", or 0")};
   }
   choose_chunk(desc, capabilities, options.chunk_keys, layout);
+  layout.keeps_deltas = kernel.keeps_deltas && layout.chunks > 1;
   const std::uint64_t alignment = binding_alignment(capabilities);
   const auto append = [&](std::uint64_t bytes) {
     const WorkspaceArea area{divide_up(layout.workspace_bytes, alignment) * alignment, bytes};

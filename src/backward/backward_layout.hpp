@@ -16,6 +16,7 @@ struct BackwardLayout {
   std::uint32_t chunks = 1;
   std::uint64_t rows = 0;  ///< of queries, packed ones too
   bool keeps_score_gradients = false;
+  bool keeps_deltas = false;  ///< of rows, from chunk to chunk
   WorkspaceArea pairs;
   WorkspaceArea sums;
   // Places in the sums, in elements.

@@ -90,7 +90,7 @@ SpecializationValues constants(const Request& request, const PassConfig& pass) {
   const auto dim_stride = [](const TensorDesc& tensor, std::int64_t dims) {
     return dims == 1 ? 1U : narrow(tensor.strides->dim);
   };
-  const TensorExtents queries = query_extents(attention, 1);
+  const TensorExtents queries = query_extents(attention, 1), keys = key_extents(attention, 1);
   const SpecializationValue all[] = {
       {VKATTN_SPEC_GRAD_OUTPUT_TYPE, type(*desc.grad_output)},
       {VKATTN_SPEC_GRAD_OUTPUT_DIM_STRIDE, dim_stride(*desc.grad_output, attention.value_dim)},
@@ -102,12 +102,17 @@ SpecializationValues constants(const Request& request, const PassConfig& pass) {
       {VKATTN_SPEC_GRAD_KEY_DIM_STRIDE, dim_stride(*desc.grad_key, attention.head_dim)},
       {VKATTN_SPEC_GRAD_VALUE_TYPE, type(*desc.grad_value)},
       {VKATTN_SPEC_GRAD_VALUE_DIM_STRIDE, dim_stride(*desc.grad_value, attention.value_dim)},
+      {VKATTN_SPEC_GRAD_QUERY_VECTORS, flag(has_vector_loads(*desc.grad_query, queries))},
+      {VKATTN_SPEC_GRAD_KEY_VECTORS, flag(has_vector_loads(*desc.grad_key, keys))},
+      {VKATTN_SPEC_GRAD_VALUE_VECTORS, flag(has_vector_loads(*desc.grad_value, keys))},
       {VKATTN_SPEC_GRAD_MASK_TYPE, desc.has_grad_mask ? type(*desc.grad_mask) : 0U},
       {VKATTN_SPEC_HAS_GRAD_QUERY, flag(desc.has_grad_query)},
       {VKATTN_SPEC_HAS_GRAD_KEY, flag(desc.has_grad_key)},
       {VKATTN_SPEC_HAS_GRAD_VALUE, flag(desc.has_grad_value)},
       {VKATTN_SPEC_HAS_GRAD_SLOPES, flag(desc.has_grad_alibi_slopes)},
       {VKATTN_SPEC_HAS_GRAD_SINKS, flag(desc.has_grad_sinks)},
+      {VKATTN_SPEC_PAIR_TILE, request.kernel.pair_tile},
+      {VKATTN_SPEC_KEEPS_DELTAS, flag(request.layout.keeps_deltas)},
       {VKATTN_SPEC_KEEPS_SCORE_GRADIENTS, flag(request.layout.keeps_score_gradients)},
   };
   values.insert(values.end(), std::begin(all), std::end(all));
