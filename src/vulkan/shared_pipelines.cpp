@@ -38,6 +38,12 @@ void SharedPipelines::keep(std::size_t most) {
   kept_.swap(dropped);
 }
 
+void SharedPipelines::swap(SharedPipelines& other) {
+  const std::scoped_lock lock(mutex_, other.mutex_);
+  entries_.swap(other.entries_);
+  kept_.swap(other.kept_);
+}
+
 Result<std::shared_ptr<const Pipeline>> SharedPipelines::get(std::shared_ptr<const DeviceState> device,
                                                              const PipelineDesc& desc) {
   Key key(desc);

@@ -26,6 +26,8 @@ class SharedPipelines {
   /// From now on the last `most` new ones stay alive: for tests, which make many plans one after the other.
   /// They keep the device's state alive too, until 0 lets go of them.
   void keep(std::size_t most);
+  /// Exchanges what both know and keep: for tests in which a driver makes other code of the same for a while.
+  void swap(SharedPipelines& other);
 
  private:
   /// What a pipeline depends on. Its code is known by two hashes of 64 bits, since code of several score

@@ -81,6 +81,7 @@ class CInterfaceSteps : public CInterfaceTest {
 };
 
 TEST_F(CInterfaceSteps, EachIsTestedByItself) {
+  const UnrolledLoops unrolled;
   std::set<std::string> tested;
   for (vkattn_plan* const layer : {forward(), backward()}) {
     const std::vector<vkattn_layer_step> steps = steps_of(layer);

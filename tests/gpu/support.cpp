@@ -37,7 +37,12 @@ struct SharedRuntime : testing::Environment {
   std::string error;
   bool tried = false;
 
+  /// Those of plans that were made by UnrolledLoops, or while one lives of all others.
+  detail::SharedPipelines other_pipelines;
+
   void TearDown() override {
+    UnrolledLoops::on_change = nullptr;
+    other_pipelines.keep(0);
     if (runtime) pipelines().keep(0);
     runtime.reset();
   }
@@ -53,7 +58,9 @@ struct SharedRuntime : testing::Environment {
     Result<Runtime> made = Runtime::create(options);
     if (made.ok()) {
       runtime = std::make_unique<Runtime>(std::move(made).value());
-      pipelines().keep(64);  // many tests run several problems that need the same
+      for (detail::SharedPipelines* all : {&pipelines(), &other_pipelines})
+        all->keep(64);  // many tests run several problems that need the same
+      UnrolledLoops::on_change = [this] { pipelines().swap(other_pipelines); };
       testing::Test::RecordProperty("device", capabilities().device_name);
     } else {
       error = made.error().message;

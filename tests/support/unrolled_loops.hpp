@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 
 namespace vkattn::tests {
 
@@ -32,13 +33,20 @@ enum class LoopsOf : std::uint8_t {
 class UnrolledLoops {
  public:
   explicit UnrolledLoops(bool wanted = true) : sets_(wanted && std::getenv(kName) == nullptr) {
-    if (sets_) setenv(kName, "1", 1);
+    if (!sets_) return;
+    setenv(kName, "1", 1);
+    if (on_change) on_change();
   }
   ~UnrolledLoops() {
-    if (sets_) unsetenv(kName);
+    if (!sets_) return;
+    unsetenv(kName);
+    if (on_change) on_change();
   }
   UnrolledLoops(const UnrolledLoops&) = delete;
   UnrolledLoops& operator=(const UnrolledLoops&) = delete;
+
+  /// Called as loops begin and cease to be unrolled: no plan may be given the other kind of pipeline then.
+  inline static std::function<void()> on_change;
 
  private:
   static constexpr const char* kName = "VKATTN_TEST_UNROLLED_LOOPS";
