@@ -18,7 +18,8 @@ std::uint64_t bytes_of_pair(const BackwardLayout& layout) {
   return layout.keeps_score_gradients ? 12 : 8;
 }
 
-// Whole steps. A chunk's pairs should stay in a CPU's caches, and be enough to keep a GPU busy.
+// Whole steps. A chunk's pairs should stay in a CPU's caches, and be enough to keep a GPU busy; and a driver
+// that ends loops early gets chunks that are short enough, if there are such.
 void choose_chunk(const BackwardDesc& desc, const Capabilities& capabilities, std::uint32_t wanted,
                   BackwardLayout& layout) {
   constexpr std::uint64_t kMostKeys = 2048;
@@ -28,6 +29,11 @@ void choose_chunk(const BackwardDesc& desc, const Capabilities& capabilities, st
   std::uint64_t most = std::min(budget, capabilities.max_storage_buffer_range) / row_bytes;
   most = wanted != 0 ? wanted : std::clamp<std::uint64_t>(most, kChunkStep, kMostKeys);
   most = most / kChunkStep * kChunkStep;
+  if (const std::int64_t limit = capabilities.max_loop_iterations; wanted == 0 && limit != 0) {
+    while (most > kChunkStep &&
+           iterations_over_chunk(desc.attention, static_cast<std::int64_t>(most)) >= limit)
+      most -= kChunkStep;
+  }
   // Even chunks, no small last one.
   const std::uint64_t chunks = divide_up(keys, most);
   layout.chunk_keys =
@@ -61,6 +67,11 @@ std::uint64_t deal_out_sums(const BackwardDesc& desc, const BackwardKernel& kern
 }
 
 }  // namespace
+
+std::int64_t iterations_over_chunk(const AttentionDesc& desc, std::int64_t chunk_keys) {
+  const std::int64_t dropout = desc.dropout > 0 ? 11 * 4 : 1;
+  return chunk_keys / kMaskedStep * (iterations_over_dims(desc) + dropout * kMaskedStep) + 3 * desc.head_dim;
+}
 
 bool mask_sums_all_keys(const BackwardDesc& desc) {
   return desc.grad_mask->strides->dim == 0 || desc.attention.kv_length <= 1;

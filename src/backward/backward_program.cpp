@@ -268,12 +268,9 @@ PassWork mask_work(const Request& request, const PassConfig& pass) {
 // What one invocation takes at the most, of all loops that the compiler may keep.
 Result<void> check_loops(const Request& request) {
   const AttentionDesc& desc = request.desc.attention;
-  constexpr std::int64_t kMaskedStep = 4;
-  const std::int64_t dims = (2 * desc.head_dim + desc.value_dim) / 4 + 8;
-  const std::int64_t dropout = desc.dropout > 0 ? 11 * 4 : 1;
-  const std::int64_t of_rows =
-      request.layout.chunk_keys / kMaskedStep * (dims + dropout * kMaskedStep) + 3 * desc.head_dim;
-  const std::int64_t of_keys = (packed_rows(desc) / kMaskedStep + 1) * dims + 3 * desc.head_dim;
+  const std::int64_t of_rows = iterations_over_chunk(desc, request.layout.chunk_keys);
+  const std::int64_t of_keys =
+      (packed_rows(desc) / kMaskedStep + 1) * iterations_over_dims(desc) + 3 * desc.head_dim;
   return check_iterations(request.capabilities, std::max(of_rows, of_keys));
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backward/backward_kernel.hpp"
+#include "backward/backward_layout.hpp"
 #include "harness/tensor_memory.hpp"
 #include "kernels/vendors.hpp"
 #include "reference/gradients.hpp"
@@ -69,6 +70,29 @@ TEST(BackwardKernels, BlocksFollowTheDevice) {
   EXPECT_NE(support[1].reason.find("needs 128 invocations; maxComputeWorkGroupInvocations is 64"),
             std::string::npos);
   EXPECT_EQ(support[2].reason, "");
+}
+
+/// On a driver that ends loops early keys come in chunks that are short enough.
+TEST(BackwardLayouts, ChunksKeepWithinALoopLimit) {
+  const Capabilities cpu = changed(made_up_gpu(), [](Capabilities& c) { c.device_type = DeviceType::kCpu; });
+  const Capabilities limited = changed(cpu, [](Capabilities& c) { c.max_loop_iterations = 65535; });
+  for (const char* problem :
+       {"h2 1000x1000 d128 dropout=0.1", "h8 128x2048 d64 dropout=0.1", "h4 256x2048 d192"}) {
+    SCOPED_TRACE(problem);
+    const BackwardDesc desc = backward_of(problem).resolved();
+    const auto kernel = detail::select_backward_kernel(desc, cpu, "lane");
+    ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+    const auto iterations = [&](const Capabilities& device, const BackwardOptions& options) {
+      const auto layout = detail::lay_out_backward(desc, device, kernel->kernel, options);
+      return layout.ok() ? detail::iterations_over_chunk(desc.attention, layout->chunk_keys) : -1;
+    };
+    EXPECT_GE(iterations(cpu, {}), 65535);
+    EXPECT_LT(iterations(limited, {}), 65535);
+    EXPECT_GT(iterations(limited, {}), 65535 / 3) << "no shorter than needed";
+    BackwardOptions asked;
+    asked.chunk_keys = 2048;
+    EXPECT_GE(iterations(limited, asked), 65535) << "what is asked for stays, and is refused";
+  }
 }
 
 MatrixShape shape_of_float16(std::uint32_t m, std::uint32_t n, std::uint32_t k) {
