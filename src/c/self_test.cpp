@@ -47,9 +47,9 @@ struct Create {
 }  // namespace
 
 uint32_t vkattn_plan_needs_self_test(const vkattn_plan* plan) {
-  bool is_needed = false;
+  bool is_needed = plan != nullptr;  // where memory is missing too
   (void)c::run(nullptr, [&]() -> Result<void> {
-    is_needed = plan != nullptr && std::visit(IsNeeded{}, plan->plan);
+    if (plan != nullptr) is_needed = std::visit(IsNeeded{}, plan->plan);
     return {};
   });
   return is_needed ? 1U : 0U;

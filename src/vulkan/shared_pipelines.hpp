@@ -14,7 +14,7 @@
 namespace vkattn::detail {
 
 /// Hands out one pipeline to all who ask for the same while it lives: plans whose problems differ in lengths
-/// and batches only, the steps of a layer, and a plan and the small problem that tests it. Keeps none alive
+/// and batches only, the steps of a layer, and a product and the small one that tests it. Keeps none alive
 /// unless told to. One for each device; safe to use from several threads.
 class SharedPipelines {
  public:
@@ -41,7 +41,8 @@ class SharedPipelines {
     PipelineLayoutDesc layout;
     std::uint32_t required_subgroup_size = 0;
     bool capture_statistics = false;
-    VkPipelineCache cache = VK_NULL_HANDLE;  ///< each is given what is asked for with it
+    /// Each is given what is asked for with it, but for one that has a destroyed one's handle.
+    VkPipelineCache cache = VK_NULL_HANDLE;
   };
   struct Entry {
     Key key;

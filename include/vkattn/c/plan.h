@@ -13,8 +13,8 @@ extern "C" {
 /** A plan of attention, of what goes with it, or of a layer, with counted references; may be used from any thread. */
 typedef struct vkattn_plan vkattn_plan;
 
-/** A kernel that must not be used, and why, for messages. Plans of any kind take a refusal of any of these names, also of
-    kernels that the kind has none of, and refuse other names. */
+/** A kernel that must not be used, and why, for messages. Plans of any kind that has kernels take a refusal of any of
+    these names, also of kernels that the kind has none of, and refuse other names. */
 typedef struct vkattn_kernel_refusal {
   const char* kernel; /**< its name: decode, lane, tile, matrix or matrix2 */
   const char* reason; /**< one sentence */
