@@ -1,9 +1,12 @@
 """The notebook: its cells one after the other, and in Jupyter's own way where that is installed."""
 import importlib.util
 import json
+import os
 import pathlib
 
 import pytest
+
+import vkattn
 
 NOTEBOOK = pathlib.Path(__file__).parents[2] / "examples" / "attention.ipynb"
 
@@ -22,7 +25,10 @@ def test_cells(monkeypatch):
     assert ran >= 5
 
 
-def test_in_jupyter():
+def test_in_jupyter(monkeypatch):
+    # Jupyter starts a Python of its own, which has to find this package: that of a virtual environment too.
+    folders = [str(pathlib.Path(vkattn.__file__).parents[1]), os.environ.get("PYTHONPATH")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, folders)))
     for package in ("ipykernel", "matplotlib"):
         pytest.importorskip(package)
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
