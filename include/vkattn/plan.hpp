@@ -84,8 +84,8 @@ struct PlanOptions {
 
 /// An immutable plan: the chosen kernel, its compiled pipeline and the list of dispatches. All shader
 /// compilation that the library asks for happens in create(), or in compile(). Cheap to copy; safe to share
-/// across threads; the last copy, or the last of its Bindings, destroys the pipelines that no other plan of the
-/// device shares. Its executions must have ended by then.
+/// across threads; the last copy, or the last of its Bindings, destroys the pipelines that no other plan of
+/// the device shares. Its executions must have ended by then.
 class AttentionPlan {
  public:
   /// validate -> select -> plan. Errors: a broken rule of the descriptor, a device limit (named, with both
