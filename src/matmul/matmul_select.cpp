@@ -51,9 +51,8 @@ struct MatmulEntry {
 
 /// Block sizes, best first.
 constexpr std::array kTable{
-    // A workgroup of the lane kernel is one SIMD vector of a CPU (threads 0). The more sums an invocation
-    // has,
-    // the more share a gathered element of a; more than 256 take long to compile.
+    // A workgroup of the lane kernel is one SIMD vector of a CPU (threads 0). The more sums an
+    // invocation has, the more share a gathered element of a; more than 256 take long to compile.
     MatmulEntry{"lane", true, false, {0, 8, 32, 4}},
     MatmulEntry{"lane", true, false, {0, 8, 16, 4}},
     MatmulEntry{"lane", true, false, {0, 4, 32, 4}},

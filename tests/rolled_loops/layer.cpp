@@ -50,13 +50,8 @@ Kept<DeviceFunctions>& devices() {
 
 VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* info,
                                                const VkAllocationCallbacks* allocator, VkInstance* instance) {
-  auto* link = link_of<VkLayerInstanceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
-  if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
-  const auto get = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-  const auto create = reinterpret_cast<PFN_vkCreateInstance>(get(nullptr, "vkCreateInstance"));
-  if (create == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
-  const VkResult result = create(info, allocator, instance);
+  PFN_vkGetInstanceProcAddr get = nullptr;
+  const VkResult result = create_below(info, allocator, instance, get);
   if (result != VK_SUCCESS) return result;
   instances().put(
       *instance,
@@ -71,16 +66,9 @@ VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance, const VkAllocat
 
 VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
                                              const VkAllocationCallbacks* allocator, VkDevice* device) {
-  auto* link = link_of<VkLayerDeviceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
-  if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
-  const auto get_of_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-  const auto get = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
-  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
   const InstanceFunctions functions = instances().get(physical);
-  const auto create =
-      reinterpret_cast<PFN_vkCreateDevice>(get_of_instance(functions.instance, "vkCreateDevice"));
-  if (create == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
-  const VkResult result = create(physical, info, allocator, device);
+  PFN_vkGetDeviceProcAddr get = nullptr;
+  const VkResult result = create_below(functions.instance, physical, info, allocator, device, get);
   if (result != VK_SUCCESS) return result;
   VkPhysicalDeviceProperties properties{};
   functions.properties(physical, &properties);
@@ -129,25 +117,27 @@ extern "C" {
 
 VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_rolled_loops_device(VkDevice device,
                                                                                        const char* name) {
-  for (const Named& own : {Named{"vkGetDeviceProcAddr", erased(vkattn_rolled_loops_device)},
-                           Named{"vkDestroyDevice", erased(destroy_device)},
-                           Named{"vkCreateShaderModule", erased(create_shader_module)}}) {
-    if (own.name == name) return own.function;
-  }
+  static const Named own[] = {
+      {"vkGetDeviceProcAddr", erased(vkattn_rolled_loops_device)},
+      {"vkDestroyDevice", erased(destroy_device)},
+      {"vkCreateShaderModule", erased(create_shader_module)},
+  };
+  if (PFN_vkVoidFunction function = find(own, name); function != nullptr || device == nullptr)
+    return function;
   return devices().get(device).get(device, name);
 }
 
 VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_rolled_loops_instance(VkInstance instance,
                                                                                          const char* name) {
-  for (const Named& own :
-       {Named{"vkGetInstanceProcAddr", erased(vkattn_rolled_loops_instance)},
-        Named{"vkCreateInstance", erased(create_instance)},
-        Named{"vkDestroyInstance", erased(destroy_instance)}, Named{"vkCreateDevice", erased(create_device)},
-        Named{"vkGetDeviceProcAddr", erased(vkattn_rolled_loops_device)},
-        Named{"vkDestroyDevice", erased(destroy_device)},
-        Named{"vkCreateShaderModule", erased(create_shader_module)}}) {
-    if (own.name == name) return own.function;
-  }
+  static const Named own[] = {
+      {"vkGetInstanceProcAddr", erased(vkattn_rolled_loops_instance)},
+      {"vkCreateInstance", erased(create_instance)},
+      {"vkDestroyInstance", erased(destroy_instance)},
+      {"vkCreateDevice", erased(create_device)},
+  };
+  if (PFN_vkVoidFunction function = find(own, name); function != nullptr) return function;
+  if (PFN_vkVoidFunction function = vkattn_rolled_loops_device(nullptr, name); function != nullptr)
+    return function;
   return instance == nullptr ? nullptr : instances().get(instance).get(instance, name);
 }
 }

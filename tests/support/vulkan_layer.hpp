@@ -7,6 +7,7 @@
 
 #include <map>
 #include <mutex>
+#include <span>
 #include <string_view>
 
 #define VKATTN_TEST_EXPORT __attribute__((visibility("default")))
@@ -59,6 +60,38 @@ struct Named {
   std::string_view name;
   PFN_vkVoidFunction function;
 };
+
+/// The one of that name; null where there is none.
+inline PFN_vkVoidFunction find(std::span<const Named> functions, std::string_view name) {
+  for (const Named& each : functions) {
+    if (each.name == name) return each.function;
+  }
+  return nullptr;
+}
+
+/// Has the next layer make the instance, and gives its vkGetInstanceProcAddr.
+inline VkResult create_below(const VkInstanceCreateInfo* info, const VkAllocationCallbacks* allocator,
+                             VkInstance* instance, PFN_vkGetInstanceProcAddr& get) {
+  auto* link = link_of<VkLayerInstanceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
+  if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  get = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+  const auto create = reinterpret_cast<PFN_vkCreateInstance>(get(nullptr, "vkCreateInstance"));
+  return create == nullptr ? VK_ERROR_INITIALIZATION_FAILED : create(info, allocator, instance);
+}
+
+/// Has the next layer make the device, and gives its vkGetDeviceProcAddr.
+inline VkResult create_below(VkInstance instance, VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
+                             const VkAllocationCallbacks* allocator, VkDevice* device,
+                             PFN_vkGetDeviceProcAddr& get) {
+  auto* link = link_of<VkLayerDeviceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
+  if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+  const auto get_of_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+  get = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
+  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+  const auto create = reinterpret_cast<PFN_vkCreateDevice>(get_of_instance(instance, "vkCreateDevice"));
+  return create == nullptr ? VK_ERROR_INITIALIZATION_FAILED : create(physical, info, allocator, device);
+}
 
 template <typename Function>
 PFN_vkVoidFunction erased(Function* function) {

@@ -77,13 +77,8 @@ std::vector<VkQueueFamilyProperties> families_of(VkPhysicalDevice physical) {
 
 VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* info,
                                                const VkAllocationCallbacks* allocator, VkInstance* instance) {
-  auto* link = link_of<VkLayerInstanceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
-  if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
-  const auto get = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-  const auto create = reinterpret_cast<PFN_vkCreateInstance>(get(nullptr, "vkCreateInstance"));
-  if (create == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
-  const VkResult result = create(info, allocator, instance);
+  PFN_vkGetInstanceProcAddr get = nullptr;
+  const VkResult result = create_below(info, allocator, instance, get);
   if (result != VK_SUCCESS) return result;
   instances().put(*instance, {*instance, get,
                               reinterpret_cast<PFN_vkDestroyInstance>(get(*instance, "vkDestroyInstance")),
@@ -117,14 +112,6 @@ VKAPI_ATTR void VKAPI_CALL get_families2(VkPhysicalDevice physical, std::uint32_
 
 VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
                                              const VkAllocationCallbacks* allocator, VkDevice* device) {
-  auto* link = link_of<VkLayerDeviceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
-  if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
-  const auto get_of_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-  const auto get = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
-  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-  const auto create = reinterpret_cast<PFN_vkCreateDevice>(
-      get_of_instance(instances().get(physical).instance, "vkCreateDevice"));
-  if (create == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
   const auto added = static_cast<std::uint32_t>(families_below(physical).size());
   std::vector<VkDeviceQueueCreateInfo> queues;
   for (std::uint32_t i = 0; i < info->queueCreateInfoCount; ++i) {
@@ -133,7 +120,9 @@ VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const Vk
   VkDeviceCreateInfo below = *info;
   below.queueCreateInfoCount = static_cast<std::uint32_t>(queues.size());
   below.pQueueCreateInfos = queues.data();
-  const VkResult result = create(physical, &below, allocator, device);
+  PFN_vkGetDeviceProcAddr get = nullptr;
+  const VkResult result =
+      create_below(instances().get(physical).instance, physical, &below, allocator, device, get);
   if (result != VK_SUCCESS) return result;
   DeviceFunctions functions;
   const auto load = [&](auto& function, const char* name) {
@@ -270,35 +259,35 @@ extern "C" {
 
 VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_two_families_device(VkDevice device,
                                                                                        const char* name) {
-  for (const Named& own :
-       {Named{"vkGetDeviceProcAddr", erased(vkattn_two_families_device)},
-        Named{"vkDestroyDevice", erased(destroy_device)}, Named{"vkGetDeviceQueue", erased(get_queue)},
-        Named{"vkQueueSubmit", erased(submit)}, Named{"vkQueueWaitIdle", erased(wait_idle)},
-        Named{"vkCreateCommandPool", erased(create_pool)},
-        Named{"vkAllocateCommandBuffers", erased(allocate)},
-        Named{"vkCmdPipelineBarrier", erased(barrier)}}) {
-    if (own.name == name) return own.function;
-  }
+  static const Named own[] = {
+      {"vkGetDeviceProcAddr", erased(vkattn_two_families_device)},
+      {"vkDestroyDevice", erased(destroy_device)},
+      {"vkGetDeviceQueue", erased(get_queue)},
+      {"vkQueueSubmit", erased(submit)},
+      {"vkQueueWaitIdle", erased(wait_idle)},
+      {"vkCreateCommandPool", erased(create_pool)},
+      {"vkAllocateCommandBuffers", erased(allocate)},
+      {"vkCmdPipelineBarrier", erased(barrier)},
+  };
+  if (PFN_vkVoidFunction function = find(own, name); function != nullptr || device == nullptr)
+    return function;
   return devices().get(device).get(device, name);
 }
 
 VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_two_families_instance(VkInstance instance,
                                                                                          const char* name) {
-  for (const Named& own :
-       {Named{"vkGetInstanceProcAddr", erased(vkattn_two_families_instance)},
-        Named{"vkCreateInstance", erased(create_instance)},
-        Named{"vkDestroyInstance", erased(destroy_instance)}, Named{"vkCreateDevice", erased(create_device)},
-        Named{"vkGetPhysicalDeviceQueueFamilyProperties", erased(get_families)},
-        Named{"vkGetPhysicalDeviceQueueFamilyProperties2", erased(get_families2)},
-        Named{"vkGetPhysicalDeviceQueueFamilyProperties2KHR", erased(get_families2)},
-        Named{"vkGetDeviceProcAddr", erased(vkattn_two_families_device)},
-        Named{"vkDestroyDevice", erased(destroy_device)}, Named{"vkGetDeviceQueue", erased(get_queue)},
-        Named{"vkQueueSubmit", erased(submit)}, Named{"vkQueueWaitIdle", erased(wait_idle)},
-        Named{"vkCreateCommandPool", erased(create_pool)},
-        Named{"vkAllocateCommandBuffers", erased(allocate)},
-        Named{"vkCmdPipelineBarrier", erased(barrier)}}) {
-    if (own.name == name) return own.function;
-  }
+  static const Named own[] = {
+      {"vkGetInstanceProcAddr", erased(vkattn_two_families_instance)},
+      {"vkCreateInstance", erased(create_instance)},
+      {"vkDestroyInstance", erased(destroy_instance)},
+      {"vkCreateDevice", erased(create_device)},
+      {"vkGetPhysicalDeviceQueueFamilyProperties", erased(get_families)},
+      {"vkGetPhysicalDeviceQueueFamilyProperties2", erased(get_families2)},
+      {"vkGetPhysicalDeviceQueueFamilyProperties2KHR", erased(get_families2)},
+  };
+  if (PFN_vkVoidFunction function = find(own, name); function != nullptr) return function;
+  if (PFN_vkVoidFunction function = vkattn_two_families_device(nullptr, name); function != nullptr)
+    return function;
   return instance == nullptr ? nullptr : instances().get(instance).get(instance, name);
 }
 }
