@@ -111,7 +111,8 @@ void execute(VkQueue queue, const CommandPool& pool, const Record& record) {
   check(vkQueueWaitIdle(queue), "vkQueueWaitIdle");
 }
 
-// A semaphore that counts; needs the feature timelineSemaphore.
+// A semaphore that counts; needs the feature timelineSemaphore. Its end waits for the device, so that no
+// other thread may use a queue then.
 class Timeline {
  public:
   explicit Timeline(const Gpu& gpu) : device_(gpu.device) {
@@ -122,7 +123,12 @@ class Timeline {
   }
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
-  ~Timeline() { vkDestroySemaphore(device_, handle_, nullptr); }
+  // A value is seen before the driver's thread has done with the semaphores of its submission: Mesa 22.3 then
+  // takes the lock of one that was waited for. What comes after all submissions comes after that too.
+  ~Timeline() {
+    vkDeviceWaitIdle(device_);
+    vkDestroySemaphore(device_, handle_, nullptr);
+  }
 
   [[nodiscard]] VkSemaphore handle() const { return handle_; }
   void wait(std::uint64_t value) const {
