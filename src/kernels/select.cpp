@@ -63,12 +63,12 @@ Error nothing_accepts(const std::vector<KernelSupport>& considered, ErrorCode co
 
 }  // namespace
 
-Result<void> check_refusals(std::span<const KernelRefusal> refusals) {
+Result<void> check_refusals(std::span<const KernelRefusal> refusals, std::string_view list) {
   const std::vector<Kernel> kernels = ordered_kernels({}, {});  // all, in some order
   for (std::size_t i = 0; i < refusals.size(); ++i) {
     const auto is_named = [&](const Kernel& kernel) { return kernel.name == refusals[i].kernel; };
     if (std::any_of(kernels.begin(), kernels.end(), is_named)) continue;
-    return invalid("refusals[", i, "] names '", refusals[i].kernel,
+    return invalid(list, "[", i, "] names '", refusals[i].kernel,
                    "', and there is no such kernel; the kernels are ", kernel_names(kernels));
   }
   return {};

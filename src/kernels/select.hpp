@@ -20,10 +20,11 @@ struct SelectionRequest {
   bool strict_nonfinite = false;            ///< see PlanOptions
 };
 
-/// Refuses a refusal of a kernel that there is not, by its name. Those of gradients and products are among
-/// attention's, and a program has one list for all that it knows of a driver: any of these is right for any
-/// kind of plan.
-[[nodiscard]] Result<void> check_refusals(std::span<const KernelRefusal> refusals);
+/// Refuses a refusal of a kernel that there is not, by its name and that of the list it is in. Kernels of
+/// gradients and products are among attention's, and a program has one list for all that it knows of a
+/// driver: any of these is right for any kind of plan.
+[[nodiscard]] Result<void> check_refusals(std::span<const KernelRefusal> refusals,
+                                          std::string_view list = "refusals");
 
 /// The refusal of a kernel as an Error; nothing where it may be used.
 [[nodiscard]] Result<void> check_not_refused(std::string_view kernel,

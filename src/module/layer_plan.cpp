@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/message.hpp"
+#include "kernels/select.hpp"
 #include "module/layer_steps.hpp"
 #include "vulkan/device_state.hpp"
 
@@ -11,6 +12,14 @@ namespace vkattn {
 namespace detail {
 
 namespace {
+
+/// Of both passes: options are often the same for both.
+Result<void> check_options(const MultiHeadAttentionOptions& options) {
+  Result<void> s = check_refusals(options.attention.refusals, "attention.refusals");
+  if (s) s = check_refusals(options.matmul_refusals, "matmul_refusals");
+  if (s) s = check_refusals(options.backward_refusals, "backward_refusals");
+  return s;
+}
 
 Result<AttentionPlan> attention_plan(const Device& device, const MultiHeadAttentionDesc& desc,
                                      const MultiHeadAttentionOptions& options) {
@@ -30,6 +39,7 @@ Result<std::shared_ptr<const ModuleState>> make_forward(const Device& device,
                                                         const MultiHeadAttentionDesc& given,
                                                         const MultiHeadAttentionOptions& options) {
   if (Result<void> s = validate(given); !s) return s.error();
+  if (Result<void> s = check_options(options); !s) return s.error();
   if (options.attention.push_descriptors) {
     return invalid("MultiHeadAttentionOptions::attention has push_descriptors, but a layer has bindings");
   }
@@ -51,6 +61,7 @@ Result<std::shared_ptr<const ModuleState>> make_backward(const Device& device,
                                                          const MultiHeadAttentionBackwardDesc& given,
                                                          const MultiHeadAttentionOptions& options) {
   if (Result<void> s = validate(given); !s) return s.error();
+  if (Result<void> s = check_options(options); !s) return s.error();
   auto made = std::make_shared<ModuleState>(device, options);
   ModuleState& state = *made;
   state.backward = given.resolved();

@@ -225,12 +225,19 @@ TEST_F(CInterfaceSteps, MistakesAreRefusedByName) {
   expect_refused("vkattn_plan_options::matmul_refusals is null, but its count is 1");
   const vkattn_kernel_refusal unknown{"tiles", "was wrong"};
   options_.matmul_refusals = &unknown;
-  expect_refused("refusals[0] names 'tiles'");
+  expect_refused("matmul_refusals[0] names 'tiles'");
   options_.matmul_refusal_count = 0;
   options_.backward_refusal_count = 1;
   expect_refused("vkattn_plan_options::backward_refusals is null, but its count is 1");
   options_.backward_refusals = &unknown;
-  expect_refused("refusals[0] names 'tiles'");
+  expect_refused("backward_refusals[0] names 'tiles'");
+  EXPECT_EQ(vkattn_plan_create_multi_head_attention(device_, &layer_, &options_, &none, &error_),
+            VKATTN_ERROR_INVALID_ARGUMENT)
+      << "the forward pass has no use for them, but options are often the same for both";
+  options_.backward_refusal_count = 0;
+  options_.refusal_count = 1;
+  options_.refusals = &unknown;
+  expect_refused("attention.refusals[0] names 'tiles'");
 }
 
 }  // namespace
