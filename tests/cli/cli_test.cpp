@@ -120,7 +120,7 @@ TEST_F(ToolOnDevice, MeasuresScoreFunctions) {
   // Large enough that a piece of it is timed first.
   for (const std::string command : {"bench --no-peaks --repeat 3", "kernels"}) {
     const std::string scored = command + " 'h2 600x600 d64' --score own.glsl ";
-    static_cast<void>(printed(scored + "--score-buffer bias=bias.npy"));
+    static_cast<void>(printed(scored + "--score-buffer bias=bias.npy", kUnrolledLoops));
     refuses(scored, "'bias' : no matching overloaded function");
   }
 }

@@ -35,6 +35,10 @@ inline const std::string kSentence = "The animal didn't cross the street because
 /// Where it finds none.
 constexpr const char* kNoDevice = "VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent";
 
+/// With loops unrolled where tests have them rolled (tests/rolled_loops): problems too long for loops as they
+/// are written.
+constexpr const char* kUnrolledLoops = "VK_INSTANCE_LAYERS=";
+
 /// Commands in a folder of their own.
 class Tool : public testing::Test {
  protected:

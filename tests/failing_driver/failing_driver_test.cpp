@@ -25,6 +25,14 @@ PFN_vkGetInstanceProcAddr find_loader() {
 namespace vkattn::tests {
 namespace {
 
+/// Of the faults of a scenario every so many run. Sanitizers, which make a run ten times as long, see a few of each way
+/// back; builds without have all.
+#ifdef VKATTN_SANITIZED
+constexpr std::uint64_t kStride = 5;
+#else
+constexpr std::uint64_t kStride = 1;
+#endif
+
 std::vector<ScenarioRow> all_scenarios() {
   std::vector<ScenarioRow> all = core_scenarios();
   for (auto more : {training_scenarios(), runtime_scenarios(), c_interface_scenarios()}) {
@@ -133,11 +141,14 @@ class FailingDriver : public testing::TestWithParam<ScenarioRow> {
 TEST_P(FailingDriver, EveryError) {
   const auto calls = calls_of(GetParam());
   expect_nothing_left();
+  std::uint64_t place = 0;
   for (const std::string& function : functions_with_results()) {
     const auto found = calls.find(function);
     const std::uint32_t count = found != calls.end() ? found->second : 0;
     for (const VkResult error : documented_errors(function)) {
-      for (std::uint32_t call = 1; call <= count && !HasFailure(); ++call) try_fault({function, call, error});
+      for (std::uint32_t call = 1; call <= count && !HasFailure(); ++call) {
+        if (place++ % kStride == 0) try_fault({function, call, error});
+      }
     }
   }
 }
@@ -145,7 +156,7 @@ TEST_P(FailingDriver, EveryError) {
 TEST_P(FailingDriver, EveryAllocation) {
   (void)calls_of(GetParam());  // what is made once in a program is there
   std::uint64_t n = 1;
-  for (bool is_reached = true; is_reached && !HasFailure(); ++n) {
+  for (bool is_reached = true; is_reached && !HasFailure(); n += kStride) {
     SCOPED_TRACE("allocation " + std::to_string(n));
     the_layer().use(idle_driver_get_instance_proc_addr);
     const std::int64_t before = live_allocations();
@@ -167,7 +178,7 @@ TEST_P(FailingDriver, EveryAllocation) {
     expect_nothing_left();
     EXPECT_EQ(live_allocations(), before) << "memory of the host is left";
   }
-  allocations_ += n - 2;  // the last one was not reached
+  allocations_ += (n - 1) / kStride - 1;  // the last one was not reached
 }
 
 INSTANTIATE_TEST_SUITE_P(, FailingDriver, testing::ValuesIn(all_scenarios()),

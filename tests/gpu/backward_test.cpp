@@ -287,29 +287,34 @@ TEST_P(BackwardTest, DevicesWithout16BitStorage) {
 /// steps of lane, on problems whose last blocks are not full.
 TEST_P(BackwardTest, BlocksOfOtherDevices) {
   const UnrolledLoops unrolled;  // up to hundreds of dims, forward too
+  using Case = std::pair<std::uint32_t, const char*>;
+  std::vector<Case> cases;
   for (const std::uint32_t vendor : {detail::kVendorArm, detail::kVendorIntel}) {
-    const Device device = device_with([=](Capabilities& c) {
+    for (const char* const text :
+         {"hq4 hkv2 37x75 d40 f16 causal", "21x130 d100 dv72 softcap=4", "h2 9x70 d136 dv200 bf16",
+          "b2 33x66 d64 kv_lengths=66,31 dropout=0.2", "5x70 d400 dv20"}) {
+      cases.emplace_back(vendor, text);
+    }
+  }
+  for (const auto& [vendor, text] : part_of<Case>(cases)) {
+    SCOPED_TRACE(text);
+    const Device device = device_with([vendor = vendor](Capabilities& c) {
       c.vendor_id = vendor;
       if (c.is_cpu()) c.device_type = DeviceType::kDiscreteGpu;
     });
-    for (const char* const text : part_of<const char*>(
-             {"hq4 hkv2 37x75 d40 f16 causal", "21x130 d100 dv72 softcap=4", "h2 9x70 d136 dv200 bf16",
-              "b2 33x66 d64 kv_lengths=66,31 dropout=0.2", "5x70 d400 dv20"})) {
-      SCOPED_TRACE(text);
-      const Problem problem = parsed(text);
-      const BackwardDesc desc = with_all_gradients(problem.desc);
-      auto run = BackwardRun::create(runtime(), problem, desc);
-      ASSERT_TRUE(run.ok()) << run.error().message;
-      const auto plan = BackwardPlan::create(device, desc, options(64));
-      // Operands of wide heads stay in shared memory, of which this device may have less than those have.
-      const auto lacks = [&](const char* what) {
-        return !plan.ok() && names(plan.error(), ErrorCode::kUnsupported, {what});
-      };
-      if (on_matrices() && (lacks("shared memory") || lacks("BFloat16"))) continue;
-      ASSERT_TRUE(plan.ok()) << plan.error().message;
-      ASSERT_TRUE(run->execute(*plan).ok());
-      largest_share(*run, plan->describe());
-    }
+    const Problem problem = parsed(text);
+    const BackwardDesc desc = with_all_gradients(problem.desc);
+    auto run = BackwardRun::create(runtime(), problem, desc);
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    const auto plan = BackwardPlan::create(device, desc, options(64));
+    // Operands of wide heads stay in shared memory, of which this device may have less than those have.
+    const auto lacks = [&](const char* what) {
+      return !plan.ok() && names(plan.error(), ErrorCode::kUnsupported, {what});
+    };
+    if (on_matrices() && (lacks("shared memory") || lacks("BFloat16"))) continue;
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    ASSERT_TRUE(run->execute(*plan).ok());
+    largest_share(*run, plan->describe());
   }
 }
 

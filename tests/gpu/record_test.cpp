@@ -58,7 +58,8 @@ TEST_F(RecordTest, NoKernelAllocates) {
                              {"b2 h4 65x130 d64 softcap=30 mask=bits:q window=64,0", false, 1},
                              {"b2 hq8 hkv2 200x96 d64 f16 softcap=30", true, 1}};
   std::size_t recorded = 0;
-  for (const Case& c : kCases) {
+  const std::vector<Case> cases = part_of<Case>(kCases);
+  for (const Case& c : cases) {
     const Problem problem = parsed(c.problem);
     const Device device = device_with([&](Capabilities& weaker) {
       if (c.windows) weaker.max_storage_buffer_range = 64 * 1024;
@@ -87,7 +88,7 @@ TEST_F(RecordTest, NoKernelAllocates) {
       }
     }
   }
-  EXPECT_GE(recorded, 2 * std::size(kCases)) << "at least lane and tile take every problem";
+  EXPECT_GE(recorded, 2 * cases.size()) << "at least lane and tile take every problem";
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ TEST_P(RecordingTest, NoMoreStorageBuffersThanAProblemUses) {
                              {"h2 9x40 d32 softcap=5", 5},
                              {"h2 9x700 d32 mask=bytes", 6},
                              {"b2 h2 9x40 d32 kv_lengths=3,40 sinks alibi lse", 8}};
-  for (const Case& each : kCases) {
+  for (const Case& each : part_of<Case>(kCases)) {
     const std::string problem = typed(each.problem);
     RunOptions options{kernel()};
     options.device = device_with([&](Capabilities& c) { c.max_stage_storage_buffers = each.buffers; });

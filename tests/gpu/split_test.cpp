@@ -78,6 +78,9 @@ TEST_P(Split, OfWhatAWindowShows) {
 /// Some drivers end loops early, without a word: see Capabilities::max_loop_iterations. The most keys, to a
 /// sixteenth, that are not refused with Mesa 22.3's limit are right, also where the driver has it.
 TEST_P(Split, AsManyKeysAsTheLoopsOfADriverDo) {
+  if (capabilities().max_loop_iterations == 0 && wanted_test_part().count > 1) {
+    GTEST_SKIP() << "this driver has no such limit, and a part of the tests runs";
+  }
   Capabilities limited = capabilities();
   limited.max_loop_iterations = 65535;
   for (const char* words : part_of({" d256", " d64 mask=f32:k", " d16 dropout=0.1"})) {
