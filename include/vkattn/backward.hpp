@@ -104,7 +104,7 @@ struct BackwardOptions {
                                                         const Capabilities& capabilities);
 
 /// An immutable plan of passes over chunks of the keys. Cheap to copy; safe to share across threads; the last
-/// copy, or the last of its Bindings, destroys the pipelines, which must be idle by then.
+/// copy, or the last of its Bindings, ends it as AttentionPlan's does.
 class BackwardPlan {
  public:
   /// Errors: a broken rule of the descriptor, a device limit (each tensor must fit maxStorageBufferRange), or

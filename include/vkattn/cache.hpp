@@ -181,7 +181,7 @@ struct AppendOptions {
 
 /// An immutable plan: compiled pipelines and a list of dispatches, one or more for each of keys, values,
 /// queries and lengths. Cheap to copy; safe to share across threads; the last copy, or the last of its
-/// Bindings, destroys the pipelines, which must be idle by then.
+/// Bindings, ends it as AttentionPlan's does.
 class AppendPlan {
  public:
   /// Errors: a broken rule of the descriptor, a device limit (named, with both numbers: each tensor must fit

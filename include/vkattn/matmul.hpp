@@ -125,7 +125,7 @@ struct MatmulOptions {
                                                         const Capabilities& capabilities);
 
 /// An immutable plan of one or two passes. Cheap to copy; safe to share across threads; the last copy, or the
-/// last of its Bindings, destroys the pipelines, which must be idle by then. Two runs on one device with the
+/// last of its Bindings, ends it as AttentionPlan's does. Two runs on one device with the
 /// same inputs give the same bits.
 class MatmulPlan {
  public:

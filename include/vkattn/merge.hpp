@@ -57,7 +57,7 @@ struct MergeOptions {
 [[nodiscard]] Result<void> validate(const MergeDesc& desc);
 
 /// An immutable plan of one or two passes. Cheap to copy; safe to share across threads; the last copy, or the
-/// last of its Bindings, destroys the pipelines, which must be idle by then.
+/// last of its Bindings, ends it as AttentionPlan's does.
 class MergePlan {
  public:
   /// Errors: a broken rule of the descriptor, a device limit (each tensor must fit maxStorageBufferRange), or

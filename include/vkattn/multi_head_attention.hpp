@@ -231,7 +231,7 @@ class MultiHeadAttentionBindings {
 
 /// An immutable plan of the forward pass: multiplications, an append where there is a cache, attention, and
 /// the barriers between them. Cheap to copy; safe to share across threads; the last copy, or the last of its
-/// bindings, destroys the pipelines, which must be idle by then.
+/// bindings, ends its plans as AttentionPlan's does.
 class MultiHeadAttentionPlan {
  public:
   /// Errors: a broken rule of the descriptor, a device limit (each tensor must fit maxStorageBufferRange), no

@@ -1,5 +1,7 @@
-// What a build with VKATTN_KERNELS=lane, VKATTN_FEATURES=OFF and VKATTN_QUANTISED=OFF says of problems that
-// need more: linked with its core, on a made-up device. Prints the reasons that are wrong.
+// What a build with VKATTN_KERNELS=lane, VKATTN_FEATURES=OFF, VKATTN_GRADIENTS=OFF and VKATTN_QUANTISED=OFF
+// says of problems that need more: linked with its core, on a made-up device. Prints the reasons that are
+// wrong.
+#include <vkattn/backward.hpp>
 #include <vkattn/kernels.hpp>
 
 #include <cstdio>
@@ -11,7 +13,8 @@ namespace {
 int wrong = 0;
 
 // The kernel's reason has these words; it takes the problem where there are none.
-void expect(const vkattn::AttentionDesc& desc, std::string_view kernel, std::string_view words) {
+template <class Desc>
+void expect(const Desc& desc, std::string_view kernel, std::string_view words) {
   vkattn::Capabilities capabilities;
   capabilities.max_stage_storage_buffers = 32;
   for (const vkattn::KernelSupport& support : vkattn::kernel_support(desc, capabilities)) {
@@ -34,6 +37,10 @@ int main() {
   desc.softcap = 30;
   expect(desc, "lane", "it was configured with VKATTN_FEATURES=OFF");
   desc.softcap = 0;
+  vkattn::BackwardDesc backward;
+  backward.attention = desc;
+  backward.attention.has_lse = true;
+  expect(backward, "lane", "it was configured with VKATTN_GRADIENTS=OFF");
   desc.key.type = vkattn::DataType::kQ8_0;
   expect(desc, "lane", "this build left q8_0 out: it was configured with VKATTN_QUANTISED=OFF");
   return wrong;
