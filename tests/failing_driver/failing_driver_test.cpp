@@ -25,8 +25,8 @@ PFN_vkGetInstanceProcAddr find_loader() {
 namespace vkattn::tests {
 namespace {
 
-/// Of the faults of a scenario every so many run. Sanitizers, which make a run ten times as long, see a few of each way
-/// back; builds without have all.
+/// Of the faults of a scenario every so many run. Sanitizers, which make a run ten times as long, see a few
+/// of each way back; builds without have all.
 #ifdef VKATTN_SANITIZED
 constexpr std::uint64_t kStride = 5;
 #else
