@@ -163,19 +163,27 @@ Result<void> Program::make_pipelines() const {
 
 Result<void> Program::compile() const {
   if (is_compiled()) return {};
-  const std::lock_guard lock(compile_mutex_);
-  if (is_compiled()) return {};
-  // Of an earlier call that failed or ran out of memory.
-  pipelines_.clear();
-  pipeline_of_pass_.clear();
-  const auto begin = std::chrono::steady_clock::now();
-  if (Result<void> s = make_pipelines(); !s) return s;
-  if (is_logged(device_->log, LogLevel::kInfo) && !pipelines_.empty()) {
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-    write_log(device_->log, LogLevel::kInfo, "compiled ", pass_names(desc_), " in ",
-              std::llround(took.count()), " ms");
+  std::chrono::duration<double, std::milli> took{};
+  {
+    const std::lock_guard lock(compile_mutex_);
+    if (is_compiled()) return {};
+    const auto begin = std::chrono::steady_clock::now();
+    // What an earlier call compiled before it failed is found again while it is held.
+    const auto earlier = std::exchange(pipelines_, {});
+    pipeline_of_pass_.clear();
+    if (Result<void> s = make_pipelines(); !s) return s;
+    compiled_.store(true, std::memory_order_release);
+    took = std::chrono::steady_clock::now() - begin;
   }
-  compiled_.store(true, std::memory_order_release);
+  // Without the lock: a log may wait for a thread that compiles the same plan. One that fails changes
+  // nothing.
+  if (is_logged(device_->log, LogLevel::kInfo) && !pipelines_.empty()) {
+    static_cast<void>(without_exceptions([&]() -> Result<void> {
+      write_log(device_->log, LogLevel::kInfo, "compiled ", pass_names(desc_), " in ",
+                std::llround(took.count()), " ms");
+      return {};
+    }));
+  }
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "common/message.hpp"
 #include "vulkan/debug.hpp"
 #include "vulkan/device_state.hpp"
+#include "vulkan/shared_pipelines.hpp"
 
 namespace vkattn {
 
@@ -25,6 +26,7 @@ struct PipelineCacheState {
   PipelineCacheState& operator=(const PipelineCacheState&) = delete;
   ~PipelineCacheState() {
     if (handle != VK_NULL_HANDLE) {
+      device->pipelines->forget(handle);  // before another can have it
       device->vk.vkDestroyPipelineCache(device->device, handle, device->allocator.get());
     }
   }

@@ -38,6 +38,11 @@ void SharedPipelines::keep(std::size_t most) {
   kept_.swap(dropped);
 }
 
+void SharedPipelines::forget(VkPipelineCache cache) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.key.cache == cache; });
+}
+
 void SharedPipelines::swap(SharedPipelines& other) {
   const std::scoped_lock lock(mutex_, other.mutex_);
   entries_.swap(other.entries_);

@@ -23,6 +23,10 @@ class SharedPipelines {
   [[nodiscard]] Result<std::shared_ptr<const Pipeline>> get(std::shared_ptr<const DeviceState> device,
                                                             const PipelineDesc& desc);
 
+  /// Nobody is given what was made with this cache any more: to be called before its end, as the next may
+  /// have its handle.
+  void forget(VkPipelineCache cache);
+
   /// From now on the last `most` new ones stay alive: for tests, which make many plans one after the other.
   /// They keep the device's state alive too, until 0 lets go of them.
   void keep(std::size_t most);
@@ -41,7 +45,7 @@ class SharedPipelines {
     PipelineLayoutDesc layout;
     std::uint32_t required_subgroup_size = 0;
     bool capture_statistics = false;
-    /// Each is given what is asked for with it, but for one that has a destroyed one's handle.
+    /// Each is given what is asked for with it, but for a caller's own that has a destroyed one's handle.
     VkPipelineCache cache = VK_NULL_HANDLE;
   };
   struct Entry {

@@ -1,8 +1,12 @@
 // Plans of one device compile what they have in common once.
 #include "vulkan/shared_pipelines.hpp"
 
+#include <vkattn/pipeline_cache.hpp>
+
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "gpu/support.hpp"
 #include "vulkan/device_state.hpp"
@@ -20,11 +24,12 @@ class SharedPipelinesTest : public GpuTest {
     // device_with() made this state for this Device alone, and not as a constant.
     auto& state = const_cast<detail::DeviceState&>(options_.device->state());
     state.pipelines = std::make_shared<detail::SharedPipelines>();
-    compiled_ = 0;
+    compiled_ = fail_ = 0;
     compile_ = state.vk.vkCreateComputePipelines;
     state.vk.vkCreateComputePipelines = [](VkDevice handle, VkPipelineCache cache, std::uint32_t count,
                                            const VkComputePipelineCreateInfo* infos,
                                            const VkAllocationCallbacks* allocator, VkPipeline* pipelines) {
+      if (fail_ > 0 && --fail_ == 0) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
       compiled_ += count;
       return compile_(handle, cache, count, infos, allocator, pipelines);
     };
@@ -40,7 +45,11 @@ class SharedPipelinesTest : public GpuTest {
   }
 
   RunOptions options_;
-  inline static std::uint32_t compiled_ = 0;
+  [[nodiscard]] detail::DeviceState& state() {
+    return const_cast<detail::DeviceState&>(options_.device->state());
+  }
+
+  inline static std::uint32_t compiled_ = 0, fail_ = 0;  ///< so many calls on one fails; 0: none
   inline static PFN_vkCreateComputePipelines compile_ = nullptr;
 };
 
@@ -81,6 +90,66 @@ TEST_F(SharedPipelinesTest, PlansThatDifferInCodeOrOptionsDoNot) {
   EXPECT_TRUE(AttentionPlan::create(*options_.device, parsed("h2 30x41 d16").desc, with_cache).ok());
   EXPECT_EQ(compiled_, 4U) << "a cache is given what is made with it";
   state.vk.vkDestroyPipelineCache(state.device, with_cache.pipeline_cache, nullptr);
+}
+
+/// A cache that is made after another's end often has its handle.
+TEST_F(SharedPipelinesTest, ACacheIsGivenWhatAnotherHad) {
+  const AttentionDesc desc = parsed("h2 30x41 d16").desc;
+  std::vector<AttentionPlan> living;
+  for (std::uint32_t n = 1; n <= 3; ++n) {
+    const auto cache = PipelineCache::create(*options_.device, {});
+    ASSERT_TRUE(cache.ok()) << cache.error().message;
+    PlanOptions options;
+    options.kernel = "lane";
+    options.pipeline_cache = cache->handle();
+    for (int i = 0; i < 2; ++i) {
+      auto made = AttentionPlan::create(*options_.device, desc, options);
+      ASSERT_TRUE(made.ok()) << made.error().message;
+      living.push_back(*std::move(made));
+    }
+    EXPECT_EQ(compiled_, n);
+  }
+}
+
+TEST_F(SharedPipelinesTest, AnotherAttemptKeepsWhatTheFirstHadCompiled) {
+  PlanOptions options;
+  options.kernel = "lane";
+  options.kv_splits = 3;
+  options.deferred_compilation = true;
+  const auto plan = AttentionPlan::create(*options_.device, parsed("h2 1x300 d16").desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  ASSERT_EQ(compiled_, 0U);
+  fail_ = 2;
+  const Result<void> first = plan->compile();
+  ASSERT_FALSE(first.ok());
+  EXPECT_EQ(static_cast<int>(first.error().code), static_cast<int>(ErrorCode::kOutOfMemory));
+  EXPECT_FALSE(plan->is_compiled());
+  EXPECT_EQ(compiled_, 1U);
+  EXPECT_TRUE(plan->compile().ok());
+  EXPECT_EQ(compiled_, 2U) << "the attention and the merge, once each";
+}
+
+/// A log may hand its line to a thread that compiles the same plan, and wait for that.
+TEST_F(SharedPipelinesTest, ALogMayWaitForAnotherThread) {
+  static const AttentionPlan* logged = nullptr;
+  static int lines = 0;
+  lines = 0;
+  state().log.least = LogLevel::kInfo;
+  state().log.write = [](void*, LogLevel, const char*) {
+    if (logged == nullptr) return;
+    ++lines;
+    EXPECT_TRUE(logged->is_compiled());
+    std::thread([] { EXPECT_TRUE(logged->compile().ok()); }).join();
+  };
+  PlanOptions options;
+  options.kernel = "lane";
+  options.deferred_compilation = true;
+  const auto plan = AttentionPlan::create(*options_.device, parsed("h2 30x41 d16").desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  logged = &*plan;
+  EXPECT_TRUE(plan->compile().ok());
+  logged = nullptr;
+  EXPECT_EQ(lines, 1);
 }
 
 }  // namespace
