@@ -52,7 +52,7 @@ function(vkattn_reason_to_leave_out FILE WORDS OUT)
   elseif(kernel STREQUAL "backward" AND NOT VKATTN_GRADIENTS)
     set(${OUT} "it was configured with VKATTN_GRADIENTS=OFF, without backward passes" PARENT_SCOPE)
   elseif("features" IN_LIST WORDS AND NOT VKATTN_FEATURES)
-    set(${OUT} "it was configured with VKATTN_FEATURES=OFF, without masks, caches and the like" PARENT_SCOPE)
+    set(${OUT} "it was configured with VKATTN_FEATURES=OFF, without masks, caches, gradients and the like" PARENT_SCOPE)
   endif()
 endfunction()
 

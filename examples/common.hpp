@@ -111,8 +111,8 @@ void execute(VkQueue queue, const CommandPool& pool, const Record& record) {
   check(vkQueueWaitIdle(queue), "vkQueueWaitIdle");
 }
 
-// A semaphore that counts; needs the feature timelineSemaphore. Its end waits for the device, so that no
-// other thread may use a queue then.
+// A semaphore that counts; needs the feature timelineSemaphore. Its end waits for the device, so no other
+// thread may use a queue meanwhile.
 class Timeline {
  public:
   explicit Timeline(const Gpu& gpu) : device_(gpu.device) {
@@ -123,8 +123,8 @@ class Timeline {
   }
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
-  // A value is seen before the driver's thread has done with the semaphores of its submission: Mesa 22.3 then
-  // takes the lock of one that was waited for. What comes after all submissions comes after that too.
+  // A value is seen before the driver's thread has done with the semaphores of its submission: Mesa 22.3
+  // still takes the lock of the semaphore that the submission waited for. It has when the device is idle.
   ~Timeline() {
     vkDeviceWaitIdle(device_);
     vkDestroySemaphore(device_, handle_, nullptr);

@@ -15,7 +15,7 @@ namespace {
 
 /// Of both passes: options are often the same for both.
 Result<void> check_options(const MultiHeadAttentionOptions& options) {
-  Result<void> s = check_refusals(options.attention.refusals, "attention.refusals");
+  Result<void> s = check_refusals(options.attention.refusals);
   if (s) s = check_refusals(options.matmul_refusals, "matmul_refusals");
   if (s) s = check_refusals(options.backward_refusals, "backward_refusals");
   return s;

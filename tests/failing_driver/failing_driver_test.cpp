@@ -141,8 +141,8 @@ class FailingDriver : public testing::TestWithParam<ScenarioRow> {
 TEST_P(FailingDriver, EveryError) {
   const auto calls = calls_of(GetParam());
   expect_nothing_left();
-  std::uint64_t place = 0;
   for (const std::string& function : functions_with_results()) {
+    std::uint64_t place = 0;  // the first fault of each function runs
     const auto found = calls.find(function);
     const std::uint32_t count = found != calls.end() ? found->second : 0;
     for (const VkResult error : documented_errors(function)) {

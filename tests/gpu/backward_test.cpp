@@ -288,15 +288,24 @@ TEST_P(BackwardTest, DevicesWithout16BitStorage) {
 TEST_P(BackwardTest, BlocksOfOtherDevices) {
   const UnrolledLoops unrolled;  // up to hundreds of dims, forward too
   using Case = std::pair<std::uint32_t, const char*>;
-  std::vector<Case> cases;
-  for (const std::uint32_t vendor : {detail::kVendorArm, detail::kVendorIntel}) {
-    for (const char* const text :
-         {"hq4 hkv2 37x75 d40 f16 causal", "21x130 d100 dv72 softcap=4", "h2 9x70 d136 dv200 bf16",
-          "b2 33x66 d64 kv_lengths=66,31 dropout=0.2", "5x70 d400 dv20"}) {
-      cases.emplace_back(vendor, text);
-    }
+  constexpr const char* k40 = "hq4 hkv2 37x75 d40 f16 causal";
+  constexpr const char* k64 = "b2 33x66 d64 kv_lengths=66,31 dropout=0.2";
+  constexpr const char* k100 = "21x130 d100 dv72 softcap=4";
+  constexpr const char* k200 = "h2 9x70 d136 dv200 bf16";
+  constexpr const char* k400 = "5x70 d400 dv20";
+  using detail::kVendorArm, detail::kVendorIntel;
+  std::vector<Case> cases = part_of<Case>({{kVendorArm, k40}, {kVendorArm, k64}});
+  cases.emplace_back(kVendorArm, k100);  // each of Mali's blocks for heads that are not wide, in every part
+  for (const Case& each : part_of<Case>({{kVendorArm, k200},
+                                         {kVendorArm, k400},
+                                         {kVendorIntel, k40},
+                                         {kVendorIntel, k64},
+                                         {kVendorIntel, k100},
+                                         {kVendorIntel, k200},
+                                         {kVendorIntel, k400}})) {
+    cases.push_back(each);
   }
-  for (const auto& [vendor, text] : part_of<Case>(cases)) {
+  for (const auto& [vendor, text] : cases) {
     SCOPED_TRACE(text);
     const Device device = device_with([vendor = vendor](Capabilities& c) {
       c.vendor_id = vendor;

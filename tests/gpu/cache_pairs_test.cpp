@@ -167,7 +167,7 @@ AppendCase case_of(const FactorRow& row) {
 
 using CachePairs = AppendTest;
 
-/// Of a part of the tests a third: there are few others of appends.
+/// Where a part of the tests runs, a third of the rows does: there are few other tests of appends.
 TEST_F(CachePairs, OfAppends) {
   TestPart part = wanted_test_part();
   if (part.count > 3) part = {(part.index - 1) % 3 + 1, 3};
