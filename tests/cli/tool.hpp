@@ -37,7 +37,7 @@ constexpr const char* kNoDevice = "VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES
 
 /// With loops unrolled where tests have them rolled (tests/rolled_loops): problems too long for loops as they
 /// are written.
-constexpr const char* kUnrolledLoops = "VK_INSTANCE_LAYERS=";
+constexpr const char* kUnrolledLoops = "VKATTN_TEST_UNROLLED_LOOPS=1";
 
 /// Commands in a folder of their own.
 class Tool : public testing::Test {
