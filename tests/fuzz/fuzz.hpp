@@ -11,10 +11,12 @@
 
 namespace vkattn::fuzz {
 
-/// Ends the program where something does not hold; libFuzzer then keeps the input.
-inline void require(bool holds, const char* promise) {
+/// Ends the program where something does not hold, with what was seen instead; libFuzzer then keeps the
+/// input.
+inline void require(bool holds, const char* promise, std::string_view what = {}) {
   if (holds) return;
-  std::fprintf(stderr, "broken promise: %s\n", promise);
+  std::fprintf(stderr, "broken promise: %s%s%.*s\n", promise, what.empty() ? "" : ": ",
+               static_cast<int>(what.size()), what.data());
   std::abort();
 }
 

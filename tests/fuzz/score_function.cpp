@@ -11,10 +11,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
        .name = "fuzz.glsl",
        .buffers = {{"bias", ScoreBufferType::kFloat}, {"table", ScoreBufferType::kInt}}});
   if (!function.ok()) {
-    require(function.error().message.starts_with("fuzz.glsl"), "a refusal names the text");
+    const std::string& message = function.error().message;
+    require(message.starts_with("fuzz.glsl"), "a refusal names the text", message);
     return 0;
   }
   const auto kernel = (*function)->binary("attention_block_mask_features");
-  require(kernel.ok() && !kernel->empty(), "what was taken compiles in a kernel");
+  require(kernel.ok() && !kernel->empty(), "what was taken compiles in a kernel",
+          kernel.ok() ? "" : kernel.error().message);
   return 0;
 }

@@ -223,12 +223,24 @@ TEST(ScoreFunctionTest, RefusesWhatIsNotTheUsers) {
        {"#define JOIN(a, b) a ## b\nJOIN(lay, out)(binding = 3) buffer B { float x; };",
         "3: 'layout' cannot be used"}},
       std::string(kVisible) + "\n");
-  // Which line a continued one counts as is the preprocessor's matter.
+  // A continued line counts as that on which it begins.
   for (const auto& [line, part] : {std::pair{"#inc\\\nlude \"x\"\n", "#include"},
                                    {"#exten\\\nsion GL_EXT_x : require\n", "#extension"},
                                    {"void ba\\\nrrier();\n", "'barrier'"}}) {
-    EXPECT_TRUE(tests::has(error_of(std::string(line) + kVisible), std::string(part) + " cannot be used"));
+    EXPECT_TRUE(
+        tests::has(error_of(std::string(line) + kVisible), "1: " + std::string(part) + " cannot be used"));
   }
+}
+
+/// glslang's preprocessor throws where a line goes on after a macro's name.
+TEST(ScoreFunctionTest, LinesMayGoOn) {
+  for (const std::string end : {"\\\n", "\\\r\n"}) {
+    const std::string text = "#define TWO" + end + " 2.0\nfloat score(float s, Position p) { return s + TWO" +
+                             end + "* float(p.key); }\n";
+    EXPECT_EQ(error_of(text), "none");
+    EXPECT_TRUE(tests::has(error_of(text + "int x = y;\n"), "my.glsl:5: 'y' : undeclared identifier"));
+  }
+  EXPECT_TRUE(tests::has(error_of("GL_EXT_spirv_intrinsics\\"), "my.glsl: defines neither"));
 }
 
 TEST(ScoreFunctionTest, RefusesBufferNamesByName) {
