@@ -1,0 +1,195 @@
+// Which pipelines are the same, and threads that ask for them at once: on a device whose pipelines are
+// numbers.
+#include "vulkan/shared_pipelines.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/message.hpp"
+
+namespace vkattn::detail {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A condition becomes true, or does not within a time that no test takes.
+template <class Condition>
+bool comes_true(Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + 20s;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
+class SharedPipelinesOfNumbers : public testing::Test {
+ protected:
+  using Got = Result<std::shared_ptr<const Pipeline>>;
+
+  SharedPipelinesOfNumbers() {
+    calls = living = 0;
+    compile = [](std::uint32_t) { return VK_SUCCESS; };
+    DeviceFunctions& vk = device_->vk;
+    vk.vkCreateShaderModule = [](VkDevice, const auto*, const auto*, VkShaderModule*) { return VK_SUCCESS; };
+    vk.vkDestroyShaderModule = [](auto...) {};
+    vk.vkCreateDescriptorSetLayout = [](VkDevice, const auto*, const auto*, VkDescriptorSetLayout* layout) {
+      return *layout = std::bit_cast<VkDescriptorSetLayout>(std::uint64_t{1}), VK_SUCCESS;
+    };
+    vk.vkDestroyDescriptorSetLayout = [](auto...) {};
+    vk.vkCreatePipelineLayout = [](VkDevice, const auto*, const auto*, VkPipelineLayout* layout) {
+      return *layout = std::bit_cast<VkPipelineLayout>(std::uint64_t{1}), VK_SUCCESS;
+    };
+    vk.vkDestroyPipelineLayout = [](auto...) {};
+    vk.vkCreateComputePipelines = [](VkDevice, VkPipelineCache, std::uint32_t, const auto*, const auto*,
+                                     VkPipeline* pipeline) {
+      const std::uint32_t call = ++calls;
+      const VkResult result = compile(call);
+      if (result != VK_SUCCESS) return result;
+      *pipeline = std::bit_cast<VkPipeline>(std::uint64_t{call});
+      ++living;
+      return result;
+    };
+    vk.vkDestroyPipeline = [](VkDevice, VkPipeline pipeline, const auto*) {
+      if (pipeline != VK_NULL_HANDLE) --living;
+    };
+    desc_.name = "numbers";
+    desc_.words = words_;
+    desc_.specialization = specialization_;
+    desc_.layout = layout({3, 16, false});
+  }
+  ~SharedPipelinesOfNumbers() override {
+    pipelines_.keep(0);
+    compile = nullptr;
+  }
+
+  [[nodiscard]] std::shared_ptr<const PipelineLayout> layout(const PipelineLayoutDesc& desc) const {
+    auto made = PipelineLayout::create(device_, desc);
+    EXPECT_TRUE(made.ok());
+    return std::make_shared<const PipelineLayout>(*std::move(made));
+  }
+  [[nodiscard]] Got get() { return pipelines_.get(device_, desc_); }
+  /// What so many threads get that ask for `desc_` while the first compiles.
+  [[nodiscard]] std::vector<Got> threads_get(std::uint32_t count, const std::function<VkResult()>& outcome) {
+    std::atomic<std::uint32_t> begun = 0;
+    compile = [&](std::uint32_t) {
+      // All that come here at once, where they do not wait.
+      EXPECT_TRUE(comes_true([&] { return begun == count; }));
+      std::this_thread::sleep_for(100ms);
+      return outcome();
+    };
+    std::vector<Got> all(count, Error{});
+    std::vector<std::thread> threads;
+    for (Got& got : all) {
+      threads.emplace_back([&] {
+        ++begun;
+        got = without_exceptions([&] { return get(); });
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    compile = [](std::uint32_t) { return VK_SUCCESS; };
+    return all;
+  }
+
+  static inline std::atomic<std::uint32_t> calls = 0;  ///< of vkCreateComputePipelines
+  static inline std::atomic<int> living = 0;
+  static inline std::function<VkResult(std::uint32_t call)> compile;
+
+  std::shared_ptr<DeviceState> device_ = std::make_shared<DeviceState>();
+  std::vector<std::uint32_t> words_{1, 2, 3, 4, 5};
+  std::vector<SpecializationValue> specialization_{{0, 7}, {4, 8}};
+  PipelineDesc desc_;
+  SharedPipelines pipelines_;
+};
+
+VkPipelineCache cache_of(std::uint64_t number) {
+  return std::bit_cast<VkPipelineCache>(number);
+}
+
+TEST_F(SharedPipelinesOfNumbers, ThreadsThatAskAtOnceCompileOnce) {
+  const std::vector<Got> all = threads_get(8, [] { return VK_SUCCESS; });
+  EXPECT_EQ(calls, 1U);
+  for (const Got& got : all) {
+    ASSERT_TRUE(got.ok()) << got.error().message;
+    EXPECT_EQ(*got, *all[0]);
+  }
+  EXPECT_EQ(*get(), *all[0]);
+  EXPECT_EQ(calls, 1U);
+}
+
+TEST_F(SharedPipelinesOfNumbers, ThreadsThatAskAtOnceFailOnce) {
+  const auto fails = [this](const std::function<VkResult()>& outcome) {
+    calls = 0;
+    for (const Got& got : threads_get(8, outcome)) {
+      ASSERT_FALSE(got.ok());
+      EXPECT_EQ(static_cast<int>(got.error().code), static_cast<int>(ErrorCode::kOutOfMemory));
+    }
+    EXPECT_EQ(calls, 1U);
+  };
+  fails([] { return VK_ERROR_OUT_OF_DEVICE_MEMORY; });
+  fails([]() -> VkResult { throw std::bad_alloc(); });
+  EXPECT_EQ(living, 0);
+  EXPECT_TRUE(get().ok()) << "a later call tries again";
+  EXPECT_EQ(calls, 2U);
+}
+
+TEST_F(SharedPipelinesOfNumbers, ThreadsCompileOthersMeanwhile) {
+  compile = [this](std::uint32_t call) {
+    if (call > 1) return VK_SUCCESS;
+    std::atomic<bool> is_made = false;
+    std::thread other([&] {
+      PipelineDesc desc = desc_;
+      desc.required_subgroup_size = 32;
+      is_made = pipelines_.get(device_, desc).ok();
+    });
+    EXPECT_TRUE(comes_true([&] { return is_made.load(); }));
+    other.join();
+    return VK_SUCCESS;
+  };
+  EXPECT_TRUE(get().ok());
+  EXPECT_EQ(calls, 2U);
+}
+
+/// Those who wait have what was asked for; later calls must not.
+TEST_F(SharedPipelinesOfNumbers, ThreadsAreGivenWhatIsForgottenMeanwhile) {
+  desc_.cache = cache_of(1);
+  SharedPipelines others;
+  const std::function<void()> changes[] = {[&] { pipelines_.forget(cache_of(1)); },
+                                           [&] { pipelines_.swap(others); }};
+  for (const auto& change : changes) {
+    calls = 0;
+    const std::vector<Got> all = threads_get(4, [&] { return change(), VK_SUCCESS; });
+    for (const Got& got : all) {
+      ASSERT_TRUE(got.ok()) << got.error().message;
+      EXPECT_EQ(*got, *all[0]);
+    }
+    EXPECT_EQ(calls, 1U);
+    EXPECT_NE(*get(), *all[0]);
+    EXPECT_NE(*others.get(device_, desc_), *all[0]);
+  }
+  EXPECT_EQ(living, 0);
+}
+
+TEST_F(SharedPipelinesOfNumbers, LiveWhileSomebodyHasThem) {
+  Got first = get();
+  EXPECT_EQ(living, 1);
+  first = Error{};
+  EXPECT_EQ(living, 0);
+  EXPECT_TRUE(get().ok());
+  EXPECT_EQ(calls, 2U);
+}
+
+}  // namespace
+}  // namespace vkattn::detail
