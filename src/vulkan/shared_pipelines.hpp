@@ -32,7 +32,7 @@ class SharedPipelines {
   /// From now on the last `most` new ones stay alive: for tests, which make many plans one after the other.
   /// They keep the device's state alive too, until 0 lets go of them.
   void keep(std::size_t most);
-  /// Exchanges what both know and keep: for tests in which a driver makes other code of the
+  /// Exchanges what both know and keep, and how many: for tests in which a driver makes other code of the
   /// same for a while. What is being made goes to those who wait for it only.
   void swap(SharedPipelines& other);
 

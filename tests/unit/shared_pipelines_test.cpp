@@ -182,6 +182,20 @@ TEST_F(SharedPipelinesOfNumbers, ThreadsAreGivenWhatIsForgottenMeanwhile) {
   EXPECT_EQ(living, 0);
 }
 
+TEST_F(SharedPipelinesOfNumbers, AreKeptByWhomTheyWereSwappedTo) {
+  SharedPipelines keeping;
+  keeping.keep(1);
+  pipelines_.swap(keeping);
+  EXPECT_TRUE(get().ok());
+  EXPECT_EQ(living, 1) << "how many are kept is exchanged too";
+  pipelines_.swap(keeping);
+  EXPECT_TRUE(get().ok());
+  EXPECT_EQ(calls, 2U) << "what is known is exchanged";
+  EXPECT_EQ(living, 1);
+  keeping.keep(0);
+  EXPECT_EQ(living, 0);
+}
+
 TEST_F(SharedPipelinesOfNumbers, LiveWhileSomebodyHasThem) {
   Got first = get();
   EXPECT_EQ(living, 1);
