@@ -118,6 +118,67 @@ VkPipelineCache cache_of(std::uint64_t number) {
   return std::bit_cast<VkPipelineCache>(number);
 }
 
+TEST_F(SharedPipelinesOfNumbers, AreTheSameWhereNothingDiffers) {
+  const Got first = get();
+  ASSERT_TRUE(first.ok());
+  // Equal, in other memory.
+  const std::vector<std::uint32_t> words = words_;
+  const std::vector<SpecializationValue> values = specialization_;
+  desc_.words = words;
+  desc_.specialization = values;
+  desc_.layout = layout(desc_.layout->desc());
+  desc_.name = "what captures call it";
+  const Got second = get();
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(*first, *second);
+  EXPECT_EQ(calls, 1U);
+}
+
+TEST_F(SharedPipelinesOfNumbers, AreOthersWhereAnythingDiffers) {
+  const Got plain = get();
+  ASSERT_TRUE(plain.ok());
+  const std::vector<std::uint32_t> first_word{9, 2, 3, 4, 5}, second_word{1, 9, 3, 4, 5},
+      last_word{1, 2, 3, 4, 9}, swapped{3, 4, 1, 2, 5}, shorter{1, 2, 3, 4}, longer{1, 2, 3, 4, 5, 0};
+  const std::vector<SpecializationValue> other_id{{1, 7}, {4, 8}}, other_value{{0, 7}, {4, 9}}, fewer{{0, 7}};
+  const std::pair<const char*, std::function<void(PipelineDesc&)>> changes[] = {
+      {"the first word", [&](PipelineDesc& desc) { desc.words = first_word; }},
+      {"the second word", [&](PipelineDesc& desc) { desc.words = second_word; }},
+      {"the last word", [&](PipelineDesc& desc) { desc.words = last_word; }},
+      {"the order of words", [&](PipelineDesc& desc) { desc.words = swapped; }},
+      {"a word less", [&](PipelineDesc& desc) { desc.words = shorter; }},
+      {"a word of 0 more", [&](PipelineDesc& desc) { desc.words = longer; }},
+      {"a constant's id", [&](PipelineDesc& desc) { desc.specialization = other_id; }},
+      {"a constant's value", [&](PipelineDesc& desc) { desc.specialization = other_value; }},
+      {"a constant less", [&](PipelineDesc& desc) { desc.specialization = fewer; }},
+      {"storage buffers",
+       [&](PipelineDesc& desc) {
+         desc.layout = layout({4, 16, false});
+       }},
+      {"push constants",
+       [&](PipelineDesc& desc) {
+         desc.layout = layout({3, 20, false});
+       }},
+      {"push descriptors",
+       [&](PipelineDesc& desc) {
+         desc.layout = layout({3, 16, true});
+       }},
+      {"a required subgroup size", [&](PipelineDesc& desc) { desc.required_subgroup_size = 32; }},
+      {"another required subgroup size", [&](PipelineDesc& desc) { desc.required_subgroup_size = 16; }},
+      {"statistics", [&](PipelineDesc& desc) { desc.capture_statistics = true; }},
+      {"a cache", [&](PipelineDesc& desc) { desc.cache = cache_of(1); }},
+      {"another cache", [&](PipelineDesc& desc) { desc.cache = cache_of(2); }},
+  };
+  std::vector<Got> others;
+  for (const auto& [what, change] : changes) {
+    PipelineDesc desc = desc_;
+    change(desc);
+    others.push_back(pipelines_.get(device_, desc));
+    ASSERT_TRUE(others.back().ok());
+    EXPECT_EQ(calls, others.size() + 1) << what;
+    EXPECT_EQ(*pipelines_.get(device_, desc), *others.back()) << what << ", twice";
+  }
+}
+
 TEST_F(SharedPipelinesOfNumbers, ThreadsThatAskAtOnceCompileOnce) {
   const std::vector<Got> all = threads_get(8, [] { return VK_SUCCESS; });
   EXPECT_EQ(calls, 1U);
