@@ -135,6 +135,9 @@ Program::Program(std::shared_ptr<const DeviceState> device, ProgramDesc desc, co
 }
 
 Result<void> Program::make_pipelines() const {
+  // What an earlier call compiled before it failed is found again while it is held.
+  const auto earlier = std::exchange(pipelines_, {});
+  pipeline_of_pass_.clear();
   const ExecutionModes modes = offered_modes(device_->capabilities);
   for (std::size_t i = 0; i < desc_.passes.size(); ++i) {
     const ProgramPass& pass = desc_.passes[i];
@@ -163,20 +166,21 @@ Result<void> Program::make_pipelines() const {
 
 Result<void> Program::compile() const {
   if (is_compiled()) return {};
-  std::chrono::duration<double, std::milli> took{};
-  {
-    const std::lock_guard lock(compile_mutex_);
-    if (is_compiled()) return {};
-    const auto begin = std::chrono::steady_clock::now();
-    // What an earlier call compiled before it failed is found again while it is held.
-    const auto earlier = std::exchange(pipelines_, {});
-    pipeline_of_pass_.clear();
-    if (Result<void> s = make_pipelines(); !s) return s;
-    compiled_.store(true, std::memory_order_release);
-    took = std::chrono::steady_clock::now() - begin;
-  }
-  // Without the lock: a log may wait for a thread that compiles the same plan. One that fails changes
-  // nothing.
+  std::unique_lock lock(compile_mutex_);
+  if (is_compiled()) return {};
+  if (const std::shared_ptr<Attempt<void>> others = compiling_) return others->wait(lock);
+  const auto compiling = compiling_ = std::make_shared<Attempt<void>>();
+  lock.unlock();
+  const auto begin = std::chrono::steady_clock::now();
+  Result<void> made = without_exceptions([this] { return make_pipelines(); });
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  if (made) compiled_.store(true, std::memory_order_release);
+  lock.lock();
+  compiling_.reset();
+  const Result<void>& outcome = compiling->end(std::move(made));
+  lock.unlock();
+  if (!outcome) return outcome;
+  // Behind the end: a log may wait for a thread that compiles the same plan. One that fails changes nothing.
   if (is_logged(device_->log, LogLevel::kInfo) && !pipelines_.empty()) {
     static_cast<void>(without_exceptions([&]() -> Result<void> {
       write_log(device_->log, LogLevel::kInfo, "compiled ", pass_names(desc_), " in ",

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "common/attempt.hpp"
 #include "program/slots.hpp"
 #include "vulkan/debug.hpp"
 #include "vulkan/descriptors.hpp"
@@ -195,7 +196,8 @@ class Program : public std::enable_shared_from_this<Program> {
 
   [[nodiscard]] const ProgramDesc& desc() const { return desc_; }
 
-  /// Compiles all passes; those that are the same share a pipeline. From any thread; later calls do nothing.
+  /// Compiles all passes; those that are the same share a pipeline. From any thread; calls while one compiles
+  /// have its outcome, later ones do nothing or, where it has failed, try again.
   [[nodiscard]] Result<void> compile() const;
   /// What comes before it may be done without: bindings, but no recording.
   [[nodiscard]] bool is_compiled() const noexcept { return compiled_.load(std::memory_order_acquire); }
@@ -271,8 +273,9 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<std::string> labels_;  ///< of the passes, for captures
   std::shared_ptr<const PipelineLayout> layout_;
   std::unique_ptr<DescriptorPools> pools_;
-  // Made by compile(), once.
+  // Made by compile(), once, by the thread that set compiling_.
   mutable std::mutex compile_mutex_;
+  mutable std::shared_ptr<Attempt<void>> compiling_;  ///< guarded by the mutex; null: nobody does
   mutable std::atomic<bool> compiled_ = false;
   mutable std::vector<std::shared_ptr<const Pipeline>> pipelines_;
   mutable std::vector<std::size_t> pipeline_of_pass_;

@@ -3,6 +3,8 @@
 
 #include <vkattn/pipeline_cache.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -49,7 +51,8 @@ class SharedPipelinesTest : public GpuTest {
     return const_cast<detail::DeviceState&>(options_.device->state());
   }
 
-  inline static std::uint32_t compiled_ = 0, fail_ = 0;  ///< so many calls on one fails; 0: none
+  inline static std::atomic<std::uint32_t> compiled_ = 0;
+  inline static std::uint32_t fail_ = 0;  ///< so many calls on one fails; 0: none
   inline static PFN_vkCreateComputePipelines compile_ = nullptr;
 };
 
@@ -127,6 +130,43 @@ TEST_F(SharedPipelinesTest, AnotherAttemptKeepsWhatTheFirstHadCompiled) {
   EXPECT_EQ(compiled_, 1U);
   EXPECT_TRUE(plan->compile().ok());
   EXPECT_EQ(compiled_, 2U) << "the attention and the merge, once each";
+}
+
+/// Later calls try again, but not those that have waited for this one.
+TEST_F(SharedPipelinesTest, ThreadsThatCompileAPlanAtOnceFailOnce) {
+  constexpr std::uint32_t kThreads = 4;
+  static std::atomic<std::uint32_t> begun, tried;
+  begun = tried = 0;
+  const auto compile = state().vk.vkCreateComputePipelines;
+  state().vk.vkCreateComputePipelines = [](auto...) {
+    ++tried;
+    while (begun < kThreads) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for them to wait
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  };
+  PlanOptions options;
+  options.kernel = "lane";
+  options.deferred_compilation = true;
+  const auto plan = AttentionPlan::create(*options_.device, parsed("h2 30x41 d16").desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  std::vector<Result<void>> outcomes(kThreads);
+  std::vector<std::thread> threads;
+  for (Result<void>& outcome : outcomes) {
+    threads.emplace_back([&] {
+      ++begun;
+      outcome = plan->compile();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(tried, 1U);
+  for (const Result<void>& outcome : outcomes) {
+    ASSERT_FALSE(outcome.ok());
+    EXPECT_EQ(static_cast<int>(outcome.error().code), static_cast<int>(ErrorCode::kOutOfMemory));
+  }
+  state().vk.vkCreateComputePipelines = compile;
+  EXPECT_FALSE(plan->is_compiled());
+  EXPECT_TRUE(plan->compile().ok());
+  EXPECT_TRUE(plan->is_compiled());
 }
 
 /// A log may hand its line to a thread that compiles the same plan, and wait for that.

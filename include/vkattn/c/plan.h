@@ -108,7 +108,8 @@ VKATTN_API vkattn_result vkattn_plan_retain(vkattn_plan* plan);
     is nothing; a handle that is not alive is refused. */
 VKATTN_API vkattn_result vkattn_plan_release(vkattn_plan* plan);
 
-/** Compiles a plan with deferred compilation, on any thread; later calls do nothing. */
+/** Compiles a plan with deferred compilation, on any thread. Later calls do nothing, those at the same time wait for the
+    first and have its outcome; after a failure a later call tries again. */
 VKATTN_API vkattn_result vkattn_plan_compile(vkattn_plan* plan, vkattn_error* error);
 /** 1 where the plan can be recorded, else 0. */
 VKATTN_API uint32_t vkattn_plan_is_compiled(const vkattn_plan* plan);
