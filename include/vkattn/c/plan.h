@@ -119,7 +119,8 @@ typedef void (*vkattn_job)(void* data);
 /** Takes a job: a worker of the caller's is to run it as job(data), or it is run at once. */
 typedef void (*vkattn_submit)(void* user, vkattn_job job, void* data);
 /** Compiles many plans on workers of the caller's: `submit` is called once for each plan. Returns when all are done,
-    with the first error. */
+    with the first error. A `submit` of C++ that throws must not have its job begun afterwards: no more is submitted, and
+    this returns an error when all jobs are done that were taken before. */
 VKATTN_API vkattn_result vkattn_prewarm(vkattn_plan* const* plans, uint32_t count, vkattn_submit submit, void* user,
                                         vkattn_error* error);
 
