@@ -238,13 +238,17 @@ class Program : public std::enable_shared_from_this<Program> {
   struct BoundSet;
   using SlotBuffers = std::array<VkDescriptorBufferInfo, kMostBindings>;  ///< by slot
 
+  /// Shaders of pipelines that were compiled, and of those that other programs had.
+  struct PipelineNames {
+    std::string compiled, found;
+  };
   /// Steps from `begin` to before `end`.
   struct StepRange {
     std::size_t begin = 0, end = 0;
   };
 
   Program(std::shared_ptr<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options);
-  [[nodiscard]] Result<void> make_pipelines() const;
+  [[nodiscard]] Result<void> make_pipelines(PipelineNames& names) const;
   [[nodiscard]] bool updates_parameters() const noexcept;
   [[nodiscard]] Result<void> check(const ProgramCall& call) const;
   [[nodiscard]] Result<void> check_range(const ProgramTensor& tensor, const BufferRange& range) const;

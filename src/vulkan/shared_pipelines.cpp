@@ -69,12 +69,16 @@ void SharedPipelines::swap(SharedPipelines& other) {
   other.being_made_.clear();
 }
 
-Result<std::shared_ptr<const Pipeline>> SharedPipelines::get(std::shared_ptr<const DeviceState> device,
-                                                             const PipelineDesc& desc) {
+Result<SharedPipeline> SharedPipelines::get(std::shared_ptr<const DeviceState> device,
+                                            const PipelineDesc& desc) {
   Key key(desc);
   std::unique_lock lock(mutex_);
-  if (std::shared_ptr<const Pipeline> known = find(key)) return known;
-  if (const std::shared_ptr<Making> others = find_being_made(key)) return others->wait(lock);
+  if (std::shared_ptr<const Pipeline> known = find(key)) return SharedPipeline{known, false};
+  if (const std::shared_ptr<Making> others = find_being_made(key)) {
+    const auto& outcome = others->wait(lock);
+    if (!outcome) return outcome.error();
+    return SharedPipeline{*outcome, false};
+  }
   const auto making = std::make_shared<Making>();
   being_made_.push_back({key, making});
   // Without the lock: it takes long, and other threads compile others. Whatever is thrown, some may wait.
@@ -88,8 +92,9 @@ Result<std::shared_ptr<const Pipeline>> SharedPipelines::get(std::shared_ptr<con
   const bool is_forgotten =
       std::erase_if(being_made_, [&](const BeingMade& one) { return one.making == making; }) == 0;
   const auto& outcome = making->end(std::move(made));
-  if (outcome && !is_forgotten) add(std::move(key), *outcome);
-  return outcome;
+  if (!outcome) return outcome.error();
+  if (!is_forgotten) add(std::move(key), *outcome);
+  return SharedPipeline{*outcome, true};
 }
 
 }  // namespace vkattn::detail

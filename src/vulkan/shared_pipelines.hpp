@@ -14,6 +14,12 @@
 
 namespace vkattn::detail {
 
+/// A pipeline that others may have too.
+struct SharedPipeline {
+  std::shared_ptr<const Pipeline> pipeline;
+  bool is_new = false;  ///< made by the call that gave it
+};
+
 /// Hands out one pipeline to all who ask for the same while it lives: plans whose problems differ in lengths
 /// and batches only, the steps of a layer, and a product and the small one that tests it. Keeps none alive
 /// unless told to. One for each device; safe to use from several threads.
@@ -22,8 +28,8 @@ class SharedPipelines {
   /// The pipeline that was made of the same code, values and options, or a new one. Who asks for one that
   /// another thread is making waits for that thread's outcome, an error too; a later call tries again.
   /// Pipelines that differ are made at the same time. Errors: those of Pipeline::create().
-  [[nodiscard]] Result<std::shared_ptr<const Pipeline>> get(std::shared_ptr<const DeviceState> device,
-                                                            const PipelineDesc& desc);
+  [[nodiscard]] Result<SharedPipeline> get(std::shared_ptr<const DeviceState> device,
+                                           const PipelineDesc& desc);
 
   /// Nobody is given what was made with this cache any more: to be called before its end, as the next may
   /// have its handle. What is being made goes to those who wait for it only.

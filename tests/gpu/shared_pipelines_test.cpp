@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gpu/support.hpp"
+#include "support/text.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn::tests {
@@ -41,12 +42,22 @@ class SharedPipelinesTest : public GpuTest {
     if (!made.ok()) ADD_FAILURE() << made.error().message;
     return *std::move(made);
   }
+  /// What is logged of compiling.
+  void log_to_lines() {
+    lines_.clear();
+    state().log = {[](void* lines, LogLevel level, const char* text) {
+                     if (level == LogLevel::kInfo)
+                       static_cast<std::vector<std::string>*>(lines)->push_back(text);
+                   },
+                   &lines_, LogLevel::kInfo, nullptr};
+  }
   [[nodiscard]] testing::AssertionResult is_right(const std::string& problem,
                                                   const AttentionPlan& plan) const {
     return matches_reference(runtime(), parsed(problem), plan, options_);
   }
 
   RunOptions options_;
+  std::vector<std::string> lines_;
   [[nodiscard]] detail::DeviceState& state() {
     return const_cast<detail::DeviceState&>(options_.device->state());
   }
@@ -95,6 +106,32 @@ TEST_F(SharedPipelinesTest, PlansThatDifferInCodeOrOptionsDoNot) {
   state.vk.vkDestroyPipelineCache(state.device, with_cache.pipeline_cache, nullptr);
 }
 
+TEST_F(SharedPipelinesTest, PlansThatDifferInWhatTheDriverIsAskedForDoNot) {
+  const AttentionDesc desc = parsed("h2 30x41 d16").desc;
+  const AttentionPlan plain = plan("h2 30x41 d16");
+  std::uint32_t expected = 1;
+  const auto differs = [&](const PlanOptions& options) {
+    ++expected;
+    std::vector<AttentionPlan> living;
+    for (int i = 0; i < 2; ++i) {
+      auto made = AttentionPlan::create(*options_.device, desc, options);
+      ASSERT_TRUE(made.ok()) << made.error().message;
+      living.push_back(*std::move(made));
+      EXPECT_EQ(compiled_, expected);
+    }
+  };
+  PlanOptions options;
+  options.kernel = "lane";
+  if (capabilities().pipeline_statistics) {
+    options.capture_statistics = true;
+    differs(options);
+    options.capture_statistics = false;
+  }
+  if (!capabilities().push_descriptors) return;
+  options.push_descriptors = true;
+  differs(options);
+}
+
 /// A cache that is made after another's end often has its handle.
 TEST_F(SharedPipelinesTest, ACacheIsGivenWhatAnotherHad) {
   const AttentionDesc desc = parsed("h2 30x41 d16").desc;
@@ -122,6 +159,7 @@ TEST_F(SharedPipelinesTest, AnotherAttemptKeepsWhatTheFirstHadCompiled) {
   const auto plan = AttentionPlan::create(*options_.device, parsed("h2 1x300 d16").desc, options);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   ASSERT_EQ(compiled_, 0U);
+  log_to_lines();
   fail_ = 2;
   const Result<void> first = plan->compile();
   ASSERT_FALSE(first.ok());
@@ -130,6 +168,17 @@ TEST_F(SharedPipelinesTest, AnotherAttemptKeepsWhatTheFirstHadCompiled) {
   EXPECT_EQ(compiled_, 1U);
   EXPECT_TRUE(plan->compile().ok());
   EXPECT_EQ(compiled_, 2U) << "the attention and the merge, once each";
+  ASSERT_EQ(lines_.size(), 1U);
+  EXPECT_TRUE(has(lines_[0], "compiled attention_combine; found attention_lane in ")) << lines_[0];
+}
+
+TEST_F(SharedPipelinesTest, TheLogTellsWhatWasCompiledAndWhatWasFound) {
+  log_to_lines();
+  const AttentionPlan first = plan("b2 h2 30x41 d16");
+  const AttentionPlan second = plan("b2 h2 31x44 d16");
+  ASSERT_EQ(lines_.size(), 2U);
+  EXPECT_EQ(lines_[0].substr(0, lines_[0].rfind(" in ")), "compiled attention_lane");
+  EXPECT_EQ(lines_[1].substr(0, lines_[1].rfind(" in ")), "found attention_lane");
 }
 
 /// Later calls try again, but not those that have waited for this one.
