@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "common/message.hpp"
 #include "gpu/support.hpp"
-#include "support/text.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn::tests {
@@ -168,17 +168,21 @@ TEST_F(SharedPipelinesTest, AnotherAttemptKeepsWhatTheFirstHadCompiled) {
   EXPECT_EQ(compiled_, 1U);
   EXPECT_TRUE(plan->compile().ok());
   EXPECT_EQ(compiled_, 2U) << "the attention and the merge, once each";
+  const auto pipelines = plan->pipelines();
+  ASSERT_EQ(pipelines.size(), 2U);
   ASSERT_EQ(lines_.size(), 1U);
-  EXPECT_TRUE(has(lines_[0], "compiled attention_combine; found attention_lane in ")) << lines_[0];
+  EXPECT_EQ(lines_[0].substr(0, lines_[0].rfind(" in ")),
+            detail::message("compiled ", pipelines[1].shader, "; found ", pipelines[0].shader));
 }
 
 TEST_F(SharedPipelinesTest, TheLogTellsWhatWasCompiledAndWhatWasFound) {
   log_to_lines();
   const AttentionPlan first = plan("b2 h2 30x41 d16");
   const AttentionPlan second = plan("b2 h2 31x44 d16");
+  const std::string shader(first.pipelines().at(0).shader);
   ASSERT_EQ(lines_.size(), 2U);
-  EXPECT_EQ(lines_[0].substr(0, lines_[0].rfind(" in ")), "compiled attention_lane");
-  EXPECT_EQ(lines_[1].substr(0, lines_[1].rfind(" in ")), "found attention_lane");
+  EXPECT_EQ(lines_[0].substr(0, lines_[0].rfind(" in ")), "compiled " + shader);
+  EXPECT_EQ(lines_[1].substr(0, lines_[1].rfind(" in ")), "found " + shader);
 }
 
 /// Later calls try again, but not those that have waited for this one.
