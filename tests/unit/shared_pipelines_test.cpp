@@ -41,7 +41,8 @@ class SharedPipelinesOfNumbers : public testing::Test {
   using Got = Result<SharedPipeline>;
 
   SharedPipelinesOfNumbers() {
-    calls = living = 0;
+    calls = 0;
+    living = 0;
     compile = [](std::uint32_t) { return VK_SUCCESS; };
     DeviceFunctions& vk = device_->vk;
     vk.vkCreateShaderModule = [](VkDevice, const auto*, const auto*, VkShaderModule*) { return VK_SUCCESS; };
