@@ -94,9 +94,10 @@ class AttentionPlan {
                                                     const PlanOptions& options = {});
 
   /// Of plans made with PlanOptions::deferred_compilation: compiles the pipelines, on any thread. Later calls
-  /// do nothing, those at the same time wait for the first. Until then everything works but recording. Where
-  /// the driver refuses a pipeline this fails (kUnsupported): make the plan again with its kernel in
-  /// PlanOptions::refusals. create() does that by itself.
+  /// do nothing, those at the same time wait for the first and have its outcome; after a failure a later call
+  /// tries again. Until then everything works but recording. Where the driver refuses a pipeline this fails
+  /// (kUnsupported): make the plan again with its kernel in PlanOptions::refusals. create() does that by
+  /// itself.
   [[nodiscard]] Result<void> compile() const;
   /// That it can be recorded.
   [[nodiscard]] bool is_compiled() const noexcept;

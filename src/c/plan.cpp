@@ -107,29 +107,54 @@ namespace {
 struct Prewarm {
   std::mutex mutex;
   std::condition_variable changed;
-  std::size_t handed_over = 0;
-  std::size_t done = 0;  ///< guarded by the mutex
+  std::size_t handed_over = 0;  ///< and not done; guarded by the mutex
 
   /// Also where `submit` is left by an exception: workers still have what was handed over.
   ~Prewarm() {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return done >= handed_over; });
+    changed.wait(lock, [&] { return handed_over == 0; });
   }
 };
 
 struct PrewarmJob {
   Prewarm* all = nullptr;
   vkattn_plan* plan = nullptr;
+  bool is_begun = false;  ///< guarded by the mutex of all
   Result<void> outcome{};
 
   static void run(void* data) {
     auto* const job = static_cast<PrewarmJob*>(data);
+    {
+      const std::lock_guard lock(job->all->mutex);
+      job->is_begun = true;
+    }
     job->outcome = std::visit([](const auto& it) { return it.compile(); }, job->plan->plan);
     // The last one leaves before the waiting thread may take the mutex away.
     const std::lock_guard lock(job->all->mutex);
-    ++job->all->done;
+    --job->all->handed_over;
     job->all->changed.notify_one();
   }
+};
+
+/// A job on its way to a worker, who may have done it before `submit` returns.
+class HandOver {
+ public:
+  explicit HandOver(PrewarmJob& job) : job_(job) {
+    const std::lock_guard lock(job.all->mutex);
+    ++job.all->handed_over;
+  }
+  HandOver(const HandOver&) = delete;
+  HandOver& operator=(const HandOver&) = delete;
+  /// One that `submit` has thrown at is waited for only where somebody runs it already.
+  ~HandOver() {
+    const std::lock_guard lock(job_.all->mutex);
+    if (!is_taken_ && !job_.is_begun) --job_.all->handed_over;
+  }
+  void is_taken() { is_taken_ = true; }
+
+ private:
+  PrewarmJob& job_;
+  bool is_taken_ = false;
 };
 
 }  // namespace
@@ -149,8 +174,9 @@ vkattn_result vkattn_prewarm(vkattn_plan* const* plans, uint32_t count, vkattn_s
       Prewarm all;
       for (PrewarmJob& job : jobs) {
         job.all = &all;
+        HandOver hand_over(job);
         submit(user, &PrewarmJob::run, &job);
-        ++all.handed_over;
+        hand_over.is_taken();
       }
     }
     const auto failed =

@@ -34,12 +34,6 @@ std::vector<std::size_t> distinct_passes(const ProgramDesc& program) {
   return distinct;
 }
 
-std::string pass_names(const ProgramDesc& program) {
-  std::string names;
-  for (const ProgramPass& pass : program.passes) names.append(names.empty() ? "" : ", ").append(pass.shader);
-  return names;
-}
-
 }  // namespace
 
 std::uint64_t hash_of(std::span<const ProgramPass> passes, const ExecutionModes& modes) {
@@ -134,7 +128,10 @@ Program::Program(std::shared_ptr<const DeviceState> device, ProgramDesc desc, co
   for (const ProgramPass& pass : desc_.passes) labels_.push_back(message("vkattn ", pass.name));
 }
 
-Result<void> Program::make_pipelines() const {
+Result<void> Program::make_pipelines(PipelineNames& names) const {
+  // What an earlier call compiled before it failed is found again while it is held.
+  const auto earlier = std::exchange(pipelines_, {});
+  pipeline_of_pass_.clear();
   const ExecutionModes modes = offered_modes(device_->capabilities);
   for (std::size_t i = 0; i < desc_.passes.size(); ++i) {
     const ProgramPass& pass = desc_.passes[i];
@@ -151,36 +148,43 @@ Result<void> Program::make_pipelines() const {
     slots_.renumber(*words);
     leave_shared_memory_to_barriers(*words);
     declare_execution_modes(*words, modes);
-    auto pipeline = device_->pipelines->get(
+    auto shared = device_->pipelines->get(
         device_, {pass.shader, *words, pass.specialization, layout_, pass.required_subgroup_size,
                   options_.capture_statistics, options_.pipeline_cache});
-    if (!pipeline) return pipeline.error();
+    if (!shared) return shared.error();
+    std::string& known = shared->is_new ? names.compiled : names.found;
+    known.append(known.empty() ? "" : ", ").append(pass.shader);
     pipeline_of_pass_.push_back(pipelines_.size());
-    pipelines_.push_back(*std::move(pipeline));
+    pipelines_.push_back(std::move(shared->pipeline));
   }
   return {};
 }
 
 Result<void> Program::compile() const {
   if (is_compiled()) return {};
-  std::chrono::duration<double, std::milli> took{};
-  {
-    const std::lock_guard lock(compile_mutex_);
-    if (is_compiled()) return {};
-    const auto begin = std::chrono::steady_clock::now();
-    // What an earlier call compiled before it failed is found again while it is held.
-    const auto earlier = std::exchange(pipelines_, {});
-    pipeline_of_pass_.clear();
-    if (Result<void> s = make_pipelines(); !s) return s;
-    compiled_.store(true, std::memory_order_release);
-    took = std::chrono::steady_clock::now() - begin;
-  }
-  // Without the lock: a log may wait for a thread that compiles the same plan. One that fails changes
-  // nothing.
+  std::unique_lock lock(compile_mutex_);
+  if (is_compiled()) return {};
+  if (const std::shared_ptr<Attempt<void>> others = compiling_) return others->wait(lock);
+  const auto compiling = compiling_ = std::make_shared<Attempt<void>>();
+  lock.unlock();
+  const auto begin = std::chrono::steady_clock::now();
+  PipelineNames names;
+  Result<void> made = without_exceptions([&] { return make_pipelines(names); });
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  if (made) compiled_.store(true, std::memory_order_release);
+  lock.lock();
+  compiling_.reset();
+  const Result<void>& outcome = compiling->end(std::move(made));
+  lock.unlock();
+  if (!outcome) return outcome;
+  // Behind the end: a log may wait for a thread that compiles the same plan. One that fails changes nothing.
   if (is_logged(device_->log, LogLevel::kInfo) && !pipelines_.empty()) {
     static_cast<void>(without_exceptions([&]() -> Result<void> {
-      write_log(device_->log, LogLevel::kInfo, "compiled ", pass_names(desc_), " in ",
-                std::llround(took.count()), " ms");
+      const std::string compiled = names.compiled.empty() ? "" : message("compiled ", names.compiled);
+      const std::string found = names.found.empty() ? "" : message("found ", names.found);
+      const char* const between = compiled.empty() || found.empty() ? "" : "; ";
+      write_log(device_->log, LogLevel::kInfo, compiled, between, found, " in ", std::llround(took.count()),
+                " ms");
       return {};
     }));
   }

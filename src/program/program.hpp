@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "common/attempt.hpp"
 #include "program/slots.hpp"
 #include "vulkan/debug.hpp"
 #include "vulkan/descriptors.hpp"
@@ -195,7 +196,8 @@ class Program : public std::enable_shared_from_this<Program> {
 
   [[nodiscard]] const ProgramDesc& desc() const { return desc_; }
 
-  /// Compiles all passes; those that are the same share a pipeline. From any thread; later calls do nothing.
+  /// Compiles all passes; those that are the same share a pipeline. From any thread; calls while one compiles
+  /// have its outcome, later ones do nothing or, where it has failed, try again.
   [[nodiscard]] Result<void> compile() const;
   /// What comes before it may be done without: bindings, but no recording.
   [[nodiscard]] bool is_compiled() const noexcept { return compiled_.load(std::memory_order_acquire); }
@@ -236,13 +238,17 @@ class Program : public std::enable_shared_from_this<Program> {
   struct BoundSet;
   using SlotBuffers = std::array<VkDescriptorBufferInfo, kMostBindings>;  ///< by slot
 
+  /// Shaders of pipelines that were compiled, and of those that other programs had.
+  struct PipelineNames {
+    std::string compiled, found;
+  };
   /// Steps from `begin` to before `end`.
   struct StepRange {
     std::size_t begin = 0, end = 0;
   };
 
   Program(std::shared_ptr<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options);
-  [[nodiscard]] Result<void> make_pipelines() const;
+  [[nodiscard]] Result<void> make_pipelines(PipelineNames& names) const;
   [[nodiscard]] bool updates_parameters() const noexcept;
   [[nodiscard]] Result<void> check(const ProgramCall& call) const;
   [[nodiscard]] Result<void> check_range(const ProgramTensor& tensor, const BufferRange& range) const;
@@ -271,8 +277,9 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<std::string> labels_;  ///< of the passes, for captures
   std::shared_ptr<const PipelineLayout> layout_;
   std::unique_ptr<DescriptorPools> pools_;
-  // Made by compile(), once.
+  // Made by compile(), once, by the thread that set compiling_.
   mutable std::mutex compile_mutex_;
+  mutable std::shared_ptr<Attempt<void>> compiling_;  ///< guarded by the mutex; null: nobody does
   mutable std::atomic<bool> compiled_ = false;
   mutable std::vector<std::shared_ptr<const Pipeline>> pipelines_;
   mutable std::vector<std::size_t> pipeline_of_pass_;

@@ -1,8 +1,6 @@
 // First use of a kernel on a device: see first_use.hpp.
 #include "runtime/first_use.hpp"
 
-#include <vkattn/self_test.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -37,14 +35,15 @@ Result<LoadedTest> load_test(const Runtime& runtime, Result<SelfTest> test) {
   return LoadedTest{*std::move(test), std::move(bytes), *std::move(buffer), *std::move(bindings)};
 }
 
-Result<TestOutcome> run_test(const Runtime& runtime, Result<SelfTest> test) {
+Result<TestOutcome> run_test(const Runtime& runtime, Result<SelfTest> test, std::vector<SelfTest>& done) {
   auto loaded = load_test(runtime, std::move(test));
   if (!loaded) return loaded.error();
-  const auto done = runtime.execute([&](VkCommandBuffer commands) { loaded->record(commands); });
-  if (!done) return done.error();
+  const auto times = runtime.execute([&](VkCommandBuffer commands) { loaded->record(commands); });
+  if (!times) return times.error();
   if (Result<void> s = runtime.read(loaded->buffer, 0, loaded->bytes); !s) return s.error();
   auto failure = loaded->test.check(loaded->bytes);
   if (!failure) return failure.error();
+  done.push_back(std::move(loaded->test));
   return TestOutcome{*std::move(failure), 0};
 }
 
@@ -55,23 +54,27 @@ std::string milliseconds(std::uint64_t nanoseconds) {
 
 }  // namespace
 
-Result<TestOutcome> run_self_test(const Runtime& runtime, const AttentionPlan& plan) {
-  return run_test(runtime, SelfTest::create(runtime.device(), plan, runtime.pipeline_cache()));
+Result<TestOutcome> run_self_test(const Runtime& runtime, const AttentionPlan& plan,
+                                  std::vector<SelfTest>& done) {
+  return run_test(runtime, SelfTest::create(runtime.device(), plan, runtime.pipeline_cache()), done);
 }
 
-Result<TestOutcome> run_self_test(const Runtime& runtime, const BackwardPlan& plan) {
-  return run_test(runtime, SelfTest::create(runtime.device(), plan, runtime.pipeline_cache()));
+Result<TestOutcome> run_self_test(const Runtime& runtime, const BackwardPlan& plan,
+                                  std::vector<SelfTest>& done) {
+  return run_test(runtime, SelfTest::create(runtime.device(), plan, runtime.pipeline_cache()), done);
 }
 
-Result<TestOutcome> run_self_test(const Runtime& runtime, const MatmulPlan& plan) {
-  return run_test(runtime, SelfTest::create(runtime.device(), plan, runtime.pipeline_cache()));
+Result<TestOutcome> run_self_test(const Runtime& runtime, const MatmulPlan& plan,
+                                  std::vector<SelfTest>& done) {
+  return run_test(runtime, SelfTest::create(runtime.device(), plan, runtime.pipeline_cache()), done);
 }
 
-Result<TestOutcome> time_kernel(const Runtime& runtime, const AttentionPlan& plan) {
+Result<TestOutcome> time_kernel(const Runtime& runtime, const AttentionPlan& plan,
+                                std::vector<SelfTest>& done) {
   constexpr double kEnoughNs = 10e6;
   constexpr double kSlowNs = 100e6;
   constexpr int kMostRuns = 16;
-  const auto loaded = load_test(
+  auto loaded = load_test(
       runtime, SelfTest::create(runtime.device(), plan, runtime.pipeline_cache(), TestPurpose::kTime));
   if (!loaded) return loaded.error();
   double least = HUGE_VAL, sum = 0;
@@ -84,6 +87,7 @@ Result<TestOutcome> time_kernel(const Runtime& runtime, const AttentionPlan& pla
     least = std::min(least, time);
     sum += time;
   }
+  done.push_back(std::move(loaded->test));
   // A clock that stands still is no time.
   return TestOutcome{{}, static_cast<std::uint64_t>(std::llround(least))};
 }

@@ -3,6 +3,7 @@
 
 #include <vkattn/kernels.hpp>
 #include <vkattn/runtime.hpp>
+#include <vkattn/self_test.hpp>
 
 #include <cstdint>
 #include <span>
@@ -14,16 +15,21 @@
 namespace vkattn::detail {
 
 /// Runs a small problem of the plan's kind (attention, gradients or a product) on the same kernel with the
-/// same block sizes, and compares with the reference. An Error where it could not run.
+/// same block sizes, and compares with the reference. An Error where it could not run. The test goes to
+/// `done`: while it lives, the plan finds its pipelines compiled.
 /// @{
-[[nodiscard]] Result<TestOutcome> run_self_test(const Runtime& runtime, const AttentionPlan& plan);
-[[nodiscard]] Result<TestOutcome> run_self_test(const Runtime& runtime, const BackwardPlan& plan);
-[[nodiscard]] Result<TestOutcome> run_self_test(const Runtime& runtime, const MatmulPlan& plan);
+[[nodiscard]] Result<TestOutcome> run_self_test(const Runtime& runtime, const AttentionPlan& plan,
+                                                std::vector<SelfTest>& done);
+[[nodiscard]] Result<TestOutcome> run_self_test(const Runtime& runtime, const BackwardPlan& plan,
+                                                std::vector<SelfTest>& done);
+[[nodiscard]] Result<TestOutcome> run_self_test(const Runtime& runtime, const MatmulPlan& plan,
+                                                std::vector<SelfTest>& done);
 /// @}
 
 /// The time of a problem of the plan's kind that fills the device: the least of a few runs, within some ten
-/// milliseconds; of a kernel that is far slower than that, of one run.
-[[nodiscard]] Result<TestOutcome> time_kernel(const Runtime& runtime, const AttentionPlan& plan);
+/// milliseconds; of a kernel that is far slower than that, of one run. The test goes to `done` likewise.
+[[nodiscard]] Result<TestOutcome> time_kernel(const Runtime& runtime, const AttentionPlan& plan,
+                                              std::vector<SelfTest>& done);
 
 struct KernelTime {
   std::string kernel;

@@ -15,13 +15,14 @@ namespace {
 
 // Why the plan's kernel is not to be used here, where it needs a self-test; empty where it may be.
 template <class Plan>
-Result<std::string> reason_after_self_test(const Runtime& runtime, RuntimeState& state, const Plan& plan) {
+Result<std::string> reason_after_self_test(const Runtime& runtime, RuntimeState& state, const Plan& plan,
+                                           std::vector<SelfTest>& done) {
   if (!SelfTest::is_needed(plan)) return std::string();
   const std::string configuration = plan.configuration();
   std::optional<TestOutcome> known = state.self_tests.find(configuration);
   if (!known) {
     if (!state.run_self_tests) return std::string();
-    auto outcome = state.self_tests.run(configuration, [&] { return run_self_test(runtime, plan); });
+    auto outcome = state.self_tests.run(configuration, [&] { return run_self_test(runtime, plan, done); });
     if (!outcome && outcome.error().code == ErrorCode::kDeviceLost) return outcome.error();
     // One that could not run, for lack of memory perhaps, is tried again another time.
     if (!outcome)
@@ -33,13 +34,14 @@ Result<std::string> reason_after_self_test(const Runtime& runtime, RuntimeState&
 }
 
 // The time of the plan's kernel, 0 where it is not known.
-Result<TestOutcome> time_of(const Runtime& runtime, RuntimeState& state, const AttentionPlan& plan) {
+Result<TestOutcome> time_of(const Runtime& runtime, RuntimeState& state, const AttentionPlan& plan,
+                            std::vector<SelfTest>& done) {
   const AttentionDesc& desc = plan.desc();
   const std::string test = message("time with ", desc.query_heads / desc.kv_heads,
                                    " query heads to a KV head: ", plan.configuration());
   if (auto known = state.self_tests.find(test)) return *std::move(known);
   if (!state.run_self_tests) return TestOutcome();
-  auto outcome = state.self_tests.run(test, [&] { return time_kernel(runtime, plan); });
+  auto outcome = state.self_tests.run(test, [&] { return time_kernel(runtime, plan, done); });
   const bool lost = !outcome && outcome.error().code == ErrorCode::kDeviceLost;
   return outcome || lost ? outcome : TestOutcome();
 }
@@ -53,7 +55,8 @@ bool is_tuned(const AttentionPlan& plan, const PlanOptions& options) {
 // The plan and those of the kernels after it, up to the first that has no need of matrix units: what a
 // compiler that is bad at matrices is measured by.
 Result<std::vector<AttentionPlan>> first_kernels(const Runtime& runtime, RuntimeState& state,
-                                                 const AttentionPlan& plan, const PlanOptions& options) {
+                                                 const AttentionPlan& plan, const PlanOptions& options,
+                                                 std::vector<SelfTest>& done) {
   std::vector<AttentionPlan> plans{plan};
   PlanOptions others = options;
   others.tuning = nullptr;
@@ -63,7 +66,7 @@ Result<std::vector<AttentionPlan>> first_kernels(const Runtime& runtime, Runtime
     auto next = AttentionPlan::create(*state.device, plan.desc(), others);
     if (!next) break;
     before = next->kernel_name();
-    auto reason = reason_after_self_test(runtime, state, *next);
+    auto reason = reason_after_self_test(runtime, state, *next, done);
     if (!reason) return reason.error();
     if (reason->empty()) plans.push_back(*std::move(next));
   }
@@ -73,10 +76,10 @@ Result<std::vector<AttentionPlan>> first_kernels(const Runtime& runtime, Runtime
 // A driver may list matrices that its compiler makes ordinary code of, or spill most of a kernel. What was
 // asked for by name or measured is not compared.
 Result<TimesVerdict> compare_times(const Runtime& runtime, RuntimeState& state, const AttentionPlan& plan,
-                                   const PlanOptions& options) {
+                                   const PlanOptions& options, std::vector<SelfTest>& done) {
   const bool is_asked_for = !options.kernel.empty() || is_tuned(plan, options);
   if (!state.times_kernels || is_asked_for || !SelfTest::is_needed(plan)) return TimesVerdict();
-  const auto plans = first_kernels(runtime, state, plan, options);
+  const auto plans = first_kernels(runtime, state, plan, options, done);
   if (!plans) return plans.error();
   if (plans->size() < 2) return TimesVerdict();
   std::vector<KernelTime> times;
@@ -84,7 +87,7 @@ Result<TimesVerdict> compare_times(const Runtime& runtime, RuntimeState& state, 
   // The device's first choice runs last: a GPU that wakes up is never held against it.
   for (auto one = plans->rbegin(); one != plans->rend(); ++one) {
     const std::string kernel(one->kernel_name());
-    auto time = time_of(runtime, state, *one);
+    auto time = time_of(runtime, state, *one, done);
     if (!time) return time.error();
     if (time->failure.empty()) {
       times.insert(times.begin(), {kernel, time->nanoseconds});
@@ -100,8 +103,8 @@ Result<TimesVerdict> compare_times(const Runtime& runtime, RuntimeState& state, 
 // By those of all first kernels: puts what is too slow into the refusals, and says whether that makes another
 // plan.
 Result<bool> add_times(const Runtime& runtime, RuntimeState& state, const AttentionPlan& plan,
-                       PlanOptions& options) {
-  auto verdict = compare_times(runtime, state, plan, options);
+                       PlanOptions& options, std::vector<SelfTest>& done) {
+  auto verdict = compare_times(runtime, state, plan, options, done);
   if (!verdict) return verdict.error();
   const bool changes = !verdict->refusals.empty() || !verdict->note.empty();
   options.refusals.insert(options.refusals.end(), verdict->refusals.begin(), verdict->refusals.end());
@@ -111,11 +114,11 @@ Result<bool> add_times(const Runtime& runtime, RuntimeState& state, const Attent
 
 // No problems of these kinds are timed.
 Result<bool> add_times(const Runtime& /*runtime*/, RuntimeState& /*state*/, const BackwardPlan& /*plan*/,
-                       BackwardOptions& /*options*/) {
+                       BackwardOptions& /*options*/, std::vector<SelfTest>& /*done*/) {
   return false;
 }
 Result<bool> add_times(const Runtime& /*runtime*/, RuntimeState& /*state*/, const MatmulPlan& /*plan*/,
-                       MatmulOptions& /*options*/) {
+                       MatmulOptions& /*options*/, std::vector<SelfTest>& /*done*/) {
   return false;
 }
 
@@ -129,13 +132,14 @@ Result<Plan> make_tested_plan(const Runtime& runtime, RuntimeState& state, const
     options.pipeline_cache = runtime.pipeline_cache();
   // Nothing that was never tested is compiled outside of its test, which may end the program.
   const bool compiles = !std::exchange(options.deferred_compilation, true);
+  std::vector<SelfTest> done;  // alive, so that the plan finds what they have compiled
   for (bool is_compared = false;;) {
     auto plan = Plan::create(*state.device, desc, options);
     if (!plan) return plan;
-    auto reason = reason_after_self_test(runtime, state, *plan);
+    auto reason = reason_after_self_test(runtime, state, *plan, done);
     if (!reason) return reason.error();
     if (reason->empty() && !std::exchange(is_compared, true)) {
-      const auto changes = add_times(runtime, state, *plan, options);
+      const auto changes = add_times(runtime, state, *plan, options, done);
       if (!changes) return changes.error();
       if (*changes) continue;
     }

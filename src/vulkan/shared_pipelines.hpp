@@ -9,28 +9,37 @@
 #include <mutex>
 #include <vector>
 
+#include "common/attempt.hpp"
 #include "vulkan/pipeline.hpp"
 
 namespace vkattn::detail {
+
+/// A pipeline that others may have too.
+struct SharedPipeline {
+  std::shared_ptr<const Pipeline> pipeline;
+  bool is_new = false;  ///< made by the call that gave it
+};
 
 /// Hands out one pipeline to all who ask for the same while it lives: plans whose problems differ in lengths
 /// and batches only, the steps of a layer, and a product and the small one that tests it. Keeps none alive
 /// unless told to. One for each device; safe to use from several threads.
 class SharedPipelines {
  public:
-  /// The pipeline that was made of the same code, values and options, or a new one. Two threads that ask at
-  /// once may both compile; one of the results is kept. Errors: those of Pipeline::create().
-  [[nodiscard]] Result<std::shared_ptr<const Pipeline>> get(std::shared_ptr<const DeviceState> device,
-                                                            const PipelineDesc& desc);
+  /// The pipeline that was made of the same code, values and options, or a new one. Who asks for one that
+  /// another thread is making waits for that thread's outcome, an error too; a later call tries again.
+  /// Pipelines that differ are made at the same time. Errors: those of Pipeline::create().
+  [[nodiscard]] Result<SharedPipeline> get(std::shared_ptr<const DeviceState> device,
+                                           const PipelineDesc& desc);
 
   /// Nobody is given what was made with this cache any more: to be called before its end, as the next may
-  /// have its handle.
+  /// have its handle. What is being made goes to those who wait for it only.
   void forget(VkPipelineCache cache);
 
   /// From now on the last `most` new ones stay alive: for tests, which make many plans one after the other.
   /// They keep the device's state alive too, until 0 lets go of them.
   void keep(std::size_t most);
-  /// Exchanges what both know and keep: for tests in which a driver makes other code of the same for a while.
+  /// Exchanges what both know and keep, and how many: for tests in which a driver makes other code of the
+  /// same for a while. What is being made goes to those who wait for it only.
   void swap(SharedPipelines& other);
 
  private:
@@ -52,12 +61,22 @@ class SharedPipelines {
     Key key;
     std::weak_ptr<const Pipeline> pipeline;
   };
+  using Making = Attempt<std::shared_ptr<const Pipeline>>;
+  struct BeingMade {
+    Key key;
+    std::shared_ptr<Making> making;
+  };
 
   /// With the lock held. Null: none lives.
   [[nodiscard]] std::shared_ptr<const Pipeline> find(const Key& key) const;
+  /// With the lock held. Null: nobody makes it.
+  [[nodiscard]] std::shared_ptr<Making> find_being_made(const Key& key) const;
+  /// With the lock held: later calls find it.
+  void add(Key key, const std::shared_ptr<const Pipeline>& pipeline);
 
   std::mutex mutex_;
   std::vector<Entry> entries_;
+  std::vector<BeingMade> being_made_;
   std::size_t most_kept_ = 0;
   std::deque<std::shared_ptr<const Pipeline>> kept_;
 };

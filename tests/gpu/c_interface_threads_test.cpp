@@ -1,11 +1,14 @@
 // The C interface by many threads: plans are made, asked and given back beside one that is recorded.
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
 #include "gpu/c_interface.hpp"
+#include "vulkan/device_state.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -108,6 +111,78 @@ TEST_F(CInterfaceTest, ThreadsMakePlansMeanwhileOneIsRecorded) {
   expect_right(run);
   EXPECT_EQ(vkattn_plan_release(shared), VKATTN_SUCCESS);
   EXPECT_EQ(vkattn_plan_retain(shared), VKATTN_ERROR_INVALID_ARGUMENT) << "every reference was given back";
+}
+
+/// What becomes of the job that `submit` throws at.
+enum class LastJob { kDropped, kDone, kBegun };
+
+/// Takes two jobs, which its threads begin when it has thrown at the third.
+struct ThrowingWorkers {
+  LastJob last = LastJob::kDropped;
+  std::uint32_t taken = 0;
+  std::vector<std::thread> threads;
+  inline static std::atomic<bool> has_thrown, is_compiling, holds;
+  inline static PFN_vkCreateComputePipelines compile = nullptr;
+
+  static void submit(void* user, vkattn_job job, void* data) {
+    auto& workers = *static_cast<ThrowingWorkers*>(user);
+    if (workers.taken++ < 2) {
+      workers.threads.emplace_back([job, data] {
+        while (!has_thrown) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // for who does not wait to be seen
+        job(data);
+      });
+      return;
+    }
+    if (workers.last == LastJob::kDone) job(data);
+    if (workers.last == LastJob::kBegun) {
+      workers.threads.emplace_back(job, data);
+      while (!is_compiling) std::this_thread::yield();
+    }
+    has_thrown = true;
+    throw std::runtime_error("no worker is left");
+  }
+  /// Of a device of the test's own. One that was begun goes on when `submit` has thrown.
+  static void hold_compilation(const Device& device) {
+    auto& vk = const_cast<detail::DeviceState&>(device.state()).vk;
+    compile = vk.vkCreateComputePipelines;
+    vk.vkCreateComputePipelines = [](auto... arguments) {
+      is_compiling = true;
+      while (holds && !has_thrown) std::this_thread::yield();
+      if (holds) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      return compile(arguments...);
+    };
+  }
+};
+
+TEST_F(CInterfaceTest, ThreadsEndWhatTheyHaveWhereSubmitThrows) {
+  ThrowingWorkers::hold_compilation(device_->device);
+  vkattn_plan_options options = initial(vkattn_plan_options_init);
+  options.kernel = "lane";
+  options.deferred_compilation = 1;
+  for (const LastJob last : {LastJob::kDropped, LastJob::kDone, LastJob::kBegun}) {
+    ThrowingWorkers::has_thrown = ThrowingWorkers::is_compiling = false;
+    ThrowingWorkers::holds = last == LastJob::kBegun;
+    std::vector<vkattn_plan*> plans;
+    for (const char* text : {"9x20 d16", "9x20 d24", "9x20 d32", "9x20 d40"}) {
+      const Problem problem = parsed(text);
+      const vkattn_attention_desc desc = desc_of(problem.desc);
+      plans.push_back(nullptr);
+      ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &plans.back(), &error_),
+                VKATTN_SUCCESS)
+          << error_.message;
+    }
+    ThrowingWorkers workers{last, 0, {}};
+    EXPECT_EQ(vkattn_prewarm(plans.data(), 4, &ThrowingWorkers::submit, &workers, &error_), VKATTN_ERROR_IO);
+    EXPECT_STREQ(error_.message, "the host failed: no worker is left");
+    const std::vector<std::uint32_t> expected{1, 1, last == LastJob::kDropped ? 0U : 1U, 0};
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      EXPECT_EQ(vkattn_plan_is_compiled(plans[i]), expected[i])
+          << "plan " << i << ", last job " << static_cast<int>(last);
+    }
+    for (std::thread& thread : workers.threads) thread.join();
+    for (vkattn_plan* const plan : plans) EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+  }
 }
 
 }  // namespace

@@ -187,6 +187,26 @@ TEST_F(MakePlan, SelfTestsCarryWhatProblemsDoToTheirScores) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), lines) << "a line each\n" << text;
 }
 
+TEST_F(MakePlan, APlanHasThePipelineOfItsSelfTest) {
+  if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
+  const auto runtime = fresh_runtime();
+  ASSERT_TRUE(runtime.ok());
+  static int compiled = 0;
+  static PFN_vkCreateComputePipelines compile = nullptr;
+  // The runtime made this state, and not as a constant.
+  auto& vk = const_cast<detail::DeviceState&>(runtime->device().state()).vk;
+  compile = vk.vkCreateComputePipelines;
+  compiled = 0;
+  vk.vkCreateComputePipelines = [](auto... arguments) { return ++compiled, compile(arguments...); };
+  PlanOptions options;
+  options.kernel = matrix_kernel();
+  options.kv_splits = 1;
+  // As self-tests do, it asks for the lse: a plan without has a tensor less, which makes another pipeline.
+  const auto plan = runtime->make_plan(parsed(std::string(kMatrixProblem).append(" lse")).desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(compiled, 1);
+}
+
 TEST_F(MakePlan, AKernelThatFailedItsSelfTestIsNotUsed) {
   if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
   PlanOptions options;
@@ -244,7 +264,8 @@ TEST_F(MakePlan, KernelsTakeTheirTime) {
       if (!reason_against(runtime(), kernel, problem).empty()) continue;
       const auto plan = tests::make_plan(runtime(), parsed(problem).desc, {kernel});
       ASSERT_TRUE(plan.ok()) << plan.error().message;
-      const auto time = detail::time_kernel(runtime(), *plan);
+      std::vector<SelfTest> done;
+      const auto time = detail::time_kernel(runtime(), *plan, done);
       ASSERT_TRUE(time.ok()) << time.error().message;
       EXPECT_EQ(time->failure, "");
       EXPECT_GT(time->nanoseconds, 1000U) << kernel;

@@ -3,11 +3,14 @@
 
 #include <vkattn/pipeline_cache.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "common/message.hpp"
 #include "gpu/support.hpp"
 #include "vulkan/device_state.hpp"
 
@@ -39,17 +42,28 @@ class SharedPipelinesTest : public GpuTest {
     if (!made.ok()) ADD_FAILURE() << made.error().message;
     return *std::move(made);
   }
+  /// What is logged of compiling.
+  void log_to_lines() {
+    lines_.clear();
+    state().log = {[](void* lines, LogLevel level, const char* text) {
+                     if (level == LogLevel::kInfo)
+                       static_cast<std::vector<std::string>*>(lines)->push_back(text);
+                   },
+                   &lines_, LogLevel::kInfo, nullptr};
+  }
   [[nodiscard]] testing::AssertionResult is_right(const std::string& problem,
                                                   const AttentionPlan& plan) const {
     return matches_reference(runtime(), parsed(problem), plan, options_);
   }
 
   RunOptions options_;
+  std::vector<std::string> lines_;
   [[nodiscard]] detail::DeviceState& state() {
     return const_cast<detail::DeviceState&>(options_.device->state());
   }
 
-  inline static std::uint32_t compiled_ = 0, fail_ = 0;  ///< so many calls on one fails; 0: none
+  inline static std::atomic<std::uint32_t> compiled_ = 0;
+  inline static std::uint32_t fail_ = 0;  ///< so many calls on one fails; 0: none
   inline static PFN_vkCreateComputePipelines compile_ = nullptr;
 };
 
@@ -92,6 +106,32 @@ TEST_F(SharedPipelinesTest, PlansThatDifferInCodeOrOptionsDoNot) {
   state.vk.vkDestroyPipelineCache(state.device, with_cache.pipeline_cache, nullptr);
 }
 
+TEST_F(SharedPipelinesTest, PlansThatDifferInWhatTheDriverIsAskedForDoNot) {
+  const AttentionDesc desc = parsed("h2 30x41 d16").desc;
+  const AttentionPlan plain = plan("h2 30x41 d16");
+  std::uint32_t expected = 1;
+  const auto differs = [&](const PlanOptions& options) {
+    ++expected;
+    std::vector<AttentionPlan> living;
+    for (int i = 0; i < 2; ++i) {
+      auto made = AttentionPlan::create(*options_.device, desc, options);
+      ASSERT_TRUE(made.ok()) << made.error().message;
+      living.push_back(*std::move(made));
+      EXPECT_EQ(compiled_, expected);
+    }
+  };
+  PlanOptions options;
+  options.kernel = "lane";
+  if (capabilities().pipeline_statistics) {
+    options.capture_statistics = true;
+    differs(options);
+    options.capture_statistics = false;
+  }
+  if (!capabilities().push_descriptors) return;
+  options.push_descriptors = true;
+  differs(options);
+}
+
 /// A cache that is made after another's end often has its handle.
 TEST_F(SharedPipelinesTest, ACacheIsGivenWhatAnotherHad) {
   const AttentionDesc desc = parsed("h2 30x41 d16").desc;
@@ -119,6 +159,7 @@ TEST_F(SharedPipelinesTest, AnotherAttemptKeepsWhatTheFirstHadCompiled) {
   const auto plan = AttentionPlan::create(*options_.device, parsed("h2 1x300 d16").desc, options);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   ASSERT_EQ(compiled_, 0U);
+  log_to_lines();
   fail_ = 2;
   const Result<void> first = plan->compile();
   ASSERT_FALSE(first.ok());
@@ -127,6 +168,58 @@ TEST_F(SharedPipelinesTest, AnotherAttemptKeepsWhatTheFirstHadCompiled) {
   EXPECT_EQ(compiled_, 1U);
   EXPECT_TRUE(plan->compile().ok());
   EXPECT_EQ(compiled_, 2U) << "the attention and the merge, once each";
+  const auto pipelines = plan->pipelines();
+  ASSERT_EQ(pipelines.size(), 2U);
+  ASSERT_EQ(lines_.size(), 1U);
+  EXPECT_EQ(lines_[0].substr(0, lines_[0].rfind(" in ")),
+            detail::message("compiled ", pipelines[1].shader, "; found ", pipelines[0].shader));
+}
+
+TEST_F(SharedPipelinesTest, TheLogTellsWhatWasCompiledAndWhatWasFound) {
+  log_to_lines();
+  const AttentionPlan first = plan("b2 h2 30x41 d16");
+  const AttentionPlan second = plan("b2 h2 31x44 d16");
+  const std::string shader(first.pipelines().at(0).shader);
+  ASSERT_EQ(lines_.size(), 2U);
+  EXPECT_EQ(lines_[0].substr(0, lines_[0].rfind(" in ")), "compiled " + shader);
+  EXPECT_EQ(lines_[1].substr(0, lines_[1].rfind(" in ")), "found " + shader);
+}
+
+/// Later calls try again, but not those that have waited for this one.
+TEST_F(SharedPipelinesTest, ThreadsThatCompileAPlanAtOnceFailOnce) {
+  constexpr std::uint32_t kThreads = 4;
+  static std::atomic<std::uint32_t> begun, tried;
+  begun = tried = 0;
+  const auto compile = state().vk.vkCreateComputePipelines;
+  state().vk.vkCreateComputePipelines = [](auto...) {
+    ++tried;
+    while (begun < kThreads) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for them to wait
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  };
+  PlanOptions options;
+  options.kernel = "lane";
+  options.deferred_compilation = true;
+  const auto plan = AttentionPlan::create(*options_.device, parsed("h2 30x41 d16").desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  std::vector<Result<void>> outcomes(kThreads);
+  std::vector<std::thread> threads;
+  for (Result<void>& outcome : outcomes) {
+    threads.emplace_back([&] {
+      ++begun;
+      outcome = plan->compile();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(tried, 1U);
+  for (const Result<void>& outcome : outcomes) {
+    ASSERT_FALSE(outcome.ok());
+    EXPECT_EQ(static_cast<int>(outcome.error().code), static_cast<int>(ErrorCode::kOutOfMemory));
+  }
+  state().vk.vkCreateComputePipelines = compile;
+  EXPECT_FALSE(plan->is_compiled());
+  EXPECT_TRUE(plan->compile().ok());
+  EXPECT_TRUE(plan->is_compiled());
 }
 
 /// A log may hand its line to a thread that compiles the same plan, and wait for that.

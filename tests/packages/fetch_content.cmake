@@ -7,9 +7,16 @@ configure_consumer(${SOURCE}/examples/packages/fetch_content -DVKATTN_SOURCE=${S
 if(step_output MATCHES "vkattn:|left out|Warning")
   message(FATAL_ERROR "the project was told of vkattn:\n${step_output}")
 endif()
-step(${CMAKE_COMMAND} --build ${WORK}/build --target attend)
-attends(${WORK}/build/attend)
+# OPTION: by which gradients are left out.
+macro(builds_without_gradients OPTION)
+  step(${CMAKE_COMMAND} --build ${WORK}/build --target attend)
+  attends(${WORK}/build/attend)
+  file(GLOB_RECURSE core ${WORK}/build/_deps/*/libvkattn_core.a)
+  step(${CXX_COMPILER} -std=c++20 -I${SOURCE}/include -o ${WORK}/left_out ${CMAKE_CURRENT_LIST_DIR}/left_out.cpp ${core})
+  step(${WORK}/left_out ${OPTION})
+endmacro()
+builds_without_gradients(VKATTN_GRADIENTS=OFF)
 
-file(GLOB_RECURSE core ${WORK}/build/_deps/*/libvkattn_core.a)
-step(${CXX_COMPILER} -std=c++20 -I${SOURCE}/include -o ${WORK}/left_out ${CMAKE_CURRENT_LIST_DIR}/left_out.cpp ${core})
-step(${WORK}/left_out)
+# Gradients are not left out, but all that they need features for.
+step(${CMAKE_COMMAND} -DVKATTN_GRADIENTS=ON ${WORK}/build)
+builds_without_gradients(VKATTN_FEATURES=OFF)

@@ -1,6 +1,6 @@
-// What a build with VKATTN_KERNELS=lane, VKATTN_FEATURES=OFF, VKATTN_GRADIENTS=OFF and VKATTN_QUANTISED=OFF
-// says of problems that need more: linked with its core, on a made-up device. Prints the reasons that are
-// wrong.
+// What a build with VKATTN_KERNELS=lane, VKATTN_FEATURES=OFF and VKATTN_QUANTISED=OFF says of problems that
+// need more: linked with its core, on a made-up device. Its argument is the option that gradients are left
+// out by. Prints the reasons that are wrong.
 #include <vkattn/backward.hpp>
 #include <vkattn/kernels.hpp>
 
@@ -29,7 +29,8 @@ void expect(const Desc& desc, std::string_view kernel, std::string_view words) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
   vkattn::AttentionDesc desc;
   desc.query_length = desc.kv_length = desc.head_dim = 64;
   expect(desc, "lane", "");
@@ -40,7 +41,7 @@ int main() {
   vkattn::BackwardDesc backward;
   backward.attention = desc;
   backward.attention.has_lse = true;
-  expect(backward, "lane", "it was configured with VKATTN_GRADIENTS=OFF");
+  expect(backward, "lane", std::string("it was configured with ") + argv[1]);
   desc.key.type = vkattn::DataType::kQ8_0;
   expect(desc, "lane", "this build left q8_0 out: it was configured with VKATTN_QUANTISED=OFF");
   return wrong;

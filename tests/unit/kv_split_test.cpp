@@ -1,0 +1,135 @@
+// How keys are split over workgroups, from made-up capabilities.
+#include "kernels/split.hpp"
+
+#include <vkattn/plan.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "common/checked.hpp"
+#include "support/problem_text.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+using namespace detail;
+
+AttentionDesc with_keys(std::int64_t kv_length) {
+  return parsed("q1 kv" + std::to_string(kv_length) + " d64").desc;
+}
+
+Capabilities gpu_of_units(std::uint32_t compute_units) {
+  Capabilities capabilities;
+  capabilities.device_type = DeviceType::kDiscreteGpu;
+  capabilities.compute_units = compute_units;
+  return capabilities;
+}
+
+KernelConfig steps_of(std::uint32_t keys) {
+  KernelConfig config;
+  config.key_step = keys;
+  return config;
+}
+
+TEST(KvSplit, LeavesBusyDevicesAndShortKeysAlone) {
+  for (const auto& [keys, tiles] : {std::pair{65536, 120}, {65536, 5000}, {0, 1}, {256, 1}}) {
+    EXPECT_EQ(choose_kv_split(with_keys(keys), gpu_of_units(60), steps_of(32), tiles, false, 0).splits, 1)
+        << keys;
+  }
+}
+
+/// 85 % of the workgroups of one wave at least. Small workgroups come in larger numbers.
+TEST(KvSplit, FillsAnIdleDevice) {
+  for (const std::uint32_t per_unit : {2U, 4U}) {
+    KernelConfig config = steps_of(32);
+    config.workgroups_per_unit = per_unit;
+    const KvSplit split = choose_kv_split(with_keys(131072), gpu_of_units(60), config, 8, false, 0);
+    EXPECT_GE(split.splits * 8, 51 * per_unit);
+    EXPECT_LE(split.splits * 8, 60 * per_unit);
+  }
+}
+
+TEST(KvSplit, PartsCoverAllKeysInWholeSteps) {
+  for (const std::int64_t kv_length : {1, 31, 32, 33, 1000, 4096, 4097}) {
+    for (std::int64_t wanted = 1; wanted <= 97; ++wanted) {
+      const KvSplit split =
+          choose_kv_split(with_keys(kv_length), gpu_of_units(60), steps_of(32), 1, false, wanted);
+      EXPECT_LE(split.splits, wanted);
+      if (split.splits == 1) continue;
+      EXPECT_EQ(split.keys % 32, 0);
+      EXPECT_GE(split.splits * split.keys, kv_length);
+      EXPECT_LT((split.splits - 1) * split.keys, kv_length);
+    }
+  }
+}
+
+// Of 64 rows of a tile, 128 keys at the least: what a part writes is no more than what it reads.
+TEST(KvSplit, PartsAreAsLargeAsTheTileHasRows) {
+  KernelConfig config = steps_of(32);
+  for (const auto& [rows, keys] : {std::pair{16U, 64}, {64U, 128}, {128U, 256}}) {
+    config.rows_per_workgroup = rows;
+    const KvSplit split = choose_kv_split(with_keys(4096), gpu_of_units(132), config, 1, false, 0);
+    EXPECT_GE(split.keys, keys) << rows;
+    EXPECT_LT(split.keys, 2 * keys) << rows;
+  }
+}
+
+TEST(KvSplit, CountsWhatATileOfRowsMaySee) {
+  AttentionDesc desc = with_keys(16384);
+  desc.query_length = 10;
+  EXPECT_EQ(most_visible_keys(desc, 4), 16384);
+  desc.window.left = 511;
+  EXPECT_EQ(most_visible_keys(desc, 4), 16384) << "no end to the right";
+  desc.causal = true;
+  EXPECT_EQ(most_visible_keys(desc, 1), 512);
+  EXPECT_EQ(most_visible_keys(desc, 4), 515);
+  EXPECT_EQ(most_visible_keys(desc, 64), 521) << "of 10 rows";
+  desc.causal = false;
+  desc.window.right = 100;
+  EXPECT_EQ(most_visible_keys(desc, 1), 612);
+  desc.window.left = kMaxInt64;
+  EXPECT_EQ(most_visible_keys(desc, 1), 16384);
+  desc.window = {};
+  desc.cache.mapping = KeyMapping::kRing;
+  desc.cache.ring_length = 300;
+  EXPECT_EQ(most_visible_keys(desc, 64), 300);
+}
+
+// A device that many keys fill has parts of 128 and more; one that they do not, of 64.
+TEST(KvSplit, PartsAreAsSmallAsTheDeviceIsLarge) {
+  KernelConfig config = steps_of(16);
+  config.workgroups_per_unit = 8;
+  EXPECT_EQ(choose_kv_split(with_keys(4096), gpu_of_units(132), config, 8, false, 0).keys, 80);
+  EXPECT_EQ(choose_kv_split(with_keys(4096), gpu_of_units(20), config, 8, false, 0).keys, 256);
+  EXPECT_EQ(choose_kv_split(with_keys(511), gpu_of_units(132), config, 8, false, 0).splits, 1);
+  EXPECT_EQ(choose_kv_split(with_keys(512), gpu_of_units(132), config, 8, false, 0).keys, 80);
+}
+
+TEST(KvSplit, CutsOnlyWhatAWindowShows) {
+  AttentionDesc desc = with_keys(131072);
+  desc.window = {1023, 0};
+  KernelConfig config = steps_of(32);
+  config.rows_per_workgroup = 16;
+  // Of 131072 keys it would be 13 parts, of which one shows.
+  const KvSplit split = choose_kv_split(desc, gpu_of_units(60), config, 8, false, 0);
+  EXPECT_EQ(split.keys, 160);
+  EXPECT_EQ(split.splits, 8) << "7 parts of 160, and one as they may begin within one";
+  EXPECT_GE(choose_kv_split(desc, gpu_of_units(60), config, 8, true, 0).splits * 8, 102)
+      << "windows of the keys";
+  for (const std::int64_t span : {1, 31, 32, 33, 700}) {
+    for (std::int64_t wanted = 1; wanted <= 97; ++wanted) {
+      const KvSplit parts = split_span(1000, span, wanted, 32);
+      for (std::int64_t begin = 0; begin + span <= 1000; ++begin) {
+        const std::int64_t first = begin / parts.keys * parts.keys;
+        const bool of_all = parts.splits * parts.keys >= 1000;
+        ASSERT_GE((of_all ? 0 : first) + parts.splits * parts.keys, begin + span);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vkattn::tests
