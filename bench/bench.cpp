@@ -48,6 +48,7 @@ Result<harness::Runnable> make_plan(const Runtime& runtime, const Problem& probl
   plan_options.kernel = options.kernel;
   plan_options.tile = options.tile.attention;
   plan_options.kv_splits = options.kv_splits;
+  plan_options.arithmetic_type = options.arithmetic_type;
   Problem whole = problem;
   whole.desc.score_function = options.score_function;
   return harness::Runnable::create(runtime, whole, plan_options, options.tile.matmul);

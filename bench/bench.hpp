@@ -32,9 +32,10 @@ struct Options {
   std::string kernel;  ///< empty: chosen by the library
   TileChoice tile;     ///< of `kernel`; nothing: chosen by the library
   std::uint32_t kv_splits =
-      0;                      ///< PlanOptions::kv_splits, or of a multiplication MatmulOptions::inner_splits
-  std::uint32_t repeat = 30;  ///< timed executions
-  double max_seconds = 10;    ///< for the executions of one problem
+      0;  ///< PlanOptions::kv_splits, or of a multiplication MatmulOptions::inner_splits
+  DataType arithmetic_type = DataType::kFloat32;  ///< PlanOptions::arithmetic_type
+  std::uint32_t repeat = 30;                      ///< timed executions
+  double max_seconds = 10;                        ///< for the executions of one problem
   std::int64_t check_rows = 64;
   std::shared_ptr<const ScoreShaders> score_function;
   /// Those of a function that is not the problem's own; the problem brings along its own.

@@ -12,6 +12,9 @@ vkattn_form(wide DEFINES VKATTN_WIDE_LOADS=1 GLSL_EXTENSIONS GL_EXT_shader_expli
 # Rows are reduced in subgroups.
 vkattn_form(subgroup DEFINES VKATTN_SUBGROUPS=1
             GLSL_EXTENSIONS GL_KHR_shader_subgroup_basic GL_KHR_shader_subgroup_shuffle)
+# Products and short sums are float16.
+vkattn_form(float16 DEFINES VKATTN_FLOAT16_ARITHMETIC=1
+            GLSL_EXTENSIONS GL_EXT_shader_explicit_arithmetic_types_float16 DEVICE_FEATURES shaderFloat16)
 vkattn_form(shuffles GLSL_EXTENSIONS GL_KHR_shader_subgroup_basic GL_KHR_shader_subgroup_shuffle)
 vkattn_form(matrix
             GLSL_EXTENSIONS GL_KHR_cooperative_matrix GL_KHR_memory_scope_semantics
@@ -44,6 +47,7 @@ attention(tile                  tile/attention_tile.comp       FORM 16bit)
 attention(tile_words            tile/attention_tile.comp)
 attention(tile_subgroup         tile/attention_tile.comp       FORM 16bit subgroup)
 attention(tile_subgroup_words   tile/attention_tile.comp       FORM subgroup)
+attention(tile_float16          tile/attention_tile.comp       FORM 16bit float16)
 attention(decode                decode/attention_decode.comp   FORM 16bit shuffles)
 attention(decode_words          decode/attention_decode.comp   FORM shuffles)
 attention(matrix                matrix/attention_matrix.comp   FORM 16bit matrix)

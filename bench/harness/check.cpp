@@ -60,8 +60,12 @@ struct OutputViews {
 class Comparison {
  public:
   Comparison(const AttentionDesc& desc, const reference::Inputs& inputs, const OutputViews& views,
-             DataType probability_type)
-      : desc_(desc), inputs_(inputs), views_(views), probability_type_(probability_type) {}
+             DataType probability_type, DataType arithmetic_type)
+      : desc_(desc),
+        inputs_(inputs),
+        views_(views),
+        probability_type_(probability_type),
+        arithmetic_type_(arithmetic_type) {}
 
   void compare_row(const reference::RowIndex& index, std::size_t number) {
     const reference::Row row = reference::compute_row(desc_, inputs_, index);
@@ -72,16 +76,17 @@ class Comparison {
     for (std::int64_t dim = 0; dim < desc_.value_dim; ++dim) {
       const double expected = row.output[static_cast<std::size_t>(dim)];
       add({index, number, CheckedOutput::kOutput, dim}, expected, views_.output.element(stored, dim),
-          reference::output_tolerance(desc_, row, dim, probability_type_), desc_.output.type);
+          reference::output_tolerance(desc_, row, dim, probability_type_, arithmetic_type_),
+          desc_.output.type);
     }
     if (desc_.has_lse) {
       add({index, number, CheckedOutput::kLse, 0}, row.lse, views_.lse.element(stored, 0),
-          reference::lse_tolerance(desc_, row), DataType::kFloat32);
+          reference::lse_tolerance(desc_, row, arithmetic_type_), DataType::kFloat32);
     }
     if (desc_.weights == WeightsStage::kNone) return;
     for (std::int64_t key = 0; key < desc_.kv_length; ++key) {
       add({index, number, CheckedOutput::kWeights, key}, row.weights[static_cast<std::size_t>(key)],
-          views_.weights.element(index, key), reference::weight_tolerance(desc_, row, key),
+          views_.weights.element(index, key), reference::weight_tolerance(desc_, row, key, arithmetic_type_),
           DataType::kFloat32);
     }
   }
@@ -148,6 +153,7 @@ class Comparison {
   const reference::Inputs& inputs_;
   const OutputViews& views_;
   DataType probability_type_;
+  DataType arithmetic_type_;
   CheckReport report_;
   std::size_t worst_row_ = kNoRow;
 };
@@ -300,7 +306,7 @@ Result<CheckReport> ProblemRun::check(const RowSelection& selection, const Progr
   const Result<void> status = visit_inputs([&](const reference::Inputs& inputs) {
     const OutputViews outputs{OutputView(output_shape(desc), output), OutputView(lse_shape(desc), lse),
                               OutputView(weights_shape(desc), weights)};
-    const Comparison prototype(desc, inputs, outputs, probability_type_);
+    const Comparison prototype(desc, inputs, outputs, probability_type_, arithmetic_type_);
     report = compare_rows(select_rows(desc, inputs, selection), prototype, progress);
     const WrittenRows written(desc, inputs);
     for (const detail::TensorRow& row : detail::tensor_table()) {

@@ -115,6 +115,8 @@ class ProblemRun {
   /// AttentionPlan::probability_type() of a plan that the caller records himself: check() allows for it.
   void set_probability_type(DataType type) { probability_type_ = type; }
   [[nodiscard]] DataType probability_type() const { return probability_type_; }
+  /// AttentionPlan::arithmetic_type(), likewise.
+  void set_arithmetic_type(DataType type) { arithmetic_type_ = type; }
 
   /// The buffers of a score function, which must outlive the run, and what it does to scores in the
   /// reference: of one that the problem does not bring along.
@@ -151,6 +153,7 @@ class ProblemRun {
   const Runtime* runtime_;
   Problem problem_;
   DataType probability_type_ = DataType::kFloat32;  ///< of the plan executed last
+  DataType arithmetic_type_ = DataType::kFloat32;
   detail::PerTensor<Tensor> tensors_;
   std::vector<Tensor> score_tables_;  ///< of the problem's own function
   std::array<BufferRange, kMaxScoreBuffers> score_buffers_{};

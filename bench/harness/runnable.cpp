@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "common/message.hpp"
 #include "problem/gradients.hpp"
 
 namespace vkattn::harness {
@@ -30,6 +31,15 @@ Result<Runnable> runnable(Result<Plan> plan) {
   return Runnable(*std::move(plan));
 }
 
+// Of what has no such option.
+Result<void> check_arithmetic(const PlanOptions& options, std::string_view what) {
+  if (options.arithmetic_type == DataType::kFloat32) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               {},
+               detail::message("PlanOptions::arithmetic_type is ", name(options.arithmetic_type), ", but ",
+                               what, " has float32 arithmetic alone")};
+}
+
 Result<Runnable> create_backward(const Runtime& runtime, const AttentionDesc& desc,
                                  const PlanOptions& options) {
   if (options.tile || options.kv_splits != 0) {
@@ -37,6 +47,7 @@ Result<Runnable> create_backward(const Runtime& runtime, const AttentionDesc& de
                  {},
                  "the backward pass has block sizes and chunks of the keys of its own: none can be given"};
   }
+  if (Result<void> s = check_arithmetic(options, "the backward pass"); !s) return s.error();
   BackwardOptions own;
   own.kernel = options.kernel;
   own.capture_statistics = options.capture_statistics;
@@ -50,6 +61,7 @@ Result<Runnable> create_matmul(const Runtime& runtime, const bench::Problem& pro
     return Error{
         ErrorCode::kInvalidArgument, {}, "a matrix multiplication has no scores for a function to change"};
   }
+  if (Result<void> s = check_arithmetic(options, "a matrix multiplication"); !s) return s.error();
   MatmulOptions own;
   own.kernel = options.kernel;
   own.tile = tile;
@@ -64,6 +76,7 @@ Result<Runnable> create_matmul(const Runtime& runtime, const bench::Problem& pro
 Result<Runnable> Runnable::create(const Runtime& runtime, const AttentionDesc& desc,
                                   const PlanOptions& options) {
   if (options.kernel != kUnfused) return runnable(runtime.make_plan(desc, options));
+  if (Result<void> s = check_arithmetic(options, "the baseline"); !s) return s.error();
   PlanOptions with_cache = options;
   with_cache.pipeline_cache = runtime.pipeline_cache();
   return runnable(UnfusedPlan::create(runtime.device(), desc, with_cache));
@@ -87,6 +100,15 @@ std::string_view Runnable::kernel_name() const {
       [](const auto& plan) -> std::string_view {
         if constexpr (requires { plan.kernel_name(); }) return plan.kernel_name();
         return kUnfused;
+      },
+      plan_);
+}
+
+DataType Runnable::arithmetic_type() const {
+  return std::visit(
+      [](const auto& plan) {
+        if constexpr (requires { plan.arithmetic_type(); }) return plan.arithmetic_type();
+        return DataType::kFloat32;
       },
       plan_);
 }

@@ -36,6 +36,8 @@ class Runnable {
   [[nodiscard]] std::string_view kernel_name() const;
   /// AttentionPlan::probability_type().
   [[nodiscard]] DataType probability_type() const;
+  /// AttentionPlan::arithmetic_type().
+  [[nodiscard]] DataType arithmetic_type() const;
   /// For the library's own: the plan's.
   /// @{
   [[nodiscard]] std::string describe() const;

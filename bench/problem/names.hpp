@@ -26,6 +26,9 @@ inline constexpr std::span<const Name<DataType>> kWeightNames(kTypeNames, 5);
 /// Those that every tensor may have.
 inline constexpr std::span<const Name<DataType>> kFloatNames(kTypeNames, 3);
 
+/// Those of PlanOptions::arithmetic_type.
+inline constexpr std::span<const Name<DataType>> kArithmeticNames(kTypeNames, 2);
+
 inline constexpr Name<Layout> kLayoutNames[] = {
     {"bhsd", Layout::kBhsd}, {"bshd", Layout::kBshd}, {"packed", Layout::kPackedQkv}};
 /// Those of arrays that are not one.

@@ -62,6 +62,10 @@ struct PlanOptions {
   /// units. The others then also leave out the rows of V whose scores infinities in Q or K made -inf, which
   /// costs them a comparison for each score.
   bool strict_nonfinite = false;
+  /// kFloat16: products and short sums are float16, at twice the rate on GPUs without matrix units, within a
+  /// tolerance and limits of their own (docs/semantics.md, "float16 arithmetic"). For Q, K and V of float16,
+  /// by the kernel tile, on devices with shaderFloat16 and storageBuffer16BitAccess enabled; else refused.
+  DataType arithmetic_type = DataType::kFloat32;
   /// Passed to pipeline creation; owned by the caller; may be null.
   VkPipelineCache pipeline_cache = {};
   /// Work is cut so that no dispatch is estimated above this, in nanoseconds. 0: 100 ms, so that a device ten
@@ -143,6 +147,9 @@ class AttentionPlan {
   /// The type that the kernel rounds probabilities to before it multiplies them with V: it widens the
   /// tolerance.
   [[nodiscard]] DataType probability_type() const;
+  /// The type that products and short sums are computed in where the caller asked for another than float32
+  /// (PlanOptions::arithmetic_type); of matrix units nothing is said here.
+  [[nodiscard]] DataType arithmetic_type() const;
   /// That the kernel runs on matrix units, whose results depend on what a driver claims of them.
   [[nodiscard]] bool uses_matrix_units() const;
 

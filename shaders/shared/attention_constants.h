@@ -115,6 +115,10 @@
 #define VKATTN_SPEC_TILE_KEYS 50
 #define VKATTN_SPEC_TILE_DIM_CHUNK 51
 #define VKATTN_SPEC_TILE_PACKED 52  // keys and values stay float16 in shared memory
+// Of float16 arithmetic: what docs/semantics.md says of its tolerance and its limits follows from these.
+#define VKATTN_TILE_SUM_KEYS 8         // of a float16 sum of the output
+#define VKATTN_TILE_MOST_SUM_DIMS 32   // of a chunk: two float16 sums of scores
+#define VKATTN_TILE_MOST_SCALE_BITS 8  // queries are scaled by 2^-8 at the least
 
 #define VKATTN_SPEC_MATRIX_ROW_BLOCKS 52
 #define VKATTN_SPEC_MATRIX_KEYS 53

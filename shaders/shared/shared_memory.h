@@ -4,6 +4,7 @@
 #define VKATTN_SHARED_SHARED_MEMORY_H
 
 #define VKATTN_LARGER(A, B) ((A) > (B) ? (A) : (B))
+#define VKATTN_SMALLER(A, B) ((A) < (B) ? (A) : (B))
 
 // tile. Rows are skewed by 16 bytes so that a column of threads falls into different banks.
 // Queries, then probabilities: DIMS of a chunk, KEYS of a block.

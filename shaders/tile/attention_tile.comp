@@ -3,6 +3,9 @@
 //
 // Threads form a grid of kColumns x (workgroup size / kColumns). In the scores a thread owns kRows rows and every
 // kColumns-th key of the block; in the output the same rows and 4 dims of every 4 * kColumns.
+//
+// The _float16 forms (VKATTN_FLOAT16_ARITHMETIC) multiply in pairs of float16. A sum of few products is float16, which
+// then goes to a sum of float32; all between the two products is float32.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
@@ -15,11 +18,13 @@
 #include "lib/sinks.glsl"
 #include "lib/tensors.glsl"
 #include "shared/shared_memory.h"
+#include "tile/elements.glsl"
 #include "tile/rows.glsl"
 
 layout(constant_id = VKATTN_SPEC_TILE_KEYS) const uint kKeys = 2;
 layout(constant_id = VKATTN_SPEC_TILE_DIM_CHUNK) const uint kDimChunk = 32;
-// Keys and values stay float16 until they are multiplied. Rows are whole quads, and start at multiples of 4 elements.
+// Keys and values stay float16 until they are multiplied, and so do queries in float16 arithmetic. Rows are whole quads,
+// and start at multiples of 4 elements.
 layout(constant_id = VKATTN_SPEC_TILE_PACKED) const bool kPacked = false;
 
 const uint kBlockKeys = kColumns * kKeys;
@@ -30,6 +35,8 @@ const uint kDimStride4 = kDimChunk / 4 + 1;
 const uint kValueStride4 = kColumns + 1;
 const uint kRowStride4 = VKATTN_TILE_ROW_STRIDE4(kDimChunk, kBlockKeys);
 const uint kDimQuads = kDimChunk / 4;
+// Keys of a float16 sum of the output; one of scores has half of the dims of a chunk.
+const uint kSumKeys = VKATTN_SMALLER(VKATTN_TILE_SUM_KEYS, kBlockKeys);
 const uint kQueryQuads = kBlockRows * kDimQuads;  // that a stage holds
 const uint kKeyQuads = kBlockKeys * kDimQuads;
 const uint kValueQuads = kBlockKeys * kColumns;
@@ -39,17 +46,19 @@ const uint kValueFetches = (kValueQuads + kThreads - 1) / kThreads;
 
 // First queries, then probabilities; a row's stay in its own part. Scalars, as neighbouring probabilities are of several
 // threads.
-shared float row_stage[VKATTN_TILE_ROW_STAGE4(kBlockRows, kDimChunk, kBlockKeys) * 4];
+shared Element row_stage[VKATTN_TILE_ROW_STAGE4(kBlockRows, kDimChunk, kBlockKeys) * 4];
 // First keys, then values, in one of the two.
+const bool kPackedStage = kPacked || kFloat16Arithmetic;
 const uint kStageQuads = VKATTN_TILE_KV_STAGE4(kBlockKeys, kDimChunk, kColumns);
-shared vec4 float_stage[VKATTN_TILE_FLOAT_STAGE4(kStageQuads, kPacked)];
-shared uvec2 packed_stage[VKATTN_TILE_PACKED_STAGE2(kStageQuads, kPacked)];
+shared vec4 float_stage[VKATTN_TILE_FLOAT_STAGE4(kStageQuads, kPackedStage)];
+shared uvec2 packed_stage[VKATTN_TILE_PACKED_STAGE2(kStageQuads, kPackedStage)];
 
 vec4 accumulator[kRows * kValueChunks];
 float scores[kRows * kKeys];
 vec4 fetched_queries[kQueryFetches];
 vec4 fetched_keys[kKeyFetches];
 vec4 fetched_values[kValueFetches];
+uvec2 packed_queries[kQueryFetches];
 uvec2 packed_keys[kKeyFetches];
 uvec2 packed_values[kValueFetches];
 uint query_source[kQueryFetches];  // rows in memory
@@ -73,29 +82,28 @@ bool is_own_quad(uint n, uint quads) {
   return quads % kThreads == 0 || gl_LocalInvocationIndex + n * kThreads < quads;
 }
 
-vec4 staged_quad(uint row, uint quad) {
+Quad staged_quad(uint row, uint quad) {
   const uint i = (row * kRowStride4 + quad) * 4u;
-  return vec4(row_stage[i], row_stage[i + 1u], row_stage[i + 2u], row_stage[i + 3u]);
+  return Quad(row_stage[i], row_stage[i + 1u], row_stage[i + 2u], row_stage[i + 3u]);
 }
 
-void stage_quad(uint row, uint quad, vec4 elements) {
+void stage_quad(uint row, uint quad, Quad elements) {
   const uint i = (row * kRowStride4 + quad) * 4u;
   [[unroll]] for (uint d = 0; d < 4; ++d) row_stage[i + d] = elements[d];
 }
 
+// Of the elements or their bits, whichever were fetched.
 void stage_kv(uint index, vec4 elements, uvec2 bits) {
   if (kPacked) {
     packed_stage[index] = bits;
+  } else if (kPackedStage) {
+    packed_stage[index] = packed_quad(elements);
   } else {
     float_stage[index] = elements;
   }
 }
 
-vec4 staged_kv(uint index) {
-  if (!kPacked) return float_stage[index];
-  const uvec2 bits = packed_stage[index];
-  return vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y));
-}
+Quad staged_kv(uint index) { return kPackedStage ? unpacked_quad(packed_stage[index]) : Quad(float_stage[index]); }
 
 // Keys behind the last repeat it: a masked block leaves them out.
 uint existing_key(int key, int key_end) { return uint(min(key, key_end - 1)); }
@@ -117,6 +125,11 @@ vec4 key_quad(uint source, uint dim) {
   return is_existing_dim(dim, kHeadDim, kDimChunk) ? quad : vec4(0.0);
 }
 
+uvec2 packed_query_quad(uint source, uint dim) {
+  const uvec2 quad = VKATTN_LOAD2(query, (source + existing_dim(dim, kHeadDim, kDimChunk)) >> 2);
+  return is_existing_dim(dim, kHeadDim, kDimChunk) ? quad : uvec2(0u);
+}
+
 uvec2 packed_key_quad(uint source, uint dim) {
   const uvec2 quad = VKATTN_LOAD2(key, (source + existing_dim(dim, kHeadDim, kDimChunk)) >> 2);
   return is_existing_dim(dim, kHeadDim, kDimChunk) ? quad : uvec2(0u);
@@ -126,7 +139,11 @@ uvec2 packed_key_quad(uint source, uint dim) {
 void fetch_queries_and_keys(int first_key, int key_end, uint dim) {
   [[unroll]] for (uint n = 0; n < kQueryFetches; ++n) {
     const uint at = dim + quad_index(n, kQueryQuads) % kDimQuads * 4u;
-    fetched_queries[n] = query_quad(query_source[n], at);
+    if (kPacked && kFloat16Arithmetic) {
+      packed_queries[n] = packed_query_quad(query_source[n], at);
+    } else {
+      fetched_queries[n] = query_quad(query_source[n], at);
+    }
   }
   [[unroll]] for (uint n = 0; n < kKeyFetches; ++n) {
     const uint i = quad_index(n, kKeyQuads);
@@ -143,7 +160,9 @@ void fetch_queries_and_keys(int first_key, int key_end, uint dim) {
 void stage_queries_and_keys() {
   [[unroll]] for (uint n = 0; n < kQueryFetches; ++n) {
     const uint i = quad_index(n, kQueryQuads);
-    if (is_own_quad(n, kQueryQuads)) stage_quad(i / kDimQuads, i % kDimQuads, fetched_queries[n]);
+    const Quad elements =
+        kPacked && kFloat16Arithmetic ? unpacked_quad(packed_queries[n]) : Quad(fetched_queries[n]);
+    if (is_own_quad(n, kQueryQuads)) stage_quad(i / kDimQuads, i % kDimQuads, elements * query_scale());
   }
   [[unroll]] for (uint n = 0; n < kKeyFetches; ++n) {
     const uint i = quad_index(n, kKeyQuads);
@@ -177,6 +196,41 @@ void stage_values() {
   }
 }
 
+#if VKATTN_FLOAT16_ARITHMETIC
+// scores += Q K^T for the staged dims, in sums of even and of odd ones.
+void add_products() {
+  f16vec2 sums[kRows * kKeys];
+  [[unroll]] for (uint i = 0; i < kRows * kKeys; ++i) sums[i] = f16vec2(0.0);
+  [[dont_unroll]] for (uint dim4 = 0; dim4 < kDimQuads; ++dim4) {
+    Quad keys[kKeys];
+    [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = staged_kv((column + k * kColumns) * kDimStride4 + dim4);
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      const Quad query = staged_quad(block_row + r, dim4);
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+        sums[r * kKeys + k] += query.xy * keys[k].xy;
+        sums[r * kKeys + k] += query.zw * keys[k].zw;
+      }
+    }
+  }
+  [[unroll]] for (uint i = 0; i < kRows * kKeys; ++i) scores[i] += float(sums[i].x) + float(sums[i].y);
+}
+#else
+// scores += Q K^T for the staged dims.
+void add_products() {
+  [[dont_unroll]] for (uint dim4 = 0; dim4 < kDimQuads; ++dim4) {
+    vec4 keys[kKeys];
+    [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = staged_kv((column + k * kColumns) * kDimStride4 + dim4);
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      const vec4 query = staged_quad(block_row + r, dim4);
+      // Four multiply-adds; dot() would be a multiplication, three of them and an addition.
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+        [[unroll]] for (uint d = 0; d < 4; ++d) scores[r * kKeys + k] += query[d] * keys[k][d];
+      }
+    }
+  }
+}
+#endif
+
 // scores = Q K^T for the block, in log2 units.
 void compute_scores(int first_key, int key_end, bool masked) {
   [[unroll]] for (uint i = 0; i < kRows * kKeys; ++i) scores[i] = 0.0;
@@ -185,22 +239,12 @@ void compute_scores(int first_key, int key_end, bool masked) {
     barrier();  // the stages are still read: by the previous chunk, or keys' by the previous block's values
     stage_queries_and_keys();
     barrier();  // the stages are complete
-    [[dont_unroll]] for (uint dim4 = 0; dim4 < kDimChunk / 4; ++dim4) {
-      vec4 keys[kKeys];
-      [[unroll]] for (uint k = 0; k < kKeys; ++k) keys[k] = staged_kv((column + k * kColumns) * kDimStride4 + dim4);
-      [[unroll]] for (uint r = 0; r < kRows; ++r) {
-        const vec4 query = staged_quad(block_row + r, dim4);
-        // Four multiply-adds; dot() would be a multiplication, three of them and an addition.
-        [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-          [[unroll]] for (uint d = 0; d < 4; ++d) scores[r * kKeys + k] += query[d] * keys[k][d];
-        }
-      }
-    }
+    add_products();
   }
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
       const uint key = existing_key(first_key + int(column + k * kColumns), key_end);
-      scores[r * kKeys + k] = finish_score(scores[r * kKeys + k] * params.scale_log2, score_rows[r], key, masked);
+      scores[r * kKeys + k] = finish_score(scores[r * kKeys + k] * score_scale(), score_rows[r], key, masked);
     }
   }
 }
@@ -238,12 +282,30 @@ void update_softmax(int first_key, bool masked) {
         row_sum[r] += probability;
         probability = kept_probability(probability, score_rows[r], uint(first_key) + key);
       }
-      row_stage[(block_row + r) * kRowStride4 * 4u + key] = probability;
+      row_stage[(block_row + r) * kRowStride4 * 4u + key] = Element(probability);
     }
   }
 }
 
 // accumulator += P V for one chunk of dims. A masked block leaves hidden V rows out: 0 times NaN would be NaN.
+#if VKATTN_FLOAT16_ARITHMETIC
+void accumulate_values(uint n, bool masked) {
+  [[dont_unroll]] for (uint key = 0; key < kBlockKeys; key += kSumKeys) {
+    Quad values[kSumKeys];
+    [[unroll]] for (uint k = 0; k < kSumKeys; ++k) values[k] = staged_kv((key + k) * kValueStride4 + column);
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      Quad sum = Quad(0.0);
+      [[unroll]] for (uint key4 = 0; key4 < kSumKeys; key4 += 4) {
+        const Quad probability = staged_quad(block_row + r, (key + key4) / 4);
+        [[unroll]] for (uint k = 0; k < 4; ++k) {
+          if (!masked || !(probability[k] < float16_t(0.0))) sum += probability[k] * values[key4 + k];
+        }
+      }
+      accumulator[r * kValueChunks + n] += vec4(sum);
+    }
+  }
+}
+#else
 void accumulate_values(uint n, bool masked) {
   [[dont_unroll]] for (uint key4 = 0; key4 < kBlockKeys / 4; ++key4) {
     vec4 values[4];
@@ -258,6 +320,7 @@ void accumulate_values(uint n, bool masked) {
     }
   }
 }
+#endif
 
 void process_block(int first_key, int key_end, bool masked) {
   compute_scores(first_key, key_end, masked);

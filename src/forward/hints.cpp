@@ -33,8 +33,9 @@ Capabilities with(const DeviceState& device, const FeatureRows& rows) {
 
 // Kernel and shader, as describe() has them; empty where none accepts.
 std::string form(const PlanState& plan, const Capabilities& capabilities) {
-  auto selection = select_kernel(plan.desc, capabilities,
-                                 {{}, nullptr, plan.options.refusals, plan.options.strict_nonfinite});
+  auto selection = select_kernel(
+      plan.desc, capabilities,
+      {{}, nullptr, plan.options.refusals, plan.options.strict_nonfinite, plan.options.arithmetic_type});
   if (!selection) return {};
   return message(selection->kernel.name, " (", selection->config.shader, ")");
 }

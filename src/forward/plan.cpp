@@ -24,6 +24,11 @@ Result<void> check_options(const PlanOptions& options, const Capabilities& capab
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  "PlanOptions::tile needs PlanOptions::kernel, whose block sizes they are"};
   }
+  if (options.arithmetic_type != DataType::kFloat32 && options.arithmetic_type != DataType::kFloat16) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 message("PlanOptions::arithmetic_type is ", name(options.arithmetic_type),
+                         "; it can be float32 or float16")};
+  }
   // Here already, so that no kernel is refused for it.
   return check_statistics(options.capture_statistics, capabilities);
 }
@@ -56,9 +61,9 @@ std::optional<Choice> tuned_choice(const PlanState& plan, std::vector<std::strin
   if (std::find(known.begin(), known.end(), tuned->best.tile) == known.end()) {
     return cannot("these block sizes are not in the tile table");
   }
-  auto selection =
-      select_kernel(plan.desc, plan.device->capabilities,
-                    {tuned->best.kernel, &tuned->best.tile, options.refusals, options.strict_nonfinite});
+  auto selection = select_kernel(plan.desc, plan.device->capabilities,
+                                 {tuned->best.kernel, &tuned->best.tile, options.refusals,
+                                  options.strict_nonfinite, options.arithmetic_type});
   if (!selection) return cannot(selection.error().message);
   notes.push_back(message("tuning: ", what));
   // What a window leaves of the keys decides how often to split them.
@@ -119,8 +124,9 @@ Result<bool> plan_tuned_kernel(PlanState& plan) {
 // In the device's order of preference.
 Result<void> plan_kernel(const PlanOptions& options, PlanState& plan, std::string_view& kernel) {
   const TileSizes* const tile = options.tile ? &*options.tile : nullptr;
-  auto selection = select_kernel(plan.desc, plan.device->capabilities,
-                                 {options.kernel, tile, options.refusals, options.strict_nonfinite});
+  auto selection = select_kernel(
+      plan.desc, plan.device->capabilities,
+      {options.kernel, tile, options.refusals, options.strict_nonfinite, options.arithmetic_type});
   if (!selection) return selection.error();
   kernel = selection->kernel.name;
   return build_choice({*std::move(selection), options.kv_splits}, plan);

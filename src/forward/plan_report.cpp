@@ -23,6 +23,10 @@ const TileSizes& AttentionPlan::tile() const {
 std::uint32_t AttentionPlan::shared_memory_bytes() const {
   return state_->selection.config.shared_bytes;
 }
+DataType AttentionPlan::arithmetic_type() const {
+  return state_->selection.config.arithmetic_type;
+}
+
 DataType AttentionPlan::probability_type() const {
   return state_->selection.config.probability_type;
 }

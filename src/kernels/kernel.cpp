@@ -10,7 +10,7 @@ namespace vkattn::detail {
 
 std::vector<Kernel> ordered_kernels(const AttentionDesc& desc, const Capabilities& capabilities) {
   const Kernel lane{"lane", configure_lane};
-  const Kernel tile{"tile", configure_tile};
+  const Kernel tile{"tile", configure_tile, configure_tile_float16};
   const Kernel matrix{"matrix", configure_matrix};
   const Kernel decode{"decode", configure_decode};
   const Kernel matrix2{"matrix2", configure_matrix2};

@@ -54,6 +54,7 @@ struct KernelConfig : PassConfig {
   /// cannot.
   std::uint32_t block_mask_keys = 0;
   DataType probability_type = DataType::kFloat32;  ///< what probabilities are rounded to before they meet V
+  DataType arithmetic_type = DataType::kFloat32;   ///< of products and short sums
   std::string summary;                             ///< for describe(): tile sizes in words
 };
 
@@ -63,6 +64,9 @@ struct Kernel {
   /// kernel as an Error.
   Result<KernelConfig> (*configure)(const AttentionDesc& desc, const Capabilities& capabilities,
                                     std::span<const TileSizes> tiles);
+  /// The same in float16 arithmetic, of float16 tensors; null where the kernel has no such form.
+  Result<KernelConfig> (*configure_float16)(const AttentionDesc& desc, const Capabilities& capabilities,
+                                            std::span<const TileSizes> tiles) = nullptr;
 };
 
 /// Every kernel, best first for the problem on the device.
@@ -121,6 +125,8 @@ using Tiles = std::span<const TileSizes>;
                                                   Tiles tiles);
 [[nodiscard]] Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilities& capabilities,
                                                   Tiles tiles);
+[[nodiscard]] Result<KernelConfig> configure_tile_float16(const AttentionDesc& desc,
+                                                          const Capabilities& capabilities, Tiles tiles);
 [[nodiscard]] Result<KernelConfig> configure_matrix(const AttentionDesc& desc,
                                                     const Capabilities& capabilities, Tiles tiles);
 [[nodiscard]] Result<KernelConfig> configure_matrix2(const AttentionDesc& desc,

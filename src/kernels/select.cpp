@@ -18,17 +18,51 @@ namespace detail {
 
 namespace {
 
+// What float16 arithmetic needs of kernel, device and tensors.
+Result<void> check_float16_arithmetic(const Kernel& kernel, const AttentionDesc& desc,
+                                      const Capabilities& capabilities) {
+  const auto cannot = [](const auto&... words) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS, message(words..., " (PlanOptions::arithmetic_type)")};
+  };
+  if (kernel.configure_float16 == nullptr) return cannot("has no form with float16 arithmetic");
+  for (const auto& [tensor, type] : {std::pair("query", desc.query.type), std::pair("key", desc.key.type),
+                                     std::pair("value", desc.value.type)}) {
+    if (type == DataType::kFloat16) continue;
+    return cannot("float16 arithmetic is for float16 storage, but AttentionDesc::", tensor, ".type is ",
+                  name(type));
+  }
+  for (const auto& [feature, enabled] :
+       {std::pair("shaderFloat16", capabilities.shader_float16),
+        std::pair("storageBuffer16BitAccess", capabilities.storage_buffer_16bit)}) {
+    if (!enabled) return cannot("float16 arithmetic needs ", feature, ", which is not enabled");
+  }
+  return {};
+}
+
+// Those that float16 wants come first.
+std::vector<TileSizes> tiles_of(const Kernel& kernel, const AttentionDesc& desc,
+                                const Capabilities& capabilities, bool float16) {
+  std::vector<TileSizes> tiles;
+  if (float16) tiles = table_tiles(kTileFloat16, desc, capabilities);
+  for (const TileSizes& tile : table_tiles(kernel.name, desc, capabilities)) tiles.push_back(tile);
+  return tiles;
+}
+
 // A configuration is of use only where the build has its shader.
 Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
-                               const Capabilities& capabilities, const TileSizes* tile = nullptr) {
+                               const Capabilities& capabilities, const SelectionRequest& request = {}) {
   if (const std::uint32_t needed = storage_buffers(desc); capabilities.max_stage_storage_buffers < needed) {
     return limit_exceeded("needs ", needed, " storage buffers, maxPerStageDescriptorStorageBuffers is ",
                           capabilities.max_stage_storage_buffers);
   }
   if (Result<void> s = check_built({desc.key.type, desc.value.type}); !s) return s.error();
+  const bool float16 = request.arithmetic_type == DataType::kFloat16;
+  if (float16) {
+    if (Result<void> s = check_float16_arithmetic(kernel, desc, capabilities); !s) return s.error();
+  }
   const std::vector<TileSizes> tiles =
-      tile != nullptr ? std::vector{*tile} : table_tiles(kernel.name, desc, capabilities);
-  auto config = kernel.configure(desc, capabilities, tiles);
+      request.tile != nullptr ? std::vector{*request.tile} : tiles_of(kernel, desc, capabilities, float16);
+  auto config = (float16 ? kernel.configure_float16 : kernel.configure)(desc, capabilities, tiles);
   if (!config) return config;
   config->name = kernel.name;
   if (Result<void> status = check_loop_limit(desc, capabilities, *config); !status) return status.error();
@@ -39,7 +73,7 @@ Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
 Result<KernelConfig> consider(const Kernel& kernel, const AttentionDesc& desc,
                               const Capabilities& capabilities, const SelectionRequest& request) {
   if (Result<void> s = check_not_refused(kernel.name, request.refusals); !s) return s.error();
-  auto config = configure(kernel, desc, capabilities, request.tile);
+  auto config = configure(kernel, desc, capabilities, request);
   // Kernels on matrix units multiply hidden rows of V by 0, which NaN and infinities survive.
   if (config && request.strict_nonfinite && config->uses_matrix_units) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,

@@ -18,6 +18,7 @@ struct SelectionRequest {
   const TileSizes* tile = nullptr;  ///< the only block sizes to consider; null: those of the tile table
   std::span<const KernelRefusal> refusals;  ///< the caller's
   bool strict_nonfinite = false;            ///< see PlanOptions
+  DataType arithmetic_type = DataType::kFloat32;
 };
 
 /// Refuses a refusal of a kernel that there is not, by its name and that of the list it is in. Kernels of

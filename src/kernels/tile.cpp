@@ -26,13 +26,20 @@ std::uint32_t block_keys(const TileSizes& shape) {
   return shape.columns * shape.keys;
 }
 
+// What is in shared memory.
+struct Elements {
+  bool packed = false;   // tensors are fetched as they are stored, K and V kept so
+  bool float16 = false;  // all are float16, and so is arithmetic
+};
+
 // Rows are reduced in subgroups or through shared memory.
-std::uint32_t shared_bytes(const TileSizes& shape, bool in_subgroups, bool packed) {
+std::uint32_t shared_bytes(const TileSizes& shape, bool in_subgroups, const Elements& elements) {
   const std::uint32_t rows = block_rows(shape);
   const std::uint32_t keys = block_keys(shape);
   const std::uint32_t quads = VKATTN_TILE_KV_STAGE4(keys, shape.dims, shape.columns);
-  return 16 * VKATTN_TILE_ROW_STAGE4(rows, shape.dims, keys) + 16 * VKATTN_TILE_FLOAT_STAGE4(quads, packed) +
-         8 * VKATTN_TILE_PACKED_STAGE2(quads, packed) +
+  const bool packed = elements.packed || elements.float16;
+  return (elements.float16 ? 8 : 16) * VKATTN_TILE_ROW_STAGE4(rows, shape.dims, keys) +
+         16 * VKATTN_TILE_FLOAT_STAGE4(quads, packed) + 8 * VKATTN_TILE_PACKED_STAGE2(quads, packed) +
          (in_subgroups ? 0 : 4 * VKATTN_TILE_REDUCE_STAGE(rows, shape.columns));
 }
 
@@ -50,14 +57,17 @@ std::uint32_t reducing_subgroup_size(const TileSizes& shape, const Capabilities&
   return may_ask && shape.threads / size > capabilities.max_workgroup_subgroups ? 0 : size;
 }
 
-// Whether keys and values stay float16 in shared memory: docs/performance.md has what compilers make of it.
-bool packs_keys(const AttentionDesc& desc, const Capabilities& capabilities) {
+// That keys and values can be fetched as they are stored.
+bool has_packed_keys(const AttentionDesc& desc) {
   const auto is_packed = [&](const TensorDesc& tensor) {
     return tensor.type == DataType::kFloat16 && has_vector_loads(tensor, key_extents(desc, 1));
   };
-  if (!is_packed(desc.key) || !is_packed(desc.value) || desc.head_dim % 4 != 0 || desc.value_dim % 4 != 0) {
-    return false;
-  }
+  return is_packed(desc.key) && is_packed(desc.value) && desc.head_dim % 4 == 0 && desc.value_dim % 4 == 0;
+}
+
+// Whether keys and values stay float16 in shared memory: docs/performance.md has what compilers make of it.
+bool packs_keys(const AttentionDesc& desc, const Capabilities& capabilities) {
+  if (!has_packed_keys(desc)) return false;
   switch (architecture(capabilities)) {
     case Architecture::kAmdGcn:
       return desc.head_dim >= 96;
@@ -90,17 +100,25 @@ TileSizes for_value_dim(TileSizes shape, std::int64_t value_dim) {
   return shape;
 }
 
-}  // namespace
+// Which of the shaders.
+std::string shader_of(const AttentionDesc& desc, const Capabilities& capabilities, bool in_subgroups,
+                      const Elements& elements) {
+  if (elements.float16) return feature_form(desc, "attention_tile_float16");
+  return in_subgroups
+             ? shader_for(desc, capabilities, "attention_tile_subgroup", "attention_tile_subgroup_words")
+             : shader_for(desc, capabilities, "attention_tile", "attention_tile_words");
+}
 
-Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilities& capabilities,
-                                    Tiles tiles) {
+Result<KernelConfig> configure(const AttentionDesc& desc, const Capabilities& capabilities, Tiles tiles,
+                               const Elements& elements) {
   std::optional<Result<void>> fits;
   for (const TileSizes& candidate : tiles) {
     if (!is_possible(candidate)) continue;
+    if (elements.float16 && candidate.dims > VKATTN_TILE_MOST_SUM_DIMS) continue;
     const TileSizes shape = for_value_dim(candidate, desc.value_dim);
-    const std::uint32_t subgroup_size = reducing_subgroup_size(shape, capabilities);
-    const bool packed = packs_keys(desc, capabilities);
-    const std::uint32_t bytes = shared_bytes(shape, subgroup_size != 0, packed);
+    // Of float16 there is no form with shuffles, which would gain it 2 %.
+    const std::uint32_t subgroup_size = elements.float16 ? 0 : reducing_subgroup_size(shape, capabilities);
+    const std::uint32_t bytes = shared_bytes(shape, subgroup_size != 0, elements);
     fits = check_limits({bytes, shape.threads, 0}, capabilities);
     if (!*fits) continue;
     // A large block is wasted on few rows.
@@ -108,10 +126,7 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
     if (!last && packed_rows(desc) * 2 <= static_cast<std::int64_t>(block_rows(shape))) continue;
     KernelConfig config;
     config.tile = candidate;
-    config.shader =
-        subgroup_size != 0
-            ? shader_for(desc, capabilities, "attention_tile_subgroup", "attention_tile_subgroup_words")
-            : shader_for(desc, capabilities, "attention_tile", "attention_tile_words");
+    config.shader = shader_of(desc, capabilities, subgroup_size != 0, elements);
     config.required_subgroup_size = required_subgroup_size(capabilities, subgroup_size);
     config.workgroup_size = shape.threads;
     config.rows_per_workgroup = block_rows(shape);
@@ -123,15 +138,31 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
     config.constants.push_back({VKATTN_SPEC_TILE_ROWS, shape.rows});
     config.constants.push_back({VKATTN_SPEC_TILE_KEYS, shape.keys});
     config.constants.push_back({VKATTN_SPEC_TILE_DIM_CHUNK, shape.dims});
-    config.constants.push_back({VKATTN_SPEC_TILE_PACKED, packed ? 1U : 0U});
+    config.constants.push_back({VKATTN_SPEC_TILE_PACKED, elements.packed ? 1U : 0U});
     config.summary =
         message(block_rows(shape), " rows x ", block_keys(shape), " keys a block, ", shape.threads,
                 " invocations, ", config.shared_bytes, " bytes of shared memory, rows reduced in ",
                 subgroup_size != 0 ? message("subgroups of ", subgroup_size) : "shared memory",
-                packed ? ", K and V in float16 there" : "");
+                elements.float16  ? ", products and short sums in float16"
+                : elements.packed ? ", K and V in float16 there"
+                                  : "");
+    if (elements.float16) config.arithmetic_type = config.probability_type = DataType::kFloat16;
     return config;
   }
   return fits ? no_block_fits(*fits) : no_possible_tile(tiles);
+}
+
+}  // namespace
+
+Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilities& capabilities,
+                                    Tiles tiles) {
+  return configure(desc, capabilities, tiles, {packs_keys(desc, capabilities), false});
+}
+
+Result<KernelConfig> configure_tile_float16(const AttentionDesc& desc, const Capabilities& capabilities,
+                                            Tiles tiles) {
+  const bool packed = has_packed_keys(desc) && has_vector_loads(desc.query, query_extents(desc, 1));
+  return configure(desc, capabilities, tiles, {packed, true});
 }
 
 }  // namespace vkattn::detail

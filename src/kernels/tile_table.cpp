@@ -65,6 +65,8 @@ constexpr std::array kTable{
     TileEntry{"tile", gpu(Architecture::kIntelGen12, 65), tile(256, 8, 2, 4)},
     TileEntry{"tile", gpu(Architecture::kIntelGen12), tile(256, 8, 4, 4, 16)},
     TileEntry{"tile", gpu(Architecture::kIntelGen12), tile(64, 8, 2, 4)},
+    // In subgroups of 8 float16 leaves half of each register unused, and spills.
+    TileEntry{kTileFloat16, gpu(Architecture::kIntelGen12), tile(256, 16, 1, 4)},
     TileEntry{"tile", gpu(Architecture::kIntelXe2, 160), tile(256, 16, 2, 2)},
     TileEntry{"tile", gpu(Architecture::kIntelXe2, 65), tile(256, 16, 4, 2)},
     TileEntry{"tile", gpu(Architecture::kIntelXe2), tile(256, 16, 4, 4)},

@@ -51,6 +51,9 @@ struct TileEntry {
                                                     const AttentionDesc& desc,
                                                     const Capabilities& capabilities);
 
+/// What the table calls the kernel tile in float16 arithmetic, where it wants other block sizes than else.
+inline constexpr std::string_view kTileFloat16 = "tile in float16";
+
 /// The kernel's block sizes for the problem on the device, best first. Whether they fit the device's limits
 /// is for the kernel to say.
 [[nodiscard]] std::vector<TileSizes> table_tiles(std::string_view kernel, const AttentionDesc& desc,

@@ -9,6 +9,7 @@
 #include "reference/philox.hpp"
 #include "reference/positions.hpp"
 #include "reference/storage.hpp"
+#include "reference/storage_tolerance.hpp"
 
 namespace vkattn::reference {
 namespace {
@@ -56,7 +57,15 @@ struct Score {
   double masked = -kInfinity;   ///< after bias, ALiBi and masks: -inf where hidden
   double scaled_magnitude = 0;  ///< |scale| * sum |q||k|
   double masked_magnitude = 0;  ///< A_ij: with |bias| and |ALiBi|
+  double lost = 0;              ///< of scaled_magnitude, what float16 arithmetic may lose of small products
 };
+
+/// What float16 arithmetic scales queries by, so that products are not far from scores: the power of two
+/// below |scale| * log2(e), from 2^-8 to 1.
+double float16_query_scale(double scale) {
+  const double in_log2_units = std::abs(scale) / std::log(2.0);
+  return in_log2_units < 0x1p-8 ? 0x1p-8 : std::ldexp(1.0, std::min(std::ilogb(in_log2_units), 0));
+}
 
 /// Computes the scores of one row, key by key.
 class ScoreRow {
@@ -102,14 +111,21 @@ class ScoreRow {
     decode(cache_vector(desc_, inputs_, row_, key, false), key_);
     double dot = 0;
     double magnitude = 0;
+    double lost = 0;
+    const auto scale = static_cast<double>(desc_.effective_scale());
+    const double query_scale = float16_query_scale(scale);
     for (std::size_t d = 0; d < query_.size(); ++d) {
       const double product = query_[d] * key_[d];
       dot += product;
       magnitude += std::abs(product);
+      const double factor = query_scale * std::abs(query_[d]);
+      if (std::min({factor, std::abs(key_[d]), factor * std::abs(key_[d])}) < kLeastFloat16) {
+        lost += std::abs(product);
+      }
     }
-    const auto scale = static_cast<double>(desc_.effective_scale());
     score.scaled = scale * dot;
     score.scaled_magnitude = std::abs(scale) * magnitude;
+    score.lost = std::abs(scale) * lost;
   }
 
   const AttentionDesc& desc_;
@@ -124,8 +140,7 @@ class ScoreRow {
 
 /// What the softmax of a row is made of.
 struct Softmax {
-  std::vector<double> score;      ///< of the keys that are seen, from the first one on; -inf hides
-  std::vector<double> magnitude;  ///< A_ij of each
+  std::vector<Score> scores;  ///< of the keys that are seen, from the first one on; masked -inf hides
   double largest = -kInfinity;
   double sum = 0;  ///< of exp(score - largest), and of the sink's
 };
@@ -187,8 +202,7 @@ Softmax compute_scores(const AttentionDesc& desc, const Inputs& inputs, const Ro
     if (is_seen) scores.finish(j, score);
     note_weight(desc, j, score, row);
     if (!is_seen) continue;
-    softmax.score.push_back(score.masked);
-    softmax.magnitude.push_back(score.masked_magnitude);
+    softmax.scores.push_back(score);
     if (score.masked == -kInfinity) continue;
     ++row.visible_keys;
     softmax.largest = std::max(softmax.largest, score.masked);
@@ -200,13 +214,15 @@ Softmax compute_scores(const AttentionDesc& desc, const Inputs& inputs, const Ro
     row.score_magnitude = std::max(row.score_magnitude, std::abs(sink));
     softmax.sum = std::exp(sink - softmax.largest);
   }
-  for (std::size_t n = 0; n < softmax.score.size(); ++n) {
-    const double score = softmax.score[n];
-    if (score == -kInfinity) continue;
-    softmax.sum += std::exp(score - softmax.largest);
-    if (may_count(score, softmax.magnitude[n], softmax.largest))
-      row.score_magnitude = std::max(row.score_magnitude, softmax.magnitude[n]);
+  for (const Score& score : softmax.scores) {
+    if (score.masked == -kInfinity) continue;
+    softmax.sum += std::exp(score.masked - softmax.largest);
+    if (!may_count(score.masked, score.masked_magnitude, softmax.largest)) continue;
+    row.score_magnitude = std::max(row.score_magnitude, score.masked_magnitude);
+    row.product_magnitude = std::max(row.product_magnitude, score.scaled_magnitude);
+    row.product_lost = std::max(row.product_lost, score.lost);
   }
+  row.largest_weight = 1 / softmax.sum;
   // Not by the largest score: that of a row which sees nothing but NaN is -inf too.
   const bool has_logits = row.visible_keys > 0 || sink != -kInfinity;
   if (std::isnan(sink) || sink == kInfinity) softmax.sum = std::numeric_limits<double>::quiet_NaN();
@@ -237,6 +253,7 @@ Row compute_row(const AttentionDesc& desc, const Inputs& inputs, RowIndex row) {
   result.output.assign(dims, 0.0);
   result.value_magnitude.assign(dims, 0.0);
   result.value_sum.assign(dims, 0.0);
+  result.value_lost.assign(dims, 0.0);
   if (desc.weights != WeightsStage::kNone) {
     const auto keys = static_cast<std::size_t>(desc.kv_length);
     result.weights.assign(keys, desc.weights == WeightsStage::kProbabilities ? 0.0 : -kInfinity);
@@ -247,10 +264,12 @@ Row compute_row(const AttentionDesc& desc, const Inputs& inputs, RowIndex row) {
   if (std::isnan(softmax.sum)) result.output.assign(dims, softmax.sum);
   const std::int64_t first = seen_keys(desc, inputs, row).begin;
   std::vector<double> value;
-  for (std::size_t n = 0; n < softmax.score.size(); ++n) {
-    if (softmax.score[n] == -kInfinity) continue;
+  for (std::size_t n = 0; n < softmax.scores.size(); ++n) {
+    const double score = softmax.scores[n].masked;
+    if (score == -kInfinity) continue;
     const std::int64_t j = first + static_cast<std::int64_t>(n);
-    const double probability = std::exp(softmax.score[n] - softmax.largest) / softmax.sum;
+    const double relative = std::exp(score - softmax.largest);
+    const double probability = relative / softmax.sum;
     if (desc.weights == WeightsStage::kProbabilities) {
       result.weights[static_cast<std::size_t>(j)] = probability;
     }
@@ -260,6 +279,9 @@ Row compute_row(const AttentionDesc& desc, const Inputs& inputs, RowIndex row) {
       result.output[d] += weight * value[d];
       result.value_magnitude[d] += weight * std::abs(value[d]);
       result.value_sum[d] += std::abs(value[d]);
+      if (relative * std::min(1.0, std::abs(value[d])) < kLeastFloat16) {
+        result.value_lost[d] += weight * std::abs(value[d]);
+      }
     }
   }
   return result;

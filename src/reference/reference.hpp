@@ -45,6 +45,12 @@ struct Row {
   std::vector<double> value_magnitude;  ///< S: sum over visible j of w[i,j] * |v_j|, per value dim
   std::vector<double> value_sum;        ///< sum over visible j of |v_j|: what flushed weights may lose
 
+  // Of float16 arithmetic. Of numbers below its least normal, f = 2^-14, nothing may be left.
+  double product_magnitude = 0;    ///< the largest of those j's |scale| * sum over d of |q[i,d]| * |k[j,d]|
+  double product_lost = 0;         ///< the largest part of it in products that may be lost
+  std::vector<double> value_lost;  ///< sum of w[i,j] * |v[j,d]| of those that may be lost, per value dim
+  double largest_weight = 0;       ///< p of a key with the largest score, or of the sink
+
   /// Where the descriptor asks for weights: of each of its kv_length keys the weight of the stage, and A_ij,
   /// the sum of the magnitudes that the key's score is made of at that stage (0 where it has none).
   std::vector<double> weights;
@@ -55,14 +61,17 @@ struct Row {
 [[nodiscard]] Row compute_row(const AttentionDesc& desc, const Inputs& inputs, RowIndex row);
 
 /// The largest |o - ref| allowed for element `dim` of the row, by a kernel that rounds probabilities to the
-/// given type before it multiplies them with V.
+/// given type before it multiplies them with V, and computes products and short sums in arithmetic_type.
 [[nodiscard]] double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim,
-                                      DataType probability_type = DataType::kFloat32);
+                                      DataType probability_type = DataType::kFloat32,
+                                      DataType arithmetic_type = DataType::kFloat32);
 
 /// The largest |lse - ref| allowed.
-[[nodiscard]] double lse_tolerance(const AttentionDesc& desc, const Row& row);
+[[nodiscard]] double lse_tolerance(const AttentionDesc& desc, const Row& row,
+                                   DataType arithmetic_type = DataType::kFloat32);
 
 /// The largest |weight - ref| allowed for the weight of a key.
-[[nodiscard]] double weight_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t key);
+[[nodiscard]] double weight_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t key,
+                                      DataType arithmetic_type = DataType::kFloat32);
 
 }  // namespace vkattn::reference

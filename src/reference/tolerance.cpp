@@ -25,6 +25,32 @@ double score_tolerance(const AttentionDesc& desc) {
   return (16.0 + softcap_factor(desc) + std::sqrt(static_cast<double>(desc.head_dim))) * 0x1p-24;
 }
 
+/// Products that a float16 sum takes, in float16 arithmetic: of dims for a score, of keys for the output.
+constexpr double kSumDims = 16, kSumKeys = 8;
+
+/// What a sum of so many products loses, as a share of their magnitudes: each product its rounding, and each
+/// partial sum its own, of which as many are up as down.
+double float16_sum_tolerance(double products) {
+  return (1.0 + std::sqrt(products)) * 0x1p-11;
+}
+
+/// What float16 arithmetic loses of a score: by rounding, and of small products and sums. A factor makes
+/// scores of sums, as queries are scaled by a power of two.
+double float16_score_tolerance(const AttentionDesc& desc, const Row& row) {
+  const double factor = std::max(2 * std::log(2.0), std::abs(static_cast<double>(desc.effective_scale())));
+  const double sums = 2 * std::ceil(static_cast<double>(desc.head_dim) / (2 * kSumDims));
+  return float16_sum_tolerance(kSumDims) * row.product_magnitude + row.product_lost +
+         sums * factor * kLeastFloat16;
+}
+
+/// The same of an element of the output.
+double float16_output_tolerance(const AttentionDesc& desc, const Row& row, std::size_t dim) {
+  const double sums = std::ceil(static_cast<double>(row.visible_keys) / kSumKeys) + 1;
+  const double dropped = desc.dropout == 0 ? 1 : 1 / (1 - static_cast<double>(desc.dropout));
+  return (float16_score_tolerance(desc, row) + float16_sum_tolerance(kSumKeys)) * row.value_magnitude[dim] +
+         row.value_lost[dim] + sums * dropped * row.largest_weight * kLeastFloat16;
+}
+
 }  // namespace
 
 double rounding_tolerance(DataType type) {
@@ -36,27 +62,33 @@ double least_weight(DataType type) {
 }
 
 double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim,
-                        DataType probability_type) {
+                        DataType probability_type, DataType arithmetic_type) {
   const auto d = static_cast<std::size_t>(dim);
   // What is flushed: weights (beside a sink, or where the others meet zeros in V, they can all be tiny),
   // their products with values, and results.
   const double flushed = kLeastNormal * (1.0 + static_cast<double>(row.visible_keys)) +
                          least_weight(probability_type) * row.value_sum[d];
   return (arithmetic_tolerance(desc, row) + rounding_tolerance(probability_type)) * row.value_magnitude[d] +
-         storage_tolerance(desc.output.type, std::abs(row.output[d])) + flushed;
+         storage_tolerance(desc.output.type, std::abs(row.output[d])) + flushed +
+         (arithmetic_type == DataType::kFloat16 ? float16_output_tolerance(desc, row, d) : 0);
 }
 
-double lse_tolerance(const AttentionDesc& desc, const Row& row) {
-  return arithmetic_tolerance(desc, row) + 0x1p-22 * std::abs(row.lse);
+double lse_tolerance(const AttentionDesc& desc, const Row& row, DataType arithmetic_type) {
+  return arithmetic_tolerance(desc, row) + 0x1p-22 * std::abs(row.lse) +
+         (arithmetic_type == DataType::kFloat16 ? float16_score_tolerance(desc, row) : 0);
 }
 
-double weight_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t key) {
+double weight_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t key,
+                        DataType arithmetic_type) {
   const auto j = static_cast<std::size_t>(key);
   if (desc.weights != WeightsStage::kProbabilities) {
     return score_tolerance(desc) * row.weight_magnitudes[j] + kLeastNormal;
   }
   // One score's error is not averaged over keys as that of the output is, so it counts here by itself.
-  return (arithmetic_tolerance(desc, row) + score_tolerance(desc) * row.score_magnitude) * row.weights[j] +
+  // The score is computed again in float32: of float16 arithmetic the weight has the error of the lse alone.
+  const double lse = arithmetic_type == DataType::kFloat16 ? float16_score_tolerance(desc, row) : 0;
+  return (arithmetic_tolerance(desc, row) + score_tolerance(desc) * row.score_magnitude + lse) *
+             row.weights[j] +
          0x1p-24;
 }
 

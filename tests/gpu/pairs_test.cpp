@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <random>
 #include <span>
 #include <string>
@@ -108,6 +109,13 @@ Set on_matrices(Set set) {
                      "d20 dv12 f16 cache=e4m3"};
   }
   return set;
+}
+
+/// What float16 arithmetic takes.
+Set in_float16(const Set& set) {
+  Set all = on_matrices(set);
+  if (set[kMask].size() > 1) all[kStorage] = {"d24 dv16 f16", "d35 dv67 f16", "d64 dv20 f16"};
+  return all;
 }
 
 /// Rows in which every two values meet. Packed keys in a cache are refused: such a row becomes two, one
@@ -332,15 +340,18 @@ class Pairs : public KernelTest {
   }
 
   /// The wanted part of a set's rows.
-  static void run(const Set& set) {
+  static void run(const Set& set, DataType arithmetic_type = DataType::kFloat32) {
     const std::vector<PairProblem> problems = problems_of(set, kernel() == "decode");
     std::vector<std::size_t> rows;
     for (std::size_t first = 0; first < problems.size(); first += kProblemsPerRow) rows.push_back(first);
     std::size_t without_force = 0, number = 0;
+    double largest_share = 0;
     for (const std::size_t first : part_of(std::span<const std::size_t>(rows))) {
       for (std::size_t i = first; i < first + kProblemsPerRow; ++i) {
         RunOptions options{kernel()};
         options.kv_splits = problems[i].kv_splits;
+        options.arithmetic_type = arithmetic_type;
+        options.largest_share = &largest_share;
         if (problems[i].in_words) {
           options.device = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
         }
@@ -355,6 +366,7 @@ class Pairs : public KernelTest {
       }
     }
     EXPECT_GT(number, 0U);
+    std::printf("%zu problems, at most %.2f of the tolerance\n", number, largest_share);
     // A 25th over whole sets; a part of one has few problems, of which two may be such by chance.
     EXPECT_LE(without_force, 2 + number / 25) << "problems whose comparison zeros would have passed";
   }
@@ -366,6 +378,15 @@ class MatrixPairs : public Pairs {
     if (IsSkipped() || HasFatalFailure()) return;
     const std::string reason = reason_against(runtime(), kernel(), "64x64 d64 f16");
     if (!reason.empty()) GTEST_SKIP() << "the kernel " << kernel() << " cannot run here: " << reason;
+  }
+};
+
+class Float16Pairs : public Pairs {
+ protected:
+  void SetUp() override {
+    Pairs::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
   }
 };
 
@@ -387,6 +408,14 @@ TEST_P(MatrixPairs, OfFeatures) {
   run(set);
 }
 
+TEST_P(Float16Pairs, OfPlainKernels) {
+  run(in_float16(kPlain), DataType::kFloat16);
+}
+TEST_P(Float16Pairs, OfFeatures) {
+  run(in_float16(kFeatures), DataType::kFloat16);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Float16Pairs, testing::Values("tile"), kernel_test_name);
 INSTANTIATE_TEST_SUITE_P(Kernels, Pairs, testing::ValuesIn(kKernelNames), kernel_test_name);
 INSTANTIATE_TEST_SUITE_P(Matrix, MatrixPairs, testing::ValuesIn(kMatrixKernelNames), kernel_test_name);
 

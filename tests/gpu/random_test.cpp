@@ -36,8 +36,11 @@ class Random : public GpuTest {
     RunOptions options;
     options.kernel = kernel_;
     if (seed % 5 == 0) options.kv_splits = 1 + seed % 4;
+    const bool float16 = kernel_ == "tile" && seed % 2 == 0 && can_be_float16(*problem);
+    if (float16) options.arithmetic_type = DataType::kFloat16;
     // Before it runs: a driver that crashes leaves nothing else behind.
-    std::printf("seed %llu, %s: %s\n", static_cast<unsigned long long>(seed), kernel_.c_str(), text.c_str());
+    std::printf("seed %llu, %s%s: %s\n", static_cast<unsigned long long>(seed), kernel_.c_str(),
+                float16 ? " in float16" : "", text.c_str());
     std::fflush(stdout);
     ++runs_;
     const testing::AssertionResult right = runs_right(runtime(), problem.value(), options);
@@ -47,6 +50,13 @@ class Random : public GpuTest {
     }
     EXPECT_TRUE(right) << "VKATTN_RANDOM_SEED=" << seed << " VKATTN_RANDOM_CASES=1";
     if (!right) ++failures_;
+  }
+
+  static bool can_be_float16(const Problem& problem) {
+    const AttentionDesc& desc = problem.desc;
+    const auto is_float16 = [](const TensorDesc& tensor) { return tensor.type == DataType::kFloat16; };
+    return capabilities().shader_float16 && is_float16(desc.query) && is_float16(desc.key) &&
+           is_float16(desc.value);
   }
 
   std::string kernel_;

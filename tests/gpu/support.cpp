@@ -115,12 +115,11 @@ Result<ScoreSetup> compiled_score(const Problem&) {
 #endif
 
 testing::AssertionResult failure(const Problem& problem, const RunOptions& options, const std::string& what) {
-  return testing::AssertionFailure() << what << "\nproblem: " << to_string(problem)
-                                     << (options.score && options.score->hook
-                                             ? ", with a score function of the test's own"
-                                             : "")
-                                     << "\nrepeat:  vkattn bench \"" << to_string(problem) << "\" --kernel "
-                                     << options.kernel;
+  return testing::AssertionFailure()
+         << what << "\nproblem: " << to_string(problem)
+         << (options.score && options.score->hook ? ", with a score function of the test's own" : "")
+         << "\nrepeat:  vkattn bench \"" << to_string(problem) << "\" --kernel " << options.kernel
+         << (options.arithmetic_type == DataType::kFloat16 ? " --arithmetic f16" : "");
 }
 
 }  // namespace
@@ -208,6 +207,7 @@ Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& des
   plan_options.max_dispatch_ns = options.max_dispatch_ns;
   plan_options.kv_splits = options.kv_splits;
   plan_options.strict_nonfinite = options.strict_nonfinite;
+  plan_options.arithmetic_type = options.arithmetic_type;
   plan_options.tile = options.tile;
   const UnrolledLoops unrolled(are_long(options.kernel == "lane" ? LoopsOf::kLane : LoopsOf::kOthers, desc));
   AttentionDesc whole = desc;
@@ -272,6 +272,9 @@ testing::AssertionResult matches_reference(const Runtime& runtime, const Problem
   if (!time.ok()) return failure(problem, options, "running: " + time.error().message);
   const Result<harness::CheckReport> report = run->check(rows_to_check(problem));
   if (!report.ok()) return failure(problem, options, "checking: " + report.error().message);
+  if (options.largest_share != nullptr) {
+    *options.largest_share = std::max(*options.largest_share, report.value().largest_share);
+  }
   if (!report.value().passed()) return failure(problem, options, report.value().to_string());
   if (report.value().rows_not_zero > 0 && report.value().elements_telling == 0) {
     return failure(problem, options, kWithoutForce);

@@ -94,8 +94,10 @@ struct RunOptions {
   std::uint64_t max_dispatch_ns = 0;
   std::uint32_t kv_splits = 0;
   bool strict_nonfinite = false;
-  std::optional<TileSizes> tile;                              ///< in place of the tile table's
-  std::optional<ScoreSetup> score;                            ///< in place of the problem's own
+  DataType arithmetic_type = DataType::kFloat32;
+  double* largest_share = nullptr;  ///< raised to the result's share of the tolerance
+  std::optional<TileSizes> tile;    ///< in place of the tile table's
+  std::optional<ScoreSetup> score;  ///< in place of the problem's own
   std::function<Result<void>(harness::ProblemRun&)> prepare;  ///< after the inputs are filled
   std::function<void(const AttentionPlan&)> inspect;          ///< the plan before it runs
 };

@@ -1,0 +1,82 @@
+// float16 arithmetic from made-up capabilities: what can do it, and with which blocks.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/select.hpp"
+#include "kernels/vendors.hpp"
+#include "made_up_device.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+using namespace detail;
+
+Capabilities float16_gpu() {
+  Capabilities device = made_up_gpu();
+  device.subgroup_shuffle = device.shader_float16 = true;
+  return device;
+}
+
+// By what it needs, in a sentence, also where the kernel is free.
+TEST(Float16Arithmetic, IsRefusedByName) {
+  const Capabilities gpu = float16_gpu();
+  const auto refusal = [&](const Capabilities& device, const char* problem, const char* kernel) {
+    SelectionRequest request;
+    request.kernel = kernel;
+    request.arithmetic_type = DataType::kFloat16;
+    const auto selection = select_kernel(desc_of(problem).resolved(), device, request);
+    return selection ? std::string() : selection.error().message;
+  };
+  EXPECT_EQ(refusal(gpu, "64x64 d64 f16", ""), "");
+  EXPECT_EQ(refusal(gpu, "64x64 d64 f16 output=f32 mask=bytes", "tile"), "");
+  for (const char* const kernel : {"lane", "decode", "matrix", "matrix2"}) {
+    EXPECT_TRUE(has(refusal(gpu, "1x64 d64 f16", kernel),
+                    "has no form with float16 arithmetic (PlanOptions::arithmetic_type)"));
+  }
+  EXPECT_TRUE(has(refusal(gpu, "64x64 d64", ""), "AttentionDesc::query.type is f32"));
+  EXPECT_TRUE(has(refusal(gpu, "64x64 d64 f16 key=bf16", ""), "AttentionDesc::key.type is bf16"));
+  EXPECT_TRUE(has(refusal(gpu, "64x64 d64 f16 value=q8_0", ""), "AttentionDesc::value.type is q8_0"));
+  Capabilities without = gpu;
+  without.shader_float16 = false;
+  EXPECT_TRUE(has(refusal(without, "64x64 d64 f16", ""), "needs shaderFloat16, which is not enabled"));
+  without = gpu;
+  without.storage_buffer_16bit = false;
+  EXPECT_TRUE(
+      has(refusal(without, "64x64 d64 f16", ""), "needs storageBuffer16BitAccess, which is not enabled"));
+}
+
+// Half of the shared memory, sums no longer than their tolerance says, and block sizes of its own where
+// others spill.
+TEST(Float16Arithmetic, HasFormsOfTile) {
+  const Capabilities device = float16_gpu();
+  const HostKernel float32{"tile", configure_tile}, float16{"tile", configure_tile_float16};
+  const KernelConfig config = float16.configured("512x512 d64 f16", device);
+  EXPECT_EQ(config.shader, "attention_tile_float16");
+  EXPECT_EQ(config.arithmetic_type, DataType::kFloat16);
+  EXPECT_EQ(config.probability_type, DataType::kFloat16);
+  EXPECT_EQ(config.tile, float32.configured("512x512 d64 f16", device).tile);
+  EXPECT_LT(config.shared_bytes, float32.configured("512x512 d64 f16", device).shared_bytes * 3 / 4);
+  EXPECT_EQ(float16.configured("512x512 d64 f16 mask=bytes", device).shader,
+            "attention_tile_float16_features");
+  const std::vector<TileSizes> long_sums{{256, 0, 16, 4, 4, 64}};
+  EXPECT_FALSE(configure_tile_float16(desc_of("512x512 d64 f16"), device, long_sums).ok());
+  EXPECT_TRUE(configure_tile(desc_of("512x512 d64 f16"), device, long_sums).ok());
+}
+
+// In subgroups of 8 others would spill.
+TEST(Float16Arithmetic, HasBlockSizesOfItsOwnOnIntel) {
+  Capabilities device = float16_gpu();
+  device.vendor_id = kVendorIntel;
+  set_subgroup_sizes(device, 8, 32);
+  SelectionRequest request;
+  request.kernel = "tile";
+  request.arithmetic_type = DataType::kFloat16;
+  const auto selection = select_kernel(desc_of("h8 1024x1024 d64 f16"), device, request);
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_EQ(selection->config.tile, (TileSizes{256, 0, 16, 1, 4, 32}));
+}
+
+}  // namespace
+}  // namespace vkattn::tests
