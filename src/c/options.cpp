@@ -35,7 +35,7 @@ struct OptionRow {
   bool (*is_set)(const vkattn_plan_options&);
 };
 using O = vkattn_plan_options;
-constexpr std::array<OptionRow, 13> kOptionRows{{
+constexpr std::array<OptionRow, 14> kOptionRows{{
     {"kernel", "null", kWithKernels, [](const O& o) { return is_text(o.kernel); }},
     {"kv_splits", "0", kOfAttention | kOfLayer, [](const O& o) { return o.kv_splits != 0; }},
     {"strict_nonfinite", "0", kOfAttention | kOfLayer, [](const O& o) { return o.strict_nonfinite != 0; }},
@@ -48,6 +48,8 @@ constexpr std::array<OptionRow, 13> kOptionRows{{
     {"matmul_refusal_count", "0", kOfLayer, [](const O& o) { return o.matmul_refusal_count != 0; }},
     {"backward_refusal_count", "0", kOfLayer, [](const O& o) { return o.backward_refusal_count != 0; }},
     {"chunk_keys", "0", kOfBackward, [](const O& o) { return o.chunk_keys != 0; }},
+    {"arithmetic_type", "VKATTN_DATA_TYPE_FLOAT32", kOfAttention | kOfLayer,
+     [](const O& o) { return o.arithmetic_type != VKATTN_DATA_TYPE_FLOAT32; }},
     {"inner_splits", "0", kOfMatmul, [](const O& o) { return o.inner_splits != 0; }},
 }};
 
@@ -99,6 +101,11 @@ Result<vkattn_plan_options> plan_options(const vkattn_plan_options* given) {
     s = check_list(o.backward_refusals, o.backward_refusal_count, "vkattn_plan_options::backward_refusals");
   }
   if (!s) return s.error();
+  constexpr std::uint32_t kLastType = VKATTN_DATA_TYPE_FLOAT8_E4M3;
+  if (o.arithmetic_type > kLastType) {
+    return invalid(
+        detail::message("arithmetic_type is ", o.arithmetic_type, "; the largest there is is ", kLastType));
+  }
   return copy;
 }
 
@@ -112,6 +119,7 @@ PlanOptions options_of_attention(const vkattn_plan_options& given) {
     options.tile = TileSizes{tile.threads, tile.subgroups, tile.columns, tile.rows, tile.keys, tile.dims};
   }
   options.strict_nonfinite = given.strict_nonfinite != 0;
+  options.arithmetic_type = static_cast<DataType>(given.arithmetic_type);
   return options;
 }
 

@@ -316,6 +316,7 @@ void CallArguments::keep_used(vkattn_plan_options& options, PlanKind kind) {
   }
   if (!of_attention && !of_layer) {
     options.kv_splits = options.strict_nonfinite = 0;
+    options.arithmetic_type = VKATTN_DATA_TYPE_FLOAT32;
     if (kind != PlanKind::kMatmul) options.tile = nullptr;
   }
   if (of_layer) {
@@ -336,6 +337,7 @@ vkattn_plan_options CallArguments::options(PlanKind kind) {
   if (flag()) options.max_dispatch_ns = flag() ? choice(1000) : any();
   if (flag()) options.kv_splits = flag() ? choice(40) : static_cast<std::uint32_t>(any());
   options.strict_nonfinite = choice(1);
+  if (rarely()) options.arithmetic_type = static_cast<vkattn_data_type>(choice(3));
   options.push_descriptors = choice(1);
   options.deferred_compilation = choice(1);
   options.capture_statistics = rarely() ? 1 : 0;

@@ -46,6 +46,7 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_PLACE(vkattn_plan_options, tile);
   VKATTN_PLACE(vkattn_plan_options, inner_splits);
   VKATTN_PLACE(vkattn_plan_options, backward_refusal_count);
+  VKATTN_PLACE(vkattn_plan_options, arithmetic_type);
   VKATTN_SIZE(vkattn_tile_sizes);
   VKATTN_SIZE(vkattn_kernel_choice);
   VKATTN_SIZE(vkattn_statistic);

@@ -316,10 +316,12 @@ TEST(CInterface, EachKindOfPlanTakesItsOptions) {
   given.backward_refusal_count = 1;
   given.kv_splits = 8;
   given.strict_nonfinite = 1;
+  given.arithmetic_type = VKATTN_DATA_TYPE_FLOAT16;
   given.tile = &tile;
   const MultiHeadAttentionOptions layer = c::layer_options(given).value();
   EXPECT_EQ(layer.attention.kernel, "tile");
   EXPECT_EQ(layer.attention.kv_splits, 8U);
+  EXPECT_EQ(layer.attention.arithmetic_type, DataType::kFloat16);
   EXPECT_TRUE(layer.attention.strict_nonfinite && layer.attention.tile);
   EXPECT_EQ(layer.matmul_kernel, "lane");
   EXPECT_EQ(layer.backward_kernel, "other");

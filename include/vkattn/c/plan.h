@@ -80,6 +80,9 @@ typedef struct vkattn_plan_options {
   const vkattn_kernel_refusal* backward_refusals; /**< of a layer: `refusals` of the gradients of its attention */
   uint32_t matmul_refusal_count;         /**< how many there are */
   uint32_t backward_refusal_count;       /**< likewise */
+  /** of attention and layers: PlanOptions::arithmetic_type, float32 or float16, with a tolerance of its own. Of a layer
+      that of its attention in the forward pass */
+  vkattn_data_type arithmetic_type;
 } vkattn_plan_options;
 /** Sets struct_size, and every other member to its default. */
 VKATTN_API void vkattn_plan_options_init_sized(vkattn_plan_options* options, size_t bytes);
