@@ -90,6 +90,7 @@ bench::Options read_options(const BenchArguments& arguments, bench::Operation op
   bench::Options options;
   options.tile = read_tile(arguments.choice, arguments.kernels, operation);
   options.kv_splits = read_kv_splits(arguments.choice);
+  options.arithmetic_type = read_arithmetic(arguments.choice.arithmetic);
   if (!arguments.repeat.empty()) {
     const std::int64_t repeat = parse_integer("--repeat", arguments.repeat);
     constexpr std::int64_t kMostRepeats = 1'000'000;
@@ -224,9 +225,9 @@ void set_repeat_options(const BenchArguments& arguments, bench::Report& report) 
   }
   report.repeat_options =
       option("--tile", arguments.choice.tile) + option("--kv-splits", arguments.choice.kv_splits) +
-      option("--device", arguments.where.device) + option("--tuning", arguments.where.tuning) +
-      option("--repeat", arguments.repeat) + option("--max-seconds", arguments.max_seconds) +
-      (arguments.no_peaks ? " --no-peaks" : "");
+      option("--arithmetic", arguments.choice.arithmetic) + option("--device", arguments.where.device) +
+      option("--tuning", arguments.where.tuning) + option("--repeat", arguments.repeat) +
+      option("--max-seconds", arguments.max_seconds) + (arguments.no_peaks ? " --no-peaks" : "");
 }
 
 int run_bench(const BenchArguments& arguments, const Invocation& invocation) {

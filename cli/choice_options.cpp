@@ -1,8 +1,9 @@
-// --tile and --kv-splits: see choice_options.hpp.
+// --tile, --kv-splits and --arithmetic: see choice_options.hpp.
 #include "choice_options.hpp"
 
 #include "console.hpp"
 #include "error.hpp"
+#include "word_options.hpp"
 
 namespace vkattn::cli {
 
@@ -13,6 +14,13 @@ void add_choice_options(CLI::App& app, ChoiceArguments& arguments) {
   add_value(
       app, "--kv-splits", arguments.kv_splits, "N",
       "Cut the keys, of a matmul its inner dimension, into so many parts, default: by the library's rule");
+  add_arithmetic_option(app, arguments.arithmetic);
+}
+
+void add_arithmetic_option(CLI::App& app, std::string& arithmetic) {
+  add_value(app, "--arithmetic", arithmetic, "TYPE",
+            "Multiply and add in f32, the default, or f16 with its own tolerance: of float16 tensors, by the "
+            "kernel tile");
 }
 
 bench::TileChoice read_tile(const ChoiceArguments& arguments, const std::string& kernel,
@@ -34,6 +42,15 @@ std::uint32_t read_kv_splits(const ChoiceArguments& arguments) {
     fail_usage("--kv-splits " + arguments.kv_splits + " is not from 1 to " + std::to_string(kMost));
   }
   return static_cast<std::uint32_t>(parts);
+}
+
+DataType read_arithmetic(const std::string& arithmetic) {
+  DataType type = DataType::kFloat32;
+  if (arithmetic.empty()) return type;
+  read_option("--arithmetic", arithmetic, [&](const bench::Given& given) {
+    return bench::read_name(given, bench::kArithmeticNames, type);
+  });
+  return type;
 }
 
 }  // namespace vkattn::cli

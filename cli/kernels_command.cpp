@@ -218,6 +218,7 @@ int show_kernels(const KernelsArguments& arguments, const Invocation& invocation
   const bench::TileChoice tile = read_tile(arguments.choice, arguments.kernel, problem.operation);
   options.tile = tile.attention;
   options.kv_splits = read_kv_splits(arguments.choice);
+  options.arithmetic_type = read_arithmetic(arguments.choice.arithmetic);
   options.capture_statistics = wanted;
   problem.desc.score_function = score.function() ? score.function() : compile_score(problem);
   const harness::Runnable plan = take(harness::Runnable::create(runtime, problem, options, tile.matmul));

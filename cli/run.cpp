@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "choice_options.hpp"
 #include "command.hpp"
 #include "console.hpp"
 #include "error.hpp"
@@ -205,6 +206,7 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
   PlanOptions plan_options;
   plan_options.kernel = arguments.kernel;
   plan_options.strict_nonfinite = arguments.strict_nonfinite;
+  plan_options.arithmetic_type = read_arithmetic(arguments.arithmetic);
   AttentionDesc desc = problem.desc;
   desc.score_function = score.function();
   const AttentionPlan plan = take(runtime.make_plan(desc, plan_options));

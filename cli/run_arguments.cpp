@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "choice_options.hpp"
 #include "console.hpp"
 #include "error.hpp"
 #include "file_names.hpp"
@@ -174,6 +175,7 @@ void add_run_arguments(CLI::App& app, RunArguments& a) {
             "first is for keys, the second for values");
   add_score_options(app, a.score);
   add_value(app, "--kernel", a.kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
+  add_arithmetic_option(app, a.arithmetic);
   add_switch(app, "--strict-nonfinite", a.strict_nonfinite,
              "Only kernels in which no NaN or infinity of a hidden value reaches the output");
   add_device_option(app, a.where);
@@ -209,6 +211,9 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   require_sense_of_gradients(arguments.gradients,
                              {!arguments.mask.empty(), is_given(arguments.words, "--alibi-slopes"),
                               is_given(arguments.words, "--sink")});
+  if (read_arithmetic(arguments.arithmetic) != DataType::kFloat32 && arguments.gradients.any()) {
+    fail_usage("gradients are those of float32 arithmetic: leave out --arithmetic");
+  }
   require_different_files(arguments);
   RunOptions options;
   options.query = arguments.query;

@@ -19,7 +19,7 @@ struct RunArguments {
   std::string mask, kv_lengths, query_lengths, weights;
   std::string cumulative_query_lengths, cumulative_kv_lengths;
   std::vector<WordArgument> words;
-  std::string type, kv_type, kernel;
+  std::string type, kv_type, kernel, arithmetic;
   DeviceArguments where;
   std::string layout = "bhsd";
   bool strict_nonfinite = false, check = false, json = false;

@@ -78,6 +78,7 @@ TEST_F(ToolKernels, ListsThePipelinesOfABackwardPass) {
   refuses("kernels '" + problem + "' --kernel tile --tile threads=64",
           "block sizes of its own for each device");
   refuses("kernels '" + problem + "' --kv-splits 2", "chunks of the keys of its own");
+  refuses("kernels '" + problem + "' --arithmetic f16", "the backward pass has float32 arithmetic alone");
   refuses("kernels '8x32 d32 cache=q8_0 backward'", "q8_0, which has no gradients", 3);
 }
 
@@ -94,6 +95,7 @@ TEST_F(ToolKernels, ListsThePipelinesOfAMatrixMultiplication) {
           "there is no kernel 'decode' for matrix multiplication");
   const std::string pipelines = printed("kernels 'matmul 3x50x640' --kernel lane --kv-splits 3");
   EXPECT_TRUE(has(pipelines, "combine")) << pipelines;
+  refuses("kernels '" + problem + "' --arithmetic f16", "a matrix multiplication has float32 arithmetic alone");
   const std::string sizes = " --kernel tile --tile ";
   EXPECT_TRUE(has(printed("kernels '" + problem + "'" + sizes + "threads=64,rows=2,columns=4,inner=16"),
                   "16 rows x 32 columns a block"));
