@@ -65,8 +65,8 @@ static inline void vkattn_multi_head_attention_desc_init(vkattn_multi_head_atten
 }
 
 /** Plans a layer's forward pass, as vkattn_plan_create_attention; it is recorded with bindings. Options that both passes
-    of a layer take may be the same for both. kernel, tile, kv_splits, strict_nonfinite, refusals and capture_statistics
-    are of the attention in its forward pass, matmul_kernel and matmul_refusals of its products. */
+    of a layer take may be the same for both. kernel, tile, kv_splits, strict_nonfinite, arithmetic_type, refusals and
+    capture_statistics are of the attention in its forward pass, matmul_kernel and matmul_refusals of its products. */
 VKATTN_API vkattn_result vkattn_plan_create_multi_head_attention(vkattn_device* device,
                                                                  const vkattn_multi_head_attention_desc* desc,
                                                                  const vkattn_plan_options* options,
