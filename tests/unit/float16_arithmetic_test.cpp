@@ -1,12 +1,14 @@
 // float16 arithmetic from made-up capabilities: what can do it, and with which blocks.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "kernels/select.hpp"
 #include "kernels/vendors.hpp"
 #include "made_up_device.hpp"
+#include "reference/reference.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -76,6 +78,30 @@ TEST(Float16Arithmetic, HasBlockSizesOfItsOwnOnIntel) {
   const auto selection = select_kernel(desc_of("h8 1024x1024 d64 f16"), device, request);
   ASSERT_TRUE(selection.ok()) << selection.error().message;
   EXPECT_EQ(selection->config.tile, (TileSizes{256, 0, 16, 1, 4, 32}));
+}
+
+// docs/semantics.md, "float16 arithmetic", by hand: sums of 16 dims and of 8 keys, and what may be flushed.
+TEST(Float16Arithmetic, HasATolerance) {
+  const AttentionDesc desc = desc_of("1x20 d64 dv1 f16 output=f32 lse");
+  reference::Row row;
+  row.output = {1.0};
+  row.value_magnitude = {2.0};
+  row.value_sum = {40.0};
+  row.visible_keys = 20;
+  row.score_magnitude = row.product_magnitude = 3.0;
+  row.product_lost = 0.25;
+  row.value_lost = {0.125};
+  row.largest_weight = 0.5;
+  const double least = 0x1p-14, unit = 0x1p-11;
+  const double score = 5 * unit * 3 + 0.25 + 4 * (2 * std::log(2.0)) * least;
+  const double output = (score + (1 + std::sqrt(8.0)) * unit) * 2 + 0.125 + 4 * 0.5 * least;
+  const auto more = [](double in_float16, double in_float32) { return in_float16 - in_float32; };
+  EXPECT_NEAR(more(reference::output_tolerance(desc, row, 0, DataType::kFloat16, DataType::kFloat16),
+                   reference::output_tolerance(desc, row, 0, DataType::kFloat16)),
+              output, 1e-12);
+  EXPECT_NEAR(
+      more(reference::lse_tolerance(desc, row, DataType::kFloat16), reference::lse_tolerance(desc, row)),
+      score, 1e-12);
 }
 
 }  // namespace
