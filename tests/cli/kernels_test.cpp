@@ -95,7 +95,8 @@ TEST_F(ToolKernels, ListsThePipelinesOfAMatrixMultiplication) {
           "there is no kernel 'decode' for matrix multiplication");
   const std::string pipelines = printed("kernels 'matmul 3x50x640' --kernel lane --kv-splits 3");
   EXPECT_TRUE(has(pipelines, "combine")) << pipelines;
-  refuses("kernels '" + problem + "' --arithmetic f16", "a matrix multiplication has float32 arithmetic alone");
+  refuses("kernels '" + problem + "' --arithmetic f16",
+          "a matrix multiplication has float32 arithmetic alone");
   const std::string sizes = " --kernel tile --tile ";
   EXPECT_TRUE(has(printed("kernels '" + problem + "'" + sizes + "threads=64,rows=2,columns=4,inner=16"),
                   "16 rows x 32 columns a block"));
