@@ -13,9 +13,12 @@ if(NOT VKATTN_PREBUILT_SHADERS)
   find_program(VKATTN_SPIRV_OPT NAMES spirv-opt)
 endif()
 # What takes variables, dead code and repetitions out of a binary, and a seventh of its size. No calls are inlined, which
-# doubles it, and no arithmetic is simplified, which may change results.
-set(vkattn_spirv_passes --ssa-rewrite --eliminate-dead-branches --merge-blocks --eliminate-dead-code-aggressive
-                        --redundancy-elimination --eliminate-dead-code-aggressive --compact-ids)
+# doubles it, and no arithmetic is simplified, which may change results. Variables that branches write become phis; not
+# where they may be matrices, as drivers seldom see phis of those.
+set(vkattn_spirv_passes --eliminate-dead-branches --merge-blocks --eliminate-dead-code-aggressive --redundancy-elimination
+                        --eliminate-dead-code-aggressive --compact-ids)
+set(vkattn_matrix_spirv_passes --eliminate-local-single-block --eliminate-local-single-store ${vkattn_spirv_passes})
+list(PREPEND vkattn_spirv_passes --ssa-rewrite)
 
 # Sets OUT to TRUE where the compiler knows the GLSL extension.
 function(vkattn_probe_glsl_extension EXTENSION OUT)
@@ -148,10 +151,13 @@ function(vkattn_embed_shader NAME NAMESPACE OUT)
   endif()
   set(spv ${base}.spv)
   list(TRANSFORM DEFINES PREPEND -D)
-  # Not with matrices: those that a branch chooses would become phis, which drivers seldom see.
   set(optimize "")
-  if(VKATTN_SPIRV_OPT AND NOT FEATURES MATCHES "cooperativeMatrix")
-    set(optimize COMMAND ${VKATTN_SPIRV_OPT} ${vkattn_spirv_passes} ${spv} -o ${spv})
+  if(VKATTN_SPIRV_OPT)
+    set(passes ${vkattn_spirv_passes})
+    if(FEATURES MATCHES "cooperativeMatrix")
+      set(passes ${vkattn_matrix_spirv_passes})
+    endif()
+    set(optimize COMMAND ${VKATTN_SPIRV_OPT} ${passes} ${spv} -o ${spv})
   endif()
   set(validate "")
   if(VKATTN_SPIRV_VAL)
