@@ -10,7 +10,7 @@ set(CMAKE_CXX_COMPILER ${VKATTN_MINGW}-g++-posix)
 set(CMAKE_RC_COMPILER ${VKATTN_MINGW}-windres)
 # Programs come with what they need of the compiler.
 set(CMAKE_EXE_LINKER_FLAGS_INIT -static)
-# glslang and spirv-val are this machine's; headers and libraries never are.
+# glslang, spirv-opt and spirv-val are this machine's; headers and libraries never are.
 set(CMAKE_FIND_ROOT_PATH ${VKATTN_MINGW_PREFIX} /usr/${VKATTN_MINGW})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)

@@ -1,5 +1,6 @@
 # GLSL to SPIR-V at build time. shaders/binaries.cmake lists every binary with vkattn_shader();
-# vkattn_add_shader_library() compiles the binaries of one set, validates each with spirv-val, and embeds them.
+# vkattn_add_shader_library() compiles the binaries of one set, makes each smaller with spirv-opt where that is
+# installed (-DVKATTN_SPIRV_OPT= does without), validates it with spirv-val, and embeds it.
 # A binary whose GLSL extensions this compiler lacks is left out, and the summary says which and why; so are those that
 # options leave out. With VKATTN_PREBUILT_SHADERS binaries come from there, and nothing is compiled.
 
@@ -12,9 +13,9 @@ if(NOT VKATTN_PREBUILT_SHADERS)
   find_program(VKATTN_SPIRV_VAL NAMES spirv-val ${spirv_val_required})
   find_program(VKATTN_SPIRV_OPT NAMES spirv-opt)
 endif()
-# What takes variables, dead code and repetitions out of a binary, and a seventh of its size. No calls are inlined, which
-# doubles it, and no arithmetic is simplified, which may change results. Variables that branches write become phis; not
-# where they may be matrices, as drivers seldom see phis of those.
+# These passes remove variables, dead code and repetitions, a seventh of a binary. Without inlining, which doubles it, and
+# without simplifying arithmetic, which may change results. --ssa-rewrite makes phis; not for kernels with matrices, as
+# drivers seldom see phis of those.
 set(vkattn_spirv_passes --eliminate-dead-branches --merge-blocks --eliminate-dead-code-aggressive --redundancy-elimination
                         --eliminate-dead-code-aggressive --compact-ids)
 set(vkattn_matrix_spirv_passes --eliminate-local-single-block --eliminate-local-single-store ${vkattn_spirv_passes})
@@ -157,7 +158,7 @@ function(vkattn_embed_shader NAME NAMESPACE OUT)
     if(FEATURES MATCHES "cooperativeMatrix")
       set(passes ${vkattn_matrix_spirv_passes})
     endif()
-    set(optimize COMMAND ${VKATTN_SPIRV_OPT} ${passes} ${spv} -o ${spv})
+    set(optimize COMMAND ${VKATTN_SPIRV_OPT} --target-env=${TARGET_ENV} ${passes} ${spv} -o ${spv})
   endif()
   set(validate "")
   if(VKATTN_SPIRV_VAL)
@@ -169,7 +170,7 @@ function(vkattn_embed_shader NAME NAMESPACE OUT)
             --depfile ${spv}.d -o ${spv} ${FILE}
     ${optimize}
     ${validate}
-    DEPENDS ${FILE}
+    DEPENDS ${FILE} ${VKATTN_GLSLANG} ${VKATTN_SPIRV_OPT}
     DEPFILE ${spv}.d
     COMMENT "Compiling shader ${NAME}"
     VERBATIM)

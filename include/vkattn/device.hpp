@@ -18,7 +18,7 @@ struct DeviceState;
 /// How much a message of the log matters.
 enum class LogLevel : std::uint32_t {
   kDetail,   ///< devices and plans in words, as their describe() has them
-  kInfo,     ///< what was compiled, and how long it took
+  kInfo,     ///< what was compiled and what was found, and how long it took
   kWarning,  ///< what works less well than it could: a kernel passed over for a feature that is not enabled
 };
 

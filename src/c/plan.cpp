@@ -107,12 +107,12 @@ namespace {
 struct Prewarm {
   std::mutex mutex;
   std::condition_variable changed;
-  std::size_t handed_over = 0;  ///< and not done; guarded by the mutex
+  std::size_t pending = 0;  ///< and not done; guarded by the mutex
 
   /// Also where `submit` is left by an exception: workers still have what was handed over.
   ~Prewarm() {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return handed_over == 0; });
+    changed.wait(lock, [&] { return pending == 0; });
   }
 };
 
@@ -131,7 +131,7 @@ struct PrewarmJob {
     job->outcome = std::visit([](const auto& it) { return it.compile(); }, job->plan->plan);
     // The last one leaves before the waiting thread may take the mutex away.
     const std::lock_guard lock(job->all->mutex);
-    --job->all->handed_over;
+    --job->all->pending;
     job->all->changed.notify_one();
   }
 };
@@ -141,16 +141,16 @@ class HandOver {
  public:
   explicit HandOver(PrewarmJob& job) : job_(job) {
     const std::lock_guard lock(job.all->mutex);
-    ++job.all->handed_over;
+    ++job.all->pending;
   }
   HandOver(const HandOver&) = delete;
   HandOver& operator=(const HandOver&) = delete;
   /// One that `submit` has thrown at is waited for only where somebody runs it already.
   ~HandOver() {
     const std::lock_guard lock(job_.all->mutex);
-    if (!is_taken_ && !job_.is_begun) --job_.all->handed_over;
+    if (!is_taken_ && !job_.is_begun) --job_.all->pending;
   }
-  void is_taken() { is_taken_ = true; }
+  void taken() { is_taken_ = true; }
 
  private:
   PrewarmJob& job_;
@@ -176,7 +176,7 @@ vkattn_result vkattn_prewarm(vkattn_plan* const* plans, uint32_t count, vkattn_s
         job.all = &all;
         HandOver hand_over(job);
         submit(user, &PrewarmJob::run, &job);
-        hand_over.is_taken();
+        hand_over.taken();
       }
     }
     const auto failed =

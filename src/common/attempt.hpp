@@ -17,8 +17,9 @@ class Attempt {
  public:
   /// Of the one who does it, with the lock held: wakes the others.
   const Result<T>& end(Result<T> outcome) {
+    const Result<T>& kept = outcome_.emplace(std::move(outcome));
     ended_.notify_all();
-    return outcome_.emplace(std::move(outcome));
+    return kept;
   }
   /// Of the others: what end() was given.
   const Result<T>& wait(std::unique_lock<std::mutex>& lock) {

@@ -128,6 +128,18 @@ Program::Program(std::shared_ptr<const DeviceState> device, ProgramDesc desc, co
   for (const ProgramPass& pass : desc_.passes) labels_.push_back(message("vkattn ", pass.name));
 }
 
+std::string Program::PipelineNames::in_words() const {
+  std::string text;
+  const auto add = [&](std::string_view verb, const std::vector<std::string_view>& shaders) {
+    for (std::size_t i = 0; i < shaders.size(); ++i) {
+      text += message(i > 0 ? ", " : text.empty() ? "" : "; ", i > 0 ? "" : verb, shaders[i]);
+    }
+  };
+  add("compiled ", compiled);
+  add("found ", found);
+  return text;
+}
+
 Result<void> Program::make_pipelines(PipelineNames& names) const {
   // What an earlier call compiled before it failed is found again while it is held.
   const auto earlier = std::exchange(pipelines_, {});
@@ -152,8 +164,7 @@ Result<void> Program::make_pipelines(PipelineNames& names) const {
         device_, {pass.shader, *words, pass.specialization, layout_, pass.required_subgroup_size,
                   options_.capture_statistics, options_.pipeline_cache});
     if (!shared) return shared.error();
-    std::string& known = shared->is_new ? names.compiled : names.found;
-    known.append(known.empty() ? "" : ", ").append(pass.shader);
+    (shared->is_new ? names.compiled : names.found).push_back(pass.shader);
     pipeline_of_pass_.push_back(pipelines_.size());
     pipelines_.push_back(std::move(shared->pipeline));
   }
@@ -165,7 +176,8 @@ Result<void> Program::compile() const {
   std::unique_lock lock(compile_mutex_);
   if (is_compiled()) return {};
   if (const std::shared_ptr<Attempt<void>> others = compiling_) return others->wait(lock);
-  const auto compiling = compiling_ = std::make_shared<Attempt<void>>();
+  const auto compiling = std::make_shared<Attempt<void>>();
+  compiling_ = compiling;
   lock.unlock();
   const auto begin = std::chrono::steady_clock::now();
   PipelineNames names;
@@ -177,14 +189,11 @@ Result<void> Program::compile() const {
   const Result<void>& outcome = compiling->end(std::move(made));
   lock.unlock();
   if (!outcome) return outcome;
-  // Behind the end: a log may wait for a thread that compiles the same plan. One that fails changes nothing.
+  // The others are woken already: a log may wait for a thread that compiles the same plan. One that fails
+  // changes nothing.
   if (is_logged(device_->log, LogLevel::kInfo) && !pipelines_.empty()) {
     static_cast<void>(without_exceptions([&]() -> Result<void> {
-      const std::string compiled = names.compiled.empty() ? "" : message("compiled ", names.compiled);
-      const std::string found = names.found.empty() ? "" : message("found ", names.found);
-      const char* const between = compiled.empty() || found.empty() ? "" : "; ";
-      write_log(device_->log, LogLevel::kInfo, compiled, between, found, " in ", std::llround(took.count()),
-                " ms");
+      write_log(device_->log, LogLevel::kInfo, names.in_words(), " in ", std::llround(took.count()), " ms");
       return {};
     }));
   }

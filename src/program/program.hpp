@@ -240,7 +240,9 @@ class Program : public std::enable_shared_from_this<Program> {
 
   /// Shaders of pipelines that were compiled, and of those that other programs had.
   struct PipelineNames {
-    std::string compiled, found;
+    std::vector<std::string_view> compiled, found;
+    /// "compiled a, b; found c".
+    [[nodiscard]] std::string in_words() const;
   };
   /// Steps from `begin` to before `end`.
   struct StepRange {

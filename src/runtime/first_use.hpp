@@ -16,7 +16,7 @@ namespace vkattn::detail {
 
 /// Runs a small problem of the plan's kind (attention, gradients or a product) on the same kernel with the
 /// same block sizes, and compares with the reference. An Error where it could not run. The test goes to
-/// `done`: while it lives, the plan finds its pipelines compiled.
+/// `done`: while it lives, the plan finds those of its pipelines compiled that are the same.
 /// @{
 [[nodiscard]] Result<TestOutcome> run_self_test(const Runtime& runtime, const AttentionPlan& plan,
                                                 std::vector<SelfTest>& done);

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
-#include <utility>
 
 #include "common/message.hpp"
 #include "score/shader_texts.hpp"
@@ -125,32 +124,10 @@ void add_messages(std::string_view log, std::vector<GlslMessage>& messages) {
   }
 }
 
-/// The text with each continued line as one, and as many lines as before. glslang's preprocessor throws where
-/// the end of such a line follows a macro's name.
-std::string joined_lines(std::string_view text) {
-  std::string result;
-  std::size_t continued = 0;
-  while (!text.empty()) {
-    const std::size_t mark = std::min(text.find_first_of("\\\n"), text.size());
-    result += text.substr(0, mark);
-    text.remove_prefix(mark);
-    if (text.starts_with("\\\n") || text.starts_with("\\\r\n")) {
-      text.remove_prefix(text.find('\n') + 1);
-      ++continued;
-    } else if (!text.empty()) {
-      result += text.front();
-      if (text.front() == '\n') result.append(std::exchange(continued, 0), '\n');
-      text.remove_prefix(1);
-    }
-  }
-  return result.append(continued, '\n');
-}
-
 }  // namespace
 
-GlslText preprocess_glsl(const std::string& source, const std::string& name) {
+GlslText preprocess_glsl(const std::string& text, const std::string& name) {
   start_glslang();
-  const std::string text = joined_lines(source);
   const char* const begin = text.data();
   const auto length = static_cast<int>(text.size());
   const char* const file = name.c_str();

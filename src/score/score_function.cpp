@@ -186,7 +186,8 @@ Result<void> check_buffer_names(const ScoreFunctionDesc& desc) {
   return {};
 }
 
-Result<std::unique_ptr<ScoreFunctionState>> make_score_function(const ScoreFunctionDesc& desc) {
+Result<std::unique_ptr<ScoreFunctionState>> make_score_function(ScoreFunctionDesc desc) {
+  desc.source = joined_lines(desc.source);
   if (Result<void> status = check_score_source(desc); !status) return status.error();
   const auto text = preprocessed(desc);
   if (!text) return text.error();

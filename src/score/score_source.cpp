@@ -46,13 +46,8 @@ class Lexer {
  private:
   [[nodiscard]] bool starts(std::string_view what) const { return text_.substr(at_, what.size()) == what; }
 
-  /// White space, a comment or a continued line; false where a token begins.
+  /// White space or a comment; false where a token begins.
   bool skip() {
-    if (starts("\\\n") || starts("\\\r\n")) {
-      at_ += starts("\\\n") ? std::size_t{2} : std::size_t{3};
-      ++line_;
-      return true;
-    }
     if (text_[at_] == '\n') {
       ++at_;
       ++line_;
@@ -62,11 +57,7 @@ class Lexer {
     }
     if (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r') return ++at_ != 0;
     if (starts("//")) {
-      for (; at_ < text_.size() && text_[at_] != '\n'; ++at_) {
-        if (!starts("\\\n")) continue;
-        ++at_;  // the comment goes on
-        ++line_;
-      }
+      at_ = std::min(text_.find('\n', at_), text_.size());
       return true;
     }
     if (!starts("/*")) return false;
@@ -394,6 +385,28 @@ Error source_error(const ScoreFunctionDesc& desc, int line, std::string_view tex
 
 Error directive_error(const ScoreFunctionDesc& desc, int line, std::string_view directive) {
   return source_error(desc, line, message("#", directive, " cannot be used in a score function"));
+}
+
+std::string joined_lines(std::string_view text) {
+  std::string result;
+  std::size_t continued = 0;
+  while (!text.empty()) {
+    const std::size_t mark = std::min(text.find_first_of("\\\n"), text.size());
+    result += text.substr(0, mark);
+    text.remove_prefix(mark);
+    if (text.starts_with("\\\n") || text.starts_with("\\\r\n") || text == "\\" || text == "\\\r") {
+      const std::size_t end = text.find('\n');
+      if (end != std::string_view::npos) ++continued;
+      text.remove_prefix(std::min(end, text.size() - 1) + 1);
+      // A stray one before it does not go on with what follows.
+      if (result.ends_with('\\') || result.ends_with("\\\r")) result += ' ';
+    } else if (!text.empty()) {
+      result += text.front();
+      if (text.front() == '\n') result.append(std::exchange(continued, 0), '\n');
+      text.remove_prefix(1);
+    }
+  }
+  return result.append(continued, '\n');
 }
 
 Result<void> check_score_source(const ScoreFunctionDesc& desc) {

@@ -125,6 +125,7 @@ def make_score_function():
                 "bool visible(Position p) { switch (p.head) { case 0u: return true; default: return p.key % THIRD == 0; } }\n"
                 "float score(float s, Position p) { Pair t; t.first = s; t.second[0] = vec3(1, 2, 3); float r; return helper(t, r); }\n",
         "continued": "#define TWO\\\n 2.0\nfloat score(float s, Position p) { return s + TWO\\\n* float(p.key); }\n",
+        "stray": "#define TWO 2.0\nfloat score(float s, Position p) { return s + TWO\\\\\n\n* float(p.key); }\n",
         "conditions": "#ifdef NOWHERE\nint score(int s) { return 1; }\n#elif 1 + 2 == 3\n"
                       "#define F(n) float n(float s, Position p) { return s; }\n/* \u00e4 */ F(score)\n#else\n#error no\n#endif\n",
         "refused": "layout(binding = 3) buffer B { float x; };\nvoid main() { barrier(); }\n",

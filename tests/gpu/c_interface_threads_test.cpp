@@ -129,7 +129,7 @@ struct ThrowingWorkers {
     if (workers.taken++ < 2) {
       workers.threads.emplace_back([job, data] {
         while (!has_thrown) std::this_thread::yield();
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // for who does not wait to be seen
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // so that a prewarm that does not wait is noticed
         job(data);
       });
       return;

@@ -17,6 +17,6 @@ macro(builds_without_gradients OPTION)
 endmacro()
 builds_without_gradients(VKATTN_GRADIENTS=OFF)
 
-# Gradients are not left out, but all that they need features for.
+# With gradients, but without the features that they need: left out too, by the other option.
 step(${CMAKE_COMMAND} -DVKATTN_GRADIENTS=ON ${WORK}/build)
 builds_without_gradients(VKATTN_FEATURES=OFF)

@@ -87,7 +87,7 @@ class SharedPipelinesOfNumbers : public testing::Test {
   [[nodiscard]] std::vector<Got> threads_get(std::uint32_t count, const std::function<VkResult()>& outcome) {
     std::atomic<std::uint32_t> begun = 0;
     compile = [&](std::uint32_t) {
-      // All that come here at once, where they do not wait.
+      // Would let all of them in here at once, if they did not wait.
       EXPECT_TRUE(comes_true([&] { return begun == count; }));
       std::this_thread::sleep_for(100ms);
       return outcome();
@@ -197,10 +197,13 @@ TEST_F(SharedPipelinesOfNumbers, ThreadsThatAskAtOnceCompileOnce) {
 
 TEST_F(SharedPipelinesOfNumbers, ThreadsThatAskAtOnceFailOnce) {
   const auto fails = [this](const std::function<VkResult()>& outcome) {
-    calls = 0;
-    for (const Got& got : threads_get(8, outcome)) {
-      ASSERT_FALSE(got.ok());
-      EXPECT_EQ(static_cast<int>(got.error().code), static_cast<int>(ErrorCode::kOutOfMemory));
+    // A thread that the system holds up may come too late to wait, and tries again.
+    for (int attempt = 0; attempt == 0 || (calls > 1 && attempt < 5); ++attempt) {
+      calls = 0;
+      for (const Got& got : threads_get(8, outcome)) {
+        ASSERT_FALSE(got.ok());
+        EXPECT_EQ(static_cast<int>(got.error().code), static_cast<int>(ErrorCode::kOutOfMemory));
+      }
     }
     EXPECT_EQ(calls, 1U);
   };
@@ -212,19 +215,20 @@ TEST_F(SharedPipelinesOfNumbers, ThreadsThatAskAtOnceFailOnce) {
 }
 
 TEST_F(SharedPipelinesOfNumbers, ThreadsCompileOthersMeanwhile) {
-  compile = [this](std::uint32_t call) {
+  std::atomic<bool> is_made = false;
+  std::thread other;
+  compile = [&](std::uint32_t call) {
     if (call > 1) return VK_SUCCESS;
-    std::atomic<bool> is_made = false;
-    std::thread other([&] {
+    other = std::thread([&] {
       PipelineDesc desc = desc_;
       desc.required_subgroup_size = 32;
       is_made = pipelines_.get(device_, desc).ok();
     });
     EXPECT_TRUE(comes_true([&] { return is_made.load(); }));
-    other.join();
     return VK_SUCCESS;
   };
   EXPECT_TRUE(get().ok());
+  other.join();
   EXPECT_EQ(calls, 2U);
 }
 

@@ -112,7 +112,7 @@ VKATTN_API vkattn_result vkattn_plan_retain(vkattn_plan* plan);
 VKATTN_API vkattn_result vkattn_plan_release(vkattn_plan* plan);
 
 /** Compiles a plan with deferred compilation, on any thread. Later calls do nothing, those at the same time wait for the
-    first and have its outcome; after a failure a later call tries again. */
+    first and have its outcome (of a layer step by step); after a failure a later call tries again. */
 VKATTN_API vkattn_result vkattn_plan_compile(vkattn_plan* plan, vkattn_error* error);
 /** 1 where the plan can be recorded, else 0. */
 VKATTN_API uint32_t vkattn_plan_is_compiled(const vkattn_plan* plan);
@@ -122,8 +122,9 @@ typedef void (*vkattn_job)(void* data);
 /** Takes a job: a worker of the caller's is to run it as job(data), or it is run at once. */
 typedef void (*vkattn_submit)(void* user, vkattn_job job, void* data);
 /** Compiles many plans on workers of the caller's: `submit` is called once for each plan. Returns when all are done,
-    with the first error. A `submit` of C++ that throws must not have its job begun afterwards: no more is submitted, and
-    this returns an error when all jobs are done that were taken before. */
+    with the first error. A C++ `submit` may throw where the library was compiled with exceptions. The job that it was
+    given must then not be started later. No more jobs are submitted, and this returns an error once those taken before
+    are done. */
 VKATTN_API vkattn_result vkattn_prewarm(vkattn_plan* const* plans, uint32_t count, vkattn_submit submit, void* user,
                                         vkattn_error* error);
 
