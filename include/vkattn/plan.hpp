@@ -52,7 +52,7 @@ struct PlanOptions {
   /// Use these block sizes or fail; needs `kernel`. Without: the tile table's.
   std::optional<TileSizes> tile;
   /// Measured block sizes: where a problem like this one was measured, they come before the tile table. Not
-  /// used where `tile` or another kernel is asked for.
+  /// used where `tile`, another kernel or float16 arithmetic is asked for: they are of float32 arithmetic.
   std::shared_ptr<const Tuning> tuning;
   /// Kernels that are passed over with these reasons; one that `kernel` asks for fails with its reason.
   std::vector<KernelRefusal> refusals;

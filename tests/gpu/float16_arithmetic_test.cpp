@@ -1,6 +1,7 @@
 // float16 arithmetic (PlanOptions::arithmetic_type): problems against the reference within its tolerance, a
 // sum that shows it, its limits, and what cannot do it.
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -145,6 +146,27 @@ TEST_F(Float16Arithmetic, WhatIsNotEnabledIsNamed) {
   options.device = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
   EXPECT_NE(refusal("8x8 d16 f16", options).find("needs storageBuffer16BitAccess, which is not enabled"),
             std::string::npos);
+}
+
+// What was measured in float32 says nothing of float16, which has entries of its own in the table.
+TEST_F(Float16Arithmetic, MeasuredBlockSizesAreOfFloat32) {
+  const AttentionDesc desc = parsed("h2 64x64 d32 f16").desc.resolved();
+  PlanOptions options;
+  options.deferred_compilation = true;
+  options.arithmetic_type = DataType::kFloat16;
+  const auto by_table = AttentionPlan::create(runtime().device(), desc, options);
+  ASSERT_TRUE(by_table.ok()) << by_table.error().message;
+  const TileSizes measured{64, 0, 16, 1, 2, 32};
+  ASSERT_FALSE(by_table->tile() == measured);
+  options.tuning = std::make_shared<Tuning>(
+      Tuning{"a file", "", {{"h2 64x64 d32 f16", desc, {"tile", measured}, 0, {}}}});
+  const auto plan = AttentionPlan::create(runtime().device(), desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->tile(), by_table->tile());
+  EXPECT_NE(plan->describe().find("in a file: that was in float32 arithmetic"), std::string::npos)
+      << plan->describe();
+  options.arithmetic_type = DataType::kFloat32;
+  EXPECT_EQ(AttentionPlan::create(runtime().device(), desc, options)->tile(), measured);
 }
 
 // Where the kernel is left to the library it is the one that can.
