@@ -62,9 +62,11 @@ struct PlanOptions {
   /// units. The others then also leave out the rows of V whose scores infinities in Q or K made -inf, which
   /// costs them a comparison for each score.
   bool strict_nonfinite = false;
-  /// kFloat16: products and short sums are float16, at twice the rate on GPUs without matrix units, within a
-  /// tolerance and limits of their own (docs/semantics.md, "float16 arithmetic"). For Q, K and V of float16,
-  /// by the kernel tile, on devices with shaderFloat16 and storageBuffer16BitAccess enabled; else refused.
+  /// kFloat16: products and short sums are float16, within a tolerance and limits of their own
+  /// (docs/semantics.md, "float16 arithmetic"), at up to twice the rate where a GPU multiplies pairs of
+  /// float16; docs/performance.md says which compilers make use of it. For Q, K and V of float16, by the
+  /// kernel tile, on devices with shaderFloat16 and storageBuffer16BitAccess enabled; else refused. So few
+  /// rows over many keys go to tile too, not to decode. `tuning` is not used.
   DataType arithmetic_type = DataType::kFloat32;
   /// Passed to pipeline creation; owned by the caller; may be null.
   VkPipelineCache pipeline_cache = {};
