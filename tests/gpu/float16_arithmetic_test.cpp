@@ -58,7 +58,8 @@ TEST_F(Float16Arithmetic, Problems) {
     EXPECT_TRUE(runs_right(runtime(), "hq4 hkv2 9x300 d64 f16 causal align=bottom-right lse", options));
   }
   std::printf("at most %.2f of the tolerance\n", largest);
-  EXPECT_LT(largest, 0.8) << "the tolerance has a margin";
+  // Vulkan lets others truncate, which is all one way.
+  EXPECT_LT(largest, capabilities().rounds_float16_to_nearest ? 0.8 : 1.0) << "the tolerance has a margin";
 }
 
 // By hand: equal scores, so that the output is the mean. In float16 2048 and 1 are 2048, so that seven ones
@@ -158,8 +159,8 @@ TEST_F(Float16Arithmetic, MeasuredBlockSizesAreOfFloat32) {
   ASSERT_TRUE(by_table.ok()) << by_table.error().message;
   const TileSizes measured{64, 0, 16, 1, 2, 32};
   ASSERT_FALSE(by_table->tile() == measured);
-  options.tuning = std::make_shared<Tuning>(
-      Tuning{"a file", "", {{"h2 64x64 d32 f16", desc, {"tile", measured}, 0, {}}}});
+  options.tuning =
+      std::make_shared<Tuning>(Tuning{"a file", "", {{"h2 64x64 d32 f16", desc, {"tile", measured}, 0, {}}}});
   const auto plan = AttentionPlan::create(runtime().device(), desc, options);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->tile(), by_table->tile());
