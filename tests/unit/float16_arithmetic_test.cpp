@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/select.hpp"
@@ -21,6 +22,20 @@ Capabilities float16_gpu() {
   Capabilities device = made_up_gpu();
   device.subgroup_shuffle = device.shader_float16 = true;
   return device;
+}
+
+// A list of kernels says what plans say.
+TEST(Float16Arithmetic, KernelsAreListedForIt) {
+  for (const auto& [type, accepts] : {std::pair{DataType::kFloat32, true}, {DataType::kFloat16, false}}) {
+    for (const KernelSupport& support : kernel_support(desc_of("64x64 d64 f16"), float16_gpu(), type)) {
+      if (support.kernel == "tile") {
+        EXPECT_EQ(support.reason, "");
+      }
+      if (support.kernel == "lane") {
+        EXPECT_EQ(support.reason.empty(), accepts) << support.reason;
+      }
+    }
+  }
 }
 
 // By what it needs, in a sentence, also where the kernel is free.
@@ -65,7 +80,9 @@ TEST(Float16Arithmetic, HasFormsOfTile) {
   EXPECT_EQ(float16.configured("512x512 d64 f16 mask=bytes", device).shader,
             "attention_tile_float16_features");
   const std::vector<TileSizes> long_sums{{256, 0, 16, 4, 4, 64}};
-  EXPECT_FALSE(configure_tile_float16(desc_of("512x512 d64 f16"), device, long_sums).ok());
+  const auto refused = configure_tile_float16(desc_of("512x512 d64 f16"), device, long_sums);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_TRUE(has(refused.error().message, "float16 arithmetic takes at most 32 dims"));
   EXPECT_TRUE(configure_tile(desc_of("512x512 d64 f16"), device, long_sums).ok());
 }
 
