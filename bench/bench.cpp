@@ -184,7 +184,7 @@ Result<bool> run_checked(Context& context, const harness::Runnable& plan, harnes
 }  // namespace
 
 void set_shares(Row& row, const Peaks& peaks) {
-  const double compute_peak = peaks.compute_rate(row.kernel, name(row.type));
+  const double compute_peak = row.has_compute_peak() ? peaks.compute_rate(row.kernel, name(row.type)) : 0;
   const double memory_peak = peaks.memory_rate(row.work.bytes);
   row.compute_share = compute_peak > 0 ? row.flops_per_second() / compute_peak : 0;
   row.memory_share = memory_peak > 0 ? row.bytes_per_second() / memory_peak : 0;
@@ -198,6 +198,7 @@ Result<Row> measure_problem(const Runtime& runtime, const NamedProblem& named, c
   row.problem = to_string(named.problem);
   const bool is_matmul = named.problem.operation == Operation::kMatmul;
   row.type = is_matmul ? named.problem.matmul.b.type : named.problem.desc.query.type;
+  row.arithmetic_type = options.arithmetic_type;
   const bool is_users = options.score_function && named.problem.score == ScoreKind::kNone;
   row.has_score_function = is_users;
   row.work = count_work(named.problem);

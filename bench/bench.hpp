@@ -60,9 +60,10 @@ struct Row {
   Outcome outcome = Outcome::kFailed;
   std::string message;
   std::string kernel;
-  std::size_t kernel_index = 0;        ///< in Report::kernels
-  DataType type = DataType::kFloat32;  ///< of the query, or of the matrix b
-  bool has_score_function = false;     ///< of the user's own, which the problem does not name
+  std::size_t kernel_index = 0;                   ///< in Report::kernels
+  DataType type = DataType::kFloat32;             ///< of the query, or of the matrix b
+  DataType arithmetic_type = DataType::kFloat32;  ///< Options::arithmetic_type
+  bool has_score_function = false;                ///< of the user's own, which the problem does not name
   Work work;
   bool work_known = true;  ///< else `work` is empty, and there is no rate to tell
   Statistics time_ns;
@@ -75,7 +76,8 @@ struct Row {
   std::uint64_t host_before_bytes =
       0;  ///< resident before the problem: the program, the driver, what it compiled
   std::uint64_t host_peak_bytes = 0;  ///< resident memory at the most, without the check
-  double compute_share = 0;           ///< of the peak; above 1 is a bug of the measurement
+  /// Of the peak; above 1 is a bug of the measurement. 0 where none of the row's arithmetic is measured.
+  double compute_share = 0;
   double memory_share = 0;
   /// Of a backward pass: the forward pass of the same problem, by the kernel that the library chooses, right
   /// after it.
@@ -90,6 +92,8 @@ struct Row {
   }
   /// The time of a backward pass in units of its forward pass.
   [[nodiscard]] double times_forward() const { return forward_ns > 0 ? time_ns.median / forward_ns : 0; }
+  /// The peak of multiply-adds is that of float32, which float16 may exceed.
+  [[nodiscard]] bool has_compute_peak() const { return arithmetic_type == DataType::kFloat32; }
   [[nodiscard]] bool above_peak() const { return compute_share > 1 || memory_share > 1; }
 };
 

@@ -352,7 +352,7 @@ class Plot {
     part.width *= std::clamp(point.roof_share, 0.0, 1.0);
     canvas_.fill(whole, kGrid);
     canvas_.fill(part, kernel_color(point.kernel_index));
-    canvas_.text({kLimitColumn - 8, y}, console::percent(point.roof_share),
+    canvas_.text({kLimitColumn - 8, y}, point.limit.empty() ? "-" : console::percent(point.roof_share),
                  {12.5, kInk, false, TextAlign::kRight});
     canvas_.text({kLimitColumn, y}, canvas_.fitted(point.limit, soft, kTableRight - kLimitColumn), soft);
   }

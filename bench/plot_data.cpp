@@ -38,6 +38,7 @@ void add_roofs(const Peaks& peaks, PlotData& data) {
 
 std::string limit_of(const Row& row, const Peaks& peaks) {
   if (row.compute_share <= 0 && row.memory_share <= 0) return "";
+  if (!row.has_compute_peak()) return "";
   if (row.memory_share > row.compute_share)
     return peaks.memory_rate(row.work.bytes) > peaks.memory_rate(kBeyondCaches) ? "cache" : "memory";
   return peaks.compute_rate(row.kernel, vkattn::name(row.type)) > peaks.multiply_add.rate ? "matrix"
@@ -78,8 +79,8 @@ PlotData plot_data(const Report& report) {
     point.intensity = row.work.flops / row.work.bytes;
     point.flops_per_second = row.flops_per_second();
     point.median_ns = row.time_ns.median;
-    point.roof_share = std::max(row.compute_share, row.memory_share);
     point.limit = limit_of(row, report.peaks);
+    if (!point.limit.empty()) point.roof_share = std::max(row.compute_share, row.memory_share);
     data.points.push_back(std::move(point));
   }
   const std::size_t missing = report.rows.size() - data.points.size();

@@ -20,7 +20,7 @@ struct PlotPoint {
   double flops_per_second = 0;
   double median_ns = 0;
   double roof_share = 0;  ///< of the lowest roof over this point
-  std::string limit;      ///< which roof that is: memory, cache, multiply-add or matrix
+  std::string limit;      ///< which roof that is: memory, cache, multiply-add or matrix; empty: not known
 };
 
 /// A roof that the device was measured to reach.

@@ -144,6 +144,10 @@ std::string TextReport::head() const {
   if (report_.peaks.measured()) {
     text += peak_line("peaks", "multiply-add f32", flops_text(report_.peaks.multiply_add.rate),
                       report_.peaks.multiply_add.variant);
+    if (report_.options.arithmetic_type != DataType::kFloat32) {
+      text += console::labelled("", "float16 arithmetic may exceed multiply-add f32: no share of it is given",
+                                kLabelWidth, 0, kLineWidth);
+    }
     text += matrix_lines(report_.peaks) + memory_lines(report_.peaks);
   } else {
     text += console::labelled("peaks", "not measured", kLabelWidth);
@@ -194,12 +198,12 @@ std::string TextReport::figures(const Row& row) const {
   }
   const auto of_work = [&](const std::string& figure) { return row.work_known ? figure : std::string("-"); };
   text += "  " + pad_left(of_work(significant(row.flops_per_second() / flops_unit_)), 7);
-  const auto of_peak = [&](double share) {
-    return pad_left(report_.peaks.measured() ? of_work(console::percent(share)) : "-", 7);
+  const auto of_peak = [&](double share, bool is_known) {
+    return pad_left(report_.peaks.measured() && is_known ? of_work(console::percent(share)) : "-", 7);
   };
-  text += "  " + of_peak(row.compute_share);
+  text += "  " + of_peak(row.compute_share, row.has_compute_peak());
   text += "  " + pad_left(of_work(significant(row.bytes_per_second() * 1e-9)), 6);
-  text += "  " + of_peak(row.memory_share);
+  text += "  " + of_peak(row.memory_share, true);
   if (report_.kernels.size() < 2) return text + "  " + row.kernel;
   return text + "  " + pad_right(row.kernel, kernel_width_) + "  " + relative_time(row);
 }

@@ -44,12 +44,15 @@ Json peaks_json(const Peaks& peaks) {
 
 Json row_json(const Row& row, const Peaks& peaks) {
   const auto of_work = [&](double number) { return row.work_known ? Json(number) : Json(); };
-  const auto of_peak = [&](double share) { return peaks.measured() ? of_work(share) : Json(); };
+  const auto of_peak = [&](double share, bool is_known) {
+    return peaks.measured() && is_known ? of_work(share) : Json();
+  };
   Json json{{"name", row.name},
             {"problem", row.problem},
             {"outcome", name(row.outcome)},
             {"message", row.message},
             {"kernel", row.kernel},
+            {"arithmetic", vkattn::name(row.arithmetic_type)},
             {"flops", of_work(row.work.flops)},
             {"bytes", of_work(row.work.bytes)}};
   if (row.predicted_ns > 0) json["predicted_ms"] = to_ms(row.predicted_ns);
@@ -66,9 +69,9 @@ Json row_json(const Row& row, const Peaks& peaks) {
                    {"record_ns", row.record.median_ns},
                    {"record_allocations", row.record.allocations ? Json(*row.record.allocations) : Json()},
                    {"gflops_per_second", of_work(row.flops_per_second() * 1e-9)},
-                   {"share_of_compute_peak", of_peak(row.compute_share)},
+                   {"share_of_compute_peak", of_peak(row.compute_share, row.has_compute_peak())},
                    {"gbytes_per_second", of_work(row.bytes_per_second() * 1e-9)},
-                   {"share_of_memory_peak", of_peak(row.memory_share)},
+                   {"share_of_memory_peak", of_peak(row.memory_share, true)},
                    {"above_peak", row.above_peak()},
                    {"tensor_bytes", row.tensor_bytes},
                    {"host_before_bytes", row.host_before_bytes},
@@ -122,14 +125,13 @@ std::string to_json(const Report& report) {
 
 std::string to_csv(const Report& report) {
   std::string text =
-      "name,problem,outcome,message,kernel,runs,median_ms,p5_ms,p95_ms,min_ms,max_ms,record_ns,record_"
-      "allocations,gflops_per_second,"
-      "share_of_compute_peak,gbytes_per_second,share_of_memory_peak,predicted_ms,plan_ms,first_run_ms,check_"
-      "rows,"
+      "name,problem,outcome,message,kernel,arithmetic,runs,median_ms,p5_ms,p95_ms,min_ms,max_ms,record_ns,"
+      "record_allocations,gflops_per_second,share_of_compute_peak,gbytes_per_second,share_of_memory_peak,"
+      "predicted_ms,plan_ms,first_run_ms,check_rows,"
       "check_share_of_tolerance,forward_median_ms,tensor_bytes,host_peak_bytes,device\n";
   for (const Row& row : report.rows) {
-    for (const std::string& field :
-         {row.name, row.problem, std::string(name(row.outcome)), row.message, row.kernel}) {
+    for (const std::string& field : {row.name, row.problem, std::string(name(row.outcome)), row.message,
+                                     row.kernel, std::string(vkattn::name(row.arithmetic_type))}) {
       text += csv_field(field) + ",";
     }
     const bool measured = row.outcome == Outcome::kMeasured;
@@ -143,7 +145,7 @@ std::string to_csv(const Report& report) {
     add(measured && row.record.allocations, static_cast<double>(row.record.allocations.value_or(0)));
     const bool has_work = measured && row.work_known, has_peaks = has_work && report.peaks.measured();
     add(has_work, row.flops_per_second() * 1e-9);
-    add(has_peaks, row.compute_share);
+    add(has_peaks && row.has_compute_peak(), row.compute_share);
     add(has_work, row.bytes_per_second() * 1e-9);
     add(has_peaks, row.memory_share);
     for (const double time : {row.predicted_ns, row.plan_ns, row.first_run_ns}) add(time > 0, to_ms(time));

@@ -147,6 +147,7 @@ bench::Row measure_row(const Runtime& runtime, const bench::NamedProblem& named,
       bench::Row row;
       row.name = named.name;
       row.problem = to_string(named.problem);
+      row.arithmetic_type = options.arithmetic_type;
       row.outcome = bench::Outcome::kRefused;
       row.message = "this build compiles no score functions (CMake: VKATTN_BUILD_SCORE_FUNCTIONS)";
       return row;
@@ -320,7 +321,9 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
           "(none\n"
           "is given where a score function hides some) and are shown as shares of what this device was "
           "just\n"
-          "measured to reach. Outputs are checked before timing.\n\n"
+          "measured to reach, but FLOP/s of --arithmetic f16, as multiply-adds are measured in float32. "
+          "Outputs\n"
+          "are checked before timing.\n\n"
           "Examples:\n"
           "  vkattn bench --suite smoke\n"
           "  vkattn bench \"b1 hq32 hkv8 q1 kv4096 d128 f16\" \"b1 h8 1024x1024 d64 causal\" --repeat 100\n"

@@ -189,12 +189,13 @@ std::vector<std::string> write_listings(const std::vector<PipelineStatistics>& s
   return paths;
 }
 
-std::vector<KernelSupport> support(const Problem& problem, const Capabilities& device) {
+std::vector<KernelSupport> support(const Problem& problem, const Capabilities& device,
+                                   DataType arithmetic_type) {
   if (problem.operation == bench::Operation::kBackward) {
     return kernel_support(bench::with_all_gradients(problem.desc), device);
   }
   if (problem.operation == bench::Operation::kMatmul) return kernel_support(problem.matmul, device);
-  return kernel_support(problem.desc, device);
+  return kernel_support(problem.desc, device, arithmetic_type);
 }
 
 int show_kernels(const KernelsArguments& arguments, const Invocation& invocation) {
@@ -227,7 +228,7 @@ int show_kernels(const KernelsArguments& arguments, const Invocation& invocation
   found.kernel = plan.kernel_name();
   found.plan = plan.describe();
   found.pipelines = plan.pipelines();
-  found.kernels = support(problem, device);
+  found.kernels = support(problem, device, options.arithmetic_type);
   if (wanted) found.statistics = take(plan.statistics(!arguments.isa.empty()));
   print(arguments.json ? to_json_text(found, device, invocation) : to_text(found, arguments.stats));
   if (arguments.isa.empty()) return 0;

@@ -26,8 +26,9 @@ struct KernelSupport {
 };
 
 /// Every kernel of this build in the order of preference for the device, with the reason against each.
-/// Kernels left out at build time are listed too.
+/// Kernels left out at build time are listed too. For plans with that PlanOptions::arithmetic_type.
 [[nodiscard]] std::vector<KernelSupport> kernel_support(const AttentionDesc& desc,
-                                                        const Capabilities& capabilities);
+                                                        const Capabilities& capabilities,
+                                                        DataType arithmetic_type = DataType::kFloat32);
 
 }  // namespace vkattn

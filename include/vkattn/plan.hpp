@@ -52,7 +52,7 @@ struct PlanOptions {
   /// Use these block sizes or fail; needs `kernel`. Without: the tile table's.
   std::optional<TileSizes> tile;
   /// Measured block sizes: where a problem like this one was measured, they come before the tile table. Not
-  /// used where `tile` or another kernel is asked for.
+  /// used where `tile`, another kernel or float16 arithmetic is asked for: they are of float32 arithmetic.
   std::shared_ptr<const Tuning> tuning;
   /// Kernels that are passed over with these reasons; one that `kernel` asks for fails with its reason.
   std::vector<KernelRefusal> refusals;
@@ -62,9 +62,11 @@ struct PlanOptions {
   /// units. The others then also leave out the rows of V whose scores infinities in Q or K made -inf, which
   /// costs them a comparison for each score.
   bool strict_nonfinite = false;
-  /// kFloat16: products and short sums are float16, at twice the rate on GPUs without matrix units, within a
-  /// tolerance and limits of their own (docs/semantics.md, "float16 arithmetic"). For Q, K and V of float16,
-  /// by the kernel tile, on devices with shaderFloat16 and storageBuffer16BitAccess enabled; else refused.
+  /// kFloat16: products and short sums are float16, within a tolerance and limits of their own
+  /// (docs/semantics.md, "float16 arithmetic"), at up to twice the rate where a GPU multiplies pairs of
+  /// float16; docs/performance.md says which compilers make use of it. For Q, K and V of float16, by the
+  /// kernel tile, on devices with shaderFloat16 and storageBuffer16BitAccess enabled; else refused. So few
+  /// rows over many keys go to tile too, not to decode. `tuning` is not used.
   DataType arithmetic_type = DataType::kFloat32;
   /// Passed to pipeline creation; owned by the caller; may be null.
   VkPipelineCache pipeline_cache = {};

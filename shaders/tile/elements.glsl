@@ -10,6 +10,7 @@
 
 const bool kFloat16Arithmetic = VKATTN_FLOAT16_ARITHMETIC != 0;
 
+// Of elements that were float16 before, so that it is exact: packHalf2x16 may truncate.
 uvec2 packed_quad(vec4 elements) { return uvec2(packHalf2x16(elements.xy), packHalf2x16(elements.zw)); }
 
 #if VKATTN_FLOAT16_ARITHMETIC

@@ -141,7 +141,8 @@ Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& c
 
 }  // namespace detail
 
-std::vector<KernelSupport> kernel_support(const AttentionDesc& given, const Capabilities& capabilities) {
+std::vector<KernelSupport> kernel_support(const AttentionDesc& given, const Capabilities& capabilities,
+                                          DataType arithmetic_type) {
   const AttentionDesc desc = given.resolved();
   std::vector<KernelSupport> support;
   const Result<void> valid = validate(desc);
@@ -153,7 +154,9 @@ std::vector<KernelSupport> kernel_support(const AttentionDesc& given, const Capa
       support.push_back({kernel.name, valid.error().message});
       continue;
     }
-    auto config = detail::configure(kernel, desc, capabilities);
+    detail::SelectionRequest request;
+    request.arithmetic_type = arithmetic_type;
+    auto config = detail::configure(kernel, desc, capabilities, request);
     support.push_back({kernel.name, config ? std::string() : config.error().message});
   }
   return support;

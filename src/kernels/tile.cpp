@@ -109,12 +109,17 @@ std::string shader_of(const AttentionDesc& desc, const Capabilities& capabilitie
              : shader_for(desc, capabilities, "attention_tile", "attention_tile_words");
 }
 
+// In float16 a sum of scores is of half of the dims that are staged, and its tolerance of 16.
+bool has_long_sums(const TileSizes& tile) {
+  return tile.dims > VKATTN_TILE_MOST_SUM_DIMS;
+}
+
 Result<KernelConfig> configure(const AttentionDesc& desc, const Capabilities& capabilities, Tiles tiles,
                                const Elements& elements) {
   std::optional<Result<void>> fits;
   for (const TileSizes& candidate : tiles) {
     if (!is_possible(candidate)) continue;
-    if (elements.float16 && candidate.dims > VKATTN_TILE_MOST_SUM_DIMS) continue;
+    if (elements.float16 && has_long_sums(candidate)) continue;
     const TileSizes shape = for_value_dim(candidate, desc.value_dim);
     // Of float16 there is no form with shuffles, which would gain it 2 %.
     const std::uint32_t subgroup_size = elements.float16 ? 0 : reducing_subgroup_size(shape, capabilities);
@@ -161,6 +166,11 @@ Result<KernelConfig> configure_tile(const AttentionDesc& desc, const Capabilitie
 
 Result<KernelConfig> configure_tile_float16(const AttentionDesc& desc, const Capabilities& capabilities,
                                             Tiles tiles) {
+  if (!tiles.empty() && std::all_of(tiles.begin(), tiles.end(), has_long_sums)) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("float16 arithmetic takes at most ", VKATTN_TILE_MOST_SUM_DIMS,
+                         " dims; the block sizes are ", to_string(tiles.front()))};
+  }
   const bool packed = has_packed_keys(desc) && has_vector_loads(desc.query, query_extents(desc, 1));
   return configure(desc, capabilities, tiles, {packed, true});
 }

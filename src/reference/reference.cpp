@@ -219,7 +219,8 @@ Softmax compute_scores(const AttentionDesc& desc, const Inputs& inputs, const Ro
     softmax.sum += std::exp(score.masked - softmax.largest);
     if (!may_count(score.masked, score.masked_magnitude, softmax.largest)) continue;
     row.score_magnitude = std::max(row.score_magnitude, score.masked_magnitude);
-    row.product_magnitude = std::max(row.product_magnitude, score.scaled_magnitude);
+    row.product_magnitude =
+        std::max(row.product_magnitude, score.scaled_magnitude + std::abs(score.scored - score.capped));
     row.product_lost = std::max(row.product_lost, score.lost);
   }
   row.largest_weight = 1 / softmax.sum;
@@ -279,7 +280,8 @@ Row compute_row(const AttentionDesc& desc, const Inputs& inputs, RowIndex row) {
       result.output[d] += weight * value[d];
       result.value_magnitude[d] += weight * std::abs(value[d]);
       result.value_sum[d] += std::abs(value[d]);
-      if (relative * std::min(1.0, std::abs(value[d])) < kLeastFloat16) {
+      // Twice the least, as the probability that the kernel has may be smaller.
+      if (relative * std::min(1.0, std::abs(value[d])) < 2 * kLeastFloat16) {
         result.value_lost[d] += weight * std::abs(value[d]);
       }
     }

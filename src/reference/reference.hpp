@@ -46,8 +46,8 @@ struct Row {
   std::vector<double> value_sum;        ///< sum over visible j of |v_j|: what flushed weights may lose
 
   // Of float16 arithmetic. Of numbers below its least normal, f = 2^-14, nothing may be left.
-  double product_magnitude = 0;    ///< the largest of those j's |scale| * sum over d of |q[i,d]| * |k[j,d]|
-  double product_lost = 0;         ///< the largest part of it in products that may be lost
+  double product_magnitude = 0;  ///< A'_i: of those j's the largest product, with what a function adds to it
+  double product_lost = 0;       ///< the largest sum of those products that may be lost
   std::vector<double> value_lost;  ///< sum of w[i,j] * |v[j,d]| of those that may be lost, per value dim
   double largest_weight = 0;       ///< p of a key with the largest score, or of the sink
 

@@ -25,8 +25,10 @@ double score_tolerance(const AttentionDesc& desc) {
   return (16.0 + softcap_factor(desc) + std::sqrt(static_cast<double>(desc.head_dim))) * 0x1p-24;
 }
 
-/// Products that a float16 sum takes, in float16 arithmetic: of dims for a score, of keys for the output.
+/// Products that a float16 sum takes at most, in float16 arithmetic: of dims for a score, of keys for the
+/// output. At the least it takes 4 dims, and where a mask hides the others 2 keys.
 constexpr double kSumDims = 16, kSumKeys = 8;
+constexpr double kLeastSumDims = 4, kLeastSumKeys = 2;
 
 /// What a sum of so many products loses, as a share of their magnitudes: each product its rounding, and each
 /// partial sum its own, of which as many are up as down.
@@ -34,20 +36,27 @@ double float16_sum_tolerance(double products) {
   return (1.0 + std::sqrt(products)) * 0x1p-11;
 }
 
-/// What float16 arithmetic loses of a score: by rounding, and of small products and sums. A factor makes
+/// E_i, what float16 arithmetic loses of a score: by rounding, and of small products and sums. A factor makes
 /// scores of sums, as queries are scaled by a power of two.
 double float16_score_tolerance(const AttentionDesc& desc, const Row& row) {
   const double factor = std::max(2 * std::log(2.0), std::abs(static_cast<double>(desc.effective_scale())));
-  const double sums = 2 * std::ceil(static_cast<double>(desc.head_dim) / (2 * kSumDims));
+  const double sums = 2 * std::ceil(static_cast<double>(desc.head_dim) / (2 * kLeastSumDims));
   return float16_sum_tolerance(kSumDims) * row.product_magnitude + row.product_lost +
          sums * factor * kLeastFloat16;
 }
 
+/// The same as a share of a probability, which is its exponential. Finite, as it is multiplied by zeros too.
+double float16_probability_tolerance(const AttentionDesc& desc, const Row& row) {
+  constexpr double kAnythingGoes = 64;
+  return std::expm1(std::min(float16_score_tolerance(desc, row), kAnythingGoes));
+}
+
 /// The same of an element of the output.
 double float16_output_tolerance(const AttentionDesc& desc, const Row& row, std::size_t dim) {
-  const double sums = std::ceil(static_cast<double>(row.visible_keys) / kSumKeys) + 1;
+  const double sums = std::ceil(static_cast<double>(row.visible_keys) / kLeastSumKeys) + 1;
   const double dropped = desc.dropout == 0 ? 1 : 1 / (1 - static_cast<double>(desc.dropout));
-  return (float16_score_tolerance(desc, row) + float16_sum_tolerance(kSumKeys)) * row.value_magnitude[dim] +
+  return (float16_probability_tolerance(desc, row) + float16_sum_tolerance(kSumKeys)) *
+             row.value_magnitude[dim] +
          row.value_lost[dim] + sums * dropped * row.largest_weight * kLeastFloat16;
 }
 
@@ -86,7 +95,7 @@ double weight_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t 
   }
   // One score's error is not averaged over keys as that of the output is, so it counts here by itself.
   // The score is computed again in float32: of float16 arithmetic the weight has the error of the lse alone.
-  const double lse = arithmetic_type == DataType::kFloat16 ? float16_score_tolerance(desc, row) : 0;
+  const double lse = arithmetic_type == DataType::kFloat16 ? float16_probability_tolerance(desc, row) : 0;
   return (arithmetic_tolerance(desc, row) + score_tolerance(desc) * row.score_magnitude + lse) *
              row.weights[j] +
          0x1p-24;

@@ -26,7 +26,7 @@ class AttentionTest final : public SmallTestOf<AttentionPlan> {
   [[nodiscard]] std::string first_difference(TestBytes& tensors) const override {
     const HostTensors host =
         host_tensors([&](const TensorRow& row) -> auto& { return tensors[tensor_index(row.range)]; });
-    return detail::first_difference(plan().desc(), host, plan().probability_type());
+    return detail::first_difference(plan().desc(), host, plan().probability_type(), plan().arithmetic_type());
   }
 };
 
@@ -39,6 +39,7 @@ Result<AttentionPlan> small_plan(const Device& device, const AttentionPlan& plan
   options.tile = plan.tile();
   options.pipeline_cache = pipeline_cache;
   options.kv_splits = 1;
+  options.arithmetic_type = plan.arithmetic_type();
   const AttentionDesc desc = purpose == TestPurpose::kTime
                                  ? timed_problem(plan.desc(), compute_units(device.capabilities()))
                                  : small_problem(plan.desc());

@@ -133,23 +133,24 @@ PerTensor<std::vector<std::byte>> small_tensors(const AttentionDesc& desc) {
   return host;
 }
 
-std::string first_difference(const AttentionDesc& desc, const HostTensors& host, DataType probability_type) {
+std::string first_difference(const AttentionDesc& desc, const HostTensors& host, DataType probability_type,
+                             DataType arithmetic_type) {
   const reference::Inputs inputs{host};
   for (std::int64_t head = 0; head < desc.query_heads; ++head) {
     for (std::int64_t query = 0; query < desc.query_length; ++query) {
       const reference::Row row = reference::compute_row(desc, inputs, {0, head, query});
       const auto row_index = static_cast<std::size_t>(head * desc.query_length + query);
       const double lse = static_cast<double>(element(host.lse.bytes(), row_index, DataType::kFloat32));
-      std::string wrong = difference(lse, row.lse, reference::lse_tolerance(desc, row), "head ", head,
-                                     ", query ", query, ", lse");
+      std::string wrong = difference(lse, row.lse, reference::lse_tolerance(desc, row, arithmetic_type),
+                                     "head ", head, ", query ", query, ", lse");
       if (!wrong.empty()) return wrong;
       for (std::int64_t dim = 0; dim < desc.value_dim; ++dim) {
         const std::size_t index =
             row_index * static_cast<std::size_t>(desc.value_dim) + static_cast<std::size_t>(dim);
         const double got = static_cast<double>(element(host.output.bytes(), index, desc.output.type));
         wrong = difference(got, row.output[static_cast<std::size_t>(dim)],
-                           reference::output_tolerance(desc, row, dim, probability_type), "head ", head,
-                           ", query ", query, ", dim ", dim);
+                           reference::output_tolerance(desc, row, dim, probability_type, arithmetic_type),
+                           "head ", head, ", query ", query, ", dim ", dim);
         if (!wrong.empty()) return wrong;
       }
     }

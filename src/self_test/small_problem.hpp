@@ -29,8 +29,9 @@ inline constexpr std::uint32_t kSmallAlignment = 16;
 [[nodiscard]] PerTensor<std::vector<std::byte>> small_tensors(const AttentionDesc& desc);
 
 /// The first output that differs from the float64 reference by more than its tolerance, in words; empty where
-/// none does. For a batch of 1, BHSD.
+/// none does. For a batch of 1, BHSD. The types are those of the plan, which make the tolerance.
 [[nodiscard]] std::string first_difference(const AttentionDesc& desc, const HostTensors& host,
-                                           DataType probability_type);
+                                           DataType probability_type,
+                                           DataType arithmetic_type = DataType::kFloat32);
 
 }  // namespace vkattn::detail

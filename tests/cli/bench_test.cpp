@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "console.hpp"
+#include "plot_data.hpp"
 #include "report.hpp"
 #include "suites.hpp"
 #include "support/problem_text.hpp"
@@ -319,6 +320,36 @@ TEST(Report, JsonHasUnitsInItsNames) {
   EXPECT_FALSE(json["results"][1].contains("median_ms"));
   EXPECT_DOUBLE_EQ(json["results"][1]["predicted_ms"].get<double>(), 12000.0);
   EXPECT_DOUBLE_EQ(json["peaks"]["multiply_add_f32"]["flops_per_second"].get<double>(), 12.5e12);
+}
+
+// The peaks are those of float32.
+TEST(Report, Float16ArithmeticHasNoShareOfAPeak) {
+  bench::Report report = made_up_report();
+  report.rows.resize(1);
+  report.options.arithmetic_type = DataType::kFloat16;
+  bench::Row& row = report.rows.front();
+  row.kernel = "tile";
+  row.arithmetic_type = DataType::kFloat16;
+  row.time_ns = bench::summarize(std::array{1e3});  // faster than the peak
+  bench::set_shares(row, report.peaks);
+  EXPECT_EQ(row.compute_share, 0);
+  EXPECT_GT(row.memory_share, 0);
+  row.memory_share = 0.25;
+  EXPECT_FALSE(row.above_peak());
+  const bench::TextReport text(report, named_problems(report));
+  EXPECT_TRUE(has(text.head(), "float16 arithmetic may exceed multiply-add f32: no share of it is given"));
+  EXPECT_TRUE(has(text.row(row), "        -   ")) << text.row(row);
+  EXPECT_TRUE(has(text.row(row), "25 %")) << text.row(row);
+  const nlohmann::json json = nlohmann::json::parse(bench::to_json(report))["results"][0];
+  EXPECT_TRUE(json["share_of_compute_peak"].is_null()) << json;
+  EXPECT_DOUBLE_EQ(json["share_of_memory_peak"].get<double>(), 0.25);
+  EXPECT_FALSE(json["above_peak"].get<bool>());
+  EXPECT_EQ(json["arithmetic"], "f16");
+  const std::vector<std::string> lines = lines_of(bench::to_csv(report));
+  EXPECT_TRUE(has(lines.front(), ",kernel,arithmetic,runs,"));
+  EXPECT_TRUE(has(lines.back(), ",tile,f16,1,"));
+  EXPECT_EQ(bench::plot_data(report).points.at(0).limit, "");
+  EXPECT_EQ(bench::plot_data(report).points.at(0).roof_share, 0);
 }
 
 TEST(Report, BackwardPassesAreComparedWithTheirForwardPasses) {

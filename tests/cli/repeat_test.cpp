@@ -36,17 +36,23 @@ TEST_F(ToolOnDevice, AWrongBenchmarkCanBeRepeated) {
   write_file(folder_ / "my own.glsl",
              "float score(float s, Position p) { return fract(s * 1.0e9) * 50.0 * factor(0u); }\n");
   write_npy<float>(folder_ / "it's.npy", {1}, {1});
-  const ToolResult result = run(
-      "bench '8x200 d8' --kernel lane --score 'my own.glsl' --score-buffer \"factor=it's.npy\" --device '" +
-      device_name() + "' --max-seconds 7 --repeat 3 --no-peaks");
-  ASSERT_EQ(result.exit_code, 1) << result.out << result.err;
-  const std::string line = repeat_line(result.out);
-  for (const char* const part : {"bench \"8x200 d8\" --kernel lane --score '", "--score-buffer '",
-                                 "--device ", "--max-seconds 7", "--repeat 3", "--no-peaks"}) {
-    EXPECT_TRUE(has(line, part));
+  const std::string score = " --score 'my own.glsl' --score-buffer \"factor=it's.npy\"";
+  for (const char* const choice : {"\"8x200 d8\" --kernel lane", "\"8x200 d8 f16\" --kernel tile"}) {
+    const std::string arithmetic = has(choice, "f16") ? " --arithmetic f16" : "";
+    const ToolResult result = run("bench " + (choice + arithmetic) + score + " --device '" + device_name() +
+                                  "' --max-seconds 7 --repeat 3 --no-peaks");
+    if (has(result.out, "needs shaderFloat16")) continue;
+    ASSERT_EQ(result.exit_code, 1) << result.out << result.err;
+    const std::string line = repeat_line(result.out);
+    EXPECT_TRUE(has(line, "bench " + std::string(choice) + " --score '"));
+    for (const char* const part :
+         {"--score-buffer '", "--device ", "--max-seconds 7", "--repeat 3", "--no-peaks"}) {
+      EXPECT_TRUE(has(line, part));
+    }
+    EXPECT_TRUE(has(line, arithmetic));
+    const ToolResult again = run(line);
+    EXPECT_EQ(repeat_line(again.out), line) << again.err;
   }
-  const ToolResult again = run(line);
-  EXPECT_EQ(repeat_line(again.out), line) << again.err;
 }
 #endif
 

@@ -1,4 +1,8 @@
 // What the tile table and the kernels choose for families of GPUs, as if this device were one of them.
+#include <span>
+#include <utility>
+#include <vector>
+
 #include "gpu/support.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/tile_table.hpp"
@@ -37,6 +41,33 @@ TEST_F(FamiliesTest, EveryBlockOfTile) {
                   "h2 3x70 d33 dv17 softcap=4 window=20,20"})) {
       EXPECT_TRUE(runs_right(runtime(), problem, options)) << to_string(tile);
     }
+  }
+}
+
+// The same in float16 arithmetic, with the blocks that it has of its own. Sums of the output have 4 keys
+// where a block has no more.
+TEST_F(FamiliesTest, EveryBlockOfTileInFloat16) {
+  if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
+  std::vector<TileSizes> tiles = detail::all_tiles("tile");
+  for (const TileSizes& tile : detail::all_tiles(detail::kTileFloat16)) tiles.push_back(tile);
+  tiles.push_back({64, 0, 4, 1, 1, 16});
+  std::vector<std::pair<TileSizes, const char*>> all;
+  for (const TileSizes& tile : tiles) {
+    for (const char* problem : {"hq4 hkv2 70x75 d72 f16 causal lse", "37x133 d128 dv40 f16 kv_lengths=130",
+                                "h2 3x70 d33 dv17 f16 softcap=4 window=20,20"}) {
+      all.emplace_back(tile, problem);
+    }
+  }
+  using Pairs = std::span<const std::pair<TileSizes, const char*>>;
+  for (const auto& [tile, problem] : part_of(Pairs(all))) {
+    RunOptions options = on(detail::kVendorIntel, "tile");
+    options.tile = tile;
+    options.arithmetic_type = DataType::kFloat16;
+    const TileSizes given[] = {tile};
+    const auto fits = detail::configure_tile_float16(parsed("1x1 d8 f16").desc.resolved(),
+                                                     options.device->capabilities(), given);
+    if (!fits.ok() && fits.error().code == ErrorCode::kLimitExceeded) continue;  // shared memory
+    EXPECT_TRUE(runs_right(runtime(), problem, options)) << to_string(tile);
   }
 }
 

@@ -103,8 +103,9 @@ Result<std::size_t> poison_unseen(const Runtime& runtime, const harness::Problem
 }
 
 testing::AssertionResult hides(const Runtime& runtime, const std::string& text, const std::string& kernel,
-                               bool in_values, Bad bad) {
+                               bool in_values, Bad bad, DataType arithmetic = DataType::kFloat32) {
   RunOptions options{kernel};
+  options.arithmetic_type = arithmetic;
   options.prepare = [&](harness::ProblemRun& run) -> Result<void> {
     const AttentionDesc& desc = run.problem().desc;
     KeyRows seen;
@@ -144,6 +145,17 @@ TEST_P(Poison, HiddenFromAllRowsNeverLeaks) {
     if (!reason_against(runtime(), kernel(), text).empty()) continue;  // of matrix2
     const bool in_values = !on_matrices || text.find("e4m3") == std::string::npos;
     EXPECT_TRUE(hides(runtime(), text, kernel(), in_values, Bad::kNotANumber));
+  }
+}
+
+TEST_P(Poison, HiddenFromAllRowsNeverLeaksInFloat16) {
+  if (kernel() != "tile") GTEST_SKIP() << "it has no form with float16 arithmetic";
+  if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
+  for (const char* const words : part_of<const char*>(kHiding)) {
+    for (const Bad bad : {Bad::kNotANumber, Bad::kPlusInfinity, Bad::kMinusInfinity}) {
+      EXPECT_TRUE(hides(runtime(), sized(words, "d20 dv12 f16"), kernel(), true, bad, DataType::kFloat16))
+          << static_cast<int>(bad);
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // Score functions of the user's own, in every kernel, against the same functions in C++.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
 #include "gpu/score_support.hpp"
@@ -19,6 +20,21 @@ TEST_P(ScoreFunctions, EqualTheReference) {
   }
   EXPECT_TRUE(runs_right(runtime(), typed("b3 h2 40x75 d16 kv_lengths=0,33,75 causal align=3 lse", "bf16"),
                          options(both())));
+}
+
+// A function that multiplies scores multiplies what float16 lost of them.
+TEST_P(ScoreFunctions, EqualTheReferenceInFloat16) {
+  if (kernel() != "tile") GTEST_SKIP() << "it has no form with float16 arithmetic";
+  if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
+  RunOptions run = options(setup("float score(float s, Position p) { return 8.0 * s; }", {}, {},
+                                 [](double s, const reference::RowIndex&, std::int64_t) { return 8 * s; }));
+  run.arithmetic_type = DataType::kFloat16;
+  double largest = 0;
+  run.largest_share = &largest;
+  EXPECT_TRUE(runs_right(runtime(), "b2 hq4 hkv2 70x83 d64 f16 lse", run));
+  run.score = both();
+  EXPECT_TRUE(runs_right(runtime(), "b3 h2 40x75 d24 f16 kv_lengths=0,33,75 causal align=3 lse", run));
+  std::printf("at most %.2f of the tolerance\n", largest);
 }
 
 // Positions count in the whole problem, whatever part of it a dispatch sees.

@@ -70,6 +70,12 @@ class SelfTestTest : public GpuTest {
   }
 
   /// That the test's plan runs the same code: its outcome is kept by that.
+  static void expect_stands_for(const AttentionPlan& plan) {
+    const auto small = detail::small_plan(runtime().device(), plan, {}, TestPurpose::kResults);
+    ASSERT_TRUE(small.ok()) << small.error().message;
+    EXPECT_EQ(small->configuration(), plan.configuration());
+    EXPECT_EQ(small->arithmetic_type(), plan.arithmetic_type());
+  }
   static void expect_stands_for(const MatmulPlan& plan) {
     const auto small = detail::small_plan(runtime().device(), plan, {});
     ASSERT_TRUE(small.ok()) << small.error().message;
@@ -185,6 +191,19 @@ TEST_F(SelfTestTest, ConfigurationsTellTheModesOfTheDevice) {
       device_with([](Capabilities& c) { c.rounds_float16_to_nearest = !c.rounds_float16_to_nearest; }));
   for (std::size_t i = 0; i < own.size(); ++i) EXPECT_NE(own[i], other[i]);
   EXPECT_EQ(configurations(device_with([](Capabilities&) {})), own);
+}
+
+TEST_F(SelfTestTest, OfFloat16ArithmeticRunsInFloat16) {
+  if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
+  for (const char* const problem : {"h2 64x64 d32 f16 lse", "hq4 hkv2 9x80 d40 f16 causal softcap=5 lse"}) {
+    RunOptions options{"tile"};
+    options.arithmetic_type = DataType::kFloat16;
+    options.kv_splits = 1;  // as the test
+    const auto plan = tests::make_plan(runtime(), parsed(problem).desc, options);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    expect_stands_for(*plan);
+    expect_tells(SelfTest::create(runtime().device(), *plan));
+  }
 }
 
 /// The one buffer has places for alignments of 16 bytes.

@@ -333,6 +333,19 @@ TEST(CInterface, EachKindOfPlanTakesItsOptions) {
   EXPECT_TRUE(layer.deferred_compilation);
 }
 
+// As a version without its member had them: what lies there is not read.
+TEST(CInterface, OptionsWithoutArithmeticHaveFloat32) {
+  vkattn_plan_options options;
+  vkattn_plan_options_init(&options);
+  options.inner_splits = 5;
+  options.arithmetic_type = VKATTN_DATA_TYPE_FLOAT16;
+  EXPECT_EQ(c::plan_options(&options)->arithmetic_type, std::uint32_t{VKATTN_DATA_TYPE_FLOAT16});
+  options.struct_size = 128;
+  ASSERT_TRUE(c::plan_options(&options).ok());
+  EXPECT_EQ(c::plan_options(&options)->inner_splits, 5U);
+  EXPECT_EQ(c::plan_options(&options)->arithmetic_type, std::uint32_t{VKATTN_DATA_TYPE_FLOAT32});
+}
+
 TEST(CInterface, ParametersAreThoseOfCpp) {
   vkattn_error error;
   vkattn_error_init(&error);

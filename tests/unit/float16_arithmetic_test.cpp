@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/select.hpp"
@@ -19,6 +22,20 @@ Capabilities float16_gpu() {
   Capabilities device = made_up_gpu();
   device.subgroup_shuffle = device.shader_float16 = true;
   return device;
+}
+
+// A list of kernels says what plans say.
+TEST(Float16Arithmetic, KernelsAreListedForIt) {
+  for (const auto& [type, accepts] : {std::pair{DataType::kFloat32, true}, {DataType::kFloat16, false}}) {
+    for (const KernelSupport& support : kernel_support(desc_of("64x64 d64 f16"), float16_gpu(), type)) {
+      if (support.kernel == "tile") {
+        EXPECT_EQ(support.reason, "");
+      }
+      if (support.kernel == "lane") {
+        EXPECT_EQ(support.reason.empty(), accepts) << support.reason;
+      }
+    }
+  }
 }
 
 // By what it needs, in a sentence, also where the kernel is free.
@@ -49,8 +66,8 @@ TEST(Float16Arithmetic, IsRefusedByName) {
       has(refusal(without, "64x64 d64 f16", ""), "needs storageBuffer16BitAccess, which is not enabled"));
 }
 
-// Half of the shared memory, sums no longer than their tolerance says, and block sizes of its own where
-// others spill.
+// Less than three quarters of the shared memory, sums no longer than their tolerance says, and block sizes of
+// its own where others spill.
 TEST(Float16Arithmetic, HasFormsOfTile) {
   const Capabilities device = float16_gpu();
   const HostKernel float32{"tile", configure_tile}, float16{"tile", configure_tile_float16};
@@ -63,7 +80,9 @@ TEST(Float16Arithmetic, HasFormsOfTile) {
   EXPECT_EQ(float16.configured("512x512 d64 f16 mask=bytes", device).shader,
             "attention_tile_float16_features");
   const std::vector<TileSizes> long_sums{{256, 0, 16, 4, 4, 64}};
-  EXPECT_FALSE(configure_tile_float16(desc_of("512x512 d64 f16"), device, long_sums).ok());
+  const auto refused = configure_tile_float16(desc_of("512x512 d64 f16"), device, long_sums);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_TRUE(has(refused.error().message, "float16 arithmetic takes at most 32 dims"));
   EXPECT_TRUE(configure_tile(desc_of("512x512 d64 f16"), device, long_sums).ok());
 }
 
@@ -80,7 +99,8 @@ TEST(Float16Arithmetic, HasBlockSizesOfItsOwnOnIntel) {
   EXPECT_EQ(selection->config.tile, (TileSizes{256, 0, 16, 1, 4, 32}));
 }
 
-// docs/semantics.md, "float16 arithmetic", by hand: sums of 16 dims and of 8 keys, and what may be flushed.
+// docs/semantics.md, "float16 arithmetic", by hand: sums of 16 dims and of 8 keys, and what may be flushed of
+// sums of 4 and of 2.
 TEST(Float16Arithmetic, HasATolerance) {
   const AttentionDesc desc = desc_of("1x20 d64 dv1 f16 output=f32 lse");
   reference::Row row;
@@ -93,8 +113,8 @@ TEST(Float16Arithmetic, HasATolerance) {
   row.value_lost = {0.125};
   row.largest_weight = 0.5;
   const double least = 0x1p-14, unit = 0x1p-11;
-  const double score = 5 * unit * 3 + 0.25 + 4 * (2 * std::log(2.0)) * least;
-  const double output = (score + (1 + std::sqrt(8.0)) * unit) * 2 + 0.125 + 4 * 0.5 * least;
+  const double score = 5 * unit * 3 + 0.25 + 16 * (2 * std::log(2.0)) * least;
+  const double output = (std::expm1(score) + (1 + std::sqrt(8.0)) * unit) * 2 + 0.125 + 11 * 0.5 * least;
   const auto more = [](double in_float16, double in_float32) { return in_float16 - in_float32; };
   EXPECT_NEAR(more(reference::output_tolerance(desc, row, 0, DataType::kFloat16, DataType::kFloat16),
                    reference::output_tolerance(desc, row, 0, DataType::kFloat16)),
@@ -102,6 +122,32 @@ TEST(Float16Arithmetic, HasATolerance) {
   EXPECT_NEAR(
       more(reference::lse_tolerance(desc, row, DataType::kFloat16), reference::lse_tolerance(desc, row)),
       score, 1e-12);
+}
+
+// By hand. Queries are scaled by 0.5 = 2^-1 to 1 and 2^-3. What may be lost of scores is the product 2^-16 of
+// the first key, with 2^-3 in place of 0.25, and of the third its own 2^-15; of values the product 2^-14, and
+// all of the fourth key, whose weight is below 2^-13 of the largest.
+TEST(Float16Arithmetic, LosesSmallNumbersInTheReference) {
+  const std::vector<float> query{2, 0.25F};
+  const std::vector<float> key{1, 0x1p-13F, -1, 0, -0x1p-15F, 8, -10, 0};
+  const std::vector<float> value{1, 0x1p-14F, 1, 1, 1, 0.5F, 4, -4};
+  const AttentionDesc desc = desc_of("1x4 d2 dv2 scale=0.5 lse").resolved();
+  reference::Inputs inputs{HostTensors{.query = query, .key = key, .value = value}};
+  const reference::Row row = reference::compute_row(desc, inputs, {});
+  const double first = 1 + 0x1p-16;
+  const double sum = 1 + std::exp(-1 - first) + std::exp(1 - 0x1p-15 - first) + std::exp(-10 - first);
+  EXPECT_DOUBLE_EQ(row.lse, first + std::log(sum));
+  EXPECT_DOUBLE_EQ(row.product_magnitude, 10);
+  EXPECT_DOUBLE_EQ(row.product_lost, 0x1p-15);
+  EXPECT_DOUBLE_EQ(row.largest_weight, 1 / sum);
+  const double of_fourth = 4 * std::exp(-10 - first) / sum;
+  EXPECT_DOUBLE_EQ(row.value_lost[0], of_fourth);
+  EXPECT_DOUBLE_EQ(row.value_lost[1], 0x1p-14 / sum + of_fourth);
+  // A function that multiplies scores by 8 adds 7 of them: to the fourth 70.
+  inputs.score_hook = [](const reference::RowIndex&, std::int64_t, std::span<double> scores) {
+    for (double& score : scores) score *= 8;
+  };
+  EXPECT_DOUBLE_EQ(reference::compute_row(desc, inputs, {}).product_magnitude, 80);
 }
 
 }  // namespace

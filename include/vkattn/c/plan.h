@@ -83,6 +83,7 @@ typedef struct vkattn_plan_options {
   /** of attention and layers: PlanOptions::arithmetic_type, float32 or float16, with a tolerance of its own. Of a layer
       that of its attention in the forward pass */
   vkattn_data_type arithmetic_type;
+  uint32_t reserved; /**< 0 */
 } vkattn_plan_options;
 /** Sets struct_size, and every other member to its default. */
 VKATTN_API void vkattn_plan_options_init_sized(vkattn_plan_options* options, size_t bytes);
