@@ -51,13 +51,17 @@ double float16_probability_tolerance(const AttentionDesc& desc, const Row& row) 
   return std::expm1(std::min(float16_score_tolerance(desc, row), kAnythingGoes));
 }
 
-/// The same of an element of the output.
+/// What kept probabilities are multiplied by.
+double kept_factor(const AttentionDesc& desc) {
+  return desc.dropout == 0 ? 1 : 1 / (1 - static_cast<double>(desc.dropout));
+}
+
+/// The same as float16_probability_tolerance(), of an element of the output.
 double float16_output_tolerance(const AttentionDesc& desc, const Row& row, std::size_t dim) {
   const double sums = std::ceil(static_cast<double>(row.visible_keys) / kLeastSumKeys) + 1;
-  const double dropped = desc.dropout == 0 ? 1 : 1 / (1 - static_cast<double>(desc.dropout));
   return (float16_probability_tolerance(desc, row) + float16_sum_tolerance(kSumKeys)) *
              row.value_magnitude[dim] +
-         row.value_lost[dim] + sums * dropped * row.largest_weight * kLeastFloat16;
+         row.value_lost[dim] + sums * kept_factor(desc) * row.largest_weight * kLeastFloat16;
 }
 
 }  // namespace
@@ -75,8 +79,9 @@ double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t 
   const auto d = static_cast<std::size_t>(dim);
   // What is flushed: weights (beside a sink, or where the others meet zeros in V, they can all be tiny),
   // their products with values, and results.
-  const double flushed = kLeastNormal * (1.0 + static_cast<double>(row.visible_keys)) +
-                         least_weight(probability_type) * row.value_sum[d];
+  const double flushed =
+      kLeastNormal + kept_factor(desc) * (kLeastNormal * static_cast<double>(row.visible_keys) +
+                                          least_weight(probability_type) * row.value_sum[d]);
   return (arithmetic_tolerance(desc, row) + rounding_tolerance(probability_type)) * row.value_magnitude[d] +
          storage_tolerance(desc.output.type, std::abs(row.output[d])) + flushed +
          (arithmetic_type == DataType::kFloat16 ? float16_output_tolerance(desc, row, d) : 0);

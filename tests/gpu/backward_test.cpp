@@ -297,7 +297,7 @@ TEST_P(BackwardTest, BlocksOfOtherDevices) {
   std::vector<Case> cases = part_of<Case>({{kVendorArm, k40}, {kVendorArm, k64}});
   // Each of Mali's blocks for heads that are not wide, in every part. Not of matrices, whose code for GPUs
   // takes a CPU driver half a minute.
-  if (kernel() != "matrix") cases.emplace_back(kVendorArm, k100);
+  if (!on_matrices()) cases.emplace_back(kVendorArm, k100);
   for (const Case& each : part_of<Case>({{kVendorArm, k200},
                                          {kVendorArm, k400},
                                          {kVendorIntel, k40},
