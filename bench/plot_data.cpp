@@ -38,7 +38,7 @@ void add_roofs(const Peaks& peaks, PlotData& data) {
 
 std::string limit_of(const Row& row, const Peaks& peaks) {
   if (row.compute_share <= 0 && row.memory_share <= 0) return "";
-  if (!row.has_compute_peak()) return "";
+  if (!row.has_compute_peak()) return "";  // the other roof may be the lower one
   if (row.memory_share > row.compute_share)
     return peaks.memory_rate(row.work.bytes) > peaks.memory_rate(kBeyondCaches) ? "cache" : "memory";
   return peaks.compute_rate(row.kernel, vkattn::name(row.type)) > peaks.multiply_add.rate ? "matrix"

@@ -321,7 +321,7 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
           "(none\n"
           "is given where a score function hides some) and are shown as shares of what this device was "
           "just\n"
-          "measured to reach, but FLOP/s of --arithmetic f16, as multiply-adds are measured in float32. "
+          "measured to reach, except FLOP/s with --arithmetic f16: multiply-adds are measured in float32. "
           "Outputs\n"
           "are checked before timing.\n\n"
           "Examples:\n"

@@ -1,6 +1,6 @@
 # GLSL to SPIR-V at build time. shaders/binaries.cmake lists every binary with vkattn_shader();
 # vkattn_add_shader_library() compiles the binaries of one set, makes each smaller with spirv-opt where that is
-# installed (-DVKATTN_SPIRV_OPT= does without), validates it with spirv-val, and embeds it.
+# installed (-DVKATTN_SPIRV_OPT=OFF does without), validates it with spirv-val, and embeds it.
 # A binary whose GLSL extensions this compiler lacks is left out, and the summary says which and why; so are those that
 # options leave out. With VKATTN_PREBUILT_SHADERS binaries come from there, and nothing is compiled.
 
@@ -153,7 +153,9 @@ function(vkattn_embed_shader NAME NAMESPACE OUT)
   set(spv ${base}.spv)
   list(TRANSFORM DEFINES PREPEND -D)
   set(optimize "")
+  set(tools ${VKATTN_GLSLANG})
   if(VKATTN_SPIRV_OPT)
+    list(APPEND tools ${VKATTN_SPIRV_OPT})
     set(passes ${vkattn_spirv_passes})
     if(FEATURES MATCHES "cooperativeMatrix")
       set(passes ${vkattn_matrix_spirv_passes})
@@ -170,7 +172,7 @@ function(vkattn_embed_shader NAME NAMESPACE OUT)
             --depfile ${spv}.d -o ${spv} ${FILE}
     ${optimize}
     ${validate}
-    DEPENDS ${FILE} ${VKATTN_GLSLANG} ${VKATTN_SPIRV_OPT}
+    DEPENDS ${FILE} ${tools}
     DEPFILE ${spv}.d
     COMMENT "Compiling shader ${NAME}"
     VERBATIM)

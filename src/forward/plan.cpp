@@ -57,7 +57,7 @@ std::optional<Choice> tuned_choice(const PlanState& plan, std::vector<std::strin
     return std::nullopt;
   };
   // In float16 other blocks are the fastest (kTileFloat16).
-  if (options.arithmetic_type != DataType::kFloat32) return cannot("that was in float32 arithmetic");
+  if (options.arithmetic_type != DataType::kFloat32) return cannot("it was measured in float32 arithmetic");
   // Of a file made by hand nothing is used that no test has seen.
   const std::vector<TileSizes> known = all_tiles(tuned->best.kernel);
   if (std::find(known.begin(), known.end(), tuned->best.tile) == known.end()) {

@@ -156,7 +156,8 @@ class BackwardPass {
       gradients_.key.add_product(key_first + d, pair.product, q,
                                  in_column * std::abs(q) + kLeastNormal * (1 + std::abs(q)), rounding);
     }
-    const double weight = (probability_tolerance() + sum_tolerance(rows)) * pair.weight + kLeastNormal;
+    const double flushed = std::max(1.0, dropout_factor(key)) * kLeastNormal;
+    const double weight = (probability_tolerance() + sum_tolerance(rows)) * pair.weight + flushed;
     gradients_.value.note_factor(key_row, pair.weight);
     const auto value_first = key_row * value_.size();
     for (std::size_t d = 0; d < value_.size(); ++d) {

@@ -35,8 +35,8 @@ struct GlslText {
 };
 
 /// Does what directives say and puts macros in, without include files. What comes out has directives only of
-/// a kind that a compiler reads: #version, #extension, #pragma, #line. `name` is that of the messages' file. No
-/// line may go on with the next: glslang throws where one does so after a macro's name.
+/// a kind that a compiler reads: #version, #extension, #pragma, #line. `name` is that of the messages' file.
+/// No line may go on with the next: glslang throws where one does so after a macro's name.
 [[nodiscard]] GlslText preprocess_glsl(const std::string& text, const std::string& name);
 
 /// Compiles one compute shader; its other include files are the embedded ones. From any thread.

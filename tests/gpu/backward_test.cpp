@@ -307,6 +307,7 @@ TEST_P(BackwardTest, BlocksOfOtherDevices) {
                                          {kVendorIntel, k400}})) {
     cases.push_back(each);
   }
+  int plans = 0;
   for (const auto& [vendor, text] : cases) {
     SCOPED_TRACE(text);
     const Device device = device_with([vendor = vendor](Capabilities& c) {
@@ -326,7 +327,9 @@ TEST_P(BackwardTest, BlocksOfOtherDevices) {
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     ASSERT_TRUE(run->execute(*plan).ok());
     largest_share(*run, plan->describe());
+    ++plans;
   }
+  if (plans == 0) GTEST_SKIP() << "of these problems the device takes none";
 }
 
 class BackwardOnMatrices : public BackwardTest {};

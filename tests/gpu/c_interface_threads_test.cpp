@@ -129,7 +129,8 @@ struct ThrowingWorkers {
     if (workers.taken++ < 2) {
       workers.threads.emplace_back([job, data] {
         while (!has_thrown) std::this_thread::yield();
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // so that a prewarm that does not wait is noticed
+        // So that a prewarm that does not wait is noticed.
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
         job(data);
       });
       return;

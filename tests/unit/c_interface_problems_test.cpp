@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <limits>
 #include <string>
 #include <vector>
@@ -340,7 +341,7 @@ TEST(CInterface, OptionsWithoutArithmeticHaveFloat32) {
   options.inner_splits = 5;
   options.arithmetic_type = VKATTN_DATA_TYPE_FLOAT16;
   EXPECT_EQ(c::plan_options(&options)->arithmetic_type, std::uint32_t{VKATTN_DATA_TYPE_FLOAT16});
-  options.struct_size = 128;
+  options.struct_size = offsetof(vkattn_plan_options, arithmetic_type);
   ASSERT_TRUE(c::plan_options(&options).ok());
   EXPECT_EQ(c::plan_options(&options)->inner_splits, 5U);
   EXPECT_EQ(c::plan_options(&options)->arithmetic_type, std::uint32_t{VKATTN_DATA_TYPE_FLOAT32});

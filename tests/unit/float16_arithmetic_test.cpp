@@ -27,14 +27,18 @@ Capabilities float16_gpu() {
 // A list of kernels says what plans say.
 TEST(Float16Arithmetic, KernelsAreListedForIt) {
   for (const auto& [type, accepts] : {std::pair{DataType::kFloat32, true}, {DataType::kFloat16, false}}) {
+    int seen = 0;
     for (const KernelSupport& support : kernel_support(desc_of("64x64 d64 f16"), float16_gpu(), type)) {
       if (support.kernel == "tile") {
         EXPECT_EQ(support.reason, "");
+        ++seen;
       }
       if (support.kernel == "lane") {
         EXPECT_EQ(support.reason.empty(), accepts) << support.reason;
+        ++seen;
       }
     }
+    EXPECT_EQ(seen, 2);
   }
 }
 
@@ -82,7 +86,8 @@ TEST(Float16Arithmetic, HasFormsOfTile) {
   const std::vector<TileSizes> long_sums{{256, 0, 16, 4, 4, 64}};
   const auto refused = configure_tile_float16(desc_of("512x512 d64 f16"), device, long_sums);
   ASSERT_FALSE(refused.ok());
-  EXPECT_TRUE(has(refused.error().message, "float16 arithmetic takes at most 32 dims"));
+  EXPECT_TRUE(
+      has(refused.error().message, "float16 arithmetic takes block sizes with at most 32 dims at a time"));
   EXPECT_TRUE(configure_tile(desc_of("512x512 d64 f16"), device, long_sums).ok());
 }
 

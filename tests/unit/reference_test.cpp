@@ -199,14 +199,16 @@ TEST(Tolerance, GrowsWithLengthScoresAndValues) {
 }
 
 TEST(Tolerance, Float16LosesSmallWeights) {
-  const Problem problem = parsed("1x64 d4 dv1");
   Row row;
   row.output = {0.0};
   row.value_magnitude = {0.0};  // leaves what is flushed
   row.value_sum = {2.0};
-  const auto tolerance = [&](DataType type) {
-    return reference::output_tolerance(problem.desc, row, 0, type);
+  const auto tolerance = [&](DataType type, const char* text = "1x64 d4 dv1") {
+    return reference::output_tolerance(parsed(text).desc, row, 0, type);
   };
+  // What is kept is doubled.
+  EXPECT_EQ(tolerance(DataType::kFloat32, "1x64 d4 dv1 dropout=0.5"), 0x5p-126);
+  EXPECT_DOUBLE_EQ(tolerance(DataType::kFloat16, "1x64 d4 dv1 dropout=0.5"), 0x1p-30);
   EXPECT_EQ(tolerance(DataType::kFloat32), 0x3p-126);
   EXPECT_EQ(tolerance(DataType::kBfloat16), 0x3p-126) << "its exponents are those of float32";
   EXPECT_DOUBLE_EQ(tolerance(DataType::kFloat16), 0x1p-31);
