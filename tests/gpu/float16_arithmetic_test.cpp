@@ -172,7 +172,7 @@ TEST_F(Float16Arithmetic, MeasuredBlockSizesAreOfFloat32) {
   const auto plan = AttentionPlan::create(runtime().device(), desc, options);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->tile(), by_table->tile());
-  EXPECT_NE(plan->describe().find("in a file: that was in float32 arithmetic"), std::string::npos)
+  EXPECT_NE(plan->describe().find("in a file: it was measured in float32 arithmetic"), std::string::npos)
       << plan->describe();
   options.arithmetic_type = DataType::kFloat32;
   EXPECT_EQ(AttentionPlan::create(runtime().device(), desc, options)->tile(), measured);
