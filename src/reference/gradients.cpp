@@ -39,6 +39,7 @@ TensorExtents mask_extents(const AttentionDesc& desc, const Strides& strides) {
 
 /// The gradient of one key's score, and of what it is made of.
 struct PairGradient {
+  double kept = 0;       ///< what dropout makes of a probability of 1
   double weight = 0;     ///< w[i,j]
   double score = 0;      ///< of s[i,j]
   double product = 0;    ///< of <q, k>
@@ -101,7 +102,7 @@ class BackwardPass {
     position.batch_head = static_cast<std::uint32_t>(row_.batch * desc_.query_heads + row_.head);
     position.query = static_cast<std::uint32_t>(row_.query);
     position.key = static_cast<std::uint32_t>(key);
-    return is_kept(position, desc_.dropout) ? 1 / (1 - static_cast<double>(desc_.dropout)) : 0;
+    return is_kept(position, desc_.dropout) ? kept_factor(desc_.dropout) : 0;
   }
 
   /// Of the key whose vectors are key_ and value_.
@@ -110,6 +111,7 @@ class BackwardPass {
     const double probability = forward_.weights[static_cast<std::size_t>(key)];
     const double kept = dropout_factor(key);
     const double of_weight = sum_of_products(grad_output_, value_);
+    pair.kept = kept;
     pair.weight = probability * kept;
     pair.score = probability * (kept * of_weight - delta_);
     const double scale = static_cast<double>(desc_.effective_scale());
@@ -156,7 +158,7 @@ class BackwardPass {
       gradients_.key.add_product(key_first + d, pair.product, q,
                                  in_column * std::abs(q) + kLeastNormal * (1 + std::abs(q)), rounding);
     }
-    const double flushed = std::max(1.0, dropout_factor(key)) * kLeastNormal;
+    const double flushed = std::max(1.0, pair.kept) * kLeastNormal;
     const double weight = (probability_tolerance() + sum_tolerance(rows)) * pair.weight + flushed;
     gradients_.value.note_factor(key_row, pair.weight);
     const auto value_first = key_row * value_.size();

@@ -241,7 +241,7 @@ double dropout_factor(const AttentionDesc& desc, const Inputs& inputs, const Row
   position.batch_head = static_cast<std::uint32_t>(row.batch * desc.query_heads + row.head);
   position.query = static_cast<std::uint32_t>(row.query);
   position.key = static_cast<std::uint32_t>(key);
-  return is_kept(position, desc.dropout) ? 1 / (1 - static_cast<double>(desc.dropout)) : 0;
+  return is_kept(position, desc.dropout) ? kept_factor(desc.dropout) : 0;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "reference/gradients.hpp"
+#include "reference/philox.hpp"
 #include "reference/reference.hpp"
 #include "reference/storage_tolerance.hpp"
 
@@ -51,17 +52,12 @@ double float16_probability_tolerance(const AttentionDesc& desc, const Row& row) 
   return std::expm1(std::min(float16_score_tolerance(desc, row), kAnythingGoes));
 }
 
-/// What kept probabilities are multiplied by.
-double kept_factor(const AttentionDesc& desc) {
-  return desc.dropout == 0 ? 1 : 1 / (1 - static_cast<double>(desc.dropout));
-}
-
 /// The same as float16_probability_tolerance(), of an element of the output.
 double float16_output_tolerance(const AttentionDesc& desc, const Row& row, std::size_t dim) {
   const double sums = std::ceil(static_cast<double>(row.visible_keys) / kLeastSumKeys) + 1;
   return (float16_probability_tolerance(desc, row) + float16_sum_tolerance(kSumKeys)) *
              row.value_magnitude[dim] +
-         row.value_lost[dim] + sums * kept_factor(desc) * row.largest_weight * kLeastFloat16;
+         row.value_lost[dim] + sums * kept_factor(desc.dropout) * row.largest_weight * kLeastFloat16;
 }
 
 }  // namespace
@@ -80,8 +76,8 @@ double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t 
   // What is flushed: weights (beside a sink, or where the others meet zeros in V, they can all be tiny),
   // their products with values, and results.
   const double flushed =
-      kLeastNormal + kept_factor(desc) * (kLeastNormal * static_cast<double>(row.visible_keys) +
-                                          least_weight(probability_type) * row.value_sum[d]);
+      kLeastNormal + kept_factor(desc.dropout) * (kLeastNormal * static_cast<double>(row.visible_keys) +
+                                                  least_weight(probability_type) * row.value_sum[d]);
   return (arithmetic_tolerance(desc, row) + rounding_tolerance(probability_type)) * row.value_magnitude[d] +
          storage_tolerance(desc.output.type, std::abs(row.output[d])) + flushed +
          (arithmetic_type == DataType::kFloat16 ? float16_output_tolerance(desc, row, d) : 0);
