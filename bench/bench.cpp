@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "host_memory.hpp"
@@ -113,23 +114,55 @@ struct Bound {
   }
 };
 
+constexpr double kBatchNs = 50e6;  // of executions in one submission
+
+/// How many executions of so many nanoseconds each one submission has.
+std::uint32_t batch_size(double each_ns, double most) {
+  return static_cast<std::uint32_t>(std::clamp(std::floor(kBatchNs / each_ns), 1.0, most));
+}
+
+/// How long a GPU has to be busy before it is timed: as long as it idled, within bounds. While the host makes
+/// data and checks results clocks fall, an H100's to a fifth, and rise again in the course of a second.
+double warm_up_ns(Clock::time_point last_busy) {
+  constexpr double kLeast = 0.1e9;
+  constexpr double kMost = 1.5e9;
+  return std::clamp(nanoseconds_since(last_busy), kLeast, kMost);
+}
+
+/// Executes until the device's clocks are up. Gives the time of an execution, with its submission.
+Result<double> warm_up(const Runtime& runtime, const std::function<void(VkCommandBuffer)>& record,
+                       double budget_ns) {
+  static Clock::time_point last_busy;  // long ago, where nothing was timed yet
+  constexpr double kMostExecutions = 1000;
+  const bool has_clocks = !runtime.device().capabilities().is_cpu();
+  const double busy_ns = has_clocks ? std::min(warm_up_ns(last_busy), budget_ns / 4) : 0.0;
+  const auto start = Clock::now();
+  std::uint32_t batch = 1;
+  while (true) {
+    const auto batch_start = Clock::now();
+    const Result<std::vector<double>> times = runtime.execute(record, batch);
+    if (!times.ok()) return times.error();
+    last_busy = Clock::now();
+    if (nanoseconds_since(start) >= busy_ns) return nanoseconds_since(batch_start) / batch;
+    batch = batch_size(times->back(), kMostExecutions);
+  }
+}
+
 /// Warm-up, then timed executions in batches, so that progress shows and the budget holds.
 Result<Statistics> time_runs(const Context& context, const Bound& bound, double budget_ns) {
   const Runtime& runtime = context.runtime;
   auto record = [&](VkCommandBuffer commands) { bound.plan.record(commands, bound.bindings); };
   const auto start = Clock::now();
-  const Result<std::vector<double>> warm = runtime.execute(record, 1);
-  if (!warm.ok()) return warm.error();
-  const double each_ns = nanoseconds_since(start);  // with submission: what the budget pays
-  const std::uint32_t repeats = affordable_repeats(context.options, budget_ns - each_ns, each_ns);
+  const Result<double> each_ns = warm_up(runtime, record, budget_ns);
+  if (!each_ns.ok()) return each_ns.error();
+  const std::uint32_t repeats =
+      affordable_repeats(context.options, budget_ns - nanoseconds_since(start), *each_ns);
 
-  constexpr double kBatchNs = 50e6;
   std::vector<double> samples;
   while (samples.size() < repeats) {
     context.report(static_cast<double>(samples.size()) / repeats, "timing");
     const auto left = static_cast<double>(repeats - samples.size());
-    const auto batch =
-        static_cast<std::uint32_t>(std::clamp(std::floor(kBatchNs / warm->front()), 1.0, left));
+    const std::uint32_t batch = batch_size(*each_ns, left);
     const Result<std::vector<double>> times = runtime.execute(record, batch);
     if (!times.ok()) return times.error();
     samples.insert(samples.end(), times->begin(), times->end());

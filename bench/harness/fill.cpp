@@ -1,8 +1,12 @@
 // Filling: see fill.hpp.
 #include "harness/fill.hpp"
 
+#include <algorithm>
 #include <array>
+#include <future>
 #include <limits>
+#include <thread>
+#include <vector>
 
 #include "harness/quantise.hpp"
 #include "harness/row_map.hpp"
@@ -107,6 +111,53 @@ class MaskData {
   std::uint64_t value_stream_;
 };
 
+/// Elements of a tensor, and where they lie.
+struct EncodedPart {
+  struct Run {
+    std::int64_t byte = 0;  // of the tensor
+    std::size_t first = 0;  // of `bytes`
+    std::size_t size = 0;
+  };
+  std::vector<Run> runs;
+  std::vector<std::byte> bytes;
+
+  void add(std::int64_t byte, std::span<const std::byte> element) {
+    const bool follows =
+        !runs.empty() && runs.back().byte + static_cast<std::int64_t>(runs.back().size) == byte;
+    if (!follows) runs.push_back({byte, bytes.size(), 0});
+    runs.back().size += element.size();
+    bytes.insert(bytes.end(), element.begin(), element.end());
+  }
+};
+
+/// Elements that one thread makes at a time.
+constexpr std::int64_t kPartElements = std::int64_t{1} << 18U;
+
+/// What it takes to make any part of a tensor.
+struct TensorPart {
+  const Problem& problem;
+  TensorRole role;
+  const SmallInputs& inputs;
+  Keys keys;
+  TensorShape shape;
+  RowMap rows;
+
+  [[nodiscard]] EncodedPart encode(const AddressOrder& order, std::int64_t first, std::int64_t end) const {
+    const bool leaves_out = keys == Keys::kBeforeAppend && role != TensorRole::kQuery;
+    const std::int64_t size = block_bytes(shape.desc.type);
+    Encoder encoder(problem, role, inputs, shape.desc.type);
+    EncodedPart part;
+    part.bytes.reserve(static_cast<std::size_t>((end - first) * order.line_length() * size));
+    order.for_each(first, end, [&](std::int64_t offset, const Position& p) {
+      const auto place = rows.at(p.batch, p.row);
+      if (!place.has_value()) return;
+      if (leaves_out && is_appended(problem, place->batch, place->row)) return;
+      part.add(offset * size, encoder.encode({place->batch, p.head, place->row, p.dim}));
+    });
+    return part;
+  }
+};
+
 TensorShape shape_of_role(const AttentionDesc& desc, TensorRole role) {
   if (role == TensorRole::kQuery) return query_shape(desc);
   return role == TensorRole::kKey ? key_shape(desc) : value_shape(desc);
@@ -116,17 +167,28 @@ TensorShape shape_of_role(const AttentionDesc& desc, TensorRole role) {
 
 void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inputs, const PutElement& put,
                  Keys keys) {
-  const bool leaves_out = keys == Keys::kBeforeAppend && role != TensorRole::kQuery;
   const TensorShape shape = in_blocks(shape_of_role(problem.desc, role));
-  const RowMap rows(problem, inputs, role);
-  Encoder encoder(problem, role, inputs, shape.desc.type);
-  const std::int64_t size = block_bytes(shape.desc.type);
-  AddressOrder(shape).for_each([&](std::int64_t offset, const Position& p) {
-    const auto place = rows.at(p.batch, p.row);
-    if (!place.has_value()) return;
-    if (leaves_out && is_appended(problem, place->batch, place->row)) return;
-    put(offset * size, encoder.encode({place->batch, p.head, place->row, p.dim}));
-  });
+  const TensorPart whole{problem, role, inputs, keys, shape, RowMap(problem, inputs, role)};
+  const AddressOrder order(shape);
+  const std::int64_t lines = order.line_count();
+  const std::int64_t step =
+      std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, order.line_length()));
+  const std::int64_t threads = std::max(1U, std::thread::hardware_concurrency());
+  for (std::int64_t first = 0; first < lines; first += threads * step) {
+    std::vector<std::future<EncodedPart>> parts;
+    const std::int64_t end = std::min(lines, first + threads * step);
+    // A tensor of one part needs no thread.
+    const auto policy = end - first <= step ? std::launch::deferred : std::launch::async;
+    for (std::int64_t line = first; line < end; line += step) {
+      parts.push_back(
+          std::async(policy, [&, line] { return whole.encode(order, line, std::min(end, line + step)); }));
+    }
+    for (std::future<EncodedPart>& part : parts) {
+      const EncodedPart encoded = part.get();
+      const std::span<const std::byte> bytes(encoded.bytes);
+      for (const EncodedPart::Run& run : encoded.runs) put(run.byte, bytes.subspan(run.first, run.size));
+    }
+  }
 }
 
 void fill_mask(const Problem& problem, const PutElement& put) {

@@ -12,14 +12,16 @@
 
 namespace vkattn::harness {
 
-/// Takes an element, or a block of a block format, at a byte counted from the tensor's first element.
-using PutElement = std::function<void(std::int64_t byte, std::span<const std::byte> element)>;
+/// Takes elements, or blocks of a block format, that lie one after the other from a byte on that is counted
+/// from the tensor's first element.
+using PutElement = std::function<void(std::int64_t byte, std::span<const std::byte> elements)>;
 
 /// Which keys: all, or those that a cache holds before the problem's append.
 enum class Keys { kAll, kBeforeAppend };
 
 /// Gives each element of Q, K or V that belongs to the problem, lowest address first. Rows of memory that
-/// hold no row of the problem are left out.
+/// hold no row of the problem are left out. Large tensors are made by a thread for each processor; `put` is
+/// called by the caller's alone.
 void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inputs, const PutElement& put,
                  Keys keys = Keys::kAll);
 

@@ -94,22 +94,34 @@ class AddressOrder {
     return true;
   }
 
+  /// Elements along the innermost dimension are a line.
+  /// @{
+  [[nodiscard]] std::int64_t line_count() const {
+    return axes_[0].extent * axes_[1].extent * axes_[2].extent;
+  }
+  [[nodiscard]] std::int64_t line_length() const { return axes_[3].extent; }
+  /// @}
+
   /// Calls visit(offset in elements, position) for each element in memory, lowest address first.
   template <class Visit>
   void for_each(Visit visit) const {
+    for_each(0, line_count(), visit);
+  }
+
+  /// The same for the lines from `first` to before `end`.
+  template <class Visit>
+  void for_each(std::int64_t first, std::int64_t end, Visit visit) const {
     std::array<std::int64_t, 4> index{};
-    for (std::int64_t a = 0; a < axes_[0].extent; ++a) {
-      index[axes_[0].position] = a;
-      for (std::int64_t b = 0; b < axes_[1].extent; ++b) {
-        index[axes_[1].position] = b;
-        for (std::int64_t c = 0; c < axes_[2].extent; ++c) {
-          index[axes_[2].position] = c;
-          std::int64_t offset = a * axes_[0].stride + b * axes_[1].stride + c * axes_[2].stride;
-          for (std::int64_t d = 0; d < axes_[3].extent; ++d, offset += axes_[3].stride) {
-            index[axes_[3].position] = d;
-            visit(offset, Position{index[0], index[1], index[2], index[3]});
-          }
-        }
+    for (std::int64_t line = first; line < end; ++line) {
+      std::int64_t rest = line;
+      std::int64_t offset = 0;
+      for (std::size_t axis = 3; axis-- > 0; rest /= axes_[axis].extent) {
+        index[axes_[axis].position] = rest % axes_[axis].extent;
+        offset += index[axes_[axis].position] * axes_[axis].stride;
+      }
+      for (std::int64_t d = 0; d < axes_[3].extent; ++d, offset += axes_[3].stride) {
+        index[axes_[3].position] = d;
+        visit(offset, Position{index[0], index[1], index[2], index[3]});
       }
     }
   }
