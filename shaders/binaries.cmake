@@ -29,8 +29,8 @@ vkattn_form(matrix2 TARGET_ENV vulkan1.3 GLSL_EXTENSIONS GL_NV_cooperative_matri
             DEVICE_FEATURES maintenance4 cooperativeMatrixFlexibleDimensions cooperativeMatrixReductions
                             cooperativeMatrixConversions cooperativeMatrixPerElementOperations)
 vkattn_form(workgroup DEVICE_FEATURES cooperativeMatrixTensorAddressing cooperativeMatrixWorkgroupScope)
-# Matrices of subgroup scope, loaded element by element, for CPU implementations.
-vkattn_form(elements DEFINES VKATTN_MATRIX2_ELEMENTS=1)
+# Matrices of subgroup scope, from shared memory.
+vkattn_form(staged DEFINES VKATTN_MATRIX2_STAGED=1)
 
 # Each kernel twice: _features adds the bindings of masks, caches, lengths and the like, which problems without need
 # not have.
@@ -55,7 +55,9 @@ attention(matrix_loops          matrix/attention_matrix.comp   FORM 16bit matrix
 attention(matrix_bfloat16       matrix/attention_matrix.comp   FORM 16bit matrix bfloat16)
 attention(matrix2               matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 workgroup)
 attention(matrix2_bfloat16      matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 workgroup bfloat16)
-attention(matrix2_elements      matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 elements loops)
+attention(matrix2_staged          matrix2/attention_matrix2_staged.comp FORM 16bit matrix matrix2 staged)
+attention(matrix2_staged_loops    matrix2/attention_matrix2_staged.comp FORM 16bit matrix matrix2 staged loops)
+attention(matrix2_staged_bfloat16 matrix2/attention_matrix2_staged.comp FORM 16bit matrix matrix2 staged bfloat16)
 
 # Passes before and after the kernels.
 attention(combine               passes/attention_combine.comp  FORM 16bit)

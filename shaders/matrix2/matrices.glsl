@@ -8,12 +8,12 @@
 
 #extension GL_NV_cooperative_matrix2 : require
 
-// Matrices of workgroup scope are loaded by tensor addressing; CPU implementations have them of subgroup scope, and load
-// them element by element.
-#ifndef VKATTN_MATRIX2_ELEMENTS
-#define VKATTN_MATRIX2_ELEMENTS 0
+// Matrices of workgroup scope are loaded by tensor addressing; those of the staged form are of subgroup scope, and come
+// from shared memory.
+#ifndef VKATTN_MATRIX2_STAGED
+#define VKATTN_MATRIX2_STAGED 0
 #endif
-#if VKATTN_MATRIX2_ELEMENTS
+#if VKATTN_MATRIX2_STAGED
 #define VKATTN_MATRIX2_SCOPE gl_ScopeSubgroup
 #else
 #define VKATTN_MATRIX2_SCOPE gl_ScopeWorkgroup
@@ -44,7 +44,7 @@ const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
 // Queries that a function fetches: as accumulators they can be converted to an operand.
 #define FetchedMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kHeadBlock, gl_MatrixUseAccumulator>
 
-#if !VKATTN_MATRIX2_ELEMENTS
+#if !VKATTN_MATRIX2_STAGED
 // Memory as the matrices' own loads see it. A tensor's base must be a multiple of 16 bytes: the start of a head, in
 // units of uvec4. The rows and dims of the matrix are a slice behind it, which may start anywhere.
 
@@ -94,38 +94,6 @@ void load_query_tensor(out QueryMatrix queries, uint batch, uint head, uint firs
   VKATTN_LOAD_TENSOR(queries, query, gl_CooperativeMatrixClampModeConstantNV, batch, head, kHeadDim, true,
                      visible_query_length(), first_row, kRows, block * kHeadBlock, kHeadBlock, VKATTN_AS_IT_IS)
 }
-#else
-// Without tensor addressing: element by element. Keys from key_end on are never read, and zeros stand for them.
-VKATTN_MATRIX_ELEMENT fetch_key(const in uint dim, const in uint key, const in VKATTN_MATRIX_ELEMENT element,
-                                const in uint batch, const in uint kv_head, const in uint first_key,
-                                const in uint key_end, const in uint first_dim) {
-  if (first_key + key >= key_end || first_dim + dim >= kHeadDim) return VKATTN_MATRIX_ELEMENT(0.0);
-  return VKATTN_MATRIX_ELEMENT(key_at(key_row(batch, kv_head, first_key + key), first_dim + dim));
-}
-
-VKATTN_MATRIX_ELEMENT fetch_value(const in uint key, const in uint dim, const in VKATTN_MATRIX_ELEMENT element,
-                                  const in uint batch, const in uint kv_head, const in uint first_key,
-                                  const in uint key_end, const in uint first_dim) {
-  if (first_key + key >= key_end || first_dim + dim >= kValueDim) return VKATTN_MATRIX_ELEMENT(0.0);
-  return VKATTN_MATRIX_ELEMENT(value_at(value_row(batch, kv_head, first_key + key), first_dim + dim));
-}
-
-void load_keys(out KeyMatrix keys, uint batch, uint kv_head, uint first_key, uint key_end, uint block, bool whole) {
-  keys = KeyMatrix(0.0);
-  coopMatPerElementNV(keys, keys, fetch_key, batch, kv_head, first_key, key_end, block * kHeadBlock);
-}
-
-void load_values(out ValueMatrix values, uint batch, uint kv_head, uint first_key, uint key_end, uint block,
-                 bool whole) {
-  values = ValueMatrix(0.0);
-  coopMatPerElementNV(values, values, fetch_value, batch, kv_head, first_key, key_end, block * kValueBlock);
-}
-
-// Never called: the host sets kQueryTensor with tensor addressing only.
-void load_query_tensor(out QueryMatrix queries, uint batch, uint head, uint first_row, uint block) {
-  queries = QueryMatrix(0.0);
-}
-#endif
 
 // An element of the packed rows from first_row on. Rows beyond the last repeat it; they are not stored.
 float fetch_query(const in uint row, const in uint dim, const in float element, const in uint batch,
@@ -146,5 +114,6 @@ void load_queries(out QueryMatrix queries, TilePosition tile, uint block) {
     queries = QueryMatrix(fetched);
   }
 }
+#endif
 
 #endif

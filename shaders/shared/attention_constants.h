@@ -150,6 +150,8 @@
 #define VKATTN_SPEC_MATRIX2_KEY_LOADS8 53    // rows are dense and start at multiples of 8 elements
 #define VKATTN_SPEC_MATRIX2_VALUE_LOADS8 54
 #define VKATTN_SPEC_MATRIX2_ROW_COLUMNS 55  // of matrices that have one number for each row
+#define VKATTN_SPEC_MATRIX2_SUBGROUPS 56    // staged: of a workgroup
+#define VKATTN_SPEC_MATRIX2_QUERY_LOADS8 57
 
 // Of all kernels with VK_KHR_cooperative_matrix. Ids are above the number of constants of any pipeline: validation layer 1.4.309
 // takes an id for the place of a constant among those given, and checks the defaults where there is none.

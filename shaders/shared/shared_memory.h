@@ -48,6 +48,11 @@
 #define VKATTN_MATRIX_SCALE_STAGE4(KEYS, SCALES, SCALED) ((SCALED) ? (KEYS) / 4 * (SCALES) : 1)
 #define VKATTN_MATRIX_PRODUCT_STAGE4(ROWS, KEYS, SCALED) ((SCALED) ? (ROWS) * VKATTN_MATRIX_STRIDE(KEYS) : 1)
 
+// matrix2, staged: first queries, then a tile of keys and of values, at last a block of outputs of each subgroup.
+#define VKATTN_MATRIX2_STAGE4(ROWS, KEYS, HEAD_DIMS, VALUE_DIMS, VALUE_BLOCK)                               \
+  VKATTN_LARGER((ROWS) * VKATTN_LARGER(VKATTN_MATRIX_STRIDE(HEAD_DIMS), VKATTN_MATRIX_SCORE_STRIDE4(VALUE_BLOCK)), \
+                (KEYS) * (VKATTN_MATRIX_STRIDE(HEAD_DIMS) + VKATTN_MATRIX_STRIDE(VALUE_DIMS)))
+
 // The backward pass on matrix units. Dims are padded to whole matrices of each column of the grid of subgroups. Both passes
 // have factors and visited rows as operands, rows like VKATTN_MATRIX_KEY_STAGE4, and a float of each row. That of the rows
 // has scores, and products of dO and V, likewise by rows. Sums leave by a matrix of each subgroup, in the place of scores.

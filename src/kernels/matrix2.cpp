@@ -1,5 +1,6 @@
-// Host half of the matrix2 kernel (shaders/matrix2/attention_matrix2.comp): the scope, and the tile that the
-// device's flexible matrices allow.
+// Host half of the matrix2 kernel: the form (matrices of workgroup scope,
+// shaders/matrix2/attention_matrix2.comp, or of subgroups, attention_matrix2_staged.comp), and the tile that
+// the device's flexible matrices allow.
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -7,8 +8,10 @@
 
 #include "attention/tensor_rules.hpp"
 #include "common/message.hpp"
+#include "kernels/block_limits.hpp"
 #include "kernels/matrix_common.hpp"
 #include "shared/attention_constants.h"
+#include "shared/shared_memory.h"
 
 namespace vkattn::detail {
 
@@ -16,25 +19,39 @@ namespace {
 
 // 32-bit registers of an invocation that matrices may take, of 255 that NVIDIA's GPUs have.
 constexpr std::uint32_t kMaxHeldRegisters = 224;
-// Dims of one matrix: wider heads take several, evenly.
+// Dims of one matrix of workgroup scope: wider heads take several, evenly.
 constexpr std::uint32_t kMaxBlockDims = 256;
-constexpr std::uint32_t kCpuBlockDims = 16;
+// The same in the staged form: operands go from shared memory to a product, a few registers at a time.
+constexpr std::uint32_t kStagedBlockDims = 16;
+// Blocks of outputs that the staged form writes out, for each a step of its own.
+constexpr std::uint32_t kMaxStagedBlocks = 16;
 // Numbers of a row: reference, sum, and factor or maximum.
 constexpr std::uint32_t kRowNumbers = 3;
 
 // One configuration of the shader; the names are those of its constants.
 struct Matrix2Tile {
   const FlexibleMatrix* matrices = nullptr;
+  std::uint32_t subgroups = 0;  // of the staged form
   std::uint32_t invocations = 0, rows = 0, keys = 0;
   std::uint32_t head_block = 0, value_block = 0;
   std::uint32_t head_dims = 0, value_dims = 0;  // whole blocks
 
+  [[nodiscard]] bool is_staged() const { return subgroups != 0; }
+  [[nodiscard]] std::uint32_t block_rows() const { return is_staged() ? rows * subgroups : rows; }
+  // Invocations that a matrix is spread over.
+  [[nodiscard]] std::uint32_t lanes() const { return is_staged() ? invocations / subgroups : invocations; }
   // What an invocation holds: sums, scores, the rows' numbers; queries; one operand of K or V, or the
-  // references in the shape of the scores. 16-bit ones are two to a register.
+  // references in the shape of the scores; staged, its part of a tile on the way. 16-bit ones are two to a
+  // register.
   [[nodiscard]] std::uint32_t held_registers() const {
     const std::uint32_t accumulators = rows * (value_dims + keys + kRowNumbers * row_columns());
     const std::uint32_t loaded = keys * std::max(head_block, value_block) / 2;
-    return (accumulators + rows * head_dims / 2 + std::max(loaded, rows * keys)) / invocations;
+    const std::uint32_t fetched = is_staged() ? keys * std::max(head_dims, value_dims) / 2 / invocations : 0;
+    return (accumulators + rows * head_dims / 2 + std::max(loaded, rows * keys)) / lanes() + fetched;
+  }
+  [[nodiscard]] std::uint32_t shared_bytes() const {
+    if (!is_staged()) return 0;
+    return 16 * VKATTN_MATRIX2_STAGE4(block_rows(), keys, head_dims, value_dims, value_block);
   }
 
   // The narrowest matrix that holds a number for each row.
@@ -45,11 +62,6 @@ bool is_usable(const FlexibleMatrix& entry, std::string_view operand, std::strin
   return entry.scope == scope && entry.a_type == operand && entry.b_type == operand &&
          entry.c_type == "f32" && entry.result_type == "f32" && std::has_single_bit(entry.m_granularity) &&
          std::has_single_bit(entry.n_granularity) && std::has_single_bit(entry.k_granularity);
-}
-
-bool has_entry(const Capabilities& capabilities, std::string_view operand, std::string_view scope) {
-  return std::any_of(capabilities.flexible_matrices.begin(), capabilities.flexible_matrices.end(),
-                     [&](const FlexibleMatrix& entry) { return is_usable(entry, operand, scope); });
 }
 
 // `dims` in as few blocks as `most` allows, all of them of one multiple of the granularity.
@@ -63,8 +75,13 @@ std::uint32_t block_dims(std::int64_t dims, std::uint32_t most, std::uint32_t gr
 std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabilities& capabilities,
                                      const FlexibleMatrix& entry, const TileSizes& size,
                                      std::uint32_t lanes) {
-  const std::uint32_t invocations = size.threads != 0 ? size.threads : lanes;
-  if (entry.scope == "workgroup" && entry.workgroup_invocations != invocations) return std::nullopt;
+  Matrix2Tile tile;
+  tile.matrices = &entry;
+  tile.subgroups = size.subgroups;
+  tile.invocations = tile.is_staged() ? size.subgroups * lanes : size.threads;
+  tile.rows = size.rows;
+  tile.keys = size.keys;
+  if (!tile.is_staged() && entry.workgroup_invocations != tile.invocations) return std::nullopt;
   // Mesa 26.1 reduces the rows of a matrix wrongly where it is of more than 8 rows and of more than 8
   // columns.
   if (capabilities.is_cpu() && size.rows > 8) return std::nullopt;
@@ -72,53 +89,44 @@ std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabiliti
   const bool whole = size.rows % entry.m_granularity == 0 && size.keys % entry.n_granularity == 0 &&
                      size.keys % entry.k_granularity == 0;
   if (!whole) return std::nullopt;
-  Matrix2Tile tile;
-  tile.matrices = &entry;
-  tile.invocations = invocations;
-  tile.rows = size.rows;
-  tile.keys = size.keys;
-  const std::uint32_t most = capabilities.is_cpu() ? kCpuBlockDims : kMaxBlockDims;
-  // Queries are also fetched as an accumulator, so both granularities count for them.
-  tile.head_block = block_dims(desc.head_dim, most, std::max(entry.n_granularity, entry.k_granularity));
-  tile.value_block = block_dims(desc.value_dim, most, entry.n_granularity);
+  const std::uint32_t most = tile.is_staged() ? kStagedBlockDims : kMaxBlockDims;
+  // Queries are also fetched as an accumulator, or by vectors of 8, so several granularities count for them.
+  const std::uint32_t head_unit = std::max(entry.n_granularity, entry.k_granularity);
+  const std::uint32_t vector = tile.is_staged() ? 8 : 1;
+  tile.head_block = block_dims(desc.head_dim, most, std::max(head_unit, vector));
+  tile.value_block = block_dims(desc.value_dim, most, std::max(entry.n_granularity, vector));
   tile.head_dims = round_up(static_cast<std::uint32_t>(desc.head_dim), tile.head_block);
   tile.value_dims = round_up(static_cast<std::uint32_t>(desc.value_dim), tile.value_block);
   const std::uint32_t widest = std::max({tile.head_block, tile.value_block, tile.rows, tile.keys});
   if (widest > capabilities.max_flexible_matrix_dimension) return std::nullopt;
+  if (tile.is_staged()) {
+    if (tile.value_dims / tile.value_block > kMaxStagedBlocks) return std::nullopt;
+    if (!check_limits({tile.shared_bytes(), tile.invocations, tile.subgroups}, capabilities))
+      return std::nullopt;
+    return tile;
+  }
   const std::uint32_t largest_workgroup =
       std::min({capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0],
-                entry.scope == "workgroup" ? capabilities.max_matrix_workgroup_size : ~0U});
-  if (invocations > largest_workgroup) return std::nullopt;
+                capabilities.max_matrix_workgroup_size});
+  if (tile.invocations > largest_workgroup) return std::nullopt;
   return tile;
 }
 
-Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& capabilities,
-                                std::string_view operand, std::string_view scope, Tiles tiles) {
-  std::optional<Matrix2Tile> last;
-  for (const TileSizes& size : tiles) {
-    // Workgroup scope has workgroups of its own sizes; else a workgroup is one subgroup.
-    if ((size.threads == 0) != (scope == "subgroup")) continue;
-    for (const FlexibleMatrix& entry : capabilities.flexible_matrices) {
-      if (!is_usable(entry, operand, scope)) continue;
-      std::uint32_t lanes = 0;
-      if (scope == "subgroup") {
-        const auto subgroup = matrix_subgroup_size(capabilities, entry.n_granularity);
-        if (!subgroup) return subgroup.error();
-        lanes = *subgroup;
-      }
-      const auto tile = make_tile(desc, capabilities, entry, size, lanes);
-      if (!tile) continue;
-      last = tile;
-      // Half of the rows or more would be idle.
-      if (packed_rows(desc) * 2 <= static_cast<std::int64_t>(tile->rows)) continue;
-      if (capabilities.is_cpu() || tile->held_registers() <= kMaxHeldRegisters) return *tile;
+// The tile of that size, on the first of the device's entries that will do.
+std::optional<Matrix2Tile> find_tile(const AttentionDesc& desc, const Capabilities& capabilities,
+                                     const TileSizes& size) {
+  const std::string_view scope = size.subgroups != 0 ? "subgroup" : "workgroup";
+  for (const FlexibleMatrix& entry : capabilities.flexible_matrices) {
+    if (!is_usable(entry, name(desc.query.type), scope)) continue;
+    std::uint32_t lanes = 0;
+    if (size.subgroups != 0) {
+      const auto subgroup = matrix_subgroup_size(capabilities, entry.n_granularity);
+      if (!subgroup) continue;
+      lanes = *subgroup;
     }
+    if (const auto tile = make_tile(desc, capabilities, entry, size, lanes); tile) return tile;
   }
-  if (last) return *last;
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("no tile fits the device's flexible matrices of ", scope, " scope (at most ",
-                       capabilities.max_flexible_matrix_dimension,
-                       " rows or columns, workgroups of 128 or 256 invocations)")};
+  return std::nullopt;
 }
 
 Result<void> check_features(const Capabilities& c, DataType operand) {
@@ -132,12 +140,7 @@ Result<void> check_features(const Capabilities& c, DataType operand) {
     return s;
   if (Result<void> s = need_feature(c.matrix2_reductions, "cooperativeMatrixReductions"); !s) return s;
   if (Result<void> s = need_feature(c.matrix2_conversions, "cooperativeMatrixConversions"); !s) return s;
-  if (Result<void> s =
-          need_feature(c.matrix2_per_element_operations, "cooperativeMatrixPerElementOperations");
-      !s)
-    return s;
-  // CPU implementations fetch element by element, to be tested: on a GPU the other kernels are better then.
-  return need_feature(c.matrix2_tensor_addressing || c.is_cpu(), "cooperativeMatrixTensorAddressing");
+  return need_feature(c.matrix2_per_element_operations, "cooperativeMatrixPerElementOperations");
 }
 
 // Tensor addressing wants each head to start at a multiple of 16 bytes. Strides must not decrease towards the
@@ -168,28 +171,88 @@ Result<void> check_layout(const AttentionDesc& desc) {
   return check("value", desc.value, desc.value_dim);
 }
 
-// Workgroup scope; on CPU implementations, which lack it, subgroup scope.
-Result<std::string_view> choose_scope(const Capabilities& capabilities, std::string_view operand) {
-  const std::string_view scope = capabilities.is_cpu() ? "subgroup" : "workgroup";
-  if (!capabilities.is_cpu()) {
-    if (Result<void> s =
-            need_feature(capabilities.matrix2_workgroup_scope, "cooperativeMatrixWorkgroupScope");
-        !s)
-      return s.error();
+// What the form of workgroup scope needs besides.
+Result<void> check_workgroup_scope(const AttentionDesc& desc, const Capabilities& capabilities) {
+  if (Result<void> s = need_feature(capabilities.matrix2_workgroup_scope, "cooperativeMatrixWorkgroupScope");
+      !s)
+    return s;
+  if (Result<void> s =
+          need_feature(capabilities.matrix2_tensor_addressing, "cooperativeMatrixTensorAddressing");
+      !s)
+    return s;
+  if (Result<void> s = check_layout(desc); !s) return s;
+  if (desc.cache.mapping != KeyMapping::kContiguous) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 "tensor addressing needs keys one after the other; here they lie in a ring or in pages"};
   }
-  if (has_entry(capabilities, operand, scope)) return scope;
-  return Error{
-      ErrorCode::kUnsupported, VK_SUCCESS,
-      message("the device lists no flexible matrices of ", operand, " x ", operand, " to f32 in a ", scope)};
+  if (desc.has_packed_keys() && !(has_vector_loads(desc.key, key_extents(desc, 1), 8) &&
+                                  has_vector_loads(desc.value, key_extents(desc, 1), 8))) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 "tensor addressing of packed sequences needs rows of K and V at multiples of 16 bytes"};
+  }
+  return {};
+}
+
+// The first of the tiles that the device takes and whose matrices fit its registers; else the last that it
+// takes.
+Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& capabilities, Tiles tiles) {
+  std::optional<Matrix2Tile> last;
+  std::optional<Error> refusal;
+  const Result<void> workgroup = check_workgroup_scope(desc, capabilities);
+  for (const TileSizes& size : tiles) {
+    if (size.subgroups == 0 && !workgroup) {
+      refusal = workgroup.error();
+      continue;
+    }
+    const auto tile = find_tile(desc, capabilities, size);
+    if (!tile) continue;
+    last = tile;
+    // Half of the rows or more would be idle.
+    if (packed_rows(desc) * 2 <= static_cast<std::int64_t>(tile->block_rows())) continue;
+    if (capabilities.is_cpu() || tile->held_registers() <= kMaxHeldRegisters) return *tile;
+  }
+  if (last) return *last;
+  if (refusal) return *refusal;
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               message("no tile fits the device's flexible matrices of ", name(desc.query.type), " x ",
+                       name(desc.query.type), " to f32 (at most ", capabilities.max_flexible_matrix_dimension,
+                       " rows or columns)")};
 }
 
 // The binary, or the reason why there is none.
-Result<std::string_view> shader_name(DataType operand, bool is_cpu) {
+Result<std::string_view> shader_name(DataType operand, bool staged, bool is_cpu) {
   const bool bfloat16 = operand == DataType::kBfloat16;
-  if (!is_cpu) return std::string_view(bfloat16 ? "attention_matrix2_bfloat16" : "attention_matrix2");
-  if (!bfloat16) return std::string_view("attention_matrix2_elements");
+  if (!staged) return std::string_view(bfloat16 ? "attention_matrix2_bfloat16" : "attention_matrix2");
+  if (!is_cpu) {
+    return std::string_view(bfloat16 ? "attention_matrix2_staged_bfloat16" : "attention_matrix2_staged");
+  }
+  if (!bfloat16) return std::string_view("attention_matrix2_staged_loops");
   return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                "takes no bfloat16 on CPU implementations, where it is there to be tested"};
+}
+
+void add_specialization(const AttentionDesc& desc, const Matrix2Tile& tile, SpecializationValues& constants) {
+  const auto add = [&](std::uint32_t id, auto value) {
+    constants.push_back({id, static_cast<std::uint32_t>(value)});
+  };
+  add(VKATTN_SPEC_MATRIX2_ROWS, tile.rows);
+  add(VKATTN_SPEC_MATRIX2_KEYS, tile.keys);
+  add(VKATTN_SPEC_MATRIX2_HEAD_BLOCK, tile.head_block);
+  add(VKATTN_SPEC_MATRIX2_VALUE_BLOCK, tile.value_block);
+  add(VKATTN_SPEC_MATRIX2_ROW_COLUMNS, tile.row_columns());
+  add(VKATTN_SPEC_MATRIX2_KEY_LOADS8, has_vector_loads(desc.key, key_extents(desc, 1), 8));
+  add(VKATTN_SPEC_MATRIX2_VALUE_LOADS8, has_vector_loads(desc.value, key_extents(desc, 1), 8));
+  const bool query_loads8 = has_vector_loads(desc.query, query_extents(desc, 1), 8);
+  if (tile.is_staged()) {
+    add(VKATTN_SPEC_MATRIX2_SUBGROUPS, tile.subgroups);
+    add(VKATTN_SPEC_MATRIX2_QUERY_LOADS8, query_loads8);
+    return;
+  }
+  // Rows are rows of memory where no other query head shares the KV head. A window may start at any of them,
+  // so each must be aligned.
+  add(VKATTN_SPEC_MATRIX2_QUERY_TENSOR,
+      desc.query_heads == desc.kv_heads && query_loads8 &&
+          is_tensor_addressable(desc.query, desc.batch, desc.query_heads, desc.query_length, desc.head_dim));
 }
 
 }  // namespace
@@ -199,59 +262,30 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
   if (Result<void> status = check_matrix_types(desc, false); !status) return status.error();
   const DataType operand = desc.query.type;
   if (Result<void> status = check_features(capabilities, operand); !status) return status.error();
-  const auto scope = choose_scope(capabilities, name(operand));
-  if (!scope) return scope.error();
-  const auto shader = shader_name(operand, capabilities.is_cpu());
-  if (!shader) return shader.error();
-  const bool tensors = !capabilities.is_cpu();
-  if (tensors) {
-    if (Result<void> status = check_layout(desc); !status) return status.error();
-    if (desc.cache.mapping != KeyMapping::kContiguous) {
-      return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                   "tensor addressing needs keys one after the other; here they lie in a ring or in pages"};
-    }
-    if (desc.has_packed_keys() && !(has_vector_loads(desc.key, key_extents(desc, 1), 8) &&
-                                    has_vector_loads(desc.value, key_extents(desc, 1), 8))) {
-      return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                   "tensor addressing of packed sequences needs rows of K and V at multiples of 16 bytes"};
-    }
-  }
-  const auto tile = choose_tile(desc, capabilities, name(operand), *scope, tiles);
+  const auto tile = choose_tile(desc, capabilities, tiles);
   if (!tile) return tile.error();
+  const bool staged = tile->is_staged();
+  const auto shader = shader_name(operand, staged, capabilities.is_cpu());
+  if (!shader) return shader.error();
   KernelConfig config;
-  config.tile = {*scope == "workgroup" ? tile->invocations : 0, 0, 0, tile->rows, tile->keys, 0};
+  config.tile = {staged ? 0 : tile->invocations, tile->subgroups, 0, tile->rows, tile->keys, 0};
   config.uses_matrix_units = true;
   config.shader = feature_form(desc, *shader);
   config.block_mask_keys = tile->keys;
   config.workgroup_size = tile->invocations;
-  config.rows_per_workgroup = tile->rows;
+  config.rows_per_workgroup = tile->block_rows();
   config.key_step = tile->keys;
-  config.whole_heads = tensors;  // a tensor layout begins at key 0
+  config.shared_bytes = tile->shared_bytes();
+  config.whole_heads = !staged;  // a tensor layout begins at key 0
   config.probability_type = operand;
-  if (*scope == "subgroup") {
-    config.required_subgroup_size = required_subgroup_size(capabilities, tile->invocations);
-  }
-  // Rows are rows of memory where no other query head shares the KV head. A window may start at any of them,
-  // so each must be aligned.
-  const bool query_tensor =
-      tensors && desc.query_heads == desc.kv_heads &&
-      has_vector_loads(desc.query, query_extents(desc, 1), 8) &&
-      is_tensor_addressable(desc.query, desc.batch, desc.query_heads, desc.query_length, desc.head_dim);
-  config.constants.push_back({VKATTN_SPEC_MATRIX2_ROWS, tile->rows});
-  config.constants.push_back({VKATTN_SPEC_MATRIX2_KEYS, tile->keys});
-  config.constants.push_back({VKATTN_SPEC_MATRIX2_HEAD_BLOCK, tile->head_block});
-  config.constants.push_back({VKATTN_SPEC_MATRIX2_VALUE_BLOCK, tile->value_block});
-  config.constants.push_back({VKATTN_SPEC_MATRIX2_ROW_COLUMNS, tile->row_columns()});
-  const auto dense = [&](const TensorDesc& tensor) {
-    return has_vector_loads(tensor, key_extents(desc, 1), 8) ? 1U : 0U;
-  };
-  config.constants.push_back({VKATTN_SPEC_MATRIX2_QUERY_TENSOR, query_tensor ? 1U : 0U});
-  config.constants.push_back({VKATTN_SPEC_MATRIX2_KEY_LOADS8, dense(desc.key)});
-  config.constants.push_back({VKATTN_SPEC_MATRIX2_VALUE_LOADS8, dense(desc.value)});
+  if (staged) config.required_subgroup_size = required_subgroup_size(capabilities, tile->lanes());
+  add_specialization(desc, *tile, config.constants);
   config.summary =
-      message(tile->rows, " rows x ", tile->keys, " keys a tile, matrices of ", *scope, " scope over ",
-              tile->invocations, " invocations, heads in blocks of ", tile->head_block, " and ",
-              tile->value_block, " dims, loaded by ", tensors ? "tensor addressing" : "element");
+      staged ? message(tile->block_rows(), " rows x ", tile->keys, " keys a tile, staged, ", tile->subgroups,
+                       " subgroups of ", tile->lanes(), ", ", config.shared_bytes, " bytes of shared memory")
+             : message(tile->rows, " rows x ", tile->keys, " keys a tile, matrices of workgroup scope over ",
+                       tile->invocations, " invocations, heads in blocks of ", tile->head_block, " and ",
+                       tile->value_block, " dims, loaded by tensor addressing");
   return config;
 }
 

@@ -42,6 +42,9 @@ constexpr TileSizes decode(std::uint32_t threads, std::uint32_t row_sets, std::u
 constexpr TileSizes matrix2(std::uint32_t threads, std::uint32_t rows, std::uint32_t keys) {
   return {threads, 0, 0, rows, keys, 0};
 }
+constexpr TileSizes staged(std::uint32_t subgroups, std::uint32_t rows, std::uint32_t keys) {
+  return {0, subgroups, 0, rows, keys, 0};
+}
 
 constexpr std::array kTable{
     // A workgroup of the lane kernel is one SIMD vector of a CPU (threads 0). More keys a step share the
@@ -116,7 +119,14 @@ constexpr std::array kTable{
     TileEntry{"matrix", {}, matrix(2, 8)},
     TileEntry{"matrix", {}, matrix(1, 8)},
 
-    // With threads: matrices of workgroup scope. Without: of one subgroup.
+    // Matrices of subgroups, staged in shared memory; with threads in place of subgroups those of workgroup
+    // scope.
+    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(4, 16, 64)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(8, 16, 64)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(4, 16, 32)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(8, 16, 32)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(2, 16, 64)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(1, 16, 64)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(128, 64, 64)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(256, 128, 64)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(128, 64, 32)},
@@ -126,8 +136,8 @@ constexpr std::array kTable{
     TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(128, 32, 32)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(256, 32, 32)},
     // Emulated matrices are unrolled by the compiler, so small ones.
-    TileEntry{"matrix2", {DeviceClass::kCpu}, matrix2(0, 8, 16)},
-    TileEntry{"matrix2", {DeviceClass::kCpu}, matrix2(0, 8, 32)},
+    TileEntry{"matrix2", {DeviceClass::kCpu}, staged(2, 8, 16)},
+    TileEntry{"matrix2", {DeviceClass::kCpu}, staged(4, 8, 32)},
 };
 
 bool matches(const TileMatch& match, const AttentionDesc& desc, const Capabilities& capabilities) {

@@ -1,0 +1,169 @@
+// Online softmax of the matrix2 kernel's matrices: what each row has, functions of an element, and what follows from scores.
+#ifndef VKATTN_MATRIX2_SOFTMAX
+#define VKATTN_MATRIX2_SOFTMAX
+
+#include "lib/dropout.glsl"
+#include "lib/key_walk.glsl"
+#include "lib/online_softmax.glsl"
+#include "lib/partials.glsl"
+#include "lib/scores.glsl"
+#include "lib/sinks.glsl"
+#include "matrix2/matrices.glsl"
+
+// A probability is exp2(score - reference). The reference is the row's maximum less kHeadroom at the time it was last
+// raised; it is raised again where a score exceeds it by kLimit. So probabilities fill float16's range: at the most
+// 2^15, and normal numbers down to 2^-21 of the maximum. Of large scores the reference is rounded, but never by so much
+// that a probability overflows: steps of 16 are beyond twice the headroom, and the sum rounds back to the maximum.
+const float kHeadroom = 7.0;
+const float kLimit = 15.0;
+
+QueryMatrix queries[kHeadBlocks];
+SumMatrix sums[kValueBlocks];
+RowMatrix row_reference;
+RowMatrix row_sum;
+
+TilePosition tile;
+uint first_row;  // packed: the matrices' first
+int kv_length;  // of the batch entry
+KeyRange keys;  // of this part, of the whole tile
+
+// Functions of an element: its row and column in the matrix, its value, then what the caller adds.
+
+float larger(const in float a, const in float b) { return max(a, b); }
+float plus(const in float a, const in float b) { return a + b; }
+
+ScoreRow score_row_at(uint row) {
+  const uint packed = min(first_row + row, packed_row_count() - 1u);
+  return score_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
+}
+
+float finish(const in uint row, const in uint column, const in float score, const in int first_key,
+             const in bool masked) {
+  return finish_score(score, score_row_at(row), uint(min(first_key + int(column), keys.end - 1)), masked);
+}
+
+float hide(const in uint row, const in uint column, const in float score, const in int first_key) {
+  const int query = int(packed_query(first_row + row));
+  const int key = first_key + int(column);
+  const bool visible = key < min(visible_key_end(query, kv_length), keys.end) &&
+                       (!kHasKeyBegin || key >= visible_key_begin(query, kv_length));
+  return visible ? score : kHiddenScore;
+}
+
+// Probabilities without those that are dropped.
+float keep(const in uint row, const in uint column, const in float probability, const in int first_key) {
+  return kept_probability(probability, score_row_at(row), uint(first_key + int(column)));
+}
+
+float raise_to_sink(const in uint row, const in uint column, const in float reference) {
+  const float sink = sink_score(score_row_at(row).head, tile.split);
+  return sink == kHiddenScore ? reference : max(reference, sink - kHeadroom);
+}
+
+float add_sink(const in uint row, const in uint column, const in float sum, const in float reference) {
+  const uint head = score_row_at(row).head;
+  const float weight = sink_weight(head, tile.split);
+  return weight == 0.0 ? sum : sum + weight * exp2(sink_score(head, tile.split) - reference);
+}
+
+float raise(const in uint row, const in uint column, const in float reference, const in float maximum) {
+  return maximum - reference > kLimit ? maximum - kHeadroom : reference;
+}
+
+float rescale(const in uint row, const in uint column, const in float old_reference, const in float reference) {
+  return rescale_factor(old_reference, reference);
+}
+
+float probability(const in uint row, const in uint column, const in float score, const in float reference) {
+  // Not contracted with the score's multiplication: of scores beyond 2^28 its rounding is more than the headroom.
+  precise const float difference = score - reference;
+  return exp2(difference);
+}
+
+// The same where keys are hidden. A comparison that NaN fails, so that a NaN that is seen arrives.
+float masked_probability(const in uint row, const in uint column, const in float score, const in float reference) {
+  precise const float difference = score - reference;
+  return score <= kHiddenScore ? 0.0 : exp2(difference);
+}
+
+// What the row's sums are to be multiplied by.
+float output_factor(const in uint row, const in uint column, const in float total) {
+  return total == 0.0 ? 0.0 : drop_scale() / total;
+}
+
+float store_row_lse(const in uint row, const in uint column, const in float total, const in float reference) {
+  const uint packed = first_row + row;
+  if (column == 0u && packed < packed_row_count()) {
+    const uint head = packed_head(tile.kv_head, packed);
+    const uint query = packed_query(packed);
+    const uint target = result_row(tile.batch, head, query, tile.split);
+    store_result_lse(target, tile.batch, head, query, reference, total);
+  }
+  return total;
+}
+
+// Products of queries and keys become scores.
+void finish_scores(inout ScoreMatrix scores, int first_key, bool masked) {
+  scores = scores * params.scale_log2;
+  if (kFinishesScores) coopMatPerElementNV(scores, scores, finish, first_key, masked);
+  if (masked) coopMatPerElementNV(scores, scores, hide, first_key);
+}
+
+// Rescales what was accumulated to other references.
+void change_references(RowMatrix reference) {
+  RowMatrix factors;
+  coopMatPerElementNV(factors, row_reference, rescale, reference);
+  row_reference = reference;
+  row_sum = row_sum * factors;
+  SumMatrix sum_factors;
+  coopMatReduceNV(sum_factors, factors, gl_CooperativeMatrixReduceRowNV, larger);
+  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * sum_factors;
+}
+
+// Sums are rescaled whether a reference was raised or not: to find out whether any was takes longer, across a workgroup
+// four barriers.
+void raise_references(ScoreMatrix scores) {
+  RowMatrix maxima;
+  coopMatReduceNV(maxima, scores, gl_CooperativeMatrixReduceRowNV, larger);
+  RowMatrix reference;
+  coopMatPerElementNV(reference, row_reference, raise, maxima);
+  change_references(reference);
+}
+
+// Turns scores into probabilities and raises the rows' references.
+void update_softmax(inout ScoreMatrix scores, bool masked) {
+  raise_references(scores);
+  ScoreMatrix references;
+  coopMatReduceNV(references, row_reference, gl_CooperativeMatrixReduceRowNV, larger);
+  if (looks_for_hidden(masked)) {
+    coopMatPerElementNV(scores, scores, masked_probability, references);
+  } else {
+    coopMatPerElementNV(scores, scores, probability, references);
+  }
+  // Of probabilities that are not rounded yet: of rounded ones the log-sum-exp would be off by 2^-11.
+  RowMatrix tile_sum;
+  coopMatReduceNV(tile_sum, scores, gl_CooperativeMatrixReduceRowNV, plus);
+  row_sum = row_sum + tile_sum;
+}
+
+void begin_sums() {
+  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) sums[b] = SumMatrix(0.0);
+  row_reference = RowMatrix(kHiddenScore);
+  row_sum = RowMatrix(0.0);
+}
+
+// Last, as probabilities relative to a sink far above the scores are beyond 16 bits.
+void add_sinks() {
+  RowMatrix reference;
+  coopMatPerElementNV(reference, row_reference, raise_to_sink);
+  change_references(reference);
+  coopMatPerElementNV(row_sum, row_sum, add_sink, reference);
+}
+
+// Sinks and log-sum-exps; then the sums only need to be divided by row_sum.
+void finish_rows() {
+  if (kHasSinks) add_sinks();
+  if (kHasLse || kSplitKv) coopMatPerElementNV(row_sum, row_sum, store_row_lse, row_reference);
+}
+
+#endif

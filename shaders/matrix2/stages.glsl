@@ -1,0 +1,145 @@
+// The staged form's tiles on their way to shared memory and from there into matrices. A workgroup stages tiles of keys and
+// values once for all of its subgroups, each of which owns kRows rows.
+//   void load_queries()          of the subgroup, by way of the stage
+//   void fetch_keys(first_key)   a thread's part of a tile to registers
+//   void place_keys()            and from there to the stage
+//   void load_keys(keys, b)      dims of block b, by all keys of the tile
+// and the same of values.
+#ifndef VKATTN_MATRIX2_STAGES
+#define VKATTN_MATRIX2_STAGES
+
+#include "lib/matrix_barriers.glsl"
+#include "lib/tensor_bits.glsl"
+#include "matrix2/softmax.glsl"
+#include "shared/shared_memory.h"
+
+layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kThreads = 128;
+layout(constant_id = VKATTN_SPEC_MATRIX2_SUBGROUPS) const uint kSubgroups = 4;
+layout(constant_id = VKATTN_SPEC_MATRIX2_QUERY_LOADS8) const bool kQueryLoads8 = false;
+
+VKATTN_INPUT_BITS(query, kHeadDim, kQueryDimStride, kQueryLoads8, kQueryVectorLoads)
+VKATTN_INPUT_BITS(key, kHeadDim, kKeyDimStride, kKeyLoads8, kKeyVectorLoads)
+VKATTN_INPUT_BITS(value, kValueDim, kValueDimStride, kValueLoads8, kValueVectorLoads)
+
+const uint kBlockRows = kSubgroups * kRows;
+// Rows of shared memory, in vectors of 8 elements.
+const uint kHeadVectors = kHeadBlocks * kHeadBlock / 8;
+const uint kValueVectors = kValueBlocks * kValueBlock / 8;
+const uint kKeyStride8 = VKATTN_MATRIX_STRIDE(kHeadBlocks * kHeadBlock);
+const uint kValueStride8 = VKATTN_MATRIX_STRIDE(kValueBlocks * kValueBlock);
+const uint kFirstValue = kKeys * kKeyStride8;  // of the stage
+const uint kKeyFetches = (kKeys * kHeadVectors + kThreads - 1) / kThreads;
+const uint kValueFetches = (kKeys * kValueVectors + kThreads - 1) / kThreads;
+// A block of a subgroup's outputs on its way to memory, in float32.
+const uint kOutputStride4 = VKATTN_MATRIX_SCORE_STRIDE4(kValueBlock);
+
+// First queries; keys and behind them values; at last outputs.
+shared uvec4 stage[VKATTN_MATRIX2_STAGE4(kBlockRows, kKeys, kHeadBlocks * kHeadBlock, kValueBlocks * kValueBlock,
+                                         kValueBlock)];
+
+uvec4 key_fetch[kKeyFetches];
+uvec4 value_fetch[kValueFetches];
+
+// Vector f of this thread. Loads are not branched around: what is nobody's is the last one.
+uint fetched_vector(uint f, uint vectors) {
+  const uint i = gl_LocalInvocationIndex + f * kThreads;
+  return kKeys * vectors % kThreads == 0 ? i : min(i, kKeys * vectors - 1u);
+}
+
+// Whether it is this thread that writes it.
+bool is_own_vector(uint f, uint vectors) {
+  return kKeys * vectors % kThreads == 0 || gl_LocalInvocationIndex + f * kThreads < kKeys * vectors;
+}
+
+// Keys from keys.end on are never read: the last one stands for them.
+uint existing_key(uint key, int first_key) { return uint(min(first_key + int(key), keys.end - 1)); }
+
+// Nothing where there is no tile: lavapipe 26.1 passes once through a loop that nobody enters, under an empty mask, and
+// crashes where pages are looked up then. Zeros beyond the row, which meet the queries' padding.
+void fetch_keys(int first_key) {
+  if (first_key >= keys.end) return;
+  VKATTN_UNROLL for (uint f = 0; f < kKeyFetches; ++f) {
+    const uint i = fetched_vector(f, kHeadVectors);
+    const uint row = key_row(tile.batch, tile.kv_head, existing_key(i / kHeadVectors, first_key));
+    const uint dim = i % kHeadVectors * 8u;
+    key_fetch[f] = kHeadDim % kHeadBlock == 0 ? key_full_bits8(row, dim) : key_bits8(row, dim);
+  }
+}
+
+void place_keys() {
+  VKATTN_UNROLL for (uint f = 0; f < kKeyFetches; ++f) {
+    const uint i = fetched_vector(f, kHeadVectors);
+    if (is_own_vector(f, kHeadVectors)) stage[i / kHeadVectors * kKeyStride8 + i % kHeadVectors] = key_fetch[f];
+  }
+}
+
+// Zeros for values from keys.end on: an infinity times a probability of 0 would be NaN.
+void fetch_values(int first_key) {
+  if (first_key >= keys.end) return;
+  VKATTN_UNROLL for (uint f = 0; f < kValueFetches; ++f) {
+    const uint i = fetched_vector(f, kValueVectors);
+    const uint key = i / kValueVectors;
+    const uint row = value_row(tile.batch, tile.kv_head, existing_key(key, first_key));
+    const uint dim = i % kValueVectors * 8u;
+    const uvec4 elements = kValueDim % kValueBlock == 0 ? value_full_bits8(row, dim) : value_bits8(row, dim);
+    value_fetch[f] = mix(uvec4(0u), elements, bvec4(first_key + int(key) < keys.end));
+  }
+}
+
+void place_values() {
+  VKATTN_UNROLL for (uint f = 0; f < kValueFetches; ++f) {
+    const uint i = fetched_vector(f, kValueVectors);
+    if (is_own_vector(f, kValueVectors)) {
+      stage[kFirstValue + i / kValueVectors * kValueStride8 + i % kValueVectors] = value_fetch[f];
+    }
+  }
+}
+
+void load_keys(out KeyMatrix matrix, uint block) {
+  coopMatLoad(matrix, stage, block * (kHeadBlock / 8), kKeyStride8, gl_CooperativeMatrixLayoutColumnMajor);
+}
+
+void load_values(out ValueMatrix matrix, uint block) {
+  coopMatLoad(matrix, stage, kFirstValue + block * (kValueBlock / 8), kValueStride8,
+              gl_CooperativeMatrixLayoutRowMajor);
+}
+
+// Rows beyond the last repeat it; they are not stored. For the workgroup together; the stage is free afterwards.
+void load_queries() {
+  for (uint i = gl_LocalInvocationIndex; i < kBlockRows * kHeadVectors; i += kThreads) {
+    const uint packed = min(tile.first_row + i / kHeadVectors, packed_row_count() - 1u);
+    const uint row = query_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed));
+    stage[i / kHeadVectors * kKeyStride8 + i % kHeadVectors] = query_bits8(row, i % kHeadVectors * 8u);
+  }
+  workgroup_barrier();  // the queries are complete
+  VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
+    coopMatLoad(queries[b], stage, gl_SubgroupID * kRows * kKeyStride8 + b * (kHeadBlock / 8), kKeyStride8,
+                gl_CooperativeMatrixLayoutRowMajor);
+  }
+  workgroup_barrier();  // the queries were read before keys overwrite them
+}
+
+// Divided sums of one block of value dims, which the subgroup's part of the stage holds.
+void store_outputs(uint block) {
+  const uint first = gl_SubgroupID * kRows * kOutputStride4;
+  for (uint i = gl_SubgroupInvocationID; i < kRows * kValueBlock; i += gl_SubgroupSize) {
+    const uint row = i / kValueBlock;
+    const uint column = i % kValueBlock;
+    const uint dim = block * kValueBlock + column;
+    const uint packed = first_row + row;
+    if (packed >= packed_row_count() || dim >= kValueDim) continue;
+    const uint target = result_row(tile.batch, packed_head(tile.kv_head, packed), packed_query(packed), tile.split);
+    store_result(target, dim, uintBitsToFloat(stage[first + row * kOutputStride4 + column / 4][column % 4]));
+  }
+}
+
+// The same for the subgroup together, of a matrix.
+void store_block(SumMatrix outputs, uint block) {
+  subgroup_barrier();  // the block before was read
+  coopMatStore(outputs, stage, gl_SubgroupID * kRows * kOutputStride4, kOutputStride4,
+               gl_CooperativeMatrixLayoutRowMajor);
+  subgroup_barrier();  // this block is complete
+  store_outputs(block);
+}
+
+#endif
