@@ -52,6 +52,7 @@ struct Pipelines {
   std::vector<KernelSupport> kernels;
   std::vector<PipelineInfo> pipelines;
   std::vector<PipelineStatistics> statistics;  ///< of each executable of each pipeline, where asked for
+  std::string refusal;                         ///< in the place of a plan, where no kernel takes the problem
 };
 
 std::string joined(const std::vector<std::string>& words) {
@@ -96,12 +97,17 @@ std::string to_json_text(const Pipelines& found, const Capabilities& device, con
     kernels.push_back(
         Json{{"name", support.kernel}, {"available", support.reason.empty()}, {"reason", support.reason}});
   }
-  return dump_json(Json{{"version", invocation.version},
-                        {"device", device_json(device)},
-                        {"problem", found.problem},
-                        {"kernel", found.kernel},
-                        {"kernels", std::move(kernels)},
-                        {"pipelines", pipelines_json(found)}});
+  Json json{{"version", invocation.version},
+            {"device", device_json(device)},
+            {"problem", found.problem},
+            {"kernel", found.kernel},
+            {"kernels", std::move(kernels)}};
+  if (found.refusal.empty()) {
+    json["pipelines"] = pipelines_json(found);
+  } else {
+    json["refused"] = found.refusal;
+  }
+  return dump_json(json);
 }
 
 std::string pipeline_table(const std::vector<PipelineInfo>& pipelines) {
@@ -198,6 +204,11 @@ std::vector<KernelSupport> support(const Problem& problem, const Capabilities& d
   return kernel_support(problem.desc, device, arithmetic_type);
 }
 
+/// That the device or a kernel does not do it: an answer, for programs to read.
+bool is_refusal(const Error& error) {
+  return error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kLimitExceeded;
+}
+
 int show_kernels(const KernelsArguments& arguments, const Invocation& invocation) {
   Problem problem =
       take(parse_problem(arguments.problem.empty() ? kDefaultProblem : joined(arguments.problem)));
@@ -222,13 +233,19 @@ int show_kernels(const KernelsArguments& arguments, const Invocation& invocation
   options.arithmetic_type = read_arithmetic(arguments.choice.arithmetic);
   options.capture_statistics = wanted;
   problem.desc.score_function = score.function() ? score.function() : compile_score(problem);
-  const harness::Runnable plan = take(harness::Runnable::create(runtime, problem, options, tile.matmul));
+  auto made = harness::Runnable::create(runtime, problem, options, tile.matmul);
   Pipelines found;
   found.problem = to_string(problem);
+  found.kernels = support(problem, device, options.arithmetic_type);
+  if (arguments.json && !made.ok() && is_refusal(made.error())) {
+    found.kernel = arguments.kernel;
+    found.refusal = made.error().message;
+    print(to_json_text(found, device, invocation));
+  }
+  const harness::Runnable plan = take(std::move(made));
   found.kernel = plan.kernel_name();
   found.plan = plan.describe();
   found.pipelines = plan.pipelines();
-  found.kernels = support(problem, device, options.arithmetic_type);
   if (wanted) found.statistics = take(plan.statistics(!arguments.isa.empty()));
   print(arguments.json ? to_json_text(found, device, invocation) : to_text(found, arguments.stats));
   if (arguments.isa.empty()) return 0;

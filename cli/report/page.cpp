@@ -279,9 +279,8 @@ std::string statistics(const Json& report) {
       html += "<b>" + escaped(text_of(pipeline, "pipeline")) + "</b>";
       const auto entries = pipeline.find("statistics");
       if (entries != pipeline.end()) {
-        for (const Json& entry : *entries)
-          html += "; " + escaped(text_of(entry, "name")) + " " +
-                  escaped(entry.contains("value") ? entry["value"].dump() : "");
+        for (const auto& [name, value] : entries->items())
+          html += "; " + escaped(name) + " " + escaped(value.dump());
       }
       html += "<br>";
     }

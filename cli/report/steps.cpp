@@ -179,9 +179,10 @@ std::string last_line(std::string_view text) {
   return std::string(line == std::string_view::npos ? text : text.substr(line + 1));
 }
 
-/// Of what `vkattn bench` did not like: where that is only that kernels do not take some problems, it is an
-/// answer, and no fault of the device's.
+/// Of what `vkattn bench` and `vkattn kernels` did not like: where that is only that kernels do not take some
+/// problems, it is an answer, and no fault of the device's.
 std::string status_of_results(const Json& data) {
+  if (data.is_object() && data.contains("refused")) return "refused";
   if (!data.is_object() || !data.contains("results")) return "failed";
   bool measured = false;
   for (const Json& row : data["results"]) {

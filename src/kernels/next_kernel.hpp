@@ -16,9 +16,11 @@ namespace vkattn::detail {
   return error.code == ErrorCode::kUnsupported && error.vk_result != VK_SUCCESS;
 }
 
-/// What a driver refused is for the log.
+/// What a driver or the compiler of score functions refused is for the log; what a device's limits do not
+/// allow is for descriptions alone.
 inline void log_refused_kernel(const Log& log, std::string_view kernel, const Error& error) {
-  if (error.vk_result != VK_SUCCESS) write_log(log, LogLevel::kWarning, kernel, ": ", error.message);
+  if (error.code == ErrorCode::kUnsupported || error.vk_result != VK_SUCCESS)
+    write_log(log, LogLevel::kWarning, kernel, ": ", error.message);
 }
 
 /// A plan of the first kernel that works out: `make(options, kernel)` makes one by the options and says which

@@ -204,8 +204,25 @@ Result<std::unique_ptr<ScoreFunctionState>> make_score_function(ScoreFunctionDes
   return state;
 }
 
+/// An extension of GLSL that a kernel asks for and the compiler is too old for, as glslang 12 is for
+/// matrices; empty where there is none.
+std::string_view unknown_extension(const GlslOutput& output) {
+  constexpr std::string_view kUnknown = "extension not supported: ";
+  for (const GlslMessage& found : output.messages) {
+    const std::string_view text = found.text;
+    if (const std::size_t at = text.find(kUnknown); at != std::string_view::npos)
+      return text.substr(at + kUnknown.size());
+  }
+  return {};
+}
+
 /// What goes wrong in a kernel alone is rarely the user's doing: all that the compiler says.
 Error kernel_error(const ScoreFunctionState& state, std::string_view shader, const GlslOutput& output) {
+  if (const std::string_view extension = unknown_extension(output); !extension.empty()) {
+    return {ErrorCode::kUnsupported, VK_SUCCESS,
+            message("the glslang that score functions are compiled with does not know ", extension,
+                    ", which the shader ", shader, " needs")};
+  }
   std::string text = message("the shader ", shader, " does not compile with ", state.desc.name);
   for (const GlslMessage& found : output.messages) {
     const bool in_user_text = found.file == kUserText && found.line <= state.source.lines;

@@ -40,9 +40,11 @@ Result<AttentionPlan> small_plan(const Device& device, const AttentionPlan& plan
   options.pipeline_cache = pipeline_cache;
   options.kv_splits = 1;
   options.arithmetic_type = plan.arithmetic_type();
+  // Its specialization depends on the number of rows, of which it holds few.
+  const TestRows rows = plan.kernel_name() == "decode" ? TestRows::kOfProblem : TestRows::kMany;
   const AttentionDesc desc = purpose == TestPurpose::kTime
-                                 ? timed_problem(plan.desc(), compute_units(device.capabilities()))
-                                 : small_problem(plan.desc());
+                                 ? timed_problem(plan.desc(), compute_units(device.capabilities()), rows)
+                                 : small_problem(plan.desc(), rows);
   return AttentionPlan::create(device, desc, options);
 }
 

@@ -77,14 +77,19 @@ std::int64_t query_heads_of_one(const AttentionDesc& desc) {
 }  // namespace
 
 // Has what the plan's problem does to its scores. Where its keys lie is of no matter to the matrices.
-AttentionDesc small_problem(const AttentionDesc& desc) {
+AttentionDesc small_problem(const AttentionDesc& desc, TestRows rows) {
   AttentionDesc small = desc;
   small.batch = 1;
-  small.query_heads = std::min<std::int64_t>(query_heads_of_one(desc), 8);
+  small.query_heads = query_heads_of_one(desc);
   small.kv_heads = 1;
-  small.query_length = kQueryLength;
+  if (rows == TestRows::kOfProblem) {
+    small.query_length = std::max<std::int64_t>(desc.query_length, 1);
+  } else {
+    small.query_heads = std::min<std::int64_t>(small.query_heads, 8);
+    small.query_length = kQueryLength;
+  }
   small.kv_length = kKvLength;
-  small.offset = small.align == Align::kOffset ? kKvLength - kQueryLength : 0;
+  small.offset = small.align == Align::kOffset ? kKvLength - small.query_length : 0;
   small.scale.reset();  // one of 0 would hide wrong scores
   if (small.alibi == Alibi::kGiven) small.alibi = Alibi::kStandard;
   small.query_lengths = Lengths::kUniform;
@@ -104,13 +109,14 @@ AttentionDesc small_problem(const AttentionDesc& desc) {
   return small.resolved();
 }
 
-AttentionDesc timed_problem(const AttentionDesc& desc, std::int64_t compute_units) {
-  AttentionDesc timed = small_problem(desc);
+AttentionDesc timed_problem(const AttentionDesc& desc, std::int64_t compute_units, TestRows rows) {
+  AttentionDesc timed = small_problem(desc, rows);
   const std::int64_t group = timed.query_heads;
-  timed.query_length = timed.kv_length = kTimedLength;
-  timed.offset = 0;
-  timed.kv_heads = std::clamp<std::int64_t>(divide_up(compute_units * kTimedRowsOfUnit, group * kTimedLength),
-                                            1, kMostTimedHeads);
+  if (rows == TestRows::kMany) timed.query_length = kTimedLength;
+  timed.kv_length = kTimedLength;
+  timed.offset = timed.align == Align::kOffset ? kTimedLength - timed.query_length : 0;
+  timed.kv_heads = std::clamp<std::int64_t>(
+      divide_up(compute_units * kTimedRowsOfUnit, group * timed.query_length), 1, kMostTimedHeads);
   timed.query_heads = timed.kv_heads * group;
   // The right side is causality to a kernel, and how far a side reaches a parameter.
   timed.causal = desc.causal || desc.window.right != kUnlimited;

@@ -142,6 +142,10 @@ Result<void> read_properties(const CapabilitySource& source, const InstanceFunct
 
 #ifdef VK_KHR_cooperative_matrix
 std::string component_name(VkComponentTypeKHR type) {
+  // By its number: headers older than VK_KHR_shader_bfloat16 have no name for it, drivers list it all the
+  // same.
+  constexpr auto kBfloat16 = static_cast<VkComponentTypeKHR>(1000141000);
+  if (type == kBfloat16) return "bf16";
   switch (type) {
     case VK_COMPONENT_TYPE_FLOAT16_KHR:
       return "f16";
@@ -155,10 +159,6 @@ std::string component_name(VkComponentTypeKHR type) {
       return "s32";
     case VK_COMPONENT_TYPE_UINT32_KHR:
       return "u32";
-#ifdef VK_KHR_shader_bfloat16
-    case VK_COMPONENT_TYPE_BFLOAT16_KHR:
-      return "bf16";
-#endif
     default:
       return "other";
   }

@@ -88,4 +88,8 @@ class Pipeline {
                                                                       VkPipeline pipeline,
                                                                       std::string_view name, bool isa);
 
+/// Its value; `driver_name` is that of Capabilities.
+[[nodiscard]] double as_number(const VkPipelineExecutableStatisticKHR& statistic,
+                               std::string_view driver_name);
+
 }  // namespace vkattn::detail

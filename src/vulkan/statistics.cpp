@@ -6,18 +6,8 @@ namespace vkattn::detail {
 
 namespace {
 
-double as_number(const VkPipelineExecutableStatisticKHR& statistic) {
-  switch (statistic.format) {
-    case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR:
-      return statistic.value.b32 == VK_TRUE ? 1 : 0;
-    case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_INT64_KHR:
-      return static_cast<double>(statistic.value.i64);
-    case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR:
-      return static_cast<double>(statistic.value.u64);
-    default:
-      return statistic.value.f64;
-  }
-}
+// The driver of NVIDIA's own, as VkPhysicalDeviceDriverProperties::driverName has it on every system.
+constexpr std::string_view kNvidiaDriver = "NVIDIA";
 
 VkResult read_entries(const DeviceState& device, const VkPipelineExecutableInfoKHR& info,
                       PipelineStatistics& result) {
@@ -29,7 +19,9 @@ VkResult read_entries(const DeviceState& device, const VkPipelineExecutableInfoK
       count, {VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR});
   status = vk.vkGetPipelineExecutableStatisticsKHR(device.device, &info, &count, statistics.data());
   if (status < VK_SUCCESS) return status;
-  for (const auto& statistic : statistics) result.entries.push_back({statistic.name, as_number(statistic)});
+  for (const auto& statistic : statistics) {
+    result.entries.push_back({statistic.name, as_number(statistic, device.capabilities.driver_name)});
+  }
   return VK_SUCCESS;
 }
 
@@ -59,6 +51,22 @@ VkResult read_listings(const DeviceState& device, const VkPipelineExecutableInfo
 }
 
 }  // namespace
+
+double as_number(const VkPipelineExecutableStatisticKHR& statistic, std::string_view driver_name) {
+  // It writes 32 bits and leaves the upper half of a value of 64 as it was: 580.159.04 tells of no local
+  // memory as 2^36 bytes. None of its statistics needs more.
+  const std::uint64_t written = driver_name == kNvidiaDriver ? 0xffffffffU : ~std::uint64_t{0};
+  switch (statistic.format) {
+    case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR:
+      return statistic.value.b32 == VK_TRUE ? 1 : 0;
+    case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_INT64_KHR:
+      return static_cast<double>(static_cast<std::int64_t>(statistic.value.u64 & written));
+    case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR:
+      return static_cast<double>(statistic.value.u64 & written);
+    default:
+      return statistic.value.f64;
+  }
+}
 
 Result<std::vector<PipelineStatistics>> read_statistics(const DeviceState& device, VkPipeline pipeline,
                                                         std::string_view name, bool isa) {

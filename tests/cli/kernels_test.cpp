@@ -60,6 +60,20 @@ TEST_F(ToolKernels, ListsThePipelinesOfAPlan) {
   expect_pipelines("h2 50x70 d16 mask=bytes weights=probabilities", "tile", {"tile", "weights"});
 }
 
+/// For programs, which tell it from a device that was lost.
+TEST_F(ToolKernels, ARefusalIsJsonToo) {
+  const std::string command = "kernels 'h2 50x70 d16' --kernel decode";
+  refuses(command, "holds 16 query rows", 3);
+  EXPECT_EQ(run(command).out, "");
+  const ToolResult result = run(command + " --json");
+  EXPECT_EQ(result.exit_code, 3);
+  const json report = json::parse(result.out);
+  EXPECT_EQ(report["kernel"], "decode");
+  EXPECT_TRUE(has(report["refused"].get<std::string>(), "holds 16 query rows")) << report;
+  EXPECT_TRUE(has(named(report["kernels"], "decode")["reason"].get<std::string>(), "holds 16")) << report;
+  EXPECT_FALSE(report.contains("pipelines"));
+}
+
 TEST_F(ToolKernels, ListsThePipelinesOfABackwardPass) {
   const std::string problem = "h2 50x300 d16 backward";
   expect_pipelines(problem, "lane", {"rows", "keys"});

@@ -83,6 +83,9 @@ case "$*" in
     "features": {"pipeline_statistics": true}, "kernels": [{"name": "lane", "available": true},
     {"name": "tile", "available": true}, {"name": "decode", "available": true},
     {"name": "matrix", "available": true}, {"name": "matrix2", "available": false}]}]}' ;;
+  kernels*"matmul"*"f32 --stats"*"--kernel lane"*) echo '{"kernel": "lane", "refused": "no <f32>"}'
+    echo 'vkattn: no <f32>' >&2; exit 3 ;;
+  kernels*"--kernel lane"*) echo '{"pipelines": [{"pipeline": "pass & more", "statistics": {"Registers": 40.0}}]}' ;;
   *"--kernel tile"*) kill -SEGV $$ ;;
   *"--kernel matrix"*) exec sleep 60 ;;
   *"--kernel decode"*) echo 'vkattn: the device was lost' >&2
@@ -142,6 +145,9 @@ TEST_F(ReportOfABrokenDriver, HasALineForWhateverHappened) {
   EXPECT_EQ(count("lane", "refused"), 1U);
   EXPECT_EQ(count("lane", "done"), 14U);
   EXPECT_EQ(count("matrix", "hung", "statistics"), 1U);
+  EXPECT_EQ(count("lane", "refused", "statistics"), 1U) << "which is an answer";
+  EXPECT_EQ(count("lane", "done", "statistics"), 6U);
+  EXPECT_EQ(count("decode", "failed", "statistics"), 3U) << "it has lost the device";
   EXPECT_GE(count("matrix", "left out"), 10U) << "what hung once would hang ten times";
   EXPECT_EQ(count("matrix2", "left out"), 0U) << "the device does not have it";
 }
@@ -152,6 +158,8 @@ TEST_F(ReportOfABrokenDriver, ThePageShowsIt) {
   EXPECT_TRUE(has(page, "ended after 500 ms"));
   EXPECT_TRUE(has(page, "the device was lost"));
   EXPECT_TRUE(has(page, "right, 0.25"));
+  EXPECT_TRUE(has(page, "<b>pass &amp; more</b>; Registers 40.0<br>"));
+  EXPECT_TRUE(has(page, "refused: no &lt;f32&gt;"));
   EXPECT_TRUE(has(page, "Gradients, 16 heads"));
   EXPECT_TRUE(has(page, "Matrix multiplication, square"));
   EXPECT_TRUE(has(page, "<svg>roof</svg>"));

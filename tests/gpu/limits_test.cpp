@@ -108,7 +108,7 @@ TEST_P(Limits, KeysOfOneHeadBeyondTheBufferRangeAreCutToo) {
                                    "h2 3x300 d32 shift=3 pad=5 causal align=200",
                                    "h2 3x300 d20 layout=bshd f16 causal align=298"})) {
     const Problem problem = parsed(typed(text));
-    if (is_refused_by_matrix2(problem.desc)) continue;
+    if (is_refused_by_matrix2(problem.desc, options)) continue;
     RunOptions checked = options;
     checked.inspect = expect_cut_keys;
     EXPECT_TRUE(runs_right(runtime(), problem, checked)) << "keys in windows of 16 KiB";
@@ -118,7 +118,9 @@ TEST_P(Limits, KeysOfOneHeadBeyondTheBufferRangeAreCutToo) {
 TEST_P(Limits, KeysInWindowsCanBeSplitFurther) {
   RunOptions options = weaker([](Capabilities& c) { c.max_storage_buffer_range = 32 * 1024; });
   options.kv_splits = 11;
-  EXPECT_TRUE(runs_right(runtime(), typed("hq4 hkv2 5x700 d32 causal align=bottom-right lse"), options));
+  const Problem problem = parsed(typed("hq4 hkv2 5x700 d32 causal align=bottom-right lse"));
+  if (is_refused_by_matrix2(problem.desc, options)) GTEST_SKIP() << "matrix2 does not cut keys on GPUs";
+  EXPECT_TRUE(runs_right(runtime(), problem, options));
 }
 
 TEST_P(Limits, AreRefusedByName) {

@@ -168,7 +168,11 @@ TEST_F(MakePlan, SelfTestsCarryWhatProblemsDoToTheirScores) {
     std::vector<const char*> all_words = part_of<const char*>(kWords);
     all_words.push_back(kDropout);
     for (const char* const words : all_words) {
-      const auto plan = runtime->make_plan(parsed(std::string(kMatrixProblem).append(words)).desc, options);
+      const std::string problem = std::string(kMatrixProblem).append(words);
+      // Which takes neither rings nor pages on GPUs.
+      if (kernel == std::string_view("matrix2") && !reason_against(*runtime, kernel, problem).empty())
+        continue;
+      const auto plan = runtime->make_plan(parsed(problem).desc, options);
       ASSERT_TRUE(plan.ok()) << kernel << words << ": " << plan.error().message;
       ++lines;
     }

@@ -41,7 +41,10 @@ TEST_P(Matrix, SplitsOverKeys) {
 
 // lavapipe passes once through loops over keys that nobody has, and crashed in the page table there.
 TEST_P(Matrix, AnEntryWithoutKeysReadsNoPage) {
-  EXPECT_TRUE(runs_right(runtime(), "b2 30x64 d64 f16 page=16 kv_lengths=0,33 lse", {kernel()}));
+  constexpr const char* kProblem = "b2 30x64 d64 f16 page=16 kv_lengths=0,33 lse";
+  const std::string reason = reason_against(runtime(), kernel(), kProblem);
+  if (kernel() == "matrix2" && !reason.empty()) GTEST_SKIP() << reason;
+  EXPECT_TRUE(runs_right(runtime(), kProblem, {kernel()}));
 }
 
 TEST_P(Matrix, RefusesOtherStorageByName) {
@@ -100,7 +103,8 @@ class MatrixVendors : public MatrixKernelTest {
     });
   }
 
-  /// As the vendor's, but for the shader with loops, which is the one that CPU implementations can compile.
+  /// As the vendor's, but on CPU implementations for the shader with loops, which is the one that they can
+  /// compile.
   static RunOptions as_vendor(std::uint32_t vendor_id) {
     RunOptions options{kernel()};
     options.device = device_with([=](Capabilities& c) { c.vendor_id = vendor_id; });
@@ -114,7 +118,9 @@ class MatrixVendors : public MatrixKernelTest {
       ADD_FAILURE() << config.error().message;
       return 0;
     }
-    EXPECT_EQ(config->shader.find("attention_matrix_loops"), 0U) << config->shader;
+    EXPECT_TRUE(config->shader.starts_with("attention_matrix")) << config->shader;
+    EXPECT_EQ(config->shader.starts_with("attention_matrix_loops"), capabilities().is_cpu())
+        << config->shader;
     EXPECT_EQ(config->shared_bytes, plan.shared_memory_bytes());
     for (const detail::SpecializationValue& value : config->constants) {
       if (value.id == id) return value.value;

@@ -151,8 +151,9 @@ TEST_P(ScoreFunctions, GoWithEveryFeature) {
 /// Entries that end before the first block that is looked at: a CPU driver once ran a loop's body without any
 /// of its rows.
 TEST_P(ScoreFunctions, GoWithPagesOfEntriesThatEndEarly) {
-  EXPECT_TRUE(runs_right(runtime(), typed("b3 135x290 d66 kv_lengths=194,153,52 page=1 score=documents"),
-                         RunOptions{kernel()}));
+  const Problem problem = parsed(typed("b3 135x290 d66 kv_lengths=194,153,52 page=1 score=documents"));
+  if (is_refused_by_matrix2(problem.desc)) GTEST_SKIP() << "matrix2 takes no pages on GPUs";
+  EXPECT_TRUE(runs_right(runtime(), problem, RunOptions{kernel()}));
 }
 
 // Only a function that says what is visible is asked for it before the kernel runs.

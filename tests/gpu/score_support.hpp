@@ -39,6 +39,12 @@ using Score = std::function<double(double s, const reference::RowIndex& row, std
 
 class ScoreFunctions : public AnyKernelTest {
  protected:
+  void SetUp() override {
+    AnyKernelTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const auto plan = make_plan(runtime(), parsed(typed("9x20 d16")).desc, options(prefix()));
+    if (!plan.ok() && is_compiler_too_old(plan.error())) GTEST_SKIP() << plan.error().message;
+  }
   static RunOptions options(ScoreSetup score) {
     RunOptions options{kernel()};
     options.score = std::move(score);

@@ -114,6 +114,26 @@ TEST_F(SelfTestTest, OfGradientsTellsRightFromWrong) {
   }
 }
 
+/// decode holds few rows, and what is specialized depends on their number.
+TEST_F(SelfTestTest, OfDecodeHasTheRowsOfItsProblem) {
+  PlanOptions options;
+  options.kernel = "decode";
+  for (const char* const problem : {"hq8 hkv1 2x300 d32 f16 causal align=bottom-right lse",
+                                    "hq12 hkv4 1x90 d24 mask=bits sinks softcap=5 lse"}) {
+    const AttentionDesc desc = parsed(problem).desc;
+    if (!takes(desc, "decode")) GTEST_SKIP() << reason_against(runtime(), "decode", problem);
+    options.kv_splits = 1;
+    const auto plan = AttentionPlan::create(runtime().device(), desc, options);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    SCOPED_TRACE(plan->configuration());
+    EXPECT_FALSE(SelfTest::is_needed(*plan));
+    expect_stands_for(*plan);
+    expect_tells(SelfTest::create(runtime().device(), *plan));
+    const auto timed = SelfTest::create(runtime().device(), *plan, {}, TestPurpose::kTime);
+    EXPECT_TRUE(timed.ok()) << timed.error().message;
+  }
+}
+
 TEST_F(SelfTestTest, OfProductsTellsRightFromWrong) {
   std::vector<MatmulDesc> all{
       product(64, 64, 64, DataType::kFloat16), product(33, 7, 130, DataType::kBfloat16),

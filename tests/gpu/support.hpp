@@ -86,6 +86,9 @@ struct ScoreSetup {
 
 /// Whether this build compiles score functions.
 [[nodiscard]] bool can_compile_scores();
+/// That a kernel's shader needs a newer glslang than the one that compiles score functions: not a kernel for
+/// them in this build, whatever the device.
+[[nodiscard]] bool is_compiler_too_old(const Error& error);
 
 /// How to run a problem.
 struct RunOptions {

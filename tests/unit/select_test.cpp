@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backward/backward_kernel.hpp"
+#include "kernels/next_kernel.hpp"
 #include "kernels/select.hpp"
 #include "kernels/vendors.hpp"
 #include "made_up_device.hpp"
@@ -365,6 +366,41 @@ TEST(TileTable, SenselessBlockSizesAreRefused) {
       EXPECT_TRUE(has(selection.error().message, "block sizes"));
     }
   }
+}
+
+/// A kernel that a driver, or the compiler of score functions, does not compile is passed over with a line in
+/// the log; one beyond a limit without.
+TEST(NextKernel, ComesAfterOneThatIsNotCompiledWhichIsLogged) {
+  std::vector<std::string> lines;
+  const Log log{[](void* all, LogLevel, const char* text) {
+                  static_cast<std::vector<std::string>*>(all)->push_back(text);
+                },
+                &lines, LogLevel::kWarning, nullptr};
+  const std::vector<std::pair<std::string, Error>> fails{
+      {"matrix2", {ErrorCode::kLimitExceeded, VK_SUCCESS, "is too large"}},
+      {"matrix", {ErrorCode::kUnsupported, VK_SUCCESS, "the glslang does not know it"}}};
+  std::vector<std::string> tried;
+  const auto make = [&](const PlanOptions& attempt, std::string_view& kernel) -> Result<std::string> {
+    for (const auto& [name, error] : fails) {
+      if (!check_not_refused(name, attempt.refusals) || (!attempt.kernel.empty() && attempt.kernel != name))
+        continue;
+      kernel = name;
+      tried.push_back(name);
+      return error;
+    }
+    return std::string("tile");
+  };
+  const auto is_of_kernel = [](const Error&) { return true; };
+  const auto made = with_next_kernels(log, PlanOptions{}, make, is_of_kernel);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(*made, "tile");
+  EXPECT_EQ(tried, (std::vector<std::string>{"matrix2", "matrix"}));
+  EXPECT_EQ(lines, (std::vector<std::string>{"matrix: the glslang does not know it"}));
+  PlanOptions forced;
+  forced.kernel = "matrix";
+  const auto refused = with_next_kernels(log, forced, make, is_of_kernel);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message, "the glslang does not know it");
 }
 
 TEST(Tuning, TheNearestMeasuredProblemCounts) {

@@ -127,6 +127,36 @@ TEST(SmallProblem, PromisesTheAlignmentOfItsBuffer) {
   EXPECT_EQ(small.grad_query->alignment_bytes, 16U);
 }
 
+/// decode takes few rows, and what is specialized depends on their number: a test has the problem's.
+TEST(SmallProblem, OfDecodeRunsTheCodeOfItsProblem) {
+  Capabilities device = tests::made_up_gpu();
+  device.vendor_id = kVendorNvidia;
+  device.subgroup_shuffle = device.subgroup_arithmetic = true;
+  device.required_subgroup_size = device.subgroup_size_control = device.compute_full_subgroups = true;
+  constexpr tests::HostKernel kDecode{"decode", configure_decode};
+  for (const char* const problem :
+       {"hq32 hkv8 1x4096 d128 f16", "hq4 hkv4 2x900 d64 f32", "hq16 hkv1 1x80 d64 f16",
+        "b3 h2 16x100 d40 bf16", "hq12 hkv4 5x75 d64 f16 causal align=7",
+        "hq8 hkv2 1x1000 d128 f16 page=16 sinks causal", "b2 hq6 hkv2 3x50 d64 f16 kv_lengths=50,9"}) {
+    SCOPED_TRACE(problem);
+    const AttentionDesc desc = tests::parsed(problem).desc.resolved();
+    const KernelConfig plan = kDecode.configured(problem, device);
+    for (const AttentionDesc& test :
+         {small_problem(desc, TestRows::kOfProblem), timed_problem(desc, 132, TestRows::kOfProblem)}) {
+      ASSERT_TRUE(validate(test).ok()) << validate(test).error().message;
+      EXPECT_EQ(packed_rows(test), packed_rows(desc));
+      const auto config = kDecode(test, device);
+      ASSERT_TRUE(config.ok()) << config.error().message;
+      EXPECT_EQ(config->shader, plan.shader);
+      EXPECT_EQ(config->summary, plan.summary);
+      EXPECT_TRUE(config->constants == plan.constants);
+    }
+    const auto many = kDecode(small_problem(desc), device);
+    ASSERT_FALSE(many.ok());
+    EXPECT_TRUE(has(many.error().message, "holds 16 query rows")) << many.error().message;
+  }
+}
+
 /// A kernel for products and what it takes of them.
 struct ProductKernel {
   const char* name;
