@@ -19,6 +19,7 @@
 #include "lib/scores.glsl"
 #include "lib/sinks.glsl"
 #include "lib/tensor_bits.glsl"
+#include "lib/unrolled.glsl"
 #include "shared/shared_memory.h"
 
 layout(local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
@@ -336,21 +337,23 @@ void store_dims(uint set, uint r, uint merge_row, uint dim) {
   if (dim == 0) store_result_lse(target, tile.batch, head, query, merged_maximum(row), weight);
 }
 
-void store_rows() {
+// The n-th kMergeRows rows of the sets.
+void merge_rows(uint n) {
   const uint row_dims4 = (kValueDim + 3) / 4;
-  [[unroll]] for (uint first = 0; first < kRows; first += kMergeRows) {
-    if (first > 0) barrier();  // the stage was read before the next rows overwrite it
-    [[unroll]] for (uint i = 0; i < kMergeRows * kRowSums; ++i) {
-      if (first * kRowSums + i < kRows * kRowSums) stage[i * kThreads + thread] = row_sums[first * kRowSums + i];
-    }
-    barrier();  // the stage is complete, and with the first rows the weights
-    for (uint i = thread; i < kMergeRows * kRowSets * row_dims4; i += kThreads) {
-      const uint merge_row = i / row_dims4 % kMergeRows;
-      const uint set = i / (row_dims4 * kMergeRows);
-      if (first + merge_row < kRows) store_dims(set, first + merge_row, merge_row, i % row_dims4 * 4u);
-    }
+  const uint first = n * kMergeRows;
+  if (first > 0) barrier();  // the stage was read before the next rows overwrite it
+  [[unroll]] for (uint i = 0; i < kMergeRows * kRowSums; ++i) {
+    if (first * kRowSums + i < kRows * kRowSums) stage[i * kThreads + thread] = row_sums[first * kRowSums + i];
+  }
+  barrier();  // the stage is complete, and with the first rows the weights
+  for (uint i = thread; i < kMergeRows * kRowSets * row_dims4; i += kThreads) {
+    const uint merge_row = i / row_dims4 % kMergeRows;
+    const uint set = i / (row_dims4 * kMergeRows);
+    if (first + merge_row < kRows) store_dims(set, first + merge_row, merge_row, i % row_dims4 * 4u);
   }
 }
+
+void store_rows() { VKATTN_STEPS((kRows + kMergeRows - 1) / kMergeRows, merge_rows) }
 
 void main() {
   tile = tile_position(kTileRows);

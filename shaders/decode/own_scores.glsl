@@ -16,6 +16,7 @@
 #define VKATTN_DECODE_OWN_SCORES
 
 #include "lib/specialization.glsl"
+#include "lib/unrolled.glsl"
 
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -66,30 +67,33 @@ void exchange_halves(uint lanes) {
   }
 }
 
+void sum_own_of_pairs(uint lanes) {
+  [[unroll]] for (uint i = 0; i < kOwnScores; ++i) scores[i] += subgroupShuffleXor(scores[i], lanes);
+}
+
 void sum_to_own() {
   exchange_halves(1u);
   exchange_halves(2u);
   exchange_halves(4u);
   exchange_halves(8u);
   exchange_halves(16u);
-  [[unroll]] for (uint lanes = kOwners; lanes < kColumns; lanes *= 2) {
-    [[unroll]] for (uint i = 0; i < kOwnScores; ++i) scores[i] += subgroupShuffleXor(scores[i], lanes);
-  }
+  VKATTN_LANE_STEPS(kOwners, kColumns, sum_own_of_pairs)
 }
 
 float maximum_of_keys(float maximum) {
-  if (kKeyOwners == 1) return maximum;  // a loop that never runs has cost registers on Mali (Mesa 25.0)
-  [[unroll]] for (uint lanes = 1; lanes < kKeyOwners; lanes *= 2) {
-    maximum = max(maximum, subgroupShuffleXor(maximum, lanes));
-  }
+#define VKATTN_MAXIMUM_OF_PAIRS(LANES) maximum = max(maximum, subgroupShuffleXor(maximum, LANES))
+  VKATTN_LANE_STEPS(1u, kKeyOwners, VKATTN_MAXIMUM_OF_PAIRS)
   return maximum;
 }
 
+void sum_of_pairs(inout float sums[kOwnRows], uint lanes) {
+  if (lanes >= kKeyOwners && lanes < kOwners) return;  // other rows
+  [[unroll]] for (uint r = 0; r < kOwnRows; ++r) sums[r] += subgroupShuffleXor(sums[r], lanes);
+}
+
 void sum_of_rows(inout float sums[kOwnRows]) {
-  [[unroll]] for (uint lanes = 1; lanes < kColumns; lanes *= 2) {
-    if (lanes >= kKeyOwners && lanes < kOwners) continue;  // other rows
-    [[unroll]] for (uint r = 0; r < kOwnRows; ++r) sums[r] += subgroupShuffleXor(sums[r], lanes);
-  }
+#define VKATTN_SUM_OF_PAIRS(LANES) sum_of_pairs(sums, LANES)
+  VKATTN_LANE_STEPS(1u, kColumns, VKATTN_SUM_OF_PAIRS)
 }
 
 float told_of_row(float own[kOwnRows], uint r) {

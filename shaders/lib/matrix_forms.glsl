@@ -3,6 +3,7 @@
 #define VKATTN_LIB_MATRIX_FORMS
 
 #include "lib/forms.glsl"
+#include "lib/unrolled.glsl"
 
 #pragma use_vulkan_memory_model
 #extension GL_KHR_memory_scope_semantics : require
@@ -28,8 +29,13 @@
 #endif
 #if VKATTN_MATRIX_LOOPS
 #define VKATTN_UNROLL [[dont_unroll]]
+#define VKATTN_MATRIX_STEPS(COUNT, STEP) \
+  [[dont_unroll]] for (uint step_ = 0; step_ < (COUNT); ++step_) { STEP(step_); }
+#define VKATTN_MANY_MATRIX_STEPS VKATTN_MATRIX_STEPS
 #else
 #define VKATTN_UNROLL [[unroll]]
+#define VKATTN_MATRIX_STEPS VKATTN_STEPS
+#define VKATTN_MANY_MATRIX_STEPS VKATTN_MANY_STEPS
 #endif
 
 #endif

@@ -17,6 +17,7 @@
 #include "lib/scores.glsl"
 #include "lib/sinks.glsl"
 #include "lib/tensors.glsl"
+#include "lib/unrolled.glsl"
 #include "shared/shared_memory.h"
 #include "tile/elements.glsl"
 #include "tile/rows.glsl"
@@ -322,22 +323,26 @@ void accumulate_values(uint n, bool masked) {
 }
 #endif
 
+// Chunk n of the output's dims.
+void process_values(uint n, int first_key, int key_end, bool masked) {
+  barrier();  // the stage is still read: keys by compute_scores(), or the previous chunk; probabilities complete
+  stage_values();
+  barrier();  // the stage is complete
+  if (n + 1u < kValueChunks) fetch_values(first_key, key_end, (n + 1u) * kValueChunk);
+  // The branch is outside of the loop over keys.
+  if (looks_for_hidden(masked)) {
+    accumulate_values(n, true);
+  } else {
+    accumulate_values(n, false);
+  }
+}
+
 void process_block(int first_key, int key_end, bool masked) {
   compute_scores(first_key, key_end, masked);
   fetch_values(first_key, key_end, 0u);
   update_softmax(first_key, looks_for_hidden(masked));
-  [[unroll]] for (uint n = 0; n < kValueChunks; ++n) {
-    barrier();  // the stage is still read: keys by compute_scores(), or the previous chunk; probabilities complete
-    stage_values();
-    barrier();  // the stage is complete
-    if (n + 1u < kValueChunks) fetch_values(first_key, key_end, (n + 1u) * kValueChunk);
-    // The branch is outside of the loop over keys.
-    if (looks_for_hidden(masked)) {
-      accumulate_values(n, true);
-    } else {
-      accumulate_values(n, false);
-    }
-  }
+#define VKATTN_PROCESS_VALUES(N) process_values(N, first_key, key_end, masked)
+  VKATTN_STEPS(kValueChunks, VKATTN_PROCESS_VALUES)
 }
 
 void store_rows() {

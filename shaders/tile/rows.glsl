@@ -5,6 +5,7 @@
 #define VKATTN_TILE_ROWS
 
 #include "lib/specialization.glsl"
+#include "lib/unrolled.glsl"
 #include "shared/shared_memory.h"
 
 #ifndef VKATTN_SUBGROUPS
@@ -28,21 +29,23 @@ float row_value[kRows];
 // Subgroups are full and hold whole rows of the grid. Nothing ties gl_LocalInvocationIndex to them.
 uint grid_index() { return gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID; }
 
-// What a row's threads read of its shared memory before, they may write after.
-void maximum_of_columns(uint block_row, uint column) {
-  subgroupBarrier();
-  [[unroll]] for (uint mask = 1; mask < kColumns; mask *= 2) {
-    [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      row_value[r] = max(row_value[r], subgroupShuffleXor(row_value[r], mask));
-    }
+void maximum_of_pairs(uint mask) {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    row_value[r] = max(row_value[r], subgroupShuffleXor(row_value[r], mask));
   }
 }
 
-void sum_of_columns(uint block_row, uint column) {
-  [[unroll]] for (uint mask = 1; mask < kColumns; mask *= 2) {
-    [[unroll]] for (uint r = 0; r < kRows; ++r) row_value[r] += subgroupShuffleXor(row_value[r], mask);
-  }
+void sum_of_pairs(uint mask) {
+  [[unroll]] for (uint r = 0; r < kRows; ++r) row_value[r] += subgroupShuffleXor(row_value[r], mask);
 }
+
+// What a row's threads read of its shared memory before, they may write after.
+void maximum_of_columns(uint block_row, uint column) {
+  subgroupBarrier();
+  VKATTN_LANE_STEPS(1u, kColumns, maximum_of_pairs)
+}
+
+void sum_of_columns(uint block_row, uint column) { VKATTN_LANE_STEPS(1u, kColumns, sum_of_pairs) }
 #else
 shared float reduce_stage[VKATTN_TILE_REDUCE_STAGE(kBlockRows, kColumns)];
 
@@ -53,24 +56,31 @@ void stage_row_values(uint block_row, uint column) {
   barrier();  // reduce_stage is complete
 }
 
+void maximum_of_row(uint block_row, uint r) {
+  float maximum = row_value[r];
+  for (uint c = 0; c < kColumns; ++c) maximum = max(maximum, reduce_stage[(block_row + r) * (kColumns + 1) + c]);
+  row_value[r] = maximum;
+}
+
+void sum_of_row(uint block_row, uint r) {
+  float sum = 0.0;
+  for (uint c = 0; c < kColumns; ++c) sum += reduce_stage[(block_row + r) * (kColumns + 1) + c];
+  row_value[r] = sum;
+}
+
 // What a row's threads read of its shared memory before, they may write after. Between two calls there must be a
 // barrier.
 void maximum_of_columns(uint block_row, uint column) {
   stage_row_values(block_row, column);
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    for (uint c = 0; c < kColumns; ++c) {
-      row_value[r] = max(row_value[r], reduce_stage[(block_row + r) * (kColumns + 1) + c]);
-    }
-  }
+#define VKATTN_MAXIMUM_OF_ROW(R) maximum_of_row(block_row, R)
+  VKATTN_STEPS(kRows, VKATTN_MAXIMUM_OF_ROW)
 }
 
 void sum_of_columns(uint block_row, uint column) {
   barrier();  // reduce_stage is still read
   stage_row_values(block_row, column);
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    row_value[r] = 0.0;
-    for (uint c = 0; c < kColumns; ++c) row_value[r] += reduce_stage[(block_row + r) * (kColumns + 1) + c];
-  }
+#define VKATTN_SUM_OF_ROW(R) sum_of_row(block_row, R)
+  VKATTN_STEPS(kRows, VKATTN_SUM_OF_ROW)
 }
 #endif
 

@@ -1,0 +1,40 @@
+// Loops written out, step by step, for bodies that reach arrays in registers. NVIDIA's compiler (580.159) does not unroll
+// loops with barriers in them, nor those that count in powers of two, whatever [[unroll]] says. An array that such a loop
+// reaches lies in memory, for the whole kernel: an array in registers has constant indices only.
+//
+// STEP is a function of the step, or a macro like one: what is written out is a call, behind a constant condition. Arrays
+// are reached in the function: glslang holds a literal index against the size that specialization constants have at first.
+#ifndef VKATTN_LIB_UNROLLED
+#define VKATTN_LIB_UNROLLED
+
+#define VKATTN_STEP(N, COUNT, STEP) \
+  if ((N) < (COUNT)) { STEP(N); }
+
+#define VKATTN_FOUR_STEPS(N, COUNT, STEP)                                  \
+  VKATTN_STEP((N), COUNT, STEP) VKATTN_STEP((N) + 1u, COUNT, STEP)         \
+  VKATTN_STEP((N) + 2u, COUNT, STEP) VKATTN_STEP((N) + 3u, COUNT, STEP)
+
+// The condition around the loop: one that never runs has cost registers on Mali (Mesa 25.0).
+#define VKATTN_STEPS_FROM(N, COUNT, STEP)                                  \
+  if ((N) < (COUNT)) {                                                     \
+    [[unroll]] for (uint step_ = (N); step_ < (COUNT); ++step_) { STEP(step_); } \
+  }
+
+// STEP(0) .. STEP(COUNT - 1): of few steps, or of up to 16.
+#define VKATTN_STEPS(COUNT, STEP) \
+  VKATTN_FOUR_STEPS(0u, COUNT, STEP) VKATTN_FOUR_STEPS(4u, COUNT, STEP) VKATTN_STEPS_FROM(8u, COUNT, STEP)
+#define VKATTN_MANY_STEPS(COUNT, STEP)                                        \
+  VKATTN_FOUR_STEPS(0u, COUNT, STEP) VKATTN_FOUR_STEPS(4u, COUNT, STEP)       \
+  VKATTN_FOUR_STEPS(8u, COUNT, STEP) VKATTN_FOUR_STEPS(12u, COUNT, STEP)      \
+  VKATTN_STEPS_FROM(16u, COUNT, STEP)
+
+// STEP(FIRST), STEP(FIRST * 2) .. below END: powers of two, for exchanges within subgroups of up to 128 invocations.
+#define VKATTN_LANE_STEP(LANES, FIRST, END, STEP) \
+  if ((LANES) >= (FIRST) && (LANES) < (END)) { STEP(LANES); }
+#define VKATTN_LANE_STEPS(FIRST, END, STEP)                                                       \
+  VKATTN_LANE_STEP(1u, FIRST, END, STEP) VKATTN_LANE_STEP(2u, FIRST, END, STEP)                   \
+  VKATTN_LANE_STEP(4u, FIRST, END, STEP) VKATTN_LANE_STEP(8u, FIRST, END, STEP)                   \
+  VKATTN_LANE_STEP(16u, FIRST, END, STEP) VKATTN_LANE_STEP(32u, FIRST, END, STEP)                 \
+  VKATTN_LANE_STEP(64u, FIRST, END, STEP)
+
+#endif
