@@ -136,6 +136,7 @@ TEST_P(Poison, HiddenFromAllRowsNeverLeaks) {
   const bool on_matrices = is_on_matrix_units();
   for (const char* const words : part_of<const char*>(kHiding)) {
     const std::string text = sized(words, on_matrices ? "d24 dv16" : "d20 dv12");
+    if (is_refused_by_matrix2(parsed(text).desc)) continue;
     for (const Bad bad : {Bad::kNotANumber, Bad::kPlusInfinity, Bad::kMinusInfinity}) {
       EXPECT_TRUE(hides(runtime(), text, kernel(), !on_matrices, bad)) << static_cast<int>(bad);
     }
