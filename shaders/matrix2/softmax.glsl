@@ -70,8 +70,9 @@ float raise(const in uint row, const in uint column, const in float reference, c
   return maximum - reference > kLimit ? maximum - kHeadroom : reference;
 }
 
+// Exactly 1 where the reference stays: exp2(0) may be off, and there are as many factors as tiles.
 float rescale(const in uint row, const in uint column, const in float old_reference, const in float reference) {
-  return rescale_factor(old_reference, reference);
+  return old_reference == reference ? 1.0 : rescale_factor(old_reference, reference);
 }
 
 float probability(const in uint row, const in uint column, const in float score, const in float reference) {
