@@ -9,6 +9,7 @@
 #include "backward/pairs.glsl"
 #include "backward/stages.glsl"
 #include "lib/dropout.glsl"
+#include "lib/unrolled.glsl"
 
 const uint kBlockKeys = kThreads / kColumns * kOwned;
 const uint kBlockRows = kColumns * kVisited;
@@ -45,6 +46,28 @@ float factor_of(uint packed, uint end_row, uint key, bool of_values, bool masked
   return visible ? (of_values ? pair.x : pair.y) : 0.0;
 }
 
+// Adds a block of rows, times their factors, to chunk n of the dims.
+void add_rows(uint n, uint first_row, uint end_row, bool of_values, bool masked) {
+  barrier();  // row_stage is still read by the previous chunk of dims, or block; pair_stage is complete
+  for (uint i = gl_LocalInvocationIndex; i < kBlockRows * kColumns; i += kThreads) {
+    const uint packed = min(first_row + i / kColumns, end_row - 1u);
+    const uint dim = n * kChunkDims + i % kColumns * 4u;
+    row_stage[i / kColumns * kChunkStride4 + i % kColumns] = row_quad(packed, dim, of_values);
+  }
+  barrier();  // row_stage is complete
+  [[dont_unroll]] for (uint quad = 0; quad < kBlockRows / 4; ++quad) {
+    vec4 rows[4];
+    [[unroll]] for (uint r = 0; r < 4; ++r) rows[r] = row_stage[(quad * 4 + r) * kChunkStride4 + column];
+    [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+      const uint i = ((block_key + k) * kPairStride4 + quad) * 4u;
+      [[unroll]] for (uint r = 0; r < 4; ++r) {
+        const float factor = pair_stage[i + r];
+        if (!masked || factor != 0.0) accumulator[k * kChunks + n] += factor * rows[r];
+      }
+    }
+  }
+}
+
 // One block of rows. of_values is a constant once inlined. A masked block leaves out what is hidden: 0 times NaN would be NaN.
 void visit(uint first_row, uint end_row, bool of_values, bool masked) {
   barrier();  // pair_stage is still read by the previous block
@@ -56,27 +79,8 @@ void visit(uint first_row, uint end_row, bool of_values, bool masked) {
         factor_of(first_row + row, end_row, first_key + key, of_values, masked);
   }
   const uint dims = of_values ? kValueDim : kHeadDim;
-  [[unroll]] for (uint n = 0; n < kChunks; ++n) {
-    if (n * kChunkDims >= dims) continue;  // the same for all
-    barrier();  // row_stage is still read by the previous chunk of dims, or block; pair_stage is complete
-    for (uint i = gl_LocalInvocationIndex; i < kBlockRows * kColumns; i += kThreads) {
-      const uint packed = min(first_row + i / kColumns, end_row - 1u);
-      const uint dim = n * kChunkDims + i % kColumns * 4u;
-      row_stage[i / kColumns * kChunkStride4 + i % kColumns] = row_quad(packed, dim, of_values);
-    }
-    barrier();  // row_stage is complete
-    [[dont_unroll]] for (uint quad = 0; quad < kBlockRows / 4; ++quad) {
-      vec4 rows[4];
-      [[unroll]] for (uint r = 0; r < 4; ++r) rows[r] = row_stage[(quad * 4 + r) * kChunkStride4 + column];
-      [[unroll]] for (uint k = 0; k < kKeys; ++k) {
-        const uint i = ((block_key + k) * kPairStride4 + quad) * 4u;
-        [[unroll]] for (uint r = 0; r < 4; ++r) {
-          const float factor = pair_stage[i + r];
-          if (!masked || factor != 0.0) accumulator[k * kChunks + n] += factor * rows[r];
-        }
-      }
-    }
-  }
+#define VKATTN_ADD_ROWS(N) if ((N) * kChunkDims < dims) add_rows(N, first_row, end_row, of_values, masked)
+  VKATTN_STEPS(kChunks, VKATTN_ADD_ROWS)
 }
 
 void visit_rows(bool of_values) {

@@ -11,6 +11,7 @@
 #include "backward/scores.glsl"
 #include "backward/stages.glsl"
 #include "lib/key_walk.glsl"
+#include "lib/unrolled.glsl"
 
 const uint kBlockRows = kThreads / kColumns * kOwned;
 const uint kBlockKeys = kColumns * kVisited;
@@ -103,10 +104,31 @@ void make_pairs(int first_key, int key_end, bool masked) {
       if (hidden) pair = PairGradient(0.0, 0.0, 0.0);
       score[r * kKeys + k] = pair.gradient;
       if (kHasGradSlopes) row_slope[r] -= pair.score_gradient * key_distance(score_rows[r].query, key);
-      if (!exists) continue;
-      store_pair(pair_index[r] + in_chunk + in_block, vec2(pair.weight, pair.gradient));
-      if (kKeepsScoreGradients) {
-        score_gradients[score_gradient_index(pair_index[r] + in_chunk + in_block)] = pair.score_gradient;
+      if (exists) {
+        store_pair(pair_index[r] + in_chunk + in_block, vec2(pair.weight, pair.gradient));
+        if (kKeepsScoreGradients) {
+          score_gradients[score_gradient_index(pair_index[r] + in_chunk + in_block)] = pair.score_gradient;
+        }
+      }
+    }
+  }
+}
+
+// Adds the block's keys to chunk n of the dims.
+void add_chunk(uint n, int first_key, int key_end, bool masked) {
+  barrier();  // key_stage is still read, by multiply() or the previous chunk of dims; gradients are complete
+  for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kColumns; i += kThreads) {
+    key_stage[i / kColumns * kChunkStride4 + i % kColumns] = key_quad(
+        existing_key(first_key + int(i / kColumns), key_end), n * kChunkDims + i % kColumns * 4u, false);
+  }
+  barrier();  // key_stage is complete
+  [[dont_unroll]] for (uint quad = 0; quad < kBlockKeys / 4; ++quad) {
+    vec4 keys[4];
+    [[unroll]] for (uint k = 0; k < 4; ++k) keys[k] = key_stage[(quad * 4 + k) * kChunkStride4 + column];
+    [[unroll]] for (uint r = 0; r < kRows; ++r) {
+      const vec4 gradient = staged_quad(block_row + r, kPairStride4, quad);
+      [[unroll]] for (uint k = 0; k < 4; ++k) {
+        if (!masked || gradient[k] != 0.0) accumulator[r * kChunks + n] += gradient[k] * keys[k];
       }
     }
   }
@@ -122,24 +144,8 @@ void add_keys(int first_key, int key_end, bool masked) {
       row_stage[(block_row + r) * kPairStride4 * 4u + key] = score[r * kKeys + k];
     }
   }
-  [[unroll]] for (uint n = 0; n < kChunks; ++n) {
-    barrier();  // key_stage is still read, by multiply() or the previous chunk of dims; gradients are complete
-    for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kColumns; i += kThreads) {
-      key_stage[i / kColumns * kChunkStride4 + i % kColumns] = key_quad(
-          existing_key(first_key + int(i / kColumns), key_end), n * kChunkDims + i % kColumns * 4u, false);
-    }
-    barrier();  // key_stage is complete
-    [[dont_unroll]] for (uint quad = 0; quad < kBlockKeys / 4; ++quad) {
-      vec4 keys[4];
-      [[unroll]] for (uint k = 0; k < 4; ++k) keys[k] = key_stage[(quad * 4 + k) * kChunkStride4 + column];
-      [[unroll]] for (uint r = 0; r < kRows; ++r) {
-        const vec4 gradient = staged_quad(block_row + r, kPairStride4, quad);
-        [[unroll]] for (uint k = 0; k < 4; ++k) {
-          if (!masked || gradient[k] != 0.0) accumulator[r * kChunks + n] += gradient[k] * keys[k];
-        }
-      }
-    }
-  }
+#define VKATTN_ADD_CHUNK(N) add_chunk(N, first_key, key_end, masked)
+  VKATTN_STEPS(kChunks, VKATTN_ADD_CHUNK)
 }
 
 void visit(int first_key, int key_end, bool masked) {
@@ -150,6 +156,14 @@ void visit(int first_key, int key_end, bool masked) {
   if (kHasGradQuery) add_keys(first_key, key_end, masked);
 }
 
+float staged_sum(uint r) {
+  float sum = 0.0;
+  for (uint c = 0; c < kColumns; ++c) sum += row_stage[(block_row + r) * kPartStride + c];
+  return sum;
+}
+
+void add_up_row(inout float number[kRows], uint r) { number[r] = staged_sum(r); }
+
 // The sum over a row's threads of a number that each has for each of its rows.
 void sum_of_columns(inout float number[kRows]) {
   barrier();  // row_stage is still read
@@ -157,58 +171,77 @@ void sum_of_columns(inout float number[kRows]) {
     row_stage[(block_row + r) * kPartStride + column] = number[r];
   }
   barrier();  // the parts are complete
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    number[r] = 0.0;
-    for (uint c = 0; c < kColumns; ++c) number[r] += row_stage[(block_row + r) * kPartStride + c];
+#define VKATTN_ADD_UP_ROW(R) add_up_row(number, R)
+  VKATTN_STEPS(kRows, VKATTN_ADD_UP_ROW)
+}
+
+// 4 elements of the sums of earlier chunks.
+vec4 earlier_sums(uint packed, uint first_dim) {
+  vec4 sums4 = vec4(0.0);
+  [[unroll]] for (uint d = 0; d < 4; ++d) {
+    const uint dim = first_dim + d;
+    if (dim < kHeadDim) {
+      sums4[d] = load_grad_query_sum(gradient_row(packed), backward.query_sums + stored_row(packed) * kHeadDim, dim);
+    }
+  }
+  return sums4;
+}
+
+// This thread's part of <dO, O> of a row.
+float part_of_delta(uint head, uint query) {
+  const uint grad_index = grad_output_row(tile.batch, head, query);
+  const uint output_index = output_row(tile.batch, head, query);
+  float delta = 0.0;
+  for (uint dim = column; dim < kValueDim; dim += kColumns) {
+    delta += grad_output_at(grad_index, dim) * forward_output_at(output_index, dim);
+  }
+  return delta;
+}
+
+void begin_row(uint r, int kv_length) {
+  const uint packed = packed_of(block_row + r);
+  const uint head = packed_head(tile.kv_head, packed);
+  const uint query = packed_query(packed);
+  pair_index[r] = pair_row(tile.batch, head, query);
+  score_rows[r] = score_row(tile.batch, head, query);
+  row_key_begin[r] = visible_key_begin(int(query), kv_length);
+  row_key_end[r] = visible_key_end(int(query), kv_length);
+  row_lse[r] = kLog2E * uintBitsToFloat(lse_words[lse_index(tile.batch, head, query)]);
+  row_slope[r] = 0.0;
+  row_delta[r] = part_of_delta(head, query);
+  [[unroll]] for (uint n = 0; n < kChunks; ++n) {
+    vec4 earlier = vec4(0.0);
+    if (kHasGradQuery && tile.chunk != 0u) earlier = earlier_sums(packed, n * kChunkDims + column * 4u);
+    accumulator[r * kChunks + n] = earlier;
   }
 }
 
 void begin_rows(int kv_length) {
-  [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    const uint packed = packed_of(block_row + r);
-    const uint head = packed_head(tile.kv_head, packed);
-    const uint query = packed_query(packed);
-    pair_index[r] = pair_row(tile.batch, head, query);
-    score_rows[r] = score_row(tile.batch, head, query);
-    row_key_begin[r] = visible_key_begin(int(query), kv_length);
-    row_key_end[r] = visible_key_end(int(query), kv_length);
-    row_lse[r] = kLog2E * uintBitsToFloat(lse_words[lse_index(tile.batch, head, query)]);
-    row_slope[r] = 0.0;
-    row_delta[r] = 0.0;
-    const uint grad_index = grad_output_row(tile.batch, head, query);
-    const uint output_index = output_row(tile.batch, head, query);
-    for (uint dim = column; dim < kValueDim; dim += kColumns) {
-      row_delta[r] += grad_output_at(grad_index, dim) * forward_output_at(output_index, dim);
-    }
-    [[unroll]] for (uint n = 0; n < kChunks; ++n) {
-      accumulator[r * kChunks + n] = vec4(0.0);
-      if (!kHasGradQuery || tile.chunk == 0u) continue;
-      [[unroll]] for (uint d = 0; d < 4; ++d) {
-        const uint dim = n * kChunkDims + column * 4u + d;
-        if (dim >= kHeadDim) continue;
-        accumulator[r * kChunks + n][d] =
-            load_grad_query_sum(gradient_row(packed), backward.query_sums + stored_row(packed) * kHeadDim, dim);
-      }
-    }
-  }
+#define VKATTN_BEGIN_ROW(R) begin_row(R, kv_length)
+  VKATTN_STEPS(kRows, VKATTN_BEGIN_ROW)
   sum_of_columns(row_delta);
 }
 
-// What later chunks go on with, or what is left after the last.
+// 4 elements of what later chunks go on with, or of what is left after the last.
+void store_quad(uint packed, uint first_dim, vec4 sums4, bool last) {
+  [[unroll]] for (uint d = 0; d < 4; ++d) {
+    const uint dim = first_dim + d;
+    if (dim < kHeadDim) {
+      if (last) {
+        store_grad_query(gradient_row(packed), dim, sums4[d] * backward.scale);
+      } else {
+        store_grad_query_sum(gradient_row(packed), backward.query_sums + stored_row(packed) * kHeadDim, dim, sums4[d]);
+      }
+    }
+  }
+}
+
 void store_rows(bool last) {
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
     const uint packed = tile.first + block_row + r;
-    if (packed >= packed_row_count()) continue;
-    [[unroll]] for (uint n = 0; n < kChunks; ++n) {
-      [[unroll]] for (uint d = 0; d < 4; ++d) {
-        const uint dim = n * kChunkDims + column * 4u + d;
-        if (dim >= kHeadDim) continue;
-        const float sum = accumulator[r * kChunks + n][d];
-        if (last) {
-          store_grad_query(gradient_row(packed), dim, sum * backward.scale);
-        } else {
-          store_grad_query_sum(gradient_row(packed), backward.query_sums + stored_row(packed) * kHeadDim, dim, sum);
-        }
+    if (packed < packed_row_count()) {
+      [[unroll]] for (uint n = 0; n < kChunks; ++n) {
+        store_quad(packed, n * kChunkDims + column * 4u, accumulator[r * kChunks + n], last);
       }
     }
   }

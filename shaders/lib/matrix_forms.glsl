@@ -31,11 +31,9 @@
 #define VKATTN_UNROLL [[dont_unroll]]
 #define VKATTN_MATRIX_STEPS(COUNT, STEP) \
   [[dont_unroll]] for (uint step_ = 0; step_ < (COUNT); ++step_) { STEP(step_); }
-#define VKATTN_MANY_MATRIX_STEPS VKATTN_MATRIX_STEPS
 #else
 #define VKATTN_UNROLL [[unroll]]
 #define VKATTN_MATRIX_STEPS VKATTN_STEPS
-#define VKATTN_MANY_MATRIX_STEPS VKATTN_MANY_STEPS
 #endif
 
 #endif

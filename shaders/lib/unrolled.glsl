@@ -20,13 +20,9 @@
     [[unroll]] for (uint step_ = (N); step_ < (COUNT); ++step_) { STEP(step_); } \
   }
 
-// STEP(0) .. STEP(COUNT - 1): of few steps, or of up to 16.
+// STEP(0) .. STEP(COUNT - 1): up to 8 are written out.
 #define VKATTN_STEPS(COUNT, STEP) \
   VKATTN_FOUR_STEPS(0u, COUNT, STEP) VKATTN_FOUR_STEPS(4u, COUNT, STEP) VKATTN_STEPS_FROM(8u, COUNT, STEP)
-#define VKATTN_MANY_STEPS(COUNT, STEP)                                        \
-  VKATTN_FOUR_STEPS(0u, COUNT, STEP) VKATTN_FOUR_STEPS(4u, COUNT, STEP)       \
-  VKATTN_FOUR_STEPS(8u, COUNT, STEP) VKATTN_FOUR_STEPS(12u, COUNT, STEP)      \
-  VKATTN_STEPS_FROM(16u, COUNT, STEP)
 
 // STEP(FIRST), STEP(FIRST * 2) .. below END: powers of two, for exchanges within subgroups of up to 128 invocations.
 #define VKATTN_LANE_STEP(LANES, FIRST, END, STEP) \
