@@ -24,6 +24,8 @@ vkattn_form(bfloat16 DEFINES VKATTN_MATRIX_BFLOAT16=1 GLSL_EXTENSIONS GL_EXT_bfl
             DEVICE_FEATURES shaderBFloat16CooperativeMatrix)
 # Loops over matrices are not unrolled, for CPU implementations.
 vkattn_form(loops DEFINES VKATTN_MATRIX_LOOPS=1)
+# Loops with barriers are written out, for NVIDIA's compiler.
+vkattn_form(steps DEFINES VKATTN_MATRIX_WRITES_OUT=1)
 # VK_NV_cooperative_matrix2 asks for SPIR-V 1.6.
 vkattn_form(matrix2 TARGET_ENV vulkan1.3 GLSL_EXTENSIONS GL_NV_cooperative_matrix2
             DEVICE_FEATURES maintenance4 cooperativeMatrixFlexibleDimensions cooperativeMatrixReductions
@@ -55,9 +57,8 @@ attention(matrix_loops          matrix/attention_matrix.comp   FORM 16bit matrix
 attention(matrix_bfloat16       matrix/attention_matrix.comp   FORM 16bit matrix bfloat16)
 attention(matrix2               matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 workgroup)
 attention(matrix2_bfloat16      matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 workgroup bfloat16)
-attention(matrix2_staged          matrix2/attention_matrix2_staged.comp FORM 16bit matrix matrix2 staged)
+attention(matrix2_staged          matrix2/attention_matrix2_staged.comp FORM 16bit matrix matrix2 staged steps)
 attention(matrix2_staged_loops    matrix2/attention_matrix2_staged.comp FORM 16bit matrix matrix2 staged loops)
-attention(matrix2_staged_bfloat16 matrix2/attention_matrix2_staged.comp FORM 16bit matrix matrix2 staged bfloat16)
 
 # Passes before and after the kernels.
 attention(combine               passes/attention_combine.comp  FORM 16bit)
@@ -105,7 +106,9 @@ vkattn_shader(matmul_tile             core matmul/matmul_tile.comp    FORM 16bit
 vkattn_shader(matmul_tile_words       core matmul/matmul_tile.comp)
 vkattn_shader(matmul_matrix           core matmul/matmul_matrix.comp  FORM 16bit matrix)
 vkattn_shader(matmul_matrix_loops     core matmul/matmul_matrix.comp  FORM 16bit matrix loops)
+vkattn_shader(matmul_matrix_steps     core matmul/matmul_matrix.comp  FORM 16bit matrix steps)
 vkattn_shader(matmul_matrix_bfloat16  core matmul/matmul_matrix.comp  FORM 16bit matrix bfloat16)
+vkattn_shader(matmul_matrix_steps_bfloat16 core matmul/matmul_matrix.comp FORM 16bit matrix steps bfloat16)
 vkattn_shader(matmul_combine          core matmul/matmul_combine.comp FORM 16bit)
 vkattn_shader(matmul_combine_words    core matmul/matmul_combine.comp)
 

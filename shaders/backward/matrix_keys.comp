@@ -94,13 +94,11 @@ void store_sum(uint owned, uint dim, float sum) {
   }
 }
 
-VKATTN_SUM_STORE(store_sums, sum_stage, store_sum)
-
 void store_keys() {
   workgroup_barrier();  // the last step's factors were read
   if (own_part == 0u) factor_stage[own_key] = power_of_two(int(unit_exponent));
   workgroup_barrier();  // the units are complete
-  store_sums();
+  VKATTN_STORE_SUMS(sum_stage, store_sum)
 }
 
 void main() {

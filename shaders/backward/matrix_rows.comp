@@ -51,8 +51,7 @@ float row_lse, row_delta, row_slope;
 int step_first, step_end;
 
 float sum_of_row(float number) {
-#define VKATTN_SUM_OF_LANES(LANES) number += subgroupShuffleXor(number, LANES)
-  VKATTN_LANE_STEPS(1u, kOwnerThreads, VKATTN_SUM_OF_LANES)
+  [[unroll]] for (uint lanes = 1; lanes < kOwnerThreads; lanes *= 2) number += subgroupShuffleXor(number, lanes);
   return number;
 }
 
@@ -142,8 +141,9 @@ void make_factors(bool masked) {
     largest = larger_magnitude(largest, factors[q]);
   }
   if (!kHasGradQuery) return;
-#define VKATTN_LARGEST_OF_LANES(LANES) largest = max(largest, subgroupShuffleXor(largest, LANES))
-  VKATTN_LANE_STEPS(1u, kOwnerThreads, VKATTN_LARGEST_OF_LANES)
+  [[unroll]] for (uint lanes = 1; lanes < kOwnerThreads; lanes *= 2) {
+    largest = max(largest, subgroupShuffleXor(largest, lanes));
+  }
   const float factor = raise_unit(largest);
   if (own_part == 0u) factor_stage[own_row] = factor;
   VKATTN_UNROLL for (uint q = 0; q < kQuads; ++q) {
@@ -209,13 +209,11 @@ void store_sum(uint row, uint dim, float sum) {
   }
 }
 
-VKATTN_SUM_STORE(store_sums, score_stage, store_sum)
-
 void store_rows() {
   workgroup_barrier();  // the last step's factors and scores were read
   if (own_part == 0u) factor_stage[own_row] = power_of_two(int(unit_exponent));
   workgroup_barrier();  // the units are complete
-  store_sums();
+  VKATTN_STORE_SUMS(score_stage, store_sum)
 }
 
 void keep_numbers() {

@@ -159,24 +159,26 @@ bool is_raised() {
     }                                                                                                             \
   }
 
-// A function NAME() that hands each sum to STORE(owned, dim, sum), by way of the subgroup's part of STAGE, which holds kM * kN
-// numbers of each, in quads. The sums are in units: factor_stage has those of the rows.
-#define VKATTN_SUM_STORE(NAME, STAGE, STORE)                                                                \
-  void NAME##_of_block(uint block) {                                                                        \
-    const uint first = gl_SubgroupID * (kM * kN / 4u);                                                      \
-    coopMatStore(gradient_sums[block], STAGE, first, kN / 4u, gl_CooperativeMatrixLayoutRowMajor);          \
-    subgroup_barrier(); /* lanes read what others have written */                                           \
-    const uint row = subgroup_row + block / kSumBlocks * kM;                                                \
-    const uint dim = (subgroup_column * kSumBlocks + block % kSumBlocks) * kN;                              \
-    for (uint i = gl_SubgroupInvocationID; i < kM * kN; i += kSubgroupSize) {                               \
-      STORE(row + i / kN, dim + i % kN, STAGE[first + i / 4u][i % 4u]);                                     \
-    }                                                                                                       \
-    subgroup_barrier(); /* the next matrix is written over this one */                                      \
-  }                                                                                                         \
-                                                                                                            \
-  void NAME() {                                                                                             \
-    scale_sums();                                                                                           \
-    VKATTN_UNROLL for (uint block = 0; block < kRowBlocks * kSumBlocks; ++block) NAME##_of_block(block);    \
+// Hands each sum to STORE(owned, dim, sum), by way of the subgroup's part of STAGE, which holds kM * kN numbers of each, in
+// quads. The sums are in units: factor_stage has those of the rows.
+#define VKATTN_STORE_SUMS(STAGE, STORE)                                                                            \
+  {                                                                                                                \
+    scale_sums();                                                                                                  \
+    const uint first = gl_SubgroupID * (kM * kN / 4u);                                                             \
+    [[dont_unroll]] for (uint block = 0; block < kRowBlocks * kSumBlocks; ++block) {                               \
+      /* Constant indices, so that the sums stay in registers; the branch is uniform. */                          \
+      VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) {                                           \
+        if (i != block) continue;                                                                                  \
+        coopMatStore(gradient_sums[i], STAGE, first, kN / 4u, gl_CooperativeMatrixLayoutRowMajor);                 \
+      }                                                                                                            \
+      subgroup_barrier(); /* lanes read what others have written */                                                \
+      const uint row = subgroup_row + block / kSumBlocks * kM;                                                     \
+      const uint dim = (subgroup_column * kSumBlocks + block % kSumBlocks) * kN;                                   \
+      for (uint i = gl_SubgroupInvocationID; i < kM * kN; i += kSubgroupSize) {                                    \
+        STORE(row + i / kN, dim + i % kN, STAGE[first + i / 4u][i % 4u]);                                          \
+      }                                                                                                            \
+      subgroup_barrier(); /* the next matrix is written over this one */                                           \
+    }                                                                                                              \
   }
 
 #endif

@@ -157,9 +157,11 @@ void add_products() {
 }
 
 // By way of the subgroup's stage, as the layout of a matrix over the lanes is the driver's own.
-void store_matrix(uint r, uint c) {
+void store_matrix(uint matrix) {
+  const uint r = matrix / kColumnBlocks;
+  const uint c = matrix % kColumnBlocks;
   const uint first = gl_SubgroupID * (kM * kN);
-  coopMatStore(sums[r * kColumnBlocks + c], result_stage, first, kN, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatStore(sums[matrix], result_stage, first, kN, gl_CooperativeMatrixLayoutRowMajor);
   subgroup_barrier();  // lanes read what others have written
   for (uint i = gl_SubgroupInvocationID; i < kM * kN; i += kSubgroupSize) {
     const uint row = block.first_row + subgroup_row + r * kM + i / kN;
@@ -191,7 +193,5 @@ void main() {
       workgroup_barrier();  // what was read is written over
     }
   }
-  VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
-    VKATTN_UNROLL for (uint c = 0; c < kColumnBlocks; ++c) store_matrix(r, c);
-  }
+  VKATTN_MATRIX_STEPS(kRowBlocks * kColumnBlocks, store_matrix)
 }

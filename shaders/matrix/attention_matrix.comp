@@ -51,27 +51,22 @@ void stage_queries(uint first_dim) {
   }
 }
 
-// The n-th kQueryBlocks blocks of the head dims, which the stage holds at a time.
-void load_query_blocks(uint n) {
-  const uint first = n * kQueryBlocks;
-  if (n > 0) subgroup_barrier();  // the stage was read before the next dims overwrite it
-  stage_queries(first * kK);
-  subgroup_barrier();  // the stage is complete before other lanes load from it
-  VKATTN_UNROLL for (uint b = 0; b < kQueryBlocks; ++b) {
-    if (first + b < kHeadBlocks) {
-      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
-        coopMatLoad(query_blocks[r * kHeadBlocks + first + b], score_stage,
-                    (subgroup_row + r * kM) * kScoreStride4 + b * (kK / 8), kScoreStride4,
-                    gl_CooperativeMatrixLayoutRowMajor);
-      }
+// By way of the stage, as many dims at a time as it holds. No loop is left around the matrices: RADV (Mesa 25.0) takes
+// those apart that a loop carries, and holds each 16-bit element in a register of its own from there on.
+void load_queries_to_registers() {
+  VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
+    const uint stage_block = b % (kStageDims / kK);
+    if (stage_block == 0) {
+      if (b > 0) subgroup_barrier();  // the stage was read before the next dims overwrite it
+      stage_queries(b * kK);
+      subgroup_barrier();  // the stage is complete before other lanes load from it
+    }
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+      coopMatLoad(query_blocks[r * kHeadBlocks + b], score_stage,
+                  (subgroup_row + r * kM) * kScoreStride4 + stage_block * (kK / 8), kScoreStride4,
+                  gl_CooperativeMatrixLayoutRowMajor);
     }
   }
-}
-
-// By way of the stage. No loop is left around the matrices: RADV (Mesa 25.0) takes those apart that a loop carries, and
-// holds each 16-bit element in a register of its own from there on.
-void load_queries_to_registers() {
-  VKATTN_MATRIX_STEPS((kHeadBlocks + kQueryBlocks - 1) / kQueryBlocks, load_query_blocks)
 }
 
 void load_queries_to_shared() {
@@ -142,8 +137,9 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
     if (masked) scores[v] = mix(scores[v], vec4(kHiddenScore), hidden_keys(row_index, keys));
     maximum = max(max(maximum, max(scores[v].x, scores[v].y)), max(scores[v].z, scores[v].w));
   }
-#define VKATTN_MAXIMUM_OF_LANES(LANES) maximum = max(maximum, subgroupShuffleXor(maximum, LANES))
-  VKATTN_LANE_STEPS(kSubgroupRows, kSubgroupSize, VKATTN_MAXIMUM_OF_LANES)
+  [[unroll]] for (uint lanes = kSubgroupRows; lanes < kSubgroupSize; lanes *= 2) {
+    maximum = max(maximum, subgroupShuffleXor(maximum, lanes));
+  }
   const float old_reference = row_reference[row_index];
   const bool raised = maximum - old_reference > kLimit;  // a sum would be rounded
   const float reference = raised ? maximum - kHeadroom : old_reference;
@@ -271,50 +267,42 @@ float add_sink(uint head, inout float reference, inout float sum) {
   return factor;
 }
 
-// The row that the lane's i-th sum is of: the log-sum-exp, and what its sums are to be multiplied by.
-void finish_row(uint i, uint slice, float sum) {
-  const uint row = lane_row + i * kSubgroupSize;
-  const uint packed = packed_row(row);
-  const uint head = packed_head(tile.kv_head, min(packed, packed_row_count() - 1u));
-  const float factor = add_sink(head, row_reference[i], sum);
-  const uint stage_row = subgroup_row + row;
-  factor_stage[stage_row] = sum == 0.0 ? 0.0 : factor * drop_scale() * value_head_scale() / sum;
-  if (slice == 0 && packed < packed_row_count()) {
-    const uint query = packed_query(packed);
-    const uint target = result_row(tile.batch, head, query, tile.split);
-    store_result_lse(target, tile.batch, head, query, row_reference[i], sum);
-  }
-}
-
-// The n-th kStageBlocks blocks of the outputs.
-void store_blocks(uint n, uint slice) {
-  const uint first = n * kStageBlocks;
-  VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
-    VKATTN_UNROLL for (uint b = 0; b < kStageBlocks; ++b) {
-      if (first + b < kValueBlocks) {
-        coopMatStore(sums[r * kValueBlocks + first + b], score_stage,
-                     (subgroup_row + r * kM) * kScoreStride4 + b * (kN / 4), kScoreStride4,
-                     gl_CooperativeMatrixLayoutRowMajor);
-      }
-    }
-  }
-  subgroup_barrier();  // the blocks are complete before other lanes read them
-  store_stage(first, slice);
-  subgroup_barrier();  // the blocks were read before the next ones, or the next slice's scores, overwrite them
-}
-
 void store_rows(uint slice) {
   subgroup_barrier();  // the last tile's factors were read
   [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
     float sum = row_sum[i];
-#define VKATTN_SUM_OF_LANES(LANES) sum += subgroupShuffleXor(sum, LANES)
-    VKATTN_LANE_STEPS(kSubgroupRows, kSubgroupSize, VKATTN_SUM_OF_LANES)
-    if (lane_part == 0) finish_row(i, slice, sum);
+    [[unroll]] for (uint lanes = kSubgroupRows; lanes < kSubgroupSize; lanes *= 2) {
+      sum += subgroupShuffleXor(sum, lanes);
+    }
+    const uint row = lane_row + i * kSubgroupSize;
+    const uint packed = packed_row(row);
+    if (lane_part != 0) continue;
+    const uint head = packed_head(tile.kv_head, min(packed, packed_row_count() - 1u));
+    const float factor = add_sink(head, row_reference[i], sum);
+    const uint stage_row = subgroup_row + row;
+    factor_stage[stage_row] = sum == 0.0 ? 0.0 : factor * drop_scale() * value_head_scale() / sum;
+    if (slice == 0 && packed < packed_row_count()) {
+      const uint query = packed_query(packed);
+      const uint target = result_row(tile.batch, head, query, tile.split);
+      store_result_lse(target, tile.batch, head, query, row_reference[i], sum);
+    }
   }
   subgroup_barrier();  // factors are complete; the last tile's probabilities were read
   scale_sums();
-#define VKATTN_STORE_BLOCKS(N) store_blocks(N, slice)
-  VKATTN_MATRIX_STEPS((kValueBlocks + kStageBlocks - 1) / kStageBlocks, VKATTN_STORE_BLOCKS)
+  [[dont_unroll]] for (uint first = 0; first < kValueBlocks; first += kStageBlocks) {
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+      // Constant indices, so that the sums stay in registers; the branch is uniform.
+      VKATTN_UNROLL for (uint n = 0; n < kValueBlocks; ++n) {
+        if (n / kStageBlocks != first / kStageBlocks) continue;
+        coopMatStore(sums[r * kValueBlocks + n], score_stage,
+                     (subgroup_row + r * kM) * kScoreStride4 + (n - first) * (kN / 4), kScoreStride4,
+                     gl_CooperativeMatrixLayoutRowMajor);
+      }
+    }
+    subgroup_barrier();  // the blocks are complete before other lanes read them
+    store_stage(first, slice);
+    subgroup_barrier();  // the blocks were read before the next ones, or the next slice's scores, overwrite them
+  }
 }
 
 void begin_rows(int kv_length) {

@@ -144,8 +144,9 @@ void place_row_products(uint scale, uint row) {
     products[v] = scaled_probabilities(score_stage[part + v], value_scale_stage[first_scales + v]);
     largest = largest_of(products[v], largest);
   }
-#define VKATTN_LARGEST_OF_LANES(LANES) largest = max(largest, subgroupShuffleXor(largest, LANES))
-  VKATTN_LANE_STEPS(kSubgroupRows, kSubgroupSize, VKATTN_LARGEST_OF_LANES)
+  [[unroll]] for (uint lanes = kSubgroupRows; lanes < kSubgroupSize; lanes *= 2) {
+    largest = max(largest, subgroupShuffleXor(largest, lanes));
+  }
   const float normal = largest < kLeast ? 0.0 : kLargestProduct / largest;
   VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8; ++v) {
     product_stage[row * kProductStride8 + lane_part * kLaneKeys8 + v] =
@@ -154,41 +155,40 @@ void place_row_products(uint scale, uint row) {
   if (lane_part == 0) factor_stage[row] = largest * (1.0 / kLargestProduct);
 }
 
-// accumulate_scaled_values() for the s-th kScaleDims value dims.
-void accumulate_scaled_dims(uint s) {
-  subgroup_barrier();  // products and factors were read before these overwrite them
-  [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
-    place_row_products(s, subgroup_row + lane_row + i * kSubgroupSize);
-  }
-  subgroup_barrier();  // products and factors are complete before other lanes read them
-  MatrixC part[kRowBlocks * kScaleValueBlocks];
-  VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kScaleValueBlocks; ++i) part[i] = MatrixC(0.0);
-  VKATTN_UNROLL for (uint b = 0; b < kProductBlocks; ++b) {
-    MatrixA products[kRowBlocks];
-    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
-      coopMatLoad(products[r], product_stage, (subgroup_row + r * kM) * kProductStride8 + b * (kK / 8),
-                  kProductStride8, gl_CooperativeMatrixLayoutRowMajor);
+// sums += P V of values that have a scale for each kScaleDims dims.
+void accumulate_scaled_values() {
+  VKATTN_UNROLL for (uint s = 0; s < kValueScales; ++s) {
+    subgroup_barrier();  // products and factors were read before these overwrite them
+    [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
+      place_row_products(s, subgroup_row + lane_row + i * kSubgroupSize);
     }
-    VKATTN_UNROLL for (uint n = 0; n < kScaleValueBlocks; ++n) {
-      MatrixB values;
-      VKATTN_LOAD_VALUES(values, b, s * kScaleValueBlocks + n)
+    subgroup_barrier();  // products and factors are complete before other lanes read them
+    MatrixC part[kRowBlocks * kScaleValueBlocks];
+    VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kScaleValueBlocks; ++i) part[i] = MatrixC(0.0);
+    VKATTN_UNROLL for (uint b = 0; b < kProductBlocks; ++b) {
+      MatrixA products[kRowBlocks];
       VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
-        part[r * kScaleValueBlocks + n] = coopMatMulAdd(products[r], values, part[r * kScaleValueBlocks + n]);
+        coopMatLoad(products[r], product_stage, (subgroup_row + r * kM) * kProductStride8 + b * (kK / 8),
+                    kProductStride8, gl_CooperativeMatrixLayoutRowMajor);
+      }
+      VKATTN_UNROLL for (uint n = 0; n < kScaleValueBlocks; ++n) {
+        MatrixB values;
+        VKATTN_LOAD_VALUES(values, b, s * kScaleValueBlocks + n)
+        VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+          part[r * kScaleValueBlocks + n] = coopMatMulAdd(products[r], values, part[r * kScaleValueBlocks + n]);
+        }
+      }
+    }
+    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+      MatrixC factors;  // the same in every column
+      coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
+      VKATTN_UNROLL for (uint n = 0; n < kScaleValueBlocks; ++n) {
+        const uint sum = r * kValueBlocks + s * kScaleValueBlocks + n;
+        sums[sum] = sums[sum] + part[r * kScaleValueBlocks + n] * factors;
       }
     }
   }
-  VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
-    MatrixC factors;  // the same in every column
-    coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
-    VKATTN_UNROLL for (uint n = 0; n < kScaleValueBlocks; ++n) {
-      const uint sum = r * kValueBlocks + s * kScaleValueBlocks + n;
-      sums[sum] = sums[sum] + part[r * kScaleValueBlocks + n] * factors;
-    }
-  }
 }
-
-// sums += P V of values that have a scale for each kScaleDims dims.
-void accumulate_scaled_values() { VKATTN_MATRIX_STEPS(kValueScales, accumulate_scaled_dims) }
 
 #else
 

@@ -60,11 +60,8 @@ void store_rows() {
   coopMatPerElementNV(factors, row_sum, output_factor);
   SumMatrix sum_factors;
   coopMatReduceNV(sum_factors, factors, gl_CooperativeMatrixReduceRowNV, larger);
-#define VKATTN_STORE_BLOCK(B) if (B < kValueBlocks) store_block(sums[B < kValueBlocks ? B : 0u] * sum_factors, B);
-  VKATTN_STORE_BLOCK(0u) VKATTN_STORE_BLOCK(1u) VKATTN_STORE_BLOCK(2u) VKATTN_STORE_BLOCK(3u)
-  VKATTN_STORE_BLOCK(4u) VKATTN_STORE_BLOCK(5u) VKATTN_STORE_BLOCK(6u) VKATTN_STORE_BLOCK(7u)
-  VKATTN_STORE_BLOCK(8u) VKATTN_STORE_BLOCK(9u) VKATTN_STORE_BLOCK(10u) VKATTN_STORE_BLOCK(11u)
-  VKATTN_STORE_BLOCK(12u) VKATTN_STORE_BLOCK(13u) VKATTN_STORE_BLOCK(14u) VKATTN_STORE_BLOCK(15u)
+  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * sum_factors;
+  VKATTN_MATRIX_STEPS(kValueBlocks, store_block)
 }
 
 void main() {

@@ -133,10 +133,10 @@ void store_outputs(uint block) {
   }
 }
 
-// The same for the subgroup together, of a matrix.
-void store_block(SumMatrix outputs, uint block) {
+// The same from a matrix of sums, for the subgroup together.
+void store_block(uint block) {
   subgroup_barrier();  // the block before was read
-  coopMatStore(outputs, stage, gl_SubgroupID * kRows * kOutputStride4, kOutputStride4,
+  coopMatStore(sums[block], stage, gl_SubgroupID * kRows * kOutputStride4, kOutputStride4,
                gl_CooperativeMatrixLayoutRowMajor);
   subgroup_barrier();  // this block is complete
   store_outputs(block);

@@ -14,6 +14,7 @@
 #include "kernels/block_limits.hpp"
 #include "kernels/select.hpp"
 #include "kernels/tile_table.hpp"
+#include "kernels/vendors.hpp"
 #include "shared/attention_constants.h"
 #include "shared/backward_constants.h"
 #include "shared/shared_memory.h"
@@ -126,11 +127,12 @@ BackwardKernel tile_kernel(const BackwardDesc& desc, const Capabilities& capabil
   kernel.rows.shader = backward_shader(desc, capabilities, "backward_tile_rows");
   kernel.keys.name = "keys";
   kernel.keys.shader = backward_shader(desc, capabilities, "backward_tile_keys");
-  const auto set = [](PassConfig& pass, const BackwardTile& tile) {
+  const auto set = [&](PassConfig& pass, const BackwardTile& tile) {
     pass.workgroup_size = tile.threads;
     pass.constants = {{VKATTN_SPEC_TILE_COLUMNS, tile.columns},
                       {VKATTN_SPEC_STEP_OWNED, tile.owned},
-                      {VKATTN_SPEC_STEP_VISITED, tile.visited}};
+                      {VKATTN_SPEC_STEP_VISITED, tile.visited},
+                      {VKATTN_SPEC_WRITES_OUT_STEPS, writes_out_steps(capabilities) ? 1U : 0U}};
   };
   set(kernel.rows, entry.rows);
   set(kernel.keys, entry.keys);

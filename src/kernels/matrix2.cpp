@@ -5,8 +5,10 @@
 #include <bit>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "attention/tensor_rules.hpp"
+#include "common/checked.hpp"
 #include "common/message.hpp"
 #include "kernels/block_limits.hpp"
 #include "kernels/matrix_common.hpp"
@@ -23,8 +25,6 @@ constexpr std::uint32_t kMaxHeldRegisters = 224;
 constexpr std::uint32_t kMaxBlockDims = 256;
 // The same in the staged form: operands go from shared memory to a product, a few registers at a time.
 constexpr std::uint32_t kStagedBlockDims = 16;
-// Blocks of outputs that the staged form writes out, for each a step of its own.
-constexpr std::uint32_t kMaxStagedBlocks = 16;
 // Numbers of a row: reference, sum, and factor or maximum.
 constexpr std::uint32_t kRowNumbers = 3;
 
@@ -100,7 +100,6 @@ std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabiliti
   const std::uint32_t widest = std::max({tile.head_block, tile.value_block, tile.rows, tile.keys});
   if (widest > capabilities.max_flexible_matrix_dimension) return std::nullopt;
   if (tile.is_staged()) {
-    if (tile.value_dims / tile.value_block > kMaxStagedBlocks) return std::nullopt;
     if (!check_limits({tile.shared_bytes(), tile.invocations, tile.subgroups}, capabilities))
       return std::nullopt;
     return tile;
@@ -181,6 +180,14 @@ Result<void> check_workgroup_scope(const AttentionDesc& desc, const Capabilities
       !s)
     return s;
   if (Result<void> s = check_layout(desc); !s) return s;
+  // A tensor layout begins at key 0, so the keys of a head are not cut into windows.
+  const std::int64_t row = 2 * std::max(desc.key.strides->row, desc.value.strides->row);
+  const std::int64_t head = saturating_multiply(row, desc.kv_length);
+  if (std::cmp_greater(head, capabilities.max_storage_buffer_range)) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("tensor addressing needs the keys of one head in maxStorageBufferRange, which is ",
+                         capabilities.max_storage_buffer_range, " bytes; they take ", head)};
+  }
   if (desc.cache.mapping != KeyMapping::kContiguous) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                  "tensor addressing needs keys one after the other; here they lie in a ring or in pages"};
@@ -199,11 +206,13 @@ Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& c
   std::optional<Matrix2Tile> last;
   std::optional<Error> refusal;
   const Result<void> workgroup = check_workgroup_scope(desc, capabilities);
+  const bool is_float16 = desc.query.type == DataType::kFloat16;
   for (const TileSizes& size : tiles) {
     if (size.subgroups == 0 && !workgroup) {
       refusal = workgroup.error();
       continue;
     }
+    if (size.subgroups != 0 && !is_float16) continue;  // a binary more for what few need
     const auto tile = find_tile(desc, capabilities, size);
     if (!tile) continue;
     last = tile;
@@ -219,16 +228,9 @@ Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& c
                        " rows or columns)")};
 }
 
-// The binary, or the reason why there is none.
-Result<std::string_view> shader_name(DataType operand, bool staged, bool is_cpu) {
-  const bool bfloat16 = operand == DataType::kBfloat16;
-  if (!staged) return std::string_view(bfloat16 ? "attention_matrix2_bfloat16" : "attention_matrix2");
-  if (!is_cpu) {
-    return std::string_view(bfloat16 ? "attention_matrix2_staged_bfloat16" : "attention_matrix2_staged");
-  }
-  if (!bfloat16) return std::string_view("attention_matrix2_staged_loops");
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               "takes no bfloat16 on CPU implementations, where it is there to be tested"};
+std::string_view shader_name(DataType operand, bool staged, bool is_cpu) {
+  if (staged) return is_cpu ? "attention_matrix2_staged_loops" : "attention_matrix2_staged";
+  return operand == DataType::kBfloat16 ? "attention_matrix2_bfloat16" : "attention_matrix2";
 }
 
 void add_specialization(const AttentionDesc& desc, const Matrix2Tile& tile, SpecializationValues& constants) {
@@ -265,12 +267,10 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
   const auto tile = choose_tile(desc, capabilities, tiles);
   if (!tile) return tile.error();
   const bool staged = tile->is_staged();
-  const auto shader = shader_name(operand, staged, capabilities.is_cpu());
-  if (!shader) return shader.error();
   KernelConfig config;
   config.tile = {staged ? 0 : tile->invocations, tile->subgroups, 0, tile->rows, tile->keys, 0};
   config.uses_matrix_units = true;
-  config.shader = feature_form(desc, *shader);
+  config.shader = feature_form(desc, shader_name(operand, staged, capabilities.is_cpu()));
   config.block_mask_keys = tile->keys;
   config.workgroup_size = tile->invocations;
   config.rows_per_workgroup = tile->block_rows();

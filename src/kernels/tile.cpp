@@ -144,6 +144,7 @@ Result<KernelConfig> configure(const AttentionDesc& desc, const Capabilities& ca
     config.constants.push_back({VKATTN_SPEC_TILE_KEYS, shape.keys});
     config.constants.push_back({VKATTN_SPEC_TILE_DIM_CHUNK, shape.dims});
     config.constants.push_back({VKATTN_SPEC_TILE_PACKED, elements.packed ? 1U : 0U});
+    config.constants.push_back({VKATTN_SPEC_WRITES_OUT_STEPS, writes_out_steps(capabilities) ? 1U : 0U});
     config.summary =
         message(block_rows(shape), " rows x ", block_keys(shape), " keys a block, ", shape.threads,
                 " invocations, ", config.shared_bytes, " bytes of shared memory, rows reduced in ",

@@ -119,8 +119,13 @@ constexpr std::array kTable{
     TileEntry{"matrix", {}, matrix(2, 8)},
     TileEntry{"matrix", {}, matrix(1, 8)},
 
-    // Matrices of subgroups, staged in shared memory; with threads in place of subgroups those of workgroup
-    // scope.
+    // With threads: matrices of workgroup scope, on an H100 the fastest. With subgroups: matrices of these,
+    // staged in shared memory, for keys that tensor addressing does not take.
+    TileEntry{"matrix2", gpu(Architecture::kAny, 129), matrix2(128, 64, 32)},
+    TileEntry{"matrix2", gpu(Architecture::kAny, 65), matrix2(128, 64, 64)},
+    TileEntry{"matrix2", gpu(Architecture::kAny), matrix2(128, 64, 128)},
+    TileEntry{"matrix2", gpu(Architecture::kAny, 65), staged(8, 16, 64)},
+    TileEntry{"matrix2", gpu(Architecture::kAny), staged(8, 16, 128)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, staged(4, 16, 64)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, staged(8, 16, 64)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, staged(4, 16, 32)},

@@ -1,6 +1,8 @@
 // VkPhysicalDeviceProperties::vendorID of vendors that the kernels know something of (PCI-SIG's numbers).
 #pragma once
 
+#include <vkattn/capabilities.hpp>
+
 #include <cstdint>
 
 namespace vkattn::detail {
@@ -10,5 +12,11 @@ inline constexpr std::uint32_t kVendorNvidia = 0x10de;
 inline constexpr std::uint32_t kVendorIntel = 0x8086;
 inline constexpr std::uint32_t kVendorArm = 0x13b5;
 inline constexpr std::uint32_t kVendorQualcomm = 0x5143;
+
+/// Whether shaders write out loops that NVIDIA's compiler does not unroll (shaders/lib/unrolled.glsl). Some
+/// of the others do worse then.
+[[nodiscard]] inline bool writes_out_steps(const Capabilities& capabilities) {
+  return capabilities.vendor_id == kVendorNvidia && !capabilities.is_cpu();
+}
 
 }  // namespace vkattn::detail

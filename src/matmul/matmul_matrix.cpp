@@ -8,6 +8,7 @@
 #include "kernels/block_limits.hpp"
 #include "kernels/matrix_common.hpp"
 #include "kernels/tile_table.hpp"
+#include "kernels/vendors.hpp"
 #include "matmul/matmul_kernel.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "shared/matmul_constants.h"
@@ -137,9 +138,11 @@ Result<MatmulConfig> configure_matmul_matrix(const MatmulDesc& desc, const Capab
   config.required_subgroup_size = required_subgroup_size(capabilities, *lanes);
   config.block_rows = tile.block_rows();
   config.block_columns = tile.block_columns();
-  config.shader = operand == DataType::kBfloat16 ? "matmul_matrix_bfloat16"
-                  : capabilities.is_cpu()        ? "matmul_matrix_loops"
-                                                 : "matmul_matrix";
+  const bool is_bfloat16 = operand == DataType::kBfloat16;
+  config.shader = message("matmul_matrix", writes_out_steps(capabilities) ? "_steps" : "",
+                          is_bfloat16             ? "_bfloat16"
+                          : capabilities.is_cpu() ? "_loops"
+                                                  : "");
   add_constants(desc, tile, config);
   config.summary =
       message(tile.block_rows(), " rows x ", tile.block_columns(), " columns a block, matrices of ", shape->m,
