@@ -79,6 +79,13 @@ Capabilities with_workgroup_scope() {
   return c;
 }
 
+/// The same without matrices of subgroups, which the staged form has.
+Capabilities without_subgroup_scope() {
+  Capabilities c = with_workgroup_scope();
+  std::erase_if(c.flexible_matrices, [](const FlexibleMatrix& entry) { return entry.scope == "subgroup"; });
+  return c;
+}
+
 /// As lavapipe lists it.
 Capabilities cpu_with_subgroup_scope() {
   Capabilities c = with_lanes(device_with_flexible_matrices(), 8);
@@ -113,8 +120,9 @@ TEST(MatrixKernels, NameEachMissingFeature) {
                 {"cooperativeMatrixFlexibleDimensions", &Capabilities::matrix2_flexible_dimensions},
                 {"cooperativeMatrixReductions", &Capabilities::matrix2_reductions},
                 {"cooperativeMatrixConversions", &Capabilities::matrix2_conversions},
-                {"cooperativeMatrixPerElementOperations", &Capabilities::matrix2_per_element_operations},
-                {"cooperativeMatrixTensorAddressing", &Capabilities::matrix2_tensor_addressing},
+                {"cooperativeMatrixPerElementOperations", &Capabilities::matrix2_per_element_operations}});
+  expect_named(kMatrix2, without_subgroup_scope(),
+               {{"cooperativeMatrixTensorAddressing", &Capabilities::matrix2_tensor_addressing},
                 {"cooperativeMatrixWorkgroupScope", &Capabilities::matrix2_workgroup_scope}});
   const auto named = [](const HostKernel& kernel, const Capabilities& device, const char* what, auto change) {
     EXPECT_TRUE(has(kernel.reason("64x64 d64 f16", changed(device, change)), what));
@@ -124,9 +132,10 @@ TEST(MatrixKernels, NameEachMissingFeature) {
   named(kMatrix2, device, "Vulkan 1.3", [](auto& c) { c.api_version = VK_API_VERSION_1_2; });
   named(kMatrix2, device, "f16 x f16 to f32", [](auto& c) { c.flexible_matrices.clear(); });
   named(kMatrix2, device, "at most 16", [](auto& c) { c.max_flexible_matrix_dimension = 16; });
-  named(kMatrix2, device, "workgroups of 128 or 256", [](auto& c) {
-    for (FlexibleMatrix& entry : c.flexible_matrices) entry.workgroup_invocations = 64;
-  });
+  named(kMatrix2, without_subgroup_scope(), "no tile fits the device's flexible matrices of f16",
+        [](auto& c) {
+          for (FlexibleMatrix& entry : c.flexible_matrices) entry.workgroup_invocations = 64;
+        });
 }
 
 TEST(MatrixKernels, NameTheTypesTheyCannotTake) {
@@ -376,9 +385,31 @@ TEST(Matrix2, TakesWorkgroupScopeButOnCpus) {
   EXPECT_EQ(config.rows_per_workgroup, constant(config, VKATTN_SPEC_MATRIX2_ROWS));
   EXPECT_EQ(config.key_step, constant(config, VKATTN_SPEC_MATRIX2_KEYS));
   const KernelConfig on_cpu = kMatrix2.configured("h8 1024x1024 d64 f16", cpu_with_subgroup_scope());
-  EXPECT_EQ(on_cpu.shader, "attention_matrix2_elements") << "no tensor addressing";
-  EXPECT_EQ(on_cpu.workgroup_size, 8U);
-  EXPECT_EQ(on_cpu.rows_per_workgroup, 8U) << "Mesa reduces the rows of larger matrices wrongly";
+  EXPECT_EQ(on_cpu.shader, "attention_matrix2_staged_loops") << "no tensor addressing";
+  EXPECT_EQ(on_cpu.workgroup_size, 16U);
+  EXPECT_EQ(on_cpu.rows_per_workgroup, 16U);
+  EXPECT_EQ(constant(on_cpu, VKATTN_SPEC_MATRIX2_ROWS), 8U)
+      << "Mesa reduces the rows of larger matrices wrongly";
+}
+
+// Where tensor addressing does not take the keys, or the device has no workgroup scope.
+TEST(Matrix2, StagesWhatTheOtherFormDoesNotTake) {
+  const Capabilities device = with_workgroup_scope();
+  const auto staged = [&](const char* problem, const Capabilities& c) {
+    const KernelConfig config = kMatrix2.configured(problem, c);
+    return config.shader.starts_with("attention_matrix2_staged") && config.shared_bytes > 0 &&
+           config.required_subgroup_size == 32 && !config.whole_heads &&
+           config.rows_per_workgroup == config.workgroup_size / 32 * 16;
+  };
+  EXPECT_FALSE(staged("h8 1024x1024 d64 f16", device));
+  EXPECT_TRUE(staged("h8 1024x1024 d64 f16 page=16", device));
+  EXPECT_TRUE(staged("h8 1024x1024 d64 f16 ring=512", device));
+  EXPECT_TRUE(staged("h8 1024x1024 d128 f16 shift=1", device));
+  EXPECT_TRUE(
+      staged("h8 1024x1024 d64 f16", changed(device, [](auto& c) { c.matrix2_workgroup_scope = false; })));
+  const Capabilities small = changed(device, [](auto& c) { c.max_storage_buffer_range = 1024 * 64 * 2 - 1; });
+  EXPECT_TRUE(staged("h8 1024x1024 d64 f16", small)) << "one head beyond the range of a descriptor";
+  EXPECT_FALSE(staged("h8 1023x1023 d64 f16", small));
 }
 
 TEST(Matrix2, MatricesAreMultiplesOfTheGranularities) {
@@ -409,14 +440,17 @@ TEST(Matrix2, NamesLayoutsThatTensorAddressingCannotExpress) {
   const Capabilities device = with_workgroup_scope();
   EXPECT_EQ(kMatrix2.reason("b2 h3 64x64 d64 f16 layout=bshd", device), "");
   EXPECT_EQ(kMatrix2.reason("b2 h3 64x64 d60 f16 pad=1", device), "") << "rows need no alignment";
-  EXPECT_TRUE(has(kMatrix2.reason("64x64 d64 f16 shift=1", device), "tensor addressing needs heads of key"));
+  const Capabilities unstaged = without_subgroup_scope();
+  EXPECT_TRUE(
+      has(kMatrix2.reason("64x64 d64 f16 shift=1", unstaged), "tensor addressing needs heads of key"));
   const auto expect_refused = [&](auto change, const char* name) {
     AttentionDesc desc = desc_of("h2 64x64 d64 f16");
     change(desc);
-    const auto config = kMatrix2(desc, device);
+    const auto config = kMatrix2(desc, unstaged);
     ASSERT_FALSE(config.ok()) << name;
     EXPECT_TRUE(has(config.error().message, std::string("tensor addressing needs heads of ") + name));
-    EXPECT_TRUE(kMatrix2(desc, cpu_with_subgroup_scope()).ok()) << "loaded by element";
+    EXPECT_TRUE(kMatrix2(desc, device).ok()) << "staged";
+    EXPECT_TRUE(kMatrix2(desc, cpu_with_subgroup_scope()).ok());
   };
   expect_refused([](auto& d) { d.key.strides->row = 0; }, "key");
   expect_refused([](auto& d) { d.value.strides->dim = 2; }, "value");
@@ -427,7 +461,6 @@ TEST(Matrix2, NamesLayoutsThatTensorAddressingCannotExpress) {
   EXPECT_EQ(query_tensor("h4 64x64 d64 f16", device), 1U);
   EXPECT_EQ(query_tensor("h4 64x64 d64 f16 pad=1", device), 0U) << "rows start anywhere";
   EXPECT_EQ(query_tensor("hq4 hkv2 64x64 d64 f16", device), 0U) << "heads are packed";
-  EXPECT_EQ(query_tensor("h4 64x64 d64 f16", cpu_with_subgroup_scope()), 0U);
 }
 
 }  // namespace
