@@ -121,28 +121,33 @@ std::uint32_t batch_size(double each_ns, double most) {
   return static_cast<std::uint32_t>(std::clamp(std::floor(kBatchNs / each_ns), 1.0, most));
 }
 
+/// When executions that were timed, or came before those, last ended; long ago where there were none.
+Clock::time_point& last_busy() {
+  static Clock::time_point time;
+  return time;
+}
+
 /// How long a GPU has to be busy before it is timed: as long as it idled, within bounds. On an H100 some
 /// problems were timed at 4.6 times what they take after 0.2 s of warm-up, and none after 1 s.
-double warm_up_ns(Clock::time_point last_busy) {
+double warm_up_ns() {
   constexpr double kLeast = 0.1e9;
   constexpr double kMost = 1.5e9;
-  return std::clamp(nanoseconds_since(last_busy), kLeast, kMost);
+  return std::clamp(nanoseconds_since(last_busy()), kLeast, kMost);
 }
 
 /// Executes until the device's clocks are up. Gives the time of an execution, with its submission.
 Result<double> warm_up(const Runtime& runtime, const std::function<void(VkCommandBuffer)>& record,
                        double budget_ns) {
-  static Clock::time_point last_busy;  // long ago, where nothing was timed yet
   constexpr double kMostExecutions = 1000;
   const bool has_clocks = !runtime.device().capabilities().is_cpu();
-  const double busy_ns = has_clocks ? std::min(warm_up_ns(last_busy), budget_ns / 4) : 0.0;
+  const double busy_ns = has_clocks ? std::min(warm_up_ns(), budget_ns / 4) : 0.0;
   const auto start = Clock::now();
   std::uint32_t batch = 1;
   while (true) {
     const auto batch_start = Clock::now();
     const Result<std::vector<double>> times = runtime.execute(record, batch);
     if (!times.ok()) return times.error();
-    last_busy = Clock::now();
+    last_busy() = Clock::now();
     if (nanoseconds_since(start) >= busy_ns) return nanoseconds_since(batch_start) / batch;
     batch = batch_size(times->back(), kMostExecutions);
   }
@@ -165,6 +170,7 @@ Result<Statistics> time_runs(const Context& context, const Bound& bound, double 
     const std::uint32_t batch = batch_size(*each_ns, left);
     const Result<std::vector<double>> times = runtime.execute(record, batch);
     if (!times.ok()) return times.error();
+    last_busy() = Clock::now();
     samples.insert(samples.end(), times->begin(), times->end());
     if (samples.size() >= kLeastRepeats && nanoseconds_since(start) > budget_ns) break;
   }

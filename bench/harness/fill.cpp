@@ -178,10 +178,11 @@ void fill_tensor(const Problem& problem, TensorRole role, const SmallInputs& inp
     std::vector<std::future<EncodedPart>> parts;
     const std::int64_t end = std::min(lines, first + threads * step);
     // A tensor of one part needs no thread.
-    const auto policy = end - first <= step ? std::launch::deferred : std::launch::async;
+    const auto policy =
+        end - first <= step ? std::launch::deferred : std::launch::async | std::launch::deferred;
     for (std::int64_t line = first; line < end; line += step) {
-      parts.push_back(
-          std::async(policy, [&, line] { return whole.encode(order, line, std::min(end, line + step)); }));
+      parts.push_back(std::async(
+          policy, [&, line, end] { return whole.encode(order, line, std::min(end, line + step)); }));
     }
     for (std::future<EncodedPart>& part : parts) {
       const EncodedPart encoded = part.get();

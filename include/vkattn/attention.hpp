@@ -26,8 +26,8 @@ struct TensorDesc {
   std::optional<Strides> strides{};
   /// What the caller promises of the first element's place in its buffer: a power of two, or 0 for the
   /// element's size alone. With 16 the kernels load 16 bytes at a time where the strides allow it too; with
-  /// less they are slower, and matrix2 refuses. A binding aligned to less than promised is refused. Block
-  /// formats need strides that are multiples of 32 and a dim stride of 1.
+  /// less they are slower; matrix2 refuses it of bfloat16. A binding aligned to less than promised is
+  /// refused. Block formats need strides that are multiples of 32 and a dim stride of 1.
   std::uint32_t alignment_bytes = 16;
 
   bool operator==(const TensorDesc&) const = default;  ///< equal in every member

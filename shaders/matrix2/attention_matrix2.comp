@@ -1,5 +1,5 @@
 // Attention on matrix units with VK_NV_cooperative_matrix2: one matrix holds a whole block of rows by a whole tile of
-// keys, the driver spreads it over the workgroup (or the subgroup) and moves it through shared memory as it sees fit.
+// keys, the driver spreads it over the workgroup and moves it through shared memory as it sees fit.
 // Masks, exponentials and stores are functions of an element and its place; row maxima and sums are reductions. A
 // number that each row has stands in all columns of a narrow matrix; a reduction brings it into other shapes.
 #version 460
@@ -67,7 +67,7 @@ void main() {
   keys = walk.keys;
   begin_rows();
   // Loops are tested at both ends, see lib/key_walk.glsl.
-  if (VKATTN_MATRIX_LOOPS == 0 && !kStepsHide) {
+  if (!kStepsHide) {
     // Full tiles need no mask and no test of bounds.
     int full = first_full(walk);
     [[dont_unroll]] while (full < walk.full_end) {

@@ -54,6 +54,11 @@ void process_tile(int first_key, int following_key, bool sees, bool masked) {
   workgroup_barrier();  // keys are complete; values were read
 }
 
+// What the row's sums are to be multiplied by.
+float output_factor(const in uint row, const in uint column, const in float total) {
+  return total == 0.0 ? 0.0 : drop_scale() / total;
+}
+
 void store_rows() {
   finish_rows();
   RowMatrix factors;

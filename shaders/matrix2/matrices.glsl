@@ -1,4 +1,4 @@
-// The matrices of the matrix2 kernel, their specialization constants, and their loads from memory.
+// The matrices of the matrix2 kernel, their specialization constants, and loads of those of workgroup scope from memory.
 #ifndef VKATTN_MATRIX2_MATRICES
 #define VKATTN_MATRIX2_MATRICES
 
@@ -41,10 +41,10 @@ const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
 #define SumMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kValueBlock, gl_MatrixUseAccumulator>
 // A number of each row, the same in each column.
 #define RowMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kRowColumns, gl_MatrixUseAccumulator>
+#if !VKATTN_MATRIX2_STAGED
 // Queries that a function fetches: as accumulators they can be converted to an operand.
 #define FetchedMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kHeadBlock, gl_MatrixUseAccumulator>
 
-#if !VKATTN_MATRIX2_STAGED
 // Memory as the matrices' own loads see it. A tensor's base must be a multiple of 16 bytes: the start of a head, in
 // units of uvec4. The rows and dims of the matrix are a slice behind it, which may start anywhere.
 

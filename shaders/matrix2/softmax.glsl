@@ -87,11 +87,6 @@ float masked_probability(const in uint row, const in uint column, const in float
   return score <= kHiddenScore ? 0.0 : exp2(difference);
 }
 
-// What the row's sums are to be multiplied by.
-float output_factor(const in uint row, const in uint column, const in float total) {
-  return total == 0.0 ? 0.0 : drop_scale() / total;
-}
-
 float store_row_lse(const in uint row, const in uint column, const in float total, const in float reference) {
   const uint packed = first_row + row;
   if (column == 0u && packed < packed_row_count()) {

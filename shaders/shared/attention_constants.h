@@ -159,8 +159,8 @@
 #define VKATTN_SPEC_MATRIX_N 97
 #define VKATTN_SPEC_MATRIX_K 98
 #define VKATTN_SPEC_MATRIX_SUBGROUP_SIZE 99
-// Of all shaders that include lib/unrolled.glsl, those of matrix multiplication too.
-#define VKATTN_SPEC_WRITES_OUT_STEPS 100
+#define VKATTN_SPEC_WRITES_OUT_STEPS 100  // of shaders that include lib/unrolled.glsl, see there
+
 #define VKATTN_SPEC_WEIGHTS_STAGE 48
 
 #define VKATTN_SPEC_BLOCK_MASK_SHARED 48  // a workgroup shares a block; else each invocation has its own

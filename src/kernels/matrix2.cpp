@@ -73,8 +73,8 @@ std::uint32_t block_dims(std::int64_t dims, std::uint32_t most, std::uint32_t gr
 
 // The tile of that size on matrices of that entry, where they allow it.
 std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabilities& capabilities,
-                                     const FlexibleMatrix& entry, const TileSizes& size,
-                                     std::uint32_t lanes) {
+                                     const FlexibleMatrix& entry, const TileSizes& size, std::uint32_t lanes,
+                                     std::optional<Error>& refusal) {
   Matrix2Tile tile;
   tile.matrices = &entry;
   tile.subgroups = size.subgroups;
@@ -100,8 +100,11 @@ std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabiliti
   const std::uint32_t widest = std::max({tile.head_block, tile.value_block, tile.rows, tile.keys});
   if (widest > capabilities.max_flexible_matrix_dimension) return std::nullopt;
   if (tile.is_staged()) {
-    if (!check_limits({tile.shared_bytes(), tile.invocations, tile.subgroups}, capabilities))
+    const BlockNeeds needs{tile.shared_bytes(), tile.invocations, tile.subgroups};
+    if (const Result<void> limits = check_limits(needs, capabilities); !limits) {
+      refusal = no_block_fits(limits);
       return std::nullopt;
+    }
     return tile;
   }
   const std::uint32_t largest_workgroup =
@@ -111,19 +114,22 @@ std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabiliti
   return tile;
 }
 
-// The tile of that size, on the first of the device's entries that will do.
+// The tile of that size, on the first of the device's entries that will do; else perhaps a reason.
 std::optional<Matrix2Tile> find_tile(const AttentionDesc& desc, const Capabilities& capabilities,
-                                     const TileSizes& size) {
+                                     const TileSizes& size, std::optional<Error>& refusal) {
   const std::string_view scope = size.subgroups != 0 ? "subgroup" : "workgroup";
   for (const FlexibleMatrix& entry : capabilities.flexible_matrices) {
     if (!is_usable(entry, name(desc.query.type), scope)) continue;
     std::uint32_t lanes = 0;
     if (size.subgroups != 0) {
       const auto subgroup = matrix_subgroup_size(capabilities, entry.n_granularity);
-      if (!subgroup) continue;
+      if (!subgroup) {
+        refusal = subgroup.error();
+        continue;
+      }
       lanes = *subgroup;
     }
-    if (const auto tile = make_tile(desc, capabilities, entry, size, lanes); tile) return tile;
+    if (const auto tile = make_tile(desc, capabilities, entry, size, lanes, refusal); tile) return tile;
   }
   return std::nullopt;
 }
@@ -200,10 +206,22 @@ Result<void> check_workgroup_scope(const AttentionDesc& desc, const Capabilities
   return {};
 }
 
-// The first of the tiles that the device takes and whose matrices fit its registers; else the last that it
-// takes.
+bool fits_registers(const Matrix2Tile& tile, const Capabilities& capabilities) {
+  return capabilities.is_cpu() || tile.held_registers() <= kMaxHeldRegisters;
+}
+
+// Of two tiles that leave half of their rows idle, or hold more than there are registers for.
+bool is_better(const Matrix2Tile& a, const Matrix2Tile& b, const Capabilities& capabilities) {
+  const bool fits = fits_registers(a, capabilities);
+  if (fits != fits_registers(b, capabilities)) return fits;
+  if (a.is_staged() != b.is_staged()) return b.is_staged();
+  return fits ? a.block_rows() < b.block_rows() : a.held_registers() < b.held_registers();
+}
+
+// The first of the tiles that the device takes and whose matrices fit its registers, without many idle rows;
+// else the best.
 Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& capabilities, Tiles tiles) {
-  std::optional<Matrix2Tile> last;
+  std::optional<Matrix2Tile> best;
   std::optional<Error> refusal;
   const Result<void> workgroup = check_workgroup_scope(desc, capabilities);
   const bool is_float16 = desc.query.type == DataType::kFloat16;
@@ -213,14 +231,13 @@ Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& c
       continue;
     }
     if (size.subgroups != 0 && !is_float16) continue;  // a binary more for what few need
-    const auto tile = find_tile(desc, capabilities, size);
+    const auto tile = find_tile(desc, capabilities, size, refusal);
     if (!tile) continue;
-    last = tile;
-    // Half of the rows or more would be idle.
-    if (packed_rows(desc) * 2 <= static_cast<std::int64_t>(tile->block_rows())) continue;
-    if (capabilities.is_cpu() || tile->held_registers() <= kMaxHeldRegisters) return *tile;
+    const bool is_idle = packed_rows(desc) * 2 <= static_cast<std::int64_t>(tile->block_rows());
+    if (!is_idle && fits_registers(*tile, capabilities)) return *tile;
+    if (!best || is_better(*tile, *best, capabilities)) best = tile;
   }
-  if (last) return *last;
+  if (best) return *best;
   if (refusal) return *refusal;
   return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                message("no tile fits the device's flexible matrices of ", name(desc.query.type), " x ",

@@ -119,19 +119,10 @@ constexpr std::array kTable{
     TileEntry{"matrix", {}, matrix(2, 8)},
     TileEntry{"matrix", {}, matrix(1, 8)},
 
-    // With threads: matrices of workgroup scope, on an H100 the fastest. With subgroups: matrices of these,
-    // staged in shared memory, for keys that tensor addressing does not take.
+    // With threads: matrices of workgroup scope, on an H100 the fastest.
     TileEntry{"matrix2", gpu(Architecture::kAny, 129), matrix2(128, 64, 32)},
     TileEntry{"matrix2", gpu(Architecture::kAny, 65), matrix2(128, 64, 64)},
-    TileEntry{"matrix2", gpu(Architecture::kAny), matrix2(128, 64, 128)},
-    TileEntry{"matrix2", gpu(Architecture::kAny, 65), staged(8, 16, 64)},
-    TileEntry{"matrix2", gpu(Architecture::kAny), staged(8, 16, 128)},
-    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(4, 16, 64)},
-    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(8, 16, 64)},
-    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(4, 16, 32)},
-    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(8, 16, 32)},
-    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(2, 16, 64)},
-    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(1, 16, 64)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(128, 64, 128)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(128, 64, 64)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(256, 128, 64)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(128, 64, 32)},
@@ -140,9 +131,21 @@ constexpr std::array kTable{
     TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(128, 32, 64)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(128, 32, 32)},
     TileEntry{"matrix2", {DeviceClass::kGpu}, matrix2(256, 32, 32)},
-    // Emulated matrices are unrolled by the compiler, so small ones.
+    // With subgroups: matrices of these, staged in shared memory, for keys that tensor addressing does not
+    // take.
+    TileEntry{"matrix2", gpu(Architecture::kAny, 65), staged(8, 16, 64)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(8, 16, 128)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(4, 16, 64)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(8, 16, 64)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(4, 16, 32)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(8, 16, 32)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(2, 16, 64)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(1, 16, 64)},
+    TileEntry{"matrix2", {DeviceClass::kGpu}, staged(4, 16, 16)},
+    // Emulated matrices are unrolled by the compiler, so small ones; the last for the widest heads.
     TileEntry{"matrix2", {DeviceClass::kCpu}, staged(2, 8, 16)},
     TileEntry{"matrix2", {DeviceClass::kCpu}, staged(4, 8, 32)},
+    TileEntry{"matrix2", {DeviceClass::kCpu}, staged(1, 8, 8)},
 };
 
 bool matches(const TileMatch& match, const AttentionDesc& desc, const Capabilities& capabilities) {

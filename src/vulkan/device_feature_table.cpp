@@ -45,7 +45,7 @@ using C = Capabilities;
 
 constexpr std::string_view kSixteenBit = "float16 and bfloat16 tensors are read as such, not by 32-bit words";
 constexpr std::string_view kMatrixUnits = "the kernel matrix, on matrix units";
-constexpr std::string_view kMatrix2 = "the kernel matrix2, on matrix units of a whole workgroup";
+constexpr std::string_view kMatrix2 = "the kernel matrix2, whose scores stay in matrices";
 constexpr std::string_view kSubgroups = "tile and matrix choose the size of subgroups";
 constexpr std::string_view kReconvergence =
     "subgroups that are together again where shaders take it for granted";
