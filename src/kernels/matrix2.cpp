@@ -233,7 +233,8 @@ Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& c
     if (size.subgroups != 0 && !is_float16) continue;  // a binary more for what few need
     const auto tile = find_tile(desc, capabilities, size, refusal);
     if (!tile) continue;
-    const bool is_idle = packed_rows(desc) * 2 <= static_cast<std::int64_t>(tile->block_rows());
+    const bool is_idle =
+        !capabilities.is_cpu() && packed_rows(desc) * 2 <= static_cast<std::int64_t>(tile->block_rows());
     if (!is_idle && fits_registers(*tile, capabilities)) return *tile;
     if (!best || is_better(*tile, *best, capabilities)) best = tile;
   }
