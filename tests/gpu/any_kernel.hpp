@@ -32,7 +32,7 @@ class AnyKernelTest : public KernelTest {
     return fitted(text + " " + std::string(type));
   }
   /// As where keys in pages, or with unusual strides, cannot be addressed as a tensor, or those of one head
-  /// are more than a buffer's range: matrix2 alone may, and does on GPUs.
+  /// are more than a buffer's range: matrix2 alone may, of bfloat16, which has no staged form.
   [[nodiscard]] static bool is_refused_by_matrix2(const AttentionDesc& desc, RunOptions options = {}) {
     if (kernel() != "matrix2") return false;
     options.kernel = kernel();
