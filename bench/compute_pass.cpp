@@ -33,6 +33,7 @@ Result<ComputePass> ComputePass::create(const Runtime& runtime, const detail::Sh
   pass.name = "measurement";
   pass.code = code;
   pass.specialization.assign(specialization.begin(), specialization.end());
+  pass.unrolls_on_cpus = true;
   desc.passes.push_back(std::move(pass));
   desc.steps.push_back({0, 0, 0, 1, 1, 1, 0});
   auto program = detail::Program::create(runtime.device().share(), std::move(desc),

@@ -22,8 +22,6 @@ vkattn_form(matrix
             DEVICE_FEATURES cooperativeMatrix vulkanMemoryModel shaderFloat16)
 vkattn_form(bfloat16 DEFINES VKATTN_MATRIX_BFLOAT16=1 GLSL_EXTENSIONS GL_EXT_bfloat16
             DEVICE_FEATURES shaderBFloat16CooperativeMatrix)
-# Loops over matrices are not unrolled, for CPU implementations.
-vkattn_form(loops DEFINES VKATTN_MATRIX_LOOPS=1)
 # Loops with barriers are written out, for NVIDIA's compiler.
 vkattn_form(steps DEFINES VKATTN_MATRIX_WRITES_OUT=1)
 # VK_NV_cooperative_matrix2 asks for SPIR-V 1.6.
@@ -53,12 +51,11 @@ attention(tile_float16          tile/attention_tile.comp       FORM 16bit float1
 attention(decode                decode/attention_decode.comp   FORM 16bit shuffles)
 attention(decode_words          decode/attention_decode.comp   FORM shuffles)
 attention(matrix                matrix/attention_matrix.comp   FORM 16bit matrix)
-attention(matrix_loops          matrix/attention_matrix.comp   FORM 16bit matrix loops)
 attention(matrix_bfloat16       matrix/attention_matrix.comp   FORM 16bit matrix bfloat16)
 attention(matrix2               matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 workgroup)
 attention(matrix2_bfloat16      matrix2/attention_matrix2.comp FORM 16bit matrix matrix2 workgroup bfloat16)
-attention(matrix2_staged          matrix2/attention_matrix2_staged.comp FORM 16bit matrix matrix2 staged steps)
-attention(matrix2_staged_loops    matrix2/attention_matrix2_staged.comp FORM 16bit matrix matrix2 staged loops)
+attention(matrix2_staged        matrix2/attention_matrix2_staged.comp FORM 16bit matrix matrix2 staged)
+attention(matrix2_staged_steps  matrix2/attention_matrix2_staged.comp FORM 16bit matrix matrix2 staged steps)
 
 # Passes before and after the kernels.
 attention(combine               passes/attention_combine.comp  FORM 16bit)
@@ -86,10 +83,8 @@ backward(tile_rows_words        tile_rows.comp)
 backward(tile_keys              tile_keys.comp    FORM 16bit)
 backward(tile_keys_words        tile_keys.comp)
 backward(matrix_rows            matrix_rows.comp  FORM 16bit matrix)
-backward(matrix_rows_loops      matrix_rows.comp  FORM 16bit matrix loops)
 backward(matrix_rows_bfloat16   matrix_rows.comp  FORM 16bit matrix bfloat16)
 backward(matrix_keys            matrix_keys.comp  FORM 16bit matrix)
-backward(matrix_keys_loops      matrix_keys.comp  FORM 16bit matrix loops)
 backward(matrix_keys_bfloat16   matrix_keys.comp  FORM 16bit matrix bfloat16)
 backward(mask                   mask_sums.comp    FORM 16bit)
 backward(mask_words             mask_sums.comp)
@@ -105,7 +100,6 @@ vkattn_shader(matmul_lane_wide        core matmul/matmul_lane.comp    FORM 16bit
 vkattn_shader(matmul_tile             core matmul/matmul_tile.comp    FORM 16bit)
 vkattn_shader(matmul_tile_words       core matmul/matmul_tile.comp)
 vkattn_shader(matmul_matrix           core matmul/matmul_matrix.comp  FORM 16bit matrix)
-vkattn_shader(matmul_matrix_loops     core matmul/matmul_matrix.comp  FORM 16bit matrix loops)
 vkattn_shader(matmul_matrix_steps     core matmul/matmul_matrix.comp  FORM 16bit matrix steps)
 vkattn_shader(matmul_matrix_bfloat16  core matmul/matmul_matrix.comp  FORM 16bit matrix bfloat16)
 vkattn_shader(matmul_matrix_steps_bfloat16 core matmul/matmul_matrix.comp FORM 16bit matrix steps bfloat16)

@@ -53,7 +53,7 @@ void visit(uint first_row, uint end_row, bool masked) {
   step_end = end_row;
   vec4 factors[kQuads];
   uint largest = 0u;
-  VKATTN_UNROLL for (uint q = 0; q < kQuads; ++q) {
+  [[unroll]] for (uint q = 0; q < kQuads; ++q) {
     [[unroll]] for (uint r = 0; r < 4; ++r) {
       factors[q][r] = factor_of(first_row + (own_part + q * kOwnerThreads) * 4u + r, masked);
     }
@@ -66,7 +66,7 @@ void visit(uint first_row, uint end_row, bool masked) {
   for (uint part = 0; part < kOwnerThreads; ++part) largest = max(largest, part_stage[part * kOwned + own_key]);
   const float factor = raise_unit(largest);
   if (own_part == 0u) factor_stage[own_key] = factor;
-  VKATTN_UNROLL for (uint q = 0; q < kQuads; ++q) {
+  [[unroll]] for (uint q = 0; q < kQuads; ++q) {
     place_factors(own_key, (own_part + q * kOwnerThreads) * 4u, factors[q]);
   }
   workgroup_barrier();  // the factors of rows and sums are complete

@@ -77,25 +77,25 @@ uvec4 fetch_value(uint key, uint dim) {
 #define VKATTN_MULTIPLY(ROWS, KEYS, DIMS, RESULT)                                                                  \
   {                                                                                                                \
     MatrixC results[kRowBlocks * kKeyBlocks];                                                                      \
-    VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) results[i] = MatrixC(0.0);                    \
-    VKATTN_UNROLL for (uint b = 0; b < (DIMS) / kK; ++b) {                                                         \
+    [[unroll]] for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) results[i] = MatrixC(0.0);                    \
+    [[unroll]] for (uint b = 0; b < (DIMS) / kK; ++b) {                                                         \
       MatrixA rows[kRowBlocks];                                                                                    \
-      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {                                                        \
+      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                        \
         coopMatLoad(rows[r], ROWS, (subgroup_row + r * kM) * VKATTN_MATRIX_STRIDE(DIMS) + b * (kK / 8u),           \
                     VKATTN_MATRIX_STRIDE(DIMS), gl_CooperativeMatrixLayoutRowMajor);                               \
       }                                                                                                            \
-      VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) {                                                        \
+      [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {                                                        \
         MatrixB keys;                                                                                              \
         coopMatLoad(keys, KEYS,                                                                                    \
                     (subgroup_column * kKeyBlocks + n) * kN * VKATTN_MATRIX_STRIDE(DIMS) + b * (kK / 8u),          \
                     VKATTN_MATRIX_STRIDE(DIMS), gl_CooperativeMatrixLayoutColumnMajor);                            \
-        VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {                                                      \
+        [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                      \
           results[r * kKeyBlocks + n] = coopMatMulAdd(rows[r], keys, results[r * kKeyBlocks + n]);                 \
         }                                                                                                          \
       }                                                                                                            \
     }                                                                                                              \
-    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {                                                          \
-      VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) {                                                        \
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                          \
+      [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {                                                        \
         coopMatStore(results[r * kKeyBlocks + n], RESULT,                                                          \
                      (subgroup_row + r * kM) * kScoreStride4 + (subgroup_column * kKeyBlocks + n) * (kN / 4u),     \
                      kScoreStride4, gl_CooperativeMatrixLayoutRowMajor);                                           \
@@ -134,7 +134,7 @@ vec4 make_pairs(uint first_key, vec4 scores, vec4 products, bool masked) {
 void make_factors(bool masked) {
   vec4 factors[kQuads];
   uint largest = 0u;
-  VKATTN_UNROLL for (uint q = 0; q < kQuads; ++q) {
+  [[unroll]] for (uint q = 0; q < kQuads; ++q) {
     const uint quad = own_part + q * kOwnerThreads;
     const uint place = own_row * kScoreStride4 + quad;
     factors[q] = make_pairs(quad * 4u, score_stage[place], product_stage[place], masked);
@@ -146,7 +146,7 @@ void make_factors(bool masked) {
   }
   const float factor = raise_unit(largest);
   if (own_part == 0u) factor_stage[own_row] = factor;
-  VKATTN_UNROLL for (uint q = 0; q < kQuads; ++q) {
+  [[unroll]] for (uint q = 0; q < kQuads; ++q) {
     place_factors(own_row, (own_part + q * kOwnerThreads) * 4u, factors[q]);
   }
 }

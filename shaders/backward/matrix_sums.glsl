@@ -72,13 +72,13 @@ uint unit_exponent;    // biased: of the unit of this thread's row of factors
     const uint vectors = (ROWS) * ((DIMS) / 8u);                                                         \
     const uint fetches = (vectors + kThreads - 1u) / kThreads;                                           \
     const uint batch = fetches < 4u ? fetches : 4u;                                                      \
-    VKATTN_UNROLL for (uint first = 0; first < fetches; first += batch) {                                \
+    [[unroll]] for (uint first = 0; first < fetches; first += batch) {                                \
       uvec4 loaded[4];                                                                                   \
-      VKATTN_UNROLL for (uint f = 0; f < batch; ++f) {                                                   \
+      [[unroll]] for (uint f = 0; f < batch; ++f) {                                                   \
         const uint i = min(gl_LocalInvocationIndex + (first + f) * kThreads, vectors - 1u);              \
         loaded[f] = FETCH(i / ((DIMS) / 8u), i % ((DIMS) / 8u) * 8u);                                    \
       }                                                                                                  \
-      VKATTN_UNROLL for (uint f = 0; f < batch; ++f) {                                                   \
+      [[unroll]] for (uint f = 0; f < batch; ++f) {                                                   \
         const uint i = gl_LocalInvocationIndex + (first + f) * kThreads;                                 \
         if (i < vectors) STAGE[i / ((DIMS) / 8u) * VKATTN_MATRIX_STRIDE(DIMS) + i % ((DIMS) / 8u)] = loaded[f]; \
       }                                                                                                  \
@@ -89,7 +89,7 @@ void begin_sums() {
   subgroup_row = gl_SubgroupID / kGridColumns * (kRowBlocks * kM);
   subgroup_column = gl_SubgroupID % kGridColumns;
   unit_exponent = 17u;  // 2^-110
-  VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) gradient_sums[i] = MatrixC(0.0);
+  [[unroll]] for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) gradient_sums[i] = MatrixC(0.0);
 }
 
 // 2^exponent of a biased exponent; 0 for those that are too small.
@@ -118,10 +118,10 @@ void place_factors(uint owned, uint visited, vec4 factors) {
 
 // Multiplies the sums by the factors of their rows.
 void scale_sums() {
-  VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+  [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
     MatrixC factors;
     coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
-    VKATTN_UNROLL for (uint n = 0; n < kSumBlocks; ++n) {
+    [[unroll]] for (uint n = 0; n < kSumBlocks; ++n) {
       gradient_sums[r * kSumBlocks + n] = gradient_sums[r * kSumBlocks + n] * factors;
     }
   }
@@ -140,18 +140,18 @@ bool is_raised() {
 #define VKATTN_ADD_PRODUCTS(STAGE, DIMS)                                                                          \
   {                                                                                                               \
     if (is_raised()) scale_sums();                                                                                \
-    VKATTN_UNROLL for (uint b = 0; b < kVisited / kK; ++b) {                                                      \
+    [[unroll]] for (uint b = 0; b < kVisited / kK; ++b) {                                                      \
       MatrixA factors[kRowBlocks];                                                                                \
-      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {                                                       \
+      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                       \
         coopMatLoad(factors[r], operand_stage, (subgroup_row + r * kM) * kOperandStride2 + b * (kK / 4u),         \
                     kOperandStride2, gl_CooperativeMatrixLayoutRowMajor);                                         \
       }                                                                                                           \
-      VKATTN_UNROLL for (uint n = 0; n < kSumBlocks; ++n) {                                                       \
+      [[unroll]] for (uint n = 0; n < kSumBlocks; ++n) {                                                       \
         MatrixB visited;                                                                                          \
         coopMatLoad(visited, STAGE,                                                                               \
                     b * kK * VKATTN_MATRIX_STRIDE(DIMS) + (subgroup_column * kSumBlocks + n) * (kN / 8u),         \
                     VKATTN_MATRIX_STRIDE(DIMS), gl_CooperativeMatrixLayoutRowMajor);                              \
-        VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {                                                     \
+        [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                     \
           const uint sum = r * kSumBlocks + n;                                                                    \
           gradient_sums[sum] = coopMatMulAdd(factors[r], visited, gradient_sums[sum]);                            \
         }                                                                                                         \
@@ -167,7 +167,7 @@ bool is_raised() {
     const uint first = gl_SubgroupID * (kM * kN / 4u);                                                             \
     [[dont_unroll]] for (uint block = 0; block < kRowBlocks * kSumBlocks; ++block) {                               \
       /* Constant indices, so that the sums stay in registers; the branch is uniform. */                          \
-      VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) {                                           \
+      [[unroll]] for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) {                                           \
         if (i != block) continue;                                                                                  \
         coopMatStore(gradient_sums[i], STAGE, first, kN / 4u, gl_CooperativeMatrixLayoutRowMajor);                 \
       }                                                                                                            \

@@ -22,25 +22,16 @@
 #define VKATTN_MATRIX_ELEMENT float16_t
 #endif
 
-// Matrices stay in registers where loops over them are unrolled. CPU implementations emulate them, and unrolling
-// costs compile time only (lavapipe 26.1, matrix: 26 s against 1.7 s at head dim 128). Loops with barriers in them are written
-// out for NVIDIA's compiler, see lib/unrolled.glsl: in a form of its own, as RADV (Mesa 25.0) crashes where both are there.
-#ifndef VKATTN_MATRIX_LOOPS
-#define VKATTN_MATRIX_LOOPS 0
-#endif
+// Matrices stay in registers where loops over them are unrolled. Loops with barriers in them are written out for
+// NVIDIA's compiler, see lib/unrolled.glsl: in a form of its own, as RADV (Mesa 25.0) crashes where both are there.
 #ifndef VKATTN_MATRIX_WRITES_OUT
 #define VKATTN_MATRIX_WRITES_OUT 0
-#endif
-#if VKATTN_MATRIX_LOOPS
-#define VKATTN_UNROLL [[dont_unroll]]
-#else
-#define VKATTN_UNROLL [[unroll]]
 #endif
 #if VKATTN_MATRIX_WRITES_OUT
 #define VKATTN_MATRIX_STEPS VKATTN_WRITTEN_STEPS
 #else
 #define VKATTN_MATRIX_STEPS(COUNT, STEP) \
-  VKATTN_UNROLL for (uint step_ = 0; step_ < (COUNT); ++step_) { STEP(step_); }
+  [[unroll]] for (uint step_ = 0; step_ < (COUNT); ++step_) { STEP(step_); }
 #endif
 
 #endif

@@ -96,11 +96,11 @@ shared float result_stage[kSubgroups * kM * kN];  // a matrix of each subgroup
   }                                                                                                              \
                                                                                                                  \
   void fetch_##NAME(uint inner, bool whole) {                                                                    \
-    VKATTN_UNROLL for (uint n = 0; n < NAME##_fetches; ++n) NAME##_fetched[n] = NAME##_vector8(n, inner, whole); \
+    [[unroll]] for (uint n = 0; n < NAME##_fetches; ++n) NAME##_fetched[n] = NAME##_vector8(n, inner, whole); \
   }                                                                                                              \
                                                                                                                  \
   void stage_##NAME() {                                                                                          \
-    VKATTN_UNROLL for (uint n = 0; n < NAME##_fetches; ++n) {                                                    \
+    [[unroll]] for (uint n = 0; n < NAME##_fetches; ++n) {                                                    \
       const bool is_own = NAME##_vectors % kWorkgroupSize == 0 ||                                                \
                           gl_LocalInvocationIndex + n * kWorkgroupSize < NAME##_vectors;                         \
       if (is_own) NAME##_stage[NAME##_line(n) * NAME##_stride8 + NAME##_along(n) / 8u] = NAME##_fetched[n];      \
@@ -143,13 +143,13 @@ void load_b(out MatrixB b, uint c, uint k) {
 }
 
 void add_products() {
-  VKATTN_UNROLL for (uint k = 0; k < kInnerBlocks; ++k) {
+  [[unroll]] for (uint k = 0; k < kInnerBlocks; ++k) {
     MatrixA a[kRowBlocks];
-    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) load_a(a[r], r, k);
-    VKATTN_UNROLL for (uint c = 0; c < kColumnBlocks; ++c) {
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) load_a(a[r], r, k);
+    [[unroll]] for (uint c = 0; c < kColumnBlocks; ++c) {
       MatrixB b;
       load_b(b, c, k);
-      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
         sums[r * kColumnBlocks + c] = coopMatMulAdd(a[r], b, sums[r * kColumnBlocks + c]);
       }
     }
@@ -179,7 +179,7 @@ void main() {
   block = block_of(unit, kBlockRows, kBlockColumns);
   subgroup_row = gl_SubgroupID / kGridColumns * kRows;
   subgroup_column = gl_SubgroupID % kGridColumns * kColumns;
-  VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kColumnBlocks; ++i) sums[i] = MatrixC(0.0);
+  [[unroll]] for (uint i = 0; i < kRowBlocks * kColumnBlocks; ++i) sums[i] = MatrixC(0.0);
   if (block.inner_begin < block.inner_end) {
     find_a();
     find_b();

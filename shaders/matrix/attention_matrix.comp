@@ -42,7 +42,7 @@ uvec4 subgroup_query(uint row, uint dim) {
 
 void stage_queries(uint first_dim) {
   const uint count = kSubgroupRows * (kStageDims / 8);
-  VKATTN_UNROLL for (uint n = 0; n < (count + kSubgroupSize - 1) / kSubgroupSize; ++n) {
+  [[unroll]] for (uint n = 0; n < (count + kSubgroupSize - 1) / kSubgroupSize; ++n) {
     const uint i = gl_SubgroupInvocationID + n * kSubgroupSize;
     if (count % kSubgroupSize != 0 && i >= count) break;
     const uint row = i / (kStageDims / 8);
@@ -54,14 +54,14 @@ void stage_queries(uint first_dim) {
 // By way of the stage, as many dims at a time as it holds. No loop is left around the matrices: RADV (Mesa 25.0) takes
 // those apart that a loop carries, and holds each 16-bit element in a register of its own from there on.
 void load_queries_to_registers() {
-  VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
+  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
     const uint stage_block = b % (kStageDims / kK);
     if (stage_block == 0) {
       if (b > 0) subgroup_barrier();  // the stage was read before the next dims overwrite it
       stage_queries(b * kK);
       subgroup_barrier();  // the stage is complete before other lanes load from it
     }
-    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
       coopMatLoad(query_blocks[r * kHeadBlocks + b], score_stage,
                   (subgroup_row + r * kM) * kScoreStride4 + stage_block * (kK / 8), kScoreStride4,
                   gl_CooperativeMatrixLayoutRowMajor);
@@ -80,20 +80,20 @@ void load_queries_to_shared() {
 // Q K^T of the subgroup's rows and the tile, into the subgroup's stage.
 void compute_scores() {
   MatrixC scores[kRowBlocks * kKeyBlocks];
-  VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) scores[i] = MatrixC(0.0);
-  VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
+  [[unroll]] for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) scores[i] = MatrixC(0.0);
+  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
     MatrixA queries[kRowBlocks];
-    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) { VKATTN_LOAD_QUERIES(queries[r], r, b) }
-    VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) {
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) { VKATTN_LOAD_QUERIES(queries[r], r, b) }
+    [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {
       MatrixB keys;
       VKATTN_LOAD_KEYS(keys, b, n)
-      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
         scores[r * kKeyBlocks + n] = coopMatMulAdd(queries[r], keys, scores[r * kKeyBlocks + n]);
       }
     }
   }
-  VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
-    VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) store_scores(scores[r * kKeyBlocks + n], r, n);
+  [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
+    [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) store_scores(scores[r * kKeyBlocks + n], r, n);
   }
 }
 
@@ -127,7 +127,7 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
   vec4 scores[kLaneKeys8 * 2];
   const float scale = params.scale_log2 * key_head_scale();
   float maximum = kHiddenScore;
-  VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8 * 2; ++v) {
+  [[unroll]] for (uint v = 0; v < kLaneKeys8 * 2; ++v) {
     // Not fused with the subtraction below: the reference is the maximum of rounded products.
     precise const vec4 scaled =
         uintBitsToFloat(score_stage[stage_row + lane_part * kLaneKeys8 * 2u + v]) * scale;
@@ -148,7 +148,7 @@ bool update_row(uint row_index, int first_key, int key_end, bool masked) {
   float sum = row_sum[row_index] * rescale;
   // Probabilities lie over the row's scores, also over those of its other lanes, which must have read them.
   if (kRowLanes > 1) subgroup_barrier();
-  VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8; ++v) {
+  [[unroll]] for (uint v = 0; v < kLaneKeys8; ++v) {
     vec4 low = exp2(scores[v * 2] - reference);
     vec4 high = exp2(scores[v * 2 + 1] - reference);
     const ivec4 keys = part_key + int(v * 8u) + ivec4(0, 1, 2, 3);
@@ -189,10 +189,10 @@ bool update_softmax(int first_key, int key_end, bool masked) {
 
 // Multiplies the sums by the factors of their rows.
 void scale_sums() {
-  VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+  [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
     MatrixC factors;
     coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
-    VKATTN_UNROLL for (uint n = 0; n < kValueBlocks; ++n) {
+    [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
       sums[r * kValueBlocks + n] = sums[r * kValueBlocks + n] * factors;
     }
   }
@@ -200,16 +200,16 @@ void scale_sums() {
 
 // sums += P V.
 void accumulate_values() {
-  VKATTN_UNROLL for (uint b = 0; b < kProductBlocks; ++b) {
+  [[unroll]] for (uint b = 0; b < kProductBlocks; ++b) {
     MatrixA probabilities[kRowBlocks];
-    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
       coopMatLoad(probabilities[r], score_stage, (subgroup_row + r * kM) * kScoreStride4 + b * (kK / 8),
                   kScoreStride4, gl_CooperativeMatrixLayoutRowMajor);
     }
-    VKATTN_UNROLL for (uint n = 0; n < kValueBlocks; ++n) {
+    [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
       MatrixB values;
       VKATTN_LOAD_VALUES(values, b, n)
-      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
         sums[r * kValueBlocks + n] = coopMatMulAdd(probabilities[r], values, sums[r * kValueBlocks + n]);
       }
     }
@@ -290,9 +290,9 @@ void store_rows(uint slice) {
   subgroup_barrier();  // factors are complete; the last tile's probabilities were read
   scale_sums();
   [[dont_unroll]] for (uint first = 0; first < kValueBlocks; first += kStageBlocks) {
-    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
       // Constant indices, so that the sums stay in registers; the branch is uniform.
-      VKATTN_UNROLL for (uint n = 0; n < kValueBlocks; ++n) {
+      [[unroll]] for (uint n = 0; n < kValueBlocks; ++n) {
         if (n / kStageBlocks != first / kStageBlocks) continue;
         coopMatStore(sums[r * kValueBlocks + n], score_stage,
                      (subgroup_row + r * kM) * kScoreStride4 + (n - first) * (kN / 4), kScoreStride4,
@@ -316,7 +316,7 @@ void begin_rows(int kv_length) {
     row_reference[i] = kHiddenScore;
     row_sum[i] = 0.0;
   }
-  VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kValueBlocks; ++i) sums[i] = MatrixC(0.0);
+  [[unroll]] for (uint i = 0; i < kRowBlocks * kValueBlocks; ++i) sums[i] = MatrixC(0.0);
 }
 
 // The value dims of one slice. A head whose sums do not fit the registers takes several, each with its own scores.

@@ -91,16 +91,16 @@ void load_scales(uint batch, uint kv_head, int first_key, int key_end, uint slic
 
 // Q K^T where the dims of a key have a scale for each kScaleDims, into the subgroup's stage.
 void compute_scaled_scores() {
-  VKATTN_UNROLL for (uint n = 0; n < kKeyBlocks; ++n) {
+  [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {
     MatrixC scores[kRowBlocks];
-    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) scores[r] = MatrixC(0.0);
-    VKATTN_UNROLL for (uint s = 0; s < kKeyScales; ++s) {
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) scores[r] = MatrixC(0.0);
+    [[unroll]] for (uint s = 0; s < kKeyScales; ++s) {
       MatrixC part[kRowBlocks];
-      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) part[r] = MatrixC(0.0);
-      VKATTN_UNROLL for (uint b = s * kScaleHeadBlocks; b < min((s + 1) * kScaleHeadBlocks, kHeadBlocks); ++b) {
+      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) part[r] = MatrixC(0.0);
+      [[unroll]] for (uint b = s * kScaleHeadBlocks; b < min((s + 1) * kScaleHeadBlocks, kHeadBlocks); ++b) {
         MatrixB keys;
         VKATTN_LOAD_KEYS(keys, b, n)
-        VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+        [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
           MatrixA queries;
           VKATTN_LOAD_QUERIES(queries, r, b)
           part[r] = coopMatMulAdd(queries, keys, part[r]);
@@ -108,9 +108,9 @@ void compute_scaled_scores() {
       }
       MatrixC scales;  // the same in every row
       coopMatLoad(scales, key_scale_stage, s * kBlockKeys + n * kN, 0, gl_CooperativeMatrixLayoutRowMajor);
-      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) scores[r] = scores[r] + part[r] * scales;
+      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) scores[r] = scores[r] + part[r] * scales;
     }
-    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) store_scores(scores[r], r, n);
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) store_scores(scores[r], r, n);
   }
 }
 
@@ -140,7 +140,7 @@ void place_row_products(uint scale, uint row) {
   const uint first_scales = scale * (kBlockKeys / 4) + lane_part * kLaneKeys8 * 2u;
   vec4 products[kLaneKeys8 * 2];
   float largest = 0.0;
-  VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8 * 2; ++v) {
+  [[unroll]] for (uint v = 0; v < kLaneKeys8 * 2; ++v) {
     products[v] = scaled_probabilities(score_stage[part + v], value_scale_stage[first_scales + v]);
     largest = largest_of(products[v], largest);
   }
@@ -148,7 +148,7 @@ void place_row_products(uint scale, uint row) {
     largest = max(largest, subgroupShuffleXor(largest, lanes));
   }
   const float normal = largest < kLeast ? 0.0 : kLargestProduct / largest;
-  VKATTN_UNROLL for (uint v = 0; v < kLaneKeys8; ++v) {
+  [[unroll]] for (uint v = 0; v < kLaneKeys8; ++v) {
     product_stage[row * kProductStride8 + lane_part * kLaneKeys8 + v] =
         pack_operands8(products[v * 2] * normal, products[v * 2 + 1] * normal);
   }
@@ -157,32 +157,32 @@ void place_row_products(uint scale, uint row) {
 
 // sums += P V of values that have a scale for each kScaleDims dims.
 void accumulate_scaled_values() {
-  VKATTN_UNROLL for (uint s = 0; s < kValueScales; ++s) {
+  [[unroll]] for (uint s = 0; s < kValueScales; ++s) {
     subgroup_barrier();  // products and factors were read before these overwrite them
     [[unroll]] for (uint i = 0; i < kLaneRows; ++i) {
       place_row_products(s, subgroup_row + lane_row + i * kSubgroupSize);
     }
     subgroup_barrier();  // products and factors are complete before other lanes read them
     MatrixC part[kRowBlocks * kScaleValueBlocks];
-    VKATTN_UNROLL for (uint i = 0; i < kRowBlocks * kScaleValueBlocks; ++i) part[i] = MatrixC(0.0);
-    VKATTN_UNROLL for (uint b = 0; b < kProductBlocks; ++b) {
+    [[unroll]] for (uint i = 0; i < kRowBlocks * kScaleValueBlocks; ++i) part[i] = MatrixC(0.0);
+    [[unroll]] for (uint b = 0; b < kProductBlocks; ++b) {
       MatrixA products[kRowBlocks];
-      VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
         coopMatLoad(products[r], product_stage, (subgroup_row + r * kM) * kProductStride8 + b * (kK / 8),
                     kProductStride8, gl_CooperativeMatrixLayoutRowMajor);
       }
-      VKATTN_UNROLL for (uint n = 0; n < kScaleValueBlocks; ++n) {
+      [[unroll]] for (uint n = 0; n < kScaleValueBlocks; ++n) {
         MatrixB values;
         VKATTN_LOAD_VALUES(values, b, s * kScaleValueBlocks + n)
-        VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+        [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
           part[r * kScaleValueBlocks + n] = coopMatMulAdd(products[r], values, part[r * kScaleValueBlocks + n]);
         }
       }
     }
-    VKATTN_UNROLL for (uint r = 0; r < kRowBlocks; ++r) {
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {
       MatrixC factors;  // the same in every column
       coopMatLoad(factors, factor_stage, subgroup_row + r * kM, 0, gl_CooperativeMatrixLayoutColumnMajor);
-      VKATTN_UNROLL for (uint n = 0; n < kScaleValueBlocks; ++n) {
+      [[unroll]] for (uint n = 0; n < kScaleValueBlocks; ++n) {
         const uint sum = r * kValueBlocks + s * kScaleValueBlocks + n;
         sums[sum] = sums[sum] + part[r * kScaleValueBlocks + n] * factors;
       }

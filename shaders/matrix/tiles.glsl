@@ -69,10 +69,10 @@ void place_values(uint i, uvec4 even, uvec4 odd) {
 // Reads this thread's part of a tile into registers; nothing where there is none.
 void fetch_tile(int first_key, int key_end, uint slice) {
   if (first_key >= key_end) return;
-  VKATTN_UNROLL for (uint f = 0; f < kKeyFetches; ++f) {
+  [[unroll]] for (uint f = 0; f < kKeyFetches; ++f) {
     key_fetch[f] = fetch_key(gl_LocalInvocationIndex + f * kThreads, first_key, key_end);
   }
-  VKATTN_UNROLL for (uint f = 0; f < kValueFetches; ++f) {
+  [[unroll]] for (uint f = 0; f < kValueFetches; ++f) {
     const uint i = gl_LocalInvocationIndex + f * kThreads;
     value_fetch[f * 2] = fetch_value(i, 0u, first_key, key_end, slice);
     value_fetch[f * 2 + 1] = fetch_value(i, 1u, first_key, key_end, slice);
@@ -81,10 +81,10 @@ void fetch_tile(int first_key, int key_end, uint slice) {
 
 // Writes what fetch_tile() read to shared memory.
 void place_tile() {
-  VKATTN_UNROLL for (uint f = 0; f < kKeyFetches; ++f) {
+  [[unroll]] for (uint f = 0; f < kKeyFetches; ++f) {
     place_key(gl_LocalInvocationIndex + f * kThreads, key_fetch[f]);
   }
-  VKATTN_UNROLL for (uint f = 0; f < kValueFetches; ++f) {
+  [[unroll]] for (uint f = 0; f < kValueFetches; ++f) {
     place_values(gl_LocalInvocationIndex + f * kThreads, value_fetch[f * 2], value_fetch[f * 2 + 1]);
   }
 }
@@ -93,22 +93,22 @@ void place_tile() {
 // and crashes where pages are looked up then; around all loads at once a branch costs nothing.
 void load_tile(int first_key, int key_end, uint slice) {
   if (first_key >= key_end) return;
-  VKATTN_UNROLL for (uint first = 0; first < kKeyFetches; first += kKeyBatch) {
+  [[unroll]] for (uint first = 0; first < kKeyFetches; first += kKeyBatch) {
     uvec4 keys[kKeyBatch];
-    VKATTN_UNROLL for (uint f = 0; f < kKeyBatch; ++f) {
+    [[unroll]] for (uint f = 0; f < kKeyBatch; ++f) {
       keys[f] = fetch_key(gl_LocalInvocationIndex + (first + f) * kThreads, first_key, key_end);
     }
-    VKATTN_UNROLL for (uint f = 0; f < kKeyBatch; ++f) {
+    [[unroll]] for (uint f = 0; f < kKeyBatch; ++f) {
       place_key(gl_LocalInvocationIndex + (first + f) * kThreads, keys[f]);
     }
   }
-  VKATTN_UNROLL for (uint first = 0; first < kValueFetches; first += kValueBatch) {
+  [[unroll]] for (uint first = 0; first < kValueFetches; first += kValueBatch) {
     uvec4 values[kValueBatch * 2];
-    VKATTN_UNROLL for (uint f = 0; f < kValueBatch * 2; ++f) {
+    [[unroll]] for (uint f = 0; f < kValueBatch * 2; ++f) {
       const uint i = gl_LocalInvocationIndex + (first + f / 2) * kThreads;
       values[f] = fetch_value(i, f % 2u, first_key, key_end, slice);
     }
-    VKATTN_UNROLL for (uint f = 0; f < kValueBatch; ++f) {
+    [[unroll]] for (uint f = 0; f < kValueBatch; ++f) {
       place_values(gl_LocalInvocationIndex + (first + f) * kThreads, values[f * 2], values[f * 2 + 1]);
     }
   }

@@ -23,7 +23,7 @@ float store_sum(const in uint row, const in uint column, const in float sum, con
 
 void compute_scores(out ScoreMatrix scores, int first_key, bool masked) {
   scores = ScoreMatrix(0.0);
-  VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
+  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
     KeyMatrix key_block;
     load_keys(key_block, tile.batch, tile.kv_head, uint(first_key), uint(keys.end), b, !masked);
     scores = coopMatMulAdd(queries[b], key_block, scores);
@@ -37,7 +37,7 @@ void process_tile(int first_key, bool masked) {
   update_softmax(scores, masked);
   if (kHasDropout) coopMatPerElementNV(scores, scores, keep, first_key);
   const ProbabilityMatrix probabilities = ProbabilityMatrix(scores);
-  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) {
+  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
     ValueMatrix values;
     load_values(values, tile.batch, tile.kv_head, uint(first_key), uint(keys.end), b, !masked);
     sums[b] = coopMatMulAdd(probabilities, values, sums[b]);
@@ -45,7 +45,7 @@ void process_tile(int first_key, bool masked) {
 }
 
 void begin_rows() {
-  VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) load_queries(queries[b], tile, b);
+  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) load_queries(queries[b], tile, b);
   begin_sums();
 }
 
@@ -53,7 +53,7 @@ void store_rows() {
   finish_rows();
   SumMatrix sum_totals;
   coopMatReduceNV(sum_totals, row_sum, gl_CooperativeMatrixReduceRowNV, larger);
-  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) {
+  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
     coopMatPerElementNV(sums[b], sums[b], store_sum, sum_totals, b * kValueBlock);
   }
 }

@@ -11,7 +11,7 @@
 
 void compute_scores(out ScoreMatrix scores) {
   scores = ScoreMatrix(0.0);
-  VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
+  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
     KeyMatrix key_block;
     load_keys(key_block, b);
     scores = coopMatMulAdd(queries[b], key_block, scores);
@@ -25,7 +25,7 @@ void compute_probabilities(inout ScoreMatrix scores, int first_key, bool masked)
 }
 
 void accumulate_values(ProbabilityMatrix probabilities) {
-  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) {
+  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
     ValueMatrix values;
     load_values(values, b);
     sums[b] = coopMatMulAdd(probabilities, values, sums[b]);
@@ -65,7 +65,7 @@ void store_rows() {
   coopMatPerElementNV(factors, row_sum, output_factor);
   SumMatrix sum_factors;
   coopMatReduceNV(sum_factors, factors, gl_CooperativeMatrixReduceRowNV, larger);
-  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * sum_factors;
+  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * sum_factors;
   VKATTN_MATRIX_STEPS(kValueBlocks, store_block)
 }
 

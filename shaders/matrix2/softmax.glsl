@@ -113,7 +113,7 @@ void change_references(RowMatrix reference) {
   row_sum = row_sum * factors;
   SumMatrix sum_factors;
   coopMatReduceNV(sum_factors, factors, gl_CooperativeMatrixReduceRowNV, larger);
-  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * sum_factors;
+  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * sum_factors;
 }
 
 // Sums are rescaled whether a reference was raised or not: to find out whether any was takes longer, across a workgroup
@@ -143,7 +143,7 @@ void update_softmax(inout ScoreMatrix scores, bool masked) {
 }
 
 void begin_sums() {
-  VKATTN_UNROLL for (uint b = 0; b < kValueBlocks; ++b) sums[b] = SumMatrix(0.0);
+  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) sums[b] = SumMatrix(0.0);
   row_reference = RowMatrix(kHiddenScore);
   row_sum = RowMatrix(0.0);
 }

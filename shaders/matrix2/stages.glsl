@@ -58,7 +58,7 @@ uint existing_key(uint key, int first_key) { return uint(min(first_key + int(key
 // crashes where pages are looked up then. Zeros beyond the row, which meet the queries' padding.
 void fetch_keys(int first_key) {
   if (first_key >= keys.end) return;
-  VKATTN_UNROLL for (uint f = 0; f < kKeyFetches; ++f) {
+  [[unroll]] for (uint f = 0; f < kKeyFetches; ++f) {
     const uint i = fetched_vector(f, kHeadVectors);
     const uint row = key_row(tile.batch, tile.kv_head, existing_key(i / kHeadVectors, first_key));
     const uint dim = i % kHeadVectors * 8u;
@@ -67,7 +67,7 @@ void fetch_keys(int first_key) {
 }
 
 void place_keys() {
-  VKATTN_UNROLL for (uint f = 0; f < kKeyFetches; ++f) {
+  [[unroll]] for (uint f = 0; f < kKeyFetches; ++f) {
     const uint i = fetched_vector(f, kHeadVectors);
     if (is_own_vector(f, kHeadVectors)) stage[i / kHeadVectors * kKeyStride8 + i % kHeadVectors] = key_fetch[f];
   }
@@ -76,7 +76,7 @@ void place_keys() {
 // Zeros for values from keys.end on: an infinity times a probability of 0 would be NaN.
 void fetch_values(int first_key) {
   if (first_key >= keys.end) return;
-  VKATTN_UNROLL for (uint f = 0; f < kValueFetches; ++f) {
+  [[unroll]] for (uint f = 0; f < kValueFetches; ++f) {
     const uint i = fetched_vector(f, kValueVectors);
     const uint key = i / kValueVectors;
     const uint row = value_row(tile.batch, tile.kv_head, existing_key(key, first_key));
@@ -87,7 +87,7 @@ void fetch_values(int first_key) {
 }
 
 void place_values() {
-  VKATTN_UNROLL for (uint f = 0; f < kValueFetches; ++f) {
+  [[unroll]] for (uint f = 0; f < kValueFetches; ++f) {
     const uint i = fetched_vector(f, kValueVectors);
     if (is_own_vector(f, kValueVectors)) {
       stage[kFirstValue + i / kValueVectors * kValueStride8 + i % kValueVectors] = value_fetch[f];
@@ -112,7 +112,7 @@ void load_queries() {
     stage[i / kHeadVectors * kKeyStride8 + i % kHeadVectors] = query_bits8(row, i % kHeadVectors * 8u);
   }
   workgroup_barrier();  // the queries are complete
-  VKATTN_UNROLL for (uint b = 0; b < kHeadBlocks; ++b) {
+  [[unroll]] for (uint b = 0; b < kHeadBlocks; ++b) {
     coopMatLoad(queries[b], stage, gl_SubgroupID * kRows * kKeyStride8 + b * (kHeadBlock / 8), kKeyStride8,
                 gl_CooperativeMatrixLayoutRowMajor);
   }

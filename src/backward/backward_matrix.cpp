@@ -152,7 +152,7 @@ void set_pass(const BackwardDesc& desc, const Capabilities& capabilities, const 
               std::string_view shader, PassConfig& config) {
   const AttentionDesc& attention = desc.attention;
   const bool is_bfloat16 = attention.query.type == DataType::kBfloat16;
-  config.shader = message(shader, is_bfloat16 ? "_bfloat16" : capabilities.is_cpu() ? "_loops" : "");
+  config.shader = message(shader, is_bfloat16 ? "_bfloat16" : "");
   config.workgroup_size = pass.threads();
   config.required_subgroup_size = required_subgroup_size(capabilities, pass.subgroup_size);
   const auto add = [&](std::uint32_t id, auto value) {

@@ -179,9 +179,8 @@ Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilit
   if (!chosen) return chosen.error();
   const MatrixTile& tile = *chosen;
   KernelConfig config;
-  config.shader = feature_form(desc, operand == DataType::kBfloat16 ? "attention_matrix_bfloat16"
-                                     : capabilities.is_cpu()        ? "attention_matrix_loops"
-                                                                    : "attention_matrix");
+  config.shader =
+      feature_form(desc, operand == DataType::kBfloat16 ? "attention_matrix_bfloat16" : "attention_matrix");
   config.block_mask_keys = tile.keys;
   config.tile = {0, tile.subgroups, 0, tile.row_blocks, tile.keys, 0};
   config.workgroup_size = tile.threads();

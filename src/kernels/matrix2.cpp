@@ -12,6 +12,7 @@
 #include "common/message.hpp"
 #include "kernels/block_limits.hpp"
 #include "kernels/matrix_common.hpp"
+#include "kernels/vendors.hpp"
 #include "shared/attention_constants.h"
 #include "shared/shared_memory.h"
 
@@ -246,8 +247,8 @@ Result<Matrix2Tile> choose_tile(const AttentionDesc& desc, const Capabilities& c
                        " rows or columns)")};
 }
 
-std::string_view shader_name(DataType operand, bool staged, bool is_cpu) {
-  if (staged) return is_cpu ? "attention_matrix2_staged_loops" : "attention_matrix2_staged";
+std::string_view shader_name(DataType operand, bool staged, bool writes_out_steps) {
+  if (staged) return writes_out_steps ? "attention_matrix2_staged_steps" : "attention_matrix2_staged";
   return operand == DataType::kBfloat16 ? "attention_matrix2_bfloat16" : "attention_matrix2";
 }
 
@@ -288,7 +289,7 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
   KernelConfig config;
   config.tile = {staged ? 0 : tile->invocations, tile->subgroups, 0, tile->rows, tile->keys, 0};
   config.uses_matrix_units = true;
-  config.shader = feature_form(desc, shader_name(operand, staged, capabilities.is_cpu()));
+  config.shader = feature_form(desc, shader_name(operand, staged, writes_out_steps(capabilities)));
   config.block_mask_keys = tile->keys;
   config.workgroup_size = tile->invocations;
   config.rows_per_workgroup = tile->block_rows();

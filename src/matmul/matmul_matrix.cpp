@@ -140,9 +140,7 @@ Result<MatmulConfig> configure_matmul_matrix(const MatmulDesc& desc, const Capab
   config.block_columns = tile.block_columns();
   const bool is_bfloat16 = operand == DataType::kBfloat16;
   config.shader = message("matmul_matrix", writes_out_steps(capabilities) ? "_steps" : "",
-                          is_bfloat16             ? "_bfloat16"
-                          : capabilities.is_cpu() ? "_loops"
-                                                  : "");
+                          is_bfloat16 ? "_bfloat16" : "");
   add_constants(desc, tile, config);
   config.summary =
       message(tile.block_rows(), " rows x ", tile.block_columns(), " columns a block, matrices of ", shape->m,

@@ -9,6 +9,7 @@
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "vulkan/execution_modes.hpp"
+#include "vulkan/loops.hpp"
 #include "vulkan/shared_accesses.hpp"
 #include "vulkan/shared_pipelines.hpp"
 
@@ -18,7 +19,7 @@ namespace {
 
 bool same_pipeline(const ProgramPass& a, const ProgramPass& b) {
   return a.code == b.code && a.specialization == b.specialization &&
-         a.required_subgroup_size == b.required_subgroup_size;
+         a.required_subgroup_size == b.required_subgroup_size && a.unrolls_on_cpus == b.unrolls_on_cpus;
 }
 
 // The first of those that have a name and a pipeline in common, such as those of each chunk of the keys.
@@ -159,6 +160,10 @@ Result<void> Program::make_pipelines(PipelineNames& names) const {
     if (!words) return words.error();
     slots_.renumber(*words);
     leave_shared_memory_to_barriers(*words);
+    // Matrices stay in registers where loops over them are unrolled. CPU implementations emulate them, and
+    // unrolling a kernel costs compile time only (lavapipe 26.1, matrix: 26 s against 1.7 s at head dim 128).
+    const bool is_long = !pass.unrolls_on_cpus && has_matrices(*words);
+    if (is_long && device_->capabilities.is_cpu()) keep_loops(*words);
     declare_execution_modes(*words, modes);
     auto shared = device_->pipelines->get(
         device_, {pass.shader, *words, pass.specialization, layout_, pass.required_subgroup_size,

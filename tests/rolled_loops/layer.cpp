@@ -2,8 +2,8 @@
 // each OpLoopMerge of the shaders that such a device is given, and changes nothing on others. That driver
 // takes most of a test's time over unrolled code, for pipelines that run once. Results are the same, but for
 // invocations beyond the 65535 iterations after which it leaves them (Capabilities::max_loop_iterations):
-// loops that it no longer unrolls count too. SPIR-V 1.6, 3.23 Loop Control; the loader's interface:
-// LoaderLayerInterface.md of Vulkan-Loader.
+// loops that it no longer unrolls count too. The loader's interface: LoaderLayerInterface.md of
+// Vulkan-Loader.
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
 
@@ -14,15 +14,11 @@
 #include <vector>
 
 #include "support/vulkan_layer.hpp"
-#include "vulkan/spirv.hpp"
+#include "vulkan/loops.hpp"
 
 namespace {
 
 using namespace vkattn::tests;
-
-constexpr std::uint32_t kOpLoopMerge = 246;
-constexpr std::uint32_t kUnroll = 1;
-constexpr std::uint32_t kDontUnroll = 2;
 
 struct InstanceFunctions {
   VkInstance instance = nullptr;
@@ -83,17 +79,6 @@ VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCal
   if (device != nullptr) devices().take(device).destroy(device, allocator);
 }
 
-void keep_loops(std::vector<std::uint32_t>& spirv) {
-  for (std::size_t i = vkattn::detail::kSpirvHeaderWords; i < spirv.size();) {
-    const std::size_t length = spirv[i] >> 16U;
-    if (length == 0 || length > spirv.size() - i) return;  // not SPIR-V: the driver will say so
-    if ((spirv[i] & 0xffffU) == kOpLoopMerge && length >= 4) {
-      spirv[i + 3] = (spirv[i + 3] & ~kUnroll) | kDontUnroll;
-    }
-    i += length;
-  }
-}
-
 VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(VkDevice device, const VkShaderModuleCreateInfo* info,
                                                     const VkAllocationCallbacks* allocator,
                                                     VkShaderModule* module) {
@@ -103,7 +88,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(VkDevice device, const VkSha
     return functions.create_module(device, info, allocator, module);
   }
   std::vector<std::uint32_t> spirv(info->pCode, info->pCode + info->codeSize / sizeof(std::uint32_t));
-  keep_loops(spirv);
+  vkattn::detail::keep_loops(spirv);
   VkShaderModuleCreateInfo changed = *info;
   changed.pCode = spirv.data();
   return functions.create_module(device, &changed, allocator, module);

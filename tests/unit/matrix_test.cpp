@@ -226,8 +226,7 @@ TEST(Matrix, FormsAreThoseOfTheVendors) {
   EXPECT_FALSE(prefetches("512x512 d32 f16", on_cpu));
   EXPECT_TRUE(prefetches("512x512 d32 f16", changed(on_cpu, [](auto& c) { c.vendor_id = kVendorNvidia; })))
       << "what the tests on a CPU run";
-  EXPECT_EQ(kMatrix.configured("512x512 d32 f16", on_cpu).shader, "attention_matrix_loops");
-  EXPECT_EQ(kMatrix.configured("512x512 d32 f16", matrix_gpu()).shader, "attention_matrix");
+  EXPECT_EQ(kMatrix.configured("512x512 d32 f16", on_cpu).shader, "attention_matrix");
 }
 
 /// Subgroups and keys of a tile on a device with so many bytes of shared memory.
@@ -385,7 +384,7 @@ TEST(Matrix2, TakesWorkgroupScopeButOnCpus) {
   EXPECT_EQ(config.rows_per_workgroup, constant(config, VKATTN_SPEC_MATRIX2_ROWS));
   EXPECT_EQ(config.key_step, constant(config, VKATTN_SPEC_MATRIX2_KEYS));
   const KernelConfig on_cpu = kMatrix2.configured("h8 1024x1024 d64 f16", cpu_with_subgroup_scope());
-  EXPECT_EQ(on_cpu.shader, "attention_matrix2_staged_loops") << "no tensor addressing";
+  EXPECT_EQ(on_cpu.shader, "attention_matrix2_staged") << "no tensor addressing";
   EXPECT_EQ(on_cpu.workgroup_size, 16U);
   EXPECT_EQ(on_cpu.rows_per_workgroup, 16U);
   EXPECT_EQ(constant(on_cpu, VKATTN_SPEC_MATRIX2_ROWS), 8U)
