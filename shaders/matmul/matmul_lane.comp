@@ -51,11 +51,14 @@ void add_products4(uint inner) {
   } else {
     [[unroll]] for (uint c = 0; c < kColumns; ++c) b[c] = b_inner4(b_index[c], inner);
   }
-  [[unroll]] for (uint c = 0; c < kColumns; ++c) {
+  // Two columns at a time, for each of which an element of a need not be read again: 8 numbers of b, two sums and one of a
+  // are in registers, the rest of a is not.
+  [[unroll]] for (uint c = 0; c < kColumns; c += 2) {
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      float sum = sums[c * kRows + r];
-      [[unroll]] for (uint i = 0; i < 4; ++i) sum += a[r][i] * b[c][i];
-      sums[c * kRows + r] = sum;
+      vec2 sum = vec2(sums[c * kRows + r], sums[(c + 1) * kRows + r]);
+      [[unroll]] for (uint i = 0; i < 4; ++i) sum += a[r][i] * vec2(b[c][i], b[c + 1][i]);
+      sums[c * kRows + r] = sum[0];
+      sums[(c + 1) * kRows + r] = sum[1];
     }
   }
 }
