@@ -1,20 +1,17 @@
-// Quantised keys and values on matrix units. Elements without their scale are small numbers that 16 bits hold exactly, so
-// they are the operands. Their scales, one for 32 dims of a key, never enter an operand by themselves, where they would be
-// rounded: those of keys multiply sums over 32 dims, those of values the probabilities before these are rounded once.
+// Scales of quantised keys and values on matrix units; lib/quantised_operands.glsl has the elements without them. Scales, one
+// for 32 dims of a key, never enter an operand by themselves, where they would be rounded: those of keys multiply sums over
+// 32 dims, those of values the probabilities before these are rounded once.
 //
 // Only shaders with features have quantised tensors, in builds with them: the others have functions that do nothing.
-//   bool kKeysQuantised, kValuesQuantised            and of these, those that have a scale for 32 dims:
-//   bool kKeysScaled, kValuesScaled
-//   float key_head_scale(), value_head_scale()       of scores, of outputs: float8 has one scale for a head
-//   uvec4 key_operands8(), value_operands8()         8 elements of a row without their scale
-//   void load_scales()                               those of a tile, to their stages
-//   void compute_scaled_scores()                     Q K^T with scales, into the subgroup's stage
-//   void accumulate_scaled_values()                  sums += P V with scales
+//   bool kKeysScaled, kValuesScaled     those that have a scale for 32 dims
+//   void load_scales()                  those of a tile, to their stages
+//   void compute_scaled_scores()        Q K^T with scales, into the subgroup's stage
+//   void accumulate_scaled_values()     sums += P V with scales
 #ifndef VKATTN_MATRIX_QUANTISED
 #define VKATTN_MATRIX_QUANTISED
 
 #include "lib/online_softmax.glsl"
-#include "lib/quantised.glsl"
+#include "lib/quantised_operands.glsl"
 #include "matrix/stages.glsl"
 #include "shared/shared_memory.h"
 
@@ -23,8 +20,6 @@
 #if VKATTN_FEATURES && VKATTN_QUANTISED
 
 const uint kScaleDims = 32;  // that share a scale
-const bool kKeysQuantised = kKeyType >= VKATTN_TYPE_Q8_0;
-const bool kValuesQuantised = kValueType >= VKATTN_TYPE_Q8_0;
 // float8 has one scale for a head instead, which multiplies scores or outputs.
 const bool kKeysScaled = kKeysQuantised && kKeyType != VKATTN_TYPE_FLOAT8_E4M3;
 const bool kValuesScaled = kValuesQuantised && kValueType != VKATTN_TYPE_FLOAT8_E4M3;
@@ -40,35 +35,6 @@ shared float key_scale_stage[VKATTN_MATRIX_SCALE_STAGE4(kBlockKeys, kKeyScales, 
 shared vec4 value_scale_stage[VKATTN_MATRIX_SCALE_STAGE4(kBlockKeys, kValueScales, kValuesScaled)];
 // By subgroup: probabilities times the scales of 32 value dims, as operands.
 shared uvec4 product_stage[VKATTN_MATRIX_PRODUCT_STAGE4(kBlockRows, kBlockKeys, kValuesScaled)];
-
-float key_head_scale() { return kKeyType == VKATTN_TYPE_FLOAT8_E4M3 ? key_scale : 1.0; }
-float value_head_scale() { return kValueType == VKATTN_TYPE_FLOAT8_E4M3 ? value_scale : 1.0; }
-
-// Elements dim .. dim + 7 as operands, 0 for what lies beyond the last dim. Rows of types with blocks are whole ones;
-// those of float8 may end anywhere, and have their dims apart.
-#define VKATTN_QUANTISED_OPERANDS(NAME, TYPE, DIMS, DIM_STRIDE)                                                \
-  float NAME##_float8(uint row_index, uint dim) {                                                              \
-    if (dim >= DIMS) return 0.0;                                                                               \
-    const uint address = params.NAME##_offset + row_index + dim * DIM_STRIDE;                                  \
-    return decode_e4m3(NAME##_words[address >> 2] >> (address & 3u) * 8u);                                     \
-  }                                                                                                            \
-                                                                                                               \
-  uvec4 NAME##_operands8(uint row_index, uint dim) {                                                           \
-    if (dim >= DIMS) return uvec4(0u);                                                                         \
-    vec4 low, high;                                                                                            \
-    if (TYPE == VKATTN_TYPE_FLOAT8_E4M3 && (DIM_STRIDE != 1u || dim + 8u > DIMS)) {                            \
-      [[unroll]] for (uint d = 0; d < 4; ++d) {                                                                \
-        low[d] = NAME##_float8(row_index, dim + d);                                                            \
-        high[d] = NAME##_float8(row_index, dim + 4u + d);                                                      \
-      }                                                                                                        \
-    } else {                                                                                                   \
-      low = NAME##_unscaled4(row_index, dim);                                                                  \
-      high = NAME##_unscaled4(row_index, dim + 4u);                                                            \
-    }                                                                                                          \
-    return pack_operands8(low, high);                                                                          \
-  }
-VKATTN_QUANTISED_OPERANDS(key, kKeyType, kHeadDim, kKeyDimStride)
-VKATTN_QUANTISED_OPERANDS(value, kValueType, kValueDim, kValueDimStride)
 
 // The scales of a tile. 0 for keys from key_end on, which are never read.
 void load_scales(uint batch, uint kv_head, int first_key, int key_end, uint slice) {
@@ -192,14 +158,8 @@ void accumulate_scaled_values() {
 
 #else
 
-const bool kKeysQuantised = false;
-const bool kValuesQuantised = false;
 const bool kKeysScaled = false;
 const bool kValuesScaled = false;
-float key_head_scale() { return 1.0; }
-float value_head_scale() { return 1.0; }
-uvec4 key_operands8(uint row_index, uint dim) { return uvec4(0u); }
-uvec4 value_operands8(uint row_index, uint dim) { return uvec4(0u); }
 void load_scales(uint batch, uint kv_head, int first_key, int key_end, uint slice) {}
 void compute_scaled_scores() {}
 void accumulate_scaled_values() {}

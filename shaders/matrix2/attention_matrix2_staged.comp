@@ -6,6 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 
 #include "lib/key_walk.glsl"
+#include "lib/quantised_operands.glsl"
 #include "matrix2/softmax.glsl"
 #include "matrix2/stages.glsl"
 
@@ -56,7 +57,7 @@ void process_tile(int first_key, int following_key, bool sees, bool masked) {
 
 // What the row's sums are to be multiplied by.
 float output_factor(const in uint row, const in uint column, const in float total) {
-  return total == 0.0 ? 0.0 : drop_scale() / total;
+  return total == 0.0 ? 0.0 : drop_scale() * value_head_scale() / total;
 }
 
 void store_rows() {

@@ -6,6 +6,7 @@
 #include "lib/key_walk.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
+#include "lib/quantised_operands.glsl"
 #include "lib/scores.glsl"
 #include "lib/sinks.glsl"
 #include "matrix2/matrices.glsl"
@@ -100,7 +101,7 @@ float store_row_lse(const in uint row, const in uint column, const in float tota
 
 // Products of queries and keys become scores.
 void finish_scores(inout ScoreMatrix scores, int first_key, bool masked) {
-  scores = scores * params.scale_log2;
+  scores = scores * (params.scale_log2 * key_head_scale());
   if (kFinishesScores) coopMatPerElementNV(scores, scores, finish, first_key, masked);
   if (masked) coopMatPerElementNV(scores, scores, hide, first_key);
 }

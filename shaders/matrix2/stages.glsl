@@ -9,6 +9,7 @@
 #define VKATTN_MATRIX2_STAGES
 
 #include "lib/matrix_barriers.glsl"
+#include "lib/quantised_operands.glsl"
 #include "lib/tensor_bits.glsl"
 #include "matrix2/softmax.glsl"
 #include "shared/shared_memory.h"
@@ -62,7 +63,11 @@ void fetch_keys(int first_key) {
     const uint i = fetched_vector(f, kHeadVectors);
     const uint row = key_row(tile.batch, tile.kv_head, existing_key(i / kHeadVectors, first_key));
     const uint dim = i % kHeadVectors * 8u;
-    key_fetch[f] = kHeadDim % kHeadBlock == 0 ? key_full_bits8(row, dim) : key_bits8(row, dim);
+    if (kKeysQuantised) {
+      key_fetch[f] = key_operands8(row, dim);
+    } else {
+      key_fetch[f] = kHeadDim % kHeadBlock == 0 ? key_full_bits8(row, dim) : key_bits8(row, dim);
+    }
   }
 }
 
@@ -81,7 +86,12 @@ void fetch_values(int first_key) {
     const uint key = i / kValueVectors;
     const uint row = value_row(tile.batch, tile.kv_head, existing_key(key, first_key));
     const uint dim = i % kValueVectors * 8u;
-    const uvec4 elements = kValueDim % kValueBlock == 0 ? value_full_bits8(row, dim) : value_bits8(row, dim);
+    uvec4 elements;
+    if (kValuesQuantised) {
+      elements = value_operands8(row, dim);
+    } else {
+      elements = kValueDim % kValueBlock == 0 ? value_full_bits8(row, dim) : value_bits8(row, dim);
+    }
     value_fetch[f] = mix(uvec4(0u), elements, bvec4(first_key + int(key) < keys.end));
   }
 }

@@ -135,7 +135,7 @@ Result<MatrixPass> choose_block(std::span<const MatrixBlockEntry> entries, Matri
 
 Result<void> check_support(const BackwardDesc& desc, const Capabilities& capabilities) {
   const DataType operand = desc.attention.query.type;
-  if (Result<void> s = check_matrix_types(desc.attention, false); !s) return s;
+  if (Result<void> s = check_matrix_types(desc.attention, QuantisedOperands::kNone); !s) return s;
   if (desc.grad_output->type != operand) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                  message("takes a gradient of the output in the type of Q, ", name(operand), "; here it is ",

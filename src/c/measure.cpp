@@ -69,6 +69,19 @@ Result<Answer> ask_kernel(const vkattn_plan& plan, const char* name, const char*
       plan.plan);
 }
 
+/// Sets *type to what `ask` gives of the plan, as ask_kernel.
+template <class Ask>
+vkattn_result tell_type(const vkattn_plan* plan, vkattn_data_type* type, vkattn_error* error,
+                        const char* name, const char* whose, const Ask& ask) {
+  return c::run(error, [&]() -> Result<void> {
+    if (Result<void> s = c::check_given({{plan, "plan"}, {type, "type"}}); !s) return s;
+    const auto told = ask_kernel<vkattn::DataType>(*plan, name, whose, ask);
+    if (!told) return told.error();
+    *type = static_cast<vkattn_data_type>(*told);
+    return {};
+  });
+}
+
 vkattn_dispatch dispatch_of(const vkattn::DispatchInfo& info) {
   vkattn_dispatch dispatch{{}, info.first_tile, info.tile_count, info.estimated_ns, {}, 0};
   c::copy_text(info.pass, dispatch.pass, sizeof(dispatch.pass));
@@ -110,15 +123,14 @@ vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_kernel_choi
 
 vkattn_result vkattn_plan_get_probability_type(const vkattn_plan* plan, vkattn_data_type* type,
                                                vkattn_error* error) {
-  return c::run(error, [&]() -> Result<void> {
-    if (Result<void> s = c::check_given({{plan, "plan"}, {type, "type"}}); !s) return s;
-    const auto told = ask_kernel<vkattn::DataType>(
-        *plan, "probability types", "attention and gradients of it",
-        [](const auto& it) -> decltype(it.probability_type()) { return it.probability_type(); });
-    if (!told) return told.error();
-    *type = static_cast<vkattn_data_type>(*told);
-    return {};
-  });
+  return tell_type(plan, type, error, "probability types", "attention and gradients of it",
+                   [](const auto& it) -> decltype(it.probability_type()) { return it.probability_type(); });
+}
+
+vkattn_result vkattn_plan_get_arithmetic_type(const vkattn_plan* plan, vkattn_data_type* type,
+                                              vkattn_error* error) {
+  return tell_type(plan, type, error, "arithmetic types", "attention",
+                   [](const auto& it) -> decltype(it.arithmetic_type()) { return it.arithmetic_type(); });
 }
 
 vkattn_result vkattn_plan_get_pipelines(const vkattn_plan* plan, vkattn_pipeline* pipelines, uint32_t* count,

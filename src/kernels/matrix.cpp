@@ -168,7 +168,7 @@ void add_specialization(const AttentionDesc& desc, const MatrixTile& tile,
 
 Result<KernelConfig> configure_matrix(const AttentionDesc& desc, const Capabilities& capabilities,
                                       Tiles tiles) {
-  if (Result<void> status = check_matrix_types(desc, true); !status) return status.error();
+  if (Result<void> status = check_matrix_types(desc, QuantisedOperands::kAll); !status) return status.error();
   const DataType operand = desc.query.type;
   if (Result<void> status = check_khr_features(capabilities, operand); !status) return status.error();
   const auto shape = best_matrix_shape(capabilities, name(operand));

@@ -186,6 +186,11 @@ Result<void> check_workgroup_scope(const AttentionDesc& desc, const Capabilities
           need_feature(capabilities.matrix2_tensor_addressing, "cooperativeMatrixTensorAddressing");
       !s)
     return s;
+  if (is_quantised(desc.key.type) || is_quantised(desc.value.type)) {
+    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                 message("tensor addressing takes K and V of Q's type; here they are ", name(desc.key.type),
+                         " and ", name(desc.value.type))};
+  }
   if (Result<void> s = check_layout(desc); !s) return s;
   // A tensor layout begins at key 0, so the keys of a head are not cut into windows.
   const std::int64_t row = 2 * std::max(desc.key.strides->row, desc.value.strides->row);
@@ -280,7 +285,8 @@ void add_specialization(const AttentionDesc& desc, const Matrix2Tile& tile, Spec
 
 Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabilities& capabilities,
                                        Tiles tiles) {
-  if (Result<void> status = check_matrix_types(desc, false); !status) return status.error();
+  if (Result<void> status = check_matrix_types(desc, QuantisedOperands::kFloat8); !status)
+    return status.error();
   const DataType operand = desc.query.type;
   if (Result<void> status = check_features(capabilities, operand); !status) return status.error();
   const auto tile = choose_tile(desc, capabilities, tiles);

@@ -36,16 +36,21 @@ Result<MatrixShape> best_matrix_shape(const Capabilities& capabilities, std::str
                        " to f32 in a subgroup with sizes of 8, 16 or 32")};
 }
 
-Result<void> check_matrix_types(const AttentionDesc& desc, bool may_be_quantised) {
+Result<void> check_matrix_types(const AttentionDesc& desc, QuantisedOperands quantised) {
   const DataType type = desc.query.type;
   const auto fits = [&](DataType stored) {
-    return stored == type || (may_be_quantised && is_quantised(stored));
+    if (stored == type) return true;
+    if (quantised == QuantisedOperands::kFloat8) return stored == DataType::kFloat8E4m3;
+    return quantised == QuantisedOperands::kAll && is_quantised(stored);
   };
+  const std::string_view also = quantised == QuantisedOperands::kAll ? ", of which K and V may be quantised"
+                                : quantised == QuantisedOperands::kFloat8 ? ", of which K and V may be e4m3"
+                                                                          : "";
   if (element_bytes(type) == 2 && fits(desc.key.type) && fits(desc.value.type)) return {};
-  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-               message("takes float16 Q, K and V (or bfloat16, where the device has such matrices)",
-                       may_be_quantised ? ", of which K and V may be quantised" : "", "; here they are ",
-                       name(type), ", ", name(desc.key.type), " and ", name(desc.value.type))};
+  return Error{
+      ErrorCode::kUnsupported, VK_SUCCESS,
+      message("takes float16 Q, K and V (or bfloat16, where the device has such matrices)", also,
+              "; here they are ", name(type), ", ", name(desc.key.type), " and ", name(desc.value.type))};
 }
 
 Result<void> need_feature(bool have, std::string_view feature) {

@@ -12,9 +12,12 @@ namespace vkattn::detail {
   return (value + unit - 1) / unit * unit;
 }
 
-/// One common 16-bit type of Q, K and V, where `may_be_quantised` also with K, V or both quantised; or the
-/// reason against.
-[[nodiscard]] Result<void> check_matrix_types(const AttentionDesc& desc, bool may_be_quantised);
+/// Types of K and V that a kernel on matrix units takes beside that of Q.
+enum class QuantisedOperands { kNone, kFloat8, kAll };
+
+/// One common 16-bit type of Q, K and V, or K, V or both quantised as `quantised` says; or the reason
+/// against.
+[[nodiscard]] Result<void> check_matrix_types(const AttentionDesc& desc, QuantisedOperands quantised);
 
 /// The refusal of a device without a feature, by its name.
 [[nodiscard]] Result<void> need_feature(bool have, std::string_view feature);

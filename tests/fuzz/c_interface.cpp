@@ -196,6 +196,7 @@ void Calls::ask_plan() {
   (void)ends(vkattn_plan_get_pipelines(plan, pipelines.data(), &count, &error_));
   vkattn_data_type type = 0;
   (void)ends(vkattn_plan_get_probability_type(plan, &type, &error_));
+  (void)ends(vkattn_plan_get_arithmetic_type(plan, &type, &error_));
   count = 0;
   (void)ends(vkattn_plan_get_statistics(plan, nullptr, &count, &error_));
   (void)ends(vkattn_plan_compile(pick(plans_), &error_));

@@ -196,6 +196,12 @@ VKATTN_API vkattn_result vkattn_plan_get_choice(const vkattn_plan* plan, vkattn_
 VKATTN_API vkattn_result vkattn_plan_get_probability_type(const vkattn_plan* plan, vkattn_data_type* type,
                                                           vkattn_error* error);
 
+/** The type that products and short sums are computed in where vkattn_plan_options.arithmetic_type asked for another than
+    float32, with a tolerance of its own; of matrix units nothing is said here. Of attention and of a layer's attention;
+    refused for other plans. */
+VKATTN_API vkattn_result vkattn_plan_get_arithmetic_type(const vkattn_plan* plan, vkattn_data_type* type,
+                                                         vkattn_error* error);
+
 /** One pipeline of a plan: PipelineInfo of vkattn/statistics.hpp. */
 typedef struct vkattn_pipeline {
   char pass[32];           /**< as in vkattn_dispatch */
