@@ -9,6 +9,7 @@
 #include "fuzz/call_arguments.hpp"
 #include "fuzz/fake_vulkan.hpp"
 #include "fuzz/fuzz.hpp"
+#include "unit/initial.hpp"
 
 namespace {
 
@@ -225,14 +226,13 @@ void Calls::budget() {
   const vkattn_plan* const plan = pick(plans_);
   vkattn_frame_budget* budget = nullptr;
   if (!ends(vkattn_frame_budget_create(plan, &budget, &error_))) return;
-  vkattn_requirements needs;
-  vkattn_requirements_init(&needs);
+  auto needs = tests::initial(vkattn_requirements_init);
   require(vkattn_plan_get_requirements(plan, &needs, nullptr) == VKATTN_SUCCESS, "a plan tells its needs");
   for (int i = 0; i < 4; ++i) {
     vkattn_record_options slice = draw_.slice();
     if (draw_.flag()) (void)ends(vkattn_frame_budget_measured(budget, &slice, draw_.number(), &error_));
     (void)vkattn_frame_budget_estimate(budget, &slice);
-    vkattn_record_options_init(&slice);
+    slice = tests::initial(vkattn_record_options_init);
     require(ends(vkattn_frame_budget_next(budget, draw_.number(), &slice, &error_)), "there is a next slice");
     require(slice.first_dispatch <= needs.dispatches &&
                 slice.dispatch_count <= needs.dispatches - slice.first_dispatch,

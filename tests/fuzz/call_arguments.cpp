@@ -3,7 +3,11 @@
 
 #include <cmath>
 
+#include "unit/initial.hpp"
+
 namespace vkattn::fuzz {
+
+using tests::initial;
 
 namespace {
 
@@ -107,8 +111,7 @@ void CallArguments::spoil(std::uint32_t& struct_size) {
 }
 
 vkattn_attention_desc CallArguments::attention() {
-  vkattn_attention_desc desc;
-  vkattn_attention_desc_init(&desc);
+  auto desc = initial(vkattn_attention_desc_init);
   desc.batch = size_or(1);
   desc.query_heads = size_or(2);
   desc.kv_heads = size_or(VKATTN_UNSET);
@@ -147,8 +150,7 @@ vkattn_attention_desc CallArguments::attention() {
 }
 
 vkattn_append_desc CallArguments::append() {
-  vkattn_append_desc desc;
-  vkattn_append_desc_init(&desc);
+  auto desc = initial(vkattn_append_desc_init);
   desc.batch = size_or(1);
   desc.query_heads = size_or(0);
   desc.kv_heads = size_or(2);
@@ -181,8 +183,7 @@ vkattn_append_desc CallArguments::append() {
 }
 
 vkattn_merge_desc CallArguments::merge() {
-  vkattn_merge_desc desc;
-  vkattn_merge_desc_init(&desc);
+  auto desc = initial(vkattn_merge_desc_init);
   desc.rows = size();
   desc.value_dim = size_or(64);
   desc.parts = size_or(2);
@@ -194,8 +195,7 @@ vkattn_merge_desc CallArguments::merge() {
 }
 
 vkattn_matmul_desc CallArguments::matmul() {
-  vkattn_matmul_desc desc;
-  vkattn_matmul_desc_init(&desc);
+  auto desc = initial(vkattn_matmul_desc_init);
   desc.batch = size_or(1);
   desc.rows = size();
   desc.columns = size();
@@ -214,8 +214,7 @@ vkattn_matmul_desc CallArguments::matmul() {
 vkattn_backward_desc CallArguments::backward() {
   attentions_.push_back(attention());
   attentions_.back().has_lse = rarely() ? 0 : 1;
-  vkattn_backward_desc desc;
-  vkattn_backward_desc_init(&desc);
+  auto desc = initial(vkattn_backward_desc_init);
   desc.attention = rarely() ? nullptr : &attentions_.back();
   desc.has_grad_query = choice(1);
   desc.has_grad_key = choice(1);
@@ -234,8 +233,7 @@ vkattn_backward_desc CallArguments::backward() {
 
 // Of what its attention has of its own only little, as most of that is refused in a layer.
 vkattn_multi_head_attention_desc CallArguments::layer() {
-  vkattn_attention_desc heads;
-  vkattn_attention_desc_init(&heads);
+  auto heads = initial(vkattn_attention_desc_init);
   heads.batch = size_or(1);
   heads.query_heads = size_or(2);
   heads.kv_heads = size_or(VKATTN_UNSET);
@@ -253,8 +251,7 @@ vkattn_multi_head_attention_desc CallArguments::layer() {
   heads.has_sinks = choice(1);
   if (flag()) heads.weights = enumerator(4);
   attentions_.push_back(rarely() ? attention() : heads);
-  vkattn_multi_head_attention_desc desc;
-  vkattn_multi_head_attention_desc_init(&desc);
+  auto desc = initial(vkattn_multi_head_attention_desc_init);
   desc.attention = rarely() ? nullptr : &attentions_.back();
   desc.d_model = size_or(64);
   desc.key_input_dim = size_or(VKATTN_UNSET);
@@ -282,8 +279,7 @@ vkattn_multi_head_attention_desc CallArguments::layer() {
 vkattn_multi_head_attention_backward_desc CallArguments::layer_backward() {
   layers_.push_back(layer());
   layers_.back().saves_for_gradients = rarely() ? 0 : 1;
-  vkattn_multi_head_attention_backward_desc desc;
-  vkattn_multi_head_attention_backward_desc_init(&desc);
+  auto desc = initial(vkattn_multi_head_attention_backward_desc_init);
   desc.forward = rarely() ? nullptr : &layers_.back();
   desc.has_grad_query = choice(1);
   desc.has_grad_key = choice(1);
@@ -331,8 +327,7 @@ void CallArguments::keep_used(vkattn_plan_options& options, PlanKind kind) {
 
 vkattn_plan_options CallArguments::options(PlanKind kind) {
   constexpr const char* kKernels[] = {nullptr, "decode", "lane", "tile", "matrix", "matrix2", "none"};
-  vkattn_plan_options options;
-  vkattn_plan_options_init(&options);
+  auto options = initial(vkattn_plan_options_init);
   options.kernel = kKernels[choice(6)];
   if (flag()) options.max_dispatch_ns = flag() ? choice(1000) : any();
   if (flag()) options.kv_splits = flag() ? choice(40) : static_cast<std::uint32_t>(any());
@@ -364,8 +359,7 @@ vkattn_plan_options CallArguments::options(PlanKind kind) {
 }
 
 vkattn_record_options CallArguments::slice() {
-  vkattn_record_options options;
-  vkattn_record_options_init(&options);
+  auto options = initial(vkattn_record_options_init);
   if (flag()) options.first_dispatch = rarely() ? static_cast<std::uint32_t>(any()) : choice(20);
   if (flag()) options.dispatch_count = rarely() ? static_cast<std::uint32_t>(any()) : choice(20);
   options.wait_for_earlier = choice(1);
@@ -381,8 +375,7 @@ vkattn_binding CallArguments::binding(vkattn_tensor tensor, std::uint64_t range,
 }
 
 vkattn_execution CallArguments::execution(const vkattn_plan* plan) {
-  vkattn_execution execution;
-  vkattn_execution_init(&execution);
+  auto execution = initial(vkattn_execution_init);
   bindings_.clear();
   for (vkattn_tensor tensor = 0; tensor <= kLastTensor; ++tensor) {
     if (vkattn_plan_tensor_range(plan, tensor, 0) == 0) continue;
@@ -393,8 +386,7 @@ vkattn_execution CallArguments::execution(const vkattn_plan* plan) {
   if (rarely()) bindings_.push_back(binding(enumerator(kLastTensor), any(), any()));
   execution.tensors = bindings_.data();
   execution.tensor_count = static_cast<std::uint32_t>(bindings_.size());
-  vkattn_requirements needs;
-  vkattn_requirements_init(&needs);
+  auto needs = initial(vkattn_requirements_init);
   if (vkattn_plan_get_requirements(plan, &needs, nullptr) == VKATTN_SUCCESS && needs.workspace_bytes != 0) {
     const vkattn_binding workspace =
         binding(0, needs.workspace_bytes, rarely() ? any() : choice(4) * needs.workspace_alignment);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fuzz/fuzz.hpp"
+#include "unit/initial.hpp"
 #include "vulkan/device_feature_table.hpp"
 
 namespace vkattn::fuzz {
@@ -86,8 +87,7 @@ bool fails() {
   return ++state().calls == state().settings.fails_at;
 }
 
-// --- The physical device
-// --------------------------------------------------------------------------------------------
+// --- The physical device ---
 
 template <class Structure>
 Structure* found(VkBaseOutStructure* structure, VkStructureType type) {
@@ -182,8 +182,7 @@ VKAPI_ATTR void VKAPI_CALL get_memory(VkPhysicalDevice, VkPhysicalDeviceMemoryPr
   memory->memoryHeaps[0].size = VkDeviceSize{1} << 33U;
 }
 
-// --- Memory
-// ---------------------------------------------------------------------------------------------------------
+// --- Memory ---
 
 VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice, const VkBufferCreateInfo* info,
                                              const VkAllocationCallbacks*, VkBuffer* buffer) {
@@ -217,8 +216,7 @@ VKAPI_ATTR VkResult VKAPI_CALL map_memory(VkDevice, VkDeviceMemory memory, VkDev
   return fails() ? VK_ERROR_MEMORY_MAP_FAILED : VK_SUCCESS;
 }
 
-// --- Pipelines
-// ------------------------------------------------------------------------------------------------------
+// --- Pipelines ---
 
 VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice, const VkShaderModuleCreateInfo* info,
                                              const VkAllocationCallbacks*, VkShaderModule* module) {
@@ -290,8 +288,7 @@ VKAPI_ATTR VkResult VKAPI_CALL get_cache_data(VkDevice, VkPipelineCache cache, s
   return VK_SUCCESS;
 }
 
-// --- Descriptors
-// ----------------------------------------------------------------------------------------------------
+// --- Descriptors ---
 
 VKAPI_ATTR VkResult VKAPI_CALL create_pool(VkDevice, const VkDescriptorPoolCreateInfo* info,
                                            const VkAllocationCallbacks*, VkDescriptorPool* pool) {
@@ -359,8 +356,7 @@ VKAPI_ATTR void VKAPI_CALL update_sets(VkDevice, std::uint32_t count, const VkWr
   }
 }
 
-// --- Commands
-// -------------------------------------------------------------------------------------------------------
+// --- Commands ---
 
 VKAPI_ATTR void VKAPI_CALL bind_pipeline(VkCommandBuffer, VkPipelineBindPoint, VkPipeline pipeline) {
   (void)object(number_of(pipeline), Kind::kPipeline);
@@ -495,8 +491,7 @@ FakeVulkan::~FakeVulkan() {
 }
 
 vkattn_physical_device FakeVulkan::physical_device() {
-  vkattn_physical_device physical;
-  vkattn_physical_device_init(&physical);
+  auto physical = tests::initial(vkattn_physical_device_init);
   physical.instance = reinterpret_cast<VkInstance>(&state());
   physical.physical_device = reinterpret_cast<VkPhysicalDevice>(&state());
   physical.get_instance_proc_addr = &get_instance_function;
@@ -510,8 +505,7 @@ vkattn_device* FakeVulkan::borrow() {
   const auto memory = std::make_unique<vkattn_enable_memory>();
   require(vkattn_enable_wanted(&physical, &info, memory.get(), nullptr) == VKATTN_SUCCESS,
           "what is wanted can be enabled");
-  vkattn_device_desc desc;
-  vkattn_device_desc_init(&desc);
+  auto desc = tests::initial(vkattn_device_desc_init);
   desc.instance = physical.instance;
   desc.physical_device = physical.physical_device;
   desc.device = reinterpret_cast<VkDevice>(&state());

@@ -12,35 +12,31 @@
 #include "c/convert.hpp"
 #include "c/handles.hpp"
 #include "c/tensors.hpp"
+#include "unit/initial.hpp"
 
 namespace vkattn {
 namespace {
 
+using tests::initial;
+
 TEST(CInterface, DefaultsAreThoseOfCpp) {
-  vkattn_attention_desc attention;
-  vkattn_attention_desc_init(&attention);
+  auto attention = initial(vkattn_attention_desc_init);
   EXPECT_TRUE(c::attention_desc(&attention).value() == AttentionDesc{});
-  vkattn_append_desc append;
-  vkattn_append_desc_init(&append);
+  auto append = initial(vkattn_append_desc_init);
   EXPECT_TRUE(c::append_desc(&append).value() == AppendDesc{});
-  vkattn_merge_desc merge;
-  vkattn_merge_desc_init(&merge);
+  auto merge = initial(vkattn_merge_desc_init);
   EXPECT_EQ(c::merge_desc(&merge)->parts, MergeDesc{}.parts);
   EXPECT_EQ(c::merge_desc(&merge)->has_lse, MergeDesc{}.has_lse);
-  vkattn_matmul_desc product;
-  vkattn_matmul_desc_init(&product);
+  auto product = initial(vkattn_matmul_desc_init);
   EXPECT_TRUE(c::matmul_desc(&product).value() == MatmulDesc{});
-  vkattn_backward_desc backward;
-  vkattn_backward_desc_init(&backward);
+  auto backward = initial(vkattn_backward_desc_init);
   EXPECT_EQ(c::backward_desc(&backward).error().message, "vkattn_attention_desc is null");
   backward.attention = &attention;
   EXPECT_TRUE(c::backward_desc(&backward).value() == BackwardDesc{});
-  vkattn_multi_head_attention_desc layer;
-  vkattn_multi_head_attention_desc_init(&layer);
+  auto layer = initial(vkattn_multi_head_attention_desc_init);
   layer.attention = &attention;
   EXPECT_TRUE(c::multi_head_attention_desc(&layer).value() == MultiHeadAttentionDesc{});
-  vkattn_multi_head_attention_backward_desc gradients;
-  vkattn_multi_head_attention_backward_desc_init(&gradients);
+  auto gradients = initial(vkattn_multi_head_attention_backward_desc_init);
   gradients.forward = &layer;
   EXPECT_TRUE(c::multi_head_attention_backward_desc(&gradients).value() == MultiHeadAttentionBackwardDesc{});
   const PlanOptions options = c::attention_options(c::plan_options(nullptr).value()).value();
@@ -54,8 +50,7 @@ TEST(CInterface, DefaultsAreThoseOfCpp) {
 TEST(CInterface, EveryFieldOfAProblemArrives) {
   const vkattn_strides strides{1, 2, 3, 4};
   const Strides as_cpp{1, 2, 3, 4};
-  vkattn_attention_desc given;
-  vkattn_attention_desc_init(&given);
+  auto given = initial(vkattn_attention_desc_init);
   AttentionDesc expected;
   given.batch = expected.batch = 2;
   given.query_heads = expected.query_heads = 6;
@@ -111,9 +106,21 @@ TEST(CInterface, EveryFieldOfAProblemArrives) {
   EXPECT_TRUE(c::attention_desc(&given).value() == expected);
 }
 
+/// The rotation of an append and of a layer, which have the same fields for it.
+template <class Desc>
+RotaryDesc set_rotary(Desc& given, vkattn_rotary_style style, RotaryStyle as_cpp) {
+  given.rotary_style = style;
+  given.rotary_dims = 8;
+  given.rotary_base = 500;
+  given.rotary_position_scale = 0.5;
+  given.rotary_has_frequencies = 1;
+  given.rotary_magnitude = 1.5F;
+  given.rotary_inverse = 1;
+  return {as_cpp, 8, 500, 0.5, true, 1.5F, true};
+}
+
 TEST(CInterface, EveryFieldOfAnAppendArrives) {
-  vkattn_append_desc given;
-  vkattn_append_desc_init(&given);
+  auto given = initial(vkattn_append_desc_init);
   AppendDesc expected;
   given.batch = expected.batch = 2;
   given.query_heads = expected.query_heads = 6;
@@ -144,14 +151,7 @@ TEST(CInterface, EveryFieldOfAnAppendArrives) {
   given.total_new_length = expected.total_new_length = 37;
   given.writes_kv_lengths = 1;
   expected.writes_kv_lengths = true;
-  given.rotary_style = VKATTN_ROTARY_STYLE_HALF_SPLIT;
-  given.rotary_dims = 8;
-  given.rotary_base = 500;
-  given.rotary_position_scale = 0.5;
-  given.rotary_has_frequencies = 1;
-  given.rotary_magnitude = 1.5F;
-  given.rotary_inverse = 1;
-  expected.rotary = {RotaryStyle::kHalfSplit, 8, 500, 0.5, true, 1.5F, true};
+  expected.rotary = set_rotary(given, VKATTN_ROTARY_STYLE_HALF_SPLIT, RotaryStyle::kHalfSplit);
   EXPECT_TRUE(c::append_desc(&given).value() == expected);
 }
 
@@ -163,11 +163,9 @@ TEST(CInterface, EveryFieldOfGradientsArrives) {
   const vkattn_tensor_desc key{VKATTN_DATA_TYPE_FLOAT32, 8, nullptr};
   const vkattn_tensor_desc value{VKATTN_DATA_TYPE_FLOAT16, 16, &strides};
   const vkattn_tensor_desc mask{VKATTN_DATA_TYPE_FLOAT16, 32, nullptr};
-  vkattn_attention_desc attention;
-  vkattn_attention_desc_init(&attention);
+  auto attention = initial(vkattn_attention_desc_init);
   attention.head_dim = 16;
-  vkattn_backward_desc given;
-  vkattn_backward_desc_init(&given);
+  auto given = initial(vkattn_backward_desc_init);
   given.attention = &attention;
   given.has_grad_query = given.has_grad_key = given.has_grad_value = 0;
   given.has_grad_mask = given.has_grad_alibi_slopes = given.has_grad_sinks = 1;
@@ -193,8 +191,7 @@ TEST(CInterface, EveryFieldOfGradientsArrives) {
 
 TEST(CInterface, EveryFieldOfAProductArrives) {
   const vkattn_matrix_strides strides{5, 6, 7};
-  vkattn_matmul_desc given;
-  vkattn_matmul_desc_init(&given);
+  auto given = initial(vkattn_matmul_desc_init);
   MatmulDesc expected;
   given.batch = expected.batch = 2;
   given.rows = expected.rows = 3;
@@ -218,11 +215,9 @@ TEST(CInterface, EveryFieldOfAProductArrives) {
 TEST(CInterface, EveryFieldOfALayerArrives) {
   const vkattn_data_type parameters = VKATTN_DATA_TYPE_BFLOAT16, gradients = VKATTN_DATA_TYPE_FLOAT32,
                          weights = VKATTN_DATA_TYPE_Q4_0;
-  vkattn_attention_desc attention;
-  vkattn_attention_desc_init(&attention);
+  auto attention = initial(vkattn_attention_desc_init);
   attention.causal = 1;
-  vkattn_multi_head_attention_desc given;
-  vkattn_multi_head_attention_desc_init(&given);
+  auto given = initial(vkattn_multi_head_attention_desc_init);
   MultiHeadAttentionDesc expected;
   given.attention = &attention;
   expected.attention.causal = true;
@@ -240,21 +235,13 @@ TEST(CInterface, EveryFieldOfALayerArrives) {
   expected.parameter_type = DataType::kBfloat16;
   given.weight_type = &weights;
   expected.weight_type = DataType::kQ4_0;
-  given.rotary_style = VKATTN_ROTARY_STYLE_INTERLEAVED;
-  given.rotary_dims = 8;
-  given.rotary_base = 500;
-  given.rotary_position_scale = 0.5;
-  given.rotary_has_frequencies = 1;
-  given.rotary_magnitude = 1.5F;
-  given.rotary_inverse = 1;
-  expected.rotary = {RotaryStyle::kInterleaved, 8, 500, 0.5, true, 1.5F, true};
+  expected.rotary = set_rotary(given, VKATTN_ROTARY_STYLE_INTERLEAVED, RotaryStyle::kInterleaved);
   given.has_cache = given.has_averaged_weights = given.adds_to_output = given.saves_for_gradients = 1;
   expected.has_cache = expected.has_averaged_weights = expected.adds_to_output = true;
   expected.saves_for_gradients = true;
   EXPECT_TRUE(c::multi_head_attention_desc(&given).value() == expected);
 
-  vkattn_multi_head_attention_backward_desc backward;
-  vkattn_multi_head_attention_backward_desc_init(&backward);
+  auto backward = initial(vkattn_multi_head_attention_backward_desc_init);
   EXPECT_EQ(c::multi_head_attention_backward_desc(&backward).error().message,
             "vkattn_multi_head_attention_desc is null");
   MultiHeadAttentionBackwardDesc as_cpp;
@@ -278,8 +265,7 @@ TEST(CInterface, EveryFieldOfALayerArrives) {
 }
 
 TEST(CInterface, EachKindOfPlanTakesItsOptions) {
-  vkattn_plan_options all;
-  vkattn_plan_options_init(&all);
+  auto all = initial(vkattn_plan_options_init);
   all.kernel = "tile";
   all.max_dispatch_ns = 7;
   all.deferred_compilation = all.capture_statistics = 1;
@@ -334,29 +320,13 @@ TEST(CInterface, EachKindOfPlanTakesItsOptions) {
   EXPECT_TRUE(layer.deferred_compilation);
 }
 
-// As a version without its member had them: what lies there is not read.
-TEST(CInterface, OptionsWithoutArithmeticHaveFloat32) {
-  vkattn_plan_options options;
-  vkattn_plan_options_init(&options);
-  options.inner_splits = 5;
-  options.arithmetic_type = VKATTN_DATA_TYPE_FLOAT16;
-  EXPECT_EQ(c::plan_options(&options)->arithmetic_type, std::uint32_t{VKATTN_DATA_TYPE_FLOAT16});
-  options.struct_size = offsetof(vkattn_plan_options, arithmetic_type);
-  ASSERT_TRUE(c::plan_options(&options).ok());
-  EXPECT_EQ(c::plan_options(&options)->inner_splits, 5U);
-  EXPECT_EQ(c::plan_options(&options)->arithmetic_type, std::uint32_t{VKATTN_DATA_TYPE_FLOAT32});
-}
-
 TEST(CInterface, ParametersAreThoseOfCpp) {
-  vkattn_error error;
-  vkattn_error_init(&error);
-  vkattn_attention_desc attention;
-  vkattn_attention_desc_init(&attention);
+  auto error = initial(vkattn_error_init);
+  auto attention = initial(vkattn_attention_desc_init);
   attention.query_heads = 4;
   attention.kv_heads = 2;
   attention.query_length = 3;
-  vkattn_multi_head_attention_desc layer;
-  vkattn_multi_head_attention_desc_init(&layer);
+  auto layer = initial(vkattn_multi_head_attention_desc_init);
   layer.attention = &attention;
   std::uint32_t count = 0;
   EXPECT_EQ(vkattn_query_parameters(&layer, nullptr, &count, &error), VKATTN_ERROR_INVALID_ARGUMENT);
@@ -385,8 +355,7 @@ TEST(CInterface, ParametersAreThoseOfCpp) {
 }
 
 TEST(CInterface, FirstValuesAreOfAParameterThatCanBe) {
-  vkattn_error error;
-  vkattn_error_init(&error);
+  auto error = initial(vkattn_error_init);
   std::array<float, 12> values{};
   vkattn_parameter parameter{"w", VKATTN_TENSOR_OUT_PROJ_WEIGHT, VKATTN_TENSOR_GRAD_OUT_PROJ_WEIGHT, 3, 4};
   const auto refused = [&](std::uint32_t how, std::size_t count, const char* words) {

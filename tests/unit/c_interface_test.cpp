@@ -23,12 +23,15 @@
 #include "cache/append_tensors.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "merge/merge_program.hpp"
+#include "unit/initial.hpp"
 
 std::uint32_t vkattn_test_cpp17();
 extern "C" int vkattn_test_abi(char* text, size_t capacity);
 
 namespace vkattn {
 namespace {
+
+using tests::initial;
 
 std::string file_text(const char* path) {
   std::ifstream file(path);
@@ -141,15 +144,9 @@ TEST(CInterface, NoTwoTensorsOfALayerAreOne) {
   }
 }
 
-vkattn_error cleared() {
-  vkattn_error error;
-  vkattn_error_init(&error);
-  return error;
-}
-
-TEST(CInterface, StructuresOfOtherVersions) {
-  vkattn_record_options options;
-  vkattn_record_options_init(&options);
+// What lies beyond the size that is given is not read, of any structure: EarlierSizesGoOnWorking.
+TEST(CInterface, SizesThatCannotBeAreRefused) {
+  auto options = initial(vkattn_record_options_init);
   options.first_dispatch = 3;
   options.wait_for_earlier = 1;
   // As a version without the last member had it.
@@ -163,34 +160,7 @@ TEST(CInterface, StructuresOfOtherVersions) {
     ASSERT_FALSE(refused.ok()) << size;
     EXPECT_NE(refused.error().message.find("struct_size is " + std::to_string(size)), std::string::npos);
   }
-  vkattn_append_desc append;
-  vkattn_append_desc_init(&append);
-  append.rotary_magnitude = 2;
-  append.rotary_inverse = 1;
-  append.struct_size = 288;  // of the first version
-  ASSERT_TRUE(c::append_desc(&append).ok());
-  EXPECT_EQ(c::append_desc(&append)->rotary.magnitude, 2.0F);
-  EXPECT_FALSE(c::append_desc(&append)->rotary.inverse);
-  // Layers of the first version, without types of weights, and without gradients of masks, slopes and sinks.
-  vkattn_attention_desc attention;
-  vkattn_attention_desc_init(&attention);
-  const vkattn_data_type weights = VKATTN_DATA_TYPE_Q8_0;
-  vkattn_multi_head_attention_desc layer;
-  vkattn_multi_head_attention_desc_init(&layer);
-  layer.attention = &attention;
-  layer.weight_type = &weights;
-  EXPECT_EQ(c::multi_head_attention_desc(&layer)->weight_type, DataType::kQ8_0);
-  layer.struct_size = 136;
-  EXPECT_EQ(c::multi_head_attention_desc(&layer)->weight_type, std::nullopt);
-  vkattn_multi_head_attention_backward_desc backward;
-  vkattn_multi_head_attention_backward_desc_init(&backward);
-  backward.forward = &layer;
-  backward.has_grad_key = backward.has_grad_sinks = 1;
-  EXPECT_TRUE(c::multi_head_attention_backward_desc(&backward)->has_grad_sinks);
-  backward.struct_size = 56;
-  EXPECT_TRUE(c::multi_head_attention_backward_desc(&backward)->has_grad_key);
-  EXPECT_FALSE(c::multi_head_attention_backward_desc(&backward)->has_grad_sinks);
-  vkattn_record_options_init(&options);
+  options = initial(vkattn_record_options_init);
   options.next = &options;
   EXPECT_NE(c::record_options(&options).error().message.find("next must be null"), std::string::npos);
 }
@@ -278,24 +248,16 @@ TEST(CInterface, EarlierSizesGoOnWorking) {
   }
 }
 
-// The caller's header decides how much an init function writes, whatever the library's has.
+// Of a newer header: its own members are 0, and it is refused by name when it is used.
 TEST(CInterface, InitFunctionsKnowTheSizeOfTheCallers) {
-  struct Guarded {
+  struct Newer {
     vkattn_plan_options options;
-    std::uint64_t guard;
+    std::uint64_t more;
   };
-  Guarded all;
+  Newer all;
   std::memset(static_cast<void*>(&all), 0xa5, sizeof(all));
-  constexpr std::size_t kOlder = offsetof(vkattn_plan_options, refusals);
-  vkattn_plan_options_init_sized(&all.options, kOlder);
-  EXPECT_EQ(all.options.struct_size, kOlder);
-  EXPECT_EQ(all.options.deferred_compilation, 0U);
-  EXPECT_EQ(all.options.refusal_count, 0xa5a5a5a5U) << "beyond what the caller has";
-  EXPECT_TRUE(c::plan_options(&all.options).ok());
-  EXPECT_EQ(c::plan_options(&all.options)->refusal_count, 0U);
-  // Of a newer header: refused by name, when it is used.
   vkattn_plan_options_init_sized(&all.options, sizeof(all));
-  EXPECT_EQ(all.guard, 0U);
+  EXPECT_EQ(all.more, 0U);
   EXPECT_NE(c::plan_options(&all.options).error().message.find("older than the header"), std::string::npos);
 }
 
@@ -345,8 +307,7 @@ TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
            Row{"chunk_keys", "g", [](O& o) { o.chunk_keys = 64; }},
            Row{"inner_splits", "p", [](O& o) { o.inner_splits = 2; }},
        }) {
-    O options;
-    vkattn_plan_options_init(&options);
+    O options = initial(vkattn_plan_options_init);
     row.set(options);
     for (const KindOfPlan& kind : kinds) {
       const Result<void> done = kind.convert(options);
@@ -360,20 +321,18 @@ TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
   }
   vkattn_tile_sizes wrong = tile;
   wrong.dims = 8;
-  O options;
-  vkattn_plan_options_init(&options);
+  O options = initial(vkattn_plan_options_init);
   options.tile = &wrong;
   EXPECT_EQ(c::matmul_options(options).error().message,
             "vkattn_tile_sizes::dims is 8, but is not used by a matrix multiplication: leave it 0");
 }
 
 TEST(CInterface, MistakesAreSentences) {
-  vkattn_error error = cleared();
+  auto error = initial(vkattn_error_init);
   vkattn_device* device = nullptr;
   EXPECT_EQ(vkattn_device_create(nullptr, &device, &error), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(error.message, "vkattn_device_desc is null");
-  vkattn_device_desc desc;
-  vkattn_device_desc_init(&desc);
+  auto desc = initial(vkattn_device_desc_init);
   EXPECT_EQ(vkattn_device_create(&desc, &device, &error), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_NE(std::string(error.message).find("vkattn_device_desc::instance"), std::string::npos);
   EXPECT_EQ(vkattn_device_create(&desc, &device, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
@@ -393,19 +352,17 @@ TEST(CInterface, MistakesAreSentences) {
   EXPECT_EQ(vkattn_bindings_destroy(nullptr), VKATTN_SUCCESS);
   EXPECT_EQ(vkattn_record(nullptr, nullptr, nullptr, nullptr, &error), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(error.message, "plan is null");
-  vkattn_physical_device physical;
-  vkattn_physical_device_init(&physical);
+  auto physical = initial(vkattn_physical_device_init);
   physical.disabled_extension_count = 3;
   std::uint32_t wanted = 0;
   EXPECT_EQ(vkattn_query_wanted(&physical, nullptr, &wanted, &error), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(error.message, "vkattn_physical_device::disabled_extensions is null, but its count is 3");
   // An enumerator that there is not.
-  vkattn_attention_desc attention;
-  vkattn_attention_desc_init(&attention);
+  auto attention = initial(vkattn_attention_desc_init);
   attention.value.type = 77;
   EXPECT_EQ(c::attention_desc(&attention).error().message, "value.type is 77; the largest there is is 5");
   // The message is cut off at the end of the caller's memory.
-  vkattn_error small = cleared();
+  auto small = initial(vkattn_error_init);
   small.struct_size = offsetof(vkattn_error, message) + 8;
   std::memset(small.message, '#', sizeof(small.message));
   EXPECT_EQ(vkattn_device_create(nullptr, &device, &small), VKATTN_ERROR_INVALID_ARGUMENT);
@@ -448,10 +405,9 @@ TEST(CInterface, WhatADeviceLacksIsNamed) {
     DeviceDesc desc;
     fill(desc, member.name);
     EXPECT_EQ(Device::borrow(desc).error().message, expected("DeviceDesc"));
-    vkattn_device_desc c_desc;
-    vkattn_device_desc_init(&c_desc);
+    auto c_desc = initial(vkattn_device_desc_init);
     fill(c_desc, member.name);
-    vkattn_error error = cleared();
+    auto error = initial(vkattn_error_init);
     vkattn_device* device = nullptr;
     EXPECT_EQ(vkattn_device_create(&c_desc, &device, &error), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(error.message, expected("vkattn_device_desc"));
@@ -459,8 +415,7 @@ TEST(CInterface, WhatADeviceLacksIsNamed) {
     PhysicalDeviceDesc physical;
     fill(physical, member.name);
     EXPECT_EQ(wanted_features(physical).error().message, expected("PhysicalDeviceDesc"));
-    vkattn_physical_device c_physical;
-    vkattn_physical_device_init(&c_physical);
+    auto c_physical = initial(vkattn_physical_device_init);
     fill(c_physical, member.name);
     std::uint32_t count = 0;
     EXPECT_EQ(vkattn_query_wanted(&c_physical, nullptr, &count, &error), VKATTN_ERROR_INVALID_ARGUMENT);
@@ -481,8 +436,7 @@ TEST(CInterface, ATextMayBeNone) {
 
 TEST(CInterface, ExecutionsBindEachTensorOnce) {
   std::array<vkattn_binding, 2> bindings{};
-  vkattn_execution execution;
-  vkattn_execution_init(&execution);
+  auto execution = initial(vkattn_execution_init);
   execution.tensors = bindings.data();
   execution.tensor_count = 2;
   const auto attention = [&] { return c::tensors_of<AttentionPlan>(c::execution(&execution).value()); };
