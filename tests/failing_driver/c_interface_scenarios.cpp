@@ -9,17 +9,11 @@
 #include "c/tensors.hpp"
 #include "failing_driver/layer.hpp"
 #include "failing_driver/scenario.hpp"
+#include "unit/initial.hpp"
 
 namespace vkattn::tests {
 
 namespace {
-
-template <class Struct>
-Struct initial(void (*init)(Struct*)) {
-  Struct made;
-  init(&made);
-  return made;
-}
 
 ErrorCode code_of(vkattn_result result) {
   switch (result) {
@@ -76,15 +70,15 @@ class InterfaceOnDevice : public Scenario {
     return physical;
   }
 
-  [[nodiscard]] Result<void> result(vkattn_result code) const {
-    if (code == VKATTN_SUCCESS) return {};
-    return Error{code_of(code), error_.vk_result, error_.message};
+  /// Ends the step with the error of a call that failed.
+  void must_succeed(vkattn_result code) const {
+    if (code != VKATTN_SUCCESS) throw Failed{{code_of(code), error_.vk_result, error_.message}};
   }
 
-  [[nodiscard]] Result<void> create_device(vkattn_device** device) {
+  void create_device(vkattn_device** device) {
     const vkattn_physical_device physical = physical_device();
     VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
-    if (Result<void> s = result(vkattn_enable_wanted(&physical, &info, &memory_, &error_)); !s) return s;
+    must_succeed(vkattn_enable_wanted(&physical, &info, &memory_, &error_));
     vkattn_device_desc desc = initial(vkattn_device_desc_init);
     desc.instance = physical.instance;
     desc.physical_device = physical.physical_device;
@@ -94,7 +88,7 @@ class InterfaceOnDevice : public Scenario {
     desc.enabled_extensions = info.ppEnabledExtensionNames;
     desc.enabled_extension_count = info.enabledExtensionCount;
     desc.enabled_features = info.pNext;
-    return result(vkattn_device_create(&desc, device, &error_));
+    must_succeed(vkattn_device_create(&desc, device, &error_));
   }
 
   static vkattn_attention_desc attention() {
@@ -109,16 +103,15 @@ class InterfaceOnDevice : public Scenario {
 
   /// Makes a plan, binds what it has a use for, and records it.
   template <class Desc>
-  [[nodiscard]] Result<void> use(vkattn_result (*create)(vkattn_device*, const Desc*,
-                                                         const vkattn_plan_options*, vkattn_plan**,
-                                                         vkattn_error*),
-                                 const Desc& desc, const vkattn_plan_options& options) {
+  void use(vkattn_result (*create)(vkattn_device*, const Desc*, const vkattn_plan_options*, vkattn_plan**,
+                                   vkattn_error*),
+           const Desc& desc, const vkattn_plan_options& options) {
     OwnedPlan plan;
-    if (Result<void> s = result(create(device_.get(), &desc, &options, plan.target(), &error_)); !s) return s;
+    must_succeed(create(device_.get(), &desc, &options, plan.target(), &error_));
     return bind_and_record(plan.get());
   }
 
-  [[nodiscard]] Result<void> bind_and_record(vkattn_plan* plan) {
+  void bind_and_record(vkattn_plan* plan) {
     std::array<vkattn_binding, c::kTensorNumbers> tensors{};
     vkattn_execution execution = initial(vkattn_execution_init);
     execution.tensors = tensors.data();
@@ -130,15 +123,11 @@ class InterfaceOnDevice : public Scenario {
     execution.workspace = made_up_buffer(100).buffer;
     execution.workspace_size = made_up_buffer(100).size;
     OwnedBindings bindings;
-    if (Result<void> s =
-            result(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, bindings.target(), &error_));
-        !s) {
-      return s;
-    }
-    if (Result<void> s = result(vkattn_bindings_rewrite(bindings.get(), &execution, &error_)); !s) return s;
+    must_succeed(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, bindings.target(), &error_));
+    must_succeed(vkattn_bindings_rewrite(bindings.get(), &execution, &error_));
     std::uint32_t count = 0;
-    if (Result<void> s = result(vkattn_plan_get_estimates(plan, nullptr, &count, &error_)); !s) return s;
-    return result(vkattn_record(plan, made_up_commands(), bindings.get(), nullptr, &error_));
+    must_succeed(vkattn_plan_get_estimates(plan, nullptr, &count, &error_));
+    must_succeed(vkattn_record(plan, made_up_commands(), bindings.get(), nullptr, &error_));
   }
 
   vkattn_error error_ = initial(vkattn_error_init);
@@ -153,7 +142,7 @@ class Interface : public InterfaceOnDevice {
       const vkattn_physical_device physical = physical_device();
       std::array<vkattn_wanted_feature, 64> all{};
       std::uint32_t count = all.size();
-      return result(vkattn_query_wanted(&physical, all.data(), &count, &error_));
+      must_succeed(vkattn_query_wanted(&physical, all.data(), &count, &error_));
     });
     step("vkattn_device_create", [this] {
       OwnedDevice device;
@@ -167,14 +156,14 @@ class Interface : public InterfaceOnDevice {
   }
 
  private:
-  [[nodiscard]] Result<void> attend() {
+  void attend() {
     vkattn_plan_options options = initial(vkattn_plan_options_init);
     options.kernel = "tile";
     options.kv_splits = 2;
     return use(vkattn_plan_create_attention, attention(), options);
   }
 
-  [[nodiscard]] Result<void> append() {
+  void append() {
     vkattn_append_desc desc = initial(vkattn_append_desc_init);
     desc.kv_heads = 2;
     desc.new_length = 3;
@@ -183,43 +172,32 @@ class Interface : public InterfaceOnDevice {
     return use(vkattn_plan_create_append, desc, initial(vkattn_plan_options_init));
   }
 
-  [[nodiscard]] Result<void> merge() {
+  void merge() {
     vkattn_merge_desc desc = initial(vkattn_merge_desc_init);
     desc.rows = 4;
     desc.value_dim = 16;
     return use(vkattn_plan_create_merge, desc, initial(vkattn_plan_options_init));
   }
 
-  [[nodiscard]] Result<void> keep_pipelines() {
+  void keep_pipelines() {
     OwnedCache cache;
     std::array<char, 64> ignored{};
-    if (Result<void> s = result(vkattn_pipeline_cache_create(device_.get(), nullptr, 0, ignored.data(),
-                                                             ignored.size(), cache.target(), &error_));
-        !s) {
-      return s;
-    }
+    must_succeed(vkattn_pipeline_cache_create(device_.get(), nullptr, 0, ignored.data(), ignored.size(),
+                                              cache.target(), &error_));
     std::array<std::byte, 256> blob{};
     std::size_t bytes = blob.size();
-    return result(vkattn_pipeline_cache_save(cache.get(), blob.data(), &bytes, &error_));
+    must_succeed(vkattn_pipeline_cache_save(cache.get(), blob.data(), &bytes, &error_));
   }
 
-  [[nodiscard]] Result<void> test_itself() {
+  void test_itself() {
     const vkattn_attention_desc desc = attention();
     vkattn_plan_options options = initial(vkattn_plan_options_init);
     options.kernel = "tile";
     OwnedPlan plan;
-    if (Result<void> s =
-            result(vkattn_plan_create_attention(device_.get(), &desc, &options, plan.target(), &error_));
-        !s) {
-      return s;
-    }
+    must_succeed(vkattn_plan_create_attention(device_.get(), &desc, &options, plan.target(), &error_));
     OwnedSelfTest test;
-    if (Result<void> s = result(
-            vkattn_self_test_create(device_.get(), plan.get(), VK_NULL_HANDLE, test.target(), &error_));
-        !s) {
-      return s;
-    }
-    return result(
+    must_succeed(vkattn_self_test_create(device_.get(), plan.get(), VK_NULL_HANDLE, test.target(), &error_));
+    must_succeed(
         vkattn_self_test_record(test.get(), made_up_commands(), made_up_buffer(1).buffer, 0, &error_));
   }
 };
@@ -236,7 +214,7 @@ class InterfaceTraining : public InterfaceOnDevice {
   }
 
  private:
-  [[nodiscard]] Result<void> take_gradients() {
+  void take_gradients() {
     vkattn_attention_desc forward = attention();
     forward.has_lse = 1;
     vkattn_backward_desc desc = initial(vkattn_backward_desc_init);
@@ -244,7 +222,7 @@ class InterfaceTraining : public InterfaceOnDevice {
     return use(vkattn_plan_create_backward, desc, initial(vkattn_plan_options_init));
   }
 
-  [[nodiscard]] Result<void> multiply() {
+  void multiply() {
     vkattn_matmul_desc desc = initial(vkattn_matmul_desc_init);
     desc.rows = desc.columns = 4;
     desc.inner = 300;
@@ -253,34 +231,31 @@ class InterfaceTraining : public InterfaceOnDevice {
     return use(vkattn_plan_create_matmul, desc, options);
   }
 
-  [[nodiscard]] Result<void> run_layer() {
+  void run_layer() {
     vkattn_plan_options options = initial(vkattn_plan_options_init);
     options.kernel = "tile";  // else another would take its place
     return use(vkattn_plan_create_multi_head_attention, layer(), options);
   }
 
-  [[nodiscard]] Result<void> take_layer_gradients() {
+  void take_layer_gradients() {
     const vkattn_multi_head_attention_desc forward = layer();
     vkattn_multi_head_attention_backward_desc desc = initial(vkattn_multi_head_attention_backward_desc_init);
     desc.forward = &forward;
     return use(vkattn_plan_create_multi_head_attention_backward, desc, initial(vkattn_plan_options_init));
   }
 
-  [[nodiscard]] Result<void> take_steps() {
+  void take_steps() {
     const vkattn_multi_head_attention_desc desc = layer();
     vkattn_plan_options options = initial(vkattn_plan_options_init);
     options.deferred_compilation = 1;
     OwnedPlan plan;
-    if (Result<void> s = result(
-            vkattn_plan_create_multi_head_attention(device_.get(), &desc, &options, plan.target(), &error_));
-        !s) {
-      return s;
-    }
+    must_succeed(
+        vkattn_plan_create_multi_head_attention(device_.get(), &desc, &options, plan.target(), &error_));
     std::array<vkattn_layer_step, 8> steps{};
     auto count = static_cast<std::uint32_t>(steps.size());
-    const Result<void> given = result(vkattn_plan_get_steps(plan.get(), steps.data(), &count, &error_));
+    const vkattn_result given = vkattn_plan_get_steps(plan.get(), steps.data(), &count, &error_);
     for (const vkattn_layer_step& step : steps) (void)vkattn_plan_release(step.plan);
-    return given;
+    must_succeed(given);
   }
 
   [[nodiscard]] vkattn_multi_head_attention_desc layer() {

@@ -17,13 +17,13 @@ namespace {
 class Borrowing : public Scenario {
  public:
   Borrowing() {
-    step("wanted_features", [] { return outcome(wanted_features(physical_device())); });
+    step("wanted_features", [] { return wanted_features(physical_device()); });
     step("enable_wanted", [] {
       VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
       EnableMemory memory;
       return enable_wanted(physical_device(), info, memory);
     });
-    step("borrow", [] { return outcome(borrow_device()); });
+    step("borrow", [] { return borrow_device(); });
   }
 };
 
@@ -37,24 +37,12 @@ PlanOptions in_parts() {
 class Planning : public OnDevice {
  public:
   Planning() {
-    step("create", [this] { return outcome(AttentionPlan::create(device_, small_attention(), in_parts())); });
-    step("compile", [this]() -> Result<void> {
-      PlanOptions options = in_parts();
-      options.deferred_compilation = true;
-      const auto plan = AttentionPlan::create(device_, small_attention(), options);
-      if (!plan) return plan.error();
-      // One that failed can be tried again.
-      if (Result<void> s = plan->compile(); !s) {
-        return plan->is_compiled() ? Error{ErrorCode::kIo, 0, "compiled in spite of an error"} : s.error();
-      }
-      return {};
-    });
-    step("statistics", [this]() -> Result<void> {
+    step("create", [this] { return AttentionPlan::create(device_, small_attention(), in_parts()); });
+    step("compile", [this] { compile_later<AttentionPlan>(device_, small_attention(), in_parts()); });
+    step("statistics", [this] {
       PlanOptions options = in_parts();
       options.capture_statistics = true;
-      const auto plan = AttentionPlan::create(device_, small_attention(), options);
-      if (!plan) return plan.error();
-      return outcome(plan->statistics(true));
+      return must(AttentionPlan::create(device_, small_attention(), options)).statistics(true);
     });
   }
 };
@@ -63,7 +51,7 @@ class Planning : public OnDevice {
 class Choosing : public OnDevice {
  public:
   Choosing() {
-    step("create", [this] { return outcome(AttentionPlan::create(device_, small_attention())); });
+    step("create", [this] { return AttentionPlan::create(device_, small_attention()); });
   }
 };
 
@@ -71,18 +59,14 @@ class Binding : public OnDevice {
  public:
   Binding() {
     // Many, so that pools and memory of parameters grow.
-    step("make_bindings", [this]() -> Result<void> {
+    step("make_bindings", [this] {
       std::array<std::optional<Bindings>, 5> all;
-      for (std::optional<Bindings>& one : all) {
-        auto made = plan_.make_bindings(tensors_, workspace_);
-        if (!made) return made.error();
-        one = *std::move(made);
-      }
+      for (std::optional<Bindings>& one : all) one = must(plan_.make_bindings(tensors_, workspace_));
       plan_.record(made_up_commands(), *all.back());
       return plan_.rewrite(*all.front(), tensors_, workspace_);
     });
     step("make_bindings from a pool of the caller's",
-         [this] { return outcome(plan_.make_bindings(tensors_, workspace_, OwnPool().get())); });
+         [this] { return plan_.make_bindings(tensors_, workspace_, OwnPool().get()); });
   }
 
  private:
@@ -107,26 +91,24 @@ class Pushing : public OnDevice {
   AttentionTensors tensors_ = made_up_tensors(small_attention());
 };
 
+/// Binds, records and binds again.
+template <class Plan, class Tensors>
+Result<void> bind_and_record(const Plan& plan, const Tensors& tensors) {
+  auto bindings = must(plan.make_bindings(tensors));
+  plan.record(made_up_commands(), bindings);
+  return plan.rewrite(bindings, tensors);
+}
+
 class Appending : public OnDevice {
  public:
   Appending() {
-    step("append", [this]() -> Result<void> {
-      AppendDesc desc;
-      desc.kv_heads = 2;
-      desc.new_length = 3;
-      desc.head_dim = 16;
-      desc.cache_length = 8;
-      const auto plan = AppendPlan::create(device_, desc);
-      if (!plan) return plan.error();
+    step("append", [this] {
       AppendTensors tensors;
       tensors.key = made_up_buffer(1);
       tensors.value = made_up_buffer(2);
       tensors.cache_key = made_up_buffer(3);
       tensors.cache_value = made_up_buffer(4);
-      auto bindings = plan->make_bindings(tensors);
-      if (!bindings) return bindings.error();
-      plan->record(made_up_commands(), *bindings);
-      return plan->rewrite(*bindings, tensors);
+      return bind_and_record(must(AppendPlan::create(device_, small_append())), tensors);
     });
   }
 };
@@ -134,17 +116,12 @@ class Appending : public OnDevice {
 class Merging : public OnDevice {
  public:
   Merging() {
-    step("merge", [this]() -> Result<void> {
+    step("merge", [this] {
       MergeDesc desc;
       desc.rows = 4;
       desc.value_dim = 16;
-      const auto plan = MergePlan::create(device_, desc);
-      if (!plan) return plan.error();
       const MergeTensors tensors{made_up_buffer(1), made_up_buffer(2), made_up_buffer(3), made_up_buffer(4)};
-      auto bindings = plan->make_bindings(tensors);
-      if (!bindings) return bindings.error();
-      plan->record(made_up_commands(), *bindings);
-      return plan->rewrite(*bindings, tensors);
+      return bind_and_record(must(MergePlan::create(device_, desc)), tensors);
     });
   }
 };
@@ -152,12 +129,9 @@ class Merging : public OnDevice {
 class Caching : public OnDevice {
  public:
   Caching() {
-    step("pipeline cache", [this]() -> Result<void> {
-      const auto first = PipelineCache::create(device_, {});
-      if (!first) return first.error();
-      const auto blob = first->save();
-      if (!blob) return blob.error();
-      return outcome(PipelineCache::create(device_, *blob));
+    step("pipeline cache", [this] {
+      const std::vector<std::byte> blob = must(must(PipelineCache::create(device_, {})).save());
+      return PipelineCache::create(device_, blob);
     });
   }
 };
@@ -165,18 +139,15 @@ class Caching : public OnDevice {
 class SelfTesting : public OnDevice {
  public:
   SelfTesting() {
-    step("self-test", [this]() -> Result<void> {
-      const auto test = SelfTest::create(device_, plan_);
-      if (!test) return test.error();
+    step("self-test", [this] {
+      const SelfTest test = must(SelfTest::create(device_, plan_));
       {
         const UncountedMemory ours;
-        memory_.resize(static_cast<std::size_t>(test->buffer_bytes()));
+        memory_.resize(static_cast<std::size_t>(test.buffer_bytes()));
       }
-      if (Result<void> s = test->fill(memory_); !s) return s;
-      const auto bindings = test->make_bindings({made_up_buffer(1).buffer, 0, test->buffer_bytes()});
-      if (!bindings) return bindings.error();
-      test->record(made_up_commands(), *bindings);
-      return {};
+      must(test.fill(memory_));
+      test.record(made_up_commands(),
+                  must(test.make_bindings({made_up_buffer(1).buffer, 0, test.buffer_bytes()})));
     });
   }
 

@@ -30,20 +30,17 @@ class WithFolder : public Scenario {
 class Listing : public Scenario {
  public:
   Listing() {
-    step("list_devices", [] { return outcome(Runtime::list_devices()); });
+    step("list_devices", [] { return Runtime::list_devices(); });
   }
 };
 
 class Living : public WithFolder {
  public:
   Living() {
-    step("create", [this] { return outcome(Runtime::create(options_)); });
-    step("create under validation", [this] { return outcome(Runtime::create(under_validation_)); });
-    step("create and execute", [this]() -> Result<void> {
-      const auto runtime = Runtime::create(options_);
-      if (!runtime) return runtime.error();
-      return outcome(runtime->execute([](VkCommandBuffer /*commands*/) {}));
-    });
+    step("create", [this] { return Runtime::create(options_); });
+    step("create under validation", [this] { return Runtime::create(under_validation_); });
+    step("create and execute",
+         [this] { must(must(Runtime::create(options_)).execute([](VkCommandBuffer /*commands*/) {})); });
   }
 };
 
@@ -51,11 +48,11 @@ class Living : public WithFolder {
 class Throwing : public WithFolder {
  public:
   Throwing() {
-    step("execute what throws", [this]() -> Result<void> {
+    step("execute what throws", [this] {
       const auto thrown = runtime_->execute([](VkCommandBuffer /*commands*/) { throw 1; });
-      if (thrown.ok()) return Error{ErrorCode::kIo, 0, "nobody was told"};
-      if (thrown.error().code != ErrorCode::kIo) return thrown.error();
-      return outcome(runtime_->execute([](VkCommandBuffer /*commands*/) {}));
+      if (thrown.ok()) throw Failed{{ErrorCode::kIo, 0, "nobody was told"}};
+      if (thrown.error().code != ErrorCode::kIo) throw Failed{thrown.error()};
+      must(runtime_->execute([](VkCommandBuffer /*commands*/) {}));
     });
   }
 
@@ -75,22 +72,14 @@ class Using : public WithFolder {
     buffer_ = runtime_->create_buffer(256).value();
     bindings_ = std::make_unique<Bindings>(
         plan_->make_bindings(made_up_tensors(small_attention()), made_up_buffer(100)).value());
-    step("create_buffer", [this] { return outcome(runtime_->create_buffer(1000)); });
-    step("create_workspace", [this] { return outcome(runtime_->create_workspace(*plan_)); });
+    step("create_buffer", [this] { return runtime_->create_buffer(1000); });
+    step("create_workspace", [this] { return runtime_->create_workspace(*plan_); });
     step("write", [this] { return runtime_->write(buffer_, 4, std::as_bytes(std::span(numbers_))); });
     step("read", [this] { return runtime_->read(buffer_, 4, std::as_writable_bytes(std::span(numbers_))); });
-    step("make_plan", [this] { return outcome(runtime_->make_plan(small_attention())); });
-    step("make_append_plan", [this] {
-      AppendDesc desc;
-      desc.kv_heads = 2;
-      desc.new_length = 3;
-      desc.head_dim = 16;
-      desc.cache_length = 8;
-      return outcome(runtime_->make_append_plan(desc));
-    });
-    step("execute", [this] { return outcome(runtime_->execute(*plan_, *bindings_)); });
-    step("execute thrice",
-         [this] { return outcome(runtime_->execute([](VkCommandBuffer /*commands*/) {}, 3)); });
+    step("make_plan", [this] { return runtime_->make_plan(small_attention()); });
+    step("make_append_plan", [this] { return runtime_->make_append_plan(small_append()); });
+    step("execute", [this] { return runtime_->execute(*plan_, *bindings_); });
+    step("execute thrice", [this] { return runtime_->execute([](VkCommandBuffer /*commands*/) {}, 3); });
     step("compute", [this] { return compute(); });
     step("save_pipeline_cache", [this] { return runtime_->save_pipeline_cache(); });
   }

@@ -1,6 +1,7 @@
 // What is tried on the failing driver: calls of the library, with all that they need already made.
 #pragma once
 
+#include <vkattn/cache.hpp>
 #include <vkattn/merge.hpp>
 #include <vkattn/plan.hpp>
 
@@ -9,6 +10,7 @@
 #include <ostream>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,18 @@ struct Step {
   const char* name;
   std::function<Result<void>()> run;  ///< can be called again
 };
+
+/// What must() throws: the step that it leaves has this outcome.
+struct Failed {
+  Error error;
+};
+
+/// The value. Where there is none the step ends with the error.
+template <class T>
+T must(Result<T> result) {
+  if (!result) throw Failed{result.error()};
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
 
 /// The steps of one scenario. Destroying it destroys all that it has made.
 class Scenario {
@@ -39,17 +53,26 @@ class Scenario {
   }
 
  protected:
-  void step(const char* name, std::function<Result<void>()> run) { steps_.push_back({name, std::move(run)}); }
+  /// `run` gives a Result, or nothing where must() has seen to all.
+  template <class Run>
+  void step(const char* name, Run run) {
+    steps_.push_back({name, [run]() -> Result<void> {
+                        try {
+                          if constexpr (std::is_void_v<decltype(run())>) {
+                            run();
+                          } else if (const auto result = run(); !result) {
+                            return result.error();
+                          }
+                          return {};
+                        } catch (const Failed& failed) {
+                          return failed.error;
+                        }
+                      }});
+  }
 
  private:
   std::vector<Step> steps_;
 };
-
-/// Success, where there is a value.
-template <class T>
-[[nodiscard]] Result<void> outcome(const Result<T>& result) {
-  return result ? Result<void>() : Result<void>(result.error());
-}
 
 struct ScenarioRow {
   std::string name;
@@ -93,6 +116,15 @@ template <class Kind, class... Arguments>
   desc.kv_length = 200;
   desc.head_dim = 16;
   desc.softcap = 3;
+  return desc;
+}
+
+[[nodiscard]] inline AppendDesc small_append() {
+  AppendDesc desc;
+  desc.kv_heads = 2;
+  desc.new_length = 3;
+  desc.head_dim = 16;
+  desc.cache_length = 8;
   return desc;
 }
 

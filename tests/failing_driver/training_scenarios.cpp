@@ -14,39 +14,41 @@ namespace {
 
 /// Binds, records and binds again, as every kind of plan can.
 template <class Plan, class Tensors>
-Result<void> use_plan(const Plan& plan, const Tensors& tensors) {
+auto use_plan(const Plan& plan, const Tensors& tensors) {
   const BufferRange workspace = made_up_buffer(100);
-  auto bindings = plan.make_bindings(tensors, workspace);
-  if (!bindings) return bindings.error();
-  plan.record(made_up_commands(), *bindings);
-  if (Result<void> s = plan.rewrite(*bindings, tensors, workspace); !s) return s;
-  return outcome(plan.make_bindings(tensors, workspace, OwnPool().get()));
-}
-
-/// Leaves compilation for later, where one that failed can be tried again.
-template <class Plan, class Desc, class Options>
-Result<void> compile_later(const Device& device, const Desc& desc, Options options) {
-  options.deferred_compilation = true;
-  const auto plan = Plan::create(device, desc, options);
-  if (!plan) return plan.error();
-  if (Result<void> s = plan->compile(); !s) {
-    return plan->is_compiled() ? Error{ErrorCode::kIo, 0, "compiled in spite of an error"} : s.error();
-  }
-  return {};
+  auto bindings = must(plan.make_bindings(tensors, workspace));
+  plan.record(made_up_commands(), bindings);
+  must(plan.rewrite(bindings, tensors, workspace));
+  return plan.make_bindings(tensors, workspace, OwnPool().get());
 }
 
 /// Of a plan whose options ask for statistics and push descriptors.
 template <class Plan, class Desc, class Options, class Tensors>
 Result<void> look_and_push(const Device& device, const Desc& desc, Options options, const Tensors& tensors) {
   options.capture_statistics = options.push_descriptors = true;
-  const auto plan = Plan::create(device, desc, options);
-  if (!plan) return plan.error();
-  if (const auto statistics = plan->statistics(true); !statistics) return statistics.error();
-  return plan->record(made_up_commands(), tensors, made_up_buffer(100));
+  const Plan plan = must(Plan::create(device, desc, options));
+  must(plan.statistics(true));
+  return plan.record(made_up_commands(), tensors, made_up_buffer(100));
 }
 
+/// The three of a kind of plan.
+template <class Plan, class Desc, class Options, class Tensors>
+class OfOnePlan : public OnDevice {
+ protected:
+  void add_steps() {
+    step("create and use",
+         [this] { return use_plan(must(Plan::create(device_, desc_, options_)), tensors_); });
+    step("compile", [this] { compile_later<Plan>(device_, desc_, options_); });
+    step("push", [this] { return look_and_push<Plan>(device_, desc_, options_, tensors_); });
+  }
+
+  Desc desc_;
+  Options options_;
+  Tensors tensors_;
+};
+
 /// Passes over rows, over keys and over heads, for two chunks of the keys.
-class Differentiating : public OnDevice {
+class Differentiating : public OfOnePlan<BackwardPlan, BackwardDesc, BackwardOptions, BackwardTensors> {
  public:
   Differentiating() {
     options_.kernel = "tile";
@@ -58,22 +60,12 @@ class Differentiating : public OnDevice {
     for (const detail::GradientRow& row : detail::gradient_table()) {
       if (row.is_used(desc_)) tensors_.*row.range = made_up_buffer(++number);
     }
-    step("create and use", [this]() -> Result<void> {
-      const auto plan = BackwardPlan::create(device_, desc_, options_);
-      return plan ? use_plan(*plan, tensors_) : plan.error();
-    });
-    step("compile", [this] { return compile_later<BackwardPlan>(device_, desc_, options_); });
-    step("push", [this] { return look_and_push<BackwardPlan>(device_, desc_, options_, tensors_); });
+    add_steps();
   }
-
- private:
-  BackwardDesc desc_;
-  BackwardOptions options_;
-  BackwardTensors tensors_;
 };
 
 /// A product and the sum over parts of its inner dimension.
-class Multiplying : public OnDevice {
+class Multiplying : public OfOnePlan<MatmulPlan, MatmulDesc, MatmulOptions, MatmulTensors> {
  public:
   Multiplying() {
     options_.kernel = "tile";
@@ -81,18 +73,9 @@ class Multiplying : public OnDevice {
     desc_.rows = desc_.columns = 8;
     desc_.inner = 200;
     desc_.has_bias = true;
-    step("create and use", [this]() -> Result<void> {
-      const auto plan = MatmulPlan::create(device_, desc_, options_);
-      return plan ? use_plan(*plan, tensors_) : plan.error();
-    });
-    step("compile", [this] { return compile_later<MatmulPlan>(device_, desc_, options_); });
-    step("push", [this] { return look_and_push<MatmulPlan>(device_, desc_, options_, tensors_); });
+    tensors_ = {made_up_buffer(1), made_up_buffer(2), made_up_buffer(3), made_up_buffer(4)};
+    add_steps();
   }
-
- private:
-  MatmulDesc desc_;
-  MatmulOptions options_;
-  MatmulTensors tensors_{made_up_buffer(1), made_up_buffer(2), made_up_buffer(3), made_up_buffer(4)};
 };
 
 /// A layer without biases, which its gradients would take two more multiplications for.
@@ -125,19 +108,18 @@ MultiHeadAttentionOptions of_tiles() {
 class LayerForward : public OnDevice {
  public:
   LayerForward() {
-    step("create and use", [this]() -> Result<void> {
-      const auto plan = MultiHeadAttentionPlan::create(device_, small_layer(), of_tiles());
-      return plan ? use_plan(*plan, layer_tensors()) : plan.error();
+    step("create and use", [this] {
+      return use_plan(must(MultiHeadAttentionPlan::create(device_, small_layer(), of_tiles())),
+                      layer_tensors());
     });
-    step("compile",
-         [this] { return compile_later<MultiHeadAttentionPlan>(device_, small_layer(), of_tiles()); });
+    step("compile", [this] { compile_later<MultiHeadAttentionPlan>(device_, small_layer(), of_tiles()); });
   }
 };
 
 class LayerBackward : public OnDevice {
  public:
   LayerBackward() {
-    step("create and use", [this]() -> Result<void> {
+    step("create and use", [this] {
       MultiHeadAttentionBackwardDesc desc;
       desc.forward = small_layer();
       MultiHeadAttentionBackwardTensors tensors;
@@ -146,8 +128,7 @@ class LayerBackward : public OnDevice {
       tensors.grad_query = made_up_buffer(7);
       tensors.grad_parameters.in_proj_weight = made_up_buffer(8);
       tensors.grad_parameters.out_proj_weight = made_up_buffer(9);
-      const auto plan = MultiHeadAttentionBackwardPlan::create(device_, desc, of_tiles());
-      return plan ? use_plan(*plan, tensors) : plan.error();
+      return use_plan(must(MultiHeadAttentionBackwardPlan::create(device_, desc, of_tiles())), tensors);
     });
   }
 };
