@@ -11,37 +11,35 @@
 namespace vkattn::detail {
 namespace {
 
-std::size_t chosen(const std::vector<std::uint64_t>& times) {
-  return kernel_by_time(times);
-}
-
-TEST(KernelByTime, SmallDifferencesLeaveTheOrder) {
-  EXPECT_EQ(chosen({100, 100}), 0U);
-  EXPECT_EQ(chosen({100, 68}), 0U);
-  EXPECT_EQ(chosen({149, 100, 120}), 0U);
-  EXPECT_EQ(chosen({100, 3000, 70}), 0U);
-}
-
-TEST(KernelByTime, ALargeDifferenceOverrulesIt) {
-  EXPECT_EQ(chosen({150, 100}), 1U);
-  EXPECT_EQ(chosen({1'000'000'000'000, 700'000'000}), 1U) << "0.0007 times as fast";
-  EXPECT_EQ(chosen({1000, 900, 100}), 2U);
-}
-
-TEST(KernelByTime, AmongFastKernelsTheOrderDecides) {
-  EXPECT_EQ(chosen({1000, 105, 100}), 1U) << "the third is faster by noise only";
-  EXPECT_EQ(chosen({1000, 100, 105}), 1U);
-  EXPECT_EQ(chosen({1000, 151, 100}), 2U);
-}
-
-TEST(KernelByTime, WhatIsNotKnownChangesNothing) {
-  EXPECT_EQ(chosen({}), 0U);
-  EXPECT_EQ(chosen({7}), 0U);
-  EXPECT_EQ(chosen({0, 1}), 0U);
-  EXPECT_EQ(chosen({1000, 0}), 0U);
-  EXPECT_EQ(chosen({1000, 0, 900}), 0U);
-  EXPECT_EQ(chosen({1000, 0, 100}), 2U) << "a kernel with a time goes before one without";
-  EXPECT_EQ(chosen({0, 0, 0}), 0U);
+TEST(KernelByTime, LargeDifferencesOverruleTheOrder) {
+  struct Case {
+    const char* why;
+    std::vector<std::uint64_t> times;
+    std::size_t chosen;
+  };
+  const char* const small = "small differences leave the order";
+  const char* const large = "a large difference overrules it";
+  const char* const fast = "among fast kernels the order decides";
+  const char* const unknown = "what is not known changes nothing";
+  for (const Case& c : {Case{small, {100, 100}, 0},
+                        {small, {100, 68}, 0},
+                        {small, {149, 100, 120}, 0},
+                        {small, {100, 3000, 70}, 0},
+                        {large, {150, 100}, 1},
+                        {large, {1'000'000'000'000, 700'000'000}, 1},  // 0.0007 times as fast
+                        {large, {1000, 900, 100}, 2},
+                        {fast, {1000, 105, 100}, 1},  // the third is faster by noise only
+                        {fast, {1000, 100, 105}, 1},
+                        {fast, {1000, 151, 100}, 2},
+                        {unknown, {}, 0},
+                        {unknown, {7}, 0},
+                        {unknown, {0, 1}, 0},
+                        {unknown, {1000, 0}, 0},
+                        {unknown, {1000, 0, 900}, 0},
+                        {unknown, {0, 0, 0}, 0},
+                        {"a kernel with a time goes before one without", {1000, 0, 100}, 2}}) {
+    EXPECT_EQ(kernel_by_time(c.times), c.chosen) << c.why << ": " << testing::PrintToString(c.times);
+  }
 }
 
 TEST(JudgeTimes, TellTheTimes) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/kernel.hpp"
 #include "kernels/tile_table.hpp"
@@ -48,6 +49,31 @@ template <class Change>
   c.max_workgroup_size = {1024, 1024, 64};
   c.storage_buffer_16bit = true;
   return with_lanes(c, 32);
+}
+
+/// Of float16 operands and float32 sums.
+[[nodiscard]] inline MatrixShape shape(std::uint32_t m, std::uint32_t n, std::uint32_t k) {
+  return {m, n, k, "f16", "f16", "f32", "f32", "subgroup"};
+}
+
+/// A GPU with 16x16x16 matrices in subgroups of 32.
+[[nodiscard]] inline Capabilities matrix_gpu(const std::vector<MatrixShape>& shapes = {shape(16, 16, 16)}) {
+  Capabilities c = made_up_gpu();
+  c.max_stage_storage_buffers = 32;
+  c.subgroup_shuffle = c.subgroup_vote = true;
+  c.shader_float16 = c.vulkan_memory_model = c.cooperative_matrix = true;
+  c.matrix_shapes = shapes;
+  return c;
+}
+
+/// One whose pipelines may ask for any size of subgroups in the range.
+[[nodiscard]] inline Capabilities gpu_of(std::uint32_t vendor_id, std::uint32_t least, std::uint32_t most,
+                                         const MatrixShape& matrix = shape(16, 16, 16)) {
+  Capabilities c = matrix_gpu({matrix});
+  c.vendor_id = vendor_id;
+  set_subgroup_sizes(c, least, most);
+  c.subgroup_size_control = c.required_subgroup_size = c.compute_full_subgroups = true;
+  return c;
 }
 
 /// A kernel's host half by itself, with the block sizes of the tile table.

@@ -25,30 +25,6 @@ using namespace detail;
 constexpr HostKernel kMatrix{"matrix", configure_matrix};
 constexpr HostKernel kMatrix2{"matrix2", configure_matrix2};
 
-MatrixShape shape(std::uint32_t m, std::uint32_t n, std::uint32_t k) {
-  return {m, n, k, "f16", "f16", "f32", "f32", "subgroup"};
-}
-
-/// A GPU with 16x16x16 matrices in subgroups of 32.
-Capabilities matrix_gpu(const std::vector<MatrixShape>& shapes = {shape(16, 16, 16)}) {
-  Capabilities c = made_up_gpu();
-  c.max_stage_storage_buffers = 32;
-  c.subgroup_shuffle = c.subgroup_vote = true;
-  c.shader_float16 = c.vulkan_memory_model = c.cooperative_matrix = true;
-  c.matrix_shapes = shapes;
-  return c;
-}
-
-/// One whose pipelines may ask for any size of subgroups in the range.
-Capabilities gpu_of(std::uint32_t vendor_id, std::uint32_t least, std::uint32_t most,
-                    const MatrixShape& matrix = shape(16, 16, 16)) {
-  Capabilities c = matrix_gpu({matrix});
-  c.vendor_id = vendor_id;
-  set_subgroup_sizes(c, least, most);
-  c.subgroup_size_control = c.required_subgroup_size = c.compute_full_subgroups = true;
-  return c;
-}
-
 Capabilities cpu(const MatrixShape& matrix) {
   Capabilities c = with_lanes(matrix_gpu({matrix}), 8);
   c.device_type = DeviceType::kCpu;

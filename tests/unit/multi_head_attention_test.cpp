@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +12,8 @@
 
 #include "support/host_problem.hpp"
 #include "support/layer_reference.hpp"
+#include "support/text.hpp"
+#include "unit/central_difference.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -50,66 +51,49 @@ TEST(MultiHeadAttentionDescTest, WhatFollows) {
   EXPECT_EQ(cross.attention.key.strides, (Strides{7 * 32, 8, 32, 1}));
 }
 
+void cross_keys_of_16(MultiHeadAttentionDesc& desc) {
+  desc.inputs = LayerInputs::kCross;
+  desc.attention.kv_length = 7;
+  desc.key_input_dim = 16;
+}
+
+void cached(MultiHeadAttentionDesc& desc, std::int64_t kv_length) {
+  desc.has_cache = true;
+  desc.attention.kv_length = kv_length;
+}
+
 TEST(MultiHeadAttentionDescTest, MistakesAreRefused) {
-  const auto refused = [](const std::function<void(MultiHeadAttentionDesc&)>& change) {
-    MultiHeadAttentionDesc desc = small_layer();
-    change(desc);
-    return message_of(desc);
-  };
   using D = MultiHeadAttentionDesc;
-  const auto has = [](const std::string& text, const char* words) {
-    return text.find(words) != std::string::npos ? testing::AssertionSuccess()
-                                                 : testing::AssertionFailure() << text;
-  };
-  EXPECT_TRUE(has(refused([](D& d) { d.d_model = kUnset; }), "d_model is not set"));
-  EXPECT_TRUE(has(refused([](D& d) { d.d_model = 30; }), "30, which is no multiple of query_heads, 4"));
-  EXPECT_TRUE(has(refused([](D& d) { d.attention.query_heads = 0; }), "query_heads is 0"));
-  EXPECT_TRUE(
-      has(refused([](D& d) { d.attention.kv_length = 7; }), "has 5 rows, but attention asks for 7 keys"));
-  EXPECT_TRUE(has(refused([](D& d) { d.key_input_dim = 16; }), "have 32 elements, but key_input_dim is 16"));
-  EXPECT_TRUE(has(refused([](D& d) {
-                    d.inputs = LayerInputs::kCross;
-                    d.attention.kv_length = 7;
-                    d.key_input_dim = 16;
-                  }),
-                  "d_model is 32, key_input_dim 16 and value_input_dim 16"));
-  EXPECT_TRUE(has(refused([](D& d) { d.type = DataType::kQ8_0; }), "q8_0"));
-  EXPECT_TRUE(has(refused([](D& d) { d.attention.set_type(DataType::kFloat16); }), "has a type of its own"));
-  EXPECT_TRUE(has(refused([](D& d) {
-                    d.attention.key.strides = Strides{1, 2, 3, 4};
-                  }),
-                  "attention.key has strides"));
-  EXPECT_TRUE(has(refused([](D& d) { d.alignment_bytes = 2; }), "alignment_bytes is 2"));
-  EXPECT_TRUE(has(refused([](D& d) { d.has_averaged_weights = true; }), "kProbabilities"));
-  EXPECT_TRUE(has(refused([](D& d) {
-                    d.has_cache = d.attention.causal = true;
-                    d.attention.kv_length = 9;
-                  }),
-                  "kBottomRight"));
-  EXPECT_TRUE(has(refused([](D& d) {
-                    d.has_cache = true;
-                    d.attention.kv_length = 4;
-                  }),
-                  "end at position 5 but the cache has room for 4"));
-  EXPECT_TRUE(has(refused([](D& d) {
-                    d.rotary.style = RotaryStyle::kHalfSplit;
-                    d.rotary.dims = 12;
-                  }),
-                  "rotary.dims is 12"));
-  EXPECT_EQ(refused([](D& d) { d.weight_type = DataType::kQ8_0; }), "");
-  EXPECT_TRUE(has(refused([](D& d) { d.parameter_type = DataType::kQ8_0; }), "parameter_type is q8_0"));
-  EXPECT_TRUE(has(refused([](D& d) { d.weight_type = DataType::kFloat8E4m3; }), "weight_type is e4m3"));
-  EXPECT_EQ(refused([](D& d) {
-              d.weight_type = DataType::kQ4_0;
-              d.attention.value_dim = 9;
-            }),
-            "out_proj.weight is q4_0, blocks of 32 along its inputs, but it has 36 of them; take another "
-            "weight_type");
-  EXPECT_TRUE(has(refused([](D& d) {
-                    d.weight_type = DataType::kQ8_0;
-                    d.saves_for_gradients = true;
-                  }),
-                  "weight_type is q8_0, which has no gradients"));
+  const std::pair<const char*, void (*)(D&)> mistakes[] = {
+      {"d_model is not set", [](D& d) { d.d_model = kUnset; }},
+      {"30, which is no multiple of query_heads, 4", [](D& d) { d.d_model = 30; }},
+      {"query_heads is 0", [](D& d) { d.attention.query_heads = 0; }},
+      {"has 5 rows, but attention asks for 7 keys", [](D& d) { d.attention.kv_length = 7; }},
+      {"have 32 elements, but key_input_dim is 16", [](D& d) { d.key_input_dim = 16; }},
+      {"d_model is 32, key_input_dim 16 and value_input_dim 16", cross_keys_of_16},
+      {"q8_0", [](D& d) { d.type = DataType::kQ8_0; }},
+      {"has a type of its own", [](D& d) { d.attention.set_type(DataType::kFloat16); }},
+      {"attention.key has strides", [](D& d) { d.attention.key.strides.emplace(1, 2, 3, 4); }},
+      {"alignment_bytes is 2", [](D& d) { d.alignment_bytes = 2; }},
+      {"kProbabilities", [](D& d) { d.has_averaged_weights = true; }},
+      {"kBottomRight", [](D& d) { cached(d, 9), d.attention.causal = true; }},
+      {"end at position 5 but the cache has room for 4", [](D& d) { cached(d, 4); }},
+      {"rotary.dims is 12", [](D& d) { d.rotary.style = RotaryStyle::kHalfSplit, d.rotary.dims = 12; }},
+      {"parameter_type is q8_0", [](D& d) { d.parameter_type = DataType::kQ8_0; }},
+      {"weight_type is e4m3", [](D& d) { d.weight_type = DataType::kFloat8E4m3; }},
+      {"out_proj.weight is q4_0, blocks of 32 along its inputs, but it has 36 of them; take another "
+       "weight_type",
+       [](D& d) { d.weight_type = DataType::kQ4_0, d.attention.value_dim = 9; }},
+      {"weight_type is q8_0, which has no gradients",
+       [](D& d) { d.weight_type = DataType::kQ8_0, d.saves_for_gradients = true; }}};
+  for (const auto& [words, make] : mistakes) {
+    MultiHeadAttentionDesc desc = small_layer();
+    make(desc);
+    EXPECT_TRUE(has(message_of(desc), words));
+  }
+  MultiHeadAttentionDesc quantised = small_layer();
+  quantised.weight_type = DataType::kQ8_0;
+  EXPECT_EQ(message_of(quantised), "");
   MultiHeadAttentionBackwardDesc backward{.forward = small_layer()};
   EXPECT_TRUE(has(validate(backward).error().message, "saves_for_gradients"));
   backward.forward.saves_for_gradients = true;
@@ -203,16 +187,14 @@ TEST(LayerReference, GradientsOfScoresAreCentralDifferences) {
         EXPECT_EQ(gradient[i], 0);
         continue;
       }
-      const auto loss_at = [&](float number) {
-        std::swap(given[i], number);
+      const float before = given[i];
+      const double difference = central_difference(before, [&](float number) {
+        given[i] = number;
         put_back();
-        const double result = loss();
-        std::swap(given[i], number);
-        return result;
-      };
-      const float above = given[i] + 0x1p-10F, below = given[i] - 0x1p-10F;
-      const double step = static_cast<double>(above) - static_cast<double>(below);
-      EXPECT_NEAR((loss_at(above) - loss_at(below)) / step, gradient[i], 2e-5 * (1 + std::abs(gradient[i])));
+        return loss();
+      });
+      given[i] = before;
+      EXPECT_NEAR(difference, gradient[i], 2e-5 * (1 + std::abs(gradient[i])));
       largest = std::max(largest, std::abs(gradient[i]));
     }
     put_back();

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,9 +41,21 @@ std::string refusal_of(const std::string& content) {
   return file.error().message;
 }
 
-/// One tensor of 2 x 3 float32 whose entry has these members, over 24 bytes of data.
-std::string refusal_of_entry(const std::string& members) {
-  return refusal_of(file_of(R"({"w":{)" + members + "}}", std::string(24, 'x')));
+/// A file with one tensor of 2 x 3 float32 whose entry has these members, over 24 bytes of data.
+std::string with_entry(const std::string& members) {
+  return file_of(R"({"w":{)" + members + "}}", std::string(24, 'x'));
+}
+
+/// The same, of float32 with this shape and these offsets.
+std::string with_sizes(const std::string& shape, const std::string& offsets) {
+  return with_entry(R"("dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets);
+}
+
+/// Contents of files, and what is said against each.
+void expect_refused(const std::vector<std::pair<std::string, const char*>>& files) {
+  for (const auto& [content, words] : files) {
+    EXPECT_TRUE(has(refusal_of(content), words)) << content.substr(0, 200);
+  }
 }
 
 const std::array<float, 6> kWeight = {0, 1, -2.5F, 1e30F, 0.1F, -0.0F};
@@ -98,19 +110,18 @@ TEST(Safetensors, WritesTheBytesOfTheFormatsOwnImplementation) {
 TEST(Safetensors, FloatsOfEachTypeAreReadExactly) {
   auto file = SafetensorsFile::open(kGolden);
   ASSERT_TRUE(file.ok());
+  using Floats = std::vector<float>;
+  for (const auto& [name, expected] : {std::pair{"layer.weight", Floats(kWeight.begin(), kWeight.end())},
+                                       {"half", {1.5F, -65504, 0x1p-24F, 0}},
+                                       {"brain", {1, -3.140625F}},
+                                       {"empty", {}}}) {
+    const auto values = file->read_floats(name);
+    ASSERT_TRUE(values.ok()) << values.error().message;
+    ASSERT_EQ(values->size(), expected.size()) << name;
+    EXPECT_TRUE(std::ranges::equal(bytes_of(*values), bytes_of(expected))) << name;
+  }
   const std::array<std::int64_t, 2> shape = {2, 3};
-  auto values = file->read_floats("layer.weight", shape);
-  ASSERT_TRUE(values.ok()) << values.error().message;
-  EXPECT_EQ(std::memcmp(values->data(), kWeight.data(), sizeof kWeight), 0);
-  values = file->read_floats("half");
-  ASSERT_TRUE(values.ok());
-  EXPECT_EQ(*values, (std::vector<float>{1.5F, -65504, 0x1p-24F, 0}));
-  values = file->read_floats("brain");
-  ASSERT_TRUE(values.ok());
-  EXPECT_EQ(*values, (std::vector<float>{1, -3.140625F}));
-  values = file->read_floats("empty");
-  ASSERT_TRUE(values.ok());
-  EXPECT_TRUE(values->empty());
+  EXPECT_TRUE(file->read_floats("layer.weight", shape).ok());
 }
 
 TEST(Safetensors, WhatIsNotThereAsAskedForIsNamedWithBothShapes) {
@@ -127,95 +138,85 @@ TEST(Safetensors, WhatIsNotThereAsAskedForIsNamedWithBothShapes) {
 
 TEST(Safetensors, FilesThatAreTornAreRefused) {
   const std::string whole = tests::read_file(kGolden);
-  EXPECT_TRUE(has(refusal_of(""), "has 0 bytes, too few"));
-  EXPECT_TRUE(has(refusal_of(whole.substr(0, 7)), "has 7 bytes, too few"));
   for (std::size_t bytes = 8; bytes < whole.size(); ++bytes)
     ASSERT_NE(refusal_of(whole.substr(0, bytes)), "not refused") << bytes;
-  EXPECT_TRUE(has(refusal_of(whole.substr(0, 100)), "takes 600 bytes, but the file has 92 behind"));
-  EXPECT_TRUE(has(refusal_of(whole.substr(0, 650)), "of the data, of which the file has 42"));
-  EXPECT_TRUE(has(refusal_of(whole + "x"), "bytes 76 to 76 of the data belong to no tensor"));
+  expect_refused({{"", "has 0 bytes, too few"},
+                  {whole.substr(0, 7), "has 7 bytes, too few"},
+                  {whole.substr(0, 100), "takes 600 bytes, but the file has 92 behind"},
+                  {whole.substr(0, 650), "of the data, of which the file has 42"},
+                  {whole + "x", "bytes 76 to 76 of the data belong to no tensor"}});
 }
 
 TEST(Safetensors, HeadersThatAreTooLargeOrNoObjectAreRefused) {
-  EXPECT_TRUE(has(refusal_of("\x01\xe1\xf5\x05" + std::string(4, '\0')), "takes 100000001 bytes, more than"));
-  EXPECT_TRUE(has(refusal_of(std::string(16, '\xff')), "perhaps it is no safetensors file"));
-  EXPECT_TRUE(has(refusal_of(file_of("", "")), "does not begin with {"));
-  EXPECT_TRUE(has(refusal_of(file_of(" {}", "")), "does not begin with {"));
-  EXPECT_TRUE(has(refusal_of(file_of("[]", "")), "does not begin with {"));
-  EXPECT_TRUE(has(refusal_of(file_of("{} {}", "")), "no JSON from its byte 4"));
-  EXPECT_TRUE(has(refusal_of(file_of("{\"w\":", "")), "no JSON from its byte"));
-  EXPECT_TRUE(has(refusal_of(file_of("{\"\xff\":{}}", "")), "no JSON from its byte"));
-  EXPECT_TRUE(has(refusal_of(file_of(R"({"w":3})", "")), "'w' is a number, not an object"));
-  EXPECT_TRUE(has(refusal_of(file_of(R"({"w":null})", "")), "'w' is null, not an object"));
-  EXPECT_EQ(refusal_of(file_of("{}      ", "")), "not refused");
+  expect_refused({{"\x01\xe1\xf5\x05" + std::string(4, '\0'), "takes 100000001 bytes, more than"},
+                  {std::string(16, '\xff'), "perhaps it is no safetensors file"},
+                  {file_of("", ""), "does not begin with {"},
+                  {file_of(" {}", ""), "does not begin with {"},
+                  {file_of("[]", ""), "does not begin with {"},
+                  {file_of("{} {}", ""), "no JSON from its byte 4"},
+                  {file_of("{\"w\":", ""), "no JSON from its byte"},
+                  {file_of("{\"\xff\":{}}", ""), "no JSON from its byte"},
+                  {file_of(R"({"w":3})", ""), "'w' is a number, not an object"},
+                  {file_of(R"({"w":null})", ""), "'w' is null, not an object"},
+                  {file_of("{}      ", ""), "not refused"}});
 }
 
 TEST(Safetensors, DeepHeadersAreRefusedAtTheFirstLevelTooMany) {
   std::string deep = R"({"w":)";
   for (int i = 0; i < 1'000'000; ++i) deep += R"({"a":)";
-  EXPECT_TRUE(has(refusal_of(file_of(deep, "")), "tensor 'w' has 'a', which is none of"));
-  EXPECT_TRUE(has(refusal_of(file_of(R"({"w":{"shape":)" + std::string(1'000'000, '['), "")),
-                  "tensor 'w' has an array in its shape"));
+  expect_refused({{file_of(deep, ""), "tensor 'w' has 'a', which is none of"},
+                  {file_of(R"({"w":{"shape":)" + std::string(1'000'000, '['), ""),
+                   "tensor 'w' has an array in its shape"}});
 }
 
 TEST(Safetensors, NamesThatAreThereTwiceAreRefused) {
   const std::string entry = R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
-  EXPECT_TRUE(has(refusal_of(file_of(R"({"w":)" + entry + R"(,"w":)" + entry + "}", "")), "has 'w' twice"));
-  EXPECT_TRUE(
-      has(refusal_of(file_of(R"({"__metadata__":{},"__metadata__":{}})", "")), "'__metadata__' twice"));
-  EXPECT_TRUE(has(refusal_of(file_of(R"({"__metadata__":{"a":"1","a":"2"}})", "")), "have 'a' twice"));
-  EXPECT_TRUE(has(refusal_of_entry(R"("dtype":"F32","dtype":"F32")"), "tensor 'w' has 'dtype' twice"));
-  const std::string longest(100'000, 'n');
-  EXPECT_TRUE(
-      has(refusal_of(file_of("{\"" + longest + "\":" + entry + ",\"" + longest + "\":" + entry + "}", "")),
-          "nnn\xe2\x80\xa6' twice"));
+  const auto twice = [&](const std::string& name) {
+    return file_of("{\"" + name + "\":" + entry + ",\"" + name + "\":" + entry + "}", "");
+  };
+  expect_refused({{twice("w"), "has 'w' twice"},
+                  {file_of(R"({"__metadata__":{},"__metadata__":{}})", ""), "'__metadata__' twice"},
+                  {file_of(R"({"__metadata__":{"a":"1","a":"2"}})", ""), "have 'a' twice"},
+                  {with_entry(R"("dtype":"F32","dtype":"F32")"), "tensor 'w' has 'dtype' twice"},
+                  {twice(std::string(100'000, 'n')), "nnn\xe2\x80\xa6' twice"}});
 }
 
 TEST(Safetensors, EntriesThatAreNotWhatTheFormatHasAreRefused) {
-  EXPECT_TRUE(has(refusal_of_entry(R"("dtype":"F99","shape":[2,3],"data_offsets":[0,24])"),
-                  "tensor 'w' has the unknown dtype 'F99'"));
-  EXPECT_TRUE(has(refusal_of_entry(R"("dtype":7)"), "has a number as its dtype"));
-  EXPECT_TRUE(has(refusal_of_entry(R"("dtype":"F32","shape":[2,3])"), "has no data_offsets"));
-  EXPECT_TRUE(has(refusal_of_entry(R"("dtype":"F32","data_offsets":[0,24])"), "has no shape"));
-  EXPECT_TRUE(has(refusal_of_entry(R"("shape":[2,3],"data_offsets":[0,24])"), "has no dtype"));
-  EXPECT_TRUE(has(refusal_of_entry(R"("stride":[3,1])"), "has 'stride', which is none of"));
-  EXPECT_TRUE(has(refusal_of_entry(R"("shape":[2,-3])"), "has a negative number in its shape"));
-  EXPECT_TRUE(has(refusal_of_entry(R"("shape":[2.5])"), "has a fraction in its shape"));
-  EXPECT_TRUE(has(refusal_of_entry(R"("shape":[1e400])"), "the header is no JSON"));
-  EXPECT_TRUE(has(refusal_of_entry(R"("shape":["2"])"), "has a text in its shape"));
-  EXPECT_TRUE(has(refusal_of_entry(R"("shape":[true])"), "has true or false in its shape"));
-  EXPECT_TRUE(has(refusal_of_entry(R"("shape":[9223372036854775808])"), "does not fit 63 bits"));
-  EXPECT_TRUE(has(refusal_of_entry(R"("data_offsets":[0])"), "has 1 data_offsets, not two"));
-  EXPECT_TRUE(has(refusal_of_entry(R"("data_offsets":[0,1,2])"), "has more than two data_offsets"));
-  EXPECT_TRUE(
-      has(refusal_of_entry(R"("data_offsets":[24,0])"), "ends at byte 0 and begins behind it, at 24"));
-  EXPECT_TRUE(
-      has(refusal_of(file_of(R"({"__metadata__":{"a":1}})", "")), "have a number as 'a', not a text"));
+  expect_refused({{with_entry(R"("dtype":"F99","shape":[2,3],"data_offsets":[0,24])"),
+                   "tensor 'w' has the unknown dtype 'F99'"},
+                  {with_entry(R"("dtype":7)"), "has a number as its dtype"},
+                  {with_entry(R"("dtype":"F32","shape":[2,3])"), "has no data_offsets"},
+                  {with_entry(R"("dtype":"F32","data_offsets":[0,24])"), "has no shape"},
+                  {with_entry(R"("shape":[2,3],"data_offsets":[0,24])"), "has no dtype"},
+                  {with_entry(R"("stride":[3,1])"), "has 'stride', which is none of"},
+                  {with_entry(R"("shape":[2,-3])"), "has a negative number in its shape"},
+                  {with_entry(R"("shape":[2.5])"), "has a fraction in its shape"},
+                  {with_entry(R"("shape":[1e400])"), "the header is no JSON"},
+                  {with_entry(R"("shape":["2"])"), "has a text in its shape"},
+                  {with_entry(R"("shape":[true])"), "has true or false in its shape"},
+                  {with_entry(R"("shape":[9223372036854775808])"), "does not fit 63 bits"},
+                  {with_entry(R"("data_offsets":[0])"), "has 1 data_offsets, not two"},
+                  {with_entry(R"("data_offsets":[0,1,2])"), "has more than two data_offsets"},
+                  {with_entry(R"("data_offsets":[24,0])"), "ends at byte 0 and begins behind it, at 24"},
+                  {file_of(R"({"__metadata__":{"a":1}})", ""), "have a number as 'a', not a text"}});
 }
 
 TEST(Safetensors, SizesThatDoNotFitAreRefusedWithTheNumbers) {
-  const auto refusal = [](const std::string& shape, const std::string& offsets) {
-    return refusal_of_entry(R"("dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets);
-  };
-  EXPECT_EQ(refusal("[2,3]", "[0,24]"), "not refused");
-  EXPECT_TRUE(
-      has(refusal("[2,4]", "[0,24]"),
-          "tensor 'w' of shape (2, 4) and dtype F32 takes 32 bytes, but its data_offsets give it 24"));
-  EXPECT_TRUE(has(refusal("[2,3]", "[0,25]"), "takes 24 bytes, but its data_offsets give it 25"));
-  EXPECT_TRUE(has(refusal("[4294967296,4294967296]", "[0,24]"), "takes more than 2^63 bytes"));
-  EXPECT_TRUE(has(refusal("[9223372036854775807,9223372036854775807,0]", "[0,24]"), "takes 0 bytes"));
-  EXPECT_TRUE(has(refusal("[2,3]", "[4,28]"), "ends at byte 28 of the data, of which the file has 24"));
-  EXPECT_TRUE(
-      has(refusal("[2,3]", "[9223372036854775783,9223372036854775807]"), "ends at byte 9223372036854775807"));
-  EXPECT_TRUE(has(refusal("[5]", "[0,20]"), "bytes 20 to 23 of the data belong to no tensor"));
-  EXPECT_TRUE(has(refusal("[5]", "[4,24]"), "bytes 0 to 3 of the data belong to no tensor"));
-}
-
-TEST(Safetensors, TensorsThatOverlapAreRefusedByBothNames) {
-  const std::string header = R"({"a":{"dtype":"U8","shape":[6],"data_offsets":[0,6]},)"
-                             R"("b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})";
-  EXPECT_TRUE(has(refusal_of(file_of(header, "12345678")),
-                  "tensor 'b' begins at byte 4 of the data, before 'a' ends at 6"));
+  expect_refused(
+      {{with_sizes("[2,3]", "[0,24]"), "not refused"},
+       {with_sizes("[2,4]", "[0,24]"),
+        "tensor 'w' of shape (2, 4) and dtype F32 takes 32 bytes, but its data_offsets give it 24"},
+       {with_sizes("[2,3]", "[0,25]"), "takes 24 bytes, but its data_offsets give it 25"},
+       {with_sizes("[4294967296,4294967296]", "[0,24]"), "takes more than 2^63 bytes"},
+       {with_sizes("[9223372036854775807,9223372036854775807,0]", "[0,24]"), "takes 0 bytes"},
+       {with_sizes("[2,3]", "[4,28]"), "ends at byte 28 of the data, of which the file has 24"},
+       {with_sizes("[2,3]", "[9223372036854775783,9223372036854775807]"), "ends at byte 9223372036854775807"},
+       {with_sizes("[5]", "[0,20]"), "bytes 20 to 23 of the data belong to no tensor"},
+       {with_sizes("[5]", "[4,24]"), "bytes 0 to 3 of the data belong to no tensor"},
+       {file_of(R"({"a":{"dtype":"U8","shape":[6],"data_offsets":[0,6]},)"
+                R"("b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
+                "12345678"),
+        "tensor 'b' begins at byte 4 of the data, before 'a' ends at 6"}});
 }
 
 /// A tensor without elements has no bytes for another to overlap, wherever the header has it.

@@ -129,10 +129,8 @@ TEST(SmallProblem, PromisesTheAlignmentOfItsBuffer) {
 
 /// decode takes few rows, and what is specialized depends on their number: a test has the problem's.
 TEST(SmallProblem, OfDecodeRunsTheCodeOfItsProblem) {
-  Capabilities device = tests::made_up_gpu();
-  device.vendor_id = kVendorNvidia;
-  device.subgroup_shuffle = device.subgroup_arithmetic = true;
-  device.required_subgroup_size = device.subgroup_size_control = device.compute_full_subgroups = true;
+  Capabilities device = tests::gpu_of(kVendorNvidia, 32, 32);
+  device.subgroup_arithmetic = true;
   constexpr tests::HostKernel kDecode{"decode", configure_decode};
   for (const char* const problem :
        {"hq32 hkv8 1x4096 d128 f16", "hq4 hkv4 2x900 d64 f32", "hq16 hkv1 1x80 d64 f16",
@@ -167,18 +165,11 @@ constexpr std::array kProductKernels{ProductKernel{"lane", configure_matmul_lane
                                      ProductKernel{"matrix", configure_matmul_matrix}};
 
 std::vector<Capabilities> devices_with_products() {
-  const auto gpu = [](std::uint32_t vendor, std::uint32_t least, std::uint32_t most, std::uint32_t n) {
-    Capabilities c = tests::made_up_gpu();
-    c.vendor_id = vendor;
-    tests::set_subgroup_sizes(c, least, most);
-    c.required_subgroup_size = c.shader_float16 = c.vulkan_memory_model = c.cooperative_matrix = true;
-    c.compute_full_subgroups = true;
-    c.matrix_shapes = {{n == 16 ? 16U : 8U, n, 16, "f16", "f16", "f32", "f32", "subgroup"}};
-    return c;
-  };
+  using tests::gpu_of, tests::shape;
   Capabilities cpu = tests::with_lanes(tests::small_device(DeviceType::kCpu), 8);
   cpu.storage_buffer_16bit = cpu.shader_int64 = true;
-  return {cpu, gpu(kVendorNvidia, 32, 32, 16), gpu(kVendorIntel, 16, 32, 16), gpu(kVendorIntel, 8, 32, 8)};
+  return {cpu, gpu_of(kVendorNvidia, 32, 32), gpu_of(kVendorIntel, 16, 32, shape(16, 16, 16)),
+          gpu_of(kVendorIntel, 8, 32, shape(8, 8, 16))};
 }
 
 /// Each of a form of its own to the kernels that load it.
