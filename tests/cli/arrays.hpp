@@ -59,6 +59,16 @@ inline Array read_npy(const std::filesystem::path& path) {
   return array;
 }
 
+/// That arrays have as many elements, and those are close or the same infinity.
+inline void expect_near(const std::vector<float>& a, const std::vector<float>& b, float error = 1e-5F) {
+  ASSERT_EQ(a.size(), b.size());
+  ASSERT_FALSE(a.empty());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    ASSERT_NEAR(a[i], b[i], error) << i;
+  }
+}
+
 inline std::size_t element_count(const Shape& shape) {
   std::size_t count = 1;
   for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);

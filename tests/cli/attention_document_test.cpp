@@ -17,12 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-class AttentionDocument : public RunFolder {
- protected:
-  void SetUp() override {
-    if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
-  }
-};
+using AttentionDocument = RunOnDevice;
 
 /// The lines of docs/attention.md behind a command, up to the next that is not indented, without their
 /// indentation.
@@ -130,35 +125,17 @@ struct Worked {
 };
 
 TEST_F(AttentionDocument, HasWorkedExamplesThatAreRight) {
+  const std::vector<float> two = {1, 0, 1, 0, 0, 1, 0, 1};
   const std::vector<float> query = {1, 0, 2, 2, 2, 2, 2, 1, 3}, key = {0, 1, 1, 4, 4, 0, 2, 3, 1};
-  const std::vector<float> value = {1, 2, 3, 2, 8, 0, 2, 6, 3};
-  const std::vector<Worked> examples = {{"",
-                                         {1, 0, 1, 0, 0, 1, 0, 1},
-                                         {1, 0, 1, 0, 0, 1, 0, 1},
-                                         {2, 3, 5, 7},
-                                         2,
-                                         4,
-                                         2,
-                                         {0.731, 0.269, 0.269, 0.731},
-                                         {2.807, 4.076, 4.193, 5.924}},
-                                        {"--scale 1",
-                                         query,
-                                         key,
-                                         value,
-                                         3,
-                                         3,
-                                         3,
-                                         {0.063, 0.468, 0.468, 0.000, 0.982, 0.018, 0.000, 0.881, 0.119},
-                                         {1.937, 6.683, 1.595, 2.000, 7.964, 0.054, 2.000, 7.760, 0.358}},
-                                        {"--scale 1 --causal",
-                                         query,
-                                         key,
-                                         value,
-                                         3,
-                                         3,
-                                         3,
-                                         {1, 0, 0, 0.000, 1.000, 0, 0.000, 0.881, 0.119},
-                                         {1, 2, 3, 2.000, 8.000, 0.000, 2.000, 7.760, 0.358}}};
+  const Worked three{"--scale 1", query, key, {1, 2, 3, 2, 8, 0, 2, 6, 3}, 3, 3, 3, {}, {}};
+  std::vector<Worked> examples = {{"", two, two, {2, 3, 5, 7}, 2, 4, 2, {}, {}}, three, three};
+  examples[0].weights = {0.731, 0.269, 0.269, 0.731};
+  examples[0].output = {2.807, 4.076, 4.193, 5.924};
+  examples[1].weights = {0.063, 0.468, 0.468, 0.000, 0.982, 0.018, 0.000, 0.881, 0.119};
+  examples[1].output = {1.937, 6.683, 1.595, 2.000, 7.964, 0.054, 2.000, 7.760, 0.358};
+  examples[2].options += " --causal";
+  examples[2].weights = {1, 0, 0, 0.000, 1.000, 0, 0.000, 0.881, 0.119};
+  examples[2].output = {1, 2, 3, 2.000, 8.000, 0.000, 2.000, 7.760, 0.358};
   const std::string document = read_file(std::filesystem::path(VKATTN_DOCS) / "attention.md");
   for (const Worked& worked : examples) {
     SCOPED_TRACE(worked.options);
@@ -175,7 +152,7 @@ TEST_F(AttentionDocument, HasWorkedExamplesThatAreRight) {
         printed("run --query q.npy --key k.npy --value v.npy --output o.npy --weights w.npy --check " +
                 worked.options);
     EXPECT_TRUE(has(ran, "passed"));
-    const json report = json::parse(printed("inspect --query q.npy --key k.npy --json " + worked.options));
+    const json report = inspected("--query q.npy --key k.npy " + worked.options);
     const json& inspected_rows = report["heads"][0]["scaled"]["weights"];
     const std::vector<float> weights = values("w"), output = values("o");
     const bool causal = worked.options.find("causal") != std::string::npos;

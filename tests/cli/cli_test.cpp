@@ -94,24 +94,24 @@ TEST_F(ToolRun, TakesScoreFunctionsWithTables) {
   write_file(folder_ / "neither", "// nothing\n");
   write_file(folder_ / "utf16", "\xff\xfe b");
   write_file(folder_ / "letters", "\nfloat l\xc3\xa4nge;\n");
-  const std::pair<std::string, const char*> cases[] = {
-      {"--score own.glsl --score-buffer bias=bias.npy", "own.glsl:2: 'document' : no matching"},
-      {"--score-buffer bias=bias.npy", "needs --score"},
-      {"--score own.glsl --score-buffer bias", "NAME=FILE.npy"},
-      {limit, "NAME=FILE.npy"},
-      {limit + "empty", "empty: the file is empty"},
-      {limit + "missing.npy", "missing.npy: there is no such file"},
-      {limit + "u64.npy", "4294967296 at index 1 does not fit uint32"},
-      {"--score own.glsl --score-buffer document=long.npy", "4294967296 at index 1 does not fit int32"},
-      {document + "--score-buffer bias=turned.npy", "in Fortran order"},
-      {document + "--score-buffer bias=large.npy", "1 value does not fit float32"},
-      {"--score absent", "no such file"},
-      {"--score .", "this is a folder"},
-      {"--score empty", "empty: the file is empty"},
-      {"--score neither", "defines neither"},
-      {"--score utf16", "UTF-16"},
-      {"--score letters", "letters:2: the character '\xc3\xa4' may stand in comments only"}};
-  for (const auto& [options, part] : cases) refuses(attend(options), part);
+  expect_refused(
+      attend(""),
+      {{"--score own.glsl --score-buffer bias=bias.npy", "own.glsl:2: 'document' : no matching"},
+       {"--score-buffer bias=bias.npy", "needs --score"},
+       {"--score own.glsl --score-buffer bias", "NAME=FILE.npy"},
+       {limit, "NAME=FILE.npy"},
+       {limit + "empty", "empty: the file is empty"},
+       {limit + "missing.npy", "missing.npy: there is no such file"},
+       {limit + "u64.npy", "4294967296 at index 1 does not fit uint32"},
+       {"--score own.glsl --score-buffer document=long.npy", "4294967296 at index 1 does not fit int32"},
+       {document + "--score-buffer bias=turned.npy", "in Fortran order"},
+       {document + "--score-buffer bias=large.npy", "1 value does not fit float32"},
+       {"--score absent", "no such file"},
+       {"--score .", "this is a folder"},
+       {"--score empty", "empty: the file is empty"},
+       {"--score neither", "defines neither"},
+       {"--score utf16", "UTF-16"},
+       {"--score letters", "letters:2: the character '\xc3\xa4' may stand in comments only"}});
 }
 
 TEST_F(ToolOnDevice, MeasuresScoreFunctions) {
@@ -131,21 +131,6 @@ TEST_F(Tool, SaysThatItHasNoScoreFunctions) {
 }
 #endif
 
-TEST_F(ToolRun, ComputesTheWorkedExample) {
-  const std::vector<float> rows = {1, 0, 1, 0, 0, 1, 0, 1};
-  write("query", {2, 4}, rows);
-  write("key", {2, 4}, rows);
-  write<float>("value", {2, 2}, {2, 3, 5, 7});
-  const std::vector<float> out = output_of("--lse lse.npy");
-  EXPECT_EQ(shape("out"), (Shape{2, 2}));
-  // Scores 1 and 0: weights e / (e + 1) and 1 / (e + 1).
-  const std::array<float, 4> expected = {2.8068243F, 4.0757656F, 4.1931757F, 5.9242344F};
-  ASSERT_EQ(out.size(), expected.size());
-  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(out[i], expected[i], 1e-5F);
-  EXPECT_EQ(shape("lse"), (Shape{2}));
-  for (const float value : values("lse")) EXPECT_NEAR(value, 1.3132616F, 1e-6F);
-}
-
 TEST_F(ToolRun, WritesShapesThatFollowTheQuery) {
   expect_checked("--output out.npy --lse lse.npy --causal");
   EXPECT_EQ(shape("out"), (Shape{2, 4, 9, 8}));
@@ -163,9 +148,7 @@ TEST_F(ToolRun, ReadsEveryOrderOfBytesAndAxes) {
   const std::vector<float> query = values("query");
   write("query", whole, turned(query, whole));
   claim_fortran_order("query");
-  const std::vector<float> fortran = output_of(options);
-  ASSERT_EQ(plain.size(), fortran.size());
-  for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(plain[i], fortran[i], 1e-5F);
+  expect_near(output_of(options), plain);
 
   std::string content = npy::make_header(ElementType::kFloat32, whole);
   const std::size_t order = content.find_first_of("<>");
@@ -217,21 +200,19 @@ TEST_F(ToolRun, RefusesBadFilesAndLeavesNoOutput) {
   write_noise("heads", {2, 3, 9, 16});
   write_noise("batch", {3, 4, 9, 16});
   const std::size_t files = folder_.file_count();
-  const std::pair<std::string, const char*> cases[] = {{"cut", "truncated"},
-                                                       {"text", "not a .npy file"},
-                                                       {"integers", "int32"},
-                                                       {"rank", "rank"},
-                                                       {"heads", "no multiple"},
-                                                       {"dim", "head dimension: 15 and 16"},
-                                                       {"batch", "batch size: 3 and 2"}};
-  for (const auto& [query, part] : cases) {
-    refuses("run --query " + query + ".npy --key key.npy --value value.npy --output out.npy", part);
-  }
-  refuses(attend("--output missing/out.npy"), "cannot be written");
-  refuses(attend("--output ."), "not a regular file");
-  refuses(attend("--output out.npy --device 'no such device'"), "'no such device'", 3);
-  // What the device cannot do is told from what nothing can.
-  refuses(attend("--output out.npy --kernel matrix"), "matrix: takes float16", 3);
+  expect_refused("run --key key.npy --value value.npy --output out.npy --query ",
+                 {{"cut.npy", "truncated"},
+                  {"text.npy", "not a .npy file"},
+                  {"integers.npy", "int32"},
+                  {"rank.npy", "rank"},
+                  {"heads.npy", "no multiple"},
+                  {"dim.npy", "head dimension: 15 and 16"},
+                  {"batch.npy", "batch size: 3 and 2"}});
+  expect_refused(attend("--output "), {{"missing/out.npy", "cannot be written"},
+                                       {".", "not a regular file"},
+                                       {"out.npy --device 'no such device'", "'no such device'", 3},
+                                       // What the device cannot do is told from what nothing can.
+                                       {"out.npy --kernel matrix", "matrix: takes float16", 3}});
   EXPECT_EQ(read_file(file("out")), "kept");
   EXPECT_EQ(folder_.file_count(), files) << "no temporary file";
 }

@@ -42,21 +42,18 @@ std::vector<float> projected(const std::vector<float>& x, const std::vector<floa
   return result;
 }
 
-class ToolInspectLayer : public RunFolder {
+void write_tensors(const std::filesystem::path& path, const LayerTensors& tensors,
+                   const std::map<std::string, std::string>& metadata = {}) {
+  std::vector<TensorToStore> stored;
+  for (const auto& [tensor, content] : tensors) {
+    stored.push_back({tensor, StoredType::kFloat32, content.first, std::as_bytes(std::span(content.second))});
+  }
+  const Result<void> done = write_safetensors(path, stored, metadata);
+  ASSERT_TRUE(done.ok()) << done.error().message;
+}
+
+class ToolInspectLayer : public RunOnDevice {
  protected:
-  void write_tensors(const std::string& name, const LayerTensors& tensors,
-                     const std::map<std::string, std::string>& metadata = {}) const {
-    std::vector<TensorToStore> stored;
-    for (const auto& [tensor, content] : tensors) {
-      stored.push_back(
-          {tensor, StoredType::kFloat32, content.first, std::as_bytes(std::span(content.second))});
-    }
-    const Result<void> done = write_safetensors(folder_ / name, stored, metadata);
-    ASSERT_TRUE(done.ok()) << done.error().message;
-  }
-  [[nodiscard]] json inspected(const std::string& options) const {
-    return json::parse(printed("inspect " + options + " --json"));
-  }
   static void expect_close_weights(const json& got, const json& expected) {
     ASSERT_EQ(got["heads"].size(), expected["heads"].size());
     for (std::size_t head = 0; head < expected["heads"].size(); ++head) {
@@ -74,14 +71,13 @@ class ToolInspectLayer : public RunFolder {
 };
 
 TEST_F(ToolInspectLayer, GivesTheWeightsOfItsQueriesAndKeys) {
-  if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
   const std::vector<float> x = noise({kRows, kWidth}, 1), packed = noise({36, kWidth}, 2);
   const std::vector<float> bias = noise({36}, 3);
   write("query", {3, kRows, kHeadDim}, projected(x, packed, bias, 0, 12));
   write("key", {3, kRows, kHeadDim}, projected(x, packed, bias, 12, 12));
-  write_tensors("model.safetensors",
+  write_tensors(folder_ / "model.safetensors",
                 {{"decoder.in_proj_weight", {{36, kWidth}, packed}}, {"decoder.in_proj_bias", {{36}, bias}}});
-  write_tensors("x.safetensors", {{"decoder.input", {{kRows, kWidth}, x}}},
+  write_tensors(folder_ / "x.safetensors", {{"decoder.input", {{kRows, kWidth}, x}}},
                 {{"labels", "a\nb\nc\nd\ne\nf\n "}});
   write("x", {kRows, kWidth}, x);
   const json expected = inspected("--query query.npy --key key.npy --causal");
@@ -96,24 +92,25 @@ TEST_F(ToolInspectLayer, GivesTheWeightsOfItsQueriesAndKeys) {
 }
 
 TEST_F(ToolInspectLayer, TakesWeightsOfFewerKeyHeads) {
-  if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
   const std::vector<float> x = noise({kRows, kWidth}, 1), query = noise({16, kWidth}, 2),
                            key = noise({8, kWidth}, 3);
   write("query", {4, kRows, kHeadDim}, projected(x, query, {}, 0, 16));
   write("key", {2, kRows, kHeadDim}, projected(x, key, {}, 0, 8));
-  write_tensors("model.safetensors",
+  write_tensors(folder_ / "model.safetensors",
                 {{"q_proj_weight", {{16, kWidth}, query}}, {"k_proj_weight", {{8, kWidth}, key}}});
   write("x", {kRows, kWidth}, x);
   expect_close_weights(inspected("--input x.npy --weights model.safetensors --heads 4"),
                        inspected("--query query.npy --key key.npy"));
 }
 
-TEST_F(ToolInspectLayer, RefusesWhatDoesNotFit) {
+using ToolInspectLayerRefusals = RunFolder;
+
+TEST_F(ToolInspectLayerRefusals, AreOneSentence) {
   write("x", {kRows, kWidth}, noise({kRows, kWidth}, 1));
   write("wide", {kRows, 5}, noise({kRows, 5}, 1));
   write("one", {1, kWidth}, noise({1, kWidth}, 1));
   write("deep", {2, kRows, kWidth}, noise({2, kRows, kWidth}, 1));
-  write_tensors("model.safetensors",
+  write_tensors(folder_ / "model.safetensors",
                 {{"a.in_proj_weight", {{36, kWidth}, noise({36, kWidth}, 2)}},
                  {"b.in_proj_weight", {{35, kWidth}, noise({35, kWidth}, 2)}},
                  {"c.in_proj_weight", {{36, kWidth}, noise({36, kWidth}, 2)}},
@@ -124,30 +121,29 @@ TEST_F(ToolInspectLayer, RefusesWhatDoesNotFit) {
                 {{"labels", "a\nb"}});
   write_file(folder_ / "torn.safetensors", "12345678{");
   const std::string a = " --weights model.safetensors --layer a --heads ";
-  for (const auto& [options, words] : std::vector<std::pair<std::string, std::string>>{
-           {"--input x.npy", "--weights is missing"},
-           {"--weights model.safetensors", "--input is missing"},
-           {"--input x.npy --weights model.safetensors --layer a", "needs --heads"},
-           {"--input x.npy" + a + "5", "has 12 rows of queries and 12 of keys, which are no such heads"},
-           {"--input x.npy --weights model.safetensors --heads 3",
-            "has neither in_proj_weight nor q_proj_weight and k_proj_weight there; it has a.in_proj_weight"},
-           {"--input wide.npy" + a + "3", "is (12, 6) and wide.npy (7, 5); the widths differ"},
-           {"--input one.npy" + a + "3", "has 1 row; inspect takes from 2 to 512"},
-           {"--input deep.npy" + a + "3", "(2, 7, 6); --input takes (length, width)"},
-           {"--input x.npy --weights model.safetensors --layer b --heads 3",
-            "has 35 rows, which are no three matrices"},
-           {"--input x.npy --weights model.safetensors --layer c --heads 3",
-            "has 23 elements; Q and K need 24"},
-           {"--input x.npy --weights model.safetensors --layer d --heads 3",
-            "bias_v is a key or value that nn.MultiheadAttention(add_bias_kv=True) learns"},
-           {"--input model.safetensors --weights model.safetensors --layer c --heads 3",
-            "has 2 labels for 7 rows"},
-           {"--input model.safetensors" + a + "3", "has no a.input"},
-           {"--input x.npy --weights torn.safetensors --heads 3", "torn.safetensors"},
-           {"--input x.npy --text 'a b'", "--text and --input and --weights"},
-           {"--text 'a b' --layer a", "--layer has no meaning with --text"}}) {
-    refuses("inspect " + options, words, 2, kNoDevice);
-  }
+  expect_refused(
+      "inspect ",
+      {{"--input x.npy", "--weights is missing"},
+       {"--weights model.safetensors", "--input is missing"},
+       {"--input x.npy --weights model.safetensors --layer a", "needs --heads"},
+       {"--input x.npy" + a + "5", "has 12 rows of queries and 12 of keys, which are no such heads"},
+       {"--input x.npy --weights model.safetensors --heads 3",
+        "has neither in_proj_weight nor q_proj_weight and k_proj_weight there; it has a.in_proj_weight"},
+       {"--input wide.npy" + a + "3", "is (12, 6) and wide.npy (7, 5); the widths differ"},
+       {"--input one.npy" + a + "3", "has 1 row; inspect takes from 2 to 512"},
+       {"--input deep.npy" + a + "3", "(2, 7, 6); --input takes (length, width)"},
+       {"--input x.npy --weights model.safetensors --layer b --heads 3",
+        "has 35 rows, which are no three matrices"},
+       {"--input x.npy --weights model.safetensors --layer c --heads 3", "has 23 elements; Q and K need 24"},
+       {"--input x.npy --weights model.safetensors --layer d --heads 3",
+        "bias_v is a key or value that nn.MultiheadAttention(add_bias_kv=True) learns"},
+       {"--input model.safetensors --weights model.safetensors --layer c --heads 3",
+        "has 2 labels for 7 rows"},
+       {"--input model.safetensors" + a + "3", "has no a.input"},
+       {"--input x.npy --weights torn.safetensors --heads 3", "torn.safetensors"},
+       {"--input x.npy --text 'a b'", "--text and --input and --weights"},
+       {"--text 'a b' --layer a", "--layer has no meaning with --text"}},
+      kNoDevice);
 }
 
 }  // namespace

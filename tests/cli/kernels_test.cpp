@@ -88,11 +88,11 @@ TEST_F(ToolKernels, ListsThePipelinesOfABackwardPass) {
   for (const json& kernel : kernels) {
     EXPECT_EQ(kernel["available"].get<bool>(), kernel["name"] != "matrix") << kernel;
   }
-  refuses("kernels '" + problem + "' --kernel decode", "there is no kernel decode of the backward pass");
-  refuses("kernels '" + problem + "' --kernel tile --tile threads=64",
-          "block sizes of its own for each device");
-  refuses("kernels '" + problem + "' --kv-splits 2", "chunks of the keys of its own");
-  refuses("kernels '" + problem + "' --arithmetic f16", "the backward pass has float32 arithmetic alone");
+  expect_refused("kernels '" + problem + "' ",
+                 {{"--kernel decode", "there is no kernel decode of the backward pass"},
+                  {"--kernel tile --tile threads=64", "block sizes of its own for each device"},
+                  {"--kv-splits 2", "chunks of the keys of its own"},
+                  {"--arithmetic f16", "the backward pass has float32 arithmetic alone"}});
   refuses("kernels '8x32 d32 cache=q8_0 backward'", "q8_0, which has no gradients", 3);
 }
 
@@ -105,26 +105,22 @@ TEST_F(ToolKernels, ListsThePipelinesOfAMatrixMultiplication) {
   EXPECT_TRUE(has(named(kernels, "matrix")["reason"].get<std::string>(), "b q8_0")) << kernels;
   EXPECT_TRUE(
       has(printed("kernels '" + problem + "'"), "rows 60, columns 50, inner 64, f16 x q8_0 to f16, bias"));
-  refuses("kernels '" + problem + "' --kernel decode",
-          "there is no kernel 'decode' for matrix multiplication");
   const std::string pipelines = printed("kernels 'matmul 3x50x640' --kernel lane --kv-splits 3");
   EXPECT_TRUE(has(pipelines, "combine")) << pipelines;
-  refuses("kernels '" + problem + "' --arithmetic f16",
-          "a matrix multiplication has float32 arithmetic alone");
-  const std::string sizes = " --kernel tile --tile ";
-  EXPECT_TRUE(has(printed("kernels '" + problem + "'" + sizes + "threads=64,rows=2,columns=4,inner=16"),
-                  "16 rows x 32 columns a block"));
-  refuses("kernels '" + problem + "'" + sizes + "threads=64,keys=2", "there is no block size 'keys'");
-  refuses("kernels '" + problem + "'" + sizes + "threads=5,rows=2,columns=4,inner=16", "threads 5", 3);
-  for (const char* const kernel : {"lane", "tile"}) {
-    refuses("kernels '" + problem + "' --kernel " + kernel +
-                " --tile threads=64,subgroups=4,rows=2,columns=4,inner=16",
-            "has no block size subgroups (4 were given) but threads", 3);
-  }
-  refuses(
-      "kernels '" + problem + "' --kernel matrix --tile threads=64,subgroups=4,rows=16,columns=16,inner=16",
-      "has no block size threads (64 were given) but subgroups", 3);
-  refuses("kernels '" + problem + "' --kernel lane --kv-splits 65", "is cut into at most 64 parts", 3);
+  const std::string command = "kernels '" + problem + "' ", tile = "--kernel tile --tile ";
+  EXPECT_TRUE(
+      has(printed(command + tile + "threads=64,rows=2,columns=4,inner=16"), "16 rows x 32 columns a block"));
+  const std::string no_subgroups = "has no block size subgroups (4 were given) but threads";
+  expect_refused(command,
+                 {{"--kernel decode", "there is no kernel 'decode' for matrix multiplication"},
+                  {"--arithmetic f16", "a matrix multiplication has float32 arithmetic alone"},
+                  {tile + "threads=64,keys=2", "there is no block size 'keys'"},
+                  {tile + "threads=5,rows=2,columns=4,inner=16", "threads 5", 3},
+                  {tile + "threads=64,subgroups=4,rows=2,columns=4,inner=16", no_subgroups, 3},
+                  {"--kernel lane --tile threads=64,subgroups=4,rows=2,columns=4,inner=16", no_subgroups, 3},
+                  {"--kernel matrix --tile threads=64,subgroups=4,rows=16,columns=16,inner=16",
+                   "has no block size threads (64 were given) but subgroups", 3},
+                  {"--kernel lane --kv-splits 65", "is cut into at most 64 parts", 3}});
 }
 
 TEST_F(ToolKernels, DevicesTellTheTypesThatKernelsTake) {

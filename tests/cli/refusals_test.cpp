@@ -12,15 +12,10 @@ namespace {
 
 using Integers = std::vector<std::int32_t>;
 
-struct Refusal {
-  std::string options;
-  std::string words;
-};
-
 class ToolRefusals : public RunFolder {
  protected:
   void expect_refused(const std::string& command, const std::vector<Refusal>& refusals) const {
-    for (const auto& [options, words] : refusals) refuses(command + options, words, 2, kNoDevice);
+    Tool::expect_refused(command, refusals, kNoDevice);
   }
 };
 

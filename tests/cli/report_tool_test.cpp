@@ -28,11 +28,11 @@ TEST_F(ToolReport, WritesAPageAndItsNumbers) {
 using ToolReportRefusals = Tool;
 
 TEST_F(ToolReportRefusals, AreSentences) {
-  refuses("report --minutes 0", "--minutes 0");
-  refuses("report --minutes nan", "--minutes");
-  refuses("report --minutes 2000", "at most 1440");
   write_file(folder_ / "file", "");
-  refuses("report --output file/folder", "file/folder");
+  expect_refused("report ", {{"--minutes 0", "--minutes 0"},
+                             {"--minutes nan", "--minutes"},
+                             {"--minutes 2000", "at most 1440"},
+                             {"--output file/folder", "file/folder"}});
   refuses("report --output here", "no device was found", 3, kNoDevice);
 }
 

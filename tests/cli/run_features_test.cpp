@@ -19,11 +19,6 @@ using Values = std::vector<float>;
 /// Queries (2, 4, 9, 16), keys (2, 2, 13, 16), values (2, 2, 13, 8).
 class ToolFeatures : public ToolRun {
  protected:
-  static void expect_near(const Values& a, const Values& b, float error = 1e-5F) {
-    ASSERT_EQ(a.size(), b.size());
-    ASSERT_FALSE(a.empty());
-    for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], error) << i;
-  }
   /// That the mask in mask.npy gives what the options give.
   void expect_masked(const std::string& options) const {
     expect_near(output_of("--mask mask.npy"), output_of(options));
@@ -62,17 +57,6 @@ TEST_F(ToolFeatures, ShortMasksHideTheRest) {
   write("mask", {9, 10}, Values(90, 0.0F));
   claim_fortran_order("mask");
   expect_masked(lengths);
-}
-
-TEST_F(ToolFeatures, LengthsOfEveryInteger) {
-  const auto with_lengths = [&] { return output_of("--kv-lengths lengths.npy"); };
-  write_list<std::int32_t>("lengths", {10, 0});
-  const Values expected = with_lengths();
-  for (std::size_t n = expected.size() / 2; n < expected.size(); ++n) EXPECT_EQ(expected[n], 0);
-  write_list<std::uint32_t>("lengths", {10, 0});
-  EXPECT_EQ(with_lengths(), expected);
-  write_list<std::int64_t>("lengths", {10, 0});
-  EXPECT_EQ(with_lengths(), expected);
 }
 
 TEST_F(ToolFeatures, FloatMasksAreAddedInEveryType) {

@@ -83,26 +83,24 @@ TEST_F(ToolGradients, OfMasks) {
 }
 
 TEST_F(ToolGradients, AreRefusedWithoutWhatTheyNeed) {
-  refuses(attend("--grad-query dq.npy"),
-          "--grad-query is made of the gradient of the output; give --grad-output");
-  refuses(attend("--grad-output grad.npy"), "say which to write: --grad-query");
-  refuses(attend("--grad-output grad.npy --grad-sink ds.npy"),
-          "--grad-sink is the gradient of --sink; give both");
-  refuses(attend("--grad-output grad.npy --grad-alibi-slopes da.npy"), "give both");
-  refuses(attend("--grad-output grad.npy --grad-mask dm.npy"),
-          "--grad-mask is the gradient of --mask; give both");
   write_noise("short", {9, 5});
-  refuses(attend("--grad-output grad.npy --grad-mask dm.npy --mask short.npy"),
-          "has fewer keys than the 13 that there are");
   write_bools("allowed", {9, 13}, std::vector<std::uint8_t>(117, 1));
-  refuses(attend("--grad-output grad.npy --grad-mask dm.npy --mask allowed.npy"), "(9, 13) is boolean");
-  EXPECT_FALSE(std::filesystem::exists(file("dm")));
-  refuses(attend("--grad-output grad.npy --grad-query grad.npy"), "would overwrite");
   write_noise("wrong", {2, 4, 9, 9});
-  refuses(attend("--grad-output wrong.npy --grad-query dq.npy"),
-          "(2, 4, 9, 9) has to have the shape of the output, (2, 4, 9, 8)");
-  refuses(attend(kAll + std::string("--kv-type e4m3")), "the type of key is e4m3, which has no gradients", 3);
-  EXPECT_FALSE(std::filesystem::exists(file("dq")));
+  const std::string output = "--grad-output grad.npy ", mask = output + "--grad-mask dm.npy ";
+  expect_refused(
+      attend(""),
+      {{"--grad-query dq.npy", "--grad-query is made of the gradient of the output; give --grad-output"},
+       {output, "say which to write: --grad-query"},
+       {output + "--grad-sink ds.npy", "--grad-sink is the gradient of --sink; give both"},
+       {output + "--grad-alibi-slopes da.npy", "give both"},
+       {mask, "--grad-mask is the gradient of --mask; give both"},
+       {mask + "--mask short.npy", "has fewer keys than the 13 that there are"},
+       {mask + "--mask allowed.npy", "(9, 13) is boolean"},
+       {output + "--grad-query grad.npy", "would overwrite"},
+       {"--grad-output wrong.npy --grad-query dq.npy",
+        "(2, 4, 9, 9) has to have the shape of the output, (2, 4, 9, 8)"},
+       {kAll + std::string("--kv-type e4m3"), "the type of key is e4m3, which has no gradients", 3}});
+  for (const char* const gradient : {"dm", "dq"}) EXPECT_FALSE(std::filesystem::exists(file(gradient)));
 }
 
 }  // namespace

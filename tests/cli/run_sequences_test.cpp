@@ -55,13 +55,6 @@ class ToolSequences : public ToolRun {
     write_list("ends_q", query_ends_);
     write_list("ends_k", std::vector<std::int64_t>(key_ends_.begin(), key_ends_.end()));
   }
-  static void expect_near(const Values& a, const Values& b) {
-    ASSERT_EQ(a.size(), b.size());
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      if (a[i] == b[i]) continue;  // infinities too
-      ASSERT_NEAR(a[i], b[i], 1e-5F) << i;
-    }
-  }
   /// The packed outputs against those of one sequence alone, whose keys are in their files, of all queries.
   void expect_sequence(std::size_t b, const Order& order, const Values& queries, std::int64_t keys) const {
     const std::int64_t first = query_ends_[b], end = query_ends_[b + 1];

@@ -47,4 +47,9 @@ void Tool::refuses(const std::string& command, const std::string& part, int exit
   EXPECT_TRUE(has(result.err, part));
 }
 
+void Tool::expect_refused(const std::string& command, const std::vector<Refusal>& refusals,
+                          const std::string& before) const {
+  for (const auto& [options, words, code] : refusals) refuses(command + options, words, code, before);
+}
+
 }  // namespace vkattn::tests

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "support/temp_folder.hpp"
 
@@ -39,6 +40,13 @@ constexpr const char* kNoDevice = "VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES
 /// are written.
 constexpr const char* kUnrolledLoops = "VKATTN_TEST_UNROLLED_LOOPS=1";
 
+/// Options behind a command, and what is said against them.
+struct Refusal {
+  std::string options;
+  std::string words;
+  int exit_code = 2;
+};
+
 /// Commands in a folder of their own.
 class Tool : public testing::Test {
  protected:
@@ -52,6 +60,10 @@ class Tool : public testing::Test {
   /// `part`.
   void refuses(const std::string& command, const std::string& part, int exit_code = 2,
                const std::string& before = "") const;
+
+  /// The same of each of these.
+  void expect_refused(const std::string& command, const std::vector<Refusal>& refusals,
+                      const std::string& before = "") const;
 
   TempFolder folder_;
 };

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -67,12 +68,24 @@ class RunFolder : public Tool {
   }
 };
 
-/// Of 4 query heads over 2 of keys, where there is a device.
-class ToolRun : public RunFolder {
+/// The same where there is a device.
+class RunOnDevice : public RunFolder {
  protected:
   void SetUp() override {
     if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
-    write_inputs({2, 4, 9, 16}, {2, 2, 13, 16}, {2, 2, 13, 8});
+  }
+  /// What `vkattn inspect` tells.
+  [[nodiscard]] nlohmann::json inspected(const std::string& options) const {
+    return nlohmann::json::parse(printed("inspect " + options + " --json"));
+  }
+};
+
+/// Of 4 query heads over 2 of keys.
+class ToolRun : public RunOnDevice {
+ protected:
+  void SetUp() override {
+    RunOnDevice::SetUp();
+    if (!IsSkipped()) write_inputs({2, 4, 9, 16}, {2, 2, 13, 16}, {2, 2, 13, 8});
   }
 };
 

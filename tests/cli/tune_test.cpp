@@ -29,12 +29,13 @@ TEST_F(ToolTune, ForeignFilesAreNotTouched) {
 }
 
 TEST_F(ToolTune, WrongArgumentsAreRefused) {
-  refuses("tune", "tune needs a problem");
-  refuses("tune 'h2 40x64 d16' --max-seconds 0", "--max-seconds");
-  refuses("tune 'h2 40x64 d16' '40x64 d16 backward'", "'40x64 d16 backward' is no forward pass of attention");
-  refuses("tune --suite projections", "'matmul 512' is no forward pass of attention");
-  refuses("tune 'matmul 8x8x8'", "vkattn bench --tile");
-  refuses("tune 'h2 40x64 d16' --output no/folder/t.json", "t.json");
+  expect_refused("tune ", {{"", "tune needs a problem"},
+                           {"'h2 40x64 d16' --max-seconds 0", "--max-seconds"},
+                           {"'h2 40x64 d16' '40x64 d16 backward'",
+                            "'40x64 d16 backward' is no forward pass of attention"},
+                           {"--suite projections", "'matmul 512' is no forward pass of attention"},
+                           {"'matmul 8x8x8'", "vkattn bench --tile"},
+                           {"'h2 40x64 d16' --output no/folder/t.json", "t.json"}});
 }
 
 TEST_F(ToolTune, ForeignTuningFilesAreSaidToBeIgnored) {
