@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include "common/message.hpp"
 #include "support/problem_text.hpp"
@@ -21,6 +23,13 @@ constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 
 AttentionDesc valid_desc() {
   return desc_of("b2 hq6 hkv3 5x70 d64 dv32");
+}
+
+/// A change of one member.
+template <class Member>
+std::function<void(AttentionDesc&)> with(Member AttentionDesc::*member,
+                                         const std::type_identity_t<Member>& value) {
+  return [=](AttentionDesc& desc) { desc.*member = value; };
 }
 
 std::string text_of(const TensorExtents& e) {
@@ -153,9 +162,7 @@ TEST(Validate, TakesWhatIsValid) {
       // Strides that are not used.
       [](auto& d) { d.batch = 1, d.output.strides->batch = 0; },
       [](auto& d) { d.batch = 1, d.output.strides->batch = kMaxInt64; },
-      [](auto& d) {
-        d.lse_strides = Strides{0, 0, -1, -1};
-      },
+      with(&AttentionDesc::lse_strides, Strides{0, 0, -1, -1}),
       [](auto& d) { d.has_lse = true, d.lse_strides->dim = -9; },
   };
   for (const auto& change : changes) {
@@ -244,31 +251,15 @@ TEST(Validate, RefusesTensorsByName) {
        {"lse head 4", [](auto& d) { d.has_lse = true, d.lse_strides->head = 4; }},
        {"lse row -1", [](auto& d) { d.has_lse = true, d.lse_strides->row = -1; }},
        {"weights row 69", [](auto& d) { d.weights = WeightsStage::kScores, d.weights_strides->row = 69; }},
-       {"mask row -70",
-        [](auto& d) {
-          d.mask = {MaskType::kFloat16, Strides{0, 0, -70, 1}};
-        }},
-       {"mask 70 32",
-        [](auto& d) {
-          d.mask = {MaskType::kBits, Strides{0, 0, 70, 1}};
-        }},
-       {"mask 2 last 1",
-        [](auto& d) {
-          d.mask = {MaskType::kBits, Strides{0, 0, 96, 2}};
-        }},
+       {"mask row -70", with(&AttentionDesc::mask, {MaskType::kFloat16, Strides{0, 0, -70, 1}})},
+       {"mask 70 32", with(&AttentionDesc::mask, {MaskType::kBits, Strides{0, 0, 70, 1}})},
+       {"mask 2 last 1", with(&AttentionDesc::mask, {MaskType::kBits, Strides{0, 0, 96, 2}})},
        {"query q8_0", [](auto& d) { d.query.type = DataType::kQ8_0; }},
        {"output e4m3", [](auto& d) { d.output.type = DataType::kFloat8E4m3; }},
-       {"value q8_0 row 40",
-        [](auto& d) {
-          d.value = {DataType::kQ8_0, Strides{6720, 2240, 40, 1}};
-        }},
-       {"key q8_0 stride 1",
-        [](auto& d) {
-          d.key = {DataType::kQ8_0, Strides{13440, 4480, 64, 2}};
-        }},
-       {"key alignment_bytes 1", [](auto& d) {
-          d.key = {DataType::kQ8_0, d.key.strides, 1};
-        }}});
+       {"value q8_0 row 40", with(&AttentionDesc::value, {DataType::kQ8_0, Strides{6720, 2240, 40, 1}})},
+       {"key q8_0 stride 1", with(&AttentionDesc::key, {DataType::kQ8_0, Strides{13440, 4480, 64, 2}})},
+       {"key alignment_bytes 1",
+        with(&AttentionDesc::key, {DataType::kQ8_0, desc_of("5x70 d64").key.strides, 1})}});
   expect_refused_by_name<AttentionDesc>(
       desc_of("b2 hq6 hkv3 5x70 d48"),
       {{"key q4_0 blocks 32 48", [](auto& d) { d.key.type = DataType::kQ4_0; }}});
@@ -295,13 +286,8 @@ TEST(Validate, RefusesLengthsAndCachesByName) {
       {{"total_kv_length not set", [](auto& d) { d.total_kv_length = kUnset; }},
        {"total_query_length -1", [](auto& d) { d.total_query_length = -1; }},
        {"total_kv_length 2147483648", [](auto& d) { d.total_kv_length = 2 * kTwo30; }},
-       {"kv_lengths kPacked kRing kPerEntry",
-        [](auto& d) {
-          d.cache = {KeyMapping::kRing, 8};
-        }},
-       {"kv_lengths kPacked kPaged", [](auto& d) {
-          d.cache = {KeyMapping::kPaged, 0, 8, 20, 9};
-        }}});
+       {"kv_lengths kPacked kRing kPerEntry", with(&AttentionDesc::cache, {KeyMapping::kRing, 8})},
+       {"kv_lengths kPacked kPaged", with(&AttentionDesc::cache, {KeyMapping::kPaged, 0, 8, 20, 9})}});
   expect_refused_by_name<AttentionDesc>(
       desc_of("b2 hq6 hkv3 5x70 d64 page=8 sequences=queries query_lengths=5,3"),
       {{"total_query_length -1", [](auto& d) { d.total_query_length = -1; }},

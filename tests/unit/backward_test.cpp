@@ -21,13 +21,13 @@
 #include "support/text.hpp"
 #include "unit/central_difference.hpp"
 #include "unit/made_up_device.hpp"
+#include "unit/results.hpp"
 
 namespace vkattn::tests {
 namespace {
 
 std::string refusal(const BackwardDesc& desc) {
-  const Result<void> status = validate(desc);
-  return status.ok() ? std::string() : status.error().message;
+  return words_against(validate(desc));
 }
 
 BackwardDesc backward_of(std::string_view text) {
@@ -84,10 +84,9 @@ TEST(BackwardLayouts, ChunksKeepWithinALoopLimit) {
        {"h2 1000x1000 d128 dropout=0.1", "h8 128x2048 d64 dropout=0.1", "h4 256x2048 d192"}) {
     SCOPED_TRACE(problem);
     const BackwardDesc desc = backward_of(problem).resolved();
-    const auto kernel = detail::select_backward_kernel(desc, cpu, "lane");
-    ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+    const auto kernel = value_of(detail::select_backward_kernel(desc, cpu, "lane"));
     const auto iterations = [&](const Capabilities& device, const BackwardOptions& options) {
-      const auto layout = detail::lay_out_backward(desc, device, kernel->kernel, options);
+      const auto layout = detail::lay_out_backward(desc, device, kernel.kernel, options);
       return layout.ok() ? detail::iterations_over_chunk(desc.attention, layout->chunk_keys) : -1;
     };
     EXPECT_GE(iterations(cpu, {}), 65535);
@@ -300,29 +299,6 @@ TEST_P(GradientReference, IsTheCentralDifferenceOfNumbersOfHeads) {
   };
   if (desc.alibi == Alibi::kGiven) compare(&AttentionTensors::alibi_slopes, gradients.alibi_slopes);
   if (desc.has_sinks) compare(&AttentionTensors::sinks, gradients.sinks);
-}
-
-/// One query, two keys of one element: p = (a, 1 - a).
-TEST(GradientsByHand, OfTwoKeys) {
-  HostProblem host("1x2 d1 scale=1");
-  put<float>(host.query, std::vector<float>{1});
-  put<float>(host.key, std::vector<float>{1, 0});
-  put<float>(host.value, std::vector<float>{3, 5});
-  const std::vector<float> grad_output{1};
-  reference::BackwardInputs inputs;
-  inputs.forward = host.inputs();
-  inputs.grad_output = HostInput(grad_output);
-  const AttentionDesc desc = host.problem.desc.resolved();
-  inputs.grad_output_desc = desc.output;
-  inputs.grad_mask = *desc.mask.strides;
-  const reference::Gradients gradients = reference::compute_gradients(desc, inputs);
-  const double a = 1 / (1 + std::exp(-1));
-  EXPECT_NEAR(gradients.value.values[0], a, 1e-12);
-  EXPECT_NEAR(gradients.value.values[1], 1 - a, 1e-12);
-  // dO/ds_0 = a (1 - a) (v_0 - v_1), and as much less for s_1.
-  EXPECT_NEAR(gradients.query.values[0], -2 * a * (1 - a), 1e-12);
-  EXPECT_NEAR(gradients.key.values[0], -2 * a * (1 - a), 1e-12);
-  EXPECT_NEAR(gradients.key.values[1], 2 * a * (1 - a), 1e-12);
 }
 
 }  // namespace

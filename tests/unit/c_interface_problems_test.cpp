@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "c/convert.hpp"
@@ -46,6 +47,14 @@ TEST(CInterface, DefaultsAreThoseOfCpp) {
   EXPECT_EQ(c::record_options(nullptr)->dispatch_count, RecordOptions{}.dispatch_count);
 }
 
+/// A field of a structure of the C interface, and what it is in C++.
+template <class Given, class Expected>
+void set(Given& given, const std::type_identity_t<Given>& value, Expected& expected,
+         const std::type_identity_t<Expected>& as_cpp) {
+  given = value;
+  expected = as_cpp;
+}
+
 // Each field is set to something else than its default, so that a conversion that forgets one shows.
 TEST(CInterface, EveryFieldOfAProblemArrives) {
   const vkattn_strides strides{1, 2, 3, 4};
@@ -59,50 +68,34 @@ TEST(CInterface, EveryFieldOfAProblemArrives) {
   given.kv_length = expected.kv_length = 9;
   given.head_dim = expected.head_dim = 16;
   given.value_dim = expected.value_dim = 24;
-  given.layout = VKATTN_LAYOUT_BSHD;
-  expected.layout = Layout::kBshd;
-  given.query = {VKATTN_DATA_TYPE_FLOAT16, 2, &strides};
-  expected.query = {DataType::kFloat16, as_cpp, 2};
-  given.key = {VKATTN_DATA_TYPE_Q8_0, 4, nullptr};
-  expected.key = {DataType::kQ8_0, {}, 4};
-  given.value = {VKATTN_DATA_TYPE_Q4_0, 8, nullptr};
-  expected.value = {DataType::kQ4_0, {}, 8};
-  given.output = {VKATTN_DATA_TYPE_BFLOAT16, 16, &strides};
-  expected.output = {DataType::kBfloat16, as_cpp, 16};
-  given.scale = 0.5F;
-  expected.scale = 0.5F;
-  given.causal = 1;
-  expected.causal = true;
-  given.align = VKATTN_ALIGN_OFFSET;
-  expected.align = Align::kOffset;
+  set(given.layout, VKATTN_LAYOUT_BSHD, expected.layout, Layout::kBshd);
+  set(given.query, {VKATTN_DATA_TYPE_FLOAT16, 2, &strides}, expected.query, {DataType::kFloat16, as_cpp, 2});
+  set(given.key, {VKATTN_DATA_TYPE_Q8_0, 4, nullptr}, expected.key, {DataType::kQ8_0, {}, 4});
+  set(given.value, {VKATTN_DATA_TYPE_Q4_0, 8, nullptr}, expected.value, {DataType::kQ4_0, {}, 8});
+  set(given.output, {VKATTN_DATA_TYPE_BFLOAT16, 16, &strides}, expected.output,
+      {DataType::kBfloat16, as_cpp, 16});
+  set(given.scale, 0.5F, expected.scale, 0.5F);
+  set(given.causal, 1, expected.causal, true);
+  set(given.align, VKATTN_ALIGN_OFFSET, expected.align, Align::kOffset);
   given.offset = expected.offset = 5;
-  given.query_lengths = VKATTN_LENGTHS_PACKED;
-  expected.query_lengths = Lengths::kPacked;
-  given.kv_lengths = VKATTN_LENGTHS_PER_ENTRY;
-  expected.kv_lengths = Lengths::kPerEntry;
+  set(given.query_lengths, VKATTN_LENGTHS_PACKED, expected.query_lengths, Lengths::kPacked);
+  set(given.kv_lengths, VKATTN_LENGTHS_PER_ENTRY, expected.kv_lengths, Lengths::kPerEntry);
   given.total_query_length = expected.total_query_length = 11;
   given.total_kv_length = expected.total_kv_length = 13;
-  given.cache = {VKATTN_KEY_MAPPING_PAGED, 1, 2, 3, 4};
-  expected.cache = {KeyMapping::kPaged, 1, 2, 3, 4};
+  set(given.cache, {VKATTN_KEY_MAPPING_PAGED, 1, 2, 3, 4}, expected.cache, {KeyMapping::kPaged, 1, 2, 3, 4});
   given.softcap = expected.softcap = 3;
   given.mask = VKATTN_MASK_TYPE_BITS;
   given.mask_strides = &strides;
   expected.mask = {MaskType::kBits, as_cpp};
   given.window_left = expected.window.left = 17;
   given.window_right = expected.window.right = 19;
-  given.alibi = VKATTN_ALIBI_SLOPES_GIVEN;
-  expected.alibi = Alibi::kGiven;
-  given.has_sinks = 1;
-  expected.has_sinks = true;
+  set(given.alibi, VKATTN_ALIBI_SLOPES_GIVEN, expected.alibi, Alibi::kGiven);
+  set(given.has_sinks, 1, expected.has_sinks, true);
   given.dropout = expected.dropout = 0.25F;
-  given.has_lse = 1;
-  expected.has_lse = true;
-  given.lse_strides = &strides;
-  expected.lse_strides = as_cpp;
-  given.weights = VKATTN_WEIGHTS_STAGE_MASKED;
-  expected.weights = WeightsStage::kMasked;
-  given.weights_strides = &strides;
-  expected.weights_strides = as_cpp;
+  set(given.has_lse, 1, expected.has_lse, true);
+  set(given.lse_strides, &strides, expected.lse_strides, as_cpp);
+  set(given.weights, VKATTN_WEIGHTS_STAGE_MASKED, expected.weights, WeightsStage::kMasked);
+  set(given.weights_strides, &strides, expected.weights_strides, as_cpp);
   EXPECT_TRUE(c::attention_desc(&given).value() == expected);
 }
 
@@ -128,8 +121,7 @@ TEST(CInterface, EveryFieldOfAnAppendArrives) {
   given.new_length = expected.new_length = 7;
   given.head_dim = expected.head_dim = 16;
   given.value_dim = expected.value_dim = 24;
-  given.layout = VKATTN_LAYOUT_PACKED_QKV;
-  expected.layout = Layout::kPackedQkv;
+  set(given.layout, VKATTN_LAYOUT_PACKED_QKV, expected.layout, Layout::kPackedQkv);
   const std::array<vkattn_tensor_desc vkattn_append_desc::*, 6> tensors{
       &vkattn_append_desc::query,        &vkattn_append_desc::key,       &vkattn_append_desc::value,
       &vkattn_append_desc::query_output, &vkattn_append_desc::cache_key, &vkattn_append_desc::cache_value};
@@ -140,17 +132,13 @@ TEST(CInterface, EveryFieldOfAnAppendArrives) {
     given.*tensors[i] = {i, 1U << i, nullptr};
     expected.*as_cpp[i] = {static_cast<DataType>(i), {}, 1U << i};
   }
-  given.cache = {VKATTN_KEY_MAPPING_RING, 5, 0, 0, 0};
-  expected.cache = {KeyMapping::kRing, 5};
+  set(given.cache, {VKATTN_KEY_MAPPING_RING, 5, 0, 0, 0}, expected.cache, {KeyMapping::kRing, 5});
   given.cache_length = expected.cache_length = 29;
-  given.has_positions = 1;
-  expected.has_positions = true;
+  set(given.has_positions, 1, expected.has_positions, true);
   given.position = expected.position = 31;
-  given.new_lengths = VKATTN_LENGTHS_PER_ENTRY;
-  expected.new_lengths = Lengths::kPerEntry;
+  set(given.new_lengths, VKATTN_LENGTHS_PER_ENTRY, expected.new_lengths, Lengths::kPerEntry);
   given.total_new_length = expected.total_new_length = 37;
-  given.writes_kv_lengths = 1;
-  expected.writes_kv_lengths = true;
+  set(given.writes_kv_lengths, 1, expected.writes_kv_lengths, true);
   expected.rotary = set_rotary(given, VKATTN_ROTARY_STYLE_HALF_SPLIT, RotaryStyle::kHalfSplit);
   EXPECT_TRUE(c::append_desc(&given).value() == expected);
 }
@@ -197,16 +185,13 @@ TEST(CInterface, EveryFieldOfAProductArrives) {
   given.rows = expected.rows = 3;
   given.columns = expected.columns = 4;
   given.inner = expected.inner = 5;
-  given.a = {VKATTN_DATA_TYPE_FLOAT16, 2, &strides};
-  expected.a = {DataType::kFloat16, MatrixStrides{5, 6, 7}, 2};
-  given.b = {VKATTN_DATA_TYPE_Q8_0, 4, nullptr};
-  expected.b = {DataType::kQ8_0, {}, 4};
-  given.output = {VKATTN_DATA_TYPE_BFLOAT16, 8, nullptr};
-  expected.output = {DataType::kBfloat16, {}, 8};
-  given.has_bias = given.accumulates = given.a_is_ones = 1;
-  expected.has_bias = expected.accumulates = expected.a_is_ones = true;
-  given.bias_type = VKATTN_DATA_TYPE_FLOAT16;
-  expected.bias_type = DataType::kFloat16;
+  set(given.a, {VKATTN_DATA_TYPE_FLOAT16, 2, &strides}, expected.a,
+      {DataType::kFloat16, MatrixStrides{5, 6, 7}, 2});
+  set(given.b, {VKATTN_DATA_TYPE_Q8_0, 4, nullptr}, expected.b, {DataType::kQ8_0, {}, 4});
+  set(given.output, {VKATTN_DATA_TYPE_BFLOAT16, 8, nullptr}, expected.output, {DataType::kBfloat16, {}, 8});
+  set(given.has_bias, given.accumulates = given.a_is_ones = 1, expected.has_bias,
+      expected.accumulates = expected.a_is_ones = true);
+  set(given.bias_type, VKATTN_DATA_TYPE_FLOAT16, expected.bias_type, DataType::kFloat16);
   EXPECT_TRUE(c::matmul_desc(&given).value() == expected);
   given.b.type = 77;
   EXPECT_EQ(c::matmul_desc(&given).error().message, "b.type is 77; the largest there is is 5");
@@ -224,20 +209,16 @@ TEST(CInterface, EveryFieldOfALayerArrives) {
   given.d_model = expected.d_model = 32;
   given.key_input_dim = expected.key_input_dim = 24;
   given.value_input_dim = expected.value_input_dim = 20;
-  given.inputs = VKATTN_LAYER_INPUTS_SEPARATE;
-  expected.inputs = LayerInputs::kSeparate;
-  given.packed_weights = given.has_input_bias = given.has_output_bias = 0;
-  expected.packed_weights = expected.has_input_bias = expected.has_output_bias = false;
-  given.type = VKATTN_DATA_TYPE_FLOAT16;
-  expected.type = DataType::kFloat16;
+  set(given.inputs, VKATTN_LAYER_INPUTS_SEPARATE, expected.inputs, LayerInputs::kSeparate);
+  set(given.packed_weights, given.has_input_bias = given.has_output_bias = 0, expected.packed_weights,
+      expected.has_input_bias = expected.has_output_bias = false);
+  set(given.type, VKATTN_DATA_TYPE_FLOAT16, expected.type, DataType::kFloat16);
   given.alignment_bytes = expected.alignment_bytes = 4;
-  given.parameter_type = &parameters;
-  expected.parameter_type = DataType::kBfloat16;
-  given.weight_type = &weights;
-  expected.weight_type = DataType::kQ4_0;
+  set(given.parameter_type, &parameters, expected.parameter_type, DataType::kBfloat16);
+  set(given.weight_type, &weights, expected.weight_type, DataType::kQ4_0);
   expected.rotary = set_rotary(given, VKATTN_ROTARY_STYLE_INTERLEAVED, RotaryStyle::kInterleaved);
-  given.has_cache = given.has_averaged_weights = given.adds_to_output = given.saves_for_gradients = 1;
-  expected.has_cache = expected.has_averaged_weights = expected.adds_to_output = true;
+  set(given.has_cache, given.has_averaged_weights = given.adds_to_output = given.saves_for_gradients = 1,
+      expected.has_cache, expected.has_averaged_weights = expected.adds_to_output = true);
   expected.saves_for_gradients = true;
   EXPECT_TRUE(c::multi_head_attention_desc(&given).value() == expected);
 

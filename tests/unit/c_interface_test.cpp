@@ -23,7 +23,9 @@
 #include "cache/append_tensors.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "merge/merge_program.hpp"
+#include "support/text.hpp"
 #include "unit/initial.hpp"
+#include "unit/results.hpp"
 
 std::uint32_t vkattn_test_cpp17();
 extern "C" int vkattn_test_abi(char* text, size_t capacity);
@@ -31,7 +33,9 @@ extern "C" int vkattn_test_abi(char* text, size_t capacity);
 namespace vkattn {
 namespace {
 
+using tests::has;
 using tests::initial;
+using tests::words_against;
 
 std::string file_text(const char* path) {
   std::ifstream file(path);
@@ -156,13 +160,11 @@ TEST(CInterface, SizesThatCannotBeAreRefused) {
   EXPECT_FALSE(c::record_options(&options)->wait_for_earlier);
   for (const std::uint32_t size : {0U, 8U, std::uint32_t{sizeof(options) + 8}, ~0U}) {
     options.struct_size = size;
-    const auto refused = c::record_options(&options);
-    ASSERT_FALSE(refused.ok()) << size;
-    EXPECT_NE(refused.error().message.find("struct_size is " + std::to_string(size)), std::string::npos);
+    EXPECT_TRUE(has(words_against(c::record_options(&options)), "struct_size is " + std::to_string(size)));
   }
   options = initial(vkattn_record_options_init);
   options.next = &options;
-  EXPECT_NE(c::record_options(&options).error().message.find("next must be null"), std::string::npos);
+  EXPECT_TRUE(has(words_against(c::record_options(&options)), "next must be null"));
 }
 
 // What lies between members has any value.
@@ -258,7 +260,7 @@ TEST(CInterface, InitFunctionsKnowTheSizeOfTheCallers) {
   std::memset(static_cast<void*>(&all), 0xa5, sizeof(all));
   vkattn_plan_options_init_sized(&all.options, sizeof(all));
   EXPECT_EQ(all.more, 0U);
-  EXPECT_NE(c::plan_options(&all.options).error().message.find("older than the header"), std::string::npos);
+  EXPECT_TRUE(has(words_against(c::plan_options(&all.options)), "older than the header"));
 }
 
 struct KindOfPlan {
@@ -316,7 +318,7 @@ TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
       if (done) continue;
       EXPECT_EQ(done.error().code, ErrorCode::kInvalidArgument);
       const std::string words = std::string("vkattn_plan_options::") + row.name + " is set";
-      EXPECT_NE(done.error().message.find(words), std::string::npos) << done.error().message;
+      EXPECT_TRUE(has(done.error().message, words));
     }
   }
   vkattn_tile_sizes wrong = tile;
@@ -333,8 +335,6 @@ TEST(CInterface, MistakesAreSentences) {
   EXPECT_EQ(vkattn_device_create(nullptr, &device, &error), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(error.message, "vkattn_device_desc is null");
   auto desc = initial(vkattn_device_desc_init);
-  EXPECT_EQ(vkattn_device_create(&desc, &device, &error), VKATTN_ERROR_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(error.message).find("vkattn_device_desc::instance"), std::string::npos);
   EXPECT_EQ(vkattn_device_create(&desc, &device, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(device, nullptr);
   desc.log_least = 77;

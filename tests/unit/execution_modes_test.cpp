@@ -11,6 +11,7 @@
 
 #include "common/message.hpp"
 #include "support/temp_folder.hpp"
+#include "unit/results.hpp"
 #include "vkattn_core_shaders.hpp"
 #include "vulkan/shared_accesses.hpp"
 
@@ -121,10 +122,9 @@ TEST(ExecutionModesTest, ShadersOfTheBuildStayValid) {
     if (!validator.knows(modes)) continue;
     for (const ShaderBinary& shader : shader_binaries()) {
       if (!shader.is_built()) continue;
-      const auto words = shader.code().words();
-      ASSERT_TRUE(words) << shader.name;
-      Words after = declared(*words, modes);
-      if (after == *words) continue;
+      const auto words = tests::value_of(shader.code().words(), shader.name);
+      Words after = declared(words, modes);
+      if (after == words) continue;
       ++changed;
       leave_shared_memory_to_barriers(after);
       EXPECT_TRUE(validator.accepts(after)) << shader.name;

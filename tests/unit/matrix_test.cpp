@@ -16,6 +16,7 @@
 #include "kernels/vendors.hpp"
 #include "made_up_device.hpp"
 #include "shared/attention_constants.h"
+#include "unit/results.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -390,9 +391,8 @@ TEST(Matrix2, StagesWhatTheOtherFormDoesNotTake) {
   EXPECT_EQ(kMatrix2.configured("128x128 d576 dv512 f16", cpu).key_step, 8U);
   EXPECT_EQ(kMatrix2.configured("128x128 d64 f16", cpu).key_step, 16U);
   const Capabilities tiny = changed(cpu, [](auto& c) { c.max_shared_memory_bytes = 16384; });
-  const auto too_wide = kMatrix2(desc_of("128x128 d576 dv512 f16"), tiny);
-  ASSERT_FALSE(too_wide.ok());
-  EXPECT_TRUE(has(too_wide.error().message, "maxComputeSharedMemorySize is 16384"));
+  EXPECT_TRUE(
+      has(words_against(kMatrix2("128x128 d576 dv512 f16", tiny)), "maxComputeSharedMemorySize is 16384"));
 }
 
 TEST(Matrix2, MatricesAreMultiplesOfTheGranularities) {
@@ -430,9 +430,8 @@ TEST(Matrix2, NamesLayoutsThatTensorAddressingCannotExpress) {
   const auto expect_refused = [&](auto change, const char* name) {
     AttentionDesc desc = desc_of("h2 64x64 d64 f16");
     change(desc);
-    const auto config = kMatrix2(desc, unstaged);
-    ASSERT_FALSE(config.ok()) << name;
-    EXPECT_TRUE(has(config.error().message, std::string("tensor addressing needs heads of ") + name));
+    EXPECT_TRUE(has(words_against(kMatrix2(desc, unstaged)),
+                    std::string("tensor addressing needs heads of ") + name));
     EXPECT_TRUE(kMatrix2(desc, device).ok()) << "staged";
     EXPECT_TRUE(kMatrix2(desc, cpu_with_subgroup_scope()).ok());
   };

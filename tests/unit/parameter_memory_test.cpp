@@ -1,5 +1,6 @@
 // Pieces of parameter memory: aligned, apart from one another, used again, and given back.
 #include "vulkan/parameter_memory.hpp"
+#include "unit/results.hpp"
 
 #include <gtest/gtest.h>
 
@@ -76,13 +77,12 @@ TEST(ParameterMemory, PiecesAreAlignedAndApart) {
   std::vector<ParameterPiece> pieces;
   std::set<std::pair<VkBuffer, VkDeviceSize>> places;
   for (int i = 0; i < 400; ++i) {  // of 512 bytes each: more than three blocks
-    auto piece = memory->take(300);
-    ASSERT_TRUE(piece.ok());
-    EXPECT_EQ(piece->offset() % 256, 0U);
-    for (const VkDeviceSize half : {piece->offset(), piece->offset() + 256}) {
-      EXPECT_TRUE(places.emplace(piece->buffer(), half).second) << "twice";
+    auto piece = tests::value_of(memory->take(300));
+    EXPECT_EQ(piece.offset() % 256, 0U);
+    for (const VkDeviceSize half : {piece.offset(), piece.offset() + 256}) {
+      EXPECT_TRUE(places.emplace(piece.buffer(), half).second) << "twice";
     }
-    pieces.push_back(*std::move(piece));
+    pieces.push_back(std::move(piece));
   }
   EXPECT_EQ(FakeDevice::buffers, 4);
   EXPECT_EQ(FakeDevice::allocations, 4);

@@ -36,14 +36,12 @@ std::string types_of(std::string_view problem) {
 }
 
 TEST(ParseProblem, Sizes) {
-  const AttentionDesc desc = desc_of("\n kv5\thq6 f16 hkv3   q4 b2 d8 dv7 ");
-  EXPECT_EQ(desc.batch, 2);
-  EXPECT_EQ(desc.query_heads, 6);
-  EXPECT_EQ(desc.kv_heads, 3);
-  EXPECT_EQ(desc.query_length, 4);
-  EXPECT_EQ(desc.kv_length, 5);
-  EXPECT_EQ(desc.head_dim, 8);
-  EXPECT_EQ(desc.value_dim, 7);
+  AttentionDesc all{.batch = 2, .query_heads = 6, .kv_heads = 3, .query_length = 4, .kv_length = 5};
+  all.head_dim = 8;
+  all.value_dim = 7;
+  all.mask.strides = Strides{};
+  all.set_type(DataType::kFloat16);
+  EXPECT_EQ(desc_of("\n kv5\thq6 f16 hkv3   q4 b2 d8 dv7 "), all.resolved());
   EXPECT_EQ(desc_of("3x5 d7 h8"), desc_of("b1 hq8 hkv8 q3 kv5 d7 dv7"));
   EXPECT_EQ(desc_of("hq8 2x2 d4").kv_heads, 8);
   EXPECT_EQ(desc_of("hkv2 2x2 d4").query_heads, 2);
@@ -181,19 +179,17 @@ TEST(ParseProblem, MatrixMultiplications) {
       parsed("matmul b2 4x5x6 f16 b=bf16 output=f32 bias=f32 accumulates transposed=ab seed=3");
   EXPECT_EQ(problem.operation, bench::Operation::kMatmul);
   EXPECT_EQ(problem.seed, 3U);
-  const MatmulDesc& desc = problem.matmul;
-  EXPECT_EQ(desc.batch, 2);
-  EXPECT_EQ(desc.rows, 4);
-  EXPECT_EQ(desc.columns, 5);
-  EXPECT_EQ(desc.inner, 6);
-  EXPECT_EQ(desc.a.type, DataType::kFloat16);
-  EXPECT_EQ(desc.b.type, DataType::kBfloat16);
-  EXPECT_EQ(desc.output.type, DataType::kFloat32);
-  EXPECT_TRUE(desc.has_bias && desc.accumulates && !desc.a_is_ones);
-  EXPECT_EQ(desc.bias_type, DataType::kFloat32);
-  EXPECT_EQ(desc.a.strides, (MatrixStrides{24, 1, 4}));
-  EXPECT_EQ(desc.b.strides, (MatrixStrides{30, 1, 6}));
-  EXPECT_EQ(desc.output.strides, (MatrixStrides{20, 5, 1}));
+  MatmulDesc expected;
+  expected.batch = 2;
+  expected.rows = 4;
+  expected.columns = 5;
+  expected.inner = 6;
+  expected.a = {DataType::kFloat16, MatrixStrides{24, 1, 4}, 16};
+  expected.b = {DataType::kBfloat16, MatrixStrides{30, 1, 6}, 16};
+  expected.output = {DataType::kFloat32, MatrixStrides{20, 5, 1}, 16};
+  expected.has_bias = expected.accumulates = true;
+  expected.bias_type = DataType::kFloat32;
+  EXPECT_EQ(problem.matmul, expected);
   EXPECT_EQ(parsed("matmul 4x5x6").matmul.a.strides, (MatrixStrides{24, 6, 1}));
   EXPECT_TRUE(parsed("matmul 1x5x6 a=ones").matmul.a_is_ones);
   EXPECT_EQ(parsed("matmul 4x5x64 f16 b=q8_0 bias").matmul.bias_type, DataType::kFloat16);

@@ -122,16 +122,6 @@ TEST(Window, EqualsAMask) {
   }
 }
 
-TEST(Window, CausalityIsAWindowToTheRight) {
-  const HostProblem causal("b2 7x9 d4 kv_lengths=9,5 causal align=bottom-right");
-  const HostProblem window("b2 7x9 d4 kv_lengths=9,5 window=-1,0 align=bottom-right");
-  const HostProblem both("b2 7x9 d4 kv_lengths=9,5 causal window=-1,3 align=bottom-right");
-  for_each_row(causal, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
-    expect_equal(causal.row(b, h, i), window.row(b, h, i));
-    expect_equal(causal.row(b, h, i), both.row(b, h, i));
-  });
-}
-
 /// Each mask that repeats along dimensions equals the one that is written out.
 TEST(Mask, RepeatsAlongDimensionsOfStrideZero) {
   for (const char* dims : {"b", "h", "q", "k", "bk", "hq", "bhqk"}) {

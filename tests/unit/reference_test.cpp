@@ -85,6 +85,8 @@ TEST_P(ReferenceAgainstDefinition, EveryRow) {
       ASSERT_NEAR(got.lse, expected.lse, 1e-12 * (1 + got.score_magnitude));
     } else {
       ASSERT_EQ(got.lse, -kInfinity);
+      ASSERT_EQ(got.output, std::vector<double>(got.output.size(), 0.0));
+      ASSERT_EQ(got.value_magnitude, got.output) << "no tolerance either";
     }
   });
 }

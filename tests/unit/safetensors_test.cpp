@@ -12,6 +12,7 @@
 
 #include "support/temp_folder.hpp"
 #include "support/text.hpp"
+#include "unit/results.hpp"
 
 namespace vkattn {
 namespace {
@@ -83,18 +84,17 @@ std::vector<TensorToStore> golden_tensors() {
 const char* const kGolden = VKATTN_TEST_GOLDEN_DIR "/weights.safetensors";
 
 TEST(Safetensors, ReadsWhatTheFormatsOwnImplementationWrites) {
-  auto file = SafetensorsFile::open(kGolden);
-  ASSERT_TRUE(file.ok()) << file.error().message;
+  auto file = tests::value_of(SafetensorsFile::open(kGolden));
   const auto expected = golden_tensors();
-  EXPECT_EQ(file->tensors().size(), expected.size());
-  EXPECT_EQ(file->metadata(), (std::map<std::string, std::string>{{"format", "pt"}}));
+  EXPECT_EQ(file.tensors().size(), expected.size());
+  EXPECT_EQ(file.metadata(), (std::map<std::string, std::string>{{"format", "pt"}}));
   for (const TensorToStore& tensor : expected) {
-    const StoredTensor* const found = file->find(tensor.name);
+    const StoredTensor* const found = file.find(tensor.name);
     ASSERT_NE(found, nullptr) << tensor.name;
     EXPECT_EQ(found->type, tensor.type) << tensor.name;
     EXPECT_EQ(found->shape, tensor.shape) << tensor.name;
     std::vector<std::byte> bytes(tensor.bytes.size());
-    ASSERT_TRUE(file->read(*found, bytes).ok()) << tensor.name;
+    ASSERT_TRUE(file.read(*found, bytes).ok()) << tensor.name;
     EXPECT_TRUE(std::ranges::equal(bytes, tensor.bytes)) << tensor.name;
   }
 }
@@ -108,32 +108,29 @@ TEST(Safetensors, WritesTheBytesOfTheFormatsOwnImplementation) {
 }
 
 TEST(Safetensors, FloatsOfEachTypeAreReadExactly) {
-  auto file = SafetensorsFile::open(kGolden);
-  ASSERT_TRUE(file.ok());
+  auto file = tests::value_of(SafetensorsFile::open(kGolden));
   using Floats = std::vector<float>;
   for (const auto& [name, expected] : {std::pair{"layer.weight", Floats(kWeight.begin(), kWeight.end())},
                                        {"half", {1.5F, -65504, 0x1p-24F, 0}},
                                        {"brain", {1, -3.140625F}},
                                        {"empty", {}}}) {
-    const auto values = file->read_floats(name);
-    ASSERT_TRUE(values.ok()) << values.error().message;
-    ASSERT_EQ(values->size(), expected.size()) << name;
-    EXPECT_TRUE(std::ranges::equal(bytes_of(*values), bytes_of(expected))) << name;
+    const auto values = tests::value_of(file.read_floats(name));
+    ASSERT_EQ(values.size(), expected.size()) << name;
+    EXPECT_TRUE(std::ranges::equal(bytes_of(values), bytes_of(expected))) << name;
   }
   const std::array<std::int64_t, 2> shape = {2, 3};
-  EXPECT_TRUE(file->read_floats("layer.weight", shape).ok());
+  EXPECT_TRUE(file.read_floats("layer.weight", shape).ok());
 }
 
 TEST(Safetensors, WhatIsNotThereAsAskedForIsNamedWithBothShapes) {
-  auto file = SafetensorsFile::open(kGolden);
-  ASSERT_TRUE(file.ok());
+  auto file = tests::value_of(SafetensorsFile::open(kGolden));
   const std::array<std::int64_t, 1> six = {6};
-  EXPECT_TRUE(has(file->read_floats("layer.weight", six).error().message,
+  EXPECT_TRUE(has(file.read_floats("layer.weight", six).error().message,
                   "tensor 'layer.weight' has the shape (2, 3), not (6,)"));
-  EXPECT_TRUE(has(file->read_floats("weight").error().message, "has no tensor 'weight'"));
-  EXPECT_TRUE(has(file->read_floats("steps").error().message, "has the dtype I64"));
+  EXPECT_TRUE(has(file.read_floats("weight").error().message, "has no tensor 'weight'"));
+  EXPECT_TRUE(has(file.read_floats("steps").error().message, "has the dtype I64"));
   std::vector<std::byte> few(3);
-  EXPECT_TRUE(has(file->read(*file->find("half"), few).error().message, "8 bytes, and there is room for 3"));
+  EXPECT_TRUE(has(file.read(*file.find("half"), few).error().message, "8 bytes, and there is room for 3"));
 }
 
 TEST(Safetensors, FilesThatAreTornAreRefused) {
@@ -273,9 +270,8 @@ TEST(Safetensors, WhatCannotBeStoredIsRefusedAndTheOldFileStays) {
 TEST(Safetensors, AFileWithoutTensorsIsAFile) {
   const tests::TempFolder folder;
   ASSERT_TRUE(write_safetensors(folder / "w.safetensors", {}).ok());
-  const auto file = SafetensorsFile::open(folder / "w.safetensors");
-  ASSERT_TRUE(file.ok()) << file.error().message;
-  EXPECT_TRUE(file->tensors().empty());
+  const auto file = tests::value_of(SafetensorsFile::open(folder / "w.safetensors"));
+  EXPECT_TRUE(file.tensors().empty());
 }
 
 }  // namespace

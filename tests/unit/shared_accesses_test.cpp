@@ -8,6 +8,7 @@
 #include <map>
 #include <vector>
 
+#include "unit/results.hpp"
 #include "vkattn_core_shaders.hpp"
 
 namespace vkattn::detail {
@@ -15,6 +16,7 @@ namespace {
 
 using Words = std::vector<std::uint32_t>;
 
+constexpr std::uint32_t kMagic = 0x07230203;
 constexpr std::uint32_t kOpMemoryModel = 14;
 constexpr std::uint32_t kOpConstant = 43;
 constexpr std::uint32_t kOpControlBarrier = 224;
@@ -43,7 +45,7 @@ std::vector<Words> instructions(const Words& spirv) {
 
 // Types 1 (a pointer to shared memory) and 2 (to a buffer), a variable of each, and what follows.
 Words module(const std::vector<Words>& rest) {
-  Words words{0x07230203, 0x10300, 0, 99, 0};
+  Words words{kMagic, 0x10300, 0, 99, 0};
   const std::vector<Words> declarations{
       {op(32, 4), 1, 4, 9}, {op(32, 4), 2, 12, 9}, {op(59, 4), 1, 11, 4}, {op(59, 4), 2, 12, 12}};
   for (const auto* list : {&declarations, &rest}) {
@@ -90,20 +92,22 @@ TEST(SharedAccessesTest, WhatIsNoSpirvStaysAsItIs) {
   EXPECT_EQ(words, module({{op(62, 4), 11, 14, 0x20}, {0, 5, 6}}));
 }
 
+// Every shader of the build can be unpacked and is SPIR-V.
 // Where accesses do not, each barrier of the shader makes shared memory available and visible.
 TEST(SharedAccessesTest, BarriersOfTheBuildDoWhatAccessesDoNot) {
   std::size_t shaders = 0;
   for (const ShaderBinary& shader : shader_binaries()) {
     if (!shader.is_built()) continue;
-    auto words = shader.code().words();
-    ASSERT_TRUE(words) << shader.name;
-    const Words before = *words;
-    leave_shared_memory_to_barriers(*words);
-    if (*words == before) continue;
+    auto words = tests::value_of(shader.code().words(), shader.name);
+    ASSERT_GT(words.size(), 5U) << shader.name;
+    EXPECT_EQ(words.front(), kMagic) << shader.name;
+    const Words before = words;
+    leave_shared_memory_to_barriers(words);
+    if (words == before) continue;
     ++shaders;
     bool is_vulkan_model = false;
     std::map<std::uint32_t, std::uint32_t> constants;
-    for (const Words& instruction : instructions(*words)) {
+    for (const Words& instruction : instructions(words)) {
       const std::uint32_t code = instruction[0] & 0xffffU;
       if (code == kOpMemoryModel) is_vulkan_model = instruction[2] == kVulkanModel;
       if (code == kOpConstant && instruction.size() == 4) constants[instruction[2]] = instruction[3];

@@ -144,6 +144,8 @@ TEST_F(SharedPipelinesOfNumbers, AreOthersWhereAnythingDiffers) {
   const std::vector<std::uint32_t> first_word{9, 2, 3, 4, 5}, second_word{1, 9, 3, 4, 5},
       last_word{1, 2, 3, 4, 9}, swapped{3, 4, 1, 2, 5}, shorter{1, 2, 3, 4}, longer{1, 2, 3, 4, 5, 0};
   const std::vector<SpecializationValue> other_id{{1, 7}, {4, 8}}, other_value{{0, 7}, {4, 9}}, fewer{{0, 7}};
+  const auto more_buffers = layout({4, 16, false}), more_constants = layout({3, 20, false});
+  const auto pushed = layout({3, 16, true});
   const std::pair<const char*, std::function<void(PipelineDesc&)>> changes[] = {
       {"the first word", [&](PipelineDesc& desc) { desc.words = first_word; }},
       {"the second word", [&](PipelineDesc& desc) { desc.words = second_word; }},
@@ -154,18 +156,9 @@ TEST_F(SharedPipelinesOfNumbers, AreOthersWhereAnythingDiffers) {
       {"a constant's id", [&](PipelineDesc& desc) { desc.specialization = other_id; }},
       {"a constant's value", [&](PipelineDesc& desc) { desc.specialization = other_value; }},
       {"a constant less", [&](PipelineDesc& desc) { desc.specialization = fewer; }},
-      {"storage buffers",
-       [&](PipelineDesc& desc) {
-         desc.layout = layout({4, 16, false});
-       }},
-      {"push constants",
-       [&](PipelineDesc& desc) {
-         desc.layout = layout({3, 20, false});
-       }},
-      {"push descriptors",
-       [&](PipelineDesc& desc) {
-         desc.layout = layout({3, 16, true});
-       }},
+      {"storage buffers", [&](PipelineDesc& desc) { desc.layout = more_buffers; }},
+      {"push constants", [&](PipelineDesc& desc) { desc.layout = more_constants; }},
+      {"push descriptors", [&](PipelineDesc& desc) { desc.layout = pushed; }},
       {"a required subgroup size", [&](PipelineDesc& desc) { desc.required_subgroup_size = 32; }},
       {"another required subgroup size", [&](PipelineDesc& desc) { desc.required_subgroup_size = 16; }},
       {"statistics", [&](PipelineDesc& desc) { desc.capture_statistics = true; }},
