@@ -59,7 +59,7 @@ using OwnedSelfTest = Owned<vkattn_self_test, vkattn_self_test_destroy>;
 /// A device that was borrowed, and what scenarios do with plans of any kind.
 class InterfaceOnDevice : public Scenario {
  protected:
-  InterfaceOnDevice() { (void)create_device(device_.target()); }
+  InterfaceOnDevice() { create_device(device_.target()); }
 
   static vkattn_physical_device physical_device() {
     vkattn_physical_device physical = initial(vkattn_physical_device_init);
@@ -108,7 +108,7 @@ class InterfaceOnDevice : public Scenario {
            const Desc& desc, const vkattn_plan_options& options) {
     OwnedPlan plan;
     must_succeed(create(device_.get(), &desc, &options, plan.target(), &error_));
-    return bind_and_record(plan.get());
+    bind_and_record(plan.get());
   }
 
   void bind_and_record(vkattn_plan* plan) {
@@ -146,59 +146,49 @@ class Interface : public InterfaceOnDevice {
     });
     step("vkattn_device_create", [this] {
       OwnedDevice device;
-      return create_device(device.target());
+      create_device(device.target());
     });
-    step("attention", [this] { return attend(); });
-    step("append", [this] { return append(); });
-    step("merge", [this] { return merge(); });
-    step("pipeline cache", [this] { return keep_pipelines(); });
-    step("self-test", [this] { return test_itself(); });
-  }
-
- private:
-  void attend() {
-    vkattn_plan_options options = initial(vkattn_plan_options_init);
-    options.kernel = "tile";
-    options.kv_splits = 2;
-    return use(vkattn_plan_create_attention, attention(), options);
-  }
-
-  void append() {
-    vkattn_append_desc desc = initial(vkattn_append_desc_init);
-    desc.kv_heads = 2;
-    desc.new_length = 3;
-    desc.head_dim = 16;
-    desc.cache_length = 8;
-    return use(vkattn_plan_create_append, desc, initial(vkattn_plan_options_init));
-  }
-
-  void merge() {
-    vkattn_merge_desc desc = initial(vkattn_merge_desc_init);
-    desc.rows = 4;
-    desc.value_dim = 16;
-    return use(vkattn_plan_create_merge, desc, initial(vkattn_plan_options_init));
-  }
-
-  void keep_pipelines() {
-    OwnedCache cache;
-    std::array<char, 64> ignored{};
-    must_succeed(vkattn_pipeline_cache_create(device_.get(), nullptr, 0, ignored.data(), ignored.size(),
-                                              cache.target(), &error_));
-    std::array<std::byte, 256> blob{};
-    std::size_t bytes = blob.size();
-    must_succeed(vkattn_pipeline_cache_save(cache.get(), blob.data(), &bytes, &error_));
-  }
-
-  void test_itself() {
-    const vkattn_attention_desc desc = attention();
-    vkattn_plan_options options = initial(vkattn_plan_options_init);
-    options.kernel = "tile";
-    OwnedPlan plan;
-    must_succeed(vkattn_plan_create_attention(device_.get(), &desc, &options, plan.target(), &error_));
-    OwnedSelfTest test;
-    must_succeed(vkattn_self_test_create(device_.get(), plan.get(), VK_NULL_HANDLE, test.target(), &error_));
-    must_succeed(
-        vkattn_self_test_record(test.get(), made_up_commands(), made_up_buffer(1).buffer, 0, &error_));
+    step("attention", [this] {
+      vkattn_plan_options options = initial(vkattn_plan_options_init);
+      options.kernel = "tile";
+      options.kv_splits = 2;
+      use(vkattn_plan_create_attention, attention(), options);
+    });
+    step("append", [this] {
+      vkattn_append_desc desc = initial(vkattn_append_desc_init);
+      desc.kv_heads = 2;
+      desc.new_length = 3;
+      desc.head_dim = 16;
+      desc.cache_length = 8;
+      use(vkattn_plan_create_append, desc, initial(vkattn_plan_options_init));
+    });
+    step("merge", [this] {
+      vkattn_merge_desc desc = initial(vkattn_merge_desc_init);
+      desc.rows = 4;
+      desc.value_dim = 16;
+      use(vkattn_plan_create_merge, desc, initial(vkattn_plan_options_init));
+    });
+    step("pipeline cache", [this] {
+      OwnedCache cache;
+      std::array<char, 64> ignored{};
+      must_succeed(vkattn_pipeline_cache_create(device_.get(), nullptr, 0, ignored.data(), ignored.size(),
+                                                cache.target(), &error_));
+      std::array<std::byte, 256> blob{};
+      std::size_t bytes = blob.size();
+      must_succeed(vkattn_pipeline_cache_save(cache.get(), blob.data(), &bytes, &error_));
+    });
+    step("self-test", [this] {
+      const vkattn_attention_desc desc = attention();
+      vkattn_plan_options options = initial(vkattn_plan_options_init);
+      options.kernel = "tile";
+      OwnedPlan plan;
+      must_succeed(vkattn_plan_create_attention(device_.get(), &desc, &options, plan.target(), &error_));
+      OwnedSelfTest test;
+      must_succeed(
+          vkattn_self_test_create(device_.get(), plan.get(), VK_NULL_HANDLE, test.target(), &error_));
+      must_succeed(
+          vkattn_self_test_record(test.get(), made_up_commands(), made_up_buffer(1).buffer, 0, &error_));
+    });
   }
 };
 
@@ -206,58 +196,49 @@ class Interface : public InterfaceOnDevice {
 class InterfaceTraining : public InterfaceOnDevice {
  public:
   InterfaceTraining() {
-    step("gradients", [this] { return take_gradients(); });
-    step("product", [this] { return multiply(); });
-    step("layer", [this] { return run_layer(); });
-    step("gradients of a layer", [this] { return take_layer_gradients(); });
-    step("steps of a layer", [this] { return take_steps(); });
+    step("gradients", [this] {
+      vkattn_attention_desc forward = attention();
+      forward.has_lse = 1;
+      vkattn_backward_desc desc = initial(vkattn_backward_desc_init);
+      desc.attention = &forward;
+      use(vkattn_plan_create_backward, desc, initial(vkattn_plan_options_init));
+    });
+    step("product", [this] {
+      vkattn_matmul_desc desc = initial(vkattn_matmul_desc_init);
+      desc.rows = desc.columns = 4;
+      desc.inner = 300;
+      vkattn_plan_options options = initial(vkattn_plan_options_init);
+      options.inner_splits = 2;
+      use(vkattn_plan_create_matmul, desc, options);
+    });
+    step("layer", [this] {
+      vkattn_plan_options options = initial(vkattn_plan_options_init);
+      options.kernel = "tile";  // else another would take its place
+      use(vkattn_plan_create_multi_head_attention, layer(), options);
+    });
+    step("gradients of a layer", [this] {
+      const vkattn_multi_head_attention_desc forward = layer();
+      vkattn_multi_head_attention_backward_desc desc =
+          initial(vkattn_multi_head_attention_backward_desc_init);
+      desc.forward = &forward;
+      use(vkattn_plan_create_multi_head_attention_backward, desc, initial(vkattn_plan_options_init));
+    });
+    step("steps of a layer", [this] {
+      const vkattn_multi_head_attention_desc desc = layer();
+      vkattn_plan_options options = initial(vkattn_plan_options_init);
+      options.deferred_compilation = 1;
+      OwnedPlan plan;
+      must_succeed(
+          vkattn_plan_create_multi_head_attention(device_.get(), &desc, &options, plan.target(), &error_));
+      std::array<vkattn_layer_step, 8> steps{};
+      auto count = static_cast<std::uint32_t>(steps.size());
+      const vkattn_result given = vkattn_plan_get_steps(plan.get(), steps.data(), &count, &error_);
+      for (const vkattn_layer_step& step : steps) (void)vkattn_plan_release(step.plan);
+      must_succeed(given);
+    });
   }
 
  private:
-  void take_gradients() {
-    vkattn_attention_desc forward = attention();
-    forward.has_lse = 1;
-    vkattn_backward_desc desc = initial(vkattn_backward_desc_init);
-    desc.attention = &forward;
-    return use(vkattn_plan_create_backward, desc, initial(vkattn_plan_options_init));
-  }
-
-  void multiply() {
-    vkattn_matmul_desc desc = initial(vkattn_matmul_desc_init);
-    desc.rows = desc.columns = 4;
-    desc.inner = 300;
-    vkattn_plan_options options = initial(vkattn_plan_options_init);
-    options.inner_splits = 2;
-    return use(vkattn_plan_create_matmul, desc, options);
-  }
-
-  void run_layer() {
-    vkattn_plan_options options = initial(vkattn_plan_options_init);
-    options.kernel = "tile";  // else another would take its place
-    return use(vkattn_plan_create_multi_head_attention, layer(), options);
-  }
-
-  void take_layer_gradients() {
-    const vkattn_multi_head_attention_desc forward = layer();
-    vkattn_multi_head_attention_backward_desc desc = initial(vkattn_multi_head_attention_backward_desc_init);
-    desc.forward = &forward;
-    return use(vkattn_plan_create_multi_head_attention_backward, desc, initial(vkattn_plan_options_init));
-  }
-
-  void take_steps() {
-    const vkattn_multi_head_attention_desc desc = layer();
-    vkattn_plan_options options = initial(vkattn_plan_options_init);
-    options.deferred_compilation = 1;
-    OwnedPlan plan;
-    must_succeed(
-        vkattn_plan_create_multi_head_attention(device_.get(), &desc, &options, plan.target(), &error_));
-    std::array<vkattn_layer_step, 8> steps{};
-    auto count = static_cast<std::uint32_t>(steps.size());
-    const vkattn_result given = vkattn_plan_get_steps(plan.get(), steps.data(), &count, &error_);
-    for (const vkattn_layer_step& step : steps) (void)vkattn_plan_release(step.plan);
-    must_succeed(given);
-  }
-
   [[nodiscard]] vkattn_multi_head_attention_desc layer() {
     heads_ = attention();
     heads_.kv_length = VKATTN_UNSET;

@@ -83,15 +83,17 @@ class LayerItself : public testing::Test {
   [[nodiscard]] static Function get(const char* name) {
     return reinterpret_cast<Function>(layer_get_instance_proc_addr(VK_NULL_HANDLE, name));
   }
+  [[nodiscard]] VkResult create(VkFence& fence) const {
+    const VkFenceCreateInfo info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    return get<PFN_vkCreateFence>("vkCreateFence")(device_, &info, nullptr, &fence);
+  }
   const VkDevice device_ = reinterpret_cast<VkDevice>(std::uintptr_t{0x40000});
 };
 
 TEST_F(LayerItself, CountsWhatIsAlive) {
-  const auto create = get<PFN_vkCreateFence>("vkCreateFence");
   const auto destroy = get<PFN_vkDestroyFence>("vkDestroyFence");
-  const VkFenceCreateInfo info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
   VkFence fence = VK_NULL_HANDLE;
-  ASSERT_EQ(create(device_, &info, nullptr, &fence), VK_SUCCESS);
+  ASSERT_EQ(create(fence), VK_SUCCESS);
   EXPECT_EQ(the_layer().live().at("VkFence"), 1U);
   destroy(device_, fence, nullptr);
   EXPECT_TRUE(the_layer().live().empty());
@@ -101,13 +103,11 @@ TEST_F(LayerItself, CountsWhatIsAlive) {
 }
 
 TEST_F(LayerItself, FailsTheCallThatItIsTold) {
-  const auto create = get<PFN_vkCreateFence>("vkCreateFence");
-  const VkFenceCreateInfo info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
   the_layer().arm({"vkCreateFence", 2, VK_ERROR_OUT_OF_DEVICE_MEMORY});
   VkFence fence = VK_NULL_HANDLE;
-  EXPECT_EQ(create(device_, &info, nullptr, &fence), VK_SUCCESS);
+  EXPECT_EQ(create(fence), VK_SUCCESS);
   EXPECT_FALSE(the_layer().has_fired());
-  EXPECT_EQ(create(device_, &info, nullptr, &fence), VK_ERROR_OUT_OF_DEVICE_MEMORY);
+  EXPECT_EQ(create(fence), VK_ERROR_OUT_OF_DEVICE_MEMORY);
   EXPECT_TRUE(the_layer().has_fired());
   EXPECT_NE(fence, VkFence{}) << "what a failed call leaves is anything";
   EXPECT_EQ(the_layer().live().at("VkFence"), 1U);

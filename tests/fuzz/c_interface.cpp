@@ -76,35 +76,24 @@ class Calls {
 };
 
 vkattn_result Calls::create(fuzz::PlanKind kind, const vkattn_plan_options& options, vkattn_plan*& plan) {
+  const auto made = [&](const auto& desc, auto* create) {
+    return create(device_, &desc, &options, &plan, &error_);
+  };
   switch (kind) {
-    case fuzz::PlanKind::kAppend: {
-      const vkattn_append_desc desc = draw_.append();
-      return vkattn_plan_create_append(device_, &desc, &options, &plan, &error_);
-    }
-    case fuzz::PlanKind::kMerge: {
-      const vkattn_merge_desc desc = draw_.merge();
-      return vkattn_plan_create_merge(device_, &desc, &options, &plan, &error_);
-    }
-    case fuzz::PlanKind::kBackward: {
-      const vkattn_backward_desc desc = draw_.backward();
-      return vkattn_plan_create_backward(device_, &desc, &options, &plan, &error_);
-    }
-    case fuzz::PlanKind::kMatmul: {
-      const vkattn_matmul_desc desc = draw_.matmul();
-      return vkattn_plan_create_matmul(device_, &desc, &options, &plan, &error_);
-    }
-    case fuzz::PlanKind::kLayer: {
-      const vkattn_multi_head_attention_desc desc = draw_.layer();
-      return vkattn_plan_create_multi_head_attention(device_, &desc, &options, &plan, &error_);
-    }
-    case fuzz::PlanKind::kLayerBackward: {
-      const vkattn_multi_head_attention_backward_desc desc = draw_.layer_backward();
-      return vkattn_plan_create_multi_head_attention_backward(device_, &desc, &options, &plan, &error_);
-    }
-    default: {
-      const vkattn_attention_desc desc = draw_.attention();
-      return vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_);
-    }
+    case fuzz::PlanKind::kAppend:
+      return made(draw_.append(), vkattn_plan_create_append);
+    case fuzz::PlanKind::kMerge:
+      return made(draw_.merge(), vkattn_plan_create_merge);
+    case fuzz::PlanKind::kBackward:
+      return made(draw_.backward(), vkattn_plan_create_backward);
+    case fuzz::PlanKind::kMatmul:
+      return made(draw_.matmul(), vkattn_plan_create_matmul);
+    case fuzz::PlanKind::kLayer:
+      return made(draw_.layer(), vkattn_plan_create_multi_head_attention);
+    case fuzz::PlanKind::kLayerBackward:
+      return made(draw_.layer_backward(), vkattn_plan_create_multi_head_attention_backward);
+    default:
+      return made(draw_.attention(), vkattn_plan_create_attention);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "support/text.hpp"
 #include "unit/results.hpp"
+#include "vulkan/shader_code.hpp"
 
 namespace vkattn::detail {
 namespace {

@@ -146,22 +146,14 @@ TEST(Reference, NanReachesOnlyRowsThatSeeIt) {
 
 TEST(Tolerance, GrowsWithLengthScoresAndValues) {
   const Problem problem = parsed("1x64 d4 dv1");
-  Row row;
-  row.output = {0.5};
-  row.value_magnitude = {2.0};
-  row.value_sum = {0.0};
-  row.score_magnitude = 3.0;
-  row.lse = -8.0;
+  const Row row{.output = {0.5}, .lse = -8, .score_magnitude = 3, .value_magnitude = {2}, .value_sum = {0}};
   const double factor = (16 + 8) * 0x1p-24 * (1 + 3.0);
   EXPECT_DOUBLE_EQ(reference::output_tolerance(problem.desc, row, 0), factor * 2.0);
   EXPECT_DOUBLE_EQ(reference::lse_tolerance(problem.desc, row), factor + 8 * 0x1p-22);
 }
 
 TEST(Tolerance, Float16LosesSmallWeights) {
-  Row row;
-  row.output = {0.0};
-  row.value_magnitude = {0.0};  // leaves what is flushed
-  row.value_sum = {2.0};
+  const Row row{.output = {0.0}, .value_magnitude = {0.0}, .value_sum = {2.0}};  // leaves what is flushed
   const auto tolerance = [&](DataType type, const char* text = "1x64 d4 dv1") {
     return reference::output_tolerance(parsed(text).desc, row, 0, type);
   };

@@ -29,6 +29,10 @@ namespace {
 
 constexpr const char* kVisible = "bool visible(Position p) { return p.key < 3u; }";
 
+using tests::has;
+using tests::value_of;
+using tests::words_against;
+
 Result<std::shared_ptr<const ScoreFunction>> create(std::string source,
                                                     std::vector<ScoreBuffer> buffers = {}) {
   return ScoreFunction::create({std::move(source), "my.glsl", std::move(buffers)});
@@ -134,7 +138,7 @@ TEST(ScoreFunctionTest, WhatHasNoEndIsNamedWhereItBegins) {
 
 TEST(ScoreFunctionTest, WhatConditionsLeaveOutIsNotThere) {
   const std::string score = "float score(float s, Position p) { return s; }\n";
-  const auto visible = tests::value_of(create(score + "#if 0\n" + kVisible + "\n#endif\n"));
+  const auto visible = value_of(create(score + "#if 0\n" + kVisible + "\n#endif\n"));
   EXPECT_FALSE(visible->hides_keys());
   EXPECT_TRUE(visible->binary("attention_lane_words"));
   for (const std::string& text :
@@ -232,8 +236,7 @@ TEST(ScoreFunctionTest, RefusesWhatIsNotTheUsers) {
   for (const auto& [line, part] : {std::pair{"#inc\\\nlude \"x\"\n", "#include"},
                                    {"#exten\\\nsion GL_EXT_x : require\n", "#extension"},
                                    {"void ba\\\nrrier();\n", "'barrier'"}}) {
-    EXPECT_TRUE(
-        tests::has(error_of(std::string(line) + kVisible), "1: " + std::string(part) + " cannot be used"));
+    EXPECT_TRUE(has(error_of(std::string(line) + kVisible), "1: " + std::string(part) + " cannot be used"));
   }
 }
 
@@ -243,10 +246,10 @@ TEST(ScoreFunctionTest, LinesMayGoOn) {
     const std::string text = "#define TWO" + end + " 2.0\nfloat score(float s, Position p) { return s + TWO" +
                              end + "* float(p.key); }\n";
     EXPECT_EQ(error_of(text), "none");
-    EXPECT_TRUE(tests::has(error_of(text + "int x = y;\n"), "my.glsl:5: 'y' : undeclared identifier"));
+    EXPECT_TRUE(has(error_of(text + "int x = y;\n"), "my.glsl:5: 'y' : undeclared identifier"));
   }
   for (const std::string end : {"\\", "\\\r", "\\\n", "\\\\", "\\\\\n\n", "\\\\\r\n\r\n", "\\\r\\\n\n"}) {
-    EXPECT_TRUE(tests::has(error_of("#define A 1\nA" + end), "my.glsl:")) << testing::PrintToString(end);
+    EXPECT_TRUE(has(error_of("#define A 1\nA" + end), "my.glsl:")) << testing::PrintToString(end);
   }
   // Comments too, with what is no GLSL.
   for (const std::string end : {"\\\n", "\\\r\n"}) {
@@ -270,7 +273,7 @@ TEST(ScoreFunctionTest, RefusesBufferNamesByName) {
 
 // Names of file scope that the kernels use as well, as members, locals and macros too.
 TEST(ScoreFunctionTest, NamesDoNotCollideWithTheKernels) {
-  const auto function = create(R"(
+  const auto function = value_of(create(R"(
     struct Span { float key; uint params[2]; };
     const uint kHeadDim = 3, batch = kHeadDim + 1;
     #define params 5u
@@ -279,15 +282,14 @@ TEST(ScoreFunctionTest, NamesDoNotCollideWithTheKernels) {
     float score(float score, Position p) { return score + query_at(p) + float(params); }
     bool visible(in Position position) { uint visible = position.key; return visible > batch; }
   )",
-                               {{"table", ScoreBufferType::kFloat}});
-  ASSERT_TRUE(function) << function.error().message;
-  EXPECT_TRUE((*function)->hides_keys());
+                                        {{"table", ScoreBufferType::kFloat}}));
+  EXPECT_TRUE(function->hides_keys());
   std::size_t compiled = 0;
   for (const detail::ShaderBinary& shader : detail::shader_binaries()) {
     if (!shader.is_built()) continue;
-    const auto binary = (*function)->binary(shader.name);
+    const auto binary = function->binary(shader.name);
     // As in a build with shaders from an archive, made by a newer compiler than its glslang.
-    if (!binary && tests::has(binary.error().message, "does not know GL_")) continue;
+    if (!binary && has(binary.error().message, "does not know GL_")) continue;
     EXPECT_TRUE(binary) << binary.error().message;
     ++compiled;
   }
@@ -296,7 +298,7 @@ TEST(ScoreFunctionTest, NamesDoNotCollideWithTheKernels) {
 
 /// Plans then take the next kernel.
 TEST(ScoreFunctionTest, KernelsThatNeedANewerCompilerSaySo) {
-  const auto function = tests::value_of(create(kVisible));
+  const auto function = value_of(create(kVisible));
   const auto binary = function->binary("attention_matrix_features");
   if (binary) GTEST_SKIP() << "this glslang knows matrices";
   EXPECT_EQ(binary.error().code, ErrorCode::kUnsupported);
@@ -329,14 +331,13 @@ TEST(ScoreFunctionTest, KernelsAreThoseOfTheBuild) {
     const detail::ShaderBinary* const built = detail::find_shader(detail::shader_binaries(), recipe.name);
     ASSERT_NE(built, nullptr) << recipe.name;
     if (!built->is_built()) continue;
-    const auto words = tests::value_of(built->code().words());
+    const auto words = value_of(built->code().words());
     const auto text = std::find_if(detail::shader_texts().begin(), detail::shader_texts().end(),
                                    [&](const detail::ShaderText& file) { return file.path == recipe.file; });
     ASSERT_NE(text, detail::shader_texts().end()) << recipe.file;
     const detail::GlslOutput output =
         detail::compile_glsl({text->text, recipe.defines, recipe.target_environment, ""});
-    const bool is_newer =
-        output.words.empty() && tests::has(output.messages.at(0).text, "not supported: GL_");
+    const bool is_newer = output.words.empty() && has(output.messages.at(0).text, "not supported: GL_");
     if (is_newer) GTEST_SKIP() << "the build used a newer glslang: " << output.messages.at(0).text;
     ASSERT_FALSE(output.words.empty()) << recipe.name << ": " << output.messages.at(0).text;
     if (output.words[2] != (words)[2]) GTEST_SKIP() << "the build used another version of glslang";
@@ -348,19 +349,15 @@ TEST(ScoreFunctionTest, KernelsAreThoseOfTheBuild) {
 }
 
 TEST(ScoreFunctionTest, KeepsWhatItCompiled) {
-  const auto function = create("float score(float s, Position p) { return s + float(p.key); }");
-  ASSERT_TRUE(function) << function.error().message;
-  EXPECT_FALSE((*function)->hides_keys());
-  const auto first = (*function)->binary("attention_lane_words");
-  const auto second = (*function)->binary("attention_lane_words");
-  ASSERT_TRUE(first && second);
-  EXPECT_EQ(first->data(), second->data());
-  EXPECT_EQ(tests::words_against((*function)->binary("attention_nowhere")),
-            "there is no shader 'attention_nowhere'");
+  const auto function = value_of(create("float score(float s, Position p) { return s + float(p.key); }"));
+  EXPECT_FALSE(function->hides_keys());
+  const auto first = value_of(function->binary("attention_lane_words"));
+  EXPECT_EQ(first.data(), value_of(function->binary("attention_lane_words")).data());
+  EXPECT_EQ(words_against(function->binary("attention_nowhere")), "there is no shader 'attention_nowhere'");
 }
 
 TEST(ScoreFunctionTest, CompilesFromSeveralThreads) {
-  const auto shared = tests::value_of(create(kVisible));
+  const auto shared = value_of(create(kVisible));
   std::vector<std::size_t> words(4);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -377,22 +374,22 @@ TEST(ScoreFunctionTest, CompilesFromSeveralThreads) {
 
 // Saved kernels are the compiled ones, and bytes that are not whole are refused.
 TEST(SavedScoreFunction, IsTheSameFunction) {
-  const auto function = ScoreFunction::create({.source = "bool visible(Position p) { return at(p.key) > 0; }",
-                                               .name = "some keys",
-                                               .buffers = {{"at", ScoreBufferType::kInt}}});
-  ASSERT_TRUE(function.ok()) << function.error().message;
+  const auto function =
+      value_of(ScoreFunction::create({.source = "bool visible(Position p) { return at(p.key) > 0; }",
+                                      .name = "some keys",
+                                      .buffers = {{"at", ScoreBufferType::kInt}}}));
   const std::string shaders[] = {"attention_block_mask_features"};
-  const auto saved = tests::value_of(save_score_shaders(**function, shaders));
-  const auto loaded = tests::value_of(load_score_shaders(saved));
+  const auto saved = value_of(save_score_shaders(*function, shaders));
+  const auto loaded = value_of(load_score_shaders(saved));
   EXPECT_EQ(loaded->name(), "some keys");
   EXPECT_TRUE(loaded->hides_keys());
   ASSERT_EQ(loaded->buffers().size(), 1U);
   EXPECT_EQ(loaded->buffers()[0].name, "at");
   EXPECT_EQ(loaded->buffers()[0].type, ScoreBufferType::kInt);
-  const auto words = tests::value_of(loaded->binary(shaders[0]));
-  const auto original = (*function)->binary(shaders[0]);
-  EXPECT_TRUE(std::equal(words.begin(), words.end(), original->begin(), original->end()));
-  EXPECT_TRUE(tests::has(loaded->binary("attention_lane_features").error().message, "without the shader"));
+  const auto words = value_of(loaded->binary(shaders[0]));
+  const auto original = value_of(function->binary(shaders[0]));
+  EXPECT_TRUE(std::equal(words.begin(), words.end(), original.begin(), original.end()));
+  EXPECT_TRUE(has(words_against(loaded->binary("attention_lane_features")), "without the shader"));
 
   for (std::size_t bytes = 0; bytes < saved.size(); bytes += bytes < 200 ? 1 : 97) {
     EXPECT_FALSE(load_score_shaders(std::span(saved).first(bytes)).ok()) << bytes << " bytes";
@@ -405,10 +402,9 @@ TEST(SavedScoreFunction, IsTheSameFunction) {
 }
 
 TEST(SavedScoreFunction, NothingToSaveIsAnError) {
-  const auto function = ScoreFunction::create({.source = "float score(float s, Position p) { return s; }"});
-  ASSERT_TRUE(function.ok());
+  const auto function = value_of(create("float score(float s, Position p) { return s; }"));
   const std::string shaders[] = {"no_such_shader"};
-  EXPECT_TRUE(tests::has(tests::words_against(save_score_shaders(**function, shaders)), "no_such_shader"));
+  EXPECT_TRUE(has(words_against(save_score_shaders(*function, shaders)), "no_such_shader"));
 }
 
 }  // namespace
