@@ -106,7 +106,9 @@ TEST(AppendDesc, WhatIsValid) {
       [](auto& d) { d.cache_key.type = DataType::kQ8_0; },
       [](auto& d) { d.cache_value.type = DataType::kFloat8E4m3; },
       [](auto& d) { d.query_output.type = DataType::kBfloat16; },
-      [](auto& d) { d.key.strides.emplace(960, 320, 0, 1); },
+      [](auto& d) {
+        d.key.strides.emplace(Strides{960, 320, 0, 1});
+      },
       [](auto& d) {
         d.rotary = RotaryDesc{RotaryStyle::kInterleaved, 2, 1.0001, 1.0};
       },
@@ -118,7 +120,9 @@ TEST(AppendDesc, WhatIsValid) {
       [](auto& d) { d.position = -1, d.has_positions = true; },
       [](auto& d) { d.total_new_length = -1; },                               // has no meaning here
       [](auto& d) { packed(d), d.new_length = 99, d.total_new_length = 5; },  // there are 5 at most
-      [](auto& d) { packed(d), d.key.strides.emplace(0, 576, 64, 1); },       // of one batch entry
+      [](auto& d) {
+        packed(d), d.key.strides.emplace(Strides{0, 576, 64, 1});
+      },  // of one batch entry
   };
   for (const auto& change : changes) {
     const Result<void> status = validate(desc_with(change));

@@ -69,7 +69,10 @@ TEST(MultiHeadAttentionDescTest, MistakesAreRefused) {
       {"d_model is 32, key_input_dim 16 and value_input_dim 16", cross_keys_of_16},
       {"q8_0", [](D& d) { d.type = DataType::kQ8_0; }},
       {"has a type of its own", [](D& d) { d.attention.set_type(DataType::kFloat16); }},
-      {"attention.key has strides", [](D& d) { d.attention.key.strides.emplace(1, 2, 3, 4); }},
+      {"attention.key has strides",
+       [](D& d) {
+         d.attention.key.strides.emplace(Strides{1, 2, 3, 4});
+       }},
       {"alignment_bytes is 2", [](D& d) { d.alignment_bytes = 2; }},
       {"kProbabilities", [](D& d) { d.has_averaged_weights = true; }},
       {"kBottomRight", [](D& d) { cached(d, 9), d.attention.causal = true; }},
