@@ -77,25 +77,25 @@ uvec4 fetch_value(uint key, uint dim) {
 #define VKATTN_MULTIPLY(ROWS, KEYS, DIMS, RESULT)                                                                  \
   {                                                                                                                \
     MatrixC results[kRowBlocks * kKeyBlocks];                                                                      \
-    [[unroll]] for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) results[i] = MatrixC(0.0);                    \
-    [[unroll]] for (uint b = 0; b < (DIMS) / kK; ++b) {                                                         \
+    [[unroll]] for (uint i = 0; i < kRowBlocks * kKeyBlocks; ++i) results[i] = MatrixC(0.0);                       \
+    [[unroll]] for (uint b = 0; b < (DIMS) / kK; ++b) {                                                            \
       MatrixA rows[kRowBlocks];                                                                                    \
-      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                        \
+      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                           \
         coopMatLoad(rows[r], ROWS, (subgroup_row + r * kM) * VKATTN_MATRIX_STRIDE(DIMS) + b * (kK / 8u),           \
                     VKATTN_MATRIX_STRIDE(DIMS), gl_CooperativeMatrixLayoutRowMajor);                               \
       }                                                                                                            \
-      [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {                                                        \
+      [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {                                                           \
         MatrixB keys;                                                                                              \
         coopMatLoad(keys, KEYS,                                                                                    \
                     (subgroup_column * kKeyBlocks + n) * kN * VKATTN_MATRIX_STRIDE(DIMS) + b * (kK / 8u),          \
                     VKATTN_MATRIX_STRIDE(DIMS), gl_CooperativeMatrixLayoutColumnMajor);                            \
-        [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                      \
+        [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                         \
           results[r * kKeyBlocks + n] = coopMatMulAdd(rows[r], keys, results[r * kKeyBlocks + n]);                 \
         }                                                                                                          \
       }                                                                                                            \
     }                                                                                                              \
-    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                          \
-      [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {                                                        \
+    [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                             \
+      [[unroll]] for (uint n = 0; n < kKeyBlocks; ++n) {                                                           \
         coopMatStore(results[r * kKeyBlocks + n], RESULT,                                                          \
                      (subgroup_row + r * kM) * kScoreStride4 + (subgroup_column * kKeyBlocks + n) * (kN / 4u),     \
                      kScoreStride4, gl_CooperativeMatrixLayoutRowMajor);                                           \

@@ -59,30 +59,30 @@ uint unit_exponent;    // biased: of the unit of this thread's row of factors
 // Elements dim .. dim + 7, with zeros behind the last. A row that exists is read where the dims do not: a branch would wait
 // for each load.
 #define VKATTN_PADDED_BITS(NAME, DIMS, PADDED_DIMS)                                  \
-  uvec4 NAME##_padded8(uint row, uint dim) {                                       \
-    if (DIMS == PADDED_DIMS) return NAME##_full_bits8(row, dim);                   \
-    if (DIMS % 8u != 0u) return NAME##_bits8(row, dim);                            \
-    const bool exists = dim < DIMS;                                                \
+  uvec4 NAME##_padded8(uint row, uint dim) {                                         \
+    if (DIMS == PADDED_DIMS) return NAME##_full_bits8(row, dim);                     \
+    if (DIMS % 8u != 0u) return NAME##_bits8(row, dim);                              \
+    const bool exists = dim < DIMS;                                                  \
     return mix(uvec4(0u), NAME##_full_bits8(row, exists ? dim : 0u), bvec4(exists)); \
   }
 
 // STAGE[ROWS][DIMS / 8, and one more] = FETCH(row, dim), a few loads in flight.
-#define VKATTN_FILL_STAGE(STAGE, ROWS, DIMS, FETCH)                                                      \
-  {                                                                                                      \
-    const uint vectors = (ROWS) * ((DIMS) / 8u);                                                         \
-    const uint fetches = (vectors + kThreads - 1u) / kThreads;                                           \
-    const uint batch = fetches < 4u ? fetches : 4u;                                                      \
-    [[unroll]] for (uint first = 0; first < fetches; first += batch) {                                \
-      uvec4 loaded[4];                                                                                   \
-      [[unroll]] for (uint f = 0; f < batch; ++f) {                                                   \
-        const uint i = min(gl_LocalInvocationIndex + (first + f) * kThreads, vectors - 1u);              \
-        loaded[f] = FETCH(i / ((DIMS) / 8u), i % ((DIMS) / 8u) * 8u);                                    \
-      }                                                                                                  \
-      [[unroll]] for (uint f = 0; f < batch; ++f) {                                                   \
-        const uint i = gl_LocalInvocationIndex + (first + f) * kThreads;                                 \
+#define VKATTN_FILL_STAGE(STAGE, ROWS, DIMS, FETCH)                                                             \
+  {                                                                                                             \
+    const uint vectors = (ROWS) * ((DIMS) / 8u);                                                                \
+    const uint fetches = (vectors + kThreads - 1u) / kThreads;                                                  \
+    const uint batch = fetches < 4u ? fetches : 4u;                                                             \
+    [[unroll]] for (uint first = 0; first < fetches; first += batch) {                                          \
+      uvec4 loaded[4];                                                                                          \
+      [[unroll]] for (uint f = 0; f < batch; ++f) {                                                             \
+        const uint i = min(gl_LocalInvocationIndex + (first + f) * kThreads, vectors - 1u);                     \
+        loaded[f] = FETCH(i / ((DIMS) / 8u), i % ((DIMS) / 8u) * 8u);                                           \
+      }                                                                                                         \
+      [[unroll]] for (uint f = 0; f < batch; ++f) {                                                             \
+        const uint i = gl_LocalInvocationIndex + (first + f) * kThreads;                                        \
         if (i < vectors) STAGE[i / ((DIMS) / 8u) * VKATTN_MATRIX_STRIDE(DIMS) + i % ((DIMS) / 8u)] = loaded[f]; \
-      }                                                                                                  \
-    }                                                                                                    \
+      }                                                                                                         \
+    }                                                                                                           \
   }
 
 void begin_sums() {
@@ -140,18 +140,18 @@ bool is_raised() {
 #define VKATTN_ADD_PRODUCTS(STAGE, DIMS)                                                                          \
   {                                                                                                               \
     if (is_raised()) scale_sums();                                                                                \
-    [[unroll]] for (uint b = 0; b < kVisited / kK; ++b) {                                                      \
+    [[unroll]] for (uint b = 0; b < kVisited / kK; ++b) {                                                         \
       MatrixA factors[kRowBlocks];                                                                                \
-      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                       \
+      [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                          \
         coopMatLoad(factors[r], operand_stage, (subgroup_row + r * kM) * kOperandStride2 + b * (kK / 4u),         \
                     kOperandStride2, gl_CooperativeMatrixLayoutRowMajor);                                         \
       }                                                                                                           \
-      [[unroll]] for (uint n = 0; n < kSumBlocks; ++n) {                                                       \
+      [[unroll]] for (uint n = 0; n < kSumBlocks; ++n) {                                                          \
         MatrixB visited;                                                                                          \
         coopMatLoad(visited, STAGE,                                                                               \
                     b * kK * VKATTN_MATRIX_STRIDE(DIMS) + (subgroup_column * kSumBlocks + n) * (kN / 8u),         \
                     VKATTN_MATRIX_STRIDE(DIMS), gl_CooperativeMatrixLayoutRowMajor);                              \
-        [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                     \
+        [[unroll]] for (uint r = 0; r < kRowBlocks; ++r) {                                                        \
           const uint sum = r * kSumBlocks + n;                                                                    \
           gradient_sums[sum] = coopMatMulAdd(factors[r], visited, gradient_sums[sum]);                            \
         }                                                                                                         \
@@ -166,8 +166,8 @@ bool is_raised() {
     scale_sums();                                                                                                  \
     const uint first = gl_SubgroupID * (kM * kN / 4u);                                                             \
     [[dont_unroll]] for (uint block = 0; block < kRowBlocks * kSumBlocks; ++block) {                               \
-      /* Constant indices, so that the sums stay in registers; the branch is uniform. */                          \
-      [[unroll]] for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) {                                           \
+      /* Constant indices, so that the sums stay in registers; the branch is uniform. */                           \
+      [[unroll]] for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) {                                              \
         if (i != block) continue;                                                                                  \
         coopMatStore(gradient_sums[i], STAGE, first, kN / 4u, gl_CooperativeMatrixLayoutRowMajor);                 \
       }                                                                                                            \

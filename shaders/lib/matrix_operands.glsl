@@ -1,9 +1,9 @@
-// Cooperative matrices of 16-bit operands and float32 sums: their shape; lib/pack_operands.glsl packs numbers as operands.
+// Cooperative matrices of 16-bit operands and float32 sums: their shape; lib/matrix_packing.glsl packs numbers as operands.
 #ifndef VKATTN_LIB_MATRIX_OPERANDS
 #define VKATTN_LIB_MATRIX_OPERANDS
 
 #include "lib/matrix_forms.glsl"
-#include "lib/pack_operands.glsl"
+#include "lib/matrix_packing.glsl"
 
 layout(constant_id = VKATTN_SPEC_WORKGROUP_SIZE) const uint kThreads = 128;
 // The defaults are a shape that lavapipe lists: validation layer 1.4.309 checks them, see shared/attention_constants.h.

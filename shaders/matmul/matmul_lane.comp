@@ -51,8 +51,8 @@ void add_products4(uint inner) {
   } else {
     [[unroll]] for (uint c = 0; c < kColumns; ++c) b[c] = b_inner4(b_index[c], inner);
   }
-  // Two columns at a time, for each of which an element of a need not be read again: 8 numbers of b, two sums and one of a
-  // are in registers, the rest of a is not.
+  // Two columns at a time, as kColumns is even: registers hold 8 numbers of b and two sums, and most of a lies beside them
+  // and is read once for both.
   [[unroll]] for (uint c = 0; c < kColumns; c += 2) {
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       vec2 sum = vec2(sums[c * kRows + r], sums[(c + 1) * kRows + r]);

@@ -96,11 +96,11 @@ shared float result_stage[kSubgroups * kM * kN];  // a matrix of each subgroup
   }                                                                                                              \
                                                                                                                  \
   void fetch_##NAME(uint inner, bool whole) {                                                                    \
-    [[unroll]] for (uint n = 0; n < NAME##_fetches; ++n) NAME##_fetched[n] = NAME##_vector8(n, inner, whole); \
+    [[unroll]] for (uint n = 0; n < NAME##_fetches; ++n) NAME##_fetched[n] = NAME##_vector8(n, inner, whole);    \
   }                                                                                                              \
                                                                                                                  \
   void stage_##NAME() {                                                                                          \
-    [[unroll]] for (uint n = 0; n < NAME##_fetches; ++n) {                                                    \
+    [[unroll]] for (uint n = 0; n < NAME##_fetches; ++n) {                                                       \
       const bool is_own = NAME##_vectors % kWorkgroupSize == 0 ||                                                \
                           gl_LocalInvocationIndex + n * kWorkgroupSize < NAME##_vectors;                         \
       if (is_own) NAME##_stage[NAME##_line(n) * NAME##_stride8 + NAME##_along(n) / 8u] = NAME##_fetched[n];      \

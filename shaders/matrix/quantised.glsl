@@ -1,4 +1,4 @@
-// Scales of quantised keys and values on matrix units; lib/quantised_operands.glsl has the elements without them. Scales, one
+// Scales of quantised keys and values on matrix units; lib/matrix_quantised.glsl has the elements without them. Scales, one
 // for 32 dims of a key, never enter an operand by themselves, where they would be rounded: those of keys multiply sums over
 // 32 dims, those of values the probabilities before these are rounded once.
 //
@@ -11,7 +11,7 @@
 #define VKATTN_MATRIX_QUANTISED
 
 #include "lib/online_softmax.glsl"
-#include "lib/quantised_operands.glsl"
+#include "lib/matrix_quantised.glsl"
 #include "matrix/stages.glsl"
 #include "shared/shared_memory.h"
 

@@ -6,7 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 
 #include "lib/key_walk.glsl"
-#include "lib/quantised_operands.glsl"
+#include "lib/matrix_quantised.glsl"
 #include "matrix2/softmax.glsl"
 #include "matrix2/stages.glsl"
 
@@ -57,7 +57,7 @@ void process_tile(int first_key, int following_key, bool sees, bool masked) {
 
 // What the row's sums are to be multiplied by.
 float output_factor(const in uint row, const in uint column, const in float total) {
-  return total == 0.0 ? 0.0 : drop_scale() * value_head_scale() / total;
+  return total == 0.0 ? 0.0 : drop_scale() / total;
 }
 
 void store_rows() {
@@ -66,7 +66,11 @@ void store_rows() {
   coopMatPerElementNV(factors, row_sum, output_factor);
   SumMatrix sum_factors;
   coopMatReduceNV(sum_factors, factors, gl_CooperativeMatrixReduceRowNV, larger);
-  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) sums[b] = sums[b] * sum_factors;
+  [[unroll]] for (uint b = 0; b < kValueBlocks; ++b) {
+    sums[b] = sums[b] * sum_factors;
+    // Not by way of the factor, which may be so small that a device takes it for 0.
+    if (kValuesQuantised) sums[b] = sums[b] * value_head_scale();
+  }
   VKATTN_MATRIX_STEPS(kValueBlocks, store_block)
 }
 

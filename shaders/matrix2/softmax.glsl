@@ -6,7 +6,7 @@
 #include "lib/key_walk.glsl"
 #include "lib/online_softmax.glsl"
 #include "lib/partials.glsl"
-#include "lib/quantised_operands.glsl"
+#include "lib/matrix_quantised.glsl"
 #include "lib/scores.glsl"
 #include "lib/sinks.glsl"
 #include "matrix2/matrices.glsl"

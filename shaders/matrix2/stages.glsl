@@ -1,5 +1,6 @@
 // The staged form's tiles on their way to shared memory and from there into matrices. A workgroup stages tiles of keys and
-// values once for all of its subgroups, each of which owns kRows rows.
+// values once for all of its subgroups, each of which owns kRows rows. What is quantised is of float8, and is decoded when
+// it is placed: nothing waits for loads before.
 //   void load_queries()          of the subgroup, by way of the stage
 //   void fetch_keys(first_key)   a thread's part of a tile to registers
 //   void place_keys()            and from there to the stage
@@ -9,7 +10,7 @@
 #define VKATTN_MATRIX2_STAGES
 
 #include "lib/matrix_barriers.glsl"
-#include "lib/quantised_operands.glsl"
+#include "lib/matrix_quantised.glsl"
 #include "lib/tensor_bits.glsl"
 #include "matrix2/softmax.glsl"
 #include "shared/shared_memory.h"
@@ -64,7 +65,7 @@ void fetch_keys(int first_key) {
     const uint row = key_row(tile.batch, tile.kv_head, existing_key(i / kHeadVectors, first_key));
     const uint dim = i % kHeadVectors * 8u;
     if (kKeysQuantised) {
-      key_fetch[f] = key_operands8(row, dim);
+      key_fetch[f].xy = key_float8_bytes8(row, dim);
     } else {
       key_fetch[f] = kHeadDim % kHeadBlock == 0 ? key_full_bits8(row, dim) : key_bits8(row, dim);
     }
@@ -74,7 +75,10 @@ void fetch_keys(int first_key) {
 void place_keys() {
   [[unroll]] for (uint f = 0; f < kKeyFetches; ++f) {
     const uint i = fetched_vector(f, kHeadVectors);
-    if (is_own_vector(f, kHeadVectors)) stage[i / kHeadVectors * kKeyStride8 + i % kHeadVectors] = key_fetch[f];
+    if (is_own_vector(f, kHeadVectors)) {
+      stage[i / kHeadVectors * kKeyStride8 + i % kHeadVectors] =
+          kKeysQuantised ? float8_operands8(key_fetch[f].xy) : key_fetch[f];
+    }
   }
 }
 
@@ -86,9 +90,9 @@ void fetch_values(int first_key) {
     const uint key = i / kValueVectors;
     const uint row = value_row(tile.batch, tile.kv_head, existing_key(key, first_key));
     const uint dim = i % kValueVectors * 8u;
-    uvec4 elements;
+    uvec4 elements = uvec4(0u);
     if (kValuesQuantised) {
-      elements = value_operands8(row, dim);
+      elements.xy = value_float8_bytes8(row, dim);
     } else {
       elements = kValueDim % kValueBlock == 0 ? value_full_bits8(row, dim) : value_bits8(row, dim);
     }
@@ -100,7 +104,8 @@ void place_values() {
   [[unroll]] for (uint f = 0; f < kValueFetches; ++f) {
     const uint i = fetched_vector(f, kValueVectors);
     if (is_own_vector(f, kValueVectors)) {
-      stage[kFirstValue + i / kValueVectors * kValueStride8 + i % kValueVectors] = value_fetch[f];
+      stage[kFirstValue + i / kValueVectors * kValueStride8 + i % kValueVectors] =
+          kValuesQuantised ? float8_operands8(value_fetch[f].xy) : value_fetch[f];
     }
   }
 }

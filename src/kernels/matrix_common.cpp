@@ -40,12 +40,15 @@ Result<void> check_matrix_types(const AttentionDesc& desc, QuantisedOperands qua
   const DataType type = desc.query.type;
   const auto fits = [&](DataType stored) {
     if (stored == type) return true;
-    if (quantised == QuantisedOperands::kFloat8) return stored == DataType::kFloat8E4m3;
+    if (quantised == QuantisedOperands::kFloat8) {
+      return stored == DataType::kFloat8E4m3 && type == DataType::kFloat16;
+    }
     return quantised == QuantisedOperands::kAll && is_quantised(stored);
   };
   const std::string_view also = quantised == QuantisedOperands::kAll ? ", of which K and V may be quantised"
-                                : quantised == QuantisedOperands::kFloat8 ? ", of which K and V may be e4m3"
-                                                                          : "";
+                                : quantised == QuantisedOperands::kFloat8
+                                    ? ", with float16 Q also K and V in e4m3"
+                                    : "";
   if (element_bytes(type) == 2 && fits(desc.key.type) && fits(desc.value.type)) return {};
   return Error{
       ErrorCode::kUnsupported, VK_SUCCESS,

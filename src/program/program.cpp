@@ -162,8 +162,7 @@ Result<void> Program::make_pipelines(PipelineNames& names) const {
     leave_shared_memory_to_barriers(*words);
     // Matrices stay in registers where loops over them are unrolled. CPU implementations emulate them, and
     // unrolling a kernel costs compile time only (lavapipe 26.1, matrix: 26 s against 1.7 s at head dim 128).
-    const bool is_long = !pass.unrolls_on_cpus && has_matrices(*words);
-    if (is_long && device_->capabilities.is_cpu()) keep_loops(*words);
+    if (device_->capabilities.is_cpu() && !pass.unrolls_on_cpus && has_matrices(*words)) keep_loops(*words);
     declare_execution_modes(*words, modes);
     auto shared = device_->pipelines->get(
         device_, {pass.shader, *words, pass.specialization, layout_, pass.required_subgroup_size,

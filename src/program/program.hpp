@@ -100,7 +100,7 @@ struct ProgramPass {
   std::uint32_t workgroup_size = 0;          ///< invocations, for reports
   std::uint32_t required_subgroup_size = 0;  ///< with full subgroups; 0: any
   std::optional<PassBarrier> barrier;        ///< before it, unless it is the first to be recorded
-  bool unrolls_on_cpus = false;              ///< loops over matrices stay as they are there too
+  bool unrolls_on_cpus = false;              ///< also a shader with matrices, whose loops are kept there
 };
 
 /// Of code, constants, subgroup sizes and the modes that the device offers: equal for passes whose pipelines

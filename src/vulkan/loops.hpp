@@ -9,7 +9,7 @@
 
 namespace vkattn::detail {
 
-/// Asks that every loop stays one.
+/// Asks that every loop stays one, those without matrices too.
 inline void keep_loops(std::span<std::uint32_t> spirv) {
   constexpr std::uint32_t kOpLoopMerge = 246;
   constexpr std::uint32_t kUnroll = 1;

@@ -103,8 +103,7 @@ class MatrixVendors : public MatrixKernelTest {
     });
   }
 
-  /// As the vendor's, but on CPU implementations for the shader with loops, which is the one that they can
-  /// compile.
+  /// As the vendor's; CPU implementations still keep the loops, which they take long to unroll.
   static RunOptions as_vendor(std::uint32_t vendor_id) {
     RunOptions options{kernel()};
     options.device = device_with([=](Capabilities& c) { c.vendor_id = vendor_id; });

@@ -1,6 +1,6 @@
 // How numbers become 16-bit operands of matrices.
-#ifndef VKATTN_LIB_PACK_OPERANDS
-#define VKATTN_LIB_PACK_OPERANDS
+#ifndef VKATTN_LIB_MATRIX_PACKING
+#define VKATTN_LIB_MATRIX_PACKING
 
 #include "lib/matrix_forms.glsl"
 #include "lib/types.glsl"
