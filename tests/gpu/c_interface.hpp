@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,35 @@ Struct initial(void (*init)(Struct*)) {
   init(&made);
   return made;
 }
+
+/// A handle that is given back at its end, which must not be refused.
+template <class Handle, auto kGiveBack>
+class Owned {
+ public:
+  Owned() = default;
+  explicit Owned(Handle* handle) : handle_(handle) {}
+  Owned(Owned&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Owned() { EXPECT_EQ(kGiveBack(handle_), VKATTN_SUCCESS); }
+  operator Handle*() const { return handle_; }
+  [[nodiscard]] Handle* get() const { return handle_; }
+
+ private:
+  Handle* handle_ = nullptr;
+};
+using OwnedPlan = Owned<vkattn_plan, &vkattn_plan_release>;
+using OwnedBindings = Owned<vkattn_bindings, &vkattn_bindings_destroy>;
+using OwnedSelfTest = Owned<vkattn_self_test, &vkattn_self_test_destroy>;
+
+/// Tensors, and a workspace of its own, as the structure that points at them.
+struct Execution {
+  std::vector<vkattn_binding> tensors;
+  Buffer workspace;
+  vkattn_execution its = initial(vkattn_execution_init);
+};
 
 class CInterfaceTest : public GpuTest {
  protected:
@@ -65,38 +95,128 @@ class CInterfaceTest : public GpuTest {
     physical.api_version = state.instance->api_version;
     return physical;
   }
+  /// That a call succeeded.
+  [[nodiscard]] testing::AssertionResult done(vkattn_result result) const {
+    if (result == VKATTN_SUCCESS) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "result " << result << ": " << error_.message;
+  }
+  /// That a call was refused with these words in its sentence.
+  [[nodiscard]] testing::AssertionResult refused(vkattn_result result, std::string_view words,
+                                                 vkattn_result as = VKATTN_ERROR_INVALID_ARGUMENT) const {
+    const bool says = std::string_view(error_.message).find(words) != std::string_view::npos;
+    if (result == as && says) return testing::AssertionSuccess();
+    return testing::AssertionFailure()
+           << "result " << result << " in place of " << as << ", '" << words << "': " << error_.message;
+  }
+
+  /// The plan that `create` makes of a problem, on the test's device.
+  template <class Create, class Desc>
+  [[nodiscard]] OwnedPlan plan_of(Create* create, const Desc& desc,
+                                  const vkattn_plan_options* options = nullptr) {
+    vkattn_plan* plan = nullptr;
+    EXPECT_TRUE(done(create(device_, &desc, options, &plan, &error_)));
+    return OwnedPlan(plan);
+  }
+  /// Of attention, by its problem string.
+  [[nodiscard]] OwnedPlan plan_of_problem(std::string_view problem,
+                                          const vkattn_plan_options* options = nullptr) {
+    const AttentionDesc desc = parsed(problem).desc;
+    return plan_of(vkattn_plan_create_attention, desc_of(desc), options);
+  }
+  [[nodiscard]] vkattn_requirements requirements_of(const vkattn_plan* plan) {
+    vkattn_requirements needs = initial(vkattn_requirements_init);
+    EXPECT_TRUE(done(vkattn_plan_get_requirements(plan, &needs, &error_)));
+    return needs;
+  }
+  [[nodiscard]] vkattn_kernel_choice choice_of(const vkattn_plan* plan) {
+    vkattn_kernel_choice choice{};
+    EXPECT_TRUE(done(vkattn_plan_get_choice(plan, &choice, &error_)));
+    return choice;
+  }
+  /// A text that a function writes of a plan: its bytes first, then all of it with a 0 at its end.
+  template <class Tell>
+  [[nodiscard]] static std::string text_of(Tell* tell, const vkattn_plan* plan) {
+    std::string text(tell(plan, nullptr, 0), ' ');
+    EXPECT_EQ(tell(plan, text.data(), text.size()), text.size());
+    EXPECT_EQ(text.back(), 0);
+    text.pop_back();
+    return text;
+  }
+  /// A list that a function gives of something: its length first, then its elements.
+  template <class Element, class Query, class... Of>
+  [[nodiscard]] std::vector<Element> list_of(Query* query, Of... of) {
+    std::uint32_t count = 0;
+    EXPECT_TRUE(done(query(of..., nullptr, &count, &error_)));
+    std::vector<Element> all(count);
+    EXPECT_TRUE(done(query(of..., all.data(), &count, &error_)));
+    EXPECT_EQ(count, all.size());
+    return all;
+  }
+
+  [[nodiscard]] Execution execution_of(const vkattn_plan* plan, std::vector<vkattn_binding> tensors) {
+    Execution made{std::move(tensors), {}};
+    made.its.tensors = made.tensors.data();
+    made.its.tensor_count = static_cast<std::uint32_t>(made.tensors.size());
+    made.its.workspace_size = requirements_of(plan).workspace_bytes;
+    if (made.its.workspace_size != 0)
+      made.workspace = runtime().create_buffer(made.its.workspace_size).value();
+    made.its.workspace = made.workspace.handle();
+    return made;
+  }
+  [[nodiscard]] OwnedBindings bindings_of_plan(vkattn_plan* plan, const vkattn_execution& execution) {
+    vkattn_bindings* bindings = nullptr;
+    EXPECT_TRUE(done(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, &bindings, &error_)));
+    return OwnedBindings(bindings);
+  }
+  /// Executes what `call` records; its result.
+  template <class Call>
+  vkattn_result recorded(const Call& call) {
+    vkattn_result result = VKATTN_SUCCESS;
+    EXPECT_TRUE(runtime().execute([&](VkCommandBuffer commands) { result = call(commands); }).ok());
+    return result;
+  }
+  vkattn_result record(vkattn_plan* plan, const vkattn_bindings* bindings,
+                       const vkattn_record_options* how = nullptr) {
+    return recorded([&](VkCommandBuffer c) { return vkattn_record(plan, c, bindings, how, &error_); });
+  }
+  vkattn_result record_push(vkattn_plan* plan, const vkattn_execution& execution) {
+    return recorded(
+        [&](VkCommandBuffer c) { return vkattn_record_push(plan, c, &execution, nullptr, &error_); });
+  }
+  /// Binds, records and executes a plan, and destroys its bindings.
+  void execute(vkattn_plan* plan, const vkattn_execution& execution) {
+    const OwnedBindings bindings = bindings_of_plan(plan, execution);
+    ASSERT_TRUE(done(vkattn_bindings_rewrite(bindings, &execution, &error_)));
+    ASSERT_TRUE(done(record(plan, bindings)));
+  }
+
+  [[nodiscard]] OwnedSelfTest self_test_of(const vkattn_plan* plan) {
+    vkattn_self_test* test = nullptr;
+    EXPECT_TRUE(done(vkattn_self_test_create(device_, plan, VK_NULL_HANDLE, &test, &error_)));
+    return OwnedSelfTest(test);
+  }
+  /// What the check of a self-test makes of its memory.
+  [[nodiscard]] std::string difference_of(const vkattn_self_test* test,
+                                          const std::vector<std::byte>& memory) {
+    char text[256] = "untouched";
+    EXPECT_TRUE(
+        done(vkattn_self_test_check(test, memory.data(), memory.size(), text, sizeof(text), &error_)));
+    return text;
+  }
   /// That the self-test of a plan sees that nothing has run, and that results are right.
   void expect_self_test_tells(const vkattn_plan* plan) {
-    vkattn_self_test* test = nullptr;
-    ASSERT_EQ(vkattn_self_test_create(device_, plan, VK_NULL_HANDLE, &test, &error_), VKATTN_SUCCESS)
-        << error_.message;
+    const OwnedSelfTest test = self_test_of(plan);
     std::vector<std::byte> memory(vkattn_self_test_buffer_bytes(test));
-    const auto buffer = runtime().create_buffer(memory.size());
-    ASSERT_TRUE(buffer.ok());
     EXPECT_EQ(vkattn_self_test_fill(test, memory.data(), memory.size() - 1, &error_),
               VKATTN_ERROR_INVALID_ARGUMENT);
-    ASSERT_EQ(vkattn_self_test_fill(test, memory.data(), memory.size(), &error_), VKATTN_SUCCESS);
-    char difference[256] = "untouched";
+    ASSERT_TRUE(done(vkattn_self_test_fill(test, memory.data(), memory.size(), &error_)));
     // Before anything ran the outputs are no results.
-    ASSERT_EQ(
-        vkattn_self_test_check(test, memory.data(), memory.size(), difference, sizeof(difference), &error_),
-        VKATTN_SUCCESS);
-    EXPECT_NE(std::string(difference), "");
-    ASSERT_TRUE(runtime().write(*buffer, 0, memory).ok());
-    vkattn_result recorded = VKATTN_SUCCESS;
-    ASSERT_TRUE(runtime()
-                    .execute([&](VkCommandBuffer commands) {
-                      recorded = vkattn_self_test_record(test, commands, buffer->handle(), 0, &error_);
-                    })
-                    .ok());
-    ASSERT_EQ(recorded, VKATTN_SUCCESS) << error_.message;
-    ASSERT_TRUE(runtime().read(*buffer, 0, memory).ok());
-    ASSERT_EQ(
-        vkattn_self_test_check(test, memory.data(), memory.size(), difference, sizeof(difference), &error_),
-        VKATTN_SUCCESS);
-    EXPECT_EQ(std::string(difference), "");
-    EXPECT_EQ(vkattn_self_test_destroy(test), VKATTN_SUCCESS);
-    EXPECT_EQ(vkattn_self_test_destroy(test), VKATTN_ERROR_INVALID_ARGUMENT);
+    EXPECT_NE(difference_of(test, memory), "");
+    const Buffer buffer = filled_buffer(runtime(), memory);
+    ASSERT_TRUE(done(recorded([&](VkCommandBuffer commands) {
+      return vkattn_self_test_record(test, commands, buffer.handle(), 0, &error_);
+    })));
+    EXPECT_EQ(difference_of(test, elements_of<std::byte>(runtime(), buffer, memory.size())), "");
   }
   /// Of any kind of plan.
   template <class Tensors>
@@ -155,22 +275,6 @@ class CInterfaceTest : public GpuTest {
     desc.attention = &attention;
     desc.d_model = 32;
     return desc;
-  }
-
-  /// Binds, records and executes a plan, and destroys its bindings.
-  void execute(vkattn_plan* plan, const vkattn_execution& execution) {
-    vkattn_bindings* bindings = nullptr;
-    ASSERT_EQ(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, &bindings, &error_), VKATTN_SUCCESS)
-        << error_.message;
-    ASSERT_EQ(vkattn_bindings_rewrite(bindings, &execution, &error_), VKATTN_SUCCESS) << error_.message;
-    vkattn_result recorded = VKATTN_SUCCESS;
-    ASSERT_TRUE(runtime()
-                    .execute([&](VkCommandBuffer commands) {
-                      recorded = vkattn_record(plan, commands, bindings, nullptr, &error_);
-                    })
-                    .ok());
-    ASSERT_EQ(recorded, VKATTN_SUCCESS) << error_.message;
-    EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
   }
 
   vkattn_error error_ = initial(vkattn_error_init);

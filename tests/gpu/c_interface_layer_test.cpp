@@ -54,108 +54,73 @@ class CInterfaceLayers : public CInterfaceTest {
  protected:
   /// Runs both on the same numbers and compares every byte.
   template <class Plan, class Tensors>
-  void expect_the_same(const Plan& plan, vkattn_plan* c_plan, const Tensors& tensors,
-                       const TensorArena& arena, std::vector<BufferRange> written) {
-    const VkDeviceSize bytes = plan.requirements().workspace_bytes;
-    Buffer workspace;
-    if (bytes != 0) workspace = runtime().create_buffer(bytes).value();
-    vkattn_requirements needs = initial(vkattn_requirements_init);
-    ASSERT_EQ(vkattn_plan_get_requirements(c_plan, &needs, &error_), VKATTN_SUCCESS) << error_.message;
-    EXPECT_EQ(needs.workspace_bytes, bytes);
+  void expect_the_same(const Plan& plan, const OwnedPlan& c_plan, const Tensors& tensors,
+                       const TensorArena& arena, const std::vector<BufferRange>& written) {
+    const Execution execution = execution_of(c_plan, bindings_of(tensors));
+    EXPECT_EQ(execution.its.workspace_size, plan.requirements().workspace_bytes);
     arena.reset();
-    const auto bindings = plan.make_bindings(tensors, bytes != 0 ? workspace.range() : BufferRange{});
+    const auto bindings = plan.make_bindings(tensors, execution.workspace.range());
     ASSERT_TRUE(bindings.ok()) << bindings.error().message;
     ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { plan.record(c, *bindings); }).ok());
     const std::vector<float> expected = arena.read();
     for (const BufferRange& range : written) EXPECT_TRUE(arena.has_changed(range, expected)) << range.offset;
-    const std::vector<vkattn_binding> bound = bindings_of(tensors);
-    for (const vkattn_binding& each : bound) {
+    for (const vkattn_binding& each : execution.tensors) {
       EXPECT_EQ(vkattn_plan_tensor_range(c_plan, each.tensor, each.offset), each.size) << each.tensor;
     }
-    vkattn_execution execution = initial(vkattn_execution_init);
-    execution.tensors = bound.data();
-    execution.tensor_count = static_cast<std::uint32_t>(bound.size());
-    execution.workspace = workspace.handle();
-    execution.workspace_size = bytes;
     arena.reset();
-    execute(c_plan, execution);
+    execute(c_plan, execution.its);
     EXPECT_EQ(std::memcmp(arena.read().data(), expected.data(), expected.size() * 4), 0);
     arena.reset();
-    execute_slices(c_plan, execution);
+    execute_slices(c_plan, execution.its);
     EXPECT_EQ(std::memcmp(arena.read().data(), expected.data(), expected.size() * 4), 0) << "in slices";
-    expect_report(plan, c_plan);
-  }
-  /// One dispatch at a time.
-  void execute_slices(vkattn_plan* plan, const vkattn_execution& execution) {
-    vkattn_bindings* bindings = nullptr;
-    ASSERT_EQ(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, &bindings, &error_), VKATTN_SUCCESS)
-        << error_.message;
-    std::uint32_t count = 0;
-    ASSERT_EQ(vkattn_plan_get_estimates(plan, nullptr, &count, &error_), VKATTN_SUCCESS);
-    vkattn_record_options slice = initial(vkattn_record_options_init);
-    slice.dispatch_count = 1;
-    for (; slice.first_dispatch < count; ++slice.first_dispatch) {
-      vkattn_result recorded = VKATTN_SUCCESS;
-      ASSERT_TRUE(runtime()
-                      .execute([&](VkCommandBuffer c) {
-                        recorded = vkattn_record(plan, c, bindings, &slice, &error_);
-                      })
-                      .ok());
-      ASSERT_EQ(recorded, VKATTN_SUCCESS) << error_.message;
-    }
-    EXPECT_EQ(vkattn_bindings_destroy(bindings), VKATTN_SUCCESS);
-  }
-  template <class Plan>
-  void expect_report(const Plan& plan, vkattn_plan* c_plan) {
-    std::string text(vkattn_plan_describe(c_plan, nullptr, 0), ' ');
-    (void)vkattn_plan_describe(c_plan, text.data(), text.size());
-    text.pop_back();
-    EXPECT_EQ(text, plan.describe());
-    std::uint32_t count = 0;
-    ASSERT_EQ(vkattn_plan_get_estimates(c_plan, nullptr, &count, &error_), VKATTN_SUCCESS);
-    EXPECT_EQ(count, plan.dispatches().size());
+    EXPECT_EQ(text_of(vkattn_plan_describe, c_plan), plan.describe());
     expect_same_passes(plan, c_plan);
-    EXPECT_EQ(vkattn_plan_release(c_plan), VKATTN_SUCCESS);
-  }
-
-  /// Dispatches of every plan; pipelines and the probability type where the class, or its attention, has
-  /// them.
-  template <class Plan>
-  void expect_same_passes(const Plan& plan, vkattn_plan* c_plan) {
-    const std::vector<DispatchInfo> expected = plan.dispatches();
-    std::vector<vkattn_dispatch> told(expected.size());
-    auto count = static_cast<std::uint32_t>(told.size());
-    ASSERT_EQ(vkattn_plan_get_dispatches(c_plan, told.data(), &count, &error_), VKATTN_SUCCESS);
-    ASSERT_EQ(count, expected.size());
-    for (std::size_t i = 0; i < told.size(); ++i) {
-      EXPECT_EQ(told[i].pass, expected[i].pass);
-      EXPECT_EQ(told[i].tile_count, expected[i].tile_count);
-      EXPECT_EQ(told[i].workgroups[0], expected[i].workgroups[0]);
-      EXPECT_EQ(told[i].estimated_ns, expected[i].estimated_ns);
-    }
     if constexpr (requires { plan.attention(); }) {
       expect_same_kernel(plan.attention(), c_plan);
     } else {
       expect_same_kernel(plan, c_plan);
     }
   }
+  /// One dispatch at a time.
+  void execute_slices(vkattn_plan* plan, const vkattn_execution& execution) {
+    const OwnedBindings bindings = bindings_of_plan(plan, execution);
+    const std::size_t count = list_of<double>(vkattn_plan_get_estimates, plan).size();
+    vkattn_record_options slice = initial(vkattn_record_options_init);
+    slice.dispatch_count = 1;
+    for (; slice.first_dispatch < count; ++slice.first_dispatch) {
+      ASSERT_TRUE(done(record(plan, bindings, &slice)));
+    }
+  }
+
+  /// Dispatches of every plan; pipelines and the probability type where the class, or its attention, has
+  /// them.
   template <class Plan>
-  void expect_same_kernel(const Plan& plan, vkattn_plan* c_plan) {
+  void expect_same_passes(const Plan& plan, const vkattn_plan* c_plan) {
+    const std::vector<DispatchInfo> expected = plan.dispatches();
+    const auto told = list_of<vkattn_dispatch>(vkattn_plan_get_dispatches, c_plan);
+    EXPECT_EQ(list_of<double>(vkattn_plan_get_estimates, c_plan).size(), expected.size());
+    ASSERT_EQ(told.size(), expected.size());
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      EXPECT_EQ(told[i].pass, expected[i].pass);
+      EXPECT_EQ(told[i].tile_count, expected[i].tile_count);
+      EXPECT_EQ(told[i].workgroups[0], expected[i].workgroups[0]);
+      EXPECT_EQ(told[i].estimated_ns, expected[i].estimated_ns);
+    }
+  }
+  template <class Plan>
+  void expect_same_kernel(const Plan& plan, const vkattn_plan* c_plan) {
     vkattn_data_type type = 99;
     const vkattn_result result = vkattn_plan_get_probability_type(c_plan, &type, &error_);
     if constexpr (requires { plan.probability_type(); }) {
-      EXPECT_EQ(result, VKATTN_SUCCESS) << error_.message;
+      EXPECT_TRUE(done(result));
       EXPECT_EQ(type, static_cast<vkattn_data_type>(plan.probability_type()));
     } else {
-      EXPECT_EQ(result, VKATTN_ERROR_INVALID_ARGUMENT);
-      EXPECT_NE(std::strstr(error_.message, "there are no probability types of "), nullptr) << error_.message;
+      EXPECT_TRUE(refused(result, "there are no probability types of "));
     }
     if constexpr (requires { plan.pipelines(); }) {
       const std::vector<PipelineInfo> expected = plan.pipelines();
-      std::vector<vkattn_pipeline> told(expected.size());
-      auto count = static_cast<std::uint32_t>(told.size());
-      ASSERT_EQ(vkattn_plan_get_pipelines(c_plan, told.data(), &count, &error_), VKATTN_SUCCESS);
-      ASSERT_EQ(count, expected.size());
+      const auto told = list_of<vkattn_pipeline>(vkattn_plan_get_pipelines, c_plan);
+      ASSERT_EQ(told.size(), expected.size());
       for (std::size_t i = 0; i < told.size(); ++i) {
         EXPECT_EQ(told[i].pass, expected[i].pass);
         EXPECT_EQ(told[i].shader, expected[i].shader);
@@ -185,18 +150,11 @@ TEST_F(CInterfaceLayers, GradientsAreThoseOfCpp) {
   c_desc.has_grad_sinks = 1;
   const auto plan = BackwardPlan::create(runtime().device(), desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  vkattn_plan* c_plan = nullptr;
-  ASSERT_EQ(vkattn_plan_create_backward(device_, &c_desc, nullptr, &c_plan, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  vkattn_kernel_choice choice{};
-  ASSERT_EQ(vkattn_plan_get_choice(c_plan, &choice, &error_), VKATTN_SUCCESS);
-  EXPECT_EQ(choice.kernel, plan->kernel_name());
+  const OwnedPlan c_plan = plan_of(vkattn_plan_create_backward, c_desc);
+  EXPECT_EQ(choice_of(c_plan).kernel, plan->kernel_name());
   EXPECT_EQ(vkattn_plan_tensor_range(c_plan, VKATTN_TENSOR_BLOCK_MASK, 0), 0U);
   EXPECT_EQ(vkattn_plan_tensor_range(c_plan, VKATTN_TENSOR_GRAD_MASK, 0), 0U);
-  vkattn_self_test* test = nullptr;
-  EXPECT_EQ(vkattn_self_test_create(device_, c_plan, VK_NULL_HANDLE, &test, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  EXPECT_EQ(vkattn_self_test_destroy(test), VKATTN_SUCCESS);
+  EXPECT_NE(self_test_of(c_plan).get(), nullptr);
   TensorArena arena(runtime());
   BackwardTensors tensors;
   const std::int64_t query = 2 * 4 * 9 * 16, key = 2 * 2 * 20 * 16;
@@ -239,27 +197,19 @@ TEST_F(CInterfaceLayers, ProductsAreThoseOfCpp) {
   c_options.kernel = "tile";
   const auto plan = MatmulPlan::create(runtime().device(), desc, options);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  vkattn_plan* c_plan = nullptr;
-  ASSERT_EQ(vkattn_plan_create_matmul(device_, &c_desc, &c_options, &c_plan, &error_), VKATTN_SUCCESS)
-      << error_.message;
   // Its block sizes, asked for by name.
   vkattn_kernel_choice choice{};
-  ASSERT_EQ(vkattn_plan_get_choice(c_plan, &choice, &error_), VKATTN_SUCCESS);
-  EXPECT_STREQ(choice.kernel, "tile");
-  char configuration[512];
-  ASSERT_LT(vkattn_plan_get_configuration(c_plan, configuration, sizeof(configuration)),
-            sizeof(configuration));
-  EXPECT_EQ(configuration, plan->configuration());
-  EXPECT_EQ(vkattn_plan_needs_self_test(c_plan), 0U);
-  vkattn_self_test* test = nullptr;
-  EXPECT_EQ(vkattn_self_test_create(device_, c_plan, VK_NULL_HANDLE, &test, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  EXPECT_EQ(vkattn_self_test_destroy(test), VKATTN_SUCCESS);
-  EXPECT_EQ(choice.tile.keys, plan->tile().inner);
-  EXPECT_EQ(vkattn_plan_release(c_plan), VKATTN_SUCCESS);
+  {
+    const OwnedPlan by_table = plan_of(vkattn_plan_create_matmul, c_desc, &c_options);
+    choice = choice_of(by_table);
+    EXPECT_STREQ(choice.kernel, "tile");
+    EXPECT_EQ(text_of(vkattn_plan_get_configuration, by_table), plan->configuration());
+    EXPECT_EQ(vkattn_plan_needs_self_test(by_table), 0U);
+    EXPECT_NE(self_test_of(by_table).get(), nullptr);
+    EXPECT_EQ(choice.tile.keys, plan->tile().inner);
+  }
   c_options.tile = &choice.tile;
-  ASSERT_EQ(vkattn_plan_create_matmul(device_, &c_desc, &c_options, &c_plan, &error_), VKATTN_SUCCESS)
-      << error_.message;
+  const OwnedPlan c_plan = plan_of(vkattn_plan_create_matmul, c_desc, &c_options);
   TensorArena arena(runtime());
   const MatmulTensors tensors{arena.take(2 * 13 * 300), arena.take(20 * 300), arena.take(20),
                               arena.take(2 * 13 * 20)};
@@ -276,10 +226,7 @@ TEST_F(CInterfaceLayers, LayersAndTheirGradientsAreThoseOfCpp) {
   const MultiHeadAttentionDesc desc = c::multi_head_attention_desc(&c_desc).value();
   const auto plan = MultiHeadAttentionPlan::create(runtime().device(), desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  vkattn_plan* c_plan = nullptr;
-  ASSERT_EQ(vkattn_plan_create_multi_head_attention(device_, &c_desc, nullptr, &c_plan, &error_),
-            VKATTN_SUCCESS)
-      << error_.message;
+  const OwnedPlan c_plan = plan_of(vkattn_plan_create_multi_head_attention, c_desc);
   TensorArena arena(runtime());
   MultiHeadAttentionBackwardTensors all;
   MultiHeadAttentionTensors& tensors = all.forward;
@@ -300,16 +247,14 @@ TEST_F(CInterfaceLayers, LayersAndTheirGradientsAreThoseOfCpp) {
   const auto gradients = MultiHeadAttentionBackwardPlan::create(
       runtime().device(), c::multi_head_attention_backward_desc(&c_backward).value());
   ASSERT_TRUE(gradients.ok()) << gradients.error().message;
-  ASSERT_EQ(vkattn_plan_create_multi_head_attention_backward(device_, &c_backward, nullptr, &c_plan, &error_),
-            VKATTN_SUCCESS)
-      << error_.message;
+  const OwnedPlan c_gradients = plan_of(vkattn_plan_create_multi_head_attention_backward, c_backward);
   // What the forward pass wrote beside `saved` is not bound.
   tensors.output = tensors.averaged_weights = tensors.attention.weights = {};
   all.grad_output = arena.take(2 * 5 * 32);
   all.grad_query = arena.take(2 * 5 * 32);
   all.grad_parameters = take_parameters(desc, arena);
   all.grad_alibi_slopes = arena.take(4);
-  expect_the_same(*gradients, c_plan, all, arena,
+  expect_the_same(*gradients, c_gradients, all, arena,
                   {all.grad_query, all.grad_alibi_slopes, all.grad_parameters.in_proj_weight,
                    all.grad_parameters.in_proj_bias, all.grad_parameters.out_proj_weight,
                    all.grad_parameters.out_proj_bias});
@@ -325,10 +270,7 @@ TEST_F(CInterfaceLayers, LayersOverACacheAreThoseOfCpp) {
   const MultiHeadAttentionDesc desc = c::multi_head_attention_desc(&c_desc).value();
   const auto plan = MultiHeadAttentionPlan::create(runtime().device(), desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  vkattn_plan* c_plan = nullptr;
-  ASSERT_EQ(vkattn_plan_create_multi_head_attention(device_, &c_desc, nullptr, &c_plan, &error_),
-            VKATTN_SUCCESS)
-      << error_.message;
+  const OwnedPlan c_plan = plan_of(vkattn_plan_create_multi_head_attention, c_desc);
   TensorArena arena(runtime());
   MultiHeadAttentionTensors tensors;
   tensors.query = arena.take(2 * 2 * 32);
@@ -344,7 +286,7 @@ TEST_F(CInterfaceLayers, LayersOverACacheAreThoseOfCpp) {
                   {tensors.output, tensors.cache_key, tensors.cache_value, tensors.attention.kv_lengths});
 }
 
-TEST_F(CInterfaceLayers, GradientsAndProductsTakePushDescriptors) {
+TEST_F(CInterfaceLayers, ProductsTakePushDescriptors) {
   if (!capabilities().push_descriptors) GTEST_SKIP() << "the device has no VK_KHR_push_descriptor";
   vkattn_matmul_desc desc = initial(vkattn_matmul_desc_init);
   desc.rows = 1;
@@ -354,57 +296,16 @@ TEST_F(CInterfaceLayers, GradientsAndProductsTakePushDescriptors) {
   vkattn_plan_options options = initial(vkattn_plan_options_init);
   options.push_descriptors = 1;
   options.inner_splits = 1;
-  vkattn_plan* plan = nullptr;
-  ASSERT_EQ(vkattn_plan_create_matmul(device_, &desc, &options, &plan, &error_), VKATTN_SUCCESS)
-      << error_.message;
+  const OwnedPlan plan = plan_of(vkattn_plan_create_matmul, desc, &options);
   TensorArena arena(runtime());
-  const BufferRange b = arena.take(12), output = arena.take(3);
+  MatmulTensors tensors;
+  tensors.b = arena.take(12);
+  tensors.output = arena.take(3);
   arena.reset();
-  const vkattn_binding bound[] = {{VKATTN_TENSOR_B, b.buffer, b.offset, b.size},
-                                  {VKATTN_TENSOR_OUTPUT, output.buffer, output.offset, output.size}};
-  vkattn_execution execution = initial(vkattn_execution_init);
-  execution.tensors = bound;
-  execution.tensor_count = 2;
-  vkattn_result result = VKATTN_SUCCESS;
-  ASSERT_TRUE(runtime()
-                  .execute([&](VkCommandBuffer commands) {
-                    result = vkattn_record_push(plan, commands, &execution, nullptr, &error_);
-                  })
-                  .ok());
-  ASSERT_EQ(result, VKATTN_SUCCESS) << error_.message;
+  ASSERT_TRUE(done(record_push(plan, execution_of(plan, bindings_of(tensors)).its)));
   const std::vector<float> now = arena.read();
   for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_NEAR(now[output.offset / 4 + i], now[i] + now[i + 3] + now[i + 6] + now[i + 9], 1e-6F);
-  }
-  EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
-}
-
-/// Statistics are the driver's of every kernel, or a sentence.
-TEST_F(CInterfaceLayers, GradientsAndProductsHaveStatistics) {
-  vkattn_attention_desc attention = heads();
-  attention.kv_length = attention.head_dim = 8;
-  attention.has_lse = 1;
-  vkattn_backward_desc backward = initial(vkattn_backward_desc_init);
-  backward.attention = &attention;
-  vkattn_matmul_desc product = initial(vkattn_matmul_desc_init);
-  product.rows = product.columns = product.inner = 4;
-  vkattn_plan_options options = initial(vkattn_plan_options_init);
-  options.capture_statistics = 1;
-  vkattn_plan* plans[2] = {};
-  const vkattn_result results[] = {
-      vkattn_plan_create_backward(device_, &backward, &options, &plans[0], &error_),
-      vkattn_plan_create_matmul(device_, &product, &options, &plans[1], &error_)};
-  for (int i = 0; i < 2; ++i) {
-    if (!capabilities().pipeline_statistics) {
-      EXPECT_EQ(results[i], VKATTN_ERROR_UNSUPPORTED);
-      EXPECT_NE(std::strstr(error_.message, "VK_KHR_pipeline_executable_properties"), nullptr);
-      continue;
-    }
-    ASSERT_EQ(results[i], VKATTN_SUCCESS) << error_.message;
-    std::uint32_t count = 0;
-    EXPECT_EQ(vkattn_plan_get_statistics(plans[i], nullptr, &count, &error_), VKATTN_SUCCESS)
-        << error_.message;
-    EXPECT_EQ(vkattn_plan_release(plans[i]), VKATTN_SUCCESS);
+    EXPECT_NEAR(now[tensors.output.offset / 4 + i], now[i] + now[i + 3] + now[i + 6] + now[i + 9], 1e-6F);
   }
 }
 

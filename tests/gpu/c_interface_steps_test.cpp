@@ -25,51 +25,30 @@ class CInterfaceSteps : public CInterfaceTest {
     backward_.forward = &layer_;
     options_.deferred_compilation = 1;
   }
-  /// Both passes, to be released by the caller.
-  [[nodiscard]] vkattn_plan* forward() {
-    vkattn_plan* plan = nullptr;
-    EXPECT_EQ(vkattn_plan_create_multi_head_attention(device_, &layer_, &options_, &plan, &error_),
-              VKATTN_SUCCESS)
-        << error_.message;
-    return plan;
+  [[nodiscard]] OwnedPlan forward() {
+    return plan_of(vkattn_plan_create_multi_head_attention, layer_, &options_);
   }
-  [[nodiscard]] vkattn_plan* backward() {
-    vkattn_plan* plan = nullptr;
-    EXPECT_EQ(
-        vkattn_plan_create_multi_head_attention_backward(device_, &backward_, &options_, &plan, &error_),
-        VKATTN_SUCCESS)
-        << error_.message;
-    return plan;
+  [[nodiscard]] OwnedPlan backward() {
+    return plan_of(vkattn_plan_create_multi_head_attention_backward, backward_, &options_);
   }
-  /// All steps of a plan, to be released by the caller.
-  [[nodiscard]] std::vector<vkattn_layer_step> steps_of(const vkattn_plan* plan) {
-    std::uint32_t count = 0;
-    EXPECT_EQ(vkattn_plan_get_steps(plan, nullptr, &count, &error_), VKATTN_SUCCESS) << error_.message;
-    std::vector<vkattn_layer_step> steps(count);
-    EXPECT_EQ(vkattn_plan_get_steps(plan, steps.data(), &count, &error_), VKATTN_SUCCESS) << error_.message;
-    EXPECT_EQ(count, steps.size());
+  /// All steps of a plan, each with the plan that is to be released. The list is asked for without them
+  /// first.
+  struct Steps {
+    std::vector<vkattn_layer_step> all;
+    std::vector<OwnedPlan> plans;
+  };
+  [[nodiscard]] Steps steps_of(const vkattn_plan* plan) {
+    Steps steps{list_of<vkattn_layer_step>(vkattn_plan_get_steps, plan), {}};
+    for (const vkattn_layer_step& step : steps.all) steps.plans.emplace_back(step.plan);
     return steps;
   }
-  static void release(const std::vector<vkattn_layer_step>& steps) {
-    for (const vkattn_layer_step& step : steps) EXPECT_EQ(vkattn_plan_release(step.plan), VKATTN_SUCCESS);
-  }
-  static std::string configuration_of(const vkattn_plan* plan) {
-    std::string text(vkattn_plan_get_configuration(plan, nullptr, 0), ' ');
-    (void)vkattn_plan_get_configuration(plan, text.data(), text.size());
-    return text;
-  }
   /// The kernel of each kind of step that has one, each once.
-  [[nodiscard]] std::map<vkattn_step_kind, std::set<std::string>> kernels_of(vkattn_plan* plan) {
+  [[nodiscard]] std::map<vkattn_step_kind, std::set<std::string>> kernels_of(const vkattn_plan* plan) {
     std::map<vkattn_step_kind, std::set<std::string>> kernels;
-    const std::vector<vkattn_layer_step> steps = steps_of(plan);
-    for (const vkattn_layer_step& step : steps) {
-      if (step.kind == VKATTN_STEP_KIND_APPEND) continue;
-      vkattn_kernel_choice choice{};
-      EXPECT_EQ(vkattn_plan_get_choice(step.plan, &choice, &error_), VKATTN_SUCCESS) << error_.message;
-      kernels[step.kind].insert(choice.kernel);
+    const Steps steps = steps_of(plan);
+    for (const vkattn_layer_step& step : steps.all) {
+      if (step.kind != VKATTN_STEP_KIND_APPEND) kernels[step.kind].insert(choice_of(step.plan).kernel);
     }
-    release(steps);
-    EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
     return kernels;
   }
 
@@ -83,35 +62,32 @@ class CInterfaceSteps : public CInterfaceTest {
 TEST_F(CInterfaceSteps, EachIsTestedByItself) {
   const UnrolledLoops unrolled;
   std::set<std::string> tested;
-  for (vkattn_plan* const layer : {forward(), backward()}) {
-    const std::vector<vkattn_layer_step> steps = steps_of(layer);
-    std::string described(vkattn_plan_describe(layer, nullptr, 0), ' ');
-    (void)vkattn_plan_describe(layer, described.data(), described.size());
+  for (const bool is_backward : {false, true}) {
+    OwnedPlan layer = is_backward ? backward() : forward();
+    const Steps steps = steps_of(layer);
+    const std::string described = text_of(vkattn_plan_describe, layer);
     bool is_needed = false;
     std::size_t at = 0;
-    for (const vkattn_layer_step& step : steps) {
+    for (const vkattn_layer_step& step : steps.all) {
       SCOPED_TRACE(step.name);
       at = described.find(step.name, at);
       ASSERT_NE(at, std::string::npos) << "in the order of the description: " << described;
       is_needed = is_needed || vkattn_plan_needs_self_test(step.plan) != 0;
     }
     EXPECT_EQ(vkattn_plan_needs_self_test(layer) != 0, is_needed);
-    vkattn_self_test* test = nullptr;
-    EXPECT_EQ(vkattn_self_test_create(device_, layer, VK_NULL_HANDLE, &test, &error_),
-              VKATTN_ERROR_INVALID_ARGUMENT);
-    EXPECT_NE(std::strstr(error_.message, "vkattn_plan_get_steps"), nullptr) << error_.message;
-    EXPECT_EQ(vkattn_plan_release(layer), VKATTN_SUCCESS) << "its steps are left";
-    for (const vkattn_layer_step& step : steps) {
+    vkattn_self_test* none = nullptr;
+    EXPECT_TRUE(refused(vkattn_self_test_create(device_, layer, VK_NULL_HANDLE, &none, &error_),
+                        "vkattn_plan_get_steps"));
+    layer = {};  // its steps are left
+    for (const vkattn_layer_step& step : steps.all) {
       SCOPED_TRACE(step.name);
       if (step.kind == VKATTN_STEP_KIND_APPEND) {
-        EXPECT_EQ(vkattn_self_test_create(device_, step.plan, VK_NULL_HANDLE, &test, &error_),
-                  VKATTN_ERROR_INVALID_ARGUMENT);
-        EXPECT_NE(std::strstr(error_.message, "self-tests"), nullptr) << error_.message;
-      } else if (tested.insert(configuration_of(step.plan)).second) {
+        EXPECT_TRUE(refused(vkattn_self_test_create(device_, step.plan, VK_NULL_HANDLE, &none, &error_),
+                            "self-tests"));
+      } else if (tested.insert(text_of(vkattn_plan_get_configuration, step.plan)).second) {
         expect_self_test_tells(step.plan);
       }
     }
-    release(steps);
   }
 }
 
@@ -119,45 +95,41 @@ TEST_F(CInterfaceSteps, OnMatrixUnitsNeedTheirTests) {
   layer_.rotary_style = VKATTN_ROTARY_STYLE_NONE;
   layer_.rotary_dims = 0;
   options_.kernel = options_.matmul_kernel = "matrix";
-  vkattn_plan* layer = nullptr;
-  const vkattn_result made =
-      vkattn_plan_create_multi_head_attention(device_, &layer_, &options_, &layer, &error_);
-  if (made == VKATTN_ERROR_UNSUPPORTED) GTEST_SKIP() << error_.message;
-  ASSERT_EQ(made, VKATTN_SUCCESS) << error_.message;
+  vkattn_plan* made = nullptr;
+  const vkattn_result result =
+      vkattn_plan_create_multi_head_attention(device_, &layer_, &options_, &made, &error_);
+  if (result == VKATTN_ERROR_UNSUPPORTED) GTEST_SKIP() << error_.message;
+  ASSERT_TRUE(done(result));
+  const OwnedPlan layer(made);
   EXPECT_EQ(vkattn_plan_needs_self_test(layer), 1U);
-  const std::vector<vkattn_layer_step> steps = steps_of(layer);
-  EXPECT_EQ(steps.size(), 3U);
-  for (const vkattn_layer_step& step : steps) {
+  const Steps steps = steps_of(layer);
+  EXPECT_EQ(steps.all.size(), 3U);
+  for (const vkattn_layer_step& step : steps.all) {
     EXPECT_EQ(vkattn_plan_needs_self_test(step.plan), 1U) << step.name;
   }
-  release(steps);
-  EXPECT_EQ(vkattn_plan_release(layer), VKATTN_SUCCESS);
   // One step is enough.
   options_.kernel = "tile";
-  layer = forward();
-  EXPECT_EQ(vkattn_plan_needs_self_test(layer), 1U);
-  EXPECT_EQ(vkattn_plan_release(layer), VKATTN_SUCCESS);
+  EXPECT_EQ(vkattn_plan_needs_self_test(forward()), 1U);
 }
 
 TEST_F(CInterfaceSteps, AreThoseOfCppInTheirOrder) {
-  const auto expect_same = [&](vkattn_plan* c_plan, const std::vector<LayerStep>& steps) {
-    const std::vector<vkattn_layer_step> c_steps = steps_of(c_plan);
-    ASSERT_EQ(c_steps.size(), steps.size());
+  const auto expect_same = [&](const OwnedPlan& c_plan, const std::vector<LayerStep>& steps) {
+    const Steps c_steps = steps_of(c_plan);
+    ASSERT_EQ(c_steps.all.size(), steps.size());
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      EXPECT_EQ(c_steps[i].name, steps[i].name);
-      const std::string named = configuration_of(c_steps[i].plan).c_str();
+      const vkattn_layer_step& c_step = c_steps.all[i];
+      EXPECT_EQ(c_step.name, steps[i].name);
+      const std::string named = text_of(vkattn_plan_get_configuration, c_step.plan);
       std::visit(
           [&](const auto& plan) {
             using Plan = std::decay_t<decltype(plan)>;
-            EXPECT_TRUE(std::holds_alternative<Plan>(c_steps[i].plan->plan));
+            EXPECT_TRUE(std::holds_alternative<Plan>(c_step.plan->plan));
             if constexpr (requires { plan.configuration(); }) {
               EXPECT_EQ(named, plan.configuration());
             }
           },
           steps[i].plan);
     }
-    release(c_steps);
-    EXPECT_EQ(vkattn_plan_release(c_plan), VKATTN_SUCCESS);
   };
   MultiHeadAttentionOptions options;
   options.deferred_compilation = true;
@@ -199,49 +171,41 @@ TEST_F(CInterfaceSteps, KernelsAreRefusedByWhatTheyCompute) {
 }
 
 TEST_F(CInterfaceSteps, MistakesAreRefusedByName) {
-  vkattn_plan* const layer = forward();
+  const OwnedPlan layer = forward();
   // As many handles as there is room for.
-  const std::vector<vkattn_layer_step> all = steps_of(layer);
+  const Steps all = steps_of(layer);
   std::vector<vkattn_layer_step> some(2);
   some[1].plan = layer;
   std::uint32_t count = 1;
-  EXPECT_EQ(vkattn_plan_get_steps(layer, some.data(), &count, &error_), VKATTN_SUCCESS);
-  EXPECT_EQ(count, all.size());
-  release(all);
-  EXPECT_EQ(some[1].plan, layer);
-  EXPECT_EQ(vkattn_plan_get_steps(some[0].plan, nullptr, &count, &error_), VKATTN_ERROR_INVALID_ARGUMENT);
-  EXPECT_STREQ(error_.message, "only a layer and its gradients have steps");
-  EXPECT_EQ(vkattn_plan_release(some[0].plan), VKATTN_SUCCESS);
-  EXPECT_EQ(vkattn_plan_get_steps(nullptr, nullptr, &count, &error_), VKATTN_ERROR_INVALID_ARGUMENT);
-  EXPECT_STREQ(error_.message, "plan is null");
-  EXPECT_EQ(vkattn_plan_get_steps(layer, nullptr, nullptr, &error_), VKATTN_ERROR_INVALID_ARGUMENT);
-  EXPECT_STREQ(error_.message, "count is null");
-  EXPECT_EQ(vkattn_plan_release(layer), VKATTN_SUCCESS);
+  EXPECT_TRUE(done(vkattn_plan_get_steps(layer, some.data(), &count, &error_)));
+  EXPECT_EQ(count, all.all.size());
+  EXPECT_EQ(some[1].plan, layer.get());
+  const OwnedPlan step(some[0].plan);
+  EXPECT_TRUE(refused(vkattn_plan_get_steps(step, nullptr, &count, &error_),
+                      "only a layer and its gradients have steps"));
+  EXPECT_TRUE(refused(vkattn_plan_get_steps(nullptr, nullptr, &count, &error_), "plan is null"));
+  EXPECT_TRUE(refused(vkattn_plan_get_steps(layer, nullptr, nullptr, &error_), "count is null"));
   vkattn_plan* none = nullptr;
-  const auto expect_refused = [&](const char* words) {
-    EXPECT_EQ(
-        vkattn_plan_create_multi_head_attention_backward(device_, &backward_, &options_, &none, &error_),
-        VKATTN_ERROR_INVALID_ARGUMENT);
-    EXPECT_NE(std::strstr(error_.message, words), nullptr) << error_.message;
+  const auto of_backward = [&] {
+    return vkattn_plan_create_multi_head_attention_backward(device_, &backward_, &options_, &none, &error_);
   };
-  options_.matmul_refusal_count = 1;
-  expect_refused("vkattn_plan_options::matmul_refusals is null, but its count is 1");
   const vkattn_kernel_refusal unknown{"tiles", "was wrong"};
+  options_.matmul_refusal_count = 1;
+  EXPECT_TRUE(refused(of_backward(), "vkattn_plan_options::matmul_refusals is null, but its count is 1"));
   options_.matmul_refusals = &unknown;
-  expect_refused("matmul_refusals[0] names 'tiles'");
+  EXPECT_TRUE(refused(of_backward(), "matmul_refusals[0] names 'tiles'"));
   options_.matmul_refusal_count = 0;
   options_.backward_refusal_count = 1;
-  expect_refused("vkattn_plan_options::backward_refusals is null, but its count is 1");
+  EXPECT_TRUE(refused(of_backward(), "vkattn_plan_options::backward_refusals is null, but its count is 1"));
   options_.backward_refusals = &unknown;
-  expect_refused("backward_refusals[0] names 'tiles'");
-  EXPECT_EQ(vkattn_plan_create_multi_head_attention(device_, &layer_, &options_, &none, &error_),
-            VKATTN_ERROR_INVALID_ARGUMENT)
+  EXPECT_TRUE(refused(of_backward(), "backward_refusals[0] names 'tiles'"));
+  EXPECT_TRUE(refused(vkattn_plan_create_multi_head_attention(device_, &layer_, &options_, &none, &error_),
+                      "backward_refusals[0]"))
       << "the forward pass has no use for them, but options are often the same for both";
-  EXPECT_NE(std::strstr(error_.message, "backward_refusals[0]"), nullptr) << error_.message;
   options_.backward_refusal_count = 0;
   options_.refusal_count = 1;
   options_.refusals = &unknown;
-  expect_refused("refusals[0] names 'tiles'");
+  EXPECT_TRUE(refused(of_backward(), "refusals[0] names 'tiles'"));
   EXPECT_EQ(std::strstr(error_.message, "_refusals"), nullptr) << error_.message;
 }
 

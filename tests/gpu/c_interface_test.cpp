@@ -11,63 +11,44 @@ namespace {
 TEST_F(CInterfaceTest, SelfTestsTellRightFromWrong) {
   const Problem problem = parsed("hq4 hkv2 50x80 d32 f16 causal");
   const vkattn_attention_desc desc = desc_of(problem.desc);
-  vkattn_plan* plan = nullptr;
-  ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, nullptr, &plan, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  char configuration[512];
-  ASSERT_LT(vkattn_plan_get_configuration(plan, configuration, sizeof(configuration)), sizeof(configuration));
-  EXPECT_EQ(vkattn_plan_needs_self_test(plan) != 0, std::strstr(configuration, "matrix") == configuration);
+  const OwnedPlan plan = plan_of(vkattn_plan_create_attention, desc);
+  const std::string configuration = text_of(vkattn_plan_get_configuration, plan);
+  EXPECT_EQ(vkattn_plan_needs_self_test(plan) != 0, configuration.starts_with("matrix"));
   expect_self_test_tells(plan);
   // A kernel that failed is passed over, with the reason in describe().
-  const std::string kernel(configuration, std::strcspn(configuration, ","));
-  const vkattn_kernel_refusal refusal{kernel.c_str(), "it was wrong"};
+  const std::string kernel = configuration.substr(0, configuration.find(','));
+  const vkattn_kernel_refusal refusal{kernel.c_str(), "it was wrong"}, unknown{"tiles", "it was wrong"};
   vkattn_plan_options options = initial(vkattn_plan_options_init);
   options.refusal_count = 1;
-  vkattn_plan* other = nullptr;
-  EXPECT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &other, &error_),
-            VKATTN_ERROR_INVALID_ARGUMENT);
-  const vkattn_kernel_refusal unknown{"tiles", "it was wrong"};
+  vkattn_plan* none = nullptr;
+  const auto create = [&] { return vkattn_plan_create_attention(device_, &desc, &options, &none, &error_); };
+  EXPECT_TRUE(refused(create(), "vkattn_plan_options::refusals is null"));
   options.refusals = &unknown;
-  EXPECT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &other, &error_),
-            VKATTN_ERROR_INVALID_ARGUMENT);
-  EXPECT_NE(std::strstr(error_.message, "refusals[0] names 'tiles'"), nullptr) << error_.message;
+  EXPECT_TRUE(refused(create(), "refusals[0] names 'tiles'"));
   options.refusals = &refusal;
-  ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &other, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  char text[4096];
-  (void)vkattn_plan_describe(other, text, sizeof(text));
-  EXPECT_NE(std::strstr(text, "it was wrong"), nullptr) << text;
-  EXPECT_EQ(vkattn_plan_release(other), VKATTN_SUCCESS);
-  EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+  const OwnedPlan other = plan_of(vkattn_plan_create_attention, desc, &options);
+  const std::string text = text_of(vkattn_plan_describe, other);
+  EXPECT_NE(text.find("it was wrong"), std::string::npos) << text;
 }
 
 TEST_F(CInterfaceTest, SelfTestsAreOfTheDeviceOfTheirPlan) {
-  const Problem problem = parsed("33x40 d32");
-  const vkattn_attention_desc desc = desc_of(problem.desc);
   vkattn_plan_options options = initial(vkattn_plan_options_init);
   options.deferred_compilation = 1;
-  vkattn_plan* plan = nullptr;
-  ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_), VKATTN_SUCCESS)
-      << error_.message;
+  const OwnedPlan plan = plan_of_problem("33x40 d32", &options);
   RuntimeOptions kept_nowhere;
   kept_nowhere.pipeline_cache = false;
   const auto other = Runtime::create(kept_nowhere);
   ASSERT_TRUE(other.ok()) << other.error().message;
-  vkattn_device* const other_device = borrowed(*other);
-  ASSERT_NE(other_device, nullptr);
+  // The other runtime's, and of the same VkDevice borrowed once more.
+  using OwnedDevice = Owned<vkattn_device, &vkattn_device_release>;
+  const OwnedDevice other_device(borrowed(*other)), again(borrowed(runtime()));
   vkattn_self_test* test = nullptr;
-  EXPECT_EQ(vkattn_self_test_create(other_device, plan, VK_NULL_HANDLE, &test, &error_),
-            VKATTN_ERROR_INVALID_ARGUMENT);
+  EXPECT_TRUE(refused(vkattn_self_test_create(other_device, plan, VK_NULL_HANDLE, &test, &error_),
+                      "another VkDevice"));
   EXPECT_EQ(test, nullptr);
-  EXPECT_NE(std::strstr(error_.message, "another VkDevice"), nullptr) << error_.message;
-  EXPECT_EQ(vkattn_device_release(other_device), VKATTN_SUCCESS);
-  // Of the same VkDevice borrowed once more.
-  vkattn_device* const again = borrowed(runtime());
-  EXPECT_EQ(vkattn_self_test_create(again, plan, VK_NULL_HANDLE, &test, &error_), VKATTN_SUCCESS)
-      << error_.message;
+  EXPECT_TRUE(done(vkattn_self_test_create(again, plan, VK_NULL_HANDLE, &test, &error_)));
   EXPECT_EQ(vkattn_self_test_destroy(test), VKATTN_SUCCESS);
-  EXPECT_EQ(vkattn_device_release(again), VKATTN_SUCCESS);
-  EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+  EXPECT_EQ(vkattn_self_test_destroy(test), VKATTN_ERROR_INVALID_ARGUMENT) << "once too often";
 }
 
 #ifdef VKATTN_HAVE_SCORE_FUNCTIONS
@@ -79,7 +60,7 @@ TEST_F(CInterfaceTest, AScoreFunctionWithoutACompiler) {
   source.buffers = &buffer;
   source.buffer_count = 1;
   vkattn_score_function* compiled = nullptr;
-  const auto refused = [&](const vkattn_score_function_desc& wrong, const char* sentence) {
+  const auto is_refused = [&](const vkattn_score_function_desc& wrong, const char* sentence) {
     EXPECT_EQ(vkattn_score_function_compile(&wrong, &compiled, &error_), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_STREQ(error_.message, sentence);
     EXPECT_EQ(compiled, nullptr);
@@ -88,23 +69,21 @@ TEST_F(CInterfaceTest, AScoreFunctionWithoutACompiler) {
   const vkattn_score_buffer no_such_type{"bias", 9};
   wrong.buffer_count = 1;
   wrong.buffers = nullptr;
-  refused(wrong, "vkattn_score_function_desc::buffers is null, but its count is 1");
+  is_refused(wrong, "vkattn_score_function_desc::buffers is null, but its count is 1");
   wrong.buffers = &no_such_type;
-  refused(wrong, "buffers[0].type is 9; the largest there is is 2");
+  is_refused(wrong, "buffers[0].type is 9; the largest there is is 2");
   wrong.source = nullptr;
-  refused(wrong, "vkattn_score_function_desc::source is null");
-  ASSERT_EQ(vkattn_score_function_compile(&source, &compiled, &error_), VKATTN_SUCCESS) << error_.message;
+  is_refused(wrong, "vkattn_score_function_desc::source is null");
+  ASSERT_TRUE(done(vkattn_score_function_compile(&source, &compiled, &error_)));
   std::size_t bytes = 0;
   const char* const shaders[] = {"attention_lane_features", "attention_lane_wide_features",
                                  "attention_lane_words_features"};
-  ASSERT_EQ(vkattn_score_function_save(compiled, shaders, 3, nullptr, &bytes, &error_), VKATTN_SUCCESS)
-      << error_.message;
+  ASSERT_TRUE(done(vkattn_score_function_save(compiled, shaders, 3, nullptr, &bytes, &error_)));
   std::vector<std::byte> blob(bytes);
-  ASSERT_EQ(vkattn_score_function_save(compiled, shaders, 3, blob.data(), &bytes, &error_), VKATTN_SUCCESS);
+  ASSERT_TRUE(done(vkattn_score_function_save(compiled, shaders, 3, blob.data(), &bytes, &error_)));
   EXPECT_EQ(vkattn_score_function_release(compiled), VKATTN_SUCCESS);
   vkattn_score_function* loaded = nullptr;
-  ASSERT_EQ(vkattn_score_function_load(blob.data(), blob.size(), &loaded, &error_), VKATTN_SUCCESS)
-      << error_.message;
+  ASSERT_TRUE(done(vkattn_score_function_load(blob.data(), blob.size(), &loaded, &error_)));
 
   // Two keys of equal scores, of which the first has log(3) more: weights 3/4 and 1/4.
   const Problem problem = parsed("1x2 d1");
@@ -112,38 +91,26 @@ TEST_F(CInterfaceTest, AScoreFunctionWithoutACompiler) {
   desc.score_function = loaded;
   vkattn_plan_options options = initial(vkattn_plan_options_init);
   options.kernel = "tile";  // left out of the bytes
-  vkattn_plan* plan = nullptr;
-  EXPECT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_), VKATTN_ERROR_UNSUPPORTED);
-  EXPECT_NE(std::strstr(error_.message, "saved without the shader attention_tile"), nullptr)
-      << error_.message;
+  vkattn_plan* none = nullptr;
+  EXPECT_TRUE(refused(vkattn_plan_create_attention(device_, &desc, &options, &none, &error_),
+                      "saved without the shader attention_tile", VKATTN_ERROR_UNSUPPORTED));
   options.kernel = "lane";
-  ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_), VKATTN_SUCCESS)
-      << error_.message;
+  const OwnedPlan plan = plan_of(vkattn_plan_create_attention, desc, &options);
   EXPECT_EQ(vkattn_score_function_release(loaded), VKATTN_SUCCESS);  // the plan has it
-  const Buffer all = runtime().create_buffer(1024).value();
-  const float query = 1, keys[] = {0, 0}, values[] = {4, 8}, bias[] = {std::log(3.0F), 0};
-  const auto write = [&](VkDeviceSize at, const auto& value) {
-    ASSERT_TRUE(runtime().write(all, at, std::as_bytes(std::span(&value, 1))).ok());
-  };
-  write(0, query);
-  write(64, keys);
-  write(128, values);
-  write(256, bias);
-  const vkattn_binding tensors[] = {{VKATTN_TENSOR_QUERY, all.handle(), 0, 4},
-                                    {VKATTN_TENSOR_KEY, all.handle(), 64, 8},
-                                    {VKATTN_TENSOR_VALUE, all.handle(), 128, 8},
-                                    {VKATTN_TENSOR_OUTPUT, all.handle(), 512, 4}};
+  std::vector<float> elements(256);
+  elements[0] = 1;                     // the query; keys are 0
+  elements[32] = 4, elements[33] = 8;  // values
+  elements[64] = std::log(3.0F);       // biases
+  const Buffer all = filled_buffer(runtime(), elements);
   const vkattn_binding table{0, all.handle(), 256, 8};
-  vkattn_execution execution = initial(vkattn_execution_init);
-  execution.tensors = tensors;
-  execution.tensor_count = 4;
-  execution.score_buffers = &table;
-  execution.score_buffer_count = 1;
-  execute(plan, execution);
-  float output = 0;
-  ASSERT_TRUE(runtime().read(all, 512, std::as_writable_bytes(std::span(&output, 1))).ok());
-  EXPECT_NEAR(output, 5.0F, 1e-5F);
-  EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+  Execution execution = execution_of(plan, {{VKATTN_TENSOR_QUERY, all.handle(), 0, 4},
+                                            {VKATTN_TENSOR_KEY, all.handle(), 64, 8},
+                                            {VKATTN_TENSOR_VALUE, all.handle(), 128, 8},
+                                            {VKATTN_TENSOR_OUTPUT, all.handle(), 512, 4}});
+  execution.its.score_buffers = &table;
+  execution.its.score_buffer_count = 1;
+  execute(plan, execution.its);
+  EXPECT_NEAR(elements_of<float>(runtime(), all, 1, 512)[0], 5.0F, 1e-5F);
 }
 #endif
 
@@ -157,59 +124,33 @@ TEST_F(CInterfaceTest, AttentionIsRight) {
     options.max_dispatch_ns = 1;
     options.deferred_compilation = 1;
     vkattn_plan* plan = nullptr;
-    ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_), VKATTN_SUCCESS)
-        << error_.message;
-    vkattn_requirements needs = initial(vkattn_requirements_init);
-    ASSERT_EQ(vkattn_plan_get_requirements(plan, &needs, &error_), VKATTN_SUCCESS) << error_.message;
-    EXPECT_GT(needs.dispatches, 1U);
-    Buffer workspace;
-    if (needs.workspace_bytes != 0) workspace = runtime().create_buffer(needs.workspace_bytes).value();
+    ASSERT_TRUE(done(vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_)));
+    const std::uint32_t dispatches = requirements_of(plan).dispatches;
+    EXPECT_GT(dispatches, 1U);
     run.set_probability_type(std::get<AttentionPlan>(plan->plan).probability_type());
-    const std::vector<vkattn_binding> tensors = bindings_of(run.tensors());
-    for (const vkattn_binding& tensor : tensors) {
+    const Execution execution = execution_of(plan, bindings_of(run.tensors()));
+    for (const vkattn_binding& tensor : execution.tensors) {
       EXPECT_LE(vkattn_plan_tensor_range(plan, tensor.tensor, tensor.offset), tensor.size);
     }
     EXPECT_EQ(vkattn_plan_tensor_range(plan, VKATTN_TENSOR_CACHE_KEY, 0), 0U);
-    vkattn_execution execution = initial(vkattn_execution_init);
-    execution.tensors = tensors.data();
-    execution.tensor_count = static_cast<std::uint32_t>(tensors.size());
-    execution.workspace = workspace.handle();
-    execution.workspace_size = needs.workspace_bytes;
     vkattn_bindings* bindings = nullptr;
-    ASSERT_EQ(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, &bindings, &error_), VKATTN_SUCCESS)
-        << error_.message;
-    ASSERT_EQ(vkattn_bindings_rewrite(bindings, &execution, &error_), VKATTN_SUCCESS) << error_.message;
-    const auto record = [&](const vkattn_record_options* how) {
-      vkattn_result result = VKATTN_SUCCESS;
-      EXPECT_TRUE(
-          runtime()
-              .execute([&](VkCommandBuffer c) { result = vkattn_record(plan, c, bindings, how, &error_); })
-              .ok());
-      return result;
-    };
-    EXPECT_EQ(record(nullptr), VKATTN_ERROR_INVALID_ARGUMENT) << "not compiled yet";
-    EXPECT_NE(std::string(error_.message).find("vkattn_plan_compile"), std::string::npos);
-    ASSERT_EQ(vkattn_plan_compile(plan, &error_), VKATTN_SUCCESS) << error_.message;
+    ASSERT_TRUE(done(vkattn_bindings_create(plan, &execution.its, VK_NULL_HANDLE, &bindings, &error_)));
+    EXPECT_TRUE(refused(record(plan, bindings), "vkattn_plan_compile")) << "not compiled yet";
+    ASSERT_TRUE(done(vkattn_plan_compile(plan, &error_)));
     EXPECT_EQ(vkattn_plan_is_compiled(plan), 1U);
-    std::uint32_t count = 0;
-    ASSERT_EQ(vkattn_plan_get_estimates(plan, nullptr, &count, &error_), VKATTN_SUCCESS);
-    ASSERT_EQ(count, needs.dispatches);
-    std::vector<double> estimates(count);
-    ASSERT_EQ(vkattn_plan_get_estimates(plan, estimates.data(), &count, &error_), VKATTN_SUCCESS);
+    const auto estimates = list_of<double>(vkattn_plan_get_estimates, plan);
+    ASSERT_EQ(estimates.size(), dispatches);
     EXPECT_GT(estimates.front(), 0.0);
     // In two slices.
     vkattn_record_options slice = initial(vkattn_record_options_init);
     slice.dispatch_count = 1;
-    ASSERT_EQ(record(&slice), VKATTN_SUCCESS) << error_.message;
+    ASSERT_TRUE(done(record(plan, bindings, &slice)));
     slice.first_dispatch = 1;
-    slice.dispatch_count = count - 1;
-    ASSERT_EQ(record(&slice), VKATTN_SUCCESS) << error_.message;
+    slice.dispatch_count = dispatches - 1;
+    ASSERT_TRUE(done(record(plan, bindings, &slice)));
     EXPECT_STREQ(error_.message, "");
     expect_right(run);
-    std::string described(vkattn_plan_describe(plan, nullptr, 0), ' ');
-    EXPECT_EQ(vkattn_plan_describe(plan, described.data(), described.size()), described.size());
-    EXPECT_EQ(described.find("attention: batch"), 0U);
-    EXPECT_EQ(described.back(), 0);
+    EXPECT_TRUE(text_of(vkattn_plan_describe, plan).starts_with("attention: batch"));
     EXPECT_EQ(vkattn_plan_retain(plan), VKATTN_SUCCESS);
     EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
     EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS) << "the bindings keep what they need";
@@ -222,28 +163,14 @@ TEST_F(CInterfaceTest, AttentionIsRight) {
 TEST_F(CInterfaceTest, PushDescriptors) {
   if (!capabilities().push_descriptors) GTEST_SKIP() << "the device has no VK_KHR_push_descriptor";
   const Problem problem = parsed("h2 33x40 d32 causal lse");
-  harness::ProblemRun run = ready_run(problem);
-  const vkattn_attention_desc desc = desc_of(problem.desc);
+  const harness::ProblemRun run = ready_run(problem);
   vkattn_plan_options options = initial(vkattn_plan_options_init);
   options.push_descriptors = 1;
   options.kv_splits = 1;
   options.kernel = "tile";
-  vkattn_plan* plan = nullptr;
-  ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &plan, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  const std::vector<vkattn_binding> tensors = bindings_of(run.tensors());
-  vkattn_execution execution = initial(vkattn_execution_init);
-  execution.tensors = tensors.data();
-  execution.tensor_count = static_cast<std::uint32_t>(tensors.size());
-  vkattn_result result = VKATTN_SUCCESS;
-  ASSERT_TRUE(runtime()
-                  .execute([&](VkCommandBuffer c) {
-                    result = vkattn_record_push(plan, c, &execution, nullptr, &error_);
-                  })
-                  .ok());
-  ASSERT_EQ(result, VKATTN_SUCCESS) << error_.message;
+  const OwnedPlan plan = plan_of(vkattn_plan_create_attention, desc_of(problem.desc), &options);
+  ASSERT_TRUE(done(record_push(plan, execution_of(plan, bindings_of(run.tensors())).its)));
   expect_right(run);
-  EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
 }
 
 // Two parts of one row: the second has three times the weight.
@@ -251,27 +178,18 @@ TEST_F(CInterfaceTest, AMergeIsRight) {
   vkattn_merge_desc desc = initial(vkattn_merge_desc_init);
   desc.rows = 1;
   desc.value_dim = 1;
-  vkattn_plan* plan = nullptr;
-  ASSERT_EQ(vkattn_plan_create_merge(device_, &desc, nullptr, &plan, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  const Buffer all = runtime().create_buffer(1024).value();
-  const float parts[] = {4, 8}, part_lse[] = {2, 2 + std::log(3.0F)};
-  ASSERT_TRUE(runtime().write(all, 0, std::as_bytes(std::span(parts))).ok());
-  ASSERT_TRUE(runtime().write(all, 64, std::as_bytes(std::span(part_lse))).ok());
-  const vkattn_binding tensors[] = {{VKATTN_TENSOR_PARTS, all.handle(), 0, 8},
+  const OwnedPlan plan = plan_of(vkattn_plan_create_merge, desc);
+  std::vector<float> elements(256);
+  elements[0] = 4, elements[1] = 8;                     // the parts
+  elements[16] = 2, elements[17] = 2 + std::log(3.0F);  // and their lse
+  const Buffer all = filled_buffer(runtime(), elements);
+  execute(plan, execution_of(plan, {{VKATTN_TENSOR_PARTS, all.handle(), 0, 8},
                                     {VKATTN_TENSOR_PART_LSE, all.handle(), 64, 8},
                                     {VKATTN_TENSOR_OUTPUT, all.handle(), 256, 4},
-                                    {VKATTN_TENSOR_LSE, all.handle(), 512, 4}};
-  vkattn_execution execution = initial(vkattn_execution_init);
-  execution.tensors = tensors;
-  execution.tensor_count = 4;
-  execute(plan, execution);
-  float output = 0, lse = 0;
-  ASSERT_TRUE(runtime().read(all, 256, std::as_writable_bytes(std::span(&output, 1))).ok());
-  ASSERT_TRUE(runtime().read(all, 512, std::as_writable_bytes(std::span(&lse, 1))).ok());
-  EXPECT_NEAR(output, 7.0F, 1e-5F);
-  EXPECT_NEAR(lse, 2 + std::log(4.0F), 1e-5F);
-  EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
+                                    {VKATTN_TENSOR_LSE, all.handle(), 512, 4}})
+                    .its);
+  EXPECT_NEAR(elements_of<float>(runtime(), all, 1, 256)[0], 7.0F, 1e-5F);
+  EXPECT_NEAR(elements_of<float>(runtime(), all, 1, 512)[0], 2 + std::log(4.0F), 1e-5F);
 }
 
 /// One row after another into a contiguous cache, read back.
@@ -282,31 +200,22 @@ TEST_F(CInterfaceTest, AnAppendIsRight) {
   desc.head_dim = kDim;
   desc.cache_length = kSlots;
   desc.position = 2;
-  vkattn_plan* plan = nullptr;
-  ASSERT_EQ(vkattn_plan_create_append(device_, &desc, nullptr, &plan, &error_), VKATTN_SUCCESS)
-      << error_.message;
-  const Buffer rows = runtime().create_buffer(2 * kDim * 4).value();
-  const Buffer cache = runtime().create_buffer(2 * kSlots * kDim * 4).value();
+  const OwnedPlan plan = plan_of(vkattn_plan_create_append, desc);
   std::vector<float> given(2 * kDim);
   for (std::size_t i = 0; i < given.size(); ++i) given[i] = static_cast<float>(i + 1);
-  std::vector<float> kept(2 * kSlots * kDim, -1);
-  ASSERT_TRUE(runtime().write(rows, 0, std::as_bytes(std::span(given))).ok());
-  ASSERT_TRUE(runtime().write(cache, 0, std::as_bytes(std::span(kept))).ok());
-  const vkattn_binding tensors[] = {
-      {VKATTN_TENSOR_CACHE_VALUE, cache.handle(), kSlots * kDim * 4, kSlots * kDim * 4},
-      {VKATTN_TENSOR_CACHE_KEY, cache.handle(), 0, kSlots * kDim * 4},
-      {VKATTN_TENSOR_KEY, rows.handle(), 0, kDim * 4},
-      {VKATTN_TENSOR_VALUE, rows.handle(), kDim * 4, kDim * 4}};
-  vkattn_execution execution = initial(vkattn_execution_init);
-  execution.tensors = tensors;
-  execution.tensor_count = 4;
-  execute(plan, execution);
-  ASSERT_TRUE(runtime().read(cache, 0, std::as_writable_bytes(std::span(kept))).ok());
+  const Buffer rows = filled_buffer(runtime(), given);
+  const Buffer cache = filled_buffer(runtime(), std::vector<float>(2 * kSlots * kDim, -1));
+  execute(plan, execution_of(
+                    plan, {{VKATTN_TENSOR_CACHE_VALUE, cache.handle(), kSlots * kDim * 4, kSlots * kDim * 4},
+                           {VKATTN_TENSOR_CACHE_KEY, cache.handle(), 0, kSlots * kDim * 4},
+                           {VKATTN_TENSOR_KEY, rows.handle(), 0, kDim * 4},
+                           {VKATTN_TENSOR_VALUE, rows.handle(), kDim * 4, kDim * 4}})
+                    .its);
+  const auto kept = elements_of<float>(runtime(), cache, 2 * kSlots * kDim);
   for (std::size_t i = 0; i < kept.size(); ++i) {
     const std::size_t tensor = i / (kSlots * kDim), row = i / kDim % kSlots, dim = i % kDim;
     EXPECT_EQ(kept[i], row == 2 ? static_cast<float>(tensor * kDim + dim + 1) : -1.0F) << i;
   }
-  EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
 }
 
 }  // namespace

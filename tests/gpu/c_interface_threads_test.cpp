@@ -86,25 +86,21 @@ TEST_F(CInterfaceTest, ThreadsMakePlansMeanwhileOneIsRecorded) {
   vkattn_plan_options options = initial(vkattn_plan_options_init);
   options.kernel = "lane";
   vkattn_plan* shared = nullptr;
-  ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &shared, &error_), VKATTN_SUCCESS)
-      << error_.message;
+  ASSERT_TRUE(done(vkattn_plan_create_attention(device_, &desc, &options, &shared, &error_)));
   const harness::ProblemRun run = ready_run(problem);
-  const std::vector<vkattn_binding> tensors = bindings_of(run.tensors());
-  vkattn_execution execution = initial(vkattn_execution_init);
-  execution.tensors = tensors.data();
-  execution.tensor_count = static_cast<std::uint32_t>(tensors.size());
+  const Execution execution = execution_of(shared, bindings_of(run.tensors()));
   constexpr std::size_t kThreads = 4;
   std::vector<std::string> failures(kThreads, "not run");
   std::atomic<std::size_t> running = kThreads;
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
-      failures[i] = Planner(device_, shared, execution).run();
+      failures[i] = Planner(device_, shared, execution.its).run();
       --running;
     });
   }
   do {
-    execute(shared, execution);
+    execute(shared, execution.its);
   } while (running != 0 && !HasFatalFailure());
   for (std::thread& thread : threads) thread.join();
   for (const std::string& failure : failures) EXPECT_EQ(failure, "");
@@ -145,7 +141,7 @@ struct ThrowingWorkers {
   }
   /// Of a device of the test's own. One that was begun goes on when `submit` has thrown.
   static void hold_compilation(const Device& device) {
-    auto& vk = const_cast<detail::DeviceState&>(device.state()).vk;
+    auto& vk = own_state(device).vk;
     compile = vk.vkCreateComputePipelines;
     vk.vkCreateComputePipelines = [](auto... arguments) {
       is_compiling = true;
@@ -164,14 +160,10 @@ TEST_F(CInterfaceTest, ThreadsEndWhatTheyHaveWhereSubmitThrows) {
   for (const LastJob last : {LastJob::kDropped, LastJob::kDone, LastJob::kBegun}) {
     ThrowingWorkers::has_thrown = ThrowingWorkers::is_compiling = false;
     ThrowingWorkers::holds = last == LastJob::kBegun;
+    std::vector<OwnedPlan> owned;
     std::vector<vkattn_plan*> plans;
     for (const char* text : {"9x20 d16", "9x20 d24", "9x20 d32", "9x20 d40"}) {
-      const Problem problem = parsed(text);
-      const vkattn_attention_desc desc = desc_of(problem.desc);
-      plans.push_back(nullptr);
-      ASSERT_EQ(vkattn_plan_create_attention(device_, &desc, &options, &plans.back(), &error_),
-                VKATTN_SUCCESS)
-          << error_.message;
+      plans.push_back(owned.emplace_back(plan_of_problem(text, &options)));
     }
     ThrowingWorkers workers{last, 0, {}};
     EXPECT_EQ(vkattn_prewarm(plans.data(), 4, &ThrowingWorkers::submit, &workers, &error_), VKATTN_ERROR_IO);
@@ -182,7 +174,6 @@ TEST_F(CInterfaceTest, ThreadsEndWhatTheyHaveWhereSubmitThrows) {
           << "plan " << i << ", last job " << static_cast<int>(last);
     }
     for (std::thread& thread : workers.threads) thread.join();
-    for (vkattn_plan* const plan : plans) EXPECT_EQ(vkattn_plan_release(plan), VKATTN_SUCCESS);
   }
 }
 

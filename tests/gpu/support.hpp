@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -123,6 +124,29 @@ struct RunOptions {
 /// The plan of a problem with a kernel on the runtime's device or another view of it.
 [[nodiscard]] Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc,
                                               const RunOptions& options);
+
+/// What is behind a device that device_with() or the test's own runtime has made, for tests that put
+/// functions of their own into it: nobody else has it, and it was not made as a constant.
+[[nodiscard]] inline detail::DeviceState& own_state(const Device& device) {
+  return const_cast<detail::DeviceState&>(device.state());
+}
+
+/// A buffer with these elements.
+template <class Element>
+[[nodiscard]] Buffer filled_buffer(const Runtime& runtime, const std::vector<Element>& elements) {
+  const auto bytes = std::as_bytes(std::span(elements));
+  Buffer buffer = runtime.create_buffer(bytes.size()).value();
+  EXPECT_TRUE(runtime.write(buffer, 0, bytes).ok());
+  return buffer;
+}
+/// So many elements of a buffer, from a byte on.
+template <class Element>
+[[nodiscard]] std::vector<Element> elements_of(const Runtime& runtime, const Buffer& buffer,
+                                               std::size_t count, VkDeviceSize first_byte = 0) {
+  std::vector<Element> elements(count);
+  EXPECT_TRUE(runtime.read(buffer, first_byte, std::as_writable_bytes(std::span(elements))).ok());
+  return elements;
+}
 
 /// The bytes of a whole buffer.
 [[nodiscard]] std::vector<std::byte> read_back(const Runtime& runtime,
