@@ -43,10 +43,7 @@ class BackwardTest : public GpuTest, public testing::WithParamInterface<const ch
 
   /// Why the kernel cannot run the problem; empty where it can.
   [[nodiscard]] static std::string reason_against(const BackwardDesc& desc) {
-    for (const KernelSupport& support : kernel_support(desc, capabilities())) {
-      if (support.kernel == GetParam()) return support.reason;
-    }
-    return "there is no such kernel";
+    return tests::reason_against(capabilities(), GetParam(), desc);
   }
 
   /// Matrices are of 16-bit elements: there a problem of float32 tensors is one of float16.

@@ -6,57 +6,28 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/support.hpp"
+#include "gpu/first_use.hpp"
 #include "runtime/first_use.hpp"
 #include "runtime/runtime_state.hpp"
 #include "runtime/tuning_file.hpp"
-#include "support/temp_folder.hpp"
 
 namespace vkattn::tests {
 namespace {
 
-class MakePlan : public GpuTest {
+class MakePlan : public FirstUseTest {
  protected:
-  [[nodiscard]] Result<Runtime> fresh_runtime(const std::filesystem::path& tuning = {}) const {
-    RuntimeOptions options;
-    options.device = capabilities().device_name;
-    options.cache_dir = folder_.path();
-    options.tuning_file = tuning;
-    return Runtime::create(options);
-  }
   [[nodiscard]] std::filesystem::path write(const char* name, const std::string& text) const {
     write_file(folder_ / name, text);
     return folder_ / name;
   }
-  /// With a tuning file of one result, for "h2 64x64 d32" where no other problem is given.
-  [[nodiscard]] Result<Runtime> tuned_runtime(const char* kernel, const TileSizes& tile,
-                                              const char* problem = "h2 64x64 d32") const {
-    const detail::TuningResult result{{problem, parsed(problem).desc, {kernel, tile}, 2}, 1, "lane", 2};
+  /// With a tuning file of one result, for "h2 64x64 d32".
+  [[nodiscard]] Runtime tuned_runtime(const char* kernel, const TileSizes& tile) const {
+    constexpr const char* kProblem = "h2 64x64 d32";
+    const detail::TuningResult result{{kProblem, parsed(kProblem).desc, {kernel, tile}, 2}, 1, "lane", 2};
     return fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value()));
   }
-  /// The file of self-test outcomes in the folder; empty where there is none.
-  [[nodiscard]] std::filesystem::path outcomes() const {
-    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
-      if (entry.path().filename().string().rfind("self-tests-", 0) == 0) return entry.path();
-    }
-    return {};
-  }
-  /// The kernel on matrix units that the device runs; empty where it runs none.
-  static std::string matrix_kernel() {
-    for (const KernelSupport& support : kernel_support(parsed(kMatrixProblem).desc, capabilities())) {
-      if (support.reason.empty() && support.kernel.rfind("matrix", 0) == 0)
-        return std::string(support.kernel);
-    }
-    return {};
-  }
   static constexpr const char* kMatrixProblem = "h2 64x64 d32 f16";
-
-  TempFolder folder_;
 };
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// What users get by default is what the tool measures.
 TEST_F(MakePlan, DefaultsGiveTheToolsPipelines) {
@@ -77,80 +48,76 @@ TEST_F(MakePlan, DefaultsGiveTheToolsPipelines) {
 TEST_F(MakePlan, MeasuredBlockSizesComeBeforeTheTable) {
   const Problem problem = parsed("h2 70x90 d32 lse");
   const TileSizes tile{0, 0, 0, 2, 8, 0};
-  const auto tuned = tuned_runtime("lane", tile);
-  ASSERT_TRUE(tuned.ok()) << tuned.error().message;
-  const auto plan = tuned->make_plan(problem.desc);
+  const Runtime tuned = tuned_runtime("lane", tile);
+  const auto plan = tuned.make_plan(problem.desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->kernel_name(), "lane");
   EXPECT_EQ(plan->tile(), tile);
   EXPECT_EQ(plan->dispatches().back().pass, "combine") << "2 parts";
-  EXPECT_TRUE(contains(plan->describe(), "h2 64x64 d32") &&
-              contains(plan->describe(), (folder_ / "tuning.json").string()))
-      << plan->describe();
-  harness::ProblemRun run = ready_run(problem, *tuned);
+  EXPECT_TRUE(has(plan->describe(), "h2 64x64 d32"));
+  EXPECT_TRUE(has(plan->describe(), (folder_ / "tuning.json").string()));
+  harness::ProblemRun run = ready_run(problem, tuned);
   ASSERT_TRUE(run.execute(*plan).ok());
   expect_right(run);
   PlanOptions forced;
   forced.kernel = "tile";
-  EXPECT_EQ(tuned->make_plan(problem.desc, forced)->kernel_name(), "tile") << "what is asked for comes first";
+  EXPECT_EQ(tuned.make_plan(problem.desc, forced)->kernel_name(), "tile") << "what is asked for comes first";
 }
 
 TEST_F(MakePlan, SenselessMeasuredBlockSizesAreLeftAside) {
   const TileSizes tile{12345, 0, 0, 77, 3, 0};
-  const auto runtime = tuned_runtime("lane", tile);
-  ASSERT_TRUE(runtime.ok());
-  const auto plan = runtime->make_plan(parsed("h2 64x64 d32").desc);
+  const Runtime tuned = tuned_runtime("lane", tile);
+  const auto plan = tuned.make_plan(parsed("h2 64x64 d32").desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_FALSE(plan->tile() == tile);
-  EXPECT_TRUE(contains(plan->describe(), "tuning: cannot use lane")) << plan->describe();
+  EXPECT_TRUE(has(plan->describe(), "tuning: cannot use lane"));
 }
 
 TEST_F(MakePlan, WhatWasMeasuredAndDoesNotFitIsLeftAside) {
   // Two parts, on a device without a storage buffer for them: the number is none that the caller asked for.
-  const auto tuned = tuned_runtime("lane", TileSizes{0, 0, 0, 2, 8, 0});
-  ASSERT_TRUE(tuned.ok()) << tuned.error().message;
+  const Runtime tuned = tuned_runtime("lane", TileSizes{0, 0, 0, 2, 8, 0});
   PlanOptions options;
-  options.tuning = tuned->tuning();
+  options.tuning = tuned.tuning();
   const Device device = device_with([](Capabilities& c) { c.max_stage_storage_buffers = 4; });
   const auto plan = AttentionPlan::create(device, parsed("h2 64x64 d32").desc, options);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_TRUE(contains(plan->describe(), "not used: splitting the keys needs 5 storage buffers"))
-      << plan->describe();
+  EXPECT_TRUE(has(plan->describe(), "not used: splitting the keys needs 5 storage buffers"));
 }
 
 TEST_F(MakePlan, CorruptTuningFilesAreIgnoredWithAWarning) {
   for (const auto& path : {write("torn.json", "{\"format\": \"vkattn tun"), write("empty.json", ""),
                            folder_.path() / "missing.json", folder_.path()}) {
-    const auto runtime = fresh_runtime(path);
-    ASSERT_TRUE(runtime.ok());
-    const auto plan = runtime->make_plan(parsed("h2 64x64 d32").desc);
+    const Runtime untuned = fresh_runtime(path);
+    const auto plan = untuned.make_plan(parsed("h2 64x64 d32").desc);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
-    EXPECT_TRUE(contains(plan->describe(), "tuning: ignored " + path.string())) << plan->describe();
+    EXPECT_TRUE(has(plan->describe(), "tuning: ignored " + path.string()));
   }
 }
 
-TEST_F(MakePlan, MatrixPathsAreTestedOnce) {
-  if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
-  PlanOptions options;
-  options.kernel = matrix_kernel();
-  {
-    const auto runtime = fresh_runtime();
-    ASSERT_TRUE(runtime.ok());
-    const auto plan = runtime->make_plan(parsed(kMatrixProblem).desc, options);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    EXPECT_TRUE(contains(read_file(outcomes()), "passed " + plan->configuration() + "\n"))
-        << read_file(outcomes());
+/// Plans of a kernel on matrix units, by name: the one that the device runs.
+class MakePlanOnMatrices : public MakePlan {
+ protected:
+  void SetUp() override {
+    MakePlan::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const auto kernels = accepting_kernels(parsed(kMatrixProblem).desc, capabilities());
+    const auto found =
+        std::ranges::find_if(kernels, [](const auto& each) { return each.starts_with("matrix"); });
+    if (found == kernels.end()) GTEST_SKIP() << "the device runs no kernel on matrix units";
+    options_.kernel = *found;
   }
-  const auto time = std::filesystem::last_write_time(outcomes());
-  const auto runtime = fresh_runtime();
-  EXPECT_TRUE(runtime->make_plan(parsed(kMatrixProblem).desc, options).ok());
-  EXPECT_EQ(std::filesystem::last_write_time(outcomes()), time);
-}
+  /// As another program plans it.
+  [[nodiscard]] Result<void> planned() const {
+    const Runtime runtime = fresh_runtime();
+    const auto plan = runtime.make_plan(parsed(kMatrixProblem).desc, options_);
+    return plan.ok() ? Result<void>() : Result<void>(plan.error());
+  }
 
-TEST_F(MakePlan, SelfTestsCarryWhatProblemsDoToTheirScores) {
-  const auto runtime = fresh_runtime();
-  ASSERT_TRUE(runtime.ok());
-  if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
+  PlanOptions options_;
+};
+
+TEST_F(MakePlanOnMatrices, SelfTestsCarryWhatProblemsDoToTheirScores) {
+  const Runtime runtime = fresh_runtime();
   constexpr const char* kQuantised[] = {" d32 cache=q8_0", " d32 key=q4_0 value=e4m3", " d17 cache=e4m3"};
   constexpr const char* kDropout = " mask=bytes:bqk dropout=0.2";
   constexpr const char* kWords[] = {" mask=f32 sinks softcap=5 alibi=given",
@@ -162,102 +129,69 @@ TEST_F(MakePlan, SelfTestsCarryWhatProblemsDoToTheirScores) {
                                     " sequences=queries query_lengths=40"};
   std::ptrdiff_t lines = 1;  // what the file is
   for (const char* const kernel : {"matrix", "matrix2"}) {
-    PlanOptions options;
-    options.kernel = kernel;
-    if (!reason_against(*runtime, kernel, kMatrixProblem).empty()) continue;
+    options_.kernel = kernel;
+    if (!reason_against(runtime, kernel, kMatrixProblem).empty()) continue;
     std::vector<const char*> all_words = part_of<const char*>(kWords);
     all_words.push_back(kDropout);
     for (const char* const words : all_words) {
       const std::string problem = std::string(kMatrixProblem).append(words);
-      // Which takes neither rings nor pages on GPUs.
-      if (kernel == std::string_view("matrix2") && !reason_against(*runtime, kernel, problem).empty())
-        continue;
-      const auto plan = runtime->make_plan(parsed(problem).desc, options);
+      const auto plan = runtime.make_plan(parsed(problem).desc, options_);
       ASSERT_TRUE(plan.ok()) << kernel << words << ": " << plan.error().message;
       ++lines;
     }
     for (const char* const words : part_of<const char*>(kQuantised)) {
       const std::string problem = std::string("h2 50x70 f16").append(words);
-      if (!reason_against(*runtime, kernel, problem).empty()) continue;  // on matrix2
-      const auto plan = runtime->make_plan(parsed(problem).desc, options);
+      if (!reason_against(runtime, kernel, problem).empty()) continue;  // on matrix2
+      const auto plan = runtime.make_plan(parsed(problem).desc, options_);
       ASSERT_TRUE(plan.ok()) << kernel << words << ": " << plan.error().message;
       ++lines;
     }
     // Another length is the same pipeline, tested already.
     EXPECT_TRUE(
-        runtime->make_plan(parsed(std::string("h2 64x65 d32 f16").append(kDropout)).desc, options).ok());
+        runtime.make_plan(parsed(std::string("h2 64x65 d32 f16").append(kDropout)).desc, options_).ok());
   }
   const std::string text = read_file(outcomes());
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), lines) << "a line each\n" << text;
 }
 
-TEST_F(MakePlan, APlanHasThePipelineOfItsSelfTest) {
-  if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
-  const auto runtime = fresh_runtime();
-  ASSERT_TRUE(runtime.ok());
+TEST_F(MakePlanOnMatrices, HasThePipelineOfItsSelfTest) {
+  const Runtime runtime = fresh_runtime();
   static int compiled = 0;
   static PFN_vkCreateComputePipelines compile = nullptr;
-  // The runtime made this state, and not as a constant.
-  auto& vk = const_cast<detail::DeviceState&>(runtime->device().state()).vk;
+  auto& vk = own_state(runtime.device()).vk;
   compile = vk.vkCreateComputePipelines;
   compiled = 0;
   vk.vkCreateComputePipelines = [](auto... arguments) { return ++compiled, compile(arguments...); };
-  PlanOptions options;
-  options.kernel = matrix_kernel();
-  options.kv_splits = 1;
+  options_.kv_splits = 1;
   // As self-tests do, it asks for the lse: a plan without has a tensor less, which makes another pipeline.
-  const auto plan = runtime->make_plan(parsed(std::string(kMatrixProblem).append(" lse")).desc, options);
+  const auto plan = runtime.make_plan(parsed(std::string(kMatrixProblem).append(" lse")).desc, options_);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(compiled, 1);
 }
 
-TEST_F(MakePlan, AKernelThatFailedItsSelfTestIsNotUsed) {
-  if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
-  PlanOptions options;
-  options.kernel = matrix_kernel();
-  ASSERT_TRUE(fresh_runtime()->make_plan(parsed(kMatrixProblem).desc, options).ok());
-  std::string text = read_file(outcomes());
-  const std::size_t line = text.find("passed ");
-  ASSERT_NE(line, std::string::npos);
-  text.replace(line, 6, "failed").insert(text.find('\n', line), "\tdim 3 is 7 where 8 was expected");
-  write_file(outcomes(), text);
-  const auto runtime = fresh_runtime();
-  const auto forced = runtime->make_plan(parsed(kMatrixProblem).desc, options);
-  ASSERT_FALSE(forced.ok());
-  EXPECT_TRUE(names(forced.error(), ErrorCode::kUnsupported,
-                    {options.kernel, "self-test", "dim 3 is 7 where 8 was expected"}));
-  EXPECT_TRUE(runtime->make_plan(parsed(kMatrixProblem).desc).ok()) << "others are there";
-}
-
-TEST_F(MakePlan, ATestThatEndedItsProgramIsNotRunAgain) {
-  if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
-  PlanOptions options;
-  options.kernel = matrix_kernel();
-  ASSERT_TRUE(fresh_runtime()->make_plan(parsed(kMatrixProblem).desc, options).ok());
+TEST_F(MakePlanOnMatrices, ATestThatEndedItsProgramIsNotRunAgain) {
+  ASSERT_TRUE(planned().ok());
   std::string text = read_file(outcomes());
   const std::size_t line = text.find("passed ");
   ASSERT_NE(line, std::string::npos);
   write_file(outcomes(), text.replace(line, 6, "begun"));
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const auto forced = fresh_runtime()->make_plan(parsed(kMatrixProblem).desc, options);
+    const auto forced = planned();
     ASSERT_FALSE(forced.ok());
     EXPECT_TRUE(names(forced.error(), ErrorCode::kUnsupported,
-                      {options.kernel, "the program ended during the test", outcomes().string()}));
+                      {options_.kernel, "the program ended during the test", outcomes().string()}));
   }
   std::filesystem::remove(outcomes());
-  EXPECT_TRUE(fresh_runtime()->make_plan(parsed(kMatrixProblem).desc, options).ok()) << "as it says";
+  EXPECT_TRUE(planned().ok()) << "as it says";
 }
 
-TEST_F(MakePlan, TornOutcomesAreTestedAgain) {
-  if (matrix_kernel().empty()) GTEST_SKIP() << "the device runs no kernel on matrix units";
-  PlanOptions options;
-  options.kernel = matrix_kernel();
-  ASSERT_TRUE(fresh_runtime()->make_plan(parsed(kMatrixProblem).desc, options).ok());
+TEST_F(MakePlanOnMatrices, TornOutcomesAreTestedAgain) {
+  ASSERT_TRUE(planned().ok());
   const std::string text = read_file(outcomes());
   for (const std::size_t length : {std::size_t{0}, text.size() / 4, text.size() / 2}) {
     write_file(outcomes(), text.substr(0, length));
-    EXPECT_TRUE(fresh_runtime()->make_plan(parsed(kMatrixProblem).desc, options).ok());
-    EXPECT_TRUE(contains(read_file(outcomes()), text.substr(text.find("passed"))));
+    EXPECT_TRUE(planned().ok());
+    EXPECT_TRUE(has(read_file(outcomes()), text.substr(text.find("passed"))));
   }
 }
 
@@ -292,16 +226,14 @@ class Times : public MakePlan {
     for (const char* const kernel : {"lane", "tile", "decode"}) options_.refusals.push_back({kernel, "slow"});
   }
   /// One that compares times.
-  [[nodiscard]] Result<Runtime> timing_runtime() const {
-    auto runtime = fresh_runtime();
-    if (runtime.ok()) detail::RuntimeState::of(*runtime).times_kernels = true;
+  [[nodiscard]] Runtime timing_runtime(bool self_tests = true) const {
+    Runtime runtime = fresh_runtime({}, self_tests);
+    detail::RuntimeState::of(runtime).times_kernels = true;
     return runtime;
   }
   /// As another program plans it. Its runtime outlives the plan.
   [[nodiscard]] Result<AttentionPlan> planned() {
-    auto runtime = timing_runtime();
-    if (!runtime.ok()) return runtime.error();
-    runtimes_.push_back(*std::move(runtime));
+    runtimes_.push_back(timing_runtime());
     return runtimes_.back().make_plan(parsed(kMatrixProblem).desc, options_);
   }
   /// Makes the kept time of a kernel another one.
@@ -323,9 +255,9 @@ TEST_F(Times, AreKeptAndTold) {
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const std::string text = read_file(outcomes());
   for (const std::string& kernel : kernels_) {
-    EXPECT_TRUE(contains(text, "timed time with 1 query heads to a KV head: " + kernel + ",")) << text;
+    EXPECT_TRUE(has(text, "timed time with 1 query heads to a KV head: " + kernel + ","));
   }
-  EXPECT_TRUE(contains(plan->describe(), "timed on this device: matrix ")) << plan->describe();
+  EXPECT_TRUE(has(plan->describe(), "timed on this device: matrix "));
   const auto time = std::filesystem::last_write_time(outcomes());
   EXPECT_EQ(planned()->kernel_name(), plan->kernel_name());
   EXPECT_EQ(std::filesystem::last_write_time(outcomes()), time) << "nothing is timed again";
@@ -338,7 +270,7 @@ TEST_F(Times, ASlowKernelIsNotUsed) {
   const auto plan = planned();
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->kernel_name(), "matrix2");
-  EXPECT_TRUE(contains(plan->describe(), "refused: matrix: took 571 ms on this device")) << plan->describe();
+  EXPECT_TRUE(has(plan->describe(), "refused: matrix: took 571 ms on this device"));
   set_time("matrix2", "400000000");
   EXPECT_EQ(planned()->kernel_name(), "matrix") << "the difference is small";
 }
@@ -348,20 +280,19 @@ TEST_F(Times, OverruleNothingThatWasAskedFor) {
   ASSERT_TRUE(first.ok());
   set_time("matrix", "571000000");
   set_time("matrix2", "400000");
-  const auto runtime = timing_runtime();
-  ASSERT_TRUE(runtime.ok());
+  const Runtime runtime = timing_runtime();
   PlanOptions by_name = options_;
   by_name.kernel = "matrix";
   const AttentionDesc desc = parsed(kMatrixProblem).desc;
-  const auto forced = runtime->make_plan(desc, by_name);
+  const auto forced = runtime.make_plan(desc, by_name);
   ASSERT_TRUE(forced.ok()) << forced.error().message;
-  EXPECT_FALSE(contains(forced->describe(), "timed on")) << forced->describe();
-  const auto matrix = tests::make_plan(*runtime, desc, {"matrix"});
+  EXPECT_FALSE(has(forced->describe(), "timed on")) << forced->describe();
+  const auto matrix = tests::make_plan(runtime, desc, {"matrix"});
   ASSERT_TRUE(matrix.ok());
   PlanOptions tuned = options_;
   tuned.tuning = std::make_shared<Tuning>(
       Tuning{"a file", "", {{kMatrixProblem, desc, {"matrix", matrix->tile()}, 0, {}}}});
-  const auto measured = runtime->make_plan(desc, tuned);
+  const auto measured = runtime.make_plan(desc, tuned);
   ASSERT_TRUE(measured.ok()) << measured.error().message;
   EXPECT_EQ(measured->kernel_name(), "matrix") << measured->describe();
 }
@@ -378,26 +309,16 @@ TEST_F(Times, ThatEndedTheirProgramAreNotTakenAgain) {
     const auto plan = planned();
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     EXPECT_EQ(plan->kernel_name(), "matrix2");
-    EXPECT_TRUE(
-        contains(plan->describe(), "refused: matrix: was not timed on this device (the program ended"))
-        << plan->describe();
+    EXPECT_TRUE(has(plan->describe(), "refused: matrix: was not timed on this device (the program ended"));
   }
 }
 
 TEST_F(Times, AreNotTakenWithoutSelfTestsOrOnACpu) {
-  const auto cpu = fresh_runtime();
-  ASSERT_TRUE(cpu.ok());
-  ASSERT_TRUE(cpu->make_plan(parsed(kMatrixProblem).desc, options_).ok());
-  EXPECT_FALSE(contains(read_file(outcomes()), "timed ")) << "a CPU";
-  RuntimeOptions options;
-  options.device = capabilities().device_name;
-  options.cache_dir = folder_.path();
-  options.self_tests = false;
-  const auto off = Runtime::create(options);
-  ASSERT_TRUE(off.ok());
-  detail::RuntimeState::of(*off).times_kernels = true;
-  ASSERT_TRUE(off->make_plan(parsed(kMatrixProblem).desc, options_).ok());
-  EXPECT_FALSE(contains(read_file(outcomes()), "timed ")) << "self_tests is off";
+  for (const bool is_cpu : {true, false}) {
+    const Runtime runtime = is_cpu ? fresh_runtime() : timing_runtime(false);
+    ASSERT_TRUE(runtime.make_plan(parsed(kMatrixProblem).desc, options_).ok());
+    EXPECT_FALSE(has(read_file(outcomes()), "timed ")) << (is_cpu ? "a CPU" : "self_tests is off");
+  }
 }
 
 }  // namespace

@@ -40,10 +40,7 @@ class MatmulTest : public GpuTest, public testing::WithParamInterface<const char
 
   /// Empty where the kernel can run it.
   [[nodiscard]] static std::string reason_against(const MatmulDesc& desc) {
-    for (const KernelSupport& support : kernel_support(desc, capabilities())) {
-      if (support.kernel == kernel()) return support.reason;
-    }
-    return "there is no such kernel";
+    return tests::reason_against(capabilities(), kernel(), desc);
   }
 
   static void run(const MatmulProblem& problem, MatmulOptions options = {}) {

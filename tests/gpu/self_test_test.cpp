@@ -11,11 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/support.hpp"
+#include "gpu/first_use.hpp"
 #include "problem/gradients.hpp"
 #include "self_test/small_test.hpp"
-#include "support/temp_folder.hpp"
-#include "support/text.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -35,7 +33,7 @@ MatmulDesc product(std::int64_t rows, std::int64_t columns, std::int64_t inner, 
   return desc;
 }
 
-class SelfTestTest : public GpuTest {
+class SelfTestTest : public FirstUseTest {
  protected:
   /// What a test's buffer holds when it has run.
   static void run(const SelfTest& test, std::vector<std::byte>& memory) {
@@ -86,10 +84,7 @@ class SelfTestTest : public GpuTest {
 
   template <class Desc>
   static bool takes(const Desc& desc, std::string_view kernel) {
-    for (const KernelSupport& support : kernel_support(desc, capabilities())) {
-      if (support.kernel == kernel) return support.reason.empty();
-    }
-    return false;
+    return reason_against(capabilities(), kernel, desc).empty();
   }
 };
 
@@ -275,77 +270,37 @@ TEST_F(SelfTestTest, OfTimesIsRight) {
   }
 }
 
-/// What the runtime makes of outcomes, in a folder of its own.
-class FirstUse : public SelfTestTest {
- protected:
-  [[nodiscard]] Runtime fresh_runtime() const {
-    RuntimeOptions options;
-    options.device = capabilities().device_name;
-    options.cache_dir = folder_.path();
-    return Runtime::create(options).value();
-  }
-  [[nodiscard]] std::filesystem::path outcomes() const {
-    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
-      if (entry.path().filename().string().rfind("self-tests-", 0) == 0) return entry.path();
-    }
-    return {};
-  }
-  /// That the next runtime believes of every test that it failed.
-  void fail_all() const {
-    std::string text = read_file(outcomes());
-    for (std::size_t at = text.find("passed "); at != text.npos; at = text.find("passed ", at)) {
-      text.replace(at, 6, "failed").insert(text.find('\n', at), "\tdim 3 is 7 where 8 was expected");
-    }
-    write_file(outcomes(), text);
-  }
-  /// `make` makes a plan with a runtime and options.
-  template <class Options, class Make>
-  void expect_tested(const std::string& what, const Make& make) const {
-    Options by_name, by_refusals;
-    by_name.kernel = "matrix";
-    // On a CPU those come before.
-    by_refusals.refusals = {{"lane", "slow"}, {"tile", "slow"}};
-    {
-      const Runtime first = fresh_runtime();
-      const auto plan = make(first, by_refusals);
-      ASSERT_TRUE(plan.ok()) << plan.error().message;
-      EXPECT_EQ(plan->kernel_name(), "matrix");
-      EXPECT_TRUE(has(read_file(outcomes()), "passed " + what + " matrix, ")) << read_file(outcomes());
-      const auto time = std::filesystem::last_write_time(outcomes());
-      EXPECT_TRUE(make(fresh_runtime(), by_name).ok());
-      EXPECT_EQ(std::filesystem::last_write_time(outcomes()), time) << "nothing is tested again";
-    }
-    fail_all();
-    const Runtime later = fresh_runtime();
-    for (const Options& options : {by_name, by_refusals}) {
-      const auto refused = make(later, options);
-      ASSERT_FALSE(refused.ok());
-      EXPECT_TRUE(names(refused.error(), ErrorCode::kUnsupported,
-                        {"matrix", "self-test", "dim 3 is 7 where 8 was expected"}));
-    }
-    by_refusals.refusals = {{"lane", "slow"}};
-    const auto other = make(later, by_refusals);
-    ASSERT_TRUE(other.ok()) << other.error().message;
-    EXPECT_EQ(other->kernel_name(), "tile");
-  }
+// What the runtime makes of outcomes.
 
-  TempFolder folder_;
-};
-
-TEST_F(FirstUse, OfGradientsOnMatrixUnitsIsTested) {
-  const BackwardDesc desc = gradients_of("h2 20x30 d16 f16");
-  if (!takes(desc, "matrix")) GTEST_SKIP() << "the device runs no gradients on matrix units";
-  expect_tested<BackwardOptions>("backward", [&](const Runtime& on, const BackwardOptions& options) {
-    return on.make_backward_plan(desc, options);
-  });
+TEST_F(SelfTestTest, OfAttentionOnMatrixUnitsIsTested) {
+  const AttentionDesc desc = parsed("h2 64x64 d32 f16").desc;
+  bool is_tested = false;
+  for (const auto& [kernel, other] : {std::pair{"matrix", "matrix2"}, {"matrix2", "matrix"}}) {
+    if (!takes(desc, kernel)) continue;
+    SCOPED_TRACE(kernel);
+    expect_tested<PlanOptions>(
+        kernel, {"lane", "tile", "decode", other},
+        [&](const Runtime& on, const PlanOptions& options) { return on.make_plan(desc, options); });
+    is_tested = true;
+  }
+  if (!is_tested) GTEST_SKIP() << "the device runs no kernel on matrix units";
 }
 
-TEST_F(FirstUse, OfProductsOnMatrixUnitsIsTested) {
+TEST_F(SelfTestTest, OfGradientsOnMatrixUnitsIsTested) {
+  const BackwardDesc desc = gradients_of("h2 20x30 d16 f16");
+  if (!takes(desc, "matrix")) GTEST_SKIP() << "the device runs no gradients on matrix units";
+  expect_tested<BackwardOptions>("matrix", {"lane", "tile"},
+                                 [&](const Runtime& on, const BackwardOptions& options) {
+                                   return on.make_backward_plan(desc, options);
+                                 });
+}
+
+TEST_F(SelfTestTest, OfProductsOnMatrixUnitsIsTested) {
   const MatmulDesc desc = product(20, 30, 40, DataType::kFloat16);
   if (!takes(desc, "matrix")) GTEST_SKIP() << "the device runs no products on matrix units";
-  expect_tested<MatmulOptions>("matmul", [&](const Runtime& on, const MatmulOptions& options) {
-    return on.make_matmul_plan(desc, options);
-  });
+  expect_tested<MatmulOptions>(
+      "matrix", {"lane", "tile"},
+      [&](const Runtime& on, const MatmulOptions& options) { return on.make_matmul_plan(desc, options); });
 }
 
 MultiHeadAttentionDesc small_layer() {
@@ -358,7 +313,7 @@ MultiHeadAttentionDesc small_layer() {
   return desc;
 }
 
-TEST_F(FirstUse, OfStepsOfALayerIsTested) {
+TEST_F(SelfTestTest, OfStepsOfALayerIsTested) {
   if (!takes(gradients_of("h2 6x6 d16 f16"), "matrix")) GTEST_SKIP() << "the device has no matrix units";
   MultiHeadAttentionOptions options;
   options.attention.kernel = options.matmul_kernel = options.backward_kernel = "matrix";

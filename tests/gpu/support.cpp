@@ -148,10 +148,7 @@ void MatrixKernelTest::SetUp() {
 }
 
 std::string reason_against(const Runtime& runtime, std::string_view kernel, std::string_view problem) {
-  for (const KernelSupport& support : kernel_support(parsed(problem).desc, runtime.device().capabilities())) {
-    if (support.kernel == kernel) return support.reason;
-  }
-  return "there is no such kernel";
+  return reason_against(runtime.device().capabilities(), kernel, parsed(problem).desc);
 }
 
 std::vector<std::string> accepting_kernels(const AttentionDesc& desc, const Capabilities& capabilities) {

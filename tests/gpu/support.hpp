@@ -66,7 +66,16 @@ class MatrixKernelTest : public KernelTest {
   void SetUp() override;
 };
 
-/// Why the kernel cannot run a problem on the runtime's device; empty where it can.
+/// Why a kernel cannot run a problem of any kind on a device; empty where it can.
+template <class Desc>
+[[nodiscard]] std::string reason_against(const Capabilities& capabilities, std::string_view kernel,
+                                         const Desc& desc) {
+  for (const KernelSupport& support : kernel_support(desc, capabilities)) {
+    if (support.kernel == kernel) return support.reason;
+  }
+  return "there is no such kernel";
+}
+/// Of attention, by its problem string.
 [[nodiscard]] std::string reason_against(const Runtime& runtime, std::string_view kernel,
                                          std::string_view problem);
 
