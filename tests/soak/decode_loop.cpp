@@ -6,6 +6,9 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <utility>
+
+#include "soak/checked.hpp"
 
 namespace vkattn::soak {
 namespace {
@@ -14,16 +17,14 @@ constexpr std::int64_t kBatch = 2, kQueryHeads = 4, kKvHeads = 2, kDim = 64, kPa
 constexpr std::int64_t kPagesOfEntry = 4, kPages = kBatch * kPagesOfEntry + 1;
 constexpr int kSteps = 40;
 
-Result<Buffer> filled(const Runtime& runtime, std::span<const std::byte> bytes) {
-  auto buffer = runtime.create_buffer(bytes.size());
-  if (!buffer.ok()) return buffer.error();
-  if (const auto written = runtime.write(*buffer, 0, bytes); !written.ok()) return written.error();
-  return buffer;
-}
+constexpr const char* kLoop = "the decode loop";
 
 template <class Value>
-Result<Buffer> filled(const Runtime& runtime, const std::vector<Value>& values) {
-  return filled(runtime, std::as_bytes(std::span(values)));
+Buffer filled(const Runtime& runtime, const std::vector<Value>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  Buffer buffer = checked(runtime.create_buffer(bytes.size()), kLoop);
+  checked(runtime.write(buffer, 0, bytes), kLoop);
+  return buffer;
 }
 
 std::vector<float> token(int kind, std::int64_t heads, int step) {
@@ -76,31 +77,22 @@ struct Buffers {
   Buffer query, key, value, output, cache_key, cache_value, lengths, table, workspace;
 };
 
-Result<Buffers> make_buffers(const Runtime& runtime, const AttentionPlan& attention) {
+Buffers make_buffers(const Runtime& runtime, const AttentionPlan& attention) {
   const std::size_t cache_bytes = static_cast<std::size_t>(kPages * kKvHeads * kPage * kDim / 32 * 34);
+  const std::vector<std::byte> empty(cache_bytes);
   std::vector<std::int32_t> table;  // from the last page down, so that it is one
   for (std::int64_t i = 0; i < kBatch * kPagesOfEntry; ++i) {
     table.push_back(static_cast<std::int32_t>(kPages - 1 - i));
   }
-  Buffers all;
-  const auto make = [&](Buffer& target, auto made) -> Result<void> {
-    if (!made.ok()) return made.error();
-    target = *std::move(made);
-    return {};
-  };
-  const std::vector<std::byte> empty(cache_bytes);
-  for (const auto& done :
-       {make(all.query, filled(runtime, token(0, kQueryHeads, 0))),
-        make(all.key, filled(runtime, token(1, kKvHeads, 0))),
-        make(all.value, filled(runtime, token(2, kKvHeads, 0))),
-        make(all.output, filled(runtime, token(3, kQueryHeads, 0))),
-        make(all.cache_key, filled(runtime, std::span(empty))),
-        make(all.cache_value, filled(runtime, std::span(empty))),
-        make(all.lengths, filled(runtime, std::vector<std::int32_t>(kBatch))),
-        make(all.table, filled(runtime, table)), make(all.workspace, runtime.create_workspace(attention))}) {
-    if (!done.ok()) return done.error();
-  }
-  return all;
+  return {.query = filled(runtime, token(0, kQueryHeads, 0)),
+          .key = filled(runtime, token(1, kKvHeads, 0)),
+          .value = filled(runtime, token(2, kKvHeads, 0)),
+          .output = filled(runtime, token(3, kQueryHeads, 0)),
+          .cache_key = filled(runtime, empty),
+          .cache_value = filled(runtime, empty),
+          .lengths = filled(runtime, std::vector<std::int32_t>(kBatch)),
+          .table = filled(runtime, table),
+          .workspace = checked(runtime.create_workspace(attention), kLoop)};
 }
 
 AppendTensors append_tensors(const Buffers& all) {
@@ -128,33 +120,26 @@ AttentionTensors attention_tensors(const Buffers& all) {
 
 }  // namespace
 
-Result<std::vector<std::byte>> decode_loop(const Runtime& runtime) {
-  const auto append = runtime.make_append_plan(append_desc());
-  if (!append.ok()) return append.error();
-  const auto attention = runtime.make_plan(attention_desc());
-  if (!attention.ok()) return attention.error();
-  const auto buffers = make_buffers(runtime, *attention);
-  if (!buffers.ok()) return buffers.error();
-  const auto append_bindings = append->make_bindings(append_tensors(*buffers));
-  if (!append_bindings.ok()) return append_bindings.error();
-  const auto bindings = attention->make_bindings(attention_tensors(*buffers), buffers->workspace.range());
-  if (!bindings.ok()) return bindings.error();
+std::vector<std::byte> decode_loop(const Runtime& runtime) {
+  const AppendPlan append = checked(runtime.make_append_plan(append_desc()), kLoop);
+  const AttentionPlan attention = checked(runtime.make_plan(attention_desc()), kLoop);
+  const Buffers buffers = make_buffers(runtime, attention);
+  const Bindings append_bindings = checked(append.make_bindings(append_tensors(buffers)), kLoop);
+  const Bindings bindings =
+      checked(attention.make_bindings(attention_tensors(buffers), buffers.workspace.range()), kLoop);
   std::vector<std::byte> outputs;
   for (int step = 0; step < kSteps; ++step) {
-    for (const auto& [buffer, values] : {std::pair(&buffers->query, token(0, kQueryHeads, step)),
-                                         std::pair(&buffers->key, token(1, kKvHeads, step)),
-                                         std::pair(&buffers->value, token(2, kKvHeads, step))}) {
-      if (const auto written = runtime.write(*buffer, 0, std::as_bytes(std::span(values))); !written.ok()) {
-        return written.error();
-      }
+    for (const auto& [buffer, values] : {std::pair(&buffers.query, token(0, kQueryHeads, step)),
+                                         std::pair(&buffers.key, token(1, kKvHeads, step)),
+                                         std::pair(&buffers.value, token(2, kKvHeads, step))}) {
+      checked(runtime.write(*buffer, 0, std::as_bytes(std::span(values))), kLoop);
     }
-    const auto appended =
-        runtime.execute([&](VkCommandBuffer commands) { append->record(commands, *append_bindings); });
-    if (!appended.ok()) return appended.error();
-    if (const auto attended = runtime.execute(*attention, *bindings); !attended.ok()) return attended.error();
-    outputs.resize(outputs.size() + static_cast<std::size_t>(kBatch * kQueryHeads * kDim) * sizeof(float));
-    const auto last = std::span(outputs).last(static_cast<std::size_t>(kBatch * kQueryHeads * kDim) * 4);
-    if (const auto read = runtime.read(buffers->output, 0, last); !read.ok()) return read.error();
+    (void)checked(
+        runtime.execute([&](VkCommandBuffer commands) { append.record(commands, append_bindings); }), kLoop);
+    (void)checked(runtime.execute(attention, bindings), kLoop);
+    constexpr std::size_t kBytes = static_cast<std::size_t>(kBatch * kQueryHeads * kDim) * sizeof(float);
+    outputs.resize(outputs.size() + kBytes);
+    checked(runtime.read(buffers.output, 0, std::span(outputs).last(kBytes)), kLoop);
   }
   return outputs;
 }

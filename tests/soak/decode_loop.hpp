@@ -10,6 +10,6 @@ namespace vkattn::soak {
 
 /// Plans, buffers and bindings are made for the loop and gone at its end. The outputs of all steps; the same
 /// each time.
-[[nodiscard]] Result<std::vector<std::byte>> decode_loop(const Runtime& runtime);
+[[nodiscard]] std::vector<std::byte> decode_loop(const Runtime& runtime);
 
 }  // namespace vkattn::soak

@@ -22,6 +22,7 @@
 #include "host_memory.hpp"
 #include "problem/problem.hpp"
 #include "runtime/tuning_file.hpp"
+#include "soak/checked.hpp"
 #include "soak/decode_loop.hpp"
 #include "soak/memory.hpp"
 #include "support/random_problem.hpp"
@@ -29,24 +30,11 @@
 namespace {
 
 using namespace vkattn;
+using soak::checked, soak::fail;
 
 constexpr const char* kRepeating = "b2 hq4 hkv2 17x150 d64 f16 causal align=bottom-right lse";
 constexpr const char* kRepeatingDecode = "b2 hq4 hkv2 q1 kv700 d64 f16 lse";
 constexpr int kRepeats = 250;
-
-[[noreturn]] void fail(const std::string& what) {
-  std::printf("FAILED: %s\n", what.c_str());
-  std::exit(1);
-}
-
-template <class T>
-T checked(Result<T> result, const std::string& what) {
-  if (!result.ok()) fail(what + ": " + result.error().message);
-  return *std::move(result);
-}
-void checked(const Result<void>& result, const std::string& what) {
-  if (!result.ok()) fail(what + ": " + result.error().message);
-}
 
 bench::Problem parsed(const std::string& text) {
   return checked(bench::parse_problem(text), text);
@@ -186,7 +174,7 @@ void Soak::use_caches() {
 void Soak::round() {
   repeat(kRepeating, "lane", 2);
   repeat(kRepeatingDecode, "decode", 2);
-  same_bits("the decode loop", detail::checksum(checked(soak::decode_loop(runtime_), "the decode loop")));
+  same_bits("the decode loop", detail::checksum(soak::decode_loop(runtime_)));
   executions += 80;
   for (int i = 0; i < 3; ++i) random_problem();
   drop_plans();
