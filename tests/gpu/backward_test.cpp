@@ -12,6 +12,7 @@
 #include "gpu/support.hpp"
 #include "harness/backward_run.hpp"
 #include "kernels/vendors.hpp"
+#include "support/text.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -60,15 +61,16 @@ class BackwardTest : public GpuTest, public testing::WithParamInterface<const ch
     return made;
   }
 
-  /// Runs the problem with all gradients that it has, and compares.
-  static void expect_gradients(const Problem& problem, const BackwardDesc& desc, const BackwardOptions& how) {
+  /// Runs the problem with all gradients that it has, on the device as it is or seen otherwise, and compares.
+  static void expect_gradients(const Problem& problem, const BackwardDesc& desc, const BackwardOptions& how,
+                               const Device& device = runtime().device()) {
     SCOPED_TRACE(to_string(problem));
     const UnrolledLoops unrolled(are_long(LoopsOf::kGradients, desc.attention));
     auto run = BackwardRun::create(runtime(), problem, desc);
     ASSERT_TRUE(run.ok()) << run.error().message;
     BackwardOptions with_cache = how;
     with_cache.pipeline_cache = runtime().pipeline_cache();
-    const auto plan = BackwardPlan::create(runtime().device(), desc, with_cache);
+    const auto plan = BackwardPlan::create(device, desc, with_cache);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     const auto done = run->execute(*plan);
     ASSERT_TRUE(done.ok()) << done.error().message;
@@ -268,8 +270,6 @@ TEST_P(BackwardTest, HiddenRowsReachNothing) {
 TEST_P(BackwardTest, DevicesWithout16BitStorage) {
   const Problem problem = parsed("37x70 d20 dv13 hq4 hkv2 f16 mask=f16:hqk");
   const BackwardDesc desc = with_all_gradients(problem.desc);
-  auto run = BackwardRun::create(runtime(), problem, desc);
-  ASSERT_TRUE(run.ok()) << run.error().message;
   const Device words = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
   if (on_matrices()) {
     const auto refused = BackwardPlan::create(words, desc, options());
@@ -277,10 +277,7 @@ TEST_P(BackwardTest, DevicesWithout16BitStorage) {
     EXPECT_TRUE(names(refused.error(), ErrorCode::kUnsupported, {"storageBuffer16BitAccess"}));
     return;
   }
-  const auto plan = BackwardPlan::create(words, desc, options());
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  ASSERT_TRUE(run->execute(*plan).ok());
-  largest_share(*run, plan->describe());
+  expect_gradients(problem, desc, options(), words);
 }
 
 /// As if this device were a GPU of that vendor: blocks of Mali for each range of head dims, and the small
@@ -316,17 +313,10 @@ TEST_P(BackwardTest, BlocksOfOtherDevices) {
     });
     const Problem problem = parsed(text);
     const BackwardDesc desc = with_all_gradients(problem.desc);
-    auto run = BackwardRun::create(runtime(), problem, desc);
-    ASSERT_TRUE(run.ok()) << run.error().message;
-    const auto plan = BackwardPlan::create(device, desc, options(64));
     // Operands of wide heads stay in shared memory, of which this device may have less than those have.
-    const auto lacks = [&](const char* what) {
-      return !plan.ok() && names(plan.error(), ErrorCode::kUnsupported, {what});
-    };
-    if (on_matrices() && (lacks("shared memory") || lacks("BFloat16"))) continue;
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    ASSERT_TRUE(run->execute(*plan).ok());
-    largest_share(*run, plan->describe());
+    const std::string reason = tests::reason_against(device.capabilities(), GetParam(), desc);
+    if (on_matrices() && (has(reason, "shared memory") || has(reason, "BFloat16"))) continue;
+    expect_gradients(problem, desc, options(64), device);
     ++plans;
   }
   if (plans == 0) GTEST_SKIP() << "of these problems the device takes none";
@@ -358,13 +348,7 @@ TEST_P(BackwardOnMatrices, EveryShapeThatTheDeviceLists) {
     if (shape.a_type != "f16" || shape.result_type != "f32" || shape.scope != "subgroup") continue;
     const Device device = device_with([&](Capabilities& c) { c.matrix_shapes = {shape}; });
     const Problem problem = parsed("hq4 hkv2 37x70 d24 dv40 causal");
-    const BackwardDesc desc = with_all_gradients(problem.desc);
-    auto run = BackwardRun::create(runtime(), problem, desc);
-    ASSERT_TRUE(run.ok()) << run.error().message;
-    const auto plan = BackwardPlan::create(device, desc, options());
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    ASSERT_TRUE(run->execute(*plan).ok());
-    largest_share(*run, plan->describe());
+    expect_gradients(problem, with_all_gradients(problem.desc), options(), device);
   }
 }
 

@@ -54,23 +54,27 @@ class BarrierTest : public testing::Test {
     if (!made.ok()) GTEST_SKIP() << made.error().message;
     runtime_ = std::make_unique<Runtime>(std::move(made).value());
     device_ = runtime_->device().state().seen_through(runtime_->device().capabilities());
-    // The copy's own table, which nobody else uses.
-    auto& functions = const_cast<detail::DeviceState&>(device_->state()).vk;
+    auto& functions = own_state(*device_).vk;
     BarrierFilter::real = functions.vkCmdPipelineBarrier;
     functions.vkCmdPipelineBarrier = &BarrierFilter::record;
   }
 
   [[nodiscard]] std::size_t messages() const { return runtime_->validation_messages().size(); }
 
+  /// Of recording a plan once.
+  template <class Plan, class Bound>
+  void expect_each_barrier_is_missed(const std::string& what, const Plan& plan, const Result<Bound>& bindings,
+                                     int least) {
+    ASSERT_TRUE(bindings.ok()) << what << ": " << bindings.error().message;
+    expect_each_barrier_is_missed(
+        what, [&](VkCommandBuffer commands) { plan.record(commands, *bindings); }, least);
+  }
   /// Whole, the commands are clean; without any one of their barriers they are not.
   void expect_each_barrier_is_missed(const std::string& what,
-                                     const std::function<Result<void>(VkCommandBuffer)>& record, int least) {
+                                     const std::function<void(VkCommandBuffer)>& record, int least) {
     BarrierFilter::reset(-1);
     const auto execute = [&] {
-      const auto done = runtime_->execute([&](VkCommandBuffer commands) {
-        const Result<void> status = record(commands);
-        EXPECT_TRUE(status.ok()) << what << ": " << status.error().message;
-      });
+      const auto done = runtime_->execute(record);
       ASSERT_TRUE(done.ok()) << what << ": " << done.error().message;
     };
     std::size_t before = messages();
@@ -112,7 +116,6 @@ class BarrierTest : public testing::Test {
         [&](VkCommandBuffer commands) {
           plan->record(commands, *bindings);
           if (times == 2) plan->record(commands, *bindings, {.wait_for_earlier = true});
-          return Result<void>();
         },
         least);
   }
@@ -138,19 +141,14 @@ TEST_F(BarrierTest, TheBarrierOfAnAppendIsNeeded) {
   desc.head_dim = 16;
   desc.cache_length = 32;
   desc.has_positions = desc.writes_kv_lengths = true;
-  AppendOptions options;
-  const auto plan = AppendPlan::create(*device_, desc, options);
+  const auto plan = AppendPlan::create(*device_, desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const auto buffer_of = [&](std::int64_t bytes) {
-    auto made = runtime_->create_buffer(static_cast<VkDeviceSize>(bytes));
-    EXPECT_TRUE(made.ok());
-    const std::vector<std::byte> zeros(static_cast<std::size_t>(bytes));
-    EXPECT_TRUE(runtime_->write(*made, 0, zeros).ok());
-    return *std::move(made);
+  const auto zeros = [&](std::int64_t count) {
+    return filled_buffer(*runtime_, std::vector<float>(static_cast<std::size_t>(count)));
   };
-  const std::int64_t row = desc.head_dim * 4;
-  const Buffer key = buffer_of(2 * row), value = buffer_of(2 * row), positions = buffer_of(8),
-               cache_key = buffer_of(2 * 32 * row), cache_value = buffer_of(2 * 32 * row);
+  const std::int64_t row = desc.head_dim;
+  const Buffer key = zeros(2 * row), value = zeros(2 * row), positions = zeros(2),
+               cache_key = zeros(2 * 32 * row), cache_value = zeros(2 * 32 * row);
   AppendTensors tensors;
   tensors.key = key.range();
   tensors.value = value.range();
@@ -158,15 +156,7 @@ TEST_F(BarrierTest, TheBarrierOfAnAppendIsNeeded) {
   tensors.cache_value = cache_value.range();
   // The lengths take the place of the positions that the other dispatches read.
   tensors.positions = tensors.kv_lengths = positions.range();
-  const auto bindings = plan->make_bindings(tensors);
-  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-  expect_each_barrier_is_missed(
-      "append of keys, values and lengths",
-      [&](VkCommandBuffer commands) {
-        plan->record(commands, *bindings);
-        return Result<void>();
-      },
-      1);
+  expect_each_barrier_is_missed("append of keys, values and lengths", *plan, plan->make_bindings(tensors), 1);
 }
 
 // Two chunks, each of rows and keys, then the sums of heads.
@@ -181,15 +171,8 @@ TEST_F(BarrierTest, OfBackwardPasses) {
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const auto workspace = runtime_->create_workspace(*plan);
   ASSERT_TRUE(workspace.ok());
-  const auto bindings = plan->make_bindings(run->tensors(), workspace->range());
-  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-  expect_each_barrier_is_missed(
-      "backward pass in two chunks",
-      [&](VkCommandBuffer commands) {
-        plan->record(commands, *bindings);
-        return Result<void>();
-      },
-      4);
+  expect_each_barrier_is_missed("backward pass in two chunks", *plan,
+                                plan->make_bindings(run->tensors(), workspace->range()), 4);
 }
 
 // Each weight is a multiplication of its own: Q and K are turned, attention, output; and all of that back,
@@ -210,44 +193,21 @@ TEST_F(BarrierTest, OfLayers) {
   ASSERT_TRUE(run.ok() && run->execute(*plan).ok() && run->execute(*backward).ok());
   const auto workspace = runtime_->create_buffer(1 << 20);
   ASSERT_TRUE(workspace.ok());
-  const auto forward_bindings = plan->make_bindings(run->tensors(), workspace->range());
-  ASSERT_TRUE(forward_bindings.ok()) << forward_bindings.error().message;
-  expect_each_barrier_is_missed(
-      "a layer",
-      [&](VkCommandBuffer commands) {
-        plan->record(commands, *forward_bindings);
-        return Result<void>();
-      },
-      3);
-  const auto backward_bindings = backward->make_bindings(run->backward_tensors(), workspace->range());
-  ASSERT_TRUE(backward_bindings.ok()) << backward_bindings.error().message;
-  expect_each_barrier_is_missed(
-      "the gradients of a layer",
-      [&](VkCommandBuffer commands) {
-        backward->record(commands, *backward_bindings);
-        return Result<void>();
-      },
-      5);
+  expect_each_barrier_is_missed("a layer", *plan, plan->make_bindings(run->tensors(), workspace->range()), 3);
+  expect_each_barrier_is_missed("the gradients of a layer", *backward,
+                                backward->make_bindings(run->backward_tensors(), workspace->range()), 5);
 }
 
 TEST_F(BarrierTest, OfMerges) {
   const MergeDesc desc{8, 32, 2};
   const auto plan = MergePlan::create(*device_, desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const std::vector<std::byte> zeros(2 * 8 * 32 * 4);
-  const Buffer parts = runtime_->create_buffer(zeros.size()).value();
-  const Buffer lse = runtime_->create_buffer(zeros.size()).value();
-  ASSERT_TRUE(runtime_->write(parts, 0, zeros).ok() && runtime_->write(lse, 0, zeros).ok());
+  const std::vector<float> zeros(2 * 8 * 32);
+  const Buffer parts = filled_buffer(*runtime_, zeros), lse = filled_buffer(*runtime_, zeros);
   // In place: the merged lse takes the place of one that all outputs read.
-  const auto bindings = plan->make_bindings({parts.range(), lse.range(), parts.range(), lse.range()});
-  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-  expect_each_barrier_is_missed(
-      "merge of two parts in place",
-      [&](VkCommandBuffer commands) {
-        plan->record(commands, *bindings);
-        return Result<void>();
-      },
-      1);
+  expect_each_barrier_is_missed("merge of two parts in place", *plan,
+                                plan->make_bindings({parts.range(), lse.range(), parts.range(), lse.range()}),
+                                1);
 }
 
 }  // namespace

@@ -69,19 +69,6 @@ TEST_P(BindingsTest, RangesEndWithWholeWords) {
   EXPECT_TRUE(names(bindings.error(), ErrorCode::kInvalidArgument, {"32-bit word", std::to_string(needed)}));
 }
 
-TEST_P(BindingsTest, UnusedTensorsMayBeNull) {
-  const Problem problem = parsed("h2 9x20 d16");
-  const AttentionPlan plan = plan_of(problem);
-  harness::ProblemRun run = ready_run(problem);
-  AttentionTensors tensors = run.tensors();
-  tensors.lse = {};
-  tensors.kv_lengths = {};
-  const auto bindings = plan.make_bindings(tensors);
-  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-  ASSERT_TRUE(runtime().execute(plan, bindings.value()).ok());
-  expect_right(run);
-}
-
 TEST_P(BindingsTest, BindingsAreUsedAgainAndRewritten) {
   Problem problem = parsed(fitted("h2 33x40 d24 causal lse aligned=0"));
   const AttentionPlan plan = plan_of(problem);
@@ -153,28 +140,14 @@ TEST_P(BindingsTest, AWorkspaceThatIsMissingOrTooSmallIsRefused) {
 TEST_P(BindingsTest, TwoProblemsInOneSubmission) {
   const Problem problem = parsed(fitted("h2 33x40 d24 lse"));
   const AttentionPlan plan = plan_of(problem);
-  const harness::ProblemRun first = ready_run(problem);
-  const harness::ProblemRun second = ready_run(problem);
-  const auto first_bindings = plan.make_bindings(first.tensors());
-  const auto second_bindings = plan.make_bindings(second.tensors());
-  ASSERT_TRUE(first_bindings.ok() && second_bindings.ok());
-  auto record = [&](VkCommandBuffer commands) {
-    plan.record(commands, first_bindings.value());
-    plan.record(commands, second_bindings.value());
+  const Bound first = bound(plan, problem), second = bound(plan, problem);
+  const auto record = [&](VkCommandBuffer commands) {
+    plan.record(commands, first.bindings);
+    plan.record(commands, second.bindings);
   };
   ASSERT_TRUE(runtime().execute(record).ok());
-  expect_right(first);
-  expect_right(second);
-}
-
-TEST_P(BindingsTest, PlansOutliveTheirFirstCopy) {
-  const Problem problem = parsed("9x20 d16");
-  harness::ProblemRun run = ready_run(problem);
-  std::optional<AttentionPlan> original = plan_of(problem);
-  const AttentionPlan copy = *original;
-  original.reset();
-  ASSERT_TRUE(run.execute(copy).ok());
-  expect_right(run);
+  expect_right(first.run);
+  expect_right(second.run);
 }
 
 TEST_P(BindingsTest, OnePlanSharedByThreads) {
@@ -208,25 +181,6 @@ TEST_P(BindingsTest, OnePlanSharedByThreads) {
   expect_right(run);
 }
 
-TEST_P(BindingsTest, PlansMadeByThreads) {
-  const Problem problem = parsed("9x20 d16 lse");
-  std::vector<std::optional<AttentionPlan>> plans(3);
-  std::vector<std::thread> threads;
-  for (std::optional<AttentionPlan>& mine : plans) {
-    threads.emplace_back([&] {
-      auto plan = make_plan(runtime(), problem.desc, {GetParam()});
-      if (plan.ok()) mine.emplace(std::move(plan).value());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::optional<AttentionPlan>& plan : plans) {
-    ASSERT_TRUE(plan.has_value());
-    harness::ProblemRun run = ready_run(problem);
-    ASSERT_TRUE(run.execute(*plan).ok());
-    expect_right(run);
-  }
-}
-
 TEST_P(BindingsTest, PushDescriptors) {
   if (!capabilities().push_descriptors) GTEST_SKIP() << "the device has no VK_KHR_push_descriptor";
   for (const char* text :
@@ -242,23 +196,15 @@ TEST_P(BindingsTest, PushDescriptors) {
       const auto plan = AttentionPlan::create(device, problem.desc, options);
       ASSERT_TRUE(plan.ok()) << plan.error().message;
       const harness::ProblemRun run = ready_run(problem);
-      Buffer workspace;
-      BufferRange workspace_range;
-      if (plan->workspace_bytes() != 0) {
-        auto buffer = runtime().create_buffer(plan->workspace_bytes());
-        ASSERT_TRUE(buffer.ok()) << buffer.error().message;
-        workspace = *std::move(buffer);
-        workspace_range = workspace.range();
-      }
+      const Buffer workspace = runtime().create_workspace(*plan).value();
       Result<void> status;
-      auto record = [&](VkCommandBuffer commands) {
-        status = plan.value().record(commands, run.tensors(), workspace_range);
+      const auto record = [&](VkCommandBuffer commands) {
+        status = plan->record(commands, run.tensors(), workspace.range());
       };
       ASSERT_TRUE(runtime().execute(record).ok());
       ASSERT_TRUE(status.ok()) << status.error().message;
       expect_right(run);
-      EXPECT_FALSE(plan.value().make_bindings(run.tensors()).ok())
-          << "the plan is for recording with tensors";
+      EXPECT_FALSE(plan->make_bindings(run.tensors()).ok()) << "the plan is for recording with tensors";
     }
   }
 }

@@ -1,12 +1,11 @@
 // The block masks of problems with a mask: exact, block by block. Those of score functions are in
 // score_plan_test.cpp.
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include "gpu/support.hpp"
+#include "gpu/block_masks.hpp"
 #include "reference/storage.hpp"
 
 namespace vkattn::tests {
@@ -27,43 +26,13 @@ class MaskBlocks : public KernelTest {
  protected:
   /// What the mask leaves of a block. Of a mask that is added nothing is known to be visible whole.
   [[nodiscard]] static BlockVisibility block_of(const AttentionDesc& desc, const BlockMaskLayout& layout,
-                                                const HostInput& mask, std::array<std::int64_t, 4> block) {
-    const auto [batch, kv_head, first_row, first_key] = block;
-    const std::int64_t group = desc.query_heads / desc.kv_heads;
+                                                const HostInput& mask, const MaskBlock& block) {
+    const auto sees = [&](std::int64_t head, std::int64_t query, std::int64_t key) {
+      return !std::isinf(reference::mask_bias(mask, desc.mask, block.batch, head, query, key));
+    };
+    const BlockVisibility left = visibility_of(desc, layout, block, sees);
     const bool adds = desc.mask.type == MaskType::kFloat32 || desc.mask.type == MaskType::kFloat16;
-    const std::int64_t row_end = std::min(first_row + layout.rows, desc.query_length * group);
-    const std::int64_t key_end = std::min(first_key + layout.keys, desc.kv_length);
-    std::int64_t seen = 0;
-    for (std::int64_t row = first_row; row < row_end; ++row) {
-      const std::int64_t head = kv_head * group + row % group;
-      for (std::int64_t key = first_key; key < key_end; ++key) {
-        const double bias = reference::mask_bias(mask, desc.mask, batch, head, row / group, key);
-        if (!std::isinf(bias)) ++seen;
-      }
-    }
-    if (seen == 0) return BlockVisibility::kHidden;
-    const bool whole = seen == (row_end - first_row) * (key_end - first_key);
-    return whole && !adds ? BlockVisibility::kVisible : BlockVisibility::kMixed;
-  }
-
-  /// Compares each word of the block mask that the device computed.
-  static void expect_exact(const AttentionDesc& desc, const BlockMaskLayout& layout, const HostInput& mask,
-                           const std::vector<BlockVisibility>& words, std::array<std::size_t, 3>& found) {
-    const std::int64_t rows = desc.query_length * (desc.query_heads / desc.kv_heads);
-    for (std::int64_t b = 0; b < desc.batch; ++b) {
-      for (std::int64_t h = 0; h < desc.kv_heads; ++h) {
-        for (std::int64_t row = 0; row < rows; row += layout.rows) {
-          for (std::int64_t key = 0; key < desc.kv_length; key += layout.keys) {
-            const std::int64_t word = b * layout.batch_stride + h * layout.head_stride +
-                                      row / layout.rows * layout.row_stride + key / layout.keys;
-            const BlockVisibility expected = block_of(desc, layout, mask, {b, h, row, key});
-            ASSERT_EQ(words.at(static_cast<std::size_t>(word)), expected)
-                << "batch " << b << ", KV head " << h << ", row " << row << ", key " << key;
-            ++found[static_cast<std::size_t>(expected)];
-          }
-        }
-      }
-    }
+    return left == BlockVisibility::kVisible && adds ? BlockVisibility::kMixed : left;
   }
 
   /// Runs the problem with a buffer for its block mask, and looks at that too.
@@ -73,24 +42,24 @@ class MaskBlocks : public KernelTest {
     const auto layout = plan->block_mask_layout();
     ASSERT_TRUE(layout.has_value());
     EXPECT_EQ(plan->range_bytes(&AttentionTensors::block_mask), plan->block_mask_bytes());
-    const auto buffer = runtime().create_buffer(plan->block_mask_bytes());
-    ASSERT_TRUE(buffer.ok());
+    const Buffer buffer = runtime().create_buffer(plan->block_mask_bytes()).value();
     harness::ProblemRun run = ready_run(problem);
-    run.set_block_mask(buffer->range(), false);
+    run.set_block_mask(buffer.range(), false);
     const auto time = run.execute(*plan);
     ASSERT_TRUE(time.ok()) << time.error().message;
     expect_right(run);
-    std::vector<BlockVisibility> words(plan->block_mask_bytes() / 4);
-    ASSERT_TRUE(runtime().read(*buffer, 0, std::as_writable_bytes(std::span(words))).ok());
+    const auto words = elements_of<BlockVisibility>(runtime(), buffer, plan->block_mask_bytes() / 4);
     const auto look = [&](const reference::Inputs& inputs) {
-      expect_exact(problem.desc, *layout, inputs.mask, words, found);
+      const auto expected = [&](const MaskBlock& block) {
+        return block_of(problem.desc, *layout, inputs.mask, block);
+      };
+      expect_exact_blocks(problem.desc, *layout, words, expected, found);
     };
     ASSERT_TRUE(run.visit_inputs(look).ok());
   }
 };
 
-constexpr const char* kMaskKernels[] = {"lane", "tile", "decode"};
-INSTANTIATE_TEST_SUITE_P(Kernels, MaskBlocks, testing::ValuesIn(kMaskKernels), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, MaskBlocks, testing::ValuesIn(kKernelNames), kernel_test_name);
 
 /// Also by a workgroup for each block, as GPUs do it.
 TEST_P(MaskBlocks, AreExact) {

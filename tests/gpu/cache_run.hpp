@@ -45,7 +45,6 @@ void promise_alignment(AppendDesc& desc, std::uint32_t bytes);
 
 /// What the comparison has seen.
 struct AppendReport {
-  std::int64_t exact_elements = 0;    ///< compared bit for bit
   std::int64_t rotated_elements = 0;  ///< compared by tolerance
   double largest_error = 0;           ///< of those in float32, as a share of the larger one of the pair
 };

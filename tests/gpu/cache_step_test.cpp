@@ -19,16 +19,7 @@ class CacheStep : public GpuTest {
  protected:
   template <class T>
   [[nodiscard]] static Buffer upload(const std::vector<T>& values) {
-    const auto bytes = std::as_bytes(std::span(values));
-    Buffer buffer = runtime().create_buffer(bytes.size()).value();
-    EXPECT_TRUE(runtime().write(buffer, 0, bytes).ok());
-    return buffer;
-  }
-  template <class T>
-  [[nodiscard]] static std::vector<T> download(const Buffer& buffer, std::size_t count) {
-    std::vector<T> values(count);
-    EXPECT_TRUE(runtime().read(buffer, 0, std::as_writable_bytes(std::span(values))).ok());
-    return values;
+    return filled_buffer(runtime(), values);
   }
   [[nodiscard]] static std::vector<float> rows(double seed, std::size_t count) {
     std::vector<float> values(count * kDim);
@@ -105,10 +96,10 @@ TEST_F(CacheStep, OneBufferOfLengthsServesAppendAndAttention) {
   };
   ASSERT_TRUE(runtime().execute(record, 2).ok());
 
-  const auto held = download<std::int32_t>(lengths, kEntries);
+  const auto held = elements_of<std::int32_t>(runtime(), lengths, kEntries);
   EXPECT_EQ(held, (Numbers{10, 8, 8}));
-  const auto keys = download<float>(cache_key, kEntries * kRoom * kDim);
-  const auto new_keys = download<float>(key, kTotal * kDim);
+  const auto keys = elements_of<float>(runtime(), cache_key, kEntries * kRoom * kDim);
+  const auto new_keys = elements_of<float>(runtime(), key, kTotal * kDim);
   for (std::size_t b = 0; b < kEntries; ++b) {
     const auto first = static_cast<std::size_t>(cumulative[b]),
                end = static_cast<std::size_t>(cumulative[b + 1]);
@@ -117,8 +108,8 @@ TEST_F(CacheStep, OneBufferOfLengthsServesAppendAndAttention) {
       EXPECT_TRUE(std::equal(&new_keys[first * kDim], &new_keys[end * kDim], &keys[at * kDim])) << b;
     }
   }
-  const auto values = download<float>(cache_value, kEntries * kRoom * kDim);
-  const auto got = download<float>(output, kTotal * kDim);
+  const auto values = elements_of<float>(runtime(), cache_value, kEntries * kRoom * kDim);
+  const auto got = elements_of<float>(runtime(), output, kTotal * kDim);
   reference::Inputs inputs;
   inputs.query = query_rows;
   inputs.key = keys;

@@ -250,20 +250,16 @@ TEST_F(CacheTest, SeveralDispatchesAndFoldedGrids) {
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->requirements().dispatches, 2U);
   EXPECT_NE(plan->describe().find("dispatch: keys"), std::string::npos) << plan->describe();
-  const std::vector<float> element{0.75F};
-  std::vector<std::uint16_t> result(static_cast<std::size_t>(desc.new_length), 0xffffU);
-  const auto source = runtime().create_buffer(4);
-  const auto target = runtime().create_buffer(result.size() * 2);
-  ASSERT_TRUE(source.ok() && target.ok());
-  ASSERT_TRUE(runtime().write(*source, 0, std::as_bytes(std::span(element))).ok());
-  ASSERT_TRUE(runtime().write(*target, 0, std::as_bytes(std::span(result))).ok());
+  const auto count = static_cast<std::size_t>(desc.new_length);
+  const Buffer source = filled_buffer(runtime(), std::vector<float>{0.75F});
+  const Buffer target = filled_buffer(runtime(), std::vector<std::uint16_t>(count, 0xffffU));
   AppendTensors tensors;
-  tensors.key = source->range();
-  tensors.cache_key = target->range();
+  tensors.key = source.range();
+  tensors.cache_key = target.range();
   const auto bindings = plan->make_bindings(tensors);
   ASSERT_TRUE(bindings.ok()) << bindings.error().message;
   ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { plan->record(c, *bindings); }).ok());
-  ASSERT_TRUE(runtime().read(*target, 0, std::as_writable_bytes(std::span(result))).ok());
+  const auto result = elements_of<std::uint16_t>(runtime(), target, count);
   EXPECT_EQ(std::count(result.begin(), result.end(), float_to_half(0.75F)), desc.new_length);
 }
 

@@ -126,12 +126,7 @@ TEST_F(EmbeddingTest, WhatTheAllocatorGaveComesBack) {
     options.kv_splits = 2;
     const auto made = AttentionPlan::create(*device, problem.desc, options);
     ASSERT_TRUE(made.ok()) << made.error().message;
-    const auto run = harness::ProblemRun::create(runtime(), problem);
-    ASSERT_TRUE(run.ok()) << run.error().message;
-    const auto workspace = runtime().create_buffer(made->workspace_bytes());
-    ASSERT_TRUE(workspace.ok()) << workspace.error().message;
-    const auto bindings = made->make_bindings(run->tensors(), workspace->range());
-    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+    const Bound it = bound(*made, problem);
     // A plan that is not made leaves nothing behind.
     options.kernel = "tile";
     options.tile = TileSizes{7, 7, 7};
@@ -248,7 +243,7 @@ struct Spy {
 TEST_F(EmbeddingTest, PassesAndObjectsHaveNames) {
   Device device = device_with([](Capabilities&) {});
   Spy::reset();
-  auto& vk = const_cast<detail::DeviceState&>(device.state()).vk;
+  auto& vk = own_state(device).vk;
   Spy::watch_state(vk);
   Spy::watch_debug(vk);
   PlanOptions options;
@@ -258,12 +253,7 @@ TEST_F(EmbeddingTest, PassesAndObjectsHaveNames) {
   const auto made = AttentionPlan::create(device, problem.desc, options);
   ASSERT_TRUE(made.ok()) << made.error().message;
   EXPECT_NE(std::find(Spy::names.begin(), Spy::names.end(), "vkattn pipeline layout"), Spy::names.end());
-  const auto run = harness::ProblemRun::create(runtime(), problem);
-  ASSERT_TRUE(run.ok()) << run.error().message;
-  const auto workspace = runtime().create_buffer(made->workspace_bytes());
-  const auto bindings = made->make_bindings(run->tensors(), workspace->range());
-  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-  made->record(VK_NULL_HANDLE, *bindings);
+  made->record(VK_NULL_HANDLE, bound(*made, problem).bindings);
   EXPECT_EQ(Spy::labels, (std::vector<std::string>{"vkattn tile", "vkattn combine"}));
   EXPECT_EQ(Spy::open_labels, 0);
 }
@@ -273,19 +263,11 @@ TEST_F(EmbeddingTest, RecordingChangesWhatRequirementsListAndNothingElse) {
        {"h2 33x40 d32", "b2 h2 3x200 d16 f16 softcap=3 lse", "hq8 hkv2 1x300 d64 causal"}) {
     Device device = device_with([](Capabilities&) {});
     Spy::reset();
-    Spy::watch_state(const_cast<detail::DeviceState&>(device.state()).vk);
+    Spy::watch_state(own_state(device).vk);
     const Problem problem = parsed(text);
     const auto made = AttentionPlan::create(device, problem.desc);
     ASSERT_TRUE(made.ok()) << made.error().message;
-    const auto run = harness::ProblemRun::create(runtime(), problem);
-    ASSERT_TRUE(run.ok()) << run.error().message;
-    Buffer workspace;
-    if (made->workspace_bytes() != 0) workspace = runtime().create_buffer(made->workspace_bytes()).value();
-    const auto bindings = made->make_bindings(run->tensors(), workspace.range());
-    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-    RecordOptions how;
-    how.wait_for_earlier = true;
-    made->record(VK_NULL_HANDLE, *bindings, how);
+    made->record(VK_NULL_HANDLE, bound(*made, problem).bindings, {.wait_for_earlier = true});
     EXPECT_EQ(made->requirements().descriptor_set, 0U);
     EXPECT_EQ(made->requirements().push_constant_bytes, Spy::pushed_bytes) << text;
     EXPECT_TRUE(Spy::unexpected.empty()) << text << ": " << Spy::unexpected.front();

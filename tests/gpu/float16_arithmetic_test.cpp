@@ -2,6 +2,7 @@
 // sum that shows it, its limits, and what cannot do it.
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,10 +31,19 @@ class Float16Arithmetic : public GpuTest {
     return options;
   }
 
-  /// The error of a plan in float16.
-  static std::string refusal(std::string_view problem, const RunOptions& options) {
-    const auto plan = make_plan(runtime(), parsed(problem).desc, options);
-    return plan.ok() ? "" : plan.error().message;
+  /// Gives all keys of a problem of one head a value, their elements too where these are given.
+  static void fill_keys(const harness::ProblemRun& run, const std::function<float(std::int64_t)>& value,
+                        float element = 0) {
+    const AttentionDesc& desc = run.problem().desc;
+    for (std::int64_t key = 0; key < desc.kv_length; ++key) {
+      ASSERT_TRUE(write_row(runtime(), run.key(), desc.key, 0, 0, key, desc.head_dim, element).ok());
+      ASSERT_TRUE(write_row(runtime(), run.value(), desc.value, 0, 0, key, desc.value_dim, value(key)).ok());
+    }
+  }
+  static void execute(harness::ProblemRun& run, const RunOptions& options = float16()) {
+    const auto plan = make_plan(runtime(), run.problem().desc, options);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    ASSERT_TRUE(run.execute(harness::Runnable(*plan)).ok());
   }
 };
 
@@ -71,18 +81,14 @@ TEST_F(Float16Arithmetic, SumsOfEightProductsAreFloat16) {
     GTEST_SKIP() << "the device does not say how it rounds float16";
   const Problem problem = parsed("1x32 d4 dv32 f16 output=f32");
   const AttentionDesc& desc = problem.desc;
-  const auto plan = make_plan(runtime(), desc, float16());
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
   for (const std::int64_t large_key : {0, 16, 21, 31}) {
     auto run = ready_run(problem);
+    fill_keys(run, [&](std::int64_t key) { return key == large_key ? 2048.0F : 0.0F; });
     for (std::int64_t key = 0; key < 32; ++key) {
-      const float value = key == large_key ? 2048.0F : 0.0F;
-      ASSERT_TRUE(write_row(runtime(), run.key(), desc.key, 0, 0, key, 4, 0.0F).ok());
-      ASSERT_TRUE(write_row(runtime(), run.value(), desc.value, 0, 0, key, 32, value).ok());
       if (key == large_key) continue;
       ASSERT_TRUE(write_element(runtime(), run.value(), desc.value, key * 32 + key, 1.0F).ok());
     }
-    ASSERT_TRUE(run.execute(harness::Runnable(plan.value())).ok());
+    execute(run);
     for (std::int64_t dim = 0; dim < 32; ++dim) {
       const float sum = dim / 8 == large_key / 8 ? 2048.0F : 2049.0F;
       EXPECT_EQ(read_element(runtime(), run.output(), desc.output, dim), sum / 32) << large_key << " " << dim;
@@ -98,19 +104,12 @@ TEST_F(Float16Arithmetic, SumsOfEightProductsLoseNoMoreThanIsPromised) {
   if (!capabilities().rounds_float16_to_nearest)
     GTEST_SKIP() << "the device does not say how it rounds float16";
   const Problem problem = parsed("1x32 d4 f16 output=f32");
-  const AttentionDesc& desc = problem.desc;
-  const auto plan = make_plan(runtime(), desc, float16());
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
   for (const std::int64_t large_key : {16, 31}) {
     auto run = ready_run(problem);
-    for (std::int64_t key = 0; key < 32; ++key) {
-      const float value = key == large_key ? 2048.0F : 1.0F;
-      ASSERT_TRUE(write_row(runtime(), run.key(), desc.key, 0, 0, key, 4, 0.0F).ok());
-      ASSERT_TRUE(write_row(runtime(), run.value(), desc.value, 0, 0, key, 4, value).ok());
-    }
-    ASSERT_TRUE(run.execute(harness::Runnable(plan.value())).ok());
+    fill_keys(run, [&](std::int64_t key) { return key == large_key ? 2048.0F : 1.0F; });
+    execute(run);
     for (std::int64_t dim = 0; dim < 4; ++dim) {
-      const float sum = 32 * read_element(runtime(), run.output(), desc.output, dim) - 24;
+      const float sum = 32 * read_element(runtime(), run.output(), problem.desc.output, dim) - 24;
       EXPECT_GE(sum, 2048) << large_key;
       EXPECT_LE(sum, 2056) << large_key;
       EXPECT_EQ(std::fmod(sum, 2.0F), 0) << large_key << ": " << sum;
@@ -137,9 +136,7 @@ TEST_F(Float16Arithmetic, SumsOfSixteenDimsAreFloat16) {
   ASSERT_TRUE(write_row(runtime(), run.key(), desc.key, 0, 0, 0, 1, 2048.0F).ok());
   RunOptions options = float16();
   options.tile = TileSizes{64, 0, 16, 1, 1, 32};
-  const auto plan = make_plan(runtime(), desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  ASSERT_TRUE(run.execute(harness::Runnable(plan.value())).ok());
+  execute(run, options);
   for (std::int64_t query = 0; query < 64; ++query) {
     const bool is_lost = query % 2 == 0 && query < 32;
     EXPECT_NEAR(read_element(runtime(), run.lse(), TensorDesc{}, query), is_lost ? 2048 : 2049, 0.01)
@@ -150,16 +147,13 @@ TEST_F(Float16Arithmetic, SumsOfSixteenDimsAreFloat16) {
 // Queries are scaled before their products: without, sums of these would be beyond the largest float16,
 // 65504. By hand: equal scores of -100 * 128 * 64 / 8, and values of 3.
 TEST_F(Float16Arithmetic, ScoresMayBeLarge) {
-  const AttentionDesc desc = parsed("1x40 d64 f16 output=f32 lse").desc;
-  auto run = ready_run(parsed("1x40 d64 f16 output=f32 lse"));
-  for (std::int64_t key = 0; key < 40; ++key) {
-    ASSERT_TRUE(write_row(runtime(), run.key(), desc.key, 0, 0, key, 64, 128.0F).ok());
-    ASSERT_TRUE(write_row(runtime(), run.value(), desc.value, 0, 0, key, 64, 3.0F).ok());
-  }
+  const Problem problem = parsed("1x40 d64 f16 output=f32 lse");
+  const AttentionDesc& desc = problem.desc;
+  auto run = ready_run(problem);
+  fill_keys(
+      run, [](std::int64_t /*key*/) { return 3.0F; }, 128.0F);
   ASSERT_TRUE(write_row(runtime(), run.query(), desc.query, 0, 0, 0, 64, -100.0F).ok());
-  const auto plan = make_plan(runtime(), desc, float16());
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  ASSERT_TRUE(run.execute(harness::Runnable(plan.value())).ok());
+  execute(run);
   for (std::int64_t dim = 0; dim < 64; ++dim) {
     EXPECT_NEAR(read_element(runtime(), run.output(), desc.output, dim), 3.0F, 1e-5) << dim;
   }
@@ -197,7 +191,9 @@ TEST_F(Float16Arithmetic, HiddenNanNeverLeaksAndSeenNanArrives) {
 TEST_F(Float16Arithmetic, IsFloat16OrFloat32) {
   RunOptions options = float16();
   options.arithmetic_type = DataType::kBfloat16;
-  EXPECT_NE(refusal("8x8 d16 f16", options).find("PlanOptions::arithmetic_type is bf16"), std::string::npos);
+  const auto refused = make_plan(runtime(), parsed("8x8 d16 f16").desc, options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_TRUE(names(refused.error(), ErrorCode::kInvalidArgument, {"PlanOptions::arithmetic_type is bf16"}));
 }
 
 // What was measured in float32 says nothing of float16, which has entries of its own in the table.

@@ -1,6 +1,8 @@
 // A layer on a device: see layer_run.hpp.
 #include "gpu/layer_run.hpp"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -42,8 +44,19 @@ std::vector<float> decoded_blocks(DataType type, std::span<const std::byte> byte
   return values;
 }
 
+/// That it succeeded; a test goes on without.
+void require(const Result<void>& status) {
+  EXPECT_TRUE(status.ok()) << status.error().message;
+}
+
 harness::TensorShape matrix_shape(DataType type, std::int64_t rows, std::int64_t columns) {
   return {TensorDesc{type, Strides{0, 0, columns, 1}, 0}, 1, 1, rows, columns};
+}
+
+void put_element(const harness::PutElement& put, DataType type, std::int64_t index, float value) {
+  const std::uint32_t bits = encoded(type, value);
+  const std::size_t size = element_bytes(type);
+  put(index * static_cast<std::int64_t>(size), std::as_bytes(std::span(&bits, 1)).first(size));
 }
 
 }  // namespace
@@ -93,7 +106,7 @@ Result<LayerRun> LayerRun::create(const Runtime& runtime, const MultiHeadAttenti
   LayerRun run(runtime, desc.resolved());
   run.features_ = features;
   run.shift_ = shift;
-  if (Result<void> s = run.place_all(data); !s.ok()) return s.error();
+  run.place_all(data);
   const AttentionDesc& a = run.desc_.attention;
   if (a.query_lengths != Lengths::kPerEntry) return run;
   for (std::int64_t b = 0; b < a.batch; ++b) {
@@ -103,91 +116,68 @@ Result<LayerRun> LayerRun::create(const Runtime& runtime, const MultiHeadAttenti
   return run;
 }
 
-Result<void> LayerRun::place_all(const LayerData& data) {
+void LayerRun::place_all(const LayerData& data) {
   const AttentionDesc& a = desc_.attention;
   for (std::size_t i = 0; i < 3; ++i) {
     const auto [rows, columns] = input_size(desc_, i);
     if (rows == 0) continue;
-    if (Result<void> s = add(kInputs[i], rows, columns, desc_.type, &data.inputs[i]); !s.ok()) return s;
-    const std::string gradient = std::string("grad_") + kInputs[i];
-    if (Result<void> s = add(gradient, rows, columns, desc_.type, nullptr); !s.ok()) return s;
+    add(kInputs[i], rows, columns, desc_.type, &data.inputs[i]);
+    add(std::string("grad_") + kInputs[i], rows, columns, desc_.type, nullptr);
   }
   for (const ParameterShape& parameter : parameters(desc_)) {
-    const std::vector<float>& values = data.parameters.at(std::string(parameter.name));
-    if (Result<void> s = add_parameter(parameter, values); !s.ok()) return s;
+    add_parameter(parameter, data.parameters.at(std::string(parameter.name)));
   }
   const auto [rows, columns] = input_size(desc_, 0);
-  if (Result<void> s = add("output", rows, columns, desc_.type, nullptr); !s.ok()) return s;
-  if (!data.grad_output.empty()) {
-    if (Result<void> s = add("grad_output", rows, columns, desc_.type, &data.grad_output); !s.ok()) return s;
-  }
+  add("output", rows, columns, desc_.type, nullptr);
+  if (!data.grad_output.empty()) add("grad_output", rows, columns, desc_.type, &data.grad_output);
   if (!data.frequencies.empty()) {
     const auto count = static_cast<std::int64_t>(data.frequencies.size());
-    if (Result<void> s = add("frequencies", 1, count, DataType::kFloat32, &data.frequencies); !s.ok())
-      return s;
+    add("frequencies", 1, count, DataType::kFloat32, &data.frequencies);
   }
   if (a.weights != WeightsStage::kNone) {
-    const std::int64_t all = a.batch * a.query_heads * a.query_length;
-    if (Result<void> s = add("weights", all, a.kv_length, DataType::kFloat32, nullptr); !s.ok()) return s;
+    add("weights", a.batch * a.query_heads * a.query_length, a.kv_length, DataType::kFloat32, nullptr);
   }
-  if (!desc_.has_averaged_weights) return {};
-  return add("averaged_weights", a.batch * a.query_length, a.kv_length, DataType::kFloat32, nullptr);
+  if (desc_.has_averaged_weights) {
+    add("averaged_weights", a.batch * a.query_length, a.kv_length, DataType::kFloat32, nullptr);
+  }
 }
 
-Result<void> LayerRun::add(const std::string& name, std::int64_t rows, std::int64_t columns, DataType type,
-                           const std::vector<float>* values) {
+void LayerRun::add(const std::string& name, std::int64_t rows, std::int64_t columns, DataType type,
+                   const std::vector<float>* values) {
   Tensor tensor{{}, type, rows, columns};
   const std::int64_t size = element_bytes(type);
-  if (Result<void> s = harness::place(*runtime_, rows * columns * size, shift_ * size, tensor.buffer);
-      !s.ok())
-    return s;
+  require(harness::place(*runtime_, rows * columns * size, shift_ * size, tensor.buffer));
   if (values != nullptr) {
-    const auto fill = [&](const harness::PutElement& put) {
-      for (std::size_t i = 0; i < values->size(); ++i) {
-        const std::uint32_t bits = encoded(type, (*values)[i]);
-        put(static_cast<std::int64_t>(i) * size,
-            std::as_bytes(std::span(&bits, 1)).first(static_cast<std::size_t>(size)));
-      }
-    };
-    if (Result<void> s = harness::fill_with(*runtime_, tensor.buffer, harness::input_filler(type), fill);
-        !s.ok())
-      return s;
+    require(harness::fill_with(*runtime_, tensor.buffer, harness::input_filler(type),
+                               [&](const harness::PutElement& put) {
+                                 for (std::size_t i = 0; i < values->size(); ++i)
+                                   put_element(put, type, static_cast<std::int64_t>(i), (*values)[i]);
+                               }));
   }
   tensors_[name] = std::move(tensor);
-  return {};
 }
 
-Result<void> LayerRun::add_parameter(const ParameterShape& parameter, std::span<const float> values) {
+void LayerRun::add_parameter(const ParameterShape& parameter, std::span<const float> values) {
   const bool is_bias = parameter.columns == 0;
   Tensor tensor{
       {}, parameter.type, is_bias ? 1 : parameter.rows, is_bias ? parameter.rows : parameter.columns};
   const std::vector<std::byte> bytes = stored_parameter(parameter, values);
   const auto size = static_cast<std::int64_t>(bytes.size());
-  if (Result<void> s = harness::place(*runtime_, size, shift_ * element_bytes(parameter.type), tensor.buffer);
-      !s.ok())
-    return s;
-  const auto fill = [&](const harness::PutElement& put) { put(0, bytes); };
-  if (Result<void> s =
-          harness::fill_with(*runtime_, tensor.buffer, harness::input_filler(parameter.type), fill);
-      !s.ok())
-    return s;
+  require(harness::place(*runtime_, size, shift_ * element_bytes(parameter.type), tensor.buffer));
+  require(harness::fill_with(*runtime_, tensor.buffer, harness::input_filler(parameter.type),
+                             [&](const harness::PutElement& put) { put(0, bytes); }));
   tensors_[std::string(parameter.name)] = std::move(tensor);
-  return {};
 }
 
-Result<void> LayerRun::prepare(const std::string& name, bool adds) {
+void LayerRun::prepare(const std::string& name, bool adds) {
   Tensor& tensor = tensors_.at(name);
   tensor.adds = adds;
   if (std::find(written_.begin(), written_.end(), name) == written_.end()) written_.push_back(name);
-  const harness::Pattern poison = harness::output_poison(tensor.type);
-  if (!adds) return harness::fill_pattern(*runtime_, tensor.buffer, poison);
-  const std::uint32_t one = encoded(tensor.type, 1.0F);
-  const auto size = std::size_t{element_bytes(tensor.type)};
-  return harness::fill_with(*runtime_, tensor.buffer, poison, [&](const harness::PutElement& put) {
-    for (std::int64_t i = 0; i < tensor.rows * tensor.columns; ++i) {
-      put(i * static_cast<std::int64_t>(size), std::as_bytes(std::span(&one, 1)).first(size));
-    }
-  });
+  const std::int64_t ones = adds ? tensor.rows * tensor.columns : 0;
+  require(harness::fill_with(*runtime_, tensor.buffer, harness::output_poison(tensor.type),
+                             [&](const harness::PutElement& put) {
+                               for (std::int64_t i = 0; i < ones; ++i) put_element(put, tensor.type, i, 1.0F);
+                             }));
 }
 
 Result<Buffer> LayerRun::poisoned_buffer(VkDeviceSize bytes) const {
@@ -256,10 +246,9 @@ Result<void> LayerRun::run_plan(const Plan& plan, const CallTensors& call_tensor
 }
 
 Result<void> LayerRun::execute(const MultiHeadAttentionPlan& plan, std::uint32_t slice) {
-  if (Result<void> s = prepare("output", desc_.adds_to_output); !s.ok()) return s;
+  prepare("output", desc_.adds_to_output);
   for (const char* const name : {"weights", "averaged_weights"}) {
-    if (!tensors_.contains(name)) continue;
-    if (Result<void> s = prepare(name, false); !s.ok()) return s;
+    if (tensors_.contains(name)) prepare(name, false);
   }
   auto saved = poisoned_buffer(plan.saved_bytes());
   if (!saved.ok()) return saved.error();
@@ -271,42 +260,36 @@ Result<void> LayerRun::execute(const MultiHeadAttentionBackwardPlan& plan, std::
   const MultiHeadAttentionBackwardDesc& desc = plan.desc();
   const bool wanted[] = {desc.has_grad_query, desc.has_grad_key, desc.has_grad_value};
   for (std::size_t i = 0; i < 3; ++i) {
-    if (!wanted[i] || !tensors_.contains(kInputs[i])) continue;
-    if (Result<void> s = prepare(std::string("grad_") + kInputs[i], desc.adds_to_inputs); !s.ok()) return s;
+    if (wanted[i] && tensors_.contains(kInputs[i]))
+      prepare(std::string("grad_") + kInputs[i], desc.adds_to_inputs);
   }
   if (desc.has_grad_parameters) {
     for (const ParameterShape& parameter : parameters(desc_)) {
-      const auto [rows, columns] = std::pair{tensors_.at(std::string(parameter.name)).rows,
-                                             tensors_.at(std::string(parameter.name)).columns};
+      const Tensor& itself = tensors_.at(std::string(parameter.name));
       const std::string name = "grad " + std::string(parameter.name);
-      if (Result<void> s = add(name, rows, columns, *desc.grad_parameter_type, nullptr); !s.ok()) return s;
-      if (Result<void> s = prepare(name, desc.adds_to_parameters); !s.ok()) return s;
+      add(name, itself.rows, itself.columns, *desc.grad_parameter_type, nullptr);
+      prepare(name, desc.adds_to_parameters);
     }
   }
-  if (Result<void> s = prepare_score_gradients(desc); !s.ok()) return s;
+  prepare_score_gradients(desc);
   return run_plan(plan, backward_tensors(), slice);
 }
 
-Result<void> LayerRun::prepare_score_gradients(const MultiHeadAttentionBackwardDesc& desc) {
+void LayerRun::prepare_score_gradients(const MultiHeadAttentionBackwardDesc& desc) {
   const AttentionDesc& a = desc_.attention;
   const auto prepare_new = [&](const char* name, std::int64_t rows, std::int64_t columns, DataType type) {
-    const Result<void> added = add(name, rows, columns, type, nullptr);
-    return added.ok() ? prepare(name, false) : added;
+    add(name, rows, columns, type, nullptr);
+    prepare(name, false);
   };
   if (desc.has_grad_mask) {
     const Strides& strides = *desc.grad_mask->strides;
     const auto positions = [](std::int64_t stride, std::int64_t extent) { return stride == 0 ? 1 : extent; };
     const std::int64_t rows = positions(strides.batch, a.batch) * positions(strides.head, a.query_heads) *
                               positions(strides.row, a.query_length);
-    const std::int64_t keys = positions(strides.dim, a.kv_length);
-    if (Result<void> s = prepare_new("grad_mask", rows, keys, desc.grad_mask->type); !s.ok()) return s;
+    prepare_new("grad_mask", rows, positions(strides.dim, a.kv_length), desc.grad_mask->type);
   }
-  for (const auto& [wanted, name] : {std::pair{desc.has_grad_alibi_slopes, "grad_alibi_slopes"},
-                                     std::pair{desc.has_grad_sinks, "grad_sinks"}}) {
-    if (!wanted) continue;
-    if (Result<void> s = prepare_new(name, 1, a.query_heads, DataType::kFloat32); !s.ok()) return s;
-  }
-  return {};
+  if (desc.has_grad_alibi_slopes) prepare_new("grad_alibi_slopes", 1, a.query_heads, DataType::kFloat32);
+  if (desc.has_grad_sinks) prepare_new("grad_sinks", 1, a.query_heads, DataType::kFloat32);
 }
 
 std::vector<float> LayerRun::read(const std::string& name) const {

@@ -65,13 +65,13 @@ class LayerRun {
 
   LayerRun(const Runtime& runtime, MultiHeadAttentionDesc desc)
       : runtime_(&runtime), desc_(std::move(desc)) {}
-  [[nodiscard]] Result<void> add(const std::string& name, std::int64_t rows, std::int64_t columns,
-                                 DataType type, const std::vector<float>* values);
-  [[nodiscard]] Result<void> add_parameter(const ParameterShape& parameter, std::span<const float> values);
-  [[nodiscard]] Result<void> place_all(const LayerData& data);
-  [[nodiscard]] Result<void> prepare(const std::string& name, bool adds);
+  void add(const std::string& name, std::int64_t rows, std::int64_t columns, DataType type,
+           const std::vector<float>* values);
+  void add_parameter(const ParameterShape& parameter, std::span<const float> values);
+  void place_all(const LayerData& data);
+  void prepare(const std::string& name, bool adds);
   /// Of the mask, which is written without padding, of slopes and of sinks.
-  [[nodiscard]] Result<void> prepare_score_gradients(const MultiHeadAttentionBackwardDesc& desc);
+  void prepare_score_gradients(const MultiHeadAttentionBackwardDesc& desc);
   [[nodiscard]] Result<Buffer> poisoned_buffer(VkDeviceSize bytes) const;
   [[nodiscard]] BufferRange range(const std::string& name) const;
   template <class Plan, class CallTensors>

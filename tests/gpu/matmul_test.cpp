@@ -38,6 +38,11 @@ class MatmulTest : public GpuTest, public testing::WithParamInterface<const char
  protected:
   [[nodiscard]] static std::string kernel() { return GetParam(); }
 
+  /// What a and b are of where a test has no types of its own.
+  [[nodiscard]] static DataType operands() {
+    return kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32;
+  }
+
   /// Empty where the kernel can run it.
   [[nodiscard]] static std::string reason_against(const MatmulDesc& desc) {
     return tests::reason_against(capabilities(), kernel(), desc);
@@ -87,7 +92,7 @@ TEST_P(MatmulTest, RaggedSizes) {
                                                {5, 257, 300}});
   for (const Size& size : all) {
     MatmulDesc desc = sizes(size.rows, size.columns, size.inner);
-    if (kernel() == "matrix") set_types(desc, DataType::kFloat16, DataType::kFloat16, DataType::kFloat32);
+    set_types(desc, operands(), operands(), DataType::kFloat32);
     if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
     run({desc});
   }
@@ -150,7 +155,7 @@ TEST_P(MatmulTest, StridesAndTransposes) {
 /// Elements two apart, in every matrix.
 TEST_P(MatmulTest, ElementsApart) {
   MatmulDesc desc = sizes(19, 23, 29);
-  if (kernel() == "matrix") set_types(desc, DataType::kFloat16, DataType::kFloat16, DataType::kFloat16);
+  set_types(desc, operands(), operands(), operands());
   if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
   desc.a.strides = MatrixStrides{0, 60, 2};
   desc.b.strides = MatrixStrides{0, 2, 60};
@@ -163,8 +168,7 @@ TEST_P(MatmulTest, ElementsApart) {
 
 TEST_P(MatmulTest, BroadcastOverTheBatch) {
   MatmulDesc desc = sizes(20, 24, 36, 3);
-  const DataType type = kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32;
-  set_types(desc, type, type, DataType::kFloat32);
+  set_types(desc, operands(), operands(), DataType::kFloat32);
   if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
   desc.has_bias = true;
   desc.b.strides = MatrixStrides{0, 24, 1};
@@ -176,8 +180,7 @@ TEST_P(MatmulTest, BroadcastOverTheBatch) {
 TEST_P(MatmulTest, AccumulatesWithBias) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
     MatmulDesc desc = sizes(34, 39, 50, 2);
-    set_types(desc, kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32,
-              kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32, type);
+    set_types(desc, operands(), operands(), type);
     desc.accumulates = true;
     desc.has_bias = true;
     if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
@@ -208,8 +211,7 @@ TEST_P(MatmulTest, QuantisedWeights) {
 TEST_P(MatmulTest, PartsOfTheInnerDimension) {
   for (const std::uint32_t parts : {2U, 5U}) {
     MatmulDesc desc = sizes(3, 70, 333, 2);
-    const DataType type = kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32;
-    set_types(desc, type, type, DataType::kFloat16);
+    set_types(desc, operands(), operands(), DataType::kFloat16);
     desc.has_bias = true;
     if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
     MatmulOptions options;
@@ -231,8 +233,7 @@ TEST_P(MatmulTest, BlocksOfOtherDevices) {
         Block{"matrix", {0, 16, 32, 16, 1}}, Block{"matrix", {0, 16, 16, 16, 4}}}) {
     if (block.kernel != kernel()) continue;
     MatmulDesc desc = sizes(70, 75, 52);
-    const DataType type = kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32;
-    set_types(desc, type, type, DataType::kFloat32);
+    set_types(desc, operands(), operands(), DataType::kFloat32);
     if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
     MatmulOptions options;
     options.tile = block.tile;
@@ -259,8 +260,7 @@ TEST_P(MatmulTest, NothingToMultiply) {
   }
   // Sums of nothing are 0, and the bias is added to them.
   MatmulDesc desc = sizes(5, 6, 0);
-  const DataType type = kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32;
-  set_types(desc, type, type, DataType::kFloat32);
+  set_types(desc, operands(), operands(), DataType::kFloat32);
   desc.has_bias = true;
   if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
   run({desc, 14});

@@ -2,7 +2,6 @@
 // devices.
 #include <vkattn/merge.hpp>
 
-#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +11,8 @@
 #include <vector>
 
 #include "gpu/support.hpp"
+#include "support/cache_reference.hpp"
+#include "support/text.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -22,11 +23,9 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 std::vector<std::byte> stored(const std::vector<float>& values, DataType type) {
   std::vector<std::byte> bytes;
   for (const float value : values) {
-    std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
-    if (type == DataType::kFloat16) bits = float_to_half(value);
-    if (type == DataType::kBfloat16) bits = float_to_bfloat16(value);
-    for (std::uint32_t i = 0; i < element_bytes(type); ++i)
-      bytes.push_back(static_cast<std::byte>(bits >> 8U * i));
+    const std::uint32_t bits = encoded(type, value);
+    const auto element = std::as_bytes(std::span(&bits, 1)).first(element_bytes(type));
+    bytes.insert(bytes.end(), element.begin(), element.end());
   }
   return bytes;
 }
@@ -34,9 +33,7 @@ std::vector<std::byte> stored(const std::vector<float>& values, DataType type) {
 float loaded(std::span<const std::byte> bytes, std::size_t index, DataType type) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, bytes.data() + index * element_bytes(type), element_bytes(type));
-  if (type == DataType::kFloat16) return half_to_float(static_cast<std::uint16_t>(bits));
-  if (type == DataType::kBfloat16) return bfloat16_to_float(static_cast<std::uint16_t>(bits));
-  return std::bit_cast<float>(bits);
+  return decoded(type, bits);
 }
 
 /// Parts in host memory and what they are merged to.
@@ -88,18 +85,7 @@ struct Parts {
 class MergeTest : public GpuTest {
  protected:
   static std::vector<std::byte> read(const Buffer& buffer, const BufferRange& range) {
-    std::vector<std::byte> bytes(static_cast<std::size_t>(range.size));
-    EXPECT_TRUE(runtime().read(buffer, range.offset, bytes).ok());
-    return bytes;
-  }
-
-  /// On the same physical device, with a VkDevice of its own.
-  static Result<Runtime> another_runtime() {
-    RuntimeOptions options;
-    options.pipeline_cache = false;
-    options.validation =
-        !runtime().validation_messages().empty() || std::getenv("VKATTN_VALIDATION") != nullptr;
-    return Runtime::create(options);
+    return elements_of<std::byte>(runtime(), buffer, static_cast<std::size_t>(range.size), range.offset);
   }
 
   static void run(const MergePlan& plan, const MergeTensors& tensors) {
@@ -151,8 +137,8 @@ TEST_F(MergeTest, IsTheFormula) {
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     SCOPED_TRACE(plan->describe());
     // Places that no alignment is lucky for.
-    const Buffer buffer = runtime().create_buffer(1U << 20U).value();
     std::vector<std::byte> before(1U << 20U, std::byte{0xa5});
+    const Buffer buffer = filled_buffer(runtime(), before);
     MergeTensors tensors;
     VkDeviceSize at = 4;
     const auto take = [&](BufferRange MergeTensors::*tensor) {
@@ -188,66 +174,13 @@ TEST_F(MergeTest, OnePartMoreIsMergedIntoTheFirst) {
   const Parts parts(desc, 3);
   const auto plan = MergePlan::create(runtime().device(), desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const auto outputs = stored(parts.outputs, desc.part_type);
-  const auto lse = stored(parts.lse, DataType::kFloat32);
-  const Buffer output_buffer = runtime().create_buffer(outputs.size()).value();
-  const Buffer lse_buffer = runtime().create_buffer(lse.size()).value();
-  ASSERT_TRUE(runtime().write(output_buffer, 0, outputs).ok());
-  ASSERT_TRUE(runtime().write(lse_buffer, 0, lse).ok());
-  MergeTensors tensors;
-  tensors.parts = output_buffer.range();
-  tensors.part_lse = lse_buffer.range();
-  tensors.output = {output_buffer.handle(), 0, outputs.size() / 2};
-  tensors.lse = {lse_buffer.handle(), 0, lse.size() / 2};
+  const Buffer outputs = filled_buffer(runtime(), parts.outputs), lse = filled_buffer(runtime(), parts.lse);
+  const MergeTensors tensors{outputs.range(),
+                             lse.range(),
+                             {outputs.handle(), 0, outputs.size() / 2},
+                             {lse.handle(), 0, lse.size() / 2}};
   run(*plan, tensors);
-  expect_merged(parts, read(output_buffer, tensors.output), read(lse_buffer, tensors.lse));
-}
-
-// Batch entries, or KV heads with their query heads, are shared out by plans on parts of the same arrays:
-// nothing is merged.
-TEST_F(MergeTest, BatchOrHeadsOnTwoDevices) {
-  const auto other = another_runtime();
-  ASSERT_TRUE(other.ok()) << other.error().message;
-  const Runtime* const devices[] = {&runtime(), &*other};
-  for (const bool by_batch : {true, false}) {
-    AttentionDesc desc;
-    desc.batch = by_batch ? 3 : 1;
-    desc.query_heads = 6;
-    desc.kv_heads = 3;
-    desc.query_length = 17;
-    desc.kv_length = 90;
-    desc.head_dim = 16;
-    desc.causal = true;
-    desc.align = Align::kBottomRight;
-    std::mt19937 random(6);
-    std::normal_distribution<float> values;
-    const auto tensor = [&](std::int64_t heads, std::int64_t rows) {
-      std::vector<float> all(static_cast<std::size_t>(desc.batch * heads * rows * desc.head_dim));
-      for (float& value : all) value = values(random);
-      return all;
-    };
-    const std::vector<float> query = tensor(6, 17), key = tensor(3, 90), value = tensor(3, 90);
-    std::vector<float> whole(query.size()), shared(query.size());
-    ASSERT_TRUE(runtime().compute(desc, {.query = query, .key = key, .value = value, .output = whole}).ok());
-    // A third on the first device, the rest on the second.
-    for (std::size_t part = 0; part < 2; ++part) {
-      AttentionDesc its = desc;
-      const std::int64_t share = part == 0 ? 1 : 2;
-      (by_batch ? its.batch : its.kv_heads) = share;
-      if (!by_batch) its.query_heads = 2 * share;
-      const auto range = [&](auto& all) {
-        const std::size_t third = all.size() / 3;
-        return std::span(all).subspan(part * third, (1 + part) * third);
-      };
-      ASSERT_TRUE(
-          devices[part]
-              ->compute(
-                  its,
-                  {.query = range(query), .key = range(key), .value = range(value), .output = range(shared)})
-              .ok());
-    }
-    for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(shared[i], whole[i], 1e-5F) << i;
-  }
+  expect_merged(parts, read(outputs, tensors.output), read(lse, tensors.lse));
 }
 
 // Each of two devices has one half of the keys; the halves' results meet on the first.
@@ -273,7 +206,11 @@ TEST_F(MergeTest, KeysOnTwoDevices) {
           .compute(desc, {.query = query, .key = key, .value = value, .output = whole, .lse = whole_lse})
           .ok());
 
-  const auto other = another_runtime();
+  // On the same physical device, with a VkDevice of its own.
+  RuntimeOptions own;
+  own.pipeline_cache = false;
+  own.validation = !runtime().validation_messages().empty() || std::getenv("VKATTN_VALIDATION") != nullptr;
+  const auto other = Runtime::create(own);
   ASSERT_TRUE(other.ok()) << other.error().message;
   const std::int64_t first_keys = 50;
   std::vector<float> outputs(2 * whole.size()), lse(2 * whole_lse.size());
@@ -301,21 +238,14 @@ TEST_F(MergeTest, KeysOnTwoDevices) {
   }
   const auto plan = MergePlan::create(runtime().device(), {heads * queries, dim, 2});
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const Buffer parts = runtime().create_buffer(outputs.size() * 4).value();
-  const Buffer part_lse = runtime().create_buffer(lse.size() * 4).value();
+  const Buffer parts = filled_buffer(runtime(), outputs), part_lse = filled_buffer(runtime(), lse);
   const Buffer output = runtime().create_buffer(whole.size() * 4).value();
   const Buffer merged_lse = runtime().create_buffer(whole_lse.size() * 4).value();
-  ASSERT_TRUE(runtime().write(parts, 0, std::as_bytes(std::span(outputs))).ok());
-  ASSERT_TRUE(runtime().write(part_lse, 0, std::as_bytes(std::span(lse))).ok());
   run(*plan, {parts.range(), part_lse.range(), output.range(), merged_lse.range()});
-  const auto got = read(output, output.range());
-  const auto got_lse = read(merged_lse, merged_lse.range());
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    ASSERT_NEAR(loaded(got, i, DataType::kFloat32), whole[i], 1e-5F) << i;
-  }
-  for (std::size_t i = 0; i < whole_lse.size(); ++i) {
-    ASSERT_NEAR(loaded(got_lse, i, DataType::kFloat32), whole_lse[i], 1e-5F) << i;
-  }
+  const auto got = elements_of<float>(runtime(), output, whole.size());
+  const auto got_lse = elements_of<float>(runtime(), merged_lse, whole_lse.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(got[i], whole[i], 1e-5F) << i;
+  for (std::size_t i = 0; i < whole_lse.size(); ++i) ASSERT_NEAR(got_lse[i], whole_lse[i], 1e-5F) << i;
 }
 
 TEST_F(MergeTest, MistakesAreRefused) {
@@ -323,28 +253,25 @@ TEST_F(MergeTest, MistakesAreRefused) {
     const auto plan = MergePlan::create(runtime().device(), desc);
     return plan.ok() ? std::string() : plan.error().message;
   };
-  EXPECT_NE(refused({-1, 4, 2}).find("rows is -1"), std::string::npos);
-  EXPECT_NE(refused({4, 4, 0}).find("parts is 0"), std::string::npos);
-  EXPECT_NE(refused({4, 32, 2, DataType::kQ8_0}).find("q8_0"), std::string::npos);
-  EXPECT_NE(refused({3, 5, 2, DataType::kFloat32, DataType::kFloat16}).find("15 elements"),
-            std::string::npos);
-  EXPECT_NE(refused({std::int64_t{1} << 33, 64, 2}).find("maxStorageBufferRange"), std::string::npos);
-  EXPECT_NE(refused({std::int64_t{1} << 60, 64, 64}).find("more than any buffer has"), std::string::npos);
-  const auto plan = MergePlan::create(runtime().device(), {4, 4, 2});
-  ASSERT_TRUE(plan.ok());
-  const Buffer buffer = runtime().create_buffer(100).value();
-  const Buffer other = runtime().create_buffer(1000).value();
-  const auto bindings = plan->make_bindings({buffer.range(), other.range(), buffer.range(), other.range()});
-  ASSERT_FALSE(bindings.ok());
-  EXPECT_NE(bindings.error().message.find("the parts tensor needs 128 bytes"), std::string::npos)
-      << bindings.error().message;
+  EXPECT_TRUE(has(refused({-1, 4, 2}), "rows is -1"));
+  EXPECT_TRUE(has(refused({4, 4, 0}), "parts is 0"));
+  EXPECT_TRUE(has(refused({4, 32, 2, DataType::kQ8_0}), "q8_0"));
+  EXPECT_TRUE(has(refused({3, 5, 2, DataType::kFloat32, DataType::kFloat16}), "15 elements"));
+  EXPECT_TRUE(has(refused({std::int64_t{1} << 33, 64, 2}), "maxStorageBufferRange"));
+  EXPECT_TRUE(has(refused({std::int64_t{1} << 60, 64, 64}), "more than any buffer has"));
+  const Buffer small = runtime().create_buffer(100).value(), large = runtime().create_buffer(1000).value();
+  const auto refused_tensors = [](const MergeDesc& desc, const MergeTensors& tensors) {
+    const auto bindings = MergePlan::create(runtime().device(), desc).value().make_bindings(tensors);
+    return bindings.ok() ? std::string() : bindings.error().message;
+  };
+  EXPECT_TRUE(has(refused_tensors({4, 4, 2}, {small.range(), large.range(), small.range(), large.range()}),
+                  "the parts tensor needs 128 bytes"));
   // In the midst of the parts, and over parts of another type.
-  const MergeTensors shifted{other.range(), buffer.range(), other.range(64), buffer.range()};
-  EXPECT_NE(plan->make_bindings(shifted).error().message.find("overlaps the parts"), std::string::npos);
-  const auto converting = MergePlan::create(runtime().device(), {4, 4, 2, DataType::kFloat16});
-  ASSERT_TRUE(converting.ok());
-  const MergeTensors same{other.range(), buffer.range(), other.range(), buffer.range()};
-  EXPECT_NE(converting->make_bindings(same).error().message.find("overlaps the parts"), std::string::npos);
+  EXPECT_TRUE(has(refused_tensors({4, 4, 2}, {large.range(), small.range(), large.range(64), small.range()}),
+                  "overlaps the parts"));
+  EXPECT_TRUE(has(refused_tensors({4, 4, 2, DataType::kFloat16},
+                                  {large.range(), small.range(), large.range(), small.range()}),
+                  "overlaps the parts"));
 }
 
 }  // namespace

@@ -76,13 +76,13 @@ class Decoder {
       const auto bytes = static_cast<std::size_t>(
           *tensor_bytes(heads.key, extents.batch, extents.heads, extents.rows, extents.dims));
       // Rows that nothing was appended to are NaN.
-      fill(*cache, std::vector<std::byte>((bytes + 3) / 4 * 4, std::byte{0xff}));
+      *cache = filled_buffer(runtime, std::vector<std::byte>((bytes + 3) / 4 * 4, std::byte{0xff}));
     }
-    fill(lengths_, std::vector<std::int32_t>(kBatch, 0));
-    fill(pages_, std::vector<std::int32_t>{5, 2, 7, 0, 3, 1});
+    lengths_ = filled_buffer(runtime, std::vector<std::int32_t>(kBatch, 0));
+    pages_ = filled_buffer(runtime, std::vector<std::int32_t>{5, 2, 7, 0, 3, 1});
     for (const ParameterShape& parameter : parameters(whole_layer(form))) {
-      Buffer buffer;
-      fill(buffer, stored_parameter(parameter, data.parameters.at(std::string(parameter.name))));
+      Buffer buffer = filled_buffer(
+          runtime, stored_parameter(parameter, data.parameters.at(std::string(parameter.name))));
       parameters_.*parameter.range = buffer.range();
       kept_.push_back(std::move(buffer));
     }
@@ -93,7 +93,6 @@ class Decoder {
     const auto plan = runtime_.make_multi_head_attention_plan(cached_layer(form_, rows));
     EXPECT_TRUE(plan.ok()) << plan.error().message;
     if (!plan.ok()) return {};
-    Buffer input, output;
     const std::size_t size = element_bytes(form_.type);
     std::vector<std::byte> bytes;
     for (std::int64_t b = 0; b < kBatch; ++b) {
@@ -104,8 +103,7 @@ class Decoder {
         bytes.insert(bytes.end(), element.begin(), element.end());
       }
     }
-    fill(input, bytes);
-    fill(output, bytes);
+    const Buffer input = filled_buffer(runtime_, bytes), output = filled_buffer(runtime_, bytes);
     const auto workspace = runtime_.create_workspace(*plan);
     EXPECT_TRUE(workspace.ok());
     MultiHeadAttentionTensors tensors;
@@ -121,7 +119,7 @@ class Decoder {
     EXPECT_TRUE(bindings.ok()) << bindings.error().message;
     if (!bindings.ok()) return {};
     EXPECT_TRUE(runtime_.execute([&](VkCommandBuffer commands) { plan->record(commands, *bindings); }).ok());
-    EXPECT_TRUE(runtime_.read(output, 0, bytes).ok());
+    bytes = elements_of<std::byte>(runtime_, output, bytes.size());
     std::vector<float> values;
     for (std::size_t at = 0; at < bytes.size(); at += size) {
       std::uint32_t bits = 0;
@@ -142,12 +140,6 @@ class Decoder {
     EXPECT_EQ(plan.range_bytes(&AttentionTensors::page_table),
               form_.mapping == KeyMapping::kPaged ? pages_.size() : 0);
     EXPECT_EQ(plan.range_bytes(&AttentionTensors::key), 0U) << "in the workspace";
-  }
-  template <class T>
-  void fill(Buffer& buffer, const std::vector<T>& values) const {
-    const auto bytes = std::as_bytes(std::span(values));
-    buffer = runtime_.create_buffer(bytes.size()).value();
-    EXPECT_TRUE(runtime_.write(buffer, 0, bytes).ok());
   }
 
   const Runtime& runtime_;

@@ -1,10 +1,9 @@
 // A device whose commands record nothing, so that no driver or layer allocates in the library's place.
 #pragma once
 
-#include <vkattn/device.hpp>
-
 #include <cstddef>
 
+#include "gpu/support.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn::tests {
@@ -15,10 +14,8 @@ struct MuteCounts {
   inline static std::size_t transfers = 0;
 };
 
-/// Of a device that GpuTest::device_with() made.
 inline void mute(const Device& device) {
-  // seen_through() made this state for this Device alone, and not as a constant.
-  detail::DeviceFunctions& vk = const_cast<detail::DeviceState&>(device.state()).vk;
+  detail::DeviceFunctions& vk = own_state(device).vk;
   vk.vkCmdBeginDebugUtilsLabelEXT = nullptr;
   vk.vkCmdEndDebugUtilsLabelEXT = nullptr;
   vk.vkCmdBindPipeline = [](auto...) {};

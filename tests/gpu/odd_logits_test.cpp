@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "gpu/any_kernel.hpp"
 #include "support/special_numbers.hpp"
@@ -11,17 +12,6 @@ namespace vkattn::tests {
 namespace {
 
 constexpr float kLargest = std::numeric_limits<float>::max();
-
-/// float32 elements of a tensor that is one row of memory, such as sinks or a mask.
-Result<void> write_floats(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                          std::int64_t first, std::int64_t count, float value) {
-  TensorDesc desc;
-  desc.type = DataType::kFloat32;
-  for (std::int64_t i = first; i < first + count; ++i) {
-    if (Result<void> status = write_element(runtime, tensor, desc, i, value); !status.ok()) return status;
-  }
-  return {};
-}
 
 class OddLogits : public AnyKernelTest {
  protected:
@@ -44,9 +34,7 @@ class OddLogits : public AnyKernelTest {
     const AttentionDesc& desc = problem.desc;
     harness::ProblemRun run = ready_run(problem);
     ASSERT_TRUE(options.prepare(run).ok());
-    const auto plan = make_plan(runtime(), desc, options);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    ASSERT_TRUE(run.execute(*plan).ok());
+    execute_on_kernel(run);
     const auto at = [](const TensorDesc& tensor, std::int64_t head, std::int64_t row, std::int64_t dim) {
       return head * tensor.strides->head + row * tensor.strides->row + dim * tensor.strides->dim;
     };
@@ -66,10 +54,11 @@ class OddLogits : public AnyKernelTest {
     }
   }
 
-  static RunOptions with_mask(std::int64_t first, std::int64_t count, float value) {
+  static RunOptions with_mask(std::int64_t first, std::size_t count, float value) {
     RunOptions options{kernel()};
     options.prepare = [=](harness::ProblemRun& run) {
-      return write_floats(runtime(), run.tensor(&AttentionTensors::mask), first, count, value);
+      return write_elements(runtime(), run.tensor(&AttentionTensors::mask), TensorDesc{}, first,
+                            std::vector(count, value));
     };
     return options;
   }
@@ -105,16 +94,9 @@ TEST_P(OddLogits, SinksThatAreNoNumbersArrive) {
     for (const std::uint32_t parts : {1U, 3U}) {
       RunOptions options{kernel()};
       options.kv_splits = parts;
-      options.prepare = [&](harness::ProblemRun& run) -> Result<void> {
+      options.prepare = [&](harness::ProblemRun& run) {
         constexpr std::array kSinks{kNan, kInfinity, -kInfinity, kLargest};
-        for (std::size_t h = 0; h < kSinks.size(); ++h) {
-          const auto head = static_cast<std::int64_t>(h);
-          if (Result<void> s =
-                  write_floats(runtime(), run.tensor(&AttentionTensors::sinks), head, 1, kSinks[h]);
-              !s.ok())
-            return s;
-        }
-        return {};
+        return write_elements(runtime(), run.tensor(&AttentionTensors::sinks), TensorDesc{}, 0, kSinks);
       };
       EXPECT_TRUE(runs_right(runtime(), sized(words), options)) << parts << " parts";
     }

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "gpu/block_masks.hpp"
 #include "gpu/score_support.hpp"
 
 namespace vkattn::tests {
@@ -11,9 +12,10 @@ namespace {
 /// A block mask in a buffer of the test's own.
 class BlockMasks : public ScoreFunctions {
  protected:
-  void SetUp() override {
-    ScoreFunctions::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
+  /// Plans a problem of 150 queries and 190 keys in documents, with these words. Skips the test where the
+  /// kernel passes no blocks by.
+  void prepare(std::string_view words = "") {
+    problem_ = parsed(typed(std::string("b2 hq4 hkv2 150x190 d16 lse ").append(words)));
     const auto made = make_plan(runtime(), problem_.desc, options(score_));
     ASSERT_TRUE(made.ok()) << made.error().message;
     plan_ = *made;
@@ -21,21 +23,17 @@ class BlockMasks : public ScoreFunctions {
     layout_ = plan_->block_mask_layout();
     ASSERT_TRUE(layout_.has_value());
     mask_ = *runtime().create_buffer(plan_->block_mask_bytes());
-    table_ = *runtime().create_buffer(score_.tables[0].size() * 4);
-    ASSERT_TRUE(runtime().write(table_, 0, std::as_bytes(std::span(score_.tables[0]))).ok());
+    table_ = filled_buffer(runtime(), score_.tables[0]);
   }
 
   /// Runs with the block mask, computed or taken as it is, and compares.
   testing::AssertionResult runs(bool complete) {
-    auto run = harness::ProblemRun::create(runtime(), problem_);
-    if (!run.ok()) return testing::AssertionFailure() << run.error().message;
-    run->set_score_function({table_.range()}, score_.hook);
-    if (!run->fill_inputs().ok() || !run->poison_outputs().ok())
-      return testing::AssertionFailure() << "filling";
-    run->set_block_mask(mask_.range(), complete);
-    if (const auto time = run->execute(*plan_); !time.ok())
+    harness::ProblemRun run = ready_run(problem_);
+    run.set_score_function({table_.range()}, score_.hook);
+    run.set_block_mask(mask_.range(), complete);
+    if (const auto time = run.execute(*plan_); !time.ok())
       return testing::AssertionFailure() << time.error().message;
-    const auto report = run->check();
+    const auto report = run.check();
     if (!report.ok() || !report->passed()) {
       return testing::AssertionFailure() << (report.ok() ? report->to_string() : report.error().message);
     }
@@ -43,9 +41,7 @@ class BlockMasks : public ScoreFunctions {
   }
 
   [[nodiscard]] std::vector<BlockVisibility> read_mask() const {
-    std::vector<BlockVisibility> words(plan_->block_mask_bytes() / 4);
-    EXPECT_TRUE(runtime().read(mask_, 0, std::as_writable_bytes(std::span(words))).ok());
-    return words;
+    return elements_of<BlockVisibility>(runtime(), mask_, plan_->block_mask_bytes() / 4);
   }
   void write_mask(const std::vector<BlockVisibility>& words) const {
     EXPECT_TRUE(runtime().write(mask_, 0, std::as_bytes(std::span(words))).ok());
@@ -61,89 +57,53 @@ class BlockMasks : public ScoreFunctions {
     return first_key > last_row / group || last_key < first_row / group - desc.window.left;
   }
 
-  /// Compares each word with what block_of() says; how many of each kind there are.
-  void expect_exact(std::array<std::size_t, 3>& found) const {
-    const std::vector<BlockVisibility> words = read_mask();
-    const AttentionDesc& desc = problem_.desc;
-    for (std::int64_t b = 0; b < desc.batch; ++b) {
-      for (std::int64_t h = 0; h < desc.kv_heads; ++h) {
-        for (std::int64_t row = 0; row < desc.query_length * 2; row += layout_->rows) {
-          for (std::int64_t key = 0; key < desc.kv_length; key += layout_->keys) {
-            const std::int64_t word = b * layout_->batch_stride + h * layout_->head_stride +
-                                      row / layout_->rows * layout_->row_stride + key / layout_->keys;
-            ASSERT_EQ(words.at(static_cast<std::size_t>(word)), block_of(row, key)) << row << " " << key;
-            ++found[static_cast<std::size_t>(block_of(row, key))];
-          }
-        }
-      }
-    }
+  /// Compares each word with what the documents leave of a block; how many of each kind there are.
+  [[nodiscard]] std::array<std::size_t, 3> expect_exact() const {
+    const auto expected = [&](const MaskBlock& block) {
+      if (is_out_of_sight(block.first_row, block.first_key)) return BlockVisibility::kHidden;
+      return visibility_of(problem_.desc, *layout_, block,
+                           [](std::int64_t /*head*/, std::int64_t query, std::int64_t key) {
+                             return document(query) == document(key);
+                           });
+    };
+    std::array<std::size_t, 3> found{};
+    expect_exact_blocks(problem_.desc, *layout_, read_mask(), expected, found);
+    return found;
   }
 
-  /// What the documents leave of a block, position by position.
-  [[nodiscard]] BlockVisibility block_of(std::int64_t first_row, std::int64_t first_key) const {
-    if (is_out_of_sight(first_row, first_key)) return BlockVisibility::kHidden;
-    const AttentionDesc& desc = problem_.desc;
-    const std::int64_t group = desc.query_heads / desc.kv_heads;
-    std::int64_t seen = 0;
-    std::int64_t all = 0;
-    for (std::int64_t row = first_row; row < first_row + layout_->rows && row < desc.query_length * group;
-         ++row) {
-      for (std::int64_t key = first_key; key < first_key + layout_->keys && key < desc.kv_length;
-           ++key, ++all) {
-        if (document(row / group) == document(key)) ++seen;
-      }
-    }
-    return seen == 0     ? BlockVisibility::kHidden
-           : seen == all ? BlockVisibility::kVisible
-                         : BlockVisibility::kMixed;
-  }
-
-  Problem problem_ = parsed(typed("b2 hq4 hkv2 150x190 d16 lse"));
+  Problem problem_;
   ScoreSetup score_ = documents();
   std::optional<AttentionPlan> plan_;
   std::optional<BlockMaskLayout> layout_;
   Buffer mask_, table_;
 };
 
-constexpr const char* kBlockKernels[] = {"lane", "tile", "decode", "matrix", "matrix2"};
-INSTANTIATE_TEST_SUITE_P(Kernels, BlockMasks, testing::ValuesIn(kBlockKernels), kernel_test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, BlockMasks, testing::ValuesIn(kEveryKernelName), kernel_test_name);
 
 TEST_P(BlockMasks, AreExact) {
+  prepare();
+  if (IsSkipped() || HasFatalFailure()) return;
   EXPECT_TRUE(runs(false));
-  std::array<std::size_t, 3> found{};
-  expect_exact(found);
+  const auto found = expect_exact();
   EXPECT_GT(found[0], 0U);
   EXPECT_GT(found[1], 0U);
 }
 
 /// Causality and the window, whose lengths are fixed: blocks that they hide whole are hidden.
-class BlockMasksInAWindow : public BlockMasks {
- protected:
-  BlockMasksInAWindow() { problem_ = parsed(typed("b2 hq4 hkv2 150x190 d16 lse causal window=60,-1")); }
-};
-INSTANTIATE_TEST_SUITE_P(Kernels, BlockMasksInAWindow, testing::ValuesIn(kBlockKernels), kernel_test_name);
-
-TEST_P(BlockMasksInAWindow, AreExact) {
+TEST_P(BlockMasks, AreExactInAWindow) {
+  prepare("causal window=60,-1");
+  if (IsSkipped() || HasFatalFailure()) return;
   EXPECT_TRUE(runs(false));
-  std::array<std::size_t, 3> found{};
-  expect_exact(found);
-  EXPECT_GT(found[0], 0U);
+  EXPECT_GT(expect_exact()[0], 0U);
   EXPECT_TRUE(runs(true));
 }
 
 /// Lengths may change under a block mask that is kept, so they must not show in it.
-class BlockMasksWithLengths : public BlockMasks {
- protected:
-  BlockMasksWithLengths() {
-    problem_ = parsed(typed("b2 hq4 hkv2 150x190 d16 lse causal align=bottom-right kv_lengths=150,20"));
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Kernels, BlockMasksWithLengths, testing::ValuesIn(kBlockKernels), kernel_test_name);
-
-TEST_P(BlockMasksWithLengths, AreKeptWhereLengthsChange) {
+TEST_P(BlockMasks, AreKeptWhereLengthsChange) {
+  prepare("causal align=bottom-right kv_lengths=150,20");
+  if (IsSkipped() || HasFatalFailure()) return;
   EXPECT_TRUE(runs(false));
-  std::array<std::size_t, 3> found{};
-  expect_exact(found);
+  (void)expect_exact();
   for (const auto& [first, second] : {std::pair{20, 190}, {190, 1}}) {
     problem_.kv_lengths = {first, second};
     EXPECT_TRUE(runs(true)) << first << ", " << second;
@@ -151,6 +111,8 @@ TEST_P(BlockMasksWithLengths, AreKeptWhereLengthsChange) {
 }
 
 TEST_P(BlockMasks, AreKeptAndTakenFromTheCaller) {
+  prepare();
+  if (IsSkipped() || HasFatalFailure()) return;
   EXPECT_TRUE(runs(false));
   const std::vector<BlockVisibility> words = read_mask();
   EXPECT_TRUE(runs(true));
@@ -165,12 +127,13 @@ TEST_P(BlockMasks, AreKeptAndTakenFromTheCaller) {
 }
 
 TEST_P(BlockMasks, AreRefusedByName) {
-  auto run = harness::ProblemRun::create(runtime(), problem_);
-  ASSERT_TRUE(run.ok());
-  run->set_score_function({table_.range()}, score_.hook);
+  prepare();
+  if (IsSkipped() || HasFatalFailure()) return;
+  harness::ProblemRun run = ready_run(problem_);
+  run.set_score_function({table_.range()}, score_.hook);
   const auto refusal = [&](const BufferRange& range) {
-    run->set_block_mask(range, true);
-    const auto time = run->execute(*plan_);
+    run.set_block_mask(range, true);
+    const auto time = run.execute(*plan_);
     EXPECT_FALSE(time.ok());
     return time.ok() ? Error{} : time.error();
   };
@@ -282,21 +245,16 @@ TEST_F(ScoreFunctionPlans, GoWithPushDescriptors) {
   options.push_descriptors = true;
   const auto plan = AttentionPlan::create(runtime().device(), desc, options);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  auto run = harness::ProblemRun::create(runtime(), problem);
-  auto table = runtime().create_buffer(8);
-  auto workspace = runtime().create_buffer(plan->workspace_bytes() + 4);
-  ASSERT_TRUE(run.ok() && table.ok() && workspace.ok());
-  ASSERT_TRUE(runtime().write(*table, 0, std::as_bytes(std::span(score.tables[0]))).ok());
-  run->set_score_function({table->range()}, score.hook);
-  ASSERT_TRUE(run->fill_inputs().ok() && run->poison_outputs().ok());
+  harness::ProblemRun run = ready_run(problem);
+  const Buffer table = filled_buffer(runtime(), score.tables[0]);
+  const Buffer workspace = runtime().create_workspace(*plan).value();
+  run.set_score_function({table.range()}, score.hook);
   bool recorded = false;
   const auto times = runtime().execute([&](VkCommandBuffer commands) {
-    recorded = plan->record(commands, run->tensors(), workspace->range()).ok();
+    recorded = plan->record(commands, run.tensors(), workspace.range()).ok();
   });
   ASSERT_TRUE(times.ok() && recorded);
-  const auto report = run->check();
-  ASSERT_TRUE(report.ok());
-  EXPECT_TRUE(report->passed()) << report->to_string();
+  expect_right(run);
 }
 
 }  // namespace

@@ -236,21 +236,15 @@ TEST_F(SelfTestTest, TensorsMayPromiseMoreThanTheBufferHas) {
   for (MatrixDesc* const matrix : {&desc.a, &desc.b, &desc.output}) matrix->alignment_bytes = kMore;
   for (const char* const kernel : kKinds) {
     SCOPED_TRACE(kernel);
-    if (takes(desc, kernel)) {
-      const auto plan = MatmulPlan::create(device, desc, {.kernel = kernel});
+    const auto expect_told = [&](const auto& problem, const auto& make) {
+      if (!takes(problem, kernel)) return;
+      const auto plan = make();
       ASSERT_TRUE(plan.ok()) << plan.error().message;
       expect_tells(SelfTest::create(device, *plan));
-    }
-    if (takes(gradients, kernel)) {
-      const auto plan = BackwardPlan::create(device, gradients, {.kernel = kernel});
-      ASSERT_TRUE(plan.ok()) << plan.error().message;
-      expect_tells(SelfTest::create(device, *plan));
-    }
-    if (takes(attention, kernel)) {
-      const auto plan = AttentionPlan::create(device, attention, {.kernel = kernel});
-      ASSERT_TRUE(plan.ok()) << plan.error().message;
-      expect_tells(SelfTest::create(device, *plan));
-    }
+    };
+    expect_told(desc, [&] { return MatmulPlan::create(device, desc, {.kernel = kernel}); });
+    expect_told(gradients, [&] { return BackwardPlan::create(device, gradients, {.kernel = kernel}); });
+    expect_told(attention, [&] { return AttentionPlan::create(device, attention, {.kernel = kernel}); });
   }
 }
 

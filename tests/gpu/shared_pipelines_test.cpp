@@ -24,14 +24,12 @@ class SharedPipelinesTest : public GpuTest {
     if (IsSkipped()) return;
     options_.kernel = "lane";
     options_.device = device_with([](Capabilities&) {});
-    // device_with() made this state for this Device alone, and not as a constant.
-    auto& state = const_cast<detail::DeviceState&>(options_.device->state());
-    state.pipelines = std::make_shared<detail::SharedPipelines>();
+    state().pipelines = std::make_shared<detail::SharedPipelines>();
     compiled_ = fail_ = 0;
-    compile_ = state.vk.vkCreateComputePipelines;
-    state.vk.vkCreateComputePipelines = [](VkDevice handle, VkPipelineCache cache, std::uint32_t count,
-                                           const VkComputePipelineCreateInfo* infos,
-                                           const VkAllocationCallbacks* allocator, VkPipeline* pipelines) {
+    compile_ = state().vk.vkCreateComputePipelines;
+    state().vk.vkCreateComputePipelines = [](VkDevice handle, VkPipelineCache cache, std::uint32_t count,
+                                             const VkComputePipelineCreateInfo* infos,
+                                             const VkAllocationCallbacks* allocator, VkPipeline* pipelines) {
       if (fail_ > 0 && --fail_ == 0) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
       compiled_ += count;
       return compile_(handle, cache, count, infos, allocator, pipelines);
@@ -56,11 +54,17 @@ class SharedPipelinesTest : public GpuTest {
     return matches_reference(runtime(), parsed(problem), plan, options_);
   }
 
+  [[nodiscard]] detail::DeviceState& state() const { return own_state(*options_.device); }
+  /// Of the test's device, on lane, with other options.
+  [[nodiscard]] AttentionPlan plan(const std::string& problem, PlanOptions options) const {
+    options.kernel = "lane";
+    auto made = AttentionPlan::create(*options_.device, parsed(problem).desc, options);
+    if (!made.ok()) ADD_FAILURE() << made.error().message;
+    return *std::move(made);
+  }
+
   RunOptions options_;
   std::vector<std::string> lines_;
-  [[nodiscard]] detail::DeviceState& state() {
-    return const_cast<detail::DeviceState&>(options_.device->state());
-  }
 
   inline static std::atomic<std::uint32_t> compiled_ = 0;
   inline static std::uint32_t fail_ = 0;  ///< so many calls on one fails; 0: none
@@ -95,82 +99,49 @@ TEST_F(SharedPipelinesTest, PlansThatDifferInCodeOrOptionsDoNot) {
   EXPECT_EQ(compiled_, 3U);
   EXPECT_TRUE(is_right(softcapped, feature));
   EXPECT_TRUE(is_right(wider, dims));
-  const VkPipelineCacheCreateInfo info{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-  const detail::DeviceState& state = options_.device->state();
-  PlanOptions with_cache;
-  with_cache.kernel = "lane";
-  ASSERT_EQ(state.vk.vkCreatePipelineCache(state.device, &info, nullptr, &with_cache.pipeline_cache),
-            VK_SUCCESS);
-  EXPECT_TRUE(AttentionPlan::create(*options_.device, parsed("h2 30x41 d16").desc, with_cache).ok());
-  EXPECT_EQ(compiled_, 4U) << "a cache is given what is made with it";
-  state.vk.vkDestroyPipelineCache(state.device, with_cache.pipeline_cache, nullptr);
 }
 
 TEST_F(SharedPipelinesTest, PlansThatDifferInWhatTheDriverIsAskedForDoNot) {
-  const AttentionDesc desc = parsed("h2 30x41 d16").desc;
   const AttentionPlan plain = plan("h2 30x41 d16");
   std::uint32_t expected = 1;
   const auto differs = [&](const PlanOptions& options) {
     ++expected;
     std::vector<AttentionPlan> living;
     for (int i = 0; i < 2; ++i) {
-      auto made = AttentionPlan::create(*options_.device, desc, options);
-      ASSERT_TRUE(made.ok()) << made.error().message;
-      living.push_back(*std::move(made));
+      living.push_back(plan("h2 30x41 d16", options));
       EXPECT_EQ(compiled_, expected);
     }
   };
-  PlanOptions options;
-  options.kernel = "lane";
-  if (capabilities().pipeline_statistics) {
-    options.capture_statistics = true;
-    differs(options);
-    options.capture_statistics = false;
-  }
-  if (capabilities().push_descriptors) {
-    options.push_descriptors = true;
-    differs(options);
-  }
+  if (capabilities().pipeline_statistics) differs({.capture_statistics = true});
+  if (capabilities().push_descriptors) differs({.push_descriptors = true});
   if (expected == 1) GTEST_SKIP() << "the device has neither statistics nor push descriptors";
 }
 
-/// A cache that is made after another's end often has its handle.
+/// A cache is given what plans without one, or with another, have: one that is made after another's end often
+/// has its handle.
 TEST_F(SharedPipelinesTest, ACacheIsGivenWhatAnotherHad) {
-  const AttentionDesc desc = parsed("h2 30x41 d16").desc;
-  std::vector<AttentionPlan> living;
-  for (std::uint32_t n = 1; n <= 3; ++n) {
+  std::vector<AttentionPlan> living{plan("h2 30x41 d16")};
+  for (std::uint32_t n = 2; n <= 4; ++n) {
     const auto cache = PipelineCache::create(*options_.device, {});
     ASSERT_TRUE(cache.ok()) << cache.error().message;
-    PlanOptions options;
-    options.kernel = "lane";
-    options.pipeline_cache = cache->handle();
-    for (int i = 0; i < 2; ++i) {
-      auto made = AttentionPlan::create(*options_.device, desc, options);
-      ASSERT_TRUE(made.ok()) << made.error().message;
-      living.push_back(*std::move(made));
-    }
+    for (int i = 0; i < 2; ++i) living.push_back(plan("h2 30x41 d16", {.pipeline_cache = cache->handle()}));
     EXPECT_EQ(compiled_, n);
   }
 }
 
 TEST_F(SharedPipelinesTest, AnotherAttemptKeepsWhatTheFirstHadCompiled) {
-  PlanOptions options;
-  options.kernel = "lane";
-  options.kv_splits = 3;
-  options.deferred_compilation = true;
-  const auto plan = AttentionPlan::create(*options_.device, parsed("h2 1x300 d16").desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const AttentionPlan late = plan("h2 1x300 d16", {.kv_splits = 3, .deferred_compilation = true});
   ASSERT_EQ(compiled_, 0U);
   log_to_lines();
   fail_ = 2;
-  const Result<void> first = plan->compile();
+  const Result<void> first = late.compile();
   ASSERT_FALSE(first.ok());
   EXPECT_EQ(static_cast<int>(first.error().code), static_cast<int>(ErrorCode::kOutOfMemory));
-  EXPECT_FALSE(plan->is_compiled());
+  EXPECT_FALSE(late.is_compiled());
   EXPECT_EQ(compiled_, 1U);
-  EXPECT_TRUE(plan->compile().ok());
+  EXPECT_TRUE(late.compile().ok());
   EXPECT_EQ(compiled_, 2U) << "the attention and the merge, once each";
-  const auto pipelines = plan->pipelines();
+  const auto pipelines = late.pipelines();
   ASSERT_EQ(pipelines.size(), 2U);
   ASSERT_EQ(lines_.size(), 1U);
   EXPECT_EQ(lines_[0].substr(0, lines_[0].rfind(" in ")),
@@ -198,11 +169,7 @@ TEST_F(SharedPipelinesTest, ThreadsThatCompileAPlanAtOnceFailOnce) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for them to wait
     return VK_ERROR_OUT_OF_DEVICE_MEMORY;
   };
-  PlanOptions options;
-  options.kernel = "lane";
-  options.deferred_compilation = true;
-  const auto plan = AttentionPlan::create(*options_.device, parsed("h2 30x41 d16").desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const AttentionPlan late = plan("h2 30x41 d16", {.deferred_compilation = true});
   std::vector<Result<void>> outcomes(kThreads);
   // A thread that the system holds up may come too late to wait, and tries again.
   for (int attempt = 0; attempt == 0 || (tried > 1 && attempt < 5); ++attempt) {
@@ -211,7 +178,7 @@ TEST_F(SharedPipelinesTest, ThreadsThatCompileAPlanAtOnceFailOnce) {
     for (Result<void>& outcome : outcomes) {
       threads.emplace_back([&] {
         ++begun;
-        outcome = plan->compile();
+        outcome = late.compile();
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -222,9 +189,9 @@ TEST_F(SharedPipelinesTest, ThreadsThatCompileAPlanAtOnceFailOnce) {
     EXPECT_EQ(static_cast<int>(outcome.error().code), static_cast<int>(ErrorCode::kOutOfMemory));
   }
   state().vk.vkCreateComputePipelines = compile;
-  EXPECT_FALSE(plan->is_compiled());
-  EXPECT_TRUE(plan->compile().ok());
-  EXPECT_TRUE(plan->is_compiled());
+  EXPECT_FALSE(late.is_compiled());
+  EXPECT_TRUE(late.compile().ok());
+  EXPECT_TRUE(late.is_compiled());
 }
 
 /// A log may hand its line to a thread that compiles the same plan, and wait for that.
@@ -239,13 +206,9 @@ TEST_F(SharedPipelinesTest, ALogMayWaitForAnotherThread) {
     EXPECT_TRUE(logged->is_compiled());
     std::thread([] { EXPECT_TRUE(logged->compile().ok()); }).join();
   };
-  PlanOptions options;
-  options.kernel = "lane";
-  options.deferred_compilation = true;
-  const auto plan = AttentionPlan::create(*options_.device, parsed("h2 30x41 d16").desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  logged = &*plan;
-  EXPECT_TRUE(plan->compile().ok());
+  const AttentionPlan late = plan("h2 30x41 d16", {.deferred_compilation = true});
+  logged = &late;
+  EXPECT_TRUE(late.compile().ok());
   logged = nullptr;
   EXPECT_EQ(lines, 1);
 }

@@ -3,15 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <regex>
 #include <span>
 
 #include "harness/score_problem.hpp"
+#include "support/cache_reference.hpp"
 #include "vulkan/device_state.hpp"
 #include "vulkan/shared_pipelines.hpp"
 #ifdef VKATTN_HAVE_SCORE_FUNCTIONS
@@ -175,10 +174,25 @@ harness::ProblemRun GpuTest::ready_run(const Problem& problem, const Runtime& on
   return std::move(run).value();
 }
 
+GpuTest::Bound GpuTest::bound(const AttentionPlan& plan, const Problem& problem) {
+  harness::ProblemRun run = ready_run(problem);
+  Buffer workspace = runtime().create_workspace(plan).value();
+  Bindings bindings = plan.make_bindings(run.tensors(), workspace.range()).value();
+  return {std::move(run), std::move(workspace), std::move(bindings)};
+}
+
 void GpuTest::expect_right(const harness::ProblemRun& run) {
   const auto report = run.check();
   ASSERT_TRUE(report.ok()) << report.error().message;
   EXPECT_TRUE(report->passed()) << to_string(run.problem()) << ": " << report->to_string();
+}
+
+void KernelTest::execute_on_kernel(harness::ProblemRun& run) {
+  const auto plan = make_plan(runtime(), run.problem().desc, {kernel()});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  ASSERT_EQ(plan->kernel_name(), kernel());
+  const auto done = run.execute(*plan);
+  ASSERT_TRUE(done.ok()) << done.error().message;
 }
 
 std::string KernelTest::fitted(std::string_view problem) {
@@ -307,11 +321,17 @@ Result<void> write_element(const Runtime& runtime, const harness::ProblemRun::Te
                            const TensorDesc& desc, std::int64_t element, float value) {
   const auto size = element_bytes(desc.type);
   const VkDeviceSize offset = tensor.offset + static_cast<VkDeviceSize>(element) * size;
-  if (desc.type == DataType::kFloat32)
-    return runtime.write(tensor.buffer, offset, std::as_bytes(std::span(&value, 1)));
-  const std::uint16_t bits =
-      desc.type == DataType::kFloat16 ? float_to_half(value) : float_to_bfloat16(value);
-  return runtime.write(tensor.buffer, offset, std::as_bytes(std::span(&bits, 1)));
+  const std::uint32_t bits = encoded(desc.type, value);
+  return runtime.write(tensor.buffer, offset, std::as_bytes(std::span(&bits, 1)).first(size));
+}
+
+Result<void> write_elements(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
+                            const TensorDesc& desc, std::int64_t first, std::span<const float> values) {
+  Result<void> status;
+  for (const float value : values) {
+    if (status.ok()) status = write_element(runtime, tensor, desc, first++, value);
+  }
+  return status;
 }
 
 Result<void> write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
@@ -328,18 +348,13 @@ Result<void> write_row(const Runtime& runtime, const harness::ProblemRun::Tensor
 
 float read_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
                    std::int64_t element) {
-  std::byte bytes[4] = {};
   const auto size = element_bytes(desc.type);
   const VkDeviceSize offset = tensor.offset + static_cast<VkDeviceSize>(element) * size;
-  const Result<void> status = runtime.read(tensor.buffer, offset, std::span(bytes, size));
+  std::uint32_t bits = 0;
+  const Result<void> status =
+      runtime.read(tensor.buffer, offset, std::as_writable_bytes(std::span(&bits, 1)).first(size));
   EXPECT_TRUE(status.ok()) << status.error().message;
-  float value = 0;
-  std::uint16_t bits = 0;
-  std::memcpy(&value, bytes, sizeof(value));
-  std::memcpy(&bits, bytes, sizeof(bits));
-  if (desc.type == DataType::kFloat16) return half_to_float(bits);
-  if (desc.type == DataType::kBfloat16) return bfloat16_to_float(bits);
-  return value;
+  return decoded(desc.type, bits);
 }
 
 testing::AssertionResult names(const Error& error, ErrorCode code, const std::vector<std::string>& words) {

@@ -48,6 +48,14 @@ class GpuTest : public testing::Test {
   /// That what was executed is right and nothing else was written.
   static void expect_right(const harness::ProblemRun& run);
 
+  /// A problem that is ready, with what a plan of it needs to be recorded.
+  struct Bound {
+    harness::ProblemRun run;
+    Buffer workspace;
+    Bindings bindings;
+  };
+  [[nodiscard]] static Bound bound(const AttentionPlan& plan, const Problem& problem);
+
  private:
   std::size_t messages_before_ = 0;
 };
@@ -56,6 +64,8 @@ class GpuTest : public testing::Test {
 class KernelTest : public GpuTest, public testing::WithParamInterface<const char*> {
  protected:
   [[nodiscard]] static std::string kernel() { return GetParam(); }
+  /// Runs what is ready on the kernel.
+  static void execute_on_kernel(harness::ProblemRun& run);
   /// The problem with as many rows as the kernel holds: decode takes few, so its query length is cut.
   [[nodiscard]] static std::string fitted(std::string_view problem);
 };
@@ -164,6 +174,11 @@ template <class Element>
 /// Writes one element of a tensor, given in float32, in its storage type.
 [[nodiscard]] Result<void> write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
                                          const TensorDesc& desc, std::int64_t element, float value);
+
+/// The same for several, one after the other.
+[[nodiscard]] Result<void> write_elements(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
+                                          const TensorDesc& desc, std::int64_t first,
+                                          std::span<const float> values);
 
 /// Sets a whole row (one key of one head) to a value.
 [[nodiscard]] Result<void> write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,

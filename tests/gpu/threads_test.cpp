@@ -70,19 +70,12 @@ class OwnCommands {
 
 class ThreadsTest : public GpuTest {
  protected:
-  /// A runtime's own, filled.
-  static harness::ProblemRun run_on(const Runtime& runtime, const Problem& problem) {
-    auto run = harness::ProblemRun::create(runtime, problem);
-    EXPECT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok());
-    return *std::move(run);
-  }
-
   /// What came of a runtime and a problem on it; empty where all is right.
   static std::string one_runtime(const RuntimeOptions& options, const Problem& problem,
                                  std::vector<std::byte>& output) {
     const auto made = Runtime::create(options);
     if (!made.ok()) return made.error().message;
-    harness::ProblemRun run = run_on(*made, problem);
+    harness::ProblemRun run = ready_run(problem, *made);
     const auto plan = made->make_plan(problem.desc);
     if (!plan.ok()) return plan.error().message;
     const auto time = run.execute(*plan);
@@ -99,7 +92,7 @@ TEST_F(ThreadsTest, MakePlansBindRecordAndExecuteOnOneDevice) {
   std::vector<harness::ProblemRun> runs;  // a runtime's buffers are made by one thread
   std::vector<Buffer> workspaces;
   for (std::size_t i = 0; i < kThreads; ++i) {
-    runs.push_back(run_on(runtime(), parsed(kProblems[i % 2])));
+    runs.push_back(ready_run(parsed(kProblems[i % 2])));
     workspaces.push_back(runtime().create_buffer(1U << 20U).value());
   }
   std::mutex queue;
@@ -169,7 +162,7 @@ TEST_F(ThreadsTest, MeanwhileOfTwoDevicesBothAreUsed) {
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < 2; ++i) {
     threads.emplace_back([&, i] {
-      harness::ProblemRun run = run_on(*runtimes[i], problem);
+      harness::ProblemRun run = ready_run(problem, *runtimes[i]);
       for (int round = 0; round < 5; ++round) {
         const auto plan = AttentionPlan::create(runtimes[i]->device(), problem.desc, {.kernel = "lane"});
         if (!plan.ok() || !run.execute(*plan).ok()) failures[i] = "an execution failed";
