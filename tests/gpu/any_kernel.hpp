@@ -31,17 +31,10 @@ class AnyKernelTest : public KernelTest {
     }
     return fitted(text + " " + std::string(type));
   }
-  /// As where keys in pages, or with unusual strides, cannot be addressed as a tensor, or those of one head
-  /// are more than a buffer's range: matrix2 alone may, of bfloat16, which has no staged form.
-  [[nodiscard]] static bool is_refused_by_matrix2(const AttentionDesc& desc, RunOptions options = {}) {
-    if (kernel() != "matrix2") return false;
-    options.kernel = kernel();
-    const auto plan = make_plan(runtime(), desc, options);
-    if (plan.ok()) return false;
-    const Error& error = plan.error();
-    return error.code == ErrorCode::kUnsupported ||
-           (error.code == ErrorCode::kLimitExceeded && !capabilities().is_cpu() &&
-            error.message.find("one head of the ") != std::string::npos);
+  /// Whether the kernel takes K and V as they are stored: matrix2 takes none that are quantised. All else of
+  /// typed() problems it takes, in its staged form where not by tensor addressing: pages, rings, any strides.
+  [[nodiscard]] static bool takes_storage_of(const AttentionDesc& desc) {
+    return kernel() != "matrix2" || !(is_quantised(desc.key.type) || is_quantised(desc.value.type));
   }
 };
 

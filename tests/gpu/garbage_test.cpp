@@ -94,8 +94,6 @@ class Garbage : public AnyKernelTest {
 
   /// Runs with garbage from every step-th of its numbers on.
   static void run_from_each(const std::string& problem, std::size_t step, WriteGarbage write) {
-    // As where keys in a cache cannot be addressed as a tensor.
-    if (is_on_matrix_units() && !reason_against(runtime(), kernel(), problem).empty()) return;
     for (std::size_t first = 0; first < kGarbage.size(); first += step) {
       RunOptions options{kernel()};
       options.prepare = [&](harness::ProblemRun& run) -> Result<void> {
@@ -171,8 +169,6 @@ TEST_P(Garbage, CumulativeLengthsAreClamped) {
                 "sequences=queries query_lengths=2,1,3 kv_lengths=60,0,129 weights=probabilities",
                 "sequences=queries query_lengths=2,1,3 kv_lengths=60,0,129 ring=50 causal align=bottom-right",
                 "sequences=queries query_lengths=2,1,3 kv_lengths=60,0,129 page=16"})) {
-    // As where keys in a cache cannot be addressed as a tensor.
-    if (is_on_matrix_units() && !reason_against(runtime(), kernel(), sized(words)).empty()) continue;
     for (const Case& numbers : cases) {
       RunOptions options{kernel()};
       options.prepare = [&](harness::ProblemRun& run) -> Result<void> {

@@ -102,25 +102,20 @@ TEST_P(Limits, DropoutOfRowsInSeveralWindows) {
 
 TEST_P(Limits, KeysOfOneHeadBeyondTheBufferRangeAreCutToo) {
   RunOptions options = weaker([](Capabilities& c) { c.max_storage_buffer_range = 16 * 1024; });
+  options.inspect = expect_cut_keys;
   for (const char* text : part_of({"h2 4x300 d32 lse", "hq4 hkv2 70x301 d32 f16 layout=bshd causal lse",
                                    "b2 hq4 hkv2 33x289 d33 dv17 lse",
                                    "b3 hq4 hkv2 3x300 d32 kv_lengths=300,0,150 causal align=bottom-right lse",
                                    "h2 3x300 d32 shift=3 pad=5 causal align=200",
                                    "h2 3x300 d20 layout=bshd f16 causal align=298"})) {
-    const Problem problem = parsed(typed(text));
-    if (is_refused_by_matrix2(problem.desc, options)) continue;
-    RunOptions checked = options;
-    checked.inspect = expect_cut_keys;
-    EXPECT_TRUE(runs_right(runtime(), problem, checked)) << "keys in windows of 16 KiB";
+    EXPECT_TRUE(runs_right(runtime(), typed(text), options)) << "keys in windows of 16 KiB";
   }
 }
 
 TEST_P(Limits, KeysInWindowsCanBeSplitFurther) {
   RunOptions options = weaker([](Capabilities& c) { c.max_storage_buffer_range = 32 * 1024; });
   options.kv_splits = 11;
-  const Problem problem = parsed(typed("hq4 hkv2 5x700 d32 causal align=bottom-right lse"));
-  if (is_refused_by_matrix2(problem.desc, options)) GTEST_SKIP() << "matrix2 does not cut keys on GPUs";
-  EXPECT_TRUE(runs_right(runtime(), problem, options));
+  EXPECT_TRUE(runs_right(runtime(), typed("hq4 hkv2 5x700 d32 causal align=bottom-right lse"), options));
 }
 
 TEST_P(Limits, AreRefusedByName) {
@@ -345,13 +340,11 @@ struct Stubborn {
   inline static int left = 0;
   inline static PFN_vkCreateComputePipelines compile = nullptr;
 
-  /// Of a device that GpuTest::device_with() made.
   static void become(const Device& device) {
-    // seen_through() made this state for this Device alone, and not as a constant.
-    detail::DeviceFunctions& vk = const_cast<detail::DeviceState&>(device.state()).vk;
+    detail::DeviceFunctions& vk = own_state(device).vk;
     compile = vk.vkCreateComputePipelines;
     // Not what other devices' plans have compiled.
-    const_cast<detail::DeviceState&>(device.state()).pipelines = std::make_shared<detail::SharedPipelines>();
+    own_state(device).pipelines = std::make_shared<detail::SharedPipelines>();
     vk.vkCreateComputePipelines = [](VkDevice handle, VkPipelineCache cache, std::uint32_t count,
                                      const VkComputePipelineCreateInfo* infos,
                                      const VkAllocationCallbacks* allocator, VkPipeline* pipelines) {

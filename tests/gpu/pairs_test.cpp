@@ -323,15 +323,6 @@ TEST(PairSets, HaveEveryPairButThoseRefused) {
 
 class Pairs : public KernelTest {
  protected:
-  /// matrix2 leaves layouts that its tensor addressing cannot express, and quantised keys and values, to
-  /// others.
-  static bool is_refused_with_cause(const std::string& problem) {
-    if (kernel() != "matrix2") return false;
-    const AttentionDesc desc = parsed(problem).desc;
-    if (is_quantised(desc.key.type) || is_quantised(desc.value.type)) return true;
-    return reason_against(runtime(), kernel(), problem).find("tensor addressing") != std::string::npos;
-  }
-
   /// Without 16-bit storage a kernel may refuse outputs of which two rows share a word.
   static bool shares_words(const std::string& problem, const RunOptions& options) {
     if (!options.device) return false;
@@ -355,7 +346,7 @@ class Pairs : public KernelTest {
         if (problems[i].in_words) {
           options.device = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
         }
-        if (is_refused_with_cause(problems[i].text) || shares_words(problems[i].text, options)) continue;
+        if (shares_words(problems[i].text, options)) continue;
         const testing::AssertionResult right = runs_right(runtime(), problems[i].text, options);
         ++number;
         if (is_without_force(right)) {

@@ -136,14 +136,13 @@ TEST_P(Poison, HiddenFromAllRowsNeverLeaks) {
   const bool on_matrices = is_on_matrix_units();
   for (const char* const words : part_of<const char*>(kHiding)) {
     const std::string text = sized(words, on_matrices ? "d24 dv16" : "d20 dv12");
-    if (is_refused_by_matrix2(parsed(text).desc)) continue;
     for (const Bad bad : {Bad::kNotANumber, Bad::kPlusInfinity, Bad::kMinusInfinity}) {
       EXPECT_TRUE(hides(runtime(), text, kernel(), !on_matrices, bad)) << static_cast<int>(bad);
     }
   }
   for (const char* const words : part_of<const char*>(kQuantisedHiding)) {
     const std::string text = sized(words, "d32");
-    if (!reason_against(runtime(), kernel(), text).empty()) continue;  // of matrix2
+    if (!takes_storage_of(parsed(text).desc)) continue;
     const bool in_values = !on_matrices || text.find("e4m3") == std::string::npos;
     EXPECT_TRUE(hides(runtime(), text, kernel(), in_values, Bad::kNotANumber));
   }

@@ -143,7 +143,6 @@ TEST_P(ScoreFunctions, GoWithEveryFeature) {
                                          "page=16 kv_lengths=75,20", "ring=64 kv_lengths=75,33 dropout=0.2",
                                          "mask=bits:bhqk hidden=0.8 block=16 weights=probabilities"})) {
     const std::string problem = typed(std::string("b2 hq4 hkv2 9x75 d16 lse ") + more);
-    if (is_refused_by_matrix2(parsed(problem).desc)) continue;
     EXPECT_TRUE(runs_right(runtime(), problem, options(both())));
   }
 }
@@ -151,8 +150,7 @@ TEST_P(ScoreFunctions, GoWithEveryFeature) {
 /// Entries that end before the first block that is looked at: a CPU driver once ran a loop's body without any
 /// of its rows.
 TEST_P(ScoreFunctions, GoWithPagesOfEntriesThatEndEarly) {
-  const Problem problem = parsed(typed("b3 135x290 d66 kv_lengths=194,153,52 page=1 score=documents"));
-  if (is_refused_by_matrix2(problem.desc)) GTEST_SKIP() << "matrix2 takes no pages on GPUs";
+  const std::string problem = typed("b3 135x290 d66 kv_lengths=194,153,52 page=1 score=documents");
   EXPECT_TRUE(runs_right(runtime(), problem, RunOptions{kernel()}));
 }
 
