@@ -31,10 +31,12 @@ class AnyKernelTest : public KernelTest {
     }
     return fitted(text + " " + std::string(type));
   }
-  /// Whether the kernel takes K and V as they are stored: matrix2 takes none that are quantised. All else of
-  /// typed() problems it takes, in its staged form where not by tensor addressing: pages, rings, any strides.
+  /// Whether the kernel takes K and V as they are stored: matrix2 takes no blocks with scales of their own.
+  /// All else of typed() problems it takes, in its staged form where not by tensor addressing: float8, pages,
+  /// rings, any strides.
   [[nodiscard]] static bool takes_storage_of(const AttentionDesc& desc) {
-    return kernel() != "matrix2" || !(is_quantised(desc.key.type) || is_quantised(desc.value.type));
+    const auto has_blocks = [](DataType type) { return type == DataType::kQ8_0 || type == DataType::kQ4_0; };
+    return kernel() != "matrix2" || !(has_blocks(desc.key.type) || has_blocks(desc.value.type));
   }
 };
 

@@ -117,6 +117,14 @@ class CInterfaceLayers : public CInterfaceTest {
     } else {
       EXPECT_TRUE(refused(result, "there are no probability types of "));
     }
+    const vkattn_result arithmetic = vkattn_plan_get_arithmetic_type(c_plan, &type, &error_);
+    if constexpr (requires { plan.arithmetic_type(); }) {
+      EXPECT_EQ(arithmetic, VKATTN_SUCCESS) << error_.message;
+      EXPECT_EQ(type, static_cast<vkattn_data_type>(plan.arithmetic_type()));
+    } else {
+      EXPECT_EQ(arithmetic, VKATTN_ERROR_INVALID_ARGUMENT);
+      EXPECT_NE(std::strstr(error_.message, "there are no arithmetic types of "), nullptr) << error_.message;
+    }
     if constexpr (requires { plan.pipelines(); }) {
       const std::vector<PipelineInfo> expected = plan.pipelines();
       const auto told = list_of<vkattn_pipeline>(vkattn_plan_get_pipelines, c_plan);

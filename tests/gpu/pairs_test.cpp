@@ -358,8 +358,10 @@ class Pairs : public KernelTest {
     }
     EXPECT_GT(number, 0U);
     std::printf("%zu problems, at most %.2f of the tolerance\n", number, largest_share);
-    // A 25th over whole sets; a part of one has few problems, of which two may be such by chance.
-    EXPECT_LE(without_force, 2 + number / 25) << "problems whose comparison zeros would have passed";
+    // A 25th over whole sets, and of the wide tolerance of float16 arithmetic a twelfth; a part of one has
+    // few problems, of which two may be such by chance.
+    const std::size_t share = arithmetic_type == DataType::kFloat16 ? 12 : 25;
+    EXPECT_LE(without_force, 2 + number / share) << "problems whose comparison zeros would have passed";
   }
 };
 class MatrixPairs : public Pairs {
@@ -392,8 +394,11 @@ TEST_P(MatrixPairs, OfPlainKernels) {
 }
 TEST_P(MatrixPairs, OfFeatures) {
   Set set = on_matrices(kFeatures);
-  // matrix2 takes no quantised keys.
-  if (kernel() == "matrix2") set[kStorage] = {"d24 dv16 f16", "d32 dv64 f16", "d64 dv32 f16"};
+  // matrix2 takes no blocks with scales of their own.
+  if (kernel() == "matrix2") {
+    set[kStorage] = {"d24 dv16 f16", "d64 dv36 f16 cache=e4m3", "d33 dv64 f16 key=e4m3",
+                     "d20 dv17 f16 value=e4m3"};
+  }
   run(set);
 }
 

@@ -44,7 +44,7 @@ constexpr std::array kHiding{
     "dropout=0.3 mask=bits:k hidden=0.5 block=5 lse",
 };
 
-/// The same in storage that matrix2 does not take.
+/// The same of quantised keys and values.
 constexpr std::array kQuantisedHiding{
     "cache=q8_0 mask=bits:k hidden=0.5 block=8 lse",
     "cache=q4_0 page=16 kv_lengths=100,3",

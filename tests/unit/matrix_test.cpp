@@ -395,6 +395,27 @@ TEST(Matrix2, StagesWhatTheOtherFormDoesNotTake) {
       has(words_against(kMatrix2("128x128 d576 dv512 f16", tiny)), "maxComputeSharedMemorySize is 16384"));
 }
 
+// Decoded on the way to shared memory, which only the staged form does.
+TEST(Matrix2, StagesFloat8) {
+  const Capabilities nvidia = with_workgroup_scope();
+  const Capabilities other = changed(nvidia, [](auto& c) { c.vendor_id = 1; });
+  for (const char* storage : {"cache=e4m3", "key=e4m3", "value=e4m3"}) {
+    const std::string problem = std::string("h8 1024x1024 d64 f16 ") + storage;
+    EXPECT_EQ(kMatrix2.configured(problem, nvidia).shader, "attention_matrix2_staged_steps_features");
+    EXPECT_EQ(kMatrix2.configured(problem, other).shader, "attention_matrix2_staged_features");
+    EXPECT_FALSE(kMatrix2.configured(problem, nvidia).whole_heads);
+    EXPECT_TRUE(has(words_against(kMatrix2(problem, without_subgroup_scope())),
+                    "tensor addressing takes K and V of Q's type"));
+  }
+  EXPECT_EQ(kMatrix2.configured("h8 1024x1024 d64 f16 shift=1", nvidia).shader,
+            "attention_matrix2_staged_steps");
+  for (const char* storage : {"f16 cache=q8_0", "f16 value=q4_0", "bf16 cache=e4m3"}) {
+    const std::string problem = std::string("h8 1024x1024 d64 ") + storage;
+    EXPECT_TRUE(has(words_against(kMatrix2(problem, nvidia)), "with float16 Q also K and V in e4m3"))
+        << storage;
+  }
+}
+
 TEST(Matrix2, MatricesAreMultiplesOfTheGranularities) {
   for (const char* problem : {"128x128 d1 f16", "128x128 d40 f16", "128x128 d64 dv72 f16", "128x128 d128 f16",
                               "128x128 d192 dv128 f16", "128x128 d256 f16", "128x128 d576 dv512 f16",
