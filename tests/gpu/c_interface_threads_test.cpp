@@ -133,7 +133,10 @@ struct ThrowingWorkers {
     }
     if (workers.last == LastJob::kDone) job(data);
     if (workers.last == LastJob::kBegun) {
-      workers.threads.emplace_back(job, data);
+      workers.threads.emplace_back([job, data] {
+        job(data);
+        is_compiling = true;  // or has failed before
+      });
       while (!is_compiling) std::this_thread::yield();
     }
     has_thrown = true;
