@@ -197,7 +197,7 @@ bool BackwardPlan::has_made(const Bindings& bindings) const noexcept {
 
 void BackwardPlan::record(VkCommandBuffer commands, const Bindings& bindings,
                           const RecordOptions& options) const noexcept {
-  if (has_made(bindings)) state_->program->record(commands, bindings.state(), options);
+  state_->program->record(commands, bindings.state(), options);
 }
 
 Result<void> BackwardPlan::record(VkCommandBuffer commands, const BackwardTensors& tensors,

@@ -7,6 +7,7 @@
 #include "attention/features.hpp"
 #include "attention/tensor_table.hpp"
 #include "backward/backward_params.hpp"
+#include "common/checked.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "forward/attention_program.hpp"
@@ -265,13 +266,37 @@ PassWork mask_work(const Request& request, const PassConfig& pass) {
   return {units, pass.workgroup_size, 4 * pairs / static_cast<double>(std::max<std::uint64_t>(units, 1))};
 }
 
+// An element of the mask's gradient goes over all scores that the element was broadcast to.
+std::int64_t iterations_of_mask(const BackwardDesc& desc, const BackwardLayout& layout) {
+  const AttentionDesc& attention = desc.attention;
+  const TensorExtents mask = gradient_table()[gradient_index(&BackwardTensors::grad_mask)].extents(desc);
+  const auto summed = [](std::int64_t all, std::int64_t kept) {
+    return all / std::max<std::int64_t>(kept, 1);
+  };
+  const std::int64_t heads =
+      saturating_multiply(summed(attention.batch, mask.batch), summed(attention.query_heads, mask.heads));
+  const std::int64_t keys = mask_sums_all_keys(desc) ? layout.chunk_keys : 1;
+  return saturating_multiply(saturating_multiply(heads, summed(attention.query_length, mask.rows)), keys + 3);
+}
+
+// A thread of a head's sums has its share of the rows of each batch entry.
+std::int64_t iterations_of_heads(const AttentionDesc& desc) {
+  const std::int64_t threads = configure_head_sums().workgroup_size;
+  return saturating_multiply(desc.batch, desc.query_length / threads + 2) + threads;
+}
+
 // What one invocation takes at the most, of all loops that the compiler may keep.
 Result<void> check_loops(const Request& request) {
   const AttentionDesc& desc = request.desc.attention;
   const std::int64_t of_rows = iterations_over_chunk(desc, request.layout.chunk_keys);
   const std::int64_t of_keys =
       (packed_rows(desc) / kMaskedStep + 1) * iterations_over_dims(desc) + 3 * desc.head_dim;
-  return check_iterations(request.capabilities, std::max(of_rows, of_keys));
+  std::int64_t most = std::max(of_rows, of_keys);
+  if (request.desc.has_grad_mask) most = std::max(most, iterations_of_mask(request.desc, request.layout));
+  if (request.desc.has_grad_alibi_slopes || request.desc.has_grad_sinks) {
+    most = std::max(most, iterations_of_heads(desc));
+  }
+  return check_iterations(request.capabilities, most);
 }
 
 Result<void> add_passes(const Request& request, ProgramDesc& program) {

@@ -13,6 +13,7 @@
 #include "common/checked.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "kernels/kernel.hpp"
 #include "shared/attention_constants.h"
 #include "shared/cache_constants.h"
 #include "vkattn_core_shaders.hpp"
@@ -311,6 +312,10 @@ Result<ProgramDesc> append_program(const AppendDesc& desc, const Capabilities& c
                           {VKATTN_APPEND_BINDING_PAGE_TABLE, offsetof(AppendParams, page_table_offset)},
                           {VKATTN_APPEND_BINDING_SCALES, offsetof(AppendParams, scales_offset)},
                           {VKATTN_APPEND_BINDING_FREQUENCIES, offsetof(AppendParams, frequencies_offset)}};
+  // A row of packed ones may ask all entries whose it is.
+  if (desc.new_lengths == Lengths::kPacked) {
+    if (Result<void> s = check_iterations(capabilities, desc.batch + 1024); !s) return s.error();
+  }
   TaskMaker maker(desc, capabilities, program);
   for (const Rows& rows : kRows) {
     const TensorExtents e = row_of(rows.source).extents(desc);

@@ -8,6 +8,7 @@
 #include "common/checked.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "kernels/kernel.hpp"
 #include "kernels/split.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "program/dispatch_limits.hpp"
@@ -150,9 +151,17 @@ Result<void> add_pass(ProgramPass pass, std::uint64_t units, UnitLimits limits,
   return {};
 }
 
+// An invocation visits the inner dimension a step at a time, and what is left of it one by one.
+Result<void> check_loops(const MatmulConfig& config, const InnerSplit& split,
+                         const Capabilities& capabilities) {
+  const std::int64_t step = std::max(config.tile.inner, 1U);
+  return check_iterations(capabilities, split.inner / step + step + 1024);
+}
+
 Result<void> add_product(const MatmulDesc& desc, const MatmulConfig& config, const InnerSplit& split,
                          const MatmulOptions& options, const Capabilities& capabilities,
                          ProgramDesc& program) {
+  if (Result<void> s = check_loops(config, split, capabilities); !s) return s;
   ProgramPass pass;
   pass.name = std::string(config.name);
   pass.shader = config.shader;
