@@ -8,8 +8,9 @@
 
 namespace vkattn {
 
-/// How an element is stored. Arithmetic is float32 whatever the storage type; bfloat16 is the upper half of
-/// a float32 (8 exponent bits, 7 mantissa bits) kept in a 16-bit integer.
+/// How an element is stored. Arithmetic is float32 whatever the storage type, unless
+/// PlanOptions::arithmetic_type asks for another; bfloat16 is the upper half of a float32 (8 exponent bits, 7
+/// mantissa bits) kept in a 16-bit integer.
 ///
 /// The last three are for K and V only. kQ8_0 and kQ4_0 are the public block formats of llama.cpp: 32
 /// neighbouring elements are a float16 scale and 32 signed bytes (34 bytes), or a float16 scale and 16 bytes

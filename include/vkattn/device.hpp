@@ -52,18 +52,20 @@ struct DeviceDesc {
   const void* enabled_features = nullptr;
   /// VkDeviceCreateInfo::pEnabledFeatures, where that was used in place of VkPhysicalDeviceFeatures2.
   const VkPhysicalDeviceFeatures* enabled_core_features = nullptr;
-  /// Host memory of all Vulkan objects that the library makes; copied. Null: the driver's own.
+  /// Host memory of all Vulkan objects that the library makes; copied, but for what its functions and
+  /// pUserData point at, which live as long as the device and all that is made with it. Null: the driver's
+  /// own.
   const VkAllocationCallbacks* allocator = nullptr;
   Log log;  ///< of the device and everything made with it
 };
 
 /// A handle to a borrowed device: its function table and its Capabilities. Cheap to copy, immutable, safe to
 /// share across threads. The VkDevice must outlive all copies, the plans made with them and their bindings:
-/// some kilobytes of memory for parameters of bindings go with the last of them.
+/// memory for parameters of bindings, in blocks of 64 KiB, goes with the last of them.
 class Device {
  public:
-  /// Reads the device's properties and the enabled features. Fails on a device below Vulkan 1.1 or a function
-  /// that cannot be loaded.
+  /// Reads the device's properties and the enabled features. Fails on a device below Vulkan 1.1, a member of
+  /// `desc` that is missing, which is named, or a function that cannot be loaded.
   [[nodiscard]] static Result<Device> borrow(const DeviceDesc& desc);
 
   /// What it can do, read once by borrow().

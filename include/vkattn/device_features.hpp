@@ -23,7 +23,7 @@ struct PhysicalDeviceDesc {
   std::span<const std::string_view> disabled_extensions;
 };
 
-/// A feature, or an extension without one, that the library gains from.
+/// A feature, or an extension without one, that the library gains from. Its texts are the library's own.
 struct WantedFeature {
   std::string_view name;       ///< of the structure's member; empty: the extension alone
   std::string_view extension;  ///< to be enabled with it; empty: none with this version of Vulkan

@@ -179,7 +179,8 @@ class MatmulPlan {
               const RecordOptions& options = {}) const noexcept;
   /// The same without an object, for plans made with MatmulOptions::push_descriptors.
   [[nodiscard]] Result<void> record(VkCommandBuffer commands, const MatmulTensors& tensors,
-                                    const BufferRange& workspace, const RecordOptions& options = {}) const;
+                                    const BufferRange& workspace = {},
+                                    const RecordOptions& options = {}) const;
 
  private:
   explicit MatmulPlan(std::shared_ptr<const detail::MatmulState> state) : state_(std::move(state)) {}

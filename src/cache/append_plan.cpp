@@ -134,7 +134,7 @@ bool AppendPlan::has_made(const Bindings& bindings) const noexcept {
 
 void AppendPlan::record(VkCommandBuffer commands, const Bindings& bindings,
                         const RecordOptions& options) const noexcept {
-  if (has_made(bindings)) state_->program->record(commands, bindings.state(), options);
+  state_->program->record(commands, bindings.state(), options);
 }
 
 Result<void> AppendPlan::record(VkCommandBuffer commands, const AppendTensors& tensors,

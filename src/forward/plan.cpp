@@ -243,7 +243,7 @@ bool AttentionPlan::has_made(const Bindings& bindings) const noexcept {
 
 void AttentionPlan::record(VkCommandBuffer commands, const Bindings& bindings,
                            const RecordOptions& options) const noexcept {
-  if (has_made(bindings)) state_->program->record(commands, bindings.state(), options);
+  state_->program->record(commands, bindings.state(), options);
 }
 
 Result<void> AttentionPlan::record(VkCommandBuffer commands, const AttentionTensors& tensors,

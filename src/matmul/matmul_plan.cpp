@@ -215,7 +215,7 @@ bool MatmulPlan::has_made(const Bindings& bindings) const noexcept {
 
 void MatmulPlan::record(VkCommandBuffer commands, const Bindings& bindings,
                         const RecordOptions& options) const noexcept {
-  if (has_made(bindings)) state_->program->record(commands, bindings.state(), options);
+  state_->program->record(commands, bindings.state(), options);
 }
 
 Result<void> MatmulPlan::record(VkCommandBuffer commands, const MatmulTensors& tensors,

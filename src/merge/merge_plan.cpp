@@ -167,7 +167,7 @@ bool MergePlan::has_made(const Bindings& bindings) const noexcept {
 
 void MergePlan::record(VkCommandBuffer commands, const Bindings& bindings,
                        const RecordOptions& options) const noexcept {
-  if (has_made(bindings)) state_->program->record(commands, bindings.state(), options);
+  state_->program->record(commands, bindings.state(), options);
 }
 
 Result<void> MergePlan::record(VkCommandBuffer commands, const MergeTensors& tensors,

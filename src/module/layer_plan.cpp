@@ -5,6 +5,7 @@
 #include "common/message.hpp"
 #include "kernels/select.hpp"
 #include "module/layer_steps.hpp"
+#include "vulkan/debug.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn {
@@ -132,7 +133,12 @@ Result<void> rewrite_layer(const std::shared_ptr<const ModuleState>& state,
 void record_layer(const std::shared_ptr<const ModuleState>& state, VkCommandBuffer commands,
                   const MultiHeadAttentionBindings& bindings, const RecordOptions& options) noexcept {
   const ModuleBindingsState& own = bindings.state();
-  if (own.plan == state && own.is_complete) state->program.record(commands, own.steps, options);
+  if (own.plan != state || !own.is_complete) {
+    write_text(state->program.device().state().log, LogLevel::kWarning,
+               "bindings of another layer, or that failed to be rewritten, record nothing");
+    return;
+  }
+  state->program.record(commands, own.steps, options);
 }
 
 std::string summary(const MultiHeadAttentionDesc& desc) {

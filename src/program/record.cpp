@@ -5,6 +5,7 @@
 
 #include "common/message.hpp"
 #include "program/bound_set.hpp"
+#include "vulkan/debug.hpp"
 #include "vulkan/descriptors.hpp"
 
 namespace vkattn::detail {
@@ -54,9 +55,19 @@ void Program::begin_pass(VkCommandBuffer commands, CommandLabels& labels, std::s
 
 void Program::record(VkCommandBuffer commands, const BindingsState& bindings,
                      const RecordOptions& options) const noexcept {
+  if (bindings.program.get() != this) {
+    write_text(device_->log, LogLevel::kWarning,
+               "bindings of another plan record nothing: make them by the plan that records them");
+    return;
+  }
+  if (!is_compiled()) {
+    write_text(device_->log, LogLevel::kWarning,
+               "a plan that is not compiled records nothing: call compile() before");
+    return;
+  }
   const DeviceFunctions& vk = device_->vk;
   const StepRange range = steps_of(bindings.first_step, options);
-  if (!is_compiled() || range.begin == range.end) return;
+  if (range.begin == range.end) return;
   CommandLabels labels(vk, commands);
   if (options.wait_for_earlier) wait_for_earlier(commands);
   for (std::size_t i = range.begin; i < range.end; ++i) {

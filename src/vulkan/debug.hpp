@@ -21,6 +21,11 @@ void write_log(const Log& log, LogLevel level, const Parts&... parts) {
   if (is_logged(log, level)) log.write(log.user, level, message(parts...).c_str());
 }
 
+/// The same of a text that is there already: allocates nothing.
+inline void write_text(const Log& log, LogLevel level, const char* text) noexcept {
+  if (is_logged(log, level)) log.write(log.user, level, text);
+}
+
 /// The object's name in captures and validation messages: "vkattn " and `name`.
 template <class Handle>
 void name_object(const DeviceState& device, VkObjectType type, Handle handle, const std::string& name) {

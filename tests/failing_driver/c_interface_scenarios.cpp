@@ -9,7 +9,7 @@
 #include "c/tensors.hpp"
 #include "failing_driver/layer.hpp"
 #include "failing_driver/scenario.hpp"
-#include "unit/initial.hpp"
+#include "support/initial.hpp"
 
 namespace vkattn::tests {
 

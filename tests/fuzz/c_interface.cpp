@@ -9,7 +9,7 @@
 #include "fuzz/call_arguments.hpp"
 #include "fuzz/fake_vulkan.hpp"
 #include "fuzz/fuzz.hpp"
-#include "unit/initial.hpp"
+#include "support/initial.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "unit/initial.hpp"
+#include "support/initial.hpp"
 
 namespace vkattn::fuzz {
 

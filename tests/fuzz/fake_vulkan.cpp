@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "fuzz/fuzz.hpp"
-#include "unit/initial.hpp"
+#include "support/initial.hpp"
 #include "vulkan/device_feature_table.hpp"
 
 namespace vkattn::fuzz {

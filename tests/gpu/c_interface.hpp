@@ -15,15 +15,9 @@
 #include "c/tensors.hpp"
 #include "gpu/any_kernel.hpp"
 #include "runtime/runtime_state.hpp"
+#include "support/initial.hpp"
 
 namespace vkattn::tests {
-
-template <class Struct>
-Struct initial(void (*init)(Struct*)) {
-  Struct made;
-  init(&made);
-  return made;
-}
 
 /// A handle that is given back at its end, which must not be refused.
 template <class Handle, auto kGiveBack>

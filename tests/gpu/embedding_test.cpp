@@ -185,6 +185,36 @@ TEST_F(EmbeddingTest, TheLogHasWhatWasAskedForOnly) {
   EXPECT_TRUE(says(lines, LogLevel::kWarning, "not enabled"));
 }
 
+TEST_F(EmbeddingTest, TheLogSaysWhatIsNotRecorded) {
+  Lines lines;
+  DeviceDesc desc = runtimes_device();
+  desc.log = log_to(lines, LogLevel::kWarning);
+  const auto device = Device::borrow(desc);
+  ASSERT_TRUE(device.ok()) << device.error().message;
+  PlanOptions options;
+  options.kernel = "lane";
+  options.deferred_compilation = true;
+  const Problem problem = parsed("h2 9x12 d16");
+  const auto late = AttentionPlan::create(*device, problem.desc, options);
+  const auto other = AttentionPlan::create(*device, parsed("h2 9x12 d24").desc, options);
+  ASSERT_TRUE(late.ok() && other.ok());
+  const harness::ProblemRun run = ready_run(problem);
+  const auto bindings = late->make_bindings(run.tensors());
+  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+  const auto record = [&](const AttentionPlan& plan) {
+    lines.clear();
+    return runtime().execute([&](VkCommandBuffer commands) { plan.record(commands, *bindings); });
+  };
+  ASSERT_TRUE(record(*other).ok());
+  EXPECT_TRUE(says(lines, LogLevel::kWarning, "bindings of another plan record nothing"));
+  ASSERT_TRUE(record(*late).ok());
+  EXPECT_TRUE(says(lines, LogLevel::kWarning, "a plan that is not compiled records nothing"));
+  ASSERT_TRUE(late->compile().ok());
+  ASSERT_TRUE(record(*late).ok());
+  EXPECT_TRUE(lines.empty());
+  expect_right(run);
+}
+
 /// What is recorded of names, labels and state.
 struct Spy {
   inline static std::vector<std::string> names, labels;

@@ -13,7 +13,7 @@
 #include "c/convert.hpp"
 #include "c/handles.hpp"
 #include "c/tensors.hpp"
-#include "unit/initial.hpp"
+#include "support/initial.hpp"
 
 namespace vkattn {
 namespace {

@@ -23,8 +23,8 @@
 #include "cache/append_tensors.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "merge/merge_program.hpp"
+#include "support/initial.hpp"
 #include "support/text.hpp"
-#include "unit/initial.hpp"
 #include "unit/results.hpp"
 
 std::uint32_t vkattn_test_cpp17();

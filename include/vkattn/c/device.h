@@ -84,10 +84,11 @@ typedef struct vkattn_device_desc {
   const char* const* enabled_extensions;                 /**< names of device extensions that were enabled */
   const void* enabled_features;                          /**< VkDeviceCreateInfo::pNext as it was passed */
   const VkPhysicalDeviceFeatures* enabled_core_features; /**< VkDeviceCreateInfo::pEnabledFeatures */
-  /** host memory of Vulkan objects, copied; null: the driver's own */
+  /** host memory of Vulkan objects, copied; null: the driver's own. Its functions and pUserData must live as long as the
+      device and all that is made with it */
   const VkAllocationCallbacks* allocator;
   vkattn_log log;                                        /**< of the device and everything made with it; null: none */
-  void* log_user;                                        /**< what `log` is given; the caller's */
+  void* log_user;                                        /**< what `log` is given: lives as long */
   /** what is below is not put into words: at first VKATTN_LOG_LEVEL_INFO */
   vkattn_log_level log_least;
   uint32_t reserved; /**< 0 */

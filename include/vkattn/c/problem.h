@@ -12,7 +12,8 @@ extern "C" {
 #define VKATTN_UNSET INT64_MIN /**< a size that was not given: it follows from others where it can */
 #define VKATTN_UNLIMITED (-1) /**< a side of a window without a bound */
 
-/** How an element is stored. Arithmetic is float32 whatever the storage. */
+/** How an element is stored. Arithmetic is float32 whatever the storage, unless vkattn_plan_options.arithmetic_type asks
+    for another. */
 typedef uint32_t vkattn_data_type;
 enum {
   VKATTN_DATA_TYPE_FLOAT32 = 0,    /**< IEEE 754 binary32 */
@@ -119,7 +120,7 @@ typedef struct vkattn_cache_layout {
       page_table_stride;      /**< of pages: entries of the table for each batch entry */
 } vkattn_cache_layout;
 
-/** A score function of the user's own, compiled: vkattn/score_function.hpp. */
+/** A score function of the user's own, compiled: by vkattn_score_function_compile or _load of vkattn/c/score_function.h. */
 typedef struct vkattn_score_function vkattn_score_function;
 
 /** softmax(scale * Q K^T + mask) V: AttentionDesc of vkattn/attention.hpp. */

@@ -112,7 +112,8 @@ static inline void vkattn_execution_init(vkattn_execution* execution) {
 /** Descriptor sets and parameters for one execution, used as often as wanted, by one thread at a time. */
 typedef struct vkattn_bindings vkattn_bindings;
 /** Makes bindings, from a pool of the caller's where `pool` is not null: then no other thread uses that meanwhile, and
-    it outlives the bindings' last use. */
+    it outlives the bindings' last use. It must have room for vkattn_requirements.descriptor_sets sets of
+    .storage_buffers storage buffers; they are never given back one by one: reset or destroy the pool. */
 VKATTN_API vkattn_result vkattn_bindings_create(vkattn_plan* plan, const vkattn_execution* execution,
                                                 VkDescriptorPool pool, vkattn_bindings** bindings,
                                                 vkattn_error* error);
