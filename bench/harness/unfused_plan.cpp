@@ -15,6 +15,7 @@
 #include "shared/unfused_constants.h"
 #include "vkattn_bench_shaders.hpp"
 #include "vulkan/built_shader.hpp"
+#include "vulkan/loop_limit.hpp"
 
 namespace vkattn::harness {
 namespace {

@@ -17,6 +17,7 @@
 #include "shared/backward_constants.h"
 #include "vkattn_core_shaders.hpp"
 #include "vulkan/built_shader.hpp"
+#include "vulkan/loop_limit.hpp"
 
 namespace vkattn::detail {
 

@@ -13,11 +13,11 @@
 #include "common/checked.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
-#include "kernels/kernel.hpp"
 #include "shared/attention_constants.h"
 #include "shared/cache_constants.h"
 #include "vkattn_core_shaders.hpp"
 #include "vulkan/built_shader.hpp"
+#include "vulkan/loop_limit.hpp"
 
 namespace vkattn::detail {
 

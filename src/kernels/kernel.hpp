@@ -77,9 +77,6 @@ struct Kernel {
 [[nodiscard]] Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
                                             const KernelConfig& config);
 
-/// The same, where one invocation takes `most` iterations of all its loops.
-[[nodiscard]] Result<void> check_iterations(const Capabilities& capabilities, std::int64_t most);
-
 /// That a kernel can do nothing with any of the block sizes.
 [[nodiscard]] Error no_possible_tile(std::span<const TileSizes> tiles);
 

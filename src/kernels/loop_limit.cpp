@@ -1,4 +1,4 @@
-// The one place that knows of a driver which ends loops early (Capabilities::max_loop_iterations).
+// What attention takes of a driver that ends loops early (Capabilities::max_loop_iterations).
 #include <algorithm>
 
 #include "attention/features.hpp"
@@ -6,6 +6,7 @@
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/split.hpp"
+#include "vulkan/loop_limit.hpp"
 
 namespace vkattn::detail {
 
@@ -61,25 +62,13 @@ std::int64_t most_iterations(const AttentionDesc& desc, const KernelConfig& conf
   return std::max(most, combine_iterations(desc, config));
 }
 
-Error refusal(const Capabilities& capabilities, std::string_view reason) {
-  return limit_exceeded("this driver (", capabilities.driver_name, " ", capabilities.driver_info,
-                        "), Mesa before 25, silently ends the loops of an invocation after ",
-                        capabilities.max_loop_iterations, " iterations, and ", reason, "; needs Mesa 25");
-}
-
 }  // namespace
-
-Result<void> check_iterations(const Capabilities& capabilities, std::int64_t most) {
-  const std::int64_t limit = capabilities.max_loop_iterations;
-  if (limit == 0 || most < limit) return {};
-  return refusal(capabilities, message("this problem may take ", most));
-}
 
 Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
                               const KernelConfig& config) {
   if (capabilities.max_loop_iterations == 0 || desc.is_empty()) return {};
   // What their loops take is not counted above.
-  if (config.uses_matrix_units) return refusal(capabilities, "kernels on matrix units may take more");
+  if (config.uses_matrix_units) return loops_may_end(capabilities, "kernels on matrix units may take more");
   return check_iterations(capabilities, most_iterations(desc, config));
 }
 

@@ -8,13 +8,13 @@
 #include "common/checked.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
-#include "kernels/kernel.hpp"
 #include "kernels/split.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "program/dispatch_limits.hpp"
 #include "shared/matmul_constants.h"
 #include "vkattn_core_shaders.hpp"
 #include "vulkan/built_shader.hpp"
+#include "vulkan/loop_limit.hpp"
 
 namespace vkattn::detail {
 
