@@ -40,8 +40,8 @@ function(vkattn_precompile_headers TARGET)
   endif()
 endfunction()
 
-# Where CMAKE_UNITY_BUILD or, of the core, VKATTN_SMALL_CODE asks for it, the sources of a folder are compiled as one: names of unnamed namespaces are unique in a
-# folder, not beyond.
+# Where CMAKE_UNITY_BUILD or, of the core, VKATTN_SMALL_CODE asks for it, the sources of a folder are compiled as one: names of
+# unnamed namespaces are unique in a folder, not beyond.
 function(vkattn_unity_by_folder TARGET)
   set_target_properties(${TARGET} PROPERTIES UNITY_BUILD_MODE GROUP)
   get_target_property(sources ${TARGET} SOURCES)
