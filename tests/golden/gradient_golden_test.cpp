@@ -24,7 +24,7 @@ using detail::GradientRow;
 using Bytes = std::vector<std::byte>;
 
 const CaseFolder& gradient_folder() {
-  static const CaseFolder folder(VKATTN_GRADIENT_GOLDEN_DIR);
+  static const CaseFolder folder(VKATTN_GOLDEN_DIR "/gradients");
   return folder;
 }
 

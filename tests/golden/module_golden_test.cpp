@@ -11,8 +11,8 @@
 namespace vkattn::tests {
 namespace {
 
-const CaseFolder& folder() {
-  static const CaseFolder folder(VKATTN_MODULE_GOLDEN_DIR);
+const CaseFolder& module_folder() {
+  static const CaseFolder folder(VKATTN_GOLDEN_DIR "/module");
   return folder;
 }
 
@@ -98,8 +98,9 @@ LayerResults results_of(const Case& of, const MultiHeadAttentionDesc& desc) {
   results.output = numbers_of<double>(of.output("output"));
   results.weights = numbers_of<double>(of.output("weights"));
   results.averaged_weights = numbers_of<double>(of.output("averaged_weights"));
-  constexpr const char* kGradients[] = {"grad_query", "grad_key", "grad_value"};
-  for (std::size_t i = 0; i < 3; ++i) results.grad_inputs[i] = numbers_of<double>(of.output(kGradients[i]));
+  constexpr const char* kInputGradients[] = {"grad_query", "grad_key", "grad_value"};
+  for (std::size_t i = 0; i < 3; ++i)
+    results.grad_inputs[i] = numbers_of<double>(of.output(kInputGradients[i]));
   for (const ParameterShape& parameter : parameters(desc)) {
     const std::string name(parameter.name);
     results.grad_parameters[name] = numbers_of<double>(of.output("grad " + name));
@@ -150,11 +151,11 @@ TEST_P(ModuleGolden, PyTorch) {
   RecordProperty("share", std::to_string(share));
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, ModuleGolden, testing::ValuesIn(part_of<Case>(folder().cases)),
+INSTANTIATE_TEST_SUITE_P(Cases, ModuleGolden, testing::ValuesIn(part_of<Case>(module_folder().cases)),
                          case_test_name);
 
 TEST(ModuleGoldenFolder, HasCases) {
-  EXPECT_EQ(folder().error, "");
+  EXPECT_EQ(module_folder().error, "");
 }
 
 }  // namespace

@@ -25,6 +25,7 @@
 #include "merge/merge_program.hpp"
 #include "support/initial.hpp"
 #include "support/text.hpp"
+#include "unit/build.hpp"
 #include "unit/results.hpp"
 
 std::uint32_t vkattn_test_cpp17();
@@ -82,13 +83,13 @@ TEST(CInterface, StructuresAndNamesAreThoseOfTheList) {
   std::string now(16384, ' ');
   ASSERT_NE(vkattn_test_abi(now.data(), now.size()), 0);
   now.resize(now.find('\0'));
-  const std::string header = interface_text(VKATTN_TEST_HEADERS);
+  const std::string header = interface_text(tests::build::kHeaders);
   now += declarations(header);
   const std::regex function(R"(VKATTN_API[^;(]*\b(vkattn_\w+)\()");
   for (std::sregex_iterator i(header.begin(), header.end(), function), end; i != end; ++i) {
     now += (*i)[1].str() + "()\n";
   }
-  const std::string list = file_text(VKATTN_TEST_LIST);
+  const std::string list = file_text(tests::build::kFunctionList);
   EXPECT_EQ(list.substr(0, list.find(kEarlierSizes)), now)
       << "a program that was compiled with an earlier header would break: add to the ends of structures";
 }
@@ -228,7 +229,7 @@ constexpr std::array<SizedStructure, 14> kSizedStructures{{
 // A size that was once given out is added to the end of the list when the structure grows, and works for
 // good.
 TEST(CInterface, EarlierSizesGoOnWorking) {
-  const std::string list = file_text(VKATTN_TEST_LIST);
+  const std::string list = file_text(tests::build::kFunctionList);
   const std::size_t begin = list.find(kEarlierSizes);
   ASSERT_NE(begin, std::string::npos);
   std::istringstream lines(list.substr(begin + std::strlen(kEarlierSizes)));

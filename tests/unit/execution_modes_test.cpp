@@ -11,6 +11,7 @@
 
 #include "common/message.hpp"
 #include "support/temp_folder.hpp"
+#include "unit/build.hpp"
 #include "unit/results.hpp"
 #include "vkattn_core_shaders.hpp"
 #include "vulkan/shared_accesses.hpp"
@@ -93,8 +94,8 @@ class Validator {
  public:
   [[nodiscard]] bool accepts(const Words& words) const {
     tests::write_file(file_, {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(words[0])});
-    const std::string command =
-        message("\"", VKATTN_TEST_SPIRV_VAL, "\" --target-env vulkan1.3 ", file_, " > ", file_, ".out 2>&1");
+    const std::string command = message("\"", tests::build::kSpirvVal, "\" --target-env vulkan1.3 ", file_,
+                                        " > ", file_, ".out 2>&1");
     return std::system(command.c_str()) == 0;  // NOLINT: a test, with its own words
   }
   /// Older ones do not know all of them.
@@ -113,7 +114,7 @@ class Validator {
 };
 
 TEST(ExecutionModesTest, ShadersOfTheBuildStayValid) {
-  if (std::string(VKATTN_TEST_SPIRV_VAL).empty()) GTEST_SKIP() << "the build has no spirv-val";
+  if (std::string(tests::build::kSpirvVal).empty()) GTEST_SKIP() << "the build has no spirv-val";
   const Validator validator;
   std::size_t changed = 0;
   for (const ExecutionModes& modes :

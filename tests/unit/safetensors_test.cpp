@@ -12,6 +12,7 @@
 
 #include "support/temp_folder.hpp"
 #include "support/text.hpp"
+#include "unit/build.hpp"
 #include "unit/results.hpp"
 
 namespace vkattn {
@@ -81,10 +82,10 @@ std::vector<TensorToStore> golden_tensors() {
           {"\xc3\xbc \"quoted\" \\ \n", StoredType::kUint8, {1}, bytes_of(kByte)}};
 }
 
-const char* const kGolden = VKATTN_TEST_GOLDEN_DIR "/weights.safetensors";
+const std::string kGoldenFile = std::string(tests::build::kGolden) + "/weights.safetensors";
 
 TEST(Safetensors, ReadsWhatTheFormatsOwnImplementationWrites) {
-  auto file = tests::value_of(SafetensorsFile::open(kGolden));
+  auto file = tests::value_of(SafetensorsFile::open(kGoldenFile));
   const auto expected = golden_tensors();
   EXPECT_EQ(file.tensors().size(), expected.size());
   EXPECT_EQ(file.metadata(), (std::map<std::string, std::string>{{"format", "pt"}}));
@@ -103,12 +104,12 @@ TEST(Safetensors, WritesTheBytesOfTheFormatsOwnImplementation) {
   const tests::TempFolder folder;
   const auto tensors = golden_tensors();
   ASSERT_TRUE(write_safetensors(folder / "w.safetensors", tensors, {{"format", "pt"}}).ok());
-  EXPECT_EQ(tests::read_file(folder / "w.safetensors"), tests::read_file(kGolden));
+  EXPECT_EQ(tests::read_file(folder / "w.safetensors"), tests::read_file(kGoldenFile));
   EXPECT_EQ(folder.file_count(), 1U) << "nothing is left beside it";
 }
 
 TEST(Safetensors, FloatsOfEachTypeAreReadExactly) {
-  auto file = tests::value_of(SafetensorsFile::open(kGolden));
+  auto file = tests::value_of(SafetensorsFile::open(kGoldenFile));
   using Floats = std::vector<float>;
   for (const auto& [name, expected] : {std::pair{"layer.weight", Floats(kWeight.begin(), kWeight.end())},
                                        {"half", {1.5F, -65504, 0x1p-24F, 0}},
@@ -123,7 +124,7 @@ TEST(Safetensors, FloatsOfEachTypeAreReadExactly) {
 }
 
 TEST(Safetensors, WhatIsNotThereAsAskedForIsNamedWithBothShapes) {
-  auto file = tests::value_of(SafetensorsFile::open(kGolden));
+  auto file = tests::value_of(SafetensorsFile::open(kGoldenFile));
   const std::array<std::int64_t, 1> six = {6};
   EXPECT_TRUE(has(file.read_floats("layer.weight", six).error().message,
                   "tensor 'layer.weight' has the shape (2, 3), not (6,)"));
@@ -134,7 +135,7 @@ TEST(Safetensors, WhatIsNotThereAsAskedForIsNamedWithBothShapes) {
 }
 
 TEST(Safetensors, FilesThatAreTornAreRefused) {
-  const std::string whole = tests::read_file(kGolden);
+  const std::string whole = tests::read_file(kGoldenFile);
   for (std::size_t bytes = 8; bytes < whole.size(); ++bytes)
     ASSERT_NE(refusal_of(whole.substr(0, bytes)), "not refused") << bytes;
   expect_refused({{"", "has 0 bytes, too few"},

@@ -21,6 +21,7 @@
 #include "score/shader_texts.hpp"
 #include "support/temp_folder.hpp"
 #include "support/text.hpp"
+#include "unit/build.hpp"
 #include "unit/results.hpp"
 #include "vkattn_core_shaders.hpp"
 
@@ -310,12 +311,12 @@ TEST(ScoreFunctionTest, KernelsThatNeedANewerCompilerSaySo) {
 
 /// What spirv-opt made of a kernel's binary in the build. Itself where the build has no spirv-opt.
 std::vector<std::uint32_t> optimized(std::vector<std::uint32_t> words, const detail::ShaderRecipe& recipe) {
-  const std::vector<std::string> commands{VKATTN_TEST_SPIRV_OPT};
-  if (commands.empty()) return words;
+  const char* const tool =
+      tests::build::kSpirvOpt[recipe.name.find("matrix") == std::string_view::npos ? 0 : 1];
+  if (tool == nullptr) return words;
   const tests::TempFolder folder;
   const std::string file = (folder / "shader.spv").string();
   tests::write_file(file, {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(words[0])});
-  const std::string& tool = commands.at(recipe.name.find("matrix") == std::string_view::npos ? 0 : 1);
   const std::string command =
       detail::message(tool, " --target-env=", recipe.target_environment, " ", file, " -o ", file);
   EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT: a test, with its own words
