@@ -2,8 +2,11 @@
 // each OpLoopMerge of the shaders that such a device is given, and changes nothing on others. That driver
 // takes most of a test's time over unrolled code, for pipelines that run once. Results are the same, but for
 // invocations beyond the 65535 iterations after which it leaves them (Capabilities::max_loop_iterations):
-// loops that it no longer unrolls count too. The loader's interface: LoaderLayerInterface.md of
-// Vulkan-Loader.
+// rolled loops count towards them. So problems that are long for their kernel are compiled as without the
+// layer: make_plan() of tests/gpu/support.hpp sees to it, by are_long() of tests/support/unrolled_loops.hpp,
+// and UnrolledLoops where a test makes its plans otherwise. A test that fails under this layer only, with
+// elements that were never written, wants one. With VKATTN_TEST_UNROLLED_LOOPS=1 the layer does nothing, as
+// where all problems run. The loader's interface: LoaderLayerInterface.md of Vulkan-Loader.
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
 
