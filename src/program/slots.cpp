@@ -38,14 +38,11 @@ Slots::Slots(const ProgramDesc& program) : slots_(program.binding_count, kNoSlot
 void Slots::renumber(std::span<std::uint32_t> spirv) const {
   constexpr std::uint32_t kOpDecorate = 71;
   constexpr std::uint32_t kDecorationBinding = 33;
-  for (std::size_t i = kSpirvHeaderWords; i < spirv.size();) {
-    const std::size_t length = spirv[i] >> 16U;
-    if (length == 0 || length > spirv.size() - i) return;  // not SPIR-V: the driver will say so
-    const bool is_binding = (spirv[i] & 0xffffU) == kOpDecorate && length == 4;
-    if (is_binding && spirv[i + 2] == kDecorationBinding && spirv[i + 3] < slots_.size()) {
-      spirv[i + 3] = slots_[spirv[i + 3]];
-    }
-    i += length;
+  for (const auto& instruction : instructions_of(spirv)) {
+    const auto words = instruction.words;
+    const bool is_binding =
+        instruction.opcode() == kOpDecorate && words.size() == 4 && words[2] == kDecorationBinding;
+    if (is_binding && words[3] < slots_.size()) words[3] = slots_[words[3]];
   }
 }
 

@@ -52,22 +52,20 @@ struct Shader {
   std::uint32_t entry = 0;
 
   explicit Shader(const Words& spirv) {
-    for (std::size_t i = kSpirvHeaderWords; i < spirv.size() && entry_end == 0;) {
-      const std::size_t length = spirv[i] >> 16U;
-      if (length == 0 || length > spirv.size() - i) return;  // not SPIR-V: the driver will say so
-      const std::uint32_t op = spirv[i] & 0xffffU;
-      if (op == kOpCapability && length == 2) {
-        const std::uint32_t capability = spirv[i + 1];
+    for (const auto& instruction : instructions_of(spirv)) {
+      const auto words = instruction.words;
+      if (instruction.opcode() == kOpCapability && words.size() == 2) {
+        const std::uint32_t capability = words[1];
         has_float16 |= capability == kFloat16;
         has_subgroups |= capability == kCooperativeMatrix ||
                          (capability >= kFirstOfSubgroups && capability <= kLastOfSubgroups);
-        capabilities_end = i + length;
+        capabilities_end = instruction.end();
       }
-      if (op == kOpEntryPoint && length >= 4) {
-        entry = spirv[i + 2];
-        entry_end = i + length;
+      if (instruction.opcode() == kOpEntryPoint && words.size() >= 4) {
+        entry = words[2];
+        entry_end = instruction.end();
+        return;
       }
-      i += length;
     }
   }
 };

@@ -53,13 +53,14 @@ std::optional<Access> access(std::uint32_t op) {
 // The pointers to shared memory that were defined so far.
 class SharedPointers {
  public:
-  void define(std::span<const std::uint32_t> instruction) {
-    const std::uint32_t op = instruction[0] & 0xffffU;
-    if (instruction.size() < 3) return;
-    if (op == kTypePointer && instruction[2] == kStorageWorkgroup) types_.insert(instruction[1]);
+  void define(const SpirvInstruction<std::uint32_t>& instruction) {
+    const std::uint32_t op = instruction.opcode();
+    const auto words = instruction.words;
+    if (words.size() < 3) return;
+    if (op == kTypePointer && words[2] == kStorageWorkgroup) types_.insert(words[1]);
     const bool is_pointer =
         op == kVariable || op == kFunctionParameter || op == kAccessChain || op == kInBoundsAccessChain;
-    if (is_pointer && types_.count(instruction[1]) != 0) pointers_.insert(instruction[2]);
+    if (is_pointer && types_.count(words[1]) != 0) pointers_.insert(words[2]);
   }
   [[nodiscard]] bool has(std::uint32_t id) const { return pointers_.count(id) != 0; }
 
@@ -86,23 +87,22 @@ std::size_t without_coherence(std::span<std::uint32_t> instruction, std::size_t 
 
 void leave_shared_memory_to_barriers(std::vector<std::uint32_t>& spirv) {
   SharedPointers shared;
-  std::size_t end =
-      std::min(kSpirvHeaderWords, spirv.size());  // of what is written, never beyond what is read
-  for (std::size_t i = end; i < spirv.size();) {
-    std::size_t length = spirv[i] >> 16U;
-    if (length == 0 || length > spirv.size() - i) length = spirv.size() - i;  // as above
-    const std::span<std::uint32_t> instruction = std::span(spirv).subspan(i, length);
+  const auto at = [&](std::size_t word) { return spirv.begin() + static_cast<std::ptrdiff_t>(word); };
+  std::size_t read = std::min(kSpirvHeaderWords, spirv.size());  // up to here
+  std::size_t written = read;                                    // never beyond
+  for (const auto& instruction : instructions_of(std::span(spirv))) {
+    const auto words = instruction.words;
     shared.define(instruction);
-    const auto found = access(instruction[0] & 0xffffU);
-    std::size_t kept = length;
-    if (found && length > found->operands && shared.has(instruction[found->pointer])) {
-      kept = without_coherence(instruction, found->operands);
+    const auto found = access(instruction.opcode());
+    std::size_t kept = words.size();
+    if (found && words.size() > found->operands && shared.has(words[found->pointer])) {
+      kept = without_coherence(words, found->operands);
     }
-    std::copy_n(instruction.begin(), kept, spirv.begin() + static_cast<std::ptrdiff_t>(end));
-    end += kept;
-    i += length;
+    std::copy_n(words.begin(), kept, at(written));
+    written += kept;
+    read = instruction.end();
   }
-  spirv.resize(end);
+  spirv.erase(at(written), at(read));  // what is behind is no SPIR-V, or nothing
 }
 
 }  // namespace vkattn::detail

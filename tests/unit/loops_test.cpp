@@ -27,8 +27,9 @@ TEST(Loops, StayLoopsWhateverElseIsSaidOfThem) {
   keep_loops(words);
   EXPECT_EQ(words, loop_module({kOpLoopMerge, 1, 2, 2, kOpLoopMerge, 1, 2, 2, kOpLoopMerge, 1, 2, 2,
                                 kWithALength, 1, 2, 10, 4}));
-  for (const LoopWords& none : {LoopWords{}, LoopWords{1, 2}, loop_module({9U << 16U | 246U, 1, 2, 1}),
-                                loop_module({246U, 1, 2, 1})}) {
+  for (const LoopWords& none :
+       {LoopWords{}, LoopWords{1, 2}, loop_module({9U << 16U | 246U, 1, 2, 1}), loop_module({246U, 1, 2, 1}),
+        loop_module({3U << 16U | 246U, 1, 2, 1U << 16U | 1U})}) {
     LoopWords same = none;
     keep_loops(same);
     EXPECT_EQ(same, none) << "no SPIR-V";

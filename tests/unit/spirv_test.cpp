@@ -1,0 +1,116 @@
+// SPIR-V's instructions, of the build's shaders and of what is none: shaders with a user's functions may come
+// from a file.
+#include "vulkan/spirv.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "program/program.hpp"
+#include "unit/results.hpp"
+#include "vkattn_core_shaders.hpp"
+#include "vulkan/execution_modes.hpp"
+#include "vulkan/loops.hpp"
+#include "vulkan/shared_accesses.hpp"
+
+namespace vkattn::detail {
+namespace {
+
+using SpirvWords = std::vector<std::uint32_t>;
+
+SpirvWords spirv_module(const SpirvWords& rest) {
+  SpirvWords words{0x07230203, 0x10300, 0, 99, 0};
+  words.insert(words.end(), rest.begin(), rest.end());
+  return words;
+}
+
+/// The lengths of the instructions that are gone through, each of which begins where the one before ends.
+std::vector<std::size_t> lengths_of(const SpirvWords& words) {
+  std::vector<std::size_t> lengths;
+  std::size_t end = kSpirvHeaderWords;
+  for (const auto& instruction : instructions_of(words)) {
+    EXPECT_EQ(instruction.begin, end);
+    EXPECT_EQ(instruction.words.data(), words.data() + end);
+    EXPECT_EQ(instruction.words[0] & 0xffffU, instruction.opcode());
+    end = instruction.end();
+    EXPECT_LE(end, words.size());
+    lengths.push_back(instruction.words.size());
+  }
+  return lengths;
+}
+
+TEST(Spirv, InstructionsEndBeforeWordsThatAreNone) {
+  using Lengths = std::vector<std::size_t>;
+  EXPECT_EQ(lengths_of({}), Lengths{});
+  EXPECT_EQ(lengths_of({1U << 16U, 1U << 16U}), Lengths{}) << "shorter than a header";
+  EXPECT_EQ(lengths_of(spirv_module({})), Lengths{});
+  EXPECT_EQ(lengths_of(spirv_module({2U << 16U | 17U, 1, 1U << 16U | 253U})), (Lengths{2, 1}));
+  EXPECT_EQ(lengths_of(spirv_module({1U << 16U, 0, 1U << 16U})), Lengths{1}) << "of no words";
+  EXPECT_EQ(lengths_of(spirv_module({1U << 16U, 3U << 16U, 7})), Lengths{1}) << "longer than the module";
+  EXPECT_EQ(lengths_of(spirv_module({0xffffU << 16U, 7})), Lengths{});
+}
+
+TEST(Spirv, AnInstructionMayBecomeShorterWhileItIsGoneThrough) {
+  SpirvWords words = spirv_module({3U << 16U | 1U, 1U << 16U | 8U, 0, 1U << 16U | 2U});
+  std::vector<std::uint32_t> opcodes;
+  for (const auto& instruction : instructions_of(std::span(words))) {
+    opcodes.push_back(instruction.opcode());
+    instruction.words[0] = 1U << 16U | instruction.opcode();
+  }
+  EXPECT_EQ(opcodes, (std::vector<std::uint32_t>{1, 2}));
+}
+
+TEST(Spirv, ShadersOfTheBuildAreInstructionsToTheirEnd) {
+  for (const ShaderBinary& shader : shader_binaries()) {
+    if (!shader.is_built()) continue;
+    const SpirvWords words = tests::value_of(shader.code().words(), shader.name);
+    std::size_t end = 0;
+    for (const auto& instruction : instructions_of(words)) end = instruction.end();
+    EXPECT_EQ(end, words.size()) << shader.name;
+  }
+}
+
+/// All that a module goes through on its way to a driver. Sanitizers see what is beyond its end.
+void prepare(SpirvWords words) {
+  const std::size_t size = words.size();
+  (void)has_matrices(words);
+  keep_loops(words);
+  ProgramDesc program;
+  program.binding_count = 2;
+  program.sets.resize(1);
+  program.sets.front().bindings.resize(2);
+  program.sets.front().bindings[1].from = ProgramBinding::From::kTensor;
+  Slots(program).renumber(words);
+  EXPECT_EQ(words.size(), size);
+  leave_shared_memory_to_barriers(words);
+  EXPECT_LE(words.size(), size);
+  declare_execution_modes(words, {true, true, true});
+}
+
+TEST(Spirv, TornModulesStayWithinTheirWords) {
+  const ShaderBinary* const shader = find_shader(shader_binaries(), "attention_tile");
+  ASSERT_NE(shader, nullptr);
+  const SpirvWords whole = tests::value_of(shader->code().words(), shader->name);
+  std::mt19937 random(2411);
+  const auto below = [&](std::size_t count) { return static_cast<std::size_t>(random()) % count; };
+  for (int i = 0; i < 300; ++i) {
+    SpirvWords torn(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(below(whole.size() + 1)));
+    for (std::size_t faults = below(4); faults > 0 && !torn.empty(); --faults) {
+      std::uint32_t& word = torn[below(torn.size())];
+      // A length or an opcode that the module does not have there, or anything.
+      const auto any = static_cast<std::uint32_t>(random());
+      const std::uint32_t changed[] = {word & 0xffffU, (word & 0xffffU) | (any & 7U) << 16U,
+                                       (word & 0xffff0000U) | (any & 127U), any};
+      word = changed[below(4)];
+    }
+    torn.shrink_to_fit();
+    prepare(torn);
+  }
+}
+
+}  // namespace
+}  // namespace vkattn::detail
