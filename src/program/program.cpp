@@ -47,6 +47,7 @@ std::uint64_t hash_of(std::span<const ProgramPass> passes, const ExecutionModes&
       add(value.value);
     }
     add(pass.required_subgroup_size);
+    add(pass.unrolls_on_cpus ? 1 : 0);
   }
   for (const bool mode :
        {modes.maximal_reconvergence, modes.subgroup_uniform_control_flow, modes.float16_to_nearest}) {

@@ -253,7 +253,7 @@ TEST(SmallProduct, RunsTheCodeOfItsProduct) {
 }
 
 /// The key of an outcome.
-TEST(HashOfPasses, TellsSubgroupSizesAndModes) {
+TEST(HashOfPasses, TellsSubgroupSizesModesAndLoops) {
   std::vector<ProgramPass> passes(1);
   passes[0].specialization = {{1, 2}};
   const std::uint64_t any = hash_of(passes, {});
@@ -262,6 +262,9 @@ TEST(HashOfPasses, TellsSubgroupSizesAndModes) {
   EXPECT_NE(hash_of(passes, {.subgroup_uniform_control_flow = true}),
             hash_of(passes, {.maximal_reconvergence = true}));
   EXPECT_NE(hash_of(passes, {.float16_to_nearest = true}), any);
+  passes[0].unrolls_on_cpus = true;
+  EXPECT_NE(hash_of(passes, {}), any);
+  passes[0].unrolls_on_cpus = false;
   passes[0].required_subgroup_size = 16;
   const std::uint64_t of_16 = hash_of(passes, {});
   passes[0].required_subgroup_size = 32;
