@@ -2,10 +2,12 @@
 /// What to compute: a value type without handles. docs/semantics.md defines every result.
 #pragma once
 
+#include <vkattn/cache_layout.hpp>
 #include <vkattn/data_type.hpp>
 #include <vkattn/mask.hpp>
 #include <vkattn/result.hpp>
 #include <vkattn/score_shaders.hpp>
+#include <vkattn/strides.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -39,6 +41,15 @@ enum class Layout : std::uint32_t {
   kBshd = 1,  ///< (batch, length, head, dim)
   /// One tensor of Q, K and V, (batch, length, query_heads + 2 * kv_heads, dim). O is as in kBshd.
   kPackedQkv = 2,
+};
+
+/// A stage at which the attention weights of every query and key can be had, as ONNX numbers them.
+enum class WeightsStage : std::uint32_t {
+  kNone = 0,           ///< none are written
+  kScores = 1,         ///< scale * Q K^T
+  kSoftcap = 2,        ///< after softcap
+  kMasked = 3,         ///< after bias, ALiBi and masks: -inf where hidden
+  kProbabilities = 4,  ///< after softmax, before dropout: 0 where hidden
 };
 
 /// How many queries, or keys, or new rows a batch entry has.

@@ -1,24 +1,14 @@
 /// @file
-/// What a problem may do to its scores and which keys it hides, besides causality: value types without
-/// handles. docs/semantics.md defines every result.
+/// Which keys a problem hides, besides causality, and what it adds to scores by their place: value types
+/// without handles. docs/semantics.md defines every result.
 #pragma once
+
+#include <vkattn/strides.hpp>
 
 #include <cstdint>
 #include <optional>
 
 namespace vkattn {
-
-/// Distances in elements (not bytes) between neighbours along each dimension of a rank-4 tensor
-/// (batch, head, row, dim). A row is one query or key position. Inputs may repeat along a dimension with
-/// stride 0; elements of an output must not overlap. Strides are never negative.
-struct Strides {
-  std::int64_t batch = 0;  ///< between batch entries; of pages, between pages
-  std::int64_t head = 0;   ///< between heads
-  std::int64_t row = 0;    ///< between queries, or keys
-  std::int64_t dim = 1;    ///< between elements of a row
-
-  bool operator==(const Strides&) const = default;  ///< equal in every member
-};
 
 /// How a mask is stored.
 enum class MaskType : std::uint32_t {
@@ -62,35 +52,5 @@ enum class Alibi : std::uint32_t {
 /// The slope of a head: 2^(-8 (h + 1) / n) for n heads where n is a power of two; else those of the largest
 /// power n below for the first n heads, and for the rest every second one of 2n heads.
 [[nodiscard]] float standard_alibi_slope(std::int64_t head, std::int64_t heads);
-
-/// How key position j of a batch entry is found in K and V.
-enum class KeyMapping : std::uint32_t {
-  kContiguous = 0,  ///< row j
-  kRing = 1,        ///< row j % ring_length: only the last ring_length keys exist
-  kPaged = 2,       ///< row j % page_size of page page_table[b, j / page_size]
-};
-
-/// Where K and V of a cache lie. Of a ring, the tensors have ring_length rows. Of pages, the tensors are
-/// (page_count, kv_heads, page_size, dim), their batch stride is that between pages, and the page table (a
-/// block_table of blocks elsewhere) is a device buffer of int32 (batch, page_table_stride); numbers in it are
-/// clamped to the pages that exist.
-struct CacheLayout {
-  KeyMapping mapping = KeyMapping::kContiguous;  ///< which of the sizes below count
-  std::int64_t ring_length = 0;                  ///< of kRing: rows of the tensors, 1 to 2^30
-  std::int64_t page_size = 0;                    ///< of kPaged: rows of a page, 1 to 2^30
-  std::int64_t page_count = 0;                   ///< of kPaged: pages of the tensors, 1 to 2^30
-  std::int64_t page_table_stride = 0;            ///< of kPaged: entries of the table for each batch entry
-
-  bool operator==(const CacheLayout&) const = default;  ///< equal in every member
-};
-
-/// A stage at which the attention weights of every query and key can be had, as ONNX numbers them.
-enum class WeightsStage : std::uint32_t {
-  kNone = 0,           ///< none are written
-  kScores = 1,         ///< scale * Q K^T
-  kSoftcap = 2,        ///< after softcap
-  kMasked = 3,         ///< after bias, ALiBi and masks: -inf where hidden
-  kProbabilities = 4,  ///< after softmax, before dropout: 0 where hidden
-};
 
 }  // namespace vkattn

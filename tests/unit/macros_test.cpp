@@ -66,6 +66,7 @@
 #include <vkattn/bindings.hpp>
 #include <vkattn/buffer_range.hpp>
 #include <vkattn/cache.hpp>
+#include <vkattn/cache_layout.hpp>
 #include <vkattn/capabilities.hpp>
 #include <vkattn/data_type.hpp>
 #include <vkattn/device.hpp>
@@ -86,6 +87,7 @@
 #include <vkattn/score_shaders.hpp>
 #include <vkattn/self_test.hpp>
 #include <vkattn/statistics.hpp>
+#include <vkattn/strides.hpp>
 #include <vkattn/tuning.hpp>
 
 #undef min
