@@ -244,11 +244,12 @@ std::span<const ::vkattn::detail::ShaderBinary> shader_binaries() { return kBina
   target_link_libraries(${TARGET} PRIVATE vkattn_options)
 endfunction()
 
-# vkattn_add_shader_texts(OUT SET): OUT gets the path of a C++ source with src/score/shader_texts.hpp's functions: the
-# shaders of the set as text, with what they include, and how each binary is made.
+# vkattn_add_shader_texts(OUT SET NAMES...): OUT gets the path of a C++ source with src/score/shader_texts.hpp's functions: the
+# shaders of the set and those of other sets that are named as text, with what they include, and how each binary is made.
 function(vkattn_add_shader_texts OUT SET)
   set(folder ${PROJECT_SOURCE_DIR}/shaders)
   get_property(names GLOBAL PROPERTY VKATTN_SHADER_SET_${SET})
+  list(APPEND names ${ARGN})
   file(GLOB_RECURSE files RELATIVE ${folder} CONFIGURE_DEPENDS ${folder}/*.glsl ${folder}/*.h)
   set(recipes "")
   foreach(name IN LISTS names)

@@ -106,8 +106,9 @@ vkattn_shader(matmul_matrix_steps_bfloat16 core matmul/matmul_matrix.comp FORM 1
 vkattn_shader(matmul_combine          core matmul/matmul_combine.comp FORM 16bit)
 vkattn_shader(matmul_combine_words    core matmul/matmul_combine.comp)
 
-# For comparing kernels that have a score function of the user's own with the reference.
-vkattn_shader(score_rows              core bench/score_rows.comp)
+# For comparing kernels that have a score function of the user's own with the reference: the component of score functions
+# has it as text.
+vkattn_shader(score_rows           bench bench/score_rows.comp)
 
 # The baseline of the benchmark.
 vkattn_shader(unfused              bench bench/unfused.comp FORM 16bit)
