@@ -1,11 +1,32 @@
 // The files that one command line names: none may overwrite another.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "command.hpp"
+
 namespace vkattn::cli {
+
+/// An option that names a file: a row of a command's table.
+template <class Arguments>
+struct FileOption {
+  const char* name;
+  std::string Arguments::*path;
+  const char* metavar;
+  const char* help;
+  bool is_written = false;
+};
+
+template <class Arguments, std::size_t count>
+void add_file_options(CLI::App& app, const FileOption<Arguments> (&table)[count],
+                      std::type_identity_t<Arguments>& arguments) {
+  for (const FileOption<Arguments>& row : table)
+    add_value(app, row.name, arguments.*row.path, row.metavar, row.help);
+}
 
 /// Files are told apart by their canonical paths, so that ./x, x and a symbolic link to x are one file. An
 /// empty path is no file.
@@ -13,6 +34,10 @@ class FileNames {
  public:
   void add_input(const std::string& option, const std::string& path) { add(option, path, false); }
   void add_output(const std::string& option, const std::string& path) { add(option, path, true); }
+  template <class Arguments, std::size_t count>
+  void add(const FileOption<Arguments> (&table)[count], const std::type_identity_t<Arguments>& arguments) {
+    for (const FileOption<Arguments>& row : table) add(row.name, arguments.*row.path, row.is_written);
+  }
 
  private:
   struct Named {

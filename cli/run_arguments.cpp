@@ -19,13 +19,44 @@ T choose(std::string_view option, std::string_view text, std::span<const bench::
   return value;
 }
 
+constexpr FileOption<RunFiles> kRunArrays[] = {
+    {"--query", &RunFiles::query, "Q.npy",
+     "Queries (batch, heads, length, dim); rank 3: one batch entry, 2: one head"},
+    {"--key", &RunFiles::key, "K.npy", "Keys; heads may be fewer than the query's (grouped-query attention)"},
+    {"--value", &RunFiles::value, "V.npy", "Values; their last dimension may differ from the others'"},
+    {"--past-key", &RunFiles::past_key, "P.npy", "Keys of a cache, which come before those of --key"},
+    {"--past-value", &RunFiles::past_value, "P.npy", "Their values"}};
+
+constexpr FileOption<RunArguments> kRunOutputs[] = {
+    {"--output", &RunArguments::output, "O.npy", "Write the result: float16 for f16, else float32", true},
+    {"--lse", &RunArguments::lse, "L.npy",
+     "Write the log-sum-exp of each row's scores, float32 (batch, heads, length)", true},
+    {"--weights", &RunArguments::weights, "W.npy",
+     "Write the attention weights, float32 (batch, heads, query length, key length)", true},
+    {"--present-key", &RunArguments::present_key, "O.npy", "Write past and new keys as one array", true},
+    {"--present-value", &RunArguments::present_value, "O.npy", "Write past and new values as one array",
+     true}};
+
+constexpr FileOption<RunFiles> kMaskAndLengths[] = {
+    {"--mask", &RunFiles::mask, "M.npy",
+     "Added to the scores, or bool or uint8: what is not 0 may be seen. Of a shape that broadcasts to "
+     "(batch, heads, query length, key length); keys beyond a short one are hidden"},
+    {"--kv-lengths", &RunFiles::kv_lengths, "N.npy",
+     "Keys in use of each batch entry, of any integer type (batch,)"},
+    {"--query-lengths", &RunFiles::query_lengths, "N.npy",
+     "Queries of each batch entry, likewise; what is written beyond them is 0, in L.npy -inf"},
+    {"--cumulative-query-lengths", &RunFiles::cumulative_query_lengths, "N.npy",
+     "Packed sequences (varlen): Q.npy holds them one after the other, (heads, rows, dim) or with --layout "
+     "bshd (rows, heads, dim), and N.npy is 0 and then the row at which each ends (batch + 1,); O.npy is "
+     "packed alike, L.npy is (heads, rows)"},
+    {"--cumulative-kv-lengths", &RunFiles::cumulative_kv_lengths, "N.npy",
+     "The same for K.npy and V.npy; without it these keep a batch axis and padding, as a cache has them. "
+     "Weights and masks count within each sequence, up to the longest query and key length"}};
+
 void require_inputs(const RunArguments& arguments) {
-  for (const auto& [name, value] :
-       {std::pair("--query", &arguments.query), std::pair("--key", &arguments.key),
-        std::pair("--value", &arguments.value)}) {
-    if (value->empty()) {
-      fail_usage(std::string("run needs --query, --key and --value; ") + name + " is missing");
-    }
+  for (const FileOption<RunFiles>& option : std::span(kRunArrays).first(3)) {
+    if (!(arguments.*option.path).empty()) continue;
+    fail_usage(std::string("run needs --query, --key and --value; ") + option.name + " is missing");
   }
   if (arguments.past_key.empty() != arguments.past_value.empty()) {
     fail_usage("--past-key and --past-value belong together; " +
@@ -40,7 +71,7 @@ void require_inputs(const RunArguments& arguments) {
 }
 
 /// Packed arrays have no padding for other lengths to count in, and no batch entries to put a past before.
-void require_sense_of_packing(const RunArguments& a) {
+void require_sense_of_packing(const RunFiles& a) {
   const bool packed_keys = !a.cumulative_kv_lengths.empty();
   if (a.cumulative_query_lengths.empty()) {
     if (!packed_keys) return;
@@ -68,16 +99,8 @@ void require_sense_of_packing(const RunArguments& a) {
 /// No file that is written may be another one, read or written.
 void require_different_files(const RunArguments& a) {
   FileNames files;
-  files.add_input("--query", a.query);
-  files.add_input("--key", a.key);
-  files.add_input("--value", a.value);
-  files.add_input("--past-key", a.past_key);
-  files.add_input("--past-value", a.past_value);
-  files.add_input("--mask", a.mask);
-  files.add_input("--kv-lengths", a.kv_lengths);
-  files.add_input("--query-lengths", a.query_lengths);
-  files.add_input("--cumulative-query-lengths", a.cumulative_query_lengths);
-  files.add_input("--cumulative-kv-lengths", a.cumulative_kv_lengths);
+  files.add(kRunArrays, a);
+  files.add(kMaskAndLengths, a);
   for (const WordArgument& argument : a.words) {
     if (argument.word->option.tensor != nullptr) {
       files.add_input(std::string(argument.word->option.name), argument.text);
@@ -86,11 +109,7 @@ void require_different_files(const RunArguments& a) {
   add_score_files(files, a.score);
   add_gradient_files(files, a.gradients);
   add_tuning_file(files, a.where);
-  files.add_output("--output", a.output);
-  files.add_output("--lse", a.lse);
-  files.add_output("--weights", a.weights);
-  files.add_output("--present-key", a.present_key);
-  files.add_output("--present-value", a.present_value);
+  files.add(kRunOutputs, a);
 }
 
 void parse_types(const RunArguments& arguments, RunOptions& options) {
@@ -120,54 +139,24 @@ void require_sense_of_words(const RunArguments& a) {
     fail_usage("--seed is for --dropout; give both");
 }
 
-void add_file_options(CLI::App& app, RunArguments& a) {
-  add_value(app, "--query", a.query, "Q.npy",
-            "Queries (batch, heads, length, dim); rank 3: one batch entry, 2: one head");
-  add_value(app, "--key", a.key, "K.npy",
-            "Keys; heads may be fewer than the query's (grouped-query attention)");
-  add_value(app, "--value", a.value, "V.npy", "Values; their last dimension may differ from the others'");
-  add_value(app, "--past-key", a.past_key, "P.npy", "Keys of a cache, which come before those of --key");
-  add_value(app, "--past-value", a.past_value, "P.npy", "Their values");
-  add_value(app, "--output", a.output, "O.npy", "Write the result: float16 for f16, else float32");
-  add_value(app, "--lse", a.lse, "L.npy",
-            "Write the log-sum-exp of each row's scores, float32 (batch, heads, length)");
-  add_value(app, "--weights", a.weights, "W.npy",
-            "Write the attention weights, float32 (batch, heads, query length, key length)");
-  add_value(app, "--present-key", a.present_key, "O.npy", "Write past and new keys as one array");
-  add_value(app, "--present-value", a.present_value, "O.npy", "Write past and new values as one array");
+void add_problem_options(CLI::App& app, RunArguments& a) {
+  add_file_options(app, kRunArrays, a);
+  add_file_options(app, kRunOutputs, a);
   add_value(
       app, "--layout", a.layout, "ORDER",
       "Order of the axes: bhsd (batch, heads, length, dim; the default) or bshd (batch, length, heads, dim)");
-}
-
-void add_definition_options(CLI::App& app, RunArguments& a) {
   for (const bench::Word& word : bench::words()) {
     if (!word.option.name.empty()) a.words.push_back({&word, ""});
   }
   add_word_options(app, a.words);
-  add_value(app, "--mask", a.mask, "M.npy",
-            "Added to the scores, or bool or uint8: what is not 0 may be seen. Of a shape that broadcasts to "
-            "(batch, heads, "
-            "query length, key length); keys beyond a short one are hidden");
+  add_file_options(app, kMaskAndLengths, a);
 }
 
 }  // namespace
 
 void add_run_arguments(CLI::App& app, RunArguments& a) {
-  add_file_options(app, a);
-  add_definition_options(app, a);
+  add_problem_options(app, a);
   add_gradient_options(app, a.gradients);
-  add_value(app, "--kv-lengths", a.kv_lengths, "N.npy",
-            "Keys in use of each batch entry, of any integer type (batch,)");
-  add_value(app, "--query-lengths", a.query_lengths, "N.npy",
-            "Queries of each batch entry, likewise; what is written beyond them is 0, in L.npy -inf");
-  add_value(app, "--cumulative-query-lengths", a.cumulative_query_lengths, "N.npy",
-            "Packed sequences (varlen): Q.npy holds them one after the other, (heads, rows, dim) or with "
-            "--layout bshd (rows, heads, dim), and N.npy is 0 and then the row at which each ends "
-            "(batch + 1,); O.npy is packed alike, L.npy is (heads, rows)");
-  add_value(app, "--cumulative-kv-lengths", a.cumulative_kv_lengths, "N.npy",
-            "The same for K.npy and V.npy; without it these keep a batch axis and padding, as a cache has "
-            "them. Weights and masks count within each sequence, up to the longest query and key length");
   add_value(app, "--type", a.type, "TYPE",
             "Storage on the device: f32, f16 or bf16; default f16 where all inputs are float16, else f32");
   add_value(app, "--kv-type", a.kv_type, "TYPE[,TYPE]",
@@ -216,22 +205,13 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   }
   require_different_files(arguments);
   RunOptions options;
-  options.query = arguments.query;
-  options.key = arguments.key;
-  options.value = arguments.value;
-  options.past_key = arguments.past_key;
-  options.past_value = arguments.past_value;
+  static_cast<RunFiles&>(options) = arguments;
   options.grad_output = arguments.gradients.grad_output;
-  options.mask = arguments.mask;
   for (const WordArgument& argument : arguments.words) {
     const bench::WordOption& option = argument.word->option;
     if (option.tensor == nullptr || !argument.is_given()) continue;
     options.per_head.push_back({std::string(option.name), argument.text, option.tensor});
   }
-  options.kv_lengths = arguments.kv_lengths;
-  options.query_lengths = arguments.query_lengths;
-  options.cumulative_query_lengths = arguments.cumulative_query_lengths;
-  options.cumulative_kv_lengths = arguments.cumulative_kv_lengths;
   parse_types(arguments, options);
   if (!arguments.weights.empty()) options.problem.desc.weights = WeightsStage::kProbabilities;
   options.problem.desc.has_lse = !arguments.lse.empty() || arguments.gradients.any();

@@ -14,10 +14,8 @@
 namespace vkattn::cli {
 
 /// The options as typed.
-struct RunArguments {
-  std::string query, key, value, past_key, past_value, output, lse, present_key, present_value;
-  std::string mask, kv_lengths, query_lengths, weights;
-  std::string cumulative_query_lengths, cumulative_kv_lengths;
+struct RunArguments : RunFiles {
+  std::string output, lse, weights, present_key, present_value;
   std::vector<WordArgument> words;
   std::string type, kv_type, kernel, arithmetic;
   DeviceArguments where;

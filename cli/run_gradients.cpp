@@ -9,17 +9,22 @@
 namespace vkattn::cli {
 namespace {
 
-struct GradientOption {
-  const char* name;
-  std::string GradientArguments::*path;
-};
+constexpr FileOption<GradientArguments> kGradientInputs[] = {
+    {"--grad-output", &GradientArguments::grad_output, "G.npy",
+     "The gradient of a loss with respect to the output, of O.npy's shape: what the gradients of the inputs "
+     "are made of"}};
 
-constexpr GradientOption kWritten[] = {{"--grad-query", &GradientArguments::grad_query},
-                                       {"--grad-key", &GradientArguments::grad_key},
-                                       {"--grad-value", &GradientArguments::grad_value},
-                                       {"--grad-mask", &GradientArguments::grad_mask},
-                                       {"--grad-alibi-slopes", &GradientArguments::grad_alibi_slopes},
-                                       {"--grad-sink", &GradientArguments::grad_sink}};
+constexpr FileOption<GradientArguments> kGradientOutputs[] = {
+    {"--grad-query", &GradientArguments::grad_query, "G.npy",
+     "Write the gradient of the queries, of their shape", true},
+    {"--grad-key", &GradientArguments::grad_key, "G.npy", "Write the gradient of the keys", true},
+    {"--grad-value", &GradientArguments::grad_value, "G.npy", "Write the gradient of the values", true},
+    {"--grad-mask", &GradientArguments::grad_mask, "G.npy",
+     "Write the gradient of --mask, an additive one, of its shape", true},
+    {"--grad-alibi-slopes", &GradientArguments::grad_alibi_slopes, "G.npy",
+     "Write the gradient of --alibi-slopes, float32 (heads,)", true},
+    {"--grad-sink", &GradientArguments::grad_sink, "G.npy", "Write the gradient of --sink, float32 (heads,)",
+     true}};
 
 /// As the file has it: rows without padding.
 TensorDesc in_c_order(AttentionDesc desc, TensorDesc AttentionDesc::*tensor) {
@@ -52,33 +57,24 @@ TensorDesc mask_in_c_order(const Problem& problem) {
 }  // namespace
 
 bool GradientArguments::any() const {
-  for (const GradientOption& option : kWritten) {
+  for (const FileOption<GradientArguments>& option : kGradientOutputs) {
     if (!(this->*option.path).empty()) return true;
   }
   return false;
 }
 
 void add_gradient_options(CLI::App& app, GradientArguments& a) {
-  add_value(app, "--grad-output", a.grad_output, "G.npy",
-            "The gradient of a loss with respect to the output, of O.npy's shape: what the gradients of the "
-            "inputs are made of");
-  add_value(app, "--grad-query", a.grad_query, "G.npy", "Write the gradient of the queries, of their shape");
-  add_value(app, "--grad-key", a.grad_key, "G.npy", "Write the gradient of the keys");
-  add_value(app, "--grad-value", a.grad_value, "G.npy", "Write the gradient of the values");
-  add_value(app, "--grad-mask", a.grad_mask, "G.npy",
-            "Write the gradient of --mask, an additive one, of its shape");
-  add_value(app, "--grad-alibi-slopes", a.grad_alibi_slopes, "G.npy",
-            "Write the gradient of --alibi-slopes, float32 (heads,)");
-  add_value(app, "--grad-sink", a.grad_sink, "G.npy", "Write the gradient of --sink, float32 (heads,)");
+  add_file_options(app, kGradientInputs, a);
+  add_file_options(app, kGradientOutputs, a);
 }
 
 void add_gradient_files(FileNames& files, const GradientArguments& a) {
-  files.add_input("--grad-output", a.grad_output);
-  for (const GradientOption& option : kWritten) files.add_output(option.name, a.*option.path);
+  files.add(kGradientInputs, a);
+  files.add(kGradientOutputs, a);
 }
 
 void require_sense_of_gradients(const GradientArguments& a, const GradientContext& context) {
-  for (const GradientOption& option : kWritten) {
+  for (const FileOption<GradientArguments>& option : kGradientOutputs) {
     if ((a.*option.path).empty() || !a.grad_output.empty()) continue;
     fail_usage(std::string(option.name) +
                " is made of the gradient of the output; give --grad-output with it");

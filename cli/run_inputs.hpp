@@ -51,10 +51,15 @@ struct PerHeadNumbers {
   std::vector<float> numbers;
 };
 
-/// What the options say of the problem, and the files they name, empty where not given.
-struct RunOptions {
-  std::string query, key, value, past_key, past_value, grad_output, mask, kv_lengths, query_lengths;
+/// The files of the forward pass, empty where not given.
+struct RunFiles {
+  std::string query, key, value, past_key, past_value, mask, kv_lengths, query_lengths;
   std::string cumulative_query_lengths, cumulative_kv_lengths;
+};
+
+/// What the options say of the problem, and the files they name, empty where not given.
+struct RunOptions : RunFiles {
+  std::string grad_output;
   std::vector<PerHeadFile> per_head;
   std::optional<DataType> type;                  ///< else float16 where all inputs are, else float32
   std::optional<DataType> key_type, value_type;  ///< else as `type`
