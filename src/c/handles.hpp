@@ -191,7 +191,8 @@ template <class Struct>
   constexpr std::uint32_t kLeast = offsetof(Struct, next) + sizeof(void*);
   std::uint32_t size = 0;
   std::memcpy(&size, given, sizeof(size));
-  if (size < kLeast || size > sizeof(Struct)) {
+  // No version of it has a size between multiples of its alignment, at which half of a pointer might be read.
+  if (size < kLeast || size > sizeof(Struct) || size % alignof(Struct) != 0) {
     return invalid(
         detail::message(name, "::struct_size is ", size, " and this library knows up to ", sizeof(Struct),
                         size > sizeof(Struct) ? ": it is older than the header that the program was made with"
