@@ -31,7 +31,7 @@ namespace {
 /// Of the faults of a scenario every so many run. Sanitizers, which make a run ten times as long, see a few
 /// of each way back; builds without have all.
 #ifdef VKATTN_SANITIZED
-constexpr std::uint64_t kStride = 5;
+constexpr std::uint64_t kStride = 10;
 #else
 constexpr std::uint64_t kStride = 1;
 #endif
