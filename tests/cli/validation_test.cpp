@@ -17,8 +17,12 @@ bool has_validation_layer() {
 
 TEST_F(ToolRun, NoCommandHasAValidationMessage) {
   if (!has_validation_layer()) GTEST_SKIP() << "no device, or no validation layer";
+  write_noise("grad", {2, 4, 9, 8});
   for (const std::string& command :
-       {std::string("devices"), std::string("kernels 'h2 9x20 d16 f16'"), attend("--check --softcap 30"),
+       {std::string("devices"), std::string("kernels 'h2 9x20 d16 f16'"),
+        std::string("kernels 'matmul 8x8x8'"), attend("--check --softcap 30"),
+        attend("--grad-output grad.npy --grad-key dk.npy --grad-value dv.npy --check"),
+        std::string("bench 'h2 9x20 d16 backward' 'matmul 9x20x70' --no-peaks --repeat 3"),
         std::string(
             "bench 'h2 33x64 d32 f16' --kernel lane,unfused --repeat 3"),  // with the peaks of the device
         std::string("inspect --text 'a rose is a rose' --heads 2 --causal --check"),
