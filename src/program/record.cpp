@@ -85,27 +85,18 @@ void Program::record(VkCommandBuffer commands, const BindingsState& bindings,
 }
 
 // Parameters of programs without bindings of their own lie in the workspace. What is written is small:
-// vkCmdUpdateBuffer takes 65536 bytes.
+// vkCmdUpdateBuffer takes 65536 bytes. An earlier execution that uses the workspace is over: the caller's
+// barrier to first_stages, or wait_for_earlier(), comes before the transfer too.
 void Program::update_parameters(VkCommandBuffer commands, const ProgramCall& call) const {
   const DeviceFunctions& vk = device_->vk;
-  bool begun = false;
   for (const ProgramSet& set : desc_.sets) {
     if (set.parameters.empty()) continue;
-    // An earlier execution may still read or write the workspace.
-    if (!begun) {
-      barrier(commands,
-              {VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, VK_ACCESS_TRANSFER_WRITE_BIT},
-              kCompute | kTransfer, kTransfer);
-    }
-    begun = true;
     std::array<std::byte, kMostParameterBytes> parameters;
     fill_parameters(set, resolve(set, call, {}), call, parameters.data());
     vk.vkCmdUpdateBuffer(commands, call.workspace.buffer, call.workspace.offset + set.parameters_byte,
                          set.parameters.size(), parameters.data());
   }
-  if (begun) {
-    barrier(commands, {VK_ACCESS_TRANSFER_WRITE_BIT, VK_ACCESS_SHADER_READ_BIT}, kTransfer, kCompute);
-  }
+  barrier(commands, {VK_ACCESS_TRANSFER_WRITE_BIT, VK_ACCESS_SHADER_READ_BIT}, kTransfer, kCompute);
 }
 
 Result<void> Program::record(VkCommandBuffer commands, const ProgramCall& call,
@@ -124,7 +115,7 @@ Result<void> Program::record(VkCommandBuffer commands, const ProgramCall& call,
   if (range.begin == range.end) return {};
   const DeviceFunctions& vk = device_->vk;
   if (options.wait_for_earlier) wait_for_earlier(commands);
-  if (range.begin == first) update_parameters(commands, call);
+  if (range.begin == first && updates_parameters()) update_parameters(commands, call);
   CommandLabels labels(vk, commands);
   BoundSet bound;
   std::array<std::byte, kMostPushConstantBytes> push_constants;

@@ -1,17 +1,22 @@
 // Every barrier that the library records is needed, and synchronization validation sees that: each of them
 // left out in turn is reported.
 #include <vkattn/cache.hpp>
+#include <vkattn/matmul.hpp>
 #include <vkattn/merge.hpp>
 #include <vkattn/multi_head_attention.hpp>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "gpu/layer_run.hpp"
 #include "gpu/support.hpp"
 #include "harness/backward_run.hpp"
+#include "harness/matmul_run.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn::tests {
@@ -72,28 +77,38 @@ class BarrierTest : public testing::Test {
   /// Whole, the commands are clean; without any one of their barriers they are not.
   void expect_each_barrier_is_missed(const std::string& what,
                                      const std::function<void(VkCommandBuffer)>& record, int least) {
-    BarrierFilter::reset(-1);
-    const auto execute = [&] {
+    const std::vector<bool> missed = missed_barriers(what, record);
+    EXPECT_GE(missed.size(), static_cast<std::size_t>(least)) << what;
+    for (std::size_t i = 0; i < missed.size(); ++i) {
+      EXPECT_TRUE(missed[i]) << what << ": barrier " << i + 1 << " of " << missed.size()
+                             << " was left out and nothing was reported";
+    }
+    total_ += static_cast<int>(missed.size());
+  }
+
+  /// Of each barrier, whether validation reports a hazard without it; with all of them it reports nothing.
+  /// The lines that are printed are those of docs/reliability.md.
+  std::vector<bool> missed_barriers(const std::string& what,
+                                    const std::function<void(VkCommandBuffer)>& record) {
+    std::vector<bool> missed;
+    const auto messages_without = [&](int barrier) {
+      BarrierFilter::reset(barrier);
+      const std::size_t before = messages();
       const auto done = runtime_->execute(record);
-      ASSERT_TRUE(done.ok()) << what << ": " << done.error().message;
+      EXPECT_TRUE(done.ok()) << what << ": " << done.error().message;
+      return messages() - before;
     };
-    std::size_t before = messages();
-    execute();
-    ASSERT_EQ(messages(), before) << what << ": " << runtime_->validation_messages().back();
+    EXPECT_EQ(messages_without(-1), 0U) << what << ": " << runtime_->validation_messages().back();
     const int barriers = BarrierFilter::count;
-    EXPECT_GE(barriers, least) << what;
     for (int i = 0; i < barriers; ++i) {
-      BarrierFilter::reset(i);
-      before = messages();
-      execute();
-      ASSERT_GT(messages(), before) << what << ": barrier " << i + 1 << " of " << barriers
-                                    << " was left out and nothing was reported";
+      missed.push_back(messages_without(i) > 0);
+      if (!missed.back()) continue;
       const std::string& last = runtime_->validation_messages().back();
       EXPECT_NE(last.find("_AFTER_"), std::string::npos) << what << ": " << last;
     }
-    total_ += barriers;
-    std::printf("%-40s %d of %d barriers are missed when they are left out\n", what.c_str(), barriers,
-                barriers);
+    std::printf("| %s | %d | %td |\n", what.c_str(), barriers,
+                std::count(missed.begin(), missed.end(), true));
+    return missed;
   }
 
   /// Once, or twice on the same workspace with a barrier between.
@@ -111,8 +126,10 @@ class BarrierTest : public testing::Test {
     ASSERT_TRUE(workspace.ok());
     const auto bindings = plan->make_bindings(run->tensors(), workspace->range());
     ASSERT_TRUE(bindings.ok()) << text << ": " << bindings.error().message;
+    const std::string in_parts =
+        kv_splits > 1 ? " in " + std::to_string(kv_splits) + " parts" : std::string();
     expect_each_barrier_is_missed(
-        std::string(kernel) + " " + text,
+        std::string("attention `") + text + "`" + in_parts + (times == 2 ? ", twice" : ""),
         [&](VkCommandBuffer commands) {
           plan->record(commands, *bindings);
           if (times == 2) plan->record(commands, *bindings, {.wait_for_earlier = true});
@@ -132,6 +149,49 @@ TEST_F(BarrierTest, EachBarrierOfAttentionIsNeeded) {
   // Block mask, parts, merge: between two of these the barriers of the second are enough.
   expect_of_problem("h2 8x1536 d32 mask=bytes", "lane", 3, 1, 2);
   EXPECT_GE(total_, 11);
+}
+
+// A plan for push descriptors writes its parameters into the workspace as it is recorded. Executions that
+// share the workspace are parted as docs/embedding.md says: by wait_for_earlier, or by a barrier of the
+// caller's.
+TEST_F(BarrierTest, OfParametersWithPushDescriptors) {
+  if (!device_->capabilities().push_descriptors) GTEST_SKIP() << "the device has no VK_KHR_push_descriptor";
+  const Problem problem = parsed("h2 1x512 d32 softcap=30");
+  PlanOptions options;
+  options.kernel = "lane";
+  options.kv_splits = 4;
+  options.push_descriptors = true;
+  const auto plan = AttentionPlan::create(*device_, problem.desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  auto run = harness::ProblemRun::create(*runtime_, problem);
+  ASSERT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok());
+  const auto workspace = runtime_->create_workspace(*plan);
+  ASSERT_TRUE(workspace.ok());
+  const auto record = [&](VkCommandBuffer commands, const RecordOptions& how) {
+    const auto recorded = plan->record(commands, run->tensors(), workspace->range(), how);
+    EXPECT_TRUE(recorded.ok()) << recorded.error().message;
+  };
+  // Each time behind the parameters and between the parts and their merge; and between the two.
+  expect_each_barrier_is_missed(
+      "attention in 4 parts with features, by push descriptors, twice",
+      [&](VkCommandBuffer commands) {
+        record(commands, {});
+        record(commands, {.wait_for_earlier = true});
+      },
+      5);
+  expect_each_barrier_is_missed(
+      "the same, with the caller's barrier in place of `wait_for_earlier`",
+      [&](VkCommandBuffer commands) {
+        record(commands, {});
+        VkMemoryBarrier between{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
+        const PlanRequirements needs = plan->requirements();
+        between.srcAccessMask = needs.last_access;
+        between.dstAccessMask = needs.first_access;
+        BarrierFilter::record(commands, needs.last_stages, needs.first_stages, 0, 1, &between, 0, nullptr, 0,
+                              nullptr);
+        record(commands, {});
+      },
+      5);
 }
 
 TEST_F(BarrierTest, TheBarrierOfAnAppendIsNeeded) {
@@ -156,7 +216,8 @@ TEST_F(BarrierTest, TheBarrierOfAnAppendIsNeeded) {
   tensors.cache_value = cache_value.range();
   // The lengths take the place of the positions that the other dispatches read.
   tensors.positions = tensors.kv_lengths = positions.range();
-  expect_each_barrier_is_missed("append of keys, values and lengths", *plan, plan->make_bindings(tensors), 1);
+  expect_each_barrier_is_missed("an append of keys, values and lengths", *plan, plan->make_bindings(tensors),
+                                1);
 }
 
 // Two chunks, each of rows and keys, then the sums of heads.
@@ -171,8 +232,46 @@ TEST_F(BarrierTest, OfBackwardPasses) {
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const auto workspace = runtime_->create_workspace(*plan);
   ASSERT_TRUE(workspace.ok());
-  expect_each_barrier_is_missed("backward pass in two chunks", *plan,
+  expect_each_barrier_is_missed("gradients of attention in 2 chunks", *plan,
                                 plan->make_bindings(run->tensors(), workspace->range()), 4);
+  if (!device_->capabilities().push_descriptors) return;
+  options.push_descriptors = true;
+  const auto pushing = BackwardPlan::create(*device_, desc, options);
+  ASSERT_TRUE(pushing.ok()) << pushing.error().message;
+  const auto larger = runtime_->create_workspace(*pushing);
+  ASSERT_TRUE(larger.ok());
+  expect_each_barrier_is_missed(
+      "the same by push descriptors",
+      [&](VkCommandBuffer commands) {
+        EXPECT_TRUE(pushing->record(commands, run->tensors(), larger->range()).ok());
+      },
+      5);
+}
+
+// Products of parts, then their sum.
+TEST_F(BarrierTest, OfProductsInParts) {
+  MatmulDesc desc;
+  desc.rows = 4;
+  desc.columns = 24;
+  desc.inner = 1024;
+  desc.has_bias = true;
+  const auto run = harness::MatmulRun::create(*runtime_, {desc});
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  MatmulOptions options;
+  options.inner_splits = 4;
+  const auto plan = MatmulPlan::create(*device_, desc, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto workspace = runtime_->create_workspace(*plan);
+  ASSERT_TRUE(workspace.ok());
+  const auto bindings = plan->make_bindings(run->tensors(), workspace->range());
+  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+  expect_each_barrier_is_missed(
+      "a product in 4 parts, twice",
+      [&](VkCommandBuffer commands) {
+        plan->record(commands, *bindings);
+        plan->record(commands, *bindings, {.wait_for_earlier = true});
+      },
+      3);
 }
 
 // Each weight is a multiplication of its own: Q and K are turned, attention, output; and all of that back,
@@ -198,6 +297,38 @@ TEST_F(BarrierTest, OfLayers) {
                                 backward->make_bindings(run->backward_tensors(), workspace->range()), 5);
 }
 
+// Projections, the append, attention over what the cache holds then, the output with the mean of the weights.
+TEST_F(BarrierTest, OfADecodingLayerWithAveragedWeights) {
+  MultiHeadAttentionDesc desc;
+  desc.d_model = 16;
+  desc.has_cache = desc.has_averaged_weights = true;
+  desc.rotary.style = RotaryStyle::kHalfSplit;
+  desc.rotary.dims = 8;
+  AttentionDesc& heads = desc.attention;
+  heads.batch = 2;
+  heads.query_length = 1;
+  heads.query_heads = 2;
+  heads.kv_length = 12;
+  heads.causal = true;
+  heads.align = Align::kBottomRight;
+  heads.weights = WeightsStage::kProbabilities;
+  const auto plan = MultiHeadAttentionPlan::create(*device_, desc);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  auto run = LayerRun::create(*runtime_, desc, random_layer_data(desc, 1), {});
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  const std::vector<float> zeros(2 * 12 * 16);
+  const Buffer key = filled_buffer(*runtime_, zeros), value = filled_buffer(*runtime_, zeros);
+  const Buffer lengths = filled_buffer(*runtime_, std::vector<std::int32_t>{3, 5});
+  MultiHeadAttentionTensors tensors = run->tensors();
+  tensors.cache_key = key.range();
+  tensors.cache_value = value.range();
+  tensors.positions = tensors.attention.kv_lengths = lengths.range();
+  const auto workspace = runtime_->create_workspace(*plan);
+  ASSERT_TRUE(workspace.ok());
+  expect_each_barrier_is_missed("a layer over a cache that averages weights", *plan,
+                                plan->make_bindings(tensors, workspace->range()), 4);
+}
+
 TEST_F(BarrierTest, OfMerges) {
   const MergeDesc desc{8, 32, 2};
   const auto plan = MergePlan::create(*device_, desc);
@@ -205,9 +336,17 @@ TEST_F(BarrierTest, OfMerges) {
   const std::vector<float> zeros(2 * 8 * 32);
   const Buffer parts = filled_buffer(*runtime_, zeros), lse = filled_buffer(*runtime_, zeros);
   // In place: the merged lse takes the place of one that all outputs read.
-  expect_each_barrier_is_missed("merge of two parts in place", *plan,
+  expect_each_barrier_is_missed("a merge of 2 parts in place", *plan,
                                 plan->make_bindings({parts.range(), lse.range(), parts.range(), lse.range()}),
                                 1);
+  // Elsewhere nothing is written that is still read. A plan does not know where it will merge to, and records
+  // the same barrier.
+  const Buffer output = filled_buffer(*runtime_, zeros), merged = filled_buffer(*runtime_, zeros);
+  const auto elsewhere = plan->make_bindings({parts.range(), lse.range(), output.range(), merged.range()});
+  ASSERT_TRUE(elsewhere.ok()) << elsewhere.error().message;
+  const std::vector<bool> missed = missed_barriers(
+      "the same, not in place", [&](VkCommandBuffer commands) { plan->record(commands, *elsewhere); });
+  EXPECT_EQ(missed, std::vector<bool>{false});
 }
 
 }  // namespace
