@@ -1,0 +1,200 @@
+// Recording each kind of plan, by its class and by the function of C: nothing is allocated, and of a command
+// buffer nothing changes but what requirements() lists.
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "allocation_count.hpp"
+#include "gpu/c_interface.hpp"
+#include "gpu/mute_device.hpp"
+#include "gpu/spy.hpp"
+
+namespace vkattn::tests {
+namespace {
+
+class CInterfaceRecordTest : public CInterfaceTest {
+ protected:
+  void SetUp() override {
+    CInterfaceTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    arena_ = runtime().create_buffer(1 << 20).value();
+  }
+
+  /// One plan of each kind, with several passes where the kind has them; layers have no push descriptors.
+  [[nodiscard]] std::vector<OwnedPlan> every_kind(bool pushes) {
+    vkattn_plan_options options = initial(vkattn_plan_options_init);
+    options.push_descriptors = pushes ? 1 : 0;
+    std::vector<OwnedPlan> all;
+    add_attention(options, all);
+    add_append(options, all);
+    vkattn_merge_desc merge = initial(vkattn_merge_desc_init);
+    merge.rows = 8;
+    merge.value_dim = 16;
+    merge.has_lse = 1;
+    all.push_back(plan_of(vkattn_plan_create_merge, merge, &options));
+    vkattn_matmul_desc matmul = initial(vkattn_matmul_desc_init);
+    matmul.rows = 4;
+    matmul.columns = 8;
+    matmul.inner = 512;
+    vkattn_plan_options parts = options;
+    parts.inner_splits = 2;
+    all.push_back(plan_of(vkattn_plan_create_matmul, matmul, &parts));
+    if (!pushes) add_layers(options, all);
+    return all;
+  }
+
+  /// A plan's tensors, each in a place of its own.
+  [[nodiscard]] Execution bound_in_arena(const vkattn_plan* plan) {
+    std::vector<vkattn_binding> tensors;
+    VkDeviceSize at = 0;
+    for (vkattn_tensor tensor = 0; tensor < c::kTensorNumbers; ++tensor) {
+      const VkDeviceSize bytes = vkattn_plan_tensor_range(plan, tensor, at);
+      if (bytes == 0) continue;
+      tensors.push_back({tensor, arena_.handle(), at, bytes});
+      at = (at + bytes + 255) / 256 * 256;
+    }
+    EXPECT_LE(at, arena_.size());
+    return execution_of(plan, std::move(tensors));
+  }
+
+  /// Calls `use` with something that records the plan: by the function of C, then by the class.
+  template <class Use>
+  void with_each_record(vkattn_plan* plan, bool pushes, const Use& use) {
+    const Execution execution = bound_in_arena(plan);
+    vkattn_record_options how = initial(vkattn_record_options_init);
+    how.wait_for_earlier = 1;
+    if (pushes) {
+      use("vkattn_record_push", [&] {
+        return vkattn_record_push(plan, commands(), &execution.its, &how, &error_) == VKATTN_SUCCESS;
+      });
+      std::visit([&](const auto& it) { with_pushing_class(it, execution.its, use); }, plan->plan);
+      return;
+    }
+    const OwnedBindings bindings = bindings_of_plan(plan, execution.its);
+    use("vkattn_record",
+        [&] { return vkattn_record(plan, commands(), bindings, &how, &error_) == VKATTN_SUCCESS; });
+    std::visit(
+        [&](const auto& it) {
+          using Own = typename c::Kind<std::decay_t<decltype(it)>>::Bindings;
+          const auto& own = std::get<Own>(bindings.get()->bindings);
+          use("record", [&] {
+            it.record(commands(), own, {.wait_for_earlier = true});
+            return true;
+          });
+        },
+        plan->plan);
+  }
+
+ private:
+  /// Parts of the keys and their merge; gradients with sums for each head.
+  void add_attention(const vkattn_plan_options& options, std::vector<OwnedPlan>& all) {
+    vkattn_attention_desc attention = heads();
+    attention.kv_length = 600;
+    attention.head_dim = 8;
+    attention.has_lse = 1;
+    vkattn_plan_options parts = options;
+    parts.kv_splits = 2;
+    all.push_back(plan_of(vkattn_plan_create_attention, attention, &parts));
+    vkattn_backward_desc backward = initial(vkattn_backward_desc_init);
+    backward.attention = &attention;
+    backward.has_grad_alibi_slopes = 1;
+    all.push_back(plan_of(vkattn_plan_create_backward, backward, &options));
+  }
+  void add_append(const vkattn_plan_options& options, std::vector<OwnedPlan>& all) {
+    vkattn_append_desc append = initial(vkattn_append_desc_init);
+    append.batch = append.query_heads = append.kv_heads = 2;
+    append.new_length = 1;
+    append.head_dim = 16;
+    append.cache_length = 32;
+    append.has_positions = append.writes_kv_lengths = 1;
+    append.rotary_style = VKATTN_ROTARY_STYLE_HALF_SPLIT;
+    append.rotary_dims = 8;
+    all.push_back(plan_of(vkattn_plan_create_append, append, &options));
+  }
+  void add_layers(const vkattn_plan_options& options, std::vector<OwnedPlan>& all) {
+    vkattn_attention_desc attention = heads();
+    attention.weights = VKATTN_WEIGHTS_STAGE_PROBABILITIES;
+    vkattn_multi_head_attention_desc layer = layer_of(attention);
+    layer.has_averaged_weights = layer.saves_for_gradients = 1;
+    layer.rotary_style = VKATTN_ROTARY_STYLE_HALF_SPLIT;
+    layer.rotary_dims = 8;
+    all.push_back(plan_of(vkattn_plan_create_multi_head_attention, layer, &options));
+    vkattn_multi_head_attention_backward_desc backward =
+        initial(vkattn_multi_head_attention_backward_desc_init);
+    backward.forward = &layer;
+    all.push_back(plan_of(vkattn_plan_create_multi_head_attention_backward, backward, &options));
+  }
+
+  template <class Plan, class Use>
+  static void with_pushing_class(const Plan& plan, const vkattn_execution& execution, const Use& use) {
+    if constexpr (std::is_same_v<typename c::Kind<Plan>::Bindings, Bindings>) {
+      const auto tensors = c::tensors_of<Plan>(execution).value();
+      const BufferRange workspace{execution.workspace, execution.workspace_offset, execution.workspace_size};
+      use("record with tensors", [&] {
+        if constexpr (c::Kind<Plan>::kHasWorkspace) {
+          return plan.record(commands(), tensors, workspace, {.wait_for_earlier = true}).ok();
+        } else {
+          return plan.record(commands(), tensors, {.wait_for_earlier = true}).ok();
+        }
+      });
+    }
+  }
+
+  /// Of the muted device, which does not look at it; C refuses null.
+  static VkCommandBuffer commands() {
+    static int anything = 0;
+    return reinterpret_cast<VkCommandBuffer>(&anything);
+  }
+
+  Buffer arena_;
+};
+
+TEST_F(CInterfaceRecordTest, NoKindOfPlanAllocates) {
+  if (!bench::allocations_of_this_thread()) GTEST_SKIP() << "a sanitizer's operator new counts nothing";
+  mute(device_->device);
+  std::size_t recorded = 0;
+  for (const bool pushes : {false, true}) {
+    if (pushes && !capabilities().push_descriptors) continue;
+    for (const OwnedPlan& plan : every_kind(pushes)) {
+      ASSERT_NE(plan.get(), nullptr) << error_.message;
+      const std::uint32_t dispatches = requirements_of(plan).dispatches;
+      EXPECT_GT(dispatches, 1U);
+      with_each_record(plan, pushes, [&](const char* by, const auto& record) {
+        MuteCounts::dispatches = 0;
+        const std::uint64_t before = *bench::allocations_of_this_thread();
+        const bool done = record();
+        const std::uint64_t made = *bench::allocations_of_this_thread() - before;
+        EXPECT_TRUE(done) << error_.message;
+        EXPECT_EQ(made, 0U) << by << " of " << text_of(vkattn_plan_describe, plan);
+        EXPECT_EQ(MuteCounts::dispatches, dispatches) << by;
+        ++recorded;
+      });
+    }
+  }
+  EXPECT_EQ(recorded, capabilities().push_descriptors ? 24U : 14U) << "seven kinds, five of them pushed";
+}
+
+TEST_F(CInterfaceRecordTest, ChangesWhatRequirementsListAndNothingElse) {
+  for (const bool pushes : {false, true}) {
+    if (pushes && !capabilities().push_descriptors) continue;
+    for (const OwnedPlan& plan : every_kind(pushes)) {
+      ASSERT_NE(plan.get(), nullptr) << error_.message;
+      const vkattn_requirements needs = requirements_of(plan);
+      EXPECT_EQ(needs.descriptor_set, 0U);
+      Spy::watch_state(own_state(device_->device).vk);
+      with_each_record(plan, pushes, [&](const char* by, const auto& record) {
+        SCOPED_TRACE(by);
+        Spy::reset();
+        EXPECT_TRUE(record()) << error_.message;
+        EXPECT_EQ(Spy::dispatches, needs.dispatches);
+        EXPECT_EQ(Spy::pushed_bytes, needs.push_constant_bytes);
+        EXPECT_TRUE(Spy::unexpected.empty())
+            << text_of(vkattn_plan_describe, plan) << ": " << Spy::unexpected.front();
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vkattn::tests
