@@ -100,8 +100,8 @@ Result<void> add_pass(const MergeDesc& desc, bool writes_lse, const Capabilities
                          {VKATTN_MERGE_SPEC_OUTPUT_TYPE, static_cast<std::uint32_t>(desc.output_type)},
                          {VKATTN_MERGE_SPEC_WRITES_LSE, writes_lse ? 1U : 0U}};
   pass.workgroup_size = kWorkgroup;
-  // The merged lse may be written over that of the first part, which every output has read. The shader of
-  // outputs writes no lse, but it could: validation counts that.
+  // The merged lse may be written over that of the first part, which every output has read. The pass of the
+  // lse reads no outputs, but its shader could, and in place they were just written: validation counts that.
   if (writes_lse) {
     pass.barrier = PassBarrier{VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT,
                                VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
