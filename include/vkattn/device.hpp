@@ -57,11 +57,23 @@ struct DeviceDesc {
   /// own.
   const VkAllocationCallbacks* allocator = nullptr;
   Log log;  ///< of the device and everything made with it
+  /// Memory of the caller's for what bindings of problems with features need of it
+  /// (PlanRequirements::parameter_bytes for each), in place of blocks that the library takes by itself: a
+  /// part of a buffer with VK_BUFFER_USAGE_STORAGE_BUFFER_BIT in memory that is host-visible, coherent, and
+  /// mapped as long as the device and all that is made with it live. Where none is left, bindings fail
+  /// (kOutOfMemory).
+  /// @{
+  VkBuffer parameter_buffer = {};     ///< null: the library takes memory
+  VkDeviceSize parameter_offset = 0;  ///< of the first byte that the library may use
+  VkDeviceSize parameter_size = 0;    ///< bytes from there on
+  void* parameter_data = nullptr;     ///< where byte parameter_offset is mapped
+  /// @}
 };
 
 /// A handle to a borrowed device: its function table and its Capabilities. Cheap to copy, immutable, safe to
 /// share across threads. The VkDevice must outlive all copies, the plans made with them and their bindings:
-/// memory for parameters of bindings, in blocks of 64 KiB, goes with the last of them.
+/// memory for parameters of bindings, in blocks of 64 KiB where DeviceDesc has none, goes with the last of
+/// them.
 class Device {
  public:
   /// Reads the device's properties and the enabled features. Fails on a device below Vulkan 1.1, a member of

@@ -19,7 +19,9 @@ struct PlanRequirements {
 
   std::uint32_t descriptor_sets = 0;  ///< that make_bindings() takes from a pool of the caller's
   std::uint32_t storage_buffers = 0;  ///< in each of them
-  std::uint32_t dispatches = 0;       ///< that record() records
+  /// Of host-visible memory that make_bindings() takes for parameters (DeviceDesc::parameter_buffer).
+  std::uint32_t parameter_bytes = 0;
+  std::uint32_t dispatches = 0;  ///< that record() records
 
   /// For the caller's barriers: what must come after everything that wrote the inputs, or still uses the
   /// outputs and the workspace. With synchronization2 the same bits hold.

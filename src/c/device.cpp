@@ -107,6 +107,10 @@ vkattn_result vkattn_device_create(const vkattn_device_desc* desc, vkattn_device
     made.enabled_features = given->enabled_features;
     made.enabled_core_features = given->enabled_core_features;
     made.allocator = given->allocator;
+    made.parameter_buffer = given->parameter_buffer;
+    made.parameter_offset = given->parameter_offset;
+    made.parameter_size = given->parameter_size;
+    made.parameter_data = given->parameter_data;
     if (given->log_least > VKATTN_LOG_LEVEL_WARNING) {
       return c::invalid(vkattn::detail::message("vkattn_device_desc::log_least is ", given->log_least,
                                                 "; the largest there is is ", VKATTN_LOG_LEVEL_WARNING));

@@ -207,6 +207,7 @@ vkattn_result vkattn_plan_get_requirements(const vkattn_plan* plan, vkattn_requi
     all.last_access = needs.last_access;
     all.descriptor_set = needs.descriptor_set;
     all.push_constant_bytes = needs.push_constant_bytes;
+    all.parameter_bytes = needs.parameter_bytes;
     std::memcpy(requirements, &all, given->struct_size);
     return {};
   });

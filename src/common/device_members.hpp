@@ -29,6 +29,16 @@ template <class Desc>
   if (desc.api_version == 0) {
     return invalid(structure, "::api_version is 0: give VkApplicationInfo::apiVersion of the instance");
   }
+  if constexpr (requires { desc.parameter_buffer; }) {
+    if (desc.parameter_size >= VK_WHOLE_SIZE - desc.parameter_offset) {
+      return invalid(structure, "::parameter_size is ", desc.parameter_size,
+                     ", which no buffer has: give the bytes from parameter_offset on, not VK_WHOLE_SIZE");
+    }
+    if (desc.parameter_buffer != VK_NULL_HANDLE && desc.parameter_data == nullptr) {
+      return is_null("parameter_data",
+                     "the address at which byte parameter_offset of parameter_buffer is mapped");
+    }
+  }
   return {};
 }
 

@@ -76,10 +76,18 @@ Result<std::shared_ptr<const ModuleState>> make_backward(const Device& device,
 }
 
 /// Only the forward pass averages weights.
+bool averages_weights(const ModuleState& state) {
+  return state.desc.has_averaged_weights && state.attention;
+}
+
+std::size_t head_share_bytes(const ModuleState& state) {
+  return static_cast<std::size_t>(state.desc.attention.query_heads) * sizeof(float);
+}
+
 Result<ParameterPiece> make_head_shares(const ModuleState& state) {
-  if (!state.desc.has_averaged_weights || !state.attention) return ParameterPiece();
+  if (!averages_weights(state)) return ParameterPiece();
   const auto heads = static_cast<std::size_t>(state.desc.attention.query_heads);
-  auto piece = state.program.device().state().parameters->take(heads * sizeof(float));
+  auto piece = state.program.device().state().parameters->take(head_share_bytes(state));
   if (!piece) return piece.error();
   std::fill_n(reinterpret_cast<float*>(piece->data()), heads, 1.0F / static_cast<float>(heads));
   return piece;
@@ -87,8 +95,7 @@ Result<ParameterPiece> make_head_shares(const ModuleState& state) {
 
 BufferRange range_of(const ParameterPiece& shares, const ModuleState& state) {
   if (shares.buffer() == VkBuffer{}) return {};
-  const auto heads = static_cast<VkDeviceSize>(state.desc.attention.query_heads);
-  return {shares.buffer(), shares.offset(), heads * sizeof(float)};
+  return {shares.buffer(), shares.offset(), head_share_bytes(state)};
 }
 
 ModuleCall call_of(const MultiHeadAttentionTensors& tensors, const BufferRange& workspace,
@@ -203,7 +210,13 @@ std::vector<DispatchInfo> MultiHeadAttentionPlan::dispatches() const {
 }
 
 PlanRequirements MultiHeadAttentionPlan::requirements() const {
-  return state_->program.requirements();
+  PlanRequirements needs = state_->program.requirements();
+  if (detail::averages_weights(*state_)) {
+    const std::size_t bytes = detail::head_share_bytes(*state_);
+    const auto& parameters = *state_->program.device().state().parameters;
+    needs.parameter_bytes += static_cast<std::uint32_t>(parameters.piece_bytes(bytes));
+  }
+  return needs;
 }
 
 VkDeviceSize MultiHeadAttentionPlan::saved_bytes() const {

@@ -266,6 +266,7 @@ PlanRequirements ModuleProgram::requirements() const {
     all.tensor_usage |= own.tensor_usage;
     all.descriptor_sets += own.descriptor_sets;
     all.storage_buffers = std::max(all.storage_buffers, own.storage_buffers);
+    all.parameter_bytes += own.parameter_bytes;
     all.dispatches += own.dispatches;
     all.first_stages |= own.first_stages;
     all.first_access |= own.first_access;

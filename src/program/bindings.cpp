@@ -120,6 +120,12 @@ std::uint64_t Program::parameter_bytes(const ProgramSet& set) const noexcept {
   return divide_up(std::uint64_t{set.parameters.size()}, alignment) * alignment;
 }
 
+std::uint64_t Program::parameter_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const ProgramSet& set : desc_.sets) bytes += parameter_bytes(set);
+  return bytes;
+}
+
 void Program::fill_parameters(const ProgramSet& set, const BoundSet& bound, const ProgramCall& call,
                               std::byte* target) const noexcept {
   std::memcpy(target, set.parameters.data(), set.parameters.size());
@@ -180,9 +186,7 @@ Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call, Vk
   auto sets = pools_->take(static_cast<std::uint32_t>(desc_.sets.size()), pool);
   if (!sets) return sets.error();
   bindings->sets = *std::move(sets);
-  std::uint64_t bytes = 0;
-  for (const ProgramSet& set : desc_.sets) bytes += parameter_bytes(set);
-  if (bytes != 0) {
+  if (const std::uint64_t bytes = parameter_bytes(); bytes != 0) {
     auto piece = device_->parameters->take(bytes);
     if (!piece) return piece.error();
     bindings->parameters = *std::move(piece);

@@ -250,6 +250,9 @@ PlanRequirements Program::requirements() const {
   needs.tensor_usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
   needs.storage_buffers = slots_.count();
   needs.descriptor_sets = options_.push_descriptors ? 0 : static_cast<std::uint32_t>(desc_.sets.size());
+  if (const std::uint64_t bytes = parameter_bytes(); bytes != 0 && !options_.push_descriptors) {
+    needs.parameter_bytes = static_cast<std::uint32_t>(device_->parameters->piece_bytes(bytes));
+  }
   needs.dispatches = static_cast<std::uint32_t>(desc_.steps.size());
   needs.push_constant_bytes = desc_.push_constant_bytes;
   needs.first_stages = needs.last_stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;

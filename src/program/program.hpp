@@ -260,6 +260,8 @@ class Program : public std::enable_shared_from_this<Program> {
   [[nodiscard]] SlotBuffers in_slots(const BoundSet& bound) const noexcept;
   [[nodiscard]] std::size_t first_step(const ProgramCall& call) const noexcept;
   [[nodiscard]] std::uint64_t parameter_bytes(const ProgramSet& set) const noexcept;
+  /// Of all sets, side by side.
+  [[nodiscard]] std::uint64_t parameter_bytes() const noexcept;
   void fill_parameters(const ProgramSet& set, const BoundSet& bound, const ProgramCall& call,
                        std::byte* target) const noexcept;
   void fill_push_constants(const ProgramStep& step, const BoundSet& bound, std::byte* target) const noexcept;

@@ -61,7 +61,10 @@ Result<std::shared_ptr<const detail::DeviceState>> make_state(const DeviceDesc& 
   detail::ParameterMemory::DeviceHandles handles{desc.device, *functions, state->allocator};
   instance_functions->vkGetPhysicalDeviceMemoryProperties(desc.physical_device, &handles.memory);
   handles.alignment = std::max<VkDeviceSize>(state->capabilities.min_storage_offset_alignment, 64);
-  state->parameters = std::make_shared<detail::ParameterMemory>(handles);
+  state->parameters = std::make_shared<detail::ParameterMemory>(
+      handles, detail::ParameterMemory::CallersMemory{desc.parameter_buffer, desc.parameter_offset,
+                                                      desc.parameter_size,
+                                                      static_cast<std::byte*>(desc.parameter_data)});
   state->pipelines = std::make_shared<detail::SharedPipelines>();
   if (state->vk.vkCmdPushDescriptorSetKHR == nullptr) state->capabilities.push_descriptors = false;
   if (state->vk.vkGetPipelineExecutablePropertiesKHR == nullptr)

@@ -43,7 +43,22 @@ ParameterPiece::~ParameterPiece() {
   if (memory_) memory_->give_back(*this);
 }
 
+ParameterMemory::ParameterMemory(const DeviceHandles& handles, const CallersMemory& callers)
+    : device_(handles), has_callers_(callers.buffer != VK_NULL_HANDLE) {
+  if (!has_callers_) return;
+  const VkDeviceSize first = divide_up(callers.offset, device_.alignment) * device_.alignment;
+  const VkDeviceSize lost = first - callers.offset;
+  Block block;
+  block.buffer = callers.buffer;
+  block.first = first;
+  block.bytes = callers.bytes > lost ? (callers.bytes - lost) / device_.alignment * device_.alignment : 0;
+  block.data = block.bytes == 0 ? nullptr : callers.data + lost;
+  reserve_and_free(block);
+  blocks_.push_back(std::move(block));
+}
+
 ParameterMemory::~ParameterMemory() {
+  if (has_callers_) return;
   for (const Block& block : blocks_) destroy(block);
 }
 
@@ -79,12 +94,16 @@ VkResult ParameterMemory::create_block(Block& block) const {
   return result;
 }
 
+// Giving pieces back must not need memory.
+void ParameterMemory::reserve_and_free(Block& block) const {
+  block.free.reserve(static_cast<std::size_t>(block.bytes / device_.alignment / 2 + 2));
+  if (block.bytes != 0) block.free.push_back({block.first, block.bytes});
+}
+
 Result<void> ParameterMemory::add_block(VkDeviceSize bytes) {
   Block block;
   block.bytes = std::max(bytes, kBlockBytes);
-  // Giving pieces back must not need memory.
-  block.free.reserve(static_cast<std::size_t>(block.bytes / device_.alignment / 2 + 2));
-  block.free.push_back({0, block.bytes});
+  reserve_and_free(block);
   blocks_.push_back(std::move(block));
   const VkResult result = create_block(blocks_.back());
   if (result == VK_SUCCESS) return {};
@@ -101,20 +120,30 @@ bool ParameterMemory::take_from(Block& block, VkDeviceSize bytes, ParameterPiece
   piece.buffer_ = block.buffer;
   piece.offset_ = room->offset;
   piece.bytes_ = bytes;
-  piece.data_ = block.data + room->offset;
+  piece.data_ = block.data + (room->offset - block.first);
   room->offset += bytes;
   room->bytes -= bytes;
   if (room->bytes == 0) block.free.erase(room);
   return true;
 }
 
+VkDeviceSize ParameterMemory::piece_bytes(VkDeviceSize bytes) const noexcept {
+  return divide_up(std::max<VkDeviceSize>(bytes, 1), device_.alignment) * device_.alignment;
+}
+
 Result<ParameterPiece> ParameterMemory::take(VkDeviceSize bytes) {
   const std::lock_guard lock(mutex_);
-  const VkDeviceSize rounded =
-      divide_up(std::max<VkDeviceSize>(bytes, 1), device_.alignment) * device_.alignment;
+  const VkDeviceSize rounded = piece_bytes(bytes);
   ParameterPiece piece;
   for (Block& block : blocks_) {
     if (take_from(block, rounded, piece)) return piece;
+  }
+  if (has_callers_) {
+    return Error{ErrorCode::kOutOfMemory, VK_SUCCESS,
+                 message("parameters of bindings take ", rounded,
+                         " bytes (requirements() of the plan), and of the ", blocks_.front().bytes,
+                         " that the device was given by parameter_size no piece so large is "
+                         "free: give more, or destroy bindings")};
   }
   if (Result<void> status = add_block(rounded); !status) return status.error();
   (void)take_from(blocks_.back(), rounded, piece);

@@ -41,7 +41,8 @@ class ParameterPiece {
 };
 
 /// Buffers of some kilobytes that pieces are taken from, so that many bindings take few of the allocations
-/// that a device has. One for each device; safe to use from several threads.
+/// that a device has; or a part of one buffer of the caller's and no other. One for each device; safe to use
+/// from several threads.
 class ParameterMemory : public std::enable_shared_from_this<ParameterMemory> {
  public:
   /// What it takes from the device.
@@ -52,13 +53,22 @@ class ParameterMemory : public std::enable_shared_from_this<ParameterMemory> {
     VkPhysicalDeviceMemoryProperties memory{};
     VkDeviceSize alignment = 256;  ///< of each piece
   };
+  /// A part of a buffer of the caller's, in coherent memory that is mapped; a null buffer: there is none.
+  struct CallersMemory {
+    VkBuffer buffer = VK_NULL_HANDLE;
+    VkDeviceSize offset = 0, bytes = 0;
+    std::byte* data = nullptr;  ///< where byte `offset` is mapped
+  };
   explicit ParameterMemory(const DeviceHandles& handles) : device_(handles) {}
+  ParameterMemory(const DeviceHandles& handles, const CallersMemory& callers);
   ParameterMemory(const ParameterMemory&) = delete;
   ParameterMemory& operator=(const ParameterMemory&) = delete;
   ~ParameterMemory();
 
-  /// Errors: no memory.
+  /// Errors: no memory, or none left of the caller's.
   [[nodiscard]] Result<ParameterPiece> take(VkDeviceSize bytes);
+  /// What taking so many bytes takes.
+  [[nodiscard]] VkDeviceSize piece_bytes(VkDeviceSize bytes) const noexcept;
 
  private:
   friend class ParameterPiece;
@@ -68,11 +78,12 @@ class ParameterMemory : public std::enable_shared_from_this<ParameterMemory> {
   struct Block {
     VkBuffer buffer = VK_NULL_HANDLE;
     VkDeviceMemory memory = VK_NULL_HANDLE;
-    std::byte* data = nullptr;
-    VkDeviceSize bytes = 0;
+    std::byte* data = nullptr;  ///< of byte `first`
+    VkDeviceSize first = 0, bytes = 0;
     std::vector<Free> free;  ///< by offset, no two of them neighbours
   };
 
+  void reserve_and_free(Block& block) const;
   [[nodiscard]] Result<void> add_block(VkDeviceSize bytes);
   [[nodiscard]] VkResult create_block(Block& block) const;
   [[nodiscard]] bool take_from(Block& block, VkDeviceSize bytes, ParameterPiece& piece);
@@ -80,6 +91,7 @@ class ParameterMemory : public std::enable_shared_from_this<ParameterMemory> {
   void destroy(const Block& block) const noexcept;
 
   const DeviceHandles device_;
+  const bool has_callers_ = false;  ///< there is one block, the caller's
   std::mutex mutex_;
   std::list<Block> blocks_;
 };

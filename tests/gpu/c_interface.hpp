@@ -5,6 +5,7 @@
 #include <vkattn/vkattn.h>
 
 #include <cstring>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,7 +63,7 @@ class CInterfaceTest : public GpuTest {
   }
 
   /// The device of a runtime, with all that this has enabled on it; released by the caller.
-  vkattn_device* borrowed(const Runtime& from) {
+  vkattn_device* borrowed(const Runtime& from, const std::function<void(vkattn_device_desc&)>& change = {}) {
     const vkattn_physical_device physical = physical_device(from);
     VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
     vkattn_enable_memory memory{};
@@ -76,6 +77,7 @@ class CInterfaceTest : public GpuTest {
     desc.enabled_extensions = info.ppEnabledExtensionNames;
     desc.enabled_extension_count = info.enabledExtensionCount;
     desc.enabled_features = info.pNext;
+    if (change) change(desc);
     vkattn_device* device = nullptr;
     EXPECT_EQ(vkattn_device_create(&desc, &device, &error_), VKATTN_SUCCESS) << error_.message;
     return device;

@@ -222,6 +222,32 @@ TEST_F(CInterfaceTest, PlansKeepTheirDevice) {
   EXPECT_EQ(none, nullptr);
 }
 
+TEST_F(CInterfaceTest, ParametersTakeMemoryOfTheCallers) {
+  const Problem problem = parsed("h2 33x40 d32 softcap=5");
+  const vkattn_attention_desc desc = desc_of(problem.desc);
+  const std::uint32_t bytes = requirements_of(plan_of(vkattn_plan_create_attention, desc)).parameter_bytes;
+  ASSERT_GT(bytes, 0U);
+  const detail::ParameterPiece memory = runtime().device().state().parameters->take(bytes).value();
+  vkattn_device* const device = borrowed(runtime(), [&](vkattn_device_desc& its) {
+    its.parameter_buffer = memory.buffer();
+    its.parameter_offset = memory.offset();
+    its.parameter_size = bytes;
+    its.parameter_data = memory.data();
+  });
+  vkattn_plan* made = nullptr;
+  ASSERT_TRUE(done(vkattn_plan_create_attention(device, &desc, nullptr, &made, &error_)));
+  const OwnedPlan plan(made);
+  EXPECT_EQ(vkattn_device_release(device), VKATTN_SUCCESS);
+  const harness::ProblemRun run = ready_run(problem);
+  const Execution execution = execution_of(plan, bindings_of(run.tensors()));
+  const OwnedBindings bindings = bindings_of_plan(plan, execution.its);
+  vkattn_bindings* more = nullptr;
+  EXPECT_TRUE(refused(vkattn_bindings_create(plan, &execution.its, VK_NULL_HANDLE, &more, &error_),
+                      "parameter_size", VKATTN_ERROR_OUT_OF_MEMORY));
+  ASSERT_TRUE(done(record(plan, bindings)));
+  expect_right(run);
+}
+
 TEST_F(CInterfaceTest, WrongUsesAreSentences) {
   const Problem problem = parsed("h2 33x40 d32");
   const vkattn_attention_desc desc = desc_of(problem.desc);

@@ -1,5 +1,5 @@
 // Recording each kind of plan, by its class and by the function of C: nothing is allocated, and of a command
-// buffer nothing changes but what requirements() lists.
+// buffer nothing changes but what requirements() lists; and what bindings of each take.
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -194,6 +194,28 @@ TEST_F(CInterfaceRecordTest, ChangesWhatRequirementsListAndNothingElse) {
       });
     }
   }
+}
+
+// Bindings of all kinds at once take what requirements() say, and no byte more.
+TEST_F(CInterfaceRecordTest, ParameterBytesAreWhatBindingsTake) {
+  VkDeviceSize bytes = 0;
+  for (const OwnedPlan& plan : every_kind(false)) bytes += requirements_of(plan).parameter_bytes;
+  const detail::ParameterPiece memory = runtime().device().state().parameters->take(bytes).value();
+  EXPECT_EQ(vkattn_device_release(device_), VKATTN_SUCCESS);
+  device_ = borrowed(runtime(), [&](vkattn_device_desc& desc) {
+    desc.parameter_buffer = memory.buffer();
+    desc.parameter_offset = memory.offset();
+    desc.parameter_size = bytes;
+    desc.parameter_data = memory.data();
+  });
+  ASSERT_NE(device_, nullptr);
+  const std::vector<OwnedPlan> plans = every_kind(false);
+  std::vector<OwnedBindings> bindings;
+  for (const OwnedPlan& plan : plans) bindings.push_back(bindings_of_plan(plan, bound_in_arena(plan).its));
+  const Execution once_more = bound_in_arena(plans.front());
+  vkattn_bindings* none = nullptr;
+  EXPECT_TRUE(refused(vkattn_bindings_create(plans.front(), &once_more.its, VK_NULL_HANDLE, &none, &error_),
+                      "parameter_size", VKATTN_ERROR_OUT_OF_MEMORY));
 }
 
 }  // namespace

@@ -139,6 +139,45 @@ TEST_F(EmbeddingTest, WhatTheAllocatorGaveComesBack) {
   EXPECT_FALSE(memory.freed_unknown());
 }
 
+TEST_F(EmbeddingTest, ParametersTakeMemoryOfTheCallers) {
+  // A piece of what the runtime's device has is such memory.
+  constexpr VkDeviceSize kBytes = 4096;
+  const detail::ParameterPiece memory = runtime().device().state().parameters->take(kBytes).value();
+  DeviceDesc desc = runtimes_device();
+  desc.parameter_buffer = memory.buffer();
+  desc.parameter_offset = memory.offset();
+  desc.parameter_size = kBytes;
+  desc.parameter_data = memory.data();
+  std::memset(memory.data(), 0xa5, kBytes);
+  const auto device = Device::borrow(desc);
+  ASSERT_TRUE(device.ok()) << device.error().message;
+  const Problem problem = parsed("h2 3x200 d16 softcap=3");
+  const auto made = AttentionPlan::create(*device, problem.desc);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const VkDeviceSize each = made->requirements().parameter_bytes;
+  ASSERT_GT(each, 0U);
+  const auto is_used = [&](VkDeviceSize piece) {
+    return std::any_of(memory.data() + piece * each, memory.data() + (piece + 1) * each,
+                       [](std::byte byte) { return byte != std::byte{0xa5}; });
+  };
+  const Bound first = bound(*made, problem);
+  EXPECT_TRUE(is_used(0));
+  EXPECT_FALSE(is_used(1));
+  std::vector<Bindings> others;
+  for (VkDeviceSize i = 1; i < kBytes / each; ++i) {
+    others.push_back(made->make_bindings(first.run.tensors(), first.workspace.range()).value());
+  }
+  EXPECT_TRUE(is_used(kBytes / each - 1));
+  const auto refused = made->make_bindings(first.run.tensors(), first.workspace.range());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_TRUE(names(refused.error(), ErrorCode::kOutOfMemory,
+                    {std::to_string(each) + " bytes", std::to_string(kBytes), "parameter_size"}));
+  others.clear();
+  EXPECT_TRUE(made->make_bindings(first.run.tensors(), first.workspace.range()).ok());
+  ASSERT_TRUE(runtime().execute(*made, first.bindings).ok());
+  expect_right(first.run);
+}
+
 using Lines = std::vector<std::pair<LogLevel, std::string>>;
 
 Log log_to(Lines& lines, LogLevel least) {

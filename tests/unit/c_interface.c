@@ -28,6 +28,7 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_SIZE(vkattn_enable_memory);
   VKATTN_SIZE_AND_PLACE(vkattn_device_desc, allocator);
   VKATTN_PLACE(vkattn_device_desc, log_least);
+  VKATTN_PLACE(vkattn_device_desc, parameter_data);
   VKATTN_SIZE(vkattn_strides);
   VKATTN_SIZE(vkattn_tensor_desc);
   VKATTN_SIZE(vkattn_cache_layout);
@@ -50,6 +51,7 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_SIZE_AND_PLACE(vkattn_dispatch, workgroups);
   VKATTN_SIZE_AND_PLACE(vkattn_pipeline, workgroup_size);
   VKATTN_SIZE_AND_PLACE(vkattn_requirements, push_constant_bytes);
+  VKATTN_PLACE(vkattn_requirements, parameter_bytes);
   VKATTN_SIZE(vkattn_binding);
   VKATTN_SIZE_AND_PLACE(vkattn_execution, dropout_offset);
   VKATTN_PLACE(vkattn_execution, score_buffers);

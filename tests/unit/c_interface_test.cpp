@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -425,6 +426,25 @@ TEST(CInterface, WhatADeviceLacksIsNamed) {
     EXPECT_EQ(refusal(vkattn_query_wanted(&c_physical, nullptr, &count, &error), error),
               expected("vkattn_physical_device"));
   }
+  // Memory for parameters, without the place that the host writes to.
+  const std::string sentence =
+      "parameter_data is null: give the address at which byte parameter_offset of parameter_buffer is mapped";
+  DeviceDesc desc;
+  fill(desc, "");
+  desc.parameter_buffer = std::bit_cast<VkBuffer>(std::uint64_t{1});
+  EXPECT_EQ(Device::borrow(desc).error().message, "DeviceDesc::" + sentence);
+  auto c_desc = initial(vkattn_device_desc_init);
+  fill(c_desc, "");
+  c_desc.parameter_buffer = desc.parameter_buffer;
+  auto error = initial(vkattn_error_init);
+  vkattn_device* device = nullptr;
+  EXPECT_EQ(refusal(vkattn_device_create(&c_desc, &device, &error), error),
+            "vkattn_device_desc::" + sentence);
+  desc.parameter_data = c_desc.parameter_data = &device;
+  desc.parameter_size = c_desc.parameter_size = VK_WHOLE_SIZE;
+  EXPECT_TRUE(
+      has(Device::borrow(desc).error().message, "DeviceDesc::parameter_size is 18446744073709551615"));
+  EXPECT_TRUE(has(refusal(vkattn_device_create(&c_desc, &device, &error), error), "not VK_WHOLE_SIZE"));
 }
 
 // As the kernel of a plan that has none: copying from nowhere is undefined behaviour, which the sanitizers

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -127,6 +128,38 @@ TEST(ParameterMemory, NoMemoryIsAnErrorAndLeavesNothing) {
   EXPECT_EQ(FakeDevice::buffers, 0);
   FakeDevice::out_of_memory = false;
   EXPECT_TRUE(memory->take(256).ok());
+}
+
+// From an offset that no piece may begin at; nothing else is taken, and the caller's buffer stays.
+TEST(ParameterMemory, OfTheCallersIsAllThatIsTaken) {
+  const ParameterMemory::DeviceHandles device = FakeDevice::handles();
+  std::array<std::byte, 1000> mapped{};
+  const auto buffer = FakeDevice::handle<VkBuffer>();
+  const ParameterMemory::CallersMemory callers{buffer, 100, mapped.size(), mapped.data()};
+  auto memory = std::make_shared<ParameterMemory>(device, callers);
+  {
+    std::vector<ParameterPiece> pieces;
+    for (int i = 0; i < 3; ++i) pieces.push_back(tests::value_of(memory->take(200)));
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      EXPECT_EQ(pieces[i].buffer(), buffer);
+      EXPECT_EQ(pieces[i].offset(), 256 * (i + 1));
+      EXPECT_EQ(pieces[i].data(), mapped.data() + (pieces[i].offset() - 100));
+    }
+    const auto refused = memory->take(1);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::kOutOfMemory);
+    EXPECT_EQ(refused.error().message.find("parameters of bindings take 256 bytes"), 0U);
+    EXPECT_NE(refused.error().message.find("of the 768 that"), std::string::npos);
+    pieces[1] = ParameterPiece();
+    EXPECT_EQ(tests::value_of(memory->take(256)).offset(), 512U);
+  }
+  EXPECT_EQ(tests::value_of(memory->take(768)).offset(), 256U) << "whole again";
+  memory.reset();
+  EXPECT_EQ(FakeDevice::buffers, 0);
+  EXPECT_EQ(FakeDevice::allocations, 0);
+  const auto too_small = std::make_shared<ParameterMemory>(
+      device, ParameterMemory::CallersMemory{buffer, 1, 255, mapped.data()});
+  EXPECT_FALSE(too_small->take(1).ok());
 }
 
 // For the thread sanitizer: drivers' own locks would order what the threads do.

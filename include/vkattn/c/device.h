@@ -92,6 +92,14 @@ typedef struct vkattn_device_desc {
   /** what is below is not put into words: at first VKATTN_LOG_LEVEL_INFO */
   vkattn_log_level log_least;
   uint32_t reserved; /**< 0 */
+  /** memory of the caller's for what bindings of problems with features need of it (vkattn_requirements.parameter_bytes for
+      each): a buffer with VK_BUFFER_USAGE_STORAGE_BUFFER_BIT in memory that is host-visible, coherent, and mapped as long
+      as the device and all that is made with it live. Where none is left, bindings fail. Null: the library takes memory
+      by itself */
+  VkBuffer parameter_buffer;
+  VkDeviceSize parameter_offset;                         /**< of the first byte that the library may use */
+  VkDeviceSize parameter_size;                           /**< bytes from there on */
+  void* parameter_data;                                  /**< where byte parameter_offset is mapped */
 } vkattn_device_desc;
 /** Sets struct_size, and every other member to its default. */
 VKATTN_API void vkattn_device_desc_init_sized(vkattn_device_desc* desc, size_t bytes);

@@ -146,7 +146,7 @@ typedef struct vkattn_requirements {
   VkAccessFlags last_access;          /**< likewise */
   uint32_t descriptor_set,            /**< bound by recording, with the compute pipeline */
       push_constant_bytes;            /**< of the compute stage, from 0 on: changed by recording */
-  uint32_t reserved; /**< 0 */
+  uint32_t parameter_bytes;           /**< of host-visible memory that bindings take: vkattn_device_desc.parameter_buffer */
 } vkattn_requirements;
 /** Sets struct_size, and every other member to its default. */
 VKATTN_API void vkattn_requirements_init_sized(vkattn_requirements* requirements, size_t bytes);
