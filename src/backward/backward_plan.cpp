@@ -7,6 +7,8 @@
 #include "backward/backward_program.hpp"
 #include "common/message.hpp"
 #include "kernels/next_kernel.hpp"
+#include "kernels/select.hpp"
+#include "vulkan/missed_form.hpp"
 
 namespace vkattn {
 
@@ -15,6 +17,7 @@ namespace detail {
 struct BackwardState {
   std::shared_ptr<const DeviceState> device;
   BackwardDesc desc;
+  BackwardOptions options;  ///< as they were given
   BackwardSelection selection;
   BackwardLayout layout;
   std::shared_ptr<const Program> program;
@@ -39,7 +42,7 @@ Result<std::shared_ptr<const BackwardState>> plan_kernel(const Device& device, c
                                   options.capture_statistics, options.deferred_compilation});
   if (!program) return program.error();
   return std::make_shared<const BackwardState>(
-      BackwardState{device.share(), desc, *std::move(selection), *layout, *std::move(program)});
+      BackwardState{device.share(), desc, options, *std::move(selection), *layout, *std::move(program)});
 }
 
 Result<std::shared_ptr<const BackwardState>> make_plan(const Device& device, const BackwardDesc& given,
@@ -61,6 +64,15 @@ std::string gradient_names(const BackwardDesc& desc) {
     names += message(names.empty() ? "" : ", ", row.name, " ", name(row.storage(desc).type));
   }
   return names;
+}
+
+std::string missed_form_of(const BackwardState& plan) {
+  if (!plan.options.kernel.empty()) return {};
+  return missed_form(*plan.device, [&](const Capabilities& capabilities) -> std::string {
+    const auto selection = select_backward_kernel(plan.desc, capabilities, {}, plan.options.refusals);
+    if (!selection) return {};
+    return message(selection->kernel.name, " (", selection->kernel.rows.shader, ")");
+  });
 }
 
 }  // namespace
@@ -128,13 +140,8 @@ std::string BackwardPlan::describe() const {
                       desc.causal ? ", causal" : "", "\ngradients: ", detail::gradient_names(state_->desc),
                       "\ndevice: ", state_->device->capabilities.device_name, "\nkernel: ", kernel_name(),
                       " (", state_->selection.kernel.summary, ")\n");
-  for (const KernelSupport& support : state_->selection.considered) {
-    if (!support.reason.empty()) {
-      text += detail::message("refused: ", support.kernel, ": ", support.reason, "\n");
-    } else if (support.kernel != kernel_name()) {
-      text += detail::message("not needed: ", support.kernel, "\n");
-    }
-  }
+  text += detail::describe_others(state_->selection.considered, kernel_name());
+  if (const std::string hint = detail::missed_form_of(*state_); !hint.empty()) text += hint + "\n";
   return text + detail::message("dispatches: ", state_->program->desc().steps.size(), " over ", layout.chunks,
                                 layout.chunks == 1 ? " chunk of " : " chunks of ", layout.chunk_keys,
                                 " keys; workspace: ", layout.workspace_bytes, " bytes\n");

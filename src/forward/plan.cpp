@@ -7,7 +7,6 @@
 #include "common/message.hpp"
 #include "forward/attention_program.hpp"
 #include "forward/forward_program.hpp"
-#include "forward/hints.hpp"
 #include "forward/plan_state.hpp"
 #include "kernels/next_kernel.hpp"
 #include "kernels/tile_table.hpp"
@@ -197,7 +196,7 @@ Result<AttentionPlan> AttentionPlan::create(const Device& device, const Attentio
     if (detail::is_logged(log, LogLevel::kDetail)) {
       detail::write_log(log, LogLevel::kDetail, plan.describe());
     } else if (detail::is_logged(log, LogLevel::kWarning)) {
-      const std::string hint = detail::missed_form(*plan.state_);
+      const std::string hint = detail::missed_form_of(*plan.state_);
       if (!hint.empty()) detail::write_log(log, LogLevel::kWarning, hint);
     }
     return plan;

@@ -5,11 +5,27 @@
 
 #include "attention/tensor_table.hpp"
 #include "common/message.hpp"
-#include "forward/hints.hpp"
 #include "forward/params.hpp"
 #include "forward/plan_state.hpp"
+#include "vulkan/missed_form.hpp"
 
 namespace vkattn {
+
+namespace detail {
+
+std::string missed_form_of(const PlanState& plan) {
+  const PlanOptions& options = plan.options;
+  if (!options.kernel.empty() || plan.desc.is_empty()) return {};
+  return missed_form(*plan.device, [&](const Capabilities& capabilities) -> std::string {
+    auto selection =
+        select_kernel(plan.desc, capabilities,
+                      {{}, nullptr, options.refusals, options.strict_nonfinite, options.arithmetic_type});
+    if (!selection) return {};
+    return message(selection->kernel.name, " (", selection->config.shader, ")");
+  });
+}
+
+}  // namespace detail
 
 const AttentionDesc& AttentionPlan::desc() const {
   return state_->desc;
@@ -91,20 +107,14 @@ std::string AttentionPlan::describe() const {
                                      ", value_dim ", desc.value_dim, desc.causal ? ", causal" : "", "\n");
   text += detail::message("device: ", plan.device->capabilities.device_name, "\n");
   text += detail::message("kernel: ", kernel_name(), " (", plan.selection.config.summary, ")\n");
-  for (const KernelSupport& support : plan.selection.considered) {
-    if (!support.reason.empty())
-      text += detail::message("refused: ", support.kernel, ": ", support.reason, "\n");
-    if (support.reason.empty() && support.kernel != kernel_name()) {
-      text += detail::message("not needed: ", support.kernel, "\n");
-    }
-  }
+  text += detail::describe_others(plan.selection.considered, kernel_name());
   if (desc.score_function) {
     text += detail::message("score function: ", desc.score_function->name(),
                             desc.score_function->hides_keys() ? ", hides keys" : "", "\n");
   }
   for (const std::string& note : plan.notes) text += note + "\n";
   for (const std::string& note : plan.options.notes) text += note + "\n";
-  if (const std::string hint = detail::missed_form(plan); !hint.empty()) text += hint + "\n";
+  if (const std::string hint = detail::missed_form_of(plan); !hint.empty()) text += hint + "\n";
   text += detail::message("dispatches: ", plan.program->desc().steps.size(), " over ", layout.windows.size(),
                           layout.windows.size() == 1 ? " window" : " windows",
                           " of the tensors; workspace: ", layout.workspace_bytes, " bytes\n");

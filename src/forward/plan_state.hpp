@@ -24,4 +24,7 @@ struct PlanState {
   std::uint32_t kernel_pass = 0;
 };
 
+/// Of a plan whose kernel the caller has not named: missed_form().
+[[nodiscard]] std::string missed_form_of(const PlanState& plan);
+
 }  // namespace vkattn::detail

@@ -139,6 +139,18 @@ Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& c
   return *std::move(chosen);
 }
 
+std::string describe_others(std::span<const KernelSupport> considered, std::string_view chosen) {
+  std::string text;
+  for (const KernelSupport& support : considered) {
+    if (!support.reason.empty()) {
+      text += message("refused: ", support.kernel, ": ", support.reason, "\n");
+    } else if (support.kernel != chosen) {
+      text += message("not needed: ", support.kernel, "\n");
+    }
+  }
+  return text;
+}
+
 }  // namespace detail
 
 std::vector<KernelSupport> kernel_support(const AttentionDesc& given, const Capabilities& capabilities,

@@ -34,4 +34,7 @@ struct SelectionRequest {
 [[nodiscard]] Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& capabilities,
                                               const SelectionRequest& request);
 
+/// Lines for describe(): of each kernel but the chosen one why it was refused, or that it is not needed.
+[[nodiscard]] std::string describe_others(std::span<const KernelSupport> considered, std::string_view chosen);
+
 }  // namespace vkattn::detail

@@ -7,8 +7,10 @@
 #include "attention/tensor_rules.hpp"
 #include "common/message.hpp"
 #include "kernels/next_kernel.hpp"
+#include "kernels/select.hpp"
 #include "matmul/matmul_program.hpp"
 #include "matmul/matmul_tensors.hpp"
+#include "vulkan/missed_form.hpp"
 
 namespace vkattn {
 
@@ -17,6 +19,7 @@ namespace detail {
 struct MatmulState {
   std::shared_ptr<const DeviceState> device;
   MatmulDesc desc;
+  MatmulOptions options;  ///< as they were given
   MatmulSelection selection;
   InnerSplit split;
   std::shared_ptr<const Program> program;
@@ -75,7 +78,7 @@ Result<std::shared_ptr<const MatmulState>> plan_kernel(const Device& device, con
                                   options.capture_statistics, options.deferred_compilation});
   if (!program) return program.error();
   return std::make_shared<const MatmulState>(
-      MatmulState{device.share(), desc, *std::move(selection), *split, *std::move(program)});
+      MatmulState{device.share(), desc, options, *std::move(selection), *split, *std::move(program)});
 }
 
 Result<std::shared_ptr<const MatmulState>> make_plan(const Device& device, const MatmulDesc& given,
@@ -89,6 +92,15 @@ Result<std::shared_ptr<const MatmulState>> make_plan(const Device& device, const
         return plan_kernel(device, desc, attempt, kernel);
       },
       is_not_compiled);
+}
+
+std::string missed_form_of(const MatmulState& plan) {
+  if (!plan.options.kernel.empty()) return {};
+  return missed_form(*plan.device, [&](const Capabilities& capabilities) -> std::string {
+    const auto selection = select_matmul_kernel(plan.desc, capabilities, plan.options);
+    if (!selection) return {};
+    return message(selection->config.name, " (", selection->config.shader, ")");
+  });
 }
 
 }  // namespace
@@ -166,13 +178,8 @@ std::string MatmulPlan::describe() const {
       name(desc.output.type), desc.has_bias ? ", bias" : "", desc.accumulates ? ", accumulates" : "",
       "\ndevice: ", state_->device->capabilities.device_name, "\nkernel: ", config.name, " (", config.summary,
       config.view.bias_by_row ? ", rows and columns exchanged" : "", ")\n");
-  for (const KernelSupport& support : state_->selection.considered) {
-    if (!support.reason.empty()) {
-      text += detail::message("refused: ", support.kernel, ": ", support.reason, "\n");
-    } else if (support.kernel != config.name) {
-      text += detail::message("not needed: ", support.kernel, "\n");
-    }
-  }
+  text += detail::describe_others(state_->selection.considered, config.name);
+  if (const std::string hint = detail::missed_form_of(*state_); !hint.empty()) text += hint + "\n";
   text += detail::message("dispatches: ", program.steps.size(), "; workspace: ", program.workspace_bytes,
                           " bytes\n");
   if (state_->split.parts > 1) {

@@ -1,6 +1,8 @@
 // What is enabled on a device: all that is wanted, in whatever chain the caller has, and what is told of the
 // rest.
+#include <vkattn/backward.hpp>
 #include <vkattn/device_features.hpp>
+#include <vkattn/matmul.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -8,6 +10,7 @@
 #include <string>
 
 #include "gpu/support.hpp"
+#include "harness/backward_run.hpp"
 #include "runtime/runtime_state.hpp"
 #include "vulkan/device_state.hpp"
 
@@ -165,27 +168,39 @@ TEST_F(DeviceFeaturesTest, WhatIsDisabledStaysOff) {
   });
 }
 
+/// A plan on a device with nothing enabled names what would give it the shader that it has on the whole one.
+template <class Plan, class Options, class Desc>
+void expect_hint(const Device& whole, const Device& bare, const Desc& desc) {
+  const auto all = Plan::create(whole, desc);
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  EXPECT_EQ(all->describe().find("not enabled: "), std::string::npos) << all->describe();
+  const auto plan = Plan::create(bare, desc);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const std::string text = plan->describe();
+  const std::size_t line = text.find("not enabled: ");
+  ASSERT_NE(line, std::string::npos) << text;
+  EXPECT_NE(text.find("storageBuffer16BitAccess", line), std::string::npos) << text;
+  EXPECT_NE(text.find(all->pipelines().front().shader, line), std::string::npos) << text;
+  EXPECT_EQ(text.find("pipelineExecutableInfo", line), std::string::npos) << "which changes nothing";
+  Options asked;
+  asked.kernel = "lane";
+  const auto lane = Plan::create(bare, desc, asked);
+  ASSERT_TRUE(lane.ok()) << lane.error().message;
+  EXPECT_EQ(lane->describe().find("not enabled: "), std::string::npos) << "the caller has chosen";
+}
+
 TEST_F(DeviceFeaturesTest, APlanTellsWhatWouldGiveItAnotherForm) {
   if (!capabilities().storage_buffer_16bit) GTEST_SKIP() << "the device has no 16-bit storage";
   const AttentionDesc desc = parsed("h2 64x64 d64 f16").desc;
-  const auto all = AttentionPlan::create(runtime().device(), desc);
-  ASSERT_TRUE(all.ok());
-  EXPECT_EQ(all->describe().find("not enabled: "), std::string::npos) << all->describe();
+  MatmulDesc product;
+  product.rows = product.columns = product.inner = 64;
+  product.a.type = product.b.type = product.output.type = DataType::kFloat16;
   const VkDeviceCreateInfo nothing{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
-  with_device(nothing, [&](const Device& device) {
-    const auto plan = AttentionPlan::create(device, desc);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    const std::string text = plan->describe();
-    const std::size_t line = text.find("not enabled: ");
-    ASSERT_NE(line, std::string::npos) << text;
-    EXPECT_NE(text.find("storageBuffer16BitAccess", line), std::string::npos) << text;
-    EXPECT_NE(text.find(all->pipelines().front().shader, line), std::string::npos) << text;
-    EXPECT_EQ(text.find("pipelineExecutableInfo", line), std::string::npos) << "which changes nothing";
-    PlanOptions asked;
-    asked.kernel = "lane";
-    const auto lane = AttentionPlan::create(device, desc, asked);
-    ASSERT_TRUE(lane.ok());
-    EXPECT_EQ(lane->describe().find("not enabled: "), std::string::npos) << "the caller has chosen";
+  with_device(nothing, [&](const Device& bare) {
+    const Device& whole = runtime().device();
+    expect_hint<AttentionPlan, PlanOptions>(whole, bare, desc);
+    expect_hint<BackwardPlan, BackwardOptions>(whole, bare, harness::with_all_gradients(desc));
+    expect_hint<MatmulPlan, MatmulOptions>(whole, bare, product);
   });
 }
 

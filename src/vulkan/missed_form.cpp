@@ -1,7 +1,6 @@
-// Hints: see hints.hpp.
-#include "forward/hints.hpp"
+// See missed_form.hpp.
+#include "vulkan/missed_form.hpp"
 
-#include <algorithm>
 #include <vector>
 
 #include "common/message.hpp"
@@ -31,32 +30,21 @@ Capabilities with(const DeviceState& device, const FeatureRows& rows) {
   return capabilities;
 }
 
-// Kernel and shader, as describe() has them; empty where none accepts.
-std::string form(const PlanState& plan, const Capabilities& capabilities) {
-  auto selection = select_kernel(
-      plan.desc, capabilities,
-      {{}, nullptr, plan.options.refusals, plan.options.strict_nonfinite, plan.options.arithmetic_type});
-  if (!selection) return {};
-  return message(selection->kernel.name, " (", selection->config.shader, ")");
-}
-
 }  // namespace
 
-std::string missed_form(const PlanState& plan) {
-  if (!plan.options.kernel.empty() || plan.desc.is_empty()) return {};
-  const DeviceState& device = *plan.device;
+std::string missed_form(const DeviceState& device, const FormOn& form) {
   FeatureRows missing;
   for (const DeviceFeatureRow& row : device_feature_table()) {
     if (device.supported.*row.member && !(device.capabilities.*row.member)) missing.push_back(&row);
   }
   if (missing.empty()) return {};
-  const std::string better = form(plan, with(device, missing));
-  if (better.empty() || better == form(plan, device.capabilities)) return {};
+  const std::string better = form(with(device, missing));
+  if (better.empty() || better == form(device.capabilities)) return {};
   // What is not needed for it is left out, one after the other.
   for (std::size_t i = missing.size(); i-- > 0;) {
     FeatureRows fewer = missing;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    if (form(plan, with(device, fewer)) == better) missing = std::move(fewer);
+    if (form(with(device, fewer)) == better) missing = std::move(fewer);
   }
   std::string names;
   std::string extensions;
