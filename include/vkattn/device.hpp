@@ -60,8 +60,10 @@ struct DeviceDesc {
   /// Memory of the caller's for what bindings of problems with features need of it
   /// (PlanRequirements::parameter_bytes for each), in place of blocks that the library takes by itself: a
   /// part of a buffer with VK_BUFFER_USAGE_STORAGE_BUFFER_BIT in memory that is host-visible, coherent, and
-  /// mapped as long as the device and all that is made with it live. Where none is left, bindings fail
-  /// (kOutOfMemory).
+  /// mapped as long as the device and all that is made with it live. One Device at a time uses it. Pieces
+  /// begin at multiples of 64 and of minStorageBufferOffsetAlignment in the buffer: what lies before the
+  /// first of these is lost. Where no piece is left, bindings fail (kOutOfMemory), also those of a SelfTest,
+  /// which take as much as the plan's.
   /// @{
   VkBuffer parameter_buffer = {};     ///< null: the library takes memory
   VkDeviceSize parameter_offset = 0;  ///< of the first byte that the library may use

@@ -159,9 +159,10 @@ class AttentionPlan {
   [[nodiscard]] Result<std::vector<PipelineStatistics>> statistics(bool listings = false) const;
 
   /// Checks the tensors against the descriptor, writes descriptor sets, and what features need into a few
-  /// bytes of host-visible memory that belong to the bindings. For queues of one family. The sets come from
-  /// pools that the plan's bindings share or from `pool`, which has room for requirements(); no other thread
-  /// uses it meanwhile, it outlives their last use, and they go with it.
+  /// bytes of host-visible memory that belong to the bindings (DeviceDesc::parameter_buffer or the
+  /// library's). For queues of one family. The sets come from pools that the plan's bindings share or from
+  /// `pool`, which has room for requirements(); no other thread uses it meanwhile, it outlives their last
+  /// use, and they go with it.
   [[nodiscard]] Result<Bindings> make_bindings(const AttentionTensors& tensors,
                                                const BufferRange& workspace = {},
                                                VkDescriptorPool pool = {}) const;

@@ -191,8 +191,8 @@ template <class Struct>
   constexpr std::uint32_t kLeast = offsetof(Struct, next) + sizeof(void*);
   std::uint32_t size = 0;
   std::memcpy(&size, given, sizeof(size));
-  // No version of it has a size between multiples of its alignment, at which half of a pointer might be read.
-  if (size < kLeast || size > sizeof(Struct) || size % alignof(Struct) != 0) {
+  // No version of it has a size between multiples of a pointer's alignment, where half of one might be read.
+  if (size < kLeast || size > sizeof(Struct) || size % alignof(void*) != 0) {
     return invalid(
         detail::message(name, "::struct_size is ", size, " and this library knows up to ", sizeof(Struct),
                         size > sizeof(Struct) ? ": it is older than the header that the program was made with"

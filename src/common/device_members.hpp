@@ -30,11 +30,12 @@ template <class Desc>
     return invalid(structure, "::api_version is 0: give VkApplicationInfo::apiVersion of the instance");
   }
   if constexpr (requires { desc.parameter_buffer; }) {
+    if (desc.parameter_buffer == VK_NULL_HANDLE) return {};
     if (desc.parameter_size >= VK_WHOLE_SIZE - desc.parameter_offset) {
-      return invalid(structure, "::parameter_size is ", desc.parameter_size,
-                     ", which no buffer has: give the bytes from parameter_offset on, not VK_WHOLE_SIZE");
+      return invalid(structure, "::parameter_size is ", desc.parameter_size, " from parameter_offset ",
+                     desc.parameter_offset, " on, which no buffer has: give bytes, not VK_WHOLE_SIZE");
     }
-    if (desc.parameter_buffer != VK_NULL_HANDLE && desc.parameter_data == nullptr) {
+    if (desc.parameter_data == nullptr) {
       return is_null("parameter_data",
                      "the address at which byte parameter_offset of parameter_buffer is mapped");
     }

@@ -1,5 +1,6 @@
 // The plans of a layer.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "common/message.hpp"
@@ -89,7 +90,10 @@ Result<ParameterPiece> make_head_shares(const ModuleState& state) {
   const auto heads = static_cast<std::size_t>(state.desc.attention.query_heads);
   auto piece = state.program.device().state().parameters->take(head_share_bytes(state));
   if (!piece) return piece.error();
-  std::fill_n(reinterpret_cast<float*>(piece->data()), heads, 1.0F / static_cast<float>(heads));
+  // The memory may be the caller's, mapped at any address.
+  const float share = 1.0F / static_cast<float>(heads);
+  for (std::size_t i = 0; i < heads; ++i)
+    std::memcpy(piece->data() + i * sizeof(share), &share, sizeof(share));
   return piece;
 }
 

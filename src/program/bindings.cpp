@@ -183,14 +183,15 @@ Result<std::unique_ptr<BindingsState>> Program::bind(const ProgramCall& call, Vk
   auto bindings = std::make_unique<BindingsState>();
   bindings->program = shared_from_this();
   if (desc_.steps.empty()) return bindings;
-  auto sets = pools_->take(static_cast<std::uint32_t>(desc_.sets.size()), pool);
-  if (!sets) return sets.error();
-  bindings->sets = *std::move(sets);
+  // Before the sets, as those of a caller's pool cannot be given back.
   if (const std::uint64_t bytes = parameter_bytes(); bytes != 0) {
     auto piece = device_->parameters->take(bytes);
     if (!piece) return piece.error();
     bindings->parameters = *std::move(piece);
   }
+  auto sets = pools_->take(static_cast<std::uint32_t>(desc_.sets.size()), pool);
+  if (!sets) return sets.error();
+  bindings->sets = *std::move(sets);
   write(*bindings, call);
   return bindings;
 }

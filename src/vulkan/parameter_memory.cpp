@@ -53,7 +53,7 @@ ParameterMemory::ParameterMemory(const DeviceHandles& handles, const CallersMemo
   block.first = first;
   block.bytes = callers.bytes > lost ? (callers.bytes - lost) / device_.alignment * device_.alignment : 0;
   block.data = block.bytes == 0 ? nullptr : callers.data + lost;
-  reserve_and_free(block);
+  if (block.bytes != 0) block.free.push_back({block.first, block.bytes});
   blocks_.push_back(std::move(block));
 }
 
@@ -94,16 +94,10 @@ VkResult ParameterMemory::create_block(Block& block) const {
   return result;
 }
 
-// Giving pieces back must not need memory.
-void ParameterMemory::reserve_and_free(Block& block) const {
-  block.free.reserve(static_cast<std::size_t>(block.bytes / device_.alignment / 2 + 2));
-  if (block.bytes != 0) block.free.push_back({block.first, block.bytes});
-}
-
 Result<void> ParameterMemory::add_block(VkDeviceSize bytes) {
   Block block;
   block.bytes = std::max(bytes, kBlockBytes);
-  reserve_and_free(block);
+  block.free.push_back({0, block.bytes});
   blocks_.push_back(std::move(block));
   const VkResult result = create_block(blocks_.back());
   if (result == VK_SUCCESS) return {};
@@ -113,9 +107,13 @@ Result<void> ParameterMemory::add_block(VkDeviceSize bytes) {
 }
 
 bool ParameterMemory::take_from(Block& block, VkDeviceSize bytes, ParameterPiece& piece) {
+  // Between n pieces are up to n + 1 gaps, and one more while a piece is given back, which must not need
+  // memory.
+  if (block.free.capacity() < block.pieces + 3) block.free.reserve(2 * (block.pieces + 3));
   const auto room = std::find_if(block.free.begin(), block.free.end(),
                                  [&](const Free& free) { return free.bytes >= bytes; });
   if (room == block.free.end()) return false;
+  ++block.pieces;
   piece.memory_ = shared_from_this();
   piece.buffer_ = block.buffer;
   piece.offset_ = room->offset;
@@ -142,7 +140,7 @@ Result<ParameterPiece> ParameterMemory::take(VkDeviceSize bytes) {
     return Error{ErrorCode::kOutOfMemory, VK_SUCCESS,
                  message("parameters of bindings take ", rounded,
                          " bytes (requirements() of the plan), and of the ", blocks_.front().bytes,
-                         " that the device was given by parameter_size no piece so large is "
+                         " that can be used of the device's parameter_size no piece so large is "
                          "free: give more, or destroy bindings")};
   }
   if (Result<void> status = add_block(rounded); !status) return status.error();
@@ -155,6 +153,7 @@ void ParameterMemory::give_back(const ParameterPiece& piece) noexcept {
   const auto block = std::find_if(blocks_.begin(), blocks_.end(),
                                   [&](const Block& other) { return other.buffer == piece.buffer_; });
   if (block == blocks_.end()) return;
+  --block->pieces;
   std::vector<Free>& free = block->free;
   auto next =
       std::find_if(free.begin(), free.end(), [&](const Free& entry) { return entry.offset > piece.offset_; });

@@ -80,10 +80,11 @@ class ParameterMemory : public std::enable_shared_from_this<ParameterMemory> {
     VkDeviceMemory memory = VK_NULL_HANDLE;
     std::byte* data = nullptr;  ///< of byte `first`
     VkDeviceSize first = 0, bytes = 0;
-    std::vector<Free> free;  ///< by offset, no two of them neighbours
+    std::size_t pieces = 0;  ///< that are taken
+    /// By offset, no two of them neighbours. There is room for what giving back all pieces adds.
+    std::vector<Free> free;
   };
 
-  void reserve_and_free(Block& block) const;
   [[nodiscard]] Result<void> add_block(VkDeviceSize bytes);
   [[nodiscard]] VkResult create_block(Block& block) const;
   [[nodiscard]] bool take_from(Block& block, VkDeviceSize bytes, ParameterPiece& piece);

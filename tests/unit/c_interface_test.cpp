@@ -376,24 +376,28 @@ TEST(CInterface, MistakesAreSentences) {
   EXPECT_EQ(small.message[8], '#');
 }
 
+/// What a device needs, none of it real, but for one member.
+template <class Desc>
+void fill(Desc& desc, std::string_view without) {
+  const auto is_given = [&](std::string_view member) { return member != without; };
+  if (is_given("instance")) desc.instance = reinterpret_cast<VkInstance>(std::uintptr_t{8});
+  if (is_given("physical_device")) {
+    desc.physical_device = reinterpret_cast<VkPhysicalDevice>(std::uintptr_t{8});
+  }
+  if constexpr (requires { desc.device; }) {
+    if (is_given("device")) desc.device = reinterpret_cast<VkDevice>(std::uintptr_t{8});
+  }
+  if (is_given("get_instance_proc_addr")) {
+    desc.get_instance_proc_addr = [](VkInstance /*instance*/, const char* /*name*/) -> PFN_vkVoidFunction {
+      ADD_FAILURE() << "nothing is asked before all is there";
+      return nullptr;
+    };
+  }
+  if (is_given("api_version")) desc.api_version = 1U << 22U;
+}
+
 // Of what a device needs each member is named that was not given, in C++ and in C: the one that is left out.
 TEST(CInterface, WhatADeviceLacksIsNamed) {
-  const auto loader = [](VkInstance /*instance*/, const char* /*name*/) -> PFN_vkVoidFunction {
-    ADD_FAILURE() << "nothing is asked before all is there";
-    return nullptr;
-  };
-  const auto fill = [&](auto& desc, std::string_view without) {
-    const auto is_given = [&](std::string_view member) { return member != without; };
-    if (is_given("instance")) desc.instance = reinterpret_cast<VkInstance>(std::uintptr_t{8});
-    if (is_given("physical_device")) {
-      desc.physical_device = reinterpret_cast<VkPhysicalDevice>(std::uintptr_t{8});
-    }
-    if constexpr (requires { desc.device; }) {
-      if (is_given("device")) desc.device = reinterpret_cast<VkDevice>(std::uintptr_t{8});
-    }
-    if (is_given("get_instance_proc_addr")) desc.get_instance_proc_addr = loader;
-    if (is_given("api_version")) desc.api_version = 1U << 22U;
-  };
   struct Member {
     const char* name;
     const char* sentence;
@@ -426,7 +430,10 @@ TEST(CInterface, WhatADeviceLacksIsNamed) {
     EXPECT_EQ(refusal(vkattn_query_wanted(&c_physical, nullptr, &count, &error), error),
               expected("vkattn_physical_device"));
   }
-  // Memory for parameters, without the place that the host writes to.
+}
+
+// Without the place that the host writes to, or of a size that no buffer has.
+TEST(CInterface, MemoryForParametersIsChecked) {
   const std::string sentence =
       "parameter_data is null: give the address at which byte parameter_offset of parameter_buffer is mapped";
   DeviceDesc desc;
@@ -442,8 +449,8 @@ TEST(CInterface, WhatADeviceLacksIsNamed) {
             "vkattn_device_desc::" + sentence);
   desc.parameter_data = c_desc.parameter_data = &device;
   desc.parameter_size = c_desc.parameter_size = VK_WHOLE_SIZE;
-  EXPECT_TRUE(
-      has(Device::borrow(desc).error().message, "DeviceDesc::parameter_size is 18446744073709551615"));
+  EXPECT_TRUE(has(Device::borrow(desc).error().message,
+                  "DeviceDesc::parameter_size is 18446744073709551615 from parameter_offset 0 on"));
   EXPECT_TRUE(has(refusal(vkattn_device_create(&c_desc, &device, &error), error), "not VK_WHOLE_SIZE"));
 }
 

@@ -94,8 +94,9 @@ typedef struct vkattn_device_desc {
   uint32_t reserved; /**< 0 */
   /** memory of the caller's for what bindings of problems with features need of it (vkattn_requirements.parameter_bytes for
       each): a buffer with VK_BUFFER_USAGE_STORAGE_BUFFER_BIT in memory that is host-visible, coherent, and mapped as long
-      as the device and all that is made with it live. Where none is left, bindings fail. Null: the library takes memory
-      by itself */
+      as the device and all that is made with it live, for one vkattn_device at a time. Pieces begin at multiples of 64 and
+      of minStorageBufferOffsetAlignment in the buffer: what lies before the first of these is lost. Where no piece is left,
+      bindings fail, also those of self-tests, which take as much as the plan's. Null: the library takes memory by itself */
   VkBuffer parameter_buffer;
   VkDeviceSize parameter_offset;                         /**< of the first byte that the library may use */
   VkDeviceSize parameter_size;                           /**< bytes from there on */
