@@ -49,7 +49,7 @@ if(NOT TARGET vkattn)
 endif()
 if(NOT TARGET vkattn_shared)
   list(REMOVE_ITEM CPACK_COMPONENTS_ALL vkattn_lib)
-  unset(CPACK_DEBIAN_VKATTN_DEV_PACKAGE_DEPENDS)
+  string(REGEX REPLACE "^[^,]*(, )?" "" CPACK_DEBIAN_VKATTN_DEV_PACKAGE_DEPENDS "${CPACK_DEBIAN_VKATTN_DEV_PACKAGE_DEPENDS}")
 endif()
 include(CPack)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Computes layers of multi-head attention with PyTorch, in float64, for the test gpu.module_golden: cases.json and
+"""Computes layers of multi-head attention with PyTorch, in float64, for the test gpu.golden: cases.json and
 tensors.bin of the folder module beside this script.
 
     apt-get install python3-torch        Debian 13 has PyTorch 2.6
