@@ -35,6 +35,8 @@ using soak::checked, soak::fail;
 constexpr const char* kRepeating = "b2 hq4 hkv2 17x150 d64 f16 causal align=bottom-right lse";
 constexpr const char* kRepeatingDecode = "b2 hq4 hkv2 q1 kv700 d64 f16 lse";
 constexpr int kRepeats = 250;
+/// Random problems that come again: a driver's cache grows with every pipeline that it has not had before.
+constexpr std::uint64_t kDistinct = 24;
 
 bench::Problem parsed(const std::string& text) {
   return checked(bench::parse_problem(text), text);
@@ -108,7 +110,7 @@ void Soak::repeat_kernels() {
 }
 
 void Soak::random_problem() {
-  const std::string text = tests::random_problem(seed_++, false);
+  const std::string text = tests::random_problem(seed_ + random_problems % kDistinct, false);
   const bench::Problem problem = parsed(text);
   harness::ProblemRun run = checked(harness::ProblemRun::create(runtime_, problem), text);
   checked(run.fill_inputs(), text);
@@ -124,7 +126,7 @@ void Soak::random_problem() {
 /// Plans that are never compiled, and their bindings.
 void Soak::drop_plans() {
   for (int i = 0; i < 20; ++i) {
-    const std::string text = tests::random_problem(seed_ + static_cast<std::uint64_t>(i) * 7919, false);
+    const std::string text = tests::random_problem(seed_ + plans % kDistinct * 7919, false);
     PlanOptions options;
     options.deferred_compilation = true;
     const auto plan = AttentionPlan::create(runtime_.device(), parsed(text).desc, options);
