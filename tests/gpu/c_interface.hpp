@@ -272,6 +272,16 @@ class CInterfaceTest : public GpuTest {
     desc.d_model = 32;
     return desc;
   }
+  /// One that averages weights, keeps what gradients need and turns queries and keys. `attention` is given
+  /// its weights.
+  static vkattn_multi_head_attention_desc whole_layer_of(vkattn_attention_desc& attention) {
+    attention.weights = VKATTN_WEIGHTS_STAGE_PROBABILITIES;
+    vkattn_multi_head_attention_desc desc = layer_of(attention);
+    desc.has_averaged_weights = desc.saves_for_gradients = 1;
+    desc.rotary_style = VKATTN_ROTARY_STYLE_HALF_SPLIT;
+    desc.rotary_dims = 8;
+    return desc;
+  }
 
   vkattn_error error_ = initial(vkattn_error_init);
   vkattn_device* device_ = nullptr;

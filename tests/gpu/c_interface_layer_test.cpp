@@ -226,11 +226,7 @@ TEST_F(CInterfaceLayers, ProductsAreThoseOfCpp) {
 
 TEST_F(CInterfaceLayers, LayersAndTheirGradientsAreThoseOfCpp) {
   vkattn_attention_desc attention = heads();
-  attention.weights = VKATTN_WEIGHTS_STAGE_PROBABILITIES;
-  vkattn_multi_head_attention_desc c_desc = layer_of(attention);
-  c_desc.has_averaged_weights = c_desc.saves_for_gradients = 1;
-  c_desc.rotary_style = VKATTN_ROTARY_STYLE_HALF_SPLIT;
-  c_desc.rotary_dims = 8;
+  vkattn_multi_head_attention_desc c_desc = whole_layer_of(attention);
   const MultiHeadAttentionDesc desc = c::multi_head_attention_desc(&c_desc).value();
   const auto plan = MultiHeadAttentionPlan::create(runtime().device(), desc);
   ASSERT_TRUE(plan.ok()) << plan.error().message;

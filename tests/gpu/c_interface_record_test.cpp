@@ -114,11 +114,7 @@ class CInterfaceRecordTest : public CInterfaceTest {
   }
   void add_layers(const vkattn_plan_options& options, std::vector<OwnedPlan>& all) {
     vkattn_attention_desc attention = heads();
-    attention.weights = VKATTN_WEIGHTS_STAGE_PROBABILITIES;
-    vkattn_multi_head_attention_desc layer = layer_of(attention);
-    layer.has_averaged_weights = layer.saves_for_gradients = 1;
-    layer.rotary_style = VKATTN_ROTARY_STYLE_HALF_SPLIT;
-    layer.rotary_dims = 8;
+    const vkattn_multi_head_attention_desc layer = whole_layer_of(attention);
     all.push_back(plan_of(vkattn_plan_create_multi_head_attention, layer, &options));
     vkattn_multi_head_attention_backward_desc backward =
         initial(vkattn_multi_head_attention_backward_desc_init);

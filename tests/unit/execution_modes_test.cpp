@@ -13,19 +13,16 @@
 #include "support/temp_folder.hpp"
 #include "unit/build.hpp"
 #include "unit/results.hpp"
+#include "unit/spirv_words.hpp"
 #include "vkattn_core_shaders.hpp"
 #include "vulkan/shared_accesses.hpp"
 
 namespace vkattn::detail {
 namespace {
 
-using Words = std::vector<std::uint32_t>;
+using tests::op, tests::Words;
 
 constexpr ExecutionModes kAll{true, true, true};
-
-constexpr std::uint32_t op(std::uint32_t code, std::uint32_t words) {
-  return words << 16U | code;
-}
 
 Words joined(const std::vector<Words>& parts) {
   Words all;
@@ -33,7 +30,7 @@ Words joined(const std::vector<Words>& parts) {
   return all;
 }
 
-const Words kHeader{0x07230203, 0x10300, 0, 99, 0};
+const Words kHeader = tests::spirv_module();
 const Words kShader{op(17, 2), 1};
 const Words kShuffles{op(17, 2), 65};
 const Words kFloat16{op(17, 2), 9};

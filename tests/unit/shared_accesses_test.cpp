@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "unit/results.hpp"
+#include "unit/spirv_words.hpp"
 #include "vkattn_core_shaders.hpp"
 
 namespace vkattn::detail {
 namespace {
 
-using Words = std::vector<std::uint32_t>;
+using tests::op, tests::Words;
 
 constexpr std::uint32_t kMagic = 0x07230203;
 constexpr std::uint32_t kOpMemoryModel = 14;
@@ -23,10 +24,6 @@ constexpr std::uint32_t kOpControlBarrier = 224;
 constexpr std::uint32_t kVulkanModel = 3;
 // Of a barrier's semantics: acquire and release, of workgroup memory, made available and visible.
 constexpr std::uint32_t kSharedBarrier = 0x8 | 0x100 | 0x2000 | 0x4000;
-
-constexpr std::uint32_t op(std::uint32_t code, std::uint32_t words) {
-  return words << 16U | code;
-}
 
 std::vector<Words> instructions(const Words& spirv) {
   std::vector<Words> found;
@@ -45,7 +42,7 @@ std::vector<Words> instructions(const Words& spirv) {
 
 // Types 1 (a pointer to shared memory) and 2 (to a buffer), a variable of each, and what follows.
 Words module(const std::vector<Words>& rest) {
-  Words words{kMagic, 0x10300, 0, 99, 0};
+  Words words = tests::spirv_module();
   const std::vector<Words> declarations{
       {op(32, 4), 1, 4, 9}, {op(32, 4), 2, 12, 9}, {op(59, 4), 1, 11, 4}, {op(59, 4), 2, 12, 12}};
   for (const auto* list : {&declarations, &rest}) {

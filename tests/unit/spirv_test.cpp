@@ -12,6 +12,7 @@
 
 #include "program/program.hpp"
 #include "unit/results.hpp"
+#include "unit/spirv_words.hpp"
 #include "vkattn_core_shaders.hpp"
 #include "vulkan/execution_modes.hpp"
 #include "vulkan/loops.hpp"
@@ -20,16 +21,10 @@
 namespace vkattn::detail {
 namespace {
 
-using SpirvWords = std::vector<std::uint32_t>;
-
-SpirvWords spirv_module(const SpirvWords& rest) {
-  SpirvWords words{0x07230203, 0x10300, 0, 99, 0};
-  words.insert(words.end(), rest.begin(), rest.end());
-  return words;
-}
+using tests::spirv_module, tests::Words;
 
 /// The lengths of the instructions that are gone through, each of which begins where the one before ends.
-std::vector<std::size_t> lengths_of(const SpirvWords& words) {
+std::vector<std::size_t> lengths_of(const Words& words) {
   std::vector<std::size_t> lengths;
   std::size_t end = kSpirvHeaderWords;
   for (const auto& instruction : instructions_of(words)) {
@@ -55,7 +50,7 @@ TEST(Spirv, InstructionsEndBeforeWordsThatAreNone) {
 }
 
 TEST(Spirv, AnInstructionMayBecomeShorterWhileItIsGoneThrough) {
-  SpirvWords words = spirv_module({3U << 16U | 1U, 1U << 16U | 8U, 0, 1U << 16U | 2U});
+  Words words = spirv_module({3U << 16U | 1U, 1U << 16U | 8U, 0, 1U << 16U | 2U});
   std::vector<std::uint32_t> opcodes;
   for (const auto& instruction : instructions_of(std::span(words))) {
     opcodes.push_back(instruction.opcode());
@@ -67,7 +62,7 @@ TEST(Spirv, AnInstructionMayBecomeShorterWhileItIsGoneThrough) {
 TEST(Spirv, ShadersOfTheBuildAreInstructionsToTheirEnd) {
   for (const ShaderBinary& shader : shader_binaries()) {
     if (!shader.is_built()) continue;
-    const SpirvWords words = tests::value_of(shader.code().words(), shader.name);
+    const Words words = tests::value_of(shader.code().words(), shader.name);
     std::size_t end = 0;
     for (const auto& instruction : instructions_of(words)) end = instruction.end();
     EXPECT_EQ(end, words.size()) << shader.name;
@@ -75,7 +70,7 @@ TEST(Spirv, ShadersOfTheBuildAreInstructionsToTheirEnd) {
 }
 
 /// All that a module goes through on its way to a driver. Sanitizers see what is beyond its end.
-void prepare(SpirvWords words) {
+void prepare(Words words) {
   const std::size_t size = words.size();
   (void)has_matrices(words);
   keep_loops(words);
@@ -94,11 +89,11 @@ void prepare(SpirvWords words) {
 TEST(Spirv, TornModulesStayWithinTheirWords) {
   const ShaderBinary* const shader = find_shader(shader_binaries(), "attention_tile");
   ASSERT_NE(shader, nullptr);
-  const SpirvWords whole = tests::value_of(shader->code().words(), shader->name);
+  const Words whole = tests::value_of(shader->code().words(), shader->name);
   std::mt19937 random(2411);
   const auto below = [&](std::size_t count) { return static_cast<std::size_t>(random()) % count; };
   for (int i = 0; i < 300; ++i) {
-    SpirvWords torn(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(below(whole.size() + 1)));
+    Words torn(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(below(whole.size() + 1)));
     for (std::size_t faults = below(4); faults > 0 && !torn.empty(); --faults) {
       std::uint32_t& word = torn[below(torn.size())];
       // A length or an opcode that the module does not have there, or anything.

@@ -1,0 +1,23 @@
+// SPIR-V written by hand, for tests of what changes it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace vkattn::tests {
+
+using Words = std::vector<std::uint32_t>;
+
+/// The first word of an instruction, which has `words` with this one.
+constexpr std::uint32_t op(std::uint32_t code, std::uint32_t words) {
+  return words << 16U | code;
+}
+
+/// A header and what follows it.
+inline Words spirv_module(const Words& rest = {}) {
+  Words words{0x07230203, 0x10300, 0, 99, 0};
+  words.insert(words.end(), rest.begin(), rest.end());
+  return words;
+}
+
+}  // namespace vkattn::tests
