@@ -115,11 +115,11 @@ std::string BackwardPlan::configuration() const {
   const std::size_t kernel_passes = desc.has_grad_key || desc.has_grad_value ? 2 : 1;
   std::span<const detail::ProgramPass> passes = state_->program->desc().passes;
   passes = passes.first(std::min(passes.size(), kernel_passes));
-  return detail::message("backward ", kernel_name(), ", ", name(attention.query.type), " ",
-                         name(attention.key.type), " ", name(attention.value.type), " ",
-                         name(desc.grad_output->type), ", d", attention.head_dim, " dv", attention.value_dim,
-                         ", ", state_->selection.kernel.summary, ", code ", std::hex,
-                         detail::hash_of(passes, detail::offered_modes(state_->device->capabilities)));
+  return detail::message(
+      "backward ", kernel_name(), ", ", name(attention.query.type), " ", name(attention.key.type), " ",
+      name(attention.value.type), " ", name(desc.grad_output->type), ", d", attention.head_dim, " dv",
+      attention.value_dim, ", ", state_->selection.kernel.summary, ", code ",
+      detail::MessagePart::hex(detail::hash_of(passes, detail::offered_modes(state_->device->capabilities))));
 }
 
 bool BackwardPlan::uses_matrix_units() const {

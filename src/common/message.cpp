@@ -1,7 +1,45 @@
 // Names of Vulkan results and the Errors made of them.
 #include "common/message.hpp"
 
+#include <algorithm>
+#include <array>
+#include <charconv>
+
 namespace vkattn::detail {
+
+void MessagePart::append_to(std::string& text) const {
+  std::array<char, 32> digits;  // an integer has 20; a real number 17, sign, point and exponent
+  char* const end = digits.data() + digits.size();
+  std::to_chars_result written{digits.data(), {}};
+  switch (kind_) {
+    case Kind::kText:
+      text += text_;
+      return;
+    case Kind::kCharacter:
+      text += static_cast<char>(unsigned_);
+      return;
+    case Kind::kSigned:
+      written = std::to_chars(digits.data(), end, signed_);
+      break;
+    case Kind::kUnsigned:
+      written = std::to_chars(digits.data(), end, unsigned_);
+      break;
+    case Kind::kHex:
+      written = std::to_chars(digits.data(), end, unsigned_, 16);
+      break;
+    case Kind::kReal:
+      written =
+          std::to_chars(digits.data(), end, real_, std::chars_format::general, std::min<int>(digits_, 17));
+      break;
+  }
+  text.append(digits.data(), written.ptr);
+}
+
+std::string join(std::span<const MessagePart> parts) {
+  std::string text;
+  for (const MessagePart& part : parts) part.append_to(text);
+  return text;
+}
 
 std::string to_string(VkResult result) {
   switch (result) {

@@ -5,23 +5,71 @@
 
 #include <vkattn/result.hpp>
 
+#include <array>
+#include <concepts>
+#include <cstdint>
 #include <exception>
-#include <locale>
 #include <new>
-#include <sstream>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 namespace vkattn::detail {
 
-/// Joins its arguments, numbers in the C locale. Throws where there is no memory: half a name is none.
+template <class Value>
+concept MessageText = std::convertible_to<const Value&, std::string_view>;
+template <class Value>
+concept MessageEnumerator = std::is_enum_v<Value> && std::convertible_to<Value, std::int64_t>;
+
+/// A piece of a sentence: text, which it refers to, or a number. Enumerators of C and std::uint8_t are
+/// numbers.
+class MessagePart {
+ public:
+  template <MessageText Text>
+  MessagePart(const Text& text) noexcept : kind_(Kind::kText), text_(text) {}
+  MessagePart(char character) noexcept
+      : kind_(Kind::kCharacter), unsigned_(static_cast<unsigned char>(character)) {}
+  template <std::signed_integral Number>
+  MessagePart(Number number) noexcept : kind_(Kind::kSigned), signed_(number) {}
+  template <std::unsigned_integral Number>
+  MessagePart(Number number) noexcept : kind_(Kind::kUnsigned), unsigned_(number) {}
+  template <MessageEnumerator Enumerator>
+  MessagePart(Enumerator number) noexcept : kind_(Kind::kSigned), signed_(number) {}
+  /// With so many significant digits, 17 at most.
+  MessagePart(double number, std::uint8_t digits = 6) noexcept
+      : kind_(Kind::kReal), digits_(digits), real_(number) {}
+
+  /// A number in hexadecimal digits.
+  [[nodiscard]] static MessagePart hex(std::uint64_t number) noexcept {
+    MessagePart part(number);
+    part.kind_ = Kind::kHex;
+    return part;
+  }
+
+  void append_to(std::string& text) const;
+
+ private:
+  enum class Kind : std::uint8_t { kText, kCharacter, kSigned, kUnsigned, kHex, kReal };
+
+  Kind kind_;
+  std::uint8_t digits_ = 0;
+  union {
+    std::string_view text_;
+    std::int64_t signed_;
+    std::uint64_t unsigned_;
+    double real_;
+  };
+};
+
+/// Joins pieces, numbers as in the C locale. Throws where there is no memory: half a name is none.
+[[nodiscard]] std::string join(std::span<const MessagePart> parts);
+
+/// join() of its arguments.
 template <class... Parts>
 [[nodiscard]] std::string message(const Parts&... parts) {
-  std::ostringstream stream;
-  stream.imbue(std::locale::classic());
-  stream.exceptions(std::ios_base::badbit);
-  (stream << ... << parts);
-  return stream.str();
+  return join(std::array<MessagePart, sizeof...(Parts)>{MessagePart(parts)...});
 }
 
 /// The name of a VkResult, or its number.

@@ -55,10 +55,11 @@ std::string AttentionPlan::configuration() const {
   const AttentionDesc& desc = plan.desc;
   std::span<const detail::ProgramPass> passes = plan.program->desc().passes;
   if (!passes.empty()) passes = passes.subspan(plan.kernel_pass, 1);
-  return detail::message(kernel_name(), ", ", name(desc.query.type), " ", name(desc.key.type), " ",
-                         name(desc.value.type), " ", name(desc.output.type), ", d", desc.head_dim, " dv",
-                         desc.value_dim, ", ", plan.selection.config.summary, ", code ", std::hex,
-                         detail::hash_of(passes, detail::offered_modes(plan.device->capabilities)));
+  return detail::message(
+      kernel_name(), ", ", name(desc.query.type), " ", name(desc.key.type), " ", name(desc.value.type), " ",
+      name(desc.output.type), ", d", desc.head_dim, " dv", desc.value_dim, ", ",
+      plan.selection.config.summary, ", code ",
+      detail::MessagePart::hex(detail::hash_of(passes, detail::offered_modes(plan.device->capabilities))));
 }
 
 VkDeviceSize AttentionPlan::workspace_bytes() const {

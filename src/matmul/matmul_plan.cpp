@@ -141,10 +141,10 @@ std::string MatmulPlan::configuration() const {
   std::span<const detail::ProgramPass> passes = state_->program->desc().passes;
   // The combine pass is no kernel of its own.
   passes = passes.first(std::min<std::size_t>(passes.size(), 1));
-  return detail::message("matmul ", kernel_name(), ", ", desc.a_is_ones ? "ones" : name(desc.a.type), " ",
-                         name(desc.b.type), " ", name(desc.output.type), ", ",
-                         state_->selection.config.summary, ", code ", std::hex,
-                         detail::hash_of(passes, detail::offered_modes(state_->device->capabilities)));
+  return detail::message(
+      "matmul ", kernel_name(), ", ", desc.a_is_ones ? "ones" : name(desc.a.type), " ", name(desc.b.type),
+      " ", name(desc.output.type), ", ", state_->selection.config.summary, ", code ",
+      detail::MessagePart::hex(detail::hash_of(passes, detail::offered_modes(state_->device->capabilities))));
 }
 
 bool MatmulPlan::uses_matrix_units() const {

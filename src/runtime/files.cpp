@@ -55,7 +55,8 @@ std::string device_file_name(std::string_view stem, const VkPhysicalDeviceProper
     uuid += kDigits[byte >> 4U];
     uuid += kDigits[byte & 15U];
   }
-  return message(stem, "-", std::hex, properties.vendorID, "-", properties.deviceID, "-", uuid, suffix);
+  return message(stem, "-", MessagePart::hex(properties.vendorID), "-", MessagePart::hex(properties.deviceID),
+                 "-", uuid, suffix);
 }
 
 Result<void> replace_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
@@ -64,7 +65,7 @@ Result<void> replace_file(const std::filesystem::path& path, std::span<const std
   std::filesystem::path temporary = path;
   // Not the process's number: another thread may write the same file, and containers count processes anew.
   std::random_device random;
-  temporary += message(".", std::hex, random(), random(), ".tmp");
+  temporary += message(".", MessagePart::hex(random()), MessagePart::hex(random()), ".tmp");
   std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
   for (std::string_view piece : pieces) file.write(piece.data(), static_cast<std::streamsize>(piece.size()));
   file.close();

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <iomanip>
 #include <utility>
 
 #include "common/message.hpp"
@@ -49,7 +48,7 @@ Result<TestOutcome> run_test(const Runtime& runtime, Result<SelfTest> test, std:
 
 std::string milliseconds(std::uint64_t nanoseconds) {
   const double time = static_cast<double>(nanoseconds) * 1e-6;
-  return time < 100 ? message(std::setprecision(3), time, " ms") : message(std::llround(time), " ms");
+  return time < 100 ? message(MessagePart(time, 3), " ms") : message(std::llround(time), " ms");
 }
 
 }  // namespace

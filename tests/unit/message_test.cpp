@@ -1,9 +1,13 @@
-// What becomes of what is thrown in the library, and of paths in its messages.
+// Sentences, and what becomes in them of what is thrown in the library, and of paths.
 #include "common/message.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -16,6 +20,29 @@ template <class Thrown>
 Error error_of(const Thrown& thrown) {
   const Result<int> result = without_exceptions([&]() -> Result<int> { throw thrown; });
   return result.ok() ? Error{} : result.error();
+}
+
+TEST(Message, TextStaysAsItIs) {
+  const std::string owned = "query";
+  EXPECT_EQ(message("", owned, '_', std::string_view("length").substr(0, 3), owned.c_str(), ""),
+            "query_lenquery");
+}
+
+TEST(Message, IntegersHaveAllTheirDigits) {
+  EXPECT_EQ(message(std::numeric_limits<std::int64_t>::min(), " ", std::numeric_limits<std::uint64_t>::max()),
+            "-9223372036854775808 18446744073709551615");
+  EXPECT_EQ(message(std::uint8_t{65}, " ", std::int8_t{-1}, " ", true, " ", VK_ERROR_DEVICE_LOST),
+            "65 -1 1 -4");
+  EXPECT_EQ(
+      message("0x", MessagePart::hex(std::numeric_limits<std::uint64_t>::max()), " ", MessagePart::hex(0)),
+      "0xffffffffffffffff 0");
+}
+
+TEST(Message, RealNumbersHaveTheDigitsAskedFor) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(message(0.5F, " ", 1234567.0, " ", -1e-300, " ", -infinity), "0.5 1.23457e+06 -1e-300 -inf");
+  EXPECT_EQ(message(MessagePart(12.345, 3), " ms"), "12.3 ms");
+  EXPECT_EQ(message(MessagePart(-std::numeric_limits<double>::max(), 17)), "-1.7976931348623157e+308");
 }
 
 TEST(WithoutExceptions, LackOfMemoryHasItsCode) {
