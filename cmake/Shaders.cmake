@@ -17,7 +17,7 @@ endif()
 # without simplifying arithmetic, which may change results. --ssa-rewrite makes phis; not for kernels with matrices, as
 # drivers seldom see phis of those.
 set(vkattn_spirv_passes --eliminate-dead-branches --merge-blocks --eliminate-dead-code-aggressive --redundancy-elimination
-                        --eliminate-dead-code-aggressive --compact-ids)
+                        --unify-const --eliminate-dead-code-aggressive --compact-ids)
 set(vkattn_matrix_spirv_passes --eliminate-local-single-block --eliminate-local-single-store ${vkattn_spirv_passes})
 list(PREPEND vkattn_spirv_passes --ssa-rewrite)
 
@@ -60,6 +60,8 @@ function(vkattn_reason_to_leave_out FILE WORDS OUT)
     set(${OUT} "it was configured without ${kernel} in VKATTN_KERNELS" PARENT_SCOPE)
   elseif(kernel STREQUAL "backward" AND NOT VKATTN_GRADIENTS)
     set(${OUT} "it was configured with VKATTN_GRADIENTS=OFF, without backward passes" PARENT_SCOPE)
+  elseif(kernel STREQUAL "matmul" AND NOT VKATTN_MATMUL)
+    set(${OUT} "it was configured with VKATTN_MATMUL=OFF, without matrix multiplication and layers" PARENT_SCOPE)
   elseif("features" IN_LIST WORDS AND NOT VKATTN_FEATURES)
     set(${OUT} "it was configured with VKATTN_FEATURES=OFF, without masks, caches, gradients and the like" PARENT_SCOPE)
   endif()

@@ -2,7 +2,7 @@
 # of problems that the project has left out.
 include(${CMAKE_CURRENT_LIST_DIR}/steps.cmake)
 configure_consumer(${SOURCE}/examples/packages/fetch_content -DVKATTN_SOURCE=${SOURCE} -DVKATTN_QUANTISED=OFF
-                   -DVKATTN_GRADIENTS=OFF -DVKATTN_SPIRV_OPT=OFF
+                   -DVKATTN_GRADIENTS=OFF -DVKATTN_MATMUL=OFF -DVKATTN_SPIRV_OPT=OFF
                    -DCMAKE_UNITY_BUILD=ON)
 if(step_output MATCHES "vkattn:|left out|Warning")
   message(FATAL_ERROR "the project was told of vkattn:\n${step_output}")

@@ -1,8 +1,9 @@
-// What a build with VKATTN_KERNELS=lane, VKATTN_FEATURES=OFF and VKATTN_QUANTISED=OFF says of problems that
-// need more: linked with its core, on a made-up device. Its argument is the option that gradients are left
-// out by. Prints the reasons that are wrong.
+// What a build with VKATTN_KERNELS=lane, VKATTN_FEATURES=OFF, VKATTN_MATMUL=OFF and VKATTN_QUANTISED=OFF says
+// of problems that need more: linked with its core, on a made-up device. Its argument is the option that
+// gradients are left out by. Prints the reasons that are wrong.
 #include <vkattn/backward.hpp>
 #include <vkattn/kernels.hpp>
+#include <vkattn/matmul.hpp>
 
 #include <cstdio>
 #include <string>
@@ -42,6 +43,9 @@ int main(int argc, char** argv) {
   backward.attention = desc;
   backward.attention.has_lse = true;
   expect(backward, "lane", std::string("it was configured with ") + argv[1]);
+  vkattn::MatmulDesc matmul;
+  matmul.rows = matmul.columns = matmul.inner = 64;
+  expect(matmul, "lane", "it was configured with VKATTN_MATMUL=OFF");
   desc.key.type = vkattn::DataType::kQ8_0;
   expect(desc, "lane", "this build left q8_0 out: it was configured with VKATTN_QUANTISED=OFF");
   return wrong;
