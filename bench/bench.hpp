@@ -37,7 +37,7 @@ struct Options {
   std::uint32_t repeat = 30;                      ///< timed executions
   double max_seconds = 10;                        ///< for the executions of one problem
   std::int64_t check_rows = 64;
-  std::shared_ptr<const ScoreShaders> score_function;
+  Shared<const ScoreShaders> score_function;
   /// Those of a function that is not the problem's own; the problem brings along its own.
   std::array<BufferRange, kMaxScoreBuffers> score_buffers;
 };

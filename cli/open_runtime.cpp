@@ -36,7 +36,7 @@ Runtime open_runtime(const DeviceArguments& arguments, bool self_tests) {
   Result<Runtime> created = Runtime::create(options);
   if (!created.ok()) fail_device(created.error().message);  // a name that no device has, too
   Runtime runtime = std::move(created).value();
-  const std::shared_ptr<const Tuning> tuning = runtime.tuning();
+  const Shared<const Tuning> tuning = runtime.tuning();
   if (tuning && !tuning->warning.empty()) {
     std::fprintf(stderr, "vkattn: warning: tuning: %s\n", console::printable(tuning->warning).c_str());
   }

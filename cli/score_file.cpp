@@ -92,13 +92,12 @@ std::vector<std::uint32_t> read_table(npy::Reader& reader) {
 }
 
 #ifdef VKATTN_HAVE_SCORE_FUNCTIONS
-std::shared_ptr<const ScoreShaders> compile(std::string source, const std::string& path,
-                                            std::vector<ScoreBuffer> buffers) {
+Shared<const ScoreShaders> compile(std::string source, const std::string& path,
+                                   std::vector<ScoreBuffer> buffers) {
   return take(ScoreFunction::create({std::move(source), path, std::move(buffers)}));
 }
 #else
-std::shared_ptr<const ScoreShaders> compile(const std::string&, const std::string&,
-                                            const std::vector<ScoreBuffer>&) {
+Shared<const ScoreShaders> compile(const std::string&, const std::string&, const std::vector<ScoreBuffer>&) {
   fail_usage(
       "score functions are not in this build, which was made without the glslang library (CMake: "
       "VKATTN_BUILD_SCORE_FUNCTIONS)");
@@ -115,7 +114,7 @@ bool can_compile_scores() {
 #endif
 }
 
-std::shared_ptr<const ScoreShaders> compile_score(const Problem& problem) {
+Shared<const ScoreShaders> compile_score(const Problem& problem) {
   harness::ScoreText score = harness::score_text(problem);
   if (score.source.empty()) return nullptr;
   return compile(std::move(score.source), score.name, std::move(score.buffers));

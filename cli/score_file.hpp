@@ -33,7 +33,7 @@ void add_score_files(FileNames& files, const ScoreArguments& arguments);
 /// Whether compile_score() does more than fail in this build.
 [[nodiscard]] bool can_compile_scores();
 /// The score function that the problem brings along; null where it has none.
-[[nodiscard]] std::shared_ptr<const ScoreShaders> compile_score(const Problem& problem);
+[[nodiscard]] Shared<const ScoreShaders> compile_score(const Problem& problem);
 
 /// A compiled score function and its tables in host memory.
 class ScoreFile {
@@ -42,11 +42,11 @@ class ScoreFile {
   explicit ScoreFile(const ScoreArguments& arguments);
 
   /// Null where there is none.
-  [[nodiscard]] const std::shared_ptr<const ScoreShaders>& function() const { return function_; }
+  [[nodiscard]] const Shared<const ScoreShaders>& function() const { return function_; }
   [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& tables() const { return tables_; }
 
  private:
-  std::shared_ptr<const ScoreShaders> function_;
+  Shared<const ScoreShaders> function_;
   std::vector<std::vector<std::uint32_t>> tables_;
 };
 

@@ -6,7 +6,7 @@ cmake_minimum_required(VERSION 3.25)
 # shared/ (constants of the shaders), the headers that a build makes, and the first ones of the list of public headers are
 # everyone's. The laboratory (bench/), the tool (cli/) and the Python package may include every public header; of src/ the
 # laboratory sees what programs of its own, the harness and the benchmark need, the tool little, and Python nothing.
-set(everyones_headers vulkan_types buffer_range recording capabilities data_type device result statistics)
+set(everyones_headers vulkan_types buffer_range recording capabilities data_type device result shared statistics)
 set(problem_headers attention attention_tensors cache_layout host_tensors mask score_shaders strides)
 
 set(vulkan_may "")

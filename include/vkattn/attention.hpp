@@ -7,10 +7,10 @@
 #include <vkattn/mask.hpp>
 #include <vkattn/result.hpp>
 #include <vkattn/score_shaders.hpp>
+#include <vkattn/shared.hpp>
 #include <vkattn/strides.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 
 /// Attention on Vulkan devices: describe a problem, plan it, bind tensors, record. Everything of the library
@@ -130,7 +130,7 @@ struct AttentionDesc {
   /// A function of the user's own that changes scores after softcap or hides keys, made by
   /// vkattn/score_function.hpp (elsewhere: score_mod, mask_mod); its tables are
   /// AttentionTensors::score_buffers.
-  std::shared_ptr<const ScoreShaders> score_function{};
+  Shared<const ScoreShaders> score_function{};
 
   /// Write the log-sum-exp of each row; -inf for a row that sees nothing. lse_strides.dim is ignored.
   bool has_lse = false;

@@ -11,10 +11,10 @@
 #include <vkattn/device.hpp>
 #include <vkattn/kernels.hpp>
 #include <vkattn/recording.hpp>
+#include <vkattn/shared.hpp>
 #include <vkattn/statistics.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -170,8 +170,8 @@ class BackwardPlan {
                                     const RecordOptions& options = {}) const;
 
  private:
-  explicit BackwardPlan(std::shared_ptr<const detail::BackwardState> state) : state_(std::move(state)) {}
-  std::shared_ptr<const detail::BackwardState> state_;
+  explicit BackwardPlan(Shared<const detail::BackwardState> state) : state_(std::move(state)) {}
+  Shared<const detail::BackwardState> state_;
 };
 
 }  // namespace vkattn

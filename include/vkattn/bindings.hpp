@@ -2,7 +2,7 @@
 /// Tensors bound to a plan.
 #pragma once
 
-#include <memory>
+#include <vkattn/shared.hpp>
 
 namespace vkattn {
 
@@ -26,12 +26,12 @@ class Bindings {
 
   /// For the library's own files.
   /// @{
-  explicit Bindings(std::unique_ptr<detail::BindingsState> state);
+  explicit Bindings(Shared<detail::BindingsState> state);
   [[nodiscard]] detail::BindingsState& state() const { return *state_; }
   /// @}
 
  private:
-  std::unique_ptr<detail::BindingsState> state_;
+  Shared<detail::BindingsState> state_;
 };
 
 }  // namespace vkattn

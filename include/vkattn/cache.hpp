@@ -8,10 +8,10 @@
 #include <vkattn/buffer_range.hpp>
 #include <vkattn/device.hpp>
 #include <vkattn/recording.hpp>
+#include <vkattn/shared.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -223,8 +223,8 @@ class AppendPlan {
                                     const RecordOptions& options = {}) const;
 
  private:
-  explicit AppendPlan(std::shared_ptr<const detail::AppendState> state) : state_(std::move(state)) {}
-  std::shared_ptr<const detail::AppendState> state_;
+  explicit AppendPlan(Shared<const detail::AppendState> state) : state_(std::move(state)) {}
+  Shared<const detail::AppendState> state_;
 };
 
 }  // namespace vkattn

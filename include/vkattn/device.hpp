@@ -4,8 +4,8 @@
 
 #include <vkattn/capabilities.hpp>
 #include <vkattn/result.hpp>
+#include <vkattn/shared.hpp>
 
-#include <memory>
 #include <span>
 #include <string>
 
@@ -28,10 +28,10 @@ enum class LogLevel : std::uint32_t {
 struct Log {
   /// `text` ends with a 0 and lives during the call only.
   using Write = void (*)(void* user, LogLevel level, const char* text);
-  Write write = nullptr;              ///< null: nothing is said
-  void* user = nullptr;               ///< what `write` is given; the caller's
-  LogLevel least = LogLevel::kInfo;   ///< what is below is not put into words
-  std::shared_ptr<const void> keeps;  ///< what `user` points to, where the log is to keep that alive
+  Write write = nullptr;             ///< null: nothing is said
+  void* user = nullptr;              ///< what `write` is given; the caller's
+  LogLevel least = LogLevel::kInfo;  ///< what is below is not put into words
+  Shared<const void> keeps;          ///< what `user` points to, where the log is to keep that alive
 };
 
 /// A borrowed VkDevice. Vulkan cannot tell what an application enabled on a VkDevice, so the application says
@@ -92,13 +92,13 @@ class Device {
   /// For the library's own files.
   /// @{
   [[nodiscard]] const detail::DeviceState& state() const { return *state_; }
-  [[nodiscard]] std::shared_ptr<const detail::DeviceState> share() const { return state_; }
+  [[nodiscard]] Shared<const detail::DeviceState> share() const { return state_; }
   /// @}
 
  private:
   friend struct detail::DeviceState;
-  explicit Device(std::shared_ptr<const detail::DeviceState> state) : state_(std::move(state)) {}
-  std::shared_ptr<const detail::DeviceState> state_;
+  explicit Device(Shared<const detail::DeviceState> state) : state_(std::move(state)) {}
+  Shared<const detail::DeviceState> state_;
 };
 
 }  // namespace vkattn

@@ -10,10 +10,10 @@
 #include <vkattn/device.hpp>
 #include <vkattn/kernels.hpp>
 #include <vkattn/recording.hpp>
+#include <vkattn/shared.hpp>
 #include <vkattn/statistics.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -183,8 +183,8 @@ class MatmulPlan {
                                     const RecordOptions& options = {}) const;
 
  private:
-  explicit MatmulPlan(std::shared_ptr<const detail::MatmulState> state) : state_(std::move(state)) {}
-  std::shared_ptr<const detail::MatmulState> state_;
+  explicit MatmulPlan(Shared<const detail::MatmulState> state) : state_(std::move(state)) {}
+  Shared<const detail::MatmulState> state_;
 };
 
 }  // namespace vkattn

@@ -8,9 +8,9 @@
 #include <vkattn/data_type.hpp>
 #include <vkattn/device.hpp>
 #include <vkattn/recording.hpp>
+#include <vkattn/shared.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -96,8 +96,8 @@ class MergePlan {
                                     const RecordOptions& options = {}) const;
 
  private:
-  explicit MergePlan(std::shared_ptr<const detail::MergeState> state) : state_(std::move(state)) {}
-  std::shared_ptr<const detail::MergeState> state_;
+  explicit MergePlan(Shared<const detail::MergeState> state) : state_(std::move(state)) {}
+  Shared<const detail::MergeState> state_;
 };
 
 }  // namespace vkattn

@@ -16,10 +16,10 @@
 #include <vkattn/plan.hpp>
 #include <vkattn/recording.hpp>
 #include <vkattn/result.hpp>
+#include <vkattn/shared.hpp>
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -221,12 +221,12 @@ class MultiHeadAttentionBindings {
 
   /// For the library's own files.
   /// @{
-  explicit MultiHeadAttentionBindings(std::unique_ptr<detail::ModuleBindingsState> state);
+  explicit MultiHeadAttentionBindings(Shared<detail::ModuleBindingsState> state);
   [[nodiscard]] detail::ModuleBindingsState& state() const { return *state_; }
   /// @}
 
  private:
-  std::unique_ptr<detail::ModuleBindingsState> state_;
+  Shared<detail::ModuleBindingsState> state_;
 };
 
 /// An immutable plan of the forward pass: multiplications, an append where there is a cache, attention, and
@@ -286,9 +286,8 @@ class MultiHeadAttentionPlan {
               const RecordOptions& options = {}) const noexcept;
 
  private:
-  explicit MultiHeadAttentionPlan(std::shared_ptr<const detail::ModuleState> state)
-      : state_(std::move(state)) {}
-  std::shared_ptr<const detail::ModuleState> state_;
+  explicit MultiHeadAttentionPlan(Shared<const detail::ModuleState> state) : state_(std::move(state)) {}
+  Shared<const detail::ModuleState> state_;
 };
 
 /// The gradients of a layer. With L a number that depends on `output` alone, grad_output is dL/doutput.
@@ -379,9 +378,9 @@ class MultiHeadAttentionBackwardPlan {
   /// @}
 
  private:
-  explicit MultiHeadAttentionBackwardPlan(std::shared_ptr<const detail::ModuleState> state)
+  explicit MultiHeadAttentionBackwardPlan(Shared<const detail::ModuleState> state)
       : state_(std::move(state)) {}
-  std::shared_ptr<const detail::ModuleState> state_;
+  Shared<const detail::ModuleState> state_;
 };
 
 }  // namespace vkattn

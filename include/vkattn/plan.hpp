@@ -8,11 +8,11 @@
 #include <vkattn/device.hpp>
 #include <vkattn/kernels.hpp>
 #include <vkattn/recording.hpp>
+#include <vkattn/shared.hpp>
 #include <vkattn/statistics.hpp>
 #include <vkattn/tuning.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,7 +53,7 @@ struct PlanOptions {
   std::optional<TileSizes> tile;
   /// Measured block sizes: where a problem like this one was measured, they come before the tile table. Not
   /// used where `tile`, another kernel or float16 arithmetic is asked for: they are of float32 arithmetic.
-  std::shared_ptr<const Tuning> tuning;
+  Shared<const Tuning> tuning;
   /// Kernels that are passed over with these reasons; one that `kernel` asks for fails with its reason.
   std::vector<KernelRefusal> refusals;
   /// Lines that describe() gives as they are: what the caller knows of the choice.
@@ -188,8 +188,8 @@ class AttentionPlan {
                                     const RecordOptions& options = {}) const;
 
  private:
-  explicit AttentionPlan(std::shared_ptr<const detail::PlanState> state) : state_(std::move(state)) {}
-  std::shared_ptr<const detail::PlanState> state_;
+  explicit AttentionPlan(Shared<const detail::PlanState> state) : state_(std::move(state)) {}
+  Shared<const detail::PlanState> state_;
 };
 
 }  // namespace vkattn

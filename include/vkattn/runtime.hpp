@@ -10,6 +10,7 @@
 #include <vkattn/matmul.hpp>
 #include <vkattn/multi_head_attention.hpp>
 #include <vkattn/plan.hpp>
+#include <vkattn/shared.hpp>
 
 #include <cstddef>
 #include <filesystem>
@@ -134,7 +135,7 @@ class Runtime {
   [[nodiscard]] Result<MultiHeadAttentionBackwardPlan> make_multi_head_attention_backward_plan(
       const MultiHeadAttentionBackwardDesc& desc, const MultiHeadAttentionOptions& options = {}) const;
   /// What was measured on this device; null where no file was given.
-  [[nodiscard]] std::shared_ptr<const Tuning> tuning() const;
+  [[nodiscard]] Shared<const Tuning> tuning() const;
 
   /// Why this device, and why not the others, one line each.
   [[nodiscard]] const std::string& device_choice() const;

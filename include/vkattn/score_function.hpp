@@ -5,6 +5,7 @@
 #pragma once
 
 #include <vkattn/score_shaders.hpp>
+#include <vkattn/shared.hpp>
 
 #include <memory>
 #include <string>
@@ -38,7 +39,7 @@ class ScoreFunction final : public ScoreShaders {
  public:
   /// Checks the source. Faults come back as kInvalidArgument with the lines of the source:
   /// "bias.glsl:3: 'foo' : undeclared identifier".
-  [[nodiscard]] static Result<std::shared_ptr<const ScoreFunction>> create(const ScoreFunctionDesc& desc);
+  [[nodiscard]] static Result<Shared<const ScoreFunction>> create(const ScoreFunctionDesc& desc);
 
   ~ScoreFunction() override;
   ScoreFunction(const ScoreFunction&) = delete;

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <vkattn/result.hpp>
+#include <vkattn/shared.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,7 +66,6 @@ class ScoreShaders {
 /// The same function from those bytes, which must come from where the program's own code comes from: they are
 /// code. An error where they are torn or made by a library with other shaders. A plan whose kernel was left
 /// out is refused by its name, or gets another kernel.
-[[nodiscard]] Result<std::shared_ptr<const ScoreShaders>> load_score_shaders(
-    std::span<const std::byte> saved);
+[[nodiscard]] Result<Shared<const ScoreShaders>> load_score_shaders(std::span<const std::byte> saved);
 
 }  // namespace vkattn

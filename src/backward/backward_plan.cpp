@@ -15,7 +15,7 @@ namespace vkattn {
 namespace detail {
 
 struct BackwardState {
-  std::shared_ptr<const DeviceState> device;
+  Shared<const DeviceState> device;
   BackwardDesc desc;
   BackwardOptions options;  ///< as they were given
   BackwardSelection selection;
@@ -26,9 +26,8 @@ struct BackwardState {
 namespace {
 
 /// With the first kernel that is not refused.
-Result<std::shared_ptr<const BackwardState>> plan_kernel(const Device& device, const BackwardDesc& desc,
-                                                         const BackwardOptions& options,
-                                                         std::string_view& kernel) {
+Result<Shared<const BackwardState>> plan_kernel(const Device& device, const BackwardDesc& desc,
+                                                const BackwardOptions& options, std::string_view& kernel) {
   const Capabilities& capabilities = device.capabilities();
   auto selection = select_backward_kernel(desc, capabilities, options.kernel, options.refusals);
   if (!selection) return selection.error();
@@ -41,12 +40,12 @@ Result<std::shared_ptr<const BackwardState>> plan_kernel(const Device& device, c
                                  {options.pipeline_cache, options.push_descriptors,
                                   options.capture_statistics, options.deferred_compilation});
   if (!program) return program.error();
-  return std::make_shared<const BackwardState>(
+  return Shared<const BackwardState>::make(
       BackwardState{device.share(), desc, options, *std::move(selection), *layout, *std::move(program)});
 }
 
-Result<std::shared_ptr<const BackwardState>> make_plan(const Device& device, const BackwardDesc& given,
-                                                       const BackwardOptions& options) {
+Result<Shared<const BackwardState>> make_plan(const Device& device, const BackwardDesc& given,
+                                              const BackwardOptions& options) {
   if (Result<void> s = validate(given); !s) return s.error();
   const BackwardDesc desc = given.resolved();
   return with_next_kernels(

@@ -50,8 +50,8 @@ struct vkattn_bindings {
 
 struct vkattn_score_function {
   std::atomic<std::uint32_t> references{1};
-  std::shared_ptr<const vkattn::ScoreShaders> shaders;
-  explicit vkattn_score_function(std::shared_ptr<const vkattn::ScoreShaders> made)
+  vkattn::Shared<const vkattn::ScoreShaders> shaders;
+  explicit vkattn_score_function(vkattn::Shared<const vkattn::ScoreShaders> made)
       : shaders(std::move(made)) {}
 };
 

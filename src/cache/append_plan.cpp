@@ -15,8 +15,8 @@ namespace detail {
 
 namespace {
 
-Result<std::shared_ptr<const AppendState>> make_plan(const Device& device, const AppendDesc& given,
-                                                     const AppendOptions& options) {
+Result<Shared<const AppendState>> make_plan(const Device& device, const AppendDesc& given,
+                                            const AppendOptions& options) {
   if (Result<void> s = validate(given); !s) return s.error();
   const AppendDesc desc = given.resolved();
   if (Result<void> s = detail::check_built({desc.cache_key.type, desc.cache_value.type}); !s)
@@ -27,7 +27,7 @@ Result<std::shared_ptr<const AppendState>> make_plan(const Device& device, const
       device.share(), *std::move(tasks),
       {options.pipeline_cache, options.push_descriptors, false, options.deferred_compilation});
   if (!program) return program.error();
-  return std::make_shared<const AppendState>(AppendState{desc, *std::move(program)});
+  return Shared<const AppendState>::make(AppendState{desc, *std::move(program)});
 }
 
 std::string_view words_for(const CacheLayout& cache) {

@@ -133,8 +133,8 @@ Result<void> plan_kernel(const PlanOptions& options, PlanState& plan, std::strin
   return build_choice({*std::move(selection), options.kv_splits}, plan);
 }
 
-Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const AttentionDesc& desc,
-                                                   const PlanOptions& options) {
+Result<Shared<const PlanState>> make_plan(const Device& device, const AttentionDesc& desc,
+                                          const PlanOptions& options) {
   if (Result<void> s = validate(desc); !s) return s.error();
   if (Result<void> s = check_options(options, device.capabilities()); !s) return s.error();
   auto plan = std::make_shared<PlanState>();
@@ -152,7 +152,7 @@ Result<std::shared_ptr<const PlanState>> make_plan(const Device& device, const A
         is_of_kernel);
     if (!made) return made.error();
   }
-  return std::shared_ptr<const PlanState>(std::move(plan));
+  return Shared<const PlanState>(std::move(plan));
 }
 
 Result<void> check_block_mask(const PlanState& plan, const AttentionTensors& tensors) {

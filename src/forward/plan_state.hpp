@@ -14,7 +14,7 @@
 namespace vkattn::detail {
 
 struct PlanState {
-  std::shared_ptr<const DeviceState> device;
+  Shared<const DeviceState> device;
   AttentionDesc desc;
   PlanOptions options;  ///< as they were given
   Selection selection;

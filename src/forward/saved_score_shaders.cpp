@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "common/checksum.hpp"
@@ -184,7 +185,7 @@ Result<std::vector<std::byte>> save(const ScoreShaders& function, std::vector<st
   return writer.blob();
 }
 
-Result<std::shared_ptr<const ScoreShaders>> load(std::span<const std::byte> saved) {
+Result<Shared<const ScoreShaders>> load(std::span<const std::byte> saved) {
   BlobHeader header;
   if (saved.size() < sizeof(header)) return not_usable("they are too few");
   std::memcpy(&header, saved.data(), sizeof(header));
@@ -197,7 +198,7 @@ Result<std::shared_ptr<const ScoreShaders>> load(std::span<const std::byte> save
   auto function = std::make_shared<SavedScoreShaders>();
   Reader reader(data);
   if (!function->read(reader)) return not_usable("they hold something else");
-  return std::shared_ptr<const ScoreShaders>(std::move(function));
+  return Shared<const ScoreShaders>(std::move(function));
 }
 
 }  // namespace
@@ -211,7 +212,7 @@ Result<std::vector<std::byte>> save_score_shaders(const ScoreShaders& function,
   });
 }
 
-Result<std::shared_ptr<const ScoreShaders>> load_score_shaders(std::span<const std::byte> saved) {
+Result<Shared<const ScoreShaders>> load_score_shaders(std::span<const std::byte> saved) {
   return detail::without_exceptions([&] { return detail::load(saved); });
 }
 

@@ -17,7 +17,7 @@ namespace vkattn {
 namespace detail {
 
 struct MatmulState {
-  std::shared_ptr<const DeviceState> device;
+  Shared<const DeviceState> device;
   MatmulDesc desc;
   MatmulOptions options;  ///< as they were given
   MatmulSelection selection;
@@ -62,9 +62,8 @@ Result<void> check_places(const MatmulDesc& desc, const MatmulTensors& tensors) 
 }
 
 /// With the first kernel that is not refused.
-Result<std::shared_ptr<const MatmulState>> plan_kernel(const Device& device, const MatmulDesc& desc,
-                                                       const MatmulOptions& options,
-                                                       std::string_view& kernel) {
+Result<Shared<const MatmulState>> plan_kernel(const Device& device, const MatmulDesc& desc,
+                                              const MatmulOptions& options, std::string_view& kernel) {
   const Capabilities& capabilities = device.capabilities();
   auto selection = select_matmul_kernel(desc, capabilities, options);
   if (!selection) return selection.error();
@@ -77,12 +76,12 @@ Result<std::shared_ptr<const MatmulState>> plan_kernel(const Device& device, con
                                  {options.pipeline_cache, options.push_descriptors,
                                   options.capture_statistics, options.deferred_compilation});
   if (!program) return program.error();
-  return std::make_shared<const MatmulState>(
+  return Shared<const MatmulState>::make(
       MatmulState{device.share(), desc, options, *std::move(selection), *split, *std::move(program)});
 }
 
-Result<std::shared_ptr<const MatmulState>> make_plan(const Device& device, const MatmulDesc& given,
-                                                     const MatmulOptions& options) {
+Result<Shared<const MatmulState>> make_plan(const Device& device, const MatmulDesc& given,
+                                            const MatmulOptions& options) {
   if (Result<void> s = validate(given); !s) return s.error();
   const MatmulDesc desc = given.resolved();
   if (Result<void> s = check_built({desc.b.type}); !s) return s.error();

@@ -55,8 +55,8 @@ bool is_float(DataType type) {
   return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16;
 }
 
-Result<std::shared_ptr<const MergeState>> make_plan(const Device& device, const MergeDesc& desc,
-                                                    const MergeOptions& options) {
+Result<Shared<const MergeState>> make_plan(const Device& device, const MergeDesc& desc,
+                                           const MergeOptions& options) {
   if (Result<void> s = validate(desc); !s) return s.error();
   auto passes = merge_program(desc, device.capabilities());
   if (!passes) return passes.error();
@@ -64,7 +64,7 @@ Result<std::shared_ptr<const MergeState>> make_plan(const Device& device, const 
       device.share(), *std::move(passes),
       {options.pipeline_cache, options.push_descriptors, false, options.deferred_compilation});
   if (!program) return program.error();
-  return std::make_shared<const MergeState>(MergeState{desc, *std::move(program)});
+  return Shared<const MergeState>::make(MergeState{desc, *std::move(program)});
 }
 
 }  // namespace

@@ -37,9 +37,8 @@ Result<AttentionPlan> attention_plan(const Device& device, const MultiHeadAttent
   return made_by(options.make_attention, "make_attention", device, desc.attention, how);
 }
 
-Result<std::shared_ptr<const ModuleState>> make_forward(const Device& device,
-                                                        const MultiHeadAttentionDesc& given,
-                                                        const MultiHeadAttentionOptions& options) {
+Result<Shared<const ModuleState>> make_forward(const Device& device, const MultiHeadAttentionDesc& given,
+                                               const MultiHeadAttentionOptions& options) {
   if (Result<void> s = validate(given); !s) return s.error();
   if (Result<void> s = check_options(options); !s) return s.error();
   if (options.attention.push_descriptors) {
@@ -56,12 +55,12 @@ Result<std::shared_ptr<const ModuleState>> make_forward(const Device& device,
   add_output_tensors(state.desc, shape, state.program);
   if (Result<void> s = add_forward_steps(state.desc, *attention, state.program); !s) return s.error();
   state.attention = *std::move(attention);
-  return std::shared_ptr<const ModuleState>(std::move(made));
+  return Shared<const ModuleState>(std::move(made));
 }
 
-Result<std::shared_ptr<const ModuleState>> make_backward(const Device& device,
-                                                         const MultiHeadAttentionBackwardDesc& given,
-                                                         const MultiHeadAttentionOptions& options) {
+Result<Shared<const ModuleState>> make_backward(const Device& device,
+                                                const MultiHeadAttentionBackwardDesc& given,
+                                                const MultiHeadAttentionOptions& options) {
   if (Result<void> s = validate(given); !s) return s.error();
   if (Result<void> s = check_options(options); !s) return s.error();
   auto made = std::make_shared<ModuleState>(device, options);
@@ -73,7 +72,7 @@ Result<std::shared_ptr<const ModuleState>> make_backward(const Device& device,
   add_layer_tensors(state.desc, shape, state.memory.bytes, state.program);
   add_gradient_tensors(state.backward, shape, state.program);
   if (Result<void> s = add_backward_steps(state.backward, state.program); !s) return s.error();
-  return std::shared_ptr<const ModuleState>(std::move(made));
+  return Shared<const ModuleState>(std::move(made));
 }
 
 /// Only the forward pass averages weights.
@@ -113,9 +112,8 @@ ModuleCall call_of(const MultiHeadAttentionBackwardTensors& tensors, const Buffe
 }
 
 template <class Tensors>
-Result<MultiHeadAttentionBindings> bind_layer(const std::shared_ptr<const ModuleState>& state,
-                                              const Tensors& tensors, const BufferRange& workspace,
-                                              VkDescriptorPool pool) {
+Result<MultiHeadAttentionBindings> bind_layer(const Shared<const ModuleState>& state, const Tensors& tensors,
+                                              const BufferRange& workspace, VkDescriptorPool pool) {
   auto bindings = std::make_unique<ModuleBindingsState>();
   bindings->plan = state;
   auto shares = make_head_shares(*state);
@@ -128,9 +126,8 @@ Result<MultiHeadAttentionBindings> bind_layer(const std::shared_ptr<const Module
 }
 
 template <class Tensors>
-Result<void> rewrite_layer(const std::shared_ptr<const ModuleState>& state,
-                           const MultiHeadAttentionBindings& bindings, const Tensors& tensors,
-                           const BufferRange& workspace) {
+Result<void> rewrite_layer(const Shared<const ModuleState>& state, const MultiHeadAttentionBindings& bindings,
+                           const Tensors& tensors, const BufferRange& workspace) {
   ModuleBindingsState& own = bindings.state();
   if (own.plan != state) return invalid("these bindings were made by another plan");
   const ModuleCall call = call_of(tensors, workspace, own.head_shares, *state);
@@ -141,7 +138,7 @@ Result<void> rewrite_layer(const std::shared_ptr<const ModuleState>& state,
   return s;
 }
 
-void record_layer(const std::shared_ptr<const ModuleState>& state, VkCommandBuffer commands,
+void record_layer(const Shared<const ModuleState>& state, VkCommandBuffer commands,
                   const MultiHeadAttentionBindings& bindings, const RecordOptions& options) noexcept {
   const ModuleBindingsState& own = bindings.state();
   if (own.plan != state || !own.is_complete) {
@@ -164,7 +161,7 @@ std::string summary(const MultiHeadAttentionDesc& desc) {
 
 }  // namespace detail
 
-MultiHeadAttentionBindings::MultiHeadAttentionBindings(std::unique_ptr<detail::ModuleBindingsState> state)
+MultiHeadAttentionBindings::MultiHeadAttentionBindings(Shared<detail::ModuleBindingsState> state)
     : state_(std::move(state)) {}
 MultiHeadAttentionBindings::MultiHeadAttentionBindings(MultiHeadAttentionBindings&&) noexcept = default;
 MultiHeadAttentionBindings& MultiHeadAttentionBindings::operator=(MultiHeadAttentionBindings&&) noexcept =

@@ -177,7 +177,7 @@ struct ModuleState {
 };
 
 struct ModuleBindingsState {
-  std::shared_ptr<const ModuleState> plan;
+  Shared<const ModuleState> plan;
   std::vector<Bindings> steps;
   ParameterPiece head_shares;
   bool is_complete = true;  ///< all steps are of one call

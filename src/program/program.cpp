@@ -121,7 +121,7 @@ Result<void> check_tensor_bytes(std::string_view name, std::uint64_t bytes, cons
                         capabilities.max_storage_buffer_range, advice);
 }
 
-Program::Program(std::shared_ptr<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options)
+Program::Program(Shared<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options)
     : device_(std::move(device)), desc_(std::move(desc)), options_(options), slots_(desc_) {
   workspace_.name = "workspace";
   workspace_.bytes = desc_.workspace_bytes;
@@ -205,8 +205,8 @@ Result<void> Program::compile() const {
   return {};
 }
 
-Result<std::shared_ptr<const Program>> Program::create(std::shared_ptr<const DeviceState> device,
-                                                       ProgramDesc desc, const ProgramOptions& options) {
+Result<std::shared_ptr<const Program>> Program::create(Shared<const DeviceState> device, ProgramDesc desc,
+                                                       const ProgramOptions& options) {
   if (Result<void> s = check_device(desc, options.push_descriptors, device->capabilities); !s)
     return s.error();
   if (Result<void> s = check_statistics(options.capture_statistics, device->capabilities); !s)

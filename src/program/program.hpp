@@ -192,8 +192,9 @@ void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std:
 class Program : public std::enable_shared_from_this<Program> {
  public:
   /// Checks the description against the device and, unless that is deferred, compiles it.
-  [[nodiscard]] static Result<std::shared_ptr<const Program>> create(
-      std::shared_ptr<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options);
+  [[nodiscard]] static Result<std::shared_ptr<const Program>> create(Shared<const DeviceState> device,
+                                                                     ProgramDesc desc,
+                                                                     const ProgramOptions& options);
 
   [[nodiscard]] const ProgramDesc& desc() const { return desc_; }
 
@@ -250,7 +251,7 @@ class Program : public std::enable_shared_from_this<Program> {
     std::size_t begin = 0, end = 0;
   };
 
-  Program(std::shared_ptr<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options);
+  Program(Shared<const DeviceState> device, ProgramDesc desc, const ProgramOptions& options);
   [[nodiscard]] Result<void> make_pipelines(PipelineNames& names) const;
   [[nodiscard]] bool updates_parameters() const noexcept;
   [[nodiscard]] Result<void> check(const ProgramCall& call) const;
@@ -274,7 +275,7 @@ class Program : public std::enable_shared_from_this<Program> {
                VkPipelineStageFlags to) const noexcept;
   void update_parameters(VkCommandBuffer commands, const ProgramCall& call) const;
 
-  std::shared_ptr<const DeviceState> device_;
+  Shared<const DeviceState> device_;
   ProgramDesc desc_;
   ProgramOptions options_;
   Slots slots_;

@@ -7,7 +7,7 @@
 
 namespace vkattn {
 
-Bindings::Bindings(std::unique_ptr<detail::BindingsState> state) : state_(std::move(state)) {}
+Bindings::Bindings(Shared<detail::BindingsState> state) : state_(std::move(state)) {}
 Bindings::Bindings(Bindings&&) noexcept = default;
 Bindings& Bindings::operator=(Bindings&&) noexcept = default;
 Bindings::~Bindings() = default;

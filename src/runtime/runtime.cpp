@@ -274,7 +274,7 @@ Result<Buffer> Runtime::create_workspace_of(VkDeviceSize bytes) const {
   return create_buffer(bytes);
 }
 
-std::shared_ptr<const Tuning> Runtime::tuning() const {
+Shared<const Tuning> Runtime::tuning() const {
   return state_->tuning;
 }
 

@@ -95,9 +95,9 @@ struct RuntimeState {
   std::filesystem::path cache_file;     ///< empty: not kept on disk
   std::vector<std::byte> cached_bytes;  ///< what the file held when it was loaded
   std::unique_ptr<BufferState> staging;
-  std::shared_ptr<const Tuning> tuning;  ///< null where no file was given
-  bool run_self_tests = true;            ///< else only outcomes that are kept count
-  bool times_kernels = true;             ///< compares those on matrix units with the next without
+  Shared<const Tuning> tuning;  ///< null where no file was given
+  bool run_self_tests = true;   ///< else only outcomes that are kept count
+  bool times_kernels = true;    ///< compares those on matrix units with the next without
   SelfTests self_tests;
   std::vector<AttentionPlan> kept_plans;  ///< of compute() by descriptor, the last one used at the end
   bool lost = false;                      ///< sticky: the device answers nothing any more

@@ -260,11 +260,12 @@ Result<std::span<const std::uint32_t>> compile_kernel(ScoreFunctionState& state,
 ScoreFunction::ScoreFunction(std::unique_ptr<detail::ScoreFunctionState> state) : state_(std::move(state)) {}
 ScoreFunction::~ScoreFunction() = default;
 
-Result<std::shared_ptr<const ScoreFunction>> ScoreFunction::create(const ScoreFunctionDesc& desc) {
-  return detail::without_exceptions([&]() -> Result<std::shared_ptr<const ScoreFunction>> {
+Result<Shared<const ScoreFunction>> ScoreFunction::create(const ScoreFunctionDesc& desc) {
+  return detail::without_exceptions([&]() -> Result<Shared<const ScoreFunction>> {
     auto state = detail::make_score_function(desc);
     if (!state) return state.error();
-    return std::shared_ptr<const ScoreFunction>(new ScoreFunction(*std::move(state)));
+    return Shared<const ScoreFunction>(
+        std::unique_ptr<const ScoreFunction>(new ScoreFunction(*std::move(state))));
   });
 }
 

@@ -16,13 +16,13 @@ namespace vkattn {
 namespace detail {
 
 struct SelfTestState {
-  std::shared_ptr<const DeviceState> device;
+  Shared<const DeviceState> device;
   std::unique_ptr<SmallTest> test;
   std::vector<BufferRange> places;  ///< ranges in the buffer, empty for tensors that are not used
   BufferRange workspace;
   VkDeviceSize bytes = 0;
 
-  SelfTestState(std::shared_ptr<const DeviceState> on, std::unique_ptr<SmallTest> made)
+  SelfTestState(Shared<const DeviceState> on, std::unique_ptr<SmallTest> made)
       : device(std::move(on)), test(std::move(made)) {
     for (const std::vector<std::byte>& tensor : test->tensors()) places.push_back(take(tensor.size()));
     workspace = take(test->workspace_bytes());

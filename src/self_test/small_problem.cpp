@@ -96,7 +96,7 @@ AttentionDesc small_problem(const AttentionDesc& desc, TestRows rows) {
   if (small.has_packed_keys()) small.kv_lengths = Lengths::kUniform;
   small.cache = {};
   small.weights = WeightsStage::kNone;
-  small.score_function.reset();  // the reference cannot run it
+  small.score_function = nullptr;  // the reference cannot run it
   // What was left out calls for the shader with features, and so does softcap.
   const bool left_out = desc.query_lengths != Lengths::kUniform || desc.cache != small.cache ||
                         desc.weights != small.weights || desc.score_function;

@@ -21,7 +21,7 @@ struct DescriptorSets {
 class DescriptorPools {
  public:
   /// `storage_buffers` in each set.
-  DescriptorPools(std::shared_ptr<const DeviceState> device, VkDescriptorSetLayout layout,
+  DescriptorPools(Shared<const DeviceState> device, VkDescriptorSetLayout layout,
                   std::uint32_t storage_buffers)
       : device_(std::move(device)), layout_(layout), storage_buffers_(storage_buffers) {}
   DescriptorPools(const DescriptorPools&) = delete;
@@ -43,7 +43,7 @@ class DescriptorPools {
   [[nodiscard]] Result<void> add_pool(std::uint32_t sets);
   [[nodiscard]] VkResult allocate(VkDescriptorPool pool, std::vector<VkDescriptorSet>& sets) const;
 
-  const std::shared_ptr<const DeviceState> device_;
+  const Shared<const DeviceState> device_;
   const VkDescriptorSetLayout layout_;
   const std::uint32_t storage_buffers_;
   std::mutex mutex_;

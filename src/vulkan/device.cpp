@@ -30,7 +30,7 @@ Result<Capabilities> supported(const DeviceDesc& desc) {
                                     nullptr});
 }
 
-Result<std::shared_ptr<const detail::DeviceState>> make_state(const DeviceDesc& desc) {
+Result<Shared<const detail::DeviceState>> make_state(const DeviceDesc& desc) {
   if (Result<void> s = detail::check_members(desc, "DeviceDesc"); !s) return s.error();
   for (std::size_t i = 0; i < desc.enabled_extensions.size(); ++i) {
     if (desc.enabled_extensions[i] != nullptr) continue;
@@ -69,7 +69,7 @@ Result<std::shared_ptr<const detail::DeviceState>> make_state(const DeviceDesc& 
   if (state->vk.vkCmdPushDescriptorSetKHR == nullptr) state->capabilities.push_descriptors = false;
   if (state->vk.vkGetPipelineExecutablePropertiesKHR == nullptr)
     state->capabilities.pipeline_statistics = false;
-  return std::shared_ptr<const detail::DeviceState>(std::move(state));
+  return Shared<const detail::DeviceState>(std::move(state));
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ VkDevice Device::handle() const {
 Device detail::DeviceState::seen_through(Capabilities other) const {
   auto state = std::make_shared<DeviceState>(*this);
   state->capabilities = std::move(other);
-  return Device(std::shared_ptr<const DeviceState>(std::move(state)));
+  return Device(Shared<const DeviceState>(std::move(state)));
 }
 
 }  // namespace vkattn

@@ -49,7 +49,7 @@ VkResult PipelineLayout::create_handles() {
       vk.vkCreatePipelineLayout(device_->device, &layout_info, device_->allocator.get(), &layout_), layout_);
 }
 
-Result<PipelineLayout> PipelineLayout::create(std::shared_ptr<const DeviceState> device,
+Result<PipelineLayout> PipelineLayout::create(Shared<const DeviceState> device,
                                               const PipelineLayoutDesc& desc) {
   PipelineLayout layout;
   layout.device_ = std::move(device);
@@ -115,7 +115,7 @@ VkResult Pipeline::create_handle(const PipelineDesc& desc) {
   return result;
 }
 
-Result<Pipeline> Pipeline::create(std::shared_ptr<const DeviceState> device, const PipelineDesc& desc) {
+Result<Pipeline> Pipeline::create(Shared<const DeviceState> device, const PipelineDesc& desc) {
   Pipeline pipeline;
   pipeline.device_ = std::move(device);
   pipeline.layout_ = desc.layout;

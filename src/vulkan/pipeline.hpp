@@ -26,7 +26,7 @@ struct PipelineLayoutDesc {
 class PipelineLayout {
  public:
   PipelineLayout() = default;
-  [[nodiscard]] static Result<PipelineLayout> create(std::shared_ptr<const DeviceState> device,
+  [[nodiscard]] static Result<PipelineLayout> create(Shared<const DeviceState> device,
                                                      const PipelineLayoutDesc& desc);
   PipelineLayout(PipelineLayout&& other) noexcept { *this = std::move(other); }
   PipelineLayout& operator=(PipelineLayout&& other) noexcept;
@@ -42,7 +42,7 @@ class PipelineLayout {
   [[nodiscard]] VkResult create_handles();
   void destroy() noexcept;
 
-  std::shared_ptr<const DeviceState> device_;
+  Shared<const DeviceState> device_;
   PipelineLayoutDesc desc_;
   VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
@@ -63,8 +63,7 @@ struct PipelineDesc {
 class Pipeline {
  public:
   Pipeline() = default;
-  [[nodiscard]] static Result<Pipeline> create(std::shared_ptr<const DeviceState> device,
-                                               const PipelineDesc& desc);
+  [[nodiscard]] static Result<Pipeline> create(Shared<const DeviceState> device, const PipelineDesc& desc);
   Pipeline(Pipeline&& other) noexcept { *this = std::move(other); }
   Pipeline& operator=(Pipeline&& other) noexcept;
   Pipeline(const Pipeline&) = delete;
@@ -77,7 +76,7 @@ class Pipeline {
   [[nodiscard]] VkResult create_handle(const PipelineDesc& desc);
   void destroy() noexcept;
 
-  std::shared_ptr<const DeviceState> device_;
+  Shared<const DeviceState> device_;
   std::shared_ptr<const PipelineLayout> layout_;
   VkPipeline pipeline_ = VK_NULL_HANDLE;
 };

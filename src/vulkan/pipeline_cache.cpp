@@ -17,7 +17,7 @@ namespace vkattn {
 namespace detail {
 
 struct PipelineCacheState {
-  std::shared_ptr<const DeviceState> device;
+  Shared<const DeviceState> device;
   VkPipelineCache handle = VK_NULL_HANDLE;
   std::string ignored;
 

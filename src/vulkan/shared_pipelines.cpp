@@ -69,8 +69,7 @@ void SharedPipelines::swap(SharedPipelines& other) {
   other.being_made_.clear();
 }
 
-Result<SharedPipeline> SharedPipelines::get(std::shared_ptr<const DeviceState> device,
-                                            const PipelineDesc& desc) {
+Result<SharedPipeline> SharedPipelines::get(Shared<const DeviceState> device, const PipelineDesc& desc) {
   Key key(desc);
   std::unique_lock lock(mutex_);
   if (std::shared_ptr<const Pipeline> known = find(key)) return SharedPipeline{known, false};

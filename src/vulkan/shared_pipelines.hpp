@@ -28,8 +28,7 @@ class SharedPipelines {
   /// The pipeline that was made of the same code, values and options, or a new one. Who asks for one that
   /// another thread is making waits for that thread's outcome, an error too; a later call tries again.
   /// Pipelines that differ are made at the same time. Errors: those of Pipeline::create().
-  [[nodiscard]] Result<SharedPipeline> get(std::shared_ptr<const DeviceState> device,
-                                           const PipelineDesc& desc);
+  [[nodiscard]] Result<SharedPipeline> get(Shared<const DeviceState> device, const PipelineDesc& desc);
 
   /// Nobody is given what was made with this cache any more: to be called before its end, as the next may
   /// have its handle. What is being made goes to those who wait for it only.

@@ -20,7 +20,7 @@ AttentionDesc problem(std::string_view text) {
 }
 
 /// With block sizes and parts of the file's. The tile table has others where they cannot be used.
-void plan_with(const Device& device, const std::shared_ptr<const Tuning>& tuning) {
+void plan_with(const Device& device, const Shared<const Tuning>& tuning) {
   static const std::vector<AttentionDesc> problems = {problem("h8 512x512 d64 f16"),
                                                       problem("hq8 hkv2 q1 kv4096 d128 f16 softcap=5")};
   for (const AttentionDesc& desc : problems) {

@@ -196,7 +196,7 @@ TEST_F(ScoreFunctionPlans, RefuseTablesByName) {
 /// A function that does not compile in the kernel that would be chosen.
 class BrokenInOneKernel : public ScoreShaders {
  public:
-  BrokenInOneKernel(std::shared_ptr<const ScoreShaders> whole, std::string kernel)
+  BrokenInOneKernel(Shared<const ScoreShaders> whole, std::string kernel)
       : whole_(std::move(whole)), broken_("attention_" + std::move(kernel)) {}
   [[nodiscard]] std::string_view name() const noexcept override { return whole_->name(); }
   [[nodiscard]] const std::vector<ScoreBuffer>& buffers() const noexcept override {
@@ -210,7 +210,7 @@ class BrokenInOneKernel : public ScoreShaders {
   }
 
  private:
-  std::shared_ptr<const ScoreShaders> whole_;
+  Shared<const ScoreShaders> whole_;
   std::string broken_;
 };
 

@@ -99,7 +99,7 @@ template <class Desc>
 
 /// A score function with its tables, and the same in C++ for the reference.
 struct ScoreSetup {
-  std::shared_ptr<const ScoreShaders> function;
+  Shared<const ScoreShaders> function;
   std::vector<std::vector<std::uint32_t>> tables;  ///< the bits of each element
   reference::ScoreHook hook;  ///< null: function and tables are those that the problem names
 };

@@ -35,8 +35,7 @@ using tests::has;
 using tests::value_of;
 using tests::words_against;
 
-Result<std::shared_ptr<const ScoreFunction>> create(std::string source,
-                                                    std::vector<ScoreBuffer> buffers = {}) {
+Result<Shared<const ScoreFunction>> create(std::string source, std::vector<ScoreBuffer> buffers = {}) {
   return ScoreFunction::create({std::move(source), "my.glsl", std::move(buffers)});
 }
 

@@ -1,0 +1,110 @@
+/// @file
+/// Shared ownership without the standard header of it, which would be a third of what this library's are.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <utility>
+
+namespace vkattn {
+
+namespace detail {
+
+/// What keeps an object alive, and how many share it.
+class Keeper {
+ public:
+  Keeper() = default;
+  Keeper(const Keeper&) = delete;
+  Keeper& operator=(const Keeper&) = delete;
+  virtual ~Keeper();
+
+  /// Of one that may be null, from any thread.
+  static void share(Keeper* keeper) noexcept;
+  /// The last of them destroys it.
+  static void leave(Keeper* keeper) noexcept;
+
+ private:
+  long sharers_ = 1;  ///< changed at once, by atomic operations only
+};
+
+/// One that holds a pointer of any kind that owns.
+template <class Pointer>
+class KeeperOf final : public Keeper {
+ public:
+  explicit KeeperOf(Pointer pointer) noexcept : pointer_(std::move(pointer)) {}
+
+ private:
+  Pointer pointer_;
+};
+
+/// One that is the object's place.
+template <class Object>
+class KeeperWith final : public Keeper {
+ public:
+  explicit KeeperWith(Object&& made) : object(std::move(made)) {}
+
+  Object object;
+};
+
+}  // namespace detail
+
+/// Shares an object that lives as long as anyone shares it: what std::shared_ptr does, which it is made of,
+/// as of any other pointer that owns. Copies may be made and destroyed by any thread.
+template <class Object>
+class Shared {
+ public:
+  /// Shares nothing.
+  /// @{
+  Shared() noexcept = default;
+  Shared(std::nullptr_t) noexcept {}
+  /// @}
+  /// Takes over the share that a std::shared_ptr or std::unique_ptr has.
+  template <class Pointer>
+  requires requires(const Pointer& pointer) {
+    { pointer.get() } -> std::convertible_to<Object*>;
+  }
+  Shared(Pointer pointer) : object_(pointer.get()) {
+    if (object_ != nullptr) keeper_ = new detail::KeeperOf<Pointer>(std::move(pointer));
+  }
+  /// A new object, with its first share.
+  template <class Made>
+  [[nodiscard]] static Shared make(Made made) {
+    auto* const keeper = new detail::KeeperWith<Made>(std::move(made));
+    Shared shared;
+    shared.object_ = &keeper->object;
+    shared.keeper_ = keeper;
+    return shared;
+  }
+  /// Shares what `other` does.
+  /// @{
+  Shared(const Shared& other) noexcept : object_(other.object_), keeper_(other.keeper_) {
+    detail::Keeper::share(keeper_);
+  }
+  Shared(Shared&& other) noexcept
+      : object_(std::exchange(other.object_, nullptr)), keeper_(std::exchange(other.keeper_, nullptr)) {}
+  Shared& operator=(Shared other) noexcept {
+    std::swap(object_, other.object_);
+    std::swap(keeper_, other.keeper_);
+    return *this;
+  }
+  /// @}
+  ~Shared() { detail::Keeper::leave(keeper_); }
+
+  /// The object, which lives as long as it is shared, or null: what `->` and `*` must not be asked of.
+  /// @{
+  [[nodiscard]] Object* get() const noexcept { return object_; }
+  [[nodiscard]] Object* operator->() const noexcept { return object_; }
+  [[nodiscard]] auto& operator*() const noexcept { return *object_; }
+  [[nodiscard]] explicit operator bool() const noexcept { return object_ != nullptr; }
+  /// @}
+  /// Whether both share the same object.
+  [[nodiscard]] friend bool operator==(const Shared& x, const Shared& y) noexcept {
+    return x.object_ == y.object_;
+  }
+
+ private:
+  Object* object_ = nullptr;
+  detail::Keeper* keeper_ = nullptr;
+};
+
+}  // namespace vkattn
