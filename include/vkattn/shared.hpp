@@ -16,7 +16,7 @@ class Keeper {
   Keeper() = default;
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
-  virtual ~Keeper();
+  virtual ~Keeper() = default;
 
   /// Of one that may be null, from any thread.
   static void share(Keeper* keeper) noexcept;
@@ -58,7 +58,8 @@ class Shared {
   Shared() noexcept = default;
   Shared(std::nullptr_t) noexcept {}
   /// @}
-  /// Takes over the share that a std::shared_ptr or std::unique_ptr has.
+  /// Takes over the share that a std::shared_ptr or std::unique_ptr has; of one that is null nothing is kept,
+  /// nor its deleter.
   template <class Pointer>
   requires requires(const Pointer& pointer) {
     { pointer.get() } -> std::convertible_to<Object*>;

@@ -18,8 +18,6 @@ long add(long& number, long change) noexcept {
 
 }  // namespace
 
-Keeper::~Keeper() = default;
-
 void Keeper::share(Keeper* keeper) noexcept {
   if (keeper != nullptr) add(keeper->sharers_, 1);
 }
