@@ -27,23 +27,13 @@ class Keeper {
   long sharers_ = 1;  ///< changed at once, by atomic operations only
 };
 
-/// One that holds a pointer of any kind that owns.
-template <class Pointer>
+/// One with what it keeps: the object, or a pointer of any kind that owns it.
+template <class Kept>
 class KeeperOf final : public Keeper {
  public:
-  explicit KeeperOf(Pointer pointer) noexcept : pointer_(std::move(pointer)) {}
+  explicit KeeperOf(Kept&& given) : kept(std::move(given)) {}
 
- private:
-  Pointer pointer_;
-};
-
-/// One that is the object's place.
-template <class Object>
-class KeeperWith final : public Keeper {
- public:
-  explicit KeeperWith(Object&& made) : object(std::move(made)) {}
-
-  Object object;
+  Kept kept;
 };
 
 }  // namespace detail
@@ -70,9 +60,9 @@ class Shared {
   /// A new object, with its first share.
   template <class Made>
   [[nodiscard]] static Shared make(Made made) {
-    auto* const keeper = new detail::KeeperWith<Made>(std::move(made));
+    auto* const keeper = new detail::KeeperOf<Made>(std::move(made));
     Shared shared;
-    shared.object_ = &keeper->object;
+    shared.object_ = &keeper->kept;
     shared.keeper_ = keeper;
     return shared;
   }
