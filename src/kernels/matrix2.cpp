@@ -2,7 +2,6 @@
 // shaders/matrix2/attention_matrix2.comp, or of subgroups, attention_matrix2_staged.comp), and the tile that
 // the device's flexible matrices allow.
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -59,12 +58,6 @@ struct Matrix2Tile {
   [[nodiscard]] std::uint32_t row_columns() const { return matrices->n_granularity; }
 };
 
-bool is_usable(const FlexibleMatrix& entry, std::string_view operand, std::string_view scope) {
-  return entry.scope == scope && entry.a_type == operand && entry.b_type == operand &&
-         entry.c_type == "f32" && entry.result_type == "f32" && std::has_single_bit(entry.m_granularity) &&
-         std::has_single_bit(entry.n_granularity) && std::has_single_bit(entry.k_granularity);
-}
-
 // `dims` in as few blocks as `most` allows, all of them of one multiple of the granularity.
 std::uint32_t block_dims(std::int64_t dims, std::uint32_t most, std::uint32_t granularity) {
   const auto whole = static_cast<std::uint32_t>(dims);
@@ -108,10 +101,7 @@ std::optional<Matrix2Tile> make_tile(const AttentionDesc& desc, const Capabiliti
     }
     return tile;
   }
-  const std::uint32_t largest_workgroup =
-      std::min({capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0],
-                capabilities.max_matrix_workgroup_size});
-  if (tile.invocations > largest_workgroup) return std::nullopt;
+  if (tile.invocations > largest_matrix_workgroup(capabilities)) return std::nullopt;
   return tile;
 }
 
@@ -120,7 +110,7 @@ std::optional<Matrix2Tile> find_tile(const AttentionDesc& desc, const Capabiliti
                                      const TileSizes& size, std::optional<Error>& refusal) {
   const std::string_view scope = size.subgroups != 0 ? "subgroup" : "workgroup";
   for (const FlexibleMatrix& entry : capabilities.flexible_matrices) {
-    if (!is_usable(entry, name(desc.query.type), scope)) continue;
+    if (!is_usable_flexible(entry, name(desc.query.type), scope)) continue;
     std::uint32_t lanes = 0;
     if (size.subgroups != 0) {
       const auto subgroup = matrix_subgroup_size(capabilities, entry.n_granularity);
@@ -133,20 +123,6 @@ std::optional<Matrix2Tile> find_tile(const AttentionDesc& desc, const Capabiliti
     if (const auto tile = make_tile(desc, capabilities, entry, size, lanes, refusal); tile) return tile;
   }
   return std::nullopt;
-}
-
-Result<void> check_features(const Capabilities& c, DataType operand) {
-  if (Result<void> s = check_matrix_features(c, operand); !s) return s;
-  if (Result<void> s = need_feature(c.api_version >= VK_API_VERSION_1_3, "Vulkan 1.3 (SPIR-V 1.6)"); !s)
-    return s;
-  if (Result<void> s = need_feature(c.maintenance4, "maintenance4"); !s) return s;
-  if (Result<void> s = need_feature(c.matrix2_flexible_dimensions,
-                                    "cooperativeMatrixFlexibleDimensions (VK_NV_cooperative_matrix2)");
-      !s)
-    return s;
-  if (Result<void> s = need_feature(c.matrix2_reductions, "cooperativeMatrixReductions"); !s) return s;
-  if (Result<void> s = need_feature(c.matrix2_conversions, "cooperativeMatrixConversions"); !s) return s;
-  return need_feature(c.matrix2_per_element_operations, "cooperativeMatrixPerElementOperations");
 }
 
 // Tensor addressing wants each head to start at a multiple of 16 bytes. Strides must not decrease towards the
@@ -179,13 +155,7 @@ Result<void> check_layout(const AttentionDesc& desc) {
 
 // What the form of workgroup scope needs besides.
 Result<void> check_workgroup_scope(const AttentionDesc& desc, const Capabilities& capabilities) {
-  if (Result<void> s = need_feature(capabilities.matrix2_workgroup_scope, "cooperativeMatrixWorkgroupScope");
-      !s)
-    return s;
-  if (Result<void> s =
-          need_feature(capabilities.matrix2_tensor_addressing, "cooperativeMatrixTensorAddressing");
-      !s)
-    return s;
+  if (Result<void> s = check_workgroup_matrix_features(capabilities); !s) return s;
   if (is_quantised(desc.key.type) || is_quantised(desc.value.type)) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,
                  message("tensor addressing takes K and V of Q's type; here they are ", name(desc.key.type),
@@ -288,7 +258,7 @@ Result<KernelConfig> configure_matrix2(const AttentionDesc& desc, const Capabili
   if (Result<void> status = check_matrix_types(desc, QuantisedOperands::kFloat8); !status)
     return status.error();
   const DataType operand = desc.query.type;
-  if (Result<void> status = check_features(capabilities, operand); !status) return status.error();
+  if (Result<void> status = check_matrix2_features(capabilities, operand); !status) return status.error();
   const auto tile = choose_tile(desc, capabilities, tiles);
   if (!tile) return tile.error();
   const bool staged = tile->is_staged();

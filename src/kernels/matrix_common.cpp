@@ -2,6 +2,7 @@
 #include "kernels/matrix_common.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "common/integers.hpp"
@@ -71,6 +72,37 @@ Result<void> check_matrix_features(const Capabilities& c, DataType operand) {
   if (Result<void> s = need_feature(c.storage_buffer_16bit, "storageBuffer16BitAccess"); !s) return s;
   return need_feature(c.bfloat16_matrix || operand != DataType::kBfloat16,
                       "shaderBFloat16CooperativeMatrix (VK_KHR_shader_bfloat16)");
+}
+
+Result<void> check_matrix2_features(const Capabilities& c, DataType operand) {
+  if (Result<void> s = check_matrix_features(c, operand); !s) return s;
+  if (Result<void> s = need_feature(c.api_version >= VK_API_VERSION_1_3, "Vulkan 1.3 (SPIR-V 1.6)"); !s)
+    return s;
+  if (Result<void> s = need_feature(c.maintenance4, "maintenance4"); !s) return s;
+  if (Result<void> s = need_feature(c.matrix2_flexible_dimensions,
+                                    "cooperativeMatrixFlexibleDimensions (VK_NV_cooperative_matrix2)");
+      !s)
+    return s;
+  if (Result<void> s = need_feature(c.matrix2_reductions, "cooperativeMatrixReductions"); !s) return s;
+  if (Result<void> s = need_feature(c.matrix2_conversions, "cooperativeMatrixConversions"); !s) return s;
+  return need_feature(c.matrix2_per_element_operations, "cooperativeMatrixPerElementOperations");
+}
+
+Result<void> check_workgroup_matrix_features(const Capabilities& c) {
+  if (Result<void> s = need_feature(c.matrix2_workgroup_scope, "cooperativeMatrixWorkgroupScope"); !s)
+    return s;
+  return need_feature(c.matrix2_tensor_addressing, "cooperativeMatrixTensorAddressing");
+}
+
+bool is_usable_flexible(const FlexibleMatrix& entry, std::string_view operand, std::string_view scope) {
+  return entry.scope == scope && entry.a_type == operand && entry.b_type == operand &&
+         entry.c_type == "f32" && entry.result_type == "f32" && std::has_single_bit(entry.m_granularity) &&
+         std::has_single_bit(entry.n_granularity) && std::has_single_bit(entry.k_granularity);
+}
+
+std::uint32_t largest_matrix_workgroup(const Capabilities& capabilities) {
+  return std::min({capabilities.max_workgroup_invocations, capabilities.max_workgroup_size[0],
+                   capabilities.max_matrix_workgroup_size});
 }
 
 Result<std::uint32_t> matrix_subgroup_size(const Capabilities& capabilities, std::uint32_t n) {

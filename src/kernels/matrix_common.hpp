@@ -25,6 +25,17 @@ enum class QuantisedOperands { kNone, kFloat8, kAll };
 /// What every kernel with cooperative matrices of that type needs.
 [[nodiscard]] Result<void> check_matrix_features(const Capabilities& capabilities, DataType operand);
 
+/// What every kernel on VK_NV_cooperative_matrix2 needs, and matrices of workgroup scope besides.
+[[nodiscard]] Result<void> check_matrix2_features(const Capabilities& capabilities, DataType operand);
+[[nodiscard]] Result<void> check_workgroup_matrix_features(const Capabilities& capabilities);
+
+/// Whether an entry has operands of that type (f16 or bf16), float32 sums and that scope.
+[[nodiscard]] bool is_usable_flexible(const FlexibleMatrix& entry, std::string_view operand,
+                                      std::string_view scope);
+
+/// Invocations of the largest workgroup that a matrix may be spread over.
+[[nodiscard]] std::uint32_t largest_matrix_workgroup(const Capabilities& capabilities);
+
 /// The shape to multiply operands of that type (f16 or bf16) with, to float32: 16x16x16, which AMD and NVIDIA
 /// both list, where there is one, else the largest; or that there is none.
 [[nodiscard]] Result<MatrixShape> best_matrix_shape(const Capabilities& capabilities,

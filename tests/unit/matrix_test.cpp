@@ -32,30 +32,6 @@ Capabilities cpu(const MatrixShape& matrix) {
   return c;
 }
 
-/// What matrix2 asks of any device, with no flexible matrix listed.
-Capabilities device_with_flexible_matrices() {
-  Capabilities c = made_up_gpu();
-  c.api_version = VK_API_VERSION_1_3;
-  c.shader_float16 = c.vulkan_memory_model = c.maintenance4 = c.cooperative_matrix = true;
-  c.matrix2_flexible_dimensions = c.matrix2_reductions = c.matrix2_conversions = true;
-  c.matrix2_per_element_operations = true;
-  c.max_flexible_matrix_dimension = 1024;
-  c.max_matrix_workgroup_size = 1024;
-  return c;
-}
-
-/// As NVIDIA's GPUs list it.
-Capabilities with_workgroup_scope() {
-  Capabilities c = device_with_flexible_matrices();
-  c.vendor_id = kVendorNvidia;
-  c.matrix2_workgroup_scope = c.matrix2_tensor_addressing = true;
-  c.flexible_matrices = {{16, 8, 16, "f16", "f16", "f32", "f32", "subgroup", 0},
-                         {32, 16, 16, "f16", "f16", "f16", "f16", "workgroup", 128},
-                         {32, 16, 16, "f16", "f16", "f32", "f32", "workgroup", 128},
-                         {32, 32, 16, "f16", "f16", "f32", "f32", "workgroup", 256}};
-  return c;
-}
-
 /// The same without matrices of subgroups, which the staged form has.
 Capabilities without_subgroup_scope() {
   Capabilities c = with_workgroup_scope();
