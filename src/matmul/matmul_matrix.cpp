@@ -3,10 +3,12 @@
 #include <optional>
 #include <string_view>
 
+#include "common/checked.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/block_limits.hpp"
 #include "kernels/matrix_common.hpp"
+#include "kernels/split.hpp"
 #include "kernels/tile_table.hpp"
 #include "kernels/vendors.hpp"
 #include "matmul/matmul_kernel.hpp"
@@ -61,8 +63,16 @@ Result<void> check_types(const MatmulDesc& desc) {
               desc.a_is_ones ? "all ones" : name(desc.a.type), " and b ", name(desc.b.type))};
 }
 
-// The first of the tiles that fits the device, has registers for its sums and is not mostly wasted; where
-// there is none, the smallest that fits; or what the smallest of all exceeds.
+// Blocks for every compute unit. Those below 64 x 64 are too small to be taken for their number.
+bool keeps_device_busy(const MatmulDesc& desc, const Capabilities& capabilities, const MatrixTile& tile) {
+  if (tile.block_rows() * tile.block_columns() <= 64 * 64) return true;
+  const std::int64_t blocks = divide_up(desc.rows, std::int64_t{tile.block_rows()}) *
+                              divide_up(desc.columns, std::int64_t{tile.block_columns()});
+  return saturating_multiply(desc.batch, blocks) >= compute_units(capabilities);
+}
+
+// The first of the tiles that fits the device, has registers for its sums, is not mostly wasted and leaves no
+// compute unit idle; where there is none, the smallest that fits; or what the smallest of all exceeds.
 Result<MatrixTile> choose_tile(const MatmulDesc& desc, const Capabilities& capabilities, MatrixTile tile,
                                MatmulTiles tiles) {
   std::optional<MatrixTile> smallest, smallest_too_large;
@@ -75,7 +85,9 @@ Result<MatrixTile> choose_tile(const MatmulDesc& desc, const Capabilities& capab
     const bool fits = check_limits(tile.needs(), capabilities).ok();
     const bool wasteful = desc.rows * 2 <= std::int64_t{tile.block_rows()} ||
                           desc.columns * 2 <= std::int64_t{tile.block_columns()};
-    if (fits && !wasteful && tile.sums() <= most_sums(capabilities)) return tile;
+    const bool good = !wasteful && tile.sums() <= most_sums(capabilities) &&
+                      (tiles.size() == 1 || keeps_device_busy(desc, capabilities, tile));
+    if (fits && good) return tile;
     const auto area = [](const MatrixTile& it) { return it.block_rows() * it.block_columns(); };
     std::optional<MatrixTile>& least = fits ? smallest : smallest_too_large;
     if (!least || area(tile) < area(*least)) least = tile;

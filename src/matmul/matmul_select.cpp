@@ -73,6 +73,7 @@ constexpr std::array kTable{
     MatmulEntry{"matrix", false, true, {0, 16, 32, 16, 1}, Architecture::kIntelXe2},
     MatmulEntry{"matrix", false, true, {0, 16, 16, 16, 4}, Architecture::kIntelGen12},
     MatmulEntry{"matrix", false, true, {0, 16, 16, 16, 1}, Architecture::kIntelGen12},
+    MatmulEntry{"matrix", false, true, {0, 64, 64, 32, 4}, Architecture::kNvidia},
     MatmulEntry{"matrix", false, true, {0, 64, 32, 32, 4}},
     MatmulEntry{"matrix", false, true, {0, 32, 32, 32, 4}},
     MatmulEntry{"matrix", true, true, {0, 16, 32, 32, 4}},

@@ -172,12 +172,16 @@ TEST(Matmul, MatrixBlocksFollowTheProblemAndTheDevice) {
     return config.ok() ? config->tile : MatmulTile{};
   };
   Capabilities gpu = matrix_gpu();
-  EXPECT_EQ(block(sizes(512, 512, 512), gpu), (MatmulTile{0, 64, 32, 32, 4}));
+  gpu.compute_units = 40;
+  EXPECT_EQ(block(sizes(640, 512, 512), gpu), (MatmulTile{0, 64, 32, 32, 4}));
+  EXPECT_EQ(block(sizes(512, 512, 512), gpu), (MatmulTile{0, 32, 32, 32, 4})) << "32 large blocks";
+  EXPECT_EQ(block(sizes(512, 512, 512), gpu, {0, 64, 32, 32, 4}), (MatmulTile{0, 64, 32, 32, 4}))
+      << "asked for";
   EXPECT_EQ(block(sizes(64, 64, 64), gpu), (MatmulTile{0, 32, 32, 32, 4}));
   EXPECT_EQ(block(sizes(1, 64, 64), gpu), (MatmulTile{0, 16, 16, 16, 1}));
   EXPECT_EQ(block(sizes(512, 512, 512), gpu, {0, 24, 32, 32, 4}), MatmulTile{});
   gpu.max_shared_memory_bytes = 16384;  // the largest takes 19456
-  EXPECT_EQ(block(sizes(512, 512, 512), gpu), (MatmulTile{0, 32, 32, 32, 4}));
+  EXPECT_EQ(block(sizes(640, 512, 512), gpu), (MatmulTile{0, 32, 32, 32, 4}));
 }
 
 /// The table's last is not.
