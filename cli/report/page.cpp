@@ -264,6 +264,14 @@ std::string charts(const Json& report) {
   return html + sweep_table(report);
 }
 
+/// Drivers count most things, and JSON has all of them as fractions.
+std::string statistic(const Json& value) {
+  constexpr double kMostExact = 0x1p53;
+  const double number = value.is_number() ? value.get<double>() : 0.5;
+  if (number != std::floor(number) || std::abs(number) > kMostExact) return value.dump();
+  return std::to_string(static_cast<std::int64_t>(number));
+}
+
 std::string statistics(const Json& report) {
   std::string html;
   for (const Json* const step : steps_of(report, "statistics")) {
@@ -280,7 +288,7 @@ std::string statistics(const Json& report) {
       const auto entries = pipeline.find("statistics");
       if (entries != pipeline.end()) {
         for (const auto& [name, value] : entries->items())
-          html += "; " + escaped(name) + " " + escaped(value.dump());
+          html += "; " + escaped(name) + " " + escaped(statistic(value));
       }
       html += "<br>";
     }

@@ -146,7 +146,7 @@ TEST_F(ReportOfABrokenDriver, ThePageShowsIt) {
   const std::string page = cli::report_page(report_, "<?xml?><svg>roof</svg>");
   for (const char* const part :
        {"ended by signal 11", "ended after 500 ms", "the device was lost", "right, 0.25",
-        "<b>pass &amp; more</b>; Registers 40.0<br>", "refused: no &lt;f32&gt;", "Gradients, 16 heads",
+        "<b>pass &amp; more</b>; Registers 40<br>", "refused: no &lt;f32&gt;", "Gradients, 16 heads",
         "Matrix multiplication, square", "<svg>roof</svg>"}) {
     EXPECT_TRUE(has(page, part));
   }
