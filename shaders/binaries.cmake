@@ -29,6 +29,8 @@ vkattn_form(matrix2 TARGET_ENV vulkan1.3 GLSL_EXTENSIONS GL_NV_cooperative_matri
             DEVICE_FEATURES maintenance4 cooperativeMatrixFlexibleDimensions cooperativeMatrixReductions
                             cooperativeMatrixConversions cooperativeMatrixPerElementOperations)
 vkattn_form(workgroup DEVICE_FEATURES cooperativeMatrixTensorAddressing cooperativeMatrixWorkgroupScope)
+# Operands are fetched by element into matrices of subgroup scope, for CPU implementations.
+vkattn_form(fetched DEFINES VKATTN_MATRIX2_FETCHED=1)
 # Matrices of subgroup scope, from shared memory.
 vkattn_form(staged DEFINES VKATTN_MATRIX2_STAGED=1)
 
@@ -86,6 +88,13 @@ backward(matrix_rows            matrix_rows.comp  FORM 16bit matrix)
 backward(matrix_rows_bfloat16   matrix_rows.comp  FORM 16bit matrix bfloat16)
 backward(matrix_keys            matrix_keys.comp  FORM 16bit matrix)
 backward(matrix_keys_bfloat16   matrix_keys.comp  FORM 16bit matrix bfloat16)
+backward(row_numbers            row_numbers.comp  FORM 16bit)
+backward(matrix2_rows           matrix2_rows.comp FORM 16bit matrix matrix2 workgroup)
+backward(matrix2_rows_bfloat16  matrix2_rows.comp FORM 16bit matrix matrix2 workgroup bfloat16)
+backward(matrix2_rows_fetched   matrix2_rows.comp FORM 16bit matrix matrix2 fetched)
+backward(matrix2_keys           matrix2_keys.comp FORM 16bit matrix matrix2 workgroup)
+backward(matrix2_keys_bfloat16  matrix2_keys.comp FORM 16bit matrix matrix2 workgroup bfloat16)
+backward(matrix2_keys_fetched   matrix2_keys.comp FORM 16bit matrix matrix2 fetched)
 backward(mask                   mask_sums.comp    FORM 16bit)
 backward(mask_words             mask_sums.comp)
 backward(heads                  head_sums.comp)

@@ -1,5 +1,6 @@
 // A backward pass on a device: see backward_run.hpp.
 #include "harness/backward_run.hpp"
+#include "backward/backward_kernel.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -129,6 +130,7 @@ Result<double> BackwardRun::execute(const Runnable& plan) {
     if (Result<void> s = fill_pattern(*runtime_, tensors_[i], poison); !s.ok()) return s.error();
   }
   factor_type_ = plan.probability_type();
+  least_largest_weight_ = detail::least_largest_weight(plan.kernel_name());
   const auto workspace = plan.create_workspace(*runtime_);
   if (!workspace.ok()) return workspace.error();
   const std::vector<std::byte> poison(static_cast<std::size_t>(workspace->size()), std::byte{0xff});
@@ -172,6 +174,7 @@ Result<void> BackwardRun::check_all(const reference::Inputs& inputs, const RowSe
   all.grad_mask = *desc_.grad_mask->strides;
   all.probability_type = forward_.probability_type();
   all.factor_type = factor_type_;
+  all.least_largest_weight = least_largest_weight_;
   const reference::Gradients gradients = reference::compute_gradients(desc, all, selected(desc, selection));
   const WrittenRows rows(desc, inputs);
   const std::vector<bool> keys = written_keys(desc, inputs);

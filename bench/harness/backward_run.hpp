@@ -67,6 +67,7 @@ class BackwardRun {
   BackwardDesc desc_;
   std::array<TensorBuffer, detail::kGradientCount> tensors_;
   DataType factor_type_ = DataType::kFloat32;  ///< BackwardPlan::probability_type() of the plan executed last
+  double least_largest_weight_ = 0;            ///< the same: detail::least_largest_weight()
 };
 
 }  // namespace vkattn::harness

@@ -81,13 +81,15 @@ struct BackwardTensors {
 /// How to plan a backward pass; what is left at its default the library decides.
 struct BackwardOptions {
   /// Use this kernel or fail with its reason: `lane` (no barriers; comes first on CPU implementations),
-  /// `tile` (shared memory) or `matrix` (VK_KHR_cooperative_matrix, 16-bit Q, K, V and dO; comes first on
-  /// GPUs with such matrices, but on Intel before Xe2). Empty: the first that accepts, and that the driver
-  /// compiles.
+  /// `tile` (shared memory), `matrix` (VK_KHR_cooperative_matrix, 16-bit Q, K, V and dO; comes first on GPUs
+  /// with such matrices, but on Intel before Xe2) or `matrix2` (VK_NV_cooperative_matrix2, rows at multiples
+  /// of 16 bytes, heads of up to 256 dims, no gradients of masks and slopes; comes before `matrix` where it
+  /// is there). Empty: the first that accepts, and that the driver compiles.
   std::string kernel;
   std::vector<KernelRefusal> refusals;  ///< as PlanOptions::refusals
   /// Keys whose probabilities and gradients the workspace holds at a time, 8 bytes for each and each row; a
-  /// multiple of 64. 0: as many as fit 16 MiB on a CPU, 256 MiB elsewhere.
+  /// multiple of 64. 0: as many as fit 16 MiB on a CPU, 256 MiB elsewhere. `matrix2` holds none of them, and
+  /// takes all keys at once.
   std::uint32_t chunk_keys = 0;
   VkPipelineCache pipeline_cache = {};  ///< owned by the caller; may be null
   std::uint64_t max_dispatch_ns = 0;    ///< as PlanOptions::max_dispatch_ns

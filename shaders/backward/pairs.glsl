@@ -12,8 +12,8 @@
 #if VKATTN_FEATURES
 
 #include "backward/gradients.glsl"
+#include "backward/row_ranges.glsl"
 #include "lib/grid.glsl"
-#include "lib/key_ranges.glsl"
 
 #if VKATTN_WIDE_LOADS
 layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) buffer Pairs { uint64_t pairs[]; };
@@ -37,64 +37,6 @@ uint pair_row(uint batch, uint head, uint query) {
 uint pair_place(uint key_in_chunk) {
   if (kPairTile == 0u) return key_in_chunk;
   return key_in_chunk / kPairTile * (backward.pair_rows * kPairTile) + key_in_chunk % kPairTile;
-}
-
-// Whether the row may see the key by its position.
-bool sees_key(int query, int key, int kv_length) {
-  return key < visible_key_end(query, kv_length) && (!kHasKeyBegin || key >= visible_key_begin(query, kv_length));
-}
-
-// Packed rows that see some of a block of keys, and among them those that see all of it. By position alone.
-struct RowRange {
-  uint begin;
-  uint end;
-  uint full_begin;  // not before begin
-  uint full_end;    // not before full_begin
-};
-
-// The first query that sees keys beyond `key`, as what rows see grows with them.
-int first_query_to(int key, int kv_length) {
-  if (kCausalMode == VKATTN_CAUSAL_NONE) return key < kv_length ? 0 : int(visible_query_length());
-  int begin = 0, end = int(visible_query_length());
-  while (begin < end) {
-    const int middle = (begin + end) / 2;
-    if (visible_key_end(middle, kv_length) > key) {
-      end = middle;
-    } else {
-      begin = middle + 1;
-    }
-  }
-  return begin;
-}
-
-// The first query that sees no key before `key`.
-int first_query_from(int key, int kv_length) {
-  if (!kHasKeyBegin) return key > 0 ? int(visible_query_length()) : 0;
-  int begin = 0, end = int(visible_query_length());
-  while (begin < end) {
-    const int middle = (begin + end) / 2;
-    if (visible_key_begin(middle, kv_length) >= key) {
-      end = middle;
-    } else {
-      begin = middle + 1;
-    }
-  }
-  return begin;
-}
-
-// Keys key_begin .. key_end - 1.
-RowRange rows_of_keys(int key_begin, int key_end, int kv_length) {
-  const int begin = first_query_to(key_begin, kv_length);
-  const int end = max(first_query_from(key_end, kv_length), begin);
-  const int full_begin = clamp(first_query_to(key_end - 1, kv_length), begin, end);
-  int full_end = clamp(first_query_from(key_begin + 1, kv_length), full_begin, end);
-  if (kStepsHide) full_end = full_begin;  // scores must be looked at one by one
-  RowRange rows;
-  rows.begin = uint(begin) * params.heads_per_kv;
-  rows.end = uint(end) * params.heads_per_kv;
-  rows.full_begin = uint(full_begin) * params.heads_per_kv;
-  rows.full_end = uint(full_end) * params.heads_per_kv;
-  return rows;
 }
 
 // What a workgroup has of a pass: for each chunk as many units as there are tiles of rows or keys.

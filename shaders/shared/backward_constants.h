@@ -47,4 +47,7 @@
 #define VKATTN_SPEC_PAIR_TILE 92  // keys whose pairs lie together, row by row; 0: all of a chunk
 #define VKATTN_SPEC_KEEPS_DELTAS 91  // chunks after the first read <dO, o> of a row from the sums
 
+// Threads that share a row of the pass over the rows' numbers.
+#define VKATTN_BACKWARD_ROW_THREADS 8
+
 #endif

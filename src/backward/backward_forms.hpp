@@ -8,5 +8,7 @@ namespace vkattn::detail {
 
 [[nodiscard]] Result<BackwardKernel> configure_matrix_backward(const BackwardDesc& desc,
                                                                const Capabilities& capabilities);
+[[nodiscard]] Result<BackwardKernel> configure_matrix2_backward(const BackwardDesc& desc,
+                                                                const Capabilities& capabilities);
 
 }  // namespace vkattn::detail

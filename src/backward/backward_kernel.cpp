@@ -166,15 +166,16 @@ struct NamedKernel {
 constexpr NamedKernel kLane{"lane", configure_lane_backward};
 constexpr NamedKernel kTile{"tile", configure_tile_backward};
 constexpr NamedKernel kMatrix{"matrix", configure_matrix_backward};
+constexpr NamedKernel kMatrix2{"matrix2", configure_matrix2_backward};
 
 // As attention's: CPU implementations run barriers as coroutines and emulate matrices, a few rows fill no
 // matrix, and before Xe2 Intel's matrices take more registers than there are.
-std::array<NamedKernel, 3> ordered(const AttentionDesc& desc, const Capabilities& capabilities) {
-  if (capabilities.is_cpu()) return {kLane, kTile, kMatrix};
+std::array<NamedKernel, 4> ordered(const AttentionDesc& desc, const Capabilities& capabilities) {
+  if (capabilities.is_cpu()) return {kLane, kTile, kMatrix, kMatrix2};
   const bool is_slow_on_matrices =
       packed_rows(desc) <= kFewRows || architecture(capabilities) == Architecture::kIntelGen12;
-  if (is_slow_on_matrices) return {kTile, kMatrix, kLane};
-  return {kMatrix, kTile, kLane};
+  if (is_slow_on_matrices) return {kTile, kMatrix2, kMatrix, kLane};
+  return {kMatrix2, kMatrix, kTile, kLane};
 }
 
 // A form that this build of the library has left out is refused, by its shader's name.

@@ -20,12 +20,15 @@ inline constexpr std::uint32_t kChunkStep = 64;
 
 struct BackwardKernel {
   std::string_view name;
+  PassConfig numbers;                         ///< of rows, before the other passes; without a shader: none
   PassConfig rows;                            ///< tiles of query rows
-  std::uint32_t row_tile = 0;                 ///< packed rows of a workgroup
+  std::uint32_t row_tile = 0;                 ///< rows of a workgroup
+  bool packs_heads = true;                    ///< those of query heads that share a KV head; else of one head
   PassConfig keys;                            ///< tiles of a chunk's keys
   std::uint32_t key_tile = 0;                 ///< keys of a workgroup
   std::uint32_t gradients_per_workgroup = 2;  ///< of keys and values; 1: each tile of keys comes twice
   bool key_sums_in_workspace = false;         ///< those of 16-bit gradients
+  bool keeps_pairs = true;                    ///< in chunks of the keys; else only the rows' numbers
   std::uint32_t pair_tile = 0;                ///< keys whose pairs lie together; 0: all of a chunk
   bool keeps_deltas = false;                  ///< later chunks read <dO, o> of a row from the sums
   /// What probabilities and gradients of scores are rounded to before they are multiplied.
@@ -33,6 +36,14 @@ struct BackwardKernel {
   bool uses_matrix_units = false;
   std::string summary;  ///< for describe()
 };
+
+/// Whether there is a pass over the rows' numbers, and one over rows: what leaves no pairs only makes dQ.
+[[nodiscard]] inline bool runs_numbers(const BackwardKernel& kernel) {
+  return !kernel.numbers.shader.empty();
+}
+[[nodiscard]] inline bool runs_rows(const BackwardDesc& desc, const BackwardKernel& kernel) {
+  return desc.has_grad_query || kernel.keeps_pairs;
+}
 
 /// What was chosen and what was considered.
 struct BackwardSelection {
@@ -45,6 +56,12 @@ struct BackwardSelection {
                                                                const Capabilities& capabilities,
                                                                std::string_view wanted,
                                                                std::span<const KernelRefusal> refusals = {});
+
+/// What the largest weight of a key counts as at the least in the tolerance of dV (docs/semantics.md): where
+/// a kernel has no units for weights, what float16 loses of them is the same for all keys.
+[[nodiscard]] constexpr double least_largest_weight(std::string_view kernel) {
+  return kernel == "matrix2" ? 0x1p-8 : 0.0;
+}
 
 /// The pass that sums up the mask's gradient.
 [[nodiscard]] PassConfig configure_mask_sums(const BackwardDesc& desc, const Capabilities& capabilities);

@@ -14,6 +14,9 @@ namespace vkattn::detail {
 
 namespace {
 
+// Of a row, where no pairs are kept: its log-sum-exp and <dO, o>.
+constexpr std::uint64_t kRowNumberBytes = 8;
+
 std::uint64_t bytes_of_pair(const BackwardLayout& layout) {
   return layout.keeps_score_gradients ? 12 : 8;
 }
@@ -58,7 +61,8 @@ std::uint64_t deal_out_sums(const BackwardDesc& desc, const BackwardKernel& kern
   };
   take(layout.delta_sums, desc.has_grad_sinks || layout.keeps_deltas, layout.rows);
   take(layout.slope_sums, desc.has_grad_alibi_slopes, layout.rows);
-  take(layout.query_sums, desc.has_grad_query && is_16bit(desc.grad_query), layout.rows * head_dim);
+  take(layout.query_sums, kernel.keeps_pairs && desc.has_grad_query && is_16bit(desc.grad_query),
+       layout.rows * head_dim);
   const bool keeps = kernel.key_sums_in_workspace;
   take(layout.key_sums, keeps && desc.has_grad_key && is_16bit(desc.grad_key), chunk_keys * head_dim);
   take(layout.value_sums, keeps && desc.has_grad_value && is_16bit(desc.grad_value), chunk_keys * value_dim);
@@ -94,7 +98,12 @@ Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabili
                  message("BackwardOptions::chunk_keys is ", options.chunk_keys, " but must be a multiple of ",
                          kChunkStep, ", or 0")};
   }
-  choose_chunk(desc, capabilities, options.chunk_keys, layout);
+  if (kernel.keeps_pairs) {
+    choose_chunk(desc, capabilities, options.chunk_keys, layout);
+  } else {
+    const auto keys = static_cast<std::uint32_t>(std::max<std::int64_t>(desc.attention.kv_length, 1));
+    layout.chunk_keys = divide_up(keys, kChunkStep) * kChunkStep;
+  }
   layout.keeps_deltas = kernel.keeps_deltas && layout.chunks > 1;
   const std::uint64_t alignment = binding_alignment(capabilities);
   const auto append = [&](std::uint64_t bytes) {
@@ -102,7 +111,8 @@ Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabili
     if (bytes != 0) layout.workspace_bytes = area.offset + bytes;
     return area;
   };
-  layout.pairs = append(layout.rows * layout.chunk_keys * bytes_of_pair(layout));
+  layout.pairs = append(kernel.keeps_pairs ? layout.rows * layout.chunk_keys * bytes_of_pair(layout)
+                                           : layout.rows * kRowNumberBytes);
   layout.sums = append(4 * deal_out_sums(desc, kernel, layout));
   if (options.push_descriptors) layout.parameters = append(kMostParameterBytes);
   const auto check = [&](std::string_view what, std::uint64_t bytes, std::string_view limit,

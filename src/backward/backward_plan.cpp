@@ -111,7 +111,10 @@ std::string BackwardPlan::configuration() const {
   const BackwardDesc& desc = state_->desc;
   const AttentionDesc& attention = desc.attention;
   // Those of other chunks are the same, and other passes are no kernel of its own.
-  const std::size_t kernel_passes = desc.has_grad_key || desc.has_grad_value ? 2 : 1;
+  const detail::BackwardKernel& kernel = state_->selection.kernel;
+  const std::size_t kernel_passes = (detail::runs_numbers(kernel) ? 1U : 0U) +
+                                    (detail::runs_rows(desc, kernel) ? 1U : 0U) +
+                                    (desc.has_grad_key || desc.has_grad_value ? 1U : 0U);
   std::span<const detail::ProgramPass> passes = state_->program->desc().passes;
   passes = passes.first(std::min(passes.size(), kernel_passes));
   return detail::message(

@@ -246,11 +246,23 @@ std::uint64_t heads_of_batch(const AttentionDesc& desc) {
 
 PassWork rows_work(const Request& request) {
   const AttentionDesc& desc = request.desc.attention;
-  const Window window = whole_window(desc);
-  const auto rows = static_cast<std::uint64_t>(window.rows * (desc.query_heads / desc.kv_heads));
+  const auto rows = static_cast<std::uint64_t>(whole_window(desc).rows);
+  const auto group = static_cast<std::uint64_t>(desc.query_heads / desc.kv_heads);
+  const std::uint64_t tile = request.kernel.row_tile;
+  const std::uint64_t tiles =
+      request.kernel.packs_heads ? divide_up(rows * group, tile) : group * divide_up(rows, tile);
   const auto dims = static_cast<double>(2 * desc.head_dim + desc.value_dim);
-  return {heads_of_batch(desc) * divide_up(rows, std::uint64_t{request.kernel.row_tile}), 1,
-          2.0 * dims * request.kernel.row_tile * request.layout.chunk_keys};
+  return {heads_of_batch(desc) * tiles, 1, 2.0 * dims * request.kernel.row_tile * request.layout.chunk_keys};
+}
+
+// Each row of each query head is a unit.
+PassWork numbers_work(const Request& request) {
+  const AttentionDesc& desc = request.desc.attention;
+  const std::uint64_t rows = static_cast<std::uint64_t>(desc.batch) *
+                             static_cast<std::uint64_t>(desc.query_heads) *
+                             static_cast<std::uint64_t>(whole_window(desc).rows);
+  return {rows, request.kernel.numbers.workgroup_size / VKATTN_BACKWARD_ROW_THREADS,
+          2.0 * static_cast<double>(desc.value_dim)};
 }
 
 PassWork keys_work(const Request& request) {
@@ -306,7 +318,12 @@ Result<void> add_passes(const Request& request, ProgramDesc& program) {
     return add_pass(request, pass, work, chunk, program);
   };
   for (std::uint32_t chunk = 0; chunk < request.layout.chunks; ++chunk) {
-    if (Result<void> s = add(request.kernel.rows, rows_work(request), chunk); !s) return s;
+    if (runs_numbers(request.kernel)) {
+      if (Result<void> s = add(request.kernel.numbers, numbers_work(request), chunk); !s) return s;
+    }
+    if (runs_rows(desc, request.kernel)) {
+      if (Result<void> s = add(request.kernel.rows, rows_work(request), chunk); !s) return s;
+    }
     // Without keys there is nothing that later passes could write.
     if (desc.attention.kv_length == 0) continue;
     if (desc.has_grad_key || desc.has_grad_value) {

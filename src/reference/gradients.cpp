@@ -248,6 +248,7 @@ Gradients compute_gradients(const AttentionDesc& desc, const BackwardInputs& inp
   }
   for (Gradient* const each : {&gradients.query, &gradients.key, &gradients.value})
     each->least_factor = least_weight(inputs.factor_type);
+  gradients.value.largest_factors.assign(gradients.value.largest_factors.size(), inputs.least_largest_weight);
   BackwardPass pass(desc, inputs, selection, gradients);
   for (std::int64_t b = 0; b < desc.batch; ++b) {
     const std::int64_t rows = query_length(desc, inputs.forward, b);

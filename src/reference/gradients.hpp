@@ -79,6 +79,8 @@ struct BackwardInputs {
   DataType probability_type = DataType::kFloat32;
   /// What the kernel of the backward pass rounds probabilities and gradients of scores to.
   DataType factor_type = DataType::kFloat32;
+  /// What the largest weight of a key counts as at the least, of kernels that have the same units for all.
+  double least_largest_weight = 0;
 };
 
 /// The descriptor is resolved; its keys lie in one piece, are not quantised, and have no score function.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backward/backward_kernel.hpp"
 #include "backward/gradient_table.hpp"
 #include "reference/gradients.hpp"
 #include "self_test/small_numbers.hpp"
@@ -96,6 +97,7 @@ class BackwardTest final : public SmallTestOf<BackwardPlan> {
     inputs.grad_output_desc = *desc.grad_output;
     inputs.grad_mask = *desc.grad_mask->strides;
     inputs.factor_type = plan().probability_type();
+    inputs.least_largest_weight = least_largest_weight(plan().kernel_name());
     const reference::Gradients gradients = reference::compute_gradients(desc.attention, inputs);
     const std::pair<BufferRange BackwardTensors::*, const reference::Gradient*> all[] = {
         {&BackwardTensors::grad_query, &gradients.query},

@@ -283,7 +283,7 @@ TEST_F(SelfTestTest, OfAttentionOnMatrixUnitsIsTested) {
 TEST_F(SelfTestTest, OfGradientsOnMatrixUnitsIsTested) {
   const BackwardDesc desc = gradients_of("h2 20x30 d16 f16");
   if (!takes(desc, "matrix")) GTEST_SKIP() << "the device runs no gradients on matrix units";
-  expect_tested<BackwardOptions>("matrix", {"lane", "tile"},
+  expect_tested<BackwardOptions>("matrix", {"lane", "tile", "matrix2"},
                                  [&](const Runtime& on, const BackwardOptions& options) {
                                    return on.make_backward_plan(desc, options);
                                  });

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backward/backward_forms.hpp"
 #include "backward/backward_kernel.hpp"
 #include "backward/backward_layout.hpp"
 #include "harness/tensor_memory.hpp"
@@ -70,10 +71,11 @@ TEST(BackwardKernels, BlocksFollowTheDevice) {
   const Capabilities small = changed(gpu, [](Capabilities& c) { c.max_workgroup_invocations = 64; });
   EXPECT_EQ(tiles("64x64 d64", small), "lane 64 64");
   const auto support = kernel_support(backward_of("64x64 d64"), small);
-  ASSERT_EQ(support.size(), 3U);
+  ASSERT_EQ(support.size(), 4U);
   EXPECT_TRUE(has(support[0].reason, "takes float16"));
-  EXPECT_TRUE(has(support[1].reason, "needs 128 invocations; maxComputeWorkGroupInvocations is 64"));
-  EXPECT_EQ(support[2].reason, "");
+  EXPECT_TRUE(has(support[1].reason, "takes float16"));
+  EXPECT_TRUE(has(support[2].reason, "needs 128 invocations; maxComputeWorkGroupInvocations is 64"));
+  EXPECT_EQ(support[3].reason, "");
 }
 
 /// On a driver that ends loops early keys come in chunks that are short enough.
@@ -149,6 +151,58 @@ TEST(BackwardKernels, MatricesComeFirstWhereTheyAreFast) {
             "tile 32 32: takes heads of up to 128 dims on this device; here they have 129");
   EXPECT_EQ(chosen("64x64 d64 f16", intel(8, 8)), "tile 32 32") << "before Xe2";
   EXPECT_TRUE(chosen("64x64 d64 f16", intel(8, 8), "matrix").starts_with("matrix "));
+}
+
+/// Where it is there, matrix2 comes first; what it cannot do falls to the others, and it says why.
+TEST(BackwardKernels, Matrix2ComesBeforeMatrix) {
+  Capabilities gpu = with_workgroup_scope();
+  gpu.matrix_shapes = {shape(16, 16, 16)};
+  gpu.max_stage_storage_buffers = 32;
+  gpu.subgroup_shuffle = gpu.subgroup_vote = true;
+  const auto chosen = [](const BackwardDesc& desc, const Capabilities& device) {
+    const auto selection = detail::select_backward_kernel(desc.resolved(), device, {});
+    if (!selection.ok()) return selection.error().message;
+    const detail::BackwardKernel& kernel = selection->kernel;
+    std::string text = detail::message(kernel.name, " ", kernel.row_tile, " ", kernel.key_tile);
+    for (const KernelSupport& support : selection->considered) {
+      if (support.kernel == "matrix2" && !support.reason.empty()) text += ": " + support.reason;
+    }
+    return text;
+  };
+  const auto of = [&](const char* problem, const Capabilities& device) {
+    return chosen(backward_of(problem), device);
+  };
+  if (has(of("64x64 d64 f16", gpu), "this build left the shader")) GTEST_SKIP() << "no matrices in GLSL";
+  EXPECT_EQ(of("64x64 d64 f16", gpu), "matrix2 64 64");
+  EXPECT_EQ(of("64x64 d256 f16", gpu), "matrix2 64 32");
+  EXPECT_EQ(of("64x64 d264 f16", gpu), "tile 32 32: takes heads of up to 256 dims; here they have 264");
+  EXPECT_EQ(
+      of("64x64 d20 f16", gpu),
+      "matrix 32 64: tensor addressing needs rows of Q that are dense and start at multiples of 16 bytes; "
+      "its strides are 1280, 1280, 20, 1 and alignment_bytes is 16");
+  EXPECT_EQ(of("64x64 d64", gpu).find("tile 32 32: takes float16"), 0U);
+  BackwardDesc mask = backward_of("64x64 d64 f16 mask=f16:qk");
+  EXPECT_EQ(chosen(mask, gpu), "matrix2 64 64") << "a mask without a gradient";
+  mask.has_grad_mask = true;
+  EXPECT_EQ(chosen(mask, gpu),
+            "matrix 32 64: keeps no gradients of scores, which the gradient of the mask is a sum of");
+  const Capabilities without = changed(gpu, [](Capabilities& c) { c.matrix2_tensor_addressing = false; });
+  EXPECT_TRUE(has(of("64x64 d64 f16", without), "matrix 32 64: needs cooperativeMatrixTensorAddressing"));
+  const Capabilities small = changed(gpu, [](Capabilities& c) { c.max_flexible_matrix_dimension = 32; });
+  EXPECT_TRUE(has(of("64x64 d64 f16", small), "flexible matrices of f16 (at most 32 rows or columns)"));
+}
+
+/// What leaves no pairs has no chunks, and a workspace of two numbers for each row.
+TEST(BackwardLayouts, Matrix2KeepsTwoNumbersOfEachRow) {
+  const BackwardDesc desc = backward_of("b2 hq4 hkv2 1000x3000 d64 f16").resolved();
+  const auto kernel = detail::configure_matrix2_backward(desc, with_workgroup_scope());
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  BackwardOptions asked;
+  asked.chunk_keys = 128;
+  const auto layout = value_of(detail::lay_out_backward(desc, made_up_gpu(), *kernel, asked));
+  EXPECT_EQ(layout.chunks, 1U);
+  EXPECT_EQ(layout.chunk_keys, 3008U);
+  EXPECT_EQ(layout.workspace_bytes, 8U * 2 * 4 * 1000);
 }
 
 /// A problem with something changed, and what is said against it.

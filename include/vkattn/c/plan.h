@@ -51,8 +51,8 @@ VKATTN_API vkattn_result vkattn_query_choices(const vkattn_device* device, const
 typedef struct vkattn_plan_options {
   uint32_t struct_size;                  /**< set by the init function */
   const void* next;                      /**< null */
-  /** decode, lane, tile, matrix or matrix2, of gradients and products lane, tile or matrix, or fail; null: the
-      best that accepts. Of a layer that of its attention; not of appends and merges */
+  /** decode, lane, tile, matrix or matrix2, of gradients all but decode, of products lane, tile or matrix, or
+      fail; null: the best that accepts. Of a layer that of its attention; not of appends and merges */
   const char* kernel;
   VkPipelineCache pipeline_cache;        /**< null: none. It must live until the plan is compiled */
   /** no dispatch is estimated above it; 0: 100 ms, and no limit on CPUs. Appends and merges have no estimates, and are

@@ -1,0 +1,116 @@
+// The keys' pass of the matrix2 form of the backward pass: dK and dV of a block of keys of one KV head, from all rows of the
+// query heads that share it. See backward/matrix2_pairs.glsl.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+
+#define VKATTN_PAIR_ROW (first_visited + visited)
+#define VKATTN_PAIR_KEY (first_owned + owned)
+#include "backward/matrix2_pairs.glsl"
+
+OwnedRows(kHeadBlock) keys;
+OwnedRows(kValueBlock) values;
+SumMatrix(kHeadBlock) key_sum;
+SumMatrix(kValueBlock) value_sum;
+
+void visit(uint first_query, bool masked) {
+  first_visited = first_query;
+  VisitedColumns(kHeadBlock) query_columns;
+  load_transposed_query(query_columns, !masked);
+  PairMatrix scores = PairMatrix(0.0);
+  scores = coopMatMulAdd(keys, query_columns, scores);
+  VisitedColumns(kValueBlock) grad_output_columns;
+  load_transposed_grad_output(grad_output_columns, !masked);
+  PairMatrix products = PairMatrix(0.0);
+  products = coopMatMulAdd(values, grad_output_columns, products);
+  PairMatrix weights, gradients;
+  finish_pairs(weights, gradients, scores, products, masked);
+  if (kHasGradValue) {
+    VisitedRows(kValueBlock) grad_outputs;
+    load_visited_grad_output(grad_outputs, !masked);
+    value_sum = coopMatMulAdd(FactorMatrix(weights * kWeightUnits), grad_outputs, value_sum);
+  }
+  if (kHasGradKey) {
+    FactorMatrix factors;
+    place_gradients(factors, key_sum, gradients);
+    VisitedRows(kHeadBlock) queries;
+    load_visited_query(queries, !masked);
+    key_sum = coopMatMulAdd(factors, queries, key_sum);
+  }
+}
+
+// Of one query head: full steps first, then those before and after. Loops are tested at both ends, see lib/key_walk.glsl.
+void visit_rows(RowRange rows) {
+  const uint full_begin = rows.begin + (rows.full_begin - rows.begin + kVisited - 1u) / kVisited * kVisited;
+  const uint full_end = full_begin + (max(rows.full_end, full_begin) - full_begin) / kVisited * kVisited;
+  uint full = full_begin;
+  [[dont_unroll]] while (full < full_end) {
+    visit(full, false);
+    full += kVisited;
+    if (full >= full_end) break;
+  }
+  uint masked = rows.begin == full_begin ? full_end : rows.begin;
+  [[dont_unroll]] while (masked < rows.end) {
+    visit(masked, true);
+    masked += kVisited;
+    if (masked == full_begin) masked = full_end;
+    if (masked >= rows.end) break;
+  }
+}
+
+// The same rows of every query head of the group.
+void visit_heads() {
+  RowRange rows = rows_of_keys(int(first_owned), int(first_owned + kOwned), kv_length);
+  rows.begin /= params.heads_per_kv;
+  rows.end /= params.heads_per_kv;
+  rows.full_begin /= params.heads_per_kv;
+  rows.full_end /= params.heads_per_kv;
+  if (rows.begin >= rows.end) return;
+  visited_end = rows.end;
+  load_owned_key(keys);
+  load_owned_value(values);
+  for (uint h = 0; h < params.heads_per_kv; ++h) {
+    head = kv_head * params.heads_per_kv + h;
+    first_number = workspace_row(batch, head, 0u);
+    visit_rows(rows);
+  }
+}
+
+float store_key_sum(const in uint row, const in uint dim, const in float number, const in uint key_count) {
+  const uint key = first_owned + row;
+  if (key < key_count && dim < kHeadDim) {
+    store_grad_key(grad_key_row(batch, kv_head, key), dim, number * backward.scale);
+  }
+  return number;
+}
+
+float store_value_sum(const in uint row, const in uint dim, const in float number, const in uint key_count) {
+  const uint key = first_owned + row;
+  if (key < key_count && dim < kValueDim) {
+    store_grad_value(grad_value_row(batch, kv_head, key), dim, number * (drop_scale() / kWeightUnits));
+  }
+  return number;
+}
+
+void main() {
+  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  if (group >= params.tile_count) return;  // uniform over the workgroup, as matrices ask for
+  const uint blocks = (params.split_keys + kOwned - 1u) / kOwned;
+  const uint unit = params.first_tile + group;
+  const uint head_index = unit / blocks;
+  const uint kv_heads = params.query_heads / params.heads_per_kv;
+  first_owned = (unit - head_index * blocks) * kOwned;
+  batch = head_index / kv_heads;
+  kv_head = head_index - batch * kv_heads;
+  begin_entry(batch, kv_head);
+  kv_length = visible_kv_length(batch);
+  // Keys behind the last of a batch entry have gradients of 0; packed ones are others'.
+  const uint key_count = kKeyMapping == VKATTN_KEYS_PACKED ? uint(kv_length) : params.kv_length;
+  if (first_owned >= key_count) return;
+  key_sum = SumMatrix(kHeadBlock)(0.0);
+  value_sum = SumMatrix(kValueBlock)(0.0);
+  begin_units();
+  visit_heads();
+  leave_units(key_sum);
+  if (kHasGradKey) coopMatPerElementNV(key_sum, key_sum, store_key_sum, key_count);
+  if (kHasGradValue) coopMatPerElementNV(value_sum, value_sum, store_value_sum, key_count);
+}

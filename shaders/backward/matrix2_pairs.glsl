@@ -1,0 +1,255 @@
+// What the passes of the matrix2 form of the backward pass share. A workgroup owns kOwned rows of a query head, or keys of a
+// KV head, and visits keys or rows kVisited at a time. One matrix holds the pairs of both; scores and <dO, v> are computed
+// again in either pass, so that nothing of a pair goes through memory:
+//   scores    = owned Q or K times visited K or Q, transposed
+//   products  = owned dO or V times visited V or dO, transposed
+//   sums     += factors of pairs times what is visited
+// The driver spreads matrices over the workgroup and moves them through shared memory as it sees fit.
+//
+// VKATTN_PAIR_ROW and VKATTN_PAIR_KEY name the coordinate of a pair, `owned` or `visited`, that is its row and its key.
+//
+// Gradients of scores are of any size. As float16 operands they are multiples of their owner's unit, a power of two: where a
+// step's largest exceeds 2^15 units, the unit is raised so that it is 2^7 to 2^8, as in backward/matrix_sums.glsl. bfloat16
+// has the range of float32 and needs none.
+#ifndef VKATTN_BACKWARD_MATRIX2_PAIRS
+#define VKATTN_BACKWARD_MATRIX2_PAIRS
+
+#include "lib/forms.glsl"
+
+#if VKATTN_FEATURES
+
+#include "backward/gradients.glsl"
+#include "backward/row_ranges.glsl"
+#include "backward/scores.glsl"
+#include "lib/grid.glsl"
+#include "lib/key_ranges.glsl"
+#include "lib/matrix_forms.glsl"
+
+#extension GL_NV_cooperative_matrix2 : require
+
+// Operands are fetched by element into matrices of subgroup scope: for devices without tensor addressing and workgroup scope,
+// which are slow with it but can show that the rest is right.
+#ifndef VKATTN_MATRIX2_FETCHED
+#define VKATTN_MATRIX2_FETCHED 0
+#endif
+#if VKATTN_MATRIX2_FETCHED
+#define VKATTN_PAIR_SCOPE gl_ScopeSubgroup
+#else
+#define VKATTN_PAIR_SCOPE gl_ScopeWorkgroup
+#endif
+
+// The defaults are what the devices list: validation layer 1.4.309 checks them in place of the values in force.
+layout(local_size_x = 128, local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
+layout(constant_id = VKATTN_SPEC_STEP_OWNED) const uint kOwned = 32;
+layout(constant_id = VKATTN_SPEC_STEP_VISITED) const uint kVisited = 32;
+layout(constant_id = VKATTN_SPEC_MATRIX2_HEAD_BLOCK) const uint kHeadBlock = 32;    // head_dim, as matrices have it
+layout(constant_id = VKATTN_SPEC_MATRIX2_VALUE_BLOCK) const uint kValueBlock = 32;  // value_dim, likewise
+layout(constant_id = VKATTN_SPEC_MATRIX2_ROW_COLUMNS) const uint kRowColumns = 32;
+
+#define VKATTN_PAIR_MATRIX(ELEMENT, ROWS, COLUMNS, USE) coopmat<ELEMENT, VKATTN_PAIR_SCOPE, ROWS, COLUMNS, USE>
+#define OwnedRows(DIMS) VKATTN_PAIR_MATRIX(VKATTN_MATRIX_ELEMENT, kOwned, DIMS, gl_MatrixUseA)
+#define VisitedRows(DIMS) VKATTN_PAIR_MATRIX(VKATTN_MATRIX_ELEMENT, kVisited, DIMS, gl_MatrixUseB)
+#define VisitedColumns(DIMS) VKATTN_PAIR_MATRIX(VKATTN_MATRIX_ELEMENT, DIMS, kVisited, gl_MatrixUseB)
+#define FactorMatrix VKATTN_PAIR_MATRIX(VKATTN_MATRIX_ELEMENT, kOwned, kVisited, gl_MatrixUseA)
+#define PairMatrix VKATTN_PAIR_MATRIX(float, kOwned, kVisited, gl_MatrixUseAccumulator)
+#define SumMatrix(DIMS) VKATTN_PAIR_MATRIX(float, kOwned, DIMS, gl_MatrixUseAccumulator)
+// A number of each owner, the same in each column.
+#define OwnerMatrix VKATTN_PAIR_MATRIX(float, kOwned, kRowColumns, gl_MatrixUseAccumulator)
+
+layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) readonly buffer RowNumbers { vec2 row_numbers[]; };
+
+uint batch, head, kv_head;
+uint first_number;  // of the head's rows, in row_numbers
+int kv_length;      // of the batch entry
+uint first_owned, first_visited;
+uint visited_end;   // rows or keys from here on are not looked at, with infinities and NaN
+
+// --- Loads ---
+
+// For each input NAME, whose head begins at element BASE and has rows to END:
+//   load_owned_NAME       kOwned rows from first_owned on, all dims
+//   load_visited_NAME     kVisited rows from first_visited on, all dims
+//   load_transposed_NAME  the same transposed
+// Zeros stand for rows that are not there, for visited ones from visited_end on, and for dims beyond the last; where `whole`
+// says that there are no such rows, and there are no such dims, nothing is tested.
+#if VKATTN_MATRIX2_FETCHED
+#define VKATTN_PAIR_LOADS(NAME, DIMS, BLOCK, BASE, STRIDE, END)                                                        \
+  float fetch_##NAME(const in uint row, const in uint dim, const in float element, const in uint first,                \
+                     const in uint end) {                                                                              \
+    return first + row < end && dim < DIMS ? NAME##_at((BASE) + (first + row) * (STRIDE), dim) : 0.0;                  \
+  }                                                                                                                    \
+  float fetch_transposed_##NAME(const in uint dim, const in uint row, const in float element, const in uint first,     \
+                                const in uint end) {                                                                   \
+    return fetch_##NAME(row, dim, element, first, end);                                                                \
+  }                                                                                                                    \
+  void load_owned_##NAME(out OwnedRows(BLOCK) rows) {                                                                  \
+    SumMatrix(BLOCK) fetched = SumMatrix(BLOCK)(0.0);                                                                  \
+    coopMatPerElementNV(fetched, fetched, fetch_##NAME, first_owned, END);                                             \
+    rows = OwnedRows(BLOCK)(fetched);                                                                                  \
+  }                                                                                                                    \
+  void load_visited_##NAME(out VisitedRows(BLOCK) rows, bool whole) {                                                  \
+    VKATTN_PAIR_MATRIX(float, kVisited, BLOCK, gl_MatrixUseAccumulator) fetched =                                      \
+        VKATTN_PAIR_MATRIX(float, kVisited, BLOCK, gl_MatrixUseAccumulator)(0.0);                                      \
+    coopMatPerElementNV(fetched, fetched, fetch_##NAME, first_visited, visited_end);                                   \
+    rows = VisitedRows(BLOCK)(fetched);                                                                                \
+  }                                                                                                                    \
+  void load_transposed_##NAME(out VisitedColumns(BLOCK) columns, bool whole) {                                         \
+    VKATTN_PAIR_MATRIX(float, BLOCK, kVisited, gl_MatrixUseAccumulator) fetched =                                      \
+        VKATTN_PAIR_MATRIX(float, BLOCK, kVisited, gl_MatrixUseAccumulator)(0.0);                                      \
+    coopMatPerElementNV(fetched, fetched, fetch_transposed_##NAME, first_visited, visited_end);                        \
+    columns = VisitedColumns(BLOCK)(fetched);                                                                          \
+  }
+#else
+// A row stride may not be below the row's length, not even where there is but one row. Arithmetic must show the compiler that
+// it is a multiple of 8, so that wide loads will do.
+#define VKATTN_PAIR_LOAD(MATRIX, CLAMP, NAME, DIMS, BLOCK, BASE, STRIDE, END, FIRST, ROWS, VIEW)                       \
+  {                                                                                                                    \
+    tensorLayoutNV<2, CLAMP> layout_of_head = createTensorLayoutNV(2, CLAMP);                                          \
+    layout_of_head = setTensorLayoutDimensionNV(layout_of_head, END, DIMS);                                            \
+    layout_of_head = setTensorLayoutStrideNV(layout_of_head, max((STRIDE) / 8u, (DIMS + 7u) / 8u) * 8u, 1);            \
+    layout_of_head = sliceTensorLayoutNV(layout_of_head, FIRST, ROWS, 0, BLOCK);                                       \
+    coopMatLoadTensorNV(MATRIX, NAME##_quads, (BASE) >> 3, layout_of_head VIEW);                                       \
+  }
+#define VKATTN_AS_IT_IS
+#define VKATTN_TRANSPOSED , createTensorViewNV(2, false, 1, 0)
+#define VKATTN_PAIR_LOADS(NAME, DIMS, BLOCK, BASE, STRIDE, END)                                                        \
+  void load_owned_##NAME(out OwnedRows(BLOCK) rows) {                                                                  \
+    VKATTN_PAIR_LOAD(rows, gl_CooperativeMatrixClampModeConstantNV, NAME, DIMS, BLOCK, BASE, STRIDE, END, first_owned, \
+                     kOwned, VKATTN_AS_IT_IS)                                                                          \
+  }                                                                                                                    \
+  void load_visited_##NAME(out VisitedRows(BLOCK) rows, bool whole) {                                                  \
+    if (whole && DIMS == BLOCK) {                                                                                      \
+      VKATTN_PAIR_LOAD(rows, gl_CooperativeMatrixClampModeUndefinedNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end,   \
+                       first_visited, kVisited, VKATTN_AS_IT_IS)                                                       \
+    } else {                                                                                                           \
+      VKATTN_PAIR_LOAD(rows, gl_CooperativeMatrixClampModeConstantNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end,    \
+                       first_visited, kVisited, VKATTN_AS_IT_IS)                                                       \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  void load_transposed_##NAME(out VisitedColumns(BLOCK) columns, bool whole) {                                         \
+    if (whole && DIMS == BLOCK) {                                                                                      \
+      VKATTN_PAIR_LOAD(columns, gl_CooperativeMatrixClampModeUndefinedNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end, \
+                       first_visited, kVisited, VKATTN_TRANSPOSED)                                                     \
+    } else {                                                                                                           \
+      VKATTN_PAIR_LOAD(columns, gl_CooperativeMatrixClampModeConstantNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end, \
+                       first_visited, kVisited, VKATTN_TRANSPOSED)                                                     \
+    }                                                                                                                  \
+  }
+#endif
+
+VKATTN_PAIR_LOADS(query, kHeadDim, kHeadBlock, query_row(batch, head, 0u), params.query_row_stride,
+                  visible_query_length())
+VKATTN_PAIR_LOADS(grad_output, kValueDim, kValueBlock, grad_output_row(batch, head, 0u),
+                  backward.grad_output_row_stride, visible_query_length())
+VKATTN_PAIR_LOADS(key, kHeadDim, kHeadBlock, key_row(batch, kv_head, 0u), params.key_row_stride, uint(kv_length))
+VKATTN_PAIR_LOADS(value, kValueDim, kValueBlock, value_row(batch, kv_head, 0u), params.value_row_stride,
+                  uint(kv_length))
+
+// --- Functions of a pair: its place in the matrix, its number there, then what the caller adds ---
+
+uint query_of(uint owned, uint visited) { return VKATTN_PAIR_ROW; }
+uint key_of(uint owned, uint visited) { return VKATTN_PAIR_KEY; }
+
+// From <q, k> to the probability, 0 where the key is hidden from the row.
+float pair_probability(const in uint owned, const in uint visited, const in float product, const in bool masked) {
+  const uint query = query_of(owned, visited);
+  const uint key = key_of(owned, visited);
+  if (masked && !(query < visible_query_length() && sees_key(int(query), int(key), kv_length))) return 0.0;
+  const float score = finish_score(product * params.scale_log2, score_row(batch, head, query), key, masked);
+  if (kScoresHide && score == kHiddenScore) return 0.0;
+  return exp2(score - row_numbers[first_number + query].x);
+}
+
+float pair_weight(const in uint owned, const in uint visited, const in float probability) {
+  if (probability == 0.0) return 0.0;
+  return kept_probability(probability, score_row(batch, head, query_of(owned, visited)), key_of(owned, visited));
+}
+
+// From <dO, v> to the gradient of the scaled score. A pair that is hidden, whatever its rows hold, has none.
+float gradient_of_pair(const in uint owned, const in uint visited, const in float product, const in float probability,
+                    const in float weight) {
+  if (probability == 0.0) return 0.0;
+  return weight * drop_scale() * product - probability * row_numbers[first_number + query_of(owned, visited)].y;
+}
+
+// Times the slope of softcap at the score.
+float capped_gradient(const in uint owned, const in uint visited, const in float gradient, const in float product) {
+  return gradient == 0.0 ? 0.0 : gradient * softcap_slope(product * params.scale_log2);
+}
+
+// Weights of a step, and the gradients of its scaled scores.
+void finish_pairs(out PairMatrix weights, out PairMatrix gradients, PairMatrix scores, PairMatrix products, bool masked) {
+  PairMatrix probabilities;
+  coopMatPerElementNV(probabilities, scores, pair_probability, masked);
+  weights = probabilities;
+  if (kHasDropout) coopMatPerElementNV(weights, probabilities, pair_weight);
+  coopMatPerElementNV(gradients, products, gradient_of_pair, probabilities, weights);
+  if (kHasSoftcap) coopMatPerElementNV(gradients, gradients, capped_gradient, scores);
+}
+
+// --- Units ---
+
+float any_of_both(const in float a, const in float b) { return a; }
+
+// As bits NaN is above infinity, and infinity above numbers.
+float larger_magnitude(const in float a, const in float b) {
+  return uintBitsToFloat(max(floatBitsToUint(a) & 0x7fffffffu, floatBitsToUint(b) & 0x7fffffffu));
+}
+
+// 2^exponent of a biased exponent; 0 for those that are too small.
+float power_of_two(int exponent) { return uintBitsToFloat(uint(max(exponent, 0)) << 23); }
+
+float raise_unit(const in uint owned, const in uint column, const in float unit, const in float largest) {
+  const uint exponent = floatBitsToUint(largest) >> 23 & 0xffu;
+  const uint before = floatBitsToUint(unit) >> 23;
+  return exponent > before + 14u && exponent < 255u ? power_of_two(int(exponent) - 7) : unit;
+}
+
+float change_of_unit(const in uint owned, const in uint column, const in float before, const in float unit) {
+  return power_of_two(127 + int(floatBitsToUint(before) >> 23) - int(floatBitsToUint(unit) >> 23));
+}
+
+float in_units(const in uint owned, const in uint visited, const in float gradient, const in float unit) {
+  return gradient * power_of_two(254 - int(floatBitsToUint(unit) >> 23));
+}
+
+#if VKATTN_MATRIX_BFLOAT16
+const float kWeightUnits = 1.0;  // of a weight of 1, as an operand
+#else
+const float kWeightUnits = 32768.0;
+#endif
+
+OwnerMatrix units;  // of gradients
+
+void begin_units() { units = OwnerMatrix(uintBitsToFloat(17u << 23)); }  // 2^-110
+
+// Makes a step's gradients operands. `sum`, what was summed up with the units before, follows the new ones.
+void place_gradients(out FactorMatrix factors, inout SumMatrix(kHeadBlock) sum, PairMatrix gradients) {
+#if !VKATTN_MATRIX_BFLOAT16
+  OwnerMatrix largest, raised, changes;
+  coopMatReduceNV(largest, gradients, gl_CooperativeMatrixReduceRowNV, larger_magnitude);
+  coopMatPerElementNV(raised, units, raise_unit, largest);
+  coopMatPerElementNV(changes, units, change_of_unit, raised);
+  units = raised;
+  SumMatrix(kHeadBlock) sum_changes;
+  coopMatReduceNV(sum_changes, changes, gl_CooperativeMatrixReduceRowNV, any_of_both);
+  sum = sum * sum_changes;
+  PairMatrix pair_units;
+  coopMatReduceNV(pair_units, units, gl_CooperativeMatrixReduceRowNV, any_of_both);
+  coopMatPerElementNV(gradients, gradients, in_units, pair_units);
+#endif
+  factors = FactorMatrix(gradients);
+}
+
+// A sum of gradients in numbers.
+void leave_units(inout SumMatrix(kHeadBlock) sum) {
+#if !VKATTN_MATRIX_BFLOAT16
+  SumMatrix(kHeadBlock) sum_units;
+  coopMatReduceNV(sum_units, units, gl_CooperativeMatrixReduceRowNV, any_of_both);
+  sum = sum * sum_units;
+#endif
+}
+
+#endif
+
+#endif

@@ -1,0 +1,99 @@
+// The rows' pass of the matrix2 form of the backward pass: dQ of a block of rows of one query head, from all keys that they
+// see. See backward/matrix2_pairs.glsl.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+
+#define VKATTN_PAIR_ROW (first_owned + owned)
+#define VKATTN_PAIR_KEY (first_visited + visited)
+#include "backward/matrix2_pairs.glsl"
+
+OwnedRows(kHeadBlock) queries;
+OwnedRows(kValueBlock) grad_outputs;
+SumMatrix(kHeadBlock) sum;
+
+void visit(int first_key, bool masked) {
+  first_visited = uint(first_key);
+  VisitedColumns(kHeadBlock) key_columns;
+  load_transposed_key(key_columns, !masked);
+  PairMatrix scores = PairMatrix(0.0);
+  scores = coopMatMulAdd(queries, key_columns, scores);
+  VisitedColumns(kValueBlock) value_columns;
+  load_transposed_value(value_columns, !masked);
+  PairMatrix products = PairMatrix(0.0);
+  products = coopMatMulAdd(grad_outputs, value_columns, products);
+  PairMatrix weights, gradients;
+  finish_pairs(weights, gradients, scores, products, masked);
+  FactorMatrix factors;
+  place_gradients(factors, sum, gradients);
+  VisitedRows(kHeadBlock) keys;
+  load_visited_key(keys, !masked);
+  sum = coopMatMulAdd(factors, keys, sum);
+}
+
+// Full steps first, then those before and after that hide keys. Loops are tested at both ends, see lib/key_walk.glsl.
+void visit_keys() {
+  const uint last_row = min(first_owned + kOwned, visible_query_length()) - 1u;
+  const KeyRange keys = visible_keys(int(first_owned), int(last_row), kv_length, 0, int(kVisited));
+  visited_end = uint(keys.end);
+  const int step = int(kVisited);
+  const int full_begin = first_full_step(keys, step);
+  const int full_end = full_begin + max(keys.full_end - full_begin, 0) / step * step;
+  int full = full_begin;
+  [[dont_unroll]] while (full < full_end) {
+    visit(full, false);
+    full += step;
+    if (full >= full_end) break;
+  }
+  int masked = keys.begin == full_begin ? full_end : keys.begin;
+  [[dont_unroll]] while (masked < keys.end) {
+    visit(masked, true);
+    masked += step;
+    if (masked == full_begin) masked = full_end;
+    if (masked >= keys.end) break;
+  }
+}
+
+float store_sum(const in uint row, const in uint dim, const in float number) {
+  const uint query = first_owned + row;
+  if (query < visible_query_length() && dim < kHeadDim) {
+    store_grad_query(grad_query_row(batch, head, query), dim, number * backward.scale);
+  }
+  return number;
+}
+
+// Rows behind the last of a batch entry have no part in anything, so their gradients are 0; packed ones are others'.
+void clear_rows() {
+  if (kPackedQueries) return;
+  for (uint query = max(first_owned, visible_query_length()); query < min(first_owned + kOwned, params.query_length);
+       ++query) {
+    for (uint dim = gl_LocalInvocationIndex; dim < kHeadDim; dim += gl_WorkGroupSize.x) {
+      store_grad_query(grad_query_row(batch, head, query), dim, 0.0);
+    }
+  }
+}
+
+void main() {
+  const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  if (group >= params.tile_count) return;  // uniform over the workgroup, as matrices ask for
+  const uint blocks = (params.query_length + kOwned - 1u) / kOwned;
+  const uint unit = params.first_tile + group;
+  const uint head_index = unit / blocks;
+  const uint block = unit - head_index * blocks;
+  // With a causal mask the heaviest come first.
+  first_owned = (kCausalMode == VKATTN_CAUSAL_NONE ? block : blocks - 1u - block) * kOwned;
+  batch = head_index / params.query_heads;
+  head = head_index - batch * params.query_heads;
+  kv_head = head / params.heads_per_kv;
+  begin_entry(batch, kv_head);
+  clear_rows();
+  if (first_owned >= visible_query_length()) return;
+  kv_length = visible_kv_length(batch);
+  first_number = workspace_row(batch, head, 0u);
+  load_owned_query(queries);
+  load_owned_grad_output(grad_outputs);
+  sum = SumMatrix(kHeadBlock)(0.0);
+  begin_units();
+  visit_keys();
+  leave_units(sum);
+  coopMatPerElementNV(sum, sum, store_sum);
+}
