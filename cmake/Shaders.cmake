@@ -16,8 +16,8 @@ endif()
 # These passes remove variables, dead code and repetitions, a seventh of a binary. Without inlining, which doubles it, and
 # without simplifying arithmetic, which may change results. --ssa-rewrite makes phis; not for kernels with matrices, as
 # drivers seldom see phis of those.
-set(vkattn_spirv_passes --eliminate-dead-branches --merge-blocks --eliminate-dead-code-aggressive --redundancy-elimination
-                        --unify-const --eliminate-dead-code-aggressive --compact-ids)
+set(vkattn_spirv_passes --eliminate-dead-functions --eliminate-dead-branches --merge-blocks --eliminate-dead-code-aggressive
+                        --redundancy-elimination --unify-const --eliminate-dead-code-aggressive --compact-ids)
 set(vkattn_matrix_spirv_passes --eliminate-local-single-block --eliminate-local-single-store ${vkattn_spirv_passes})
 list(PREPEND vkattn_spirv_passes --ssa-rewrite)
 
@@ -62,6 +62,8 @@ function(vkattn_reason_to_leave_out FILE WORDS OUT)
     set(${OUT} "it was configured with VKATTN_GRADIENTS=OFF, without backward passes" PARENT_SCOPE)
   elseif(kernel STREQUAL "matmul" AND NOT VKATTN_MATMUL)
     set(${OUT} "it was configured with VKATTN_MATMUL=OFF, without matrix multiplication and layers" PARENT_SCOPE)
+  elseif("fetched" IN_LIST WORDS AND NOT VKATTN_BUILD_TESTS)
+    set(${OUT} "it is for tests, and was configured with VKATTN_BUILD_TESTS=OFF" PARENT_SCOPE)
   elseif("features" IN_LIST WORDS AND NOT VKATTN_FEATURES)
     set(${OUT} "it was configured with VKATTN_FEATURES=OFF, without masks, caches, gradients and the like" PARENT_SCOPE)
   endif()

@@ -29,7 +29,7 @@ vkattn_form(matrix2 TARGET_ENV vulkan1.3 GLSL_EXTENSIONS GL_NV_cooperative_matri
             DEVICE_FEATURES maintenance4 cooperativeMatrixFlexibleDimensions cooperativeMatrixReductions
                             cooperativeMatrixConversions cooperativeMatrixPerElementOperations)
 vkattn_form(workgroup DEVICE_FEATURES cooperativeMatrixTensorAddressing cooperativeMatrixWorkgroupScope)
-# Operands are fetched by element into matrices of subgroup scope, for CPU implementations.
+# Operands are fetched by element into matrices of subgroup scope: for tests on CPU implementations.
 vkattn_form(fetched DEFINES VKATTN_MATRIX2_FETCHED=1)
 # Matrices of subgroup scope, from shared memory.
 vkattn_form(staged DEFINES VKATTN_MATRIX2_STAGED=1)

@@ -82,9 +82,9 @@ struct BackwardTensors {
 struct BackwardOptions {
   /// Use this kernel or fail with its reason: `lane` (no barriers; comes first on CPU implementations),
   /// `tile` (shared memory), `matrix` (VK_KHR_cooperative_matrix, 16-bit Q, K, V and dO; comes first on GPUs
-  /// with such matrices, but on Intel before Xe2) or `matrix2` (VK_NV_cooperative_matrix2, rows at multiples
-  /// of 16 bytes, heads of up to 256 dims, no gradients of masks and slopes; comes before `matrix` where it
-  /// is there). Empty: the first that accepts, and that the driver compiles.
+  /// with such matrices, but on Intel before Xe2) or `matrix2` (VK_NV_cooperative_matrix2, the same types,
+  /// rows at multiples of 16 bytes, heads of up to 256 dims, no gradients of masks and slopes; comes before
+  /// `matrix` where it is there). Empty: the first that accepts, and that the driver compiles.
   std::string kernel;
   std::vector<KernelRefusal> refusals;  ///< as PlanOptions::refusals
   /// Keys whose probabilities and gradients the workspace holds at a time, 8 bytes for each and each row; a

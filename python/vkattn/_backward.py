@@ -56,7 +56,7 @@ def attention_backward(grad_output, query, key, value, output, lse, mask=None, *
     Sums are float32 in an order that does not change: the same inputs give the same bits.
 
     Returns Gradients, with each gradient of the shape and type of its array; what was broadcast gets the sum.
-    kernel: lane, tile or matrix.
+    kernel: lane, tile, matrix or matrix2.
 
         >>> output, lse = vkattn.attention(q, k, v, return_lse=True)
         >>> grads = vkattn.attention_backward(numpy.ones_like(output), q, k, v, output, lse)

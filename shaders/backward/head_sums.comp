@@ -1,4 +1,4 @@
-// The gradients of ALiBi's slopes and of sinks from numbers of rows that the rows' pass has left: one workgroup a query
+// The gradients of ALiBi's slopes and of sinks from numbers of rows that a pass before has left: one workgroup a query
 // head, whose invocations take turns at its rows. The order of every sum is fixed.
 #version 460
 #extension GL_GOOGLE_include_directive : require

@@ -3,8 +3,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-#define VKATTN_PAIR_ROW (first_visited + visited)
-#define VKATTN_PAIR_KEY (first_owned + owned)
+#define VKATTN_OWNS_KEYS 1
 #include "backward/matrix2_pairs.glsl"
 
 OwnedRows(kHeadBlock) keys;
@@ -27,7 +26,8 @@ void visit(uint first_query, bool masked) {
   if (kHasGradValue) {
     VisitedRows(kValueBlock) grad_outputs;
     load_visited_grad_output(grad_outputs, !masked);
-    value_sum = coopMatMulAdd(FactorMatrix(weights * kWeightUnits), grad_outputs, value_sum);
+    coopMatPerElementNV(weights, weights, weight_in_units);
+    value_sum = coopMatMulAdd(FactorMatrix(weights), grad_outputs, value_sum);
   }
   if (kHasGradKey) {
     FactorMatrix factors;
@@ -59,11 +59,7 @@ void visit_rows(RowRange rows) {
 
 // The same rows of every query head of the group.
 void visit_heads() {
-  RowRange rows = rows_of_keys(int(first_owned), int(first_owned + kOwned), kv_length);
-  rows.begin /= params.heads_per_kv;
-  rows.end /= params.heads_per_kv;
-  rows.full_begin /= params.heads_per_kv;
-  rows.full_end /= params.heads_per_kv;
+  const RowRange rows = queries_of_keys(int(first_owned), int(first_owned + kOwned), kv_length);
   if (rows.begin >= rows.end) return;
   visited_end = rows.end;
   load_owned_key(keys);

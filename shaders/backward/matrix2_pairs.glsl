@@ -6,11 +6,10 @@
 //   sums     += factors of pairs times what is visited
 // The driver spreads matrices over the workgroup and moves them through shared memory as it sees fit.
 //
-// VKATTN_PAIR_ROW and VKATTN_PAIR_KEY name the coordinate of a pair, `owned` or `visited`, that is its row and its key.
+// VKATTN_OWNS_KEYS says which of the two a workgroup owns.
 //
-// Gradients of scores are of any size. As float16 operands they are multiples of their owner's unit, a power of two: where a
-// step's largest exceeds 2^15 units, the unit is raised so that it is 2^7 to 2^8, as in backward/matrix_sums.glsl. bfloat16
-// has the range of float32 and needs none.
+// Gradients of scores become float16 operands as multiples of their owner's unit, see backward/units.glsl. bfloat16 has the
+// range of float32 and needs none.
 #ifndef VKATTN_BACKWARD_MATRIX2_PAIRS
 #define VKATTN_BACKWARD_MATRIX2_PAIRS
 
@@ -21,11 +20,17 @@
 #include "backward/gradients.glsl"
 #include "backward/row_ranges.glsl"
 #include "backward/scores.glsl"
+#include "backward/units.glsl"
 #include "lib/grid.glsl"
 #include "lib/key_ranges.glsl"
 #include "lib/matrix_forms.glsl"
+#include "lib/matrix2_loads.glsl"
 
 #extension GL_NV_cooperative_matrix2 : require
+
+#ifndef VKATTN_OWNS_KEYS
+#define VKATTN_OWNS_KEYS 0
+#endif
 
 // Operands are fetched by element into matrices of subgroup scope: for devices without tensor addressing and workgroup scope,
 // which are slow with it but can show that the rest is right.
@@ -100,39 +105,30 @@ uint visited_end;   // rows or keys from here on are not looked at, with infinit
     columns = VisitedColumns(BLOCK)(fetched);                                                                          \
   }
 #else
-// A row stride may not be below the row's length, not even where there is but one row. Arithmetic must show the compiler that
-// it is a multiple of 8, so that wide loads will do.
 #define VKATTN_PAIR_LOAD(MATRIX, CLAMP, NAME, DIMS, BLOCK, BASE, STRIDE, END, FIRST, ROWS, VIEW)                       \
-  {                                                                                                                    \
-    tensorLayoutNV<2, CLAMP> layout_of_head = createTensorLayoutNV(2, CLAMP);                                          \
-    layout_of_head = setTensorLayoutDimensionNV(layout_of_head, END, DIMS);                                            \
-    layout_of_head = setTensorLayoutStrideNV(layout_of_head, max((STRIDE) / 8u, (DIMS + 7u) / 8u) * 8u, 1);            \
-    layout_of_head = sliceTensorLayoutNV(layout_of_head, FIRST, ROWS, 0, BLOCK);                                       \
-    coopMatLoadTensorNV(MATRIX, NAME##_quads, (BASE) >> 3, layout_of_head VIEW);                                       \
-  }
-#define VKATTN_AS_IT_IS
-#define VKATTN_TRANSPOSED , createTensorViewNV(2, false, 1, 0)
+  VKATTN_LOAD_TENSOR(MATRIX, CLAMP, NAME##_quads, BASE, tensor_row_stride(STRIDE, DIMS, true), DIMS, END, FIRST, ROWS, \
+                     0, BLOCK, VIEW)
 #define VKATTN_PAIR_LOADS(NAME, DIMS, BLOCK, BASE, STRIDE, END)                                                        \
   void load_owned_##NAME(out OwnedRows(BLOCK) rows) {                                                                  \
     VKATTN_PAIR_LOAD(rows, gl_CooperativeMatrixClampModeConstantNV, NAME, DIMS, BLOCK, BASE, STRIDE, END, first_owned, \
-                     kOwned, VKATTN_AS_IT_IS)                                                                          \
+                     kOwned, AS_IT_IS)                                                                          \
   }                                                                                                                    \
   void load_visited_##NAME(out VisitedRows(BLOCK) rows, bool whole) {                                                  \
     if (whole && DIMS == BLOCK) {                                                                                      \
       VKATTN_PAIR_LOAD(rows, gl_CooperativeMatrixClampModeUndefinedNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end,   \
-                       first_visited, kVisited, VKATTN_AS_IT_IS)                                                       \
+                       first_visited, kVisited, AS_IT_IS)                                                       \
     } else {                                                                                                           \
       VKATTN_PAIR_LOAD(rows, gl_CooperativeMatrixClampModeConstantNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end,    \
-                       first_visited, kVisited, VKATTN_AS_IT_IS)                                                       \
+                       first_visited, kVisited, AS_IT_IS)                                                       \
     }                                                                                                                  \
   }                                                                                                                    \
   void load_transposed_##NAME(out VisitedColumns(BLOCK) columns, bool whole) {                                         \
     if (whole && DIMS == BLOCK) {                                                                                      \
       VKATTN_PAIR_LOAD(columns, gl_CooperativeMatrixClampModeUndefinedNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end, \
-                       first_visited, kVisited, VKATTN_TRANSPOSED)                                                     \
+                       first_visited, kVisited, TRANSPOSED)                                                     \
     } else {                                                                                                           \
       VKATTN_PAIR_LOAD(columns, gl_CooperativeMatrixClampModeConstantNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end, \
-                       first_visited, kVisited, VKATTN_TRANSPOSED)                                                     \
+                       first_visited, kVisited, TRANSPOSED)                                                     \
     }                                                                                                                  \
   }
 #endif
@@ -147,8 +143,11 @@ VKATTN_PAIR_LOADS(value, kValueDim, kValueBlock, value_row(batch, kv_head, 0u), 
 
 // --- Functions of a pair: its place in the matrix, its number there, then what the caller adds ---
 
-uint query_of(uint owned, uint visited) { return VKATTN_PAIR_ROW; }
-uint key_of(uint owned, uint visited) { return VKATTN_PAIR_KEY; }
+uint query_of(uint owned, uint visited) { return VKATTN_OWNS_KEYS != 0 ? first_visited + visited : first_owned + owned; }
+uint key_of(uint owned, uint visited) { return VKATTN_OWNS_KEYS != 0 ? first_owned + owned : first_visited + visited; }
+
+// Rows behind the last repeat it; what they give goes nowhere.
+vec2 numbers_of(uint query) { return row_numbers[first_number + min(query, visible_query_length() - 1u)]; }
 
 // From <q, k> to the probability, 0 where the key is hidden from the row.
 float pair_probability(const in uint owned, const in uint visited, const in float product, const in bool masked) {
@@ -157,7 +156,7 @@ float pair_probability(const in uint owned, const in uint visited, const in floa
   if (masked && !(query < visible_query_length() && sees_key(int(query), int(key), kv_length))) return 0.0;
   const float score = finish_score(product * params.scale_log2, score_row(batch, head, query), key, masked);
   if (kScoresHide && score == kHiddenScore) return 0.0;
-  return exp2(score - row_numbers[first_number + query].x);
+  return exp2(score - numbers_of(query).x);
 }
 
 float pair_weight(const in uint owned, const in uint visited, const in float probability) {
@@ -169,7 +168,7 @@ float pair_weight(const in uint owned, const in uint visited, const in float pro
 float gradient_of_pair(const in uint owned, const in uint visited, const in float product, const in float probability,
                     const in float weight) {
   if (probability == 0.0) return 0.0;
-  return weight * drop_scale() * product - probability * row_numbers[first_number + query_of(owned, visited)].y;
+  return weight * drop_scale() * product - probability * numbers_of(query_of(owned, visited)).y;
 }
 
 // Times the slope of softcap at the score.
@@ -191,45 +190,45 @@ void finish_pairs(out PairMatrix weights, out PairMatrix gradients, PairMatrix s
 
 float any_of_both(const in float a, const in float b) { return a; }
 
-// As bits NaN is above infinity, and infinity above numbers.
 float larger_magnitude(const in float a, const in float b) {
   return uintBitsToFloat(max(floatBitsToUint(a) & 0x7fffffffu, floatBitsToUint(b) & 0x7fffffffu));
 }
 
-// 2^exponent of a biased exponent; 0 for those that are too small.
-float power_of_two(int exponent) { return uintBitsToFloat(uint(max(exponent, 0)) << 23); }
-
-float raise_unit(const in uint owned, const in uint column, const in float unit, const in float largest) {
-  const uint exponent = floatBitsToUint(largest) >> 23 & 0xffu;
-  const uint before = floatBitsToUint(unit) >> 23;
-  return exponent > before + 14u && exponent < 255u ? power_of_two(int(exponent) - 7) : unit;
+float raise_owner_unit(const in uint owned, const in uint column, const in float unit, const in float largest) {
+  return power_of_two(int(raised_unit(floatBitsToUint(unit) >> 23, floatBitsToUint(largest) & 0x7fffffffu)));
 }
 
-float change_of_unit(const in uint owned, const in uint column, const in float before, const in float unit) {
-  return power_of_two(127 + int(floatBitsToUint(before) >> 23) - int(floatBitsToUint(unit) >> 23));
+float change_of_owner_unit(const in uint owned, const in uint column, const in float before, const in float unit) {
+  return change_of_unit(floatBitsToUint(before) >> 23, floatBitsToUint(unit) >> 23);
 }
 
 float in_units(const in uint owned, const in uint visited, const in float gradient, const in float unit) {
-  return gradient * power_of_two(254 - int(floatBitsToUint(unit) >> 23));
+  return gradient * units_of_one(floatBitsToUint(unit) >> 23);
 }
 
+// Weights have units that are the same for all. Rounding of large scores may take them beyond 1, even to 2.
 #if VKATTN_MATRIX_BFLOAT16
-const float kWeightUnits = 1.0;  // of a weight of 1, as an operand
+const float kWeightUnits = 1.0;
 #else
 const float kWeightUnits = 32768.0;
 #endif
 
+float weight_in_units(const in uint owned, const in uint visited, const in float weight) {
+  const float largest = 65504.0 / kWeightUnits;
+  return (weight > largest ? largest : weight) * kWeightUnits;
+}
+
 OwnerMatrix units;  // of gradients
 
-void begin_units() { units = OwnerMatrix(uintBitsToFloat(17u << 23)); }  // 2^-110
+void begin_units() { units = OwnerMatrix(power_of_two(int(kLeastUnit))); }
 
 // Makes a step's gradients operands. `sum`, what was summed up with the units before, follows the new ones.
 void place_gradients(out FactorMatrix factors, inout SumMatrix(kHeadBlock) sum, PairMatrix gradients) {
 #if !VKATTN_MATRIX_BFLOAT16
   OwnerMatrix largest, raised, changes;
   coopMatReduceNV(largest, gradients, gl_CooperativeMatrixReduceRowNV, larger_magnitude);
-  coopMatPerElementNV(raised, units, raise_unit, largest);
-  coopMatPerElementNV(changes, units, change_of_unit, raised);
+  coopMatPerElementNV(raised, units, raise_owner_unit, largest);
+  coopMatPerElementNV(changes, units, change_of_owner_unit, raised);
   units = raised;
   SumMatrix(kHeadBlock) sum_changes;
   coopMatReduceNV(sum_changes, changes, gl_CooperativeMatrixReduceRowNV, any_of_both);

@@ -3,8 +3,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-#define VKATTN_PAIR_ROW (first_owned + owned)
-#define VKATTN_PAIR_KEY (first_visited + visited)
 #include "backward/matrix2_pairs.glsl"
 
 OwnedRows(kHeadBlock) queries;

@@ -3,9 +3,7 @@
 //   sums += F X      F: factors, kOwned x kVisited; X: what is visited, kVisited x kGradientDims, 16-bit in shared memory
 // Subgroups are a grid over rows and columns of a product.
 //
-// Factors are float32, and of any size. As operands they are multiples of their row's unit, a power of two: where a step's
-// largest factor of a row exceeds 2^15 units, the unit is raised so that it is 2^7 to 2^8. So float16 holds them, as normal
-// numbers down to 2^-21 of the largest.
+// Factors are float32, and of any size: as operands they are multiples of their row's unit, see backward/units.glsl.
 #ifndef VKATTN_BACKWARD_MATRIX_SUMS
 #define VKATTN_BACKWARD_MATRIX_SUMS
 
@@ -16,6 +14,7 @@
 #extension GL_KHR_shader_subgroup_vote : require
 
 #include "backward/gradients.glsl"
+#include "backward/units.glsl"
 #include "lib/matrix_barriers.glsl"
 #include "lib/matrix_operands.glsl"
 #include "lib/tensor_bits.glsl"
@@ -88,12 +87,9 @@ uint unit_exponent;    // biased: of the unit of this thread's row of factors
 void begin_sums() {
   subgroup_row = gl_SubgroupID / kGridColumns * (kRowBlocks * kM);
   subgroup_column = gl_SubgroupID % kGridColumns;
-  unit_exponent = 17u;  // 2^-110
+  unit_exponent = kLeastUnit;
   [[unroll]] for (uint i = 0; i < kRowBlocks * kSumBlocks; ++i) gradient_sums[i] = MatrixC(0.0);
 }
-
-// 2^exponent of a biased exponent; 0 for those that are too small.
-float power_of_two(int exponent) { return uintBitsToFloat(uint(max(exponent, 0)) << 23); }
 
 // The largest of factors, as bits of its magnitude: NaN is above infinity, and infinity above numbers.
 uint larger_magnitude(uint largest, vec4 factors) {
@@ -104,15 +100,14 @@ uint larger_magnitude(uint largest, vec4 factors) {
 // Raises the unit of the thread's row where its largest factor asks for it. Returns what the row's sums are to be multiplied
 // by.
 float raise_unit(uint largest) {
-  const uint exponent = largest >> 23;
   const uint before = unit_exponent;
-  if (exponent > before + 14u && exponent < 255u) unit_exponent = exponent - 7u;
-  return power_of_two(127 + int(before) - int(unit_exponent));
+  unit_exponent = raised_unit(before, largest);
+  return change_of_unit(before, unit_exponent);
 }
 
 // Four neighbouring factors of row `owned`.
 void place_factors(uint owned, uint visited, vec4 factors) {
-  factors *= power_of_two(254 - int(unit_exponent));
+  factors *= units_of_one(unit_exponent);
   operand_stage[owned * kOperandStride2 + visited / 4u] = uvec2(pack_operands(factors.xy), pack_operands(factors.zw));
 }
 

@@ -14,21 +14,23 @@ const uint kRowThreads = VKATTN_BACKWARD_ROW_THREADS;
 
 shared float parts[kWorkgroupSize];
 
-// A row of a query head: units are numbered by query first.
+// A row of the tensors, whatever entry it belongs to, if to any.
 struct NumberedRow {
   uint batch;
   uint head;
-  uint query;
+  uint row;
 };
 
+// As workspace_row() counts them.
 NumberedRow numbered_row(uint unit) {
-  const uint head_index = unit / params.query_length;
-  return NumberedRow(head_index / params.query_heads, head_index % params.query_heads, unit % params.query_length);
+  const uint rows = kPackedQueries ? features.total_query_length : params.query_length;
+  const uint head_index = unit / rows;
+  return NumberedRow(head_index / params.query_heads, head_index % params.query_heads, unit % rows);
 }
 
 float part_of_delta(NumberedRow row, uint part) {
-  const uint grad_index = grad_output_row(row.batch, row.head, row.query);
-  const uint output_index = output_row(row.batch, row.head, row.query);
+  const uint grad_index = grad_output_row(row.batch, row.head, row.row);
+  const uint output_index = output_row(row.batch, row.head, row.row);
   float delta = 0.0;
   for (uint dim = part * 4u; dim < kValueDim; dim += kRowThreads * 4u) {
     delta += dot(grad_output_at4(grad_index, dim), forward_output_at4(output_index, dim));
@@ -40,21 +42,15 @@ void main() {
   const uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
   const uint own = group * (kWorkgroupSize / kRowThreads) + gl_LocalInvocationIndex / kRowThreads;
   const uint part = gl_LocalInvocationIndex % kRowThreads;
-  bool exists = own < params.tile_count;
-  NumberedRow row;
-  float delta = 0.0;
-  if (exists) {
-    row = numbered_row(params.first_tile + own);
-    begin_entry(row.batch, row.head / params.heads_per_kv);
-    exists = row.query < visible_query_length();
-    if (exists) delta = part_of_delta(row, part);
-  }
+  const bool exists = own < params.tile_count;
+  const uint unit = params.first_tile + own;
+  const NumberedRow row = numbered_row(unit);
+  float delta = exists ? part_of_delta(row, part) : 0.0;
   parts[gl_LocalInvocationIndex] = delta;
   barrier();  // the parts are complete
   if (!exists || part != 0u) return;
   for (uint i = 1; i < kRowThreads; ++i) delta += parts[gl_LocalInvocationIndex + i];
-  const float lse = kLog2E * uintBitsToFloat(lse_words[lse_index(row.batch, row.head, row.query)]);
-  const uint index = workspace_row(row.batch, row.head, row.query);
-  row_numbers[index] = vec2(lse, delta);
-  if (kHasGradSinks) sums[backward.delta_sums + index] = delta;
+  const float lse = kLog2E * uintBitsToFloat(lse_words[lse_index(row.batch, row.head, row.row)]);
+  row_numbers[unit] = vec2(lse, delta);
+  if (kHasGradSinks) sums[backward.delta_sums + unit] = delta;
 }

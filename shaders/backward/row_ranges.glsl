@@ -15,7 +15,7 @@ bool sees_key(int query, int key, int kv_length) {
   return key < visible_key_end(query, kv_length) && (!kHasKeyBegin || key >= visible_key_begin(query, kv_length));
 }
 
-// Packed rows that see some of a block of keys, and among them those that see all of it. By position alone.
+// Rows that see some of a block of keys, and among them those that see all of it. By position alone.
 struct RowRange {
   uint begin;
   uint end;
@@ -53,18 +53,28 @@ int first_query_from(int key, int kv_length) {
   return begin;
 }
 
-// Keys key_begin .. key_end - 1.
-RowRange rows_of_keys(int key_begin, int key_end, int kv_length) {
+// Of each query head: those of keys key_begin .. key_end - 1.
+RowRange queries_of_keys(int key_begin, int key_end, int kv_length) {
   const int begin = first_query_to(key_begin, kv_length);
   const int end = max(first_query_from(key_end, kv_length), begin);
   const int full_begin = clamp(first_query_to(key_end - 1, kv_length), begin, end);
   int full_end = clamp(first_query_from(key_begin + 1, kv_length), full_begin, end);
   if (kStepsHide) full_end = full_begin;  // scores must be looked at one by one
   RowRange rows;
-  rows.begin = uint(begin) * params.heads_per_kv;
-  rows.end = uint(end) * params.heads_per_kv;
-  rows.full_begin = uint(full_begin) * params.heads_per_kv;
-  rows.full_end = uint(full_end) * params.heads_per_kv;
+  rows.begin = uint(begin);
+  rows.end = uint(end);
+  rows.full_begin = uint(full_begin);
+  rows.full_end = uint(full_end);
+  return rows;
+}
+
+// The same as packed rows.
+RowRange rows_of_keys(int key_begin, int key_end, int kv_length) {
+  RowRange rows = queries_of_keys(key_begin, key_end, kv_length);
+  rows.begin *= params.heads_per_kv;
+  rows.end *= params.heads_per_kv;
+  rows.full_begin *= params.heads_per_kv;
+  rows.full_end *= params.heads_per_kv;
   return rows;
 }
 

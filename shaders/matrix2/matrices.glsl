@@ -4,6 +4,7 @@
 
 #include "lib/grid.glsl"
 #include "lib/matrix_forms.glsl"
+#include "lib/matrix2_loads.glsl"
 #include "lib/tensors.glsl"
 
 #extension GL_NV_cooperative_matrix2 : require
@@ -45,54 +46,37 @@ const uint kValueBlocks = (kValueDim + kValueBlock - 1) / kValueBlock;
 // Queries that a function fetches: as accumulators they can be converted to an operand.
 #define FetchedMatrix coopmat<float, VKATTN_MATRIX2_SCOPE, kRows, kHeadBlock, gl_MatrixUseAccumulator>
 
-// Memory as the matrices' own loads see it. A tensor's base must be a multiple of 16 bytes: the start of a head, in
-// units of uvec4. The rows and dims of the matrix are a slice behind it, which may start anywhere.
-
-// A row stride may not be below the row's length, not even where there is but one row and the stride says nothing.
-// Arithmetic must show the compiler that a stride is a multiple of 8, so that wide loads will do.
-uint tensor_row_stride(uint stride, uint dims, bool loads8) {
-  return loads8 ? max(stride / 8u, (dims + 7u) / 8u) * 8u : max(stride, dims);
-}
-
-#define VKATTN_LOAD_TENSOR(MATRIX, NAME, CLAMP, BATCH, HEAD, DIMS, LOADS8, END, FIRST, ROWS, FIRST_DIM, BLOCK_DIMS,   \
-                           VIEW)                                                                                     \
-  {                                                                                                                  \
-    const uint row_stride = tensor_row_stride(params.NAME##_row_stride, DIMS, LOADS8);                               \
-    tensorLayoutNV<2, CLAMP> layout_of_head = createTensorLayoutNV(2, CLAMP);                                        \
-    layout_of_head = setTensorLayoutDimensionNV(layout_of_head, END, DIMS);                                          \
-    layout_of_head = setTensorLayoutStrideNV(layout_of_head, row_stride, 1);                                         \
-    layout_of_head = sliceTensorLayoutNV(layout_of_head, FIRST, ROWS, FIRST_DIM, BLOCK_DIMS);                        \
-    coopMatLoadTensorNV(MATRIX, NAME##_quads, NAME##_row(BATCH, HEAD, 0u) >> 3, layout_of_head VIEW);                \
-  }
-#define VKATTN_TRANSPOSED , createTensorViewNV(2, false, 1, 0)
-#define VKATTN_AS_IT_IS
+#define VKATTN_LOAD_HEAD(MATRIX, NAME, CLAMP, BATCH, HEAD, DIMS, LOADS8, END, FIRST, ROWS, FIRST_DIM, BLOCK_DIMS, VIEW) \
+  VKATTN_LOAD_TENSOR(MATRIX, CLAMP, NAME##_quads, NAME##_row(BATCH, HEAD, 0u),                                         \
+                     tensor_row_stride(params.NAME##_row_stride, DIMS, LOADS8), DIMS, END, FIRST, ROWS, FIRST_DIM,     \
+                     BLOCK_DIMS, VIEW)
 
 // Keys from key_end on are never read: zeros stand for them, and for dims beyond the last. A tile of which neither is
 // part is loaded without a test.
 void load_keys(out KeyMatrix keys, uint batch, uint kv_head, uint first_key, uint key_end, uint block, bool whole) {
   if (whole && kHeadDim % kHeadBlock == 0) {
-    VKATTN_LOAD_TENSOR(keys, key, gl_CooperativeMatrixClampModeUndefinedNV, batch, kv_head, kHeadDim, kKeyLoads8,
-                       key_end, first_key, kKeys, block * kHeadBlock, kHeadBlock, VKATTN_TRANSPOSED)
+    VKATTN_LOAD_HEAD(keys, key, gl_CooperativeMatrixClampModeUndefinedNV, batch, kv_head, kHeadDim, kKeyLoads8,
+                       key_end, first_key, kKeys, block * kHeadBlock, kHeadBlock, TRANSPOSED)
   } else {
-    VKATTN_LOAD_TENSOR(keys, key, gl_CooperativeMatrixClampModeConstantNV, batch, kv_head, kHeadDim, kKeyLoads8,
-                       key_end, first_key, kKeys, block * kHeadBlock, kHeadBlock, VKATTN_TRANSPOSED)
+    VKATTN_LOAD_HEAD(keys, key, gl_CooperativeMatrixClampModeConstantNV, batch, kv_head, kHeadDim, kKeyLoads8,
+                       key_end, first_key, kKeys, block * kHeadBlock, kHeadBlock, TRANSPOSED)
   }
 }
 
 void load_values(out ValueMatrix values, uint batch, uint kv_head, uint first_key, uint key_end, uint block,
                  bool whole) {
   if (whole && kValueDim % kValueBlock == 0) {
-    VKATTN_LOAD_TENSOR(values, value, gl_CooperativeMatrixClampModeUndefinedNV, batch, kv_head, kValueDim, kValueLoads8,
-                       key_end, first_key, kKeys, block * kValueBlock, kValueBlock, VKATTN_AS_IT_IS)
+    VKATTN_LOAD_HEAD(values, value, gl_CooperativeMatrixClampModeUndefinedNV, batch, kv_head, kValueDim, kValueLoads8,
+                       key_end, first_key, kKeys, block * kValueBlock, kValueBlock, AS_IT_IS)
   } else {
-    VKATTN_LOAD_TENSOR(values, value, gl_CooperativeMatrixClampModeConstantNV, batch, kv_head, kValueDim, kValueLoads8,
-                       key_end, first_key, kKeys, block * kValueBlock, kValueBlock, VKATTN_AS_IT_IS)
+    VKATTN_LOAD_HEAD(values, value, gl_CooperativeMatrixClampModeConstantNV, batch, kv_head, kValueDim, kValueLoads8,
+                       key_end, first_key, kKeys, block * kValueBlock, kValueBlock, AS_IT_IS)
   }
 }
 
 void load_query_tensor(out QueryMatrix queries, uint batch, uint head, uint first_row, uint block) {
-  VKATTN_LOAD_TENSOR(queries, query, gl_CooperativeMatrixClampModeConstantNV, batch, head, kHeadDim, true,
-                     visible_query_length(), first_row, kRows, block * kHeadBlock, kHeadBlock, VKATTN_AS_IT_IS)
+  VKATTN_LOAD_HEAD(queries, query, gl_CooperativeMatrixClampModeConstantNV, batch, head, kHeadDim, true,
+                     visible_query_length(), first_row, kRows, block * kHeadBlock, kHeadBlock, AS_IT_IS)
 }
 
 // An element of the packed rows from first_row on. Rows beyond the last repeat it; they are not stored.

@@ -183,7 +183,8 @@ Result<BackwardKernel> configured(const NamedKernel& kernel, const BackwardDesc&
                                   const Capabilities& capabilities) {
   auto made = kernel.configure(desc, capabilities);
   if (!made) return made;
-  for (const PassConfig* pass : {&made->rows, &made->keys}) {
+  for (const PassConfig* pass : {&made->numbers, &made->rows, &made->keys}) {
+    if (pass->shader.empty()) continue;
     if (const auto code = built_shader(shader_binaries(), pass->shader); !code) return code.error();
   }
   return made;

@@ -122,7 +122,8 @@ Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabili
   };
   const std::uint64_t range = capabilities.max_storage_buffer_range;
   if (Result<void> s =
-          check("probabilities of a chunk of the keys", layout.pairs.bytes, "maxStorageBufferRange", range);
+          check(kernel.keeps_pairs ? "probabilities of a chunk of the keys" : "numbers of the rows",
+                layout.pairs.bytes, "maxStorageBufferRange", range);
       !s) {
     return s.error();
   }

@@ -67,7 +67,8 @@ std::optional<PairPass> find_pass(const AttentionDesc& desc, const Capabilities&
                block.threads > largest_matrix_workgroup(capabilities)) {
       continue;
     }
-    const std::uint32_t visited_unit = std::max(entry.n_granularity, entry.k_granularity);
+    const std::uint32_t visited_unit =
+        std::max({entry.m_granularity, entry.n_granularity, entry.k_granularity});
     const std::uint32_t widest = std::max({pass.head_block, pass.value_block, block.owned, block.visited});
     const bool fits = block.owned % entry.m_granularity == 0 && block.visited % visited_unit == 0 &&
                       widest <= capabilities.max_flexible_matrix_dimension;
@@ -98,26 +99,29 @@ Result<void> check_types(const BackwardDesc& desc, bool is_cpu) {
   return {};
 }
 
-// Tensor addressing reads rows of whole quads.
+// Tensor addressing reads rows of whole quads, which do not overlap.
 Result<void> check_layout(const BackwardDesc& desc) {
   const AttentionDesc& attention = desc.attention;
   struct Input {
     std::string_view name;
     const TensorDesc& tensor;
     TensorExtents extents;
+    std::int64_t dims;
   };
-  const Input inputs[] = {{"Q", attention.query, query_extents(attention, 1)},
-                          {"K", attention.key, key_extents(attention, 1)},
-                          {"V", attention.value, key_extents(attention, 1)},
-                          {"dO", *desc.grad_output, query_extents(attention, 1)}};
+  const Input inputs[] = {{"Q", attention.query, query_extents(attention, 1), attention.head_dim},
+                          {"K", attention.key, key_extents(attention, 1), attention.head_dim},
+                          {"V", attention.value, key_extents(attention, 1), attention.value_dim},
+                          {"dO", *desc.grad_output, query_extents(attention, 1), attention.value_dim}};
   for (const Input& input : inputs) {
-    if (has_vector_loads(input.tensor, input.extents, 8)) continue;
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("tensor addressing needs rows of ", input.name,
-                         " that are dense and start at multiples of 16 bytes; its strides are ",
-                         input.tensor.strides->batch, ", ", input.tensor.strides->head, ", ",
-                         input.tensor.strides->row, ", ", input.tensor.strides->dim,
-                         " and alignment_bytes is ", input.tensor.alignment_bytes)};
+    const bool overlaps = input.extents.rows > 1 && input.tensor.strides->row < input.dims;
+    if (has_vector_loads(input.tensor, input.extents, 8) && !overlaps) continue;
+    return Error{
+        ErrorCode::kUnsupported, VK_SUCCESS,
+        message("tensor addressing needs rows of ", input.name,
+                " that are dense, start at multiples of 16 bytes and are at least ", input.dims,
+                " elements apart; its strides are ", input.tensor.strides->batch, ", ",
+                input.tensor.strides->head, ", ", input.tensor.strides->row, ", ", input.tensor.strides->dim,
+                " and alignment_bytes is ", input.tensor.alignment_bytes)};
   }
   return {};
 }
@@ -140,12 +144,11 @@ std::string summary_of(const PairPass& pass, std::string_view owned, std::string
                  pass.invocations, " invocations");
 }
 
-BackwardKernel kernel_of(const BackwardDesc& desc, const Capabilities& capabilities, const PairPass& rows,
-                         const PairPass& keys) {
+BackwardKernel kernel_of(const BackwardDesc& desc, const PairPass& rows, const PairPass& keys) {
   BackwardKernel kernel;
   kernel.name = "matrix2";
   kernel.numbers.name = "row numbers";
-  kernel.numbers.shader = backward_shader(desc, capabilities, "backward_row_numbers");
+  kernel.numbers.shader = "backward_row_numbers";
   kernel.numbers.workgroup_size = 64;
   kernel.rows.name = "rows";
   kernel.keys.name = "keys";
@@ -184,7 +187,7 @@ Result<BackwardKernel> configure_matrix2_backward(const BackwardDesc& desc,
     if (dims > entry.most_dims) continue;
     const auto rows = find_pass(desc.attention, capabilities, entry.rows);
     const auto keys = find_pass(desc.attention, capabilities, entry.keys);
-    if (rows && keys) return kernel_of(desc, capabilities, *rows, *keys);
+    if (rows && keys) return kernel_of(desc, *rows, *keys);
   }
   if (dims > most_dims) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,

@@ -257,17 +257,14 @@ PassWork rows_work(const Request& request) {
 
 // Each row of each query head is a unit.
 PassWork numbers_work(const Request& request) {
-  const AttentionDesc& desc = request.desc.attention;
-  const std::uint64_t rows = static_cast<std::uint64_t>(desc.batch) *
-                             static_cast<std::uint64_t>(desc.query_heads) *
-                             static_cast<std::uint64_t>(whole_window(desc).rows);
-  return {rows, request.kernel.numbers.workgroup_size / VKATTN_BACKWARD_ROW_THREADS,
-          2.0 * static_cast<double>(desc.value_dim)};
+  return {request.layout.rows, request.kernel.numbers.workgroup_size / VKATTN_BACKWARD_ROW_THREADS,
+          2.0 * static_cast<double>(request.desc.attention.value_dim)};
 }
 
 PassWork keys_work(const Request& request) {
   const AttentionDesc& desc = request.desc.attention;
-  const auto dims = static_cast<double>(desc.head_dim + desc.value_dim);
+  const double products = request.kernel.keeps_pairs ? 1 : 2;  // of each dim of a pair
+  const auto dims = products * static_cast<double>(desc.head_dim + desc.value_dim);
   const std::uint64_t tiles = divide_up(request.layout.chunk_keys, request.kernel.key_tile);
   return {heads_of_batch(desc) * 2 * tiles / request.kernel.gradients_per_workgroup, 1,
           2.0 * dims * request.kernel.key_tile * static_cast<double>(packed_rows(desc))};

@@ -176,10 +176,15 @@ TEST(BackwardKernels, Matrix2ComesBeforeMatrix) {
   EXPECT_EQ(of("64x64 d64 f16", gpu), "matrix2 64 64");
   EXPECT_EQ(of("64x64 d256 f16", gpu), "matrix2 64 32");
   EXPECT_EQ(of("64x64 d264 f16", gpu), "tile 32 32: takes heads of up to 256 dims; here they have 264");
-  EXPECT_EQ(
-      of("64x64 d20 f16", gpu),
-      "matrix 32 64: tensor addressing needs rows of Q that are dense and start at multiples of 16 bytes; "
-      "its strides are 1280, 1280, 20, 1 and alignment_bytes is 16");
+  EXPECT_EQ(of("64x64 d20 f16", gpu),
+            "matrix 32 64: tensor addressing needs rows of Q that are dense, start at multiples of 16 bytes "
+            "and are "
+            "at least 20 elements apart; its strides are 1280, 1280, 20, 1 and alignment_bytes is 16");
+  BackwardDesc repeated = backward_of("64x64 d64 f16");
+  repeated.grad_output = TensorDesc{DataType::kFloat16, Strides{64, 64, 0, 1}, 16};
+  EXPECT_TRUE(has(chosen(repeated, gpu),
+                  "rows of dO that are dense, start at multiples of 16 bytes and are at "
+                  "least 64 elements apart"));
   EXPECT_EQ(of("64x64 d64", gpu).find("tile 32 32: takes float16"), 0U);
   BackwardDesc mask = backward_of("64x64 d64 f16 mask=f16:qk");
   EXPECT_EQ(chosen(mask, gpu), "matrix2 64 64") << "a mask without a gradient";
