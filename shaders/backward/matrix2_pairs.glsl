@@ -47,9 +47,9 @@
 layout(local_size_x = 128, local_size_x_id = VKATTN_SPEC_WORKGROUP_SIZE) in;
 layout(constant_id = VKATTN_SPEC_STEP_OWNED) const uint kOwned = 32;
 layout(constant_id = VKATTN_SPEC_STEP_VISITED) const uint kVisited = 32;
-layout(constant_id = VKATTN_SPEC_MATRIX2_HEAD_BLOCK) const uint kHeadBlock = 32;    // head_dim, as matrices have it
-layout(constant_id = VKATTN_SPEC_MATRIX2_VALUE_BLOCK) const uint kValueBlock = 32;  // value_dim, likewise
-layout(constant_id = VKATTN_SPEC_MATRIX2_ROW_COLUMNS) const uint kRowColumns = 32;
+layout(constant_id = VKATTN_SPEC_PAIR_HEAD_BLOCK) const uint kHeadBlock = 32;    // head_dim, as matrices have it
+layout(constant_id = VKATTN_SPEC_PAIR_VALUE_BLOCK) const uint kValueBlock = 32;  // value_dim, likewise
+layout(constant_id = VKATTN_SPEC_PAIR_OWNER_COLUMNS) const uint kOwnerColumns = 32;
 
 #define VKATTN_PAIR_MATRIX(ELEMENT, ROWS, COLUMNS, USE) coopmat<ELEMENT, VKATTN_PAIR_SCOPE, ROWS, COLUMNS, USE>
 #define OwnedRows(DIMS) VKATTN_PAIR_MATRIX(VKATTN_MATRIX_ELEMENT, kOwned, DIMS, gl_MatrixUseA)
@@ -59,7 +59,7 @@ layout(constant_id = VKATTN_SPEC_MATRIX2_ROW_COLUMNS) const uint kRowColumns = 3
 #define PairMatrix VKATTN_PAIR_MATRIX(float, kOwned, kVisited, gl_MatrixUseAccumulator)
 #define SumMatrix(DIMS) VKATTN_PAIR_MATRIX(float, kOwned, DIMS, gl_MatrixUseAccumulator)
 // A number of each owner, the same in each column.
-#define OwnerMatrix VKATTN_PAIR_MATRIX(float, kOwned, kRowColumns, gl_MatrixUseAccumulator)
+#define OwnerMatrix VKATTN_PAIR_MATRIX(float, kOwned, kOwnerColumns, gl_MatrixUseAccumulator)
 
 layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) readonly buffer RowNumbers { vec2 row_numbers[]; };
 

@@ -46,6 +46,11 @@
 #define VKATTN_SPEC_GRAD_VALUE_VECTORS 90
 #define VKATTN_SPEC_PAIR_TILE 92  // keys whose pairs lie together, row by row; 0: all of a chunk
 #define VKATTN_SPEC_KEEPS_DELTAS 91  // chunks after the first read <dO, o> of a row from the sums
+// Of matrix2. Validation layer 1.4.309 takes a constant's number for its place among the values that are given, where there
+// are that many: of these there are fewer, and it looks at the defaults.
+#define VKATTN_SPEC_PAIR_HEAD_BLOCK 93     // head_dim, as matrices have it
+#define VKATTN_SPEC_PAIR_VALUE_BLOCK 94    // value_dim, likewise
+#define VKATTN_SPEC_PAIR_OWNER_COLUMNS 95  // of matrices that have one number for each owner
 
 // Threads that share a row of the pass over the rows' numbers.
 #define VKATTN_BACKWARD_ROW_THREADS 8

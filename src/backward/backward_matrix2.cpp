@@ -134,9 +134,9 @@ void set_pass(const BackwardDesc& desc, const PairPass& pass, std::string_view s
   config.required_subgroup_size = pass.required_subgroup_size;
   config.constants = {{VKATTN_SPEC_STEP_OWNED, pass.block.owned},
                       {VKATTN_SPEC_STEP_VISITED, pass.block.visited},
-                      {VKATTN_SPEC_MATRIX2_HEAD_BLOCK, pass.head_block},
-                      {VKATTN_SPEC_MATRIX2_VALUE_BLOCK, pass.value_block},
-                      {VKATTN_SPEC_MATRIX2_ROW_COLUMNS, pass.matrices->n_granularity}};
+                      {VKATTN_SPEC_PAIR_HEAD_BLOCK, pass.head_block},
+                      {VKATTN_SPEC_PAIR_VALUE_BLOCK, pass.value_block},
+                      {VKATTN_SPEC_PAIR_OWNER_COLUMNS, pass.matrices->n_granularity}};
 }
 
 std::string summary_of(const PairPass& pass, std::string_view owned, std::string_view visited) {
