@@ -134,14 +134,8 @@ Result<MatrixPass> choose_block(std::span<const MatrixBlockEntry> entries, Matri
 }
 
 Result<void> check_support(const BackwardDesc& desc, const Capabilities& capabilities) {
-  const DataType operand = desc.attention.query.type;
-  if (Result<void> s = check_matrix_types(desc.attention, QuantisedOperands::kNone); !s) return s;
-  if (desc.grad_output->type != operand) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("takes a gradient of the output in the type of Q, ", name(operand), "; here it is ",
-                         name(desc.grad_output->type))};
-  }
-  if (Result<void> s = check_matrix_features(capabilities, operand); !s) return s;
+  if (Result<void> s = check_one_matrix_type(desc); !s) return s;
+  if (Result<void> s = check_matrix_features(capabilities, desc.attention.query.type); !s) return s;
   if (Result<void> s = need_feature(capabilities.subgroup_shuffle, "subgroup shuffles in compute shaders");
       !s)
     return s;
@@ -178,6 +172,15 @@ std::string matrix_summary(const MatrixPass& pass, std::string_view owned, std::
 }
 
 }  // namespace
+
+Result<void> check_one_matrix_type(const BackwardDesc& desc) {
+  if (Result<void> s = check_matrix_types(desc.attention, QuantisedOperands::kNone); !s) return s;
+  const DataType operand = desc.attention.query.type;
+  if (desc.grad_output->type == operand) return {};
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               message("takes a gradient of the output in the type of Q, ", name(operand), "; here it is ",
+                       name(desc.grad_output->type))};
+}
 
 Result<BackwardKernel> configure_matrix_backward(const BackwardDesc& desc, const Capabilities& capabilities) {
   if (Result<void> s = check_support(desc, capabilities); !s) return s.error();

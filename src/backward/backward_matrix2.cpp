@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <span>
 #include <string_view>
 
 #include "attention/tensor_rules.hpp"
 #include "backward/backward_forms.hpp"
-#include "backward/gradient_table.hpp"
 #include "common/message.hpp"
 #include "kernels/matrix_common.hpp"
-#include "shared/attention_constants.h"
 #include "shared/backward_constants.h"
 
 namespace vkattn::detail {
@@ -86,14 +83,8 @@ Result<void> check_gradients(const BackwardDesc& desc) {
 }
 
 Result<void> check_types(const BackwardDesc& desc, bool is_cpu) {
-  const DataType operand = desc.attention.query.type;
-  if (Result<void> s = check_matrix_types(desc.attention, QuantisedOperands::kNone); !s) return s;
-  if (desc.grad_output->type != operand) {
-    return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("takes a gradient of the output in the type of Q, ", name(operand), "; here it is ",
-                         name(desc.grad_output->type))};
-  }
-  if (is_cpu && operand == DataType::kBfloat16) {
+  if (Result<void> s = check_one_matrix_type(desc); !s) return s;
+  if (is_cpu && desc.attention.query.type == DataType::kBfloat16) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS, "takes float16 alone on a CPU; here Q is bf16"};
   }
   return {};
