@@ -1,11 +1,11 @@
 // A backward pass on a device: see backward_run.hpp.
 #include "harness/backward_run.hpp"
-#include "backward/backward_kernel.hpp"
 
 #include <algorithm>
 #include <iterator>
 #include <span>
 
+#include "backward/backward_kernel.hpp"
 #include "common/integers.hpp"
 #include "harness/guard.hpp"
 #include "harness/host_view.hpp"

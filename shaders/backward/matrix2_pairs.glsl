@@ -108,28 +108,24 @@ uint visited_end;   // rows or keys from here on are not looked at, with infinit
 #define VKATTN_PAIR_LOAD(MATRIX, CLAMP, NAME, DIMS, BLOCK, BASE, STRIDE, END, FIRST, ROWS, VIEW)                       \
   VKATTN_LOAD_TENSOR(MATRIX, CLAMP, NAME##_quads, BASE, tensor_row_stride(STRIDE, DIMS, true), DIMS, END, FIRST, ROWS, \
                      0, BLOCK, VIEW)
+#define VKATTN_PAIR_LOAD_VISITED(MATRIX, WHOLE, NAME, DIMS, BLOCK, BASE, STRIDE, VIEW)                                 \
+  if (WHOLE && DIMS == BLOCK) {                                                                                        \
+    VKATTN_PAIR_LOAD(MATRIX, gl_CooperativeMatrixClampModeUndefinedNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end,   \
+                     first_visited, kVisited, VIEW)                                                                    \
+  } else {                                                                                                             \
+    VKATTN_PAIR_LOAD(MATRIX, gl_CooperativeMatrixClampModeConstantNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end,    \
+                     first_visited, kVisited, VIEW)                                                                    \
+  }
 #define VKATTN_PAIR_LOADS(NAME, DIMS, BLOCK, BASE, STRIDE, END)                                                        \
   void load_owned_##NAME(out OwnedRows(BLOCK) rows) {                                                                  \
     VKATTN_PAIR_LOAD(rows, gl_CooperativeMatrixClampModeConstantNV, NAME, DIMS, BLOCK, BASE, STRIDE, END, first_owned, \
-                     kOwned, AS_IT_IS)                                                                          \
+                     kOwned, AS_IT_IS)                                                                                 \
   }                                                                                                                    \
   void load_visited_##NAME(out VisitedRows(BLOCK) rows, bool whole) {                                                  \
-    if (whole && DIMS == BLOCK) {                                                                                      \
-      VKATTN_PAIR_LOAD(rows, gl_CooperativeMatrixClampModeUndefinedNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end,   \
-                       first_visited, kVisited, AS_IT_IS)                                                       \
-    } else {                                                                                                           \
-      VKATTN_PAIR_LOAD(rows, gl_CooperativeMatrixClampModeConstantNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end,    \
-                       first_visited, kVisited, AS_IT_IS)                                                       \
-    }                                                                                                                  \
+    VKATTN_PAIR_LOAD_VISITED(rows, whole, NAME, DIMS, BLOCK, BASE, STRIDE, AS_IT_IS)                                   \
   }                                                                                                                    \
   void load_transposed_##NAME(out VisitedColumns(BLOCK) columns, bool whole) {                                         \
-    if (whole && DIMS == BLOCK) {                                                                                      \
-      VKATTN_PAIR_LOAD(columns, gl_CooperativeMatrixClampModeUndefinedNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end, \
-                       first_visited, kVisited, TRANSPOSED)                                                     \
-    } else {                                                                                                           \
-      VKATTN_PAIR_LOAD(columns, gl_CooperativeMatrixClampModeConstantNV, NAME, DIMS, BLOCK, BASE, STRIDE, visited_end, \
-                       first_visited, kVisited, TRANSPOSED)                                                     \
-    }                                                                                                                  \
+    VKATTN_PAIR_LOAD_VISITED(columns, whole, NAME, DIMS, BLOCK, BASE, STRIDE, TRANSPOSED)                              \
   }
 #endif
 

@@ -314,10 +314,10 @@ Result<void> add_passes(const Request& request, ProgramDesc& program) {
   const auto add = [&](const PassConfig& pass, const PassWork& work, std::uint32_t chunk) {
     return add_pass(request, pass, work, chunk, program);
   };
+  if (runs_numbers(request.kernel)) {
+    if (Result<void> s = add(request.kernel.numbers, numbers_work(request), 0); !s) return s;
+  }
   for (std::uint32_t chunk = 0; chunk < request.layout.chunks; ++chunk) {
-    if (runs_numbers(request.kernel)) {
-      if (Result<void> s = add(request.kernel.numbers, numbers_work(request), chunk); !s) return s;
-    }
     if (runs_rows(desc, request.kernel)) {
       if (Result<void> s = add(request.kernel.rows, rows_work(request), chunk); !s) return s;
     }

@@ -100,20 +100,25 @@ TEST(BackwardLayouts, ChunksKeepWithinALoopLimit) {
   }
 }
 
+/// The kernel that is chosen, its block sizes and the reason against another; or why none is.
+std::string chosen_beside(std::string_view other, const BackwardDesc& desc, const Capabilities& device,
+                          std::string_view wanted = {}, std::span<const KernelRefusal> refusals = {}) {
+  const auto selection = detail::select_backward_kernel(desc.resolved(), device, wanted, refusals);
+  if (!selection.ok()) return selection.error().message;
+  const detail::BackwardKernel& kernel = selection->kernel;
+  std::string text = detail::message(kernel.name, " ", kernel.row_tile, " ", kernel.key_tile);
+  for (const KernelSupport& support : selection->considered) {
+    if (support.kernel == other && !support.reason.empty()) text += ": " + support.reason;
+  }
+  return text;
+}
+
 /// Kernels, block sizes and reasons against matrix of devices with matrix units.
 TEST(BackwardKernels, MatricesComeFirstWhereTheyAreFast) {
   const Capabilities gpu = matrix_gpu();
   const auto chosen = [](const char* problem, const Capabilities& device, std::string_view wanted = {},
                          std::span<const KernelRefusal> refusals = {}) {
-    const auto selection =
-        detail::select_backward_kernel(backward_of(problem).resolved(), device, wanted, refusals);
-    if (!selection.ok()) return selection.error().message;
-    const detail::BackwardKernel& kernel = selection->kernel;
-    std::string text = detail::message(kernel.name, " ", kernel.row_tile, " ", kernel.key_tile);
-    for (const KernelSupport& support : selection->considered) {
-      if (support.kernel == "matrix" && !support.reason.empty()) text += ": " + support.reason;
-    }
-    return text;
+    return chosen_beside("matrix", backward_of(problem), device, wanted, refusals);
   };
   if (has(chosen("64x64 d64 f16", gpu), "this build left the shader")) GTEST_SKIP() << "no matrices in GLSL";
   EXPECT_EQ(chosen("64x64 d64 f16", gpu, "matrix"), "matrix 32 64");
@@ -160,14 +165,7 @@ TEST(BackwardKernels, Matrix2ComesBeforeMatrix) {
   gpu.max_stage_storage_buffers = 32;
   gpu.subgroup_shuffle = gpu.subgroup_vote = true;
   const auto chosen = [](const BackwardDesc& desc, const Capabilities& device) {
-    const auto selection = detail::select_backward_kernel(desc.resolved(), device, {});
-    if (!selection.ok()) return selection.error().message;
-    const detail::BackwardKernel& kernel = selection->kernel;
-    std::string text = detail::message(kernel.name, " ", kernel.row_tile, " ", kernel.key_tile);
-    for (const KernelSupport& support : selection->considered) {
-      if (support.kernel == "matrix2" && !support.reason.empty()) text += ": " + support.reason;
-    }
-    return text;
+    return chosen_beside("matrix2", desc, device);
   };
   const auto of = [&](const char* problem, const Capabilities& device) {
     return chosen(backward_of(problem), device);
