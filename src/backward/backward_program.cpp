@@ -222,8 +222,7 @@ Result<void> add_pass(const Request& request, const PassConfig& config, const Pa
   pass.specialization = constants(request, config);
   pass.workgroup_size = config.workgroup_size;
   pass.required_subgroup_size = config.required_subgroup_size;
-  // The rows' pass writes over the pairs of the chunk before, and others read its own. Those could do without
-  // a barrier between them, but validation counts what a shader may write, whatever stands in for it.
+  // The rows' pass writes over the pairs of the chunk before, and others read its own, and sums.
   pass.barrier = kAfterPasses;
   const auto index = static_cast<std::uint32_t>(program.passes.size());
   program.passes.push_back(std::move(pass));

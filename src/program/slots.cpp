@@ -5,6 +5,7 @@
 
 #include "program/program.hpp"
 #include "vulkan/spirv.hpp"
+#include "vulkan/spirv_ops.hpp"
 
 namespace vkattn::detail {
 
@@ -36,12 +37,11 @@ Slots::Slots(const ProgramDesc& program) : slots_(program.binding_count, kNoSlot
 }
 
 void Slots::renumber(std::span<std::uint32_t> spirv) const {
-  constexpr std::uint32_t kOpDecorate = 71;
   constexpr std::uint32_t kDecorationBinding = 33;
   for (const auto& instruction : instructions_of(spirv)) {
     const auto words = instruction.words;
     const bool is_binding =
-        instruction.opcode() == kOpDecorate && words.size() == 4 && words[2] == kDecorationBinding;
+        instruction.opcode() == spirv_op::kDecorate && words.size() == 4 && words[2] == kDecorationBinding;
     if (is_binding && words[3] < slots_.size()) words[3] = slots_[words[3]];
   }
 }

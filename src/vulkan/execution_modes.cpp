@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "vulkan/spirv.hpp"
+#include "vulkan/spirv_ops.hpp"
 
 namespace vkattn::detail {
 
@@ -13,10 +14,6 @@ namespace {
 
 // Numbers of SPIR-V 1.6 and of SPV_KHR_maximal_reconvergence, SPV_KHR_subgroup_uniform_control_flow and
 // SPV_KHR_float_controls.
-constexpr std::uint32_t kOpExtension = 10;
-constexpr std::uint32_t kOpEntryPoint = 15;
-constexpr std::uint32_t kOpExecutionMode = 16;
-constexpr std::uint32_t kOpCapability = 17;
 constexpr std::uint32_t kFloat16 = 9;
 constexpr std::uint32_t kFirstOfSubgroups = 61;  // GroupNonUniform
 constexpr std::uint32_t kLastOfSubgroups = 68;   // GroupNonUniformQuad
@@ -35,7 +32,7 @@ void add(Words& words, std::uint32_t op, std::initializer_list<std::uint32_t> op
 
 void add_extension(Words& words, std::string_view name) {
   const std::size_t length = name.size() / 4 + 1;  // with a zero at the end
-  words.push_back(static_cast<std::uint32_t>(length + 1) << 16U | kOpExtension);
+  words.push_back(static_cast<std::uint32_t>(length + 1) << 16U | spirv_op::kExtension);
   const std::size_t begin = words.size();
   words.resize(begin + length);
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -54,14 +51,14 @@ struct Shader {
   explicit Shader(const Words& spirv) {
     for (const auto& instruction : instructions_of(spirv)) {
       const auto words = instruction.words;
-      if (instruction.opcode() == kOpCapability && words.size() == 2) {
+      if (instruction.opcode() == spirv_op::kCapability && words.size() == 2) {
         const std::uint32_t capability = words[1];
         has_float16 |= capability == kFloat16;
         has_subgroups |= capability == kCooperativeMatrix ||
                          (capability >= kFirstOfSubgroups && capability <= kLastOfSubgroups);
         capabilities_end = instruction.end();
       }
-      if (instruction.opcode() == kOpEntryPoint && words.size() >= 4) {
+      if (instruction.opcode() == spirv_op::kEntryPoint && words.size() >= 4) {
         entry = words[2];
         entry_end = instruction.end();
         return;
@@ -87,17 +84,17 @@ void declare_execution_modes(Words& spirv, const ExecutionModes& modes) {
   Words capabilities, extensions, declarations;
   if (modes.maximal_reconvergence && shader.has_subgroups) {
     add_extension(extensions, "SPV_KHR_maximal_reconvergence");
-    add(declarations, kOpExecutionMode, {shader.entry, kModeMaximallyReconverges});
+    add(declarations, spirv_op::kExecutionMode, {shader.entry, kModeMaximallyReconverges});
   }
   if (modes.subgroup_uniform_control_flow && shader.has_subgroups) {
     add_extension(extensions, "SPV_KHR_subgroup_uniform_control_flow");
-    add(declarations, kOpExecutionMode, {shader.entry, kModeSubgroupUniformControlFlow});
+    add(declarations, spirv_op::kExecutionMode, {shader.entry, kModeSubgroupUniformControlFlow});
   }
   if (modes.float16_to_nearest && shader.has_float16) {
-    add(capabilities, kOpCapability, {kRoundingModeRte});
+    add(capabilities, spirv_op::kCapability, {kRoundingModeRte});
     add_extension(extensions, "SPV_KHR_float_controls");
     constexpr std::uint32_t kBits = 16;
-    add(declarations, kOpExecutionMode, {shader.entry, kModeRoundingRte, kBits});
+    add(declarations, spirv_op::kExecutionMode, {shader.entry, kModeRoundingRte, kBits});
   }
   const auto at = [&](std::size_t word) { return spirv.begin() + static_cast<std::ptrdiff_t>(word); };
   spirv.insert(at(shader.entry_end), declarations.begin(), declarations.end());

@@ -5,17 +5,17 @@
 #include <span>
 
 #include "vulkan/spirv.hpp"
+#include "vulkan/spirv_ops.hpp"
 
 namespace vkattn::detail {
 
 /// Asks that every loop stays one, those without matrices too.
 inline void keep_loops(std::span<std::uint32_t> spirv) {
-  constexpr std::uint32_t kOpLoopMerge = 246;
   constexpr std::uint32_t kUnroll = 1;
   constexpr std::uint32_t kDontUnroll = 2;
   for (const auto& instruction : instructions_of(spirv)) {
     const auto words = instruction.words;
-    if (instruction.opcode() == kOpLoopMerge && words.size() >= 4) {
+    if (instruction.opcode() == spirv_op::kLoopMerge && words.size() >= 4) {
       words[3] = (words[3] & ~kUnroll) | kDontUnroll;
     }
   }
@@ -23,10 +23,9 @@ inline void keep_loops(std::span<std::uint32_t> spirv) {
 
 /// Whether the shader has cooperative matrices: capabilities are a module's first instructions.
 [[nodiscard]] inline bool has_matrices(std::span<const std::uint32_t> spirv) {
-  constexpr std::uint32_t kOpCapability = 17;
   constexpr std::uint32_t kCooperativeMatrixKhr = 6022;
   for (const auto& instruction : instructions_of(spirv)) {
-    if (instruction.opcode() != kOpCapability) break;
+    if (instruction.opcode() != spirv_op::kCapability) break;
     if (instruction.words.size() == 2 && instruction.words[1] == kCooperativeMatrixKhr) return true;
   }
   return false;

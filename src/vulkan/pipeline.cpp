@@ -6,6 +6,7 @@
 
 #include "common/message.hpp"
 #include "vulkan/debug.hpp"
+#include "vulkan/live_code.hpp"
 
 namespace vkattn::detail {
 
@@ -75,6 +76,7 @@ void Pipeline::destroy() noexcept {
 
 VkResult Pipeline::create_handle(const PipelineDesc& desc) {
   const DeviceFunctions& vk = device_->vk;
+  const std::vector<std::uint32_t> code = live_code(desc.words, desc.specialization);
   std::vector<VkSpecializationMapEntry> entries;
   std::vector<std::uint32_t> values;
   for (const SpecializationValue& constant : desc.specialization) {
@@ -103,8 +105,8 @@ VkResult Pipeline::create_handle(const PipelineDesc& desc) {
   }
   // Behind all that may throw.
   VkShaderModuleCreateInfo module_info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
-  module_info.codeSize = desc.words.size_bytes();
-  module_info.pCode = desc.words.data();
+  module_info.codeSize = code.size() * sizeof(std::uint32_t);
+  module_info.pCode = code.data();
   VkResult result =
       vk.vkCreateShaderModule(device_->device, &module_info, device_->allocator.get(), &info.stage.module);
   if (result != VK_SUCCESS) return result;

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "vulkan/spirv.hpp"
+#include "vulkan/spirv_ops.hpp"
 
 namespace vkattn::detail {
 
@@ -18,18 +19,6 @@ constexpr std::uint32_t kAligned = 0x2;  // has an operand of its own, as have t
 constexpr std::uint32_t kMakeAvailable = 0x8;  // of MemoryAccess, SPIR-V 1.6, section 3.26
 constexpr std::uint32_t kMakeVisible = 0x10;
 
-enum Op : std::uint32_t {
-  kTypePointer = 32,
-  kFunctionParameter = 55,
-  kVariable = 59,
-  kLoad = 61,
-  kStore = 62,
-  kAccessChain = 65,
-  kInBoundsAccessChain = 66,
-  kMatrixLoad = 4457,  // OpCooperativeMatrixLoadKHR
-  kMatrixStore = 4458,
-};
-
 // Which words of an access are its pointer and its memory operands.
 struct Access {
   std::size_t pointer, operands;
@@ -37,13 +26,13 @@ struct Access {
 
 std::optional<Access> access(std::uint32_t op) {
   switch (op) {
-    case kLoad:
+    case spirv_op::kLoad:
       return Access{3, 4};
-    case kStore:
+    case spirv_op::kStore:
       return Access{1, 3};
-    case kMatrixLoad:
+    case spirv_op::kCooperativeMatrixLoadKHR:
       return Access{3, 6};
-    case kMatrixStore:
+    case spirv_op::kCooperativeMatrixStoreKHR:
       return Access{1, 5};
     default:
       return std::nullopt;
@@ -57,9 +46,9 @@ class SharedPointers {
     const std::uint32_t op = instruction.opcode();
     const auto words = instruction.words;
     if (words.size() < 3) return;
-    if (op == kTypePointer && words[2] == kStorageWorkgroup) types_.insert(words[1]);
-    const bool is_pointer =
-        op == kVariable || op == kFunctionParameter || op == kAccessChain || op == kInBoundsAccessChain;
+    if (op == spirv_op::kTypePointer && words[2] == kStorageWorkgroup) types_.insert(words[1]);
+    const bool is_pointer = op == spirv_op::kVariable || op == spirv_op::kFunctionParameter ||
+                            op == spirv_op::kAccessChain || op == spirv_op::kInBoundsAccessChain;
     if (is_pointer && types_.count(words[1]) != 0) pointers_.insert(words[2]);
   }
   [[nodiscard]] bool has(std::uint32_t id) const { return pointers_.count(id) != 0; }

@@ -27,7 +27,8 @@ struct SpirvInstruction {
 template <class Word>
 class SpirvInstructions {
  public:
-  explicit SpirvInstructions(std::span<Word> module) : module_(module) {}
+  explicit SpirvInstructions(std::span<Word> module, std::size_t first = kSpirvHeaderWords)
+      : module_(module), first_(first) {}
 
   class Iterator {
    public:
@@ -49,11 +50,12 @@ class SpirvInstructions {
     SpirvInstruction<Word> instruction_;
   };
 
-  [[nodiscard]] Iterator begin() const { return {module_, std::min(kSpirvHeaderWords, module_.size())}; }
+  [[nodiscard]] Iterator begin() const { return {module_, std::min(first_, module_.size())}; }
   [[nodiscard]] std::default_sentinel_t end() const { return {}; }
 
  private:
   std::span<Word> module_;
+  std::size_t first_;
 };
 
 template <class Word>

@@ -1,26 +1,45 @@
-// ShaderCode::words() in the place of that of src/vulkan/shader_code.cpp: binaries are unpacked once. A test
-// makes the same pipelines thousands of times, and unpacking them would be most of its time.
+// ShaderCode::words() in the place of that of src/vulkan/shader_code.cpp: binaries are unpacked once, and of
+// their functions only the one that is run is kept. A test makes the same pipelines thousands of times, which
+// this driver does not compile, and what their code goes through would be most of its time.
 #include "vulkan/shader_code.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "failing_driver/host_memory.hpp"
+#include "vulkan/control_flow.hpp"
 #include "vulkan/inflate.hpp"
 
 namespace vkattn::detail {
 
 namespace {
 
+using Words = std::vector<std::uint32_t>;
+
+// Declarations, and the function that is run, which calls others that are not there.
+Words without_called_functions(const Words& words) {
+  const auto flow = ControlFlow::read(words);
+  if (!flow) return {};
+  const SpirvFunction& entry = flow->functions()[*flow->function_of(flow->entry())];
+  Words kept(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(flow->functions_begin()));
+  kept.insert(kept.end(), words.begin() + static_cast<std::ptrdiff_t>(entry.begin),
+              words.begin() + static_cast<std::ptrdiff_t>(entry.end));
+  // As many words as there are ids, or it would be no code of the project's.
+  constexpr std::uint32_t kNothing = 1U << 16U;
+  kept.resize(std::max(kept.size(), flow->bound()), kNothing);
+  return kept;
+}
+
 std::span<const std::uint32_t> unpacked_once(std::span<const std::uint8_t> gzip) {
-  static std::map<const std::uint8_t*, std::vector<std::uint32_t>> all;
+  static std::map<const std::uint8_t*, Words> all;
   const tests::UncountedMemory ours;
-  std::vector<std::uint32_t>& words = all[gzip.data()];
-  if (words.empty()) {
-    words.resize(unpacked_bytes(gzip).value_or(0) / sizeof(std::uint32_t));
-    if (!unpack(gzip, {reinterpret_cast<std::uint8_t*>(words.data()), words.size() * sizeof(std::uint32_t)}))
-      words.clear();
+  Words& kept = all[gzip.data()];
+  if (kept.empty()) {
+    Words words(unpacked_bytes(gzip).value_or(0) / sizeof(std::uint32_t));
+    if (unpack(gzip, {reinterpret_cast<std::uint8_t*>(words.data()), words.size() * sizeof(std::uint32_t)}))
+      kept = without_called_functions(words);
   }
-  return words;
+  return kept;
 }
 
 }  // namespace
@@ -28,7 +47,7 @@ std::span<const std::uint32_t> unpacked_once(std::span<const std::uint8_t> gzip)
 Result<std::vector<std::uint32_t>> ShaderCode::words() const {
   const std::span<const std::uint32_t> words = gzip_.empty() ? words_ : unpacked_once(gzip_);
   if (words.empty()) return Error{ErrorCode::kIo, 0, "a shader is damaged"};
-  return std::vector<std::uint32_t>(words.begin(), words.end());
+  return Words(words.begin(), words.end());
 }
 
 }  // namespace vkattn::detail

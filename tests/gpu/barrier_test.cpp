@@ -69,17 +69,19 @@ class BarrierTest : public testing::Test {
   /// Of recording a plan once.
   template <class Plan, class Bound>
   void expect_each_barrier_is_missed(const std::string& what, const Plan& plan, const Result<Bound>& bindings,
-                                     int least) {
+                                     int least, std::size_t unseen = 0) {
     ASSERT_TRUE(bindings.ok()) << what << ": " << bindings.error().message;
     expect_each_barrier_is_missed(
-        what, [&](VkCommandBuffer commands) { plan.record(commands, *bindings); }, least);
+        what, [&](VkCommandBuffer commands) { plan.record(commands, *bindings); }, least, unseen);
   }
-  /// Whole, the commands are clean; without any one of their barriers they are not.
+  /// Whole, the commands are clean; without any one of their barriers they are not, but for the last
+  /// `unseen`.
   void expect_each_barrier_is_missed(const std::string& what,
-                                     const std::function<void(VkCommandBuffer)>& record, int least) {
+                                     const std::function<void(VkCommandBuffer)>& record, int least,
+                                     std::size_t unseen = 0) {
     const std::vector<bool> missed = missed_barriers(what, record);
-    EXPECT_GE(missed.size(), static_cast<std::size_t>(least)) << what;
-    for (std::size_t i = 0; i < missed.size(); ++i) {
+    ASSERT_GE(missed.size(), static_cast<std::size_t>(least)) << what;
+    for (std::size_t i = 0; i < missed.size() - unseen; ++i) {
       EXPECT_TRUE(missed[i]) << what << ": barrier " << i + 1 << " of " << missed.size()
                              << " was left out and nothing was reported";
     }
@@ -222,7 +224,7 @@ TEST_F(BarrierTest, TheBarrierOfAnAppendIsNeeded) {
 
 // Two chunks, each of rows and keys, then the sums of heads.
 TEST_F(BarrierTest, OfBackwardPasses) {
-  const Problem problem = parsed("8x128 d8 sinks");
+  const Problem problem = parsed("8x128 d8 f16 sinks");
   const BackwardDesc desc = with_all_gradients(problem.desc);
   const auto run = BackwardRun::create(*runtime_, problem, desc);
   ASSERT_TRUE(run.ok()) << run.error().message;
@@ -275,7 +277,9 @@ TEST_F(BarrierTest, OfProductsInParts) {
 }
 
 // Each weight is a multiplication of its own: Q and K are turned, attention, output; and all of that back,
-// with sums over the projections of one input.
+// with sums over the projections of one input: the last two products add to what the one before has written,
+// which validation does not see, as it takes a binding that is read and written for written only, and says
+// nothing of two writes.
 TEST_F(BarrierTest, OfLayers) {
   MultiHeadAttentionDesc desc;
   desc.d_model = 16;
@@ -294,7 +298,7 @@ TEST_F(BarrierTest, OfLayers) {
   ASSERT_TRUE(workspace.ok());
   expect_each_barrier_is_missed("a layer", *plan, plan->make_bindings(run->tensors(), workspace->range()), 3);
   expect_each_barrier_is_missed("the gradients of a layer", *backward,
-                                backward->make_bindings(run->backward_tensors(), workspace->range()), 5);
+                                backward->make_bindings(run->backward_tensors(), workspace->range()), 6, 2);
 }
 
 // Projections, the append, attention over what the cache holds then, the output with the mean of the weights.

@@ -5,30 +5,22 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
-#include "common/message.hpp"
-#include "support/temp_folder.hpp"
 #include "unit/build.hpp"
 #include "unit/results.hpp"
 #include "unit/spirv_words.hpp"
+#include "unit/validator.hpp"
 #include "vkattn_core_shaders.hpp"
 #include "vulkan/shared_accesses.hpp"
 
 namespace vkattn::detail {
 namespace {
 
-using tests::op, tests::Words;
+using tests::joined, tests::op, tests::Words;
 
 constexpr ExecutionModes kAll{true, true, true};
-
-Words joined(const std::vector<Words>& parts) {
-  Words all;
-  for (const Words& part : parts) all.insert(all.end(), part.begin(), part.end());
-  return all;
-}
 
 const Words kHeader = tests::spirv_module();
 const Words kShader{op(17, 2), 1};
@@ -86,38 +78,24 @@ TEST(ExecutionModesTest, MaximalReconvergenceIsAskedForAlone) {
   EXPECT_EQ(offered_modes(c), (ExecutionModes{true, false, true}));
 }
 
-/// spirv-val on a file of its own.
-class Validator {
- public:
-  [[nodiscard]] bool accepts(const Words& words) const {
-    tests::write_file(file_, {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(words[0])});
-    const std::string command = message("\"", tests::build::kSpirvVal, "\" --target-env vulkan1.3 ", file_,
-                                        " > ", file_, ".out 2>&1");
-    return std::system(command.c_str()) == 0;  // NOLINT: a test, with its own words
-  }
-  /// Older ones do not know all of them.
-  [[nodiscard]] bool knows(const ExecutionModes& modes) const {
-    const Words vote{op(17, 2), 62};
-    const Words function{op(19, 2), 1, op(33, 3), 2,          1, op(54, 5),  1,
-                         4,         0, 2,         op(248, 2), 3, op(253, 1), op(56, 1)};
-    const Words shader = joined({kHeader, kShader, vote, kFloat16, kModel, kEntry, kSize, function});
-    EXPECT_TRUE(accepts(shader));
-    return accepts(declared(shader, modes));
-  }
-
- private:
-  tests::TempFolder folder_;
-  std::string file_ = (folder_ / "shader.spv").string();
-};
+/// Older ones of spirv-val do not know all of them.
+bool knows(const tests::Validator& validator, const ExecutionModes& modes) {
+  const Words vote{op(17, 2), 62};
+  const Words function{op(19, 2), 1, op(33, 3), 2,          1, op(54, 5),  1,
+                       4,         0, 2,         op(248, 2), 3, op(253, 1), op(56, 1)};
+  const Words shader = joined({kHeader, kShader, vote, kFloat16, kModel, kEntry, kSize, function});
+  EXPECT_TRUE(validator.accepts(shader));
+  return validator.accepts(declared(shader, modes));
+}
 
 TEST(ExecutionModesTest, ShadersOfTheBuildStayValid) {
   if (std::string(tests::build::kSpirvVal).empty()) GTEST_SKIP() << "the build has no spirv-val";
-  const Validator validator;
+  const tests::Validator validator;
   std::size_t changed = 0;
   for (const ExecutionModes& modes :
        {kAll, ExecutionModes{.maximal_reconvergence = true, .float16_to_nearest = true},
         ExecutionModes{.subgroup_uniform_control_flow = true, .float16_to_nearest = true}}) {
-    if (!validator.knows(modes)) continue;
+    if (!knows(validator, modes)) continue;
     for (const ShaderBinary& shader : shader_binaries()) {
       if (!shader.is_built()) continue;
       const auto words = tests::value_of(shader.code().words(), shader.name);

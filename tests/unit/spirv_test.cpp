@@ -15,6 +15,7 @@
 #include "unit/spirv_words.hpp"
 #include "vkattn_core_shaders.hpp"
 #include "vulkan/execution_modes.hpp"
+#include "vulkan/live_code.hpp"
 #include "vulkan/loops.hpp"
 #include "vulkan/shared_accesses.hpp"
 
@@ -84,6 +85,7 @@ void prepare(Words words) {
   leave_shared_memory_to_barriers(words);
   EXPECT_LE(words.size(), size);
   declare_execution_modes(words, {true, true, true});
+  EXPECT_LE(live_code(words, std::vector<SpecializationValue>{{1, 0}, {4, 1}}).size(), words.size());
 }
 
 TEST(Spirv, TornModulesStayWithinTheirWords) {

@@ -13,6 +13,12 @@ constexpr std::uint32_t op(std::uint32_t code, std::uint32_t words) {
   return words << 16U | code;
 }
 
+inline Words joined(const std::vector<Words>& parts) {
+  Words all;
+  for (const Words& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
 /// A header and what follows it.
 inline Words spirv_module(const Words& rest = {}) {
   Words words{0x07230203, 0x10300, 0, 99, 0};

@@ -1,0 +1,240 @@
+// Shaders without what specialization switches off: modules written by hand, and those of the build.
+#include "vulkan/live_code.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "unit/build.hpp"
+#include "unit/results.hpp"
+#include "unit/spirv_words.hpp"
+#include "unit/validator.hpp"
+#include "vkattn_core_shaders.hpp"
+#include "vulkan/spirv.hpp"
+#include "vulkan/spirv_ops.hpp"
+
+namespace vkattn::detail {
+namespace {
+
+using tests::joined, tests::op, tests::Words;
+using namespace spirv_op;
+
+// Ids of the modules below; blocks are 20 and more, values 40 and more.
+enum Id : std::uint32_t {
+  kMain = 1,
+  kVoid,
+  kFunctionType,
+  kBool,
+  kInt,
+  kFlag,    // false, specialization constant 3
+  kNumber,  // 5, specialization constant 4
+  kFive,
+  kIsFive,  // kNumber == kFive
+  kTrue,
+  kRun,  // a boolean that nobody knows
+  kHelper,
+};
+
+constexpr std::uint32_t kBound = 50;
+constexpr std::uint32_t kReturn = 253, kFunctionCall = 57, kUndef = 1;
+
+/// What stands before functions. Of `decorated` products are not contracted.
+Words preamble(const std::vector<std::uint32_t>& decorated = {}) {
+  std::vector<Words> parts{tests::spirv_module(),
+                           {op(kCapability, 2), 1},
+                           {op(14, 3), 0, 1},
+                           {op(kEntryPoint, 5), 5, kMain, 0x6e69616d, 0},
+                           {op(kExecutionMode, 6), kMain, 17, 1, 1, 1},
+                           {op(kDecorate, 4), kFlag, 1, 3},
+                           {op(kDecorate, 4), kNumber, 1, 4}};
+  for (const std::uint32_t id : decorated) parts.push_back({op(kDecorate, 3), id, 42});
+  parts.insert(parts.end(), {{op(kTypeVoid, 2), kVoid},
+                             {op(33, 3), kFunctionType, kVoid},
+                             {op(kTypeBool, 2), kBool},
+                             {op(kTypeInt, 4), kInt, 32, 0},
+                             {op(kSpecConstantFalse, 3), kBool, kFlag},
+                             {op(kSpecConstant, 4), kInt, kNumber, 5},
+                             {op(kConstant, 4), kInt, kFive, 5},
+                             {op(kSpecConstantOp, 6), kBool, kIsFive, kIEqual, kNumber, kFive},
+                             {op(kConstantTrue, 3), kBool, kTrue},
+                             {op(kUndef, 3), kBool, kRun}});
+  Words words = joined(parts);
+  words[3] = kBound;
+  return words;
+}
+
+/// A function of these blocks.
+Words function(std::uint32_t id, const std::vector<Words>& blocks) {
+  return joined({{op(kFunction, 5), kVoid, id, 0, kFunctionType}, joined(blocks), {op(kFunctionEnd, 1)}});
+}
+
+Words label(std::uint32_t id) {
+  return {op(kLabel, 2), id};
+}
+Words go(std::uint32_t to) {
+  return {op(kBranch, 2), to};
+}
+Words branch(std::uint32_t condition, std::uint32_t yes, std::uint32_t no) {
+  return {op(kBranchConditional, 4), condition, yes, no};
+}
+Words selection(std::uint32_t end) {
+  return {op(kSelectionMerge, 3), end, 0};
+}
+const Words kEnd{op(kReturn, 1)};
+
+/// That it is so, and valid where the build has spirv-val.
+void expect_code(const Words& before, const std::vector<SpecializationValue>& values, const Words& expected) {
+  EXPECT_EQ(live_code(before, values), expected);
+  if (std::string(tests::build::kSpirvVal).empty()) return;
+  const tests::Validator validator;
+  EXPECT_TRUE(validator.accepts(before));
+  EXPECT_TRUE(validator.accepts(expected));
+}
+
+TEST(LiveCode, ABranchThatIsOffGoesWithItsFunctionsAndTheirDecorations) {
+  const Words call{op(kFunctionCall, 4), kVoid, 40, kHelper};
+  const Words product{op(kIMul, 5), kInt, 41, kNumber, kFive};
+  const Words helper = function(kHelper, {label(23), product, kEnd});
+  const auto main = [&](const std::vector<Words>& way) {
+    return function(kMain, {label(20), joined(way), label(22), kEnd});
+  };
+  const Words before =
+      joined({preamble({41}), main({selection(22), branch(kFlag, 21, 22), label(21), call, go(22)}), helper});
+  expect_code(before, {}, joined({preamble(), main({go(22)})}));
+  expect_code(before, {{3, 0}}, joined({preamble(), main({go(22)})}));
+  expect_code(before, {{3, 1}}, joined({preamble({41}), main({go(21), label(21), call, go(22)}), helper}));
+}
+
+TEST(LiveCode, OperationsOfConstantsDecide) {
+  const auto main = [&](const std::vector<Words>& way) {
+    return joined({preamble(), function(kMain, {label(20), joined(way), label(22), kEnd})});
+  };
+  const Words before = main({selection(22), branch(kIsFive, 21, 22), label(21), go(22)});
+  expect_code(before, {}, main({go(21), label(21), go(22)}));
+  expect_code(before, {{4, 6}}, main({go(22)}));
+}
+
+// kFlag && kRun, as compilers write it.
+TEST(LiveCode, APhiIsKnownByTheWaysThatAreLeft) {
+  const auto main = [&](const std::vector<Words>& way) {
+    return joined({preamble(), function(kMain, {label(20), joined(way), label(24), kEnd})});
+  };
+  const Words copy{op(kLogicalAnd, 5), kBool, 40, kRun, kTrue};
+  const Words phi{op(kPhi, 7), kBool, 41, kFlag, 20, 40, 21};
+  const Words before = main({selection(22), branch(kFlag, 21, 22), label(21), copy, go(22), label(22), phi,
+                             selection(24), branch(41, 23, 24), label(23), go(24)});
+  expect_code(before, {}, main({go(22), label(22), {op(kPhi, 5), kBool, 41, kFlag, 20}, go(24)}));
+  expect_code(before, {{3, 1}},
+              main({go(21),
+                    label(21),
+                    copy,
+                    go(22),
+                    label(22),
+                    {op(kPhi, 5), kBool, 41, 40, 21},
+                    selection(24),
+                    branch(41, 23, 24),
+                    label(23),
+                    go(24)}));
+}
+
+TEST(LiveCode, ASwitchKeepsOneCase) {
+  const auto main = [&](const std::vector<Words>& way) {
+    return joined({preamble(), function(kMain, {label(20), selection(24), joined(way), label(24), kEnd})});
+  };
+  const Words before = main(
+      {{op(kSwitch, 7), kNumber, 21, 5, 22, 7, 23}, label(21), go(24), label(22), go(24), label(23), go(24)});
+  const auto left = [&](std::uint32_t which) {
+    return main({{op(kSwitch, 3), kNumber, which}, label(which), go(24)});
+  };
+  expect_code(before, {}, left(22));
+  expect_code(before, {{4, 7}}, left(23));
+  expect_code(before, {{4, 8}}, left(21));
+}
+
+// A loop that returns in its first iteration still names where it goes on and ends.
+TEST(LiveCode, EndsOfStructuresStay) {
+  const auto main = [&](const std::vector<Words>& body, const Words& next, const Words& end) {
+    return joined({preamble(), function(kMain, {label(20),
+                                                go(21),
+                                                label(21),
+                                                {op(kLoopMerge, 4), 24, 23, 0},
+                                                go(22),
+                                                label(22),
+                                                joined(body),
+                                                label(23),
+                                                next,
+                                                label(24),
+                                                end})});
+  };
+  const Words before = main({selection(26), branch(kTrue, 25, 26), label(25), kEnd, label(26), selection(28),
+                             branch(kRun, 27, 28), label(27), go(24), label(28), go(23)},
+                            go(21), kEnd);
+  expect_code(before, {}, main({go(25), label(25), kEnd}, go(21), {op(kUnreachable, 1)}));
+}
+
+TEST(LiveCode, WhatIsOfAnotherFormStays) {
+  const Words before = joined({preamble(), function(kMain, {label(20), selection(22), branch(kFlag, 21, 22),
+                                                            label(21), go(22), label(22), kEnd})});
+  ASSERT_LT(live_code(before, {}).size(), before.size());
+  const auto changed = [&](std::size_t place, std::uint32_t word) {
+    Words words = before;
+    words[place] = word;
+    return words;
+  };
+  const auto last = before.size() - 1;
+  std::vector<Words> others{{}, {1, 2, 3}, Words(before.begin(), before.end() - 1)};
+  others.push_back(changed(3, 1000000));            // more ids than words
+  others.push_back(changed(last, op(kReturn, 1)));  // a function without an end
+  others.push_back(joined({before, {op(kExtInst, 5), kVoid, 60, 61, 1}}));
+  others.push_back(
+      joined({before, {op(kFunction, 5), kVoid, kHelper, 0, kFunctionType, op(kFunctionEnd, 1)}}));
+  // A block behind which one leads that nothing before it reaches.
+  others.push_back(
+      joined({preamble(), function(kMain, {label(20), selection(22), branch(kFlag, 21, 23), label(22), kEnd,
+                                           label(21), go(22), label(23), go(22)})}));
+  for (const Words& words : others) EXPECT_EQ(live_code(words, {}), words);
+}
+
+/// Of each specialization constant a number, mostly one that switches something off.
+std::vector<SpecializationValue> any_values(const Words& words, std::mt19937& random) {
+  std::vector<SpecializationValue> values;
+  for (const auto& instruction : instructions_of(words)) {
+    const auto decoration = instruction.words;
+    if (instruction.opcode() != kDecorate || decoration.size() != 4 || decoration[2] != 1) continue;
+    const std::uint32_t one_of[] = {0, 0, 1, 1, 2, 3, 16, 64};
+    values.push_back({decoration[3], one_of[random() % std::size(one_of)]});
+  }
+  return values;
+}
+
+TEST(LiveCode, ShadersOfTheBuildStayValidAndGetSmaller) {
+  std::mt19937 random(2711);
+  const tests::Validator validator;
+  std::size_t before = 0, after = 0, with_constants = 0, left_alone = 0;
+  for (const ShaderBinary& shader : shader_binaries()) {
+    if (!shader.is_built()) continue;
+    const Words words = tests::value_of(shader.code().words(), shader.name);
+    for (int i = 0; i < 8; ++i) {
+      const auto values = any_values(words, random);
+      const Words live = live_code(words, values);
+      EXPECT_EQ(live_code(live, values), live) << shader.name;
+      before += words.size();
+      after += live.size();
+      with_constants += !values.empty();
+      left_alone += !values.empty() && live.size() == words.size();
+      if (i == 0 && !std::string(tests::build::kSpirvVal).empty()) {
+        EXPECT_TRUE(validator.accepts(live)) << shader.name;
+      }
+    }
+  }
+  EXPECT_LT(after * 5, before * 4) << after << " of " << before << " words";
+  EXPECT_LT(left_alone * 10, with_constants) << left_alone << " of " << with_constants;
+}
+
+}  // namespace
+}  // namespace vkattn::detail
