@@ -138,9 +138,11 @@ ChildResult run_child(const std::vector<std::string>& words, std::chrono::millis
   read_until(begin + limit, child, out, err, result);
   int status = 0;
   const bool ended = wait_until(begin + limit, child, status);
-  if (!ended) {
-    (void)::kill(child, SIGKILL);
-    (void)wait_until(Clock::now() + std::chrono::seconds(5), child, status);
+  // Asked first: it may have a file that it would remove.
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    if (ended) break;
+    (void)::kill(child, signal);
+    if (wait_until(Clock::now() + std::chrono::seconds(signal == SIGTERM ? 1 : 5), child, status)) break;
   }
   result.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   result.end = !ended                ? ChildResult::End::kTimedOut

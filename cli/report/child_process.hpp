@@ -21,8 +21,8 @@ struct ChildResult {
 };
 
 /// Runs `words`, the first of which is the program's path, to its end or to the limit, and gives what it
-/// printed. It gets nothing to read. One that does not end when it is killed, as inside of a driver that
-/// hangs, is left behind.
+/// printed. It gets nothing to read. At the limit it is asked to end, and a second later it is killed; one
+/// that does not end then, as inside of a driver that hangs, is left behind.
 [[nodiscard]] ChildResult run_child(const std::vector<std::string>& words, std::chrono::milliseconds limit);
 
 }  // namespace vkattn::cli

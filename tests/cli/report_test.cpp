@@ -44,7 +44,9 @@ TEST(ChildProcess, EndsAreTold) {
         {"i=0; while [ $i -lt 40000 ]; do echo 0123456789; i=$((i+1)); done; echo end", End::kExited, 0,
          lines + "end\n"},
         {"echo before; kill -SEGV $$", End::kSignalled, SIGSEGV, "before\n"},
-        {"echo before; exec sleep 60", End::kTimedOut, SIGKILL, "before\n", milliseconds(300)},
+        {"echo before; exec sleep 60", End::kTimedOut, SIGTERM, "before\n", milliseconds(300)},
+        {"trap 'exit 4' TERM; sleep 3 & wait", End::kTimedOut, 4, "", milliseconds(300)},
+        {"trap '' TERM; exec sleep 60", End::kTimedOut, SIGKILL, "", milliseconds(300)},
         {"sleep 15 & echo done", End::kExited, 0, "done\n"}}) {
     SCOPED_TRACE(c.script);
     const auto begin = std::chrono::steady_clock::now();

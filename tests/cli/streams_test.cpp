@@ -50,6 +50,7 @@ TEST_F(ToolStreams, ClosedStreamsAreNoFiles) {
 TEST_F(ToolStreams, AReaderThatLeftIsAnError) {
   if (!has_device()) GTEST_SKIP() << "no Vulkan device";
   expect_write_error(kTune, "| true", "standard output cannot be written: Broken pipe");
+  expect_write_error("bench '8x8 d8' --repeat 3 --plot plot.svg", "| true", "");
 }
 
 TEST_F(ToolStreams, FilesBeyondTheLimitAreErrors) {
