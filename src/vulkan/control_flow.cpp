@@ -8,6 +8,11 @@ namespace vkattn::detail {
 namespace {
 
 constexpr std::size_t kMergeWords = 3;
+constexpr std::uint32_t kSpirvMagic = 0x07230203;
+
+bool is_terminator(std::uint32_t op) {
+  return (op >= spirv_op::kBranch && op <= spirv_op::kUnreachable) || op == spirv_op::kTerminateInvocation;
+}
 
 }  // namespace
 
@@ -47,6 +52,8 @@ bool ControlFlow::add_outside(const ConstInstruction& instruction) {
 bool ControlFlow::add_label(const ConstInstruction& instruction) {
   const auto words = instruction.words;
   if (words.size() != 2 || words[1] >= places_.size() || places_[words[1]].block) return false;
+  if (functions_.back().block_count > 0 && !is_ended_) return false;
+  is_ended_ = false;
   places_[words[1]].block = blocks_.size();
   SpirvBlock block;
   block.label = words[1];
@@ -59,28 +66,32 @@ bool ControlFlow::add_label(const ConstInstruction& instruction) {
 }
 
 bool ControlFlow::add(const ConstInstruction& instruction) {
+  const std::uint32_t op = instruction.opcode();
+  if (op == spirv_op::kLine || op == spirv_op::kNoLine) return false;
   if (!in_function_) return add_outside(instruction);
   SpirvFunction& function = functions_.back();
-  const std::uint32_t op = instruction.opcode();
   function.end = instruction.end();
   if (op == spirv_op::kFunctionEnd) {
     in_function_ = false;
-    return function.block_count > 0 && blocks_.back().terminator > 0;
+    return function.block_count > 0 && is_ended_;
   }
+  if (op == spirv_op::kFunction) return false;
   if (op == spirv_op::kLabel) return add_label(instruction);
-  if (function.block_count == 0) return op != spirv_op::kFunction;  // a parameter
+  if (function.block_count == 0) return true;  // a parameter
+  if (is_ended_) return false;
   SpirvBlock& block = blocks_.back();
   block.end = instruction.end();
   block.terminator = instruction.begin;
   block.has_phi |= op == spirv_op::kPhi;
+  is_ended_ = is_terminator(op);
   if (op == spirv_op::kSelectionMerge || op == spirv_op::kLoopMerge) block.merge = instruction.begin;
-  return op != spirv_op::kFunction &&
-         (op != spirv_op::kSelectionMerge || instruction.words.size() == kMergeWords) &&
+  return (op != spirv_op::kSelectionMerge || instruction.words.size() == kMergeWords) &&
          (op != spirv_op::kLoopMerge || instruction.words.size() > kMergeWords);
 }
 
 std::optional<ControlFlow> ControlFlow::read(std::span<const std::uint32_t> spirv) {
-  if (spirv.size() <= kSpirvHeaderWords || spirv[3] > spirv.size()) return std::nullopt;
+  if (spirv.size() <= kSpirvHeaderWords || spirv[0] != kSpirvMagic || spirv[3] > spirv.size())
+    return std::nullopt;
   ControlFlow flow(spirv);
   std::size_t end = kSpirvHeaderWords;
   for (const auto& instruction : instructions_of(spirv)) {

@@ -18,7 +18,7 @@ struct SpirvBlock {
   std::size_t function = 0;        ///< its index
   std::size_t begin = 0, end = 0;  ///< words
   std::size_t merge = 0;           ///< the word of its OpSelectionMerge or OpLoopMerge; 0: it has none
-  std::size_t terminator = 0;      ///< the word of its last instruction
+  std::size_t terminator = 0;      ///< the word of its last instruction, which is one
   bool has_phi = false;
 };
 
@@ -72,6 +72,7 @@ class ControlFlow {
   std::vector<SpirvFunction> functions_;
   std::uint32_t entry_ = 0;
   bool in_function_ = false;
+  bool is_ended_ = false;  // the last block, by its terminator
 };
 
 }  // namespace vkattn::detail

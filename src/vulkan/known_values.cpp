@@ -20,7 +20,7 @@ Value quotient(std::uint32_t op, std::uint32_t a, std::uint32_t b) {
   if (op == spirv_op::kUDiv) return a / b;
   if (op == spirv_op::kUMod) return a % b;
   const auto x = std::bit_cast<std::int32_t>(a), y = std::bit_cast<std::int32_t>(b);
-  if (y == -1) return 0U - a;
+  if (y == -1 && a == 1U << 31U) return std::nullopt;
   return std::bit_cast<std::uint32_t>(x / y);
 }
 
@@ -135,7 +135,9 @@ void KnownValues::read(const Instruction& instruction) {
     const auto given = std::ranges::find(specialization_, words[3], &SpecializationValue::id);
     if (given != specialization_.end()) ids_[words[1]].specialized = given->value;
   }
-  if (words.size() >= 3 && words[2] < ids_.size() && ids_[words[1]].is_known_type) read_constant(instruction);
+  if (words.size() < 3 || words[2] >= ids_.size() || !ids_[words[1]].is_known_type) return;
+  ids_[words[2]].is_ours = true;
+  if (op != spirv_op::kPhi) read_constant(instruction);
 }
 
 }  // namespace vkattn::detail

@@ -6,8 +6,10 @@
 namespace vkattn::detail::spirv_op {
 
 enum SpirvOp : std::uint32_t {
+  kUndef = 1,
   kName = 5,
   kMemberName = 6,
+  kLine = 8,
   kExtension = 10,
   kExtInst = 12,
   kEntryPoint = 15,
@@ -78,7 +80,9 @@ enum SpirvOp : std::uint32_t {
   kBranchConditional = 250,
   kSwitch = 251,
   kUnreachable = 255,
+  kNoLine = 317,
   kDecorateId = 332,
+  kTerminateInvocation = 4416,
   kCooperativeMatrixLoadKHR = 4457,
   kCooperativeMatrixStoreKHR = 4458,
   kDecorateString = 5632,

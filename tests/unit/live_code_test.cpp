@@ -41,7 +41,7 @@ enum Id : std::uint32_t {
 };
 
 constexpr std::uint32_t kBound = 50;
-constexpr std::uint32_t kReturn = 253, kFunctionCall = 57, kUndef = 1;
+constexpr std::uint32_t kReturn = 253, kFunctionCall = 57;
 
 /// What stands before functions. Of `decorated` products are not contracted.
 Words preamble(const std::vector<std::uint32_t>& decorated = {}) {
@@ -177,6 +177,88 @@ TEST(LiveCode, EndsOfStructuresStay) {
   expect_code(before, {}, main({go(25), label(25), kEnd}, go(21), {op(kUnreachable, 1)}));
 }
 
+/// That no code is left out, of what is valid.
+void expect_stays(const Words& words) {
+  expect_code(words, {}, words);
+}
+
+// Conditions that leave a selection or switch for its end, or go on to its next case, are valid in one only.
+TEST(LiveCode, AStructureThatIsLeftFromWithinStays) {
+  const auto main = [&](const std::vector<Words>& blocks) {
+    return joined({preamble(), function(kMain, blocks)});
+  };
+  expect_stays(main({label(20), selection(24), branch(kTrue, 21, 24), label(21), branch(kRun, 22, 24),
+                     label(22), go(24), label(24), kEnd}));
+  expect_stays(main({label(20),
+                     selection(24),
+                     {op(kSwitch, 7), kNumber, 24, 5, 21, 6, 22},
+                     label(21),
+                     branch(kRun, 23, 22),
+                     label(23),
+                     go(24),
+                     label(22),
+                     go(24),
+                     label(24),
+                     kEnd}));
+}
+
+// What follows a loop's body never goes back to its beginning: the end of an inner loop is not reached.
+TEST(LiveCode, ALoopThatGoesOnFromNowhereStays) {
+  const Words inner{op(kLoopMerge, 4), 28, 27, 0};
+  expect_stays(joined({preamble(), function(kMain, {label(20),
+                                                    go(21),
+                                                    label(21),
+                                                    {op(kLoopMerge, 4), 24, 23, 0},
+                                                    branch(kRun, 22, 24),
+                                                    label(22),
+                                                    go(23),
+                                                    label(23),
+                                                    go(25),
+                                                    label(25),
+                                                    inner,
+                                                    go(26),
+                                                    label(26),
+                                                    selection(30),
+                                                    branch(kFlag, 29, 30),
+                                                    label(29),
+                                                    go(28),
+                                                    label(30),
+                                                    go(27),
+                                                    label(27),
+                                                    go(25),
+                                                    label(28),
+                                                    go(21),
+                                                    label(24),
+                                                    kEnd})}));
+}
+
+// A phi of values that differ, one of a loop's way back, and a selection within a loop that goes on.
+TEST(LiveCode, APhiOfSeveralValuesIsUnknown) {
+  const Words differs{op(kPhi, 7), kBool, 41, kFlag, 21, kTrue, 22};
+  expect_stays(
+      joined({preamble(), function(kMain, {label(20), selection(23), branch(kRun, 21, 22), label(21), go(23),
+                                           label(22), go(23), label(23), differs, selection(25),
+                                           branch(41, 24, 25), label(24), go(25), label(25), kEnd})}));
+  const Words again{op(kPhi, 7), kBool, 41, kTrue, 20, kFlag, 23};
+  expect_stays(joined({preamble(), function(kMain, {label(20),
+                                                    go(21),
+                                                    label(21),
+                                                    again,
+                                                    {op(kLoopMerge, 4), 24, 23, 0},
+                                                    go(22),
+                                                    label(22),
+                                                    selection(26),
+                                                    branch(41, 25, 26),
+                                                    label(25),
+                                                    go(24),
+                                                    label(26),
+                                                    go(23),
+                                                    label(23),
+                                                    go(21),
+                                                    label(24),
+                                                    kEnd})}));
+}
+
 TEST(LiveCode, WhatIsOfAnotherFormStays) {
   const Words before = joined({preamble(), function(kMain, {label(20), selection(22), branch(kFlag, 21, 22),
                                                             label(21), go(22), label(22), kEnd})});
@@ -191,6 +273,27 @@ TEST(LiveCode, WhatIsOfAnotherFormStays) {
   others.push_back(changed(3, 1000000));            // more ids than words
   others.push_back(changed(last, op(kReturn, 1)));  // a function without an end
   others.push_back(joined({before, {op(kExtInst, 5), kVoid, 60, 61, 1}}));
+  others.push_back(changed(0, op(kBranch, 2)));
+  // Lines of a source, instructions behind a block's last, a block of none.
+  for (const Words& more : {Words{op(kNoLine, 1)}, kEnd, label(23)}) {
+    others.push_back(joined({preamble(), function(kMain, {label(20), selection(22), branch(kFlag, 21, 22),
+                                                          more, label(21), go(22), label(22), kEnd})}));
+  }
+  // A switch over an integer of 64 bits, whose numbers are two words.
+  Words wide = joined({preamble(), {op(kTypeInt, 4), 42, 64, 0}, {op(kUndef, 3), 42, 43}});
+  wide = joined({wide, function(kMain, {label(20),
+                                        selection(24),
+                                        {op(kSwitch, 6), 43, 24, 0, 24, 21},
+                                        label(21),
+                                        selection(23),
+                                        branch(kFlag, 22, 23),
+                                        label(22),
+                                        go(23),
+                                        label(23),
+                                        go(24),
+                                        label(24),
+                                        kEnd})});
+  others.push_back(wide);
   others.push_back(
       joined({before, {op(kFunction, 5), kVoid, kHelper, 0, kFunctionType, op(kFunctionEnd, 1)}}));
   // A block behind which one leads that nothing before it reaches.
