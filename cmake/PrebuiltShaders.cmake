@@ -28,8 +28,12 @@ function(vkattn_add_prebuilt_shaders PREBUILT)
   list(TRANSFORM files REPLACE "^.*/([^/]+)[.]spv[.]gz$" "\\1" OUTPUT_VARIABLE names)
   list(JOIN names "\n" names)
   vkattn_hash_shader_sources(hash)
+  execute_process(COMMAND ${VKATTN_GLSLANG} --version OUTPUT_VARIABLE version ERROR_QUIET)
+  if(NOT version MATCHES "(Glslang Version: [^\n]+)")
+    set(CMAKE_MATCH_1 "a compiler that does not tell its version")
+  endif()
   set(list ${PROJECT_BINARY_DIR}/shaders.txt)
-  file(CONFIGURE OUTPUT ${list} CONTENT "${hash}\n${names}\n" @ONLY)
+  file(CONFIGURE OUTPUT ${list} CONTENT "${hash}\n${CMAKE_MATCH_1}\n${names}\n" @ONLY)
   add_custom_target(vkattn_prebuilt_shaders
     COMMAND ${CMAKE_COMMAND} -E rm -rf ${PREBUILT}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${PREBUILT}
@@ -46,7 +50,8 @@ if(VKATTN_PREBUILT_SHADERS)
                         "folder that the target vkattn_prebuilt_shaders made, or leave it empty to compile shaders")
   endif()
   file(STRINGS ${VKATTN_PREBUILT_SHADERS}/shaders.txt vkattn_prebuilt_names)
-  list(POP_FRONT vkattn_prebuilt_names prebuilt_of)
+  list(POP_FRONT vkattn_prebuilt_names prebuilt_of prebuilt_by)
+  message(VERBOSE "vkattn: shaders of ${VKATTN_PREBUILT_SHADERS}, compiled by ${prebuilt_by}")
   vkattn_hash_shader_sources(hash)
   if(NOT prebuilt_of STREQUAL hash)
     message(FATAL_ERROR "vkattn: the shaders of ${VKATTN_PREBUILT_SHADERS} were made of other sources than those of "
