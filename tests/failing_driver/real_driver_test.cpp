@@ -12,6 +12,7 @@
 #include <string>
 
 #include "failing_driver/layer.hpp"
+#include "failing_driver/shader_code.hpp"
 
 #ifndef _WIN32
 #include <dlfcn.h>
@@ -62,14 +63,19 @@ class Life {
 class RealDriver : public testing::Test {
  protected:
   void SetUp() override {
+    keeps_all_functions = true;
+    std::string why = "no Vulkan loader";
     if (system_loader() != nullptr) {
       the_layer().use(system_loader());
-      if (const Result<void> works = Life().live(); works.ok()) return;
+      const Result<void> works = Life().live();
+      if (works.ok()) return;
+      why = works.error().message;
     }
     const bool is_required = std::getenv("VKATTN_TEST_REQUIRE_DEVICE") != nullptr;
-    if (is_required) FAIL() << "no Vulkan device";
-    GTEST_SKIP() << "no Vulkan device";
+    if (is_required) FAIL() << why;
+    GTEST_SKIP() << why;
   }
+  void TearDown() override { keeps_all_functions = false; }
 
   static void try_fault(const Fault& fault) {
     SCOPED_TRACE(fault.function + ", call " + std::to_string(fault.call) + ": VkResult " +

@@ -1,12 +1,14 @@
 // ShaderCode::words() in the place of that of src/vulkan/shader_code.cpp: binaries are unpacked once, and of
-// their functions only the one that is run is kept. A test makes the same pipelines thousands of times, which
-// this driver does not compile, and what their code goes through would be most of its time.
+// their functions only the one that is run may be kept. A test makes the same pipelines thousands of times,
+// which this driver does not compile, and what their code goes through would be most of its time.
 #include "vulkan/shader_code.hpp"
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "failing_driver/host_memory.hpp"
+#include "failing_driver/shader_code.hpp"
 #include "vulkan/control_flow.hpp"
 #include "vulkan/inflate.hpp"
 
@@ -31,13 +33,13 @@ Words without_called_functions(const Words& words) {
 }
 
 std::span<const std::uint32_t> unpacked_once(std::span<const std::uint8_t> gzip) {
-  static std::map<const std::uint8_t*, Words> all;
+  static std::map<std::pair<const std::uint8_t*, bool>, Words> all;
   const tests::UncountedMemory ours;
-  Words& kept = all[gzip.data()];
+  Words& kept = all[{gzip.data(), tests::keeps_all_functions}];
   if (kept.empty()) {
     Words words(unpacked_bytes(gzip).value_or(0) / sizeof(std::uint32_t));
     if (unpack(gzip, {reinterpret_cast<std::uint8_t*>(words.data()), words.size() * sizeof(std::uint32_t)}))
-      kept = without_called_functions(words);
+      kept = tests::keeps_all_functions ? words : without_called_functions(words);
   }
   return kept;
 }
