@@ -22,13 +22,13 @@ enum class LoopsOf : std::uint8_t {
   const double elements =
       static_cast<double>(desc.kv_length) * static_cast<double>(desc.head_dim + desc.value_dim);
   if (loops == LoopsOf::kLane) return elements >= 4e3;
-  return elements >= (loops == LoopsOf::kGradients ? 5e3 : 2e5);
+  return elements >= (loops == LoopsOf::kGradients ? 5e3 : 8e4);
 }
 
 /// Shaders that are given to a driver while one lives have their loops unrolled where the driver likes, as
 /// without the layer: for invocations whose loops, all of them counted, would take more than the 65535
 /// iterations after which lavapipe before Mesa 25 leaves them with wrong results. Those are of the
-/// kernel lane where keys times dims are ten thousand, and of others where they are some hundred thousand.
+/// kernel lane where keys times dims are ten thousand, and of others where they are a hundred thousand.
 /// Changes the environment: not while other threads read it.
 class UnrolledLoops {
  public:
