@@ -311,7 +311,6 @@ void LiveCode::write_block(std::size_t index, Words& out) const {
     if (instruction.opcode() == spirv_op::kPhi && words.size() > 3) {
       write_phi(block.label, words, out);
     } else if (state.taken && instruction.begin == block.terminator) {
-      // Cases may leave a switch from within other structures, so it stays one.
       if (is_switch) out.insert(out.end(), {first_word(3, spirv_op::kSwitch), words[1], *state.taken});
       if (!is_switch) out.insert(out.end(), {first_word(2, spirv_op::kBranch), *state.taken});
     } else if (!state.taken || is_switch || instruction.begin != block.merge) {
