@@ -52,7 +52,7 @@ Result<harness::Runnable> make_plan(const Runtime& runtime, const Problem& probl
   plan_options.arithmetic_type = options.arithmetic_type;
   Problem whole = problem;
   whole.desc.score_function = options.score_function;
-  return harness::Runnable::create(runtime, whole, plan_options, options.tile.matmul);
+  return harness::Runnable::create(runtime, whole, plan_options, {options.tile.matmul, options.chunk_keys});
 }
 
 /// Nanoseconds of one warm execution of a problem that is small.
@@ -189,7 +189,7 @@ Result<void> time_plan(Context& context, const harness::Runnable& plan, harness:
   const Result<Statistics> statistics = time_runs(context, *bound, budget_ns);
   if (!statistics.ok()) return statistics.error();
   row.time_ns = *statistics;
-  if (problem.operation != Operation::kBackward) return {};
+  if (problem.operation != Operation::kBackward || !context.options.times_forward) return {};
   const auto forward = harness::Runnable::create(context.runtime, problem.desc, PlanOptions{});
   if (!forward.ok()) return forward.error();
   const Result<Bound> forward_bound = Bound::create(context.runtime, *forward, run.forward().tensors());

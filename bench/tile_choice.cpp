@@ -2,19 +2,14 @@
 #include "tile_choice.hpp"
 
 #include "kernels/size_text.hpp"
+#include "kernels/tile_table.hpp"
 
 namespace vkattn::bench {
 
 namespace {
 
 Result<TileChoice> parse_matmul(std::string_view text) {
-  const auto for_each = [](auto& tile, auto&& visit) {
-    visit("threads", tile.threads);
-    visit("subgroups", tile.subgroups);
-    visit("rows", tile.rows);
-    visit("columns", tile.columns);
-    visit("inner", tile.inner);
-  };
+  const auto for_each = [](auto& tile, auto&& visit) { detail::for_each_size(tile, visit); };
   const auto tile = detail::parse_sizes<MatmulTile>(text, "threads=256,rows=4,columns=4,inner=16", for_each);
   if (!tile) return tile.error();
   return TileChoice{{}, *tile};

@@ -5,6 +5,7 @@
 #include <vkattn/tuning.hpp>
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "problem/problem.hpp"
@@ -15,6 +16,12 @@ namespace vkattn::bench {
 struct TileChoice {
   std::optional<TileSizes> attention;
   std::optional<MatmulTile> matmul;
+
+  /// In words; empty where there are none.
+  [[nodiscard]] std::string to_string() const {
+    return attention ? vkattn::to_string(*attention) : matmul ? vkattn::to_string(*matmul) : std::string();
+  }
+  [[nodiscard]] bool operator==(const TileChoice&) const = default;
 };
 
 /// Reads "threads=256,columns=16,rows=4", by the names that the operation's kernels have for their sizes.

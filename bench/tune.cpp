@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "problem/gradients.hpp"
+
 namespace vkattn::bench {
 namespace {
 
@@ -14,14 +16,88 @@ constexpr double kWorthIt = 0.97;  // of the default's time: less is noise
 constexpr double kHopeless = 1.5;  // times the best: not measured to the end
 constexpr double kClose = 1.2;     // times the best: measured again
 constexpr std::size_t kLastCandidates = 4;
-constexpr std::int64_t kFewRows = 64;  // of all heads of a KV head: the keys may be cut
-constexpr std::int64_t kLeastPartKeys = 64;
 
+/// What is measured. Sizes and parts that are 0 or not there are the library's own.
 struct Candidate {
-  KernelTile kernel;
-  std::uint32_t kv_splits = 0;
+  std::string kernel;
+  TileChoice tile;
+  std::uint32_t parts = 0;  ///< Cut::parts
   double median_ns = 0;
+
+  [[nodiscard]] bool is_same(const Candidate& other) const {
+    return kernel == other.kernel && tile == other.tile && parts == other.parts;
+  }
 };
+
+/// How a problem can be cut: the keys of few rows, or the inner dimension of few results, into so many parts,
+/// or the keys of gradients into chunks of so many.
+struct Cut {
+  std::vector<std::uint32_t> parts;
+  const char* words;  ///< after a number
+};
+
+Cut cut_of(const Problem& problem) {
+  constexpr std::int64_t kFewRows = 64;  // of all heads of a KV head
+  constexpr std::int64_t kFewResults = 1 << 18;
+  constexpr std::int64_t kLeastPart = 64;
+  const AttentionDesc& desc = problem.desc;
+  Cut cut{{}, problem.operation == Operation::kMatmul ? "of the inner dimension" : "of the keys"};
+  const auto into_parts_of = [&](std::int64_t length) {
+    for (std::uint32_t parts = 1; parts <= 64 && length / parts >= kLeastPart; parts *= 2)
+      cut.parts.push_back(parts);
+  };
+  switch (problem.operation) {
+    case Operation::kForward:
+      if (desc.query_length * (desc.query_heads / std::max<std::int64_t>(desc.kv_heads, 1)) <= kFewRows)
+        into_parts_of(desc.kv_length);
+      break;
+    case Operation::kMatmul:
+      if (problem.matmul.rows * problem.matmul.columns <= kFewResults) into_parts_of(problem.matmul.inner);
+      break;
+    case Operation::kBackward:
+      for (std::uint32_t keys = 128; keys < desc.kv_length && keys <= 2048; keys *= 2)
+        cut.parts.push_back(keys);
+      break;
+  }
+  return cut;
+}
+
+std::vector<Candidate> candidates_of(const Problem& problem, const Capabilities& device,
+                                     DataType arithmetic_type) {
+  std::vector<Candidate> all;
+  switch (problem.operation) {
+    case Operation::kForward:
+      for (const KernelTile& each : tuning_candidates(problem.desc, device, arithmetic_type))
+        all.push_back({each.kernel, {each.tile, {}}});
+      break;
+    case Operation::kMatmul:
+      for (const MatmulKernelTile& each : tuning_candidates(problem.matmul, device))
+        all.push_back({each.kernel, {{}, each.tile}});
+      break;
+    case Operation::kBackward:
+      for (const KernelSupport& each : kernel_support(with_all_gradients(problem.desc), device)) {
+        if (each.reason.empty()) all.push_back({std::string(each.kernel), {}});
+      }
+      break;
+  }
+  return all;
+}
+
+/// A line of the tuning file.
+decltype(detail::TuningResult::tuned) tuned_of(const Problem& problem, const Candidate& best,
+                                               DataType arithmetic_type) {
+  const std::string label = to_string(problem);
+  switch (problem.operation) {
+    case Operation::kMatmul:
+      return TunedMatmul{label, problem.matmul, {best.kernel, best.tile.matmul.value()}, best.parts};
+    case Operation::kBackward:
+      return TunedBackward{label, problem.desc, best.kernel, best.parts, {}};
+    case Operation::kForward:
+      break;
+  }
+  return TunedProblem{label,      problem.desc, {best.kernel, best.tile.attention.value()},
+                      best.parts, {},           arithmetic_type};
+}
 
 class Tuner {
  public:
@@ -32,19 +108,18 @@ class Tuner {
   }
 
   Result<TuneOutcome> run() {
-    const AttentionDesc& desc = problem_.problem.desc;
-    const auto kernels = tuning_candidates(desc, runtime_.device().capabilities());
-    if (kernels.empty()) return failed("no kernel can run this problem on this device");
-    for (std::size_t i = 0; i < kernels.size(); ++i) {
-      const double share = 0.7 * static_cast<double>(i) / static_cast<double>(kernels.size());
+    const std::vector<Candidate> candidates =
+        candidates_of(problem_.problem, runtime_.device().capabilities(), options_.arithmetic_type);
+    if (candidates.empty()) return failed("no kernel can run this problem on this device");
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      const double share = 0.7 * static_cast<double>(i) / static_cast<double>(candidates.size());
       if (i > 0 && seconds_left() < 0.3 * options_.max_seconds) break;
-      if (Result<void> status = measure({kernels[i], 0, 0}, kLeastRepeats, share); !status)
-        return status.error();
+      if (Result<void> status = measure(candidates[i], kLeastRepeats, share); !status) return status.error();
     }
     if (measured_.empty()) return failed(first_message_);  // else the first that runs is the default
     if (Result<void> status = measure_again(); !status) return status.error();
     if (measured_.empty()) return failed("every candidate gave a wrong output");
-    if (Result<void> status = measure_splits(); !status) return status.error();
+    if (Result<void> status = measure_cuts(); !status) return status.error();
     return finish();
   }
 
@@ -62,12 +137,25 @@ class Tuner {
     return std::move(outcome_);
   }
 
+  [[nodiscard]] std::string words(const Candidate& candidate) const {
+    const std::string tile = candidate.tile.to_string();
+    std::string text = candidate.kernel + (tile.empty() ? "" : ": " + tile);
+    if (candidate.parts == 0) return text;
+    text += tile.empty() ? ": " : ", ";
+    const std::string number = std::to_string(candidate.parts);
+    if (problem_.problem.operation == Operation::kBackward) return text + "chunks of " + number + " keys";
+    return text + number + (candidate.parts == 1 ? " part " : " parts ") + cut_.words;
+  }
+
   // Adds the candidate to what was measured, or counts it as left out.
   Result<void> measure(const Candidate& candidate, std::uint32_t repeat, double share) {
     Options options;
-    options.kernel = candidate.kernel.kernel;
-    options.tile.attention = candidate.kernel.tile;
-    options.kv_splits = candidate.kv_splits;
+    const bool has_chunks = problem_.problem.operation == Operation::kBackward;
+    options.kernel = candidate.kernel;
+    options.tile = candidate.tile;
+    (has_chunks ? options.chunk_keys : options.kv_splits) = candidate.parts;
+    options.times_forward = false;
+    options.arithmetic_type = options_.arithmetic_type;
     options.repeat = repeat;
     options.check_rows = 16;
     options.max_seconds = std::max(seconds_left(), 1.0);
@@ -75,7 +163,7 @@ class Tuner {
       const double hopeless = kHopeless * best().median_ns * 1e-9 * (kLeastRepeats + 1);
       options.max_seconds = std::min(options.max_seconds, std::max(hopeless, 0.05));
     }
-    const std::string what = candidate.kernel.kernel + ": " + to_string(candidate.kernel.tile);
+    const std::string what = words(candidate);
     const auto report = [&](double, std::string_view) {
       if (progress_) progress_(share, what);
     };
@@ -112,23 +200,20 @@ class Tuner {
       if (Result<void> status = measure(candidate, options_.repeat, 0.8); !status) return status;
       // A limit of time must not lose what was known; a wrong output must.
       const bool is_wrong = outcome_.wrong.size() > wrong;
-      const bool is_measured = !measured_.empty() && measured_.back().kernel == candidate.kernel;
+      const bool is_measured = !measured_.empty() && measured_.back().is_same(candidate);
       if (!is_wrong && !is_measured) measured_.push_back(candidate);
     }
     if (!measured_.empty()) default_ = measured_.front();
     return {};
   }
 
-  Result<void> measure_splits() {
-    const AttentionDesc& desc = problem_.problem.desc;
-    const std::int64_t rows =
-        desc.query_length * (desc.query_heads / std::max<std::int64_t>(desc.kv_heads, 1));
-    if (rows > kFewRows) return {};
+  Result<void> measure_cuts() {
     const Candidate whole = best();
-    for (std::uint32_t parts = 1; parts <= 64; parts *= 2) {
-      if (desc.kv_length / parts < kLeastPartKeys || seconds_left() <= 0) break;
-      if (Result<void> status = measure({whole.kernel, parts, 0}, options_.repeat, 0.9); !status)
-        return status;
+    for (const std::uint32_t parts : cut_.parts) {
+      if (seconds_left() <= 0) break;
+      Candidate candidate = whole;
+      candidate.parts = parts;
+      if (Result<void> status = measure(candidate, options_.repeat, 0.9); !status) return status;
     }
     return {};
   }
@@ -136,10 +221,10 @@ class Tuner {
   TuneOutcome finish() {
     Candidate chosen = best();
     if (chosen.median_ns > kWorthIt * default_.median_ns) chosen = default_;
-    outcome_.result.tuned = {to_string(problem_.problem), problem_.problem.desc, chosen.kernel,
-                             chosen.kv_splits};
+    outcome_.best = words(chosen);
+    outcome_.result.tuned = tuned_of(problem_.problem, chosen, options_.arithmetic_type);
     outcome_.result.median_ns = chosen.median_ns;
-    outcome_.result.default_kernel = default_.kernel.kernel;
+    outcome_.result.default_kernel = default_.kernel;
     outcome_.result.default_median_ns = default_.median_ns;
     return std::move(outcome_);
   }
@@ -148,6 +233,7 @@ class Tuner {
   const NamedProblem& problem_;
   const TuneOptions& options_;
   const Progress& progress_;
+  Cut cut_ = cut_of(problem_.problem);
   Clock::time_point start_ = Clock::now();
   std::vector<Candidate> measured_;  // the default first
   Candidate default_;

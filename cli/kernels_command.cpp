@@ -233,7 +233,7 @@ int show_kernels(const KernelsArguments& arguments, const Invocation& invocation
   options.arithmetic_type = read_arithmetic(arguments.choice.arithmetic);
   options.capture_statistics = wanted;
   problem.desc.score_function = score.function() ? score.function() : compile_score(problem);
-  auto made = harness::Runnable::create(runtime, problem, options, tile.matmul);
+  auto made = harness::Runnable::create(runtime, problem, options, {.matmul_tile = tile.matmul});
   Pipelines found;
   found.problem = to_string(problem);
   found.kernels = support(problem, device, options.arithmetic_type);

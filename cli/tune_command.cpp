@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "atomic_file.hpp"
+#include "choice_options.hpp"
 #include "command.hpp"
 #include "console.hpp"
 #include "error.hpp"
@@ -20,6 +21,7 @@
 namespace vkattn::cli {
 namespace {
 
+using bench::Operation;
 using bench::ScoreKind;
 
 constexpr const char* kDefaultFile = "vkattn-tuning.json";
@@ -27,7 +29,7 @@ constexpr const char* kDefaultFile = "vkattn-tuning.json";
 /// The options as typed.
 struct TuneArguments {
   std::vector<std::string> problems;
-  std::string suite, max_seconds, output = kDefaultFile;
+  std::string suite, max_seconds, arithmetic, output = kDefaultFile;
   DeviceArguments where;
 };
 
@@ -58,13 +60,6 @@ struct Table {
   }
 };
 
-std::string best_text(const detail::TuningResult& result) {
-  std::string text = result.tuned.best.kernel + ": " + to_string(result.tuned.best.tile);
-  if (result.tuned.kv_splits != 0)
-    text += ", " + console::count(result.tuned.kv_splits, "part") + " of the keys";
-  return text;
-}
-
 void print_outcome(const Table& table, const bench::TuneOutcome& outcome) {
   const detail::TuningResult& result = outcome.result;
   if (!outcome.message.empty()) {
@@ -72,9 +67,9 @@ void print_outcome(const Table& table, const bench::TuneOutcome& outcome) {
           "  not measured: " + console::printable(outcome.message) + "\n");
     return;
   }
-  print(table.line(
-      outcome.name, console::duration(result.default_median_ns), console::duration(result.median_ns),
-      console::significant(result.default_median_ns / result.median_ns) + " x", best_text(result)));
+  print(table.line(outcome.name, console::duration(result.default_median_ns),
+                   console::duration(result.median_ns),
+                   console::significant(result.default_median_ns / result.median_ns) + " x", outcome.best));
   for (const std::string& wrong : outcome.wrong) {
     print("  left out, its output was wrong: " + console::printable(wrong) + "\n");
   }
@@ -82,6 +77,7 @@ void print_outcome(const Table& table, const bench::TuneOutcome& outcome) {
 
 bench::TuneOptions read_options(const TuneArguments& arguments) {
   bench::TuneOptions options;
+  options.arithmetic_type = read_arithmetic(arguments.arithmetic);
   if (!arguments.max_seconds.empty()) {
     options.max_seconds = parse_number("--max-seconds", arguments.max_seconds);
     if (!(options.max_seconds > 0)) fail_usage("--max-seconds " + arguments.max_seconds + " is not above 0");
@@ -89,22 +85,21 @@ bench::TuneOptions read_options(const TuneArguments& arguments) {
   return options;
 }
 
-/// Tuning files have block sizes of its kernels alone.
+/// Gradients and products have float32 arithmetic alone.
 void require_attention(const std::vector<bench::NamedProblem>& problems) {
   for (const bench::NamedProblem& named : problems) {
-    if (named.problem.operation == bench::Operation::kForward) continue;
+    if (named.problem.operation == Operation::kForward) continue;
     fail_usage(
-        "'" + console::printable(named.name) +
-        "' is no forward pass of attention, of which alone tuning files have block sizes; leave it out" +
-        (named.problem.operation == bench::Operation::kMatmul
-             ? ", and try those of a matrix multiplication by vkattn bench --tile"
-             : ""));
+        "--arithmetic f16 is for attention, but '" + console::printable(named.name) + "' is " +
+        (named.problem.operation == Operation::kMatmul ? "a matrix multiplication" : "a backward pass") +
+        "; leave it out");
   }
 }
 
 int run_tune(const TuneArguments& arguments) {
   std::vector<bench::NamedProblem> problems = read_problems("tune", arguments.problems, arguments.suite);
-  require_attention(problems);
+  const bench::TuneOptions options = read_options(arguments);
+  if (options.arithmetic_type != DataType::kFloat32) require_attention(problems);
   // A plan with a score function reads what was measured for the same problem without it.
   std::erase_if(problems,
                 [](const bench::NamedProblem& named) { return named.problem.score != ScoreKind::kNone; });
@@ -113,7 +108,6 @@ int run_tune(const TuneArguments& arguments) {
         "only problems with score functions are given; leave the words score=… out to tune attention for "
         "them");
   }
-  const bench::TuneOptions options = read_options(arguments);
   const Runtime runtime = open_runtime(arguments.where);
   const Capabilities& device = runtime.device().capabilities();
   const std::string old = old_text(arguments.output);
@@ -161,6 +155,7 @@ Command add_tune_command(CLI::App& parent, const Invocation& /*invocation*/) {
   add_words(app, "PROBLEM", a->problems, "Problem strings, each in quotes");
   add_value(app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
   add_device_option(app, a->where);
+  add_arithmetic_option(app, a->arithmetic);
   add_value(app, "--max-seconds", a->max_seconds, "S", "Time for one problem, default 20");
   add_value(app, "--output", a->output, "FILE",
             std::string("The file to write, default ") + kDefaultFile +
@@ -173,6 +168,7 @@ Command add_tune_command(CLI::App& parent, const Invocation& /*invocation*/) {
            "Examples:\n"
            "  vkattn tune \"b1 h8 1024x1024 d64 f16\"\n"
            "  vkattn tune --suite llm --output llm-tuning.json --max-seconds 60\n"
+           "  vkattn tune \"h8 1024x1024 d64 f16 backward\" \"matmul 512x4096x4096 f16\"\n"
            "  vkattn bench --suite llm --tuning llm-tuning.json\n");
   return {&app, [a] { return run_tune(*a); }};
 }

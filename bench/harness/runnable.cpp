@@ -41,7 +41,7 @@ Result<void> check_arithmetic(const PlanOptions& options, std::string_view what)
 }
 
 Result<Runnable> create_backward(const Runtime& runtime, const AttentionDesc& desc,
-                                 const PlanOptions& options) {
+                                 const PlanOptions& options, std::uint32_t chunk_keys) {
   if (options.tile || options.kv_splits != 0) {
     return Error{ErrorCode::kInvalidArgument,
                  {},
@@ -50,6 +50,7 @@ Result<Runnable> create_backward(const Runtime& runtime, const AttentionDesc& de
   if (Result<void> s = check_arithmetic(options, "the backward pass"); !s) return s.error();
   BackwardOptions own;
   own.kernel = options.kernel;
+  own.chunk_keys = chunk_keys;
   own.capture_statistics = options.capture_statistics;
   own.max_dispatch_ns = options.max_dispatch_ns;
   return runnable(runtime.make_backward_plan(bench::with_all_gradients(desc), own));
@@ -83,12 +84,12 @@ Result<Runnable> Runnable::create(const Runtime& runtime, const AttentionDesc& d
 }
 
 Result<Runnable> Runnable::create(const Runtime& runtime, const bench::Problem& problem,
-                                  const PlanOptions& options, const std::optional<MatmulTile>& matmul_tile) {
+                                  const PlanOptions& options, const OtherOptions& others) {
   switch (problem.operation) {
     case bench::Operation::kBackward:
-      return create_backward(runtime, problem.desc, options);
+      return create_backward(runtime, problem.desc, options, others.chunk_keys);
     case bench::Operation::kMatmul:
-      return create_matmul(runtime, problem, options, matmul_tile);
+      return create_matmul(runtime, problem, options, others.matmul_tile);
     case bench::Operation::kForward:
       break;
   }

@@ -3,6 +3,7 @@
 
 #include <vkattn/runtime.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,12 @@ namespace vkattn::harness {
 /// What plans are bound to.
 using AnyTensors = std::variant<AttentionTensors, BackwardTensors, MatmulTensors>;
 
+/// What plans of one kind have, and PlanOptions has not.
+struct OtherOptions {
+  std::optional<MatmulTile> matmul_tile{};  ///< MatmulOptions::tile
+  std::uint32_t chunk_keys = 0;             ///< BackwardOptions::chunk_keys
+};
+
 /// A plan of the library's or the laboratory's baseline. Cheap to copy.
 class Runnable {
  public:
@@ -30,8 +37,7 @@ class Runnable {
   /// Of what the problem asks for. Options that its plans have not are errors; a matrix multiplication has
   /// kv_splits as parts of its inner dimension.
   [[nodiscard]] static Result<Runnable> create(const Runtime& runtime, const bench::Problem& problem,
-                                               const PlanOptions& options,
-                                               const std::optional<MatmulTile>& matmul_tile = {});
+                                               const PlanOptions& options, const OtherOptions& others = {});
 
   [[nodiscard]] std::string_view kernel_name() const;
   /// AttentionPlan::probability_type().

@@ -164,7 +164,8 @@ void add_sweeps(const ReportRequest& request, std::vector<ReportStep>& steps) {
 }
 
 void add_tune(const ReportRequest& request, std::vector<ReportStep>& steps) {
-  for (const char* const problem : {"hq32 hkv8 1x4096 d128 f16", "h8 1024x1024 d128 f16"}) {
+  for (const char* const problem : {"hq32 hkv8 1x4096 d128 f16", "h8 1024x1024 d128 f16",
+                                    "h8 1024x1024 d64 f16 backward", "matmul 1024x1024x1024 f16"}) {
     const double seconds = std::clamp(request.seconds / 30, 2.0, 20.0);
     std::vector<std::string> words{"tune",          problem,
                                    "--max-seconds", console::fixed(seconds, 0),

@@ -22,6 +22,8 @@
 
 namespace vkattn {
 
+struct Tuning;
+
 namespace detail {
 struct BackwardState;
 }  // namespace detail
@@ -91,6 +93,7 @@ struct BackwardOptions {
   /// multiple of 64. 0: as many as fit 16 MiB on a CPU, 256 MiB elsewhere. `matrix2` holds none of them, and
   /// takes all keys at once.
   std::uint32_t chunk_keys = 0;
+  Shared<const Tuning> tuning{};        ///< as PlanOptions::tuning, for what is left open above
   VkPipelineCache pipeline_cache = {};  ///< owned by the caller; may be null
   std::uint64_t max_dispatch_ns = 0;    ///< as PlanOptions::max_dispatch_ns
   bool push_descriptors = false;        ///< for record(command buffer, tensors, workspace)

@@ -51,8 +51,8 @@ struct PlanOptions {
   std::string kernel;
   /// Use these block sizes or fail; needs `kernel`. Without: the tile table's.
   std::optional<TileSizes> tile;
-  /// Measured block sizes: where a problem like this one was measured, they come before the tile table. Not
-  /// used where `tile`, another kernel or float16 arithmetic is asked for: they are of float32 arithmetic.
+  /// Measured block sizes: where a problem like this one was measured in this arithmetic, they come before
+  /// the tile table. Not used where `tile` or another kernel is asked for.
   Shared<const Tuning> tuning;
   /// Kernels that are passed over with these reasons; one that `kernel` asks for fails with its reason.
   std::vector<KernelRefusal> refusals;
@@ -66,7 +66,7 @@ struct PlanOptions {
   /// (docs/semantics.md, "float16 arithmetic"), at up to twice the rate where a GPU multiplies pairs of
   /// float16; docs/performance.md says which compilers make use of it. For Q, K and V of float16, by the
   /// kernel tile, on devices with shaderFloat16 and storageBuffer16BitAccess enabled; else refused. So few
-  /// rows over many keys go to tile too, not to decode. `tuning` is not used.
+  /// rows over many keys go to tile too, not to decode.
   DataType arithmetic_type = DataType::kFloat32;
   /// Passed to pipeline creation; owned by the caller; may be null.
   VkPipelineCache pipeline_cache = {};

@@ -6,6 +6,7 @@
 
 #include <vkattn/attention.hpp>
 #include <vkattn/capabilities.hpp>
+#include <vkattn/matmul_desc.hpp>
 
 #include <cstdint>
 #include <string>
@@ -39,9 +40,21 @@ struct KernelTile {
   [[nodiscard]] bool operator==(const KernelTile&) const = default;  ///< equal in every member
 };
 
-/// Every kernel and block size of the tile table that the device accepts for the problem, the default first.
+/// A kernel of matrix multiplications and its block sizes.
+struct MatmulKernelTile {
+  std::string kernel;                                                      ///< its name: lane, tile or matrix
+  MatmulTile tile;                                                         ///< as the tile table has them
+  [[nodiscard]] bool operator==(const MatmulKernelTile&) const = default;  ///< equal in every member
+};
+
+/// Every kernel and block size of the tile table that the device accepts for the problem in this arithmetic
+/// (PlanOptions::arithmetic_type), the default first.
 [[nodiscard]] std::vector<KernelTile> tuning_candidates(const AttentionDesc& desc,
-                                                        const Capabilities& capabilities);
+                                                        const Capabilities& capabilities,
+                                                        DataType arithmetic_type = DataType::kFloat32);
+/// The same of a matrix multiplication.
+[[nodiscard]] std::vector<MatmulKernelTile> tuning_candidates(const MatmulDesc& desc,
+                                                              const Capabilities& capabilities);
 
 /// A mask, a cache, softcap and the like of a measured problem.
 struct TunedFeature {
@@ -51,24 +64,50 @@ struct TunedFeature {
 
 /// What was measured to be best for one problem.
 struct TunedProblem {
+  std::string problem;                            ///< a label, for reports
+  AttentionDesc desc;                             ///< of a file's entry sizes, types, causality and window
+  KernelTile best;                                ///< what took the least time
+  std::uint32_t kv_splits = 0;                    ///< 0: by the rule
+  std::vector<TunedFeature> features;             ///< of a file's entry: those that `desc` does not tell of
+  DataType arithmetic_type = DataType::kFloat32;  ///< PlanOptions::arithmetic_type, as it was measured
+};
+
+/// The same of the gradients of a problem.
+struct TunedBackward {
   std::string problem;                 ///< a label, for reports
-  AttentionDesc desc;                  ///< of a file's entry sizes, types, causality and window
-  KernelTile best;                     ///< what took the least time
-  std::uint32_t kv_splits = 0;         ///< 0: by the rule
-  std::vector<TunedFeature> features;  ///< of a file's entry: those that `desc` does not tell of
+  AttentionDesc desc;                  ///< of the forward pass, as TunedProblem::desc
+  std::string kernel;                  ///< what took the least time
+  std::uint32_t chunk_keys = 0;        ///< BackwardOptions::chunk_keys; 0: by the rule
+  std::vector<TunedFeature> features;  ///< as TunedProblem::features
+};
+
+/// The same of a matrix multiplication.
+struct TunedMatmul {
+  std::string problem;             ///< a label, for reports
+  MatmulDesc desc;                 ///< of a file's entry sizes, types and which operands are transposed
+  MatmulKernelTile best;           ///< what took the least time
+  std::uint32_t inner_splits = 0;  ///< MatmulOptions::inner_splits; 0: by the rule
 };
 
 /// What was measured on one device.
 struct Tuning {
-  std::string source;   ///< the file's name, for reports
-  std::string warning;  ///< why nothing of the file is used, for AttentionPlan::describe(); empty where it is
-  std::vector<TunedProblem> problems;  ///< empty where there is a warning
+  std::string source;                    ///< the file's name, for reports
+  std::string warning;                   ///< why nothing of the file is used; empty where it is
+  std::vector<TunedProblem> problems;    ///< of attention; all three are empty where there is a warning
+  std::vector<TunedBackward> gradients;  ///< of gradients
+  std::vector<TunedMatmul> products;     ///< of matrix multiplications
 
-  /// The measured problem that is nearest to `desc`: the same types, dims, causality and heads of a group,
-  /// with rows and keys within a factor of 4; null where there is none. Each feature (a mask, a window,
-  /// softcap, pages, ...) that only one of the two has counts as much as a factor of 2 in length, and another
-  /// kind of the same feature half of that.
-  [[nodiscard]] const TunedProblem* nearest(const AttentionDesc& desc) const;
+  /// The measured problem that is nearest to `desc`: the same types, arithmetic, dims, causality and heads of
+  /// a group, with rows and keys within a factor of 4; null where there is none. Each feature (a mask, a
+  /// window, softcap, pages, ...) that only one of the two has counts as much as a factor of 2 in length, and
+  /// another kind of the same feature half of that.
+  [[nodiscard]] const TunedProblem* nearest(const AttentionDesc& desc,
+                                            DataType arithmetic_type = DataType::kFloat32) const;
+  /// The same of the gradients of a forward pass.
+  [[nodiscard]] const TunedBackward* nearest_backward(const AttentionDesc& desc) const;
+  /// The measured matrix multiplication that is nearest to `desc`: the same types and transposed operands,
+  /// with rows, columns and inner dimension within a factor of 4; null where there is none.
+  [[nodiscard]] const TunedMatmul* nearest_matmul(const MatmulDesc& desc) const;
 };
 
 }  // namespace vkattn

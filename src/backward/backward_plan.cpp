@@ -1,6 +1,8 @@
 // The plan of a backward pass.
 #include <algorithm>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "attention/tensor_table.hpp"
@@ -21,13 +23,14 @@ struct BackwardState {
   BackwardSelection selection;
   BackwardLayout layout;
   std::shared_ptr<const Program> program;
+  std::string note;  ///< what became of the tuning file; may be empty
 };
 
 namespace {
 
 /// With the first kernel that is not refused.
-Result<Shared<const BackwardState>> plan_kernel(const Device& device, const BackwardDesc& desc,
-                                                const BackwardOptions& options, std::string_view& kernel) {
+Result<BackwardState> plan_kernel(const Device& device, const BackwardDesc& desc,
+                                  const BackwardOptions& options, std::string_view& kernel) {
   const Capabilities& capabilities = device.capabilities();
   auto selection = select_backward_kernel(desc, capabilities, options.kernel, options.refusals);
   if (!selection) return selection.error();
@@ -40,20 +43,40 @@ Result<Shared<const BackwardState>> plan_kernel(const Device& device, const Back
                                  {options.pipeline_cache, options.push_descriptors,
                                   options.capture_statistics, options.deferred_compilation});
   if (!program) return program.error();
-  return Shared<const BackwardState>::make(
-      BackwardState{device.share(), desc, options, *std::move(selection), *layout, *std::move(program)});
+  return BackwardState{device.share(),      desc, options, *std::move(selection), *layout,
+                       *std::move(program), {}};
+}
+
+/// What was measured for gradients like these.
+std::optional<TunedOptions<BackwardOptions>> measured_options(const BackwardDesc& desc,
+                                                              const BackwardOptions& given,
+                                                              std::string& note) {
+  return tuned_options(
+      given, note, [&](const Tuning& tuning) { return tuning.nearest_backward(desc.attention); },
+      [&](const TunedBackward& tuned, BackwardOptions& options) -> Result<std::string> {
+        options.kernel = tuned.kernel;
+        if (options.chunk_keys == 0) options.chunk_keys = tuned.chunk_keys;
+        return message(tuned.kernel, options.chunk_keys == 0
+                                         ? std::string()
+                                         : message(" (chunks of ", options.chunk_keys, " keys)"));
+      });
 }
 
 Result<Shared<const BackwardState>> make_plan(const Device& device, const BackwardDesc& given,
                                               const BackwardOptions& options) {
   if (Result<void> s = validate(given); !s) return s.error();
   const BackwardDesc desc = given.resolved();
-  return with_next_kernels(
-      device.state().log, options,
+  std::string note;
+  const auto tuned = measured_options(desc, options, note);
+  auto plan = with_tuned_kernel(
+      device.state().log, options, tuned, note,
       [&](const BackwardOptions& attempt, std::string_view& kernel) {
         return plan_kernel(device, desc, attempt, kernel);
       },
       is_not_compiled);
+  if (!plan) return plan.error();
+  plan->note = std::move(note);
+  return Shared<const BackwardState>::make(*std::move(plan));
 }
 
 std::string gradient_names(const BackwardDesc& desc) {
@@ -143,6 +166,7 @@ std::string BackwardPlan::describe() const {
                       "\ndevice: ", state_->device->capabilities.device_name, "\nkernel: ", kernel_name(),
                       " (", state_->selection.kernel.summary, ")\n");
   text += detail::describe_others(state_->selection.considered, kernel_name());
+  if (!state_->note.empty()) text += state_->note + "\n";
   if (const std::string hint = detail::missed_form_of(*state_); !hint.empty()) text += hint + "\n";
   return text + detail::message("dispatches: ", state_->program->desc().steps.size(), " over ", layout.chunks,
                                 layout.chunks == 1 ? " chunk of " : " chunks of ", layout.chunk_keys,

@@ -46,7 +46,7 @@ std::optional<Choice> tuned_choice(const PlanState& plan, std::vector<std::strin
     notes.push_back(message("tuning: ", options.tuning->warning));
     return std::nullopt;
   }
-  const TunedProblem* const tuned = options.tuning->nearest(plan.desc);
+  const TunedProblem* const tuned = options.tuning->nearest(plan.desc, options.arithmetic_type);
   if (tuned == nullptr || (!options.kernel.empty() && options.kernel != tuned->best.kernel))
     return std::nullopt;
   const std::string what = message(tuned->best.kernel, " (", to_string(tuned->best.tile), "), measured for '",
@@ -55,10 +55,8 @@ std::optional<Choice> tuned_choice(const PlanState& plan, std::vector<std::strin
     notes.push_back(message("tuning: cannot use ", what, ": ", reason));
     return std::nullopt;
   };
-  // In float16 other blocks are the fastest (kTileFloat16).
-  if (options.arithmetic_type != DataType::kFloat32) return cannot("it was measured in float32 arithmetic");
   // Of a file made by hand nothing is used that no test has seen.
-  const std::vector<TileSizes> known = all_tiles(tuned->best.kernel);
+  const std::vector<TileSizes> known = all_tiles(tuned->best.kernel, options.arithmetic_type);
   if (std::find(known.begin(), known.end(), tuned->best.tile) == known.end()) {
     return cannot("these block sizes are not in the tile table");
   }

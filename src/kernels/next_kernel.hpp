@@ -3,10 +3,13 @@
 
 #include <vkattn/kernels.hpp>
 #include <vkattn/result.hpp>
+#include <vkattn/tuning.hpp>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "common/message.hpp"
 #include "vulkan/debug.hpp"
 
 namespace vkattn::detail {
@@ -39,6 +42,56 @@ template <class Options, class Make, class IsOfKernel>
     if (!options.kernel.empty()) return made;
     attempt.refusals.push_back({std::string(kernel), error.message});
   }
+}
+
+/// Options with what a tuning file has for a problem.
+template <class Options>
+struct TunedOptions {
+  Options options;
+  std::string what;  ///< for describe()
+};
+
+/// Looks for what was measured: `find(tuning)` is what `tuning` has for the problem, or null, and
+/// `apply(tuned, options)` puts it into options, or says why it cannot be used. `note` becomes a line for
+/// describe().
+template <class Options, class Find, class Apply>
+[[nodiscard]] std::optional<TunedOptions<Options>> tuned_options(const Options& options, std::string& note,
+                                                                 Find&& find, Apply&& apply) {
+  if (!options.tuning) return std::nullopt;
+  const Tuning& tuning = *options.tuning;
+  if (!tuning.warning.empty()) note = message("tuning: ", tuning.warning);
+  const auto* const tuned = find(tuning);
+  if (tuned == nullptr) return std::nullopt;
+  TunedOptions<Options> found{options, {}};
+  const Result<std::string> name = apply(*tuned, found.options);
+  const bool is_other = !options.kernel.empty() && options.kernel != found.options.kernel;
+  if (is_other) return std::nullopt;
+  const std::string where = message(", measured for '", tuned->problem, "' in ", tuning.source);
+  if (!name) {
+    note = message("tuning: cannot use ", found.options.kernel, where, ": ", name.error().message);
+    return std::nullopt;
+  }
+  found.what = *name + where;
+  return found;
+}
+
+/// A plan by what was measured, where that works out, else of the first kernel that does.
+template <class Options, class Make, class IsOfKernel>
+[[nodiscard]] auto with_tuned_kernel(const Log& log, const Options& options,
+                                     const std::optional<TunedOptions<Options>>& tuned, std::string& note,
+                                     Make&& make, IsOfKernel&& is_of_kernel) {
+  if (tuned) {
+    std::string_view kernel;
+    auto made = make(tuned->options, kernel);
+    if (made) {
+      note = message("tuning: ", tuned->what);
+      return made;
+    }
+    // Whatever it is: a file changes nothing about whether there is a plan.
+    log_refused_kernel(log, tuned->options.kernel, made.error());
+    note = message("tuning: cannot use ", tuned->what, ": ", made.error().message);
+  }
+  return with_next_kernels(log, options, make, is_of_kernel);
 }
 
 }  // namespace vkattn::detail

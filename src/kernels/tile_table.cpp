@@ -200,8 +200,9 @@ std::vector<TileSizes> table_tiles(std::string_view kernel, const AttentionDesc&
   return matching_tiles(kTable, kernel, desc, capabilities);
 }
 
-std::vector<TileSizes> all_tiles(std::string_view kernel) {
+std::vector<TileSizes> all_tiles(std::string_view kernel, DataType arithmetic_type) {
   std::vector<TileSizes> tiles;
+  if (arithmetic_type == DataType::kFloat16 && kernel == "tile") tiles = all_tiles(kTileFloat16);
   for (const TileEntry& entry : kTable) {
     if (entry.kernel == kernel) add_once(tiles, entry.tile);
   }

@@ -59,18 +59,27 @@ inline constexpr std::string_view kTileFloat16 = "tile in float16";
 [[nodiscard]] std::vector<TileSizes> table_tiles(std::string_view kernel, const AttentionDesc& desc,
                                                  const Capabilities& capabilities);
 
-/// All block sizes of a kernel in the table, for any device and problem, once each.
-[[nodiscard]] std::vector<TileSizes> all_tiles(std::string_view kernel);
+/// All block sizes of a kernel in the table, for any device and problem, once each; those that it has in
+/// float16 arithmetic alone come first.
+[[nodiscard]] std::vector<TileSizes> all_tiles(std::string_view kernel,
+                                               DataType arithmetic_type = DataType::kFloat32);
 
-/// Calls visit(name, size) for each size of a TileSizes, by the names that files and messages use.
+/// Calls visit(name, size) for each size of a TileSizes or MatmulTile, by the names that files and messages
+/// use.
 template <class Tile, class Visit>
 void for_each_size(Tile& tile, Visit&& visit) {
   visit("threads", tile.threads);
   visit("subgroups", tile.subgroups);
-  visit("columns", tile.columns);
-  visit("rows", tile.rows);
-  visit("keys", tile.keys);
-  visit("dims", tile.dims);
+  if constexpr (requires { tile.inner; }) {
+    visit("rows", tile.rows);
+    visit("columns", tile.columns);
+    visit("inner", tile.inner);
+  } else {
+    visit("columns", tile.columns);
+    visit("rows", tile.rows);
+    visit("keys", tile.keys);
+    visit("dims", tile.dims);
+  }
 }
 
 }  // namespace vkattn::detail

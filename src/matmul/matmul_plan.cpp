@@ -1,7 +1,9 @@
 // The plan of a matrix multiplication.
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "attention/tensor_rules.hpp"
@@ -23,6 +25,7 @@ struct MatmulState {
   MatmulSelection selection;
   InnerSplit split;
   std::shared_ptr<const Program> program;
+  std::string note;  ///< what became of the tuning file; may be empty
 };
 
 namespace {
@@ -62,8 +65,8 @@ Result<void> check_places(const MatmulDesc& desc, const MatmulTensors& tensors) 
 }
 
 /// With the first kernel that is not refused.
-Result<Shared<const MatmulState>> plan_kernel(const Device& device, const MatmulDesc& desc,
-                                              const MatmulOptions& options, std::string_view& kernel) {
+Result<MatmulState> plan_kernel(const Device& device, const MatmulDesc& desc, const MatmulOptions& options,
+                                std::string_view& kernel) {
   const Capabilities& capabilities = device.capabilities();
   auto selection = select_matmul_kernel(desc, capabilities, options);
   if (!selection) return selection.error();
@@ -76,8 +79,28 @@ Result<Shared<const MatmulState>> plan_kernel(const Device& device, const Matmul
                                  {options.pipeline_cache, options.push_descriptors,
                                   options.capture_statistics, options.deferred_compilation});
   if (!program) return program.error();
-  return Shared<const MatmulState>::make(
-      MatmulState{device.share(), desc, options, *std::move(selection), *split, *std::move(program)});
+  return MatmulState{device.share(), desc, options, *std::move(selection), *split, *std::move(program), {}};
+}
+
+/// What was measured for a product like this one.
+std::optional<TunedOptions<MatmulOptions>> measured_options(const MatmulDesc& desc,
+                                                            const Capabilities& capabilities,
+                                                            const MatmulOptions& given, std::string& note) {
+  if (given.tile) return std::nullopt;
+  return tuned_options(
+      given, note, [&](const Tuning& tuning) { return tuning.nearest_matmul(desc); },
+      [&](const TunedMatmul& tuned, MatmulOptions& options) -> Result<std::string> {
+        options.kernel = tuned.best.kernel;
+        options.tile = tuned.best.tile;
+        if (options.inner_splits == 0) options.inner_splits = tuned.inner_splits;
+        // Of a file made by hand nothing is used that no test has seen.
+        const std::vector<MatmulTile> known = matmul_tiles(tuned.best.kernel, capabilities);
+        if (std::find(known.begin(), known.end(), tuned.best.tile) == known.end()) {
+          return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                       message("the block sizes ", to_string(tuned.best.tile), " are not in the tile table")};
+        }
+        return message(tuned.best.kernel, " (", to_string(tuned.best.tile), ")");
+      });
 }
 
 Result<Shared<const MatmulState>> make_plan(const Device& device, const MatmulDesc& given,
@@ -85,12 +108,17 @@ Result<Shared<const MatmulState>> make_plan(const Device& device, const MatmulDe
   if (Result<void> s = validate(given); !s) return s.error();
   const MatmulDesc desc = given.resolved();
   if (Result<void> s = check_built({desc.b.type}); !s) return s.error();
-  return with_next_kernels(
-      device.state().log, options,
+  std::string note;
+  const auto tuned = measured_options(desc, device.capabilities(), options, note);
+  auto plan = with_tuned_kernel(
+      device.state().log, options, tuned, note,
       [&](const MatmulOptions& attempt, std::string_view& kernel) {
         return plan_kernel(device, desc, attempt, kernel);
       },
       is_not_compiled);
+  if (!plan) return plan.error();
+  plan->note = std::move(note);
+  return Shared<const MatmulState>::make(*std::move(plan));
 }
 
 std::string missed_form_of(const MatmulState& plan) {
@@ -178,6 +206,7 @@ std::string MatmulPlan::describe() const {
       "\ndevice: ", state_->device->capabilities.device_name, "\nkernel: ", config.name, " (", config.summary,
       config.view.bias_by_row ? ", rows and columns exchanged" : "", ")\n");
   text += detail::describe_others(state_->selection.considered, config.name);
+  if (!state_->note.empty()) text += state_->note + "\n";
   if (const std::string hint = detail::missed_form_of(*state_); !hint.empty()) text += hint + "\n";
   text += detail::message("dispatches: ", program.steps.size(), "; workspace: ", program.workspace_bytes,
                           " bytes\n");

@@ -48,7 +48,8 @@ Result<TestOutcome> time_of(const Runtime& runtime, RuntimeState& state, const A
 
 // That the plan is what a tuning file says.
 bool is_tuned(const AttentionPlan& plan, const PlanOptions& options) {
-  const TunedProblem* const tuned = options.tuning ? options.tuning->nearest(plan.desc()) : nullptr;
+  const TunedProblem* const tuned =
+      options.tuning ? options.tuning->nearest(plan.desc(), options.arithmetic_type) : nullptr;
   return tuned != nullptr && tuned->best == KernelTile{std::string(plan.kernel_name()), plan.tile()};
 }
 
@@ -154,6 +155,13 @@ Result<Plan> make_tested_plan(const Runtime& runtime, RuntimeState& state, const
   }
 }
 
+// With the tuning file of the runtime, where the caller has no other.
+template <class Options>
+Options with_tuning(const RuntimeState& state, Options options) {
+  if (!options.tuning) options.tuning = state.tuning;
+  return options;
+}
+
 // Plans of a layer are the runtime's too, where the caller makes none.
 MultiHeadAttentionOptions with_tested_plans(const Runtime& runtime, MultiHeadAttentionOptions options) {
   if (options.pipeline_cache == VK_NULL_HANDLE) options.pipeline_cache = runtime.pipeline_cache();
@@ -181,21 +189,23 @@ MultiHeadAttentionOptions with_tested_plans(const Runtime& runtime, MultiHeadAtt
 
 Result<AttentionPlan> Runtime::make_plan(const AttentionDesc& desc, const PlanOptions& options) const {
   return detail::without_exceptions([&] {
-    PlanOptions full = options;
-    if (!full.tuning) full.tuning = state_->tuning;
-    return detail::make_tested_plan<AttentionPlan>(*this, *state_, desc, std::move(full));
+    return detail::make_tested_plan<AttentionPlan>(*this, *state_, desc,
+                                                   detail::with_tuning(*state_, options));
   });
 }
 
 Result<BackwardPlan> Runtime::make_backward_plan(const BackwardDesc& desc,
                                                  const BackwardOptions& options) const {
-  return detail::without_exceptions(
-      [&] { return detail::make_tested_plan<BackwardPlan>(*this, *state_, desc, options); });
+  return detail::without_exceptions([&] {
+    return detail::make_tested_plan<BackwardPlan>(*this, *state_, desc,
+                                                  detail::with_tuning(*state_, options));
+  });
 }
 
 Result<MatmulPlan> Runtime::make_matmul_plan(const MatmulDesc& desc, const MatmulOptions& options) const {
-  return detail::without_exceptions(
-      [&] { return detail::make_tested_plan<MatmulPlan>(*this, *state_, desc, options); });
+  return detail::without_exceptions([&] {
+    return detail::make_tested_plan<MatmulPlan>(*this, *state_, desc, detail::with_tuning(*state_, options));
+  });
 }
 
 Result<MultiHeadAttentionPlan> Runtime::make_multi_head_attention_plan(

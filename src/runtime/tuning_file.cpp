@@ -67,7 +67,8 @@ bool is_device(const Json& entry, const Capabilities& device) {
          text(entry, "name") == device.device_name;
 }
 
-Json tile_json(const TileSizes& tile) {
+template <class Tile>
+Json tile_json(const Tile& tile) {
   Json json = Json::object();
   for_each_size(tile, [&](const char* name, std::uint32_t size) {
     if (size != 0) json[name] = size;
@@ -75,14 +76,16 @@ Json tile_json(const TileSizes& tile) {
   return json;
 }
 
-// Nothing where a value is there and is no number.
-std::optional<TileSizes> tile_of(const Json& json) {
-  if (!json.is_object()) return std::nullopt;
-  TileSizes tile;
+// Nothing where there is none, or a value of it is no number.
+template <class Tile>
+std::optional<Tile> tile_of(const Json& json) {
+  const Json* const sizes = member(json, "tile");
+  if (sizes == nullptr || !sizes->is_object()) return std::nullopt;
+  Tile tile;
   bool good = true;
   for_each_size(tile, [&](const char* name, std::uint32_t& size) {
-    if (member(json, name) == nullptr) return;
-    const auto found = number(json, name);
+    if (member(*sizes, name) == nullptr) return;
+    const auto found = number(*sizes, name);
     good = good && found.has_value();
     size = found.value_or(0);
   });
@@ -91,6 +94,9 @@ std::optional<TileSizes> tile_of(const Json& json) {
 
 // What Tuning::nearest() looks at beside features, by name.
 template <class Desc, class Visit>
+requires requires(Desc desc) {
+  desc.head_dim;
+}
 void for_each_member(Desc& desc, Visit&& visit) {
   visit("batch", desc.batch);
   visit("query_heads", desc.query_heads);
@@ -106,6 +112,34 @@ void for_each_member(Desc& desc, Visit&& visit) {
   visit("causal", desc.causal);
   visit("window_left", desc.window.left);
   visit("window_right", desc.window.right);
+}
+
+// What Tuning::nearest_matmul() looks at, in place of strides how an operand lies.
+struct MatmulMembers {
+  MatmulDesc desc;
+  bool a_transposed = false, b_transposed = false;
+};
+
+template <class Members, class Visit>
+requires requires(Members members) {
+  members.a_transposed;
+}
+void for_each_member(Members& members, Visit&& visit) {
+  visit("batch", members.desc.batch);
+  visit("rows", members.desc.rows);
+  visit("columns", members.desc.columns);
+  visit("inner", members.desc.inner);
+  visit("a_type", members.desc.a.type);
+  visit("b_type", members.desc.b.type);
+  visit("output_type", members.desc.output.type);
+  visit("a_is_ones", members.desc.a_is_ones);
+  visit("a_transposed", members.a_transposed);
+  visit("b_transposed", members.b_transposed);
+}
+
+// Of (rows, columns) matrices whose columns lie in one piece.
+MatrixStrides transposed(std::int64_t rows, std::int64_t columns) {
+  return {rows * columns, 1, rows};
 }
 
 template <class T>
@@ -140,21 +174,37 @@ bool read_value(const Json& json, DataType& value) {
   return false;
 }
 
-Json attention_json(const AttentionDesc& desc) {
+template <class Members>
+Json members_json(const Members& members) {
   Json json = Json::object();
-  for_each_member(desc, [&](const char* key, const auto& value) { json[key] = value_json(value); });
+  for_each_member(members, [&](const char* key, const auto& value) { json[key] = value_json(value); });
   return json;
 }
 
 // Nothing where a value is missing or is none that its member takes.
-std::optional<AttentionDesc> attention_of(const Json& json) {
-  AttentionDesc desc;
-  bool good = true;
-  for_each_member(desc, [&](const char* key, auto& value) {
-    const Json* const found = member(json, key);
+template <class Members>
+std::optional<Members> members_of(const Json* json) {
+  Members members;
+  bool good = json != nullptr;
+  for_each_member(members, [&](const char* key, auto& value) {
+    const Json* const found = good ? member(*json, key) : nullptr;
     good = good && found != nullptr && read_value(*found, value);
   });
-  return good ? std::optional(desc) : std::nullopt;
+  return good ? std::optional(members) : std::nullopt;
+}
+
+Json matmul_json(const MatmulDesc& given) {
+  const MatmulDesc desc = given.resolved();
+  return members_json(MatmulMembers{desc, desc.a.strides->is_transposed(), desc.b.strides->is_transposed()});
+}
+
+std::optional<MatmulDesc> matmul_of(const Json* json) {
+  const auto members = members_of<MatmulMembers>(json);
+  if (!members) return std::nullopt;
+  MatmulDesc desc = members->desc;
+  if (members->a_transposed) desc.a.strides = transposed(desc.rows, desc.inner);
+  if (members->b_transposed) desc.b.strides = transposed(desc.inner, desc.columns);
+  return desc;
 }
 
 // The kind of each by its name.
@@ -180,16 +230,49 @@ std::optional<std::vector<TunedFeature>> features_of(const Json& json) {
 }
 
 std::optional<TunedProblem> problem_of(const Json& json) {
-  const Json* const tile = member(json, "tile");
-  const Json* const attention = member(json, "attention");
+  const auto desc = members_of<AttentionDesc>(member(json, "attention"));
   const std::string kernel = text(json, "kernel");
+  const auto tile = tile_of<TileSizes>(json);
   const auto splits = number(json, "kv_splits");
-  if (attention == nullptr || kernel.empty() || tile == nullptr || !splits) return std::nullopt;
-  const auto desc = attention_of(*attention);
-  const auto shape = tile_of(*tile);
   const auto features = features_of(json);
-  if (!desc || !shape || !features) return std::nullopt;
-  return TunedProblem{text(json, "problem"), *desc, {kernel, *shape}, *splits, *features};
+  DataType arithmetic = DataType::kFloat32;
+  const Json* const given = member(json, "arithmetic_type");
+  const bool is_type = given == nullptr || read_value(*given, arithmetic);
+  if (!desc || kernel.empty() || !tile || !splits || !features || !is_type) return std::nullopt;
+  return TunedProblem{text(json, "problem"), *desc, {kernel, *tile}, *splits, *features, arithmetic};
+}
+
+std::optional<TunedBackward> backward_of(const Json& json) {
+  const auto desc = members_of<AttentionDesc>(member(json, "backward"));
+  const std::string kernel = text(json, "kernel");
+  const auto chunk_keys = number(json, "chunk_keys");
+  const auto features = features_of(json);
+  if (!desc || kernel.empty() || !chunk_keys || !features) return std::nullopt;
+  return TunedBackward{text(json, "problem"), *desc, kernel, *chunk_keys, *features};
+}
+
+std::optional<TunedMatmul> product_of(const Json& json) {
+  const auto desc = matmul_of(member(json, "matmul"));
+  const std::string kernel = text(json, "kernel");
+  const auto tile = tile_of<MatmulTile>(json);
+  const auto splits = number(json, "inner_splits");
+  if (!desc || kernel.empty() || !tile || !splits) return std::nullopt;
+  return TunedMatmul{text(json, "problem"), *desc, {kernel, *tile}, *splits};
+}
+
+// Reads one line of the file into its list; nothing where it is of no kind.
+void add_line(const Json& json, Tuning& tuning) {
+  if (auto problem = problem_of(json)) {
+    tuning.problems.push_back(*std::move(problem));
+  } else if (auto gradients = backward_of(json)) {
+    tuning.gradients.push_back(*std::move(gradients));
+  } else if (auto product = product_of(json)) {
+    tuning.products.push_back(*std::move(product));
+  }
+}
+
+bool is_empty(const Tuning& tuning) {
+  return tuning.problems.empty() && tuning.gradients.empty() && tuning.products.empty();
 }
 
 // Driver strings may be no UTF-8.
@@ -197,30 +280,61 @@ std::string dumped(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+Json tuned_json(const TunedProblem& tuned) {
+  return Json{{"problem", tuned.problem},
+              {"attention", members_json(tuned.desc)},
+              {"arithmetic_type", name(tuned.arithmetic_type)},
+              {"features", features_json(tuned.desc)},
+              {"kernel", tuned.best.kernel},
+              {"tile", tile_json(tuned.best.tile)},
+              {"kv_splits", tuned.kv_splits}};
+}
+
+Json tuned_json(const TunedBackward& tuned) {
+  return Json{{"problem", tuned.problem},
+              {"backward", members_json(tuned.desc)},
+              {"features", features_json(tuned.desc)},
+              {"kernel", tuned.kernel},
+              {"chunk_keys", tuned.chunk_keys}};
+}
+
+Json tuned_json(const TunedMatmul& tuned) {
+  return Json{{"problem", tuned.problem},
+              {"matmul", matmul_json(tuned.desc)},
+              {"kernel", tuned.best.kernel},
+              {"tile", tile_json(tuned.best.tile)},
+              {"inner_splits", tuned.inner_splits}};
+}
+
+// That two lines are of the same problem, which one of them replaces.
+bool is_again(const Json& line, const Json& other) {
+  const auto arithmetic = [](const Json& json) {
+    const std::string type = text(json, "arithmetic_type");
+    return type.empty() ? std::string(name(DataType::kFloat32)) : type;
+  };
+  return text(line, "problem") == text(other, "problem") && arithmetic(line) == arithmetic(other);
+}
+
 Json result_json(const TuningResult& result) {
-  return Json{{"problem", result.tuned.problem},
-              {"attention", attention_json(result.tuned.desc)},
-              {"features", features_json(result.tuned.desc)},
-              {"kernel", result.tuned.best.kernel},
-              {"tile", tile_json(result.tuned.best.tile)},
-              {"kv_splits", result.tuned.kv_splits},
-              {"median_ns", result.median_ns},
-              {"default_kernel", result.default_kernel},
-              {"default_median_ns", result.default_median_ns}};
+  Json json = std::visit([](const auto& tuned) { return tuned_json(tuned); }, result.tuned);
+  json["median_ns"] = result.median_ns;
+  json["default_kernel"] = result.default_kernel;
+  json["default_median_ns"] = result.default_median_ns;
+  return json;
 }
 
 // Puts results in the place of older ones of the same problems.
 Json merged_problems(const Json& old, const std::vector<TuningResult>& results) {
-  Json problems = Json::array();
+  Json problems = Json::array(), added = Json::array();
+  for (const TuningResult& result : results) added.push_back(result_json(result));
   if (old.is_array()) {
     for (const Json& entry : old) {
-      const bool again = std::any_of(results.begin(), results.end(), [&](const TuningResult& result) {
-        return result.tuned.problem == text(entry, "problem");
-      });
+      const bool again =
+          std::any_of(added.begin(), added.end(), [&](const Json& line) { return is_again(line, entry); });
       if (!again) problems.push_back(entry);
     }
   }
-  for (const TuningResult& result : results) problems.push_back(result_json(result));
+  for (Json& line : added) problems.push_back(std::move(line));
   return problems;
 }
 
@@ -244,15 +358,13 @@ Tuning parse_tuning(std::string_view file, const std::string& source, const Capa
     }
     const Json* const problems = member(entry, "problems");
     if (problems == nullptr || !problems->is_array()) continue;
-    for (const Json& problem : *problems) {
-      if (auto tuned = problem_of(problem)) tuning.problems.push_back(*std::move(tuned));
-    }
-    if (tuning.problems.empty() && !problems->empty()) {
+    for (const Json& line : *problems) add_line(line, tuning);
+    if (is_empty(tuning) && !problems->empty()) {
       tuning.warning = message("ignored ", source, ", none of whose ", problems->size(), " entries for ",
                                device.device_name, " can be read");
     }
   }
-  if (!tuning.problems.empty()) tuning.warning.clear();
+  if (!is_empty(tuning)) tuning.warning.clear();
   return tuning;
 }
 

@@ -1,10 +1,14 @@
 // The file that `vkattn tune` writes: what was measured, by device and driver version. JSON:
 //   {"format": "vkattn tuning", "version": 1, "devices": [
 //     {"name": ..., "vendor_id": ..., "device_id": ..., "driver_version": ..., "driver": ..., "problems": [
-//       {"problem": ..., "attention": {"batch": 1, "query_heads": 8, ...},
-//        "kernel": "tile", "tile": {"threads": 256, ...}, "kv_splits": 0,
-//        "median_ns": ..., "default_kernel": ..., "default_median_ns": ...}]}]}
-// "problem" is a label for reports; "attention" is what Tuning::nearest() looks at.
+//       {"problem": ..., "attention": {"batch": 1, "query_heads": 8, ...}, "arithmetic_type": "f32",
+//        "features": {"softcap": 0}, "kernel": "tile", "tile": {"threads": 256, ...}, "kv_splits": 0,
+//        "median_ns": ..., "default_kernel": ..., "default_median_ns": ...},
+//       {"problem": ..., "backward": {as attention}, "features": {}, "kernel": "lane", "chunk_keys": 0, ...},
+//       {"problem": ..., "matmul": {"rows": 512, ...}, "kernel": "lane", "tile": {"rows": 8, ...},
+//        "inner_splits": 0, ...}]}]}
+// "problem" is a label for reports; "attention", "backward" or "matmul" is what Tuning::nearest() and the
+// like look at. What lacks "arithmetic_type" is of float32.
 #pragma once
 
 #include <vkattn/runtime.hpp>
@@ -12,6 +16,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace vkattn::detail {
@@ -22,7 +27,7 @@ namespace vkattn::detail {
 
 /// One line of the file.
 struct TuningResult {
-  TunedProblem tuned;
+  std::variant<TunedProblem, TunedBackward, TunedMatmul> tuned;
   double median_ns = 0;
   std::string default_kernel;  ///< what would have run without the file
   double default_median_ns = 0;

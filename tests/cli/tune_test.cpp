@@ -22,6 +22,17 @@ TEST_F(ToolTune, WritesWhatPlansRead) {
   EXPECT_EQ(folder_.file_count(), 1U) << "no temporary file is left";
 }
 
+TEST_F(ToolTune, MeasuresGradientsAndProducts) {
+  const std::string both = "tune '40x64 d16 backward' 'matmul 8x24x300' --max-seconds 3 --output tuning.json";
+  const std::string table = printed(both, kUnrolledLoops);
+  EXPECT_TRUE(has(table, "40x64 d16 backward"));
+  EXPECT_TRUE(has(table, "lane: rows"));
+  for (const char* const problem : {"50x70 d16 backward", "matmul 8x20x400"}) {
+    const std::string plan = printed("kernels '" + std::string(problem) + "'", "VKATTN_TUNING=tuning.json");
+    EXPECT_TRUE(has(plan, "measured for '")) << plan;
+  }
+}
+
 TEST_F(ToolTune, ForeignFilesAreNotTouched) {
   write_file(folder_ / "notes.txt", "my notes");
   refuses("tune 'h2 40x64 d16' --output notes.txt", "no vkattn tuning file");
@@ -29,13 +40,13 @@ TEST_F(ToolTune, ForeignFilesAreNotTouched) {
 }
 
 TEST_F(ToolTune, WrongArgumentsAreRefused) {
-  expect_refused("tune ", {{"", "tune needs a problem"},
-                           {"'h2 40x64 d16' --max-seconds 0", "--max-seconds"},
-                           {"'h2 40x64 d16' '40x64 d16 backward'",
-                            "'40x64 d16 backward' is no forward pass of attention"},
-                           {"--suite projections", "'matmul 512' is no forward pass of attention"},
-                           {"'matmul 8x8x8'", "vkattn bench --tile"},
-                           {"'h2 40x64 d16' --output no/folder/t.json", "t.json"}});
+  expect_refused("tune ",
+                 {{"", "tune needs a problem"},
+                  {"'h2 40x64 d16' --max-seconds 0", "--max-seconds"},
+                  {"'h2 40x64 d16 f16' '40x64 d16 backward' --arithmetic f16",
+                   "'40x64 d16 backward' is a backward pass"},
+                  {"--suite projections --arithmetic f16", "'matmul 512' is a matrix multiplication"},
+                  {"'h2 40x64 d16' --output no/folder/t.json", "t.json"}});
 }
 
 TEST_F(ToolTune, ForeignTuningFilesAreSaidToBeIgnored) {

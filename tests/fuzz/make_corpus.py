@@ -62,10 +62,18 @@ def make_tuning():
              "kv_splits": 3, "median_ns": 1000, "default_kernel": "lane", "default_median_ns": 2000}
     decode = dict(entry, problem="q1", kernel="lane", tile={"rows": 1, "keys": 8}, features={"softcap": 0},
                   attention=dict(attention, kv_heads=2, query_length=1, kv_length=4096, head_dim=128, value_dim=128))
+    backward = {"problem": "backward", "backward": attention, "features": {}, "kernel": "lane", "chunk_keys": 128,
+                "median_ns": 1000, "default_kernel": "lane", "default_median_ns": 2000}
+    matmul = {"problem": "matmul", "matmul": {"batch": 1, "rows": 512, "columns": 512, "inner": 512, "a_type": "f32",
+                                              "b_type": "f32", "output_type": "f32", "a_is_ones": False,
+                                              "a_transposed": False, "b_transposed": False},
+              "kernel": "tile", "tile": {"threads": 64, "rows": 4, "columns": 4, "inner": 16}, "inner_splits": 2,
+              "median_ns": 1000, "default_kernel": "lane", "default_median_ns": 2000}
     device = {"name": "A device", "vendor_id": 0x1234, "device_id": 7, "driver_version": 42, "driver": "its driver",
               "problems": [entry, decode]}
     other = dict(device, name="Another", driver_version=1, problems=[])
-    for name, devices in {"one": [device], "two": [other, device], "none": []}.items():
+    others = dict(device, problems=[backward, matmul])
+    for name, devices in {"one": [device], "two": [other, device], "others": [others], "none": []}.items():
         write("tuning", name, json.dumps({"format": "vkattn tuning", "version": 3, "devices": devices}))
 
 

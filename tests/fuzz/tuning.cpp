@@ -31,19 +31,38 @@ void plan_with(const Device& device, const Shared<const Tuning>& tuning) {
     require(plan.ok(), "no tuning file stands in the way of a plan");
     require(!plan->describe().empty(), "a plan can be described");
   }
+  BackwardDesc gradients;
+  gradients.attention = problem("h8 512x512 d64 f16 lse");
+  BackwardOptions backward;
+  backward.tuning = tuning;
+  backward.deferred_compilation = true;
+  require(BackwardPlan::create(device, gradients, backward).ok(), "nor of a plan of gradients");
+  MatmulOptions matmul;
+  matmul.tuning = tuning;
+  matmul.deferred_compilation = true;
+  const MatmulDesc product{.rows = 512, .columns = 512, .inner = 512};
+  require(MatmulPlan::create(device, product, matmul).ok(), "nor of a plan of a product");
+}
+
+std::size_t lines(const Tuning& tuning) {
+  return tuning.problems.size() + tuning.gradients.size() + tuning.products.size();
 }
 
 void write_again(std::string_view text, const Tuning& tuning, const Capabilities& device) {
   std::vector<detail::TuningResult> results;
-  for (const TunedProblem& tuned : tuning.problems) results.push_back({tuned, 1000, "lane", 2000});
-  results.push_back({{"the target's own", problem("4x4 d8"), {"lane", {0, 0, 0, 1, 8, 0}}, 0}, 1, "lane", 1});
+  const auto add = [&](const auto& all) {
+    for (const auto& tuned : all) results.push_back({tuned, 1000, "lane", 2000});
+  };
+  add(tuning.problems), add(tuning.gradients), add(tuning.products);
+  const TunedProblem own{"the target's own", problem("4x4 d8"), {"lane", {0, 0, 0, 1, 8, 0}}, 0, {}};
+  results.push_back({own, 1, "lane", 1});
   const auto merged = detail::merge_tuning(text, device, results);
   if (!merged.ok()) {
-    require(tuning.problems.empty(), "a file that is read can be added to");
+    require(lines(tuning) == 0, "a file that is read can be added to");
     return;
   }
   const Tuning again = detail::parse_tuning(*merged, "again", device);
-  require(again.warning.empty() && again.problems.size() >= results.size(), "what was written can be read");
+  require(again.warning.empty() && lines(again) >= results.size(), "what was written can be read");
 }
 
 }  // namespace
@@ -55,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   {
     const Device device = handle->device;
     auto tuning = std::make_shared<Tuning>(detail::parse_tuning(text, "fuzz.json", device.capabilities()));
-    require(tuning->problems.empty() != tuning->warning.empty(), "a file is used, or a warning says why not");
+    require((lines(*tuning) == 0) != tuning->warning.empty(), "a file is used, or a warning says why not");
     write_again(text, *tuning, device.capabilities());
     plan_with(device, tuning);
   }

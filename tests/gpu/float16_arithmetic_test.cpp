@@ -196,8 +196,8 @@ TEST_F(Float16Arithmetic, IsFloat16OrFloat32) {
   EXPECT_TRUE(names(refused.error(), ErrorCode::kInvalidArgument, {"PlanOptions::arithmetic_type is bf16"}));
 }
 
-// What was measured in float32 says nothing of float16, which has entries of its own in the table.
-TEST_F(Float16Arithmetic, MeasuredBlockSizesAreOfFloat32) {
+// What was measured in one arithmetic says nothing of the other.
+TEST_F(Float16Arithmetic, MeasuredBlockSizesAreOfTheirArithmetic) {
   const AttentionDesc desc = parsed("h2 64x64 d32 f16").desc.resolved();
   PlanOptions options;
   options.deferred_compilation = true;
@@ -206,15 +206,20 @@ TEST_F(Float16Arithmetic, MeasuredBlockSizesAreOfFloat32) {
   ASSERT_TRUE(by_table.ok()) << by_table.error().message;
   const TileSizes measured{64, 0, 16, 1, 2, 32};
   ASSERT_FALSE(by_table->tile() == measured);
-  options.tuning =
-      std::make_shared<Tuning>(Tuning{"a file", "", {{"h2 64x64 d32 f16", desc, {"tile", measured}, 0, {}}}});
-  const auto plan = AttentionPlan::create(runtime().device(), desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_EQ(plan->tile(), by_table->tile());
-  EXPECT_NE(plan->describe().find("in a file: it was measured in float32 arithmetic"), std::string::npos)
-      << plan->describe();
-  options.arithmetic_type = DataType::kFloat32;
-  EXPECT_EQ(AttentionPlan::create(runtime().device(), desc, options)->tile(), measured);
+  const auto tile_of = [&](DataType measured_in, DataType asked_for) {
+    Tuning tuning;
+    tuning.problems = {{"h2 64x64 d32 f16", desc, {"tile", measured}, 0, {}, measured_in}};
+    options.tuning = std::make_shared<Tuning>(tuning);
+    options.arithmetic_type = asked_for;
+    const auto plan = AttentionPlan::create(runtime().device(), desc, options);
+    return plan.ok() ? plan->tile() : TileSizes{};
+  };
+  EXPECT_EQ(tile_of(DataType::kFloat32, DataType::kFloat16), by_table->tile());
+  EXPECT_EQ(tile_of(DataType::kFloat32, DataType::kFloat32), measured);
+  EXPECT_EQ(tile_of(DataType::kFloat16, DataType::kFloat16), measured);
+  const auto candidates = tuning_candidates(desc, runtime().device().capabilities(), DataType::kFloat16);
+  ASSERT_FALSE(candidates.empty());
+  EXPECT_EQ(candidates.front(), (KernelTile{"tile", by_table->tile()}));
 }
 
 // Where the kernel is left to the library it is the one that can.

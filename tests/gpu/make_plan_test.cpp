@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpu/first_use.hpp"
+#include "problem/gradients.hpp"
 #include "runtime/first_use.hpp"
 #include "runtime/runtime_state.hpp"
 #include "runtime/tuning_file.hpp"
@@ -23,7 +24,8 @@ class MakePlan : public FirstUseTest {
   /// With a tuning file of one result, for "h2 64x64 d32".
   [[nodiscard]] Runtime tuned_runtime(const char* kernel, const TileSizes& tile) const {
     constexpr const char* kProblem = "h2 64x64 d32";
-    const detail::TuningResult result{{kProblem, parsed(kProblem).desc, {kernel, tile}, 2}, 1, "lane", 2};
+    const detail::TuningResult result{TunedProblem{kProblem, parsed(kProblem).desc, {kernel, tile}, 2, {}}, 1,
+                                      "lane", 2};
     return fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), {result}).value()));
   }
   static constexpr const char* kMatrixProblem = "h2 64x64 d32 f16";
@@ -62,6 +64,39 @@ TEST_F(MakePlan, MeasuredBlockSizesComeBeforeTheTable) {
   PlanOptions forced;
   forced.kernel = "tile";
   EXPECT_EQ(tuned.make_plan(problem.desc, forced)->kernel_name(), "tile") << "what is asked for comes first";
+}
+
+TEST_F(MakePlan, MeasuredGradientsAndProductsComeBeforeTheRule) {
+  const BackwardDesc gradients = bench::with_all_gradients(parsed("h2 100x200 d16").desc);
+  const MatmulDesc product = parsed("matmul 40x24x600").matmul;
+  const MatmulKernelTile other = tuning_candidates(product, capabilities()).back();
+  const auto tuned_runtime = [&](std::uint32_t chunk_keys, const MatmulTile& tile) {
+    const std::vector<detail::TuningResult> results{
+        {TunedBackward{"some gradients", gradients.attention, "tile", chunk_keys, {}}, 1, "lane", 2},
+        {TunedMatmul{"a product", product, {other.kernel, tile}, 3}, 1, "lane", 2}};
+    return fresh_runtime(write("tuning.json", detail::merge_tuning("", capabilities(), results).value()));
+  };
+  const Runtime tuned = tuned_runtime(64, other.tile);
+  const auto backward = tuned.make_backward_plan(gradients);
+  ASSERT_TRUE(backward.ok()) << backward.error().message;
+  EXPECT_EQ(backward->kernel_name(), "tile");
+  EXPECT_EQ(backward->chunk_keys(), 64U);
+  EXPECT_TRUE(has(backward->describe(), "tuning: tile (chunks of 64 keys), measured for 'some gradients'"));
+  const auto matmul = tuned.make_matmul_plan(product);
+  ASSERT_TRUE(matmul.ok()) << matmul.error().message;
+  EXPECT_EQ(matmul->kernel_name(), other.kernel);
+  EXPECT_EQ(matmul->tile(), other.tile);
+  EXPECT_TRUE(has(matmul->describe(), "split over inner: 3 parts"));
+  EXPECT_TRUE(has(matmul->describe(), "measured for 'a product'"));
+  EXPECT_EQ(tuned.make_backward_plan(gradients, {.kernel = "lane"})->kernel_name(), "lane");
+  EXPECT_EQ(tuned.make_matmul_plan(product, {.kernel = "lane"})->kernel_name(), "lane");
+  EXPECT_FALSE(has(tuned.make_matmul_plan(product, {.inner_splits = 1})->describe(), "split over inner"));
+
+  const Runtime senseless = tuned_runtime(65, {7, 77, 3, 1});
+  for (const std::string& text : {senseless.make_backward_plan(gradients)->describe(),
+                                  senseless.make_matmul_plan(product)->describe()}) {
+    EXPECT_TRUE(has(text, "tuning: cannot use ")) << text;
+  }
 }
 
 TEST_F(MakePlan, SenselessMeasuredBlockSizesAreLeftAside) {

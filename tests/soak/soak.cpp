@@ -152,7 +152,8 @@ void Soak::tune() {
     const double ns =
         checked(run.execute(checked(harness::Runnable::create(runtime_, problem.desc, options), text)), text);
     ++executions;
-    if (!best || ns < best->median_ns) best = {{text, problem.desc, candidate, 0, {}}, ns, "lane", ns};
+    if (!best || ns < best->median_ns)
+      best = {TunedProblem{text, problem.desc, candidate, 0, {}}, ns, "lane", ns};
   }
   const std::filesystem::path path = folder_ / "tuning.json";
   std::ifstream old(path, std::ios::binary);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "matmul/matmul_kernel.hpp"
 #include "support/problem_text.hpp"
 #include "support/text.hpp"
+#include "unit/made_up_device.hpp"
 #include "unit/results.hpp"
 
 namespace vkattn::detail {
@@ -32,7 +35,18 @@ Capabilities device() {
 }
 
 TuningResult result(const std::string& problem, const char* kernel, const TileSizes& tile) {
-  return {{problem, parsed(problem).desc, {kernel, tile}, 3}, 1000, "lane", 2000};
+  return {TunedProblem{problem, parsed(problem).desc, {kernel, tile}, 3, {}}, 1000, "lane", 2000};
+}
+
+std::vector<TuningResult> gradients_and_products() {
+  const auto products = [](const char* problem, std::uint32_t rows) {
+    return TuningResult{TunedMatmul{problem, parsed(problem).matmul, {"lane", {0, rows, 16, 4}}, rows}, 1,
+                        "lane", 2};
+  };
+  return {{TunedBackward{"gradients", parsed("h8 512x512 d64 causal").desc, "lane", 128, {}}, 1, "lane", 2},
+          products("matmul 512x256x1024 f16", 1),
+          products("matmul 512x256x1024 f16 transposed=a", 4),
+          products("matmul 512x256x1024 f16 b=q8_0", 8)};
 }
 
 /// A score function that only the descriptor looks at.
@@ -74,6 +88,65 @@ TEST(TuningFile, IsReadAsItWasWritten) {
   EXPECT_EQ(tuning.problems[1].problem, "hq8 hkv2 q1 kv4096 d128 f16");
 }
 
+TEST(TuningFile, GradientsAndProductsAreReadAsTheyWereWritten) {
+  const std::string text = merge_tuning(file(), device(), gradients_and_products()).value();
+  const Tuning tuning = parse_tuning(text, "f", device());
+  EXPECT_EQ(tuning.problems.size(), 2U);
+  ASSERT_EQ(tuning.gradients.size(), 1U);
+  EXPECT_EQ(tuning.gradients[0].kernel, "lane");
+  EXPECT_EQ(tuning.gradients[0].chunk_keys, 128U);
+  EXPECT_EQ(tuning.nearest_backward(parsed("h8 700x300 d64 causal").desc), tuning.gradients.data());
+  EXPECT_EQ(tuning.nearest_backward(parsed("h8 512x512 d64").desc), nullptr) << "another mask";
+  ASSERT_EQ(tuning.products.size(), 3U);
+  for (const auto& [problem, rows] :
+       {std::pair("matmul b3 700x300x1000 f16", 1U), std::pair("matmul 512x256x1024 f16 transposed=a", 4U),
+        std::pair("matmul 256x256x512 f16 b=q8_0 bias", 8U)}) {
+    const TunedMatmul* const nearest = tuning.nearest_matmul(parsed(problem).matmul);
+    ASSERT_NE(nearest, nullptr) << problem;
+    EXPECT_EQ(nearest->best, (MatmulKernelTile{"lane", {0, rows, 16, 4}})) << problem;
+    EXPECT_EQ(nearest->inner_splits, rows) << problem;
+  }
+  for (const char* const other :
+       {"matmul 512x256x1024 f32", "matmul 512x256x1024 f16 output=f32",
+        "matmul 512x256x1024 f16 transposed=b", "matmul 64x256x1024 f16", "matmul 512x256x1024 f16 a=ones"}) {
+    EXPECT_EQ(tuning.nearest_matmul(parsed(other).matmul), nullptr) << other;
+  }
+  const std::string again = merge_tuning(text, device(), gradients_and_products()).value();
+  EXPECT_EQ(parse_tuning(again, "f", device()).products.size(), 3U) << "replaced, not added";
+}
+
+TEST(Tuning, TheDefaultOfProductsIsMeasuredFirstAndOnce) {
+  for (const DeviceType type : {DeviceType::kCpu, DeviceType::kDiscreteGpu}) {
+    Capabilities capabilities = tests::made_up_gpu();
+    capabilities.device_type = type;
+    for (const char* const problem : {"matmul 512x512x512", "matmul 8x24x300", "matmul 1x4096x4096 f16"}) {
+      const MatmulDesc desc = parsed(problem).matmul;
+      const auto candidates = tuning_candidates(desc, capabilities);
+      ASSERT_GT(candidates.size(), 1U) << problem;
+      const auto by_default = select_matmul_kernel(desc.resolved(), capabilities, {});
+      MatmulOptions first;
+      first.kernel = candidates.front().kernel;
+      first.tile = candidates.front().tile;
+      const auto selection = select_matmul_kernel(desc.resolved(), capabilities, first);
+      ASSERT_TRUE(by_default && selection) << problem;
+      EXPECT_EQ(selection->config.name, by_default->config.name) << problem;
+      EXPECT_EQ(selection->config.tile, by_default->config.tile) << problem;
+      for (auto at = candidates.begin(); at != candidates.end(); ++at)
+        EXPECT_EQ(std::count(at, candidates.end(), *at), 1) << problem;
+    }
+  }
+}
+
+TEST(TuningFile, EachArithmeticHasLinesOfItsOwn) {
+  TuningResult float16 = result("h8 512x512 d64 f16", "tile", {256, 0, 16, 1, 4, 64});
+  std::get<TunedProblem>(float16.tuned).arithmetic_type = DataType::kFloat16;
+  const Tuning tuning = parse_tuning(merge_tuning(file(), device(), {float16}).value(), "f", device());
+  ASSERT_EQ(tuning.problems.size(), 3U);
+  const AttentionDesc desc = parsed("h8 512x512 d64 f16").desc;
+  EXPECT_EQ(tuning.nearest(desc)->best.tile.rows, 4U);
+  EXPECT_EQ(tuning.nearest(desc, DataType::kFloat16)->best.tile.rows, 1U);
+}
+
 TEST(TuningFile, EachMeasuredProblemIsNearestToItself) {
   std::vector<std::string> problems = {"h8 512x512 d64",
                                        "h8 512x512 d64 window=-1,3 causal",
@@ -94,15 +167,16 @@ TEST(TuningFile, EachMeasuredProblemIsNearestToItself) {
     results.push_back(result(problem, "tile", {128, 0, 16, 4, 4, 32}));
   }
   TuningResult scored = result("h8 512x512 d64", "tile", {128, 0, 16, 4, 4, 32});
-  scored.tuned.problem = "with a score function";
-  scored.tuned.desc.score_function = std::make_shared<SomeFunction>();
+  std::get<TunedProblem>(scored.tuned).problem = "with a score function";
+  std::get<TunedProblem>(scored.tuned).desc.score_function = std::make_shared<SomeFunction>();
   results.push_back(scored);
   const Tuning tuning = parse_tuning(merge_tuning("", device(), results).value(), "f", device());
   ASSERT_EQ(tuning.problems.size(), results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const TunedProblem* const nearest = tuning.nearest(results[i].tuned.desc);
-    ASSERT_NE(nearest, nullptr) << results[i].tuned.problem;
-    EXPECT_EQ(nearest->problem, results[i].tuned.problem);
+    const auto& tuned = std::get<TunedProblem>(results[i].tuned);
+    const TunedProblem* const nearest = tuning.nearest(tuned.desc);
+    ASSERT_NE(nearest, nullptr) << tuned.problem;
+    EXPECT_EQ(nearest->problem, tuned.problem);
   }
 }
 
@@ -209,6 +283,18 @@ TEST(TuningFile, WrongValuesDropTheirProblemOnly) {
     const Tuning tuning = parse_tuning(text, "f", device());
     EXPECT_EQ(tuning.problems.size(), 1U);
     EXPECT_EQ(tuning.warning, "");
+  }
+  const std::string others = merge_tuning("", device(), gradients_and_products()).value();
+  for (const auto& [from, to] : {std::pair(R"("chunk_keys": 128)", R"("chunk_keys": -64)"),
+                                 {R"("rows": 512,)", ""},
+                                 {R"("inner_splits": 4)", R"("inner_splits": "4")"},
+                                 {R"("a_type": "f16")", R"("a_type": 1)"},
+                                 {R"("b_transposed": false)", R"("b_transposed": 0)"}}) {
+    std::string text = others;
+    ASSERT_NE(text.find(from), std::string::npos) << from;
+    text.replace(text.find(from), std::string(from).size(), to);
+    const Tuning tuning = parse_tuning(text, "f", device());
+    EXPECT_EQ(tuning.gradients.size() + tuning.products.size(), 3U) << to;
   }
 }
 
