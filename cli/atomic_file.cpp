@@ -56,10 +56,11 @@ Result<AtomicFile> AtomicFile::create(const fs::path& target) {
     fs::path temporary = file.resolved_.parent_path() / temporary_name(random);
     if (fs::exists(temporary, error)) continue;
     file.on_interrupt_ = RemovedOnInterrupt(temporary);
-    errno = 0;
-    file.stream_.open(temporary, std::ios::binary | std::ios::trunc);
-    if (!file.stream_) return io_error(target, "cannot be written: " + last_system_error());
+    // Removed from here on: opening takes memory, which may be missing.
     file.temporary_ = std::move(temporary);
+    errno = 0;
+    file.stream_.open(file.temporary_, std::ios::binary | std::ios::trunc);
+    if (!file.stream_) return io_error(target, "cannot be written: " + last_system_error());
     // Before anything is in it: who may read the old file may read the new one.
     if (found) fs::permissions(file.temporary_, status.permissions() & fs::perms::all, error);
     if (found && error) return io_error(target, "cannot be written: " + error.message());

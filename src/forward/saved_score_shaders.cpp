@@ -165,7 +165,8 @@ Result<std::vector<std::byte>> save(const ScoreShaders& function, std::vector<st
   Result<std::span<const std::uint32_t>> last = std::span<const std::uint32_t>();
   for (const std::string& shader : shaders) {
     last = function.binary(shader);
-    if (!last && !all) return last.error();
+    // Of all, what does not compile is left out; what may on another try is not.
+    if (!last && (!all || last.error().code == ErrorCode::kOutOfMemory)) return last.error();
     if (last) made.emplace_back(shader, *last);
   }
   if (made.empty()) return last.error();

@@ -59,22 +59,40 @@ std::string device_file_name(std::string_view stem, const VkPhysicalDeviceProper
                  "-", uuid, suffix);
 }
 
+namespace {
+
+/// A name that is free again at the end, however that comes: opening a file takes memory too.
+class TemporaryName {
+ public:
+  // Not the process's number: another thread may write the same file, and containers count processes anew.
+  explicit TemporaryName(const std::filesystem::path& path) : path_(path) {
+    std::random_device random;
+    path_ += message(".", MessagePart::hex(random()), MessagePart::hex(random()), ".tmp");
+  }
+  TemporaryName(const TemporaryName&) = delete;
+  TemporaryName& operator=(const TemporaryName&) = delete;
+  ~TemporaryName() {
+    std::error_code ignored;  // where it was renamed too
+    std::filesystem::remove(path_, ignored);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
 Result<void> replace_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
-  std::filesystem::path temporary = path;
-  // Not the process's number: another thread may write the same file, and containers count processes anew.
-  std::random_device random;
-  temporary += message(".", MessagePart::hex(random()), MessagePart::hex(random()), ".tmp");
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+  const TemporaryName temporary(path);
+  std::ofstream file(temporary.path(), std::ios::binary | std::ios::trunc);
   for (std::string_view piece : pieces) file.write(piece.data(), static_cast<std::streamsize>(piece.size()));
   file.close();
-  if (file.good()) std::filesystem::rename(temporary, path, error);
-  if (!file.good() || error) {
-    std::filesystem::remove(temporary, error);
-    return Error{ErrorCode::kIo, VK_SUCCESS, message("the file ", path_text(path), " cannot be written")};
-  }
-  return {};
+  if (file.good()) std::filesystem::rename(temporary.path(), path, error);
+  if (file.good() && !error) return {};
+  return Error{ErrorCode::kIo, VK_SUCCESS, message("the file ", path_text(path), " cannot be written")};
 }
 
 #ifdef _WIN32

@@ -10,6 +10,7 @@
 
 #include "common/checked.hpp"
 #include "common/message.hpp"
+#include "runtime/json.hpp"
 
 namespace vkattn::detail {
 
@@ -233,22 +234,29 @@ Result<SafetensorsHeader> parse_safetensors_header(std::string_view text, std::u
 
 std::string safetensors_header_text(std::span<const StoredTensor> tensors,
                                     const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  if (!metadata.empty()) json[std::string(kMetadataName)] = metadata;
-  // An ordered object looks for each new name among all: the pieces are joined as text.
-  std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  text.pop_back();
-  for (const StoredTensor& tensor : tensors) {
-    nlohmann::ordered_json one = {{"dtype", vkattn::name(tensor.type)},
-                                  {"shape", tensor.shape},
-                                  {"data_offsets", {tensor.offset, tensor.offset + tensor.bytes}}};
-    const nlohmann::ordered_json name = tensor.name;
-    text += (text.size() > 1 ? "," : "") +
-            name.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + ":" + one.dump();
+  const auto list = [](const auto& numbers) {
+    std::string text;
+    for (const auto number : numbers) text += (text.empty() ? "" : ",") + message(number);
+    return "[" + text + "]";
+  };
+  std::string all;
+  const auto add = [](std::string& text, const std::string& name, const std::string& value) {
+    text += (text.empty() ? "" : ",") + json_quoted(name) + ":" + value;
+  };
+  if (!metadata.empty()) {
+    std::string texts;
+    for (const auto& [name, text] : metadata) add(texts, name, json_quoted(text));
+    add(all, std::string(kMetadataName), "{" + texts + "}");
   }
-  text += '}';
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  return text;
+  for (const StoredTensor& tensor : tensors) {
+    const std::array<std::uint64_t, 2> offsets{tensor.offset, tensor.offset + tensor.bytes};
+    add(all, tensor.name,
+        message("{\"dtype\":\"", vkattn::name(tensor.type), "\",\"shape\":", list(tensor.shape),
+                ",\"data_offsets\":", list(offsets), "}"));
+  }
+  all = "{" + all + "}";
+  all.resize((all.size() + 7) / 8 * 8, ' ');
+  return all;
 }
 
 std::string quoted_name(std::string_view text) {

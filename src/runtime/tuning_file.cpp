@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <type_traits>
 
 #include "attention/features.hpp"
@@ -12,54 +11,47 @@
 #include "common/path_text.hpp"
 #include "kernels/tile_table.hpp"
 #include "runtime/files.hpp"
+#include "runtime/json.hpp"
 #include "runtime/runtime_state.hpp"
 
 namespace vkattn::detail {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::string_view kFormat = "vkattn tuning";
 constexpr int kVersion = 3;
 constexpr std::uintmax_t kMaxTuningBytes = std::uintmax_t{16} << 20U;  // larger files are not ours
-constexpr int kMaxDepth = 16;
+constexpr std::size_t kMaxDepth = 16;
 
-// A parsed text, or null where it is no JSON or is nested as no file of ours is.
-Json parse_json(std::string_view text) {
-  bool too_deep = false;
-  // The parser itself takes any depth. What is too deep is dropped as it is read, for copies recurse.
-  const auto keep = [&](int depth, Json::parse_event_t, const Json&) {
-    too_deep = too_deep || depth > kMaxDepth;
-    return !too_deep;
-  };
-  Json json = Json::parse(text, keep, false);
-  return json.is_discarded() || too_deep ? Json() : json;
+std::optional<std::uint32_t> as_number(const Json* value) {
+  const auto* const wide = value != nullptr ? value->as<std::uint64_t>() : nullptr;
+  if (wide == nullptr || *wide > ~std::uint32_t{0}) return std::nullopt;
+  return static_cast<std::uint32_t>(*wide);
 }
 
-const Json* member(const Json& json, const char* name) {
-  if (!json.is_object()) return nullptr;
-  const auto found = json.find(name);
-  return found != json.end() ? &*found : nullptr;
+std::optional<std::uint32_t> number(const Json& json, std::string_view name) {
+  return as_number(json.member(name));
 }
 
-std::optional<std::uint32_t> number(const Json& json, const char* name) {
-  const Json* const value = member(json, name);
-  if (value == nullptr || !value->is_number_unsigned()) return std::nullopt;
-  const auto wide = value->get<std::uint64_t>();
-  if (wide > ~std::uint32_t{0}) return std::nullopt;
-  return static_cast<std::uint32_t>(wide);
+std::string_view text(const Json& json, std::string_view name) {
+  const Json* const value = json.member(name);
+  const auto* const found = value != nullptr ? value->as<std::string>() : nullptr;
+  return found != nullptr ? std::string_view(*found) : std::string_view();
 }
 
-std::string text(const Json& json, const char* name) {
-  const Json* const value = member(json, name);
-  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
+// Null where it is none.
+const Json::Array* list(const Json& json, std::string_view name) {
+  const Json* const value = json.member(name);
+  return value != nullptr ? value->as<Json::Array>() : nullptr;
 }
 
-bool is_tuning(const Json& json) {
-  const Json* const devices = member(json, "devices");
-  return text(json, "format") == kFormat && number(json, "version") == kVersion && devices != nullptr &&
-         devices->is_array();
+// Its entries for devices; nothing where the text is no tuning file.
+std::optional<Json::Array> devices_of(std::string_view file) {
+  const auto json = parse_json(file, kMaxDepth);
+  const Json::Array* const devices = json ? list(*json, "devices") : nullptr;
+  const bool is_tuning =
+      devices != nullptr && text(*json, "format") == kFormat && number(*json, "version") == kVersion;
+  return is_tuning ? std::optional(*devices) : std::nullopt;
 }
 
 bool is_device(const Json& entry, const Capabilities& device) {
@@ -69,9 +61,9 @@ bool is_device(const Json& entry, const Capabilities& device) {
 
 template <class Tile>
 Json tile_json(const Tile& tile) {
-  Json json = Json::object();
+  Json::Object json;
   for_each_size(tile, [&](const char* name, std::uint32_t size) {
-    if (size != 0) json[name] = size;
+    if (size != 0) json.emplace_back(name, size);
   });
   return json;
 }
@@ -79,12 +71,12 @@ Json tile_json(const Tile& tile) {
 // Nothing where there is none, or a value of it is no number.
 template <class Tile>
 std::optional<Tile> tile_of(const Json& json) {
-  const Json* const sizes = member(json, "tile");
-  if (sizes == nullptr || !sizes->is_object()) return std::nullopt;
+  const Json* const sizes = json.member("tile");
+  if (sizes == nullptr || sizes->as<Json::Object>() == nullptr) return std::nullopt;
   Tile tile;
   bool good = true;
   for_each_size(tile, [&](const char* name, std::uint32_t& size) {
-    if (member(*sizes, name) == nullptr) return;
+    if (sizes->member(name) == nullptr) return;
     const auto found = number(*sizes, name);
     good = good && found.has_value();
     size = found.value_or(0);
@@ -154,30 +146,37 @@ Json value_json(const T& value) {
 // False where the value is of another kind or out of any range that a descriptor could have.
 bool read_value(const Json& json, std::int64_t& value) {
   constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;  // products of two fit 63 bits
-  if (!json.is_number_integer()) return false;
-  if (json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{kMost}) return false;
-  value = json.get<std::int64_t>();
-  return value >= kUnlimited && value <= kMost;
+  if (const auto* const negative = json.as<std::int64_t>()) {
+    value = *negative;
+    return value >= kUnlimited;
+  }
+  const auto* const number = json.as<std::uint64_t>();
+  if (number == nullptr || *number > std::uint64_t{kMost}) return false;
+  value = static_cast<std::int64_t>(*number);
+  return true;
 }
 
 bool read_value(const Json& json, bool& value) {
-  if (json.is_boolean()) value = json.get<bool>();
-  return json.is_boolean();
+  const auto* const found = json.as<bool>();
+  if (found != nullptr) value = *found;
+  return found != nullptr;
 }
 
 bool read_value(const Json& json, DataType& value) {
+  const auto* const found = json.as<std::string>();
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kQ8_0,
                               DataType::kQ4_0, DataType::kFloat8E4m3}) {
     value = type;
-    if (json == name(type)) return true;
+    if (found != nullptr && *found == name(type)) return true;
   }
   return false;
 }
 
 template <class Members>
 Json members_json(const Members& members) {
-  Json json = Json::object();
-  for_each_member(members, [&](const char* key, const auto& value) { json[key] = value_json(value); });
+  Json::Object json;
+  for_each_member(members,
+                  [&](const char* key, const auto& value) { json.emplace_back(key, value_json(value)); });
   return json;
 }
 
@@ -187,7 +186,7 @@ std::optional<Members> members_of(const Json* json) {
   Members members;
   bool good = json != nullptr;
   for_each_member(members, [&](const char* key, auto& value) {
-    const Json* const found = good ? member(*json, key) : nullptr;
+    const Json* const found = good ? json->member(key) : nullptr;
     good = good && found != nullptr && read_value(*found, value);
   });
   return good ? std::optional(members) : std::nullopt;
@@ -209,55 +208,60 @@ std::optional<MatmulDesc> matmul_of(const Json* json) {
 
 // The kind of each by its name.
 Json features_json(const AttentionDesc& desc) {
-  Json json = Json::object();
+  Json::Object json;
   for (const FeatureRow& row : feature_table()) {
-    if (row.is_used(desc)) json[std::string(row.name)] = row.kind != nullptr ? row.kind(desc) : 0;
+    if (row.is_used(desc)) json.emplace_back(row.name, row.kind != nullptr ? row.kind(desc) : 0);
   }
   return json;
 }
 
 // Nothing where one is no number.
 std::optional<std::vector<TunedFeature>> features_of(const Json& json) {
-  const Json* const found = member(json, "features");
-  if (found == nullptr || !found->is_object()) return std::nullopt;
+  const Json* const found = json.member("features");
+  const auto* const members = found != nullptr ? found->as<Json::Object>() : nullptr;
+  if (members == nullptr) return std::nullopt;
   std::vector<TunedFeature> features;
-  for (const auto& [name, value] : found->items()) {
-    const auto kind = number(*found, name.c_str());
+  for (const auto& [name, value] : *members) {
+    const auto kind = as_number(&value);
     if (!kind) return std::nullopt;
     features.push_back({name, *kind});
   }
   return features;
 }
 
+std::string label_of(const Json& json) {
+  return std::string(text(json, "problem"));
+}
+
 std::optional<TunedProblem> problem_of(const Json& json) {
-  const auto desc = members_of<AttentionDesc>(member(json, "attention"));
-  const std::string kernel = text(json, "kernel");
+  const auto desc = members_of<AttentionDesc>(json.member("attention"));
+  const std::string kernel(text(json, "kernel"));
   const auto tile = tile_of<TileSizes>(json);
   const auto splits = number(json, "kv_splits");
   const auto features = features_of(json);
   DataType arithmetic = DataType::kFloat32;
-  const Json* const given = member(json, "arithmetic_type");
+  const Json* const given = json.member("arithmetic_type");
   const bool is_type = given == nullptr || read_value(*given, arithmetic);
   if (!desc || kernel.empty() || !tile || !splits || !features || !is_type) return std::nullopt;
-  return TunedProblem{text(json, "problem"), *desc, {kernel, *tile}, *splits, *features, arithmetic};
+  return TunedProblem{label_of(json), *desc, {kernel, *tile}, *splits, *features, arithmetic};
 }
 
 std::optional<TunedBackward> backward_of(const Json& json) {
-  const auto desc = members_of<AttentionDesc>(member(json, "backward"));
-  const std::string kernel = text(json, "kernel");
+  const auto desc = members_of<AttentionDesc>(json.member("backward"));
+  const std::string kernel(text(json, "kernel"));
   const auto chunk_keys = number(json, "chunk_keys");
   const auto features = features_of(json);
   if (!desc || kernel.empty() || !chunk_keys || !features) return std::nullopt;
-  return TunedBackward{text(json, "problem"), *desc, kernel, *chunk_keys, *features};
+  return TunedBackward{label_of(json), *desc, kernel, *chunk_keys, *features};
 }
 
 std::optional<TunedMatmul> product_of(const Json& json) {
-  const auto desc = matmul_of(member(json, "matmul"));
-  const std::string kernel = text(json, "kernel");
+  const auto desc = matmul_of(json.member("matmul"));
+  const std::string kernel(text(json, "kernel"));
   const auto tile = tile_of<MatmulTile>(json);
   const auto splits = number(json, "inner_splits");
   if (!desc || kernel.empty() || !tile || !splits) return std::nullopt;
-  return TunedMatmul{text(json, "problem"), *desc, {kernel, *tile}, *splits};
+  return TunedMatmul{label_of(json), *desc, {kernel, *tile}, *splits};
 }
 
 // Reads one line of the file into its list; nothing where it is of no kind.
@@ -275,64 +279,57 @@ bool is_empty(const Tuning& tuning) {
   return tuning.problems.empty() && tuning.gradients.empty() && tuning.products.empty();
 }
 
-// Driver strings may be no UTF-8.
-std::string dumped(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+Json::Object tuned_json(const TunedProblem& tuned) {
+  return {{"problem", tuned.problem},
+          {"attention", members_json(tuned.desc)},
+          {"arithmetic_type", name(tuned.arithmetic_type)},
+          {"features", features_json(tuned.desc)},
+          {"kernel", tuned.best.kernel},
+          {"tile", tile_json(tuned.best.tile)},
+          {"kv_splits", tuned.kv_splits}};
 }
 
-Json tuned_json(const TunedProblem& tuned) {
-  return Json{{"problem", tuned.problem},
-              {"attention", members_json(tuned.desc)},
-              {"arithmetic_type", name(tuned.arithmetic_type)},
-              {"features", features_json(tuned.desc)},
-              {"kernel", tuned.best.kernel},
-              {"tile", tile_json(tuned.best.tile)},
-              {"kv_splits", tuned.kv_splits}};
+Json::Object tuned_json(const TunedBackward& tuned) {
+  return {{"problem", tuned.problem},
+          {"backward", members_json(tuned.desc)},
+          {"features", features_json(tuned.desc)},
+          {"kernel", tuned.kernel},
+          {"chunk_keys", tuned.chunk_keys}};
 }
 
-Json tuned_json(const TunedBackward& tuned) {
-  return Json{{"problem", tuned.problem},
-              {"backward", members_json(tuned.desc)},
-              {"features", features_json(tuned.desc)},
-              {"kernel", tuned.kernel},
-              {"chunk_keys", tuned.chunk_keys}};
-}
-
-Json tuned_json(const TunedMatmul& tuned) {
-  return Json{{"problem", tuned.problem},
-              {"matmul", matmul_json(tuned.desc)},
-              {"kernel", tuned.best.kernel},
-              {"tile", tile_json(tuned.best.tile)},
-              {"inner_splits", tuned.inner_splits}};
+Json::Object tuned_json(const TunedMatmul& tuned) {
+  return {{"problem", tuned.problem},
+          {"matmul", matmul_json(tuned.desc)},
+          {"kernel", tuned.best.kernel},
+          {"tile", tile_json(tuned.best.tile)},
+          {"inner_splits", tuned.inner_splits}};
 }
 
 // That two lines are of the same problem, which one of them replaces.
 bool is_again(const Json& line, const Json& other) {
   const auto arithmetic = [](const Json& json) {
-    const std::string type = text(json, "arithmetic_type");
-    return type.empty() ? std::string(name(DataType::kFloat32)) : type;
+    const std::string_view type = text(json, "arithmetic_type");
+    return type.empty() ? name(DataType::kFloat32) : type;
   };
   return text(line, "problem") == text(other, "problem") && arithmetic(line) == arithmetic(other);
 }
 
 Json result_json(const TuningResult& result) {
-  Json json = std::visit([](const auto& tuned) { return tuned_json(tuned); }, result.tuned);
-  json["median_ns"] = result.median_ns;
-  json["default_kernel"] = result.default_kernel;
-  json["default_median_ns"] = result.default_median_ns;
+  Json::Object json = std::visit([](const auto& tuned) { return tuned_json(tuned); }, result.tuned);
+  json.emplace_back("median_ns", result.median_ns);
+  json.emplace_back("default_kernel", result.default_kernel);
+  json.emplace_back("default_median_ns", result.default_median_ns);
   return json;
 }
 
 // Puts results in the place of older ones of the same problems.
-Json merged_problems(const Json& old, const std::vector<TuningResult>& results) {
-  Json problems = Json::array(), added = Json::array();
+Json::Array merged_problems(const Json::Array& old, const std::vector<TuningResult>& results) {
+  Json::Array problems, added;
   for (const TuningResult& result : results) added.push_back(result_json(result));
-  if (old.is_array()) {
-    for (const Json& entry : old) {
-      const bool again =
-          std::any_of(added.begin(), added.end(), [&](const Json& line) { return is_again(line, entry); });
-      if (!again) problems.push_back(entry);
-    }
+  for (const Json& entry : old) {
+    const bool again =
+        std::any_of(added.begin(), added.end(), [&](const Json& line) { return is_again(line, entry); });
+    if (!again) problems.push_back(entry);
   }
   for (Json& line : added) problems.push_back(std::move(line));
   return problems;
@@ -343,21 +340,21 @@ Json merged_problems(const Json& old, const std::vector<TuningResult>& results) 
 Tuning parse_tuning(std::string_view file, const std::string& source, const Capabilities& device) {
   Tuning tuning;
   tuning.source = source;
-  const Json json = parse_json(file);
-  if (!is_tuning(json)) {
+  const auto devices = devices_of(file);
+  if (!devices) {
     tuning.warning = message("ignored ", source, ", which is no vkattn tuning file of version ", kVersion);
     return tuning;
   }
   tuning.warning = message("ignored ", source, ", which has nothing measured on ", device.device_name);
-  for (const Json& entry : json["devices"]) {
+  for (const Json& entry : *devices) {
     if (!is_device(entry, device)) continue;
     if (number(entry, "driver_version") != device.driver_version) {
       tuning.warning = message("ignored ", source, ", which was measured with another driver version on ",
                                device.device_name, ": run vkattn tune again");
       continue;
     }
-    const Json* const problems = member(entry, "problems");
-    if (problems == nullptr || !problems->is_array()) continue;
+    const Json::Array* const problems = list(entry, "problems");
+    if (problems == nullptr) continue;
     for (const Json& line : *problems) add_line(line, tuning);
     if (is_empty(tuning) && !problems->empty()) {
       tuning.warning = message("ignored ", source, ", none of whose ", problems->size(), " entries for ",
@@ -370,32 +367,30 @@ Tuning parse_tuning(std::string_view file, const std::string& source, const Capa
 
 Result<std::string> merge_tuning(std::string_view old_text, const Capabilities& device,
                                  const std::vector<TuningResult>& results) {
-  Json json = Json{{"format", kFormat}, {"version", kVersion}, {"devices", Json::array()}};
+  Json::Array devices, old_problems;
   if (!old_text.empty()) {
-    json = parse_json(old_text);
-    if (!is_tuning(json)) {
+    const auto old = devices_of(old_text);
+    if (!old) {
       return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                    message("the file that is there is no vkattn tuning file of version ", kVersion)};
     }
-  }
-  Json devices = Json::array();
-  Json old_problems;
-  for (const Json& entry : json["devices"]) {
-    if (!is_device(entry, device)) {
-      devices.push_back(entry);
-    } else if (const Json* const problems = member(entry, "problems");
-               problems != nullptr && number(entry, "driver_version") == device.driver_version) {
-      old_problems = *problems;
+    for (const Json& entry : *old) {
+      if (!is_device(entry, device)) {
+        devices.push_back(entry);
+      } else if (const Json::Array* const problems = list(entry, "problems");
+                 problems != nullptr && number(entry, "driver_version") == device.driver_version) {
+        old_problems = *problems;
+      }
     }
   }
-  devices.push_back(Json{{"name", device.device_name},
-                         {"vendor_id", device.vendor_id},
-                         {"device_id", device.device_id},
-                         {"driver_version", device.driver_version},
-                         {"driver", message(device.driver_name, " ", device.driver_info)},
-                         {"problems", merged_problems(old_problems, results)}});
-  json["devices"] = std::move(devices);
-  return dumped(json);
+  devices.push_back(Json::Object{{"name", device.device_name},
+                                 {"vendor_id", device.vendor_id},
+                                 {"device_id", device.device_id},
+                                 {"driver_version", device.driver_version},
+                                 {"driver", message(device.driver_name, " ", device.driver_info)},
+                                 {"problems", merged_problems(old_problems, results)}});
+  const Json all = Json::Object{{"format", kFormat}, {"version", kVersion}, {"devices", std::move(devices)}};
+  return to_text(all) + "\n";
 }
 
 void load_tuning(RuntimeState& state, const RuntimeOptions& options) {

@@ -2,138 +2,30 @@
 #include <vkattn/vkattn.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
-#include "c/tensors.hpp"
-#include "failing_driver/layer.hpp"
-#include "failing_driver/scenario.hpp"
-#include "support/initial.hpp"
+#include "failing_driver/c_interface.hpp"
+#include "failing_driver/host_memory.hpp"
 
 namespace vkattn::tests {
 
 namespace {
 
-ErrorCode code_of(vkattn_result result) {
-  switch (result) {
-    case VKATTN_ERROR_UNSUPPORTED:
-      return ErrorCode::kUnsupported;
-    case VKATTN_ERROR_LIMIT_EXCEEDED:
-      return ErrorCode::kLimitExceeded;
-    case VKATTN_ERROR_OUT_OF_MEMORY:
-      return ErrorCode::kOutOfMemory;
-    case VKATTN_ERROR_DEVICE_LOST:
-      return ErrorCode::kDeviceLost;
-    case VKATTN_ERROR_VULKAN:
-      return ErrorCode::kVulkan;
-    case VKATTN_ERROR_NOT_FOUND:
-      return ErrorCode::kNotFound;
-    case VKATTN_ERROR_IO:
-      return ErrorCode::kIo;
-    default:
-      return ErrorCode::kInvalidArgument;
-  }
+vkattn_plan_options of_c_tiles() {
+  vkattn_plan_options options = initial(vkattn_plan_options_init);
+  options.kernel = "tile";
+  return options;
 }
 
-/// A handle that is taken back at the end.
-template <class Handle, vkattn_result (*kDestroy)(Handle*)>
-class Owned {
- public:
-  Owned() = default;
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  ~Owned() { (void)kDestroy(handle_); }
-  [[nodiscard]] Handle* get() const { return handle_; }
-  [[nodiscard]] Handle** target() { return &handle_; }
-
- private:
-  Handle* handle_ = nullptr;
-};
-using OwnedDevice = Owned<vkattn_device, vkattn_device_release>;
-using OwnedPlan = Owned<vkattn_plan, vkattn_plan_release>;
-using OwnedBindings = Owned<vkattn_bindings, vkattn_bindings_destroy>;
-using OwnedCache = Owned<vkattn_pipeline_cache, vkattn_pipeline_cache_destroy>;
-using OwnedSelfTest = Owned<vkattn_self_test, vkattn_self_test_destroy>;
-
-/// A device that was borrowed, and what scenarios do with plans of any kind.
-class InterfaceOnDevice : public Scenario {
- protected:
-  InterfaceOnDevice() { create_device(device_.target()); }
-
-  static vkattn_physical_device physical_device() {
-    vkattn_physical_device physical = initial(vkattn_physical_device_init);
-    physical.instance = reinterpret_cast<VkInstance>(std::uintptr_t{0x30000});
-    physical.physical_device = reinterpret_cast<VkPhysicalDevice>(std::uintptr_t{1});
-    physical.get_instance_proc_addr = layer_get_instance_proc_addr;
-    physical.api_version = VK_API_VERSION_1_3;
-    return physical;
-  }
-
-  /// Ends the step with the error of a call that failed.
-  void must_succeed(vkattn_result code) const {
-    if (code != VKATTN_SUCCESS) throw Failed{{code_of(code), error_.vk_result, error_.message}};
-  }
-
-  void create_device(vkattn_device** device) {
-    const vkattn_physical_device physical = physical_device();
-    VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
-    must_succeed(vkattn_enable_wanted(&physical, &info, &memory_, &error_));
-    vkattn_device_desc desc = initial(vkattn_device_desc_init);
-    desc.instance = physical.instance;
-    desc.physical_device = physical.physical_device;
-    desc.device = reinterpret_cast<VkDevice>(std::uintptr_t{0x40000});
-    desc.get_instance_proc_addr = physical.get_instance_proc_addr;
-    desc.api_version = physical.api_version;
-    desc.enabled_extensions = info.ppEnabledExtensionNames;
-    desc.enabled_extension_count = info.enabledExtensionCount;
-    desc.enabled_features = info.pNext;
-    must_succeed(vkattn_device_create(&desc, device, &error_));
-  }
-
-  static vkattn_attention_desc attention() {
-    vkattn_attention_desc desc = initial(vkattn_attention_desc_init);
-    desc.query_heads = desc.kv_heads = 2;
-    desc.query_length = 3;
-    desc.kv_length = 200;
-    desc.head_dim = 16;
-    desc.softcap = 3;
-    return desc;
-  }
-
-  /// Makes a plan, binds what it has a use for, and records it.
-  template <class Desc>
-  void use(vkattn_result (*create)(vkattn_device*, const Desc*, const vkattn_plan_options*, vkattn_plan**,
-                                   vkattn_error*),
-           const Desc& desc, const vkattn_plan_options& options) {
-    OwnedPlan plan;
-    must_succeed(create(device_.get(), &desc, &options, plan.target(), &error_));
-    bind_and_record(plan.get());
-  }
-
-  void bind_and_record(vkattn_plan* plan) {
-    std::array<vkattn_binding, c::kTensorNumbers> tensors{};
-    vkattn_execution execution = initial(vkattn_execution_init);
-    execution.tensors = tensors.data();
-    for (vkattn_tensor tensor = 0; tensor < c::kTensorNumbers; ++tensor) {
-      if (vkattn_plan_tensor_range(plan, tensor, 0) == 0) continue;
-      const BufferRange range = made_up_buffer(tensor + 1);
-      tensors[execution.tensor_count++] = {tensor, range.buffer, range.offset, range.size};
-    }
-    execution.workspace = made_up_buffer(100).buffer;
-    execution.workspace_size = made_up_buffer(100).size;
-    OwnedBindings bindings;
-    must_succeed(vkattn_bindings_create(plan, &execution, VK_NULL_HANDLE, bindings.target(), &error_));
-    must_succeed(vkattn_bindings_rewrite(bindings.get(), &execution, &error_));
-    std::uint32_t count = 0;
-    must_succeed(vkattn_plan_get_estimates(plan, nullptr, &count, &error_));
-    must_succeed(vkattn_record(plan, made_up_commands(), bindings.get(), nullptr, &error_));
-  }
-
-  vkattn_error error_ = initial(vkattn_error_init);
-  vkattn_enable_memory memory_{};
-  OwnedDevice device_;
-};
+vkattn_plan_options compiled_later() {
+  vkattn_plan_options options = initial(vkattn_plan_options_init);
+  options.deferred_compilation = 1;
+  return options;
+}
 
 class Interface : public InterfaceOnDevice {
  public:
@@ -149,87 +41,214 @@ class Interface : public InterfaceOnDevice {
       create_device(device.target());
     });
     step("attention", [this] {
-      vkattn_plan_options options = initial(vkattn_plan_options_init);
-      options.kernel = "tile";
+      vkattn_plan_options options = of_c_tiles();
       options.kv_splits = 2;
-      use(vkattn_plan_create_attention, attention(), options);
+      use("attention", options);
     });
-    step("append", [this] {
-      vkattn_append_desc desc = initial(vkattn_append_desc_init);
-      desc.kv_heads = 2;
-      desc.new_length = 3;
-      desc.head_dim = 16;
-      desc.cache_length = 8;
-      use(vkattn_plan_create_append, desc, initial(vkattn_plan_options_init));
-    });
-    step("merge", [this] {
-      vkattn_merge_desc desc = initial(vkattn_merge_desc_init);
-      desc.rows = 4;
-      desc.value_dim = 16;
-      use(vkattn_plan_create_merge, desc, initial(vkattn_plan_options_init));
-    });
+    step("append", [this] { use("append", initial(vkattn_plan_options_init)); });
+    step("merge", [this] { use("merge", initial(vkattn_plan_options_init)); });
     step("pipeline cache", [this] {
       OwnedCache cache;
       std::array<char, 64> ignored{};
       must_succeed(vkattn_pipeline_cache_create(device_.get(), nullptr, 0, ignored.data(), ignored.size(),
                                                 cache.target(), &error_));
+      vkattn_plan_options options = initial(vkattn_plan_options_init);
+      options.pipeline_cache = vkattn_pipeline_cache_handle(cache.get());
+      use("merge", options);
       std::array<std::byte, 256> blob{};
       std::size_t bytes = blob.size();
       must_succeed(vkattn_pipeline_cache_save(cache.get(), blob.data(), &bytes, &error_));
     });
-    step("self-test", [this] {
-      const vkattn_attention_desc desc = attention();
-      vkattn_plan_options options = initial(vkattn_plan_options_init);
-      options.kernel = "tile";
-      OwnedPlan plan;
-      must_succeed(vkattn_plan_create_attention(device_.get(), &desc, &options, plan.target(), &error_));
-      OwnedSelfTest test;
-      must_succeed(
-          vkattn_self_test_create(device_.get(), plan.get(), VK_NULL_HANDLE, test.target(), &error_));
-      must_succeed(
-          vkattn_self_test_record(test.get(), made_up_commands(), made_up_buffer(1).buffer, 0, &error_));
+  }
+};
+
+/// What is asked of a device, and of a layer that has no plan yet.
+class InterfaceAnswers : public InterfaceOnDevice {
+ public:
+  InterfaceAnswers() {
+    step("vkattn_device_describe", [this] {
+      std::array<char, 64> text{};
+      must_be_told(vkattn_device_describe(device_.get(), text.data(), text.size()));
+    });
+    step("vkattn_device_retain", [this] {
+      must_succeed(vkattn_device_retain(device_.get()));
+      must_succeed(vkattn_device_release(device_.get()));
+    });
+    step("vkattn_query_choices", [this] {
+      const vkattn_attention_desc desc = small_c_attention();
+      std::array<vkattn_kernel_choice, 4> choices{};
+      std::uint32_t count = choices.size();
+      must_succeed(vkattn_query_choices(device_.get(), &desc, choices.data(), &count, &error_));
+    });
+    step("vkattn_query_parameters", [this] {
+      vkattn_attention_desc heads = small_c_attention();
+      heads.kv_length = VKATTN_UNSET;
+      const vkattn_multi_head_attention_desc desc = small_c_layer(heads);
+      std::array<vkattn_parameter, 8> parameters{};
+      std::uint32_t count = parameters.size();
+      must_succeed(vkattn_query_parameters(&desc, parameters.data(), &count, &error_));
+      std::array<float, 32> values{};
+      parameters[0].rows = 4;
+      parameters[0].columns = 8;
+      must_succeed(vkattn_initial_values(parameters.data(), VKATTN_INITIALISATION_HE_NORMAL, 1, values.data(),
+                                         values.size(), &error_));
     });
   }
+};
+
+class InterfaceSelfTest : public InterfaceOnDevice {
+ public:
+  explicit InterfaceSelfTest(const char* kind) {
+    create(kind, of_c_tiles(), plan_);
+    step("self-test", [this] {
+      OwnedSelfTest test;
+      must_succeed(
+          vkattn_self_test_create(device_.get(), plan_.get(), VK_NULL_HANDLE, test.target(), &error_));
+      {
+        const UncountedMemory ours;
+        memory_.resize(static_cast<std::size_t>(vkattn_self_test_buffer_bytes(test.get())));
+      }
+      must_succeed(vkattn_self_test_fill(test.get(), memory_.data(), memory_.size(), &error_));
+      must_succeed(
+          vkattn_self_test_record(test.get(), made_up_commands(), made_up_buffer(1).buffer, 0, &error_));
+      std::array<char, 64> difference{};
+      must_succeed(vkattn_self_test_check(test.get(), memory_.data(), memory_.size(), difference.data(),
+                                          difference.size(), &error_));
+      if (difference.front() == 0)
+        throw Failed{{ErrorCode::kIo, 0, "nothing was computed, and all is right"}};
+    });
+  }
+
+ private:
+  OwnedPlan plan_;
+  std::vector<std::byte> memory_;
+};
+
+/// Everything that a plan of one kind is asked. What others have is refused.
+class InterfaceAsking : public InterfaceOnDevice {
+ public:
+  explicit InterfaceAsking(const char* kind) : kind_(c_plan_kind(kind)) {
+    vkattn_plan_options options = initial(vkattn_plan_options_init);
+    options.capture_statistics = kind_.has_kernels ? 1 : 0;
+    create(kind, options, plan_);
+    step("texts", [this] {
+      std::array<char, 64> text{};
+      must_be_told(vkattn_plan_describe(plan_.get(), text.data(), text.size()));
+      must_be_told(vkattn_plan_get_configuration(plan_.get(), text.data(), text.size()));
+      // 1 where memory is missing: a test too many does no harm.
+      (void)vkattn_plan_needs_self_test(plan_.get());
+    });
+    step("lists", [this] { ask_for_lists(); });
+    step("answers", [this] { ask_for_answers(); });
+    step("frame budget", [this] { deal_out(); });
+  }
+
+ private:
+  template <class Item>
+  void ask_list(bool has_it, vkattn_result (*get)(const vkattn_plan*, Item*, std::uint32_t*, vkattn_error*)) {
+    std::array<Item, 2> items{};
+    std::uint32_t count = items.size();
+    must_be(has_it, get(plan_.get(), items.data(), &count, &error_));
+  }
+
+  void ask_for_lists() {
+    ask_list(true, vkattn_plan_get_dispatches);
+    ask_list(true, vkattn_plan_get_estimates);
+    ask_list(kind_.has_kernels, vkattn_plan_get_pipelines);
+    ask_list(kind_.has_kernels, vkattn_plan_get_statistics);
+  }
+
+  void ask_for_answers() {
+    vkattn_requirements requirements = initial(vkattn_requirements_init);
+    must_succeed(vkattn_plan_get_requirements(plan_.get(), &requirements, &error_));
+    vkattn_kernel_choice choice{};
+    must_succeed(vkattn_plan_get_choice(plan_.get(), &choice, &error_));
+    vkattn_data_type type = 0;
+    const std::string_view kind = kind_.name;
+    const bool is_forward = kind == "attention" || kind == "layer";
+    must_be(is_forward || kind == "gradients", vkattn_plan_get_probability_type(plan_.get(), &type, &error_));
+    must_be(is_forward, vkattn_plan_get_arithmetic_type(plan_.get(), &type, &error_));
+    vkattn_block_mask_layout layout{};
+    must_succeed(vkattn_plan_get_block_mask_layout(plan_.get(), &layout, &error_));
+    must_succeed(vkattn_plan_retain(plan_.get()));
+    must_succeed(vkattn_plan_release(plan_.get()));
+  }
+
+  void deal_out() {
+    OwnedBudget budget;
+    must_succeed(vkattn_frame_budget_create(plan_.get(), budget.target(), &error_));
+    vkattn_record_options slice = initial(vkattn_record_options_init);
+    while (vkattn_frame_budget_is_done(budget.get()) == 0) {
+      must_succeed(vkattn_frame_budget_next(budget.get(), 1e6, &slice, &error_));
+      if (vkattn_frame_budget_estimate(budget.get(), &slice) < 0) must_be_told(0);
+      must_succeed(vkattn_frame_budget_measured(budget.get(), &slice, 1e5, &error_));
+    }
+    must_succeed(vkattn_frame_budget_restart(budget.get()));
+  }
+
+  /// A success, or a refusal of what this kind of plan has not.
+  void must_be(bool has_it, vkattn_result code) const {
+    if (!has_it && code == VKATTN_SUCCESS) throw Failed{{ErrorCode::kIo, 0, "it has what it cannot have"}};
+    if (has_it || code != VKATTN_ERROR_INVALID_ARGUMENT) must_succeed(code);
+  }
+
+  const CPlanKind& kind_;
+  OwnedPlan plan_;
+};
+
+/// Plans that are compiled after they were made, one by one and many at once, and recorded without bindings.
+class InterfaceLater : public InterfaceOnDevice {
+ public:
+  explicit InterfaceLater(const char* kind) : kind_(c_plan_kind(kind)) {
+    step("vkattn_plan_compile", [this] {
+      OwnedPlan plan;
+      create(kind_.name, compiled_later(), plan);
+      const vkattn_result code = vkattn_plan_compile(plan.get(), &error_);
+      if ((vkattn_plan_is_compiled(plan.get()) == 1) != (code == VKATTN_SUCCESS)) {
+        throw Failed{{ErrorCode::kIo, 0, "compiled or not, it says the other"}};
+      }
+      must_succeed(code);
+    });
+    step("vkattn_prewarm", [this] {
+      OwnedPlan one, other;
+      create(kind_.name, compiled_later(), one);
+      create("merge", compiled_later(), other);
+      const std::array<vkattn_plan*, 2> plans{one.get(), other.get()};
+      must_succeed(vkattn_prewarm(
+          plans.data(), static_cast<std::uint32_t>(plans.size()),
+          [](void* /*user*/, vkattn_job job, void* data) { job(data); }, nullptr, &error_));
+    });
+    if (kind_.has_steps) return;
+    step("vkattn_record_push", [this] {
+      vkattn_plan_options options = initial(vkattn_plan_options_init);
+      options.push_descriptors = 1;
+      OwnedPlan plan;
+      create(kind_.name, options, plan);
+      CTensors tensors{};
+      const vkattn_execution execution = execution_of(plan.get(), tensors);
+      must_succeed(vkattn_record_push(plan.get(), made_up_commands(), &execution, nullptr, &error_));
+    });
+  }
+
+ private:
+  const CPlanKind& kind_;
 };
 
 /// What trains: gradients, products, and a layer, which has plans of several kinds.
 class InterfaceTraining : public InterfaceOnDevice {
  public:
   InterfaceTraining() {
-    step("gradients", [this] {
-      vkattn_attention_desc forward = attention();
-      forward.has_lse = 1;
-      vkattn_backward_desc desc = initial(vkattn_backward_desc_init);
-      desc.attention = &forward;
-      use(vkattn_plan_create_backward, desc, initial(vkattn_plan_options_init));
-    });
+    step("gradients", [this] { use("gradients", initial(vkattn_plan_options_init)); });
     step("product", [this] {
-      vkattn_matmul_desc desc = initial(vkattn_matmul_desc_init);
-      desc.rows = desc.columns = 4;
-      desc.inner = 300;
       vkattn_plan_options options = initial(vkattn_plan_options_init);
       options.inner_splits = 2;
-      use(vkattn_plan_create_matmul, desc, options);
+      use("product", options);
     });
-    step("layer", [this] {
-      vkattn_plan_options options = initial(vkattn_plan_options_init);
-      options.kernel = "tile";  // else another would take its place
-      use(vkattn_plan_create_multi_head_attention, layer(), options);
-    });
-    step("gradients of a layer", [this] {
-      const vkattn_multi_head_attention_desc forward = layer();
-      vkattn_multi_head_attention_backward_desc desc =
-          initial(vkattn_multi_head_attention_backward_desc_init);
-      desc.forward = &forward;
-      use(vkattn_plan_create_multi_head_attention_backward, desc, initial(vkattn_plan_options_init));
-    });
+    step("layer", [this] { use("layer", of_c_tiles()); });  // else another would take its place
+    step("gradients of a layer", [this] { use("layer gradients", initial(vkattn_plan_options_init)); });
     step("steps of a layer", [this] {
-      const vkattn_multi_head_attention_desc desc = layer();
-      vkattn_plan_options options = initial(vkattn_plan_options_init);
-      options.deferred_compilation = 1;
       OwnedPlan plan;
-      must_succeed(
-          vkattn_plan_create_multi_head_attention(device_.get(), &desc, &options, plan.target(), &error_));
+      create("layer", compiled_later(), plan);
       std::array<vkattn_layer_step, 8> steps{};
       auto count = static_cast<std::uint32_t>(steps.size());
       const vkattn_result given = vkattn_plan_get_steps(plan.get(), steps.data(), &count, &error_);
@@ -237,19 +256,6 @@ class InterfaceTraining : public InterfaceOnDevice {
       must_succeed(given);
     });
   }
-
- private:
-  [[nodiscard]] vkattn_multi_head_attention_desc layer() {
-    heads_ = attention();
-    heads_.kv_length = VKATTN_UNSET;
-    vkattn_multi_head_attention_desc desc = initial(vkattn_multi_head_attention_desc_init);
-    desc.attention = &heads_;
-    desc.d_model = 32;
-    desc.saves_for_gradients = 1;
-    return desc;
-  }
-
-  vkattn_attention_desc heads_{};
 };
 
 }  // namespace
@@ -258,8 +264,18 @@ std::vector<ScenarioRow> c_interface_scenarios() {
   const std::set<std::string> got_over{"vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets"};
   std::set<std::string> by_next_kernel = got_over;
   by_next_kernel.insert({"vkCreateComputePipelines", "vkCreateShaderModule"});
-  return {row<Interface>("CInterface", got_over),
-          row<InterfaceTraining>("CInterfaceTraining", by_next_kernel)};
+  std::vector<ScenarioRow> rows{row<Interface>("CInterface", got_over),
+                                row<InterfaceAnswers>("CInterfaceAnswers", {}),
+                                row<InterfaceSelfTest>("CInterfaceSelfTest", got_over, "attention"),
+                                row<InterfaceTraining>("CInterfaceTraining", by_next_kernel)};
+  for (const CPlanKind& kind : c_plan_kinds()) {
+    std::string name = kind.name;
+    std::erase(name, ' ');
+    name.front() = static_cast<char>(name.front() - 'a' + 'A');
+    rows.push_back(row<InterfaceAsking>("CInterfaceAsk" + name, {}, kind.name));
+    rows.push_back(row<InterfaceLater>("CInterfaceLater" + name, by_next_kernel, kind.name));
+  }
+  return rows;
 }
 
 }  // namespace vkattn::tests

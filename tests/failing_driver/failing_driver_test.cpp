@@ -38,7 +38,8 @@ constexpr std::uint64_t kStride = 1;
 
 std::vector<ScenarioRow> all_scenarios() {
   std::vector<ScenarioRow> all = core_scenarios();
-  for (auto more : {training_scenarios(), runtime_scenarios(), c_interface_scenarios()}) {
+  for (auto more : {training_scenarios(), runtime_scenarios(), files_scenarios(), score_scenarios(),
+                    c_interface_scenarios()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

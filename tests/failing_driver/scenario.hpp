@@ -91,11 +91,14 @@ template <class Kind, class... Arguments>
   return {std::move(name), [=] { return std::make_unique<Kind>(arguments...); }, std::move(got_over)};
 }
 
-/// On a borrowed device; there, of training; of the runtime; of the C interface.
+/// On a borrowed device; there, of training; of the runtime; of files; of score functions; of the C
+/// interface.
 /// @{
 [[nodiscard]] std::vector<ScenarioRow> core_scenarios();
 [[nodiscard]] std::vector<ScenarioRow> training_scenarios();
 [[nodiscard]] std::vector<ScenarioRow> runtime_scenarios();
+[[nodiscard]] std::vector<ScenarioRow> files_scenarios();
+[[nodiscard]] std::vector<ScenarioRow> score_scenarios();
 [[nodiscard]] std::vector<ScenarioRow> c_interface_scenarios();
 /// @}
 

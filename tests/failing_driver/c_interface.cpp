@@ -1,0 +1,192 @@
+// What scenarios of the C interface have alike: see c_interface.hpp.
+#include "failing_driver/c_interface.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "c/tensors.hpp"
+#include "failing_driver/layer.hpp"
+
+namespace vkattn::tests {
+
+namespace {
+
+ErrorCode code_of(vkattn_result result) {
+  switch (result) {
+    case VKATTN_ERROR_UNSUPPORTED:
+      return ErrorCode::kUnsupported;
+    case VKATTN_ERROR_LIMIT_EXCEEDED:
+      return ErrorCode::kLimitExceeded;
+    case VKATTN_ERROR_OUT_OF_MEMORY:
+      return ErrorCode::kOutOfMemory;
+    case VKATTN_ERROR_DEVICE_LOST:
+      return ErrorCode::kDeviceLost;
+    case VKATTN_ERROR_VULKAN:
+      return ErrorCode::kVulkan;
+    case VKATTN_ERROR_NOT_FOUND:
+      return ErrorCode::kNotFound;
+    case VKATTN_ERROR_IO:
+      return ErrorCode::kIo;
+    default:
+      return ErrorCode::kInvalidArgument;
+  }
+}
+
+/// Of a layer, whose keys are its queries' input.
+vkattn_attention_desc small_heads() {
+  vkattn_attention_desc desc = small_c_attention();
+  desc.kv_length = VKATTN_UNSET;
+  return desc;
+}
+
+vkattn_result create_attention(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
+                               vkattn_error* error) {
+  const vkattn_attention_desc desc = small_c_attention();
+  return vkattn_plan_create_attention(device, &desc, options, plan, error);
+}
+
+vkattn_result create_append(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
+                            vkattn_error* error) {
+  vkattn_append_desc desc = initial(vkattn_append_desc_init);
+  desc.kv_heads = 2;
+  desc.new_length = 3;
+  desc.head_dim = 16;
+  desc.cache_length = 8;
+  return vkattn_plan_create_append(device, &desc, options, plan, error);
+}
+
+vkattn_result create_merge(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
+                           vkattn_error* error) {
+  vkattn_merge_desc desc = initial(vkattn_merge_desc_init);
+  desc.rows = 4;
+  desc.value_dim = 16;
+  return vkattn_plan_create_merge(device, &desc, options, plan, error);
+}
+
+vkattn_result create_gradients(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
+                               vkattn_error* error) {
+  vkattn_attention_desc forward = small_c_attention();
+  forward.has_lse = 1;
+  vkattn_backward_desc desc = initial(vkattn_backward_desc_init);
+  desc.attention = &forward;
+  return vkattn_plan_create_backward(device, &desc, options, plan, error);
+}
+
+vkattn_result create_product(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
+                             vkattn_error* error) {
+  vkattn_matmul_desc desc = initial(vkattn_matmul_desc_init);
+  desc.rows = desc.columns = 4;
+  desc.inner = 300;
+  return vkattn_plan_create_matmul(device, &desc, options, plan, error);
+}
+
+vkattn_result create_layer(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
+                           vkattn_error* error) {
+  const vkattn_attention_desc heads = small_heads();
+  const vkattn_multi_head_attention_desc desc = small_c_layer(heads);
+  return vkattn_plan_create_multi_head_attention(device, &desc, options, plan, error);
+}
+
+vkattn_result create_layer_gradients(vkattn_device* device, const vkattn_plan_options* options,
+                                     vkattn_plan** plan, vkattn_error* error) {
+  const vkattn_attention_desc heads = small_heads();
+  const vkattn_multi_head_attention_desc forward = small_c_layer(heads);
+  vkattn_multi_head_attention_backward_desc desc = initial(vkattn_multi_head_attention_backward_desc_init);
+  desc.forward = &forward;
+  return vkattn_plan_create_multi_head_attention_backward(device, &desc, options, plan, error);
+}
+
+}  // namespace
+
+vkattn_attention_desc small_c_attention() {
+  vkattn_attention_desc desc = initial(vkattn_attention_desc_init);
+  desc.query_heads = desc.kv_heads = 2;
+  desc.query_length = 3;
+  desc.kv_length = 200;
+  desc.head_dim = 16;
+  desc.softcap = 3;
+  return desc;
+}
+
+vkattn_multi_head_attention_desc small_c_layer(const vkattn_attention_desc& heads) {
+  vkattn_multi_head_attention_desc desc = initial(vkattn_multi_head_attention_desc_init);
+  desc.attention = &heads;
+  desc.d_model = 32;
+  desc.saves_for_gradients = 1;
+  return desc;
+}
+
+const std::vector<CPlanKind>& c_plan_kinds() {
+  static const std::vector<CPlanKind> all{{"attention", true, false, create_attention},
+                                          {"append", false, false, create_append},
+                                          {"merge", false, false, create_merge},
+                                          {"gradients", true, false, create_gradients},
+                                          {"product", true, false, create_product},
+                                          {"layer", true, true, create_layer},
+                                          {"layer gradients", false, true, create_layer_gradients}};
+  return all;
+}
+
+const CPlanKind& c_plan_kind(std::string_view name) {
+  return *std::ranges::find(c_plan_kinds(), name, &CPlanKind::name);
+}
+
+vkattn_physical_device InterfaceOnDevice::physical_device() {
+  vkattn_physical_device physical = initial(vkattn_physical_device_init);
+  physical.instance = reinterpret_cast<VkInstance>(std::uintptr_t{0x30000});
+  physical.physical_device = reinterpret_cast<VkPhysicalDevice>(std::uintptr_t{1});
+  physical.get_instance_proc_addr = layer_get_instance_proc_addr;
+  physical.api_version = VK_API_VERSION_1_3;
+  return physical;
+}
+
+void InterfaceOnDevice::must_succeed(vkattn_result code) const {
+  if (code != VKATTN_SUCCESS) throw Failed{{code_of(code), error_.vk_result, error_.message}};
+}
+
+void InterfaceOnDevice::must_be_told(std::size_t bytes) {
+  if (bytes == 0) throw Failed{{ErrorCode::kOutOfMemory, VK_ERROR_OUT_OF_HOST_MEMORY, "nothing was told"}};
+}
+
+void InterfaceOnDevice::create_device(vkattn_device** device) {
+  const vkattn_physical_device physical = physical_device();
+  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+  must_succeed(vkattn_enable_wanted(&physical, &info, &memory_, &error_));
+  vkattn_device_desc desc = initial(vkattn_device_desc_init);
+  desc.instance = physical.instance;
+  desc.physical_device = physical.physical_device;
+  desc.device = reinterpret_cast<VkDevice>(std::uintptr_t{0x40000});
+  desc.get_instance_proc_addr = physical.get_instance_proc_addr;
+  desc.api_version = physical.api_version;
+  desc.enabled_extensions = info.ppEnabledExtensionNames;
+  desc.enabled_extension_count = info.enabledExtensionCount;
+  desc.enabled_features = info.pNext;
+  must_succeed(vkattn_device_create(&desc, device, &error_));
+}
+
+vkattn_execution InterfaceOnDevice::execution_of(const vkattn_plan* plan, CTensors& tensors) {
+  vkattn_execution execution = initial(vkattn_execution_init);
+  execution.tensors = tensors.data();
+  for (vkattn_tensor tensor = 0; tensor < c::kTensorNumbers; ++tensor) {
+    if (vkattn_plan_tensor_range(plan, tensor, 0) == 0) continue;
+    const BufferRange range = made_up_buffer(tensor + 1);
+    tensors[execution.tensor_count++] = {tensor, range.buffer, range.offset, range.size};
+  }
+  execution.workspace = made_up_buffer(100).buffer;
+  execution.workspace_size = made_up_buffer(100).size;
+  return execution;
+}
+
+void InterfaceOnDevice::use(std::string_view kind, const vkattn_plan_options& options) {
+  OwnedPlan plan;
+  create(kind, options, plan);
+  CTensors tensors{};
+  const vkattn_execution execution = execution_of(plan.get(), tensors);
+  OwnedBindings bindings;
+  must_succeed(vkattn_bindings_create(plan.get(), &execution, VK_NULL_HANDLE, bindings.target(), &error_));
+  must_succeed(vkattn_bindings_rewrite(bindings.get(), &execution, &error_));
+  must_succeed(vkattn_record(plan.get(), made_up_commands(), bindings.get(), nullptr, &error_));
+}
+
+}  // namespace vkattn::tests

@@ -1,0 +1,80 @@
+// Scenarios of the C interface: its handles, its errors as the library's, and a problem for each kind of
+// plan.
+#pragma once
+
+#include <vkattn/vkattn.h>
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "c/tensors.hpp"
+#include "failing_driver/scenario.hpp"
+#include "support/initial.hpp"
+
+namespace vkattn::tests {
+
+/// A handle that is taken back at the end.
+template <class Handle, vkattn_result (*kDestroy)(Handle*)>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  ~Owned() { (void)kDestroy(handle_); }
+  [[nodiscard]] Handle* get() const { return handle_; }
+  [[nodiscard]] Handle** target() { return &handle_; }
+
+ private:
+  Handle* handle_ = nullptr;
+};
+using OwnedDevice = Owned<vkattn_device, vkattn_device_release>;
+using OwnedPlan = Owned<vkattn_plan, vkattn_plan_release>;
+using OwnedBindings = Owned<vkattn_bindings, vkattn_bindings_destroy>;
+using OwnedCache = Owned<vkattn_pipeline_cache, vkattn_pipeline_cache_destroy>;
+using OwnedSelfTest = Owned<vkattn_self_test, vkattn_self_test_destroy>;
+using OwnedBudget = Owned<vkattn_frame_budget, vkattn_frame_budget_destroy>;
+using OwnedScoreFunction = Owned<vkattn_score_function, vkattn_score_function_release>;
+
+[[nodiscard]] vkattn_attention_desc small_c_attention();
+/// Of self-attention over these heads.
+[[nodiscard]] vkattn_multi_head_attention_desc small_c_layer(const vkattn_attention_desc& heads);
+
+/// One kind of plan, on a small problem of it.
+struct CPlanKind {
+  const char* name;
+  bool has_kernels;  ///< with configurations, pipelines and statistics
+  bool has_steps;    ///< is a layer, without push descriptors
+  vkattn_result (*create)(vkattn_device* device, const vkattn_plan_options* options, vkattn_plan** plan,
+                          vkattn_error* error);
+};
+[[nodiscard]] const std::vector<CPlanKind>& c_plan_kinds();
+[[nodiscard]] const CPlanKind& c_plan_kind(std::string_view name);
+
+/// A device that was borrowed, and what scenarios do with plans of any kind.
+class InterfaceOnDevice : public Scenario {
+ protected:
+  InterfaceOnDevice() { create_device(device_.target()); }
+
+  [[nodiscard]] static vkattn_physical_device physical_device();
+  /// Ends the step with the error of a call that failed.
+  void must_succeed(vkattn_result code) const;
+  /// The same of calls that give a size, which is 0 where memory is missing.
+  static void must_be_told(std::size_t bytes);
+  void create_device(vkattn_device** device);
+  void create(std::string_view kind, const vkattn_plan_options& options, OwnedPlan& plan) {
+    must_succeed(c_plan_kind(kind).create(device_.get(), &options, plan.target(), &error_));
+  }
+  /// Makes a plan, binds what it has a use for, and records it.
+  void use(std::string_view kind, const vkattn_plan_options& options);
+  using CTensors = std::array<vkattn_binding, c::kTensorNumbers>;
+  /// On what the plan has a use for, which lies in `tensors`.
+  [[nodiscard]] static vkattn_execution execution_of(const vkattn_plan* plan, CTensors& tensors);
+
+  vkattn_error error_ = initial(vkattn_error_init);
+  vkattn_enable_memory memory_{};
+  OwnedDevice device_;
+};
+
+}  // namespace vkattn::tests

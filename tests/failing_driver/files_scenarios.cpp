@@ -1,0 +1,93 @@
+// Of what the runtime reads and writes beside its caches: tensors, and what was measured of kernels.
+#include <vkattn/runtime.hpp>
+#include <vkattn/safetensors.hpp>
+
+#include <array>
+#include <map>
+#include <span>
+#include <string>
+
+#include "failing_driver/host_memory.hpp"
+#include "failing_driver/scenario.hpp"
+#include "runtime/tuning_file.hpp"
+#include "support/temp_folder.hpp"
+
+namespace vkattn::tests {
+
+namespace {
+
+/// A file of two tensors. None is left under another name, whatever fails.
+class StoringTensors : public Scenario {
+ public:
+  StoringTensors() {
+    must(write());
+    step("write_safetensors", [this] {
+      const Result<void> written = write();
+      const UncountedMemory ours;
+      if (folder_.file_count() != 1) throw Failed{{ErrorCode::kIo, 0, "a temporary file is left"}};
+      return written;
+    });
+    step("open and read", [this] {
+      SafetensorsFile file = must(SafetensorsFile::open(path_));
+      std::array<std::byte, 16> bytes{};
+      must(file.read(file.tensors().front(), bytes));
+      if (must(file.read_floats(tensors_.front().name)).size() != floats_.size())
+        throw Failed{{ErrorCode::kIo, 0, "numbers are missing"}};
+    });
+  }
+
+ private:
+  Result<void> write() { return write_safetensors(path_, tensors_, metadata_); }
+
+  TempFolder folder_;
+  std::filesystem::path path_ = folder_ / "weights.safetensors";
+  std::array<float, 4> floats_{1, 2, 3, 4};
+  std::array<std::uint8_t, 4> flags_{};
+  std::array<TensorToStore, 2> tensors_{
+      TensorToStore{
+          "too long a name for its string", StoredType::kFloat32, {2, 2}, std::as_bytes(std::span(floats_))},
+      TensorToStore{"flags", StoredType::kBool, {4}, std::as_bytes(std::span(flags_))}};
+  std::map<std::string, std::string> metadata_{{"format", "pt"}};
+};
+
+/// A runtime that reads what was measured. A file that is good is not taken for one that is not.
+class Tuned : public Scenario {
+ public:
+  Tuned() {
+    options_.device = "nothing";
+    options_.disabled_extensions = "VK_KHR_cooperative_matrix";  // whatever the environment says
+    options_.cache_dir = folder_.path();
+    write_tuning();
+    options_.tuning_file = folder_ / "tuning.json";
+    step("create with a tuning file", [this] {
+      const Runtime runtime = must(Runtime::create(options_));
+      const Shared<const Tuning> tuning = runtime.tuning();
+      if (tuning->problems.size() != 1) throw Failed{{ErrorCode::kIo, 0, tuning->warning}};
+      must(runtime.make_plan(small_attention()));
+    });
+  }
+
+ private:
+  void write_tuning() {
+    const Runtime runtime = Runtime::create(options_).value();
+    detail::TuningResult result;
+    result.tuned.problem = "a problem";
+    result.tuned.desc = small_attention().resolved();
+    result.tuned.best = {"tile", {}};
+    const auto text = detail::merge_tuning({}, runtime.device().capabilities(), {result});
+    write_file(folder_ / "tuning.json", text.value());
+  }
+
+  TempFolder folder_;
+  RuntimeOptions options_;
+};
+
+}  // namespace
+
+std::vector<ScenarioRow> files_scenarios() {
+  return {row<StoringTensors>("Safetensors", {}),
+          row<Tuned>("RuntimeTuned", {"vkSetDebugUtilsObjectNameEXT", "vkCreateComputePipelines",
+                                      "vkCreateShaderModule", "vkGetPipelineCacheData", "vkDeviceWaitIdle"})};
+}
+
+}  // namespace vkattn::tests
