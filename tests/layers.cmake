@@ -39,7 +39,7 @@ set(score_headers score_function score_shaders vkattn)
 set(self_test_may vulkan attention kernels backward matmul reference)
 set(self_test_headers ${problem_headers} kernels tuning bindings plan backward matmul self_test)
 set(reference_may "")
-set(reference_headers ${problem_headers} kernels bindings matmul)
+set(reference_headers ${problem_headers} kernels bindings backward matmul)
 set(runtime_may vulkan attention kernels)
 set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tuning bindings plan cache backward matmul initialisation multi_head_attention self_test runtime safetensors)
 
