@@ -61,6 +61,8 @@ constexpr std::array<GradientRow, kGradientCount> kTable{{
                 heads, offset(offsetof(BackwardParams, grad_sinks_offset)), kOutput},
 }};
 
+static_assert(kTable.back().range != nullptr, "each member of BackwardTensors has a row");
+
 }  // namespace
 
 TensorDesc GradientRow::storage(const Desc& desc) const {

@@ -27,7 +27,9 @@ struct GradientRow {
   [[nodiscard]] TensorDesc storage(const BackwardDesc& desc) const;
 };
 
-inline constexpr std::size_t kGradientCount = 7;
+/// Members of BackwardTensors behind those of the forward pass.
+inline constexpr std::size_t kGradientCount =
+    (sizeof(BackwardTensors) - offsetof(BackwardTensors, grad_output)) / sizeof(BufferRange);
 
 /// Of resolved descriptors.
 [[nodiscard]] std::span<const GradientRow, kGradientCount> gradient_table();
