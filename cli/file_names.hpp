@@ -18,7 +18,6 @@ struct FileOption {
   std::string Arguments::*path;
   const char* metavar;
   const char* help;
-  bool is_written = false;
 };
 
 template <class Arguments, std::size_t count>
@@ -35,8 +34,9 @@ class FileNames {
   void add_input(const std::string& option, const std::string& path) { add(option, path, false); }
   void add_output(const std::string& option, const std::string& path) { add(option, path, true); }
   template <class Arguments, std::size_t count>
-  void add(const FileOption<Arguments> (&table)[count], const std::type_identity_t<Arguments>& arguments) {
-    for (const FileOption<Arguments>& row : table) add(row.name, arguments.*row.path, row.is_written);
+  void add_inputs(const FileOption<Arguments> (&table)[count],
+                  const std::type_identity_t<Arguments>& arguments) {
+    for (const FileOption<Arguments>& row : table) add_input(row.name, arguments.*row.path);
   }
 
  private:

@@ -19,6 +19,7 @@
 #include "run_arguments.hpp"
 #include "run_gradients.hpp"
 #include "run_inputs.hpp"
+#include "run_outputs.hpp"
 #include "run_transfer.hpp"
 #include "score_file.hpp"
 
@@ -39,42 +40,6 @@ struct Outcome {
 
 double nanoseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-}
-
-std::optional<OutputFile> open_output(const std::string& path, npy::ElementType type,
-                                      std::vector<std::int64_t> shape) {
-  if (path.empty()) return std::nullopt;
-  return OutputFile{take(AtomicFile::create(path)), type, std::move(shape)};
-}
-
-RunOutputs open_outputs(const RunArguments& arguments, const RunInputs& inputs) {
-  const Problem& problem = inputs.problem;
-  const std::size_t rank = inputs.query.rank(), key_rank = inputs.key.rank();
-  const auto type_of = [](DataType type) {
-    return type == DataType::kFloat16 ? npy::ElementType::kFloat16 : npy::ElementType::kFloat32;
-  };
-  const npy::ElementType present_type = type_of(problem.desc.query.type);
-  const npy::ElementType float32 = npy::ElementType::kFloat32;
-  const GradientArguments& gradients = arguments.gradients;
-  const npy::ElementType mask_type =
-      problem.desc.mask.type == MaskType::kFloat16 ? npy::ElementType::kFloat16 : float32;
-  const auto mask_shape = inputs.mask ? inputs.mask->reader.header().shape : std::vector<std::int64_t>();
-  const auto key_shape = [&](bool of_value) {  // with the past, where there is one
-    if (inputs.past_key) return present_shape(problem, key_rank, of_value);
-    return (of_value ? inputs.value : inputs.key).reader.header().shape;
-  };
-  return {
-      open_output(arguments.output, type_of(problem.desc.output.type), output_shape(problem, rank)),
-      open_output(arguments.lse, float32, lse_shape(problem, rank)),
-      open_output(arguments.weights, float32, weights_shape(problem, rank)),
-      open_output(arguments.present_key, present_type, present_shape(problem, key_rank, false)),
-      open_output(arguments.present_value, present_type, present_shape(problem, key_rank, true)),
-      open_output(gradients.grad_query, type_of(problem.desc.query.type), inputs.query.reader.header().shape),
-      open_output(gradients.grad_key, type_of(problem.desc.key.type), key_shape(false)),
-      open_output(gradients.grad_value, type_of(problem.desc.value.type), key_shape(true)),
-      open_output(gradients.grad_mask, mask_type, mask_shape),
-      open_output(gradients.grad_alibi_slopes, float32, {problem.desc.query_heads}),
-      open_output(gradients.grad_sink, float32, {problem.desc.query_heads})};
 }
 
 /// Where a run takes place, and with what.
@@ -135,7 +100,7 @@ std::string output_text(const OutputFile& output) {
          " " + npy::shape_text(output.shape);
 }
 
-std::string text_report(const PreparedRun& prepared, const Outcome& outcome, RunOutputs& outputs) {
+std::string text_report(const PreparedRun& prepared, const Outcome& outcome, const RunOutputs& outputs) {
   constexpr std::size_t kLabelWidth = 10;
   const Capabilities& device = prepared.runtime.device().capabilities();
   const auto line = [](std::string_view label, const std::string& text) {
@@ -148,7 +113,9 @@ std::string text_report(const PreparedRun& prepared, const Outcome& outcome, Run
   text += line("time", console::duration(outcome.execute_ns) + " (first execution; reading the inputs took " +
                            console::duration(outcome.upload_ns) + ", planning " +
                            console::duration(outcome.plan_ns) + ")");
-  for (const RunOutputs::Named& named : outputs.files()) text += line(named.label, output_text(*named.file));
+  for (const OutputRow& row : output_rows()) {
+    if (outputs.*row.file) text += line(row.label, output_text(*(outputs.*row.file)));
+  }
   if (outcome.check) {
     text += line("check", (outcome.check->passed() ? "passed: " : "FAILED: ") + check_text(*outcome.check));
   }
@@ -165,7 +132,7 @@ Json gradients_json(const GradientOutcome& gradients) {
   return json;
 }
 
-std::string json_report(const PreparedRun& prepared, const Outcome& outcome, RunOutputs& outputs,
+std::string json_report(const PreparedRun& prepared, const Outcome& outcome, const RunOutputs& outputs,
                         const Invocation& invocation) {
   Json json{{"version", invocation.version},
             {"command", invocation.command_line},
@@ -176,10 +143,12 @@ std::string json_report(const PreparedRun& prepared, const Outcome& outcome, Run
             {"upload_ms", outcome.upload_ns * 1e-6},
             {"plan_ms", outcome.plan_ns * 1e-6},
             {"warnings", outcome.warnings}};
-  for (const RunOutputs::Named& named : outputs.files()) {
-    json[named.name] = Json{{"path", named.file->file.target().string()},
-                            {"type", npy::name(named.file->type)},
-                            {"shape", named.file->shape}};
+  for (const OutputRow& row : output_rows()) {
+    const std::optional<OutputFile>& output = outputs.*row.file;
+    if (!output) continue;
+    json[row.name] = Json{{"path", output->file.target().string()},
+                          {"type", npy::name(output->type)},
+                          {"shape", output->shape}};
   }
   if (outcome.check) json["check"] = check_json(*outcome.check);
   if (outcome.gradients) json["gradients"] = gradients_json(*outcome.gradients);
@@ -189,13 +158,13 @@ std::string json_report(const PreparedRun& prepared, const Outcome& outcome, Run
 int run_files(const RunArguments& arguments, const Invocation& invocation) {
   RunInputs inputs = open_run_inputs(parse_run_arguments(arguments));
   const Problem& problem = inputs.problem;
-  require_mask_with_gradient(arguments.gradients, inputs);
+  require_mask_with_gradient(arguments, inputs);
   RunOutputs outputs = open_outputs(arguments, inputs);
 
   const ScoreFile score(arguments.score);
   std::optional<BackwardDesc> gradients;
-  if (arguments.gradients.any()) {
-    gradients = gradient_desc(arguments.gradients, problem);
+  if (asks_for_gradients(arguments)) {
+    gradients = gradient_desc(arguments, problem);
     gradients->attention.score_function = score.function();
     require(validate(*gradients));
   }

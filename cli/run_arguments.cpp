@@ -27,16 +27,6 @@ constexpr FileOption<RunFiles> kRunArrays[] = {
     {"--past-key", &RunFiles::past_key, "P.npy", "Keys of a cache, which come before those of --key"},
     {"--past-value", &RunFiles::past_value, "P.npy", "Their values"}};
 
-constexpr FileOption<RunArguments> kRunOutputs[] = {
-    {"--output", &RunArguments::output, "O.npy", "Write the result: float16 for f16, else float32", true},
-    {"--lse", &RunArguments::lse, "L.npy",
-     "Write the log-sum-exp of each row's scores, float32 (batch, heads, length)", true},
-    {"--weights", &RunArguments::weights, "W.npy",
-     "Write the attention weights, float32 (batch, heads, query length, key length)", true},
-    {"--present-key", &RunArguments::present_key, "O.npy", "Write past and new keys as one array", true},
-    {"--present-value", &RunArguments::present_value, "O.npy", "Write past and new values as one array",
-     true}};
-
 constexpr FileOption<RunFiles> kMaskAndLengths[] = {
     {"--mask", &RunFiles::mask, "M.npy",
      "Added to the scores, or bool or uint8: what is not 0 may be seen. Of a shape that broadcasts to "
@@ -52,6 +42,11 @@ constexpr FileOption<RunFiles> kMaskAndLengths[] = {
     {"--cumulative-kv-lengths", &RunFiles::cumulative_kv_lengths, "N.npy",
      "The same for K.npy and V.npy; without it these keep a batch axis and padding, as a cache has them. "
      "Weights and masks count within each sequence, up to the longest query and key length"}};
+
+constexpr FileOption<RunFiles> kGradientInputs[] = {
+    {"--grad-output", &RunFiles::grad_output, "G.npy",
+     "The gradient of a loss with respect to the output, of O.npy's shape: what the gradients of the inputs "
+     "are made of"}};
 
 void require_inputs(const RunArguments& arguments) {
   for (const FileOption<RunFiles>& option : std::span(kRunArrays).first(3)) {
@@ -99,17 +94,17 @@ void require_sense_of_packing(const RunFiles& a) {
 /// No file that is written may be another one, read or written.
 void require_different_files(const RunArguments& a) {
   FileNames files;
-  files.add(kRunArrays, a);
-  files.add(kMaskAndLengths, a);
+  files.add_inputs(kRunArrays, a);
+  files.add_inputs(kMaskAndLengths, a);
   for (const WordArgument& argument : a.words) {
     if (argument.word->option.tensor != nullptr) {
       files.add_input(std::string(argument.word->option.name), argument.text);
     }
   }
   add_score_files(files, a.score);
-  add_gradient_files(files, a.gradients);
+  files.add_inputs(kGradientInputs, a);
   add_tuning_file(files, a.where);
-  files.add(kRunOutputs, a);
+  add_output_files(files, a);
 }
 
 void parse_types(const RunArguments& arguments, RunOptions& options) {
@@ -139,9 +134,38 @@ void require_sense_of_words(const RunArguments& a) {
     fail_usage("--seed is for --dropout; give both");
 }
 
+/// They are made of the gradient of the output, each for an input that is there.
+void require_sense_of_gradients(const RunArguments& a) {
+  std::vector<std::string> options;
+  for (const OutputRow& row : output_rows()) {
+    if (!row.is_gradient()) continue;
+    const std::string option = row.option.name;
+    options.push_back(option);
+    if (!row.is_given(a)) continue;
+    if (a.grad_output.empty())
+      fail_usage(option + " is made of the gradient of the output; give --grad-output with it");
+    if (row.gradient.of == nullptr) continue;
+    const std::string of = row.gradient.of;
+    if (of == "--mask" ? a.mask.empty() : !is_given(a.words, of))
+      fail_usage(option + " is the gradient of " + of + "; give both");
+  }
+  const bool any = asks_for_gradients(a);
+  if (!a.grad_output.empty() && !any) {
+    std::string names;
+    for (const std::string& option : options) {
+      const bool is_last = option == options.back();
+      names += (names.empty() ? "" : is_last ? " or " : ", ") + option;
+    }
+    fail_usage("--grad-output is what gradients are made of; say which to write: " + names);
+  }
+  if (read_arithmetic(a.arithmetic) != DataType::kFloat32 && any) {
+    fail_usage("gradients are those of float32 arithmetic: leave out --arithmetic");
+  }
+}
+
 void add_problem_options(CLI::App& app, RunArguments& a) {
   add_file_options(app, kRunArrays, a);
-  add_file_options(app, kRunOutputs, a);
+  add_output_options(app, a, false);
   add_value(
       app, "--layout", a.layout, "ORDER",
       "Order of the axes: bhsd (batch, heads, length, dim; the default) or bshd (batch, length, heads, dim)");
@@ -156,7 +180,8 @@ void add_problem_options(CLI::App& app, RunArguments& a) {
 
 void add_run_arguments(CLI::App& app, RunArguments& a) {
   add_problem_options(app, a);
-  add_gradient_options(app, a.gradients);
+  add_file_options(app, kGradientInputs, a);
+  add_output_options(app, a, true);
   add_value(app, "--type", a.type, "TYPE",
             "Storage on the device: f32, f16 or bf16; default f16 where all inputs are float16, else f32");
   add_value(app, "--kv-type", a.kv_type, "TYPE[,TYPE]",
@@ -197,16 +222,10 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   require_inputs(arguments);
   require_sense_of_packing(arguments);
   require_sense_of_words(arguments);
-  require_sense_of_gradients(arguments.gradients,
-                             {!arguments.mask.empty(), is_given(arguments.words, "--alibi-slopes"),
-                              is_given(arguments.words, "--sink")});
-  if (read_arithmetic(arguments.arithmetic) != DataType::kFloat32 && arguments.gradients.any()) {
-    fail_usage("gradients are those of float32 arithmetic: leave out --arithmetic");
-  }
+  require_sense_of_gradients(arguments);
   require_different_files(arguments);
   RunOptions options;
   static_cast<RunFiles&>(options) = arguments;
-  options.grad_output = arguments.gradients.grad_output;
   for (const WordArgument& argument : arguments.words) {
     const bench::WordOption& option = argument.word->option;
     if (option.tensor == nullptr || !argument.is_given()) continue;
@@ -214,7 +233,7 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   }
   parse_types(arguments, options);
   if (!arguments.weights.empty()) options.problem.desc.weights = WeightsStage::kProbabilities;
-  options.problem.desc.has_lse = !arguments.lse.empty() || arguments.gradients.any();
+  options.problem.desc.has_lse = !arguments.lse.empty() || asks_for_gradients(arguments);
   parse_words(arguments.words, options.problem);
   require_known_kernel(arguments.kernel);
   return options;

@@ -6,23 +6,21 @@
 
 #include "command.hpp"
 #include "open_runtime.hpp"
-#include "run_gradients.hpp"
 #include "run_inputs.hpp"
+#include "run_outputs.hpp"
 #include "score_file.hpp"
 #include "word_options.hpp"
 
 namespace vkattn::cli {
 
 /// The options as typed.
-struct RunArguments : RunFiles {
-  std::string output, lse, weights, present_key, present_value;
+struct RunArguments : RunFiles, OutputPaths {
   std::vector<WordArgument> words;
   std::string type, kv_type, kernel, arithmetic;
   DeviceArguments where;
   std::string layout = "bhsd";
   bool strict_nonfinite = false, check = false, json = false;
   ScoreArguments score;
-  GradientArguments gradients;
 };
 
 /// Adds them to the command, with its help.

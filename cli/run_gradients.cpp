@@ -1,30 +1,13 @@
 // Gradients on files: see run_gradients.hpp.
 #include "run_gradients.hpp"
 
-#include <span>
+#include <optional>
 #include <utility>
 
 #include "error.hpp"
 
 namespace vkattn::cli {
 namespace {
-
-constexpr FileOption<GradientArguments> kGradientInputs[] = {
-    {"--grad-output", &GradientArguments::grad_output, "G.npy",
-     "The gradient of a loss with respect to the output, of O.npy's shape: what the gradients of the inputs "
-     "are made of"}};
-
-constexpr FileOption<GradientArguments> kGradientOutputs[] = {
-    {"--grad-query", &GradientArguments::grad_query, "G.npy",
-     "Write the gradient of the queries, of their shape", true},
-    {"--grad-key", &GradientArguments::grad_key, "G.npy", "Write the gradient of the keys", true},
-    {"--grad-value", &GradientArguments::grad_value, "G.npy", "Write the gradient of the values", true},
-    {"--grad-mask", &GradientArguments::grad_mask, "G.npy",
-     "Write the gradient of --mask, an additive one, of its shape", true},
-    {"--grad-alibi-slopes", &GradientArguments::grad_alibi_slopes, "G.npy",
-     "Write the gradient of --alibi-slopes, float32 (heads,)", true},
-    {"--grad-sink", &GradientArguments::grad_sink, "G.npy", "Write the gradient of --sink, float32 (heads,)",
-     true}};
 
 /// As the file has it: rows without padding.
 TensorDesc in_c_order(AttentionDesc desc, TensorDesc AttentionDesc::*tensor) {
@@ -56,44 +39,8 @@ TensorDesc mask_in_c_order(const Problem& problem) {
 
 }  // namespace
 
-bool GradientArguments::any() const {
-  for (const FileOption<GradientArguments>& option : kGradientOutputs) {
-    if (!(this->*option.path).empty()) return true;
-  }
-  return false;
-}
-
-void add_gradient_options(CLI::App& app, GradientArguments& a) {
-  add_file_options(app, kGradientInputs, a);
-  add_file_options(app, kGradientOutputs, a);
-}
-
-void add_gradient_files(FileNames& files, const GradientArguments& a) {
-  files.add(kGradientInputs, a);
-  files.add(kGradientOutputs, a);
-}
-
-void require_sense_of_gradients(const GradientArguments& a, const GradientContext& context) {
-  for (const FileOption<GradientArguments>& option : kGradientOutputs) {
-    if ((a.*option.path).empty() || !a.grad_output.empty()) continue;
-    fail_usage(std::string(option.name) +
-               " is made of the gradient of the output; give --grad-output with it");
-  }
-  if (!a.grad_output.empty() && !a.any()) {
-    fail_usage(
-        "--grad-output is what gradients are made of; say which to write: --grad-query, --grad-key, "
-        "--grad-value, --grad-mask, --grad-alibi-slopes or --grad-sink");
-  }
-  if (!a.grad_mask.empty() && !context.has_mask)
-    fail_usage("--grad-mask is the gradient of --mask; give both");
-  if (!a.grad_alibi_slopes.empty() && !context.has_alibi_slopes)
-    fail_usage("--grad-alibi-slopes is the gradient of --alibi-slopes; give both");
-  if (!a.grad_sink.empty() && !context.has_sinks)
-    fail_usage("--grad-sink is the gradient of --sink; give both");
-}
-
-void require_mask_with_gradient(const GradientArguments& arguments, const RunInputs& inputs) {
-  if (arguments.grad_mask.empty()) return;
+void require_mask_with_gradient(const OutputPaths& paths, const RunInputs& inputs) {
+  if (paths.grad_mask.empty()) return;
   const npy::Reader& mask = inputs.mask->reader;
   const std::string text = "mask " + mask.path().string() + " " + npy::shape_text(mask.header().shape);
   if (inputs.problem.desc.mask.type == MaskType::kBytes) {
@@ -105,17 +52,14 @@ void require_mask_with_gradient(const GradientArguments& arguments, const RunInp
   }
 }
 
-BackwardDesc gradient_desc(const GradientArguments& arguments, const Problem& problem) {
+BackwardDesc gradient_desc(const OutputPaths& paths, const Problem& problem) {
   BackwardDesc desc;
   desc.attention = problem.desc;
   desc.attention.has_lse = true;
-  desc.has_grad_query = !arguments.grad_query.empty();
-  desc.has_grad_key = !arguments.grad_key.empty();
-  desc.has_grad_value = !arguments.grad_value.empty();
-  desc.has_grad_mask = !arguments.grad_mask.empty();
+  for (const OutputRow& row : output_rows()) {
+    if (row.is_gradient()) desc.*row.gradient.wanted = row.is_given(paths);
+  }
   if (desc.has_grad_mask) desc.grad_mask = mask_in_c_order(problem);
-  desc.has_grad_alibi_slopes = !arguments.grad_alibi_slopes.empty();
-  desc.has_grad_sinks = !arguments.grad_sink.empty();
   desc.grad_query = in_c_order(problem.desc, &AttentionDesc::query);
   desc.grad_key = in_c_order(problem.desc, &AttentionDesc::key);
   desc.grad_value = in_c_order(problem.desc, &AttentionDesc::value);
@@ -131,15 +75,10 @@ GradientOutcome run_gradients(const Transfer& transfer, const BackwardDesc& desc
                   run.tensor(&BackwardTensors::grad_output));
   transfer.bar.update(0, "computing gradients");
   GradientOutcome outcome{std::string(plan.kernel_name()), take(run.execute(plan)), check};
-  const std::pair<std::optional<OutputFile>*, BufferRange BackwardTensors::*> written[] = {
-      {&outputs.grad_query, &BackwardTensors::grad_query},
-      {&outputs.grad_key, &BackwardTensors::grad_key},
-      {&outputs.grad_value, &BackwardTensors::grad_value},
-      {&outputs.grad_mask, &BackwardTensors::grad_mask},
-      {&outputs.grad_alibi_slopes, &BackwardTensors::grad_alibi_slopes},
-      {&outputs.grad_sink, &BackwardTensors::grad_sinks}};
-  for (const auto& [file, tensor] : written) {
-    if (file->has_value()) download_gradient(transfer, run.tensor(tensor), run.type(tensor), **file);
+  for (const OutputRow& row : output_rows()) {
+    std::optional<OutputFile>& file = outputs.*row.file;
+    if (!row.is_gradient() || !file) continue;
+    download_gradient(transfer, run.tensor(row.gradient.tensor), run.type(row.gradient.tensor), *file);
   }
   if (check) {
     transfer.bar.update(0, "checking gradients");

@@ -51,15 +51,15 @@ struct PerHeadNumbers {
   std::vector<float> numbers;
 };
 
-/// The files of the forward pass, empty where not given.
+/// The files that are read, empty where not given.
 struct RunFiles {
   std::string query, key, value, past_key, past_value, mask, kv_lengths, query_lengths;
   std::string cumulative_query_lengths, cumulative_kv_lengths;
+  std::string grad_output;  ///< of the backward pass
 };
 
 /// What the options say of the problem, and the files they name, empty where not given.
 struct RunOptions : RunFiles {
-  std::string grad_output;
   std::vector<PerHeadFile> per_head;
   std::optional<DataType> type;                  ///< else float16 where all inputs are, else float32
   std::optional<DataType> key_type, value_type;  ///< else as `type`

@@ -326,25 +326,6 @@ void download_tensor(const Transfer& transfer, const harness::ProblemRun::Tensor
 
 }  // namespace
 
-std::vector<RunOutputs::Named> RunOutputs::files() {
-  std::vector<Named> named;
-  const auto add = [&](const char* name, const char* label, std::optional<OutputFile>& file) {
-    if (file) named.push_back({name, label, &*file});
-  };
-  add("output", "output", output);
-  add("lse", "lse", lse);
-  add("weights", "weights", weights);
-  add("present_key", "present K", present_key);
-  add("present_value", "present V", present_value);
-  add("grad_query", "dQ", grad_query);
-  add("grad_key", "dK", grad_key);
-  add("grad_value", "dV", grad_value);
-  add("grad_mask", "dmask", grad_mask);
-  add("grad_alibi_slopes", "dslopes", grad_alibi_slopes);
-  add("grad_sink", "dsinks", grad_sink);
-  return named;
-}
-
 void upload(const Transfer& transfer, RunInputs& inputs, RunOutputs& outputs) {
   harness::ProblemRun& run = transfer.run;
   const Problem& problem = run.problem();
@@ -407,10 +388,6 @@ void download_gradient(const Transfer& transfer, const harness::TensorBuffer& te
                        OutputFile& output) {
   download_tensor(
       transfer, tensor, type, [](std::int64_t, std::span<std::byte>) {}, output);
-}
-
-void commit(RunOutputs& outputs) {
-  for (const RunOutputs::Named& named : outputs.files()) require(named.file->file.commit());
 }
 
 }  // namespace vkattn::cli

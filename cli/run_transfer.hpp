@@ -3,36 +3,15 @@
 
 #include <vkattn/runtime.hpp>
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "atomic_file.hpp"
 #include "console.hpp"
 #include "harness/problem_run.hpp"
 #include "run_inputs.hpp"
+#include "run_outputs.hpp"
 
 namespace vkattn::cli {
-
-/// A file that a run writes.
-struct OutputFile {
-  AtomicFile file;
-  npy::ElementType type = npy::ElementType::kFloat32;
-  std::vector<std::int64_t> shape;
-};
-
-struct RunOutputs {
-  std::optional<OutputFile> output, lse, weights, present_key, present_value;
-  std::optional<OutputFile> grad_query, grad_key, grad_value, grad_mask, grad_alibi_slopes, grad_sink;
-
-  /// Those that were asked for, with their names in JSON and, shorter, in text.
-  struct Named {
-    const char* name;
-    const char* label;
-    OutputFile* file;
-  };
-  [[nodiscard]] std::vector<Named> files();
-};
 
 /// Where a run's data go, and what there is to say about them.
 struct Transfer {
@@ -55,8 +34,5 @@ void upload_gradient(const Transfer& transfer, InputFile& file, DataType type,
 void download_gradient(const Transfer& transfer, const harness::TensorBuffer& tensor, DataType type,
                        OutputFile& output);
 /// @}
-
-/// Puts all files into their places.
-void commit(RunOutputs& outputs);
 
 }  // namespace vkattn::cli

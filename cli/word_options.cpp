@@ -8,10 +8,11 @@ namespace vkattn::cli {
 void add_word_options(CLI::App& app, std::span<WordArgument> arguments) {
   for (WordArgument& argument : arguments) {
     const bench::WordOption& option = argument.word->option;
+    const std::string help = bench::with_choices(option.help, *argument.word);
     if (option.metavar.empty()) {
-      add_switch(app, std::string(option.name), argument.is_switched, option.help);
+      add_switch(app, std::string(option.name), argument.is_switched, help);
     } else {
-      add_value(app, std::string(option.name), argument.text, std::string(option.metavar), option.help);
+      add_value(app, std::string(option.name), argument.text, std::string(option.metavar), help);
     }
   }
 }

@@ -2,7 +2,6 @@
 #include "harness/backward_run.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <span>
 
 #include "backward/backward_kernel.hpp"
@@ -83,7 +82,7 @@ Result<BackwardRun> BackwardRun::after(const Runtime& runtime, ProblemRun forwar
   const std::int64_t shift = run.forward_.problem().shift;
   for (const detail::GradientRow& row : detail::gradient_table()) {
     if (!row.is_used(run.desc_)) continue;
-    const auto index = static_cast<std::size_t>(&row - detail::gradient_table().data());
+    const std::size_t index = detail::gradient_index(row.range);
     if (Result<void> s = place(runtime, shape_of_row(row, run.desc_), shift, run.tensors_[index]); !s.ok()) {
       return s.error();
     }
@@ -93,7 +92,8 @@ Result<BackwardRun> BackwardRun::after(const Runtime& runtime, ProblemRun forwar
 
 /// Of rows that the forward pass has written; all others are poisoned.
 Result<void> BackwardRun::fill_grad_output() {
-  const detail::GradientRow& row = detail::gradient_table()[0];
+  const std::size_t index = detail::gradient_index(&BackwardTensors::grad_output);
+  const detail::GradientRow& row = detail::gradient_table()[index];
   const TensorShape shape = shape_of_row(row, desc_);
   const DataType type = shape.desc.type;
   Result<void> filled;
@@ -109,7 +109,7 @@ Result<void> BackwardRun::fill_grad_output() {
         put(offset * size, std::as_bytes(std::span(&bits, 1)).first(static_cast<std::size_t>(size)));
       });
     };
-    filled = fill_with(*runtime_, tensors_[0], input_filler(type), fill);
+    filled = fill_with(*runtime_, tensors_[index], input_filler(type), fill);
   });
   return visited.ok() ? filled : visited;
 }
@@ -144,8 +144,9 @@ Result<double> BackwardRun::execute(const Runnable& plan) {
 
 Result<std::vector<std::vector<std::byte>>> BackwardRun::bytes() const {
   std::vector<std::vector<std::byte>> all;
-  for (std::size_t i = 1; i < tensors_.size(); ++i) {
-    const auto view = HostView::of(*runtime_, tensors_[i]);
+  for (const detail::GradientRow& row : detail::gradient_table()) {
+    if (!row.use.written) continue;
+    const auto view = HostView::of(*runtime_, tensor(row.range));
     if (!view.ok()) return view.error();
     all.emplace_back(view->bytes().begin(), view->bytes().end());
   }
@@ -165,7 +166,7 @@ Result<CheckReport> BackwardRun::check(const RowSelection& selection) const {
 Result<void> BackwardRun::check_all(const reference::Inputs& inputs, const RowSelection& selection,
                                     CheckReport& report) const {
   const AttentionDesc& desc = desc_.attention;
-  const auto grad_output = HostView::of(*runtime_, tensors_[0]);
+  const auto grad_output = HostView::of(*runtime_, tensor(&BackwardTensors::grad_output));
   if (!grad_output.ok()) return grad_output.error();
   reference::BackwardInputs all;
   all.forward = inputs;
@@ -184,18 +185,13 @@ Result<void> BackwardRun::check_all(const reference::Inputs& inputs, const RowSe
   const auto of_key = [&](const Position& p) {
     return keys[static_cast<std::size_t>(p.batch * key_rows + p.row)];
   };
-  struct Expected {
-    const reference::Gradient& gradient;
-    std::function<bool(const Position&)> is_written;
-  };
-  const Expected expected[] = {{gradients.query, of_query},      {gradients.key, of_key},
-                               {gradients.value, of_key},        {gradients.mask, always},
-                               {gradients.alibi_slopes, always}, {gradients.sinks, always}};
-  const auto table = detail::gradient_table();
-  for (std::size_t i = 0; i < std::size(expected); ++i) {
-    const Expected& each = expected[i];
-    if (Result<void> s = check_gradient(table[i + 1], each.gradient, each.is_written, report); !s.ok())
-      return s;
+  using T = BackwardTensors;
+  for (const detail::GradientRow& row : detail::gradient_table()) {
+    if (!row.use.written || !row.is_used(desc_)) continue;
+    std::function<bool(const Position&)> is_written = always;
+    if (row.range == &T::grad_query) is_written = of_query;
+    if (row.range == &T::grad_key || row.range == &T::grad_value) is_written = of_key;
+    if (Result<void> s = check_gradient(row, gradients.of(row.range), is_written, report); !s.ok()) return s;
   }
   return {};
 }
@@ -203,8 +199,7 @@ Result<void> BackwardRun::check_all(const reference::Inputs& inputs, const RowSe
 Result<void> BackwardRun::check_gradient(const detail::GradientRow& row, const reference::Gradient& expected,
                                          const std::function<bool(const Position&)>& is_written,
                                          CheckReport& report) const {
-  if (!row.is_used(desc_)) return {};
-  const auto index = static_cast<std::size_t>(&row - detail::gradient_table().data());
+  const std::size_t index = detail::gradient_index(row.range);
   const TensorShape shape = shape_of_row(row, desc_);
   const DataType type = shape.desc.type;
   const auto view = HostView::of(*runtime_, tensors_[index]);

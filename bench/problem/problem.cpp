@@ -52,7 +52,7 @@ std::string problem_help() {
       "A problem is one string of words in any order, such as\n"
       "  \"b1 hq32 hkv8 q1 kv4096 d128 f16 causal align=bottom-right\"\n\n";
   for (const Word& word : words()) {
-    if (!word.example.empty()) text += help_lines(word.example, word.help);
+    if (!word.example.empty()) text += help_lines(word.example, with_choices(word.help, word));
   }
   return text;
 }

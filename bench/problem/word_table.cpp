@@ -2,6 +2,8 @@
 // which take the member that they set.
 #include "problem/word_table.hpp"
 
+#include <iterator>
+
 #include "problem/word_values.hpp"
 
 namespace vkattn::bench {
@@ -61,6 +63,21 @@ Text write_choice(const Problem& problem) {
   return value == member<target>(silent) ? Text() : Text(name_of(names, value));
 }
 
+/// "bhsd (the default), bshd or packed": what a problem has that says nothing is marked.
+template <auto target, const auto& names>
+std::string choices_text() {
+  const Problem silent;
+  std::string text;
+  std::size_t left = std::size(names);
+  for (const auto& name : names) {
+    text += name.text;
+    if (name.value == member<target>(silent)) text += " (the default)";
+    --left;
+    if (left != 0) text += left == 1 ? " or " : ", ";
+  }
+  return text;
+}
+
 constexpr Word row(Form form, std::string_view key, std::string_view example, std::string_view help,
                    decltype(Word::read) read, decltype(Word::write) write,
                    std::array<std::string_view, 2> sets = {}, WordOption option = {}) {
@@ -82,8 +99,10 @@ constexpr Word flag(std::string_view key, std::string_view help, WordOption opti
 template <auto target, const auto& names>
 constexpr Word choice(std::string_view key, std::string_view example, std::string_view help,
                       WordOption option = {}) {
-  return row(kSetting, key, example, help, read_choice<target, names>, write_choice<target, names>, {},
-             option);
+  Word word =
+      row(kSetting, key, example, help, read_choice<target, names>, write_choice<target, names>, {}, option);
+  word.choices = choices_text<target, names>;
+  return word;
 }
 
 constexpr Word about(Subject subject, Word word) {
@@ -160,8 +179,8 @@ constexpr Word kWords[] = {
     row(kSetting, "block", "block=64", "hidden in squares of so many positions (1)", read_block,
         write_where<is_masked, &P::hidden_block>),
     choice<&P::score, kScoreNames>("score", "score=documents",
-                                   "with a score function and its tables: alibi, prefix, documents or bias "
-                                   "(a build that compiles them is needed)"),
+                                   "with a score function and its tables (a build that compiles them is "
+                                   "needed)"),
     flag<&D::has_sinks>(
         "sinks", "a logit for each head that has no value",
         {"--sink", "F.npy", "A logit for each head that has no value (heads,)", &AttentionTensors::sinks}),
@@ -177,10 +196,9 @@ constexpr Word kWords[] = {
         read_operation<Operation::kBackward>, write_operation<Operation::kBackward>, {"operation"}),
     row(kFlag, "lse", "lse", "write the log-sum-exp of each row", read_flag<&D::has_lse>, write_lse),
     choice<&D::weights, kWeightsNames>(
-        "weights", "weights=scores", "write the weights: scores, softcap, masked, probabilities",
+        "weights", "weights=scores", "write weights",
         {"--weights-stage", "STAGE",
-         "Which weights --weights writes: scores, softcap, masked (-inf where hidden) or probabilities (the "
-         "default)"}),
+         "Which weights --weights writes, masked ones with -inf where hidden, by default the last of"}),
     row(kFlag, "sequences", "sequences",
         "packed without padding; query_lengths= and kv_lengths= are those of each sequence", read_packed,
         write_packed),
@@ -201,19 +219,17 @@ constexpr Word kWords[] = {
         "append", "append=5",
         "the last keys of each batch entry are appended on the device before attention is "
         "computed; of packed queries as many as there are, at most so many, packed like them"),
-    choice<&P::rotary, kRotaryNames>(
-        "rotary", "rotary=half-split",
-        "those keys and the queries, as many, are turned by their positions; half-split or interleaved"),
+    choice<&P::rotary, kRotaryNames>("rotary", "rotary=half-split",
+                                     "those keys and the queries, as many, are turned by their positions"),
 
-    choice<&D::layout, kLayoutNames>("layout", "layout=bshd",
-                                     "memory order: bhsd (the default), bshd or packed"),
+    choice<&D::layout, kLayoutNames>("layout", "layout=bshd", "memory order"),
     plain<&P::row_padding>("pad", "pad=3", "free elements after each row"),
     about(Subject::kBoth, plain<&P::shift>("shift", "shift=1", "free elements before each tensor")),
     about(Subject::kBoth,
           row(kSetting, "aligned", "aligned=4",
               "promised alignment of each tensor in bytes, 0 for its element's size (16, or 0 with a shift)",
               read_aligned, write_aligned)),
-    choice<&P::data, kDataNames>("data", "data=uniform", "normal (the default), uniform, dominant or equal"),
+    choice<&P::data, kDataNames>("data", "data=uniform", "what is drawn"),
     row(kSetting, "magnitude", "magnitude=10", "factor of the data (1)", read_magnitude,
         write_plain<&P::magnitude>),
     about(Subject::kBoth, plain<&P::seed>("seed", "seed=7", "of the data (1)")),
@@ -228,11 +244,17 @@ constexpr Word kWords[] = {
     about(Subject::kMatmul, row(kSetting, "bias", "", "", read_bias_type, write_bias_type)),
     about(Subject::kMatmul, row(kFlag, "accumulates", "accumulates", "added to what the output holds",
                                 read_accumulates, write_accumulates)),
-    about(Subject::kMatmul, choice<&P::transposed, kTransposedNames>("transposed", "transposed=b",
-                                                                     "in memory: a, b or both, ab")),
+    about(Subject::kMatmul,
+          choice<&P::transposed, kTransposedNames>("transposed", "transposed=b", "in memory; ab is both")),
 };
 
 }  // namespace
+
+std::string with_choices(std::string_view help, const Word& word) {
+  std::string text(help);
+  if (word.choices != nullptr) text += ": " + word.choices();
+  return text;
+}
 
 std::span<const Word> words() {
   return kWords;

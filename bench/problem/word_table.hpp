@@ -56,7 +56,12 @@ struct Word {
   std::array<std::string_view, 2> sets = {};
   WordOption option = {};
   Subject subject = Subject::kAttention;
+  /// Of a word that is one of several names: these, which its help and its option's end with.
+  std::string (*choices)() = nullptr;
 };
+
+/// A row's help, or that of its option, with the names that there are.
+[[nodiscard]] std::string with_choices(std::string_view help, const Word& word);
 
 /// All words, in the order in which they are written.
 [[nodiscard]] std::span<const Word> words();

@@ -33,7 +33,7 @@ const uint kInnerBlocks = kInner / kK;
 
 Block block;
 MatrixC sums[kRowBlocks * kColumnBlocks];
-shared float result_stage[kSubgroups * kM * kN];  // a matrix of each subgroup
+shared float result_stage[VKATTN_MATMUL_RESULT_STAGE(kSubgroups, kM, kN)];
 
 // For each operand NAME, whose BLOCK outer elements are staged:
 //   void find_NAME()                 where this thread's vectors of 8 lie

@@ -68,5 +68,7 @@
 #define VKATTN_MATMUL_TILE_STAGE(BLOCK, INNER) ((INNER) * ((BLOCK) + 4))
 // The same on matrix units, in units of 16 bytes: LINES of NEIGHBOURS elements of 16 bits.
 #define VKATTN_MATMUL_MATRIX_STAGE4(LINES, NEIGHBOURS) ((LINES) * VKATTN_MATRIX_STRIDE(NEIGHBOURS))
+// Words of the sums on their way out: a matrix of each subgroup.
+#define VKATTN_MATMUL_RESULT_STAGE(SUBGROUPS, M, N) ((SUBGROUPS) * (M) * (N))
 
 #endif

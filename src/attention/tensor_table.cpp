@@ -157,6 +157,8 @@ constexpr std::array<TensorRow, kTensorCount> kTensors{{
               {.written = true}},
 }};
 
+static_assert(kTensors.back().range != nullptr, "each member of AttentionTensors has a row");
+
 // A block of a tensor: where it begins, and its extents.
 struct Block {
   std::int64_t first_batch = 0, first_head = 0, first_row = 0;

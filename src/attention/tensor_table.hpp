@@ -52,7 +52,8 @@ struct TensorRow {
   TensorUse use;
 };
 
-inline constexpr std::size_t kTensorCount = 16;
+/// Members of AttentionTensors up to those of a score function.
+inline constexpr std::size_t kTensorCount = offsetof(AttentionTensors, score_buffers) / sizeof(BufferRange);
 
 [[nodiscard]] std::span<const TensorRow, kTensorCount> tensor_table();
 

@@ -54,9 +54,8 @@ Result<void> check_forward(const AttentionDesc& desc) {
 
 Result<void> check_wanted(const BackwardDesc& desc) {
   const AttentionDesc& attention = desc.attention;
-  const bool any = desc.has_grad_query || desc.has_grad_key || desc.has_grad_value || desc.has_grad_mask ||
-                   desc.has_grad_alibi_slopes || desc.has_grad_sinks;
-  if (!any) return invalid("no gradient is asked for; set has_grad_query or another of BackwardDesc");
+  if (!detail::any_gradient(desc))
+    return invalid("no gradient is asked for; set has_grad_query or another of BackwardDesc");
   if (desc.has_grad_mask && !adds(attention.mask.type)) {
     return invalid("has_grad_mask is set, but the mask is ",
                    attention.mask.type == MaskType::kNone ? "not there" : "boolean",

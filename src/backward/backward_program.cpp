@@ -25,7 +25,6 @@ namespace {
 
 static_assert(VKATTN_BACKWARD_BINDING_COUNT <= kMostBindings);
 static_assert(sizeof(FeatureParams) + sizeof(BackwardParams) <= kMostParameterBytes);
-static_assert(kTensorCount + kGradientCount <= BackwardCall::kMostTensors);
 
 /// What the functions below make a program of.
 struct Request {

@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "attention/tensor_table.hpp"
 #include "backward/backward_layout.hpp"
 #include "backward/gradient_table.hpp"
 #include "program/program.hpp"
@@ -20,7 +21,7 @@ namespace vkattn::detail {
 /// The ranges of a call in the order of the program's tensors: the forward pass's, and the gradients. It
 /// refers to itself.
 struct BackwardCall {
-  static constexpr std::size_t kMostTensors = 24;
+  static constexpr std::size_t kMostTensors = kTensorCount + kGradientCount;
   std::array<BufferRange, kMostTensors> ranges;
   std::array<std::uint32_t, 3> words;  ///< dropout: seed, low and high, and offset
   std::size_t count = 0;

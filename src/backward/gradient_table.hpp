@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -16,20 +17,28 @@ struct GradientRow {
   std::string_view name;
   std::uint32_t binding;
   BufferRange BackwardTensors::*range;
-  bool (*is_used)(const BackwardDesc& desc);
-  TensorDesc (*storage)(const BackwardDesc& desc);
+  bool BackwardDesc::*wanted;                       ///< null for what is always there
+  std::optional<TensorDesc> BackwardDesc::*stored;  ///< null for a number of each query head
   TensorExtents (*extents)(const BackwardDesc& desc);
   std::uint32_t offset_byte;  ///< of BackwardParams
   TensorUse use;
+
+  [[nodiscard]] bool is_used(const BackwardDesc& desc) const { return wanted == nullptr || desc.*wanted; }
+  [[nodiscard]] TensorDesc storage(const BackwardDesc& desc) const;
 };
 
-inline constexpr std::size_t kGradientCount = 7;
+/// Members of BackwardTensors behind those of the forward pass.
+inline constexpr std::size_t kGradientCount =
+    (sizeof(BackwardTensors) - offsetof(BackwardTensors, grad_output)) / sizeof(BufferRange);
 
 /// Of resolved descriptors.
 [[nodiscard]] std::span<const GradientRow, kGradientCount> gradient_table();
 
 /// The row of a member.
 [[nodiscard]] std::size_t gradient_index(BufferRange BackwardTensors::*range);
+
+/// That a gradient is asked for.
+[[nodiscard]] bool any_gradient(const BackwardDesc& desc);
 
 /// Bytes of a row's tensor; 0 where it is not used.
 [[nodiscard]] std::uint64_t gradient_bytes(const GradientRow& row, const BackwardDesc& desc);

@@ -17,8 +17,6 @@ namespace vkattn::detail {
 
 namespace {
 
-static_assert(kTensorCount + kMaxScoreBuffers + 1 <= ForwardCall::kMostTensors);
-
 // The words of a call that go to FeatureParams.
 enum CallWordIndex : std::uint32_t { kSeedLow, kSeedHigh, kDropoutOffset };
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <span>
 
+#include "attention/tensor_table.hpp"
 #include "forward/layout.hpp"
 #include "program/program.hpp"
 
@@ -19,7 +20,7 @@ namespace vkattn::detail {
 /// The ranges of a call in the order of the program's tensors: those of the table, of the score function, and
 /// the block mask. It refers to `tensors` and to itself.
 struct ForwardCall {
-  static constexpr std::size_t kMostTensors = 24;
+  static constexpr std::size_t kMostTensors = kTensorCount + kMaxScoreBuffers + 1;
   std::array<BufferRange, kMostTensors> ranges;
   std::array<std::uint32_t, 3> words;
   std::size_t count = 0;

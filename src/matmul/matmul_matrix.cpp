@@ -39,7 +39,7 @@ struct MatrixTile {
       return by_outer ? VKATTN_MATMUL_MATRIX_STAGE4(inner, outer) : VKATTN_MATMUL_MATRIX_STAGE4(outer, inner);
     };
     return 16 * (stage(block_rows(), a_by_outer) + stage(block_columns(), b_by_outer)) +
-           4 * subgroups * shape.m * shape.n;
+           4 * VKATTN_MATMUL_RESULT_STAGE(subgroups, shape.m, shape.n);
   }
   [[nodiscard]] BlockNeeds needs() const { return {shared_bytes(), threads(), subgroups}; }
   [[nodiscard]] bool is_possible() const {

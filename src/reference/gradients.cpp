@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 
 #include "reference/philox.hpp"
 #include "reference/positions.hpp"
@@ -228,6 +229,13 @@ bool is_selected(const GradientSelection& selection, std::int64_t batch, std::in
 }
 
 }  // namespace
+
+const Gradient& Gradients::of(BufferRange BackwardTensors::*tensor) const {
+  const auto* const found =
+      std::ranges::find_if(kGradientMembers, [&](const auto& member) { return member.first == tensor; });
+  assert(found != std::end(kGradientMembers));
+  return this->*found->second;
+}
 
 Gradients compute_gradients(const AttentionDesc& desc, const BackwardInputs& inputs,
                             const GradientSelection& selection) {

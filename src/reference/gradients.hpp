@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vkattn/attention.hpp>
+#include <vkattn/backward.hpp>
 #include <vkattn/host_tensors.hpp>
 
 #include <algorithm>
@@ -58,7 +59,19 @@ struct Gradients {
   Gradient query, key, value;
   Gradient mask;  ///< along a dimension in which the gradient's stride is 0 there is one position, the sum
   Gradient alibi_slopes, sinks;  ///< (1, query_heads, 1, 1)
+
+  /// That of a tensor which a backward pass writes.
+  [[nodiscard]] const Gradient& of(BufferRange BackwardTensors::*tensor) const;
 };
+
+/// Which is whose.
+inline constexpr std::pair<BufferRange BackwardTensors::*, Gradient Gradients::*> kGradientMembers[] = {
+    {&BackwardTensors::grad_query, &Gradients::query},
+    {&BackwardTensors::grad_key, &Gradients::key},
+    {&BackwardTensors::grad_value, &Gradients::value},
+    {&BackwardTensors::grad_mask, &Gradients::mask},
+    {&BackwardTensors::grad_alibi_slopes, &Gradients::alibi_slopes},
+    {&BackwardTensors::grad_sinks, &Gradients::sinks}};
 
 /// What of the gradients of Q, K and V to compute: of some KV heads every so manyth row and key. Others, and
 /// those that no query sees, are partial then, as are all gradients that are summed over rows and keys.

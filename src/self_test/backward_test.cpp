@@ -1,6 +1,7 @@
 // Self-tests of gradients.
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "backward/backward_kernel.hpp"
 #include "backward/gradient_table.hpp"
@@ -14,6 +15,9 @@ namespace vkattn::detail {
 namespace {
 
 constexpr std::uint64_t kGradOutputSeed = 101;
+
+static_assert(std::size(reference::kGradientMembers) + 1 == kGradientCount,
+              "the reference has each gradient but that of the output, which is given");
 
 // What a forward pass that makes no error leaves, for batch 1 and BHSD.
 void add_forward_results(const AttentionDesc& desc, TestBytes& tensors) {
@@ -99,16 +103,9 @@ class BackwardTest final : public SmallTestOf<BackwardPlan> {
     inputs.factor_type = plan().probability_type();
     inputs.least_largest_weight = least_largest_weight(plan().kernel_name());
     const reference::Gradients gradients = reference::compute_gradients(desc.attention, inputs);
-    const std::pair<BufferRange BackwardTensors::*, const reference::Gradient*> all[] = {
-        {&BackwardTensors::grad_query, &gradients.query},
-        {&BackwardTensors::grad_key, &gradients.key},
-        {&BackwardTensors::grad_value, &gradients.value},
-        {&BackwardTensors::grad_mask, &gradients.mask},
-        {&BackwardTensors::grad_sinks, &gradients.sinks}};
-    for (const auto& [range, expected] : all) {
-      const GradientRow& row = gradient_table()[gradient_index(range)];
-      if (!row.is_used(desc)) continue;
-      std::string wrong = first_difference_of(row, desc, *expected, tensors[place(range)]);
+    for (const GradientRow& row : gradient_table()) {
+      if (!row.use.written || !row.is_used(desc)) continue;
+      std::string wrong = first_difference_of(row, desc, gradients.of(row.range), tensors[place(row.range)]);
       if (!wrong.empty()) return wrong;
     }
     return {};
@@ -121,14 +118,12 @@ BackwardDesc small_backward(const BackwardDesc& desc) {
   BackwardDesc small = desc;
   small.attention = small_problem(desc.attention);
   small.has_grad_alibi_slopes = false;
-  const bool any = small.has_grad_query || small.has_grad_key || small.has_grad_value ||
-                   small.has_grad_mask || small.has_grad_sinks;
-  if (!any) small.has_grad_query = true;
-  for (auto* const gradient :
-       {&small.grad_output, &small.grad_query, &small.grad_key, &small.grad_value, &small.grad_mask}) {
-    if (!*gradient) continue;
-    (*gradient)->strides.reset();
-    (*gradient)->alignment_bytes = std::min((*gradient)->alignment_bytes, kSmallAlignment);
+  if (!any_gradient(small)) small.has_grad_query = true;
+  for (const GradientRow& row : gradient_table()) {
+    if (row.stored == nullptr || !(small.*row.stored)) continue;
+    TensorDesc& gradient = *(small.*row.stored);
+    gradient.strides.reset();
+    gradient.alignment_bytes = std::min(gradient.alignment_bytes, kSmallAlignment);
   }
   return small.resolved();
 }

@@ -74,6 +74,14 @@ TEST_F(ToolKernels, ARefusalIsJsonToo) {
   EXPECT_FALSE(report.contains("pipelines"));
 }
 
+#ifdef VKATTN_HAVE_SCORE_FUNCTIONS
+/// The function's table would have 2^30 numbers; no table is made of a problem that is only planned.
+TEST_F(ToolKernels, ALongProblemWithAScoreFunctionIsRefusedAtOnce) {
+  refuses("kernels 'b3 h1 q1 kv1073741824 d1 score=documents' --kernel matrix", "takes float16 Q", 3,
+          "ulimit -t 10;");
+}
+#endif
+
 TEST_F(ToolKernels, ListsThePipelinesOfABackwardPass) {
   const std::string problem = "h2 50x300 d16 backward";
   expect_pipelines(problem, "lane", {"rows", "keys"});

@@ -398,8 +398,10 @@ TEST(ProblemWords, EachStandsOnceAndIsExplained) {
     EXPECT_TRUE(has(help, word.key));
     EXPECT_EQ(word.example.empty(), word.help.empty()) << word.key;
   }
-  for (const char* value : {"hq32", "bf16", "q8_0", "q4_0", "e4m3", "alibi=given", "sequences=queries"}) {
-    EXPECT_TRUE(has(help, value));
+  for (const char* value :
+       {"hq32", "bf16", "q8_0", "q4_0", "e4m3", "alibi=given", "sequences=queries",
+        "scores, softcap, masked or probabilities", "bhsd (the default), bshd or packed"}) {
+    EXPECT_TRUE(has(help, value)) << value;
   }
   for (const std::string& line : lines_of(help)) EXPECT_LE(line.size(), 80U) << line;
 }

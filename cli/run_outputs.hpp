@@ -1,0 +1,72 @@
+// What `vkattn run` writes: a row of one table for each file.
+#pragma once
+
+#include <vkattn/backward.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "atomic_file.hpp"
+#include "command.hpp"
+#include "file_names.hpp"
+#include "npy.hpp"
+#include "run_inputs.hpp"
+
+namespace vkattn::cli {
+
+/// The options as typed, empty where not given.
+struct OutputPaths {
+  std::string output, lse, weights, present_key, present_value;
+  std::string grad_query, grad_key, grad_value, grad_mask, grad_alibi_slopes, grad_sink;
+};
+
+/// A file that a run writes.
+struct OutputFile {
+  AtomicFile file;
+  npy::ElementType type = npy::ElementType::kFloat32;
+  std::vector<std::int64_t> shape;
+};
+
+struct RunOutputs {
+  std::optional<OutputFile> output, lse, weights, present_key, present_value;
+  std::optional<OutputFile> grad_query, grad_key, grad_value, grad_mask, grad_alibi_slopes, grad_sink;
+};
+
+/// What an output is the gradient of.
+struct GradientOutput {
+  BufferRange BackwardTensors::*tensor = nullptr;  ///< null: it is no gradient
+  bool BackwardDesc::*wanted = nullptr;
+  const char* of = nullptr;  ///< the option for an input that need not be given; null for one that must
+};
+
+struct OutputRow {
+  FileOption<OutputPaths> option;
+  std::optional<OutputFile> RunOutputs::*file;
+  const char* name;   ///< in JSON
+  const char* label;  ///< in text
+  npy::ElementType (*type)(const RunInputs& inputs);
+  std::vector<std::int64_t> (*shape)(const RunInputs& inputs);
+  GradientOutput gradient = {};
+
+  [[nodiscard]] bool is_gradient() const { return gradient.tensor != nullptr; }
+  [[nodiscard]] bool is_given(const OutputPaths& paths) const { return !(paths.*option.path).empty(); }
+};
+
+/// Results of the forward pass, and its gradients after them.
+[[nodiscard]] std::span<const OutputRow> output_rows();
+
+/// That a gradient is to be written.
+[[nodiscard]] bool asks_for_gradients(const OutputPaths& paths);
+
+void add_output_options(CLI::App& app, OutputPaths& paths, bool of_gradients);
+void add_output_files(FileNames& files, const OutputPaths& paths);
+
+/// Opens those that were asked for.
+[[nodiscard]] RunOutputs open_outputs(const OutputPaths& paths, const RunInputs& inputs);
+/// Puts all files into their places.
+void commit(RunOutputs& outputs);
+
+}  // namespace vkattn::cli
