@@ -95,10 +95,11 @@ struct BackwardOptions {
   std::uint32_t chunk_keys = 0;
   Shared<const Tuning> tuning{};        ///< as PlanOptions::tuning, for what is left open above
   VkPipelineCache pipeline_cache = {};  ///< owned by the caller; may be null
-  std::uint64_t max_dispatch_ns = 0;    ///< as PlanOptions::max_dispatch_ns
-  bool push_descriptors = false;        ///< for record(command buffer, tensors, workspace)
-  bool deferred_compilation = false;    ///< leave compilation to BackwardPlan::compile()
-  bool capture_statistics = false;      ///< for BackwardPlan::statistics()
+  /// As PlanOptions::max_dispatch_ns. Of a block of rows or keys that is above it by itself the log warns.
+  std::uint64_t max_dispatch_ns = 0;
+  bool push_descriptors = false;      ///< for record(command buffer, tensors, workspace)
+  bool deferred_compilation = false;  ///< leave compilation to BackwardPlan::compile()
+  bool capture_statistics = false;    ///< for BackwardPlan::statistics()
 };
 
 /// Checks every rule that needs no device; the first broken one is the error.

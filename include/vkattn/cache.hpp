@@ -203,7 +203,8 @@ class AppendPlan {
   [[nodiscard]] PlanRequirements requirements() const;
   /// As AttentionPlan::range_bytes().
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange AppendTensors::*tensor, VkDeviceSize offset = 0) const;
-  /// A few lines for a person: the shapes, the storage, the dispatches.
+  /// A few lines for a person: the shapes, the storage, the dispatches, and features that are not enabled and
+  /// would give them another form.
   [[nodiscard]] std::string describe() const;
 
   /// Checks the tensors against the descriptor and writes descriptor sets, as AttentionPlan::make_bindings().

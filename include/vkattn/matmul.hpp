@@ -44,8 +44,9 @@ struct MatmulOptions {
   /// many as the device needs to be busy. 1: none, and no workspace. At most 64; as parts have multiples of
   /// 64 elements, there may be fewer.
   std::uint32_t inner_splits = 0;
-  Shared<const Tuning> tuning{};      ///< as PlanOptions::tuning, for what is left open above
-  std::uint64_t max_dispatch_ns = 0;  ///< as PlanOptions::max_dispatch_ns
+  Shared<const Tuning> tuning{};  ///< as PlanOptions::tuning, for what is left open above
+  /// As PlanOptions::max_dispatch_ns. Of a block of the output that is above it by itself the log warns.
+  std::uint64_t max_dispatch_ns = 0;
   bool push_descriptors = false;      ///< for record(command buffer, tensors, workspace)
   bool deferred_compilation = false;  ///< leave compilation to MatmulPlan::compile()
   bool capture_statistics = false;    ///< for MatmulPlan::statistics()

@@ -178,7 +178,8 @@ class AttentionPlan {
   /// Records the work: binds, pushes, dispatches. No allocation, no wait, no lock, no transfer. The caller
   /// orders it against whatever writes the inputs and reads the outputs, and binds its own compute state
   /// again afterwards: requirements() has both. Bindings of another plan, and a plan that is not compiled,
-  /// are errors of the caller's: nothing is recorded then.
+  /// are errors of the caller's: nothing is recorded then, which only DeviceDesc::log tells. has_made() and
+  /// is_compiled() say beforehand.
   void record(VkCommandBuffer commands, const Bindings& bindings,
               const RecordOptions& options = {}) const noexcept;
   /// The same without an object, for plans made with PlanOptions::push_descriptors. Where features need

@@ -10,6 +10,7 @@
 #include "common/message.hpp"
 #include "kernels/next_kernel.hpp"
 #include "kernels/select.hpp"
+#include "program/plan_log.hpp"
 #include "vulkan/missed_form.hpp"
 
 namespace vkattn {
@@ -106,7 +107,12 @@ Result<BackwardPlan> BackwardPlan::create(const Device& device, const BackwardDe
   return detail::without_exceptions([&]() -> Result<BackwardPlan> {
     auto state = detail::make_plan(device, desc, options);
     if (!state) return state.error();
-    return BackwardPlan(*std::move(state));
+    const BackwardPlan plan(*std::move(state));
+    detail::log_plan(device.state(), plan,
+                     {&plan.state_->program->desc(), options.max_dispatch_ns,
+                      "cut the keys with chunk_keys, or take fewer rows at once",
+                      [&] { return detail::missed_form_of(*plan.state_); }});
+    return plan;
   });
 }
 

@@ -8,6 +8,8 @@
 #include "cache/append_tasks.hpp"
 #include "cache/append_tensors.hpp"
 #include "common/message.hpp"
+#include "program/plan_log.hpp"
+#include "vulkan/missed_form.hpp"
 
 namespace vkattn {
 
@@ -27,7 +29,7 @@ Result<Shared<const AppendState>> make_plan(const Device& device, const AppendDe
       device.share(), *std::move(tasks),
       {options.pipeline_cache, options.push_descriptors, false, options.deferred_compilation});
   if (!program) return program.error();
-  return Shared<const AppendState>::make(AppendState{desc, *std::move(program)});
+  return Shared<const AppendState>::make(AppendState{device.share(), desc, *std::move(program)});
 }
 
 std::string_view words_for(const CacheLayout& cache) {
@@ -40,6 +42,18 @@ std::string_view words_for(const CacheLayout& cache) {
       break;
   }
   return "contiguous rows";
+}
+
+std::string missed_form_of(const AppendState& plan) {
+  return missed_form(*plan.device, [&](const Capabilities& capabilities) {
+    std::string forms;
+    const auto program = append_program(plan.desc, capabilities);
+    if (!program) return forms;
+    for (const ProgramPass& pass : program->passes) {
+      forms += message(forms.empty() ? "" : ", ", pass.name, " (", pass.shader, ")");
+    }
+    return forms;
+  });
 }
 
 /// The ranges of a call in the order of the program's tensors. It refers to itself.
@@ -62,7 +76,10 @@ Result<AppendPlan> AppendPlan::create(const Device& device, const AppendDesc& de
   return detail::without_exceptions([&]() -> Result<AppendPlan> {
     auto state = detail::make_plan(device, desc, options);
     if (!state) return state.error();
-    return AppendPlan(*std::move(state));
+    const AppendPlan plan(*std::move(state));
+    detail::log_plan(device.state(), plan,
+                     {.missed_form = [&] { return detail::missed_form_of(*plan.state_); }});
+    return plan;
   });
 }
 
@@ -111,6 +128,7 @@ std::string AppendPlan::describe() const {
     text += detail::message("dispatch: ", pass.name, ", ", step.unit_count, " invocations, ", pass.shader,
                             pass.barrier ? ", after all others" : "", "\n");
   }
+  if (const std::string hint = detail::missed_form_of(*state_); !hint.empty()) text += hint + "\n";
   return text;
 }
 

@@ -10,6 +10,7 @@
 namespace vkattn::detail {
 
 struct AppendState {
+  Shared<const DeviceState> device;
   AppendDesc desc;
   std::shared_ptr<const Program> program;
 };

@@ -2,7 +2,6 @@
 #include <vkattn/plan.hpp>
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/message.hpp"
 #include "forward/attention_program.hpp"
@@ -10,7 +9,7 @@
 #include "forward/plan_state.hpp"
 #include "kernels/next_kernel.hpp"
 #include "kernels/tile_table.hpp"
-#include "vulkan/debug.hpp"
+#include "program/plan_log.hpp"
 
 namespace vkattn {
 
@@ -160,20 +159,6 @@ Result<void> check_block_mask(const PlanState& plan, const AttentionTensors& ten
                "the block mask is said to be complete but its buffer is null"};
 }
 
-// A block of rows over all its keys is not cut further.
-void warn_of_long_dispatches(const PlanState& plan) {
-  const Log& log = plan.device->log;
-  const std::uint64_t most = dispatch_limit_ns(plan.device->capabilities, plan.options.max_dispatch_ns);
-  if (!is_logged(log, LogLevel::kWarning) || most == 0) return;
-  for (const ProgramStep& step : plan.program->desc().steps) {
-    if (step.estimated_ns <= static_cast<double>(most)) continue;
-    write_log(log, LogLevel::kWarning, "a dispatch is estimated to take ",
-              std::llround(step.estimated_ns / 1e6),
-              " ms, above max_dispatch_ns: cut the keys with kv_splits");
-    return;
-  }
-}
-
 // A block mask that is complete is not computed: it is all that comes before the kernel.
 std::uint32_t first_pass(const PlanState& plan, const AttentionTensors& tensors) {
   return plan.layout.block_mask_bytes != 0 && tensors.block_mask_complete ? plan.kernel_pass : 0;
@@ -189,14 +174,9 @@ Result<AttentionPlan> AttentionPlan::create(const Device& device, const Attentio
     auto state = detail::make_plan(device, desc, options);
     if (!state) return state.error();
     const AttentionPlan plan(*std::move(state));
-    const Log& log = device.state().log;
-    detail::warn_of_long_dispatches(*plan.state_);
-    if (detail::is_logged(log, LogLevel::kDetail)) {
-      detail::write_log(log, LogLevel::kDetail, plan.describe());
-    } else if (detail::is_logged(log, LogLevel::kWarning)) {
-      const std::string hint = detail::missed_form_of(*plan.state_);
-      if (!hint.empty()) detail::write_log(log, LogLevel::kWarning, hint);
-    }
+    detail::log_plan(device.state(), plan,
+                     {&plan.state_->program->desc(), options.max_dispatch_ns, "cut the keys with kv_splits",
+                      [&] { return detail::missed_form_of(*plan.state_); }});
     return plan;
   });
 }

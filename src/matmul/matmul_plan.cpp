@@ -12,6 +12,7 @@
 #include "kernels/select.hpp"
 #include "matmul/matmul_program.hpp"
 #include "matmul/matmul_tensors.hpp"
+#include "program/plan_log.hpp"
 #include "vulkan/missed_form.hpp"
 
 namespace vkattn {
@@ -139,7 +140,11 @@ Result<MatmulPlan> MatmulPlan::create(const Device& device, const MatmulDesc& de
   return detail::without_exceptions([&]() -> Result<MatmulPlan> {
     auto state = detail::make_plan(device, desc, options);
     if (!state) return state.error();
-    return MatmulPlan(*std::move(state));
+    const MatmulPlan plan(*std::move(state));
+    detail::log_plan(device.state(), plan,
+                     {&plan.state_->program->desc(), options.max_dispatch_ns, "cut inner with inner_splits",
+                      [&] { return detail::missed_form_of(*plan.state_); }});
+    return plan;
   });
 }
 

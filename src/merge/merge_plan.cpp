@@ -5,6 +5,7 @@
 #include "common/checked.hpp"
 #include "common/message.hpp"
 #include "merge/merge_program.hpp"
+#include "program/plan_log.hpp"
 
 namespace vkattn {
 
@@ -105,7 +106,9 @@ Result<MergePlan> MergePlan::create(const Device& device, const MergeDesc& desc,
   return detail::without_exceptions([&]() -> Result<MergePlan> {
     auto state = detail::make_plan(device, desc, options);
     if (!state) return state.error();
-    return MergePlan(*std::move(state));
+    const MergePlan plan(*std::move(state));
+    detail::log_plan(device.state(), plan);
+    return plan;
   });
 }
 

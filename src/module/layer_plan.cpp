@@ -6,6 +6,7 @@
 #include "common/message.hpp"
 #include "kernels/select.hpp"
 #include "module/layer_steps.hpp"
+#include "program/plan_log.hpp"
 #include "vulkan/debug.hpp"
 #include "vulkan/device_state.hpp"
 
@@ -178,7 +179,9 @@ Result<MultiHeadAttentionPlan> MultiHeadAttentionPlan::create(const Device& devi
   return detail::without_exceptions([&]() -> Result<MultiHeadAttentionPlan> {
     auto state = detail::make_forward(device, desc, options);
     if (!state) return state.error();
-    return MultiHeadAttentionPlan(*std::move(state));
+    const MultiHeadAttentionPlan plan(*std::move(state));
+    detail::log_plan(device.state(), plan);
+    return plan;
   });
 }
 
@@ -251,7 +254,9 @@ Result<MultiHeadAttentionBackwardPlan> MultiHeadAttentionBackwardPlan::create(
   return detail::without_exceptions([&]() -> Result<MultiHeadAttentionBackwardPlan> {
     auto state = detail::make_backward(device, desc, options);
     if (!state) return state.error();
-    return MultiHeadAttentionBackwardPlan(*std::move(state));
+    const MultiHeadAttentionBackwardPlan plan(*std::move(state));
+    detail::log_plan(device.state(), plan);
+    return plan;
   });
 }
 

@@ -8,6 +8,7 @@
 #include "common/checked.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "program/program.hpp"
 
 namespace vkattn::detail {
 
@@ -332,7 +333,10 @@ Result<void> ModuleProgram::rewrite(std::vector<Bindings>& bindings, const Modul
 
 void ModuleProgram::record(VkCommandBuffer commands, const std::vector<Bindings>& bindings,
                            const RecordOptions& options) const noexcept {
-  if (!is_compiled()) return;
+  if (!is_compiled()) {
+    warn_not_compiled(device_.state().log);
+    return;
+  }
   const std::uint64_t begin = options.first_dispatch;
   const std::uint64_t end = begin + options.dispatch_count;
   bool waits = options.wait_for_earlier;

@@ -17,6 +17,10 @@ constexpr VkPipelineStageFlags kTransfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
 
 }  // namespace
 
+void warn_not_compiled(const Log& log) noexcept {
+  write_text(log, LogLevel::kWarning, "a plan that is not compiled records nothing: call compile() before");
+}
+
 void Program::barrier(VkCommandBuffer commands, const PassBarrier& access, VkPipelineStageFlags from,
                       VkPipelineStageFlags to) const noexcept {
   VkMemoryBarrier memory{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
@@ -61,8 +65,7 @@ void Program::record(VkCommandBuffer commands, const BindingsState& bindings,
     return;
   }
   if (!is_compiled()) {
-    write_text(device_->log, LogLevel::kWarning,
-               "a plan that is not compiled records nothing: call compile() before");
+    warn_not_compiled(device_->log);
     return;
   }
   const DeviceFunctions& vk = device_->vk;

@@ -26,9 +26,19 @@ inline void write_text(const Log& log, LogLevel level, const char* text) noexcep
   if (is_logged(log, level)) log.write(log.user, level, text);
 }
 
-/// The object's name in captures and validation messages: "vkattn " and `name`.
-template <class Handle>
-void name_object(const DeviceState& device, VkObjectType type, Handle handle, const std::string& name) {
+/// What a device or plan says of itself: describe() ends with a newline, a text of the log does not.
+template <class Described>
+void log_description(const Log& log, const Described& object) {
+  if (!is_logged(log, LogLevel::kDetail)) return;
+  std::string text = object.describe();
+  if (text.ends_with('\n')) text.pop_back();
+  write_text(log, LogLevel::kDetail, text.c_str());
+}
+
+/// The object's name in captures and validation messages: "vkattn " and `name`. The device is what has the
+/// functions and the handle.
+template <class Owner, class Handle>
+void name_object(const Owner& device, VkObjectType type, Handle handle, const std::string& name) {
   if (device.vk.vkSetDebugUtilsObjectNameEXT == nullptr) return;
   const std::string whole = message("vkattn ", name);
   VkDebugUtilsObjectNameInfoEXT info{VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT};

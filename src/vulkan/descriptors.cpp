@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/message.hpp"
+#include "vulkan/debug.hpp"
 
 namespace vkattn::detail {
 
@@ -27,6 +28,7 @@ Result<void> DescriptorPools::add_pool(std::uint32_t sets) {
     return vulkan_error(result, "vkCreateDescriptorPool");
   }
   pools_.push_back({handle, sets, 0});
+  name_object(*device_, VK_OBJECT_TYPE_DESCRIPTOR_POOL, handle, "descriptor pool");
   return {};
 }
 

@@ -79,9 +79,7 @@ Result<Device> Device::borrow(const DeviceDesc& desc) {
     auto state = make_state(desc);
     if (!state) return state.error();
     const Device device(*std::move(state));
-    if (detail::is_logged(desc.log, LogLevel::kDetail)) {
-      detail::write_log(desc.log, LogLevel::kDetail, device.describe());
-    }
+    detail::log_description(desc.log, device);
     return device;
   });
 }

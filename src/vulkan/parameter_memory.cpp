@@ -7,6 +7,7 @@
 
 #include "common/integers.hpp"
 #include "common/message.hpp"
+#include "vulkan/debug.hpp"
 
 namespace vkattn::detail {
 
@@ -99,9 +100,14 @@ Result<void> ParameterMemory::add_block(VkDeviceSize bytes) {
   block.bytes = std::max(bytes, kBlockBytes);
   block.free.push_back({0, block.bytes});
   blocks_.push_back(std::move(block));
-  const VkResult result = create_block(blocks_.back());
-  if (result == VK_SUCCESS) return {};
-  destroy(blocks_.back());
+  Block& made = blocks_.back();
+  const VkResult result = create_block(made);
+  if (result == VK_SUCCESS) {
+    name_object(device_, VK_OBJECT_TYPE_BUFFER, made.buffer, "parameters");
+    name_object(device_, VK_OBJECT_TYPE_DEVICE_MEMORY, made.memory, "parameters");
+    return {};
+  }
+  destroy(made);
   blocks_.pop_back();
   return vulkan_error(result, "allocating memory for parameters");
 }

@@ -111,6 +111,7 @@ Result<PipelineCache> PipelineCache::create(const Device& device, std::span<cons
     const VkResult result = detail::null_on_failure(
         it.vk.vkCreatePipelineCache(it.device, &info, it.allocator.get(), &state->handle), state->handle);
     if (result != VK_SUCCESS) return detail::vulkan_error(result, "vkCreatePipelineCache");
+    detail::name_object(it, VK_OBJECT_TYPE_PIPELINE_CACHE, state->handle, "pipeline cache");
     return PipelineCache(std::move(state));
   });
 }

@@ -1,16 +1,23 @@
 // What a program sees of the library beside results: its allocator, its log, names and labels in captures,
 // and what is changed of a command buffer; and that nothing depends on any one feature of its device.
+#include <vkattn/backward.hpp>
+#include <vkattn/cache.hpp>
 #include <vkattn/device_features.hpp>
+#include <vkattn/matmul.hpp>
+#include <vkattn/merge.hpp>
+#include <vkattn/multi_head_attention.hpp>
 #include <vkattn/pipeline_cache.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "gpu/layer_run.hpp"
 #include "gpu/spy.hpp"
 #include "gpu/support.hpp"
 #include "runtime/runtime_state.hpp"
@@ -90,6 +97,57 @@ class EmbeddingTest : public GpuTest {
   }
   static Result<AttentionPlan> plan(const Device& device, const std::string& problem) {
     return AttentionPlan::create(device, parsed(problem).desc);
+  }
+  static Result<MatmulPlan> product(const Device& device, const MatmulOptions& options = {}) {
+    MatmulDesc desc;
+    desc.rows = desc.columns = desc.inner = 70;
+    desc.a.type = desc.b.type = desc.output.type = DataType::kFloat16;
+    return MatmulPlan::create(device, desc, options);
+  }
+  static Result<BackwardPlan> gradients(const Device& device, const BackwardOptions& options = {}) {
+    BackwardDesc desc;
+    desc.attention = parsed("h2 33x40 d32 f16 lse").desc;
+    return BackwardPlan::create(device, desc, options);
+  }
+  static Result<AppendPlan> append(const Device& device) {
+    AppendDesc desc;
+    desc.kv_heads = 2;
+    desc.head_dim = desc.value_dim = 32;
+    desc.new_length = 3;
+    desc.cache_length = 8;
+    desc.key.type = desc.value.type = desc.cache_key.type = desc.cache_value.type = DataType::kFloat16;
+    return AppendPlan::create(device, desc);
+  }
+  static MultiHeadAttentionDesc layer() {
+    MultiHeadAttentionDesc desc;
+    desc.attention.query_heads = 2;
+    desc.attention.query_length = 9;
+    desc.d_model = 32;
+    desc.saves_for_gradients = true;
+    return desc;
+  }
+  /// What the log is told of the plan of each kind.
+  struct Kind {
+    std::string words;  ///< that its description begins with
+    std::function<bool(const Device&)> makes;
+    bool has_forms;  ///< others without 16-bit storage
+  };
+  static std::vector<Kind> kinds() {
+    return {
+        {"attention: ", [](const Device& on) { return plan(on, "h2 33x40 d32 f16").ok(); }, true},
+        {"backward: ", [](const Device& on) { return gradients(on).ok(); }, true},
+        {"matmul: ", [](const Device& on) { return product(on).ok(); }, true},
+        {"append: ", [](const Device& on) { return append(on).ok(); }, true},
+        {"merge: ", [](const Device& on) { return MergePlan::create(on, {.rows = 8, .value_dim = 8}).ok(); },
+         false},
+        {"layer: ", [](const Device& on) { return MultiHeadAttentionPlan::create(on, layer()).ok(); }, false},
+        {"gradients of a layer: ",
+         [](const Device& on) {
+           MultiHeadAttentionBackwardDesc desc;
+           desc.forward = layer();
+           return MultiHeadAttentionBackwardPlan::create(on, desc).ok();
+         },
+         false}};
   }
 
  private:
@@ -187,6 +245,11 @@ Log log_to(Lines& lines, LogLevel least) {
           &lines, least, nullptr};
 }
 
+bool begins(const Lines& lines, LogLevel level, const std::string& words) {
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](const auto& line) { return line.first == level && line.second.starts_with(words); });
+}
+
 bool says(const Lines& lines, LogLevel level, const std::string& words) {
   return std::any_of(lines.begin(), lines.end(), [&](const auto& line) {
     return line.first == level && line.second.find(words) != std::string::npos;
@@ -201,13 +264,16 @@ TEST_F(EmbeddingTest, TheLogSaysWhatWasDone) {
   ASSERT_TRUE(device.ok()) << device.error().message;
   EXPECT_TRUE(says(lines, LogLevel::kDetail, "device: " + capabilities().device_name));
   EXPECT_TRUE(says(lines, LogLevel::kDetail, "not supported: "));
-  ASSERT_TRUE(plan(*device, "h2 33x40 d32").ok());
-  EXPECT_TRUE(says(lines, LogLevel::kDetail, "kernel: "));
+  for (const Kind& kind : kinds()) {
+    ASSERT_TRUE(kind.makes(*device)) << kind.words;
+    EXPECT_TRUE(begins(lines, LogLevel::kDetail, kind.words)) << kind.words;
+  }
   EXPECT_TRUE(says(lines, LogLevel::kInfo, "compiled "));
   EXPECT_TRUE(says(lines, LogLevel::kInfo, " ms"));
   const std::byte nonsense[] = {std::byte{1}, std::byte{2}};
   ASSERT_TRUE(PipelineCache::create(*device, nonsense).ok());
   EXPECT_TRUE(says(lines, LogLevel::kWarning, "pipeline cache"));
+  for (const auto& line : lines) EXPECT_FALSE(line.second.ends_with('\n')) << line.second;
 }
 
 TEST_F(EmbeddingTest, TheLogHasWhatWasAskedForOnly) {
@@ -220,9 +286,18 @@ TEST_F(EmbeddingTest, TheLogHasWhatWasAskedForOnly) {
   const auto device = Device::borrow(desc);
   ASSERT_TRUE(device.ok()) << device.error().message;
   EXPECT_NE(device->describe().find("not enabled: storageBuffer16BitAccess: "), std::string::npos);
-  ASSERT_TRUE(plan(*device, "h2 33x40 d32 f16").ok());
-  ASSERT_EQ(lines.size(), 1U);
-  EXPECT_TRUE(says(lines, LogLevel::kWarning, "not enabled"));
+  for (const Kind& kind : kinds()) {
+    lines.clear();
+    ASSERT_TRUE(kind.makes(*device)) << kind.words;
+    if (!kind.has_forms) continue;
+    ASSERT_EQ(lines.size(), 1U) << kind.words;
+    EXPECT_TRUE(begins(lines, LogLevel::kWarning, "not enabled: storageBuffer16BitAccess"))
+        << kind.words << lines[0].second;
+  }
+  const auto appends = append(*device);
+  EXPECT_NE(appends->describe().find("with which keys (cache_append), values (cache_append) would be used"),
+            std::string::npos)
+      << appends->describe();
 }
 
 TEST_F(EmbeddingTest, TheLogSaysWhatIsNotRecorded) {
@@ -255,6 +330,69 @@ TEST_F(EmbeddingTest, TheLogSaysWhatIsNotRecorded) {
   expect_right(run);
 }
 
+TEST_F(EmbeddingTest, TheLogWarnsOfALayerThatIsNotCompiled) {
+  Lines lines;
+  DeviceDesc desc = runtimes_device();
+  desc.log = log_to(lines, LogLevel::kWarning);
+  const auto device = Device::borrow(desc);
+  ASSERT_TRUE(device.ok()) << device.error().message;
+  const auto warns = [&](const auto& plan, const auto& bindings) {
+    lines.clear();
+    EXPECT_TRUE(runtime().execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }).ok());
+    return says(lines, LogLevel::kWarning, "a plan that is not compiled records nothing");
+  };
+  MultiHeadAttentionDesc forward = layer();
+  forward.saves_for_gradients = false;
+  const LayerRun run = LayerRun::create(runtime(), forward, random_layer_data(forward, 1), {}).value();
+  MultiHeadAttentionOptions options;
+  options.deferred_compilation = true;
+  const auto plan = MultiHeadAttentionPlan::create(*device, forward, options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const Buffer workspace = runtime().create_buffer(plan->requirements().workspace_bytes).value();
+  const auto bindings = plan->make_bindings(run.tensors(), workspace.range());
+  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+  EXPECT_TRUE(warns(*plan, *bindings));
+  ASSERT_TRUE(plan->compile().ok());
+  EXPECT_FALSE(warns(*plan, *bindings));
+}
+
+TEST_F(EmbeddingTest, TheLogWarnsOfDispatchesThatAreNotCut) {
+  Lines lines;
+  DeviceDesc desc = runtimes_device();
+  desc.log = log_to(lines, LogLevel::kWarning);
+  const auto device = Device::borrow(desc);
+  ASSERT_TRUE(device.ok()) << device.error().message;
+  const auto with_limit = [](auto options, std::uint64_t ns) {
+    options.max_dispatch_ns = ns;
+    return options;
+  };
+  const std::vector<std::pair<std::string, std::function<bool(std::uint64_t)>>> plans{
+      {"kv_splits",
+       [&](std::uint64_t ns) {
+         PlanOptions options = with_limit(PlanOptions(), ns);
+         options.kv_splits = 1;
+         return AttentionPlan::create(*device, parsed("h2 33x40 d32").desc, options).ok();
+       }},
+      {"chunk_keys",
+       [&](std::uint64_t ns) { return gradients(*device, with_limit(BackwardOptions(), ns)).ok(); }},
+      {"inner_splits",
+       [&](std::uint64_t ns) { return product(*device, with_limit(MatmulOptions(), ns)).ok(); }},
+      {"inner_splits", [&](std::uint64_t ns) {
+         return MultiHeadAttentionPlan::create(*device, layer(), with_limit(MultiHeadAttentionOptions(), ns))
+             .ok();
+       }}};
+  for (const auto& [advice, makes] : plans) {
+    lines.clear();
+    ASSERT_TRUE(makes(1)) << advice;
+    EXPECT_TRUE(says(lines, LogLevel::kWarning, " ns; max_dispatch_ns is 1: ") &&
+                says(lines, LogLevel::kWarning, advice))
+        << advice;
+    lines.clear();
+    ASSERT_TRUE(makes(1'000'000'000)) << advice;
+    EXPECT_TRUE(lines.empty()) << advice << ": " << lines.front().second;
+  }
+}
+
 TEST_F(EmbeddingTest, PassesAndObjectsHaveNames) {
   Device device = device_with([](Capabilities&) {});
   Spy::reset();
@@ -267,8 +405,13 @@ TEST_F(EmbeddingTest, PassesAndObjectsHaveNames) {
   const Problem problem = parsed("h2 3x200 d16");
   const auto made = AttentionPlan::create(device, problem.desc, options);
   ASSERT_TRUE(made.ok()) << made.error().message;
-  EXPECT_NE(std::find(Spy::names.begin(), Spy::names.end(), "vkattn pipeline layout"), Spy::names.end());
   made->record(VK_NULL_HANDLE, bound(*made, problem).bindings);
+  ASSERT_TRUE(PipelineCache::create(device, {}).ok());
+  // That of parameter memory has functions of its own (parameter_memory_test.cpp).
+  for (const char* const name :
+       {"vkattn pipeline layout", "vkattn set layout", "vkattn descriptor pool", "vkattn pipeline cache"}) {
+    EXPECT_EQ(std::count(Spy::names.begin(), Spy::names.end(), name), 1) << name;
+  }
   EXPECT_EQ(Spy::labels, (std::vector<std::string>{"vkattn tile", "vkattn combine"}));
   EXPECT_EQ(Spy::open_labels, 0);
 }

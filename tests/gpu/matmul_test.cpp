@@ -252,6 +252,30 @@ TEST_P(MatmulTest, SumsOfColumns) {
   }
 }
 
+/// Dispatches in several pieces, of sums in the workspace too.
+TEST_P(MatmulTest, LongWorkIsCut) {
+  MatmulDesc desc = sizes(150, 170, 200, 2);
+  set_types(desc, operands(), operands(), DataType::kFloat32);
+  if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
+  MatmulOptions options;
+  options.kernel = kernel();
+  for (const std::uint32_t parts : {1U, 3U}) {
+    options.inner_splits = parts;
+    options.max_dispatch_ns = 0;
+    const auto whole = MatmulPlan::create(runtime().device(), desc, options);
+    ASSERT_TRUE(whole.ok()) << whole.error().message;
+    const double limit_ns = whole->dispatches().front().estimated_ns / 5;
+    options.max_dispatch_ns = static_cast<std::uint64_t>(limit_ns);
+    const auto cut = MatmulPlan::create(runtime().device(), desc, options);
+    ASSERT_TRUE(cut.ok()) << cut.error().message;
+    EXPECT_GT(cut->dispatches().size(), whole->dispatches().size() + 3);
+    for (const DispatchInfo& dispatch : cut->dispatches()) {
+      EXPECT_TRUE(dispatch.estimated_ns <= limit_ns || dispatch.tile_count == 1) << dispatch.estimated_ns;
+    }
+    run({desc, 16}, options);
+  }
+}
+
 TEST_P(MatmulTest, NothingToMultiply) {
   for (const MatmulDesc& desc : {sizes(0, 5, 6), sizes(5, 0, 6), sizes(5, 6, 7, 0)}) {
     const auto plan = MatmulPlan::create(runtime().device(), desc);

@@ -11,3 +11,12 @@ cmake_path(GET folder PARENT_PATH libraries)
 set(ENV{LD_LIBRARY_PATH} ${libraries})
 attends(${WORK}/pkg_config/attend_c)
 attends(${WORK}/pkg_config/attend_cpp)
+
+# An example with the static libraries beside the core. Examples are run by tests of their own.
+set(example minimal)
+set(packages vkattn-runtime)
+if(EXISTS ${folder}/vkattn-score-functions.pc)
+  set(example score_functions)
+  string(APPEND packages " vkattn-score-functions")
+endif()
+step(sh -c "${CXX_COMPILER} -std=c++20 ${SOURCE}/examples/${example}.cpp -o ${WORK}/${example} $(pkg-config --cflags --libs ${packages})")

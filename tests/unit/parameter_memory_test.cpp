@@ -89,6 +89,18 @@ TEST(ParameterMemory, PiecesAreAlignedAndApart) {
   EXPECT_EQ(FakeDevice::allocations, 4);
 }
 
+TEST(ParameterMemory, ObjectsHaveNames) {
+  static std::vector<VkObjectType> named;
+  ParameterMemory::DeviceHandles device = FakeDevice::handles();
+  device.vk.vkSetDebugUtilsObjectNameEXT = [](VkDevice, const VkDebugUtilsObjectNameInfoEXT* info) {
+    EXPECT_STREQ(info->pObjectName, "vkattn parameters");
+    named.push_back(info->objectType);
+    return VK_SUCCESS;
+  };
+  EXPECT_TRUE(std::make_shared<ParameterMemory>(device)->take(1).ok());
+  EXPECT_EQ(named, (std::vector{VK_OBJECT_TYPE_BUFFER, VK_OBJECT_TYPE_DEVICE_MEMORY}));
+}
+
 TEST(ParameterMemory, WhatIsGivenBackIsUsedAgain) {
   auto memory = std::make_shared<ParameterMemory>(FakeDevice::handles());
   {
