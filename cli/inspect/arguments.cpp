@@ -34,7 +34,8 @@ struct Given {
 void require_belonging(InspectMode mode, const InspectArguments& a) {
   using enum InspectMode;
   std::vector<Given> all = {{"--heads", !a.heads.empty(), {kText, kLayer, kMemory}},
-                            {"--head-dim", !a.head_dim.empty(), {kText, kMemory}},
+                            {"--kv-heads", !a.kv_heads.empty(), {kLayer}},
+                            {"--head-dim", !a.head_dim.empty(), {kText, kLayer, kMemory}},
                             {"--seed", !a.seed.empty(), {kText, kSweep}},
                             {"--layout", !a.layout.empty(), {kArrays}},
                             {"--batch", !a.batch.empty(), {kArrays}},
@@ -118,7 +119,10 @@ void add_inspect_arguments(CLI::App& app, InspectArguments& a) {
       "the mechanism and carry no meaning");
   add_value(app, "--heads", a.heads, "N",
             "Heads of --text (4, at most 16), --weights (must be given) and --memory (1)");
-  add_value(app, "--head-dim", a.head_dim, "N", "Their dimension, default 64");
+  add_value(app, "--head-dim", a.head_dim, "N",
+            "Their dimension, default 64, of --weights what their sizes say");
+  add_value(app, "--kv-heads", a.kv_heads, "N",
+            "Heads of keys and values of --weights, where their sizes leave it open");
   add_value(app, "--seed", a.seed, "S", "Of --text and --sweep-dim, default 1");
   add_value(app, "--query", a.query, "Q.npy",
             "Queries (batch, heads, length, dim); rank 3: one batch entry, 2: one head");

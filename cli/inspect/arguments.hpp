@@ -14,7 +14,7 @@ namespace vkattn::cli {
 /// The options as typed.
 struct InspectArguments {
   std::string text, query, key, input, weights, layer, sweep_dim, memory;
-  std::string heads, head_dim, seed, layout, batch, labels, plot;
+  std::string heads, kv_heads, head_dim, seed, layout, batch, labels, plot;
   std::vector<WordArgument> words;
   DeviceArguments where;
   bool check = false, json = false;

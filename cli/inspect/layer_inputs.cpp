@@ -66,15 +66,117 @@ std::string some_names(const SafetensorsFile& file) {
   return text + (file.tensors().size() > kMost ? ", …" : "");
 }
 
-/// W_Q and W_K, (outputs, inputs), and their biases where the layer has some.
+/// W_Q and W_K, (outputs, inputs), their biases where the layer has some, and its heads.
 struct LayerWeights {
   Matrix query, key;
   std::vector<float> query_bias, key_bias;
+  std::int64_t kv_heads = 0, head_dim = 0;
 };
 
 Matrix part_of_rows(const Matrix& matrix, std::int64_t first, std::int64_t rows) {
   const auto begin = matrix.values.begin() + first * matrix.columns;
   return {rows, matrix.columns, {begin, begin + rows * matrix.columns}, matrix.name};
+}
+
+struct HeadSizes {
+  std::int64_t kv_heads, head_dim, value_dim;
+};
+
+/// What the options say of a layer's heads; 0: nothing.
+struct GivenHeads {
+  explicit GivenHeads(const InspectArguments& arguments)
+      : heads(number_of("--heads", arguments.heads, 1, INT32_MAX, 0)),
+        kv_heads(number_of("--kv-heads", arguments.kv_heads, 1, INT32_MAX, 0)),
+        head_dim(number_of("--head-dim", arguments.head_dim, 1, INT32_MAX, 0)) {}
+
+  [[nodiscard]] bool allow(const HeadSizes& sizes) const {
+    return (kv_heads == 0 || sizes.kv_heads == kv_heads) && (head_dim == 0 || sizes.head_dim == head_dim);
+  }
+  [[nodiscard]] std::string to_string() const {
+    return "--heads " + std::to_string(heads) +
+           (kv_heads == 0 ? "" : " --kv-heads " + std::to_string(kv_heads)) +
+           (head_dim == 0 ? "" : " --head-dim " + std::to_string(head_dim));
+  }
+
+  std::int64_t heads, kv_heads, head_dim;
+};
+
+/// All heads that make so many rows of W_Q, W_K and W_V one below the other, and so many columns of W_O where
+/// they are known (not 0).
+std::vector<HeadSizes> heads_of_packed(std::int64_t rows, std::int64_t output_columns,
+                                       const GivenHeads& given) {
+  std::vector<HeadSizes> all;
+  for (std::int64_t kv_heads = std::min(given.heads, rows); kv_heads > 0; --kv_heads) {
+    if (given.heads % kv_heads != 0) continue;
+    const std::int64_t rows_of_dim = given.heads + kv_heads;
+    for (std::int64_t head_dim = 1; head_dim * rows_of_dim < rows; ++head_dim) {
+      const std::int64_t value_rows = rows - head_dim * rows_of_dim;
+      const HeadSizes sizes{kv_heads, head_dim, value_rows / kv_heads};
+      const bool fits = value_rows % kv_heads == 0 &&
+                        (output_columns == 0 || sizes.value_dim * given.heads == output_columns);
+      if (fits && given.allow(sizes)) all.push_back(sizes);
+    }
+  }
+  return all;
+}
+
+/// Where several heads make such rows: those of dims that a layer has by itself, or a refusal.
+HeadSizes choose_heads(const Matrix& packed, const StoredTensor* output, const GivenHeads& given) {
+  const bool has_output = output != nullptr && output->shape.size() == 2;
+  const std::vector<HeadSizes> all = heads_of_packed(packed.rows, has_output ? output->shape[1] : 0, given);
+  if (all.size() == 1) return all.front();
+  const auto usual = std::ranges::find_if(all, [&](const HeadSizes& sizes) {
+    return sizes.head_dim == sizes.value_dim && sizes.head_dim * given.heads == packed.columns;
+  });
+  if (usual != all.end()) return *usual;
+  const std::string text = packed.name + " is " + shape_of(packed) +
+                           (has_output ? " and out_proj.weight " + npy::shape_text(output->shape) : "") +
+                           ", which ";
+  if (all.empty()) fail_usage(text + "no heads make with " + given.to_string());
+  constexpr std::size_t kMost = 3;
+  std::string heads;
+  for (std::size_t i = 0; i < std::min(kMost, all.size()); ++i) {
+    heads += (i == 0 ? "" : ", or ") + console::count(static_cast<std::uint64_t>(all[i].kv_heads), "head") +
+             " of keys of dimension " + std::to_string(all[i].head_dim) + " and values of " +
+             std::to_string(all[i].value_dim);
+  }
+  fail_usage(text + "leaves open with " + given.to_string() + " whether there are " + heads +
+             (all.size() > kMost ? ", …" : "") + "; give --kv-heads or --head-dim");
+}
+
+/// Of tensors of their own.
+HeadSizes heads_of_separate(const Matrix& query, const Matrix& key, const GivenHeads& given) {
+  const std::int64_t head_dim = query.rows / given.heads;
+  const bool fits = head_dim > 0 && query.rows % given.heads == 0 && key.rows % head_dim == 0;
+  const HeadSizes sizes{fits ? key.rows / head_dim : 0, head_dim, 0};
+  if (fits && given.allow(sizes)) return sizes;
+  fail_usage(given.to_string() + ": " + query.name + " has " + std::to_string(query.rows) +
+             " rows of queries and " + std::to_string(key.rows) + " of keys, which are no such heads");
+}
+
+LayerWeights read_projections(SafetensorsFile& file, const InspectArguments& arguments) {
+  const GivenHeads given(arguments);
+  if (const auto packed = find_matrix(file, name_in_layer(arguments, "in_proj_weight"))) {
+    const HeadSizes sizes =
+        choose_heads(*packed, file.find(name_in_layer(arguments, "out_proj.weight")), given);
+    const std::int64_t query_rows = given.heads * sizes.head_dim;
+    return {.query = part_of_rows(*packed, 0, query_rows),
+            .key = part_of_rows(*packed, query_rows, sizes.kv_heads * sizes.head_dim),
+            .kv_heads = sizes.kv_heads,
+            .head_dim = sizes.head_dim};
+  }
+  auto query = find_matrix(file, name_in_layer(arguments, "q_proj_weight"));
+  auto key = find_matrix(file, name_in_layer(arguments, "k_proj_weight"));
+  if (!query || !key) {
+    fail_usage(file.path().string() + " has neither " + name_in_layer(arguments, "in_proj_weight") +
+               " nor q_proj_weight and k_proj_weight there; it has " + some_names(file) +
+               "; --layer names what comes before");
+  }
+  const HeadSizes sizes = heads_of_separate(*query, *key, given);
+  return {.query = *std::move(query),
+          .key = *std::move(key),
+          .kv_heads = sizes.kv_heads,
+          .head_dim = sizes.head_dim};
 }
 
 LayerWeights read_weights(const InspectArguments& arguments) {
@@ -83,25 +185,7 @@ LayerWeights read_weights(const InspectArguments& arguments) {
     if (file.find(name_in_layer(arguments, name)) == nullptr) continue;
     fail_usage(file.path().string() + ": " + check_parameter_name(name).error().message);
   }
-  LayerWeights weights;
-  if (const auto packed = find_matrix(file, name_in_layer(arguments, "in_proj_weight"))) {
-    if (packed->rows % 3 != 0) {
-      fail_usage(packed->name + " has " + std::to_string(packed->rows) +
-                 " rows, which are no three matrices of one size");
-    }
-    weights.query = part_of_rows(*packed, 0, packed->rows / 3);
-    weights.key = part_of_rows(*packed, packed->rows / 3, packed->rows / 3);
-  } else {
-    auto query = find_matrix(file, name_in_layer(arguments, "q_proj_weight"));
-    auto key = find_matrix(file, name_in_layer(arguments, "k_proj_weight"));
-    if (!query || !key) {
-      fail_usage(file.path().string() + " has neither " + name_in_layer(arguments, "in_proj_weight") +
-                 " nor q_proj_weight and k_proj_weight there; it has " + some_names(file) +
-                 "; --layer names what comes before");
-    }
-    weights.query = *std::move(query);
-    weights.key = *std::move(key);
-  }
+  LayerWeights weights = read_projections(file, arguments);
   if (const auto bias = find_matrix(file, name_in_layer(arguments, "in_proj_bias"))) {
     const std::int64_t needed = weights.query.rows + weights.key.rows;
     if (bias->columns < needed) {
@@ -184,7 +268,7 @@ void require_finite(const Matrix& matrix) {
   fail_usage(matrix.name + " has a NaN, or a number beyond float32; weights need finite numbers");
 }
 
-void require_fits(const Matrix& x, const LayerWeights& weights, std::int64_t heads) {
+void require_fits(const Matrix& x, const LayerWeights& weights) {
   if (x.rows < 2 || x.rows > kMostTokens) {
     fail_usage(x.name + " has " + console::count(static_cast<std::uint64_t>(x.rows), "row") +
                "; inspect takes from 2 to " + std::to_string(kMostTokens));
@@ -196,36 +280,29 @@ void require_fits(const Matrix& x, const LayerWeights& weights, std::int64_t hea
                "; the widths differ");
   }
   require_finite(x);
-  const std::int64_t head_dim = weights.query.rows / heads;
-  if (head_dim == 0 || weights.query.rows % heads != 0 || weights.key.rows % head_dim != 0) {
-    fail_usage("--heads " + std::to_string(heads) + ": " + weights.query.name + " has " +
-               std::to_string(weights.query.rows) + " rows of queries and " +
-               std::to_string(weights.key.rows) + " of keys, which are no such heads");
-  }
 }
 
 }  // namespace
 
 InspectInputs inputs_of_layer(const InspectArguments& arguments) {
   if (arguments.heads.empty()) fail_usage("--weights needs --heads, which no file of weights tells");
-  const std::int64_t heads = number_of("--heads", arguments.heads, 1, INT32_MAX, 1);
+  const std::int64_t heads = GivenHeads(arguments).heads;
   LayerInput input = read_input(arguments);
   const LayerWeights weights = read_weights(arguments);
-  require_fits(input.x, weights, heads);
-  const std::int64_t head_dim = weights.query.rows / heads;
+  require_fits(input.x, weights);
   InspectInputs inputs;
   inputs.desc = desc_of_words(arguments);
   inputs.desc.query_heads = heads;
-  inputs.desc.kv_heads = weights.key.rows / head_dim;
+  inputs.desc.kv_heads = weights.kv_heads;
   inputs.desc.query_length = inputs.desc.kv_length = input.x.rows;
-  inputs.desc.head_dim = head_dim;
+  inputs.desc.head_dim = weights.head_dim;
   if (heads > kMostWeights / (input.x.rows * input.x.rows)) {
     fail_usage(std::to_string(heads) + " heads of " + std::to_string(input.x.rows) +
                " rows make more than the " + std::to_string(kMostWeights) + " weights that inspect takes");
   }
   set_stand_in_values(inputs.desc);
-  inputs.query = project(input.x, weights.query, weights.query_bias, head_dim);
-  inputs.key = project(input.x, weights.key, weights.key_bias, head_dim);
+  inputs.query = project(input.x, weights.query, weights.query_bias, weights.head_dim);
+  inputs.key = project(input.x, weights.key, weights.key_bias, weights.head_dim);
   inputs.source = arguments.layer.empty()
                       ? file_label(arguments.weights)
                       : bench::drawable(arguments.layer) + " of " + file_label(arguments.weights);

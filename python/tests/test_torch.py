@@ -1,5 +1,7 @@
 """vkattn.torch against PyTorch's own attention, forward and backward."""
 import itertools
+import math
+import os
 import warnings
 
 import pytest
@@ -87,6 +89,50 @@ def test_beside_pytorch(heads, layout, mask, dtype, scale):
 def test_cases_cover_every_value():
     for column, values in zip(zip(*CASES), (HEADS, LAYOUTS, MASKS, TOLERANCES, (None, 0.2))):
         assert set(column) == set(values)
+
+
+# Of the grid that FlashAttention publishes its errors on: type, causality, lengths, head_dim.
+GRID = list(itertools.product(
+    (torch.float16, torch.bfloat16), (False, True), ((113, 203), (128, 217), (108, 256), (256, 512), (1023, 1024)),
+    (40, 59, 64, 80, 96, 111, 128)))
+# The seven have every type and head_dim, with and without causality.
+THINNED = GRID if os.environ.get("VKATTN_LONG_TESTS") == "1" else GRID[::23]
+
+
+def in_steps(query, key, value, causal):
+    """Attention as PyTorch computes it operator by operator, each result in the type of its operands."""
+    scores = query @ (key / math.sqrt(key.shape[-1])).transpose(-2, -1)
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).tril().logical_not(), -math.inf)
+    return scores.softmax(-1) @ value
+
+
+@pytest.mark.parametrize("dtype, causal, lengths, head_dim", THINNED)
+def test_errors_beside_those_of_pytorch(dtype, causal, lengths, head_dim):
+    """The largest ones of output and gradients, against float64: at most three times PyTorch's in the same precision."""
+    queries, keys = lengths
+    tensors = draw(*((2, 4, length, head_dim) for length in (queries, keys, keys)), dtype=dtype)
+    doubles = [x.detach().double().requires_grad_() for x in tensors]
+    grad_output = torch.randn(2, 4, queries, head_dim).to(dtype)
+
+    def results(function, inputs):
+        output = function(*inputs)
+        return output, *torch.autograd.grad(output, inputs, grad_output.to(output.dtype))
+
+    exact = results(lambda *inputs: in_steps(*inputs, causal), doubles)
+    theirs = results(lambda *inputs: in_steps(*inputs, causal), tensors)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours = results(
+            lambda *inputs: vkattn.torch.scaled_dot_product_attention(*inputs, is_causal=causal), tensors)
+    for name, our, their, right in zip(("output", "dQ", "dK", "dV"), ours, theirs, exact):
+        error, beside = ((x.double() - right).abs().max().item() for x in (our, their))
+        assert error <= 3 * beside + 1e-5, name
+
+
+def test_the_thinned_grid_covers_types_and_dims():
+    for column in (0, 1, 3):
+        assert {case[column] for case in THINNED} == {case[column] for case in GRID}
 
 
 def test_gradients_of_some_inputs_only():

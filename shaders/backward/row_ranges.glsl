@@ -56,7 +56,8 @@ int first_query_from(int key, int kv_length) {
 // Of each query head: those of keys key_begin .. key_end - 1.
 RowRange queries_of_keys(int key_begin, int key_end, int kv_length) {
   const int begin = first_query_to(key_begin, kv_length);
-  const int end = max(first_query_from(key_end, kv_length), begin);
+  // Rows behind a window's last key see nothing, and begin at kv_length.
+  const int end = max(first_query_from(min(key_end, kv_length), kv_length), begin);
   const int full_begin = clamp(first_query_to(key_end - 1, kv_length), begin, end);
   int full_end = clamp(first_query_from(key_begin + 1, kv_length), full_begin, end);
   if (kStepsHide) full_end = full_begin;  // scores must be looked at one by one

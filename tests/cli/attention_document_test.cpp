@@ -84,6 +84,19 @@ TEST_F(AttentionDocument, HasTheTablesOfTheTool) {
   expect_documented(heads, printed("inspect --text \"" + kSentence + "\" --heads 8"), 8);
 }
 
+/// What follows from sizes is the same on every device but for its own name.
+TEST_F(AttentionDocument, HasTheMemoryThatTheToolPrints) {
+  const std::string command = "inspect --memory 4096 --heads 8";
+  std::vector<std::string> told = documented(command), again = lines_of(printed(command));
+  std::erase(again, "");
+  for (std::vector<std::string>* const lines : {&told, &again}) {
+    ASSERT_FALSE(lines->empty());
+    EXPECT_TRUE(lines->front().starts_with("device "));
+    lines->erase(lines->begin());
+  }
+  EXPECT_EQ(again, told);
+}
+
 /// Links such as [`finish_score()`](../shaders/lib/scores.glsl) lead to files that have the name.
 TEST(AttentionDocumentLinks, LeadToFunctionsThatAreThere) {
   const std::filesystem::path folder = VKATTN_DOCS;

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kRows = 7, kWidth = 6, kHeadDim = 4;
+constexpr std::int64_t kRows = 7, kWidth = 12, kHeadDim = 4;
 
 using LayerTensors = std::vector<std::pair<std::string, std::pair<Shape, std::vector<float>>>>;
 
@@ -103,6 +103,36 @@ TEST_F(ToolInspectLayer, TakesWeightsOfFewerKeyHeads) {
                        inspected("--query query.npy --key key.npy"));
 }
 
+/// W_Q, W_K and W_V of one tensor have rows of their own each. What their sizes leave open the options say.
+TEST_F(ToolInspectLayer, TakesPackedWeightsOfFewerKeyHeads) {
+  struct Layer {
+    std::int64_t heads, kv_heads, value_dim;
+    bool has_output;
+    const char* options;
+  };
+  for (const Layer& layer : {Layer{3, 1, 4, true, ""}, Layer{3, 1, 4, false, ""}, Layer{3, 3, 7, true, ""},
+                             Layer{4, 2, 4, true, " --kv-heads 2"}, Layer{4, 2, 4, true, " --head-dim 4"},
+                             Layer{4, 2, 4, false, " --kv-heads 2 --head-dim 4"}, Layer{6, 2, 6, true, ""}}) {
+    SCOPED_TRACE(std::to_string(layer.heads) + " heads" + layer.options);
+    const std::int64_t query_rows = layer.heads * kHeadDim, key_rows = layer.kv_heads * kHeadDim;
+    const std::int64_t rows = query_rows + key_rows + layer.kv_heads * layer.value_dim;
+    const std::vector<float> x = noise({kRows, kWidth}, 1), packed = noise({rows, kWidth}, 2),
+                             bias = noise({rows}, 3);
+    write("query", {layer.heads, kRows, kHeadDim}, projected(x, packed, bias, 0, query_rows));
+    write("key", {layer.kv_heads, kRows, kHeadDim}, projected(x, packed, bias, query_rows, key_rows));
+    LayerTensors tensors = {{"in_proj_weight", {{rows, kWidth}, packed}}, {"in_proj_bias", {{rows}, bias}}};
+    if (layer.has_output) {
+      const Shape shape{kWidth, layer.heads * layer.value_dim};
+      tensors.push_back({"out_proj.weight", {shape, noise(shape, 4)}});
+    }
+    write_tensors(folder_ / "model.safetensors", tensors);
+    write("x", {kRows, kWidth}, x);
+    expect_close_weights(inspected("--input x.npy --weights model.safetensors --heads " +
+                                   std::to_string(layer.heads) + layer.options),
+                         inspected("--query query.npy --key key.npy"));
+  }
+}
+
 using ToolInspectLayerRefusals = RunFolder;
 
 TEST_F(ToolInspectLayerRefusals, AreOneSentence) {
@@ -112,11 +142,16 @@ TEST_F(ToolInspectLayerRefusals, AreOneSentence) {
   write("deep", {2, kRows, kWidth}, noise({2, kRows, kWidth}, 1));
   write_tensors(folder_ / "model.safetensors",
                 {{"a.in_proj_weight", {{36, kWidth}, noise({36, kWidth}, 2)}},
+                 {"a.out_proj.weight", {{kWidth, 12}, noise({kWidth, 12}, 2)}},
                  {"b.in_proj_weight", {{35, kWidth}, noise({35, kWidth}, 2)}},
                  {"c.in_proj_weight", {{36, kWidth}, noise({36, kWidth}, 2)}},
                  {"c.in_proj_bias", {{23}, noise({23}, 2)}},
                  {"d.in_proj_weight", {{36, kWidth}, noise({36, kWidth}, 2)}},
                  {"d.bias_v", {{1, 1, 12}, noise({1, 1, 12}, 2)}},
+                 {"e.in_proj_weight", {{32, kWidth}, noise({32, kWidth}, 2)}},
+                 {"e.out_proj.weight", {{kWidth, 16}, noise({kWidth, 16}, 2)}},
+                 {"f.q_proj_weight", {{16, kWidth}, noise({16, kWidth}, 2)}},
+                 {"f.k_proj_weight", {{8, kWidth}, noise({8, kWidth}, 2)}},
                  {"c.input", {{kRows, kWidth}, noise({kRows, kWidth}, 2)}}},
                 {{"labels", "a\nb"}});
   write_file(folder_ / "torn.safetensors", "12345678{");
@@ -126,14 +161,26 @@ TEST_F(ToolInspectLayerRefusals, AreOneSentence) {
       {{"--input x.npy", "--weights is missing"},
        {"--weights model.safetensors", "--input is missing"},
        {"--input x.npy --weights model.safetensors --layer a", "needs --heads"},
-       {"--input x.npy" + a + "5", "has 12 rows of queries and 12 of keys, which are no such heads"},
+       {"--input x.npy" + a + "5",
+        "a.in_proj_weight is (36, 12) and out_proj.weight (12, 12), which no heads make with --heads 5"},
+       {"--input x.npy" + a + "3 --kv-heads 2", "which no heads make with --heads 3 --kv-heads 2"},
+       {"--input x.npy --weights model.safetensors --layer e --heads 4",
+        "e.in_proj_weight is (32, 12) and out_proj.weight (12, 16), which leaves open with --heads 4 whether "
+        "there are 4 heads of keys of dimension 2 and values of 4, or 2 heads of keys of dimension 4 and "
+        "values of 4; give --kv-heads or --head-dim"},
+       {"--input x.npy --weights model.safetensors --layer f --heads 5",
+        "has 16 rows of queries and 8 of keys, which are no such heads"},
+       {"--input x.npy --weights model.safetensors --layer f --heads 4 --kv-heads 4",
+        "--heads 4 --kv-heads 4: model.safetensors: f.q_proj_weight has 16 rows"},
+       {"--text 'a b' --kv-heads 2", "--kv-heads has no meaning with --text"},
        {"--input x.npy --weights model.safetensors --heads 3",
         "has neither in_proj_weight nor q_proj_weight and k_proj_weight there; it has a.in_proj_weight"},
-       {"--input wide.npy" + a + "3", "is (12, 6) and wide.npy (7, 5); the widths differ"},
+       {"--input wide.npy" + a + "3", "is (12, 12) and wide.npy (7, 5); the widths differ"},
        {"--input one.npy" + a + "3", "has 1 row; inspect takes from 2 to 512"},
-       {"--input deep.npy" + a + "3", "(2, 7, 6); --input takes (length, width)"},
+       {"--input deep.npy" + a + "3", "(2, 7, 12); --input takes (length, width)"},
        {"--input x.npy --weights model.safetensors --layer b --heads 3",
-        "has 35 rows, which are no three matrices"},
+        "is (35, 12), which leaves open with --heads 3 whether there are 1 head of keys of dimension 1 and "
+        "values of 31, or "},
        {"--input x.npy --weights model.safetensors --layer c --heads 3", "has 23 elements; Q and K need 24"},
        {"--input x.npy --weights model.safetensors --layer d --heads 3",
         "bias_v is a key or value that nn.MultiheadAttention(add_bias_kv=True) learns"},

@@ -1,20 +1,9 @@
 // NaN and infinity in every key and value that no row sees, however it is hidden: none may reach an output.
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <set>
 #include <string>
-#include <tuple>
-#include <vector>
 
 #include "gpu/any_kernel.hpp"
-#include "harness/tensor_memory.hpp"
-#include "reference/positions.hpp"
-#include "reference/reference.hpp"
-#include "support/cache_reference.hpp"
-#include "support/special_numbers.hpp"
+#include "gpu/hidden_rows.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -51,66 +40,15 @@ constexpr std::array kQuantisedHiding{
     "cache=e4m3 window=5,3 lse",
 };
 
-using KeyRows = std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>>;
-
-/// Rows of K's memory (batch entry or page, KV head, row) that some query sees.
-KeyRows seen_rows(const AttentionDesc& desc, const reference::Inputs& inputs) {
-  AttentionDesc with_weights = desc;
-  with_weights.weights = WeightsStage::kMasked;  // -inf where a key is hidden
-  const std::int64_t group = desc.query_heads / desc.kv_heads;
-  KeyRows seen;
-  for (std::int64_t b = 0; b < desc.batch; ++b) {
-    for (std::int64_t h = 0; h < desc.query_heads; ++h) {
-      for (std::int64_t i = 0; i < reference::query_length(desc, inputs, b); ++i) {
-        const reference::Row row = reference::compute_row(with_weights, inputs, {b, h, i});
-        for (std::int64_t j = 0; j < desc.kv_length; ++j) {
-          if (std::isinf(row.weights[static_cast<std::size_t>(j)])) continue;
-          const reference::KeyPlace place = reference::stored_key(desc, inputs, b, j);
-          seen.insert({place.batch, h / group, place.row});
-        }
-      }
-    }
-  }
-  return seen;
-}
-
-enum class Bad { kNotANumber, kPlusInfinity, kMinusInfinity };
-
-/// Blocks of 32 are NaN by their scale, which comes first; they and float8 have no infinity.
-harness::Pattern pattern_of(DataType type, Bad bad) {
-  const harness::Pattern nan = harness::input_filler(type);
-  if (bad == Bad::kNotANumber || is_quantised(type)) return nan;
-  const std::uint32_t bits = encoded(type, bad == Bad::kPlusInfinity ? kInfinity : -kInfinity);
-  return harness::pattern_of(type == DataType::kFloat32 ? bits : bits << 16 | bits);
-}
-
-/// Writes that into all other rows of a tensor; how many elements, or blocks.
-Result<std::size_t> poison_unseen(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                                  const harness::TensorShape& shape, const KeyRows& seen, Bad bad) {
-  const harness::Pattern nan = pattern_of(shape.desc.type, bad);
-  const harness::TensorShape blocks = harness::in_blocks(shape);
-  const std::size_t size = block_bytes(shape.desc.type);
-  std::vector<std::byte> bytes = read_back(runtime, tensor);
-  std::size_t poisoned = 0;
-  harness::AddressOrder(blocks).for_each([&](std::int64_t offset, const harness::Position& p) {
-    if (seen.count({p.batch, p.head, p.row}) != 0) return;
-    std::byte* const element = bytes.data() + tensor.offset + static_cast<std::size_t>(offset) * size;
-    for (std::size_t i = 0; i < std::min(size, nan.size()); ++i) element[i] = nan[i];
-    ++poisoned;
-  });
-  if (Result<void> status = runtime.write(tensor.buffer, 0, bytes); !status.ok()) return status.error();
-  return poisoned;
-}
-
 testing::AssertionResult hides(const Runtime& runtime, const std::string& text, const std::string& kernel,
                                bool in_values, Bad bad, DataType arithmetic = DataType::kFloat32) {
   RunOptions options{kernel};
   options.arithmetic_type = arithmetic;
   options.prepare = [&](harness::ProblemRun& run) -> Result<void> {
     const AttentionDesc& desc = run.problem().desc;
-    KeyRows seen;
+    StoredRows seen;
     Result<void> status =
-        run.visit_inputs([&](const reference::Inputs& inputs) { seen = seen_rows(desc, inputs); });
+        run.visit_inputs([&](const reference::Inputs& inputs) { seen = seen_rows(desc, inputs).keys; });
     if (!status.ok()) return status;
     const auto keys = poison_unseen(runtime, run.key(), harness::key_shape(desc), seen, bad);
     if (!keys.ok()) return keys.error();
@@ -136,7 +74,7 @@ TEST_P(Poison, HiddenFromAllRowsNeverLeaks) {
   const bool on_matrices = is_on_matrix_units();
   for (const char* const words : part_of<const char*>(kHiding)) {
     const std::string text = sized(words, on_matrices ? "d24 dv16" : "d20 dv12");
-    for (const Bad bad : {Bad::kNotANumber, Bad::kPlusInfinity, Bad::kMinusInfinity}) {
+    for (const Bad bad : kEveryBad) {
       EXPECT_TRUE(hides(runtime(), text, kernel(), !on_matrices, bad)) << static_cast<int>(bad);
     }
   }
@@ -152,7 +90,7 @@ TEST_P(Poison, HiddenFromAllRowsNeverLeaksInFloat16) {
   if (kernel() != "tile") GTEST_SKIP() << "it has no form with float16 arithmetic";
   if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
   for (const char* const words : part_of<const char*>(kHiding)) {
-    for (const Bad bad : {Bad::kNotANumber, Bad::kPlusInfinity, Bad::kMinusInfinity}) {
+    for (const Bad bad : kEveryBad) {
       EXPECT_TRUE(hides(runtime(), sized(words, "d20 dv12 f16"), kernel(), true, bad, DataType::kFloat16))
           << static_cast<int>(bad);
     }
@@ -166,7 +104,7 @@ TEST_P(Poison, BehindTheLastKeyNeverLeaks) {
        part_of({"h2 37x150 d24 f16 kv_lengths=70 lse", "37x150 d24 f16 kv_lengths=129",
                 "3x150 d24 f16 kv_lengths=1 causal align=bottom-right", "37x150 d24 f16 kv_lengths=0 lse",
                 "h2 40x64 d24 f16 causal lse", "9x64 d8 f16 causal"})) {
-    for (const Bad bad : {Bad::kNotANumber, Bad::kPlusInfinity, Bad::kMinusInfinity}) {
+    for (const Bad bad : kEveryBad) {
       EXPECT_TRUE(hides(runtime(), problem, kernel(), true, bad));
     }
   }

@@ -29,6 +29,9 @@ inline constexpr const char* kKernelNames[] = {"lane", "tile", "decode"};
 /// Those on matrix units: 16-bit types, of K and V also quantised ones on matrix, and not on every device.
 inline constexpr const char* kMatrixKernelNames[] = {"matrix", "matrix2"};
 
+/// Executions of one plan that are to give the same bits.
+inline constexpr int kSameBitsRuns = 50;
+
 /// A test that needs a device: skipped where there is none (failed where VKATTN_TEST_REQUIRE_DEVICE is set).
 /// With VKATTN_VALIDATION=1 everything runs under the validation layer with synchronization validation, with
 /// VKATTN_VALIDATION=gpu with its GPU-assisted checks, and each message fails the test it came up in.
