@@ -70,10 +70,8 @@ class Tuned : public Scenario {
  private:
   void write_tuning() {
     const Runtime runtime = Runtime::create(options_).value();
-    detail::TuningResult result;
-    result.tuned.problem = "a problem";
-    result.tuned.desc = small_attention().resolved();
-    result.tuned.best = {"tile", {}};
+    const detail::TuningResult result{
+        TunedProblem{"a problem", small_attention().resolved(), {"tile", {}}, 0, {}}, 1, "lane", 2};
     const auto text = detail::merge_tuning({}, runtime.device().capabilities(), {result});
     write_file(folder_ / "tuning.json", text.value());
   }
