@@ -6,7 +6,6 @@
 #include "common/message.hpp"
 #include "kernels/select.hpp"
 #include "module/layer_steps.hpp"
-#include "program/plan_log.hpp"
 #include "vulkan/debug.hpp"
 #include "vulkan/device_state.hpp"
 
@@ -180,7 +179,7 @@ Result<MultiHeadAttentionPlan> MultiHeadAttentionPlan::create(const Device& devi
     auto state = detail::make_forward(device, desc, options);
     if (!state) return state.error();
     const MultiHeadAttentionPlan plan(*std::move(state));
-    detail::log_plan(device.state(), plan);
+    detail::log_description(device.state().log, plan);
     return plan;
   });
 }
@@ -255,7 +254,7 @@ Result<MultiHeadAttentionBackwardPlan> MultiHeadAttentionBackwardPlan::create(
     auto state = detail::make_backward(device, desc, options);
     if (!state) return state.error();
     const MultiHeadAttentionBackwardPlan plan(*std::move(state));
-    detail::log_plan(device.state(), plan);
+    detail::log_description(device.state().log, plan);
     return plan;
   });
 }

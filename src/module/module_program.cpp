@@ -8,7 +8,8 @@
 #include "common/checked.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
-#include "program/program.hpp"
+#include "vulkan/debug.hpp"
+#include "vulkan/device_state.hpp"
 
 namespace vkattn::detail {
 

@@ -188,9 +188,6 @@ void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std:
 [[nodiscard]] Result<void> check_tensor_bytes(std::string_view name, std::uint64_t bytes,
                                               const Capabilities& capabilities, std::string_view advice = "");
 
-/// What the log is told where a plan records nothing.
-void warn_not_compiled(const Log& log) noexcept;
-
 /// A description with its pipelines: immutable once compiled, safe to share across threads.
 class Program : public std::enable_shared_from_this<Program> {
  public:

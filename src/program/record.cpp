@@ -17,10 +17,6 @@ constexpr VkPipelineStageFlags kTransfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
 
 }  // namespace
 
-void warn_not_compiled(const Log& log) noexcept {
-  write_text(log, LogLevel::kWarning, "a plan that is not compiled records nothing: call compile() before");
-}
-
 void Program::barrier(VkCommandBuffer commands, const PassBarrier& access, VkPipelineStageFlags from,
                       VkPipelineStageFlags to) const noexcept {
   VkMemoryBarrier memory{VK_STRUCTURE_TYPE_MEMORY_BARRIER};

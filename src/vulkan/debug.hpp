@@ -26,6 +26,11 @@ inline void write_text(const Log& log, LogLevel level, const char* text) noexcep
   if (is_logged(log, level)) log.write(log.user, level, text);
 }
 
+/// That a plan records nothing.
+inline void warn_not_compiled(const Log& log) noexcept {
+  write_text(log, LogLevel::kWarning, "a plan that is not compiled records nothing: call compile() before");
+}
+
 /// What a device or plan says of itself: describe() ends with a newline, a text of the log does not.
 template <class Described>
 void log_description(const Log& log, const Described& object) {
