@@ -122,14 +122,11 @@ Command add_report_command(CLI::App& parent, const Invocation& invocation) {
   add_device_option(app, a->device);
   set_help(
       app, "vkattn report [OPTIONS]",
-      "The device's peaks and a small suite come first; then what the driver's compiler says of each "
-      "kernel's\n"
-      "pipelines, each kernel checked on ten problems, prefill, decode, the fixed cost of small problems, "
-      "splits\n"
-      "over the keys and tuning. Each step runs in a process of its own: a driver that crashes or hangs is a "
-      "line\n"
-      "of the report. Files are written after each step. Close the programs that use the device; attach\n"
-      "report.json to an issue.\n\n"
+      "The device's peaks and a small suite come first; then what the driver's compiler says of each\n"
+      "kernel's pipelines, each kernel checked on up to sixteen problems, prefill, decode, the fixed cost\n"
+      "of small problems, splits over the keys and tuning. Each step runs in a process of its own: a driver\n"
+      "that crashes or hangs is a line of the report. Files are written after each step. Close the programs\n"
+      "that use the device; attach report.json to an issue.\n\n"
       "Examples:\n"
       "  vkattn report\n"
       "  vkattn report --minutes 3 --device NVIDIA --output my-gpu\n");

@@ -10,7 +10,6 @@
 #include "common/message.hpp"
 #include "kernels/block_limits.hpp"
 #include "kernels/matrix_common.hpp"
-#include "kernels/tile_table.hpp"
 #include "kernels/vendors.hpp"
 #include "shared/attention_constants.h"
 #include "shared/shared_memory.h"
@@ -27,9 +26,7 @@ struct FragmentLimits {
 
 // As compilers of Mesa take them, docs/compilers.txt: Intel's hold a matrix's operands unpacked.
 FragmentLimits fragment_limits(const Capabilities& capabilities) {
-  const Architecture it = architecture(capabilities);
-  const bool is_intel = it == Architecture::kIntelGen12 || it == Architecture::kIntelXe2;
-  return is_intel ? FragmentLimits{32, 0} : FragmentLimits{128, 160};
+  return capabilities.vendor_id == kVendorIntel ? FragmentLimits{32, 0} : FragmentLimits{128, 160};
 }
 
 // Dims that share a scale in the quantised types that have one for each block.

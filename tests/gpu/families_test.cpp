@@ -3,34 +3,35 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/gpu_family.hpp"
 #include "gpu/support.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/tile_table.hpp"
-#include "kernels/vendors.hpp"
 
 namespace vkattn::tests {
 namespace {
 
 class FamiliesTest : public GpuTest {
  protected:
-  /// This device with another vendor's name: its subgroups, features and limits are its own.
-  static RunOptions on(std::uint32_t vendor_id, const char* kernel) {
+  static RunOptions on(const GpuFamily& family, const char* kernel) {
     RunOptions options{kernel};
-    options.device = device_with([=](Capabilities& c) {
-      c.vendor_id = vendor_id;
-      if (c.is_cpu()) c.device_type = DeviceType::kDiscreteGpu;
-    });
+    options.device = device_with([&](Capabilities& c) { pretend(c, family, kernel); });
     return options;
   }
+  static std::vector<const char*> tile_problems() {
+    return part_of({"hq4 hkv2 70x75 d64 f16 causal lse", "9x70 d80", "h2 40x70 d256 f16 lse"});
+  }
+  static std::vector<const char*> decode_problems() {
+    return part_of({"hq8 hkv2 1x300 d64 f16 lse",
+                    "hq4 hkv2 3x257 d48 causal align=bottom-right kv_lengths=250",
+                    "hq15 hkv1 1x130 d128 bf16 softcap=9"});
+  }
 };
-
-constexpr std::uint32_t kVendors[] = {detail::kVendorNvidia, detail::kVendorIntel, detail::kVendorArm,
-                                      detail::kVendorQualcomm};
 
 // Each block size once, on a problem whose last blocks are not full and one of fewer rows than a block has.
 TEST_F(FamiliesTest, EveryBlockOfTile) {
   for (const TileSizes& tile : detail::all_tiles("tile")) {
-    RunOptions options = on(detail::kVendorIntel, "tile");
+    RunOptions options = on(kIntelGen12, "tile");
     options.tile = tile;
     const TileSizes tiles[] = {tile};
     const auto fits =
@@ -60,7 +61,7 @@ TEST_F(FamiliesTest, EveryBlockOfTileInFloat16) {
   }
   using Pairs = std::span<const std::pair<TileSizes, const char*>>;
   for (const auto& [tile, problem] : part_of(Pairs(all))) {
-    RunOptions options = on(detail::kVendorIntel, "tile");
+    RunOptions options = on(kIntelGen12, "tile");
     options.tile = tile;
     options.arithmetic_type = DataType::kFloat16;
     const TileSizes given[] = {tile};
@@ -72,10 +73,9 @@ TEST_F(FamiliesTest, EveryBlockOfTileInFloat16) {
 }
 
 TEST_F(FamiliesTest, Tile) {
-  for (const std::uint32_t vendor : kVendors) {
-    for (const char* problem :
-         part_of({"hq4 hkv2 70x75 d64 f16 causal lse", "9x70 d80", "h2 40x70 d256 f16 lse"})) {
-      EXPECT_TRUE(runs_right(runtime(), problem, on(vendor, "tile"))) << vendor;
+  for (const GpuFamily& family : kGpuFamilies) {
+    for (const char* problem : tile_problems()) {
+      EXPECT_TRUE(runs_right(runtime(), problem, on(family, "tile"))) << "as on " << family.name;
     }
   }
 }
@@ -84,38 +84,49 @@ TEST_F(FamiliesTest, Tile) {
 // chunk, windows. GCN has subgroups of 64, which this device may not have: rows are reduced through shared
 // memory there.
 TEST_F(FamiliesTest, TileWithKeysAndValuesInFloat16) {
-  using OfVendor = std::pair<std::uint32_t, const char*>;
-  for (const auto& [vendor, problem] :
-       part_of({OfVendor{detail::kVendorAmd, "hq4 hkv2 70x75 d128 f16 causal lse"},
-                OfVendor{detail::kVendorAmd, "37x133 d100 dv136 f16 kv_lengths=130"},
-                OfVendor{detail::kVendorQualcomm, "hq4 hkv2 70x75 d64 f16 causal lse"},
-                OfVendor{detail::kVendorQualcomm, "h2 40x300 d96 dv36 f16 window=20,20"},
-                OfVendor{detail::kVendorQualcomm, "37x133 d20 dv4 f16 kv_lengths=130"}})) {
-    RunOptions options = on(vendor, "tile");
-    options.device = device_with([&, vendor = vendor](Capabilities& c) {
-      c.vendor_id = vendor;
-      if (c.is_cpu()) c.device_type = DeviceType::kDiscreteGpu;
-      if (vendor != detail::kVendorAmd) return;
-      c.subgroup_shuffle = false;
-      c.subgroup_size = c.min_subgroup_size = c.max_subgroup_size = 64;
-    });
+  using OfFamily = std::pair<GpuFamily, const char*>;
+  for (const auto& [family, problem] : part_of({OfFamily{kAmdGcn, "hq4 hkv2 70x75 d128 f16 causal lse"},
+                                                OfFamily{kAmdGcn, "37x133 d100 dv136 f16 kv_lengths=130"},
+                                                OfFamily{kAdreno, "hq4 hkv2 70x75 d64 f16 causal lse"},
+                                                OfFamily{kAdreno, "h2 40x300 d96 dv36 f16 window=20,20"},
+                                                OfFamily{kAdreno, "37x133 d20 dv4 f16 kv_lengths=130"}})) {
+    RunOptions options = on(family, "tile");
     options.inspect = [](const AttentionPlan& plan) {
       EXPECT_NE(plan.describe().find("K and V in float16"), std::string::npos) << plan.describe();
     };
-    EXPECT_TRUE(runs_right(runtime(), problem, options)) << vendor << ' ' << problem;
+    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on " << family.name << ": " << problem;
   }
 }
 
 TEST_F(FamiliesTest, Decode) {
   if (!capabilities().subgroup_shuffle) GTEST_SKIP() << "the device has no subgroup shuffles";
-  for (const std::uint32_t vendor : kVendors) {
-    for (const char* problem :
-         part_of({"hq8 hkv2 1x300 d64 f16 lse", "hq4 hkv2 3x257 d48 causal align=bottom-right kv_lengths=250",
-                  "hq15 hkv1 1x130 d128 bf16 softcap=9"})) {
-      RunOptions options = on(vendor, "decode");
-      EXPECT_TRUE(runs_right(runtime(), problem, options)) << vendor;
+  for (const GpuFamily& family : kGpuFamilies) {
+    const RunOptions options = on(family, "decode");
+    if (!options.device->capabilities().subgroup_shuffle) continue;  // its subgroups are not this device's
+    for (const char* problem : decode_problems()) {
+      EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on " << family.name;
     }
   }
+}
+
+// Subgroups of 16 and more make an Intel GPU one of Xe2. lavapipe has such with LP_NATIVE_VECTOR_WIDTH=512,
+// as gpu.wide_subgroups runs this.
+TEST_F(FamiliesTest, Xe2InWideSubgroups) {
+  RunOptions decode = on(kIntelXe2, "decode");
+  if (!decode.device->capabilities().subgroup_shuffle) {
+    GTEST_SKIP() << "subgroups of " << capabilities().min_subgroup_size << " at the least, not of 16";
+  }
+  for (const char* problem : tile_problems()) {
+    EXPECT_TRUE(runs_right(runtime(), problem, on(kIntelXe2, "tile")));
+  }
+  for (const char* problem : decode_problems()) EXPECT_TRUE(runs_right(runtime(), problem, decode));
+  // Limits of its own: two rows of a thread, and queries in registers none the less.
+  decode.inspect = [](const AttentionPlan& plan) {
+    for (const char* words :
+         {"4 rows x 16 keys a step, 128 invocations, 16 to a key", "queries in registers"})
+      EXPECT_NE(plan.describe().find(words), std::string::npos) << plan.describe();
+  };
+  EXPECT_TRUE(runs_right(runtime(), "hq8 hkv2 1x300 d128 f16 causal align=bottom-right lse", decode));
 }
 
 }  // namespace

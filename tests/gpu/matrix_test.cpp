@@ -157,6 +157,30 @@ TEST_P(MatrixVendors, ValuesAreTransposedAsOnAmd) {
   }
 }
 
+// Where a lane holds few registers: queries stay in shared memory, and values of more than 32 sums a lane
+// come in slices.
+TEST_P(MatrixVendors, LanesHoldLittleAsOnIntel) {
+  RunOptions options = as_vendor(detail::kVendorIntel);
+  options.inspect = [&](const AttentionPlan& plan) {
+    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS), 0U);
+    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_PREFETCH), 0U);
+    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED), 0U);
+  };
+  for (const auto& [problem, tile] : cases()) {
+    options.tile = tile;
+    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on Intel";
+  }
+  options.tile.reset();
+  options.inspect = [](const AttentionPlan& plan) {
+    EXPECT_NE(plan.describe().find(" slices"), std::string::npos) << plan.describe();
+  };
+  for (const char* problem :
+       part_of({"hq4 hkv2 37x75 d128 f16 causal align=bottom-right lse", "h2 40x70 d24 dv136 f16 lse",
+                "h2 50x129 d64 dv96 f16 key=q8_0 value=q4_0 causal output=f32"})) {
+    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on Intel, in slices";
+  }
+}
+
 /// Each entry as it is, and as if it were coarser: then blocks and tiles are larger.
 TEST_P(FlexibleShapes, EveryEntryThatTheDeviceLists) {
   for (const FlexibleMatrix& entry : capabilities().flexible_matrices) {

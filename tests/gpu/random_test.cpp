@@ -1,14 +1,18 @@
 // Problems drawn from the whole space of descriptors, against the reference, each with VKATTN_RANDOM_DRAWS
-// (3) of its lengths: VKATTN_RANDOM_CASES of them (500), from VKATTN_RANDOM_SEED (1) on. A failure names the
-// seed, which repeats it.
+// (3) of its lengths: VKATTN_RANDOM_CASES of them (500), from VKATTN_RANDOM_SEED (1) on. A third of them runs
+// as if this device were a GPU of a family. A failure names the seed, which repeats it.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
+#include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "gpu/gpu_family.hpp"
 #include "gpu/support.hpp"
 #include "support/random_problem.hpp"
 
@@ -21,6 +25,14 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
   const char* const text = std::getenv(variable);
   if (text == nullptr || *text == '\0') return otherwise;
   return std::strtoull(text, nullptr, 10);
+}
+
+/// The family that a third of the seeds have drawn, null for the others.
+const GpuFamily* drawn_family(std::uint64_t seed) {
+  constexpr std::uint64_t kWithout = 2;  // for each seed with one
+  const std::uint64_t drawn = std::mt19937_64(~seed)();
+  if (drawn % (kWithout + 1) != 0) return nullptr;
+  return &kGpuFamilies[drawn / (kWithout + 1) % std::size(kGpuFamilies)];
 }
 
 class Random : public GpuTest {
@@ -42,9 +54,10 @@ class Random : public GpuTest {
     if (seed % 5 == 0) options.kv_splits = 1 + seed % 4;
     const bool float16 = kernel_ == "tile" && is_float16_ && can_be_float16(*problem);
     if (float16) options.arithmetic_type = DataType::kFloat16;
+    const std::string where = take_family(options, seed, problem->desc);
     // Before it runs: a driver that crashes leaves nothing else behind.
-    std::printf("seed %llu, %s%s: %s\n", static_cast<unsigned long long>(seed), kernel_.c_str(),
-                float16 ? " in float16" : "", text.c_str());
+    std::printf("seed %llu, %s%s%s: %s\n", static_cast<unsigned long long>(seed), kernel_.c_str(),
+                float16 ? " in float16" : "", where.c_str(), text.c_str());
     std::fflush(stdout);
     ++runs_;
     const testing::AssertionResult right = runs_right(runtime(), problem.value(), options);
@@ -52,9 +65,21 @@ class Random : public GpuTest {
       without_force_.insert(seed);
       return;
     }
-    EXPECT_TRUE(right) << "VKATTN_RANDOM_SEED=" << seed
+    EXPECT_TRUE(right) << (where.empty() ? "" : "run" + where + ", which the test repeats: ")
+                       << "VKATTN_RANDOM_SEED=" << seed
                        << " VKATTN_RANDOM_CASES=1 VKATTN_RANDOM_DRAWS=" << variant + 1;
     if (!right) ++failures_;
+  }
+
+  /// Makes this device one of the seed's family, where there is one that takes the problem with the kernel.
+  /// Words that say so.
+  static std::string take_family(RunOptions& options, std::uint64_t seed, const AttentionDesc& desc) {
+    const GpuFamily* const family = drawn_family(seed);
+    if (family == nullptr) return "";
+    Device device = device_with([&](Capabilities& c) { pretend(c, *family, options.kernel); });
+    if (!reason_against(device.capabilities(), options.kernel, desc).empty()) return "";
+    options.device = std::move(device);
+    return std::string(" as on ") + family->name;
   }
 
   static bool can_be_float16(const Problem& problem) {
