@@ -9,7 +9,7 @@ cmake_minimum_required(VERSION 3.25)
 # that are named one by one. What is included without a folder lies beside the file, at the top of its folder, or at the
 # top of one below.
 set(everyones_headers vulkan_types buffer_range recording capabilities data_type device result shared statistics)
-set(problem_headers attention attention_tensors cache_layout host_tensors mask score_shaders strides)
+set(problem_headers attention attention_tensors cache_layout host_tensors mask matmul_desc score_shaders strides)
 
 set(vulkan_may "")
 set(vulkan_headers device_features pipeline_cache)
@@ -49,7 +49,7 @@ set(bench_may harness problem)
 set(bench_sees attention/features attention/tensor_table backward/gradient_table matmul/matmul_tensors
     program/program forward/attention_program forward/forward_program forward/params forward/windows kernels/specialization
     vulkan/built_shader vulkan/loop_limit vulkan/shader_binary
-    backward/backward_kernel kernels/size_text
+    backward/backward_kernel kernels/size_text kernels/tile_table
     reference/gradients reference/matmul reference/positions reference/reference reference/storage
     runtime/record_only runtime/tuning_file)
 set(bench_made vkattn_bench_shaders.hpp)

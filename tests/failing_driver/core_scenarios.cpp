@@ -169,7 +169,7 @@ std::vector<ScenarioRow> core_scenarios() {
           row<Pushing>("Push", {}),
           row<Appending>("Append", {kName, kSets}),
           row<Merging>("Merge", {kName, kSets}),
-          row<Caching>("PipelineCache", {}),
+          row<Caching>("PipelineCache", {kName}),
           row<SelfTesting>("SelfTest", {kName, kSets})};
 }
 

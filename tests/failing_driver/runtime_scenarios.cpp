@@ -109,7 +109,8 @@ std::vector<ScenarioRow> runtime_scenarios() {
   return {row<Listing>("RuntimeList", {"vkCreateInstance"}),  // without a driver there are no devices
                                                               // A cache that cannot be kept is no failure,
                                                               // and at the end nobody is there to be told.
-          row<Living>("RuntimeLife", {"vkGetPipelineCacheData", "vkDeviceWaitIdle", "vkWaitForFences"}),
+          row<Living>("RuntimeLife", {"vkSetDebugUtilsObjectNameEXT", "vkGetPipelineCacheData",
+                                      "vkDeviceWaitIdle", "vkWaitForFences"}),
           // The end of what is thrown away.
           row<Throwing>("RuntimeThrown", {"vkEndCommandBuffer", "vkWaitForFences"}),
           row<Using>("RuntimeStaged", in_use, false), row<Using>("RuntimeMapped", in_use, true)};
