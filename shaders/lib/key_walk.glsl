@@ -13,10 +13,11 @@
 //     key = next_step(walk, key);
 //     if (key >= walk.keys.end) break;
 //   }
-// After a test at its beginning alone lavapipe (Mesa 26.1) runs a loop's body once more, under an empty mask, and has
-// crashed there. After one at its end alone AMD's compiler (ACO of Mesa 25.0) moves so much out of the loop that fewer
-// subgroups fit: what runs at least once may be moved out. lane's and decode's registers bear that: their loops have the
-// one test at the end, behind a test that there are keys at all, as keys that do not exist may have no memory.
+// After one at its end alone AMD's compiler (ACO of Mesa 25.0) moves so much out of the loop that fewer subgroups fit: what
+// runs at least once may be moved out. lane's and decode's registers bear that: their loops have the one test at the end,
+// behind a test that there are keys at all, as keys that do not exist may have no memory. tile's loop stands behind such a
+// test too: after the test at a loop's beginning lavapipe (Mesa 26.1) runs the body under an empty mask, once more after the
+// last step, and where the loop was never entered it has crashed there (docs/reliability.md).
 #ifndef VKATTN_LIB_KEY_WALK
 #define VKATTN_LIB_KEY_WALK
 
