@@ -100,13 +100,7 @@ vkattn_result create_layer_gradients(vkattn_device* device, const vkattn_plan_op
 }  // namespace
 
 vkattn_attention_desc small_c_attention() {
-  vkattn_attention_desc desc = initial(vkattn_attention_desc_init);
-  desc.query_heads = desc.kv_heads = 2;
-  desc.query_length = 3;
-  desc.kv_length = 200;
-  desc.head_dim = 16;
-  desc.softcap = 3;
-  return desc;
+  return small_attention_of(initial(vkattn_attention_desc_init));
 }
 
 vkattn_multi_head_attention_desc small_c_layer(const vkattn_attention_desc& heads) {

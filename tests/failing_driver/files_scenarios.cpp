@@ -54,9 +54,6 @@ class StoringTensors : public Scenario {
 class Tuned : public Scenario {
  public:
   Tuned() {
-    options_.device = "nothing";
-    options_.disabled_extensions = "VK_KHR_cooperative_matrix";  // whatever the environment says
-    options_.cache_dir = folder_.path();
     write_tuning();
     options_.tuning_file = folder_ / "tuning.json";
     step("create with a tuning file", [this] {
@@ -77,7 +74,7 @@ class Tuned : public Scenario {
   }
 
   TempFolder folder_;
-  RuntimeOptions options_;
+  RuntimeOptions options_ = small_runtime(folder_.path());
 };
 
 }  // namespace

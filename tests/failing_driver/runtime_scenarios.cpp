@@ -15,16 +15,11 @@ namespace {
 
 class WithFolder : public Scenario {
  protected:
-  WithFolder() {
-    options_.device = "nothing";
-    options_.disabled_extensions = "VK_KHR_cooperative_matrix";  // whatever the environment says
-    options_.cache_dir = folder_.path();
-    under_validation_ = options_;
-    under_validation_.validation = true;
-  }
+  WithFolder() { under_validation_.validation = true; }
 
   TempFolder folder_;
-  RuntimeOptions options_, under_validation_;
+  RuntimeOptions options_ = small_runtime(folder_.path());
+  RuntimeOptions under_validation_ = options_;
 };
 
 class Listing : public Scenario {

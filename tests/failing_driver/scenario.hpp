@@ -4,7 +4,9 @@
 #include <vkattn/cache.hpp>
 #include <vkattn/merge.hpp>
 #include <vkattn/plan.hpp>
+#include <vkattn/runtime.hpp>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -111,15 +113,28 @@ template <class Kind, class... Arguments>
   return reinterpret_cast<VkCommandBuffer>(std::uintptr_t{0x20000});
 }
 
-/// Attention with a second pass and parameters of its own.
-[[nodiscard]] inline AttentionDesc small_attention() {
-  AttentionDesc desc;
+/// Attention with a second pass and parameters of its own, by the descriptor of C++ or of C.
+template <class Desc>
+[[nodiscard]] Desc small_attention_of(Desc desc) {
   desc.query_heads = desc.kv_heads = 2;
   desc.query_length = 3;
   desc.kv_length = 200;
   desc.head_dim = 16;
   desc.softcap = 3;
   return desc;
+}
+
+[[nodiscard]] inline AttentionDesc small_attention() {
+  return small_attention_of(AttentionDesc{});
+}
+
+/// A runtime on the driver that does nothing, which keeps its files in a folder of its own.
+[[nodiscard]] inline RuntimeOptions small_runtime(const std::filesystem::path& folder) {
+  RuntimeOptions options;
+  options.device = "nothing";
+  options.disabled_extensions = "VK_KHR_cooperative_matrix";  // whatever the environment says
+  options.cache_dir = folder;
+  return options;
 }
 
 [[nodiscard]] inline AppendDesc small_append() {

@@ -256,11 +256,14 @@ bool says(const Lines& lines, LogLevel level, const std::string& words) {
   });
 }
 
+Result<Device> lent_with_log(DeviceDesc desc, Lines& lines, LogLevel least) {
+  desc.log = log_to(lines, least);
+  return Device::borrow(desc);
+}
+
 TEST_F(EmbeddingTest, TheLogSaysWhatWasDone) {
   Lines lines;
-  DeviceDesc desc = runtimes_device();
-  desc.log = log_to(lines, LogLevel::kDetail);
-  const auto device = Device::borrow(desc);
+  const auto device = lent_with_log(runtimes_device(), lines, LogLevel::kDetail);
   ASSERT_TRUE(device.ok()) << device.error().message;
   EXPECT_TRUE(says(lines, LogLevel::kDetail, "device: " + capabilities().device_name));
   EXPECT_TRUE(says(lines, LogLevel::kDetail, "not supported: "));
@@ -302,9 +305,7 @@ TEST_F(EmbeddingTest, TheLogHasWhatWasAskedForOnly) {
 
 TEST_F(EmbeddingTest, TheLogSaysWhatIsNotRecorded) {
   Lines lines;
-  DeviceDesc desc = runtimes_device();
-  desc.log = log_to(lines, LogLevel::kWarning);
-  const auto device = Device::borrow(desc);
+  const auto device = lent_with_log(runtimes_device(), lines, LogLevel::kWarning);
   ASSERT_TRUE(device.ok()) << device.error().message;
   PlanOptions options;
   options.kernel = "lane";
@@ -332,9 +333,7 @@ TEST_F(EmbeddingTest, TheLogSaysWhatIsNotRecorded) {
 
 TEST_F(EmbeddingTest, TheLogWarnsOfALayerThatIsNotCompiled) {
   Lines lines;
-  DeviceDesc desc = runtimes_device();
-  desc.log = log_to(lines, LogLevel::kWarning);
-  const auto device = Device::borrow(desc);
+  const auto device = lent_with_log(runtimes_device(), lines, LogLevel::kWarning);
   ASSERT_TRUE(device.ok()) << device.error().message;
   const auto warns = [&](const auto& plan, const auto& bindings) {
     lines.clear();
@@ -358,9 +357,7 @@ TEST_F(EmbeddingTest, TheLogWarnsOfALayerThatIsNotCompiled) {
 
 TEST_F(EmbeddingTest, TheLogWarnsOfDispatchesThatAreNotCut) {
   Lines lines;
-  DeviceDesc desc = runtimes_device();
-  desc.log = log_to(lines, LogLevel::kWarning);
-  const auto device = Device::borrow(desc);
+  const auto device = lent_with_log(runtimes_device(), lines, LogLevel::kWarning);
   ASSERT_TRUE(device.ok()) << device.error().message;
   const auto with_limit = [](auto options, std::uint64_t ns) {
     options.max_dispatch_ns = ns;
