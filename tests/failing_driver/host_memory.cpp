@@ -72,10 +72,19 @@ UncountedMemory::~UncountedMemory() {
 
 }  // namespace vkattn::tests
 
-// The forms for arrays and the ones that do not throw call these by default.
+// The forms for arrays call these by default. One that does not throw would too, but sanitizers bring along
+// their own.
 
 void* operator new(std::size_t bytes) {
   return vkattn::tests::allocate(bytes, alignof(std::max_align_t));
+}
+
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+  try {
+    return operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
