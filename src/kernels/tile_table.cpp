@@ -61,6 +61,7 @@ constexpr std::array kTable{
     TileEntry{"lane", {DeviceClass::kGpu}, lane(64, 1, 8)},
 
     // A CPU is given tile only where it is asked for. Fewer dims to a thread compile several times as fast.
+    TileEntry{"tile", {DeviceClass::kCpu}, tile(128, 16, 4, 4)},
     TileEntry{"tile", {DeviceClass::kCpu}, tile(128, 16, 4, 2)},
     // What their compilers hold in registers, docs/compilers.txt: a thread's sums are rows * value_dim /
     // columns.
