@@ -37,37 +37,26 @@ struct Choice {
   std::uint32_t kv_splits = 0;
 };
 
-// What was measured for a problem like this one, where that can be used. Notes say what was found.
-std::optional<Choice> tuned_choice(const PlanState& plan, std::vector<std::string>& notes) {
-  const PlanOptions& options = plan.options;
-  if (!options.tuning || options.tile) return std::nullopt;
-  if (!options.tuning->warning.empty()) {
-    notes.push_back(message("tuning: ", options.tuning->warning));
-    return std::nullopt;
-  }
-  const TunedProblem* const tuned = options.tuning->nearest(plan.desc, options.arithmetic_type);
-  if (tuned == nullptr || (!options.kernel.empty() && options.kernel != tuned->best.kernel))
-    return std::nullopt;
-  const std::string what = message(tuned->best.kernel, " (", to_string(tuned->best.tile), "), measured for '",
-                                   tuned->problem, "' in ", options.tuning->source);
-  const auto cannot = [&](const std::string& reason) {
-    notes.push_back(message("tuning: cannot use ", what, ": ", reason));
-    return std::nullopt;
-  };
-  // Of a file made by hand nothing is used that no test has seen.
-  const std::vector<TileSizes> known = all_tiles(tuned->best.kernel, options.arithmetic_type);
-  if (std::find(known.begin(), known.end(), tuned->best.tile) == known.end()) {
-    return cannot("these block sizes are not in the tile table");
-  }
-  auto selection = select_kernel(plan.desc, plan.device->capabilities,
-                                 {tuned->best.kernel, &tuned->best.tile, options.refusals,
-                                  options.strict_nonfinite, options.arithmetic_type});
-  if (!selection) return cannot(selection.error().message);
-  notes.push_back(message("tuning: ", what));
-  // What a window leaves of the keys decides how often to split them.
-  const bool same_window = tuned->desc.window == plan.desc.window;
-  const std::uint32_t splits = options.kv_splits == 0 && same_window ? tuned->kv_splits : options.kv_splits;
-  return Choice{*std::move(selection), splits};
+// Options with what was measured for a problem like this one, where that can be used.
+std::optional<TunedOptions<PlanOptions>> measured_options(const AttentionDesc& desc, const PlanOptions& given,
+                                                          std::string& note) {
+  if (given.tile) return std::nullopt;
+  return tuned_options(
+      given, note, [&](const Tuning& tuning) { return tuning.nearest(desc, given.arithmetic_type); },
+      [&](const TunedProblem& tuned, PlanOptions& options) -> Result<std::string> {
+        options.kernel = tuned.best.kernel;
+        options.tile = tuned.best.tile;
+        // What a window leaves of the keys decides how often to split them.
+        const bool same_window = tuned.desc.window == desc.window;
+        if (options.kv_splits == 0 && same_window) options.kv_splits = tuned.kv_splits;
+        // Of a file made by hand nothing is used that no test has seen.
+        const std::vector<TileSizes> known = all_tiles(tuned.best.kernel, given.arithmetic_type);
+        if (std::find(known.begin(), known.end(), tuned.best.tile) == known.end()) {
+          return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+                       message("the block sizes ", to_string(tuned.best.tile), " are not in the tile table")};
+        }
+        return message(tuned.best.kernel, " (", to_string(tuned.best.tile), ")");
+      });
 }
 
 // Layout and program of a choice.
@@ -105,21 +94,7 @@ bool is_of_kernel(const Error& error) {
   return error.code == ErrorCode::kLimitExceeded || error.code == ErrorCode::kUnsupported;
 }
 
-// By the tuning file, and whether it has worked out.
-Result<bool> plan_tuned_kernel(PlanState& plan) {
-  auto choice = tuned_choice(plan, plan.notes);
-  if (!choice) return false;
-  const std::string_view kernel = choice->selection.kernel.name;
-  const Result<void> built = build_choice(*std::move(choice), plan);
-  if (built) return true;
-  const Error& error = built.error();
-  if (!is_of_kernel(error)) return error;
-  log_refused_kernel(plan.device->log, kernel, error);
-  plan.notes.back() += message(": not used: ", error.message);
-  return false;
-}
-
-// In the device's order of preference.
+// By what a tuning file or the caller says, else in the device's order of preference.
 Result<void> plan_kernel(const PlanOptions& options, PlanState& plan, std::string_view& kernel) {
   const TileSizes* const tile = options.tile ? &*options.tile : nullptr;
   auto selection = select_kernel(
@@ -138,17 +113,14 @@ Result<Shared<const PlanState>> make_plan(const Device& device, const AttentionD
   plan->device = device.share();
   plan->desc = desc.resolved();
   plan->options = options;
-  const auto tuned = plan_tuned_kernel(*plan);
-  if (!tuned) return tuned.error();
-  if (!*tuned) {
-    const Result<void> made = with_next_kernels(
-        plan->device->log, options,
-        [&](const PlanOptions& attempt, std::string_view& kernel) {
-          return plan_kernel(attempt, *plan, kernel);
-        },
-        is_of_kernel);
-    if (!made) return made.error();
-  }
+  const auto tuned = measured_options(plan->desc, options, plan->tuning_note);
+  const Result<void> made = with_tuned_kernel(
+      plan->device->log, options, tuned, plan->tuning_note,
+      [&](const PlanOptions& attempt, std::string_view& kernel) {
+        return plan_kernel(attempt, *plan, kernel);
+      },
+      is_of_kernel);
+  if (!made) return made.error();
   return Shared<const PlanState>(std::move(plan));
 }
 

@@ -113,7 +113,7 @@ std::string AttentionPlan::describe() const {
     text += detail::message("score function: ", desc.score_function->name(),
                             desc.score_function->hides_keys() ? ", hides keys" : "", "\n");
   }
-  for (const std::string& note : plan.notes) text += note + "\n";
+  if (!plan.tuning_note.empty()) text += plan.tuning_note + "\n";
   for (const std::string& note : plan.options.notes) text += note + "\n";
   if (const std::string hint = detail::missed_form_of(plan); !hint.empty()) text += hint + "\n";
   text += detail::message("dispatches: ", plan.program->desc().steps.size(), " over ", layout.windows.size(),

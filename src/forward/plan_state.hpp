@@ -18,8 +18,8 @@ struct PlanState {
   AttentionDesc desc;
   PlanOptions options;  ///< as they were given
   Selection selection;
-  std::vector<std::string> notes;  ///< lines for describe()
-  ForwardLayout layout;            ///< no windows where nothing is to be computed
+  std::string tuning_note;  ///< what became of the tuning file; may be empty
+  ForwardLayout layout;     ///< no windows where nothing is to be computed
   std::shared_ptr<const Program> program;
   std::uint32_t kernel_pass = 0;
 };
