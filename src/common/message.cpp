@@ -36,7 +36,10 @@ void MessagePart::append_to(std::string& text) const {
 }
 
 std::string join(std::span<const MessagePart> parts) {
+  std::size_t characters = 0;
+  for (const MessagePart& part : parts) characters += part.most_characters();
   std::string text;
+  text.reserve(characters);
   for (const MessagePart& part : parts) part.append_to(text);
   return text;
 }

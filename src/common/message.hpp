@@ -50,6 +50,11 @@ class MessagePart {
 
   void append_to(std::string& text) const;
 
+  /// That append_to() adds: of numbers as many as the largest have.
+  [[nodiscard]] std::size_t most_characters() const noexcept {
+    return kind_ == Kind::kText ? text_.size() : 24;
+  }
+
  private:
   enum class Kind : std::uint8_t { kText, kCharacter, kSigned, kUnsigned, kHex, kReal };
 

@@ -1,6 +1,8 @@
 // What all programs of attention have in common: see attention_program.hpp.
 #include "forward/attention_program.hpp"
 
+#include <vkattn/score_shaders.hpp>
+
 #include <algorithm>
 #include <span>
 
@@ -22,8 +24,8 @@ static_assert(offsetof(AttentionParams, tile_count) == offsetof(AttentionParams,
 
 ProgramTensor program_tensor(const TensorRow& row, const AttentionDesc& desc, const TensorWindows& whole) {
   ProgramTensor tensor;
-  tensor.name = message(row.name, " tensor");
   if (!row.is_used(desc)) return tensor;
+  tensor.name = message(row.name, " tensor");
   const TensorDesc storage = row.storage(desc);
   tensor.bytes = static_cast<std::uint64_t>(whole[row.binding].bytes);
   tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
@@ -46,7 +48,10 @@ ProgramDesc attention_program(const AttentionDesc& desc, const TensorWindows& wh
   program.binding_count = binding_count(desc);
   program.push_constant_bytes = sizeof(AttentionParams);
   program.units_byte = offsetof(AttentionParams, first_tile);
-  for (const TensorRow& row : tensor_table()) {
+  const std::span<const TensorRow> table = tensor_table();
+  program.tensors.reserve(table.size() + kMaxScoreBuffers + 1);  // which forward_program() adds
+  program.push_offsets.reserve(table.size());
+  for (const TensorRow& row : table) {
     program.tensors.push_back(program_tensor(row, desc, whole));
     if (!row.is_used(desc)) continue;
     auto& words = row.offset.in_push_constants ? program.push_offsets : program.parameter_offsets;

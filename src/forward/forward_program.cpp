@@ -32,6 +32,7 @@ std::vector<PlannedPass> list_passes(const LayoutRequest& request, const Forward
   const AttentionDesc& desc = request.desc;
   const KernelConfig& kernel = request.config;
   std::vector<PlannedPass> passes;
+  passes.reserve(4);
   PassVariant variant;
   variant.splits_keys = layout.splits_keys();
   variant.sums_in_workspace = layout.sums_in_workspace;
@@ -193,6 +194,8 @@ Result<ProgramDesc> forward_program(const LayoutRequest& request, const ForwardL
   program.workspace_bytes = layout.workspace_bytes;
   add_tensors(request, layout, program);
   add_call_words(request.desc, program);
+  program.sets.reserve(layout.windows.size());
+  program.passes.reserve(passes.size());
   for (const PlannedWindow& window : layout.windows) {
     program.sets.push_back(program_set(request, layout, window));
   }

@@ -42,9 +42,10 @@ Result<void> check_float16_arithmetic(const Kernel& kernel, const AttentionDesc&
 // Those that float16 wants come first.
 std::vector<TileSizes> tiles_of(const Kernel& kernel, const AttentionDesc& desc,
                                 const Capabilities& capabilities, bool float16) {
-  std::vector<TileSizes> tiles;
-  if (float16) tiles = table_tiles(kTileFloat16, desc, capabilities);
-  for (const TileSizes& tile : table_tiles(kernel.name, desc, capabilities)) tiles.push_back(tile);
+  std::vector<TileSizes> tiles = table_tiles(kernel.name, desc, capabilities);
+  if (!float16) return tiles;
+  const std::vector<TileSizes> first = table_tiles(kTileFloat16, desc, capabilities);
+  tiles.insert(tiles.begin(), first.begin(), first.end());
   return tiles;
 }
 
@@ -98,6 +99,7 @@ Error nothing_accepts(const std::vector<KernelSupport>& considered, ErrorCode co
 }  // namespace
 
 Result<void> check_refusals(std::span<const KernelRefusal> refusals, std::string_view list) {
+  if (refusals.empty()) return {};
   const std::vector<Kernel> kernels = ordered_kernels({}, {});  // all, in some order
   for (std::size_t i = 0; i < refusals.size(); ++i) {
     const auto is_named = [&](const Kernel& kernel) { return kernel.name == refusals[i].kernel; };
@@ -122,6 +124,7 @@ Result<Selection> select_kernel(const AttentionDesc& desc, const Capabilities& c
   std::optional<Selection> chosen;
   ErrorCode code = ErrorCode::kNotFound;
   const std::vector<Kernel> kernels = ordered_kernels(desc, capabilities);
+  considered.reserve(kernels.size());
   for (const Kernel& kernel : kernels) {
     if (!request.kernel.empty() && kernel.name != request.kernel) continue;
     auto config = consider(kernel, desc, capabilities, request);

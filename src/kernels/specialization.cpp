@@ -53,6 +53,7 @@ SpecializationValues specialization(const AttentionDesc& desc, const PassConfig&
       if (row.specialize != nullptr) row.specialize(desc, values);
     }
   }
+  values.reserve(values.size() + pass.constants.size() + 5);
   values.insert(values.end(), pass.constants.begin(), pass.constants.end());
   if (variant.strict_nonfinite) values.push_back({VKATTN_SPEC_STRICT_NONFINITE, 1});
   if (variant.splits_keys) values.push_back({VKATTN_SPEC_SPLIT_KV, 1});

@@ -139,12 +139,12 @@ Result<KernelConfig> configure(const AttentionDesc& desc, const Capabilities& ca
     config.key_step = block_keys(shape);
     config.block_mask_keys = block_keys(shape);
     config.workgroups_per_unit = workgroups_of_a_unit(shape.threads);
-    config.constants.push_back({VKATTN_SPEC_TILE_COLUMNS, shape.columns});
-    config.constants.push_back({VKATTN_SPEC_TILE_ROWS, shape.rows});
-    config.constants.push_back({VKATTN_SPEC_TILE_KEYS, shape.keys});
-    config.constants.push_back({VKATTN_SPEC_TILE_DIM_CHUNK, shape.dims});
-    config.constants.push_back({VKATTN_SPEC_TILE_PACKED, elements.packed ? 1U : 0U});
-    config.constants.push_back({VKATTN_SPEC_WRITES_OUT_STEPS, writes_out_steps(capabilities) ? 1U : 0U});
+    config.constants = {{VKATTN_SPEC_TILE_COLUMNS, shape.columns},
+                        {VKATTN_SPEC_TILE_ROWS, shape.rows},
+                        {VKATTN_SPEC_TILE_KEYS, shape.keys},
+                        {VKATTN_SPEC_TILE_DIM_CHUNK, shape.dims},
+                        {VKATTN_SPEC_TILE_PACKED, elements.packed ? 1U : 0U},
+                        {VKATTN_SPEC_WRITES_OUT_STEPS, writes_out_steps(capabilities) ? 1U : 0U}};
     config.summary =
         message(block_rows(shape), " rows x ", block_keys(shape), " keys a block, ", shape.threads,
                 " invocations, ", config.shared_bytes, " bytes of shared memory, rows reduced in ",

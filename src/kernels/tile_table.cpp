@@ -190,6 +190,7 @@ Architecture architecture(const Capabilities& capabilities) {
 std::vector<TileSizes> matching_tiles(std::span<const TileEntry> table, std::string_view kernel,
                                       const AttentionDesc& desc, const Capabilities& capabilities) {
   std::vector<TileSizes> tiles;
+  tiles.reserve(table.size());
   for (const TileEntry& entry : table) {
     if (entry.kernel == kernel && matches(entry.match, desc, capabilities)) add_once(tiles, entry.tile);
   }

@@ -21,6 +21,7 @@ std::uint32_t stand_in(const ProgramDesc& program, std::uint32_t binding) {
 }  // namespace
 
 Slots::Slots(const ProgramDesc& program) : slots_(program.binding_count, kNoSlot) {
+  bindings_.reserve(program.binding_count);
   for (std::uint32_t binding = 0; binding < program.binding_count; ++binding) {
     const bool is_bound = std::any_of(program.sets.begin(), program.sets.end(), [&](const ProgramSet& set) {
       return set.bindings[binding].from != ProgramBinding::From::kStandIn;

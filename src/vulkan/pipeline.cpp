@@ -26,6 +26,7 @@ void PipelineLayout::destroy() noexcept {
 
 VkResult PipelineLayout::create_handles() {
   std::vector<VkDescriptorSetLayoutBinding> bindings;
+  bindings.reserve(desc_.storage_buffers);
   for (std::uint32_t i = 0; i < desc_.storage_buffers; ++i) {
     bindings.push_back({i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
   }
@@ -79,6 +80,8 @@ VkResult Pipeline::create_handle(const PipelineDesc& desc) {
   const std::vector<std::uint32_t> code = live_code(desc.words, desc.specialization);
   std::vector<VkSpecializationMapEntry> entries;
   std::vector<std::uint32_t> values;
+  entries.reserve(desc.specialization.size());
+  values.reserve(desc.specialization.size());
   for (const SpecializationValue& constant : desc.specialization) {
     const auto offset = static_cast<std::uint32_t>(values.size() * sizeof(std::uint32_t));
     entries.push_back({constant.id, offset, sizeof(std::uint32_t)});
