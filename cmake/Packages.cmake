@@ -62,10 +62,26 @@ if(TARGET vkattn_bench_shaders)
   list(APPEND shader_libraries vkattn_bench_shaders)
 endif()
 vkattn_add_prebuilt_shaders(${prebuilt} ${shader_libraries})
+# Who builds the archive cannot add what this compiler does not know.
+set(note "")
+get_property(names GLOBAL PROPERTY VKATTN_SHADERS)
+foreach(name IN LISTS names)
+  get_property(reason GLOBAL PROPERTY VKATTN_SHADER_${name}_REASON)
+  if(reason)
+    list(APPEND left_out ${name})
+  endif()
+endforeach()
+if(left_out)
+  list(LENGTH left_out count)
+  list(JOIN left_out ", " left_out)
+  set(note COMMAND ${CMAKE_COMMAND} -E echo "warning: the archive lacks ${count} shader binaries, which ${VKATTN_GLSLANG} does \
+not compile or an option leaves out: ${left_out}. glslang 16 compiles all, named by VKATTN_GLSLANG.")
+endif()
 add_custom_target(vkattn_source_archive
   COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DPREBUILT=${prebuilt} -DSTAGING=${staging}
           -P ${PROJECT_SOURCE_DIR}/cmake/StageSources.cmake
   COMMAND ${CMAKE_CPACK_COMMAND} --config ${PROJECT_BINARY_DIR}/CPackSourceConfig.cmake
+  ${note}
   WORKING_DIRECTORY ${PROJECT_BINARY_DIR}
   COMMENT "Packing the source archive"
   VERBATIM)
