@@ -48,7 +48,7 @@ struct DeviceDesc {
   /// Device extensions that were enabled.
   std::span<const char* const> enabled_extensions;
   /// The pNext chain of VkDeviceCreateInfo as it was passed (VkPhysicalDeviceFeatures2 and feature structs);
-  /// null where nothing was enabled.
+  /// null where nothing was enabled. A feature of an extension counts where the extension is enabled too.
   const void* enabled_features = nullptr;
   /// VkDeviceCreateInfo::pEnabledFeatures, where that was used in place of VkPhysicalDeviceFeatures2.
   const VkPhysicalDeviceFeatures* enabled_core_features = nullptr;

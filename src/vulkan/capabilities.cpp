@@ -247,6 +247,7 @@ Result<Capabilities> read_capabilities(const CapabilitySource& source) {
   }
   if (source.core_features != nullptr) read_features(*source.core_features, capabilities);
   read_features(source.features, capabilities);
+  drop_features_without_extension(source.extensions, version, capabilities);
   capabilities.bfloat16_matrix &= capabilities.bfloat16_type;
   capabilities.required_subgroup_size &= capabilities.subgroup_size_control;
 #ifdef VK_KHR_cooperative_matrix

@@ -1,7 +1,9 @@
 // The table of device features: see device_feature_table.hpp.
 #include "vulkan/device_feature_table.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 
 namespace vkattn::detail {
 
@@ -286,6 +288,18 @@ void read_features(const VkPhysicalDeviceFeatures& features, Capabilities& capab
   VkPhysicalDeviceFeatures2 chain{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
   chain.features = features;
   read_features(&chain, capabilities);
+}
+
+void drop_features_without_extension(std::span<const char* const> enabled_extensions,
+                                     std::uint32_t api_version, Capabilities& capabilities) {
+  for (const DeviceFeatureRow& row : kFeatures) {
+    const bool is_in_core = row.core_version != 0 && api_version >= row.core_version;
+    if (row.extension == nullptr || is_in_core) continue;
+    const auto is_its = [&](const char* name) { return std::string_view(name) == row.extension; };
+    if (std::none_of(enabled_extensions.begin(), enabled_extensions.end(), is_its)) {
+      capabilities.*row.member = false;
+    }
+  }
 }
 
 }  // namespace vkattn::detail

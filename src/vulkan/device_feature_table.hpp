@@ -50,5 +50,9 @@ struct DeviceExtensionRow {
 void read_features(const void* chain, Capabilities& capabilities);
 /// Likewise of VkDeviceCreateInfo::pEnabledFeatures.
 void read_features(const VkPhysicalDeviceFeatures& features, Capabilities& capabilities);
+/// Takes those away whose extension is not enabled: programs pass structures on that they have queried, and a
+/// feature of an extension is there only with it.
+void drop_features_without_extension(std::span<const char* const> enabled_extensions,
+                                     std::uint32_t api_version, Capabilities& capabilities);
 
 }  // namespace vkattn::detail

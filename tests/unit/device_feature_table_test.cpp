@@ -74,6 +74,23 @@ TEST(DeviceFeatureTable, PushDescriptorsOfVulkan14AreRead) {
 #endif
 }
 
+TEST(DeviceFeatureTable, FeaturesCountWithTheirExtensionOrVersion) {
+  Capabilities all;
+  for (const DeviceFeatureRow& row : device_feature_table()) all.*row.member = true;
+  for (const DeviceFeatureRow& row : device_feature_table()) {
+    const std::vector<const char*> one{row.extension != nullptr ? row.extension : "VK_KHR_none_of_these"};
+    for (const std::uint32_t version : {VK_API_VERSION_1_1, row.core_version}) {
+      const bool is_in_core =
+          row.extension == nullptr || (row.core_version != 0 && version >= row.core_version);
+      Capabilities without = all, with = all;
+      drop_features_without_extension({}, version, without);
+      drop_features_without_extension(one, version, with);
+      EXPECT_EQ(without.*row.member, is_in_core) << row.name;
+      EXPECT_TRUE(with.*row.member) << row.name;
+    }
+  }
+}
+
 TEST(DeviceFeatureTable, StructuresOfOthersArePassedOver) {
   VkPhysicalDeviceTimelineSemaphoreFeatures timeline{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES};

@@ -82,7 +82,8 @@ typedef struct vkattn_device_desc {
   uint32_t api_version;                                  /**< VkApplicationInfo::apiVersion of the instance */
   uint32_t enabled_extension_count;                      /**< how many there are */
   const char* const* enabled_extensions;                 /**< names of device extensions that were enabled */
-  const void* enabled_features;                          /**< VkDeviceCreateInfo::pNext as it was passed */
+  const void* enabled_features;                          /**< VkDeviceCreateInfo::pNext as it was passed; an extension's
+                                                              features count where the extension is enabled */
   const VkPhysicalDeviceFeatures* enabled_core_features; /**< VkDeviceCreateInfo::pEnabledFeatures */
   /** host memory of Vulkan objects, copied; null: the driver's own. Its functions and pUserData must live as long as the
       device and all that is made with it */
