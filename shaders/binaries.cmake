@@ -28,6 +28,8 @@ vkattn_form(steps DEFINES VKATTN_MATRIX_WRITES_OUT=1)
 vkattn_form(matrix2 TARGET_ENV vulkan1.3 GLSL_EXTENSIONS GL_NV_cooperative_matrix2
             DEVICE_FEATURES maintenance4 cooperativeMatrixFlexibleDimensions cooperativeMatrixReductions
                             cooperativeMatrixConversions cooperativeMatrixPerElementOperations)
+# A pass beside such binaries, of no use without them.
+vkattn_form(for_matrix2 GLSL_EXTENSIONS GL_NV_cooperative_matrix2)
 vkattn_form(workgroup DEVICE_FEATURES cooperativeMatrixTensorAddressing cooperativeMatrixWorkgroupScope)
 # Operands are fetched by element into matrices of subgroup scope: for tests on CPU implementations.
 vkattn_form(fetched DEFINES VKATTN_MATRIX2_FETCHED=1)
@@ -88,7 +90,7 @@ backward(matrix_rows            matrix_rows.comp  FORM 16bit matrix)
 backward(matrix_rows_bfloat16   matrix_rows.comp  FORM 16bit matrix bfloat16)
 backward(matrix_keys            matrix_keys.comp  FORM 16bit matrix)
 backward(matrix_keys_bfloat16   matrix_keys.comp  FORM 16bit matrix bfloat16)
-backward(row_numbers            row_numbers.comp  FORM 16bit)
+backward(row_numbers            row_numbers.comp  FORM 16bit for_matrix2)
 backward(matrix2_rows           matrix2_rows.comp FORM 16bit matrix matrix2 workgroup)
 backward(matrix2_rows_bfloat16  matrix2_rows.comp FORM 16bit matrix matrix2 workgroup bfloat16)
 backward(matrix2_rows_fetched   matrix2_rows.comp FORM 16bit matrix matrix2 fetched)
