@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "allocation_count.hpp"
+#include "overhead/overhead.hpp"
 
 namespace vkattn {
-namespace {
 
 const Runtime* runtime = nullptr;
+
+namespace {
 
 AttentionDesc problem(std::int64_t kv_length = 512) {
   AttentionDesc desc;
