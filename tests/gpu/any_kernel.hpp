@@ -31,6 +31,11 @@ class AnyKernelTest : public KernelTest {
     }
     return fitted(text + " " + std::string(type));
   }
+  /// The same of problems that are typed.
+  static void run_part(std::initializer_list<const char*> problems, const RunOptions& options = {kernel()}) {
+    for (const char* const problem : part_of(problems))
+      EXPECT_TRUE(runs_right(runtime(), typed(problem), options));
+  }
   /// Whether the kernel takes K and V as they are stored: matrix2 takes no blocks with scales of their own.
   /// All else of typed() problems it takes, in its staged form where not by tensor addressing: float8, pages,
   /// rings, any strides.

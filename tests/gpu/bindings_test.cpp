@@ -30,9 +30,7 @@ TEST_P(BindingsTest, WrongTensorsAreRefused) {
                            const std::vector<std::string>& words) {
     AttentionTensors bad = good;
     bad.*which = range;
-    const auto bindings = plan.make_bindings(bad);
-    ASSERT_FALSE(bindings.ok());
-    EXPECT_TRUE(names(bindings.error(), ErrorCode::kInvalidArgument, words));
+    EXPECT_TRUE(is_refused(plan.make_bindings(bad), ErrorCode::kInvalidArgument, words));
   };
   refused(&AttentionTensors::query, {}, {"query", "null"});
   refused(&AttentionTensors::output, {}, {"output", "null"});
@@ -64,9 +62,8 @@ TEST_P(BindingsTest, RangesEndWithWholeWords) {
   tensors.query.size = needed;
   EXPECT_TRUE(plan.make_bindings(tensors).ok());
   tensors.query.size = needed - 1;
-  const auto bindings = plan.make_bindings(tensors);
-  ASSERT_FALSE(bindings.ok());
-  EXPECT_TRUE(names(bindings.error(), ErrorCode::kInvalidArgument, {"32-bit word", std::to_string(needed)}));
+  EXPECT_TRUE(is_refused(plan.make_bindings(tensors), ErrorCode::kInvalidArgument,
+                         {"32-bit word", std::to_string(needed)}));
 }
 
 TEST_P(BindingsTest, BindingsAreUsedAgainAndRewritten) {
@@ -76,23 +73,21 @@ TEST_P(BindingsTest, BindingsAreUsedAgainAndRewritten) {
   problem.seed = 2;
   problem.shift = 3;
   harness::ProblemRun second = ready_run(problem);
-  auto bindings = plan.make_bindings(first.tensors());
-  ASSERT_TRUE(bindings.ok());
-  ASSERT_TRUE(runtime().execute(plan, bindings.value()).ok());
+  auto bindings = must(plan.make_bindings(first.tensors()));
+  ASSERT_TRUE(runtime().execute(plan, bindings).ok());
   expect_right(first);
   ASSERT_TRUE(first.poison_outputs().ok());
-  ASSERT_TRUE(runtime().execute(plan, bindings.value()).ok());
+  ASSERT_TRUE(runtime().execute(plan, bindings).ok());
   expect_right(first);
-  ASSERT_TRUE(plan.rewrite(*bindings, second.tensors()).ok());
-  ASSERT_TRUE(runtime().execute(plan, bindings.value()).ok());
+  ASSERT_TRUE(plan.rewrite(bindings, second.tensors()).ok());
+  ASSERT_TRUE(runtime().execute(plan, bindings).ok());
   expect_right(second);
   AttentionTensors bad = second.tensors();
   bad.key = {};
-  EXPECT_FALSE(plan.rewrite(*bindings, bad).ok());
+  EXPECT_FALSE(plan.rewrite(bindings, bad).ok());
   const AttentionPlan other = plan_of(problem);
-  const Result<void> foreign = other.rewrite(*bindings, second.tensors());
-  ASSERT_FALSE(foreign.ok());
-  EXPECT_TRUE(names(foreign.error(), ErrorCode::kInvalidArgument, {"another plan"}));
+  EXPECT_TRUE(
+      is_refused(other.rewrite(bindings, second.tensors()), ErrorCode::kInvalidArgument, {"another plan"}));
 }
 
 TEST_P(BindingsTest, BindingsOfAnotherPlanAreNotRun) {
@@ -100,18 +95,14 @@ TEST_P(BindingsTest, BindingsOfAnotherPlanAreNotRun) {
   const AttentionPlan plan = plan_of(problem);
   const AttentionPlan other = plan_of(parsed(fitted("b3 h4 9x12 d24")));
   harness::ProblemRun run = ready_run(problem);
-  const auto bindings = plan.make_bindings(run.tensors());
-  ASSERT_TRUE(bindings.ok());
-  EXPECT_TRUE(plan.has_made(*bindings));
-  EXPECT_FALSE(other.has_made(*bindings));
-  const auto executed = runtime().execute(other, *bindings);
-  ASSERT_FALSE(executed.ok());
-  EXPECT_TRUE(names(executed.error(), ErrorCode::kInvalidArgument, {"another plan"}));
-  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer commands) { other.record(commands, *bindings); }).ok());
-  const auto untouched = run.check();
-  ASSERT_TRUE(untouched.ok());
-  EXPECT_EQ(untouched->elements_unwritten, untouched->elements_checked) << "nothing was recorded";
-  ASSERT_TRUE(runtime().execute(plan, *bindings).ok());
+  const auto bindings = must(plan.make_bindings(run.tensors()));
+  EXPECT_TRUE(plan.has_made(bindings));
+  EXPECT_FALSE(other.has_made(bindings));
+  EXPECT_TRUE(is_refused(runtime().execute(other, bindings), ErrorCode::kInvalidArgument, {"another plan"}));
+  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer commands) { other.record(commands, bindings); }).ok());
+  const auto untouched = must(run.check());
+  EXPECT_EQ(untouched.elements_unwritten, untouched.elements_checked) << "nothing was recorded";
+  ASSERT_TRUE(runtime().execute(plan, bindings).ok());
   expect_right(run);
 }
 
@@ -119,22 +110,18 @@ TEST_P(BindingsTest, AWorkspaceThatIsMissingOrTooSmallIsRefused) {
   const Problem problem = parsed(fitted("h2 9x1024 d16"));
   RunOptions options{kernel()};
   options.kv_splits = 2;
-  const auto plan = make_plan(runtime(), problem.desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(make_plan(runtime(), problem.desc, options));
   const harness::ProblemRun run = ready_run(problem);
-  const auto workspace = runtime().create_workspace(*plan);
-  ASSERT_TRUE(workspace.ok());
-  const VkBuffer buffer = workspace->handle();
-  EXPECT_TRUE(plan->make_bindings(run.tensors(), workspace->range()).ok());
+  const auto workspace = must(runtime().create_workspace(plan));
+  const VkBuffer buffer = workspace.handle();
+  EXPECT_TRUE(plan.make_bindings(run.tensors(), workspace.range()).ok());
   const auto refused = [&](const BufferRange& range, const std::vector<std::string>& words) {
-    const auto bindings = plan->make_bindings(run.tensors(), range);
-    ASSERT_FALSE(bindings.ok());
-    EXPECT_TRUE(names(bindings.error(), ErrorCode::kInvalidArgument, words));
+    EXPECT_TRUE(is_refused(plan.make_bindings(run.tensors(), range), ErrorCode::kInvalidArgument, words));
   };
   refused({}, {"workspace", "null"});
   refused({buffer, 0, VK_WHOLE_SIZE}, {"workspace", "VK_WHOLE_SIZE"});
-  refused({buffer, 0, plan->workspace_bytes() - 1},
-          {"workspace", std::to_string(plan->workspace_bytes()), "range"});
+  refused({buffer, 0, plan.workspace_bytes() - 1},
+          {"workspace", std::to_string(plan.workspace_bytes()), "range"});
 }
 
 TEST_P(BindingsTest, TwoProblemsInOneSubmission) {
@@ -193,18 +180,17 @@ TEST_P(BindingsTest, PushDescriptors) {
       PlanOptions options;
       options.kernel = kernel();
       options.push_descriptors = true;
-      const auto plan = AttentionPlan::create(device, problem.desc, options);
-      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      const auto plan = must(AttentionPlan::create(device, problem.desc, options));
       const harness::ProblemRun run = ready_run(problem);
-      const Buffer workspace = runtime().create_workspace(*plan).value();
+      const Buffer workspace = runtime().create_workspace(plan).value();
       Result<void> status;
       const auto record = [&](VkCommandBuffer commands) {
-        status = plan->record(commands, run.tensors(), workspace.range());
+        status = plan.record(commands, run.tensors(), workspace.range());
       };
       ASSERT_TRUE(runtime().execute(record).ok());
       ASSERT_TRUE(status.ok()) << status.error().message;
       expect_right(run);
-      EXPECT_FALSE(plan->make_bindings(run.tensors()).ok()) << "the plan is for recording with tensors";
+      EXPECT_FALSE(plan.make_bindings(run.tensors()).ok()) << "the plan is for recording with tensors";
     }
   }
 }
@@ -214,9 +200,8 @@ TEST_P(BindingsTest, PushDescriptorsAreRefusedWhereTheyAreMissing) {
   options.kernel = kernel();
   options.push_descriptors = true;
   const Device device = device_with([](Capabilities& c) { c.push_descriptors = false; });
-  const auto plan = AttentionPlan::create(device, parsed("4x4 d8").desc, options);
-  ASSERT_FALSE(plan.ok());
-  EXPECT_TRUE(names(plan.error(), ErrorCode::kUnsupported, {"VK_KHR_push_descriptor"}));
+  EXPECT_TRUE(is_refused(AttentionPlan::create(device, parsed("4x4 d8").desc, options),
+                         ErrorCode::kUnsupported, {"VK_KHR_push_descriptor"}));
 }
 
 }  // namespace

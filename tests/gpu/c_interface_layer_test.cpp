@@ -59,9 +59,8 @@ class CInterfaceLayers : public CInterfaceTest {
     const Execution execution = execution_of(c_plan, bindings_of(tensors));
     EXPECT_EQ(execution.its.workspace_size, plan.requirements().workspace_bytes);
     arena.reset();
-    const auto bindings = plan.make_bindings(tensors, execution.workspace.range());
-    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-    ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { plan.record(c, *bindings); }).ok());
+    const auto bindings = must(plan.make_bindings(tensors, execution.workspace.range()));
+    ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { plan.record(c, bindings); }).ok());
     const std::vector<float> expected = arena.read();
     for (const BufferRange& range : written) EXPECT_TRUE(arena.has_changed(range, expected)) << range.offset;
     for (const vkattn_binding& each : execution.tensors) {
@@ -156,10 +155,9 @@ TEST_F(CInterfaceLayers, GradientsAreThoseOfCpp) {
   vkattn_backward_desc c_desc = initial(vkattn_backward_desc_init);
   c_desc.attention = &c_attention;
   c_desc.has_grad_sinks = 1;
-  const auto plan = BackwardPlan::create(runtime().device(), desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(BackwardPlan::create(runtime().device(), desc));
   const OwnedPlan c_plan = plan_of(vkattn_plan_create_backward, c_desc);
-  EXPECT_EQ(choice_of(c_plan).kernel, plan->kernel_name());
+  EXPECT_EQ(choice_of(c_plan).kernel, plan.kernel_name());
   EXPECT_EQ(vkattn_plan_tensor_range(c_plan, VKATTN_TENSOR_BLOCK_MASK, 0), 0U);
   EXPECT_EQ(vkattn_plan_tensor_range(c_plan, VKATTN_TENSOR_GRAD_MASK, 0), 0U);
   EXPECT_NE(self_test_of(c_plan).get(), nullptr);
@@ -177,7 +175,7 @@ TEST_F(CInterfaceLayers, GradientsAreThoseOfCpp) {
   tensors.forward.lse = arena.take(2 * 4 * 9);
   tensors.forward.sinks = arena.take(4);
   tensors.grad_sinks = arena.take(4);
-  expect_the_same(*plan, c_plan, tensors, arena,
+  expect_the_same(plan, c_plan, tensors, arena,
                   {tensors.grad_query, tensors.grad_key, tensors.grad_value, tensors.grad_sinks});
 }
 
@@ -203,33 +201,31 @@ TEST_F(CInterfaceLayers, ProductsAreThoseOfCpp) {
   vkattn_plan_options c_options = initial(vkattn_plan_options_init);
   c_options.inner_splits = 2;
   c_options.kernel = "tile";
-  const auto plan = MatmulPlan::create(runtime().device(), desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(MatmulPlan::create(runtime().device(), desc, options));
   // Its block sizes, asked for by name.
   vkattn_kernel_choice choice{};
   {
     const OwnedPlan by_table = plan_of(vkattn_plan_create_matmul, c_desc, &c_options);
     choice = choice_of(by_table);
     EXPECT_STREQ(choice.kernel, "tile");
-    EXPECT_EQ(text_of(vkattn_plan_get_configuration, by_table), plan->configuration());
+    EXPECT_EQ(text_of(vkattn_plan_get_configuration, by_table), plan.configuration());
     EXPECT_EQ(vkattn_plan_needs_self_test(by_table), 0U);
     EXPECT_NE(self_test_of(by_table).get(), nullptr);
-    EXPECT_EQ(choice.tile.keys, plan->tile().inner);
+    EXPECT_EQ(choice.tile.keys, plan.tile().inner);
   }
   c_options.tile = &choice.tile;
   const OwnedPlan c_plan = plan_of(vkattn_plan_create_matmul, c_desc, &c_options);
   TensorArena arena(runtime());
   const MatmulTensors tensors{arena.take(2 * 13 * 300), arena.take(20 * 300), arena.take(20),
                               arena.take(2 * 13 * 20)};
-  expect_the_same(*plan, c_plan, tensors, arena, {tensors.output});
+  expect_the_same(plan, c_plan, tensors, arena, {tensors.output});
 }
 
 TEST_F(CInterfaceLayers, LayersAndTheirGradientsAreThoseOfCpp) {
   vkattn_attention_desc attention = heads();
   vkattn_multi_head_attention_desc c_desc = whole_layer_of(attention);
   const MultiHeadAttentionDesc desc = c::multi_head_attention_desc(&c_desc).value();
-  const auto plan = MultiHeadAttentionPlan::create(runtime().device(), desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(MultiHeadAttentionPlan::create(runtime().device(), desc));
   const OwnedPlan c_plan = plan_of(vkattn_plan_create_multi_head_attention, c_desc);
   TensorArena arena(runtime());
   MultiHeadAttentionBackwardTensors all;
@@ -237,20 +233,19 @@ TEST_F(CInterfaceLayers, LayersAndTheirGradientsAreThoseOfCpp) {
   tensors.query = arena.take(2 * 5 * 32);
   tensors.output = arena.take(2 * 5 * 32);
   tensors.parameters = take_parameters(desc, arena);
-  tensors.saved = arena.take(static_cast<std::int64_t>(plan->saved_bytes() / 4));
+  tensors.saved = arena.take(static_cast<std::int64_t>(plan.saved_bytes() / 4));
   tensors.averaged_weights = arena.take(2 * 5 * 5);
   tensors.attention.weights = arena.take(2 * 4 * 5 * 5);
   tensors.attention.alibi_slopes = arena.take(4);
-  expect_the_same(*plan, c_plan, tensors, arena,
+  expect_the_same(plan, c_plan, tensors, arena,
                   {tensors.output, tensors.saved, tensors.averaged_weights, tensors.attention.weights});
 
   vkattn_multi_head_attention_backward_desc c_backward =
       initial(vkattn_multi_head_attention_backward_desc_init);
   c_backward.forward = &c_desc;
   c_backward.adds_to_parameters = c_backward.has_grad_alibi_slopes = 1;
-  const auto gradients = MultiHeadAttentionBackwardPlan::create(
-      runtime().device(), c::multi_head_attention_backward_desc(&c_backward).value());
-  ASSERT_TRUE(gradients.ok()) << gradients.error().message;
+  const auto gradients = must(MultiHeadAttentionBackwardPlan::create(
+      runtime().device(), c::multi_head_attention_backward_desc(&c_backward).value()));
   const OwnedPlan c_gradients = plan_of(vkattn_plan_create_multi_head_attention_backward, c_backward);
   // What the forward pass wrote beside `saved` is not bound.
   tensors.output = tensors.averaged_weights = tensors.attention.weights = {};
@@ -258,7 +253,7 @@ TEST_F(CInterfaceLayers, LayersAndTheirGradientsAreThoseOfCpp) {
   all.grad_query = arena.take(2 * 5 * 32);
   all.grad_parameters = take_parameters(desc, arena);
   all.grad_alibi_slopes = arena.take(4);
-  expect_the_same(*gradients, c_gradients, all, arena,
+  expect_the_same(gradients, c_gradients, all, arena,
                   {all.grad_query, all.grad_alibi_slopes, all.grad_parameters.in_proj_weight,
                    all.grad_parameters.in_proj_bias, all.grad_parameters.out_proj_weight,
                    all.grad_parameters.out_proj_bias});
@@ -272,8 +267,7 @@ TEST_F(CInterfaceLayers, LayersOverACacheAreThoseOfCpp) {
   vkattn_multi_head_attention_desc c_desc = layer_of(attention);
   c_desc.has_cache = 1;
   const MultiHeadAttentionDesc desc = c::multi_head_attention_desc(&c_desc).value();
-  const auto plan = MultiHeadAttentionPlan::create(runtime().device(), desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(MultiHeadAttentionPlan::create(runtime().device(), desc));
   const OwnedPlan c_plan = plan_of(vkattn_plan_create_multi_head_attention, c_desc);
   TensorArena arena(runtime());
   MultiHeadAttentionTensors tensors;
@@ -286,7 +280,7 @@ TEST_F(CInterfaceLayers, LayersOverACacheAreThoseOfCpp) {
   arena.zero(tensors.positions);
   tensors.attention.kv_lengths = arena.take(2);
   tensors.attention.alibi_slopes = arena.take(4);
-  expect_the_same(*plan, c_plan, tensors, arena,
+  expect_the_same(plan, c_plan, tensors, arena,
                   {tensors.output, tensors.cache_key, tensors.cache_value, tensors.attention.kv_lengths});
 }
 

@@ -63,9 +63,8 @@ TEST_F(CacheStep, OneBufferOfLengthsServesAppendAndAttention) {
   const Buffer sums = upload(cumulative), lengths = upload(Numbers{0, 6, 2});
   const Buffer output = upload(std::vector<float>(kTotal * kDim));
 
-  const auto append = AppendPlan::create(runtime().device(), append_desc());
-  const auto attention = make_plan(runtime(), attention_desc(), {"lane"});
-  ASSERT_TRUE(append.ok() && attention.ok());
+  const auto append = must(AppendPlan::create(runtime().device(), append_desc()));
+  const auto attention = must(make_plan(runtime(), attention_desc(), {"lane"}));
   AppendTensors new_rows;
   new_rows.key = key.range();
   new_rows.value = value.range();
@@ -80,19 +79,18 @@ TEST_F(CacheStep, OneBufferOfLengthsServesAppendAndAttention) {
   tensors.output = output.range();
   tensors.kv_lengths = lengths.range();
   tensors.cumulative_query_lengths = sums.range();
-  const Buffer workspace = runtime().create_buffer(attention->workspace_bytes() + 4).value();
-  const auto append_bindings = append->make_bindings(new_rows);
-  const auto bindings = attention->make_bindings(tensors, workspace.range());
-  ASSERT_TRUE(append_bindings.ok() && bindings.ok());
+  const Buffer workspace = runtime().create_buffer(attention.workspace_bytes() + 4).value();
+  const auto append_bindings = must(append.make_bindings(new_rows));
+  const auto bindings = must(attention.make_bindings(tensors, workspace.range()));
   const auto record = [&](VkCommandBuffer commands) {
-    append->record(commands, *append_bindings);
+    append.record(commands, append_bindings);
     VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
     barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
     barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT;
     runtime().device().state().vk.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
                                                        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier,
                                                        0, nullptr, 0, nullptr);
-    attention->record(commands, *bindings);
+    attention.record(commands, bindings);
   };
   ASSERT_TRUE(runtime().execute(record, 2).ok());
 

@@ -65,17 +65,15 @@ TEST_F(ComputeTest, ArraysThatAreMissingOrTooSmallAreNamed) {
   const Result<void> missing =
       runtime().compute(two_by_two(), {.query = kTwoRows, .key = kTwoRows, .output = output});
   ASSERT_FALSE(missing.ok());
-  EXPECT_NE(missing.error().message.find("value has 0 bytes"), std::string::npos) << missing.error().message;
-  EXPECT_NE(missing.error().message.find("HostTensors::value"), std::string::npos) << missing.error().message;
+  EXPECT_TRUE(has(missing.error().message, "value has 0 bytes"));
+  EXPECT_TRUE(has(missing.error().message, "HostTensors::value"));
   const Result<void> too_small = runtime().compute(
       two_by_two(), {.query = kTwoRows, .key = kTwoRows, .value = kValues, .output = small});
   ASSERT_FALSE(too_small.ok());
-  EXPECT_NE(too_small.error().message.find("output has 12 bytes"), std::string::npos)
-      << too_small.error().message;
+  EXPECT_TRUE(has(too_small.error().message, "output has 12 bytes"));
   const Result<void> unset = runtime().compute(AttentionDesc{}, {});
   ASSERT_FALSE(unset.ok());
-  EXPECT_NE(unset.error().message.find("query_length is not set"), std::string::npos)
-      << unset.error().message;
+  EXPECT_TRUE(has(unset.error().message, "query_length is not set"));
 }
 
 /// 16-bit tensors of an odd number of elements, and nothing at all.

@@ -60,9 +60,8 @@ class DeviceFeaturesTest : public GpuTest {
       desc.enabled_extensions = {info.ppEnabledExtensionNames, info.enabledExtensionCount};
       desc.enabled_features = info.pNext;
       desc.enabled_core_features = info.pEnabledFeatures;
-      const auto device = Device::borrow(desc);
-      ASSERT_TRUE(device.ok()) << device.error().message;
-      use(*device);
+      const auto device = must(Device::borrow(desc));
+      use(device);
     }
     const auto destroy = reinterpret_cast<PFN_vkDestroyDevice>(
         state().instance->loader.vkGetInstanceProcAddr(state().instance->handle, "vkDestroyDevice"));
@@ -89,11 +88,10 @@ class DeviceFeaturesTest : public GpuTest {
 };
 
 TEST_F(DeviceFeaturesTest, TheListSaysWhatIsSupportedAndWhatItIsFor) {
-  const auto wanted = wanted_features(physical());
-  ASSERT_TRUE(wanted.ok()) << wanted.error().message;
+  const auto wanted = must(wanted_features(physical()));
   std::set<std::string> names;
   bool has_16bit = false;
-  for (const WantedFeature& each : *wanted) {
+  for (const WantedFeature& each : wanted) {
     EXPECT_FALSE(each.gain.empty());
     EXPECT_FALSE(each.name.empty() && each.extension.empty());
     const std::string name(each.name.empty() ? each.extension : each.name);
@@ -171,22 +169,19 @@ TEST_F(DeviceFeaturesTest, WhatIsDisabledStaysOff) {
 /// A plan on a device with nothing enabled names what would give it the shader that it has on the whole one.
 template <class Plan, class Options, class Desc>
 void expect_hint(const Device& whole, const Device& bare, const Desc& desc) {
-  const auto all = Plan::create(whole, desc);
-  ASSERT_TRUE(all.ok()) << all.error().message;
-  EXPECT_EQ(all->describe().find("not enabled: "), std::string::npos) << all->describe();
-  const auto plan = Plan::create(bare, desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const std::string text = plan->describe();
+  const auto all = must(Plan::create(whole, desc));
+  EXPECT_FALSE(has(all.describe(), "not enabled: ")) << all.describe();
+  const auto plan = must(Plan::create(bare, desc));
+  const std::string text = plan.describe();
   const std::size_t line = text.find("not enabled: ");
   ASSERT_NE(line, std::string::npos) << text;
   EXPECT_NE(text.find("storageBuffer16BitAccess", line), std::string::npos) << text;
-  EXPECT_NE(text.find(all->pipelines().front().shader, line), std::string::npos) << text;
+  EXPECT_NE(text.find(all.pipelines().front().shader, line), std::string::npos) << text;
   EXPECT_EQ(text.find("pipelineExecutableInfo", line), std::string::npos) << "which changes nothing";
   Options asked;
   asked.kernel = "lane";
-  const auto lane = Plan::create(bare, desc, asked);
-  ASSERT_TRUE(lane.ok()) << lane.error().message;
-  EXPECT_EQ(lane->describe().find("not enabled: "), std::string::npos) << "the caller has chosen";
+  const auto lane = must(Plan::create(bare, desc, asked));
+  EXPECT_FALSE(has(lane.describe(), "not enabled: ")) << "the caller has chosen";
 }
 
 TEST_F(DeviceFeaturesTest, APlanTellsWhatWouldGiveItAnotherForm) {
@@ -222,10 +217,9 @@ TEST_F(DeviceFeaturesTest, MistakesAreRefused) {
 
 // All or nothing: a bit that was set without its extension would make an invalid device.
 TEST_F(DeviceFeaturesTest, WithoutRoomNothingIsWritten) {
-  const auto wanted = wanted_features(physical());
-  ASSERT_TRUE(wanted.ok());
+  const auto wanted = must(wanted_features(physical()));
   const std::size_t named =
-      static_cast<std::size_t>(std::count_if(wanted->begin(), wanted->end(), [](const auto& each) {
+      static_cast<std::size_t>(std::count_if(wanted.begin(), wanted.end(), [](const auto& each) {
         return each.is_supported && !each.extension.empty();
       }));
   const std::vector<const char*> many(2000, "VK_KHR_something");

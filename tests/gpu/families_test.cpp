@@ -37,11 +37,9 @@ TEST_F(FamiliesTest, EveryBlockOfTile) {
     const auto fits =
         detail::configure_tile(parsed("1x1 d8").desc.resolved(), options.device->capabilities(), tiles);
     if (!fits.ok() && fits.error().code == ErrorCode::kLimitExceeded) continue;  // shared memory
-    for (const char* problem :
-         part_of({"hq4 hkv2 70x75 d72 f16 causal lse", "37x133 d128 dv40 kv_lengths=130",
-                  "h2 3x70 d33 dv17 softcap=4 window=20,20"})) {
-      EXPECT_TRUE(runs_right(runtime(), problem, options)) << to_string(tile);
-    }
+    run_part({"hq4 hkv2 70x75 d72 f16 causal lse", "37x133 d128 dv40 kv_lengths=130",
+              "h2 3x70 d33 dv17 softcap=4 window=20,20"},
+             options);
   }
 }
 
@@ -92,7 +90,7 @@ TEST_F(FamiliesTest, TileWithKeysAndValuesInFloat16) {
                                                 OfFamily{kAdreno, "37x133 d20 dv4 f16 kv_lengths=130"}})) {
     RunOptions options = on(family, "tile");
     options.inspect = [](const AttentionPlan& plan) {
-      EXPECT_NE(plan.describe().find("K and V in float16"), std::string::npos) << plan.describe();
+      EXPECT_TRUE(has(plan.describe(), "K and V in float16"));
     };
     EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on " << family.name << ": " << problem;
   }
@@ -124,7 +122,7 @@ TEST_F(FamiliesTest, Xe2InWideSubgroups) {
   decode.inspect = [](const AttentionPlan& plan) {
     for (const char* words :
          {"4 rows x 16 keys a step, 128 invocations, 16 to a key", "queries in registers"})
-      EXPECT_NE(plan.describe().find(words), std::string::npos) << plan.describe();
+      EXPECT_TRUE(has(plan.describe(), words));
   };
   EXPECT_TRUE(runs_right(runtime(), "hq8 hkv2 1x300 d128 f16 causal align=bottom-right lse", decode));
 }

@@ -50,25 +50,21 @@ class MatmulTest : public GpuTest, public testing::WithParamInterface<const char
 
   static void run(const MatmulProblem& problem, MatmulOptions options = {}, int runs = 2) {
     options.kernel = kernel();
-    const auto plan = MatmulPlan::create(runtime().device(), problem.desc, options);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    SCOPED_TRACE(plan->describe());
-    EXPECT_EQ(plan->kernel_name(), kernel());
-    auto run = MatmulRun::create(runtime(), problem);
-    ASSERT_TRUE(run.ok()) << run.error().message;
-    const auto done = run->execute(*plan);
-    ASSERT_TRUE(done.ok()) << done.error().message;
-    const auto check = run->check();
-    ASSERT_TRUE(check.ok()) << check.error().message;
-    EXPECT_TRUE(check->passed()) << check->to_string();
-    if (check->elements_checked > 0) {
-      EXPECT_GT(check->elements_telling, 0) << "zeros would have passed";
+    const auto plan = must(MatmulPlan::create(runtime().device(), problem.desc, options));
+    SCOPED_TRACE(plan.describe());
+    EXPECT_EQ(plan.kernel_name(), kernel());
+    auto run = must(MatmulRun::create(runtime(), problem));
+    must(run.execute(plan));
+    const auto check = must(run.check());
+    EXPECT_TRUE(check.passed()) << check.to_string();
+    if (check.elements_checked > 0) {
+      EXPECT_GT(check.elements_telling, 0) << "zeros would have passed";
     }
-    const auto first = run->output_bytes();
+    const auto first = run.output_bytes();
     for (int i = 1; i < runs; ++i) {
-      ASSERT_TRUE(run->poison_output().ok());
-      ASSERT_TRUE(run->execute(*plan).ok());
-      const auto again = run->output_bytes();
+      ASSERT_TRUE(run.poison_output().ok());
+      ASSERT_TRUE(run.execute(plan).ok());
+      const auto again = run.output_bytes();
       ASSERT_TRUE(first.ok() && again.ok());
       ASSERT_TRUE(*first == *again) << "run " << i << " differs";
     }
@@ -275,14 +271,12 @@ TEST_P(MatmulTest, LongWorkIsCut) {
   for (const std::uint32_t parts : {1U, 3U}) {
     options.inner_splits = parts;
     options.max_dispatch_ns = 0;
-    const auto whole = MatmulPlan::create(runtime().device(), desc, options);
-    ASSERT_TRUE(whole.ok()) << whole.error().message;
-    const double limit_ns = whole->dispatches().front().estimated_ns / 5;
+    const auto whole = must(MatmulPlan::create(runtime().device(), desc, options));
+    const double limit_ns = whole.dispatches().front().estimated_ns / 5;
     options.max_dispatch_ns = static_cast<std::uint64_t>(limit_ns);
-    const auto cut = MatmulPlan::create(runtime().device(), desc, options);
-    ASSERT_TRUE(cut.ok()) << cut.error().message;
-    EXPECT_GT(cut->dispatches().size(), whole->dispatches().size() + 3);
-    for (const DispatchInfo& dispatch : cut->dispatches()) {
+    const auto cut = must(MatmulPlan::create(runtime().device(), desc, options));
+    EXPECT_GT(cut.dispatches().size(), whole.dispatches().size() + 3);
+    for (const DispatchInfo& dispatch : cut.dispatches()) {
       EXPECT_TRUE(dispatch.estimated_ns <= limit_ns || dispatch.tile_count == 1) << dispatch.estimated_ns;
     }
     run({desc, 16}, options);
@@ -291,9 +285,8 @@ TEST_P(MatmulTest, LongWorkIsCut) {
 
 TEST_P(MatmulTest, NothingToMultiply) {
   for (const MatmulDesc& desc : {sizes(0, 5, 6), sizes(5, 0, 6), sizes(5, 6, 7, 0)}) {
-    const auto plan = MatmulPlan::create(runtime().device(), desc);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    EXPECT_TRUE(plan->dispatches().empty());
+    const auto plan = must(MatmulPlan::create(runtime().device(), desc));
+    EXPECT_TRUE(plan.dispatches().empty());
   }
   // Sums of nothing are 0, and the bias is added to them.
   MatmulDesc desc = sizes(5, 6, 0);
@@ -315,28 +308,27 @@ TEST_F(MatmulPlans, MistakesAreRefused) {
   };
   MatmulOptions options;
   options.kernel = "fast";
-  EXPECT_NE(refused(sizes(4, 4, 4), options).find("'fast'"), std::string::npos);
+  EXPECT_TRUE(has(refused(sizes(4, 4, 4), options), "'fast'"));
   options.kernel = "lane";
   options.tile = MatmulTile{0, 3, 4, 4};
-  EXPECT_NE(refused(sizes(4, 4, 4), options).find("rows 3"), std::string::npos);
-  EXPECT_NE(refused(sizes(1 << 20, 4, 1 << 11)).find("maxStorageBufferRange"), std::string::npos);
+  EXPECT_TRUE(has(refused(sizes(4, 4, 4), options), "rows 3"));
+  EXPECT_TRUE(has(refused(sizes(1 << 20, 4, 1 << 11)), "maxStorageBufferRange"));
 }
 
 TEST_F(MatmulPlans, BindingsAreChecked) {
-  const auto plan = MatmulPlan::create(runtime().device(), sizes(8, 8, 8));
-  ASSERT_TRUE(plan.ok());
+  const auto plan = must(MatmulPlan::create(runtime().device(), sizes(8, 8, 8)));
   const Buffer buffer = runtime().create_buffer(1024).value();
   const auto message = [&](const MatmulTensors& tensors) {
-    const auto bindings = plan->make_bindings(tensors);
+    const auto bindings = plan.make_bindings(tensors);
     return bindings.ok() ? std::string() : bindings.error().message;
   };
   const BufferRange a{buffer.handle(), 0, 256}, b{buffer.handle(), 256, 256},
       output{buffer.handle(), 512, 256};
   EXPECT_EQ(message({a, b, {}, output}), "");
-  EXPECT_NE(message({a, b, {}, {buffer.handle(), 128, 256}}).find("overlaps a"), std::string::npos);
-  EXPECT_NE(message({a, {}, {}, output}).find("the b tensor needs 256 bytes"), std::string::npos);
-  EXPECT_NE(message({a, {buffer.handle(), 260, 256}, {}, {buffer.handle(), 516, 256}}).find("multiple of 16"),
-            std::string::npos);
+  EXPECT_TRUE(has(message({a, b, {}, {buffer.handle(), 128, 256}}), "overlaps a"));
+  EXPECT_TRUE(has(message({a, {}, {}, output}), "the b tensor needs 256 bytes"));
+  EXPECT_TRUE(
+      has(message({a, {buffer.handle(), 260, 256}, {}, {buffer.handle(), 516, 256}}), "multiple of 16"));
 }
 
 }  // namespace

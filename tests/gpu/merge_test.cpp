@@ -89,10 +89,9 @@ class MergeTest : public GpuTest {
   }
 
   static void run(const MergePlan& plan, const MergeTensors& tensors) {
-    const auto bindings = plan.make_bindings(tensors);
-    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-    const auto done = runtime().execute([&](VkCommandBuffer commands) { plan.record(commands, *bindings); });
-    ASSERT_TRUE(done.ok()) << done.error().message;
+    const auto bindings = must(plan.make_bindings(tensors));
+
+    must(runtime().execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
   }
 
   static void expect_merged(const Parts& parts, std::span<const std::byte> output,
@@ -133,16 +132,15 @@ TEST_F(MergeTest, IsTheFormula) {
   };
   for (const MergeDesc& desc : all) {
     const Parts parts(desc, 7);
-    const auto plan = MergePlan::create(runtime().device(), desc);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    SCOPED_TRACE(plan->describe());
+    const auto plan = must(MergePlan::create(runtime().device(), desc));
+    SCOPED_TRACE(plan.describe());
     // Places that no alignment is lucky for.
     std::vector<std::byte> before(1U << 20U, std::byte{0xa5});
     const Buffer buffer = filled_buffer(runtime(), before);
     MergeTensors tensors;
     VkDeviceSize at = 4;
     const auto take = [&](BufferRange MergeTensors::*tensor) {
-      const VkDeviceSize bytes = plan->range_bytes(tensor, at);
+      const VkDeviceSize bytes = plan.range_bytes(tensor, at);
       if (bytes == 0) return;
       tensors.*tensor = {buffer.handle(), at, bytes};
       at += bytes + 20;
@@ -157,7 +155,7 @@ TEST_F(MergeTest, IsTheFormula) {
               before.begin() + static_cast<std::ptrdiff_t>(tensors.parts.offset));
     std::copy(lse.begin(), lse.end(), before.begin() + static_cast<std::ptrdiff_t>(tensors.part_lse.offset));
     ASSERT_TRUE(runtime().write(buffer, 0, before).ok());
-    run(*plan, tensors);
+    run(plan, tensors);
     expect_merged(parts, read(buffer, tensors.output), read(buffer, tensors.lse));
     // Nothing else was touched.
     std::vector<std::byte> after = read(buffer, buffer.range());
@@ -172,14 +170,13 @@ TEST_F(MergeTest, IsTheFormula) {
 TEST_F(MergeTest, OnePartMoreIsMergedIntoTheFirst) {
   const MergeDesc desc{41, 24, 2};
   const Parts parts(desc, 3);
-  const auto plan = MergePlan::create(runtime().device(), desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(MergePlan::create(runtime().device(), desc));
   const Buffer outputs = filled_buffer(runtime(), parts.outputs), lse = filled_buffer(runtime(), parts.lse);
   const MergeTensors tensors{outputs.range(),
                              lse.range(),
                              {outputs.handle(), 0, outputs.size() / 2},
                              {lse.handle(), 0, lse.size() / 2}};
-  run(*plan, tensors);
+  run(plan, tensors);
   expect_merged(parts, read(outputs, tensors.output), read(lse, tensors.lse));
 }
 
@@ -210,8 +207,7 @@ TEST_F(MergeTest, KeysOnTwoDevices) {
   RuntimeOptions own;
   own.pipeline_cache = false;
   own.validation = !runtime().validation_messages().empty() || std::getenv("VKATTN_VALIDATION") != nullptr;
-  const auto other = Runtime::create(own);
-  ASSERT_TRUE(other.ok()) << other.error().message;
+  const auto other = must(Runtime::create(own));
   const std::int64_t first_keys = 50;
   std::vector<float> outputs(2 * whole.size()), lse(2 * whole_lse.size());
   const auto half = [&](const std::vector<float>& all, std::int64_t begin, std::int64_t end) {
@@ -222,7 +218,7 @@ TEST_F(MergeTest, KeysOnTwoDevices) {
     }
     return rows;
   };
-  const Runtime* const devices[] = {&runtime(), &*other};
+  const Runtime* const devices[] = {&runtime(), &other};
   for (std::size_t part = 0; part < 2; ++part) {
     const std::int64_t begin = part == 0 ? 0 : first_keys, end = part == 0 ? first_keys : keys;
     desc.kv_length = end - begin;
@@ -236,12 +232,11 @@ TEST_F(MergeTest, KeysOnTwoDevices) {
                              .lse = std::span(lse).subspan(part * whole_lse.size(), whole_lse.size())})
             .ok());
   }
-  const auto plan = MergePlan::create(runtime().device(), {heads * queries, dim, 2});
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(MergePlan::create(runtime().device(), {heads * queries, dim, 2}));
   const Buffer parts = filled_buffer(runtime(), outputs), part_lse = filled_buffer(runtime(), lse);
   const Buffer output = runtime().create_buffer(whole.size() * 4).value();
   const Buffer merged_lse = runtime().create_buffer(whole_lse.size() * 4).value();
-  run(*plan, {parts.range(), part_lse.range(), output.range(), merged_lse.range()});
+  run(plan, {parts.range(), part_lse.range(), output.range(), merged_lse.range()});
   const auto got = elements_of<float>(runtime(), output, whole.size());
   const auto got_lse = elements_of<float>(runtime(), merged_lse, whole_lse.size());
   for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(got[i], whole[i], 1e-5F) << i;

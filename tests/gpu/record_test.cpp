@@ -66,8 +66,7 @@ TEST_F(RecordTest, NoKernelAllocates) {
       if (c.windows) weaker.max_storage_buffer_range = 64 * 1024;
     });
     mute(device);
-    auto run = harness::ProblemRun::create(runtime(), problem);
-    ASSERT_TRUE(run.ok()) << run.error().message;
+    auto run = must(harness::ProblemRun::create(runtime(), problem));
     for (const KernelSupport& support : kernel_support(problem.desc, device.capabilities())) {
       for (const bool push_descriptors : {false, true}) {
         if (push_descriptors && !capabilities().push_descriptors) continue;
@@ -80,9 +79,8 @@ TEST_F(RecordTest, NoKernelAllocates) {
           EXPECT_NE(plan.error().code, ErrorCode::kVulkan) << plan.error().message;
           continue;  // not for this kernel
         }
-        auto workspace = runtime().create_buffer(plan->workspace_bytes() + 4);
-        ASSERT_TRUE(workspace.ok());
-        EXPECT_EQ(allocations_of(*plan, run->tensors(), workspace->range(), push_descriptors), 0U)
+        auto workspace = must(runtime().create_buffer(plan->workspace_bytes() + 4));
+        EXPECT_EQ(allocations_of(*plan, run.tensors(), workspace.range(), push_descriptors), 0U)
             << c.problem << " with " << support.kernel
             << (push_descriptors ? ", push descriptors" : ", bindings");
         ++recorded;

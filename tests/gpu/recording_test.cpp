@@ -93,10 +93,9 @@ TEST_P(RecordingTest, PlansAreCompiledLaterByManyThreads) {
   options.deferred_compilation = true;
   Ready it = ready("h2 33x40 d24 lse", options);
   EXPECT_FALSE(it.plan.is_compiled());
-  const auto bindings = it.plan.make_bindings(it.run.tensors(), it.workspace.range());
-  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+  const auto bindings = must(it.plan.make_bindings(it.run.tensors(), it.workspace.range()));
   const std::vector<std::byte> poison = outputs(it.run);
-  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { it.plan.record(c, *bindings); }).ok());
+  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { it.plan.record(c, bindings); }).ok());
   EXPECT_EQ(outputs(it.run), poison) << "nothing is recorded before the plan is compiled";
   std::atomic<int> failures{0};
   std::vector<std::thread> threads;
@@ -106,7 +105,7 @@ TEST_P(RecordingTest, PlansAreCompiledLaterByManyThreads) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failures, 0);
   EXPECT_TRUE(it.plan.is_compiled());
-  ASSERT_TRUE(runtime().execute(it.plan, *bindings).ok());
+  ASSERT_TRUE(runtime().execute(it.plan, bindings).ok());
   expect_right(it.run);
 }
 
@@ -130,18 +129,15 @@ TEST_P(RecordingTest, NoMoreStorageBuffersThanAProblemUses) {
     };
     EXPECT_TRUE(runs_right(runtime(), problem, options));
     options.device = device_with([&](Capabilities& c) { c.max_stage_storage_buffers = each.buffers - 1; });
-    const auto plan = make_plan(runtime(), parsed(problem).desc, options);
-    ASSERT_FALSE(plan.ok()) << problem;
-    EXPECT_TRUE(names(plan.error(), ErrorCode::kLimitExceeded,
-                      {std::to_string(each.buffers) + " storage buffers",
-                       "maxPerStageDescriptorStorageBuffers", std::to_string(each.buffers - 1)}));
+    EXPECT_TRUE(is_refused(make_plan(runtime(), parsed(problem).desc, options), ErrorCode::kLimitExceeded,
+                           {std::to_string(each.buffers) + " storage buffers",
+                            "maxPerStageDescriptorStorageBuffers", std::to_string(each.buffers - 1)}));
   }
   RunOptions split{kernel()};
   split.kv_splits = 2;
   split.device = device_with([](Capabilities& c) { c.max_stage_storage_buffers = 4; });
-  const auto plan = make_plan(runtime(), parsed(typed("h2 9x700 d32")).desc, split);
-  ASSERT_FALSE(plan.ok());
-  EXPECT_TRUE(names(plan.error(), ErrorCode::kLimitExceeded, {"splitting the keys", "5", "4"}));
+  EXPECT_TRUE(is_refused(make_plan(runtime(), parsed(typed("h2 9x700 d32")).desc, split),
+                         ErrorCode::kLimitExceeded, {"splitting the keys", "5", "4"}));
 }
 
 /// Counts pools, and lets them through.
@@ -166,9 +162,8 @@ TEST_P(RecordingTest, ManyBindingsTakeFewPools) {
   for (int round = 0; round < 3; ++round) {
     std::vector<Bindings> all;
     for (int i = 0; i < 100; ++i) {
-      auto bindings = it.plan.make_bindings(it.run.tensors(), it.workspace.range());
-      ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-      all.push_back(*std::move(bindings));
+      auto bindings = must(it.plan.make_bindings(it.run.tensors(), it.workspace.range()));
+      all.push_back(std::move(bindings));
     }
     ASSERT_TRUE(runtime().execute(it.plan, all.back()).ok());
     expect_right(it.run);
@@ -189,9 +184,8 @@ TEST_P(RecordingTest, SetsComeFromAPoolOfTheCallers) {
   VkDescriptorPool pool = VK_NULL_HANDLE;
   ASSERT_EQ(device.vk.vkCreateDescriptorPool(device.device, &info, nullptr, &pool), VK_SUCCESS);
   {
-    const auto bindings = it.plan.make_bindings(it.run.tensors(), it.workspace.range(), pool);
-    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-    ASSERT_TRUE(runtime().execute(it.plan, *bindings).ok());
+    const auto bindings = must(it.plan.make_bindings(it.run.tensors(), it.workspace.range(), pool));
+    ASSERT_TRUE(runtime().execute(it.plan, bindings).ok());
     expect_right(it.run);
   }
   device.vk.vkDestroyDescriptorPool(device.device, pool, nullptr);

@@ -16,9 +16,8 @@ class BlockMasks : public ScoreFunctions {
   /// kernel passes no blocks by.
   void prepare(std::string_view words = "") {
     problem_ = parsed(typed(std::string("b2 hq4 hkv2 150x190 d16 lse ").append(words)));
-    const auto made = make_plan(runtime(), problem_.desc, options(score_));
-    ASSERT_TRUE(made.ok()) << made.error().message;
-    plan_ = *made;
+    const auto made = must(make_plan(runtime(), problem_.desc, options(score_)));
+    plan_ = made;
     if (plan_->block_mask_bytes() == 0) GTEST_SKIP() << "the kernel passes no blocks by";
     layout_ = plan_->block_mask_layout();
     ASSERT_TRUE(layout_.has_value());
@@ -154,43 +153,40 @@ class ScoreFunctionPlans : public GpuTest {
 };
 
 TEST_F(ScoreFunctionPlans, TellTheFunctionAndDifferByIt) {
-  const auto first = plan_of(prefix());
-  const auto again = plan_of(prefix());
-  const auto other = plan_of(relative_bias());
-  const auto none = AttentionPlan::create(runtime().device(), parsed("9x20 d16").desc);
-  ASSERT_TRUE(first.ok() && again.ok() && other.ok() && none.ok());
-  EXPECT_EQ(first->configuration(), again->configuration());
-  EXPECT_NE(first->configuration(), other->configuration());
-  EXPECT_NE(first->configuration(), none->configuration());
-  EXPECT_NE(first->describe().find("score function: test.glsl, hides keys\n"), std::string::npos);
-  EXPECT_NE(other->describe().find("score function: test.glsl\n"), std::string::npos);
+  const auto first = must(plan_of(prefix()));
+  const auto again = must(plan_of(prefix()));
+  const auto other = must(plan_of(relative_bias()));
+  const auto none = must(AttentionPlan::create(runtime().device(), parsed("9x20 d16").desc));
+  EXPECT_EQ(first.configuration(), again.configuration());
+  EXPECT_NE(first.configuration(), other.configuration());
+  EXPECT_NE(first.configuration(), none.configuration());
+  EXPECT_TRUE(has(first.describe(), "score function: test.glsl, hides keys\n"));
+  EXPECT_TRUE(has(other.describe(), "score function: test.glsl\n"));
 }
 
 TEST_F(ScoreFunctionPlans, RefuseTablesByName) {
-  const auto plan = plan_of(prefix());
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const auto run = harness::ProblemRun::create(runtime(), parsed("9x20 d16"));
-  const auto table = runtime().create_buffer(4096);
-  const auto workspace = runtime().create_buffer(plan->workspace_bytes() + 4);
-  ASSERT_TRUE(run.ok() && table.ok() && workspace.ok());
-  AttentionTensors tensors = run->tensors();
+  const auto plan = must(plan_of(prefix()));
+  const auto run = must(harness::ProblemRun::create(runtime(), parsed("9x20 d16")));
+  const auto table = must(runtime().create_buffer(4096));
+  const auto workspace = must(runtime().create_buffer(plan.workspace_bytes() + 4));
+  AttentionTensors tensors = run.tensors();
   const auto refusal = [&](const BufferRange& range) {
     tensors.score_buffers[0] = range;
-    const auto bindings = plan->make_bindings(tensors, workspace->range());
+    const auto bindings = plan.make_bindings(tensors, workspace.range());
     EXPECT_FALSE(bindings.ok());
     return bindings.ok() ? Error{} : bindings.error();
   };
   const ErrorCode code = ErrorCode::kInvalidArgument;
   EXPECT_TRUE(names(refusal({}), code, {"buffer prefix", "is null"}));
-  EXPECT_TRUE(names(refusal({table->handle(), 0, 3}), code, {"buffer prefix", "4 bytes", "3"}));
+  EXPECT_TRUE(names(refusal({table.handle(), 0, 3}), code, {"buffer prefix", "4 bytes", "3"}));
   if (capabilities().min_storage_offset_alignment > 4) {
-    EXPECT_TRUE(names(refusal({table->handle(), 4, 64}), code,
+    EXPECT_TRUE(names(refusal({table.handle(), 4, 64}), code,
                       {"buffer prefix begins at byte 4", "minStorageBufferOffsetAlignment"}));
   }
-  EXPECT_TRUE(names(refusal({table->handle(), 0, capabilities().max_storage_buffer_range + 1}), code,
+  EXPECT_TRUE(names(refusal({table.handle(), 0, capabilities().max_storage_buffer_range + 1}), code,
                     {"buffer prefix has", "maxStorageBufferRange"}));
-  tensors.score_buffers[0] = table->range();
-  EXPECT_TRUE(plan->make_bindings(tensors, workspace->range()).ok());
+  tensors.score_buffers[0] = table.range();
+  EXPECT_TRUE(plan.make_bindings(tensors, workspace.range()).ok());
 }
 
 /// A function that does not compile in the kernel that would be chosen.
@@ -217,19 +213,16 @@ class BrokenInOneKernel : public ScoreShaders {
 TEST_F(ScoreFunctionPlans, TakeTheNextKernelWhereTheFunctionDoesNotCompile) {
   AttentionDesc desc = parsed("h2 40x75 d16").desc;
   desc.score_function = prefix().function;
-  const auto usual = AttentionPlan::create(runtime().device(), desc);
-  ASSERT_TRUE(usual.ok()) << usual.error().message;
-  const std::string kernel(usual->kernel_name());
+  const auto usual = must(AttentionPlan::create(runtime().device(), desc));
+  const std::string kernel(usual.kernel_name());
   desc.score_function = std::make_shared<BrokenInOneKernel>(prefix().function, kernel);
-  const auto plan = AttentionPlan::create(runtime().device(), desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_NE(plan->kernel_name(), kernel);
-  EXPECT_NE(plan->describe().find("is broken"), std::string::npos) << plan->describe();
+  const auto plan = must(AttentionPlan::create(runtime().device(), desc));
+  EXPECT_NE(plan.kernel_name(), kernel);
+  EXPECT_TRUE(has(plan.describe(), "is broken"));
   PlanOptions options;
   options.kernel = kernel;
-  const auto forced = AttentionPlan::create(runtime().device(), desc, options);
-  ASSERT_FALSE(forced.ok());
-  EXPECT_TRUE(names(forced.error(), ErrorCode::kUnsupported, {"is broken"}));
+  EXPECT_TRUE(is_refused(AttentionPlan::create(runtime().device(), desc, options), ErrorCode::kUnsupported,
+                         {"is broken"}));
 }
 
 // The same with tensors in place of bindings.
@@ -243,15 +236,14 @@ TEST_F(ScoreFunctionPlans, GoWithPushDescriptors) {
   desc.score_function = score.function;
   PlanOptions options;
   options.push_descriptors = true;
-  const auto plan = AttentionPlan::create(runtime().device(), desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(AttentionPlan::create(runtime().device(), desc, options));
   harness::ProblemRun run = ready_run(problem);
   const Buffer table = filled_buffer(runtime(), score.tables[0]);
-  const Buffer workspace = runtime().create_workspace(*plan).value();
+  const Buffer workspace = runtime().create_workspace(plan).value();
   run.set_score_function({table.range()}, score.hook);
   bool recorded = false;
   const auto times = runtime().execute([&](VkCommandBuffer commands) {
-    recorded = plan->record(commands, run.tensors(), workspace.range()).ok();
+    recorded = plan.record(commands, run.tensors(), workspace.range()).ok();
   });
   ASSERT_TRUE(times.ok() && recorded);
   expect_right(run);

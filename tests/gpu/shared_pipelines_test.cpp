@@ -122,9 +122,8 @@ TEST_F(SharedPipelinesTest, PlansThatDifferInWhatTheDriverIsAskedForDoNot) {
 TEST_F(SharedPipelinesTest, ACacheIsGivenWhatAnotherHad) {
   std::vector<AttentionPlan> living{plan("h2 30x41 d16")};
   for (std::uint32_t n = 2; n <= 4; ++n) {
-    const auto cache = PipelineCache::create(*options_.device, {});
-    ASSERT_TRUE(cache.ok()) << cache.error().message;
-    for (int i = 0; i < 2; ++i) living.push_back(plan("h2 30x41 d16", {.pipeline_cache = cache->handle()}));
+    const auto cache = must(PipelineCache::create(*options_.device, {}));
+    for (int i = 0; i < 2; ++i) living.push_back(plan("h2 30x41 d16", {.pipeline_cache = cache.handle()}));
     EXPECT_EQ(compiled_, n);
   }
 }

@@ -57,11 +57,10 @@ class SubRangesTest : public GpuTest, public testing::WithParamInterface<const c
   /// Plans a part and executes it.
   static void execute_part(const Runtime& on, const harness::ProblemRun& run, const Part& part) {
     const AttentionDesc whole = run.problem().desc.resolved();
-    const auto plan = AttentionPlan::create(on.device(), part_of_whole(whole, part), in_one_part(GetParam()));
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    const auto bindings = plan->make_bindings(tensors_of_part(whole, run.tensors(), part, *plan));
-    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-    ASSERT_TRUE(on.execute(*plan, *bindings).ok());
+    const auto plan =
+        must(AttentionPlan::create(on.device(), part_of_whole(whole, part), in_one_part(GetParam())));
+    const auto bindings = must(plan.make_bindings(tensors_of_part(whole, run.tensors(), part, plan)));
+    ASSERT_TRUE(on.execute(plan, bindings).ok());
   }
 
   using Bytes = std::vector<std::byte>;
@@ -108,14 +107,13 @@ TEST_P(SubRangesTest, HalvesOnTwoDevicesGiveTheBitsOfTheWhole) {
   RuntimeOptions options;
   options.pipeline_cache = false;
   options.validation = std::getenv("VKATTN_VALIDATION") != nullptr;
-  const auto other = Runtime::create(options);
-  ASSERT_TRUE(other.ok()) << other.error().message;
+  const auto other = must(Runtime::create(options));
   const Problem problem = parsed(kProblem);
   harness::ProblemRun first = ready_run(problem);
-  const harness::ProblemRun second = ready_run(problem, *other);
+  const harness::ProblemRun second = ready_run(problem, other);
   const auto whole = written_by_whole(first);
   ASSERT_NO_FATAL_FAILURE(execute_part(runtime(), first, kFirstEntry));
-  ASSERT_NO_FATAL_FAILURE(execute_part(*other, second, kSecondEntry));
+  ASSERT_NO_FATAL_FAILURE(execute_part(other, second, kSecondEntry));
   // The first entry's half of each tensor, then the second's.
   const auto joined = [](const harness::ProblemRun::Tensor& tensor, Bytes head, const Bytes& tail) {
     const auto half = static_cast<std::ptrdiff_t>(tensor.offset + tensor.bytes / 2);
@@ -123,7 +121,7 @@ TEST_P(SubRangesTest, HalvesOnTwoDevicesGiveTheBitsOfTheWhole) {
     return head;
   };
   const auto [output, lse] = written(runtime(), first);
-  const auto [other_output, other_lse] = written(*other, second);
+  const auto [other_output, other_lse] = written(other, second);
   EXPECT_EQ(joined(first.output(), output, other_output), whole.first);
   EXPECT_EQ(joined(first.lse(), lse, other_lse), whole.second);
   EXPECT_NE(output, whole.first) << "one half alone";

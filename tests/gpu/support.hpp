@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,8 +19,10 @@
 
 #include "harness/problem_run.hpp"
 #include "problem/problem.hpp"
+#include "support/must.hpp"
 #include "support/problem_text.hpp"
 #include "support/test_part.hpp"
+#include "support/text.hpp"
 #include "support/unrolled_loops.hpp"
 
 namespace vkattn::tests {
@@ -31,6 +34,28 @@ inline constexpr const char* kMatrixKernelNames[] = {"matrix", "matrix2"};
 
 /// Executions of one plan that are to give the same bits.
 inline constexpr int kSameBitsRuns = 50;
+
+/// A score function with its tables, and the same in C++ for the reference.
+struct ScoreSetup {
+  Shared<const ScoreShaders> function;
+  std::vector<std::vector<std::uint32_t>> tables;  ///< the bits of each element
+  reference::ScoreHook hook;  ///< null: function and tables are those that the problem names
+};
+
+/// How to run a problem.
+struct RunOptions {
+  std::string kernel;
+  std::optional<Device> device;  ///< in place of the runtime's own
+  std::uint64_t max_dispatch_ns = 0;
+  std::uint32_t kv_splits = 0;
+  bool strict_nonfinite = false;
+  DataType arithmetic_type = DataType::kFloat32;
+  double* largest_share = nullptr;                    ///< raised to the result's share of the tolerance
+  std::optional<TileSizes> tile;                      ///< in place of the tile table's
+  std::optional<ScoreSetup> score;                    ///< in place of the problem's own
+  std::function<void(harness::ProblemRun&)> prepare;  ///< after the inputs are filled
+  std::function<void(const AttentionPlan&)> inspect;  ///< the plan before it runs
+};
 
 /// A test that needs a device: skipped where there is none (failed where VKATTN_TEST_REQUIRE_DEVICE is set).
 /// With VKATTN_VALIDATION=1 everything runs under the validation layer with synchronization validation, with
@@ -46,6 +71,8 @@ class GpuTest : public testing::Test {
   /// The device as if it were weaker.
   [[nodiscard]] static Device device_with(const std::function<void(Capabilities&)>& change);
 
+  /// Runs those of the problems that the wanted part of the tests has; each must be right.
+  static void run_part(std::initializer_list<const char*> problems, const RunOptions& options);
   /// Memory of a problem with filled inputs and poisoned outputs.
   [[nodiscard]] static harness::ProblemRun ready_run(const Problem& problem, const Runtime& on = runtime());
   /// That what was executed is right and nothing else was written.
@@ -71,6 +98,8 @@ class KernelTest : public GpuTest, public testing::WithParamInterface<const char
   static void execute_on_kernel(harness::ProblemRun& run);
   /// The problem with as many rows as the kernel holds: decode takes few, so its query length is cut.
   [[nodiscard]] static std::string fitted(std::string_view problem);
+  /// The same on the kernel, of problems that are fitted.
+  static void run_part(std::initializer_list<const char*> problems, const RunOptions& options = {kernel()});
 };
 
 /// The same for kernels on matrix units: skipped where the kernel takes no float16 problem.
@@ -100,33 +129,11 @@ template <class Desc>
   return info.param;
 }
 
-/// A score function with its tables, and the same in C++ for the reference.
-struct ScoreSetup {
-  Shared<const ScoreShaders> function;
-  std::vector<std::vector<std::uint32_t>> tables;  ///< the bits of each element
-  reference::ScoreHook hook;  ///< null: function and tables are those that the problem names
-};
-
 /// Whether this build compiles score functions.
 [[nodiscard]] bool can_compile_scores();
 /// That a kernel's shader needs a newer glslang than the one that compiles score functions: not a kernel for
 /// them in this build, whatever the device.
 [[nodiscard]] bool is_compiler_too_old(const Error& error);
-
-/// How to run a problem.
-struct RunOptions {
-  std::string kernel;
-  std::optional<Device> device;  ///< in place of the runtime's own
-  std::uint64_t max_dispatch_ns = 0;
-  std::uint32_t kv_splits = 0;
-  bool strict_nonfinite = false;
-  DataType arithmetic_type = DataType::kFloat32;
-  double* largest_share = nullptr;  ///< raised to the result's share of the tolerance
-  std::optional<TileSizes> tile;    ///< in place of the tile table's
-  std::optional<ScoreSetup> score;  ///< in place of the problem's own
-  std::function<Result<void>(harness::ProblemRun&)> prepare;  ///< after the inputs are filled
-  std::function<void(const AttentionPlan&)> inspect;          ///< the plan before it runs
-};
 
 /// Plans with the kernel, runs on poisoned outputs, compares with the reference and checks the guards. The
 /// message of a failure names the problem and the command that repeats it.
@@ -157,16 +164,29 @@ struct RunOptions {
 template <class Element>
 [[nodiscard]] Buffer filled_buffer(const Runtime& runtime, const std::vector<Element>& elements) {
   const auto bytes = std::as_bytes(std::span(elements));
-  Buffer buffer = runtime.create_buffer(bytes.size()).value();
-  EXPECT_TRUE(runtime.write(buffer, 0, bytes).ok());
+  Buffer buffer = must(runtime.create_buffer(bytes.size()));
+  must(runtime.write(buffer, 0, bytes));
   return buffer;
+}
+/// Binds tensors to a plan of any kind, and executes it.
+template <class Plan, class Tensors>
+void bind_and_execute(const Runtime& runtime, const Plan& plan, const Tensors& tensors,
+                      const BufferRange& workspace = {}) {
+  const auto bindings = must([&] {
+    if constexpr (requires { plan.make_bindings(tensors, workspace); }) {
+      return plan.make_bindings(tensors, workspace);
+    } else {
+      return plan.make_bindings(tensors);
+    }
+  }());
+  must(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
 }
 /// So many elements of a buffer, from a byte on.
 template <class Element>
 [[nodiscard]] std::vector<Element> elements_of(const Runtime& runtime, const Buffer& buffer,
                                                std::size_t count, VkDeviceSize first_byte = 0) {
   std::vector<Element> elements(count);
-  EXPECT_TRUE(runtime.read(buffer, first_byte, std::as_writable_bytes(std::span(elements))).ok());
+  must(runtime.read(buffer, first_byte, std::as_writable_bytes(std::span(elements))));
   return elements;
 }
 
@@ -175,18 +195,16 @@ template <class Element>
                                                const harness::ProblemRun::Tensor& tensor);
 
 /// Writes one element of a tensor, given in float32, in its storage type.
-[[nodiscard]] Result<void> write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                                         const TensorDesc& desc, std::int64_t element, float value);
+void write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
+                   std::int64_t element, float value);
 
 /// The same for several, one after the other.
-[[nodiscard]] Result<void> write_elements(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                                          const TensorDesc& desc, std::int64_t first,
-                                          std::span<const float> values);
+void write_elements(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
+                    std::int64_t first, std::span<const float> values);
 
 /// Sets a whole row (one key of one head) to a value.
-[[nodiscard]] Result<void> write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                                     const TensorDesc& desc, std::int64_t batch, std::int64_t head,
-                                     std::int64_t row, std::int64_t dims, float value);
+void write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
+               std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t dims, float value);
 
 /// One element of a tensor as float32.
 [[nodiscard]] float read_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
@@ -195,5 +213,13 @@ template <class Element>
 /// That an error is there, has the code, and its message holds all of the words.
 [[nodiscard]] testing::AssertionResult names(const Error& error, ErrorCode code,
                                              const std::vector<std::string>& words);
+
+/// The same of a call that is to fail.
+template <class T>
+[[nodiscard]] testing::AssertionResult is_refused(const Result<T>& result, ErrorCode code,
+                                                  const std::vector<std::string>& words) {
+  if (result.ok()) return testing::AssertionFailure() << "nothing is refused";
+  return names(result.error(), code, words);
+}
 
 }  // namespace vkattn::tests

@@ -153,10 +153,9 @@ TEST_F(ThreadsTest, MakeRuntimesOfTheirOwnAgainAndAgain) {
 TEST_F(ThreadsTest, MeanwhileOfTwoDevicesBothAreUsed) {
   RuntimeOptions options;
   options.pipeline_cache = false;
-  const auto second = Runtime::create(options);
-  ASSERT_TRUE(second.ok()) << second.error().message;
+  const auto second = must(Runtime::create(options));
   const Problem problem = parsed("h2 9x40 d16 lse softcap=3");
-  const Runtime* const runtimes[] = {&runtime(), &*second};
+  const Runtime* const runtimes[] = {&runtime(), &second};
   std::vector<std::string> failures(2);
   std::vector<std::vector<std::byte>> outputs(2);
   std::vector<std::thread> threads;
