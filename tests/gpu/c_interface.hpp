@@ -149,6 +149,19 @@ class CInterfaceTest : public GpuTest {
     return all;
   }
 
+  /// A plan's tensors, each in a place of its own.
+  [[nodiscard]] static std::vector<vkattn_binding> placed(const vkattn_plan* plan, const Buffer& buffer) {
+    std::vector<vkattn_binding> tensors;
+    VkDeviceSize at = 0;
+    for (vkattn_tensor tensor = 0; tensor < c::kTensorNumbers; ++tensor) {
+      const VkDeviceSize bytes = vkattn_plan_tensor_range(plan, tensor, at);
+      if (bytes == 0) continue;
+      tensors.push_back({tensor, buffer.handle(), at, bytes});
+      at = (at + bytes + 255) / 256 * 256;
+    }
+    EXPECT_LE(at, buffer.size());
+    return tensors;
+  }
   [[nodiscard]] Execution execution_of(const vkattn_plan* plan, std::vector<vkattn_binding> tensors) {
     Execution made{std::move(tensors), {}};
     made.its.tensors = made.tensors.data();

@@ -44,18 +44,8 @@ class CInterfaceRecordTest : public CInterfaceTest {
     return all;
   }
 
-  /// A plan's tensors, each in a place of its own.
   [[nodiscard]] Execution bound_in_arena(const vkattn_plan* plan) {
-    std::vector<vkattn_binding> tensors;
-    VkDeviceSize at = 0;
-    for (vkattn_tensor tensor = 0; tensor < c::kTensorNumbers; ++tensor) {
-      const VkDeviceSize bytes = vkattn_plan_tensor_range(plan, tensor, at);
-      if (bytes == 0) continue;
-      tensors.push_back({tensor, arena_.handle(), at, bytes});
-      at = (at + bytes + 255) / 256 * 256;
-    }
-    EXPECT_LE(at, arena_.size());
-    return execution_of(plan, std::move(tensors));
+    return execution_of(plan, placed(plan, arena_));
   }
 
   /// Calls `use` with something that records the plan: by the function of C, then by the class.

@@ -105,16 +105,7 @@ TEST_F(CInterfaceTest, BindingsOfALayerThatAreRewrittenHalfAreNotRecorded) {
   attention.alibi = VKATTN_ALIBI_SLOPES_NONE;
   const OwnedPlan plan = plan_of(vkattn_plan_create_multi_head_attention, layer_of(attention));
   const Buffer buffer = runtime().create_buffer(1U << 15U).value();
-  std::vector<vkattn_binding> bound;
-  VkDeviceSize used = 0;
-  for (vkattn_tensor tensor = 0; tensor < c::kTensorNumbers; ++tensor) {
-    const VkDeviceSize bytes = vkattn_plan_tensor_range(plan, tensor, 0);
-    if (bytes == 0) continue;
-    bound.push_back({tensor, buffer.handle(), used, bytes});
-    used += (bytes + 255) / 256 * 256;
-  }
-  ASSERT_LE(used, buffer.size());
-  Execution execution = execution_of(plan, bound);
+  Execution execution = execution_of(plan, placed(plan, buffer));
   const OwnedBindings bindings = bindings_of_plan(plan, execution.its);
   const auto rewrite = [&] { return vkattn_bindings_rewrite(bindings, &execution.its, &error_); };
   vkattn_binding& last = execution.tensors.back();
