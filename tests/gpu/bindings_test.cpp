@@ -1,7 +1,4 @@
-// Bindings: what is refused, rewriting, push descriptors, and one plan shared by threads.
-#include <atomic>
-#include <thread>
-
+// Bindings: what is refused, rewriting, push descriptors.
 #include "gpu/support.hpp"
 
 namespace vkattn::tests {
@@ -135,37 +132,6 @@ TEST_P(BindingsTest, TwoProblemsInOneSubmission) {
   ASSERT_TRUE(runtime().execute(record).ok());
   expect_right(first.run);
   expect_right(second.run);
-}
-
-TEST_P(BindingsTest, OnePlanSharedByThreads) {
-  // With a feature, whose parameters lie in memory that all bindings share.
-  const Problem problem = parsed("h2 9x20 d16 lse softcap=3");
-  const AttentionPlan plan = plan_of(problem);
-  const harness::ProblemRun run = ready_run(problem);
-  const AttentionTensors tensors = run.tensors();
-  std::atomic<int> failures{0};
-  std::vector<std::optional<Bindings>> made(4);
-  std::vector<std::thread> threads;
-  for (std::optional<Bindings>& mine : made) {
-    threads.emplace_back([&] {
-      const AttentionPlan copy = plan;
-      for (int i = 0; i < 20; ++i) {
-        auto bindings = copy.make_bindings(tensors);
-        if (!bindings.ok() || !copy.rewrite(*bindings, tensors).ok()) {
-          ++failures;
-        } else {
-          mine.emplace(std::move(bindings).value());
-        }
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(failures, 0);
-  for (const std::optional<Bindings>& bindings : made) {
-    ASSERT_TRUE(bindings.has_value());
-    ASSERT_TRUE(runtime().execute(plan, *bindings).ok());
-  }
-  expect_right(run);
 }
 
 TEST_P(BindingsTest, PushDescriptors) {

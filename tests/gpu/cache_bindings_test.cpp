@@ -1,8 +1,6 @@
 // Plans of appends as objects: what is refused, bindings, push descriptors, recording.
 #include <vkattn/cache.hpp>
 
-#include "allocation_count.hpp"
-#include "gpu/mute_device.hpp"
 #include "gpu/support.hpp"
 
 namespace vkattn::tests {
@@ -133,31 +131,6 @@ TEST_F(CacheBindingsTest, PlansArePushedOrBound) {
   const auto binding = must(AppendPlan::create(runtime().device(), small_desc()));
   EXPECT_FALSE(pushing.make_bindings(tensors_in(buffer)).ok());
   EXPECT_FALSE(binding.record(VK_NULL_HANDLE, tensors_in(buffer)).ok());
-}
-
-/// Keys, values and queries one after the other share a pipeline where they are alike.
-TEST_F(CacheBindingsTest, RecordingAllocatesNothing) {
-  if (!bench::allocations_of_this_thread()) GTEST_SKIP() << "a sanitizer's operator new counts nothing";
-  const Device device = device_with([](Capabilities&) {});
-  mute(device);
-  const auto buffer = must(runtime().create_buffer(1 << 16));
-  const AppendTensors tensors = tensors_in(buffer);
-  for (const bool push : {false, true}) {
-    if (push && !capabilities().push_descriptors) continue;
-    AppendOptions options;
-    options.push_descriptors = push;
-    const auto plan = must(AppendPlan::create(device, small_desc(), options));
-    EXPECT_EQ(plan.requirements().dispatches, 4U);
-    std::optional<Bindings> bindings;
-    if (!push) bindings.emplace(plan.make_bindings(tensors).value());
-    MuteCounts::dispatches = 0;
-    const std::uint64_t before = *bench::allocations_of_this_thread();
-    const bool recorded = !push || plan.record(VK_NULL_HANDLE, tensors).ok();
-    if (!push) plan.record(VK_NULL_HANDLE, *bindings);
-    EXPECT_EQ(*bench::allocations_of_this_thread() - before, 0U);
-    EXPECT_TRUE(recorded);
-    EXPECT_EQ(MuteCounts::dispatches, 4U);
-  }
 }
 
 }  // namespace

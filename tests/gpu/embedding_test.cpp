@@ -396,21 +396,6 @@ TEST_F(EmbeddingTest, PassesAndObjectsHaveNames) {
   EXPECT_EQ(Spy::open_labels, 0);
 }
 
-TEST_F(EmbeddingTest, RecordingChangesWhatRequirementsListAndNothingElse) {
-  for (const char* text :
-       {"h2 33x40 d32", "b2 h2 3x200 d16 f16 softcap=3 lse", "hq8 hkv2 1x300 d64 causal"}) {
-    Device device = device_with([](Capabilities&) {});
-    Spy::reset();
-    Spy::watch_state(own_state(device).vk);
-    const Problem problem = parsed(text);
-    const auto made = must(AttentionPlan::create(device, problem.desc));
-    made.record(VK_NULL_HANDLE, bound(made, problem).bindings, {.wait_for_earlier = true});
-    EXPECT_EQ(made.requirements().descriptor_set, 0U);
-    EXPECT_EQ(made.requirements().push_constant_bytes, Spy::pushed_bytes) << text;
-    EXPECT_TRUE(Spy::unexpected.empty()) << text << ": " << Spy::unexpected.front();
-  }
-}
-
 // On real devices without the feature, so that validation would tell of a shader that has need of it.
 TEST_F(EmbeddingTest, NothingDependsOnAnyOneFeature) {
   std::size_t tried = 0;

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <filesystem>
 #include <span>
-#include <thread>
 
 #include "gpu/support.hpp"
 #include "runtime/runtime_state.hpp"
@@ -89,23 +88,6 @@ TEST_F(RuntimeTest, OnlyKnownExtensionsCanBeDisabled) {
         is_refused(Runtime::create(options), ErrorCode::kInvalidArgument, {"VK_KHR_cooperative_matrix"}))
         << name;
   }
-}
-
-TEST_F(RuntimeTest, OthersCanBeMadeAndDestroyedMeanwhile) {
-  std::string failure;
-  std::thread other([&failure] {
-    for (int i = 0; i < 3; ++i) {
-      RuntimeOptions options;
-      options.pipeline_cache = false;
-      const auto made = Runtime::create(options);
-      if (!made.ok()) failure = made.error().message;
-    }
-  });
-  RunOptions options;
-  options.kernel = "lane";
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(runs_right(runtime(), "40x40 d16", options));
-  other.join();
-  EXPECT_EQ(failure, "");
 }
 
 TEST_F(RuntimeTest, BytesComeBackFromAnyOffset) {

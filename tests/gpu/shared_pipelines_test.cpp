@@ -89,34 +89,6 @@ TEST_F(SharedPipelinesTest, PlansThatDifferInLengthsShareOne) {
   EXPECT_EQ(compiled_, 2U) << "nothing keeps the pipelines of plans that are gone";
 }
 
-TEST_F(SharedPipelinesTest, PlansThatDifferInCodeOrOptionsDoNot) {
-  const AttentionPlan plain = plan("h2 30x41 d16");
-  ASSERT_EQ(compiled_, 1U);
-  const std::string softcapped = "h2 30x41 d16 softcap=5", wider = "h2 30x41 d24";
-  const AttentionPlan feature = plan(softcapped);
-  EXPECT_EQ(compiled_, 2U);
-  const AttentionPlan dims = plan(wider);
-  EXPECT_EQ(compiled_, 3U);
-  EXPECT_TRUE(is_right(softcapped, feature));
-  EXPECT_TRUE(is_right(wider, dims));
-}
-
-TEST_F(SharedPipelinesTest, PlansThatDifferInWhatTheDriverIsAskedForDoNot) {
-  const AttentionPlan plain = plan("h2 30x41 d16");
-  std::uint32_t expected = 1;
-  const auto differs = [&](const PlanOptions& options) {
-    ++expected;
-    std::vector<AttentionPlan> living;
-    for (int i = 0; i < 2; ++i) {
-      living.push_back(plan("h2 30x41 d16", options));
-      EXPECT_EQ(compiled_, expected);
-    }
-  };
-  if (capabilities().pipeline_statistics) differs({.capture_statistics = true});
-  if (capabilities().push_descriptors) differs({.push_descriptors = true});
-  if (expected == 1) GTEST_SKIP() << "the device has neither statistics nor push descriptors";
-}
-
 /// A cache is given what plans without one, or with another, have: one that is made after another's end often
 /// has its handle.
 TEST_F(SharedPipelinesTest, ACacheIsGivenWhatAnotherHad) {
