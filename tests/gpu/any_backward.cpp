@@ -51,10 +51,7 @@ Problem AnyBackwardTest::parsed(std::string_view text) {
 }
 
 BackwardOptions AnyBackwardTest::options(std::uint32_t chunk_keys) {
-  BackwardOptions made;
-  made.kernel = GetParam();
-  made.chunk_keys = chunk_keys;
-  return made;
+  return {.kernel = GetParam(), .chunk_keys = chunk_keys};
 }
 
 void AnyBackwardTest::expect_gradients(const Problem& problem, const BackwardDesc& desc,

@@ -344,9 +344,7 @@ TEST_F(BackwardPlans, WithoutBindings) {
   const Problem problem = parsed("20x130 d8 hq2 softcap=3 sinks");
   const BackwardDesc desc = with_all_gradients(problem.desc);
   auto run = must(BackwardRun::create(runtime(), problem, desc));
-  BackwardOptions options;
-  options.chunk_keys = 64;
-  options.push_descriptors = true;
+  BackwardOptions options{.chunk_keys = 64, .push_descriptors = true};
   const auto plan = must(BackwardPlan::create(runtime().device(), desc, options));
   const Buffer workspace = runtime().create_workspace(plan).value();
   must(runtime().execute([&](VkCommandBuffer commands) {

@@ -105,9 +105,7 @@ TEST_P(BindingsTest, BindingsOfAnotherPlanAreNotRun) {
 
 TEST_P(BindingsTest, AWorkspaceThatIsMissingOrTooSmallIsRefused) {
   const Problem problem = parsed(fitted("h2 9x1024 d16"));
-  RunOptions options{kernel()};
-  options.kv_splits = 2;
-  const auto plan = must(make_plan(runtime(), problem.desc, options));
+  const auto plan = must(make_plan(runtime(), problem.desc, {.kernel = kernel(), .kv_splits = 2}));
   const harness::ProblemRun run = ready_run(problem);
   const auto workspace = must(runtime().create_workspace(plan));
   const VkBuffer buffer = workspace.handle();
@@ -143,10 +141,8 @@ TEST_P(BindingsTest, PushDescriptors) {
       const Device device = device_with([&](Capabilities& c) {
         if (windows) c.max_storage_buffer_range = 16 * 1024;
       });
-      PlanOptions options;
-      options.kernel = kernel();
-      options.push_descriptors = true;
-      const auto plan = must(AttentionPlan::create(device, problem.desc, options));
+      const auto plan =
+          must(AttentionPlan::create(device, problem.desc, {.kernel = kernel(), .push_descriptors = true}));
       const harness::ProblemRun run = ready_run(problem);
       const Buffer workspace = runtime().create_workspace(plan).value();
       Result<void> status;
@@ -162,12 +158,10 @@ TEST_P(BindingsTest, PushDescriptors) {
 }
 
 TEST_P(BindingsTest, PushDescriptorsAreRefusedWhereTheyAreMissing) {
-  PlanOptions options;
-  options.kernel = kernel();
-  options.push_descriptors = true;
   const Device device = device_with([](Capabilities& c) { c.push_descriptors = false; });
-  EXPECT_TRUE(is_refused(AttentionPlan::create(device, parsed("4x4 d8").desc, options),
-                         ErrorCode::kUnsupported, {"VK_KHR_push_descriptor"}));
+  EXPECT_TRUE(is_refused(
+      AttentionPlan::create(device, parsed("4x4 d8").desc, {.kernel = kernel(), .push_descriptors = true}),
+      ErrorCode::kUnsupported, {"VK_KHR_push_descriptor"}));
 }
 
 }  // namespace

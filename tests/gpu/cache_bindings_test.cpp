@@ -7,14 +7,13 @@ namespace vkattn::tests {
 namespace {
 
 AppendDesc small_desc() {
-  AppendDesc desc;
-  desc.batch = 2;
-  desc.query_heads = 2;
-  desc.kv_heads = 2;
-  desc.new_length = 1;
-  desc.head_dim = 32;
-  desc.value_dim = 32;
-  desc.cache_length = 8;
+  AppendDesc desc{.batch = 2,
+                  .query_heads = 2,
+                  .kv_heads = 2,
+                  .new_length = 1,
+                  .head_dim = 32,
+                  .value_dim = 32,
+                  .cache_length = 8};
   desc.cache_value.type = DataType::kQ8_0;
   desc.rotary.style = RotaryStyle::kHalfSplit;
   desc.rotary.dims = 32;
@@ -124,10 +123,8 @@ TEST_F(CacheBindingsTest, LimitsAreNamedWithBothNumbers) {
 
 TEST_F(CacheBindingsTest, PlansArePushedOrBound) {
   if (!capabilities().push_descriptors) GTEST_SKIP() << "the device has no VK_KHR_push_descriptor";
-  AppendOptions options;
-  options.push_descriptors = true;
   const auto buffer = must(runtime().create_buffer(1 << 16));
-  const auto pushing = must(AppendPlan::create(runtime().device(), small_desc(), options));
+  const auto pushing = must(AppendPlan::create(runtime().device(), small_desc(), {.push_descriptors = true}));
   const auto binding = must(AppendPlan::create(runtime().device(), small_desc()));
   EXPECT_FALSE(pushing.make_bindings(tensors_in(buffer)).ok());
   EXPECT_FALSE(binding.record(VK_NULL_HANDLE, tensors_in(buffer)).ok());

@@ -50,9 +50,8 @@ class AppendRun {
   [[nodiscard]] Result<AppendPlan> make_plan() const {
     std::optional<AppendPlan>* const kept = test_.push_descriptors ? nullptr : options_.kept;
     if (kept != nullptr && kept->has_value() && (*kept)->desc() == test_.desc) return **kept;
-    AppendOptions options;
-    options.push_descriptors = test_.push_descriptors;
-    options.pipeline_cache = runtime_.pipeline_cache();
+    AppendOptions options{.pipeline_cache = runtime_.pipeline_cache(),
+                          .push_descriptors = test_.push_descriptors};
     auto plan = AppendPlan::create(options_.device.value_or(runtime_.device()), test_.desc, options);
     if (plan.ok() && kept != nullptr) *kept = *plan;
     return plan;

@@ -28,10 +28,7 @@ class CacheStep : public GpuTest {
   }
 
   [[nodiscard]] static AppendDesc append_desc() {
-    AppendDesc desc;
-    desc.batch = kEntries;
-    desc.kv_heads = 1;
-    desc.new_length = 5;
+    AppendDesc desc{.batch = kEntries, .kv_heads = 1, .new_length = 5};
     desc.head_dim = desc.value_dim = kDim;
     desc.cache_length = kRoom;
     desc.has_positions = desc.writes_kv_lengths = true;
@@ -40,10 +37,7 @@ class CacheStep : public GpuTest {
     return desc;
   }
   [[nodiscard]] static AttentionDesc attention_desc() {
-    AttentionDesc desc;
-    desc.batch = kEntries;
-    desc.query_length = 5;
-    desc.kv_length = kRoom;
+    AttentionDesc desc{.batch = kEntries, .query_length = 5, .kv_length = kRoom};
     desc.head_dim = desc.value_dim = kDim;
     desc.query_lengths = Lengths::kPacked;
     desc.kv_lengths = Lengths::kPerEntry;

@@ -230,8 +230,7 @@ TEST_F(CacheTest, NothingToWriteRecordsNothing) {
     EXPECT_TRUE(desc.is_empty());
     const auto plan = must(AppendPlan::create(runtime().device(), desc));
     EXPECT_EQ(plan.requirements().dispatches, 0U);
-    const auto bindings = must(plan.make_bindings({}));
-    EXPECT_TRUE(runtime().execute([&](VkCommandBuffer c) { plan.record(c, bindings); }).ok());
+    bind_and_execute(runtime(), plan, AppendTensors{});
   }
 }
 
@@ -253,8 +252,7 @@ TEST_F(CacheTest, SeveralDispatchesAndFoldedGrids) {
   AppendTensors tensors;
   tensors.key = source.range();
   tensors.cache_key = target.range();
-  const auto bindings = must(plan.make_bindings(tensors));
-  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { plan.record(c, bindings); }).ok());
+  bind_and_execute(runtime(), plan, tensors);
   const auto result = elements_of<std::uint16_t>(runtime(), target, count);
   EXPECT_EQ(std::count(result.begin(), result.end(), float_to_half(0.75F)), desc.new_length);
 }

@@ -13,9 +13,7 @@ class Decode : public GpuTest {
     if (!reason.empty()) GTEST_SKIP() << "the kernel decode cannot run here: " << reason;
   }
   static testing::AssertionResult right(std::string_view problem, std::uint32_t kv_splits = 0) {
-    RunOptions options{"decode"};
-    options.kv_splits = kv_splits;
-    return runs_right(runtime(), problem, options);
+    return runs_right(runtime(), problem, {.kernel = "decode", .kv_splits = kv_splits});
   }
 };
 

@@ -178,9 +178,7 @@ TEST_F(EmbeddingTest, WhatTheAllocatorGaveComesBack) {
     auto cache = must(PipelineCache::create(device, {}));
     // With features: parameters take memory of the device's; in parts: with a second pass.
     const Problem problem = parsed("h2 3x200 d16 softcap=3");
-    PlanOptions options;
-    options.pipeline_cache = cache.handle();
-    options.kv_splits = 2;
+    PlanOptions options{.pipeline_cache = cache.handle(), .kv_splits = 2};
     const auto made = must(AttentionPlan::create(device, problem.desc, options));
     const Bound it = bound(made, problem);
     // A plan that is not made leaves nothing behind.
@@ -297,9 +295,7 @@ TEST_F(EmbeddingTest, TheLogHasWhatWasAskedForOnly) {
 TEST_F(EmbeddingTest, TheLogSaysWhatIsNotRecorded) {
   Lines lines;
   const auto device = must(lent_with_log(runtimes_device(), lines, LogLevel::kWarning));
-  PlanOptions options;
-  options.kernel = "lane";
-  options.deferred_compilation = true;
+  PlanOptions options{.kernel = "lane", .deferred_compilation = true};
   const Problem problem = parsed("h2 9x12 d16");
   const auto late = must(AttentionPlan::create(device, problem.desc, options));
   const auto other = must(AttentionPlan::create(device, parsed("h2 9x12 d24").desc, options));
@@ -380,11 +376,8 @@ TEST_F(EmbeddingTest, PassesAndObjectsHaveNames) {
   auto& vk = own_state(device).vk;
   Spy::watch_state(vk);
   Spy::watch_debug(vk);
-  PlanOptions options;
-  options.kernel = "tile";
-  options.kv_splits = 2;
   const Problem problem = parsed("h2 3x200 d16");
-  const auto made = must(AttentionPlan::create(device, problem.desc, options));
+  const auto made = must(AttentionPlan::create(device, problem.desc, {.kernel = "tile", .kv_splits = 2}));
   made.record(VK_NULL_HANDLE, bound(made, problem).bindings);
   ASSERT_TRUE(PipelineCache::create(device, {}).ok());
   // That of parameter memory has functions of its own (parameter_memory_test.cpp).
@@ -417,9 +410,7 @@ TEST_F(EmbeddingTest, NothingDependsOnAnyOneFeature) {
     const TestPart part = wanted_test_part();
     if (part.count > 1) kernels = {kernels[(tried + part.index) % kernels.size()]};
     for (const std::string& kernel : kernels) {
-      RunOptions how;
-      how.kernel = kernel;
-      EXPECT_TRUE(runs_right(*without, problem, how)) << "without " << row.name;
+      EXPECT_TRUE(runs_right(*without, problem, {.kernel = kernel})) << "without " << row.name;
     }
     for (const std::string& message : without->validation_messages()) {
       ADD_FAILURE() << "without " << row.name << ": " << message;

@@ -119,8 +119,8 @@ TEST_P(Feature, WindowsOfTheKeys) {
 }
 
 TEST_P(Feature, PrefixesShareTheirPages) {
-  RunOptions options{kernel()};
-  options.prepare = [](harness::ProblemRun& run) { share_prefix(runtime(), run); };
+  RunOptions options{.kernel = kernel(),
+                     .prepare = [](harness::ProblemRun& run) { share_prefix(runtime(), run); }};
   for (const char* const words :
        part_of({"page=16 lse", "page=7 kv_lengths=129,70 causal align=bottom-right lse",
                 "page=1 window=100,20 align=bottom-right weights=probabilities", "page=16 cache=q8_0"})) {
@@ -150,10 +150,8 @@ TEST_F(FeatureOfPlans, KernelsRefuseByName) {
 }
 
 TEST_F(FeatureOfPlans, MasksOfManyKeysGetABlockMask) {
-  RunOptions options;
-  options.kernel = "lane";
   const auto passes = [&](std::string_view problem) {
-    const auto plan = make_plan(runtime(), parsed(problem).desc, options);
+    const auto plan = make_plan(runtime(), parsed(problem).desc, {.kernel = "lane"});
     std::string names;
     if (!plan.ok()) return plan.error().message;
     for (const DispatchInfo& dispatch : plan.value().dispatches()) names += std::string(dispatch.pass) + " ";

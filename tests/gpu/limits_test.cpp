@@ -13,9 +13,7 @@ namespace {
 class Limits : public AnyKernelTest {
  protected:
   static RunOptions weaker(const std::function<void(Capabilities&)>& change) {
-    RunOptions options{kernel()};
-    options.device = device_with(change);
-    return options;
+    return {.kernel = kernel(), .device = device_with(change)};
   }
 };
 

@@ -59,9 +59,8 @@ TEST_F(MakePlan, MeasuredBlockSizesComeBeforeTheTable) {
   harness::ProblemRun run = ready_run(problem, tuned);
   ASSERT_TRUE(run.execute(plan).ok());
   expect_right(run);
-  PlanOptions forced;
-  forced.kernel = "tile";
-  EXPECT_EQ(tuned.make_plan(problem.desc, forced)->kernel_name(), "tile") << "what is asked for comes first";
+  EXPECT_EQ(tuned.make_plan(problem.desc, {.kernel = "tile"})->kernel_name(), "tile")
+      << "what is asked for comes first";
 }
 
 TEST_F(MakePlan, MeasuredGradientsAndProductsComeBeforeTheRule) {
@@ -106,10 +105,9 @@ TEST_F(MakePlan, SenselessMeasuredBlockSizesAreLeftAside) {
 TEST_F(MakePlan, WhatWasMeasuredAndDoesNotFitIsLeftAside) {
   // Two parts, on a device without a storage buffer for them: the number is none that the caller asked for.
   const Runtime tuned = tuned_runtime("lane", TileSizes{0, 0, 0, 2, 8, 0});
-  PlanOptions options;
-  options.tuning = tuned.tuning();
   const Device device = device_with([](Capabilities& c) { c.max_stage_storage_buffers = 4; });
-  const auto plan = must(AttentionPlan::create(device, parsed("h2 64x64 d32").desc, options));
+  const auto plan =
+      must(AttentionPlan::create(device, parsed("h2 64x64 d32").desc, {.tuning = tuned.tuning()}));
   EXPECT_TRUE(has(plan.describe(), "not used: splitting the keys needs 5 storage buffers"));
 }
 

@@ -27,8 +27,7 @@ TEST_P(Matrix, ScoresInLargeStepsStayFinite) {
 }
 
 TEST_P(Matrix, SplitsOverKeys) {
-  RunOptions options{kernel()};
-  options.kv_splits = 4;
+  RunOptions options{.kernel = kernel(), .kv_splits = 4};
   options.inspect = [](const AttentionPlan& plan) {
     // 3 x 64 + 1, whether tiles have 16, 32 or 64 keys.
     EXPECT_TRUE(has(plan.describe(), "4 parts of 64,"));
@@ -104,6 +103,24 @@ class MatrixVendors : public MatrixKernelTest {
     return options;
   }
 
+  /// Of each plan the configuration has these constants, and it tells whether the next tile is prefetched.
+  static void run_cases(std::uint32_t vendor_id,
+                        const std::vector<std::pair<std::uint32_t, std::uint32_t>>& constants) {
+    RunOptions options = as_vendor(vendor_id);
+    options.inspect = [&](const AttentionPlan& plan) {
+      for (const auto& [id, value] : constants) {
+        EXPECT_EQ(constant(plan, *options.device, id), value) << "constant " << id;
+        if (id == VKATTN_SPEC_MATRIX_PREFETCH) {
+          EXPECT_EQ(bool(has(plan.describe(), "next tile prefetched")), value != 0) << plan.describe();
+        }
+      }
+    };
+    for (const auto& [problem, tile] : cases()) {
+      options.tile = tile;
+      EXPECT_TRUE(runs_right(runtime(), problem, options));
+    }
+  }
+
   /// Of the configuration that a plan has been made with. The plan itself does not tell.
   static std::uint32_t constant(const AttentionPlan& plan, const Device& device, std::uint32_t id) {
     const auto config = detail::configure_matrix(plan.desc(), device.capabilities(), {&plan.tile(), 1});
@@ -124,51 +141,28 @@ class MatrixVendors : public MatrixKernelTest {
 INSTANTIATE_TEST_SUITE_P(Forms, MatrixVendors, testing::Values("matrix"), kernel_test_name);
 
 TEST_P(MatrixVendors, TheNextTileIsPrefetchedAsOnNvidia) {
-  RunOptions options = as_vendor(detail::kVendorNvidia);
-  options.inspect = [&](const AttentionPlan& plan) {
-    EXPECT_TRUE(has(plan.describe(), "next tile prefetched"));
-    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_PREFETCH), 1U);
-    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED), 0U);
-  };
-  for (const auto& [problem, tile] : cases()) {
-    options.tile = tile;
-    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on NVIDIA";
-  }
+  run_cases(detail::kVendorNvidia,
+            {{VKATTN_SPEC_MATRIX_PREFETCH, 1}, {VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, 0}});
 }
 
 TEST_P(MatrixVendors, ValuesAreTransposedAsOnAmd) {
-  RunOptions options = as_vendor(detail::kVendorAmd);
-  options.inspect = [&](const AttentionPlan& plan) {
-    EXPECT_FALSE(has(plan.describe(), "next tile prefetched")) << plan.describe();
-    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_PREFETCH), 0U);
-    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED), 1U);
-  };
-  for (const auto& [problem, tile] : cases()) {
-    options.tile = tile;
-    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on AMD";
-  }
-  options.tile.reset();
+  run_cases(detail::kVendorAmd,
+            {{VKATTN_SPEC_MATRIX_PREFETCH, 0}, {VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, 1}});
+  // Tiles of the table.
   run_part(
       {"hq4 hkv2 37x75 d320 dv256 f16 causal align=bottom-right lse", "h2 40x70 d96 dv136 f16 lse",
        "b2 h2 40x70 d128 f16 kv_lengths=0,70 lse", "h2 70x129 d64 f16 causal lse",
        "h2 50x129 d64 f16 key=q8_0 value=q4_0 causal output=f32", "h2 40x70 d24 dv20 f16 cache=e4m3 lse"},
-      options);
+      as_vendor(detail::kVendorAmd));
 }
 
 // Where a lane holds few registers: queries stay in shared memory, and values of more than 32 sums a lane
 // come in slices.
 TEST_P(MatrixVendors, LanesHoldLittleAsOnIntel) {
+  run_cases(detail::kVendorIntel, {{VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS, 0},
+                                   {VKATTN_SPEC_MATRIX_PREFETCH, 0},
+                                   {VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, 0}});
   RunOptions options = as_vendor(detail::kVendorIntel);
-  options.inspect = [&](const AttentionPlan& plan) {
-    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS), 0U);
-    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_PREFETCH), 0U);
-    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED), 0U);
-  };
-  for (const auto& [problem, tile] : cases()) {
-    options.tile = tile;
-    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on Intel";
-  }
-  options.tile.reset();
   options.inspect = [](const AttentionPlan& plan) { EXPECT_TRUE(has(plan.describe(), " slices")); };
   run_part({"hq4 hkv2 37x75 d128 f16 causal align=bottom-right lse", "h2 40x70 d24 dv136 f16 lse",
             "h2 50x129 d64 dv96 f16 key=q8_0 value=q4_0 causal output=f32"},

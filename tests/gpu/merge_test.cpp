@@ -88,12 +88,6 @@ class MergeTest : public GpuTest {
     return elements_of<std::byte>(runtime(), buffer, static_cast<std::size_t>(range.size), range.offset);
   }
 
-  static void run(const MergePlan& plan, const MergeTensors& tensors) {
-    const auto bindings = must(plan.make_bindings(tensors));
-
-    must(runtime().execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
-  }
-
   static void expect_merged(const Parts& parts, std::span<const std::byte> output,
                             std::span<const std::byte> lse) {
     // Of a unit of the result's type, and of float32 for the weights.
@@ -155,7 +149,7 @@ TEST_F(MergeTest, IsTheFormula) {
               before.begin() + static_cast<std::ptrdiff_t>(tensors.parts.offset));
     std::copy(lse.begin(), lse.end(), before.begin() + static_cast<std::ptrdiff_t>(tensors.part_lse.offset));
     ASSERT_TRUE(runtime().write(buffer, 0, before).ok());
-    run(plan, tensors);
+    bind_and_execute(runtime(), plan, tensors);
     expect_merged(parts, read(buffer, tensors.output), read(buffer, tensors.lse));
     // Nothing else was touched.
     std::vector<std::byte> after = read(buffer, buffer.range());
@@ -176,19 +170,15 @@ TEST_F(MergeTest, OnePartMoreIsMergedIntoTheFirst) {
                              lse.range(),
                              {outputs.handle(), 0, outputs.size() / 2},
                              {lse.handle(), 0, lse.size() / 2}};
-  run(plan, tensors);
+  bind_and_execute(runtime(), plan, tensors);
   expect_merged(parts, read(outputs, tensors.output), read(lse, tensors.lse));
 }
 
 // Each of two devices has one half of the keys; the halves' results meet on the first.
 TEST_F(MergeTest, KeysOnTwoDevices) {
   const std::int64_t heads = 3, queries = 17, keys = 90, dim = 16;
-  AttentionDesc desc;
-  desc.query_heads = heads;
-  desc.query_length = queries;
-  desc.kv_length = keys;
-  desc.head_dim = dim;
-  desc.has_lse = true;
+  AttentionDesc desc{
+      .query_heads = heads, .query_length = queries, .kv_length = keys, .head_dim = dim, .has_lse = true};
   std::mt19937 random(5);
   std::normal_distribution<float> values;
   const auto tensor = [&](std::int64_t rows) {
@@ -236,7 +226,8 @@ TEST_F(MergeTest, KeysOnTwoDevices) {
   const Buffer parts = filled_buffer(runtime(), outputs), part_lse = filled_buffer(runtime(), lse);
   const Buffer output = runtime().create_buffer(whole.size() * 4).value();
   const Buffer merged_lse = runtime().create_buffer(whole_lse.size() * 4).value();
-  run(plan, {parts.range(), part_lse.range(), output.range(), merged_lse.range()});
+  bind_and_execute(runtime(), plan,
+                   MergeTensors{parts.range(), part_lse.range(), output.range(), merged_lse.range()});
   const auto got = elements_of<float>(runtime(), output, whole.size());
   const auto got_lse = elements_of<float>(runtime(), merged_lse, whole_lse.size());
   for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(got[i], whole[i], 1e-5F) << i;

@@ -113,9 +113,7 @@ class MatrixNan : public MatrixKernelTest {};
 INSTANTIATE_TEST_SUITE_P(Kernels, MatrixNan, testing::ValuesIn(kMatrixKernelNames), kernel_test_name);
 
 TEST_P(MatrixNan, StrictNonfiniteRefusesTheKernel) {
-  PlanOptions options;
-  options.kernel = kernel();
-  options.strict_nonfinite = true;
+  PlanOptions options{.kernel = kernel(), .strict_nonfinite = true};
   const AttentionDesc desc = parsed("64x64 d64 f16 causal").desc;
   EXPECT_TRUE(is_refused(runtime().make_plan(desc, options), ErrorCode::kUnsupported,
                          {kernel(), "strict_nonfinite"}));

@@ -92,8 +92,7 @@ TEST_P(OddLogits, SinksThatAreNoNumbersArrive) {
   if (IsSkipped()) return;
   for (const char* const words : part_of({"sinks", "sinks kv_lengths=0", "sinks causal align=-4"})) {
     for (const std::uint32_t parts : {1U, 3U}) {
-      RunOptions options{kernel()};
-      options.kv_splits = parts;
+      RunOptions options{.kernel = kernel(), .kv_splits = parts};
       options.prepare = [&](harness::ProblemRun& run) {
         constexpr std::array kSinks{kNan, kInfinity, -kInfinity, kLargest};
         write_elements(runtime(), run.tensor(&AttentionTensors::sinks), TensorDesc{}, 0, kSinks);

@@ -42,8 +42,7 @@ constexpr std::array kQuantisedHiding{
 
 testing::AssertionResult hides(const Runtime& runtime, const std::string& text, const std::string& kernel,
                                bool in_values, Bad bad, DataType arithmetic = DataType::kFloat32) {
-  RunOptions options{kernel};
-  options.arithmetic_type = arithmetic;
+  RunOptions options{.kernel = kernel, .arithmetic_type = arithmetic};
   options.prepare = [&](harness::ProblemRun& run) {
     const AttentionDesc& desc = run.problem().desc;
     StoredRows seen;

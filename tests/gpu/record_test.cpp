@@ -70,10 +70,9 @@ TEST_F(RecordTest, NoKernelAllocates) {
     for (const KernelSupport& support : kernel_support(problem.desc, device.capabilities())) {
       for (const bool push_descriptors : {false, true}) {
         if (push_descriptors && !capabilities().push_descriptors) continue;
-        PlanOptions options;
-        options.kernel = support.kernel;
-        options.kv_splits = c.kv_splits;
-        options.push_descriptors = push_descriptors;
+        PlanOptions options{.kernel = std::string(support.kernel),
+                            .kv_splits = c.kv_splits,
+                            .push_descriptors = push_descriptors};
         const auto plan = AttentionPlan::create(device, problem.desc, options);
         if (!plan.ok()) {
           EXPECT_NE(plan.error().code, ErrorCode::kVulkan) << plan.error().message;

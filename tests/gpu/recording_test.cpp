@@ -89,9 +89,7 @@ TEST_P(RecordingTest, SlicesGiveTheBitsOfTheWhole) {
 }
 
 TEST_P(RecordingTest, PlansAreCompiledLaterByManyThreads) {
-  PlanOptions options;
-  options.deferred_compilation = true;
-  Ready it = ready("h2 33x40 d24 lse", options);
+  Ready it = ready("h2 33x40 d24 lse", {.deferred_compilation = true});
   EXPECT_FALSE(it.plan.is_compiled());
   const auto bindings = must(it.plan.make_bindings(it.run.tensors(), it.workspace.range()));
   const std::vector<std::byte> poison = outputs(it.run);
@@ -133,8 +131,7 @@ TEST_P(RecordingTest, NoMoreStorageBuffersThanAProblemUses) {
                            {std::to_string(each.buffers) + " storage buffers",
                             "maxPerStageDescriptorStorageBuffers", std::to_string(each.buffers - 1)}));
   }
-  RunOptions split{kernel()};
-  split.kv_splits = 2;
+  RunOptions split{.kernel = kernel(), .kv_splits = 2};
   split.device = device_with([](Capabilities& c) { c.max_stage_storage_buffers = 4; });
   EXPECT_TRUE(is_refused(make_plan(runtime(), parsed(typed("h2 9x700 d32")).desc, split),
                          ErrorCode::kLimitExceeded, {"splitting the keys", "5", "4"}));
@@ -192,9 +189,7 @@ TEST_P(RecordingTest, SetsComeFromAPoolOfTheCallers) {
 }
 
 TEST_P(RecordingTest, RequirementsNameTheWorkspace) {
-  PlanOptions options;
-  options.kv_splits = 2;
-  const AttentionPlan plan = ready("h2 9x700 d32", options).plan;
+  const AttentionPlan plan = ready("h2 9x700 d32", {.kv_splits = 2}).plan;
   const PlanRequirements needs = plan.requirements();
   EXPECT_EQ(needs.workspace_bytes, plan.workspace_bytes());
   EXPECT_GT(needs.workspace_bytes, 0U);

@@ -146,9 +146,7 @@ class ScoreFunctionPlans : public GpuTest {
   static Result<AttentionPlan> plan_of(const ScoreSetup& score, bool push_descriptors = false) {
     AttentionDesc desc = parsed("9x20 d16").desc;
     desc.score_function = score.function;
-    PlanOptions options;
-    options.push_descriptors = push_descriptors;
-    return AttentionPlan::create(runtime().device(), desc, options);
+    return AttentionPlan::create(runtime().device(), desc, {.push_descriptors = push_descriptors});
   }
 };
 
@@ -219,10 +217,8 @@ TEST_F(ScoreFunctionPlans, TakeTheNextKernelWhereTheFunctionDoesNotCompile) {
   const auto plan = must(AttentionPlan::create(runtime().device(), desc));
   EXPECT_NE(plan.kernel_name(), kernel);
   EXPECT_TRUE(has(plan.describe(), "is broken"));
-  PlanOptions options;
-  options.kernel = kernel;
-  EXPECT_TRUE(is_refused(AttentionPlan::create(runtime().device(), desc, options), ErrorCode::kUnsupported,
-                         {"is broken"}));
+  EXPECT_TRUE(is_refused(AttentionPlan::create(runtime().device(), desc, {.kernel = kernel}),
+                         ErrorCode::kUnsupported, {"is broken"}));
 }
 
 // The same with tensors in place of bindings.
@@ -234,9 +230,7 @@ TEST_F(ScoreFunctionPlans, GoWithPushDescriptors) {
   const ScoreSetup score = prefix();
   AttentionDesc desc = problem.desc;
   desc.score_function = score.function;
-  PlanOptions options;
-  options.push_descriptors = true;
-  const auto plan = must(AttentionPlan::create(runtime().device(), desc, options));
+  const auto plan = must(AttentionPlan::create(runtime().device(), desc, {.push_descriptors = true}));
   harness::ProblemRun run = ready_run(problem);
   const Buffer table = filled_buffer(runtime(), score.tables[0]);
   const Buffer workspace = runtime().create_workspace(plan).value();

@@ -45,11 +45,7 @@ class ScoreFunctions : public AnyKernelTest {
     const auto plan = make_plan(runtime(), parsed(typed("9x20 d16")).desc, options(prefix()));
     if (!plan.ok() && is_compiler_too_old(plan.error())) GTEST_SKIP() << plan.error().message;
   }
-  static RunOptions options(ScoreSetup score) {
-    RunOptions options{kernel()};
-    options.score = std::move(score);
-    return options;
-  }
+  static RunOptions options(ScoreSetup score) { return {.kernel = kernel(), .score = std::move(score)}; }
 };
 
 }  // namespace vkattn::tests

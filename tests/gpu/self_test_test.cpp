@@ -25,10 +25,7 @@ BackwardDesc gradients_of(std::string_view text) {
 }
 
 MatmulDesc product(std::int64_t rows, std::int64_t columns, std::int64_t inner, DataType type) {
-  MatmulDesc desc;
-  desc.rows = rows;
-  desc.columns = columns;
-  desc.inner = inner;
+  MatmulDesc desc{.rows = rows, .columns = columns, .inner = inner};
   desc.a.type = desc.b.type = desc.output.type = type;
   return desc;
 }
@@ -95,9 +92,7 @@ TEST_F(SelfTestTest, OfGradientsTellsRightFromWrong) {
     const BackwardDesc desc = gradients_of(problem);
     for (const char* const kernel : {"tile", "matrix"}) {
       if (!takes(desc, kernel)) continue;
-      BackwardOptions options;
-      options.kernel = kernel;
-      const auto plan = must(BackwardPlan::create(runtime().device(), desc, options));
+      const auto plan = must(BackwardPlan::create(runtime().device(), desc, {.kernel = kernel}));
       SCOPED_TRACE(plan.configuration());
       EXPECT_EQ(SelfTest::is_needed(plan), kernel == std::string_view("matrix"));
       expect_tells(SelfTest::create(runtime().device(), plan));
@@ -169,11 +164,9 @@ TEST_F(SelfTestTest, OfProductsLoadAsTheirProducts) {
     for (const char* const kernel : kKinds) {
       if (!takes(desc, kernel)) continue;
       for (const std::uint32_t splits : {1U, 3U}) {
-        MatmulOptions options;
-        options.kernel = kernel;
-        options.inner_splits = splits;
-        options.deferred_compilation = true;
-        const auto plan = must(MatmulPlan::create(runtime().device(), desc, options));
+        const auto plan = must(
+            MatmulPlan::create(runtime().device(), desc,
+                               {.kernel = kernel, .inner_splits = splits, .deferred_compilation = true}));
         expect_stands_for(plan);
       }
     }
@@ -204,8 +197,7 @@ TEST_F(SelfTestTest, ConfigurationsTellTheModesOfTheDevice) {
 TEST_F(SelfTestTest, OfFloat16ArithmeticRunsInFloat16) {
   if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
   for (const char* const problem : {"h2 64x64 d32 f16 lse", "hq4 hkv2 9x80 d40 f16 causal softcap=5 lse"}) {
-    RunOptions options{"tile"};
-    options.arithmetic_type = DataType::kFloat16;
+    RunOptions options{.kernel = "tile", .arithmetic_type = DataType::kFloat16};
     options.kv_splits = 1;  // as the test
     const auto plan = must(tests::make_plan(runtime(), parsed(problem).desc, options));
     expect_stands_for(plan);
@@ -382,9 +374,7 @@ TEST_F(SelfTestTest, LayersRefusePlansOfOtherProblemsAndDevices) {
         is_refused(MultiHeadAttentionBackwardPlan::create(device, {.forward = small_layer()}, options),
                    ErrorCode::kInvalidArgument, {"make_backward", what}));
   };
-  RuntimeOptions again;
-  again.device = capabilities().device_name;
-  again.pipeline_cache = false;
+  RuntimeOptions again{.device = capabilities().device_name, .pipeline_cache = false};
   const Runtime other = Runtime::create(again).value();
   const auto with = [&](const Device& on, bool changes) {
     MultiHeadAttentionOptions attention, products, gradients;

@@ -47,10 +47,7 @@ class SubRangesTest : public GpuTest, public testing::WithParamInterface<const c
   /// The whole problem, or a part of it. All plans keep to one part of the keys, so that their sums are the
   /// same.
   static AttentionPlan plan_of(const AttentionDesc& desc) {
-    PlanOptions options;
-    options.kernel = GetParam();
-    options.kv_splits = 1;
-    return must(AttentionPlan::create(runtime().device(), desc, options));
+    return must(AttentionPlan::create(runtime().device(), desc, {.kernel = GetParam(), .kv_splits = 1}));
   }
   static void execute_part(const harness::ProblemRun& run, const Part& part) {
     const AttentionDesc whole = run.problem().desc.resolved();

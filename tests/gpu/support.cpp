@@ -167,7 +167,7 @@ void GpuTest::run_part(std::initializer_list<const char*> problems, const RunOpt
   for (const char* const problem : part_of(problems)) EXPECT_TRUE(runs_right(runtime(), problem, options));
 }
 
-harness::ProblemRun GpuTest::ready_run(const Problem& problem, const Runtime& on) {
+harness::ProblemRun ready_run(const Problem& problem, const Runtime& on) {
   auto run = must(harness::ProblemRun::create(on, problem));
   must(run.fill_inputs());
   must(run.poison_outputs());
@@ -214,14 +214,13 @@ void KernelTest::run_part(std::initializer_list<const char*> problems, const Run
 
 Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc,
                                 const RunOptions& options) {
-  PlanOptions plan_options;
-  plan_options.kernel = options.kernel;
-  plan_options.pipeline_cache = runtime.pipeline_cache();
-  plan_options.max_dispatch_ns = options.max_dispatch_ns;
-  plan_options.kv_splits = options.kv_splits;
-  plan_options.strict_nonfinite = options.strict_nonfinite;
-  plan_options.arithmetic_type = options.arithmetic_type;
-  plan_options.tile = options.tile;
+  PlanOptions plan_options{.kernel = options.kernel,
+                           .tile = options.tile,
+                           .strict_nonfinite = options.strict_nonfinite,
+                           .arithmetic_type = options.arithmetic_type,
+                           .pipeline_cache = runtime.pipeline_cache(),
+                           .max_dispatch_ns = options.max_dispatch_ns,
+                           .kv_splits = options.kv_splits};
   const UnrolledLoops unrolled(are_long(options.kernel == "lane" ? LoopsOf::kLane : LoopsOf::kOthers, desc));
   AttentionDesc whole = desc;
   if (options.score) whole.score_function = options.score->function;

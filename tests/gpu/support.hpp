@@ -57,6 +57,9 @@ struct RunOptions {
   std::function<void(const AttentionPlan&)> inspect;  ///< the plan before it runs
 };
 
+/// Memory of a problem with filled inputs and poisoned outputs.
+[[nodiscard]] harness::ProblemRun ready_run(const Problem& problem, const Runtime& on);
+
 /// A test that needs a device: skipped where there is none (failed where VKATTN_TEST_REQUIRE_DEVICE is set).
 /// With VKATTN_VALIDATION=1 everything runs under the validation layer with synchronization validation, with
 /// VKATTN_VALIDATION=gpu with its GPU-assisted checks, and each message fails the test it came up in.
@@ -74,7 +77,9 @@ class GpuTest : public testing::Test {
   /// Runs those of the problems that the wanted part of the tests has; each must be right.
   static void run_part(std::initializer_list<const char*> problems, const RunOptions& options);
   /// Memory of a problem with filled inputs and poisoned outputs.
-  [[nodiscard]] static harness::ProblemRun ready_run(const Problem& problem, const Runtime& on = runtime());
+  [[nodiscard]] static harness::ProblemRun ready_run(const Problem& problem, const Runtime& on = runtime()) {
+    return tests::ready_run(problem, on);
+  }
   /// That what was executed is right and nothing else was written.
   static void expect_right(const harness::ProblemRun& run);
 
@@ -168,17 +173,20 @@ template <class Element>
   must(runtime.write(buffer, 0, bytes));
   return buffer;
 }
-/// Binds tensors to a plan of any kind, and executes it.
+/// A plan of any kind with its tensors, and the workspace where it takes one.
+template <class Plan, class Tensors>
+[[nodiscard]] auto bound_to(const Plan& plan, const Tensors& tensors, const BufferRange& workspace) {
+  if constexpr (requires { plan.make_bindings(tensors, workspace); }) {
+    return must(plan.make_bindings(tensors, workspace));
+  } else {
+    return must(plan.make_bindings(tensors));
+  }
+}
+/// Executes it.
 template <class Plan, class Tensors>
 void bind_and_execute(const Runtime& runtime, const Plan& plan, const Tensors& tensors,
                       const BufferRange& workspace = {}) {
-  const auto bindings = must([&] {
-    if constexpr (requires { plan.make_bindings(tensors, workspace); }) {
-      return plan.make_bindings(tensors, workspace);
-    } else {
-      return plan.make_bindings(tensors);
-    }
-  }());
+  const auto bindings = bound_to(plan, tensors, workspace);
   must(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
 }
 /// So many elements of a buffer, from a byte on.

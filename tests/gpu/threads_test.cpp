@@ -100,11 +100,9 @@ TEST_F(ThreadsTest, MakePlansBindRecordAndExecuteOnOneDevice) {
   const auto work = [&](std::size_t i) -> std::string {
     OwnCommands commands(runtime());
     for (const char* kernel : {"lane", "decode"}) {
-      PlanOptions options;
-      options.kernel = kernel;
-      options.kv_splits = 2;
       if (!reason_against(runtime(), kernel, to_string(runs[i].problem())).empty()) continue;
-      const auto plan = AttentionPlan::create(runtime().device(), runs[i].problem().desc, options);
+      const auto plan = AttentionPlan::create(runtime().device(), runs[i].problem().desc,
+                                              {.kernel = kernel, .kv_splits = 2});
       if (!plan.ok()) return plan.error().message;
       if (plan->describe().empty() || plan->workspace_bytes() > workspaces[i].size()) return "no plan";
       for (int round = 0; round < 5; ++round) {

@@ -81,10 +81,9 @@ TEST_F(Unfused, WhatItCannotDoIsRefused) {
     });
     EXPECT_TRUE(is_refused(plan(refusal.problem, device), refusal.code, refusal.words)) << refusal.problem;
   }
-  PlanOptions options;
-  options.kernel = harness::kUnfused;
-  EXPECT_TRUE(is_refused(runtime().make_plan(parsed("64x64 d64").desc, options), ErrorCode::kNotFound,
-                         {"there is no kernel 'unfused'"}));
+  EXPECT_TRUE(
+      is_refused(runtime().make_plan(parsed("64x64 d64").desc, {.kernel = std::string(harness::kUnfused)}),
+                 ErrorCode::kNotFound, {"there is no kernel 'unfused'"}));
 }
 
 TEST_F(Unfused, GridsAreFoldedAndSplit) {
