@@ -347,15 +347,13 @@ TEST_F(BackwardPlans, WithoutBindings) {
   BackwardOptions options{.chunk_keys = 64, .push_descriptors = true};
   const auto plan = must(BackwardPlan::create(runtime().device(), desc, options));
   const Buffer workspace = runtime().create_workspace(plan).value();
-  must(runtime().execute([&](VkCommandBuffer commands) {
-    const Result<void> recorded = plan.record(commands, run.tensors(), workspace.range());
-    EXPECT_TRUE(recorded.ok()) << recorded.error().message;
-  }));
+  must(runtime().execute(
+      [&](VkCommandBuffer commands) { must(plan.record(commands, run.tensors(), workspace.range())); }));
   const auto pushed = must(run.bytes());
   options.push_descriptors = false;
-  const auto bound = BackwardPlan::create(runtime().device(), desc, options);
-  ASSERT_TRUE(bound.ok() && run.execute(*bound).ok());
-  expect_right_gradients(run, bound->describe());
+  const auto bound = must(BackwardPlan::create(runtime().device(), desc, options));
+  must(run.execute(bound));
+  expect_right_gradients(run, bound.describe());
   const auto whole = must(run.bytes());
   for (std::size_t i = 0; i < whole.size(); ++i) {
     const harness::TensorBuffer& tensor = run.tensor(detail::gradient_table()[i + 1].range);
@@ -368,8 +366,8 @@ TEST_F(BackwardPlans, WithoutBindings) {
 
 TEST_F(BackwardPlans, WorkspaceIsLinearInLength) {
   const auto bytes = [](const char* text) {
-    const auto plan = BackwardPlan::create(runtime().device(), with_all_gradients(desc_of(text)));
-    return plan.ok() ? plan->workspace_bytes() : 0;
+    return must(BackwardPlan::create(runtime().device(), with_all_gradients(desc_of(text))))
+        .workspace_bytes();
   };
   EXPECT_LE(bytes("16384x16384 d16"), 2 * bytes("8192x8192 d16"));
 }

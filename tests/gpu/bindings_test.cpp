@@ -7,11 +7,8 @@ namespace {
 class BindingsTest : public KernelTest {
  protected:
   static AttentionPlan plan_of(const Problem& problem) {
-    RunOptions options{kernel()};
-    options.kv_splits = 1;  // these tests bind no workspace
-    auto plan = make_plan(runtime(), problem.desc, options);
-    EXPECT_TRUE(plan.ok()) << plan.error().message;
-    return std::move(plan).value();
+    // These tests bind no workspace.
+    return must(make_plan(runtime(), problem.desc, {.kernel = kernel(), .kv_splits = 1}));
   }
 };
 
@@ -145,12 +142,8 @@ TEST_P(BindingsTest, PushDescriptors) {
           must(AttentionPlan::create(device, problem.desc, {.kernel = kernel(), .push_descriptors = true}));
       const harness::ProblemRun run = ready_run(problem);
       const Buffer workspace = runtime().create_workspace(plan).value();
-      Result<void> status;
-      const auto record = [&](VkCommandBuffer commands) {
-        status = plan.record(commands, run.tensors(), workspace.range());
-      };
-      ASSERT_TRUE(runtime().execute(record).ok());
-      ASSERT_TRUE(status.ok()) << status.error().message;
+      must(runtime().execute(
+          [&](VkCommandBuffer commands) { must(plan.record(commands, run.tensors(), workspace.range())); }));
       expect_right(run);
       EXPECT_FALSE(plan.make_bindings(run.tensors()).ok()) << "the plan is for recording with tensors";
     }

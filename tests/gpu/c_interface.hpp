@@ -82,6 +82,15 @@ class CInterfaceTest : public GpuTest {
     EXPECT_EQ(vkattn_device_create(&desc, &device, &error_), VKATTN_SUCCESS) << error_.message;
     return device;
   }
+  /// The runtime's, with so many bytes of a piece of its memory for parameters.
+  vkattn_device* borrowed_with(const detail::ParameterPiece& memory, VkDeviceSize bytes) {
+    return borrowed(runtime(), [&](vkattn_device_desc& desc) {
+      desc.parameter_buffer = memory.buffer();
+      desc.parameter_offset = memory.offset();
+      desc.parameter_size = bytes;
+      desc.parameter_data = memory.data();
+    });
+  }
   static vkattn_physical_device physical_device(const Runtime& from) {
     const detail::RuntimeState& state = detail::RuntimeState::of(from);
     vkattn_physical_device physical = initial(vkattn_physical_device_init);

@@ -228,12 +228,7 @@ TEST_F(CInterfaceTest, ParametersTakeMemoryOfTheCallers) {
   const std::uint32_t bytes = requirements_of(plan_of(vkattn_plan_create_attention, desc)).parameter_bytes;
   ASSERT_GT(bytes, 0U);
   const detail::ParameterPiece memory = runtime().device().state().parameters->take(bytes).value();
-  vkattn_device* const device = borrowed(runtime(), [&](vkattn_device_desc& its) {
-    its.parameter_buffer = memory.buffer();
-    its.parameter_offset = memory.offset();
-    its.parameter_size = bytes;
-    its.parameter_data = memory.data();
-  });
+  vkattn_device* const device = borrowed_with(memory, bytes);
   vkattn_plan* made = nullptr;
   ASSERT_TRUE(done(vkattn_plan_create_attention(device, &desc, nullptr, &made, &error_)));
   const OwnedPlan plan(made);

@@ -188,12 +188,7 @@ TEST_F(CInterfaceRecordTest, ParameterBytesAreWhatBindingsTake) {
   for (const OwnedPlan& plan : every_kind(false)) bytes += requirements_of(plan).parameter_bytes;
   const detail::ParameterPiece memory = runtime().device().state().parameters->take(bytes).value();
   EXPECT_EQ(vkattn_device_release(device_), VKATTN_SUCCESS);
-  device_ = borrowed(runtime(), [&](vkattn_device_desc& desc) {
-    desc.parameter_buffer = memory.buffer();
-    desc.parameter_offset = memory.offset();
-    desc.parameter_size = bytes;
-    desc.parameter_data = memory.data();
-  });
+  device_ = borrowed_with(memory, bytes);
   ASSERT_NE(device_, nullptr);
   const std::vector<OwnedPlan> plans = every_kind(false);
   std::vector<OwnedBindings> bindings;

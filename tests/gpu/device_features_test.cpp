@@ -12,6 +12,7 @@
 #include "gpu/support.hpp"
 #include "harness/backward_run.hpp"
 #include "runtime/runtime_state.hpp"
+#include "vulkan/device_feature_table.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn::tests {
@@ -71,17 +72,10 @@ class DeviceFeaturesTest : public GpuTest {
   static void expect_everything(const Device& device) {
     const Capabilities& c = device.capabilities();
     const Capabilities& all = capabilities();
-    EXPECT_EQ(c.storage_buffer_16bit, all.storage_buffer_16bit);
-    EXPECT_EQ(c.shader_int64, all.shader_int64);
-    EXPECT_EQ(c.shader_float16, all.shader_float16);
-    EXPECT_EQ(c.vulkan_memory_model, all.vulkan_memory_model);
-    EXPECT_EQ(c.subgroup_size_control, all.subgroup_size_control);
+    for (const detail::DeviceFeatureRow& row : detail::device_feature_table())
+      EXPECT_EQ(c.*row.member, all.*row.member) << row.name;
     EXPECT_EQ(c.required_subgroup_size, all.required_subgroup_size);
-    EXPECT_EQ(c.maintenance4, all.maintenance4);
     EXPECT_EQ(c.push_descriptors, all.push_descriptors);
-    EXPECT_EQ(c.pipeline_statistics, all.pipeline_statistics);
-    EXPECT_EQ(c.cooperative_matrix, all.cooperative_matrix);
-    EXPECT_EQ(c.bfloat16_matrix, all.bfloat16_matrix);
     EXPECT_EQ(c.matrix_shapes.size(), all.matrix_shapes.size());
     EXPECT_EQ(c.flexible_matrices.size(), all.flexible_matrices.size());
   }

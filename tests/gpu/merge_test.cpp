@@ -188,10 +188,8 @@ TEST_F(MergeTest, KeysOnTwoDevices) {
   };
   const std::vector<float> query = tensor(queries), key = tensor(keys), value = tensor(keys);
   std::vector<float> whole(query.size()), whole_lse(static_cast<std::size_t>(heads * queries));
-  ASSERT_TRUE(
-      runtime()
-          .compute(desc, {.query = query, .key = key, .value = value, .output = whole, .lse = whole_lse})
-          .ok());
+  must(runtime().compute(desc,
+                         {.query = query, .key = key, .value = value, .output = whole, .lse = whole_lse}));
 
   // On the same physical device, with a VkDevice of its own.
   RuntimeOptions own;
@@ -213,14 +211,12 @@ TEST_F(MergeTest, KeysOnTwoDevices) {
     const std::int64_t begin = part == 0 ? 0 : first_keys, end = part == 0 ? first_keys : keys;
     desc.kv_length = end - begin;
     const std::vector<float> k = half(key, begin, end), v = half(value, begin, end);
-    ASSERT_TRUE(
-        devices[part]
-            ->compute(desc, {.query = query,
-                             .key = k,
-                             .value = v,
-                             .output = std::span(outputs).subspan(part * whole.size(), whole.size()),
-                             .lse = std::span(lse).subspan(part * whole_lse.size(), whole_lse.size())})
-            .ok());
+    must(devices[part]->compute(desc,
+                                {.query = query,
+                                 .key = k,
+                                 .value = v,
+                                 .output = std::span(outputs).subspan(part * whole.size(), whole.size()),
+                                 .lse = std::span(lse).subspan(part * whole_lse.size(), whole_lse.size())}));
   }
   const auto plan = must(MergePlan::create(runtime().device(), {heads * queries, dim, 2}));
   const Buffer parts = filled_buffer(runtime(), outputs), part_lse = filled_buffer(runtime(), lse);

@@ -2,10 +2,8 @@
 // pools, and runs it on a device with few storage buffers.
 #include <vkattn/frame_budget.hpp>
 
-#include <atomic>
-#include <thread>
-
 #include "gpu/any_kernel.hpp"
+#include "support/by_threads.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn::tests {
@@ -26,12 +24,11 @@ class RecordingTest : public AnyKernelTest {
     PlanOptions all = options;
     all.kernel = kernel();
     const UnrolledLoops unrolled(kernel() == "lane" && problem.desc.kv_length > 500);
-    auto plan = AttentionPlan::create(device ? *device : runtime().device(), problem.desc, all);
-    EXPECT_TRUE(plan.ok()) << plan.error().message;
+    auto plan = must(AttentionPlan::create(device ? *device : runtime().device(), problem.desc, all));
     harness::ProblemRun run = ready_run(problem);
-    run.set_probability_type(plan.value().probability_type());
-    Buffer workspace = runtime().create_workspace(*plan).value();
-    return {problem, *std::move(plan), std::move(run), std::move(workspace)};
+    run.set_probability_type(plan.probability_type());
+    Buffer workspace = must(runtime().create_workspace(plan));
+    return {problem, std::move(plan), std::move(run), std::move(workspace)};
   }
 
   static std::vector<std::byte> outputs(const harness::ProblemRun& run) {
@@ -56,15 +53,10 @@ TEST_P(RecordingTest, SlicesGiveTheBitsOfTheWhole) {
       std::optional<Bindings> bindings;
       if (!push) bindings.emplace(it.plan.make_bindings(it.run.tensors(), it.workspace.range()).value());
       const auto execute = [&](const RecordOptions& slice) {
-        Result<void> recorded;
-        const auto done = runtime().execute([&](VkCommandBuffer commands) {
-          if (push) {
-            recorded = it.plan.record(commands, it.run.tensors(), it.workspace.range(), slice);
-          } else {
-            it.plan.record(commands, *bindings, slice);
-          }
-        });
-        ASSERT_TRUE(done.ok() && recorded.ok());
+        must(runtime().execute([&](VkCommandBuffer commands) {
+          if (push) return must(it.plan.record(commands, it.run.tensors(), it.workspace.range(), slice));
+          it.plan.record(commands, *bindings, slice);
+        }));
       };
       execute({});
       expect_right(it.run);
@@ -95,13 +87,10 @@ TEST_P(RecordingTest, PlansAreCompiledLaterByManyThreads) {
   const std::vector<std::byte> poison = outputs(it.run);
   ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { it.plan.record(c, bindings); }).ok());
   EXPECT_EQ(outputs(it.run), poison) << "nothing is recorded before the plan is compiled";
-  std::atomic<int> failures{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&, copy = it.plan] { failures += copy.compile().ok() ? 0 : 1; });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(failures, 0);
+  by_threads(4, [&](std::size_t) {
+    const AttentionPlan copy = it.plan;
+    must(copy.compile());
+  });
   EXPECT_TRUE(it.plan.is_compiled());
   ASSERT_TRUE(runtime().execute(it.plan, bindings).ok());
   expect_right(it.run);

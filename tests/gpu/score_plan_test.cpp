@@ -30,13 +30,10 @@ class BlockMasks : public ScoreFunctions {
     harness::ProblemRun run = ready_run(problem_);
     run.set_score_function({table_.range()}, score_.hook);
     run.set_block_mask(mask_.range(), complete);
-    if (const auto time = run.execute(*plan_); !time.ok())
-      return testing::AssertionFailure() << time.error().message;
-    const auto report = run.check();
-    if (!report.ok() || !report->passed()) {
-      return testing::AssertionFailure() << (report.ok() ? report->to_string() : report.error().message);
-    }
-    return testing::AssertionSuccess();
+    must(run.execute(*plan_));
+    const auto report = must(run.check());
+    if (report.passed()) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << report.to_string();
   }
 
   [[nodiscard]] std::vector<BlockVisibility> read_mask() const {
@@ -130,15 +127,13 @@ TEST_P(BlockMasks, AreRefusedByName) {
   if (IsSkipped() || HasFatalFailure()) return;
   harness::ProblemRun run = ready_run(problem_);
   run.set_score_function({table_.range()}, score_.hook);
-  const auto refusal = [&](const BufferRange& range) {
+  const auto executed = [&](const BufferRange& range) {
     run.set_block_mask(range, true);
-    const auto time = run.execute(*plan_);
-    EXPECT_FALSE(time.ok());
-    return time.ok() ? Error{} : time.error();
+    return run.execute(*plan_);
   };
-  EXPECT_TRUE(names(refusal({}), ErrorCode::kInvalidArgument, {"complete but its buffer is null"}));
-  EXPECT_TRUE(names(refusal({mask_.handle(), 0, 8}), ErrorCode::kInvalidArgument,
-                    {"the block mask needs", "its range has 8"}));
+  EXPECT_TRUE(is_refused(executed({}), ErrorCode::kInvalidArgument, {"complete but its buffer is null"}));
+  EXPECT_TRUE(is_refused(executed({mask_.handle(), 0, 8}), ErrorCode::kInvalidArgument,
+                         {"the block mask needs", "its range has 8"}));
 }
 
 class ScoreFunctionPlans : public GpuTest {
@@ -168,21 +163,19 @@ TEST_F(ScoreFunctionPlans, RefuseTablesByName) {
   const auto table = must(runtime().create_buffer(4096));
   const auto workspace = must(runtime().create_buffer(plan.workspace_bytes() + 4));
   AttentionTensors tensors = run.tensors();
-  const auto refusal = [&](const BufferRange& range) {
+  const auto bound = [&](const BufferRange& range) {
     tensors.score_buffers[0] = range;
-    const auto bindings = plan.make_bindings(tensors, workspace.range());
-    EXPECT_FALSE(bindings.ok());
-    return bindings.ok() ? Error{} : bindings.error();
+    return plan.make_bindings(tensors, workspace.range());
   };
   const ErrorCode code = ErrorCode::kInvalidArgument;
-  EXPECT_TRUE(names(refusal({}), code, {"buffer prefix", "is null"}));
-  EXPECT_TRUE(names(refusal({table.handle(), 0, 3}), code, {"buffer prefix", "4 bytes", "3"}));
+  EXPECT_TRUE(is_refused(bound({}), code, {"buffer prefix", "is null"}));
+  EXPECT_TRUE(is_refused(bound({table.handle(), 0, 3}), code, {"buffer prefix", "4 bytes", "3"}));
   if (capabilities().min_storage_offset_alignment > 4) {
-    EXPECT_TRUE(names(refusal({table.handle(), 4, 64}), code,
-                      {"buffer prefix begins at byte 4", "minStorageBufferOffsetAlignment"}));
+    EXPECT_TRUE(is_refused(bound({table.handle(), 4, 64}), code,
+                           {"buffer prefix begins at byte 4", "minStorageBufferOffsetAlignment"}));
   }
-  EXPECT_TRUE(names(refusal({table.handle(), 0, capabilities().max_storage_buffer_range + 1}), code,
-                    {"buffer prefix has", "maxStorageBufferRange"}));
+  EXPECT_TRUE(is_refused(bound({table.handle(), 0, capabilities().max_storage_buffer_range + 1}), code,
+                         {"buffer prefix has", "maxStorageBufferRange"}));
   tensors.score_buffers[0] = table.range();
   EXPECT_TRUE(plan.make_bindings(tensors, workspace.range()).ok());
 }
@@ -235,11 +228,8 @@ TEST_F(ScoreFunctionPlans, GoWithPushDescriptors) {
   const Buffer table = filled_buffer(runtime(), score.tables[0]);
   const Buffer workspace = runtime().create_workspace(plan).value();
   run.set_score_function({table.range()}, score.hook);
-  bool recorded = false;
-  const auto times = runtime().execute([&](VkCommandBuffer commands) {
-    recorded = plan.record(commands, run.tensors(), workspace.range()).ok();
-  });
-  ASSERT_TRUE(times.ok() && recorded);
+  must(runtime().execute(
+      [&](VkCommandBuffer commands) { must(plan.record(commands, run.tensors(), workspace.range())); }));
   expect_right(run);
 }
 
