@@ -29,11 +29,8 @@ void expect_right_gradients(const BackwardRun& run, const std::string& plan) {
                    " of the tolerance";
 }
 
-void AnyBackwardTest::SetUp() {
-  GpuTest::SetUp();
-  if (IsSkipped() || HasFatalFailure() || !on_matrices()) return;
-  const std::string reason = reason_against(with_gradients(desc_of("8x8 d8 f16")));
-  if (!reason.empty()) GTEST_SKIP() << reason;
+std::string AnyBackwardTest::reason_to_skip() const {
+  return on_matrices() ? reason_against(with_gradients(desc_of("8x8 d8 f16"))) : "";
 }
 
 BackwardDesc AnyBackwardTest::with_gradients(const AttentionDesc& attention) {

@@ -6,11 +6,8 @@ namespace {
 
 class Decode : public GpuTest {
  protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    const std::string reason = reason_against(runtime(), "decode", "1x64 d64 f16");
-    if (!reason.empty()) GTEST_SKIP() << "the kernel decode cannot run here: " << reason;
+  [[nodiscard]] std::string reason_to_skip() const override {
+    return reason_against(runtime(), "decode", "1x64 d64 f16");
   }
   static testing::AssertionResult right(std::string_view problem, std::uint32_t kv_splits = 0) {
     return runs_right(runtime(), problem, {.kernel = "decode", .kv_splits = kv_splits});

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpu/any_kernel.hpp"
@@ -55,12 +56,11 @@ std::string replaced(std::string text, std::string_view what, std::string_view w
 /// decode takes few rows, the others enough for several tiles.
 std::string with_sizes(std::string_view words, bool few_rows, std::string_view sizes) {
   std::string text(words);
-  text = replaced(text, "=A", few_rows ? "=2" : "=45");
-  text = replaced(text, "=B", few_rows ? "=1" : "=33");
-  text = replaced(text, "=Q", few_rows ? "=3" : "=70");
-  text = replaced(text, ",A", few_rows ? ",2" : ",45");
-  text = replaced(text, ",B", few_rows ? ",1" : ",33");
-  text = replaced(text, ",Q", few_rows ? ",3" : ",70");
+  const std::pair<const char*, const char*> lengths[] = {
+      {"A", few_rows ? "2" : "45"}, {"B", few_rows ? "1" : "33"}, {"Q", few_rows ? "3" : "70"}};
+  for (const auto& [letter, length] : lengths) {
+    for (const std::string before : {"=", ","}) text = replaced(text, before + letter, before + length);
+  }
   return std::string(few_rows ? "3x129 " : "70x129 ") + std::string(sizes) + " " + text;
 }
 

@@ -12,10 +12,8 @@ namespace {
 
 class Float16Arithmetic : public GpuTest {
  protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
+  [[nodiscard]] std::string reason_to_skip() const override {
+    return capabilities().shader_float16 ? "" : "the device has no shaderFloat16";
   }
 
   static RunOptions float16() {
@@ -42,12 +40,18 @@ class Float16Arithmetic : public GpuTest {
   }
 };
 
+class Float16Sums : public Float16Arithmetic {
+ protected:
+  [[nodiscard]] std::string reason_to_skip() const override {
+    if (capabilities().rounds_float16_to_nearest) return Float16Arithmetic::reason_to_skip();
+    return "the device does not say how it rounds float16";
+  }
+};
+
 // By hand: equal scores, so that the output is the mean. In float16 2048 and 1 are 2048, in float32 2049. A 1
 // is lost where it is in the sum of 8 keys that has the 2048, in whatever order a compiler adds these and
 // whether it fuses multiplications with additions; and nowhere else. Dim d has its 1 in key d.
-TEST_F(Float16Arithmetic, SumsOfEightProductsAreFloat16) {
-  if (!capabilities().rounds_float16_to_nearest)
-    GTEST_SKIP() << "the device does not say how it rounds float16";
+TEST_F(Float16Sums, SumsOfEightProductsAreFloat16) {
   const Problem problem = parsed("1x32 d4 dv32 f16 output=f32");
   const AttentionDesc& desc = problem.desc;
   for (const std::int64_t large_key : {0, 16, 21, 31}) {
@@ -69,9 +73,7 @@ TEST_F(Float16Arithmetic, SumsOfEightProductsAreFloat16) {
 // it they are all lost, which the tolerance of tests does not take into account; before it none is, and 2055
 // becomes 2056. A compiler may also add some of them first and then those, which gives what is between: but
 // never the odd 2055 of float32.
-TEST_F(Float16Arithmetic, SumsOfEightProductsLoseNoMoreThanIsPromised) {
-  if (!capabilities().rounds_float16_to_nearest)
-    GTEST_SKIP() << "the device does not say how it rounds float16";
+TEST_F(Float16Sums, SumsOfEightProductsLoseNoMoreThanIsPromised) {
   const Problem problem = parsed("1x32 d4 f16 output=f32");
   for (const std::int64_t large_key : {16, 31}) {
     auto run = ready_run(problem);
@@ -89,9 +91,7 @@ TEST_F(Float16Arithmetic, SumsOfEightProductsLoseNoMoreThanIsPromised) {
 // By hand: the lse of one key is its score. The key has 2048 and then ones, and query d has a 1 in its first
 // dim and in dim d: the 1 is lost where it is in the sum with the 2048, which is that of the even dims of the
 // first 32, whatever the order in which these are added.
-TEST_F(Float16Arithmetic, SumsOfSixteenDimsAreFloat16) {
-  if (!capabilities().rounds_float16_to_nearest)
-    GTEST_SKIP() << "the device does not say how it rounds float16";
+TEST_F(Float16Sums, SumsOfSixteenDimsAreFloat16) {
   const Problem problem = parsed("64x1 d64 f16 scale=1 lse");
   const AttentionDesc& desc = problem.desc;
   auto run = ready_run(problem);

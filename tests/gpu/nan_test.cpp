@@ -12,10 +12,9 @@ namespace {
 
 class Nan : public AnyKernelTest {
  protected:
-  void SetUp() override {
-    AnyKernelTest::SetUp();
-    if (IsSkipped() || HasFatalFailure() || capabilities().preserves_nan_float32) return;
-    GTEST_SKIP() << "the device does not promise to keep NaN (shaderSignedZeroInfNanPreserveFloat32)";
+  [[nodiscard]] std::string reason_to_skip() const override {
+    if (capabilities().preserves_nan_float32) return AnyKernelTest::reason_to_skip();
+    return "the device does not promise to keep NaN (shaderSignedZeroInfNanPreserveFloat32)";
   }
 
   enum class Spoiled { kKeys, kValues };

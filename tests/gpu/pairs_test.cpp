@@ -371,20 +371,13 @@ class Pairs : public KernelTest {
 };
 class MatrixPairs : public Pairs {
  protected:
-  void SetUp() override {
-    Pairs::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    const std::string reason = reason_against(runtime(), kernel(), "64x64 d64 f16");
-    if (!reason.empty()) GTEST_SKIP() << "the kernel " << kernel() << " cannot run here: " << reason;
-  }
+  [[nodiscard]] std::string reason_to_skip() const override { return reason_against_kernel(); }
 };
 
 class Float16Pairs : public Pairs {
  protected:
-  void SetUp() override {
-    Pairs::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
+  [[nodiscard]] std::string reason_to_skip() const override {
+    return capabilities().shader_float16 ? "" : "the device has no shaderFloat16";
   }
 };
 

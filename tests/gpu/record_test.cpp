@@ -9,10 +9,8 @@ namespace {
 
 class RecordTest : public GpuTest {
  protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    if (!bench::allocations_of_this_thread()) GTEST_SKIP() << "a sanitizer's operator new counts nothing";
+  [[nodiscard]] std::string reason_to_skip() const override {
+    return bench::allocations_of_this_thread() ? "" : "a sanitizer's operator new counts nothing";
   }
 
   /// Allocations of recording the plan twice.

@@ -125,6 +125,7 @@ void GpuTest::SetUp() {
     GTEST_SKIP() << "no Vulkan device: " << shared().error;
   }
   messages_before_ = runtime().validation_messages().size();
+  if (const std::string reason = reason_to_skip(); !reason.empty()) GTEST_SKIP() << reason;
 }
 
 void GpuTest::TearDown() {
@@ -134,11 +135,9 @@ void GpuTest::TearDown() {
     ADD_FAILURE() << "validation: " << messages[i];
 }
 
-void MatrixKernelTest::SetUp() {
-  KernelTest::SetUp();
-  if (IsSkipped() || HasFatalFailure()) return;
-  const std::string reason = reason_against(runtime(), kernel(), "64x64 d64 f16");
-  if (!reason.empty()) GTEST_SKIP() << "the kernel " << kernel() << " cannot run here: " << reason;
+std::string KernelTest::reason_against_kernel() {
+  const std::string reason = reason_against(runtime(), kernel(), fitted("64x64 d64 f16"));
+  return reason.empty() ? "" : "the kernel " + kernel() + " cannot run here: " + reason;
 }
 
 std::string reason_against(const Runtime& runtime, std::string_view kernel, std::string_view problem) {

@@ -67,6 +67,8 @@ class GpuTest : public testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;
+  /// Why the device cannot run tests of this kind, which are skipped then; empty where it can.
+  [[nodiscard]] virtual std::string reason_to_skip() const { return ""; }
 
   /// The device of VKATTN_DEVICE or the best one, made at first use.
   [[nodiscard]] static const Runtime& runtime();
@@ -99,6 +101,8 @@ class GpuTest : public testing::Test {
 class KernelTest : public GpuTest, public testing::WithParamInterface<const char*> {
  protected:
   [[nodiscard]] static std::string kernel() { return GetParam(); }
+  /// A reason to skip that names the kernel; empty where it takes a float16 problem here.
+  [[nodiscard]] static std::string reason_against_kernel();
   /// Runs what is ready on the kernel.
   static void execute_on_kernel(harness::ProblemRun& run);
   /// The problem with as many rows as the kernel holds: decode takes few, so its query length is cut.
@@ -110,7 +114,7 @@ class KernelTest : public GpuTest, public testing::WithParamInterface<const char
 /// The same for kernels on matrix units: skipped where the kernel takes no float16 problem.
 class MatrixKernelTest : public KernelTest {
  protected:
-  void SetUp() override;
+  [[nodiscard]] std::string reason_to_skip() const override { return reason_against_kernel(); }
 };
 
 /// Why a kernel cannot run a problem of any kind on a device; empty where it can.

@@ -10,11 +10,9 @@ namespace {
 
 class TileForms : public GpuTest {
  protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    if (!capabilities().subgroup_shuffle) GTEST_SKIP() << "the device has no subgroup shuffles";
-    if (capabilities().max_subgroup_size < 4) GTEST_SKIP() << "no row of threads fits a subgroup";
+  [[nodiscard]] std::string reason_to_skip() const override {
+    if (!capabilities().subgroup_shuffle) return "the device has no subgroup shuffles";
+    return capabilities().max_subgroup_size < 4 ? "no row of threads fits a subgroup" : "";
   }
 
   /// Blocks whose rows are reduced in subgroups of `size`, also on CPU implementations, which do not choose
