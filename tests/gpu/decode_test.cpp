@@ -42,8 +42,7 @@ TEST_F(Decode, EverySubgroupSize) {
     GTEST_SKIP() << "the device takes no subgroup size";
   }
   for (std::uint32_t size = c.min_subgroup_size; size <= c.max_subgroup_size; size *= 2) {
-    RunOptions options{"decode"};
-    options.device = device_with([&](Capabilities& changed) {
+    RunOptions options = seen_as("decode", [&](Capabilities& changed) {
       changed.subgroup_size = changed.min_subgroup_size = changed.max_subgroup_size = size;
     });
     const std::string words = "subgroups of " + std::to_string(size);
@@ -68,8 +67,7 @@ TEST_F(Decode, TileTakesDevicesWithoutKnownSubgroups) {
        }},
   };
   for (const auto& [word, change] : devices) {
-    RunOptions options{"decode"};
-    options.device = device_with([&, &weaken = change](Capabilities& c) {
+    RunOptions options = seen_as("decode", [&, &weaken = change](Capabilities& c) {
       weaken(c);
       c.device_type = DeviceType::kOther;  // in the order of preference of GPUs
     });
@@ -85,8 +83,7 @@ TEST_F(Decode, TileTakesDevicesWithoutKnownSubgroups) {
 
 /// Where a workgroup has no room for all rows they take several tiles.
 TEST_F(Decode, SmallSharedMemoryTakesTiles) {
-  RunOptions options{"decode"};
-  options.device = device_with([](Capabilities& c) {
+  RunOptions options = seen_as("decode", [](Capabilities& c) {
     c.max_shared_memory_bytes = 16384;
     c.max_workgroup_invocations = 128;
   });

@@ -110,8 +110,7 @@ TEST_P(Feature, EachHeadHasItsScalesOfFloat8) {
 // Of a window with later keys of a row, the block mask is that of the window with the first ones.
 TEST_P(Feature, WindowsOfTheKeys) {
   if (is_on_matrix_units()) GTEST_SKIP() << "limits_test.cpp has these";
-  RunOptions options{kernel()};
-  options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 5 * 1024; });
+  RunOptions options = seen_as(kernel(), [](Capabilities& c) { c.max_storage_buffer_range = 5 * 1024; });
   for (const char* const words :
        part_of({"mask=bits:bhqk hidden=0.8 block=16 sinks lse", "mask=bytes:q alibi causal"})) {
     EXPECT_TRUE(runs_right(runtime(), sized(words), options));

@@ -161,8 +161,9 @@ using LimitsOfOneKernel = GpuTest;
 
 /// With lane only: 70000 workgroups with barriers take minutes on SwiftShader. GridsAreFolded has the others.
 TEST_F(LimitsOfOneKernel, BatchTimesHeadsBeyond65535) {
-  RunOptions options{"lane"};
-  options.device = device_with([](Capabilities& c) { c.max_workgroup_count = {65535, 65535, 65535}; });
+  RunOptions options = seen_as("lane", [](Capabilities& c) {
+    c.max_workgroup_count = {65535, 65535, 65535};
+  });
   options.inspect = [](const AttentionPlan& plan) {
     ASSERT_EQ(plan.dispatches().size(), 1U);
     EXPECT_EQ(plan.dispatches()[0].tile_count, 70000U);
@@ -243,8 +244,7 @@ TEST_F(LimitsOfOneKernel, PackedSequencesMayBeToldToBeLongerThanAllTogether) {
 TEST_F(LimitsOfOneKernel, PackedQueriesAreCutWithTheKeysOfTheirEntries) {
   const std::string words = "b3 h2 d16 kv_lengths=100,3,77 causal align=bottom-right sequences=queries ";
   for (const char* kernel : {"lane", "tile"}) {
-    RunOptions options{kernel};
-    options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 16 * 1024; });
+    RunOptions options = seen_as(kernel, [](Capabilities& c) { c.max_storage_buffer_range = 16 * 1024; });
     options.inspect = [](const AttentionPlan& plan) {
       const auto is_kernels = [&](const DispatchInfo& info) { return info.pass == plan.kernel_name(); };
       const std::vector<DispatchInfo> dispatches = plan.dispatches();
@@ -263,8 +263,7 @@ TEST_F(LimitsOfOneKernel, PackedQueriesAreCutWithTheKeysOfTheirEntries) {
 TEST_F(LimitsOfOneKernel, PassesBesideTheKernelAreSplitToo) {
   for (const char* problem :
        {"2x300 d32 weights=probabilities", "70x600 d32 mask=bits hidden=0.5 block=64"}) {
-    RunOptions options{"lane"};
-    options.device = device_with([](Capabilities& c) { c.device_type = DeviceType::kDiscreteGpu; });
+    RunOptions options = seen_as("lane", [](Capabilities& c) { c.device_type = DeviceType::kDiscreteGpu; });
     options.max_dispatch_ns = 100;
     options.inspect = [](const AttentionPlan& plan) {
       for (const std::string_view pass : {"weights", "block_mask"}) {
@@ -315,8 +314,7 @@ TEST_F(LimitsOfOneKernel, KeysOfOneBlockOfRowsAreCutWhereTheyTakeTooLong) {
 }
 
 TEST_F(LimitsOfOneKernel, TileNamesTheSharedMemoryItNeeds) {
-  RunOptions options{"tile"};
-  options.device = device_with([](Capabilities& c) { c.max_shared_memory_bytes = 1024; });
+  RunOptions options = seen_as("tile", [](Capabilities& c) { c.max_shared_memory_bytes = 1024; });
   EXPECT_TRUE(is_refused(make_plan(runtime(), parsed("4x4 d8").desc, options), ErrorCode::kLimitExceeded,
                          {"tile", "maxComputeSharedMemorySize", "1024"}));
   options.kernel = "lane";

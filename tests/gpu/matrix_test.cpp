@@ -55,8 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Matrix2, FlexibleShapes, testing::Values("matrix2"), ke
 TEST_P(MatrixShapes, EveryShapeThatTheDeviceLists) {
   for (const MatrixShape& shape : capabilities().matrix_shapes) {
     if (shape.a_type != "f16" || shape.result_type != "f32" || shape.scope != "subgroup") continue;
-    RunOptions options{kernel()};
-    options.device = device_with([&](Capabilities& c) { c.matrix_shapes = {shape}; });
+    RunOptions options = seen_as(kernel(), [&](Capabilities& c) { c.matrix_shapes = {shape}; });
     for (const char* problem :
          {"hq4 hkv2 50x70 d72 f16 lse causal", "hq4 hkv2 50x70 d96 f16 cache=q8_0 causal"}) {
       EXPECT_TRUE(runs_right(runtime(), problem, options)) << shape.m << "x" << shape.n << "x" << shape.k;
@@ -98,8 +97,7 @@ class MatrixVendors : public MatrixKernelTest {
 
   /// As the vendor's; CPU implementations still keep the loops, which they take long to unroll.
   static RunOptions as_vendor(std::uint32_t vendor_id) {
-    RunOptions options{kernel()};
-    options.device = device_with([=](Capabilities& c) { c.vendor_id = vendor_id; });
+    RunOptions options = seen_as(kernel(), [=](Capabilities& c) { c.vendor_id = vendor_id; });
     return options;
   }
 
@@ -178,8 +176,7 @@ TEST_P(FlexibleShapes, EveryEntryThatTheDeviceLists) {
       FlexibleMatrix coarser = entry;
       coarser.n_granularity *= n;
       coarser.k_granularity *= k;
-      RunOptions options{kernel()};
-      options.device = device_with([&](Capabilities& c) { c.flexible_matrices = {coarser}; });
+      RunOptions options = seen_as(kernel(), [&](Capabilities& c) { c.flexible_matrices = {coarser}; });
       if (const auto plan = make_plan(runtime(), parsed("50x70 d72 f16").desc, options); !plan.ok()) {
         EXPECT_TRUE(names(plan.error(), ErrorCode::kUnsupported, {"matrix2"}));
         continue;

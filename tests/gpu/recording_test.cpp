@@ -109,8 +109,8 @@ TEST_P(RecordingTest, NoMoreStorageBuffersThanAProblemUses) {
                              {"b2 h2 9x40 d32 kv_lengths=3,40 sinks alibi lse", 8}};
   for (const Case& each : part_of<Case>(kCases)) {
     const std::string problem = typed(each.problem);
-    RunOptions options{kernel()};
-    options.device = device_with([&](Capabilities& c) { c.max_stage_storage_buffers = each.buffers; });
+    RunOptions options =
+        seen_as(kernel(), [&](Capabilities& c) { c.max_stage_storage_buffers = each.buffers; });
     options.inspect = [&](const AttentionPlan& plan) {
       EXPECT_EQ(plan.requirements().storage_buffers, each.buffers) << problem;
     };

@@ -56,8 +56,7 @@ TEST_P(StridesTest, OfEveryKind) {
 /// No two rows of these share a word, so none is refused. pairs_test.cpp has rows that do.
 TEST_P(StridesTest, OutputsWithout16BitStorage) {
   if (is_on_matrix_units()) GTEST_SKIP() << "needs 16-bit storage";
-  RunOptions options{kernel()};
-  options.device = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
+  RunOptions options = seen_as(kernel(), [](Capabilities& c) { c.storage_buffer_16bit = false; });
   Problem transposed = parsed(fitted("19x45 d9 key=f16 value=bf16"));
   transposed.desc.key.strides = {0, 0, 1, 45};
   EXPECT_TRUE(runs_right(runtime(), transposed, options)) << "key transposed";

@@ -75,6 +75,11 @@ class GpuTest : public testing::Test {
   [[nodiscard]] static const Capabilities& capabilities() { return runtime().device().capabilities(); }
   /// The device as if it were weaker.
   [[nodiscard]] static Device device_with(const std::function<void(Capabilities&)>& change);
+  /// To run a kernel there.
+  [[nodiscard]] static RunOptions seen_as(const std::string& kernel,
+                                          const std::function<void(Capabilities&)>& change) {
+    return {.kernel = kernel, .device = device_with(change)};
+  }
 
   /// Runs those of the problems that the wanted part of the tests has; each must be right.
   static void run_part(std::initializer_list<const char*> problems, const RunOptions& options);

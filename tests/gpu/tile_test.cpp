@@ -18,8 +18,7 @@ class TileForms : public GpuTest {
   /// Blocks whose rows are reduced in subgroups of `size`, also on CPU implementations, which do not choose
   /// that.
   static RunOptions in_subgroups(std::uint32_t size) {
-    RunOptions options{"tile"};
-    options.device = device_with([=](Capabilities& c) {
+    RunOptions options = seen_as("tile", [=](Capabilities& c) {
       if (c.is_cpu()) c.device_type = DeviceType::kDiscreteGpu;
       c.subgroup_size = c.min_subgroup_size = c.max_subgroup_size = size;
     });
@@ -31,8 +30,7 @@ class TileForms : public GpuTest {
     return options;
   }
   static RunOptions through_shared_memory() {
-    RunOptions options{"tile"};
-    options.device = device_with([](Capabilities& c) {
+    RunOptions options = seen_as("tile", [](Capabilities& c) {
       if (c.is_cpu()) c.device_type = DeviceType::kDiscreteGpu;
       c.subgroup_shuffle = false;
     });
