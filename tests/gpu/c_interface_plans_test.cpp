@@ -210,18 +210,6 @@ TEST_F(CInterfaceTest, SlicesForFrames) {
   EXPECT_EQ(vkattn_frame_budget_destroy(budget), VKATTN_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F(CInterfaceTest, PlansKeepTheirDevice) {
-  const Problem problem = parsed("33x40 d32");
-  vkattn_attention_desc desc = desc_of(problem.desc);
-  EXPECT_EQ(vkattn_device_retain(device_), VKATTN_SUCCESS);
-  const OwnedPlan plan = plan_of(vkattn_plan_create_attention, desc);
-  EXPECT_EQ(vkattn_device_release(device_), VKATTN_SUCCESS);
-  vkattn_plan* none = plan;
-  desc.head_dim = -1;
-  EXPECT_TRUE(refused(vkattn_plan_create_attention(device_, &desc, nullptr, &none, &error_), "head_dim"));
-  EXPECT_EQ(none, nullptr);
-}
-
 TEST_F(CInterfaceTest, ParametersTakeMemoryOfTheCallers) {
   const Problem problem = parsed("h2 33x40 d32 softcap=5");
   const vkattn_attention_desc desc = desc_of(problem.desc);

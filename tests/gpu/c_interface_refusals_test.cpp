@@ -9,10 +9,12 @@ namespace {
 
 /// Each mistake with a word of the sentence that it gives.
 TEST_F(CInterfaceTest, WrongProblemsOfLayersAreRefusedByName) {
-  vkattn_plan* plan = nullptr;
+  const OwnedPlan other = plan_of_problem("33x40 d32");
+  vkattn_plan* plan = other;
   const auto is_refused = [&](vkattn_result result, const char* words) {
     EXPECT_TRUE(refused(result, words));
     EXPECT_EQ(plan, nullptr) << words;
+    plan = other;
   };
   vkattn_attention_desc attention = heads();
   vkattn_backward_desc backward = initial(vkattn_backward_desc_init);

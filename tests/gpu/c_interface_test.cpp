@@ -159,19 +159,6 @@ TEST_F(CInterfaceTest, AttentionIsRight) {
   }
 }
 
-TEST_F(CInterfaceTest, PushDescriptors) {
-  if (!capabilities().push_descriptors) GTEST_SKIP() << "the device has no VK_KHR_push_descriptor";
-  const Problem problem = parsed("h2 33x40 d32 causal lse");
-  const harness::ProblemRun run = ready_run(problem);
-  vkattn_plan_options options = initial(vkattn_plan_options_init);
-  options.push_descriptors = 1;
-  options.kv_splits = 1;
-  options.kernel = "tile";
-  const OwnedPlan plan = plan_of(vkattn_plan_create_attention, desc_of(problem.desc), &options);
-  ASSERT_TRUE(done(record_push(plan, execution_of(plan, bindings_of(run.tensors())).its)));
-  expect_right(run);
-}
-
 // Two parts of one row: the second has three times the weight.
 TEST_F(CInterfaceTest, AMergeIsRight) {
   vkattn_merge_desc desc = initial(vkattn_merge_desc_init);

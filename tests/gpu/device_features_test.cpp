@@ -144,22 +144,6 @@ TEST_F(DeviceFeaturesTest, StructuresThatAreThereAreAddedTo) {
   with_device(info, expect_everything);
 }
 
-TEST_F(DeviceFeaturesTest, WhatIsDisabledStaysOff) {
-  const std::string_view without[] = {VK_KHR_16BIT_STORAGE_EXTENSION_NAME, "VK_KHR_cooperative_matrix"};
-  PhysicalDeviceDesc desc = physical();
-  desc.disabled_extensions = without;
-  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
-  EnableMemory memory;
-  ASSERT_TRUE(enable_wanted(desc, info, memory).ok());
-  const auto names = extensions(info);
-  EXPECT_EQ(names.count("VK_KHR_cooperative_matrix"), 0U);
-  EXPECT_EQ(names.count("VK_NV_cooperative_matrix2"), 0U) << "builds on what is disabled";
-  with_device(info, [](const Device& device) {
-    EXPECT_FALSE(device.capabilities().storage_buffer_16bit);
-    EXPECT_FALSE(device.capabilities().cooperative_matrix);
-  });
-}
-
 /// A plan on a device with nothing enabled names what would give it the shader that it has on the whole one.
 template <class Plan, class Options, class Desc>
 void expect_hint(const Device& whole, const Device& bare, const Desc& desc) {

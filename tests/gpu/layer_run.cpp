@@ -279,17 +279,6 @@ void LayerRun::prepare_score_gradients(const MultiHeadAttentionBackwardDesc& des
   if (desc.has_grad_sinks) prepare_new("grad_sinks", 1, a.query_heads, DataType::kFloat32);
 }
 
-std::vector<float> LayerRun::read(const std::string& name) const {
-  const Tensor& tensor = tensors_.at(name);
-  std::vector<float> values;
-  const auto view = must(harness::HostView::of(*runtime_, tensor.buffer));
-  const std::size_t size = element_bytes(tensor.type);
-  for (std::size_t at = 0; at < view.tensor().size(); at += size) {
-    values.push_back(static_cast<float>(harness::loaded(view.tensor().data() + at, tensor.type)));
-  }
-  return values;
-}
-
 std::string LayerRun::check(const LayerResults& expected, double& share) const {
   std::string message;
   for (const std::string& name : written_) {

@@ -43,8 +43,6 @@ class LayerRun {
   /// What was written, against what is expected: a message where something is wrong. The largest share of a
   /// tolerance goes to `share`.
   [[nodiscard]] std::string check(const LayerResults& expected, double& share) const;
-  /// The numbers of a tensor, by the name of its member.
-  [[nodiscard]] std::vector<float> read(const std::string& name) const;
   /// Every byte of what was written, and what lies around it.
   [[nodiscard]] std::map<std::string, std::vector<std::byte>> bytes() const;
 

@@ -1,9 +1,7 @@
-// Merging attention over parts of the keys: against the formula, in place, and as keys that lie on two
-// devices.
+// Merging attention over parts of the keys: against the formula, and in place.
 #include <vkattn/merge.hpp>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -172,62 +170,6 @@ TEST_F(MergeTest, OnePartMoreIsMergedIntoTheFirst) {
                              {lse.handle(), 0, lse.size() / 2}};
   bind_and_execute(runtime(), plan, tensors);
   expect_merged(parts, read(outputs, tensors.output), read(lse, tensors.lse));
-}
-
-// Each of two devices has one half of the keys; the halves' results meet on the first.
-TEST_F(MergeTest, KeysOnTwoDevices) {
-  const std::int64_t heads = 3, queries = 17, keys = 90, dim = 16;
-  AttentionDesc desc{
-      .query_heads = heads, .query_length = queries, .kv_length = keys, .head_dim = dim, .has_lse = true};
-  std::mt19937 random(5);
-  std::normal_distribution<float> values;
-  const auto tensor = [&](std::int64_t rows) {
-    std::vector<float> all(static_cast<std::size_t>(heads * rows * dim));
-    for (float& value : all) value = values(random);
-    return all;
-  };
-  const std::vector<float> query = tensor(queries), key = tensor(keys), value = tensor(keys);
-  std::vector<float> whole(query.size()), whole_lse(static_cast<std::size_t>(heads * queries));
-  must(runtime().compute(desc,
-                         {.query = query, .key = key, .value = value, .output = whole, .lse = whole_lse}));
-
-  // On the same physical device, with a VkDevice of its own.
-  RuntimeOptions own;
-  own.pipeline_cache = false;
-  own.validation = !runtime().validation_messages().empty() || std::getenv("VKATTN_VALIDATION") != nullptr;
-  const auto other = must(Runtime::create(own));
-  const std::int64_t first_keys = 50;
-  std::vector<float> outputs(2 * whole.size()), lse(2 * whole_lse.size());
-  const auto half = [&](const std::vector<float>& all, std::int64_t begin, std::int64_t end) {
-    std::vector<float> rows;
-    for (std::int64_t head = 0; head < heads; ++head) {
-      const auto at = [&](std::int64_t row) { return all.begin() + (head * keys + row) * dim; };
-      rows.insert(rows.end(), at(begin), at(end));
-    }
-    return rows;
-  };
-  const Runtime* const devices[] = {&runtime(), &other};
-  for (std::size_t part = 0; part < 2; ++part) {
-    const std::int64_t begin = part == 0 ? 0 : first_keys, end = part == 0 ? first_keys : keys;
-    desc.kv_length = end - begin;
-    const std::vector<float> k = half(key, begin, end), v = half(value, begin, end);
-    must(devices[part]->compute(desc,
-                                {.query = query,
-                                 .key = k,
-                                 .value = v,
-                                 .output = std::span(outputs).subspan(part * whole.size(), whole.size()),
-                                 .lse = std::span(lse).subspan(part * whole_lse.size(), whole_lse.size())}));
-  }
-  const auto plan = must(MergePlan::create(runtime().device(), {heads * queries, dim, 2}));
-  const Buffer parts = filled_buffer(runtime(), outputs), part_lse = filled_buffer(runtime(), lse);
-  const Buffer output = runtime().create_buffer(whole.size() * 4).value();
-  const Buffer merged_lse = runtime().create_buffer(whole_lse.size() * 4).value();
-  bind_and_execute(runtime(), plan,
-                   MergeTensors{parts.range(), part_lse.range(), output.range(), merged_lse.range()});
-  const auto got = elements_of<float>(runtime(), output, whole.size());
-  const auto got_lse = elements_of<float>(runtime(), merged_lse, whole_lse.size());
-  for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(got[i], whole[i], 1e-5F) << i;
-  for (std::size_t i = 0; i < whole_lse.size(); ++i) ASSERT_NEAR(got_lse[i], whole_lse[i], 1e-5F) << i;
 }
 
 TEST_F(MergeTest, MistakesAreRefused) {
