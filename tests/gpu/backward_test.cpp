@@ -327,8 +327,7 @@ using BackwardPlans = GpuTest;
 
 TEST_F(BackwardPlans, MistakesAreRefused) {
   const auto refused = [](const BackwardDesc& desc, const BackwardOptions& options = {}) {
-    const auto plan = BackwardPlan::create(runtime().device(), desc, options);
-    return plan.ok() ? std::string() : plan.error().message;
+    return message_of(BackwardPlan::create(runtime().device(), desc, options));
   };
   const BackwardDesc good = with_all_gradients(desc_of("8x8 d8"));
   EXPECT_EQ(refused(good), "");

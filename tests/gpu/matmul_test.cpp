@@ -277,8 +277,7 @@ class MatmulPlans : public GpuTest {};
 
 TEST_F(MatmulPlans, MistakesAreRefused) {
   const auto refused = [](const MatmulDesc& desc, const MatmulOptions& options = {}) {
-    const auto plan = MatmulPlan::create(runtime().device(), desc, options);
-    return plan.ok() ? std::string() : plan.error().message;
+    return message_of(MatmulPlan::create(runtime().device(), desc, options));
   };
   EXPECT_TRUE(has(refused(sizes(4, 4, 4), {.kernel = "fast"}), "'fast'"));
   EXPECT_TRUE(has(refused(sizes(4, 4, 4), {.kernel = "lane", .tile = MatmulTile{0, 3, 4, 4}}), "rows 3"));
@@ -288,10 +287,7 @@ TEST_F(MatmulPlans, MistakesAreRefused) {
 TEST_F(MatmulPlans, BindingsAreChecked) {
   const auto plan = must(MatmulPlan::create(runtime().device(), sizes(8, 8, 8)));
   const Buffer buffer = runtime().create_buffer(1024).value();
-  const auto message = [&](const MatmulTensors& tensors) {
-    const auto bindings = plan.make_bindings(tensors);
-    return bindings.ok() ? std::string() : bindings.error().message;
-  };
+  const auto message = [&](const MatmulTensors& tensors) { return message_of(plan.make_bindings(tensors)); };
   const BufferRange a{buffer.handle(), 0, 256}, b{buffer.handle(), 256, 256},
       output{buffer.handle(), 512, 256};
   EXPECT_EQ(message({a, b, {}, output}), "");

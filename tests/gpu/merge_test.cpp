@@ -174,8 +174,7 @@ TEST_F(MergeTest, OnePartMoreIsMergedIntoTheFirst) {
 
 TEST_F(MergeTest, MistakesAreRefused) {
   const auto refused = [](const MergeDesc& desc) {
-    const auto plan = MergePlan::create(runtime().device(), desc);
-    return plan.ok() ? std::string() : plan.error().message;
+    return message_of(MergePlan::create(runtime().device(), desc));
   };
   EXPECT_TRUE(has(refused({-1, 4, 2}), "rows is -1"));
   EXPECT_TRUE(has(refused({4, 4, 0}), "parts is 0"));
@@ -185,8 +184,7 @@ TEST_F(MergeTest, MistakesAreRefused) {
   EXPECT_TRUE(has(refused({std::int64_t{1} << 60, 64, 64}), "more than any buffer has"));
   const Buffer small = runtime().create_buffer(100).value(), large = runtime().create_buffer(1000).value();
   const auto refused_tensors = [](const MergeDesc& desc, const MergeTensors& tensors) {
-    const auto bindings = MergePlan::create(runtime().device(), desc).value().make_bindings(tensors);
-    return bindings.ok() ? std::string() : bindings.error().message;
+    return message_of(must(MergePlan::create(runtime().device(), desc)).make_bindings(tensors));
   };
   EXPECT_TRUE(has(refused_tensors({4, 4, 2}, {small.range(), large.range(), small.range(), large.range()}),
                   "the parts tensor needs 128 bytes"));

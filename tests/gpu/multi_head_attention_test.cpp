@@ -304,8 +304,7 @@ TEST_F(MultiHeadAttentionTest, MistakesAreRefused) {
   const auto refused = [&](const std::function<void(MultiHeadAttentionTensors&)>& change) {
     MultiHeadAttentionTensors tensors = run.tensors();
     change(tensors);
-    const auto bindings = plan.make_bindings(tensors, workspace.range());
-    return bindings.ok() ? std::string() : bindings.error().message;
+    return message_of(plan.make_bindings(tensors, workspace.range()));
   };
   EXPECT_EQ(refused([](MultiHeadAttentionTensors&) {}), "");
   EXPECT_EQ(refused([](MultiHeadAttentionTensors& t) { t.parameters.in_proj_weight.size = 700; }),

@@ -231,7 +231,13 @@ void write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor
 [[nodiscard]] testing::AssertionResult names(const Error& error, ErrorCode code,
                                              const std::vector<std::string>& words);
 
-/// The same of a call that is to fail.
+/// What a call was refused with; empty where it was not.
+template <class T>
+[[nodiscard]] std::string message_of(const Result<T>& result) {
+  return result.ok() ? "" : result.error().message;
+}
+
+/// The same as names() of a call that is to fail.
 template <class T>
 [[nodiscard]] testing::AssertionResult is_refused(const Result<T>& result, ErrorCode code,
                                                   const std::vector<std::string>& words) {
