@@ -57,7 +57,7 @@ struct OperatorResults {
   [[nodiscard]] const CaseTensor* output(std::string_view role) const { return find(outputs, role); }
 };
 
-/// Runs the problem on a kernel, on outputs filled with NaN. Throws what the library says against it.
+/// Runs the problem on a kernel, on outputs filled with NaN. A test that is refused it ends.
 [[nodiscard]] OperatorResults run_on_kernel(const Runtime& runtime, const OperatorProblem& problem,
                                             const std::string& kernel);
 

@@ -1,7 +1,6 @@
 // A case's problem on a kernel and on the reference: see attention_operator.hpp.
 #include <algorithm>
 #include <span>
-#include <stdexcept>
 #include <utility>
 
 #include "conformance/attention_operator.hpp"
@@ -24,22 +23,12 @@ constexpr std::pair<std::string_view, Range> kResults[] = {{"Y", &AttentionTenso
                                                            {"present_key", &AttentionTensors::key},
                                                            {"present_value", &AttentionTensors::value}};
 
-template <class T>
-T required(Result<T> result) {
-  if (!result.ok()) throw std::runtime_error(result.error().message);
-  return std::move(result).value();
-}
-
-void require(const Result<void>& status) {
-  if (!status.ok()) throw std::runtime_error(status.error().message);
-}
-
 /// In whole groups of 16 bytes, for kernels may read 32-bit words.
 Buffer device_buffer(const Runtime& runtime, Bytes content) {
   if (content.empty()) return {};
   content.resize((content.size() + 15) / 16 * 16, kPoison);
-  Buffer buffer = required(runtime.create_buffer(content.size()));
-  require(runtime.write(buffer, 0, content));
+  Buffer buffer = must(runtime.create_buffer(content.size()));
+  must(runtime.write(buffer, 0, content));
   return buffer;
 }
 
@@ -54,7 +43,7 @@ Bytes content_before(const OperatorProblem& problem, const TensorRow& row) {
   if (row.use.written) {
     const TensorExtents e = detail::tensor_extents(row, desc);
     const auto bytes = tensor_bytes(row.storage(desc), e.batch, e.heads, e.rows, e.dims);
-    return Bytes(static_cast<std::size_t>(required(bytes)), kPoison);
+    return Bytes(static_cast<std::size_t>(must(bytes)), kPoison);
   }
   const bool is_cache =
       problem.append && (row.range == &AttentionTensors::key || row.range == &AttentionTensors::value);
@@ -63,7 +52,7 @@ Bytes content_before(const OperatorProblem& problem, const TensorRow& row) {
 
 /// Appends the new keys and values to the caches.
 void append(const Runtime& runtime, const OperatorProblem& problem, const AttentionTensors& caches) {
-  const AppendPlan plan = required(runtime.make_append_plan(*problem.append));
+  const AppendPlan plan = must(runtime.make_append_plan(*problem.append));
   const Buffer key = device_buffer(runtime, problem.caches[&AttentionTensors::key].added);
   const Buffer value = device_buffer(runtime, problem.caches[&AttentionTensors::value].added);
   AppendTensors tensors;
@@ -71,9 +60,8 @@ void append(const Runtime& runtime, const OperatorProblem& problem, const Attent
   tensors.value = range_of(value);
   tensors.cache_key = caches.key;
   tensors.cache_value = caches.value;
-  const Bindings bindings = required(plan.make_bindings(tensors));
-  static_cast<void>(
-      required(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); })));
+  const Bindings bindings = must(plan.make_bindings(tensors));
+  must(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
 }
 
 /// A tensor as the operator's output. Of a cache the rows in use: (batch, heads, rows, dims).
@@ -107,7 +95,7 @@ CaseTensor numbers(std::string role, const std::vector<double>& values) {
 
 OperatorResults run_on_kernel(const Runtime& runtime, const OperatorProblem& problem,
                               const std::string& kernel) {
-  const AttentionPlan plan = required(make_plan(runtime, problem.desc, {kernel}));
+  const AttentionPlan plan = must(make_plan(runtime, problem.desc, {kernel}));
   detail::PerTensor<Buffer> buffers;
   detail::PerTensor<Bytes> content;
   AttentionTensors tensors;
@@ -118,13 +106,13 @@ OperatorResults run_on_kernel(const Runtime& runtime, const OperatorProblem& pro
   }
   if (problem.append) append(runtime, problem, tensors);
   const Buffer workspace = device_buffer(runtime, Bytes(plan.workspace_bytes(), kPoison));
-  const Bindings bindings = required(plan.make_bindings(tensors, range_of(workspace)));
-  static_cast<void>(required(runtime.execute(plan, bindings)));
+  const Bindings bindings = must(plan.make_bindings(tensors, range_of(workspace)));
+  must(runtime.execute(plan, bindings));
   OperatorResults results;
   results.probability_type = plan.probability_type();
   for (const auto& [role, range] : kResults) {
     Bytes& bytes = content[range];
-    if (!bytes.empty()) require(runtime.read(buffers[range], 0, bytes));
+    if (!bytes.empty()) must(runtime.read(buffers[range], 0, bytes));
     results.outputs.push_back(operator_output(problem, role, row_of(range), bytes));
   }
   return results;

@@ -28,10 +28,7 @@ class Borrowing : public Scenario {
 };
 
 PlanOptions in_parts() {
-  PlanOptions options;
-  options.kernel = "tile";
-  options.kv_splits = 2;
-  return options;
+  return {.kernel = "tile", .kv_splits = 2};
 }
 
 class Planning : public OnDevice {
@@ -117,11 +114,8 @@ class Merging : public OnDevice {
  public:
   Merging() {
     step("merge", [this] {
-      MergeDesc desc;
-      desc.rows = 4;
-      desc.value_dim = 16;
       const MergeTensors tensors{made_up_buffer(1), made_up_buffer(2), made_up_buffer(3), made_up_buffer(4)};
-      return bind_and_record(must(MergePlan::create(device_, desc)), tensors);
+      return bind_and_record(must(MergePlan::create(device_, {.rows = 4, .value_dim = 16})), tensors);
     });
   }
 };

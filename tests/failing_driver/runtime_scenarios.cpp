@@ -60,10 +60,8 @@ class Using : public WithFolder {
   explicit Using(bool is_memory_visible) {
     make_memory_visible(is_memory_visible);
     runtime_ = std::make_unique<Runtime>(Runtime::create(options_).value());
-    PlanOptions in_parts;
-    in_parts.kernel = "tile";
-    in_parts.kv_splits = 2;
-    plan_ = std::make_unique<AttentionPlan>(runtime_->make_plan(small_attention(), in_parts).value());
+    plan_ = std::make_unique<AttentionPlan>(
+        runtime_->make_plan(small_attention(), {.kernel = "tile", .kv_splits = 2}).value());
     buffer_ = runtime_->create_buffer(256).value();
     bindings_ = std::make_unique<Bindings>(
         plan_->make_bindings(made_up_tensors(small_attention()), made_up_buffer(100)).value());

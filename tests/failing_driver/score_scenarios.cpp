@@ -51,10 +51,7 @@ AttentionDesc with_scores(Shared<const ScoreShaders> function) {
 }
 
 PlanOptions of_scored_tiles() {
-  PlanOptions options;
-  options.kernel = "tile";
-  options.kv_splits = 2;
-  return options;
+  return {.kernel = "tile", .kv_splits = 2};
 }
 
 /// What a plan with it needs.

@@ -43,6 +43,16 @@ class Calls {
   void record();
   void record_push();
   void ask_plan();
+  /// What is given as a list: as many items as the call has room for.
+  template <class Item, class Query, class Of>
+  bool ask_list(Query* query, Of of, std::vector<Item>* given = nullptr) {
+    std::array<Item, 3> items{};
+    const std::uint32_t room = draw_.choice(items.size());
+    std::uint32_t count = room;
+    if (!ends(query(of, items.data(), &count, &error_))) return false;
+    if (given != nullptr) given->assign(items.begin(), items.begin() + std::min(room, count));
+    return true;
+  }
   void query_choices();
   void prewarm();
   void budget();
@@ -175,27 +185,20 @@ void Calls::ask_plan() {
   (void)ends(vkattn_plan_get_choice(plan, &choice, &error_));
   vkattn_block_mask_layout layout;
   (void)ends(vkattn_plan_get_block_mask_layout(plan, &layout, &error_));
-  std::array<double, 4> estimates{};
-  std::uint32_t count = draw_.choice(4);
-  (void)ends(vkattn_plan_get_estimates(plan, estimates.data(), &count, &error_));
-  std::array<vkattn_dispatch, 3> dispatches;
-  count = draw_.choice(dispatches.size());
-  (void)ends(vkattn_plan_get_dispatches(plan, dispatches.data(), &count, &error_));
-  std::array<vkattn_pipeline, 3> pipelines;
-  count = draw_.choice(pipelines.size());
-  (void)ends(vkattn_plan_get_pipelines(plan, pipelines.data(), &count, &error_));
+  (void)ask_list<double>(vkattn_plan_get_estimates, plan);
+  (void)ask_list<vkattn_dispatch>(vkattn_plan_get_dispatches, plan);
+  (void)ask_list<vkattn_pipeline>(vkattn_plan_get_pipelines, plan);
   vkattn_data_type type = 0;
   (void)ends(vkattn_plan_get_probability_type(plan, &type, &error_));
   (void)ends(vkattn_plan_get_arithmetic_type(plan, &type, &error_));
-  count = 0;
+  std::uint32_t count = 0;
   (void)ends(vkattn_plan_get_statistics(plan, nullptr, &count, &error_));
   (void)ends(vkattn_plan_compile(pick(plans_), &error_));
   (void)vkattn_plan_needs_self_test(plan);
-  std::array<vkattn_layer_step, 3> steps;
-  const std::uint32_t room = count = draw_.choice(steps.size());
-  if (!ends(vkattn_plan_get_steps(plan, steps.data(), &count, &error_))) return;
-  // They are plans as others are.
-  for (std::uint32_t i = 0; i < std::min(room, count); ++i) plans_.push_back(steps[i].plan);
+  // Steps are plans as others are.
+  std::vector<vkattn_layer_step> steps;
+  (void)ask_list(vkattn_plan_get_steps, plan, &steps);
+  for (const vkattn_layer_step& step : steps) plans_.push_back(step.plan);
 }
 
 void Calls::query_choices() {

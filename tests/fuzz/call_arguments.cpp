@@ -216,17 +216,14 @@ vkattn_backward_desc CallArguments::backward() {
   attentions_.back().has_lse = rarely() ? 0 : 1;
   auto desc = initial(vkattn_backward_desc_init);
   desc.attention = rarely() ? nullptr : &attentions_.back();
-  desc.has_grad_query = choice(1);
-  desc.has_grad_key = choice(1);
-  desc.has_grad_value = choice(1);
-  desc.has_grad_mask = choice(1);
+  for (std::uint32_t* const each :
+       {&desc.has_grad_query, &desc.has_grad_key, &desc.has_grad_value, &desc.has_grad_mask})
+    *each = choice(1);
   desc.has_grad_alibi_slopes = rarely() ? 1 : 0;
   desc.has_grad_sinks = rarely() ? 1 : 0;
-  desc.grad_output = tensor_or_none();
-  desc.grad_query = tensor_or_none();
-  desc.grad_key = tensor_or_none();
-  desc.grad_value = tensor_or_none();
-  desc.grad_mask = tensor_or_none();
+  for (auto* const each :
+       {&desc.grad_output, &desc.grad_query, &desc.grad_key, &desc.grad_value, &desc.grad_mask})
+    *each = tensor_or_none();
   spoil(desc.struct_size);
   return desc;
 }
@@ -281,15 +278,11 @@ vkattn_multi_head_attention_backward_desc CallArguments::layer_backward() {
   layers_.back().saves_for_gradients = rarely() ? 0 : 1;
   auto desc = initial(vkattn_multi_head_attention_backward_desc_init);
   desc.forward = rarely() ? nullptr : &layers_.back();
-  desc.has_grad_query = choice(1);
-  desc.has_grad_key = choice(1);
-  desc.has_grad_value = choice(1);
-  desc.has_grad_parameters = choice(1);
-  desc.has_grad_mask = choice(1);
-  desc.has_grad_alibi_slopes = choice(1);
-  desc.has_grad_sinks = choice(1);
-  desc.adds_to_inputs = choice(1);
-  desc.adds_to_parameters = choice(1);
+  for (std::uint32_t* const each :
+       {&desc.has_grad_query, &desc.has_grad_key, &desc.has_grad_value, &desc.has_grad_parameters,
+        &desc.has_grad_mask, &desc.has_grad_alibi_slopes, &desc.has_grad_sinks, &desc.adds_to_inputs,
+        &desc.adds_to_parameters})
+    *each = choice(1);
   desc.grad_parameter_type = type_or_none();
   desc.grad_mask = tensor_or_none();
   spoil(desc.struct_size);

@@ -72,9 +72,10 @@ Object& object(Handle handle, Kind kind) {
 }
 
 template <class Type>
-void add(Object made, Type* handle) {
+VkResult add(Object made, Type* handle) {
   state().objects.emplace(++state().last, std::move(made));
   *handle = reinterpret_cast<Type>(state().last);
+  return VK_SUCCESS;
 }
 
 void remove(Handle handle, Kind kind) {
@@ -187,21 +188,18 @@ VKAPI_ATTR void VKAPI_CALL get_memory(VkPhysicalDevice, VkPhysicalDeviceMemoryPr
 VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice, const VkBufferCreateInfo* info,
                                              const VkAllocationCallbacks*, VkBuffer* buffer) {
   require(info->size != 0, "a buffer has a size");
-  if (fails()) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  add({.kind = Kind::kBuffer, .size = info->size}, buffer);
-  return VK_SUCCESS;
+  return fails() ? VK_ERROR_OUT_OF_HOST_MEMORY : add({.kind = Kind::kBuffer, .size = info->size}, buffer);
 }
 VKAPI_ATTR void VKAPI_CALL get_requirements(VkDevice, VkBuffer buffer, VkMemoryRequirements* needs) {
   *needs = {object(number_of(buffer), Kind::kBuffer).size, 64, 1};
 }
 VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice, const VkMemoryAllocateInfo* info,
                                         const VkAllocationCallbacks*, VkDeviceMemory* memory) {
-  if (fails()) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
-  add({.kind = Kind::kMemory,
-       .size = info->allocationSize,
-       .bytes = std::vector<std::byte>(info->allocationSize)},
-      memory);
-  return VK_SUCCESS;
+  return fails() ? VK_ERROR_OUT_OF_DEVICE_MEMORY
+                 : add({.kind = Kind::kMemory,
+                        .size = info->allocationSize,
+                        .bytes = std::vector<std::byte>(info->allocationSize)},
+                       memory);
 }
 VKAPI_ATTR VkResult VKAPI_CALL bind_memory(VkDevice, VkBuffer buffer, VkDeviceMemory memory,
                                            VkDeviceSize offset) {
@@ -222,17 +220,14 @@ VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice, const VkShaderModuleCreat
                                              const VkAllocationCallbacks*, VkShaderModule* module) {
   require(info->codeSize > 20 && info->codeSize % 4 == 0 && info->pCode[0] == 0x07230203,
           "a shader is SPIR-V");
-  if (fails()) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  add({.kind = Kind::kModule}, module);
-  return VK_SUCCESS;
+  return fails() ? VK_ERROR_OUT_OF_HOST_MEMORY : add({.kind = Kind::kModule}, module);
 }
 VKAPI_ATTR VkResult VKAPI_CALL create_set_layout(VkDevice, const VkDescriptorSetLayoutCreateInfo* info,
                                                  const VkAllocationCallbacks*,
                                                  VkDescriptorSetLayout* layout) {
   require(info->bindingCount <= state().settings.storage_buffers, "a stage has no more buffers than it may");
-  if (fails()) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  add({.kind = Kind::kSetLayout, .bindings = info->bindingCount}, layout);
-  return VK_SUCCESS;
+  return fails() ? VK_ERROR_OUT_OF_HOST_MEMORY
+                 : add({.kind = Kind::kSetLayout, .bindings = info->bindingCount}, layout);
 }
 VKAPI_ATTR VkResult VKAPI_CALL create_pipeline_layout(VkDevice, const VkPipelineLayoutCreateInfo* info,
                                                       const VkAllocationCallbacks*,
@@ -242,9 +237,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_pipeline_layout(VkDevice, const VkPipeline
   made.bindings = object(number_of(info->pSetLayouts[0]), Kind::kSetLayout).bindings;
   if (info->pushConstantRangeCount != 0) made.push_bytes = info->pPushConstantRanges[0].size;
   require(made.push_bytes <= 128 && made.push_bytes % 4 == 0, "push constants fit");
-  if (fails()) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  add(std::move(made), layout);
-  return VK_SUCCESS;
+  return fails() ? VK_ERROR_OUT_OF_HOST_MEMORY : add(std::move(made), layout);
 }
 VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(VkDevice, VkPipelineCache cache, std::uint32_t count,
                                                 const VkComputePipelineCreateInfo* infos,
@@ -262,7 +255,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(VkDevice, VkPipelineCache cache,
       require(ids.insert(it.constantID).second, "a constant is given once");
     }
     pipelines[i] = VK_NULL_HANDLE;
-    if (!failed) add({.kind = Kind::kPipeline}, &pipelines[i]);
+    if (!failed) (void)add({.kind = Kind::kPipeline}, &pipelines[i]);
   }
   return failed ? VK_ERROR_OUT_OF_DEVICE_MEMORY : VK_SUCCESS;
 }
@@ -293,12 +286,11 @@ VKAPI_ATTR VkResult VKAPI_CALL get_cache_data(VkDevice, VkPipelineCache cache, s
 VKAPI_ATTR VkResult VKAPI_CALL create_pool(VkDevice, const VkDescriptorPoolCreateInfo* info,
                                            const VkAllocationCallbacks*, VkDescriptorPool* pool) {
   require(info->maxSets != 0, "a pool has room");
-  if (fails()) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
-  add({.kind = Kind::kPool,
-       .room = info->maxSets,
-       .frees_sets = (info->flags & VK_DESCRIPTOR_POOL_CREATE_FREE_DESCRIPTOR_SET_BIT) != 0},
-      pool);
-  return VK_SUCCESS;
+  return fails() ? VK_ERROR_OUT_OF_DEVICE_MEMORY
+                 : add({.kind = Kind::kPool,
+                        .room = info->maxSets,
+                        .frees_sets = (info->flags & VK_DESCRIPTOR_POOL_CREATE_FREE_DESCRIPTOR_SET_BIT) != 0},
+                       pool);
 }
 VKAPI_ATTR void VKAPI_CALL destroy_pool(VkDevice, VkDescriptorPool pool, const VkAllocationCallbacks*) {
   const Handle number = number_of(pool);
@@ -314,7 +306,7 @@ VKAPI_ATTR VkResult VKAPI_CALL allocate_sets(VkDevice, const VkDescriptorSetAllo
   pool.room -= info->descriptorSetCount;
   for (std::uint32_t i = 0; i < info->descriptorSetCount; ++i) {
     const std::uint32_t bindings = object(number_of(info->pSetLayouts[i]), Kind::kSetLayout).bindings;
-    add({.kind = Kind::kSet, .bindings = bindings, .pool = number}, &sets[i]);
+    (void)add({.kind = Kind::kSet, .bindings = bindings, .pool = number}, &sets[i]);
   }
   return VK_SUCCESS;
 }
@@ -521,13 +513,13 @@ vkattn_device* FakeVulkan::borrow() {
 
 VkBuffer FakeVulkan::buffer(VkDeviceSize offset, VkDeviceSize size) {
   VkBuffer made = VK_NULL_HANDLE;
-  add({.kind = Kind::kBuffer, .offset = offset, .size = size, .is_callers = true}, &made);
+  (void)add({.kind = Kind::kBuffer, .offset = offset, .size = size, .is_callers = true}, &made);
   return made;
 }
 
 VkDescriptorPool FakeVulkan::pool() {
   VkDescriptorPool made = VK_NULL_HANDLE;
-  add({.kind = Kind::kPool, .room = 4, .is_callers = true}, &made);
+  (void)add({.kind = Kind::kPool, .room = 4, .is_callers = true}, &made);
   return made;
 }
 

@@ -92,18 +92,13 @@ class GradientGolden : public GpuTest, public testing::WithParamInterface<Case> 
   }
 
   void compare_kernel(const std::string& kernel) {
-    BackwardOptions options;
-    options.kernel = kernel;
-    const auto plan = runtime().make_backward_plan(desc_, options);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    const auto plan = must(runtime().make_backward_plan(desc_, {.kernel = kernel}));
     std::vector<std::pair<const NamedGradient*, Bytes>> results;
     const BackwardTensors tensors = upload(results);
-    const auto workspace = runtime().create_workspace(*plan);
-    ASSERT_TRUE(workspace.ok());
-    const auto bindings = plan->make_bindings(tensors, workspace->range());
-    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-    ASSERT_TRUE(runtime().execute([&](VkCommandBuffer commands) { plan->record(commands, *bindings); }).ok());
-    inputs_.factor_type = plan->probability_type();
+    const auto workspace = must(runtime().create_workspace(plan));
+    const auto bindings = must(plan.make_bindings(tensors, workspace.range()));
+    ASSERT_TRUE(runtime().execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }).ok());
+    inputs_.factor_type = plan.probability_type();
     const R tolerances = reference::compute_gradients(desc_.attention, inputs_);
     for (std::size_t n = 0; n < results.size(); ++n) {
       auto& [gradient, bytes] = results[n];

@@ -15,14 +15,13 @@ using harness::BackwardRun;
 void expect_right_gradients(const BackwardRun& run, const std::string& plan) {
   static std::int64_t gradients = 0, elements = 0, comparisons = 0;
   static double largest_share = 0;
-  const auto check = run.check();
-  ASSERT_TRUE(check.ok()) << check.error().message;
-  EXPECT_TRUE(check->passed()) << check->to_string() << "\n" << plan;
+  const auto check = must(run.check());
+  EXPECT_TRUE(check.passed()) << check.to_string() << "\n" << plan;
   gradients += std::ranges::count_if(detail::gradient_table(), [&](const detail::GradientRow& row) {
     return row.use.written && row.is_used(run.desc());
   });
-  elements += check->elements_checked;
-  largest_share = std::max(largest_share, check->largest_share);
+  elements += check.elements_checked;
+  largest_share = std::max(largest_share, check.largest_share);
   char share[16];
   std::snprintf(share, sizeof share, "%.2f", largest_share);
   closing_line() = std::to_string(gradients) + " gradients of " + std::to_string(++comparisons) +
@@ -30,11 +29,8 @@ void expect_right_gradients(const BackwardRun& run, const std::string& plan) {
                    " of the tolerance";
 }
 
-void AnyBackwardTest::SetUp() {
-  GpuTest::SetUp();
-  if (IsSkipped() || HasFatalFailure() || !on_matrices()) return;
-  const std::string reason = reason_against(with_gradients(desc_of("8x8 d8 f16")));
-  if (!reason.empty()) GTEST_SKIP() << reason;
+std::string AnyBackwardTest::reason_to_skip() const {
+  return on_matrices() ? reason_against(with_gradients(desc_of("8x8 d8 f16"))) : "";
 }
 
 BackwardDesc AnyBackwardTest::with_gradients(const AttentionDesc& attention) {
@@ -52,25 +48,19 @@ Problem AnyBackwardTest::parsed(std::string_view text) {
 }
 
 BackwardOptions AnyBackwardTest::options(std::uint32_t chunk_keys) {
-  BackwardOptions made;
-  made.kernel = GetParam();
-  made.chunk_keys = chunk_keys;
-  return made;
+  return {.kernel = GetParam(), .chunk_keys = chunk_keys};
 }
 
 void AnyBackwardTest::expect_gradients(const Problem& problem, const BackwardDesc& desc,
                                        const BackwardOptions& how, const Device& device) {
   SCOPED_TRACE(to_string(problem));
   const UnrolledLoops unrolled(are_long(LoopsOf::kGradients, desc.attention));
-  auto run = BackwardRun::create(runtime(), problem, desc);
-  ASSERT_TRUE(run.ok()) << run.error().message;
+  auto run = must(BackwardRun::create(runtime(), problem, desc));
   BackwardOptions with_cache = how;
   with_cache.pipeline_cache = runtime().pipeline_cache();
-  const auto plan = BackwardPlan::create(device, desc, with_cache);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const auto done = run->execute(*plan);
-  ASSERT_TRUE(done.ok()) << done.error().message;
-  expect_right_gradients(*run, plan->describe());
+  const auto plan = must(BackwardPlan::create(device, desc, with_cache));
+  must(run.execute(plan));
+  expect_right_gradients(run, plan.describe());
 }
 
 void AnyBackwardTest::expect_gradients(std::string_view text, std::uint32_t chunk_keys) {

@@ -20,7 +20,7 @@ void expect_right_gradients(const harness::BackwardRun& run, const std::string& 
 /// Skipped where the device has no matrices for the kernel.
 class AnyBackwardTest : public GpuTest, public testing::WithParamInterface<const char*> {
  protected:
-  void SetUp() override;
+  [[nodiscard]] std::string reason_to_skip() const override;
 
   [[nodiscard]] static bool on_matrices() { return std::string_view(GetParam()).starts_with("matrix"); }
 

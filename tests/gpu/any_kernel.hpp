@@ -13,12 +13,10 @@ inline constexpr const char* kEveryKernelName[] = {"lane", "tile", "decode", "ma
 /// Skipped where the device does not run the kernel.
 class AnyKernelTest : public KernelTest {
  protected:
-  void SetUp() override {
-    KernelTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    const std::string reason = reason_against(runtime(), kernel(), fitted("64x64 d64 f16"));
-    ASSERT_TRUE(reason.empty() || is_on_matrix_units() || kernel() == "decode") << reason;
-    if (!reason.empty()) GTEST_SKIP() << "the kernel " << kernel() << " cannot run here: " << reason;
+  [[nodiscard]] std::string reason_to_skip() const override {
+    const std::string reason = reason_against_kernel();
+    EXPECT_TRUE(reason.empty() || is_on_matrix_units() || kernel() == "decode") << reason;
+    return reason;
   }
 
   [[nodiscard]] static bool is_on_matrix_units() { return kernel().starts_with("matrix"); }
@@ -30,6 +28,11 @@ class AnyKernelTest : public KernelTest {
       type = text.find(" f16") == std::string::npos ? "f16" : "";
     }
     return fitted(text + " " + std::string(type));
+  }
+  /// The same of problems that are typed.
+  static void run_part(std::initializer_list<const char*> problems, const RunOptions& options = {kernel()}) {
+    for (const char* const problem : part_of(problems))
+      EXPECT_TRUE(runs_right(runtime(), typed(problem), options));
   }
   /// Whether the kernel takes K and V as they are stored: matrix2 takes no blocks with scales of their own.
   /// All else of typed() problems it takes, in its staged form where not by tensor addressing: float8, pages,

@@ -52,9 +52,7 @@ class BarrierTest : public testing::Test {
   void SetUp() override {
     // Layers of 2025 report a message of one kind ten times and no more.
     ASSERT_EQ(setenv("VK_KHRONOS_VALIDATION_ENABLE_MESSAGE_LIMIT", "false", 1), 0);
-    RuntimeOptions options;
-    options.validation = true;
-    options.pipeline_cache = false;
+    RuntimeOptions options{.validation = true, .pipeline_cache = false};
     auto made = Runtime::create(options);
     if (!made.ok()) GTEST_SKIP() << made.error().message;
     runtime_ = std::make_unique<Runtime>(std::move(made).value());
@@ -67,12 +65,13 @@ class BarrierTest : public testing::Test {
   [[nodiscard]] std::size_t messages() const { return runtime_->validation_messages().size(); }
 
   /// Of recording a plan once.
-  template <class Plan, class Bound>
-  void expect_each_barrier_is_missed(const std::string& what, const Plan& plan, const Result<Bound>& bindings,
-                                     int least, std::size_t unseen = 0) {
-    ASSERT_TRUE(bindings.ok()) << what << ": " << bindings.error().message;
+  template <class Plan, class Tensors>
+  void expect_of_plan(const std::string& what, const Plan& plan, const Tensors& tensors, int least,
+                      std::size_t unseen = 0) {
+    const Buffer workspace = must(runtime_->create_buffer(1U << 20U));
+    const auto bindings = bound_to(plan, tensors, workspace.range());
     expect_each_barrier_is_missed(
-        what, [&](VkCommandBuffer commands) { plan.record(commands, *bindings); }, least, unseen);
+        what, [&](VkCommandBuffer commands) { plan.record(commands, bindings); }, least, unseen);
   }
   /// Whole, the commands are clean; without any one of their barriers they are not, but for the last
   /// `unseen`.
@@ -106,7 +105,7 @@ class BarrierTest : public testing::Test {
       missed.push_back(messages_without(i) > 0);
       if (!missed.back()) continue;
       const std::string& last = runtime_->validation_messages().back();
-      EXPECT_NE(last.find("_AFTER_"), std::string::npos) << what << ": " << last;
+      EXPECT_TRUE(has(last, "_AFTER_")) << what << ": " << last;
     }
     std::printf("| %s | %d | %td |\n", what.c_str(), barriers,
                 std::count(missed.begin(), missed.end(), true));
@@ -117,24 +116,18 @@ class BarrierTest : public testing::Test {
   void expect_of_problem(const char* text, const char* kernel, std::uint32_t kv_splits, int times,
                          int least) {
     const Problem problem = parsed(text);
-    RunOptions options{kernel};
-    options.device = device_;
-    options.kv_splits = kv_splits;
-    const auto plan = make_plan(*runtime_, problem.desc, options);
-    ASSERT_TRUE(plan.ok()) << text << ": " << plan.error().message;
-    auto run = harness::ProblemRun::create(*runtime_, problem);
-    ASSERT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok());
-    const auto workspace = runtime_->create_workspace(*plan);
-    ASSERT_TRUE(workspace.ok());
-    const auto bindings = plan->make_bindings(run->tensors(), workspace->range());
-    ASSERT_TRUE(bindings.ok()) << text << ": " << bindings.error().message;
+    const auto plan = must(
+        make_plan(*runtime_, problem.desc, {.kernel = kernel, .device = device_, .kv_splits = kv_splits}));
+    const harness::ProblemRun run = ready_run(problem, *runtime_);
+    const auto workspace = must(runtime_->create_workspace(plan));
+    const auto bindings = must(plan.make_bindings(run.tensors(), workspace.range()));
     const std::string in_parts =
         kv_splits > 1 ? " in " + std::to_string(kv_splits) + " parts" : std::string();
     expect_each_barrier_is_missed(
         std::string("attention `") + text + "`" + in_parts + (times == 2 ? ", twice" : ""),
         [&](VkCommandBuffer commands) {
-          plan->record(commands, *bindings);
-          if (times == 2) plan->record(commands, *bindings, {.wait_for_earlier = true});
+          plan.record(commands, bindings);
+          if (times == 2) plan.record(commands, bindings, {.wait_for_earlier = true});
         },
         least);
   }
@@ -159,18 +152,12 @@ TEST_F(BarrierTest, EachBarrierOfAttentionIsNeeded) {
 TEST_F(BarrierTest, OfParametersWithPushDescriptors) {
   if (!device_->capabilities().push_descriptors) GTEST_SKIP() << "the device has no VK_KHR_push_descriptor";
   const Problem problem = parsed("h2 1x512 d32 softcap=30");
-  PlanOptions options;
-  options.kernel = "lane";
-  options.kv_splits = 4;
-  options.push_descriptors = true;
-  const auto plan = AttentionPlan::create(*device_, problem.desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  auto run = harness::ProblemRun::create(*runtime_, problem);
-  ASSERT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok());
-  const auto workspace = runtime_->create_workspace(*plan);
-  ASSERT_TRUE(workspace.ok());
+  const auto plan = must(AttentionPlan::create(*device_, problem.desc,
+                                               {.kernel = "lane", .kv_splits = 4, .push_descriptors = true}));
+  const harness::ProblemRun run = ready_run(problem, *runtime_);
+  const auto workspace = must(runtime_->create_workspace(plan));
   const auto record = [&](VkCommandBuffer commands, const RecordOptions& how) {
-    const auto recorded = plan->record(commands, run->tensors(), workspace->range(), how);
+    const auto recorded = plan.record(commands, run.tensors(), workspace.range(), how);
     EXPECT_TRUE(recorded.ok()) << recorded.error().message;
   };
   // Each time behind the parameters and between the parts and their merge; and between the two.
@@ -186,7 +173,7 @@ TEST_F(BarrierTest, OfParametersWithPushDescriptors) {
       [&](VkCommandBuffer commands) {
         record(commands, {});
         VkMemoryBarrier between{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
-        const PlanRequirements needs = plan->requirements();
+        const PlanRequirements needs = plan.requirements();
         between.srcAccessMask = needs.last_access;
         between.dstAccessMask = needs.first_access;
         BarrierFilter::record(commands, needs.last_stages, needs.first_stages, 0, 1, &between, 0, nullptr, 0,
@@ -203,8 +190,7 @@ TEST_F(BarrierTest, TheBarrierOfAnAppendIsNeeded) {
   desc.head_dim = 16;
   desc.cache_length = 32;
   desc.has_positions = desc.writes_kv_lengths = true;
-  const auto plan = AppendPlan::create(*device_, desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(AppendPlan::create(*device_, desc));
   const auto zeros = [&](std::int64_t count) {
     return filled_buffer(*runtime_, std::vector<float>(static_cast<std::size_t>(count)));
   };
@@ -218,60 +204,42 @@ TEST_F(BarrierTest, TheBarrierOfAnAppendIsNeeded) {
   tensors.cache_value = cache_value.range();
   // The lengths take the place of the positions that the other dispatches read.
   tensors.positions = tensors.kv_lengths = positions.range();
-  expect_each_barrier_is_missed("an append of keys, values and lengths", *plan, plan->make_bindings(tensors),
-                                1);
+  expect_of_plan("an append of keys, values and lengths", plan, tensors, 1);
 }
 
 // Two chunks, each of rows and keys, then the sums of heads.
 TEST_F(BarrierTest, OfBackwardPasses) {
   const Problem problem = parsed("8x128 d8 f16 sinks");
   const BackwardDesc desc = with_all_gradients(problem.desc);
-  const auto run = BackwardRun::create(*runtime_, problem, desc);
-  ASSERT_TRUE(run.ok()) << run.error().message;
+  const auto run = must(BackwardRun::create(*runtime_, problem, desc));
   BackwardOptions options;
   options.chunk_keys = 64;
-  const auto plan = BackwardPlan::create(*device_, desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const auto workspace = runtime_->create_workspace(*plan);
-  ASSERT_TRUE(workspace.ok());
-  expect_each_barrier_is_missed("gradients of attention in 2 chunks", *plan,
-                                plan->make_bindings(run->tensors(), workspace->range()), 4);
+  const auto plan = must(BackwardPlan::create(*device_, desc, options));
+  expect_of_plan("gradients of attention in 2 chunks", plan, run.tensors(), 4);
   if (!device_->capabilities().push_descriptors) return;
   options.push_descriptors = true;
-  const auto pushing = BackwardPlan::create(*device_, desc, options);
-  ASSERT_TRUE(pushing.ok()) << pushing.error().message;
-  const auto larger = runtime_->create_workspace(*pushing);
-  ASSERT_TRUE(larger.ok());
+  const auto pushing = must(BackwardPlan::create(*device_, desc, options));
+  const auto larger = must(runtime_->create_workspace(pushing));
   expect_each_barrier_is_missed(
       "the same by push descriptors",
       [&](VkCommandBuffer commands) {
-        EXPECT_TRUE(pushing->record(commands, run->tensors(), larger->range()).ok());
+        EXPECT_TRUE(pushing.record(commands, run.tensors(), larger.range()).ok());
       },
       5);
 }
 
 // Products of parts, then their sum.
 TEST_F(BarrierTest, OfProductsInParts) {
-  MatmulDesc desc;
-  desc.rows = 4;
-  desc.columns = 24;
-  desc.inner = 1024;
-  desc.has_bias = true;
-  const auto run = harness::MatmulRun::create(*runtime_, {desc});
-  ASSERT_TRUE(run.ok()) << run.error().message;
-  MatmulOptions options;
-  options.inner_splits = 4;
-  const auto plan = MatmulPlan::create(*device_, desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const auto workspace = runtime_->create_workspace(*plan);
-  ASSERT_TRUE(workspace.ok());
-  const auto bindings = plan->make_bindings(run->tensors(), workspace->range());
-  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+  MatmulDesc desc{.rows = 4, .columns = 24, .inner = 1024, .has_bias = true};
+  const auto run = must(harness::MatmulRun::create(*runtime_, {desc}));
+  const auto plan = must(MatmulPlan::create(*device_, desc, {.inner_splits = 4}));
+  const auto workspace = must(runtime_->create_workspace(plan));
+  const auto bindings = must(plan.make_bindings(run.tensors(), workspace.range()));
   expect_each_barrier_is_missed(
       "a product in 4 parts, twice",
       [&](VkCommandBuffer commands) {
-        plan->record(commands, *bindings);
-        plan->record(commands, *bindings, {.wait_for_earlier = true});
+        plan.record(commands, bindings);
+        plan.record(commands, bindings, {.wait_for_earlier = true});
       },
       3);
 }
@@ -289,16 +257,13 @@ TEST_F(BarrierTest, OfLayers) {
   desc.saves_for_gradients = true;
   desc.rotary.style = RotaryStyle::kHalfSplit;
   desc.rotary.dims = 8;
-  const auto plan = MultiHeadAttentionPlan::create(*device_, desc);
-  const auto backward = MultiHeadAttentionBackwardPlan::create(*device_, {.forward = desc});
-  ASSERT_TRUE(plan.ok() && backward.ok());
+  const auto plan = must(MultiHeadAttentionPlan::create(*device_, desc));
+  const auto backward = must(MultiHeadAttentionBackwardPlan::create(*device_, {.forward = desc}));
   auto run = LayerRun::create(*runtime_, desc, random_layer_data(desc, 1), {});
-  ASSERT_TRUE(run.ok() && run->execute(*plan).ok() && run->execute(*backward).ok());
-  const auto workspace = runtime_->create_buffer(1 << 20);
-  ASSERT_TRUE(workspace.ok());
-  expect_each_barrier_is_missed("a layer", *plan, plan->make_bindings(run->tensors(), workspace->range()), 3);
-  expect_each_barrier_is_missed("the gradients of a layer", *backward,
-                                backward->make_bindings(run->backward_tensors(), workspace->range()), 6, 2);
+  run.execute(plan);
+  run.execute(backward);
+  expect_of_plan("a layer", plan, run.tensors(), 3);
+  expect_of_plan("the gradients of a layer", backward, run.backward_tensors(), 6, 2);
 }
 
 // Projections, the append, attention over what the cache holds then, the output with the mean of the weights.
@@ -316,40 +281,32 @@ TEST_F(BarrierTest, OfADecodingLayerWithAveragedWeights) {
   heads.causal = true;
   heads.align = Align::kBottomRight;
   heads.weights = WeightsStage::kProbabilities;
-  const auto plan = MultiHeadAttentionPlan::create(*device_, desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(MultiHeadAttentionPlan::create(*device_, desc));
   auto run = LayerRun::create(*runtime_, desc, random_layer_data(desc, 1), {});
-  ASSERT_TRUE(run.ok()) << run.error().message;
   const std::vector<float> zeros(2 * 12 * 16);
   const Buffer key = filled_buffer(*runtime_, zeros), value = filled_buffer(*runtime_, zeros);
   const Buffer lengths = filled_buffer(*runtime_, std::vector<std::int32_t>{3, 5});
-  MultiHeadAttentionTensors tensors = run->tensors();
+  MultiHeadAttentionTensors tensors = run.tensors();
   tensors.cache_key = key.range();
   tensors.cache_value = value.range();
   tensors.positions = tensors.attention.kv_lengths = lengths.range();
-  const auto workspace = runtime_->create_workspace(*plan);
-  ASSERT_TRUE(workspace.ok());
-  expect_each_barrier_is_missed("a layer over a cache that averages weights", *plan,
-                                plan->make_bindings(tensors, workspace->range()), 4);
+  expect_of_plan("a layer over a cache that averages weights", plan, tensors, 4);
 }
 
 TEST_F(BarrierTest, OfMerges) {
-  const MergeDesc desc{8, 32, 2};
-  const auto plan = MergePlan::create(*device_, desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(MergePlan::create(*device_, {8, 32, 2}));
   const std::vector<float> zeros(2 * 8 * 32);
   const Buffer parts = filled_buffer(*runtime_, zeros), lse = filled_buffer(*runtime_, zeros);
   // In place: the merged lse takes the place of one that all outputs read.
-  expect_each_barrier_is_missed("a merge of 2 parts in place", *plan,
-                                plan->make_bindings({parts.range(), lse.range(), parts.range(), lse.range()}),
-                                1);
+  expect_of_plan("a merge of 2 parts in place", plan,
+                 MergeTensors{parts.range(), lse.range(), parts.range(), lse.range()}, 1);
   // Elsewhere nothing is written that is still read. A plan does not know where it will merge to, and records
   // the same barrier.
   const Buffer output = filled_buffer(*runtime_, zeros), merged = filled_buffer(*runtime_, zeros);
-  const auto elsewhere = plan->make_bindings({parts.range(), lse.range(), output.range(), merged.range()});
-  ASSERT_TRUE(elsewhere.ok()) << elsewhere.error().message;
+  const auto elsewhere =
+      must(plan.make_bindings({parts.range(), lse.range(), output.range(), merged.range()}));
   const std::vector<bool> missed = missed_barriers(
-      "the same, not in place", [&](VkCommandBuffer commands) { plan->record(commands, *elsewhere); });
+      "the same, not in place", [&](VkCommandBuffer commands) { plan.record(commands, elsewhere); });
   EXPECT_EQ(missed, std::vector<bool>{false});
 }
 

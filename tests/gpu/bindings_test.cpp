@@ -1,7 +1,4 @@
-// Bindings: what is refused, rewriting, push descriptors, and one plan shared by threads.
-#include <atomic>
-#include <thread>
-
+// Bindings: what is refused, rewriting, push descriptors.
 #include "gpu/support.hpp"
 
 namespace vkattn::tests {
@@ -10,11 +7,8 @@ namespace {
 class BindingsTest : public KernelTest {
  protected:
   static AttentionPlan plan_of(const Problem& problem) {
-    RunOptions options{kernel()};
-    options.kv_splits = 1;  // these tests bind no workspace
-    auto plan = make_plan(runtime(), problem.desc, options);
-    EXPECT_TRUE(plan.ok()) << plan.error().message;
-    return std::move(plan).value();
+    // These tests bind no workspace.
+    return must(make_plan(runtime(), problem.desc, {.kernel = kernel(), .kv_splits = 1}));
   }
 };
 
@@ -30,9 +24,7 @@ TEST_P(BindingsTest, WrongTensorsAreRefused) {
                            const std::vector<std::string>& words) {
     AttentionTensors bad = good;
     bad.*which = range;
-    const auto bindings = plan.make_bindings(bad);
-    ASSERT_FALSE(bindings.ok());
-    EXPECT_TRUE(names(bindings.error(), ErrorCode::kInvalidArgument, words));
+    EXPECT_TRUE(is_refused(plan.make_bindings(bad), ErrorCode::kInvalidArgument, words));
   };
   refused(&AttentionTensors::query, {}, {"query", "null"});
   refused(&AttentionTensors::output, {}, {"output", "null"});
@@ -64,9 +56,8 @@ TEST_P(BindingsTest, RangesEndWithWholeWords) {
   tensors.query.size = needed;
   EXPECT_TRUE(plan.make_bindings(tensors).ok());
   tensors.query.size = needed - 1;
-  const auto bindings = plan.make_bindings(tensors);
-  ASSERT_FALSE(bindings.ok());
-  EXPECT_TRUE(names(bindings.error(), ErrorCode::kInvalidArgument, {"32-bit word", std::to_string(needed)}));
+  EXPECT_TRUE(is_refused(plan.make_bindings(tensors), ErrorCode::kInvalidArgument,
+                         {"32-bit word", std::to_string(needed)}));
 }
 
 TEST_P(BindingsTest, BindingsAreUsedAgainAndRewritten) {
@@ -76,23 +67,21 @@ TEST_P(BindingsTest, BindingsAreUsedAgainAndRewritten) {
   problem.seed = 2;
   problem.shift = 3;
   harness::ProblemRun second = ready_run(problem);
-  auto bindings = plan.make_bindings(first.tensors());
-  ASSERT_TRUE(bindings.ok());
-  ASSERT_TRUE(runtime().execute(plan, bindings.value()).ok());
+  auto bindings = must(plan.make_bindings(first.tensors()));
+  ASSERT_TRUE(runtime().execute(plan, bindings).ok());
   expect_right(first);
   ASSERT_TRUE(first.poison_outputs().ok());
-  ASSERT_TRUE(runtime().execute(plan, bindings.value()).ok());
+  ASSERT_TRUE(runtime().execute(plan, bindings).ok());
   expect_right(first);
-  ASSERT_TRUE(plan.rewrite(*bindings, second.tensors()).ok());
-  ASSERT_TRUE(runtime().execute(plan, bindings.value()).ok());
+  ASSERT_TRUE(plan.rewrite(bindings, second.tensors()).ok());
+  ASSERT_TRUE(runtime().execute(plan, bindings).ok());
   expect_right(second);
   AttentionTensors bad = second.tensors();
   bad.key = {};
-  EXPECT_FALSE(plan.rewrite(*bindings, bad).ok());
+  EXPECT_FALSE(plan.rewrite(bindings, bad).ok());
   const AttentionPlan other = plan_of(problem);
-  const Result<void> foreign = other.rewrite(*bindings, second.tensors());
-  ASSERT_FALSE(foreign.ok());
-  EXPECT_TRUE(names(foreign.error(), ErrorCode::kInvalidArgument, {"another plan"}));
+  EXPECT_TRUE(
+      is_refused(other.rewrite(bindings, second.tensors()), ErrorCode::kInvalidArgument, {"another plan"}));
 }
 
 TEST_P(BindingsTest, BindingsOfAnotherPlanAreNotRun) {
@@ -100,41 +89,31 @@ TEST_P(BindingsTest, BindingsOfAnotherPlanAreNotRun) {
   const AttentionPlan plan = plan_of(problem);
   const AttentionPlan other = plan_of(parsed(fitted("b3 h4 9x12 d24")));
   harness::ProblemRun run = ready_run(problem);
-  const auto bindings = plan.make_bindings(run.tensors());
-  ASSERT_TRUE(bindings.ok());
-  EXPECT_TRUE(plan.has_made(*bindings));
-  EXPECT_FALSE(other.has_made(*bindings));
-  const auto executed = runtime().execute(other, *bindings);
-  ASSERT_FALSE(executed.ok());
-  EXPECT_TRUE(names(executed.error(), ErrorCode::kInvalidArgument, {"another plan"}));
-  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer commands) { other.record(commands, *bindings); }).ok());
-  const auto untouched = run.check();
-  ASSERT_TRUE(untouched.ok());
-  EXPECT_EQ(untouched->elements_unwritten, untouched->elements_checked) << "nothing was recorded";
-  ASSERT_TRUE(runtime().execute(plan, *bindings).ok());
+  const auto bindings = must(plan.make_bindings(run.tensors()));
+  EXPECT_TRUE(plan.has_made(bindings));
+  EXPECT_FALSE(other.has_made(bindings));
+  EXPECT_TRUE(is_refused(runtime().execute(other, bindings), ErrorCode::kInvalidArgument, {"another plan"}));
+  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer commands) { other.record(commands, bindings); }).ok());
+  const auto untouched = must(run.check());
+  EXPECT_EQ(untouched.elements_unwritten, untouched.elements_checked) << "nothing was recorded";
+  ASSERT_TRUE(runtime().execute(plan, bindings).ok());
   expect_right(run);
 }
 
 TEST_P(BindingsTest, AWorkspaceThatIsMissingOrTooSmallIsRefused) {
   const Problem problem = parsed(fitted("h2 9x1024 d16"));
-  RunOptions options{kernel()};
-  options.kv_splits = 2;
-  const auto plan = make_plan(runtime(), problem.desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(make_plan(runtime(), problem.desc, {.kernel = kernel(), .kv_splits = 2}));
   const harness::ProblemRun run = ready_run(problem);
-  const auto workspace = runtime().create_workspace(*plan);
-  ASSERT_TRUE(workspace.ok());
-  const VkBuffer buffer = workspace->handle();
-  EXPECT_TRUE(plan->make_bindings(run.tensors(), workspace->range()).ok());
+  const auto workspace = must(runtime().create_workspace(plan));
+  const VkBuffer buffer = workspace.handle();
+  EXPECT_TRUE(plan.make_bindings(run.tensors(), workspace.range()).ok());
   const auto refused = [&](const BufferRange& range, const std::vector<std::string>& words) {
-    const auto bindings = plan->make_bindings(run.tensors(), range);
-    ASSERT_FALSE(bindings.ok());
-    EXPECT_TRUE(names(bindings.error(), ErrorCode::kInvalidArgument, words));
+    EXPECT_TRUE(is_refused(plan.make_bindings(run.tensors(), range), ErrorCode::kInvalidArgument, words));
   };
   refused({}, {"workspace", "null"});
   refused({buffer, 0, VK_WHOLE_SIZE}, {"workspace", "VK_WHOLE_SIZE"});
-  refused({buffer, 0, plan->workspace_bytes() - 1},
-          {"workspace", std::to_string(plan->workspace_bytes()), "range"});
+  refused({buffer, 0, plan.workspace_bytes() - 1},
+          {"workspace", std::to_string(plan.workspace_bytes()), "range"});
 }
 
 TEST_P(BindingsTest, TwoProblemsInOneSubmission) {
@@ -150,37 +129,6 @@ TEST_P(BindingsTest, TwoProblemsInOneSubmission) {
   expect_right(second.run);
 }
 
-TEST_P(BindingsTest, OnePlanSharedByThreads) {
-  // With a feature, whose parameters lie in memory that all bindings share.
-  const Problem problem = parsed("h2 9x20 d16 lse softcap=3");
-  const AttentionPlan plan = plan_of(problem);
-  const harness::ProblemRun run = ready_run(problem);
-  const AttentionTensors tensors = run.tensors();
-  std::atomic<int> failures{0};
-  std::vector<std::optional<Bindings>> made(4);
-  std::vector<std::thread> threads;
-  for (std::optional<Bindings>& mine : made) {
-    threads.emplace_back([&] {
-      const AttentionPlan copy = plan;
-      for (int i = 0; i < 20; ++i) {
-        auto bindings = copy.make_bindings(tensors);
-        if (!bindings.ok() || !copy.rewrite(*bindings, tensors).ok()) {
-          ++failures;
-        } else {
-          mine.emplace(std::move(bindings).value());
-        }
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(failures, 0);
-  for (const std::optional<Bindings>& bindings : made) {
-    ASSERT_TRUE(bindings.has_value());
-    ASSERT_TRUE(runtime().execute(plan, *bindings).ok());
-  }
-  expect_right(run);
-}
-
 TEST_P(BindingsTest, PushDescriptors) {
   if (!capabilities().push_descriptors) GTEST_SKIP() << "the device has no VK_KHR_push_descriptor";
   for (const char* text :
@@ -190,33 +138,23 @@ TEST_P(BindingsTest, PushDescriptors) {
       const Device device = device_with([&](Capabilities& c) {
         if (windows) c.max_storage_buffer_range = 16 * 1024;
       });
-      PlanOptions options;
-      options.kernel = kernel();
-      options.push_descriptors = true;
-      const auto plan = AttentionPlan::create(device, problem.desc, options);
-      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      const auto plan =
+          must(AttentionPlan::create(device, problem.desc, {.kernel = kernel(), .push_descriptors = true}));
       const harness::ProblemRun run = ready_run(problem);
-      const Buffer workspace = runtime().create_workspace(*plan).value();
-      Result<void> status;
-      const auto record = [&](VkCommandBuffer commands) {
-        status = plan->record(commands, run.tensors(), workspace.range());
-      };
-      ASSERT_TRUE(runtime().execute(record).ok());
-      ASSERT_TRUE(status.ok()) << status.error().message;
+      const Buffer workspace = runtime().create_workspace(plan).value();
+      must(runtime().execute(
+          [&](VkCommandBuffer commands) { must(plan.record(commands, run.tensors(), workspace.range())); }));
       expect_right(run);
-      EXPECT_FALSE(plan->make_bindings(run.tensors()).ok()) << "the plan is for recording with tensors";
+      EXPECT_FALSE(plan.make_bindings(run.tensors()).ok()) << "the plan is for recording with tensors";
     }
   }
 }
 
 TEST_P(BindingsTest, PushDescriptorsAreRefusedWhereTheyAreMissing) {
-  PlanOptions options;
-  options.kernel = kernel();
-  options.push_descriptors = true;
   const Device device = device_with([](Capabilities& c) { c.push_descriptors = false; });
-  const auto plan = AttentionPlan::create(device, parsed("4x4 d8").desc, options);
-  ASSERT_FALSE(plan.ok());
-  EXPECT_TRUE(names(plan.error(), ErrorCode::kUnsupported, {"VK_KHR_push_descriptor"}));
+  EXPECT_TRUE(is_refused(
+      AttentionPlan::create(device, parsed("4x4 d8").desc, {.kernel = kernel(), .push_descriptors = true}),
+      ErrorCode::kUnsupported, {"VK_KHR_push_descriptor"}));
 }
 
 }  // namespace

@@ -37,18 +37,16 @@ class MaskBlocks : public KernelTest {
 
   /// Runs the problem with a buffer for its block mask, and looks at that too.
   static void run(const Problem& problem, const RunOptions& options, std::array<std::size_t, 3>& found) {
-    const auto plan = make_plan(runtime(), problem.desc, options);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    const auto layout = plan->block_mask_layout();
+    const auto plan = must(make_plan(runtime(), problem.desc, options));
+    const auto layout = plan.block_mask_layout();
     ASSERT_TRUE(layout.has_value());
-    EXPECT_EQ(plan->range_bytes(&AttentionTensors::block_mask), plan->block_mask_bytes());
-    const Buffer buffer = runtime().create_buffer(plan->block_mask_bytes()).value();
+    EXPECT_EQ(plan.range_bytes(&AttentionTensors::block_mask), plan.block_mask_bytes());
+    const Buffer buffer = runtime().create_buffer(plan.block_mask_bytes()).value();
     harness::ProblemRun run = ready_run(problem);
     run.set_block_mask(buffer.range(), false);
-    const auto time = run.execute(*plan);
-    ASSERT_TRUE(time.ok()) << time.error().message;
+    must(run.execute(plan));
     expect_right(run);
-    const auto words = elements_of<BlockVisibility>(runtime(), buffer, plan->block_mask_bytes() / 4);
+    const auto words = elements_of<BlockVisibility>(runtime(), buffer, plan.block_mask_bytes() / 4);
     const auto look = [&](const reference::Inputs& inputs) {
       const auto expected = [&](const MaskBlock& block) {
         return block_of(problem.desc, *layout, inputs.mask, block);

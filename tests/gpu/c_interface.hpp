@@ -82,6 +82,15 @@ class CInterfaceTest : public GpuTest {
     EXPECT_EQ(vkattn_device_create(&desc, &device, &error_), VKATTN_SUCCESS) << error_.message;
     return device;
   }
+  /// The runtime's, with so many bytes of a piece of its memory for parameters.
+  vkattn_device* borrowed_with(const detail::ParameterPiece& memory, VkDeviceSize bytes) {
+    return borrowed(runtime(), [&](vkattn_device_desc& desc) {
+      desc.parameter_buffer = memory.buffer();
+      desc.parameter_offset = memory.offset();
+      desc.parameter_size = bytes;
+      desc.parameter_data = memory.data();
+    });
+  }
   static vkattn_physical_device physical_device(const Runtime& from) {
     const detail::RuntimeState& state = detail::RuntimeState::of(from);
     vkattn_physical_device physical = initial(vkattn_physical_device_init);
@@ -149,6 +158,19 @@ class CInterfaceTest : public GpuTest {
     return all;
   }
 
+  /// A plan's tensors, each in a place of its own.
+  [[nodiscard]] static std::vector<vkattn_binding> placed(const vkattn_plan* plan, const Buffer& buffer) {
+    std::vector<vkattn_binding> tensors;
+    VkDeviceSize at = 0;
+    for (vkattn_tensor tensor = 0; tensor < c::kTensorNumbers; ++tensor) {
+      const VkDeviceSize bytes = vkattn_plan_tensor_range(plan, tensor, at);
+      if (bytes == 0) continue;
+      tensors.push_back({tensor, buffer.handle(), at, bytes});
+      at = (at + bytes + 255) / 256 * 256;
+    }
+    EXPECT_LE(at, buffer.size());
+    return tensors;
+  }
   [[nodiscard]] Execution execution_of(const vkattn_plan* plan, std::vector<vkattn_binding> tensors) {
     Execution made{std::move(tensors), {}};
     made.its.tensors = made.tensors.data();

@@ -44,18 +44,8 @@ class CInterfaceRecordTest : public CInterfaceTest {
     return all;
   }
 
-  /// A plan's tensors, each in a place of its own.
   [[nodiscard]] Execution bound_in_arena(const vkattn_plan* plan) {
-    std::vector<vkattn_binding> tensors;
-    VkDeviceSize at = 0;
-    for (vkattn_tensor tensor = 0; tensor < c::kTensorNumbers; ++tensor) {
-      const VkDeviceSize bytes = vkattn_plan_tensor_range(plan, tensor, at);
-      if (bytes == 0) continue;
-      tensors.push_back({tensor, arena_.handle(), at, bytes});
-      at = (at + bytes + 255) / 256 * 256;
-    }
-    EXPECT_LE(at, arena_.size());
-    return execution_of(plan, std::move(tensors));
+    return execution_of(plan, placed(plan, arena_));
   }
 
   /// Calls `use` with something that records the plan: by the function of C, then by the class.
@@ -198,12 +188,7 @@ TEST_F(CInterfaceRecordTest, ParameterBytesAreWhatBindingsTake) {
   for (const OwnedPlan& plan : every_kind(false)) bytes += requirements_of(plan).parameter_bytes;
   const detail::ParameterPiece memory = runtime().device().state().parameters->take(bytes).value();
   EXPECT_EQ(vkattn_device_release(device_), VKATTN_SUCCESS);
-  device_ = borrowed(runtime(), [&](vkattn_device_desc& desc) {
-    desc.parameter_buffer = memory.buffer();
-    desc.parameter_offset = memory.offset();
-    desc.parameter_size = bytes;
-    desc.parameter_data = memory.data();
-  });
+  device_ = borrowed_with(memory, bytes);
   ASSERT_NE(device_, nullptr);
   const std::vector<OwnedPlan> plans = every_kind(false);
   std::vector<OwnedBindings> bindings;

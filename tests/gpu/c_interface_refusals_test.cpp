@@ -9,10 +9,12 @@ namespace {
 
 /// Each mistake with a word of the sentence that it gives.
 TEST_F(CInterfaceTest, WrongProblemsOfLayersAreRefusedByName) {
-  vkattn_plan* plan = nullptr;
+  const OwnedPlan other = plan_of_problem("33x40 d32");
+  vkattn_plan* plan = other;
   const auto is_refused = [&](vkattn_result result, const char* words) {
     EXPECT_TRUE(refused(result, words));
     EXPECT_EQ(plan, nullptr) << words;
+    plan = other;
   };
   vkattn_attention_desc attention = heads();
   vkattn_backward_desc backward = initial(vkattn_backward_desc_init);
@@ -105,16 +107,7 @@ TEST_F(CInterfaceTest, BindingsOfALayerThatAreRewrittenHalfAreNotRecorded) {
   attention.alibi = VKATTN_ALIBI_SLOPES_NONE;
   const OwnedPlan plan = plan_of(vkattn_plan_create_multi_head_attention, layer_of(attention));
   const Buffer buffer = runtime().create_buffer(1U << 15U).value();
-  std::vector<vkattn_binding> bound;
-  VkDeviceSize used = 0;
-  for (vkattn_tensor tensor = 0; tensor < c::kTensorNumbers; ++tensor) {
-    const VkDeviceSize bytes = vkattn_plan_tensor_range(plan, tensor, 0);
-    if (bytes == 0) continue;
-    bound.push_back({tensor, buffer.handle(), used, bytes});
-    used += (bytes + 255) / 256 * 256;
-  }
-  ASSERT_LE(used, buffer.size());
-  Execution execution = execution_of(plan, bound);
+  Execution execution = execution_of(plan, placed(plan, buffer));
   const OwnedBindings bindings = bindings_of_plan(plan, execution.its);
   const auto rewrite = [&] { return vkattn_bindings_rewrite(bindings, &execution.its, &error_); };
   vkattn_binding& last = execution.tensors.back();

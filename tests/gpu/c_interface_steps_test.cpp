@@ -134,13 +134,11 @@ TEST_F(CInterfaceSteps, AreThoseOfCppInTheirOrder) {
   MultiHeadAttentionOptions options;
   options.deferred_compilation = true;
   const MultiHeadAttentionDesc desc = c::multi_head_attention_desc(&layer_).value();
-  const auto plan = MultiHeadAttentionPlan::create(runtime().device(), desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  expect_same(forward(), plan->steps());
+  const auto plan = must(MultiHeadAttentionPlan::create(runtime().device(), desc, options));
+  expect_same(forward(), plan.steps());
   const auto gradients =
-      MultiHeadAttentionBackwardPlan::create(runtime().device(), {.forward = desc}, options);
-  ASSERT_TRUE(gradients.ok()) << gradients.error().message;
-  expect_same(backward(), gradients->steps());
+      must(MultiHeadAttentionBackwardPlan::create(runtime().device(), {.forward = desc}, options));
+  expect_same(backward(), gradients.steps());
 }
 
 // What a step's test finds wrong is refused for what the step computes, and for nothing else.

@@ -34,27 +34,23 @@ class AppendRun {
       : runtime_(runtime), test_(test), options_(options) {}
 
   testing::AssertionResult run() {
-    const auto plan = make_plan();
-    if (!plan.ok()) return testing::AssertionFailure() << "no plan: " << plan.error().message;
+    const AppendPlan plan = make_plan();
     make_images();
-    if (Result<void> s = upload(); !s)
-      return testing::AssertionFailure() << "uploading: " << s.error().message;
-    if (Result<void> s = execute(*plan); !s)
-      return testing::AssertionFailure() << "running: " << s.error().message;
+    upload();
+    execute(plan);
     auto result = compare();
     if (options_.report != nullptr) *options_.report = report_;
-    return result ? result : result << "\n" << plan->describe();
+    return result ? result : result << "\n" << plan.describe();
   }
 
  private:
-  [[nodiscard]] Result<AppendPlan> make_plan() const {
+  [[nodiscard]] AppendPlan make_plan() const {
     std::optional<AppendPlan>* const kept = test_.push_descriptors ? nullptr : options_.kept;
     if (kept != nullptr && kept->has_value() && (*kept)->desc() == test_.desc) return **kept;
-    AppendOptions options;
-    options.push_descriptors = test_.push_descriptors;
-    options.pipeline_cache = runtime_.pipeline_cache();
-    auto plan = AppendPlan::create(options_.device.value_or(runtime_.device()), test_.desc, options);
-    if (plan.ok() && kept != nullptr) *kept = *plan;
+    AppendPlan plan = must(AppendPlan::create(
+        options_.device.value_or(runtime_.device()), test_.desc,
+        {.pipeline_cache = runtime_.pipeline_cache(), .push_descriptors = test_.push_descriptors}));
+    if (kept != nullptr) *kept = plan;
     return plan;
   }
 
@@ -129,25 +125,19 @@ class AppendRun {
     return encoded(type, static_cast<float>(far_from_0 * test_.magnitude));
   }
 
-  Result<void> upload() {
-    const auto send = [&](Image& image) -> Result<void> {
-      if (image.bytes.empty()) return {};
-      auto buffer = runtime_.create_buffer(image.bytes.size());
-      if (!buffer) return buffer.error();
-      image.buffer = *std::move(buffer);
-      return runtime_.write(image.buffer, 0, image.bytes);
+  void upload() {
+    const auto send = [&](Image& image) {
+      if (!image.bytes.empty()) image.buffer = filled_buffer(runtime_, image.bytes);
     };
     for (Part& part : parts_) {
-      if (Result<void> s = send(part.from); !s) return s;
-      if (Result<void> s = send(part.to); !s) return s;
+      send(part.from);
+      send(part.to);
     }
-    for (auto& [range, image] : numbers_) {
-      if (Result<void> s = send(image); !s) return s;
-    }
-    return send(kv_lengths_);
+    for (auto& [range, image] : numbers_) send(image);
+    send(kv_lengths_);
   }
 
-  Result<void> execute(const AppendPlan& plan) const {
+  void execute(const AppendPlan& plan) const {
     AppendTensors tensors;
     for (const Part& part : parts_) {
       const bool shares = test_.in_place && !part.cached;
@@ -156,15 +146,10 @@ class AppendRun {
     }
     for (const auto& [range, image] : numbers_) tensors.*range = image.range();
     tensors.kv_lengths = kv_lengths_.range();
-    if (test_.push_descriptors) {
-      Result<void> status;
-      const auto time = runtime_.execute([&](VkCommandBuffer c) { status = plan.record(c, tensors); });
-      return time.ok() ? status : Result<void>(time.error());
-    }
-    const auto bindings = plan.make_bindings(tensors);
-    if (!bindings) return bindings.error();
-    const auto time = runtime_.execute([&](VkCommandBuffer c) { plan.record(c, *bindings); });
-    return time.ok() ? Result<void>() : Result<void>(time.error());
+    if (!test_.push_descriptors) return bind_and_execute(runtime_, plan, tensors);
+    Result<void> status;
+    must(runtime_.execute([&](VkCommandBuffer c) { status = plan.record(c, tensors); }));
+    must(status);
   }
 
   testing::AssertionResult compare() {
@@ -174,9 +159,7 @@ class AppendRun {
       Image& target = shares ? part.from : part.to;
       if (target.bytes.empty()) continue;
       got_.offset = target.offset;
-      got_.bytes.resize(target.bytes.size());
-      if (Result<void> s = runtime_.read(target.buffer, 0, got_.bytes); !s)
-        return testing::AssertionFailure() << s.error().message;
+      got_.bytes = elements_of<std::byte>(runtime_, target.buffer, target.bytes.size());
       // Expectations are made of the source, which in place is the target: row by row, elements read first.
       if (auto r = expect_rows(part, target); !r) return r;
       if (auto r = same_bytes(part.name, &target); !r) return r << " (target)";
@@ -199,9 +182,7 @@ class AppendRun {
 
   testing::AssertionResult same_bytes(const char* name, const Image* image) const {
     if (image == nullptr || image->bytes.empty()) return testing::AssertionSuccess();
-    std::vector<std::byte> now(image->bytes.size());
-    if (Result<void> s = runtime_.read(image->buffer, 0, now); !s)
-      return testing::AssertionFailure() << s.error().message;
+    const auto now = elements_of<std::byte>(runtime_, image->buffer, image->bytes.size());
     const auto [want, is] = std::mismatch(image->bytes.begin(), image->bytes.end(), now.begin());
     if (want == image->bytes.end()) return testing::AssertionSuccess();
     return testing::AssertionFailure()
@@ -386,15 +367,14 @@ testing::AssertionResult appends_right(const Runtime& runtime, const AppendCase&
 }
 
 void AppendTest::expect_right(const AppendCase& test, const std::string& what, AppendReport* report) {
-  AppendRunOptions options;
-  options.report = report;
-  options.kept = &plan_;
-  EXPECT_TRUE(appends_right(runtime(), test, options)) << what;
+  SCOPED_TRACE(what);
+  AppendRunOptions options{.device = {}, .report = report, .kept = &plan_};
+  EXPECT_TRUE(appends_right(runtime(), test, options));
   if (!capabilities().storage_buffer_16bit) return;
   options.report = nullptr;
   options.kept = &plan_in_words_;
   options.device = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
-  EXPECT_TRUE(appends_right(runtime(), test, options)) << what << ", in words";
+  EXPECT_TRUE(appends_right(runtime(), test, options)) << "in words";
 }
 
 }  // namespace vkattn::tests

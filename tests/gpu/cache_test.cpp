@@ -228,12 +228,9 @@ TEST_F(CacheTest, NothingToWriteRecordsNothing) {
     AppendDesc desc = small_append(DataType::kFloat32, DataType::kQ8_0).desc;
     empty(desc);
     EXPECT_TRUE(desc.is_empty());
-    const auto plan = AppendPlan::create(runtime().device(), desc);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    EXPECT_EQ(plan->requirements().dispatches, 0U);
-    const auto bindings = plan->make_bindings({});
-    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-    EXPECT_TRUE(runtime().execute([&](VkCommandBuffer c) { plan->record(c, *bindings); }).ok());
+    const auto plan = must(AppendPlan::create(runtime().device(), desc));
+    EXPECT_EQ(plan.requirements().dispatches, 0U);
+    bind_and_execute(runtime(), plan, AppendTensors{});
   }
 }
 
@@ -246,19 +243,16 @@ TEST_F(CacheTest, SeveralDispatchesAndFoldedGrids) {
   AppendDesc desc =
       quantise_desc({1, 1, (std::int64_t{1} << 22) + 100, 1}, {DataType::kFloat32, Strides{0, 0, 0, 1}, 0},
                     {DataType::kFloat16, Strides{0, 0, 1, 1}, 0});
-  const auto plan = AppendPlan::create(runtime().device(), desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_EQ(plan->requirements().dispatches, 2U);
-  EXPECT_NE(plan->describe().find("dispatch: keys"), std::string::npos) << plan->describe();
+  const auto plan = must(AppendPlan::create(runtime().device(), desc));
+  EXPECT_EQ(plan.requirements().dispatches, 2U);
+  EXPECT_TRUE(has(plan.describe(), "dispatch: keys"));
   const auto count = static_cast<std::size_t>(desc.new_length);
   const Buffer source = filled_buffer(runtime(), std::vector<float>{0.75F});
   const Buffer target = filled_buffer(runtime(), std::vector<std::uint16_t>(count, 0xffffU));
   AppendTensors tensors;
   tensors.key = source.range();
   tensors.cache_key = target.range();
-  const auto bindings = plan->make_bindings(tensors);
-  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { plan->record(c, *bindings); }).ok());
+  bind_and_execute(runtime(), plan, tensors);
   const auto result = elements_of<std::uint16_t>(runtime(), target, count);
   EXPECT_EQ(std::count(result.begin(), result.end(), float_to_half(0.75F)), desc.new_length);
 }

@@ -6,16 +6,11 @@ namespace {
 
 class Decode : public GpuTest {
  protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    const std::string reason = reason_against(runtime(), "decode", "1x64 d64 f16");
-    if (!reason.empty()) GTEST_SKIP() << "the kernel decode cannot run here: " << reason;
+  [[nodiscard]] std::string reason_to_skip() const override {
+    return reason_against(runtime(), "decode", "1x64 d64 f16");
   }
   static testing::AssertionResult right(std::string_view problem, std::uint32_t kv_splits = 0) {
-    RunOptions options{"decode"};
-    options.kv_splits = kv_splits;
-    return runs_right(runtime(), problem, options);
+    return runs_right(runtime(), problem, {.kernel = "decode", .kv_splits = kv_splits});
   }
 };
 
@@ -36,9 +31,8 @@ TEST_F(Decode, LongMasks) {
     EXPECT_TRUE(right(problem));
     EXPECT_TRUE(right(problem, 5));
   }
-  const auto plan = make_plan(runtime(), parsed("1x1024 d16 f16 mask=bits").desc, {"decode"});
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_EQ(plan->dispatches().front().pass, "block_mask");
+  const auto plan = must(make_plan(runtime(), parsed("1x1024 d16 f16 mask=bits").desc, {"decode"}));
+  EXPECT_EQ(plan.dispatches().front().pass, "block_mask");
 }
 
 /// Groups of threads lie in one subgroup whatever its size, where the device lets one be asked for.
@@ -48,14 +42,11 @@ TEST_F(Decode, EverySubgroupSize) {
     GTEST_SKIP() << "the device takes no subgroup size";
   }
   for (std::uint32_t size = c.min_subgroup_size; size <= c.max_subgroup_size; size *= 2) {
-    RunOptions options{"decode"};
-    options.device = device_with([&](Capabilities& changed) {
+    RunOptions options = seen_as("decode", [&](Capabilities& changed) {
       changed.subgroup_size = changed.min_subgroup_size = changed.max_subgroup_size = size;
     });
     const std::string words = "subgroups of " + std::to_string(size);
-    options.inspect = [&](const AttentionPlan& plan) {
-      EXPECT_NE(plan.describe().find(words), std::string::npos) << plan.describe();
-    };
+    options.inspect = [&](const AttentionPlan& plan) { EXPECT_TRUE(has(plan.describe(), words)); };
     for (const char* problem : part_of({"hq4 hkv1 2x300 d16 f16 lse", "hq8 hkv1 2x300 d64 f16 lse causal"})) {
       options.kv_splits = 1;
       EXPECT_TRUE(runs_right(runtime(), problem, options)) << "in subgroups of " << size;
@@ -76,18 +67,15 @@ TEST_F(Decode, TileTakesDevicesWithoutKnownSubgroups) {
        }},
   };
   for (const auto& [word, change] : devices) {
-    RunOptions options{"decode"};
-    options.device = device_with([&, &weaken = change](Capabilities& c) {
+    RunOptions options = seen_as("decode", [&, &weaken = change](Capabilities& c) {
       weaken(c);
       c.device_type = DeviceType::kOther;  // in the order of preference of GPUs
     });
-    const auto refused = make_plan(runtime(), parsed("hq4 hkv1 2x300 d64 f16 lse").desc, options);
-    ASSERT_FALSE(refused.ok());
-    EXPECT_TRUE(names(refused.error(), ErrorCode::kUnsupported, {"decode", word}));
+    EXPECT_TRUE(is_refused(make_plan(runtime(), parsed("hq4 hkv1 2x300 d64 f16 lse").desc, options),
+                           ErrorCode::kUnsupported, {"decode", word}));
     options.kernel.clear();
-    const auto chosen = make_plan(runtime(), parsed("hq4 hkv1 2x300 d64 f16 lse").desc, options);
-    ASSERT_TRUE(chosen.ok()) << chosen.error().message;
-    EXPECT_EQ(chosen->kernel_name(), "tile");
+    const auto chosen = must(make_plan(runtime(), parsed("hq4 hkv1 2x300 d64 f16 lse").desc, options));
+    EXPECT_EQ(chosen.kernel_name(), "tile");
     options.kernel = "tile";
     EXPECT_TRUE(runs_right(runtime(), "hq4 hkv1 2x300 d64 f16 lse", options));
   }
@@ -95,8 +83,7 @@ TEST_F(Decode, TileTakesDevicesWithoutKnownSubgroups) {
 
 /// Where a workgroup has no room for all rows they take several tiles.
 TEST_F(Decode, SmallSharedMemoryTakesTiles) {
-  RunOptions options{"decode"};
-  options.device = device_with([](Capabilities& c) {
+  RunOptions options = seen_as("decode", [](Capabilities& c) {
     c.max_shared_memory_bytes = 16384;
     c.max_workgroup_invocations = 128;
   });
@@ -115,9 +102,8 @@ TEST_F(Decode, SmallSharedMemoryTakesTiles) {
 
 TEST_F(Decode, RefusesManyRowsByName) {
   for (const char* problem : {"17x40 d16", "hq6 hkv2 6x40 d16"}) {
-    const auto plan = make_plan(runtime(), parsed(problem).desc, {"decode"});
-    ASSERT_FALSE(plan.ok());
-    EXPECT_TRUE(names(plan.error(), ErrorCode::kUnsupported, {"decode", "16", "query rows"}));
+    EXPECT_TRUE(is_refused(make_plan(runtime(), parsed(problem).desc, {"decode"}), ErrorCode::kUnsupported,
+                           {"decode", "16", "query rows"}));
   }
 }
 

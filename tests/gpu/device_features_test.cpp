@@ -12,6 +12,7 @@
 #include "gpu/support.hpp"
 #include "harness/backward_run.hpp"
 #include "runtime/runtime_state.hpp"
+#include "vulkan/device_feature_table.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn::tests {
@@ -60,9 +61,8 @@ class DeviceFeaturesTest : public GpuTest {
       desc.enabled_extensions = {info.ppEnabledExtensionNames, info.enabledExtensionCount};
       desc.enabled_features = info.pNext;
       desc.enabled_core_features = info.pEnabledFeatures;
-      const auto device = Device::borrow(desc);
-      ASSERT_TRUE(device.ok()) << device.error().message;
-      use(*device);
+      const auto device = must(Device::borrow(desc));
+      use(device);
     }
     const auto destroy = reinterpret_cast<PFN_vkDestroyDevice>(
         state().instance->loader.vkGetInstanceProcAddr(state().instance->handle, "vkDestroyDevice"));
@@ -72,28 +72,20 @@ class DeviceFeaturesTest : public GpuTest {
   static void expect_everything(const Device& device) {
     const Capabilities& c = device.capabilities();
     const Capabilities& all = capabilities();
-    EXPECT_EQ(c.storage_buffer_16bit, all.storage_buffer_16bit);
-    EXPECT_EQ(c.shader_int64, all.shader_int64);
-    EXPECT_EQ(c.shader_float16, all.shader_float16);
-    EXPECT_EQ(c.vulkan_memory_model, all.vulkan_memory_model);
-    EXPECT_EQ(c.subgroup_size_control, all.subgroup_size_control);
+    for (const detail::DeviceFeatureRow& row : detail::device_feature_table())
+      EXPECT_EQ(c.*row.member, all.*row.member) << row.name;
     EXPECT_EQ(c.required_subgroup_size, all.required_subgroup_size);
-    EXPECT_EQ(c.maintenance4, all.maintenance4);
     EXPECT_EQ(c.push_descriptors, all.push_descriptors);
-    EXPECT_EQ(c.pipeline_statistics, all.pipeline_statistics);
-    EXPECT_EQ(c.cooperative_matrix, all.cooperative_matrix);
-    EXPECT_EQ(c.bfloat16_matrix, all.bfloat16_matrix);
     EXPECT_EQ(c.matrix_shapes.size(), all.matrix_shapes.size());
     EXPECT_EQ(c.flexible_matrices.size(), all.flexible_matrices.size());
   }
 };
 
 TEST_F(DeviceFeaturesTest, TheListSaysWhatIsSupportedAndWhatItIsFor) {
-  const auto wanted = wanted_features(physical());
-  ASSERT_TRUE(wanted.ok()) << wanted.error().message;
+  const auto wanted = must(wanted_features(physical()));
   std::set<std::string> names;
   bool has_16bit = false;
-  for (const WantedFeature& each : *wanted) {
+  for (const WantedFeature& each : wanted) {
     EXPECT_FALSE(each.gain.empty());
     EXPECT_FALSE(each.name.empty() && each.extension.empty());
     const std::string name(each.name.empty() ? each.extension : each.name);
@@ -152,41 +144,22 @@ TEST_F(DeviceFeaturesTest, StructuresThatAreThereAreAddedTo) {
   with_device(info, expect_everything);
 }
 
-TEST_F(DeviceFeaturesTest, WhatIsDisabledStaysOff) {
-  const std::string_view without[] = {VK_KHR_16BIT_STORAGE_EXTENSION_NAME, "VK_KHR_cooperative_matrix"};
-  PhysicalDeviceDesc desc = physical();
-  desc.disabled_extensions = without;
-  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
-  EnableMemory memory;
-  ASSERT_TRUE(enable_wanted(desc, info, memory).ok());
-  const auto names = extensions(info);
-  EXPECT_EQ(names.count("VK_KHR_cooperative_matrix"), 0U);
-  EXPECT_EQ(names.count("VK_NV_cooperative_matrix2"), 0U) << "builds on what is disabled";
-  with_device(info, [](const Device& device) {
-    EXPECT_FALSE(device.capabilities().storage_buffer_16bit);
-    EXPECT_FALSE(device.capabilities().cooperative_matrix);
-  });
-}
-
 /// A plan on a device with nothing enabled names what would give it the shader that it has on the whole one.
 template <class Plan, class Options, class Desc>
 void expect_hint(const Device& whole, const Device& bare, const Desc& desc) {
-  const auto all = Plan::create(whole, desc);
-  ASSERT_TRUE(all.ok()) << all.error().message;
-  EXPECT_EQ(all->describe().find("not enabled: "), std::string::npos) << all->describe();
-  const auto plan = Plan::create(bare, desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const std::string text = plan->describe();
+  const auto all = must(Plan::create(whole, desc));
+  EXPECT_FALSE(has(all.describe(), "not enabled: ")) << all.describe();
+  const auto plan = must(Plan::create(bare, desc));
+  const std::string text = plan.describe();
   const std::size_t line = text.find("not enabled: ");
   ASSERT_NE(line, std::string::npos) << text;
   EXPECT_NE(text.find("storageBuffer16BitAccess", line), std::string::npos) << text;
-  EXPECT_NE(text.find(all->pipelines().front().shader, line), std::string::npos) << text;
+  EXPECT_NE(text.find(all.pipelines().front().shader, line), std::string::npos) << text;
   EXPECT_EQ(text.find("pipelineExecutableInfo", line), std::string::npos) << "which changes nothing";
   Options asked;
   asked.kernel = "lane";
-  const auto lane = Plan::create(bare, desc, asked);
-  ASSERT_TRUE(lane.ok()) << lane.error().message;
-  EXPECT_EQ(lane->describe().find("not enabled: "), std::string::npos) << "the caller has chosen";
+  const auto lane = must(Plan::create(bare, desc, asked));
+  EXPECT_FALSE(has(lane.describe(), "not enabled: ")) << "the caller has chosen";
 }
 
 TEST_F(DeviceFeaturesTest, APlanTellsWhatWouldGiveItAnotherForm) {
@@ -222,10 +195,9 @@ TEST_F(DeviceFeaturesTest, MistakesAreRefused) {
 
 // All or nothing: a bit that was set without its extension would make an invalid device.
 TEST_F(DeviceFeaturesTest, WithoutRoomNothingIsWritten) {
-  const auto wanted = wanted_features(physical());
-  ASSERT_TRUE(wanted.ok());
+  const auto wanted = must(wanted_features(physical()));
   const std::size_t named =
-      static_cast<std::size_t>(std::count_if(wanted->begin(), wanted->end(), [](const auto& each) {
+      static_cast<std::size_t>(std::count_if(wanted.begin(), wanted.end(), [](const auto& each) {
         return each.is_supported && !each.extension.empty();
       }));
   const std::vector<const char*> many(2000, "VK_KHR_something");

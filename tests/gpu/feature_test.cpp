@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpu/any_kernel.hpp"
@@ -55,25 +56,22 @@ std::string replaced(std::string text, std::string_view what, std::string_view w
 /// decode takes few rows, the others enough for several tiles.
 std::string with_sizes(std::string_view words, bool few_rows, std::string_view sizes) {
   std::string text(words);
-  text = replaced(text, "=A", few_rows ? "=2" : "=45");
-  text = replaced(text, "=B", few_rows ? "=1" : "=33");
-  text = replaced(text, "=Q", few_rows ? "=3" : "=70");
-  text = replaced(text, ",A", few_rows ? ",2" : ",45");
-  text = replaced(text, ",B", few_rows ? ",1" : ",33");
-  text = replaced(text, ",Q", few_rows ? ",3" : ",70");
+  const std::pair<const char*, const char*> lengths[] = {
+      {"A", few_rows ? "2" : "45"}, {"B", few_rows ? "1" : "33"}, {"Q", few_rows ? "3" : "70"}};
+  for (const auto& [letter, length] : lengths) {
+    for (const std::string before : {"=", ","}) text = replaced(text, before + letter, before + length);
+  }
   return std::string(few_rows ? "3x129 " : "70x129 ") + std::string(sizes) + " " + text;
 }
 
 /// Two batch entries with one prefix: the same pages first, then pages of their own.
-Result<void> share_prefix(const Runtime& runtime, const harness::ProblemRun& run) {
+void share_prefix(const Runtime& runtime, const harness::ProblemRun& run) {
   const harness::ProblemRun::Tensor& table = run.tensor(&AttentionTensors::page_table);
   std::vector<std::int32_t> pages(table.bytes / sizeof(std::int32_t));
-  const Result<void> status =
-      runtime.read(table.buffer, table.offset, std::as_writable_bytes(std::span(pages)));
-  if (!status.ok()) return status;
+  must(runtime.read(table.buffer, table.offset, std::as_writable_bytes(std::span(pages))));
   const std::size_t of_entry = pages.size() / 2;
   for (std::size_t i = 0; i < of_entry * 2 / 5; ++i) pages[of_entry + i] = pages[i];
-  return runtime.write(table.buffer, table.offset, std::as_bytes(std::span(pages)));
+  must(runtime.write(table.buffer, table.offset, std::as_bytes(std::span(pages))));
 }
 
 class Feature : public AnyKernelTest {
@@ -112,8 +110,7 @@ TEST_P(Feature, EachHeadHasItsScalesOfFloat8) {
 // Of a window with later keys of a row, the block mask is that of the window with the first ones.
 TEST_P(Feature, WindowsOfTheKeys) {
   if (is_on_matrix_units()) GTEST_SKIP() << "limits_test.cpp has these";
-  RunOptions options{kernel()};
-  options.device = device_with([](Capabilities& c) { c.max_storage_buffer_range = 7 * 1024; });
+  RunOptions options = seen_as(kernel(), [](Capabilities& c) { c.max_storage_buffer_range = 7 * 1024; });
   for (const char* const words :
        part_of({"mask=bits:bhqk hidden=0.8 block=16 sinks lse", "mask=bytes:q alibi causal"})) {
     EXPECT_TRUE(runs_right(runtime(), sized(words), options));
@@ -121,8 +118,8 @@ TEST_P(Feature, WindowsOfTheKeys) {
 }
 
 TEST_P(Feature, PrefixesShareTheirPages) {
-  RunOptions options{kernel()};
-  options.prepare = [](harness::ProblemRun& run) { return share_prefix(runtime(), run); };
+  RunOptions options{.kernel = kernel(),
+                     .prepare = [](harness::ProblemRun& run) { share_prefix(runtime(), run); }};
   for (const char* const words :
        part_of({"page=16 lse", "page=7 kv_lengths=129,70 causal align=bottom-right lse",
                 "page=1 window=100,20 align=bottom-right weights=probabilities", "page=16 cache=q8_0"})) {
@@ -147,15 +144,13 @@ TEST_P(MatrixFeature, QuantisedKeysAndValues) {
 using FeatureOfPlans = GpuTest;
 
 TEST_F(FeatureOfPlans, KernelsRefuseByName) {
-  EXPECT_NE(reason_against(runtime(), "matrix2", "64x64 d64 f16 cache=q8_0").find("q8_0"), std::string::npos);
+  EXPECT_TRUE(has(reason_against(runtime(), "matrix2", "64x64 d64 f16 cache=q8_0"), "q8_0"));
   EXPECT_EQ(reason_against(runtime(), "lane", "64x64 d64 softcap=3 sinks alibi window=3,3"), "");
 }
 
 TEST_F(FeatureOfPlans, MasksOfManyKeysGetABlockMask) {
-  RunOptions options;
-  options.kernel = "lane";
   const auto passes = [&](std::string_view problem) {
-    const auto plan = make_plan(runtime(), parsed(problem).desc, options);
+    const auto plan = make_plan(runtime(), parsed(problem).desc, {.kernel = "lane"});
     std::string names;
     if (!plan.ok()) return plan.error().message;
     for (const DispatchInfo& dispatch : plan.value().dispatches()) names += std::string(dispatch.pass) + " ";

@@ -17,11 +17,10 @@ class FirstUseTest : public GpuTest {
   /// As another program would make it, later.
   [[nodiscard]] Runtime fresh_runtime(const std::filesystem::path& tuning = {},
                                       bool self_tests = true) const {
-    RuntimeOptions options;
-    options.device = capabilities().device_name;
-    options.cache_dir = folder_.path();
-    options.tuning_file = tuning;
-    options.self_tests = self_tests;
+    RuntimeOptions options{.device = capabilities().device_name,
+                           .cache_dir = folder_.path(),
+                           .tuning_file = tuning,
+                           .self_tests = self_tests};
     return Runtime::create(options).value();
   }
   /// The file of outcomes in the folder; empty where there is none.

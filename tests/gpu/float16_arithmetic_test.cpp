@@ -1,29 +1,23 @@
-// float16 arithmetic (PlanOptions::arithmetic_type): problems against the reference within its tolerance, a
-// sum that shows it, its limits, and what cannot do it.
+// float16 arithmetic (PlanOptions::arithmetic_type): sums that show it, its limits, and what cannot do it.
+// Problems are those of pairs_test.cpp, block sizes of families_test.cpp, NaN of nan_test.cpp.
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "gpu/support.hpp"
-#include "support/special_numbers.hpp"
 
 namespace vkattn::tests {
 namespace {
 
 class Float16Arithmetic : public GpuTest {
  protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
+  [[nodiscard]] std::string reason_to_skip() const override {
+    return capabilities().shader_float16 ? "" : "the device has no shaderFloat16";
   }
 
   static RunOptions float16() {
-    RunOptions options{"tile"};
-    options.arithmetic_type = DataType::kFloat16;
+    RunOptions options{.kernel = "tile", .arithmetic_type = DataType::kFloat16};
     options.inspect = [](const AttentionPlan& plan) {
       EXPECT_EQ(plan.arithmetic_type(), DataType::kFloat16);
       EXPECT_EQ(plan.probability_type(), DataType::kFloat16);
@@ -36,49 +30,28 @@ class Float16Arithmetic : public GpuTest {
                         float element = 0) {
     const AttentionDesc& desc = run.problem().desc;
     for (std::int64_t key = 0; key < desc.kv_length; ++key) {
-      ASSERT_TRUE(write_row(runtime(), run.key(), desc.key, 0, 0, key, desc.head_dim, element).ok());
-      ASSERT_TRUE(write_row(runtime(), run.value(), desc.value, 0, 0, key, desc.value_dim, value(key)).ok());
+      write_row(runtime(), run.key(), desc.key, 0, 0, key, desc.head_dim, element);
+      write_row(runtime(), run.value(), desc.value, 0, 0, key, desc.value_dim, value(key));
     }
   }
   static void execute(harness::ProblemRun& run, const RunOptions& options = float16()) {
-    const auto plan = make_plan(runtime(), run.problem().desc, options);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    ASSERT_TRUE(run.execute(harness::Runnable(*plan)).ok());
+    const auto plan = must(make_plan(runtime(), run.problem().desc, options));
+    ASSERT_TRUE(run.execute(harness::Runnable(plan)).ok());
   }
 };
 
-TEST_F(Float16Arithmetic, Problems) {
-  double largest = 0;
-  RunOptions options = float16();
-  options.largest_share = &largest;
-  // The table's block, and the least sums.
-  for (const auto& tile : {std::optional<TileSizes>(), std::optional(TileSizes{64, 0, 16, 1, 1, 8})}) {
-    options.tile = tile;
-    options.kv_splits = 0;
-    for (const char* problem : part_of(
-             {"b2 hq4 hkv2 65x129 d64 f16 causal lse", "h2 37x75 d33 dv17 f16 kv_lengths=70 lse",
-              "hq4 hkv1 33x65 d128 f16 output=f32 causal align=bottom-right", "5x40 d192 dv320 f16",
-              "h2 70x300 d64 f16 data=uniform lse", "20x90 d64 f16 scale=3 lse", "20x90 d80 f16 scale=0.001",
-              "20x90 d64 f16 magnitude=0.001", "9x300 d64 f16 magnitude=10 scale=0.01 lse",
-              "b2 h3 40x100 d31 f16 pad=3 shift=5 layout=bshd", "30x600 d64 f16 data=equal output=f32",
-              "b2 hq4 hkv2 33x90 d40 f16 mask=bits:bhqk softcap=5 sinks lse weights=probabilities",
-              "h2 33x90 d40 f16 alibi dropout=0.3 page=16"})) {
-      EXPECT_TRUE(runs_right(runtime(), problem, options));
-    }
-    options.kv_splits = 3;
-    EXPECT_TRUE(runs_right(runtime(), "hq4 hkv2 9x300 d64 f16 causal align=bottom-right lse", options));
+class Float16Sums : public Float16Arithmetic {
+ protected:
+  [[nodiscard]] std::string reason_to_skip() const override {
+    if (capabilities().rounds_float16_to_nearest) return Float16Arithmetic::reason_to_skip();
+    return "the device does not say how it rounds float16";
   }
-  std::printf("at most %.2f of the tolerance\n", largest);
-  // Vulkan lets others truncate, which is all one way.
-  EXPECT_LT(largest, capabilities().rounds_float16_to_nearest ? 0.8 : 1.0) << "the tolerance has a margin";
-}
+};
 
 // By hand: equal scores, so that the output is the mean. In float16 2048 and 1 are 2048, in float32 2049. A 1
 // is lost where it is in the sum of 8 keys that has the 2048, in whatever order a compiler adds these and
 // whether it fuses multiplications with additions; and nowhere else. Dim d has its 1 in key d.
-TEST_F(Float16Arithmetic, SumsOfEightProductsAreFloat16) {
-  if (!capabilities().rounds_float16_to_nearest)
-    GTEST_SKIP() << "the device does not say how it rounds float16";
+TEST_F(Float16Sums, SumsOfEightProductsAreFloat16) {
   const Problem problem = parsed("1x32 d4 dv32 f16 output=f32");
   const AttentionDesc& desc = problem.desc;
   for (const std::int64_t large_key : {0, 16, 21, 31}) {
@@ -86,7 +59,7 @@ TEST_F(Float16Arithmetic, SumsOfEightProductsAreFloat16) {
     fill_keys(run, [&](std::int64_t key) { return key == large_key ? 2048.0F : 0.0F; });
     for (std::int64_t key = 0; key < 32; ++key) {
       if (key == large_key) continue;
-      ASSERT_TRUE(write_element(runtime(), run.value(), desc.value, key * 32 + key, 1.0F).ok());
+      write_element(runtime(), run.value(), desc.value, key * 32 + key, 1.0F);
     }
     execute(run);
     for (std::int64_t dim = 0; dim < 32; ++dim) {
@@ -100,9 +73,7 @@ TEST_F(Float16Arithmetic, SumsOfEightProductsAreFloat16) {
 // it they are all lost, which the tolerance of tests does not take into account; before it none is, and 2055
 // becomes 2056. A compiler may also add some of them first and then those, which gives what is between: but
 // never the odd 2055 of float32.
-TEST_F(Float16Arithmetic, SumsOfEightProductsLoseNoMoreThanIsPromised) {
-  if (!capabilities().rounds_float16_to_nearest)
-    GTEST_SKIP() << "the device does not say how it rounds float16";
+TEST_F(Float16Sums, SumsOfEightProductsLoseNoMoreThanIsPromised) {
   const Problem problem = parsed("1x32 d4 f16 output=f32");
   for (const std::int64_t large_key : {16, 31}) {
     auto run = ready_run(problem);
@@ -120,20 +91,18 @@ TEST_F(Float16Arithmetic, SumsOfEightProductsLoseNoMoreThanIsPromised) {
 // By hand: the lse of one key is its score. The key has 2048 and then ones, and query d has a 1 in its first
 // dim and in dim d: the 1 is lost where it is in the sum with the 2048, which is that of the even dims of the
 // first 32, whatever the order in which these are added.
-TEST_F(Float16Arithmetic, SumsOfSixteenDimsAreFloat16) {
-  if (!capabilities().rounds_float16_to_nearest)
-    GTEST_SKIP() << "the device does not say how it rounds float16";
+TEST_F(Float16Sums, SumsOfSixteenDimsAreFloat16) {
   const Problem problem = parsed("64x1 d64 f16 scale=1 lse");
   const AttentionDesc& desc = problem.desc;
   auto run = ready_run(problem);
   for (std::int64_t query = 0; query < 64; ++query) {
-    ASSERT_TRUE(write_row(runtime(), run.query(), desc.query, 0, 0, query, 64, 0.0F).ok());
+    write_row(runtime(), run.query(), desc.query, 0, 0, query, 64, 0.0F);
     for (const std::int64_t dim : {std::int64_t{0}, query}) {
-      ASSERT_TRUE(write_element(runtime(), run.query(), desc.query, query * 64 + dim, 1.0F).ok());
+      write_element(runtime(), run.query(), desc.query, query * 64 + dim, 1.0F);
     }
   }
-  ASSERT_TRUE(write_row(runtime(), run.key(), desc.key, 0, 0, 0, 64, 1.0F).ok());
-  ASSERT_TRUE(write_row(runtime(), run.key(), desc.key, 0, 0, 0, 1, 2048.0F).ok());
+  write_row(runtime(), run.key(), desc.key, 0, 0, 0, 64, 1.0F);
+  write_row(runtime(), run.key(), desc.key, 0, 0, 0, 1, 2048.0F);
   RunOptions options = float16();
   options.tile = TileSizes{64, 0, 16, 1, 1, 32};
   execute(run, options);
@@ -152,7 +121,7 @@ TEST_F(Float16Arithmetic, ScoresMayBeLarge) {
   auto run = ready_run(problem);
   fill_keys(
       run, [](std::int64_t /*key*/) { return 3.0F; }, 128.0F);
-  ASSERT_TRUE(write_row(runtime(), run.query(), desc.query, 0, 0, 0, 64, -100.0F).ok());
+  write_row(runtime(), run.query(), desc.query, 0, 0, 0, 64, -100.0F);
   execute(run);
   for (std::int64_t dim = 0; dim < 64; ++dim) {
     EXPECT_NEAR(read_element(runtime(), run.output(), desc.output, dim), 3.0F, 1e-5) << dim;
@@ -161,51 +130,21 @@ TEST_F(Float16Arithmetic, ScoresMayBeLarge) {
   EXPECT_NEAR(read_element(runtime(), run.lse(), TensorDesc{}, 0), -102400 + std::log(40.0), 0.05);
 }
 
-TEST_F(Float16Arithmetic, HiddenNanNeverLeaksAndSeenNanArrives) {
-  struct Case {
-    const char* problem;
-    std::int64_t key;
-    bool is_seen;  ///< by some row
-  };
-  RunOptions options = float16();
-  for (const Case& one : part_of<Case>({{"40x64 d24 f16 causal lse", 50, false},
-                                        {"37x150 d64 f16 kv_lengths=70", 70, false},
-                                        {"40x64 d24 f16 causal lse", 20, true},
-                                        {"40x90 d24 f16 window=9,4 lse", 20, true},
-                                        {"40x90 d24 f16 mask=bits:bhqk lse", 33, true},
-                                        {"40x90 d24 f16 mask=f16:hqk window=30,5 causal", 7, true}})) {
-    if (one.is_seen && !capabilities().preserves_nan_float32) continue;
-    const Problem problem = parsed(one.problem);
-    const AttentionDesc& desc = problem.desc;
-    options.prepare = [&](harness::ProblemRun& run) {
-      const Result<void> status =
-          write_row(runtime(), run.key(), desc.key, 0, 0, one.key, desc.head_dim, kNan);
-      if (!status.ok()) return status;
-      return write_row(runtime(), run.value(), desc.value, 0, 0, one.key, desc.value_dim, kInfinity);
-    };
-    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "NaN at key " << one.key;
-  }
-}
-
 // The unit test Float16Arithmetic.IsRefusedByName has the reasons of kernels, tensors and devices.
 TEST_F(Float16Arithmetic, IsFloat16OrFloat32) {
   RunOptions options = float16();
   options.arithmetic_type = DataType::kBfloat16;
-  const auto refused = make_plan(runtime(), parsed("8x8 d16 f16").desc, options);
-  ASSERT_FALSE(refused.ok());
-  EXPECT_TRUE(names(refused.error(), ErrorCode::kInvalidArgument, {"PlanOptions::arithmetic_type is bf16"}));
+  EXPECT_TRUE(is_refused(make_plan(runtime(), parsed("8x8 d16 f16").desc, options),
+                         ErrorCode::kInvalidArgument, {"PlanOptions::arithmetic_type is bf16"}));
 }
 
 // What was measured in one arithmetic says nothing of the other.
 TEST_F(Float16Arithmetic, MeasuredBlockSizesAreOfTheirArithmetic) {
   const AttentionDesc desc = parsed("h2 64x64 d32 f16").desc.resolved();
-  PlanOptions options;
-  options.deferred_compilation = true;
-  options.arithmetic_type = DataType::kFloat16;
-  const auto by_table = AttentionPlan::create(runtime().device(), desc, options);
-  ASSERT_TRUE(by_table.ok()) << by_table.error().message;
+  PlanOptions options{.arithmetic_type = DataType::kFloat16, .deferred_compilation = true};
+  const auto by_table = must(AttentionPlan::create(runtime().device(), desc, options));
   const TileSizes measured{64, 0, 16, 1, 2, 32};
-  ASSERT_FALSE(by_table->tile() == measured);
+  ASSERT_FALSE(by_table.tile() == measured);
   const auto tile_of = [&](DataType measured_in, DataType asked_for) {
     Tuning tuning;
     tuning.problems = {{"h2 64x64 d32 f16", desc, {"tile", measured}, 0, {}, measured_in}};
@@ -214,22 +153,19 @@ TEST_F(Float16Arithmetic, MeasuredBlockSizesAreOfTheirArithmetic) {
     const auto plan = AttentionPlan::create(runtime().device(), desc, options);
     return plan.ok() ? plan->tile() : TileSizes{};
   };
-  EXPECT_EQ(tile_of(DataType::kFloat32, DataType::kFloat16), by_table->tile());
+  EXPECT_EQ(tile_of(DataType::kFloat32, DataType::kFloat16), by_table.tile());
   EXPECT_EQ(tile_of(DataType::kFloat32, DataType::kFloat32), measured);
   EXPECT_EQ(tile_of(DataType::kFloat16, DataType::kFloat16), measured);
   const auto candidates = tuning_candidates(desc, runtime().device().capabilities(), DataType::kFloat16);
   ASSERT_FALSE(candidates.empty());
-  EXPECT_EQ(candidates.front(), (KernelTile{"tile", by_table->tile()}));
+  EXPECT_EQ(candidates.front(), (KernelTile{"tile", by_table.tile()}));
 }
 
 // Where the kernel is left to the library it is the one that can.
 TEST_F(Float16Arithmetic, ChoosesAKernelThatCan) {
-  PlanOptions options;
-  options.arithmetic_type = DataType::kFloat16;
-  options.pipeline_cache = runtime().pipeline_cache();
-  const auto plan = AttentionPlan::create(runtime().device(), parsed("8x8 d16 f16").desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_EQ(plan.value().kernel_name(), "tile");
+  PlanOptions options{.arithmetic_type = DataType::kFloat16, .pipeline_cache = runtime().pipeline_cache()};
+  const auto plan = must(AttentionPlan::create(runtime().device(), parsed("8x8 d16 f16").desc, options));
+  EXPECT_EQ(plan.kernel_name(), "tile");
 }
 
 }  // namespace

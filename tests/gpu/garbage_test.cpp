@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "gpu/any_kernel.hpp"
@@ -30,9 +29,9 @@ Numbers garbage(std::size_t first, std::size_t count) {
   return numbers;
 }
 
-Result<void> write_numbers(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                           const Numbers& numbers) {
-  return runtime.write(tensor.buffer, tensor.offset, std::as_bytes(std::span(numbers)));
+void write_numbers(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
+                   const Numbers& numbers) {
+  must(runtime.write(tensor.buffer, tensor.offset, std::as_bytes(std::span(numbers))));
 }
 
 /// Stores as many values as a block has.
@@ -43,8 +42,8 @@ void store_block(DataType type, std::span<const float> values, std::span<std::by
 }
 
 /// Finite numbers in all of a tensor: garbage may lead to rows that hold nothing of the problem.
-Result<void> fill_whole(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, DataType type,
-                        std::uint64_t seed) {
+void fill_whole(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, DataType type,
+                std::uint64_t seed) {
   std::vector<std::byte> bytes(tensor.bytes);
   const std::size_t size = block_bytes(type);
   const std::uint64_t stream = harness::stream_of(seed, 1000);
@@ -54,29 +53,24 @@ Result<void> fill_whole(const Runtime& runtime, const harness::ProblemRun::Tenso
     for (float& value : values) value = static_cast<float>(harness::random_uniform(stream, number++) - 0.5);
     store_block(type, values, std::span(bytes).subspan(at, size));
   }
-  return runtime.write(tensor.buffer, tensor.offset, bytes);
+  must(runtime.write(tensor.buffer, tensor.offset, bytes));
 }
 
 /// K and V. A ring whose slots were written for other lengths holds NaN.
-Result<void> fill_cache(const Runtime& runtime, const harness::ProblemRun& run, std::uint64_t seed) {
+void fill_cache(const Runtime& runtime, const harness::ProblemRun& run, std::uint64_t seed) {
   const AttentionDesc& desc = run.problem().desc;
-  if (Result<void> status = fill_whole(runtime, run.key(), desc.key.type, seed); !status.ok()) return status;
-  return fill_whole(runtime, run.value(), desc.value.type, seed + 1);
+  fill_whole(runtime, run.key(), desc.key.type, seed);
+  fill_whole(runtime, run.value(), desc.value.type, seed + 1);
 }
 
-/// Garbage from one of its numbers on, in whichever of lengths and page table the problem has.
-Result<void> write_garbage(const Runtime& runtime, const harness::ProblemRun& run, std::size_t first) {
-  const std::pair<const harness::ProblemRun::Tensor*, std::size_t> wanted[] = {
-      {&run.tensor(&AttentionTensors::kv_lengths), first},
-      {&run.tensor(&AttentionTensors::query_lengths), first + 5},
-      {&run.tensor(&AttentionTensors::page_table), first + 3}};
-  for (const auto& [tensor, from] : wanted) {
-    if (tensor->bytes == 0) continue;
-    const Numbers numbers = garbage(from, tensor->bytes / sizeof(std::int32_t));
-    if (Result<void> status = write_numbers(runtime, *tensor, numbers); !status.ok()) return status;
-  }
-  return {};
+/// Garbage from one of its numbers on, where the problem has the tensor.
+void write_garbage(const Runtime& runtime, const harness::ProblemRun& run,
+                   BufferRange AttentionTensors::*tensor, std::size_t first) {
+  const std::size_t count = run.tensor(tensor).bytes / sizeof(std::int32_t);
+  if (count != 0) write_numbers(runtime, run.tensor(tensor), garbage(first, count));
 }
+
+enum class Into { kAll, kPageTable };
 
 class Garbage : public AnyKernelTest {
  protected:
@@ -88,48 +82,35 @@ class Garbage : public AnyKernelTest {
     return text;
   }
 
-  /// Writes garbage into an input, from one of its numbers on.
-  using WriteGarbage = Result<void> (*)(const Runtime& runtime, const harness::ProblemRun& run,
-                                        std::size_t first);
-
-  /// Runs with garbage from every step-th of its numbers on.
-  static void run_from_each(const std::string& problem, std::size_t step, WriteGarbage write) {
+  /// Runs with garbage in lengths and page tables, from every step-th of its numbers on.
+  static void run_from_each(const std::string& problem, std::size_t step, Into into = Into::kAll) {
     for (std::size_t first = 0; first < kGarbage.size(); first += step) {
       RunOptions options{kernel()};
-      options.prepare = [&](harness::ProblemRun& run) -> Result<void> {
-        Result<void> status = fill_cache(runtime(), run, 1);
-        return status.ok() ? write(runtime(), run, first) : status;
+      options.prepare = [&](harness::ProblemRun& run) {
+        fill_cache(runtime(), run, 1);
+        write_garbage(runtime(), run, &AttentionTensors::page_table, first + 3);
+        if (into == Into::kPageTable) return;
+        write_garbage(runtime(), run, &AttentionTensors::kv_lengths, first);
+        write_garbage(runtime(), run, &AttentionTensors::query_lengths, first + 5);
       };
       EXPECT_TRUE(runs_right(runtime(), problem, options)) << "from number " << first;
     }
   }
 };
 
-/// Of quantised keys and values.
-class QuantisedGarbage : public Garbage {};
-
 INSTANTIATE_TEST_SUITE_P(Kernels, Garbage, testing::ValuesIn(kEveryKernelName), kernel_test_name);
-INSTANTIATE_TEST_SUITE_P(Kernels, QuantisedGarbage, testing::ValuesIn(kEveryKernelName), kernel_test_name);
 
 TEST_P(Garbage, LengthsAreClamped) {
   for (const char* words : part_of({"kv_lengths=1,2,3", "query_lengths=1,2,3",
-                                    "kv_lengths=1,2,3 query_lengths=1,2,3 causal "
-                                    "align=bottom-right alibi",
-                                    "ring=50 kv_lengths=1,2,3 window=20,4 align=bottom-right"})) {
-    run_from_each(sized(words), 2, write_garbage);
-  }
+                                    "kv_lengths=1,2,3 query_lengths=1,2,3 causal align=bottom-right alibi",
+                                    "ring=50 kv_lengths=1,2,3 window=20,4 align=bottom-right"}))
+    run_from_each(sized(words), 2);
 }
 
 TEST_P(Garbage, PageNumbersAreClamped) {
   for (const char* words :
-       part_of({"page=16", "page=1 kv_lengths=100,129,7", "page=32 causal align=bottom-right"})) {
-    run_from_each(
-        sized(words), 3, [](const Runtime& runtime, const harness::ProblemRun& run, std::size_t first) {
-          return write_numbers(
-              runtime, run.tensor(&AttentionTensors::page_table),
-              garbage(first, run.tensor(&AttentionTensors::page_table).bytes / sizeof(std::int32_t)));
-        });
-  }
+       part_of({"page=16", "page=1 kv_lengths=100,129,7", "page=32 causal align=bottom-right"}))
+    run_from_each(sized(words), 3, Into::kPageTable);
 }
 
 // Weights have passes of their own, which read the lengths again.
@@ -138,20 +119,19 @@ TEST_P(Garbage, LengthsAndPageNumbersWithWeights) {
        part_of({"weights=scores kv_lengths=1,2,3 query_lengths=1,2,3",
                 "weights=probabilities page=16 kv_lengths=1,2,3 causal align=bottom-right",
                 "weights=masked page=7 query_lengths=1,2,3 mask=bits:bhqk hidden=0.8 block=32",
-                "weights=probabilities ring=50 kv_lengths=1,2,3 alibi align=bottom-right"})) {
-    run_from_each(sized(words), 3, write_garbage);
-  }
+                "weights=probabilities ring=50 kv_lengths=1,2,3 alibi align=bottom-right"}))
+    run_from_each(sized(words), 3);
 }
 
-TEST_P(QuantisedGarbage, LengthsAndPageNumbersAreClamped) {
+TEST_P(Garbage, LengthsAndPageNumbersOfQuantisedKeysAndValues) {
   for (const char* words : part_of({"cache=q8_0 kv_lengths=1,2,3 query_lengths=1,2,3",
                                     "cache=q4_0 page=16 kv_lengths=1,2,3 causal align=bottom-right",
                                     "cache=e4m3 ring=50 kv_lengths=1,2,3 weights=probabilities",
                                     "key=q8_0 value=f16 page=7 kv_lengths=1,2,3 weights=masked"})) {
     const std::string text = sized(words, "d64 dv32");
-    if (takes_storage_of(parsed(text).desc)) run_from_each(text, 3, write_garbage);
+    if (takes_storage_of(parsed(text).desc)) run_from_each(text, 3);
   }
-  run_from_each(sized("cache=e4m3 kv_lengths=1,2,3"), 3, write_garbage);  // rows end within a word
+  run_from_each(sized("cache=e4m3 kv_lengths=1,2,3"), 3);  // rows end within a word
 }
 
 TEST_P(Garbage, CumulativeLengthsAreClamped) {
@@ -171,16 +151,14 @@ TEST_P(Garbage, CumulativeLengthsAreClamped) {
                 "sequences=queries query_lengths=2,1,3 kv_lengths=60,0,129 page=16"})) {
     for (const Case& numbers : cases) {
       RunOptions options{kernel()};
-      options.prepare = [&](harness::ProblemRun& run) -> Result<void> {
-        Result<void> status = fill_whole(runtime(), run.query(), run.problem().desc.query.type, 5);
-        if (status.ok()) status = fill_cache(runtime(), run, 6);
-        if (status.ok())
-          status = write_numbers(runtime(), run.tensor(&AttentionTensors::cumulative_query_lengths),
-                                 numbers.queries);
-        if (!status.ok()) return status;
-        if (run.tensor(&AttentionTensors::cumulative_kv_lengths).bytes == 0)
-          return write_garbage(runtime(), run, std::size_t{2});
-        return write_numbers(runtime(), run.tensor(&AttentionTensors::cumulative_kv_lengths), numbers.keys);
+      options.prepare = [&](harness::ProblemRun& run) {
+        fill_whole(runtime(), run.query(), run.problem().desc.query.type, 5);
+        fill_cache(runtime(), run, 6);
+        write_numbers(runtime(), run.tensor(&AttentionTensors::cumulative_query_lengths), numbers.queries);
+        const harness::ProblemRun::Tensor& keys = run.tensor(&AttentionTensors::cumulative_kv_lengths);
+        if (keys.bytes != 0) return write_numbers(runtime(), keys, numbers.keys);
+        write_garbage(runtime(), run, &AttentionTensors::kv_lengths, 2);
+        write_garbage(runtime(), run, &AttentionTensors::page_table, 5);
       };
       EXPECT_TRUE(runs_right(runtime(), sized(words), options))
           << testing::PrintToString(numbers.queries) << " " << testing::PrintToString(numbers.keys);

@@ -44,8 +44,8 @@ SeenRows seen_rows(const AttentionDesc& desc, const reference::Inputs& inputs) {
   return seen;
 }
 
-Result<std::size_t> poison_unseen(const Runtime& runtime, const harness::TensorBuffer& tensor,
-                                  const harness::TensorShape& shape, const StoredRows& seen, Bad bad) {
+std::size_t poison_unseen(const Runtime& runtime, const harness::TensorBuffer& tensor,
+                          const harness::TensorShape& shape, const StoredRows& seen, Bad bad) {
   const harness::Pattern pattern = pattern_of(shape.desc.type, bad);
   const harness::TensorShape blocks = harness::in_blocks(shape);
   const std::size_t size = block_bytes(shape.desc.type);
@@ -57,7 +57,7 @@ Result<std::size_t> poison_unseen(const Runtime& runtime, const harness::TensorB
     for (std::size_t i = 0; i < std::min(size, pattern.size()); ++i) element[i] = pattern[i];
     ++poisoned;
   });
-  if (Result<void> status = runtime.write(tensor.buffer, 0, bytes); !status.ok()) return status.error();
+  must(runtime.write(tensor.buffer, 0, bytes));
   return poisoned;
 }
 

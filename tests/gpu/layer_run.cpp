@@ -15,6 +15,7 @@
 #include "harness/quantise.hpp"
 #include "harness/share.hpp"
 #include "support/cache_reference.hpp"
+#include "support/must.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -42,11 +43,6 @@ std::vector<float> decoded_blocks(DataType type, std::span<const std::byte> byte
     values.insert(values.end(), block.begin(), block.end());
   }
   return values;
-}
-
-/// That it succeeded; a test goes on without.
-void require(const Result<void>& status) {
-  EXPECT_TRUE(status.ok()) << status.error().message;
 }
 
 harness::TensorShape matrix_shape(DataType type, std::int64_t rows, std::int64_t columns) {
@@ -100,9 +96,8 @@ std::vector<std::byte> stored_parameter(const ParameterShape& parameter, std::sp
   return bytes;
 }
 
-Result<LayerRun> LayerRun::create(const Runtime& runtime, const MultiHeadAttentionDesc& desc,
-                                  const LayerData& data, const AttentionTensors& features,
-                                  std::int64_t shift) {
+LayerRun LayerRun::create(const Runtime& runtime, const MultiHeadAttentionDesc& desc, const LayerData& data,
+                          const AttentionTensors& features, std::int64_t shift) {
   LayerRun run(runtime, desc.resolved());
   run.features_ = features;
   run.shift_ = shift;
@@ -146,13 +141,13 @@ void LayerRun::add(const std::string& name, std::int64_t rows, std::int64_t colu
                    const std::vector<float>* values) {
   Tensor tensor{{}, type, rows, columns};
   const std::int64_t size = element_bytes(type);
-  require(harness::place(*runtime_, rows * columns * size, shift_ * size, tensor.buffer));
+  must(harness::place(*runtime_, rows * columns * size, shift_ * size, tensor.buffer));
   if (values != nullptr) {
-    require(harness::fill_with(*runtime_, tensor.buffer, harness::input_filler(type),
-                               [&](const harness::PutElement& put) {
-                                 for (std::size_t i = 0; i < values->size(); ++i)
-                                   put_element(put, type, static_cast<std::int64_t>(i), (*values)[i]);
-                               }));
+    must(harness::fill_with(*runtime_, tensor.buffer, harness::input_filler(type),
+                            [&](const harness::PutElement& put) {
+                              for (std::size_t i = 0; i < values->size(); ++i)
+                                put_element(put, type, static_cast<std::int64_t>(i), (*values)[i]);
+                            }));
   }
   tensors_[name] = std::move(tensor);
 }
@@ -163,9 +158,9 @@ void LayerRun::add_parameter(const ParameterShape& parameter, std::span<const fl
       {}, parameter.type, is_bias ? 1 : parameter.rows, is_bias ? parameter.rows : parameter.columns};
   const std::vector<std::byte> bytes = stored_parameter(parameter, values);
   const auto size = static_cast<std::int64_t>(bytes.size());
-  require(harness::place(*runtime_, size, shift_ * element_bytes(parameter.type), tensor.buffer));
-  require(harness::fill_with(*runtime_, tensor.buffer, harness::input_filler(parameter.type),
-                             [&](const harness::PutElement& put) { put(0, bytes); }));
+  must(harness::place(*runtime_, size, shift_ * element_bytes(parameter.type), tensor.buffer));
+  must(harness::fill_with(*runtime_, tensor.buffer, harness::input_filler(parameter.type),
+                          [&](const harness::PutElement& put) { put(0, bytes); }));
   tensors_[std::string(parameter.name)] = std::move(tensor);
 }
 
@@ -174,18 +169,17 @@ void LayerRun::prepare(const std::string& name, bool adds) {
   tensor.adds = adds;
   if (std::find(written_.begin(), written_.end(), name) == written_.end()) written_.push_back(name);
   const std::int64_t ones = adds ? tensor.rows * tensor.columns : 0;
-  require(harness::fill_with(*runtime_, tensor.buffer, harness::output_poison(tensor.type),
-                             [&](const harness::PutElement& put) {
-                               for (std::int64_t i = 0; i < ones; ++i) put_element(put, tensor.type, i, 1.0F);
-                             }));
+  must(harness::fill_with(*runtime_, tensor.buffer, harness::output_poison(tensor.type),
+                          [&](const harness::PutElement& put) {
+                            for (std::int64_t i = 0; i < ones; ++i) put_element(put, tensor.type, i, 1.0F);
+                          }));
 }
 
-Result<Buffer> LayerRun::poisoned_buffer(VkDeviceSize bytes) const {
-  if (bytes == 0) return Buffer();
-  auto buffer = runtime_->create_buffer(bytes);
-  if (!buffer.ok()) return buffer.error();
+Buffer LayerRun::poisoned_buffer(VkDeviceSize bytes) const {
+  if (bytes == 0) return {};
+  Buffer buffer = must(runtime_->create_buffer(bytes));
   const std::vector<std::byte> poison(static_cast<std::size_t>(bytes), std::byte{0xff});
-  if (Result<void> s = runtime_->write(*buffer, 0, poison); !s.ok()) return s.error();
+  must(runtime_->write(buffer, 0, poison));
   return buffer;
 }
 
@@ -228,35 +222,28 @@ MultiHeadAttentionBackwardTensors LayerRun::backward_tensors() const {
 }
 
 template <class Plan, class CallTensors>
-Result<void> LayerRun::run_plan(const Plan& plan, const CallTensors& call_tensors,
-                                std::uint32_t slice) const {
-  const auto workspace = poisoned_buffer(plan.requirements().workspace_bytes);
-  if (!workspace.ok()) return workspace.error();
+void LayerRun::run_plan(const Plan& plan, const CallTensors& call_tensors, std::uint32_t slice) const {
+  const Buffer workspace = poisoned_buffer(plan.requirements().workspace_bytes);
   const auto bindings =
-      plan.make_bindings(call_tensors, workspace->size() == 0 ? BufferRange{} : workspace->range());
-  if (!bindings.ok()) return bindings.error();
+      must(plan.make_bindings(call_tensors, workspace.size() == 0 ? BufferRange{} : workspace.range()));
   const std::uint32_t all = plan.requirements().dispatches;
   for (std::uint32_t first = 0; first < all; first += std::min(slice, all - first)) {
-    const auto done = runtime_->execute([&](VkCommandBuffer commands) {
-      plan.record(commands, *bindings, {.first_dispatch = first, .dispatch_count = slice});
-    });
-    if (!done.ok()) return done.error();
+    must(runtime_->execute([&](VkCommandBuffer commands) {
+      plan.record(commands, bindings, {.first_dispatch = first, .dispatch_count = slice});
+    }));
   }
-  return {};
 }
 
-Result<void> LayerRun::execute(const MultiHeadAttentionPlan& plan, std::uint32_t slice) {
+void LayerRun::execute(const MultiHeadAttentionPlan& plan, std::uint32_t slice) {
   prepare("output", desc_.adds_to_output);
   for (const char* const name : {"weights", "averaged_weights"}) {
     if (tensors_.contains(name)) prepare(name, false);
   }
-  auto saved = poisoned_buffer(plan.saved_bytes());
-  if (!saved.ok()) return saved.error();
-  saved_ = *std::move(saved);
-  return run_plan(plan, tensors(), slice);
+  saved_ = poisoned_buffer(plan.saved_bytes());
+  run_plan(plan, tensors(), slice);
 }
 
-Result<void> LayerRun::execute(const MultiHeadAttentionBackwardPlan& plan, std::uint32_t slice) {
+void LayerRun::execute(const MultiHeadAttentionBackwardPlan& plan, std::uint32_t slice) {
   const MultiHeadAttentionBackwardDesc& desc = plan.desc();
   const bool wanted[] = {desc.has_grad_query, desc.has_grad_key, desc.has_grad_value};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -272,7 +259,7 @@ Result<void> LayerRun::execute(const MultiHeadAttentionBackwardPlan& plan, std::
     }
   }
   prepare_score_gradients(desc);
-  return run_plan(plan, backward_tensors(), slice);
+  run_plan(plan, backward_tensors(), slice);
 }
 
 void LayerRun::prepare_score_gradients(const MultiHeadAttentionBackwardDesc& desc) {
@@ -290,18 +277,6 @@ void LayerRun::prepare_score_gradients(const MultiHeadAttentionBackwardDesc& des
   }
   if (desc.has_grad_alibi_slopes) prepare_new("grad_alibi_slopes", 1, a.query_heads, DataType::kFloat32);
   if (desc.has_grad_sinks) prepare_new("grad_sinks", 1, a.query_heads, DataType::kFloat32);
-}
-
-std::vector<float> LayerRun::read(const std::string& name) const {
-  const Tensor& tensor = tensors_.at(name);
-  std::vector<float> values;
-  const auto view = harness::HostView::of(*runtime_, tensor.buffer);
-  if (!view.ok()) return values;
-  const std::size_t size = element_bytes(tensor.type);
-  for (std::size_t at = 0; at < view->tensor().size(); at += size) {
-    values.push_back(static_cast<float>(harness::loaded(view->tensor().data() + at, tensor.type)));
-  }
-  return values;
 }
 
 std::string LayerRun::check(const LayerResults& expected, double& share) const {
@@ -325,8 +300,7 @@ std::string LayerRun::check(const LayerResults& expected, double& share) const {
 std::string LayerRun::compare(const std::string& name, const std::vector<double>& expected,
                               double& share) const {
   const Tensor& tensor = tensors_.at(name);
-  const auto view = harness::HostView::of(*runtime_, tensor.buffer);
-  if (!view.ok()) return view.error().message;
+  const auto view = must(harness::HostView::of(*runtime_, tensor.buffer));
   if (static_cast<std::int64_t>(expected.size()) != tensor.rows * tensor.columns) {
     return name + " has another size than what is expected. ";
   }
@@ -342,7 +316,7 @@ std::string LayerRun::compare(const std::string& name, const std::vector<double>
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const std::int64_t row = static_cast<std::int64_t>(i) / tensor.columns;
     if (!is_written(row)) continue;
-    const double got = harness::loaded(view->tensor().data() + i * element_bytes(tensor.type), tensor.type);
+    const double got = harness::loaded(view.tensor().data() + i * element_bytes(tensor.type), tensor.type);
     const double right = expected[i] + (tensor.adds ? 1 : 0);
     const double its = harness::share_of(right, got, tolerance, tensor.type);
     share = std::max(share, its);
@@ -354,7 +328,7 @@ std::string LayerRun::compare(const std::string& name, const std::vector<double>
   }
   harness::CheckReport report;
   harness::check_guards(
-      name, matrix_shape(tensor.type, tensor.rows, tensor.columns), tensor.buffer, view->bytes(),
+      name, matrix_shape(tensor.type, tensor.rows, tensor.columns), tensor.buffer, view.bytes(),
       [&](const harness::Position&) { return true; }, report);
   if (!report.guard_intact) message += report.guard_message + ". ";
   if (report.elements_unwritten != 0 && is_row_written_.empty()) {
@@ -363,12 +337,11 @@ std::string LayerRun::compare(const std::string& name, const std::vector<double>
   return message;
 }
 
-Result<std::map<std::string, std::vector<std::byte>>> LayerRun::bytes() const {
+std::map<std::string, std::vector<std::byte>> LayerRun::bytes() const {
   std::map<std::string, std::vector<std::byte>> all;
   for (const std::string& name : written_) {
-    const auto view = harness::HostView::of(*runtime_, tensors_.at(name).buffer);
-    if (!view.ok()) return view.error();
-    all[name].assign(view->bytes().begin(), view->bytes().end());
+    const auto view = must(harness::HostView::of(*runtime_, tensors_.at(name).buffer));
+    all[name].assign(view.bytes().begin(), view.bytes().end());
   }
   return all;
 }

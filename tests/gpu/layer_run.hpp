@@ -29,24 +29,22 @@ class LayerRun {
  public:
   /// Allocates and writes. `features` is MultiHeadAttentionTensors::attention; tensors begin `shift` elements
   /// behind an aligned place.
-  [[nodiscard]] static Result<LayerRun> create(const Runtime& runtime, const MultiHeadAttentionDesc& desc,
-                                               const LayerData& data, const AttentionTensors& features,
-                                               std::int64_t shift = 0);
+  [[nodiscard]] static LayerRun create(const Runtime& runtime, const MultiHeadAttentionDesc& desc,
+                                       const LayerData& data, const AttentionTensors& features,
+                                       std::int64_t shift = 0);
 
   /// Poisons what the plan writes, or fills it with ones where the plan adds to it, runs it and waits.
   /// Dispatches are submitted `slice` at a time.
   /// @{
-  [[nodiscard]] Result<void> execute(const MultiHeadAttentionPlan& plan, std::uint32_t slice = ~0U);
-  [[nodiscard]] Result<void> execute(const MultiHeadAttentionBackwardPlan& plan, std::uint32_t slice = ~0U);
+  void execute(const MultiHeadAttentionPlan& plan, std::uint32_t slice = ~0U);
+  void execute(const MultiHeadAttentionBackwardPlan& plan, std::uint32_t slice = ~0U);
   /// @}
 
   /// What was written, against what is expected: a message where something is wrong. The largest share of a
   /// tolerance goes to `share`.
   [[nodiscard]] std::string check(const LayerResults& expected, double& share) const;
-  /// The numbers of a tensor, by the name of its member.
-  [[nodiscard]] std::vector<float> read(const std::string& name) const;
   /// Every byte of what was written, and what lies around it.
-  [[nodiscard]] Result<std::map<std::string, std::vector<std::byte>>> bytes() const;
+  [[nodiscard]] std::map<std::string, std::vector<std::byte>> bytes() const;
 
   [[nodiscard]] MultiHeadAttentionTensors tensors() const;
   [[nodiscard]] MultiHeadAttentionBackwardTensors backward_tensors() const;
@@ -72,11 +70,10 @@ class LayerRun {
   void prepare(const std::string& name, bool adds);
   /// Of the mask, which is written without padding, of slopes and of sinks.
   void prepare_score_gradients(const MultiHeadAttentionBackwardDesc& desc);
-  [[nodiscard]] Result<Buffer> poisoned_buffer(VkDeviceSize bytes) const;
+  [[nodiscard]] Buffer poisoned_buffer(VkDeviceSize bytes) const;
   [[nodiscard]] BufferRange range(const std::string& name) const;
   template <class Plan, class CallTensors>
-  [[nodiscard]] Result<void> run_plan(const Plan& plan, const CallTensors& call_tensors,
-                                      std::uint32_t slice) const;
+  void run_plan(const Plan& plan, const CallTensors& call_tensors, std::uint32_t slice) const;
   [[nodiscard]] std::string compare(const std::string& name, const std::vector<double>& expected,
                                     double& share) const;
 

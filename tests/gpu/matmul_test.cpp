@@ -19,12 +19,7 @@ using harness::MatmulRun;
 constexpr DataType kStoredTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
 
 MatmulDesc sizes(std::int64_t rows, std::int64_t columns, std::int64_t inner, std::int64_t batch = 1) {
-  MatmulDesc desc;
-  desc.batch = batch;
-  desc.rows = rows;
-  desc.columns = columns;
-  desc.inner = inner;
-  return desc;
+  return {.batch = batch, .rows = rows, .columns = columns, .inner = inner};
 }
 
 void set_types(MatmulDesc& desc, DataType a, DataType b, DataType output) {
@@ -43,34 +38,37 @@ class MatmulTest : public GpuTest, public testing::WithParamInterface<const char
     return kernel() == "matrix" ? DataType::kFloat16 : DataType::kFloat32;
   }
 
+  [[nodiscard]] static MatmulDesc of_operands(DataType output, std::int64_t rows, std::int64_t columns,
+                                              std::int64_t inner, std::int64_t batch = 1) {
+    MatmulDesc desc = sizes(rows, columns, inner, batch);
+    set_types(desc, operands(), operands(), output);
+    return desc;
+  }
+
   /// Empty where the kernel can run it.
   [[nodiscard]] static std::string reason_against(const MatmulDesc& desc) {
     return tests::reason_against(capabilities(), kernel(), desc);
   }
 
+  /// Skips the test where the kernel does not take the problem.
   static void run(const MatmulProblem& problem, MatmulOptions options = {}, int runs = 2) {
+    if (const std::string reason = reason_against(problem.desc); !reason.empty()) GTEST_SKIP() << reason;
     options.kernel = kernel();
-    const auto plan = MatmulPlan::create(runtime().device(), problem.desc, options);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    SCOPED_TRACE(plan->describe());
-    EXPECT_EQ(plan->kernel_name(), kernel());
-    auto run = MatmulRun::create(runtime(), problem);
-    ASSERT_TRUE(run.ok()) << run.error().message;
-    const auto done = run->execute(*plan);
-    ASSERT_TRUE(done.ok()) << done.error().message;
-    const auto check = run->check();
-    ASSERT_TRUE(check.ok()) << check.error().message;
-    EXPECT_TRUE(check->passed()) << check->to_string();
-    if (check->elements_checked > 0) {
-      EXPECT_GT(check->elements_telling, 0) << "zeros would have passed";
+    const auto plan = must(MatmulPlan::create(runtime().device(), problem.desc, options));
+    SCOPED_TRACE(plan.describe());
+    EXPECT_EQ(plan.kernel_name(), kernel());
+    auto run = must(MatmulRun::create(runtime(), problem));
+    must(run.execute(plan));
+    const auto check = must(run.check());
+    EXPECT_TRUE(check.passed()) << check.to_string();
+    if (check.elements_checked > 0) {
+      EXPECT_GT(check.elements_telling, 0) << "zeros would have passed";
     }
-    const auto first = run->output_bytes();
+    const auto first = must(run.output_bytes());
     for (int i = 1; i < runs; ++i) {
-      ASSERT_TRUE(run->poison_output().ok());
-      ASSERT_TRUE(run->execute(*plan).ok());
-      const auto again = run->output_bytes();
-      ASSERT_TRUE(first.ok() && again.ok());
-      ASSERT_TRUE(*first == *again) << "run " << i << " differs";
+      must(run.poison_output());
+      must(run.execute(plan));
+      ASSERT_TRUE(must(run.output_bytes()) == first) << "run " << i << " differs";
     }
   }
 };
@@ -92,9 +90,7 @@ TEST_P(MatmulTest, RaggedSizes) {
                                                {129, 1, 40},
                                                {5, 257, 300}});
   for (const Size& size : all) {
-    MatmulDesc desc = sizes(size.rows, size.columns, size.inner);
-    set_types(desc, operands(), operands(), DataType::kFloat32);
-    if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
+    MatmulDesc desc = of_operands(DataType::kFloat32, size.rows, size.columns, size.inner);
     run({desc});
   }
 }
@@ -155,9 +151,7 @@ TEST_P(MatmulTest, StridesAndTransposes) {
 
 /// Elements two apart, in every matrix.
 TEST_P(MatmulTest, ElementsApart) {
-  MatmulDesc desc = sizes(19, 23, 29);
-  set_types(desc, operands(), operands(), operands());
-  if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
+  MatmulDesc desc = of_operands(operands(), 19, 23, 29);
   desc.a.strides = MatrixStrides{0, 60, 2};
   desc.b.strides = MatrixStrides{0, 2, 60};
   desc.output.strides = MatrixStrides{0, 47, 2};
@@ -168,9 +162,7 @@ TEST_P(MatmulTest, ElementsApart) {
 }
 
 TEST_P(MatmulTest, BroadcastOverTheBatch) {
-  MatmulDesc desc = sizes(20, 24, 36, 3);
-  set_types(desc, operands(), operands(), DataType::kFloat32);
-  if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
+  MatmulDesc desc = of_operands(DataType::kFloat32, 20, 24, 36, 3);
   desc.has_bias = true;
   desc.b.strides = MatrixStrides{0, 24, 1};
   run({desc, 7});
@@ -180,16 +172,12 @@ TEST_P(MatmulTest, BroadcastOverTheBatch) {
 
 TEST_P(MatmulTest, AccumulatesWithBias) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
-    MatmulDesc desc = sizes(34, 39, 50, 2);
-    set_types(desc, operands(), operands(), type);
+    MatmulDesc desc = of_operands(type, 34, 39, 50, 2);
     desc.accumulates = true;
     desc.has_bias = true;
-    if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
     run({desc, 9});
-    MatmulOptions split;
-    split.inner_splits = 3;
     desc.inner = 200;
-    run({desc, 9}, split);
+    run({desc, 9}, {.inner_splits = 3});
   }
 }
 
@@ -211,27 +199,19 @@ TEST_P(MatmulTest, QuantisedWeights) {
 
 TEST_P(MatmulTest, PartsOfTheInnerDimension) {
   for (const std::uint32_t parts : {2U, 5U}) {
-    MatmulDesc desc = sizes(3, 70, 333, 2);
-    set_types(desc, operands(), operands(), DataType::kFloat16);
+    MatmulDesc desc = of_operands(DataType::kFloat16, 3, 70, 333, 2);
     desc.has_bias = true;
-    if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
-    MatmulOptions options;
-    options.inner_splits = parts;
-    run({desc, 11}, options);
+    run({desc, 11}, {.inner_splits = parts});
     std::swap(desc.rows, desc.columns);
-    run({desc, 12}, options);
+    run({desc, 12}, {.inner_splits = parts});
   }
 }
 
 TEST_P(MatmulTest, TheSameBitsEachTime) {
   for (const std::uint32_t parts : {1U, 3U}) {
-    MatmulDesc desc = sizes(37, 70, 333, 2);
-    set_types(desc, operands(), operands(), DataType::kFloat32);
+    MatmulDesc desc = of_operands(DataType::kFloat32, 37, 70, 333, 2);
     desc.has_bias = true;
-    if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
-    MatmulOptions options;
-    options.inner_splits = parts;
-    run({desc, 16}, options, kSameBitsRuns);
+    run({desc, 16}, {.inner_splits = parts}, kSameBitsRuns);
   }
 }
 
@@ -245,44 +225,34 @@ TEST_P(MatmulTest, BlocksOfOtherDevices) {
        {Block{"lane", {64, 1, 8, 4}}, Block{"tile", {256, 4, 4, 16}}, Block{"matrix", {0, 16, 32, 16, 4}},
         Block{"matrix", {0, 16, 32, 16, 1}}, Block{"matrix", {0, 16, 16, 16, 4}}}) {
     if (block.kernel != kernel()) continue;
-    MatmulDesc desc = sizes(70, 75, 52);
-    set_types(desc, operands(), operands(), DataType::kFloat32);
-    if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
-    MatmulOptions options;
-    options.tile = block.tile;
-    run({desc, 15}, options);
+    MatmulDesc desc = of_operands(DataType::kFloat32, 70, 75, 52);
+    run({desc, 15}, {.tile = block.tile});
   }
 }
 
 TEST_P(MatmulTest, SumsOfColumns) {
   for (const DataType type : kStoredTypes) {
     const MatmulDesc desc = MatmulDesc::sum_columns(301, 77, type);
-    if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
     run({desc, 13});
-    MatmulOptions options;
-    options.inner_splits = 4;
-    run({desc, 13}, options);
+    run({desc, 13}, {.inner_splits = 4});
   }
 }
 
 /// Dispatches in several pieces, of sums in the workspace too.
 TEST_P(MatmulTest, LongWorkIsCut) {
-  MatmulDesc desc = sizes(150, 170, 200, 2);
-  set_types(desc, operands(), operands(), DataType::kFloat32);
+  const MatmulDesc desc = of_operands(DataType::kFloat32, 150, 170, 200, 2);
   if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
   MatmulOptions options;
   options.kernel = kernel();
   for (const std::uint32_t parts : {1U, 3U}) {
     options.inner_splits = parts;
     options.max_dispatch_ns = 0;
-    const auto whole = MatmulPlan::create(runtime().device(), desc, options);
-    ASSERT_TRUE(whole.ok()) << whole.error().message;
-    const double limit_ns = whole->dispatches().front().estimated_ns / 5;
+    const auto whole = must(MatmulPlan::create(runtime().device(), desc, options));
+    const double limit_ns = whole.dispatches().front().estimated_ns / 5;
     options.max_dispatch_ns = static_cast<std::uint64_t>(limit_ns);
-    const auto cut = MatmulPlan::create(runtime().device(), desc, options);
-    ASSERT_TRUE(cut.ok()) << cut.error().message;
-    EXPECT_GT(cut->dispatches().size(), whole->dispatches().size() + 3);
-    for (const DispatchInfo& dispatch : cut->dispatches()) {
+    const auto cut = must(MatmulPlan::create(runtime().device(), desc, options));
+    EXPECT_GT(cut.dispatches().size(), whole.dispatches().size() + 3);
+    for (const DispatchInfo& dispatch : cut.dispatches()) {
       EXPECT_TRUE(dispatch.estimated_ns <= limit_ns || dispatch.tile_count == 1) << dispatch.estimated_ns;
     }
     run({desc, 16}, options);
@@ -291,15 +261,12 @@ TEST_P(MatmulTest, LongWorkIsCut) {
 
 TEST_P(MatmulTest, NothingToMultiply) {
   for (const MatmulDesc& desc : {sizes(0, 5, 6), sizes(5, 0, 6), sizes(5, 6, 7, 0)}) {
-    const auto plan = MatmulPlan::create(runtime().device(), desc);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    EXPECT_TRUE(plan->dispatches().empty());
+    const auto plan = must(MatmulPlan::create(runtime().device(), desc));
+    EXPECT_TRUE(plan.dispatches().empty());
   }
   // Sums of nothing are 0, and the bias is added to them.
-  MatmulDesc desc = sizes(5, 6, 0);
-  set_types(desc, operands(), operands(), DataType::kFloat32);
+  MatmulDesc desc = of_operands(DataType::kFloat32, 5, 6, 0);
   desc.has_bias = true;
-  if (!reason_against(desc).empty()) GTEST_SKIP() << reason_against(desc);
   run({desc, 14});
 }
 
@@ -310,33 +277,24 @@ class MatmulPlans : public GpuTest {};
 
 TEST_F(MatmulPlans, MistakesAreRefused) {
   const auto refused = [](const MatmulDesc& desc, const MatmulOptions& options = {}) {
-    const auto plan = MatmulPlan::create(runtime().device(), desc, options);
-    return plan.ok() ? std::string() : plan.error().message;
+    return message_of(MatmulPlan::create(runtime().device(), desc, options));
   };
-  MatmulOptions options;
-  options.kernel = "fast";
-  EXPECT_NE(refused(sizes(4, 4, 4), options).find("'fast'"), std::string::npos);
-  options.kernel = "lane";
-  options.tile = MatmulTile{0, 3, 4, 4};
-  EXPECT_NE(refused(sizes(4, 4, 4), options).find("rows 3"), std::string::npos);
-  EXPECT_NE(refused(sizes(1 << 20, 4, 1 << 11)).find("maxStorageBufferRange"), std::string::npos);
+  EXPECT_TRUE(has(refused(sizes(4, 4, 4), {.kernel = "fast"}), "'fast'"));
+  EXPECT_TRUE(has(refused(sizes(4, 4, 4), {.kernel = "lane", .tile = MatmulTile{0, 3, 4, 4}}), "rows 3"));
+  EXPECT_TRUE(has(refused(sizes(1 << 20, 4, 1 << 11)), "maxStorageBufferRange"));
 }
 
 TEST_F(MatmulPlans, BindingsAreChecked) {
-  const auto plan = MatmulPlan::create(runtime().device(), sizes(8, 8, 8));
-  ASSERT_TRUE(plan.ok());
+  const auto plan = must(MatmulPlan::create(runtime().device(), sizes(8, 8, 8)));
   const Buffer buffer = runtime().create_buffer(1024).value();
-  const auto message = [&](const MatmulTensors& tensors) {
-    const auto bindings = plan->make_bindings(tensors);
-    return bindings.ok() ? std::string() : bindings.error().message;
-  };
+  const auto message = [&](const MatmulTensors& tensors) { return message_of(plan.make_bindings(tensors)); };
   const BufferRange a{buffer.handle(), 0, 256}, b{buffer.handle(), 256, 256},
       output{buffer.handle(), 512, 256};
   EXPECT_EQ(message({a, b, {}, output}), "");
-  EXPECT_NE(message({a, b, {}, {buffer.handle(), 128, 256}}).find("overlaps a"), std::string::npos);
-  EXPECT_NE(message({a, {}, {}, output}).find("the b tensor needs 256 bytes"), std::string::npos);
-  EXPECT_NE(message({a, {buffer.handle(), 260, 256}, {}, {buffer.handle(), 516, 256}}).find("multiple of 16"),
-            std::string::npos);
+  EXPECT_TRUE(has(message({a, b, {}, {buffer.handle(), 128, 256}}), "overlaps a"));
+  EXPECT_TRUE(has(message({a, {}, {}, output}), "the b tensor needs 256 bytes"));
+  EXPECT_TRUE(
+      has(message({a, {buffer.handle(), 260, 256}, {}, {buffer.handle(), 516, 256}}), "multiple of 16"));
 }
 
 }  // namespace

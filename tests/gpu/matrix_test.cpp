@@ -27,11 +27,10 @@ TEST_P(Matrix, ScoresInLargeStepsStayFinite) {
 }
 
 TEST_P(Matrix, SplitsOverKeys) {
-  RunOptions options{kernel()};
-  options.kv_splits = 4;
+  RunOptions options{.kernel = kernel(), .kv_splits = 4};
   options.inspect = [](const AttentionPlan& plan) {
     // 3 x 64 + 1, whether tiles have 16, 32 or 64 keys.
-    EXPECT_NE(plan.describe().find("4 parts of 64,"), std::string::npos) << plan.describe();
+    EXPECT_TRUE(has(plan.describe(), "4 parts of 64,"));
   };
   EXPECT_TRUE(runs_right(runtime(), "h2 5x193 d16 f16 lse", options)) << "one key in the last part";
 }
@@ -44,7 +43,7 @@ TEST_P(Matrix, AnEntryWithoutKeysReadsNoPage) {
 TEST_P(Matrix, RefusesOtherStorageByName) {
   const auto plan = make_plan(runtime(), parsed("64x64 d64").desc, {kernel()});
   ASSERT_FALSE(plan.ok());
-  EXPECT_NE(plan.error().message.find("float16"), std::string::npos) << plan.error().message;
+  EXPECT_TRUE(has(plan.error().message, "float16"));
 }
 
 class MatrixShapes : public MatrixKernelTest {};
@@ -56,8 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Matrix2, FlexibleShapes, testing::Values("matrix2"), ke
 TEST_P(MatrixShapes, EveryShapeThatTheDeviceLists) {
   for (const MatrixShape& shape : capabilities().matrix_shapes) {
     if (shape.a_type != "f16" || shape.result_type != "f32" || shape.scope != "subgroup") continue;
-    RunOptions options{kernel()};
-    options.device = device_with([&](Capabilities& c) { c.matrix_shapes = {shape}; });
+    RunOptions options = seen_as(kernel(), [&](Capabilities& c) { c.matrix_shapes = {shape}; });
     for (const char* problem :
          {"hq4 hkv2 50x70 d72 f16 lse causal", "hq4 hkv2 50x70 d96 f16 cache=q8_0 causal"}) {
       EXPECT_TRUE(runs_right(runtime(), problem, options)) << shape.m << "x" << shape.n << "x" << shape.k;
@@ -99,9 +97,26 @@ class MatrixVendors : public MatrixKernelTest {
 
   /// As the vendor's; CPU implementations still keep the loops, which they take long to unroll.
   static RunOptions as_vendor(std::uint32_t vendor_id) {
-    RunOptions options{kernel()};
-    options.device = device_with([=](Capabilities& c) { c.vendor_id = vendor_id; });
+    RunOptions options = seen_as(kernel(), [=](Capabilities& c) { c.vendor_id = vendor_id; });
     return options;
+  }
+
+  /// Of each plan the configuration has these constants, and it tells whether the next tile is prefetched.
+  static void run_cases(std::uint32_t vendor_id,
+                        const std::vector<std::pair<std::uint32_t, std::uint32_t>>& constants) {
+    RunOptions options = as_vendor(vendor_id);
+    options.inspect = [&](const AttentionPlan& plan) {
+      for (const auto& [id, value] : constants) {
+        EXPECT_EQ(constant(plan, *options.device, id), value) << "constant " << id;
+        if (id == VKATTN_SPEC_MATRIX_PREFETCH) {
+          EXPECT_EQ(bool(has(plan.describe(), "next tile prefetched")), value != 0) << plan.describe();
+        }
+      }
+    };
+    for (const auto& [problem, tile] : cases()) {
+      options.tile = tile;
+      EXPECT_TRUE(runs_right(runtime(), problem, options));
+    }
   }
 
   /// Of the configuration that a plan has been made with. The plan itself does not tell.
@@ -124,61 +139,32 @@ class MatrixVendors : public MatrixKernelTest {
 INSTANTIATE_TEST_SUITE_P(Forms, MatrixVendors, testing::Values("matrix"), kernel_test_name);
 
 TEST_P(MatrixVendors, TheNextTileIsPrefetchedAsOnNvidia) {
-  RunOptions options = as_vendor(detail::kVendorNvidia);
-  options.inspect = [&](const AttentionPlan& plan) {
-    EXPECT_NE(plan.describe().find("next tile prefetched"), std::string::npos) << plan.describe();
-    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_PREFETCH), 1U);
-    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED), 0U);
-  };
-  for (const auto& [problem, tile] : cases()) {
-    options.tile = tile;
-    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on NVIDIA";
-  }
+  run_cases(detail::kVendorNvidia,
+            {{VKATTN_SPEC_MATRIX_PREFETCH, 1}, {VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, 0}});
 }
 
 TEST_P(MatrixVendors, ValuesAreTransposedAsOnAmd) {
-  RunOptions options = as_vendor(detail::kVendorAmd);
-  options.inspect = [&](const AttentionPlan& plan) {
-    EXPECT_EQ(plan.describe().find("next tile prefetched"), std::string::npos) << plan.describe();
-    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_PREFETCH), 0U);
-    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED), 1U);
-  };
-  for (const auto& [problem, tile] : cases()) {
-    options.tile = tile;
-    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on AMD";
-  }
-  options.tile.reset();
-  for (const char* problem :
-       part_of({"hq4 hkv2 37x75 d320 dv256 f16 causal align=bottom-right lse", "h2 40x70 d96 dv136 f16 lse",
-                "b2 h2 40x70 d128 f16 kv_lengths=0,70 lse", "h2 70x129 d64 f16 causal lse",
-                "h2 50x129 d64 f16 key=q8_0 value=q4_0 causal output=f32",
-                "h2 40x70 d24 dv20 f16 cache=e4m3 lse"})) {
-    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on AMD, tiles of the table";
-  }
+  run_cases(detail::kVendorAmd,
+            {{VKATTN_SPEC_MATRIX_PREFETCH, 0}, {VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, 1}});
+  // Tiles of the table.
+  run_part(
+      {"hq4 hkv2 37x75 d320 dv256 f16 causal align=bottom-right lse", "h2 40x70 d96 dv136 f16 lse",
+       "b2 h2 40x70 d128 f16 kv_lengths=0,70 lse", "h2 70x129 d64 f16 causal lse",
+       "h2 50x129 d64 f16 key=q8_0 value=q4_0 causal output=f32", "h2 40x70 d24 dv20 f16 cache=e4m3 lse"},
+      as_vendor(detail::kVendorAmd));
 }
 
 // Where a lane holds few registers: queries stay in shared memory, and values of more than 32 sums a lane
 // come in slices.
 TEST_P(MatrixVendors, LanesHoldLittleAsOnIntel) {
+  run_cases(detail::kVendorIntel, {{VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS, 0},
+                                   {VKATTN_SPEC_MATRIX_PREFETCH, 0},
+                                   {VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED, 0}});
   RunOptions options = as_vendor(detail::kVendorIntel);
-  options.inspect = [&](const AttentionPlan& plan) {
-    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_QUERY_IN_REGISTERS), 0U);
-    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_PREFETCH), 0U);
-    EXPECT_EQ(constant(plan, *options.device, VKATTN_SPEC_MATRIX_VALUES_TRANSPOSED), 0U);
-  };
-  for (const auto& [problem, tile] : cases()) {
-    options.tile = tile;
-    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on Intel";
-  }
-  options.tile.reset();
-  options.inspect = [](const AttentionPlan& plan) {
-    EXPECT_NE(plan.describe().find(" slices"), std::string::npos) << plan.describe();
-  };
-  for (const char* problem :
-       part_of({"hq4 hkv2 37x75 d128 f16 causal align=bottom-right lse", "h2 40x70 d24 dv136 f16 lse",
-                "h2 50x129 d64 dv96 f16 key=q8_0 value=q4_0 causal output=f32"})) {
-    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on Intel, in slices";
-  }
+  options.inspect = [](const AttentionPlan& plan) { EXPECT_TRUE(has(plan.describe(), " slices")); };
+  run_part({"hq4 hkv2 37x75 d128 f16 causal align=bottom-right lse", "h2 40x70 d24 dv136 f16 lse",
+            "h2 50x129 d64 dv96 f16 key=q8_0 value=q4_0 causal output=f32"},
+           options);
 }
 
 /// Each entry as it is, and as if it were coarser: then blocks and tiles are larger.
@@ -190,8 +176,7 @@ TEST_P(FlexibleShapes, EveryEntryThatTheDeviceLists) {
       FlexibleMatrix coarser = entry;
       coarser.n_granularity *= n;
       coarser.k_granularity *= k;
-      RunOptions options{kernel()};
-      options.device = device_with([&](Capabilities& c) { c.flexible_matrices = {coarser}; });
+      RunOptions options = seen_as(kernel(), [&](Capabilities& c) { c.flexible_matrices = {coarser}; });
       if (const auto plan = make_plan(runtime(), parsed("50x70 d72 f16").desc, options); !plan.ok()) {
         EXPECT_TRUE(names(plan.error(), ErrorCode::kUnsupported, {"matrix2"}));
         continue;

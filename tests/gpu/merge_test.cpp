@@ -1,9 +1,7 @@
-// Merging attention over parts of the keys: against the formula, in place, and as keys that lie on two
-// devices.
+// Merging attention over parts of the keys: against the formula, and in place.
 #include <vkattn/merge.hpp>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -88,13 +86,6 @@ class MergeTest : public GpuTest {
     return elements_of<std::byte>(runtime(), buffer, static_cast<std::size_t>(range.size), range.offset);
   }
 
-  static void run(const MergePlan& plan, const MergeTensors& tensors) {
-    const auto bindings = plan.make_bindings(tensors);
-    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-    const auto done = runtime().execute([&](VkCommandBuffer commands) { plan.record(commands, *bindings); });
-    ASSERT_TRUE(done.ok()) << done.error().message;
-  }
-
   static void expect_merged(const Parts& parts, std::span<const std::byte> output,
                             std::span<const std::byte> lse) {
     // Of a unit of the result's type, and of float32 for the weights.
@@ -133,16 +124,15 @@ TEST_F(MergeTest, IsTheFormula) {
   };
   for (const MergeDesc& desc : all) {
     const Parts parts(desc, 7);
-    const auto plan = MergePlan::create(runtime().device(), desc);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    SCOPED_TRACE(plan->describe());
+    const auto plan = must(MergePlan::create(runtime().device(), desc));
+    SCOPED_TRACE(plan.describe());
     // Places that no alignment is lucky for.
     std::vector<std::byte> before(1U << 20U, std::byte{0xa5});
     const Buffer buffer = filled_buffer(runtime(), before);
     MergeTensors tensors;
     VkDeviceSize at = 4;
     const auto take = [&](BufferRange MergeTensors::*tensor) {
-      const VkDeviceSize bytes = plan->range_bytes(tensor, at);
+      const VkDeviceSize bytes = plan.range_bytes(tensor, at);
       if (bytes == 0) return;
       tensors.*tensor = {buffer.handle(), at, bytes};
       at += bytes + 20;
@@ -157,7 +147,7 @@ TEST_F(MergeTest, IsTheFormula) {
               before.begin() + static_cast<std::ptrdiff_t>(tensors.parts.offset));
     std::copy(lse.begin(), lse.end(), before.begin() + static_cast<std::ptrdiff_t>(tensors.part_lse.offset));
     ASSERT_TRUE(runtime().write(buffer, 0, before).ok());
-    run(*plan, tensors);
+    bind_and_execute(runtime(), plan, tensors);
     expect_merged(parts, read(buffer, tensors.output), read(buffer, tensors.lse));
     // Nothing else was touched.
     std::vector<std::byte> after = read(buffer, buffer.range());
@@ -172,86 +162,19 @@ TEST_F(MergeTest, IsTheFormula) {
 TEST_F(MergeTest, OnePartMoreIsMergedIntoTheFirst) {
   const MergeDesc desc{41, 24, 2};
   const Parts parts(desc, 3);
-  const auto plan = MergePlan::create(runtime().device(), desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(MergePlan::create(runtime().device(), desc));
   const Buffer outputs = filled_buffer(runtime(), parts.outputs), lse = filled_buffer(runtime(), parts.lse);
   const MergeTensors tensors{outputs.range(),
                              lse.range(),
                              {outputs.handle(), 0, outputs.size() / 2},
                              {lse.handle(), 0, lse.size() / 2}};
-  run(*plan, tensors);
+  bind_and_execute(runtime(), plan, tensors);
   expect_merged(parts, read(outputs, tensors.output), read(lse, tensors.lse));
-}
-
-// Each of two devices has one half of the keys; the halves' results meet on the first.
-TEST_F(MergeTest, KeysOnTwoDevices) {
-  const std::int64_t heads = 3, queries = 17, keys = 90, dim = 16;
-  AttentionDesc desc;
-  desc.query_heads = heads;
-  desc.query_length = queries;
-  desc.kv_length = keys;
-  desc.head_dim = dim;
-  desc.has_lse = true;
-  std::mt19937 random(5);
-  std::normal_distribution<float> values;
-  const auto tensor = [&](std::int64_t rows) {
-    std::vector<float> all(static_cast<std::size_t>(heads * rows * dim));
-    for (float& value : all) value = values(random);
-    return all;
-  };
-  const std::vector<float> query = tensor(queries), key = tensor(keys), value = tensor(keys);
-  std::vector<float> whole(query.size()), whole_lse(static_cast<std::size_t>(heads * queries));
-  ASSERT_TRUE(
-      runtime()
-          .compute(desc, {.query = query, .key = key, .value = value, .output = whole, .lse = whole_lse})
-          .ok());
-
-  // On the same physical device, with a VkDevice of its own.
-  RuntimeOptions own;
-  own.pipeline_cache = false;
-  own.validation = !runtime().validation_messages().empty() || std::getenv("VKATTN_VALIDATION") != nullptr;
-  const auto other = Runtime::create(own);
-  ASSERT_TRUE(other.ok()) << other.error().message;
-  const std::int64_t first_keys = 50;
-  std::vector<float> outputs(2 * whole.size()), lse(2 * whole_lse.size());
-  const auto half = [&](const std::vector<float>& all, std::int64_t begin, std::int64_t end) {
-    std::vector<float> rows;
-    for (std::int64_t head = 0; head < heads; ++head) {
-      const auto at = [&](std::int64_t row) { return all.begin() + (head * keys + row) * dim; };
-      rows.insert(rows.end(), at(begin), at(end));
-    }
-    return rows;
-  };
-  const Runtime* const devices[] = {&runtime(), &*other};
-  for (std::size_t part = 0; part < 2; ++part) {
-    const std::int64_t begin = part == 0 ? 0 : first_keys, end = part == 0 ? first_keys : keys;
-    desc.kv_length = end - begin;
-    const std::vector<float> k = half(key, begin, end), v = half(value, begin, end);
-    ASSERT_TRUE(
-        devices[part]
-            ->compute(desc, {.query = query,
-                             .key = k,
-                             .value = v,
-                             .output = std::span(outputs).subspan(part * whole.size(), whole.size()),
-                             .lse = std::span(lse).subspan(part * whole_lse.size(), whole_lse.size())})
-            .ok());
-  }
-  const auto plan = MergePlan::create(runtime().device(), {heads * queries, dim, 2});
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const Buffer parts = filled_buffer(runtime(), outputs), part_lse = filled_buffer(runtime(), lse);
-  const Buffer output = runtime().create_buffer(whole.size() * 4).value();
-  const Buffer merged_lse = runtime().create_buffer(whole_lse.size() * 4).value();
-  run(*plan, {parts.range(), part_lse.range(), output.range(), merged_lse.range()});
-  const auto got = elements_of<float>(runtime(), output, whole.size());
-  const auto got_lse = elements_of<float>(runtime(), merged_lse, whole_lse.size());
-  for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(got[i], whole[i], 1e-5F) << i;
-  for (std::size_t i = 0; i < whole_lse.size(); ++i) ASSERT_NEAR(got_lse[i], whole_lse[i], 1e-5F) << i;
 }
 
 TEST_F(MergeTest, MistakesAreRefused) {
   const auto refused = [](const MergeDesc& desc) {
-    const auto plan = MergePlan::create(runtime().device(), desc);
-    return plan.ok() ? std::string() : plan.error().message;
+    return message_of(MergePlan::create(runtime().device(), desc));
   };
   EXPECT_TRUE(has(refused({-1, 4, 2}), "rows is -1"));
   EXPECT_TRUE(has(refused({4, 4, 0}), "parts is 0"));
@@ -261,8 +184,7 @@ TEST_F(MergeTest, MistakesAreRefused) {
   EXPECT_TRUE(has(refused({std::int64_t{1} << 60, 64, 64}), "more than any buffer has"));
   const Buffer small = runtime().create_buffer(100).value(), large = runtime().create_buffer(1000).value();
   const auto refused_tensors = [](const MergeDesc& desc, const MergeTensors& tensors) {
-    const auto bindings = MergePlan::create(runtime().device(), desc).value().make_bindings(tensors);
-    return bindings.ok() ? std::string() : bindings.error().message;
+    return message_of(must(MergePlan::create(runtime().device(), desc)).make_bindings(tensors));
   };
   EXPECT_TRUE(has(refused_tensors({4, 4, 2}, {small.range(), large.range(), small.range(), large.range()}),
                   "the parts tensor needs 128 bytes"));

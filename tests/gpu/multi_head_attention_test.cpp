@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "gpu/layer_run.hpp"
@@ -43,6 +41,10 @@ struct LayerForm {
   std::vector<float> frequencies{};
 };
 
+LayerForm form_of(const std::string& problem, std::int64_t d_model, LayerInputs inputs = LayerInputs::kSelf) {
+  return {problem, layer(problem, d_model, inputs)};
+}
+
 class MultiHeadAttentionTest : public GpuTest {
  protected:
   /// Runs a layer's passes; compares what they write, and what they write each time.
@@ -51,39 +53,30 @@ class MultiHeadAttentionTest : public GpuTest {
     const MultiHeadAttentionDesc& desc = form.desc;
     const Problem its = parsed(form.problem);
     const HostProblem host(its);
-    auto features = harness::ProblemRun::create(runtime(), its);
-    ASSERT_TRUE(features.ok()) << features.error().message;
-    ASSERT_TRUE(features->fill_inputs().ok());
+    auto features = must(harness::ProblemRun::create(runtime(), its));
+    must(features.fill_inputs());
     LayerData data = random_layer_data(desc, 7);
     data.features = host.inputs();
     data.frequencies = form.frequencies;
-    auto run = LayerRun::create(runtime(), desc, data, features->tensors(), form.shift);
-    ASSERT_TRUE(run.ok()) << run.error().message;
-    const auto plan = runtime().make_multi_head_attention_plan(desc);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    auto run = LayerRun::create(runtime(), desc, data, features.tensors(), form.shift);
+    const auto plan = must(runtime().make_multi_head_attention_plan(desc));
     std::optional<MultiHeadAttentionBackwardPlan> gradients;
     if (desc.saves_for_gradients) {
       const MultiHeadAttentionBackwardDesc backward = wanted_gradients(form, data);
-      auto made = runtime().make_multi_head_attention_backward_plan(backward);
-      ASSERT_TRUE(made.ok()) << made.error().message;
-      gradients = *made;
+      gradients = must(runtime().make_multi_head_attention_backward_plan(backward));
     }
     const auto execute = [&] {
-      const Result<void> forward = run->execute(*plan);
-      if (!forward.ok() || !gradients) return forward;
-      return run->execute(*gradients);
+      run.execute(plan);
+      if (gradients) run.execute(*gradients);
     };
-    const Result<void> done = execute();
-    ASSERT_TRUE(done.ok()) << done.error().message;
+    execute();
     double share = 0;
-    EXPECT_EQ(run->check(layer_reference(desc.resolved(), data), share), "") << plan->describe();
+    EXPECT_EQ(run.check(layer_reference(desc.resolved(), data), share), "") << plan.describe();
     largest_share_ = std::max(largest_share_, share);
-    const auto first = run->bytes();
+    const auto first = run.bytes();
     for (int i = 1; i < runs; ++i) {
-      ASSERT_TRUE(execute().ok());
-      const auto again = run->bytes();
-      ASSERT_TRUE(first.ok() && again.ok());
-      ASSERT_TRUE(*first == *again) << "run " << i << " differs";
+      execute();
+      ASSERT_TRUE(run.bytes() == first) << "run " << i << " differs";
     }
   }
   /// Those that the form asks for, and all of what its scores are made of.
@@ -118,16 +111,15 @@ TEST_F(MultiHeadAttentionTest, RaggedSizes) {
                                          {"17x17 b3 d8 hq3", 31},
                                          {"64x64 d32 hq2", 70},
                                          {"129x129 d5 dv7 hq3", 17}})) {
-    expect_right({size.problem, layer(size.problem, size.d_model)});
+    expect_right(form_of(size.problem, size.d_model));
   }
 }
 
 /// Inputs and their sizes, weights in one tensor or several.
 void add_inputs(std::vector<LayerForm>& forms) {
-  const char* const problem = "19x45 b2 d12 dv20 hq4 hkv2";
   for (const LayerInputs inputs : {LayerInputs::kCross, LayerInputs::kSeparate}) {
     for (const bool packed : {true, false}) {
-      LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 40, inputs)});
+      LayerForm& form = forms.emplace_back(form_of("19x45 b2 d12 dv20 hq4 hkv2", 40, inputs));
       form.desc.packed_weights = packed;
       if (packed) continue;
       form.desc.key_input_dim = 24;
@@ -139,8 +131,7 @@ void add_inputs(std::vector<LayerForm>& forms) {
 /// What is asked for and what is left out, by the bits of a number.
 void add_outputs(std::vector<LayerForm>& forms) {
   for (const unsigned wanted : {1U, 2U, 4U, 8U, 13U, 7U}) {
-    const char* const problem = "19x45 b2 d12 hq4";
-    LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 28, LayerInputs::kSeparate)});
+    LayerForm& form = forms.emplace_back(form_of("19x45 b2 d12 hq4", 28, LayerInputs::kSeparate));
     form.desc.has_input_bias = wanted > 7;
     form.desc.has_output_bias = wanted % 3 == 1;
     form.backward.has_grad_query = (wanted & 1U) != 0;
@@ -149,8 +140,7 @@ void add_outputs(std::vector<LayerForm>& forms) {
     form.backward.has_grad_parameters = (wanted & 8U) != 0;
   }
   for (const bool packed : {true, false}) {
-    const char* const problem = "19x19 b2 d12 hq2 causal";
-    LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 28)});
+    LayerForm& form = forms.emplace_back(form_of("19x19 b2 d12 hq2 causal", 28));
     form.desc.packed_weights = packed;
     form.desc.adds_to_output = form.backward.adds_to_inputs = form.backward.adds_to_parameters = true;
   }
@@ -178,8 +168,7 @@ void add_types(std::vector<LayerForm>& forms) {
                              {kB, k16, kB, true},
                              // Gradients of packed weights that begin elsewhere than the weights do.
                              {k32, k16, k32, true, LayerInputs::kCross}}) {
-    const char* const problem = "37x37 b2 hq4 hkv2 d16 dv8 causal";
-    LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 33, types.inputs)});
+    LayerForm& form = forms.emplace_back(form_of("37x37 b2 hq4 hkv2 d16 dv8 causal", 33, types.inputs));
     form.desc.type = types.rows;
     form.desc.parameter_type = types.parameters;
     form.desc.packed_weights = types.packed;
@@ -194,7 +183,7 @@ void add_rotary(std::vector<LayerForm>& forms) {
        {"40x40 b2 hq4 hkv2 d12 dv20 causal",
         "40x40 b2 hq4 d12 causal sequences query_lengths=20,33 kv_lengths=20,33"}) {
     for (const bool packed : {true, false}) {
-      LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 36)});
+      LayerForm& form = forms.emplace_back(form_of(problem, 36));
       form.desc.packed_weights = packed;
       form.desc.rotary.style = packed ? RotaryStyle::kInterleaved : RotaryStyle::kHalfSplit;
       form.desc.rotary.dims = 8;
@@ -208,8 +197,7 @@ void add_rotary(std::vector<LayerForm>& forms) {
 /// Nothing but the gradients of what scores are made of; that of the mask summed over the batch, where the
 /// mask repeats nothing.
 void add_score_gradients(std::vector<LayerForm>& forms) {
-  const char* const problem = "20x20 b2 hq4 hkv2 d12 mask=f32:bhqk hidden=0.3 sinks";
-  LayerForm& form = forms.emplace_back(LayerForm{problem, layer(problem, 36)});
+  LayerForm& form = forms.emplace_back(form_of("20x20 b2 hq4 hkv2 d12 mask=f32:bhqk hidden=0.3 sinks", 36));
   form.desc.type = DataType::kFloat16;
   MultiHeadAttentionBackwardDesc& wanted = form.backward;
   wanted.has_grad_query = wanted.has_grad_key = wanted.has_grad_value = wanted.has_grad_parameters = false;
@@ -226,8 +214,7 @@ TEST_F(MultiHeadAttentionTest, FeaturesAndTypes) {
         "mask=bytes:bk hidden=0.3", "mask=bits:qk hidden=0.5", "softcap=2", "alibi", "alibi=given align=3",
         "sinks", "dropout=0.3", "dropout=0.1 causal kv_lengths=31,40",
         "mask=f16:hq alibi=given sinks softcap=2 dropout=0.2 kv_lengths=31,40"}) {
-    const std::string problem = std::string("40x40 b2 hq4 hkv2 d12 dv20 ") + words;
-    forms.push_back({problem, layer(problem, 36)});
+    forms.push_back(form_of(std::string("40x40 b2 hq4 hkv2 d12 dv20 ") + words, 36));
   }
   add_score_gradients(forms);
   for (const LayerForm& form : part_of(std::span<const LayerForm>(forms))) expect_right(form);
@@ -236,16 +223,15 @@ TEST_F(MultiHeadAttentionTest, FeaturesAndTypes) {
 TEST_F(MultiHeadAttentionTest, WithoutGradients) {
   for (const char* const problem :
        part_of<const char*>({"33x33 b2 hq4 d8 causal", "40x40 b2 hq3 d12 kv_lengths=31,40 dropout=0.2"})) {
-    MultiHeadAttentionDesc desc = layer(problem, 36);
-    desc.saves_for_gradients = false;
-    desc.attention.weights = WeightsStage::kProbabilities;
-    desc.has_averaged_weights = true;
-    expect_right({problem, desc});
+    LayerForm form = form_of(problem, 36);
+    form.desc.saves_for_gradients = false;
+    form.desc.attention.weights = WeightsStage::kProbabilities;
+    form.desc.has_averaged_weights = true;
+    expect_right(form);
   }
-  const char* const problem = "40x40 b2 hq2 d12 query_lengths=17,40 kv_lengths=20,40";
-  MultiHeadAttentionDesc desc = layer(problem, 24);
-  desc.saves_for_gradients = false;
-  expect_right({problem, desc});
+  LayerForm form = form_of("40x40 b2 hq2 d12 query_lengths=17,40 kv_lengths=20,40", 24);
+  form.desc.saves_for_gradients = false;
+  expect_right(form);
 }
 
 /// Weights in blocks, of which those of K begin within a tensor, and rows that begin anywhere.
@@ -259,15 +245,16 @@ TEST_F(MultiHeadAttentionTest, QuantisedWeights) {
   for (const Form& each : part_of<Form>({{DataType::kQ8_0, k32, true, LayerInputs::kCross},
                                          {DataType::kQ4_0, k16, true, LayerInputs::kSelf},
                                          {DataType::kQ4_0, k32, false, LayerInputs::kSeparate}})) {
-    const char* const problem = "9x9 b2 hq3 d12 dv32";
-    MultiHeadAttentionDesc desc = layer(problem, 64, each.inputs);
+    LayerForm form = form_of("9x9 b2 hq3 d12 dv32", 64, each.inputs);
+    MultiHeadAttentionDesc& desc = form.desc;
     desc.saves_for_gradients = false;
     desc.type = each.rows;
     desc.parameter_type = k32;
     desc.weight_type = each.type;
     desc.packed_weights = each.packed;
     desc.alignment_bytes = 0;
-    expect_right({problem, desc, {}, 1});
+    form.shift = 1;
+    expect_right(form);
   }
 }
 
@@ -279,93 +266,53 @@ TEST_F(MultiHeadAttentionTest, WeightsAreQuantisedOnTheDevice) {
   const std::vector<std::byte> expected = stored_parameter(weight, numbers);
   const Buffer floats = filled_buffer(runtime(), numbers);
   const Buffer blocks = runtime().create_buffer(expected.size()).value();
-  const auto plan = runtime().make_append_plan(quantise_desc(weight));
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(runtime().make_append_plan(quantise_desc(weight)));
   AppendTensors tensors;
   tensors.key = floats.range();
   tensors.cache_key = blocks.range();
-  const auto bindings = plan->make_bindings(tensors);
-  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer commands) { plan->record(commands, *bindings); }).ok());
+  bind_and_execute(runtime(), plan, tensors);
   EXPECT_TRUE(elements_of<std::byte>(runtime(), blocks, expected.size()) == expected);
 }
 
-/// Without a mask, rows of the input in another order give those rows of the output in that order; weights
-/// of a row sum to 1.
-TEST_F(MultiHeadAttentionTest, OrderAndSums) {
-  const char* const problem = "33x33 hq3 d12";
-  MultiHeadAttentionDesc desc = layer(problem, 36);
-  desc.saves_for_gradients = false;
-  desc.attention.weights = WeightsStage::kProbabilities;
-  LayerData data = random_layer_data(desc, 3);
-  const auto plan = runtime().make_multi_head_attention_plan(desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const auto outputs = [&]() -> std::pair<std::vector<float>, std::vector<float>> {
-    auto run = LayerRun::create(runtime(), desc, data, {});
-    if (!run.ok() || !run->execute(*plan).ok()) return {};
-    return {run->read("output"), run->read("weights")};
-  };
-  const auto [first, weights] = outputs();
-  ASSERT_EQ(first.size(), 33U * 36);
-  for (std::size_t row = 0; row < 3 * 33; ++row) {
-    const auto begin = weights.begin() + static_cast<std::ptrdiff_t>(row * 33);
-    EXPECT_NEAR(std::accumulate(begin, begin + 33, 0.0), 1.0, 0x1p-20);
-  }
-  std::vector<float>& input = data.inputs[0];
-  std::rotate(input.begin(), input.begin() + 5 * 36, input.end());
-  const auto second = outputs().first;
-  ASSERT_EQ(second.size(), first.size());
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    EXPECT_NEAR(second[i], first[(i + 5 * 36) % first.size()], 0x1p-17F);
-  }
-}
-
 TEST_F(MultiHeadAttentionTest, TheSameBitsEachTime) {
-  const char* const problem = "19x19 b2 d12 hq4 hkv2 causal dropout=0.2 sinks";
-  expect_right({problem, layer(problem, 28)}, kSameBitsRuns);
+  expect_right(form_of("19x19 b2 d12 hq4 hkv2 causal dropout=0.2 sinks", 28), kSameBitsRuns);
 }
 
 /// Dispatches in slices, each in a submission of its own, and less at a time, give the same bits.
 TEST_F(MultiHeadAttentionTest, Slices) {
-  const char* const problem = "40x40 b2 hq4 d12 causal";
-  const MultiHeadAttentionDesc desc = layer(problem, 36);
+  const MultiHeadAttentionDesc desc = layer("40x40 b2 hq4 d12 causal", 36);
   const LayerData data = random_layer_data(desc, 3);
   auto run = LayerRun::create(runtime(), desc, data, {});
-  const auto plan = runtime().make_multi_head_attention_plan(desc);
-  const auto backward = runtime().make_multi_head_attention_backward_plan({.forward = desc});
-  ASSERT_TRUE(run.ok() && plan.ok() && backward.ok());
-  ASSERT_TRUE(run->execute(*plan).ok() && run->execute(*backward).ok());
-  EXPECT_EQ(plan->dispatches().size(), plan->requirements().dispatches);
-  const auto whole = run->bytes();
-  ASSERT_TRUE(run->execute(*plan, 1).ok() && run->execute(*backward, 2).ok());
-  const auto sliced = run->bytes();
-  ASSERT_TRUE(whole.ok() && sliced.ok());
-  EXPECT_TRUE(*whole == *sliced);
+  const auto plan = must(runtime().make_multi_head_attention_plan(desc));
+  const auto backward = must(runtime().make_multi_head_attention_backward_plan({.forward = desc}));
+  run.execute(plan);
+  run.execute(backward);
+  EXPECT_EQ(plan.dispatches().size(), plan.requirements().dispatches);
+  const auto whole = run.bytes();
+  run.execute(plan, 1);
+  run.execute(backward, 2);
+  EXPECT_TRUE(run.bytes() == whole);
 }
 
 TEST_F(MultiHeadAttentionTest, MistakesAreRefused) {
   const MultiHeadAttentionDesc desc = layer("8x8 b2 hq2 d4", 8);
   const LayerData data = random_layer_data(desc, 3);
   auto run = LayerRun::create(runtime(), desc, data, {});
-  const auto plan = runtime().make_multi_head_attention_plan(desc);
-  ASSERT_TRUE(run.ok() && plan.ok());
-  ASSERT_TRUE(run->execute(*plan).ok());
+  const auto plan = must(runtime().make_multi_head_attention_plan(desc));
+  run.execute(plan);
   const Buffer workspace = runtime().create_buffer(1 << 20).value();
   const auto refused = [&](const std::function<void(MultiHeadAttentionTensors&)>& change) {
-    MultiHeadAttentionTensors tensors = run->tensors();
+    MultiHeadAttentionTensors tensors = run.tensors();
     change(tensors);
-    const auto bindings = plan->make_bindings(tensors, workspace.range());
-    return bindings.ok() ? std::string() : bindings.error().message;
+    return message_of(plan.make_bindings(tensors, workspace.range()));
   };
   EXPECT_EQ(refused([](MultiHeadAttentionTensors&) {}), "");
   EXPECT_EQ(refused([](MultiHeadAttentionTensors& t) { t.parameters.in_proj_weight.size = 700; }),
             "in_proj_weight is (24, 8) f32, which takes a range of 768 bytes, but its range has 700");
   EXPECT_EQ(refused([](MultiHeadAttentionTensors& t) { t.query = {}; }),
             "query is (2, 8, 8) f32, 512 bytes, but its buffer is null");
-  EXPECT_NE(refused([](MultiHeadAttentionTensors& t) { t.output.offset += 4; }).find("no multiple of 16"),
-            std::string::npos);
-  EXPECT_NE(refused([](MultiHeadAttentionTensors& t) { t.saved.size -= 4; }).find("saved is ("),
-            std::string::npos);
+  EXPECT_TRUE(has(refused([](MultiHeadAttentionTensors& t) { t.output.offset += 4; }), "no multiple of 16"));
+  EXPECT_TRUE(has(refused([](MultiHeadAttentionTensors& t) { t.saved.size -= 4; }), "saved is ("));
   MultiHeadAttentionOptions options;
   options.attention_plan = runtime().make_plan(desc_of("8x8 d4")).value();
   EXPECT_FALSE(runtime().make_multi_head_attention_plan(desc, options).ok());

@@ -90,9 +90,7 @@ class Decoder {
 
   /// Rows of the output, of each batch entry those from `first` on.
   [[nodiscard]] std::vector<float> step(std::int64_t first, std::int64_t rows) {
-    const auto plan = runtime_.make_multi_head_attention_plan(cached_layer(form_, rows));
-    EXPECT_TRUE(plan.ok()) << plan.error().message;
-    if (!plan.ok()) return {};
+    const auto plan = must(runtime_.make_multi_head_attention_plan(cached_layer(form_, rows)));
     const std::size_t size = element_bytes(form_.type);
     std::vector<std::byte> bytes;
     for (std::int64_t b = 0; b < kBatch; ++b) {
@@ -104,8 +102,7 @@ class Decoder {
       }
     }
     const Buffer input = filled_buffer(runtime_, bytes), output = filled_buffer(runtime_, bytes);
-    const auto workspace = runtime_.create_workspace(*plan);
-    EXPECT_TRUE(workspace.ok());
+    const auto workspace = must(runtime_.create_workspace(plan));
     MultiHeadAttentionTensors tensors;
     tensors.query = input.range();
     tensors.output = output.range();
@@ -114,11 +111,8 @@ class Decoder {
     tensors.cache_value = value_.range();
     tensors.positions = tensors.attention.kv_lengths = lengths_.range();
     tensors.attention.page_table = pages_.range();
-    expect_ranges(*plan);
-    const auto bindings = plan->make_bindings(tensors, workspace->range());
-    EXPECT_TRUE(bindings.ok()) << bindings.error().message;
-    if (!bindings.ok()) return {};
-    EXPECT_TRUE(runtime_.execute([&](VkCommandBuffer commands) { plan->record(commands, *bindings); }).ok());
+    expect_ranges(plan);
+    bind_and_execute(runtime_, plan, tensors, workspace.range());
     bytes = elements_of<std::byte>(runtime_, output, bytes.size());
     std::vector<float> values;
     for (std::size_t at = 0; at < bytes.size(); at += size) {
@@ -196,10 +190,9 @@ TEST_F(MultiHeadAttentionDecode, AStepWithoutRowsTellsTheBytesOfLengths) {
                                               DataType::kFloat32, Layout::kBhsd, RotaryStyle::kNone},
                                              0);
   desc.attention.query_lengths = Lengths::kPerEntry;
-  const auto plan = runtime().make_multi_head_attention_plan(desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_EQ(plan->range_bytes(&AttentionTensors::kv_lengths), kBatch * 4U);
-  EXPECT_EQ(plan->range_bytes(&AttentionTensors::query_lengths), kBatch * 4U);
+  const auto plan = must(runtime().make_multi_head_attention_plan(desc));
+  EXPECT_EQ(plan.range_bytes(&AttentionTensors::kv_lengths), kBatch * 4U);
+  EXPECT_EQ(plan.range_bytes(&AttentionTensors::query_lengths), kBatch * 4U);
 }
 
 }  // namespace

@@ -12,35 +12,49 @@ namespace {
 
 class Nan : public AnyKernelTest {
  protected:
-  void SetUp() override {
-    AnyKernelTest::SetUp();
-    if (IsSkipped() || HasFatalFailure() || capabilities().preserves_nan_float32) return;
-    GTEST_SKIP() << "the device does not promise to keep NaN (shaderSignedZeroInfNanPreserveFloat32)";
+  [[nodiscard]] std::string reason_to_skip() const override {
+    if (capabilities().preserves_nan_float32) return AnyKernelTest::reason_to_skip();
+    return "the device does not promise to keep NaN (shaderSignedZeroInfNanPreserveFloat32)";
   }
 
   enum class Spoiled { kKeys, kValues };
 
-  /// Options that set keys first <= j < end of all heads.
-  static RunOptions spoiled(std::int64_t first, std::int64_t end, float bad, Spoiled what) {
-    RunOptions options{kernel()};
-    options.prepare = [=](harness::ProblemRun& run) -> Result<void> {
-      const AttentionDesc& desc = run.problem().desc;
-      Result<void> status;
-      for (std::int64_t b = 0; b < desc.batch; ++b) {
-        for (std::int64_t h = 0; h < desc.kv_heads; ++h) {
-          for (std::int64_t j = first; j < std::min(end, desc.kv_length); ++j) {
-            if (status.ok() && what != Spoiled::kValues)
-              status = write_row(runtime(), run.key(), desc.key, b, h, j, desc.head_dim, bad);
-            if (status.ok() && what != Spoiled::kKeys)
-              status = write_row(runtime(), run.value(), desc.value, b, h, j, desc.value_dim, bad);
-          }
+  /// Sets keys first <= j < end of all heads.
+  static void spoil(harness::ProblemRun& run, std::int64_t first, std::int64_t end, float bad, Spoiled what) {
+    const AttentionDesc& desc = run.problem().desc;
+    for (std::int64_t b = 0; b < desc.batch; ++b) {
+      for (std::int64_t h = 0; h < desc.kv_heads; ++h) {
+        for (std::int64_t j = first; j < std::min(end, desc.kv_length); ++j) {
+          if (what == Spoiled::kKeys)
+            write_row(runtime(), run.key(), desc.key, b, h, j, desc.head_dim, bad);
+          else
+            write_row(runtime(), run.value(), desc.value, b, h, j, desc.value_dim, bad);
         }
       }
-      return status;
-    };
+    }
+  }
+  static RunOptions spoiled(std::int64_t first, std::int64_t end, float bad, Spoiled what) {
+    RunOptions options{kernel()};
+    options.prepare = [=](harness::ProblemRun& run) { spoil(run, first, end, bad, what); };
     return options;
   }
   static constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+
+  /// With NaN in key 20, in one part and in three.
+  static void run_seen(std::initializer_list<const char*> problems,
+                       DataType arithmetic = DataType::kFloat32) {
+    for (const char* text : part_of(problems)) {
+      for (const Spoiled what : {Spoiled::kKeys, Spoiled::kValues}) {
+        if (is_on_matrix_units() && what == Spoiled::kValues) continue;
+        RunOptions options = spoiled(20, 21, kNan, what);
+        options.arithmetic_type = arithmetic;
+        for (const std::uint32_t parts : {1U, 3U}) {
+          options.kv_splits = parts;
+          EXPECT_TRUE(runs_right(runtime(), typed(text), options)) << parts << " parts";
+        }
+      }
+    }
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Nan, testing::ValuesIn(kEveryKernelName), kernel_test_name);
@@ -62,17 +76,16 @@ TEST_P(Nan, HiddenFromSomeRowsOfATileDoesNotLeakIntoThem) {
 }
 
 TEST_P(Nan, WhatIsSeenArrives) {
-  for (const char* text : part_of({"h2 40x50 d24 causal lse", "40x50 d24 f16 causal", "40x50 d24 bf16 causal",
-                                   "40x50 d24 softcap=5 lse", "3x130 d64 causal align=bottom-right"})) {
-    for (const Spoiled what : {Spoiled::kKeys, Spoiled::kValues}) {
-      if (is_on_matrix_units() && what == Spoiled::kValues) continue;
-      RunOptions options = spoiled(20, 21, kNan, what);
-      for (const std::uint32_t parts : {1U, 3U}) {
-        options.kv_splits = parts;
-        EXPECT_TRUE(runs_right(runtime(), typed(text), options)) << parts << " parts";
-      }
-    }
-  }
+  run_seen({"h2 40x50 d24 causal lse", "40x50 d24 f16 causal", "40x50 d24 bf16 causal",
+            "40x50 d24 softcap=5 lse", "3x130 d64 causal align=bottom-right"});
+}
+
+TEST_P(Nan, WhatIsSeenArrivesInFloat16) {
+  if (kernel() != "tile") GTEST_SKIP() << "it has no form with float16 arithmetic";
+  if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
+  run_seen({"40x64 d24 f16 causal lse", "40x90 d24 f16 window=9,4 lse", "40x90 d24 f16 mask=bits:bhqk lse",
+            "40x90 d24 f16 mask=f16:hqk window=30,5 causal"},
+           DataType::kFloat16);
 }
 
 /// A score of -inf hides its key like a mask; rows may see nothing in this way. That its value may then be no
@@ -82,13 +95,13 @@ TEST_P(Nan, ScoresOfMinusInfinityHide) {
                                    "9x70 d1 data=uniform causal align=61",
                                    "9x70 d1 data=uniform mask=f32 hidden=0.3 block=5 alibi lse"})) {
     for (const std::int64_t first : {20, 0}) {  // 0: no key is left
-      EXPECT_TRUE(runs_right(runtime(), typed(text), spoiled(first, kAll, -kInfinity, Spoiled::kKeys)));
-      if (is_on_matrix_units()) continue;
       RunOptions options = spoiled(first, kAll, -kInfinity, Spoiled::kKeys);
+      EXPECT_TRUE(runs_right(runtime(), typed(text), options));
+      if (is_on_matrix_units()) continue;
       options.strict_nonfinite = true;
-      options.prepare = [first, keys = options.prepare](harness::ProblemRun& run) -> Result<void> {
-        const Result<void> status = keys(run);
-        return status.ok() ? spoiled(first, kAll, kNan, Spoiled::kValues).prepare(run) : status;
+      options.prepare = [=](harness::ProblemRun& run) {
+        spoil(run, first, kAll, -kInfinity, Spoiled::kKeys);
+        spoil(run, first, kAll, kNan, Spoiled::kValues);
       };
       EXPECT_TRUE(runs_right(runtime(), typed(text), options)) << "strict";
     }
@@ -99,17 +112,13 @@ class MatrixNan : public MatrixKernelTest {};
 INSTANTIATE_TEST_SUITE_P(Kernels, MatrixNan, testing::ValuesIn(kMatrixKernelNames), kernel_test_name);
 
 TEST_P(MatrixNan, StrictNonfiniteRefusesTheKernel) {
-  PlanOptions options;
-  options.kernel = kernel();
-  options.strict_nonfinite = true;
+  PlanOptions options{.kernel = kernel(), .strict_nonfinite = true};
   const AttentionDesc desc = parsed("64x64 d64 f16 causal").desc;
-  const auto refused = runtime().make_plan(desc, options);
-  ASSERT_FALSE(refused.ok());
-  EXPECT_TRUE(names(refused.error(), ErrorCode::kUnsupported, {kernel(), "strict_nonfinite"}));
+  EXPECT_TRUE(is_refused(runtime().make_plan(desc, options), ErrorCode::kUnsupported,
+                         {kernel(), "strict_nonfinite"}));
   options.kernel.clear();
-  const auto plan = runtime().make_plan(desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_FALSE(plan->uses_matrix_units());
+  const auto plan = must(runtime().make_plan(desc, options));
+  EXPECT_FALSE(plan.uses_matrix_units());
 }
 
 }  // namespace

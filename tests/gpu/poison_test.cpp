@@ -42,20 +42,14 @@ constexpr std::array kQuantisedHiding{
 
 testing::AssertionResult hides(const Runtime& runtime, const std::string& text, const std::string& kernel,
                                bool in_values, Bad bad, DataType arithmetic = DataType::kFloat32) {
-  RunOptions options{kernel};
-  options.arithmetic_type = arithmetic;
-  options.prepare = [&](harness::ProblemRun& run) -> Result<void> {
+  RunOptions options{.kernel = kernel, .arithmetic_type = arithmetic};
+  options.prepare = [&](harness::ProblemRun& run) {
     const AttentionDesc& desc = run.problem().desc;
     StoredRows seen;
-    Result<void> status =
-        run.visit_inputs([&](const reference::Inputs& inputs) { seen = seen_rows(desc, inputs).keys; });
-    if (!status.ok()) return status;
-    const auto keys = poison_unseen(runtime, run.key(), harness::key_shape(desc), seen, bad);
-    if (!keys.ok()) return keys.error();
-    EXPECT_GT(*keys, 0U) << "nothing is hidden from all rows: " << text;
-    if (!in_values) return {};
-    const auto values = poison_unseen(runtime, run.value(), harness::value_shape(desc), seen, bad);
-    return values.ok() ? Result<void>() : Result<void>(values.error());
+    must(run.visit_inputs([&](const reference::Inputs& inputs) { seen = seen_rows(desc, inputs).keys; }));
+    EXPECT_GT(poison_unseen(runtime, run.key(), harness::key_shape(desc), seen, bad), 0U)
+        << "nothing is hidden from all rows: " << text;
+    if (in_values) (void)poison_unseen(runtime, run.value(), harness::value_shape(desc), seen, bad);
   };
   return runs_right(runtime, text, options);
 }

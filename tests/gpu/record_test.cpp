@@ -9,10 +9,8 @@ namespace {
 
 class RecordTest : public GpuTest {
  protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    if (!bench::allocations_of_this_thread()) GTEST_SKIP() << "a sanitizer's operator new counts nothing";
+  [[nodiscard]] std::string reason_to_skip() const override {
+    return bench::allocations_of_this_thread() ? "" : "a sanitizer's operator new counts nothing";
   }
 
   /// Allocations of recording the plan twice.
@@ -66,23 +64,20 @@ TEST_F(RecordTest, NoKernelAllocates) {
       if (c.windows) weaker.max_storage_buffer_range = 64 * 1024;
     });
     mute(device);
-    auto run = harness::ProblemRun::create(runtime(), problem);
-    ASSERT_TRUE(run.ok()) << run.error().message;
+    auto run = must(harness::ProblemRun::create(runtime(), problem));
     for (const KernelSupport& support : kernel_support(problem.desc, device.capabilities())) {
       for (const bool push_descriptors : {false, true}) {
         if (push_descriptors && !capabilities().push_descriptors) continue;
-        PlanOptions options;
-        options.kernel = support.kernel;
-        options.kv_splits = c.kv_splits;
-        options.push_descriptors = push_descriptors;
+        PlanOptions options{.kernel = std::string(support.kernel),
+                            .kv_splits = c.kv_splits,
+                            .push_descriptors = push_descriptors};
         const auto plan = AttentionPlan::create(device, problem.desc, options);
         if (!plan.ok()) {
           EXPECT_NE(plan.error().code, ErrorCode::kVulkan) << plan.error().message;
           continue;  // not for this kernel
         }
-        auto workspace = runtime().create_buffer(plan->workspace_bytes() + 4);
-        ASSERT_TRUE(workspace.ok());
-        EXPECT_EQ(allocations_of(*plan, run->tensors(), workspace->range(), push_descriptors), 0U)
+        auto workspace = must(runtime().create_buffer(plan->workspace_bytes() + 4));
+        EXPECT_EQ(allocations_of(*plan, run.tensors(), workspace.range(), push_descriptors), 0U)
             << c.problem << " with " << support.kernel
             << (push_descriptors ? ", push descriptors" : ", bindings");
         ++recorded;

@@ -2,10 +2,8 @@
 // pools, and runs it on a device with few storage buffers.
 #include <vkattn/frame_budget.hpp>
 
-#include <atomic>
-#include <thread>
-
 #include "gpu/any_kernel.hpp"
+#include "support/by_threads.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn::tests {
@@ -26,12 +24,11 @@ class RecordingTest : public AnyKernelTest {
     PlanOptions all = options;
     all.kernel = kernel();
     const UnrolledLoops unrolled(kernel() == "lane" && problem.desc.kv_length > 500);
-    auto plan = AttentionPlan::create(device ? *device : runtime().device(), problem.desc, all);
-    EXPECT_TRUE(plan.ok()) << plan.error().message;
+    auto plan = must(AttentionPlan::create(device ? *device : runtime().device(), problem.desc, all));
     harness::ProblemRun run = ready_run(problem);
-    run.set_probability_type(plan.value().probability_type());
-    Buffer workspace = runtime().create_workspace(*plan).value();
-    return {problem, *std::move(plan), std::move(run), std::move(workspace)};
+    run.set_probability_type(plan.probability_type());
+    Buffer workspace = must(runtime().create_workspace(plan));
+    return {problem, std::move(plan), std::move(run), std::move(workspace)};
   }
 
   static std::vector<std::byte> outputs(const harness::ProblemRun& run) {
@@ -56,15 +53,10 @@ TEST_P(RecordingTest, SlicesGiveTheBitsOfTheWhole) {
       std::optional<Bindings> bindings;
       if (!push) bindings.emplace(it.plan.make_bindings(it.run.tensors(), it.workspace.range()).value());
       const auto execute = [&](const RecordOptions& slice) {
-        Result<void> recorded;
-        const auto done = runtime().execute([&](VkCommandBuffer commands) {
-          if (push) {
-            recorded = it.plan.record(commands, it.run.tensors(), it.workspace.range(), slice);
-          } else {
-            it.plan.record(commands, *bindings, slice);
-          }
-        });
-        ASSERT_TRUE(done.ok() && recorded.ok());
+        must(runtime().execute([&](VkCommandBuffer commands) {
+          if (push) return must(it.plan.record(commands, it.run.tensors(), it.workspace.range(), slice));
+          it.plan.record(commands, *bindings, slice);
+        }));
       };
       execute({});
       expect_right(it.run);
@@ -89,24 +81,18 @@ TEST_P(RecordingTest, SlicesGiveTheBitsOfTheWhole) {
 }
 
 TEST_P(RecordingTest, PlansAreCompiledLaterByManyThreads) {
-  PlanOptions options;
-  options.deferred_compilation = true;
-  Ready it = ready("h2 33x40 d24 lse", options);
+  Ready it = ready("h2 33x40 d24 lse", {.deferred_compilation = true});
   EXPECT_FALSE(it.plan.is_compiled());
-  const auto bindings = it.plan.make_bindings(it.run.tensors(), it.workspace.range());
-  ASSERT_TRUE(bindings.ok()) << bindings.error().message;
+  const auto bindings = must(it.plan.make_bindings(it.run.tensors(), it.workspace.range()));
   const std::vector<std::byte> poison = outputs(it.run);
-  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { it.plan.record(c, *bindings); }).ok());
+  ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { it.plan.record(c, bindings); }).ok());
   EXPECT_EQ(outputs(it.run), poison) << "nothing is recorded before the plan is compiled";
-  std::atomic<int> failures{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&, copy = it.plan] { failures += copy.compile().ok() ? 0 : 1; });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(failures, 0);
+  by_threads(4, [&](std::size_t) {
+    const AttentionPlan copy = it.plan;
+    must(copy.compile());
+  });
   EXPECT_TRUE(it.plan.is_compiled());
-  ASSERT_TRUE(runtime().execute(it.plan, *bindings).ok());
+  ASSERT_TRUE(runtime().execute(it.plan, bindings).ok());
   expect_right(it.run);
 }
 
@@ -123,25 +109,21 @@ TEST_P(RecordingTest, NoMoreStorageBuffersThanAProblemUses) {
                              {"b2 h2 9x40 d32 kv_lengths=3,40 sinks alibi lse", 8}};
   for (const Case& each : part_of<Case>(kCases)) {
     const std::string problem = typed(each.problem);
-    RunOptions options{kernel()};
-    options.device = device_with([&](Capabilities& c) { c.max_stage_storage_buffers = each.buffers; });
+    RunOptions options =
+        seen_as(kernel(), [&](Capabilities& c) { c.max_stage_storage_buffers = each.buffers; });
     options.inspect = [&](const AttentionPlan& plan) {
       EXPECT_EQ(plan.requirements().storage_buffers, each.buffers) << problem;
     };
     EXPECT_TRUE(runs_right(runtime(), problem, options));
     options.device = device_with([&](Capabilities& c) { c.max_stage_storage_buffers = each.buffers - 1; });
-    const auto plan = make_plan(runtime(), parsed(problem).desc, options);
-    ASSERT_FALSE(plan.ok()) << problem;
-    EXPECT_TRUE(names(plan.error(), ErrorCode::kLimitExceeded,
-                      {std::to_string(each.buffers) + " storage buffers",
-                       "maxPerStageDescriptorStorageBuffers", std::to_string(each.buffers - 1)}));
+    EXPECT_TRUE(is_refused(make_plan(runtime(), parsed(problem).desc, options), ErrorCode::kLimitExceeded,
+                           {std::to_string(each.buffers) + " storage buffers",
+                            "maxPerStageDescriptorStorageBuffers", std::to_string(each.buffers - 1)}));
   }
-  RunOptions split{kernel()};
-  split.kv_splits = 2;
+  RunOptions split{.kernel = kernel(), .kv_splits = 2};
   split.device = device_with([](Capabilities& c) { c.max_stage_storage_buffers = 4; });
-  const auto plan = make_plan(runtime(), parsed(typed("h2 9x700 d32")).desc, split);
-  ASSERT_FALSE(plan.ok());
-  EXPECT_TRUE(names(plan.error(), ErrorCode::kLimitExceeded, {"splitting the keys", "5", "4"}));
+  EXPECT_TRUE(is_refused(make_plan(runtime(), parsed(typed("h2 9x700 d32")).desc, split),
+                         ErrorCode::kLimitExceeded, {"splitting the keys", "5", "4"}));
 }
 
 /// Counts pools, and lets them through.
@@ -166,9 +148,8 @@ TEST_P(RecordingTest, ManyBindingsTakeFewPools) {
   for (int round = 0; round < 3; ++round) {
     std::vector<Bindings> all;
     for (int i = 0; i < 100; ++i) {
-      auto bindings = it.plan.make_bindings(it.run.tensors(), it.workspace.range());
-      ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-      all.push_back(*std::move(bindings));
+      auto bindings = must(it.plan.make_bindings(it.run.tensors(), it.workspace.range()));
+      all.push_back(std::move(bindings));
     }
     ASSERT_TRUE(runtime().execute(it.plan, all.back()).ok());
     expect_right(it.run);
@@ -189,18 +170,15 @@ TEST_P(RecordingTest, SetsComeFromAPoolOfTheCallers) {
   VkDescriptorPool pool = VK_NULL_HANDLE;
   ASSERT_EQ(device.vk.vkCreateDescriptorPool(device.device, &info, nullptr, &pool), VK_SUCCESS);
   {
-    const auto bindings = it.plan.make_bindings(it.run.tensors(), it.workspace.range(), pool);
-    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-    ASSERT_TRUE(runtime().execute(it.plan, *bindings).ok());
+    const auto bindings = must(it.plan.make_bindings(it.run.tensors(), it.workspace.range(), pool));
+    ASSERT_TRUE(runtime().execute(it.plan, bindings).ok());
     expect_right(it.run);
   }
   device.vk.vkDestroyDescriptorPool(device.device, pool, nullptr);
 }
 
 TEST_P(RecordingTest, RequirementsNameTheWorkspace) {
-  PlanOptions options;
-  options.kv_splits = 2;
-  const AttentionPlan plan = ready("h2 9x700 d32", options).plan;
+  const AttentionPlan plan = ready("h2 9x700 d32", {.kv_splits = 2}).plan;
   const PlanRequirements needs = plan.requirements();
   EXPECT_EQ(needs.workspace_bytes, plan.workspace_bytes());
   EXPECT_GT(needs.workspace_bytes, 0U);

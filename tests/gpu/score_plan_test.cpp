@@ -12,17 +12,20 @@ namespace {
 /// A block mask in a buffer of the test's own.
 class BlockMasks : public ScoreFunctions {
  protected:
-  /// Plans a problem of 150 queries and 190 keys in documents, with these words. Skips the test where the
-  /// kernel passes no blocks by.
+  [[nodiscard]] std::string reason_to_skip() const override {
+    if (std::string reason = ScoreFunctions::reason_to_skip(); !reason.empty()) return reason;
+    const auto plan = make_plan(runtime(), problem_of("").desc, options(score_));
+    return plan.ok() && plan->block_mask_bytes() == 0 ? "the kernel passes no blocks by" : "";
+  }
+  /// 150 queries and 190 keys in documents, with these words.
+  [[nodiscard]] static Problem problem_of(std::string_view words) {
+    return parsed(typed(std::string("b2 hq4 hkv2 150x190 d16 lse ").append(words)));
+  }
   void prepare(std::string_view words = "") {
-    problem_ = parsed(typed(std::string("b2 hq4 hkv2 150x190 d16 lse ").append(words)));
-    const auto made = make_plan(runtime(), problem_.desc, options(score_));
-    ASSERT_TRUE(made.ok()) << made.error().message;
-    plan_ = *made;
-    if (plan_->block_mask_bytes() == 0) GTEST_SKIP() << "the kernel passes no blocks by";
-    layout_ = plan_->block_mask_layout();
-    ASSERT_TRUE(layout_.has_value());
-    mask_ = *runtime().create_buffer(plan_->block_mask_bytes());
+    problem_ = problem_of(words);
+    plan_ = must(make_plan(runtime(), problem_.desc, options(score_)));
+    layout_ = plan_->block_mask_layout().value();
+    mask_ = must(runtime().create_buffer(plan_->block_mask_bytes()));
     table_ = filled_buffer(runtime(), score_.tables[0]);
   }
 
@@ -31,13 +34,10 @@ class BlockMasks : public ScoreFunctions {
     harness::ProblemRun run = ready_run(problem_);
     run.set_score_function({table_.range()}, score_.hook);
     run.set_block_mask(mask_.range(), complete);
-    if (const auto time = run.execute(*plan_); !time.ok())
-      return testing::AssertionFailure() << time.error().message;
-    const auto report = run.check();
-    if (!report.ok() || !report->passed()) {
-      return testing::AssertionFailure() << (report.ok() ? report->to_string() : report.error().message);
-    }
-    return testing::AssertionSuccess();
+    must(run.execute(*plan_));
+    const auto report = must(run.check());
+    if (report.passed()) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << report.to_string();
   }
 
   [[nodiscard]] std::vector<BlockVisibility> read_mask() const {
@@ -82,7 +82,6 @@ INSTANTIATE_TEST_SUITE_P(Kernels, BlockMasks, testing::ValuesIn(kEveryKernelName
 
 TEST_P(BlockMasks, AreExact) {
   prepare();
-  if (IsSkipped() || HasFatalFailure()) return;
   EXPECT_TRUE(runs(false));
   const auto found = expect_exact();
   EXPECT_GT(found[0], 0U);
@@ -92,7 +91,6 @@ TEST_P(BlockMasks, AreExact) {
 /// Causality and the window, whose lengths are fixed: blocks that they hide whole are hidden.
 TEST_P(BlockMasks, AreExactInAWindow) {
   prepare("causal window=60,-1");
-  if (IsSkipped() || HasFatalFailure()) return;
   EXPECT_TRUE(runs(false));
   EXPECT_GT(expect_exact()[0], 0U);
   EXPECT_TRUE(runs(true));
@@ -101,7 +99,6 @@ TEST_P(BlockMasks, AreExactInAWindow) {
 /// Lengths may change under a block mask that is kept, so they must not show in it.
 TEST_P(BlockMasks, AreKeptWhereLengthsChange) {
   prepare("causal align=bottom-right kv_lengths=150,20");
-  if (IsSkipped() || HasFatalFailure()) return;
   EXPECT_TRUE(runs(false));
   (void)expect_exact();
   for (const auto& [first, second] : {std::pair{20, 190}, {190, 1}}) {
@@ -112,7 +109,6 @@ TEST_P(BlockMasks, AreKeptWhereLengthsChange) {
 
 TEST_P(BlockMasks, AreKeptAndTakenFromTheCaller) {
   prepare();
-  if (IsSkipped() || HasFatalFailure()) return;
   EXPECT_TRUE(runs(false));
   const std::vector<BlockVisibility> words = read_mask();
   EXPECT_TRUE(runs(true));
@@ -128,18 +124,15 @@ TEST_P(BlockMasks, AreKeptAndTakenFromTheCaller) {
 
 TEST_P(BlockMasks, AreRefusedByName) {
   prepare();
-  if (IsSkipped() || HasFatalFailure()) return;
   harness::ProblemRun run = ready_run(problem_);
   run.set_score_function({table_.range()}, score_.hook);
-  const auto refusal = [&](const BufferRange& range) {
+  const auto executed = [&](const BufferRange& range) {
     run.set_block_mask(range, true);
-    const auto time = run.execute(*plan_);
-    EXPECT_FALSE(time.ok());
-    return time.ok() ? Error{} : time.error();
+    return run.execute(*plan_);
   };
-  EXPECT_TRUE(names(refusal({}), ErrorCode::kInvalidArgument, {"complete but its buffer is null"}));
-  EXPECT_TRUE(names(refusal({mask_.handle(), 0, 8}), ErrorCode::kInvalidArgument,
-                    {"the block mask needs", "its range has 8"}));
+  EXPECT_TRUE(is_refused(executed({}), ErrorCode::kInvalidArgument, {"complete but its buffer is null"}));
+  EXPECT_TRUE(is_refused(executed({mask_.handle(), 0, 8}), ErrorCode::kInvalidArgument,
+                         {"the block mask needs", "its range has 8"}));
 }
 
 class ScoreFunctionPlans : public GpuTest {
@@ -147,50 +140,43 @@ class ScoreFunctionPlans : public GpuTest {
   static Result<AttentionPlan> plan_of(const ScoreSetup& score, bool push_descriptors = false) {
     AttentionDesc desc = parsed("9x20 d16").desc;
     desc.score_function = score.function;
-    PlanOptions options;
-    options.push_descriptors = push_descriptors;
-    return AttentionPlan::create(runtime().device(), desc, options);
+    return AttentionPlan::create(runtime().device(), desc, {.push_descriptors = push_descriptors});
   }
 };
 
 TEST_F(ScoreFunctionPlans, TellTheFunctionAndDifferByIt) {
-  const auto first = plan_of(prefix());
-  const auto again = plan_of(prefix());
-  const auto other = plan_of(relative_bias());
-  const auto none = AttentionPlan::create(runtime().device(), parsed("9x20 d16").desc);
-  ASSERT_TRUE(first.ok() && again.ok() && other.ok() && none.ok());
-  EXPECT_EQ(first->configuration(), again->configuration());
-  EXPECT_NE(first->configuration(), other->configuration());
-  EXPECT_NE(first->configuration(), none->configuration());
-  EXPECT_NE(first->describe().find("score function: test.glsl, hides keys\n"), std::string::npos);
-  EXPECT_NE(other->describe().find("score function: test.glsl\n"), std::string::npos);
+  const auto first = must(plan_of(prefix()));
+  const auto again = must(plan_of(prefix()));
+  const auto other = must(plan_of(relative_bias()));
+  const auto none = must(AttentionPlan::create(runtime().device(), parsed("9x20 d16").desc));
+  EXPECT_EQ(first.configuration(), again.configuration());
+  EXPECT_NE(first.configuration(), other.configuration());
+  EXPECT_NE(first.configuration(), none.configuration());
+  EXPECT_TRUE(has(first.describe(), "score function: test.glsl, hides keys\n"));
+  EXPECT_TRUE(has(other.describe(), "score function: test.glsl\n"));
 }
 
 TEST_F(ScoreFunctionPlans, RefuseTablesByName) {
-  const auto plan = plan_of(prefix());
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const auto run = harness::ProblemRun::create(runtime(), parsed("9x20 d16"));
-  const auto table = runtime().create_buffer(4096);
-  const auto workspace = runtime().create_buffer(plan->workspace_bytes() + 4);
-  ASSERT_TRUE(run.ok() && table.ok() && workspace.ok());
-  AttentionTensors tensors = run->tensors();
-  const auto refusal = [&](const BufferRange& range) {
+  const auto plan = must(plan_of(prefix()));
+  const auto run = must(harness::ProblemRun::create(runtime(), parsed("9x20 d16")));
+  const auto table = must(runtime().create_buffer(4096));
+  const auto workspace = must(runtime().create_buffer(plan.workspace_bytes() + 4));
+  AttentionTensors tensors = run.tensors();
+  const auto bound = [&](const BufferRange& range) {
     tensors.score_buffers[0] = range;
-    const auto bindings = plan->make_bindings(tensors, workspace->range());
-    EXPECT_FALSE(bindings.ok());
-    return bindings.ok() ? Error{} : bindings.error();
+    return plan.make_bindings(tensors, workspace.range());
   };
   const ErrorCode code = ErrorCode::kInvalidArgument;
-  EXPECT_TRUE(names(refusal({}), code, {"buffer prefix", "is null"}));
-  EXPECT_TRUE(names(refusal({table->handle(), 0, 3}), code, {"buffer prefix", "4 bytes", "3"}));
+  EXPECT_TRUE(is_refused(bound({}), code, {"buffer prefix", "is null"}));
+  EXPECT_TRUE(is_refused(bound({table.handle(), 0, 3}), code, {"buffer prefix", "4 bytes", "3"}));
   if (capabilities().min_storage_offset_alignment > 4) {
-    EXPECT_TRUE(names(refusal({table->handle(), 4, 64}), code,
-                      {"buffer prefix begins at byte 4", "minStorageBufferOffsetAlignment"}));
+    EXPECT_TRUE(is_refused(bound({table.handle(), 4, 64}), code,
+                           {"buffer prefix begins at byte 4", "minStorageBufferOffsetAlignment"}));
   }
-  EXPECT_TRUE(names(refusal({table->handle(), 0, capabilities().max_storage_buffer_range + 1}), code,
-                    {"buffer prefix has", "maxStorageBufferRange"}));
-  tensors.score_buffers[0] = table->range();
-  EXPECT_TRUE(plan->make_bindings(tensors, workspace->range()).ok());
+  EXPECT_TRUE(is_refused(bound({table.handle(), 0, capabilities().max_storage_buffer_range + 1}), code,
+                         {"buffer prefix has", "maxStorageBufferRange"}));
+  tensors.score_buffers[0] = table.range();
+  EXPECT_TRUE(plan.make_bindings(tensors, workspace.range()).ok());
 }
 
 /// A function that does not compile in the kernel that would be chosen.
@@ -217,19 +203,14 @@ class BrokenInOneKernel : public ScoreShaders {
 TEST_F(ScoreFunctionPlans, TakeTheNextKernelWhereTheFunctionDoesNotCompile) {
   AttentionDesc desc = parsed("h2 40x75 d16").desc;
   desc.score_function = prefix().function;
-  const auto usual = AttentionPlan::create(runtime().device(), desc);
-  ASSERT_TRUE(usual.ok()) << usual.error().message;
-  const std::string kernel(usual->kernel_name());
+  const auto usual = must(AttentionPlan::create(runtime().device(), desc));
+  const std::string kernel(usual.kernel_name());
   desc.score_function = std::make_shared<BrokenInOneKernel>(prefix().function, kernel);
-  const auto plan = AttentionPlan::create(runtime().device(), desc);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_NE(plan->kernel_name(), kernel);
-  EXPECT_NE(plan->describe().find("is broken"), std::string::npos) << plan->describe();
-  PlanOptions options;
-  options.kernel = kernel;
-  const auto forced = AttentionPlan::create(runtime().device(), desc, options);
-  ASSERT_FALSE(forced.ok());
-  EXPECT_TRUE(names(forced.error(), ErrorCode::kUnsupported, {"is broken"}));
+  const auto plan = must(AttentionPlan::create(runtime().device(), desc));
+  EXPECT_NE(plan.kernel_name(), kernel);
+  EXPECT_TRUE(has(plan.describe(), "is broken"));
+  EXPECT_TRUE(is_refused(AttentionPlan::create(runtime().device(), desc, {.kernel = kernel}),
+                         ErrorCode::kUnsupported, {"is broken"}));
 }
 
 // The same with tensors in place of bindings.
@@ -241,19 +222,13 @@ TEST_F(ScoreFunctionPlans, GoWithPushDescriptors) {
   const ScoreSetup score = prefix();
   AttentionDesc desc = problem.desc;
   desc.score_function = score.function;
-  PlanOptions options;
-  options.push_descriptors = true;
-  const auto plan = AttentionPlan::create(runtime().device(), desc, options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto plan = must(AttentionPlan::create(runtime().device(), desc, {.push_descriptors = true}));
   harness::ProblemRun run = ready_run(problem);
   const Buffer table = filled_buffer(runtime(), score.tables[0]);
-  const Buffer workspace = runtime().create_workspace(*plan).value();
+  const Buffer workspace = runtime().create_workspace(plan).value();
   run.set_score_function({table.range()}, score.hook);
-  bool recorded = false;
-  const auto times = runtime().execute([&](VkCommandBuffer commands) {
-    recorded = plan->record(commands, run.tensors(), workspace.range()).ok();
-  });
-  ASSERT_TRUE(times.ok() && recorded);
+  must(runtime().execute(
+      [&](VkCommandBuffer commands) { must(plan.record(commands, run.tensors(), workspace.range())); }));
   expect_right(run);
 }
 

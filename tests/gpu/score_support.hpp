@@ -39,17 +39,12 @@ using Score = std::function<double(double s, const reference::RowIndex& row, std
 
 class ScoreFunctions : public AnyKernelTest {
  protected:
-  void SetUp() override {
-    AnyKernelTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
+  [[nodiscard]] std::string reason_to_skip() const override {
+    if (std::string reason = AnyKernelTest::reason_to_skip(); !reason.empty()) return reason;
     const auto plan = make_plan(runtime(), parsed(typed("9x20 d16")).desc, options(prefix()));
-    if (!plan.ok() && is_compiler_too_old(plan.error())) GTEST_SKIP() << plan.error().message;
+    return !plan.ok() && is_compiler_too_old(plan.error()) ? plan.error().message : "";
   }
-  static RunOptions options(ScoreSetup score) {
-    RunOptions options{kernel()};
-    options.score = std::move(score);
-    return options;
-  }
+  static RunOptions options(ScoreSetup score) { return {.kernel = kernel(), .score = std::move(score)}; }
 };
 
 }  // namespace vkattn::tests

@@ -25,10 +25,7 @@ BackwardDesc gradients_of(std::string_view text) {
 }
 
 MatmulDesc product(std::int64_t rows, std::int64_t columns, std::int64_t inner, DataType type) {
-  MatmulDesc desc;
-  desc.rows = rows;
-  desc.columns = columns;
-  desc.inner = inner;
+  MatmulDesc desc{.rows = rows, .columns = columns, .inner = inner};
   desc.a.type = desc.b.type = desc.output.type = type;
   return desc;
 }
@@ -37,22 +34,21 @@ class SelfTestTest : public FirstUseTest {
  protected:
   /// What a test's buffer holds when it has run.
   static void run(const SelfTest& test, std::vector<std::byte>& memory) {
-    const auto buffer = runtime().create_buffer(test.buffer_bytes());
-    ASSERT_TRUE(buffer.ok() && runtime().write(*buffer, 0, memory).ok());
-    const auto bindings = test.make_bindings(buffer->range());
-    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-    ASSERT_TRUE(runtime().execute([&](VkCommandBuffer c) { test.record(c, *bindings); }).ok());
-    ASSERT_TRUE(runtime().read(*buffer, 0, memory).ok());
+    const Buffer buffer = filled_buffer(runtime(), memory);
+    const auto bindings = must(test.make_bindings(buffer.range()));
+    must(runtime().execute([&](VkCommandBuffer c) { test.record(c, bindings); }));
+    memory = elements_of<std::byte>(runtime(), buffer, memory.size());
   }
 
   /// That the results are right, and that a device which lies about one element is found out.
-  static void expect_tells(const Result<SelfTest>& test) {
-    ASSERT_TRUE(test.ok()) << test.error().message;
-    std::vector<std::byte> memory(static_cast<std::size_t>(test->buffer_bytes()));
-    ASSERT_TRUE(test->fill(memory).ok());
+  template <class Plan>
+  static void expect_tells(const Plan& plan) {
+    const SelfTest test = must(SelfTest::create(runtime().device(), plan));
+    std::vector<std::byte> memory(static_cast<std::size_t>(test.buffer_bytes()));
+    must(test.fill(memory));
     const std::vector<std::byte> before = memory;
-    run(*test, memory);
-    EXPECT_EQ(test->check(memory).value(), "");
+    run(test, memory);
+    EXPECT_EQ(test.check(memory).value(), "");
     // Results begin as words of ones, and nothing else does.
     std::vector<std::size_t> results;
     for (std::size_t at = 0; at + 4 <= memory.size(); at += 4) {
@@ -64,21 +60,19 @@ class SelfTestTest : public FirstUseTest {
     const std::size_t at = results[results.size() / 2];
     memory[at + 1] ^= std::byte{0x40};  // the exponent of the first of two, and of what is one number
     memory[at + 3] ^= std::byte{0x40};
-    EXPECT_NE(test->check(memory).value(), "") << "byte " << at;
+    EXPECT_NE(test.check(memory).value(), "") << "byte " << at;
   }
 
   /// That the test's plan runs the same code: its outcome is kept by that.
   static void expect_stands_for(const AttentionPlan& plan) {
-    const auto small = detail::small_plan(runtime().device(), plan, {}, TestPurpose::kResults);
-    ASSERT_TRUE(small.ok()) << small.error().message;
-    EXPECT_EQ(small->configuration(), plan.configuration());
-    EXPECT_EQ(small->arithmetic_type(), plan.arithmetic_type());
+    const auto small = must(detail::small_plan(runtime().device(), plan, {}, TestPurpose::kResults));
+    EXPECT_EQ(small.configuration(), plan.configuration());
+    EXPECT_EQ(small.arithmetic_type(), plan.arithmetic_type());
   }
   static void expect_stands_for(const MatmulPlan& plan) {
-    const auto small = detail::small_plan(runtime().device(), plan, {});
-    ASSERT_TRUE(small.ok()) << small.error().message;
-    EXPECT_EQ(small->configuration(), plan.configuration());
-    EXPECT_EQ(small->requirements().workspace_bytes != 0, plan.requirements().workspace_bytes != 0)
+    const auto small = must(detail::small_plan(runtime().device(), plan, {}));
+    EXPECT_EQ(small.configuration(), plan.configuration());
+    EXPECT_EQ(small.requirements().workspace_bytes != 0, plan.requirements().workspace_bytes != 0)
         << "one is split, the other is not";
   }
 
@@ -98,13 +92,10 @@ TEST_F(SelfTestTest, OfGradientsTellsRightFromWrong) {
     const BackwardDesc desc = gradients_of(problem);
     for (const char* const kernel : {"tile", "matrix"}) {
       if (!takes(desc, kernel)) continue;
-      BackwardOptions options;
-      options.kernel = kernel;
-      const auto plan = BackwardPlan::create(runtime().device(), desc, options);
-      ASSERT_TRUE(plan.ok()) << plan.error().message;
-      SCOPED_TRACE(plan->configuration());
-      EXPECT_EQ(SelfTest::is_needed(*plan), kernel == std::string_view("matrix"));
-      expect_tells(SelfTest::create(runtime().device(), *plan));
+      const auto plan = must(BackwardPlan::create(runtime().device(), desc, {.kernel = kernel}));
+      SCOPED_TRACE(plan.configuration());
+      EXPECT_EQ(SelfTest::is_needed(plan), kernel == std::string_view("matrix"));
+      expect_tells(plan);
     }
   }
 }
@@ -118,14 +109,12 @@ TEST_F(SelfTestTest, OfDecodeHasTheRowsOfItsProblem) {
     const AttentionDesc desc = parsed(problem).desc;
     if (!takes(desc, "decode")) GTEST_SKIP() << reason_against(runtime(), "decode", problem);
     options.kv_splits = 1;
-    const auto plan = AttentionPlan::create(runtime().device(), desc, options);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    SCOPED_TRACE(plan->configuration());
-    EXPECT_FALSE(SelfTest::is_needed(*plan));
-    expect_stands_for(*plan);
-    expect_tells(SelfTest::create(runtime().device(), *plan));
-    const auto timed = SelfTest::create(runtime().device(), *plan, {}, TestPurpose::kTime);
-    EXPECT_TRUE(timed.ok()) << timed.error().message;
+    const auto plan = must(AttentionPlan::create(runtime().device(), desc, options));
+    SCOPED_TRACE(plan.configuration());
+    EXPECT_FALSE(SelfTest::is_needed(plan));
+    expect_stands_for(plan);
+    expect_tells(plan);
+    must(SelfTest::create(runtime().device(), plan, {}, TestPurpose::kTime));
   }
 }
 
@@ -145,15 +134,14 @@ TEST_F(SelfTestTest, OfProductsTellsRightFromWrong) {
       MatmulOptions options;
       options.kernel = kernel;
       if (desc.inner == 4096) options.inner_splits = 2;
-      const auto plan = MatmulPlan::create(runtime().device(), desc, options);
-      ASSERT_TRUE(plan.ok()) << plan.error().message;
-      SCOPED_TRACE(plan->configuration());
+      const auto plan = must(MatmulPlan::create(runtime().device(), desc, options));
+      SCOPED_TRACE(plan.configuration());
       if (desc.inner == 4096) {
-        EXPECT_NE(plan->requirements().workspace_bytes, 0U) << "it is split";
+        EXPECT_NE(plan.requirements().workspace_bytes, 0U) << "it is split";
       }
-      expect_stands_for(*plan);
-      EXPECT_EQ(SelfTest::is_needed(*plan), kernel == std::string_view("matrix"));
-      expect_tells(SelfTest::create(runtime().device(), *plan));
+      expect_stands_for(plan);
+      EXPECT_EQ(SelfTest::is_needed(plan), kernel == std::string_view("matrix"));
+      expect_tells(plan);
     }
   }
 }
@@ -175,13 +163,10 @@ TEST_F(SelfTestTest, OfProductsLoadAsTheirProducts) {
     for (const char* const kernel : kKinds) {
       if (!takes(desc, kernel)) continue;
       for (const std::uint32_t splits : {1U, 3U}) {
-        MatmulOptions options;
-        options.kernel = kernel;
-        options.inner_splits = splits;
-        options.deferred_compilation = true;
-        const auto plan = MatmulPlan::create(runtime().device(), desc, options);
-        ASSERT_TRUE(plan.ok()) << plan.error().message;
-        expect_stands_for(*plan);
+        const auto plan = must(
+            MatmulPlan::create(runtime().device(), desc,
+                               {.kernel = kernel, .inner_splits = splits, .deferred_compilation = true}));
+        expect_stands_for(plan);
       }
     }
   }
@@ -211,13 +196,11 @@ TEST_F(SelfTestTest, ConfigurationsTellTheModesOfTheDevice) {
 TEST_F(SelfTestTest, OfFloat16ArithmeticRunsInFloat16) {
   if (!capabilities().shader_float16) GTEST_SKIP() << "the device has no shaderFloat16";
   for (const char* const problem : {"h2 64x64 d32 f16 lse", "hq4 hkv2 9x80 d40 f16 causal softcap=5 lse"}) {
-    RunOptions options{"tile"};
-    options.arithmetic_type = DataType::kFloat16;
+    RunOptions options{.kernel = "tile", .arithmetic_type = DataType::kFloat16};
     options.kv_splits = 1;  // as the test
-    const auto plan = tests::make_plan(runtime(), parsed(problem).desc, options);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    expect_stands_for(*plan);
-    expect_tells(SelfTest::create(runtime().device(), *plan));
+    const auto plan = must(tests::make_plan(runtime(), parsed(problem).desc, options));
+    expect_stands_for(plan);
+    expect_tells(plan);
   }
 }
 
@@ -237,10 +220,7 @@ TEST_F(SelfTestTest, TensorsMayPromiseMoreThanTheBufferHas) {
   for (const char* const kernel : kKinds) {
     SCOPED_TRACE(kernel);
     const auto expect_told = [&](const auto& problem, const auto& make) {
-      if (!takes(problem, kernel)) return;
-      const auto plan = make();
-      ASSERT_TRUE(plan.ok()) << plan.error().message;
-      expect_tells(SelfTest::create(device, *plan));
+      if (takes(problem, kernel)) expect_tells(must(make()));
     };
     expect_told(desc, [&] { return MatmulPlan::create(device, desc, {.kernel = kernel}); });
     expect_told(gradients, [&] { return BackwardPlan::create(device, gradients, {.kernel = kernel}); });
@@ -252,15 +232,13 @@ TEST_F(SelfTestTest, OfTimesIsRight) {
   const UnrolledLoops unrolled;
   for (const char* const problem :
        {"h2 64x64 d17 causal softcap=5", "hq4 hkv2 64x64 d32 f16 cache=e4m3 mask=f16:bhqk window=9,9"}) {
-    const auto plan = tests::make_plan(runtime(), parsed(problem).desc, {"lane"});
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    const auto test = SelfTest::create(runtime().device(), *plan, {}, TestPurpose::kTime);
-    ASSERT_TRUE(test.ok()) << test.error().message;
-    std::vector<std::byte> memory(static_cast<std::size_t>(test->buffer_bytes()));
-    ASSERT_TRUE(test->fill(memory).ok());
-    EXPECT_NE(test->check(memory).value(), "") << "nothing is written yet";
-    run(*test, memory);
-    EXPECT_EQ(test->check(memory).value(), "") << problem;
+    const auto plan = must(tests::make_plan(runtime(), parsed(problem).desc, {"lane"}));
+    const auto test = must(SelfTest::create(runtime().device(), plan, {}, TestPurpose::kTime));
+    std::vector<std::byte> memory(static_cast<std::size_t>(test.buffer_bytes()));
+    ASSERT_TRUE(test.fill(memory).ok());
+    EXPECT_NE(test.check(memory).value(), "") << "nothing is written yet";
+    run(test, memory);
+    EXPECT_EQ(test.check(memory).value(), "") << problem;
   }
 }
 
@@ -327,11 +305,9 @@ TEST_F(SelfTestTest, OfStepsOfALayerIsTested) {
   const MultiHeadAttentionBackwardDesc backward{.forward = small_layer()};
   {
     const Runtime first = fresh_runtime();
-    const auto plan = first.make_multi_head_attention_plan(small_layer(), options);
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    must(first.make_multi_head_attention_plan(small_layer(), options));
     set_products(first);
-    const auto gradients = first.make_multi_head_attention_backward_plan(backward, of_gradients);
-    ASSERT_TRUE(gradients.ok()) << gradients.error().message;
+    must(first.make_multi_head_attention_backward_plan(backward, of_gradients));
     const std::string text = read_file(outcomes());
     for (const char* const kind : {"passed matrix, ", "passed matmul matrix, ", "passed backward matrix, "}) {
       EXPECT_TRUE(has(text, kind)) << text;
@@ -343,14 +319,12 @@ TEST_F(SelfTestTest, OfStepsOfALayerIsTested) {
   set_products(later);
   for (const char* const kernel : {"matrix", "lane"}) {
     of_gradients.backward_kernel = kernel;
-    const auto refused = later.make_multi_head_attention_backward_plan(backward, of_gradients);
-    ASSERT_FALSE(refused.ok()) << kernel;
-    EXPECT_TRUE(names(refused.error(), ErrorCode::kUnsupported, {"matrix", "self-test"}));
+    EXPECT_TRUE(is_refused(later.make_multi_head_attention_backward_plan(backward, of_gradients),
+                           ErrorCode::kUnsupported, {"matrix", "self-test"}));
   }
   options.attention.kernel.clear();
-  const auto products = later.make_multi_head_attention_plan(small_layer(), options);
-  ASSERT_FALSE(products.ok());
-  EXPECT_TRUE(names(products.error(), ErrorCode::kUnsupported, {"matrix", "self-test"}));
+  EXPECT_TRUE(is_refused(later.make_multi_head_attention_plan(small_layer(), options),
+                         ErrorCode::kUnsupported, {"matrix", "self-test"}));
   EXPECT_TRUE(later.make_multi_head_attention_plan(small_layer()).ok()) << "others are there";
 }
 
@@ -373,12 +347,11 @@ TEST_F(SelfTestTest, LayersTakeTheirPlansFromTheCaller) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS, "of no use"};
   };
   options.backward_kernel = "lane";
-  const auto plan = MultiHeadAttentionPlan::create(device, small_layer(), options);
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  must(MultiHeadAttentionPlan::create(device, small_layer(), options));
   EXPECT_EQ(attentions, 1);
   EXPECT_EQ(products, 2) << "packed inputs, and the output";
-  const auto backward = MultiHeadAttentionBackwardPlan::create(device, {.forward = small_layer()}, options);
-  ASSERT_TRUE(backward.ok()) << backward.error().message;
+
+  must(MultiHeadAttentionBackwardPlan::create(device, {.forward = small_layer()}, options));
   EXPECT_EQ(gradients, 1);
   options.backward_kernel.clear();
   const auto refused = MultiHeadAttentionBackwardPlan::create(device, {.forward = small_layer()}, options);
@@ -390,18 +363,15 @@ TEST_F(SelfTestTest, LayersTakeTheirPlansFromTheCaller) {
 TEST_F(SelfTestTest, LayersRefusePlansOfOtherProblemsAndDevices) {
   const Device& device = runtime().device();
   const auto forward = [&](const MultiHeadAttentionOptions& options, const char* name, const char* what) {
-    const auto refused = MultiHeadAttentionPlan::create(device, small_layer(), options);
-    ASSERT_FALSE(refused.ok()) << name;
-    EXPECT_TRUE(names(refused.error(), ErrorCode::kInvalidArgument, {name, what}));
+    EXPECT_TRUE(is_refused(MultiHeadAttentionPlan::create(device, small_layer(), options),
+                           ErrorCode::kInvalidArgument, {name, what}));
   };
   const auto backward = [&](const MultiHeadAttentionOptions& options, const char* what) {
-    const auto refused = MultiHeadAttentionBackwardPlan::create(device, {.forward = small_layer()}, options);
-    ASSERT_FALSE(refused.ok());
-    EXPECT_TRUE(names(refused.error(), ErrorCode::kInvalidArgument, {"make_backward", what}));
+    EXPECT_TRUE(
+        is_refused(MultiHeadAttentionBackwardPlan::create(device, {.forward = small_layer()}, options),
+                   ErrorCode::kInvalidArgument, {"make_backward", what}));
   };
-  RuntimeOptions again;
-  again.device = capabilities().device_name;
-  again.pipeline_cache = false;
+  RuntimeOptions again{.device = capabilities().device_name, .pipeline_cache = false};
   const Runtime other = Runtime::create(again).value();
   const auto with = [&](const Device& on, bool changes) {
     MultiHeadAttentionOptions attention, products, gradients;

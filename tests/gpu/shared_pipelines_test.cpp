@@ -12,6 +12,7 @@
 
 #include "common/message.hpp"
 #include "gpu/support.hpp"
+#include "support/by_threads.hpp"
 #include "vulkan/device_state.hpp"
 
 namespace vkattn::tests {
@@ -36,9 +37,7 @@ class SharedPipelinesTest : public GpuTest {
     };
   }
   [[nodiscard]] AttentionPlan plan(const std::string& problem) const {
-    auto made = make_plan(runtime(), parsed(problem).desc, options_);
-    if (!made.ok()) ADD_FAILURE() << made.error().message;
-    return *std::move(made);
+    return must(make_plan(runtime(), parsed(problem).desc, options_));
   }
   /// What is logged of compiling.
   void log_to_lines() {
@@ -58,9 +57,7 @@ class SharedPipelinesTest : public GpuTest {
   /// Of the test's device, on lane, with other options.
   [[nodiscard]] AttentionPlan plan(const std::string& problem, PlanOptions options) const {
     options.kernel = "lane";
-    auto made = AttentionPlan::create(*options_.device, parsed(problem).desc, options);
-    if (!made.ok()) ADD_FAILURE() << made.error().message;
-    return *std::move(made);
+    return must(AttentionPlan::create(*options_.device, parsed(problem).desc, options));
   }
 
   RunOptions options_;
@@ -89,42 +86,13 @@ TEST_F(SharedPipelinesTest, PlansThatDifferInLengthsShareOne) {
   EXPECT_EQ(compiled_, 2U) << "nothing keeps the pipelines of plans that are gone";
 }
 
-TEST_F(SharedPipelinesTest, PlansThatDifferInCodeOrOptionsDoNot) {
-  const AttentionPlan plain = plan("h2 30x41 d16");
-  ASSERT_EQ(compiled_, 1U);
-  const std::string softcapped = "h2 30x41 d16 softcap=5", wider = "h2 30x41 d24";
-  const AttentionPlan feature = plan(softcapped);
-  EXPECT_EQ(compiled_, 2U);
-  const AttentionPlan dims = plan(wider);
-  EXPECT_EQ(compiled_, 3U);
-  EXPECT_TRUE(is_right(softcapped, feature));
-  EXPECT_TRUE(is_right(wider, dims));
-}
-
-TEST_F(SharedPipelinesTest, PlansThatDifferInWhatTheDriverIsAskedForDoNot) {
-  const AttentionPlan plain = plan("h2 30x41 d16");
-  std::uint32_t expected = 1;
-  const auto differs = [&](const PlanOptions& options) {
-    ++expected;
-    std::vector<AttentionPlan> living;
-    for (int i = 0; i < 2; ++i) {
-      living.push_back(plan("h2 30x41 d16", options));
-      EXPECT_EQ(compiled_, expected);
-    }
-  };
-  if (capabilities().pipeline_statistics) differs({.capture_statistics = true});
-  if (capabilities().push_descriptors) differs({.push_descriptors = true});
-  if (expected == 1) GTEST_SKIP() << "the device has neither statistics nor push descriptors";
-}
-
 /// A cache is given what plans without one, or with another, have: one that is made after another's end often
 /// has its handle.
 TEST_F(SharedPipelinesTest, ACacheIsGivenWhatAnotherHad) {
   std::vector<AttentionPlan> living{plan("h2 30x41 d16")};
   for (std::uint32_t n = 2; n <= 4; ++n) {
-    const auto cache = PipelineCache::create(*options_.device, {});
-    ASSERT_TRUE(cache.ok()) << cache.error().message;
-    for (int i = 0; i < 2; ++i) living.push_back(plan("h2 30x41 d16", {.pipeline_cache = cache->handle()}));
+    const auto cache = must(PipelineCache::create(*options_.device, {}));
+    for (int i = 0; i < 2; ++i) living.push_back(plan("h2 30x41 d16", {.pipeline_cache = cache.handle()}));
     EXPECT_EQ(compiled_, n);
   }
 }
@@ -134,9 +102,7 @@ TEST_F(SharedPipelinesTest, AnotherAttemptKeepsWhatTheFirstHadCompiled) {
   ASSERT_EQ(compiled_, 0U);
   log_to_lines();
   fail_ = 2;
-  const Result<void> first = late.compile();
-  ASSERT_FALSE(first.ok());
-  EXPECT_EQ(static_cast<int>(first.error().code), static_cast<int>(ErrorCode::kOutOfMemory));
+  EXPECT_TRUE(is_refused(late.compile(), ErrorCode::kOutOfMemory, {}));
   EXPECT_FALSE(late.is_compiled());
   EXPECT_EQ(compiled_, 1U);
   EXPECT_TRUE(late.compile().ok());
@@ -174,20 +140,13 @@ TEST_F(SharedPipelinesTest, ThreadsThatCompileAPlanAtOnceFailOnce) {
   // A thread that the system holds up may come too late to wait, and tries again.
   for (int attempt = 0; attempt == 0 || (tried > 1 && attempt < 5); ++attempt) {
     begun = tried = 0;
-    std::vector<std::thread> threads;
-    for (Result<void>& outcome : outcomes) {
-      threads.emplace_back([&] {
-        ++begun;
-        outcome = late.compile();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    by_threads(kThreads, [&](std::size_t i) {
+      ++begun;
+      outcomes[i] = late.compile();
+    });
   }
   EXPECT_EQ(tried, 1U);
-  for (const Result<void>& outcome : outcomes) {
-    ASSERT_FALSE(outcome.ok());
-    EXPECT_EQ(static_cast<int>(outcome.error().code), static_cast<int>(ErrorCode::kOutOfMemory));
-  }
+  for (const Result<void>& outcome : outcomes) EXPECT_TRUE(is_refused(outcome, ErrorCode::kOutOfMemory, {}));
   state().vk.vkCreateComputePipelines = compile;
   EXPECT_FALSE(late.is_compiled());
   EXPECT_TRUE(late.compile().ok());

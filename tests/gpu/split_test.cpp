@@ -11,11 +11,7 @@ namespace {
 
 class Split : public KernelTest {
  protected:
-  static RunOptions in_parts(std::uint32_t parts) {
-    RunOptions options{kernel()};
-    options.kv_splits = parts;
-    return options;
-  }
+  static RunOptions in_parts(std::uint32_t parts) { return {.kernel = kernel(), .kv_splits = parts}; }
 };
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Split, testing::ValuesIn(kKernelNames), kernel_test_name);

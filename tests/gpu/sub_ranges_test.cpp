@@ -1,8 +1,6 @@
 // One problem by plans of parts of its batch and heads, whose ranges begin further on in the same buffers:
-// the bits of the whole, on one device and on two.
-#include <algorithm>
+// the bits of the whole.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,14 +15,6 @@ namespace {
 struct Part {
   std::int64_t first_entry, entries, first_kv_head, kv_heads;
 };
-
-/// Both plans keep to one part of the keys, so that their sums are the same.
-PlanOptions in_one_part(const char* kernel) {
-  PlanOptions options;
-  options.kernel = kernel;
-  options.kv_splits = 1;
-  return options;
-}
 
 class SubRangesTest : public GpuTest, public testing::WithParamInterface<const char*> {
  protected:
@@ -54,79 +44,43 @@ class SubRangesTest : public GpuTest, public testing::WithParamInterface<const c
     return tensors;
   }
 
-  /// Plans a part and executes it.
-  static void execute_part(const Runtime& on, const harness::ProblemRun& run, const Part& part) {
+  /// The whole problem, or a part of it. All plans keep to one part of the keys, so that their sums are the
+  /// same.
+  static AttentionPlan plan_of(const AttentionDesc& desc) {
+    return must(AttentionPlan::create(runtime().device(), desc, {.kernel = GetParam(), .kv_splits = 1}));
+  }
+  static void execute_part(const harness::ProblemRun& run, const Part& part) {
     const AttentionDesc whole = run.problem().desc.resolved();
-    const auto plan = AttentionPlan::create(on.device(), part_of_whole(whole, part), in_one_part(GetParam()));
-    ASSERT_TRUE(plan.ok()) << plan.error().message;
-    const auto bindings = plan->make_bindings(tensors_of_part(whole, run.tensors(), part, *plan));
-    ASSERT_TRUE(bindings.ok()) << bindings.error().message;
-    ASSERT_TRUE(on.execute(*plan, *bindings).ok());
+    const AttentionPlan plan = plan_of(part_of_whole(whole, part));
+    bind_and_execute(runtime(), plan, tensors_of_part(whole, run.tensors(), part, plan));
   }
-
-  using Bytes = std::vector<std::byte>;
   /// Output and lse, with what lies around them.
-  static std::pair<Bytes, Bytes> written(const Runtime& on, const harness::ProblemRun& run) {
-    return {read_back(on, run.output()), read_back(on, run.lse())};
-  }
-  /// What the plan of the whole problem writes, which is right; the outputs are poisoned again.
-  static std::pair<Bytes, Bytes> written_by_whole(harness::ProblemRun& run) {
-    const auto plan = AttentionPlan::create(runtime().device(), run.problem().desc, in_one_part(GetParam()));
-    EXPECT_TRUE(plan.ok()) << plan.error().message;
-    EXPECT_TRUE(run.execute(*plan).ok());
-    expect_right(run);
-    auto whole = written(runtime(), run);
-    EXPECT_TRUE(run.poison_outputs().ok());
-    return whole;
+  using Bytes = std::vector<std::byte>;
+  static std::pair<Bytes, Bytes> written(const harness::ProblemRun& run) {
+    return {read_back(runtime(), run.output()), read_back(runtime(), run.lse())};
   }
 };
 
 // decode takes few rows.
 INSTANTIATE_TEST_SUITE_P(Kernels, SubRangesTest, testing::Values("lane", "tile"), kernel_test_name);
 
-constexpr const char* kProblem = "b2 hq8 hkv4 33x70 d16 causal lse kv_lengths=40,70 sinks alibi=given";
-constexpr Part kFirstEntry{0, 1, 0, 4}, kSecondEntry{1, 1, 0, 4};
-
 TEST_P(SubRangesTest, HalvesGiveTheBitsOfTheWhole) {
   for (const std::string layout : {"", " layout=bshd f16"}) {
-    const Problem problem = parsed(kProblem + layout);
+    const Problem problem =
+        parsed("b2 hq8 hkv4 33x70 d16 causal lse kv_lengths=40,70 sinks alibi=given" + layout);
     harness::ProblemRun run = ready_run(problem);
-    const auto whole = written_by_whole(run);
-    const std::vector<Part> divisions[] = {{kFirstEntry, kSecondEntry}, {{0, 2, 0, 2}, {0, 2, 2, 2}}};
-    for (const std::vector<Part>& parts : divisions) {
-      ASSERT_TRUE(run.poison_outputs().ok());
-      ASSERT_NO_FATAL_FAILURE(execute_part(runtime(), run, parts[0]));
-      EXPECT_NE(written(runtime(), run), whole) << "one half alone";
-      ASSERT_NO_FATAL_FAILURE(execute_part(runtime(), run, parts[1]));
-      EXPECT_EQ(written(runtime(), run), whole);
+    must(run.execute(plan_of(problem.desc)));
+    expect_right(run);
+    const auto whole = written(run);
+    const Part entries[] = {{0, 1, 0, 4}, {1, 1, 0, 4}}, heads[] = {{0, 2, 0, 2}, {0, 2, 2, 2}};
+    for (const auto& [first, second] : {std::pair(entries[0], entries[1]), {heads[0], heads[1]}}) {
+      must(run.poison_outputs());
+      execute_part(run, first);
+      EXPECT_NE(written(run), whole) << "one half alone";
+      execute_part(run, second);
+      EXPECT_EQ(written(run), whole);
     }
   }
-}
-
-// Each with a VkDevice of its own on the same physical device, and with all tensors in its memory.
-TEST_P(SubRangesTest, HalvesOnTwoDevicesGiveTheBitsOfTheWhole) {
-  RuntimeOptions options;
-  options.pipeline_cache = false;
-  options.validation = std::getenv("VKATTN_VALIDATION") != nullptr;
-  const auto other = Runtime::create(options);
-  ASSERT_TRUE(other.ok()) << other.error().message;
-  const Problem problem = parsed(kProblem);
-  harness::ProblemRun first = ready_run(problem);
-  const harness::ProblemRun second = ready_run(problem, *other);
-  const auto whole = written_by_whole(first);
-  ASSERT_NO_FATAL_FAILURE(execute_part(runtime(), first, kFirstEntry));
-  ASSERT_NO_FATAL_FAILURE(execute_part(*other, second, kSecondEntry));
-  // The first entry's half of each tensor, then the second's.
-  const auto joined = [](const harness::ProblemRun::Tensor& tensor, Bytes head, const Bytes& tail) {
-    const auto half = static_cast<std::ptrdiff_t>(tensor.offset + tensor.bytes / 2);
-    std::copy(tail.begin() + half, tail.end(), head.begin() + half);
-    return head;
-  };
-  const auto [output, lse] = written(runtime(), first);
-  const auto [other_output, other_lse] = written(*other, second);
-  EXPECT_EQ(joined(first.output(), output, other_output), whole.first);
-  EXPECT_EQ(joined(first.lse(), lse, other_lse), whole.second);
-  EXPECT_NE(output, whole.first) << "one half alone";
 }
 
 }  // namespace

@@ -88,15 +88,10 @@ harness::RowSelection rows_to_check(const Problem& problem) {
 }
 
 /// The tables in buffers of their own.
-Result<std::vector<Buffer>> upload_tables(const Runtime& runtime, const ScoreSetup& score) {
+std::vector<Buffer> upload_tables(const Runtime& runtime, const ScoreSetup& score) {
   std::vector<Buffer> buffers;
-  for (const std::vector<std::uint32_t>& table : score.tables) {
-    const auto bytes = std::as_bytes(std::span(table));
-    Result<Buffer> buffer = runtime.create_buffer(bytes.size());
-    if (!buffer.ok()) return buffer.error();
-    if (Result<void> status = runtime.write(*buffer, 0, bytes); !status.ok()) return status.error();
-    buffers.push_back(*std::move(buffer));
-  }
+  for (const std::vector<std::uint32_t>& table : score.tables)
+    buffers.push_back(filled_buffer(runtime, table));
   return buffers;
 }
 
@@ -130,6 +125,7 @@ void GpuTest::SetUp() {
     GTEST_SKIP() << "no Vulkan device: " << shared().error;
   }
   messages_before_ = runtime().validation_messages().size();
+  if (const std::string reason = reason_to_skip(); !reason.empty()) GTEST_SKIP() << reason;
 }
 
 void GpuTest::TearDown() {
@@ -139,11 +135,9 @@ void GpuTest::TearDown() {
     ADD_FAILURE() << "validation: " << messages[i];
 }
 
-void MatrixKernelTest::SetUp() {
-  KernelTest::SetUp();
-  if (IsSkipped() || HasFatalFailure()) return;
-  const std::string reason = reason_against(runtime(), kernel(), "64x64 d64 f16");
-  if (!reason.empty()) GTEST_SKIP() << "the kernel " << kernel() << " cannot run here: " << reason;
+std::string KernelTest::reason_against_kernel() {
+  const std::string reason = reason_against(runtime(), kernel(), fitted("64x64 d64 f16"));
+  return reason.empty() ? "" : "the kernel " + kernel() + " cannot run here: " + reason;
 }
 
 std::string reason_against(const Runtime& runtime, std::string_view kernel, std::string_view problem) {
@@ -168,31 +162,33 @@ Device GpuTest::device_with(const std::function<void(Capabilities&)>& change) {
   return runtime().device().state().seen_through(std::move(changed));
 }
 
-harness::ProblemRun GpuTest::ready_run(const Problem& problem, const Runtime& on) {
-  auto run = harness::ProblemRun::create(on, problem);
-  EXPECT_TRUE(run.ok() && run->fill_inputs().ok() && run->poison_outputs().ok());
-  return std::move(run).value();
+void GpuTest::run_part(std::initializer_list<const char*> problems, const RunOptions& options) {
+  for (const char* const problem : part_of(problems)) EXPECT_TRUE(runs_right(runtime(), problem, options));
+}
+
+harness::ProblemRun ready_run(const Problem& problem, const Runtime& on) {
+  auto run = must(harness::ProblemRun::create(on, problem));
+  must(run.fill_inputs());
+  must(run.poison_outputs());
+  return run;
 }
 
 GpuTest::Bound GpuTest::bound(const AttentionPlan& plan, const Problem& problem) {
   harness::ProblemRun run = ready_run(problem);
-  Buffer workspace = runtime().create_workspace(plan).value();
-  Bindings bindings = plan.make_bindings(run.tensors(), workspace.range()).value();
+  Buffer workspace = must(runtime().create_workspace(plan));
+  Bindings bindings = must(plan.make_bindings(run.tensors(), workspace.range()));
   return {std::move(run), std::move(workspace), std::move(bindings)};
 }
 
 void GpuTest::expect_right(const harness::ProblemRun& run) {
-  const auto report = run.check();
-  ASSERT_TRUE(report.ok()) << report.error().message;
-  EXPECT_TRUE(report->passed()) << to_string(run.problem()) << ": " << report->to_string();
+  const auto report = must(run.check());
+  EXPECT_TRUE(report.passed()) << to_string(run.problem()) << ": " << report.to_string();
 }
 
 void KernelTest::execute_on_kernel(harness::ProblemRun& run) {
-  const auto plan = make_plan(runtime(), run.problem().desc, {kernel()});
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  ASSERT_EQ(plan->kernel_name(), kernel());
-  const auto done = run.execute(*plan);
-  ASSERT_TRUE(done.ok()) << done.error().message;
+  const auto plan = must(make_plan(runtime(), run.problem().desc, {kernel()}));
+  ASSERT_EQ(plan.kernel_name(), kernel());
+  must(run.execute(plan));
 }
 
 std::string KernelTest::fitted(std::string_view problem) {
@@ -210,16 +206,20 @@ std::string KernelTest::fitted(std::string_view problem) {
                             std::regex_constants::format_first_only);
 }
 
+void KernelTest::run_part(std::initializer_list<const char*> problems, const RunOptions& options) {
+  for (const char* const problem : part_of(problems))
+    EXPECT_TRUE(runs_right(runtime(), fitted(problem), options));
+}
+
 Result<AttentionPlan> make_plan(const Runtime& runtime, const AttentionDesc& desc,
                                 const RunOptions& options) {
-  PlanOptions plan_options;
-  plan_options.kernel = options.kernel;
-  plan_options.pipeline_cache = runtime.pipeline_cache();
-  plan_options.max_dispatch_ns = options.max_dispatch_ns;
-  plan_options.kv_splits = options.kv_splits;
-  plan_options.strict_nonfinite = options.strict_nonfinite;
-  plan_options.arithmetic_type = options.arithmetic_type;
-  plan_options.tile = options.tile;
+  PlanOptions plan_options{.kernel = options.kernel,
+                           .tile = options.tile,
+                           .strict_nonfinite = options.strict_nonfinite,
+                           .arithmetic_type = options.arithmetic_type,
+                           .pipeline_cache = runtime.pipeline_cache(),
+                           .max_dispatch_ns = options.max_dispatch_ns,
+                           .kv_splits = options.kv_splits};
   const UnrolledLoops unrolled(are_long(options.kernel == "lane" ? LoopsOf::kLane : LoopsOf::kOthers, desc));
   AttentionDesc whole = desc;
   if (options.score) whole.score_function = options.score->function;
@@ -277,16 +277,15 @@ testing::AssertionResult matches_reference(const Runtime& runtime, const Problem
                                            const harness::Runnable& plan, const RunOptions& options) {
   Result<harness::ProblemRun> run = harness::ProblemRun::create(runtime, problem);
   if (!run.ok()) return failure(problem, options, "no buffers: " + run.error().message);
-  Result<std::vector<Buffer>> tables = std::vector<Buffer>();
+  std::vector<Buffer> tables;
   if (options.score && options.score->hook) {
     tables = upload_tables(runtime, *options.score);
-    if (!tables.ok()) return failure(problem, options, "no tables: " + tables.error().message);
     std::array<BufferRange, kMaxScoreBuffers> ranges;
-    std::transform(tables->begin(), tables->end(), ranges.begin(), [](const Buffer& b) { return b.range(); });
+    std::transform(tables.begin(), tables.end(), ranges.begin(), [](const Buffer& b) { return b.range(); });
     run->set_score_function(ranges, options.score->hook);
   }
   Result<void> status = run->fill_inputs();
-  if (status.ok() && options.prepare) status = options.prepare(*run);
+  if (status.ok() && options.prepare) options.prepare(*run);
   if (status.ok()) status = run->poison_outputs();
   if (!status.ok()) return failure(problem, options, "filling: " + status.error().message);
   const Result<double> time = run->execute(plan);
@@ -312,38 +311,30 @@ testing::AssertionResult runs_right(const Runtime& runtime, std::string_view pro
 
 std::vector<std::byte> read_back(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.buffer.size()));
-  const Result<void> status = runtime.read(tensor.buffer, 0, bytes);
-  EXPECT_TRUE(status.ok()) << status.error().message;
+  must(runtime.read(tensor.buffer, 0, bytes));
   return bytes;
 }
 
-Result<void> write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                           const TensorDesc& desc, std::int64_t element, float value) {
+void write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
+                   std::int64_t element, float value) {
   const auto size = element_bytes(desc.type);
   const VkDeviceSize offset = tensor.offset + static_cast<VkDeviceSize>(element) * size;
   const std::uint32_t bits = encoded(desc.type, value);
-  return runtime.write(tensor.buffer, offset, std::as_bytes(std::span(&bits, 1)).first(size));
+  must(runtime.write(tensor.buffer, offset, std::as_bytes(std::span(&bits, 1)).first(size)));
 }
 
-Result<void> write_elements(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                            const TensorDesc& desc, std::int64_t first, std::span<const float> values) {
-  Result<void> status;
-  for (const float value : values) {
-    if (status.ok()) status = write_element(runtime, tensor, desc, first++, value);
-  }
-  return status;
+void write_elements(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
+                    std::int64_t first, std::span<const float> values) {
+  for (const float value : values) write_element(runtime, tensor, desc, first++, value);
 }
 
-Result<void> write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                       const TensorDesc& desc, std::int64_t batch, std::int64_t head, std::int64_t row,
-                       std::int64_t dims, float value) {
+void write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
+               std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t dims, float value) {
   const Strides& s = *desc.strides;
   for (std::int64_t d = 0; d < dims; ++d) {
     const std::int64_t element = batch * s.batch + head * s.head + row * s.row + d * s.dim;
-    if (Result<void> status = write_element(runtime, tensor, desc, element, value); !status.ok())
-      return status;
+    write_element(runtime, tensor, desc, element, value);
   }
-  return {};
 }
 
 float read_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
@@ -351,9 +342,7 @@ float read_element(const Runtime& runtime, const harness::ProblemRun::Tensor& te
   const auto size = element_bytes(desc.type);
   const VkDeviceSize offset = tensor.offset + static_cast<VkDeviceSize>(element) * size;
   std::uint32_t bits = 0;
-  const Result<void> status =
-      runtime.read(tensor.buffer, offset, std::as_writable_bytes(std::span(&bits, 1)).first(size));
-  EXPECT_TRUE(status.ok()) << status.error().message;
+  must(runtime.read(tensor.buffer, offset, std::as_writable_bytes(std::span(&bits, 1)).first(size)));
   return decoded(desc.type, bits);
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,8 +19,10 @@
 
 #include "harness/problem_run.hpp"
 #include "problem/problem.hpp"
+#include "support/must.hpp"
 #include "support/problem_text.hpp"
 #include "support/test_part.hpp"
+#include "support/text.hpp"
 #include "support/unrolled_loops.hpp"
 
 namespace vkattn::tests {
@@ -32,6 +35,31 @@ inline constexpr const char* kMatrixKernelNames[] = {"matrix", "matrix2"};
 /// Executions of one plan that are to give the same bits.
 inline constexpr int kSameBitsRuns = 50;
 
+/// A score function with its tables, and the same in C++ for the reference.
+struct ScoreSetup {
+  Shared<const ScoreShaders> function;
+  std::vector<std::vector<std::uint32_t>> tables;  ///< the bits of each element
+  reference::ScoreHook hook;  ///< null: function and tables are those that the problem names
+};
+
+/// How to run a problem.
+struct RunOptions {
+  std::string kernel;
+  std::optional<Device> device;  ///< in place of the runtime's own
+  std::uint64_t max_dispatch_ns = 0;
+  std::uint32_t kv_splits = 0;
+  bool strict_nonfinite = false;
+  DataType arithmetic_type = DataType::kFloat32;
+  double* largest_share = nullptr;                    ///< raised to the result's share of the tolerance
+  std::optional<TileSizes> tile;                      ///< in place of the tile table's
+  std::optional<ScoreSetup> score;                    ///< in place of the problem's own
+  std::function<void(harness::ProblemRun&)> prepare;  ///< after the inputs are filled
+  std::function<void(const AttentionPlan&)> inspect;  ///< the plan before it runs
+};
+
+/// Memory of a problem with filled inputs and poisoned outputs.
+[[nodiscard]] harness::ProblemRun ready_run(const Problem& problem, const Runtime& on);
+
 /// A test that needs a device: skipped where there is none (failed where VKATTN_TEST_REQUIRE_DEVICE is set).
 /// With VKATTN_VALIDATION=1 everything runs under the validation layer with synchronization validation, with
 /// VKATTN_VALIDATION=gpu with its GPU-assisted checks, and each message fails the test it came up in.
@@ -39,15 +67,26 @@ class GpuTest : public testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;
+  /// Why the device cannot run tests of this kind, which are skipped then; empty where it can.
+  [[nodiscard]] virtual std::string reason_to_skip() const { return ""; }
 
   /// The device of VKATTN_DEVICE or the best one, made at first use.
   [[nodiscard]] static const Runtime& runtime();
   [[nodiscard]] static const Capabilities& capabilities() { return runtime().device().capabilities(); }
   /// The device as if it were weaker.
   [[nodiscard]] static Device device_with(const std::function<void(Capabilities&)>& change);
+  /// To run a kernel there.
+  [[nodiscard]] static RunOptions seen_as(const std::string& kernel,
+                                          const std::function<void(Capabilities&)>& change) {
+    return {.kernel = kernel, .device = device_with(change)};
+  }
 
+  /// Runs those of the problems that the wanted part of the tests has; each must be right.
+  static void run_part(std::initializer_list<const char*> problems, const RunOptions& options);
   /// Memory of a problem with filled inputs and poisoned outputs.
-  [[nodiscard]] static harness::ProblemRun ready_run(const Problem& problem, const Runtime& on = runtime());
+  [[nodiscard]] static harness::ProblemRun ready_run(const Problem& problem, const Runtime& on = runtime()) {
+    return tests::ready_run(problem, on);
+  }
   /// That what was executed is right and nothing else was written.
   static void expect_right(const harness::ProblemRun& run);
 
@@ -67,16 +106,20 @@ class GpuTest : public testing::Test {
 class KernelTest : public GpuTest, public testing::WithParamInterface<const char*> {
  protected:
   [[nodiscard]] static std::string kernel() { return GetParam(); }
+  /// A reason to skip that names the kernel; empty where it takes a float16 problem here.
+  [[nodiscard]] static std::string reason_against_kernel();
   /// Runs what is ready on the kernel.
   static void execute_on_kernel(harness::ProblemRun& run);
   /// The problem with as many rows as the kernel holds: decode takes few, so its query length is cut.
   [[nodiscard]] static std::string fitted(std::string_view problem);
+  /// The same on the kernel, of problems that are fitted.
+  static void run_part(std::initializer_list<const char*> problems, const RunOptions& options = {kernel()});
 };
 
 /// The same for kernels on matrix units: skipped where the kernel takes no float16 problem.
 class MatrixKernelTest : public KernelTest {
  protected:
-  void SetUp() override;
+  [[nodiscard]] std::string reason_to_skip() const override { return reason_against_kernel(); }
 };
 
 /// Why a kernel cannot run a problem of any kind on a device; empty where it can.
@@ -100,33 +143,11 @@ template <class Desc>
   return info.param;
 }
 
-/// A score function with its tables, and the same in C++ for the reference.
-struct ScoreSetup {
-  Shared<const ScoreShaders> function;
-  std::vector<std::vector<std::uint32_t>> tables;  ///< the bits of each element
-  reference::ScoreHook hook;  ///< null: function and tables are those that the problem names
-};
-
 /// Whether this build compiles score functions.
 [[nodiscard]] bool can_compile_scores();
 /// That a kernel's shader needs a newer glslang than the one that compiles score functions: not a kernel for
 /// them in this build, whatever the device.
 [[nodiscard]] bool is_compiler_too_old(const Error& error);
-
-/// How to run a problem.
-struct RunOptions {
-  std::string kernel;
-  std::optional<Device> device;  ///< in place of the runtime's own
-  std::uint64_t max_dispatch_ns = 0;
-  std::uint32_t kv_splits = 0;
-  bool strict_nonfinite = false;
-  DataType arithmetic_type = DataType::kFloat32;
-  double* largest_share = nullptr;  ///< raised to the result's share of the tolerance
-  std::optional<TileSizes> tile;    ///< in place of the tile table's
-  std::optional<ScoreSetup> score;  ///< in place of the problem's own
-  std::function<Result<void>(harness::ProblemRun&)> prepare;  ///< after the inputs are filled
-  std::function<void(const AttentionPlan&)> inspect;          ///< the plan before it runs
-};
 
 /// Plans with the kernel, runs on poisoned outputs, compares with the reference and checks the guards. The
 /// message of a failure names the problem and the command that repeats it.
@@ -157,16 +178,32 @@ struct RunOptions {
 template <class Element>
 [[nodiscard]] Buffer filled_buffer(const Runtime& runtime, const std::vector<Element>& elements) {
   const auto bytes = std::as_bytes(std::span(elements));
-  Buffer buffer = runtime.create_buffer(bytes.size()).value();
-  EXPECT_TRUE(runtime.write(buffer, 0, bytes).ok());
+  Buffer buffer = must(runtime.create_buffer(bytes.size()));
+  must(runtime.write(buffer, 0, bytes));
   return buffer;
+}
+/// A plan of any kind with its tensors, and the workspace where it takes one.
+template <class Plan, class Tensors>
+[[nodiscard]] auto bound_to(const Plan& plan, const Tensors& tensors, const BufferRange& workspace) {
+  if constexpr (requires { plan.make_bindings(tensors, workspace); }) {
+    return must(plan.make_bindings(tensors, workspace));
+  } else {
+    return must(plan.make_bindings(tensors));
+  }
+}
+/// Executes it.
+template <class Plan, class Tensors>
+void bind_and_execute(const Runtime& runtime, const Plan& plan, const Tensors& tensors,
+                      const BufferRange& workspace = {}) {
+  const auto bindings = bound_to(plan, tensors, workspace);
+  must(runtime.execute([&](VkCommandBuffer commands) { plan.record(commands, bindings); }));
 }
 /// So many elements of a buffer, from a byte on.
 template <class Element>
 [[nodiscard]] std::vector<Element> elements_of(const Runtime& runtime, const Buffer& buffer,
                                                std::size_t count, VkDeviceSize first_byte = 0) {
   std::vector<Element> elements(count);
-  EXPECT_TRUE(runtime.read(buffer, first_byte, std::as_writable_bytes(std::span(elements))).ok());
+  must(runtime.read(buffer, first_byte, std::as_writable_bytes(std::span(elements))));
   return elements;
 }
 
@@ -175,18 +212,16 @@ template <class Element>
                                                const harness::ProblemRun::Tensor& tensor);
 
 /// Writes one element of a tensor, given in float32, in its storage type.
-[[nodiscard]] Result<void> write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                                         const TensorDesc& desc, std::int64_t element, float value);
+void write_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
+                   std::int64_t element, float value);
 
 /// The same for several, one after the other.
-[[nodiscard]] Result<void> write_elements(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                                          const TensorDesc& desc, std::int64_t first,
-                                          std::span<const float> values);
+void write_elements(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
+                    std::int64_t first, std::span<const float> values);
 
 /// Sets a whole row (one key of one head) to a value.
-[[nodiscard]] Result<void> write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
-                                     const TensorDesc& desc, std::int64_t batch, std::int64_t head,
-                                     std::int64_t row, std::int64_t dims, float value);
+void write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor, const TensorDesc& desc,
+               std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t dims, float value);
 
 /// One element of a tensor as float32.
 [[nodiscard]] float read_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
@@ -195,5 +230,19 @@ template <class Element>
 /// That an error is there, has the code, and its message holds all of the words.
 [[nodiscard]] testing::AssertionResult names(const Error& error, ErrorCode code,
                                              const std::vector<std::string>& words);
+
+/// What a call was refused with; empty where it was not.
+template <class T>
+[[nodiscard]] std::string message_of(const Result<T>& result) {
+  return result.ok() ? "" : result.error().message;
+}
+
+/// The same as names() of a call that is to fail.
+template <class T>
+[[nodiscard]] testing::AssertionResult is_refused(const Result<T>& result, ErrorCode code,
+                                                  const std::vector<std::string>& words) {
+  if (result.ok()) return testing::AssertionFailure() << "nothing is refused";
+  return names(result.error(), code, words);
+}
 
 }  // namespace vkattn::tests

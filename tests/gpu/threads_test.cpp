@@ -1,11 +1,11 @@
 // Many threads on one device, and many devices in one process: each thread has command buffers and bindings
 // of its own, and nothing is locked but the queue, as Vulkan asks for it.
-#include <atomic>
 #include <mutex>
-#include <thread>
+#include <vector>
 
 #include "gpu/support.hpp"
 #include "runtime/runtime_state.hpp"
+#include "support/by_threads.hpp"
 #include "support/temp_folder.hpp"
 
 namespace vkattn::tests {
@@ -70,19 +70,13 @@ class OwnCommands {
 
 class ThreadsTest : public GpuTest {
  protected:
-  /// What came of a runtime and a problem on it; empty where all is right.
-  static std::string one_runtime(const RuntimeOptions& options, const Problem& problem,
-                                 std::vector<std::byte>& output) {
-    const auto made = Runtime::create(options);
-    if (!made.ok()) return made.error().message;
-    harness::ProblemRun run = ready_run(problem, *made);
-    const auto plan = made->make_plan(problem.desc);
-    if (!plan.ok()) return plan.error().message;
-    const auto time = run.execute(*plan);
-    if (!time.ok()) return time.error().message;
-    output = read_back(*made, run.output());
-    const auto report = run.check();
-    return !report.ok() ? report.error().message : report->passed() ? "" : report->to_string();
+  /// Runs the problem on a runtime; its output.
+  static std::vector<std::byte> output_of(const Problem& problem, const Runtime& on) {
+    harness::ProblemRun run = ready_run(problem, on);
+    const auto plan = must(on.make_plan(problem.desc));
+    for (int round = 0; round < 5; ++round) must(run.execute(plan));
+    expect_right(run);
+    return read_back(on, run.output());
   }
 };
 
@@ -93,33 +87,23 @@ TEST_F(ThreadsTest, MakePlansBindRecordAndExecuteOnOneDevice) {
   std::vector<Buffer> workspaces;
   for (std::size_t i = 0; i < kThreads; ++i) {
     runs.push_back(ready_run(parsed(kProblems[i % 2])));
-    workspaces.push_back(runtime().create_buffer(1U << 20U).value());
+    workspaces.push_back(must(runtime().create_buffer(1U << 20U)));
   }
   std::mutex queue;
-  std::vector<std::string> failures(kThreads);
-  const auto work = [&](std::size_t i) -> std::string {
+  by_threads(kThreads, [&](std::size_t i) {
     OwnCommands commands(runtime());
     for (const char* kernel : {"lane", "decode"}) {
-      PlanOptions options;
-      options.kernel = kernel;
-      options.kv_splits = 2;
       if (!reason_against(runtime(), kernel, to_string(runs[i].problem())).empty()) continue;
-      const auto plan = AttentionPlan::create(runtime().device(), runs[i].problem().desc, options);
-      if (!plan.ok()) return plan.error().message;
-      if (plan->describe().empty() || plan->workspace_bytes() > workspaces[i].size()) return "no plan";
+      const auto plan = must(AttentionPlan::create(runtime().device(), runs[i].problem().desc,
+                                                   {.kernel = kernel, .kv_splits = 2}));
+      EXPECT_FALSE(plan.describe().empty());
       for (int round = 0; round < 5; ++round) {
-        const auto bindings = plan->make_bindings(runs[i].tensors(), workspaces[i].range());
-        if (!bindings.ok()) return bindings.error().message;
-        if (commands.execute(*plan, *bindings, queue) != VK_SUCCESS) return "an execution failed";
+        const auto bindings = must(plan.make_bindings(runs[i].tensors(), workspaces[i].range()));
+        EXPECT_EQ(commands.execute(plan, bindings, queue), VK_SUCCESS);
       }
     }
-    return "";
-  };
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < kThreads; ++i) threads.emplace_back([&, i] { failures[i] = work(i); });
-  for (std::thread& thread : threads) thread.join();
+  });
   for (std::size_t i = 0; i < kThreads; ++i) {
-    EXPECT_EQ(failures[i], "");
     expect_right(runs[i]);
     EXPECT_EQ(read_back(runtime(), runs[i].output()), read_back(runtime(), runs[i % 2].output()));
   }
@@ -128,50 +112,22 @@ TEST_F(ThreadsTest, MakePlansBindRecordAndExecuteOnOneDevice) {
 /// All keep their caches in one folder.
 TEST_F(ThreadsTest, MakeRuntimesOfTheirOwnAgainAndAgain) {
   const TempFolder folder;
-  const Problem problem = parsed("h2 9x40 d16 lse");
-  constexpr std::size_t kThreads = 3;
-  std::vector<std::string> failures(kThreads);
-  std::vector<std::vector<std::byte>> outputs(kThreads);
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&, i] {
-      RuntimeOptions options;
-      options.cache_dir = folder.path();
-      for (int round = 0; round < 3 && failures[i].empty(); ++round) {
-        failures[i] = one_runtime(options, problem, outputs[i]);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (std::size_t i = 0; i < kThreads; ++i) {
-    EXPECT_EQ(failures[i], "");
-    EXPECT_EQ(outputs[i], outputs[0]);
-  }
+  std::vector<std::vector<std::byte>> outputs(3);
+  by_threads(outputs.size(), [&](std::size_t i) {
+    for (int round = 0; round < 3; ++round) {
+      outputs[i] = output_of(parsed("h2 9x40 d16 lse"), must(Runtime::create({.cache_dir = folder.path()})));
+    }
+  });
+  for (const auto& output : outputs) EXPECT_EQ(output, outputs[0]);
 }
 
 /// Plans of one device must not reach the other.
 TEST_F(ThreadsTest, MeanwhileOfTwoDevicesBothAreUsed) {
-  RuntimeOptions options;
-  options.pipeline_cache = false;
-  const auto second = Runtime::create(options);
-  ASSERT_TRUE(second.ok()) << second.error().message;
-  const Problem problem = parsed("h2 9x40 d16 lse softcap=3");
-  const Runtime* const runtimes[] = {&runtime(), &*second};
-  std::vector<std::string> failures(2);
+  const Runtime second = must(Runtime::create({.pipeline_cache = false}));
+  const Runtime* const runtimes[] = {&runtime(), &second};
   std::vector<std::vector<std::byte>> outputs(2);
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < 2; ++i) {
-    threads.emplace_back([&, i] {
-      harness::ProblemRun run = ready_run(problem, *runtimes[i]);
-      for (int round = 0; round < 5; ++round) {
-        const auto plan = AttentionPlan::create(runtimes[i]->device(), problem.desc, {.kernel = "lane"});
-        if (!plan.ok() || !run.execute(*plan).ok()) failures[i] = "an execution failed";
-      }
-      outputs[i] = read_back(*runtimes[i], run.output());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(failures[0] + failures[1], "");
+  by_threads(
+      2, [&](std::size_t i) { outputs[i] = output_of(parsed("h2 9x40 d16 lse softcap=3"), *runtimes[i]); });
   EXPECT_EQ(outputs[0], outputs[1]);
 }
 

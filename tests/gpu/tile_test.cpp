@@ -10,36 +10,32 @@ namespace {
 
 class TileForms : public GpuTest {
  protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    if (!capabilities().subgroup_shuffle) GTEST_SKIP() << "the device has no subgroup shuffles";
-    if (capabilities().max_subgroup_size < 4) GTEST_SKIP() << "no row of threads fits a subgroup";
+  [[nodiscard]] std::string reason_to_skip() const override {
+    if (!capabilities().subgroup_shuffle) return "the device has no subgroup shuffles";
+    return capabilities().max_subgroup_size < 4 ? "no row of threads fits a subgroup" : "";
   }
 
   /// Blocks whose rows are reduced in subgroups of `size`, also on CPU implementations, which do not choose
   /// that.
   static RunOptions in_subgroups(std::uint32_t size) {
-    RunOptions options{"tile"};
-    options.device = device_with([=](Capabilities& c) {
+    RunOptions options = seen_as("tile", [=](Capabilities& c) {
       if (c.is_cpu()) c.device_type = DeviceType::kDiscreteGpu;
       c.subgroup_size = c.min_subgroup_size = c.max_subgroup_size = size;
     });
     options.tile = TileSizes{std::max(64U, size), 0, std::min(16U, size), 4, 4, 32};
     options.inspect = [=](const AttentionPlan& plan) {
       const std::string way = "reduced in subgroups of " + std::to_string(size);
-      EXPECT_NE(plan.describe().find(way), std::string::npos) << plan.describe();
+      EXPECT_TRUE(has(plan.describe(), way));
     };
     return options;
   }
   static RunOptions through_shared_memory() {
-    RunOptions options{"tile"};
-    options.device = device_with([](Capabilities& c) {
+    RunOptions options = seen_as("tile", [](Capabilities& c) {
       if (c.is_cpu()) c.device_type = DeviceType::kDiscreteGpu;
       c.subgroup_shuffle = false;
     });
     options.inspect = [](const AttentionPlan& plan) {
-      EXPECT_NE(plan.describe().find("reduced in shared memory"), std::string::npos) << plan.describe();
+      EXPECT_TRUE(has(plan.describe(), "reduced in shared memory"));
     };
     return options;
   }
@@ -64,11 +60,9 @@ class TileForms : public GpuTest {
 
 TEST_F(TileForms, Problems) {
   for (RunOptions& options : forms()) {
-    for (const char* problem :
-         part_of({"b2 hq4 hkv2 65x129 d64 f16 causal lse", "h2 37x75 d33 dv17 kv_lengths=70 lse",
-                  "hq4 hkv1 33x65 d128 bf16 causal align=bottom-right", "5x40 d192 dv320"})) {
-      EXPECT_TRUE(runs_right(runtime(), problem, options));
-    }
+    run_part({"b2 hq4 hkv2 65x129 d64 f16 causal lse", "h2 37x75 d33 dv17 kv_lengths=70 lse",
+              "hq4 hkv1 33x65 d128 bf16 causal align=bottom-right", "5x40 d192 dv320"},
+             options);
     options.kv_splits = 3;
     EXPECT_TRUE(runs_right(runtime(), "hq4 hkv2 9x300 d64 f16 causal align=bottom-right lse", options));
   }
@@ -84,9 +78,8 @@ TEST_F(TileForms, HiddenNanNeverLeaksAndSeenNanArrives) {
       const bool seen = desc.kv_lengths != Lengths::kPerEntry && (!desc.causal || key < desc.query_length);
       if (seen && !capabilities().preserves_nan_float32) continue;
       options.prepare = [&, key = key](harness::ProblemRun& run) {
-        const Result<void> status = write_row(runtime(), run.key(), desc.key, 0, 0, key, desc.head_dim, kNan);
-        if (!status.ok()) return status;
-        return write_row(runtime(), run.value(), desc.value, 0, 0, key, desc.value_dim, kNan);
+        write_row(runtime(), run.key(), desc.key, 0, 0, key, desc.head_dim, kNan);
+        write_row(runtime(), run.value(), desc.value, 0, 0, key, desc.value_dim, kNan);
       };
       EXPECT_TRUE(runs_right(runtime(), problem, options)) << "NaN at key " << key;
     }

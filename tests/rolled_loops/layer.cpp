@@ -23,69 +23,31 @@ namespace {
 
 using namespace vkattn::tests;
 
-struct InstanceFunctions {
-  VkInstance instance = nullptr;
-  PFN_vkGetInstanceProcAddr get = nullptr;
-  PFN_vkDestroyInstance destroy = nullptr;
+struct InstanceFunctions : InstanceBelow {
   PFN_vkGetPhysicalDeviceProperties properties = nullptr;
+
+  void load() { take(properties, "vkGetPhysicalDeviceProperties"); }
 };
 
-struct DeviceFunctions {
-  PFN_vkGetDeviceProcAddr get = nullptr;
-  PFN_vkDestroyDevice destroy = nullptr;
+struct DeviceFunctions : DeviceBelow {
   PFN_vkCreateShaderModule create_module = nullptr;
   bool unrolls_much = false;
+
+  void load(const InstanceFunctions& functions, VkPhysicalDevice physical) {
+    take(create_module, "vkCreateShaderModule");
+    VkPhysicalDeviceProperties properties{};
+    functions.properties(physical, &properties);
+    unrolls_much = std::string_view(properties.deviceName).starts_with("llvmpipe") &&
+                   VK_API_VERSION_MAJOR(properties.driverVersion) < 25;
+  }
 };
 
-Kept<InstanceFunctions>& instances() {
-  static Kept<InstanceFunctions> kept;
-  return kept;
-}
-
-Kept<DeviceFunctions>& devices() {
-  static Kept<DeviceFunctions> kept;
-  return kept;
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* info,
-                                               const VkAllocationCallbacks* allocator, VkInstance* instance) {
-  PFN_vkGetInstanceProcAddr get = nullptr;
-  const VkResult result = create_below(info, allocator, instance, get);
-  if (result != VK_SUCCESS) return result;
-  instances().put(
-      *instance,
-      {*instance, get, reinterpret_cast<PFN_vkDestroyInstance>(get(*instance, "vkDestroyInstance")),
-       reinterpret_cast<PFN_vkGetPhysicalDeviceProperties>(get(*instance, "vkGetPhysicalDeviceProperties"))});
-  return VK_SUCCESS;
-}
-
-VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance, const VkAllocationCallbacks* allocator) {
-  if (instance != nullptr) instances().take(instance).destroy(instance, allocator);
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
-                                             const VkAllocationCallbacks* allocator, VkDevice* device) {
-  const InstanceFunctions functions = instances().get(physical);
-  PFN_vkGetDeviceProcAddr get = nullptr;
-  const VkResult result = create_below(functions.instance, physical, info, allocator, device, get);
-  if (result != VK_SUCCESS) return result;
-  VkPhysicalDeviceProperties properties{};
-  functions.properties(physical, &properties);
-  devices().put(*device, {get, reinterpret_cast<PFN_vkDestroyDevice>(get(*device, "vkDestroyDevice")),
-                          reinterpret_cast<PFN_vkCreateShaderModule>(get(*device, "vkCreateShaderModule")),
-                          std::string_view(properties.deviceName).starts_with("llvmpipe") &&
-                              VK_API_VERSION_MAJOR(properties.driverVersion) < 25});
-  return VK_SUCCESS;
-}
-
-VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* allocator) {
-  if (device != nullptr) devices().take(device).destroy(device, allocator);
-}
+using RolledLoops = LayerOf<InstanceFunctions, DeviceFunctions>;
 
 VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(VkDevice device, const VkShaderModuleCreateInfo* info,
                                                     const VkAllocationCallbacks* allocator,
                                                     VkShaderModule* module) {
-  const DeviceFunctions functions = devices().get(device);
+  const DeviceFunctions functions = RolledLoops::devices().get(device);
   // Set by tests of long loops: tests/support/unrolled_loops.hpp.
   if (!functions.unrolls_much || std::getenv("VKATTN_TEST_UNROLLED_LOOPS") != nullptr) {
     return functions.create_module(device, info, allocator, module);
@@ -104,28 +66,30 @@ VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(VkDevice device, const VkSha
 extern "C" {
 
 VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_rolled_loops_device(VkDevice device,
-                                                                                       const char* name) {
-  static const Named own[] = {
-      {"vkGetDeviceProcAddr", erased(vkattn_rolled_loops_device)},
-      {"vkDestroyDevice", erased(destroy_device)},
-      {"vkCreateShaderModule", erased(create_shader_module)},
-  };
-  if (PFN_vkVoidFunction function = find(own, name); function != nullptr || device == nullptr)
-    return function;
-  return devices().get(device).get(device, name);
+                                                                                       const char* name);
+VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_rolled_loops_instance(VkInstance instance,
+                                                                                         const char* name);
 }
 
-VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_rolled_loops_instance(VkInstance instance,
-                                                                                         const char* name) {
-  static const Named own[] = {
-      {"vkGetInstanceProcAddr", erased(vkattn_rolled_loops_instance)},
-      {"vkCreateInstance", erased(create_instance)},
-      {"vkDestroyInstance", erased(destroy_instance)},
-      {"vkCreateDevice", erased(create_device)},
-  };
-  if (PFN_vkVoidFunction function = find(own, name); function != nullptr) return function;
-  if (PFN_vkVoidFunction function = vkattn_rolled_loops_device(nullptr, name); function != nullptr)
-    return function;
-  return instance == nullptr ? nullptr : instances().get(instance).get(instance, name);
+namespace {
+
+const Named kOfDevices[] = {
+    {"vkGetDeviceProcAddr", erased(vkattn_rolled_loops_device)},
+    {"vkDestroyDevice", erased(RolledLoops::destroy_device)},
+    {"vkCreateShaderModule", erased(create_shader_module)},
+};
+const Named kOfInstances[] = {
+    {"vkGetInstanceProcAddr", erased(vkattn_rolled_loops_instance)},
+    {"vkCreateInstance", erased(RolledLoops::create_instance)},
+    {"vkDestroyInstance", erased(RolledLoops::destroy_instance)},
+    {"vkCreateDevice", erased(RolledLoops::create_device)},
+};
+
+}  // namespace
+
+PFN_vkVoidFunction vkattn_rolled_loops_device(VkDevice device, const char* name) {
+  return RolledLoops::of_device(kOfDevices, device, name);
 }
+PFN_vkVoidFunction vkattn_rolled_loops_instance(VkInstance instance, const char* name) {
+  return RolledLoops::of_instance(kOfInstances, kOfDevices, instance, name);
 }

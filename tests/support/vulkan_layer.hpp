@@ -61,41 +61,116 @@ struct Named {
   PFN_vkVoidFunction function;
 };
 
-/// The one of that name; null where there is none.
-inline PFN_vkVoidFunction find(std::span<const Named> functions, std::string_view name) {
-  for (const Named& each : functions) {
-    if (each.name == name) return each.function;
-  }
-  return nullptr;
-}
-
-/// Has the next layer make the instance, and gives its vkGetInstanceProcAddr.
-inline VkResult create_below(const VkInstanceCreateInfo* info, const VkAllocationCallbacks* allocator,
-                             VkInstance* instance, PFN_vkGetInstanceProcAddr& get) {
-  auto* link = link_of<VkLayerInstanceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
-  if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
-  get = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-  const auto create = reinterpret_cast<PFN_vkCreateInstance>(get(nullptr, "vkCreateInstance"));
-  return create == nullptr ? VK_ERROR_INITIALIZATION_FAILED : create(info, allocator, instance);
-}
-
-/// Has the next layer make the device, and gives its vkGetDeviceProcAddr.
-inline VkResult create_below(VkInstance instance, VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
-                             const VkAllocationCallbacks* allocator, VkDevice* device,
-                             PFN_vkGetDeviceProcAddr& get) {
-  auto* link = link_of<VkLayerDeviceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
-  if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
-  const auto get_of_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-  get = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
-  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-  const auto create = reinterpret_cast<PFN_vkCreateDevice>(get_of_instance(instance, "vkCreateDevice"));
-  return create == nullptr ? VK_ERROR_INITIALIZATION_FAILED : create(physical, info, allocator, device);
-}
-
 template <typename Function>
 PFN_vkVoidFunction erased(Function* function) {
   return reinterpret_cast<PFN_vkVoidFunction>(function);
 }
+
+/// What is below, of each instance and each device. A layer's own structures add functions of theirs, which
+/// their load() takes from the next layer.
+struct InstanceBelow {
+  VkInstance instance = nullptr;
+  PFN_vkGetInstanceProcAddr get = nullptr;
+  PFN_vkDestroyInstance destroy = nullptr;
+
+  template <typename Function>
+  void take(Function& function, const char* name) const {
+    function = reinterpret_cast<Function>(get(instance, name));
+  }
+};
+struct DeviceBelow {
+  VkDevice device = nullptr;
+  PFN_vkGetDeviceProcAddr get = nullptr;
+  PFN_vkDestroyDevice destroy = nullptr;
+
+  template <typename Function>
+  void take(Function& function, const char* name) const {
+    function = reinterpret_cast<Function>(get(device, name));
+  }
+};
+
+/// Instances and devices that go through a layer: Instance::load(), and Device::load() with the instance and
+/// the physical device.
+template <typename Instance, typename Device>
+struct LayerOf {
+  static Kept<Instance>& instances() {
+    static Kept<Instance> kept;
+    return kept;
+  }
+  static Kept<Device>& devices() {
+    static Kept<Device> kept;
+    return kept;
+  }
+
+  static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* info,
+                                                        const VkAllocationCallbacks* allocator,
+                                                        VkInstance* instance) {
+    auto* link =
+        link_of<VkLayerInstanceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
+    if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+    Instance below;
+    below.get = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+    link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+    PFN_vkCreateInstance create = nullptr;
+    below.take(create, "vkCreateInstance");
+    const VkResult result =
+        create == nullptr ? VK_ERROR_INITIALIZATION_FAILED : create(info, allocator, instance);
+    if (result != VK_SUCCESS) return result;
+    below.instance = *instance;
+    below.take(below.destroy, "vkDestroyInstance");
+    below.load();
+    instances().put(*instance, below);
+    return VK_SUCCESS;
+  }
+  static VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance,
+                                                     const VkAllocationCallbacks* allocator) {
+    if (instance != nullptr) instances().take(instance).destroy(instance, allocator);
+  }
+
+  static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
+                                                      const VkDeviceCreateInfo* info,
+                                                      const VkAllocationCallbacks* allocator,
+                                                      VkDevice* device) {
+    auto* link = link_of<VkLayerDeviceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
+    if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
+    const Instance functions = instances().get(physical);
+    const auto get_of_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+    Device below;
+    below.get = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
+    link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+    const auto create =
+        reinterpret_cast<PFN_vkCreateDevice>(get_of_instance(functions.instance, "vkCreateDevice"));
+    const VkResult result =
+        create == nullptr ? VK_ERROR_INITIALIZATION_FAILED : create(physical, info, allocator, device);
+    if (result != VK_SUCCESS) return result;
+    below.device = *device;
+    below.take(below.destroy, "vkDestroyDevice");
+    below.load(functions, physical);
+    devices().put(*device, below);
+    return VK_SUCCESS;
+  }
+  static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* allocator) {
+    if (device != nullptr) devices().take(device).destroy(device, allocator);
+  }
+
+  /// The layer's own function of that name, else the one below; of null the layer's own alone.
+  /// @{
+  static PFN_vkVoidFunction of_device(std::span<const Named> own, VkDevice device, std::string_view name) {
+    for (const Named& each : own) {
+      if (each.name == name) return each.function;
+    }
+    return device == nullptr ? nullptr : devices().get(device).get(device, name.data());
+  }
+  static PFN_vkVoidFunction of_instance(std::span<const Named> own, std::span<const Named> own_of_devices,
+                                        VkInstance instance, std::string_view name) {
+    for (const std::span<const Named> functions : {own, own_of_devices}) {
+      for (const Named& each : functions) {
+        if (each.name == name) return each.function;
+      }
+    }
+    return instance == nullptr ? nullptr : instances().get(instance).get(instance, name.data());
+  }
+  /// @}
+};
 
 }  // namespace vkattn::tests

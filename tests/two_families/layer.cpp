@@ -22,11 +22,17 @@ namespace {
 
 using namespace vkattn::tests;
 
-struct InstanceFunctions {
-  VkInstance instance = nullptr;
-  PFN_vkGetInstanceProcAddr get = nullptr;
-  PFN_vkDestroyInstance destroy = nullptr;
+struct InstanceFunctions : InstanceBelow {
   PFN_vkGetPhysicalDeviceQueueFamilyProperties families = nullptr;
+
+  void load() { take(families, "vkGetPhysicalDeviceQueueFamilyProperties"); }
+  [[nodiscard]] std::vector<VkQueueFamilyProperties> families_of(VkPhysicalDevice physical) const {
+    std::uint32_t count = 0;
+    families(physical, &count, nullptr);
+    std::vector<VkQueueFamilyProperties> all(count);
+    families(physical, &count, all.data());
+    return all;
+  }
 };
 
 /// A handle of our own: the loader's table comes first, as in all that are dispatched by it.
@@ -35,9 +41,7 @@ struct SecondQueue {
   VkQueue below = nullptr;
 };
 
-struct DeviceFunctions {
-  PFN_vkGetDeviceProcAddr get = nullptr;
-  PFN_vkDestroyDevice destroy = nullptr;
+struct DeviceFunctions : DeviceBelow {
   PFN_vkGetDeviceQueue queue = nullptr;
   PFN_vkQueueSubmit submit = nullptr;
   PFN_vkQueueWaitIdle wait_idle = nullptr;
@@ -46,100 +50,58 @@ struct DeviceFunctions {
   PFN_vkCmdPipelineBarrier barrier = nullptr;
   std::uint32_t added_family = 0;
   std::shared_ptr<SecondQueue> second;
+
+  void load(const InstanceFunctions& functions, VkPhysicalDevice physical) {
+    take(queue, "vkGetDeviceQueue");
+    take(submit, "vkQueueSubmit");
+    take(wait_idle, "vkQueueWaitIdle");
+    take(create_pool, "vkCreateCommandPool");
+    take(allocate, "vkAllocateCommandBuffers");
+    take(barrier, "vkCmdPipelineBarrier");
+    added_family = static_cast<std::uint32_t>(functions.families_of(physical).size());
+    second = std::make_shared<SecondQueue>();
+  }
 };
 
-Kept<InstanceFunctions>& instances() {
-  static Kept<InstanceFunctions> kept;
-  return kept;
-}
+using TwoFamilies = LayerOf<InstanceFunctions, DeviceFunctions>;
 
-Kept<DeviceFunctions>& devices() {
-  static Kept<DeviceFunctions> kept;
-  return kept;
-}
-
-std::vector<VkQueueFamilyProperties> families_below(VkPhysicalDevice physical) {
-  const InstanceFunctions functions = instances().get(physical);
-  std::uint32_t count = 0;
-  functions.families(physical, &count, nullptr);
-  std::vector<VkQueueFamilyProperties> all(count);
-  functions.families(physical, &count, all.data());
-  return all;
-}
-
-std::vector<VkQueueFamilyProperties> families_of(VkPhysicalDevice physical) {
-  std::vector<VkQueueFamilyProperties> all = families_below(physical);
+/// With the one that is added. Copies as many as there is room for, by `put`.
+template <class Put>
+void give_families(VkPhysicalDevice physical, std::uint32_t* count, bool has_room, const Put& put) {
+  std::vector<VkQueueFamilyProperties> all = TwoFamilies::instances().get(physical).families_of(physical);
   all.push_back(all.front());
   all.back().queueFlags = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT;
   all.back().queueCount = 1;
-  return all;
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* info,
-                                               const VkAllocationCallbacks* allocator, VkInstance* instance) {
-  PFN_vkGetInstanceProcAddr get = nullptr;
-  const VkResult result = create_below(info, allocator, instance, get);
-  if (result != VK_SUCCESS) return result;
-  instances().put(*instance, {*instance, get,
-                              reinterpret_cast<PFN_vkDestroyInstance>(get(*instance, "vkDestroyInstance")),
-                              reinterpret_cast<PFN_vkGetPhysicalDeviceQueueFamilyProperties>(
-                                  get(*instance, "vkGetPhysicalDeviceQueueFamilyProperties"))});
-  return VK_SUCCESS;
-}
-
-VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance, const VkAllocationCallbacks* allocator) {
-  if (instance != nullptr) instances().take(instance).destroy(instance, allocator);
+  const auto size = static_cast<std::uint32_t>(all.size());
+  *count = has_room ? std::min(*count, size) : size;
+  for (std::uint32_t i = 0; has_room && i < *count; ++i) put(i, all[i]);
 }
 
 VKAPI_ATTR void VKAPI_CALL get_families(VkPhysicalDevice physical, std::uint32_t* count,
                                         VkQueueFamilyProperties* properties) {
-  const std::vector<VkQueueFamilyProperties> all = families_of(physical);
-  *count = properties == nullptr ? static_cast<std::uint32_t>(all.size())
-                                 : std::min(*count, static_cast<std::uint32_t>(all.size()));
-  if (properties != nullptr) std::copy_n(all.begin(), *count, properties);
+  give_families(physical, count, properties != nullptr,
+                [&](std::uint32_t i, const VkQueueFamilyProperties& its) { properties[i] = its; });
 }
 
 // What may follow each of the structures is left as it is.
 VKAPI_ATTR void VKAPI_CALL get_families2(VkPhysicalDevice physical, std::uint32_t* count,
                                          VkQueueFamilyProperties2* properties) {
-  const std::vector<VkQueueFamilyProperties> all = families_of(physical);
-  *count = properties == nullptr ? static_cast<std::uint32_t>(all.size())
-                                 : std::min(*count, static_cast<std::uint32_t>(all.size()));
-  for (std::uint32_t i = 0; properties != nullptr && i < *count; ++i) {
-    properties[i].queueFamilyProperties = all[i];
-  }
+  give_families(physical, count, properties != nullptr,
+                [&](std::uint32_t i, const VkQueueFamilyProperties& its) {
+                  properties[i].queueFamilyProperties = its;
+                });
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
                                              const VkAllocationCallbacks* allocator, VkDevice* device) {
-  const auto added = static_cast<std::uint32_t>(families_below(physical).size());
-  std::vector<VkDeviceQueueCreateInfo> queues;
-  for (std::uint32_t i = 0; i < info->queueCreateInfoCount; ++i) {
-    if (info->pQueueCreateInfos[i].queueFamilyIndex != added) queues.push_back(info->pQueueCreateInfos[i]);
-  }
+  const std::size_t added = TwoFamilies::instances().get(physical).families_of(physical).size();
+  std::vector<VkDeviceQueueCreateInfo> queues(info->pQueueCreateInfos,
+                                              info->pQueueCreateInfos + info->queueCreateInfoCount);
+  std::erase_if(queues, [&](const auto& queue) { return queue.queueFamilyIndex == added; });
   VkDeviceCreateInfo below = *info;
   below.queueCreateInfoCount = static_cast<std::uint32_t>(queues.size());
   below.pQueueCreateInfos = queues.data();
-  PFN_vkGetDeviceProcAddr get = nullptr;
-  const VkResult result =
-      create_below(instances().get(physical).instance, physical, &below, allocator, device, get);
-  if (result != VK_SUCCESS) return result;
-  DeviceFunctions functions;
-  const auto load = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(get(*device, name));
-  };
-  functions.get = get;
-  load(functions.destroy, "vkDestroyDevice");
-  load(functions.queue, "vkGetDeviceQueue");
-  load(functions.submit, "vkQueueSubmit");
-  load(functions.wait_idle, "vkQueueWaitIdle");
-  load(functions.create_pool, "vkCreateCommandPool");
-  load(functions.allocate, "vkAllocateCommandBuffers");
-  load(functions.barrier, "vkCmdPipelineBarrier");
-  functions.added_family = added;
-  functions.second = std::make_shared<SecondQueue>();
-  devices().put(*device, functions);
-  return VK_SUCCESS;
+  return TwoFamilies::create_device(physical, &below, allocator, device);
 }
 
 /// The added family's pools and their command buffers, and whether each buffer that was released from it or
@@ -186,12 +148,12 @@ Handovers& handovers() {
 VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* allocator) {
   if (handovers().are_expected() && !handovers().are_whole())
     std::fprintf(stderr, "a handover between queue families is missing, or one half of it\n");
-  if (device != nullptr) devices().take(device).destroy(device, allocator);
+  TwoFamilies::destroy_device(device, allocator);
 }
 
 VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice device, std::uint32_t family, std::uint32_t index,
                                      VkQueue* queue) {
-  const DeviceFunctions functions = devices().get(device);
+  const DeviceFunctions functions = TwoFamilies::devices().get(device);
   if (family != functions.added_family) return functions.queue(device, family, index, queue);
   functions.queue(device, 0, 0, &functions.second->below);
   functions.second->table = *reinterpret_cast<const void* const*>(device);
@@ -205,18 +167,18 @@ VkQueue below(VkQueue queue, const DeviceFunctions& functions) {
 
 VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, std::uint32_t count, const VkSubmitInfo* submits,
                                       VkFence fence) {
-  const DeviceFunctions functions = devices().get(queue);
+  const DeviceFunctions functions = TwoFamilies::devices().get(queue);
   return functions.submit(below(queue, functions), count, submits, fence);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL wait_idle(VkQueue queue) {
-  const DeviceFunctions functions = devices().get(queue);
+  const DeviceFunctions functions = TwoFamilies::devices().get(queue);
   return functions.wait_idle(below(queue, functions));
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL create_pool(VkDevice device, const VkCommandPoolCreateInfo* info,
                                            const VkAllocationCallbacks* allocator, VkCommandPool* pool) {
-  const DeviceFunctions functions = devices().get(device);
+  const DeviceFunctions functions = TwoFamilies::devices().get(device);
   VkCommandPoolCreateInfo changed = *info;
   const bool is_added = changed.queueFamilyIndex == functions.added_family;
   if (is_added) changed.queueFamilyIndex = 0;
@@ -227,7 +189,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_pool(VkDevice device, const VkCommandPoolC
 
 VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkCommandBufferAllocateInfo* info,
                                         VkCommandBuffer* commands) {
-  const VkResult result = devices().get(device).allocate(device, info, commands);
+  const VkResult result = TwoFamilies::devices().get(device).allocate(device, info, commands);
   for (std::uint32_t i = 0; result == VK_SUCCESS && i < info->commandBufferCount; ++i) {
     handovers().add_commands(info->commandPool, commands[i]);
   }
@@ -239,7 +201,7 @@ VKAPI_ATTR void VKAPI_CALL barrier(VkCommandBuffer commands, VkPipelineStageFlag
                                    std::uint32_t memory_count, const VkMemoryBarrier* memory,
                                    std::uint32_t buffer_count, const VkBufferMemoryBarrier* buffers,
                                    std::uint32_t image_count, const VkImageMemoryBarrier* images) {
-  const DeviceFunctions functions = devices().get(commands);
+  const DeviceFunctions functions = TwoFamilies::devices().get(commands);
   std::vector<VkBufferMemoryBarrier> changed(buffers, buffers + buffer_count);
   for (VkBufferMemoryBarrier& each : changed) {
     const bool is_ours = each.srcQueueFamilyIndex == functions.added_family ||
@@ -258,36 +220,38 @@ VKAPI_ATTR void VKAPI_CALL barrier(VkCommandBuffer commands, VkPipelineStageFlag
 extern "C" {
 
 VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_two_families_device(VkDevice device,
-                                                                                       const char* name) {
-  static const Named own[] = {
-      {"vkGetDeviceProcAddr", erased(vkattn_two_families_device)},
-      {"vkDestroyDevice", erased(destroy_device)},
-      {"vkGetDeviceQueue", erased(get_queue)},
-      {"vkQueueSubmit", erased(submit)},
-      {"vkQueueWaitIdle", erased(wait_idle)},
-      {"vkCreateCommandPool", erased(create_pool)},
-      {"vkAllocateCommandBuffers", erased(allocate)},
-      {"vkCmdPipelineBarrier", erased(barrier)},
-  };
-  if (PFN_vkVoidFunction function = find(own, name); function != nullptr || device == nullptr)
-    return function;
-  return devices().get(device).get(device, name);
+                                                                                       const char* name);
+VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_two_families_instance(VkInstance instance,
+                                                                                         const char* name);
 }
 
-VKATTN_TEST_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkattn_two_families_instance(VkInstance instance,
-                                                                                         const char* name) {
-  static const Named own[] = {
-      {"vkGetInstanceProcAddr", erased(vkattn_two_families_instance)},
-      {"vkCreateInstance", erased(create_instance)},
-      {"vkDestroyInstance", erased(destroy_instance)},
-      {"vkCreateDevice", erased(create_device)},
-      {"vkGetPhysicalDeviceQueueFamilyProperties", erased(get_families)},
-      {"vkGetPhysicalDeviceQueueFamilyProperties2", erased(get_families2)},
-      {"vkGetPhysicalDeviceQueueFamilyProperties2KHR", erased(get_families2)},
-  };
-  if (PFN_vkVoidFunction function = find(own, name); function != nullptr) return function;
-  if (PFN_vkVoidFunction function = vkattn_two_families_device(nullptr, name); function != nullptr)
-    return function;
-  return instance == nullptr ? nullptr : instances().get(instance).get(instance, name);
+namespace {
+
+const Named kOfDevices[] = {
+    {"vkGetDeviceProcAddr", erased(vkattn_two_families_device)},
+    {"vkDestroyDevice", erased(destroy_device)},
+    {"vkGetDeviceQueue", erased(get_queue)},
+    {"vkQueueSubmit", erased(submit)},
+    {"vkQueueWaitIdle", erased(wait_idle)},
+    {"vkCreateCommandPool", erased(create_pool)},
+    {"vkAllocateCommandBuffers", erased(allocate)},
+    {"vkCmdPipelineBarrier", erased(barrier)},
+};
+const Named kOfInstances[] = {
+    {"vkGetInstanceProcAddr", erased(vkattn_two_families_instance)},
+    {"vkCreateInstance", erased(TwoFamilies::create_instance)},
+    {"vkDestroyInstance", erased(TwoFamilies::destroy_instance)},
+    {"vkCreateDevice", erased(create_device)},
+    {"vkGetPhysicalDeviceQueueFamilyProperties", erased(get_families)},
+    {"vkGetPhysicalDeviceQueueFamilyProperties2", erased(get_families2)},
+    {"vkGetPhysicalDeviceQueueFamilyProperties2KHR", erased(get_families2)},
+};
+
+}  // namespace
+
+PFN_vkVoidFunction vkattn_two_families_device(VkDevice device, const char* name) {
+  return TwoFamilies::of_device(kOfDevices, device, name);
 }
+PFN_vkVoidFunction vkattn_two_families_instance(VkInstance instance, const char* name) {
+  return TwoFamilies::of_instance(kOfInstances, kOfDevices, instance, name);
 }
