@@ -172,6 +172,55 @@ TEST_F(MergeTest, OnePartMoreIsMergedIntoTheFirst) {
   expect_merged(parts, read(outputs, tensors.output), read(lse, tensors.lse));
 }
 
+// Each of two devices has one half of the keys; the halves' results meet on the first.
+TEST_F(MergeTest, KeysOnTwoDevices) {
+  constexpr std::size_t kQueries = 17, kKeys = 90, kFirstKeys = 50, kDim = 16;
+  AttentionDesc desc;
+  desc.query_heads = 1;
+  desc.query_length = kQueries;
+  desc.kv_length = kKeys;
+  desc.head_dim = kDim;
+  desc.has_lse = true;
+  std::mt19937 random(5);
+  std::normal_distribution<float> values;
+  std::vector<float> query(kQueries * kDim), key(kKeys * kDim), value(kKeys * kDim);
+  for (auto* const tensor : {&query, &key, &value}) {
+    for (float& element : *tensor) element = values(random);
+  }
+  std::vector<float> whole(query.size()), whole_lse(kQueries), outputs(2 * whole.size()), lse(2 * kQueries);
+  must(runtime().compute(desc,
+                         {.query = query, .key = key, .value = value, .output = whole, .lse = whole_lse}));
+  // On the same physical device, with a VkDevice of its own.
+  RuntimeOptions own;
+  own.pipeline_cache = false;
+  const Runtime other = must(Runtime::create(own));
+  for (const bool second : {false, true}) {
+    const std::size_t begin = second ? kFirstKeys : 0, keys = second ? kKeys - kFirstKeys : kFirstKeys;
+    desc.kv_length = static_cast<std::int64_t>(keys);
+    const auto part = [&](std::vector<float>& all, std::size_t width) {
+      return std::span(all).subspan(begin * width, keys * width);
+    };
+    const auto result = [&](std::vector<float>& all) {
+      return std::span(all).subspan(second ? all.size() / 2 : 0, all.size() / 2);
+    };
+    must((second ? other : runtime())
+             .compute(desc, {.query = query,
+                             .key = part(key, kDim),
+                             .value = part(value, kDim),
+                             .output = result(outputs),
+                             .lse = result(lse)}));
+  }
+  const Buffer parts = filled_buffer(runtime(), outputs), part_lse = filled_buffer(runtime(), lse);
+  const Buffer output = must(runtime().create_buffer(whole.size() * 4));
+  const Buffer merged_lse = must(runtime().create_buffer(whole_lse.size() * 4));
+  bind_and_execute(runtime(), must(MergePlan::create(runtime().device(), {kQueries, kDim, 2})),
+                   MergeTensors{parts.range(), part_lse.range(), output.range(), merged_lse.range()});
+  const auto got = elements_of<float>(runtime(), output, whole.size());
+  const auto got_lse = elements_of<float>(runtime(), merged_lse, whole_lse.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(got[i], whole[i], 1e-5F) << i;
+  for (std::size_t i = 0; i < whole_lse.size(); ++i) ASSERT_NEAR(got_lse[i], whole_lse[i], 1e-5F) << i;
+}
+
 TEST_F(MergeTest, MistakesAreRefused) {
   const auto refused = [](const MergeDesc& desc) {
     return message_of(MergePlan::create(runtime().device(), desc));
