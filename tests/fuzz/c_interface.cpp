@@ -20,7 +20,10 @@ using fuzz::require;
 class Calls {
  public:
   Calls(const std::uint8_t* data, std::size_t size)
-      : draw_(data, size), vulkan_(draw_.device()), device_(FakeVulkan::borrow()) {
+      : draw_(data, size),
+        vulkan_(draw_.device()),
+        parameters_(size % 3 == 0 ? size % 41 * 60 : 0),
+        device_(FakeVulkan::borrow(parameters_, size % 5 * 36)) {
     vkattn_error_init(&error_);
     pool_ = FakeVulkan::pool();
   }
@@ -77,6 +80,8 @@ class Calls {
 
   fuzz::CallArguments draw_;
   FakeVulkan vulkan_;
+  /// Sizes by the length of the input, so that inputs that were kept mean what they did; none of two thirds.
+  std::vector<std::byte> parameters_;
   vkattn_device* device_;
   VkDescriptorPool pool_;
   vkattn_error error_;

@@ -491,7 +491,7 @@ vkattn_physical_device FakeVulkan::physical_device() {
   return physical;
 }
 
-vkattn_device* FakeVulkan::borrow() {
+vkattn_device* FakeVulkan::borrow(std::span<std::byte> parameters, VkDeviceSize offset) {
   const vkattn_physical_device physical = physical_device();
   VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
   const auto memory = std::make_unique<vkattn_enable_memory>();
@@ -506,6 +506,12 @@ vkattn_device* FakeVulkan::borrow() {
   desc.enabled_extensions = info.ppEnabledExtensionNames;
   desc.enabled_extension_count = info.enabledExtensionCount;
   desc.enabled_features = info.pNext;
+  if (!parameters.empty()) {
+    desc.parameter_buffer = buffer(offset, parameters.size());
+    desc.parameter_offset = offset;
+    desc.parameter_size = parameters.size();
+    desc.parameter_data = parameters.data();
+  }
   vkattn_device* device = nullptr;
   require(vkattn_device_create(&desc, &device, nullptr) == VKATTN_SUCCESS, "a device can be borrowed");
   return device;

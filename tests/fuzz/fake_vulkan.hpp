@@ -7,7 +7,9 @@
 
 #include <vkattn/vkattn.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace vkattn::fuzz {
 
@@ -37,8 +39,10 @@ class FakeVulkan {
   ~FakeVulkan();
 
   [[nodiscard]] static vkattn_physical_device physical_device();
-  /// A device of the C interface on which everything wanted is enabled; null where a call was to fail.
-  [[nodiscard]] static vkattn_device* borrow();
+  /// A device of the C interface on which everything wanted is enabled; null where a call was to fail. The
+  /// library's parameters lie in the memory that is given, which is bytes of a buffer from `offset` on;
+  /// without any it takes memory by itself.
+  [[nodiscard]] static vkattn_device* borrow(std::span<std::byte> parameters = {}, VkDeviceSize offset = 0);
 
   /// A buffer of the caller's, of which these bytes are given to the library.
   [[nodiscard]] static VkBuffer buffer(VkDeviceSize offset, VkDeviceSize size);
