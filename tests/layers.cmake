@@ -45,7 +45,7 @@ set(runtime_headers ${problem_headers} device_features pipeline_cache kernels tu
 
 # Folders of their own, and headers of src/: the tables that the laboratory walks; what it describes programs of its own
 # with; what it asks of kernels; the reference; the runtime's tuning file and its recording without execution.
-set(bench_may harness problem)
+set(bench_may harness overhead problem)
 set(bench_sees attention/features attention/tensor_table backward/gradient_table matmul/matmul_tensors
     program/program forward/attention_program forward/forward_program forward/params forward/windows kernels/specialization
     vulkan/built_shader vulkan/loop_limit vulkan/shader_binary
