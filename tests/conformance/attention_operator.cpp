@@ -130,7 +130,8 @@ void set_append(const Case& test_case, OperatorProblem& problem) {
   const CaseTensor* const past_value = test_case.input("past_value");
   const CaseTensor& key = *test_case.input("K");
   const CaseTensor& value = *test_case.input("V");
-  AppendDesc append{.batch = desc.batch, .kv_heads = desc.kv_heads, .head_dim = desc.head_dim, .value_dim = desc.value_dim};
+  AppendDesc append{
+      .batch = desc.batch, .kv_heads = desc.kv_heads, .head_dim = desc.head_dim, .value_dim = desc.value_dim};
   append.position = past_key != nullptr ? past_key->shape[2] : 0;
   append.new_length = desc.kv_length - append.position;
   append.cache_length = desc.kv_length + kSpareRows;
