@@ -88,9 +88,22 @@ VKAPI_ATTR VkResult VKAPI_CALL instance_extensions(const char* /*layer*/, std::u
 VKAPI_ATTR VkResult VKAPI_CALL device_extensions(VkPhysicalDevice /*device*/, const char* /*layer*/,
                                                  std::uint32_t* count, VkExtensionProperties* target) {
   return give_list({extension(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME),
-                    extension(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME)},
+                    extension(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME),
+                    extension("VK_KHR_cooperative_matrix"), extension("VK_NV_shader_sm_builtins")},
                    count, target);
 }
+
+#ifdef VK_KHR_cooperative_matrix
+VKAPI_ATTR VkResult VKAPI_CALL matrix_shapes(VkPhysicalDevice /*device*/, std::uint32_t* count,
+                                             VkCooperativeMatrixPropertiesKHR* target) {
+  VkCooperativeMatrixPropertiesKHR shape{VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR};
+  shape.MSize = shape.NSize = shape.KSize = 16;
+  shape.AType = shape.BType = VK_COMPONENT_TYPE_FLOAT16_KHR;
+  shape.CType = shape.ResultType = VK_COMPONENT_TYPE_FLOAT32_KHR;
+  shape.scope = VK_SCOPE_SUBGROUP_KHR;
+  return give_list({shape}, count, target);
+}
+#endif
 
 VKAPI_ATTR VkResult VKAPI_CALL physical_devices(VkInstance /*instance*/, std::uint32_t* count,
                                                 VkPhysicalDevice* target) {
@@ -129,6 +142,9 @@ VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDevice
       reinterpret_cast<VkPhysicalDeviceMaintenance3Properties*>(next)->maxMemoryAllocationSize = 1U << 30U;
     } else if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PUSH_DESCRIPTOR_PROPERTIES_KHR) {
       reinterpret_cast<VkPhysicalDevicePushDescriptorPropertiesKHR*>(next)->maxPushDescriptors = 32;
+    } else if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV) {
+      // What fills the device is soon written.
+      reinterpret_cast<VkPhysicalDeviceShaderSMBuiltinsPropertiesNV*>(next)->shaderSMCount = 1;
     }
   }
 }
@@ -141,6 +157,14 @@ VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice /*device*/, VkPhysicalDevi
     } else if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR) {
       reinterpret_cast<VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR*>(next)
           ->pipelineExecutableInfo = VK_TRUE;
+    } else if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES) {
+      reinterpret_cast<VkPhysicalDeviceShaderFloat16Int8Features*>(next)->shaderFloat16 = VK_TRUE;
+    } else if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES) {
+      reinterpret_cast<VkPhysicalDeviceVulkanMemoryModelFeatures*>(next)->vulkanMemoryModel = VK_TRUE;
+#ifdef VK_KHR_cooperative_matrix
+    } else if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR) {
+      reinterpret_cast<VkPhysicalDeviceCooperativeMatrixFeaturesKHR*>(next)->cooperativeMatrix = VK_TRUE;
+#endif
     }
   }
 }
@@ -253,8 +277,10 @@ VKAPI_ATTR VkResult VKAPI_CALL representations(VkDevice /*device*/,
 VKAPI_ATTR VkResult VKAPI_CALL query_results(VkDevice /*device*/, VkQueryPool /*pool*/, std::uint32_t first,
                                              std::uint32_t count, std::size_t /*bytes*/, void* data,
                                              VkDeviceSize stride, VkQueryResultFlags /*flags*/) {
+  // So long that what is timed runs twice, for drivers that compile at the first time.
+  constexpr std::uint64_t kTicks = 20'000'000;
   for (std::uint64_t i = 0; i < count; ++i) {
-    const std::uint64_t ticks = 1000 * (first + i);
+    const std::uint64_t ticks = kTicks * (first + i);
     std::memcpy(static_cast<std::byte*>(data) + i * stride, &ticks, sizeof(ticks));
   }
   return VK_SUCCESS;
@@ -315,6 +341,9 @@ Functions make_functions() {
   VKATTN_OWN(vkGetPipelineExecutableStatisticsKHR, statistics)
   VKATTN_OWN(vkGetPipelineExecutableInternalRepresentationsKHR, representations)
   VKATTN_OWN(vkGetQueryPoolResults, query_results)
+#ifdef VK_KHR_cooperative_matrix
+  VKATTN_OWN(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, matrix_shapes)
+#endif
 #undef VKATTN_OWN
   return all;
 }

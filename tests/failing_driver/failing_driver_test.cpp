@@ -38,8 +38,8 @@ constexpr std::uint64_t kStride = 1;
 
 std::vector<ScenarioRow> all_scenarios() {
   std::vector<ScenarioRow> all = core_scenarios();
-  for (auto more : {training_scenarios(), runtime_scenarios(), files_scenarios(), score_scenarios(),
-                    c_interface_scenarios()}) {
+  for (auto more : {training_scenarios(), runtime_scenarios(), first_use_scenarios(), files_scenarios(),
+                    score_scenarios(), c_interface_scenarios()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
@@ -159,8 +159,9 @@ TEST_P(FailingDriver, EveryError) {
 
 TEST_P(FailingDriver, EveryAllocation) {
   (void)calls_of(GetParam());  // what is made once in a program is there
+  const std::uint64_t stride = kStride * GetParam().stride;
   std::uint64_t n = 1;
-  for (bool is_reached = true; is_reached && !HasFailure(); n += kStride) {
+  for (bool is_reached = true; is_reached && !HasFailure(); n += stride) {
     SCOPED_TRACE("allocation " + std::to_string(n));
     the_layer().use(idle_driver_get_instance_proc_addr);
     const std::int64_t before = live_allocations();
@@ -182,7 +183,7 @@ TEST_P(FailingDriver, EveryAllocation) {
     expect_nothing_left();
     EXPECT_EQ(live_allocations(), before) << "memory of the host is left";
   }
-  allocations_ += (n - 1) / kStride - 1;  // the last one was not reached
+  allocations_ += (n - 1) / stride - 1;  // the last one was not reached
 }
 
 INSTANTIATE_TEST_SUITE_P(, FailingDriver, testing::ValuesIn(all_scenarios()),

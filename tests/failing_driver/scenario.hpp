@@ -6,6 +6,7 @@
 #include <vkattn/plan.hpp>
 #include <vkattn/runtime.hpp>
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -81,6 +82,8 @@ struct ScenarioRow {
   std::function<std::unique_ptr<Scenario>()> make;
   /// Functions whose errors may be got over: the library does without, or takes another way.
   std::set<std::string> got_over;
+  /// Of its allocations every so many fail: the float64 reference makes hundreds alike, and takes its time.
+  std::uint64_t stride = 1;
 };
 
 /// For GoogleTest's messages.
@@ -93,12 +96,13 @@ template <class Kind, class... Arguments>
   return {std::move(name), [=] { return std::make_unique<Kind>(arguments...); }, std::move(got_over)};
 }
 
-/// On a borrowed device; there, of training; of the runtime; of files; of score functions; of the C
-/// interface.
+/// On a borrowed device; there, of training; of the runtime; of the first use of kernels there; of files; of
+/// score functions; of the C interface.
 /// @{
 [[nodiscard]] std::vector<ScenarioRow> core_scenarios();
 [[nodiscard]] std::vector<ScenarioRow> training_scenarios();
 [[nodiscard]] std::vector<ScenarioRow> runtime_scenarios();
+[[nodiscard]] std::vector<ScenarioRow> first_use_scenarios();
 [[nodiscard]] std::vector<ScenarioRow> files_scenarios();
 [[nodiscard]] std::vector<ScenarioRow> score_scenarios();
 [[nodiscard]] std::vector<ScenarioRow> c_interface_scenarios();
@@ -126,6 +130,33 @@ template <class Desc>
 
 [[nodiscard]] inline AttentionDesc small_attention() {
   return small_attention_of(AttentionDesc{});
+}
+
+[[nodiscard]] inline BackwardDesc small_gradients(AttentionDesc attention = small_attention()) {
+  BackwardDesc desc;
+  attention.has_lse = true;
+  desc.attention = attention;
+  return desc;
+}
+
+/// A product whose sum over its inner dimension can be split.
+[[nodiscard]] inline MatmulDesc small_product() {
+  MatmulDesc desc;
+  desc.rows = desc.columns = 8;
+  desc.inner = 200;
+  desc.has_bias = true;
+  return desc;
+}
+
+/// A layer without biases, which its gradients would take two more multiplications for.
+[[nodiscard]] inline MultiHeadAttentionDesc small_layer() {
+  MultiHeadAttentionDesc desc;
+  desc.attention.query_heads = desc.attention.kv_heads = 2;
+  desc.attention.query_length = 3;
+  desc.d_model = 16;
+  desc.has_input_bias = desc.has_output_bias = false;
+  desc.saves_for_gradients = true;
+  return desc;
 }
 
 /// A runtime on the driver that does nothing, which keeps its files in a folder of its own.

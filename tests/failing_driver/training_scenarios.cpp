@@ -70,24 +70,11 @@ class Multiplying : public OfOnePlan<MatmulPlan, MatmulDesc, MatmulOptions, Matm
   Multiplying() {
     options_.kernel = "tile";
     options_.inner_splits = 2;
-    desc_.rows = desc_.columns = 8;
-    desc_.inner = 200;
-    desc_.has_bias = true;
+    desc_ = small_product();
     tensors_ = {made_up_buffer(1), made_up_buffer(2), made_up_buffer(3), made_up_buffer(4)};
     add_steps();
   }
 };
-
-/// A layer without biases, which its gradients would take two more multiplications for.
-MultiHeadAttentionDesc small_layer() {
-  MultiHeadAttentionDesc desc;
-  desc.attention.query_heads = desc.attention.kv_heads = 2;
-  desc.attention.query_length = 3;
-  desc.d_model = 16;
-  desc.has_input_bias = desc.has_output_bias = false;
-  desc.saves_for_gradients = true;
-  return desc;
-}
 
 MultiHeadAttentionTensors layer_tensors() {
   MultiHeadAttentionTensors tensors;
