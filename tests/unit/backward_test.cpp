@@ -18,17 +18,17 @@
 #include "kernels/vendors.hpp"
 #include "reference/gradients.hpp"
 #include "support/host_problem.hpp"
+#include "support/must.hpp"
 #include "support/problem_text.hpp"
 #include "support/text.hpp"
 #include "unit/central_difference.hpp"
 #include "unit/made_up_device.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn::tests {
 namespace {
 
 std::string refusal(const BackwardDesc& desc) {
-  return words_against(validate(desc));
+  return message_of(validate(desc));
 }
 
 BackwardDesc backward_of(std::string_view text) {
@@ -86,7 +86,7 @@ TEST(BackwardLayouts, ChunksKeepWithinALoopLimit) {
        {"h2 1000x1000 d128 dropout=0.1", "h8 128x2048 d64 dropout=0.1", "h4 256x2048 d192"}) {
     SCOPED_TRACE(problem);
     const BackwardDesc desc = backward_of(problem).resolved();
-    const auto kernel = value_of(detail::select_backward_kernel(desc, cpu, "lane"));
+    const auto kernel = must(detail::select_backward_kernel(desc, cpu, "lane"));
     const auto iterations = [&](const Capabilities& device, const BackwardOptions& options) {
       const auto layout = detail::lay_out_backward(desc, device, kernel.kernel, options);
       return layout.ok() ? detail::iterations_over_chunk(desc.attention, layout->chunk_keys) : -1;
@@ -202,7 +202,7 @@ TEST(BackwardLayouts, Matrix2KeepsTwoNumbersOfEachRow) {
   ASSERT_TRUE(kernel.ok()) << kernel.error().message;
   BackwardOptions asked;
   asked.chunk_keys = 128;
-  const auto layout = value_of(detail::lay_out_backward(desc, made_up_gpu(), *kernel, asked));
+  const auto layout = must(detail::lay_out_backward(desc, made_up_gpu(), *kernel, asked));
   EXPECT_EQ(layout.chunks, 1U);
   EXPECT_EQ(layout.chunk_keys, 3008U);
   EXPECT_EQ(layout.workspace_bytes, 8U * 2 * 4 * 1000);

@@ -25,9 +25,9 @@
 #include "matmul/matmul_tensors.hpp"
 #include "merge/merge_program.hpp"
 #include "support/initial.hpp"
+#include "support/must.hpp"
 #include "support/text.hpp"
 #include "unit/build.hpp"
-#include "unit/results.hpp"
 
 std::uint32_t vkattn_test_cpp17();
 extern "C" int vkattn_test_abi(char* text, size_t capacity);
@@ -37,7 +37,7 @@ namespace {
 
 using tests::has;
 using tests::initial;
-using tests::words_against;
+using tests::message_of;
 
 std::string file_text(const char* path) {
   std::ifstream file(path);
@@ -163,11 +163,11 @@ TEST(CInterface, SizesThatCannotBeAreRefused) {
   // 20: within a member, where of a pointer half would be read.
   for (const std::uint32_t size : {0U, 8U, 20U, std::uint32_t{sizeof(options) + 8}, ~0U}) {
     options.struct_size = size;
-    EXPECT_TRUE(has(words_against(c::record_options(&options)), "struct_size is " + std::to_string(size)));
+    EXPECT_TRUE(has(message_of(c::record_options(&options)), "struct_size is " + std::to_string(size)));
   }
   options = initial(vkattn_record_options_init);
   options.next = &options;
-  EXPECT_TRUE(has(words_against(c::record_options(&options)), "next must be null"));
+  EXPECT_TRUE(has(message_of(c::record_options(&options)), "next must be null"));
 }
 
 // What lies between members has any value.
@@ -263,7 +263,7 @@ TEST(CInterface, InitFunctionsKnowTheSizeOfTheCallers) {
   std::memset(static_cast<void*>(&all), 0xa5, sizeof(all));
   vkattn_plan_options_init_sized(&all.options, sizeof(all));
   EXPECT_EQ(all.more, 0U);
-  EXPECT_TRUE(has(words_against(c::plan_options(&all.options)), "older than the header"));
+  EXPECT_TRUE(has(message_of(c::plan_options(&all.options)), "older than the header"));
 }
 
 struct KindOfPlan {

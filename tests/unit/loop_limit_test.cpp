@@ -13,10 +13,10 @@
 #include "backward/backward_program.hpp"
 #include "cache/append_tasks.hpp"
 #include "matmul/matmul_program.hpp"
+#include "support/must.hpp"
 #include "support/problem_text.hpp"
 #include "support/text.hpp"
 #include "unit/made_up_device.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -44,33 +44,33 @@ void expect_limited(const WordsOn& words_on, std::string_view problem) {
   EXPECT_TRUE(has(words_on(limited_cpu()), "needs Mesa 25")) << problem;
 }
 
-std::string words_against_product(const Capabilities& device, std::int64_t inner, std::string_view kernel) {
+std::string message_of_product(const Capabilities& device, std::int64_t inner, std::string_view kernel) {
   MatmulDesc desc;
   desc.rows = desc.columns = 8;
   desc.inner = inner;
   MatmulOptions options;
   options.kernel = kernel;
   const MatmulDesc resolved = desc.resolved();
-  const auto chosen = value_of(detail::select_matmul_kernel(resolved, device, options), kernel);
-  const auto split = value_of(detail::choose_inner_split(chosen.config, device, 1));
-  return words_against(detail::matmul_program(resolved, chosen.config, split, options, device));
+  const auto chosen = must(detail::select_matmul_kernel(resolved, device, options));
+  const auto split = must(detail::choose_inner_split(chosen.config, device, 1));
+  return message_of(detail::matmul_program(resolved, chosen.config, split, options, device));
 }
 
 TEST(LoopLimit, OfProducts) {
   for (const char* kernel : {"lane", "tile"}) {
     const auto of = [&](std::int64_t inner) {
-      return [=](const Capabilities& device) { return words_against_product(device, inner, kernel); };
+      return [=](const Capabilities& device) { return message_of_product(device, inner, kernel); };
     };
     EXPECT_EQ(of(200'000)(limited_cpu()), "") << kernel;
     expect_limited(of(4'000'000), kernel);
   }
 }
 
-std::string words_against_gradients(const Capabilities& device, const BackwardDesc& given) {
+std::string message_of_gradients(const Capabilities& device, const BackwardDesc& given) {
   const BackwardDesc desc = given.resolved();
-  const auto chosen = value_of(detail::select_backward_kernel(desc, device, "lane"));
-  const auto layout = value_of(detail::lay_out_backward(desc, device, chosen.kernel, {}));
-  return words_against(detail::backward_program(desc, device, chosen.kernel, layout, {}));
+  const auto chosen = must(detail::select_backward_kernel(desc, device, "lane"));
+  const auto layout = must(detail::lay_out_backward(desc, device, chosen.kernel, {}));
+  return message_of(detail::backward_program(desc, device, chosen.kernel, layout, {}));
 }
 
 BackwardDesc gradients_of(std::string_view problem) {
@@ -82,7 +82,7 @@ BackwardDesc gradients_of(std::string_view problem) {
 
 TEST(LoopLimit, OfGradients) {
   const auto words_for = [](const BackwardDesc& desc) {
-    return [=](const Capabilities& device) { return words_against_gradients(device, desc); };
+    return [=](const Capabilities& device) { return message_of_gradients(device, desc); };
   };
   // An element of the mask's gradient is the sum over all heads and queries.
   BackwardDesc few = gradients_of("h4 1024x64 d8 mask=f32:k");
@@ -104,7 +104,7 @@ TEST(LoopLimit, OfAppends) {
   desc.new_lengths = Lengths::kPacked;
   desc.total_new_length = 70'000;
   const auto words = [&](const Capabilities& device) {
-    return words_against(detail::append_program(desc.resolved(), device));
+    return message_of(detail::append_program(desc.resolved(), device));
   };
   expect_limited(words, "entries");
   desc.batch = 1000;

@@ -13,9 +13,9 @@
 #include "kernels/vendors.hpp"
 #include "matmul/matmul_program.hpp"
 #include "reference/matmul.hpp"
+#include "support/must.hpp"
 #include "support/text.hpp"
 #include "unit/made_up_device.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -29,7 +29,7 @@ MatmulDesc sizes(std::int64_t rows, std::int64_t columns, std::int64_t inner) {
 }
 
 std::string refusal(const MatmulDesc& desc) {
-  return words_against(validate(desc));
+  return message_of(validate(desc));
 }
 
 void expect_refused(const MatmulDesc& desc, const std::vector<std::string>& words) {
@@ -49,7 +49,7 @@ Capabilities cpu() {
 
 /// Why a product is not planned; empty where it is.
 std::string refusal_of(const MatmulDesc& desc, const Capabilities& device, const MatmulOptions& options) {
-  return words_against(detail::select_matmul_kernel(desc.resolved(), device, options));
+  return message_of(detail::select_matmul_kernel(desc.resolved(), device, options));
 }
 
 TEST(Matmul, SizesMustBeGiven) {
@@ -149,7 +149,7 @@ TEST(Matmul, MatrixUnitsTakeOneTypeOf16Bits) {
   desc.b.type = DataType::kFloat16;
   options.kernel.clear();
   options.refusals = {{"matrix", "was wrong"}};
-  const auto others = value_of(detail::select_matmul_kernel(desc.resolved(), gpu, options));
+  const auto others = must(detail::select_matmul_kernel(desc.resolved(), gpu, options));
   EXPECT_EQ(others.config.name, "tile");
   EXPECT_EQ(others.considered.front().reason, "was wrong");
   options.kernel = "matrix";
@@ -193,9 +193,9 @@ TEST(Matmul, MatrixNamesWhatItsSmallestBlockExceeds) {
   const std::vector<MatmulTile> smallest{{0, 16, 16, 16, 1}};
   const std::vector<MatmulTile> table = detail::matmul_tiles("matrix", gpu);
   EXPECT_NE(table.back(), smallest.front());
-  const std::string words = words_against(detail::configure_matmul_matrix(desc.resolved(), gpu, table));
+  const std::string words = message_of(detail::configure_matmul_matrix(desc.resolved(), gpu, table));
   EXPECT_NE(words, "");
-  EXPECT_EQ(words, words_against(detail::configure_matmul_matrix(desc.resolved(), gpu, smallest)));
+  EXPECT_EQ(words, message_of(detail::configure_matmul_matrix(desc.resolved(), gpu, smallest)));
 }
 
 /// docs/compilers.txt: larger ones spill there.

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "support/must.hpp"
 #include "support/temp_folder.hpp"
 #include "support/text.hpp"
 #include "unit/build.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn {
 namespace {
@@ -85,7 +85,7 @@ std::vector<TensorToStore> golden_tensors() {
 const std::string kGoldenFile = std::string(tests::build::kGolden) + "/weights.safetensors";
 
 TEST(Safetensors, ReadsWhatTheFormatsOwnImplementationWrites) {
-  auto file = tests::value_of(SafetensorsFile::open(kGoldenFile));
+  auto file = tests::must(SafetensorsFile::open(kGoldenFile));
   const auto expected = golden_tensors();
   EXPECT_EQ(file.tensors().size(), expected.size());
   EXPECT_EQ(file.metadata(), (std::map<std::string, std::string>{{"format", "pt"}}));
@@ -109,13 +109,13 @@ TEST(Safetensors, WritesTheBytesOfTheFormatsOwnImplementation) {
 }
 
 TEST(Safetensors, FloatsOfEachTypeAreReadExactly) {
-  auto file = tests::value_of(SafetensorsFile::open(kGoldenFile));
+  auto file = tests::must(SafetensorsFile::open(kGoldenFile));
   using Floats = std::vector<float>;
   for (const auto& [name, expected] : {std::pair{"layer.weight", Floats(kWeight.begin(), kWeight.end())},
                                        {"half", {1.5F, -65504, 0x1p-24F, 0}},
                                        {"brain", {1, -3.140625F}},
                                        {"empty", {}}}) {
-    const auto values = tests::value_of(file.read_floats(name));
+    const auto values = tests::must(file.read_floats(name));
     ASSERT_EQ(values.size(), expected.size()) << name;
     EXPECT_TRUE(std::ranges::equal(bytes_of(values), bytes_of(expected))) << name;
   }
@@ -124,7 +124,7 @@ TEST(Safetensors, FloatsOfEachTypeAreReadExactly) {
 }
 
 TEST(Safetensors, WhatIsNotThereAsAskedForIsNamedWithBothShapes) {
-  auto file = tests::value_of(SafetensorsFile::open(kGoldenFile));
+  auto file = tests::must(SafetensorsFile::open(kGoldenFile));
   const std::array<std::int64_t, 1> six = {6};
   EXPECT_TRUE(has(file.read_floats("layer.weight", six).error().message,
                   "tensor 'layer.weight' has the shape (2, 3), not (6,)"));
@@ -271,7 +271,7 @@ TEST(Safetensors, WhatCannotBeStoredIsRefusedAndTheOldFileStays) {
 TEST(Safetensors, AFileWithoutTensorsIsAFile) {
   const tests::TempFolder folder;
   ASSERT_TRUE(write_safetensors(folder / "w.safetensors", {}).ok());
-  const auto file = tests::value_of(SafetensorsFile::open(folder / "w.safetensors"));
+  const auto file = tests::must(SafetensorsFile::open(folder / "w.safetensors"));
   EXPECT_TRUE(file.tensors().empty());
 }
 

@@ -13,10 +13,10 @@
 #include "kernels/vendors.hpp"
 #include "matmul/matmul_program.hpp"
 #include "self_test/small_test.hpp"
+#include "support/must.hpp"
 #include "support/problem_text.hpp"
 #include "support/text.hpp"
 #include "unit/made_up_device.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn::detail {
 namespace {
@@ -144,12 +144,12 @@ TEST(SmallProblem, OfDecodeRunsTheCodeOfItsProblem) {
          {small_problem(desc, TestRows::kOfProblem), timed_problem(desc, 132, TestRows::kOfProblem)}) {
       ASSERT_TRUE(validate(test).ok()) << validate(test).error().message;
       EXPECT_EQ(packed_rows(test), packed_rows(desc));
-      const auto config = tests::value_of(kDecode(test, device));
+      const auto config = tests::must(kDecode(test, device));
       EXPECT_EQ(config.shader, plan.shader);
       EXPECT_EQ(config.summary, plan.summary);
       EXPECT_TRUE(config.constants == plan.constants);
     }
-    EXPECT_TRUE(has(tests::words_against(kDecode(small_problem(desc), device)), "holds 16 query rows"));
+    EXPECT_TRUE(has(tests::message_of(kDecode(small_problem(desc), device)), "holds 16 query rows"));
   }
 }
 
@@ -235,7 +235,7 @@ TEST(SmallProduct, RunsTheCodeOfItsProduct) {
           const MatmulDesc desc = small_product(all[i].resolved(), plan->tile);
           ASSERT_TRUE(validate(desc).ok()) << validate(desc).error().message;
           const std::array tiles{plan->tile};
-          const auto small = tests::value_of(kernel.configure(desc, device, tiles));
+          const auto small = tests::must(kernel.configure(desc, device, tiles));
           EXPECT_EQ(small.shader, plan->shader);
           EXPECT_EQ(small.summary, plan->summary);
           EXPECT_TRUE(small.constants == plan->constants);

@@ -12,8 +12,6 @@
 #include <functional>
 #include <memory>
 #include <new>
-#include <span>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>

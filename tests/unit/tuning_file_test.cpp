@@ -12,17 +12,17 @@
 #include <vector>
 
 #include "matmul/matmul_kernel.hpp"
+#include "support/must.hpp"
 #include "support/problem_text.hpp"
 #include "support/text.hpp"
 #include "unit/made_up_device.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn::detail {
 namespace {
 
 using tests::has;
+using tests::message_of;
 using tests::parsed;
-using tests::words_against;
 
 Capabilities device() {
   Capabilities capabilities;
@@ -67,7 +67,7 @@ class SomeFunction : public ScoreShaders {
 TEST(Validate, RefusesMoreTablesThanAScoreFunctionMayHave) {
   AttentionDesc desc = parsed("8x8 d8").desc;
   desc.score_function = std::make_shared<SomeFunction>(5);
-  EXPECT_TRUE(has(words_against(validate(desc)), "5 buffers"));
+  EXPECT_TRUE(has(message_of(validate(desc)), "5 buffers"));
 }
 
 std::string file() {
@@ -194,12 +194,11 @@ TEST(TuningFile, OtherDevicesAndProblemsStay) {
   Capabilities other = device();
   other.device_name = "Another device";
   other.device_id = 8;
-  const auto both =
-      tests::value_of(merge_tuning(file(), other, {result("4x4 d8", "lane", {0, 0, 0, 1, 8, 0})}));
+  const auto both = tests::must(merge_tuning(file(), other, {result("4x4 d8", "lane", {0, 0, 0, 1, 8, 0})}));
   EXPECT_EQ(parse_tuning(both, "f", device()).problems.size(), 2U);
   EXPECT_EQ(parse_tuning(both, "f", other).problems.size(), 1U);
-  const auto again = tests::value_of(
-      merge_tuning(both, device(), {result("h8 512x512 d64 f16", "lane", {0, 0, 0, 2, 8, 0})}));
+  const auto again =
+      tests::must(merge_tuning(both, device(), {result("h8 512x512 d64 f16", "lane", {0, 0, 0, 2, 8, 0})}));
   const Tuning tuning = parse_tuning(again, "f", device());
   ASSERT_EQ(tuning.problems.size(), 2U) << "replaced, not added";
   EXPECT_EQ(tuning.nearest(parsed("h8 512x512 d64 f16").desc)->best.kernel, "lane");
@@ -217,7 +216,7 @@ TEST(TuningFile, OtherDevicesAreIgnoredWithAWarning) {
     EXPECT_TRUE(has(tuning.warning, words));
   }
   const auto merged =
-      tests::value_of(merge_tuning(file(), updated, {result("4x4 d8", "lane", {0, 0, 0, 1, 8, 0})}));
+      tests::must(merge_tuning(file(), updated, {result("4x4 d8", "lane", {0, 0, 0, 1, 8, 0})}));
   EXPECT_EQ(parse_tuning(merged, "f", updated).problems.size(), 1U) << "what the old driver gave is dropped";
 }
 
