@@ -14,10 +14,12 @@
 #include "c/handles.hpp"
 #include "c/tensors.hpp"
 #include "support/initial.hpp"
+#include "support/text.hpp"
 
 namespace vkattn {
 namespace {
 
+using tests::has;
 using tests::initial;
 
 TEST(CInterface, DefaultsAreThoseOfCpp) {
@@ -311,7 +313,7 @@ TEST(CInterface, ParametersAreThoseOfCpp) {
   layer.attention = &attention;
   std::uint32_t count = 0;
   EXPECT_EQ(vkattn_query_parameters(&layer, nullptr, &count, &error), VKATTN_ERROR_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(error.message).find("d_model"), std::string::npos) << error.message;
+  EXPECT_TRUE(has(error.message, "d_model"));
   layer.d_model = 32;
   for (const std::uint32_t is_packed : {1U, 0U}) {
     layer.packed_weights = is_packed;
@@ -342,7 +344,7 @@ TEST(CInterface, FirstValuesAreOfAParameterThatCanBe) {
   const auto refused = [&](std::uint32_t how, std::size_t count, const char* words) {
     EXPECT_EQ(vkattn_initial_values(&parameter, how, 1, values.data(), count, &error),
               VKATTN_ERROR_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(error.message).find(words), std::string::npos) << error.message;
+    EXPECT_TRUE(has(error.message, words));
   };
   refused(4, values.size(), "how is 4; the largest there is is 3");
   refused(0, 11, "has 12 elements, but count is 11");

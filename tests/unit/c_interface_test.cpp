@@ -273,7 +273,7 @@ struct KindOfPlan {
   Error (*error)(const vkattn_plan_options& options);  ///< without a message: it takes them
 };
 template <auto kConvert>
-Error error_of(const vkattn_plan_options& options) {
+Error error_of_options(const vkattn_plan_options& options) {
   const auto made = kConvert(options);
   return made ? Error{} : made.error();
 }
@@ -283,12 +283,12 @@ TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
   static const vkattn_tile_sizes tile{64, 0, 4, 4, 16, 0};
   static const vkattn_kernel_refusal refusal{"tile", "it is not wanted"};
   using O = vkattn_plan_options;
-  const std::array<KindOfPlan, 6> kinds{{{'a', error_of<c::attention_options>},
-                                         {'c', error_of<c::append_options>},
-                                         {'m', error_of<c::merge_options>},
-                                         {'g', error_of<c::backward_options>},
-                                         {'p', error_of<c::matmul_options>},
-                                         {'l', error_of<c::layer_options>}}};
+  const std::array<KindOfPlan, 6> kinds{{{'a', error_of_options<c::attention_options>},
+                                         {'c', error_of_options<c::append_options>},
+                                         {'m', error_of_options<c::merge_options>},
+                                         {'g', error_of_options<c::backward_options>},
+                                         {'p', error_of_options<c::matmul_options>},
+                                         {'l', error_of_options<c::layer_options>}}};
   struct Row {
     const char* name;
     const char* users;

@@ -394,6 +394,8 @@ TEST(SavedScoreFunction, IsTheSameFunction) {
   const auto original = must(function->binary(shaders[0]));
   EXPECT_TRUE(std::equal(words.begin(), words.end(), original.begin(), original.end()));
   EXPECT_TRUE(has(message_of(loaded->binary("attention_lane_features")), "without the shader"));
+  const std::string none[] = {"no_such_shader"};
+  EXPECT_TRUE(has(message_of(save_score_shaders(*function, none)), "no_such_shader"));
 
   for (std::size_t bytes = 0; bytes < saved.size(); bytes += bytes < 200 ? 1 : 97) {
     EXPECT_FALSE(load_score_shaders(std::span(saved).first(bytes)).ok()) << bytes << " bytes";
@@ -403,12 +405,6 @@ TEST(SavedScoreFunction, IsTheSameFunction) {
     wrong[at] ^= std::byte{0x10};
     EXPECT_FALSE(load_score_shaders(wrong).ok()) << "byte " << at;
   }
-}
-
-TEST(SavedScoreFunction, NothingToSaveIsAnError) {
-  const auto function = must(create("float score(float s, Position p) { return s; }"));
-  const std::string shaders[] = {"no_such_shader"};
-  EXPECT_TRUE(has(message_of(save_score_shaders(*function, shaders)), "no_such_shader"));
 }
 
 }  // namespace
