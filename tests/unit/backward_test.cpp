@@ -31,13 +31,6 @@ std::string refusal(const BackwardDesc& desc) {
   return message_of(validate(desc));
 }
 
-BackwardDesc backward_of(std::string_view text) {
-  BackwardDesc desc;
-  desc.attention = desc_of(text);
-  desc.attention.has_lse = true;
-  return desc;
-}
-
 void repeat_keys_of_heads(BackwardDesc& desc) {
   desc.attention.key.strides = Strides{0, 0, 8, 1};
 }

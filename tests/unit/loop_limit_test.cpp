@@ -45,12 +45,9 @@ void expect_limited(const WordsOn& words_on, std::string_view problem) {
 }
 
 std::string message_of_product(const Capabilities& device, std::int64_t inner, std::string_view kernel) {
-  MatmulDesc desc;
-  desc.rows = desc.columns = 8;
-  desc.inner = inner;
   MatmulOptions options;
   options.kernel = kernel;
-  const MatmulDesc resolved = desc.resolved();
+  const MatmulDesc resolved = product_of(8, 8, inner).resolved();
   const auto chosen = must(detail::select_matmul_kernel(resolved, device, options));
   const auto split = must(detail::choose_inner_split(chosen.config, device, 1));
   return message_of(detail::matmul_program(resolved, chosen.config, split, options, device));
@@ -73,26 +70,19 @@ std::string message_of_gradients(const Capabilities& device, const BackwardDesc&
   return message_of(detail::backward_program(desc, device, chosen.kernel, layout, {}));
 }
 
-BackwardDesc gradients_of(std::string_view problem) {
-  BackwardDesc desc;
-  desc.attention = desc_of(problem);
-  desc.attention.has_lse = true;
-  return desc;
-}
-
 TEST(LoopLimit, OfGradients) {
   const auto words_for = [](const BackwardDesc& desc) {
     return [=](const Capabilities& device) { return message_of_gradients(device, desc); };
   };
   // An element of the mask's gradient is the sum over all heads and queries.
-  BackwardDesc few = gradients_of("h4 1024x64 d8 mask=f32:k");
+  BackwardDesc few = backward_of("h4 1024x64 d8 mask=f32:k");
   few.has_grad_mask = true;
   EXPECT_EQ(words_for(few)(limited_cpu()), "");
-  BackwardDesc many = gradients_of("h64 1024x64 d8 mask=f32:k");
+  BackwardDesc many = backward_of("h64 1024x64 d8 mask=f32:k");
   many.has_grad_mask = true;
   expect_limited(words_for(many), "mask");
   // Those of sinks are over all batch entries.
-  BackwardDesc sinks = gradients_of("b40000 1x4 d8 sinks");
+  BackwardDesc sinks = backward_of("b40000 1x4 d8 sinks");
   sinks.has_grad_sinks = true;
   expect_limited(words_for(sinks), "sinks");
   sinks.attention.batch = 4000;

@@ -132,11 +132,8 @@ TEST(TileTable, TheMostSpecificEntryComesFirst) {
 /// One list may be for plans of every kind, so that each kind knows the kernels of all.
 TEST(Select, ARefusalOfAKernelThatThereIsNotIsAnError) {
   const Capabilities gpu = with_lanes(small_device(DeviceType::kDiscreteGpu), 32);
-  MatmulDesc product;
-  product.rows = product.columns = product.inner = 8;
-  BackwardDesc gradients;
-  gradients.attention = desc_of("16x16 d64");
-  gradients.attention.has_lse = true;
+  const MatmulDesc product = product_of(8, 8, 8);
+  const BackwardDesc gradients = backward_of("16x16 d64");
   const auto errors = [&](const std::vector<KernelRefusal>& refusals) {
     MatmulOptions options;
     options.refusals = refusals;

@@ -160,10 +160,7 @@ std::vector<Capabilities> devices_with_products() {
 std::vector<MatmulDesc> products(DataType type) {
   std::vector<MatmulDesc> all;
   const auto add = [&](std::int64_t rows, std::int64_t columns, std::int64_t inner) -> MatmulDesc& {
-    MatmulDesc desc;
-    desc.rows = rows;
-    desc.columns = columns;
-    desc.inner = inner;
+    MatmulDesc desc = tests::product_of(rows, columns, inner);
     desc.a.type = desc.b.type = desc.output.type = type;
     return all.emplace_back(desc);
   };
