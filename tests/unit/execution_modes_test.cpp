@@ -89,12 +89,13 @@ TEST(ExecutionModesTest, ShadersOfTheBuildStayValid) {
     if (!knows(validator, modes)) continue;
     for (const ShaderBinary& shader : shader_binaries()) {
       if (!shader.is_built()) continue;
+      SCOPED_TRACE(shader.name);
       const auto words = tests::must(shader.code().words());
       Words after = declared(words, modes);
       if (after == words) continue;
       ++changed;
       leave_shared_memory_to_barriers(after);
-      EXPECT_TRUE(validator.accepts(after)) << shader.name;
+      EXPECT_TRUE(validator.accepts(after));
     }
   }
   EXPECT_GT(changed, 4U);

@@ -60,16 +60,6 @@ TEST(Spirv, AnInstructionMayBecomeShorterWhileItIsGoneThrough) {
   EXPECT_EQ(opcodes, (std::vector<std::uint32_t>{1, 2}));
 }
 
-TEST(Spirv, ShadersOfTheBuildAreInstructionsToTheirEnd) {
-  for (const ShaderBinary& shader : shader_binaries()) {
-    if (!shader.is_built()) continue;
-    const Words words = tests::must(shader.code().words());
-    std::size_t end = 0;
-    for (const auto& instruction : instructions_of(words)) end = instruction.end();
-    EXPECT_EQ(end, words.size()) << shader.name;
-  }
-}
-
 /// All that a module goes through on its way to a driver. Sanitizers see what is beyond its end.
 void prepare(Words words) {
   const std::size_t size = words.size();
