@@ -77,6 +77,13 @@ std::string file() {
       .value();
 }
 
+/// The same with the first of something replaced.
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
 TEST(TuningFile, IsReadAsItWasWritten) {
   const Tuning tuning = parse_tuning(file(), "my.json", device());
   EXPECT_EQ(tuning.warning, "");
@@ -181,11 +188,8 @@ TEST(TuningFile, EachMeasuredProblemIsNearestToItself) {
 }
 
 TEST(TuningFile, EntriesWithoutTheirSizesAreIgnoredWithAWarning) {
-  std::string old = file();
-  for (std::size_t at = old.find("\"attention\""); at != std::string::npos; at = old.find("\"attention\"")) {
-    old.replace(at, 11, "\"unknown\"");
-  }
-  const Tuning tuning = parse_tuning(old, "f.json", device());
+  const std::string first = replaced(file(), R"("attention")", R"("unknown")");
+  const Tuning tuning = parse_tuning(replaced(first, R"("attention")", R"("unknown")"), "f.json", device());
   EXPECT_TRUE(tuning.problems.empty());
   EXPECT_TRUE(has(tuning.warning, "f.json, none of whose 2 entries"));
 }
@@ -242,10 +246,8 @@ TEST(TuningFile, DepthIsThatOfTheArraysNotOfStrings) {
   EXPECT_TRUE(has(parse_tuning(text, "f.json", device()).warning, "no vkattn tuning file"));
   EXPECT_FALSE(merge_tuning(text, device(), {}).ok());
   // Brackets in a string are no depth.
-  std::string named = file();
-  const std::string from = R"("kernel": "tile")";
-  named.replace(named.find(from), from.size(),
-                R"("note": ")" + std::string(100, '[') + R"(", "kernel": "tile")");
+  const std::string named = replaced(file(), R"("kernel": "tile")",
+                                     R"("note": ")" + std::string(100, '[') + R"(", "kernel": "tile")");
   EXPECT_EQ(parse_tuning(named, "f.json", device()).problems.size(), 2U);
 }
 
@@ -259,28 +261,24 @@ TEST(TuningFile, EveryTornFileIsHarmless) {
 }
 
 TEST(TuningFile, WrongValuesDropTheirProblemOnly) {
-  const auto changed = [](const std::string& from, const std::string& to) {
-    std::string text = file();
-    const std::size_t at = text.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    return text.replace(at, from.size(), to);
-  };
-  for (const std::string& text :
-       {changed(R"("batch": 1,)", ""), changed(R"("query_heads": 8)", R"("query_heads": 2147483648)"),
-        changed(R"("query_heads": 8)", R"("query_heads": 18446744073709551615)"),
-        changed(R"("query_heads": 8)", R"("query_heads": -2)"),
-        changed(R"("query_heads": 8)", R"("query_heads": 8.5)"),
-        changed(R"("query_type": "f16")", R"("query_type": "f17")"),
-        changed(R"("query_type": "f16")", R"("query_type": [])"),
-        changed(R"("causal": false)", R"("causal": 0)"), changed(R"("features": {})", R"("features": [])"),
-        changed(R"("features": {})", R"("features": {"a mask": 4294967296})"),
-        changed(R"("features": {})", R"("features": {"a mask": -1})"),
-        changed(R"("kernel": "tile")", R"("kernel": 5)"), changed(R"("threads": 256)", R"("threads": -1)"),
-        changed(R"("threads": 256)", R"("threads": 1e99)"),
-        changed(R"("threads": 256)", R"("threads": 99999999999)"),
-        changed(R"("kv_splits": 3)", R"("kv_splits": [])")}) {
-    const Tuning tuning = parse_tuning(text, "f", device());
-    EXPECT_EQ(tuning.problems.size(), 1U);
+  for (const auto& [from, to] : {std::pair(R"("batch": 1,)", ""),
+                                 {R"("query_heads": 8)", R"("query_heads": 2147483648)"},
+                                 {R"("query_heads": 8)", R"("query_heads": 18446744073709551615)"},
+                                 {R"("query_heads": 8)", R"("query_heads": -2)"},
+                                 {R"("query_heads": 8)", R"("query_heads": 8.5)"},
+                                 {R"("query_type": "f16")", R"("query_type": "f17")"},
+                                 {R"("query_type": "f16")", R"("query_type": [])"},
+                                 {R"("causal": false)", R"("causal": 0)"},
+                                 {R"("features": {})", R"("features": [])"},
+                                 {R"("features": {})", R"("features": {"a mask": 4294967296})"},
+                                 {R"("features": {})", R"("features": {"a mask": -1})"},
+                                 {R"("kernel": "tile")", R"("kernel": 5)"},
+                                 {R"("threads": 256)", R"("threads": -1)"},
+                                 {R"("threads": 256)", R"("threads": 1e99)"},
+                                 {R"("threads": 256)", R"("threads": 99999999999)"},
+                                 {R"("kv_splits": 3)", R"("kv_splits": [])"}}) {
+    const Tuning tuning = parse_tuning(replaced(file(), from, to), "f", device());
+    EXPECT_EQ(tuning.problems.size(), 1U) << to;
     EXPECT_EQ(tuning.warning, "");
   }
   const std::string others = merge_tuning("", device(), gradients_and_products()).value();
@@ -289,10 +287,7 @@ TEST(TuningFile, WrongValuesDropTheirProblemOnly) {
                                  {R"("inner_splits": 4)", R"("inner_splits": "4")"},
                                  {R"("a_type": "f16")", R"("a_type": 1)"},
                                  {R"("b_transposed": false)", R"("b_transposed": 0)"}}) {
-    std::string text = others;
-    ASSERT_NE(text.find(from), std::string::npos) << from;
-    text.replace(text.find(from), std::string(from).size(), to);
-    const Tuning tuning = parse_tuning(text, "f", device());
+    const Tuning tuning = parse_tuning(replaced(others, from, to), "f", device());
     EXPECT_EQ(tuning.gradients.size() + tuning.products.size(), 3U) << to;
   }
 }
