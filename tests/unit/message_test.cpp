@@ -55,7 +55,7 @@ TEST(WithoutExceptions, LackOfMemoryHasItsCode) {
     return 0;
   });
   EXPECT_TRUE(tests::is_refused(longer, ErrorCode::kOutOfMemory, {}));
-  EXPECT_EQ(longer.error().message, "out of memory");
+  EXPECT_EQ(tests::message_of(longer), "out of memory");
 }
 
 TEST(WithoutExceptions, WhateverIsThrownBecomesAnError) {
