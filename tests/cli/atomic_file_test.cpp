@@ -10,15 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "support/must.hpp"
 #include "support/temp_folder.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn::tests {
 namespace {
 
 /// Writes a whole file, or fails the test.
 void write_whole(const std::filesystem::path& path, const std::string& text) {
-  AtomicFile file = value_of(AtomicFile::create(path));
+  AtomicFile file = must(AtomicFile::create(path));
   ASSERT_TRUE(file.write(text).ok());
   ASSERT_TRUE(file.commit().ok());
 }
@@ -27,7 +27,7 @@ TEST(AtomicFile, AppearsWholeOrNotAtAll) {
   const TempFolder folder;
   write_file(folder / "out", "old");
   {
-    AtomicFile file = value_of(AtomicFile::create(folder / "out"));
+    AtomicFile file = must(AtomicFile::create(folder / "out"));
     ASSERT_TRUE(file.write("half").ok());
   }
   EXPECT_EQ(read_file(folder / "out"), "old");
@@ -82,7 +82,7 @@ TEST(AtomicFile, KeepsThePermissionsOfTheFileThatWasThere) {
     const auto permissions = static_cast<std::filesystem::perms>(mode);
     write_file(folder / "out", "old");
     std::filesystem::permissions(folder / "out", permissions);
-    AtomicFile file = value_of(AtomicFile::create(folder / "out"));
+    AtomicFile file = must(AtomicFile::create(folder / "out"));
     for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
       EXPECT_EQ(entry.status().permissions(), permissions) << entry.path() << " from its beginning";
     }
@@ -119,7 +119,7 @@ TEST(AtomicFile, SignalsThatDoNotEndTheProgramKeepTheirMeaning) {
   const auto ignored_before = std::signal(SIGHUP, SIG_IGN);
   const auto caught_before = std::signal(SIGTERM, [](int) { signals_seen = signals_seen + 1; });
   {
-    AtomicFile file = value_of(AtomicFile::create(folder / "out"));
+    AtomicFile file = must(AtomicFile::create(folder / "out"));
     std::raise(SIGHUP);
     EXPECT_EQ(folder.file_count(), 1U) << "an ignored signal ends nothing";
     std::raise(SIGTERM);
@@ -138,7 +138,7 @@ TEST(AtomicFile, MoreFilesThanTheHandlerKnows) {
   {
     std::vector<AtomicFile> files;
     for (int i = 0; i < 40; ++i) {
-      files.push_back(value_of(AtomicFile::create(folder / std::to_string(i))));
+      files.push_back(must(AtomicFile::create(folder / std::to_string(i))));
     }
     EXPECT_EQ(folder.file_count(), 40U);
     for (std::size_t i = 0; i < files.size(); i += 2) EXPECT_TRUE(files[i].commit().ok());

@@ -12,8 +12,8 @@
 #include "pictures.hpp"
 #include "plot_colors.hpp"
 #include "plot_layout.hpp"
+#include "support/must.hpp"
 #include "support/text.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -106,7 +106,7 @@ TEST_F(HeatMapDrawing, AnyNumberOfHeadsAndTokensIsAPictureOfSaneSize) {
   for (const std::size_t panels : {1U, 2U, 3U, 5U, 8U, 16U}) {
     for (const std::size_t tokens : {2U, 11U, 64U}) {
       const HeatMap map = made_up_map(panels, tokens, tokens);
-      const auto png = value_of(bench::draw_heat_map(map, PlotFormat::kPng));
+      const auto png = must(bench::draw_heat_map(map, PlotFormat::kPng));
       expect_png(png);
       for (const std::size_t at : {kPngWidth, kPngHeight}) {
         EXPECT_GE(big_endian(png, at), 500U) << panels << " x " << tokens;
@@ -118,7 +118,7 @@ TEST_F(HeatMapDrawing, AnyNumberOfHeadsAndTokensIsAPictureOfSaneSize) {
 }
 
 TEST_F(HeatMapDrawing, SvgHasEachLabelAndWholeImages) {
-  const auto svg = value_of(bench::draw_heat_map(made_up_map(4, 11, 7), PlotFormat::kSvg));
+  const auto svg = must(bench::draw_heat_map(made_up_map(4, 11, 7), PlotFormat::kSvg));
   EXPECT_EQ(svg.rfind("<?xml", 0), 0U);
   EXPECT_TRUE(has(svg, "<image"));
   EXPECT_TRUE(has(svg, "</svg>"));
@@ -133,7 +133,7 @@ TEST_F(HeatMapDrawing, TheFurthestEndsAreDrawnAndWhatIsBeyondIsRefused) {
   EXPECT_TRUE(bench::draw_heat_map(equal, PlotFormat::kPng).ok());
   equal.panels[0].values.assign(9, std::numeric_limits<double>::infinity());
   EXPECT_TRUE(bench::draw_heat_map(equal, PlotFormat::kPng).ok());
-  const std::string many = words_against(bench::draw_heat_map(made_up_map(17, 2, 2), PlotFormat::kPng));
+  const std::string many = message_of(bench::draw_heat_map(made_up_map(17, 2, 2), PlotFormat::kPng));
   EXPECT_TRUE(has(many, "16 panels"));
   EXPECT_TRUE(has(many, "17 of 2 x 2"));
   EXPECT_FALSE(bench::draw_heat_map(made_up_map(1, 1025, 2), PlotFormat::kPng).ok());
@@ -146,7 +146,7 @@ TEST_F(HeatMapDrawing, ChartsTakeZerosAndShortLines) {
   page.charts.push_back({"logarithmic", "", {{"a", {0, 0.3}, 0, false}, {"b", {1e-12, 1}, 5, true}}, true});
   page.charts.push_back({"zeros", "", {{"a", {0, 0}, 0, false}}, true});
   for (const PlotFormat format : {PlotFormat::kPng, PlotFormat::kSvg}) {
-    const auto picture = value_of(bench::draw_charts(page, format));
+    const auto picture = must(bench::draw_charts(page, format));
     EXPECT_GT(picture.size(), 5000U);
   }
   page.x = {4};

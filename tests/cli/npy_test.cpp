@@ -14,8 +14,8 @@
 
 #include "arrays.hpp"
 #include "npy_lengths.hpp"
+#include "support/must.hpp"
 #include "support/text.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -47,8 +47,9 @@ std::string error_of(const std::string& content) {
 
 TEST(Npy, ReadsEveryVersion) {
   for (const int version : {1, 2, 3}) {
+    SCOPED_TRACE(version);
     const std::string text = header_of(version, dictionary("<f4", "False", "(2, 8, 512, 64)"));
-    const auto header = value_of(npy::parse_header(text + "data"), "version " + std::to_string(version));
+    const auto header = must(npy::parse_header(text + "data"));
     EXPECT_EQ(header.type, ElementType::kFloat32);
     EXPECT_FALSE(header.big_endian);
     EXPECT_FALSE(header.fortran_order);
@@ -79,11 +80,12 @@ TEST(Npy, ReadsTypesOrdersAndShapes) {
                         Case{"|b1", "False", "(4, 2)", ElementType::kBool, big, false, 8},
                         Case{"<f4", "False", "(2L, 3L)", ElementType::kFloat32, false, false, 6}}) {
     const std::string text = dictionary(c.descr, c.order, c.shape);
-    const auto header = value_of(npy::parse_header(header_of(1, text)), text);
-    EXPECT_EQ(header.type, c.type) << text;
-    EXPECT_EQ(header.big_endian, c.big_endian) << text;
-    EXPECT_EQ(header.fortran_order, c.fortran) << text;
-    EXPECT_EQ(header.elements, c.elements) << text;
+    SCOPED_TRACE(text);
+    const auto header = must(npy::parse_header(header_of(1, text)));
+    EXPECT_EQ(header.type, c.type);
+    EXPECT_EQ(header.big_endian, c.big_endian);
+    EXPECT_EQ(header.fortran_order, c.fortran);
+    EXPECT_EQ(header.elements, c.elements);
   }
   EXPECT_TRUE(
       npy::parse_header(header_of(1, "{ \"shape\":(2,3),\"fortran_order\":True , \"descr\":\"<f2\"}")).ok());
@@ -168,7 +170,7 @@ TEST(Npy, WritesHeadersThatItReads) {
          {std::vector<std::int64_t>{}, {7}, {2, 3}, {1, 2, 3, 4}, {0, 5}, {123456789, 1000}}) {
       const std::string text = npy::make_header(type, shape);
       EXPECT_EQ(text.size() % 64, 0U);
-      const auto header = value_of(npy::parse_header(text));
+      const auto header = must(npy::parse_header(text));
       EXPECT_EQ(header.type, type);
       EXPECT_EQ(header.shape, shape);
       EXPECT_EQ(header.data_offset, text.size());
@@ -240,8 +242,8 @@ TEST(Npy, SwapsBigEndianElements) {
   const TempFolder folder;
   write_file(folder / "n.npy", header_of(1, dictionary(">i4", "False", "(2,)")) +
                                    std::string("\x00\x00\x01\x00\xff\xff\xff\xff", 8));
-  auto reader = value_of(npy::Reader::open(folder / "n.npy"));
-  const auto values = value_of(npy::read_integers(reader, 2));
+  auto reader = must(npy::Reader::open(folder / "n.npy"));
+  const auto values = must(npy::read_integers(reader, 2));
   EXPECT_EQ(values, (std::vector<std::int64_t>{256, -1}));
 }
 
@@ -264,7 +266,7 @@ TEST(NpyLengths, CumulativeOnesBeginAtZeroAndNeverFall) {
       {{0, 0x80000000}, "--ends has 2147483648 at index 1, which does not fit int32"}};
   for (const auto& [numbers, expected] : cases) {
     write_list(path, numbers);
-    EXPECT_TRUE(words_against(read()).starts_with(path.string() + ": " + expected)) << expected;
+    EXPECT_TRUE(message_of(read()).starts_with(path.string() + ": " + expected)) << expected;
   }
 }
 

@@ -13,8 +13,8 @@
 #include "pictures.hpp"
 #include "plot_layout.hpp"
 #include "suites.hpp"
+#include "support/must.hpp"
 #include "support/text.hpp"
-#include "unit/results.hpp"
 
 #if defined(VKATTN_SANITIZED)
 // Fontconfig, which cairo finds fonts with, loses patterns of its own.
@@ -217,9 +217,9 @@ class PlotDrawing : public Drawing {
 
 TEST_F(PlotDrawing, PngGrowsWithItsTable) {
   PlotData data = bench::plot_data(made_up_report("llm"));
-  const auto many = value_of(bench::draw_plot(data, PlotFormat::kPng));
+  const auto many = must(bench::draw_plot(data, PlotFormat::kPng));
   data.points.resize(1);
-  const auto one = value_of(bench::draw_plot(data, PlotFormat::kPng));
+  const auto one = must(bench::draw_plot(data, PlotFormat::kPng));
   for (const std::string& png : {many, one}) {
     expect_png(png);
     EXPECT_GT(png.size(), 10000U);
@@ -229,7 +229,7 @@ TEST_F(PlotDrawing, PngGrowsWithItsTable) {
 }
 
 TEST_F(PlotDrawing, SvgIsWhole) {
-  const auto svg = value_of(bench::draw_plot(bench::plot_data(made_up_report("game")), PlotFormat::kSvg));
+  const auto svg = must(bench::draw_plot(bench::plot_data(made_up_report("game")), PlotFormat::kSvg));
   EXPECT_EQ(svg.rfind("<?xml", 0), 0U);
   EXPECT_TRUE(has(svg, "viewBox=\"0 0 1200 "));
   EXPECT_TRUE(has(svg, "</svg>"));
@@ -244,7 +244,7 @@ TEST_F(PlotDrawing, OddReportsAreDrawnAndEmptyOnesRefused) {
   }
   report.rows[0].outcome = bench::Outcome::kSkipped;
   EXPECT_TRUE(
-      has(words_against(bench::draw_plot(bench::plot_data(report), PlotFormat::kPng)), "nothing to plot"));
+      has(message_of(bench::draw_plot(bench::plot_data(report), PlotFormat::kPng)), "nothing to plot"));
 }
 
 }  // namespace

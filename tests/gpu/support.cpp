@@ -346,17 +346,4 @@ float read_element(const Runtime& runtime, const harness::ProblemRun::Tensor& te
   return decoded(desc.type, bits);
 }
 
-testing::AssertionResult names(const Error& error, ErrorCode code, const std::vector<std::string>& words) {
-  if (error.code != code) {
-    return testing::AssertionFailure()
-           << "the code is " << static_cast<int>(error.code) << ": " << error.message;
-  }
-  for (const std::string& word : words) {
-    if (error.message.find(word) == std::string::npos) {
-      return testing::AssertionFailure() << "'" << word << "' is not in: " << error.message;
-    }
-  }
-  return testing::AssertionSuccess();
-}
-
 }  // namespace vkattn::tests

@@ -227,22 +227,4 @@ void write_row(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor
 [[nodiscard]] float read_element(const Runtime& runtime, const harness::ProblemRun::Tensor& tensor,
                                  const TensorDesc& desc, std::int64_t element);
 
-/// That an error is there, has the code, and its message holds all of the words.
-[[nodiscard]] testing::AssertionResult names(const Error& error, ErrorCode code,
-                                             const std::vector<std::string>& words);
-
-/// What a call was refused with; empty where it was not.
-template <class T>
-[[nodiscard]] std::string message_of(const Result<T>& result) {
-  return result.ok() ? "" : result.error().message;
-}
-
-/// The same as names() of a call that is to fail.
-template <class T>
-[[nodiscard]] testing::AssertionResult is_refused(const Result<T>& result, ErrorCode code,
-                                                  const std::vector<std::string>& words) {
-  if (result.ok()) return testing::AssertionFailure() << "nothing is refused";
-  return names(result.error(), code, words);
-}
-
 }  // namespace vkattn::tests

@@ -1,4 +1,4 @@
-// What a test cannot go on without.
+// Results in tests: a value that a test cannot go on without, and errors.
 #pragma once
 
 #include <vkattn/result.hpp>
@@ -8,6 +8,9 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
+
+#include "support/text.hpp"
 
 namespace vkattn::tests {
 
@@ -25,6 +28,33 @@ T must(Result<T> result, const char* file = __builtin_FILE(), int line = __built
         testing::TestPartResult(testing::TestPartResult::kFatalFailure, file, line, ""));
   }
   if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+/// What a call was refused with; empty where it was not.
+template <class T>
+[[nodiscard]] std::string message_of(const Result<T>& result) {
+  return result.ok() ? "" : result.error().message;
+}
+
+/// That an error is there, has the code, and its message holds all of the words.
+[[nodiscard]] inline testing::AssertionResult names(const Error& error, ErrorCode code,
+                                                    const std::vector<std::string>& words) {
+  if (error.code != code) {
+    return testing::AssertionFailure()
+           << "the code is " << static_cast<int>(error.code) << ": " << error.message;
+  }
+  for (const std::string& word : words) {
+    if (const auto found = has(error.message, word); !found) return found;
+  }
+  return testing::AssertionSuccess();
+}
+
+/// The same as names() of a call that is to fail.
+template <class T>
+[[nodiscard]] testing::AssertionResult is_refused(const Result<T>& result, ErrorCode code,
+                                                  const std::vector<std::string>& words) {
+  if (result.ok()) return testing::AssertionFailure() << "nothing is refused";
+  return names(result.error(), code, words);
 }
 
 }  // namespace vkattn::tests

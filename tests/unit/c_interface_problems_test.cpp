@@ -14,33 +14,38 @@
 #include "c/handles.hpp"
 #include "c/tensors.hpp"
 #include "support/initial.hpp"
+#include "support/must.hpp"
+#include "support/text.hpp"
 
 namespace vkattn {
 namespace {
 
+using tests::has;
 using tests::initial;
+using tests::message_of;
+using tests::must;
 
 TEST(CInterface, DefaultsAreThoseOfCpp) {
   auto attention = initial(vkattn_attention_desc_init);
-  EXPECT_TRUE(c::attention_desc(&attention).value() == AttentionDesc{});
+  EXPECT_TRUE(must(c::attention_desc(&attention)) == AttentionDesc{});
   auto append = initial(vkattn_append_desc_init);
-  EXPECT_TRUE(c::append_desc(&append).value() == AppendDesc{});
+  EXPECT_TRUE(must(c::append_desc(&append)) == AppendDesc{});
   auto merge = initial(vkattn_merge_desc_init);
   EXPECT_EQ(c::merge_desc(&merge)->parts, MergeDesc{}.parts);
   EXPECT_EQ(c::merge_desc(&merge)->has_lse, MergeDesc{}.has_lse);
   auto product = initial(vkattn_matmul_desc_init);
-  EXPECT_TRUE(c::matmul_desc(&product).value() == MatmulDesc{});
+  EXPECT_TRUE(must(c::matmul_desc(&product)) == MatmulDesc{});
   auto backward = initial(vkattn_backward_desc_init);
-  EXPECT_EQ(c::backward_desc(&backward).error().message, "vkattn_attention_desc is null");
+  EXPECT_EQ(message_of(c::backward_desc(&backward)), "vkattn_attention_desc is null");
   backward.attention = &attention;
-  EXPECT_TRUE(c::backward_desc(&backward).value() == BackwardDesc{});
+  EXPECT_TRUE(must(c::backward_desc(&backward)) == BackwardDesc{});
   auto layer = initial(vkattn_multi_head_attention_desc_init);
   layer.attention = &attention;
-  EXPECT_TRUE(c::multi_head_attention_desc(&layer).value() == MultiHeadAttentionDesc{});
+  EXPECT_TRUE(must(c::multi_head_attention_desc(&layer)) == MultiHeadAttentionDesc{});
   auto gradients = initial(vkattn_multi_head_attention_backward_desc_init);
   gradients.forward = &layer;
-  EXPECT_TRUE(c::multi_head_attention_backward_desc(&gradients).value() == MultiHeadAttentionBackwardDesc{});
-  const PlanOptions options = c::attention_options(c::plan_options(nullptr).value()).value();
+  EXPECT_TRUE(must(c::multi_head_attention_backward_desc(&gradients)) == MultiHeadAttentionBackwardDesc{});
+  const PlanOptions options = must(c::attention_options(must(c::plan_options(nullptr))));
   EXPECT_EQ(options.max_dispatch_ns, PlanOptions{}.max_dispatch_ns);
   EXPECT_EQ(options.kernel, "");
   EXPECT_FALSE(options.push_descriptors || options.deferred_compilation || options.strict_nonfinite);
@@ -96,7 +101,7 @@ TEST(CInterface, EveryFieldOfAProblemArrives) {
   set(given.lse_strides, &strides, expected.lse_strides, as_cpp);
   set(given.weights, VKATTN_WEIGHTS_STAGE_MASKED, expected.weights, WeightsStage::kMasked);
   set(given.weights_strides, &strides, expected.weights_strides, as_cpp);
-  EXPECT_TRUE(c::attention_desc(&given).value() == expected);
+  EXPECT_TRUE(must(c::attention_desc(&given)) == expected);
 }
 
 /// The rotation of an append and of a layer, which have the same fields for it.
@@ -140,7 +145,7 @@ TEST(CInterface, EveryFieldOfAnAppendArrives) {
   given.total_new_length = expected.total_new_length = 37;
   set(given.writes_kv_lengths, 1, expected.writes_kv_lengths, true);
   expected.rotary = set_rotary(given, VKATTN_ROTARY_STYLE_HALF_SPLIT, RotaryStyle::kHalfSplit);
-  EXPECT_TRUE(c::append_desc(&given).value() == expected);
+  EXPECT_TRUE(must(c::append_desc(&given)) == expected);
 }
 
 TEST(CInterface, EveryFieldOfGradientsArrives) {
@@ -171,10 +176,10 @@ TEST(CInterface, EveryFieldOfGradientsArrives) {
   expected.grad_key = TensorDesc{DataType::kFloat32, {}, 8};
   expected.grad_value = TensorDesc{DataType::kFloat16, as_cpp, 16};
   expected.grad_mask = TensorDesc{DataType::kFloat16, {}, 32};
-  EXPECT_TRUE(c::backward_desc(&given).value() == expected);
+  EXPECT_TRUE(must(c::backward_desc(&given)) == expected);
   const vkattn_tensor_desc wrong{9, 0, nullptr};
   given.grad_key = &wrong;
-  EXPECT_EQ(c::backward_desc(&given).error().message, "grad_key.type is 9; the largest there is is 5");
+  EXPECT_EQ(message_of(c::backward_desc(&given)), "grad_key.type is 9; the largest there is is 5");
 }
 
 TEST(CInterface, EveryFieldOfAProductArrives) {
@@ -192,9 +197,9 @@ TEST(CInterface, EveryFieldOfAProductArrives) {
   set(given.has_bias, given.accumulates = given.a_is_ones = 1, expected.has_bias,
       expected.accumulates = expected.a_is_ones = true);
   set(given.bias_type, VKATTN_DATA_TYPE_FLOAT16, expected.bias_type, DataType::kFloat16);
-  EXPECT_TRUE(c::matmul_desc(&given).value() == expected);
+  EXPECT_TRUE(must(c::matmul_desc(&given)) == expected);
   given.b.type = 77;
-  EXPECT_EQ(c::matmul_desc(&given).error().message, "b.type is 77; the largest there is is 5");
+  EXPECT_EQ(message_of(c::matmul_desc(&given)), "b.type is 77; the largest there is is 5");
 }
 
 TEST(CInterface, EveryFieldOfALayerArrives) {
@@ -220,10 +225,10 @@ TEST(CInterface, EveryFieldOfALayerArrives) {
   set(given.has_cache, given.has_averaged_weights = given.adds_to_output = given.saves_for_gradients = 1,
       expected.has_cache, expected.has_averaged_weights = expected.adds_to_output = true);
   expected.saves_for_gradients = true;
-  EXPECT_TRUE(c::multi_head_attention_desc(&given).value() == expected);
+  EXPECT_TRUE(must(c::multi_head_attention_desc(&given)) == expected);
 
   auto backward = initial(vkattn_multi_head_attention_backward_desc_init);
-  EXPECT_EQ(c::multi_head_attention_backward_desc(&backward).error().message,
+  EXPECT_EQ(message_of(c::multi_head_attention_backward_desc(&backward)),
             "vkattn_multi_head_attention_desc is null");
   MultiHeadAttentionBackwardDesc as_cpp;
   backward.forward = &given;
@@ -242,7 +247,7 @@ TEST(CInterface, EveryFieldOfALayerArrives) {
   const vkattn_tensor_desc mask{VKATTN_DATA_TYPE_FLOAT16, 0, &strides};
   backward.grad_mask = &mask;
   as_cpp.grad_mask = TensorDesc{DataType::kFloat16, Strides{0, 25, 5, 1}, 0};
-  EXPECT_TRUE(c::multi_head_attention_backward_desc(&backward).value() == as_cpp);
+  EXPECT_TRUE(must(c::multi_head_attention_backward_desc(&backward)) == as_cpp);
 }
 
 TEST(CInterface, EachKindOfPlanTakesItsOptions) {
@@ -252,7 +257,7 @@ TEST(CInterface, EachKindOfPlanTakesItsOptions) {
   all.deferred_compilation = all.capture_statistics = 1;
   vkattn_plan_options given = all;
   given.chunk_keys = 64;
-  const BackwardOptions backward = c::backward_options(given).value();
+  const BackwardOptions backward = must(c::backward_options(given));
   EXPECT_EQ(backward.kernel, "tile");
   EXPECT_EQ(backward.chunk_keys, 64U);
   EXPECT_EQ(backward.max_dispatch_ns, 7U);
@@ -265,7 +270,7 @@ TEST(CInterface, EachKindOfPlanTakesItsOptions) {
   given = all;
   given.inner_splits = 9;
   given.tile = &tile;
-  const MatmulOptions product = c::matmul_options(given).value();
+  const MatmulOptions product = must(c::matmul_options(given));
   EXPECT_EQ(product.kernel, "tile");
   EXPECT_EQ(product.inner_splits, 9U);
   EXPECT_TRUE(product.tile == (MatmulTile{1, 4, 3, 5, 2}));
@@ -286,7 +291,7 @@ TEST(CInterface, EachKindOfPlanTakesItsOptions) {
   given.strict_nonfinite = 1;
   given.arithmetic_type = VKATTN_DATA_TYPE_FLOAT16;
   given.tile = &tile;
-  const MultiHeadAttentionOptions layer = c::layer_options(given).value();
+  const MultiHeadAttentionOptions layer = must(c::layer_options(given));
   EXPECT_EQ(layer.attention.kernel, "tile");
   EXPECT_EQ(layer.attention.kv_splits, 8U);
   EXPECT_EQ(layer.attention.arithmetic_type, DataType::kFloat16);
@@ -311,11 +316,11 @@ TEST(CInterface, ParametersAreThoseOfCpp) {
   layer.attention = &attention;
   std::uint32_t count = 0;
   EXPECT_EQ(vkattn_query_parameters(&layer, nullptr, &count, &error), VKATTN_ERROR_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(error.message).find("d_model"), std::string::npos) << error.message;
+  EXPECT_TRUE(has(error.message, "d_model"));
   layer.d_model = 32;
   for (const std::uint32_t is_packed : {1U, 0U}) {
     layer.packed_weights = is_packed;
-    const auto expected = parameters(c::multi_head_attention_desc(&layer).value());
+    const auto expected = parameters(must(c::multi_head_attention_desc(&layer)));
     ASSERT_EQ(vkattn_query_parameters(&layer, nullptr, &count, &error), VKATTN_SUCCESS) << error.message;
     ASSERT_EQ(count, expected.size());
     std::vector<vkattn_parameter> all(count);
@@ -342,7 +347,7 @@ TEST(CInterface, FirstValuesAreOfAParameterThatCanBe) {
   const auto refused = [&](std::uint32_t how, std::size_t count, const char* words) {
     EXPECT_EQ(vkattn_initial_values(&parameter, how, 1, values.data(), count, &error),
               VKATTN_ERROR_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(error.message).find(words), std::string::npos) << error.message;
+    EXPECT_TRUE(has(error.message, words));
   };
   refused(4, values.size(), "how is 4; the largest there is is 3");
   refused(0, 11, "has 12 elements, but count is 11");

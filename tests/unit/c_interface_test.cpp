@@ -15,6 +15,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "attention/tensor_table.hpp"
 #include "backward/gradient_table.hpp"
@@ -25,9 +26,9 @@
 #include "matmul/matmul_tensors.hpp"
 #include "merge/merge_program.hpp"
 #include "support/initial.hpp"
+#include "support/must.hpp"
 #include "support/text.hpp"
 #include "unit/build.hpp"
-#include "unit/results.hpp"
 
 std::uint32_t vkattn_test_cpp17();
 extern "C" int vkattn_test_abi(char* text, size_t capacity);
@@ -37,7 +38,8 @@ namespace {
 
 using tests::has;
 using tests::initial;
-using tests::words_against;
+using tests::message_of;
+using tests::names;
 
 std::string file_text(const char* path) {
   std::ifstream file(path);
@@ -163,11 +165,11 @@ TEST(CInterface, SizesThatCannotBeAreRefused) {
   // 20: within a member, where of a pointer half would be read.
   for (const std::uint32_t size : {0U, 8U, 20U, std::uint32_t{sizeof(options) + 8}, ~0U}) {
     options.struct_size = size;
-    EXPECT_TRUE(has(words_against(c::record_options(&options)), "struct_size is " + std::to_string(size)));
+    EXPECT_TRUE(has(message_of(c::record_options(&options)), "struct_size is " + std::to_string(size)));
   }
   options = initial(vkattn_record_options_init);
   options.next = &options;
-  EXPECT_TRUE(has(words_against(c::record_options(&options)), "next must be null"));
+  EXPECT_TRUE(has(message_of(c::record_options(&options)), "next must be null"));
 }
 
 // What lies between members has any value.
@@ -263,17 +265,17 @@ TEST(CInterface, InitFunctionsKnowTheSizeOfTheCallers) {
   std::memset(static_cast<void*>(&all), 0xa5, sizeof(all));
   vkattn_plan_options_init_sized(&all.options, sizeof(all));
   EXPECT_EQ(all.more, 0U);
-  EXPECT_TRUE(has(words_against(c::plan_options(&all.options)), "older than the header"));
+  EXPECT_TRUE(has(message_of(c::plan_options(&all.options)), "older than the header"));
 }
 
 struct KindOfPlan {
   char letter;
-  Result<void> (*convert)(const vkattn_plan_options& options);
+  Error (*error)(const vkattn_plan_options& options);  ///< without a message: it takes them
 };
 template <auto kConvert>
-Result<void> converted(const vkattn_plan_options& options) {
+Error error_of_options(const vkattn_plan_options& options) {
   const auto made = kConvert(options);
-  return made ? Result<void>() : Result<void>(made.error());
+  return made ? Error{} : made.error();
 }
 
 // Each option with the kinds of plan that use it; what the others would pass over is an error.
@@ -281,12 +283,12 @@ TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
   static const vkattn_tile_sizes tile{64, 0, 4, 4, 16, 0};
   static const vkattn_kernel_refusal refusal{"tile", "it is not wanted"};
   using O = vkattn_plan_options;
-  const std::array<KindOfPlan, 6> kinds{{{'a', converted<c::attention_options>},
-                                         {'c', converted<c::append_options>},
-                                         {'m', converted<c::merge_options>},
-                                         {'g', converted<c::backward_options>},
-                                         {'p', converted<c::matmul_options>},
-                                         {'l', converted<c::layer_options>}}};
+  const std::array<KindOfPlan, 6> kinds{{{'a', error_of_options<c::attention_options>},
+                                         {'c', error_of_options<c::append_options>},
+                                         {'m', error_of_options<c::merge_options>},
+                                         {'g', error_of_options<c::backward_options>},
+                                         {'p', error_of_options<c::matmul_options>},
+                                         {'l', error_of_options<c::layer_options>}}};
   struct Row {
     const char* name;
     const char* users;
@@ -315,13 +317,12 @@ TEST(CInterface, OptionsThatAKindOfPlanDoesNotUseAreRefused) {
     O options = initial(vkattn_plan_options_init);
     row.set(options);
     for (const KindOfPlan& kind : kinds) {
-      const Result<void> done = kind.convert(options);
       const bool is_used = std::strchr(row.users, kind.letter) != nullptr;
-      EXPECT_EQ(done.ok(), is_used) << row.name << " of " << kind.letter;
-      if (done) continue;
-      EXPECT_EQ(done.error().code, ErrorCode::kInvalidArgument);
-      const std::string words = std::string("vkattn_plan_options::") + row.name + " is set";
-      EXPECT_TRUE(has(done.error().message, words));
+      const Error error = kind.error(options);
+      EXPECT_EQ(error.message.empty(), is_used) << row.name << " of " << kind.letter;
+      if (is_used) continue;
+      EXPECT_TRUE(names(error, ErrorCode::kInvalidArgument,
+                        {std::string("vkattn_plan_options::") + row.name + " is set"}));
     }
   }
   vkattn_tile_sizes wrong = tile;
@@ -338,16 +339,28 @@ std::string refusal(vkattn_result result, const vkattn_error& error) {
   return error.message;
 }
 
-TEST(CInterface, MistakesAreSentences) {
+/// What is said against a device and what it is made of.
+std::string refusal(const vkattn_device_desc* desc) {
   auto error = initial(vkattn_error_init);
   vkattn_device* device = nullptr;
-  EXPECT_EQ(refusal(vkattn_device_create(nullptr, &device, &error), error), "vkattn_device_desc is null");
+  const vkattn_result result = vkattn_device_create(desc, &device, &error);
+  EXPECT_EQ(device, nullptr);
+  return refusal(result, error);
+}
+std::string refusal(const vkattn_physical_device& physical) {
+  auto error = initial(vkattn_error_init);
+  std::uint32_t count = 0;
+  return refusal(vkattn_query_wanted(&physical, nullptr, &count, &error), error);
+}
+
+TEST(CInterface, MistakesAreSentences) {
+  auto error = initial(vkattn_error_init);
+  EXPECT_EQ(refusal(nullptr), "vkattn_device_desc is null");
+  vkattn_device* device = nullptr;
   auto desc = initial(vkattn_device_desc_init);
   EXPECT_EQ(vkattn_device_create(&desc, &device, nullptr), VKATTN_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(device, nullptr);
   desc.log_least = 77;
-  EXPECT_EQ(refusal(vkattn_device_create(&desc, &device, &error), error),
-            "vkattn_device_desc::log_least is 77; the largest there is is 2");
+  EXPECT_EQ(refusal(&desc), "vkattn_device_desc::log_least is 77; the largest there is is 2");
   vkattn_plan* plan = nullptr;
   EXPECT_EQ(refusal(vkattn_plan_create_attention(nullptr, nullptr, nullptr, &plan, &error), error),
             "device is null");
@@ -360,13 +373,11 @@ TEST(CInterface, MistakesAreSentences) {
   EXPECT_EQ(refusal(vkattn_record(nullptr, nullptr, nullptr, nullptr, &error), error), "plan is null");
   auto physical = initial(vkattn_physical_device_init);
   physical.disabled_extension_count = 3;
-  std::uint32_t wanted = 0;
-  EXPECT_EQ(refusal(vkattn_query_wanted(&physical, nullptr, &wanted, &error), error),
-            "vkattn_physical_device::disabled_extensions is null, but its count is 3");
+  EXPECT_EQ(refusal(physical), "vkattn_physical_device::disabled_extensions is null, but its count is 3");
   // An enumerator that there is not.
   auto attention = initial(vkattn_attention_desc_init);
   attention.value.type = 77;
-  EXPECT_EQ(c::attention_desc(&attention).error().message, "value.type is 77; the largest there is is 5");
+  EXPECT_EQ(message_of(c::attention_desc(&attention)), "value.type is 77; the largest there is is 5");
   // The message is cut off at the end of the caller's memory.
   auto small = initial(vkattn_error_init);
   small.struct_size = offsetof(vkattn_error, message) + 8;
@@ -378,7 +389,7 @@ TEST(CInterface, MistakesAreSentences) {
 
 /// What a device needs, none of it real, but for one member.
 template <class Desc>
-void fill(Desc& desc, std::string_view without) {
+Desc filled(Desc desc, std::string_view without = {}) {
   const auto is_given = [&](std::string_view member) { return member != without; };
   if (is_given("instance")) desc.instance = reinterpret_cast<VkInstance>(std::uintptr_t{8});
   if (is_given("physical_device")) {
@@ -394,41 +405,27 @@ void fill(Desc& desc, std::string_view without) {
     };
   }
   if (is_given("api_version")) desc.api_version = 1U << 22U;
+  return desc;
 }
 
 // Of what a device needs each member is named that was not given, in C++ and in C: the one that is left out.
 TEST(CInterface, WhatADeviceLacksIsNamed) {
-  struct Member {
-    const char* name;
-    const char* sentence;
-  };
-  for (const Member& member :
-       {Member{"instance", " is null: give the VkInstance that has physical_device"},
-        Member{"physical_device", " is null: give the VkPhysicalDevice that the VkDevice is made of"},
-        Member{"device", " is null: give the VkDevice that all is to be made on"},
-        Member{"get_instance_proc_addr",
-               " is null: give the loader's vkGetInstanceProcAddr, as vkattn links no loader"},
-        Member{"api_version", " is 0: give VkApplicationInfo::apiVersion of the instance"}}) {
-    const auto expected = [&](const char* structure) {
-      return std::string(structure) + "::" + member.name + member.sentence;
-    };
-    DeviceDesc desc;
-    fill(desc, member.name);
-    EXPECT_EQ(Device::borrow(desc).error().message, expected("DeviceDesc"));
-    auto c_desc = initial(vkattn_device_desc_init);
-    fill(c_desc, member.name);
-    auto error = initial(vkattn_error_init);
-    vkattn_device* device = nullptr;
-    EXPECT_EQ(refusal(vkattn_device_create(&c_desc, &device, &error), error), expected("vkattn_device_desc"));
-    if (std::string_view(member.name) == "device") continue;
-    PhysicalDeviceDesc physical;
-    fill(physical, member.name);
-    EXPECT_EQ(wanted_features(physical).error().message, expected("PhysicalDeviceDesc"));
-    auto c_physical = initial(vkattn_physical_device_init);
-    fill(c_physical, member.name);
-    std::uint32_t count = 0;
-    EXPECT_EQ(refusal(vkattn_query_wanted(&c_physical, nullptr, &count, &error), error),
-              expected("vkattn_physical_device"));
+  for (const auto& [member, sentence] :
+       {std::pair<std::string, std::string>{"instance", "null: give the VkInstance that has physical_device"},
+        {"physical_device", "null: give the VkPhysicalDevice that the VkDevice is made of"},
+        {"device", "null: give the VkDevice that all is to be made on"},
+        {"get_instance_proc_addr",
+         "null: give the loader's vkGetInstanceProcAddr, as vkattn links no loader"},
+        {"api_version", "0: give VkApplicationInfo::apiVersion of the instance"}}) {
+    const std::string expected = "::" + member + " is " + sentence;
+    EXPECT_EQ(message_of(Device::borrow(filled(DeviceDesc(), member))), "DeviceDesc" + expected);
+    const auto desc = filled(initial(vkattn_device_desc_init), member);
+    EXPECT_EQ(refusal(&desc), "vkattn_device_desc" + expected);
+    if (member == "device") continue;
+    EXPECT_EQ(message_of(wanted_features(filled(PhysicalDeviceDesc(), member))),
+              "PhysicalDeviceDesc" + expected);
+    EXPECT_EQ(refusal(filled(initial(vkattn_physical_device_init), member)),
+              "vkattn_physical_device" + expected);
   }
 }
 
@@ -436,22 +433,16 @@ TEST(CInterface, WhatADeviceLacksIsNamed) {
 TEST(CInterface, MemoryForParametersIsChecked) {
   const std::string sentence =
       "parameter_data is null: give the address at which byte parameter_offset of parameter_buffer is mapped";
-  DeviceDesc desc;
-  fill(desc, "");
-  desc.parameter_buffer = std::bit_cast<VkBuffer>(std::uint64_t{1});
-  EXPECT_EQ(Device::borrow(desc).error().message, "DeviceDesc::" + sentence);
-  auto c_desc = initial(vkattn_device_desc_init);
-  fill(c_desc, "");
-  c_desc.parameter_buffer = desc.parameter_buffer;
-  auto error = initial(vkattn_error_init);
-  vkattn_device* device = nullptr;
-  EXPECT_EQ(refusal(vkattn_device_create(&c_desc, &device, &error), error),
-            "vkattn_device_desc::" + sentence);
-  desc.parameter_data = c_desc.parameter_data = &device;
+  DeviceDesc desc = filled(DeviceDesc());
+  auto c_desc = filled(initial(vkattn_device_desc_init));
+  desc.parameter_buffer = c_desc.parameter_buffer = std::bit_cast<VkBuffer>(std::uint64_t{1});
+  EXPECT_EQ(message_of(Device::borrow(desc)), "DeviceDesc::" + sentence);
+  EXPECT_EQ(refusal(&c_desc), "vkattn_device_desc::" + sentence);
+  desc.parameter_data = c_desc.parameter_data = &desc;
   desc.parameter_size = c_desc.parameter_size = VK_WHOLE_SIZE;
-  EXPECT_TRUE(has(Device::borrow(desc).error().message,
+  EXPECT_TRUE(has(message_of(Device::borrow(desc)),
                   "DeviceDesc::parameter_size is 18446744073709551615 from parameter_offset 0 on"));
-  EXPECT_TRUE(has(refusal(vkattn_device_create(&c_desc, &device, &error), error), "not VK_WHOLE_SIZE"));
+  EXPECT_TRUE(has(refusal(&c_desc), "not VK_WHOLE_SIZE"));
 }
 
 // As the kernel of a plan that has none: copying from nowhere is undefined behaviour, which the sanitizers
@@ -477,18 +468,21 @@ TEST(CInterface, ExecutionsBindEachTensorOnce) {
   EXPECT_EQ(attention()->key.offset, 4U);
   EXPECT_EQ(attention()->value.size, 16U);
   bindings[1].tensor = VKATTN_TENSOR_KEY;
-  EXPECT_EQ(attention().error().message, "tensor 1 is bound twice: leave out one of its bindings");
-  constexpr const char* kHint = ": vkattn_plan_tensor_range is above 0 for those that a plan takes";
-  bindings[1].tensor = VKATTN_TENSOR_CACHE_KEY;
-  EXPECT_EQ(attention().error().message, std::string("there is no tensor 18 of attention") + kHint);
-  bindings[1].tensor = 1000;
-  EXPECT_EQ(attention().error().message, std::string("there is no tensor 1000 of attention") + kHint);
-  bindings[1].tensor = VKATTN_TENSOR_BIAS;
-  EXPECT_EQ(c::tensors_of<BackwardPlan>(execution).error().message,
-            std::string("there is no tensor 35 of gradients of attention") + kHint);
-  bindings[1].tensor = VKATTN_TENSOR_LSE;
-  EXPECT_EQ(c::tensors_of<MultiHeadAttentionBackwardPlan>(execution).error().message,
-            std::string("there is no tensor 4 of gradients of a layer") + kHint);
+  EXPECT_EQ(message_of(attention()), "tensor 1 is bound twice: leave out one of its bindings");
+  const auto expect_none = [&](vkattn_tensor tensor, auto tensors_of, const char* words) {
+    bindings[1].tensor = tensor;
+    EXPECT_EQ(message_of(tensors_of()),
+              std::string("there is no tensor ") + words +
+                  ": vkattn_plan_tensor_range is above 0 for those that a plan takes");
+  };
+  expect_none(VKATTN_TENSOR_CACHE_KEY, attention, "18 of attention");
+  expect_none(1000, attention, "1000 of attention");
+  expect_none(
+      VKATTN_TENSOR_BIAS, [&] { return c::tensors_of<BackwardPlan>(execution); },
+      "35 of gradients of attention");
+  expect_none(
+      VKATTN_TENSOR_LSE, [&] { return c::tensors_of<MultiHeadAttentionBackwardPlan>(execution); },
+      "4 of gradients of a layer");
   execution.tensors = nullptr;
   EXPECT_EQ(attention().error().message, "vkattn_execution::tensors is null, but its count is 2");
 }

@@ -43,6 +43,9 @@ void packed(AppendDesc& desc) {
 void with_ring(AppendDesc& desc) {
   desc.cache = {KeyMapping::kRing, 9};
 }
+std::function<void(AppendDesc&)> with_key_strides(const Strides& strides) {
+  return [=](AppendDesc& desc) { desc.key.strides = strides; };
+}
 
 /// The strides of the new rows, and of what is written.
 TEST(AppendDesc, Layouts) {
@@ -106,22 +109,20 @@ TEST(AppendDesc, WhatIsValid) {
       [](auto& d) { d.cache_key.type = DataType::kQ8_0; },
       [](auto& d) { d.cache_value.type = DataType::kFloat8E4m3; },
       [](auto& d) { d.query_output.type = DataType::kBfloat16; },
+      with_key_strides({960, 320, 0, 1}),
       [](auto& d) {
-        d.key.strides.emplace(Strides{960, 320, 0, 1});
-      },
-      [](auto& d) {
-        d.rotary = RotaryDesc{RotaryStyle::kInterleaved, 2, 1.0001, 1.0};
+        d.rotary = {RotaryStyle::kInterleaved, 2, 1.0001, 1.0};
       },
       [](auto& d) { d.rotary = {RotaryStyle::kInterleaved, 64, -1, 99, true, -2.0F}; },
       [](auto& d) {
-        d.rotary = RotaryDesc{RotaryStyle::kNone, 1'000};
+        d.rotary = {RotaryStyle::kNone, 1'000};
       },
       [](auto& d) { with_ring(d), d.position = kTwo30; },
       [](auto& d) { d.position = -1, d.has_positions = true; },
       [](auto& d) { d.total_new_length = -1; },                               // has no meaning here
       [](auto& d) { packed(d), d.new_length = 99, d.total_new_length = 5; },  // there are 5 at most
       [](auto& d) {
-        packed(d), d.key.strides.emplace(Strides{0, 576, 64, 1});
+        packed(d), with_key_strides({0, 576, 64, 1})(d);
       },  // of one batch entry
   };
   for (const auto& change : changes) {
@@ -155,10 +156,7 @@ TEST(AppendDesc, RefusesByName) {
        {"value q8_0", [](auto& d) { d.value.type = DataType::kQ8_0; }},
        {"query_output e4m3", [](auto& d) { d.query_output.type = DataType::kFloat8E4m3; }},
        {"cache_value q4_0 32 40", [](auto& d) { d.value_dim = 40, d.cache_value.type = DataType::kQ4_0; }},
-       {"cache_key row 65",
-        [](auto& d) {
-          d.cache_key = TensorDesc{DataType::kQ8_0, Strides{3840, 1280, 65, 1}};
-        }},
+       {"cache_key row 65", [](auto& d) { d.cache_key.type = DataType::kQ8_0, ++d.cache_key.strides->row; }},
        {"cache_key overlap 63", [](auto& d) { d.cache_key.strides->row = 63; }},
        {"query_output head 0", [](auto& d) { d.query_output.strides->head = 0; }},
        {"key batch -1", [](auto& d) { d.key.strides->batch = -1; }}});

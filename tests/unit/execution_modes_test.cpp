@@ -4,12 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
-#include <vector>
 
+#include "support/must.hpp"
 #include "unit/build.hpp"
-#include "unit/results.hpp"
 #include "unit/spirv_words.hpp"
 #include "unit/validator.hpp"
 #include "vkattn_core_shaders.hpp"
@@ -38,16 +36,9 @@ Words declared(Words words, const ExecutionModes& modes) {
 TEST(ExecutionModesTest, EachStandsWhereItBelongs) {
   const Words before = joined({kHeader, kShader, kShuffles, kFloat16, kModel, kEntry, kSize});
   const Words after = declared(before, {.float16_to_nearest = true});
+  const Words capability{op(17, 2), 4467}, mode{op(16, 4), 4, 4462, 16};
   const Words extension{op(10, 7), 0x5f565053, 0x5f52484b, 0x616f6c66, 0x6f635f74, 0x6f72746e, 0x736c};
-  EXPECT_EQ(after, joined({kHeader,
-                           kShader,
-                           kShuffles,
-                           kFloat16,
-                           {op(17, 2), 4467},
-                           extension,
-                           kModel,
-                           kEntry,
-                           {op(16, 4), 4, 4462, 16},
+  EXPECT_EQ(after, joined({kHeader, kShader, kShuffles, kFloat16, capability, extension, kModel, kEntry, mode,
                            kSize}));
   EXPECT_EQ(declared(before, {}), before);
 }
@@ -98,12 +89,13 @@ TEST(ExecutionModesTest, ShadersOfTheBuildStayValid) {
     if (!knows(validator, modes)) continue;
     for (const ShaderBinary& shader : shader_binaries()) {
       if (!shader.is_built()) continue;
-      const auto words = tests::value_of(shader.code().words(), shader.name);
+      SCOPED_TRACE(shader.name);
+      const auto words = tests::must(shader.code().words());
       Words after = declared(words, modes);
       if (after == words) continue;
       ++changed;
       leave_shared_memory_to_barriers(after);
-      EXPECT_TRUE(validator.accepts(after)) << shader.name;
+      EXPECT_TRUE(validator.accepts(after));
     }
   }
   EXPECT_GT(changed, 4U);

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,7 +11,7 @@
 #include "kernels/vendors.hpp"
 #include "made_up_device.hpp"
 #include "reference/reference.hpp"
-#include "unit/results.hpp"
+#include "support/must.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -50,7 +49,7 @@ TEST(Float16Arithmetic, IsRefusedByName) {
     SelectionRequest request;
     request.kernel = kernel;
     request.arithmetic_type = DataType::kFloat16;
-    return words_against(select_kernel(desc_of(problem).resolved(), device, request));
+    return message_of(select_kernel(desc_of(problem).resolved(), device, request));
   };
   EXPECT_EQ(refusal(gpu, "64x64 d64 f16", ""), "");
   EXPECT_EQ(refusal(gpu, "64x64 d64 f16 output=f32 mask=bytes", "tile"), "");
@@ -84,7 +83,7 @@ TEST(Float16Arithmetic, HasFormsOfTile) {
   EXPECT_EQ(float16.configured("512x512 d64 f16 mask=bytes", device).shader,
             "attention_tile_float16_features");
   const std::vector<TileSizes> long_sums{{256, 0, 16, 4, 4, 64}};
-  EXPECT_TRUE(has(words_against(configure_tile_float16(desc_of("512x512 d64 f16"), device, long_sums)),
+  EXPECT_TRUE(has(message_of(configure_tile_float16(desc_of("512x512 d64 f16"), device, long_sums)),
                   "float16 arithmetic takes block sizes with at most 32 dims at a time"));
   EXPECT_TRUE(configure_tile(desc_of("512x512 d64 f16"), device, long_sums).ok());
 }
@@ -97,7 +96,7 @@ TEST(Float16Arithmetic, HasBlockSizesOfItsOwnOnIntel) {
   SelectionRequest request;
   request.kernel = "tile";
   request.arithmetic_type = DataType::kFloat16;
-  const auto selection = value_of(select_kernel(desc_of("h8 1024x1024 d64 f16"), device, request));
+  const auto selection = must(select_kernel(desc_of("h8 1024x1024 d64 f16"), device, request));
   EXPECT_EQ(selection.config.tile, (TileSizes{256, 0, 16, 1, 4, 32}));
 }
 

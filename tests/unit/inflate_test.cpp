@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "support/must.hpp"
 #include "support/text.hpp"
-#include "unit/results.hpp"
 #include "vulkan/shader_code.hpp"
 
 namespace vkattn::detail {
@@ -152,7 +152,7 @@ TEST(InflateTest, SizesBeyondWhatCanBeAreNotBelieved) {
 TEST(InflateTest, ADamagedShaderIsAnErrorInWords) {
   Bytes damaged(std::begin(kDynamic), std::end(kDynamic));
   damaged[40] ^= 1U;
-  EXPECT_TRUE(tests::has(tests::words_against(ShaderCode::packed(damaged).words()), "damaged"));
+  EXPECT_TRUE(tests::has(tests::message_of(ShaderCode::packed(damaged).words()), "damaged"));
 }
 
 }  // namespace

@@ -3,15 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "support/must.hpp"
 #include "unit/build.hpp"
-#include "unit/results.hpp"
 #include "unit/spirv_words.hpp"
 #include "unit/validator.hpp"
 #include "vkattn_core_shaders.hpp"
@@ -72,6 +71,10 @@ Words preamble(const std::vector<std::uint32_t>& decorated = {}) {
 Words function(std::uint32_t id, const std::vector<Words>& blocks) {
   return joined({{op(kFunction, 5), kVoid, id, 0, kFunctionType}, joined(blocks), {op(kFunctionEnd, 1)}});
 }
+/// A module whose only function is of these blocks.
+Words main_of(const std::vector<Words>& blocks) {
+  return joined({preamble(), function(kMain, blocks)});
+}
 
 Words label(std::uint32_t id) {
   return {op(kLabel, 2), id};
@@ -84,6 +87,17 @@ Words branch(std::uint32_t condition, std::uint32_t yes, std::uint32_t no) {
 }
 Words selection(std::uint32_t end) {
   return {op(kSelectionMerge, 3), end, 0};
+}
+Words loop(std::uint32_t end, std::uint32_t next) {
+  return {op(kLoopMerge, 4), end, next, 0};
+}
+/// By kNumber: a block for what no case has, then each case's number and block.
+Words switch_to(const Words& blocks) {
+  return joined({{op(kSwitch, static_cast<std::uint32_t>(2 + blocks.size())), kNumber}, blocks});
+}
+/// 41, of values by the blocks that they come from.
+Words phi(const Words& ways) {
+  return joined({{op(kPhi, static_cast<std::uint32_t>(3 + ways.size())), kBool, 41}, ways});
 }
 const Words kEnd{op(kReturn, 1)};
 
@@ -111,46 +125,33 @@ TEST(LiveCode, ABranchThatIsOffGoesWithItsFunctionsAndTheirDecorations) {
 }
 
 TEST(LiveCode, OperationsOfConstantsDecide) {
-  const auto main = [&](const std::vector<Words>& way) {
-    return joined({preamble(), function(kMain, {label(20), joined(way), label(22), kEnd})});
-  };
-  const Words before = main({selection(22), branch(kIsFive, 21, 22), label(21), go(22)});
-  expect_code(before, {}, main({go(21), label(21), go(22)}));
-  expect_code(before, {{4, 6}}, main({go(22)}));
+  const Words before =
+      main_of({label(20), selection(22), branch(kIsFive, 21, 22), label(21), go(22), label(22), kEnd});
+  expect_code(before, {}, main_of({label(20), go(21), label(21), go(22), label(22), kEnd}));
+  expect_code(before, {{4, 6}}, main_of({label(20), go(22), label(22), kEnd}));
 }
 
 // kFlag && kRun, as compilers write it.
 TEST(LiveCode, APhiIsKnownByTheWaysThatAreLeft) {
   const auto main = [&](const std::vector<Words>& way) {
-    return joined({preamble(), function(kMain, {label(20), joined(way), label(24), kEnd})});
+    return main_of({label(20), joined(way), label(24), kEnd});
   };
   const Words copy{op(kLogicalAnd, 5), kBool, 40, kRun, kTrue};
-  const Words phi{op(kPhi, 7), kBool, 41, kFlag, 20, 40, 21};
-  const Words before = main({selection(22), branch(kFlag, 21, 22), label(21), copy, go(22), label(22), phi,
-                             selection(24), branch(41, 23, 24), label(23), go(24)});
-  expect_code(before, {}, main({go(22), label(22), {op(kPhi, 5), kBool, 41, kFlag, 20}, go(24)}));
+  const Words before = main({selection(22), branch(kFlag, 21, 22), label(21), copy, go(22), label(22),
+                             phi({kFlag, 20, 40, 21}), selection(24), branch(41, 23, 24), label(23), go(24)});
+  expect_code(before, {}, main({go(22), label(22), phi({kFlag, 20}), go(24)}));
   expect_code(before, {{3, 1}},
-              main({go(21),
-                    label(21),
-                    copy,
-                    go(22),
-                    label(22),
-                    {op(kPhi, 5), kBool, 41, 40, 21},
-                    selection(24),
-                    branch(41, 23, 24),
-                    label(23),
-                    go(24)}));
+              main({go(21), label(21), copy, go(22), label(22), phi({40, 21}), selection(24),
+                    branch(41, 23, 24), label(23), go(24)}));
 }
 
 TEST(LiveCode, ASwitchKeepsOneCase) {
   const auto main = [&](const std::vector<Words>& way) {
-    return joined({preamble(), function(kMain, {label(20), selection(24), joined(way), label(24), kEnd})});
+    return main_of({label(20), selection(24), joined(way), label(24), kEnd});
   };
-  const Words before = main(
-      {{op(kSwitch, 7), kNumber, 21, 5, 22, 7, 23}, label(21), go(24), label(22), go(24), label(23), go(24)});
-  const auto left = [&](std::uint32_t which) {
-    return main({{op(kSwitch, 3), kNumber, which}, label(which), go(24)});
-  };
+  const Words before =
+      main({switch_to({21, 5, 22, 7, 23}), label(21), go(24), label(22), go(24), label(23), go(24)});
+  const auto left = [&](std::uint32_t which) { return main({switch_to({which}), label(which), go(24)}); };
   expect_code(before, {}, left(22));
   expect_code(before, {{4, 7}}, left(23));
   expect_code(before, {{4, 8}}, left(21));
@@ -158,149 +159,81 @@ TEST(LiveCode, ASwitchKeepsOneCase) {
 
 // A loop that returns in its first iteration still names where it goes on and ends.
 TEST(LiveCode, EndsOfStructuresStay) {
-  const auto main = [&](const std::vector<Words>& body, const Words& next, const Words& end) {
-    return joined({preamble(), function(kMain, {label(20),
-                                                go(21),
-                                                label(21),
-                                                {op(kLoopMerge, 4), 24, 23, 0},
-                                                go(22),
-                                                label(22),
-                                                joined(body),
-                                                label(23),
-                                                next,
-                                                label(24),
-                                                end})});
+  const auto main = [&](const std::vector<Words>& body, const Words& end) {
+    return main_of({label(20), go(21), label(21), loop(24, 23), go(22), label(22), joined(body), label(23),
+                    go(21), label(24), end});
   };
   const Words before = main({selection(26), branch(kTrue, 25, 26), label(25), kEnd, label(26), selection(28),
                              branch(kRun, 27, 28), label(27), go(24), label(28), go(23)},
-                            go(21), kEnd);
-  expect_code(before, {}, main({go(25), label(25), kEnd}, go(21), {op(kUnreachable, 1)}));
+                            kEnd);
+  expect_code(before, {}, main({go(25), label(25), kEnd}, {op(kUnreachable, 1)}));
 }
 
 /// That no code is left out, of what is valid.
-void expect_stays(const Words& words) {
-  expect_code(words, {}, words);
+void expect_stays(const std::vector<Words>& blocks) {
+  expect_code(main_of(blocks), {}, main_of(blocks));
 }
 
 // Conditions that leave a selection or switch for its end, or go on to its next case, are valid in one only.
 TEST(LiveCode, AStructureThatIsLeftFromWithinStays) {
-  const auto main = [&](const std::vector<Words>& blocks) {
-    return joined({preamble(), function(kMain, blocks)});
-  };
-  expect_stays(main({label(20), selection(24), branch(kTrue, 21, 24), label(21), branch(kRun, 22, 24),
-                     label(22), go(24), label(24), kEnd}));
-  expect_stays(main({label(20),
-                     selection(24),
-                     {op(kSwitch, 7), kNumber, 24, 5, 21, 6, 22},
-                     label(21),
-                     branch(kRun, 23, 22),
-                     label(23),
-                     go(24),
-                     label(22),
-                     go(24),
-                     label(24),
-                     kEnd}));
+  expect_stays({label(20), selection(24), branch(kTrue, 21, 24), label(21), branch(kRun, 22, 24), label(22),
+                go(24), label(24), kEnd});
+  expect_stays({label(20), selection(24), switch_to({24, 5, 21, 6, 22}), label(21), branch(kRun, 23, 22),
+                label(23), go(24), label(22), go(24), label(24), kEnd});
 }
 
 // What follows a loop's body never goes back to its beginning: the end of an inner loop is not reached.
 TEST(LiveCode, ALoopThatGoesOnFromNowhereStays) {
-  const Words inner{op(kLoopMerge, 4), 28, 27, 0};
-  expect_stays(joined({preamble(), function(kMain, {label(20),
-                                                    go(21),
-                                                    label(21),
-                                                    {op(kLoopMerge, 4), 24, 23, 0},
-                                                    branch(kRun, 22, 24),
-                                                    label(22),
-                                                    go(23),
-                                                    label(23),
-                                                    go(25),
-                                                    label(25),
-                                                    inner,
-                                                    go(26),
-                                                    label(26),
-                                                    selection(30),
-                                                    branch(kFlag, 29, 30),
-                                                    label(29),
-                                                    go(28),
-                                                    label(30),
-                                                    go(27),
-                                                    label(27),
-                                                    go(25),
-                                                    label(28),
-                                                    go(21),
-                                                    label(24),
-                                                    kEnd})}));
+  expect_stays({label(20),    go(21),    label(21), loop(24, 23),  branch(kRun, 22, 24),
+                label(22),    go(23),    label(23), go(25),        label(25),
+                loop(28, 27), go(26),    label(26), selection(30), branch(kFlag, 29, 30),
+                label(29),    go(28),    label(30), go(27),        label(27),
+                go(25),       label(28), go(21),    label(24),     kEnd});
 }
 
 // A phi of values that differ, one of a loop's way back, and a selection within a loop that goes on.
 TEST(LiveCode, APhiOfSeveralValuesIsUnknown) {
-  const Words differs{op(kPhi, 7), kBool, 41, kFlag, 21, kTrue, 22};
-  expect_stays(
-      joined({preamble(), function(kMain, {label(20), selection(23), branch(kRun, 21, 22), label(21), go(23),
-                                           label(22), go(23), label(23), differs, selection(25),
-                                           branch(41, 24, 25), label(24), go(25), label(25), kEnd})}));
-  const Words again{op(kPhi, 7), kBool, 41, kTrue, 20, kFlag, 23};
-  expect_stays(joined({preamble(), function(kMain, {label(20),
-                                                    go(21),
-                                                    label(21),
-                                                    again,
-                                                    {op(kLoopMerge, 4), 24, 23, 0},
-                                                    go(22),
-                                                    label(22),
-                                                    selection(26),
-                                                    branch(41, 25, 26),
-                                                    label(25),
-                                                    go(24),
-                                                    label(26),
-                                                    go(23),
-                                                    label(23),
-                                                    go(21),
-                                                    label(24),
-                                                    kEnd})}));
+  expect_stays({label(20), selection(23), branch(kRun, 21, 22), label(21), go(23), label(22), go(23),
+                label(23), phi({kFlag, 21, kTrue, 22}), selection(25), branch(41, 24, 25), label(24), go(25),
+                label(25), kEnd});
+  expect_stays({label(20), go(21), label(21), phi({kTrue, 20, kFlag, 23}), loop(24, 23), go(22), label(22),
+                selection(26), branch(41, 25, 26), label(25), go(24), label(26), go(23), label(23), go(21),
+                label(24), kEnd});
 }
 
 TEST(LiveCode, WhatIsOfAnotherFormStays) {
-  const Words before = joined({preamble(), function(kMain, {label(20), selection(22), branch(kFlag, 21, 22),
-                                                            label(21), go(22), label(22), kEnd})});
+  const auto main = [](const Words& more) {
+    return main_of(
+        {label(20), selection(22), branch(kFlag, 21, 22), more, label(21), go(22), label(22), kEnd});
+  };
+  const Words before = main({});
   ASSERT_LT(live_code(before, {}).size(), before.size());
   const auto changed = [&](std::size_t place, std::uint32_t word) {
     Words words = before;
     words[place] = word;
     return words;
   };
-  const auto last = before.size() - 1;
-  std::vector<Words> others{{}, {1, 2, 3}, Words(before.begin(), before.end() - 1)};
-  others.push_back(changed(3, 1000000));            // more ids than words
-  others.push_back(changed(last, op(kReturn, 1)));  // a function without an end
-  others.push_back(joined({before, {op(kExtInst, 5), kVoid, 60, 61, 1}}));
-  others.push_back(changed(0, op(kBranch, 2)));
-  // Lines of a source, instructions behind a block's last, a block of none.
-  for (const Words& more : {Words{op(kNoLine, 1)}, kEnd, label(23)}) {
-    others.push_back(joined({preamble(), function(kMain, {label(20), selection(22), branch(kFlag, 21, 22),
-                                                          more, label(21), go(22), label(22), kEnd})}));
-  }
   // A switch over an integer of 64 bits, whose numbers are two words.
-  Words wide = joined({preamble(), {op(kTypeInt, 4), 42, 64, 0}, {op(kUndef, 3), 42, 43}});
-  wide = joined({wide, function(kMain, {label(20),
-                                        selection(24),
-                                        {op(kSwitch, 6), 43, 24, 0, 24, 21},
-                                        label(21),
-                                        selection(23),
-                                        branch(kFlag, 22, 23),
-                                        label(22),
-                                        go(23),
-                                        label(23),
-                                        go(24),
-                                        label(24),
-                                        kEnd})});
-  others.push_back(wide);
-  others.push_back(
-      joined({before, {op(kFunction, 5), kVoid, kHelper, 0, kFunctionType, op(kFunctionEnd, 1)}}));
-  // A block behind which one leads that nothing before it reaches.
-  others.push_back(
-      joined({preamble(), function(kMain, {label(20), selection(22), branch(kFlag, 21, 23), label(22), kEnd,
-                                           label(21), go(22), label(23), go(22)})}));
-  for (const Words& words : others) EXPECT_EQ(live_code(words, {}), words);
+  const Words wide_types = joined({{op(kTypeInt, 4), 42, 64, 0}, {op(kUndef, 3), 42, 43}});
+  const Words wide_switch{op(kSwitch, 6), 43, 24, 0, 24, 21};
+  const Words wide =
+      function(kMain, {label(20), selection(24), wide_switch, label(21), selection(23), branch(kFlag, 22, 23),
+                       label(22), go(23), label(23), go(24), label(24), kEnd});
+  for (const Words& words :
+       {Words{}, Words{1, 2, 3}, Words(before.begin(), before.end() - 1),
+        changed(3, 1000000),                         // more ids than words
+        changed(before.size() - 1, op(kReturn, 1)),  // a function without an end
+        joined({before, {op(kExtInst, 5), kVoid, 60, 61, 1}}), changed(0, op(kBranch, 2)),
+        main({op(kNoLine, 1)}),  // lines of a source
+        main(kEnd),              // instructions behind a block's last
+        main(label(23)),         // a block of none
+        joined({preamble(), wide_types, wide}),
+        joined({before, {op(kFunction, 5), kVoid, kHelper, 0, kFunctionType, op(kFunctionEnd, 1)}}),
+        // A block behind which one leads that nothing before it reaches.
+        main_of({label(20), selection(22), branch(kFlag, 21, 23), label(22), kEnd, label(21), go(22),
+                 label(23), go(22)})}) {
+    EXPECT_EQ(live_code(words, {}), words);
+  }
 }
 
 /// Of each specialization constant a number, mostly one that switches something off.
@@ -321,18 +254,18 @@ TEST(LiveCode, ShadersOfTheBuildStayValidAndGetSmaller) {
   std::size_t before = 0, after = 0, with_constants = 0, left_alone = 0;
   for (const ShaderBinary& shader : shader_binaries()) {
     if (!shader.is_built()) continue;
-    const Words words = tests::value_of(shader.code().words(), shader.name);
+    SCOPED_TRACE(shader.name);
+    const Words words = tests::must(shader.code().words());
     for (int i = 0; i < 8; ++i) {
       const auto values = any_values(words, random);
       const Words live = live_code(words, values);
-      EXPECT_EQ(live_code(live, values), live) << shader.name;
+      EXPECT_EQ(live_code(live, values), live);
       before += words.size();
       after += live.size();
       with_constants += !values.empty();
       left_alone += !values.empty() && live.size() == words.size();
-      if (i == 0 && !std::string(tests::build::kSpirvVal).empty()) {
-        EXPECT_TRUE(validator.accepts(live)) << shader.name;
-      }
+      if (i > 0 || std::string(tests::build::kSpirvVal).empty()) continue;
+      EXPECT_TRUE(validator.accepts(live));
     }
   }
   EXPECT_LT(after * 5, before * 4) << after << " of " << before << " words";

@@ -13,10 +13,10 @@
 #include "backward/backward_program.hpp"
 #include "cache/append_tasks.hpp"
 #include "matmul/matmul_program.hpp"
+#include "support/must.hpp"
 #include "support/problem_text.hpp"
 #include "support/text.hpp"
 #include "unit/made_up_device.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -44,55 +44,45 @@ void expect_limited(const WordsOn& words_on, std::string_view problem) {
   EXPECT_TRUE(has(words_on(limited_cpu()), "needs Mesa 25")) << problem;
 }
 
-std::string words_against_product(const Capabilities& device, std::int64_t inner, std::string_view kernel) {
-  MatmulDesc desc;
-  desc.rows = desc.columns = 8;
-  desc.inner = inner;
+std::string message_of_product(const Capabilities& device, std::int64_t inner, std::string_view kernel) {
   MatmulOptions options;
   options.kernel = kernel;
-  const MatmulDesc resolved = desc.resolved();
-  const auto chosen = value_of(detail::select_matmul_kernel(resolved, device, options), kernel);
-  const auto split = value_of(detail::choose_inner_split(chosen.config, device, 1));
-  return words_against(detail::matmul_program(resolved, chosen.config, split, options, device));
+  const MatmulDesc resolved = product_of(8, 8, inner).resolved();
+  const auto chosen = must(detail::select_matmul_kernel(resolved, device, options));
+  const auto split = must(detail::choose_inner_split(chosen.config, device, 1));
+  return message_of(detail::matmul_program(resolved, chosen.config, split, options, device));
 }
 
 TEST(LoopLimit, OfProducts) {
   for (const char* kernel : {"lane", "tile"}) {
     const auto of = [&](std::int64_t inner) {
-      return [=](const Capabilities& device) { return words_against_product(device, inner, kernel); };
+      return [=](const Capabilities& device) { return message_of_product(device, inner, kernel); };
     };
     EXPECT_EQ(of(200'000)(limited_cpu()), "") << kernel;
     expect_limited(of(4'000'000), kernel);
   }
 }
 
-std::string words_against_gradients(const Capabilities& device, const BackwardDesc& given) {
+std::string message_of_gradients(const Capabilities& device, const BackwardDesc& given) {
   const BackwardDesc desc = given.resolved();
-  const auto chosen = value_of(detail::select_backward_kernel(desc, device, "lane"));
-  const auto layout = value_of(detail::lay_out_backward(desc, device, chosen.kernel, {}));
-  return words_against(detail::backward_program(desc, device, chosen.kernel, layout, {}));
-}
-
-BackwardDesc gradients_of(std::string_view problem) {
-  BackwardDesc desc;
-  desc.attention = desc_of(problem);
-  desc.attention.has_lse = true;
-  return desc;
+  const auto chosen = must(detail::select_backward_kernel(desc, device, "lane"));
+  const auto layout = must(detail::lay_out_backward(desc, device, chosen.kernel, {}));
+  return message_of(detail::backward_program(desc, device, chosen.kernel, layout, {}));
 }
 
 TEST(LoopLimit, OfGradients) {
   const auto words_for = [](const BackwardDesc& desc) {
-    return [=](const Capabilities& device) { return words_against_gradients(device, desc); };
+    return [=](const Capabilities& device) { return message_of_gradients(device, desc); };
   };
   // An element of the mask's gradient is the sum over all heads and queries.
-  BackwardDesc few = gradients_of("h4 1024x64 d8 mask=f32:k");
+  BackwardDesc few = backward_of("h4 1024x64 d8 mask=f32:k");
   few.has_grad_mask = true;
   EXPECT_EQ(words_for(few)(limited_cpu()), "");
-  BackwardDesc many = gradients_of("h64 1024x64 d8 mask=f32:k");
+  BackwardDesc many = backward_of("h64 1024x64 d8 mask=f32:k");
   many.has_grad_mask = true;
   expect_limited(words_for(many), "mask");
   // Those of sinks are over all batch entries.
-  BackwardDesc sinks = gradients_of("b40000 1x4 d8 sinks");
+  BackwardDesc sinks = backward_of("b40000 1x4 d8 sinks");
   sinks.has_grad_sinks = true;
   expect_limited(words_for(sinks), "sinks");
   sinks.attention.batch = 4000;
@@ -104,7 +94,7 @@ TEST(LoopLimit, OfAppends) {
   desc.new_lengths = Lengths::kPacked;
   desc.total_new_length = 70'000;
   const auto words = [&](const Capabilities& device) {
-    return words_against(detail::append_program(desc.resolved(), device));
+    return message_of(detail::append_program(desc.resolved(), device));
   };
   expect_limited(words, "entries");
   desc.batch = 1000;

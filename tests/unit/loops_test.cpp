@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <string_view>
-#include <vector>
 
 #include "unit/spirv_words.hpp"
 #include "vkattn_core_shaders.hpp"

@@ -1,6 +1,9 @@
 // Made-up devices, and what a kernel makes of them: for tests of the host's choices.
 #pragma once
 
+#include <vkattn/backward.hpp>
+#include <vkattn/matmul.hpp>
+
 #include <gtest/gtest.h>
 #include <vulkan/vulkan_core.h>
 
@@ -100,6 +103,21 @@ template <class Change>
                          {32, 16, 16, "f16", "f16", "f32", "f32", "workgroup", 128},
                          {32, 32, 16, "f16", "f16", "f32", "f32", "workgroup", 256}};
   return c;
+}
+
+/// Gradients of a problem of attention.
+[[nodiscard]] inline BackwardDesc backward_of(std::string_view problem) {
+  BackwardDesc desc;
+  desc.attention = desc_of(problem);
+  desc.attention.has_lse = true;
+  return desc;
+}
+[[nodiscard]] inline MatmulDesc product_of(std::int64_t rows, std::int64_t columns, std::int64_t inner) {
+  MatmulDesc desc;
+  desc.rows = rows;
+  desc.columns = columns;
+  desc.inner = inner;
+  return desc;
 }
 
 /// A kernel's host half by itself, with the block sizes of the tile table.

@@ -13,29 +13,12 @@
 #include "kernels/vendors.hpp"
 #include "matmul/matmul_program.hpp"
 #include "reference/matmul.hpp"
-#include "support/text.hpp"
+#include "support/must.hpp"
+#include "support/rule.hpp"
 #include "unit/made_up_device.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn::tests {
 namespace {
-
-MatmulDesc sizes(std::int64_t rows, std::int64_t columns, std::int64_t inner) {
-  MatmulDesc desc;
-  desc.rows = rows;
-  desc.columns = columns;
-  desc.inner = inner;
-  return desc;
-}
-
-std::string refusal(const MatmulDesc& desc) {
-  return words_against(validate(desc));
-}
-
-void expect_refused(const MatmulDesc& desc, const std::vector<std::string>& words) {
-  const std::string message = refusal(desc);
-  for (const std::string& word : words) EXPECT_TRUE(has(message, word));
-}
 
 Capabilities cpu() {
   Capabilities capabilities;
@@ -49,21 +32,11 @@ Capabilities cpu() {
 
 /// Why a product is not planned; empty where it is.
 std::string refusal_of(const MatmulDesc& desc, const Capabilities& device, const MatmulOptions& options) {
-  return words_against(detail::select_matmul_kernel(desc.resolved(), device, options));
-}
-
-TEST(Matmul, SizesMustBeGiven) {
-  expect_refused({}, {"MatmulDesc::rows is not set"});
-  MatmulDesc desc = sizes(1, 1, 1);
-  EXPECT_EQ(refusal(desc), "");
-  desc.inner = -2;
-  expect_refused(desc, {"inner is -2", "from 0 to"});
-  desc = sizes(std::int64_t{1} << 31, 1, 1);
-  expect_refused(desc, {"rows is 2147483648"});
+  return message_of(detail::select_matmul_kernel(desc.resolved(), device, options));
 }
 
 TEST(Matmul, StridesThatFollow) {
-  MatmulDesc desc = sizes(3, 5, 64);
+  MatmulDesc desc = product_of(3, 5, 64);
   const MatmulDesc plain = desc.resolved();
   EXPECT_EQ(*plain.a.strides, (MatrixStrides{192, 64, 1}));
   EXPECT_EQ(*plain.b.strides, (MatrixStrides{320, 5, 1}));
@@ -73,37 +46,46 @@ TEST(Matmul, StridesThatFollow) {
   EXPECT_EQ(desc.resolved().resolved(), desc.resolved());
 }
 
-TEST(Matmul, RulesOfTensors) {
-  MatmulDesc desc = sizes(4, 6, 64);
-  desc.a.type = DataType::kQ8_0;
-  expect_refused(desc, {"type of a is q8_0", "f32, f16 or bf16"});
-  desc = sizes(4, 6, 65);
-  desc.b.type = DataType::kQ8_0;
-  expect_refused(desc, {"inner is 65", "96"});
-  desc.inner = 64;
-  desc.b.strides = MatrixStrides{0, 1, 80};
-  expect_refused(desc, {"0, 1 and 80", "multiples of 32"});
-  desc.b.strides = MatrixStrides{0, 1, 96};
-  EXPECT_EQ(refusal(desc), "");
-  desc.output.strides = MatrixStrides{0, 5, 1};
-  expect_refused(desc, {"output overlap", "row stride is 5", "above 5"});
-  desc.output.strides = MatrixStrides{0, 1, -4};
-  expect_refused(desc, {"column stride of output is -4"});
-  desc.output.strides = {};
-  desc.output.alignment_bytes = 2;
-  expect_refused(desc, {"alignment_bytes of output is 2", "at least 4"});
-  desc.output.alignment_bytes = 0;
-  desc.a.strides = MatrixStrides{0, std::int64_t{1} << 40, 1};
-  expect_refused(desc, {"a reaches over 3298534883392 elements"});
+void quantise_b(MatmulDesc& desc, std::int64_t column_stride) {
+  desc.b = {DataType::kQ8_0, MatrixStrides{0, 1, column_stride}};
+}
+void reach_far(MatmulDesc& desc) {
   desc.a.strides = MatrixStrides{0, std::int64_t{1} << 62, 1};
-  expect_refused(desc, {"a reaches over more than 2^63 elements"});
-  // A matrix of ones has no storage that could break a rule.
-  desc.a_is_ones = true;
-  EXPECT_EQ(refusal(desc), "");
+}
+
+TEST(Matmul, RefusesByName) {
+  expect_refused_by_name<MatmulDesc>(
+      product_of(4, 6, 64),
+      {{"MatmulDesc::rows is not set", [](auto& d) { d = {}; }},
+       {"inner -2 from 0", [](auto& d) { d.inner = -2; }},
+       {"rows 2147483648", [](auto& d) { d.rows = std::int64_t{1} << 31; }},
+       {"a q8_0 f32, f16 bf16", [](auto& d) { d.a.type = DataType::kQ8_0; }},
+       {"inner 65 96", [](auto& d) { d.inner = 65, d.b.type = DataType::kQ8_0; }},
+       {"0, 1 80 multiples 32", [](auto& d) { quantise_b(d, 80); }},
+       {"output overlap row 5 above",
+        [](auto& d) {
+          d.output.strides = MatrixStrides{0, 5, 1};
+        }},
+       {"output column -4",
+        [](auto& d) {
+          d.output.strides = MatrixStrides{0, 1, -4};
+        }},
+       {"alignment_bytes output 2 least 4", [](auto& d) { d.output.alignment_bytes = 2; }},
+       {"a 3298534883392",
+        [](auto& d) {
+          d.a.strides = MatrixStrides{0, std::int64_t{1} << 40, 1};
+        }},
+       {"a 2^63", reach_far}});
+  MatmulDesc valid = product_of(4, 6, 64);
+  quantise_b(valid, 96);
+  EXPECT_EQ(message_of(validate(valid)), "");
+  reach_far(valid);
+  valid.a_is_ones = true;
+  EXPECT_EQ(message_of(validate(valid)), "") << "ones have no storage that could break a rule";
 }
 
 TEST(Matmul, KernelsTellTheirReasons) {
-  const auto support = kernel_support(sizes(8, 8, 8), cpu());
+  const auto support = kernel_support(product_of(8, 8, 8), cpu());
   EXPECT_TRUE(std::ranges::any_of(
       support, [](const KernelSupport& each) { return each.kernel == "lane" && each.reason.empty(); }));
   const auto none = kernel_support(MatmulDesc{}, cpu());
@@ -121,27 +103,27 @@ TEST(Matmul, TileTakesTheBlockThatFits) {
   const auto chosen = [&](const MatmulDesc& desc) {
     return detail::select_matmul_kernel(desc.resolved(), gpu, {}).value().config;
   };
-  const detail::MatmulConfig large = chosen(sizes(512, 512, 512));
+  const detail::MatmulConfig large = chosen(product_of(512, 512, 512));
   EXPECT_EQ(large.name, "tile");
   EXPECT_EQ(large.tile, (MatmulTile{256, 4, 4, 16}));
   EXPECT_EQ(large.block_rows, 64U);
-  EXPECT_EQ(chosen(sizes(8, 512, 512)).tile, (MatmulTile{64, 2, 4, 16}));
+  EXPECT_EQ(chosen(product_of(8, 512, 512)).tile, (MatmulTile{64, 2, 4, 16}));
   gpu.max_workgroup_invocations = 128;
-  EXPECT_EQ(chosen(sizes(512, 512, 512)).tile, (MatmulTile{64, 4, 4, 16}));
+  EXPECT_EQ(chosen(product_of(512, 512, 512)).tile, (MatmulTile{64, 4, 4, 16}));
   MatmulOptions options;
   options.kernel = "tile";
   options.tile = MatmulTile{64, 8, 8, 64};
-  EXPECT_TRUE(has(refusal_of(sizes(512, 512, 512), gpu, options), "threads 64, rows 8"));
+  EXPECT_TRUE(has(refusal_of(product_of(512, 512, 512), gpu, options), "threads 64, rows 8"));
   options.tile = MatmulTile{64, 8, 8, 32};
   gpu.max_shared_memory_bytes = 16384;
-  EXPECT_TRUE(has(refusal_of(sizes(512, 512, 512), gpu, options), "17408 bytes of shared memory"));
+  EXPECT_TRUE(has(refusal_of(product_of(512, 512, 512), gpu, options), "17408 bytes of shared memory"));
 }
 
 TEST(Matmul, MatrixUnitsTakeOneTypeOf16Bits) {
   const Capabilities gpu = matrix_gpu();
   MatmulOptions options;
   options.kernel = "matrix";
-  MatmulDesc desc = sizes(512, 512, 512);
+  MatmulDesc desc = product_of(512, 512, 512);
   EXPECT_TRUE(has(refusal_of(desc, gpu, options), "a is f32 and b f32"));
   desc.a.type = DataType::kFloat16;
   EXPECT_TRUE(has(refusal_of(desc, gpu, options), "a is f16 and b f32"));
@@ -149,7 +131,7 @@ TEST(Matmul, MatrixUnitsTakeOneTypeOf16Bits) {
   desc.b.type = DataType::kFloat16;
   options.kernel.clear();
   options.refusals = {{"matrix", "was wrong"}};
-  const auto others = value_of(detail::select_matmul_kernel(desc.resolved(), gpu, options));
+  const auto others = must(detail::select_matmul_kernel(desc.resolved(), gpu, options));
   EXPECT_EQ(others.config.name, "tile");
   EXPECT_EQ(others.considered.front().reason, "was wrong");
   options.kernel = "matrix";
@@ -173,29 +155,29 @@ TEST(Matmul, MatrixBlocksFollowTheProblemAndTheDevice) {
   };
   Capabilities gpu = matrix_gpu();
   gpu.compute_units = 40;
-  EXPECT_EQ(block(sizes(640, 512, 512), gpu), (MatmulTile{0, 64, 32, 32, 4}));
-  EXPECT_EQ(block(sizes(512, 512, 512), gpu), (MatmulTile{0, 32, 32, 32, 4})) << "32 large blocks";
-  EXPECT_EQ(block(sizes(512, 512, 512), gpu, {0, 64, 32, 32, 4}), (MatmulTile{0, 64, 32, 32, 4}))
+  EXPECT_EQ(block(product_of(640, 512, 512), gpu), (MatmulTile{0, 64, 32, 32, 4}));
+  EXPECT_EQ(block(product_of(512, 512, 512), gpu), (MatmulTile{0, 32, 32, 32, 4})) << "32 large blocks";
+  EXPECT_EQ(block(product_of(512, 512, 512), gpu, {0, 64, 32, 32, 4}), (MatmulTile{0, 64, 32, 32, 4}))
       << "asked for";
-  EXPECT_EQ(block(sizes(64, 64, 64), gpu), (MatmulTile{0, 32, 32, 32, 4}));
-  EXPECT_EQ(block(sizes(1, 64, 64), gpu), (MatmulTile{0, 16, 16, 16, 1}));
-  EXPECT_EQ(block(sizes(512, 512, 512), gpu, {0, 24, 32, 32, 4}), MatmulTile{});
+  EXPECT_EQ(block(product_of(64, 64, 64), gpu), (MatmulTile{0, 32, 32, 32, 4}));
+  EXPECT_EQ(block(product_of(1, 64, 64), gpu), (MatmulTile{0, 16, 16, 16, 1}));
+  EXPECT_EQ(block(product_of(512, 512, 512), gpu, {0, 24, 32, 32, 4}), MatmulTile{});
   gpu.max_shared_memory_bytes = 16384;  // the largest takes 19456
-  EXPECT_EQ(block(sizes(640, 512, 512), gpu), (MatmulTile{0, 32, 32, 32, 4}));
+  EXPECT_EQ(block(product_of(640, 512, 512), gpu), (MatmulTile{0, 32, 32, 32, 4}));
 }
 
 /// The table's last is not.
 TEST(Matmul, MatrixNamesWhatItsSmallestBlockExceeds) {
   Capabilities gpu = matrix_gpu();
   gpu.max_shared_memory_bytes = 1024;
-  MatmulDesc desc = sizes(512, 512, 512);
+  MatmulDesc desc = product_of(512, 512, 512);
   desc.a.type = desc.b.type = DataType::kFloat16;
   const std::vector<MatmulTile> smallest{{0, 16, 16, 16, 1}};
   const std::vector<MatmulTile> table = detail::matmul_tiles("matrix", gpu);
   EXPECT_NE(table.back(), smallest.front());
-  const std::string words = words_against(detail::configure_matmul_matrix(desc.resolved(), gpu, table));
+  const std::string words = message_of(detail::configure_matmul_matrix(desc.resolved(), gpu, table));
   EXPECT_NE(words, "");
-  EXPECT_EQ(words, words_against(detail::configure_matmul_matrix(desc.resolved(), gpu, smallest)));
+  EXPECT_EQ(words, message_of(detail::configure_matmul_matrix(desc.resolved(), gpu, smallest)));
 }
 
 /// docs/compilers.txt: larger ones spill there.
@@ -219,11 +201,11 @@ TEST(Matmul, FewRowsAreExchangedWithColumns) {
     return detail::select_matmul_kernel(desc.resolved(), cpu(), options).value().config.view;
   };
   // Of two matrices by rows b has neighbours for an invocation.
-  EXPECT_TRUE(lane(sizes(64, 64, 64)).bias_by_row);
-  MatmulDesc transposed = sizes(64, 64, 64);
+  EXPECT_TRUE(lane(product_of(64, 64, 64)).bias_by_row);
+  MatmulDesc transposed = product_of(64, 64, 64);
   transposed.b.strides = MatrixStrides{0, 1, 64};
   EXPECT_FALSE(lane(transposed).bias_by_row);
-  const detail::MatmulView view = lane(sizes(1, 64, 32));
+  const detail::MatmulView view = lane(product_of(1, 64, 32));
   EXPECT_TRUE(view.bias_by_row);
   EXPECT_EQ(view.rows, 64);
   EXPECT_EQ(view.a.tensor, 1U);
@@ -235,20 +217,20 @@ TEST(Matmul, PartsOfTheInnerDimension) {
     const auto selection = detail::select_matmul_kernel(desc.resolved(), cpu(), {});
     return detail::choose_inner_split(selection.value().config, cpu(), wanted).value();
   };
-  EXPECT_EQ(split(sizes(512, 512, 512), 0).parts, 1);
-  EXPECT_EQ(split(sizes(4, 4, 4096), 0).parts, 2);  // compute units
-  EXPECT_EQ(split(sizes(4, 4, 100), 0).parts, 1);   // too little of it
-  EXPECT_EQ(split(sizes(4, 4, 200), 3).parts, 2);   // whole steps of 64
-  EXPECT_EQ(split(sizes(4, 4, 200), 3).inner, 128);
-  EXPECT_EQ(split(sizes(4, 4, 0), 3).parts, 1);
-  EXPECT_EQ(split(sizes(4, 4, 8192), 64).parts, 64);
-  const auto selection = detail::select_matmul_kernel(sizes(4, 4, 8192).resolved(), cpu(), {});
+  EXPECT_EQ(split(product_of(512, 512, 512), 0).parts, 1);
+  EXPECT_EQ(split(product_of(4, 4, 4096), 0).parts, 2);  // compute units
+  EXPECT_EQ(split(product_of(4, 4, 100), 0).parts, 1);   // too little of it
+  EXPECT_EQ(split(product_of(4, 4, 200), 3).parts, 2);   // whole steps of 64
+  EXPECT_EQ(split(product_of(4, 4, 200), 3).inner, 128);
+  EXPECT_EQ(split(product_of(4, 4, 0), 3).parts, 1);
+  EXPECT_EQ(split(product_of(4, 4, 8192), 64).parts, 64);
+  const auto selection = detail::select_matmul_kernel(product_of(4, 4, 8192).resolved(), cpu(), {});
   EXPECT_EQ(detail::choose_inner_split(selection.value().config, cpu(), 65).error().message,
             "inner_splits is 65 but inner is cut into at most 64 parts");
 }
 
 TEST(Matmul, ReferenceByHand) {
-  MatmulDesc desc = sizes(2, 2, 3);
+  MatmulDesc desc = product_of(2, 2, 3);
   desc.has_bias = true;
   desc.accumulates = true;
   desc.b.strides = MatrixStrides{0, 1, 3};  // transposed

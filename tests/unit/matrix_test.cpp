@@ -16,7 +16,7 @@
 #include "kernels/vendors.hpp"
 #include "made_up_device.hpp"
 #include "shared/attention_constants.h"
-#include "unit/results.hpp"
+#include "support/must.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -368,7 +368,7 @@ TEST(Matrix2, StagesWhatTheOtherFormDoesNotTake) {
   EXPECT_EQ(kMatrix2.configured("128x128 d64 f16", cpu).key_step, 16U);
   const Capabilities tiny = changed(cpu, [](auto& c) { c.max_shared_memory_bytes = 16384; });
   EXPECT_TRUE(
-      has(words_against(kMatrix2("128x128 d576 dv512 f16", tiny)), "maxComputeSharedMemorySize is 16384"));
+      has(message_of(kMatrix2("128x128 d576 dv512 f16", tiny)), "maxComputeSharedMemorySize is 16384"));
 }
 
 // Decoded on the way to shared memory, which only the staged form does.
@@ -380,15 +380,14 @@ TEST(Matrix2, StagesFloat8) {
     EXPECT_EQ(kMatrix2.configured(problem, nvidia).shader, "attention_matrix2_staged_steps_features");
     EXPECT_EQ(kMatrix2.configured(problem, other).shader, "attention_matrix2_staged_features");
     EXPECT_FALSE(kMatrix2.configured(problem, nvidia).whole_heads);
-    EXPECT_TRUE(has(words_against(kMatrix2(problem, without_subgroup_scope())),
+    EXPECT_TRUE(has(message_of(kMatrix2(problem, without_subgroup_scope())),
                     "tensor addressing takes K and V of Q's type"));
   }
   EXPECT_EQ(kMatrix2.configured("h8 1024x1024 d64 f16 shift=1", nvidia).shader,
             "attention_matrix2_staged_steps");
   for (const char* storage : {"f16 cache=q8_0", "f16 value=q4_0", "bf16 cache=e4m3"}) {
     const std::string problem = std::string("h8 1024x1024 d64 ") + storage;
-    EXPECT_TRUE(has(words_against(kMatrix2(problem, nvidia)), "with float16 Q also K and V in e4m3"))
-        << storage;
+    EXPECT_TRUE(has(message_of(kMatrix2(problem, nvidia)), "with float16 Q also K and V in e4m3")) << storage;
   }
 }
 
@@ -427,8 +426,8 @@ TEST(Matrix2, NamesLayoutsThatTensorAddressingCannotExpress) {
   const auto expect_refused = [&](auto change, const char* name) {
     AttentionDesc desc = desc_of("h2 64x64 d64 f16");
     change(desc);
-    EXPECT_TRUE(has(words_against(kMatrix2(desc, unstaged)),
-                    std::string("tensor addressing needs heads of ") + name));
+    EXPECT_TRUE(
+        has(message_of(kMatrix2(desc, unstaged)), std::string("tensor addressing needs heads of ") + name));
     EXPECT_TRUE(kMatrix2(desc, device).ok()) << "staged";
     EXPECT_TRUE(kMatrix2(desc, cpu_with_subgroup_scope()).ok());
   };

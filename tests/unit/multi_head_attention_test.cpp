@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
@@ -12,9 +11,9 @@
 
 #include "support/host_problem.hpp"
 #include "support/layer_reference.hpp"
+#include "support/must.hpp"
 #include "support/text.hpp"
 #include "unit/central_difference.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -31,8 +30,8 @@ MultiHeadAttentionDesc small_layer() {
 
 TEST(MultiHeadAttentionDescTest, WhatFollows) {
   const MultiHeadAttentionDesc desc = small_layer().resolved();
-  EXPECT_EQ(words_against(validate(small_layer())), "");
-  EXPECT_EQ(words_against(validate(desc)), "") << "what resolved() gives is a descriptor as well";
+  EXPECT_EQ(message_of(validate(small_layer())), "");
+  EXPECT_EQ(message_of(validate(desc)), "") << "what resolved() gives is a descriptor as well";
   EXPECT_EQ(desc.resolved(), desc);
   EXPECT_EQ(desc.attention.head_dim, 8);
   EXPECT_EQ(desc.attention.kv_length, 5);
@@ -88,28 +87,28 @@ TEST(MultiHeadAttentionDescTest, MistakesAreRefused) {
   for (const auto& [words, make] : mistakes) {
     MultiHeadAttentionDesc desc = small_layer();
     make(desc);
-    EXPECT_TRUE(has(words_against(validate(desc)), words));
+    EXPECT_TRUE(has(message_of(validate(desc)), words));
   }
   MultiHeadAttentionDesc quantised = small_layer();
   quantised.weight_type = DataType::kQ8_0;
-  EXPECT_EQ(words_against(validate(quantised)), "");
+  EXPECT_EQ(message_of(validate(quantised)), "");
   MultiHeadAttentionBackwardDesc backward{.forward = small_layer()};
-  EXPECT_TRUE(has(words_against(validate(backward)), "saves_for_gradients"));
+  EXPECT_TRUE(has(message_of(validate(backward)), "saves_for_gradients"));
   backward.forward.saves_for_gradients = true;
   EXPECT_TRUE(validate(backward).ok());
   backward.has_grad_sinks = true;
-  EXPECT_TRUE(has(words_against(validate(backward)), "set has_sinks"));
+  EXPECT_TRUE(has(message_of(validate(backward)), "set has_sinks"));
   backward.forward.attention.has_sinks = true;
   backward.has_grad_query = backward.has_grad_key = backward.has_grad_value = false;
   backward.has_grad_parameters = false;
   EXPECT_TRUE(validate(backward).ok());
   EXPECT_EQ(backward.resolved().resolved(), backward.resolved());
   backward.has_grad_sinks = false;
-  EXPECT_TRUE(has(words_against(validate(backward)), "no gradient is asked for"));
+  EXPECT_TRUE(has(message_of(validate(backward)), "no gradient is asked for"));
   backward.has_grad_mask = true;
-  EXPECT_TRUE(has(words_against(validate(backward)), "the mask is not there"));
+  EXPECT_TRUE(has(message_of(validate(backward)), "the mask is not there"));
   backward.forward.attention.query_lengths = Lengths::kPerEntry;
-  EXPECT_TRUE(has(words_against(validate(backward)), "query_lengths is kPerEntry"));
+  EXPECT_TRUE(has(message_of(validate(backward)), "query_lengths is kPerEntry"));
 }
 
 TEST(MultiHeadAttentionDescTest, Parameters) {

@@ -1,6 +1,5 @@
 // Pieces of parameter memory: aligned, apart from one another, used again, and given back.
 #include "vulkan/parameter_memory.hpp"
-#include "unit/results.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +13,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "support/must.hpp"
 
 namespace vkattn::detail {
 namespace {
@@ -78,7 +79,7 @@ TEST(ParameterMemory, PiecesAreAlignedAndApart) {
   std::vector<ParameterPiece> pieces;
   std::set<std::pair<VkBuffer, VkDeviceSize>> places;
   for (int i = 0; i < 400; ++i) {  // of 512 bytes each: more than three blocks
-    auto piece = tests::value_of(memory->take(300));
+    auto piece = tests::must(memory->take(300));
     EXPECT_EQ(piece.offset() % 256, 0U);
     for (const VkDeviceSize half : {piece.offset(), piece.offset() + 256}) {
       EXPECT_TRUE(places.emplace(piece.buffer(), half).second) << "twice";
@@ -134,9 +135,7 @@ TEST(ParameterMemory, APieceKeepsTheMemoryAlive) {
 TEST(ParameterMemory, NoMemoryIsAnErrorAndLeavesNothing) {
   const auto memory = std::make_shared<ParameterMemory>(FakeDevice::handles());
   FakeDevice::out_of_memory = true;
-  const auto piece = memory->take(256);
-  EXPECT_FALSE(piece.ok());
-  EXPECT_TRUE(piece.ok() || piece.error().code == ErrorCode::kOutOfMemory);
+  EXPECT_TRUE(tests::is_refused(memory->take(256), ErrorCode::kOutOfMemory, {}));
   EXPECT_EQ(FakeDevice::buffers, 0);
   FakeDevice::out_of_memory = false;
   EXPECT_TRUE(memory->take(256).ok());
@@ -151,21 +150,18 @@ TEST(ParameterMemory, OfTheCallersIsAllThatIsTaken) {
   auto memory = std::make_shared<ParameterMemory>(device, callers);
   {
     std::vector<ParameterPiece> pieces;
-    for (int i = 0; i < 3; ++i) pieces.push_back(tests::value_of(memory->take(200)));
+    for (int i = 0; i < 3; ++i) pieces.push_back(tests::must(memory->take(200)));
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       EXPECT_EQ(pieces[i].buffer(), buffer);
       EXPECT_EQ(pieces[i].offset(), 256 * (i + 1));
       EXPECT_EQ(pieces[i].data(), mapped.data() + (pieces[i].offset() - 100));
     }
-    const auto refused = memory->take(1);
-    ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.error().code, ErrorCode::kOutOfMemory);
-    EXPECT_EQ(refused.error().message.find("parameters of bindings take 256 bytes"), 0U);
-    EXPECT_NE(refused.error().message.find("of the 768 that"), std::string::npos);
+    EXPECT_TRUE(tests::is_refused(memory->take(1), ErrorCode::kOutOfMemory,
+                                  {"parameters of bindings take 256 bytes", "of the 768 that"}));
     pieces[1] = ParameterPiece();
-    EXPECT_EQ(tests::value_of(memory->take(256)).offset(), 512U);
+    EXPECT_EQ(tests::must(memory->take(256)).offset(), 512U);
   }
-  EXPECT_EQ(tests::value_of(memory->take(768)).offset(), 256U) << "whole again";
+  EXPECT_EQ(tests::must(memory->take(768)).offset(), 256U) << "whole again";
   memory.reset();
   EXPECT_EQ(FakeDevice::buffers, 0);
   EXPECT_EQ(FakeDevice::allocations, 0);

@@ -19,10 +19,10 @@
 #include "common/message.hpp"
 #include "score/glsl_compiler.hpp"
 #include "score/shader_texts.hpp"
+#include "support/must.hpp"
 #include "support/temp_folder.hpp"
 #include "support/text.hpp"
 #include "unit/build.hpp"
-#include "unit/results.hpp"
 #include "vkattn_bench_shaders.hpp"
 #include "vkattn_core_shaders.hpp"
 
@@ -32,8 +32,8 @@ namespace {
 constexpr const char* kVisible = "bool visible(Position p) { return p.key < 3u; }";
 
 using tests::has;
-using tests::value_of;
-using tests::words_against;
+using tests::message_of;
+using tests::must;
 
 Result<Shared<const ScoreFunction>> create(std::string source, std::vector<ScoreBuffer> buffers = {}) {
   return ScoreFunction::create({std::move(source), "my.glsl", std::move(buffers)});
@@ -139,7 +139,7 @@ TEST(ScoreFunctionTest, WhatHasNoEndIsNamedWhereItBegins) {
 
 TEST(ScoreFunctionTest, WhatConditionsLeaveOutIsNotThere) {
   const std::string score = "float score(float s, Position p) { return s; }\n";
-  const auto visible = value_of(create(score + "#if 0\n" + kVisible + "\n#endif\n"));
+  const auto visible = must(create(score + "#if 0\n" + kVisible + "\n#endif\n"));
   EXPECT_FALSE(visible->hides_keys());
   EXPECT_TRUE(visible->binary("attention_lane_words"));
   for (const std::string& text :
@@ -274,7 +274,7 @@ TEST(ScoreFunctionTest, RefusesBufferNamesByName) {
 
 // Names of file scope that the kernels use as well, as members, locals and macros too.
 TEST(ScoreFunctionTest, NamesDoNotCollideWithTheKernels) {
-  const auto function = value_of(create(R"(
+  const auto function = must(create(R"(
     struct Span { float key; uint params[2]; };
     const uint kHeadDim = 3, batch = kHeadDim + 1;
     #define params 5u
@@ -283,7 +283,7 @@ TEST(ScoreFunctionTest, NamesDoNotCollideWithTheKernels) {
     float score(float score, Position p) { return score + query_at(p) + float(params); }
     bool visible(in Position position) { uint visible = position.key; return visible > batch; }
   )",
-                                        {{"table", ScoreBufferType::kFloat}}));
+                                    {{"table", ScoreBufferType::kFloat}}));
   EXPECT_TRUE(function->hides_keys());
   std::size_t compiled = 0;
   for (const detail::ShaderBinary& shader : detail::shader_binaries()) {
@@ -300,7 +300,7 @@ TEST(ScoreFunctionTest, NamesDoNotCollideWithTheKernels) {
 
 /// Plans then take the next kernel.
 TEST(ScoreFunctionTest, KernelsThatNeedANewerCompilerSaySo) {
-  const auto function = value_of(create(kVisible));
+  const auto function = must(create(kVisible));
   const auto binary = function->binary("attention_matrix_features");
   if (binary) GTEST_SKIP() << "this glslang knows matrices";
   EXPECT_EQ(binary.error().code, ErrorCode::kUnsupported);
@@ -334,7 +334,7 @@ TEST(ScoreFunctionTest, KernelsAreThoseOfTheBuild) {
     if (built == nullptr) built = detail::find_shader(bench::shader_binaries(), recipe.name);
     ASSERT_NE(built, nullptr) << recipe.name;
     if (!built->is_built()) continue;
-    const auto words = value_of(built->code().words());
+    const auto words = must(built->code().words());
     const auto text = std::find_if(detail::shader_texts().begin(), detail::shader_texts().end(),
                                    [&](const detail::ShaderText& file) { return file.path == recipe.file; });
     ASSERT_NE(text, detail::shader_texts().end()) << recipe.file;
@@ -353,15 +353,15 @@ TEST(ScoreFunctionTest, KernelsAreThoseOfTheBuild) {
 }
 
 TEST(ScoreFunctionTest, KeepsWhatItCompiled) {
-  const auto function = value_of(create("float score(float s, Position p) { return s + float(p.key); }"));
+  const auto function = must(create("float score(float s, Position p) { return s + float(p.key); }"));
   EXPECT_FALSE(function->hides_keys());
-  const auto first = value_of(function->binary("attention_lane_words"));
-  EXPECT_EQ(first.data(), value_of(function->binary("attention_lane_words")).data());
-  EXPECT_EQ(words_against(function->binary("attention_nowhere")), "there is no shader 'attention_nowhere'");
+  const auto first = must(function->binary("attention_lane_words"));
+  EXPECT_EQ(first.data(), must(function->binary("attention_lane_words")).data());
+  EXPECT_EQ(message_of(function->binary("attention_nowhere")), "there is no shader 'attention_nowhere'");
 }
 
 TEST(ScoreFunctionTest, CompilesFromSeveralThreads) {
-  const auto shared = value_of(create(kVisible));
+  const auto shared = must(create(kVisible));
   std::vector<std::size_t> words(4);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -379,21 +379,23 @@ TEST(ScoreFunctionTest, CompilesFromSeveralThreads) {
 // Saved kernels are the compiled ones, and bytes that are not whole are refused.
 TEST(SavedScoreFunction, IsTheSameFunction) {
   const auto function =
-      value_of(ScoreFunction::create({.source = "bool visible(Position p) { return at(p.key) > 0; }",
-                                      .name = "some keys",
-                                      .buffers = {{"at", ScoreBufferType::kInt}}}));
+      must(ScoreFunction::create({.source = "bool visible(Position p) { return at(p.key) > 0; }",
+                                  .name = "some keys",
+                                  .buffers = {{"at", ScoreBufferType::kInt}}}));
   const std::string shaders[] = {"attention_block_mask_features"};
-  const auto saved = value_of(save_score_shaders(*function, shaders));
-  const auto loaded = value_of(load_score_shaders(saved));
+  const auto saved = must(save_score_shaders(*function, shaders));
+  const auto loaded = must(load_score_shaders(saved));
   EXPECT_EQ(loaded->name(), "some keys");
   EXPECT_TRUE(loaded->hides_keys());
   ASSERT_EQ(loaded->buffers().size(), 1U);
   EXPECT_EQ(loaded->buffers()[0].name, "at");
   EXPECT_EQ(loaded->buffers()[0].type, ScoreBufferType::kInt);
-  const auto words = value_of(loaded->binary(shaders[0]));
-  const auto original = value_of(function->binary(shaders[0]));
+  const auto words = must(loaded->binary(shaders[0]));
+  const auto original = must(function->binary(shaders[0]));
   EXPECT_TRUE(std::equal(words.begin(), words.end(), original.begin(), original.end()));
-  EXPECT_TRUE(has(words_against(loaded->binary("attention_lane_features")), "without the shader"));
+  EXPECT_TRUE(has(message_of(loaded->binary("attention_lane_features")), "without the shader"));
+  const std::string none[] = {"no_such_shader"};
+  EXPECT_TRUE(has(message_of(save_score_shaders(*function, none)), "no_such_shader"));
 
   for (std::size_t bytes = 0; bytes < saved.size(); bytes += bytes < 200 ? 1 : 97) {
     EXPECT_FALSE(load_score_shaders(std::span(saved).first(bytes)).ok()) << bytes << " bytes";
@@ -403,12 +405,6 @@ TEST(SavedScoreFunction, IsTheSameFunction) {
     wrong[at] ^= std::byte{0x10};
     EXPECT_FALSE(load_score_shaders(wrong).ok()) << "byte " << at;
   }
-}
-
-TEST(SavedScoreFunction, NothingToSaveIsAnError) {
-  const auto function = value_of(create("float score(float s, Position p) { return s; }"));
-  const std::string shaders[] = {"no_such_shader"};
-  EXPECT_TRUE(has(words_against(save_score_shaders(*function, shaders)), "no_such_shader"));
 }
 
 }  // namespace

@@ -20,8 +20,8 @@
 #include "kernels/vendors.hpp"
 #include "made_up_device.hpp"
 #include "matmul/matmul_kernel.hpp"
+#include "support/must.hpp"
 #include "support/problem_text.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -132,18 +132,15 @@ TEST(TileTable, TheMostSpecificEntryComesFirst) {
 /// One list may be for plans of every kind, so that each kind knows the kernels of all.
 TEST(Select, ARefusalOfAKernelThatThereIsNotIsAnError) {
   const Capabilities gpu = with_lanes(small_device(DeviceType::kDiscreteGpu), 32);
-  MatmulDesc product;
-  product.rows = product.columns = product.inner = 8;
-  BackwardDesc gradients;
-  gradients.attention = desc_of("16x16 d64");
-  gradients.attention.has_lse = true;
+  const MatmulDesc product = product_of(8, 8, 8);
+  const BackwardDesc gradients = backward_of("16x16 d64");
   const auto errors = [&](const std::vector<KernelRefusal>& refusals) {
     MatmulOptions options;
     options.refusals = refusals;
     const SelectionRequest request{{}, nullptr, refusals};
-    return std::vector{words_against(select_kernel(desc_of("16x16 d64").resolved(), gpu, request)),
-                       words_against(select_backward_kernel(gradients.resolved(), gpu, {}, refusals)),
-                       words_against(select_matmul_kernel(product.resolved(), gpu, options))};
+    return std::vector{message_of(select_kernel(desc_of("16x16 d64").resolved(), gpu, request)),
+                       message_of(select_backward_kernel(gradients.resolved(), gpu, {}, refusals)),
+                       message_of(select_matmul_kernel(product.resolved(), gpu, options))};
   };
   for (const std::string& error : errors({{"matrix2", "is wrong"}, {"decode", "is slow"}})) {
     EXPECT_EQ(error, "");
@@ -167,7 +164,7 @@ TEST(TileSizes, AreReadAsTheyAreWritten) {
   EXPECT_EQ(parse_tile_sizes("rows 4, columns 8")->columns, 8U);
   for (const char* wrong : {"rows", "rows=", "rows=x", "rows=-1", "rows=4x", "rows=99999999999", "row=4",
                             "rows=4,,keys=2", "rows=4,rows=4", "=4", ", ", "rows  4", "none"}) {
-    EXPECT_TRUE(has(words_against(parse_tile_sizes(wrong)), "block sizes read like")) << wrong;
+    EXPECT_TRUE(has(message_of(parse_tile_sizes(wrong)), "block sizes read like")) << wrong;
   }
 }
 
@@ -263,8 +260,7 @@ TEST(Select, LittleSharedMemoryLeavesAFamilyItsRegisters) {
       const auto tile = std::find_if(kernels.begin(), kernels.end(),
                                      [](const Kernel& kernel) { return kernel.name == "tile"; });
       ASSERT_NE(tile, kernels.end());
-      const auto config =
-          value_of(tile->configure(desc, device, table_tiles("tile", desc, device)), family.name);
+      const auto config = must(tile->configure(desc, device, table_tiles("tile", desc, device)));
       EXPECT_LE(config.tile.rows * config.tile.keys, most) << family.name << ": " << problem;
     }
   }
@@ -324,7 +320,7 @@ TEST(TileTable, EveryDeviceHasBlockSizesAndCandidatesThatBeginWithTheDefault) {
       for (const Kernel& kernel : ordered_kernels(desc, device)) {
         EXPECT_FALSE(table_tiles(kernel.name, desc, device).empty()) << kernel.name;
       }
-      const auto selection = value_of(select_kernel(desc, device, {}));
+      const auto selection = must(select_kernel(desc, device, {}));
       const auto candidates = tuning_candidates(desc, device);
       ASSERT_GT(candidates.size(), 3U);
       EXPECT_EQ(candidates.front().kernel, selection.kernel.name);
@@ -340,7 +336,7 @@ TEST(TileTable, SenselessBlockSizesAreRefused) {
                                   TileSizes{~0U, ~0U, ~0U, ~0U, ~0U, ~0U}, TileSizes{100, 3, 7, 5, 11, 13},
                                   TileSizes{1U << 31U, 0, 16, 1U << 31U, 1U << 30U, 32}}) {
       EXPECT_TRUE(
-          has(words_against(select_kernel(desc_of("4x64 d64"), gpu, {kernel, &tile, {}})), "block sizes"))
+          has(message_of(select_kernel(desc_of("4x64 d64"), gpu, {kernel, &tile, {}})), "block sizes"))
           << kernel << ": " << to_string(tile);
     }
   }
@@ -369,14 +365,13 @@ TEST(NextKernel, ComesAfterOneThatIsNotCompiledWhichIsLogged) {
     return std::string("tile");
   };
   const auto is_of_kernel = [](const Error&) { return true; };
-  const auto made = value_of(with_next_kernels(log, PlanOptions{}, make, is_of_kernel));
+  const auto made = must(with_next_kernels(log, PlanOptions{}, make, is_of_kernel));
   EXPECT_EQ(made, "tile");
   EXPECT_EQ(tried, (std::vector<std::string>{"matrix2", "matrix"}));
   EXPECT_EQ(lines, (std::vector<std::string>{"matrix: the glslang does not know it"}));
   PlanOptions forced;
   forced.kernel = "matrix";
-  EXPECT_EQ(words_against(with_next_kernels(log, forced, make, is_of_kernel)),
-            "the glslang does not know it");
+  EXPECT_EQ(message_of(with_next_kernels(log, forced, make, is_of_kernel)), "the glslang does not know it");
 }
 
 TEST(Tuning, TheNearestMeasuredProblemCounts) {

@@ -6,17 +6,17 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "kernels/vendors.hpp"
 #include "matmul/matmul_program.hpp"
 #include "self_test/small_test.hpp"
+#include "support/must.hpp"
 #include "support/problem_text.hpp"
+#include "support/special_numbers.hpp"
 #include "support/text.hpp"
 #include "unit/made_up_device.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn::detail {
 namespace {
@@ -24,34 +24,20 @@ namespace {
 using tests::has;
 
 /// Two keys of equal scores: each output is the mean of their values, the lse log(2).
-class FirstDifference : public testing::Test {
- protected:
-  [[nodiscard]] std::string difference() {
-    const AttentionDesc desc = tests::parsed("2x2 d1 lse").desc;
+TEST(FirstDifference, IsNamed) {
+  const AttentionDesc desc = tests::parsed("2x2 d1 lse").desc;
+  const std::vector<float> query{0, 0}, key{1, 2}, value{3, 5};
+  const auto difference = [&](float output, float lse) {
+    std::vector<float> outputs{4, output}, all_lse{std::log(2.0F), lse};
     return first_difference(desc,
-                            {.query = query_, .key = key_, .value = value_, .output = output_, .lse = lse_},
+                            {.query = query, .key = key, .value = value, .output = outputs, .lse = all_lse},
                             DataType::kFloat32);
+  };
+  EXPECT_EQ(difference(4, std::log(2.0F)), "");
+  for (const float wrong : {0.0F, 4.01F, tests::kNan, tests::kInfinity}) {
+    EXPECT_TRUE(has(difference(wrong, std::log(2.0F)), "query 1, dim 0")) << wrong;
   }
-
-  std::vector<float> query_{0, 0}, key_{1, 2}, value_{3, 5};
-  std::vector<float> output_{4, 4}, lse_{std::log(2.0F), std::log(2.0F)};
-};
-
-TEST_F(FirstDifference, RightResultsHaveNone) {
-  EXPECT_EQ(difference(), "");
-}
-
-TEST_F(FirstDifference, WrongOutputsAreNamed) {
-  for (const float wrong :
-       {0.0F, 4.01F, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    output_[1] = wrong;
-    EXPECT_TRUE(has(difference(), "query 1, dim 0")) << wrong;
-  }
-}
-
-TEST_F(FirstDifference, WrongLogSumExpsAreNamed) {
-  lse_[1] = 0;
-  EXPECT_TRUE(has(difference(), "query 1, lse"));
+  EXPECT_TRUE(has(difference(4, 0), "query 1, lse"));
 }
 
 TEST(SmallProblem, HasAHeadWhereTheProblemHasNone) {
@@ -97,7 +83,7 @@ TEST(TimedProblem, IsValidWithTensorsOfItsSize) {
         "h2 64x64 d17 cache=e4m3 page=16", "64x64 d32 sequences query_lengths=40 kv_lengths=60",
         "h2 64x64 d32 window=3,4 align=7 ring=50"}) {
     const AttentionDesc desc = timed(problem);
-    ASSERT_TRUE(validate(desc).ok()) << problem << ": " << validate(desc).error().message;
+    tests::must(validate(desc));
     const auto tensors = small_tensors(desc);
     for (const TensorRow& row : tensor_table()) {
       if (!row.is_used(desc)) continue;
@@ -142,14 +128,14 @@ TEST(SmallProblem, OfDecodeRunsTheCodeOfItsProblem) {
     const KernelConfig plan = kDecode.configured(problem, device);
     for (const AttentionDesc& test :
          {small_problem(desc, TestRows::kOfProblem), timed_problem(desc, 132, TestRows::kOfProblem)}) {
-      ASSERT_TRUE(validate(test).ok()) << validate(test).error().message;
+      tests::must(validate(test));
       EXPECT_EQ(packed_rows(test), packed_rows(desc));
-      const auto config = tests::value_of(kDecode(test, device));
+      const auto config = tests::must(kDecode(test, device));
       EXPECT_EQ(config.shader, plan.shader);
       EXPECT_EQ(config.summary, plan.summary);
       EXPECT_TRUE(config.constants == plan.constants);
     }
-    EXPECT_TRUE(has(tests::words_against(kDecode(small_problem(desc), device)), "holds 16 query rows"));
+    EXPECT_TRUE(has(tests::message_of(kDecode(small_problem(desc), device)), "holds 16 query rows"));
   }
 }
 
@@ -174,10 +160,7 @@ std::vector<Capabilities> devices_with_products() {
 std::vector<MatmulDesc> products(DataType type) {
   std::vector<MatmulDesc> all;
   const auto add = [&](std::int64_t rows, std::int64_t columns, std::int64_t inner) -> MatmulDesc& {
-    MatmulDesc desc;
-    desc.rows = rows;
-    desc.columns = columns;
-    desc.inner = inner;
+    MatmulDesc desc = tests::product_of(rows, columns, inner);
     desc.a.type = desc.b.type = desc.output.type = type;
     return all.emplace_back(desc);
   };
@@ -228,14 +211,14 @@ TEST(SmallProduct, RunsTheCodeOfItsProduct) {
         for (std::size_t i = 0; i < all.size(); ++i) {
           SCOPED_TRACE(
               message(kernel.name, ", vendor ", device.vendor_id, ", ", name(type), ", product ", i));
-          ASSERT_TRUE(validate(all[i]).ok()) << validate(all[i]).error().message;
+          tests::must(validate(all[i]));
           const auto plan = kernel.configure(all[i].resolved(), device, matmul_tiles(kernel.name, device));
           if (!plan.ok()) continue;
           ++seen[k];
           const MatmulDesc desc = small_product(all[i].resolved(), plan->tile);
-          ASSERT_TRUE(validate(desc).ok()) << validate(desc).error().message;
+          tests::must(validate(desc));
           const std::array tiles{plan->tile};
-          const auto small = tests::value_of(kernel.configure(desc, device, tiles));
+          const auto small = tests::must(kernel.configure(desc, device, tiles));
           EXPECT_EQ(small.shader, plan->shader);
           EXPECT_EQ(small.summary, plan->summary);
           EXPECT_TRUE(small.constants == plan->constants);

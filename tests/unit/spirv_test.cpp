@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "program/program.hpp"
-#include "unit/results.hpp"
+#include "support/must.hpp"
 #include "unit/spirv_words.hpp"
 #include "vkattn_core_shaders.hpp"
 #include "vulkan/execution_modes.hpp"
@@ -60,16 +60,6 @@ TEST(Spirv, AnInstructionMayBecomeShorterWhileItIsGoneThrough) {
   EXPECT_EQ(opcodes, (std::vector<std::uint32_t>{1, 2}));
 }
 
-TEST(Spirv, ShadersOfTheBuildAreInstructionsToTheirEnd) {
-  for (const ShaderBinary& shader : shader_binaries()) {
-    if (!shader.is_built()) continue;
-    const Words words = tests::value_of(shader.code().words(), shader.name);
-    std::size_t end = 0;
-    for (const auto& instruction : instructions_of(words)) end = instruction.end();
-    EXPECT_EQ(end, words.size()) << shader.name;
-  }
-}
-
 /// All that a module goes through on its way to a driver. Sanitizers see what is beyond its end.
 void prepare(Words words) {
   const std::size_t size = words.size();
@@ -91,7 +81,7 @@ void prepare(Words words) {
 TEST(Spirv, TornModulesStayWithinTheirWords) {
   const ShaderBinary* const shader = find_shader(shader_binaries(), "attention_tile");
   ASSERT_NE(shader, nullptr);
-  const Words whole = tests::value_of(shader->code().words(), shader->name);
+  const Words whole = tests::must(shader->code().words());
   std::mt19937 random(2411);
   const auto below = [&](std::size_t count) { return static_cast<std::size_t>(random()) % count; };
   for (int i = 0; i < 300; ++i) {

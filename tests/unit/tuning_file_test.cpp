@@ -12,17 +12,17 @@
 #include <vector>
 
 #include "matmul/matmul_kernel.hpp"
+#include "support/must.hpp"
 #include "support/problem_text.hpp"
 #include "support/text.hpp"
 #include "unit/made_up_device.hpp"
-#include "unit/results.hpp"
 
 namespace vkattn::detail {
 namespace {
 
 using tests::has;
+using tests::message_of;
 using tests::parsed;
-using tests::words_against;
 
 Capabilities device() {
   Capabilities capabilities;
@@ -67,7 +67,7 @@ class SomeFunction : public ScoreShaders {
 TEST(Validate, RefusesMoreTablesThanAScoreFunctionMayHave) {
   AttentionDesc desc = parsed("8x8 d8").desc;
   desc.score_function = std::make_shared<SomeFunction>(5);
-  EXPECT_TRUE(has(words_against(validate(desc)), "5 buffers"));
+  EXPECT_TRUE(has(message_of(validate(desc)), "5 buffers"));
 }
 
 std::string file() {
@@ -75,6 +75,13 @@ std::string file() {
                       {result("h8 512x512 d64 f16", "tile", {256, 0, 16, 4, 4, 32}),
                        result("hq8 hkv2 q1 kv4096 d128 f16", "lane", {0, 0, 0, 1, 8, 0})})
       .value();
+}
+
+/// The same with the first of something replaced.
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
 TEST(TuningFile, IsReadAsItWasWritten) {
@@ -181,11 +188,8 @@ TEST(TuningFile, EachMeasuredProblemIsNearestToItself) {
 }
 
 TEST(TuningFile, EntriesWithoutTheirSizesAreIgnoredWithAWarning) {
-  std::string old = file();
-  for (std::size_t at = old.find("\"attention\""); at != std::string::npos; at = old.find("\"attention\"")) {
-    old.replace(at, 11, "\"unknown\"");
-  }
-  const Tuning tuning = parse_tuning(old, "f.json", device());
+  const std::string first = replaced(file(), R"("attention")", R"("unknown")");
+  const Tuning tuning = parse_tuning(replaced(first, R"("attention")", R"("unknown")"), "f.json", device());
   EXPECT_TRUE(tuning.problems.empty());
   EXPECT_TRUE(has(tuning.warning, "f.json, none of whose 2 entries"));
 }
@@ -194,12 +198,11 @@ TEST(TuningFile, OtherDevicesAndProblemsStay) {
   Capabilities other = device();
   other.device_name = "Another device";
   other.device_id = 8;
-  const auto both =
-      tests::value_of(merge_tuning(file(), other, {result("4x4 d8", "lane", {0, 0, 0, 1, 8, 0})}));
+  const auto both = tests::must(merge_tuning(file(), other, {result("4x4 d8", "lane", {0, 0, 0, 1, 8, 0})}));
   EXPECT_EQ(parse_tuning(both, "f", device()).problems.size(), 2U);
   EXPECT_EQ(parse_tuning(both, "f", other).problems.size(), 1U);
-  const auto again = tests::value_of(
-      merge_tuning(both, device(), {result("h8 512x512 d64 f16", "lane", {0, 0, 0, 2, 8, 0})}));
+  const auto again =
+      tests::must(merge_tuning(both, device(), {result("h8 512x512 d64 f16", "lane", {0, 0, 0, 2, 8, 0})}));
   const Tuning tuning = parse_tuning(again, "f", device());
   ASSERT_EQ(tuning.problems.size(), 2U) << "replaced, not added";
   EXPECT_EQ(tuning.nearest(parsed("h8 512x512 d64 f16").desc)->best.kernel, "lane");
@@ -217,7 +220,7 @@ TEST(TuningFile, OtherDevicesAreIgnoredWithAWarning) {
     EXPECT_TRUE(has(tuning.warning, words));
   }
   const auto merged =
-      tests::value_of(merge_tuning(file(), updated, {result("4x4 d8", "lane", {0, 0, 0, 1, 8, 0})}));
+      tests::must(merge_tuning(file(), updated, {result("4x4 d8", "lane", {0, 0, 0, 1, 8, 0})}));
   EXPECT_EQ(parse_tuning(merged, "f", updated).problems.size(), 1U) << "what the old driver gave is dropped";
 }
 
@@ -243,10 +246,8 @@ TEST(TuningFile, DepthIsThatOfTheArraysNotOfStrings) {
   EXPECT_TRUE(has(parse_tuning(text, "f.json", device()).warning, "no vkattn tuning file"));
   EXPECT_FALSE(merge_tuning(text, device(), {}).ok());
   // Brackets in a string are no depth.
-  std::string named = file();
-  const std::string from = R"("kernel": "tile")";
-  named.replace(named.find(from), from.size(),
-                R"("note": ")" + std::string(100, '[') + R"(", "kernel": "tile")");
+  const std::string named = replaced(file(), R"("kernel": "tile")",
+                                     R"("note": ")" + std::string(100, '[') + R"(", "kernel": "tile")");
   EXPECT_EQ(parse_tuning(named, "f.json", device()).problems.size(), 2U);
 }
 
@@ -260,28 +261,24 @@ TEST(TuningFile, EveryTornFileIsHarmless) {
 }
 
 TEST(TuningFile, WrongValuesDropTheirProblemOnly) {
-  const auto changed = [](const std::string& from, const std::string& to) {
-    std::string text = file();
-    const std::size_t at = text.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    return text.replace(at, from.size(), to);
-  };
-  for (const std::string& text :
-       {changed(R"("batch": 1,)", ""), changed(R"("query_heads": 8)", R"("query_heads": 2147483648)"),
-        changed(R"("query_heads": 8)", R"("query_heads": 18446744073709551615)"),
-        changed(R"("query_heads": 8)", R"("query_heads": -2)"),
-        changed(R"("query_heads": 8)", R"("query_heads": 8.5)"),
-        changed(R"("query_type": "f16")", R"("query_type": "f17")"),
-        changed(R"("query_type": "f16")", R"("query_type": [])"),
-        changed(R"("causal": false)", R"("causal": 0)"), changed(R"("features": {})", R"("features": [])"),
-        changed(R"("features": {})", R"("features": {"a mask": 4294967296})"),
-        changed(R"("features": {})", R"("features": {"a mask": -1})"),
-        changed(R"("kernel": "tile")", R"("kernel": 5)"), changed(R"("threads": 256)", R"("threads": -1)"),
-        changed(R"("threads": 256)", R"("threads": 1e99)"),
-        changed(R"("threads": 256)", R"("threads": 99999999999)"),
-        changed(R"("kv_splits": 3)", R"("kv_splits": [])")}) {
-    const Tuning tuning = parse_tuning(text, "f", device());
-    EXPECT_EQ(tuning.problems.size(), 1U);
+  for (const auto& [from, to] : {std::pair(R"("batch": 1,)", ""),
+                                 {R"("query_heads": 8)", R"("query_heads": 2147483648)"},
+                                 {R"("query_heads": 8)", R"("query_heads": 18446744073709551615)"},
+                                 {R"("query_heads": 8)", R"("query_heads": -2)"},
+                                 {R"("query_heads": 8)", R"("query_heads": 8.5)"},
+                                 {R"("query_type": "f16")", R"("query_type": "f17")"},
+                                 {R"("query_type": "f16")", R"("query_type": [])"},
+                                 {R"("causal": false)", R"("causal": 0)"},
+                                 {R"("features": {})", R"("features": [])"},
+                                 {R"("features": {})", R"("features": {"a mask": 4294967296})"},
+                                 {R"("features": {})", R"("features": {"a mask": -1})"},
+                                 {R"("kernel": "tile")", R"("kernel": 5)"},
+                                 {R"("threads": 256)", R"("threads": -1)"},
+                                 {R"("threads": 256)", R"("threads": 1e99)"},
+                                 {R"("threads": 256)", R"("threads": 99999999999)"},
+                                 {R"("kv_splits": 3)", R"("kv_splits": [])"}}) {
+    const Tuning tuning = parse_tuning(replaced(file(), from, to), "f", device());
+    EXPECT_EQ(tuning.problems.size(), 1U) << to;
     EXPECT_EQ(tuning.warning, "");
   }
   const std::string others = merge_tuning("", device(), gradients_and_products()).value();
@@ -290,10 +287,7 @@ TEST(TuningFile, WrongValuesDropTheirProblemOnly) {
                                  {R"("inner_splits": 4)", R"("inner_splits": "4")"},
                                  {R"("a_type": "f16")", R"("a_type": 1)"},
                                  {R"("b_transposed": false)", R"("b_transposed": 0)"}}) {
-    std::string text = others;
-    ASSERT_NE(text.find(from), std::string::npos) << from;
-    text.replace(text.find(from), std::string(from).size(), to);
-    const Tuning tuning = parse_tuning(text, "f", device());
+    const Tuning tuning = parse_tuning(replaced(others, from, to), "f", device());
     EXPECT_EQ(tuning.gradients.size() + tuning.products.size(), 3U) << to;
   }
 }

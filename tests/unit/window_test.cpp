@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "made_up_device.hpp"
-#include "unit/results.hpp"
+#include "support/must.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -76,7 +76,7 @@ TEST(Window, KeysOfOneHeadAreCutWhereTheKernelCan) {
     const AttentionDesc desc = desc_of(problem);
     for (const std::uint64_t range : {60000U, 20000U, 9000U}) {
       EXPECT_FALSE(range < 30000 && make_windows(desc, device_of(range), 0).ok()) << "this kernel cannot";
-      const auto windows = value_of(make_windows(desc, device_of(range), 32), problem);
+      const auto windows = must(make_windows(desc, device_of(range), 32));
       const std::int64_t most = windows.max_keys;
       EXPECT_TRUE(most == 1000 || (most > 0 && most % 32 == 0)) << most;
       for (Window w : windows.windows) {
@@ -128,13 +128,13 @@ TEST(Window, PackedQueriesAreCutWithTheirKeys) {
 TEST(Window, BeyondWhat32BitsCount) {
   // 64 batch entries of 16 heads x 65536 rows x 128: 8 Gi elements, 32 GiB in float32.
   const AttentionDesc desc = desc_of("b64 h16 65536x65536 d128");
-  const auto windows = value_of(make_windows(desc, device_of(1U << 27U), 0));
+  const auto windows = must(make_windows(desc, device_of(1U << 27U), 0));
   for (const Window& w : windows.windows) expect_fits(desc, w, 1U << 27U);
   const auto last = tensor_windows(desc, windows.windows.back())[VKATTN_BINDING_KEY].first_byte / 4;
   EXPECT_GE(last, std::int64_t{63} * 16 * 65536 * 128);
   // 2.8 x 10^9 bytes, but 5 x 10^9 elements of one window.
   const auto blocks =
-      value_of(make_windows(desc_of("b96 h8 1x50816 d128 key=q4_0 value=q4_0"), device_of(0xffffffff), 0));
+      must(make_windows(desc_of("b96 h8 1x50816 d128 key=q4_0 value=q4_0"), device_of(0xffffffff), 0));
   ASSERT_EQ(blocks.windows.size(), 2U);
   EXPECT_EQ(blocks.windows[0].batch, 48);
 }
