@@ -39,8 +39,9 @@ struct RuntimeOptions {
   /// VKATTN_DISABLE_EXTENSIONS, and where that is unset none.
   std::string disabled_extensions;
   /// Enable VK_LAYER_KHRONOS_validation with synchronization validation; messages are collected. In a build
-  /// with Vulkan headers older than VK_EXT_layer_settings (1.3.272), layers of 2024 and later see the accesses
-  /// in shaders where VK_KHRONOS_VALIDATION_SYNCVAL_SHADER_ACCESSES_HEURISTIC=1 is in the environment.
+  /// with Vulkan headers older than VK_EXT_layer_settings (1.3.272), layers of 2024 and later see the
+  /// accesses in shaders where VK_KHRONOS_VALIDATION_SYNCVAL_SHADER_ACCESSES_HEURISTIC=1 is in the
+  /// environment.
   bool validation = false;
   /// With `validation`: the layer's checks inside of shaders as well, in place of synchronization validation.
   /// They find accesses beyond bound ranges and take long.
