@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 
 #include "runtime/runtime_state.hpp"
 #include "vulkan/functions.hpp"
@@ -19,9 +20,20 @@ constexpr std::uint32_t kNewestVersion = VK_API_VERSION_1_3;
 
 constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
 
+// Checks inside of shaders need features that the layer enables by itself, and tells of: no fault of a
+// program's.
+bool is_of_the_layer(std::string_view message) {
+  constexpr std::string_view kInternal = "Internal Warning: ";
+  const std::size_t at = message.find(kInternal);
+  if (at == std::string_view::npos) return false;
+  message.remove_prefix(at + kInternal.size());
+  return message.starts_with("Forcing ") || message.starts_with("Adding ");
+}
+
 VKAPI_ATTR VkBool32 VKAPI_CALL collect_message(VkDebugUtilsMessageSeverityFlagBitsEXT,
                                                VkDebugUtilsMessageTypeFlagsEXT,
                                                const VkDebugUtilsMessengerCallbackDataEXT* data, void* user) {
+  if (is_of_the_layer(data->pMessage)) return VK_FALSE;
   auto* instance = static_cast<Instance*>(user);
   // The layer that calls is no C++ of ours. A message that there is no memory for is lost.
   (void)without_exceptions([&]() -> Result<void> {
