@@ -133,7 +133,9 @@ bool draw(const Curve& curve, const std::string& path) {
     canvas.color(kKeptBack);
     cairo_arc(cairo, canvas.x(static_cast<double>(steps)), canvas.y(curve.kept_back), 5, 0, 6.2832);
     cairo_fill(cairo);
-    canvas.text(kRight - 10, canvas.y(curve.kept_back) + 26,
+    // On the side where the curve is not.
+    const bool is_above = curve.kept_back >= smoothed(curve.losses, steps - 1);
+    canvas.text(kRight - 10, canvas.y(curve.kept_back) + (is_above ? -12 : 26),
                 "text that was not learned from: " + number(curve.kept_back, "%.2f"), Canvas::Place::kEnd);
   }
   canvas.color(kInk);
