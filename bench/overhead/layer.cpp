@@ -7,8 +7,6 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,21 +20,6 @@
 
 namespace vkattn {
 namespace {
-
-[[noreturn]] void give_up(const std::string& message) {
-  std::fprintf(stderr, "%s\n", message.c_str());
-  std::exit(1);
-}
-
-void must(const Result<void>& result) {
-  if (!result) give_up(result.error().message);
-}
-
-template <class T>
-T must(Result<T> result) {
-  if (!result) give_up(result.error().message);
-  return *std::move(result);
-}
 
 Buffer numbers(std::int64_t count, float most, unsigned seed) {
   Buffer buffer = must(runtime->create_buffer(static_cast<VkDeviceSize>(count) * sizeof(float)));

@@ -29,14 +29,8 @@ AttentionDesc problem(std::int64_t kv_length = 512) {
   return desc;
 }
 
-AttentionPlan planned(benchmark::State& state, const AttentionDesc& desc, const PlanOptions& options) {
-  auto plan = AttentionPlan::create(runtime->device(), desc, options);
-  if (!plan) {
-    state.SkipWithError(plan.error().message.c_str());
-    std::fprintf(stderr, "%s\n", plan.error().message.c_str());
-    std::exit(1);
-  }
-  return *std::move(plan);
+AttentionPlan planned(const AttentionDesc& desc, const PlanOptions& options) {
+  return must(AttentionPlan::create(runtime->device(), desc, options));
 }
 
 // Made while `count` counts them, over all iterations.
@@ -61,26 +55,26 @@ void plan_without_compiling(benchmark::State& state) {
   PlanOptions options;
   options.deferred_compilation = true;
   const Allocations count(state);
-  for (auto _ : state) benchmark::DoNotOptimize(planned(state, problem(), options));
+  for (auto _ : state) benchmark::DoNotOptimize(planned(problem(), options));
 }
 
 // The driver has the pipeline in the cache.
 void plan_warm(benchmark::State& state) {
   PlanOptions options;
   options.pipeline_cache = runtime->pipeline_cache();
-  planned(state, problem(), options);
+  planned(problem(), options);
   const Allocations count(state);
-  for (auto _ : state) benchmark::DoNotOptimize(planned(state, problem(), options));
+  for (auto _ : state) benchmark::DoNotOptimize(planned(problem(), options));
 }
 
 // Drivers may keep caches of their own: see the environment variables of yours.
 void plan_cold(benchmark::State& state) {
   const Allocations count(state);
-  for (auto _ : state) benchmark::DoNotOptimize(planned(state, problem(), {}));
+  for (auto _ : state) benchmark::DoNotOptimize(planned(problem(), {}));
 }
 
 void record(benchmark::State& state) {
-  const AttentionPlan plan = planned(state, problem(), {});
+  const AttentionPlan plan = planned(problem(), {});
   const AttentionDesc& desc = plan.desc();
   const auto bytes = static_cast<VkDeviceSize>(desc.query_heads * desc.kv_length * desc.head_dim * 4);
   const Buffer buffers[] = {runtime->create_buffer(bytes).value(), runtime->create_buffer(bytes).value(),
@@ -120,7 +114,7 @@ void prewarm(benchmark::State& state) {
     for (std::int64_t i = 0; i < 20; ++i) {
       AttentionDesc desc = problem();
       desc.head_dim = 16 + 8 * i;  // a pipeline each
-      plans.push_back(planned(state, desc, options));
+      plans.push_back(planned(desc, options));
     }
     const auto compile = [&](std::size_t first) {
       for (std::size_t i = first; i < plans.size(); i += 2) (void)plans[i].compile();
