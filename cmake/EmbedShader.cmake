@@ -1,9 +1,9 @@
-# Script mode: packs the SPIR-V file SPV as the gzip file GZIP, and embeds that as the C++ source OUTPUT with the variable
-# shader_<NAME> of the namespace NAMESPACE. Where SPV is empty, GZIP is there already. Embedded as numbers: what compilers
+# Script mode: packs the file SHADER as the gzip file GZIP, and embeds that as the C++ source OUTPUT with the variable
+# shader_<NAME> of the namespace NAMESPACE. Where SHADER is empty, GZIP is there already. Embedded as numbers: what compilers
 # take of string literals is limited.
 cmake_minimum_required(VERSION 3.25)
-if(SPV)
-  file(ARCHIVE_CREATE OUTPUT ${GZIP} PATHS ${SPV} FORMAT raw COMPRESSION GZip COMPRESSION_LEVEL 9)
+if(SHADER)
+  file(ARCHIVE_CREATE OUTPUT ${GZIP} PATHS ${SHADER} FORMAT raw COMPRESSION GZip COMPRESSION_LEVEL 9)
 endif()
 file(READ ${GZIP} hex HEX)
 if(NOT hex MATCHES "^1f8b0800")
@@ -15,7 +15,7 @@ string(PREPEND hex 1f8b080000000000)
 string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
 string(REPEAT "." 100 line)
 string(REGEX REPLACE "(${line})" "\\1\n    " bytes "${bytes}")
-file(WRITE ${OUTPUT} "// Generated: the shader ${NAME} as SPIR-V, packed by gzip.
+file(WRITE ${OUTPUT} "// Generated: the shader ${NAME}, packed: src/vulkan/packed_shader.hpp.
 #include <cstdint>
 #include <span>
 

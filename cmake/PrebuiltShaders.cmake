@@ -1,4 +1,4 @@
-# Shaders that were compiled before: VKATTN_PREBUILT_SHADERS names a folder of <name>.spv.gz, which the target
+# Shaders that were compiled before: VKATTN_PREBUILT_SHADERS names a folder of <name>.gz, which the target
 # vkattn_prebuilt_shaders makes and the source archive has. Its list, shaders.txt, begins with the hash of the sources that they
 # were made of, so that none is used with a library of another version; then each line is a name.
 
@@ -25,7 +25,7 @@ function(vkattn_add_prebuilt_shaders PREBUILT)
     get_target_property(packed ${library} VKATTN_PACKED_SHADERS)
     list(APPEND files ${packed})
   endforeach()
-  list(TRANSFORM files REPLACE "^.*/([^/]+)[.]spv[.]gz$" "\\1" OUTPUT_VARIABLE names)
+  list(TRANSFORM files REPLACE "^.*/([^/]+)[.]gz$" "\\1" OUTPUT_VARIABLE names)
   list(JOIN names "\n" names)
   vkattn_hash_shader_sources(hash)
   execute_process(COMMAND ${VKATTN_GLSLANG} --version OUTPUT_VARIABLE version ERROR_QUIET)

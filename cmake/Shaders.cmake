@@ -12,6 +12,13 @@ if(NOT VKATTN_PREBUILT_SHADERS)
   endif()
   find_program(VKATTN_SPIRV_VAL NAMES spirv-val ${spirv_val_required})
   find_program(VKATTN_SPIRV_OPT NAMES spirv-opt)
+  # Makes binaries half as large. A build for another machine that cannot run it does without.
+  if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
+    add_executable(vkattn_pack_shader EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/pack_shader.cpp
+                                                       ${PROJECT_SOURCE_DIR}/src/vulkan/spirv_deltas.cpp)
+    target_include_directories(vkattn_pack_shader PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(vkattn_pack_shader PRIVATE vkattn_options)
+  endif()
 endif()
 # These passes remove variables, dead code and repetitions, a seventh of a binary. Without inlining, which doubles it, and
 # without simplifying arithmetic, which may change results. --ssa-rewrite makes phis; not for kernels with matrices, as
@@ -145,7 +152,7 @@ function(vkattn_embed_shader NAME NAMESPACE OUT)
   set(${OUT} ${base}.cpp PARENT_SCOPE)
   set(script ${PROJECT_SOURCE_DIR}/cmake/EmbedShader.cmake)
   if(VKATTN_PREBUILT_SHADERS)
-    set(gzip ${VKATTN_PREBUILT_SHADERS}/${NAME}.spv.gz)
+    set(gzip ${VKATTN_PREBUILT_SHADERS}/${NAME}.gz)
     add_custom_command(
       OUTPUT ${base}.cpp
       COMMAND ${CMAKE_COMMAND} -DGZIP=${gzip} -DOUTPUT=${base}.cpp -DNAME=${NAME} -DNAMESPACE=${NAMESPACE} -P ${script}
@@ -180,11 +187,18 @@ function(vkattn_embed_shader NAME NAMESPACE OUT)
     DEPFILE ${spv}.d
     COMMENT "Compiling shader ${NAME}"
     VERBATIM)
+  set(shader ${spv})
+  set(pack "")
+  if(TARGET vkattn_pack_shader)
+    set(shader ${base}.deltas)
+    set(pack COMMAND vkattn_pack_shader ${spv} ${shader})
+  endif()
   add_custom_command(
     OUTPUT ${base}.cpp
-    BYPRODUCTS ${spv}.gz
-    COMMAND ${CMAKE_COMMAND} -DSPV=${spv} -DGZIP=${spv}.gz -DOUTPUT=${base}.cpp -DNAME=${NAME} -DNAMESPACE=${NAMESPACE}
-            -P ${script}
+    BYPRODUCTS ${base}.gz
+    ${pack}
+    COMMAND ${CMAKE_COMMAND} -DSHADER=${shader} -DGZIP=${base}.gz -DOUTPUT=${base}.cpp -DNAME=${NAME}
+            -DNAMESPACE=${NAMESPACE} -P ${script}
     DEPENDS ${spv} ${script}
     COMMENT "Embedding shader ${NAME}"
     VERBATIM)
@@ -241,7 +255,7 @@ std::span<const ::vkattn::detail::ShaderBinary> shader_binaries() { return kBina
 " @ONLY)
   add_library(${TARGET} OBJECT ${base}.cpp ${sources})
   set_target_properties(${TARGET} PROPERTIES UNITY_BUILD OFF)
-  list(TRANSFORM sources REPLACE "[.]cpp$" ".spv.gz" OUTPUT_VARIABLE packed)
+  list(TRANSFORM sources REPLACE "[.]cpp$" ".gz" OUTPUT_VARIABLE packed)
   set_target_properties(${TARGET} PROPERTIES VKATTN_PACKED_SHADERS "${packed}")
   target_include_directories(${TARGET} PUBLIC ${CMAKE_CURRENT_BINARY_DIR}/shaders ${PROJECT_SOURCE_DIR}/src
                                               ${PROJECT_SOURCE_DIR}/include)

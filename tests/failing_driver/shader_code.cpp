@@ -10,7 +10,7 @@
 #include "failing_driver/host_memory.hpp"
 #include "failing_driver/shader_code.hpp"
 #include "vulkan/control_flow.hpp"
-#include "vulkan/inflate.hpp"
+#include "vulkan/packed_shader.hpp"
 
 namespace vkattn::detail {
 
@@ -37,9 +37,8 @@ std::span<const std::uint32_t> unpacked_once(std::span<const std::uint8_t> gzip)
   const tests::UncountedMemory ours;
   Words& kept = all[{gzip.data(), tests::keeps_all_functions}];
   if (kept.empty()) {
-    Words words(unpacked_bytes(gzip).value_or(0) / sizeof(std::uint32_t));
-    if (unpack(gzip, {reinterpret_cast<std::uint8_t*>(words.data()), words.size() * sizeof(std::uint32_t)}))
-      kept = tests::keeps_all_functions ? words : without_called_functions(words);
+    const Words words = unpacked_words(gzip).value_or(Words{});
+    kept = tests::keeps_all_functions ? words : without_called_functions(words);
   }
   return kept;
 }

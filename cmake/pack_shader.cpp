@@ -1,0 +1,40 @@
+// vkattn_pack_shader SPIRV OUTPUT: writes the differences between a module's words, of which gzip makes half
+// as much (src/vulkan/spirv_deltas.hpp). A tool of the build; what it writes is what the library will read
+// again.
+#include <bit>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "vulkan/spirv_deltas.hpp"
+
+namespace {
+
+std::vector<std::uint32_t> words_of_file(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::uint32_t> words(bytes.size() / sizeof(std::uint32_t));
+  for (std::size_t i = 0; i < 4 * words.size(); ++i)
+    words[i / 4] |= std::uint32_t{static_cast<std::uint8_t>(bytes[i])} << 8U * (i % 4);
+  return words;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 3) return std::fputs("usage: vkattn_pack_shader SPIRV OUTPUT\n", stderr), 2;
+  const std::vector<std::uint32_t> words = words_of_file(arguments[1]);
+  const auto deltas = vkattn::detail::spirv_deltas(words);
+  if (!deltas || vkattn::detail::spirv_of_deltas(*deltas) != words) {
+    std::fprintf(stderr, "vkattn_pack_shader: %s is no SPIR-V module of little-endian words\n", arguments[1]);
+    return 1;
+  }
+  std::ofstream output(arguments[2], std::ios::binary);
+  output.write(reinterpret_cast<const char*>(deltas->data()), static_cast<std::streamsize>(deltas->size()));
+  if (output.flush()) return 0;
+  std::fprintf(stderr, "vkattn_pack_shader: cannot write %s\n", arguments[2]);
+  return 1;
+}
