@@ -31,8 +31,8 @@ class FrameBudget {
   /// one until something was measured. It has none where is_done().
   [[nodiscard]] RecordOptions next(double budget_ns);
   /// What a slice took, in nanoseconds: by the timestamps of the caller, who may be some frames behind. A
-  /// device that slows down is believed at once, one that speeds up by and by; but the second measurement
-  /// takes the place of the first, for which some drivers compile.
+  /// device that slows down is believed at once, one that speeds up by a fiftieth of the difference; but the
+  /// second measurement takes the place of the first, for which some drivers compile.
   void measured(const RecordOptions& slice, double ns);
 
   /// All dispatches were given to slices.

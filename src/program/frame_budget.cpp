@@ -45,7 +45,8 @@ void FrameBudget::measured(const RecordOptions& slice, double ns) {
   const double now = ns / guessed;
   // A device that slows down is believed at once, one that speeds up by and by: frames that are missed show.
   // The first slice may have waited for the driver's compiler, which takes a thousand times as long.
-  constexpr double kForgetting = 0.1;
+  // Of times that scatter a slice is expected to take nearly the longest of the last fifty.
+  constexpr double kForgetting = 0.02;
   const bool is_first = correction_ <= 0;
   const bool is_believed = now >= correction_ || has_one_measurement_;
   correction_ = is_believed ? now : correction_ + kForgetting * (now - correction_);
