@@ -96,7 +96,45 @@ vkattn_pipeline pipeline_of(const vkattn::PipelineInfo& info) {
   return pipeline;
 }
 
+/// Fills `kernels` with what kernel_support() says of a problem that `convert` makes of `desc`.
+template <class Desc, class Convert>
+vkattn_result query_kernels(const vkattn_device* device, const Desc* desc, const Convert& convert,
+                            vkattn_kernel_support* kernels, uint32_t* count, vkattn_error* error) {
+  return c::run(error, [&]() -> Result<void> {
+    if (Result<void> s = c::check_given({{device, "device"}, {count, "count"}}); !s) return s;
+    const auto problem = convert(desc);
+    if (!problem) return problem.error();
+    if (const auto valid = validate(*problem); !valid) return valid.error();
+    const auto all = kernel_support(*problem, device->device.capabilities());
+    c::copy_list(all, kernels, count, [](const vkattn::KernelSupport& each) {
+      vkattn_kernel_support support{};
+      c::copy_text(each.kernel, support.kernel, sizeof(support.kernel));
+      c::copy_text(each.reason, support.reason, sizeof(support.reason));
+      return support;
+    });
+    return {};
+  });
+}
+
 }  // namespace
+
+vkattn_result vkattn_query_kernels_attention(const vkattn_device* device, const vkattn_attention_desc* desc,
+                                             vkattn_kernel_support* kernels, uint32_t* count,
+                                             vkattn_error* error) {
+  return query_kernels(device, desc, c::attention_desc, kernels, count, error);
+}
+
+vkattn_result vkattn_query_kernels_backward(const vkattn_device* device, const vkattn_backward_desc* desc,
+                                            vkattn_kernel_support* kernels, uint32_t* count,
+                                            vkattn_error* error) {
+  return query_kernels(device, desc, c::backward_desc, kernels, count, error);
+}
+
+vkattn_result vkattn_query_kernels_matmul(const vkattn_device* device, const vkattn_matmul_desc* desc,
+                                          vkattn_kernel_support* kernels, uint32_t* count,
+                                          vkattn_error* error) {
+  return query_kernels(device, desc, c::matmul_desc, kernels, count, error);
+}
 
 vkattn_result vkattn_query_choices(const vkattn_device* device, const vkattn_attention_desc* desc,
                                    vkattn_kernel_choice* choices, uint32_t* count, vkattn_error* error) {

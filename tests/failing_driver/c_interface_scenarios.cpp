@@ -80,6 +80,12 @@ class InterfaceAnswers : public InterfaceOnDevice {
       std::uint32_t count = choices.size();
       must_succeed(vkattn_query_choices(device_.get(), &desc, choices.data(), &count, &error_));
     });
+    step("vkattn_query_kernels_attention", [this] {
+      const vkattn_attention_desc desc = small_c_attention();
+      std::array<vkattn_kernel_support, 8> kernels{};
+      std::uint32_t count = kernels.size();
+      must_succeed(vkattn_query_kernels_attention(device_.get(), &desc, kernels.data(), &count, &error_));
+    });
     step("vkattn_query_parameters", [this] {
       vkattn_attention_desc heads = small_c_attention();
       heads.kv_length = VKATTN_UNSET;

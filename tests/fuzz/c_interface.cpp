@@ -211,6 +211,9 @@ void Calls::query_choices() {
   std::array<vkattn_kernel_choice, 3> choices;
   std::uint32_t count = draw_.choice(choices.size());
   (void)ends(vkattn_query_choices(device_, &desc, choices.data(), &count, &error_));
+  std::array<vkattn_kernel_support, 3> kernels;
+  count = kernels.size();
+  (void)ends(vkattn_query_kernels_attention(device_, &desc, kernels.data(), &count, &error_));
 }
 
 void Calls::prewarm() {

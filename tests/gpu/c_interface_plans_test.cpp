@@ -127,6 +127,33 @@ TEST_F(CInterfaceTest, EveryChoiceCanBeHad) {
   EXPECT_EQ(vkattn_query_choices(device_, &desc, nullptr, &count, &error_), VKATTN_ERROR_INVALID_ARGUMENT);
 }
 
+/// The first kernel without a reason against it is what a plan takes, of each kind that has kernels.
+TEST_F(CInterfaceTest, KernelsAreListedWithReasonsAgainstThem) {
+  vkattn_attention_desc attention = heads();
+  attention.kv_length = attention.head_dim = 8;
+  attention.has_lse = 1;
+  vkattn_backward_desc backward = initial(vkattn_backward_desc_init);
+  backward.attention = &attention;
+  vkattn_matmul_desc product = initial(vkattn_matmul_desc_init);
+  product.rows = product.columns = product.inner = 4;
+  const auto check = [&](auto* query, const auto& desc, auto* create) {
+    const auto* const asked = &desc;
+    const auto all = list_of<vkattn_kernel_support>(query, device_, asked);
+    const auto first = std::ranges::find_if(all, [](const auto& each) { return each.reason[0] == '\0'; });
+    ASSERT_NE(first, all.end());
+    EXPECT_STREQ(choice_of(plan_of(create, desc)).kernel, first->kernel);
+    EXPECT_EQ(query(nullptr, asked, nullptr, nullptr, &error_), VKATTN_ERROR_INVALID_ARGUMENT);
+  };
+  check(vkattn_query_kernels_attention, attention, vkattn_plan_create_attention);
+  check(vkattn_query_kernels_backward, backward, vkattn_plan_create_backward);
+  check(vkattn_query_kernels_matmul, product, vkattn_plan_create_matmul);
+  const vkattn_attention_desc* const asked = &attention;
+  for (const auto& each : list_of<vkattn_kernel_support>(vkattn_query_kernels_attention, device_, asked)) {
+    if (std::string_view(each.kernel) != "matrix") continue;
+    EXPECT_TRUE(has(each.reason, "takes float16"));
+  }
+}
+
 /// Statistics are the driver's, of attention, gradients and products; or a sentence says why there are none.
 TEST_F(CInterfaceTest, TheDriverTellsOfPipelines) {
   vkattn_attention_desc attention = heads();

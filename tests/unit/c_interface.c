@@ -46,6 +46,7 @@ int vkattn_test_abi(char* text, size_t capacity) {
   VKATTN_PLACE(vkattn_plan_options, arithmetic_type);
   VKATTN_SIZE(vkattn_tile_sizes);
   VKATTN_SIZE(vkattn_kernel_choice);
+  VKATTN_SIZE_AND_PLACE(vkattn_kernel_support, reason);
   VKATTN_SIZE_AND_PLACE(vkattn_statistic, subgroup_size);
   VKATTN_SIZE(vkattn_block_mask_layout);
   VKATTN_SIZE_AND_PLACE(vkattn_dispatch, workgroups);

@@ -45,6 +45,11 @@ VKATTN_API vkattn_result vkattn_plan_create_backward(vkattn_device* device, cons
                                                      const vkattn_plan_options* options, vkattn_plan** plan,
                                                      vkattn_error* error);
 
+/** Every kernel of gradients, as vkattn_query_kernels_attention. */
+VKATTN_API vkattn_result vkattn_query_kernels_backward(const vkattn_device* device, const vkattn_backward_desc* desc,
+                                                       vkattn_kernel_support* kernels, uint32_t* count,
+                                                       vkattn_error* error);
+
 #ifdef __cplusplus
 }
 #endif

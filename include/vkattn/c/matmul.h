@@ -58,6 +58,11 @@ VKATTN_API vkattn_result vkattn_plan_create_matmul(vkattn_device* device, const 
                                                    const vkattn_plan_options* options, vkattn_plan** plan,
                                                    vkattn_error* error);
 
+/** Every kernel of products, as vkattn_query_kernels_attention. */
+VKATTN_API vkattn_result vkattn_query_kernels_matmul(const vkattn_device* device, const vkattn_matmul_desc* desc,
+                                                     vkattn_kernel_support* kernels, uint32_t* count,
+                                                     vkattn_error* error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -45,6 +45,18 @@ typedef struct vkattn_kernel_choice {
 VKATTN_API vkattn_result vkattn_query_choices(const vkattn_device* device, const vkattn_attention_desc* desc,
                                               vkattn_kernel_choice* choices, uint32_t* count, vkattn_error* error);
 
+/** A kernel, and whether device and problem suit it. */
+typedef struct vkattn_kernel_support {
+  char kernel[32];  /**< its name */
+  char reason[480]; /**< against it, one sentence, cut off where it is longer; empty: it can run */
+} vkattn_kernel_support;
+
+/** Every kernel of attention in the order of preference for the device, with the reason against each; those that the build
+    left out too. Writes at most *count of them to `kernels` (which may be null) and sets *count to how many there are. */
+VKATTN_API vkattn_result vkattn_query_kernels_attention(const vkattn_device* device, const vkattn_attention_desc* desc,
+                                                        vkattn_kernel_support* kernels, uint32_t* count,
+                                                        vkattn_error* error);
+
 /** How to plan; what is left at its default the library decides. What a kind of plan does not use is refused by its name
     where it is set, so that nothing is asked for in vain: members that say nothing of it are of all kinds, and "layers"
     are both passes of one. */
