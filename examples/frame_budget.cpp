@@ -37,10 +37,12 @@ struct Options {
 // The device's times of one frame in flight.
 struct Frame {
   VkCommandBuffer commands = VK_NULL_HANDLE;
-  VkQueryPool queries = VK_NULL_HANDLE;  // begin, rendered, attended
+  VkQueryPool queries = VK_NULL_HANDLE;  // begin, rendered, appended, attended
   std::optional<vkattn::RecordOptions> slice;
-  bool finishes_layer = false;
+  bool begins_layer = false, finishes_layer = false;
 };
+
+constexpr std::uint32_t kQueries = 4;
 
 class Renderer {
  public:
@@ -61,7 +63,7 @@ class Renderer {
     times_.budget_ms = options.budget_ms;
     VkQueryPoolCreateInfo info{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};
     info.queryType = VK_QUERY_TYPE_TIMESTAMP;
-    info.queryCount = 3;
+    info.queryCount = kQueries;
     for (Frame& frame : frames_) {
       frame.commands = pool_.allocate();
       check(vkCreateQueryPool(gpu.device, &info, nullptr, &frame.queries), "vkCreateQueryPool");
@@ -124,7 +126,7 @@ class Renderer {
 
 void Renderer::record(Frame& frame, std::size_t n) {
   example::begin(frame.commands);
-  vkCmdResetQueryPool(frame.commands, frame.queries, 0, 3);
+  vkCmdResetQueryPool(frame.commands, frame.queries, 0, kQueries);
   const auto timestamp = [&](std::uint32_t query) {
     vkCmdWriteTimestamp(frame.commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, frame.queries, query);
   };
@@ -135,12 +137,19 @@ void Renderer::record(Frame& frame, std::size_t n) {
                    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0);
   timestamp(1);
   frame.slice.reset();
-  frame.finishes_layer = false;
-  if (speakers_.has_work()) {
-    frame.slice = speakers_.record(frame.commands, options_.budget_ms * 1e6);
+  frame.begins_layer = frame.finishes_layer = false;
+  const bool has_work = speakers_.has_work();
+  double append_ns = 0;
+  if (has_work) append_ns = speakers_.record_append(frame.commands);
+  timestamp(2);
+  if (has_work) {
+    frame.begins_layer = append_ns > 0;
+    // A slice has a dispatch at least: where the append leaves little it waits for the next frame.
+    const double budget_ns = options_.budget_ms * 1e6;
+    if (append_ns < budget_ns / 2) frame.slice = speakers_.record(frame.commands, budget_ns - append_ns);
     frame.finishes_layer = speakers_.is_waiting();
   }
-  timestamp(2);
+  timestamp(3);
   if (frame.finishes_layer) speakers_.record_check(frame.commands);
   check(vkEndCommandBuffer(frame.commands), "vkEndCommandBuffer");
 }
@@ -167,18 +176,20 @@ void Renderer::collect(std::size_t least) {
   check(vkGetSemaphoreCounterValue(gpu_.device, timeline_.handle(), &done), "vkGetSemaphoreCounterValue");
   for (; collected_ < done; ++collected_) {
     const Frame& frame = frames_[collected_ % kFramesInFlight];
-    std::uint64_t ticks[3]{};
-    check(vkGetQueryPoolResults(gpu_.device, frame.queries, 0, 3, sizeof(ticks), ticks, sizeof(ticks[0]),
-                                VK_QUERY_RESULT_64_BIT),
+    std::uint64_t ticks[kQueries]{};
+    check(vkGetQueryPoolResults(gpu_.device, frame.queries, 0, kQueries, sizeof(ticks), ticks,
+                                sizeof(ticks[0]), VK_QUERY_RESULT_64_BIT),
           "vkGetQueryPoolResults");
     const auto ns = [&](std::size_t i) {
       return static_cast<double>((ticks[i + 1] - ticks[i]) & mask_) * tick_ns_;
     };
     rendering_.push_back(ns(0) / 1e6);
-    times_.attention.push_back(frame.slice ? ns(1) / 1e6 : 0);
+    const bool has_attention = frame.begins_layer || frame.slice;
+    times_.attention.push_back(has_attention ? (ns(1) + ns(2)) / 1e6 : 0);
+    if (frame.begins_layer) speakers_.append_measured(ns(1));
     if (!frame.slice) continue;
     dispatches_.push_back(frame.slice->dispatch_count);
-    speakers_.measured(*frame.slice, ns(1));
+    speakers_.measured(*frame.slice, ns(2));
     if (frame.finishes_layer) speakers_.finish_layer();
   }
 }

@@ -59,6 +59,7 @@ std::string prompt() {
 Speakers::Speakers(const Gpu& gpu, VkQueue queue, const example::CommandPool& pool, std::uint64_t dispatch_ns)
     : append_(make_append(gpu.attention())),
       attention_(make_attention(gpu.attention(), dispatch_ns)),
+      append_budget_(append_.dispatches()),
       budget_(attention_.dispatches()),
       workspace_(example::make_workspace(gpu, attention_)),
       whole_workspace_(example::make_workspace(gpu, attention_)),
@@ -190,17 +191,19 @@ void Speakers::begin_layer() {
   is_appended_ = is_waiting_ = false;
 }
 
-vkattn::RecordOptions Speakers::record(VkCommandBuffer commands, double budget_ns) {
+double Speakers::record_append(VkCommandBuffer commands) {
+  if (is_appended_) return 0;
   const vkattn::PlanRequirements first = append_.requirements(), second = attention_.requirements();
-  const LayerCache& cache = caches_[layer_];
-  if (!is_appended_) {
-    append_.record(commands, *cache.append);
-    example::barrier(commands, first.last_stages, first.last_access, second.first_stages,
-                     second.first_access);
-    is_appended_ = true;
-  }
+  append_.record(commands, *caches_[layer_].append);
+  example::barrier(commands, first.last_stages, first.last_access, second.first_stages, second.first_access);
+  is_appended_ = true;
+  return append_budget_.estimated_ns(kWhole);
+}
+
+vkattn::RecordOptions Speakers::record(VkCommandBuffer commands, double budget_ns) {
+  const vkattn::PlanRequirements second = attention_.requirements();
   const vkattn::RecordOptions slice = budget_.next(budget_ns);
-  attention_.record(commands, *cache.attention, slice);
+  attention_.record(commands, *caches_[layer_].attention, slice);
   is_waiting_ = budget_.is_done();
   if (is_waiting_) {
     example::barrier(commands, second.last_stages, second.last_access, VK_PIPELINE_STAGE_HOST_BIT,

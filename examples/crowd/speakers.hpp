@@ -31,8 +31,13 @@ class Speakers {
 
   // Nothing is recorded while the results of the last slice are awaited, and when the caches are full.
   [[nodiscard]] bool has_work() const { return !is_waiting_ && lines_[0].size() + kPrompt < kCapacity; }
-  // Records the next slice of at most `budget_ns`. The caller submits slices in their order, tells what each
-  // took, and calls finish_layer() when the one after which is_waiting() holds has been executed.
+  // Records the new keys and values of a layer that begins, and gives what they are expected to take of the
+  // frame, in nanoseconds; 0 where none begins. The caller tells what they took.
+  [[nodiscard]] double record_append(VkCommandBuffer commands);
+  void append_measured(double ns) { append_budget_.measured(kWhole, ns); }
+  // Records the next slice of at most `budget_ns`, behind record_append(). The caller submits slices in their
+  // order, tells what each took, and calls finish_layer() when the one after which is_waiting() holds has
+  // been executed.
   [[nodiscard]] vkattn::RecordOptions record(VkCommandBuffer commands, double budget_ns);
   // Behind the last slice of a layer that is checked: the same at once, to compare with.
   void record_check(VkCommandBuffer commands) const;
@@ -47,6 +52,7 @@ class Speakers {
   [[nodiscard]] bool is_right() const { return is_right_ && executions_ > 0; }
 
  private:
+  static constexpr vkattn::RecordOptions kWhole{};
   static constexpr std::size_t kChecked = 2 * kLayers;  // executions that are checked
 
   void make_caches(const Gpu& gpu);
@@ -59,7 +65,7 @@ class Speakers {
   Model model_{2027};
   vkattn::AppendPlan append_;
   vkattn::AttentionPlan attention_;
-  vkattn::FrameBudget budget_;
+  vkattn::FrameBudget append_budget_, budget_;
   Buffer query_, key_, value_, output_, whole_output_, workspace_, whole_workspace_;
   std::vector<LayerCache> caches_;
   std::vector<Random> dice_;
