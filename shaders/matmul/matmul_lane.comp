@@ -25,38 +25,60 @@ void find_operands(Block block, uint first_row) {
   }
 }
 
-// Adds the products of 4 elements of the inner dimension to all sums.
-void add_products4(uint inner) {
-  vec4 a[kRows];
-  if (kALoads == VKATTN_MATMUL_LOADS_OUTER) {
-    [[unroll]] for (uint r = 0; r < kRows; r += 4) {
-      [[unroll]] for (uint i = 0; i < 4; ++i) {
-        const vec4 rows = a_outer4(a_index[r], inner + i);
-        // Only where kRows is a multiple of 4 are there such loads.
-        [[unroll]] for (uint d = 0; d < 4; ++d) a[min(r + d, kRows - 1)][i] = rows[d];
+const uint kQuads = kInner / 4;  // of a step
+
+// LLVM keeps numbers that it takes out of 64-bit loads in registers of twice the width, use of which halves the rate of
+// arithmetic on some CPUs. An addition of what is 0, as the host alone knows, makes others of them.
+vec4 in_own_width(vec4 numbers) {
+#if VKATTN_WIDE_LOADS
+  return uintBitsToFloat(floatBitsToUint(numbers) + (params.bias_row_stride & params.bias_column_stride));
+#else
+  return numbers;
+#endif
+}
+
+// Adds the products of kInner elements of the inner dimension to all sums.
+void add_products_of_step(uint inner) {
+  vec4 a[kRows * kQuads];
+  [[unroll]] for (uint q = 0; q < kQuads; ++q) {
+    if (kALoads == VKATTN_MATMUL_LOADS_OUTER) {
+      [[unroll]] for (uint r = 0; r < kRows; r += 4) {
+        [[unroll]] for (uint i = 0; i < 4; ++i) {
+          const vec4 rows = in_own_width(a_outer4(a_index[r], inner + 4 * q + i));
+          // Only where kRows is a multiple of 4 are there such loads.
+          [[unroll]] for (uint d = 0; d < 4; ++d) a[min(r + d, kRows - 1) * kQuads + q][i] = rows[d];
+        }
+      }
+    } else {
+      [[unroll]] for (uint r = 0; r < kRows; ++r) {
+        a[r * kQuads + q] = in_own_width(a_inner4(a_index[r], inner + 4 * q));
       }
     }
-  } else {
-    [[unroll]] for (uint r = 0; r < kRows; ++r) a[r] = a_inner4(a_index[r], inner);
   }
   // All loads before all products: the compiler puts branches around loads, over which sums would be spilled.
-  vec4 b[kColumns];
-  if (kBLoads == VKATTN_MATMUL_LOADS_OUTER) {
-    [[unroll]] for (uint c = 0; c < kColumns; c += 4) {
-      [[unroll]] for (uint i = 0; i < 4; ++i) {
-        const vec4 columns = b_outer4(b_index[c], inner + i);
-        [[unroll]] for (uint d = 0; d < 4; ++d) b[c + d][i] = columns[d];
+  vec4 b[kColumns * kQuads];
+  [[unroll]] for (uint q = 0; q < kQuads; ++q) {
+    if (kBLoads == VKATTN_MATMUL_LOADS_OUTER) {
+      [[unroll]] for (uint c = 0; c < kColumns; c += 4) {
+        [[unroll]] for (uint i = 0; i < 4; ++i) {
+          const vec4 columns = b_outer4(b_index[c], inner + 4 * q + i);
+          [[unroll]] for (uint d = 0; d < 4; ++d) b[(c + d) * kQuads + q][i] = columns[d];
+        }
       }
+    } else {
+      [[unroll]] for (uint c = 0; c < kColumns; ++c) b[c * kQuads + q] = b_inner4(b_index[c], inner + 4 * q);
     }
-  } else {
-    [[unroll]] for (uint c = 0; c < kColumns; ++c) b[c] = b_inner4(b_index[c], inner);
   }
-  // Two columns at a time, as kColumns is even: registers hold 8 numbers of b and two sums, and most of a lies beside them
-  // and is read once for both.
+  // Two columns at a time, as kColumns is even: registers hold the numbers of b and two sums, and most of a lies beside them
+  // and is read once for both. Sums lie there too: each is loaded, and stored under a mask, once a step.
   [[unroll]] for (uint c = 0; c < kColumns; c += 2) {
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       vec2 sum = vec2(sums[c * kRows + r], sums[(c + 1) * kRows + r]);
-      [[unroll]] for (uint i = 0; i < 4; ++i) sum += a[r][i] * vec2(b[c][i], b[c + 1][i]);
+      [[unroll]] for (uint q = 0; q < kQuads; ++q) {
+        [[unroll]] for (uint i = 0; i < 4; ++i) {
+          sum += a[r * kQuads + q][i] * vec2(b[c * kQuads + q][i], b[(c + 1) * kQuads + q][i]);
+        }
+      }
       sums[c * kRows + r] = sum[0];
       sums[(c + 1) * kRows + r] = sum[1];
     }
@@ -84,7 +106,7 @@ void main() {
   const uint whole_end = inner + (block.inner_end - inner) / kInner * kInner;
   if (inner < whole_end) {
     do {
-      [[unroll]] for (uint i = 0; i < kInner; i += 4) add_products4(inner + i);
+      add_products_of_step(inner);
       inner += kInner;
     } while (inner < whole_end);
   }

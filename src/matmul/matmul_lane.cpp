@@ -30,10 +30,13 @@ MatmulView lane_view(const MatmulDesc& desc, std::uint32_t threads) {
 }
 
 // Whether another tile should be looked for: most of a block's rows or columns would be repeated ones, or
-// many rows of an invocation would be gathered one by one.
+// so many elements would be loaded one by one in a step that it takes seconds to compile.
 bool is_wasteful(const MatmulTile& tile, std::uint32_t threads, const MatmulView& view) {
-  const bool gathers = tile.rows > 4 && view.a.loads != VKATTN_MATMUL_LOADS_OUTER;
-  return gathers || view.rows * 2 <= std::int64_t{threads} * tile.rows ||
+  const bool one_by_one =
+      view.a.loads == VKATTN_MATMUL_LOADS_SINGLE || view.b.loads == VKATTN_MATMUL_LOADS_SINGLE;
+  const bool gathers_neighbours = view.a.loads == VKATTN_MATMUL_LOADS_OUTER;
+  const bool takes_long = one_by_one && (tile.inner > 4 || (tile.rows > 4 && !gathers_neighbours));
+  return takes_long || view.rows * 2 <= std::int64_t{threads} * tile.rows ||
          view.columns * 2 <= std::int64_t{tile.columns};
 }
 

@@ -52,9 +52,12 @@ struct MatmulEntry {
 /// Block sizes, best first.
 constexpr std::array kTable{
     // A workgroup of the lane kernel is one SIMD vector of a CPU (threads 0). The more sums an
-    // invocation has, the more share a gathered element of a; more than 256 take long to compile.
+    // invocation has, the more share a gathered element of a, and the more of inner a step has, the less
+    // sums are loaded and stored; more than 256 sums take long to compile, and what is loaded element by
+    // element in steps of 8.
+    MatmulEntry{"lane", true, false, {0, 8, 32, 8}},
     MatmulEntry{"lane", true, false, {0, 8, 32, 4}},
-    MatmulEntry{"lane", true, false, {0, 8, 16, 4}},
+    MatmulEntry{"lane", true, false, {0, 8, 16, 8}},
     MatmulEntry{"lane", true, false, {0, 4, 32, 4}},
     MatmulEntry{"lane", true, false, {0, 4, 16, 4}},
     MatmulEntry{"lane", true, false, {0, 4, 4, 4}},
