@@ -15,7 +15,8 @@ class FamiliesTest : public GpuTest {
  protected:
   static RunOptions on(const GpuFamily& family, const char* kernel) {
     RunOptions options{.kernel = kernel,
-                       .device = device_with([&](Capabilities& c) { pretend(c, family, kernel); })};
+                       .device = device_with([&](Capabilities& c) { pretend(c, family, kernel); }),
+                       .family = family.name};
     return options;
   }
   /// But for blocks that do not fit the shared memory.
@@ -72,7 +73,7 @@ TEST_F(FamiliesTest, EveryBlockOfTileInFloat16) {
 TEST_F(FamiliesTest, Tile) {
   for (const GpuFamily& family : kGpuFamilies) {
     for (const char* problem : tile_problems()) {
-      EXPECT_TRUE(runs_right(runtime(), problem, on(family, "tile"))) << "as on " << family.name;
+      EXPECT_TRUE(runs_right(runtime(), problem, on(family, "tile")));
     }
   }
 }
@@ -91,7 +92,7 @@ TEST_F(FamiliesTest, TileWithKeysAndValuesInFloat16) {
     options.inspect = [](const AttentionPlan& plan) {
       EXPECT_TRUE(has(plan.describe(), "K and V in float16"));
     };
-    EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on " << family.name << ": " << problem;
+    EXPECT_TRUE(runs_right(runtime(), problem, options));
   }
 }
 
@@ -101,7 +102,7 @@ TEST_F(FamiliesTest, Decode) {
     const RunOptions options = on(family, "decode");
     if (!options.device->capabilities().subgroup_shuffle) continue;  // its subgroups are not this device's
     for (const char* problem : decode_problems()) {
-      EXPECT_TRUE(runs_right(runtime(), problem, options)) << "as on " << family.name;
+      EXPECT_TRUE(runs_right(runtime(), problem, options));
     }
   }
 }

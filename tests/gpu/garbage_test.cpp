@@ -1,6 +1,6 @@
 // Any number at all in lengths, cumulative lengths and page tables: it is clamped on the device as in the
-// reference, and nothing outside of the caller's buffers is read or written. Meant for VKATTN_VALIDATION=gpu
-// too.
+// reference, and nothing outside of the caller's buffers is read or written. Every third problem runs as if
+// on a GPU of a family. Meant for VKATTN_VALIDATION=gpu too.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gpu/any_kernel.hpp"
+#include "gpu/gpu_family.hpp"
 #include "harness/data.hpp"
 #include "harness/quantise.hpp"
 #include "support/cache_reference.hpp"
@@ -74,6 +75,10 @@ enum class Into { kAll, kPageTable };
 
 class Garbage : public AnyKernelTest {
  protected:
+  void TearDown() override {
+    turns_.expect_some();
+    AnyKernelTest::TearDown();
+  }
   /// 3 rows for decode, 40 for the others, with three batch entries.
   [[nodiscard]] static std::string sized(std::string_view words, std::string_view dims = "d20 dv12") {
     std::string text = kernel() == "decode" ? "3x129" : "40x129";
@@ -82,10 +87,19 @@ class Garbage : public AnyKernelTest {
     return text;
   }
 
+  /// To run the next problem of the test.
+  RunOptions next(std::string_view problem) {
+    RunOptions options{kernel()};
+    const AttentionDesc desc = parsed(problem).desc;
+    const GpuFamily* const family = turns_.next(options, runtime(), desc);
+    if (family != nullptr) run_as(*family, options, runtime(), desc);
+    return options;
+  }
+
   /// Runs with garbage in lengths and page tables, from every step-th of its numbers on.
-  static void run_from_each(const std::string& problem, std::size_t step, Into into = Into::kAll) {
+  void run_from_each(const std::string& problem, std::size_t step, Into into = Into::kAll) {
+    RunOptions options = next(problem);
     for (std::size_t first = 0; first < kGarbage.size(); first += step) {
-      RunOptions options{kernel()};
       options.prepare = [&](harness::ProblemRun& run) {
         fill_cache(runtime(), run, 1);
         write_garbage(runtime(), run, &AttentionTensors::page_table, first + 3);
@@ -96,6 +110,9 @@ class Garbage : public AnyKernelTest {
       EXPECT_TRUE(runs_right(runtime(), problem, options)) << "from number " << first;
     }
   }
+
+ private:
+  FamilyTurns turns_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Garbage, testing::ValuesIn(kEveryKernelName), kernel_test_name);
@@ -149,8 +166,8 @@ TEST_P(Garbage, CumulativeLengthsAreClamped) {
                 "sequences=queries query_lengths=2,1,3 kv_lengths=60,0,129 weights=probabilities",
                 "sequences=queries query_lengths=2,1,3 kv_lengths=60,0,129 ring=50 causal align=bottom-right",
                 "sequences=queries query_lengths=2,1,3 kv_lengths=60,0,129 page=16"})) {
+    RunOptions options = next(sized(words));
     for (const Case& numbers : cases) {
-      RunOptions options{kernel()};
       options.prepare = [&](harness::ProblemRun& run) {
         fill_whole(runtime(), run.query(), run.problem().desc.query.type, 5);
         fill_cache(runtime(), run, 6);

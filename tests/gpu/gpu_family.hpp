@@ -1,14 +1,23 @@
 // Families of GPUs that the device of the tests can be taken for: what the tile table and the kernels choose
-// there then runs here.
+// there then runs here, in every third problem of some tests.
 #pragma once
 
 #include <vkattn/capabilities.hpp>
 
-#include <cstdint>
-#include <string_view>
+#include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "gpu/support.hpp"
 #include "kernels/tile_table.hpp"
 #include "kernels/vendors.hpp"
+#include "support/test_part.hpp"
+#include "vulkan/device_state.hpp"
 
 namespace vkattn::tests {
 
@@ -47,5 +56,64 @@ inline void pretend(Capabilities& c, const GpuFamily& family, std::string_view k
   c.subgroup_shuffle = c.cooperative_matrix = false;
   c.subgroup_size = c.min_subgroup_size = c.max_subgroup_size = family.least_lanes;
 }
+
+/// The device of a run as if it were of the family; nothing where its kernel refuses the problem there.
+[[nodiscard]] inline std::optional<Device> device_as(const GpuFamily& family, const RunOptions& options,
+                                                     const Runtime& runtime, const AttentionDesc& desc) {
+  const Device device = options.device.value_or(runtime.device());
+  Capabilities c = device.capabilities();
+  pretend(c, family, options.kernel);
+  if (!reason_against(c, options.kernel, desc, options.arithmetic_type).empty()) return std::nullopt;
+  return device.state().seen_through(std::move(c));
+}
+
+/// Makes a run one on that device, where there is one.
+inline void run_as(const GpuFamily& family, RunOptions& options, const Runtime& runtime,
+                   const AttentionDesc& desc) {
+  std::optional<Device> device = device_as(family, options, runtime, desc);
+  if (!device) return;
+  options.device = std::move(device);
+  options.family = family.name;
+}
+
+/// Has every third of a test's pipelines be one of a family, the families in turn. Each test begins
+/// elsewhere, and each part of it.
+class FamilyTurns {
+ public:
+  /// The family that the next is to be of, null where it is the device's own: where it is not its turn, or
+  /// where every family refuses the problem, which leaves the turn to the one after it.
+  [[nodiscard]] const GpuFamily* next(const RunOptions& options, const Runtime& runtime,
+                                      const AttentionDesc& desc) {
+    ++asked_;
+    const std::size_t turn = begin_ + asked_;
+    is_due_ = is_due_ || turn % kEvery == 0;
+    if (!is_due_) return nullptr;
+    constexpr std::size_t kCount = std::size(kGpuFamilies);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const GpuFamily& family = kGpuFamilies[(turn / kEvery + i) % kCount];
+      if (!device_as(family, options, runtime, desc)) continue;
+      is_due_ = false;
+      ++taken_;
+      return &family;
+    }
+    ++refused_;
+    return nullptr;
+  }
+  /// How many are of one.
+  [[nodiscard]] std::size_t taken() const { return taken_; }
+  /// Fails where none is, though there were enough: of a few, all may be too wide for decode in the subgroups
+  /// of a CPU.
+  void expect_some() const {
+    if (asked_ >= (refused_ == 0 ? kEvery : 4 * kEvery)) {
+      EXPECT_GT(taken_, 0U) << "as on GPUs of families, of " << asked_;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kEvery = 3;
+  std::size_t begin_ = stable_hash(running_test()) + wanted_test_part().index;
+  std::size_t asked_ = 0, taken_ = 0, refused_ = 0;
+  bool is_due_ = false;
+};
 
 }  // namespace vkattn::tests

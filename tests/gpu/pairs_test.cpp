@@ -1,7 +1,8 @@
 // Covering sets, in which every two values of what makes another pipeline meet in one problem, on every
 // kernel that takes it: one for the forms of the shaders without features, one for those with them. A row of
 // a set is a pipeline, which costs a CPU driver about a second; a problem costs milliseconds. So each row is
-// several problems, with sizes, memory and data of their own. random_test.cpp draws from the whole space.
+// several problems, with sizes, memory and data of their own, and every third one's form is that of a GPU of
+// a family, as if this device were one. random_test.cpp draws from the whole space.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gpu/gpu_family.hpp"
 #include "gpu/support.hpp"
 #include "support/pairwise.hpp"
 
@@ -323,13 +325,6 @@ TEST(PairSets, HaveEveryPairButThoseRefused) {
 
 class Pairs : public KernelTest {
  protected:
-  /// Without 16-bit storage a kernel may refuse outputs of which two rows share a word.
-  static bool shares_words(const std::string& problem, const RunOptions& options) {
-    if (!options.device) return false;
-    const auto plan = make_plan(runtime(), parsed(problem).desc, options);
-    return !plan.ok() && plan.error().message.find("32-bit word") != std::string::npos;
-  }
-
   /// The wanted part of a set's rows.
   static void run(const Set& set, DataType arithmetic_type = DataType::kFloat32) {
     const std::vector<PairProblem> problems = problems_of(set, kernel() == "decode");
@@ -337,7 +332,9 @@ class Pairs : public KernelTest {
     for (std::size_t first = 0; first < problems.size(); first += kProblemsPerRow) rows.push_back(first);
     std::size_t without_force = 0, number = 0;
     double largest_share = 0;
+    FamilyTurns turns;
     for (const std::size_t first : part_of(std::span<const std::size_t>(rows))) {
+      const GpuFamily* family = nullptr;
       for (std::size_t i = first; i < first + kProblemsPerRow; ++i) {
         RunOptions options{.kernel = kernel(),
                            .kv_splits = problems[i].kv_splits,
@@ -346,7 +343,9 @@ class Pairs : public KernelTest {
         if (problems[i].in_words) {
           options.device = device_with([](Capabilities& c) { c.storage_buffer_16bit = false; });
         }
-        if (shares_words(problems[i].text, options)) continue;
+        const AttentionDesc desc = parsed(problems[i].text).desc;
+        if (i == first) family = turns.next(options, runtime(), desc);
+        if (family != nullptr) run_as(*family, options, runtime(), desc);
         const testing::AssertionResult right = runs_right(runtime(), problems[i].text, options);
         ++number;
         if (is_without_force(right)) {
@@ -357,7 +356,9 @@ class Pairs : public KernelTest {
       }
     }
     EXPECT_GT(number, 0U);
-    std::printf("%zu problems, at most %.2f of the tolerance\n", number, largest_share);
+    std::printf("%zu problems, at most %.2f of the tolerance; %zu pipelines as on GPUs of families\n", number,
+                largest_share, turns.taken());
+    turns.expect_some();
     // A 25th over whole sets, and of the wide tolerance of float16 arithmetic a twelfth; a part of one has
     // few problems, of which two may be such by chance.
     const bool is_float16 = arithmetic_type == DataType::kFloat16;

@@ -9,7 +9,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "gpu/gpu_family.hpp"
@@ -54,7 +53,9 @@ class Random : public GpuTest {
     if (seed % 5 == 0) options.kv_splits = 1 + seed % 4;
     const bool float16 = kernel_ == "tile" && is_float16_ && can_be_float16(*problem);
     if (float16) options.arithmetic_type = DataType::kFloat16;
-    const std::string where = take_family(options, seed, problem->desc);
+    if (const GpuFamily* const family = drawn_family(seed); family != nullptr)
+      run_as(*family, options, runtime(), problem->desc);
+    const std::string where = options.family.empty() ? "" : " as on " + std::string(options.family);
     // Before it runs: a driver that crashes leaves nothing else behind.
     std::printf("seed %llu, %s%s%s: %s\n", static_cast<unsigned long long>(seed), kernel_.c_str(),
                 float16 ? " in float16" : "", where.c_str(), text.c_str());
@@ -65,21 +66,9 @@ class Random : public GpuTest {
       without_force_.insert(seed);
       return;
     }
-    EXPECT_TRUE(right) << (where.empty() ? "" : "run" + where + ", which the test repeats: ")
-                       << "VKATTN_RANDOM_SEED=" << seed
+    EXPECT_TRUE(right) << "VKATTN_RANDOM_SEED=" << seed
                        << " VKATTN_RANDOM_CASES=1 VKATTN_RANDOM_DRAWS=" << variant + 1;
     if (!right) ++failures_;
-  }
-
-  /// Makes this device one of the seed's family, where there is one that takes the problem with the kernel.
-  /// Words that say so.
-  static std::string take_family(RunOptions& options, std::uint64_t seed, const AttentionDesc& desc) {
-    const GpuFamily* const family = drawn_family(seed);
-    if (family == nullptr) return "";
-    Device device = device_with([&](Capabilities& c) { pretend(c, *family, options.kernel); });
-    if (!reason_against(device.capabilities(), options.kernel, desc).empty()) return "";
-    options.device = std::move(device);
-    return std::string(" as on ") + family->name;
   }
 
   static bool can_be_float16(const Problem& problem) {

@@ -112,7 +112,9 @@ testing::AssertionResult failure(const Problem& problem, const RunOptions& optio
   return testing::AssertionFailure()
          << what << "\nproblem: " << to_string(problem)
          << (options.score && options.score->hook ? ", with a score function of the test's own" : "")
-         << "\nrepeat:  vkattn bench \"" << to_string(problem) << "\" --kernel " << options.kernel
+         << (options.family.empty() ? "" : ", as on ") << options.family
+         << (options.family.empty() ? "" : ", which only the test repeats") << "\nrepeat:  vkattn bench \""
+         << to_string(problem) << "\" --kernel " << options.kernel
          << (options.arithmetic_type == DataType::kFloat16 ? " --arithmetic f16" : "");
 }
 

@@ -46,6 +46,7 @@ struct ScoreSetup {
 struct RunOptions {
   std::string kernel;
   std::optional<Device> device;  ///< in place of the runtime's own
+  std::string_view family;       ///< of GPUs, one of which that device is taken for
   std::uint64_t max_dispatch_ns = 0;
   std::uint32_t kv_splits = 0;
   bool strict_nonfinite = false;
@@ -122,11 +123,12 @@ class MatrixKernelTest : public KernelTest {
   [[nodiscard]] std::string reason_to_skip() const override { return reason_against_kernel(); }
 };
 
-/// Why a kernel cannot run a problem of any kind on a device; empty where it can.
-template <class Desc>
+/// Why a kernel cannot run a problem of any kind on a device, in arithmetic of a type where one is given;
+/// empty where it can.
+template <class Desc, class... Arithmetic>
 [[nodiscard]] std::string reason_against(const Capabilities& capabilities, std::string_view kernel,
-                                         const Desc& desc) {
-  for (const KernelSupport& support : kernel_support(desc, capabilities)) {
+                                         const Desc& desc, Arithmetic... arithmetic) {
+  for (const KernelSupport& support : kernel_support(desc, capabilities, arithmetic...)) {
     if (support.kernel == kernel) return support.reason;
   }
   return "there is no such kernel";
