@@ -4,10 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
 namespace vkattn::tests {
+namespace {
+
+/// The same everywhere, unlike std::hash: parts on several machines make a whole. FNV-1a.
+std::uint32_t stable_hash(std::string_view text) {
+  std::uint32_t hash = 2166136261U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return hash;
+}
+
+}  // namespace
+
 std::optional<TestPart> parse_test_part(std::string_view text) {
   TestPart part;
   if (text.empty()) return part;
@@ -32,12 +44,6 @@ TestPart wanted_test_part() {
 bool long_tests_are_wanted() {
   const char* const wanted = std::getenv("VKATTN_LONG_TESTS");
   return wanted != nullptr && std::string_view(wanted) == "1";
-}
-
-std::uint32_t stable_hash(std::string_view text) {
-  std::uint32_t hash = 2166136261U;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-  return hash;
 }
 
 std::vector<std::size_t> places_of_part(std::size_t size, const TestPart& part, std::string_view salt) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -36,8 +35,6 @@ struct TestPart {
 /// go through the same list, have different ones.
 [[nodiscard]] std::vector<std::size_t> places_of_part(std::size_t size, const TestPart& part,
                                                       std::string_view salt);
-/// The same number for a text everywhere, unlike std::hash: parts on several machines make a whole.
-[[nodiscard]] std::uint32_t stable_hash(std::string_view text);
 /// The full name of the test that runs; empty before any does.
 [[nodiscard]] std::string running_test();
 
