@@ -9,6 +9,7 @@
 #include <vkattn/frame_budget.hpp>
 
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <thread>
 
@@ -225,7 +226,7 @@ void Renderer::print() const {
               crowd::kSpeakers, speakers_.line(0).size(), speakers_.line(0).c_str());
 }
 
-bool run(const Options& options) {
+int run(const Options& options) {
   Gpu gpu(VK_API_VERSION_1_2);
   const std::optional<std::uint32_t> family = gpu.family(VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT);
   if (!family || gpu.families[*family].timestampValidBits == 0)
@@ -241,12 +242,12 @@ bool run(const Options& options) {
   Renderer renderer(gpu, *family, options);
   renderer.run();
   renderer.print();
-  if (!options.picture.empty()) {
-    const bool drawn = crowd::draw(renderer.times(), options.picture);
-    std::printf("%s %s\n", options.picture.c_str(),
-                drawn ? "drawn" : "could not be written (or the build has no cairo)");
-  }
-  return renderer.is_right();
+  const int code = example::exit_code(renderer.is_right());
+  if (options.picture.empty()) return code;
+  const bool drawn = crowd::draw(renderer.times(), options.picture);
+  std::printf("%s %s\n", options.picture.c_str(),
+              drawn ? "drawn" : "could not be written (or the build has no cairo)");
+  return drawn ? code : EXIT_FAILURE;
 }
 
 }  // namespace
@@ -260,5 +261,5 @@ int main(int count, char** words) {
     std::fprintf(stderr, "%s [budget in ms, above 0 [frames, from 2 on [picture.png]]]\n", words[0]);
     return 1;
   }
-  return example::exit_code(run(options));
+  return run(options);
 }
