@@ -1,7 +1,6 @@
 // vkattn_pack_shader SPIRV OUTPUT: writes the differences between a module's words, of which gzip makes half
 // as much (src/vulkan/spirv_deltas.hpp). A tool of the build; what it writes is what the library will read
 // again.
-#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
@@ -16,10 +15,8 @@ namespace {
 std::vector<std::uint32_t> words_of_file(const char* path) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  std::vector<std::uint32_t> words(bytes.size() / sizeof(std::uint32_t));
-  for (std::size_t i = 0; i < 4 * words.size(); ++i)
-    words[i / 4] |= std::uint32_t{static_cast<std::uint8_t>(bytes[i])} << 8U * (i % 4);
-  return words;
+  return vkattn::detail::little_endian_words(
+      {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }
 
 }  // namespace

@@ -14,13 +14,6 @@ namespace {
 // is 3.
 constexpr std::uint8_t kFirstByteOfWords = 0x03;
 
-// Files have the lowest byte of a word first.
-std::vector<std::uint32_t> words_of(std::span<const std::uint8_t> bytes) {
-  std::vector<std::uint32_t> words(bytes.size() / sizeof(std::uint32_t));
-  for (std::size_t i = 0; i < 4 * words.size(); ++i) words[i / 4] |= std::uint32_t{bytes[i]} << 8U * (i % 4);
-  return words;
-}
-
 }  // namespace
 
 std::optional<std::vector<std::uint32_t>> unpacked_words(std::span<const std::uint8_t> gzip) {
@@ -28,7 +21,7 @@ std::optional<std::vector<std::uint32_t>> unpacked_words(std::span<const std::ui
   if (!size || *size == 0) return std::nullopt;
   std::vector<std::uint8_t> bytes(*size);
   if (!unpack(gzip, bytes)) return std::nullopt;
-  if (bytes[0] == kFirstByteOfWords) return words_of(bytes);
+  if (bytes[0] == kFirstByteOfWords) return little_endian_words(bytes);
   return spirv_of_deltas(bytes);
 }
 

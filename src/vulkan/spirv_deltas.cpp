@@ -79,6 +79,12 @@ class Numbers {
 
 }  // namespace
 
+std::vector<std::uint32_t> little_endian_words(std::span<const std::uint8_t> bytes) {
+  std::vector<std::uint32_t> words(bytes.size() / sizeof(std::uint32_t));
+  for (std::size_t i = 0; i < 4 * words.size(); ++i) words[i / 4] |= std::uint32_t{bytes[i]} << 8U * (i % 4);
+  return words;
+}
+
 std::optional<std::vector<std::uint8_t>> spirv_deltas(std::span<const std::uint32_t> module) {
   if (module.size() < kSpirvHeaderWords) return std::nullopt;
   std::vector<std::uint8_t> bytes;
