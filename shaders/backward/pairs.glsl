@@ -14,12 +14,11 @@
 #include "backward/gradients.glsl"
 #include "backward/row_ranges.glsl"
 #include "lib/grid.glsl"
+#include "lib/views.glsl"
 
 #if VKATTN_WIDE_LOADS
 layout(set = 0, binding = VKATTN_BINDING_PAIRS, std430) buffer Pairs { uint64_t pairs[]; };
-// LLVM keeps numbers that are taken out of 64 bits or put into them in registers of twice the width, use of which halves the
-// rate of arithmetic on some CPUs. An addition of what is 0, as the host alone knows, makes them others.
-uvec2 in_own_width(uvec2 bits) { return bits + (backward.pair_rows >> 31); }
+uvec2 in_own_width(uvec2 words) { return VKATTN_IN_OWN_WIDTH(words, backward.pair_rows >> 31); }
 vec2 load_pair(uint index) { return uintBitsToFloat(in_own_width(unpackUint2x32(pairs[index]))); }
 void store_pair(uint index, vec2 pair) { pairs[index] = packUint2x32(in_own_width(floatBitsToUint(pair))); }
 #else

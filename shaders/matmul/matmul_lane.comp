@@ -27,14 +27,9 @@ void find_operands(Block block, uint first_row) {
 
 const uint kQuads = kInner / 4;  // of a step
 
-// LLVM keeps numbers that it takes out of 64-bit loads in registers of twice the width, use of which halves the rate of
-// arithmetic on some CPUs. An addition of what is 0, as the host alone knows, makes others of them.
 vec4 in_own_width(vec4 numbers) {
-#if VKATTN_WIDE_LOADS
-  return uintBitsToFloat(floatBitsToUint(numbers) + (params.bias_row_stride & params.bias_column_stride));
-#else
-  return numbers;
-#endif
+  const uint zero = params.bias_row_stride & params.bias_column_stride;
+  return uintBitsToFloat(VKATTN_IN_OWN_WIDTH(floatBitsToUint(numbers), zero));
 }
 
 // Adds the products of kInner elements of the inner dimension to all sums.
