@@ -127,15 +127,28 @@ TEST_F(CInterfaceTest, EveryChoiceCanBeHad) {
   EXPECT_EQ(vkattn_query_choices(device_, &desc, nullptr, &count, &error_), VKATTN_ERROR_INVALID_ARGUMENT);
 }
 
+/// One of each kind that has kernels.
+struct SmallProblems {
+  explicit SmallProblems(const vkattn_attention_desc& heads) : attention(heads) {
+    attention.kv_length = attention.head_dim = 8;
+    attention.has_lse = 1;
+    backward.attention = &attention;
+    product.rows = product.columns = product.inner = 4;
+  }
+  SmallProblems(const SmallProblems&) = delete;
+  SmallProblems& operator=(const SmallProblems&) = delete;
+
+  vkattn_attention_desc attention;
+  vkattn_backward_desc backward = initial(vkattn_backward_desc_init);
+  vkattn_matmul_desc product = initial(vkattn_matmul_desc_init);
+};
+
 /// The first kernel without a reason against it is what a plan takes, of each kind that has kernels.
 TEST_F(CInterfaceTest, KernelsAreListedWithReasonsAgainstThem) {
-  vkattn_attention_desc attention = heads();
-  attention.kv_length = attention.head_dim = 8;
-  attention.has_lse = 1;
-  vkattn_backward_desc backward = initial(vkattn_backward_desc_init);
-  backward.attention = &attention;
-  vkattn_matmul_desc product = initial(vkattn_matmul_desc_init);
-  product.rows = product.columns = product.inner = 4;
+  const SmallProblems small(heads());
+  const vkattn_attention_desc& attention = small.attention;
+  const vkattn_backward_desc& backward = small.backward;
+  const vkattn_matmul_desc& product = small.product;
   const auto check = [&](auto* query, const auto& desc, auto* create) {
     const auto* const asked = &desc;
     const auto all = list_of<vkattn_kernel_support>(query, device_, asked);
@@ -156,13 +169,10 @@ TEST_F(CInterfaceTest, KernelsAreListedWithReasonsAgainstThem) {
 
 /// Statistics are the driver's, of attention, gradients and products; or a sentence says why there are none.
 TEST_F(CInterfaceTest, TheDriverTellsOfPipelines) {
-  vkattn_attention_desc attention = heads();
-  attention.kv_length = attention.head_dim = 8;
-  attention.has_lse = 1;
-  vkattn_backward_desc backward = initial(vkattn_backward_desc_init);
-  backward.attention = &attention;
-  vkattn_matmul_desc product = initial(vkattn_matmul_desc_init);
-  product.rows = product.columns = product.inner = 4;
+  const SmallProblems small(heads());
+  const vkattn_attention_desc& attention = small.attention;
+  const vkattn_backward_desc& backward = small.backward;
+  const vkattn_matmul_desc& product = small.product;
   vkattn_plan_options options = initial(vkattn_plan_options_init);
   std::uint32_t count = 0;
   const OwnedPlan unasked = plan_of(vkattn_plan_create_attention, attention);

@@ -9,6 +9,7 @@
 #include <regex>
 #include <span>
 
+#include "common/message.hpp"
 #include "harness/score_problem.hpp"
 #include "support/cache_reference.hpp"
 #include "vulkan/device_state.hpp"
@@ -112,9 +113,10 @@ testing::AssertionResult failure(const Problem& problem, const RunOptions& optio
   return testing::AssertionFailure()
          << what << "\nproblem: " << to_string(problem)
          << (options.score && options.score->hook ? ", with a score function of the test's own" : "")
-         << (options.family.empty() ? "" : ", as on ") << options.family
-         << (options.family.empty() ? "" : ", which only the test repeats") << "\nrepeat:  vkattn bench \""
-         << to_string(problem) << "\" --kernel " << options.kernel
+         << (options.family.empty()
+                 ? ""
+                 : detail::message(", as on ", options.family, ", which only the test repeats"))
+         << "\nrepeat:  vkattn bench \"" << to_string(problem) << "\" --kernel " << options.kernel
          << (options.arithmetic_type == DataType::kFloat16 ? " --arithmetic f16" : "");
 }
 
