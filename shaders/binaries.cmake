@@ -116,6 +116,7 @@ vkattn_shader(matmul_matrix_bfloat16  core matmul/matmul_matrix.comp  FORM 16bit
 vkattn_shader(matmul_matrix_steps_bfloat16 core matmul/matmul_matrix.comp FORM 16bit matrix steps bfloat16)
 vkattn_shader(matmul_combine          core matmul/matmul_combine.comp FORM 16bit)
 vkattn_shader(matmul_combine_words    core matmul/matmul_combine.comp)
+vkattn_shader(matmul_copy             core matmul/matmul_copy.comp    FORM 16bit wide)
 
 # For comparing kernels that have a score function of the user's own with the reference: the component of score functions
 # has it as text.

@@ -41,8 +41,8 @@ struct MatmulOptions {
   std::vector<KernelRefusal> refusals;  ///< as PlanOptions::refusals
   std::optional<MatmulTile> tile{};     ///< in place of the kernel's own block sizes
   /// Parts that `inner` is cut into, whose sums are added by a second pass: for few rows and columns. 0: as
-  /// many as the device needs to be busy. 1: none, and no workspace. At most 64; as parts have multiples of
-  /// 64 elements, there may be fewer.
+  /// many as the device needs to be busy. 1: none. At most 64; as parts have multiples of 64 elements, there
+  /// may be fewer.
   std::uint32_t inner_splits = 0;
   Shared<const Tuning> tuning{};  ///< as PlanOptions::tuning, for what is left open above
   /// As PlanOptions::max_dispatch_ns. Of a block of the output that is above it by itself the log warns.
@@ -59,9 +59,9 @@ struct MatmulOptions {
 [[nodiscard]] std::vector<KernelSupport> kernel_support(const MatmulDesc& desc,
                                                         const Capabilities& capabilities);
 
-/// An immutable plan of one or two passes. Cheap to copy; safe to share across threads; the last copy, or the
-/// last of its Bindings, ends it as AttentionPlan's does. Two runs on one device with the
-/// same inputs give the same bits.
+/// An immutable plan of one to four passes. Cheap to copy; safe to share across threads; the last copy, or
+/// the last of its Bindings, ends it as AttentionPlan's does. Two runs on one device with the same inputs
+/// give the same bits.
 class MatmulPlan {
  public:
   /// Errors: a broken rule of the descriptor, no kernel that can run it (each with its reason), a device
@@ -88,7 +88,9 @@ class MatmulPlan {
   [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
   /// As AttentionPlan::pipelines().
   [[nodiscard]] std::vector<PipelineInfo> pipelines() const;
-  /// As AttentionPlan::requirements(): a split over `inner` takes a workspace.
+  /// As AttentionPlan::requirements(). A split over `inner` takes a workspace, and so does, on a CPU, an
+  /// operand that many rows or columns of the output read where it lies badly (quantised, unaligned, across):
+  /// its copy as float32 is made first. describe() tells.
   [[nodiscard]] PlanRequirements requirements() const;
   /// As AttentionPlan::range_bytes().
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange MatmulTensors::*tensor, VkDeviceSize offset = 0) const;

@@ -22,6 +22,7 @@ struct MatmulOperand {
   std::int64_t outer = 0;  ///< size of the outer dimension
   std::int64_t batch_stride = 0, outer_stride = 0, inner_stride = 0;
   std::uint32_t loads = 0;  ///< VKATTN_MATMUL_LOADS_*
+  bool is_copied = false;   ///< first, to the workspace: type, strides and loads are the copy's
 };
 
 /// The product as a kernel computes it: of the descriptor, or exchanged, the output's transpose as b^T a^T.
@@ -32,7 +33,10 @@ struct MatmulView {
   bool bias_by_row = false;  ///< not by column
 };
 
-[[nodiscard]] MatmulView view_of(const MatmulDesc& desc, bool exchanged);
+[[nodiscard]] MatmulView view_of(const MatmulDesc& desc);
+
+/// The same product as the other view has it.
+[[nodiscard]] MatmulView exchanged(const MatmulView& view);
 
 /// Whether 8 neighbours of a 16-bit operand can be loaded where 4 can.
 [[nodiscard]] bool has_loads8(const MatmulOperand& operand, const MatmulDesc& desc);

@@ -4,6 +4,7 @@
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/block_limits.hpp"
+#include "matmul/matmul_copies.hpp"
 #include "matmul/matmul_kernel.hpp"
 #include "shared/matmul_constants.h"
 
@@ -17,16 +18,23 @@ bool is_lane_tile(const MatmulTile& tile) {
          tile.rows * tile.columns <= 256 && tile.rows * tile.columns * tile.inner <= 4096;
 }
 
+bool loads_wide(const Capabilities& capabilities) {
+  return capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
+}
+
 // Which view gives invocations the operand that costs them least: theirs is gathered, the other is read at
 // one address for all of them.
-MatmulView lane_view(const MatmulDesc& desc, std::uint32_t threads) {
-  const MatmulView view = view_of(desc, false);
+MatmulView lane_view(const MatmulDesc& desc, const Capabilities& capabilities, std::uint32_t threads) {
+  MatmulView view = view_of(desc);
+  if (loads_wide(capabilities)) choose_copies(desc, capabilities, view);
   const auto few = [&](std::int64_t size) { return size < std::int64_t{threads}; };
   const bool fewer_rows = few(desc.rows) && desc.rows < desc.columns;
-  // Four neighbours of one invocation lie beside those of the next.
-  const bool better = view.b.loads == VKATTN_MATMUL_LOADS_OUTER &&
-                      view.a.loads != VKATTN_MATMUL_LOADS_OUTER && !few(desc.columns);
-  return fewer_rows || better ? view_of(desc, true) : view;
+  // A copy's rows are spread over a cache, and of elements that lie across four neighbours of one invocation
+  // are beside those of the next.
+  const bool better = view.b.is_copied ? !view.a.is_copied
+                                       : view.b.loads == VKATTN_MATMUL_LOADS_OUTER &&
+                                             view.a.loads != VKATTN_MATMUL_LOADS_OUTER;
+  return fewer_rows || (better && !few(desc.columns)) ? exchanged(view) : view;
 }
 
 // Whether another tile should be looked for: most of a block's rows or columns would be repeated ones, or
@@ -50,7 +58,7 @@ Result<MatmulConfig> configure_matmul_lane(const MatmulDesc& desc, const Capabil
     const std::uint32_t threads = tile.threads != 0 ? tile.threads : simd;
     if (!is_lane_tile(tile) || !check_limits({0, threads, 0}, capabilities)) continue;
     MatmulConfig config;
-    config.view = lane_view(desc, threads);
+    config.view = lane_view(desc, capabilities, threads);
     if (&tile != &tiles.back() && is_wasteful(tile, threads, config.view)) continue;
     config.tile = tile;
     config.tile.threads = threads;
@@ -61,8 +69,8 @@ Result<MatmulConfig> configure_matmul_lane(const MatmulDesc& desc, const Capabil
     if (tile.rows % 4 != 0 && config.view.a.loads == VKATTN_MATMUL_LOADS_OUTER) {
       config.view.a.loads = VKATTN_MATMUL_LOADS_SINGLE;
     }
-    const bool wide = capabilities.is_cpu() && capabilities.shader_int64 && capabilities.storage_buffer_16bit;
-    config.shader = wide ? "matmul_lane_wide" : matmul_shader(desc, capabilities, "matmul_lane");
+    config.shader =
+        loads_wide(capabilities) ? "matmul_lane_wide" : matmul_shader(desc, capabilities, "matmul_lane");
     config.summary = message(threads, " invocations a workgroup, ", tile.rows, " rows x ", tile.columns,
                              " columns each, ", tile.inner, " of inner a step");
     return config;

@@ -135,7 +135,7 @@ Result<MatmulConfig> configure_matmul_matrix(const MatmulDesc& desc, const Capab
   const auto lanes = matrix_subgroup_size(capabilities, shape->n);
   if (!lanes) return lanes.error();
   MatmulConfig config;
-  config.view = view_of(desc, false);
+  config.view = view_of(desc);
   MatrixTile begin;
   begin.shape = *shape;
   begin.subgroup_size = *lanes;

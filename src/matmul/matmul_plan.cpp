@@ -10,6 +10,7 @@
 #include "common/message.hpp"
 #include "kernels/next_kernel.hpp"
 #include "kernels/select.hpp"
+#include "matmul/matmul_copies.hpp"
 #include "matmul/matmul_program.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "program/plan_log.hpp"
@@ -171,8 +172,10 @@ MatmulTile MatmulPlan::tile() const {
 std::string MatmulPlan::configuration() const {
   const MatmulDesc& desc = state_->desc;
   std::span<const detail::ProgramPass> passes = state_->program->desc().passes;
-  // The combine pass is no kernel of its own.
-  passes = passes.first(std::min<std::size_t>(passes.size(), 1));
+  // Copies and the combine pass are no kernels of their own.
+  const auto is_kernel = [&](const detail::ProgramPass& pass) { return pass.name == kernel_name(); };
+  const auto kernel = std::find_if(passes.begin(), passes.end(), is_kernel);
+  passes = passes.subspan(static_cast<std::size_t>(kernel - passes.begin()), kernel == passes.end() ? 0 : 1);
   return detail::message(
       "matmul ", kernel_name(), ", ", desc.a_is_ones ? "ones" : name(desc.a.type), " ", name(desc.b.type),
       " ", name(desc.output.type), ", ", state_->selection.config.summary, ", code ",
@@ -215,6 +218,12 @@ std::string MatmulPlan::describe() const {
   if (const std::string hint = detail::missed_form_of(*state_); !hint.empty()) text += hint + "\n";
   text += detail::message("dispatches: ", program.steps.size(), "; workspace: ", program.workspace_bytes,
                           " bytes\n");
+  for (const detail::MatmulOperand& operand : {config.view.a, config.view.b}) {
+    if (!operand.is_copied || program.steps.empty()) continue;
+    text +=
+        detail::message(operand.tensor == 0 ? "a" : "b", " is copied first, as float32 in rows of inner: ",
+                        detail::copy_bytes(operand, config.view), " bytes of workspace\n");
+  }
   if (state_->split.parts > 1) {
     text += detail::message("split over inner: ", state_->split.parts, " parts of ", state_->split.inner,
                             ", added by the combine pass\n");

@@ -2,6 +2,7 @@
 #include "matmul/matmul_program.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 
@@ -9,6 +10,7 @@
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/split.hpp"
+#include "matmul/matmul_copies.hpp"
 #include "matmul/matmul_tensors.hpp"
 #include "program/dispatch_limits.hpp"
 #include "shared/matmul_constants.h"
@@ -31,6 +33,8 @@ static_assert(offsetof(MatmulParams, unit_count) == offsetof(MatmulParams, first
 namespace {
 
 constexpr std::uint32_t kCombineWorkgroup = 64;
+constexpr std::uint32_t kCopyWorkgroup = 8;
+constexpr std::int64_t kCopyQuad = 4;  // an invocation copies so many outer by so many inner elements
 // Fewer elements are not worth a pass more.
 constexpr std::int64_t kMinPart = 256;
 constexpr std::int64_t kMaxParts = 64;
@@ -44,6 +48,39 @@ std::int64_t blocks(const MatmulConfig& config) {
   return saturating_multiply(
       view.batch, saturating_multiply(divide_up(view.rows, std::int64_t{config.block_rows}),
                                       divide_up(view.columns, std::int64_t{config.block_columns})));
+}
+
+/// What the workspace has.
+struct MatmulAreas {
+  std::uint64_t partials_bytes = 0;           ///< from its beginning on
+  std::array<std::uint64_t, 2> copy_bytes{};  ///< of the view's a and b; 0: not copied
+  std::array<std::uint64_t, 2> copy_byte{};   ///< where they begin
+  std::uint64_t bytes = 0;
+};
+
+Result<MatmulAreas> areas_of(const MatmulConfig& config, const InnerSplit& split,
+                             const Capabilities& capabilities) {
+  const MatmulView& view = config.view;
+  MatmulAreas areas;
+  if (split.parts > 1) {
+    areas.partials_bytes =
+        static_cast<std::uint64_t>(split.parts * view.batch * view.rows * view.columns) * 4;
+    if (areas.partials_bytes > capabilities.max_storage_buffer_range) {
+      return limit_exceeded("the sums of ", split.parts, " parts take ", areas.partials_bytes,
+                            " bytes of workspace; maxStorageBufferRange is ",
+                            capabilities.max_storage_buffer_range, ", so ask for fewer inner_splits");
+    }
+  }
+  areas.bytes = areas.partials_bytes;
+  const std::uint64_t alignment = binding_alignment(capabilities);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const MatmulOperand& operand = i == 0 ? view.a : view.b;
+    if (!operand.is_copied) continue;
+    areas.copy_byte[i] = divide_up(areas.bytes, alignment) * alignment;
+    areas.copy_bytes[i] = copy_bytes(operand, view);
+    areas.bytes = areas.copy_byte[i] + areas.copy_bytes[i];
+  }
+  return areas;
 }
 
 MatmulParams params_of(const MatmulView& view, const InnerSplit& split) {
@@ -97,24 +134,39 @@ void bind(const MatmulDesc& desc, std::size_t index, const ProgramDesc& program,
   binding.to_end = tensor.written;
 }
 
-void add_set(const MatmulDesc& desc, const MatmulConfig& config, const InnerSplit& split,
-             ProgramDesc& program) {
+ProgramSet set_with(const MatmulParams& params) {
   ProgramSet set;
   set.bindings.resize(VKATTN_MATMUL_BINDING_COUNT);
-  bind(desc, config.view.a.tensor, program, set.bindings[VKATTN_MATMUL_BINDING_A]);
-  bind(desc, config.view.b.tensor, program, set.bindings[VKATTN_MATMUL_BINDING_B]);
+  set.push_constants.resize(sizeof(params));
+  std::memcpy(set.push_constants.data(), &params, sizeof(params));
+  return set;
+}
+
+void bind_workspace(std::uint64_t first_byte, std::uint64_t bytes, ProgramBinding& binding) {
+  binding.from = ProgramBinding::From::kWorkspace;
+  binding.workspace_byte = first_byte;
+  binding.bytes = bytes;
+}
+
+/// The set of the product and of what adds up its parts.
+void add_set(const MatmulDesc& desc, const MatmulConfig& config, const InnerSplit& split,
+             const MatmulAreas& areas, ProgramDesc& program) {
+  ProgramSet set = set_with(params_of(config.view, split));
+  for (std::size_t i = 0; i < 2; ++i) {
+    const MatmulOperand& operand = i == 0 ? config.view.a : config.view.b;
+    ProgramBinding& binding = set.bindings[i == 0 ? VKATTN_MATMUL_BINDING_A : VKATTN_MATMUL_BINDING_B];
+    if (operand.is_copied) {
+      bind_workspace(areas.copy_byte[i], areas.copy_bytes[i], binding);
+    } else {
+      bind(desc, operand.tensor, program, binding);
+    }
+  }
   bind(desc, matmul_tensor_index(&MatmulTensors::bias), program, set.bindings[VKATTN_MATMUL_BINDING_BIAS]);
   bind(desc, matmul_tensor_index(&MatmulTensors::output), program,
        set.bindings[VKATTN_MATMUL_BINDING_OUTPUT]);
   ProgramBinding& partials = set.bindings[VKATTN_MATMUL_BINDING_PARTIALS];
   partials.index = VKATTN_MATMUL_BINDING_OUTPUT;
-  if (split.parts > 1) {
-    partials.from = ProgramBinding::From::kWorkspace;
-    partials.bytes = program.workspace_bytes;
-  }
-  const MatmulParams params = params_of(config.view, split);
-  set.push_constants.resize(sizeof(params));
-  std::memcpy(set.push_constants.data(), &params, sizeof(params));
+  if (split.parts > 1) bind_workspace(0, areas.partials_bytes, partials);
   program.sets.push_back(std::move(set));
 }
 
@@ -139,7 +191,7 @@ SpecializationValues constants_of(const MatmulDesc& desc, const MatmulConfig& co
   return values;
 }
 
-/// Appends a pass over so many units.
+/// Appends a pass over so many units, on the last set.
 Result<void> add_pass(ProgramPass pass, std::uint64_t units, UnitLimits limits,
                       const Capabilities& capabilities, ProgramDesc& program) {
   const auto code = built_shader(shader_binaries(), pass.shader);
@@ -147,7 +199,58 @@ Result<void> add_pass(ProgramPass pass, std::uint64_t units, UnitLimits limits,
   pass.code = *code;
   const auto index = static_cast<std::uint32_t>(program.passes.size());
   program.passes.push_back(std::move(pass));
-  add_steps(program, index, 0, units, limits, capabilities);
+  const auto set = static_cast<std::uint32_t>(program.sets.size() - 1);
+  add_steps(program, index, set, units, limits, capabilities);
+  return {};
+}
+
+/// The pass that makes the copy of the view's a or b, with a set of its own.
+Result<void> add_copy(const MatmulDesc& desc, const MatmulOperand& given, const MatmulOperand& copy,
+                      const MatmulView& view, std::uint64_t copy_byte, const MatmulOptions& options,
+                      const Capabilities& capabilities, ProgramDesc& program) {
+  MatmulParams params{};
+  params.a_batch_stride = word(given.batch_stride);
+  params.a_outer_stride = word(given.outer_stride);
+  params.a_inner_stride = word(given.inner_stride);
+  params.output_batch_stride = word(copy.batch_stride);
+  params.output_row_stride = word(copy.outer_stride);
+  params.rows = word(copy.outer);
+  params.inner = word(view.inner);
+  ProgramSet set = set_with(params);
+  bind(desc, given.tensor, program, set.bindings[VKATTN_MATMUL_BINDING_A]);
+  bind_workspace(copy_byte, copy_bytes(copy, view), set.bindings[VKATTN_MATMUL_BINDING_PARTIALS]);
+  for (ProgramBinding& binding : set.bindings) {
+    if (binding.from == ProgramBinding::From::kStandIn) binding.index = VKATTN_MATMUL_BINDING_A;
+  }
+  program.sets.push_back(std::move(set));
+  ProgramPass pass;
+  pass.name = message("copy of ", matmul_tensors(desc)[given.tensor].name);
+  pass.shader = "matmul_copy";
+  pass.specialization = {{VKATTN_MATMUL_SPEC_WORKGROUP_SIZE, kCopyWorkgroup},
+                         {VKATTN_MATMUL_SPEC_A_TYPE, given.type},
+                         {VKATTN_MATMUL_SPEC_A_LOADS, given.loads}};
+  pass.workgroup_size = kCopyWorkgroup;
+  UnitLimits limits = dispatch_limits(capabilities, options.max_dispatch_ns,
+                                      4.0 * kCopyQuad * kCopyQuad / assumed_flops_per_ns(capabilities));
+  limits.units_per_group = kCopyWorkgroup;
+  const std::int64_t quads = divide_up(copy.outer, kCopyQuad) * divide_up(view.inner, kCopyQuad);
+  return add_pass(std::move(pass), static_cast<std::uint64_t>(matrices_of(copy, view) * quads), limits,
+                  capabilities, program);
+}
+
+Result<void> add_copies(const MatmulDesc& desc, const MatmulConfig& config, const MatmulAreas& areas,
+                        const MatmulOptions& options, const Capabilities& capabilities,
+                        ProgramDesc& program) {
+  const MatmulView given = config.view.bias_by_row ? exchanged(view_of(desc)) : view_of(desc);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const MatmulOperand& copy = i == 0 ? config.view.a : config.view.b;
+    if (!copy.is_copied) continue;
+    if (Result<void> s = add_copy(desc, i == 0 ? given.a : given.b, copy, config.view, areas.copy_byte[i],
+                                  options, capabilities, program);
+        !s) {
+      return s;
+    }
+  }
   return {};
 }
 
@@ -168,6 +271,8 @@ Result<void> add_product(const MatmulDesc& desc, const MatmulConfig& config, con
   pass.specialization = constants_of(desc, config, split.parts > 1);
   pass.workgroup_size = config.workgroup_size;
   pass.required_subgroup_size = config.required_subgroup_size;
+  // Of the copies that it reads; nothing is before it where there are none.
+  pass.barrier = PassBarrier{VK_ACCESS_SHADER_WRITE_BIT, VK_ACCESS_SHADER_READ_BIT};
   const double flops = 2.0 * static_cast<double>(config.block_rows) *
                        static_cast<double>(config.block_columns) * static_cast<double>(split.inner);
   const UnitLimits limits =
@@ -228,16 +333,11 @@ Result<ProgramDesc> matmul_program(const MatmulDesc& desc, const MatmulConfig& c
                           {VKATTN_MATMUL_BINDING_OUTPUT, offsetof(MatmulParams, output_offset)}};
   if (Result<void> s = add_tensors(desc, capabilities, program); !s) return s.error();
   if (desc.batch == 0 || desc.rows == 0 || desc.columns == 0) return program;
-  if (split.parts > 1) {
-    program.workspace_bytes =
-        static_cast<std::uint64_t>(split.parts * desc.batch * desc.rows * desc.columns) * 4;
-    if (program.workspace_bytes > capabilities.max_storage_buffer_range) {
-      return limit_exceeded("the sums of ", split.parts, " parts take ", program.workspace_bytes,
-                            " bytes of workspace; maxStorageBufferRange is ",
-                            capabilities.max_storage_buffer_range, ", so ask for fewer inner_splits");
-    }
-  }
-  add_set(desc, config, split, program);
+  const auto areas = areas_of(config, split, capabilities);
+  if (!areas) return areas.error();
+  program.workspace_bytes = areas->bytes;
+  if (Result<void> s = add_copies(desc, config, *areas, options, capabilities, program); !s) return s.error();
+  add_set(desc, config, split, *areas, program);
   if (Result<void> s = add_product(desc, config, split, options, capabilities, program); !s) return s.error();
   if (split.parts > 1) {
     if (Result<void> s = add_combine(desc, config, split, options, capabilities, program); !s)

@@ -142,7 +142,7 @@ std::vector<MatmulTile> matmul_tiles(std::string_view kernel, const Capabilities
   return tiles;
 }
 
-MatmulView view_of(const MatmulDesc& desc, bool exchanged) {
+MatmulView view_of(const MatmulDesc& desc) {
   const auto tensors = matmul_tensors(desc);
   const MatrixStrides& a = tensors[0].strides;
   const MatrixStrides& b = tensors[1].strides;
@@ -151,12 +151,16 @@ MatmulView view_of(const MatmulDesc& desc, bool exchanged) {
   view.b = {1, shader_type(tensors[1]), desc.columns, b.batch, b.column, b.row, 0};
   for (MatmulOperand* operand : {&view.a, &view.b})
     operand->loads = loads_of(*operand, tensors[operand->tensor], desc.inner);
-  if (!exchanged) return view;
-  std::swap(view.rows, view.columns);
-  std::swap(view.a, view.b);
-  std::swap(view.output.row, view.output.column);
-  view.bias_by_row = true;
   return view;
+}
+
+MatmulView exchanged(const MatmulView& view) {
+  MatmulView other = view;
+  std::swap(other.rows, other.columns);
+  std::swap(other.a, other.b);
+  std::swap(other.output.row, other.output.column);
+  other.bias_by_row = !view.bias_by_row;
+  return other;
 }
 
 std::string matmul_shader(const MatmulDesc& desc, const Capabilities& capabilities, std::string_view base) {

@@ -58,7 +58,7 @@ Result<MatmulConfig> configure_matmul_tile(const MatmulDesc& desc, const Capabil
     if (!is_last && (wastes(desc.rows, block_rows(tile)) || wastes(desc.columns, block_columns(tile))))
       continue;
     MatmulConfig config;
-    config.view = view_of(desc, false);
+    config.view = view_of(desc);
     config.tile = tile;
     config.workgroup_size = tile.threads;
     config.block_rows = block_rows(tile);

@@ -107,7 +107,7 @@ MatmulDesc small_product(const MatmulDesc& desc, const MatmulTile& tile) {
   const std::int64_t steps = std::max(std::int64_t{tile.inner} * 3, kPartUnit * 2);
   const std::int64_t block = block_elements(desc.b.type);
   small.inner = divide_up(steps + kLoads + desc.inner % kLoads, block) * block;
-  const MatmulView view = view_of(desc, false);
+  const MatmulView view = view_of(desc);
   small.a = small_matrix(desc.a, small_strides(desc, view.a, small.rows, small.inner, true));
   small.b = small_matrix(desc.b, small_strides(desc, view.b, small.columns, small.inner, false));
   const MatrixStrides& output = *desc.output.strides;
@@ -124,7 +124,8 @@ Result<MatmulPlan> small_plan(const Device& device, const MatmulPlan& plan, VkPi
   options.tile = plan.tile();
   options.pipeline_cache = pipeline_cache;
   // A split one writes other results, to the workspace.
-  options.inner_splits = plan.requirements().workspace_bytes == 0 ? 1 : 2;
+  const std::vector<PipelineInfo> passes = plan.pipelines();
+  options.inner_splits = !passes.empty() && passes.back().pass == "combine" ? 2 : 1;
   return MatmulPlan::create(device, small_product(plan.desc(), plan.tile()), options);
 }
 

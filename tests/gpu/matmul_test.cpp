@@ -268,12 +268,59 @@ TEST_P(MatmulTest, NothingToMultiply) {
   MatmulDesc desc = of_operands(DataType::kFloat32, 5, 6, 0);
   desc.has_bias = true;
   run({desc, 14});
+  desc.rows = 300;
+  desc.b.type = DataType::kQ8_0;
+  run({desc, 14});
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, MatmulTest, testing::Values("lane", "tile", "matrix"),
                          [](const auto& each) { return std::string(each.param); });
 
 class MatmulPlans : public GpuTest {};
+
+/// Of operands that lie badly for CPUs, whole and in several dispatches, of all and of parts of the inner
+/// dimension.
+TEST_F(MatmulPlans, CopiesOfOperands) {
+  if (!capabilities().is_cpu() || !capabilities().shader_int64 || !capabilities().storage_buffer_16bit) {
+    GTEST_SKIP() << "no copies on this device";
+  }
+  struct Case {
+    const char* copied;
+    MatmulDesc desc;
+    DataType a, b;
+    std::uint32_t parts = 1;
+    bool a_transposed = false, b_once = false;
+  };
+  const std::vector<Case> all{
+      {"ab", sizes(257, 259, 37, 2), DataType::kFloat16, DataType::kBfloat16, 1, false, true},
+      {"ab", sizes(387, 385, 131), DataType::kFloat32, DataType::kFloat32, 2},
+      {"b", sizes(130, 45, 96, 2), DataType::kFloat16, DataType::kQ8_0},
+      {"b", sizes(128, 514, 128), DataType::kFloat32, DataType::kQ4_0, 2},
+      {"a", sizes(1028, 516, 1021), DataType::kFloat32, DataType::kFloat32, 1, true}};
+  for (const Case& each : part_of(std::span<const Case>(all))) {
+    MatmulDesc desc = each.desc;
+    set_types(desc, each.a, each.b, DataType::kFloat32);
+    if (each.a_transposed) desc.a.strides = MatrixStrides{0, 1, desc.rows};
+    if (each.b_once) desc.b.strides = MatrixStrides{0, desc.columns, 1};
+    desc.has_bias = true;
+    MatmulOptions options{.kernel = "lane", .inner_splits = each.parts};
+    for (const std::size_t pieces : {std::size_t{1}, std::size_t{4}}) {
+      const auto plan = must(MatmulPlan::create(runtime().device(), desc, options));
+      const std::string text = plan.describe();
+      SCOPED_TRACE(text);
+      for (const std::string_view name : {"a", "b"}) {
+        EXPECT_EQ(has(text, std::string(name) + " is copied first"), has(each.copied, name));
+      }
+      EXPECT_GE(plan.dispatches().size(), pieces);
+      auto run = must(MatmulRun::create(runtime(), {desc, 17}));
+      must(run.execute(plan));
+      const auto check = must(run.check());
+      EXPECT_TRUE(check.passed()) << check.to_string();
+      options.max_dispatch_ns =
+          static_cast<std::uint64_t>(std::max(1.0, plan.dispatches().front().estimated_ns / 3));
+    }
+  }
+}
 
 TEST_F(MatmulPlans, MistakesAreRefused) {
   const auto refused = [](const MatmulDesc& desc, const MatmulOptions& options = {}) {

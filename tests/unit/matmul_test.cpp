@@ -12,7 +12,9 @@
 
 #include "kernels/vendors.hpp"
 #include "matmul/matmul_program.hpp"
+#include "program/program.hpp"
 #include "reference/matmul.hpp"
+#include "shared/matmul_constants.h"
 #include "support/must.hpp"
 #include "support/rule.hpp"
 #include "unit/made_up_device.hpp"
@@ -210,6 +212,72 @@ TEST(Matmul, FewRowsAreExchangedWithColumns) {
   EXPECT_EQ(view.rows, 64);
   EXPECT_EQ(view.a.tensor, 1U);
   EXPECT_EQ(view.output.row, 1);
+}
+
+/// Read once for many rows or columns of the output, and badly where they lie.
+TEST(Matmul, OperandsAreCopiedForCpus) {
+  const auto copies = [](const MatmulDesc& desc, const Capabilities& device) {
+    const auto selection = detail::select_matmul_kernel(desc.resolved(), device, {.kernel = "lane"});
+    std::string names;
+    for (const detail::MatmulOperand* operand :
+         {&selection.value().config.view.a, &selection.value().config.view.b}) {
+      if (operand->is_copied) names.push_back(operand->tensor == 0 ? 'a' : 'b');
+    }
+    std::ranges::sort(names);
+    return names;
+  };
+  const auto of = [](std::int64_t rows, std::int64_t columns, std::int64_t inner,
+                     DataType type = DataType::kFloat32, DataType b_type = DataType::kFloat32,
+                     bool a_transposed = false) {
+    MatmulDesc desc = product_of(rows, columns, inner);
+    desc.a.type = type;
+    desc.b.type = b_type;
+    if (a_transposed) desc.a.strides = MatrixStrides{0, 1, rows};
+    return desc;
+  };
+  constexpr DataType kF32 = DataType::kFloat32, kF16 = DataType::kFloat16, kQ8 = DataType::kQ8_0;
+  EXPECT_EQ(copies(of(512, 1024, 1024), cpu()), "b");
+  EXPECT_EQ(copies(of(512, 512, 1024), cpu()), "") << "b fits a cache";
+  EXPECT_EQ(copies(of(508, 1024, 1024), cpu()), "") << "few rows";
+  EXPECT_EQ(copies(of(2048, 512, 512, kF32, kF32, true), cpu()), "a");
+  EXPECT_EQ(copies(of(385, 387, 9), cpu()), "ab");
+  EXPECT_EQ(copies(of(385, 301, 9), cpu()), "b") << "a is read for 301 columns";
+  EXPECT_EQ(copies(of(257, 301, 9, kF16, kF16), cpu()), "ab");
+  EXPECT_EQ(copies(of(127, 64, 64, kF32, kQ8), cpu()), "");
+  EXPECT_EQ(copies(of(128, 64, 64, kF32, kQ8), cpu()), "b");
+  EXPECT_EQ(copies(of(128, 64, 0, kF32, kQ8), cpu()), "");
+  Capabilities device = cpu();
+  device.shader_int64 = false;
+  EXPECT_EQ(copies(of(385, 387, 9), device), "");
+  device = cpu();
+  device.max_storage_buffer_range = 4 * 32 * 387;
+  EXPECT_EQ(copies(of(385, 387, 9), device), "b") << "no more than one tensor may have";
+  device.device_type = DeviceType::kDiscreteGpu;
+  EXPECT_EQ(copies(of(385, 387, 9), device), "");
+}
+
+/// Each copy has a pass and a place of its own, behind the sums of parts.
+TEST(Matmul, CopiesLieInTheWorkspace) {
+  const MatmulDesc desc = product_of(385, 387, 129).resolved();
+  const auto selection = must(detail::select_matmul_kernel(desc, cpu(), {.kernel = "lane"}));
+  const auto split = must(detail::choose_inner_split(selection.config, cpu(), 2));
+  const auto program = must(detail::matmul_program(desc, selection.config, split, {}, cpu()));
+  std::vector<std::string> names;
+  for (const auto& pass : program.passes) names.push_back(pass.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"copy of a", "copy of b", "lane", "combine"}));
+  EXPECT_TRUE(program.passes[2].barrier.has_value());
+  constexpr std::uint64_t kSums = 2ULL * 385 * 387 * 4, kRow = 160 * 4;
+  std::uint64_t end = kSums;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto& written = program.sets[i].bindings[VKATTN_MATMUL_BINDING_PARTIALS];
+    const auto& read = program.sets[2].bindings[i == 0 ? VKATTN_MATMUL_BINDING_A : VKATTN_MATMUL_BINDING_B];
+    EXPECT_EQ(written.workspace_byte, read.workspace_byte);
+    EXPECT_EQ(written.workspace_byte % detail::binding_alignment(cpu()), 0U);
+    EXPECT_GE(written.workspace_byte, end);
+    EXPECT_EQ(written.bytes, kRow * (i == 0 ? 385 : 387));
+    end = written.workspace_byte + written.bytes;
+  }
+  EXPECT_EQ(program.workspace_bytes, end);
 }
 
 TEST(Matmul, PartsOfTheInnerDimension) {

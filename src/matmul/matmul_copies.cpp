@@ -1,0 +1,73 @@
+// Which operands of a matrix multiplication are copied first: see matmul_copies.hpp, and docs/performance.md
+// for the figures behind the rule.
+#include "matmul/matmul_copies.hpp"
+
+#include <algorithm>
+
+#include "common/checked.hpp"
+#include "common/integers.hpp"
+#include "shared/attention_constants.h"
+#include "shared/matmul_constants.h"
+
+namespace vkattn::detail {
+
+namespace {
+
+// Rows of a copy begin at cache lines, and not all of them in the same sets of a cache.
+constexpr std::int64_t kLineElements = 16;
+
+/// Rows or columns of the output that an operand must be read for; 0: it is not copied at all.
+std::int64_t uses_that_pay(const MatmulOperand& operand, const MatmulDesc& desc, std::int64_t inner) {
+  const DataType type = operand.tensor == 0 ? desc.a.type : desc.b.type;
+  if (operand.type == VKATTN_MATMUL_TYPE_ONES || inner == 0) return 0;
+  if (block_elements(type) > 1) return 128;
+  if (operand.loads == VKATTN_MATMUL_LOADS_SINGLE) return type == DataType::kFloat32 ? 384 : 256;
+  // What fits into a cache is read well along either dimension.
+  constexpr std::int64_t kCachedElements = std::int64_t{1} << 20;
+  const bool is_across = operand.loads == VKATTN_MATMUL_LOADS_OUTER &&
+                         saturating_multiply(operand.outer, inner) >= kCachedElements;
+  return is_across ? 512 : 0;
+}
+
+MatmulOperand copied(const MatmulOperand& operand, std::int64_t inner) {
+  MatmulOperand copy = operand;
+  copy.is_copied = true;
+  copy.type = VKATTN_TYPE_FLOAT32;
+  copy.loads = VKATTN_MATMUL_LOADS_INNER;
+  copy.inner_stride = 1;
+  copy.outer_stride = (divide_up(inner, kLineElements) + 1) * kLineElements;
+  if (operand.batch_stride != 0) copy.batch_stride = saturating_multiply(copy.outer_stride, operand.outer);
+  return copy;
+}
+
+}  // namespace
+
+void choose_copies(const MatmulDesc& desc, const Capabilities& capabilities, MatmulView& view) {
+  std::uint64_t bytes = 0;
+  const auto choose = [&](MatmulOperand& operand, std::int64_t uses) {
+    const std::int64_t needed = uses_that_pay(operand, desc, view.inner);
+    // One matrix is read for all of the batch.
+    if (operand.batch_stride == 0) uses = saturating_multiply(uses, view.batch);
+    if (needed == 0 || uses < needed) return;
+    const MatmulOperand copy = copied(operand, view.inner);
+    // Two copies are no larger than one tensor may be.
+    const std::uint64_t more = copy_bytes(copy, view);
+    if (more > capabilities.max_storage_buffer_range - bytes) return;
+    bytes += more;
+    operand = copy;
+  };
+  choose(view.b, view.rows);
+  choose(view.a, view.columns);
+}
+
+std::int64_t matrices_of(const MatmulOperand& operand, const MatmulView& view) {
+  return operand.batch_stride == 0 ? std::min<std::int64_t>(view.batch, 1) : view.batch;
+}
+
+std::uint64_t copy_bytes(const MatmulOperand& operand, const MatmulView& view) {
+  const std::int64_t matrix =
+      saturating_multiply(operand.outer, saturating_multiply(4, operand.outer_stride));
+  return static_cast<std::uint64_t>(saturating_multiply(matrices_of(operand, view), matrix));
+}
+
+}  // namespace vkattn::detail

@@ -1,0 +1,20 @@
+// Copies that CPUs read operands from: float32, with the inner dimension in a row of memory.
+#pragma once
+
+#include <cstdint>
+
+#include "matmul/matmul_kernel.hpp"
+
+namespace vkattn::detail {
+
+/// Makes copies of those operands that are read so often, and so slowly where they lie, that a pass more
+/// pays for itself.
+void choose_copies(const MatmulDesc& desc, const Capabilities& capabilities, MatmulView& view);
+
+/// Products that the operand has matrices for: all of them, or one matrix.
+[[nodiscard]] std::int64_t matrices_of(const MatmulOperand& operand, const MatmulView& view);
+
+/// Bytes of an operand that is copied.
+[[nodiscard]] std::uint64_t copy_bytes(const MatmulOperand& operand, const MatmulView& view);
+
+}  // namespace vkattn::detail
