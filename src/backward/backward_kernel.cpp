@@ -119,6 +119,14 @@ std::string summary_of(const BackwardTile& tile, std::string_view owned, std::st
                  " invocations, ", tile.shared_bytes(), " bytes of shared memory");
 }
 
+// AMD's compiler keeps loops over few chunks of dims that way, too: docs/performance.md.
+bool writes_out(const BackwardDesc& desc, const Capabilities& capabilities) {
+  constexpr std::int64_t kFewDims = 64;
+  return writes_out_steps(capabilities) ||
+         (capabilities.vendor_id == kVendorAmd &&
+          std::max(desc.attention.head_dim, desc.attention.value_dim) <= kFewDims);
+}
+
 BackwardKernel tile_kernel(const BackwardDesc& desc, const Capabilities& capabilities,
                            const BackwardEntry& entry) {
   BackwardKernel kernel;
@@ -132,7 +140,7 @@ BackwardKernel tile_kernel(const BackwardDesc& desc, const Capabilities& capabil
     pass.constants = {{VKATTN_SPEC_TILE_COLUMNS, tile.columns},
                       {VKATTN_SPEC_STEP_OWNED, tile.owned},
                       {VKATTN_SPEC_STEP_VISITED, tile.visited},
-                      {VKATTN_SPEC_WRITES_OUT_STEPS, writes_out_steps(capabilities) ? 1U : 0U}};
+                      {VKATTN_SPEC_WRITES_OUT_STEPS, writes_out(desc, capabilities) ? 1U : 0U}};
   };
   set(kernel.rows, entry.rows);
   set(kernel.keys, entry.keys);

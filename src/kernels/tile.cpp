@@ -109,6 +109,14 @@ std::string shader_of(const AttentionDesc& desc, const Capabilities& capabilitie
              : shader_for(desc, capabilities, "attention_tile", "attention_tile_words");
 }
 
+// AMD's and, before Xe2, Intel's compiler keep the loop over chunks of output dims, too, and select what it
+// reaches by its counter through branches. Of few rows AMD's makes less of what is written out:
+// docs/performance.md.
+bool writes_out(const TileSizes& shape, const Capabilities& capabilities) {
+  return writes_out_steps(capabilities) || (capabilities.vendor_id == kVendorAmd && shape.rows >= 4) ||
+         architecture(capabilities) == Architecture::kIntelGen12;
+}
+
 // In float16 a sum of scores is of half of the dims that are staged, and its tolerance of 16.
 bool has_long_sums(const TileSizes& tile) {
   return tile.dims > VKATTN_TILE_MOST_SUM_DIMS;
@@ -144,7 +152,7 @@ Result<KernelConfig> configure(const AttentionDesc& desc, const Capabilities& ca
                         {VKATTN_SPEC_TILE_KEYS, shape.keys},
                         {VKATTN_SPEC_TILE_DIM_CHUNK, shape.dims},
                         {VKATTN_SPEC_TILE_PACKED, elements.packed ? 1U : 0U},
-                        {VKATTN_SPEC_WRITES_OUT_STEPS, writes_out_steps(capabilities) ? 1U : 0U}};
+                        {VKATTN_SPEC_WRITES_OUT_STEPS, writes_out(shape, capabilities) ? 1U : 0U}};
     config.summary =
         message(block_rows(shape), " rows x ", block_keys(shape), " keys a block, ", shape.threads,
                 " invocations, ", config.shared_bytes, " bytes of shared memory, rows reduced in ",

@@ -13,9 +13,9 @@ inline constexpr std::uint32_t kVendorIntel = 0x8086;
 inline constexpr std::uint32_t kVendorArm = 0x13b5;
 inline constexpr std::uint32_t kVendorQualcomm = 0x5143;
 
-/// Whether shaders write out loops that the compiler of NVIDIA's driver does not unroll
+/// Whether all shaders write out loops that the compiler of NVIDIA's driver does not unroll
 /// (shaders/lib/unrolled.glsl). NVK's, which the vendor does not tell from it, has fewer waves then and no
-/// scratch memory; some of the others do worse.
+/// scratch memory. Of others some kernels gain, and choose for themselves; some do worse.
 [[nodiscard]] inline bool writes_out_steps(const Capabilities& capabilities) {
   return capabilities.vendor_id == kVendorNvidia && !capabilities.is_cpu();
 }
