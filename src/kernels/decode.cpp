@@ -34,6 +34,9 @@ struct Limits {
   // That scores are dealt out among the threads of a group (shaders/decode/own_scores.glsl) where these have
   // several rows: a third more instructions on Mali and Adreno, whose compilers make several of a shuffle.
   bool deals_scores;
+  // Elements of one query row and one row's sums, above which more threads share a key, as long as there are
+  // more; and the fewest, 128 bytes, a cache line on most devices.
+  std::uint32_t row_elements = 24, fewest_columns = 8;
 };
 
 // As compilers of Mesa take them, docs/compilers.txt. For AMD's GPUs 64 to 128 registers: 8 rows would be 216
@@ -47,7 +50,9 @@ Limits limits_of(const Capabilities& capabilities) {
     case Architecture::kIntelXe2:
       return {2, 16, 40, 16, 16, true};
     case Architecture::kMali:
-      return {2, 16, 16, 0, 16, false};
+      // Its compiler makes a loop of a shuffle, so few threads share a key, of which a cache line has 64
+      // bytes.
+      return {2, 16, 16, 0, 16, false, 32, 4};
     case Architecture::kAdreno:
       return {2, 16, 40, 16, kMostColumns, false};
     default:
@@ -55,11 +60,7 @@ Limits limits_of(const Capabilities& capabilities) {
   }
 }
 
-// Elements of one query row and one row's sums: above this more threads share a key, as long as there are
-// more.
-constexpr std::uint32_t kMaxRowElements = 24;
 constexpr std::uint32_t kMaxRowElementsOfSmallSubgroups = 64;
-constexpr std::uint32_t kFewestColumns = 8;  // 128 bytes, a cache line on most devices
 // Shared memory that the merge may take where the queries take less.
 constexpr std::uint32_t kMergeBytes = 8192;
 // Of a mask that is worth a pass before the kernel.
@@ -118,9 +119,9 @@ void set_columns(DecodeShape& shape, const AttentionDesc& desc, std::uint32_t co
 void choose_columns(DecodeShape& shape, const AttentionDesc& desc, std::uint32_t most) {
   set_columns(shape, desc, 1);
   const std::uint32_t widest = std::bit_ceil(std::max(shape.key_vectors, shape.value_vectors));
-  std::uint32_t columns = std::min({kFewestColumns, widest, most});
+  std::uint32_t columns = std::min({shape.limits.fewest_columns, widest, most});
   set_columns(shape, desc, columns);
-  while (shape.row_elements() > kMaxRowElements && columns * 2 <= most) {
+  while (shape.row_elements() > shape.limits.row_elements && columns * 2 <= most) {
     columns *= 2;
     set_columns(shape, desc, columns);
   }
