@@ -34,6 +34,13 @@ struct MatmulTensors {
   BufferRange output{};  ///< as MatmulDesc::output says
 };
 
+/// Operands that are copied before they are multiplied: as float32 with `inner` in rows, to the workspace.
+/// For CPUs, which read quantised weights, elements at any address and large matrices that lie across slowly.
+struct MatmulCopies {
+  bool a = false, b = false;
+  bool operator==(const MatmulCopies&) const = default;  ///< equal in both
+};
+
 /// How to plan a matrix multiplication.
 struct MatmulOptions {
   VkPipelineCache pipeline_cache = {};  ///< owned by the caller; may be null
@@ -44,6 +51,9 @@ struct MatmulOptions {
   /// many as the device needs to be busy. 1: none. At most 64; as parts have multiples of 64 elements, there
   /// may be fewer.
   std::uint32_t inner_splits = 0;
+  /// In place of the rule, which copies on CPUs what enough rows or columns of the output read. {}: none,
+  /// which takes the least workspace.
+  std::optional<MatmulCopies> copies{};
   Shared<const Tuning> tuning{};  ///< as PlanOptions::tuning, for what is left open above
   /// As PlanOptions::max_dispatch_ns. Of a block of the output that is above it by itself the log warns.
   std::uint64_t max_dispatch_ns = 0;
@@ -80,6 +90,8 @@ class MatmulPlan {
   [[nodiscard]] std::string_view kernel_name() const;
   /// The block sizes in force.
   [[nodiscard]] MatmulTile tile() const;
+  /// The operands that are copied.
+  [[nodiscard]] MatmulCopies copies() const;
   /// As AttentionPlan::configuration().
   [[nodiscard]] std::string configuration() const;
   /// As AttentionPlan::uses_matrix_units().
@@ -88,9 +100,7 @@ class MatmulPlan {
   [[nodiscard]] std::vector<DispatchInfo> dispatches() const;
   /// As AttentionPlan::pipelines().
   [[nodiscard]] std::vector<PipelineInfo> pipelines() const;
-  /// As AttentionPlan::requirements(). A split over `inner` takes a workspace, and so does, on a CPU, an
-  /// operand that many rows or columns of the output read where it lies badly (quantised, unaligned, across):
-  /// its copy as float32 is made first. describe() tells.
+  /// As AttentionPlan::requirements(): a split over `inner` and copies take a workspace.
   [[nodiscard]] PlanRequirements requirements() const;
   /// As AttentionPlan::range_bytes().
   [[nodiscard]] VkDeviceSize range_bytes(BufferRange MatmulTensors::*tensor, VkDeviceSize offset = 0) const;

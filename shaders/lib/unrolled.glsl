@@ -1,7 +1,7 @@
 // Loops written out, step by step, for bodies that reach arrays in registers. NVIDIA's compiler (580.159) does not unroll
 // loops with barriers in them, nor those that count in powers of two, whatever [[unroll]] says. An array that such a loop
-// reaches lies in memory, for the whole kernel: an array in registers has constant indices only. Other compilers unroll them,
-// and some do worse with steps (docs/performance.md), so the host says which it is to be.
+// reaches lies in memory, for the whole kernel: an array in registers has constant indices only. Others unroll
+// most of them, and some do worse with steps (docs/performance.md), so the host says which it is to be.
 //
 // STEP is a function of the step, or a macro like one: what is written out is a call, behind a constant condition. Arrays
 // are reached in the function: glslang holds a literal index against the size that specialization constants have at first.

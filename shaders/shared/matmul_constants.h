@@ -7,7 +7,7 @@
 #define VKATTN_MATMUL_BINDING_B 1
 #define VKATTN_MATMUL_BINDING_BIAS 2
 #define VKATTN_MATMUL_BINDING_OUTPUT 3
-#define VKATTN_MATMUL_BINDING_PARTIALS 4  // of a split over the inner dimension, in the workspace
+#define VKATTN_MATMUL_BINDING_PARTIALS 4  // of a split over the inner dimension, in the workspace; to matmul_copy.comp its copy
 #define VKATTN_MATMUL_BINDING_COUNT 5
 
 // A matrix without storage, all ones, beside the storage types of attention_constants.h.

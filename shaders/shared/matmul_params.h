@@ -25,7 +25,7 @@ struct MatmulParams {
   uint inner;
   uint parts;       // of the inner dimension
   uint part_inner;  // elements of a part
-  uint first_unit;  // of this dispatch: a block of rows and columns of one part, or an element of the output
+  uint first_unit;  // of this dispatch: a block of rows and columns of one part, an element of the output, or 4 x 4 of a copy
   uint unit_count;
 };
 

@@ -50,8 +50,7 @@ Limits limits_of(const Capabilities& capabilities) {
     case Architecture::kIntelXe2:
       return {2, 16, 40, 16, 16, true};
     case Architecture::kMali:
-      // Its compiler makes a loop of a shuffle, so few threads share a key, of which a cache line has 64
-      // bytes.
+      // Few threads share a key, as its compiler makes a loop of each shuffle. A cache line has 64 bytes.
       return {2, 16, 16, 0, 16, false, 32, 4};
     case Architecture::kAdreno:
       return {2, 16, 40, 16, kMostColumns, false};

@@ -110,7 +110,7 @@ std::string shader_of(const AttentionDesc& desc, const Capabilities& capabilitie
 }
 
 // AMD's and, before Xe2, Intel's compiler keep the loop over chunks of output dims, too, and select what it
-// reaches by its counter through branches. Of few rows AMD's makes less of what is written out:
+// reaches by its counter through branches. With few rows a thread AMD's does better with the loop:
 // docs/performance.md.
 bool writes_out(const TileSizes& shape, const Capabilities& capabilities) {
   return writes_out_steps(capabilities) || (capabilities.vendor_id == kVendorAmd && shape.rows >= 4) ||

@@ -15,18 +15,19 @@ namespace {
 
 // Rows of a copy begin at cache lines, and not all of them in the same sets of a cache.
 constexpr std::int64_t kLineElements = 16;
+// Fewer are not worth a pass more.
+constexpr std::int64_t kFewestElements = std::int64_t{1} << 14;
+// What fits into a cache is read well along either dimension.
+constexpr std::int64_t kCachedElements = std::int64_t{1} << 20;
 
 /// Rows or columns of the output that an operand must be read for; 0: it is not copied at all.
 std::int64_t uses_that_pay(const MatmulOperand& operand, const MatmulDesc& desc, std::int64_t inner) {
   const DataType type = operand.tensor == 0 ? desc.a.type : desc.b.type;
-  if (operand.type == VKATTN_MATMUL_TYPE_ONES || inner == 0) return 0;
+  const std::int64_t elements = saturating_multiply(operand.outer, inner);
+  if (operand.type == VKATTN_MATMUL_TYPE_ONES || elements < kFewestElements) return 0;
   if (block_elements(type) > 1) return 128;
   if (operand.loads == VKATTN_MATMUL_LOADS_SINGLE) return type == DataType::kFloat32 ? 384 : 256;
-  // What fits into a cache is read well along either dimension.
-  constexpr std::int64_t kCachedElements = std::int64_t{1} << 20;
-  const bool is_across = operand.loads == VKATTN_MATMUL_LOADS_OUTER &&
-                         saturating_multiply(operand.outer, inner) >= kCachedElements;
-  return is_across ? 512 : 0;
+  return operand.loads == VKATTN_MATMUL_LOADS_OUTER && elements >= kCachedElements ? 512 : 0;
 }
 
 MatmulOperand copied(const MatmulOperand& operand, std::int64_t inner) {
@@ -42,7 +43,20 @@ MatmulOperand copied(const MatmulOperand& operand, std::int64_t inner) {
 
 }  // namespace
 
-void choose_copies(const MatmulDesc& desc, const Capabilities& capabilities, MatmulView& view) {
+void choose_copies(const MatmulDesc& desc, const Capabilities& capabilities,
+                   const std::optional<MatmulCopies>& copies, MatmulView& view) {
+  if (copies) {
+    const auto has_elements = [&](const MatmulOperand& operand) {
+      return operand.outer != 0 && view.inner != 0;
+    };
+    if (copies->a && has_elements(view.a)) view.a = copied(view.a, view.inner);
+    if (copies->b && has_elements(view.b)) view.b = copied(view.b, view.inner);
+    return;
+  }
+  // Both together are no larger than one tensor may be, and leave room for as much in their buffer.
+  const std::uint64_t most =
+      std::min({capabilities.max_storage_buffer_range, capabilities.max_buffer_size / 2,
+                capabilities.max_memory_allocation_bytes / 2});
   std::uint64_t bytes = 0;
   const auto choose = [&](MatmulOperand& operand, std::int64_t uses) {
     const std::int64_t needed = uses_that_pay(operand, desc, view.inner);
@@ -50,9 +64,8 @@ void choose_copies(const MatmulDesc& desc, const Capabilities& capabilities, Mat
     if (operand.batch_stride == 0) uses = saturating_multiply(uses, view.batch);
     if (needed == 0 || uses < needed) return;
     const MatmulOperand copy = copied(operand, view.inner);
-    // Two copies are no larger than one tensor may be.
     const std::uint64_t more = copy_bytes(copy, view);
-    if (more > capabilities.max_storage_buffer_range - bytes) return;
+    if (more > most - bytes) return;
     bytes += more;
     operand = copy;
   };

@@ -2,14 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "matmul/matmul_kernel.hpp"
 
 namespace vkattn::detail {
 
-/// Makes copies of those operands that are read so often, and so slowly where they lie, that a pass more
-/// pays for itself.
-void choose_copies(const MatmulDesc& desc, const Capabilities& capabilities, MatmulView& view);
+/// Makes copies of the operands that are asked for, or else of those that are read so often, and so slowly
+/// where they lie, that a pass more pays for itself.
+void choose_copies(const MatmulDesc& desc, const Capabilities& capabilities,
+                   const std::optional<MatmulCopies>& copies, MatmulView& view);
 
 /// Products that the operand has matrices for: all of them, or one matrix.
 [[nodiscard]] std::int64_t matrices_of(const MatmulOperand& operand, const MatmulView& view);

@@ -5,6 +5,7 @@
 #include <vkattn/matmul.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,7 +61,8 @@ struct MatmulKernel {
   /// The configuration, with the first of the block sizes that the device takes, or the reason against this
   /// kernel as an Error.
   Result<MatmulConfig> (*configure)(const MatmulDesc& desc, const Capabilities& capabilities,
-                                    std::span<const MatmulTile> tiles);
+                                    std::span<const MatmulTile> tiles,
+                                    const std::optional<MatmulCopies>& copies);
   bool has_subgroups = false;  ///< its workgroups are sized by MatmulTile::subgroups, not by threads
 };
 
@@ -82,16 +84,22 @@ struct MatmulSelection {
 [[nodiscard]] std::string matmul_shader(const MatmulDesc& desc, const Capabilities& capabilities,
                                         std::string_view base);
 
+/// That no copies are asked for, for a kernel that reads operands where they lie.
+[[nodiscard]] Result<void> check_no_copies(const std::optional<MatmulCopies>& copies);
+
 /// The refusal where no block sizes are possible.
 [[nodiscard]] Error no_possible_tile(std::span<const MatmulTile> tiles);
 
 using MatmulTiles = std::span<const MatmulTile>;
 [[nodiscard]] Result<MatmulConfig> configure_matmul_lane(const MatmulDesc& desc,
-                                                         const Capabilities& capabilities, MatmulTiles tiles);
+                                                         const Capabilities& capabilities, MatmulTiles tiles,
+                                                         const std::optional<MatmulCopies>& copies);
 [[nodiscard]] Result<MatmulConfig> configure_matmul_matrix(const MatmulDesc& desc,
                                                            const Capabilities& capabilities,
-                                                           MatmulTiles tiles);
+                                                           MatmulTiles tiles,
+                                                           const std::optional<MatmulCopies>& copies);
 [[nodiscard]] Result<MatmulConfig> configure_matmul_tile(const MatmulDesc& desc,
-                                                         const Capabilities& capabilities, MatmulTiles tiles);
+                                                         const Capabilities& capabilities, MatmulTiles tiles,
+                                                         const std::optional<MatmulCopies>& copies);
 
 }  // namespace vkattn::detail

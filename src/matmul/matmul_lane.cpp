@@ -24,17 +24,19 @@ bool loads_wide(const Capabilities& capabilities) {
 
 // Which view gives invocations the operand that costs them least: theirs is gathered, the other is read at
 // one address for all of them.
-MatmulView lane_view(const MatmulDesc& desc, const Capabilities& capabilities, std::uint32_t threads) {
+MatmulView lane_view(const MatmulDesc& desc, const Capabilities& capabilities,
+                     const std::optional<MatmulCopies>& copies, std::uint32_t threads) {
   MatmulView view = view_of(desc);
-  if (loads_wide(capabilities)) choose_copies(desc, capabilities, view);
+  if (loads_wide(capabilities)) choose_copies(desc, capabilities, copies, view);
   const auto few = [&](std::int64_t size) { return size < std::int64_t{threads}; };
   const bool fewer_rows = few(desc.rows) && desc.rows < desc.columns;
   // A copy's rows are spread over a cache, and of elements that lie across four neighbours of one invocation
   // are beside those of the next.
-  const bool better = view.b.is_copied ? !view.a.is_copied
-                                       : view.b.loads == VKATTN_MATMUL_LOADS_OUTER &&
-                                             view.a.loads != VKATTN_MATMUL_LOADS_OUTER;
-  return fewer_rows || (better && !few(desc.columns)) ? exchanged(view) : view;
+  const auto rank = [](const MatmulOperand& operand) {
+    return operand.is_copied ? 2 : operand.loads == VKATTN_MATMUL_LOADS_OUTER ? 1 : 0;
+  };
+  const bool better = rank(view.b) > rank(view.a) && !few(desc.columns);
+  return fewer_rows || better ? exchanged(view) : view;
 }
 
 // Whether another tile should be looked for: most of a block's rows or columns would be repeated ones, or
@@ -51,14 +53,21 @@ bool is_wasteful(const MatmulTile& tile, std::uint32_t threads, const MatmulView
 }  // namespace
 
 Result<MatmulConfig> configure_matmul_lane(const MatmulDesc& desc, const Capabilities& capabilities,
-                                           MatmulTiles tiles) {
+                                           MatmulTiles tiles, const std::optional<MatmulCopies>& copies) {
+  if (!loads_wide(capabilities)) {
+    if (Result<void> s = check_no_copies(copies); !s) return s.error();
+  }
+  if (copies && copies->a && desc.a_is_ones) {
+    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
+                 "MatmulOptions::copies asks for a copy of a, which is all ones and has no tensor"};
+  }
   // A workgroup of one SIMD vector is the smallest unit that spreads over the threads of a CPU.
   const std::uint32_t simd = std::clamp(capabilities.subgroup_size, 4U, 64U);
   for (const MatmulTile& tile : tiles) {
     const std::uint32_t threads = tile.threads != 0 ? tile.threads : simd;
     if (!is_lane_tile(tile) || !check_limits({0, threads, 0}, capabilities)) continue;
     MatmulConfig config;
-    config.view = lane_view(desc, capabilities, threads);
+    config.view = lane_view(desc, capabilities, copies, threads);
     if (&tile != &tiles.back() && is_wasteful(tile, threads, config.view)) continue;
     config.tile = tile;
     config.tile.threads = threads;

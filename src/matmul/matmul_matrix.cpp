@@ -126,7 +126,8 @@ bool has_loads8(const MatmulOperand& operand, const MatmulDesc& desc) {
 }
 
 Result<MatmulConfig> configure_matmul_matrix(const MatmulDesc& desc, const Capabilities& capabilities,
-                                             MatmulTiles tiles) {
+                                             MatmulTiles tiles, const std::optional<MatmulCopies>& copies) {
+  if (Result<void> s = check_no_copies(copies); !s) return s.error();
   if (Result<void> s = check_types(desc); !s) return s.error();
   const DataType operand = desc.a.type;
   if (Result<void> s = check_matrix_features(capabilities, operand); !s) return s.error();

@@ -169,6 +169,14 @@ MatmulTile MatmulPlan::tile() const {
   return state_->selection.config.tile;
 }
 
+MatmulCopies MatmulPlan::copies() const {
+  const detail::MatmulView& view = state_->selection.config.view;
+  MatmulCopies copies;
+  for (const detail::MatmulOperand* operand : {&view.a, &view.b})
+    (operand->tensor == 0 ? copies.a : copies.b) = operand->is_copied;
+  return copies;
+}
+
 std::string MatmulPlan::configuration() const {
   const MatmulDesc& desc = state_->desc;
   std::span<const detail::ProgramPass> passes = state_->program->desc().passes;

@@ -78,7 +78,18 @@ Result<MatmulAreas> areas_of(const MatmulConfig& config, const InnerSplit& split
     if (!operand.is_copied) continue;
     areas.copy_byte[i] = divide_up(areas.bytes, alignment) * alignment;
     areas.copy_bytes[i] = copy_bytes(operand, view);
+    if (areas.copy_bytes[i] > capabilities.max_storage_buffer_range) {
+      return limit_exceeded("a copy of an operand takes ", areas.copy_bytes[i],
+                            " bytes of workspace; maxStorageBufferRange is ",
+                            capabilities.max_storage_buffer_range, ", so ask for no MatmulOptions::copies");
+    }
     areas.bytes = areas.copy_byte[i] + areas.copy_bytes[i];
+  }
+  const std::uint64_t most = std::min(capabilities.max_buffer_size, capabilities.max_memory_allocation_bytes);
+  if (areas.bytes > most) {
+    return limit_exceeded("the workspace takes ", areas.bytes, " bytes; ",
+                          most == capabilities.max_buffer_size ? "maxBufferSize" : "maxMemoryAllocationSize",
+                          " is ", most, ", so ask for fewer inner_splits or copies");
   }
   return areas;
 }

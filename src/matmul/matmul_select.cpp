@@ -117,7 +117,7 @@ Result<MatmulConfig> configure(const MatmulKernel& kernel, const MatmulDesc& des
   }
   const std::vector<MatmulTile> tiles =
       options.tile ? std::vector{*options.tile} : matmul_tiles(kernel.name, capabilities);
-  auto config = kernel.configure(desc, capabilities, tiles);
+  auto config = kernel.configure(desc, capabilities, tiles, options.copies);
   if (!config) return config;
   if (const auto code = built_shader(shader_binaries(), config->shader); !code) return code.error();
   return named(*std::move(config), kernel.name);
@@ -167,6 +167,12 @@ std::string matmul_shader(const MatmulDesc& desc, const Capabilities& capabiliti
   const auto is_16bit = [](DataType type) { return element_bytes(type) == 2; };
   const bool any = is_16bit(desc.a.type) || is_16bit(desc.b.type) || is_16bit(desc.output.type);
   return message(base, capabilities.storage_buffer_16bit && any ? "" : "_words");
+}
+
+Result<void> check_no_copies(const std::optional<MatmulCopies>& copies) {
+  if (!copies || *copies == MatmulCopies{}) return {};
+  return Error{ErrorCode::kUnsupported, VK_SUCCESS,
+               "reads operands where they lie, but MatmulOptions::copies asks for copies"};
 }
 
 Error no_possible_tile(std::span<const MatmulTile> tiles) {

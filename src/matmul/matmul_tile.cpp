@@ -44,7 +44,8 @@ bool is_block_tile(const MatmulTile& tile) {
 }  // namespace
 
 Result<MatmulConfig> configure_matmul_tile(const MatmulDesc& desc, const Capabilities& capabilities,
-                                           MatmulTiles tiles) {
+                                           MatmulTiles tiles, const std::optional<MatmulCopies>& copies) {
+  if (Result<void> s = check_no_copies(copies); !s) return s.error();
   std::optional<Result<void>> fits;
   for (const MatmulTile& tile : tiles) {
     if (!is_block_tile(tile)) continue;

@@ -122,6 +122,7 @@ Result<MatmulPlan> small_plan(const Device& device, const MatmulPlan& plan, VkPi
   MatmulOptions options;
   options.kernel = plan.kernel_name();
   options.tile = plan.tile();
+  options.copies = plan.copies();
   options.pipeline_cache = pipeline_cache;
   // A split one writes other results, to the workspace.
   const std::vector<PipelineInfo> passes = plan.pipelines();

@@ -152,7 +152,7 @@ TEST(Matmul, MatrixBlocksFollowTheProblemAndTheDevice) {
     const std::vector<MatmulTile> table{{0, 64, 32, 32, 4}, {0, 32, 32, 32, 4}, {0, 16, 16, 16, 1}};
     const std::vector<MatmulTile> one{tile};
     const auto config = detail::configure_matmul_matrix(
-        halves.resolved(), gpu, tile.rows == 0 ? std::span<const MatmulTile>(table) : one);
+        halves.resolved(), gpu, tile.rows == 0 ? std::span<const MatmulTile>(table) : one, {});
     return config.ok() ? config->tile : MatmulTile{};
   };
   Capabilities gpu = matrix_gpu();
@@ -177,9 +177,9 @@ TEST(Matmul, MatrixNamesWhatItsSmallestBlockExceeds) {
   const std::vector<MatmulTile> smallest{{0, 16, 16, 16, 1}};
   const std::vector<MatmulTile> table = detail::matmul_tiles("matrix", gpu);
   EXPECT_NE(table.back(), smallest.front());
-  const std::string words = message_of(detail::configure_matmul_matrix(desc.resolved(), gpu, table));
+  const std::string words = message_of(detail::configure_matmul_matrix(desc.resolved(), gpu, table, {}));
   EXPECT_NE(words, "");
-  EXPECT_EQ(words, message_of(detail::configure_matmul_matrix(desc.resolved(), gpu, smallest)));
+  EXPECT_EQ(words, message_of(detail::configure_matmul_matrix(desc.resolved(), gpu, smallest, {})));
 }
 
 /// docs/compilers.txt: larger ones spill there.
@@ -240,20 +240,33 @@ TEST(Matmul, OperandsAreCopiedForCpus) {
   EXPECT_EQ(copies(of(512, 512, 1024), cpu()), "") << "b fits a cache";
   EXPECT_EQ(copies(of(508, 1024, 1024), cpu()), "") << "few rows";
   EXPECT_EQ(copies(of(2048, 512, 512, kF32, kF32, true), cpu()), "a");
-  EXPECT_EQ(copies(of(385, 387, 9), cpu()), "ab");
-  EXPECT_EQ(copies(of(385, 301, 9), cpu()), "b") << "a is read for 301 columns";
-  EXPECT_EQ(copies(of(257, 301, 9, kF16, kF16), cpu()), "ab");
-  EXPECT_EQ(copies(of(127, 64, 64, kF32, kQ8), cpu()), "");
-  EXPECT_EQ(copies(of(128, 64, 64, kF32, kQ8), cpu()), "b");
-  EXPECT_EQ(copies(of(128, 64, 0, kF32, kQ8), cpu()), "");
+  EXPECT_EQ(copies(of(385, 387, 67), cpu()), "ab");
+  EXPECT_EQ(copies(of(385, 301, 67), cpu()), "b") << "a is read for 301 columns";
+  EXPECT_EQ(copies(of(385, 387, 9), cpu()), "") << "few elements";
+  EXPECT_EQ(copies(of(257, 301, 67, kF16, kF16), cpu()), "ab");
+  EXPECT_EQ(copies(of(127, 256, 64, kF32, kQ8), cpu()), "");
+  EXPECT_EQ(copies(of(128, 256, 64, kF32, kQ8), cpu()), "b");
+  MatmulDesc sums = MatmulDesc::sum_columns(4096, 4098, kF16);
+  EXPECT_EQ(copies(sums, cpu()), "");
+  sums.batch = 300;
+  sums.b.strides = MatrixStrides{0, 4098, 1};
+  EXPECT_EQ(copies(sums, cpu()), "b") << "one matrix is read for all of the batch";
   Capabilities device = cpu();
   device.shader_int64 = false;
-  EXPECT_EQ(copies(of(385, 387, 9), device), "");
+  EXPECT_EQ(copies(of(385, 387, 67), device), "");
+  EXPECT_TRUE(has(refusal_of(of(4, 4, 4), device, {.kernel = "lane", .copies = MatmulCopies{true, true}}),
+                  "asks for copies"));
+  EXPECT_TRUE(has(refusal_of(MatmulDesc::sum_columns(4, 4, kF32), cpu(),
+                             {.kernel = "lane", .copies = MatmulCopies{true, false}}),
+                  "all ones"));
   device = cpu();
-  device.max_storage_buffer_range = 4 * 32 * 387;
-  EXPECT_EQ(copies(of(385, 387, 9), device), "b") << "no more than one tensor may have";
+  device.max_storage_buffer_range = 4 * 96 * 387;
+  EXPECT_EQ(copies(of(385, 387, 67), device), "b") << "no more than one tensor may have";
+  device = cpu();
+  device.max_buffer_size = 2 * 4 * 96 * 387;
+  EXPECT_EQ(copies(of(385, 387, 67), device), "b") << "and half of a buffer";
   device.device_type = DeviceType::kDiscreteGpu;
-  EXPECT_EQ(copies(of(385, 387, 9), device), "");
+  EXPECT_EQ(copies(of(385, 387, 67), device), "");
 }
 
 /// Each copy has a pass and a place of its own, behind the sums of parts.

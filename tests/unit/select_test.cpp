@@ -20,6 +20,7 @@
 #include "kernels/vendors.hpp"
 #include "made_up_device.hpp"
 #include "matmul/matmul_kernel.hpp"
+#include "shared/attention_constants.h"
 #include "support/must.hpp"
 #include "support/problem_text.hpp"
 
@@ -227,6 +228,28 @@ TEST(Select, EachFamilyHasWhatItsRegistersHold) {
         decode.starts_with(message("decode (4 rows x ", numbers[0], " keys a step, ", numbers[1],
                                    " invocations, ", numbers[2], " to a key, subgroups of ", numbers[3])))
         << decode;
+  }
+}
+
+/// Those whose compilers reach sums of a loop through branches, docs/performance.md.
+TEST(Select, SomeFamiliesWriteOutTheStepsOfTile) {
+  const auto writes_out = [](const Family& family, const TileSizes& tile) {
+    const AttentionDesc desc = desc_of("h8 1024x1024 d64");
+    const std::vector<TileSizes> tiles{tile};
+    const auto config = configure_tile(desc, device_of(family), tiles).value();
+    return std::ranges::any_of(config.constants, [](const auto& constant) {
+      return constant.id == VKATTN_SPEC_WRITES_OUT_STEPS && constant.value != 0;
+    });
+  };
+  const TileSizes large{.threads = 256, .columns = 8, .rows = 4, .keys = 4, .dims = 32};
+  TileSizes small = large;
+  small.rows = 2;
+  for (const Family& family : kFamilies) {
+    const bool is_amd = family.vendor_id == kVendorAmd;
+    const bool is_always =
+        family.vendor_id == kVendorNvidia || family.architecture == Architecture::kIntelGen12;
+    EXPECT_EQ(writes_out(family, large), is_always || is_amd) << family.name;
+    EXPECT_EQ(writes_out(family, small), is_always) << family.name;
   }
 }
 

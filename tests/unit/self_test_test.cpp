@@ -195,14 +195,18 @@ std::vector<MatmulDesc> products(DataType type) {
     desc.a.alignment_bytes = desc.b.alignment_bytes = desc.output.alignment_bytes = alignment;
   }
   all.push_back(MatmulDesc::sum_columns(40, 30, type));
-  MatmulDesc& blocks = add(40, 30, 64);
-  blocks.b.type = DataType::kQ8_0;
+  for (const std::int64_t rows : {40, 130}) {
+    MatmulDesc& blocks = add(rows, 258, 64);
+    blocks.b.type = DataType::kQ8_0;
+  }
+  add(385, 387, 129);
   return all;
 }
 
 /// Its outcome is the plan's: what is specialized is the same.
 TEST(SmallProduct, RunsTheCodeOfItsProduct) {
   std::array<int, kProductKernels.size()> seen{};
+  int copied = 0;
   for (const Capabilities& device : devices_with_products()) {
     for (std::size_t k = 0; k < kProductKernels.size(); ++k) {
       const ProductKernel& kernel = kProductKernels[k];
@@ -212,13 +216,19 @@ TEST(SmallProduct, RunsTheCodeOfItsProduct) {
           SCOPED_TRACE(
               message(kernel.name, ", vendor ", device.vendor_id, ", ", name(type), ", product ", i));
           tests::must(validate(all[i]));
-          const auto plan = kernel.configure(all[i].resolved(), device, matmul_tiles(kernel.name, device));
+          const auto plan =
+              kernel.configure(all[i].resolved(), device, matmul_tiles(kernel.name, device), {});
           if (!plan.ok()) continue;
           ++seen[k];
           const MatmulDesc desc = small_product(all[i].resolved(), plan->tile);
           tests::must(validate(desc));
           const std::array tiles{plan->tile};
-          const auto small = tests::must(kernel.configure(desc, device, tiles));
+          const MatmulOperand& a = plan->view.a;
+          const MatmulOperand& b = plan->view.b;
+          const bool is_exchanged = plan->view.bias_by_row;
+          const MatmulCopies copies{(is_exchanged ? b : a).is_copied, (is_exchanged ? a : b).is_copied};
+          copied += int{copies.a} + int{copies.b};
+          const auto small = tests::must(kernel.configure(desc, device, tiles, copies));
           EXPECT_EQ(small.shader, plan->shader);
           EXPECT_EQ(small.summary, plan->summary);
           EXPECT_TRUE(small.constants == plan->constants);
@@ -233,6 +243,7 @@ TEST(SmallProduct, RunsTheCodeOfItsProduct) {
     }
   }
   for (const int count : seen) EXPECT_GT(count, 30);
+  EXPECT_GT(copied, 4);
 }
 
 /// The key of an outcome.
