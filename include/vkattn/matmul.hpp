@@ -37,7 +37,8 @@ struct MatmulTensors {
 /// Operands that are copied before they are multiplied: as float32 with `inner` in rows, to the workspace.
 /// For CPUs, which read quantised weights, elements at any address and large matrices that lie across slowly.
 struct MatmulCopies {
-  bool a = false, b = false;
+  bool a = false;                                        ///< not where it is all ones
+  bool b = false;                                        ///< quantised or not
   bool operator==(const MatmulCopies&) const = default;  ///< equal in both
 };
 

@@ -30,10 +30,10 @@ MatmulView lane_view(const MatmulDesc& desc, const Capabilities& capabilities,
   if (loads_wide(capabilities)) choose_copies(desc, capabilities, copies, view);
   const auto few = [&](std::int64_t size) { return size < std::int64_t{threads}; };
   const bool fewer_rows = few(desc.rows) && desc.rows < desc.columns;
-  // A copy's rows are spread over a cache, and of elements that lie across four neighbours of one invocation
-  // are beside those of the next.
+  // Of what lies across, four neighbours of one invocation are beside those of the next; a copy's rows are
+  // spread over a cache.
   const auto rank = [](const MatmulOperand& operand) {
-    return operand.is_copied ? 2 : operand.loads == VKATTN_MATMUL_LOADS_OUTER ? 1 : 0;
+    return operand.loads == VKATTN_MATMUL_LOADS_OUTER ? 2 : operand.is_copied ? 1 : 0;
   };
   const bool better = rank(view.b) > rank(view.a) && !few(desc.columns);
   return fewer_rows || better ? exchanged(view) : view;
