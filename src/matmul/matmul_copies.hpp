@@ -13,7 +13,7 @@ namespace vkattn::detail {
 void choose_copies(const MatmulDesc& desc, const Capabilities& capabilities,
                    const std::optional<MatmulCopies>& copies, MatmulView& view);
 
-/// Products that the operand has matrices for: all of them, or one matrix.
+/// Of an operand: one for each product of the batch, or one for all.
 [[nodiscard]] std::int64_t matrices_of(const MatmulOperand& operand, const MatmulView& view);
 
 /// Bytes of an operand that is copied.
