@@ -9,6 +9,7 @@
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "program/bound_set.hpp"
+#include "program/program.hpp"
 
 namespace vkattn::detail {
 
@@ -129,13 +130,9 @@ Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabili
   }
   if (Result<void> s = check("running sums", layout.sums.bytes, "maxStorageBufferRange", range); !s)
     return s.error();
-  const std::uint64_t most = std::min(capabilities.max_buffer_size, capabilities.max_memory_allocation_bytes);
-  if (Result<void> s =
-          check("workspaces", layout.workspace_bytes,
-                most == capabilities.max_buffer_size ? "maxBufferSize" : "maxMemoryAllocationSize", most);
-      !s) {
+  const BufferLimit limit = buffer_limit(capabilities);
+  if (Result<void> s = check("workspaces", layout.workspace_bytes, limit.name, limit.bytes); !s)
     return s.error();
-  }
   return layout;
 }
 

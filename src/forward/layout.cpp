@@ -36,12 +36,9 @@ class Workspace {
 
   /// That one buffer holds all of it.
   [[nodiscard]] Result<void> check() const {
-    const std::uint64_t most =
-        std::min(capabilities_.max_buffer_size, capabilities_.max_memory_allocation_bytes);
-    if (bytes_ <= most) return {};
-    return limit_exceeded("the workspace takes ", bytes_, " bytes; ",
-                          most == capabilities_.max_buffer_size ? "maxBufferSize" : "maxMemoryAllocationSize",
-                          " is ", most);
+    const BufferLimit limit = buffer_limit(capabilities_);
+    if (bytes_ <= limit.bytes) return {};
+    return limit_exceeded("the workspace takes ", bytes_, " bytes; ", limit.name, " is ", limit.bytes);
   }
 
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }

@@ -6,6 +6,7 @@
 
 #include "common/checked.hpp"
 #include "common/integers.hpp"
+#include "program/program.hpp"
 #include "shared/attention_constants.h"
 #include "shared/matmul_constants.h"
 
@@ -55,8 +56,7 @@ void choose_copies(const MatmulDesc& desc, const Capabilities& capabilities,
   }
   // Both together are no larger than one tensor may be, and leave room for as much in their buffer.
   const std::uint64_t most =
-      std::min({capabilities.max_storage_buffer_range, capabilities.max_buffer_size / 2,
-                capabilities.max_memory_allocation_bytes / 2});
+      std::min(capabilities.max_storage_buffer_range, buffer_limit(capabilities).bytes / 2);
   std::uint64_t bytes = 0;
   const auto choose = [&](MatmulOperand& operand, std::int64_t uses) {
     const std::int64_t needed = uses_that_pay(operand, desc, view.inner);

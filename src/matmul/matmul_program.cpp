@@ -50,6 +50,10 @@ std::int64_t blocks(const MatmulConfig& config) {
                                       divide_up(view.columns, std::int64_t{config.block_columns})));
 }
 
+std::array<const MatmulOperand*, 2> operands_of(const MatmulView& view) {
+  return {&view.a, &view.b};
+}
+
 /// What the workspace has.
 struct MatmulAreas {
   std::uint64_t partials_bytes = 0;           ///< from its beginning on
@@ -74,7 +78,7 @@ Result<MatmulAreas> areas_of(const MatmulConfig& config, const InnerSplit& split
   areas.bytes = areas.partials_bytes;
   const std::uint64_t alignment = binding_alignment(capabilities);
   for (std::size_t i = 0; i < 2; ++i) {
-    const MatmulOperand& operand = i == 0 ? view.a : view.b;
+    const MatmulOperand& operand = *operands_of(view)[i];
     if (!operand.is_copied) continue;
     areas.copy_byte[i] = divide_up(areas.bytes, alignment) * alignment;
     areas.copy_bytes[i] = copy_bytes(operand, view);
@@ -85,11 +89,10 @@ Result<MatmulAreas> areas_of(const MatmulConfig& config, const InnerSplit& split
     }
     areas.bytes = areas.copy_byte[i] + areas.copy_bytes[i];
   }
-  const std::uint64_t most = std::min(capabilities.max_buffer_size, capabilities.max_memory_allocation_bytes);
-  if (areas.bytes > most) {
-    return limit_exceeded("the workspace takes ", areas.bytes, " bytes; ",
-                          most == capabilities.max_buffer_size ? "maxBufferSize" : "maxMemoryAllocationSize",
-                          " is ", most, ", so ask for fewer inner_splits or copies");
+  const BufferLimit limit = buffer_limit(capabilities);
+  if (areas.bytes > limit.bytes) {
+    return limit_exceeded("the workspace takes ", areas.bytes, " bytes; ", limit.name, " is ", limit.bytes,
+                          ", so ask for fewer inner_splits or copies");
   }
   return areas;
 }
@@ -164,7 +167,7 @@ void add_set(const MatmulDesc& desc, const MatmulConfig& config, const InnerSpli
              const MatmulAreas& areas, ProgramDesc& program) {
   ProgramSet set = set_with(params_of(config.view, split));
   for (std::size_t i = 0; i < 2; ++i) {
-    const MatmulOperand& operand = i == 0 ? config.view.a : config.view.b;
+    const MatmulOperand& operand = *operands_of(config.view)[i];
     ProgramBinding& binding = set.bindings[i == 0 ? VKATTN_MATMUL_BINDING_A : VKATTN_MATMUL_BINDING_B];
     if (operand.is_copied) {
       bind_workspace(areas.copy_byte[i], areas.copy_bytes[i], binding);
@@ -254,9 +257,9 @@ Result<void> add_copies(const MatmulDesc& desc, const MatmulConfig& config, cons
                         ProgramDesc& program) {
   const MatmulView given = config.view.bias_by_row ? exchanged(view_of(desc)) : view_of(desc);
   for (std::size_t i = 0; i < 2; ++i) {
-    const MatmulOperand& copy = i == 0 ? config.view.a : config.view.b;
+    const MatmulOperand& copy = *operands_of(config.view)[i];
     if (!copy.is_copied) continue;
-    if (Result<void> s = add_copy(desc, i == 0 ? given.a : given.b, copy, config.view, areas.copy_byte[i],
+    if (Result<void> s = add_copy(desc, *operands_of(given)[i], copy, config.view, areas.copy_byte[i],
                                   options, capabilities, program);
         !s) {
       return s;

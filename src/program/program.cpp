@@ -111,6 +111,12 @@ std::uint64_t binding_alignment(const Capabilities& capabilities) {
   return std::max<std::uint64_t>(capabilities.min_storage_offset_alignment, 16);
 }
 
+BufferLimit buffer_limit(const Capabilities& capabilities) {
+  if (capabilities.max_buffer_size <= capabilities.max_memory_allocation_bytes)
+    return {capabilities.max_buffer_size, "maxBufferSize"};
+  return {capabilities.max_memory_allocation_bytes, "maxMemoryAllocationSize"};
+}
+
 Result<void> check_tensor_bytes(std::string_view name, std::uint64_t bytes, const Capabilities& capabilities,
                                 std::string_view advice) {
   // Descriptors begin at a multiple of the device's alignment, and end at a whole word.

@@ -184,6 +184,12 @@ void add_steps(ProgramDesc& program, std::uint32_t pass, std::uint32_t set, std:
 /// The offset in bytes of a descriptor is a multiple of this. At least 16, so that what rounding leaves over
 /// keeps 16-byte loads aligned.
 [[nodiscard]] std::uint64_t binding_alignment(const Capabilities& capabilities);
+/// The largest buffer that memory can be bound to, and the limit that says so.
+struct BufferLimit {
+  std::uint64_t bytes = 0;
+  std::string_view name;
+};
+[[nodiscard]] BufferLimit buffer_limit(const Capabilities& capabilities);
 /// That a tensor which is bound whole fits maxStorageBufferRange. `advice` ends the sentence: ", so ...".
 [[nodiscard]] Result<void> check_tensor_bytes(std::string_view name, std::uint64_t bytes,
                                               const Capabilities& capabilities, std::string_view advice = "");
