@@ -118,7 +118,7 @@ Command add_report_command(CLI::App& parent, const Invocation& invocation) {
   add_value(app, "--minutes", a->minutes, "M",
             "Time for all of it, default 10; what does not fit is left out, the most telling comes first");
   add_value(app, "--output", a->output, "FOLDER",
-            std::string("Where report.html and report.json go, default ") + kDefaultFolder);
+            std::string("Where report.html and report.json go, default ").append(kDefaultFolder));
   add_device_option(app, a->device);
   set_help(
       app, "vkattn report [OPTIONS]",
