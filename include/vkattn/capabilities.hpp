@@ -83,7 +83,7 @@ struct Capabilities {
   std::array<std::uint32_t, 3> max_workgroup_size{128, 128, 64};          ///< invocations along x, y and z
   std::array<std::uint32_t, 3> max_workgroup_count{65535, 65535, 65535};  ///< of a dispatch, along x, y and z
   /// After so many iterations, of all loops together, the driver leaves every loop of an invocation; 0:
-  /// never. Problems whose loops might take more are refused.
+  /// never. Keys are cut into parts whose loops take fewer; where that does not help, the problem is refused.
   std::uint32_t max_loop_iterations = 0;
   std::uint64_t max_storage_buffer_range = 1ULL << 27U;  ///< bytes that one descriptor covers
   std::uint64_t max_buffer_size = ~0ULL;  ///< bytes; ~0 where the device does not say (before Vulkan 1.3)

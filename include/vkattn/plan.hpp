@@ -77,7 +77,9 @@ struct PlanOptions {
   std::uint64_t max_dispatch_ns = 0;
   /// Parts that the keys are cut into, to keep a device busy that few rows would not; 0: chosen by a rule.
   /// The parts' results are merged by a second dispatch and take workspace. 1: none, and no workspace, except
-  /// where the keys of one head exceed maxStorageBufferRange.
+  /// where the keys of one head exceed maxStorageBufferRange. The rule also keeps each part below
+  /// Capabilities::max_loop_iterations; a number of parts that does not is refused, and the least that does
+  /// is named.
   std::uint32_t kv_splits = 0;
   /// Have the driver keep statistics of the pipelines for AttentionPlan::statistics(): needs
   /// VK_KHR_pipeline_executable_properties enabled. Slows compilation, and drivers may pass their caches by.

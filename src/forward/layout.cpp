@@ -97,9 +97,16 @@ Result<KvSplit> choose_split(const LayoutRequest& request, const Windows& window
   if (may_split && split.splits < least_parts) {
     split = choose_kv_split(desc, request.capabilities, config, tile_count, keys_cut, least_parts);
   }
-  if (keys_cut && split.keys > windows.max_keys) {
-    split = split_into(desc.kv_length, divide_up(desc.kv_length, windows.max_keys), config.key_step);
+  const std::int64_t span = keys_cut ? desc.kv_length : most_visible_keys(desc, config.rows_per_workgroup);
+  std::int64_t most = keys_cut ? windows.max_keys : span;
+  if (may_split && request.kv_splits == 0) {
+    most = std::min(most, most_keys_of_part(desc, request.capabilities, config));
   }
+  if (std::min(split.keys, span) > most) {
+    split = split_span(desc.kv_length, span, divide_up(span, most), config.key_step);
+  }
+  if (Result<void> s = check_part_keys(desc, request.capabilities, config, request.kv_splits, split.keys); !s)
+    return s.error();
   if (split.splits <= kMaxKvSplits) return split;
   return limit_exceeded("the keys of one head take ", split.splits, " parts; at most ", kMaxKvSplits,
                         " are possible");

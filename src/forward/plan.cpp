@@ -97,9 +97,9 @@ bool is_of_kernel(const Error& error) {
 // By what a tuning file or the caller says, else in the device's order of preference.
 Result<void> plan_kernel(const PlanOptions& options, PlanState& plan, std::string_view& kernel) {
   const TileSizes* const tile = options.tile ? &*options.tile : nullptr;
-  auto selection = select_kernel(
-      plan.desc, plan.device->capabilities,
-      {options.kernel, tile, options.refusals, options.strict_nonfinite, options.arithmetic_type});
+  auto selection = select_kernel(plan.desc, plan.device->capabilities,
+                                 {options.kernel, tile, options.refusals, options.strict_nonfinite,
+                                  options.arithmetic_type, options.kv_splits});
   if (!selection) return selection.error();
   kernel = selection->kernel.name;
   return build_choice({*std::move(selection), options.kv_splits}, plan);

@@ -17,9 +17,13 @@ std::string missed_form_of(const PlanState& plan) {
   const PlanOptions& options = plan.options;
   if (!options.kernel.empty() || plan.desc.is_empty()) return {};
   return missed_form(*plan.device, [&](const Capabilities& capabilities) -> std::string {
-    auto selection =
-        select_kernel(plan.desc, capabilities,
-                      {{}, nullptr, options.refusals, options.strict_nonfinite, options.arithmetic_type});
+    auto selection = select_kernel(plan.desc, capabilities,
+                                   {{},
+                                    nullptr,
+                                    options.refusals,
+                                    options.strict_nonfinite,
+                                    options.arithmetic_type,
+                                    options.kv_splits});
     if (!selection) return {};
     return message(selection->kernel.name, " (", selection->config.shader, ")");
   });

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "attention/features.hpp"
+#include "attention/tensor_table.hpp"
 #include "common/integers.hpp"
 #include "common/message.hpp"
 #include "kernels/kernel.hpp"
@@ -14,15 +15,14 @@ namespace {
 
 // Of the passes below, what one invocation takes at the most, of all loops that the compiler may keep.
 
-// lane, tile and decode, as if one part had all keys that a tile of rows may see.
-std::int64_t kernel_iterations(const AttentionDesc& desc, const KernelConfig& config) {
+// lane, tile and decode, of a part in which a tile of rows may see so many keys.
+std::int64_t kernel_iterations(const AttentionDesc& desc, const KernelConfig& config, std::int64_t visible) {
   constexpr std::int64_t kLaneMaskedKeys = 16;  // of a step, where lane looks at each score
   constexpr std::int64_t kEdgeKeys = 4;         // where only the ends of what rows see are masked
   const TileSizes& tile = config.tile;
   const std::int64_t key_step = config.key_step;
   const std::int64_t keys = scores_hide(desc) ? std::min(key_step, kLaneMaskedKeys) : key_step;
   const std::int64_t edge_steps = (config.rows_per_workgroup + key_step) / kEdgeKeys + 1;
-  const std::int64_t visible = most_visible_keys(desc, config.rows_per_workgroup);
   const std::int64_t steps = divide_up(visible, keys) + 1 + 2 * edge_steps;
   // lane goes over the dims by 4, decode not at all. tile stages 8 or more at a time, over which and whose
   // keys it goes, and reduces its rows over its columns.
@@ -48,28 +48,72 @@ std::int64_t weights_iterations(const AttentionDesc& desc) {
   return (desc.kv_length / kFewestThreads + 1) * (desc.head_dim / 4 + 4) + 2;
 }
 
-// With as many parts as there are steps.
-std::int64_t combine_iterations(const AttentionDesc& desc, const KernelConfig& config) {
+std::int64_t combine_iterations(const AttentionDesc& desc, std::int64_t parts) {
   constexpr std::int64_t kFewestThreads = 8;
-  const std::int64_t parts = desc.kv_length / config.key_step + 1;
   return (desc.value_dim / kFewestThreads + 1) * (parts / 8 + 3);
 }
 
-std::int64_t most_iterations(const AttentionDesc& desc, const KernelConfig& config) {
-  std::int64_t most = kernel_iterations(desc, config);
+// All passes but the kernel, where the keys are cut into as many parts as their number asks for, or the rule.
+std::int64_t other_iterations(const AttentionDesc& desc, const Capabilities& capabilities,
+                              const KernelConfig& config, std::int64_t parts) {
+  std::int64_t most = combine_iterations(
+      desc, std::max({parts, kMostPartsOfRule, most_kv_parts(desc, capabilities, config)}));
   if (scores_hide(desc)) most = std::max(most, block_mask_iterations(config));
   if (desc.weights != WeightsStage::kNone) most = std::max(most, weights_iterations(desc));
-  return std::max(most, combine_iterations(desc, config));
+  return most;
+}
+
+// Of a part, where so many are asked for, and each holds as much of what a tile of rows may see.
+std::int64_t keys_of_part(const AttentionDesc& desc, const KernelConfig& config, std::int64_t parts) {
+  const std::int64_t visible = most_visible_keys(desc, config.rows_per_workgroup);
+  if (parts <= 1 || visible == 0) return visible;
+  return std::min(visible, split_span(desc.kv_length, visible, parts, config.key_step).keys);
 }
 
 }  // namespace
 
+std::int64_t most_keys_of_part(const AttentionDesc& desc, const Capabilities& capabilities,
+                               const KernelConfig& config) {
+  const std::int64_t step = config.key_step;
+  const auto steps_of = [&](std::int64_t keys) { return divide_up(std::max<std::int64_t>(keys, 1), step); };
+  const auto is_possible = [&](std::int64_t keys) {
+    return kernel_iterations(desc, config, keys) < capabilities.max_loop_iterations;
+  };
+  const std::int64_t visible = most_visible_keys(desc, config.rows_per_workgroup);
+  if (capabilities.max_loop_iterations == 0 || is_possible(visible)) return steps_of(desc.kv_length) * step;
+  std::int64_t possible = 1, impossible = steps_of(visible);
+  while (possible + 1 < impossible) {
+    const std::int64_t steps = possible + (impossible - possible) / 2;
+    (is_possible(steps * step) ? possible : impossible) = steps;
+  }
+  return possible * step;
+}
+
+Result<void> check_part_keys(const AttentionDesc& desc, const Capabilities& capabilities,
+                             const KernelConfig& config, std::int64_t kv_splits, std::int64_t keys) {
+  if (capabilities.max_loop_iterations == 0) return {};
+  const std::int64_t visible = most_visible_keys(desc, config.rows_per_workgroup);
+  const std::int64_t most = kernel_iterations(desc, config, std::min(keys, visible));
+  if (most < capabilities.max_loop_iterations) return {};
+  const std::int64_t possible = most_keys_of_part(desc, capabilities, config);
+  const bool is_any_possible = kernel_iterations(desc, config, possible) < capabilities.max_loop_iterations;
+  if (kv_splits == 0 || !is_any_possible) return check_iterations(capabilities, most);
+  return loops_may_end(capabilities,
+                       message("a part of the keys may take ", most, " where kv_splits is ", kv_splits,
+                               ": ask for at least ", divide_up(visible, possible), ", or for 0"));
+}
+
 Result<void> check_loop_limit(const AttentionDesc& desc, const Capabilities& capabilities,
-                              const KernelConfig& config) {
+                              const KernelConfig& config, std::int64_t kv_splits) {
   if (capabilities.max_loop_iterations == 0 || desc.is_empty()) return {};
   // What their loops take is not counted above.
   if (config.uses_matrix_units) return loops_may_end(capabilities, "kernels on matrix units may take more");
-  return check_iterations(capabilities, most_iterations(desc, config));
+  std::int64_t keys = keys_of_part(desc, config, kv_splits);
+  const bool may_split = capabilities.max_stage_storage_buffers > storage_buffers(desc);
+  if (kv_splits == 0 && may_split) keys = std::min(keys, most_keys_of_part(desc, capabilities, config));
+  if (Result<void> s = check_part_keys(desc, capabilities, config, kv_splits, keys); !s) return s;
+  const std::int64_t parts = divide_up(desc.kv_length, std::max<std::int64_t>(keys, 1));
+  return check_iterations(capabilities, other_iterations(desc, capabilities, config, parts));
 }
 
 }  // namespace vkattn::detail

@@ -66,7 +66,8 @@ Result<KernelConfig> configure(const Kernel& kernel, const AttentionDesc& desc,
   auto config = (float16 ? kernel.configure_float16 : kernel.configure)(desc, capabilities, tiles);
   if (!config) return config;
   config->name = kernel.name;
-  if (Result<void> status = check_loop_limit(desc, capabilities, *config); !status) return status.error();
+  if (Result<void> status = check_loop_limit(desc, capabilities, *config, request.kv_splits); !status)
+    return status.error();
   if (const auto code = built_shader(shader_binaries(), config->shader); !code) return code.error();
   return config;
 }

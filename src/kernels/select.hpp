@@ -19,6 +19,7 @@ struct SelectionRequest {
   std::span<const KernelRefusal> refusals;  ///< the caller's
   bool strict_nonfinite = false;            ///< see PlanOptions
   DataType arithmetic_type = DataType::kFloat32;
+  std::uint32_t kv_splits = 0;  ///< that are asked for; 0: any number
 };
 
 /// Refuses a refusal of a kernel that there is not, by its name and that of the list it is in. Kernels of

@@ -10,7 +10,6 @@ namespace vkattn::detail {
 
 namespace {
 
-constexpr std::int64_t kMaxSplits = 128;
 // Fewer keys are not worth the merge.
 constexpr std::int64_t kMinKeys = 512;
 // Nor are fewer in a part its partial results: on GPUs 128, or 64 where the device would be half empty with
@@ -34,10 +33,6 @@ double wave_efficiency(std::int64_t workgroups, std::int64_t slots) {
 }
 
 }  // namespace
-
-KvSplit split_into(std::int64_t kv_length, std::int64_t parts, std::int64_t step) {
-  return split_span(kv_length, kv_length, parts, step);
-}
 
 KvSplit split_span(std::int64_t kv_length, std::int64_t span, std::int64_t parts, std::int64_t step) {
   const std::int64_t keys = divide_up(divide_up(span, parts), step) * step;
@@ -91,7 +86,7 @@ KvSplit choose_kv_split(const AttentionDesc& desc, const Capabilities& capabilit
   const bool is_idle = tiles * (span / kMinPartGpu) * 2 < slots;
   const std::int64_t fewest =
       fewest_keys_of_part(capabilities, config, is_idle ? kMinPartIdleGpu : kMinPartGpu);
-  const std::int64_t most = std::min(kMaxSplits, span / fewest);
+  const std::int64_t most = std::min(kMostPartsOfRule, span / fewest);
   double best = 0;
   for (std::int64_t parts = 1; parts <= most; ++parts)
     best = std::max(best, wave_efficiency(tiles * parts, slots));

@@ -34,11 +34,12 @@ struct KvSplit {
 [[nodiscard]] std::int64_t most_kv_parts(const AttentionDesc& desc, const Capabilities& capabilities,
                                          const KernelConfig& config);
 
-/// At the most so many parts, of whole steps.
-[[nodiscard]] KvSplit split_into(std::int64_t kv_length, std::int64_t parts, std::int64_t step);
-/// Parts of which `parts` hold `span` keys, and as many as those touch wherever they begin.
+/// Parts of whole steps, of which `parts` hold `span` keys, and as many as those touch wherever they begin.
 [[nodiscard]] KvSplit split_span(std::int64_t kv_length, std::int64_t span, std::int64_t parts,
                                  std::int64_t step);
+
+/// More parts the rule never makes, for a device that would be idle.
+inline constexpr std::int64_t kMostPartsOfRule = 128;
 
 /// What AttentionParams::window_parts can hold.
 inline constexpr std::int64_t kMaxKvSplits = 65535;

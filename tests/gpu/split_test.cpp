@@ -1,10 +1,10 @@
 // Keys cut into parts whose results are merged by log-sum-exp: any number of parts gives the right result.
-#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <vector>
 
 #include "gpu/support.hpp"
+#include "kernels/select.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -31,8 +31,6 @@ TEST_P(Split, FromOnePartToNinetySeven) {
 TEST_P(Split, LongKeys) {
   for (const char* problem :
        part_of({"1x131072 d64 f16 lse", "hq2 hkv1 1x20000 d40 page=16 kv_lengths=19999"})) {
-    const std::string reason = reason_against(runtime(), kernel(), problem);
-    if (reason.find("needs Mesa 25") != std::string::npos) GTEST_SKIP() << reason;
     EXPECT_TRUE(runs_right(runtime(), problem, {kernel()}));
   }
 }
@@ -71,6 +69,17 @@ TEST_P(Split, OfWhatAWindowShows) {
   }
 }
 
+/// By itself, where some driver would end the loops of one part: Capabilities::max_loop_iterations.
+TEST_P(Split, KeysThatAreTooManyForOnePart) {
+  RunOptions options = seen_as(kernel(), [](Capabilities& c) { c.max_loop_iterations = 65535; });
+  options.inspect = [](const AttentionPlan& plan) {
+    EXPECT_EQ(plan.dispatches().back().pass, "combine") << plan.describe();
+  };
+  for (const char* problem : part_of({"hq4 hkv1 1x70000 d128 f16", "7x32768 d128", "1x20000 d256 lse"})) {
+    EXPECT_TRUE(runs_right(runtime(), problem, options));
+  }
+}
+
 /// Some drivers end loops early, without a word: see Capabilities::max_loop_iterations. The most keys, to a
 /// sixteenth, that are not refused with Mesa 22.3's limit are right, also where the driver has it.
 TEST_P(Split, AsManyKeysAsTheLoopsOfADriverDo) {
@@ -83,8 +92,10 @@ TEST_P(Split, AsManyKeysAsTheLoopsOfADriverDo) {
     const auto problem = [&](std::int64_t keys) { return "1x" + std::to_string(keys) + words; };
     std::int64_t keys = 256;
     const auto is_taken = [&](std::int64_t number) {
-      const auto kernels = accepting_kernels(parsed(problem(number)).desc, limited);
-      return std::find(kernels.begin(), kernels.end(), kernel()) != kernels.end();
+      detail::SelectionRequest one_part;
+      one_part.kernel = GetParam();
+      one_part.kv_splits = 1;
+      return detail::select_kernel(parsed(problem(number)).desc.resolved(), limited, one_part).ok();
     };
     while (keys < 1 << 20 && is_taken(keys + keys / 16)) keys += keys / 16;
     ASSERT_LT(keys, 1 << 20) << "nothing is refused: " << words;

@@ -10,7 +10,11 @@
 #include <utility>
 
 #include "common/checked.hpp"
+#include "forward/layout.hpp"
+#include "kernels/select.hpp"
+#include "support/must.hpp"
 #include "support/problem_text.hpp"
+#include "unit/made_up_device.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -106,6 +110,37 @@ TEST(KvSplit, PartsAreAsSmallAsTheDeviceIsLarge) {
   EXPECT_EQ(choose_kv_split(with_keys(4096), gpu_of_units(20), config, 8, false, 0).keys, 256);
   EXPECT_EQ(choose_kv_split(with_keys(511), gpu_of_units(132), config, 8, false, 0).splits, 1);
   EXPECT_EQ(choose_kv_split(with_keys(512), gpu_of_units(132), config, 8, false, 0).keys, 80);
+}
+
+/// On a driver that ends loops early each part stays below its limit, busy as the device may be.
+TEST(KvSplit, PartsKeepWithinALoopLimit) {
+  const Capabilities limited = changed(made_up_gpu(), [](Capabilities& c) {
+    c.device_type = DeviceType::kCpu;
+    c.max_stage_storage_buffers = 32;
+    c.max_loop_iterations = 65535;
+  });
+  const auto layout = [](const char* problem, const Capabilities& device, std::uint32_t kv_splits) {
+    const AttentionDesc desc = parsed(problem).desc.resolved();
+    SelectionRequest request;
+    request.kernel = "lane";
+    request.kv_splits = kv_splits;
+    auto chosen = select_kernel(desc, device, request);
+    if (!chosen.ok()) return Result<ForwardLayout>(chosen.error());
+    return lay_out({desc, device, chosen->config, kv_splits});
+  };
+  for (const char* problem :
+       {"h1 512x32768 d128", "h64 64x131072 d128 f16", "h64 64x131072 d64 window=90000,0",
+        "h64 64x40000 d64 dropout=0.1 mask=f32:k"}) {
+    SCOPED_TRACE(problem);
+    Capabilities unlimited = limited;
+    unlimited.max_loop_iterations = 0;
+    EXPECT_EQ(must(layout(problem, unlimited, 0)).split.splits, 1);
+    const KvSplit split = must(layout(problem, limited, 0)).split;
+    EXPECT_GT(split.splits, 1);
+    EXPECT_TRUE(layout(problem, limited, static_cast<std::uint32_t>(split.splits)).ok());
+    EXPECT_FALSE(layout(problem, limited, 1).ok());
+  }
+  EXPECT_EQ(must(layout("h64 64x4096 d64", limited, 0)).split.splits, 1) << "where one part is short enough";
 }
 
 TEST(KvSplit, CutsOnlyWhatAWindowShows) {

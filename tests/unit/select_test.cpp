@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention/tensor_table.hpp"
 #include "backward/backward_kernel.hpp"
 #include "common/message.hpp"
 #include "kernels/next_kernel.hpp"
@@ -76,35 +77,79 @@ TEST(Select, ABrokenDescriptorIsEachKernelsReason) {
   }
 }
 
-/// llvmpipe of Mesa 22.3: problems of usual sizes run, those whose loops might be cut short are refused.
+/// llvmpipe of Mesa 22.3.
+Capabilities device_that_ends_loops() {
+  return changed(with_lanes(small_device(DeviceType::kCpu), 8), [](Capabilities& c) {
+    c.max_stage_storage_buffers = 32;
+    c.max_shared_memory_bytes = 32768;
+    c.subgroup_shuffle = true;
+    c.driver_name = "llvmpipe";
+    c.driver_info = "Mesa 22.3.6";
+    c.max_loop_iterations = 65535;
+  });
+}
+
+/// The reason against a kernel where the keys are cut into so many parts.
+std::string reason_in_parts(const char* kernel, const char* problem, const Capabilities& capabilities,
+                            std::uint32_t kv_splits) {
+  SelectionRequest request;
+  request.kernel = kernel;
+  request.kv_splits = kv_splits;
+  return message_of(select_kernel(desc_of(problem).resolved(), capabilities, request));
+}
+
+/// Problems of usual sizes run in one part, those whose loops might be cut short are refused.
 TEST(Select, LoopsThatADriverMightEndAreRefusedByName) {
-  Capabilities capabilities = with_lanes(small_device(DeviceType::kCpu), 8);
-  capabilities.max_stage_storage_buffers = 32;
-  capabilities.max_shared_memory_bytes = 32768;
-  capabilities.subgroup_shuffle = true;
-  capabilities.driver_name = "llvmpipe";
-  capabilities.driver_info = "Mesa 22.3.6";
-  capabilities.max_loop_iterations = 65535;
+  const Capabilities capabilities = device_that_ends_loops();
   for (const char* problem :
        {"h8 2048x2048 d128 causal", "2048x2048 d128 mask=bits", "1x4096 d128 mask=bytes", "2048x16384 d64",
         "1x8192 d256", "h2 300x100000 d64 window=255,0", "1x1000000 d64 ring=512"}) {
-    EXPECT_EQ(reason_against("lane", desc_of(problem), capabilities), "") << problem;
+    EXPECT_EQ(reason_in_parts("lane", problem, capabilities, 1), "") << problem;
   }
-  EXPECT_EQ(reason_against("tile", desc_of("2048x2048 d128 dropout=0.1"), capabilities), "");
-  EXPECT_EQ(reason_against("decode", desc_of("hq8 hkv1 1x4096 d128"), capabilities), "");
+  EXPECT_EQ(reason_in_parts("tile", "2048x2048 d128 dropout=0.1", capabilities, 1), "");
+  EXPECT_EQ(reason_in_parts("decode", "hq8 hkv1 1x4096 d128", capabilities, 1), "");
   const std::pair<const char*, const char*> long_ones[] = {{"lane", "1x16384 d256"},
                                                            {"lane", "2048x2048 d128 dropout=0.1"},
                                                            {"lane", "1x40000 d64 weights=scores"},
                                                            {"tile", "64x16384 d128"},
                                                            {"decode", "1x1000000 d64"}};
   for (const auto& [kernel, problem] : long_ones) {
-    const std::string reason = reason_against(kernel, desc_of(problem), capabilities);
+    const std::string reason = reason_in_parts(kernel, problem, capabilities, 1);
     for (const char* words : {"Mesa before 25", "after 65535 iterations", "may take ", "needs Mesa 25"})
       EXPECT_TRUE(has(reason, words)) << kernel << ", " << problem;
     Capabilities newer = capabilities;
     newer.max_loop_iterations = 0;
-    EXPECT_EQ(reason_against(kernel, desc_of(problem), newer), "") << kernel << ": " << problem;
+    EXPECT_EQ(reason_in_parts(kernel, problem, newer, 1), "") << kernel << ": " << problem;
   }
+}
+
+/// So many parts as it takes are no reason against a kernel, nor is a number of them that suffices: one below
+/// names it. What no split helps is refused all the same.
+TEST(Select, KeysAreCutWhereADriverMightEndTheirLoops) {
+  const Capabilities capabilities = device_that_ends_loops();
+  for (const auto& [kernel, problem] : {std::pair{"lane", "hq32 hkv8 1x131072 d128 f16"},
+                                        {"lane", "512x32768 d128"},
+                                        {"lane", "1x16384 d256"},
+                                        {"lane", "2048x16384 d128 dropout=0.1"},
+                                        {"lane", "2048x131072 d64 window=65535,0"},
+                                        {"tile", "hq32 hkv8 1x131072 d128 f16"},
+                                        {"tile", "512x32768 d128"},
+                                        {"decode", "1x1000000 d64"}}) {
+    SCOPED_TRACE(detail::message(kernel, ": ", problem));
+    EXPECT_EQ(reason_against(kernel, desc_of(problem), capabilities), "");
+    const std::string reason = reason_in_parts(kernel, problem, capabilities, 1);
+    const std::size_t at = reason.find("ask for at least ");
+    ASSERT_NE(at, reason.npos) << reason;
+    const auto least = static_cast<std::uint32_t>(std::stoul(reason.substr(at + 17)));
+    EXPECT_GE(least, 2U);
+    EXPECT_EQ(reason_in_parts(kernel, problem, capabilities, least), "");
+    EXPECT_TRUE(has(reason_in_parts(kernel, problem, capabilities, least - 1), "may take "));
+  }
+  EXPECT_TRUE(has(reason_against("lane", desc_of("1x40000 d64 weights=scores"), capabilities), "may take "));
+  // Without a buffer for what the parts give there is one.
+  Capabilities full = capabilities;
+  full.max_stage_storage_buffers = storage_buffers(desc_of("1x16384 d256").resolved());
+  EXPECT_TRUE(has(reason_against("lane", desc_of("1x16384 d256"), full), "this problem may take "));
 }
 
 Capabilities device_of(DeviceType type) {
