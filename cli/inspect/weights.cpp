@@ -9,6 +9,7 @@
 
 #include "console.hpp"
 #include "error.hpp"
+#include "harness/share.hpp"
 #include "reference/reference.hpp"
 
 namespace vkattn::cli {
@@ -76,11 +77,12 @@ void check_weights(const WeightProblem& problem, const Weights& weights, WeightC
       const reference::Row row = reference::compute_row(desc, inputs, {0, head, query});
       for (std::int64_t key = 0; key < desc.kv_length; ++key, ++index) {
         const double expected = row.weights[static_cast<std::size_t>(key)];
-        const double error = std::abs(static_cast<double>(weights.weights[index]) - expected);
-        const double share = error / reference::weight_tolerance(desc, row, key);
-        check.largest_error = std::max(check.largest_error, error);
-        check.largest_share = std::max(check.largest_share,
-                                       std::isnan(share) ? std::numeric_limits<double>::infinity() : share);
+        const auto weight = static_cast<double>(weights.weights[index]);
+        check.largest_error = std::max(check.largest_error, std::abs(weight - expected));
+        check.largest_share =
+            std::max(check.largest_share,
+                     harness::share_of(expected, weight, reference::weight_tolerance(desc, row, key),
+                                       DataType::kFloat32));
       }
     }
   }

@@ -123,7 +123,8 @@ struct AttentionDesc {
   Alibi alibi = Alibi::kNone;  ///< which slopes are subtracted, times the distance
   /// AttentionTensors::sinks, float32, one per query head: a logit in the softmax that has no value.
   bool has_sinks = false;
-  /// Share of the probabilities that are dropped, 0 <= dropout < 1; the others grow by 1 / (1 - dropout).
+  /// Share of the probabilities that are dropped, 0 <= dropout < 1; the others grow by 1 / (1 - dropout), of
+  /// this float32.
   /// Which ones: Philox4x32-10 (Salmon et al., SC 2011) keyed by AttentionTensors::dropout_seed.
   float dropout = 0;
 

@@ -33,7 +33,8 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
                     (query_heads,).
     sinks           (query_heads,): a logit in each softmax that has no value.
     kv_lengths      (...): the keys of each batch entry; those from there on are hidden.
-    dropout         the share of probabilities that is dropped; the others grow by 1 / (1 - dropout).
+    dropout         the share of probabilities that is dropped; the others grow by 1 / (1 - dropout). It is
+                    rounded to float32 before that.
     seed            an integer: calls with the same one drop the same. None: a new one for each call.
     return_lse      also return the log-sum-exp of each row, float32 (..., query_heads, query_length).
     return_weights  also return the weights of a stage, float32 (..., query_heads, query_length, kv_length):

@@ -15,9 +15,9 @@
 namespace vkattn::reference {
 namespace {
 
-double sum_of_products(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (std::size_t d = 0; d < a.size(); ++d) sum += a[d] * b[d];
+ProductSum sum_of_products(const std::vector<double>& a, const std::vector<double>& b) {
+  ProductSum sum;
+  for (std::size_t d = 0; d < a.size(); ++d) sum.add(a[d], b[d]);
   return sum;
 }
 
@@ -40,20 +40,38 @@ TensorExtents mask_extents(const AttentionDesc& desc, const Strides& strides) {
 
 /// The gradient of one key's score, and of what it is made of.
 struct PairGradient {
-  double kept = 0;       ///< what dropout makes of a probability of 1
-  double weight = 0;     ///< w[i,j]
-  double score = 0;      ///< of s[i,j]
-  double product = 0;    ///< of <q, k>
-  double tolerance = 0;  ///< of `score`
-  double magnitude = 0;  ///< of the terms of `score`
-  double slope = 0;      ///< of `product` to `score`, without its sign
+  double kept = 0;         ///< what dropout makes of a probability of 1
+  double weight = 0;       ///< w[i,j]
+  double score = 0;        ///< of s[i,j]
+  double product = 0;      ///< of <q, k>
+  double tolerance = 0;    ///< of `score`
+  double magnitude = 0;    ///< of the terms of `score`
+  double slope = 0;        ///< of `product` to `score`, without its sign
+  bool is_defined = true;  ///< that float32 holds what `score` is made of
+};
+
+/// What kernels may multiply a pair's gradient, and a row's element, by before they add up their products: so
+/// that a scale far from 1 makes none overflow that need not.
+struct EarlyScale {
+  double pair = 1, element = 1;
+
+  explicit EarlyScale(double scale) {
+    const double size = std::abs(scale), root = std::sqrt(size);
+    if (size > 0 && size < 0x1p-5) pair = root;
+    if (size > 1) pair = size <= 0x1p16 ? size : root;
+    if (size > 0x1p16) element = 2 * root;
+  }
 };
 
 class BackwardPass {
  public:
   BackwardPass(const AttentionDesc& desc, const BackwardInputs& inputs, const GradientSelection& selection,
                Gradients& gradients)
-      : desc_(desc), inputs_(inputs), selection_(selection), gradients_(gradients) {
+      : desc_(desc),
+        inputs_(inputs),
+        selection_(selection),
+        gradients_(gradients),
+        early_(static_cast<double>(desc.effective_scale())) {
     desc_.weights = WeightsStage::kProbabilities;
   }
 
@@ -66,12 +84,15 @@ class BackwardPass {
     decode(
         vector_at(inputs_.grad_output, inputs_.grad_output_desc, s.batch, s.head, s.query, desc_.value_dim),
         grad_output_);
-    delta_ = sum_of_products(grad_output_, forward_.output);
+    const ProductSum delta = sum_of_products(grad_output_, forward_.output);
+    delta_ = delta.sum;
+    row_is_defined_ = forward_.score_flushed != kUndefined;
     delta_magnitude_ = sum_of_magnitudes(grad_output_, forward_.value_magnitude);
-    delta_tolerance_ = sum_tolerance(desc_.value_dim) * delta_magnitude_;
+    delta_tolerance_ = sum_tolerance(desc_.value_dim) * delta_magnitude_ + delta.flushed();
     for (std::int64_t d = 0; d < desc_.value_dim; ++d) {
-      delta_tolerance_ += std::abs(grad_output_[static_cast<std::size_t>(d)]) *
-                          output_tolerance(desc_, forward_, d, inputs_.probability_type);
+      const double of_output = output_tolerance(desc_, forward_, d, inputs_.probability_type);
+      row_is_defined_ = row_is_defined_ && of_output != kUndefined;
+      delta_tolerance_ += std::abs(grad_output_[static_cast<std::size_t>(d)]) * of_output;
     }
     const KeyRange seen = seen_keys(desc_, inputs_.forward, row);
     const bool is_whole = row.query % selection_.row_step == 0;
@@ -92,7 +113,8 @@ class BackwardPass {
   [[nodiscard]] double probability_tolerance() const {
     const double softcap = desc_.softcap > 0 ? 8 * 0x1p-24 : 0;
     return (sum_tolerance(desc_.kv_length) + softcap) * (1 + forward_.score_magnitude) +
-           (sum_tolerance(desc_.head_dim) + softcap) * forward_.score_magnitude;
+           (sum_tolerance(desc_.head_dim) + softcap) * forward_.score_magnitude +
+           share_of_score(forward_.score_flushed);
   }
 
   [[nodiscard]] double dropout_factor(std::int64_t key) const {
@@ -111,25 +133,38 @@ class BackwardPass {
     PairGradient pair;
     const double probability = forward_.weights[static_cast<std::size_t>(key)];
     const double kept = dropout_factor(key);
-    const double of_weight = sum_of_products(grad_output_, value_);
+    const ProductSum of_weight = sum_of_products(grad_output_, value_);
     pair.kept = kept;
     pair.weight = probability * kept;
-    pair.score = probability * (kept * of_weight - delta_);
+    pair.score = probability * (kept * of_weight.sum - delta_);
     const double scale = static_cast<double>(desc_.effective_scale());
     double slope = scale;
     if (desc_.softcap > 0) {
       const double cosh =
-          std::cosh(scale * sum_of_products(query_, key_) / static_cast<double>(desc_.softcap));
+          std::cosh(scale * sum_of_products(query_, key_).sum / static_cast<double>(desc_.softcap));
       slope /= cosh * cosh;
     }
     pair.product = slope * pair.score;
     pair.slope = std::abs(slope);
-    const double magnitude = kept * sum_of_magnitudes(grad_output_, value_) + delta_magnitude_;
+    const double magnitude = kept * of_weight.magnitude + delta_magnitude_;
+    pair.is_defined = row_is_defined_ && !overflows(magnitude);
     pair.magnitude = (probability + kLeastNormal) * magnitude;
     const double chain = desc_.softcap > 0 ? 2 * probability_tolerance() : 0;
     pair.tolerance = (probability_tolerance() + sum_tolerance(desc_.value_dim) + chain) * pair.magnitude +
-                     kLeastNormal * magnitude + probability * delta_tolerance_;
+                     kLeastNormal * magnitude + probability * (kept * of_weight.flushed() + delta_tolerance_);
     return pair;
+  }
+
+  /// The tolerance of a product of the pair's gradient and an element of K or Q; `tolerance` is that of the
+  /// gradient.
+  [[nodiscard]] double product_tolerance(const PairGradient& pair, double tolerance, double number) const {
+    const double size = std::abs(number);
+    const double factor = pair.magnitude * early_.pair, element = size * early_.element;
+    const bool is_defined =
+        pair.is_defined && !overflows(factor) && !overflows(element) && !overflows(factor * element);
+    if (!is_defined) return kUndefined;
+    const double flushed = size < kLeastNormal ? std::abs(pair.product) * size : 0;
+    return tolerance * size + kLeastNormal * (1 + size) + flushed;
   }
 
   void add_key(std::int64_t key) {
@@ -154,10 +189,10 @@ class BackwardPass {
     const auto query_first = query_row * query_.size(), key_first = key_row * key_.size();
     for (std::size_t d = 0; d < query_.size(); ++d) {
       const double q = query_[d], k = key_[d];
-      gradients_.query.add_product(query_first + d, pair.product, k,
-                                   in_row * std::abs(k) + kLeastNormal * (1 + std::abs(k)), rounding);
-      gradients_.key.add_product(key_first + d, pair.product, q,
-                                 in_column * std::abs(q) + kLeastNormal * (1 + std::abs(q)), rounding);
+      gradients_.query.add_product(query_first + d, pair.product, k, product_tolerance(pair, in_row, k),
+                                   rounding);
+      gradients_.key.add_product(key_first + d, pair.product, q, product_tolerance(pair, in_column, q),
+                                 rounding);
     }
     const double flushed = std::max(1.0, pair.kept) * kLeastNormal;
     const double weight = (probability_tolerance() + sum_tolerance(rows)) * pair.weight + flushed;
@@ -165,7 +200,9 @@ class BackwardPass {
     const auto value_first = key_row * value_.size();
     for (std::size_t d = 0; d < value_.size(); ++d) {
       const double g = grad_output_[d];
-      gradients_.value.add_product(value_first + d, pair.weight, g, weight * std::abs(g) + kLeastNormal,
+      const bool is_defined = row_is_defined_ && !overflows(pair.weight * std::abs(g));
+      const double tolerance = weight * std::abs(g) + std::max(1.0, pair.kept) * kLeastNormal;
+      gradients_.value.add_product(value_first + d, pair.weight, g, is_defined ? tolerance : kUndefined,
                                    rounding);
     }
     add_score(key, pair);
@@ -174,7 +211,8 @@ class BackwardPass {
   /// What is added to scores or multiplies distances.
   void add_score(std::int64_t key, const PairGradient& pair) {
     const std::int64_t all = desc_.batch * desc_.query_heads * desc_.query_length * desc_.kv_length;
-    const double tolerance = pair.tolerance + sum_tolerance(all) * pair.magnitude;
+    const double tolerance =
+        pair.is_defined ? pair.tolerance + sum_tolerance(all) * pair.magnitude : kUndefined;
     const TensorExtents& e = gradients_.mask.extents;
     const auto at = [](std::int64_t position, std::int64_t extent) { return extent == 1 ? 0 : position; };
     gradients_.mask.add(gradients_.mask.index(at(row_.batch, e.batch), at(row_.head, e.heads),
@@ -182,6 +220,7 @@ class BackwardPass {
                         pair.score, tolerance);
     const std::int64_t aligned = row_.query + position_offset(desc_, inputs_.forward, row_.batch);
     const auto distance = static_cast<double>(std::abs(aligned - key));
+    if (distance == 0) return;
     gradients_.alibi_slopes.add(static_cast<std::size_t>(row_.head), -pair.score * distance,
                                 tolerance * distance);
   }
@@ -193,18 +232,20 @@ class BackwardPass {
     const double tolerance =
         probability * ((probability_tolerance() + sum_tolerance(rows)) * delta_magnitude_ + delta_tolerance_);
     gradients_.sinks.add(static_cast<std::size_t>(row_.head), -probability * delta_,
-                         tolerance + kLeastNormal * (1 + delta_magnitude_));
+                         row_is_defined_ ? tolerance + kLeastNormal * (1 + delta_magnitude_) : kUndefined);
   }
 
   AttentionDesc desc_;
   const BackwardInputs& inputs_;
   const GradientSelection& selection_;
   Gradients& gradients_;
+  EarlyScale early_;
   // Of the row.
   RowIndex row_, stored_;
   Row forward_;
   std::vector<double> query_, grad_output_;
   double delta_ = 0, delta_magnitude_ = 0, delta_tolerance_ = 0;
+  bool row_is_defined_ = true;
   // Of the key.
   std::vector<double> key_, value_;
 };

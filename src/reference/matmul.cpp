@@ -39,15 +39,17 @@ const MatmulRow& MatmulReference::row(std::int64_t batch, std::int64_t row) {
            before);
   }
   row_.output.assign(static_cast<std::size_t>(desc_.columns), 0.0);
-  row_.magnitude = row_.output;
+  row_.magnitude = row_.flushed = row_.output;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
-    const auto add = [&](double term) {
-      row_.output[c] += term;
-      row_.magnitude[c] += std::abs(term);
-    };
-    for (std::size_t k = 0; k < a_row_.size(); ++k) add(a_row_[k] * columns_[c][k]);
-    if (desc_.has_bias) add(bias[c]);
-    if (desc_.accumulates) add(before[c]);
+    ProductSum sum;
+    for (std::size_t k = 0; k < a_row_.size(); ++k) sum.add(a_row_[k], columns_[c][k]);
+    row_.flushed[c] = sum.flushed();
+    for (const double term : {desc_.has_bias ? bias[c] : 0.0, desc_.accumulates ? before[c] : 0.0}) {
+      sum.sum += term;
+      sum.magnitude += std::abs(term);
+    }
+    row_.output[c] = sum.sum;
+    row_.magnitude[c] = sum.magnitude;
   }
   return row_;
 }
@@ -55,8 +57,10 @@ const MatmulRow& MatmulReference::row(std::int64_t batch, std::int64_t row) {
 double MatmulReference::tolerance(std::int64_t column) const {
   const auto c = static_cast<std::size_t>(column);
   const auto inner = static_cast<double>(desc_.inner);
+  if (overflows(row_.magnitude[c])) return kUndefined;
   return (16.0 + std::sqrt(inner)) * 0x1p-24 * row_.magnitude[c] +
-         storage_tolerance(desc_.output.type, std::abs(row_.output[c])) + kLeastNormal * (1.0 + inner);
+         storage_tolerance(desc_.output.type, std::abs(row_.output[c])) + kLeastNormal * (1.0 + inner) +
+         row_.flushed[c];
 }
 
 }  // namespace vkattn::reference

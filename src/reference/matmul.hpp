@@ -19,6 +19,7 @@ struct MatmulInputs {
 struct MatmulRow {
   std::vector<double> output;
   std::vector<double> magnitude;  ///< the sums of the magnitudes that each element is the sum of
+  std::vector<double> flushed;    ///< what a device that flushes may lose of its products
 };
 
 /// The products of a valid and resolved descriptor, row by row. The inputs must outlive it.
@@ -29,7 +30,8 @@ class MatmulReference {
   /// Rows of one product after the other: b is decoded once for each.
   [[nodiscard]] const MatmulRow& row(std::int64_t batch, std::int64_t row);
 
-  /// The largest |o - ref| allowed for an element of the row that was computed last.
+  /// The largest |o - ref| allowed for an element of the row that was computed last; kUndefined where float32
+  /// may not hold it.
   [[nodiscard]] double tolerance(std::int64_t column) const;
 
  private:

@@ -45,8 +45,7 @@ double alibi_slope(const AttentionDesc& desc, const Inputs& inputs, std::int64_t
 
 /// What is added to scores, or takes their place, counts up to this magnitude; infinities and NaN stay.
 double limited_logit(double logit) {
-  const auto most = static_cast<double>(2.3e38F);
-  return std::isfinite(logit) ? std::clamp(logit, -most, most) : logit;
+  return std::isfinite(logit) ? std::clamp(logit, -kLargestNumber, kLargestNumber) : logit;
 }
 
 /// One element of the score matrix, stage by stage.
@@ -58,6 +57,7 @@ struct Score {
   double scaled_magnitude = 0;  ///< |scale| * sum |q||k|
   double masked_magnitude = 0;  ///< A_ij: with |bias| and |ALiBi|
   double lost = 0;              ///< of scaled_magnitude, what float16 arithmetic may lose of small products
+  double flushed = 0;           ///< and float32; kUndefined where <q, k> or the score may overflow
 };
 
 /// What float16 arithmetic scales queries by, so that products are not far from scores: the power of two
@@ -80,6 +80,12 @@ class ScoreRow {
     const RowIndex stored = stored_row(desc, inputs, row);
     decode(vector_at(inputs.query, desc.query, stored.batch, stored.head, stored.query, desc.head_dim),
            query_);
+    // Some kernels scale queries before their products.
+    const double scale = std::abs(static_cast<double>(desc.effective_scale()));
+    for (const double q : query_) {
+      query_least_.push_back(std::abs(q) * std::min(scale, 1.0));
+      query_overflows_ = query_overflows_ || overflows(std::abs(q) * scale);
+    }
   }
 
   /// Those that causality and window do not hide.
@@ -109,23 +115,23 @@ class ScoreRow {
  private:
   void multiply(std::int64_t key, Score& score) {
     decode(cache_vector(desc_, inputs_, row_, key, false), key_);
-    double dot = 0;
-    double magnitude = 0;
+    ProductSum dot;
     double lost = 0;
     const auto scale = static_cast<double>(desc_.effective_scale());
     const double query_scale = float16_query_scale(scale);
     for (std::size_t d = 0; d < query_.size(); ++d) {
-      const double product = query_[d] * key_[d];
-      dot += product;
-      magnitude += std::abs(product);
+      dot.add(query_[d], key_[d], query_least_[d]);
       const double factor = query_scale * std::abs(query_[d]);
       if (std::min({factor, std::abs(key_[d]), factor * std::abs(key_[d])}) < kLeastFloat16) {
-        lost += std::abs(product);
+        lost += std::abs(query_[d] * key_[d]);
       }
     }
-    score.scaled = scale * dot;
-    score.scaled_magnitude = std::abs(scale) * magnitude;
+    score.scaled = scale * dot.sum;
+    score.scaled_magnitude = std::abs(scale) * dot.magnitude;
     score.lost = std::abs(scale) * lost;
+    const bool is_defined =
+        !query_overflows_ && !overflows(dot.magnitude) && !overflows(score.scaled_magnitude);
+    score.flushed = is_defined ? std::abs(scale) * dot.flushed() : kUndefined;
   }
 
   const AttentionDesc& desc_;
@@ -135,6 +141,8 @@ class ScoreRow {
   std::int64_t offset_;
   double slope_;
   std::vector<double> query_;
+  std::vector<double> query_least_;  ///< magnitudes, as they are or scaled
+  bool query_overflows_ = false;
   std::vector<double> key_;
 };
 
@@ -166,6 +174,7 @@ void apply_hook(const Inputs& inputs, const RowIndex& index, const KeyRange& com
 
 void note_weight(const AttentionDesc& desc, std::int64_t key, const Score& score, Row& row) {
   const auto j = static_cast<std::size_t>(key);
+  if (desc.weights != WeightsStage::kNone) row.weight_flushed[j] = score.flushed;
   switch (desc.weights) {
     case WeightsStage::kScores:
       row.weights[j] = score.scaled;
@@ -217,6 +226,8 @@ Softmax compute_scores(const AttentionDesc& desc, const Inputs& inputs, const Ro
   for (const Score& score : softmax.scores) {
     if (score.masked == -kInfinity) continue;
     softmax.sum += std::exp(score.masked - softmax.largest);
+    const bool is_defined = row.score_flushed != kUndefined && score.flushed != kUndefined;
+    row.score_flushed = is_defined ? std::max(row.score_flushed, score.flushed) : kUndefined;
     if (!may_count(score.masked, score.masked_magnitude, softmax.largest)) continue;
     row.score_magnitude = std::max(row.score_magnitude, score.masked_magnitude);
     row.product_magnitude =
@@ -259,6 +270,7 @@ Row compute_row(const AttentionDesc& desc, const Inputs& inputs, RowIndex row) {
     const auto keys = static_cast<std::size_t>(desc.kv_length);
     result.weights.assign(keys, desc.weights == WeightsStage::kProbabilities ? 0.0 : -kInfinity);
     result.weight_magnitudes.assign(keys, 0.0);
+    result.weight_flushed.assign(keys, 0.0);
   }
   const Softmax softmax = compute_scores(desc, inputs, row, result);
   // Of rows that see no key, too: so a sink that is no number shows wherever it counts.

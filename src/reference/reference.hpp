@@ -44,6 +44,8 @@ struct Row {
       0;  ///< A_i: the largest A_ij of the visible j that may count, or |sink| where larger
   std::vector<double> value_magnitude;  ///< S: sum over visible j of w[i,j] * |v_j|, per value dim
   std::vector<double> value_sum;        ///< sum over visible j of |v_j|: what flushed weights may lose
+  /// The most that a device that flushes may lose of a score; kUndefined where one overflows.
+  double score_flushed = 0;
 
   // Of float16 arithmetic. Of numbers below its least normal, f = 2^-14, nothing may be left.
   double product_magnitude = 0;  ///< A'_i: of those j's the largest product, with what a function adds to it
@@ -55,22 +57,24 @@ struct Row {
   /// the sum of the magnitudes that the key's score is made of at that stage (0 where it has none).
   std::vector<double> weights;
   std::vector<double> weight_magnitudes;
+  std::vector<double> weight_flushed;  ///< as score_flushed, of each score
 };
 
 /// Computes one row that is_written().
 [[nodiscard]] Row compute_row(const AttentionDesc& desc, const Inputs& inputs, RowIndex row);
 
-/// The largest |o - ref| allowed for element `dim` of the row, by a kernel that rounds probabilities to the
-/// given type before it multiplies them with V, and computes products and short sums in arithmetic_type.
+/// The largest |o - ref| allowed for element `dim` of the row, kUndefined where float32 may not hold it, by a
+/// kernel that rounds probabilities to the given type before it multiplies them with V, and computes products
+/// and short sums in arithmetic_type.
 [[nodiscard]] double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim,
                                       DataType probability_type = DataType::kFloat32,
                                       DataType arithmetic_type = DataType::kFloat32);
 
-/// The largest |lse - ref| allowed.
+/// The largest |lse - ref| allowed, likewise.
 [[nodiscard]] double lse_tolerance(const AttentionDesc& desc, const Row& row,
                                    DataType arithmetic_type = DataType::kFloat32);
 
-/// The largest |weight - ref| allowed for the weight of a key.
+/// The largest |weight - ref| allowed for the weight of a key, likewise.
 [[nodiscard]] double weight_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t key,
                                       DataType arithmetic_type = DataType::kFloat32);
 

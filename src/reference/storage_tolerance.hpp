@@ -1,13 +1,58 @@
-// What storing a result, or rounding a factor of a product, may add to its error.
+// What storing a result, rounding a factor of a product, or the ends of float32 may add to its error.
 #pragma once
 
 #include <vkattn/data_type.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace vkattn::reference {
 
 /// Of float32. Below it a device may flush to zero.
 inline constexpr double kLeastNormal = 0x1p-126;
 inline constexpr double kLeastFloat16 = 0x1p-14;
+
+/// No step of float32 arithmetic, in log2 units too, makes a number below it infinite.
+inline constexpr auto kLargestNumber = static_cast<double>(2.3e38F);
+
+/// The tolerance of what is undefined: any number is right, and NaN.
+inline constexpr double kUndefined = -std::numeric_limits<double>::infinity();
+
+/// That finite inputs have made a number that float32 may not hold.
+[[nodiscard]] inline bool overflows(double magnitude) {
+  return std::isfinite(magnitude) && magnitude > kLargestNumber;
+}
+
+/// A sum of products, with what float32 may lose of it at either end.
+class ProductSum {
+ public:
+  double sum = 0;
+  double magnitude = 0;
+
+  void add(double a, double b) { add(a, b, std::abs(a)); }
+  /// `least` is the least magnitude that a has in any step.
+  void add(double a, double b, double least) {
+    const double product = a * b, size = std::abs(product);
+    sum += product;
+    magnitude += size;
+    if (std::isfinite(size) && std::min({least, std::abs(b), size}) < kLeastNormal) lost_ += size;
+    ++terms_;
+  }
+  /// What a device may lose that flushes factors, products and sums below kLeastNormal.
+  [[nodiscard]] double flushed() const { return std::min(lost_ + terms_ * kLeastNormal, magnitude); }
+
+ private:
+  double lost_ = 0;
+  double terms_ = 0;
+};
+
+/// What may be lost of a probability, as a share of it, where so much is lost of a score: numerator and
+/// denominator both err. Finite, as it is multiplied by zeros too.
+[[nodiscard]] inline double share_of_score(double lost) {
+  constexpr double kAnythingGoes = 64;
+  return std::expm1(std::min(2 * lost, kAnythingGoes));
+}
 
 /// One unit in the last place of a 16-bit result of that magnitude, 0 for float32.
 [[nodiscard]] double storage_tolerance(DataType type, double magnitude);

@@ -17,7 +17,7 @@ double softcap_factor(const AttentionDesc& desc) {
 
 double arithmetic_tolerance(const AttentionDesc& desc, const Row& row) {
   const double factor = 16.0 + softcap_factor(desc) + std::sqrt(static_cast<double>(desc.kv_length));
-  return factor * 0x1p-24 * (1.0 + row.score_magnitude);
+  return factor * 0x1p-24 * (1.0 + row.score_magnitude) + share_of_score(row.score_flushed);
 }
 
 /// What float32 arithmetic can lose of one score, as a share of the magnitudes that it is the sum of: the sum
@@ -73,6 +73,9 @@ double least_weight(DataType type) {
 double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t dim,
                         DataType probability_type, DataType arithmetic_type) {
   const auto d = static_cast<std::size_t>(dim);
+  // Weights are relative to the largest, 1, where they meet values.
+  if (row.score_flushed == kUndefined || overflows(row.value_magnitude[d] / row.largest_weight))
+    return kUndefined;
   // What is flushed: weights (beside a sink, or where the others meet zeros in V, they can all be tiny),
   // their products with values, and results.
   const double flushed =
@@ -84,6 +87,7 @@ double output_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t 
 }
 
 double lse_tolerance(const AttentionDesc& desc, const Row& row, DataType arithmetic_type) {
+  if (row.score_flushed == kUndefined) return kUndefined;
   return arithmetic_tolerance(desc, row) + 0x1p-22 * std::abs(row.lse) +
          (arithmetic_type == DataType::kFloat16 ? float16_score_tolerance(desc, row) : 0);
 }
@@ -92,8 +96,9 @@ double weight_tolerance(const AttentionDesc& desc, const Row& row, std::int64_t 
                         DataType arithmetic_type) {
   const auto j = static_cast<std::size_t>(key);
   if (desc.weights != WeightsStage::kProbabilities) {
-    return score_tolerance(desc) * row.weight_magnitudes[j] + kLeastNormal;
+    return score_tolerance(desc) * row.weight_magnitudes[j] + row.weight_flushed[j] + kLeastNormal;
   }
+  if (row.score_flushed == kUndefined) return kUndefined;
   // One score's error is not averaged over keys as that of the output is, so it counts here by itself.
   // The score is computed again in float32: of float16 arithmetic the weight has the error of the lse alone.
   const double lse = arithmetic_type == DataType::kFloat16 ? float16_probability_tolerance(desc, row) : 0;

@@ -78,6 +78,21 @@ TEST_P(OddLogits, BiasesOfTheLargestNumber) {
   expect_mean(sized("mask=f32:k"), with_mask(40, 60, kLargest), 40, 100);
 }
 
+/// Numbers that a device may flush, and finite ones whose sums overflow: docs/semantics.md says what then.
+TEST_P(OddLogits, NumbersAtTheEndsOfFloat32) {
+  for (const char* const problem :
+       part_of({"4x4 d4 magnitude=1e38 data=equal lse", "4x4 d4 magnitude=1e38 weights=probabilities",
+                "5x70 hq4 hkv2 d20 magnitude=1e-39 scale=1e38 lse", "5x70 d20 magnitude=1e-20 scale=1e38",
+                "4x130 d8 magnitude=1e35 scale=1e-38 lse"})) {
+    const std::string text = fitted(problem) + (is_on_matrix_units() ? " bf16" : "");  // beyond float16
+    if (is_on_matrix_units() && !reason_against(runtime(), kernel(), text).empty()) continue;
+    // Where little is defined zeros would be right too, which runs_right() does not let pass.
+    harness::ProblemRun run = ready_run(parsed(text));
+    execute_on_kernel(run);
+    expect_right(run);
+  }
+}
+
 TEST_P(OddLogits, ABiasThatIsNoNumberArrives) {
   skip_without_nan();
   if (IsSkipped()) return;

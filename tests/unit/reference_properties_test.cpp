@@ -192,6 +192,7 @@ TEST(Tolerance, OfWeightsGrowsWithWhatTheyAreMadeOf) {
   Row row;
   row.weights = {0.0, 0.5};
   row.weight_magnitudes = {3.0, 0.25};
+  row.weight_flushed = {0.0, 0.0};
   row.score_magnitude = 3.0;
   for (const WeightsStage stage : {WeightsStage::kScores, WeightsStage::kSoftcap, WeightsStage::kMasked}) {
     desc.weights = stage;
