@@ -36,11 +36,18 @@ layout(constant_id = VKATTN_SPEC_HAS_GRAD_SINKS) const bool kHasGradSinks = fals
 layout(constant_id = VKATTN_SPEC_PAIR_TILE) const uint kPairTile = 0;
 layout(constant_id = VKATTN_SPEC_KEEPS_DELTAS) const bool kKeepsDeltas = false;
 layout(constant_id = VKATTN_SPEC_KEEPS_SCORE_GRADIENTS) const bool kKeepsScoreGradients = false;
+layout(constant_id = VKATTN_SPEC_SCALED_FACTORS) const uint kScaledFactors = 0;
 
 layout(set = 0, binding = VKATTN_BINDING_FEATURE_PARAMS, std430) readonly buffer BackwardParameters {
   FeatureParams before_backward;
   BackwardParams backward;
 };
+
+// A gradient of dQ and dK is sum_scale times the sum of products (pair_scale * pair) * (operand_scale * row). Scales that
+// are 1 by kScaledFactors multiply nothing.
+float scaled_pair(float gradient) { return kScaledFactors > 0u ? gradient * backward.pair_scale : gradient; }
+float scaled_operand(float number) { return kScaledFactors > 1u ? number * backward.operand_scale : number; }
+vec4 scaled_operand(vec4 row) { return kScaledFactors > 1u ? row * backward.operand_scale : row; }
 
 #undef VKATTN_QUANTISED_INPUT
 #define VKATTN_QUANTISED_INPUT VKATTN_NO_QUANTISED_INPUT

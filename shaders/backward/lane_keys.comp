@@ -90,7 +90,8 @@ void add_queries(uint rows, bool masked, uint dim, uint dims) {
     }
   }
   [[unroll]] for (uint r = 0; r < rows; ++r) {
-    const vec4 query = dims == 4 ? query_full4(query_index[r], dim) : query_part4(query_index[r], dim);
+    const vec4 query =
+        scaled_operand(dims == 4 ? query_full4(query_index[r], dim) : query_part4(query_index[r], dim));
     [[unroll]] for (uint k = 0; k < kKeys; ++k) {
       const float factor = gradient[r * kKeys + k];
       [[unroll]] for (uint d = 0; d < dims; ++d) {
@@ -183,7 +184,9 @@ void store_keys() {
   if (kHasGradKey) {
     [[dont_unroll]] for (uint dim = 0; dim < kHeadDim; ++dim) {
       float result[kKeys];
-      [[unroll]] for (uint k = 0; k < kKeys; ++k) result[k] = load_grad_key_sum(key_index[k], key_sum_index[k], dim) * backward.scale;
+      [[unroll]] for (uint k = 0; k < kKeys; ++k) {
+        result[k] = load_grad_key_sum(key_index[k], key_sum_index[k], dim) * backward.sum_scale;
+      }
       [[unroll]] for (uint k = 0; k < kKeys; ++k) store_grad_key(key_index[k], dim, result[k]);
     }
   }

@@ -76,7 +76,7 @@ void add_keys(int first_key, uint keys, bool masked, uint dim, uint dims) {
   }
   [[unroll]] for (uint k = 0; k < keys; ++k) {
     const uint index = key_row(tile.batch, tile.kv_head, source_key(first_key, k, masked));
-    const vec4 key = dims == 4 ? key_full4(index, dim) : key_part4(index, dim);
+    const vec4 key = scaled_operand(dims == 4 ? key_full4(index, dim) : key_part4(index, dim));
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
       const float gradient = score[k * kRows + r];
       [[unroll]] for (uint d = 0; d < dims; ++d) {
@@ -209,7 +209,7 @@ void store_rows() {
   [[dont_unroll]] for (uint dim = 0; dim < kHeadDim; ++dim) {
     float result[kRows];
     [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      result[r] = load_grad_query_sum(grad_index[r], sum_index[r], dim) * backward.scale;
+      result[r] = load_grad_query_sum(grad_index[r], sum_index[r], dim) * backward.sum_scale;
     }
     [[unroll]] for (uint r = 0; r < kRows; ++r) store_grad_query(grad_index[r], dim, result[r]);
   }

@@ -74,7 +74,7 @@ void visit_heads() {
 float store_key_sum(const in uint row, const in uint dim, const in float number, const in uint key_count) {
   const uint key = first_owned + row;
   if (key < key_count && dim < kHeadDim) {
-    store_grad_key(grad_key_row(batch, kv_head, key), dim, number * backward.scale);
+    store_grad_key(grad_key_row(batch, kv_head, key), dim, number * backward.sum_scale);
   }
   return number;
 }

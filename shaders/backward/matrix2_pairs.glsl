@@ -160,11 +160,11 @@ float pair_weight(const in uint owned, const in uint visited, const in float pro
   return kept_probability(probability, score_row(batch, head, query_of(owned, visited)), key_of(owned, visited));
 }
 
-// From <dO, v> to the gradient of the scaled score. A pair that is hidden, whatever its rows hold, has none.
+// From <dO, v> to the gradient of the scaled score, times pair_scale. A pair that is hidden, whatever its rows hold, has none.
 float gradient_of_pair(const in uint owned, const in uint visited, const in float product, const in float probability,
                     const in float weight) {
   if (probability == 0.0) return 0.0;
-  return weight * drop_scale() * product - probability * numbers_of(query_of(owned, visited)).y;
+  return scaled_pair(weight * drop_scale() * product - probability * numbers_of(query_of(owned, visited)).y);
 }
 
 // Times the slope of softcap at the score.
@@ -236,12 +236,15 @@ void place_gradients(out FactorMatrix factors, inout SumMatrix(kHeadBlock) sum, 
   factors = FactorMatrix(gradients);
 }
 
-// A sum of gradients in numbers.
+// A sum of gradients in numbers, with the operands' scale, which these have not had.
 void leave_units(inout SumMatrix(kHeadBlock) sum) {
 #if !VKATTN_MATRIX_BFLOAT16
   SumMatrix(kHeadBlock) sum_units;
   coopMatReduceNV(sum_units, units, gl_CooperativeMatrixReduceRowNV, any_of_both);
+  if (kScaledFactors > 1u) sum_units = sum_units * backward.operand_scale;
   sum = sum * sum_units;
+#else
+  if (kScaledFactors > 1u) sum = sum * backward.operand_scale;
 #endif
 }
 

@@ -54,7 +54,7 @@ void visit_keys() {
 float store_sum(const in uint row, const in uint dim, const in float number) {
   const uint query = first_owned + row;
   if (query < visible_query_length() && dim < kHeadDim) {
-    store_grad_query(grad_query_row(batch, head, query), dim, number * backward.scale);
+    store_grad_query(grad_query_row(batch, head, query), dim, number * backward.sum_scale);
   }
   return number;
 }

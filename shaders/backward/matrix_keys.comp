@@ -90,13 +90,13 @@ void store_sum(uint owned, uint dim, float sum) {
   if (of_values) {
     store_grad_value(grad_value_row(tile.batch, tile.kv_head, key), dim, sum * drop_scale());
   } else {
-    store_grad_key(grad_key_row(tile.batch, tile.kv_head, key), dim, sum * backward.scale);
+    store_grad_key(grad_key_row(tile.batch, tile.kv_head, key), dim, sum * backward.sum_scale);
   }
 }
 
 void store_keys() {
   workgroup_barrier();  // the last step's factors were read
-  if (own_part == 0u) factor_stage[own_key] = power_of_two(int(unit_exponent));
+  if (own_part == 0u) factor_stage[own_key] = last_factor(!of_values);
   workgroup_barrier();  // the units are complete
   VKATTN_STORE_SUMS(sum_stage, store_sum)
 }

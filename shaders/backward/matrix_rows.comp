@@ -203,7 +203,7 @@ void store_sum(uint row, uint dim, float sum) {
   const uint sum_index = backward.query_sums + stored_row(packed) * kHeadDim;
   if (tile.chunk != 0u) sum += load_grad_query_sum(row_index, sum_index, dim);
   if (tile.chunk + 1u == params.kv_splits) {
-    store_grad_query(row_index, dim, sum * backward.scale);
+    store_grad_query(row_index, dim, sum * backward.sum_scale);
   } else {
     store_grad_query_sum(row_index, sum_index, dim, sum);
   }
@@ -211,7 +211,7 @@ void store_sum(uint row, uint dim, float sum) {
 
 void store_rows() {
   workgroup_barrier();  // the last step's factors and scores were read
-  if (own_part == 0u) factor_stage[own_row] = power_of_two(int(unit_exponent));
+  if (own_part == 0u) factor_stage[own_row] = last_factor(true);
   workgroup_barrier();  // the units are complete
   VKATTN_STORE_SUMS(score_stage, store_sum)
 }

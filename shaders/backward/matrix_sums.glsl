@@ -105,6 +105,12 @@ float raise_unit(uint largest) {
   return change_of_unit(before, unit_exponent);
 }
 
+// What leaves sums of the thread's row in numbers, with the operands' scale, which these have not had.
+float last_factor(bool scaled) {
+  const float unit = power_of_two(int(unit_exponent));
+  return scaled ? scaled_operand(unit) : unit;
+}
+
 // Four neighbouring factors of row `owned`.
 void place_factors(uint owned, uint visited, vec4 factors) {
   factors *= units_of_one(unit_exponent);

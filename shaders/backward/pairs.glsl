@@ -1,7 +1,7 @@
 // Chunks of the keys, and what the rows' pass leaves of each row and key of a chunk for the passes after it:
 //   weight          the probability after dropout, without 1 / (1 - dropout)
-//   gradient        that of scale * <q, k>
-//   score_gradient  that of the score, where softcap makes it another and somebody wants it
+//   gradient        that of scale * <q, k>, times pair_scale
+//   score_gradient  that of the score, where softcap or pair_scale makes it another and somebody wants it
 // All are 0 where the key is hidden from the row. Pairs of rows and keys that the rows' pass has not visited, as no row of
 // its tile sees the step's keys, hold anything: sees_key() tells.
 #ifndef VKATTN_BACKWARD_PAIRS

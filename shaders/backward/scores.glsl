@@ -6,6 +6,7 @@
 
 #if VKATTN_FEATURES
 
+#include "backward/gradients.glsl"
 #include "lib/dropout.glsl"
 #include "lib/key_ranges.glsl"
 #include "lib/scores.glsl"
@@ -24,6 +25,7 @@ float key_distance(uint query, uint key) {
   return float(abs(int(query) + shift - int(key)));
 }
 
+// As backward/pairs.glsl has them.
 struct PairGradient {
   float weight;
   float gradient;
@@ -40,7 +42,7 @@ PairGradient pair_gradient(float score, float product, float lse, float delta, S
   PairGradient pair;
   pair.weight = kept ? probability : 0.0;
   pair.score_gradient = pair.weight * drop_scale() * product - probability * delta;
-  pair.gradient = pair.score_gradient * softcap_slope(score);
+  pair.gradient = scaled_pair(pair.score_gradient * softcap_slope(score));
   return pair;
 }
 

@@ -28,12 +28,12 @@ uint column;     // 0 .. kColumns - 1
 uint block_key;  // the first of this thread's keys in the block
 vec4 accumulator[kKeys * kChunks];
 
-// 4 elements of a row of dO, or of Q.
+// 4 elements of a row of dO, or of Q as it is multiplied.
 vec4 row_quad(uint packed, uint dim, bool of_values) {
   const uint head = packed_head(tile.kv_head, packed);
   const uint query = packed_query(packed);
   return of_values ? grad_output_at4(grad_output_row(tile.batch, head, query), dim)
-                   : query_at4(query_row(tile.batch, head, query), dim);
+                   : scaled_operand(query_at4(query_row(tile.batch, head, query), dim));
 }
 
 // What stands before a row in the sum of a key; 0 for rows from end_row on.
@@ -105,7 +105,9 @@ void store_keys(bool of_values, uint key_count) {
         if (of_values) {
           if (dim < kValueDim) store_grad_value(grad_value_row(tile.batch, tile.kv_head, key), dim, sum * drop_scale());
         } else {
-          if (dim < kHeadDim) store_grad_key(grad_key_row(tile.batch, tile.kv_head, key), dim, sum * backward.scale);
+          if (dim < kHeadDim) {
+            store_grad_key(grad_key_row(tile.batch, tile.kv_head, key), dim, sum * backward.sum_scale);
+          }
         }
       }
     }

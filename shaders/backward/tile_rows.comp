@@ -118,8 +118,8 @@ void make_pairs(int first_key, int key_end, bool masked) {
 void add_chunk(uint n, int first_key, int key_end, bool masked) {
   barrier();  // key_stage is still read, by multiply() or the previous chunk of dims; gradients are complete
   for (uint i = gl_LocalInvocationIndex; i < kBlockKeys * kColumns; i += kThreads) {
-    key_stage[i / kColumns * kChunkStride4 + i % kColumns] = key_quad(
-        existing_key(first_key + int(i / kColumns), key_end), n * kChunkDims + i % kColumns * 4u, false);
+    key_stage[i / kColumns * kChunkStride4 + i % kColumns] = scaled_operand(key_quad(
+        existing_key(first_key + int(i / kColumns), key_end), n * kChunkDims + i % kColumns * 4u, false));
   }
   barrier();  // key_stage is complete
   [[dont_unroll]] for (uint quad = 0; quad < kBlockKeys / 4; ++quad) {
@@ -228,7 +228,7 @@ void store_quad(uint packed, uint first_dim, vec4 sums4, bool last) {
     const uint dim = first_dim + d;
     if (dim < kHeadDim) {
       if (last) {
-        store_grad_query(gradient_row(packed), dim, sums4[d] * backward.scale);
+        store_grad_query(gradient_row(packed), dim, sums4[d] * backward.sum_scale);
       } else {
         store_grad_query_sum(gradient_row(packed), backward.query_sums + stored_row(packed) * kHeadDim, dim, sums4[d]);
       }

@@ -32,7 +32,7 @@
 #define VKATTN_SPEC_HAS_GRAD_VALUE 77
 #define VKATTN_SPEC_HAS_GRAD_SLOPES 78
 #define VKATTN_SPEC_HAS_GRAD_SINKS 79
-#define VKATTN_SPEC_KEEPS_SCORE_GRADIENTS 80  // pairs have a third number: the gradient before softcap's slope
+#define VKATTN_SPEC_KEEPS_SCORE_GRADIENTS 80  // pairs have a third number: the gradient of the score
 // Of the forms.
 #define VKATTN_SPEC_STEP_ROWS 81
 #define VKATTN_SPEC_STEP_KEYS 82
@@ -51,6 +51,7 @@
 #define VKATTN_SPEC_PAIR_HEAD_BLOCK 93     // head_dim, as matrices have it
 #define VKATTN_SPEC_PAIR_VALUE_BLOCK 94    // value_dim, likewise
 #define VKATTN_SPEC_PAIR_OWNER_COLUMNS 95  // of matrices that have one number for each owner
+#define VKATTN_SPEC_SCALED_FACTORS 101  // of the products of a gradient: 0, 1 (the pair's) or 2 (the row's too)
 
 // Threads that share a row of the pass over the rows' numbers.
 #define VKATTN_BACKWARD_ROW_THREADS 8

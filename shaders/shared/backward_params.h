@@ -29,7 +29,10 @@ struct BackwardParams {
   uint grad_mask_offset;
   uint grad_slopes_offset;
   uint grad_sinks_offset;
-  float scale;
+  // Parts of the scale, whose product it is: see src/backward/scale_parts.hpp.
+  float pair_scale;     // multiplies the gradient of each pair
+  float operand_scale;  // multiplies what that multiplies, a row of Q or K
+  float sum_scale;      // multiplies the sum of these products
   uint batch;
   uint kv_heads;
   uint pair_rows;      // rows of a chunk's pairs

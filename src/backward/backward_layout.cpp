@@ -93,7 +93,8 @@ Result<BackwardLayout> lay_out_backward(const BackwardDesc& desc, const Capabili
                                         const BackwardKernel& kernel, const BackwardOptions& options) {
   BackwardLayout layout;
   layout.rows = static_cast<std::uint64_t>(workspace_rows(desc.attention, whole_window(desc.attention)));
-  layout.keeps_score_gradients = desc.has_grad_mask && desc.attention.softcap > 0;
+  layout.scale = scale_parts(desc.attention.effective_scale());
+  layout.keeps_score_gradients = desc.has_grad_mask && (desc.attention.softcap > 0 || layout.scale.pair != 1);
   if (options.chunk_keys % kChunkStep != 0) {
     return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
                  message("BackwardOptions::chunk_keys is ", options.chunk_keys, " but must be a multiple of ",

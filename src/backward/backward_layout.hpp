@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "backward/backward_kernel.hpp"
+#include "backward/scale_parts.hpp"
 #include "forward/layout.hpp"
 
 namespace vkattn::detail {
@@ -15,6 +16,7 @@ struct BackwardLayout {
   std::uint32_t chunk_keys = 0;
   std::uint32_t chunks = 1;
   std::uint64_t rows = 0;  ///< of queries, packed ones too
+  ScaleParts scale;
   bool keeps_score_gradients = false;
   bool keeps_deltas = false;  ///< of rows, from chunk to chunk
   WorkspaceArea pairs;

@@ -69,7 +69,9 @@ BackwardParams backward_params(const Request& request) {
     set(*desc.grad_mask, scores, p.grad_mask_batch_stride, p.grad_mask_head_stride, p.grad_mask_row_stride);
     p.grad_mask_key_stride = stride32(desc.grad_mask->strides->dim, scores.dims);
   }
-  p.scale = attention.effective_scale();
+  p.pair_scale = layout.scale.pair;
+  p.operand_scale = layout.scale.operand;
+  p.sum_scale = layout.scale.sum;
   p.batch = narrow(attention.batch);
   p.kv_heads = narrow(attention.kv_heads);
   p.pair_rows = static_cast<std::uint32_t>(layout.rows);
@@ -115,6 +117,7 @@ SpecializationValues constants(const Request& request, const PassConfig& pass) {
       {VKATTN_SPEC_PAIR_TILE, request.kernel.pair_tile},
       {VKATTN_SPEC_KEEPS_DELTAS, flag(request.layout.keeps_deltas)},
       {VKATTN_SPEC_KEEPS_SCORE_GRADIENTS, flag(request.layout.keeps_score_gradients)},
+      {VKATTN_SPEC_SCALED_FACTORS, request.layout.scale.scaled_factors()},
   };
   values.insert(values.end(), std::begin(all), std::end(all));
   return values;

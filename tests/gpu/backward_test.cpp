@@ -138,6 +138,32 @@ TEST_P(BackwardTest, ScoresFarBeyondTheSoftcap) {
   expect_gradients("20x70 hq2 d8 softcap=0.1 magnitude=4");
 }
 
+/// Gradients of ordinary size of numbers that overflow, or are flushed, where the scale comes late or early;
+/// and numbers at the ends of float32, of which some are undefined.
+TEST_P(BackwardTest, ScalesFarFromOne) {
+  std::vector<std::string> problems = {
+      "8x8 d4 magnitude=1e20 scale=1e-38",
+      "8x8 d4 magnitude=1e-20 scale=1e38",
+      "20x70 hq4 hkv2 d20 dv12 magnitude=1e20 scale=-1e-21 mask=f32:qk alibi=given sinks",
+      "20x70 hq4 hkv2 d20 dv12 magnitude=1e-20 scale=1e4 mask=f32:hk alibi=given",
+      "20x130 d8 magnitude=1e18 scale=1e-30 softcap=2 dropout=0.3",
+      "20x130 d8 magnitude=1e-30 scale=-1e38 causal mask=f32:qk",
+      "8x8 d4 magnitude=1e38 data=equal",
+      "8x8 d4 magnitude=1e-39 scale=1e38 sinks"};
+  // Matrices of float16 hold no such numbers.
+  if (on_matrices()) {
+    problems = {"20x130 d16 magnitude=0.001 scale=-4e5 causal",
+                "20x130 hq4 hkv2 d16 magnitude=0.01 scale=300",
+                "20x130 d16 magnitude=300 scale=1e-6 softcap=2", "8x8 d8 magnitude=1e20 scale=1e-38 bf16",
+                "8x8 d8 magnitude=1e-20 scale=1e38 bf16"};
+  }
+  for (const std::string& text : part_of<std::string>(problems)) {
+    const std::string reason = reason_against(with_gradients(parsed(text).desc));
+    if (reason.empty()) expect_gradients(text, 64);
+    EXPECT_TRUE(reason.empty() || on_matrices()) << reason;
+  }
+}
+
 TEST_P(BackwardTest, SeeingNothingGivesZeros) {
   for (const char* const text : part_of<const char*>(
            {"30x40 d8 causal align=-10", "30x40 d8 mask=bits:bhqk hidden=1", "30x40 d8 window=3,3 align=60",

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include "backward/backward_forms.hpp"
 #include "backward/backward_kernel.hpp"
 #include "backward/backward_layout.hpp"
+#include "backward/scale_parts.hpp"
 #include "harness/tensor_memory.hpp"
 #include "kernels/vendors.hpp"
 #include "reference/gradients.hpp"
@@ -91,6 +93,38 @@ TEST(BackwardLayouts, ChunksKeepWithinALoopLimit) {
     asked.chunk_keys = 2048;
     EXPECT_GE(iterations(limited, asked), 65535) << "what is asked for stays, and is refused";
   }
+}
+
+/// Scales of every head_dim cost nothing in the products; of others two parts are of like size.
+TEST(BackwardLayouts, PartsOfTheScale) {
+  const auto parts = [](float scale) {
+    const detail::ScaleParts p = detail::scale_parts(scale);
+    return std::array{p.pair, p.operand, p.sum, static_cast<float>(p.scaled_factors())};
+  };
+  using Parts = std::array<float, 4>;
+  for (const float scale : {0.0F, 1.0F, -1.0F, 0.125F, 1 / std::sqrt(576.0F)}) {
+    EXPECT_EQ(parts(scale), (Parts{1, 1, scale, 0})) << scale;
+  }
+  EXPECT_EQ(parts(100), (Parts{100, 1, 1, 1}));
+  EXPECT_EQ(parts(-0x1p-20F), (Parts{0x1p-10F, 1, -0x1p-10F, 1}));
+  EXPECT_EQ(parts(-0x1.8p100F), (Parts{0x1p50F, -0x1.8p50F, 1, 2}));
+  EXPECT_EQ(parts(0x1.8p-125F), (Parts{0x1p-63F, 1, 0x1.8p-62F, 1}));
+}
+
+/// The gradient of a mask is that of the score, which pairs hold beside their own where a part of the scale
+/// multiplies that.
+TEST(BackwardLayouts, KeepsScoreGradientsBesideScaledOnes) {
+  const auto keeps = [](const char* words) {
+    BackwardDesc desc = backward_of(std::string("8x8 d4 ") + words);
+    desc.has_grad_mask = desc.attention.mask.type != MaskType::kNone;
+    const Capabilities gpu = made_up_gpu();
+    const auto kernel = must(detail::select_backward_kernel(desc.resolved(), gpu, "tile"));
+    return must(detail::lay_out_backward(desc.resolved(), gpu, kernel.kernel, {})).keeps_score_gradients;
+  };
+  EXPECT_FALSE(keeps("scale=100"));
+  EXPECT_FALSE(keeps("mask=f32:qk"));
+  EXPECT_TRUE(keeps("mask=f32:qk scale=100"));
+  EXPECT_TRUE(keeps("mask=f32:qk softcap=2"));
 }
 
 /// The kernel that is chosen, its block sizes and the reason against another; or why none is.
