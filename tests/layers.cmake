@@ -29,7 +29,7 @@ set(merge_may vulkan program)
 set(merge_headers bindings merge)
 set(matmul_may vulkan attention kernels program)
 set(matmul_headers ${problem_headers} kernels tuning bindings matmul)
-set(module_may vulkan kernels)
+set(module_may vulkan attention kernels program backward cache)
 set(module_headers ${problem_headers} kernels tuning bindings plan cache backward matmul initialisation multi_head_attention)
 set(c_may "")
 set(c_headers ${problem_headers} device_features pipeline_cache bindings plan cache frame_budget merge backward matmul multi_head_attention

@@ -11,7 +11,9 @@
 namespace vkattn {
 
 /// The tensors of one execution. A tensor without elements may have a null buffer; those from lse on are
-/// used only where the descriptor asks for them. Output, lse and weights must not overlap any other tensor.
+/// used only where the descriptor asks for them. Output, lse, weights and block mask must not overlap any
+/// other tensor, nor the workspace: what does by the bytes of its elements is refused. Rows of one tensor may
+/// lie between those of another.
 struct AttentionTensors {
   BufferRange query{};                     ///< Q
   BufferRange key{};                       ///< K

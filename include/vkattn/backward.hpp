@@ -66,7 +66,8 @@ struct BackwardDesc {
 };
 
 /// The tensors of one execution. Those that are not asked for may be null. No gradient may overlap another
-/// tensor.
+/// tensor, nor the workspace: such bindings are refused, as those of AttentionTensors are. Gradients may be
+/// parts of one tensor, as those of packed Q, K and V.
 struct BackwardTensors {
   /// Those of the forward pass, output and lse as it has written them, with its dropout_seed and
   /// dropout_offset. All of them are read; weights, block_mask and score_buffers are not used.

@@ -152,8 +152,9 @@ struct ParameterShape {
 void initial_values(const ParameterShape& parameter, Initialisation how, std::uint64_t seed,
                     std::span<float> values);
 
-/// The tensors of one execution. What the descriptor has no use for may be null. What is written must not
-/// overlap any other tensor.
+/// The tensors of one execution. What the descriptor has no use for may be null. What is written, the
+/// workspace included, must not overlap any other tensor: it is refused. adds_to_output adds to what `output`
+/// holds; it is still no place for an input.
 struct MultiHeadAttentionTensors {
   BufferRange query{};                        ///< the input of Q, and of K and V where LayerInputs::kSelf
   BufferRange key{};                          ///< the input of K, and of V where LayerInputs::kCross
@@ -315,7 +316,7 @@ struct MultiHeadAttentionBackwardDesc {
   bool operator==(const MultiHeadAttentionBackwardDesc&) const = default;  ///< equal in every member
 };
 
-/// The tensors of one execution. No gradient may overlap another tensor.
+/// The tensors of one execution. No gradient may overlap another tensor, nor the workspace: it is refused.
 struct MultiHeadAttentionBackwardTensors {
   MultiHeadAttentionTensors
       forward{};              ///< those of the forward pass, with `saved` as it has written it; read

@@ -86,6 +86,18 @@ def test_dropout_has_a_seed_for_each_call(qkv):
     np.testing.assert_allclose(first, vkattn.attention(*arrays, dropout=0.5, seed=1), atol=1e-6)
 
 
+def test_out_is_no_argument(qkv):
+    q, k, v = (vkattn.array(x) for x in qkv(keys=9))
+    attend = vkattn.plan(q, k, v)
+    for name, out in (("query", q), ("key", k), ("value", v)):
+        with pytest.raises(ValueError, match=f"the output tensor, bytes 0 to .* overlaps the {name} tensor"):
+            attend(q, k, v, out=out)
+    both = vkattn.array(np.zeros((1, 2, 9, 16), np.float32))
+    q, k, v = (vkattn.array(x) for x in qkv(keys=16))
+    with pytest.raises(ValueError, match="the output tensor, .* overlaps the weights tensor"):
+        vkattn.plan(q, k, v, return_weights="probabilities")(q, k, v, out=(both, both))
+
+
 def test_refusals(qkv):
     query, key, value = qkv()
     plan = vkattn.plan(query, key, value)

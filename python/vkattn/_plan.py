@@ -118,7 +118,7 @@ class Plan:
 
         Arguments are vkattn.Arrays on the plan's device, which are not copied, or NumPy arrays, which are; of the
         shapes and types that the plan was made of. kv_lengths on the device is int32, one for each batch entry.
-        out: the Arrays to write, in place of new ones.
+        out: the Arrays to write, in place of new ones: none that is an argument, and none twice.
         """
         given = (query, key, value, mask, kv_lengths, alibi, sinks)
         staged = [self._staged(name, x) for name, x in zip(_STAGED, given)]

@@ -94,6 +94,18 @@ Result<void> check_tensor(const NamedTensor& tensor, const TensorUse& use) {
   return check_no_overlap(tensor);
 }
 
+ByteLayout byte_layout(const TensorDesc& tensor, const TensorExtents& extents) {
+  if (extents.batch == 0 || extents.heads == 0 || extents.rows == 0 || extents.dims == 0) return {};
+  const auto u64 = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
+  const std::uint64_t block = block_elements(tensor.type), bytes = block_bytes(tensor.type);
+  const Strides& s = *tensor.strides;
+  // Of blocks the strides are multiples, but for that of dims, which is 1: they are side by side.
+  const auto stride = [&](std::int64_t elements) { return u64(elements) / block * bytes; };
+  return {bytes,
+          {u64(extents.batch), u64(extents.heads), u64(extents.rows), u64(extents.dims) / block},
+          {stride(s.batch), stride(s.head), stride(s.row), block > 1 ? bytes : stride(s.dim)}};
+}
+
 Result<void> check_built([[maybe_unused]] std::initializer_list<DataType> types) {
 #ifdef VKATTN_WITHOUT_QUANTISED
   for (const DataType type : types) {

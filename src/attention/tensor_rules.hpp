@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "common/byte_layout.hpp"
 #include "common/message.hpp"
 
 namespace vkattn::detail {
@@ -54,6 +55,9 @@ template <class Enum>
 
 /// The first rule that the tensor breaks. It has strides.
 [[nodiscard]] Result<void> check_tensor(const NamedTensor& tensor, const TensorUse& use);
+
+/// Where the bytes of a valid tensor with strides lie.
+[[nodiscard]] ByteLayout byte_layout(const TensorDesc& tensor, const TensorExtents& extents);
 
 /// That the build can do all of the types: quantised ones may have been left out.
 [[nodiscard]] Result<void> check_built(std::initializer_list<DataType> types);

@@ -157,6 +157,8 @@ void add_gradients(const Request& request, ProgramDesc& program, ProgramSet& set
       const TensorDesc storage = row.storage(request.desc);
       tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
       tensor.alignment_name = "its alignment (TensorDesc::alignment_bytes)";
+      tensor.written = row.use.written;
+      tensor.layout = byte_layout(storage, row.extents(request.desc));
     }
     program.tensors.push_back(std::move(tensor));
     program.parameter_offsets.push_back(
@@ -178,10 +180,17 @@ void bind_area(const WorkspaceArea& area, ProgramBinding& binding) {
   binding.bytes = area.bytes;
 }
 
+// What the forward pass has written is read.
+ProgramDesc program_of_inputs(const AttentionDesc& attention, const TensorWindows& whole) {
+  ProgramDesc program = attention_program(attention, whole);
+  for (ProgramTensor& tensor : program.tensors) tensor.written = false;
+  return program;
+}
+
 ProgramDesc program_without_passes(const Request& request, const TensorWindows& whole) {
   const AttentionDesc& attention = request.desc.attention;
   const BackwardLayout& layout = request.layout;
-  ProgramDesc program = attention_program(attention, whole);
+  ProgramDesc program = program_of_inputs(attention, whole);
   program.binding_count = VKATTN_BACKWARD_BINDING_COUNT;
   program.workspace_bytes = layout.workspace_bytes;
   program.call_words = {{0, offsetof(FeatureParams, dropout_seed_low)},
@@ -347,7 +356,7 @@ Result<ProgramDesc> backward_program(const BackwardDesc& desc, const Capabilitie
   if (Result<void> s = check_sizes(request, whole); !s) return s.error();
   if (Result<void> s = check_loops(request); !s) return s.error();
   if (attention.batch == 0 || attention.query_heads == 0) {
-    ProgramDesc nothing = attention_program(attention, whole);
+    ProgramDesc nothing = program_of_inputs(attention, whole);
     ProgramSet set;
     add_gradients(request, nothing, set);
     return nothing;

@@ -126,6 +126,8 @@ Result<void> TaskMaker::bind(Task& task, std::uint32_t binding, BufferRange Appe
   tensor.bytes = bytes;
   tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
   tensor.alignment_name = "its alignment (TensorDesc::alignment_bytes)";
+  tensor.written = row.use.written;
+  tensor.layout = byte_layout(storage, e);
   ProgramBinding& bound = task.set.bindings[binding];
   bound.from = ProgramBinding::From::kTensor;
   bound.index = static_cast<std::uint32_t>(index);
@@ -170,6 +172,17 @@ struct Side {
 Side side_of(const AppendDesc& desc, BufferRange AppendTensors::*range) {
   const AppendTensorRow& row = row_of(range);
   return {row.storage(desc), row.extents(desc)};
+}
+
+// That elements have one type and place, counted from the first; strides that are not used do not count.
+bool lies_as(const Side& side, const Side& other) {
+  const auto same = [](std::int64_t stride, std::int64_t of_other, std::int64_t extent) {
+    return extent <= 1 || stride == of_other;
+  };
+  const Strides &s = *side.tensor.strides, &o = *other.tensor.strides;
+  const TensorExtents& e = side.extents;
+  return side.tensor.type == other.tensor.type && e == other.extents && same(s.batch, o.batch, e.batch) &&
+         same(s.head, o.head, e.heads) && same(s.row, o.row, e.rows) && same(s.dim, o.dim, e.dims);
 }
 
 void add_strides(const Side& source, const Side& target, AppendParams& params) {
@@ -298,6 +311,17 @@ Result<void> add_task(Task task, const Capabilities& capabilities, ProgramDesc& 
   return {};
 }
 
+// Queries are turned where they lie, and lengths are written over the positions that they follow from.
+void allow_in_place(const AppendDesc& desc, ProgramDesc& program) {
+  const auto allow = [&](BufferRange AppendTensors::*written, BufferRange AppendTensors::*over) {
+    program.tensors[append_tensor_index(written)].in_place_of =
+        static_cast<std::uint32_t>(append_tensor_index(over));
+  };
+  if (lies_as(side_of(desc, &AppendTensors::query_output), side_of(desc, &AppendTensors::query)))
+    allow(&AppendTensors::query_output, &AppendTensors::query);
+  allow(&AppendTensors::kv_lengths, &AppendTensors::positions);
+}
+
 }  // namespace
 
 Result<ProgramDesc> append_program(const AppendDesc& desc, const Capabilities& capabilities) {
@@ -317,6 +341,7 @@ Result<ProgramDesc> append_program(const AppendDesc& desc, const Capabilities& c
     if (Result<void> s = check_iterations(capabilities, desc.batch + 1024); !s) return s.error();
   }
   TaskMaker maker(desc, capabilities, program);
+  allow_in_place(desc, program);
   for (const Rows& rows : kRows) {
     const TensorExtents e = row_of(rows.source).extents(desc);
     if (desc.batch == 0 || most_new_rows(desc) == 0 || e.heads == 0 || e.dims == 0) continue;

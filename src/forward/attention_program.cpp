@@ -30,6 +30,8 @@ ProgramTensor program_tensor(const TensorRow& row, const AttentionDesc& desc, co
   tensor.bytes = static_cast<std::uint64_t>(whole[row.binding].bytes);
   tensor.alignment_bytes = std::max(element_bytes(storage.type), storage.alignment_bytes);
   tensor.alignment_name = "its alignment (TensorDesc::alignment_bytes)";
+  tensor.written = row.use.written;
+  tensor.layout = byte_layout(storage, tensor_extents(row, desc));
   return tensor;
 }
 

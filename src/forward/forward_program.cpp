@@ -98,6 +98,7 @@ void add_tensors(const LayoutRequest& request, const ForwardLayout& layout, Prog
   block_mask.name = "block mask";
   block_mask.bytes = layout.block_mask_bytes;
   block_mask.may_be_null = true;
+  block_mask.written = true;
   program.tensors.push_back(block_mask);
   for (std::size_t i = tensor_table().size(); i < program.tensors.size(); ++i) {
     program.tensors[i].alignment_bytes = request.capabilities.min_storage_offset_alignment;

@@ -42,30 +42,6 @@ struct MatmulCall {
   [[nodiscard]] ProgramCall call() const noexcept { return {ranges, workspace, {}, 0}; }
 };
 
-bool overlap(const BufferRange& x, const BufferRange& y) {
-  return x.buffer != VkBuffer{} && x.buffer == y.buffer && x.offset < y.offset + y.size &&
-         y.offset < x.offset + x.size;
-}
-
-Result<void> check_places(const MatmulDesc& desc, const MatmulTensors& tensors) {
-  for (const MatmulTensor& tensor : matmul_tensors(desc)) {
-    if (tensor.written || tensor_bytes(tensor) == 0) continue;
-    // What is bound beyond the tensors does not count.
-    const auto exact = [](BufferRange range, std::uint64_t bytes) {
-      return BufferRange{range.buffer, range.offset, bytes};
-    };
-    const std::uint64_t written =
-        tensor_bytes(matmul_tensors(desc)[matmul_tensor_index(&MatmulTensors::output)]);
-    if (!overlap(exact(tensors.output, written), exact(tensors.*tensor.range, tensor_bytes(tensor))))
-      continue;
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 message("the output of a matrix multiplication, bytes ", tensors.output.offset, " to ",
-                         tensors.output.offset + written, " of its buffer, overlaps ", tensor.name,
-                         ", which begins at byte ", (tensors.*tensor.range).offset)};
-  }
-  return {};
-}
-
 /// With the first kernel that is not refused.
 Result<MatmulState> plan_kernel(const Device& device, const MatmulDesc& desc, const MatmulOptions& options,
                                 std::string_view& kernel) {
@@ -247,7 +223,6 @@ Result<std::vector<PipelineStatistics>> MatmulPlan::statistics(bool listings) co
 Result<Bindings> MatmulPlan::make_bindings(const MatmulTensors& tensors, const BufferRange& workspace,
                                            VkDescriptorPool pool) const {
   return detail::without_exceptions([&]() -> Result<Bindings> {
-    if (Result<void> s = detail::check_places(state_->desc, tensors); !s) return s.error();
     auto bindings = state_->program->bind(detail::MatmulCall(tensors, workspace).call(), pool);
     if (!bindings) return bindings.error();
     return Bindings(*std::move(bindings));
@@ -257,7 +232,6 @@ Result<Bindings> MatmulPlan::make_bindings(const MatmulTensors& tensors, const B
 Result<void> MatmulPlan::rewrite(Bindings& bindings, const MatmulTensors& tensors,
                                  const BufferRange& workspace) const {
   return detail::without_exceptions([&]() -> Result<void> {
-    if (Result<void> s = detail::check_places(state_->desc, tensors); !s) return s;
     return state_->program->rewrite(bindings.state(), detail::MatmulCall(tensors, workspace).call());
   });
 }
@@ -278,7 +252,6 @@ void MatmulPlan::record(VkCommandBuffer commands, const Bindings& bindings,
 Result<void> MatmulPlan::record(VkCommandBuffer commands, const MatmulTensors& tensors,
                                 const BufferRange& workspace, const RecordOptions& options) const {
   return detail::without_exceptions([&]() -> Result<void> {
-    if (Result<void> s = detail::check_places(state_->desc, tensors); !s) return s;
     return state_->program->record(commands, detail::MatmulCall(tensors, workspace).call(), options);
   });
 }

@@ -132,6 +132,8 @@ Result<void> add_tensors(const MatmulDesc& desc, const Capabilities& capabilitie
     entry.bytes = bytes;
     entry.alignment_bytes = std::max(element_bytes(tensor.type), tensor.alignment_bytes);
     entry.alignment_name = "its alignment (MatrixDesc::alignment_bytes)";
+    entry.written = tensor.written;
+    entry.layout = byte_layout(tensor);
     program.tensors.push_back(std::move(entry));
   }
   return {};

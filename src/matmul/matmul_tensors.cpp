@@ -54,4 +54,16 @@ std::uint64_t tensor_bytes(const MatmulTensor& tensor) {
   return (elements + block - 1) / block * block_bytes(tensor.type);
 }
 
+ByteLayout byte_layout(const MatmulTensor& tensor) {
+  if (!tensor.used || is_empty(tensor)) return {};
+  // Blocks lie along the rows.
+  const std::uint64_t block = block_elements(tensor.type), bytes = block_bytes(tensor.type);
+  const auto u64 = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
+  const auto stride = [&](std::int64_t elements) { return u64(elements) / block * bytes; };
+  return {bytes,
+          {u64(tensor.batch), u64(tensor.rows) / block, u64(tensor.columns), 1},
+          {stride(tensor.strides.batch), block > 1 ? bytes : stride(tensor.strides.row),
+           stride(tensor.strides.column), 0}};
+}
+
 }  // namespace vkattn::detail

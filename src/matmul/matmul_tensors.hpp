@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "common/byte_layout.hpp"
+
 namespace vkattn::detail {
 
 /// A tensor of a resolved descriptor.
@@ -38,5 +40,8 @@ inline constexpr std::size_t kMatmulTensorCount = 4;
 
 /// Bytes of them; 0 where the descriptor has no use for the tensor. Of a valid descriptor.
 [[nodiscard]] std::uint64_t tensor_bytes(const MatmulTensor& tensor);
+
+/// Where they lie; no bytes where those are 0.
+[[nodiscard]] ByteLayout byte_layout(const MatmulTensor& tensor);
 
 }  // namespace vkattn::detail

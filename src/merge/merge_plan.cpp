@@ -29,29 +29,6 @@ struct MergeCall {
   [[nodiscard]] ProgramCall call() const noexcept { return {ranges, {}, {}, 0}; }
 };
 
-bool overlap(const BufferRange& a, const BufferRange& b) {
-  return a.buffer != VkBuffer{} && a.buffer == b.buffer && a.offset < b.offset + b.size &&
-         b.offset < a.offset + a.size;
-}
-
-// What is written may lie where the same elements of the first part are read, and nowhere else in what is
-// read.
-Result<void> check_places(const MergeDesc& desc, const MergeTensors& tensors) {
-  const auto fail = [](const char* written, const char* read) {
-    return Error{ErrorCode::kInvalidArgument, VK_SUCCESS,
-                 message("the ", written, " of a merge overlaps the ", read,
-                         ": it may lie at the first part alone, with the same type, or apart")};
-  };
-  const bool output_in_place =
-      tensors.output.offset == tensors.parts.offset && desc.output_type == desc.part_type;
-  if (overlap(tensors.output, tensors.parts) && !output_in_place) return fail("output", "parts");
-  const bool lse_in_place = tensors.lse.offset == tensors.part_lse.offset;
-  if (overlap(tensors.lse, tensors.part_lse) && !lse_in_place) return fail("lse", "part_lse");
-  if (overlap(tensors.output, tensors.part_lse)) return fail("output", "part_lse");
-  if (overlap(tensors.lse, tensors.parts)) return fail("lse", "parts");
-  return {};
-}
-
 bool is_float(DataType type) {
   return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16;
 }
@@ -150,7 +127,6 @@ std::string MergePlan::describe() const {
 
 Result<Bindings> MergePlan::make_bindings(const MergeTensors& tensors, VkDescriptorPool pool) const {
   return detail::without_exceptions([&]() -> Result<Bindings> {
-    if (Result<void> s = detail::check_places(state_->desc, tensors); !s) return s.error();
     auto bindings = state_->program->bind(detail::MergeCall(tensors).call(), pool);
     if (!bindings) return bindings.error();
     return Bindings(*std::move(bindings));
@@ -159,7 +135,6 @@ Result<Bindings> MergePlan::make_bindings(const MergeTensors& tensors, VkDescrip
 
 Result<void> MergePlan::rewrite(Bindings& bindings, const MergeTensors& tensors) const {
   return detail::without_exceptions([&]() -> Result<void> {
-    if (Result<void> s = detail::check_places(state_->desc, tensors); !s) return s;
     return state_->program->rewrite(bindings.state(), detail::MergeCall(tensors).call());
   });
 }
@@ -176,7 +151,6 @@ void MergePlan::record(VkCommandBuffer commands, const Bindings& bindings,
 Result<void> MergePlan::record(VkCommandBuffer commands, const MergeTensors& tensors,
                                const RecordOptions& options) const {
   return detail::without_exceptions([&]() -> Result<void> {
-    if (Result<void> s = detail::check_places(state_->desc, tensors); !s) return s;
     return state_->program->record(commands, detail::MergeCall(tensors).call(), options);
   });
 }

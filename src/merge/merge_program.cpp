@@ -68,6 +68,7 @@ Result<void> add_tensors(const MergeDesc& desc, const Capabilities& capabilities
     ProgramTensor tensor;
     tensor.name = message(row.name, " tensor");
     tensor.bytes = bytes;
+    tensor.written = row.written;
     program.tensors.push_back(std::move(tensor));
     ProgramBinding& binding = set.bindings[i];
     if (bytes == 0) continue;  // the parts stand in
@@ -77,6 +78,10 @@ Result<void> add_tensors(const MergeDesc& desc, const Capabilities& capabilities
     binding.unit_bytes = unit_bytes(desc, i);
     binding.to_end = row.written;
   }
+  // What is merged may take the place of the first part.
+  if (desc.output_type == desc.part_type)
+    program.tensors[VKATTN_MERGE_BINDING_OUTPUT].in_place_of = VKATTN_MERGE_BINDING_PARTS;
+  program.tensors[VKATTN_MERGE_BINDING_LSE].in_place_of = VKATTN_MERGE_BINDING_PART_LSE;
   MergeParams params{};
   params.parts = static_cast<std::uint32_t>(desc.parts);
   params.rows = static_cast<std::uint32_t>(desc.rows);

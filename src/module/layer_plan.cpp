@@ -51,8 +51,13 @@ Result<Shared<const ModuleState>> make_forward(const Device& device, const Multi
   if (!attention) return attention.error();
   const LayerShape shape = layer_shape(state.desc);
   state.memory = layer_memory(state.desc, shape);
-  add_layer_tensors(state.desc, shape, state.memory.bytes, state.program);
+  add_layer_tensors(state.desc, shape, state.memory.bytes, true, state.program);
   add_output_tensors(state.desc, shape, state.program);
+  ProgramTensor block_mask;
+  block_mask.name = "block mask";
+  block_mask.bytes = attention->block_mask_bytes();
+  block_mask.written = true;
+  state.program.add_place(std::move(block_mask), place_of(&AttentionTensors::block_mask));
   if (Result<void> s = add_forward_steps(state.desc, *attention, state.program); !s) return s.error();
   state.attention = *std::move(attention);
   return Shared<const ModuleState>(std::move(made));
@@ -69,7 +74,7 @@ Result<Shared<const ModuleState>> make_backward(const Device& device,
   state.desc = state.backward.forward;
   const LayerShape shape = layer_shape(state.desc);
   state.memory = layer_memory(state.desc, shape);
-  add_layer_tensors(state.desc, shape, state.memory.bytes, state.program);
+  add_layer_tensors(state.desc, shape, state.memory.bytes, false, state.program);
   add_gradient_tensors(state.backward, shape, state.program);
   if (Result<void> s = add_backward_steps(state.backward, state.program); !s) return s.error();
   return Shared<const ModuleState>(std::move(made));

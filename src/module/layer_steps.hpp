@@ -74,9 +74,9 @@ struct StoredWeight {
 [[nodiscard]] AttentionTensors attention_tensors(const ModuleCall& call, const BetweenSteps& between,
                                                  const MultiHeadAttentionDesc& desc, const LayerShape& shape);
 
-/// Tensors that the caller gives to both passes.
+/// Tensors that the caller gives to both passes, of which the forward pass alone writes some.
 void add_layer_tensors(const MultiHeadAttentionDesc& desc, const LayerShape& shape, VkDeviceSize saved_bytes,
-                       ModuleProgram& program);
+                       bool is_forward, ModuleProgram& program);
 /// Those of the forward pass.
 void add_output_tensors(const MultiHeadAttentionDesc& desc, const LayerShape& shape, ModuleProgram& program);
 /// Those of the backward pass.

@@ -44,6 +44,17 @@ Result<void> check_range(const LayerTensor& tensor, const BufferRange& range) {
   return invalid(tensor.name, " begins at byte ", range.offset, ", which is no multiple of ", alignment);
 }
 
+Result<void> check_workspace(const PlanRequirements& needs, const BufferRange& workspace) {
+  if (needs.workspace_bytes == 0) return {};
+  if (workspace.buffer == VkBuffer{} || workspace.size < needs.workspace_bytes) {
+    return invalid("the workspace takes ", needs.workspace_bytes, " bytes, but its range has ",
+                   workspace.buffer == VkBuffer{} ? 0 : workspace.size);
+  }
+  if (workspace.offset % needs.workspace_alignment == 0) return {};
+  return invalid("the workspace begins at byte ", workspace.offset, ", which is no multiple of ",
+                 needs.workspace_alignment);
+}
+
 template <class Plan, class Tensors>
 Result<Bindings> bind_step(const StepOf<Plan, Tensors>& step, const ModuleCall& call,
                            const BufferRange& workspace, VkDescriptorPool pool) {
@@ -114,6 +125,22 @@ Place place_of(BufferRange MultiHeadAttentionParameters::*parameter) {
   return place;
 }
 
+Place place_of(BufferRange AttentionTensors::*feature) {
+  Place place{[](const ModuleCall& call, const Place& of) -> const BufferRange& {
+    return call.forward.attention.*of.feature;
+  }};
+  place.feature = feature;
+  return place;
+}
+
+Place place_of_score_buffer(std::size_t index) {
+  Place place{[](const ModuleCall& call, const Place& of) -> const BufferRange& {
+    return call.forward.attention.score_buffers[of.score_buffer];
+  }};
+  place.score_buffer = index;
+  return place;
+}
+
 Place gradient_of(BufferRange MultiHeadAttentionParameters::*parameter) {
   Place place{[](const ModuleCall& call, const Place& of) -> const BufferRange& {
     return call.backward->grad_parameters.*of.parameter;
@@ -142,6 +169,22 @@ Place head_shares() {
 VkDeviceSize LayerTensor::range_bytes(VkDeviceSize offset) const {
   const VkDeviceSize bytes = bytes_of(*this);
   return bytes == 0 ? 0 : divide_up(offset + bytes, VkDeviceSize{4}) * 4 - offset;
+}
+
+void ModuleProgram::add_tensor(LayerTensor tensor) {
+  ProgramTensor placed;
+  const std::string_view name = tensor.name;
+  placed.name = name.substr(name.starts_with("the ") ? 4 : 0);
+  placed.bytes = bytes_of(tensor);
+  placed.written = tensor.written;
+  add_place(std::move(placed), tensor.place);
+  tensors_.push_back(std::move(tensor));
+}
+
+std::uint32_t ModuleProgram::add_place(ProgramTensor tensor, const Place& place) {
+  placed_.push_back(std::move(tensor));
+  places_.push_back(place);
+  return static_cast<std::uint32_t>(placed_.size() - 1);
 }
 
 template <class Plan, class Tensors>
@@ -299,15 +342,13 @@ Result<void> ModuleProgram::check(const ModuleCall& call) const {
     if (Result<void> s = check_range(tensor, tensor.place.in(call)); !s) return s;
   }
   const PlanRequirements needs = requirements();
-  if (needs.workspace_bytes == 0) return {};
-  const BufferRange& workspace = call.workspace;
-  if (workspace.buffer == VkBuffer{} || workspace.size < needs.workspace_bytes) {
-    return invalid("the workspace takes ", needs.workspace_bytes, " bytes, but its range has ",
-                   workspace.buffer == VkBuffer{} ? 0 : workspace.size);
-  }
-  if (workspace.offset % needs.workspace_alignment == 0) return {};
-  return invalid("the workspace begins at byte ", workspace.offset, ", which is no multiple of ",
-                 needs.workspace_alignment);
+  if (Result<void> s = check_workspace(needs, call.workspace); !s) return s;
+  ProgramTensor workspace;
+  workspace.name = "workspace";
+  workspace.bytes = needs.workspace_bytes;
+  std::vector<BufferRange> ranges;
+  for (const Place& place : places_) ranges.push_back(place.in(call));
+  return check_overlaps(placed_, ranges, workspace, call.workspace);
 }
 
 Result<std::vector<Bindings>> ModuleProgram::bind(const ModuleCall& call, VkDescriptorPool pool) const {

@@ -18,6 +18,7 @@
 
 #include "common/message.hpp"
 #include "module/layer_shape.hpp"
+#include "program/program.hpp"
 #include "vulkan/parameter_memory.hpp"
 
 namespace vkattn::detail {
@@ -37,6 +38,8 @@ struct Place {
   BufferRange MultiHeadAttentionTensors::*tensor = nullptr;
   BufferRange MultiHeadAttentionBackwardTensors::*gradient = nullptr;
   BufferRange MultiHeadAttentionParameters::*parameter = nullptr;
+  BufferRange AttentionTensors::*feature = nullptr;
+  std::size_t score_buffer = 0;
   VkDeviceSize byte = 0;
   VkDeviceSize bytes = 0;  ///< 0: all that lies behind `byte`
 
@@ -48,6 +51,8 @@ struct Place {
 [[nodiscard]] Place place_of(BufferRange MultiHeadAttentionTensors::*tensor);
 [[nodiscard]] Place place_of(BufferRange MultiHeadAttentionBackwardTensors::*gradient);
 [[nodiscard]] Place place_of(BufferRange MultiHeadAttentionParameters::*parameter);
+[[nodiscard]] Place place_of(BufferRange AttentionTensors::*feature);
+[[nodiscard]] Place place_of_score_buffer(std::size_t index);
 [[nodiscard]] Place gradient_of(BufferRange MultiHeadAttentionParameters::*parameter);
 [[nodiscard]] Place saved(const Piece& piece);
 [[nodiscard]] Place in_workspace(const Piece& piece);
@@ -61,6 +66,7 @@ struct LayerTensor {
   std::vector<std::int64_t> shape;
   DataType type = DataType::kFloat32;
   std::uint32_t alignment_bytes = 0;  ///< 0: that of an element
+  bool written = false;
 
   /// To the end of the word in which the last element ends, where the tensor begins at byte `offset`.
   [[nodiscard]] VkDeviceSize range_bytes(VkDeviceSize offset) const;
@@ -127,7 +133,10 @@ class ModuleProgram {
                                  std::function<BackwardTensors(const ModuleCall&)> tensors);
   void add(std::string name, AttentionPlan plan, std::function<AttentionTensors(const ModuleCall&)> tensors);
   /// @}
-  void add_tensor(LayerTensor tensor) { tensors_.push_back(std::move(tensor)); }
+  void add_tensor(LayerTensor tensor);
+  /// Adds a tensor of the caller's that steps check by themselves, so that nothing that the layer writes lies
+  /// on it; its number, for ProgramTensor::in_place_of.
+  std::uint32_t add_place(ProgramTensor tensor, const Place& place);
   /// After the last step: deals out workspaces and finds where steps wait.
   void finish();
 
@@ -163,6 +172,8 @@ class ModuleProgram {
   VkDeviceSize workspace_bytes_ = 0;
   std::vector<ModuleStep> steps_;
   std::vector<LayerTensor> tensors_;
+  std::vector<ProgramTensor> placed_;  ///< all that the caller gives
+  std::vector<Place> places_;          ///< of them
 };
 
 /// A plan of either pass.

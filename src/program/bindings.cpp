@@ -67,7 +67,8 @@ Result<void> Program::check(const ProgramCall& call) const {
   for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
     if (Result<void> s = check_range(desc_.tensors[i], call.tensors[i]); !s) return s;
   }
-  return check_range(workspace_, call.workspace);
+  if (Result<void> s = check_range(workspace_, call.workspace); !s) return s;
+  return check_overlaps(desc_.tensors, call.tensors, workspace_, call.workspace);
 }
 
 Program::BoundSet Program::resolve(const ProgramSet& set, const ProgramCall& call,

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "common/attempt.hpp"
+#include "common/byte_layout.hpp"
 #include "program/slots.hpp"
 #include "vulkan/debug.hpp"
 #include "vulkan/descriptors.hpp"
@@ -40,8 +41,19 @@ struct ProgramTensor {
   std::uint64_t alignment_bytes = 4;
   std::string_view alignment_name = "its alignment";  ///< what asks for it
   bool may_be_null = false;                           ///< the workspace takes its place
-  bool is_table = false;  ///< bound with all that the caller gives, which must fit one descriptor
+  /// Bound with all that the caller gives, which must fit one descriptor and be whole words of 32 bits.
+  bool is_table = false;
+  bool written = false;  ///< may not lie on another tensor of the call
+  ByteLayout layout{};   ///< where its bytes lie; none: `bytes` side by side
+  /// The tensor that this one, which is written, may lie on where both begin at the same byte.
+  std::optional<std::uint32_t> in_place_of{};
 };
+
+/// That nothing that a call writes lies on another of its tensors, by the bytes that they have and not by the
+/// ranges that were given. `ranges` are of `tensors`, which are valid; the workspace is written.
+[[nodiscard]] Result<void> check_overlaps(std::span<const ProgramTensor> tensors,
+                                          std::span<const BufferRange> ranges, const ProgramTensor& workspace,
+                                          const BufferRange& workspace_range);
 
 /// What one binding of a set refers to.
 struct ProgramBinding {

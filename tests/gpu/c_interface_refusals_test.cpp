@@ -69,6 +69,10 @@ TEST_F(CInterfaceTest, WrongUsesOfLayersAreRefusedByName) {
   Execution execution = execution_of(
       product, {{VKATTN_TENSOR_B, buffer.handle(), 0, 4}, {VKATTN_TENSOR_OUTPUT, buffer.handle(), 16, 4}});
   const OwnedBindings bindings = bindings_of_plan(product, execution.its);
+  execution.tensors[1].offset = 0;
+  EXPECT_TRUE(refused(vkattn_bindings_rewrite(bindings, &execution.its, &error_),
+                      "the output tensor, bytes 0 to 3 of its buffer, overlaps the b tensor, bytes 0 to 3"));
+  execution.tensors[1].offset = 16;
   EXPECT_TRUE(refused(record(product, bindings), "vkattn_plan_compile"));
   EXPECT_TRUE(refused(record(layer, bindings), "another plan"));
   EXPECT_TRUE(refused(record_push(layer, execution.its), "vkattn_record"));

@@ -22,13 +22,15 @@ AppendDesc small_desc() {
   return desc.resolved();
 }
 
-/// All tensors of small_desc() in one buffer, which only what is run would mind.
+/// All tensors of small_desc() in one buffer of 64 KiB.
 AppendTensors tensors_in(const Buffer& buffer) {
   AppendTensors tensors;
+  VkDeviceSize first = 0;
   for (auto range : {&AppendTensors::query, &AppendTensors::key, &AppendTensors::value,
                      &AppendTensors::query_output, &AppendTensors::cache_key, &AppendTensors::cache_value,
                      &AppendTensors::positions, &AppendTensors::kv_lengths}) {
-    tensors.*range = buffer.range();
+    tensors.*range = buffer.range(first);
+    first += 4096;
   }
   return tensors;
 }
