@@ -31,7 +31,8 @@ struct AttentionTensors {
   BufferRange alibi_slopes{};              ///< float32, one per query head
   BufferRange sinks{};                     ///< float32, one per query head
   BufferRange weights{};                   ///< float32; written
-  /// Those of AttentionDesc::score_function, each from a multiple of minStorageBufferOffsetAlignment on.
+  /// Those of AttentionDesc::score_function, each from a multiple of minStorageBufferOffsetAlignment on and
+  /// of a size that is a multiple of 4, as elements have 4 bytes; others are refused.
   std::array<BufferRange, kMaxScoreBuffers> score_buffers{};
   /// Where the block mask is kept, AttentionPlan::block_mask_bytes() from a multiple of
   /// minStorageBufferOffsetAlignment on; null: in the workspace, computed by each execution.

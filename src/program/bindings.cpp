@@ -56,11 +56,12 @@ Result<void> Program::check_range(const ProgramTensor& tensor, const BufferRange
     return fail("ends inside a 32-bit word, by which devices may access it: give a range of ", needed,
                 " bytes (range_bytes() of the plan)");
   }
+  if (!tensor.is_table) return {};
   const std::uint64_t most = device_->capabilities.max_storage_buffer_range;
-  if (tensor.is_table && range.size > most) {
-    return fail("has ", range.size, " bytes; maxStorageBufferRange is ", most);
-  }
-  return {};
+  if (range.size > most) return fail("has ", range.size, " bytes; maxStorageBufferRange is ", most);
+  if (range.size % 4 == 0) return {};
+  return fail("has ", range.size, " bytes, which are no whole words of 32 bits: give it ",
+              whole_words(range.size), ", and elements of 4 bytes each");
 }
 
 Result<void> Program::check(const ProgramCall& call) const {

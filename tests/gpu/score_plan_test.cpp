@@ -175,6 +175,9 @@ TEST_F(ScoreFunctionPlans, RefuseTablesByName) {
   }
   EXPECT_TRUE(is_refused(bound({table.handle(), 0, capabilities().max_storage_buffer_range + 1}), code,
                          {"buffer prefix has", "maxStorageBufferRange"}));
+  // 113 elements of float16: the last one would be read with nothing behind it, or not at all.
+  EXPECT_TRUE(
+      is_refused(bound({table.handle(), 0, 226}), code, {"buffer prefix has 226 bytes", "give it 228"}));
   tensors.score_buffers[0] = table.range();
   EXPECT_TRUE(plan.make_bindings(tensors, workspace.range()).ok());
 }

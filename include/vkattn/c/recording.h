@@ -101,7 +101,8 @@ typedef struct vkattn_execution {
   uint32_t dropout_offset;             /**< of the call, so that calls with one seed differ */
   /** those of the score function, in its order; their `tensor` is not looked at */
   uint32_t score_buffer_count;
-  const vkattn_binding* score_buffers; /**< each from a multiple of minStorageBufferOffsetAlignment on */
+  /** each from a multiple of minStorageBufferOffsetAlignment on, of a size that is a multiple of 4 */
+  const vkattn_binding* score_buffers;
 } vkattn_execution;
 /** Sets struct_size, and every other member to its default. */
 VKATTN_API void vkattn_execution_init_sized(vkattn_execution* execution, size_t bytes);
