@@ -30,5 +30,6 @@
 #include <vkattn/c/backward.h>
 #include <vkattn/c/matmul.h>
 #include <vkattn/c/multi_head_attention.h>
+#include <vkattn/c/plan_key.h>
 
 #endif /* VKATTN_VKATTN_H */

@@ -208,6 +208,8 @@ void Calls::ask_plan() {
 
 void Calls::query_choices() {
   const vkattn_attention_desc desc = draw_.attention();
+  std::size_t key_bytes = 0;
+  (void)ends(vkattn_plan_key_attention(&desc, nullptr, &key_bytes, &error_));
   std::array<vkattn_kernel_choice, 3> choices;
   std::uint32_t count = draw_.choice(choices.size());
   (void)ends(vkattn_query_choices(device_, &desc, choices.data(), &count, &error_));
