@@ -13,6 +13,8 @@
      the size of their structure. Plain values have neither.
    - Functions that can fail return a vkattn_result and write one sentence to `error`, which may be null. Then handles that
      they would have made are null, and nothing else has changed.
+   - Members that are called reserved are 0, as the init functions leave them. A handle that was released or destroyed is
+     refused, or a call without a result gives nothing (0, or an empty text), as long as nothing new is at its address.
    - Nothing here submits, waits for the device, prints, throws or aborts. Handles to devices and plans may be used from
      several threads; bindings from one at a time.
    - What pointers in structures point to is read during the call only. */

@@ -101,7 +101,10 @@ Result<AttentionDesc> attention_desc(const vkattn_attention_desc* given) {
   desc.lse_strides = strides(c.lse_strides);
   desc.weights = enums.read(c.weights, WeightsStage::kProbabilities, "weights");
   desc.weights_strides = strides(c.weights_strides);
-  if (c.score_function != nullptr) desc.score_function = c.score_function->shaders;
+  if (c.score_function != nullptr) {
+    if (!is_alive(c.score_function)) return not_alive("score_function");
+    desc.score_function = c.score_function->shaders;
+  }
   if (enums.wrong()) return *enums.wrong();
   return desc;
 }

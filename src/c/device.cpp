@@ -127,7 +127,7 @@ vkattn_result vkattn_device_create(const vkattn_device_desc* desc, vkattn_device
 size_t vkattn_device_describe(const vkattn_device* device, char* text, size_t capacity) {
   std::size_t bytes = 0;
   (void)c::run(nullptr, [&]() -> Result<void> {
-    bytes = c::copy_text(device != nullptr ? device->device.describe() : std::string(), text, capacity);
+    bytes = c::copy_text(c::is_alive(device) ? device->device.describe() : std::string(), text, capacity);
     return {};
   });
   return bytes;
@@ -158,7 +158,7 @@ vkattn_result vkattn_pipeline_cache_create(vkattn_device* device, const void* bl
 }
 
 VkPipelineCache vkattn_pipeline_cache_handle(const vkattn_pipeline_cache* cache) {
-  return cache != nullptr ? cache->cache.handle() : VkPipelineCache{};
+  return c::is_alive(cache) ? cache->cache.handle() : VkPipelineCache{};
 }
 
 vkattn_result vkattn_pipeline_cache_save(const vkattn_pipeline_cache* cache, void* blob, size_t* bytes,

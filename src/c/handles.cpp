@@ -2,7 +2,6 @@
 #include "c/handles.hpp"
 
 #include <cstddef>
-#include <new>
 
 namespace vkattn::c {
 
@@ -41,14 +40,6 @@ void write(std::int32_t vk_result, std::string_view text, vkattn_error* target) 
 
 }  // namespace
 
-LiveHandles& live_handles() {
-  // Never destroyed: an application's own static objects may release handles when it ends. No allocation: the
-  // first call may be a release, which cannot tell of one that failed.
-  alignas(LiveHandles) static std::byte memory[sizeof(LiveHandles)];
-  static LiveHandles* const handles = new (memory) LiveHandles;
-  return *handles;
-}
-
 vkattn_result succeed(vkattn_error* target) {
   write(0, {}, target);
   return VKATTN_SUCCESS;
@@ -59,9 +50,14 @@ vkattn_result finish(const Error& error, vkattn_error* target) {
   return code_of(error.code);
 }
 
+Error not_alive(std::string_view name) {
+  return invalid(name, " is no handle that is alive: it was released or destroyed, or never made");
+}
+
 Result<void> check_given(std::initializer_list<Given> arguments) {
   for (const Given& argument : arguments) {
     if (argument.pointer == nullptr) return invalid(detail::message(argument.name, " is null"));
+    if (argument.is_handle && !live_handles().contains(argument.pointer)) return not_alive(argument.name);
   }
   return {};
 }

@@ -16,13 +16,12 @@
 #include <cstring>
 #include <initializer_list>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string_view>
 #include <variant>
 
+#include "c/live_handles.hpp"
 #include "common/message.hpp"
 
 namespace vkattn::c {
@@ -66,33 +65,6 @@ struct vkattn_pipeline_cache {
 
 namespace vkattn::c {
 
-/// Handles that were given out and not taken back, so that one too many is noticed and not used.
-class LiveHandles {
- public:
-  void add(const void* handle) {
-    const std::lock_guard lock(mutex_);
-    all_.insert(handle);
-  }
-  [[nodiscard]] bool remove(const void* handle) {
-    const std::lock_guard lock(mutex_);
-    return all_.erase(handle) == 1;
-  }
-  /// Calls `use` while the handle cannot be taken back; false where it is not alive.
-  template <class Use>
-  [[nodiscard]] bool with(const void* handle, Use&& use) {
-    const std::lock_guard lock(mutex_);
-    if (all_.count(handle) == 0) return false;
-    use(all_);
-    return true;
-  }
-
- private:
-  std::mutex mutex_;
-  std::set<const void*> all_;
-};
-
-[[nodiscard]] LiveHandles& live_handles();
-
 /// Writes an outcome to the caller's memory, and gives its code. A null `error` is for callers who want none.
 vkattn_result finish(const Error& error, vkattn_error* target);
 vkattn_result succeed(vkattn_error* target);
@@ -106,12 +78,42 @@ vkattn_result run(vkattn_error* target, Body&& body) {
 
 using detail::invalid;
 
+template <class T>
+inline constexpr bool kIsHandle = false;
+template <>
+inline constexpr bool kIsHandle<vkattn_device> = true;
+template <>
+inline constexpr bool kIsHandle<vkattn_plan> = true;
+template <>
+inline constexpr bool kIsHandle<vkattn_bindings> = true;
+template <>
+inline constexpr bool kIsHandle<vkattn_score_function> = true;
+template <>
+inline constexpr bool kIsHandle<vkattn_self_test> = true;
+template <>
+inline constexpr bool kIsHandle<vkattn_pipeline_cache> = true;
+template <>
+inline constexpr bool kIsHandle<vkattn_frame_budget> = true;
+
+/// That it is a handle that was given out and not taken back. Does not look behind the pointer.
+template <class Handle>
+[[nodiscard]] bool is_alive(const Handle* handle) noexcept {
+  static_assert(kIsHandle<Handle>);
+  return handle != nullptr && live_handles().contains(handle);
+}
+
 /// An argument of a call, by its name.
 struct Given {
   const void* pointer;
   const char* name;
+  bool is_handle;
+
+  template <class T>
+  Given(const T* given, const char* called) : pointer(given), name(called), is_handle(kIsHandle<T>) {}
 };
-/// The first that is null is the error.
+/// The Error for a handle that was taken back, or never given out.
+[[nodiscard]] Error not_alive(std::string_view name);
+/// The first that is null, or a handle that is not alive, is the error.
 [[nodiscard]] Result<void> check_given(std::initializer_list<Given> arguments);
 /// A list that is null where there is something in it is the error.
 [[nodiscard]] Result<void> check_list(const void* list, std::size_t count, const char* name);
@@ -121,19 +123,19 @@ template <class Handle>
 vkattn_result release(Handle* handle) {
   if (handle == nullptr) return VKATTN_SUCCESS;
   bool is_last = false;
-  const bool is_alive = live_handles().with(handle, [&](std::set<const void*>& all) {
-    is_last = handle->references.fetch_sub(1) == 1;
-    if (is_last) all.erase(handle);
-  });
+  const bool was_alive =
+      live_handles().with(handle, [&] { return is_last = handle->references.fetch_sub(1) == 1; });
   if (is_last) delete handle;
-  return is_alive ? VKATTN_SUCCESS : VKATTN_ERROR_INVALID_ARGUMENT;
+  return was_alive ? VKATTN_SUCCESS : VKATTN_ERROR_INVALID_ARGUMENT;
 }
 
 template <class Handle>
 vkattn_result retain(Handle* handle) {
-  const bool is_alive =
-      live_handles().with(handle, [&](std::set<const void*>& /*all*/) { handle->references.fetch_add(1); });
-  return is_alive ? VKATTN_SUCCESS : VKATTN_ERROR_INVALID_ARGUMENT;
+  const bool was_alive = live_handles().with(handle, [&] {
+    handle->references.fetch_add(1);
+    return false;
+  });
+  return was_alive ? VKATTN_SUCCESS : VKATTN_ERROR_INVALID_ARGUMENT;
 }
 
 /// Destroys a handle without references. Null is nothing.
@@ -203,6 +205,12 @@ template <class Struct>
   std::memcpy(&copy, given, size);
   if (copy.next != nullptr) {
     return invalid(detail::message(name, "::next must be null: no structure can follow in this version"));
+  }
+  if constexpr (requires { copy.reserved; }) {
+    if (copy.reserved != 0) {
+      return invalid(detail::message(name, "::reserved is ", copy.reserved,
+                                     " but must be 0: call the structure's init function first"));
+    }
   }
   return copy;
 }

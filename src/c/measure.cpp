@@ -280,7 +280,7 @@ vkattn_result vkattn_frame_budget_measured(vkattn_frame_budget* budget, const vk
 double vkattn_frame_budget_estimate(const vkattn_frame_budget* budget, const vkattn_record_options* slice) {
   double ns = -1;
   (void)c::run(nullptr, [&]() -> Result<void> {
-    if (budget == nullptr || slice == nullptr) return {};
+    if (!c::is_alive(budget) || slice == nullptr) return {};
     const auto given = c::record_options(slice);
     if (given) ns = budget->budget.estimated_ns(*given);
     return {};
@@ -289,11 +289,11 @@ double vkattn_frame_budget_estimate(const vkattn_frame_budget* budget, const vka
 }
 
 uint32_t vkattn_frame_budget_is_done(const vkattn_frame_budget* budget) {
-  return budget == nullptr || budget->budget.is_done() ? 1U : 0U;
+  return !c::is_alive(budget) || budget->budget.is_done() ? 1U : 0U;
 }
 
 vkattn_result vkattn_frame_budget_restart(vkattn_frame_budget* budget) {
-  if (budget == nullptr) return VKATTN_ERROR_INVALID_ARGUMENT;
+  if (!c::is_alive(budget)) return VKATTN_ERROR_INVALID_ARGUMENT;
   budget->budget.restart();
   return VKATTN_SUCCESS;
 }

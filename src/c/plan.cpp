@@ -97,7 +97,7 @@ vkattn_result vkattn_plan_compile(vkattn_plan* plan, vkattn_error* error) {
 }
 
 uint32_t vkattn_plan_is_compiled(const vkattn_plan* plan) {
-  if (plan == nullptr) return 0;
+  if (!c::is_alive(plan)) return 0;
   return std::visit([](const auto& it) { return it.is_compiled(); }, plan->plan) ? 1U : 0U;
 }
 
@@ -167,7 +167,8 @@ vkattn_result vkattn_prewarm(vkattn_plan* const* plans, uint32_t count, vkattn_s
     if (submit == nullptr) return c::invalid("submit is null");
     std::vector<PrewarmJob> jobs(count);
     for (std::uint32_t i = 0; i < count; ++i) {
-      if (plans[i] == nullptr) return c::invalid(vkattn::detail::message("plans[", i, "] is null"));
+      const std::string name = vkattn::detail::message("plans[", i, "]");
+      if (Result<void> s = c::check_given({{plans[i], name.c_str()}}); !s) return s;
       jobs[i].plan = plans[i];
     }
     {
@@ -216,7 +217,7 @@ vkattn_result vkattn_plan_get_requirements(const vkattn_plan* plan, vkattn_requi
 size_t vkattn_plan_describe(const vkattn_plan* plan, char* text, size_t capacity) {
   std::size_t bytes = 0;
   (void)c::run(nullptr, [&]() -> Result<void> {
-    const std::string all = plan != nullptr
+    const std::string all = c::is_alive(plan)
                                 ? std::visit([](const auto& it) { return it.describe(); }, plan->plan)
                                 : std::string();
     bytes = c::copy_text(all, text, capacity);
@@ -230,7 +231,7 @@ size_t vkattn_plan_get_configuration(const vkattn_plan* plan, char* text, size_t
   (void)c::run(nullptr, [&]() -> Result<void> {
     const auto configuration = [](const auto& it) { return it.configuration(); };
     bytes = c::copy_text(
-        plan != nullptr ? c::with_kernel_plan(*plan, std::string(), configuration) : std::string(), text,
+        c::is_alive(plan) ? c::with_kernel_plan(*plan, std::string(), configuration) : std::string(), text,
         capacity);
     return {};
   });

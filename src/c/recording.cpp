@@ -37,7 +37,7 @@ const typename c::Kind<Plan>::Bindings* own_bindings(const Plan& plan, const vka
 }  // namespace
 
 VkDeviceSize vkattn_plan_tensor_range(const vkattn_plan* plan, vkattn_tensor tensor, VkDeviceSize offset) {
-  if (plan == nullptr) return 0;
+  if (!c::is_alive(plan)) return 0;
   return std::visit([&](const auto& it) { return c::range_bytes(it, tensor, offset); }, plan->plan);
 }
 

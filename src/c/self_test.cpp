@@ -47,9 +47,10 @@ struct Create {
 }  // namespace
 
 uint32_t vkattn_plan_needs_self_test(const vkattn_plan* plan) {
-  bool is_needed = plan != nullptr;  // where memory is missing too
+  const bool is_alive = c::is_alive(plan);
+  bool is_needed = is_alive;  // where memory is missing too
   (void)c::run(nullptr, [&]() -> Result<void> {
-    if (plan != nullptr) is_needed = std::visit(IsNeeded{}, plan->plan);
+    if (is_alive) is_needed = std::visit(IsNeeded{}, plan->plan);
     return {};
   });
   return is_needed ? 1U : 0U;
@@ -68,7 +69,7 @@ vkattn_result vkattn_self_test_create(vkattn_device* device, const vkattn_plan* 
 }
 
 VkDeviceSize vkattn_self_test_buffer_bytes(const vkattn_self_test* test) {
-  return test != nullptr ? test->test.buffer_bytes() : 0;
+  return c::is_alive(test) ? test->test.buffer_bytes() : 0;
 }
 
 vkattn_result vkattn_self_test_fill(const vkattn_self_test* test, void* memory, size_t bytes,

@@ -1,0 +1,60 @@
+// Handles that are alive: see live_handles.hpp.
+#include "c/live_handles.hpp"
+
+#include <cstdint>
+#include <new>
+
+namespace vkattn::c {
+
+LiveHandles::~LiveHandles() {
+  for (std::atomic<Slot*>& table : tables_) delete[] table.load(std::memory_order_relaxed);
+}
+
+std::size_t LiveHandles::first_slot(const void* handle, std::size_t size) noexcept {
+  // Addresses are multiples of 16: the product's upper half depends on all bits above.
+  const auto mixed = (reinterpret_cast<std::uintptr_t>(handle) >> 4U) * std::uint64_t{0x9e3779b97f4a7c15};
+  return static_cast<std::size_t>(mixed >> 32U) & (size - 1);
+}
+
+LiveHandles::Slot* LiveHandles::find(const void* handle) const noexcept {
+  for (std::size_t t = 0, size = kFirstSize; t < kMostTables; ++t, size *= 2) {
+    Slot* const table = tables_[t].load(std::memory_order_acquire);
+    if (table == nullptr) return nullptr;
+    for (std::size_t i = first_slot(handle, size);; i = (i + 1) & (size - 1)) {
+      const void* const held = table[i].load(std::memory_order_acquire);
+      if (held == nullptr) break;
+      if (held == handle) return &table[i];
+    }
+  }
+  return nullptr;
+}
+
+void LiveHandles::add(const void* handle) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t t = 0, size = kFirstSize; t < kMostTables; ++t, size *= 2) {
+    if (tables_[t].load(std::memory_order_relaxed) == nullptr) {
+      tables_[t].store(new Slot[size](), std::memory_order_release);
+    }
+    Slot* const table = tables_[t].load(std::memory_order_relaxed);
+    std::size_t i = first_slot(handle, size);
+    const void* held = table[i].load(std::memory_order_relaxed);
+    while (held != nullptr && held != kTaken) {
+      i = (i + 1) & (size - 1);
+      held = table[i].load(std::memory_order_relaxed);
+    }
+    if (held == nullptr && used_[t] >= size / 2) continue;
+    if (held == nullptr) ++used_[t];
+    table[i].store(handle, std::memory_order_release);
+    return;
+  }
+}
+
+LiveHandles& live_handles() {
+  // Never destroyed: an application's own static objects may release handles when it ends. No allocation: the
+  // first call may be a release, which cannot tell of one that failed.
+  alignas(LiveHandles) static std::byte memory[sizeof(LiveHandles)];
+  static LiveHandles* const handles = new (memory) LiveHandles;
+  return *handles;
+}
+
+}  // namespace vkattn::c
