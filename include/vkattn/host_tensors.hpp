@@ -57,7 +57,8 @@ class HostOutput {
 };
 
 /// The tensors of one execution as arrays in host memory, in the storage types and strides of the descriptor:
-/// AttentionTensors says what each is. Those without elements, or not asked for, may be left out.
+/// AttentionTensors says what each is. Those without elements, or not asked for, may be left out. Inputs may
+/// share memory.
 struct HostTensors {
   /// The member of AttentionTensors of this name.
   /// @{

@@ -60,6 +60,8 @@ struct RuntimeOptions {
   /// gradients and products are not timed. Outcomes are kept in the folder of the pipeline cache, unless
   /// `pipeline_cache` is off. Off: only outcomes that are kept count.
   bool self_tests = true;
+  /// Most plans that Runtime::compute(desc, …) keeps, those used last; 0: none. A plan holds its pipelines.
+  std::size_t kept_plans = 64;
 };
 
 /// One device as found: what it could do, everything supported counted as enabled but what
@@ -182,10 +184,13 @@ class Runtime {
   /// Runs a plan once and waits; nanoseconds. Bindings of another plan are refused.
   [[nodiscard]] Result<double> execute(const AttentionPlan& plan, const Bindings& bindings) const;
 
-  /// Attention on arrays in host memory, in one call: copies them to the device, runs the plan, waits, copies
-  /// the outputs back. An array that is smaller than its tensor is refused with both sizes.
+  /// Attention on arrays in host memory, in one call: copies inputs to the device, runs the plan, waits,
+  /// copies the outputs back. Inputs that share memory, such as V as a part of K, are copied once. An output
+  /// is copied there only where the problem leaves some of it as it was: between its rows, or beyond query
+  /// lengths. An array that is smaller than its tensor is refused with both sizes.
   [[nodiscard]] Result<void> compute(const AttentionPlan& plan, const HostTensors& tensors) const;
-  /// The same with make_plan(desc); the plans of the last eight different descriptors are kept.
+  /// The same with make_plan(desc); plans of the last different descriptors are kept
+  /// (RuntimeOptions::kept_plans).
   [[nodiscard]] Result<void> compute(const AttentionDesc& desc, const HostTensors& tensors) const;
 
   /// Validation messages collected so far (RuntimeOptions::validation, or a layer enabled from outside).

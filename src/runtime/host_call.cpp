@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "attention/tensor_table.hpp"
+#include "common/integers.hpp"
 #include "common/message.hpp"
 #include "runtime/runtime_state.hpp"
 
@@ -16,17 +18,18 @@ namespace {
 
 using namespace detail;
 
-/// Plans that compute(desc, …) keeps.
-constexpr std::size_t kKeptPlans = 8;
-
 std::int64_t bytes_of(const TensorRow& row, const AttentionDesc& desc) {
   const TensorExtents e = tensor_extents(row, desc);
   return tensor_bytes(row.storage(desc), e.batch, e.heads, e.rows, e.dims).value();  // validated
 }
 
+/// As AttentionPlan::range_bytes() has them.
+VkDeviceSize whole_words(std::size_t bytes) {
+  return divide_up(bytes, std::size_t{4}) * 4;
+}
+
 Result<Buffer> upload(const Runtime& runtime, std::span<const std::byte> bytes) {
-  // Whole words, as AttentionPlan::range_bytes() has them.
-  auto buffer = runtime.create_buffer((bytes.size() + 3) / 4 * 4);
+  auto buffer = runtime.create_buffer(whole_words(bytes.size()));
   if (!buffer) return buffer.error();
   if (Result<void> s = runtime.write(*buffer, 0, bytes); !s) return s.error();
   return buffer;
@@ -40,19 +43,102 @@ Result<void> check_size(const TensorRow& row, std::size_t given, std::int64_t ne
               given == 0 ? "; give HostTensors::" : "; give all of HostTensors::", row.name)};
 }
 
-/// Outputs are uploaded too: what the problem does not write of them must come back as it was.
+/// An input of the call.
+struct HostTensor {
+  const TensorRow* row = nullptr;
+  std::span<const std::byte> bytes;
+};
+
+/// Memory of one input, or of several that share it, and the device's copy.
+struct HostPiece {
+  std::span<const std::byte> bytes;
+  std::vector<HostTensor> tensors;
+  Buffer buffer;
+};
+
+std::uintptr_t address_of(std::span<const std::byte> bytes) {
+  return reinterpret_cast<std::uintptr_t>(bytes.data());
+}
+
+/// Whether an input that begins in a piece can be bound as a part of its copy.
+bool can_share(const HostPiece& piece, const HostTensor& tensor, const AttentionDesc& desc,
+               const Capabilities& capabilities) {
+  const std::uintptr_t behind = address_of(tensor.bytes) - address_of(piece.bytes);
+  if (behind >= piece.bytes.size()) return false;
+  const TensorDesc storage = tensor.row->storage(desc);
+  if (behind % std::max(element_bytes(storage.type), storage.alignment_bytes) != 0) return false;
+  const std::uint64_t most = std::min(capabilities.max_buffer_size, capabilities.max_memory_allocation_bytes);
+  return std::max<std::uint64_t>(piece.bytes.size(), behind + tensor.bytes.size()) <= most;
+}
+
+std::vector<HostPiece> pieces_of(std::vector<HostTensor> inputs, const AttentionDesc& desc,
+                                 const Capabilities& capabilities) {
+  // Those that begin at the same place with the longest first.
+  std::sort(inputs.begin(), inputs.end(), [](const HostTensor& x, const HostTensor& y) {
+    const std::uintptr_t at_x = address_of(x.bytes), at_y = address_of(y.bytes);
+    return at_x != at_y ? at_x < at_y : x.bytes.size() > y.bytes.size();
+  });
+  std::vector<HostPiece> pieces;
+  for (const HostTensor& tensor : inputs) {
+    if (pieces.empty() || !can_share(pieces.back(), tensor, desc, capabilities)) {
+      pieces.push_back({tensor.bytes, {}, {}});
+    }
+    HostPiece& piece = pieces.back();
+    const std::size_t end = address_of(tensor.bytes) - address_of(piece.bytes) + tensor.bytes.size();
+    if (end > piece.bytes.size()) piece.bytes = {piece.bytes.data(), end};
+    piece.tensors.push_back(tensor);
+  }
+  return pieces;
+}
+
+/// What the problem does not write of an output must come back as it was.
+bool keeps_some(const TensorRow& row, const AttentionDesc& desc) {
+  return desc.query_lengths != Lengths::kUniform ||
+         !byte_layout(row.storage(desc), tensor_extents(row, desc)).is_one_run();
+}
+
+/// The tensors of a call on the device.
+struct DeviceTensors {
+  AttentionTensors ranges;
+  std::vector<HostPiece> inputs;
+  PerTensor<Buffer> outputs;
+};
+
+Result<void> make_output(const Runtime& runtime, const AttentionDesc& desc, const HostTensor& tensor,
+                         DeviceTensors& device) {
+  auto buffer = keeps_some(*tensor.row, desc) ? upload(runtime, tensor.bytes)
+                                              : runtime.create_buffer(whole_words(tensor.bytes.size()));
+  if (!buffer) return buffer.error();
+  device.ranges.*tensor.row->range = buffer->range();
+  device.outputs[tensor.row->range] = *std::move(buffer);
+  return {};
+}
+
 Result<void> upload_all(const Runtime& runtime, const AttentionDesc& desc, const HostTensors& host,
-                        AttentionTensors& tensors, PerTensor<Buffer>& buffers) {
+                        DeviceTensors& device) {
+  std::vector<HostTensor> inputs;
   for (const TensorRow& row : tensor_table()) {
     if (!row.is_used(desc)) continue;
     const std::int64_t bytes = bytes_of(row, desc);
     const std::span<const std::byte> given = host_bytes(host, row);
     if (Result<void> s = check_size(row, given.size(), bytes); !s) return s;
     if (bytes == 0) continue;
-    auto buffer = upload(runtime, given.first(static_cast<std::size_t>(bytes)));
+    const HostTensor tensor{&row, given.first(static_cast<std::size_t>(bytes))};
+    if (!row.use.written) {
+      inputs.push_back(tensor);
+    } else if (Result<void> s = make_output(runtime, desc, tensor, device); !s) {
+      return s;
+    }
+  }
+  device.inputs = pieces_of(std::move(inputs), desc, runtime.device().capabilities());
+  for (HostPiece& piece : device.inputs) {
+    auto buffer = upload(runtime, piece.bytes);
     if (!buffer) return buffer.error();
-    tensors.*row.range = buffer->range();
-    buffers[row.range] = *std::move(buffer);
+    piece.buffer = *std::move(buffer);
+    for (const HostTensor& tensor : piece.tensors) {
+      device.ranges.*tensor.row->range =
+          piece.buffer.range(address_of(tensor.bytes) - address_of(piece.bytes));
+    }
   }
   return {};
 }
@@ -92,19 +178,19 @@ Result<void> Runtime::compute(const AttentionPlan& plan, const HostTensors& host
   return detail::without_exceptions([&]() -> Result<void> {
     const AttentionDesc& desc = plan.desc();
     if (desc.is_empty()) return {};
-    AttentionTensors tensors;
+    DeviceTensors device;
+    AttentionTensors& tensors = device.ranges;
     tensors.dropout_seed = host.dropout_seed;
     tensors.dropout_offset = host.dropout_offset;
-    PerTensor<Buffer> buffers;
     std::vector<Buffer> score_buffers;
-    if (Result<void> s = upload_all(*this, desc, host, tensors, buffers); !s) return s;
+    if (Result<void> s = upload_all(*this, desc, host, device); !s) return s;
     if (Result<void> s = upload_score_buffers(*this, host, tensors, score_buffers); !s) return s;
     const auto workspace = create_workspace(plan);
     if (!workspace) return workspace.error();
     const auto bindings = plan.make_bindings(tensors, workspace->range());
     if (!bindings) return bindings.error();
     if (auto time = execute(plan, *bindings); !time) return time.error();
-    return download_all(*this, desc, buffers, host);
+    return download_all(*this, desc, device.outputs, host);
   });
 }
 
@@ -120,7 +206,8 @@ Result<void> Runtime::compute(const AttentionDesc& desc, const HostTensors& host
     }
     auto plan = make_plan(desc);
     if (!plan) return plan.error();
-    if (kept.size() == kKeptPlans) kept.erase(kept.begin());
+    if (state_->most_kept_plans == 0) return compute(*plan, host);
+    if (kept.size() >= state_->most_kept_plans) kept.erase(kept.begin());
     kept.push_back(*plan);
     return compute(*plan, host);
   });

@@ -100,9 +100,10 @@ struct RuntimeState {
   bool times_kernels = true;    ///< compares those on matrix units with the next without
   SelfTests self_tests;
   std::vector<AttentionPlan> kept_plans;  ///< of compute() by descriptor, the last one used at the end
-  bool lost = false;                      ///< sticky: the device answers nothing any more
-  bool is_recording = false;              ///< `commands` was begun and not ended
-  bool is_submitted = false;              ///< `commands` may run still: nobody could wait for them
+  std::size_t most_kept_plans = 0;
+  bool lost = false;          ///< sticky: the device answers nothing any more
+  bool is_recording = false;  ///< `commands` was begun and not ended
+  bool is_submitted = false;  ///< `commands` may run still: nobody could wait for them
   bool is_fence_signalled = false;
 
   /// That of a runtime, for the library's own files.

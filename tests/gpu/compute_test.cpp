@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "gpu/support.hpp"
+#include "runtime/runtime_state.hpp"
 
 namespace vkattn::tests {
 namespace {
@@ -81,6 +84,138 @@ TEST_F(ComputeTest, OddAndEmptyArrays) {
   EXPECT_EQ(output, value);
   desc.query_length = 0;
   EXPECT_TRUE(runtime().compute(desc, {.key = one, .value = value}).ok());
+}
+
+/// Buffers that a call makes, and its copies from and to the staging buffer.
+struct Copies {
+  inline static std::vector<VkDeviceSize> buffers;
+  inline static std::size_t uploads = 0, downloads = 0;
+  inline static PFN_vkCreateBuffer create = nullptr;
+  inline static PFN_vkCmdCopyBuffer copy = nullptr;
+  inline static VkBuffer staging = VK_NULL_HANDLE;
+
+  /// Of a runtime's calls from here on. Memory is as on a device of its own: nothing is mapped but the
+  /// staging buffer.
+  static void watch(const Runtime& runtime) {
+    detail::RuntimeState& state = detail::RuntimeState::of(runtime);
+    state.staging = must(detail::create_buffer(state, 65536, true));
+    staging = state.staging->buffer;
+    for (VkMemoryType& type : state.memory.memoryTypes) type.propertyFlags = 0;
+    create = state.vk.vkCreateBuffer;
+    copy = state.vk.vkCmdCopyBuffer;
+    state.vk.vkCreateBuffer = [](VkDevice device, const VkBufferCreateInfo* info,
+                                 const VkAllocationCallbacks* memory, VkBuffer* buffer) {
+      buffers.push_back(info->size);
+      return create(device, info, memory, buffer);
+    };
+    state.vk.vkCmdCopyBuffer = [](VkCommandBuffer commands, VkBuffer from, VkBuffer to, std::uint32_t count,
+                                  const VkBufferCopy* regions) {
+      ++(to == staging ? downloads : uploads);
+      copy(commands, from, to, count, regions);
+    };
+    reset();
+  }
+  static void reset() {
+    buffers.clear();
+    uploads = downloads = 0;
+  }
+};
+
+/// A runtime of the test's own, whose functions it may change.
+Runtime own_runtime(std::size_t kept_plans = 64) {
+  RuntimeOptions options;
+  options.pipeline_cache = false;
+  options.kept_plans = kept_plans;
+  return must(Runtime::create(options));
+}
+
+/// K has rows of 6 elements, and V is the first 2 of each: 4 keys, 96 bytes.
+TEST_F(ComputeTest, InputsThatShareMemoryAreCopiedOnce) {
+  const Runtime runtime = own_runtime();
+  AttentionDesc desc{.query_length = 4, .kv_length = 4, .head_dim = 6, .value_dim = 2};
+  desc.value.strides = Strides{0, 0, 6, 1};
+  std::vector<float> keys(24), shared(8), apart(8);
+  for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = static_cast<float>(i % 7) / 4;
+  const auto plan = must(runtime.make_plan(desc));
+  Copies::watch(runtime);
+  must(runtime.compute(plan, {.query = keys, .key = keys, .value = keys, .output = shared}));
+  EXPECT_EQ(std::count(Copies::buffers.begin(), Copies::buffers.end(), VkDeviceSize{96}), 1);
+  EXPECT_EQ(Copies::uploads, 1U);
+  EXPECT_EQ(Copies::downloads, 1U);
+  const std::vector<float> same_keys = keys, same_values = keys;
+  Copies::reset();
+  must(runtime.compute(plan, {.query = keys, .key = same_keys, .value = same_values, .output = apart}));
+  EXPECT_EQ(Copies::uploads, 3U);
+  EXPECT_EQ(shared, apart);
+}
+
+/// One array of Q, K and V, whose heads begin at multiples of 16 bytes, and where they do not and cannot be
+/// bound as parts of one buffer.
+TEST_F(ComputeTest, PackedInputsAreCopiedOnceWhereTheirPlacesAllowIt) {
+  for (const std::int64_t dim : {4, 3}) {
+    const Runtime runtime = own_runtime();
+    AttentionDesc desc{.query_heads = 2, .query_length = 5, .kv_length = 5, .head_dim = dim};
+    desc.set_layout(Layout::kPackedQkv);
+    std::vector<float> packed(static_cast<std::size_t>(5 * 6 * dim));
+    for (std::size_t i = 0; i < packed.size(); ++i) packed[i] = static_cast<float>(i * i % 11) / 5;
+    std::vector<float> output(static_cast<std::size_t>(5 * 2 * dim)), apart(output.size());
+    const auto part = [&](std::int64_t first) {
+      return std::span<const float>(packed).subspan(static_cast<std::size_t>(first * dim));
+    };
+    const auto plan = must(runtime.make_plan(desc));
+    Copies::watch(runtime);
+    must(runtime.compute(plan, {.query = part(0), .key = part(2), .value = part(4), .output = output}));
+    EXPECT_EQ(Copies::uploads, dim == 4 ? 1U : 3U) << dim;
+    const std::vector<float> key(part(2).begin(), part(2).end()), value(part(4).begin(), part(4).end());
+    must(runtime.compute(plan, {.query = packed, .key = key, .value = value, .output = apart}));
+    EXPECT_EQ(output, apart);
+  }
+}
+
+/// Where rows have a gap, or there are more than the lengths say.
+TEST_F(ComputeTest, OutputsAreUploadedOnlyWhereSomeOfThemIsKept) {
+  const Runtime runtime = own_runtime();
+  Copies::watch(runtime);
+  AttentionDesc desc = two_by_two();
+  const std::vector<std::int32_t> one{1};
+  const auto computed = [&](std::size_t elements) {
+    std::vector<float> output(elements, 9);
+    Copies::reset();
+    must(runtime.compute(
+        desc,
+        {.query = kTwoRows, .key = kTwoRows, .value = kValues, .output = output, .query_lengths = one}));
+    EXPECT_EQ(Copies::downloads, 1U);
+    return output;
+  };
+  (void)computed(4);
+  EXPECT_EQ(Copies::uploads, 2U) << "query and key, which are one, and value";
+  desc.output.strides = Strides{0, 0, 3, 1};
+  EXPECT_EQ(computed(5)[2], 9);
+  EXPECT_EQ(Copies::uploads, 3U) << "with what lies between the rows";
+  desc.output.strides.reset();
+  desc.query_lengths = Lengths::kPerEntry;
+  EXPECT_EQ(computed(4)[3], 9);
+  EXPECT_EQ(Copies::uploads, 4U) << "with the row that is not written, and the length";
+}
+
+/// As many plans as the options say, those used last.
+TEST_F(ComputeTest, PlansAreKept) {
+  for (const std::size_t most : {std::size_t{0}, std::size_t{3}, std::size_t{64}}) {
+    const Runtime runtime = own_runtime(most);
+    const auto& kept = detail::RuntimeState::of(runtime).kept_plans;
+    std::vector<float> output(4);
+    for (std::int64_t shift = 0; shift < 10; ++shift) {
+      AttentionDesc desc = two_by_two();
+      desc.align = Align::kOffset;
+      desc.offset = shift;
+      desc.causal = true;
+      must(runtime.compute(desc, {.query = kTwoRows, .key = kTwoRows, .value = kValues, .output = output}));
+      EXPECT_EQ(kept.size(), std::min<std::size_t>(most, static_cast<std::size_t>(shift) + 1));
+      if (!kept.empty()) {
+        EXPECT_EQ(kept.back().desc().offset, shift);
+      }
+    }
+  }
 }
 
 }  // namespace
