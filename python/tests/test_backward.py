@@ -8,6 +8,7 @@ import pytest
 
 import reference
 import vkattn
+from vkattn import _arrays
 
 
 def differences(loss, array, random, count=6, step=1e-4):
@@ -72,6 +73,22 @@ def test_of_what_is_broadcast(random):
     np.testing.assert_allclose(found.key, plain.key.sum(axis=0), atol=1e-5)
     np.testing.assert_allclose(found.value, plain.value.sum(axis=(0, 1)), atol=1e-5)
     np.testing.assert_allclose(found.mask, plain.mask.sum(axis=1, keepdims=True), atol=1e-5)
+
+
+def test_broadcast_bfloat16_bits(random):
+    """As vkattn.torch gives them: sums are of the numbers, not of their bits."""
+    shapes = ((1, 2, 5, 16), (4, 2, 7, 16), (1, 2, 7, 16))
+    numbers = [random.standard_normal(shape).astype(np.float32) for shape in shapes]
+    bits = [_arrays.converted(x, _arrays.BFLOAT16_BITS) for x in numbers]
+    numbers = [_arrays.converted(x, np.float32) for x in bits]
+    output, lse = vkattn.attention(*numbers, return_lse=True)
+    grad_output = np.ones_like(output)
+    expected = vkattn.attention_backward(grad_output, *numbers, output, lse, kernel="tile")
+    given = [_arrays.converted(x, _arrays.BFLOAT16_BITS) for x in (grad_output, output)]
+    found = vkattn.attention_backward(given[0], *bits, given[1], lse, kernel="tile")
+    for got, wanted in zip(found[:3], expected[:3]):
+        assert got.dtype == _arrays.BFLOAT16_BITS and got.shape == wanted.shape
+        np.testing.assert_allclose(_arrays.converted(got, np.float32), wanted, atol=5e-2, rtol=2e-2)
 
 
 def test_two_dimensions(random):

@@ -32,6 +32,27 @@ def is_bfloat16(dtype):
     return dtype.itemsize == 2 and (dtype.name == "bfloat16" or dtype == BFLOAT16_BITS)
 
 
+def converted(array, dtype):
+    """array.astype(dtype) of the values: NumPy takes bfloat16 that comes as bits for integers."""
+    dtype = np.dtype(dtype)
+    if array.dtype == dtype:
+        return array
+    if array.dtype == BFLOAT16_BITS:
+        bits = array.view(np.uint16).astype(np.uint32)
+        array = np.asarray(bits << np.uint32(16)).view(np.float32)
+    if dtype == BFLOAT16_BITS:
+        return _bfloat16_bits(np.asarray(array.astype(np.float32, copy=False)))
+    return array.astype(dtype, copy=False)
+
+
+def _bfloat16_bits(array):
+    """float32 rounded to nearest even; a NaN stays one."""
+    bits = array.view(np.uint32)
+    upper = bits >> np.uint32(16)
+    rounded = (bits + np.uint32(0x7FFF) + (upper & np.uint32(1))) >> np.uint32(16)
+    return np.where(np.isnan(array), upper | np.uint32(0x40), rounded).astype(np.uint16).view(BFLOAT16_BITS)
+
+
 def float_type(dtype):
     """float32, float16 or bfloat16, by its name or as it is; bfloat16 is that of ml_dtypes."""
     if isinstance(dtype, str) and dtype == "bfloat16":
@@ -68,7 +89,7 @@ def mask_array(x, name="mask", true="takes part"):
     if array.dtype == _FLOAT32 or array.dtype == _FLOAT16:
         return array
     if array.dtype == np.float64 or is_bfloat16(array.dtype):
-        return array.astype(np.float32)
+        return converted(array, np.float32)
     raise TypeError(f"{name} is {array.dtype} but must be bool (True {true}) or of floating point (added)")
 
 
@@ -77,7 +98,7 @@ def per_head(x, name):
     array = host_array(x, name)
     if array.dtype.kind not in "fiu" and not is_bfloat16(array.dtype):
         raise TypeError(f"{name} is {array.dtype} but must hold one number for each head")
-    return array.astype(np.float32, copy=False)
+    return converted(array, np.float32)
 
 
 def per_row(x):

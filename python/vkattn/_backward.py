@@ -36,8 +36,10 @@ def _of_shape(gradient, shape, lead):
         return gradient.reshape(shape)
     gradient = gradient.reshape(lead + gradient.shape[1:])
     axes = tuple(i for i in range(len(lead)) if own[i] == 1 and gradient.shape[i] != 1)
-    total = gradient.sum(axis=axes, keepdims=True, dtype=np.float32) if axes else gradient
-    return total.astype(gradient.dtype, copy=False).reshape(shape)
+    if axes:
+        total = _arrays.converted(gradient, np.float32).sum(axis=axes, keepdims=True)
+        gradient = _arrays.converted(total, gradient.dtype)
+    return gradient.reshape(shape)
 
 
 def attention_backward(grad_output, query, key, value, output, lse, mask=None, *, is_causal=False, align="top-left",
