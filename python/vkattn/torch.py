@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 import torch
-from torch.autograd.function import once_differentiable
+from torch.autograd import forward_ad
 
 from . import _arrays
 from ._attention import attention
@@ -50,17 +50,67 @@ def _tensor(array):
     return torch.from_numpy(array)
 
 
+def _reason_of_watchers(tensors):
+    """Why PyTorch has to see its own operators, as what vkattn computes would be a constant to it; else None."""
+    if torch.compiler.is_compiling():
+        return "it is being compiled"
+    if torch.jit.is_tracing():
+        return "it is being traced"
+    if torch._C._len_torch_dispatch_stack() > 0:
+        return "a dispatch mode watches PyTorch's operators"
+    if any(type(x) not in (torch.Tensor, torch.nn.Parameter) or x.layout != torch.strided for x in tensors):
+        return "there are tensors of a class or layout of their own"
+    if torch._C._functorch.maybe_current_level() is not None:
+        return "it is transformed by torch.func"
+    if not all(torch._C._has_storage(x) for x in tensors):
+        return "there are tensors that stand for many (is_grads_batched, vectorize)"
+    return None
+
+
+def _have_tangents(*tensors):
+    """Whether one is a dual tensor of forward-mode differentiation."""
+    return any(isinstance(x, torch.Tensor) and forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+
+
+def _by_operators(query, key, value, mask, keywords):
+    """PyTorch's attention operator by operator, in float32: its fused one lacks second derivatives."""
+    query32, key32, value32 = query.float(), key.float(), value.float()
+    if mask is not None and mask.dtype == torch.bool:  # the operator adds whatever it is given
+        mask = torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, -torch.inf)
+    elif mask is not None:
+        mask = mask.float()
+    output, _ = torch.ops.aten._scaled_dot_product_attention_math(
+        query32, key32, value32, mask, keywords["dropout"], keywords["is_causal"], scale=keywords["scale"],
+        enable_gqa=keywords["enable_gqa"])
+    return output.to(query.dtype)
+
+
+def _gradients_by_operators(grad_output, given, needed, keywords, reason):
+    """Those of `given` that are needed, else None; functions of given and grad_output where that is asked for."""
+    if keywords["dropout"]:
+        raise RuntimeError(
+            f"vkattn does not compute these gradients because {reason}, and PyTorch cannot, as it does not know which "
+            f"weights dropout_p={keywords['dropout']} dropped; set dropout_p=0, or call PyTorch's "
+            "scaled_dot_product_attention")
+    _say_once(reason)
+    create_graph = torch.is_grad_enabled()
+    with torch.enable_grad(), torch.autocast("cpu", enabled=False):
+        # Other names for the inputs: where one was made of another, each gets its own part.
+        own = [x.view_as(x) if need else x for x, need in zip(given, needed)]
+        output = _by_operators(*own, keywords)
+        wanted = [x for x, need in zip(own, needed) if need]
+        found = iter(torch.autograd.grad(output, wanted, grad_output, create_graph=create_graph))
+    return tuple(next(found) if need else None for need in needed)
+
+
 def _reason_against(query, key, value, mask, is_causal):
     """Why PyTorch is left to do it; None where vkattn can. What is no valid call is PyTorch's to refuse."""
     given = [query, key, value] + ([] if mask is None else [mask])
-    if torch.compiler.is_compiling():
-        return "it is being compiled"
-    if any(type(x) not in (torch.Tensor, torch.nn.Parameter) or x.layout != torch.strided for x in given):
-        return "there are tensors of a class or layout of their own"
+    reason = _reason_of_watchers(given)
+    if reason is not None:
+        return reason
     if any(x.device.type != "cpu" for x in given):
         return "there are tensors on another device than the CPU"
-    if torch._C._functorch.maybe_current_level() is not None:
-        return "it is transformed by torch.func"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
     if query.dtype not in _TYPES or key.dtype != query.dtype or value.dtype != query.dtype:
@@ -70,6 +120,15 @@ def _reason_against(query, key, value, mask, is_causal):
     if mask is not None and is_causal:
         return "there are both a mask and is_causal"
     return None
+
+
+def _reason_against_gradients(grad_output):
+    """Why PyTorch computes the gradients, of an output that vkattn computed; None where vkattn can."""
+    if torch.is_grad_enabled():
+        return "its gradients are to be differentiated (create_graph=True)"
+    if _have_tangents(grad_output):
+        return "it is differentiated in forward mode"
+    return _reason_of_watchers([grad_output])
 
 
 class _Attention(torch.autograd.Function):
@@ -84,8 +143,11 @@ class _Attention(torch.autograd.Function):
         return output
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad_output):
+        reason = _reason_against_gradients(grad_output)
+        if reason is not None:
+            return (*_gradients_by_operators(grad_output, ctx.saved_tensors[:4], ctx.needs_input_grad[:4], ctx.keywords,
+                                             reason), None)
         query, key, value, mask, output, lse = (None if x is None else _numpy(x) for x in ctx.saved_tensors)
         names = ("query", "key", "value", "mask")
         wanted = tuple(name for name, needed in zip(names, ctx.needs_input_grad) if needed)
@@ -103,7 +165,7 @@ def _attend(query, key, value, mask, keywords):
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                                  enable_gqa=False):
-    """torch.nn.functional.scaled_dot_product_attention on a Vulkan device, differentiable once.
+    """torch.nn.functional.scaled_dot_product_attention on a Vulkan device, with gradients.
 
     query (..., Hq, L, E), key (..., H, S, E), value (..., H, S, Ev), attn_mask broadcasts to (..., Hq, L, S): bool,
     True takes part, or of floating point, added. Tensors of float32, float16 or bfloat16 in host memory; they and
@@ -111,15 +173,19 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 
     Dropout draws bits of its own, by a seed that torch.manual_seed decides. A row that sees no key is 0.
 
-    What vkattn does not take (other types and devices, tensor subclasses, torch.compile, torch.func, autocast, heads
-    above 576, …) PyTorch computes; a warning says so once for each reason.
+    What vkattn does not take (other types and devices, tensor subclasses, torch.compile, torch.jit.trace, ONNX export,
+    torch.func, autocast, heads above 576, …) PyTorch computes; a warning says so once for each reason. So it does
+    forward-mode derivatives, and gradients that are differentiated again (create_graph=True, hessian), operator by
+    operator; of an output with dropout these are an error.
     """
     reason = _reason_against(query, key, value, attn_mask, is_causal)
     if reason is None:
         mask = attn_mask.float() if attn_mask is not None and attn_mask.dtype == torch.bfloat16 else attn_mask
-        seed = int(torch.randint(2**63 - 1, (), device="cpu")) if dropout_p else 0
-        keywords = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa, "dropout": dropout_p,
-                    "seed": seed}
+        keywords = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa, "dropout": dropout_p}
+        if _have_tangents(query, key, value, mask):
+            _say_once("it is differentiated in forward mode")
+            return _by_operators(query, key, value, mask, keywords)
+        keywords["seed"] = int(torch.randint(2**63 - 1, (), device="cpu")) if dropout_p else 0
         try:
             return _attend(query, key, value, mask, keywords)
         except Error as e:
