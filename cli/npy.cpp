@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <system_error>
 #include <type_traits>
 
@@ -71,25 +72,38 @@ bool source_is_finite(std::uint64_t bits) {
   return std::isfinite(std::bit_cast<double>(bits));
 }
 
+/// Writes the bits of a number; true where it became infinite. The number before an infinity is the largest.
+template <class Stored>
+bool store(Stored bits, Stored infinity, bool is_finite, Beyond beyond, std::byte* to) {
+  constexpr auto kWithoutSign = static_cast<Stored>(std::numeric_limits<Stored>::max() >> 1U);
+  bool overflowed = is_finite && (bits & kWithoutSign) == infinity;
+  if (overflowed && beyond == Beyond::kLargest) {
+    --bits;
+    overflowed = false;
+  }
+  std::memcpy(to, &bits, sizeof(bits));
+  return overflowed;
+}
+
 template <class Bits>
 std::uint64_t convert_all(bool swap, std::span<const std::byte> raw, DataType type,
-                          std::span<std::byte> stored) {
+                          std::span<std::byte> stored, Beyond beyond) {
   const std::size_t count = raw.size() / sizeof(Bits);
   std::uint64_t overflowed = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const Bits bits = load<Bits>(raw.data() + i * sizeof(Bits), swap);
     const Value value = widen(bits);
-    bool infinite = false;
+    const bool is_finite = source_is_finite(bits);
     if (type == DataType::kFloat32) {
-      infinite = std::isinf(value.nearest);
-      std::memcpy(stored.data() + i * 4, &value.nearest, 4);
+      constexpr std::uint32_t kInfinity = 0x7f800000U;
+      const auto result = std::bit_cast<std::uint32_t>(value.nearest);
+      overflowed += store(result, kInfinity, is_finite, beyond, stored.data() + i * 4) ? 1U : 0U;
     } else {
       const bool half = type == DataType::kFloat16;
+      const std::uint16_t infinity = half ? 0x7c00U : 0x7f80U;
       const std::uint16_t result = half ? float_to_half(value.odd) : float_to_bfloat16(value.odd);
-      infinite = (result & 0x7fffU) == (half ? 0x7c00U : 0x7f80U);
-      std::memcpy(stored.data() + i * 2, &result, 2);
+      overflowed += store(result, infinity, is_finite, beyond, stored.data() + i * 2) ? 1U : 0U;
     }
-    if (infinite && source_is_finite(bits)) ++overflowed;
   }
   return overflowed;
 }
@@ -194,15 +208,15 @@ void Reader::rewind() {
 }
 
 std::uint64_t convert(const Header& header, std::span<const std::byte> raw, DataType type,
-                      std::span<std::byte> stored) {
+                      std::span<std::byte> stored, Beyond beyond) {
   const bool swap = header.big_endian != (std::endian::native == std::endian::big);
   switch (header.type) {
     case ElementType::kFloat16:
-      return convert_all<std::uint16_t>(swap, raw, type, stored);
+      return convert_all<std::uint16_t>(swap, raw, type, stored, beyond);
     case ElementType::kFloat32:
-      return convert_all<std::uint32_t>(swap, raw, type, stored);
+      return convert_all<std::uint32_t>(swap, raw, type, stored, beyond);
     case ElementType::kFloat64:
-      return convert_all<std::uint64_t>(swap, raw, type, stored);
+      return convert_all<std::uint64_t>(swap, raw, type, stored, beyond);
     default:
       break;
   }
@@ -227,7 +241,7 @@ Result<std::vector<std::byte>> read_small(Reader& reader, std::int64_t max_eleme
 
 }  // namespace
 
-Result<std::vector<float>> read_floats(Reader& reader, std::int64_t max_elements) {
+Result<std::vector<float>> read_floats(Reader& reader, std::int64_t max_elements, Beyond beyond) {
   const Header& header = reader.header();
   if (!is_float(header.type)) {
     return file_error(reader.path(), "the elements are " + std::string(name(header.type)) +
@@ -236,7 +250,7 @@ Result<std::vector<float>> read_floats(Reader& reader, std::int64_t max_elements
   const Result<std::vector<std::byte>> raw = read_small(reader, max_elements);
   if (!raw.ok()) return raw.error();
   std::vector<float> values(static_cast<std::size_t>(header.elements));
-  convert(header, *raw, DataType::kFloat32, std::as_writable_bytes(std::span(values)));
+  convert(header, *raw, DataType::kFloat32, std::as_writable_bytes(std::span(values)), beyond);
   return values;
 }
 

@@ -72,13 +72,20 @@ class Reader {
   Header header_;
 };
 
+/// What a finite value becomes that a storage type has no room for.
+enum class Beyond {
+  kInfinity,  ///< of elements
+  kLargest,   ///< the largest finite number: of what scores meet, where minus infinity hides a key
+};
+
 /// Floats from a file to the storage type of a tensor, rounded once, to nearest even. Gives the number of
 /// finite values that became infinite. `stored` has room for as many elements as `raw` holds.
 std::uint64_t convert(const Header& header, std::span<const std::byte> raw, DataType type,
-                      std::span<std::byte> stored);
+                      std::span<std::byte> stored, Beyond beyond = Beyond::kInfinity);
 
 /// All values of a file of floats of up to `max_elements`.
-[[nodiscard]] Result<std::vector<float>> read_floats(Reader& reader, std::int64_t max_elements);
+[[nodiscard]] Result<std::vector<float>> read_floats(Reader& reader, std::int64_t max_elements,
+                                                     Beyond beyond = Beyond::kInfinity);
 
 /// All values of a file of integers of up to `max_elements`; one beyond 63 bits is an error that names it.
 [[nodiscard]] Result<std::vector<std::int64_t>> read_integers(Reader& reader, std::int64_t max_elements);

@@ -87,7 +87,7 @@ std::vector<float> read_per_head(const PerHeadFile& file, std::int64_t heads) {
     fail_usage(file.path + ": shape " + npy::shape_text(header.shape) + " does not fit " + file.option +
                "; one number for each query head is needed, so shape (" + std::to_string(heads) + ",)");
   }
-  return take(npy::read_floats(reader, heads));
+  return take(npy::read_floats(reader, heads, npy::Beyond::kLargest));
 }
 
 DataType default_type(const InputFile& query, const InputFile& key, const InputFile& value) {

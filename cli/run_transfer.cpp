@@ -249,14 +249,13 @@ void upload_mask(const Transfer& transfer, MaskFile& mask) {
   DeviceWriter writer(transfer.runtime, tensor);
   const npy::Header& header = mask.reader.header();
   std::vector<std::byte> raw, stored;
-  std::uint64_t overflowed = 0;
   const auto runs = static_cast<std::int64_t>(tensor.bytes / size) / whole;
   for (std::int64_t run = 0; run < runs; ++run) {
     transfer.bar.update(static_cast<double>(run) / static_cast<double>(runs), "reading mask");
     read_pieces(mask.reader, mask.run, raw, [&](std::span<const std::byte> piece) {
       if (size == 1) return writer.append(piece);
       stored.resize(piece.size() / npy::element_bytes(header.type) * size);
-      overflowed += npy::convert(header, piece, stored_type, stored);
+      npy::convert(header, piece, stored_type, stored, npy::Beyond::kLargest);
       writer.append(stored);
     });
     for (auto left = static_cast<std::size_t>(mask.missing) * size; left > 0;) {
@@ -266,7 +265,6 @@ void upload_mask(const Transfer& transfer, MaskFile& mask) {
     }
   }
   writer.flush();
-  warn_of_overflow(transfer, overflowed, mask.reader, stored_type);
 }
 
 /// The rows of an output that no batch entry has: they are given a value on their way to the file.

@@ -1,4 +1,6 @@
 """Every keyword, against float64."""
+import warnings
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,24 @@ def test_masks_of_other_types(qkv, random):
     numbers[:, 3] = -INF
     for mask in (numbers, numbers.astype(np.float16)):
         check(*arrays, mask)
+
+
+def test_only_infinity_hides_in_float64(qkv):
+    """Finite numbers beyond float32's range stay finite, as in a row of which all keys have the same bias."""
+    query, key, value = qkv()
+    mask = np.full((9, 13), -1e300)
+    mask[:, 12] = -np.inf
+    mask[8] = -np.inf
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        output, lse = vkattn.attention(query, key, value, mask, return_lse=True)
+    mean = value[:, :, np.newaxis, :12].mean(axis=3)
+    np.testing.assert_allclose(output[:, :, :8], np.broadcast_to(mean, output[:, :, :8].shape), atol=2e-5)
+    assert np.isfinite(lse[:, :, :8]).all() and np.isneginf(lse[:, :, 8]).all() and (output[:, :, 8] == 0).all()
+    mask[0, 0] = np.nan
+    assert np.isnan(vkattn.attention(query, key, value, mask)[:, :, 0]).all()
+    # A sink that outweighs all keys.
+    assert (vkattn.attention(query, key, value, sinks=np.full(2, 1e300)) == 0).all()
 
 
 def test_masks_with_strides(qkv, random):

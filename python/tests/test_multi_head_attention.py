@@ -56,6 +56,17 @@ def test_cross_attention_and_masks(random):
     np.testing.assert_allclose(output, expected, atol=3e-5)
 
 
+def test_only_infinity_hides_in_sums_of_masks(random):
+    """Two finite masks that add up to less than float32 holds: all keys have the same weight."""
+    layer, _ = layer_with_biases(random, 32, 4)
+    x = rows_of(random, 2, 5, 32)
+    expected, _ = layer(x, scale=0.0)
+    for dtype, lowest in ((np.float32, -3e38), (np.float64, -1e300)):
+        bias, padding = np.full((5, 5), lowest, dtype), np.full((2, 5), lowest, dtype)
+        output, _ = layer(x, attn_mask=bias, key_padding_mask=padding)
+        np.testing.assert_allclose(output, expected, atol=3e-5)
+
+
 def test_what_changes_scores(random):
     layer, state = layer_with_biases(random, 32, 4)
     x = rows_of(random, 2, 9, 32)

@@ -53,6 +53,14 @@ def _bfloat16_bits(array):
     return np.where(np.isnan(array), upper | np.uint32(0x40), rounded).astype(np.uint16).view(BFLOAT16_BITS)
 
 
+def float32_of(array):
+    """The values as float32. Finite ones stay finite: only minus infinity hides a key."""
+    if array.dtype == np.float64:
+        most = float(np.finfo(np.float32).max)
+        array = np.where(np.isfinite(array), np.clip(array, -most, most), array)
+    return converted(array, np.float32)
+
+
 def float_type(dtype):
     """float32, float16 or bfloat16, by its name or as it is; bfloat16 is that of ml_dtypes."""
     if isinstance(dtype, str) and dtype == "bfloat16":
@@ -79,7 +87,7 @@ def tensor(x, name):
 
 
 def mask_array(x, name="mask", true="takes part"):
-    """bool as bytes, float32 and float16 as they are, float64 and bfloat16 as float32.
+    """bool as bytes, float32 and float16 as they are, float64 and bfloat16 by float32_of().
 
     `true` is what a True does, for whoever is told what a mask may be.
     """
@@ -89,7 +97,7 @@ def mask_array(x, name="mask", true="takes part"):
     if array.dtype == _FLOAT32 or array.dtype == _FLOAT16:
         return array
     if array.dtype == np.float64 or is_bfloat16(array.dtype):
-        return converted(array, np.float32)
+        return float32_of(array)
     raise TypeError(f"{name} is {array.dtype} but must be bool (True {true}) or of floating point (added)")
 
 
@@ -98,7 +106,7 @@ def per_head(x, name):
     array = host_array(x, name)
     if array.dtype.kind not in "fiu" and not is_bfloat16(array.dtype):
         raise TypeError(f"{name} is {array.dtype} but must hold one number for each head")
-    return converted(array, np.float32)
+    return float32_of(array)
 
 
 def per_row(x):

@@ -47,7 +47,8 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
     Returns the output, or (output, lse), (output, weights) or (output, lse, weights).
 
     Where it differs from PyTorch: mask and is_causal may both be given, and both hold; a row that sees no key
-    is 0; masks of float64 are taken, as float32; dropout draws bits of its own.
+    is 0; masks of float64 are taken, as float32, and only -inf hides: finite numbers beyond float32 become its
+    largest; dropout draws bits of its own.
 
     Plans, which hold compiled shaders, are kept for the last 32 problems that differ in a shape, a stride, a
     type or an option. Other threads run while the device works, and calls of theirs on the same device wait;

@@ -59,9 +59,9 @@ def _both(one, other):
         ) from None
     if one.dtype == other.dtype == np.bool_:
         return one & other
-    added = [np.where(x, np.float32(0), np.float32(-np.inf)) if x.dtype == np.bool_ else x.astype(np.float32)
+    added = [np.where(x, np.float32(0), np.float32(-np.inf)) if x.dtype == np.bool_ else _arrays.float32_of(x)
              for x in (one, other)]
-    return added[0] + added[1]
+    return _arrays.float32_of(np.add(*added, dtype=np.float64))
 
 
 def _distinct(query, key, value):
@@ -154,7 +154,7 @@ class MultiHeadAttention:
             self._native.check(name, array.shape)
             if array.dtype.kind != "f" and not _arrays.is_bfloat16(array.dtype):
                 raise TypeError(f"{name} is {array.dtype} but must be of floating point")
-            array = array.astype(self.dtype, copy=False)
+            array = _arrays.converted(array, self.dtype)
             arrays[name] = array.view(np.uint16) if _arrays.is_bfloat16(self.dtype) else array
         self._version += 1  # also where not all are written
         for name, array in arrays.items():

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@
 namespace vkattn::tests {
 namespace {
 
+using npy::Beyond;
 using npy::ElementType;
 using npy::Header;
 
@@ -180,14 +182,15 @@ TEST(Npy, WritesHeadersThatItReads) {
 
 /// The bits of one value of a file in a storage type, and how many values became infinite.
 template <class T>
-std::pair<std::uint32_t, std::uint64_t> converted(ElementType from, T value, DataType to) {
+std::pair<std::uint32_t, std::uint64_t> converted(ElementType from, T value, DataType to,
+                                                  Beyond beyond = Beyond::kInfinity) {
   Header header;
   header.type = from;
   header.big_endian = std::endian::native == std::endian::big;
   std::array<std::byte, sizeof(T)> raw{};
   std::memcpy(raw.data(), &value, sizeof(T));
   std::array<std::byte, 4> stored{};
-  const std::uint64_t overflowed = npy::convert(header, raw, to, stored);
+  const std::uint64_t overflowed = npy::convert(header, raw, to, stored, beyond);
   std::uint16_t low = 0;
   std::memcpy(&low, stored.data(), 2);
   return {element_bytes(to) == 4 ? std::bit_cast<std::uint32_t>(stored) : low, overflowed};
@@ -224,6 +227,27 @@ TEST(Npy, RoundsOnceToNearestEven) {
   const Bits nan = converted(ElementType::kFloat64, std::nan(""), DataType::kFloat16);
   EXPECT_GT(nan.first & 0x7fffU, 0x7c00U);
   EXPECT_EQ(nan.second, 0U);
+}
+
+/// As in masks, where minus infinity hides a key.
+TEST(Npy, KeepsFiniteValuesFiniteWhereAsked) {
+  using Bits = std::pair<std::uint32_t, std::uint64_t>;
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::tuple<double, DataType, std::uint32_t> cases[] = {
+      {1e300, DataType::kFloat32, 0x7f7fffffU},
+      {-1e300, DataType::kFloat32, 0xff7fffffU},
+      // What float32 rounds to infinity, by less than half of its last step.
+      {-0x1.ffffffp127, DataType::kFloat32, 0xff7fffffU},
+      {-infinity, DataType::kFloat32, 0xff800000U},
+      {infinity, DataType::kFloat32, 0x7f800000U},
+      {-0.5, DataType::kFloat32, 0xbf000000U},
+      {-7e4, DataType::kFloat16, 0xfbffU},
+      {-infinity, DataType::kFloat16, 0xfc00U},
+      {1e39, DataType::kBfloat16, 0x7f7fU}};
+  for (const auto& [value, type, bits] : cases)
+    EXPECT_EQ(converted(ElementType::kFloat64, value, type, Beyond::kLargest), Bits(bits, 0U)) << value;
+  const Bits nan = converted(ElementType::kFloat64, std::nan(""), DataType::kFloat32, Beyond::kLargest);
+  EXPECT_GT(nan.first & 0x7fffffffU, 0x7f800000U);
 }
 
 template <class T>

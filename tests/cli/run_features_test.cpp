@@ -1,6 +1,7 @@
 // `vkattn run` with masks, windows, caches and the other features: what they give, and what is refused.
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -70,6 +71,26 @@ TEST_F(ToolFeatures, FloatMasksAreAddedInEveryType) {
   expect_near(output_of("--mask mask.npy"), expected);
   write("mask", {9, 13}, std::vector<double>(bias.begin(), bias.end()));
   expect_near(output_of("--mask mask.npy"), expected);
+}
+
+/// A row of float64 whose keys all have a bias that float32 has no room for sees all of them.
+TEST_F(ToolFeatures, OnlyInfinityHidesInMasksOfFloat64) {
+  std::vector<double> bias(9 * 13, -1e300);
+  for (std::size_t key = 0; key < 13; ++key) bias[key] = -std::numeric_limits<double>::infinity();
+  write("mask", {9, 13}, bias);
+  const ToolResult result = run(attend("--mask mask.npy --output out.npy --lse lse.npy --check"));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const Values lse = values("lse");
+  for (std::size_t row = 0; row < lse.size(); ++row) EXPECT_EQ(std::isfinite(lse[row]), row % 9 != 0) << row;
+  const Values out = values("out");
+  write("mask", {9, 1}, std::vector<double>(9, 0.0));
+  write("query", {2, 4, 9, 16}, Values(2 * 4 * 9 * 16, 0.0F));
+  const Values mean = output_of("--mask mask.npy");
+  for (std::size_t i = 0; i < out.size(); ++i)
+    EXPECT_NEAR(out[i], i / 8 % 9 == 0 ? 0.0F : mean[i], 1e-5F) << i;
+  write("sink", {4}, std::vector<double>(4, 1e300));
+  for (const float value : output_of("--sink sink.npy")) EXPECT_EQ(value, 0.0F);
 }
 
 TEST_F(ToolFeatures, MasksBroadcastAsInNumPy) {

@@ -34,6 +34,7 @@ void read_values(npy::Reader& reader) {
     for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
       require(npy::convert(header, raw, type, stored) <= static_cast<std::uint64_t>(header.elements),
               "no more values overflow than there are");
+      require(npy::convert(header, raw, type, stored, npy::Beyond::kLargest) == 0, "none has to");
     }
   }
   reader.rewind();
