@@ -74,17 +74,13 @@ Outcome execute(const PreparedRun& prepared, RunInputs& inputs, RunOutputs& outp
 std::string check_text(const harness::CheckReport& check) {
   if (check.elements_checked == 0) return "nothing to compare";
   if (!check.guard_intact || check.elements_unwritten != 0) return check.to_string();
-  const auto number = [](double value) {
-    char text[32];
-    std::snprintf(text, sizeof(text), "%.3g", value);
-    return std::string(text);
-  };
+  char error[32];
+  std::snprintf(error, sizeof(error), "%.3g", check.largest_error);
   const std::string nan = check.nan_text();
-  return (nan.empty() ? "" : nan + "; ") + "largest error " + number(check.largest_error) + ", " +
+  return (nan.empty() ? "" : nan + "; ") + "largest error " + error + ", " +
          console::percent(check.largest_share) + " of its tolerance, at batch " +
          std::to_string(check.where.batch) + ", head " + std::to_string(check.where.head) + ", query " +
-         std::to_string(check.where.query) + ", " + check.where_text() + ": expected " +
-         number(check.expected) + ", got " + number(check.got) + " (" +
+         std::to_string(check.where.query) + ", " + check.where_text() + ": " + check.values_text(3) + " (" +
          console::count(static_cast<std::uint64_t>(check.rows_checked), "row") + " compared)";
 }
 

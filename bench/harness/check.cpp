@@ -185,9 +185,9 @@ CheckReport compare_rows(const std::vector<reference::RowIndex>& rows, const Com
   return comparisons[0].report();
 }
 
-std::string text(double value) {
+std::string text(double value, int digits = 6) {
   char buffer[32];
-  std::snprintf(buffer, sizeof(buffer), "%.6g", value);
+  std::snprintf(buffer, sizeof(buffer), "%.*g", digits, value);
   return buffer;
 }
 
@@ -247,6 +247,13 @@ std::string CheckReport::where_text() const {
   return text.substr(text.rfind(", ") + 2);
 }
 
+std::string CheckReport::values_text(int digits) const {
+  constexpr int kAllDigits = std::numeric_limits<double>::max_digits10;
+  const bool differ = expected < got || expected > got;  // of NaN there is one text
+  while (differ && digits < kAllDigits && text(expected, digits) == text(got, digits)) ++digits;
+  return "expected " + text(expected, digits) + ", got " + text(got, digits);
+}
+
 std::string CheckReport::nan_text() const {
   std::string result;
   const auto add = [&](const ElementCount& count, const char* what) {
@@ -266,7 +273,7 @@ std::string CheckReport::to_string() const {
       std::to_string(rows_checked) + " rows, " + std::to_string(elements_checked) + " elements";
   if (elements_checked > 0) {
     line += ": largest error " + text(largest_error) + ", " + text(largest_share) + " of the tolerance, at " +
-            worst().to_string() + ", expected " + text(expected) + ", got " + text(got);
+            worst().to_string() + ", " + values_text(6);
   }
   if (const std::string nan = nan_text(); !nan.empty()) line += "; " + nan;
   if (elements_unwritten > 0)

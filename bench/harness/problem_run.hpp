@@ -72,6 +72,8 @@ struct CheckReport {
   [[nodiscard]] CheckedElement worst() const { return {where, where_output, where_index, where_tensor}; }
   /// Where in the row it is: "dim 4", "lse" or "weight of key 7".
   [[nodiscard]] std::string where_text() const;
+  /// "expected 0.5, got 0.25", with at least that many digits: as many as it takes to tell the two apart.
+  [[nodiscard]] std::string values_text(int digits) const;
   /// How many NaN there are and where the first is; empty where there is none.
   [[nodiscard]] std::string nan_text() const;
   /// One line: the largest error, its share of the tolerance and where, or what is broken.

@@ -263,6 +263,23 @@ TEST(CheckReport, SaysWhatIsWrong) {
   EXPECT_FALSE(report.passed());
 }
 
+TEST(CheckReport, PrintsDigitsThatDiffer) {
+  CheckReport report;
+  report.expected = report.got = -0.832;
+  EXPECT_EQ(report.values_text(3), "expected -0.832, got -0.832");
+  report.got = -0.5;
+  EXPECT_EQ(report.values_text(3), "expected -0.832, got -0.5");
+  report.got = -0.83200001;
+  EXPECT_EQ(report.values_text(3), "expected -0.832, got -0.83200001");
+  report.expected = 0.1;
+  report.got = std::nextafter(0.1, 1.0);
+  EXPECT_EQ(report.values_text(3), "expected 0.10000000000000001, got 0.10000000000000002");
+  report.got = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(report.values_text(3), "expected 0.1, got nan");
+  report.expected = report.got;
+  EXPECT_EQ(report.values_text(3), "expected nan, got nan");
+}
+
 /// What the problem's score function makes of a score of 1.
 double scored(const Problem& problem, const reference::RowIndex& row, std::int64_t key) {
   std::array<double, 1> score{1.0};
