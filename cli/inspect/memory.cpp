@@ -15,10 +15,16 @@ struct Memory {
   double tensors = 0;       ///< Q, K, V and O
   double score_matrix = 0;  ///< of one head
   double workspace = 0, lse = 0;
+  std::string refusal;  ///< why this device has no plan: then the workspace is that of a plan without parts
 
   [[nodiscard]] double all_matrices() const { return score_matrix * static_cast<double>(heads); }
   [[nodiscard]] double library() const { return workspace + lse; }
 };
+
+/// What this device cannot do, as one that ends long loops early; others may.
+bool is_of_device(const Error& error) {
+  return error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kLimitExceeded;
+}
 
 Memory measure(const Runtime& runtime, Memory memory) {
   AttentionDesc desc;
@@ -28,12 +34,18 @@ Memory measure(const Runtime& runtime, Memory memory) {
   desc.has_lse = true;
   PlanOptions options;
   options.deferred_compilation = true;  // the plan is only asked what it needs
-  const AttentionPlan plan = take(runtime.make_plan(desc, options));
+  const Result<AttentionPlan> plan = runtime.make_plan(desc, options);
   const auto length = static_cast<double>(memory.length);
   memory.tensors = 4 * sizeof(float) * static_cast<double>(memory.heads * memory.head_dim) * length;
   memory.score_matrix = sizeof(float) * length * length;
-  memory.workspace = static_cast<double>(plan.requirements().workspace_bytes);
-  memory.lse = static_cast<double>(plan.range_bytes(&AttentionTensors::lse));
+  memory.lse = sizeof(float) * static_cast<double>(memory.heads) * length;
+  if (plan.ok()) {
+    memory.workspace = static_cast<double>(plan->requirements().workspace_bytes);
+  } else if (is_of_device(plan.error())) {
+    memory.refusal = plan.error().message;
+  } else {
+    fail(plan.error());
+  }
   return memory;
 }
 
@@ -53,10 +65,15 @@ std::string text_report(const Runtime& runtime, const Memory& memory) {
   if (memory.heads > 1) text += line("score matrices of all heads", memory.all_matrices());
   text +=
       "\nthis library, in place of the score " + std::string(memory.heads > 1 ? "matrices" : "matrix") + "\n";
-  text += line("  workspace of the plan", memory.workspace);
+  text += line("  workspace of the plan", memory.workspace, memory.refusal.empty() ? "" : "on other devices");
   text += line("  log-sum-exp of each query", memory.lse);
   text += line("  together", memory.library(),
                console::significant(memory.all_matrices() / memory.library()) + " times less");
+  if (!memory.refusal.empty()) {
+    const std::string length = std::to_string(memory.length);
+    text += "\nThis device cannot compute it: vkattn bench \"h" + std::to_string(memory.heads) + " " +
+            length + "x" + length + " d" + std::to_string(memory.head_dim) + "\" says why.\n";
+  }
   return text;
 }
 
@@ -71,6 +88,7 @@ std::string json_report(const Runtime& runtime, const Memory& memory, const Invo
   json["score_matrix_bytes"] = whole(memory.all_matrices());
   json["workspace_bytes"] = whole(memory.workspace);
   json["lse_bytes"] = whole(memory.lse);
+  if (!memory.refusal.empty()) json["refusal"] = memory.refusal;
   return dump_json(json);
 }
 
