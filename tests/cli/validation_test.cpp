@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "support/text.hpp"
 #include "tool_run.hpp"
 
 namespace vkattn::tests {
