@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "error.hpp"
 #include "file_names.hpp"
 #include "host_memory.hpp"
+#include "json.hpp"
 #include "open_runtime.hpp"
 #include "plot.hpp"
 #include "plot_file.hpp"
@@ -40,9 +42,9 @@ struct BenchArguments {
   ScoreArguments score;
 };
 
-std::string suites_text() {
+std::string suites_text(std::span<const bench::Suite> suites) {
   std::string text;
-  for (const bench::Suite& suite : bench::suites()) {
+  for (const bench::Suite& suite : suites) {
     text += std::string(suite.name) + ": " + std::string(suite.about) + "\n";
     for (const bench::SuiteProblem& entry : suite.problems) {
       text += "  " + console::pad_right(entry.name, 32) + std::string(entry.problem) + "\n";
@@ -50,6 +52,46 @@ std::string suites_text() {
     text += "\n";
   }
   return text;
+}
+
+std::string suites_json(std::span<const bench::Suite> suites, const Invocation& invocation) {
+  Json list = Json::array();
+  for (const bench::Suite& suite : suites) {
+    Json problems = Json::array();
+    for (const bench::SuiteProblem& entry : suite.problems)
+      problems.push_back({{"name", entry.name}, {"problem", entry.problem}});
+    list.push_back({{"name", suite.name}, {"about", suite.about}, {"problems", std::move(problems)}});
+  }
+  return dump_json(
+      {{"version", invocation.version}, {"command", invocation.command_line}, {"suites", std::move(list)}});
+}
+
+/// All suites, or the one of --suite, and nothing measured.
+int list_suites(const BenchArguments& arguments, const Invocation& invocation) {
+  const ChoiceArguments& choice = arguments.choice;
+  const std::pair<const char*, bool> others[] = {
+      {"a problem", !arguments.problems.empty()},
+      {"--kernel", !arguments.kernels.empty()},
+      {"--tile", !choice.tile.empty()},
+      {"--kv-splits", !choice.kv_splits.empty()},
+      {"--arithmetic", !choice.arithmetic.empty()},
+      {"--repeat", !arguments.repeat.empty()},
+      {"--max-seconds", !arguments.max_seconds.empty()},
+      {"--no-peaks", arguments.no_peaks},
+      {"--score", !arguments.score.file.empty() || !arguments.score.buffers.empty()},
+      {"--csv", arguments.csv},
+      {"--output", !arguments.output.empty()},
+      {"--plot", !arguments.plot.empty()}};
+  for (const auto& [name, is_given] : others) {
+    if (is_given) {
+      fail_usage(std::string("--list measures nothing and goes with --suite and --json alone; leave out ") +
+                 name);
+    }
+  }
+  const std::span<const bench::Suite> suites =
+      arguments.suite.empty() ? bench::suites() : std::span(&require_suite(arguments.suite), 1);
+  print(arguments.json ? suites_json(suites, invocation) : suites_text(suites));
+  return 0;
 }
 
 /// The names of --kernel; a single empty one, the library's choice, where there is none.
@@ -232,10 +274,7 @@ void set_repeat_options(const BenchArguments& arguments, bench::Report& report) 
 }
 
 int run_bench(const BenchArguments& arguments, const Invocation& invocation) {
-  if (arguments.list) {
-    print(suites_text());
-    return 0;
-  }
+  if (arguments.list) return list_suites(arguments, invocation);
   const std::vector<bench::NamedProblem> problems =
       read_problems("bench", arguments.problems, arguments.suite);
   const auto has_own = [](const bench::NamedProblem& named) {
@@ -295,7 +334,7 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
   auto a = std::make_shared<BenchArguments>();
   add_words(app, "PROBLEM", a->problems, "Problem strings, each in quotes");
   add_value(app, "--suite", a->suite, "NAME", "A set of problems from real models: " + suite_names());
-  add_switch(app, "--list", a->list, "Print the problems of every suite and exit");
+  add_switch(app, "--list", a->list, "Print the problems of every suite, or of --suite, and exit");
   add_value(app, "--kernel", a->kernels, "NAME[,NAME...]",
             "Use this kernel or fail (vkattn devices lists them), or unfused, the baseline; of several each "
             "in turn, with its time relative to the first");
@@ -315,7 +354,7 @@ Command add_bench_command(CLI::App& parent, const Invocation& invocation) {
   add_value(app, "--plot", a->plot, "FILE.png|.svg",
             "Also draw the problems under the device's measured roofs (roofline plot)");
   set_help(
-      app, "vkattn bench (PROBLEM... | --suite NAME | --list) [OPTIONS]",
+      app, "vkattn bench (PROBLEM... | --suite NAME | --list [--suite NAME]) [OPTIONS]",
       std::string(problem_help()) +
           "\nTimes are the device's own (median, 5th and 95th percentile). Rates count visible keys only "
           "(none\n"

@@ -7,7 +7,6 @@
 #include "error.hpp"
 #include "problem/problem.hpp"
 #include "problem/words.hpp"
-#include "suites.hpp"
 
 namespace vkattn::cli {
 
@@ -21,8 +20,6 @@ std::string suite_names() {
   return names;
 }
 
-namespace {
-
 const bench::Suite& require_suite(const std::string& name) {
   if (const bench::Suite* const suite = bench::find_suite(name)) return *suite;
   std::vector<std::string_view> names;
@@ -32,6 +29,8 @@ const bench::Suite& require_suite(const std::string& name) {
              (meant ? "did you mean '" + std::string(*meant) + "'? " : "") + "the suites are " +
              suite_names());
 }
+
+namespace {
 
 /// Words without spaces are the words of one problem whose quotes were forgotten.
 std::vector<std::string> problem_strings(const std::vector<std::string>& words) {

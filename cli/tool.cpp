@@ -99,16 +99,38 @@ std::string joined(const std::vector<std::string>& words, std::string_view last_
                     : "the commands are " + joined(commands, "and")));
 }
 
+/// A word such as --check=no, of an option that takes no value; empty where there is none. What stands behind
+/// an option with a value is that, whatever it looks like.
+std::string switch_with_value(const CLI::App& app, int argc, const char* const* argv) {
+  bool is_value = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const std::size_t equals = word.find('=');
+    const CLI::Option* const option = is_value || !word.starts_with("-")
+                                          ? nullptr
+                                          : app.get_option_no_throw(std::string(word.substr(0, equals)));
+    const bool takes_value = option != nullptr && option->get_items_expected_max() > 0;
+    is_value = takes_value && equals == std::string_view::npos;
+    if (option != nullptr && !takes_value && equals != std::string_view::npos) return std::string(word);
+  }
+  return {};
+}
+
 /// CLI11's own complaints, of which few are left: options with too few or too many values.
-std::string parse_error_text(const CLI::ParseError& error) {
+std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error, int argc,
+                             const char* const* argv) {
   std::string text = error.what();
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr) return text;
+  if (const std::string word = switch_with_value(app, argc, argv); !word.empty()) {
+    const std::size_t equals = word.find('=');
+    return word.substr(0, equals) + " takes no value; leave out '" + console::printable(word.substr(equals)) +
+           "'";
+  }
   const std::size_t colon = text.find(": ");
   const std::string option = text.substr(0, colon == std::string::npos ? 0 : colon);
-  if (option.rfind("--", 0) == 0 && dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
-    const bool missing = text.find("missing") != std::string::npos;
-    return option + (missing ? " needs a value" : " may be given only once, and with one value");
-  }
-  return text;
+  if (!option.starts_with("--")) return text;
+  const bool missing = text.find("missing") != std::string::npos;
+  return option + (missing ? " needs a value" : " may be given only once, and with one value");
 }
 
 int parse_and_execute(CLI::App& app, const std::vector<Command>& commands, int argc,
@@ -121,7 +143,9 @@ int parse_and_execute(CLI::App& app, const std::vector<Command>& commands, int a
     print(text.str());
     return exit_code;
   } catch (const CLI::ParseError& error) {
-    return report_error(parse_error_text(error), kExitUsage);
+    const Command* const command = chosen_command(commands);
+    return report_error(parse_error_text(command == nullptr ? app : *command->app, error, argc, argv),
+                        kExitUsage);
   }
   const Command* const command = chosen_command(commands);
   if (command == nullptr) refuse_unknown_command(app);
@@ -137,6 +161,7 @@ int run_tool(int argc, const char* const* argv) {
     Invocation invocation{VKATTN_VERSION, "vkattn", argc > 0 ? argv[0] : "vkattn"};
     for (int i = 1; i < argc; ++i) invocation.command_line += " " + console::shell_word(argv[i]);
     CLI::App app{kAbout, "vkattn"};
+    app.option_defaults()->disable_flag_override();  // of --check=no and the like, here and in all commands
     app.set_version_flag("--version", "vkattn " + invocation.version, "Print the version and exit");
     app.set_help_flag("-h,--help", "Print this help and exit");
     set_help(app, "vkattn COMMAND [OPTIONS]", kExamples);

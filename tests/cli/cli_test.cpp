@@ -29,6 +29,23 @@ TEST_F(Tool, ExplainsItselfWithExamples) {
   }
 }
 
+TEST_F(Tool, ListsSuites) {
+  const std::string whole = printed("bench --list");
+  EXPECT_TRUE(has(whole, "smoke: "));
+  const std::string one = printed("bench --list --suite smoke");
+  EXPECT_TRUE(one.starts_with("smoke: "));
+  EXPECT_LT(one.size(), whole.size());
+  const json list = json::parse(printed("bench --list --json"));
+  ASSERT_GT(list["suites"].size(), 1U);
+  for (const json& suite : list["suites"]) {
+    for (const json& problem : suite["problems"])
+      EXPECT_TRUE(has(whole, problem["problem"].get<std::string>()));
+  }
+  const json smoke = json::parse(printed("bench --list --suite smoke --json"));
+  ASSERT_EQ(smoke["suites"].size(), 1U);
+  EXPECT_EQ(smoke["suites"][0]["name"], "smoke");
+}
+
 TEST_F(Tool, SaysWhereNoDeviceIs) {
   for (const char* const command : {"devices", "bench '8x8 d8'"}) refuses(command, "Vulkan", 3, kNoDevice);
   if (!has_device()) GTEST_SKIP() << "the tool finds no Vulkan device";
