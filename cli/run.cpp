@@ -156,6 +156,7 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
   const Problem& problem = inputs.problem;
   require_mask_with_gradient(arguments, inputs);
   RunOutputs outputs = open_outputs(arguments, inputs);
+  const bool is_for_nothing = !arguments.check && !writes_any(arguments);
 
   const ScoreFile score(arguments.score);
   std::optional<BackwardDesc> gradients;
@@ -185,6 +186,10 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
   const PreparedRun prepared{runtime, plan, run, problem, std::move(gradients)};
   Outcome outcome = execute(prepared, inputs, outputs, arguments.check);
   outcome.plan_ns = plan_ns;
+  if (is_for_nothing) {
+    outcome.warnings.emplace_back(
+        "nothing was written or compared; add --output O.npy to keep the output, or --check to compare it");
+  }
 
   for (const std::string& warning : outcome.warnings) {
     std::fprintf(stderr, "vkattn: warning: %s\n", console::printable(warning).c_str());

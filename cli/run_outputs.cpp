@@ -127,6 +127,10 @@ std::span<const OutputRow> output_rows() {
   return kOutputRows;
 }
 
+bool writes_any(const OutputPaths& paths) {
+  return std::ranges::any_of(kOutputRows, [&](const OutputRow& row) { return row.is_given(paths); });
+}
+
 bool asks_for_gradients(const OutputPaths& paths) {
   return std::ranges::any_of(kOutputRows,
                              [&](const OutputRow& row) { return row.is_gradient() && row.is_given(paths); });

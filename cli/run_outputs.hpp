@@ -58,6 +58,8 @@ struct OutputRow {
 /// Results of the forward pass, and its gradients after them.
 [[nodiscard]] std::span<const OutputRow> output_rows();
 
+/// That a file is to be written.
+[[nodiscard]] bool writes_any(const OutputPaths& paths);
 /// That a gradient is to be written.
 [[nodiscard]] bool asks_for_gradients(const OutputPaths& paths);
 

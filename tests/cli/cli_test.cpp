@@ -148,6 +148,14 @@ TEST_F(Tool, SaysThatItHasNoScoreFunctions) {
 }
 #endif
 
+TEST_F(ToolRun, SaysThatNothingIsKept) {
+  const ToolResult result = run(attend("--causal"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(has(result.err, "nothing was written or compared; add --output O.npy")) << result.err;
+  EXPECT_TRUE(has(json::parse(printed(attend("--json")))["warnings"][0].get<std::string>(), "--check"));
+  for (const char* const options : {"--check", "--lse lse.npy"}) EXPECT_EQ(run(attend(options)).err, "");
+}
+
 TEST_F(ToolRun, WritesShapesThatFollowTheQuery) {
   expect_checked("--output out.npy --lse lse.npy --causal");
   EXPECT_EQ(shape("out"), (Shape{2, 4, 9, 8}));
