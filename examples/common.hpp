@@ -2,6 +2,8 @@
 // timeline; and a plain formula to compare with.
 #pragma once
 
+#include <string_view>
+
 #include "common_device.hpp"
 
 namespace example {
@@ -56,6 +58,23 @@ class Buffer {
 inline Buffer make_workspace(const Gpu& gpu, const vkattn::AttentionPlan& plan) {
   const vkattn::PlanRequirements needs = plan.requirements();
   return needs.workspace_bytes == 0 ? Buffer() : Buffer(gpu, needs.workspace_bytes, needs.workspace_usage);
+}
+
+// Of a program that takes up to `most` words and no options: its exit code where they ask for help, which is
+// printed, or are not understood.
+inline std::optional<int> help_code(int count, char** words, int most, const char* usage) {
+  bool is_wrong = count > most + 1;
+  for (int i = 1; i < count; ++i) {
+    const std::string_view word = words[i];
+    if (word == "--help" || word == "-h") {
+      std::printf("Usage: %s\n", usage);
+      return EXIT_SUCCESS;
+    }
+    is_wrong = is_wrong || word.starts_with("-");
+  }
+  if (!is_wrong) return std::nullopt;
+  std::fprintf(stderr, "Usage: %s\n", usage);
+  return EXIT_FAILURE;
 }
 
 // A command pool of one family; its command buffers go with it.

@@ -253,13 +253,18 @@ int run(const Options& options) {
 }  // namespace
 
 int main(int count, char** words) {
+  constexpr const char* kUsage =
+      "vkattn_example_frame_budget [BUDGET [FRAMES [PICTURE.png]]]\n\nBUDGET is in ms, above 0 (2), FRAMES "
+      "is "
+      "from 2 on (600).";
+  if (const auto code = example::help_code(count, words, 3, kUsage)) return *code;
   Options options;
   if (count > 1) options.budget_ms = std::strtod(words[1], nullptr);
   if (count > 2) options.frames = std::strtoul(words[2], nullptr, 10);
   if (count > 3) options.picture = words[3];
   if (!(options.budget_ms > 0) || options.frames < kFramesInFlight) {
-    std::fprintf(stderr, "%s [budget in ms, above 0 [frames, from 2 on [picture.png]]]\n", words[0]);
-    return 1;
+    std::fprintf(stderr, "Usage: %s\n", kUsage);
+    return EXIT_FAILURE;
   }
   return run(options);
 }

@@ -198,5 +198,10 @@ bool three_starts() {
 }  // namespace
 
 int main(int count, char** words) {
+  if (const auto code = example::help_code(
+          count, words, 1,
+          "vkattn_example_prewarm_cache [FILE]\n\nOne start with the pipeline cache in FILE, which is made "
+          "where it is not there; without FILE three starts."))
+    return *code;
   return example::exit_code(count > 1 ? start("this", words[1]).is_right : three_starts());
 }

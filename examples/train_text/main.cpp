@@ -3,7 +3,12 @@
 // file.
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
+#include <cstdio>
+#include <iomanip>
+#include <sstream>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "train_text/session.hpp"
@@ -13,43 +18,77 @@ namespace {
 
 using train_text::Options;
 
-void add_options(CLI::App& app, Options& options, std::vector<std::string>& files, std::string& output) {
-  app.add_option("FILE", files, "The text, UTF-8; several are joined. Without: this project's documents");
-  app.add_option("--steps", options.steps, "Steps in all, those before --resume too")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--minutes", options.minutes, "Time for this run, default 2 where there is no --steps")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--output", output, "The folder for what it makes, default train_text_output");
-  app.add_option("--sample", options.sample, "Characters to write at the end, default 500")
-      ->check(CLI::Range(0, 1'000'000));
-  app.add_option("--prompt", options.prompt, "What the sample begins with");
-  app.add_option("--temperature", options.temperature,
-                 "Of the sample: 0 for the likeliest character, default 0.8")
-      ->check(CLI::Range(0.0, 100.0));
-  app.add_option("--device", options.device, "A number or a part of a device's name");
-  CLI::Option* const resume =
-      app.add_flag("--resume", options.resume,
-                   "Go on with the training in --output, to the same bits as without the break");
-  // A model that is there has these already.
-  const auto add_new = [&](const std::string& name, auto& value, const std::string& text, auto least,
-                           auto most) {
-    app.add_option(name, value, text)->check(CLI::Range(least, most))->excludes(resume);
+// Of an option with a number: its help names the range, and so does the error.
+template <class Number>
+CLI::Option* add_number(CLI::App& app, const std::string& name, Number& number, const std::string& text,
+                        double least, double most) {
+  const auto in_range = [=](const std::string& word) {
+    std::conditional_t<std::is_integral_v<Number>, std::int64_t, double> value = 0;
+    std::istringstream stream(word);
+    if (!(stream >> value) || !stream.eof())
+      return "'" + word + "' is no " + (std::is_integral_v<Number> ? "whole number" : "number");
+    const auto given = static_cast<double>(value);
+    if (given >= least && given <= most) return std::string();
+    std::ostringstream message;
+    message << std::setprecision(10) << word << " is not from " << least << " to " << most;
+    return message.str();
   };
-  add_new("--layers", options.shape.layers, "Blocks of attention and MLP, default 2", 1, 32);
-  add_new("--heads", options.shape.heads, "Of each attention, default 4", 1, 64);
-  add_new("--d-model", options.shape.width, "Numbers for a token, a multiple of --heads, default 64", 4,
-          4096);
-  add_new("--context", options.shape.context, "Tokens of a sequence, default 64", 2, 16384);
-  add_new("--batch", options.batch, "Sequences of a step, default 16", 1, 4096);
-  add_new("--rate", options.rate, "Of learning, default 0.004", 1e-9, 1.0);
-  add_new("--seed", options.seed, "Of first values, of what is drawn and of the sample, default 1", 0,
-          2147483647);
+  return app.add_option(name, number, text)->option_text("N")->check(CLI::Validator(in_range, ""));
+}
+
+// Options of a model that is new: one that is there has these already.
+struct NewModel {
+  CLI::App& app;
+  std::vector<CLI::Option*> options = {};
+
+  template <class Number>
+  void add(const std::string& name, Number& number, const std::string& text, double least, double most) {
+    options.push_back(add_number(app, name, number, text, least, most));
+  }
+};
+
+std::vector<CLI::Option*> add_options(CLI::App& app, Options& options, std::vector<std::string>& files,
+                                      std::string& output) {
+  constexpr double kMany = 1e9;
+  app.add_option("FILE", files, "The text, UTF-8; several are joined. Without: this project's documents")
+      ->option_text("...");
+  add_number(app, "--steps", options.steps, "Steps in all, those before --resume too", 1, kMany);
+  add_number(app, "--minutes", options.minutes, "Time for this run, default 2 where there is no --steps",
+             1e-9, kMany);
+  app.add_option("--output", output, "The folder for what it makes, default train_text_output")
+      ->option_text("FOLDER");
+  add_number(app, "--sample", options.sample, "Characters to write at the end, default 500", 0, 1'000'000);
+  app.add_option("--prompt", options.prompt, "What the sample begins with")->option_text("TEXT");
+  add_number(app, "--temperature", options.temperature,
+             "Of the sample: 0 for the likeliest character, default 0.8", 0, 100);
+  app.add_option("--device", options.device, "A number or a part of a device's name")->option_text("NAME");
+  app.add_flag("--resume", options.resume,
+               "Go on with the training in --output, to the same bits as without the break");
+  NewModel model{app};
+  model.add("--layers", options.shape.layers, "Blocks of attention and MLP, 1 to 32, default 2", 1, 32);
+  model.add("--heads", options.shape.heads, "Of each attention, 1 to 64, default 4", 1, 64);
+  model.add("--d-model", options.shape.width,
+            "Numbers for a token, 4 to 4096, a multiple of --heads, default 64", 4, 4096);
+  model.add("--context", options.shape.context, "Tokens of a sequence, 2 to 16384, default 64", 2, 16384);
+  model.add("--batch", options.batch, "Sequences of a step, 1 to 4096, default 16", 1, 4096);
+  model.add("--rate", options.rate, "Of learning, 1e-9 to 1, default 0.004", 1e-9, 1.0);
+  model.add("--seed", options.seed,
+            "Of first values, of what is drawn and of the sample, 0 to 2147483647, default 1", 0, 2147483647);
   app.footer(
       "Examples:\n"
       "  train_text                                     two minutes on this project's documents\n"
       "  train_text book.txt --minutes 30 --layers 4 --d-model 128 --context 128 --output book\n"
       "  train_text book.txt --resume --minutes 30 --output book\n"
       "  train_text book.txt --resume --steps 1 --output book --prompt \"Once \" --sample 2000");
+  return model.options;
+}
+
+// One sentence, in this project's words where the library of the options has only its own.
+std::string failure_text(const CLI::App* /*app*/, const CLI::Error& error) {
+  const std::string text = error.what();
+  const bool is_of_option = text.starts_with("--") && error.get_name() == "ArgumentMismatch";
+  return (is_of_option ? text.substr(0, text.find(':')) + " needs one value" : text) +
+         "; --help lists the options\n";
 }
 
 }  // namespace
@@ -60,8 +99,15 @@ int main(int argc, char** argv) {
   Options options;
   std::vector<std::string> files;
   std::string output = "train_text_output";
-  add_options(app, options, files, output);
+  const std::vector<CLI::Option*> of_new_model = add_options(app, options, files, output);
+  app.failure_message(failure_text);
   CLI11_PARSE(app, argc, argv);
+  for (const CLI::Option* const option : of_new_model) {
+    if (!options.resume || option->count() == 0) continue;
+    std::fprintf(stderr, "%s is for a new model, and --resume goes on with one; leave one of them out\n",
+                 option->get_name().c_str());
+    return 1;
+  }
   if (options.shape.width % options.shape.heads != 0) {
     std::fprintf(stderr, "--d-model %lld is no multiple of --heads %lld\n",
                  static_cast<long long>(options.shape.width), static_cast<long long>(options.shape.heads));
