@@ -142,6 +142,8 @@ class Runtime {
   /// What was measured on this device; null where no file was given.
   [[nodiscard]] Shared<const Tuning> tuning() const;
 
+  /// The device's number in list_devices(), whatever named it.
+  [[nodiscard]] std::uint32_t device_index() const;
   /// Why this device, and why not the others, one line each.
   [[nodiscard]] const std::string& device_choice() const;
   /// For the options of plans; kept on disk unless RuntimeOptions::pipeline_cache is off.

@@ -118,6 +118,7 @@ void Cache::set_lengths(const py::array& lengths) {
 }
 
 std::vector<std::int64_t> Cache::lengths() const {
+  session_->require_own_process();
   const std::lock_guard lock(host_lengths_mutex_);
   return host_lengths_;
 }
@@ -229,12 +230,13 @@ void register_cache(py::module_& module) {
       .def(py::init([](std::shared_ptr<Session> session, const CacheOptions& options,
                        const OptionalArray& page_table, const OptionalArray& key_scales,
                        const OptionalArray& value_scales, const OptionalArray& frequencies) {
-        return std::make_shared<Cache>(std::move(session), options,
-                                       CacheLists{page_table, key_scales, value_scales, frequencies});
+        return make_of_process<Cache>(std::move(session), options,
+                                      CacheLists{page_table, key_scales, value_scales, frequencies});
       }))
       .def("set_page_table", &Cache::set_page_table)
       .def("set_lengths", &Cache::set_lengths)
       .def("lengths", &Cache::lengths)
+      .def("require_own_process", [](const Cache& cache) { cache.session().require_own_process(); })
       .def("append", &Cache::append)
       .def("attention",
            [](Cache& cache, const py::array& query, std::int64_t kv_length, const OptionalArray& counts,

@@ -57,7 +57,8 @@ class Cache {
   void set_page_table(const pybind11::array& table);
   /// How many keys each batch entry has, int32.
   void set_lengths(const pybind11::array& lengths);
-  /// The same, as the last execution that changed them has left them on the device.
+  /// The same, as the last execution that changed them has left them on the device. Like all that is done on
+  /// it, not in a forked process.
   [[nodiscard]] std::vector<std::int64_t> lengths() const;
   /// New rows of each batch entry, of the first so many where counts, int32, are given. Python's side has
   /// seen to it that there is room for them.
@@ -69,7 +70,7 @@ class Cache {
 
   /// For calls of a layer that appends and attends by itself.
   /// @{
-  [[nodiscard]] bool is_on(const Session& session) const { return session_.get() == &session; }
+  [[nodiscard]] const Session& session() const { return *session_; }
   /// Sets the storage of keys and values in a descriptor.
   void describe_keys(AttentionDesc& desc, std::int64_t kv_length) const;
   /// Sets what the layer reads and writes of the cache.

@@ -68,7 +68,7 @@ void DeviceArray::read(py::array& array) const {
 
 void register_device_arrays(py::module_& module) {
   py::class_<DeviceArray, std::shared_ptr<DeviceArray>>(module, "DeviceArray")
-      .def(py::init<std::shared_ptr<Session>, std::size_t>())
+      .def(py::init(&make_of_process<DeviceArray, const std::shared_ptr<Session>&, const std::size_t&>))
       .def("write", &DeviceArray::write)
       .def("read", &DeviceArray::read);
 }

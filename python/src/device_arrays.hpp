@@ -61,7 +61,7 @@ class DeviceArray {
   void read(pybind11::array& array) const;
 
   [[nodiscard]] BufferRange range() const { return buffer_.range(); }
-  [[nodiscard]] bool is_on(const Session& session) const { return session_.get() == &session; }
+  [[nodiscard]] const Session& session() const { return *session_; }
 
  private:
   std::shared_ptr<Session> session_;  // outlives the buffer

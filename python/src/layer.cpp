@@ -112,7 +112,7 @@ py::array Layer::read(const std::string& name) const {
 void Layer::load(const std::filesystem::path& path, const std::string& prefix) {
   std::map<std::string, std::vector<float>> values;
   {
-    const py::gil_scoped_release released;
+    const InterpreterUnlocked unlocked;
     SafetensorsFile file = take(SafetensorsFile::open(path));
     for (const StoredTensor& tensor : file.tensors()) {
       if (!tensor.name.starts_with(prefix)) continue;
@@ -167,13 +167,13 @@ MultiHeadAttentionDesc layer_desc(std::int64_t d_model, std::int64_t query_heads
 
 void register_layer(py::module_& module) {
   py::class_<SavedCall, std::shared_ptr<SavedCall>>(module, "SavedCall");
-  py::class_<Layer>(module, "Layer")
+  py::class_<Layer, std::shared_ptr<Layer>>(module, "Layer")
       .def(py::init([](std::shared_ptr<Session> session, std::int64_t d_model, std::int64_t query_heads,
                        std::optional<std::int64_t> kv_heads, std::optional<std::int64_t> head_dim,
                        std::optional<std::int64_t> value_dim, std::int64_t key_input_dim,
                        std::int64_t value_input_dim, bool has_bias, const py::dtype& parameter_type,
                        const std::optional<RotaryDesc>& rotary, const std::optional<py::array>& frequencies) {
-             return std::make_unique<Layer>(
+             return make_of_process<Layer>(
                  std::move(session),
                  layer_desc(d_model, query_heads, kv_heads, head_dim, value_dim, key_input_dim,
                             value_input_dim, has_bias, parameter_type, rotary),

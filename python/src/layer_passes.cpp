@@ -143,9 +143,7 @@ MultiHeadAttentionDesc Layer::call_desc(const LayerArrays& arrays, const LayerOp
 }
 
 py::tuple Layer::forward(const LayerArrays& arrays, const LayerOptions& options) const {
-  if (options.cache && !options.cache->is_on(*session_)) {
-    fail("the cache is on another device than the layer; make it by make_cache()");
-  }
+  if (options.cache) session_->require_own(options.cache->session(), "the cache", "the layer");
   MultiHeadAttentionDesc desc = call_desc(arrays, options);
   const ScoreInputs scores(arrays.scores, options.attention, desc.attention);
   take(validate(desc));
@@ -155,7 +153,7 @@ py::tuple Layer::forward(const LayerArrays& arrays, const LayerOptions& options)
   const Rows value = arrays.value ? Rows(*arrays.value, "value", desc.type, value_shape(desc)) : Rows();
   const std::span counts = arrays.counts ? bytes_of(*arrays.counts) : std::span<const std::byte>();
   const Results results = forward_results(desc);
-  const auto saved = std::make_shared<SavedCall>();
+  const auto saved = make_of_process<SavedCall>();
   saved->session = session_;
   saved->desc = desc;
   session_->use([&](const Runtime& runtime) {
@@ -183,7 +181,7 @@ py::tuple Layer::forward(const LayerArrays& arrays, const LayerOptions& options)
 }
 
 py::dict Layer::backward(const SavedCall& saved, const py::array& grad_output) const {
-  if (saved.session != session_) fail("the call was saved on another device than the layer's");
+  session_->require_own(*saved.session, "what the call saved", "the layer");
   const MultiHeadAttentionDesc& desc = saved.desc;
   const Rows grad(grad_output, "grad_output", desc.type, query_shape(desc));
   MultiHeadAttentionBackwardDesc backward;

@@ -4,11 +4,13 @@
 #include "device_arrays.hpp"
 #include "errors.hpp"
 #include "problem.hpp"
+#include "process.hpp"
 #include "session.hpp"
 
 PYBIND11_MODULE(_native, module) {
   module.attr("__version__") = VKATTN_VERSION;
   vkattn::python::register_errors(module);
+  vkattn::python::register_process(module);
   vkattn::python::register_session(module);
   vkattn::python::register_score_inputs(module);
   vkattn::python::register_problem(module);

@@ -40,8 +40,7 @@ class Plan {
   void run(const std::vector<ArrayPointer>& arrays, std::uint64_t seed) {
     if (arrays.size() != std::size(kPlanTensors)) fail("a plan takes 10 arrays");
     for (const ArrayPointer& array : arrays) {
-      if (array && !array->is_on(*session_))
-        fail("an array lies on another device than the plan's, " + device_name());
+      if (array) session_->require_own(array->session(), "an array", "the plan");
     }
     session_->use([&](const Runtime& runtime) {
       if (plan_->desc().is_empty()) return;
@@ -81,8 +80,9 @@ class Plan {
 }  // namespace
 
 void register_plan(py::module_& module) {
-  py::class_<Plan>(module, "Plan")
-      .def(py::init<std::shared_ptr<Session>, const Problem&, const std::string&>())
+  py::class_<Plan, std::shared_ptr<Plan>>(module, "Plan")
+      .def(py::init(
+          &make_of_process<Plan, const std::shared_ptr<Session>&, const Problem&, const std::string&>))
       .def("run", &Plan::run)
       .def_property_readonly("kernel", &Plan::kernel)
       .def_property_readonly("device_name", &Plan::device_name)

@@ -5,10 +5,6 @@
 
 #include <map>
 
-#ifdef __unix__
-#include <unistd.h>
-#endif
-
 namespace py = pybind11;
 
 namespace vkattn::python {
@@ -16,17 +12,18 @@ namespace {
 
 struct Sessions {
   std::mutex mutex;
-  std::map<std::string, std::shared_ptr<Session>> by_device;
+  /// By what names a device; several names may have the same session.
+  std::map<std::string, std::shared_ptr<Session>> by_name;
   long process = 0;
-};
 
-long this_process() {
-#ifdef __unix__
-  return static_cast<long>(getpid());
-#else
-  return 0;
-#endif
-}
+  /// The one that works and is on the same device; null where there is none.
+  [[nodiscard]] std::shared_ptr<Session> of_device(std::uint32_t index) const {
+    for (const auto& [name, session] : by_name) {
+      if (session && !session->is_lost() && session->device_index() == index) return session;
+    }
+    return nullptr;
+  }
+};
 
 /// Called with the interpreter's lock. Never destroyed: the interpreter closes sessions before it ends, and
 /// drivers may be gone after it. What a forked process has of its parent's sessions cannot be used, nor
@@ -79,7 +76,7 @@ void register_devices(py::module_& module) {
       .def_readonly("rejected", &DeviceInfo::rejected, "Why vkattn cannot use it; empty where it can.")
       .def("__repr__", &describe);
   module.def("devices", [] {
-    const py::gil_scoped_release released;
+    const InterpreterUnlocked unlocked;
     return take(Runtime::list_devices());
   });
 }
@@ -116,9 +113,22 @@ const MultiHeadAttentionBackwardPlan& Session::layer_backward_plan(
       whole, {}, [&] { return take(runtime_.make_multi_head_attention_backward_plan(whole)); });
 }
 
-bool Session::is_lost() {
-  const std::lock_guard lock(mutex_);
-  return lost_;
+void Session::require_own_process() const {
+  if (process_ == this_process()) return;
+  fail("this was made by process " + std::to_string(process_) + ", from which process " +
+       std::to_string(this_process()) +
+       " was forked; what lies on a device is not for forked processes, so make it again in this one");
+}
+
+void Session::require_own(const Session& other, const char* what, const char* owner) const {
+  if (this == &other) return;
+  other.require_own_process();
+  const std::string text(what);
+  if (other.is_lost())
+    fail(text + " was on the device " + other.device_name() + " before it was lost; make it again");
+  fail(text + " is on another device than " + owner + ": on " + other.device_name() + ", number " +
+       std::to_string(other.device_index()) + ", not " + device_name() + ", number " +
+       std::to_string(device_index()));
 }
 
 std::vector<std::string> Session::validation_messages() {
@@ -131,13 +141,16 @@ std::string Session::device_name() const {
 
 std::shared_ptr<Session> open_session(const std::string& device) {
   Sessions& all = sessions();
-  const py::gil_scoped_release released;
+  const InterpreterUnlocked unlocked;
   const std::lock_guard lock(all.mutex);
-  std::shared_ptr<Session>& session = all.by_device[device];
+  std::shared_ptr<Session>& session = all.by_name[device];
   if (!session || session->is_lost()) {
     RuntimeOptions options;
     options.device = device;
-    session = std::make_shared<Session>(take(Runtime::create(options)));
+    // Which device a name means is known when it is open. Another name's session on it is taken instead.
+    auto opened = make_of_process<Session>(take(Runtime::create(options)));
+    std::shared_ptr<Session> other = all.of_device(opened->device_index());
+    session = other ? std::move(other) : std::move(opened);
   }
   return session;
 }
@@ -150,9 +163,9 @@ void register_session(py::module_& module) {
   module.def("open", &open_session);
   module.def("close_all", [] {
     Sessions& all = sessions();
-    const py::gil_scoped_release released;
+    const InterpreterUnlocked unlocked;
     const std::lock_guard lock(all.mutex);
-    all.by_device.clear();
+    all.by_name.clear();
   });
 }
 

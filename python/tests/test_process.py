@@ -28,6 +28,39 @@ def test_devices(qkv):
         np.testing.assert_allclose(vkattn.attention(*qkv(), device=name).mean(), expected.mean(), atol=1)
 
 
+def test_one_session_for_each_device(qkv):
+    """Whatever names it: arrays, plans, caches and layers of one device go together."""
+    arrays = qkv()
+    given = vkattn.array(arrays[0])
+    device = next(each for each in vkattn.devices() if each.name == given.device and not each.rejected)
+    names = (None, device, device.index, str(device.index), device.name, device.name.lower())
+    expected = vkattn.attention(*arrays)
+    for of_plan in names:
+        plan = vkattn.plan(*arrays, device=of_plan)
+        for of_arrays in names:
+            output = plan(*(vkattn.array(x, device=of_arrays) for x in arrays))
+            np.testing.assert_allclose(output.numpy(), expected, atol=1e-6)
+    layer, rows = vkattn.MultiHeadAttention(16, 2, device=device.name), np.ones((1, 3, 16), np.float32)
+    layer(rows, cache=vkattn.Cache(1, 2, 8, 8, device=device.index))
+
+
+def test_sessions_that_are_closed(qkv):
+    """Another device is refused by name; one that is opened again, as after a loss, is another."""
+    done = run("""if True:
+        import numpy, vkattn
+        x = numpy.ones((1, 1, 1, 4), 'f4')
+        array, layer = vkattn.array(x), vkattn.MultiHeadAttention(4, 1)
+        vkattn._native.close_all()
+        for work in (lambda: vkattn.plan(x, x, x)(array, x, x), lambda: layer(x[0], cache=vkattn.Cache(1, 1, 4, 4))):
+            try: work()
+            except ValueError as e: print(e)
+        """)
+    said = done.stdout.splitlines()
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert re.fullmatch(r"an array is on another device than the plan: on .*, number \d+, not .*, number \d+", said[0])
+    assert said[1].startswith("the cache is on another device than the layer: on ")
+
+
 def test_unknown_device(qkv):
     with pytest.raises(vkattn.Error, match="no such device") as raised:
         vkattn.attention(*qkv(), device="no such device")
@@ -161,7 +194,7 @@ def test_no_leak_of_layers_and_caches():
 
 
 def run(program, **environment):
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300,
                           env={**os.environ, **environment})
 
 
@@ -186,3 +219,85 @@ def test_a_forked_process_opens_its_own_device():
                "child = os.fork()\nif child == 0:\n    ok = vkattn.attention(x, x, x).sum() == 4\n"
                "    os._exit(0 if ok else 1)\nprint(os.waitpid(child, 0)[1])")
     assert done.stdout == "0\n", done.stderr
+
+
+FORKED = """if True:
+    import os, signal, sys, threading, time
+    import numpy, vkattn
+    x = numpy.ones((1, 1, 1, 4), 'f4')
+    rows = x[0]
+    array, plan, cache = vkattn.array(x), vkattn.plan(x, x, x), vkattn.Cache(1, 1, 4, 4)
+    cache.append(x, x)
+    layer = vkattn.MultiHeadAttention(4, 1)
+    saved = layer(rows, return_saved=True)[2]
+    large = numpy.ones((1, 8, 256, 64), 'f4')
+    def work():  # holds locks while the process is forked
+        with cache._lock:
+            while True: vkattn.attention(large, large, large)
+    threading.Thread(target=work, daemon=True).start()
+    time.sleep(0.3)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        calls = {calls}
+        said = 0
+        for call in calls:
+            try: call()
+            except vkattn.Error as e: said += f'made by process {{os.getppid()}}' in str(e)
+        {end}
+    status = os.waitpid(child, 0)[1]
+    print(os.waitstatus_to_exitcode(status))
+    os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_what_its_parent_made_is_an_error_in_a_forked_process():
+    """Not a wait for threads that are not there."""
+    calls = ("array.numpy()", "array.write(x)", "plan(x, x, x)", "plan(array, array, array)", "cache.append(x, x)",
+             "vkattn.plan(x, x, x)(array, x, x)", "cache.attention(x)", "cache.clear()", "len(cache)", "layer(rows)",
+             "layer(rows, cache=cache)", "layer.backward(saved, rows)", "layer.state_dict()", "layer.save('none')")
+    done = run(FORKED.format(calls=f"({', '.join(f'lambda: {call}' for call in calls)})", end="os._exit(said)"))
+    assert done.stdout == f"{len(calls)}\n" and not done.stderr, done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_that_opened_no_device_may_exit():
+    """What its parent made goes there without the driver."""
+    end = "del array, plan, cache, layer, saved; sys.exit(said)"
+    done = run(FORKED.format(calls="(lambda: array.numpy(),)", end=end))
+    assert done.stdout == "1\n" and not done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("hook", [True, False])
+@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.35])
+def test_a_daemon_thread_in_a_call_at_exit(seconds, hook):
+    """The interpreter waits for the call, and begins no other. Without its hook the thread waits for ever."""
+    done = run(f"""if True:
+        import atexit, threading, time
+        import numpy, vkattn
+        large, small = numpy.ones((1, 8, 256, 64), 'f4'), numpy.ones((1, 1, 1, 4), 'f4')
+        def work(x):
+            while True: vkattn.attention(x, x, x)
+        for x in (large, small):
+            vkattn.attention(x, x, x)
+            threading.Thread(target=work, args=(x,), daemon=True).start()
+        if not {hook}: atexit.unregister(vkattn._close)
+        time.sleep({seconds})
+        print('end')
+        """)
+    assert done.returncode == 0 and done.stdout == "end\n" and not done.stderr, done.stderr
+
+
+def test_calls_at_exit():
+    """By what was registered before the package is imported, and so runs after its hook."""
+    done = run("""if True:
+        import atexit, threading
+        atexit.register(lambda: print(vkattn.attention(x, x, x).sum()))
+        import numpy, vkattn
+        x = numpy.ones((1, 1, 1, 4), 'f4')
+        def work():
+            while True: vkattn.attention(x, x, x)
+        threading.Thread(target=work, daemon=True).start()
+        """)
+    assert done.returncode == 0 and done.stdout == "4.0\n" and not done.stderr, done.stderr

@@ -14,6 +14,9 @@
 It needs a Vulkan driver: that of a GPU, or Mesa's lavapipe for the CPU.
 """
 import atexit as _atexit
+import time as _time
+
+from . import _native
 
 from ._attention import attention
 from ._backward import Gradients, attention_backward
@@ -23,7 +26,6 @@ from ._devices import Device, devices
 from ._errors import Error, RuleError
 from ._multi_head_attention import LayerGradients, MultiHeadAttention, SavedCall
 from ._native import __version__
-from ._native import close_all as _close_all
 from ._plan import Plan, plan
 from ._rotary import Rotary
 from ._show import show
@@ -33,5 +35,11 @@ __all__ = [
     "Rotary", "RuleError", "SavedCall", "array", "attention", "attention_backward", "devices", "plan", "show",
 ]
 
-# Devices write what their drivers compiled to the cache on disk as they are closed.
-_atexit.register(_close_all)
+
+@_atexit.register
+def _close():
+    """Waits for calls of daemon threads, which begin no others, and closes devices, which writes the cache on disk."""
+    _native.end_calls()
+    while _native.calls_in_flight():
+        _time.sleep(0.002)
+    _native.close_all()

@@ -25,7 +25,7 @@ def _one_at_a_time(method):
 
     @functools.wraps(method)
     def locked(self, *arguments, **keywords):
-        with self._lock:
+        with self._held():
             return method(self, *arguments, **keywords)
 
     return locked
@@ -144,6 +144,11 @@ class Cache:
                 f"page_table[{entry}, {page}] is -1, none yet, but {int(lengths[entry])} keys of batch entry {entry} "
                 f"take pages 0 to {(int(lengths[entry]) - 1) // self._page_size} of it; name one by set_page_table()"
             )
+
+    def _held(self):
+        """The lock, to be held. An error in a forked process, where a thread that is not there may hold it for ever."""
+        self._native.require_own_process()
+        return self._lock
 
     @property
     def _lengths(self):

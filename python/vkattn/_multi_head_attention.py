@@ -85,7 +85,7 @@ def _holds_cache(method):
 
     @functools.wraps(method)
     def locked(self, *arguments, cache=None, **keywords):
-        with contextlib.nullcontext() if cache is None else cache._lock:
+        with contextlib.nullcontext() if cache is None else cache._held():
             return method(self, *arguments, cache=cache, **keywords)
 
     return locked

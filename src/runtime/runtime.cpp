@@ -105,6 +105,7 @@ Result<std::unique_ptr<RuntimeState>> make_runtime(const RuntimeOptions& options
   auto index = choose_device(*devices, wanted_device(options), state->choice);
   if (!index) return index.error();
   const PhysicalDevice& physical = (*devices)[*index];
+  state->device_index = physical.info.index;
   if (Result<void> s = create_device(*state, physical); !s) return s.error();
   read_timestamp_support(*state, physical);
   const VkDeviceCreateInfo& enabled = physical.features->info;
@@ -281,6 +282,9 @@ Shared<const Tuning> Runtime::tuning() const {
 
 const Device& Runtime::device() const {
   return *state_->device;
+}
+std::uint32_t Runtime::device_index() const {
+  return state_->device_index;
 }
 const std::string& Runtime::device_choice() const {
   return state_->choice;

@@ -85,6 +85,7 @@ struct RuntimeState {
   std::uint32_t queue_family = 0;
   double timestamp_period_ns = 0;
   std::uint64_t timestamp_mask = 0;
+  std::uint32_t device_index = 0;  ///< in list_devices()
   std::string choice;
   VkPhysicalDeviceMemoryProperties memory{};
   VkCommandPool command_pool = VK_NULL_HANDLE;
