@@ -40,8 +40,12 @@ void register_errors(py::module_& /*module*/) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const LibraryError& e) {
+      const std::string& message = e.error().message;
+      // It may have the name of a file, which may be no UTF-8.
+      const auto text = py::reinterpret_steal<py::object>(
+          PyUnicode_DecodeUTF8(message.data(), static_cast<py::ssize_t>(message.size()), "backslashreplace"));
       const py::object made =
-          py::module_::import("vkattn._errors").attr("make")(code_name(e.error().code), e.error().message);
+          py::module_::import("vkattn._errors").attr("make")(code_name(e.error().code), text);
       PyErr_SetObject(py::type::handle_of(made).ptr(), made.ptr());
     }
   });
