@@ -33,6 +33,15 @@ std::size_t bytes_of_keys(const AttentionDesc& desc, const TensorDesc& tensor, s
   return static_cast<std::size_t>(take(tensor_bytes(tensor, e.batch, e.heads, e.rows, e.dims)));
 }
 
+/// e4m3 has a scale for each KV head, which other types have not.
+void require_scales(DataType type, bool are_given, const char* name, const char* what) {
+  const bool are_needed = type == DataType::kFloat8E4m3;
+  if (are_given == are_needed) return;
+  fail(std::string(name) + (are_given ? " are given, but " : " are not given, but ") + what +
+       " are stored as " + std::string(vkattn::name(type)) +
+       (are_needed ? ", which has a scale for each KV head" : ", which has none"));
+}
+
 /// As many numbers as the cache reads.
 InputList checked_list(const CacheLists::OptionalArray& array, std::int64_t count, const char* name,
                        const char* one_for_each) {
@@ -49,8 +58,10 @@ Cache::Cache(std::shared_ptr<Session> session, const CacheOptions& options, cons
   desc.head_dim = options.head_dim;
   describe_keys(desc, options.capacity);
   desc = desc.resolved();
-  take(validate(desc));
   take(validate(append_desc(0)));
+  take(validate(desc));
+  require_scales(options.key_type, lists.key_scales.has_value(), "key_scales", "keys");
+  require_scales(options.value_type, lists.value_scales.has_value(), "value_scales", "values");
   host_lengths_.assign(static_cast<std::size_t>(options.batch), 0);
   const std::size_t key_bytes = bytes_of_keys(desc, desc.key, options.head_dim);
   const std::size_t value_bytes = bytes_of_keys(desc, desc.value, options.value_dim);
