@@ -3,24 +3,13 @@ import math
 
 import numpy as np
 
-from ._errors import RuleError
+from ._arguments import said, wrong
+from ._errors import Error, RuleError
 
 # DLPack's numbers of devices whose memory the host reads: the CPU, and host memory pinned for CUDA and ROCm.
 _HOST_DEVICES = (1, 3, 11)
 _FLOAT32 = np.dtype(np.float32)
 _FLOAT16 = np.dtype(np.float16)
-
-
-def host_array(x, name):
-    """The NumPy array that x is, or that shares x's memory."""
-    if isinstance(x, np.ndarray):
-        return x
-    if hasattr(x, "__dlpack__"):
-        device = int(x.__dlpack_device__()[0])
-        if device not in _HOST_DEVICES:
-            raise TypeError(f"{name} lies on a device (DLPack's type {device}); give it in host memory")
-        return np.from_dlpack(x)
-    return np.asarray(x)
 
 
 # bfloat16 without ml_dtypes, for vkattn.torch.
@@ -61,6 +50,64 @@ def float32_of(array):
     return converted(array, np.float32)
 
 
+def _has_numbers(dtype):
+    """bool, integers, of floating point, complex, or a type of ml_dtypes."""
+    return dtype.kind in "fbiuc" or (dtype.kind == "V" and (dtype.isbuiltin == 2 or is_bfloat16(dtype)))
+
+
+def require_numbers(dtype, name):
+    """That elements are numbers."""
+    if not _has_numbers(dtype):
+        raise TypeError(f"{name} is an array of {dtype} but must be an array of numbers")
+
+
+def host_array(x, name):
+    """The NumPy array of numbers that x is, or that shares x's memory where it can. All arrays are read here."""
+    array = x if type(x) is np.ndarray else _host_array_of(x, name)
+    if array.dtype.kind != "f":
+        require_numbers(array.dtype, name)
+    return array
+
+
+def _host_array_of(x, name):
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        raise TypeError(f"{name} is a masked array with masked elements, which vkattn would not leave out; give "
+                        "filled(), and what is to be hidden as a mask")
+    if hasattr(type(x), "__dlpack__") and not isinstance(x, np.ndarray):
+        return _from_dlpack(x, name)
+    try:
+        array = np.asarray(x)
+    except Error:  # of a vkattn.Array
+        raise
+    except (TypeError, ValueError, OverflowError) as e:
+        raise wrong(x, name, "an array of numbers") from e
+    if not isinstance(x, np.ndarray) and not _has_numbers(array.dtype):
+        raise wrong(x, name, "an array of numbers")
+    return array
+
+
+def _from_dlpack(x, name):
+    device = int(x.__dlpack_device__()[0])
+    if device not in _HOST_DEVICES:
+        raise TypeError(f"{name} lies on a device (DLPack's type {device}); give it in host memory")
+    try:
+        return np.from_dlpack(x)
+    except Exception as e:  # each library and version has its own
+        dtype = getattr(x, "dtype", "an unknown type")
+        hint = " (vkattn.torch takes tensors of bfloat16)" if "bfloat16" in str(dtype) else ""
+        raise TypeError(f"{name} is {said(x)}, of {dtype}, which NumPy cannot take: {e}{hint}") from e
+
+
+def numpy_type(dtype, must):
+    """numpy.dtype with a sentence of ours."""
+    try:
+        if dtype is not None:  # float64 to NumPy
+            return np.dtype(dtype)
+    except Exception:  # NumPy raises several for what is no type
+        pass
+    raise wrong(dtype, "dtype", must)
+
+
 def float_type(dtype):
     """float32, float16 or bfloat16, by its name or as it is; bfloat16 is that of ml_dtypes."""
     if isinstance(dtype, str) and dtype == "bfloat16":
@@ -69,7 +116,7 @@ def float_type(dtype):
         except ImportError:
             raise TypeError("bfloat16 needs the package ml_dtypes, as NumPy does not have it") from None
         return np.dtype(ml_dtypes.bfloat16)
-    given = np.dtype(dtype)
+    given = numpy_type(dtype, "float32, float16 or bfloat16 (of ml_dtypes)")
     if given not in (_FLOAT32, _FLOAT16) and not is_bfloat16(given):
         raise TypeError(f"dtype is {given} but must be float32, float16 or bfloat16 (of ml_dtypes)")
     return given
@@ -101,11 +148,11 @@ def mask_array(x, name="mask", true="takes part"):
     raise TypeError(f"{name} is {array.dtype} but must be bool (True {true}) or of floating point (added)")
 
 
-def per_head(x, name):
-    """One float32 for each head."""
+def per_head(x, name, each="head"):
+    """One float32 for each head, or for each of something else."""
     array = host_array(x, name)
     if array.dtype.kind not in "fiu" and not is_bfloat16(array.dtype):
-        raise TypeError(f"{name} is {array.dtype} but must hold one number for each head")
+        raise TypeError(f"{name} is {array.dtype} but must hold one number for each {each}")
     return float32_of(array)
 
 

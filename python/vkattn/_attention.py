@@ -1,7 +1,8 @@
 """vkattn.attention."""
-from . import _native, _problem
+from . import _arguments, _native, _problem
 
 
+@_arguments.reads()
 def attention(query, key, value, mask=None, *, is_causal=False, align="top-left", scale=None, enable_gqa=False,
               window=None, softcap=None, alibi=None, sinks=None, kv_lengths=None, dropout=0.0, seed=None,
               return_lse=False, return_weights=None, device=None, kernel=None):
@@ -55,7 +56,7 @@ def attention(query, key, value, mask=None, *, is_causal=False, align="top-left"
     an interrupt from the keyboard comes when the call ends.
 
     Raises vkattn.Error with a sentence that has the numbers (a ValueError too where a rule is broken), and
-    TypeError for elements of another type.
+    TypeError for arguments and elements of another type.
 
         >>> import numpy, vkattn
         >>> q = k = v = numpy.random.rand(1, 8, 512, 64).astype("float32")

@@ -3,7 +3,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-from . import _arrays, _native, _problem
+from . import _arguments, _arrays, _native, _problem
 from ._errors import RuleError
 
 
@@ -20,6 +20,8 @@ class Gradients(NamedTuple):
 
 def _wanted(names):
     wanted = _native.Wanted()
+    if not names:
+        raise RuleError(f"gradients names none; there are those of {', '.join(Gradients._fields)}")
     for name in names:
         if name not in Gradients._fields:
             raise RuleError(f"there is no gradient of {name!r}; there are those of {', '.join(Gradients._fields)}")
@@ -42,6 +44,7 @@ def _of_shape(gradient, shape, lead):
     return gradient.reshape(shape)
 
 
+@_arguments.reads()
 def attention_backward(grad_output, query, key, value, output, lse, mask=None, *, is_causal=False, align="top-left",
                        scale=None, enable_gqa=False, window=None, softcap=None, alibi=None, sinks=None,
                        kv_lengths=None, dropout=0.0, seed=None, gradients=("query", "key", "value"), device=None,

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 
-from . import _arrays, _native, _problem, _rotary
+from . import _arguments, _arrays, _native, _problem, _rotary
 from ._errors import Error, RuleError
 
 # By the library's names. Others go to it as they are, which knows or refuses them.
@@ -15,9 +15,15 @@ _MOST_KEYS = 2**30
 _MOST_PAGES = 2**31 - 1
 
 
-def _type_name(dtype):
-    name = dtype if isinstance(dtype, str) else str(np.dtype(dtype))
-    return _TYPES.get(name, name)
+def _storage_types(dtype):
+    """The library's names of the types of keys and of values."""
+    types = dtype if isinstance(dtype, (tuple, list)) else (dtype, dtype)
+    if len(types) != 2:
+        raise RuleError(f"dtype names {len(types)} types but must be one, or a pair, of keys and of values")
+    must = "a type that a cache stores, such as 'float16', or a pair"
+    names = [_arguments.word(one, "dtype") if isinstance(one, str) else str(_arrays.numpy_type(one, must))
+             for one in types]
+    return [_TYPES.get(name, name) for name in names]
 
 
 def _one_at_a_time(method):
@@ -42,8 +48,8 @@ class Cache:
                              for each head); or a pair of two, of keys and of values. What is appended may have
                              another type
         key_scales, value_scales
-                             (kv_heads,): a key of 'e4m3' is its stored number times its head's scale; both are
-                             given where they are stored so
+                             (kv_heads,): a key of 'e4m3' is its stored number times its head's scale; each is given
+                             where, and only where, keys or values are stored so
         ring                 True: there is no end: the newest `capacity` keys of each batch entry are kept, at
                              their positions
         page_size            keys lie on pages of so many, which `page_table` names
@@ -65,17 +71,15 @@ class Cache:
         ...     output = cache.attention(query)        # (1, 32, 1, 128)
     """
 
+    @_arguments.reads(rotary=_rotary.read)
     def __init__(self, batch, kv_heads, capacity, head_dim, value_dim=None, *, dtype="float32", key_scales=None,
                  value_scales=None, ring=False, page_size=None, page_count=None, page_table=None, rotary=None,
                  device=None):
         value_dim = head_dim if value_dim is None else value_dim
-        types = dtype if isinstance(dtype, (tuple, list)) else (dtype, dtype)
-        if len(types) != 2:
-            raise RuleError(f"dtype names {len(types)} types but must be one, or a pair, of keys and of values")
         options = _native.CacheOptions()
         options.batch, options.kv_heads, options.capacity = batch, kv_heads, capacity
         options.head_dim, options.value_dim = head_dim, value_dim
-        options.set_types(*(_type_name(one) for one in types))
+        options.set_types(*_storage_types(dtype))
         turned, frequencies = _rotary.native(rotary, head_dim)
         if turned is not None:
             options.rotary = turned
@@ -108,6 +112,8 @@ class Cache:
         if page_table is None:
             page_table = np.arange(options.batch * entries).reshape(shape)
         table = _arrays.host_array(page_table, "page_table")
+        if page_count is not None and page_count < 0:
+            raise RuleError(f"page_count is {page_count} but must be at least 0")
         if page_count is None:
             page_count = int(table.max(initial=0)) + 1 if table.dtype.kind in "iu" else 0
         self._page_count = page_count
@@ -162,6 +168,7 @@ class Cache:
         """How many keys each batch entry has; of a ring, how many it was given."""
         return self._lengths
 
+    @_arguments.reads()
     @_one_at_a_time
     def set_page_table(self, page_table):
         """Names other pages: of batch entries that grow, or that share what they begin with."""
@@ -177,13 +184,27 @@ class Cache:
             self._pages = before
             raise
 
+    @_arguments.reads()
     @_one_at_a_time
     def clear(self, entries=None):
         """Forgets all keys and values, or those of the batch entry with this number, or of those with these."""
         lengths = self._lengths
-        lengths[slice(None) if entries is None else entries] = 0
+        lengths[slice(None) if entries is None else self._index(entries)] = 0
         self._native.set_lengths(lengths.astype(np.int32))
 
+    def _index(self, entries):
+        """Numbers of batch entries, or a bool for each, as NumPy takes them."""
+        batch, given = len(self._lengths), _arrays.host_array(entries, "entries")
+        if given.dtype == np.bool_ and given.shape == (batch,):
+            return given
+        if given.size and given.dtype.kind not in "iu":
+            raise TypeError(f"entries is {given.dtype} but must hold numbers of batch entries")
+        wrong = (given < -batch) | (given >= batch)
+        if wrong.any():
+            raise RuleError(f"entries has {given[wrong].flat[0]}, but the batch entries are 0 to {batch - 1}")
+        return given.astype(np.intp)
+
+    @_arguments.reads()
     @_one_at_a_time
     def append(self, key, value, *, counts=None):
         """Adds new_length rows for each batch entry: key (batch, kv_heads, new_length, head_dim), value likewise.
@@ -252,6 +273,7 @@ class Cache:
             return self._lengths - (queries if counts is None else counts)
         return np.full(self._shapes["key"][:1], 0 if isinstance(align, str) else align)
 
+    @_arguments.reads()
     @_one_at_a_time
     def attention(self, query, mask=None, *, counts=None, is_causal=True, align="bottom-right", scale=None,
                   window=None, softcap=None, alibi=None, sinks=None, return_lse=False, return_weights=None):

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from . import _arrays, _native, _problem
+from . import _arguments, _arrays, _native, _problem
 from ._errors import RuleError
 
 
@@ -13,15 +13,18 @@ class Array:
     shape   as of NumPy
     dtype   of NumPy, or bfloat16 of ml_dtypes
 
-    numpy() copies it to the host, as numpy.asarray() does. The memory is freed with the last reference.
+    numpy() copies it to the host, as numpy.asarray() does, which therefore refuses copy=False. The memory is freed
+    with the last reference.
     """
 
     __slots__ = ("_native", "_session", "dtype", "shape")
 
+    @_arguments.reads(session=_arguments.made_by("Array", "vkattn.array() and by plans"), shape=None)
     def __init__(self, session, shape, dtype):
         self._session = session
         self.shape = tuple(shape)
         self.dtype = np.dtype(dtype)
+        _arrays.require_numbers(self.dtype, "array")  # nothing on a device may refer to the host's objects
         self._native = _native.DeviceArray(session, self.nbytes)
 
     @property
@@ -46,9 +49,10 @@ class Array:
             self._native.read(array.view(np.uint8) if array.ndim else array)
         return array
 
+    @_arguments.reads()
     def write(self, x):
         """Replaces all elements by those of an array of the same shape and type."""
-        given = _arrays.host_array(x, "array")
+        given = _arrays.host_array(x, "x")
         if given.shape != self.shape or given.dtype != self.dtype:
             raise RuleError(
                 f"a {given.dtype} array of shape {given.shape} does not fit a {self.dtype} one of {self.shape}"
@@ -57,6 +61,8 @@ class Array:
             self._native.write(given)
 
     def __array__(self, dtype=None, copy=None):
+        if copy is False:  # NumPy 2 asks for ValueError
+            raise RuleError("a vkattn.Array lies on a device: NumPy cannot have it without a copy; give no copy=False")
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
@@ -64,14 +70,15 @@ class Array:
         return f"<vkattn.Array {self.shape} {self.dtype} on {self.device}>"
 
 
+@_arguments.reads()
 def array(x, device=None):
-    """A copy of a NumPy or DLPack array in a device's memory, of any type: what plans take without copying.
+    """A copy of a NumPy or DLPack array in a device's memory, of any type of numbers: what plans take without copying.
 
         >>> on_device = vkattn.array(numpy.ones((1, 8, 512, 64), "float32"))
         >>> on_device.numpy().shape
         (1, 8, 512, 64)
     """
-    return upload(_problem.session(device), _arrays.host_array(x, "array"))
+    return upload(_problem.session(device), _arrays.host_array(x, "x"))
 
 
 def upload(session, given):

@@ -5,7 +5,7 @@ from typing import Dict, NamedTuple, Optional
 
 import numpy as np
 
-from . import _arrays, _native, _problem, _rotary
+from . import _arguments, _arrays, _native, _problem, _rotary
 from ._cache import Cache
 from ._errors import RuleError
 
@@ -26,6 +26,8 @@ class LayerGradients(NamedTuple):
 class SavedCall:
     """What MultiHeadAttention.backward needs of a call, in the device's memory."""
 
+    @_arguments.reads(native=_arguments.made_by("SavedCall", "a call with return_saved=True", _native.SavedCall),
+                      layer=None, rank=None)
     def __init__(self, native, layer, dtype, rank):
         self._native = native
         self._layer = layer  # whose parameters' memory the call has
@@ -117,6 +119,7 @@ class MultiHeadAttention:
         >>> output, weights = layer(x, memory, need_weights=True)   # keys and values of another array
     """
 
+    @_arguments.reads(rotary=_rotary.read)
     def __init__(self, embed_dim, num_heads, *, bias=True, kdim=None, vdim=None, kv_heads=None, head_dim=None,
                  value_dim=None, rotary=None, dtype="float32", seed=None, device=None):
         self.embed_dim = embed_dim
@@ -142,6 +145,7 @@ class MultiHeadAttention:
         """The parameters by their names, copied from the device."""
         return {name: self._native.read(name).view(self.dtype) for name in self._native.names()}
 
+    @_arguments.reads()
     def load_state_dict(self, state):
         """Sets all parameters: NumPy or DLPack arrays by their names, which become `dtype`."""
         names = self._native.names()
@@ -160,6 +164,7 @@ class MultiHeadAttention:
         for name, array in arrays.items():
             self._native.write(name, array)
 
+    @_arguments.reads()
     def load(self, path, prefix=""):
         """Sets all parameters from a safetensors file, where their names begin with `prefix`.
 
@@ -168,6 +173,7 @@ class MultiHeadAttention:
         self._version += 1  # also where not all are written
         self._native.load(path, prefix)
 
+    @_arguments.reads()
     def save(self, path, prefix=""):
         """Writes a safetensors file of all parameters, their names behind `prefix`."""
         self._native.save(path, prefix)
@@ -177,6 +183,7 @@ class MultiHeadAttention:
         return Cache(batch, self.kv_heads, capacity, self.head_dim, self.value_dim, rotary=self.rotary,
                      device=self._device, **keywords)
 
+    @_arguments.reads(cache=_arguments.instance(Cache, "as of make_cache()"))
     @_holds_cache
     def forward(self, query, key=None, value=None, *, key_padding_mask=None, need_weights=False, attn_mask=None,
                 average_attn_weights=True, is_causal=False, cache=None, counts=None, align=None, scale=None,
@@ -254,6 +261,7 @@ class MultiHeadAttention:
 
     __call__ = forward
 
+    @_arguments.reads(saved=_arguments.instance(SavedCall, "as of a call with return_saved=True"))
     def backward(self, saved, grad_output):
         """The gradients of a call, from that of its output.
 

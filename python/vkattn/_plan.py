@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from . import _arrays, _native, _problem
+from . import _arguments, _arrays, _native, _problem
 from ._device_arrays import Array, upload
 from ._errors import RuleError
 
@@ -27,6 +27,15 @@ def _empty(x, name):
     return np.zeros(x.shape, x.dtype) if x.ndim < 2 else np.empty(x.shape, x.dtype)
 
 
+def _arrays_to_write(x, name):
+    """A list of Arrays, of one or of several."""
+    given = list(x) if isinstance(x, (tuple, list)) else [x]
+    for each in given:
+        if not isinstance(each, Array):
+            raise _arguments.wrong(each, name, "a vkattn.Array or several: what a plan writes is on its device")
+    return given
+
+
 def _require_whole_batches(lead, **arrays):
     """What lies on a device has one stride for all batch entries."""
     for name, array in arrays.items():
@@ -45,6 +54,7 @@ class Plan:
     device   the device's name
     """
 
+    @_arguments.reads(session=_arguments.made_by("Plan", "vkattn.plan()"), kernel=None, keywords=None)
     def __init__(self, query, key, value, mask, session, kernel, keywords):
         examples = {"query": query, "key": key, "value": value, "mask": mask}
         for name in ("kv_lengths", "sinks", "alibi"):
@@ -108,11 +118,11 @@ class Plan:
         wanted = [result for result in self._results if result is not None]
         if out is None:
             return [Array(self._session, *result) for result in wanted]
-        out = list(out) if isinstance(out, (tuple, list)) else [out]
         if [(x.shape, x.dtype) for x in out] != wanted:
             raise RuleError(f"out does not fit what the plan returns, {', '.join(f'{t} of {s}' for s, t in wanted)}")
         return out
 
+    @_arguments.reads(out=_arrays_to_write)
     def __call__(self, query, key, value, mask=None, *, kv_lengths=None, alibi=None, sinks=None, seed=None, out=None):
         """Computes it, waits, and returns Arrays: what vkattn.attention would return.
 
@@ -133,6 +143,7 @@ class Plan:
         return f"<vkattn.Plan for query {shape} {dtype}, kernel {self.kernel}, on {self.device}>"
 
 
+@_arguments.reads()
 def plan(query, key, value, mask=None, *, is_causal=False, align="top-left", scale=None, enable_gqa=False,
          window=None, softcap=None, alibi=None, sinks=None, kv_lengths=None, dropout=0.0, return_lse=False,
          return_weights=None, device=None, kernel=None):

@@ -1,6 +1,5 @@
 """From the arguments of a call to a problem of the native module."""
 import math
-import operator
 import os
 
 import numpy as np
@@ -33,38 +32,16 @@ class Layout:
         return array.reshape((math.prod(self.lead),) + array.shape[len(self.lead):])
 
 
-def device_name(device):
-    """A number or name, as the library takes it; a Device, by its number."""
-    if device is None:
-        return ""
-    if isinstance(device, str):
-        return device
-    if isinstance(device, _native.Device):
-        return str(device.index)
-    return str(operator.index(device))
-
-
 def session(device):
-    """The open device."""
-    return _native.open(device_name(device))
+    """The open device of a name or number, or of None."""
+    return _native.open(device or "")
 
 
 def seed_of(seed, dropout):
     """64 bits; drawn from the operating system where dropout has none."""
     if seed is not None:
-        return operator.index(seed) & 0xFFFFFFFFFFFFFFFF
+        return seed & 0xFFFFFFFFFFFFFFFF
     return int.from_bytes(os.urandom(8), "little") if dropout else 0
-
-
-def window_of(window):
-    """(left, right) of what was given."""
-    if window is None:
-        return None, None
-    try:
-        left, right = window
-    except (TypeError, ValueError):
-        raise RuleError(f"window is {window!r} but must be (left, right), each a count or None") from None
-    return left, right
 
 
 def _require_equal_heads(query, key):
@@ -81,7 +58,7 @@ def score_inputs(mask, *, is_causal, align, scale, window, softcap, alibi, sinks
     """(native Options, native ScoreArrays) of a mask with four dimensions and lists."""
     has_slopes = alibi is not None and not isinstance(alibi, bool)
     options = _native.Options(
-        is_causal=is_causal, align=align, scale=scale, window=window_of(window), softcap=softcap or 0.0,
+        is_causal=is_causal, align=align, scale=scale, window=window or (None, None), softcap=softcap or 0.0,
         standard_alibi=alibi is True, dropout=dropout, has_lse=return_lse, weights=return_weights or "",
     )
     arrays = _native.ScoreArrays(

@@ -3,7 +3,7 @@ from typing import NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from . import _native
+from . import _arguments, _arrays, _native
 
 
 class Rotary(NamedTuple):
@@ -30,12 +30,15 @@ def native(rotary, head_dim):
     """(native Rotary, frequencies), each None where there is none."""
     if rotary is None:
         return None, None
-    frequencies = rotary.frequencies
-    made = _native.Rotary(
-        style=rotary.style, dims=head_dim if rotary.dims is None else rotary.dims, base=rotary.base,
-        position_scale=rotary.position_scale, has_frequencies=frequencies is not None, magnitude=rotary.magnitude,
-    )
-    return made, None if frequencies is None else np.asarray(frequencies, np.float32)
+    fields = _arguments.read_fields(rotary, "rotary")
+    frequencies = fields.pop("frequencies")
+    if fields["dims"] is None:
+        fields["dims"] = head_dim
+    made = _native.Rotary(**fields, has_frequencies=frequencies is not None)
+    return made, None if frequencies is None else _arrays.per_head(frequencies, "rotary.frequencies", "pair of dims")
+
+
+read = _arguments.instance(Rotary, "as of vkattn.Rotary()")
 
 
 def same(a, b):

@@ -2,10 +2,11 @@
 import io
 import math
 
-from . import _arrays
+from . import _arguments, _arrays
 from ._errors import RuleError
 
 
+@_arguments.reads()
 def show(weights, tokens=None, key_tokens=None):
     """A matplotlib figure of weights: a heat map of queries (down) over keys (right) for each head.
 

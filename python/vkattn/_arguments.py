@@ -1,0 +1,248 @@
+"""What the arguments of the public functions may be: one table by their names, and the decorator that reads by it."""
+import collections.abc
+import functools
+import inspect
+import operator
+import os
+
+import numpy as np
+
+from . import _native
+from ._errors import RuleError
+
+# The reader of what is read elsewhere: arrays where their shape is known, by _arrays.host_array(), and types.
+ELSEWHERE = None
+_MOST = 2**63 - 1
+
+
+def said(x):
+    """An argument as a sentence names it."""
+    if x is None or isinstance(x, (str, bytes, int, float, complex, tuple)):
+        text = repr(x)
+        if len(text) <= 60:
+            return text
+    return f"of type {type(x).__name__}"
+
+
+def wrong(x, name, must):
+    """What to raise where an argument is of another type than it must be."""
+    return TypeError(f"{name} is {said(x)} but must be {must}")
+
+
+def flag(x, name):
+    """A bool: Python's, NumPy's, or the integers 0 and 1."""
+    if isinstance(x, (bool, np.bool_)):
+        return bool(x)
+    try:
+        value = operator.index(x)
+    except TypeError:
+        value = None
+    if value not in (0, 1):
+        raise wrong(x, name, "True or False")
+    return bool(value)
+
+
+def number(x, name):
+    """A float of whatever is one real number."""
+    if type(x) in (float, int) or (hasattr(x, "__float__") and not getattr(x, "ndim", 0) and not np.iscomplexobj(x)):
+        try:
+            return float(x)
+        except OverflowError:
+            raise RuleError(f"{name} is {said(x)}, which is beyond float64") from None
+        except (TypeError, ValueError):
+            pass
+    raise wrong(x, name, "a number")
+
+
+def any_integer(x, name):
+    """An int of whatever Python takes as an index."""
+    try:
+        return operator.index(x)
+    except TypeError:
+        raise wrong(x, name, "an integer") from None
+
+
+def integer(x, name):
+    """One of 64 bits, as the library has them."""
+    value = any_integer(x, name)
+    if not -_MOST <= value <= _MOST:
+        raise RuleError(f"{name} is {said(value)} but must be an integer of 64 bits")
+    return value
+
+
+def word(x, name):
+    """A str. Which one it may be is the library's to say."""
+    if not isinstance(x, str):
+        raise wrong(x, name, "a str")
+    try:
+        x.encode()
+    except UnicodeEncodeError:
+        raise RuleError(f"{name} is {ascii(x)}, which is no text in UTF-8") from None
+    return x
+
+
+def alignment(x, name):
+    """A name, or the position of the first query among the keys."""
+    if isinstance(x, str):
+        return word(x, name)
+    if hasattr(x, "__index__"):
+        return integer(x, name)
+    raise wrong(x, name, "'top-left', 'bottom-right' or a key position")
+
+
+def window(x, name):
+    """(left, right), each a count or None."""
+    try:
+        left, right = x
+    except (TypeError, ValueError):
+        raise RuleError(f"{name} is {said(x)} but must be (left, right), each a count or None") from None
+    return tuple(None if side is None else integer(side, f"{name}[{i}]") for i, side in enumerate((left, right)))
+
+
+def slopes(x, name):
+    """True or False; or an array, as it is."""
+    return bool(x) if isinstance(x, (bool, np.bool_)) else x
+
+
+def device(x, name):
+    """As the library takes it: a part of a name, or a number."""
+    if isinstance(x, str):
+        return word(x, name)
+    if isinstance(x, _native.Device):
+        return str(x.index)
+    if hasattr(x, "__index__"):
+        return str(integer(x, name))
+    raise wrong(x, name, "a vkattn.Device, its number or a part of its name")
+
+
+def _listed(x, name, must):
+    try:
+        if not isinstance(x, (bytes, collections.abc.Mapping)):
+            return list(x)
+    except TypeError:
+        pass
+    raise wrong(x, name, must)
+
+
+def names(x, name):
+    """A tuple of str."""
+    must = "a sequence of names, such as ('query', 'key')"
+    if isinstance(x, str):
+        raise wrong(x, name, must)
+    return tuple(word(each, f"a name in {name}") for each in _listed(x, name, must))
+
+
+def words(x, name):
+    """A list of what stands for rows."""
+    return _listed(x, name, "a sequence of words")
+
+
+def parameters(x, name):
+    """Arrays by their names."""
+    if not isinstance(x, collections.abc.Mapping):
+        raise wrong(x, name, "a mapping from the parameters' names to arrays")
+    for each in x:
+        word(each, f"a name in {name}")
+    return x
+
+
+def path(x, name):
+    """The str of a file's name."""
+    try:
+        text = os.fsdecode(x)
+    except TypeError:
+        raise wrong(x, name, "a path: str, bytes or os.PathLike") from None
+    if not text or "\0" in text:
+        raise RuleError(f"{name} is {said(text)} but must name a file, without null characters")
+    return text
+
+
+def instance(kind, made_by):
+    """The reader of an object of this package's."""
+
+    def read(x, name):
+        if not isinstance(x, kind):
+            raise wrong(x, name, f"a vkattn.{kind.__name__}, {made_by}")
+        return x
+
+    return read
+
+
+def made_by(kind, maker, native=_native.Session):
+    """The reader of what the class of that name is made of, which callers do not have."""
+
+    def read(x, name):
+        if not isinstance(x, native):
+            raise TypeError(f"a vkattn.{kind} is made by {maker}, not by its class; {name} is {said(x)}")
+        return x
+
+    return read
+
+
+# By the parameter's name, in whatever public function it stands. A reader is called with (argument, name); where the
+# parameter's default is None, None is not given to it.
+READERS = {
+    **dict.fromkeys(("is_causal", "enable_gqa", "return_lse", "return_saved", "need_weights", "average_attn_weights",
+                     "ring", "bias"), flag),
+    **dict.fromkeys(("scale", "softcap", "dropout", "base", "position_scale", "magnitude"), number),
+    **dict.fromkeys(("batch", "kv_heads", "capacity", "head_dim", "value_dim", "page_size", "page_count", "embed_dim",
+                     "num_heads", "kdim", "vdim", "dims"), integer),
+    **dict.fromkeys(("return_weights", "kernel", "style", "prefix"), word),
+    **dict.fromkeys(("tokens", "key_tokens"), words),
+    **dict.fromkeys(("query", "key", "value", "mask", "attn_mask", "key_padding_mask", "output", "lse", "grad_output",
+                     "sinks", "kv_lengths", "counts", "key_scales", "value_scales", "page_table", "frequencies",
+                     "entries", "weights", "x", "dtype"), ELSEWHERE),
+    "align": alignment,
+    "alibi": slopes,
+    "device": device,
+    "gradients": names,
+    "path": path,
+    "seed": any_integer,
+    "state": parameters,
+    "window": window,
+}
+
+
+def _bound(reader, name, takes_none):
+    """The reader of one parameter of one function."""
+    if reader is ELSEWHERE:
+        return None
+    if takes_none:
+        return lambda x: None if x is None else reader(x, name)
+    return lambda x: reader(x, name)
+
+
+def reads(**own):
+    """Decorates a public function, whose arguments are then read by READERS; `own` are its own readers by name."""
+
+    def decorate(function):
+        given = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+        by_name = {p.name: _bound({**READERS, **own}[p.name], p.name, p.default is None) for p in given}
+        positional = [by_name[p.name] for p in given if p.kind is p.POSITIONAL_OR_KEYWORD]
+        if "self" in inspect.signature(function).parameters:
+            positional.insert(0, None)
+
+        @functools.wraps(function)
+        def read(*arguments, **keywords):
+            if any(positional):
+                arguments = [x if reader is None else reader(x) for reader, x in zip(positional, arguments)] + list(
+                    arguments[len(positional):])
+            for name, x in keywords.items():
+                reader = by_name.get(name)
+                if reader is not None:
+                    keywords[name] = reader(x)
+            return function(*arguments, **keywords)
+
+        return read
+
+    return decorate
+
+
+def read_fields(given, name):
+    """A NamedTuple's fields by their names, each read as an argument of its name."""
+    defaults = given._field_defaults
+    return {
+        field: x if READERS[field] is ELSEWHERE or (x is None and defaults[field] is None)
+        else READERS[field](x, f"{name}.{field}")
+        for field, x in given._asdict().items()
+    }
