@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-#include "removed_on_interrupt.hpp"
+#include "on_interrupt.hpp"
 
 namespace vkattn {
 

@@ -5,16 +5,21 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <optional>
 #include <system_error>
 #include <thread>
+
+#include "on_interrupt.hpp"
 
 #ifndef _WIN32
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): <csignal> lacks kill
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 extern char** environ;
 #endif
@@ -60,6 +65,14 @@ class Stream {
     if (write_ != -1) (void)::close(write_);
     write_ = -1;
   }
+  /// Waits for a number, and gives 0 where the stream ends without one.
+  [[nodiscard]] int read_number() const {
+    int number = 0;
+    pollfd stream{read_, POLLIN, 0};
+    while (::poll(&stream, 1, -1) == -1 && errno == EINTR) {
+    }
+    return ::read(read_, &number, sizeof number) == sizeof number ? number : 0;
+  }
   /// What has come; false at the end.
   [[nodiscard]] bool read_into(std::string& text) const {
     constexpr std::size_t kMost = std::size_t{16} << 20U;
@@ -76,19 +89,76 @@ class Stream {
   int read_ = -1, write_ = -1;
 };
 
-/// 0, or what the system said.
-int spawn(const std::vector<std::string>& words, const Stream& out, const Stream& err, pid_t& child) {
+/// Holds signals back that could end this thread's program, until destroyed.
+class SignalsHeldBack {
+ public:
+  SignalsHeldBack() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  SignalsHeldBack(const SignalsHeldBack&) = delete;
+  SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
+  ~SignalsHeldBack() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  [[nodiscard]] const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t before_{};
+};
+
+/// The parent's handlers are for the parent's files; what it ignores stays ignored.
+void forget_handlers() {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action {};
+    const bool known = ::sigaction(signal, nullptr, &action) == 0;
+    const bool is_caught =
+        (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_IGN && action.sa_handler != SIG_DFL);
+    if (known && is_caught) (void)::signal(signal, SIG_DFL);
+  }
+}
+
+/// Makes this process, which fork() has just made, the program. Gives errno where that failed. Calls only
+/// what POSIX allows here: another thread may have held any lock.
+int become(char* const* arguments, const Stream& out, const Stream& err, const sigset_t& signals,
+           pid_t parent) {
+#ifdef __linux__
+  // A parent that is killed cannot clean up.
+  if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) return errno;
+#endif
+  if (::getppid() != parent) ::_exit(1);  // it ended meanwhile
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  if (nothing == -1 || ::dup2(nothing, STDIN_FILENO) == -1) return errno;
+  if (nothing != STDIN_FILENO) (void)::close(nothing);
+  if (::dup2(out.writing(), STDOUT_FILENO) == -1 || ::dup2(err.writing(), STDERR_FILENO) == -1) return errno;
+  forget_handlers();
+  ::pthread_sigmask(SIG_SETMASK, &signals, nullptr);
+  ::execve(arguments[0], arguments, environ);
+  return errno;
+}
+
+/// 0, or what the system said. Not posix_spawn(), which cannot ask for a signal at the parent's end.
+int spawn(const std::vector<std::string>& words, const Stream& out, const Stream& err,
+          const SignalsHeldBack& held_back, pid_t& child) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out.writing(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.writing(), STDERR_FILENO);
-  const int status = ::posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  return status;
+  Stream failure;  // ends without a word where the program starts
+  if (!failure.is_open()) return errno;
+  const pid_t parent = ::getpid();
+  const pid_t started = ::fork();
+  if (started == -1) return errno;
+  if (started == 0) {
+    const int error = become(arguments.data(), out, err, held_back.before(), parent);
+    ::_exit(::write(failure.writing(), &error, sizeof error) == sizeof error ? 127 : 126);
+  }
+  failure.close_writing();
+  const int error = failure.read_number();
+  if (error == 0) {
+    child = started;
+  } else {
+    (void)::waitpid(started, nullptr, 0);
+  }
+  return error;
 }
 
 /// Reads both streams until they end or the time does. A process that ended may have left its streams to
@@ -128,7 +198,13 @@ ChildResult run_child(const std::vector<std::string>& words, std::chrono::millis
   Stream out, err;
   pid_t child = -1;
   const Clock::time_point begin = Clock::now();
-  const int spawned = out.is_open() && err.is_open() ? spawn(words, out, err, child) : errno;
+  std::optional<EndedOnInterrupt> ended_with_this;
+  int spawned = errno;  // of the streams
+  if (out.is_open() && err.is_open()) {
+    const SignalsHeldBack held_back;  // until the handler knows the child
+    spawned = spawn(words, out, err, held_back, child);
+    if (spawned == 0) ended_with_this.emplace(child);
+  }
   if (spawned != 0) {
     result.err = words[0] + " cannot be started: " + std::generic_category().message(spawned);
     return result;

@@ -22,7 +22,9 @@ struct ChildResult {
 
 /// Runs `words`, the first of which is the program's path, to its end or to the limit, and gives what it
 /// printed. It gets nothing to read. At the limit it is asked to end, and a second later it is killed; one
-/// that does not end then, as inside of a driver that hangs, is left behind.
+/// that does not end then, as inside of a driver that hangs, is left behind. Where a signal of
+/// on_interrupt.hpp ends this program, the child ends too, and on Linux also where this program is killed or
+/// crashes. For one thread, and one child at a time.
 [[nodiscard]] ChildResult run_child(const std::vector<std::string>& words, std::chrono::milliseconds limit);
 
 }  // namespace vkattn::cli

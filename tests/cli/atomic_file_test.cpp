@@ -13,6 +13,10 @@
 #include "support/must.hpp"
 #include "support/temp_folder.hpp"
 
+#ifndef _WIN32
+#include <sys/resource.h>
+#endif
+
 namespace vkattn::tests {
 namespace {
 
@@ -95,6 +99,8 @@ TEST(AtomicFile, KeepsThePermissionsOfTheFileThatWasThere) {
 /// Begins two files and finishes the first, then ends by the signal.
 void write_and_end_by(int signal, const TempFolder& folder) {
   std::signal(signal, SIG_DFL);  // what started the tests may ignore it
+  const rlimit none{0, 0};
+  (void)setrlimit(RLIMIT_CORE, &none);  // SIGQUIT's
   Result<AtomicFile> whole = AtomicFile::create(folder / "whole");
   Result<AtomicFile> half = AtomicFile::create(folder / "half");
   const bool written = whole.ok() && half.ok() && whole->write("whole").ok() && half->write("half").ok();
@@ -104,7 +110,7 @@ void write_and_end_by(int signal, const TempFolder& folder) {
 }
 
 TEST(AtomicFileDeathTest, LeavesNothingBehindWhereASignalEndsTheProgram) {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
     const TempFolder folder;
     EXPECT_EXIT(write_and_end_by(signal, folder), testing::KilledBySignal(signal), "") << signal;
     EXPECT_EQ(folder.file_count(), 1U) << signal;

@@ -23,7 +23,7 @@ constexpr std::chrono::seconds kPatience{60};
 
 /// Starts the tool, which takes the shell's place, so that signals reach it; 0 where that failed.
 pid_t start_tool(const std::string& command) {
-  const std::string line = "exec '" VKATTN_TOOL "' " + command + " > /dev/null 2>&1";
+  const std::string line = "ulimit -c 0; exec '" VKATTN_TOOL "' " + command + " > /dev/null 2>&1";
   const char* const words[] = {"sh", "-c", line.c_str(), nullptr};
   // What started the tests may ignore signals, as shells do for commands in the background.
   posix_spawnattr_t attributes;
@@ -32,6 +32,7 @@ pid_t start_tool(const std::string& command) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGQUIT);
   posix_spawnattr_setsigdefault(&attributes, &signals);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   pid_t pid = 0;
@@ -70,7 +71,7 @@ void expect_clean_end(const std::string& command, int signal, const TempFolder& 
 
 TEST_F(ToolRun, LeavesNoFileWhereInterrupted) {
   write_inputs({2, 4, 700, 64}, {2, 2, 700, 64}, {2, 2, 700, 64});  // a second or two with its check
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGQUIT}) {
     const TempFolder outputs;
     const std::string command = "run --check --query " + file("query").string() + " --key " +
                                 file("key").string() + " --value " + file("value").string() + " --output " +

@@ -1,9 +1,16 @@
 // `vkattn report`: children that crash and hang, the steps with a tool that does so, charts.
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): <csignal> lacks kill
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -65,6 +72,52 @@ TEST(ChildProcess, ThatIsMissingSaysSo) {
   const ChildResult child = run_child({"/nonexistent/vkattn", "devices"}, kLong);
   EXPECT_EQ(child.end, ChildResult::End::kNotStarted);
   EXPECT_TRUE(has(child.err, "/nonexistent/vkattn"));
+}
+
+/// In the place of a report that a signal ends: a process that runs a child, which holds the writing end of a
+/// pipe and has a file that it removes when it is asked to end.
+pid_t start_parent(const TempFolder& folder, int writing) {
+  const pid_t parent = ::fork();
+  if (parent != 0) return parent;
+  const rlimit none{0, 0};
+  (void)::setrlimit(RLIMIT_CORE, &none);  // SIGQUIT's
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) std::signal(signal, SIG_DFL);
+  const std::string script = "trap 'rm child.tmp; exit 4' TERM; echo $$ > child.tmp; echo > /dev/fd/" +
+                             std::to_string(writing) + "; while :; do sleep 0.05; done";
+  (void)run_child({"/bin/sh", "-c", "cd '" + folder.path().string() + "' && " + script}, kLong);
+  std::_Exit(0);
+}
+
+/// True once something can be read, or nobody can write any more.
+bool is_readable(int reading) {
+  pollfd stream{reading, POLLIN, 0};
+  return ::poll(&stream, 1, 10000) == 1;
+}
+
+TEST(ChildProcess, EndsWithItsParent) {
+  std::vector<int> signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+#ifdef __linux__
+  signals.push_back(SIGKILL);
+#endif
+  for (const int signal : signals) {
+    SCOPED_TRACE(signal);
+    const TempFolder folder;
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe(ends.data()), 0);
+    const pid_t parent = start_parent(folder, ends[1]);
+    ASSERT_GT(parent, 0);
+    (void)::close(ends[1]);
+    char line = 0;
+    ASSERT_TRUE(is_readable(ends[0]) && ::read(ends[0], &line, 1) == 1) << "the child has begun";
+    ASSERT_EQ(::kill(parent, signal), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(parent, &status, 0), parent);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
+    // Where the parent is killed the child ends by itself, soon.
+    EXPECT_TRUE(is_readable(ends[0]) && ::read(ends[0], &line, 1) == 0) << "the child lives on";
+    EXPECT_EQ(folder.file_count(), 0U);
+    (void)::close(ends[0]);
+  }
 }
 
 /// In the tool's place: tile's driver crashes, matrix's hangs, decode's loses the device, lane is right but

@@ -1,10 +1,12 @@
-// A table of names that a signal handler can read at any time.
-#include "removed_on_interrupt.hpp"
+// What a signal handler can read at any time: a table of names, and the number of a process.
+#include "on_interrupt.hpp"
 
 #include <utility>
 
 #ifndef _WIN32
+#include <poll.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): <csignal> lacks sigaction
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,7 +26,8 @@ struct Slot {
   std::atomic<bool> used = false;
   std::array<char, 4096> path{};
 };
-static_assert(std::atomic<bool>::is_always_lock_free, "or a signal handler could not read it");
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free,
+              "or a signal handler could not read them");
 
 struct Caught {
   int signal = 0;
@@ -33,15 +36,32 @@ struct Caught {
 };
 
 std::array<Slot, 16> slots;
-std::array<Caught, 3> caught{Caught{SIGINT}, Caught{SIGTERM}, Caught{SIGHUP}};
+std::atomic<pid_t> child = 0;  ///< 0: there is none
+std::array<Caught, 4> caught{Caught{SIGINT}, Caught{SIGTERM}, Caught{SIGHUP}, Caught{SIGQUIT}};
+
+/// Asks first, as the child may have files to remove. Leaves its status to whoever waits for it.
+void end_child(pid_t process) {
+  constexpr int kStepMs = 5;
+  constexpr int kSteps = 1000 / kStepMs;
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    (void)::kill(process, signal);
+    for (int step = 0; step < kSteps; ++step) {
+      siginfo_t info{};
+      if (::waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return;
+      if (info.si_pid == process) return;
+      (void)::poll(nullptr, 0, kStepMs);
+    }
+  }
+}
 
 /// Calls only what POSIX allows in a handler. The signal is blocked here, so what is raised comes when this
 /// returns, and finds what was there before.
-extern "C" void remove_files_and_end(int signal) {
+extern "C" void clean_up_and_end(int signal) {
   const int error = errno;
   for (const Slot& slot : slots) {
     if (slot.used.load(std::memory_order_acquire)) ::unlink(slot.path.data());
   }
+  if (const pid_t process = child.load(); process != 0) end_child(process);
   for (const Caught& each : caught) {
     if (each.signal == signal) ::sigaction(signal, &each.before, nullptr);
   }
@@ -51,7 +71,7 @@ extern "C" void remove_files_and_end(int signal) {
 
 void install() {
   struct sigaction action {};
-  action.sa_handler = remove_files_and_end;
+  action.sa_handler = clean_up_and_end;
   ::sigemptyset(&action.sa_mask);
   for (const Caught& each : caught) ::sigaddset(&action.sa_mask, each.signal);
   for (Caught& each : caught) {
@@ -70,7 +90,8 @@ void restore() {
 }
 
 bool none_used() {
-  return std::none_of(slots.begin(), slots.end(), [](const Slot& slot) { return slot.used.load(); });
+  return child == 0 &&
+         std::none_of(slots.begin(), slots.end(), [](const Slot& slot) { return slot.used.load(); });
 }
 
 }  // namespace
@@ -90,6 +111,16 @@ void RemovedOnInterrupt::release() noexcept {
   const std::size_t slot = std::exchange(slot_, kNone);
   if (slot == kNone) return;
   slots[slot].used = false;
+  if (none_used()) restore();
+}
+
+EndedOnInterrupt::EndedOnInterrupt(int process) {
+  if (none_used()) install();
+  child = process;
+}
+
+EndedOnInterrupt::~EndedOnInterrupt() {
+  child = 0;
   if (none_used()) restore();
 }
 #else
