@@ -7,8 +7,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <system_error>
 #include <type_traits>
+#include <utility>
+
+#include "runtime/input_file.hpp"
 
 namespace vkattn::npy {
 namespace {
@@ -166,16 +168,12 @@ bool is_integer(ElementType type) {
 }
 
 Result<Reader> Reader::open(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) return file_error(path, "there is no such file", ErrorCode::kNotFound);
-  if (!fs::is_regular_file(status)) return file_error(path, "this is not a regular file");
-  const std::uintmax_t file_bytes = fs::file_size(path, error);
-  if (error) return file_error(path, error.message());
+  Result<detail::InputFile> input = detail::open_input(path);
+  if (!input.ok()) return file_error(path, input.error().message, input.error().code);
+  const std::uintmax_t file_bytes = input->bytes;
   Reader reader;
   reader.path_ = path;
-  reader.stream_.open(path, std::ios::binary);
-  if (!reader.stream_) return file_error(path, "the file cannot be opened for reading");
+  reader.stream_ = std::move(input->stream);
 
   std::string start(std::min<std::uintmax_t>(file_bytes, kMaxHeaderBytes + 12U), '\0');
   reader.stream_.read(start.data(), static_cast<std::streamsize>(start.size()));

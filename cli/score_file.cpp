@@ -1,12 +1,9 @@
 // --score and --score-buffer: files into a score function.
 #include "score_file.hpp"
 
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <span>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "command.hpp"
@@ -14,6 +11,7 @@
 #include "error.hpp"
 #include "harness/score_problem.hpp"
 #include "npy.hpp"
+#include "runtime/input_file.hpp"
 #include "score_rows.hpp"
 #ifdef VKATTN_HAVE_SCORE_FUNCTIONS
 #include <vkattn/score_function.hpp>
@@ -26,19 +24,10 @@ constexpr std::size_t kMostSourceBytes = std::size_t{1} << 20U;
 
 std::string read_source(const std::string& path) {
   const std::string shown = console::printable(path);
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) fail_usage(shown + ": there is no such file");
-  if (std::filesystem::is_directory(status)) fail_usage(shown + ": this is a folder");
-  std::ifstream stream(path, std::ios::binary);
-  std::string text(kMostSourceBytes + 1, '\0');
-  if (stream) stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad() || !stream.is_open()) fail_usage(shown + ": cannot be read");
-  text.resize(static_cast<std::size_t>(stream.gcount()));
+  Result<std::string> read = detail::read_input_or_pipe(path, kMostSourceBytes);
+  if (!read.ok()) fail_usage(shown + ": " + read.error().message);
+  std::string text = *std::move(read);
   if (text.empty()) fail_usage(shown + ": the file is empty");
-  if (text.size() > kMostSourceBytes) {
-    fail_usage(shown + ": a score function of more than " + std::to_string(kMostSourceBytes) + " bytes");
-  }
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
     fail_usage(shown + ": this text is UTF-16; save it as UTF-8");
   }
@@ -122,7 +111,8 @@ Shared<const ScoreShaders> compile_score(const Problem& problem) {
 
 void add_score_options(CLI::App& app, ScoreArguments& arguments) {
   add_value(app, "--score", arguments.file, "FILE.glsl",
-            "Score function in GLSL: float score(float s, Position p), bool visible(Position p), or both");
+            "Score function in GLSL: float score(float s, Position p), bool visible(Position p), or both; a "
+            "file, or a pipe as the shell gives one for <(COMMAND)");
   add_values(app, "--score-buffer", arguments.buffers, "NAME=T.npy",
              "Table that the score function reads as NAME(index): of floats float, of integers int, of "
              "unsigned ones uint; up to 4");

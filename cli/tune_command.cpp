@@ -3,7 +3,6 @@
 #include <vkattn/runtime.hpp>
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,18 +31,6 @@ struct TuneArguments {
   std::string suite, max_seconds, arithmetic, output = kDefaultFile;
   DeviceArguments where;
 };
-
-/// What the file holds already; empty where there is none.
-std::string old_text(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return {};
-  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-  std::string text(error ? 0 : static_cast<std::size_t>(bytes), '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (error || !file.good()) fail_usage("cannot read " + console::printable(path));
-  return text;
-}
 
 /// Columns of the table.
 struct Table {
@@ -110,7 +97,7 @@ int run_tune(const TuneArguments& arguments) {
   }
   const Runtime runtime = open_runtime(arguments.where);
   const Capabilities& device = runtime.device().capabilities();
-  const std::string old = old_text(arguments.output);
+  const std::string old = take(detail::read_tuning(arguments.output));
   // Before hours of work: that the file can be written, and that what is there may be replaced.
   AtomicFile file = take(AtomicFile::create(arguments.output));
   if (const auto merged = detail::merge_tuning(old, device, {}); !merged) {

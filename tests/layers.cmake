@@ -55,7 +55,7 @@ set(bench_sees attention/features attention/tensor_table backward/gradient_table
     runtime/record_only runtime/tuning_file)
 set(bench_made vkattn_bench_shaders.hpp)
 set(cli_may harness problem inspect report)
-set(cli_sees reference/positions reference/reference runtime/tuning_file)
+set(cli_sees reference/positions reference/reference runtime/input_file runtime/tuning_file)
 set(cli_below bench)
 set(python_may "")
 

@@ -3,8 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -17,6 +15,7 @@
 #include "plot_format.hpp"
 #include "report/page.hpp"
 #include "report/steps.hpp"
+#include "runtime/input_file.hpp"
 
 namespace vkattn::cli {
 namespace {
@@ -65,9 +64,11 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   require(file.commit());
 }
 
-std::string read_whole(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+/// Empty where a step has made none.
+std::string read_picture(const std::filesystem::path& path) {
+  constexpr std::uintmax_t kMostBytes = std::uintmax_t{64} << 20U;
+  const Result<std::string> text = detail::read_input(path, kMostBytes);
+  return text.ok() ? *text : std::string();
 }
 
 std::size_t count_of(const Json& report, std::initializer_list<const char*> statuses) {
@@ -86,7 +87,7 @@ int run_report(const ReportArguments& arguments, const Invocation& invocation) {
   console::ProgressBar bar;
   const auto keep = [&](const Json& report, double share) {
     write_file(folder / "report.json", dump_json(report));
-    write_file(folder / "report.html", report_page(report, read_whole(picture)));
+    write_file(folder / "report.html", report_page(report, read_picture(picture)));
     const Json& last = report["steps"].back();
     const std::string status = last.value("status", "");
     if (status != "done" && status != "refused" && status != "left out") {

@@ -52,7 +52,8 @@ struct RuntimeOptions {
   /// else HOME/.cache/vkattn.
   std::filesystem::path cache_dir;
   /// What `vkattn tune` measured; empty: the environment variable VKATTN_TUNING, and where that is unset
-  /// none. A file that is corrupt or of another device is ignored; AttentionPlan::describe() says so.
+  /// none. A file that is corrupt, of another device or no regular file is ignored; AttentionPlan::describe()
+  /// says so.
   std::filesystem::path tuning_file;
   /// Try each path on matrix units once on a small problem, and use another kernel where its results are
   /// wrong. Of attention alone, on GPUs, also time it on a larger one, and use the next kernel where that

@@ -63,7 +63,8 @@ inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 /// at a time.
 class SafetensorsFile {
  public:
-  /// Errors: a file that cannot be read (kIo), or one that breaks a rule of the format (kInvalidArgument).
+  /// Errors: a file that cannot be read, or is no regular one such as a named pipe (kIo), or one that breaks
+  /// a rule of the format (kInvalidArgument).
   [[nodiscard]] static Result<SafetensorsFile> open(const std::filesystem::path& path);
 
   /// In the order of their bytes.

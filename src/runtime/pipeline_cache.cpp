@@ -1,27 +1,26 @@
 // The pipeline cache on disk: the bytes of a PipelineCache in a file for each device and driver.
-#include <algorithm>
 #include <cstddef>
-#include <fstream>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
 #include "runtime/files.hpp"
+#include "runtime/input_file.hpp"
 #include "runtime/runtime_state.hpp"
 
 namespace vkattn::detail {
 
 namespace {
 
-constexpr std::streamoff kMaxCacheBytes = std::streamoff{256} << 20U;  // larger files are not ours
+constexpr std::uintmax_t kMaxCacheBytes = std::uintmax_t{256} << 20U;  // larger files are not ours
 
 // The bytes of a file; none where there is no such file.
 std::vector<std::byte> load(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const std::streamoff bytes = file ? static_cast<std::streamoff>(file.tellg()) : 0;
-  if (bytes <= 0 || bytes > kMaxCacheBytes) return {};
-  std::vector<std::byte> data(static_cast<std::size_t>(bytes));
-  file.seekg(0);
-  if (!file.read(reinterpret_cast<char*>(data.data()), bytes)) return {};
+  auto file = open_input(path);
+  if (!file || file->bytes > kMaxCacheBytes) return {};
+  std::vector<std::byte> data(static_cast<std::size_t>(file->bytes));
+  if (!file->stream.read(reinterpret_cast<char*>(data.data()), static_cast<std::streamsize>(data.size())))
+    return {};
   return data;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include <vkattn/data_type.hpp>
@@ -12,6 +13,7 @@
 #include "common/message.hpp"
 #include "common/path_text.hpp"
 #include "runtime/files.hpp"
+#include "runtime/input_file.hpp"
 #include "runtime/safetensors_header.hpp"
 
 namespace vkattn {
@@ -24,9 +26,11 @@ Error about_file(const std::filesystem::path& path, ErrorCode code, const std::s
   return {code, 0, detail::message(detail::path_text(path), ": ", what)};
 }
 
-Error unreadable(const std::filesystem::path& path) {
-  return about_file(path, ErrorCode::kIo, "cannot be read");
+Error unreadable(const std::filesystem::path& path, std::string_view why) {
+  return about_file(path, ErrorCode::kIo, detail::message("cannot be read: ", why));
 }
+
+constexpr std::string_view kCut = "the file became shorter";
 
 std::uint64_t length_of(const std::array<char, kLengthBytes>& bytes) {
   std::uint64_t length = 0;
@@ -40,17 +44,15 @@ struct HeaderText {
   std::uint64_t data_bytes = 0;
 };
 
-Result<HeaderText> read_header_text(const std::filesystem::path& path, std::ifstream& stream) {
-  std::error_code error;
-  const std::uintmax_t file_bytes = std::filesystem::file_size(path, error);
-  if (error || !stream) return unreadable(path);
+Result<HeaderText> read_header_text(const std::filesystem::path& path, std::ifstream& stream,
+                                    std::uintmax_t file_bytes) {
   const auto refuse = [&](const std::string& what) {
     return about_file(path, ErrorCode::kInvalidArgument, what);
   };
   if (file_bytes < kLengthBytes)
     return refuse(detail::message("has ", file_bytes, " bytes, too few for the length of a header"));
   std::array<char, kLengthBytes> start{};
-  if (!stream.read(start.data(), start.size())) return unreadable(path);
+  if (!stream.read(start.data(), start.size())) return unreadable(path, kCut);
   const std::uint64_t length = length_of(start);
   if (length > kMaxSafetensorsHeaderBytes)
     return refuse(detail::message("its header takes ", length, " bytes, more than the ",
@@ -60,7 +62,7 @@ Result<HeaderText> read_header_text(const std::filesystem::path& path, std::ifst
     return refuse(detail::message("its header takes ", length, " bytes, but the file has ",
                                   file_bytes - kLengthBytes, " behind the header's length"));
   HeaderText header{std::string(static_cast<std::size_t>(length), '\0'), file_bytes - kLengthBytes - length};
-  if (!stream.read(header.text.data(), static_cast<std::streamsize>(length))) return unreadable(path);
+  if (!stream.read(header.text.data(), static_cast<std::streamsize>(length))) return unreadable(path, kCut);
   return header;
 }
 
@@ -123,8 +125,10 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path)
   return detail::without_exceptions([&]() -> Result<SafetensorsFile> {
     SafetensorsFile file;
     file.path_ = path;
-    file.stream_.open(path, std::ios::binary);
-    Result<HeaderText> text = read_header_text(path, file.stream_);
+    auto input = detail::open_input(path);
+    if (!input) return unreadable(path, input.error().message);
+    file.stream_ = std::move(input->stream);
+    Result<HeaderText> text = read_header_text(path, file.stream_, input->bytes);
     if (!text) return text.error();
     file.data_offset_ = kLengthBytes + text->text.size();
     auto header = detail::parse_safetensors_header(text->text, text->data_bytes);
@@ -149,7 +153,7 @@ Result<void> SafetensorsFile::read(const StoredTensor& tensor, std::span<std::by
     stream_.clear();
     stream_.seekg(static_cast<std::streamoff>(data_offset_ + tensor.offset));
     stream_.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    if (!stream_) return unreadable(path_);
+    if (!stream_) return unreadable(path_, kCut);
     return {};
   });
 }

@@ -4,19 +4,21 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <fstream>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
 #include "common/message.hpp"
 #include "common/path_text.hpp"
 #include "runtime/files.hpp"
+#include "runtime/input_file.hpp"
 
 namespace vkattn::detail {
 
 namespace {
 
 constexpr std::string_view kFirstLine = "vkattn self-tests 2";
+constexpr std::uintmax_t kMostBytes = std::uintmax_t{16} << 20U;  // larger files are not ours
 
 // A whole number above 0 and nothing else.
 std::optional<std::uint64_t> parse_nanoseconds(std::string_view text) {
@@ -36,11 +38,15 @@ void SelfTests::open(const std::filesystem::path& path) {
 void SelfTests::read() {
   // Who began may have ended since.
   std::erase_if(entries_, [](const auto& entry) { return entry.second.state == State::kBegun; });
-  std::ifstream file(path_, std::ios::binary);  // with the ends of lines that write() writes
-  std::string line;
-  if (!std::getline(file, line) || line != kFirstLine) return;
-  while (std::getline(file, line)) {
-    if (!file.eof()) read_line(line);  // without its end a line may be torn
+  const auto text = read_input(path_, kMostBytes);
+  if (!text) return;
+  std::string_view rest = *text;
+  // Without its end a line may be torn.
+  for (bool is_first = true; rest.find('\n') != std::string_view::npos; is_first = false) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(line.size() + 1);
+    if (is_first && line != kFirstLine) return;
+    if (!is_first && !line.empty()) read_line(std::string(line));
   }
 }
 

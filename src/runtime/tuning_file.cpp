@@ -3,14 +3,16 @@
 #include "runtime/tuning_file.hpp"
 
 #include <algorithm>
-#include <fstream>
+#include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "attention/features.hpp"
 #include "common/message.hpp"
 #include "common/path_text.hpp"
 #include "kernels/tile_table.hpp"
 #include "runtime/files.hpp"
+#include "runtime/input_file.hpp"
 #include "runtime/json.hpp"
 #include "runtime/runtime_state.hpp"
 
@@ -393,22 +395,22 @@ Result<std::string> merge_tuning(std::string_view old_text, const Capabilities& 
   return to_text(all) + "\n";
 }
 
+Result<std::string> read_tuning(const std::filesystem::path& path) {
+  auto text = read_input(path, kMaxTuningBytes);
+  if (text || text.error().code == ErrorCode::kNotFound) return text ? *std::move(text) : std::string();
+  return Error{text.error().code, VK_SUCCESS,
+               message(path_text(path), " cannot be read: ", text.error().message)};
+}
+
 void load_tuning(RuntimeState& state, const RuntimeOptions& options) {
   const std::filesystem::path path =
       options.tuning_file.empty() ? environment_path("VKATTN_TUNING") : options.tuning_file;
   if (path.empty()) return;
-  std::error_code error;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-  std::string text(!error && bytes <= kMaxTuningBytes ? static_cast<std::size_t>(bytes) : 0, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
   auto tuning = std::make_shared<Tuning>();
-  if (error || !file.good() || bytes > kMaxTuningBytes) {
-    tuning->warning = message("ignored ", path_text(path),
-                              bytes > kMaxTuningBytes && !error ? ", which is too large to be a tuning file"
-                                                                : ", which cannot be read");
+  if (const auto text = read_input(path, kMaxTuningBytes)) {
+    *tuning = parse_tuning(*text, path_text(path), state.device->capabilities());
   } else {
-    *tuning = parse_tuning(text, path_text(path), state.device->capabilities());
+    tuning->warning = message("ignored ", path_text(path), ", which cannot be read: ", text.error().message);
   }
   state.tuning = std::move(tuning);
 }

@@ -38,4 +38,7 @@ struct TuningResult {
 [[nodiscard]] Result<std::string> merge_tuning(std::string_view old_text, const Capabilities& device,
                                                const std::vector<TuningResult>& results);
 
+/// The text of a file, empty where there is none. Errors begin with the path.
+[[nodiscard]] Result<std::string> read_tuning(const std::filesystem::path& path);
+
 }  // namespace vkattn::detail

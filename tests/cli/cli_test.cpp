@@ -101,6 +101,10 @@ TEST_F(ToolRun, TakesScoreFunctionsWithTables) {
   write_list<std::uint8_t>("u8", {1, 5, 255, 3});
   const std::string limit = "--score limit.glsl --score-buffer limit=";
   for (const char* const table : {"u32.npy", "u64.npy", "u8.npy"}) expect_checked(limit + table);
+  // What a shell gives for the output of a command is a pipe.
+  EXPECT_TRUE(
+      has(printed(attend("--check --score /dev/stdin --score-buffer limit=u8.npy"), "cat limit.glsl |"),
+          "passed"));
 
   write_list<std::int64_t>("long", {0, std::int64_t{1} << 32});
   write_list<std::uint64_t>("u64", {1, std::uint64_t{1} << 32});

@@ -1,4 +1,6 @@
 // What the tool refuses before it opens a device: exit code 2, and one sentence that has these words.
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -139,6 +141,21 @@ TEST_F(ToolRefusals, NoFileTakesThePlaceOfAnother) {
           "VKATTN_TUNING=q.npy");
   EXPECT_EQ(read_file(folder_ / "q.npy"), "kept");
   EXPECT_EQ(folder_.file_count(), 2U);
+}
+
+/// Of any command that reads files: a sentence at once, where opening would wait for ever.
+TEST_F(ToolRefusals, NamedPipesAreNotWaitedFor) {
+  write_inputs({2, 4, 9, 16}, {2, 2, 13, 16}, {2, 2, 13, 8});
+  write_noise("x", {9, 16});
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  const std::string words = "this is a named pipe, not a regular file";
+  Tool::expect_refused("",
+                       {{"run --query pipe --key key.npy --value value.npy --output o.npy", "pipe: " + words},
+                        {attend("--mask pipe"), "pipe: " + words},
+                        {attend("--kv-lengths pipe"), "pipe: " + words},
+                        {"inspect --query query.npy --key pipe", "pipe: " + words},
+                        {"inspect --input x.npy --weights pipe --heads 2", "pipe: cannot be read: " + words}},
+                       std::string(kNoDevice) + " timeout 60");
 }
 
 TEST_F(ToolRefusals, FilesThatDoNotFit) {

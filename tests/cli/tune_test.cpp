@@ -1,4 +1,6 @@
 // `vkattn tune`, as a user runs it.
+#include <sys/stat.h>
+
 #include <string>
 
 #include "support/text.hpp"
@@ -33,6 +35,13 @@ TEST_F(ToolTune, MeasuresGradientsAndProducts) {
   }
 }
 
+TEST_F(ToolTune, NamedPipesAreNotWaitedFor) {
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  refuses("tune 'h2 40x64 d16' --output pipe", "pipe cannot be read: this is a named pipe", 2, "timeout 60");
+  const std::string warning = "tuning: ignored pipe, which cannot be read: this is a named pipe";
+  EXPECT_TRUE(has(printed("kernels 'h2 50x70 d16'", "VKATTN_TUNING=pipe timeout 60"), warning));
+}
+
 TEST_F(ToolTune, ForeignFilesAreNotTouched) {
   write_file(folder_ / "notes.txt", "my notes");
   refuses("tune 'h2 40x64 d16' --output notes.txt", "no vkattn tuning file");
@@ -52,7 +61,8 @@ TEST_F(ToolTune, WrongArgumentsAreRefused) {
 TEST_F(ToolTune, ForeignTuningFilesAreSaidToBeIgnored) {
   write_file(folder_ / "notes.txt", "my notes");
   EXPECT_TRUE(has(printed("kernels 'h2 50x70 d16'", "VKATTN_TUNING=notes.txt"), "tuning: ignored notes.txt"));
-  for (const std::string unusable : {"notes.txt", "missing.json"}) {
+  ASSERT_EQ(mkfifo((folder_ / "pipe.json").c_str(), 0600), 0);
+  for (const std::string unusable : {"notes.txt", "missing.json", "pipe.json"}) {
     const ToolResult timed = run("bench 'h2 8x8 d8' --no-peaks --repeat 3 --tuning " + unusable);
     EXPECT_EQ(timed.exit_code, 0) << timed.err;
     EXPECT_TRUE(has(timed.err, "vkattn: warning: tuning: "));

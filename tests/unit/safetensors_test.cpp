@@ -231,9 +231,10 @@ TEST(Safetensors, TensorsWithoutElementsLieAnywhere) {
 
 TEST(Safetensors, FilesThatAreNotThereAreErrors) {
   const tests::TempFolder folder;
-  for (const auto& path : {folder / "none.safetensors", folder.path()}) {
+  for (const auto& [path, why] :
+       {std::pair(folder / "none.safetensors", "there is no such file"), {folder.path(), "folder"}}) {
     EXPECT_TRUE(
-        is_refused(SafetensorsFile::open(path), ErrorCode::kIo, {path.string() + ": cannot be read"}));
+        is_refused(SafetensorsFile::open(path), ErrorCode::kIo, {path.string() + ": cannot be read", why}));
   }
 }
 
