@@ -38,6 +38,8 @@ class AtomicFile {
 
   /// As given to create().
   [[nodiscard]] const std::filesystem::path& target() const { return target_; }
+  /// What commit() writes: the target behind its links.
+  [[nodiscard]] const std::filesystem::path& resolved() const { return resolved_; }
 
  private:
   AtomicFile() = default;

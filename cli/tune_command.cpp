@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "atomic_file.hpp"
@@ -83,6 +84,28 @@ void require_attention(const std::vector<bench::NamedProblem>& problems) {
   }
 }
 
+Result<void> write_whole(AtomicFile& file, std::string_view text) {
+  const Result<void> written = file.write(text);
+  return written.ok() ? file.commit() : written;
+}
+
+/// Where the file cannot be had, hours of work go to a new one beside it.
+void save(AtomicFile& file, const Capabilities& device, const std::vector<detail::TuningResult>& results) {
+  const Result<void> saved = detail::update_tuning(
+      file.resolved(), device, results, [&](std::string_view text) { return write_whole(file, text); });
+  if (saved.ok()) return;
+  std::filesystem::path beside;
+  int n = 0;
+  do {
+    beside = file.target();
+    beside += "." + std::to_string(++n);
+  } while (std::filesystem::exists(beside));
+  AtomicFile other = take(AtomicFile::create(beside));
+  require(write_whole(other, take(detail::merge_tuning({}, device, results))));
+  fail_usage(console::printable(saved.error().message) + "; what was measured is in " +
+             console::printable(beside.string()));
+}
+
 int run_tune(const TuneArguments& arguments) {
   std::vector<bench::NamedProblem> problems = read_problems("tune", arguments.problems, arguments.suite);
   const bench::TuneOptions options = read_options(arguments);
@@ -124,8 +147,7 @@ int run_tune(const TuneArguments& arguments) {
   }
   if (results.empty())
     fail_device("nothing was measured, so " + console::printable(arguments.output) + " is not written");
-  require(file.write(take(detail::merge_tuning(old, device, results))));
-  require(file.commit());
+  save(file, device, results);
   print("\nwrote " + console::printable(arguments.output) + "; to have plans read it: export VKATTN_TUNING=" +
         console::printable(std::filesystem::absolute(arguments.output).string()) +
         ", or --tuning for one command\n");
@@ -146,7 +168,7 @@ Command add_tune_command(CLI::App& parent, const Invocation& /*invocation*/) {
   add_value(app, "--max-seconds", a->max_seconds, "S", "Time for one problem, default 20");
   add_value(app, "--output", a->output, "FILE",
             std::string("The file to write, default ") + kDefaultFile +
-                "; what it holds of other problems and devices stays");
+                "; what it holds of other problems and devices stays, also where others write it meanwhile");
   set_help(app, "vkattn tune (PROBLEM... | --suite NAME) [OPTIONS]",
            "Plans read the file where --tuning, RuntimeOptions::tuning_file or the environment variable\n"
            "VKATTN_TUNING names it, and use what was measured for the nearest problem. A new driver version\n"

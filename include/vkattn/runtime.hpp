@@ -198,7 +198,9 @@ class Runtime {
 
   /// Validation messages collected so far (RuntimeOptions::validation, or a layer enabled from outside).
   [[nodiscard]] const std::vector<std::string>& validation_messages() const;
-  /// Writes the pipeline cache now: to a temporary file that then takes the old one's place.
+  /// Writes the pipeline cache now: to a temporary file that then takes the old one's place. What other
+  /// programs have written since is kept. Errors: the file cannot be written, another program has been
+  /// writing it for two seconds, or the device's own.
   [[nodiscard]] Result<void> save_pipeline_cache() const;
 
  private:

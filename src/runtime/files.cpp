@@ -16,6 +16,7 @@
 #else
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #endif
 
@@ -95,11 +96,23 @@ Result<void> replace_file(const std::filesystem::path& path, std::span<const std
   return Error{ErrorCode::kIo, VK_SUCCESS, message("the file ", path_text(path), " cannot be written")};
 }
 
+namespace {
+
+// Beside the file, and short enough where the file's name is as long as names can be.
+std::filesystem::path lock_of(const std::filesystem::path& path) {
+  constexpr std::size_t kMostCharacters = 200;
+  std::filesystem::path lock = path.parent_path() / "lock-";
+  lock += path.filename().native().substr(0, kMostCharacters);
+  return lock;
+}
+
+}  // namespace
+
 #ifdef _WIN32
 // Nobody else can open what is shared with nobody.
-FileLock::Status FileLock::try_once(const std::filesystem::path& path) {
+FileLock::Status FileLock::try_once() {
   const HANDLE file =
-      CreateFileW(path.c_str(), GENERIC_WRITE, 0, nullptr, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, nullptr);
+      CreateFileW(lock_.c_str(), GENERIC_WRITE, 0, nullptr, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, nullptr);
   if (file == INVALID_HANDLE_VALUE)
     return GetLastError() == ERROR_SHARING_VIOLATION ? Status::kBusy : Status::kImpossible;
   file_ = reinterpret_cast<std::intptr_t>(file);
@@ -110,12 +123,21 @@ FileLock::~FileLock() {
   if (file_ != -1) (void)CloseHandle(reinterpret_cast<HANDLE>(file_));
 }
 #else
-FileLock::Status FileLock::try_once(const std::filesystem::path& path) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+FileLock::Status FileLock::try_once() {
+  // Without O_NONBLOCK a named pipe of this name would be waited for.
+  const int file = ::open(lock_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   if (file == -1) return Status::kImpossible;
   if (::flock(file, LOCK_EX | LOCK_NB) == 0) {
-    file_ = file;
-    return Status::kTaken;
+    // Who had it may have removed the file between the two calls, and another may have made a new one.
+    struct stat locked {};
+    struct stat named {};
+    if (::fstat(file, &locked) == 0 && ::stat(lock_.c_str(), &named) == 0 && locked.st_dev == named.st_dev &&
+        locked.st_ino == named.st_ino) {
+      file_ = file;
+      return Status::kTaken;
+    }
+    (void)::close(file);
+    return Status::kBusy;
   }
   const bool busy = errno == EWOULDBLOCK;
   (void)::close(file);
@@ -123,16 +145,19 @@ FileLock::Status FileLock::try_once(const std::filesystem::path& path) {
 }
 
 FileLock::~FileLock() {
-  if (file_ != -1) (void)::close(static_cast<int>(file_));
+  if (file_ == -1) return;
+  (void)::unlink(lock_.c_str());  // before others can have it
+  (void)::close(static_cast<int>(file_));
 }
 #endif
 
 FileLock::Status FileLock::take(const std::filesystem::path& path, std::chrono::milliseconds timeout) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
+  lock_ = lock_of(path);
   const auto end = std::chrono::steady_clock::now() + timeout;
   for (;;) {
-    const Status status = try_once(path);
+    const Status status = try_once();
     if (status != Status::kBusy || std::chrono::steady_clock::now() >= end) return status;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

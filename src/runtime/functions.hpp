@@ -49,6 +49,7 @@ namespace vkattn::detail {
   X(vkGetDeviceQueue)                      \
   X(vkGetQueryPoolResults)                 \
   X(vkMapMemory)                           \
+  X(vkMergePipelineCaches)                 \
   X(vkQueueSubmit)                         \
   X(vkResetFences)                         \
   X(vkWaitForFences)

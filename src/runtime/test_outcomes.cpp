@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -125,17 +124,15 @@ Result<TestOutcome> SelfTests::run_marked(const std::string& test,
 Result<TestOutcome> SelfTests::run(const std::string& test,
                                    const std::function<Result<TestOutcome>()>& body) {
   if (path_.empty()) return run_marked(test, body);
-  constexpr std::chrono::seconds kPatience{20};
   FileLock lock;
-  std::filesystem::path lock_file = path_.parent_path() / "lock-";
-  lock_file += path_.filename();
-  const FileLock::Status status = lock.take(lock_file, kPatience);
+  const FileLock::Status status = lock.take(path_);
   if (status == FileLock::Status::kImpossible) return run_marked(test, body);
   read();
   if (auto outcome = find(test)) return *std::move(outcome);
   if (status == FileLock::Status::kBusy) {
     return Error{ErrorCode::kUnsupported, VK_SUCCESS,
-                 message("another program has been testing this device for ", kPatience.count(), " seconds")};
+                 message("another program has been testing this device for ", FileLock::kPatience.count(),
+                         " seconds")};
   }
   if (!entries_.contains(test)) return run_marked(test, body);
   // Nobody runs it now, and nobody saw its end.

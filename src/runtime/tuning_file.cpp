@@ -402,6 +402,24 @@ Result<std::string> read_tuning(const std::filesystem::path& path) {
                message(path_text(path), " cannot be read: ", text.error().message)};
 }
 
+Result<void> update_tuning(const std::filesystem::path& path, const Capabilities& device,
+                           const std::vector<TuningResult>& results,
+                           const std::function<Result<void>(std::string_view text)>& write) {
+  FileLock lock;
+  if (lock.take(path) == FileLock::Status::kBusy) {
+    return Error{ErrorCode::kIo, VK_SUCCESS,
+                 message(path_text(path), " has been locked by another program for ",
+                         FileLock::kPatience.count(), " seconds")};
+  }
+  const auto there = read_tuning(path);
+  if (!there) return there.error();
+  const auto merged = merge_tuning(*there, device, results);
+  if (!merged) {
+    return Error{merged.error().code, VK_SUCCESS, message(path_text(path), ": ", merged.error().message)};
+  }
+  return write(*merged);
+}
+
 void load_tuning(RuntimeState& state, const RuntimeOptions& options) {
   const std::filesystem::path path =
       options.tuning_file.empty() ? environment_path("VKATTN_TUNING") : options.tuning_file;

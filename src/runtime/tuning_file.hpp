@@ -14,6 +14,7 @@
 #include <vkattn/runtime.hpp>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -40,5 +41,12 @@ struct TuningResult {
 
 /// The text of a file, empty where there is none. Errors begin with the path.
 [[nodiscard]] Result<std::string> read_tuning(const std::filesystem::path& path);
+
+/// Merges results into what the file holds by now and has `write` write that. Others who call this for the
+/// same file wait meanwhile, so that nobody's results are lost. `path` is no link. Errors: the file is none
+/// of ours or cannot be read, another program holds it for FileLock::kPatience, and those of `write`.
+[[nodiscard]] Result<void> update_tuning(const std::filesystem::path& path, const Capabilities& device,
+                                         const std::vector<TuningResult>& results,
+                                         const std::function<Result<void>(std::string_view text)>& write);
 
 }  // namespace vkattn::detail

@@ -24,6 +24,35 @@ TEST_F(ToolTune, WritesWhatPlansRead) {
   EXPECT_EQ(folder_.file_count(), 1U) << "no temporary file is left";
 }
 
+/// Hours of work each, of which neither may be lost.
+TEST_F(ToolTune, TwoAtOnceKeepBothResults) {
+  const std::string tool = std::string("'") + VKATTN_TOOL + "' ";
+  const std::string options = " --max-seconds 2 --output tuning.json ";
+  const ToolResult both = run("tune 'h2 40x64 d16'" + options + "& " + kUnrolledLoops + " " + tool +
+                                  "tune 'h2 1x300 d16'" + options + "> second; wait",
+                              kUnrolledLoops);
+  EXPECT_EQ(both.exit_code, 0) << both.err;
+  const std::string text = read_file(folder_ / "tuning.json");
+  EXPECT_TRUE(has(text, "h2 40x64 d16"));
+  EXPECT_TRUE(has(text, "h2 1x300 d16"));
+  EXPECT_EQ(folder_.file_count(), 2U) << "no lock and no temporary file is left";
+}
+
+TEST_F(ToolTune, WhatIsMeasuredIsKeptWhereTheFileCannotBeHad) {
+  write_file(folder_ / "tuning.json.1", "of another time");
+  // Once it has begun.
+  const std::string spoil =
+      "& until ls *.tmp > ls 2>&1; do sleep 0.01; done; echo my notes > tuning.json; wait $!";
+  const ToolResult tune =
+      run("tune 'h2 40x64 d16' --max-seconds 3 --output tuning.json > out 2> err " + spoil, kUnrolledLoops);
+  EXPECT_EQ(tune.exit_code, 2);
+  const std::string error = read_file(folder_ / "err");
+  EXPECT_TRUE(has(error, "tuning.json: the file that is there is no vkattn tuning file"));
+  EXPECT_TRUE(has(error, "; what was measured is in tuning.json.2"));
+  EXPECT_EQ(read_file(folder_ / "tuning.json"), "my notes\n");
+  EXPECT_TRUE(has(read_file(folder_ / "tuning.json.2"), "h2 40x64 d16"));
+}
+
 TEST_F(ToolTune, MeasuresGradientsAndProducts) {
   const std::string both = "tune '40x64 d16 backward' 'matmul 8x24x300' --max-seconds 3 --output tuning.json";
   const std::string table = printed(both, kUnrolledLoops);

@@ -2,10 +2,12 @@
 #include <vkattn/runtime.hpp>
 
 #include <array>
+#include <filesystem>
 #include <span>
 #include <string>
 
 #include "failing_driver/driver.hpp"
+#include "failing_driver/host_memory.hpp"
 #include "failing_driver/scenario.hpp"
 #include "support/temp_folder.hpp"
 
@@ -37,6 +39,35 @@ class Living : public WithFolder {
     step("create and execute",
          [this] { must(must(Runtime::create(options_)).execute([](VkCommandBuffer /*commands*/) {})); });
   }
+};
+
+/// Another program has kept its pipelines since this one began.
+class Merging : public WithFolder {
+ public:
+  Merging() {
+    must(must(Runtime::create(options_)).save_pipeline_cache());
+    for (const auto& entry : std::filesystem::directory_iterator(options_.cache_dir)) file_ = entry.path();
+    others_ = read_file(file_);
+    step("save_pipeline_cache beside another program", [this] {
+      remove_file();
+      const Runtime runtime = must(Runtime::create(options_));
+      leave_file();
+      return runtime.save_pipeline_cache();
+    });
+  }
+
+ private:
+  void remove_file() const {
+    const UncountedMemory ours;
+    std::filesystem::remove(file_);
+  }
+  void leave_file() const {
+    const UncountedMemory ours;
+    write_file(file_, others_);
+  }
+
+  std::filesystem::path file_;
+  std::string others_;
 };
 
 /// What is to record is left in its midst.
@@ -99,14 +130,17 @@ std::vector<ScenarioRow> runtime_scenarios() {
   // Where one way of waiting fails another is tried.
   const std::set<std::string> in_use{"vkSetDebugUtilsObjectNameEXT", "vkAllocateDescriptorSets",
                                      "vkCreateComputePipelines", "vkCreateShaderModule", "vkWaitForFences"};
-  return {row<Listing>("RuntimeList", {"vkCreateInstance"}),  // without a driver there are no devices
-                                                              // A cache that cannot be kept is no failure,
-                                                              // and at the end nobody is there to be told.
-          row<Living>("RuntimeLife", {"vkSetDebugUtilsObjectNameEXT", "vkGetPipelineCacheData",
-                                      "vkDeviceWaitIdle", "vkWaitForFences"}),
-          // The end of what is thrown away.
-          row<Throwing>("RuntimeThrown", {"vkEndCommandBuffer", "vkWaitForFences"}),
-          row<Using>("RuntimeStaged", in_use, false), row<Using>("RuntimeMapped", in_use, true)};
+  return {
+      row<Listing>("RuntimeList", {"vkCreateInstance"}),  // without a driver there are no devices
+                                                          // A cache that cannot be kept is no failure,
+                                                          // and at the end nobody is there to be told.
+      row<Living>("RuntimeLife", {"vkSetDebugUtilsObjectNameEXT", "vkGetPipelineCacheData",
+                                  "vkDeviceWaitIdle", "vkWaitForFences"}),
+      row<Merging>("RuntimeMerging", {"vkSetDebugUtilsObjectNameEXT", "vkGetPipelineCacheData",
+                                      "vkMergePipelineCaches", "vkCreatePipelineCache", "vkDeviceWaitIdle"}),
+      // The end of what is thrown away.
+      row<Throwing>("RuntimeThrown", {"vkEndCommandBuffer", "vkWaitForFences"}),
+      row<Using>("RuntimeStaged", in_use, false), row<Using>("RuntimeMapped", in_use, true)};
 }
 
 }  // namespace vkattn::tests

@@ -11,10 +11,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/checksum.hpp"
@@ -22,6 +23,7 @@
 #include "harness/problem_run.hpp"
 #include "host_memory.hpp"
 #include "problem/problem.hpp"
+#include "runtime/files.hpp"
 #include "runtime/tuning_file.hpp"
 #include "soak/checked.hpp"
 #include "soak/decode_loop.hpp"
@@ -160,11 +162,8 @@ void Soak::tune() {
       best = {TunedProblem{text, problem.desc, candidate, 0, {}}, ns, "lane", ns};
   }
   const std::filesystem::path path = folder_ / "tuning.json";
-  std::ifstream old(path, std::ios::binary);
-  const std::string old_text{std::istreambuf_iterator<char>(old), {}};
-  const std::string merged =
-      checked(detail::merge_tuning(old_text, device, {*best}), "merging a tuning file");
-  std::ofstream(path, std::ios::binary) << merged;
+  const auto write = [&](std::string_view text) { return detail::replace_file(path, std::span(&text, 1)); };
+  checked(detail::update_tuning(path, device, {*best}, write), "merging a tuning file");
 }
 
 /// Another runtime in the same process, whose caches and tuning come from files that the round before left.

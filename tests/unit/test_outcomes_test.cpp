@@ -11,6 +11,11 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
+
+#ifndef _WIN32
+#include <sys/stat.h>
+#endif
 
 #include "support/temp_folder.hpp"
 #include "support/text.hpp"
@@ -68,6 +73,36 @@ TEST_F(Outcomes, OfOtherProgramsAreKept) {
   EXPECT_EQ(second.run("a", never).value().nanoseconds, 5U);
   EXPECT_EQ(opened().find("a"), (TestOutcome{"", 5}));
 }
+
+TEST_F(Outcomes, OfManyAtOnceAreKept) {
+  constexpr int kThreads = 4, kTests = 10;
+  const auto name = [](int thread, int test) {
+    return std::to_string(thread) + " of " + std::to_string(test);
+  };
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      SelfTests tests = opened();
+      for (int test = 0; test < kTests; ++test) EXPECT_TRUE(tests.run(name(thread, test), takes(5)).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const SelfTests all = opened();
+  for (int thread = 0; thread < kThreads; ++thread) {
+    for (int test = 0; test < kTests; ++test)
+      EXPECT_TRUE(all.find(name(thread, test))) << thread << " " << test;
+  }
+  EXPECT_EQ(folder_.file_count(), 1U) << "no lock is left";
+}
+
+#ifndef _WIN32
+TEST_F(Outcomes, InANamedPipeAreNone) {
+  ASSERT_EQ(mkfifo(file().c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo((folder_ / "lock-self-tests.txt").c_str(), 0600), 0);
+  EXPECT_FALSE(opened().find("a").has_value());
+  EXPECT_EQ(opened().run("a", takes(3)).value().nanoseconds, 3U);
+}
+#endif
 
 TEST_F(Outcomes, LinesThatAreNoneAreIgnored) {
   const std::string first_line = "vkattn self-tests 2\n";

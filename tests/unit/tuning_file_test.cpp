@@ -4,16 +4,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "matmul/matmul_kernel.hpp"
+#include "runtime/files.hpp"
 #include "support/must.hpp"
 #include "support/problem_text.hpp"
+#include "support/temp_folder.hpp"
 #include "support/text.hpp"
 #include "unit/made_up_device.hpp"
 
@@ -21,6 +26,7 @@ namespace vkattn::detail {
 namespace {
 
 using tests::has;
+using tests::is_refused;
 using tests::message_of;
 using tests::parsed;
 
@@ -207,6 +213,43 @@ TEST(TuningFile, OtherDevicesAndProblemsStay) {
   ASSERT_EQ(tuning.problems.size(), 2U) << "replaced, not added";
   EXPECT_EQ(tuning.nearest(parsed("h8 512x512 d64 f16").desc)->best.kernel, "lane");
   EXPECT_EQ(parse_tuning(again, "f", other).problems.size(), 1U);
+}
+
+/// Each as a program that measured for hours, and writes at the same time as the others.
+TEST(TuningFile, ResultsOfAllWhoWriteAtOnceStay) {
+  const tests::TempFolder folder;
+  const std::filesystem::path path = folder / "tuning.json";
+  constexpr int kThreads = 8;
+  std::vector<std::thread> threads;
+  for (int i = 1; i <= kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      const auto write = [&](std::string_view text) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));  // what others read meanwhile is old
+        return replace_file(path, std::span(&text, 1));
+      };
+      const std::vector<TuningResult> results{
+          result("h8 " + std::to_string(64 * i) + "x512 d64 f16", "lane", {})};
+      EXPECT_EQ(message_of(update_tuning(path, device(), results, write)), "");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(parse_tuning(tests::read_file(path), "t.json", device()).problems.size(),
+            static_cast<std::size_t>(kThreads));
+  EXPECT_EQ(folder.file_count(), 1U) << "no lock is left";
+}
+
+TEST(TuningFile, WhatIsNoTuningFileIsNotReplaced) {
+  const tests::TempFolder folder;
+  const std::filesystem::path path = folder / "notes.txt";
+  tests::write_file(path, "my notes");
+  const auto never = [](std::string_view) -> Result<void> {
+    ADD_FAILURE() << "is written";
+    return {};
+  };
+  EXPECT_TRUE(is_refused(update_tuning(path, device(), {}, never), ErrorCode::kInvalidArgument,
+                         {path.string(), "no vkattn tuning file"}));
+  EXPECT_TRUE(is_refused(update_tuning(folder.path(), device(), {}, never), ErrorCode::kIo,
+                         {folder.path().string(), "cannot be read: this is a folder"}));
 }
 
 TEST(TuningFile, OtherDevicesAreIgnoredWithAWarning) {
