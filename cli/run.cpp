@@ -53,6 +53,7 @@ struct PreparedRun {
 
 Outcome execute(const PreparedRun& prepared, RunInputs& inputs, RunOutputs& outputs, bool check) {
   Outcome outcome;
+  outcome.warnings = inputs.warnings;
   console::ProgressBar bar;
   harness::ProblemRun& run = prepared.run;
   const Transfer transfer{prepared.runtime, run, bar, outcome.warnings};

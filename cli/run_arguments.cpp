@@ -235,6 +235,7 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   if (!arguments.weights.empty()) options.problem.desc.weights = WeightsStage::kProbabilities;
   options.problem.desc.has_lse = !arguments.lse.empty() || asks_for_gradients(arguments);
   parse_words(arguments.words, options.problem);
+  options.is_align_left_out = asks_for_positions(arguments.words) && !is_given(arguments.words, "--align");
   require_known_kernel(arguments.kernel);
   return options;
 }

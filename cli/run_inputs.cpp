@@ -197,6 +197,31 @@ void open_grad_output(RunInputs& inputs, const RunOptions& options) {
   require_c_order(*inputs.grad_output, "--grad-output");
 }
 
+/// A mask that has fewer keys than there are hides the rest, as masks of new keys alone do beside a past.
+void warn_of_hidden_keys(RunInputs& inputs) {
+  if (inputs.mask->missing == 0) return;
+  const npy::Reader& reader = inputs.mask->reader;
+  const std::int64_t has = reader.header().shape.back(), keys = inputs.problem.desc.kv_length;
+  std::string text = "mask " + reader.path().string() + " has " + std::to_string(has) + " of " +
+                     console::count(static_cast<std::uint64_t>(keys), "key") + ", so the last " +
+                     std::to_string(keys - has) + (keys - has == 1 ? " is" : " are") + " hidden";
+  if (inputs.past_key) {
+    text += "; the " + std::to_string(inputs.past_key->length) +
+            " of --past-key come first, and a mask has columns for them too";
+  }
+  inputs.warnings.push_back(std::move(text));
+}
+
+/// Queries that follow a past lie at its end, and the default is at its beginning.
+void warn_of_align(const RunOptions& options, RunInputs& inputs) {
+  const std::int64_t past = inputs.past_key ? inputs.past_key->length : 0;
+  if (!options.is_align_left_out || past == 0) return;
+  inputs.warnings.push_back("query 0 lies at key 0 of " + std::to_string(inputs.problem.desc.kv_length) +
+                            ", as without --align it does; where the queries follow the " +
+                            console::count(static_cast<std::uint64_t>(past), "key") +
+                            " of --past-key, give --align bottom-right");
+}
+
 /// The inputs beside Q, K and V.
 void open_features(RunInputs& inputs, const RunOptions& options) {
   Problem& problem = inputs.problem;
@@ -214,7 +239,10 @@ void open_features(RunInputs& inputs, const RunOptions& options) {
   for (const PerHeadFile& file : options.per_head) {
     inputs.per_head.push_back({file.tensor, read_per_head(file, desc.query_heads)});
   }
-  if (!options.mask.empty()) inputs.mask = open_mask(options.mask, problem);
+  if (!options.mask.empty()) {
+    inputs.mask = open_mask(options.mask, problem);
+    warn_of_hidden_keys(inputs);
+  }
 }
 
 }  // namespace
@@ -245,6 +273,7 @@ RunInputs open_run_inputs(const RunOptions& options) {
   set_storage(inputs, options);
   open_features(inputs, options);
   open_grad_output(inputs, options);
+  warn_of_align(options, inputs);
   require(validate(desc));
   return inputs;
 }

@@ -64,6 +64,7 @@ struct RunOptions : RunFiles {
   std::optional<DataType> type;                  ///< else float16 where all inputs are, else float32
   std::optional<DataType> key_type, value_type;  ///< else as `type`
   Problem problem;                               ///< what files do not say
+  bool is_align_left_out = false;                ///< where positions of queries count
 };
 
 /// The files of a run, opened, and the problem that they make.
@@ -74,6 +75,7 @@ struct RunInputs {
   std::vector<PerHeadNumbers> per_head;
   std::vector<std::int32_t> cumulative_query_lengths, cumulative_kv_lengths;  ///< empty where not packed
   Problem problem;
+  std::vector<std::string> warnings;  ///< of what may be meant otherwise
 };
 
 /// Opens the files, checks their shapes against each other and makes the descriptor; arrays in Fortran order

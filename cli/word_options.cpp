@@ -2,6 +2,7 @@
 #include "word_options.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace vkattn::cli {
 
@@ -39,11 +40,13 @@ void parse_words(std::span<const WordArgument> arguments, bench::Problem& proble
   }
 }
 
+bool asks_for_positions(std::span<const WordArgument> arguments) {
+  return std::ranges::any_of(std::array{"--causal", "--window", "--alibi", "--alibi-slopes"},
+                             [&](const char* option) { return is_given(arguments, option); });
+}
+
 void require_sense_of_align(std::span<const WordArgument> arguments) {
-  if (!is_given(arguments, "--align")) return;
-  for (const char* const option : {"--causal", "--window", "--alibi", "--alibi-slopes"}) {
-    if (is_given(arguments, option)) return;
-  }
+  if (!is_given(arguments, "--align") || asks_for_positions(arguments)) return;
   fail_usage("--align says where query 0 lies among the keys, so it needs --causal, --window or --alibi");
 }
 

@@ -36,6 +36,9 @@ void read_option(std::string_view option, std::string_view text, Read&& read) {
 /// What the words give, checked by the library's rules, which are the same for arrays of any size.
 void parse_words(std::span<const WordArgument> arguments, bench::Problem& problem);
 
+/// That an option is given whose meaning depends on where query 0 lies among the keys.
+[[nodiscard]] bool asks_for_positions(std::span<const WordArgument> arguments);
+
 /// Fails where --align is given alone: it only says something about others.
 void require_sense_of_align(std::span<const WordArgument> arguments);
 

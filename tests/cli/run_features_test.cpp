@@ -9,6 +9,7 @@
 
 #include "npy.hpp"
 #include "support/special_numbers.hpp"
+#include "support/text.hpp"
 #include "tool_run.hpp"
 
 namespace vkattn::tests {
@@ -240,6 +241,40 @@ TEST_F(ToolFeatures, JoinsPastAndPresent) {
     }
     EXPECT_EQ(output_of(options), out) << "the same bits on the device";
   }
+}
+
+/// Each is one line on standard error, and a warning in JSON; what is said outright gets none.
+TEST_F(ToolFeatures, WhatMayBeMeantOtherwiseIsTold) {
+  write_noise("past_key", {2, 2, 5, 16});
+  write_noise("past_value", {2, 2, 5, 8});
+  write_visible(13, [](std::int64_t, std::int64_t) { return true; });
+  const std::string past = " --check --past-key past_key.npy --past-value past_value.npy ";
+  const std::string of_mask =
+      "mask.npy has 13 of 18 keys, so the last 5 are hidden; the 5 of --past-key come first";
+  const std::string of_align =
+      "query 0 lies at key 0 of 18, as without --align it does; where the queries follow "
+      "the 5 keys of --past-key, give --align bottom-right";
+  struct Case {
+    std::string options, warning;
+  };
+  for (const Case& c : {Case{past + "--mask mask.npy", of_mask},
+                        {past + "--causal", of_align},
+                        {past + "--window 3,0", of_align},
+                        {past + "--causal --align top-left", ""},
+                        {past + "--causal --align bottom-right", ""},
+                        {past, ""},
+                        {"--check --causal --mask mask.npy", ""}}) {
+    SCOPED_TRACE(c.options);
+    const ToolResult result = run(attend(c.options));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(lines_of(result.err).size(), c.warning.empty() ? 0U : 1U) << result.err;
+    EXPECT_TRUE(has(result.err, c.warning));
+    const auto json = nlohmann::json::parse(printed(attend(c.options + " --json")));
+    EXPECT_EQ(json["warnings"].size(), c.warning.empty() ? 0U : 1U);
+  }
+  write_visible(12, [](std::int64_t, std::int64_t) { return true; });
+  EXPECT_TRUE(
+      has(run(attend("--check --mask mask.npy")).err, "has 12 of 13 keys, so the last 1 is hidden\n"));
 }
 
 TEST_F(ToolFeatures, PresentKeysAreInTheTypeOfTheRun) {
