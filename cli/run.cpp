@@ -49,6 +49,7 @@ struct PreparedRun {
   harness::ProblemRun& run;  ///< taken over by the backward pass, where there is one
   const Problem& problem;
   std::optional<BackwardDesc> gradients;
+  bool is_float16_arithmetic = false;
 };
 
 Outcome execute(const PreparedRun& prepared, RunInputs& inputs, RunOutputs& outputs, bool check) {
@@ -56,7 +57,7 @@ Outcome execute(const PreparedRun& prepared, RunInputs& inputs, RunOutputs& outp
   outcome.warnings = inputs.warnings;
   console::ProgressBar bar;
   harness::ProblemRun& run = prepared.run;
-  const Transfer transfer{prepared.runtime, run, bar, outcome.warnings};
+  const Transfer transfer{prepared.runtime, run, bar, outcome.warnings, prepared.is_float16_arithmetic};
   const auto upload_start = Clock::now();
   upload(transfer, inputs, outputs);
   outcome.upload_ns = nanoseconds_since(upload_start);
@@ -184,7 +185,8 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
     if (arguments.check) hook = score_on_device.hook(problem.desc.kv_length);
     run.set_score_function(score_on_device.buffers(), std::move(hook));
   }
-  const PreparedRun prepared{runtime, plan, run, problem, std::move(gradients)};
+  const PreparedRun prepared{
+      runtime, plan, run, problem, std::move(gradients), plan_options.arithmetic_type == DataType::kFloat16};
   Outcome outcome = execute(prepared, inputs, outputs, arguments.check);
   outcome.plan_ns = plan_ns;
   if (is_for_nothing) {

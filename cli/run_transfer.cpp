@@ -11,6 +11,7 @@
 
 #include "error.hpp"
 #include "harness/quantise.hpp"
+#include "harness/share.hpp"
 
 namespace vkattn::cli {
 namespace {
@@ -305,6 +306,29 @@ class RowFill {
   float value_;
 };
 
+/// Elements of an output that are NaN or infinite.
+struct NonfiniteCount {
+  DataType type;
+  std::uint64_t all = 0, nonfinite = 0;
+
+  void add(std::span<const std::byte> stored) {
+    const std::size_t size = element_bytes(type);
+    for (std::size_t at = 0; at + size <= stored.size(); at += size) {
+      nonfinite += std::isfinite(harness::loaded(&stored[at], type)) ? 0U : 1U;
+      ++all;
+    }
+  }
+  /// Float16 arithmetic has no other way to tell of an overflow.
+  void warn(const Transfer& transfer) const {
+    if (nonfinite == 0) return;
+    transfer.warnings.push_back(
+        std::to_string(nonfinite) + " of the output's " + console::count(all, "element") +
+        (nonfinite == 1 ? " is" : " are") +
+        " NaN or infinite: numbers beyond 65504 overflow in --arithmetic f16, unless inputs have such "
+        "values; compare with a run without it");
+  }
+};
+
 /// edit(first element, elements as stored) on the way.
 template <class Edit>
 void download_tensor(const Transfer& transfer, const harness::ProblemRun::Tensor& tensor, DataType type,
@@ -363,7 +387,13 @@ void download(const Transfer& transfer, RunOutputs& outputs) {
     const RowFill fill(problem, desc.output.type,
                        filled * (bshd ? desc.query_heads * desc.value_dim : desc.value_dim),
                        bshd ? 1 : desc.query_heads, 0);
-    download_tensor(transfer, run.output(), desc.output.type, fill, *outputs.output);
+    NonfiniteCount nonfinite{desc.output.type};
+    const auto edit = [&](std::int64_t first, std::span<std::byte> stored) {
+      fill(first, stored);
+      nonfinite.add(stored);
+    };
+    download_tensor(transfer, run.output(), desc.output.type, edit, *outputs.output);
+    if (transfer.is_float16_arithmetic) nonfinite.warn(transfer);
   }
   if (outputs.lse) {
     const RowFill fill(problem, DataType::kFloat32, filled, desc.query_heads, hidden);

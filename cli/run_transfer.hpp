@@ -19,6 +19,7 @@ struct Transfer {
   harness::ProblemRun& run;
   console::ProgressBar& bar;
   std::vector<std::string>& warnings;
+  bool is_float16_arithmetic = false;
 };
 
 /// Writes every input to the device, and the joined keys and values to their files.

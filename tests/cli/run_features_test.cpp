@@ -277,6 +277,19 @@ TEST_F(ToolFeatures, WhatMayBeMeantOtherwiseIsTold) {
       has(run(attend("--check --mask mask.npy")).err, "has 12 of 13 keys, so the last 1 is hidden\n"));
 }
 
+/// Scores of 64 x 64 x 64, which is beyond 65504.
+TEST_F(ToolFeatures, OverflowOfFloat16ArithmeticIsTold) {
+  for (const char* const name : {"query", "key"}) write(name, {8, 64}, halves(Values(8 * 64, 64.0F)));
+  write("value", {8, 64}, halves(Values(8 * 64, 1.0F)));
+  const std::string options = "--kernel tile --scale 1 --output out.npy";
+  EXPECT_EQ(run(attend(options)).err, "");
+  const ToolResult result = run(attend(options + " --arithmetic f16"));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(has(result.err, "512 of the output's 512 elements are NaN or infinite"));
+  write("query", {8, 64}, halves(Values(8 * 64, 0.5F)));
+  EXPECT_EQ(run(attend(options + " --arithmetic f16")).err, "");
+}
+
 TEST_F(ToolFeatures, PresentKeysAreInTheTypeOfTheRun) {
   const std::pair<const char*, std::int64_t> arrays[] = {{"query", 9}, {"key", 4}, {"value", 4}, {"past", 6}};
   for (const auto& [name, rows] : arrays) write(name, {rows, 32}, halves(noise({rows, 32}, 4)));
