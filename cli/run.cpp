@@ -49,6 +49,7 @@ struct PreparedRun {
   harness::ProblemRun& run;  ///< taken over by the backward pass, where there is one
   const Problem& problem;
   std::optional<BackwardDesc> gradients;
+  BackwardOptions backward_options;
   bool is_float16_arithmetic = false;
 };
 
@@ -68,7 +69,8 @@ Outcome execute(const PreparedRun& prepared, RunInputs& inputs, RunOutputs& outp
   if (check)
     outcome.check = take(run.check({}, [&](double share) { bar.update(share, "checking every row"); }));
   if (prepared.gradients)
-    outcome.gradients = run_gradients(transfer, *prepared.gradients, *inputs.grad_output, outputs, check);
+    outcome.gradients = run_gradients(transfer, *prepared.gradients, prepared.backward_options,
+                                      *inputs.grad_output, outputs, check);
   commit(outputs);
   return outcome;
 }
@@ -185,8 +187,15 @@ int run_files(const RunArguments& arguments, const Invocation& invocation) {
     if (arguments.check) hook = score_on_device.hook(problem.desc.kv_length);
     run.set_score_function(score_on_device.buffers(), std::move(hook));
   }
-  const PreparedRun prepared{
-      runtime, plan, run, problem, std::move(gradients), plan_options.arithmetic_type == DataType::kFloat16};
+  BackwardOptions backward_options;
+  if (gradients) backward_options.kernel = backward_kernel(arguments.kernel, arguments.backward_kernel);
+  const PreparedRun prepared{runtime,
+                             plan,
+                             run,
+                             problem,
+                             std::move(gradients),
+                             std::move(backward_options),
+                             plan_options.arithmetic_type == DataType::kFloat16};
   Outcome outcome = execute(prepared, inputs, outputs, arguments.check);
   outcome.plan_ns = plan_ns;
   if (is_for_nothing) {

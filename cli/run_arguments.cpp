@@ -8,6 +8,7 @@
 #include "console.hpp"
 #include "error.hpp"
 #include "file_names.hpp"
+#include "run_gradients.hpp"
 
 namespace vkattn::cli {
 namespace {
@@ -158,6 +159,8 @@ void require_sense_of_gradients(const RunArguments& a) {
     }
     fail_usage("--grad-output is what gradients are made of; say which to write: " + names);
   }
+  if (!a.backward_kernel.empty() && !any)
+    fail_usage("--backward-kernel is for gradients; give --grad-output and say which to write");
   if (read_arithmetic(a.arithmetic) != DataType::kFloat32 && any) {
     fail_usage("gradients are those of float32 arithmetic: leave out --arithmetic");
   }
@@ -189,6 +192,8 @@ void add_run_arguments(CLI::App& app, RunArguments& a) {
             "first is for keys, the second for values");
   add_score_options(app, a.score);
   add_value(app, "--kernel", a.kernel, "NAME", "Use this kernel or fail (vkattn devices lists them)");
+  add_value(app, "--backward-kernel", a.backward_kernel, "NAME",
+            "Use this kernel for gradients or fail, default: that of --kernel");
   add_arithmetic_option(app, a.arithmetic);
   add_switch(app, "--strict-nonfinite", a.strict_nonfinite,
              "Only kernels in which no NaN or infinity of a hidden value reaches the output");
@@ -237,6 +242,7 @@ RunOptions parse_run_arguments(const RunArguments& arguments) {
   parse_words(arguments.words, options.problem);
   options.is_align_left_out = asks_for_positions(arguments.words) && !is_given(arguments.words, "--align");
   require_known_kernel(arguments.kernel);
+  if (asks_for_gradients(arguments)) (void)backward_kernel(arguments.kernel, arguments.backward_kernel);
   return options;
 }
 

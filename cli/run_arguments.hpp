@@ -16,7 +16,7 @@ namespace vkattn::cli {
 /// The options as typed.
 struct RunArguments : RunFiles, OutputPaths {
   std::vector<WordArgument> words;
-  std::string type, kv_type, kernel, arithmetic;
+  std::string type, kv_type, kernel, backward_kernel, arithmetic;
   DeviceArguments where;
   std::string layout = "bhsd";
   bool strict_nonfinite = false, check = false, json = false;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "console.hpp"
 #include "error.hpp"
 
 namespace vkattn::cli {
@@ -66,9 +67,24 @@ BackwardDesc gradient_desc(const OutputPaths& paths, const Problem& problem) {
   return desc;
 }
 
-GradientOutcome run_gradients(const Transfer& transfer, const BackwardDesc& desc, InputFile& grad_output,
-                              RunOutputs& outputs, bool check) {
-  const BackwardPlan plan = take(transfer.runtime.make_backward_plan(desc));
+std::string backward_kernel(const std::string& kernel, const std::string& backward_kernel) {
+  const bool is_own = !backward_kernel.empty();
+  const std::string& wanted = is_own ? backward_kernel : kernel;
+  std::string names;
+  for (const KernelSupport& support : kernel_support(BackwardDesc{}, Capabilities{})) {
+    if (support.kernel == wanted) return wanted;
+    names += (names.empty() ? "" : ", ") + std::string(support.kernel);
+  }
+  if (wanted.empty()) return wanted;
+  fail_usage((is_own ? "--backward-kernel '" : "--kernel '") + console::printable(wanted) +
+             "' is no kernel of gradients; " + (is_own ? "" : "name theirs with --backward-kernel: ") +
+             (is_own ? "theirs are " : "") + names);
+}
+
+GradientOutcome run_gradients(const Transfer& transfer, const BackwardDesc& desc,
+                              const BackwardOptions& options, InputFile& grad_output, RunOutputs& outputs,
+                              bool check) {
+  const BackwardPlan plan = take(transfer.runtime.make_backward_plan(desc, options));
   harness::BackwardRun run =
       take(harness::BackwardRun::after(transfer.runtime, std::move(transfer.run), desc));
   upload_gradient(transfer, grad_output, run.desc().grad_output->type,

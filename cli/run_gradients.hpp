@@ -19,6 +19,10 @@ void require_mask_with_gradient(const OutputPaths& paths, const RunInputs& input
 /// order.
 [[nodiscard]] BackwardDesc gradient_desc(const OutputPaths& paths, const Problem& problem);
 
+/// The kernel of gradients: that of --backward-kernel, else of --kernel, else empty. One that gradients do
+/// not have is refused.
+[[nodiscard]] std::string backward_kernel(const std::string& kernel, const std::string& backward_kernel);
+
 /// What a backward pass found out.
 struct GradientOutcome {
   std::string kernel;
@@ -31,6 +35,7 @@ struct GradientOutcome {
 /// Runs it after the forward pass, whose tensors it takes over, and writes the gradients' files, not yet in
 /// their places. `check`: every gradient is compared with the reference.
 [[nodiscard]] GradientOutcome run_gradients(const Transfer& transfer, const BackwardDesc& desc,
-                                            InputFile& grad_output, RunOutputs& outputs, bool check);
+                                            const BackwardOptions& options, InputFile& grad_output,
+                                            RunOutputs& outputs, bool check);
 
 }  // namespace vkattn::cli

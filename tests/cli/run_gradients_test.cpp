@@ -49,6 +49,19 @@ TEST_F(ToolGradients, OfValuesSumToThoseOfOutputs) {
               std::accumulate(made.begin(), made.end(), 0.0), 1e-4);
 }
 
+TEST_F(ToolGradients, HaveTheKernelThatIsNamed) {
+  const auto kernels = [&](const std::string& options) {
+    const auto json = nlohmann::json::parse(printed(attend(kAll + options + " --json")));
+    return json["kernel"].get<std::string>() + " " + json["gradients"]["kernel"].get<std::string>();
+  };
+  EXPECT_EQ(kernels("--kernel tile"), "tile tile");
+  EXPECT_EQ(kernels("--kernel lane"), "lane lane");
+  EXPECT_EQ(kernels("--kernel lane --backward-kernel tile"), "lane tile");
+  write_noise("query", {2, 4, 1, 16});
+  write_noise("grad", {2, 4, 1, 8});
+  EXPECT_EQ(kernels("--kernel decode --backward-kernel lane"), "decode lane");
+}
+
 TEST_F(ToolGradients, ThePastHasThemToo) {
   write_noise("past_key", {2, 2, 3, 16});
   write_noise("past_value", {2, 2, 3, 8});
