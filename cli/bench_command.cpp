@@ -75,6 +75,8 @@ int list_suites(const BenchArguments& arguments, const Invocation& invocation) {
       {"--tile", !choice.tile.empty()},
       {"--kv-splits", !choice.kv_splits.empty()},
       {"--arithmetic", !choice.arithmetic.empty()},
+      {"--device", !arguments.where.device.empty()},
+      {"--tuning", !arguments.where.tuning.empty()},
       {"--repeat", !arguments.repeat.empty()},
       {"--max-seconds", !arguments.max_seconds.empty()},
       {"--no-peaks", arguments.no_peaks},

@@ -390,7 +390,7 @@ void download(const Transfer& transfer, RunOutputs& outputs) {
     NonfiniteCount nonfinite{desc.output.type};
     const auto edit = [&](std::int64_t first, std::span<std::byte> stored) {
       fill(first, stored);
-      nonfinite.add(stored);
+      if (transfer.is_float16_arithmetic) nonfinite.add(stored);
     };
     download_tensor(transfer, run.output(), desc.output.type, edit, *outputs.output);
     if (transfer.is_float16_arithmetic) nonfinite.warn(transfer);

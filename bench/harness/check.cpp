@@ -101,8 +101,8 @@ class Comparison {
     const std::int64_t not_zero = report_.rows_not_zero + from.rows_not_zero;
     const std::int64_t telling = report_.elements_telling + from.elements_telling;
     ElementCount nan_for_number = report_.nan_for_number, nan_expected = report_.nan_expected;
-    ElementCount nan_undefined = report_.nan_undefined;
-    nan_undefined.add(from.nan_undefined);
+    ElementCount undefined = report_.undefined;
+    undefined.add(from.undefined);
     nan_for_number.add(from.nan_for_number);
     nan_expected.add(from.nan_expected);
     if (worse) {
@@ -115,7 +115,7 @@ class Comparison {
     report_.elements_telling = telling;
     report_.nan_for_number = nan_for_number;
     report_.nan_expected = nan_expected;
-    report_.nan_undefined = nan_undefined;
+    report_.undefined = undefined;
   }
 
   [[nodiscard]] const CheckReport& report() const { return report_; }
@@ -131,15 +131,17 @@ class Comparison {
 
   void add(const Element& element, double expected, const OutputView::Element& got, double tolerance,
            DataType type) {
+    const CheckedElement place{element.row, element.output, element.index};
+    if (tolerance < 0 && got.written) {
+      report_.undefined.add(place, element.number);
+      return;
+    }
     ++report_.elements_checked;
-    const bool is_defined = !(tolerance < 0);
-    const bool telling = is_defined && (std::isnan(expected) || std::abs(expected) > tolerance);
+    const bool telling = std::isnan(expected) || std::abs(expected) > tolerance;
     if (element.output == CheckedOutput::kOutput && telling) ++report_.elements_telling;
     if (got.written && std::isnan(got.value)) {
-      ElementCount& kind = !is_defined            ? report_.nan_undefined
-                           : std::isnan(expected) ? report_.nan_expected
-                                                  : report_.nan_for_number;
-      kind.add({element.row, element.output, element.index}, element.number);
+      ElementCount& kind = std::isnan(expected) ? report_.nan_expected : report_.nan_for_number;
+      kind.add(place, element.number);
     }
     const double share = got.written ? share_of(expected, got.value, tolerance, type) : kInfinity;
     if (share <= report_.largest_share && worst_row_ != kNoRow) return;
@@ -227,9 +229,12 @@ void ElementCount::add(const ElementCount& other) {
 
 void CheckReport::add(const CheckedElement& element, double wanted, double found, double tolerance,
                       DataType type) {
+  if (tolerance < 0) {
+    undefined.add(element, 0);
+    return;
+  }
   ++elements_checked;
-  if (tolerance >= 0 && std::abs(wanted) > tolerance) ++elements_telling;
-  if (tolerance < 0 && std::isnan(found)) nan_undefined.add(element, 0);
+  if (std::abs(wanted) > tolerance) ++elements_telling;
   const double share = share_of(wanted, found, tolerance, type);
   if (elements_checked > 1 && share <= largest_share) return;
   largest_share = share;
@@ -259,12 +264,12 @@ std::string CheckReport::nan_text() const {
   const auto add = [&](const ElementCount& count, const char* what) {
     if (count.elements == 0) return;
     result += (result.empty() ? "" : "; ") + std::to_string(count.elements) +
-              (count.elements == 1 ? " element is NaN " : " elements are NaN ") + what + ", the first at " +
+              (count.elements == 1 ? " element is " : " elements are ") + what + ", the first at " +
               count.first.to_string();
   };
-  add(nan_for_number, "where the reference has a number");
-  add(nan_expected, "as in the reference");
-  add(nan_undefined, "where sums may exceed float32 and nothing is defined");
+  add(nan_for_number, "NaN where the reference has a number");
+  add(nan_expected, "NaN as in the reference");
+  add(undefined, "undefined, as sums may exceed float32, and not compared");
   return result;
 }
 

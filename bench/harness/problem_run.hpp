@@ -47,7 +47,7 @@ struct ElementCount {
 /// The outcome of a comparison with the reference.
 struct CheckReport {
   std::int64_t rows_checked = 0;
-  std::int64_t elements_checked = 0;
+  std::int64_t elements_checked = 0;    ///< without those that are undefined
   std::int64_t rows_not_zero = 0;       ///< of those compared, whose exact output is not all zeros
   std::int64_t elements_telling = 0;    ///< of the output, those where a zero would have failed
   std::int64_t elements_unwritten = 0;  ///< of all rows, checked or not: what still holds the poison
@@ -60,9 +60,9 @@ struct CheckReport {
   double expected = 0, got = 0;        ///< at that element
   ElementCount nan_for_number;         ///< NaN where the reference has a number
   ElementCount nan_expected;           ///< NaN in both
-  ElementCount nan_undefined;          ///< NaN where a float32 sum may overflow, so that nothing is defined
-  bool guard_intact = true;            ///< no byte outside of the outputs was written
-  std::string guard_message;           ///< where not
+  ElementCount undefined;     ///< not compared: a float32 sum may overflow, so that nothing is defined
+  bool guard_intact = true;   ///< no byte outside of the outputs was written
+  std::string guard_message;  ///< where not
   [[nodiscard]] bool passed() const {
     return guard_intact && elements_unwritten == 0 && largest_share <= 1.0;
   }

@@ -117,6 +117,12 @@ void forget_handlers() {
   }
 }
 
+/// That a descriptor is a stream of the program which is to run; it may be that already, where the parent has
+/// none of its own.
+bool becomes(int descriptor, int stream) {
+  return descriptor == stream ? ::fcntl(stream, F_SETFD, 0) != -1 : ::dup2(descriptor, stream) != -1;
+}
+
 /// Makes this process, which fork() has just made, the program. Gives errno where that failed. Calls only
 /// what POSIX allows here: another thread may have held any lock.
 int become(char* const* arguments, const Stream& out, const Stream& err, const sigset_t& signals,
@@ -129,7 +135,7 @@ int become(char* const* arguments, const Stream& out, const Stream& err, const s
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (nothing == -1 || ::dup2(nothing, STDIN_FILENO) == -1) return errno;
   if (nothing != STDIN_FILENO) (void)::close(nothing);
-  if (::dup2(out.writing(), STDOUT_FILENO) == -1 || ::dup2(err.writing(), STDERR_FILENO) == -1) return errno;
+  if (!becomes(out.writing(), STDOUT_FILENO) || !becomes(err.writing(), STDERR_FILENO)) return errno;
   forget_handlers();
   ::pthread_sigmask(SIG_SETMASK, &signals, nullptr);
   ::execve(arguments[0], arguments, environ);

@@ -151,8 +151,8 @@ struct AppendDesc {
 [[nodiscard]] Result<void> validate(const AppendDesc& desc);
 
 /// The tensors of one execution. Those without elements, or not asked for by the descriptor, may have null
-/// buffers. What is written must not overlap anything else, except as the descriptor says: it is refused, as
-/// that of AttentionTensors is. Rows of cache_key and cache_value may lie between one another.
+/// buffers. What is written must not overlap anything else, except as the descriptor says: such bindings are
+/// refused, as that of AttentionTensors is. Rows of cache_key and cache_value may lie between one another.
 struct AppendTensors {
   BufferRange query{};                   ///< where query_heads is above 0
   BufferRange key{};                     ///< new rows of K

@@ -26,7 +26,7 @@ namespace detail {
 struct MatmulState;
 }  // namespace detail
 
-/// The tensors of one execution. The output overlaps no other: it is refused.
+/// The tensors of one execution. Bindings whose output overlaps another tensor are refused.
 struct MatmulTensors {
   BufferRange a{};       ///< null where MatmulDesc::a_is_ones
   BufferRange b{};       ///< as MatmulDesc::b says

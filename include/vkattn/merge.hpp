@@ -38,7 +38,7 @@ struct MergeDesc {
 
 /// The tensors of one execution, contiguous. They begin at a multiple of 4 bytes. `output` may be the place
 /// of the first part where the types are the same, and `lse` that of its lse: so one more part is merged into
-/// what was merged before. Else nothing that is written overlaps anything: it is refused.
+/// what was merged before. Bindings in which something else overlaps are refused.
 struct MergeTensors {
   BufferRange parts{};     ///< (parts, rows, value_dim)
   BufferRange part_lse{};  ///< float32 (parts, rows)

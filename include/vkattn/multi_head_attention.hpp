@@ -153,8 +153,8 @@ void initial_values(const ParameterShape& parameter, Initialisation how, std::ui
                     std::span<float> values);
 
 /// The tensors of one execution. What the descriptor has no use for may be null. What is written, the
-/// workspace included, must not overlap any other tensor: it is refused. adds_to_output adds to what `output`
-/// holds; it is still no place for an input.
+/// workspace included, must not overlap any other tensor: such bindings are refused. adds_to_output adds to
+/// what `output` holds; it is still no place for an input.
 struct MultiHeadAttentionTensors {
   BufferRange query{};                        ///< the input of Q, and of K and V where LayerInputs::kSelf
   BufferRange key{};                          ///< the input of K, and of V where LayerInputs::kCross
@@ -316,7 +316,8 @@ struct MultiHeadAttentionBackwardDesc {
   bool operator==(const MultiHeadAttentionBackwardDesc&) const = default;  ///< equal in every member
 };
 
-/// The tensors of one execution. No gradient may overlap another tensor, nor the workspace: it is refused.
+/// The tensors of one execution. No gradient may overlap another tensor, nor the workspace: such
+/// bindings are refused.
 struct MultiHeadAttentionBackwardTensors {
   MultiHeadAttentionTensors
       forward{};              ///< those of the forward pass, with `saved` as it has written it; read

@@ -14,10 +14,10 @@
 namespace vkattn {
 
 /// A short text in ASCII, for a hash table: equal for descriptors that are equal in every member, different
-/// for all others. What is not given has a key of its own: take that of resolved() to find one plan for it
-/// and for what follows from it. Of a score function the key has the object's address, so it counts while
-/// something shares the object, as a plan with it does. Keys are of one version of the library: do not store
-/// them. A plan also depends on its options, which are the caller's to add.
+/// for all others. A member that is left unset and the same member set to its default give different keys:
+/// take plan_key(desc.resolved()) to find one plan for both. Of a score function the key has the object's
+/// address, so it counts while something shares the object, as a plan with it does. Keys are of one version
+/// of the library: do not store them. A plan also depends on its options, which are the caller's to add.
 /// @{
 [[nodiscard]] std::string plan_key(const AttentionDesc& desc);
 [[nodiscard]] std::string plan_key(const AppendDesc& desc);

@@ -53,10 +53,12 @@ long this_process() {
 }
 
 InterpreterUnlocked::InterpreterUnlocked() : calls_(calls_in_flight()) {
-  const bool ends = calls_.ending == this_interpreter() && is_daemon();
-  if (!ends) ++calls_.count;
+  if (calls_.ending == this_interpreter() && is_daemon()) {
+    PyErr_SetNone(PyExc_SystemExit);  // ends the thread without a word
+    throw py::error_already_set();
+  }
+  ++calls_.count;
   thread_ = PyEval_SaveThread();
-  if (ends) wait_for_ever();
 }
 
 InterpreterUnlocked::~InterpreterUnlocked() {

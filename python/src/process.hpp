@@ -18,7 +18,7 @@ struct CallsInFlight;
 /// stack, which aborts the program in C++. Such a thread waits here for ever instead, as it does in 3.14.
 class InterpreterUnlocked {
  public:
-  /// After end_calls() a daemon thread does not return from here.
+  /// After end_calls() SystemExit is raised in a daemon thread, which so ends and lets go of its locks.
   InterpreterUnlocked();
   InterpreterUnlocked(const InterpreterUnlocked&) = delete;
   InterpreterUnlocked& operator=(const InterpreterUnlocked&) = delete;

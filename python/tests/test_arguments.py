@@ -177,7 +177,8 @@ def test_sentences(keywords, sentence):
 def test_other_numbers_are_taken():
     """Of NumPy, and whatever Python takes as an index or a float."""
     expected = vkattn.attention(Q, Q, Q, is_causal=True, window=(2, 0), scale=0.5)
-    for true, count, half in ((1, np.int64(2), np.float32(0.5)), (np.True_, np.array(2), np.array(0.5))):
+    for true, count, half in ((1, np.int64(2), np.float32(0.5)), (np.True_, np.array(2), np.array(0.5)),
+                              (np.array(True), 2, np.float16(0.5))):
         output = vkattn.attention(Q, Q, Q, is_causal=true, window=[count, 0], scale=half)
         np.testing.assert_array_equal(output, expected)
 

@@ -33,6 +33,8 @@ def flag(x, name):
     """A bool: Python's, NumPy's, or the integers 0 and 1."""
     if isinstance(x, (bool, np.bool_)):
         return bool(x)
+    if getattr(x, "dtype", None) == np.bool_ and not getattr(x, "ndim", 1):
+        return bool(x)
     try:
         value = operator.index(x)
     except TypeError:
@@ -44,14 +46,18 @@ def flag(x, name):
 
 def number(x, name):
     """A float of whatever is one real number."""
-    if type(x) in (float, int) or (hasattr(x, "__float__") and not getattr(x, "ndim", 0) and not np.iscomplexobj(x)):
+    if type(x) in (float, int) or (hasattr(x, "__float__") and not getattr(x, "ndim", 0) and not _is_complex(x)):
         try:
             return float(x)
         except OverflowError:
             raise RuleError(f"{name} is {said(x)}, which is beyond float64") from None
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RuntimeError):  # the last is of other libraries' numbers
             pass
     raise wrong(x, name, "a number")
+
+
+def _is_complex(x):
+    return isinstance(x, complex) or getattr(getattr(x, "dtype", None), "kind", "") == "c"
 
 
 def any_integer(x, name):

@@ -44,7 +44,7 @@ def _bfloat16_bits(array):
 
 def float32_of(array):
     """The values as float32. Finite ones stay finite: only minus infinity hides a key."""
-    if array.dtype == np.float64:
+    if array.dtype.kind == "f" and array.dtype.itemsize > 4:
         most = float(np.finfo(np.float32).max)
         array = np.where(np.isfinite(array), np.clip(array, -most, most), array)
     return converted(array, np.float32)
@@ -79,7 +79,7 @@ def _host_array_of(x, name):
         array = np.asarray(x)
     except Error:  # of a vkattn.Array
         raise
-    except (TypeError, ValueError, OverflowError) as e:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as e:
         raise wrong(x, name, "an array of numbers") from e
     if not isinstance(x, np.ndarray) and not _has_numbers(array.dtype):
         raise wrong(x, name, "an array of numbers")
@@ -87,15 +87,15 @@ def _host_array_of(x, name):
 
 
 def _from_dlpack(x, name):
-    device = int(x.__dlpack_device__()[0])
-    if device not in _HOST_DEVICES:
-        raise TypeError(f"{name} lies on a device (DLPack's type {device}); give it in host memory")
     try:
-        return np.from_dlpack(x)
+        device = int(x.__dlpack_device__()[0])
+        if device in _HOST_DEVICES:
+            return np.from_dlpack(x)
     except Exception as e:  # each library and version has its own
         dtype = getattr(x, "dtype", "an unknown type")
         hint = " (vkattn.torch takes tensors of bfloat16)" if "bfloat16" in str(dtype) else ""
         raise TypeError(f"{name} is {said(x)}, of {dtype}, which NumPy cannot take: {e}{hint}") from e
+    raise TypeError(f"{name} lies on a device (DLPack's type {device}); give it in host memory")
 
 
 def numpy_type(dtype, must):

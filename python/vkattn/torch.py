@@ -174,9 +174,9 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     Dropout draws bits of its own, by a seed that torch.manual_seed decides. A row that sees no key is 0.
 
     What vkattn does not take (other types and devices, tensor subclasses, torch.compile, torch.jit.trace, ONNX export,
-    torch.func, autocast, heads above 576, …) PyTorch computes; a warning says so once for each reason. So it does
-    forward-mode derivatives, and gradients that are differentiated again (create_graph=True, hessian), operator by
-    operator; of an output with dropout these are an error.
+    torch.func, autocast, heads above 576, …) PyTorch computes; a warning says so once for each reason.
+    PyTorch also computes forward-mode derivatives and gradients that are differentiated again (create_graph=True,
+    hessian), operator by operator. With dropout these raise RuntimeError.
     """
     reason = _reason_against(query, key, value, attn_mask, is_causal)
     if reason is None:

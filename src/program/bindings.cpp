@@ -60,8 +60,8 @@ Result<void> Program::check_range(const ProgramTensor& tensor, const BufferRange
   const std::uint64_t most = device_->capabilities.max_storage_buffer_range;
   if (range.size > most) return fail("has ", range.size, " bytes; maxStorageBufferRange is ", most);
   if (range.size % 4 == 0) return {};
-  return fail("has ", range.size, " bytes, which are no whole words of 32 bits: give it ",
-              whole_words(range.size), ", and elements of 4 bytes each");
+  return fail("has ", range.size, " bytes, but elements of a table are 4 bytes each: give it ",
+              whole_words(range.size), ", and store float16 and other small types as 32-bit ones");
 }
 
 Result<void> Program::check(const ProgramCall& call) const {

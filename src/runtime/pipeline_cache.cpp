@@ -30,35 +30,33 @@ std::vector<std::byte> load(const std::filesystem::path& path) {
 }  // namespace
 
 Result<void> create_pipeline_cache(RuntimeState& state, const RuntimeOptions& options) {
+  std::vector<std::byte> loaded;
   VkPhysicalDeviceProperties properties;
   state.instance->vk.vkGetPhysicalDeviceProperties(state.physical_device, &properties);
   if (options.pipeline_cache) {
     const std::filesystem::path folder = cache_directory(options);
     if (!folder.empty()) state.self_tests.open(folder / device_file_name("self-tests", properties, ".txt"));
     if (!folder.empty()) state.cache_file = folder / device_file_name("pipelines", properties, ".bin");
-    state.cached_bytes = load(state.cache_file);
+    loaded = load(state.cache_file);
   }
-  auto cache = PipelineCache::create(*state.device, state.cached_bytes);
+  auto cache = PipelineCache::create(*state.device, loaded);
   if (!cache) return runtime_error(state, cache.error());
   state.pipeline_cache.emplace(*std::move(cache));
+  state.kept_pipelines = KeptPipelines(loaded);
   return {};
 }
 
 namespace {
 
-// What the driver has now, with what other programs have kept in the file since this one read it.
-Result<std::vector<std::byte>> bytes_to_keep(const RuntimeState& state) {
-  const std::vector<std::byte> there = load(state.cache_file);
-  if (there.empty() || there == state.cached_bytes) return state.pipeline_cache->save();
+// What the file holds and what the runtime's cache has now; nothing where the driver does not merge them.
+std::vector<std::byte> merged(const RuntimeState& state, const std::vector<std::byte>& there) {
   // In a cache of their own, as threads may be making pipelines with the runtime's.
   auto all = PipelineCache::create(*state.device, there);
-  if (!all) return all.error();
+  if (!all) return {};
   const VkPipelineCache ours = state.pipeline_cache->handle();
-  if (VkResult result = state.vk.vkMergePipelineCaches(state.handle, all->handle(), 1, &ours);
-      result != VK_SUCCESS) {
-    return vulkan_error(result, "vkMergePipelineCaches");
-  }
-  return all->save();
+  if (state.vk.vkMergePipelineCaches(state.handle, all->handle(), 1, &ours) != VK_SUCCESS) return {};
+  auto bytes = all->save();
+  return bytes ? *std::move(bytes) : std::vector<std::byte>();
 }
 
 }  // namespace
@@ -66,21 +64,22 @@ Result<std::vector<std::byte>> bytes_to_keep(const RuntimeState& state) {
 Result<void> save_pipeline_cache(RuntimeState& state) {
   if (Result<void> s = check_not_lost(state); !s) return s;
   if (state.cache_file.empty() || !state.pipeline_cache) return {};
-  auto bytes = state.pipeline_cache->save();
-  if (!bytes) return runtime_error(state, bytes.error());
-  if (*bytes == state.cached_bytes) return {};  // nothing new
-  constexpr std::chrono::seconds kPatience{2};  // also at a program's end
+  auto own = state.pipeline_cache->save();
+  if (!own) return runtime_error(state, own.error());
+  if (state.kept_pipelines.has(*own)) return {};  // nothing new
+  constexpr std::chrono::seconds kPatience{2};    // also at a program's end
   FileLock lock;
   if (lock.take(state.cache_file, kPatience) == FileLock::Status::kBusy) {
     return Error{ErrorCode::kIo, VK_SUCCESS,
                  message("another program has been writing ", path_text(state.cache_file), " for ",
                          kPatience.count(), " seconds")};
   }
-  bytes = bytes_to_keep(state);
-  if (!bytes) return runtime_error(state, bytes.error());
-  const std::string_view piece(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  const std::vector<std::byte> bytes = state.kept_pipelines.to_write(
+      *own, load(state.cache_file),
+      [&](const std::vector<std::byte>& there) { return merged(state, there); });
+  const std::string_view piece(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (Result<void> status = replace_file(state.cache_file, std::span(&piece, 1)); !status) return status;
-  state.cached_bytes = *std::move(bytes);
+  state.kept_pipelines.wrote(*std::move(own), bytes);
   return {};
 }
 

@@ -14,6 +14,7 @@
 
 #include "common/message.hpp"
 #include "runtime/functions.hpp"
+#include "runtime/kept_pipelines.hpp"
 #include "runtime/test_outcomes.hpp"
 
 namespace vkattn::detail {
@@ -93,8 +94,8 @@ struct RuntimeState {
   VkFence fence = VK_NULL_HANDLE;
   VkQueryPool queries = VK_NULL_HANDLE;
   std::optional<PipelineCache> pipeline_cache;
-  std::filesystem::path cache_file;     ///< empty: not kept on disk
-  std::vector<std::byte> cached_bytes;  ///< what the file held when it was loaded
+  std::filesystem::path cache_file;  ///< empty: not kept on disk
+  KeptPipelines kept_pipelines;      ///< in cache_file
   std::unique_ptr<BufferState> staging;
   Shared<const Tuning> tuning;  ///< null where no file was given
   bool run_self_tests = true;   ///< else only outcomes that are kept count

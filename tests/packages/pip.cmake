@@ -13,12 +13,22 @@ endforeach()
 # The compiler need not optimize, and one kernel is enough. 0 is pip's word for no isolation here.
 set(environment PIP_NO_BUILD_ISOLATION=0 PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
     SKBUILD_BUILD_DIR=${WORK}/made CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} CXX=${CXX_COMPILER} "CMAKE_ARGS=-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DVKATTN_SMALL_CODE=OFF -DVKATTN_KERNELS=lane")
+# What git has; where there is no git, all but folders of builds.
+macro(clone_sources)
+  find_program(git git)
+  if(git AND EXISTS ${SOURCE}/.git)
+    step(${git} -c safe.directory=* clone --quiet --no-hardlinks ${SOURCE} ${folder})
+  else()
+    file(COPY ${SOURCE}/ DESTINATION ${folder} PATTERN .git EXCLUDE PATTERN build EXCLUDE PATTERN "build-*" EXCLUDE PATTERN .cache EXCLUDE
+         PATTERN dist EXCLUDE)
+  endif()
+endmacro()
 set(folder ${WORK}/vkattn-${VERSION})
 set(venv ${WORK}/venv)
 foreach(from sources archive)
   file(REMOVE_RECURSE ${folder})
   if(from STREQUAL "sources")
-    file(COPY ${SOURCE}/ DESTINATION ${folder} PATTERN .git EXCLUDE PATTERN build EXCLUDE)
+    clone_sources()
   else()
     file(ARCHIVE_EXTRACT INPUT ${ARCHIVE} DESTINATION ${WORK})
   endif()

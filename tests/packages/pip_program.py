@@ -12,7 +12,7 @@ import vkattn
 readme, environment = map(pathlib.Path, sys.argv[1:])
 if environment not in pathlib.Path(vkattn.__file__).parents:
     sys.exit(f"vkattn was found at {vkattn.__file__}, not in {environment}")
-if not vkattn.devices():
+if all(device.rejected for device in vkattn.devices()):
     sys.exit(77)
 (program,) = re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)
 names = {}

@@ -131,12 +131,13 @@ TEST(Float32Ends, ChecksTakeAnyNumberWhereNothingIsDefined) {
     EXPECT_GT(harness::share_of(1, got, 0.5, DataType::kFloat32), 1) << got;
   }
   harness::CheckReport report;
-  report.add({{0, 0, 0}, harness::CheckedOutput::kGradient, 2, "dQ"}, 1, kNan, kUndefined,
-             DataType::kFloat32);
+  const harness::CheckedElement element{{0, 0, 0}, harness::CheckedOutput::kGradient, 2, "dQ"};
+  for (const double got : {kNan, 5.0}) report.add(element, 1, got, kUndefined, DataType::kFloat32);
   EXPECT_TRUE(report.passed());
   EXPECT_EQ(report.elements_telling, 0);
+  EXPECT_EQ(report.elements_checked, 0);
   EXPECT_TRUE(
-      has(report.to_string(), "1 element is NaN where sums may exceed float32 and nothing is defined"));
+      has(report.to_string(), "2 elements are undefined, as sums may exceed float32, and not compared"));
 }
 
 /// Kernels and reference take dropout as the float32 that it is, which differs where few are kept.

@@ -92,7 +92,9 @@ TEST_F(Outcomes, OfManyAtOnceAreKept) {
     for (int test = 0; test < kTests; ++test)
       EXPECT_TRUE(all.find(name(thread, test))) << thread << " " << test;
   }
+#ifndef _WIN32  // where a file that is open keeps its name
   EXPECT_EQ(folder_.file_count(), 1U) << "no lock is left";
+#endif
 }
 
 #ifndef _WIN32

@@ -86,8 +86,8 @@ typedef struct vkattn_binding {
     it. */
 VKATTN_API VkDeviceSize vkattn_plan_tensor_range(const vkattn_plan* plan, vkattn_tensor tensor, VkDeviceSize offset);
 
-/** What one execution works on. What is written must not overlap another tensor or the workspace, but where a structure
-    of a problem says that it may lie in place: else it is refused with the bytes of both. */
+/** What one execution works on. A tensor that is written must not overlap another one or the workspace, unless a
+    structure of a problem says that it may lie in place. Such executions are refused with the bytes of both. */
 typedef struct vkattn_execution {
   uint32_t struct_size;                /**< set by the init function */
   const void* next;                    /**< null */
